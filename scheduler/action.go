@@ -1,0 +1,143 @@
+package scheduler
+
+import (
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// Action is something the core wants done. The set is sealed. Actions are
+// performed in the order given, each without waiting for the one before,
+// except that what goes to one agent arrives in order.
+type Action interface{ action() }
+
+type (
+	// Start an agent. Answered by AgentStarted or AgentFailed.
+	Start struct {
+		Agent         AgentID
+		Channel, Host string
+		// Command is expanded: leading NAME=value words, the program, its
+		// arguments.
+		Command     []string
+		UID, GID    int // -1: unchanged
+		Nice        int
+		Priority    int // absolute, when PrioritySet
+		PrioritySet bool
+	}
+
+	// Feed gives the agent one job line.
+	Feed struct {
+		Agent AgentID
+		Job   ta.Job
+	}
+
+	// Idle tells the agent that there is nothing to do now.
+	Idle struct{ Agent AgentID }
+
+	// Close asks the agent to leave: an empty line, then end of file. A slow
+	// stop sends two empty lines and SIGQUIT, as the old scheduler did.
+	Close struct {
+		Agent AgentID
+		Slow  bool
+	}
+
+	// Kill ends an agent that does not leave: SIGTERM, or SIGKILL when Hard.
+	Kill struct {
+		Agent AgentID
+		Hard  bool
+	}
+
+	// Mark writes outcomes into a control file: for each, the diagnostic
+	// first (durably), then the tag. Answered by Done or Failed.
+	Mark struct {
+		Op      Op
+		Message MessageID
+		Path    string
+		Marks   []RecipientMark
+	}
+
+	// Read a control file again, clearing locks that dead processes left, PID
+	// among them. Answered by Reread or Failed.
+	Read struct {
+		Op      Op
+		Message MessageID
+		Path    string
+		PID     int // of the agent that died, 0 if none did
+	}
+
+	// Finish a message none of whose recipients is open. It is unlinked,
+	// control file first; one that owes a notice is parked instead. Answered
+	// by Done or Failed.
+	Finish struct {
+		Op      Op
+		Message MessageID
+		Path    string
+		Owes    bool // look for diagnostics that nobody was sent
+	}
+
+	// Account is one line of the statistics log: a recipient left the queue.
+	Account struct {
+		Message       MessageID
+		ModifiedAt    time.Time
+		ChangedAt     time.Time
+		State         string // ok, ok2, ok3, error, error2, expire
+		Channel, Host string
+	}
+
+	// Complete is logged when the last recipient of a message is done.
+	Complete struct {
+		Message    MessageID
+		ModifiedAt time.Time
+		Recipients int
+		Failed     int
+	}
+
+	// Note is something an administrator should read in the log.
+	Note struct {
+		Severity Severity
+		Agent    AgentID   // 0 if it is about none
+		Message  MessageID // 0 if it is about none
+		Text     string
+	}
+
+	// Probe the spool: can it be written? Answered by SpoolBack or not at
+	// all; the core asks again.
+	Probe struct{}
+
+	// Stopped: nothing is left to wait for; the process may exit.
+	Stopped struct{}
+)
+
+// RecipientMark is the outcome of one recipient.
+type RecipientMark struct {
+	Offset int64
+	Tag    ctlfile.Tag
+	// Diagnose asks for a d line with Notary and Text before the tag.
+	Diagnose bool
+	Notary   ta.Notary
+	Text     string
+}
+
+// Severity grades a Note.
+type Severity uint8
+
+const (
+	Info Severity = iota
+	Warning
+	Trouble
+)
+
+func (Start) action()    {}
+func (Feed) action()     {}
+func (Idle) action()     {}
+func (Close) action()    {}
+func (Kill) action()     {}
+func (Mark) action()     {}
+func (Read) action()     {}
+func (Finish) action()   {}
+func (Account) action()  {}
+func (Complete) action() {}
+func (Note) action()     {}
+func (Probe) action()    {}
+func (Stopped) action()  {}
