@@ -1,0 +1,54 @@
+# Everything goes to bin/, the agents to bin/ta/, so that MAILBIN=bin works.
+
+GO       = go
+FUZZTIME = 10s
+PREFIX   = /usr/local
+MAILBIN  = $(PREFIX)/lib/zmailer
+MANDIR   = $(PREFIX)/share/man
+
+MAINS  = $(filter-out ./cmd/ta,$(patsubst %/,%,$(wildcard ./cmd/*/)))
+AGENTS = $(patsubst %/,%,$(wildcard ./cmd/ta/*/))
+
+all:
+	@mkdir -p bin/ta
+	$(if $(MAINS),$(GO) build -o bin/ $(MAINS))
+	$(if $(AGENTS),$(GO) build -o bin/ta/ $(AGENTS))
+
+test: all
+	$(GO) test ./...
+
+race:
+	$(GO) test -race ./...
+
+fuzz:
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
+			echo "$$p $$f"; \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; \
+	done
+
+bench: all
+	$(GO) test -run '^$$' -bench . ./...
+
+check:
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
+		{ echo "gofmt would change:" $$unformatted; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -run Room .
+
+demo: all
+	@packaging/demo
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MAILBIN)/ta
+	install bin/ta/* $(DESTDIR)$(MAILBIN)/ta
+	install $$(find bin -maxdepth 1 -type f) $(DESTDIR)$(PREFIX)/bin
+	@for s in 1 5 8; do \
+		for f in man/*.$$s; do \
+			test -f $$f || continue; \
+			install -D -m 644 $$f $(DESTDIR)$(MANDIR)/man$$s/$$(basename $$f); \
+		done; \
+	done
+
+.PHONY: all test race fuzz bench check demo install
