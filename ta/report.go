@@ -1,6 +1,10 @@
 package ta
 
-import "strings"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Status is the word by which an agent ends or postpones one recipient
 // (scheduler(8), "Transport agent interface").
@@ -29,6 +33,30 @@ const (
 	RetryAt
 )
 
+// statusWords are the words as they travel, in the order of the constants.
+var statusWords = [...]string{"", "ok", "ok2", "ok3", "error", "error2",
+	"deferred", "deferback", "deferall", "retryat"}
+
+// String is the word on the wire.
+func (s Status) String() string {
+	if s == 0 || int(s) >= len(statusWords) {
+		return fmt.Sprintf("status(%d)", uint8(s))
+	}
+	return statusWords[s]
+}
+
+// Final says that the recipient needs no further attempt.
+func (s Status) Final() bool { return s >= OK && s <= Error2 }
+
+func parseStatus(word []byte) (Status, bool) {
+	for i, w := range statusWords {
+		if i > 0 && w == string(word) {
+			return Status(i), true
+		}
+	}
+	return 0, false
+}
+
 // Report is one agent's word about one recipient: a line
 //
 //	id "/" offset TAB notary TAB status SP message LF
@@ -49,6 +77,44 @@ type Retry struct {
 	Given    bool
 	Relative bool  // "+N": from now; else since the epoch
 	Seconds  int64 // may be anything an agent says; the scheduler clamps it
+}
+
+// AppendReport appends the report line r with its LF. A LF within it becomes a
+// CR, which is how a report breaks its text into lines; a TAB in the notary
+// fields becomes a blank; a line beyond MaxLine loses the end of its text. A
+// RetryAt without a number whose text begins with one is written as Deferred,
+// which means the same and cannot be misread.
+func AppendReport(b []byte, r Report) []byte {
+	start := len(b)
+	b = strconv.AppendUint(b, r.Message, 10)
+	b = append(b, '/')
+	b = strconv.AppendInt(b, r.Offset, 10)
+	b = append(b, '\t')
+	b = appendClean(b, string(r.Notary), ' ', '\r')
+	b = append(b, '\t')
+	b = append(b, r.wireStatus().String()...)
+	b = append(b, ' ')
+	if r.Status == RetryAt && r.Retry.Given {
+		if r.Retry.Relative {
+			b = append(b, '+')
+		}
+		b = strconv.AppendInt(b, r.Retry.Seconds, 10)
+		b = append(b, ' ')
+	}
+	b = appendClean(b, r.Text, '\t', '\r')
+	if len(b)-start > MaxLine {
+		b = b[:start+MaxLine]
+	}
+	return append(b, '\n')
+}
+
+func (r *Report) wireStatus() Status {
+	if r.Status == RetryAt && !r.Retry.Given {
+		if misread, _ := cutRetry(r.Text); misread.Given {
+			return Deferred
+		}
+	}
+	return r.Status
 }
 
 // Notary is the delivery status data of a report: up to six fields separated
@@ -86,3 +152,38 @@ func (n Notary) Remote() string { return n.field(4) }
 
 // Agent is the reporting program and pid, as in smtp[1234].
 func (n Notary) Agent() string { return n.field(5) }
+
+// Fields are the parts of a Notary by name.
+type Fields struct {
+	Recipient  string // final form of the address
+	Action     string // delivered, relayed, expanded, delayed or failed
+	Code       string // enhanced status code, RFC 3463, with optional comment
+	Diagnostic string // type, semicolon, text: "smtp; 550 no such user"
+	Remote     string // host that was talked to: "dns; mx.example.net (192.0.2.1)"
+	Agent      string // program[pid]; left out when empty
+}
+
+// Notary joins the fields. Bytes that would separate fields or lines become
+// blanks.
+func (f Fields) Notary() Notary {
+	all := [...]string{f.Recipient, f.Action, f.Code, f.Diagnostic, f.Remote, f.Agent}
+	n := len(all)
+	if f.Agent == "" {
+		n--
+	}
+	var b []byte
+	for i, field := range all[:n] {
+		if i > 0 {
+			b = append(b, 1)
+		}
+		for j := 0; j < len(field); j++ {
+			switch c := field[j]; c {
+			case 1, '\t', '\n', '\r', 0:
+				b = append(b, ' ')
+			default:
+				b = append(b, c)
+			}
+		}
+	}
+	return Notary(b)
+}
