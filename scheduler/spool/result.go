@@ -1,0 +1,172 @@
+package spool
+
+import (
+	"errors"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// Result is what the spool has to say about one thing it was asked or came
+// across. The set is sealed: what is in this file is all there is.
+type Result interface{ result() }
+
+// Name is a control file's place below transport/ and its number.
+type Name struct {
+	Path string // hash prefix and base name: "F/F/258367"
+	ID   uint64 // the number at the front of the base name; never 0
+}
+
+type (
+	// Taken is a message whose control file was read and understood and whose
+	// message file is there. It may have no open recipient: then it is to be
+	// finished.
+	Taken struct {
+		Name    Name   // where it lies now, a hash move done
+		LogID   string // "" when it has none
+		Verbose string // path for Verbose, "" when nobody asked
+		// Sender is the user of the last s line; ErrorTo is where reports go.
+		Sender, ErrorTo string
+		NullSender      bool
+		Owner           uint32    // uid that owns the message file
+		ModifiedAt      time.Time // mtime of the message file
+		ChangedAt       time.Time // ctime of the control file, as it was found
+		Size            int64     // bytes of the message file
+		Owes            bool      // a notice is owed that nobody was sent
+		// Recipients that are open, in file order. Of an exclusive set none
+		// is listed once one was delivered, and none that failed.
+		Recipients []Recipient
+		Obsoletes  []string
+	}
+
+	// Refused is a name that did not become a message.
+	Refused struct {
+		Name   Name
+		Why    Refusal
+		Reason string // as a person reads it
+		// Tries counts the refusals of this name in a row, from 1.
+		Tries int
+	}
+
+	// Triggered: a file asked for the mail of this host now (ETRN).
+	Triggered struct {
+		Name Name
+		Host string // lower case
+		Text string // the whole value: the host and who asked
+	}
+
+	// Marked answers Mark. Missing says that there is no control file any
+	// more in which to mark; then Err is nil.
+	Marked struct {
+		Op      uint64
+		Err     error
+		Missing bool
+	}
+
+	// Reread answers Reread. When the file is gone, or was found to be
+	// beyond understanding and put away (which a Refused tells), Missing is
+	// set and Err is nil.
+	Reread struct {
+		Op         uint64
+		Err        error
+		Missing    bool
+		Owes       bool
+		Recipients []State // every recipient of the file, in its order
+	}
+
+	// Finished answers Finish. Err is ErrOpen when the file still has a
+	// recipient to work on; then nothing was done.
+	Finished struct {
+		Op     uint64
+		Err    error
+		Parked bool // it owes a notice: both files are under postman/ now
+	}
+
+	// Moved answers Move. Missing says that there was no such control file.
+	Moved struct {
+		Op      uint64
+		Err     error
+		Missing bool
+	}
+
+	// Probed answers Probe: nil when transport/ can be written.
+	Probed struct{ Err error }
+
+	// Swept: one sweep of the whole tree is at its end; what it found has
+	// been given out.
+	Swept struct{}
+
+	// Trouble is something the administrator should read that belongs to no
+	// name and no op.
+	Trouble struct{ Text string }
+)
+
+// Recipient is one open recipient of a Taken.
+type Recipient struct {
+	Offset        int64  // identity within the control file
+	Channel, Host string // lower case
+	Class         int    // exclusive set of an X line; 0 for an r line
+	Notify        ctlfile.Notify
+}
+
+// State is what a control file says about one recipient. A lock left by a
+// dead process has been cleared and reads as open.
+type State struct {
+	Offset int64
+	Tag    ctlfile.Tag
+}
+
+// Refusal is why a name did not become a message.
+type Refusal uint8
+
+const (
+	// Vanished: there is no such regular file. Nothing to worry about.
+	Vanished Refusal = iota + 1
+	// Busy: a live process has a recipient locked. Looked at again after 32 s.
+	Busy
+	// Unfinished: not understood, but changed within the last minute, so
+	// that somebody may still be writing it. Looked at again after 10 s.
+	Unfinished
+	// Unreadable: the system did not let us read, write or move it. Looked
+	// at again after 2 min.
+	Unreadable
+	// Quarantined: read but not understood, or without its message file;
+	// what there was of the two lies under corrupt/ now.
+	Quarantined
+	// Elsewhere: its message file was found held, parked or in quarantine,
+	// and the control file has followed it there.
+	Elsewhere
+)
+
+// String names the refusal as logs do.
+func (r Refusal) String() string {
+	switch r {
+	case Vanished:
+		return "vanished"
+	case Busy:
+		return "busy"
+	case Unfinished:
+		return "unfinished"
+	case Unreadable:
+		return "unreadable"
+	case Quarantined:
+		return "quarantined"
+	case Elsewhere:
+		return "elsewhere"
+	}
+	return "unknown"
+}
+
+// ErrOpen says that a message has a recipient that is not done.
+var ErrOpen = errors.New("a recipient is still open")
+
+func (Taken) result()     {}
+func (Refused) result()   {}
+func (Triggered) result() {}
+func (Marked) result()    {}
+func (Reread) result()    {}
+func (Finished) result()  {}
+func (Moved) result()     {}
+func (Probed) result()    {}
+func (Swept) result()     {}
+func (Trouble) result()   {}
