@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
+
+	"zsched/scheduler"
+)
+
+// System is what reading a file asks of the machine it will run on.
+type System struct {
+	Zenv *Zenv
+	// UID and GID are whom the scheduler runs as. Only 0 can start agents as
+	// somebody else.
+	UID, GID int
+	// User and Group turn a name into a number.
+	User, Group func(name string) (int, error)
+	// Port turns the name of a TCP service into its number.
+	Port func(service string) (int, error)
+}
+
+// Host is this machine and the user this process runs as.
+func Host(zenv *Zenv) System {
+	return System{
+		Zenv:  zenv,
+		UID:   os.Geteuid(),
+		GID:   os.Getegid(),
+		User:  userNumber,
+		Group: groupNumber,
+		Port:  func(service string) (int, error) { return net.LookupPort("tcp", service) },
+	}
+}
+
+func userNumber(name string) (int, error) {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(u.Uid)
+}
+
+func groupNumber(name string) (int, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// account is a user or a group: a number if the first character is a digit,
+// else a name that this machine knows.
+type account struct {
+	what   string
+	field  func(*scheduler.Params) *int
+	lookup func(System) func(string) (int, error)
+	self   func(System) int
+}
+
+func (k account) String() string { return "name or number" }
+
+func (k account) read(text string, r *reader) (func(*scheduler.Params), error) {
+	id, err := k.resolve(text, r)
+	if err != nil {
+		return nil, err
+	}
+	// Somebody else than root can only start agents as himself, which -1 in
+	// the parameters says.
+	if r.system.UID != 0 {
+		if id != k.self(r.system) {
+			r.warnOnce("only root can start agents as another "+k.what+"; they keep the scheduler's own %s", k.what)
+		}
+		id = -1
+	}
+	return func(p *scheduler.Params) { *k.field(p) = id }, nil
+}
+
+func (k account) resolve(text string, r *reader) (int, error) {
+	if text[0] >= '0' && text[0] <= '9' {
+		// The highest number means "no change" to the system's calls.
+		id, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || id >= math.MaxUint32 {
+			return 0, fmt.Errorf("a number of a %s is from 0 to %d", k.what, uint32(math.MaxUint32-1))
+		}
+		return int(id), nil
+	}
+	id, err := k.lookup(r.system)(text)
+	if err != nil {
+		return 0, fmt.Errorf("this machine knows no such %s", k.what)
+	}
+	return id, nil
+}
+
+func (k account) show(p *scheduler.Params) string {
+	if id := *k.field(p); id >= 0 {
+		return strconv.Itoa(id)
+	}
+	return ""
+}

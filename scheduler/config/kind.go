@@ -1,0 +1,245 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// kind is what a keyword's value may be: how it is read, where it goes in a T
+// and how it is written again.
+type kind[T any] interface {
+	// read checks a value and returns what puts it in force. An error says
+	// what is wrong with the value, which the reader puts before it.
+	read(text string, r *reader) (func(*T), error)
+	// show writes the value in force; it is empty where there is none.
+	show(*T) string
+	// String names the kind and its bounds, as scheduler.cf(5) does.
+	String() string
+}
+
+// span is a time.
+type span[T any] struct {
+	field     func(*T) *time.Duration
+	low, high time.Duration
+	zero      time.Duration // what 0 stands for
+}
+
+func (k span[T]) String() string {
+	return fmt.Sprintf("time, %s to %s", formatInterval(k.low), formatInterval(k.high))
+}
+
+func (k span[T]) read(text string, _ *reader) (func(*T), error) {
+	d, err := parseInterval(text)
+	if err != nil {
+		return nil, err
+	}
+	if d < k.low || d > k.high {
+		return nil, fmt.Errorf("must be from %s to %s", formatInterval(k.low), formatInterval(k.high))
+	}
+	if d == 0 {
+		d = k.zero
+	}
+	return func(v *T) { *k.field(v) = d }, nil
+}
+
+func (k span[T]) show(v *T) string { return formatInterval(*k.field(v)) }
+
+// count is a whole number.
+type count[T any] struct {
+	field     func(*T) *int // nil: checked, without effect
+	low, high int
+	floor     bool     // less than low is taken for low, as ZMailer did
+	then      func(*T) // done beside; may be nil
+	unset     func(*T) bool
+}
+
+func (k count[T]) String() string {
+	return fmt.Sprintf("number, %d to %d", k.low, k.high)
+}
+
+func (k count[T]) read(text string, _ *reader) (func(*T), error) {
+	n, err := parseCount(text, k.low, k.high, k.floor)
+	if err != nil {
+		return nil, err
+	}
+	return func(v *T) {
+		if k.field != nil {
+			*k.field(v) = n
+		}
+		if k.then != nil {
+			k.then(v)
+		}
+	}, nil
+}
+
+func (k count[T]) show(v *T) string {
+	if k.field == nil || k.unset != nil && k.unset(v) {
+		return ""
+	}
+	return strconv.Itoa(*k.field(v))
+}
+
+func parseCount(text string, low, high int, floor bool) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err == nil && floor {
+		n = max(n, low)
+	}
+	if errors.Is(err, strconv.ErrSyntax) {
+		return 0, fmt.Errorf("must be a whole number from %d to %d", low, high)
+	}
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("must be from %d to %d", low, high)
+	}
+	return n, nil
+}
+
+// own is a whole number for the scheduler's own process.
+type own struct {
+	field     func(*File) **int
+	low, high int
+}
+
+func (k own) String() string { return fmt.Sprintf("number, %d to %d", k.low, k.high) }
+
+func (k own) read(text string, r *reader) (func(*scheduler.Params), error) {
+	n, err := parseCount(text, k.low, k.high, false)
+	if err != nil {
+		return nil, err
+	}
+	*k.field(r.file) = &n
+	return func(*scheduler.Params) {}, nil
+}
+
+func (k own) show(*scheduler.Params) string { return "" }
+
+// ratio is a number with a fraction.
+type ratio[T any] struct {
+	field     func(*T) *float64
+	low, high float64
+}
+
+func (k ratio[T]) String() string { return fmt.Sprintf("fraction, %g to %g", k.low, k.high) }
+
+func (k ratio[T]) read(text string, _ *reader) (func(*T), error) {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || x < k.low || x > k.high {
+		return nil, fmt.Errorf("must be a number from %g to %g", k.low, k.high)
+	}
+	return func(v *T) { *k.field(v) = x }, nil
+}
+
+func (k ratio[T]) show(v *T) string { return strconv.FormatFloat(*k.field(v), 'g', -1, 64) }
+
+// feedback is x, x/N or x/sqrt(N) with x from 0 to 1.
+type feedback[T any] struct {
+	field func(*T) *scheduler.Feedback
+}
+
+// feedbackForms are the ways to end one, the empty one last.
+var feedbackForms = [...]struct {
+	suffix string
+	per    scheduler.Per
+}{{"/sqrt(N)", scheduler.PerSqrt}, {"/N", scheduler.PerN}, {"", scheduler.PerOne}}
+
+func (k feedback[T]) String() string { return "feedback: x, x/N or x/sqrt(N), x 0 to 1" }
+
+func (k feedback[T]) read(text string, _ *reader) (func(*T), error) {
+	packed := strings.ToLower(strings.Join(strings.Fields(text), ""))
+	for _, form := range feedbackForms {
+		number, found := strings.CutSuffix(packed, strings.ToLower(form.suffix))
+		if !found {
+			continue
+		}
+		x, err := strconv.ParseFloat(number, 64)
+		if err != nil || math.IsNaN(x) || x < 0 || x > 1 {
+			break
+		}
+		return func(v *T) { *k.field(v) = scheduler.Feedback{Amount: x, Per: form.per} }, nil
+	}
+	return nil, errors.New("must be x, x/N or x/sqrt(N) with x from 0 to 1, such as 1/N or 0.25")
+}
+
+func (k feedback[T]) show(v *T) string {
+	f := *k.field(v)
+	number := strconv.FormatFloat(f.Amount, 'g', -1, 64)
+	for _, form := range feedbackForms {
+		if form.per == f.Per {
+			return number + form.suffix
+		}
+	}
+	return number
+}
+
+// choice is one of some words.
+type choice[T any] struct {
+	words []string
+	put   func(*T, int) // the index of the word
+	index func(*T) int
+}
+
+func (k choice[T]) String() string { return strings.Join(k.words, " or ") }
+
+func (k choice[T]) read(text string, _ *reader) (func(*T), error) {
+	for i, word := range k.words {
+		if strings.EqualFold(word, text) {
+			return func(v *T) { k.put(v, i) }, nil
+		}
+	}
+	return nil, fmt.Errorf("must be %s", strings.Join(k.words, " or "))
+}
+
+func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }
+
+// flag is on when named; a value may say so, or switch it off.
+type flag[T any] struct {
+	field func(*T) *bool // nil: without effect
+	// off is whether ZMailer, too, took a 0 for off.
+	off bool
+}
+
+func (k flag[T]) String() string { return "flag" }
+
+func (k flag[T]) read(text string, r *reader) (func(*T), error) {
+	on, err := parseFlag(text)
+	if err != nil {
+		return nil, err
+	}
+	if !on && !k.off && k.field != nil {
+		r.warn("this is off now; ZMailer took a flag with any value for on")
+	}
+	return func(v *T) {
+		if k.field != nil {
+			*k.field(v) = on
+		}
+	}, nil
+}
+
+func parseFlag(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "", "yes", "on", "true":
+		return true, nil
+	case "no", "off", "false":
+		return false, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return false, errors.New("must be yes or no, or nothing, which is yes")
+	}
+	return n != 0, nil
+}
+
+func (k flag[T]) show(v *T) string {
+	switch {
+	case k.field == nil:
+		return ""
+	case *k.field(v):
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,135 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// factors is a list of whole numbers.
+type factors struct {
+	field     func(*scheduler.Params) *[]int
+	low, high int
+	most      int // entries
+}
+
+func (k factors) String() string {
+	return fmt.Sprintf("up to %d numbers, %d to %d", k.most, k.low, k.high)
+}
+
+func (k factors) read(text string, _ *reader) (func(*scheduler.Params), error) {
+	words := strings.Fields(text)
+	if len(words) == 0 || len(words) > k.most {
+		return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", k.most)
+	}
+	list := make([]int, len(words))
+	for i, word := range words {
+		n, err := parseCount(word, k.low, k.high, false)
+		if err != nil {
+			return nil, fmt.Errorf("each number %w; %q is not", err, word)
+		}
+		list[i] = n
+	}
+	return func(p *scheduler.Params) { *k.field(p) = list }, nil
+}
+
+func (k factors) show(p *scheduler.Params) string {
+	words := make([]string, len(*k.field(p)))
+	for i, n := range *k.field(p) {
+		words[i] = strconv.Itoa(n)
+	}
+	return quoteList(words)
+}
+
+// times is a list of intervals.
+type times struct {
+	field     func(*scheduler.Params) *[]time.Duration
+	low, high time.Duration
+	most      int // entries in force
+}
+
+func (k times) String() string {
+	return fmt.Sprintf("up to %d times, %s to %s", k.most, formatInterval(k.low), formatInterval(k.high))
+}
+
+func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil, fmt.Errorf("must be 1 to %d times with blanks between them", k.most)
+	}
+	list := make([]time.Duration, len(words))
+	for i, word := range words {
+		d, err := parseInterval(word)
+		if err == nil && (d < k.low || d > k.high) {
+			err = fmt.Errorf("must be from %s to %s", formatInterval(k.low), formatInterval(k.high))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", word, err)
+		}
+		list[i] = d
+	}
+	if len(list) > k.most {
+		r.warn("only the first %d times are used", k.most)
+		list = list[:k.most]
+	}
+	return func(p *scheduler.Params) { *k.field(p) = list }, nil
+}
+
+func (k times) show(p *scheduler.Params) string {
+	words := make([]string, len(*k.field(p)))
+	for i, d := range *k.field(p) {
+		words[i] = formatInterval(d)
+	}
+	return quoteList(words)
+}
+
+// quoteList writes words as one value.
+func quoteList(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return `"` + strings.Join(words, " ") + `"`
+}
+
+// words is a command line: words with blanks between them, no quotes within.
+// Leading ones with "=" are for the agent's environment.
+type words struct {
+	field func(*scheduler.Params) *[]string
+}
+
+func (k words) String() string { return "words" }
+
+func (k words) read(text string, r *reader) (func(*scheduler.Params), error) {
+	list := strings.Fields(text)
+	program := ""
+	for _, word := range list {
+		if !strings.Contains(word, "=") {
+			program = word
+			break
+		}
+	}
+	if program == "" {
+		return nil, errors.New("the command names no program")
+	}
+	_, unknown := expand(text, r.commandName)
+	for _, name := range unknown {
+		r.warn("nothing is known as ${%s}; the agent is given nothing in its place", name)
+	}
+	return func(p *scheduler.Params) { *k.field(p) = list }, nil
+}
+
+func (k words) show(p *scheduler.Params) string { return quoteList(*k.field(p)) }
+
+// commandName is what a command may name, whatever it stands for.
+func (r *reader) commandName(name string) (string, bool) {
+	switch name {
+	case "channel", "host", "sessions":
+		return "", true
+	}
+	value, set := r.system.Zenv.Get(name)
+	return value, set || value != ""
+}

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Socket is an address to listen at. The zero value is none.
+type Socket struct {
+	Network string // "unix" or "tcp"
+	Address string // a path, or host:port; without a host, all there are
+}
+
+func (s Socket) String() string {
+	switch s.Network {
+	case "":
+		return ""
+	case "unix":
+		return "UNIX:" + s.Address
+	}
+	return "TCP:" + strings.TrimPrefix(s.Address, ":")
+}
+
+// mailqPort is where MAILQ is answered when nothing else is known.
+const mailqPort = 174
+
+// maxSocketPath is how long the path of a socket may be, in bytes.
+const maxSocketPath = 107
+
+// socket is UNIX:/path, /path, TCP:port, TCP:service, TCP:host:port or these
+// without "TCP:". ${NAME} is expanded.
+type socket[T any] struct {
+	field func(*T) *Socket
+	local bool   // UNIX only
+	host  string // for a port without a host
+	port  int    // for a service this machine does not know; 0: an error
+}
+
+func (k socket[T]) String() string {
+	if k.local {
+		return "UNIX:/path"
+	}
+	return "UNIX:/path, TCP:port, TCP:service or TCP:host:port"
+}
+
+func (k socket[T]) read(text string, r *reader) (func(*T), error) {
+	s, err := k.parse(r.expand(text), r)
+	if err != nil {
+		return nil, err
+	}
+	return func(v *T) { *k.field(v) = s }, nil
+}
+
+func (k socket[T]) show(v *T) string { return k.field(v).String() }
+
+func (k socket[T]) parse(text string, r *reader) (Socket, error) {
+	path, unix := cutPrefixFold(text, "UNIX:")
+	if unix || strings.HasPrefix(text, "/") {
+		return localSocket(path)
+	}
+	if _, udp := cutPrefixFold(text, "UDP:"); udp || k.local {
+		return Socket{}, errors.New("must be UNIX:/path")
+	}
+	service, _ := cutPrefixFold(text, "TCP:")
+	// ZMailer allowed an address after "@" and never used it.
+	service, _, _ = strings.Cut(service, "@")
+	host := k.host
+	if h, p, err := net.SplitHostPort(service); err == nil {
+		host, service = h, p
+	}
+	port, err := k.number(service, r)
+	if err != nil {
+		return Socket{}, err
+	}
+	return Socket{"tcp", net.JoinHostPort(host, strconv.Itoa(port))}, nil
+}
+
+func localSocket(path string) (Socket, error) {
+	if !strings.HasPrefix(path, "/") {
+		return Socket{}, errors.New(`the path of a socket must begin with "/"`)
+	}
+	if len(path) > maxSocketPath {
+		return Socket{}, fmt.Errorf("the path of a socket must not be longer than %d bytes", maxSocketPath)
+	}
+	return Socket{"unix", path}, nil
+}
+
+func (k socket[T]) number(service string, r *reader) (int, error) {
+	if port, err := strconv.Atoi(service); err == nil {
+		if port < 1 || port > 65535 {
+			return 0, errors.New("a port is from 1 to 65535")
+		}
+		return port, nil
+	}
+	if port, err := r.system.Port(service); err == nil && port > 0 {
+		return port, nil
+	}
+	if k.port == 0 || service == "" {
+		return 0, fmt.Errorf("this machine knows no TCP service %q; a port number will do", service)
+	}
+	if !strings.EqualFold(service, "mailq") {
+		r.warn("this machine knows no TCP service %q; port %d is used", service, k.port)
+	}
+	return k.port, nil
+}
+
+func cutPrefixFold(s, prefix string) (after string, found bool) {
+	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
+		return s[len(prefix):], true
+	}
+	return s, false
+}
