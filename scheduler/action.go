@@ -112,7 +112,7 @@ type (
 // RecipientMark is the outcome of one recipient.
 type RecipientMark struct {
 	Offset int64
-	Tag    ctlfile.Tag
+	Tag    ctlfile.Tag // 0: leave the tag, the agent writes it
 	// Diagnose asks for a d line with Notary and Text before the tag.
 	Diagnose bool
 	Notary   ta.Notary

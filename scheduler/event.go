@@ -68,10 +68,16 @@ type (
 	Done struct{ Op Op }
 
 	// Failed: the Action with this Op could not be carried out. The core
-	// keeps it and issues it again when the spool is back.
+	// keeps it and issues it again later.
 	Failed struct {
 		Op     Op
 		Reason string
+		// Wide says that nothing can be written now (full, read-only, broken):
+		// the core stops feeding and probes until the spool is back.
+		Wide bool
+		// Missing says that the control file is gone: the core forgets the
+		// message.
+		Missing bool
 	}
 
 	// Reread: the answer to a Reread action: what the control file says now.

@@ -1,0 +1,205 @@
+package scheduler
+
+import "fmt"
+
+// check panics if the state contradicts itself. Tests run it after every
+// Step; each line is an invariant that one state can show.
+func (s *Scheduler) check() {
+	var c Counts
+	for id, m := range s.messages {
+		assert(m.id == id, "message %d is kept as %d", m.id, id)
+		s.checkMessage(m, &c)
+	}
+	for key, t := range s.threads {
+		assert(t.key == key, "thread %v is kept as %v", t.key, key)
+		s.checkThread(t)
+	}
+	for _, a := range s.agents {
+		s.checkAgent(a, &c)
+	}
+	for _, r := range s.order {
+		s.checkRing(r)
+	}
+	for _, ch := range s.channelOrder {
+		s.checkChannel(ch)
+	}
+	assert(len(s.dirty) == 0, "rings are left to be dispatched")
+	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
+	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
+	assert(c.Poisoned == s.counts.Poisoned, "poisoned: counted %d, kept %d", c.Poisoned, s.counts.Poisoned)
+	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
+	assert(c.AgentsLeaving == s.counts.AgentsLeaving, "leaving agents: counted %d, kept %d", c.AgentsLeaving, s.counts.AgentsLeaving)
+	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
+	assert(len(s.messages) == s.counts.Messages, "messages: %d, kept %d", len(s.messages), s.counts.Messages)
+	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
+	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
+}
+
+func assert(holds bool, format string, args ...any) {
+	if !holds {
+		panic("scheduler: " + fmt.Sprintf(format, args...))
+	}
+}
+
+func (s *Scheduler) checkMessage(m *message, c *Counts) {
+	open, linked := int32(0), 0
+	m.vertices(func(v *vertex) {
+		if v.state == 0 {
+			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
+			return
+		}
+		linked++
+		open += v.open
+		s.checkVertex(v, c)
+	})
+	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
+	assert(m.open > 0 || m.stores > 0 || m.flags&leaving != 0, "message %d is done and not leaving", m.id)
+	assert(m.flags&leaving == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
+	c.Recipients += int(m.open)
+	c.Vertices += linked
+}
+
+// checkVertex: every recipient is due, waiting with a time or for a named
+// event, with an agent, or done; and no vertex is in two places.
+func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
+	id, t := v.message.id, v.thread
+	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
+	queued, planned := v.queueSeat != 0, v.wakeSeat != 0
+	lines := s.linesOf(v)
+	expires, _ := v.expiry()
+	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
+	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
+	switch v.state {
+	case waiting:
+		assert(planned && v.wakeAt != 0, "vertex of %d waits without an end", id)
+	case fed, reading:
+		assert(!planned, "vertex of %d in state %d is in the agenda", id, v.state)
+	default:
+		assert(planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
+	}
+	if v.state == due || v.state == waiting {
+		assert(v.openNow() > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
+	}
+	if v.state == dormant {
+		assert(v.openNow() == 0, "vertex of %d is dormant with work", id)
+	}
+	if v.state == poisoned {
+		c.Poisoned++
+	}
+	open := int32(0)
+	for i := range v.len() {
+		r := v.at(i)
+		assert(i == 0 || v.at(i-1).offset < r.offset, "recipients of %d out of order", id)
+		assert(r.state != 0, "recipient %d/%d has no state", id, r.offset)
+		if r.state != gone {
+			open++
+		}
+		if r.state == reported || r.state == promoted {
+			assert(v.state == fed || v.state == reading, "recipient %d/%d in state %d, its vertex in %d", id, r.offset, r.state, v.state)
+		}
+		if r.state == settling {
+			assert(v.message.stores > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
+		}
+	}
+	assert(open == v.open && open > 0, "vertex of %d: %d open, kept %d", id, open, v.open)
+}
+
+func (s *Scheduler) linesOf(v *vertex) int {
+	n := 0
+	if a := s.agents[v.agent]; a != nil {
+		for i := range a.lines {
+			if a.lines[i].v == v {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (s *Scheduler) checkThread(t *thread) {
+	n := 0
+	for v := t.head; v != nil; v = v.next {
+		assert(v.thread == t && v.state != 0, "a stranger in thread %v", t.key)
+		n++
+	}
+	assert(n == t.count, "thread %v: %d vertices, kept %d", t.key, n, t.count)
+	assert(n > 0 || t.busy > 0 || t.suspendedTill != 0, "thread %v is empty and still there", t.key)
+	assert((t.suspendedTill != 0 || t.pulling != nil) == (t.resumeSeat != 0), "thread %v: suspension and agenda disagree", t.key)
+	assert((t.wants > 0) == (t.list != nil), "thread %v wants %d and is in line: %v", t.key, t.wants, t.list != nil)
+	assert(t.params.QueueOnly || t.queues[1-t.run].len() == 0, "thread %v keeps mail for a next run", t.key)
+	assert(!t.params.QueueOnly || t.gate || t.queue().len() == 0, "thread %v has mail past a closed gate", t.key)
+	if t.fit() {
+		assert(t.wants == max(0, min(t.queue().len(), t.room())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().len(), t.room())
+	} else {
+		assert(t.wants == 0, "thread %v wants sessions and may not have any", t.key)
+	}
+	for _, q := range t.queues {
+		q.each(func(_ instant, v *vertex) {
+			assert(v.thread == t && v.state == due, "a vertex of %d in the queue of %v", v.message.id, t.key)
+		})
+	}
+}
+
+func (s *Scheduler) checkAgent(a *agent, c *Counts) {
+	switch a.state {
+	case parked:
+		c.AgentsIdle++
+	case departing:
+		c.AgentsLeaving++
+	}
+	c.Sessions += a.busy()
+	assert(a.credit+a.busy() == a.firsts, "agent %d: credit %d, busy %d, offered %d", a.id, a.credit, a.busy(), a.firsts)
+	assert(a.firsts <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.firsts, a.sessions)
+	assert(a.state == serving || a.state == departing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
+	assert(!s.stop.begun || a.state == departing || a.killed, "agent %d works on in a stop", a.id)
+	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
+	for i := range a.lines {
+		l := &a.lines[i]
+		assert(l.v == nil || l.v.state == fed && l.v.agent == a.id && l.v.message.id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
+	}
+}
+
+func (s *Scheduler) checkRing(r *ring) {
+	procs, busy, coming, wants, threads := 0, 0, 0, 0, 0
+	for _, a := range s.agents {
+		if a.ring != r {
+			continue
+		}
+		procs++
+		busy += a.busy()
+		if a.state == starting {
+			coming += a.sessions
+		}
+	}
+	for _, t := range s.threads {
+		if t.ring == r {
+			wants += t.wants
+			threads++
+		}
+	}
+	assert(procs == r.procs && busy == r.busy && coming == r.coming, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
+		r.key, procs, r.procs, busy, r.busy, coming, r.coming)
+	assert(wants == r.wants && threads == r.threads, "ring %q: wants %d, kept %d; threads %d, kept %d", r.key, wants, r.wants, threads, r.threads)
+	assert(procs > 0 || threads > 0, "ring %q is empty and still there", r.key)
+	// Work waits only for a reason: a limit, a start under way, a halt.
+	if r.wants > 0 && !s.halted() && r.coming == 0 {
+		reason := r.waits != nil || r.backoffSeat != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
+		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
+	}
+	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.waits != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
+}
+
+func (s *Scheduler) checkChannel(c *channel) {
+	procs, busy, leaving := 0, 0, 0
+	for _, a := range s.agents {
+		if a.ring.channel == c {
+			procs++
+			busy += a.busy()
+			if a.state == departing {
+				leaving++
+			}
+		}
+	}
+	assert(procs == c.procs && busy == c.busy && leaving == c.leaving, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
+		c.name, procs, c.procs, busy, c.busy, leaving, c.leaving)
+}

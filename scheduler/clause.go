@@ -1,0 +1,161 @@
+package scheduler
+
+import "strings"
+
+// match returns the clauses that speak for a channel and host, in order, as
+// the manual has it: patterns are tried in sequence, what a matching clause
+// sets is picked up, and the first one with a command ends the search. */*
+// gives defaults and never ends it.
+func match(clauses []Clause, channel, host string) []*Clause {
+	var matched []*Clause
+	for i := range clauses {
+		c := &clauses[i]
+		if !glob(c.Channel, channel) || !glob(c.Host, host) {
+			continue
+		}
+		matched = append(matched, c)
+		if c.sets("command") && !c.matchesAll() {
+			break
+		}
+	}
+	return matched
+}
+
+func (c *Clause) matchesAll() bool { return c.Channel == "*" && c.Host == "*" }
+
+func (c *Clause) sets(name string) bool {
+	for i := range c.Settings {
+		if c.Settings[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// fold returns the parameters that the matched clauses leave in force.
+func fold(defaults Params, matched []*Clause) *Params {
+	p := defaults
+	for _, c := range matched {
+		for i := range c.Settings {
+			c.Settings[i].Apply(&p)
+		}
+	}
+	return &p
+}
+
+// glob matches a shell-style pattern without regard to case: ? is any one
+// byte, * any string, [abc] [a-c] [^abc] [!abc] one byte of a set, {a,b} one
+// of some patterns, and \ takes the next byte as it is. A bracket or brace
+// that is not closed stands for itself.
+func glob(pattern, s string) bool {
+	return globFold(strings.ToLower(pattern), strings.ToLower(s))
+}
+
+func globFold(pattern, s string) bool {
+	for pattern != "" {
+		switch pattern[0] {
+		case '*':
+			pattern = strings.TrimLeft(pattern, "*")
+			if pattern == "" {
+				return true
+			}
+			for i := 0; i <= len(s); i++ {
+				if globFold(pattern, s[i:]) {
+					return true
+				}
+			}
+			return false
+		case '?':
+			if s == "" {
+				return false
+			}
+			pattern, s = pattern[1:], s[1:]
+			continue
+		case '[':
+			if set, rest, ok := globSet(pattern); ok {
+				if s == "" || !set.has(s[0]) {
+					return false
+				}
+				pattern, s = rest, s[1:]
+				continue
+			}
+		case '{':
+			if choices, rest, ok := globChoices(pattern); ok {
+				for _, choice := range choices {
+					if globFold(choice+rest, s) {
+						return true
+					}
+				}
+				return false
+			}
+		case '\\':
+			if len(pattern) > 1 {
+				pattern = pattern[1:]
+			}
+		}
+		if s == "" || s[0] != pattern[0] {
+			return false
+		}
+		pattern, s = pattern[1:], s[1:]
+	}
+	return s == ""
+}
+
+// byteSet is what stands between the brackets.
+type byteSet struct {
+	members string
+	negated bool
+}
+
+func (b byteSet) has(c byte) bool {
+	in := false
+	for i := 0; i < len(b.members); i++ {
+		low, high := b.members[i], b.members[i]
+		if i+2 < len(b.members) && b.members[i+1] == '-' {
+			high = b.members[i+2]
+			i += 2
+		}
+		in = in || low <= c && c <= high
+	}
+	return in != b.negated
+}
+
+// globSet reads a set at the front of the pattern. A closing bracket right
+// after the opening belongs to the set.
+func globSet(pattern string) (set byteSet, rest string, ok bool) {
+	body := pattern[1:]
+	if body != "" && (body[0] == '^' || body[0] == '!') {
+		set.negated = true
+		body = body[1:]
+	}
+	end := strings.IndexByte(strings.TrimPrefix(body, "]"), ']')
+	if end < 0 {
+		return set, pattern, false
+	}
+	end += len(body) - len(strings.TrimPrefix(body, "]"))
+	set.members = body[:end]
+	return set, body[end+1:], true
+}
+
+// globChoices reads the patterns between braces; braces may nest.
+func globChoices(pattern string) (choices []string, rest string, ok bool) {
+	depth, start := 0, 1
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '{':
+			depth++
+		case ',':
+			if depth == 1 {
+				choices = append(choices, pattern[start:i])
+				start = i + 1
+			}
+		case '}':
+			if depth--; depth == 0 {
+				return append(choices, pattern[start:i]), pattern[i+1:], true
+			}
+		}
+	}
+	return nil, pattern, false
+}

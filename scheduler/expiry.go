@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// secondExpiry is how long past its expiry a recipient that was never
+// attempted is kept, when expiry2 is not set.
+const secondExpiry = 24 * time.Hour
+
+// expired reports whether a recipient's time is up: past expiry with an
+// attempt in the life of this process, or past expiry and expiry2 without
+// (scheduler.cf(5)).
+func (s *Scheduler) expired(v *vertex, r *recipient) bool {
+	primary, secondary := v.expiry()
+	return s.now >= primary && (r.attempts > 0 || v.joinedBefore()) || s.now >= secondary
+}
+
+// joinedBefore reports whether the vertex has waited through a suspension of
+// its thread, which counts as an attempt.
+func (v *vertex) joinedBefore() bool { return v.state == due && v.joined < v.thread.suspensions }
+
+// expiry returns when the vertex's recipients expire, with an attempt and
+// without one; never when they do not.
+func (v *vertex) expiry() (primary, secondary instant) {
+	p := v.thread.params
+	if p.Expiry == 0 {
+		return never, never
+	}
+	primary = v.message.modifiedAt.after(p.Expiry)
+	second := p.Expiry2
+	if second == 0 {
+		second = secondExpiry
+	}
+	return primary, primary.after(second)
+}
+
+// planWake puts a vertex into the agenda at the time when something is due
+// for it: the end of its wait, or its expiry. One that is past its first
+// expiry without an attempt is looked at again every interval, because a
+// suspension may count as one.
+func (s *Scheduler) planWake(v *vertex) {
+	primary, secondary := v.expiry()
+	look := primary
+	if primary <= s.now {
+		look = min(secondary, s.now.after(max(v.thread.params.Interval, time.Minute)))
+	}
+	if v.state == waiting {
+		look = min(look, v.wakeAt)
+	}
+	if look == never {
+		s.wakes.remove(v)
+		return
+	}
+	s.wakes.put(look, v)
+}
+
+// expire ends the recipients of a vertex whose time is up. The vertex must
+// not be with an agent.
+func (s *Scheduler) expire(v *vertex) {
+	if primary, _ := v.expiry(); s.now < primary {
+		return
+	}
+	message := v.message
+	message.stores++ // it must not be finished while we walk it
+	for i := range v.len() {
+		r := v.at(i)
+		if r.state != open && r.state != alternate || !s.expired(v, r) {
+			continue
+		}
+		message.flags |= owes
+		message.failed++
+		s.account(v, "expire")
+		s.settle(v, i, s.expiryMark(v, r), false)
+	}
+	message.stores--
+	s.finishWhenDone(message)
+}
+
+// expiryMark is the outcome of an expired recipient. Whatever action its last
+// report named, it failed now; the recipient and the peer are kept.
+func (s *Scheduler) expiryMark(v *vertex, r *recipient) RecipientMark {
+	after := inWords(v.thread.params.Expiry)
+	var last ta.Notary
+	text := "expired after " + after
+	if r.last != nil {
+		last = ta.Notary(r.last.notary)
+		text = "\rexpired after " + after + ", problem was:\r" + strings.TrimLeft(r.last.text, "\r")
+	}
+	code := "5.4.7 (delivery time expired)"
+	diag := last.Diagnostic()
+	if diag == "" {
+		diag = "smtp; 500 (expired after " + after + ")"
+	}
+	recipient := last.Recipient()
+	if recipient == "" {
+		recipient = "\x03" // the user of the r line
+	}
+	return RecipientMark{
+		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
+		Notary: ta.Notary(strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01")),
+		Text:   text,
+	}
+}
+
+// inWords prints a time as reports show it: "3 days", "1 day 2 hours".
+func inWords(d time.Duration) string {
+	var words []string
+	for _, u := range []struct {
+		span time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "min"}, {time.Second, "sec"}} {
+		n := int64(d / u.span)
+		d -= time.Duration(n) * u.span
+		if n == 0 || len(words) == 2 {
+			continue
+		}
+		word := strconv.FormatInt(n, 10) + " " + u.name
+		if n > 1 {
+			word += "s"
+		}
+		words = append(words, word)
+	}
+	if len(words) == 0 {
+		return "0 secs"
+	}
+	return strings.Join(words, " ")
+}

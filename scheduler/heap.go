@@ -1,0 +1,163 @@
+package scheduler
+
+// heap is a queue of items by a number, smallest first: wake times in the
+// agenda, places in line in a thread. Entries hold the number, so that
+// sifting does not touch the items; each item knows its seat, so that it can
+// be taken out from anywhere. Pages instead of one slice, so that growing to
+// a million entries never copies them all at once.
+//
+// An item is in at most one heap for each seat.
+type heap[T any] struct {
+	// seat is where an item keeps its position plus one; 0: not in the heap.
+	seat  func(T) *int32
+	pages [][]entry[T]
+	n     int
+}
+
+type entry[T any] struct {
+	key  instant
+	item T
+}
+
+const (
+	pageBits = 10
+	pageSize = 1 << pageBits
+	fanout   = 4
+)
+
+func (h *heap[T]) at(i int) *entry[T] { return &h.pages[i>>pageBits][i&(pageSize-1)] }
+
+func (h *heap[T]) len() int { return h.n }
+
+// next is the smallest number, never when the heap is empty.
+func (h *heap[T]) next() instant {
+	if h.n == 0 {
+		return never
+	}
+	return h.at(0).key
+}
+
+// first returns the item with the smallest number; the heap must not be empty.
+func (h *heap[T]) first() T { return h.at(0).item }
+
+func (h *heap[T]) holds(item T) bool { return *h.seat(item) != 0 }
+
+// put links an item at key, or moves it there.
+func (h *heap[T]) put(key instant, item T) {
+	if seat := *h.seat(item); seat != 0 {
+		i := int(seat) - 1
+		h.at(i).key = key
+		h.down(h.up(i))
+		return
+	}
+	h.grow()
+	i := h.n
+	h.n++
+	*h.at(i) = entry[T]{key, item}
+	h.up(i)
+}
+
+// pop unlinks the item with the smallest number; the heap must not be empty.
+func (h *heap[T]) pop() T {
+	item := h.first()
+	h.remove(item)
+	return item
+}
+
+// remove unlinks an item, if it is in the heap.
+func (h *heap[T]) remove(item T) {
+	seat := h.seat(item)
+	if *seat == 0 {
+		return
+	}
+	i := int(*seat) - 1
+	*seat = 0
+	h.n--
+	last := *h.at(h.n)
+	*h.at(h.n) = entry[T]{}
+	if i != h.n {
+		*h.at(i) = last
+		h.down(h.up(i))
+	}
+	h.shrink()
+}
+
+// grow makes room for one more entry. The first page grows as a slice does,
+// because most threads hold one vertex.
+func (h *heap[T]) grow() {
+	page := h.n >> pageBits
+	if page == len(h.pages) {
+		size := pageSize
+		if page == 0 {
+			size = 1
+		}
+		h.pages = append(h.pages, make([]entry[T], size))
+		return
+	}
+	if i := h.n & (pageSize - 1); i == len(h.pages[page]) {
+		larger := make([]entry[T], min(2*len(h.pages[page]), pageSize))
+		copy(larger, h.pages[page])
+		h.pages[page] = larger
+	}
+}
+
+// shrink drops pages once two are empty, so that a queue that swings around
+// the edge of a page does not allocate at every turn.
+func (h *heap[T]) shrink() {
+	if used := (h.n + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
+		h.pages[len(h.pages)-1] = nil
+		h.pages = h.pages[:len(h.pages)-1]
+	}
+}
+
+// up moves the entry at i to its place among its ancestors and returns it.
+func (h *heap[T]) up(i int) int {
+	e := *h.at(i)
+	for i > 0 {
+		parent := (i - 1) / fanout
+		p := h.at(parent)
+		if p.key <= e.key {
+			break
+		}
+		*h.at(i) = *p
+		*h.seat(p.item) = int32(i) + 1
+		i = parent
+	}
+	*h.at(i) = e
+	*h.seat(e.item) = int32(i) + 1
+	return i
+}
+
+// down moves the entry at i to its place among its descendants.
+func (h *heap[T]) down(i int) {
+	e := *h.at(i)
+	for {
+		child := i*fanout + 1
+		if child >= h.n {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+fanout, h.n); c++ {
+			if h.at(c).key < h.at(least).key {
+				least = c
+			}
+		}
+		c := h.at(least)
+		if c.key >= e.key {
+			break
+		}
+		*h.at(i) = *c
+		*h.seat(c.item) = int32(i) + 1
+		i = least
+	}
+	*h.at(i) = e
+	*h.seat(e.item) = int32(i) + 1
+}
+
+// each calls f for every entry, in no order that may decide anything.
+func (h *heap[T]) each(f func(key instant, item T)) {
+	for i := range h.n {
+		e := h.at(i)
+		f(e.key, e.item)
+	}
+}

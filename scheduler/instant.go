@@ -1,0 +1,32 @@
+package scheduler
+
+import (
+	"math"
+	"time"
+)
+
+// instant is a time as the core keeps it by the million: nanoseconds since
+// the epoch, a third of a time.Time. Zero means none.
+type instant int64
+
+// never is later than everything.
+const never instant = math.MaxInt64
+
+func at(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return instant(t.UnixNano())
+}
+
+func (i instant) time() time.Time { return time.Unix(0, int64(i)) }
+
+// after adds without running over the end of time.
+func (i instant) after(d time.Duration) instant {
+	if d > 0 && i > never-instant(d) {
+		return never
+	}
+	return i + instant(d)
+}
+
+func (i instant) since(earlier instant) time.Duration { return time.Duration(i - earlier) }

@@ -1,0 +1,434 @@
+package scheduler
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+// message is one control file. The first vertex lives inside it, because
+// nearly all messages have one; so a waiting message is one object.
+type message struct {
+	id         MessageID
+	log        uint64   // hash of the log identity, 0: none
+	sameLog    *message // next with that hash
+	order      int64    // place in the order of taking
+	sender     string
+	modifiedAt instant // mtime of the message file
+	changedAt  instant // ctime of the control file when taken
+	owner      uint32  // uid of the message file
+	recipients int32   // open ones when taken
+	// open counts recipients that are not done.
+	// Invariant: the sum of the vertices' open counts.
+	open   int32
+	failed int32
+	stores int16 // marks under way; the message is not finished before
+	flags  messageFlags
+	levels uint8 // hash levels of the path, where it is the usual one
+	vertex vertex
+	extras *extras // nil for most
+}
+
+// extras holds what few messages have.
+type extras struct {
+	path     string // when it cannot be told from id and levels
+	errorTo  string // when it is not the sender
+	vertices []*vertex
+	sets     []*exclusiveSet
+}
+
+type messageFlags uint8
+
+const (
+	nullSender messageFlags = 1 << iota
+	owes                    // the file may hold diagnostics to report
+	leaving                 // Finish is under way
+	obsoleted               // replaced by a later message; not fed again
+	errorToSet              // extras.errorTo counts, even when empty
+)
+
+// vertex is one message's recipients for one channel and host: one job line.
+// Its life is drawn in the package comment.
+type vertex struct {
+	message    *message
+	thread     *thread
+	next, prev *vertex // in the thread
+	wakeAt     instant // when waiting
+	fedAt      instant // last, 0: never
+	agent      AgentID // fed last, 0: none
+	// joined is the thread's suspension count when the vertex became due; a
+	// suspension it waits through counts as an attempt (scheduler.cf(5),
+	// expiry).
+	joined    uint32
+	wakeSeat  int32
+	queueSeat int32
+	queue     uint8 // of the thread's two, the one it is or was in
+	state     vertexState
+	why       reason
+	retry     uint8 // index in Retries of the next step
+	deaths    uint8 // agents lost on it running
+	// open counts recipients that are not done, dormant ones included.
+	open  int32
+	first recipient
+	rest  []recipient // by offset, like first
+}
+
+type vertexState uint8
+
+const (
+	due     vertexState = iota + 1 // in its thread's queue
+	waiting                        // until wakeAt
+	fed                            // with an agent
+	reading                        // its file is being read again
+	poisoned
+	dormant // nothing of it can be fed: alternatives wait, outcomes are written
+)
+
+// reason is why a vertex is not due, beyond its state.
+type reason uint8
+
+const (
+	noReason     reason = iota
+	untouched           // reading: nothing was tried
+	killedAgent         // reading: its agent died on it
+	foundNothing        // reading: the agent found nothing to do
+)
+
+// recipient is one r or X line.
+type recipient struct {
+	offset   uint32 // identity in the control file, below 1 GiB
+	attempts uint16 // stops counting at its limit
+	notify   ctlfile.Notify
+	state    recipientState
+	last     *diagnostic // what was said of it last, nil: nothing
+}
+
+type recipientState uint8
+
+const (
+	open      recipientState = iota + 1
+	reported                 // open, and its agent has spoken in this line
+	alternate                // dormant until the alternative before it fails
+	promoted                 // its turn came while its vertex is with an agent
+	settling                 // its outcome is being written
+	gone
+)
+
+func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
+
+// diagnostic is the last word about a recipient.
+type diagnostic struct {
+	notary string
+	text   string
+}
+
+// exclusiveSet is the alternatives of one X class in file order: the first is
+// tried, the next when it failed, the rest are dropped at the first success.
+type exclusiveSet struct {
+	class   int
+	members []alternative
+	done    bool
+}
+
+type alternative struct {
+	vertex *vertex
+	index  int
+}
+
+// at returns the i-th recipient in file order.
+func (v *vertex) at(i int) *recipient {
+	if i == 0 {
+		return &v.first
+	}
+	return &v.rest[i-1]
+}
+
+func (v *vertex) len() int { return 1 + len(v.rest) }
+
+// find returns the index of the recipient at offset, or -1.
+func (v *vertex) find(offset int64) int {
+	low, high := 0, v.len()
+	for low < high {
+		mid := (low + high) / 2
+		if int64(v.at(mid).offset) < offset {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low < v.len() && int64(v.at(low).offset) == offset {
+		return low
+	}
+	return -1
+}
+
+// openNow counts the recipients an agent would find open.
+func (v *vertex) openNow() int {
+	n := 0
+	for i := range v.len() {
+		if v.at(i).isOpen() {
+			n++
+		}
+	}
+	return n
+}
+
+// vertices calls f for each vertex of the message, gone ones included.
+func (m *message) vertices(f func(*vertex)) {
+	f(&m.vertex)
+	if m.extras != nil {
+		for _, v := range m.extras.vertices {
+			f(v)
+		}
+	}
+}
+
+// path returns the control file's name below transport/.
+func (m *message) path() string {
+	if m.extras != nil && m.extras.path != "" {
+		return m.extras.path
+	}
+	return ctlfile.HashDir(uint64(m.id), int(m.levels)) + strconv.FormatUint(uint64(m.id), 10)
+}
+
+// errorTo returns where reports about the message go.
+func (m *message) errorTo() string {
+	if m.flags&errorToSet != 0 {
+		return m.extras.errorTo
+	}
+	return m.sender
+}
+
+func (m *message) extra() *extras {
+	if m.extras == nil {
+		m.extras = new(extras)
+	}
+	return m.extras
+}
+
+// arrive takes a message into the queue. One without open recipients is
+// finished at once.
+func (s *Scheduler) arrive(in *Message) {
+	if s.messages[in.ID] != nil {
+		s.do(Note{Severity: Warning, Message: in.ID, Text: "is in the queue already, not taken twice"})
+		return
+	}
+	m := s.newMessage(in)
+	s.messages[m.id] = m
+	s.counts.Messages++
+	s.counts.MessagesIn++
+	s.counts.RecipientsIn += uint64(m.open)
+	s.counts.Recipients += int(m.open)
+	s.obsolete(m, in.Obsoletes)
+	if m.open == 0 {
+		s.finish(m)
+		return
+	}
+	m.vertices(s.enter)
+}
+
+// finishWhenDone finishes a message when its last recipient is done and all
+// outcomes are on disk.
+func (s *Scheduler) finishWhenDone(m *message) {
+	if m.open == 0 && m.stores == 0 && m.flags&leaving == 0 {
+		s.finish(m)
+	}
+}
+
+func (s *Scheduler) newMessage(in *Message) *message {
+	s.taken++
+	m := &message{
+		id:         in.ID,
+		order:      s.taken,
+		sender:     in.Sender,
+		modifiedAt: at(in.ModifiedAt),
+		changedAt:  at(in.ChangedAt),
+		owner:      in.Owner,
+	}
+	if in.NullSender {
+		m.flags |= nullSender
+	}
+	if in.Owes {
+		m.flags |= owes
+	}
+	m.levels = uint8(strings.Count(in.Path, "/"))
+	if m.path() != in.Path {
+		m.extra().path = in.Path
+	}
+	if in.ErrorTo != in.Sender {
+		m.flags |= errorToSet
+		m.extra().errorTo = in.ErrorTo
+	}
+	if in.LogID != "" {
+		m.log = logHash(in.LogID)
+		m.sameLog = s.byLog[m.log]
+		s.byLog[m.log] = m
+	}
+	m.group(s, in.Recipients)
+	return m
+}
+
+// group parts the recipients into vertices, one for each channel and host.
+func (m *message) group(s *Scheduler, in []Recipient) {
+	var byThread map[threadKey]*vertex
+	var latest *vertex
+	var latestKey threadKey
+	for i := range in {
+		r := &in[i]
+		key := threadKey{r.Channel, r.Host}
+		v := latest
+		if latest == nil || key != latestKey {
+			v = byThread[key]
+			if v == nil {
+				v = m.newVertex(s, key)
+				if byThread == nil && len(in) > 1 {
+					byThread = make(map[threadKey]*vertex)
+				}
+				if byThread != nil {
+					byThread[key] = v
+				}
+			}
+			latest, latestKey = v, key
+		}
+		v.add(r)
+		m.open++
+		m.recipients++
+		if r.Class != 0 {
+			m.join(r.Class, v, v.len()-1)
+		}
+	}
+}
+
+func (m *message) newVertex(s *Scheduler, key threadKey) *vertex {
+	v := &m.vertex
+	if v.message != nil {
+		v = new(vertex)
+		m.extra().vertices = append(m.extra().vertices, v)
+	}
+	v.message = m
+	v.thread = s.obtainThread(key)
+	v.thread.link(v)
+	return v
+}
+
+func (v *vertex) add(r *Recipient) {
+	in := recipient{offset: uint32(r.Offset), notify: r.Notify, state: open}
+	if v.open == 0 {
+		v.first = in
+	} else {
+		v.rest = append(v.rest, in)
+	}
+	v.open++
+}
+
+// join puts a recipient among the alternatives of its class.
+func (m *message) join(class int, v *vertex, index int) {
+	x := m.extra()
+	for _, set := range x.sets {
+		if set.class == class {
+			set.members = append(set.members, alternative{v, index})
+			v.at(index).state = alternate
+			return
+		}
+	}
+	x.sets = append(x.sets, &exclusiveSet{class: class, members: []alternative{{v, index}}})
+}
+
+// enter puts a new vertex where it belongs: due, unless all of its
+// recipients wait for alternatives.
+func (s *Scheduler) enter(v *vertex) {
+	s.counts.Vertices++
+	if v.openNow() == 0 {
+		v.state = dormant
+		s.planWake(v)
+		return
+	}
+	s.makeDue(v)
+}
+
+// obsolete drops messages that the new one says it replaces: those with that
+// log identity, the same error address and the same owner.
+func (s *Scheduler) obsolete(by *message, logIDs []string) {
+	for _, id := range logIDs {
+		next := s.byLog[logHash(id)]
+		for m := next; m != nil; m = next {
+			next = m.sameLog
+			if m == by || m.flags&(leaving|obsoleted) != 0 || m.open == 0 ||
+				m.errorTo() != by.errorTo() || m.owner != by.owner {
+				continue
+			}
+			m.flags |= obsoleted
+			s.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
+			s.drop(m)
+		}
+	}
+}
+
+// logHash stands for a log identity in memory. Two identities that share a
+// hash would still need the same error address and owner to be mistaken.
+func logHash(id string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return max(1, h.Sum64())
+}
+
+// unlinkLog takes the message out of the chain of its log identity.
+func (s *Scheduler) unlinkLog(m *message) {
+	if m.log == 0 {
+		return
+	}
+	if head := s.byLog[m.log]; head == m {
+		if m.sameLog == nil {
+			delete(s.byLog, m.log)
+		} else {
+			s.byLog[m.log] = m.sameLog
+		}
+		return
+	}
+	for p := s.byLog[m.log]; p != nil; p = p.sameLog {
+		if p.sameLog == m {
+			p.sameLog = m.sameLog
+			return
+		}
+	}
+}
+
+// forget drops a message from memory without touching its files.
+func (s *Scheduler) forget(m *message) {
+	m.vertices(func(v *vertex) {
+		if v.state == fed {
+			s.withdraw(v)
+		}
+		if v.state != 0 {
+			s.leave(v)
+		}
+	})
+	s.unlinkLog(m)
+	delete(s.messages, m.id)
+	s.counts.Messages--
+	s.counts.Recipients -= int(m.open)
+}
+
+// withdraw ends the job line of a vertex without a word about it.
+func (s *Scheduler) withdraw(v *vertex) {
+	a := s.agents[v.agent]
+	for i := range a.lines {
+		if a.lines[i].v == v {
+			a.lines[i].v = nil
+		}
+	}
+}
+
+// leave unlinks a vertex from everything.
+func (s *Scheduler) leave(v *vertex) {
+	t := v.thread
+	t.dequeue(v)
+	s.wakes.remove(v)
+	t.unlink(v)
+	s.unpoison(v)
+	v.state = 0
+	s.counts.Vertices--
+	s.settleThread(t)
+}

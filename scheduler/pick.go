@@ -1,0 +1,247 @@
+package scheduler
+
+import "zsched/ta"
+
+// touch has the ring looked at before the Step ends.
+func (s *Scheduler) touch(r *ring) {
+	if !r.dirty {
+		r.dirty = true
+		s.dirty = append(s.dirty, r)
+	}
+}
+
+// dispatchDirty gives every touched ring what it can have. Rings touched on
+// the way come in turn.
+func (s *Scheduler) dispatchDirty() {
+	for i := 0; i < len(s.dirty); i++ {
+		r := s.dirty[i]
+		r.dirty = false
+		s.dispatch(r)
+	}
+	clear(s.dirty)
+	s.dirty = s.dirty[:0]
+}
+
+// halted reports whether nothing is to be fed at all.
+func (s *Scheduler) halted() bool { return s.stop.begun || s.store.down || s.config.Frozen }
+
+// dispatch gives the ring's threads sessions, in turn, as far as its limits
+// go; then agents with nothing to do are told so.
+func (s *Scheduler) dispatch(r *ring) {
+	for !s.halted() {
+		t := r.turn()
+		if t == nil || !below(r.busy, s.maxRing(r)) {
+			break
+		}
+		if limit := s.maxChannel(r); !below(r.channel.busy, limit) {
+			r.channel.sessions.wait(limit, r)
+			break
+		}
+		a := r.sessionFor(t)
+		if a == nil {
+			s.startFor(r, t)
+			break
+		}
+		s.serve(a, t)
+	}
+	s.rest(r)
+}
+
+// sessionFor finds a free session for the thread, nil if there is none: in
+// the agent that served it last, or in one that is at work, or in the
+// youngest idle one.
+func (r *ring) sessionFor(t *thread) *agent {
+	if a := t.last; a != nil && a.ring == r && a.thread == t && a.credit > 0 && (a.state == parked || a.state == serving) {
+		return a
+	}
+	if n := len(r.free); n > 0 {
+		return r.free[n-1]
+	}
+	if n := len(r.idle); n > 0 {
+		return r.idle[n-1]
+	}
+	return nil
+}
+
+// startFor starts agents for the sessions that the ring's threads want and
+// that no starting agent will bring, as far as the limits on processes go.
+// The first limit hit puts the ring in line there.
+func (s *Scheduler) startFor(r *ring, t *thread) {
+	for {
+		need := r.wants
+		if limit := s.maxRing(r); limit > 0 {
+			need = min(need, limit-r.busy)
+		}
+		if limit := s.maxChannel(r); limit > 0 {
+			need = min(need, limit-r.channel.busy)
+		}
+		if need <= r.coming {
+			return
+		}
+		if trouble := s.troubles[r.clause]; trouble != nil && (trouble.until > s.now || r.coming > 0) {
+			// One agent at a time tries a clause whose agents do not come up.
+			if trouble.until > s.now {
+				s.backoffs.put(trouble.until, r)
+			}
+			return
+		}
+		if !s.placeFor(r) {
+			return
+		}
+		if !s.forks.allow(s.now, s.config.ForkRate) {
+			if r.waits == nil {
+				s.forks.line.append(r)
+			}
+			return
+		}
+		s.start(r, t)
+	}
+}
+
+// placeFor reports whether the ring may have one process more. If not, the
+// ring waits in line, and an idle agent that is in the way leaves.
+func (s *Scheduler) placeFor(r *ring) bool {
+	c := r.channel
+	if limit := s.maxTA(r); !below(len(s.agents), limit) {
+		s.places.wait(limit, r)
+		if s.counts.AgentsLeaving < s.places.waiting() {
+			s.evict(func(*agent) bool { return true })
+		}
+		return false
+	}
+	if limit := s.maxChannel(r); !below(c.procs, limit) {
+		c.processes.wait(limit, r)
+		if c.leaving < c.processes.waiting() {
+			s.evict(func(a *agent) bool { return a.ring.channel == c })
+		}
+		return false
+	}
+	// The ring's own agents are all at work or leaving; it is looked at again
+	// when one of them is free or gone.
+	return below(r.procs, s.maxRing(r))
+}
+
+// serve gives the agent a session on the thread and feeds it.
+func (s *Scheduler) serve(a *agent, t *thread) {
+	if a.state == parked {
+		s.unpark(a)
+		a.ring.free = append(a.ring.free, a)
+	}
+	a.credit--
+	if a.credit == 0 {
+		a.ring.unfree(a)
+	}
+	a.thread, t.last = t, a
+	s.counts.Sessions++
+	t.busy++
+	a.ring.busy++
+	a.ring.channel.busy++
+	s.feed(a, t)
+	if a.sessions == 1 {
+		s.overfeed(a)
+	}
+	s.settleThread(t)
+	a.ring.rotate(t)
+}
+
+// rotate lets the next thread of the ring have its turn.
+func (r *ring) rotate(t *thread) {
+	if t.list != nil {
+		t.list.remove(t)
+		r.enlist(t)
+	}
+}
+
+// feed gives the agent the thread's first due vertex as a job line.
+func (s *Scheduler) feed(a *agent, t *thread) {
+	v := t.queue().pop()
+	s.wakes.remove(v)
+	v.state, v.why = fed, noReason
+	v.fedAt, v.agent = s.now, a.id
+	a.lines = append(a.lines, line{id: v.message.id, v: v, t: t, suspensions: t.suspensions})
+	if len(a.lines) == 1 {
+		a.heardAt = s.now
+		s.watchFor(a)
+	}
+	if t.round != a.ring.round {
+		t.round, t.used = a.ring.round, 0
+	}
+	t.used++
+	s.do(Feed{Agent: a.id, Job: ta.Job{Path: v.message.path(), Host: t.key.host, WithHost: a.ring.hostless}})
+}
+
+// overfeed fills the pipe of an agent with one session, so that it finds the
+// next line when it is done with one (scheduler.cf(5), overfeed).
+func (s *Scheduler) overfeed(a *agent) {
+	t := a.thread
+	for len(a.lines) > 0 && t.ring == a.ring && !s.halted() && t.fit() &&
+		t.queue().len() > 0 && s.lineRoom(a, t) > 0 {
+		s.feed(a, t)
+	}
+}
+
+// lineRoom is how many lines more the agent may be given of its thread: one
+// until it has shown that it ends lines; then overfeed beyond the one it is
+// on, of which a thread with several sessions gives each an even part, and
+// while others wait no more than is left of the quantum.
+func (s *Scheduler) lineRoom(a *agent, t *thread) int {
+	if !a.proved {
+		return 1 - len(a.lines)
+	}
+	window := t.params.Overfeed + 1
+	if sessions := t.params.MaxThr; sessions > 1 {
+		window = min(window, (t.queue().len()+len(a.lines)+sessions-1)/sessions)
+	}
+	room := window - len(a.lines)
+	if s.contested(a.ring, t) {
+		room = min(room, t.params.Quantum-t.used)
+	}
+	return room
+}
+
+// contested reports whether others wait for what a session of the thread
+// occupies: another thread of the ring, or another ring at a limit.
+func (s *Scheduler) contested(r *ring, t *thread) bool {
+	return r.othersWait(t) || r.channel.sessions.waiting() > 0 ||
+		r.channel.processes.waiting() > 0 || s.places.waiting() > 0
+}
+
+// mayStay reports whether a session that has just become free goes on with
+// its thread, to which its connection may still be open.
+func (s *Scheduler) mayStay(a *agent, t *thread) bool {
+	r := a.ring
+	if s.halted() || t.ring != r || t.wants == 0 ||
+		!below(r.busy, s.maxRing(r)) || !below(r.channel.busy, s.maxChannel(r)) {
+		return false
+	}
+	return t.round != r.round || t.used < t.params.Quantum || !s.contested(r, t)
+}
+
+// rest deals with the ring's agents that have a session free and nothing
+// open: they are told to be idle, or to leave where another ring waits for
+// the place of their process or nothing will come for them any more.
+func (s *Scheduler) rest(r *ring) {
+	for i := len(r.free) - 1; i >= 0; i-- {
+		a := r.free[i]
+		if len(a.lines) > 0 {
+			continue
+		}
+		if s.stop.begun || r.retired || s.inTheWay(r) {
+			s.dismiss(a)
+			continue
+		}
+		r.unfree(a)
+		s.ask(a)
+	}
+	if r.retired || s.stop.begun {
+		for len(r.idle) > 0 {
+			s.dismiss(r.idle[len(r.idle)-1])
+		}
+	}
+}
+
+// inTheWay reports whether another ring waits for a process that one of this
+// ring occupies.
+func (s *Scheduler) inTheWay(r *ring) bool {
+	return s.places.waiting() > s.counts.AgentsLeaving || r.channel.processes.waiting() > r.channel.leaving
+}

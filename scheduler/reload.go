@@ -1,0 +1,81 @@
+package scheduler
+
+import "slices"
+
+// reload puts a new configuration in force. A thread whose clauses, command
+// and process attributes come out as before keeps its ring, its agents and
+// its wake-ups; limits and intervals hold at once. Agents of a ring that no
+// thread belongs to any more finish their job lines and leave. What was put
+// aside because agents died on it gets another chance.
+func (s *Scheduler) reload(config *Config) {
+	s.config = config
+	clear(s.troubles)
+	for _, c := range s.channelOrder {
+		c.sessions.clear()
+		c.processes.clear()
+	}
+	s.places.clear()
+	for _, t := range s.threadsInOrder() {
+		s.assign(t)
+		s.requeue(t)
+	}
+	for _, r := range slices.Clone(s.order) {
+		s.retire(r)
+		s.touch(r)
+	}
+	for _, a := range s.agentsInOrder() {
+		s.watchFor(a)
+	}
+}
+
+// retire takes a ring out of use that no mail would come to any more.
+func (s *Scheduler) retire(r *ring) {
+	if r.threads > 0 {
+		return
+	}
+	again, _ := s.obtainRing(r.sample)
+	if again == r {
+		return
+	}
+	if again != nil {
+		s.dropRingWhenEmpty(again)
+	}
+	r.retired = true
+	if s.rings[r.key] == r {
+		delete(s.rings, r.key)
+	}
+	s.dropRingWhenEmpty(r)
+}
+
+// requeue puts the thread's vertices where the new parameters want them.
+func (s *Scheduler) requeue(t *thread) {
+	for v := t.head; v != nil; {
+		next := v.next
+		switch v.state {
+		case poisoned:
+			v.deaths = 0
+			s.unpoison(v)
+			s.makeDue(v)
+		case due:
+			t.dequeue(v)
+			t.enqueue(v, false)
+			s.planWake(v)
+		case waiting, dormant:
+			s.planWake(v)
+		}
+		v = next
+	}
+	if t.ring != nil {
+		s.settleThread(t)
+	}
+}
+
+// clear lets all rings out of the lines; who still has to wait comes back.
+func (p *places) clear() {
+	for _, line := range *p {
+		for line.head != nil {
+			line.remove(line.head)
+		}
+	}
+	*p = nil
+}

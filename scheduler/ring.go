@@ -1,0 +1,203 @@
+package scheduler
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ring is the threads that can share agents: the same clauses matched them,
+// on the same channel, and their command comes out the same.
+type ring struct {
+	key     string
+	channel *channel
+	clauses []*Clause // that matched
+	clause  string    // key of the failing starts, shared by its rings
+	params  *Params
+	command []string // expanded
+	// hostless says that the command names the host and job lines do not.
+	hostless bool
+	retired  bool // a reload left it no threads; its agents are let go
+
+	sample  threadKey // of a thread that belongs or belonged to it
+	threads int
+	// ready threads wait for a session in turn; spent ones have had their
+	// quantum and wait for the next round.
+	ready, spent threadList
+	round        uint32
+	wants        int // sum of its threads'
+
+	procs  int      // agents, idle ones too
+	busy   int      // sessions
+	coming int      // sessions of agents that have not said #hungry yet
+	idle   []*agent // parked, youngest last
+	free   []*agent // serving, with a session to give
+
+	dirty       bool
+	backoffSeat int32
+	waits       *place // for a limit
+	next, prev  *ring  // in waits
+}
+
+// ringKey tells which threads can share agents. It holds everything that
+// decides what a process of the ring is.
+func ringKey(channel string, clauses []*Clause, command []string, p *Params) string {
+	var b strings.Builder
+	word := func(s string) {
+		b.WriteString(strconv.Itoa(len(s)))
+		b.WriteByte(':')
+		b.WriteString(s)
+	}
+	word(channel)
+	for _, c := range clauses {
+		word(c.Channel + "/" + c.Host)
+	}
+	b.WriteByte('|')
+	for _, w := range command {
+		word(w)
+	}
+	for _, n := range []int{p.UID, p.GID, p.Nice, p.Priority, max(1, p.Sessions), int(p.Marking)} {
+		b.WriteByte(',')
+		b.WriteString(strconv.Itoa(n))
+	}
+	return b.String()
+}
+
+// obtainRing finds or makes the ring of a thread and returns it with the
+// parameters in force. The ring is nil where no clause gives a command.
+func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
+	clauses := match(s.config.Clauses, key.channel, key.host)
+	params := fold(s.config.Defaults, clauses)
+	if len(params.Command) == 0 {
+		return nil, params
+	}
+	command := expand(params.Command, s.config.Env, key.channel, key.host, params.Sessions)
+	name := ringKey(key.channel, clauses, command, params)
+	r := s.rings[name]
+	if r == nil {
+		r = &ring{
+			key:     name,
+			channel: s.obtainChannel(key.channel),
+			command: command,
+			sample:  key,
+		}
+		s.rings[name] = r
+		s.order = append(s.order, r)
+	}
+	if r.params == nil || !slices.Equal(r.clauses, clauses) {
+		r.clauses = clauses
+		r.clause = clauseKey(clauses)
+		r.params = params
+		r.hostless = namesHost(params.Command)
+	}
+	return r, r.params
+}
+
+// clauseKey names the clause that gave the command.
+func clauseKey(clauses []*Clause) string {
+	for _, c := range slices.Backward(clauses) {
+		if c.sets("command") {
+			return c.Channel + "/" + c.Host
+		}
+	}
+	return ""
+}
+
+func (s *Scheduler) dropRingWhenEmpty(r *ring) {
+	if r.threads > 0 || r.procs > 0 {
+		return
+	}
+	if r.waits != nil {
+		r.waits.remove(r)
+	}
+	s.backoffs.remove(r)
+	if s.rings[r.key] == r {
+		delete(s.rings, r.key)
+	}
+	s.order = slices.DeleteFunc(s.order, func(o *ring) bool { return o == r })
+}
+
+// enlist puts a thread that wants sessions in line.
+func (r *ring) enlist(t *thread) {
+	if t.round != r.round {
+		t.round, t.used = r.round, 0
+	}
+	if t.used >= t.params.Quantum {
+		r.spent.append(t)
+		return
+	}
+	r.ready.append(t)
+}
+
+// turn returns the thread whose turn it is, nil when none wants a session.
+// When all have had their quantum a new round begins.
+func (r *ring) turn() *thread {
+	if r.ready.head == nil && r.spent.head != nil {
+		r.round++
+		for t := r.spent.head; t != nil; t = r.spent.head {
+			r.spent.remove(t)
+			r.enlist(t)
+		}
+	}
+	return r.ready.head
+}
+
+// othersWait reports whether another thread of the ring, with some of its
+// quantum left, wants a session.
+func (r *ring) othersWait(t *thread) bool {
+	head := r.ready.head
+	return head != nil && (head != t || head.next != nil)
+}
+
+// limits of the ring; 0 means none.
+
+func (s *Scheduler) maxTA(r *ring) int {
+	if r.params.MaxTA > 0 {
+		return r.params.MaxTA
+	}
+	return s.config.MaxAgents
+}
+
+func (s *Scheduler) maxChannel(r *ring) int {
+	if r.params.MaxChannel > 0 {
+		return r.params.MaxChannel
+	}
+	return s.maxTA(r)
+}
+
+func (s *Scheduler) maxRing(r *ring) int {
+	if r.params.MaxRing > 0 {
+		return r.params.MaxRing
+	}
+	return s.maxTA(r)
+}
+
+// below reports whether n is under a limit of which 0 means none.
+func below(n, limit int) bool { return limit <= 0 || n < limit }
+
+// threadList is a list of threads in turn.
+type threadList struct{ head, tail *thread }
+
+func (l *threadList) append(t *thread) {
+	t.list, t.prev, t.next = l, l.tail, nil
+	if l.tail == nil {
+		l.head = t
+	} else {
+		l.tail.next = t
+	}
+	l.tail = t
+}
+
+func (l *threadList) remove(t *thread) {
+	if t.prev == nil {
+		l.head = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		l.tail = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.list, t.next, t.prev = nil, nil, nil
+}

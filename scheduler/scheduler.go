@@ -1,0 +1,226 @@
+// Package scheduler decides what a mail queue does next. It is a
+// deterministic value: told the time and what happened, it says what to do
+// and when to ask again. It opens no file, starts no process and reads no
+// clock; package daemon stands around it and does those things.
+//
+//	s := scheduler.New(config, rand)
+//	for each thing that happens, and when the time of Next has come:
+//	        for _, action := range s.Step(now, event) { perform it }
+//
+// The same events at the same times with the same seed give the same actions.
+//
+// # Words
+//
+// A control file in transport/ stands for one message. Its recipients for
+// one channel and host are a vertex: that is one job line to an agent. The
+// vertices of one channel and host are a thread. Threads that can share
+// agents form a ring: the same clauses matched them, and the command comes
+// out the same. An agent is a process that delivers; a session is one place
+// in it where a job line is worked on. How many sessions a thread may use
+// now is its window.
+//
+//	message ──< vertex >── thread >── ring ──< agent
+//	                └────── job line ───────────┘
+//
+// # Life of a vertex
+//
+//	           arrival, wake, release
+//	   ┌───────────────┐
+//	waiting ────────► due ────────► fed ──► every recipient done: gone
+//	   ▲               ▲   picked    │
+//	   │               │ untouched   ├──► agent died, or found nothing
+//	   │               └── reading ◄─┘    to do: the file is read again
+//	   └───────────────────┴─────────┘ deferred: one retry step
+//
+// A due vertex is in its thread's queue, a waiting one in the agenda; what
+// can expire is in the agenda too. A vertex that an agent died on three
+// times running is poisoned and stays out of the way.
+//
+// # Rules
+//
+// Retries are in retry.go, what an agent's words do to a job line in
+// session.go, limits in place.go, the choice of what is fed in pick.go,
+// expiry in expiry.go, the invariants in check.go. The manual is
+// scheduler(8).
+package scheduler
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Scheduler is the whole state of the queue. It must be used by one goroutine
+// at a time.
+type Scheduler struct {
+	config *Config
+	rand   *rand.Rand
+	now    instant // of the Step under way
+	out    []Action
+
+	messages map[MessageID]*message
+	byLog    map[uint64]*message // heads of the chains by log identity
+	taken    int64               // arrivals so far, the order of taking
+
+	threads  map[threadKey]*thread
+	rings    map[string]*ring
+	order    []*ring // rings in order of making; what walks rings walks this
+	channels map[string]*channel
+	// channelOrder has them in order of making; channels are never dropped.
+	channelOrder []*channel
+	agents       map[AgentID]*agent
+	parked       agentList // idle agents of all rings, longest idle first
+
+	places    places // who waits for a process under maxta
+	forks     forkRate
+	lastAgent AgentID
+
+	wakes    heap[*vertex]
+	resumes  heap[*thread]
+	watch    heap[*agent]
+	backoffs heap[*ring]
+	troubles map[string]*trouble // starts that fail, by clause
+
+	store store
+	stop  stopping
+	dirty []*ring // to be dispatched before the Step ends
+
+	counts Counts
+}
+
+// New returns a scheduler with an empty queue. The config is kept and must
+// not change; a new one comes with a Reloaded event.
+func New(config *Config, r *rand.Rand) *Scheduler {
+	s := &Scheduler{
+		config:   config,
+		rand:     r,
+		messages: make(map[MessageID]*message),
+		byLog:    make(map[uint64]*message),
+		threads:  make(map[threadKey]*thread),
+		rings:    make(map[string]*ring),
+		channels: make(map[string]*channel),
+		agents:   make(map[AgentID]*agent),
+		troubles: make(map[string]*trouble),
+	}
+	s.wakes.seat = func(v *vertex) *int32 { return &v.wakeSeat }
+	s.resumes.seat = func(t *thread) *int32 { return &t.resumeSeat }
+	s.watch.seat = func(a *agent) *int32 { return &a.watchSeat }
+	s.backoffs.seat = func(r *ring) *int32 { return &r.backoffSeat }
+	s.store.pending = make(map[Op]*pending)
+	return s
+}
+
+// Step tells the scheduler one event and returns what is to be done about it,
+// in order. The slice is valid until the next Step. Time must not go back; an
+// earlier now counts as the latest one seen.
+func (s *Scheduler) Step(now time.Time, e Event) []Action {
+	s.now = max(s.now, at(now))
+	s.out = s.out[:0]
+	s.handle(e)
+	s.dispatchDirty()
+	s.stopWhenDone()
+	return s.out
+}
+
+func (s *Scheduler) handle(e Event) {
+	switch e := e.(type) {
+	case Tick:
+		s.wake()
+	case Arrived:
+		s.arrive(&e.Message)
+	case AgentStarted:
+		s.agentStarted(e)
+	case AgentFailed:
+		s.agentFailed(e)
+	case AgentHungry:
+		s.agentHungry(e.Agent)
+	case AgentReported:
+		s.agentReported(e.Agent, &e.Report)
+	case AgentResync:
+		s.agentResync(e.Agent, e.Message)
+	case AgentSpoke:
+		s.agentSpoke(e.Agent)
+	case AgentExited:
+		s.agentExited(e)
+	case Done:
+		s.done(e.Op)
+	case Failed:
+		s.failed(e)
+	case Reread:
+		s.reread(&e)
+	case SpoolBack:
+		s.spoolBack()
+	case Triggered:
+		s.trigger(e.Host)
+	case Reloaded:
+		s.reload(e.Config)
+	case Stopping:
+		s.beginStop(e.Slow)
+	default:
+		panic("scheduler: unknown event")
+	}
+}
+
+// Next says when the scheduler wants a Tick if nothing happens before; false
+// when it waits for events only. The time may lie in the past.
+func (s *Scheduler) Next() (time.Time, bool) {
+	next := never
+	next = min(next, s.wakes.next(), s.resumes.next(), s.watch.next(), s.backoffs.next())
+	next = min(next, s.forks.next(), s.store.next(), s.stop.next())
+	if next == never {
+		return time.Time{}, false
+	}
+	return next.time(), true
+}
+
+// wakeSlice bounds what one Tick does of each kind, so that a million
+// wake-ups at one moment do not hold up what agents say. The rest stays
+// overdue and Next asks for another Tick at once.
+const wakeSlice = 500
+
+// wake does what the time has come for.
+func (s *Scheduler) wake() {
+	for n := 0; n < wakeSlice && s.resumes.next() <= s.now; n++ {
+		s.resume(s.resumes.pop())
+	}
+	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
+		s.wakeVertex(s.wakes.pop())
+	}
+	for n := 0; n < wakeSlice && s.watch.next() <= s.now; n++ {
+		s.watchAgent(s.watch.pop())
+	}
+	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
+		s.touch(s.backoffs.pop())
+	}
+	s.wakeForks()
+	s.wakeStore()
+	s.wakeStop()
+}
+
+// do appends an action to those of this Step.
+func (s *Scheduler) do(a Action) { s.out = append(s.out, a) }
+
+// Standing is what the scheduler knows of a message identity.
+type Standing uint8
+
+const (
+	// Absent: not in memory. A file of that number is to be taken.
+	Absent Standing = iota
+	// Present: in the queue.
+	Present
+	// Leaving: its files are being removed. A file that shows up under the
+	// same number now may be a new message in a reused inode: look again
+	// when it has left.
+	Leaving
+)
+
+// Known tells whether a file of that number is to be taken.
+func (s *Scheduler) Known(id MessageID) Standing {
+	m := s.messages[id]
+	switch {
+	case m == nil:
+		return Absent
+	case m.flags&leaving != 0:
+		return Leaving
+	}
+	return Present
+}

@@ -1,0 +1,73 @@
+package scheduler
+
+import (
+	"strconv"
+	"time"
+)
+
+// Bounds of a stop, from its begin until agents are killed.
+const (
+	fastStop = 5 * time.Second
+	slowStop = 5 * time.Minute
+)
+
+// stopping is the end of the scheduler: nothing is fed any more, idle agents
+// leave, open job lines are drained within a bound, then agents are killed.
+type stopping struct {
+	begun, slow, told bool
+	bound             instant // 0: none to come
+}
+
+func (st *stopping) next() instant {
+	if st.bound == 0 {
+		return never
+	}
+	return st.bound
+}
+
+// beginStop starts a stop, or hastens a slow one.
+func (s *Scheduler) beginStop(slow bool) {
+	if s.stop.begun && (slow || !s.stop.slow) {
+		return
+	}
+	s.stop.begun, s.stop.slow = true, slow
+	s.stop.bound = s.now.after(fastStop)
+	if slow {
+		s.stop.bound = s.now.after(slowStop)
+	}
+	for _, a := range s.agentsInOrder() {
+		switch a.state {
+		case starting:
+			s.kill(a)
+		case departing:
+		default:
+			s.dismiss(a)
+		}
+	}
+}
+
+// wakeStop kills the agents that are still there at the bound.
+func (s *Scheduler) wakeStop() {
+	if s.stop.next() > s.now {
+		return
+	}
+	s.stop.bound = 0
+	for _, a := range s.agentsInOrder() {
+		if !a.killed {
+			s.do(Note{Severity: Warning, Agent: a.id, Text: "agent for " + a.ring.channel.name + " has not left with " +
+				strconv.Itoa(len(a.lines)) + " job lines, killed"})
+			s.kill(a)
+		}
+	}
+}
+
+// stopWhenDone says Stopped once no agent and no write is left. Writes that
+// fail are not waited for: the control files say what is still to be done.
+func (s *Scheduler) stopWhenDone() {
+	if !s.stop.begun || s.stop.told || len(s.agents) > 0 ||
+		len(s.store.pending) > len(s.store.unstored) {
+		return
+	}
+	s.stop.told = true
+	s.do(Stopped{})
+}

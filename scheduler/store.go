@@ -1,0 +1,430 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// Times between attempts at the spool.
+const (
+	probeEvery = 10 * time.Second // while nothing can be written
+	retryFile  = time.Minute      // after one file failed
+	lockedFor  = 32 * time.Second // a recipient that a live process has locked
+	// deadliest is how many deaths running make a vertex poison.
+	deadliest = 3
+)
+
+// store is the work on control files that is under way. Each piece is kept
+// until it is known to be on disk; what failed is issued again.
+type store struct {
+	last    Op
+	pending map[Op]*pending
+	// unstored are the failed ones, in order.
+	unstored []Op
+	down     bool    // nothing can be written now; nothing is fed
+	retryAt  instant // when to probe, or to issue unstored again; 0: nothing
+}
+
+// pending is one action on files whose answer is awaited.
+type pending struct {
+	action  Action
+	message *message
+	vertex  *vertex       // of Mark and Read
+	settles []alternative // of Mark: the recipients that are done with it
+}
+
+func (st *store) next() instant {
+	if st.retryAt == 0 {
+		return never
+	}
+	return st.retryAt
+}
+
+// issue sends an action on files out and keeps it until it is answered.
+func (s *Scheduler) issue(op Op, p *pending) {
+	s.store.pending[op] = p
+	s.do(p.action)
+}
+
+func (s *Scheduler) nextOp() Op {
+	s.store.last++
+	return s.store.last
+}
+
+// settle ends a recipient with an outcome. It is gone once the outcome is
+// written, or at once where the agent has written all there is.
+func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
+	r := v.at(i)
+	r.state, r.last = settling, nil
+	settles := []alternative{{v, i}}
+	var marks []RecipientMark
+	if mark.Tag != 0 || mark.Diagnose {
+		marks = append(marks, mark)
+	}
+	if set, place := v.message.exclusive(v, i); set != nil {
+		if success {
+			marks, settles = set.win(mark, settles)
+		} else {
+			s.promote(set, place)
+		}
+	}
+	if len(marks) == 0 {
+		s.gone(v, i)
+		return
+	}
+	op := s.nextOp()
+	v.message.stores++
+	s.issue(op, &pending{
+		action:  Mark{Op: op, Message: v.message.id, Path: v.message.path(), Marks: marks},
+		message: v.message, vertex: v, settles: settles,
+	})
+	s.quiet(v)
+}
+
+// exclusive finds the set of alternatives a recipient belongs to.
+func (m *message) exclusive(v *vertex, i int) (*exclusiveSet, int) {
+	if m.extras == nil {
+		return nil, 0
+	}
+	for _, set := range m.extras.sets {
+		for place, a := range set.members {
+			if a.vertex == v && a.index == i && !set.done {
+				return set, place
+			}
+		}
+	}
+	return nil, 0
+}
+
+// win ends the set with its first success: the others are tagged as done
+// too, and so is what was said of those that failed.
+func (set *exclusiveSet) win(mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
+	set.done = true
+	mark.Tag = ctlfile.Delivered
+	marks := []RecipientMark{mark}
+	for _, a := range set.members {
+		r := a.vertex.at(a.index)
+		if r.state != alternate && r.state != promoted {
+			continue
+		}
+		r.state = settling
+		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
+		settles = append(settles, a)
+	}
+	return marks, settles
+}
+
+// promote gives the next alternative its turn when the one before has failed.
+func (s *Scheduler) promote(set *exclusiveSet, failed int) {
+	for _, a := range set.members[failed+1:] {
+		r := a.vertex.at(a.index)
+		if r.state != alternate {
+			continue
+		}
+		switch a.vertex.state {
+		case fed, reading:
+			r.state = promoted
+		case dormant:
+			r.state = open
+			s.makeDue(a.vertex)
+		default:
+			r.state = open
+		}
+		return
+	}
+}
+
+// quiet takes a vertex out of the queue of which nothing can be fed now.
+func (s *Scheduler) quiet(v *vertex) {
+	if (v.state == due || v.state == waiting) && v.openNow() == 0 {
+		s.idleVertex(v)
+	}
+}
+
+// gone drops a recipient that is done, and what it was the last of.
+func (s *Scheduler) gone(v *vertex, i int) {
+	v.at(i).state = gone
+	v.open--
+	m := v.message
+	m.open--
+	s.counts.Recipients--
+	s.counts.RecipientsOut++
+	if v.open == 0 {
+		s.leave(v)
+	} else {
+		s.quiet(v)
+	}
+	s.finishWhenDone(m)
+}
+
+// finish has the files of a message removed, or parked when it owes notices.
+func (s *Scheduler) finish(m *message) {
+	m.flags |= leaving
+	op := s.nextOp()
+	s.do(Complete{
+		Message: m.id, ModifiedAt: m.modifiedAt.time(),
+		Recipients: int(m.recipients), Failed: int(m.failed),
+	})
+	s.issue(op, &pending{
+		action:  Finish{Op: op, Message: m.id, Path: m.path(), Owes: m.flags&owes != 0},
+		message: m,
+	})
+}
+
+// drop ends all of a message's recipients without notice, those with an
+// agent when they come back.
+func (s *Scheduler) drop(m *message) {
+	m.stores++
+	m.vertices(func(v *vertex) {
+		if v.state != 0 && v.state != fed && v.state != reading {
+			s.dropVertex(v)
+		}
+	})
+	m.stores--
+	s.finishWhenDone(m)
+}
+
+func (s *Scheduler) dropVertex(v *vertex) {
+	var marks []RecipientMark
+	var settles []alternative
+	for i := range v.len() {
+		r := v.at(i)
+		if r.state == settling || r.state == gone {
+			continue
+		}
+		r.state, r.last = settling, nil
+		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
+		settles = append(settles, alternative{v, i})
+	}
+	s.idleVertex(v)
+	if len(marks) == 0 {
+		return
+	}
+	op := s.nextOp()
+	v.message.stores++
+	s.issue(op, &pending{
+		action:  Mark{Op: op, Message: v.message.id, Path: v.message.path(), Marks: marks},
+		message: v.message, vertex: v, settles: settles,
+	})
+}
+
+// readAgain keeps a vertex from being fed until its file has been read.
+func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
+	v.state, v.why = reading, why
+	op := s.nextOp()
+	s.issue(op, &pending{
+		action:  Read{Op: op, Message: v.message.id, Path: v.message.path(), PID: pid},
+		message: v.message, vertex: v,
+	})
+}
+
+// done is the completion of a Mark or a Finish.
+func (s *Scheduler) done(op Op) {
+	p := s.store.pending[op]
+	if p == nil {
+		return
+	}
+	delete(s.store.pending, op)
+	if _, ok := p.action.(Finish); ok {
+		s.counts.MessagesOut++
+		s.remove(p.message)
+		return
+	}
+	m := p.message
+	if s.messages[m.id] != m {
+		return
+	}
+	for _, a := range p.settles {
+		if a.vertex.at(a.index).state == settling {
+			s.gone(a.vertex, a.index)
+		}
+	}
+	m.stores--
+	s.finishWhenDone(m)
+}
+
+// remove takes a finished message out of memory.
+func (s *Scheduler) remove(m *message) {
+	s.unlinkLog(m)
+	delete(s.messages, m.id)
+	s.counts.Messages--
+}
+
+// reread compares a vertex with what its file says.
+func (s *Scheduler) reread(e *Reread) {
+	p := s.store.pending[e.Op]
+	if p == nil {
+		return
+	}
+	delete(s.store.pending, e.Op)
+	v, m := p.vertex, p.message
+	if s.messages[m.id] != m || v.state != reading {
+		return
+	}
+	if e.Missing {
+		s.lose(m)
+		return
+	}
+	if e.Owes {
+		m.flags |= owes
+	}
+	m.stores++
+	locked := s.compare(v, e.Recipients)
+	if v.state != 0 {
+		s.returned(v, locked)
+	}
+	m.stores--
+	s.finishWhenDone(m)
+}
+
+// compare ends the recipients that the file says are done, and reports
+// whether a live process has one locked.
+func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
+	for i := range v.len() {
+		r := v.at(i)
+		if !r.isOpen() && r.state != promoted {
+			continue
+		}
+		at, found := slices.BinarySearchFunc(states, int64(r.offset), func(st RecipientState, offset int64) int {
+			return int(st.Offset - offset)
+		})
+		if !found {
+			continue
+		}
+		switch states[at].Tag {
+		case ctlfile.Delivered:
+			s.account(v, "ok")
+			s.settle(v, i, RecipientMark{Offset: int64(r.offset)}, true)
+		case ctlfile.Failed:
+			v.message.failed++
+			s.account(v, "error")
+			s.settle(v, i, RecipientMark{Offset: int64(r.offset)}, false)
+		case ctlfile.Locked:
+			locked = true
+		}
+	}
+	return locked
+}
+
+// returned decides what becomes of a vertex whose file has been read. Nothing
+// is charged for a line that was not worked on.
+func (s *Scheduler) returned(v *vertex, locked bool) {
+	why := v.why
+	v.why = noReason
+	switch {
+	case locked:
+		s.postpone(v, s.now.after(lockedFor))
+	case why == killedAgent:
+		if v.deaths++; v.deaths >= deadliest {
+			s.poison(v)
+			return
+		}
+		s.step(v)
+	case why == foundNothing:
+		s.step(v)
+	default:
+		v.reopen()
+		switch {
+		case v.message.flags&obsoleted != 0:
+			s.dropVertex(v)
+		case v.openNow() == 0:
+			s.idleVertex(v)
+		default:
+			s.makeDue(v)
+		}
+	}
+}
+
+// poison puts a vertex aside that agents die on.
+func (s *Scheduler) poison(v *vertex) {
+	v.reopen()
+	v.state = poisoned
+	s.counts.Poisoned++
+	s.do(Note{Severity: Trouble, Message: v.message.id, Text: "an agent for " + v.thread.key.channel + "/" +
+		v.thread.key.host + " died on it three times running: put aside until a reload, a release or a restart"})
+	s.planWake(v)
+}
+
+func (s *Scheduler) unpoison(v *vertex) {
+	if v.state == poisoned {
+		s.counts.Poisoned--
+	}
+}
+
+// lose forgets a message whose control file is gone.
+func (s *Scheduler) lose(m *message) {
+	s.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + m.path()})
+	s.forget(m)
+}
+
+// failed keeps what could not be written and plans to issue it again.
+func (s *Scheduler) failed(e Failed) {
+	p := s.store.pending[e.Op]
+	if p == nil {
+		return
+	}
+	if e.Missing {
+		delete(s.store.pending, e.Op)
+		if s.messages[p.message.id] == p.message {
+			s.lose(p.message)
+		}
+		return
+	}
+	s.store.unstored = append(s.store.unstored, e.Op)
+	s.counts.Unstored = len(s.store.unstored)
+	wait := retryFile
+	if e.Wide {
+		wait = probeEvery
+		if !s.store.down {
+			s.store.down = true
+			s.store.retryAt = 0
+			s.do(Note{Severity: Trouble, Message: p.message.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+		}
+	} else {
+		s.do(Note{Severity: Trouble, Message: p.message.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+	}
+	if s.store.retryAt == 0 {
+		s.store.retryAt = s.now.after(wait)
+	}
+}
+
+// wakeStore probes a spool that is down, or tries failed writes again.
+func (s *Scheduler) wakeStore() {
+	if s.store.next() > s.now {
+		return
+	}
+	if s.store.down {
+		s.store.retryAt = s.now.after(probeEvery)
+		s.do(Probe{})
+		return
+	}
+	s.retryStores()
+}
+
+// spoolBack goes on where the spool failed.
+func (s *Scheduler) spoolBack() {
+	if !s.store.down {
+		return
+	}
+	s.store.down = false
+	s.do(Note{Text: "the spool can be written again"})
+	s.retryStores()
+	for _, r := range s.order {
+		s.touch(r)
+	}
+}
+
+// retryStores issues again, in order, what could not be written.
+func (s *Scheduler) retryStores() {
+	ops := s.store.unstored
+	s.store.unstored, s.store.retryAt = nil, 0
+	s.counts.Unstored = 0
+	for _, op := range ops {
+		if p := s.store.pending[op]; p != nil {
+			s.do(p.action)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package scheduler
+
+import "time"
+
+// threadKey names a thread.
+type threadKey struct{ channel, host string }
+
+// thread is the mail for one channel and host.
+//
+// Invariant: a thread is in its ring's ready or spent list if and only if
+// wants is above 0.
+type thread struct {
+	key     threadKey
+	channel *channel
+	params  *Params
+	ring    *ring // nil: no clause gives it a command
+	// head and tail are all of its vertices in the order of linking.
+	head, tail *vertex
+	count      int
+	// queues hold the due vertices by place in line: queues[run] those that
+	// may be fed, the other those of a queueonly thread's next run.
+	// Invariant: only a queueonly thread has a next run, and while its gate
+	// is closed all wait there.
+	queues   [2]heap[*vertex]
+	run      uint8
+	gate     bool // of a queueonly thread: a run is under way
+	selected bool // option -p does not rule it out
+
+	busy int // sessions on it now
+	// allowed bounds busy below the window where wakeuprestartonly keeps
+	// arrivals from starting more.
+	allowed int
+	// wants is how many sessions more it could use now.
+	wants int
+
+	suspendedTill instant // 0: not suspended
+	suspensions   uint32  // begun and ended so far; see vertex.joined
+	retry         uint8   // index in Retries of the next suspension
+	resumeSeat    int32
+	pulling       *vertex // where a pull-forward goes on, nil: none
+
+	used       int    // picks in this round of its ring
+	round      uint32 // to which used belongs
+	list       *threadList
+	next, prev *thread // in list
+
+	last *agent      // that served it last
+	said *diagnostic // last said of any recipient; shared by equals
+}
+
+// window is how many sessions the thread may use now.
+func (t *thread) window() int { return max(1, t.params.MaxThr) }
+
+// room is how many sessions the thread may still take.
+func (t *thread) room() int {
+	window := t.window()
+	if t.params.WakeupRestartOnly && t.busy > 0 {
+		window = min(window, t.allowed)
+	}
+	return window - t.busy
+}
+
+// fit reports whether its due vertices may be fed as far as the thread goes.
+func (t *thread) fit() bool {
+	return t.ring != nil && t.selected && t.suspendedTill == 0 && (!t.params.QueueOnly || t.gate)
+}
+
+func (s *Scheduler) obtainThread(key threadKey) *thread {
+	if t := s.threads[key]; t != nil {
+		return t
+	}
+	t := &thread{key: key, channel: s.obtainChannel(key.channel)}
+	t.queues[0].seat, t.queues[1].seat = queueSeat, queueSeat
+	s.threads[key] = t
+	s.counts.Threads++
+	s.assign(t)
+	return t
+}
+
+func queueSeat(v *vertex) *int32 { return &v.queueSeat }
+
+// queue holds the vertices that may be fed now.
+func (t *thread) queue() *heap[*vertex] { return &t.queues[t.run] }
+
+// enqueue puts a due vertex in line, at its place. While a queueonly thread
+// has no run, that is the line of the next.
+func (t *thread) enqueue(v *vertex, nextRun bool) {
+	v.queue = t.run
+	if nextRun || t.params.QueueOnly && !t.gate {
+		v.queue = 1 - t.run
+	}
+	t.queues[v.queue].put(v.place(), v)
+}
+
+func (t *thread) dequeue(v *vertex) { t.queues[v.queue].remove(v) }
+
+// assign finds the thread's clauses and ring under the configuration in force.
+func (s *Scheduler) assign(t *thread) {
+	t.selected = s.config.Only.selects(t.key)
+	r, params := s.obtainRing(t.key)
+	t.params = params
+	if r == t.ring {
+		return
+	}
+	s.detach(t)
+	t.ring = r
+	if r != nil {
+		r.threads++
+	}
+}
+
+// detach takes the thread out of its ring.
+func (s *Scheduler) detach(t *thread) {
+	r := t.ring
+	if r == nil {
+		return
+	}
+	if t.list != nil {
+		t.list.remove(t)
+	}
+	r.wants -= t.wants
+	t.wants = 0
+	t.ring = nil
+	r.threads--
+	s.dropRingWhenEmpty(r)
+}
+
+func (sel Selection) selects(key threadKey) bool {
+	return (sel.Channel == "" || sel.Channel == "*" || sel.Channel == key.channel) &&
+		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
+}
+
+func (t *thread) link(v *vertex) {
+	v.prev, v.next = t.tail, nil
+	if t.tail == nil {
+		t.head = v
+	} else {
+		t.tail.next = v
+		// Mail of one sender tends to come together: share the string.
+		if t.tail.message.sender == v.message.sender {
+			v.message.sender = t.tail.message.sender
+		}
+	}
+	t.tail = v
+	t.count++
+}
+
+func (t *thread) unlink(v *vertex) {
+	if t.pulling == v {
+		t.pulling = v.next
+	}
+	if v.prev == nil {
+		t.head = v.next
+	} else {
+		v.prev.next = v.next
+	}
+	if v.next == nil {
+		t.tail = v.prev
+	} else {
+		v.next.prev = v.prev
+	}
+	v.next, v.prev = nil, nil
+	t.count--
+}
+
+// makeDue puts a vertex into its thread's queue.
+func (s *Scheduler) makeDue(v *vertex) {
+	t := v.thread
+	t.allowed = t.window()
+	if arrival := v.state == 0; arrival && t.busy > 0 && t.wants == 0 {
+		t.allowed = t.busy
+	}
+	v.state, v.why, v.wakeAt = due, noReason, 0
+	v.joined = t.suspensions
+	t.enqueue(v, false)
+	s.planWake(v)
+	s.settleThread(t)
+}
+
+// place is the vertex's place in line: in the order of taking or, with
+// ageorder, by the age of its message.
+func (v *vertex) place() instant {
+	if v.thread.params.AgeOrder {
+		return v.message.modifiedAt
+	}
+	return instant(v.message.order)
+}
+
+// settleThread brings what hangs on the thread's state up to date: its place
+// in the ring and, when nothing is left of it, its existence.
+func (s *Scheduler) settleThread(t *thread) {
+	if t.params.QueueOnly && t.gate && t.queue().len() == 0 && t.pulling == nil {
+		t.gate = false
+	}
+	if t.count == 0 && t.busy == 0 && t.suspendedTill == 0 {
+		s.detach(t)
+		s.resumes.remove(t)
+		delete(s.threads, t.key)
+		s.counts.Threads--
+		return
+	}
+	wants := 0
+	if t.fit() {
+		wants = max(0, min(t.queue().len(), t.room()))
+	}
+	r := t.ring
+	if r == nil {
+		return
+	}
+	r.wants += wants - t.wants
+	t.wants = wants
+	switch {
+	case wants == 0 && t.list != nil:
+		t.list.remove(t)
+	case wants > 0 && t.list == nil:
+		r.enlist(t)
+	}
+	if wants > 0 {
+		s.touch(r)
+	}
+}
+
+// suspend keeps the thread from being fed until then. Mail that arrives
+// meanwhile waits with it.
+func (s *Scheduler) suspend(t *thread, till instant) {
+	t.suspendedTill = till
+	t.suspensions++
+	s.resumes.put(till, t)
+	s.settleThread(t)
+}
+
+// resume ends a suspension, or goes on with a pull-forward.
+func (s *Scheduler) resume(t *thread) {
+	s.resumes.remove(t)
+	if t.suspendedTill != 0 && t.suspendedTill <= s.now {
+		t.suspendedTill = 0
+		t.suspensions++
+	}
+	for n := 0; n < wakeSlice && t.pulling != nil; n++ {
+		v := t.pulling
+		t.pulling = v.next
+		if v.state == waiting {
+			s.makeDue(v)
+		}
+	}
+	switch {
+	case t.pulling != nil:
+		s.resumes.put(s.now, t)
+	case t.suspendedTill != 0:
+		s.resumes.put(t.suspendedTill, t)
+	}
+	s.settleThread(t)
+}
+
+// trigger starts the mail of a host now, whatever its channel, its waiting
+// times and queueonly say (ETRN, RFC 1985).
+func (s *Scheduler) trigger(host string) {
+	for _, c := range s.channelOrder {
+		t := s.threads[threadKey{c.name, host}]
+		if t == nil || t.busy > 0 {
+			continue
+		}
+		if t.suspendedTill != 0 {
+			t.suspendedTill = s.now
+		}
+		if t.params.QueueOnly && !t.gate {
+			// All that waits is tried once; what is deferred waits for the
+			// next run.
+			t.gate = true
+			t.run = 1 - t.run
+		}
+		t.pulling = t.head
+		s.resume(t)
+	}
+}
+
+// suspendFor returns how long a failing destination is left alone and moves
+// the thread's own retries on.
+func (s *Scheduler) suspendFor(t *thread) time.Duration {
+	oldest := s.now
+	if t.head != nil {
+		oldest = t.head.message.modifiedAt
+	}
+	wait, next := retryStep(t.params, t.retry, s.now.since(oldest), s.rand)
+	t.retry = next
+	return wait
+}
