@@ -82,7 +82,7 @@ import (
 const MaxSize = 1 << 30
 
 // Flags say which format a control file has: its @ line.
-type Flags uint32
+type Flags uint64
 
 const (
 	HasPID   Flags = 1 << iota // r and X lines have the six pid bytes

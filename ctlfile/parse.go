@@ -1,6 +1,337 @@
 package ctlfile
 
-import "errors"
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
-// Parse reads a control file.
-func Parse(data []byte) (*File, error) { return nil, errors.ErrUnsupported }
+// Parse reads a control file. It accepts what routers and agents have ever
+// written: also files without format flags, whose recipient lines may lack
+// the pid and the delay field, and d lines that give the N line's offset two
+// bytes too far. An error is always a *ParseError; the file it is about may
+// hold mail and must not be removed.
+//
+// N, R and n lines belong to the r or X line before them, whatever its tag.
+// A line whose tag is none that its letter can have is skipped, as it always
+// was, unless it says who gets or sent the mail.
+func Parse(data []byte) (*File, error) {
+	f, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func parse(data []byte) (*File, *ParseError) {
+	if len(data) > MaxSize {
+		return nil, &ParseError{Line: 1, Reason: fmt.Sprintf("a file of %d bytes is too large", len(data))}
+	}
+	text := string(data)
+	p := parser{text: text, file: &File{Body: -1, Torn: -1, Size: int64(len(data)), text: text}}
+	if at := bytes.IndexByte(data, 0); at >= 0 {
+		return nil, p.malformed(1+strings.LastIndexByte(text[:at], '\n'), "NUL in the line")
+	}
+	p.reserve()
+	for at := 0; at < len(text); {
+		next, err := p.line(at)
+		if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	return p.file, nil
+}
+
+type parser struct {
+	text string
+	file *File
+	// headed counts the recipients that have their header block.
+	headed int
+	// errorTo is the last e line.
+	errorTo string
+}
+
+// reserve makes room for the recipients and diagnostics, by an estimate that
+// header lines may make too high; hence the bound.
+func (p *parser) reserve() {
+	const bound = 4096
+	recipients := strings.Count(p.text, "\nr") + strings.Count(p.text, "\nX")
+	p.file.Recipients = make([]Recipient, 0, min(recipients, bound))
+	if diagnostics := strings.Count(p.text, "\nd"); diagnostics > 0 {
+		p.file.Diagnostics = make([]Diagnostic, 0, min(diagnostics, bound))
+	}
+}
+
+func (p *parser) malformed(at int, format string, args ...any) *ParseError {
+	return &ParseError{
+		Line:   1 + strings.Count(p.text[:at], "\n"),
+		Offset: int64(at),
+		Reason: fmt.Sprintf(format, args...),
+	}
+}
+
+// line reads the line, or the block, at one offset and returns the next's.
+func (p *parser) line(at int) (next int, err *ParseError) {
+	length := strings.IndexByte(p.text[at:], '\n')
+	switch letter := p.text[at]; {
+	case letter == '\n':
+		return 0, p.malformed(at, "empty line")
+	case letter == 'm' || letter == 'M':
+		return p.block(at)
+	case length < 0 && letter == 'd':
+		// Only an append can be cut short. Its recipient's tag was not
+		// changed yet, so nothing was decided that this line would tell.
+		p.file.Torn = int64(at)
+		return len(p.text), nil
+	case length < 0:
+		return 0, p.malformed(at, "the last line %.40q has no end", p.text[at:])
+	}
+	return at + length + 1, p.field(at, p.text[at:at+length])
+}
+
+// block reads an m or M block: its header text starts two bytes on.
+func (p *parser) block(at int) (next int, err *ParseError) {
+	rest := p.text[at+1:]
+	if rest == "" || rest[0] != '\n' {
+		return 0, p.malformed(at, "a block's text starts on the next line, not with %.40q", rest)
+	}
+	end := strings.Index(rest, "\n\n")
+	if end < 0 {
+		return 0, p.malformed(at, "header block without an empty line at its end")
+	}
+	next = at + 1 + end + 2
+	if p.text[at] == 'm' {
+		for ; p.headed < len(p.file.Recipients); p.headed++ {
+			r := &p.file.Recipients[p.headed]
+			r.Header, r.HeaderEnd = int64(at+2), int64(next-1)
+		}
+	}
+	return next, nil
+}
+
+// field reads a line of one letter, tag and value.
+func (p *parser) field(at int, line string) *ParseError {
+	letter := line[0]
+	if !known(letter) {
+		return nil
+	}
+	if len(line) < 2 {
+		return p.malformed(at, "%q has no tag", line)
+	}
+	tag, value := Tag(line[1]), line[2:]
+	switch letter {
+	case 'r', 'X':
+		return p.recipient(at, line)
+	case 's':
+		return p.sender(at, tag, value)
+	case 'd':
+		p.diagnostic(at, tag, value)
+		return nil
+	}
+	if tag != Open {
+		return nil
+	}
+	switch letter {
+	case '@':
+		return p.flags(at, value)
+	case 'i':
+		return p.name(at, value)
+	case 'o':
+		return p.body(at, value)
+	case 'N', 'R', 'n':
+		return p.delivery(at, letter, value)
+	}
+	p.plain(letter, value)
+	return nil
+}
+
+func known(letter byte) bool {
+	switch letter {
+	case '@', 'v', 'i', 'o', 'l', 'e', 'x', 'T', 's', 'r', 'X', 'N', 'R', 'n', 'd':
+		return true
+	}
+	return false
+}
+
+// plain reads the fields whose value may be any text.
+func (p *parser) plain(letter byte, value string) {
+	f := p.file
+	switch letter {
+	case 'v':
+		f.Verbose = value
+	case 'l':
+		f.LogID = value
+	case 'e':
+		p.errorTo = value
+	case 'x':
+		f.Obsoletes = append(f.Obsoletes, value)
+	case 'T':
+		f.Triggers = append(f.Triggers, value)
+	}
+}
+
+// flags reads the @ line, a number in any notation of C.
+func (p *parser) flags(at int, value string) *ParseError {
+	n, err := strconv.ParseUint(strings.Trim(value, " \t"), 0, 64)
+	if err != nil {
+		return p.malformed(at, "format flags %q are not a number", value)
+	}
+	if unknown := Flags(n) &^ Supported; unknown != 0 {
+		e := p.malformed(at, "format flags %q ask for %#x, which is not known here", value, unknown)
+		e.Unsupported = unknown
+		return e
+	}
+	if len(p.file.Recipients) > 0 {
+		return p.malformed(at, "format flags after a recipient")
+	}
+	p.file.Flags = Flags(n)
+	return nil
+}
+
+// name reads the i line. What follows from it are file names, so a directory
+// part must not get in.
+func (p *parser) name(at int, value string) *ParseError {
+	if _, ok := Number(value); !ok || strings.Contains(value, "/") {
+		return p.malformed(at, "%q is not the name of a message file", value)
+	}
+	if p.file.Name != "" && p.file.Name != value {
+		return p.malformed(at, "message file %q after %q", value, p.file.Name)
+	}
+	p.file.Name = value
+	return nil
+}
+
+func (p *parser) body(at int, value string) *ParseError {
+	n, err := strconv.ParseUint(strings.Trim(value, " \t"), 10, 63)
+	if err != nil {
+		return p.malformed(at, "body offset %q is not a number", value)
+	}
+	p.file.Body = int64(n)
+	return nil
+}
+
+func (p *parser) sender(at int, tag Tag, value string) *ParseError {
+	if tag != Open {
+		return p.malformed(at, "sender with tag %q", tag)
+	}
+	q, reason := parseQuad(value)
+	if reason != "" {
+		return p.malformed(at, "sender %.200q: %s", value, reason)
+	}
+	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Quad: q})
+	return nil
+}
+
+func (p *parser) recipient(at int, line string) *ParseError {
+	f := p.file
+	r := Recipient{
+		Offset: int64(at), Tag: Tag(line[1]), Sender: len(f.Senders) - 1,
+		Header: -1, HeaderEnd: -1, N: -1, Notify: NotifyFailure,
+	}
+	switch r.Tag {
+	case Open, Locked, Delivered, Failed:
+	default:
+		return p.malformed(at, "recipient with tag %q", r.Tag)
+	}
+	if r.Sender < 0 {
+		return p.malformed(at, "recipient before any sender")
+	}
+	lock, rest, ok := f.Flags.cutLock(line[2:])
+	if !ok {
+		return p.malformed(at, "recipient line %q is too short", line)
+	}
+	r.Lock = lock
+	reason := ""
+	if line[0] == 'X' {
+		if r.Class, rest, ok = cutClass(rest); !ok {
+			return p.malformed(at, "alternative %.200q has no class number", line)
+		}
+	}
+	if r.Quad, reason = parseQuad(rest); reason != "" {
+		return p.malformed(at, "recipient %.200q: %s", rest, reason)
+	}
+	f.Recipients = append(f.Recipients, r)
+	return nil
+}
+
+// cutLock takes the pid and the delay field off a recipient line. Without
+// flags a field is there if a blank or a digit is; hence no channel may start
+// with a digit.
+func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
+	const pidWidth, delayWidth = 6, 4
+	if flags&HasPID != 0 || startsField(s) {
+		if len(s) < pidWidth {
+			return "", "", false
+		}
+		lock, s = strings.Trim(s[:pidWidth], " "), s[pidWidth:]
+	}
+	if flags&HasDelay != 0 {
+		if len(s) < delayWidth {
+			return "", "", false
+		}
+		return lock, s[delayWidth:], true
+	}
+	// The manual's own sample has fewer blanks here than the field's width;
+	// the channel's first letters must not go with them.
+	for n := 0; n < delayWidth && startsField(s); n++ {
+		s = s[1:]
+	}
+	return lock, s, true
+}
+
+func startsField(s string) bool { return s != "" && (s[0] == ' ' || isDigit(s[0])) }
+
+// cutClass takes the class number off an X line's value.
+func cutClass(s string) (class int, rest string, ok bool) {
+	digits, rest, _ := strings.Cut(skipBlanks(s), " ")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int(n), rest, err == nil && n > 0
+}
+
+// delivery reads N, R and n lines.
+func (p *parser) delivery(at int, letter byte, value string) *ParseError {
+	last := len(p.file.Recipients) - 1
+	if last < 0 {
+		return p.malformed(at, "%c line before any recipient", letter)
+	}
+	r := &p.file.Recipients[last]
+	switch {
+	case letter == 'R':
+		r.Ret = value
+	case letter == 'n':
+		r.EnvID = value
+	case r.N < 0:
+		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
+	}
+	return nil
+}
+
+// finish checks the file as a whole.
+func (p *parser) finish() *ParseError {
+	f := p.file
+	switch {
+	case f.Name == "" && (len(f.Triggers) == 0 || len(f.Recipients) > 0):
+		return p.malformed(0, "no i line: the message file is not named")
+	case f.Name != "" && len(f.Recipients) == 0:
+		return p.malformed(0, "no recipient")
+	}
+	if len(f.Senders) == 0 {
+		f.ErrorTo = p.errorTo
+		return nil
+	}
+	last := &f.Senders[len(f.Senders)-1]
+	switch {
+	case last.Channel == "error":
+		f.NullSender = true
+	case p.errorTo != "":
+		f.ErrorTo = p.errorTo
+	default:
+		f.ErrorTo = last.User
+	}
+	return nil
+}

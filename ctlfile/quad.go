@@ -1,18 +1,192 @@
 package ctlfile
 
-import "errors"
+import (
+	"fmt"
+	"strings"
+)
 
 // Quad is a destination or an origin. Its words are as in the file, with
 // their quotes and backslashes.
 type Quad struct {
 	Channel, Host, User string
-	Privilege           string // a numeric uid, possibly with more behind it
+	// Privilege is a numeric uid, possibly with more behind it; "" when the
+	// line ended before it.
+	Privilege string
 }
 
-func (q Quad) String() string { return "" }
+// String is the quad as it stands in a file.
+func (q Quad) String() string {
+	s := q.Channel + " " + q.Host + " " + q.User
+	if q.Privilege != "" {
+		s += " " + q.Privilege
+	}
+	return s
+}
 
-// ParseQuad splits a quad into its words.
-func ParseQuad(s string) (Quad, error) { return Quad{}, errors.ErrUnsupported }
+// ParseQuad splits a quad into its words, left to right. A user with a blank
+// in it must have it quoted, whatever the manual says: no program ever looked
+// for the last word first.
+func ParseQuad(s string) (Quad, error) {
+	q, reason := parseQuad(s)
+	if reason != "" {
+		return Quad{}, fmt.Errorf("quad %q: %s", s, reason)
+	}
+	return q, nil
+}
 
-// Quote makes one word of a quad's component.
-func Quote(component string) (string, error) { return "", errors.ErrUnsupported }
+func parseQuad(s string) (q Quad, reason string) {
+	rest := s
+	if q.Channel, rest, reason = cutWord(rest); reason != "" {
+		return q, "channel " + reason
+	}
+	if end := mxList(rest); end > 0 {
+		q.Host, rest = rest[:end], skipBlanks(rest[end:])
+	} else if q.Host, rest, reason = cutWord(rest); reason != "" {
+		return q, "host " + reason
+	}
+	if q.User, rest, reason = cutWord(rest); reason != "" {
+		return q, "user " + reason
+	}
+	number, _, _ := strings.Cut(rest, " ")
+	if rest != "" && !isPrivilege(number) {
+		return q, fmt.Sprintf("privilege %q is not a number", number)
+	}
+	q.Privilege = rest
+	return q, ""
+}
+
+// cutWord takes the first word and the blanks around it off s.
+func cutWord(s string) (word, rest, reason string) {
+	s = skipBlanks(s)
+	end, closed := scanWord(s)
+	switch {
+	case end == 0:
+		return "", "", "is missing"
+	case !closed:
+		return "", "", "has an open quote or backslash"
+	}
+	return s[:end], skipBlanks(s[end:]), ""
+}
+
+// scanWord finds the end of the word at the front of s: an unquoted blank, or
+// the end of s. A backslash takes the next byte as it is, in quotes and out.
+// The word is not closed if s ends inside quotes or behind a backslash.
+func scanWord(s string) (end int, closed bool) {
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+			if i == len(s) {
+				return i, false
+			}
+		case '"':
+			quoted = !quoted
+		case ' ', '\t':
+			if !quoted {
+				return i, true
+			}
+		}
+	}
+	return len(s), !quoted
+}
+
+// mxList is the length of a parenthesised list of hosts, ((mx1)(mx2 mx3)), at
+// the front of s; 0 if there is none. An unbalanced one is an ordinary word.
+func mxList(s string) int {
+	if s == "" || s[0] != '(' {
+		return 0
+	}
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth == 0 {
+			if i+1 == len(s) || isBlank(s[i+1]) {
+				return i + 1
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// isPrivilege reports whether s is a number with an optional minus.
+func isPrivilege(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	for i := 0; i < len(digits); i++ {
+		if !isDigit(digits[i]) {
+			return false
+		}
+	}
+	return digits != ""
+}
+
+// RouteChannel is the channel as the scheduler groups by it: in lower case.
+func (q Quad) RouteChannel() string { return lower(q.Channel) }
+
+// RouteHost is the host as the scheduler groups by it: in lower case, and of
+// a list ((mx1)(mx2 mx3)) the first name.
+func (q Quad) RouteHost() string {
+	host := q.Host
+	if strings.HasPrefix(host, "(") {
+		host = strings.TrimLeft(host, "(")
+		if end := strings.IndexAny(host, " \t)"); end >= 0 {
+			host = host[:end]
+		}
+	}
+	return lower(host)
+}
+
+// Quote makes one word of a quad's component: "-" of an empty one, in double
+// quotes what would not be read back as one word. A component that is a word
+// already, with quotes of its own, stays as it is. A line end or NUL cannot
+// be written at all.
+func Quote(component string) (string, error) {
+	if err := checkLine(component); err != nil {
+		return "", err
+	}
+	if component == "" {
+		return "-", nil
+	}
+	if end, closed := scanWord(component); closed && end == len(component) {
+		return component, nil
+	}
+	return `"` + quoteEscapes.Replace(component) + `"`, nil
+}
+
+var quoteEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+// checkLine refuses text that cannot stand within a line of a control file.
+func checkLine(s string) error {
+	if i := strings.IndexAny(s, "\n\x00"); i >= 0 {
+		return fmt.Errorf("%q has a line end or NUL at byte %d", s, i)
+	}
+	return nil
+}
+
+func skipBlanks(s string) string { return strings.TrimLeft(s, " \t") }
+
+func isBlank(b byte) bool { return b == ' ' || b == '\t' }
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+// lower maps ASCII alone: names in other bytes are compared as they are.
+func lower(s string) string {
+	for i := 0; i < len(s); i++ {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			b := []byte(s)
+			for ; i < len(b); i++ {
+				if 'A' <= b[i] && b[i] <= 'Z' {
+					b[i] += 'a' - 'A'
+				}
+			}
+			return string(b)
+		}
+	}
+	return s
+}

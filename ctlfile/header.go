@@ -1,0 +1,78 @@
+package ctlfile
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// MaxHeader is the length in bytes beyond which a message's header is refused.
+const MaxHeader = 1 << 20
+
+// ReadHeader finds the end of a message's header, where the router finds it:
+// behind the first empty line, or before the first line that is not of a
+// header. The header's lines come back for an m block, without carriage
+// returns; body is the offset for the o line; whole reads the message again
+// from its start.
+func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, err error) {
+	in := bufio.NewReader(message)
+	var seen bytes.Buffer
+	var lines strings.Builder
+	for {
+		start := seen.Len()
+		if err := readLine(in, &seen, MaxHeader-start); err != nil {
+			return "", 0, nil, fmt.Errorf("read the header: %w", err)
+		}
+		line := bytes.TrimSuffix(seen.Bytes()[start:], []byte("\n"))
+		line = bytes.TrimSuffix(line, []byte("\r"))
+		if seen.Len() == start || len(line) == 0 {
+			body = int64(seen.Len())
+			break
+		}
+		if folded := isBlank(line[0]) && start > 0; !folded && !isHeaderLine(line) {
+			body = int64(start)
+			break
+		}
+		lines.Write(line)
+		lines.WriteByte('\n')
+	}
+	return lines.String(), body, io.MultiReader(&seen, in), nil
+}
+
+// readLine appends one line to b, or as much of a longer one as shows that it
+// is not of a header. At the end of the message it appends nothing.
+func readLine(in *bufio.Reader, b *bytes.Buffer, limit int) error {
+	for n := 0; ; {
+		part, err := in.ReadSlice('\n')
+		b.Write(part)
+		n += len(part)
+		switch {
+		case err == nil || err == io.EOF:
+			return nil
+		case err != bufio.ErrBufferFull:
+			return err
+		case n > limit:
+			line := b.Bytes()[b.Len()-n:]
+			if isBlank(line[0]) || isHeaderLine(line) {
+				return fmt.Errorf("it is longer than %d bytes", MaxHeader)
+			}
+			return nil
+		}
+	}
+}
+
+// isHeaderLine reports whether a line starts a header field: a name of
+// visible characters and a colon, possibly with blanks before it (RFC 5322
+// section 4.5).
+func isHeaderLine(line []byte) bool {
+	name, _, found := bytes.Cut(line, []byte(":"))
+	name = bytes.TrimRight(name, " \t")
+	for _, b := range name {
+		if b <= ' ' || b > '~' {
+			return false
+		}
+	}
+	return found && len(name) > 0
+}

@@ -1,0 +1,229 @@
+package ctlfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Submit stores a message and its control file in a postoffice, under the
+// number of the message file's inode, and returns the control file's path
+// below transport/. d.Name is not used. After an error nothing of it is left;
+// only a path together with an error says that the message is queued but may
+// not outlive a crash.
+func Submit(postoffice string, levels int, d *Draft, message io.Reader) (path string, err error) {
+	file, err := os.CreateTemp(filepath.Join(postoffice, "queue"), ".submit-*")
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	defer func() {
+		_ = file.Close()
+		if path == "" {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	size, err := io.Copy(file, message)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil && d.Body > size {
+		err = fmt.Errorf("body offset %d in a message of %d bytes", d.Body, size)
+	}
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	return Enqueue(postoffice, levels, d, file.Name())
+}
+
+// Enqueue does the router's last steps for a message file that is complete
+// and on disk in the postoffice: it writes the control file under a name that
+// starts with a dot, moves the message file into queue/, then gives the
+// control file its name. If a step fails the message file is where it was. An
+// error together with a path is as for Submit. Nothing is overwritten: a
+// number that is taken is an error, fs.ErrExist.
+func Enqueue(postoffice string, levels int, d *Draft, file string) (path string, err error) {
+	path, err = enqueue(postoffice, levels, d, file)
+	if err != nil {
+		return path, fmt.Errorf("enqueue %s: %w", file, err)
+	}
+	return path, nil
+}
+
+func enqueue(postoffice string, levels int, d *Draft, file string) (string, error) {
+	in, err := os.Lstat(file)
+	if err != nil {
+		return "", err
+	}
+	if !in.Mode().IsRegular() {
+		return "", errors.New("not a regular file")
+	}
+	st := in.Sys().(*syscall.Stat_t)
+	named := *d
+	named.Name = strconv.FormatUint(st.Ino, 10)
+	text, err := named.Encode()
+	if err != nil {
+		return "", err
+	}
+	hash := HashDir(st.Ino, levels)
+	transport, err := makeHashDir(filepath.Join(postoffice, "transport"), hash)
+	if err != nil {
+		return "", err
+	}
+	queue, err := makeHashDir(filepath.Join(postoffice, "queue"), hash)
+	if err != nil {
+		return "", err
+	}
+	temp := filepath.Join(transport, "."+named.Name)
+	if err := writeControl(temp, text, int(st.Uid)); err != nil {
+		return "", err
+	}
+	queued := filepath.Join(queue, named.Name)
+	if err := moveMessage(file, queued, in.Mode()); err != nil {
+		_ = os.Remove(temp)
+		return "", err
+	}
+	if err := move(temp, filepath.Join(transport, named.Name)); err != nil {
+		_ = os.Remove(temp)
+		return "", errors.Join(err, moveBack(queued, file, in.Mode()))
+	}
+	// The scheduler may have the message by now: there is no way back.
+	return hash + named.Name, syncDir(transport)
+}
+
+// makeHashDir makes the directories of a hash prefix where they are missing.
+func makeHashDir(dir, hash string) (string, error) {
+	for letter := range strings.SplitSeq(hash, "/") {
+		if letter == "" {
+			continue
+		}
+		dir = filepath.Join(dir, letter)
+		err := os.Mkdir(dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = os.Chmod(dir, 0o755|fs.ModeSetgid)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// writeControl writes a control file, still under its temporary name, and
+// waits until it is on disk. It belongs to the message's owner: programs log
+// to the v line's file as that user.
+func writeControl(temp string, text []byte, owner int) error {
+	const mode = 0o460
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, fs.ErrExist) {
+		// The inode behind this number is ours: what is there was left by a
+		// crash, of an earlier message.
+		if err := os.Remove(temp); err != nil {
+			return err
+		}
+		file, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil && os.Geteuid() == 0 {
+		err = file.Chown(owner, 0)
+	}
+	if err == nil {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = os.Remove(temp)
+	}
+	return err
+}
+
+// moveMessage moves a message file into queue/ and lets agents read it; or
+// leaves it as it was.
+func moveMessage(file, queued string, mode fs.FileMode) error {
+	if err := move(file, queued); err != nil {
+		return err
+	}
+	err := os.Chmod(queued, (mode.Perm()|0o440)&0o660)
+	if err == nil && os.Geteuid() == 0 {
+		err = os.Chown(queued, -1, 0)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(queued))
+	}
+	if err != nil {
+		return errors.Join(err, moveBack(queued, file, mode))
+	}
+	return nil
+}
+
+// moveBack undoes moveMessage. Where that cannot be done the message stays in
+// queue/, and the error says so.
+func moveBack(queued, file string, mode fs.FileMode) error {
+	if err := os.Chmod(queued, mode.Perm()); err != nil {
+		return err
+	}
+	return move(queued, file)
+}
+
+// move renames a file, but not over another.
+func move(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	switch err {
+	case nil:
+		return nil
+	case unix.EINVAL, unix.ENOSYS: // not on this file system
+		if err := os.Link(from, to); err != nil {
+			return err
+		}
+		return os.Remove(from)
+	}
+	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// Announce tells the scheduler of a new control file, by the datagram
+// "NEW path". It does not wait: the sweep finds what was not heard of.
+func Announce(socket, path string) error {
+	if err := announce(strings.TrimPrefix(socket, "UNIX:"), path); err != nil {
+		return fmt.Errorf("announce %q to %s: %w", path, socket, err)
+	}
+	return nil
+}
+
+func announce(socket, path string) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.Sendto(fd, []byte("NEW "+path), 0, &unix.SockaddrUnix{Name: socket})
+}
