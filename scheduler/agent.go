@@ -39,7 +39,8 @@ type agent struct {
 	lines  []line // given and not answered by #hungry, in order
 	proved bool   // it has ended a job line
 	thread *thread
-	killed bool // SIGTERM has been sent
+	// kills counts the signals sent: SIGTERM, then SIGKILL.
+	kills int
 
 	since     instant // of the state
 	heardAt   instant
@@ -244,6 +245,7 @@ func (s *Scheduler) dropAgent(a *agent) {
 		r.channel.leaving--
 	}
 	r.unfree(a)
+	a.state = 0 // so that nothing gives it work again
 	threads := make([]*thread, 0, 1)
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
@@ -272,8 +274,10 @@ func (s *Scheduler) dropAgent(a *agent) {
 // does.
 func (s *Scheduler) deadline(a *agent) instant {
 	switch {
-	case a.killed:
+	case a.kills == 1:
 		return a.since.after(killGrace)
+	case a.kills > 1: // the kernel sees to it
+		return never
 	case a.state == starting:
 		return a.since.after(firstHungry)
 	case a.state == parked:
@@ -308,7 +312,7 @@ func (s *Scheduler) watchAgent(a *agent) {
 		return
 	}
 	switch {
-	case a.killed || a.state == departing:
+	case a.kills > 0 || a.state == departing:
 		s.kill(a)
 	case a.state == parked:
 		s.dismiss(a)
@@ -325,11 +329,12 @@ func (s *Scheduler) watchAgent(a *agent) {
 // kill ends an agent, the second time for good. One that is starting keeps
 // that state, so that its death counts as a failed start.
 func (s *Scheduler) kill(a *agent) {
-	s.do(Kill{Agent: a.id, Hard: a.killed})
+	s.do(Kill{Agent: a.id, Hard: a.kills > 0})
 	if a.state == serving || a.state == asked {
 		s.depart(a)
 	}
-	a.killed, a.since = true, s.now
+	a.kills++
+	a.since = s.now
 	s.watchFor(a)
 }
 

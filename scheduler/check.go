@@ -151,7 +151,7 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.credit+a.busy() == a.firsts, "agent %d: credit %d, busy %d, offered %d", a.id, a.credit, a.busy(), a.firsts)
 	assert(a.firsts <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.firsts, a.sessions)
 	assert(a.state == serving || a.state == departing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
-	assert(!s.stop.begun || a.state == departing || a.killed, "agent %d works on in a stop", a.id)
+	assert(!s.stop.begun || a.state == departing || a.kills > 0, "agent %d works on in a stop", a.id)
 	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]

@@ -20,7 +20,7 @@ func (s *Scheduler) agentHungry(id AgentID) {
 	}
 	a.heardAt = s.now
 	switch {
-	case a.state == starting && !a.killed:
+	case a.state == starting && a.kills == 0:
 		s.ready(a)
 	case a.state == asked:
 		s.park(a)

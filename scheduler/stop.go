@@ -53,7 +53,7 @@ func (s *Scheduler) wakeStop() {
 	}
 	s.stop.bound = 0
 	for _, a := range s.agentsInOrder() {
-		if !a.killed {
+		if a.kills == 0 {
 			s.do(Note{Severity: Warning, Agent: a.id, Text: "agent for " + a.ring.channel.name + " has not left with " +
 				strconv.Itoa(len(a.lines)) + " job lines, killed"})
 			s.kill(a)
