@@ -1,0 +1,247 @@
+// Package daemon stands around the scheduler and does what it says. One
+// goroutine owns the core; it is told of everything through channels and
+// waits in one select:
+//
+//	found names ──┐ gate: only while few are being taken
+//	results     ──┤           ┌────────────────────────────┐
+//	agents      ──┼─ batch ──►│ Step each, perform actions │──► one write to each agent
+//	signals     ──┤           └────────────────────────────┘    that has something coming
+//	reload done ──┤
+//	timer       ──┘◄── armed with Next
+//
+// Performing never waits: files are touched by the spool's workers, agents
+// are started by a goroutine each and written to without blocking, logs go
+// through an Outlet. What came of it all comes back as events. The loop holds
+// no opinion about mail; what it decides itself is only how much it takes in
+// at once and how long it lets a stop last.
+package daemon
+
+import (
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+	"zsched/ta/child"
+)
+
+// Spool is what the loop needs of the directories; *spool.Spool is one.
+type Spool interface {
+	Found() <-chan []spool.Name
+	Results() <-chan []spool.Result
+	Take(names []spool.Name)
+	Mark(op uint64, path string, marks []spool.Mark)
+	Reread(op uint64, path string, dead int)
+	Finish(op uint64, path string, owes bool)
+	Probe()
+	Verbose(path string, owner uint32, line string)
+	Sweep()
+}
+
+// Agent is a started agent; *child.Child is one.
+type Agent interface {
+	PID() int
+	Send(b []byte) error
+	CloseWrite()
+	Signal(sig syscall.Signal) error
+}
+
+// Starter starts an agent, as child.Start does.
+type Starter func(spec child.Spec, sink func([]child.Heard)) (Agent, error)
+
+// StartChild is the Starter of real agents.
+func StartChild(spec child.Spec, sink func([]child.Heard)) (Agent, error) {
+	c, err := child.Start(spec, sink)
+	if err != nil {
+		return nil, err // not c: an Agent that holds a nil child is not nil
+	}
+	return c, nil
+}
+
+// Options is what a Daemon is made of. Config, Rand, Spool and Start must be
+// given, the rest may be left out.
+type Options struct {
+	Config *scheduler.Config
+	Rand   *rand.Rand
+	Spool  Spool
+	Start  Starter
+
+	// What every agent gets: the folder its program is in, below ta/, the
+	// ZENV variables, its working directory, its limit of open files.
+	Mailbin string
+	Env     map[string]string
+	Dir     string
+	NoFile  uint64
+
+	Log zerolog.Logger
+	// Verbose logs every event and action (option -v).
+	Verbose bool
+	// VerboseLater does so from the end of the startup scan (option -W).
+	VerboseLater bool
+	// Account, if set, is given every line of the statistics log.
+	Account func(line []byte)
+	// Syslog, if set, is given what belongs into the system's log.
+	Syslog func(severity scheduler.Severity, line string)
+
+	// Synchronous starts no agent before the whole queue is loaded (option -S).
+	Synchronous bool
+	// Keep leaves finished messages where they are (option -p).
+	Keep bool
+	// Operands, if any, are the only control files taken; Run returns when
+	// nothing more is due.
+	Operands []spool.Name
+
+	Signals <-chan os.Signal
+	// Reload reads the configuration again (SIGUSR1). It runs outside of the
+	// loop and may take its time.
+	Reload func() (*scheduler.Config, error)
+	// Reopen opens the log files again (SIGHUP).
+	Reopen func()
+	// Ready is called once, when the loop begins to run.
+	Ready func()
+}
+
+// takingLimit bounds the control files that are being taken at any time, so
+// that a full queue's names wait in its directories and not in memory.
+const takingLimit = 1024
+
+// Daemon is the loop. Everything in it belongs to the goroutine in Run, except
+// the channels.
+type Daemon struct {
+	Options
+	core *scheduler.Scheduler
+	now  time.Time // of this turn
+
+	timer   *time.Timer
+	armedAt time.Time // when it fires; zero: it does not
+	queue   []scheduler.Event
+
+	agents map[scheduler.AgentID]*agent
+	unsent []*agent // those that have something coming this turn
+	heard  chan heard
+	starts chan started
+
+	intake  intake
+	filing  int // actions on files under way
+	verbose map[scheduler.MessageID]verboseLog
+	startup startup
+	stop    stop
+	reload  reload
+	over    bool
+	left    chan struct{} // closed when the loop has left
+}
+
+// New makes a Daemon; Run runs it.
+func New(o Options) *Daemon {
+	d := &Daemon{
+		Options: o,
+		timer:   time.NewTimer(0),
+		agents:  make(map[scheduler.AgentID]*agent),
+		heard:   make(chan heard, 64),
+		starts:  make(chan started),
+		intake:  newIntake(),
+		verbose: make(map[scheduler.MessageID]verboseLog),
+		reload:  reload{done: make(chan reloaded, 1)},
+		left:    make(chan struct{}),
+	}
+	d.timer.Stop()
+	d.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
+	return d
+}
+
+// Run runs the loop until the scheduler has stopped. It is called once.
+func (d *Daemon) Run() {
+	defer close(d.left)
+	d.now = time.Now()
+	if d.Ready != nil {
+		d.Ready()
+	}
+	d.takeOperands()
+	for !d.over {
+		d.arm()
+		d.turn()
+		d.flush()
+		d.finishOperands()
+	}
+}
+
+// turn waits for one thing and deals with it.
+func (d *Daemon) turn() {
+	select {
+	case names := <-d.gate():
+		d.now = time.Now()
+		d.take(names)
+	case results := <-d.Spool.Results():
+		d.now = time.Now()
+		for _, r := range results {
+			d.result(r)
+		}
+		d.finishStartup()
+	case h := <-d.heard:
+		d.now = time.Now()
+		for _, e := range h.events {
+			d.step(e)
+		}
+		if h.exited {
+			delete(d.agents, h.agent)
+		}
+	case s := <-d.starts:
+		d.now = time.Now()
+		d.agentStarted(s)
+	case sig := <-d.Signals:
+		d.now = time.Now()
+		d.signal(sig)
+	case r := <-d.reload.done:
+		d.now = time.Now()
+		d.reloaded(r)
+	case <-d.timer.C:
+		d.now = time.Now()
+		d.armedAt = time.Time{}
+		d.step(scheduler.Tick{})
+		d.boundStop()
+	}
+}
+
+// step tells the core what happened and performs what it says. What comes of
+// performing at once is told in the same way after it.
+func (d *Daemon) step(e scheduler.Event) {
+	d.queue = append(d.queue, e)
+	for i := 0; i < len(d.queue); i++ {
+		if d.Verbose {
+			d.show("event", d.queue[i])
+		}
+		for _, a := range d.core.Step(d.now, d.queue[i]) {
+			if d.Verbose {
+				d.show("action", a)
+			}
+			d.perform(a)
+		}
+	}
+	clear(d.queue)
+	d.queue = d.queue[:0]
+}
+
+// then queues an event that comes of the action being performed.
+func (d *Daemon) then(e scheduler.Event) { d.queue = append(d.queue, e) }
+
+// arm sets the timer to what comes first: the core's wish or the end of a stop.
+func (d *Daemon) arm() {
+	next, ok := d.core.Next()
+	if at := d.stop.until; !at.IsZero() && (!ok || at.Before(next)) {
+		next, ok = at, true
+	}
+	switch {
+	case !ok:
+		if !d.armedAt.IsZero() {
+			d.timer.Stop()
+			d.armedAt = time.Time{}
+		}
+	case !next.Equal(d.armedAt):
+		d.timer.Reset(time.Until(next))
+		d.armedAt = next
+	}
+}

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+)
+
+// account writes one line of the statistics log: scheduler(8), "STATISTICS
+// LOG FORMAT".
+func (d *Daemon) account(a scheduler.Account) {
+	if d.Account != nil {
+		d.Account(appendAccount(nil, a, d.now))
+	}
+}
+
+func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
+	b = append(b, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)...)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, a.ChangedAt.Unix()-a.ModifiedAt.Unix(), 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, now.Unix()-a.ChangedAt.Unix(), 10)
+	b = append(b, ' ')
+	b = append(b, a.State...)
+	b = append(b, ' ')
+	b = append(b, a.Channel...)
+	b = append(b, '/')
+	b = append(b, a.Host...)
+	return append(b, '\n')
+}
+
+// complete is logged when the last recipient of a message is done.
+func (d *Daemon) complete(a scheduler.Complete) {
+	id := ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)
+	d.Log.Debug().Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
+	if d.Syslog != nil {
+		d.Syslog(scheduler.Info, fmt.Sprintf("%s: complete (total %d recipients, %d failed)", id, a.Recipients, a.Failed))
+	}
+}
+
+func (d *Daemon) note(n scheduler.Note) {
+	log := &d.Log
+	if a := d.agents[n.Agent]; a != nil {
+		log = &a.log
+	}
+	line := log.WithLevel(level(n.Severity))
+	if n.Message != 0 {
+		line = line.Uint64("message", uint64(n.Message))
+	}
+	line.Msg(n.Text)
+	if d.Syslog != nil && n.Severity == scheduler.Trouble {
+		d.Syslog(n.Severity, n.Text)
+	}
+}
+
+func level(s scheduler.Severity) zerolog.Level {
+	switch s {
+	case scheduler.Trouble:
+		return zerolog.ErrorLevel
+	case scheduler.Warning:
+		return zerolog.WarnLevel
+	}
+	return zerolog.InfoLevel
+}
+
+// show logs one event or action, with -v.
+func (d *Daemon) show(what string, v any) {
+	detail := ""
+	if r, ok := v.(scheduler.Reloaded); ok {
+		detail = fmt.Sprintf("Clauses:%d", len(r.Config.Clauses))
+	} else {
+		detail = fmt.Sprintf("%+v", v)
+	}
+	name := strings.TrimPrefix(fmt.Sprintf("%T", v), "scheduler.")
+	d.Log.Debug().Str(what, name).Str("detail", strings.Trim(detail, "{}")).Send()
+}
+
+// dump logs the counters (SIGUSR2).
+func (d *Daemon) dump() {
+	d.Log.Info().
+		Str("counts", fmt.Sprintf("%+v", d.core.Counts())).
+		Int("agents", len(d.agents)).
+		Int("taking", len(d.intake.taking)).
+		Msg("state")
+}

@@ -1,0 +1,77 @@
+package daemon
+
+import (
+	"log/syslog"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"zsched/scheduler"
+)
+
+// Syslog passes lines on to the system's log, facility mail, without making
+// anybody wait. A line that syslogd does not take in time is dropped: our own
+// log has it too.
+type Syslog struct {
+	lines chan syslogLine
+	done  sync.WaitGroup
+}
+
+type syslogLine struct {
+	severity scheduler.Severity
+	text     string
+}
+
+// OpenSyslog begins to pass lines on. That syslogd cannot be reached is said
+// once in the log.
+func OpenSyslog(log zerolog.Logger) *Syslog {
+	return openSyslog("", "", log)
+}
+
+func openSyslog(network, address string, log zerolog.Logger) *Syslog {
+	s := &Syslog{lines: make(chan syslogLine, 1024)}
+	s.done.Go(func() { s.run(network, address, log) })
+	return s
+}
+
+// Line passes one line on.
+func (s *Syslog) Line(severity scheduler.Severity, text string) {
+	select {
+	case s.lines <- syslogLine{severity, text}:
+	default:
+	}
+}
+
+// Close passes on what is left.
+func (s *Syslog) Close() {
+	close(s.lines)
+	s.done.Wait()
+}
+
+func (s *Syslog) run(network, address string, log zerolog.Logger) {
+	var w *syslog.Writer
+	said := false
+	for line := range s.lines {
+		var err error
+		if w == nil {
+			w, err = syslog.Dial(network, address, syslog.LOG_MAIL|syslog.LOG_INFO, "scheduler")
+		}
+		if err == nil {
+			err = writeSyslog(w, line)
+		}
+		if err != nil && !said {
+			log.Warn().Err(err).Msg("syslog cannot be reached")
+		}
+		said = err != nil
+	}
+	if w != nil {
+		w.Close()
+	}
+}
+
+func writeSyslog(w *syslog.Writer, line syslogLine) error {
+	if line.severity == scheduler.Trouble {
+		return w.Err(line.text)
+	}
+	return w.Info(line.text)
+}
