@@ -9,7 +9,7 @@ import (
 
 // Command turns the words of a clause's command=, already expanded, into what
 // Spec wants. Leading words that hold a '=' are its environment; the next is
-// the program, below mailbin/ta unless it begins with '/'; nothing is looked
+// the program, below mailbin/ta (mailbin is absolute) unless it begins with '/'; nothing is looked
 // up along PATH. The environment is exactly those assignments, then TZ as the
 // scheduler has it, then PATH and ZCONFIG as env, the ZENV file's, has them;
 // an assignment in the command keeps out the later one of that name.

@@ -1,0 +1,582 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ta"
+)
+
+// The test binary plays the agents: see players_test.go.
+func TestMain(m *testing.M) {
+	if part := os.Getenv("PLAY"); part != "" {
+		os.Exit(play(part))
+	}
+	os.Exit(m.Run())
+}
+
+// quick spares the players the second that the race detector takes to end.
+const quick = "GORACE=atexit_sleep_ms=0"
+
+// agent is a started child and all that was heard of it.
+type agent struct {
+	*Child
+	t     *testing.T
+	heard chan []Heard
+	seen  []Heard // taken from heard, not yet from next
+	most  int     // values of the largest batch
+}
+
+// begin starts the test binary in a part. When the test ends it checks that
+// the child is gone and that it left no goroutine.
+func begin(t *testing.T, part string, change ...func(*Spec)) *agent {
+	t.Helper()
+	spec := Spec{
+		Path: "/proc/self/exe", Args: []string{"agent"}, Env: []string{"PLAY=" + part, quick},
+		UID: -1, GID: -1,
+	}
+	for _, f := range change {
+		f(&spec)
+	}
+	before := runtime.NumGoroutine()
+	a := &agent{t: t, heard: make(chan []Heard)}
+	c, err := Start(spec, func(b []Heard) { a.heard <- b })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Child = c
+	t.Cleanup(func() {
+		c.Signal(unix.SIGKILL)
+		a.exited()
+		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatalf("%d goroutines are left:\n%s", runtime.NumGoroutine()-before, stacks())
+			}
+		}
+	})
+	return a
+}
+
+func stacks() []byte {
+	b := make([]byte, 1<<20)
+	return b[:runtime.Stack(b, true)]
+}
+
+// next is the next thing heard; after Exited it is that again.
+func (a *agent) next() Heard {
+	a.t.Helper()
+	for len(a.seen) == 0 {
+		select {
+		case batch := <-a.heard:
+			a.seen = batch
+			a.most = max(a.most, len(batch))
+		case <-time.After(20 * time.Second):
+			a.t.Fatalf("agent is silent:\n%s", stacks())
+		}
+	}
+	h := a.seen[0]
+	if _, last := h.(Exited); last {
+		if len(a.seen) > 1 {
+			a.t.Errorf("heard %v after Exited", a.seen[1:])
+		}
+		return h
+	}
+	a.seen = a.seen[1:]
+	return h
+}
+
+// exited skips everything up to the end.
+func (a *agent) exited() Exited {
+	a.t.Helper()
+	for {
+		if e, ok := a.next().(Exited); ok {
+			return e
+		}
+	}
+}
+
+// rest is all that was said and written up to the end.
+func (a *agent) rest() (said []ta.Said, stderr []string, end Exited) {
+	a.t.Helper()
+	for {
+		switch h := a.next().(type) {
+		case Said:
+			said = append(said, ta.Said(h))
+		case Stderr:
+			stderr = append(stderr, string(h))
+		case Exited:
+			return said, stderr, h
+		}
+	}
+}
+
+func (a *agent) expectSaid(want ta.Said) {
+	a.t.Helper()
+	h, ok := a.next().(Said)
+	if !ok || ta.Said(h) != want {
+		a.t.Fatalf("heard %#v, want %#v", h, want)
+	}
+}
+
+func (a *agent) send(s string) {
+	a.t.Helper()
+	if err := a.Send([]byte(s)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+var hungry = ta.Said{Kind: ta.Hungry}
+
+func TestPoliteAgentWorksAndLeaves(t *testing.T) {
+	a := begin(t, "polite")
+	a.expectSaid(hungry)
+	a.send("B/I/15582\texample.net\n")
+	a.expectSaid(ta.Said{Kind: ta.Reported, Report: ta.Report{
+		Message: 15582, Offset: 109, Status: ta.OK, Text: "example.net"}})
+	a.expectSaid(hungry)
+	a.send("#idle\n")
+	a.expectSaid(hungry)
+	a.send("\n")
+	a.CloseWrite()
+	if e := a.exited(); e != (Exited{Status: "exit status 0", Clean: true}) {
+		t.Errorf("exited with %+v", e)
+	}
+}
+
+func TestMuteAgentLeavesAtEndOfFile(t *testing.T) {
+	a := begin(t, "mute")
+	a.CloseWrite()
+	a.CloseWrite()
+	if err := a.Send([]byte("1\n")); err != ErrClosed {
+		t.Errorf("Send after CloseWrite: %v", err)
+	}
+	said, stderr, e := a.rest()
+	if len(said)+len(stderr) > 0 || !e.Clean {
+		t.Errorf("heard %v %q %+v", said, stderr, e)
+	}
+}
+
+func TestGarblingAgentIsHeardToTheEnd(t *testing.T) {
+	a := begin(t, "garbling")
+	said, _, _ := a.rest()
+	var got []string
+	for _, s := range said {
+		got = append(got, fmt.Sprint(s.Kind, " ", len(s.Text), " ", s.Reason))
+	}
+	want := []string{
+		fmt.Sprint(ta.Comment, " 0 "),
+		fmt.Sprint(ta.Garbled, " 3 no slash after the message number"),
+		fmt.Sprint(ta.Garbled, " 15 unknown status word"),
+		fmt.Sprint(ta.Garbled, " 200 line is too long"),
+		fmt.Sprint(ta.Hungry, " 0 "),
+		fmt.Sprint(ta.Garbled, " 13 agent left within a line"),
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("heard\n%q, want\n%q", got, want)
+	}
+}
+
+// The old scheduler lost what an agent had written when its death was noticed
+// first; unread input makes the kernel reset the connection besides.
+func TestDyingAgentIsReadToTheEnd(t *testing.T) {
+	a := begin(t, "dying")
+	a.expectSaid(hungry)
+	for range 10 {
+		a.send("1\texample.net\n")
+	}
+	said, _, e := a.rest()
+	if len(said) != 4096 || e.Status != "signal: killed" || e.Clean {
+		t.Fatalf("heard %d lines, then %+v", len(said), e)
+	}
+	for i, s := range said {
+		if s.Report.Offset != int64(i) {
+			t.Fatalf("line %d is about %d", i, s.Report.Offset)
+		}
+	}
+}
+
+// One agent that talks without end must not keep the loop from the others.
+func TestBatchesAreBounded(t *testing.T) {
+	a := begin(t, "flooding")
+	said, _, e := a.rest()
+	if len(said) != 4096 || !e.Clean {
+		t.Errorf("heard %d lines, then %+v", len(said), e)
+	}
+	if a.most > maxBatch {
+		t.Errorf("a batch of %d", a.most)
+	}
+}
+
+// What is late to be read is read all the same, however long after the exit.
+func TestSlowSinkLosesNothing(t *testing.T) {
+	a := begin(t, "flooding", func(s *Spec) { s.Grace = 1 })
+	for !a.gone() { // the sink is blocked, the socket full of lines
+		runtime.Gosched()
+	}
+	if said, _, _ := a.rest(); len(said) != 4096 {
+		t.Errorf("heard %d lines of 4096", len(said))
+	}
+}
+
+func (a *agent) gone() bool {
+	select {
+	case <-a.reaped:
+		return true
+	default:
+		return false
+	}
+}
+
+// A tail of 2048 bytes at a pause made the old scheduler drop the agent.
+func TestTailOfPowerOfTwo(t *testing.T) {
+	for _, n := range []int{1023, 1024, 2047, 2048, 3072, 4095, 4096, 8192, ta.MaxLine - 1} {
+		a := begin(t, "pausing", func(s *Spec) { s.Env = append(s.Env, "TAIL="+strconv.Itoa(n)) })
+		if h := a.next(); h != Stderr("paused") {
+			t.Fatalf("heard %v", h)
+		}
+		a.send("go on\n")
+		said, _, e := a.rest()
+		if len(said) != 1 || len(said[0].Text) != n+1 || !e.Clean {
+			t.Errorf("tail of %d: heard %d lines, then %+v", n, len(said), e)
+		}
+	}
+}
+
+func TestExitStatusIsKept(t *testing.T) {
+	for part, want := range map[string]Exited{
+		"exit 0":     {Status: "exit status 0", Clean: true},
+		"exit 1":     {Status: "exit status 1"},
+		"exit 70":    {Status: "exit status 70"},
+		"signal 15":  {Status: "signal: terminated"},
+		"signal 9":   {Status: "signal: killed"},
+		"eof exit 3": {Status: "exit status 3"}, // its socket ends well before it
+	} {
+		a := begin(t, part)
+		a.CloseWrite()
+		if e := a.exited(); e != want {
+			t.Errorf("%s: %+v, want %+v", part, e, want)
+		}
+	}
+}
+
+func TestAgentThatReadsNothingIsAskedWithoutWaiting(t *testing.T) {
+	a := begin(t, "deaf")
+	a.expectSaid(hungry)
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	var err error
+	sent := 0
+	for ; err == nil && sent < 64<<20; sent += len(line) {
+		err = a.Send(line)
+	}
+	if err != ErrBacklog || sent < MaxPending {
+		t.Fatalf("after %d bytes: %v", sent, err)
+	}
+	if err := a.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if e := a.exited(); e.Status != "signal: terminated" {
+		t.Errorf("exited with %+v", e)
+	}
+	if err := a.Send(line); err != ErrClosed {
+		t.Errorf("Send to the dead: %v", err)
+	}
+	if err := a.Signal(unix.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("Signal to the dead: %v", err)
+	}
+	a.CloseWrite()
+}
+
+// What the socket does not take at once arrives later, in order, and the end
+// of file after it.
+func TestBacklogArrivesInOrder(t *testing.T) {
+	a := begin(t, "late")
+	a.expectSaid(hungry)
+	var want int
+	for ; !a.backlogged() || want < 5000; want++ {
+		a.send(fmt.Sprintf("%d\t%s\n", want+1, strings.Repeat("h", 60)))
+	}
+	a.CloseWrite()
+	if err := a.Signal(unix.SIGUSR1); err != nil { // now it reads
+		t.Fatal(err)
+	}
+	said, _, e := a.rest()
+	if len(said) != want || !e.Clean {
+		t.Fatalf("%d lines of %d came back, then %+v", len(said), want, e)
+	}
+	for i, s := range said {
+		if s.Report.Message != uint64(i+1) {
+			t.Fatalf("line %d is about %d", i, s.Report.Message)
+		}
+	}
+}
+
+func (a *agent) backlogged() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.draining
+}
+
+// A grandchild that keeps the socket must not keep the slot.
+func TestGrandchildMayHoldTheSocketForTheGrace(t *testing.T) {
+	hold := filepath.Join(t.TempDir(), "hold")
+	if err := unix.Mkfifo(hold, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := begin(t, "leaking", func(s *Spec) {
+		s.Env = append(s.Env, "HOLD="+hold)
+		s.Grace = 50 * time.Millisecond
+	})
+	said, _, e := a.rest()
+	if len(said) != 1 || said[0].Report.Message != 7 || e.Status != "exit status 5 (a descendant held its socket)" {
+		t.Errorf("heard %v, then %+v", said, e)
+	}
+	// The grandchild waits for a writer; this one lets it go.
+	f, err := os.OpenFile(hold, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+}
+
+// A grandchild that only keeps standard error is not worth a word.
+func TestAgentThatClosesItsSocketIsKilledAfterTheGrace(t *testing.T) {
+	a := begin(t, "hanging", func(s *Spec) { s.Grace = 50 * time.Millisecond })
+	said, _, e := a.rest()
+	if len(said) != 1 || e.Status != "signal: killed (it had closed its socket and did not leave)" {
+		t.Errorf("heard %v, then %+v", said, e)
+	}
+}
+
+func TestStderrComesInLines(t *testing.T) {
+	a := begin(t, "complaining")
+	said, stderr, _ := a.rest()
+	want := []string{"# hash", "", strings.Repeat("e", maxStderr), "a\tb", "no end of line"}
+	if len(said) > 0 || !slices.Equal(stderr, want) {
+		t.Errorf("heard %v, %.100q", said, stderr)
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func(*Spec)
+		want   string
+	}{
+		{func(s *Spec) { s.Path = filepath.Join(dir, "none") }, "/none: no such file or directory"},
+		{func(s *Spec) { s.Path = plain }, "/plain: permission denied"},
+		{func(s *Spec) { s.Path = dir }, ": permission denied"},
+		{func(s *Spec) { s.Dir = filepath.Join(dir, "gone") }, "working directory: stat "},
+		{func(s *Spec) { s.Dir = plain }, "is none"},
+	} {
+		spec := Spec{Path: "/bin/sh", Args: []string{"sh"}, UID: -1, GID: -1}
+		c.change(&spec)
+		fds := openFiles(t)
+		_, err := Start(spec, func([]Heard) { t.Error("sink was called") })
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", spec, err, c.want)
+		}
+		if now := openFiles(t); now != fds {
+			t.Errorf("%+v: %d descriptors are left", spec, now-fds)
+		}
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	return len(list)
+}
+
+// answers collects the lines "name value" that the part "telling" writes.
+func (a *agent) answers() map[string]string {
+	a.t.Helper()
+	_, stderr, e := a.rest()
+	if !e.Clean {
+		a.t.Fatalf("%q, %+v", stderr, e)
+	}
+	m := map[string]string{}
+	for _, line := range stderr {
+		name, value, _ := strings.Cut(line, " ")
+		m[name] += value + ";"
+	}
+	return m
+}
+
+func TestChildStartsAsSpecified(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := begin(t, "mute") // its descriptors must not be inherited
+	a := begin(t, "telling", func(s *Spec) {
+		s.Args = []string{"argv0", "-c", "smtp"}
+		s.Env = append(s.Env, "FOO=bar baz")
+		s.Dir = dir
+		s.NoFile = 77
+		s.Priority, s.PrioritySet = 5, true
+	})
+	a.send("tell\n")
+	got := a.answers()
+	for name, want := range map[string]string{
+		"args": `["argv0" "-c" "smtp"];`,
+		"env":  `["PLAY=telling" "` + quick + `" "FOO=bar baz"];`,
+		"cwd":  dir + ";",
+		"nice": "5;",
+		"fd":   "0 socket;1 socket;2 pipe;",
+		"same": "true;",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %s, want %s", name, got[name], want)
+		}
+	}
+	other.CloseWrite()
+
+	// The limit is set from outside; its own runtime may have raised it again.
+	sh := begin(t, "", func(s *Spec) {
+		s.Path, s.Args = "/bin/sh", []string{"sh", "-c", "read go; echo soft `ulimit -Sn` >&2; exit 0"}
+		s.NoFile = 77
+	})
+	sh.send("go\n")
+	if got := sh.answers(); got["soft"] != "77;" {
+		t.Errorf("soft limit %s", got["soft"])
+	}
+}
+
+func TestNiceIsAddedToOurs(t *testing.T) {
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := begin(t, "telling", func(s *Spec) { s.Nice = 3 })
+	a.send("tell\n")
+	want := fmt.Sprintf("%d;", min(20-own+3, 19))
+	if got := a.answers(); got["nice"] != want {
+		t.Errorf("nice %s, want %s", got["nice"], want)
+	}
+	if now, _ := unix.Getpriority(unix.PRIO_PROCESS, 0); now != own {
+		t.Errorf("our own went from %d to %d", own, now)
+	}
+}
+
+func TestUserAndGroups(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can change the user")
+	}
+	if err := unix.Setgroups([]int{1, 2, 3}); err != nil {
+		t.Skip("no right to change groups: ", err)
+	}
+	defer unix.Setgroups(nil)
+	const tell = "echo uid `id -u` >&2; echo gid `id -g` >&2; echo groups `id -G` >&2"
+	for _, c := range []struct {
+		uid, gid int
+		want     string
+	}{
+		{-1, -1, "0;0;0;"},
+		{65534, 65533, "65534;65533;65533;"},
+		{65534, -1, "65534;0;0;"},
+	} {
+		a := begin(t, "", func(s *Spec) {
+			s.Path, s.Args = "/bin/sh", []string{"sh", "-c", tell}
+			s.Env = []string{"PATH=/bin:/usr/bin"}
+			s.UID, s.GID = c.uid, c.gid
+		})
+		got := a.answers()
+		if s := got["uid"] + got["gid"] + got["groups"]; s != c.want {
+			t.Errorf("%d/%d became %s, want %s", c.uid, c.gid, s, c.want)
+		}
+	}
+}
+
+// As an ordinary user, a request for another is refused in words. Root plays
+// the ordinary user with a copy of the test binary that one can read.
+func TestOrdinaryUserCannotBecomeAnother(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if got := startAsRoot(); !strings.Contains(got, "only root can run an agent as user 0") {
+			t.Errorf("error %q", got)
+		}
+		return
+	}
+	dir, err := os.MkdirTemp("", "child")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, "agent")
+	copyFile(t, bin, "/proc/self/exe")
+	a := begin(t, "ordinary", func(s *Spec) {
+		s.Path, s.Dir = bin, "/"
+		s.UID, s.GID = 65534, 65534
+	})
+	_, stderr, _ := a.rest()
+	if len(stderr) != 1 || !strings.Contains(stderr[0], "only root can run an agent as user 0; this is user 65534") {
+		t.Errorf("error %q", stderr)
+	}
+}
+
+func copyFile(t *testing.T, to, from string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkFeedAndReport(b *testing.B) {
+	heard := make(chan []Heard, 16)
+	c, err := Start(Spec{Path: "/proc/self/exe", Args: []string{"agent"},
+		Env: []string{"PLAY=polite"}, UID: -1, GID: -1},
+		func(batch []Heard) { heard <- batch })
+	if err != nil {
+		b.Fatal(err)
+	}
+	line := []byte("B/I/15582\texample.net\n")
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := c.Send(line); err != nil {
+			b.Fatal(err)
+		}
+		for hungry := false; !hungry; {
+			for _, h := range <-heard {
+				said, ok := h.(Said)
+				hungry = hungry || ok && said.Kind == ta.Hungry
+			}
+		}
+	}
+	c.CloseWrite()
+	for done := false; !done; {
+		batch := <-heard
+		_, done = batch[len(batch)-1].(Exited)
+	}
+}

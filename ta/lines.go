@@ -1,0 +1,117 @@
+package ta
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Errors of Lines.Next that come with bytes that are no line.
+var (
+	// ErrLong: the line is longer than allowed. Its beginning is returned,
+	// the rest up to its LF is dropped.
+	ErrLong = errors.New("line is too long")
+	// ErrTail: the stream ended within a line. What there was is returned; it
+	// must not be taken for the line, which may have been longer.
+	ErrTail = errors.New("stream ended within a line")
+)
+
+// Lines cuts a stream into lines of bounded length. It keeps no more than one
+// line's bound in memory, and far less while lines are short.
+type Lines struct {
+	r   io.Reader
+	max int // longest line, without LF
+	// buf[next:end] is read and not yet returned; buf[next:seen] is known to
+	// hold no LF. Invariant: next <= seen <= end.
+	buf             []byte
+	next, seen, end int
+	dropping        bool  // within the rest of an overlong line
+	err             error // of the stream, told when buf is empty
+}
+
+// NewLines reads lines of at most max bytes from r.
+func NewLines(r io.Reader, max int) *Lines {
+	return &Lines{r: r, max: max, buf: make([]byte, min(4096, max+1))}
+}
+
+// Next returns the next line without its LF. The bytes are good until the next
+// call. The error is ErrLong or ErrTail, with bytes, or the stream's, io.EOF
+// at its end.
+func (l *Lines) Next() ([]byte, error) {
+	for {
+		if line, ok := l.cut(); ok {
+			if l.dropping {
+				l.dropping = false
+				continue
+			}
+			return line, nil
+		}
+		switch held := l.buf[l.next:l.end]; {
+		case l.dropping:
+			l.next, l.seen, l.end = 0, 0, 0
+		case len(held) > l.max:
+			l.dropping = true
+			l.next = l.end
+			return held[:l.max], ErrLong
+		case l.err != nil && len(held) > 0:
+			l.next = l.end
+			return held, ErrTail
+		}
+		if l.err != nil {
+			return nil, l.err
+		}
+		l.fill()
+	}
+}
+
+// Buffered says that Next would return something without reading.
+func (l *Lines) Buffered() bool {
+	if l.err != nil {
+		return true
+	}
+	i := bytes.IndexByte(l.buf[l.seen:l.end], '\n')
+	if i >= 0 {
+		l.seen += i
+		return !l.dropping || bytes.IndexByte(l.buf[l.seen+1:l.end], '\n') >= 0
+	}
+	l.seen = l.end
+	return !l.dropping && l.end-l.next > l.max
+}
+
+// cut takes a whole line off the buffer.
+func (l *Lines) cut() ([]byte, bool) {
+	i := bytes.IndexByte(l.buf[l.seen:l.end], '\n')
+	if i < 0 {
+		l.seen = l.end
+		return nil, false
+	}
+	line := l.buf[l.next : l.seen+i]
+	l.next = l.seen + i + 1
+	l.seen = l.next
+	return line, true
+}
+
+// fill reads once, after making room: the buffer grows until it holds the
+// longest line and its LF, never beyond.
+func (l *Lines) fill() {
+	if l.next > 0 {
+		l.end = copy(l.buf, l.buf[l.next:l.end])
+		l.seen -= l.next
+		l.next = 0
+	}
+	if l.end == len(l.buf) {
+		grown := make([]byte, min(2*len(l.buf), l.max+1))
+		copy(grown, l.buf[:l.end])
+		l.buf = grown
+	}
+	// Readers may return nothing without an error; a second call is due then,
+	// but not for ever.
+	for range 100 {
+		n, err := l.r.Read(l.buf[l.end:])
+		l.end += n
+		if l.err = err; n > 0 || err != nil {
+			return
+		}
+	}
+	l.err = io.ErrNoProgress
+}
