@@ -53,7 +53,7 @@ var rooms = map[string]room{
 	"scheduler/simulate": {ours: []string{"scheduler"}},
 	"scheduler/daemon": {
 		ours:   []string{"ctlfile", "ta", "ta/child", "mailq", "scheduler", "scheduler/spool", "scheduler/report"},
-		theirs: []string{zerolog, prometheus, systemd, xsys},
+		theirs: []string{zerolog, prometheus, systemd},
 	},
 	"cmd/*": {ours: []string{"*"}, theirs: []string{zerolog, pflag, gosmtp, gosasl, gomessage, dns, xsys, systemd}},
 }
