@@ -94,7 +94,7 @@ func (d *Diagnostic) AppendTo(b []byte) []byte {
 func appendClean(b []byte, s string) []byte {
 	if len(s) > MaxText {
 		end := MaxText
-		for end > MaxText-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		for end > MaxText-utf8.UTFMax+1 && !utf8.RuneStart(s[end]) {
 			end--
 		}
 		s = s[:end]

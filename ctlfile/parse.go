@@ -59,7 +59,7 @@ type parser struct {
 // reserve makes room for the recipients and diagnostics, by an estimate that
 // header lines may make too high; hence the bound.
 func (p *parser) reserve() {
-	const bound = 4096
+	const bound = 1 << 16
 	recipients := strings.Count(p.text, "\nr") + strings.Count(p.text, "\nX")
 	p.file.Recipients = make([]Recipient, 0, min(recipients, bound))
 	if diagnostics := strings.Count(p.text, "\nd"); diagnostics > 0 {

@@ -1,0 +1,66 @@
+package ctlfile
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func TestDiagnosticsInEveryForm(t *testing.T) {
+	at := time.Unix(1047508710, 0)
+	for _, c := range []struct {
+		name, line string
+		want       Diagnostic
+	}{
+		{"agent's", "d 109:262:156::1047508710\tn\tt", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Notary: "n", Text: "t"}},
+		{"old scheduler's", "d 109:262:158::1047508710\tn\tt", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Notary: "n", Text: "t"}},
+		{"consumed", "d+109:262:156::1047508710\tn\tt", Diagnostic{Tag: Delivered, Recipient: 109, Header: 262, N: 156, At: at, Notary: "n", Text: "t"}},
+		{"blanks", "d 109: 262: 156:: 1047508710\tn\tt", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Notary: "n", Text: "t"}},
+		{"nothing known", "d 226:-1:-1::1047508710\tn\tt", Diagnostic{Recipient: 226, Header: -1, N: -1, At: at, Notary: "n", Text: "t"}},
+		{"N of nobody", "d 226:262:157::1047508710\tn\tt", Diagnostic{Recipient: 226, Header: 262, N: -1, At: at, Notary: "n", Text: "t"}},
+		{"beyond the file", "d 999:999:999::1047508710\tn\tt", Diagnostic{Header: -1, N: -1, At: at, Notary: "n", Text: "t"}},
+		{"negative", "d -5:-7:-9::-3\tn\tt", Diagnostic{Header: -1, N: -1, Text: "t"}},
+		{"recipient alone", "d 109\tn\tt", Diagnostic{Recipient: 109, Header: -1, N: -1, Notary: "n", Text: "t"}},
+		{"manual's", "d 109:262:156::1047508710 ...", Diagnostic{Recipient: 109, Header: 262, N: 156}},
+		{"a sixth number", "d 109:262:156::1047508710:1\tn\tt", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Text: "t"}},
+		{"no time", "d 109:262:156::now\tn\tt", Diagnostic{Recipient: 109, Header: 262, N: 156, Text: "t"}},
+		{"no text", "d 109:262:156::1047508710\tn", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Text: "n"}},
+		{"empty notary", "d 109:262:156::1047508710\t\t", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at}},
+		{"three fields", "d 109:262:156::1047508710\ta\x01failed\x01smtp; 500\tt", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Notary: "a\x01failed\x01smtp; 500", Text: "t"}},
+		{"old expiry", "d 109:262:158::1047508710\t\x03\x01failed\x015.4.7\x01smtp; 500\x01\texpired", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Notary: "\x03\x01failed\x015.4.7\x01smtp; 500\x01", Text: "expired"}},
+		{"text with tabs and returns", "d 109:262:156::1047508710\tn\ta\tb\rc", Diagnostic{Recipient: 109, Header: 262, N: 156, At: at, Notary: "n", Text: "a\tb\rc"}},
+		{"huge number", "d 99999999999999999999:262:156::1047508710\tn\tt", Diagnostic{Header: 262, N: 156, At: at, Notary: "n", Text: "t"}},
+		{"garbage", "d hello", Diagnostic{Header: -1, N: -1}},
+		{"empty", "d ", Diagnostic{Header: -1, N: -1}},
+	} {
+		f := mustParse(t, worked+c.line+"\n")
+		c.want.Offset = 296
+		if c.want.Tag == 0 {
+			c.want.Tag = Open
+		}
+		equal(t, c.name, f.Diagnostics[0], c.want)
+	}
+}
+
+func TestDiagnosticLineCannotBeBroken(t *testing.T) {
+	d := Diagnostic{
+		Recipient: 226, Header: 262, N: 156, At: time.Unix(5, 0),
+		Notary: "a\nr b\tc\x01failed", Text: "550 no\nd 1:2:3::4\tx\ty\x00z",
+	}
+	f := mustParse(t, worked+string(d.AppendTo(nil)))
+	equal(t, "lines", len(f.Diagnostics), 1)
+	equal(t, "notary", f.Diagnostics[0].Notary, "a\rr b c\x01failed")
+	equal(t, "text", f.Diagnostics[0].Text, "550 no\rd 1:2:3::4 x y z")
+}
+
+func TestDiagnosticTextIsBounded(t *testing.T) {
+	long := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(5, 0)}
+	for _, text := range []string{strings.Repeat("x", MaxText), strings.Repeat("x", 1<<20), strings.Repeat("ä", MaxText), strings.Repeat("\x80", MaxText+9)} {
+		long.Text, long.Notary = text, text
+		d := mustParse(t, worked+string(long.AppendTo(nil))).Diagnostics[0]
+		if len(d.Text) > MaxText || len(d.Text) < MaxText-3 || d.Notary != d.Text || utf8.ValidString(text) != utf8.ValidString(d.Text) {
+			t.Errorf("%d bytes of text, %d of notary", len(d.Text), len(d.Notary))
+		}
+	}
+}

@@ -1,0 +1,334 @@
+package ctlfile
+
+import (
+	"fmt"
+	"math/rand"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// aSpoolFile is a file that marks can be put into. Each call of open is
+// another program's view of it.
+type aSpoolFile struct {
+	t    *testing.T
+	path string
+}
+
+func spoolFile(t *testing.T, text string) aSpoolFile {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "7")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return aSpoolFile{t, path}
+}
+
+func (s aSpoolFile) open() int {
+	s.t.Helper()
+	file, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = file.Close() })
+	return int(file.Fd())
+}
+
+func (s aSpoolFile) text() string {
+	s.t.Helper()
+	text, err := os.ReadFile(s.path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (s aSpoolFile) swap(offset int64, from, to Tag, pid int) {
+	s.t.Helper()
+	if done, err := Swap(s.open(), offset, from, to, pid); !done || err != nil {
+		s.t.Fatalf("Swap = %v, %v", done, err)
+	}
+}
+
+func TestSwapWritesTagAndPIDAlone(t *testing.T) {
+	for _, c := range []struct {
+		name, field string // tag and pid before
+		from, to    Tag
+		pid         int
+		want        string
+	}{
+		{"lock", "       ", Open, Locked, 23456, "~ 23456"},
+		{"lock, one digit", "       ", Open, Locked, 1, "~     1"},
+		{"lock over an old pid", "   7806", Open, Locked, 12, "~    12"},
+		{"other's lock", "~  8660", Locked, Locked, 4711, "~  4711"},
+		{"deliver", "~ 23456", Locked, Delivered, 0, "+      "},
+		{"fail", "~ 23456", Locked, Failed, 0, "-      "},
+		{"defer", "~ 23456", Locked, Open, 0, "       "},
+		{"defer with pid given", "~ 23456", Locked, Open, 23456, "       "},
+		{"settle", "   7806", Open, Failed, 0, "-      "},
+		{"settle as delivered", "   7806", Open, Delivered, 0, "+  7806"},
+		{"greatest pid", "       ", Open, Locked, 999999, "~999999"},
+	} {
+		for _, letter := range []string{"r", "X"} {
+			line := letter + c.field + "    "
+			rest := "1 smtp h u 0\nm\n\n"
+			s := spoolFile(t, "i 7\n"+line+rest)
+			s.swap(4, c.from, c.to, c.pid)
+			equal(t, c.name, s.text(), "i 7\n"+letter+c.want+"    "+rest)
+		}
+	}
+}
+
+// The old agents wrote the first six digits, which is another process.
+func TestLockNeverTruncatesAPID(t *testing.T) {
+	for _, pid := range []int{1000000, 4194304, 1 << 40} {
+		s := spoolFile(t, worked)
+		s.swap(109, Open, Locked, pid)
+		f := mustParse(t, s.text())
+		equal(t, "PID", f.Recipients[0].PID(), MaxPID)
+	}
+}
+
+// The old program reported a lock on such lines without having written it.
+func TestLineWithoutPIDFieldIsLockedByItsTag(t *testing.T) {
+	const text = "i 15582\no 60\ns local - rayan 7\nr local - rayan 7\nm\nTo: rayan\n\n"
+	s := spoolFile(t, text)
+	at := int64(strings.Index(text, "r local"))
+	s.swap(at, Open, Locked, 23456)
+	equal(t, "file", s.text(), strings.Replace(text, "r local", "r~local", 1))
+	equal(t, "PID", mustParse(t, s.text()).Recipients[0].PID(), 0)
+	done, err := Swap(s.open(), at, Open, Locked, 11)
+	if done || err != nil {
+		t.Errorf("locked twice: %v, %v", done, err)
+	}
+	s.swap(at, Locked, Delivered, 0)
+	equal(t, "file", s.text(), strings.Replace(text, "r local", "r+local", 1))
+}
+
+func TestDiagnosticIsMarkedByItsTagAlone(t *testing.T) {
+	const line = "d 109:262:156::1047508710\tn\tt\n"
+	for _, to := range []Tag{Delivered, Failed, Locked} {
+		s := spoolFile(t, worked+line)
+		s.swap(296, Open, to, 4711)
+		equal(t, "file", s.text(), worked+"d"+string(rune(to))+line[2:])
+	}
+}
+
+func TestSwapRefusesAnotherState(t *testing.T) {
+	s := spoolFile(t, worked)
+	for _, from := range []Tag{Locked, Delivered, Failed} {
+		if done, err := Swap(s.open(), 109, from, Open, 0); done || err != nil {
+			t.Errorf("from %q: %v, %v", from, done, err)
+		}
+	}
+	equal(t, "file", s.text(), worked)
+}
+
+// What is reported as written is written: all else is an error.
+func TestSwapFailsLoudly(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		offset     int64
+		pid        int
+	}{
+		{"no pid", worked, 109, 0},
+		{"negative pid", worked, 109, -1},
+		{"sender line", worked, 67, 1},
+		{"middle of a line", worked, 115, 1},
+		{"word that looks like a line", "i 7\nl for all\n", 8, 1},
+		{"behind the end", worked, 400, 1},
+		{"negative offset", worked, -1, 1},
+		{"letter alone", "r", 0, 1},
+		{"line ends in the pid", "r  12\nm\n\n", 0, 1},
+		{"file ends in the pid", "r  12", 0, 1},
+	} {
+		s := spoolFile(t, c.text)
+		if done, err := Swap(s.open(), c.offset, Open, Locked, c.pid); done || err == nil {
+			t.Errorf("%s: %v, %v", c.name, done, err)
+		}
+		equal(t, c.name, s.text(), c.text)
+	}
+	file, err := os.Open(spoolFile(t, worked).path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	if done, err := Swap(int(file.Fd()), 109, Open, Failed, 0); done || err == nil {
+		t.Errorf("read-only: %v, %v", done, err)
+	}
+}
+
+// manyRecipients is a file of n recipients.
+func manyRecipients(n int) string {
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "r           smtp h u%d 0\n", i)
+	}
+	return aFile(lines.String())
+}
+
+func TestAgentsNeverLockTheSameRecipient(t *testing.T) {
+	const agents, recipients = 8, 300
+	s := spoolFile(t, manyRecipients(recipients))
+	f := mustParse(t, s.text())
+	owners := make([][]int, agents)
+	var wg sync.WaitGroup
+	for agent := range agents {
+		fd := s.open()
+		wg.Go(func() {
+			for i := range f.Recipients {
+				done, err := Swap(fd, f.Recipients[i].Offset, Open, Locked, 1000+agent)
+				if err != nil {
+					t.Error(err)
+				}
+				if done {
+					owners[agent] = append(owners[agent], i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	locked := mustParse(t, s.text())
+	total := 0
+	for agent, owned := range owners {
+		total += len(owned)
+		for _, i := range owned {
+			equal(t, "owner", locked.Recipients[i].PID(), 1000+agent)
+		}
+	}
+	equal(t, "locks", total, recipients)
+	equal(t, "tags", tags(locked), strings.Repeat("~", recipients))
+}
+
+// Each agent locks, fails and reports recipients of its own in the same file;
+// nothing of it may get lost, nor anything else change.
+func TestAgentsMarkAndAppendSideBySide(t *testing.T) {
+	const agents, recipients = 6, 120
+	text := manyRecipients(recipients)
+	s := spoolFile(t, text)
+	f := mustParse(t, text)
+	var wg sync.WaitGroup
+	for agent := range agents {
+		fd := s.open()
+		random := rand.New(rand.NewSource(int64(agent)))
+		wg.Go(func() {
+			for i := agent; i < recipients; i += agents {
+				r := &f.Recipients[i]
+				swapOrFail(t, fd, r.Offset, Open, Locked)
+				d := Diagnostic{
+					Recipient: r.Offset, Header: r.Header, N: r.N, At: time.Unix(1, 0),
+					Notary: r.User + "\x01failed", Text: strings.Repeat("x", random.Intn(9000)),
+				}
+				if err := AppendDiagnostic(fd, d); err != nil {
+					t.Error(err)
+				}
+				swapOrFail(t, fd, r.Offset, Locked, Failed)
+			}
+		})
+	}
+	wg.Wait()
+	after := mustParse(t, s.text())
+	equal(t, "tags", tags(after), strings.Repeat("-", recipients))
+	equal(t, "diagnostics", len(after.Diagnostics), recipients)
+	told := map[int64]string{}
+	for _, d := range after.Diagnostics {
+		told[d.Recipient] = d.Notary
+	}
+	for _, r := range after.Recipients {
+		equal(t, "notary", told[r.Offset], r.User+"\x01failed")
+	}
+	equal(t, "the rest", strings.ReplaceAll(s.text()[:len(text)], "\nr-", "\nr "), text)
+}
+
+func swapOrFail(t *testing.T, fd int, offset int64, from, to Tag) {
+	if done, err := Swap(fd, offset, from, to, 4711); !done || err != nil {
+		t.Errorf("Swap at %d from %q: %v, %v", offset, from, done, err)
+	}
+}
+
+func TestAppendDiagnosticThenMark(t *testing.T) {
+	s := spoolFile(t, worked)
+	fd := s.open()
+	d := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(1047508710, 0), Notary: "carol\x01failed", Text: "no such user"}
+	if err := AppendDiagnostic(fd, d, d); err != nil {
+		t.Fatal(err)
+	}
+	const line = "d 226:262:-1::1047508710\tcarol\x01failed\tno such user\n"
+	equal(t, "file", s.text(), worked+line+line)
+	// The descriptor still writes where it is told.
+	swapOrFail(t, fd, 226, Open, Failed)
+	swapOrFail(t, fd, 296, Open, Delivered)
+	equal(t, "file", s.text(), worked[:227]+"-"+worked[228:]+"d+"+line[2:]+line)
+	if err := AppendDiagnostic(fd); err != nil {
+		t.Error(err)
+	}
+}
+
+// A crash may leave a d line without its end. What is appended then must not
+// become part of it, nor make an empty line.
+func TestAppendDiagnosticAfterATornOne(t *testing.T) {
+	const torn = "d 109:262:156::1047508710\tbob\x01delive"
+	s := spoolFile(t, worked+torn)
+	equal(t, "Torn", mustParse(t, s.text()).Torn, 296)
+	equal(t, "diagnostics", len(mustParse(t, s.text()).Diagnostics), 0)
+	d := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(1, 0), Notary: "carol\x01failed"}
+	if err := AppendDiagnostic(s.open(), d); err != nil {
+		t.Fatal(err)
+	}
+	f := mustParse(t, s.text())
+	equal(t, "Torn", f.Torn, -1)
+	equal(t, "torn one's notary", f.Diagnostics[0].Notary, "")
+	equal(t, "recipient", f.Diagnostics[1].Recipient, 226)
+	equal(t, "notary", f.Diagnostics[1].Notary, "carol\x01failed")
+	// Had the other line been whole after all:
+	mustParse(t, worked+"d 109:262:156::1\tn\tt\n"+s.text()[296+len(torn):])
+}
+
+// Where the disk is full the file stays as it was.
+func TestShortAppendIsTakenBack(t *testing.T) {
+	s := spoolFile(t, worked)
+	fd := s.open()
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	small := limit
+	small.Cur = uint64(len(worked)) + 20
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	err := AppendDiagnostic(fd, Diagnostic{Recipient: 226, Text: "longer than the room"})
+	if e := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); e != nil {
+		t.Fatal(e)
+	}
+	if err == nil {
+		t.Error("no error")
+	}
+	equal(t, "file", s.text(), worked)
+	swapOrFail(t, fd, 226, Open, Failed)
+}
+
+func TestShortAppendIsLeftWhereOthersFollow(t *testing.T) {
+	s := spoolFile(t, worked+"d 109:2")
+	fd := s.open()
+	if _, err := unix.Seek(fd, 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	whole := s.text() + "62:1\td 226:262:-1::1\tn\tt\n"
+	if err := os.WriteFile(s.path, []byte(whole), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := takeBack(fd, 7); err == nil {
+		t.Error("no error")
+	}
+	equal(t, "file", s.text(), whole)
+}
