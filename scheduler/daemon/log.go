@@ -71,14 +71,17 @@ func level(s scheduler.Severity) zerolog.Level {
 
 // show logs one event or action, with -v.
 func (d *Daemon) show(what string, v any) {
-	detail := ""
-	if r, ok := v.(scheduler.Reloaded); ok {
-		detail = fmt.Sprintf("Clauses:%d", len(r.Config.Clauses))
-	} else {
-		detail = fmt.Sprintf("%+v", v)
-	}
 	name := strings.TrimPrefix(fmt.Sprintf("%T", v), "scheduler.")
-	d.Log.Debug().Str(what, name).Str("detail", strings.Trim(detail, "{}")).Send()
+	line := d.Log.Debug().Str(what, name)
+	switch v := v.(type) {
+	case scheduler.Reloaded:
+		line = line.Int("clauses", len(v.Config.Clauses))
+	default:
+		if detail := fmt.Sprintf("%+v", v); detail != "{}" {
+			line = line.Str("detail", detail[1:len(detail)-1])
+		}
+	}
+	line.Send()
 }
 
 // dump logs the counters (SIGUSR2).

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// readyVariable tells a detached scheduler that its parent waits at
+// descriptor 3 to hear that it is up.
+const readyVariable = "SCHEDULER_READY_FD"
+
+// readyPipe returns that descriptor, nil when nobody waits.
+func readyPipe() *os.File {
+	if os.Getenv(readyVariable) != "3" {
+		return nil
+	}
+	os.Unsetenv(readyVariable)
+	syscall.CloseOnExec(3)
+	return os.NewFile(3, "ready")
+}
+
+// detach runs the same command line in a session of its own, without a
+// terminal, and returns when that is up, or with its exit code when it is not.
+func detach(args []string, stderr io.Writer) int {
+	code, err := detached(args, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "scheduler: daemon not started: %v\n", err)
+		return exitFault
+	}
+	return code
+}
+
+func detached(args []string, stderr io.Writer) (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	ready, theirs, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer ready.Close()
+	// Until the log is open, what is wrong is said where the admin sees it.
+	child := &exec.Cmd{
+		Path:        self,
+		Args:        append([]string{os.Args[0]}, args...),
+		Env:         append(daemonEnvironment(os.Environ()), readyVariable+"=3"),
+		Stdout:      stderr,
+		Stderr:      stderr,
+		ExtraFiles:  []*os.File{theirs},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	// The child inherits the umask; nothing is created here before it runs.
+	syscall.Umask(0o022)
+	err = child.Start()
+	theirs.Close()
+	if err != nil {
+		return 0, err
+	}
+	if n, _ := ready.Read(make([]byte, 1)); n == 1 {
+		return exitOK, nil
+	}
+	child.Wait()
+	if code := child.ProcessState.ExitCode(); code > 0 {
+		return code, nil
+	}
+	return 0, fmt.Errorf("%v", child.ProcessState)
+}
+
+// daemonEnvironment takes out what is about the person who started it.
+func daemonEnvironment(from []string) []string {
+	var env []string
+	for _, entry := range from {
+		switch name, _, _ := strings.Cut(entry, "="); name {
+		case "LOGNAME", "USER", "FULLNAME", "PRETTYLOGIN", "IFS":
+		default:
+			env = append(env, entry)
+		}
+	}
+	return env
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// Of the descriptors the scheduler may have, ownFiles are not for agents; an
+// agent costs agentFiles: its socket, its standard error, and the handle by
+// which it is signalled and awaited.
+const (
+	ownFiles   = 30
+	agentFiles = 3
+)
+
+// ownLimits drops the supplementary groups of root and raises the limit of
+// open files as far as it goes. It returns how many agents that allows.
+func ownLimits() (maxAgents int, err error) {
+	if os.Geteuid() == 0 {
+		if err := syscall.Setgroups(nil); err != nil {
+			return 0, fmt.Errorf("dropping supplementary groups: %w", err)
+		}
+	}
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return 0, fmt.Errorf("asking for the limit of open files: %w", err)
+	}
+	if files.Cur < files.Max {
+		files.Cur = files.Max
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+			return 0, fmt.Errorf("raising the limit of open files: %w", err)
+		}
+	}
+	return max(1, (int(min(files.Cur, 1<<20))-ownFiles)/agentFiles), nil
+}
+
+// ownPriority applies sysnice, which adds to what the process has, and
+// syspriority, which is absolute.
+func ownPriority(nice, priority *int) error {
+	if nice == nil && priority == nil {
+		return nil
+	}
+	value := 0
+	if nice != nil {
+		raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+		if err != nil {
+			return fmt.Errorf("sysnice: %w", err)
+		}
+		value = 20 - raw + *nice // the system call answers 20 less the value
+	}
+	if priority != nil {
+		value = *priority
+	}
+	// Linux counts it by thread, and new threads have what their maker has.
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return fmt.Errorf("setting the priority: %w", err)
+	}
+	for _, t := range threads {
+		id, _ := strconv.Atoi(t.Name())
+		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, value); err != nil && err != syscall.ESRCH {
+			return fmt.Errorf("setting the priority to %d: %w", value, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Scheduler is the mail queue's daemon: scheduler(8).
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/pflag"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// Exit codes, as scheduler(8) lists them.
+const (
+	exitOK    = 0
+	exitFault = 1   // configuration, log, pid file, spool
+	exitUsage = 64  // -M and -p
+	exitFlags = 129 // 128 and the one error that ends the reading of options
+)
+
+// A usageError is a wrong use of one option that has an exit code of its own.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args)
+	var usage usageError
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "scheduler: %v\n", usage)
+		return exitUsage
+	case err != nil:
+		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
+		return exitFlags
+	case o.version:
+		fmt.Fprintln(stdout, versionLine())
+		return exitOK
+	}
+
+	zenv, err := readZenv(o.zenv, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
+		return exitFlags
+	}
+	if o.check {
+		return check(o, zenv, stdout, stderr)
+	}
+	ready := readyPipe()
+	if o.daemon && ready == nil && os.Getppid() != 1 {
+		return detach(args, stderr)
+	}
+	if err := serve(o, zenv, stderr, ready); err != nil {
+		fmt.Fprintf(stderr, "scheduler: exit(%d): %v\n", exitFault, err)
+		return exitFault
+	}
+	return exitOK
+}
+
+const version = "0.1"
+
+func versionLine() string {
+	line := "scheduler " + version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				line += " (" + s.Value[:min(12, len(s.Value))] + ")"
+			}
+		}
+	}
+	return line
+}

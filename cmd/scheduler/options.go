@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"zsched/scheduler"
+)
+
+// options are the command line, read from left to right: -d, -i and -v undo
+// each other, and -W concerns the -v before it.
+type options struct {
+	daemon       bool
+	verbose      bool
+	verboseLater bool // -W: from the end of the startup scan
+	check        bool
+	version      bool
+
+	config, zenv, postoffice string // "": the default
+	log, statistics          string // "": the default, none
+	rendezvous               string // for the query dump of SIGUSR2
+	queueMode                bool   // -Q: queries get the new style only
+	mailqVersion             int    // 0: told by PARAMauthfile
+	returnHeaders            bool   // -n: RET is HDRS where the sender said nothing
+
+	hashLevels  int
+	newLimit    int
+	newTime     time.Duration
+	frozen      bool
+	synchronous bool
+	only        scheduler.Selection
+	keep        bool // -p: finished messages stay
+	agentFiles  uint64
+	forkRate    int
+	files       []string
+}
+
+const usageLine = `usage: scheduler [-divFHnQSVW] [-E new[,seconds]] [-f configfile] [-l statisticslog]
+	[-L logfile] [-M 1|2] [-N files] [-P postoffice] [-p channel/host] [-q rendezvous]
+	[-R forks] [-Z zenvfile] [--check] [file ...]
+`
+
+func parseOptions(args []string) (*options, error) {
+	o := new(options)
+	flags := newFlags(o)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	o.files = flags.Args()
+	return o, nil
+}
+
+func newFlags(o *options) *pflag.FlagSet {
+	*o = options{daemon: true, agentFiles: 32, forkRate: 30}
+	f := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	on := func(name, short, usage string, set func()) {
+		f.BoolFuncP(name, short, usage, func(string) error { set(); return nil })
+	}
+	on("daemon", "d", "run as a daemon, also after -v", func() { o.daemon = true })
+	on("interactive", "i", "do not detach", func() { o.daemon = false })
+	on("verbose", "v", "log all that happens, and do not detach", func() { o.verbose, o.daemon = true, false })
+	on("delay-verbose", "W", "after -v: only after the startup scan", func() {
+		o.verbose, o.verboseLater = false, o.verbose || o.verboseLater
+	})
+	f.BoolVarP(&o.version, "version", "V", false, "print the version")
+	f.BoolVar(&o.check, "check", false, "read the configuration file, say what is wrong with it, and exit")
+	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/scheduler.cf")
+	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
+	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
+	f.StringVarP(&o.log, "log", "L", "", "log `file` instead of LOGDIR/scheduler")
+	f.StringVarP(&o.statistics, "statistics", "l", "", "append delivery statistics to this `file`")
+	f.StringVarP(&o.rendezvous, "rendezvous", "q", "", "`file` for the dump of SIGUSR2")
+	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "answer queries in the new style only")
+	f.FuncP("mailq", "M", "`version` of the mailq protocol, 1 or 2", o.setMailq)
+	on("hash", "H", "one level of hash directories, twice: two", func() { o.hashLevels = min(2, o.hashLevels+1) })
+	f.FuncP("new-entries", "E", "`n[,seconds]` a scan takes at most", o.setNewEntries)
+	f.BoolVarP(&o.frozen, "freeze", "F", false, "start no agents")
+	f.BoolVarP(&o.synchronous, "synchronous", "S", false, "load the whole queue before the first agent starts")
+	f.FuncP("agent-files", "N", "`files` an agent may have open (32)", o.setAgentFiles)
+	on("headers-only", "n", "return headers only where the sender said nothing", func() { o.returnHeaders = !o.returnHeaders })
+	f.FuncP("thread", "p", "run `channel/host` only, and keep what is finished", o.setThread)
+	f.FuncP("fork-rate", "R", "`agents` started in a second at most (30)", o.setForkRate)
+	return f
+}
+
+func (o *options) setMailq(s string) error {
+	if s != "1" && s != "2" {
+		return usageError("-M parameter is either 1, or 2")
+	}
+	o.mailqVersion = int(s[0] - '0')
+	return nil
+}
+
+func (o *options) setThread(s string) error {
+	channel, host, ok := strings.Cut(strings.ToLower(s), "/")
+	if !ok {
+		return usageError("-p parameter is of form: channel/host")
+	}
+	o.only, o.keep = scheduler.Selection{Channel: channel, Host: host}, true
+	return nil
+}
+
+func (o *options) setNewEntries(s string) error {
+	entries, seconds, both := strings.Cut(s, ",")
+	n, err := number(entries)
+	if err != nil {
+		return err
+	}
+	o.newLimit = max(10, n)
+	if both {
+		if n, err = number(seconds); err != nil {
+			return err
+		}
+		o.newTime = time.Duration(min(max(n, 2), 15)) * time.Second
+	}
+	return nil
+}
+
+func (o *options) setAgentFiles(s string) error {
+	n, err := number(s)
+	if n >= 10 {
+		o.agentFiles = uint64(n)
+	}
+	return err
+}
+
+func (o *options) setForkRate(s string) error {
+	n, err := number(s)
+	o.forkRate = max(1, n)
+	return err
+}
+
+func number(s string) (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil {
+		return 0, fmt.Errorf("not a number: %q", s)
+	}
+	return n, nil
+}
