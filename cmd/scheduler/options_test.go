@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/scheduler"
+)
+
+func TestOptionsAreReadFromLeftToRight(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want func(*options)
+	}{
+		{"", func(o *options) {}},
+		{"-i", func(o *options) { o.daemon = false }},
+		{"-v", func(o *options) { o.verbose, o.daemon = true, false }},
+		{"-vd", func(o *options) { o.verbose = true }},
+		{"-dv", func(o *options) { o.verbose, o.daemon = true, false }},
+		{"-vW", func(o *options) { o.verboseLater, o.daemon = true, false }},
+		{"-Wv", func(o *options) { o.verbose, o.daemon = true, false }},
+		{"-W", func(o *options) {}},
+		{"-H", func(o *options) { o.hashLevels = 1 }},
+		{"-HHH", func(o *options) { o.hashLevels = 2 }},
+		{"-nn", func(o *options) {}},
+		{"-n", func(o *options) { o.returnHeaders = true }},
+		{"-E 5", func(o *options) { o.newLimit = 10 }},
+		{"-E 100,1", func(o *options) { o.newLimit, o.newTime = 100, 2*time.Second }},
+		{"-E100,99", func(o *options) { o.newLimit, o.newTime = 100, 15*time.Second }},
+		{"-N 9", func(o *options) {}},
+		{"-N 64", func(o *options) { o.agentFiles = 64 }},
+		{"-R 0", func(o *options) { o.forkRate = 1 }},
+		{"-R100", func(o *options) { o.forkRate = 100 }},
+		{"-M 2", func(o *options) { o.mailqVersion = 2 }},
+		{"-p SMTP/*", func(o *options) { o.only, o.keep = scheduler.Selection{Channel: "smtp", Host: "*"}, true }},
+		{"-iFSQ -q r 12 A/27", func(o *options) {
+			o.daemon, o.frozen, o.synchronous, o.queueMode = false, true, true, true
+			o.rendezvous, o.files = "r", []string{"12", "A/27"}
+		}},
+		{"--interactive --config=c --zenv z --postoffice p --log L --statistics l --check", func(o *options) {
+			o.daemon, o.check = false, true
+			o.config, o.zenv, o.postoffice, o.log, o.statistics = "c", "z", "p", "L", "l"
+		}},
+	} {
+		want := options{daemon: true, agentFiles: 32, forkRate: 30, files: []string{}}
+		c.want(&want)
+		got, err := parseOptions(strings.Fields(c.args))
+		if err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		if !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.args, *got, want)
+		}
+	}
+}
+
+func TestWrongUseHasItsExitCode(t *testing.T) {
+	for _, c := range []struct {
+		args, says string
+		code       int
+	}{
+		{"-M 3", "-M parameter is either 1, or 2", 64},
+		{"-p smtp", "-p parameter is of form: channel/host", 64},
+		{"-X", "usage: scheduler", 129},
+		{"--nonsense", "usage: scheduler", 129},
+		{"-f", "usage: scheduler", 129},
+		{"-R many", "usage: scheduler", 129},
+		{"-E ,3", "usage: scheduler", 129},
+		{"-Z /nonexistent/zmailer.conf -i", "usage: scheduler", 129},
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := run(strings.Fields(c.args), nil, &stdout, &stderr); code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.args, code, c.code)
+		}
+		if !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("%s: says %q, want %q in it", c.args, stderr.String(), c.says)
+		}
+	}
+}
+
+func TestVersionAndHelpGoToStandardOutput(t *testing.T) {
+	for args, says := range map[string]string{"-V": "scheduler " + version, "--help": "--check"} {
+		var stdout, stderr bytes.Buffer
+		code := run(strings.Fields(args), nil, &stdout, &stderr)
+		if code != 0 || !strings.Contains(stdout.String(), says) || stderr.Len() > 0 {
+			t.Errorf("%s: exit code %d, %q, %q", args, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// What is about the person who started the daemon does not reach it.
+func TestDaemonEnvironment(t *testing.T) {
+	got := daemonEnvironment([]string{"TZ=UTC", "USER=rayan", "LOGNAME=rayan", "IFS=", "FULLNAME=x", "PRETTYLOGIN=x", "USERS=3"})
+	if want := []string{"TZ=UTC", "USERS=3"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
