@@ -1,5 +1,13 @@
 package ctlfile
 
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
 func aDraft() *Draft {
 	return &Draft{
 		Name: "258367", Body: 412, LogID: "<m1@example.org>", ErrorTo: "alice@example.org",
@@ -14,7 +22,281 @@ func aDraft() *Draft {
 					{Quad: Quad{"local", "", "carol x", "501"}},
 				},
 			}},
-			Header: "Received: by mx\n\tid 1\nSubject: x\n",
+			Header: "Received: by mx\n\tid 1\nSubject: x",
 		}},
+	}
+}
+
+func TestEncodeWritesTheWorkedExample(t *testing.T) {
+	text, err := aDraft().Encode()
+	equal(t, "error", err, nil)
+	equal(t, "file", string(text), worked)
+}
+
+func TestEncodeOrder(t *testing.T) {
+	d := aDraft()
+	d.Verbose, d.Obsoletes, d.Triggers = "../public/v_a", []string{"<1@x>", "<2@x>"}, []string{"example.net"}
+	to := []Addressee{{Quad: Quad{"smtp", "mx", "a", "0"}, Class: 3}}
+	d.Groups = []Group{
+		{Envelopes: []Envelope{{Quad{"local", "", "a", "0"}, to}, {Quad{"error", "", "", "0"}, to}}},
+		{Envelopes: []Envelope{{Quad{"local", "", "b", "0"}, to}}, Header: "A: b\n"},
+	}
+	text, err := d.Encode()
+	equal(t, "error", err, nil)
+	equal(t, "file", string(text), `@ 0x00000007
+v ../public/v_a
+i 258367
+o 412
+l <m1@example.org>
+x <1@x>
+x <2@x>
+T example.net
+e alice@example.org
+s local - a 0
+X           3 smtp mx a 0
+s error - - 0
+X           3 smtp mx a 0
+m
+
+e alice@example.org
+s local - b 0
+X           3 smtp mx a 0
+m
+A: b
+
+`)
+}
+
+func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
+	first := func(d *Draft) *Addressee { return &d.Groups[0].Envelopes[0].Recipients[0] }
+	for name, spoil := range map[string]func(d *Draft){
+		"no name":                 func(d *Draft) { d.Name = "" },
+		"directory":               func(d *Draft) { d.Name = "1/2" },
+		"name without number":     func(d *Draft) { d.Name = "x1" },
+		"body":                    func(d *Draft) { d.Body = -1 },
+		"line end in log id":      func(d *Draft) { d.LogID = "<a>\nr" },
+		"line end in verbose":     func(d *Draft) { d.Verbose = "a\nb" },
+		"line end in error":       func(d *Draft) { d.ErrorTo = "a\nb" },
+		"line end in obsoletes":   func(d *Draft) { d.Obsoletes = []string{"a\n"} },
+		"line end in trigger":     func(d *Draft) { d.Triggers = []string{"a\n"} },
+		"line end in sender":      func(d *Draft) { d.Groups[0].Envelopes[0].Sender.User = "a\nb" },
+		"line end in channel":     func(d *Draft) { first(d).Channel = "a\nb" },
+		"line end in host":        func(d *Draft) { first(d).Host = "a\nb" },
+		"line end in user":        func(d *Draft) { first(d).User = "\"a\nb\"" },
+		"line end in DSN":         func(d *Draft) { first(d).DSN = "NOTIFY=NEVER\nr" },
+		"line end in RET":         func(d *Draft) { first(d).Ret = "\n" },
+		"line end in ENVID":       func(d *Draft) { first(d).EnvID = "\n" },
+		"NUL":                     func(d *Draft) { first(d).User = "a\x00" },
+		"privilege":               func(d *Draft) { first(d).Privilege = "root" },
+		"no privilege":            func(d *Draft) { first(d).Privilege = "" },
+		"more behind privilege":   func(d *Draft) { first(d).Privilege = "0 x" },
+		"sender's privilege":      func(d *Draft) { d.Groups[0].Envelopes[0].Sender.Privilege = "-" },
+		"list of hosts":           func(d *Draft) { first(d).Host = "((a)(b))" },
+		"class":                   func(d *Draft) { first(d).Class = -1 },
+		"nobody":                  func(d *Draft) { d.Groups[0].Envelopes[0].Recipients = nil },
+		"no group":                func(d *Draft) { d.Groups = nil },
+		"empty line in header":    func(d *Draft) { d.Groups[0].Header = "A: b\n\nC: d\n" },
+		"empty line behind":       func(d *Draft) { d.Groups[0].Header = "A: b\n\n" },
+		"empty line before":       func(d *Draft) { d.Groups[0].Header = "\nA: b\n" },
+		"header of an empty line": func(d *Draft) { d.Groups[0].Header = "\n" },
+		"NUL in header":           func(d *Draft) { d.Groups[0].Header = "A: \x00\n" },
+	} {
+		d := aDraft()
+		spoil(d)
+		if text, err := d.Encode(); err == nil {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+}
+
+// Only the preamble's e line, which no reader ever used, is not written.
+func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
+	files, err := filepath.Glob("testdata/router/*/*.ctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	preamble := regexp.MustCompile(`(?m)^e .*\n(x .*\n)*e `)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := draftOf(mustParse(t, string(text))).Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := preamble.ReplaceAllString(string(text), "${1}e ")
+		equal(t, name, string(again), want)
+	}
+}
+
+// draftOf is the draft of which a file could have come.
+func draftOf(f *File) *Draft {
+	d := &Draft{
+		Name: f.Name, Body: f.Body, LogID: f.LogID, Verbose: f.Verbose,
+		ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes, Triggers: f.Triggers,
+	}
+	var group *Group
+	header, sender := int64(0), -1
+	open := func(i int) {
+		for ; sender < i; sender++ {
+			group.Envelopes = append(group.Envelopes, Envelope{Sender: f.Senders[sender+1].Quad})
+		}
+	}
+	for i, r := range f.Recipients {
+		if group == nil || r.Header != header {
+			d.Groups = append(d.Groups, Group{Header: f.Headers(i)})
+			group, header = &d.Groups[len(d.Groups)-1], r.Header
+			if r.Sender == sender {
+				sender-- // its group is new, so it is said again
+			}
+		}
+		open(r.Sender)
+		envelope := &group.Envelopes[len(group.Envelopes)-1]
+		envelope.Recipients = append(envelope.Recipients, Addressee{
+			Quad: r.Quad, Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
+		})
+	}
+	open(len(f.Senders) - 1)
+	return d
+}
+
+// expressible reports whether a Draft can say all that the file says of where
+// the mail goes.
+func expressible(f *File) bool {
+	if f.Name == "" || f.Body < 0 {
+		return false
+	}
+	ok := func(q Quad) bool { return isPrivilege(q.Privilege) && !strings.HasPrefix(q.Host, "(") }
+	for _, s := range f.Senders {
+		if !ok(s.Quad) {
+			return false
+		}
+	}
+	for _, r := range f.Recipients {
+		if !ok(r.Quad) {
+			return false
+		}
+	}
+	return true
+}
+
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/control-files/*.ctl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	more, err := filepath.Glob("testdata/router/dirhash0/0*.ctl")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range append(files, more...) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(worked + "d 226:262:-1::1047508710\tcarol\x01failed\x015.1.1\tno such user\nd 10"))
+	f.Add([]byte("T example.net 192.0.2.1\n"))
+	f.Add([]byte("i 1\no 2\ns a - b 0\nX      1 a ((b)(c d)) \"e f\" 0\nM\n\nm\nA: b\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Parse(data)
+		if err != nil {
+			checkError(t, data, err.(*ParseError))
+			return
+		}
+		checkOffsets(t, data, file)
+		if !expressible(file) {
+			return
+		}
+		text, err := draftOf(file).Encode()
+		if err != nil {
+			t.Fatalf("Encode: %v\n%s", err, data)
+		}
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		compareMeaning(t, again, file)
+	})
+}
+
+func checkError(t *testing.T, data []byte, e *ParseError) {
+	t.Helper()
+	if e.Offset < 0 || e.Offset > int64(len(data)) || len(e.Reason) == 0 || len(e.Reason) > 5000 {
+		t.Fatalf("error %+v in %d bytes", e, len(data))
+	}
+	if e.Offset > 0 && data[e.Offset-1] != '\n' || e.Line != 1+strings.Count(string(data[:e.Offset]), "\n") {
+		t.Fatalf("error %+v is not at a line", e)
+	}
+}
+
+func checkOffsets(t *testing.T, data []byte, f *File) {
+	t.Helper()
+	starts := func(offset int64, letters string) {
+		t.Helper()
+		if offset < 0 || offset >= int64(len(data)) || !strings.Contains(letters, string(rune(data[offset]))) ||
+			offset > 0 && data[offset-1] != '\n' {
+			t.Fatalf("no line %q starts at %d", letters, offset)
+		}
+	}
+	for i, r := range f.Recipients {
+		starts(r.Offset, "rX")
+		if r.N >= 0 {
+			starts(r.N, "N")
+		}
+		if r.Header >= 0 {
+			starts(r.Header-2, "m")
+			if text := f.Headers(i); int64(len(text)) != r.HeaderEnd-r.Header || strings.Contains(text, "\n\n") {
+				t.Fatalf("headers %q", text)
+			}
+			if data[r.HeaderEnd] != '\n' {
+				t.Fatalf("header ends at %d", r.HeaderEnd)
+			}
+		}
+		if r.Sender < 0 || r.Sender >= len(f.Senders) || f.Find(r.Offset) != i || r.Notify == 0 || len(r.Lock) > pidWidth {
+			t.Fatalf("recipient %+v", r)
+		}
+		f.Open(i)
+		f.Done(i)
+		if r.PID() < 0 || r.PID() > MaxPID {
+			t.Fatalf("pid %d", r.PID())
+		}
+	}
+	for _, s := range f.Senders {
+		starts(s.Offset, "s")
+	}
+	for _, d := range f.Diagnostics {
+		starts(d.Offset, "d")
+		if d.Recipient < 0 || d.Recipient >= d.Offset || d.Header < -1 || d.Header >= d.Offset || d.N < -1 || d.N >= d.Offset {
+			t.Fatalf("diagnostic %+v", d)
+		}
+	}
+	if f.Torn >= 0 {
+		starts(f.Torn, "d")
+	}
+}
+
+// compareMeaning compares what both files say, not where.
+func compareMeaning(t *testing.T, got, want *File) {
+	t.Helper()
+	equal(t, "Name", got.Name, want.Name)
+	equal(t, "Body", got.Body, want.Body)
+	equal(t, "LogID", got.LogID, want.LogID)
+	equal(t, "Verbose", got.Verbose, want.Verbose)
+	equal(t, "ErrorTo", got.ErrorTo, want.ErrorTo)
+	equal(t, "NullSender", got.NullSender, want.NullSender)
+	equal(t, "Obsoletes", strings.Join(got.Obsoletes, "\n"), strings.Join(want.Obsoletes, "\n"))
+	equal(t, "Triggers", strings.Join(got.Triggers, "\n"), strings.Join(want.Triggers, "\n"))
+	if len(got.Recipients) != len(want.Recipients) {
+		t.Fatalf("%d recipients, want %d", len(got.Recipients), len(want.Recipients))
+	}
+	for i := range want.Recipients {
+		g, w := got.Recipients[i], want.Recipients[i]
+		equal(t, "sender", got.Senders[g.Sender].Quad, want.Senders[w.Sender].Quad)
+		equal(t, "headers", got.Headers(i), want.Headers(i))
+		equal(t, "recipient", Recipient{Class: g.Class, Quad: g.Quad, DSN: g.DSN, Notify: g.Notify, Ret: g.Ret, EnvID: g.EnvID},
+			Recipient{Class: w.Class, Quad: w.Quad, DSN: w.DSN, Notify: w.Notify, Ret: w.Ret, EnvID: w.EnvID})
 	}
 }

@@ -89,7 +89,7 @@ func (p *parser) line(at int) (next int, err *ParseError) {
 		p.file.Torn = int64(at)
 		return len(p.text), nil
 	case length < 0:
-		return 0, p.malformed(at, "the last line %.40q has no end", p.text[at:])
+		return 0, p.malformed(at, "the last line %.200q has no end", p.text[at:])
 	}
 	return at + length + 1, p.field(at, p.text[at:at+length])
 }
@@ -98,7 +98,7 @@ func (p *parser) line(at int) (next int, err *ParseError) {
 func (p *parser) block(at int) (next int, err *ParseError) {
 	rest := p.text[at+1:]
 	if rest == "" || rest[0] != '\n' {
-		return 0, p.malformed(at, "a block's text starts on the next line, not with %.40q", rest)
+		return 0, p.malformed(at, "a block's text starts on the next line, not with %.200q", rest)
 	}
 	end := strings.Index(rest, "\n\n")
 	if end < 0 {
@@ -121,7 +121,7 @@ func (p *parser) field(at int, line string) *ParseError {
 		return nil
 	}
 	if len(line) < 2 {
-		return p.malformed(at, "%q has no tag", line)
+		return p.malformed(at, "%.200q has no tag", line)
 	}
 	tag, value := Tag(line[1]), line[2:]
 	switch letter {
@@ -179,10 +179,10 @@ func (p *parser) plain(letter byte, value string) {
 func (p *parser) flags(at int, value string) *ParseError {
 	n, err := strconv.ParseUint(strings.Trim(value, " \t"), 0, 64)
 	if err != nil {
-		return p.malformed(at, "format flags %q are not a number", value)
+		return p.malformed(at, "format flags %.200q are not a number", value)
 	}
 	if unknown := Flags(n) &^ Supported; unknown != 0 {
-		e := p.malformed(at, "format flags %q ask for %#x, which is not known here", value, unknown)
+		e := p.malformed(at, "format flags %.200q ask for %#x, which is not known here", value, unknown)
 		e.Unsupported = unknown
 		return e
 	}
@@ -197,10 +197,10 @@ func (p *parser) flags(at int, value string) *ParseError {
 // part must not get in.
 func (p *parser) name(at int, value string) *ParseError {
 	if _, ok := Number(value); !ok || strings.Contains(value, "/") {
-		return p.malformed(at, "%q is not the name of a message file", value)
+		return p.malformed(at, "%.200q is not the name of a message file", value)
 	}
 	if p.file.Name != "" && p.file.Name != value {
-		return p.malformed(at, "message file %q after %q", value, p.file.Name)
+		return p.malformed(at, "message file %.200q after %.200q", value, p.file.Name)
 	}
 	p.file.Name = value
 	return nil
@@ -209,7 +209,7 @@ func (p *parser) name(at int, value string) *ParseError {
 func (p *parser) body(at int, value string) *ParseError {
 	n, err := strconv.ParseUint(strings.Trim(value, " \t"), 10, 63)
 	if err != nil {
-		return p.malformed(at, "body offset %q is not a number", value)
+		return p.malformed(at, "body offset %.200q is not a number", value)
 	}
 	p.file.Body = int64(n)
 	return nil
@@ -243,7 +243,7 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	}
 	lock, rest, ok := f.Flags.cutLock(line[2:])
 	if !ok {
-		return p.malformed(at, "recipient line %q is too short", line)
+		return p.malformed(at, "recipient line %.200q is too short", line)
 	}
 	r.Lock = lock
 	reason := ""

@@ -29,7 +29,7 @@ func (q Quad) String() string {
 func ParseQuad(s string) (Quad, error) {
 	q, reason := parseQuad(s)
 	if reason != "" {
-		return Quad{}, fmt.Errorf("quad %q: %s", s, reason)
+		return Quad{}, fmt.Errorf("quad %.200q: %s", s, reason)
 	}
 	return q, nil
 }
@@ -49,7 +49,7 @@ func parseQuad(s string) (q Quad, reason string) {
 	}
 	number, _, _ := strings.Cut(rest, " ")
 	if rest != "" && !isPrivilege(number) {
-		return q, fmt.Sprintf("privilege %q is not a number", number)
+		return q, fmt.Sprintf("privilege %.200q is not a number", number)
 	}
 	q.Privilege = rest
 	return q, ""
@@ -164,7 +164,7 @@ var quoteEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 // checkLine refuses text that cannot stand within a line of a control file.
 func checkLine(s string) error {
 	if i := strings.IndexAny(s, "\n\x00"); i >= 0 {
-		return fmt.Errorf("%q has a line end or NUL at byte %d", s, i)
+		return fmt.Errorf("%.200q has a line end or NUL at byte %d", s, i)
 	}
 	return nil
 }
