@@ -44,7 +44,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MAILBIN)/ta
 	install bin/ta/* $(DESTDIR)$(MAILBIN)/ta
 	install $$(find bin -maxdepth 1 -type f) $(DESTDIR)$(PREFIX)/bin
-	@for s in 1 5 8; do \
+	@for s in 1 5 7 8; do \
 		for f in man/*.$$s; do \
 			test -f $$f || continue; \
 			install -D -m 644 $$f $(DESTDIR)$(MANDIR)/man$$s/$$(basename $$f); \

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"zsched/scheduler"
 )
@@ -98,4 +101,22 @@ func TestDaemonEnvironment(t *testing.T) {
 	if want := []string{"TZ=UTC", "USERS=3"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+func TestEveryOptionIsInTheManualPage(t *testing.T) {
+	page, err := os.ReadFile("../../man/scheduler.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newFlags(new(options)).VisitAll(func(f *pflag.Flag) {
+		names := []string{"--" + f.Name}
+		if f.Shorthand != "" {
+			names = append(names, "-"+f.Shorthand)
+		}
+		for _, name := range names {
+			if written := strings.ReplaceAll(name, "-", `\-`); !strings.Contains(string(page), written) {
+				t.Errorf("scheduler(8) does not have %s", name)
+			}
+		}
+	})
 }
