@@ -22,12 +22,12 @@ func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, 
 	var lines strings.Builder
 	for {
 		start := seen.Len()
-		if err := readLine(in, &seen, MaxHeader-start); err != nil {
+		if err := readLine(in, &seen); err != nil {
 			return "", 0, nil, fmt.Errorf("read the header: %w", err)
 		}
 		line := bytes.TrimSuffix(seen.Bytes()[start:], []byte("\n"))
 		line = bytes.TrimSuffix(line, []byte("\r"))
-		if seen.Len() == start || len(line) == 0 {
+		if len(line) == 0 {
 			body = int64(seen.Len())
 			break
 		}
@@ -35,30 +35,26 @@ func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, 
 			body = int64(start)
 			break
 		}
+		if seen.Len() > MaxHeader {
+			return "", 0, nil, fmt.Errorf("read the header: it is longer than %d bytes", MaxHeader)
+		}
 		lines.Write(line)
 		lines.WriteByte('\n')
 	}
 	return lines.String(), body, io.MultiReader(&seen, in), nil
 }
 
-// readLine appends one line to b, or as much of a longer one as shows that it
-// is not of a header. At the end of the message it appends nothing.
-func readLine(in *bufio.Reader, b *bytes.Buffer, limit int) error {
-	for n := 0; ; {
+// readLine appends one line to b, or so much of it that b is too long for a
+// header. At the end of the message it appends nothing.
+func readLine(in *bufio.Reader, b *bytes.Buffer) error {
+	for {
 		part, err := in.ReadSlice('\n')
 		b.Write(part)
-		n += len(part)
-		switch {
-		case err == nil || err == io.EOF:
+		if err == io.EOF || err == bufio.ErrBufferFull && b.Len() > MaxHeader {
 			return nil
-		case err != bufio.ErrBufferFull:
+		}
+		if err != bufio.ErrBufferFull {
 			return err
-		case n > limit:
-			line := b.Bytes()[b.Len()-n:]
-			if isBlank(line[0]) || isHeaderLine(line) {
-				return fmt.Errorf("it is longer than %d bytes", MaxHeader)
-			}
-			return nil
 		}
 	}
 }

@@ -1,0 +1,66 @@
+package ctlfile
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestReadHeader(t *testing.T) {
+	long := "X-Long: " + strings.Repeat("x", 9000) + "\n"
+	for _, c := range []struct{ name, message, header, body string }{
+		{"ordinary", "From: a\nTo: b\n\nbody\n", "From: a\nTo: b\n", "body\n"},
+		{"folded", "Subject: a\n b\n\tc\n\nbody", "Subject: a\n b\n\tc\n", "body"},
+		{"network line ends", "From: a\r\nTo: b\r\n\r\nbody\r\n", "From: a\nTo: b\n", "body\r\n"},
+		{"no body", "From: a\n\n", "From: a\n", ""},
+		{"no empty line", "From: a\n", "From: a\n", ""},
+		{"no line end", "From: a", "From: a\n", ""},
+		{"body without empty line", "From: a\nhello world\n\nmore", "From: a\n", "hello world\n\nmore"},
+		{"no header", "hello world\nFrom: a\n\n", "", "hello world\nFrom: a\n\n"},
+		{"empty line first", "\nFrom: a\n", "", "From: a\n"},
+		{"folded line first", " folded: x\n", "", " folded: x\n"},
+		{"nothing", "", "", ""},
+		{"blank before the colon", "From : a\n\nb", "From : a\n", "b"},
+		{"mailbox line", "From a@b Mon\nTo: c\n", "", "From a@b Mon\nTo: c\n"},
+		{"colon first", ": x\n", "", ": x\n"},
+		{"no field name", "über: x\n", "", "über: x\n"},
+		{"long line", long + "\nbody", long, "body"},
+		{"long line without colon", strings.Repeat("x", MaxHeader+5000), "", strings.Repeat("x", MaxHeader+5000)},
+	} {
+		for _, in := range []io.Reader{strings.NewReader(c.message), iotest.OneByteReader(strings.NewReader(c.message))} {
+			header, body, whole, err := ReadHeader(in)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			text, err := io.ReadAll(whole)
+			if err != nil || string(text) != c.message {
+				t.Errorf("%s: the message reads %.100q, %v", c.name, text, err)
+			}
+			equal(t, c.name, header, c.header)
+			equal(t, c.name+" body", c.message[body:], c.body)
+		}
+	}
+}
+
+func TestReadHeaderIsBounded(t *testing.T) {
+	endless := strings.Repeat("X-Filler: of a header without end\n", MaxHeader/20)
+	for _, message := range []string{
+		endless,
+		"X: " + strings.Repeat("x", MaxHeader+5000),
+		"X: y\n " + strings.Repeat("x", MaxHeader+5000),
+	} {
+		if header, _, _, err := ReadHeader(strings.NewReader(message)); err == nil {
+			t.Errorf("read %d bytes of header", len(header))
+		}
+	}
+}
+
+func TestReadHeaderReportsReadErrors(t *testing.T) {
+	broken := errors.New("broken")
+	in := io.MultiReader(strings.NewReader("From: a\nTo"), iotest.ErrReader(broken))
+	if _, _, _, err := ReadHeader(in); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,252 @@
+package ctlfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+)
+
+const message = "Subject: x\n\nhello\n"
+
+func postoffice(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"transport", "queue", "router"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// tree lists the files below a directory, those that start with a dot too.
+func tree(t *testing.T, dir string) string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			path, err = filepath.Rel(dir, path)
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(files, " ")
+}
+
+func stat(t *testing.T, path string) (mode fs.FileMode, inode uint64) {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Mode(), info.Sys().(*syscall.Stat_t).Ino
+}
+
+func draftFor(message string) *Draft {
+	d := aDraft()
+	d.Name, d.Body = "", int64(strings.Index(message, "\n\n")+2)
+	return d
+}
+
+func TestSubmit(t *testing.T) {
+	for levels := range 3 {
+		dir := postoffice(t)
+		path, err := Submit(dir, levels, draftFor(message), strings.NewReader(message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := Number(filepath.Base(path))
+		equal(t, "named by a number", ok, true)
+		equal(t, "path", path, HashDir(n, levels)+strconv.FormatUint(n, 10))
+		equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
+
+		mode, inode := stat(t, filepath.Join(dir, "queue", path))
+		equal(t, "inode", inode, n)
+		equal(t, "message mode", mode, 0o640)
+		mode, _ = stat(t, filepath.Join(dir, "transport", path))
+		equal(t, "control file mode", mode, 0o460)
+
+		text, err := os.ReadFile(filepath.Join(dir, "transport", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := mustParse(t, string(text))
+		equal(t, "Name", f.Name, filepath.Base(path))
+		equal(t, "Body", f.Body, 12)
+		stored, err := os.ReadFile(filepath.Join(dir, "queue", path))
+		equal(t, "message", string(stored), message)
+		equal(t, "error", err, nil)
+	}
+}
+
+func TestFailedSubmitLeavesNothing(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name    string
+		spoil   func(dir string, d *Draft) error
+		message io.Reader
+	}{
+		{name: "message breaks off", message: io.MultiReader(strings.NewReader(message), iotest.ErrReader(broken))},
+		{name: "body behind the end", spoil: func(_ string, d *Draft) error { d.Body = 19; return nil }},
+		{name: "nobody to deliver to", spoil: func(_ string, d *Draft) error { d.Groups = nil; return nil }},
+		{name: "no transport", spoil: func(dir string, _ *Draft) error { return os.Remove(dir + "/transport") }},
+		{name: "no queue", spoil: func(dir string, _ *Draft) error { return os.Remove(dir + "/queue") }},
+		{name: "no room for hash directories", spoil: func(dir string, _ *Draft) error {
+			for letter := 'A'; letter <= 'Z'; letter++ {
+				if err := os.Symlink("nowhere", fmt.Sprintf("%s/transport/%c", dir, letter)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		dir := postoffice(t)
+		d := draftFor(message)
+		if c.spoil != nil {
+			if err := c.spoil(dir, d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := tree(t, dir)
+		if c.message == nil {
+			c.message = strings.NewReader(message)
+		}
+		if path, err := Submit(dir, 2, d, c.message); err == nil || path != "" {
+			t.Errorf("%s: %q, %v", c.name, path, err)
+		}
+		equal(t, c.name, tree(t, dir), before)
+	}
+}
+
+// inRouter puts a message where the router finds it.
+func inRouter(t *testing.T, dir string) (file string, inode uint64) {
+	t.Helper()
+	file = filepath.Join(dir, "router", "7")
+	if err := os.WriteFile(file, []byte(message), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, inode = stat(t, file)
+	return file, inode
+}
+
+func TestEnqueueTakesTheMessageFileItself(t *testing.T) {
+	dir := postoffice(t)
+	file, inode := inRouter(t, dir)
+	path, err := Enqueue(dir, 1, draftFor(message), file)
+	equal(t, "error", err, nil)
+	equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
+	_, queued := stat(t, filepath.Join(dir, "queue", path))
+	equal(t, "inode", queued, inode)
+}
+
+// When its last step failed the old router unlinked the message file, which
+// it had already moved.
+func TestEnqueueNeverLosesTheMessage(t *testing.T) {
+	for _, taken := range []string{"transport", "queue"} {
+		for levels := range 3 {
+			dir := postoffice(t)
+			file, inode := inRouter(t, dir)
+			inTheWay := filepath.Join(dir, taken, HashDir(inode, levels), strconv.FormatUint(inode, 10))
+			if err := os.MkdirAll(filepath.Dir(inTheWay), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(inTheWay, []byte("of another message"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			before := tree(t, dir)
+			path, err := Enqueue(dir, levels, draftFor(message), file)
+			if !errors.Is(err, fs.ErrExist) || path != "" {
+				t.Errorf("name taken in %s: %q, %v", taken, path, err)
+			}
+			equal(t, "files", tree(t, dir), before)
+			text, err := os.ReadFile(file)
+			equal(t, "message", string(text), message)
+			equal(t, "error", err, nil)
+			mode, _ := stat(t, file)
+			equal(t, "mode", mode, 0o600)
+			other, err := os.ReadFile(inTheWay)
+			equal(t, "the other", string(other), "of another message")
+			equal(t, "error", err, nil)
+		}
+	}
+}
+
+func TestEnqueueReplacesWhatACrashLeft(t *testing.T) {
+	dir := postoffice(t)
+	file, inode := inRouter(t, dir)
+	left := filepath.Join(dir, "transport", fmt.Sprintf(".%d", inode))
+	if err := os.WriteFile(left, []byte("half of"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	path, err := Enqueue(dir, 0, draftFor(message), file)
+	equal(t, "error", err, nil)
+	equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
+}
+
+func TestEnqueueWantsAFile(t *testing.T) {
+	dir := postoffice(t)
+	link := filepath.Join(dir, "router", "link")
+	if err := os.Symlink("/etc/passwd", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{link, dir, filepath.Join(dir, "router", "none")} {
+		if path, err := Enqueue(dir, 0, draftFor(message), file); err == nil {
+			t.Errorf("%s became %s", file, path)
+		}
+	}
+	equal(t, "files", tree(t, dir), "router/link")
+}
+
+func TestAnnounce(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	listener, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	for _, name := range []string{socket, "UNIX:" + socket} {
+		if err := Announce(name, "F/F/258367"); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		n, err := listener.Read(b)
+		equal(t, "datagram", string(b[:n]), "NEW F/F/258367")
+		equal(t, "error", err, nil)
+	}
+	if err := Announce(socket+".none", "7"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := Announce(socket+strings.Repeat("x", 200), "7"); err == nil {
+		t.Error("no error for a name that is too long")
+	}
+}
+
+func TestAnnounceDoesNotWait(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	listener, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	for range 1 << 20 {
+		if err := Announce(socket, "7"); err != nil {
+			if !errors.Is(err, syscall.EAGAIN) {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatal("a socket that nobody reads took every datagram")
+}
