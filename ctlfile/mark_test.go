@@ -210,7 +210,7 @@ func TestAgentsNeverLockTheSameRecipient(t *testing.T) {
 // Each agent locks, fails and reports recipients of its own in the same file;
 // nothing of it may get lost, nor anything else change.
 func TestAgentsMarkAndAppendSideBySide(t *testing.T) {
-	const agents, recipients = 6, 120
+	const agents, recipients = 6, 48
 	text := manyRecipients(recipients)
 	s := spoolFile(t, text)
 	f := mustParse(t, text)

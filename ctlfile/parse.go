@@ -77,41 +77,56 @@ func (p *parser) malformed(at int, format string, args ...any) *ParseError {
 
 // line reads the line, or the block, at one offset and returns the next's.
 func (p *parser) line(at int) (next int, err *ParseError) {
-	length := strings.IndexByte(p.text[at:], '\n')
-	switch letter := p.text[at]; {
-	case letter == '\n':
-		return 0, p.malformed(at, "empty line")
-	case letter == 'm' || letter == 'M':
-		return p.block(at)
-	case length < 0 && letter == 'd':
+	next, reason := lineEnd(p.text, at)
+	if next < 0 && p.text[at] == 'd' {
 		// Only an append can be cut short. Its recipient's tag was not
 		// changed yet, so nothing was decided that this line would tell.
 		p.file.Torn = int64(at)
 		return len(p.text), nil
-	case length < 0:
-		return 0, p.malformed(at, "the last line %.200q has no end", p.text[at:])
 	}
-	return at + length + 1, p.field(at, p.text[at:at+length])
+	if reason != "" {
+		return 0, p.malformed(at, "%s", reason)
+	}
+	switch p.text[at] {
+	case 'M':
+		return next, nil
+	case 'm':
+		p.header(at+2, next-1)
+		return next, nil
+	}
+	return next, p.field(at, p.text[at:next-1])
 }
 
-// block reads an m or M block: its header text starts two bytes on.
-func (p *parser) block(at int) (next int, err *ParseError) {
-	rest := p.text[at+1:]
-	if rest == "" || rest[0] != '\n' {
-		return 0, p.malformed(at, "a block's text starts on the next line, not with %.200q", rest)
-	}
-	end := strings.Index(rest, "\n\n")
-	if end < 0 {
-		return 0, p.malformed(at, "header block without an empty line at its end")
-	}
-	next = at + 1 + end + 2
-	if p.text[at] == 'm' {
-		for ; p.headed < len(p.file.Recipients); p.headed++ {
-			r := &p.file.Recipients[p.headed]
-			r.Header, r.HeaderEnd = int64(at+2), int64(next-1)
+// lineEnd is where the next line starts, or why there is none; -1 if the text
+// ends first.
+func lineEnd(text string, at int) (next int, reason string) {
+	rest := text[at+1:]
+	switch text[at] {
+	case '\n':
+		return 0, "empty line"
+	case 'm', 'M':
+		if rest == "" || rest[0] != '\n' {
+			return 0, "the text of a block does not start on the next line"
 		}
+		length := strings.Index(rest, "\n\n")
+		if length < 0 {
+			return -1, "header block without an empty line at its end"
+		}
+		return at + 1 + length + 2, ""
 	}
-	return next, nil
+	length := strings.IndexByte(rest, '\n')
+	if length < 0 {
+		return -1, "the last line has no end"
+	}
+	return at + 1 + length + 1, ""
+}
+
+// header gives the recipients since the last block theirs.
+func (p *parser) header(start, end int) {
+	for ; p.headed < len(p.file.Recipients); p.headed++ {
+		r := &p.file.Recipients[p.headed]
+		r.Header, r.HeaderEnd = int64(start), int64(end)
+	}
 }
 
 // field reads a line of one letter, tag and value.

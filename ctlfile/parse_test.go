@@ -176,7 +176,7 @@ func TestMalformedIsReportedWithItsPlace(t *testing.T) {
 		{"no class", aFile("X           local - carol 501\n"), "class number", 5},
 		{"letter alone", "i 1\nr\n", "no tag", 2},
 		{"N of nobody", aFile("N NOTIFY=NEVER\n"), "before any recipient", 5},
-		{"text behind the block's letter", aFile("r           a - b 0\nm x\n"), "next line", 6},
+		{"text behind the block's letter", aFile("r           a - b 0\nm x\n"), "on the next line", 6},
 		{"NUL", aFile("r           a - b 0\nl <\x00>\n"), "NUL", 6},
 		{"cut in a line", aFile("r           a - b 0\n") + "l <abc", "no end", 9},
 		{"cut in a block", "i 1\nm\nA: b\n", "without an empty line", 2},

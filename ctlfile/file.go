@@ -1,6 +1,7 @@
 package ctlfile
 
 import (
+	"iter"
 	"sort"
 	"strconv"
 	"strings"
@@ -85,4 +86,22 @@ func TriggerHost(value string) string {
 		value = value[:end]
 	}
 	return lower(value)
+}
+
+// Lines yields every line of the file, with its offset and without its line
+// end; a block is one line. A torn last line comes as it is.
+func (f *File) Lines() iter.Seq2[int64, string] {
+	return func(yield func(int64, string) bool) {
+		for at := 0; at < len(f.text); {
+			next, _ := lineEnd(f.text, at)
+			if next < 0 {
+				yield(int64(at), f.text[at:])
+				return
+			}
+			if !yield(int64(at), f.text[at:next-1]) {
+				return
+			}
+			at = next
+		}
+	}
 }
