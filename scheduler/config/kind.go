@@ -147,7 +147,7 @@ var feedbackForms = [...]struct {
 	per    scheduler.Per
 }{{"/sqrt(N)", scheduler.PerSqrt}, {"/N", scheduler.PerN}, {"", scheduler.PerOne}}
 
-func (k feedback[T]) String() string { return "feedback: x, x/N or x/sqrt(N), x 0 to 1" }
+func (k feedback[T]) String() string { return "x, x/N or x/sqrt(N), x 0 to 1" }
 
 func (k feedback[T]) read(text string, _ *reader) (func(*T), error) {
 	packed := strings.ToLower(strings.Join(strings.Fields(text), ""))
@@ -183,7 +183,10 @@ type choice[T any] struct {
 	index func(*T) int
 }
 
-func (k choice[T]) String() string { return strings.Join(k.words, " or ") }
+func (k choice[T]) String() string {
+	last := len(k.words) - 1
+	return strings.Join(k.words[:last], ", ") + " or " + k.words[last]
+}
 
 func (k choice[T]) read(text string, _ *reader) (func(*T), error) {
 	for i, word := range k.words {
@@ -191,7 +194,7 @@ func (k choice[T]) read(text string, _ *reader) (func(*T), error) {
 			return func(v *T) { k.put(v, i) }, nil
 		}
 	}
-	return nil, fmt.Errorf("must be %s", strings.Join(k.words, " or "))
+	return nil, fmt.Errorf("must be %s", k)
 }
 
 func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }

@@ -11,6 +11,7 @@ import (
 func (r *reader) differences() {
 	clauses := r.file.Scheduler.Clauses
 	inherited := make(map[string]bool) // what */* has set so far
+	r.patience = maxComparisons
 	for i := range clauses {
 		c := &clauses[i]
 		r.at = clausePlace(c)
@@ -54,6 +55,10 @@ func (r *reader) patternDifferences(c *scheduler.Clause) {
 	}
 }
 
+// maxComparisons is how many pairs of clauses are looked at for a warning. Only
+// a file beyond all measure has more, and then lacks some warnings.
+const maxComparisons = 1 << 22
+
 // commandDifferences: a clause without a command ended the search in ZMailer.
 func (r *reader) commandDifferences(i int, own, inherited bool) {
 	if own {
@@ -61,8 +66,9 @@ func (r *reader) commandDifferences(i int, own, inherited bool) {
 	}
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
-	for j := range clauses[i+1:] {
-		later := &clauses[i+1+j]
+	for j := i + 1; j < len(clauses) && r.patience > 0; j++ {
+		r.patience--
+		later := &clauses[j]
 		if !matchesAll(later) && mayMeet(c.Channel, later.Channel) && mayMeet(c.Host, later.Host) {
 			r.warn("%s has no command, so what it matches goes on to further clauses, %s on line %d the first; "+
 				"ZMailer stopped here", patternOf(c), patternOf(later), later.Line)
@@ -86,7 +92,7 @@ func (r *reader) unsetDifferences(c *scheduler.Clause, has, inherited map[string
 			continue
 		}
 		r.told[row.name] = true
-		r.warn("%s has no %s, which is %s now; %s", patternOf(c), row.name, row.unset, row.before)
+		r.warn("%s sets no %s: it is %s now; %s", patternOf(c), row.name, row.unset, row.before)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -23,10 +24,9 @@ type row[T any] struct {
 // find returns the row for a name in any case; an alias will do.
 func find[T any](table []row[T], name string) *row[T] {
 	for i := range table {
-		for _, known := range append([]string{table[i].name}, table[i].aliases...) {
-			if strings.EqualFold(known, name) {
-				return &table[i]
-			}
+		same := func(known string) bool { return strings.EqualFold(known, name) }
+		if same(table[i].name) || slices.ContainsFunc(table[i].aliases, same) {
+			return &table[i]
 		}
 	}
 	return nil
@@ -147,7 +147,7 @@ var keywords = []row[values]{
 		meaning: "job lines an agent works on at once"},
 
 	// Windows.
-	{name: "initialconcurrency", unset: "0", zero: "the window is maxthr and does not move",
+	{name: "initialconcurrency", unset: "0", zero: "always maxthr",
 		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},
 		meaning: "sessions a thread begins with"},
 	{name: "positivefeedback", unset: "1/N",
@@ -164,9 +164,9 @@ var keywords = []row[values]{
 	{name: "ageorder", unset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.AgeOrder }},
 		meaning: "oldest message first"},
-	{name: "slotcost", unset: "5", zero: "no message overtakes",
+	{name: "slotcost", unset: "5", zero: "nothing overtakes",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotCost }, high: 1000},
-		meaning: "picks of a message that let a smaller one have one pick before it"},
+		meaning: "picks of a message that earn one for a smaller one before it"},
 	{name: "slotdiscount", unset: "50",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotDiscount }, high: 100},
 		meaning: "percent of the price of overtaking that is let off"},
@@ -175,13 +175,13 @@ var keywords = []row[values]{
 		meaning: "picks lent towards the price of overtaking"},
 	{name: "minslots", unset: "3",
 		kind:    count[values]{field: func(v *values) *int { return &v.MinSlots }, high: 1000},
-		meaning: "picks a message must be able to give to be overtaken at all"},
+		meaning: "picks a message must be able to earn to be overtaken at all"},
 	{name: "msgsessions", unset: "20",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgSessions }, low: 1, high: 1000000},
 		meaning: "sessions any message may have"},
 	{name: "msgscale", unset: "10",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgScale }, high: 1000000},
-		meaning: "times the free sessions that a message may have beyond that"},
+		meaning: "times the free sessions that a message may have instead"},
 	{name: "share", unset: "senderdomain",
 		kind: choice[values]{words: shareWords,
 			put: func(v *values, i int) { v.Share = shareWords[i] },
@@ -227,15 +227,17 @@ var shareWords = []string{"sender", "senderdomain", "none"}
 
 // Params are the parameters of the scheduler itself, the PARAM lines.
 type Params struct {
-	// Mailq is where queries are answered.
-	Mailq Socket
+	// MailqSock is where queries are answered.
+	MailqSock Socket
 	// AuthFile names who may ask what; empty: none, and queries are answered
 	// in the old form.
 	AuthFile string
-	// Notify is where routers say what is new; none: SCHEDULERNOTIFY.
-	Notify Socket
-	// ReportInterval is how often failures found so far are reported of a
-	// message that still has open recipients.
+	// NotifySock is where routers say what is new: PARAMnotifysock, else
+	// SCHEDULERNOTIFY of zmailer.conf; none: .scheduler.notify in the
+	// postoffice.
+	NotifySock Socket
+	// ReportInterval is how often the failures so far of a message that still
+	// has open recipients are reported.
 	ReportInterval time.Duration
 	// MsgWriteAsync leaves it to the system when results reach the disk.
 	MsgWriteAsync bool
@@ -259,13 +261,13 @@ type Params struct {
 // params are all the PARAM lines there are, in the order of scheduler.cf(5).
 var params = []row[Params]{
 	{name: "mailqpath", aliases: []string{"mailqsock"}, unset: "TCP:174",
-		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Mailq }, port: mailqPort},
+		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.MailqSock }, port: mailqPort},
 		meaning: "where queries are answered"},
 	{name: "authfile",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.AuthFile }, path: true},
 		meaning: "who may ask what"},
 	{name: "notifysock",
-		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Notify }, local: true},
+		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.NotifySock }, local: true},
 		meaning: "where routers say what is new"},
 	{name: "global-report-interval", unset: "5m",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.ReportInterval }, low: time.Second, high: year},
@@ -287,7 +289,7 @@ var params = []row[Params]{
 		meaning: "recipients in memory"},
 	{name: "ring-reserve", unset: "100",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
-		meaning: "messages a ring may have in memory beyond these limits"},
+		meaning: "messages a ring may have in memory whatever the limits say"},
 	{name: "metrics",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "where counters are shown"},

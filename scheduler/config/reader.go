@@ -20,6 +20,8 @@ type reader struct {
 	told   map[string]bool // what is to be said only once and was
 	given  map[string]bool // PARAM lines so far
 	muted  bool            // while defaults are read
+	// patience is how many more pairs of clauses are compared.
+	patience int
 }
 
 // Parse reads the text of a configuration file; name is what errors call it.
@@ -42,13 +44,13 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	for _, s := range parsed.Sections {
 		r.section(s)
 	}
+	r.consistency()
 	r.fillEmpty()
 	if len(r.file.Scheduler.Clauses) == 0 && len(r.errors) == 0 {
 		r.at = Place{name, 1, 1}
 		r.fail("there is no clause in the file")
 	}
 	r.file.Scheduler.AgentTimeout = r.file.Params.AgentTimeout
-	r.consistency()
 	if len(r.errors) > 0 {
 		inFileOrder(r.errors, func(e Error) Place { return e.Place })
 		return nil, r.errors
@@ -104,6 +106,10 @@ func (r *reader) defaults() scheduler.Params {
 func (r *reader) paramDefaults() Params {
 	var v Params
 	unset(r, params, &v)
+	if address, set := r.system.Zenv.Get("SCHEDULERNOTIFY"); set {
+		path, _ := cutPrefixFold(address, "UNIX:")
+		v.NotifySock = Socket{"unix", path}
+	}
 	return v
 }
 
@@ -132,6 +138,9 @@ func (r *reader) section(s *section) {
 		// Only before anything in the first column.
 	case isParam && name == "":
 		r.fail("PARAM and the name after it are one word, without a blank between")
+		return
+	case isParam && head.Value == "":
+		r.fail("%s needs a value, after a \"=\"", head.Name)
 		return
 	case isParam:
 		r.param(name, head)
@@ -205,6 +214,8 @@ func (r *reader) setting(w, before *word) {
 		switch {
 		case w.Name == "":
 			r.fail("there is no keyword before %q", w.raw())
+		case w.Name == `\`:
+			r.fail("a backslash carries only a quoted value on to the next line; keywords need none")
 		case w.follows(before) && before.quoted(), strings.Contains(w.Name, `"`):
 			r.fail("unknown keyword %q; a quoted value ends at its second quote and cannot have one in it", w.Name)
 		default:
@@ -309,21 +320,33 @@ func (r *reader) fillEmpty() {
 	}
 }
 
-// consistency finds what is wrong or odd only about keywords together.
+// consistency finds what is wrong or odd only about keywords together, at the
+// clause that brings them together.
 func (r *reader) consistency() {
+	defaults := r.file.Scheduler.Defaults
 	for i := range r.file.Scheduler.Clauses {
 		c := &r.file.Scheduler.Clauses[i]
 		r.at = clausePlace(c)
-		p := r.file.Effective(i)
-		if p.MinBackoff > p.MaxBackoff {
+		p := defaults
+		for _, s := range c.Settings {
+			s.Apply(&p)
+		}
+		if matchesAll(c) {
+			defaults = p
+		}
+		if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {
 			r.fail("in %s minbackoff is %s, longer than maxbackoff, which is %s",
 				patternOf(c), formatInterval(p.MinBackoff), formatInterval(p.MaxBackoff))
 		}
-		if p.InitialConcurrency > p.MaxThr && !matchesAll(c) {
+		if p.InitialConcurrency > p.MaxThr && setsOneOf(c, "initialconcurrency", "maxthr") {
 			r.warn("%s begins with initialconcurrency=%d, but maxthr=%d allows no more than that",
 				patternOf(c), p.InitialConcurrency, p.MaxThr)
 		}
 	}
+}
+
+func setsOneOf(c *scheduler.Clause, names ...string) bool {
+	return slices.ContainsFunc(c.Settings, func(s scheduler.Setting) bool { return slices.Contains(names, s.Name) })
 }
 
 // clausePlace is where a clause's pattern stands.

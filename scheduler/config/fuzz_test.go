@@ -1,0 +1,104 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Whatever the bytes are: nothing panics, two reads agree, errors and clauses
+// have places in the file, and there are no more of them than words.
+func FuzzParse(f *testing.F) {
+	for _, name := range []string{"testdata/manual.cf", "testdata/wrong.cf", "../../scheduler.cf.example"} {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte("x=\"a\\\n\\"))
+	f.Add([]byte("\n \n\n \r\n#\n #\nPARAM=\n=\n = \"\xff\x00"))
+	system := debian(0)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		one, errOne := Parse("f", data, system)
+		two, errTwo := Parse("f", data, system)
+		if got, want := report(two, errTwo), report(one, errOne); got != want {
+			t.Fatalf("two reads differ:\n%s\nand\n%s", want, got)
+		}
+		lines := strings.Count(string(data), "\n") + 1
+		var wrong Errors
+		if errors.As(errOne, &wrong) {
+			if len(wrong) == 0 || len(wrong) > len(data)+1 {
+				t.Fatalf("%d errors", len(wrong))
+			}
+			for _, e := range wrong {
+				if e.Line < 1 || e.Line > lines || e.Column < 1 {
+					t.Fatalf("an error out of the file: %v", e)
+				}
+			}
+			return
+		}
+		settings := 0
+		for _, c := range one.Scheduler.Clauses {
+			if c.Line < 1 || c.Line > lines || c.Host == "" {
+				t.Fatalf("clause %+v", c)
+			}
+			settings = max(settings, len(c.Settings))
+		}
+		if len(one.Scheduler.Clauses) > len(data) || settings > len(data) {
+			t.Fatal("more clauses or settings than bytes")
+		}
+	})
+}
+
+// report is all that reading a file gave, as text.
+func report(f *File, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	b.WriteString(clauses(f))
+	for i := range f.Scheduler.Clauses {
+		b.WriteString(strings.Join(Lines(f.Effective(i)), " ") + "\n")
+	}
+	for _, w := range f.Warnings {
+		b.WriteString(w.String() + "\n")
+	}
+	return b.String() + strings.Join(f.Params.Lines(), "\n")
+}
+
+func FuzzInterval(f *testing.F) {
+	for _, s := range []string{"1h5m20s", "1h 5m", "90", "", "5M", "99999999999999999999d"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := parseInterval(s)
+		if err != nil {
+			return
+		}
+		if d < 0 || d > century {
+			t.Fatalf("%q is %s", s, d)
+		}
+		if again, err := parseInterval(formatInterval(d)); err != nil || again != d {
+			t.Fatalf("%q is %s, written %q, read as %s, %v", s, d, formatInterval(d), again, err)
+		}
+	})
+}
+
+func FuzzZenv(f *testing.F) {
+	f.Add([]byte("A=b\nC=\"d e\"\n# x\r\nF=${A}${POSTOFFICE}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		z := ParseZenv(data)
+		size := 0
+		for name, value := range z.Known() {
+			if again, _ := z.Get(name); again != value {
+				t.Fatalf("%q is %q, then %q", name, value, again)
+			}
+			size += len(name) + len(value)
+		}
+		if size > 2*len(data)+500 {
+			t.Fatalf("%d bytes of %d", size, len(data))
+		}
+	})
+}

@@ -1,0 +1,219 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// samples are values that a kind accepts, on the edges of its bounds, and
+// values beyond them.
+func samples[T any](k kind[T]) (good, bad []string) {
+	number := func(low, high int) ([]string, []string) {
+		return []string{strconv.Itoa(low), strconv.Itoa(high)},
+			[]string{strconv.Itoa(low - 1), strconv.Itoa(high + 1), "x", "1x", "1.5", "99999999999999999999"}
+	}
+	seconds := func(low, high time.Duration) ([]string, []string) {
+		good, bad := number(int(low/time.Second), int(high/time.Second))
+		return append(good, formatInterval(low), formatInterval(high)), append(bad, formatInterval(high)+"1s")
+	}
+	switch k := any(k).(type) {
+	case count[T]:
+		good, bad = number(k.low, k.high)
+		if k.floor {
+			good, bad = append(good, bad[0], "-5"), bad[1:]
+		}
+	case own:
+		good, bad = number(k.low, k.high)
+	case span[T]:
+		good, bad = seconds(k.low, k.high)
+	case ratio[T]:
+		good = []string{fmt.Sprint(k.low), fmt.Sprint(k.high), "1.25"}
+		bad = []string{fmt.Sprint(k.low / 2), fmt.Sprint(k.high * 2), "NaN", "Inf", "x"}
+	case feedback[T]:
+		good = []string{"0", "1", "0.5", "1/N", "0.25/n", "1/sqrt(N)", "1 / SQRT( n )"}
+		bad = []string{"1.5", "-1", "2/N", "1/M", "1/sqrt(M)", "/N", "NaN", "Inf", "x"}
+	case choice[T]:
+		good = append(slices.Clone(k.words), strings.ToUpper(k.words[0]))
+		bad = []string{"x", k.words[0] + "s"}
+	case flag[T]:
+		good = []string{"", "0", "1", "2", "yes", "No", "on", "off", "true", "false"}
+		bad = []string{"maybe"}
+	case factors:
+		good, bad = number(k.low, k.high)
+		good = append(good, "1 2 3", " 1\t2 ", strings.Repeat("1 ", k.most))
+		bad = append(bad, strings.Repeat("1 ", k.most+1), "1,2", " ")
+	case times:
+		good, bad = seconds(k.low, k.high)
+		good = append(good, "1h 4h 1d", "1 2 3 4 5")
+		bad = append(bad, "1h x")
+	case words:
+		good, bad = []string{"mailbox", "A=b C=d x -y $host"}, []string{" ", "A=b"}
+	case account:
+		good, bad = []string{"root", "0", "65534", "4294967294"}, []string{"nosuch", "1x", "4294967295", "-1"}
+	case text[T]:
+		good, bad = []string{"x", "a b"}, []string{" "}
+	case socket[T]:
+		good, bad = []string{"/x", "UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:0", "x:0"}
+		if k.local {
+			bad = append(bad, "TCP:174", "174")
+		} else {
+			good = append(good, "TCP:174", "174", "TCP:smtp", "TCP:127.0.0.1:1")
+		}
+	case sharesFile:
+		good, bad = []string{"/dev/null"}, []string{"/no/such/file"}
+	default:
+		panic(fmt.Sprintf("no samples of %T", k))
+	}
+	return good, bad
+}
+
+func TestEveryValueOfEveryKeyword(t *testing.T) {
+	for _, r := range keywords {
+		for _, name := range append([]string{r.name, strings.ToUpper(r.name)}, r.aliases...) {
+			tryRow(t, &r, "x command=y\n\t", name)
+		}
+	}
+	for _, r := range params {
+		for _, name := range append([]string{r.name, strings.ToUpper(r.name)}, r.aliases...) {
+			tryRow(t, &r, "x command=y\n", "PARAM"+name)
+		}
+	}
+}
+
+func tryRow[T any](t *testing.T, r *row[T], before, name string) {
+	t.Helper()
+	good, bad := samples(r.kind)
+	if _, isFlag := r.kind.(flag[T]); !isFlag {
+		for _, text := range []string{before + name, before + name + "=", before + name + `=""`, before + name + "=\n"} {
+			wantError(t, text, name+" needs a value")
+		}
+	}
+	for _, value := range good {
+		text := before + name + `="` + value + `"`
+		// The longest wait cannot be shorter than the shortest.
+		if strings.EqualFold(name, "minbackoff") {
+			text += " maxbackoff=365d"
+		}
+		if strings.EqualFold(name, "maxbackoff") {
+			text += " minbackoff=1s"
+		}
+		if _, err := Parse("f", []byte(text), debian(0)); err != nil {
+			t.Errorf("%s=%q: %v", name, value, err)
+		}
+	}
+	for _, value := range bad {
+		text := before + name + `="` + value + `"`
+		if strings.TrimSpace(value) == "" {
+			wantError(t, text, name+" needs a value")
+			continue
+		}
+		wantError(t, text, fmt.Sprintf("%s=%q: ", name, strings.TrimSpace(value)))
+	}
+	// Who goes beyond bounds is told them.
+	switch k := any(r.kind).(type) {
+	case count[T]:
+		wantError(t, before+name+"="+strconv.Itoa(k.high+1), fmt.Sprintf("must be from %d to %d", k.low, k.high))
+	case span[T]:
+		if k.high < century {
+			wantError(t, before+name+"="+formatInterval(k.high)+"1s",
+				fmt.Sprintf("must be from %s to %s", formatInterval(k.low), formatInterval(k.high)))
+		}
+	}
+	if _, isSocket := r.kind.(socket[T]); r.unset != "" && !isSocket {
+		system := &reader{system: debian(0), muted: true}
+		apply, err := r.kind.read(r.unset, system)
+		if err != nil {
+			t.Errorf("the default of %s: %v", name, err)
+			return
+		}
+		var v T
+		apply(&v)
+		if shown := r.kind.show(&v); shown != "" {
+			again, err := r.kind.read(strings.Trim(shown, `"`), system)
+			if err != nil {
+				t.Errorf("the default of %s is shown as %s: %v", name, shown, err)
+				return
+			}
+			var w T
+			again(&w)
+			if r.kind.show(&w) != shown {
+				t.Errorf("the default of %s is shown as %s, then as %s", name, shown, r.kind.show(&w))
+			}
+		}
+	}
+}
+
+func wantError(t *testing.T, text, want string) {
+	t.Helper()
+	if _, err := Parse("f", []byte(text), debian(0)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%q: got %v, want %s", text, err, want)
+	}
+}
+
+func TestTableIsConsistent(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, name := range append(names(keywords), names(params)...) {
+		if seen[name] || name != strings.ToLower(name) {
+			t.Errorf("%q is there twice, or not in lower case", name)
+		}
+		seen[name] = true
+	}
+}
+
+func TestSpecialValues(t *testing.T) {
+	for text, want := range map[string]string{
+		"retries=0":                    "retries=\"0\"", // brute force, which ZMailer refused
+		"maxta=-1":                     "maxta=0",
+		"maxchannels=-7":               "maxchannel=0",
+		"maxthr=0":                     "maxthr=1",
+		"overfeed=-3":                  "overfeed=0",
+		"expiry=0":                     "expiry=0",
+		"expiry2=0":                    "expiry2=1d",
+		"expiry2=5":                    "expiry2=5s",
+		"positivefeedback=1/SQRT(N)":   "positivefeedback=1/sqrt(N)",
+		"negativefeedback=0.25":        "negativefeedback=0.25",
+		"cohortlimit=2.5":              "cohortlimit=2.5",
+		"backoff=AGE":                  "backoff=age",
+		"marking=scheduler":            "marking=scheduler",
+		"share=none":                   "share=none",
+		"user=mail":                    "user=8",
+		"group=12":                     "group=12",
+		"priority=0":                   "priority=0",
+		"queueonly":                    "queueonly=yes",
+		"ageorder=0":                   "ageorder=no",
+		`reporttimes="1h 4h"`:          `reporttimes="1h 4h"`,
+		`command="A=b  smtp	-e $host"`: `command="A=b smtp -e $host"`,
+	} {
+		p := mustParse(t, "x command=y "+text).Effective(0)
+		if got := Lines(p); !slices.Contains(got, want) {
+			t.Errorf("%s gives\n%s\nwithout %s", text, strings.Join(got, "\n"), want)
+		}
+	}
+}
+
+// What */* switches on a clause can switch off.
+func TestFlagCanBeSwitchedOff(t *testing.T) {
+	file := mustParse(t, "*/* ageorder queueonly\nx ageorder=no command=y")
+	if p := file.Effective(1); p.AgeOrder || !p.QueueOnly {
+		t.Errorf("ageorder %v, queueonly %v", p.AgeOrder, p.QueueOnly)
+	}
+}
+
+// A second */* is in force for clauses after it.
+func TestDefaultsAccumulate(t *testing.T) {
+	file := mustParse(t, "*/* interval=5m jitter=1\na command=x\n* interval=6m\nb command=x")
+	for i, want := range map[int]scheduler.Params{
+		1: {Interval: 5 * time.Minute, Jitter: 1},
+		3: {Interval: 6 * time.Minute, Jitter: 1},
+	} {
+		if p := file.Effective(i); p.Interval != want.Interval || p.Jitter != want.Jitter {
+			t.Errorf("clause %d has interval %s, jitter %d", i, p.Interval, p.Jitter)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// heading is the line of scheduler.cf(5) that begins a row's entry.
+func heading[T any](r *row[T], prefix string) string {
+	var b strings.Builder
+	if len(r.aliases) > 0 {
+		fmt.Fprintf(&b, "also %s; ", prefix+strings.Join(r.aliases, ", "+prefix))
+	}
+	b.WriteString(r.kind.String())
+	if r.unset == "" {
+		b.WriteString("; no default")
+	} else {
+		b.WriteString("; default " + r.unset)
+	}
+	if r.zero != "" {
+		b.WriteString("; 0: " + r.zero)
+	}
+	line := fmt.Sprintf(`.BR %s " (%s)"`, prefix+r.name, b.String())
+	return strings.ReplaceAll(line, "-", `\-`)
+}
+
+// entries are the parts of a manual page that begin with ".TP" and ".BR name",
+// by name.
+func entries(t *testing.T, page string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]string)
+	name := regexp.MustCompile(`^\.BR (\S+) " \(`)
+	for _, part := range strings.Split(string(data), "\n.TP\n")[1:] {
+		part, _, _ = strings.Cut(part, "\n.S")
+		if m := name.FindStringSubmatch(part); m != nil {
+			key := strings.ReplaceAll(m[1], `\-`, "-")
+			if out[key] != "" {
+				t.Errorf("%s has two entries for %s", page, key)
+			}
+			out[key] = part
+		}
+	}
+	return out
+}
+
+const manual = "../../man/scheduler.cf.5"
+
+func TestManualHasEveryKeywordAndNoOther(t *testing.T) {
+	have := entries(t, manual)
+	var known []string
+	for _, r := range keywords {
+		known = append(known, r.name)
+		checkEntry(t, &r, "", have[r.name])
+	}
+	for _, r := range params {
+		known = append(known, "PARAM"+r.name)
+		checkEntry(t, &r, "PARAM", have["PARAM"+r.name])
+	}
+	for name := range have {
+		if !slices.Contains(known, name) {
+			t.Errorf("the manual page explains %s, which does not exist", name)
+		}
+	}
+}
+
+func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {
+	t.Helper()
+	name := prefix + r.name
+	want := heading(r, prefix)
+	head, body, _ := strings.Cut(entry, "\n")
+	if head != want {
+		t.Errorf("the manual page should have\n%s\nand has\n%s", want, head)
+		return
+	}
+	if r.meaning == "" {
+		t.Errorf("%s has no meaning", name)
+	}
+	meaning := strings.ToUpper(r.meaning[:1]) + r.meaning[1:]
+	if plain := strings.Join(strings.Fields(body), " "); !strings.HasPrefix(plain, meaning) {
+		t.Errorf("the entry of %s should begin with its meaning, %q, and is\n%s", name, meaning, body)
+	}
+	if r.meaning != "without effect" && !regexp.MustCompile(regexp.QuoteMeta(strings.ReplaceAll(name, "-", `\-`))+`[ =\n]`).MatchString(body) {
+		t.Errorf("the entry of %s has no example", name)
+	}
+}
+
+func TestManualHasEveryNameOfZmailerConf(t *testing.T) {
+	data, err := os.ReadFile("../../man/zmailer.conf.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(data), `\-`, "-")
+	for _, name := range []string{
+		"MAILSHARE", "MAILBIN", "LOGDIR", "POSTOFFICE", "RENDEZVOUS", "SCHEDULERDIRHASH", "SCHEDULERNOTIFY",
+		"SYSLOGFLG", "PATH", "ZCONFIG",
+	} {
+		_, entry, found := strings.Cut(page, "\n.TP\n.B "+name+"\n")
+		if !found {
+			t.Errorf("zmailer.conf(5) does not explain %s", name)
+			continue
+		}
+		entry, _, _ = strings.Cut(entry, "\n.TP")
+		if value := zenvDefaults[name]; value != "" && !strings.Contains(entry, value) {
+			t.Errorf("the entry of %s does not have its default, %s", name, value)
+		}
+	}
+}
+
+// The example is what most people will read instead of the manual.
+func TestExampleLoadsWithoutAWord(t *testing.T) {
+	data, err := os.ReadFile("../../scheduler.cf.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Parse("scheduler.cf.example", data, debian(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range file.Warnings {
+		t.Error(w)
+	}
+	for _, channel := range []string{"local", "hold", "error", "smtp", "uucp"} {
+		if !slices.ContainsFunc(patterns(file), func(p string) bool { return strings.HasPrefix(p, channel+"/") }) {
+			t.Errorf("no clause for the channel %s", channel)
+		}
+	}
+}
+
+func patterns(f *File) []string {
+	var out []string
+	for i := range f.Scheduler.Clauses {
+		out = append(out, patternOf(&f.Scheduler.Clauses[i]))
+	}
+	return out
+}
