@@ -1,7 +1,51 @@
+// Package spool is the scheduler's hands in $POSTOFFICE: it finds control
+// files, takes them, writes outcomes into them and removes what is done. It
+// never logs and holds no opinion; everything it learns comes back as values.
+//
+//	$POSTOFFICE/                   control file      message file
+//	    the queue                  transport/F/F/258367   queue/F/F/258367
+//	    held back                  hold/transport/…       hold/queue/…
+//	    owing a notice             postman/transport/…    postman/queue/…
+//	    beyond understanding       corrupt/transport/…    corrupt/queue/…
+//
+// Names come out of Found as hints arrive (inotify, datagrams) and as the
+// sweep reaches them; the hints only say "look now", the sweep is the truth.
+// The receiver passes those that it does not know to Take. Of a name that is
+// neither being taken nor waiting to be looked at again the spool remembers
+// nothing, so that ten million messages in the queue cost it nothing.
+//
+//	sweep ──┐
+//	watch ──┼─► Found ─► receiver ─► Take ────────► takers ──┐
+//	notify ─┘              │                                 ├─► Results
+//	                       └──► Mark, Reread, Move, Finish ──┘
+//
+// The files are the truth: the process can be killed between any two system
+// calls, and whoever reads the directories next goes on from there.
+//
+//	step             order                                   a crash in between costs
+//	take             read; require i and the message file    nothing
+//	hash move, hold, message file, then control file; a      nothing
+//	release, park,   control file whose message file lies in
+//	quarantine       the sister place is sent after it
+//	clear a lock     tag, in place                           nothing: the pid stays dead
+//	mark             d line, fsync, tag                      nothing: a d line that names an
+//	                                                         open recipient settles it
+//	finish           control file, then message file         a message file alone: after a
+//	                                                         day it is moved to corrupt/
+//
+// Nothing is ever unlinked but what is finished and trigger files, and
+// nothing is ever overwritten.
 package spool
 
 import (
+	"fmt"
+	"hash/maphash"
+	"path/filepath"
+	"runtime"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 )
@@ -21,9 +65,27 @@ type Options struct {
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
-	// Takers read control files, default 2; Markers write in them, default
-	// 4; Retirers unlink, default 2.
+	// Takers read control files, default the number of processors and at
+	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
 	Takers, Markers, Retirers int
+}
+
+func (o *Options) setDefaults() {
+	preset := func(n *int, value int) {
+		if *n <= 0 {
+			*n = value
+		}
+	}
+	preset(&o.NewLimit, 40000)
+	preset(&o.Takers, max(2, runtime.NumCPU()))
+	preset(&o.Markers, 4)
+	preset(&o.Retirers, 2)
+	if o.NewTime == 0 {
+		o.NewTime = 5 * time.Second
+	}
+	o.NewLimit = max(o.NewLimit, 10)
+	o.NewTime = min(max(o.NewTime, 2*time.Second), 15*time.Second)
+	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
 }
 
 // Mark is the outcome of one recipient, to be written into its control file.
@@ -36,22 +98,31 @@ type Mark struct {
 	Notary, Text string
 }
 
-// Place is a pair of directories that hold messages: control files in
-// transport/, message files in queue/, under one prefix and name.
-type Place uint8
-
-const (
-	Queue   Place = iota // $POSTOFFICE itself: what is to be delivered
-	Hold                 // $POSTOFFICE/hold: what a postmaster holds back
-	Postman              // $POSTOFFICE/postman: what owes a notice
-	Corrupt              // $POSTOFFICE/corrupt: what is beyond understanding
-)
-
 // Spool is the open spool. Its methods may be called from any goroutine; all
 // but Open and Close return at once.
 type Spool struct {
+	options Options
+	office  int // descriptor of $POSTOFFICE
+	pairs   [placeCount]pair
+
 	found   chan []Name
 	results chan []Result
+	intake  *intake
+	outbox  *outbox
+	sweeps  chan struct{} // capacity 1: a whole sweep is asked for
+
+	takes    *queue[[]Name]
+	finishes *queue[finish]
+	edits    []*queue[func()] // by path, so that one file has one writer
+	seed     maphash.Seed
+
+	// moving is held through every two-step move of a message that may be
+	// in someone's memory, and through what finishes an interrupted one.
+	moving sync.Mutex
+
+	done    chan struct{} // closed by Close
+	closing sync.Once
+	running sync.WaitGroup
 }
 
 // Open makes the directories corrupt/, hold/ and postman/ where they are
@@ -59,57 +130,144 @@ type Spool struct {
 // is one without which there is no spool: $POSTOFFICE/transport or
 // $POSTOFFICE/queue cannot be opened, say.
 func Open(o Options) (*Spool, error) {
-	return &Spool{found: make(chan []Name), results: make(chan []Result)}, nil
+	o.setDefaults()
+	o.Postoffice = filepath.Clean(o.Postoffice)
+	s := &Spool{
+		options:  o,
+		found:    make(chan []Name),
+		results:  make(chan []Result),
+		intake:   newIntake(),
+		outbox:   newOutbox(),
+		sweeps:   make(chan struct{}, 1),
+		takes:    newQueue[[]Name](),
+		finishes: newQueue[finish](),
+		seed:     maphash.MakeSeed(),
+		done:     make(chan struct{}),
+	}
+	if err := s.openPlaces(); err != nil {
+		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
+	}
+	s.start()
+	return s, nil
+}
+
+func (s *Spool) openPlaces() (err error) {
+	if s.office, err = openDir(unix.AT_FDCWD, s.options.Postoffice); err != nil {
+		return err
+	}
+	for p := range placeCount {
+		if s.pairs[p], err = openPair(s.office, p); err != nil {
+			for opened := range p {
+				s.pairs[opened].close()
+			}
+			unix.Close(s.office)
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs the workers first, then the hints, then the sweep, so that no
+// name can fall between hint and sweep.
+func (s *Spool) start() {
+	s.spawn(s.deliver)
+	for range s.options.Takers {
+		s.spawn(newTaker(s).run)
+	}
+	for range s.options.Retirers {
+		s.spawn(s.retire)
+	}
+	for range s.options.Markers {
+		edits := newQueue[func()]()
+		s.edits = append(s.edits, edits)
+		s.spawn(func() { work(edits) })
+	}
+	s.startWatch()
+	socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
+	s.spawn(func() { s.notified(socket, err) })
+	s.spawn(s.again)
+	s.spawn(s.sweeping)
+	s.spawn(s.tending)
+}
+
+func (s *Spool) spawn(run func()) { s.running.Go(run) }
+
+// work is the goroutine that empties one queue of edits.
+func work(edits *queue[func()]) {
+	for {
+		edit, ok := edits.pop()
+		if !ok {
+			return
+		}
+		edit()
+	}
+}
+
+// edit queues work on one file behind all other work on that file.
+func (s *Spool) edit(path string, run func()) {
+	n := maphash.String(s.seed, path) % uint64(len(s.edits))
+	s.edits[n].push(run)
 }
 
 // Found gives out names of control files, in batches of at most 256, from
 // the sweep, the watch and the notify socket. A name can come more than once,
 // and come when its message is long known: the receiver decides what is new,
 // and passes that to Take before it receives again. The receiver's pace is
-// the pace of the sweep.
+// the pace of the sweep. The channel is never closed.
 func (s *Spool) Found() <-chan []Name { return s.found }
 
 // Results gives out answers in batches, those to one Take oldest control file
 // first. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
 
-// Take reads these control files. Each name is answered by Taken or Refused,
-// Triggered before it or in its stead; a name that is being taken already is
-// passed over and has its one answer.
-func (s *Spool) Take(names []Name) {}
-
-// Mark writes the outcomes into the control file: diagnostics first, durably,
-// then tags. It may be repeated after a failure or a crash. A recipient that
-// is done in the file stays as it is. Where one of an exclusive set is
-// delivered the others are tagged '+' with it, and what was to be said of
-// those that had failed counts as said. Answered by Marked.
-func (s *Spool) Mark(op uint64, path string, marks []Mark) {}
-
-// Reread reads the control file again, having cleared locks that dead
-// processes left, dead's among them (0: none died), and settled what a d line
-// says. Answered by Reread.
-func (s *Spool) Reread(op uint64, path string, dead int) {}
-
-// Finish removes a message of which all recipients are done: the control file
-// first, then the message file. With owes it looks for diagnostics that
-// nobody was sent, and where a notice is owed both files are parked under
-// postman/ instead. Answered by Finished.
-func (s *Spool) Finish(op uint64, path string, owes bool) {}
-
-// Move carries a message from one place to another: the message file first,
-// then the control file. Nothing is overwritten. Answered by Moved.
-func (s *Spool) Move(op uint64, path string, from, to Place) {}
+// Sweep brings the next sweep of the whole tree forward to now.
+func (s *Spool) Sweep() { nudge(s.sweeps) }
 
 // Probe tries whether transport/ can be written. Answered by Probed.
-func (s *Spool) Probe() {}
+func (s *Spool) Probe() {
+	s.edit("", func() { s.outbox.add([]Result{Probed{s.probe()}}) })
+}
 
-// Verbose appends a line to the log that a sender asked for, with the rights
-// of owner, if that file exists and is the owner's. There is no answer.
-func (s *Spool) Verbose(path string, owner uint32, line string) {}
+// probeName is a dot file, so that nobody takes it for a control file.
+const probeName = ".scheduler.probe"
 
-// Sweep brings the next sweep of the whole tree forward to now.
-func (s *Spool) Sweep() {}
+func (s *Spool) probe() error {
+	at := s.pairs[Queue].transport
+	err := writeFile(at, probeName, []byte("Can this be written?\n"), true)
+	if removing := remove(at, probeName); err == nil {
+		err = removing
+	}
+	if err != nil {
+		return fmt.Errorf("writing transport/%s: %w", probeName, err)
+	}
+	return nil
+}
+
+func (s *Spool) trouble(text string) { s.outbox.add([]Result{Trouble{text}}) }
+
+func (s *Spool) closed() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Close stops everything, gives up what was asked but not begun, and removes
 // the notify socket. No answers come after it.
-func (s *Spool) Close() {}
+func (s *Spool) Close() {
+	s.closing.Do(func() {
+		close(s.done)
+		s.takes.close()
+		s.finishes.close()
+		for _, edits := range s.edits {
+			edits.close()
+		}
+		s.running.Wait()
+		for _, p := range s.pairs {
+			p.close()
+		}
+		unix.Close(s.office)
+	})
+}

@@ -1,0 +1,184 @@
+package spool
+
+import (
+	"testing"
+	"time"
+)
+
+// Each test below makes the state that a crash between two steps leaves, and
+// shows that reading the directories is enough to go on from there.
+
+func TestCrashInHashMove(t *testing.T) {
+	text := control("258367", toBob)
+	for name, c := range map[string]struct{ control, message, want string }{
+		"not begun":                  {"258367", "258367", "F/F/258367"},
+		"between the files":          {"258367", "F/F/258367", "F/F/258367"},
+		"the old program's order":    {"F/F/258367", "258367", "F/F/258367"},
+		"levels were one":            {"F/258367", "F/258367", "F/258367"},
+		"levels were one, half done": {"258367", "F/258367", "258367"},
+		"somebody moved one":         {"F/258367", "F/F/258367", "F/258367"},
+	} {
+		o := newOffice(t)
+		o.write("transport/"+c.control, text)
+		o.write("queue/"+c.message, "message")
+		m := o.open(Options{HashLevels: 2}).taken(c.control)
+		want := c.want
+		if name == "levels were one, half done" {
+			// The message comes back to the top, and both go from there.
+			want = "F/F/258367"
+		}
+		if m.Name.Path != want || m.Size != 7 {
+			t.Errorf("%s: %+v", name, m)
+		}
+		o.holds("queue/"+want, "transport/"+want)
+	}
+}
+
+func TestHashMoveThatFailsIsUndone(t *testing.T) {
+	o := newOffice(t)
+	o.put("258367", control("258367", toBob))
+	o.write("transport/F/F/258367", "another of this name")
+	if m := o.open(Options{HashLevels: 2}).taken("258367"); m.Name.Path != "258367" {
+		t.Errorf("%+v", m)
+	}
+	o.holds("queue/258367", "transport/258367", "transport/F/F/258367")
+}
+
+// A message file that has its own control file beside it is not ours, though
+// it has our name.
+func TestTakeFollowsNobodyElsesMessage(t *testing.T) {
+	o := newOffice(t)
+	o.write("transport/258367", control("258367", toBob))
+	o.put("F/F/258367", "another's")
+	for _, place := range []string{"hold/", "postman/", "corrupt/"} {
+		o.write(place+"transport/258367", "another's")
+		o.write(place+"queue/258367", "another's")
+	}
+	before := o.files()
+	o.open(Options{HashLevels: 2}).refused("258367", Quarantined)
+	for _, path := range before {
+		if path != "transport/258367" && path != "corrupt/transport/258367" && o.read(path) == control("258367", toBob) {
+			t.Errorf("%s was overwritten", path)
+		}
+	}
+	if o.read("corrupt/transport/258367.1") != control("258367", toBob) {
+		t.Error("it is not in quarantine")
+	}
+}
+
+func TestCrashInHoldAndPark(t *testing.T) {
+	for _, place := range []string{"hold/", "postman/"} {
+		o := newOffice(t)
+		o.write("transport/F/F/258367", control("258367", toBob))
+		o.write(place+"queue/F/F/258367", "message")
+		o.open(Options{}).refused("F/F/258367", Elsewhere)
+		o.holds(place+"queue/F/F/258367", place+"transport/F/F/258367")
+	}
+}
+
+func TestCrashInQuarantine(t *testing.T) {
+	o := newOffice(t)
+	o.write("transport/A/H/7", control("7", toBob))
+	o.write("corrupt/queue/A/H/7", "message")
+	o.open(Options{}).refused("A/H/7", Elsewhere)
+	o.holds("corrupt/queue/A/H/7", "corrupt/transport/A/H/7")
+}
+
+// The same where the name was not free: the control file finds the message
+// file that went before it.
+func TestCrashInNumberedQuarantine(t *testing.T) {
+	o := newOffice(t)
+	o.write("corrupt/transport/7", "earlier")
+	o.write("corrupt/queue/7", "earlier")
+	o.write("transport/7", "garbage")
+	o.write("corrupt/transport/7.1.reason", "because")
+	o.write("corrupt/queue/7.1", "message")
+	o.open(Options{}).refused("7", Quarantined)
+	o.holds("corrupt/queue/7", "corrupt/queue/7.1",
+		"corrupt/transport/7", "corrupt/transport/7.1", "corrupt/transport/7.1.reason")
+}
+
+func TestCrashInRelease(t *testing.T) {
+	for _, place := range []string{"hold/", "postman/"} {
+		o := newOffice(t)
+		text := control("258367", toBob)
+		o.write("queue/F/F/258367", "message")
+		o.write(place+"transport/F/F/258367", text)
+		o.write(place+"transport/A/H/7", "held")
+		o.write(place+"queue/A/H/7", "held")
+		// A router is at work on a message of this number.
+		o.write("queue/A/I/8", "message")
+		o.write("transport/A/I/.8", "in the making")
+		o.write(place+"transport/A/I/8", "whose message was lost")
+		o.open(Options{})
+		if !o.s.releases() {
+			t.Fatal("interrupted")
+		}
+		o.holds(place+"queue/A/H/7", place+"transport/A/H/7", place+"transport/A/I/8",
+			"queue/A/I/8", "queue/F/F/258367", "transport/A/I/.8", "transport/F/F/258367")
+	}
+}
+
+func TestCrashInFinish(t *testing.T) {
+	day := 24*time.Hour + time.Minute
+	o := newOffice(t)
+	o.write("queue/F/F/258367", "its control file was unlinked")
+	o.put("A/H/7", "a control file is beside it")
+	o.write("queue/A/I/8", "the router is at work")
+	o.write("transport/A/I/.8", "")
+	o.write("queue/9", "a hash move was cut")
+	o.write("transport/A/J/9", "")
+	o.write("queue/10", "another of this name is held")
+	o.write("hold/queue/10", "")
+	o.write("hold/transport/10", "")
+	o.write("queue/notes", "not ours")
+	o.open(Options{})
+	before := o.files()
+
+	// ctime cannot be set, so that the time of looking is.
+	if got := o.s.orphans(time.Now()); len(got) != 0 {
+		t.Fatalf("orphans of today: %q", got)
+	}
+	got := o.s.orphans(time.Now().Add(day))
+	if len(got) != 1 || got[0] != "F/F/258367" {
+		t.Fatalf("orphans %q", got)
+	}
+	if text := o.s.putAway(got[0], time.Now()); text != "" {
+		t.Errorf("it is one at the second look: %s", text)
+	}
+	o.holds(before...)
+	if text := o.s.putAway(got[0], time.Now().Add(day)); text == "" {
+		t.Error("nothing was said")
+	}
+	if o.read("corrupt/queue/F/F/258367") != "its control file was unlinked" {
+		t.Error("it is another file")
+	}
+	if len(o.s.orphans(time.Now().Add(day))) != 0 {
+		t.Error("it is still there")
+	}
+	if o.read("corrupt/queue/F/F/258367.reason") == "" {
+		t.Error("no reason")
+	}
+	o.write("queue/F/F/258367", "another")
+	o.s.putAway(got[0], time.Now().Add(day))
+	if o.read("corrupt/queue/F/F/258367.1") != "another" {
+		t.Error("the second has no name of its own")
+	}
+}
+
+// The d line is on disk, the tag is not.
+func TestCrashInMark(t *testing.T) {
+	text := control("7", toBob, toCarol)
+	at := offset(t, text, "bob@b")
+	o := newOffice(t)
+	o.put("7", text+diagnose(at, "bob@b.example", "failed"))
+	o.open(Options{})
+	o.s.Mark(1, "7", []Mark{{Offset: at, Tag: '-', Diagnose: true, Notary: "\x03\x01failed\x015.4.7"}})
+	if r := answer[Marked](o); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	want := text[:at+1] + "-" + text[at+2:] + diagnose(at, "bob@b.example", "failed")
+	if got := o.read("transport/7"); got != want {
+		t.Errorf("the file is\n%s, want\n%s", got, want)
+	}
+}

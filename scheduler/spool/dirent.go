@@ -1,0 +1,119 @@
+package spool
+
+import (
+	"encoding/binary"
+	"iter"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// dirents is a run of directory entries as getdents64(2) writes them. Reading
+// them ourselves is what keeps a directory of any size a stream: nothing is
+// gathered, sorted or asked of the file system again.
+type dirents []byte
+
+// getdents reads the next entries; none are left when there are none.
+func getdents(fd int, buf []byte) (dirents, error) {
+	for {
+		n, err := unix.Getdents(fd, buf)
+		switch err {
+		case nil:
+			return buf[:max(n, 0)], nil
+		case unix.EINTR:
+		case unix.ENOENT: // the directory was removed
+			return nil, nil
+		default:
+			return nil, err
+		}
+	}
+}
+
+// entries is all that is left to read of an open directory.
+func entries(fd int, buf []byte) iter.Seq[dirent] {
+	return func(yield func(dirent) bool) {
+		for {
+			read, err := getdents(fd, buf)
+			if err != nil || len(read) == 0 {
+				return
+			}
+			for e := range read.all() {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// dirent is one directory entry. Its name is good until the buffer is reused.
+type dirent struct {
+	name []byte
+	kind byte // DT_REG and so on; DT_UNKNOWN on some file systems
+}
+
+// all is every entry, also "." and "..", which no caller takes for a name.
+func (d dirents) all() iter.Seq[dirent] {
+	const (
+		length = unsafe.Offsetof(unix.Dirent{}.Reclen)
+		kind   = unsafe.Offsetof(unix.Dirent{}.Type)
+		start  = unsafe.Offsetof(unix.Dirent{}.Name)
+	)
+	return func(yield func(dirent) bool) {
+		for rest := d; len(rest) > 0; {
+			record := rest[:binary.NativeEndian.Uint16(rest[length:])]
+			rest = rest[len(record):]
+			name := record[start:]
+			for i, c := range name {
+				if c == 0 {
+					name = name[:i]
+					break
+				}
+			}
+			if !yield(dirent{name, record[kind]}) {
+				return
+			}
+		}
+	}
+}
+
+// named is the control file that an entry of a directory is, if it is one.
+func named(dir int, prefix string, e dirent) (Name, bool) {
+	if len(e.name) == 0 || e.name[0] < '0' || e.name[0] > '9' || !isKind(dir, e, unix.DT_REG) {
+		return Name{}, false
+	}
+	path := prefix + string(e.name)
+	id, ok := numbered(path[len(prefix):])
+	return Name{path, id}, ok
+}
+
+// numbered returns the number of a control file's base name. Names with
+// control characters are not ours: no agent could be told of them on one line.
+func numbered(base string) (uint64, bool) {
+	for i := range len(base) {
+		if c := base[i]; c < ' ' || c == 0x7f || c == '/' {
+			return 0, false
+		}
+	}
+	return ctlfile.Number(base)
+}
+
+// isKind reports whether an entry is of this kind, asking the file itself
+// where the directory does not say.
+func isKind(dir int, e dirent, kind byte) bool {
+	if e.kind != unix.DT_UNKNOWN {
+		return e.kind == kind
+	}
+	var st unix.Stat_t
+	if stat(dir, string(e.name), &st) != nil {
+		return false
+	}
+	return byte(st.Mode&unix.S_IFMT>>12) == kind
+}
+
+// isLetter reports whether a name is that of a hash directory.
+func isLetter[S []byte | string](name S) bool {
+	return len(name) == 1 && 'A' <= name[0] && name[0] <= 'Z'
+}

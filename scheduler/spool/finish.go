@@ -1,0 +1,94 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// finish is a message to be removed.
+type finish struct {
+	op   uint64
+	path string
+	owes bool
+}
+
+// Finish removes a message of which all recipients are done: the control file
+// first, then the message file. With owes it looks for diagnostics that
+// nobody was sent, and where a notice is owed both files are parked under
+// postman/ instead. Answered by Finished.
+func (s *Spool) Finish(op uint64, path string, owes bool) {
+	s.finishes.push(finish{op, path, owes})
+}
+
+// retire is the goroutine that finishes messages. There are several because
+// the time goes into the file system's waiting.
+func (s *Spool) retire() {
+	var buf []byte
+	for {
+		f, ok := s.finishes.pop()
+		if !ok {
+			return
+		}
+		extra, parked, err := s.finish(f, &buf)
+		if err != nil {
+			err = fmt.Errorf("finishing %q: %w", f.path, err)
+		}
+		s.outbox.add(append(extra, Finished{f.op, err, parked}))
+	}
+}
+
+func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err error) {
+	if !f.owes {
+		return nil, false, s.unlink(f.path)
+	}
+	d, err := load(s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
+	var bad *garbled
+	switch {
+	case errors.Is(err, errGone):
+		return nil, false, s.unlink(f.path)
+	case errors.As(err, &bad):
+		_, base := split(f.path)
+		id, _ := ctlfile.Number(base)
+		gone := s.discard(Name{f.path, id}, bad.reason)
+		if gone.Why == Quarantined {
+			return []Result{gone}, false, nil
+		}
+		return nil, false, err
+	case err != nil:
+		return nil, false, err
+	}
+	if !allDone(d.file) {
+		return nil, false, ErrOpen
+	}
+	if !owes(d.file, true) {
+		return nil, false, s.unlink(f.path)
+	}
+	_, err = s.carry(f.path, Queue, Postman)
+	return nil, err == nil, err
+}
+
+// allDone reports whether no recipient is open. One that is still locked has
+// been reported on: its agent reports first and tags after.
+func allDone(f *ctlfile.File) bool {
+	for i := range f.Recipients {
+		if f.Recipients[i].Tag == ctlfile.Open && !f.Done(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Spool) unlink(path string) error {
+	q := s.pairs[Queue]
+	if err := remove(q.transport, path); err != nil {
+		return fmt.Errorf("unlinking the control file: %w", err)
+	}
+	if err := remove(q.queue, path); err != nil {
+		return fmt.Errorf("unlinking the message file: %w", err)
+	}
+	return nil
+}

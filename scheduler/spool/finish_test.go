@@ -1,0 +1,184 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func (o *office) finished(path string, owes bool) Finished {
+	o.t.Helper()
+	o.s.Finish(9, path, owes)
+	r := answer[Finished](o)
+	if r.Op != 9 {
+		o.t.Fatalf("%+v", r)
+	}
+	return r
+}
+
+func TestFinish(t *testing.T) {
+	done := strings.Replace(toBob, "r ", "r-", 1)
+	failure := func(lines ...string) string {
+		text := control("7", lines...)
+		return text + diagnose(offset(t, text, "@b.example"), "bob@b.example", "failed")
+	}
+	for name, c := range map[string]struct {
+		text   string
+		owes   bool
+		parked bool
+	}{
+		"plain":                {control("7", done), false, false},
+		"owes, it is said":     {control("7", done), true, false},
+		"owes":                 {failure(done), true, true},
+		"nobody said":          {failure(done), false, false},
+		"told":                 {strings.Replace(failure(done), "\nd ", "\nd+", 1), true, false},
+		"never":                {failure(done, "N NOTIFY=NEVER"), true, false},
+		"to nobody":            {strings.Replace(failure(done), "s local", "s error", 1), true, false},
+		"agent has yet to tag": {failure(locked(4711)), true, true},
+		"alternative delivered": {strings.Replace(failure("X-          1 smtp b.example b@b.example 1",
+			"X+          1 smtp c.example c@c.example 1"), "\nd ", "\nd+", 1), true, false},
+	} {
+		o := newOffice(t)
+		o.put("A/H/7", c.text)
+		r := o.open(Options{}).finished("A/H/7", c.owes)
+		if r.Err != nil || r.Parked != c.parked {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if !c.parked {
+			o.holds()
+			continue
+		}
+		o.holds("postman/queue/A/H/7", "postman/transport/A/H/7")
+		if o.read("postman/transport/A/H/7") != c.text {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+}
+
+func TestFinishRefusesAnOpenRecipient(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", toBob))
+	if r := o.open(Options{}).finished("7", true); !errors.Is(r.Err, ErrOpen) || r.Parked {
+		t.Errorf("%+v", r)
+	}
+	o.holds("queue/7", "transport/7")
+}
+
+func TestFinishWhatIsGone(t *testing.T) {
+	for _, owes := range []bool{false, true} {
+		o := newOffice(t)
+		o.write("queue/7", "message")
+		if r := o.open(Options{}).finished("7", owes); r.Err != nil {
+			t.Errorf("%+v", r)
+		}
+		o.holds()
+		if r := o.finished("7", owes); r.Err != nil {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestFinishQuarantines(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", "garbage")
+	o.open(Options{})
+	if r := o.finished("7", true); r.Err != nil || r.Parked {
+		t.Errorf("%+v", r)
+	}
+	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
+}
+
+// The control file goes first: were the message file to go and this stay, a
+// restart would take the message for lost.
+func TestFinishThatFailsLeavesBoth(t *testing.T) {
+	restricted(t)
+	o := newOffice(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{})
+	check(t, os.Chmod(filepath.Join(o.dir, "transport"), 0o555))
+	r := o.finished("7", false)
+	check(t, os.Chmod(filepath.Join(o.dir, "transport"), 0o755))
+	if r.Err == nil {
+		t.Error("no error")
+	}
+	o.holds("queue/7", "transport/7")
+	if r := o.finished("7", false); r.Err != nil {
+		t.Errorf("%+v", r)
+	}
+	o.holds()
+}
+
+func TestMove(t *testing.T) {
+	o := newOffice(t)
+	text := control("258367", toBob)
+	o.put("F/F/258367", text)
+	o.open(Options{})
+	for _, to := range []Place{Hold, Queue, Postman, Queue, Corrupt} {
+		from := Queue
+		if to == Queue {
+			from = o.where("F/F/258367")
+		}
+		o.s.Move(4, "F/F/258367", from, to)
+		if r := answer[Moved](o); r.Op != 4 || r.Err != nil || r.Missing {
+			t.Fatalf("to %v: %+v", to, r)
+		}
+		o.holds(to.dir()+"queue/F/F/258367", to.dir()+"transport/F/F/258367")
+	}
+}
+
+// where is the place that has a control file.
+func (o *office) where(path string) Place {
+	for p := range placeCount {
+		if exists(o.s.pairs[p].transport, path) {
+			return p
+		}
+	}
+	return Queue
+}
+
+func TestMoveTwice(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{})
+	o.s.Move(1, "7", Queue, Hold)
+	o.s.Move(2, "7", Queue, Hold)
+	if r := answer[Moved](o); r.Err != nil || r.Missing {
+		t.Errorf("%+v", r)
+	}
+	if r := answer[Moved](o); r.Err != nil || !r.Missing {
+		t.Errorf("%+v", r)
+	}
+	o.holds("hold/queue/7", "hold/transport/7")
+}
+
+// A move that was cut is finished by asking again.
+func TestMoveAgain(t *testing.T) {
+	o := newOffice(t)
+	o.write("transport/7", control("7", toBob))
+	o.write("hold/queue/7", "message")
+	o.open(Options{})
+	o.s.Move(1, "7", Queue, Hold)
+	if r := answer[Moved](o); r.Err != nil || r.Missing {
+		t.Errorf("%+v", r)
+	}
+	o.holds("hold/queue/7", "hold/transport/7")
+}
+
+func TestMoveOverwritesNothing(t *testing.T) {
+	for _, taken := range []string{"hold/queue/7", "hold/transport/7"} {
+		o := newOffice(t)
+		o.put("7", control("7", toBob))
+		o.write(taken, "another's")
+		o.open(Options{})
+		o.s.Move(1, "7", Queue, Hold)
+		if r := answer[Moved](o); r.Err == nil {
+			t.Errorf("%s: %+v", taken, r)
+		}
+		o.holds(taken, "queue/7", "transport/7")
+		if o.read(taken) != "another's" {
+			t.Error("overwritten")
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package spool
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Whatever a hint brings, the next sweep of transport/ is 10 s off and that
+// of its directories two minutes: what comes before that came by the hint.
+
+func TestWatchHears(t *testing.T) {
+	o := newOffice(t)
+	o.mkdir("transport/A")
+	o.mkdir("transport/B/I")
+	o.open(Options{})
+	o.sweep()
+	for _, path := range []string{"A/H/7", "B/I/15582", "9", "C/10"} {
+		o.write("tmp", "")
+		o.mkdir(filepath.Dir("transport/" + path))
+		check(t, os.Rename(filepath.Join(o.dir, "tmp"), filepath.Join(o.dir, "transport", path)))
+		if got := o.found(); got[0].Path != path {
+			t.Errorf("found %v, want %s", got, path)
+		}
+	}
+}
+
+// A directory may have files before anybody can watch it.
+func TestWatchLooksIntoNewDirectories(t *testing.T) {
+	o := newOffice(t)
+	for i := range 300 {
+		o.write("tmp/Q/"+string([]byte{'1' + byte(i/100), '0' + byte(i/10%10), '0' + byte(i%10)}), "")
+	}
+	o.open(Options{})
+	o.sweep()
+	check(t, os.Rename(filepath.Join(o.dir, "tmp"), filepath.Join(o.dir, "transport/P")))
+	n := 0
+	for n < 300 {
+		for _, name := range o.found() {
+			if !strings.HasPrefix(name.Path, "P/Q/") {
+				t.Fatalf("found %v", name)
+			}
+			n++
+		}
+	}
+	if n != 300 {
+		t.Errorf("%d names", n)
+	}
+}
+
+func TestWatchHeedsNewNamesOnly(t *testing.T) {
+	w := &watcher{s: &Spool{}, root: "/var/spool/postoffice/transport/", full: true}
+	var names []Name
+	for _, e := range []fsnotify.Event{
+		{Name: "/var/spool/postoffice/transport/A/H/7", Op: fsnotify.Create},
+		{Name: "/var/spool/postoffice/transport/A/H/8", Op: fsnotify.Write},
+		{Name: "/var/spool/postoffice/transport/A/H/9", Op: fsnotify.Remove},
+		{Name: "/var/spool/postoffice/transport/A/H/10", Op: fsnotify.Rename},
+		{Name: "/var/spool/postoffice/transport/A/H/.11", Op: fsnotify.Create},
+		{Name: "/var/spool/postoffice/transport/0", Op: fsnotify.Create},
+		{Name: "/elsewhere/12", Op: fsnotify.Create},
+	} {
+		w.heed(e, &names)
+	}
+	if !slices.Equal(names, []Name{{"A/H/7", 7}}) {
+		t.Errorf("%v", names)
+	}
+}
+
+// What was lost on the way is swept up.
+func TestWatchOverflowBringsTheSweepForward(t *testing.T) {
+	s := &Spool{sweeps: make(chan struct{}, 1), outbox: newOutbox()}
+	errs := make(chan error, 1)
+	errs <- fsnotify.ErrEventOverflow
+	close(errs)
+	(&watcher{s: s}).run(nil, errs)
+	select {
+	case <-s.sweeps:
+	default:
+		t.Error("no sweep")
+	}
+	if len(s.outbox.results) != 0 {
+		t.Errorf("said %v", s.outbox.results)
+	}
+}
+
+func TestParseNotification(t *testing.T) {
+	for text, want := range map[string]Name{
+		"NEW 258367":                         {"258367", 258367},
+		"NEW F/258367":                       {"F/258367", 258367},
+		"NEW F/F/258367-1":                   {"F/F/258367-1", 258367},
+		"NEW F/F/F/258367":                   {},
+		"NEW f/258367":                       {},
+		"NEW FF/258367":                      {},
+		"NEW F//258367":                      {},
+		"NEW /258367":                        {},
+		"NEW ../258367":                      {},
+		"NEW F/../258367":                    {},
+		"NEW 0258367":                        {},
+		"NEW .258367":                        {},
+		"NEW x258367":                        {},
+		"NEW 258367\n":                       {},
+		"NEW 258367\x00":                     {},
+		"NEW 258367\tb.example":              {},
+		"NEW ":                               {},
+		"NEW":                                {},
+		"":                                   {},
+		"new 258367":                         {},
+		"OLD 258367":                         {},
+		"NEW 99999999999999999999":           {},
+		"NEW 1" + strings.Repeat("x", 999-5): {"1" + strings.Repeat("x", 999-5), 1},
+		"NEW 1" + strings.Repeat("x", 999-4): {},
+	} {
+		if got, ok := parseNotification([]byte(text)); got != want || ok != (want.ID != 0) {
+			t.Errorf("%.40q: %+v %v, want %+v", text, got, ok, want)
+		}
+	}
+}
+
+func FuzzParseNotification(f *testing.F) {
+	f.Add([]byte("NEW F/F/258367"))
+	f.Fuzz(func(t *testing.T, datagram []byte) {
+		n, ok := parseNotification(datagram)
+		if ok && ("NEW "+n.Path != string(datagram) || n.ID == 0 ||
+			strings.Contains(n.Path, "..") && strings.Contains(n.Path, "../") || strings.Count(n.Path, "/") > 2) {
+			t.Errorf("%q: %+v", datagram, n)
+		}
+	})
+}
+
+func notify(t *testing.T, socket string, datagrams ...string) {
+	t.Helper()
+	conn, err := net.Dial("unixgram", socket)
+	check(t, err)
+	defer conn.Close()
+	for _, text := range datagrams {
+		_, err := conn.Write([]byte(text))
+		check(t, err)
+	}
+}
+
+func TestNotify(t *testing.T) {
+	o := newOffice(t)
+	// What a daemon that was killed left behind.
+	path := filepath.Join(o.dir, ".scheduler.notify")
+	stale, err := net.ListenPacket("unixgram", path)
+	check(t, err)
+	stale.Close()
+	_, err = os.Lstat(path)
+	check(t, err)
+
+	o.open(Options{})
+	o.sweep()
+	st, err := os.Lstat(path)
+	check(t, err)
+	if st.Mode() != os.ModeSocket|0o200 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	notify(t, path, "", "nonsense", "NEW F/F/258367", "NEW 1"+strings.Repeat("x", 2000), "NEW 7")
+	var got []Name
+	for len(got) < 2 {
+		got = append(got, o.found()...)
+	}
+	if !slices.Equal(got, []Name{{"F/F/258367", 258367}, {"7", 7}}) {
+		t.Errorf("found %v", got)
+	}
+}
+
+func TestNotifySocketElsewhere(t *testing.T) {
+	o := newOffice(t)
+	// Longer than an address may be.
+	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
+	check(t, os.Mkdir(dir, 0o755))
+	o.open(Options{NotifySocket: "UNIX:" + dir + "/notify"})
+	o.sweep()
+	st, err := os.Lstat(dir + "/notify")
+	check(t, err)
+	if st.Mode() != os.ModeSocket|0o200 {
+		t.Errorf("mode %v", st.Mode())
+	}
+	link := filepath.Join(o.dir, "d")
+	check(t, os.Symlink(dir, link))
+	notify(t, link+"/notify", "NEW 7")
+	if got := o.found(); got[0].Path != "7" {
+		t.Errorf("found %v", got)
+	}
+	o.close()
+	if _, err := os.Lstat(dir + "/notify"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+}
+
+// A successor may have bound the name while we were leaving.
+func TestCloseLeavesASuccessorsSocket(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.sweep()
+	path := filepath.Join(o.dir, ".scheduler.notify")
+	successor, err := bindNotify(path)
+	check(t, err)
+	defer successor.close()
+	o.close()
+	notify(t, path, "NEW 7")
+}
+
+// Without the socket there is still the sweep; it is bound when it can be.
+func TestNotifySocketIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	path := filepath.Join(o.dir, ".scheduler.notify")
+	check(t, os.WriteFile(path, []byte("not ours"), 0o600))
+	o.open(Options{})
+	if r := answer[Trouble](o); !strings.Contains(r.Text, "is no socket") {
+		t.Errorf("%+v", r)
+	}
+	if text := o.read(".scheduler.notify"); text != "not ours" {
+		t.Errorf("the file is %q", text)
+	}
+	bound, err := fsnotify.NewWatcher()
+	check(t, err)
+	defer bound.Close()
+	check(t, bound.Add(o.dir))
+	check(t, os.Remove(path))
+	for e := range bound.Events {
+		if e.Name == path && e.Has(fsnotify.Create) {
+			break
+		}
+	}
+	notify(t, path, "NEW 7")
+	if got := o.found(); got[0].Path != "7" {
+		t.Errorf("found %v", got)
+	}
+}

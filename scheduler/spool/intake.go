@@ -1,0 +1,185 @@
+package spool
+
+import (
+	"sync"
+	"time"
+)
+
+// intake knows the names that are between Found and their result, and those
+// that were refused and will be looked at again. Of all other names the spool
+// remembers nothing.
+type intake struct {
+	mu     sync.Mutex
+	taking map[uint64]struct{}
+	count  uint64        // names ever given to Take
+	empty  chan struct{} // capacity 1: nothing is being taken any more
+
+	waiting map[string]wait // by path
+	changed chan struct{}   // capacity 1: something waits
+}
+
+// wait is a refused name.
+type wait struct {
+	name  Name
+	at    time.Time // when to give it out again; zero: that has been done
+	tries int
+}
+
+// waitLimit bounds the refused names that are remembered. The sweep finds the
+// others again in its own time.
+const waitLimit = 4096
+
+func newIntake() *intake {
+	return &intake{
+		taking:  map[uint64]struct{}{},
+		empty:   make(chan struct{}, 1),
+		waiting: map[string]wait{},
+		changed: make(chan struct{}, 1),
+	}
+}
+
+// claim returns the names that nobody is taking yet, which are being taken
+// from now on.
+func (in *intake) claim(names []Name) []Name {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	mine := make([]Name, 0, len(names))
+	for _, n := range names {
+		if _, busy := in.taking[n.ID]; busy || n.ID == 0 {
+			continue
+		}
+		in.taking[n.ID] = struct{}{}
+		mine = append(mine, n)
+	}
+	in.count += uint64(len(mine))
+	return mine
+}
+
+func (in *intake) release(ids []uint64) {
+	if len(ids) == 0 {
+		return
+	}
+	in.mu.Lock()
+	for _, id := range ids {
+		delete(in.taking, id)
+	}
+	empty := len(in.taking) == 0
+	in.mu.Unlock()
+	if empty {
+		nudge(in.empty)
+	}
+}
+
+// backlog is how many names are being taken; claimed, how many ever were.
+func (in *intake) backlog() (backlog int, claimed uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.taking), in.count
+}
+
+// unexpected drops from names, in place, those that are being taken and, for
+// the sweep, those that wait for their next look.
+func (in *intake) unexpected(names []Name, sweep bool) []Name {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.taking) == 0 && (!sweep || len(in.waiting) == 0) {
+		return names
+	}
+	kept := names[:0]
+	for _, n := range names {
+		if _, busy := in.taking[n.ID]; busy {
+			continue
+		}
+		if w, ok := in.waiting[n.Path]; sweep && ok && !w.at.IsZero() {
+			continue
+		}
+		kept = append(kept, n)
+	}
+	return kept
+}
+
+// refuse notes a refusal and returns how many there were in a row. With a
+// zero at the name is not looked at again.
+func (in *intake) refuse(n Name, at time.Time) int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	tries := in.waiting[n.Path].tries + 1
+	if at.IsZero() {
+		delete(in.waiting, n.Path)
+		return tries
+	}
+	if tries == 1 && len(in.waiting) >= waitLimit {
+		in.forgetAnnounced()
+		if len(in.waiting) >= waitLimit {
+			return tries
+		}
+	}
+	in.waiting[n.Path] = wait{n, at, tries}
+	nudge(in.changed)
+	return tries
+}
+
+// forgetAnnounced makes room: names that were given out again and of which
+// the receiver made nothing.
+func (in *intake) forgetAnnounced() {
+	for path, w := range in.waiting {
+		if w.at.IsZero() {
+			delete(in.waiting, path)
+		}
+	}
+}
+
+// accept forgets that a name was refused before.
+func (in *intake) accept(path string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	delete(in.waiting, path)
+}
+
+// due returns the names whose time has come, and when the next one's comes
+// (zero: none waits).
+func (in *intake) due(now time.Time) (names []Name, next time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for path, w := range in.waiting {
+		switch {
+		case w.at.IsZero():
+		case !w.at.After(now) && len(names) < batchLimit:
+			names = append(names, w.name)
+			w.at = time.Time{}
+			in.waiting[path] = w
+		case next.IsZero() || w.at.Before(next):
+			next = w.at
+		}
+	}
+	return names, next
+}
+
+// again is the goroutine that gives refused names out once more.
+func (s *Spool) again() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.intake.changed:
+		case <-timer.C:
+		}
+		names, next := s.intake.due(time.Now())
+		if len(names) > 0 && !s.announce(names) {
+			return
+		}
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// nudge tells a channel of capacity 1, unless it has been told.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,172 @@
+package spool
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+func TestParseStat(t *testing.T) {
+	const rest = " 17 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 "
+	for text, want := range map[string]struct {
+		state byte
+		start time.Duration
+		ok    bool
+	}{
+		"17 (smtp) S 1 2 3":                      {},
+		"17 smtp S":                              {},
+		"17 (smtp) S 1 17" + rest + "1234 5 6\n": {'S', 12340 * time.Millisecond, true},
+		"17 (a) b) Z 1 17" + rest + "7 5 6\n":    {'Z', 70 * time.Millisecond, true},
+		"17 (smtp) S 1 17" + rest + "x 5 6\n":    {},
+	} {
+		state, start, ok := parseStat([]byte(text))
+		if state != want.state || start != want.start || ok != want.ok {
+			t.Errorf("%q: %c %v %v", text, state, start, ok)
+		}
+	}
+}
+
+func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
+	pid, lines, stop := play(t, "wait", "")
+	lines.Scan()
+	now := time.Now()
+	if !alive(pid, now) {
+		t.Error("a running process holds no lock")
+	}
+	// The number was another's then.
+	if alive(pid, now.Add(-time.Hour)) {
+		t.Error("a process holds a lock that is older than itself")
+	}
+	// Init is somebody else's, and as old as anything.
+	if !alive(1, now) {
+		t.Error("a process that we may not signal holds no lock")
+	}
+	stop()
+	if alive(pid, now) {
+		t.Error("a dead process holds a lock")
+	}
+	for _, pid := range []int{0, -1, ctlfile.MaxPID, os.Getpid()} {
+		if alive(pid, now) {
+			t.Errorf("pid %d holds a lock", pid)
+		}
+	}
+}
+
+// A process that nobody has waited for yet has a pid, but does nothing.
+func TestZombiesAreDead(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SPOOL_TEST_ROLE=wait")
+	check(t, cmd.Start()) // its standard input is empty
+	check(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+	if alive(cmd.Process.Pid, time.Now()) {
+		t.Error("a dead process holds a lock")
+	}
+	check(t, cmd.Wait())
+}
+
+func locked(pid int) string {
+	return fmt.Sprintf("r~%6d    smtp b.example bob@b.example 65534", pid)
+}
+
+func TestTakeClearsDeadLocks(t *testing.T) {
+	pid, _, stop := play(t, "wait", "")
+	stop()
+	for name, line := range map[string]string{
+		"dead":       locked(pid),
+		"zero":       locked(0),
+		"overflow":   locked(ctlfile.MaxPID),
+		"our own":    locked(os.Getpid()),
+		"blank":      "r~          smtp b.example bob@b.example 65534",
+		"unreadable": "r~  1x34    smtp b.example bob@b.example 65534",
+	} {
+		o := newOffice(t)
+		o.put("7", control("7", line))
+		o.age("transport/7", 0)
+		if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+			t.Errorf("%s: %+v", name, m)
+		}
+		if got := o.read("transport/7"); got != control("7", toBob) {
+			t.Errorf("%s: the file is\n%s", name, got)
+		}
+	}
+}
+
+// Files of old have no pid field, and the old program never really locked
+// them: the tag alone is the lock, and after a restart nobody's.
+func TestTakeClearsALockWithoutPid(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", "i 7\ns local - alice 0\nr~smtp b.example bob@b.example 65534\nm\nSubject: x\n\n")
+	if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+		t.Errorf("%+v", m)
+	}
+	if got := o.read("transport/7"); got != "i 7\ns local - alice 0\nr smtp b.example bob@b.example 65534\nm\nSubject: x\n\n" {
+		t.Errorf("the file is\n%s", got)
+	}
+}
+
+func TestTakeRespectsLiveLocks(t *testing.T) {
+	pid, lines, stop := play(t, "wait", "")
+	lines.Scan()
+	o := newOffice(t)
+	text := control("7", toCarol, locked(pid))
+	o.put("7", text)
+	o.age("transport/7", 0)
+	o.open(Options{HashLevels: 2}).refused("7", Busy)
+	o.holds("queue/7", "transport/7")
+	if o.read("transport/7") != text {
+		t.Error("the file was changed")
+	}
+	stop()
+	if m := o.taken("7"); len(m.Recipients) != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// The pid of an agent that died may by now be somebody else's. The old
+// program waited for that somebody.
+func TestTakeClearsALockOfAReusedPid(t *testing.T) {
+	pid, lines, _ := play(t, "wait", "")
+	lines.Scan()
+	o := newOffice(t)
+	o.put("7", control("7", locked(pid))) // an hour ago
+	if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestRereadSparesLiveLocks(t *testing.T) {
+	pid, lines, _ := play(t, "wait", "")
+	lines.Scan()
+	dead, _, stop := play(t, "wait", "")
+	stop()
+	const big = ctlfile.MaxPID
+	for name, c := range map[string]struct {
+		died int
+		want string // tags of live, dead and overflow
+	}{
+		"none died":           {0, "~ ~"},
+		"another died":        {4711, "~ ~"},
+		"it died just now":    {pid, "  ~"},
+		"one without a field": {4194000, "~  "},
+	} {
+		o := newOffice(t)
+		o.put("7", control("7", locked(pid), locked(dead), locked(big)))
+		o.age("transport/7", 0)
+		o.open(Options{})
+		o.s.Reread(5, "7", c.died)
+		r := answer[Reread](o)
+		got := ""
+		for _, state := range r.Recipients {
+			got += string(state.Tag)
+		}
+		if r.Op != 5 || r.Err != nil || r.Missing || got != c.want {
+			t.Errorf("%s: %+v, tags %q, want %q", name, r, got, c.want)
+		}
+	}
+}

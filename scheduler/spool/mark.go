@@ -1,0 +1,192 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// editTries bounds how often a file is read again that others change while we
+// work on it: an agent tags after it has reported.
+const editTries = 5
+
+// Mark writes the outcomes into the control file: diagnostics first, durably,
+// then tags. It may be repeated after a failure or a crash. A recipient that
+// is done in the file stays as it is. Where one of an exclusive set is
+// delivered the others are tagged '+' with it, and what was to be said of
+// those that had failed counts as said. Answered by Marked.
+func (s *Spool) Mark(op uint64, path string, marks []Mark) {
+	s.edit(path, func() {
+		extra, missing, err := s.rework(path, unix.O_RDWR, func(d *document) error { return d.mark(marks) })
+		s.outbox.add(append(extra, Marked{op, err, missing}))
+	})
+}
+
+// Reread reads the control file again, having cleared locks that dead
+// processes left, dead's among them (0: none died), and settled what a d line
+// says. Of locks with no exact pid, which are our agents', it clears all when
+// dead is one of those. Answered by Reread.
+func (s *Spool) Reread(op uint64, path string, dead int) {
+	s.edit(path, func() {
+		answer := Reread{Op: op}
+		extra, missing, err := s.rework(path, unix.O_RDONLY, func(d *document) error {
+			locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true, dead: dead}
+			if err := d.settle(locks.held); err != nil {
+				return err
+			}
+			answer.Owes = owes(d.file, false)
+			answer.Recipients = states(d.file)
+			return nil
+		})
+		answer.Missing, answer.Err = missing, err
+		s.outbox.add(append(extra, answer))
+	})
+}
+
+func states(f *ctlfile.File) []State {
+	list := make([]State, len(f.Recipients))
+	for i := range f.Recipients {
+		list[i] = State{f.Recipients[i].Offset, f.Recipients[i].Tag}
+	}
+	return list
+}
+
+// rework reads a control file and lets work change it, once more whenever
+// somebody else changed it meanwhile. A file that is beyond understanding goes
+// to corrupt/, is missing from then on, and extra tells of it.
+func (s *Spool) rework(path string, flags int, work func(*document) error) (extra []Result, missing bool, err error) {
+	for range editTries {
+		if err = s.workOnce(path, flags, work); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	var bad *garbled
+	switch {
+	case err == nil:
+		return nil, false, nil
+	case errors.Is(err, errGone):
+		return nil, true, nil
+	case errors.As(err, &bad):
+		_, base := split(path)
+		id, _ := ctlfile.Number(base)
+		gone := s.discard(Name{path, id}, bad.reason)
+		if gone.Why == Quarantined {
+			return []Result{gone}, true, nil
+		}
+	}
+	return nil, false, fmt.Errorf("control file %q: %w", path, err)
+}
+
+func (s *Spool) workOnce(path string, flags int, work func(*document) error) error {
+	var buf []byte
+	d, err := load(s.pairs[Queue].transport, path, flags, &buf)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	return work(&d)
+}
+
+// mark writes outcomes into a file that was just read.
+func (d *document) mark(marks []Mark) error {
+	var lines []ctlfile.Diagnostic
+	said := outcomes(d.file)
+	sets := false
+	for _, m := range marks {
+		r := d.recipient(m)
+		if r == nil {
+			continue
+		}
+		sets = sets || r.Class > 0
+		if m.Diagnose && !d.diagnosed(said, m) {
+			lines = append(lines, diagnostic(r, m))
+		}
+	}
+	if len(lines) > 0 {
+		fd, err := d.writable()
+		if err != nil {
+			return err
+		}
+		if err := ctlfile.AppendDiagnostic(fd, lines...); err != nil {
+			return err
+		}
+	}
+	for _, m := range marks {
+		if r := d.recipient(m); r != nil {
+			if err := d.tag(d.file.Find(r.Offset), m.Tag); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case !sets:
+		return nil
+	case len(lines) > 0:
+		// Among the new lines may be some that nobody need hear of.
+		return errChanged
+	}
+	return d.settleSets()
+}
+
+// recipient is the one that an outcome is for, unless there is none or the
+// file has it that it came to another end.
+func (d *document) recipient(m Mark) *ctlfile.Recipient {
+	i := d.file.Find(m.Offset)
+	if i < 0 {
+		return nil
+	}
+	r := &d.file.Recipients[i]
+	if r.Tag != ctlfile.Open && r.Tag != ctlfile.Locked && r.Tag != m.Tag {
+		return nil
+	}
+	return r
+}
+
+// diagnosed reports whether the file says already what this outcome would
+// have it say: that the recipient came to this end or, of a delay, anything
+// that the sender is still to be told.
+func (d *document) diagnosed(said map[int64]ctlfile.Tag, m Mark) bool {
+	if m.Tag != ctlfile.Open {
+		return said[m.Offset] == m.Tag
+	}
+	for i := range d.file.Diagnostics {
+		line := &d.file.Diagnostics[i]
+		if line.Recipient == m.Offset && line.Tag == ctlfile.Open && action(line.Notary) == action(m.Notary) {
+			return true
+		}
+	}
+	return false
+}
+
+// diagnostic is the d line of one outcome.
+func diagnostic(r *ctlfile.Recipient, m Mark) ctlfile.Diagnostic {
+	return ctlfile.Diagnostic{
+		Tag: ctlfile.Open, Recipient: r.Offset, Header: r.Header, N: r.N,
+		At: time.Now(), Notary: notary(r, m), Text: m.Text,
+	}
+}
+
+// notary is that of a mark with the recipient filled in and an action that
+// fits the tag: an agent may have been wrong about it, and what the line says
+// is what a restart believes.
+func notary(r *ctlfile.Recipient, m Mark) string {
+	fields := strings.Split(m.Notary, "\x01")
+	for len(fields) < 2 {
+		fields = append(fields, "")
+	}
+	if fields[0] == "" || fields[0] == "\x03" {
+		fields[0] = r.User
+	}
+	if tag, final := outcome(m.Notary); m.Tag != ctlfile.Open && (!final || tag != m.Tag) {
+		fields[1] = failed
+		if m.Tag == ctlfile.Delivered {
+			fields[1] = delivered
+		}
+	}
+	return strings.Join(fields, "\x01")
+}

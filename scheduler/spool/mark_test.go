@@ -1,0 +1,314 @@
+package spool
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// marked marks and fails the test when that fails.
+func (o *office) marked(path string, marks ...Mark) Marked {
+	o.t.Helper()
+	o.s.Mark(9, path, marks)
+	r := answer[Marked](o)
+	if r.Op != 9 || r.Err != nil {
+		o.t.Fatalf("marking %s: %+v", path, r)
+	}
+	return r
+}
+
+// tags are those of the r and X lines, in file order.
+func (o *office) tags(path string) string {
+	o.t.Helper()
+	f, err := ctlfile.Parse([]byte(o.read(path)))
+	check(o.t, err)
+	tags := ""
+	for i := range f.Recipients {
+		tags += string(f.Recipients[i].Tag)
+	}
+	return tags
+}
+
+// lines are the d lines of a file, with their times taken out.
+func (o *office) lines(path string) []string {
+	o.t.Helper()
+	text := regexp.MustCompile(`::\d+\t`).ReplaceAllString(o.read(path), "::T\t")
+	return regexp.MustCompile(`(?m)^d.*$`).FindAllString(text, -1)
+}
+
+func TestMarkTags(t *testing.T) {
+	text := control("7", toBob, toCarol, locked(ctlfile.MaxPID))
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	o.marked("7",
+		Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered},
+		Mark{Offset: offset(t, text, "carol"), Tag: ctlfile.Failed},
+		Mark{Offset: offset(t, text, "r~"), Tag: ctlfile.Delivered})
+	want := strings.NewReplacer(
+		toBob, strings.Replace(toBob, "r ", "r+", 1),
+		toCarol, strings.Replace(toCarol, "r ", "r-", 1),
+		"r~999999", "r+      ").Replace(text)
+	if got := o.read("transport/7"); got != want {
+		t.Errorf("the file is\n%s, want\n%s", got, want)
+	}
+}
+
+// The d line is the old program's, but for the N line's offset, which is that
+// of the letter as agents write it, and an expiry is always a failure.
+func TestMarkDiagnoses(t *testing.T) {
+	text := control("7", toBob, "N NOTIFY=FAILURE", toCarol)
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
+	marks := []Mark{
+		{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01delayed\x014.4.7\x01smtp; 450\x01", Text: "\rexpired after 3 days"},
+		{Offset: carol, Tag: ctlfile.Delivered, Diagnose: true, Notary: "carol@home\x01relayed\x012.0.0", Text: "two\nlines"},
+	}
+	o.marked("7", marks...)
+	header, n := offset(t, text, "Subject"), offset(t, text, "NOTIFY")
+	want := []string{
+		fmt.Sprintf("d %d:%d:%d::T\tbob@b.example\x01failed\x014.4.7\x01smtp; 450\x01\t\rexpired after 3 days", bob, header, n),
+		fmt.Sprintf("d %d:%d:-1::T\tcarol@home\x01relayed\x012.0.0\ttwo\rlines", carol, header),
+	}
+	if got := o.lines("transport/7"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("lines\n%q, want\n%q", got, want)
+	}
+	// Again, as after a failure or a crash, it changes nothing.
+	before := o.read("transport/7")
+	o.marked("7", marks...)
+	if o.read("transport/7") != before {
+		t.Error("done twice")
+	}
+}
+
+// A d line without an action that fits the tag would not be believed by a
+// restart, nor be reported.
+func TestMarkMakesActionFitTag(t *testing.T) {
+	for _, c := range []struct {
+		tag          ctlfile.Tag
+		notary, want string
+	}{
+		{ctlfile.Failed, "", "bob@b.example\x01failed"},
+		{ctlfile.Failed, "x", "x\x01failed"},
+		{ctlfile.Failed, "x\x01*SW-ERROR*not-act-rc=64*\x015.0.0", "x\x01failed\x015.0.0"},
+		{ctlfile.Failed, "x\x01failed\x015.0.0\x01\x01\x01smtp[1]", "x\x01failed\x015.0.0\x01\x01\x01smtp[1]"},
+		{ctlfile.Delivered, "x\x01failed", "x\x01delivered"},
+		{ctlfile.Delivered, "\x01expanded", "bob@b.example\x01expanded"},
+		{ctlfile.Open, "\x01delayed\x014.4.7", "bob@b.example\x01delayed\x014.4.7"},
+	} {
+		r := &ctlfile.Recipient{Quad: ctlfile.Quad{User: "bob@b.example"}}
+		if got := notary(r, Mark{Tag: c.tag, Notary: c.notary}); got != c.want {
+			t.Errorf("%q with tag %c: %q, want %q", c.notary, c.tag, got, c.want)
+		}
+	}
+}
+
+// A delay changes no tag, and is said again only when the first was told.
+func TestMarkDelay(t *testing.T) {
+	text := control("7", toBob)
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	m := Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Open, Diagnose: true, Notary: "\x01delayed\x014.4.7"}
+	o.marked("7", m)
+	o.marked("7", m)
+	if n := len(o.lines("transport/7")); n != 1 || o.tags("transport/7") != " " {
+		t.Errorf("%d lines, tags %q", n, o.tags("transport/7"))
+	}
+	o.write("transport/7", strings.Replace(o.read("transport/7"), "\nd ", "\nd+", 1))
+	o.marked("7", m)
+	if n := len(o.lines("transport/7")); n != 2 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// What the file says about a recipient that is done is the truth.
+func TestMarkLeavesWhatIsDone(t *testing.T) {
+	text := control("7", strings.Replace(toBob, "r ", "r+", 1), strings.Replace(toCarol, "r ", "r-", 1))
+	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	o.marked("7",
+		Mark{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"},
+		Mark{Offset: carol, Tag: ctlfile.Delivered},
+		Mark{Offset: bob + 1, Tag: ctlfile.Delivered, Diagnose: true})
+	if o.read("transport/7") != text {
+		t.Errorf("the file is\n%s", o.read("transport/7"))
+	}
+	// The agent tags and leaves the d line to us.
+	o.marked("7", Mark{Offset: carol, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"})
+	if len(o.lines("transport/7")) != 1 {
+		t.Errorf("the file is\n%s", o.read("transport/7"))
+	}
+}
+
+func TestMarkOneAlternativeDelivered(t *testing.T) {
+	text := control("7",
+		"X           1 smtp a.example a@a.example 1",
+		"X           1 smtp b.example b@b.example 1",
+		"X           1 smtp c.example c@c.example 1",
+		"X           2 smtp d.example d@d.example 1")
+	mark := func(user string, tag ctlfile.Tag) Mark {
+		return Mark{Offset: offset(t, text, user), Tag: tag, Diagnose: tag == ctlfile.Failed, Notary: "\x01failed\x015.1.1"}
+	}
+	for name, steps := range map[string][][]Mark{
+		"one by one": {{mark("a@a", '-')}, {mark("b@b", '+')}},
+		"at once":    {{mark("b@b", '+'), mark("a@a", '-')}},
+	} {
+		o := newOffice(t)
+		o.put("7", text)
+		o.open(Options{})
+		for _, marks := range steps {
+			o.marked("7", marks...)
+		}
+		if tags := o.tags("transport/7"); tags != "-++ " {
+			t.Errorf("%s: tags %q", name, tags)
+		}
+		if lines := o.lines("transport/7"); len(lines) != 1 || !strings.HasPrefix(lines[0], "d+") {
+			t.Errorf("%s: lines %q", name, lines)
+		}
+	}
+}
+
+// An agent that tagged its alternative itself leaves the others to us.
+func TestMarkEndsASetTheAgentDelivered(t *testing.T) {
+	text := control("7",
+		"X+          1 smtp a.example a@a.example 1",
+		"X           1 smtp b.example b@b.example 1")
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	o.marked("7", Mark{Offset: offset(t, text, "a@a"), Tag: ctlfile.Delivered})
+	if tags := o.tags("transport/7"); tags != "++" {
+		t.Errorf("tags %q", tags)
+	}
+}
+
+func TestMarkAndRereadOfAMissingFile(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	if r := o.marked("A/H/7", Mark{Offset: 67, Tag: '+'}); !r.Missing {
+		t.Errorf("%+v", r)
+	}
+	o.s.Reread(3, "A/H/7", 0)
+	if r := answer[Reread](o); r.Op != 3 || !r.Missing || r.Err != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A file that an agent ruined is put away at once; asking again would not
+// mend it.
+func TestRereadQuarantines(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", "garbage")
+	o.open(Options{})
+	o.s.Reread(3, "7", 0)
+	if r := answer[Refused](o); r.Why != Quarantined || r.Name != (Name{"7", 7}) {
+		t.Errorf("%+v", r)
+	}
+	if r := answer[Reread](o); !r.Missing || r.Err != nil {
+		t.Errorf("%+v", r)
+	}
+	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
+}
+
+func TestRereadTellsEveryRecipient(t *testing.T) {
+	text := control("7", toBob, strings.Replace(toCarol, "r ", "r-", 1),
+		"r~  1234    smtp c.example c@c.example 1",
+		"X+          1 smtp d.example d@d.example 1",
+		"X           1 smtp e.example e@e.example 1")
+	text += diagnose(offset(t, text, "c@c"), "c@c", "failed")
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	o.s.Reread(3, "7", 1234)
+	r := answer[Reread](o)
+	want := []State{
+		{offset(t, text, "bob@b"), ' '}, {offset(t, text, "carol"), '-'}, {offset(t, text, "c@c"), '-'},
+		{offset(t, text, "d@d"), '+'}, {offset(t, text, "e@e"), '+'},
+	}
+	if fmt.Sprint(r.Recipients) != fmt.Sprint(want) || !r.Owes {
+		t.Errorf("%+v, want %+v", r, want)
+	}
+	if tags := o.tags("transport/7"); tags != " --++" {
+		t.Errorf("tags %q", tags)
+	}
+}
+
+// playFullDisk marks on a disk that is full, as far as this process can tell,
+// then on one that has room again.
+func playFullDisk(dir string) {
+	signal.Ignore(unix.SIGXFSZ)
+	s, err := Open(Options{Postoffice: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	o := &office{dir: dir, s: s}
+	st, err := os.Stat(filepath.Join(dir, "transport/7"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
+	// Room for half a line.
+	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(st.Size() + 20), Max: limit.Max})
+	s.Mark(1, "7", []Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
+	fmt.Println("full:", answer[Marked](o).Err)
+	after, err := os.Stat(filepath.Join(dir, "transport/7"))
+	fmt.Println("grown:", err != nil || after.Size() != st.Size())
+	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
+	s.Mark(2, "7", []Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
+	fmt.Println("again:", answer[Marked](o).Err)
+}
+
+// A d line that does not fit is taken back, and the recipient stays open.
+func TestMarkOnAFullDisk(t *testing.T) {
+	text := "@ 0x00000007\ni 7\ns local alice@x.example alice@x.example 0\n"
+	at := len(text)
+	text += toBob + "\nm\nSubject: x\n\n"
+	text = strings.Replace(text, "alice@x.example a", "alice@x.example "+strings.Repeat("a", 67-at)+"a", 1)
+	if offset(t, text, "bob@b") != 67 {
+		t.Fatalf("recipient at %d", offset(t, text, "bob@b"))
+	}
+	o := newOffice(t)
+	o.put("7", text)
+	_, lines, _ := play(t, "full", o.dir)
+	var said []string
+	for lines.Scan() {
+		said = append(said, lines.Text())
+	}
+	if len(said) != 3 || !strings.HasPrefix(said[0], "full: control file \"7\"") ||
+		said[1] != "grown: false" || said[2] != "again: <nil>" {
+		t.Errorf("said %q", said)
+	}
+	if o.tags("transport/7") != "-" || len(o.lines("transport/7")) != 1 {
+		t.Errorf("the file is\n%s", o.read("transport/7"))
+	}
+}
+
+// Without the d line on disk there is no tag, and without the tag no loss.
+func TestMarkThatMayNotWrite(t *testing.T) {
+	restricted(t)
+	text := control("7", toBob)
+	o := newOffice(t)
+	o.put("7", text)
+	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
+	o.open(Options{})
+	o.s.Mark(1, "7", []Mark{{Offset: offset(t, text, "bob@b"), Tag: '+'}})
+	if r := answer[Marked](o); r.Err == nil || r.Missing {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,200 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxDatagram is the longest notification that is heeded.
+	maxDatagram = 999
+	// notifyRetry is how often a socket that failed is tried again.
+	notifyRetry = 5 * time.Second
+	// notifyBytes is the receive buffer that is asked for.
+	notifyBytes = 1 << 20
+)
+
+// notifySocket is where routers say "NEW F/F/258367", one datagram a control
+// file. It is mode 0200: its owner may write, nobody else.
+type notifySocket struct {
+	path  string
+	conn  net.PacketConn
+	inode uint64 // of the path, to tell ours from a successor's
+}
+
+// notifyPath reads the forms in which a configuration names the socket.
+func notifyPath(postoffice, setting string) string {
+	path := strings.TrimPrefix(setting, "UNIX:")
+	if path == "" {
+		return filepath.Join(postoffice, ".scheduler.notify")
+	}
+	return path
+}
+
+// bindNotify makes the socket, in place of whatever socket was there.
+func bindNotify(path string) (*notifySocket, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+
+	// The name gets the mode that the socket has when it is bound.
+	if err := unix.Fchmod(fd, 0o200); err != nil {
+		return nil, err
+	}
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, notifyBytes) != nil {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, notifyBytes)
+	}
+	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(dir)
+	base := filepath.Base(path)
+	var st unix.Stat_t
+	if stat(dir, base, &st) == nil {
+		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+			return nil, fmt.Errorf("%q exists and is no socket", path)
+		}
+		if err := remove(dir, base); err != nil {
+			return nil, err
+		}
+	}
+	// By way of the directory, because an address holds 107 bytes.
+	address := "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base
+	if len(path) < 100 {
+		address = path
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
+		return nil, err
+	}
+	if err := stat(dir, base, &st); err != nil {
+		return nil, err
+	}
+	conn, err := net.FilePacketConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return &notifySocket{path, conn, st.Ino}, nil
+}
+
+// close stops listening and removes the name, unless it is another's by now.
+func (n *notifySocket) close() {
+	var st unix.Stat_t
+	if stat(unix.AT_FDCWD, n.path, &st) == nil && st.Ino == n.inode {
+		remove(unix.AT_FDCWD, n.path)
+	}
+	n.conn.Close()
+}
+
+// notified is the goroutine that listens, on n or on what it can bind later.
+func (s *Spool) notified(n *notifySocket, err error) {
+	said := ""
+	for {
+		if err == nil {
+			stop := make(chan struct{})
+			s.spawn(func() {
+				select {
+				case <-s.done:
+				case <-stop:
+				}
+				n.close()
+			})
+			err = s.listen(n)
+			close(stop)
+		}
+		// The same trouble every five seconds is told once.
+		if text := fmt.Sprintf("notify socket: %v", err); text != said && !s.closed() {
+			said = text
+			s.trouble(text)
+		}
+		timer := time.NewTimer(notifyRetry)
+		select {
+		case <-s.done:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		n, err = bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
+	}
+}
+
+// listen gives out what datagrams name until the socket fails or is closed.
+func (s *Spool) listen(n *notifySocket) error {
+	raw, err := n.conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, maxDatagram+1)
+	for {
+		var names []Name
+		var failed error
+		err := raw.Read(func(fd uintptr) bool {
+			names, failed = receive(int(fd), buf)
+			return len(names) > 0 || failed != nil
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+		if names = s.intake.unexpected(names, false); len(names) > 0 && !s.announce(names) {
+			return net.ErrClosed
+		}
+	}
+}
+
+// receive reads the datagrams that are waiting, up to one batch of names.
+func receive(fd int, buf []byte) ([]Name, error) {
+	var names []Name
+	for len(names) < batchLimit {
+		size, _, err := unix.Recvfrom(fd, buf, 0)
+		switch err {
+		case nil:
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return names, nil
+		default:
+			return names, err
+		}
+		if n, ok := parseNotification(buf[:size]); ok {
+			names = append(names, n)
+		}
+	}
+	return names, nil
+}
+
+// parseNotification reads "NEW name", "NEW L/name" or "NEW L/L/name". Anything
+// else is nobody's word.
+func parseNotification(datagram []byte) (Name, bool) {
+	path, ok := strings.CutPrefix(string(datagram), "NEW ")
+	if !ok || len(datagram) > maxDatagram {
+		return Name{}, false
+	}
+	prefix, base := split(path)
+	switch len(prefix) {
+	case 0, 2, 4:
+	default:
+		return Name{}, false
+	}
+	for i := 0; i < len(prefix); i += 2 {
+		if prefix[i] < 'A' || prefix[i] > 'Z' || prefix[i+1] != '/' {
+			return Name{}, false
+		}
+	}
+	id, ok := numbered(base)
+	if !ok || base[0] == '0' {
+		return Name{}, false
+	}
+	return Name{path, id}, true
+}

@@ -1,0 +1,84 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestPidFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	p, err := AcquirePid(path)
+	check(t, err)
+	text, err := os.ReadFile(path)
+	check(t, err)
+	if string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
+		t.Errorf("file says %q", text)
+	}
+	p.Release()
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is left: %v", err)
+	}
+}
+
+func TestPidFileIsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	pid, lines, _ := play(t, "daemon", path)
+	lines.Scan()
+	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", pid) {
+		t.Fatalf("file says %q, %v", text, err)
+	}
+	p, err := AcquirePid(path)
+	check(t, err)
+	defer p.Release()
+	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
+		t.Errorf("file says %q", text)
+	}
+}
+
+// One that does not leave keeps what it has. (This one is ourselves, and we
+// do not ask ourselves to leave.)
+func TestPidFileOfOneWhoStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	p, err := AcquirePid(path)
+	check(t, err)
+	defer p.Release()
+	if _, err := acquirePid(path, 3*leavePoll); err == nil {
+		t.Error("two hold it")
+	}
+	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
+		t.Errorf("file says %q", text)
+	}
+}
+
+// A number in a file that nobody holds may by now be anybody's.
+func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
+	pid, lines, _ := play(t, "wait", "")
+	lines.Scan()
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
+	p, err := AcquirePid(path)
+	check(t, err)
+	p.Release()
+	if !alive(pid, time.Now()) {
+		t.Error("it was told to leave")
+	}
+}
+
+// Who removes the file while we are at the door leaves us a lock on nothing.
+func TestPidFileRemovedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	first, err := AcquirePid(path)
+	check(t, err)
+	check(t, os.Remove(path))
+	second, err := AcquirePid(path)
+	check(t, err)
+	first.Release() // which is not to remove the second's
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the second's is gone: %v", err)
+	}
+	second.Release()
+}

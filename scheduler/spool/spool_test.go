@@ -1,0 +1,416 @@
+package spool
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// TestMain lets the test binary play another process: one that holds a lock,
+// a pid file, or has no room left on its disk.
+func TestMain(m *testing.M) {
+	switch os.Getenv("SPOOL_TEST_ROLE") {
+	case "":
+		os.Exit(m.Run())
+	case "wait": // until our standard input ends
+		fmt.Println("ready")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+	case "daemon":
+		playDaemon(os.Getenv("SPOOL_TEST_PATH"))
+	case "full":
+		playFullDisk(os.Getenv("SPOOL_TEST_PATH"))
+	}
+}
+
+// playDaemon holds a pid file until it is asked to leave.
+func playDaemon(path string) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, unix.SIGTERM)
+	p, err := AcquirePid(path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("ready")
+	<-asked
+	p.Release()
+}
+
+// play starts the test binary in one of its roles. lines is what it says; it
+// ends when stop is called, at the end of the test if not before.
+func play(t *testing.T, role, path string) (pid int, lines *bufio.Scanner, stop func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "SPOOL_TEST_ROLE="+role, "SPOOL_TEST_PATH="+path)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	stopped := false
+	stop = func() {
+		if !stopped {
+			stopped = true
+			in.Close()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(stop)
+	return cmd.Process.Pid, bufio.NewScanner(out), stop
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// office is a $POSTOFFICE for one test.
+type office struct {
+	t   testing.TB
+	dir string
+	s   *Spool
+	// said is what came out of Results and was not asked for yet.
+	said []Result
+}
+
+func newOffice(t testing.TB) *office {
+	o := &office{t: t, dir: t.TempDir()}
+	o.mkdir("transport")
+	o.mkdir("queue")
+	return o
+}
+
+// open opens the spool. Another may have been open before.
+func (o *office) open(options Options) *office {
+	o.t.Helper()
+	o.close()
+	options.Postoffice = o.dir
+	s, err := Open(options)
+	check(o.t, err)
+	o.s = s
+	o.t.Cleanup(s.Close)
+	return o
+}
+
+func (o *office) close() {
+	if o.s != nil {
+		o.s.Close()
+		o.s, o.said = nil, nil
+	}
+}
+
+func (o *office) mkdir(path string) {
+	o.t.Helper()
+	check(o.t, os.MkdirAll(filepath.Join(o.dir, path), 0o755))
+}
+
+// write makes a file that nobody has touched for an hour.
+func (o *office) write(path, text string) {
+	o.t.Helper()
+	o.mkdir(filepath.Dir(path))
+	check(o.t, os.WriteFile(filepath.Join(o.dir, path), []byte(text), 0o640))
+	o.age(path, time.Hour)
+}
+
+// age sets a file's mtime.
+func (o *office) age(path string, age time.Duration) {
+	o.t.Helper()
+	at := time.Now().Add(-age)
+	check(o.t, os.Chtimes(filepath.Join(o.dir, path), at, at))
+}
+
+// put makes a message: its control file and its message file.
+func (o *office) put(path, control string) {
+	o.t.Helper()
+	o.write("queue/"+path, "Subject: x\n\nbody\n")
+	o.write("transport/"+path, control)
+}
+
+func (o *office) read(path string) string {
+	o.t.Helper()
+	text, err := os.ReadFile(filepath.Join(o.dir, path))
+	check(o.t, err)
+	return string(text)
+}
+
+// files lists every regular file of the office, sorted.
+func (o *office) files() []string {
+	o.t.Helper()
+	var list []string
+	check(o.t, filepath.WalkDir(o.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			rel, _ := filepath.Rel(o.dir, path)
+			list = append(list, rel)
+		}
+		return err
+	}))
+	return list
+}
+
+// holds fails the test unless the office has exactly these files, in order.
+func (o *office) holds(want ...string) {
+	o.t.Helper()
+	if got := o.files(); !slices.Equal(got, want) {
+		o.t.Fatalf("files are %q, want %q", got, want)
+	}
+}
+
+// take asks for these and returns the answers, one a name and what else was
+// said of them.
+func (o *office) take(paths ...string) []Result {
+	o.t.Helper()
+	names := make([]Name, len(paths))
+	for i, path := range paths {
+		_, base := split(path)
+		id, ok := ctlfile.Number(base)
+		if !ok {
+			o.t.Fatalf("%q has no number", path)
+		}
+		names[i] = Name{path, id}
+	}
+	o.s.Take(names)
+	var got []Result
+	for left := len(names); left > 0; {
+		r := o.next()
+		switch r := r.(type) {
+		case Taken, Refused:
+			left--
+		case Triggered:
+			if o.read1(r.Name.Path) {
+				left--
+			}
+		case Trouble:
+			o.t.Fatalf("trouble: %s", r.Text)
+		case Swept:
+			continue
+		}
+		got = append(got, r)
+	}
+	return got
+}
+
+// read1 reports whether a trigger file was one of those without a message.
+func (o *office) read1(path string) bool {
+	_, err := os.Lstat(filepath.Join(o.dir, "queue", path))
+	return err != nil
+}
+
+// next is the next result.
+func (o *office) next() Result {
+	if len(o.said) == 0 {
+		o.said = <-o.s.Results()
+	}
+	r := o.said[0]
+	o.said = o.said[1:]
+	return r
+}
+
+// taken takes one control file, which must become a message.
+func (o *office) taken(path string) Taken {
+	o.t.Helper()
+	got := o.take(path)
+	m, ok := got[len(got)-1].(Taken)
+	if !ok {
+		o.t.Fatalf("%q: %+v, want it taken", path, got)
+	}
+	return m
+}
+
+// refused takes one control file, which must not.
+func (o *office) refused(path string, why Refusal) Refused {
+	o.t.Helper()
+	got := o.take(path)
+	r, ok := got[len(got)-1].(Refused)
+	if !ok || r.Why != why {
+		o.t.Fatalf("%q: %+v, want it refused: %v", path, got, why)
+	}
+	return r
+}
+
+// answer is the next result of this type; others are dropped.
+func answer[T Result](o *office) T {
+	for {
+		if r, ok := o.next().(T); ok {
+			return r
+		}
+	}
+}
+
+// control is a control file with these lines between sender and headers.
+func control(name string, lines ...string) string {
+	return "@ 0x00000007\ni " + name + "\no 12\nl <m" + name + "@x.example>\n" +
+		"e alice@x.example\ns local alice@x.example alice@x.example 0\n" +
+		strings.Join(lines, "\n") + "\nm\nSubject: x\n\n"
+}
+
+// The recipients that tests like to use.
+const (
+	toBob   = "r           smtp b.example bob@b.example 65534"
+	toCarol = "r           local - carol 501"
+)
+
+// offset is where a line with this text in it starts.
+func offset(t testing.TB, text, part string) int64 {
+	t.Helper()
+	i := strings.Index(text, part)
+	if i < 0 {
+		t.Fatalf("%q is not in %q", part, text)
+	}
+	return int64(strings.LastIndexByte(text[:i], '\n') + 1)
+}
+
+func offsets(list []Recipient) []int64 {
+	var got []int64
+	for _, r := range list {
+		got = append(got, r.Offset)
+	}
+	return got
+}
+
+func TestOpenMakesThePlaces(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	for _, dir := range []string{"hold", "postman", "corrupt"} {
+		for _, sub := range []string{dir, dir + "/transport", dir + "/queue"} {
+			st, err := os.Stat(filepath.Join(o.dir, sub))
+			check(t, err)
+			if st.Mode().Perm() != 0o750 {
+				t.Errorf("%s has mode %v", sub, st.Mode())
+			}
+		}
+	}
+	o.close()
+	o.open(Options{}) // and is content with what is there
+}
+
+func TestOpenWithoutQueueIsAnError(t *testing.T) {
+	o := newOffice(t)
+	check(t, os.Remove(filepath.Join(o.dir, "queue")))
+	before := descriptors(t)
+	if _, err := Open(Options{Postoffice: o.dir}); err == nil || !strings.Contains(err.Error(), "queue") {
+		t.Fatalf("error %v", err)
+	}
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func descriptors(t testing.TB) int {
+	list, err := os.ReadDir("/proc/self/fd")
+	check(t, err)
+	return len(list)
+}
+
+func TestCloseLeavesNothingBehind(t *testing.T) {
+	newOffice(t).open(Options{}).close() // the runtime's own first
+	before := descriptors(t)
+	o := newOffice(t)
+	for i := range 300 {
+		name := fmt.Sprint(1000 + i)
+		o.put(name, control(name, toBob))
+	}
+	o.open(Options{HashLevels: 2})
+	// In the middle of everything: names found, being taken, results waiting.
+	o.s.Take(<-o.s.Found())
+	<-o.s.Results()
+	o.close()
+	if after := descriptors(t); after != before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	if n := bytes.Count(stacks, []byte("zsched/scheduler/spool.(*")); n > 1 {
+		t.Errorf("goroutines are left:\n%s", stacks)
+	}
+	if _, err := os.Lstat(filepath.Join(o.dir, ".scheduler.notify")); err == nil {
+		t.Error("the notify socket is left")
+	}
+}
+
+func TestProbe(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	o.holds()
+	check(t, os.Remove(filepath.Join(o.dir, "transport")))
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err == nil {
+		t.Fatal("a directory that is gone can be written")
+	}
+}
+
+// restricted skips a test that needs permissions to be refused.
+func restricted(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("needs an ordinary user: root may read and write everything")
+	}
+}
+
+func TestVerboseWritesOnlyTheOwnersFile(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	uid := uint32(os.Geteuid())
+	o.write("public/v_1", "begin\n")
+	log := filepath.Join(o.dir, "public/v_1")
+	o.s.Verbose("../public/v_1", uid, "taken")
+	o.s.Verbose(log, uid, "fed\nto smtp")
+	o.s.Verbose(log, uid+1, "not the owner's")
+	o.s.Verbose(filepath.Join(o.dir, "public/v_2"), uid, "is not made")
+	o.write("public/target", "")
+	check(t, os.Symlink("target", filepath.Join(o.dir, "public/link")))
+	o.s.Verbose("../public/link", uid, "is not followed")
+	// Work on one path is done in order, so one on each is waited for.
+	for _, path := range []string{
+		filepath.Join(o.dir, "transport", "../public/v_1"), log,
+		filepath.Join(o.dir, "public/v_2"), filepath.Join(o.dir, "public/link"),
+	} {
+		done := make(chan struct{})
+		o.s.edit(path, func() { close(done) })
+		<-done
+	}
+	if got := o.read("public/v_1"); got != "begin\ntaken\nfed to smtp\n" {
+		t.Errorf("log is %q", got)
+	}
+	if got := o.read("public/target"); got != "" {
+		t.Errorf("link's target is %q", got)
+	}
+	o.holds("public/target", "public/v_1")
+}
+
+func TestVerboseHasTheOwnersRightsOnly(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to write as somebody else")
+	}
+	const uid = 65534
+	o := newOffice(t).open(Options{})
+	// All the way there must be open to the owner; the last step is not.
+	check(t, os.Chmod(o.dir, 0o755))
+	check(t, os.Chmod(filepath.Dir(o.dir), 0o755))
+	o.write("open/v_1", "")
+	o.write("shut/v_1", "")
+	for _, dir := range []string{"open", "shut"} {
+		check(t, os.Chown(filepath.Join(o.dir, dir, "v_1"), uid, -1))
+	}
+	check(t, os.Chmod(filepath.Join(o.dir, "shut"), 0o700))
+	appendAs(filepath.Join(o.dir, "open/v_1"), uid, "taken\n")
+	appendAs(filepath.Join(o.dir, "shut/v_1"), uid, "taken\n")
+	if o.read("open/v_1") != "taken\n" || o.read("shut/v_1") != "" {
+		t.Errorf("open %q, shut %q", o.read("open/v_1"), o.read("shut/v_1"))
+	}
+}

@@ -1,0 +1,226 @@
+package spool
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// batchLimit bounds the names of one batch.
+	batchLimit = 256
+	// batchAge is how long a batch that is not full is kept for more.
+	batchAge = time.Millisecond
+	// direntBytes is how much of a directory is read at once.
+	direntBytes = 32 << 10
+	// maxDepth is how deep letter directories go.
+	maxDepth = 2
+)
+
+// sweeper reads the directories. It is streamed: what one system call found
+// is given out before the next is made, so that the first names of a large
+// directory are worked on while the rest is read.
+type sweeper struct {
+	s       *Spool
+	buffers [maxDepth + 1][]byte
+	batch   []Name
+	begunAt time.Time     // when the first name of the batch was put in
+	waited  time.Duration // for the receiver, in this sweep
+	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
+	claimed uint64        // names ever taken, when the limits began to count
+}
+
+// sweeping is the goroutine that sweeps in its time.
+func (s *Spool) sweeping() {
+	w := &sweeper{s: s}
+	var plan schedule
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.sweeps:
+			plan.hasten()
+			timer.Reset(plan.rest(time.Now()))
+			continue
+		case <-timer.C:
+		}
+		startedAt := time.Now()
+		whole := plan.whole(startedAt)
+		if !w.sweep(whole) {
+			return
+		}
+		endedAt := time.Now()
+		backlog, _ := s.intake.backlog()
+		plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, backlog)
+		timer.Reset(plan.rest(endedAt))
+		if whole {
+			s.outbox.add([]Result{Swept{}})
+		}
+	}
+}
+
+// sweep reads transport/, with its letter directories when whole is set. It
+// is false when the spool was closed meanwhile.
+func (w *sweeper) sweep(whole bool) bool {
+	w.waited = 0
+	w.begin()
+	depth := 0
+	if whole {
+		depth = maxDepth
+	}
+	fd, err := openDir(w.s.office, "transport")
+	if err != nil {
+		w.s.trouble("opening transport: " + err.Error())
+		return true
+	}
+	defer unix.Close(fd)
+	return w.read(fd, "", depth) && w.flush()
+}
+
+// begin starts the limits of NewLimit and NewTime anew.
+func (w *sweeper) begin() {
+	_, w.claimed = w.s.intake.backlog()
+	w.limitAt = time.Now().Add(w.s.options.NewTime)
+}
+
+// read gives out the control files of one directory and, down to depth, of
+// the letter directories in it.
+func (w *sweeper) read(fd int, prefix string, depth int) bool {
+	if w.buffers[depth] == nil {
+		w.buffers[depth] = make([]byte, direntBytes)
+	}
+	for {
+		read, err := getdents(fd, w.buffers[depth])
+		if err != nil {
+			w.s.trouble("reading transport/" + prefix + ": " + err.Error())
+		}
+		if len(read) == 0 {
+			return true
+		}
+		for e := range read.all() {
+			if !w.visit(fd, prefix, depth, e) {
+				return false
+			}
+		}
+		if len(w.batch) > 0 && time.Since(w.begunAt) > batchAge && !w.flush() {
+			return false
+		}
+		if w.s.closed() {
+			return false
+		}
+	}
+}
+
+func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
+	if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
+		sub := prefix + string(e.name) + "/"
+		child, err := unix.Openat(fd, string(e.name),
+			unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			if err != unix.ENOENT {
+				w.s.trouble("opening transport/" + sub + ": " + err.Error())
+			}
+			return true
+		}
+		defer unix.Close(child)
+		return w.read(child, sub, depth-1)
+	}
+	name, ok := named(fd, prefix, e)
+	if !ok {
+		return true
+	}
+	if len(w.batch) == 0 {
+		w.batch = make([]Name, 0, batchLimit)
+		w.begunAt = time.Now()
+	}
+	w.batch = append(w.batch, name)
+	return len(w.batch) < min(batchLimit, w.s.options.NewLimit) || w.flush()
+}
+
+// flush gives the batch out and, when that was enough for now, waits until it
+// is digested. What the receiver made of this batch shows at the next.
+func (w *sweeper) flush() bool {
+	names := w.s.intake.unexpected(w.batch, true)
+	w.batch = nil
+	if len(names) == 0 {
+		return true
+	}
+	sentAt := time.Now()
+	if !w.s.announce(names) {
+		return false
+	}
+	now := time.Now()
+	w.waited += now.Sub(sentAt)
+	if _, claimed := w.s.intake.backlog(); claimed-w.claimed < uint64(w.s.options.NewLimit) && now.Before(w.limitAt) {
+		return true
+	}
+	for {
+		if backlog, _ := w.s.intake.backlog(); backlog == 0 {
+			break
+		}
+		select {
+		case <-w.s.done:
+			return false
+		case <-w.s.intake.empty:
+		}
+	}
+	w.waited += time.Since(now)
+	w.begin()
+	return true
+}
+
+// announce gives names out. It is false when the spool was closed meanwhile.
+func (s *Spool) announce(names []Name) bool {
+	select {
+	case s.found <- names:
+		return true
+	case <-s.done:
+		return false
+	}
+}
+
+// schedule says when the next sweep is and how much of the tree it reads. The
+// top of transport/ is read every 10 to 20 s, by the backlog, the whole every
+// 120 s or when something says so; and never is more than a twentieth of the
+// time spent on it.
+type schedule struct {
+	nextAt  time.Time // of any sweep
+	wholeAt time.Time // of the next whole one
+	restAt  time.Time // not before this, whatever is asked
+}
+
+const (
+	topEvery   = 10 * time.Second
+	wholeEvery = 120 * time.Second
+	perBacklog = 32 // names being taken that put the next sweep off a second
+	restFactor = 19 // times as long at rest as at work
+)
+
+// swept notes that a sweep has ended that took busy of our own time.
+func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog int) {
+	p.restAt = now.Add(restFactor * max(busy, 0))
+	p.nextAt = now.Add(topEvery + min(10, time.Duration(backlog/perBacklog))*time.Second)
+	if whole {
+		p.wholeAt = now.Add(wholeEvery)
+	}
+}
+
+// hasten makes the next sweep a whole one, as soon as may be.
+func (p *schedule) hasten() { p.nextAt, p.wholeAt = time.Time{}, time.Time{} }
+
+// rest is how long to wait from now for the next sweep.
+func (p *schedule) rest(now time.Time) time.Duration {
+	at := p.nextAt
+	if p.wholeAt.Before(at) {
+		at = p.wholeAt
+	}
+	if at.Before(p.restAt) {
+		at = p.restAt
+	}
+	return max(at.Sub(now), 0)
+}
+
+// whole reports whether a sweep that begins now reads the whole tree.
+func (p *schedule) whole(now time.Time) bool { return !now.Before(p.wholeAt) }

@@ -1,0 +1,281 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+const (
+	// takeLimit bounds what one taker does in one go.
+	takeLimit = batchLimit
+	// takeAge is how long answers are kept for the rest of a batch, which
+	// they are to be sorted with.
+	takeAge = 20 * time.Millisecond
+	// wordLimit bounds a taker's memory of channels and hosts.
+	wordLimit = 8192
+
+	// When refused names are looked at again.
+	busyRetry       = 32 * time.Second
+	unfinishedRetry = 10 * time.Second
+	unreadableRetry = 2 * time.Minute
+	// A file changed within graceTime may still be in the making.
+	graceTime = time.Minute
+)
+
+// Take reads these control files. Each name is answered by Taken or Refused,
+// Triggered before it or in its stead; a name that is being taken already is
+// passed over and has its one answer.
+func (s *Spool) Take(names []Name) {
+	for part := range slices.Chunk(s.intake.claim(names), takeLimit) {
+		s.takes.push(part)
+	}
+}
+
+// taker is one goroutine that reads control files. What it holds is only
+// there to be used again.
+type taker struct {
+	s       *Spool
+	buf     []byte
+	words   map[string]string // channels and hosts, each once
+	answers []dated
+	results []Result
+	taken   []uint64
+}
+
+// dated is a result and the ctime, in nanoseconds, by which it is sorted.
+// What is no message comes before all messages.
+type dated struct {
+	at     int64
+	result Result
+}
+
+func newTaker(s *Spool) *taker {
+	return &taker{s: s, buf: make([]byte, 64<<10), words: map[string]string{}}
+}
+
+func (t *taker) run() {
+	for {
+		names, ok := t.s.takes.pop()
+		if !ok {
+			return
+		}
+		startedAt := time.Now()
+		for _, n := range names {
+			t.take(n)
+			t.taken = append(t.taken, n.ID)
+			// Not at every name: the clock costs a fiftieth of a take, but
+			// a cold disk may want half a second for each.
+			if now := time.Now(); now.Sub(startedAt) > takeAge {
+				t.answer()
+				startedAt = now
+			}
+		}
+		t.answer()
+	}
+}
+
+// answer hands out what there is, oldest control file first.
+func (t *taker) answer() {
+	slices.SortStableFunc(t.answers, func(a, b dated) int { return cmp.Compare(a.at, b.at) })
+	for _, a := range t.answers {
+		t.results = append(t.results, a.result)
+	}
+	t.s.outbox.add(t.results, t.taken...)
+	clear(t.answers)
+	clear(t.results)
+	t.answers, t.results, t.taken = t.answers[:0], t.results[:0], t.taken[:0]
+}
+
+func (t *taker) say(r Result) { t.answers = append(t.answers, dated{0, r}) }
+
+// take reads one control file and says what became of it.
+func (t *taker) take(n Name) {
+	d, err := load(t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
+	defer d.close()
+	if err != nil {
+		t.reject(n, &d, err)
+		return
+	}
+	if d.file.Name == "" {
+		t.trigger(n, &d)
+		return
+	}
+	if _, base := split(n.Path); d.file.Name != base {
+		t.reject(n, &d, &garbled{"the i line says " + d.file.Name + ", which is not the file's name"})
+		return
+	}
+	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix())}
+	if pid := locks.any(d.file); pid != 0 {
+		t.refuse(n, Busy, "locked by process "+strconv.Itoa(pid))
+		return
+	}
+	st, now, ok := t.place(n, &d)
+	if !ok {
+		return
+	}
+	if err := errors.Join(d.trim(), d.settle(locks.held)); err != nil {
+		t.reject(n, &d, err)
+		return
+	}
+	t.triggers(now, d.file)
+	t.s.intake.accept(n.Path)
+	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), t.message(now, &d, &st)})
+}
+
+func (t *taker) triggers(n Name, f *ctlfile.File) {
+	for _, value := range f.Triggers {
+		t.say(Triggered{n, ctlfile.TriggerHost(value), strings.Clone(value)})
+	}
+}
+
+// place finds the message file and brings both files to where they belong. It
+// is false when it has given the answer itself.
+func (t *taker) place(n Name, d *document) (st unix.Stat_t, now Name, ok bool) {
+	for range 2 {
+		switch err := stat(t.s.pairs[Queue].queue, n.Path, &st); {
+		case err == nil && regular(&st):
+			now = t.s.hashed(n)
+			d.path = now.Path
+			return st, now, true
+		case err != nil && err != unix.ENOENT:
+			t.reject(n, d, err)
+			return st, n, false
+		}
+		where, place, found, err := t.s.follow(n)
+		switch {
+		case err != nil:
+			t.reject(n, d, err)
+			return st, n, false
+		case found && place != Queue:
+			t.refuse(n, Elsewhere, "its message file is in "+place.dir()+"queue; it has followed it")
+			return st, n, false
+		case !found:
+			t.reject(n, d, &garbled{"there is no message file queue/" + n.Path})
+			return st, n, false
+		}
+		n, d.path = where, where.Path
+	}
+	t.refuse(n, Unreadable, "its message file is being moved")
+	return st, n, false
+}
+
+// trigger says what a file without a message asks for, and removes it.
+func (t *taker) trigger(n Name, d *document) {
+	t.triggers(n, d.file)
+	if err := remove(t.s.pairs[Queue].transport, n.Path); err != nil {
+		t.refuse(n, Unreadable, "unlink: "+err.Error())
+		return
+	}
+	t.s.intake.accept(n.Path)
+}
+
+// reject answers for a file that is no message for this reason, and puts away
+// what cannot be understood.
+func (t *taker) reject(n Name, d *document, err error) {
+	var bad *garbled
+	switch {
+	case errors.Is(err, errGone):
+		t.refuse(n, Vanished, err.Error())
+	case errors.Is(err, errChanged):
+		t.refuse(n, Busy, err.Error())
+	case !errors.As(err, &bad):
+		t.refuse(n, Unreadable, err.Error())
+	case time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime:
+		t.refuse(n, Unfinished, err.Error())
+	default:
+		t.say(t.s.discard(n, bad.reason))
+	}
+}
+
+// discard moves a message that cannot be understood to corrupt/.
+func (s *Spool) discard(n Name, reason string) Refused {
+	if err := s.quarantine(n.Path, reason); err != nil {
+		return s.refused(n, Unreadable, reason+"; "+err.Error())
+	}
+	return s.refused(n, Quarantined, reason)
+}
+
+func (t *taker) refuse(n Name, why Refusal, reason string) {
+	t.say(t.s.refused(n, why, reason))
+}
+
+// refused notes when a name is to be looked at again, if ever.
+func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
+	var at time.Time
+	switch why {
+	case Busy:
+		at = time.Now().Add(busyRetry)
+	case Unfinished:
+		at = time.Now().Add(unfinishedRetry)
+	case Unreadable:
+		at = time.Now().Add(unreadableRetry)
+	}
+	return Refused{n, why, reason, s.intake.refuse(n, at)}
+}
+
+// message is the Taken of a control file that was read and put in order. Its
+// strings are its own: those of the file share one copy of all of its text.
+func (t *taker) message(n Name, d *document, st *unix.Stat_t) Taken {
+	f := d.file
+	m := Taken{
+		Name:       n,
+		LogID:      strings.Clone(f.LogID),
+		Verbose:    strings.Clone(f.Verbose),
+		NullSender: f.NullSender,
+		Owner:      st.Uid,
+		ModifiedAt: time.Unix(st.Mtim.Unix()),
+		ChangedAt:  time.Unix(d.st.Ctim.Unix()),
+		Size:       st.Size,
+		Owes:       owes(f, false),
+	}
+	if last := len(f.Senders) - 1; last >= 0 {
+		m.Sender = strings.Clone(f.Senders[last].User)
+	}
+	m.ErrorTo = m.Sender
+	if f.ErrorTo != m.Sender {
+		m.ErrorTo = strings.Clone(f.ErrorTo)
+	}
+	for _, id := range f.Obsoletes {
+		m.Obsoletes = append(m.Obsoletes, strings.Clone(id))
+	}
+	open := 0
+	for i := range f.Recipients {
+		if f.Recipients[i].Tag == ctlfile.Open {
+			open++
+		}
+	}
+	m.Recipients = make([]Recipient, 0, open)
+	for i := range f.Recipients {
+		if r := &f.Recipients[i]; r.Tag == ctlfile.Open {
+			m.Recipients = append(m.Recipients, Recipient{
+				Offset:  r.Offset,
+				Channel: t.word(r.RouteChannel()),
+				Host:    t.word(r.RouteHost()),
+				Class:   r.Class,
+				Notify:  r.Notify,
+			})
+		}
+	}
+	return m
+}
+
+// word returns the one copy of a channel or host that all messages share.
+func (t *taker) word(s string) string {
+	if w, ok := t.words[s]; ok {
+		return w
+	}
+	if len(t.words) >= wordLimit {
+		clear(t.words)
+	}
+	s = strings.Clone(s)
+	t.words[s] = s
+	return s
+}

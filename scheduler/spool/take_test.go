@@ -1,0 +1,489 @@
+package spool
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+func TestTakeTellsWhatTheFileSays(t *testing.T) {
+	text := control("258367", "x <old@x.example>", toBob,
+		"N NOTIFY=SUCCESS ORCPT=rfc822;bob@b.example", toCarol)
+	o := newOffice(t)
+	o.put("F/F/258367", text)
+	o.write("queue/F/F/258367", "12345")
+	at := time.Date(2003, 3, 12, 22, 38, 19, 123456789, time.UTC)
+	check(t, os.Chtimes(filepath.Join(o.dir, "queue/F/F/258367"), at, at))
+	m := o.open(Options{}).taken("F/F/258367")
+
+	var st unix.Stat_t
+	check(t, unix.Stat(filepath.Join(o.dir, "transport/F/F/258367"), &st))
+	if !m.ModifiedAt.Equal(at) || !m.ChangedAt.Equal(time.Unix(st.Ctim.Unix())) || m.Size != 5 {
+		t.Errorf("times %v and %v, size %d", m.ModifiedAt, m.ChangedAt, m.Size)
+	}
+	want := Taken{
+		Name: Name{"F/F/258367", 258367}, LogID: "<m258367@x.example>",
+		Sender: "alice@x.example", ErrorTo: "alice@x.example", Owner: uint32(os.Geteuid()),
+		ModifiedAt: m.ModifiedAt, ChangedAt: m.ChangedAt, Size: 5,
+		Recipients: []Recipient{
+			{offset(t, text, "bob@b"), "smtp", "b.example", 0, ctlfile.NotifySuccess},
+			{offset(t, text, "carol"), "local", "-", 0, ctlfile.NotifyFailure},
+		},
+		Obsoletes: []string{"<old@x.example>"},
+	}
+	if got := fmt.Sprintf("%+v", m); got != fmt.Sprintf("%+v", want) {
+		t.Errorf("taken\n%s, want\n%+v", got, want)
+	}
+	if o.read("transport/F/F/258367") != text {
+		t.Error("the file was changed")
+	}
+}
+
+// The e line is where reports go; the old program had it overwritten by the s
+// line that follows.
+func TestTakeSendsReportsToTheErrorAddress(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", strings.Replace(control("7", toBob), "e alice@", "e owner-list@", 1))
+	m := o.open(Options{}).taken("7")
+	if m.ErrorTo != "owner-list@x.example" || m.Sender != "alice@x.example" {
+		t.Errorf("reports to %q, sender %q", m.ErrorTo, m.Sender)
+	}
+}
+
+func TestTakeNullSender(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", strings.Replace(control("7", toBob), "s local alice@x.example", "s error -", 1))
+	if m := o.open(Options{}).taken("7"); !m.NullSender || m.ErrorTo != "" {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestTakeLowersChannelAndHost(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", "r           SMTP B.Example Bob@B.Example 65534"))
+	r := o.open(Options{}).taken("7").Recipients[0]
+	if r.Channel != "smtp" || r.Host != "b.example" {
+		t.Errorf("%+v", r)
+	}
+	if !strings.Contains(o.read("transport/7"), "SMTP B.Example") {
+		t.Error("the file was changed")
+	}
+}
+
+// Each recipient has its own NOTIFY, also behind one that is done; the old
+// program gave it to whoever was sorted first.
+func TestTakeBindsNotifyToItsRecipient(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7",
+		"r+          smtp a.example a@a.example 65534", "N NOTIFY=NEVER",
+		"r           smtp a.example b@a.example 65534",
+		"r           smtp a.example c@a.example 65534", "N NOTIFY=DELAY,FAILURE"))
+	var got []ctlfile.Notify
+	for _, r := range o.open(Options{}).taken("7").Recipients {
+		got = append(got, r.Notify)
+	}
+	want := []ctlfile.Notify{ctlfile.NotifyFailure, ctlfile.NotifyDelay | ctlfile.NotifyFailure}
+	if !slices.Equal(got, want) {
+		t.Errorf("notify %v, want %v", got, want)
+	}
+}
+
+// A message without a Message-ID has no l line. The old program lost it.
+func TestTakeWithoutLogIdentity(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", strings.Replace(control("7", toBob), "l <m7@x.example>\n", "", 1))
+	if m := o.open(Options{}).taken("7"); m.LogID != "" || len(m.Recipients) != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A file of nothing but alternatives is mail. The old program deleted it.
+func TestTakeAlternatives(t *testing.T) {
+	text := control("7",
+		"r           smtp a.example r@a.example 65534",
+		"X           1 smtp a.example a@a.example 65534",
+		"X           1 smtp b.example b@b.example 65534",
+		"X-          2 smtp c.example c@c.example 65534",
+		"X           2 smtp d.example d@d.example 65534",
+		"X-          3 smtp e.example e@e.example 65534",
+		"X+          3 smtp f.example f@f.example 65534",
+		"X           3 smtp g.example g@g.example 65534")
+	o := newOffice(t)
+	o.put("7", text)
+	m := o.open(Options{}).taken("7")
+	want := []int64{
+		offset(t, text, "r@a"), offset(t, text, "a@a"), offset(t, text, "b@b"), offset(t, text, "d@d"),
+	}
+	if got := offsets(m.Recipients); !slices.Equal(got, want) {
+		t.Errorf("open are %v, want %v", got, want)
+	}
+	if m.Recipients[3].Class != 2 {
+		t.Errorf("class %d", m.Recipients[3].Class)
+	}
+	if now := strings.Replace(text, "X           3", "X+          3", 1); o.read("transport/7") != now {
+		t.Errorf("the file is\n%s", o.read("transport/7"))
+	}
+}
+
+// When an alternative is delivered, nobody need hear that another failed.
+func TestTakeForgivesFailedAlternatives(t *testing.T) {
+	text := control("7",
+		"X-          1 smtp a.example a@a.example 65534",
+		"X+          1 smtp b.example b@b.example 65534")
+	text += diagnose(offset(t, text, "a@a"), "a@a.example", "failed")
+	o := newOffice(t)
+	o.put("7", text)
+	if m := o.open(Options{}).taken("7"); m.Owes || len(m.Recipients) != 0 {
+		t.Errorf("%+v", m)
+	}
+	if !strings.Contains(o.read("transport/7"), "\nd+") {
+		t.Errorf("the file is\n%s", o.read("transport/7"))
+	}
+}
+
+// diagnose is a d line.
+func diagnose(offset int64, user, action string) string {
+	return fmt.Sprintf("d %d:-1:-1::1047508710\t%s\x01%s\x015.1.1\x01smtp; 550\x01\tno such user\n", offset, user, action)
+}
+
+// What a d line says of an open recipient is so: whoever wrote it died before
+// the tag. The old program left expired recipients open for ever.
+func TestTakeSettlesByDiagnostics(t *testing.T) {
+	for _, c := range []struct {
+		action string
+		tag    string
+		open   int
+	}{
+		{"failed", "-", 0},
+		{"delivered", "+", 0},
+		{"relayed", "+", 0},
+		{"expanded", "+", 0},
+		{"delayed", " ", 1},
+		{"*SW-ERROR*not-act-rc=64*", " ", 1},
+	} {
+		text := control("7", toBob)
+		at := offset(t, text, "bob@b")
+		o := newOffice(t)
+		o.put("7", text+diagnose(at, "bob@b.example", c.action))
+		m := o.open(Options{}).taken("7")
+		if len(m.Recipients) != c.open {
+			t.Errorf("%s: open are %+v", c.action, m.Recipients)
+		}
+		if tag := o.read("transport/7")[at+1 : at+2]; tag != c.tag {
+			t.Errorf("%s: tag %q, want %q", c.action, tag, c.tag)
+		}
+	}
+}
+
+func TestTakeSettlesNothingWithoutNotary(t *testing.T) {
+	text := control("7", toBob)
+	o := newOffice(t)
+	o.put("7", text+fmt.Sprintf("d %d:-1:-1::1047508710 x\tfailed\x01failed\ttext\n", offset(t, text, "bob@b")))
+	if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestTakeOwes(t *testing.T) {
+	done := strings.Replace(toBob, "r ", "r-", 1)
+	null := func(text string) string { return strings.Replace(text, "s local", "s error", 1) }
+	with := func(action string, lines ...string) string {
+		text := control("7", lines...)
+		return text + diagnose(offset(t, text, "@b.example"), "bob@b.example", action)
+	}
+	for name, c := range map[string]struct {
+		text string
+		owes bool
+	}{
+		"failure":              {with("failed", done), true},
+		"told":                 {strings.Replace(with("failed", done), "\nd ", "\nd+", 1), false},
+		"never":                {with("failed", done, "N NOTIFY=NEVER"), false},
+		"success not asked":    {with("delivered", done), false},
+		"success asked":        {with("relayed", done, "N NOTIFY=SUCCESS"), true},
+		"failure not asked":    {with("failed", done, "N NOTIFY=SUCCESS"), false},
+		"delay asked":          {with("delayed", toBob, "N NOTIFY=DELAY"), true},
+		"delay":                {with("delayed", toBob), false},
+		"strange word":         {with("*SW-ERROR*not-act-rc=64*", done), true},
+		"null sender":          {null(with("failed", done)), false},
+		"nothing":              {control("7", done), false},
+		"alternative left":     {with("failed", "X-          1 smtp b.example b@b.example 1", "X           1 smtp c.example c@c.example 1"), false},
+		"alternatives all out": {with("failed", "X-          1 smtp b.example b@b.example 1", "X-          1 smtp c.example c@c.example 1"), true},
+	} {
+		o := newOffice(t)
+		o.put("7", c.text)
+		if m := o.open(Options{}).taken("7"); m.Owes != c.owes {
+			t.Errorf("%s: owes %v", name, m.Owes)
+		}
+	}
+}
+
+// What cannot be understood is moved aside with its message, never unlinked.
+func TestTakeQuarantines(t *testing.T) {
+	good := control("7", toBob)
+	for name, text := range map[string]string{
+		"unknown format":    strings.Replace(good, "00000007", "0000000f", 1),
+		"no name":           strings.Replace(good, "i 7\n", "", 1),
+		"another name":      strings.Replace(good, "i 7\n", "i 8\n", 1),
+		"same number":       strings.Replace(good, "i 7\n", "i 7-1\n", 1),
+		"empty line":        strings.Replace(good, "o 12\n", "\no 12\n", 1),
+		"block without end": strings.TrimSuffix(good, "\n"),
+		"no host":           strings.Replace(good, "b.example bob@b.example 65534", "", 1),
+		"empty file":        "",
+		"zeros":             string(make([]byte, 500)),
+	} {
+		o := newOffice(t)
+		o.put("A/H/7", text)
+		r := o.open(Options{}).refused("A/H/7", Quarantined)
+		o.holds("corrupt/queue/A/H/7", "corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
+		if o.read("corrupt/transport/A/H/7") != text {
+			t.Errorf("%s: the file was changed", name)
+		}
+		reason := o.read("corrupt/transport/A/H/7.reason")
+		if !strings.HasPrefix(reason, "transport/A/H/7 and queue/A/H/7, ") || !strings.Contains(reason, r.Reason) {
+			t.Errorf("%s: reason %q, and the answer's %q", name, reason, r.Reason)
+		}
+	}
+}
+
+func TestTakeQuarantinesWithoutMessageFile(t *testing.T) {
+	o := newOffice(t)
+	o.write("transport/A/H/7", control("7", toBob))
+	o.open(Options{}).refused("A/H/7", Quarantined)
+	o.holds("corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
+}
+
+func TestQuarantineOverwritesNothing(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	for range 3 {
+		o.put("7", "garbage")
+		o.refused("7", Quarantined)
+	}
+	o.write("transport/7", "without a message")
+	o.refused("7", Quarantined)
+	o.holds("corrupt/queue/7", "corrupt/queue/7.1", "corrupt/queue/7.2",
+		"corrupt/transport/7", "corrupt/transport/7.1", "corrupt/transport/7.1.reason",
+		"corrupt/transport/7.2", "corrupt/transport/7.2.reason", "corrupt/transport/7.3",
+		"corrupt/transport/7.3.reason", "corrupt/transport/7.reason")
+}
+
+// What changed a moment ago may still be written by somebody.
+func TestTakeWaitsForAnUnfinishedFile(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	good := control("7", toBob)
+	for i, text := range []string{"", good[:40], strings.TrimSuffix(good, "\n")} {
+		o.put("7", text)
+		o.age("transport/7", 0)
+		if r := o.refused("7", Unfinished); r.Tries != i+1 {
+			t.Errorf("%+v, want try %d", r, i+1)
+		}
+		o.holds("queue/7", "transport/7")
+	}
+	o.put("7", good)
+	o.taken("7")
+}
+
+func TestTakeLeavesWhatIsNoFile(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.mkdir("transport/5")
+	check(t, os.Symlink("/etc/passwd", filepath.Join(o.dir, "transport/6")))
+	check(t, unix.Mkfifo(filepath.Join(o.dir, "transport/7"), 0o600))
+	for _, path := range []string{"4", "5", "6", "7"} {
+		o.refused(path, Vanished)
+	}
+}
+
+func TestTakeLeavesWhatItMayNotRead(t *testing.T) {
+	restricted(t)
+	o := newOffice(t)
+	o.put("7", control("7", toBob))
+	o.put("8", control("8", "r~     0    smtp b.example b@b.example 1"))
+	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0))
+	check(t, os.Chmod(filepath.Join(o.dir, "transport/8"), 0o400))
+	o.open(Options{})
+	o.refused("7", Unreadable)
+	o.refused("8", Unreadable)
+	o.holds("queue/7", "queue/8", "transport/7", "transport/8")
+}
+
+func TestTakeLeavesWhatItCannotMoveAside(t *testing.T) {
+	restricted(t)
+	o := newOffice(t)
+	o.put("7", "garbage")
+	o.open(Options{})
+	check(t, os.Chmod(filepath.Join(o.dir, "transport"), 0o555))
+	o.refused("7", Unreadable)
+	check(t, os.Chmod(filepath.Join(o.dir, "transport"), 0o755))
+	// The message file was moved first, and then moved back.
+	o.holds("corrupt/transport/7.reason", "queue/7", "transport/7")
+	o.refused("7", Quarantined)
+	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
+}
+
+// Numbers have 64 bits; the old program had 32 at places.
+func TestTakeLargeNumber(t *testing.T) {
+	const name = "18446744073709551615"
+	o := newOffice(t)
+	o.put(name, control(name, toBob))
+	if m := o.open(Options{HashLevels: 2}).taken(name); m.Name.ID != 1<<64-1 {
+		t.Errorf("%+v", m.Name)
+	}
+}
+
+// The old program copied names into buffers of 100 bytes.
+func TestTakeLongName(t *testing.T) {
+	name := "7-" + strings.Repeat("x", 250)
+	o := newOffice(t)
+	o.put(name, control(name, toBob))
+	if m := o.open(Options{HashLevels: 2}).taken(name); m.Name.Path != "A/H/"+name {
+		t.Errorf("%+v", m.Name)
+	}
+}
+
+func TestTakeTrigger(t *testing.T) {
+	o := newOffice(t)
+	o.write("transport/77-etrn", "T Example.ORG 192.0.2.7\n")
+	o.put("8", strings.Replace(control("8", toBob), "e alice", "T b.example\ne alice", 1))
+	got := o.open(Options{}).take("77-etrn")
+	want := Triggered{Name{"77-etrn", 77}, "example.org", "Example.ORG 192.0.2.7"}
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	got = o.take("8")
+	if len(got) != 2 || got[0].(Triggered).Host != "b.example" || got[1].(Taken).Name.ID != 8 {
+		t.Errorf("%+v", got)
+	}
+	o.holds("queue/8", "transport/8")
+}
+
+func TestTakeAnswersOldestFirst(t *testing.T) {
+	o := newOffice(t)
+	var want, asked []string
+	for i := range 100 {
+		name := strconv.Itoa(1000 + i)
+		o.put(name, control(name, toBob))
+		want = append(want, name)
+		asked = append([]string{name}, asked...)
+	}
+	o.open(Options{Takers: 1})
+	var before time.Time
+	for _, r := range o.take(asked...) {
+		if at := r.(Taken).ChangedAt; at.Before(before) {
+			t.Fatalf("%v after %v", at, before)
+		} else {
+			before = at
+		}
+	}
+}
+
+// A name that is being taken has its one answer; what comes of asking twice
+// would be mail twice.
+func TestTakeOnce(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", toBob))
+	o.put("7-1", control("7-1", toBob))
+	o.put("8", control("8", toBob))
+	o.open(Options{})
+	o.s.Take([]Name{{"7", 7}, {"7", 7}, {"7-1", 7}, {"", 0}})
+	o.s.Take([]Name{{"7", 7}})
+	if m := answer[Taken](o); m.Name.Path != "7" {
+		t.Errorf("%+v", m)
+	}
+	if m := o.taken("8"); m.Name.ID != 8 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A last line without its end is a diagnostic that a crash cut short. The
+// next must not be appended to it.
+func TestTakeTrimsATornLine(t *testing.T) {
+	text := control("7", toBob)
+	o := newOffice(t)
+	o.put("7", text+"d 67:-1:-1::10475")
+	o.open(Options{}).taken("7")
+	if o.read("transport/7") != text {
+		t.Errorf("the file is %q", o.read("transport/7"))
+	}
+}
+
+func TestTakeManifest(t *testing.T) {
+	line := regexp.MustCompile(`^(\S+)\.ctl  <- transport path: transport/(\S+)  queue path: queue/(\S+) `)
+	for levels, dir := range map[int]string{0: "testdata/router/dirhash0", 2: "testdata/router/dirhash2"} {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			manifest, err := os.Open(filepath.Join(dir, "MANIFEST"))
+			check(t, err)
+			defer manifest.Close()
+			o := newOffice(t)
+			files := map[string]*ctlfile.File{}
+			for lines := bufio.NewScanner(manifest); lines.Scan(); {
+				m := line.FindStringSubmatch(lines.Text())
+				if m == nil || m[2] != m[3] {
+					t.Fatalf("manifest line %q", lines.Text())
+				}
+				ctl, err := os.ReadFile(filepath.Join(dir, m[1]+".ctl"))
+				check(t, err)
+				msg, err := os.ReadFile(filepath.Join(dir, m[1]+".msg"))
+				check(t, err)
+				o.write("transport/"+m[2], string(ctl))
+				o.write("queue/"+m[2], string(msg))
+				files[m[2]], err = ctlfile.Parse(ctl)
+				check(t, err)
+			}
+			o.open(Options{HashLevels: levels})
+			for path, f := range files {
+				m := o.taken(path)
+				if m.Name.Path != path || len(m.Recipients) != len(f.Recipients) || m.Owes {
+					t.Errorf("%s: %+v", path, m)
+				}
+			}
+		})
+	}
+}
+
+// Files taken in mid-flight: what is open after a restart, when the agents
+// that held locks are gone.
+func TestTakeInterrupted(t *testing.T) {
+	for name, want := range map[string][]string{
+		"crash-after-2-jobs-860223":   {"a0@boom", "b0@boom"},
+		"crash-after-2-jobs-860227":   {"b2@boom"},
+		"d2-delay-885303":             {"d1@slow", "d2@slow"},
+		"real-smtp-after-retry":       {"temp5@"},
+		"real-smtp-kill9-after-retry": {"ok1@", "stall3@"},
+		"real-smtp-kill9-stale-lock":  {"ok1@", "stall3@"},
+		"real-smtp-killed-stale-lock": {"temp5@"},
+		"real-smtp-stalled-inflight":  {"ok1@", "perm2@", "stall3@", "ok4@", "temp5@"},
+		"startup-tags-before":         {"a@live", "b@dead", "e@norm", "f@nopid"},
+		"startup-tags-after":          {"a@live", "b@dead", "e@norm", "f@nopid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile("testdata/control-files/" + name + ".ctl")
+			check(t, err)
+			path := regexp.MustCompile(`(?m)^i (\d+)$`).FindStringSubmatch(string(text))[1]
+			o := newOffice(t)
+			o.put(path, string(text))
+			// Whoever has these pids today is younger than the file.
+			o.age("transport/"+path, 20*365*24*time.Hour)
+			m := o.open(Options{}).taken(path)
+			var open []int64
+			for _, user := range want {
+				open = append(open, offset(t, string(text), " "+user))
+			}
+			if !slices.Equal(offsets(m.Recipients), open) {
+				t.Errorf("open are %v, want %v", offsets(m.Recipients), open)
+			}
+			if strings.Contains(o.read("transport/"+path), "\nr~") {
+				t.Error("locks are left")
+			}
+		})
+	}
+}
