@@ -164,8 +164,8 @@ func (d *Daemon) Run() {
 	for !d.over {
 		d.arm()
 		d.turn()
-		d.flush()
 		d.finishOperands()
+		d.flush()
 	}
 }
 

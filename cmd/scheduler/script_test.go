@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// The test binary plays the scheduler and, with the player, its agents.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"scheduler": main, "player": play})
+}
+
+// TestScripts runs the whole program in a postoffice of its own, po, with the
+// agent player. Beside the usual commands a script has
+//
+//	submit NAME host...      a message to somebody at each host; $NAME is its path
+//	await FILE PATTERN       until the file matches
+//	gone FILE...             until none of them exists
+//	queued N                 until that many control files are there
+//	signal NAME [PIDFILE]    to the scheduler
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			for _, dir := range []string{"transport", "queue", "router", "public", "postman"} {
+				if err := os.MkdirAll(filepath.Join(e.WorkDir, "po", dir), 0o755); err != nil {
+					return err
+				}
+			}
+			e.Defer(func() { end(filepath.Join(e.WorkDir, "po")) })
+			return furnish(e.WorkDir)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"submit": submit, "await": await, "gone": gone, "queued": queued, "signal": signals,
+		},
+	})
+}
+
+// furnish writes the files that every script needs and did not bring.
+func furnish(work string) error {
+	player, err := exec.LookPath("player")
+	if err != nil {
+		return err
+	}
+	agents := filepath.Join(work, "mailbin", "ta")
+	if err := os.MkdirAll(agents, 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(player, filepath.Join(agents, "player")); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(work, "log"), 0o755); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"zmailer.conf": "POSTOFFICE=$WORK/po\nMAILBIN=$WORK/mailbin\nMAILSHARE=$WORK\nLOGDIR=$WORK/log\n",
+		"scheduler.cf": "PARAMmailqpath=UNIX:$WORK/po/mailq\n*/*\texpiry=3d overfeed=0 user=root group=root interval=1m\nsmtp/*\tcommand=\"player -c $channel ok\"\n",
+	} {
+		name = filepath.Join(work, name)
+		if have, err := os.ReadFile(name); err == nil {
+			text = string(have)
+		}
+		if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "$WORK", work)), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end makes sure that no daemon outlives its script.
+func end(postoffice string) {
+	if pid, err := readPid(filepath.Join(postoffice, ".pid.scheduler")); err == nil {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func readPid(file string) (int, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(text)))
+}
+
+// patience is how long a condition may take to come true.
+const patience = 30 * time.Second
+
+func until(ts *testscript.TestScript, what string, ok func() bool) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func submit(ts *testscript.TestScript, neg bool, args []string) {
+	group := ctlfile.Group{
+		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Quad{Channel: "local", Host: "-", User: "rayan", Privilege: "7"}}},
+		Header:    "From: rayan\nSubject: a test\n",
+	}
+	for _, host := range args[1:] {
+		to := ctlfile.Addressee{Quad: ctlfile.Quad{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"}}
+		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
+	}
+	draft := &ctlfile.Draft{LogID: "<" + args[0] + "@here>", Groups: []ctlfile.Group{group}}
+	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("A test.\n"))
+	ts.Check(err)
+	ts.Setenv(args[0], path)
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	file, pattern := ts.MkAbs(args[0]), regexp.MustCompile("(?m)"+args[1])
+	until(ts, args[0]+" to match "+args[1], func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && pattern.Match(text)
+	})
+}
+
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	for _, file := range args {
+		until(ts, file+" to be gone", func() bool {
+			_, err := os.Lstat(ts.MkAbs(file))
+			return os.IsNotExist(err)
+		})
+	}
+}
+
+func queued(ts *testscript.TestScript, neg bool, args []string) {
+	var files []string
+	until(ts, args[0]+" control files", func() bool {
+		files = nil
+		filepath.WalkDir(ts.MkAbs("po/transport"), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && d.Name()[0] != '.' {
+				files = append(files, path)
+			}
+			return nil
+		})
+		return strconv.Itoa(len(files)) == args[0]
+	})
+}
+
+func signals(ts *testscript.TestScript, neg bool, args []string) {
+	file := "po/.pid.scheduler"
+	if len(args) > 1 {
+		file = args[1]
+	}
+	until(ts, file, func() bool { _, err := readPid(ts.MkAbs(file)); return err == nil })
+	pid, err := readPid(ts.MkAbs(file))
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, unix.SignalNum("SIG"+args[0])))
+}
+
+// play is the agent player. Its operand says what it does with a recipient:
+// ok, error or defer at once; "gate FILE" delivers when the file exists; "env
+// FILE" writes its environment there and delivers.
+func play() {
+	args := os.Args[1:]
+	s := ta.Server{Name: "player"}
+	if len(args) > 1 && args[0] == "-c" {
+		s.Channel, args = args[1], args[2:]
+	}
+	s.Deliver = func(m *ta.Message) {
+		status := ta.OK
+		switch args[0] {
+		case "error":
+			status = ta.Error
+		case "defer":
+			status = ta.Deferred
+		case "gate":
+			for {
+				if _, err := os.Stat(args[1]); err == nil {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		case "env":
+			os.WriteFile(args[1], []byte(strings.Join(os.Environ(), "\n")+"\n"), 0o644)
+		}
+		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Result{Status: status, Text: "250 played"} })
+	}
+	ctx, stop := s.Standard()
+	defer stop()
+	if err := s.Serve(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "player:", err)
+		os.Exit(1)
+	}
+}
