@@ -59,21 +59,18 @@ func (s *Scheduler) nextOp() Op {
 func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 	r := v.at(i)
 	r.state, r.last = settling, nil
-	settles := []alternative{{v, i}}
-	var marks []RecipientMark
-	if mark.Tag != 0 || mark.Diagnose {
-		marks = append(marks, mark)
+	set, place := v.message.exclusive(v, i)
+	if set != nil && !success {
+		s.promote(set, place)
 	}
-	if set, place := v.message.exclusive(v, i); set != nil {
-		if success {
-			marks, settles = set.win(mark, settles)
-		} else {
-			s.promote(set, place)
-		}
-	}
-	if len(marks) == 0 {
+	wins := set != nil && success
+	if mark.Tag == 0 && !mark.Diagnose && !wins {
 		s.gone(v, i)
 		return
+	}
+	marks, settles := []RecipientMark{mark}, []alternative{{v, i}}
+	if wins {
+		marks, settles = set.win(mark, settles)
 	}
 	op := s.nextOp()
 	v.message.stores++

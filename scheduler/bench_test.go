@@ -1,0 +1,138 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+	"unsafe"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// queue is a core with a simulated store that answers at once, for figures.
+type queue struct {
+	s      *Scheduler
+	now    time.Time
+	last   MessageID
+	agents []AgentID
+	feeds  []Feed
+	ops    []Op
+	// names made before the clock runs
+	hosts, senders []string
+}
+
+func newQueue(sessions int) *queue {
+	q := &queue{now: time.Unix(1_800_000_000, 0)}
+	for i := range 40_000 {
+		q.hosts = append(q.hosts, fmt.Sprintf("host%d.example", i))
+		q.senders = append(q.senders, fmt.Sprintf("sender%d@example.org", i))
+	}
+	q.s = New(&Config{
+		Defaults: Params{
+			Interval: time.Hour, Expiry: 72 * time.Hour, Retries: []int{1, 2, 4}, Jitter: 10,
+			MaxThr: 1, MaxRing: sessions, Sessions: 1, Quantum: 50, UID: -1, GID: -1,
+		},
+		Clauses: []Clause{{Channel: "smtp", Host: "*", Settings: []Setting{
+			{Name: "command", Value: "smtp", Apply: func(p *Params) { p.Command = []string{"smtp"} }},
+		}}},
+	}, rand.New(rand.NewPCG(1, 2)))
+	return q
+}
+
+func (q *queue) step(e Event) {
+	for _, a := range q.s.Step(q.now, e) {
+		switch a := a.(type) {
+		case Start:
+			q.agents = append(q.agents, a.Agent)
+		case Feed:
+			q.feeds = append(q.feeds, a)
+		case Finish:
+			q.ops = append(q.ops, a.Op)
+		}
+	}
+}
+
+// arrive takes a new message with one recipient on one of so many hosts.
+func (q *queue) arrive(hosts int) {
+	q.last++
+	id := q.last
+	name := strconv.FormatUint(uint64(id), 10)
+	q.step(Arrived{Message{
+		ID: id, Path: name, Sender: q.senders[id%1000], ErrorTo: q.senders[id%1000], LogID: name,
+		ModifiedAt: q.now, ChangedAt: q.now, Size: 2000,
+		Recipients: []Recipient{{Offset: 160, Channel: "smtp", Host: q.hosts[int(id)%hosts], Notify: ctlfile.NotifyFailure}},
+	}})
+}
+
+// serve lets the agents work off what they were given.
+func (q *queue) serve(status ta.Status) {
+	feeds := q.feeds
+	q.feeds = nil
+	for _, f := range feeds {
+		id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
+		q.step(AgentReported{Agent: f.Agent, Report: ta.Report{Message: id, Offset: 160, Status: status, Text: "said"}})
+		q.step(AgentHungry{Agent: f.Agent})
+	}
+	ops := q.ops
+	q.ops = q.ops[:0]
+	for _, op := range ops {
+		q.step(Done{Op: op})
+	}
+}
+
+// fill makes a queue of n messages that wait for their next retry.
+func (q *queue) fill(n, hosts int) *queue {
+	q.s.config.Frozen = true
+	for range n {
+		q.arrive(hosts)
+	}
+	q.s.config.Frozen = false
+	return q
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkMemory gives the live heap of a waiting message with one recipient.
+func BenchmarkMemory(b *testing.B) {
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				q := newQueue(1)
+				before := heapInUse()
+				q.fill(n, 1000)
+				b.ReportMetric(float64(heapInUse()-before)/float64(n), "B/message")
+				runtime.KeepAlive(q)
+			}
+			b.ReportMetric(float64(unsafe.Sizeof(message{})), "B/struct")
+		})
+	}
+}
+
+// BenchmarkCycle gives the cost of a message's whole life (arrival, feed,
+// report, hungry, retirement) with so many others waiting.
+func BenchmarkCycle(b *testing.B) {
+	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			q := newQueue(1).fill(n, 1000)
+			q.step(Reloaded{q.s.config}) // opens the ring
+			for _, a := range q.agents {
+				q.step(AgentHungry{Agent: a})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				q.arrive(1000)
+				q.serve(ta.OK3)
+			}
+		})
+	}
+}
