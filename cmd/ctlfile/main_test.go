@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"ctlfile": main})
+}
+
+// TestScripts runs testdata. $FILES has control files of real programs.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Abs("../../ctlfile/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("FILES", files)
+			env.Setenv("TZ", "UTC")
+			return nil
+		},
+	})
+}
+
+func TestSubmitTellsTheScheduler(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"transport", "queue"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	submit := func(args ...string) (path string) {
+		t.Helper()
+		var stdout, stderr strings.Builder
+		args = append([]string{"submit", "-P", dir, "-H", "1", "--from", "a@b", "local/-/c"}, args...)
+		if code := run(args, strings.NewReader("A: b\n\nc\n"), &stdout, &stderr); code != exitOK || stderr.String() != "" {
+			t.Fatalf("%v: exit %d, %s", args, code, &stderr)
+		}
+		return strings.TrimSpace(stdout.String())
+	}
+	submit() // nobody listens: no harm
+
+	for _, name := range []string{".scheduler.notify", "other"} {
+		socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		submit("--no-notify")
+		path := submit("--notify-socket", filepath.Join(dir, name))
+		if name == ".scheduler.notify" {
+			path = path + " " + submit()
+		}
+		b := make([]byte, 100)
+		for word := range strings.FieldsSeq(path) {
+			if n, err := socket.Read(b); err != nil || string(b[:n]) != "NEW "+word {
+				t.Errorf("heard %q, %v; want NEW %s", b[:n], err, word)
+			}
+		}
+		_ = socket.Close()
+	}
+
+	var stderr strings.Builder
+	code := run([]string{"submit", "-P", dir, "--from", "", "--notify-socket", dir + "/none", "local/-/c"},
+		strings.NewReader(""), io.Discard, &stderr)
+	if code != exitOK || !strings.Contains(stderr.String(), "announce") {
+		t.Errorf("exit %d, %q", code, stderr.String())
+	}
+}
+
+func TestManualHasEveryOption(t *testing.T) {
+	page, err := os.ReadFile("../../man/ctlfile.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(page), `\-`, "-")
+	submitFlags(new(submission)).VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(text, "--"+f.Name+" ") && !strings.Contains(text, "--"+f.Name+"\n") {
+			t.Errorf("--%s is not in the manual page", f.Name)
+		}
+	})
+}

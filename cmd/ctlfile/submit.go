@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"zsched/ctlfile"
+)
+
+// A submission is what the command line says of a new message.
+type submission struct {
+	postoffice   string
+	levels       int
+	from         string // "" or "<>": the null sender
+	errorTo      string
+	notify       string // value of the N lines, NOTIFY= may be left out
+	ret, envID   string
+	logID        string // "": the message's Message-ID
+	privilege    string
+	notifySocket string // "": the postoffice's, if it is there
+	quiet        bool   // do not tell the scheduler
+}
+
+func submitFlags(s *submission) *pflag.FlagSet {
+	f := pflag.NewFlagSet("ctlfile submit", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.StringVarP(&s.postoffice, "postoffice", "P", "", "postoffice `directory`")
+	f.IntVarP(&s.levels, "hash", "H", 0, "`levels` of hash directories, 0 to 2")
+	f.StringVar(&s.from, "from", "", "sender's `address`, empty or <> for the null sender")
+	f.StringVar(&s.errorTo, "error-to", "", "`address` for error messages instead of the sender's")
+	f.StringVar(&s.notify, "notify", "", "outcomes to tell the sender of, or `words` as NOTIFY=... ORCPT=...")
+	f.StringVar(&s.ret, "ret", "", "what a notice returns, `HDRS` or FULL")
+	f.StringVar(&s.envID, "envid", "", "envelope `identity`, in xtext")
+	f.StringVar(&s.logID, "log-id", "", "`identity` in logs instead of the Message-ID")
+	f.StringVar(&s.privilege, "privilege", "65534", "`uid` with whose rights agents deliver")
+	f.StringVar(&s.notifySocket, "notify-socket", "", "scheduler's `socket` instead of POSTOFFICE/.scheduler.notify")
+	f.BoolVar(&s.quiet, "no-notify", false, "do not tell the scheduler")
+	return f
+}
+
+func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	var s submission
+	flags := submitFlags(&s)
+	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		return err
+	} else if err != nil {
+		return usageError(err.Error())
+	}
+	switch {
+	case s.postoffice == "":
+		return usageError("no postoffice (-P)")
+	case !flags.Changed("from"):
+		return usageError("no sender (--from)")
+	case s.levels < 0 || s.levels > 2:
+		return usageError(fmt.Sprintf("%d levels of hash directories", s.levels))
+	case flags.NArg() == 0:
+		return usageError("no recipient")
+	}
+	envelope, err := s.envelope(flags.Args())
+	if err != nil {
+		return err
+	}
+	header, body, message, err := ctlfile.ReadHeader(stdin)
+	if err != nil {
+		return err
+	}
+	if s.logID == "" {
+		s.logID = messageID(header)
+	}
+	path, err := ctlfile.Submit(s.postoffice, s.levels, &ctlfile.Draft{
+		Body: body, LogID: s.logID, ErrorTo: s.errorTo,
+		Groups: []ctlfile.Group{{Envelopes: []ctlfile.Envelope{envelope}, Header: header}},
+	}, message)
+	if path != "" {
+		fmt.Fprintln(stdout, path)
+		s.announce(path, stderr)
+	}
+	return err
+}
+
+// envelope has the sender in the form the router gives it.
+func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
+	e := ctlfile.Envelope{Sender: ctlfile.Quad{Channel: "local", Host: s.from, User: s.from, Privilege: "0"}}
+	if s.from == "" || s.from == "<>" {
+		e.Sender = ctlfile.Quad{Channel: "error", Host: "<>", User: "<>", Privilege: "0"}
+	}
+	dsn := s.notify
+	if dsn != "" && !strings.Contains(dsn, "=") {
+		dsn = "NOTIFY=" + dsn
+	}
+	for _, recipient := range recipients {
+		words := strings.SplitN(recipient, "/", 3)
+		if len(words) < 3 || words[0] == "" || words[2] == "" {
+			return e, usageError(fmt.Sprintf("recipient %q is not channel/host/user", recipient))
+		}
+		e.Recipients = append(e.Recipients, ctlfile.Addressee{
+			Quad: ctlfile.Quad{Channel: words[0], Host: words[1], User: words[2], Privilege: s.privilege},
+			DSN:  dsn, Ret: s.ret, EnvID: s.envID,
+		})
+	}
+	return e, nil
+}
+
+// messageID is the Message-ID of a header, "" if there is none.
+func messageID(header string) string {
+	header = strings.NewReplacer("\n ", " ", "\n\t", " ").Replace(header)
+	for line := range strings.Lines(header) {
+		name, value, _ := strings.Cut(line, ":")
+		if strings.EqualFold(strings.TrimSpace(name), "Message-ID") {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// announce tells the scheduler. That it is not running does no harm: it will
+// find the file.
+func (s *submission) announce(path string, stderr io.Writer) {
+	if s.quiet {
+		return
+	}
+	socket := s.notifySocket
+	if socket == "" {
+		socket = filepath.Join(s.postoffice, ".scheduler.notify")
+		if _, err := os.Lstat(socket); err != nil {
+			return
+		}
+	}
+	if err := ctlfile.Announce(socket, path); err != nil {
+		fmt.Fprintf(stderr, "ctlfile: %v\n", err)
+	}
+}
