@@ -98,21 +98,6 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Effective returns the parameters for a recipient that the clause with this
-// index matches and no clause before it but */*.
-func (f *File) Effective(clause int) scheduler.Params {
-	p := f.Scheduler.Defaults
-	for i := range f.Scheduler.Clauses[:clause+1] {
-		c := &f.Scheduler.Clauses[i]
-		if i == clause || matchesAll(c) {
-			for _, s := range c.Settings {
-				s.Apply(&p)
-			}
-		}
-	}
-	return p
-}
-
 // Lines returns parameters as a clause would set them, a line each, in the
 // order of scheduler.cf(5). What has no value is left out.
 func Lines(p scheduler.Params) []string {
@@ -133,5 +118,3 @@ func lines[T any](table []row[T], prefix string, v *T) []string {
 	}
 	return out
 }
-
-func matchesAll(c *scheduler.Clause) bool { return c.Channel == "*" && c.Host == "*" }
