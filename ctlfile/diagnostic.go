@@ -83,7 +83,7 @@ func (d *Diagnostic) AppendTo(b []byte) []byte {
 	b = append(b, ':')
 	b = strconv.AppendInt(b, d.N, 10)
 	b = append(b, "::"...)
-	b = strconv.AppendInt(b, d.At.Unix(), 10)
+	b = strconv.AppendInt(b, max(0, d.At.Unix()), 10)
 	b = append(b, '\t')
 	b = appendClean(b, d.Notary)
 	b = append(b, '\t')

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 func TestDiagnosticsInEveryForm(t *testing.T) {
@@ -52,6 +54,28 @@ func TestDiagnosticLineCannotBeBroken(t *testing.T) {
 	equal(t, "lines", len(f.Diagnostics), 1)
 	equal(t, "notary", f.Diagnostics[0].Notary, "a\rr b c\x01failed")
 	equal(t, "text", f.Diagnostics[0].Text, "550 no\rd 1:2:3::4 x y z")
+}
+
+func TestDiagnosticsOfAnyTextAreReadBack(t *testing.T) {
+	text := rapid.StringOf(rapid.RuneFrom([]rune("ab:d5 \t\r\n\x00\x01ä")))
+	rapid.Check(t, func(t *rapid.T) {
+		d := Diagnostic{
+			Recipient: 226, Header: 262, N: rapid.SampledFrom([]int64{-1, 156}).Draw(t, "N"),
+			At: time.Unix(rapid.Int64Range(-9, 1<<40).Draw(t, "at"), 0), Notary: text.Draw(t, "notary"), Text: text.Draw(t, "text"),
+		}
+		f, err := Parse(d.AppendTo([]byte(worked)))
+		if err != nil || len(f.Diagnostics) != 1 {
+			t.Fatal(f, err)
+		}
+		if d.At.Unix() <= 0 {
+			d.At = time.Time{}
+		}
+		clean := strings.NewReplacer("\n", "\r", "\t", " ", "\x00", " ")
+		d.Offset, d.Tag, d.Notary, d.Text = 296, Open, clean.Replace(d.Notary), clean.Replace(d.Text)
+		if f.Diagnostics[0] != d {
+			t.Fatalf("read %+v, want %+v", f.Diagnostics[0], d)
+		}
+	})
 }
 
 func TestDiagnosticTextIsBounded(t *testing.T) {

@@ -71,7 +71,7 @@ func (e *encoder) fail(err error) {
 func (e *encoder) draft(d *Draft) {
 	e.line('@', fmt.Sprintf("0x%08x", uint64(Supported)))
 	e.optional('v', d.Verbose)
-	if _, ok := Number(d.Name); !ok || strings.Contains(d.Name, "/") {
+	if !isName(d.Name) {
 		e.fail(errors.New("that is not the name of a message file"))
 	}
 	e.line('i', d.Name)

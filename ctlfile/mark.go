@@ -92,29 +92,32 @@ func readFront(fd int, offset int64) ([]byte, error) {
 	return front[1:], nil
 }
 
-// hasPIDField reports whether the front of a line, letter first, goes on with
-// a pid: as without format flags, where a blank or a digit follows the tag.
-func hasPIDField(line []byte) (bool, error) {
-	switch line[0] {
+// hasPIDField reports whether the line whose front this is goes on with a pid.
+// A line without the field must not lose its channel's first letters.
+func hasPIDField(front []byte) (bool, error) {
+	switch front[0] {
 	case 'd':
 		return false, nil
 	case 'r', 'X':
-	default:
-		return false, fmt.Errorf("no recipient or diagnostic starts with %q", line)
+		return isPIDField(string(front[2:])), nil
 	}
-	if len(line) == 2 || line[2] != ' ' && !isDigit(line[2]) {
-		return false, nil
+	return false, fmt.Errorf("no recipient or diagnostic starts with %q", front)
+}
+
+// isPIDField reports whether s starts with six blanks or digits.
+func isPIDField(s string) bool {
+	if len(s) < pidWidth {
+		return false
 	}
-	for _, b := range line[2:] {
-		if b == '\n' {
-			return false, fmt.Errorf("the line %q ends within its pid", line)
+	for i := range pidWidth {
+		if !isBlankOrDigit(s[i]) {
+			return false
 		}
 	}
-	if len(line) < 2+pidWidth {
-		return false, io.ErrUnexpectedEOF
-	}
-	return true, nil
+	return true
 }
+
+func isBlankOrDigit(b byte) bool { return b == ' ' || isDigit(b) }
 
 func putPID(field []byte, to Tag, pid int) {
 	for i := range field {

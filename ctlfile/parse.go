@@ -208,10 +208,8 @@ func (p *parser) flags(at int, value string) *ParseError {
 	return nil
 }
 
-// name reads the i line. What follows from it are file names, so a directory
-// part must not get in.
 func (p *parser) name(at int, value string) *ParseError {
-	if _, ok := Number(value); !ok || strings.Contains(value, "/") {
+	if !isName(value) {
 		return p.malformed(at, "%.200q is not the name of a message file", value)
 	}
 	if p.file.Name != "" && p.file.Name != value {
@@ -219,6 +217,18 @@ func (p *parser) name(at int, value string) *ParseError {
 	}
 	p.file.Name = value
 	return nil
+}
+
+// isName reports whether s can be a message file's name: a number, and what
+// follows it. It becomes part of paths and of lines to agents.
+func isName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] > '~' || s[i] == '/' {
+			return false
+		}
+	}
+	_, ok := Number(s)
+	return ok
 }
 
 func (p *parser) body(at int, value string) *ParseError {
@@ -275,11 +285,11 @@ func (p *parser) recipient(at int, line string) *ParseError {
 }
 
 // cutLock takes the pid and the delay field off a recipient line. Without
-// flags a field is there if a blank or a digit is; hence no channel may start
+// flags a field is there if blanks or digits are; hence no channel may start
 // with a digit.
 func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
-	const pidWidth, delayWidth = 6, 4
-	if flags&HasPID != 0 || startsField(s) {
+	const delayWidth = 4
+	if flags&HasPID != 0 || isPIDField(s) {
 		if len(s) < pidWidth {
 			return "", "", false
 		}
@@ -293,13 +303,11 @@ func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
 	}
 	// The manual's own sample has fewer blanks here than the field's width;
 	// the channel's first letters must not go with them.
-	for n := 0; n < delayWidth && startsField(s); n++ {
+	for n := 0; n < delayWidth && s != "" && isBlankOrDigit(s[0]); n++ {
 		s = s[1:]
 	}
 	return lock, s, true
 }
-
-func startsField(s string) bool { return s != "" && (s[0] == ' ' || isDigit(s[0])) }
 
 // cutClass takes the class number off an X line's value.
 func cutClass(s string) (class int, rest string, ok bool) {

@@ -153,6 +153,7 @@ func TestMalformedIsReportedWithItsPlace(t *testing.T) {
 		{"directory in the name", "i 1/../../etc\n", "not the name", 1},
 		{"name without a number", "i passwd\n", "not the name", 1},
 		{"number zero", "i 0\n", "not the name", 1},
+		{"blank in the name", "i 7\thost\n", "not the name", 1},
 		{"two names", "i 1\nl x\ni 2\n", `"2" after "1"`, 3},
 		{"nobody to deliver to", "i 1\no 2\ns a - b 0\nm\n\n", "no recipient", 1},
 		{"body offset", "i 1\no -4\n", `"-4"`, 2},
@@ -285,6 +286,7 @@ func TestFilesWithoutFormatFlags(t *testing.T) {
 		{"r~23456   local - rayan 7", "23456", "local"}, // the manual's sample
 		{"r~ 23456    local - rayan 7", "23456", "local"},
 		{"r       local - rayan 7", "", "local"},
+		{"r  local - rayan 7", "", "local"},
 		{"r           local - rayan 7", "", "local"},
 		{"r+  7806    local - rayan 7", "7806", "local"},
 		{"r+  7806 123local - rayan 7", "7806", "local"},

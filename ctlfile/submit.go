@@ -86,13 +86,13 @@ func enqueue(postoffice string, levels int, d *Draft, file string) (string, erro
 		return "", err
 	}
 	queued := filepath.Join(queue, named.Name)
-	if err := moveMessage(file, queued, in.Mode()); err != nil {
+	if err := moveMessage(file, queued, in); err != nil {
 		_ = os.Remove(temp)
 		return "", err
 	}
 	if err := move(temp, filepath.Join(transport, named.Name)); err != nil {
 		_ = os.Remove(temp)
-		return "", errors.Join(err, moveBack(queued, file, in.Mode()))
+		return "", errors.Join(err, moveBack(queued, file, in))
 	}
 	// The scheduler may have the message by now: there is no way back.
 	return hash + named.Name, syncDir(transport)
@@ -157,30 +157,37 @@ func writeControl(temp string, text []byte, owner int) error {
 
 // moveMessage moves a message file into queue/ and lets agents read it; or
 // leaves it as it was.
-func moveMessage(file, queued string, mode fs.FileMode) error {
+func moveMessage(file, queued string, was fs.FileInfo) error {
 	if err := move(file, queued); err != nil {
 		return err
 	}
-	err := os.Chmod(queued, (mode.Perm()|0o440)&0o660)
-	if err == nil && os.Geteuid() == 0 {
-		err = os.Chown(queued, -1, 0)
-	}
+	err := own(queued, (was.Mode().Perm()|0o440)&0o660, 0)
 	if err == nil {
 		err = syncDir(filepath.Dir(queued))
 	}
 	if err != nil {
-		return errors.Join(err, moveBack(queued, file, mode))
+		return errors.Join(err, moveBack(queued, file, was))
 	}
 	return nil
 }
 
-// moveBack undoes moveMessage. Where that cannot be done the message stays in
-// queue/, and the error says so.
-func moveBack(queued, file string, mode fs.FileMode) error {
-	if err := os.Chmod(queued, mode.Perm()); err != nil {
-		return err
+// moveBack undoes moveMessage.
+func moveBack(queued, file string, was fs.FileInfo) error {
+	err := own(queued, was.Mode().Perm(), int(was.Sys().(*syscall.Stat_t).Gid))
+	if e := move(queued, file); e != nil {
+		return fmt.Errorf("the message stays in %s: %w", queued, e)
 	}
-	return move(queued, file)
+	return err
+}
+
+// own sets a file's mode and, as far as that is allowed, its group.
+func own(file string, mode fs.FileMode, group int) error {
+	if os.Geteuid() == 0 {
+		if err := os.Chown(file, -1, group); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(file, mode)
 }
 
 // move renames a file, but not over another.
