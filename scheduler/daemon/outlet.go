@@ -97,8 +97,8 @@ func (o *Outlet) run(file io.WriteCloser) {
 				o.Lost(lost)
 				lost = 0
 			}
-			spare = lines
 		}
+		spare = lines // never the one that is being filled
 		if lost > 0 {
 			o.mu.Lock()
 			o.lost += lost

@@ -92,6 +92,27 @@ func TestOutletLosesWhatItCannotHold(t *testing.T) {
 	})
 }
 
+// The two buffers must not become one when there is nothing to write.
+func TestOutletWakesForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, f := newGated(t)
+		o.Write([]byte("first\n"))
+		f.gate <- nil
+		synctest.Wait()
+		o.Reopen()
+		synctest.Wait()
+		o.Write([]byte("second\n"))
+		synctest.Wait() // it hangs in that one
+		o.Write([]byte("THIRD!\n"))
+		f.gate <- nil
+		f.gate <- nil
+		o.Close()
+		if got := f.String(); got != "first\nsecond\nTHIRD!\n" {
+			t.Errorf("%q was written", got)
+		}
+	})
+}
+
 func TestOutletReopensByName(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	o, err := NewOutlet(func() (io.WriteCloser, error) {
