@@ -21,15 +21,17 @@ type output struct {
 	timer *time.Timer // flushes what was held long enough
 
 	mu      sync.Mutex
-	buf     []byte // whole lines, not yet written
-	spare   []byte // the other of two buffers
-	armed   bool   // timer runs
-	writing bool   // somebody is in flush and will take buf too
-	err     error  // of the first write that failed; all is lost from then on
+	buf     []byte     // whole lines, not yet written
+	spare   []byte     // the other of two buffers
+	armed   bool       // timer runs
+	writing bool       // somebody is in flush and will take buf too
+	err     error      // of the first write that failed; all is lost from then on
+	written *sync.Cond // writing has become false
 }
 
 func newOutput(w io.Writer) *output {
 	o := &output{w: w}
+	o.written = sync.NewCond(&o.mu)
 	o.timer = time.AfterFunc(time.Hour, func() {
 		o.mu.Lock()
 		o.armed = false
@@ -86,11 +88,17 @@ func (o *output) flush() error {
 		o.spare, o.err = b, err
 	}
 	o.writing = false
+	o.written.Broadcast()
 	return o.err
 }
 
-// close writes the rest.
+// close returns when all is written, by whomever.
 func (o *output) close() error {
 	o.timer.Stop()
+	o.mu.Lock()
+	for o.writing {
+		o.written.Wait()
+	}
+	o.mu.Unlock()
 	return o.flush()
 }
