@@ -1,0 +1,356 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The whole program against the floor, in one run: testdata/floor does to the
+// files what nobody can avoid, in one process. Queues are filled in pairs, so
+// that both sides find theirs at the same age: an ext4 queue that was just
+// filled drains several times faster than one whose inodes were written back.
+
+// BenchmarkDrain empties queues of fresh messages through discard with
+// marking=agent. floor/s and ratio stand beside the rate; the ratio is what
+// counts.
+func BenchmarkDrain(b *testing.B) {
+	for _, c := range []struct {
+		messages, hosts int
+		aged            bool
+	}{
+		{40_000, 100, false}, {40_000, 100, true},
+		{100_000, 1000, false}, {100_000, 1000, true},
+		{40_000, 40_000, false}, {40_000, 40_000, true},
+	} {
+		age := "new"
+		if c.aged {
+			age = "aged"
+		}
+		b.Run(fmt.Sprintf("messages=%d/hosts=%d/%s", c.messages, c.hosts, age), func(b *testing.B) {
+			f := newBench(b)
+			var rates, floors, ratios []float64
+			for b.Loop() {
+				b.StopTimer()
+				first, second := f.postoffice(b), f.postoffice(b)
+				fill(b, first, c.messages, c.hosts)
+				fill(b, second, c.messages, c.hosts)
+				if c.aged {
+					writeBack(b)
+				}
+				var floor, ours time.Duration
+				if len(rates)%2 == 0 {
+					floor, ours = f.floor(b, first, c.messages), f.drain(b, second)
+				} else {
+					ours, floor = f.drain(b, first), f.floor(b, second, c.messages)
+				}
+				b.StartTimer()
+				rates = append(rates, float64(c.messages)/ours.Seconds())
+				floors = append(floors, float64(c.messages)/floor.Seconds())
+				ratios = append(ratios, floor.Seconds()/ours.Seconds())
+			}
+			b.ReportMetric(median(rates), "msg/s")
+			b.ReportMetric(median(floors), "floor/s")
+			b.ReportMetric(median(ratios), "of-floor")
+		})
+	}
+}
+
+// writeBack has the file system write the inodes back, as it does by itself within
+// half a minute.
+func writeBack(b testing.TB) {
+	syscall.Sync()
+	if err := os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0); err != nil {
+		b.Log("page cache not dropped: ", err)
+	}
+}
+
+// BenchmarkNotified gives the time from a router's datagram until the waiting
+// agent has the job line in its hand.
+func BenchmarkNotified(b *testing.B) {
+	f := newBench(b)
+	po := f.postoffice(b)
+	stamps := filepath.Join(po, "stamps")
+	f.write(b, po, "smtp/* marking=scheduler overfeed=0 command=\"stamper "+stamps+"\"\n")
+	sched := f.start(b, po)
+	defer sched.stop(b)
+	conn := dialNotify(b, filepath.Join(po, ".scheduler.notify"))
+	defer conn.Close()
+	send := func(n int) time.Time {
+		writeMessage(b, po, n, 1)
+		at := time.Now()
+		if _, err := fmt.Fprintf(conn, "NEW %d", n); err != nil {
+			b.Fatal(err)
+		}
+		waitEmpty(b, filepath.Join(po, "transport"), filepath.Join(po, "queue"))
+		return at
+	}
+	send(1) // starts the agent
+	var waits []float64
+	n := 1
+	for b.Loop() {
+		n++
+		sent := send(n)
+		fed := lastStamp(b, stamps)
+		waits = append(waits, float64(fed.Sub(sent).Nanoseconds())/1e6)
+	}
+	slices.Sort(waits)
+	b.ReportMetric(waits[len(waits)/2], "p50-ms")
+	b.ReportMetric(waits[len(waits)*99/100], "p99-ms")
+}
+
+// BenchmarkFirstFeed gives the time from the start of the daemon until its
+// first agent has a job line, with 100 000 control files waiting.
+func BenchmarkFirstFeed(b *testing.B) {
+	f := newBench(b)
+	po := f.postoffice(b)
+	stamps := filepath.Join(po, "stamps")
+	f.write(b, po, "smtp/* marking=scheduler overfeed=0 maxring=1 command=\"stamper "+stamps+" stay\"\n")
+	fill(b, po, 100_000, 1000)
+	var waits []float64
+	for b.Loop() {
+		os.Remove(stamps)
+		begun := time.Now()
+		sched := f.start(b, po)
+		for deadline := time.Now().Add(time.Minute); ; {
+			if data, err := os.ReadFile(stamps); err == nil && bytes.HasSuffix(data, []byte("\n")) {
+				break
+			}
+			if time.Now().After(deadline) {
+				b.Fatal("nothing was fed")
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		waits = append(waits, lastStamp(b, stamps).Sub(begun).Seconds())
+		b.StopTimer()
+		sched.stop(b)
+		b.StartTimer()
+	}
+	b.ReportMetric(median(waits), "s-to-first-feed")
+}
+
+// bench is what the benchmarks share: the programs, built once.
+type bench struct{ dir, scheduler, discard, floorBin string }
+
+func newBench(b testing.TB) *bench {
+	f := &bench{dir: b.TempDir()}
+	self, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.scheduler = filepath.Join(f.dir, "scheduler")
+	f.discard = filepath.Join(f.dir, "ta", "discard")
+	f.floorBin = filepath.Join(f.dir, "floor")
+	command(b, "go", "build", "-o", f.scheduler, "zsched/cmd/scheduler")
+	f.discard = filepath.Join(f.dir, "ta", "discard")
+	if err := os.Mkdir(filepath.Join(f.dir, "ta"), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(f.dir, "ta", "stamper")); err != nil {
+		b.Fatal(err)
+	}
+	command(b, "cc", "-O2", "-o", f.floorBin, "testdata/floor/floor.c")
+	return f
+}
+
+func command(b testing.TB, name string, args ...string) string {
+	b.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
+// postoffice makes an empty one with a configuration for discard.
+func (f *bench) postoffice(b testing.TB) string {
+	po, err := os.MkdirTemp(f.dir, "po")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, dir := range []string{"transport", "queue", "router", "public", "postman"} {
+		if err := os.Mkdir(filepath.Join(po, dir), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f.write(b, po, "smtp/* maxring=2 maxthr=1 overfeed=50\n\tcommand=\""+f.discard+" -c $channel\"\n")
+	return po
+}
+
+func (f *bench) write(b testing.TB, po, clauses string) {
+	head := "PARAMmailqpath=UNIX:" + po + "/mailq\n*/*\texpiry=3d interval=1m user=" + strconv.Itoa(os.Getuid()) + " group=" + strconv.Itoa(os.Getgid()) + "\n"
+	for name, text := range map[string]string{
+		"zmailer.conf": "POSTOFFICE=" + po + "\nMAILBIN=" + f.dir + "\nMAILSHARE=" + po + "\nLOGDIR=" + po + "\n",
+		"scheduler.cf": head + clauses,
+	} {
+		if err := os.WriteFile(filepath.Join(po, name), []byte(text), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (f *bench) floor(b testing.TB, po string, messages int) time.Duration {
+	begun := time.Now()
+	out := command(b, f.floorBin, po)
+	took := time.Since(begun)
+	if strings.TrimSpace(out) != strconv.Itoa(messages) {
+		b.Fatalf("the floor found %q messages of %d", out, messages)
+	}
+	os.RemoveAll(po)
+	return took
+}
+
+func (f *bench) drain(b testing.TB, po string) time.Duration {
+	begun := time.Now()
+	sched := f.start(b, po)
+	waitEmpty(b, filepath.Join(po, "transport"), filepath.Join(po, "queue"))
+	took := time.Since(begun)
+	sched.stop(b)
+	os.RemoveAll(po)
+	return took
+}
+
+type running struct {
+	cmd *exec.Cmd
+	log string
+}
+
+func (f *bench) start(b testing.TB, po string) *running {
+	r := &running{log: filepath.Join(po, "log")}
+	r.cmd = exec.Command(f.scheduler, "-i", "-Z", filepath.Join(po, "zmailer.conf"), "-L", r.log)
+	if err := r.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (r *running) stop(b testing.TB) {
+	r.cmd.Process.Signal(syscall.SIGTERM)
+	if err := r.cmd.Wait(); err != nil {
+		log, _ := os.ReadFile(r.log)
+		b.Fatalf("scheduler: %v\n%s", err, log)
+	}
+}
+
+// stamp is an agent that writes down when each job line reached it. With
+// "stay" it keeps the first one open until it is told to leave.
+func stamp() {
+	stamps, err := os.OpenFile(os.Args[1], os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		os.Exit(1)
+	}
+	fmt.Println("#hungry")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("#hungry") {
+		at := time.Now()
+		if in.Text() == "" {
+			return
+		}
+		path, _, isJob := strings.Cut(in.Text(), "\t")
+		if !isJob {
+			continue
+		}
+		fmt.Fprintln(stamps, at.UnixNano())
+		if len(os.Args) > 2 {
+			in.Scan()
+			return
+		}
+		data, _ := os.ReadFile(path)
+		fmt.Printf("%s/%d\t\tok3 stamped\n", filepath.Base(path), bytes.Index(data, []byte("\nr "))+1)
+	}
+}
+
+// waitEmpty waits until no file is left in the directories, looking at one
+// page of each at a time.
+func waitEmpty(b testing.TB, dirs ...string) {
+	b.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for _, dir := range dirs {
+		for !empty(dir) {
+			if time.Now().After(deadline) {
+				b.Fatalf("%s is not empty", dir)
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+	}
+}
+
+func empty(dir string) bool {
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(1)
+	return len(names) == 0
+}
+
+// fill writes messages numbered from 1, spread over so many hosts, and checks
+// that all are there.
+func fill(b testing.TB, po string, messages, hosts int) {
+	for n := range messages {
+		writeMessage(b, po, n+1, hosts)
+	}
+	entries, err := os.ReadDir(filepath.Join(po, "transport"))
+	if err != nil || len(entries) != messages {
+		b.Fatalf("filled %d of %d: %v", len(entries), messages, err)
+	}
+}
+
+func writeMessage(b testing.TB, po string, n, hosts int) {
+	name := strconv.Itoa(n)
+	body := "Received: from client.example by mx.example\nFrom: alice@sender.example\n\n" + strings.Repeat("some words of a letter\n", 20)
+	control := fmt.Sprintf("@ 0x00000007\ni %d\no 74\nl <%d@sender.example>\ne alice@sender.example\n"+
+		"s local alice@sender.example alice@sender.example 0\nr           smtp h%d.example bob@h%d.example 65534\n"+
+		"m\nReceived: from client.example by mx.example\nFrom: alice@sender.example\nSubject: a letter\n\n", n, n, n%hosts, n%hosts)
+	if err := os.WriteFile(filepath.Join(po, "queue", name), []byte(body), 0o640); err != nil {
+		b.Fatal(err)
+	}
+	temp := filepath.Join(po, "transport", "."+name)
+	if err := os.WriteFile(temp, []byte(control), 0o660); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.Rename(temp, filepath.Join(po, "transport", name)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func dialNotify(b testing.TB, path string) net.Conn {
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		conn, err := net.Dial("unixgram", path)
+		if err == nil {
+			return conn
+		}
+		if time.Now().After(deadline) {
+			b.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func lastStamp(b testing.TB, file string) time.Time {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	lines := strings.Fields(string(data))
+	ns, err := strconv.ParseInt(lines[len(lines)-1], 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Unix(0, ns)
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return x[len(x)/2]
+}
