@@ -151,11 +151,11 @@ func newBench(b testing.TB) *bench {
 	f.scheduler = filepath.Join(f.dir, "scheduler")
 	f.discard = filepath.Join(f.dir, "ta", "discard")
 	f.floorBin = filepath.Join(f.dir, "floor")
-	command(b, "go", "build", "-o", f.scheduler, "zsched/cmd/scheduler")
-	f.discard = filepath.Join(f.dir, "ta", "discard")
 	if err := os.Mkdir(filepath.Join(f.dir, "ta"), 0o755); err != nil {
 		b.Fatal(err)
 	}
+	command(b, "go", "build", "-o", f.scheduler, "zsched/cmd/scheduler")
+	command(b, "go", "build", "-o", f.discard, "zsched/cmd/ta/discard")
 	if err := os.Symlink(self, filepath.Join(f.dir, "ta", "stamper")); err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -61,7 +62,8 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 	if err := ownPriority(file.SysNice, file.SysPriority); err != nil {
 		log.Warn().Err(err).Msg("priority unchanged")
 	}
-	setMemory()
+	ballast := setMemory()
+	defer runtime.KeepAlive(ballast)
 
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
