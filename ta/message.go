@@ -42,8 +42,10 @@ type Recipient struct {
 
 // Result is what became of one recipient. Nothing in it is kept for the next.
 type Result struct {
-	// Status is OK, Error, Deferred, DeferBack, DeferAll or RetryAt; OK2, OK3
-	// and Error2 count as OK and Error. Anything else is Deferred.
+	// Status is OK, OK3, Error, Deferred, DeferBack, DeferAll or RetryAt. OK3
+	// is a success of which nobody is to be told, whatever was asked for: the
+	// one who has the message now will tell. OK2 and Error2 count as OK and
+	// Error, anything else as Deferred.
 	Status Status
 	// Fields go into the notary data. An empty Recipient is filled in with
 	// the user word, an empty or contradictory Action by the Status, an empty
@@ -146,7 +148,9 @@ func (m *Message) complete(r *Recipient, res Result) Result {
 	f := &res.Fields
 	switch res.Status {
 	case OK, OK2, OK3:
-		res.Status = OK
+		if res.Status == OK2 {
+			res.Status = OK
+		}
 		if f.Action != "relayed" && f.Action != "expanded" {
 			f.Action = "delivered"
 		}
@@ -205,7 +209,7 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 		report.Text = fmt.Sprintf("%s (and %v)", res.Text, lost)
 	case owed:
 		report.Notary, tag = res.Fields.Notary(), ctlfile.Delivered
-	case res.Status == OK:
+	case res.Status == OK || res.Status == OK3:
 		report.Status, tag = OK3, ctlfile.Delivered
 	default:
 		report.Notary = res.Fields.Notary()

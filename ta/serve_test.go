@@ -132,7 +132,8 @@ func TestEachResultIsWrittenReportedAndTagged(t *testing.T) {
 	}{
 		{failure, Result{Status: OK, Fields: fields, Text: "250 ok"}, "\tok3 250 ok", "+", ""},
 		{success, Result{Status: OK, Fields: fields, Text: "250 ok"}, "\tok2 250 ok", "+", notary("delivered")},
-		{success, Result{Status: OK3, Fields: Fields{Code: "2.0.0", Remote: "dns; mx", Action: "relayed"}},
+		{success, Result{Status: OK3, Fields: fields, Text: "sent on"}, "\tok3 sent on", "+", ""},
+		{success, Result{Status: OK2, Fields: Fields{Code: "2.0.0", Remote: "dns; mx", Action: "relayed"}},
 			"\tok2 ", "+", notary("relayed")},
 		{failure, Result{Status: Error, Fields: fields, Text: "550 no"}, "\terror2 550 no", "-", notary("failed")},
 		{"N NOTIFY=NEVER", Result{Status: Error2, Fields: fields}, "\terror2 ", "-", notary("failed")},

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ta"
+	"zsched/ta/child"
+)
+
+// The test binary is discard when it is told to be.
+func TestMain(m *testing.M) {
+	if os.Getenv("PLAY") == "discard" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// spool makes a postoffice with n single-recipient messages.
+func spool(tb testing.TB, n int) (transport string) {
+	tb.Helper()
+	dir := tb.TempDir()
+	for _, d := range []string{"transport", "queue"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for i := range n {
+		control := fmt.Sprintf("@ 0x00000007\ni %d\no 24\nl <m@example.org>\ne alice@example.org\n"+
+			"s smtp mx.example.org alice@example.org 0\nr           smtp a.example bob@a.example 0\n"+
+			"m\nReceived: by mx\n\tid 1\nSubject: x\nTo: you\n\n", i+1)
+		for file, text := range map[string]string{"transport": control, "queue": "x\n"} {
+			if err := os.WriteFile(filepath.Join(dir, file, fmt.Sprint(i+1)), []byte(text), 0o644); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	return filepath.Join(dir, "transport")
+}
+
+func start(tb testing.TB, transport string, args ...string) (*child.Child, chan []child.Heard) {
+	tb.Helper()
+	heard := make(chan []child.Heard, 64)
+	c, err := child.Start(child.Spec{
+		Path: "/proc/self/exe", Args: append([]string{"discard"}, args...), Dir: transport,
+		Env: []string{"PLAY=discard", "GORACE=atexit_sleep_ms=0"}, UID: -1, GID: -1,
+	}, func(b []child.Heard) { heard <- b })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { c.Signal(unix.SIGKILL) })
+	return c, heard
+}
+
+// rest is what an agent says up to its end.
+func rest(heard chan []child.Heard) (said []string, end child.Exited) {
+	for {
+		for _, h := range <-heard {
+			switch h := h.(type) {
+			case child.Said:
+				line := "#hungry"
+				if h.Kind == ta.Reported {
+					line = string(ta.AppendReport(nil, h.Report))
+				}
+				said = append(said, strings.TrimSpace(line))
+			case child.Exited:
+				return said, h
+			}
+		}
+	}
+}
+
+func TestDiscard(t *testing.T) {
+	for _, c := range []struct {
+		args, told, said, end string
+	}{
+		{"-c smtp", "1\ta.example\n#idle\n\n", "#hungry;1/102\t\tok3 discarded;#hungry;#hungry", "exit status 0"},
+		{"-c smtp --sessions 2 --fail 100", "1\ta.example\n\n", "#hungry;#hungry;1/102\t\terror2 failed on request;#hungry", "exit status 0"},
+		{"--marking scheduler a.example", "1\n\n",
+			"#hungry;1/102\tbob@a.example\x01delivered\x012.0.0\x01x-local; 250 (discarded)\x01\x01discard[PID]\tok discarded;#hungry", "exit status 0"},
+		{"--die-after 1", "1\ta.example\n\n", "#hungry", "signal: killed"},
+		{"--marking nobody", "", "", "exit status 64"},
+		{"one two", "", "", "exit status 64"},
+		{"--fail 101", "", "", "exit status 64"},
+		{"--fail", "", "", "exit status 64"},
+	} {
+		agent, heard := start(t, spool(t, 1), strings.Fields(c.args)...)
+		_ = agent.Send([]byte(c.told)) // the last ones may be gone already
+		said, end := rest(heard)
+		got := strings.ReplaceAll(strings.Join(said, ";"), fmt.Sprint("[", agent.PID(), "]"), "[PID]")
+		if got != c.said || end.Status != c.end {
+			t.Errorf("discard %s: says %q and ends with %q, want %q and %q", c.args, got, end.Status, c.said, c.end)
+		}
+	}
+}
+
+// BenchmarkDiscard is the rate of a process at its socket, with a window of so
+// many job lines.
+func BenchmarkDiscard(b *testing.B) {
+	for _, window := range []int{1, 50} {
+		b.Run(fmt.Sprint("window=", window), func(b *testing.B) {
+			transport := spool(b, b.N)
+			agent, heard := start(b, transport, "-c", "smtp")
+			fed, answered := 0, -1
+			b.ResetTimer()
+			for answered < b.N {
+				for _, h := range <-heard {
+					if said, ok := h.(child.Said); ok && said.Kind == ta.Hungry {
+						answered++
+					} else if _, gone := h.(child.Exited); gone {
+						b.Fatal(h)
+					}
+				}
+				var lines bytes.Buffer
+				for ; fed < b.N && fed < answered+window; fed++ {
+					fmt.Fprintf(&lines, "%d\ta.example\n", fed+1)
+				}
+				if err := agent.Send(lines.Bytes()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+			agent.CloseWrite()
+			rest(heard)
+		})
+	}
+}

@@ -1,0 +1,176 @@
+// Package discard is an agent that throws mail away and says that it was
+// delivered: for channels that mean it, for trying a scheduler.cf, and, with a
+// share of its recipients failed or deferred, a wait or a sudden end, for tests
+// and benchmarks of the scheduler.
+package discard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"zsched/ta"
+)
+
+// Options say what becomes of the mail. The zero value accepts all of it.
+type Options struct {
+	// Fail and Defer are how many of a hundred recipients fail for good and
+	// are deferred; DeferAll how many of a hundred messages find the whole
+	// destination out of order.
+	Fail, Defer, DeferAll int
+	// RetryAt makes deferrals say when: "+N" seconds from now, or "N" since
+	// the epoch. "" does not.
+	RetryAt string
+	Delay   time.Duration // what a message takes
+	// DieAfter is how many recipients are delivered before the agent is
+	// killed, at the worst moment: the last of them is delivered, and neither
+	// reported nor marked. 0: never.
+	DieAfter int
+	// Log is a file that gets a line "path offset" for each delivery, or "".
+	Log  string
+	Seed uint64 // of all chances; 0: a new one each time
+}
+
+// Agent is the agent. Its Deliver goes into a ta.Server.
+type Agent struct {
+	options Options
+	retry   ta.Retry
+	log     *os.File
+	die     func()
+
+	mu   sync.Mutex
+	rand *rand.Rand
+	left int // deliveries until death, of DieAfter
+}
+
+// New checks the options and opens the log.
+func New(o Options) (*Agent, error) {
+	for _, percent := range []int{o.Fail, o.Defer, o.DeferAll, o.Fail + o.Defer} {
+		if percent < 0 || percent > 100 {
+			return nil, fmt.Errorf("%d percent of the mail", percent)
+		}
+	}
+	a := &Agent{options: o, left: o.DieAfter, die: killSelf}
+	if o.RetryAt != "" {
+		digits, relative := strings.CutPrefix(o.RetryAt, "+")
+		n, err := strconv.ParseUint(digits, 10, 63)
+		if err != nil {
+			return nil, fmt.Errorf("retryat %q is neither +seconds nor a time", o.RetryAt)
+		}
+		a.retry = ta.Retry{Given: true, Relative: relative, Seconds: int64(n)}
+	}
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64()
+	}
+	a.rand = rand.New(rand.NewPCG(o.Seed, 0))
+	if o.Log != "" {
+		f, err := os.OpenFile(o.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err != nil {
+			return nil, err
+		}
+		a.log = f
+	}
+	return a, nil
+}
+
+// killSelf leaves no time for anything.
+func killSelf() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// Deliver settles all recipients of m. It may be called by several goroutines.
+func (a *Agent) Deliver(m *ta.Message) {
+	if a.options.Delay > 0 {
+		time.Sleep(a.options.Delay)
+	}
+	if a.options.DeferAll > 0 && a.chance(a.options.DeferAll) {
+		m.ReportRest(func(*ta.Recipient) ta.Result {
+			return result(ta.DeferAll, "4.4.1", "destination is out of order")
+		})
+		return
+	}
+	// Each delivery is reported before the next; all else waits for one write
+	// of diagnostics.
+	var others map[*ta.Recipient]ta.Result
+	for i := range m.Recipients {
+		r := &m.Recipients[i]
+		res := a.decide()
+		if res.Status == ta.OK {
+			if err := a.deliver(m, r); err != nil {
+				res = result(ta.Deferred, "4.3.0", err.Error())
+			}
+			r.Report(res)
+			continue
+		}
+		if others == nil {
+			others = map[*ta.Recipient]ta.Result{}
+		}
+		others[r] = res
+	}
+	m.ReportRest(func(r *ta.Recipient) ta.Result { return others[r] })
+}
+
+// decide throws the dice for one recipient.
+func (a *Agent) decide() ta.Result {
+	fail, deferred := a.options.Fail, a.options.Defer
+	if fail+deferred > 0 {
+		switch n := a.roll(); {
+		case n < fail:
+			return result(ta.Error, "5.1.1", "failed on request")
+		case n < fail+deferred && a.retry.Given:
+			res := result(ta.RetryAt, "4.3.0", "deferred on request")
+			res.Retry = a.retry
+			return res
+		case n < fail+deferred:
+			return result(ta.Deferred, "4.3.0", "deferred on request")
+		}
+	}
+	return result(ta.OK, "2.0.0", "discarded")
+}
+
+func result(status ta.Status, code, text string) ta.Result {
+	return ta.Result{Status: status, Text: text, Fields: ta.Fields{
+		Code:       code,
+		Diagnostic: "x-local; " + code[:1] + "50 (" + text + ")",
+	}}
+}
+
+// deliver notes the delivery, by one write among those of other agents, and
+// dies of it when its time has come.
+func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) error {
+	if a.log != nil {
+		line := make([]byte, 0, 64)
+		line = append(line, m.Job.Path...)
+		line = append(line, ' ')
+		line = strconv.AppendInt(line, r.Offset, 10)
+		line = append(line, '\n')
+		if _, err := a.log.Write(line); err != nil {
+			return err
+		}
+	}
+	if a.options.DieAfter > 0 {
+		a.mu.Lock()
+		a.left--
+		last := a.left == 0
+		a.mu.Unlock()
+		if last {
+			a.die()
+		}
+	}
+	return nil
+}
+
+func (a *Agent) chance(percent int) bool { return a.roll() < percent }
+
+// roll is a number below 100.
+func (a *Agent) roll() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.rand.IntN(100)
+}
