@@ -6,8 +6,8 @@ PREFIX   = /usr/local
 MAILBIN  = $(PREFIX)/lib/zmailer
 MANDIR   = $(PREFIX)/share/man
 
-MAINS  = $(filter-out ./cmd/ta,$(patsubst %/,%,$(wildcard ./cmd/*/)))
-AGENTS = $(patsubst %/,%,$(wildcard ./cmd/ta/*/))
+MAINS  = $(patsubst %/main.go,%,$(wildcard ./cmd/*/main.go))
+AGENTS = $(patsubst %/main.go,%,$(wildcard ./cmd/ta/*/main.go))
 
 all:
 	@mkdir -p bin/ta
