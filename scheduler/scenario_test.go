@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,6 +84,7 @@ type stage struct {
 	said   strings.Builder
 	stored bool                                 // writes succeed at once
 	ops    map[scheduler.MessageID]scheduler.Op // last op unanswered
+	hidden []string                             // actions that are not printed, by their first word
 }
 
 func (st *stage) fatalf(format string, args ...any) {
@@ -132,10 +134,19 @@ func (st *stage) one(words []string, clauses string) {
 	case "reload":
 		st.step(scheduler.Reloaded{Config: st.config(args, clauses)})
 	case "arrive":
-		st.step(scheduler.Arrived{Message: st.message(args)})
+		for _, id := range st.numbers(args[0]) {
+			st.step(scheduler.Arrived{Message: st.message(id, args[1:])})
+		}
 	case "hungry":
 		for _, a := range args {
 			st.step(scheduler.AgentHungry{Agent: st.agent(a)})
+		}
+	case "spoke":
+		st.step(scheduler.AgentSpoke{Agent: st.agent(args[0])})
+	case "done":
+		for _, id := range st.numbers(args[1]) {
+			st.step(scheduler.AgentReported{Agent: st.agent(args[0]), Report: st.report([]string{id + "/100", "ok3"})})
+			st.step(scheduler.AgentHungry{Agent: st.agent(args[0])})
 		}
 	case "report":
 		st.step(scheduler.AgentReported{Agent: st.agent(args[0]), Report: st.report(args[1:])})
@@ -155,6 +166,8 @@ func (st *stage) one(words []string, clauses string) {
 		st.store(args)
 	case "show":
 		st.show(args)
+	case "hide":
+		st.hidden = append(st.hidden, args...)
 	default:
 		st.fatalf("unknown word %q", verb)
 	}
@@ -182,7 +195,9 @@ func (st *stage) step(e scheduler.Event) {
 	actions := append([]scheduler.Action(nil), st.s.Step(st.now, e)...)
 	st.s.Check()
 	for _, a := range actions {
-		if text := st.print(a); text != "" {
+		text := st.print(a)
+		word, _, _ := strings.Cut(text, " ")
+		if text != "" && !slices.Contains(st.hidden, word) {
 			if e == (scheduler.Event(scheduler.Tick{})) {
 				text = "+" + st.now.Sub(st.start).Round(time.Second).String() + " " + text
 			}
@@ -301,14 +316,14 @@ func (st *stage) config(words []string, clauses string) *scheduler.Config {
 	return c
 }
 
-// message reads: 7 smtp/example.org smtp/other:success local/-:x1 from=a@b
-// age=3h log=id obsoletes=id. Recipients stand at offsets 100, 200, …
-func (st *stage) message(words []string) scheduler.Message {
+// message reads: smtp/example.org smtp/other:success local/-:x1 from=a@b
+// age=3h log=id obsoletes=id owner=7. Recipients stand at offsets 100, 200, …
+func (st *stage) message(id string, words []string) scheduler.Message {
 	m := scheduler.Message{
-		ID: scheduler.MessageID(st.number(words[0])), Path: words[0],
+		ID: scheduler.MessageID(st.number(id)), Path: id,
 		Sender: "a@b.example", ErrorTo: "a@b.example", ModifiedAt: st.now, ChangedAt: st.now,
 	}
-	for _, word := range words[1:] {
+	for _, word := range words {
 		name, value, set := strings.Cut(word, "=")
 		switch {
 		case !set:
@@ -321,6 +336,8 @@ func (st *stage) message(words []string) scheduler.Message {
 				st.fatalf("%v", err)
 			}
 			m.ModifiedAt = st.now.Add(-d)
+		case name == "owner":
+			m.Owner = uint32(st.number(value))
 		case name == "log":
 			m.LogID = value
 		case name == "obsoletes":
@@ -436,6 +453,19 @@ func (st *stage) show(words []string) {
 
 func (st *stage) agent(word string) scheduler.AgentID {
 	return scheduler.AgentID(st.number(strings.TrimPrefix(word, "A")))
+}
+
+// numbers reads 7, or a row as in 7-12.
+func (st *stage) numbers(word string) []string {
+	first, last, isRow := strings.Cut(word, "-")
+	if !isRow {
+		return []string{word}
+	}
+	var row []string
+	for n := st.number(first); n <= st.number(last); n++ {
+		row = append(row, strconv.Itoa(n))
+	}
+	return row
 }
 
 func (st *stage) number(word string) int {
