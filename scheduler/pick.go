@@ -132,6 +132,9 @@ func (s *Scheduler) serve(a *agent, t *thread) {
 		a.ring.unfree(a)
 	}
 	a.thread, t.last = t, a
+	if t.list == &a.ring.spent {
+		a.ring.newRound()
+	}
 	s.counts.Sessions++
 	t.busy++
 	a.ring.busy++

@@ -130,23 +130,28 @@ func (r *ring) enlist(t *thread) {
 }
 
 // turn returns the thread whose turn it is, nil when none wants a session.
-// When all have had their quantum a new round begins.
 func (r *ring) turn() *thread {
-	if r.ready.head == nil && r.spent.head != nil {
-		r.round++
-		for t := r.spent.head; t != nil; t = r.spent.head {
-			r.spent.remove(t)
-			r.enlist(t)
-		}
+	if r.ready.head == nil {
+		return r.spent.head
 	}
 	return r.ready.head
 }
 
-// othersWait reports whether another thread of the ring, with some of its
-// quantum left, wants a session.
+// newRound begins when a session goes to a thread that has had its quantum,
+// and no sooner: a session at work must not take its thread's next quantum
+// for one that others wait for.
+func (r *ring) newRound() {
+	r.round++
+	for t := r.spent.head; t != nil; t = r.spent.head {
+		r.spent.remove(t)
+		r.enlist(t)
+	}
+}
+
+// othersWait reports whether another thread of the ring wants a session. One
+// that has had its quantum counts too: in the next round it comes first.
 func (r *ring) othersWait(t *thread) bool {
-	head := r.ready.head
-	return head != nil && (head != t || head.next != nil)
+	return r.ready.hasOther(t) || r.spent.hasOther(t)
 }
 
 // limits of the ring; 0 means none.
@@ -200,4 +205,9 @@ func (l *threadList) remove(t *thread) {
 		t.next.prev = t.prev
 	}
 	t.list, t.next, t.prev = nil, nil, nil
+}
+
+// hasOther reports whether a thread other than t is in the list.
+func (l *threadList) hasOther(t *thread) bool {
+	return l.head != nil && (l.head != t || l.head.next != nil)
 }
