@@ -1,0 +1,276 @@
+package hold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/ta"
+)
+
+// noon is the time in all tests; the messages are a day and a half old.
+var noon = time.Unix(1795262400, 0)
+
+// desk is an agent in a postoffice, with a world that says no.
+func desk(t *testing.T) *Agent {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{"transport", "queue", "public", "router"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	no := errors.New("not yet")
+	return &Agent{
+		Postoffice: dir, Host: "mta.example",
+		Now:    func() time.Time { return noon },
+		LookUp: func(context.Context, string, string) error { return no },
+		Script: func(context.Context, string, string) error { return no },
+		Home:   func(string) error { return no },
+		Chance: func(n int) int { return n - 1 },
+	}
+}
+
+// deliver gives the agent a message with these lines, for a host, and returns
+// what it said without the notary fields.
+func deliver(t *testing.T, a *Agent, host string, lines ...string) string {
+	t.Helper()
+	control := "@ 0x00000007\ni 7\no 24\nl <m@example.org>\n" + strings.Join(lines, "\n") + "\nm\nA: b\n\n"
+	for file, text := range map[string]string{"transport/7": control, "queue/7": "external\nenv-end\nA: b\n\n\nbody\n"} {
+		if err := os.WriteFile(filepath.Join(a.Postoffice, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	born := noon.Add(-36 * time.Hour)
+	if err := os.Chtimes(filepath.Join(a.Postoffice, "queue/7"), born, born); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	s := &ta.Server{Channel: "hold", Dir: filepath.Join(a.Postoffice, "transport"), Out: &out,
+		In: strings.NewReader("7\t" + host + "\n"), Deliver: a.Deliver}
+	if err := s.Serve(context.Background()); err != nil {
+		t.Error(err)
+	}
+	said := strings.TrimSuffix(strings.TrimPrefix(out.String(), "#hungry\n"), "#hungry\n")
+	return regexp.MustCompile(`\t.*\t`).ReplaceAllString(said, " ")
+}
+
+const sender = "s smtp mx.example.org alice@example.org 0"
+
+func rcpt(host, user string) string { return "r           hold " + host + " " + user + " 65534" }
+
+func TestConditions(t *testing.T) {
+	// What of the world is asked, and what it must be asked for to say yes.
+	var asked []string
+	yes := func(words ...string) error {
+		asked = append(asked, strings.Join(words, " "))
+		return nil
+	}
+	for _, c := range []struct {
+		host string
+		ask  string // of the world; it says yes
+		wait string // why not, "" for true
+	}{
+		{"NS:example.org/MX", "dns example.org MX", ""},
+		{"ns:example.org/mx", "dns example.org MX", ""},
+		{"NS:example.org", "dns example.org ", ""},
+		{"TIMEOUT:1795262400", "", ""},
+		{"timeout:1795262401", "", "waiting until 2026-11-21 12:00:01 UTC"},
+		{"TIMEOUT:soon", "", `TIMEOUT "soon" is no time`},
+		{"TIMEOUT:", "", `TIMEOUT "" is no time`},
+		{"AGE:1d12h", "", ""},
+		{"AGE:129600", "", ""},
+		{"Age:1d12h0m1s", "", "waiting until 2026-11-21 12:00:01 UTC"},
+		{"AGE:1w", "", "waiting until 2026-11-27 00:00:00 UTC"},
+		{"AGE:", "", `AGE "" is no interval`},
+		{"AGE:1y", "", `AGE "1y" is no interval`},
+		{"AGE:h", "", `AGE "h" is no interval`},
+		{"AGE:99999999999s", "", `AGE "99999999999s" is no interval`},
+		{"AGE:2147483647w", "", `AGE "2147483647w" is no interval`},
+		{"IO:error", "chance 10", ""},
+		{"SCRIPT:try", "script try ", ""},
+		{"Script:try/this/one", "script try this/one", ""},
+		{"SCRIPT:/bin/true", "", `SCRIPT "/bin/true" is no name of a script`},
+		{"SCRIPT:../x", "", `SCRIPT "../x" is no name of a script`},
+		{"SCRIPT:", "", `SCRIPT "" is no name of a script`},
+		{"HOME:bob", "home bob", ""},
+		{"MOON:full", "", `unknown condition "MOON"`},
+		{"example.org", "", `"example.org" is no condition`},
+		{"-", "", `"-" is no condition`},
+	} {
+		a := desk(t)
+		asked = nil
+		if kind, _, _ := strings.Cut(c.ask, " "); kind != "" {
+			a.LookUp = func(_ context.Context, domain, kind string) error { return yes("dns", domain, kind) }
+			a.Script = func(_ context.Context, name, arg string) error { return yes("script", name, arg) }
+			a.Home = func(user string) error { return yes("home", user) }
+			a.Chance = func(n int) int { yes("chance", fmt.Sprint(n)); return 0 }
+		}
+		said := deliver(t, a, c.host, sender, rcpt(c.host, "bob@example.net"))
+		if c.ask != "" && !slices.Equal(asked, []string{c.ask}) {
+			t.Errorf("%s: asked %q", c.host, asked)
+		}
+		want := "7/82 deferred " + c.wait + "\n"
+		if c.wait == "" {
+			want = "7/82 ok3 submitted again as " + submitted(t, a) + "\n"
+		}
+		if said != want {
+			t.Errorf("%s: %q, want %q", c.host, said, want)
+		}
+	}
+}
+
+func TestTheWorldSaysNo(t *testing.T) {
+	for _, host := range []string{"NS:example.org/MX", "SCRIPT:try", "HOME:bob"} {
+		if said := deliver(t, desk(t), host, sender, rcpt(host, "bob")); said != "7/82 deferred not yet\n" {
+			t.Errorf("%s: %q", host, said)
+		}
+	}
+	if said := deliver(t, desk(t), "IO:x", sender, rcpt("IO:x", "bob")); said != "7/82 deferred another time\n" {
+		t.Errorf("%q", said)
+	}
+}
+
+// A deferral says so to delivery status notifications too.
+func TestDeferralsAreDelayed(t *testing.T) {
+	r := waiting(errors.New("not yet"))
+	if r.Status != ta.Deferred || r.Fields != (ta.Fields{Action: "delayed", Code: "4.4.3 (waiting)",
+		Diagnostic: "x-local; 466 (not yet)"}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// submitted is the name of the one file in router/; none is left in public/.
+func submitted(t *testing.T, a *Agent) string {
+	t.Helper()
+	names := list(t, a, "router")
+	if len(names) != 1 || len(list(t, a, "public")) > 0 {
+		t.Fatalf("router/ has %q, public/ %q", names, list(t, a, "public"))
+	}
+	return names[0]
+}
+
+func list(t *testing.T, a *Agent, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(a.Postoffice, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestSubmissionHasEnvelopeHeaderAndBody(t *testing.T) {
+	a := desk(t)
+	deliver(t, a, "TIMEOUT:1", sender,
+		rcpt("TIMEOUT:1", "bob@example.net"), "N NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@old.example INFROM=x", "R HDRS", "n QQ+2B",
+		rcpt("TIMEOUT:1", `"carol x"@example.net`), "R HDRS", "n QQ+2B",
+		rcpt("TIMEOUT:2", "other@example.net"))
+	name := submitted(t, a)
+	file := filepath.Join(a.Postoffice, "router", name)
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "rcvdfrom STDIN (hold@mta.example)\nenvid QQ+2B\nnotaryret HDRS\nfrom <alice@example.org>\n" +
+		"todsn NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@old.example\nto <bob@example.net>\n" +
+		"to <\"carol x\"@example.net>\nenv-end\nA: b\n\nbody\n"
+	if string(got) != want {
+		t.Errorf("submitted\n%s, want\n%s", got, want)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// One submission cannot have two senders; nobody must answer a null sender.
+func TestSendersAreSubmittedApart(t *testing.T) {
+	a := desk(t)
+	said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"), rcpt("TIMEOUT:1", "eve"),
+		"s error - alice@example.org 0", rcpt("TIMEOUT:1", "joe"))
+	var envelopes []string
+	for _, name := range list(t, a, "router") {
+		b, err := os.ReadFile(filepath.Join(a.Postoffice, "router", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		envelope, _, _ := strings.Cut(string(b), "env-end")
+		_, envelope, _ = strings.Cut(envelope, "\n")
+		envelopes = append(envelopes, envelope)
+	}
+	slices.Sort(envelopes)
+	want := []string{"channel error\nto <joe>\n", "from <alice@example.org>\nto <bob>\nto <eve>\n"}
+	if !slices.Equal(envelopes, want) || strings.Count(said, "ok3") != 3 {
+		t.Errorf("submitted %q: %q", envelopes, said)
+	}
+}
+
+func TestWhatCannotBeSubmittedWaits(t *testing.T) {
+	for _, missing := range []string{"public", "router"} {
+		a := desk(t)
+		if err := os.Remove(filepath.Join(a.Postoffice, missing)); err != nil {
+			t.Fatal(err)
+		}
+		said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
+		if !strings.HasPrefix(said, "7/82 deferred submit: ") {
+			t.Errorf("without %s/: %q", missing, said)
+		}
+		if missing == "router" && len(list(t, a, "public")) > 0 {
+			t.Errorf("public/ has %q", list(t, a, "public"))
+		}
+	}
+}
+
+func TestScriptsAreRunApartFromTheSocket(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\n[ \"$1\" = yes ] && [ ! -t 0 ] && ! read -r line\n"
+	if err := os.WriteFile(filepath.Join(dir, "bin/try"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := New("..", dir).Script
+	if err := run(t.Context(), "try", "yes"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range [][2]string{{"try", "no"}, {"try", ""}, {"none", "yes"}} {
+		if err := run(t.Context(), c[0], c[1]); err == nil {
+			t.Errorf("%q is true", c)
+		}
+	}
+}
+
+func TestNoSuchNameIsAnAnswer(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		wait bool
+	}{
+		{nil, false},
+		{&net.DNSError{Err: "no such host", IsNotFound: true}, false},
+		{&net.DNSError{Err: "server misbehaving", IsTemporary: true}, true},
+		{&net.DNSError{Err: "i/o timeout", IsTimeout: true}, true},
+		{errors.New("no resolver"), true},
+	} {
+		if got := temporary(c.err); (got != nil) != c.wait {
+			t.Errorf("%v: waits for %v", c.err, got)
+		}
+	}
+}
+
+func TestHomeOfNobodyKnown(t *testing.T) {
+	if err := findHome("no such user"); err == nil {
+		t.Error("there is a home of no such user")
+	}
+}
