@@ -148,6 +148,17 @@ func (r *ring) newRound() {
 	}
 }
 
+// reunite finds a thread that was empty for a while the idle agent that
+// served it last: its connection may still be open.
+func (r *ring) reunite(t *thread) {
+	for _, a := range slices.Backward(r.idle) {
+		if a.thread != nil && a.thread.key == t.key {
+			t.last, a.thread = a, t
+			return
+		}
+	}
+}
+
 // othersWait reports whether another thread of the ring wants a session. One
 // that has had its quantum counts too: in the next round it comes first.
 func (r *ring) othersWait(t *thread) bool {

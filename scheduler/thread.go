@@ -74,6 +74,9 @@ func (s *Scheduler) obtainThread(key threadKey) *thread {
 	s.threads[key] = t
 	s.counts.Threads++
 	s.assign(t)
+	if t.ring != nil {
+		t.ring.reunite(t)
+	}
 	return t
 }
 
