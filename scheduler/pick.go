@@ -236,10 +236,8 @@ func (s *Scheduler) rest(r *ring) {
 		r.unfree(a)
 		s.ask(a)
 	}
-	if r.retired || s.stop.begun {
-		for len(r.idle) > 0 {
-			s.dismiss(r.idle[len(r.idle)-1])
-		}
+	for len(r.idle) > 0 && (r.retired || s.stop.begun || s.inTheWay(r)) {
+		s.dismiss(r.idle[0])
 	}
 }
 
