@@ -14,18 +14,20 @@ import (
 
 // openLog returns the log and what writes it. A file gets one JSON object a
 // line; without a file the lines go to stderr, written for people where that
-// is a terminal. In a daemon the file also takes standard output and error,
-// where only a crash would say something.
+// is a terminal.
 func openLog(file string, o *options, stderr io.Writer) (zerolog.Logger, *daemon.Outlet, error) {
+	again := false
 	outlet, err := daemon.NewOutlet(func() (io.WriteCloser, error) {
 		if file == "" {
 			return stays{stderr}, nil
 		}
-		f, err := openAppend(file)
-		if err == nil && o.daemon {
-			err = redirect(f)
+		if again && o.daemon {
+			if err := redirect(file); err != nil {
+				return nil, err
+			}
 		}
-		return f, err
+		again = true
+		return openAppend(file)
 	})
 	if err != nil {
 		return zerolog.Logger{}, nil, err
@@ -60,7 +62,14 @@ func openAppend(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 }
 
-func redirect(f *os.File) error {
+// redirect sends a daemon's standard output and error, where only a crash
+// would say something, to its log.
+func redirect(file string) error {
+	f, err := openAppend(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	for _, fd := range []int{syscall.Stdout, syscall.Stderr} {
 		if err := unix.Dup3(int(f.Fd()), fd, 0); err != nil {
 			return err

@@ -114,6 +114,12 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 		defer syslog.Close()
 		d.Syslog = syslog.Line
 	}
+	if o.daemon {
+		// From here on nobody looks at our standard error.
+		if err := redirect(where.log); err != nil {
+			return err
+		}
+	}
 	if ready != nil {
 		d.Ready = func() { io.WriteString(ready, "\n"); ready.Close() }
 	}

@@ -23,15 +23,13 @@ type agent struct {
 	queued bool             // it is in Daemon.unsent
 }
 
-// heard is what an agent said, as events. At most heardBatch come at once, so
+// heard is what an agent said, as events. At most turnLimit come at once, so
 // that no agent holds up the others.
 type heard struct {
 	agent  scheduler.AgentID
 	events []scheduler.Event
 	exited bool // the last event is its exit
 }
-
-const heardBatch = 256
 
 // started is how the start of an agent ended.
 type started struct {
@@ -112,7 +110,7 @@ func (l *listener) hear(all []child.Heard) {
 		return
 	}
 	for len(all) > 0 {
-		batch := all[:min(heardBatch, len(all))]
+		batch := all[:min(turnLimit, len(all))]
 		all = all[len(batch):]
 		h := heard{agent: l.agent, events: make([]scheduler.Event, 0, len(batch))}
 		for _, said := range batch {

@@ -109,6 +109,10 @@ type Options struct {
 // that a full queue's names wait in its directories and not in memory.
 const takingLimit = 1024
 
+// turnLimit bounds what one turn of the loop deals with, so that nobody waits
+// long for the next.
+const turnLimit = 256
+
 // Daemon is the loop. Everything in it belongs to the goroutine in Run, except
 // the channels.
 type Daemon struct {
@@ -125,6 +129,7 @@ type Daemon struct {
 	heard  chan heard
 	starts chan started
 
+	more    chan []spool.Result // has room for what one turn leaves
 	intake  intake
 	filing  int // actions on files under way
 	verbose map[scheduler.MessageID]verboseLog
@@ -143,6 +148,7 @@ func New(o Options) *Daemon {
 		agents:  make(map[scheduler.AgentID]*agent),
 		heard:   make(chan heard, 64),
 		starts:  make(chan started),
+		more:    make(chan []spool.Result, 1),
 		intake:  newIntake(),
 		verbose: make(map[scheduler.MessageID]verboseLog),
 		reload:  reload{done: make(chan reloaded, 1)},
@@ -175,8 +181,12 @@ func (d *Daemon) turn() {
 	case names := <-d.gate():
 		d.now = time.Now()
 		d.take(names)
-	case results := <-d.Spool.Results():
+	case results := <-d.results():
 		d.now = time.Now()
+		if len(results) > turnLimit {
+			d.more <- results[turnLimit:]
+			results = results[:turnLimit]
+		}
 		for _, r := range results {
 			d.result(r)
 		}
@@ -204,6 +214,14 @@ func (d *Daemon) turn() {
 		d.step(scheduler.Tick{})
 		d.boundStop()
 	}
+}
+
+// results is where results come from: what was left of the last ones first.
+func (d *Daemon) results() <-chan []spool.Result {
+	if len(d.more) > 0 {
+		return d.more
+	}
+	return d.Spool.Results()
 }
 
 // step tells the core what happened and performs what it says. What comes of

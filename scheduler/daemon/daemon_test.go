@@ -455,7 +455,7 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 		}()
 		for {
 			h := <-l.daemon.heard
-			if len(h.events) > heardBatch {
+			if len(h.events) > turnLimit {
 				t.Errorf("%d events in one piece", len(h.events))
 			}
 			if heard += len(h.events); h.exited {
@@ -464,6 +464,26 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 		}
 		if heard != 1001 {
 			t.Errorf("%d events of 1001", heard)
+		}
+	})
+}
+
+// However much the spool has to say at once, a turn deals with a piece of it.
+func TestManyResultsAreDealtWithInPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		d := New(w.options)
+		var all []spool.Result
+		for i := range 3*turnLimit + 1 {
+			name := w.spool.put(uint64(i+1), "a.example")
+			all = append(all, w.spool.files[name.Path].taken)
+		}
+		w.spool.results <- all
+		for turn := 1; turn <= 4; turn++ {
+			d.turn()
+			if want := min(turn*turnLimit, len(all)); d.startup.messages != want {
+				t.Errorf("after turn %d %d messages have arrived, want %d", turn, d.startup.messages, want)
+			}
 		}
 	})
 }

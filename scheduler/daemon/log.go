@@ -50,12 +50,16 @@ func (d *Daemon) note(n scheduler.Note) {
 		log = &a.log
 	}
 	line := log.WithLevel(level(n.Severity))
+	text := n.Text
 	if n.Message != 0 {
-		line = line.Uint64("message", uint64(n.Message))
+		file := strconv.FormatUint(uint64(n.Message), 10)
+		line = line.Str("file", file)
+		text = file + ": " + text
 	}
 	line.Msg(n.Text)
-	if d.Syslog != nil && n.Severity == scheduler.Trouble {
-		d.Syslog(n.Severity, n.Text)
+	told := n.Severity == scheduler.Trouble || n.Severity == scheduler.Info && n.Message != 0
+	if d.Syslog != nil && told {
+		d.Syslog(n.Severity, text)
 	}
 }
 

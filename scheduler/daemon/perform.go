@@ -165,7 +165,7 @@ func (d *Daemon) finishAnswered(r spool.Finished) {
 	if errors.Is(err, spool.ErrOpen) {
 		// The file knows of a recipient that the core does not. The core lets
 		// go of the message, and a sweep brings back what the file says.
-		d.Log.Warn().Uint64("message", uint64(d.intake.finishing[op])).Msg("not removed: a recipient is still open")
+		d.Log.Warn().Err(err).Msg("a message that seemed done is looked at again")
 		d.Spool.Sweep()
 		err = nil
 	}
