@@ -219,9 +219,15 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 	}
 	m.log(r, report)
 	m.at.out.report(report)
-	if m.at.server.Marking == AgentMarks {
-		m.swap(r.Recipient, ctlfile.Locked, tag)
+	if m.at.server.Marking == SchedulerMarks {
+		return
 	}
+	if report.Status == OK {
+		// Nobody has written it down yet, so the scheduler must know before
+		// the tag says that all is done.
+		_ = m.at.out.flush()
+	}
+	m.swap(r.Recipient, ctlfile.Locked, tag)
 }
 
 // releaseRest unlocks what a deferall ends. It comes before the report, which

@@ -92,6 +92,13 @@ func (o *output) flush() error {
 	return o.err
 }
 
+// broken says that nothing reaches the scheduler any more.
+func (o *output) broken() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err != nil
+}
+
 // close returns when all is written, by whomever.
 func (o *output) close() error {
 	o.timer.Stop()

@@ -101,7 +101,7 @@ func (s *Server) serveOne(ctx context.Context, lines *Lines, out *output) error 
 	at := newSession(s, out, 0)
 	out.line(HungryLine)
 	for {
-		if !lines.Buffered() {
+		if !lines.Buffered() || out.broken() {
 			if out.flush() != nil {
 				return nil // close tells
 			}
@@ -126,8 +126,8 @@ func (s *Server) serveMany(ctx context.Context, lines *Lines, out *output) error
 		at := newSession(s, out, n)
 		working.Go(func() {
 			for job := range jobs {
-				if ctx.Err() != nil {
-					return
+				if ctx.Err() != nil || out.broken() {
+					continue // nobody waits for it any more
 				}
 				at.work(job)
 				if ctx.Err() == nil {

@@ -26,13 +26,20 @@ type session struct {
 	buf    []byte // control file
 }
 
+// usualFile is the size up to which a control file is read in one call. The
+// memory for larger ones is given back.
+const usualFile = 8 << 10
+
 func newSession(s *Server, out *output, number int) *session {
-	return &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, 8<<10)}
+	return &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, usualFile)}
 }
 
 // work does one job line, all but the #hungry that answers it.
 func (at *session) work(job Job) {
 	m, err := at.open(job)
+	if len(at.buf) > 128*usualFile {
+		at.buf = make([]byte, usualFile)
+	}
 	if err != nil {
 		if err != errNothing {
 			at.server.warn("%v", err)

@@ -41,7 +41,7 @@ func TestHold(t *testing.T) {
 	} {
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Args = append([]string{c.argv0}, strings.Fields(c.args)...)
-		cmd.Env = []string{"PLAY=hold"}
+		cmd.Env = []string{"PLAY=hold", "GORACE=atexit_sleep_ms=0"}
 		cmd.Dir = filepath.Join(dir, "transport")
 		cmd.Stdin = strings.NewReader(c.told)
 		out, _ := cmd.Output()
