@@ -12,16 +12,43 @@ import (
 	"zsched/scheduler/daemon"
 )
 
-// openLog returns the log and what writes it. A file gets one JSON object a
-// line; without a file the lines go to stderr, written for people where that
-// is a terminal.
-func openLog(file string, o *options, stderr io.Writer) (zerolog.Logger, *daemon.Outlet, error) {
-	again := false
-	outlet, err := daemon.NewOutlet(func() (io.WriteCloser, error) {
+// logs are what the scheduler writes for people to read.
+type logs struct {
+	log        zerolog.Logger
+	main       *daemon.Outlet
+	statistics *daemon.Outlet // nil: none
+	syslog     *daemon.Syslog // nil: none
+}
+
+func openLogs(s *setting, stderr io.Writer) (*logs, error) {
+	l := new(logs)
+	if err := l.openMain(s, stderr); err != nil {
+		return nil, err
+	}
+	if s.where.statistics != "" {
+		outlet, err := daemon.NewOutlet(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		outlet.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("statistics lines lost") }
+		l.statistics = outlet
+	}
+	if s.zenv.LogsCompletions() {
+		l.syslog = daemon.OpenSyslog(l.log)
+	}
+	return l, nil
+}
+
+// openMain opens the log. A file gets one JSON object a line; without a file
+// the lines go to stderr, written for people where that is a terminal.
+func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
+	file, again := s.where.log, false
+	l.main, err = daemon.NewOutlet(func() (io.WriteCloser, error) {
 		if file == "" {
 			return stays{stderr}, nil
 		}
-		if again && o.daemon {
+		if again && s.daemon {
 			if err := redirect(file); err != nil {
 				return nil, err
 			}
@@ -30,32 +57,38 @@ func openLog(file string, o *options, stderr io.Writer) (zerolog.Logger, *daemon
 		return openAppend(file)
 	})
 	if err != nil {
-		return zerolog.Logger{}, nil, err
+		return err
 	}
-	var to io.Writer = outlet
+	var to io.Writer = l.main
 	if file == "" && isTerminal(stderr) {
-		to = zerolog.ConsoleWriter{Out: outlet, TimeFormat: time.DateTime}
+		to = zerolog.ConsoleWriter{Out: l.main, TimeFormat: time.DateTime}
 	}
 	level := zerolog.InfoLevel
-	if o.verbose || o.verboseLater {
+	if s.verbose || s.verboseLater {
 		level = zerolog.DebugLevel
 	}
-	log := zerolog.New(to).Level(level).With().Timestamp().Logger()
-	outlet.Lost = func(lines int) { log.Warn().Int("lines", lines).Msg("log lines lost") }
-	return log, outlet, nil
+	l.log = zerolog.New(to).Level(level).With().Timestamp().Logger()
+	l.main.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("log lines lost") }
+	return nil
 }
 
-// openStatistics opens the statistics log, nil when there is none.
-func openStatistics(file string, log zerolog.Logger) (*daemon.Outlet, error) {
-	if file == "" {
-		return nil, nil
+// reopen is for after the files were moved away.
+func (l *logs) reopen() {
+	l.main.Reopen()
+	if l.statistics != nil {
+		l.statistics.Reopen()
 	}
-	outlet, err := daemon.NewOutlet(func() (io.WriteCloser, error) { return openAppend(file) })
-	if err != nil {
-		return nil, err
+}
+
+// close writes out what is left.
+func (l *logs) close() {
+	if l.syslog != nil {
+		l.syslog.Close()
 	}
-	outlet.Lost = func(lines int) { log.Warn().Int("lines", lines).Msg("statistics lines lost") }
-	return outlet, nil
+	if l.statistics != nil {
+		l.statistics.Close()
+	}
+	l.main.Close()
 }
 
 func openAppend(file string) (*os.File, error) {

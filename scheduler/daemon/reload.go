@@ -1,6 +1,10 @@
 package daemon
 
-import "zsched/scheduler"
+import (
+	"errors"
+
+	"zsched/scheduler"
+)
 
 // reload is the reading of a new configuration, which happens outside of the
 // loop.
@@ -33,7 +37,9 @@ func (d *Daemon) beginReload() {
 func (d *Daemon) reloaded(r reloaded) {
 	d.reload.under = false
 	if r.err != nil {
-		d.Log.Error().Err(r.err).Msg("configuration not read again, the old one stays in force")
+		for _, err := range oneByOne(r.err) {
+			d.Log.Error().Err(err).Msg("configuration not read again, the old one stays in force")
+		}
 	} else {
 		d.Log.Info().Int("clauses", len(r.config.Clauses)).Msg("configuration read again")
 		d.step(scheduler.Reloaded{Config: d.frozenUntilLoaded(r.config)})
@@ -42,4 +48,13 @@ func (d *Daemon) reloaded(r reloaded) {
 		d.reload.again = false
 		d.beginReload()
 	}
+}
+
+// oneByOne returns the errors of which an error is the list.
+func oneByOne(err error) []error {
+	var list interface{ Unwrap() []error }
+	if errors.As(err, &list) {
+		return list.Unwrap()
+	}
+	return []error{err}
 }

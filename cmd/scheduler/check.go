@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"zsched/scheduler/config"
+)
+
+// check reads the configuration file and says what is wrong with it.
+func check(o *options, zenv *config.Zenv, stdout, stderr io.Writer) int {
+	name := o.config
+	if name == "" {
+		name = config.DefaultFile(zenv)
+	}
+	file, err := config.Load(name, zenv)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFault
+	}
+	for _, w := range file.Warnings {
+		fmt.Fprintf(stderr, "%s (warning)\n", w)
+	}
+	fmt.Fprintf(stdout, "%s: %d clauses, no errors\n", name, len(file.Scheduler.Clauses))
+	return exitOK
+}
