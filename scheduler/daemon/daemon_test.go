@@ -217,6 +217,92 @@ func TestStopTakesNothing(t *testing.T) {
 	})
 }
 
+// A spool that cannot be written stops the feeding; it is probed, and when it
+// is back everything goes on.
+func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.spool.fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
+		w.run()
+		w.spool.bring(1, "a.example")
+		synctest.Wait()
+		w.spool.bring(2, "b.example")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := strings.Count(w.stats.String(), "\n"); n != 1 {
+			t.Errorf("%d recipients were delivered to a full disk", n)
+		}
+		w.spool.fail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.spool.left() != 0 || w.spool.probes < 10 {
+			t.Errorf("%d control files are left after %d probes", w.spool.left(), w.spool.probes)
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
+// A fault of one file is that file's alone.
+func TestFileThatCannotBeWrittenHindersNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.spool.fail(fmt.Errorf("finishing %q: %w", "1", syscall.EACCES))
+		w.run()
+		w.spool.bring(1, "a.example")
+		synctest.Wait()
+		w.spool.bring(2, "b.example")
+		synctest.Wait()
+		if n := strings.Count(w.stats.String(), "\n"); n != 2 {
+			t.Errorf("%d recipients were delivered", n)
+		}
+		w.spool.fail(nil)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if w.spool.left() != 0 {
+			t.Errorf("%d control files are left", w.spool.left())
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
+// When the file knows of a recipient that the core does not, what the file
+// says is found again.
+func TestMessageThatIsNotDoneAfterAllIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.spool.fail(fmt.Errorf("finishing %q: %w", "1", spool.ErrOpen))
+		w.run()
+		w.spool.bring(1, "a.example")
+		synctest.Wait()
+		if w.spool.sweeps != 1 {
+			t.Error("no sweep was asked for")
+		}
+		w.spool.fail(nil)
+		w.spool.bring(1, "b.example")
+		synctest.Wait()
+		if w.spool.left() != 0 || w.spool.takes() != 2 {
+			t.Errorf("%d control files are left, taken %d times", w.spool.left(), w.spool.takes())
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
+// What is refused again and again is told of at doubling distances.
+func TestRefusalIsLoggedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run()
+		for tries := range 100 {
+			w.spool.answer(spool.Refused{Name: spool.Name{Path: "1", ID: 1}, Why: spool.Busy, Reason: "locked", Tries: tries + 1})
+		}
+		synctest.Wait()
+		if n := strings.Count(w.log.String(), "locked"); n != 7 {
+			t.Errorf("logged %d times", n)
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
 // With -S no agent starts before the whole queue is loaded.
 func TestSynchronousStartupLoadsEverythingFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

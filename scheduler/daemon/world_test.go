@@ -129,6 +129,8 @@ type memorySpool struct {
 	slow    time.Duration // of every unlinking
 	removed func()        // called after one, before it is told
 	verbose []string
+	fault   error // of every Finish and Probe; nil: none
+	probes  int
 }
 
 // memoryFile is a control file.
@@ -167,7 +169,20 @@ func (s *memorySpool) bring(id uint64, hosts ...string) {
 
 func (s *memorySpool) Found() <-chan []spool.Name     { return s.found }
 func (s *memorySpool) Results() <-chan []spool.Result { return s.results }
-func (s *memorySpool) Probe()                         { s.answer(spool.Probed{}) }
+
+func (s *memorySpool) Probe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probes++
+	s.answer(spool.Probed{Err: s.fault})
+}
+
+// fail makes writing fail from now on, or work again.
+func (s *memorySpool) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = err
+}
 
 func (s *memorySpool) answer(r spool.Result) { s.results <- []spool.Result{r} }
 
@@ -232,10 +247,13 @@ func (s *memorySpool) Finish(op uint64, path string, _ bool) {
 	go func() {
 		time.Sleep(s.slow)
 		s.mu.Lock()
-		delete(s.files, path)
+		err := s.fault
+		if err == nil {
+			delete(s.files, path)
+		}
 		s.mu.Unlock()
 		s.removed()
-		s.answer(spool.Finished{Op: op})
+		s.answer(spool.Finished{Op: op, Err: err})
 	}()
 }
 
