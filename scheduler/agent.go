@@ -189,16 +189,6 @@ func (s *Scheduler) depart(a *agent) {
 	a.ring.channel.leaving++
 }
 
-// evict lets the longest idle agent go that is in the way.
-func (s *Scheduler) evict(inTheWay func(*agent) bool) {
-	for a := s.parked.head; a != nil; a = a.next {
-		if inTheWay(a) {
-			s.dismiss(a)
-			return
-		}
-	}
-}
-
 // agentExited takes a dead agent's job lines back. The line it was on pays
 // with one attempt; before any of its recipients is fed again the files are
 // read, because the agent may have marked what it never reported.
@@ -246,16 +236,6 @@ func (s *Scheduler) dropAgent(a *agent) {
 	}
 	r.unfree(a)
 	a.state = 0 // so that nothing gives it work again
-	threads := make([]*thread, 0, 1)
-	for i := range a.lines {
-		if a.sessions > 1 || i == 0 {
-			threads = append(threads, a.lines[i].t)
-		}
-	}
-	a.lines = nil
-	for _, t := range threads {
-		s.endSession(a, t)
-	}
 	if a.thread != nil && a.thread.last == a {
 		a.thread.last = nil
 	}
@@ -264,8 +244,16 @@ func (s *Scheduler) dropAgent(a *agent) {
 	s.counts.Agents--
 	r.procs--
 	r.channel.procs--
+	// Who waits for the place comes before the threads that it served.
 	s.release(s.places, len(s.agents))
 	s.release(r.channel.processes, r.channel.procs)
+	for i := range a.lines {
+		if a.sessions > 1 || i == 0 {
+			s.endSession(a, a.lines[i].t)
+			s.yield(r, a.lines[i].t)
+		}
+	}
+	a.lines = nil
 	s.touch(r)
 	s.dropRingWhenEmpty(r)
 }

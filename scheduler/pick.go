@@ -26,11 +26,16 @@ func (s *Scheduler) dispatchDirty() {
 func (s *Scheduler) halted() bool { return s.stop.begun || s.store.down || s.config.Frozen }
 
 // dispatch gives the ring's threads sessions, in turn, as far as its limits
-// go; then agents with nothing to do are told so.
+// go; then agents with nothing to do are told so, and places that the ring
+// leaves free go to those who wait for them.
 func (s *Scheduler) dispatch(r *ring) {
 	for !s.halted() {
 		t := r.turn()
-		if t == nil || !below(r.busy, s.maxRing(r)) {
+		if t == nil {
+			r.leaveLine()
+			break
+		}
+		if !below(r.busy, s.maxRing(r)) {
 			break
 		}
 		if limit := s.maxChannel(r); !below(r.channel.busy, limit) {
@@ -42,9 +47,17 @@ func (s *Scheduler) dispatch(r *ring) {
 			s.startFor(r, t)
 			break
 		}
+		if a.proved && len(a.lines) == 0 && s.inTheWay(r) {
+			s.dismiss(a)
+			continue
+		}
 		s.serve(a, t)
 	}
 	s.rest(r)
+	s.release(r.channel.sessions, r.channel.busy)
+	s.release(r.channel.processes, r.channel.procs)
+	s.release(s.places, len(s.agents))
+	s.makeRoom(r.channel)
 }
 
 // sessionFor finds a free session for the thread, nil if there is none: in
@@ -63,62 +76,73 @@ func (r *ring) sessionFor(t *thread) *agent {
 	return nil
 }
 
-// startFor starts agents for the sessions that the ring's threads want and
-// that no starting agent will bring, as far as the limits on processes go.
-// The first limit hit puts the ring in line there.
+// startFor starts an agent if the ring's threads want more sessions than the
+// starting agents will bring and the limits on processes allow it. The first
+// limit hit puts the ring in line there.
 func (s *Scheduler) startFor(r *ring, t *thread) {
-	for {
-		need := r.wants
-		if limit := s.maxRing(r); limit > 0 {
-			need = min(need, limit-r.busy)
-		}
-		if limit := s.maxChannel(r); limit > 0 {
-			need = min(need, limit-r.channel.busy)
-		}
-		if need <= r.coming {
-			return
-		}
-		if trouble := s.troubles[r.clause]; trouble != nil && (trouble.until > s.now || r.coming > 0) {
-			// One agent at a time tries a clause whose agents do not come up.
-			if trouble.until > s.now {
-				s.backoffs.put(trouble.until, r)
-			}
-			return
-		}
-		if !s.placeFor(r) {
-			return
-		}
-		if !s.forks.allow(s.now, s.config.ForkRate) {
-			if r.waits == nil {
-				s.forks.line.append(r)
-			}
-			return
-		}
-		s.start(r, t)
+	need := r.wants
+	if limit := s.maxRing(r); limit > 0 {
+		need = min(need, limit-r.busy)
 	}
+	if limit := s.maxChannel(r); limit > 0 {
+		need = min(need, limit-r.channel.busy)
+	}
+	if need <= r.coming {
+		return
+	}
+	if trouble := s.troubles[r.clause]; trouble != nil && (trouble.until > s.now || r.coming > 0) {
+		// One agent at a time tries a clause whose agents do not come up.
+		if trouble.until > s.now {
+			s.backoffs.put(trouble.until, r)
+		}
+		return
+	}
+	if !s.placeFor(r) {
+		return
+	}
+	if !s.forks.allow(s.now, s.config.ForkRate) {
+		if r.waits == nil {
+			s.forks.line.append(r)
+		}
+		return
+	}
+	s.start(r, t)
+	s.touch(r) // it may want one more, after the others
 }
 
 // placeFor reports whether the ring may have one process more. If not, the
-// ring waits in line, and an idle agent that is in the way leaves.
+// ring waits in line.
 func (s *Scheduler) placeFor(r *ring) bool {
 	c := r.channel
 	if limit := s.maxTA(r); !below(len(s.agents), limit) {
 		s.places.wait(limit, r)
-		if s.counts.AgentsLeaving < s.places.waiting() {
-			s.evict(func(*agent) bool { return true })
-		}
 		return false
 	}
 	if limit := s.maxChannel(r); !below(c.procs, limit) {
 		c.processes.wait(limit, r)
-		if c.leaving < c.processes.waiting() {
-			s.evict(func(a *agent) bool { return a.ring.channel == c })
-		}
 		return false
+	}
+	if r.waits != &s.forks.line {
+		r.leaveLine()
 	}
 	// The ring's own agents are all at work or leaving; it is looked at again
 	// when one of them is free or gone.
 	return below(r.procs, s.maxRing(r))
+}
+
+// makeRoom lets idle agents go, the longest idle first, that are in the way
+// of rings in line for a process.
+func (s *Scheduler) makeRoom(c *channel) {
+	for a := s.parked.head; a != nil && s.places.waiting() > s.counts.AgentsLeaving; a = s.parked.head {
+		s.dismiss(a)
+	}
+	for a := s.parked.head; a != nil && c.processes.waiting() > c.leaving; {
+		next := a.next
+		if a.ring.channel == c {
+			s.dismiss(a)
+		}
+		a = next
+	}
 }
 
 // serve gives the agent a session on the thread and feeds it.
@@ -213,7 +237,7 @@ func (s *Scheduler) contested(r *ring, t *thread) bool {
 // its thread, to which its connection may still be open.
 func (s *Scheduler) mayStay(a *agent, t *thread) bool {
 	r := a.ring
-	if s.halted() || t.ring != r || t.wants == 0 ||
+	if s.halted() || t.ring != r || !t.fit() || t.queue().len() == 0 || t.room() <= 0 ||
 		!below(r.busy, s.maxRing(r)) || !below(r.channel.busy, s.maxChannel(r)) {
 		return false
 	}
@@ -236,7 +260,7 @@ func (s *Scheduler) rest(r *ring) {
 		r.unfree(a)
 		s.ask(a)
 	}
-	for len(r.idle) > 0 && (r.retired || s.stop.begun || s.inTheWay(r)) {
+	for len(r.idle) > 0 && (r.retired || s.stop.begun) {
 		s.dismiss(r.idle[0])
 	}
 }

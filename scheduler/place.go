@@ -47,10 +47,15 @@ func (p *places) wait(limit int, r *ring) {
 	if r.waits == line {
 		return
 	}
+	r.leaveLine()
+	line.append(r)
+}
+
+// leaveLine takes the ring out of the line in which it waits, if it does.
+func (r *ring) leaveLine() {
 	if r.waits != nil {
 		r.waits.remove(r)
 	}
-	line.append(r)
 }
 
 func (p places) waiting() int {

@@ -107,9 +107,7 @@ func (s *Scheduler) dropRingWhenEmpty(r *ring) {
 	if r.threads > 0 || r.procs > 0 {
 		return
 	}
-	if r.waits != nil {
-		r.waits.remove(r)
-	}
+	r.leaveLine()
 	s.backoffs.remove(r)
 	if s.rings[r.key] == r {
 		delete(s.rings, r.key)

@@ -67,24 +67,18 @@ func (s *Scheduler) answered(a *agent) bool {
 		return true
 	}
 	s.endSession(a, t)
-	switch {
-	case a.state != serving:
-		if len(a.lines) == 0 {
-			s.watchFor(a)
-		}
-		return true
-	case s.mayStay(a, t):
+	if a.state == serving && s.mayStay(a, t) {
 		s.serve(a, t)
 		return true
-	case len(a.lines) == 0 && s.inTheWay(a.ring):
-		s.dismiss(a)
-		return true
 	}
-	s.touch(a.ring)
+	if len(a.lines) == 0 {
+		s.watchFor(a)
+	}
+	s.yield(a.ring, t)
 	return true
 }
 
-// endSession gives back what a session occupied. Other rings come first.
+// endSession gives back what a session occupied.
 func (s *Scheduler) endSession(a *agent, t *thread) {
 	r := a.ring
 	t.busy--
@@ -95,6 +89,11 @@ func (s *Scheduler) endSession(a *agent, t *thread) {
 	if a.credit == 1 && a.state == serving {
 		r.free = append(r.free, a)
 	}
+}
+
+// yield lets others have what a session has given back: other rings first,
+// then the thread and its ring.
+func (s *Scheduler) yield(r *ring, t *thread) {
 	s.release(r.channel.sessions, r.channel.busy)
 	s.settleThread(t)
 	s.touch(r)

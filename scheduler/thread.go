@@ -218,7 +218,7 @@ func (s *Scheduler) settleThread(t *thread) {
 	case wants > 0 && t.list == nil:
 		r.enlist(t)
 	}
-	if wants > 0 {
+	if wants > 0 || r.waits != nil {
 		s.touch(r)
 	}
 }
