@@ -295,6 +295,33 @@ func TestMissingMessageFileFailsTheRecipients(t *testing.T) {
 	}
 }
 
+// Somebody moves both files away, to hold/ say, while an agent opens them: the
+// message file goes first.
+func TestMovedMessageIsNotMissing(t *testing.T) {
+	o := newOffice(t)
+	o.put("1", rcpt("smtp", "a.example", "a"))
+	var out bytes.Buffer
+	at := newSession(&Server{Channel: "smtp", Dir: o.transport()}, newOutput(&out), 0)
+	m, err := at.open(Job{Path: "1", Host: "a.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	if m.moved() {
+		t.Error("moved before it was")
+	}
+	if err := os.Rename(filepath.Join(o.dir, "transport/1"), filepath.Join(o.dir, "public/1")); err != nil {
+		t.Fatal(err)
+	}
+	if !m.moved() {
+		t.Error("not moved")
+	}
+	o.put("1", rcpt("smtp", "a.example", "other"))
+	if !m.moved() {
+		t.Error("another of that name is not it")
+	}
+}
+
 func TestDialogue(t *testing.T) {
 	for _, c := range []struct{ told, says string }{
 		{"", ""},

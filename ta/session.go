@@ -49,6 +49,10 @@ func (at *session) work(job Job) {
 	}
 	defer m.close()
 	switch err := m.findMessage(); {
+	case errors.Is(err, fs.ErrNotExist) && m.moved():
+		m.releaseRest()
+		at.out.line(resyncWord, " ", job.Path)
+		return
 	case errors.Is(err, fs.ErrNotExist):
 		m.ReportRest(func(*Recipient) Result {
 			return Result{
@@ -212,6 +216,17 @@ func (m *Message) findMessage() error {
 	m.Size = st.Size
 	m.ModifiedAt = time.Unix(st.Mtim.Unix())
 	return nil
+}
+
+// moved says that the control file is no longer where it was opened. Then it
+// is no wonder that the message file is not there either.
+func (m *Message) moved() bool {
+	var opened, there syscall.Stat_t
+	if retry(func() error { return syscall.Fstat(m.fd, &opened) }) != nil {
+		return false
+	}
+	err := retry(func() error { return syscall.Stat(m.at.path(m.Job.Path), &there) })
+	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
 }
 
 // The system is called directly: the runtime would offer each file to its
