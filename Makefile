@@ -31,6 +31,10 @@ fuzz:
 bench: all
 	$(GO) test -run '^$$' -bench . ./...
 
+# The long form of what the tests do in short: an old agent, fifty kills.
+crash: all
+	$(GO) test -count=1 -v -run 'OldAgent|Killed' ./cmd/scheduler -args -messages 40000 -kills 50
+
 check:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "gofmt would change:" $$unformatted; exit 1; }
@@ -51,4 +55,4 @@ install: all
 		done; \
 	done
 
-.PHONY: all test race fuzz bench check demo install
+.PHONY: all test race fuzz bench crash check demo install
