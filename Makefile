@@ -1,10 +1,10 @@
 # Everything goes to bin/, the agents to bin/ta/, so that MAILBIN=bin works.
 
-GO       = go
-FUZZTIME = 10s
-PREFIX   = /usr/local
-MAILBIN  = $(PREFIX)/lib/zmailer
-MANDIR   = $(PREFIX)/share/man
+GO        = go
+FUZZTIME  = 10s
+MAILSHARE = /opt/mail
+MAILBIN   = $(MAILSHARE)/bin
+MANDIR    = /usr/local/share/man
 
 MAINS  = $(patsubst %/main.go,%,$(wildcard ./cmd/*/main.go))
 AGENTS = $(patsubst %/main.go,%,$(wildcard ./cmd/ta/*/main.go))
@@ -44,10 +44,12 @@ check:
 demo: all
 	@packaging/demo
 
+# These are the places that zmailer.conf(5) has by default.
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(MAILBIN)/ta
+	install -d $(DESTDIR)$(MAILBIN)/ta
+	install $$(find bin -maxdepth 1 -type f) $(DESTDIR)$(MAILBIN)
 	install bin/ta/* $(DESTDIR)$(MAILBIN)/ta
-	install $$(find bin -maxdepth 1 -type f) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 scheduler.cf.example $(DESTDIR)$(MAILSHARE)
 	@for s in 1 5 7 8; do \
 		for f in man/*.$$s; do \
 			test -f $$f || continue; \
