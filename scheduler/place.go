@@ -160,7 +160,9 @@ func (s *Scheduler) startFailed(r *ring) {
 		t = new(trouble)
 		s.troubles[r.clause] = t
 	}
-	t.failures++
-	t.until = s.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
+	if t.until <= s.now { // else it started before the last one failed
+		t.failures++
+		t.until = s.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
+	}
 	s.backoffs.put(t.until, r)
 }

@@ -197,7 +197,7 @@ func (st *stage) step(e scheduler.Event) {
 	for _, a := range actions {
 		text := st.print(a)
 		word, _, _ := strings.Cut(text, " ")
-		if text != "" && !slices.Contains(st.hidden, word) {
+		if text != "" && !slices.Contains(st.hidden, strings.TrimSuffix(word, ":")) {
 			if e == (scheduler.Event(scheduler.Tick{})) {
 				text = "+" + st.now.Sub(st.start).Round(time.Second).String() + " " + text
 			}
