@@ -36,6 +36,9 @@ type agent struct {
 	// credit is how many sessions it could be given a line for.
 	// Invariant: credit plus its busy sessions is firsts.
 	credit int
+	// coming is how many sessions more it is expected to offer: what it was
+	// told to, until it has ended a job line without having done so.
+	coming int
 	lines  []line // given and not answered by #hungry, in order
 	proved bool   // it has ended a job line
 	thread *thread
@@ -95,7 +98,7 @@ func (s *Scheduler) start(r *ring, t *thread) {
 	s.agents[a.id] = a
 	r.procs++
 	r.channel.procs++
-	r.coming += a.sessions
+	s.expect(a, a.sessions)
 	s.counts.Agents++
 	s.counts.AgentsStarted++
 	s.watch.put(s.now.after(firstHungry), a)
@@ -124,13 +127,29 @@ func (s *Scheduler) agentFailed(e AgentFailed) {
 
 // ready is the first #hungry.
 func (s *Scheduler) ready(a *agent) {
-	a.ring.coming -= a.sessions
+	s.expect(a, a.sessions - 1)
 	delete(s.troubles, a.ring.clause)
 	a.state, a.since = serving, s.now
 	a.firsts, a.credit = 1, 1
 	a.ring.free = append(a.ring.free, a)
 	s.watchFor(a)
 	s.touch(a.ring)
+}
+
+// expect notes how many sessions more the agent should offer.
+func (s *Scheduler) expect(a *agent, n int) {
+	if n < a.coming {
+		s.touch(a.ring)
+	}
+	a.ring.coming += n - a.coming
+	a.coming = n
+}
+
+// ended notes that the agent has ended a job line. It has shown that it works,
+// and that it has as many sessions as it has offered.
+func (s *Scheduler) ended(a *agent) {
+	a.proved = true
+	s.expect(a, 0)
 }
 
 // ask sends #idle to an agent that has nothing to do.
@@ -167,8 +186,6 @@ func (s *Scheduler) dismiss(a *agent) {
 		return
 	case parked:
 		s.unpark(a)
-	case starting:
-		a.ring.coming -= a.sessions
 	}
 	s.depart(a)
 	s.do(Close{Agent: a.id, Slow: s.stop.slow})
@@ -184,6 +201,7 @@ func (r *ring) unfree(a *agent) {
 // depart turns an agent into one that is given no more job lines.
 func (s *Scheduler) depart(a *agent) {
 	a.ring.unfree(a)
+	s.expect(a, 0)
 	a.state, a.since = departing, s.now
 	s.counts.AgentsLeaving++
 	a.ring.channel.leaving++
@@ -228,12 +246,11 @@ func (s *Scheduler) dropAgent(a *agent) {
 	switch a.state {
 	case parked:
 		s.unpark(a)
-	case starting:
-		r.coming -= a.sessions
 	case departing:
 		s.counts.AgentsLeaving--
 		r.channel.leaving--
 	}
+	s.expect(a, 0)
 	r.unfree(a)
 	a.state = 0 // so that nothing gives it work again
 	if a.thread != nil && a.thread.last == a {

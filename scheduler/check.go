@@ -151,6 +151,7 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	}
 	c.Sessions += a.busy()
 	assert(a.credit+a.busy() == a.firsts, "agent %d: credit %d, busy %d, offered %d", a.id, a.credit, a.busy(), a.firsts)
+	assert(a.coming >= 0 && a.coming+a.firsts <= a.sessions, "agent %d is to offer %d sessions more, has offered %d of %d", a.id, a.coming, a.firsts, a.sessions)
 	assert(a.firsts <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.firsts, a.sessions)
 	assert(a.state == serving || a.state == departing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
 	assert(!s.stop.begun || a.state == departing || a.kills > 0, "agent %d works on in a stop", a.id)
@@ -169,9 +170,7 @@ func (s *Scheduler) checkRing(r *ring) {
 		}
 		procs++
 		busy += a.busy()
-		if a.state == starting {
-			coming += a.sessions
-		}
+		coming += a.coming
 	}
 	for _, t := range s.threads {
 		if t.ring == r {
@@ -183,7 +182,7 @@ func (s *Scheduler) checkRing(r *ring) {
 		r.key, procs, r.procs, busy, r.busy, coming, r.coming)
 	assert(wants == r.wants && threads == r.threads, "ring %q: wants %d, kept %d; threads %d, kept %d", r.key, wants, r.wants, threads, r.threads)
 	assert(procs > 0 || threads > 0, "ring %q is empty and still there", r.key)
-	// Work waits only for a reason: a limit, a start under way, a halt.
+	// Work waits only for a reason: a limit, sessions to be offered, a halt.
 	if r.wants > 0 && !s.halted() && r.coming == 0 {
 		reason := r.waits != nil || r.backoffSeat != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)

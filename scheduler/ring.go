@@ -29,7 +29,7 @@ type ring struct {
 
 	procs  int      // agents, idle ones too
 	busy   int      // sessions
-	coming int      // sessions of agents that have not said #hungry yet
+	coming int      // sessions that its agents are still to offer
 	idle   []*agent // parked, youngest last
 	free   []*agent // serving, with a session to give
 

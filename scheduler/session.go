@@ -39,6 +39,7 @@ func (s *Scheduler) agentHungry(id AgentID) {
 func (s *Scheduler) offer(a *agent) {
 	a.firsts++
 	a.credit++
+	s.expect(a, max(0, a.coming-1))
 	if a.state == serving && a.credit == 1 {
 		a.ring.free = append(a.ring.free, a)
 	}
@@ -330,7 +331,7 @@ func (s *Scheduler) endLine(a *agent, v *vertex) {
 	}
 	l := &a.lines[n]
 	l.v = nil
-	a.proved = true
+	s.ended(a)
 	t := l.t
 	if v.state == 0 { // its last recipient is done, it is gone
 		s.judge(l, t)
@@ -459,7 +460,7 @@ func (s *Scheduler) agentResync(id AgentID, message MessageID) {
 		}
 		v := l.v
 		l.v = nil
-		a.proved = true
+		s.ended(a)
 		s.readAgain(v, foundNothing, 0)
 		return
 	}
