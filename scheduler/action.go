@@ -112,7 +112,9 @@ type (
 // RecipientMark is the outcome of one recipient.
 type RecipientMark struct {
 	Offset int64
-	Tag    ctlfile.Tag // 0: leave the tag, the agent writes it
+	Tag    ctlfile.Tag
+	// LeaveTag says that the agent writes the tag itself.
+	LeaveTag bool
 	// Diagnose asks for a d line with Notary and Text before the tag.
 	Diagnose bool
 	Notary   ta.Notary

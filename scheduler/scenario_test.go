@@ -248,7 +248,7 @@ func (st *stage) print(a scheduler.Action) string {
 		text := fmt.Sprintf("mark %d:", a.Message)
 		for _, m := range a.Marks {
 			text += fmt.Sprintf(" %d", m.Offset)
-			if m.Tag != 0 {
+			if !m.LeaveTag {
 				text += string(m.Tag)
 			}
 			if m.Diagnose {

@@ -183,13 +183,13 @@ func (v *vertex) awaits() bool {
 func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 	r := v.at(i)
 	wanted := r.notify&ctlfile.NotifySuccess != 0
-	mark := RecipientMark{Offset: int64(r.offset), Notary: rep.Notary, Text: rep.Text}
+	mark := RecipientMark{
+		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: !s.marks(v),
+		Notary: rep.Notary, Text: rep.Text,
+	}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || s.marks(v))
 	if wanted {
 		v.message.flags |= owes
-	}
-	if s.marks(v) {
-		mark.Tag = ctlfile.Delivered
 	}
 	s.account(v, statusWord(rep.Status))
 	s.settle(v, i, mark, true)
@@ -198,15 +198,15 @@ func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 // undeliverable ends a recipient that failed for good.
 func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
 	r := v.at(i)
-	mark := RecipientMark{Offset: int64(r.offset), Notary: rep.Notary, Text: rep.Text}
+	mark := RecipientMark{
+		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: !s.marks(v),
+		Notary: rep.Notary, Text: rep.Text,
+	}
 	if rep.Status == ta.Error || s.marks(v) {
 		mark.Diagnose = r.notify&ctlfile.NotifyFailure != 0
 	}
 	if mark.Diagnose || rep.Status == ta.Error2 {
 		v.message.flags |= owes
-	}
-	if s.marks(v) {
-		mark.Tag = ctlfile.Failed
 	}
 	v.message.failed++
 	s.account(v, statusWord(rep.Status))

@@ -372,7 +372,7 @@ func (w *world) mark(a Mark) {
 	}
 	if f := w.files[a.Message]; f != nil {
 		for _, m := range a.Marks {
-			if m.Tag != 0 {
+			if !m.LeaveTag {
 				f.tags[m.Offset] = m.Tag
 			}
 		}

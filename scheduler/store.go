@@ -64,7 +64,7 @@ func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 		s.promote(set, place)
 	}
 	wins := set != nil && success
-	if mark.Tag == 0 && !mark.Diagnose && !wins {
+	if mark.LeaveTag && !mark.Diagnose && !wins {
 		s.gone(v, i)
 		return
 	}
@@ -100,7 +100,7 @@ func (m *message) exclusive(v *vertex, i int) (*exclusiveSet, int) {
 // too, and so is what was said of those that failed.
 func (set *exclusiveSet) win(mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
 	set.done = true
-	mark.Tag = ctlfile.Delivered
+	mark.LeaveTag = false
 	marks := []RecipientMark{mark}
 	for _, a := range set.members {
 		r := a.vertex.at(a.index)
@@ -294,11 +294,11 @@ func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
 		switch states[at].Tag {
 		case ctlfile.Delivered:
 			s.account(v, "ok")
-			s.settle(v, i, RecipientMark{Offset: int64(r.offset)}, true)
+			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
 			v.message.failed++
 			s.account(v, "error")
-			s.settle(v, i, RecipientMark{Offset: int64(r.offset)}, false)
+			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true
 		}

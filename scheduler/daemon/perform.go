@@ -52,7 +52,7 @@ func marks(from []scheduler.RecipientMark) []spool.Mark {
 	to := make([]spool.Mark, len(from))
 	for i, m := range from {
 		to[i] = spool.Mark{
-			Offset: m.Offset, Tag: m.Tag,
+			Offset: m.Offset, Tag: m.Tag, LeaveTag: m.LeaveTag,
 			Diagnose: m.Diagnose, Notary: string(m.Notary), Text: m.Text,
 		}
 	}

@@ -117,7 +117,7 @@ func (d *document) mark(marks []Mark) error {
 		}
 	}
 	for _, m := range marks {
-		if r := d.recipient(m); r != nil {
+		if r := d.recipient(m); r != nil && !m.LeaveTag {
 			if err := d.tag(d.file.Find(r.Offset), m.Tag); err != nil {
 				return err
 			}

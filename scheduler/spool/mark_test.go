@@ -62,6 +62,27 @@ func TestMarkTags(t *testing.T) {
 	}
 }
 
+// What an agent marks itself gets its d line and keeps its lock: the agent
+// reports first and tags after. The line says how it ended though the agent's
+// notary does not.
+func TestMarkLeavesTheAgentsTag(t *testing.T) {
+	text := control("7", toBob, locked(ctlfile.MaxPID))
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	at := offset(t, text, "r~")
+	for range 2 { // once more changes nothing
+		o.marked("7", Mark{Offset: at, Tag: ctlfile.Delivered, LeaveTag: true, Diagnose: true, Notary: "\x01\x01\x01\x01", Text: "fake"})
+	}
+	if got := o.tags("transport/7"); got != " ~" {
+		t.Errorf("the tags are %q", got)
+	}
+	lines := o.lines("transport/7")
+	if len(lines) != 1 || !strings.Contains(lines[0], "\x01delivered\x01") {
+		t.Errorf("the d lines are %q", lines)
+	}
+}
+
 // The d line is the old program's, but for the N line's offset, which is that
 // of the letter as agents write it, and an expiry is always a failure.
 func TestMarkDiagnoses(t *testing.T) {

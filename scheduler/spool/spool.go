@@ -92,6 +92,8 @@ func (o *Options) setDefaults() {
 type Mark struct {
 	Offset int64
 	Tag    ctlfile.Tag
+	// LeaveTag says that somebody else writes the tag: the agent.
+	LeaveTag bool
 	// Diagnose asks for a d line before the tag. An empty first field of
 	// Notary, or one of the byte 0x03, stands for the recipient's address.
 	Diagnose     bool
@@ -107,6 +109,7 @@ type Spool struct {
 
 	found   chan []Name
 	results chan []Result
+	watcher watcher
 	intake  *intake
 	outbox  *outbox
 	sweeps  chan struct{} // capacity 1: a whole sweep is asked for
@@ -167,8 +170,7 @@ func (s *Spool) openPlaces() (err error) {
 	return nil
 }
 
-// start runs the workers first, then the hints, then the sweep, so that no
-// name can fall between hint and sweep.
+// start runs the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
 	s.spawn(s.deliver)
 	for range s.options.Takers {
@@ -265,6 +267,7 @@ func (s *Spool) Close() {
 			edits.close()
 		}
 		s.running.Wait()
+		s.watcher.close()
 		for _, p := range s.pairs {
 			p.close()
 		}
