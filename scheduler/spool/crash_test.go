@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -31,6 +33,15 @@ func TestCrashInHashMove(t *testing.T) {
 			t.Errorf("%s: %+v", name, m)
 		}
 		o.holds("queue/"+want, "transport/"+want)
+		if c.control == c.message && want != c.control {
+			for _, dir := range []string{"queue/F", "transport/F/F"} {
+				st, err := os.Stat(filepath.Join(o.dir, dir))
+				check(t, err)
+				if st.Mode() != os.ModeDir|os.ModeSetgid|0o755 {
+					t.Errorf("%s has mode %v", dir, st.Mode())
+				}
+			}
+		}
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 // that were refused and will be looked at again. Of all other names the spool
 // remembers nothing.
 type intake struct {
-	mu     sync.Mutex
-	taking map[uint64]struct{}
-	count  uint64        // names ever given to Take
-	empty  chan struct{} // capacity 1: nothing is being taken any more
+	mu       sync.Mutex
+	taking   map[uint64]struct{}
+	claimed  uint64        // names ever given to Take
+	released uint64        // of those, how many have their result
+	progress chan struct{} // capacity 1: some more have
 
 	waiting map[string]wait // by path
 	changed chan struct{}   // capacity 1: something waits
@@ -31,10 +32,10 @@ const waitLimit = 4096
 
 func newIntake() *intake {
 	return &intake{
-		taking:  map[uint64]struct{}{},
-		empty:   make(chan struct{}, 1),
-		waiting: map[string]wait{},
-		changed: make(chan struct{}, 1),
+		taking:   map[uint64]struct{}{},
+		progress: make(chan struct{}, 1),
+		waiting:  map[string]wait{},
+		changed:  make(chan struct{}, 1),
 	}
 }
 
@@ -51,7 +52,7 @@ func (in *intake) claim(names []Name) []Name {
 		in.taking[n.ID] = struct{}{}
 		mine = append(mine, n)
 	}
-	in.count += uint64(len(mine))
+	in.claimed += uint64(len(mine))
 	return mine
 }
 
@@ -63,18 +64,17 @@ func (in *intake) release(ids []uint64) {
 	for _, id := range ids {
 		delete(in.taking, id)
 	}
-	empty := len(in.taking) == 0
+	in.released += uint64(len(ids))
 	in.mu.Unlock()
-	if empty {
-		nudge(in.empty)
-	}
+	nudge(in.progress)
 }
 
-// backlog is how many names are being taken; claimed, how many ever were.
-func (in *intake) backlog() (backlog int, claimed uint64) {
+// counts are how many names were ever given to Take, and how many of those
+// have their result. What is between them is the backlog.
+func (in *intake) counts() (claimed, released uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return len(in.taking), in.count
+	return in.claimed, in.released
 }
 
 // unexpected drops from names, in place, those that are being taken and, for

@@ -48,45 +48,53 @@ func bindNotify(path string) (*notifySocket, error) {
 	}
 	file := os.NewFile(uintptr(fd), path)
 	defer file.Close()
-
 	// The name gets the mode that the socket has when it is bound.
 	if err := unix.Fchmod(fd, 0o200); err != nil {
 		return nil, err
 	}
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, notifyBytes) != nil {
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, notifyBytes)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, notifyBytes)
 	}
-	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path))
+	inode, err := bindTo(fd, path)
 	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(dir)
-	base := filepath.Base(path)
-	var st unix.Stat_t
-	if stat(dir, base, &st) == nil {
-		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-			return nil, fmt.Errorf("%q exists and is no socket", path)
-		}
-		if err := remove(dir, base); err != nil {
-			return nil, err
-		}
-	}
-	// By way of the directory, because an address holds 107 bytes.
-	address := "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base
-	if len(path) < 100 {
-		address = path
-	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
-		return nil, err
-	}
-	if err := stat(dir, base, &st); err != nil {
 		return nil, err
 	}
 	conn, err := net.FilePacketConn(file)
 	if err != nil {
 		return nil, err
 	}
-	return &notifySocket{path, conn, st.Ino}, nil
+	return &notifySocket{path, conn, inode}, nil
+}
+
+// bindTo gives a socket its name, which a socket of a process before us may
+// still have, and returns the name's inode.
+func bindTo(fd int, path string) (inode uint64, err error) {
+	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path))
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(dir)
+	base := filepath.Base(path)
+	var st unix.Stat_t
+	if stat(dir, base, &st) == nil {
+		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+			return 0, fmt.Errorf("%q exists and is no socket", path)
+		}
+		if err := remove(dir, base); err != nil {
+			return 0, err
+		}
+	}
+	// An address holds 107 bytes; a longer path is reached by way of its
+	// directory.
+	address := path
+	if len(path) > 107 {
+		address = "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
+		return 0, err
+	}
+	err = stat(dir, base, &st)
+	return st.Ino, err
 }
 
 // close stops listening and removes the name, unless it is another's by now.

@@ -25,11 +25,11 @@ const (
 // before a crash and is in nobody's way.
 func (s *Spool) tending() {
 	for {
-		if !s.releases() || !s.rest(tendEvery) {
+		if !s.releases() || !s.pause(tendEvery) {
 			return
 		}
 		suspects := s.orphans(time.Now())
-		if len(suspects) > 0 && !s.rest(secondLook) {
+		if len(suspects) > 0 && !s.pause(secondLook) {
 			return
 		}
 		for _, path := range suspects {
@@ -40,8 +40,8 @@ func (s *Spool) tending() {
 	}
 }
 
-// rest waits. It is false when the spool was closed meanwhile.
-func (s *Spool) rest(d time.Duration) bool {
+// pause waits. It is false when the spool was closed meanwhile.
+func (s *Spool) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -185,7 +185,7 @@ func (s *Spool) stroll(root, prefix string, depth int, visit func(path string) b
 				letters = append(letters, string(e.name)+"/")
 			}
 		}
-		if !s.rest(restFactor * time.Since(startedAt)) {
+		if !s.pause(restFactor * time.Since(startedAt)) {
 			return false
 		}
 		for _, letter := range letters {

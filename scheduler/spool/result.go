@@ -74,7 +74,7 @@ type (
 		Recipients []State // every recipient of the file, in its order
 	}
 
-	// Finished answers Finish. Err is ErrOpen when the file still has a
+	// Finished answers Finish. Err wraps ErrOpen when the file still has a
 	// recipient to work on; then nothing was done.
 	Finished struct {
 		Op     uint64

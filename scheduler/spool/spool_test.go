@@ -192,7 +192,7 @@ func (o *office) take(paths ...string) []Result {
 		case Taken, Refused:
 			left--
 		case Triggered:
-			if o.read1(r.Name.Path) {
+			if o.unaccompanied(r.Name.Path) {
 				left--
 			}
 		case Trouble:
@@ -205,8 +205,8 @@ func (o *office) take(paths ...string) []Result {
 	return got
 }
 
-// read1 reports whether a trigger file was one of those without a message.
-func (o *office) read1(path string) bool {
+// unaccompanied reports whether a control file has no message file beside it.
+func (o *office) unaccompanied(path string) bool {
 	_, err := os.Lstat(filepath.Join(o.dir, "queue", path))
 	return err != nil
 }
@@ -353,6 +353,94 @@ func TestProbe(t *testing.T) {
 	o.s.Probe()
 	if p := answer[Probed](o); p.Err == nil {
 		t.Fatal("a directory that is gone can be written")
+	}
+}
+
+// Every message goes all the way, once, whatever comes in whatever order.
+func TestMessagesGoThrough(t *testing.T) {
+	o := newOffice(t)
+	text := control("1000", toBob, toCarol)
+	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
+	put := func(name, dir string) {
+		o.write("tmp/"+name, "message")
+		o.mkdir("queue/" + dir)
+		check(t, os.Rename(filepath.Join(o.dir, "tmp", name), filepath.Join(o.dir, "queue", dir, name)))
+		o.write("tmp/"+name, control(name, toBob, toCarol))
+		o.mkdir("transport/" + dir)
+		check(t, os.Rename(filepath.Join(o.dir, "tmp", name), filepath.Join(o.dir, "transport", dir, name)))
+	}
+	const n = 600
+	for i := range n / 2 {
+		put(fmt.Sprint(1000+i), "")
+	}
+	o.open(Options{HashLevels: 2, NewLimit: 50})
+	written := make(chan bool)
+	go func() {
+		defer close(written)
+		for i := n / 2; i < n; i++ {
+			id := uint64(1000 + i)
+			put(fmt.Sprint(id), ctlfile.HashDir(id, i%3))
+		}
+	}()
+	known := map[uint64]string{} // path of what is under way
+	left := n
+	for left > 0 {
+		select {
+		case names := <-o.s.Found():
+			var fresh []Name
+			for _, name := range names {
+				if known[name.ID] == "" {
+					fresh = append(fresh, name)
+				}
+			}
+			o.s.Take(fresh)
+		case results := <-o.s.Results():
+			for _, r := range results {
+				switch r := r.(type) {
+				case Taken:
+					if known[r.Name.ID] != "" || len(r.Recipients) != 2 {
+						t.Fatalf("%+v", r)
+					}
+					known[r.Name.ID] = r.Name.Path
+					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: bob, Tag: '+'}})
+					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "failed5.1.1"}})
+					o.s.Reread(r.Name.ID, r.Name.Path, 0)
+				case Marked:
+					if r.Err != nil || r.Missing {
+						t.Fatalf("%+v", r)
+					}
+				case Reread:
+					if r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != '+' || r.Recipients[1].Tag != '-' {
+						t.Fatalf("%+v", r)
+					}
+					o.s.Sweep()
+					o.s.Finish(r.Op, known[r.Op], r.Owes)
+				case Finished:
+					if r.Err != nil || r.Parked != (r.Op%8 == 0) {
+						t.Fatalf("%+v", r)
+					}
+					delete(known, r.Op)
+					left--
+				case Refused:
+					if r.Why != Vanished {
+						t.Fatalf("%+v", r)
+					}
+				case Trouble:
+					t.Fatal(r.Text)
+				}
+			}
+		}
+	}
+	<-written
+	o.close()
+	files := o.files()
+	if len(files) != 2*n/8 {
+		t.Errorf("files are left: %q", files)
+	}
+	for _, path := range files {
+		if !strings.HasPrefix(path, "postman/") {
+			t.Errorf("%s is left", path)
+		}
 	}
 }
 

@@ -52,8 +52,8 @@ func (s *Spool) sweeping() {
 			return
 		}
 		endedAt := time.Now()
-		backlog, _ := s.intake.backlog()
-		plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, backlog)
+		claimed, released := s.intake.counts()
+		plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, claimed-released)
 		timer.Reset(plan.rest(endedAt))
 		if whole {
 			s.outbox.add([]Result{Swept{}})
@@ -81,7 +81,7 @@ func (w *sweeper) sweep(whole bool) bool {
 
 // begin starts the limits of NewLimit and NewTime anew.
 func (w *sweeper) begin() {
-	_, w.claimed = w.s.intake.backlog()
+	w.claimed, _ = w.s.intake.counts()
 	w.limitAt = time.Now().Add(w.s.options.NewTime)
 }
 
@@ -125,6 +125,7 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 			return true
 		}
 		defer unix.Close(child)
+		w.s.watcher.watch(sub)
 		return w.read(child, sub, depth-1)
 	}
 	name, ok := named(fd, prefix, e)
@@ -153,17 +154,15 @@ func (w *sweeper) flush() bool {
 	}
 	now := time.Now()
 	w.waited += now.Sub(sentAt)
-	if _, claimed := w.s.intake.backlog(); claimed-w.claimed < uint64(w.s.options.NewLimit) && now.Before(w.limitAt) {
+	claimed, _ := w.s.intake.counts()
+	if claimed-w.claimed < uint64(w.s.options.NewLimit) && now.Before(w.limitAt) {
 		return true
 	}
-	for {
-		if backlog, _ := w.s.intake.backlog(); backlog == 0 {
-			break
-		}
+	for _, released := w.s.intake.counts(); released < claimed; _, released = w.s.intake.counts() {
 		select {
 		case <-w.s.done:
 			return false
-		case <-w.s.intake.empty:
+		case <-w.s.intake.progress:
 		}
 	}
 	w.waited += time.Since(now)
@@ -199,9 +198,9 @@ const (
 )
 
 // swept notes that a sweep has ended that took busy of our own time.
-func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog int) {
+func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog uint64) {
 	p.restAt = now.Add(restFactor * max(busy, 0))
-	p.nextAt = now.Add(topEvery + min(10, time.Duration(backlog/perBacklog))*time.Second)
+	p.nextAt = now.Add(topEvery + time.Duration(min(10, backlog/perBacklog))*time.Second)
 	if whole {
 		p.wholeAt = now.Add(wholeEvery)
 	}

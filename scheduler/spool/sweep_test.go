@@ -174,6 +174,22 @@ func TestSweepPassesOverWhatWaits(t *testing.T) {
 	}
 }
 
+// Hints keep bringing names: what a sweep found is digested all the same.
+func TestBacklogIsCounted(t *testing.T) {
+	in := newIntake()
+	in.claim([]Name{{"7", 7}, {"7", 7}, {"8", 8}, {"x", 0}})
+	in.release([]uint64{8})
+	in.claim([]Name{{"9", 9}})
+	if claimed, released := in.counts(); claimed != 3 || released != 1 {
+		t.Errorf("%d claimed, %d released", claimed, released)
+	}
+	select {
+	case <-in.progress:
+	default:
+		t.Error("nobody was told")
+	}
+}
+
 func TestWaitingIsBounded(t *testing.T) {
 	in := newIntake()
 	now := time.Now()
@@ -210,7 +226,7 @@ func TestSchedule(t *testing.T) {
 	}
 	for _, c := range []struct {
 		busy    time.Duration
-		backlog int
+		backlog uint64
 		rest    time.Duration
 	}{
 		{0, 0, 10 * time.Second},

@@ -71,8 +71,7 @@ func (t *taker) run() {
 		for _, n := range names {
 			t.take(n)
 			t.taken = append(t.taken, n.ID)
-			// Not at every name: the clock costs a fiftieth of a take, but
-			// a cold disk may want half a second for each.
+			// Each may have waited for a cold disk.
 			if now := time.Now(); now.Sub(startedAt) > takeAge {
 				t.answer()
 				startedAt = now

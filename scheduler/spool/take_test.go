@@ -368,17 +368,19 @@ func TestTakeTrigger(t *testing.T) {
 
 func TestTakeAnswersOldestFirst(t *testing.T) {
 	o := newOffice(t)
-	var want, asked []string
 	for i := range 100 {
 		name := strconv.Itoa(1000 + i)
 		o.put(name, control(name, toBob))
-		want = append(want, name)
-		asked = append([]string{name}, asked...)
 	}
-	o.open(Options{Takers: 1})
+	o.open(Options{})
+	taker := newTaker(o.s)
+	for i := range 100 {
+		taker.take(Name{strconv.Itoa(1099 - i), uint64(1099 - i)})
+	}
+	taker.answer()
 	var before time.Time
-	for _, r := range o.take(asked...) {
-		if at := r.(Taken).ChangedAt; at.Before(before) {
+	for range 100 {
+		if at := answer[Taken](o).ChangedAt; at.Before(before) {
 			t.Fatalf("%v after %v", at, before)
 		} else {
 			before = at

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
@@ -15,65 +16,75 @@ const watchBuffer = 1024
 // watcher hears of names that appear in transport/ and its letter
 // directories. All it says are hints: what it misses the sweep finds, and
 // where it cannot be had at all the spool does without.
+//
+// Every directory is watched before it is read, so that no name can fall
+// between the two: the sweep watches the letter directories as it comes to
+// them, and those made later are watched, and looked into, when they appear.
 type watcher struct {
 	s    *Spool
-	fs   *fsnotify.Watcher
-	root string // transport/, as events name it, with a slash
-	full bool   // the system allows no more watches
+	fs   *fsnotify.Watcher // nil where the system has no watches to give
+	root string            // transport/, as events name it, with a slash
+	full atomic.Bool       // the system gives no more
+	narrower
 }
 
-// startWatch begins to watch everything that is there.
+// startWatch begins to watch transport/ itself.
 func (s *Spool) startWatch() {
+	w := &s.watcher
+	w.s, w.root = s, filepath.Join(s.options.Postoffice, "transport")+"/"
+	w.narrower.fd = -1
 	fs, err := fsnotify.NewBufferedWatcher(watchBuffer)
 	if err != nil {
 		s.trouble("watching transport: " + err.Error() + "; new mail is found by sweeping")
 		return
 	}
-	w := &watcher{s: s, fs: fs, root: filepath.Join(s.options.Postoffice, "transport") + "/"}
-	w.add("", maxDepth, false)
+	w.fs = fs
+	w.watch("")
+	w.narrower = newNarrower(w.root)
+	w.narrow(w.root)
 	s.spawn(func() {
 		defer fs.Close()
 		w.run(fs.Events, fs.Errors)
 	})
 }
 
-// add watches transport/prefix and the letter directories in it. When asked
-// to look, it also gives out what is there already: files can appear in a new
-// directory before it is watched.
-func (w *watcher) add(prefix string, depth int, look bool) {
-	if w.full {
+// watch watches transport/prefix, once however often it is asked to.
+func (w *watcher) watch(prefix string) {
+	if w.fs == nil || w.full.Load() {
 		return
 	}
-	if err := w.fs.Add(w.root + prefix); err != nil {
-		if errors.Is(err, unix.ENOENT) {
-			return
-		}
-		w.full = true
+	err := w.fs.Add(w.root + prefix)
+	switch {
+	case err == nil:
+		w.narrow(w.root + prefix)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, fsnotify.ErrClosed):
+	case !w.full.Swap(true):
 		w.s.trouble("watching transport/" + prefix + ": " + err.Error() + "; new mail there is found by sweeping")
-		return
 	}
-	if depth == 0 && !look {
-		return
-	}
+}
+
+// explore watches a directory that has just appeared, gives out what is in it
+// already, and does the same with the directories in it down to depth.
+func (w *watcher) explore(prefix string, depth int) bool {
+	w.watch(prefix)
 	fd, err := openDir(w.s.pairs[Queue].transport, "./"+prefix)
 	if err != nil {
-		return
+		return true
 	}
 	defer unix.Close(fd)
 	var names []Name
 	for e := range entries(fd, make([]byte, direntBytes)) {
-		if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
-			w.add(prefix+string(e.name)+"/", depth-1, look)
-			continue
-		}
-		if n, ok := named(fd, prefix, e); look && ok {
+		if n, ok := named(fd, prefix, e); ok {
 			names = append(names, n)
+		} else if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) &&
+			!w.explore(prefix+string(e.name)+"/", depth-1) {
+			return false
 		}
 		if len(names) == batchLimit && !w.give(&names) {
-			return
+			return false
 		}
 	}
-	w.give(&names)
+	return w.give(&names)
 }
 
 func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
@@ -122,7 +133,7 @@ func (w *watcher) heed(e fsnotify.Event, names *[]Name) {
 		return
 	}
 	if level := len(prefix) / 2; isLetter(base) && level < maxDepth {
-		w.add(path+"/", maxDepth-level-1, true)
+		w.explore(path+"/", maxDepth-level-1)
 	}
 }
 
