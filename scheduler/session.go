@@ -306,18 +306,18 @@ func destinationCode(code string) bool {
 	return (code[4] == '1' || code[4] == '2') && (len(code) == 5 || code[5] < '0' || code[5] > '9')
 }
 
-// retryTime is the time a retryat names, within sense: not before a second
-// from now and not beyond the message's expiry.
+// retryTime is the time a retryat names, within sense: from a second to the
+// time of expiry from now.
 func (s *Scheduler) retryTime(v *vertex, r ta.Retry) instant {
 	most := v.thread.params.Expiry
 	if most == 0 {
 		most = longestRetry
 	}
-	seconds := r.Seconds
-	if !r.Relative {
-		seconds -= s.now.time().Unix()
+	seconds := max(r.Seconds, 0)
+	if now := s.now.time().Unix(); !r.Relative {
+		seconds = max(seconds, now) - now
 	}
-	seconds = min(max(seconds, 0), int64(most/time.Second))
+	seconds = min(seconds, int64(most/time.Second))
 	return s.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
 }
 
