@@ -189,7 +189,7 @@ func (f *bench) postoffice(b testing.TB) string {
 			b.Fatal(err)
 		}
 	}
-	f.write(b, po, "smtp/* maxring=2 maxthr=1 overfeed=50\n\tcommand=\""+f.discard+" -c $channel\"\n")
+	f.write(b, po, "smtp/* maxring=2 maxthr=1 overfeed=50\n\tcommand=\"discard -c $channel\"\n")
 	return po
 }
 
