@@ -223,7 +223,7 @@ func (s *memorySpool) Mark(op uint64, path string, marks []spool.Mark) {
 	defer s.mu.Unlock()
 	f := s.files[path]
 	for _, m := range marks {
-		if f != nil && m.Tag != 0 {
+		if f != nil && !m.LeaveTag {
 			f.tags[m.Offset] = m.Tag
 		}
 	}
