@@ -1,0 +1,276 @@
+package scheduler_test
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/ta"
+)
+
+// TestTranscripts replays the captured dialogues of the real scheduler with
+// the real agents: told what the agent said, the core must say what the real
+// scheduler said, line by line.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("../ta/testdata/agents/*/*.log")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			d := &dialogue{t: t, now: time.Unix(1_800_000_000, 0), chunks: readTranscript(t, file)}
+			d.replay()
+		})
+	}
+}
+
+// chunk is one write of either side.
+type chunk struct {
+	agent bool // the agent wrote it
+	end   bool // it closed its side
+	text  string
+}
+
+func (c chunk) lines() []string { return strings.Split(strings.TrimSuffix(c.text, "\n"), "\n") }
+
+// jobs are the job lines of a chunk the scheduler wrote.
+func (c chunk) jobs() []ta.Job {
+	var jobs []ta.Job
+	for _, line := range c.lines() {
+		if c.agent || c.end || line == "" || line == "#idle" {
+			continue
+		}
+		p, host, found := strings.Cut(line, "\t")
+		jobs = append(jobs, ta.Job{Path: p, Host: host, WithHost: !found})
+	}
+	return jobs
+}
+
+func readTranscript(t *testing.T, file string) []chunk {
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var chunks []chunk
+	for in := bufio.NewScanner(f); in.Scan(); {
+		words := strings.SplitN(strings.TrimSpace(in.Text()), " ", 4)
+		if words[0] == "#" || len(words) < 3 || words[1] == "TA" {
+			continue
+		}
+		c := chunk{agent: words[1] == "T->S", end: words[2] == "EOF"}
+		if !c.end {
+			if c.text, err = strconv.Unquote(words[3]); err != nil {
+				t.Fatalf("%s: %v in %s", file, err, in.Text())
+			}
+		}
+		chunks = append(chunks, c)
+	}
+	return chunks
+}
+
+// dialogue plays one agent to the core.
+type dialogue struct {
+	t      *testing.T
+	now    time.Time
+	chunks []chunk
+	s      *scheduler.Scheduler
+	known  map[string]bool // paths of messages that have arrived
+	said   []string        // by the core, not yet compared
+	agent  scheduler.AgentID
+	closed bool
+}
+
+func (d *dialogue) replay() {
+	clauses := "*/* overfeed=150 maxring=1 jitter=0 idlemax=100s expiry=0"
+	command := "smtp"
+	if first := d.firstJob(); first.WithHost {
+		command = "smtp $host"
+	}
+	st := &stage{t: d.t}
+	config := st.config(nil, clauses+"\nch command=\""+command+"\"")
+	d.s = scheduler.New(config, rand.New(rand.NewPCG(1, 2)))
+	d.known = map[string]bool{}
+	d.arriveFor(d.next(0))
+	for i := 0; i < len(d.chunks); i++ {
+		c := d.chunks[i]
+		switch {
+		case c.agent && c.end:
+			d.step(scheduler.AgentExited{Agent: d.agent, Status: "exit status 0"})
+		case c.agent:
+			if i > 0 && !d.idle(i) {
+				d.arriveFor(d.next(i))
+			}
+			d.hear(c)
+		case c.end || c.text == "\n":
+			d.awaitClose()
+		default:
+			d.compare(i, c)
+		}
+	}
+}
+
+func (d *dialogue) firstJob() ta.Job {
+	for _, c := range d.chunks {
+		if jobs := c.jobs(); len(jobs) > 0 {
+			return jobs[0]
+		}
+	}
+	d.t.Fatal("a transcript without a job")
+	return ta.Job{}
+}
+
+// next is what the scheduler wrote after chunk i, before the agent spoke again.
+func (d *dialogue) next(i int) chunk {
+	for _, c := range d.chunks[i+1:] {
+		if !c.agent {
+			return c
+		}
+		if i > 0 {
+			break
+		}
+	}
+	return chunk{end: true}
+}
+
+// idle reports whether chunk i answers #idle.
+func (d *dialogue) idle(i int) bool { return !d.chunks[i-1].agent && d.chunks[i-1].text == "#idle\n" }
+
+// arriveFor has the messages arrive that a chunk's job lines are about.
+func (d *dialogue) arriveFor(c chunk) {
+	for _, job := range c.jobs() {
+		host := job.Host
+		if job.WithHost {
+			host = "wh.example"
+		}
+		if d.known[job.Path] {
+			continue
+		}
+		d.known[job.Path] = true
+		d.step(scheduler.Arrived{Message: d.message(job.Path, host)})
+	}
+}
+
+// message has the recipients that the transcript reports on; host is where job
+// lines that name none lead to.
+func (d *dialogue) message(file, host string) scheduler.Message {
+	id, _ := ctlfile.Number(path.Base(file))
+	m := scheduler.Message{ID: scheduler.MessageID(id), Path: file, ModifiedAt: d.now, ChangedAt: d.now}
+	for i, c := range d.chunks {
+		for _, job := range c.jobs() {
+			if job.Path != file {
+				continue
+			}
+			if !job.WithHost {
+				host = job.Host
+			}
+			for _, offset := range d.reported(i, id) {
+				if !slices.ContainsFunc(m.Recipients, func(r scheduler.Recipient) bool { return r.Offset == offset }) {
+					m.Recipients = append(m.Recipients, scheduler.Recipient{Offset: offset, Channel: "ch", Host: host})
+				}
+			}
+		}
+	}
+	slices.SortFunc(m.Recipients, func(a, b scheduler.Recipient) int { return int(a.Offset - b.Offset) })
+	if len(m.Recipients) == 0 { // its agent was killed before it said a word
+		m.Recipients = []scheduler.Recipient{{Offset: 160, Channel: "ch", Host: host}}
+	}
+	return m
+}
+
+// reported are the recipients of a message on which the agent reported after
+// chunk i, until it was given the message again.
+func (d *dialogue) reported(i int, id uint64) []int64 {
+	var offsets []int64
+	for _, c := range d.chunks[i+1:] {
+		if !c.agent && slices.ContainsFunc(c.jobs(), func(j ta.Job) bool { n, _ := ctlfile.Number(path.Base(j.Path)); return n == id }) {
+			break
+		}
+		for _, line := range c.lines() {
+			if said := ta.ParseSaid([]byte(line)); c.agent && said.Kind == ta.Reported && said.Report.Message == id {
+				offsets = append(offsets, said.Report.Offset)
+			}
+		}
+	}
+	return offsets
+}
+
+// hear tells the core what the agent wrote.
+func (d *dialogue) hear(c chunk) {
+	for _, line := range c.lines() {
+		switch said := ta.ParseSaid([]byte(line)); said.Kind {
+		case ta.Hungry:
+			d.step(scheduler.AgentHungry{Agent: d.agent})
+		case ta.Reported:
+			d.step(scheduler.AgentReported{Agent: d.agent, Report: said.Report})
+		default:
+			d.t.Fatalf("the agent said %q, which is %+v", line, said)
+		}
+	}
+}
+
+// compare expects the lines of a chunk from the core; where it has not said
+// them it is waiting for mail, or for the time of a retry.
+func (d *dialogue) compare(i int, c chunk) {
+	d.arriveFor(c)
+	want := c.lines()
+	for n := 0; len(d.said) < len(want) && n < 100; n++ {
+		d.tick()
+	}
+	if len(d.said) < len(want) {
+		d.t.Fatalf("chunk %d: the core said %q, want %q", i, d.said, want)
+	}
+	if got := d.said[:len(want)]; !slices.Equal(got, want) {
+		d.t.Errorf("chunk %d: the core said %q, want %q", i, got, want)
+	}
+	d.said = d.said[len(want):]
+}
+
+func (d *dialogue) tick() {
+	if next, ok := d.s.Next(); ok {
+		d.now = next
+		d.step(scheduler.Tick{})
+	}
+}
+
+func (d *dialogue) awaitClose() {
+	for n := 0; !d.closed && n < 100; n++ {
+		d.tick()
+	}
+	if !d.closed {
+		d.t.Error("the agent was not asked to leave")
+	}
+}
+
+func (d *dialogue) step(e scheduler.Event) {
+	actions := slices.Clone(d.s.Step(d.now, e))
+	d.s.Check()
+	for _, a := range actions {
+		switch a := a.(type) {
+		case scheduler.Start:
+			d.agent = a.Agent
+		case scheduler.Feed:
+			d.said = append(d.said, strings.TrimSuffix(string(ta.AppendJob(nil, a.Job)), "\n"))
+		case scheduler.Idle:
+			d.said = append(d.said, "#idle")
+		case scheduler.Close:
+			d.closed = true
+		case scheduler.Finish:
+			d.step(scheduler.Done{Op: a.Op})
+		case scheduler.Mark:
+			d.step(scheduler.Done{Op: a.Op})
+		case scheduler.Note:
+			d.t.Error(fmt.Sprint("note: ", a.Text))
+		}
+	}
+}
