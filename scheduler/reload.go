@@ -49,6 +49,7 @@ func (s *Scheduler) retire(r *ring) {
 
 // requeue puts the thread's vertices where the new parameters want them.
 func (s *Scheduler) requeue(t *thread) {
+	t.gate = t.gate && t.params.QueueOnly
 	for v := t.head; v != nil; {
 		next := v.next
 		switch v.state {
@@ -57,8 +58,9 @@ func (s *Scheduler) requeue(t *thread) {
 			s.unpoison(v)
 			s.makeDue(v)
 		case due:
+			nextRun := v.queue != t.run && t.params.QueueOnly
 			t.dequeue(v)
-			t.enqueue(v, false)
+			t.enqueue(v, nextRun)
 			s.planWake(v)
 		case waiting, dormant:
 			s.planWake(v)

@@ -226,10 +226,25 @@ func (s *Scheduler) settleThread(t *thread) {
 // suspend keeps the thread from being fed until then. Mail that arrives
 // meanwhile waits with it.
 func (s *Scheduler) suspend(t *thread, till instant) {
+	if t.params.QueueOnly {
+		t.endRun()
+	}
 	t.suspendedTill = till
 	t.suspensions++
 	s.resumes.put(till, t)
 	s.settleThread(t)
+}
+
+// endRun closes the gate of a queueonly thread: what was not fed in the run
+// waits for the next with what was deferred. The shorter line joins the longer.
+func (t *thread) endRun() {
+	t.gate = false
+	if t.queues[t.run].len() > t.queues[1-t.run].len() {
+		t.run = 1 - t.run
+	}
+	for t.queue().len() > 0 {
+		t.enqueue(t.queue().pop(), true)
+	}
 }
 
 // resume ends a suspension, or goes on with a pull-forward.
