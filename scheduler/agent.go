@@ -127,7 +127,7 @@ func (s *Scheduler) agentFailed(e AgentFailed) {
 
 // ready is the first #hungry.
 func (s *Scheduler) ready(a *agent) {
-	s.expect(a, a.sessions - 1)
+	s.expect(a, a.sessions-1)
 	delete(s.troubles, a.ring.clause)
 	a.state, a.since = serving, s.now
 	a.firsts, a.credit = 1, 1

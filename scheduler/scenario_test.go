@@ -371,13 +371,19 @@ func (st *stage) recipient(word string, before int) scheduler.Recipient {
 	return r
 }
 
-// report reads: 7/100 deferred some text, or 7/100 code=4.4.1 deferred text.
+// report reads: 7/100 deferred some text. Before the status can stand
+// code=4.4.1, or notary=rcpt,action,code,diagnostic,remote.
 func (st *stage) report(words []string) ta.Report {
 	notary := ""
 	if code, ok := strings.CutPrefix(words[1], "code="); ok {
-		notary = "rcpt\x01failed\x01" + code + "\x01smtp; 400\x01"
+		notary = "rcpt,failed," + code + ",smtp; 400,"
+	} else if value, ok := strings.CutPrefix(words[1], "notary="); ok {
+		notary = value
+	}
+	if notary != "" {
 		words = append(words[:1:1], words[2:]...)
 	}
+	notary = strings.ReplaceAll(notary, ",", "\x01")
 	said := ta.ParseSaid([]byte(words[0] + "\t" + notary + "\t" + strings.Join(words[1:], " ")))
 	if said.Kind != ta.Reported {
 		st.fatalf("bad report: %v", said)

@@ -101,6 +101,9 @@ func (t *thread) dequeue(v *vertex) { t.queues[v.queue].remove(v) }
 func (s *Scheduler) assign(t *thread) {
 	t.selected = s.config.Only.selects(t.key)
 	r, params := s.obtainRing(t.key)
+	if r == nil && (t.params == nil || t.ring != nil) {
+		s.do(Note{Severity: Trouble, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+	}
 	t.params = params
 	if r == t.ring {
 		return
