@@ -420,8 +420,15 @@ func (s *Scheduler) retryStores() {
 	s.store.unstored, s.store.retryAt = nil, 0
 	s.counts.Unstored = 0
 	for _, op := range ops {
-		if p := s.store.pending[op]; p != nil {
-			s.do(p.action)
+		p := s.store.pending[op]
+		if p == nil {
+			continue
 		}
+		if s.messages[p.message.id] != p.message {
+			// Lost meanwhile; the number may be another message's by now.
+			delete(s.store.pending, op)
+			continue
+		}
+		s.do(p.action)
 	}
 }
