@@ -268,6 +268,9 @@ func (st *stage) print(a scheduler.Action) string {
 	case scheduler.Complete:
 		return ""
 	case scheduler.Note:
+		if a.Message != 0 {
+			return fmt.Sprintf("note %d: %s", a.Message, a.Text)
+		}
 		return "note: " + a.Text
 	case scheduler.Probe:
 		return "probe"
