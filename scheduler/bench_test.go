@@ -3,8 +3,12 @@ package scheduler
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -124,10 +128,7 @@ func BenchmarkCycle(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			q := newQueue(1).fill(n, 1000)
-			q.step(Reloaded{q.s.config}) // opens the ring
-			for _, a := range q.agents {
-				q.step(AgentHungry{Agent: a})
-			}
+			q.open()
 			b.ReportAllocs()
 			for b.Loop() {
 				q.arrive(1000)
@@ -135,4 +136,73 @@ func BenchmarkCycle(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkChurn lets mail come and go through a queue of a million that
+// waits. It gives the resident size while that goes on, not after a
+// collection, and the longest Step, in which the collector's share counts.
+func BenchmarkChurn(b *testing.B) {
+	defer debug.SetGCPercent(debug.SetGCPercent(75)) // as cmd/scheduler sets it
+	q := newQueue(20).fill(1_000_000, 10_000)
+	q.open()
+	longest := time.Duration(0)
+	for b.Loop() {
+		begun := time.Now()
+		q.arrive(10_000)
+		q.serve(ta.Deferred)
+		longest = max(longest, time.Since(begun))
+	}
+	b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest")
+	b.ReportMetric(residentMB(b), "MB-resident")
+}
+
+// BenchmarkFresh gives the real time from the arrival of a message for a free
+// host until it is fed, while a million deferred ones come due at once.
+func BenchmarkFresh(b *testing.B) {
+	q := newQueue(20).fill(1_000_000, 1000)
+	q.open()
+	for len(q.feeds) > 0 && q.s.wakes.next() < never && q.s.counts.Sessions > 0 && q.s.resumes.len() < 1000 {
+		q.serve(ta.DeferAll)
+	}
+	q.now = q.now.Add(5 * time.Hour)
+	q.step(Tick{})
+	var waits []float64
+	for b.Loop() {
+		begun := time.Now()
+		q.arrive(40_000)
+		id := strconv.FormatUint(uint64(q.last), 10)
+		for !q.fed(id) {
+			q.serve(ta.Deferred)
+			q.step(Tick{})
+		}
+		waits = append(waits, float64(time.Since(begun).Microseconds())/1000)
+	}
+	slices.Sort(waits)
+	b.ReportMetric(waits[len(waits)-1], "ms-longest")
+}
+
+// open lets the agents of a filled queue begin.
+func (q *queue) open() {
+	q.step(Reloaded{q.s.config})
+	for i := 0; i < len(q.agents); i++ {
+		q.step(AgentHungry{Agent: q.agents[i]})
+	}
+}
+
+func (q *queue) fed(path string) bool {
+	return slices.ContainsFunc(q.feeds, func(f Feed) bool { return f.Job.Path == path })
+}
+
+// residentMB is the resident size of this process.
+func residentMB(b *testing.B) float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Skip("no /proc here")
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	kb, err := strconv.Atoi(strings.Fields(rest)[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(kb) / 1024
 }

@@ -21,6 +21,16 @@ func at(t time.Time) instant {
 
 func (i instant) time() time.Time { return time.Unix(0, int64(i)) }
 
+// second is a time to the second, for what is only ever told to the second.
+// Zero means none. It ends in 2106.
+type second uint32
+
+func atSecond(t time.Time) second { return second(max(0, t.Unix())) }
+
+func (i instant) second() second { return second(i / instant(time.Second)) }
+
+func (s second) time() time.Time { return time.Unix(int64(s), 0) }
+
 // after adds without running over the end of time.
 func (i instant) after(d time.Duration) instant {
 	if d > 0 && i > never-instant(d) {

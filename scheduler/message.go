@@ -12,12 +12,11 @@ import (
 // nearly all messages have one; so a waiting message is one object.
 type message struct {
 	id         MessageID
-	log        uint64   // hash of the log identity, 0: none
-	sameLog    *message // next with that hash
-	order      int64    // place in the order of taking
+	log        uint64 // hash of the log identity, 0: none
+	order      int64  // place in the order of taking
 	sender     string
 	modifiedAt instant // mtime of the message file
-	changedAt  instant // ctime of the control file when taken
+	changedAt  second  // ctime of the control file when taken
 	owner      uint32  // uid of the message file
 	recipients int32   // open ones when taken
 	// open counts recipients that are not done.
@@ -37,6 +36,7 @@ type extras struct {
 	errorTo  string // when it is not the sender
 	vertices []*vertex
 	sets     []*exclusiveSet
+	sameLog  *message // next with that hash of the log identity
 }
 
 type messageFlags uint8
@@ -54,14 +54,18 @@ const (
 type vertex struct {
 	message    *message
 	thread     *thread
-	next, prev *vertex // in the thread
-	wakeAt     instant // when waiting
-	fedAt      instant // last, 0: never
+	next, prev *vertex      // in the thread
+	wakeAt     instant      // when waiting
+	rest       *[]recipient // by offset, like first; nil: there is but one
+	first      recipient
 	agent      AgentID // fed last, 0: none
+	fedAt      second  // last, 0: never
 	// joined is the thread's suspension count when the vertex became due; a
 	// suspension it waits through counts as an attempt (scheduler.cf(5),
 	// expiry).
-	joined    uint32
+	joined uint32
+	// open counts recipients that are not done, dormant ones included.
+	open      int32
 	wakeSeat  int32
 	queueSeat int32
 	queue     uint8 // of the thread's two, the one it is or was in
@@ -69,10 +73,6 @@ type vertex struct {
 	why       reason
 	retry     uint8 // index in Retries of the next step
 	deaths    uint8 // agents lost on it running
-	// open counts recipients that are not done, dormant ones included.
-	open  int32
-	first recipient
-	rest  []recipient // by offset, like first
 }
 
 type vertexState uint8
@@ -142,10 +142,15 @@ func (v *vertex) at(i int) *recipient {
 	if i == 0 {
 		return &v.first
 	}
-	return &v.rest[i-1]
+	return &(*v.rest)[i-1]
 }
 
-func (v *vertex) len() int { return 1 + len(v.rest) }
+func (v *vertex) len() int {
+	if v.rest == nil {
+		return 1
+	}
+	return 1 + len(*v.rest)
+}
 
 // find returns the index of the recipient at offset, or -1.
 func (v *vertex) find(offset int64) int {
@@ -244,7 +249,7 @@ func (s *Scheduler) newMessage(in *Message) *message {
 		order:      s.taken,
 		sender:     in.Sender,
 		modifiedAt: at(in.ModifiedAt),
-		changedAt:  at(in.ChangedAt),
+		changedAt:  atSecond(in.ChangedAt),
 		owner:      in.Owner,
 	}
 	if in.NullSender {
@@ -263,8 +268,7 @@ func (s *Scheduler) newMessage(in *Message) *message {
 	}
 	if in.LogID != "" {
 		m.log = logHash(in.LogID)
-		m.sameLog = s.byLog[m.log]
-		s.byLog[m.log] = m
+		s.linkLog(m)
 	}
 	m.group(s, in.Recipients)
 	return m
@@ -315,10 +319,13 @@ func (m *message) newVertex(s *Scheduler, key threadKey) *vertex {
 
 func (v *vertex) add(r *Recipient) {
 	in := recipient{offset: uint32(r.Offset), notify: r.Notify, state: open}
-	if v.open == 0 {
+	switch {
+	case v.open == 0:
 		v.first = in
-	} else {
-		v.rest = append(v.rest, in)
+	case v.rest == nil:
+		v.rest = &[]recipient{in}
+	default:
+		*v.rest = append(*v.rest, in)
 	}
 	v.open++
 }
@@ -354,7 +361,7 @@ func (s *Scheduler) obsolete(by *message, logIDs []string) {
 	for _, id := range logIDs {
 		next := s.byLog[logHash(id)]
 		for m := next; m != nil; m = next {
-			next = m.sameLog
+			next = m.sameLog()
 			if m == by || m.flags&(leaving|obsoleted) != 0 || m.open == 0 ||
 				m.errorTo() != by.errorTo() || m.owner != by.owner {
 				continue
@@ -374,25 +381,41 @@ func logHash(id string) uint64 {
 	return max(1, h.Sum64())
 }
 
+// linkLog makes the message known by its log identity.
+func (s *Scheduler) linkLog(m *message) {
+	if head := s.byLog[m.log]; head != nil {
+		m.extra().sameLog = head
+	}
+	s.byLog[m.log] = m
+}
+
+// sameLog is the next message with that log identity.
+func (m *message) sameLog() *message {
+	if m.extras == nil {
+		return nil
+	}
+	return m.extras.sameLog
+}
+
 // unlinkLog takes the message out of the chain of its log identity.
 func (s *Scheduler) unlinkLog(m *message) {
 	if m.log == 0 {
 		return
 	}
-	if head := s.byLog[m.log]; head == m {
-		if m.sameLog == nil {
-			delete(s.byLog, m.log)
-		} else {
-			s.byLog[m.log] = m.sameLog
+	next := m.sameLog()
+	if s.byLog[m.log] != m {
+		for p := s.byLog[m.log]; p != nil; p = p.sameLog() {
+			if p.sameLog() == m {
+				p.extras.sameLog = next
+			}
 		}
 		return
 	}
-	for p := s.byLog[m.log]; p != nil; p = p.sameLog {
-		if p.sameLog == m {
-			p.sameLog = m.sameLog
-			return
-		}
+	if next == nil {
+		delete(s.byLog, m.log)
+		return
 	}
+	s.byLog[m.log] = next
 }
 
 // forget drops a message from memory without touching its files.

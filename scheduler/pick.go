@@ -184,7 +184,7 @@ func (s *Scheduler) feed(a *agent, t *thread) {
 	v := t.queue().pop()
 	s.wakes.remove(v)
 	v.state, v.why = fed, noReason
-	v.fedAt, v.agent = s.now, a.id
+	v.fedAt, v.agent = s.now.second(), a.id
 	a.lines = append(a.lines, line{id: v.message.id, v: v, t: t, suspensions: t.suspensions})
 	if len(a.lines) == 1 {
 		a.heardAt = s.now
