@@ -237,10 +237,17 @@ func (f *bench) start(b testing.TB, po string) *running {
 	if err := r.cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
+	b.Cleanup(func() { r.cmd.Process.Kill() })
 	return r
 }
 
 func (r *running) stop(b testing.TB) {
+	// Before that it does not know of signals.
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if log, _ := os.ReadFile(r.log); bytes.Contains(log, fmt.Appendf(nil, `"pid":%d,"version"`, r.cmd.Process.Pid)) {
+			break
+		}
+	}
 	r.cmd.Process.Signal(syscall.SIGTERM)
 	if err := r.cmd.Wait(); err != nil {
 		log, _ := os.ReadFile(r.log)

@@ -119,6 +119,7 @@ func (f *bench) startGroup(t testing.TB, po string) *running {
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { r.cmd.Process.Kill() })
 	return r
 }
 

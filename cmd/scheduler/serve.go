@@ -50,12 +50,17 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 		return err
 	}
 	defer logs.close()
+	// Before the pid file says whom to signal.
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
+		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Ignore(syscall.SIGPIPE)
 	pid, err := spool.AcquirePid(filepath.Join(where.postoffice, ".pid.scheduler"))
 	if err != nil {
 		return err
 	}
 	defer pid.Release()
-	return s.run(file, logs, ready)
+	return s.run(file, logs, signals, ready)
 }
 
 // load reads the configuration file and adds what the command line and the
@@ -74,7 +79,7 @@ func (s *setting) load() (*config.File, error) {
 }
 
 // run opens the spool and runs the loop until it ends.
-func (s *setting) run(file *config.File, logs *logs, ready *os.File) error {
+func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, ready *os.File) error {
 	log := logs.log
 	log.Info().Int("pid", os.Getpid()).Str("version", version).Str("config", s.where.config).Msg("scheduler daemon started")
 	warn(log, file)
@@ -88,10 +93,6 @@ func (s *setting) run(file *config.File, logs *logs, ready *os.File) error {
 	ballast := setMemory()
 	defer runtime.KeepAlive(ballast)
 
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
-		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
-	signal.Ignore(syscall.SIGPIPE)
 	spooler, err := spool.Open(s.spoolOptions(file))
 	if err != nil {
 		return err

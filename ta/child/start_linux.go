@@ -166,7 +166,9 @@ func setPriority(spec Spec) error {
 	return nil
 }
 
-// limitFiles sets the soft limit, within the hard one.
+// limitFiles sets the soft limit, within the hard one. Where the system does
+// not let us, because the agent is another user's and we are a root without
+// CAP_SYS_RESOURCE, the agent keeps our own limit: it works with that too.
 func limitFiles(pid int, n uint64) error {
 	if n == 0 {
 		return nil
@@ -177,7 +179,7 @@ func limitFiles(pid int, n uint64) error {
 		limit.Cur = min(n, limit.Max)
 		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil)
 	}
-	if err != nil && err != unix.ESRCH { // ESRCH: it is gone already
+	if err != nil && err != unix.EPERM && err != unix.ESRCH { // ESRCH: it is gone already
 		return fmt.Errorf("limit its open files to %d: %w", n, err)
 	}
 	return nil
