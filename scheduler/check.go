@@ -10,6 +10,7 @@ func (s *Scheduler) check() {
 		assert(m.id == id, "message %d is kept as %d", m.id, id)
 		s.checkMessage(m, &c)
 	}
+	s.checkLogs()
 	for key, t := range s.threads {
 		assert(t.key == key, "thread %v is kept as %v", t.key, key)
 		s.checkThread(t)
@@ -59,6 +60,24 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(m.flags&leaving == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
+}
+
+// checkLogs: every message with a log identity is in the chain of it.
+func (s *Scheduler) checkLogs() {
+	named, linked := 0, 0
+	for _, m := range s.messages {
+		if m.log != 0 {
+			named++
+		}
+	}
+	for log, m := range s.byLog {
+		for newer := (*message)(nil); m != nil; newer, m = m, m.older() {
+			linked++
+			assert(m.log == log && s.messages[m.id] == m, "message %d is in the chain of another log identity", m.id)
+			assert(newer == nil || m.extras.newer == newer, "message %d does not know the one after it", m.id)
+		}
+	}
+	assert(named == linked, "%d messages have a log identity, %d are known by it", named, linked)
 }
 
 // checkVertex: every recipient is due, waiting with a time or for a named

@@ -36,7 +36,8 @@ type extras struct {
 	errorTo  string // when it is not the sender
 	vertices []*vertex
 	sets     []*exclusiveSet
-	sameLog  *message // next with that hash of the log identity
+	// Neighbours in the chain of a log identity: those taken before and after.
+	older, newer *message
 }
 
 type messageFlags uint8
@@ -361,7 +362,7 @@ func (s *Scheduler) obsolete(by *message, logIDs []string) {
 	for _, id := range logIDs {
 		next := s.byLog[logHash(id)]
 		for m := next; m != nil; m = next {
-			next = m.sameLog()
+			next = m.older()
 			if m == by || m.flags&(leaving|obsoleted) != 0 || m.open == 0 ||
 				m.errorTo() != by.errorTo() || m.owner != by.owner {
 				continue
@@ -384,17 +385,17 @@ func logHash(id string) uint64 {
 // linkLog makes the message known by its log identity.
 func (s *Scheduler) linkLog(m *message) {
 	if head := s.byLog[m.log]; head != nil {
-		m.extra().sameLog = head
+		m.extra().older, head.extra().newer = head, m
 	}
 	s.byLog[m.log] = m
 }
 
-// sameLog is the next message with that log identity.
-func (m *message) sameLog() *message {
+// older is the message with that log identity that was taken before.
+func (m *message) older() *message {
 	if m.extras == nil {
 		return nil
 	}
-	return m.extras.sameLog
+	return m.extras.older
 }
 
 // unlinkLog takes the message out of the chain of its log identity.
@@ -402,20 +403,22 @@ func (s *Scheduler) unlinkLog(m *message) {
 	if m.log == 0 {
 		return
 	}
-	next := m.sameLog()
-	if s.byLog[m.log] != m {
-		for p := s.byLog[m.log]; p != nil; p = p.sameLog() {
-			if p.sameLog() == m {
-				p.extras.sameLog = next
-			}
-		}
-		return
-	}
-	if next == nil {
+	older := m.older()
+	head := s.byLog[m.log] == m
+	switch {
+	case head && older == nil:
 		delete(s.byLog, m.log)
 		return
+	case head:
+		s.byLog[m.log] = older
+		older.extras.newer = nil
+		return
 	}
-	s.byLog[m.log] = next
+	newer := m.extras.newer
+	newer.extras.older = older
+	if older != nil {
+		older.extras.newer = newer
+	}
 }
 
 // forget drops a message from memory without touching its files.
