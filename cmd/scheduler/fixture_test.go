@@ -87,8 +87,8 @@ func TestInFlightFixtures(t *testing.T) {
 			name := parsed.Name
 			ctl := filepath.Join(t.TempDir(), name)
 			msg := ctl + ".msg"
-			write(t, ctl, data)
-			write(t, msg, []byte(strings.Repeat("a line of a letter\n", 30)))
+			writeFile(t, ctl, string(data))
+			writeFile(t, msg, strings.Repeat("a line of a letter\n", 30))
 			place(t, po, name, ctl, msg)
 			want := map[string]int{}
 			for _, r := range parsed.Recipients {
@@ -174,14 +174,7 @@ func place(t *testing.T, po, path, ctl, msg string) {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		write(t, to, data)
-	}
-}
-
-func write(t *testing.T, file string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, data, 0o660); err != nil {
-		t.Fatal(err)
+		writeFile(t, to, string(data))
 	}
 }
 
@@ -194,7 +187,7 @@ func (f *bench) setHash(t *testing.T, po string, levels int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, file, append(data, "SCHEDULERDIRHASH="+strconv.Itoa(levels)+"\n"...))
+	writeFile(t, file, string(data)+"SCHEDULERDIRHASH="+strconv.Itoa(levels)+"\n")
 }
 
 func compareDeliveries(t *testing.T, got, want map[string]int) {
