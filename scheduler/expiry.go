@@ -13,10 +13,13 @@ import (
 // attempted is kept, when expiry2 is not set.
 const secondExpiry = 24 * time.Hour
 
-// expired reports whether a recipient's time is up: past expiry with an
+// expired reports whether an open recipient's time is up: past expiry with an
 // attempt in the life of this process, or past expiry and expiry2 without
 // (scheduler.cf(5)).
 func (s *Scheduler) expired(v *vertex, r *recipient) bool {
+	if r.state != open && r.state != alternate {
+		return false
+	}
 	primary, secondary := v.expiry()
 	return s.now >= primary && (r.attempts > 0 || v.joinedBefore()) || s.now >= secondary
 }
@@ -48,7 +51,13 @@ func (s *Scheduler) planWake(v *vertex) {
 	primary, secondary := v.expiry()
 	look := primary
 	if primary <= s.now {
-		look = min(secondary, s.now.after(max(v.thread.params.Interval, time.Minute)))
+		look = s.now
+		if !s.overdue(v) {
+			look = s.now.after(max(v.thread.params.Interval, time.Minute))
+		}
+		if secondary > s.now {
+			look = min(look, secondary)
+		}
 	}
 	if v.state == waiting {
 		look = min(look, v.wakeAt)
@@ -58,6 +67,16 @@ func (s *Scheduler) planWake(v *vertex) {
 		return
 	}
 	s.wakes.put(look, v)
+}
+
+// overdue reports whether a recipient of the vertex is to be expired.
+func (s *Scheduler) overdue(v *vertex) bool {
+	for i := range v.len() {
+		if s.expired(v, v.at(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // expire ends the recipients of a vertex whose time is up. The vertex must
@@ -70,7 +89,7 @@ func (s *Scheduler) expire(v *vertex) {
 	message.stores++ // it must not be finished while we walk it
 	for i := range v.len() {
 		r := v.at(i)
-		if r.state != open && r.state != alternate || !s.expired(v, r) {
+		if !s.expired(v, r) {
 			continue
 		}
 		message.flags |= owes
