@@ -9,8 +9,11 @@ import (
 // that were refused and will be looked at again. Of all other names the spool
 // remembers nothing.
 type intake struct {
-	mu       sync.Mutex
-	taking   map[uint64]struct{}
+	mu     sync.Mutex
+	taking map[uint64]phase
+	// later are names that were asked for while their answer was on its way
+	// to the receiver, who may have it by now.
+	later    []Name
 	claimed  uint64        // names ever given to Take
 	released uint64        // of those, how many have their result
 	progress chan struct{} // capacity 1: some more have
@@ -18,6 +21,14 @@ type intake struct {
 	waiting map[string]wait // by path
 	changed chan struct{}   // capacity 1: something waits
 }
+
+// phase is how far a name has come that is being taken.
+type phase uint8
+
+const (
+	reading   phase = iota
+	answering       // the receiver is being given the answer, or has it
+)
 
 // wait is a refused name.
 type wait struct {
@@ -32,7 +43,7 @@ const waitLimit = 4096
 
 func newIntake() *intake {
 	return &intake{
-		taking:   map[uint64]struct{}{},
+		taking:   map[uint64]phase{},
 		progress: make(chan struct{}, 1),
 		waiting:  map[string]wait{},
 		changed:  make(chan struct{}, 1),
@@ -40,33 +51,66 @@ func newIntake() *intake {
 }
 
 // claim returns the names that nobody is taking yet, which are being taken
-// from now on.
+// from now on. Those that are being answered come with their release.
 func (in *intake) claim(names []Name) []Name {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	mine := make([]Name, 0, len(names))
 	for _, n := range names {
-		if _, busy := in.taking[n.ID]; busy || n.ID == 0 {
-			continue
+		phase, busy := in.taking[n.ID]
+		switch {
+		case n.ID == 0, busy && phase == reading:
+		case busy:
+			in.later = append(in.later, n)
+		default:
+			mine = append(mine, in.begin(n))
 		}
-		in.taking[n.ID] = struct{}{}
-		mine = append(mine, n)
 	}
-	in.claimed += uint64(len(mine))
 	return mine
 }
 
-func (in *intake) release(ids []uint64) {
+func (in *intake) begin(n Name) Name {
+	in.taking[n.ID] = reading
+	in.claimed++
+	return n
+}
+
+// answer notes that these are about to be answered.
+func (in *intake) answer(ids []uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, id := range ids {
+		in.taking[id] = answering
+	}
+}
+
+// release notes that the receiver has the answers. It returns names that were
+// asked for meanwhile, which are being taken from now on.
+func (in *intake) release(ids []uint64) []Name {
 	if len(ids) == 0 {
-		return
+		return nil
 	}
 	in.mu.Lock()
+	defer in.mu.Unlock()
 	for _, id := range ids {
 		delete(in.taking, id)
 	}
 	in.released += uint64(len(ids))
-	in.mu.Unlock()
 	nudge(in.progress)
+
+	var mine []Name
+	rest := in.later[:0]
+	for _, n := range in.later {
+		phase, busy := in.taking[n.ID]
+		switch {
+		case !busy:
+			mine = append(mine, in.begin(n))
+		case phase == answering:
+			rest = append(rest, n)
+		}
+	}
+	in.later = rest
+	return mine
 }
 
 // counts are how many names were ever given to Take, and how many of those

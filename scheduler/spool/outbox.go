@@ -26,14 +26,12 @@ func (o *outbox) add(results []Result, taken ...uint64) {
 	}
 }
 
-// grab appends what is waiting to the two slices and forgets it.
-func (o *outbox) grab(results []Result, taken []uint64) ([]Result, []uint64) {
+// grab takes everything out.
+func (o *outbox) grab() (results []Result, taken []uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	results = append(results, o.results...)
-	taken = append(taken, o.taken...)
-	clear(o.results)
-	o.results, o.taken = o.results[:0], o.taken[:0]
+	results, taken = o.results, o.taken
+	o.results, o.taken = nil, nil
 	return results, taken
 }
 
@@ -52,9 +50,13 @@ func (s *Spool) deliver() {
 		case <-s.done:
 			return
 		case <-s.outbox.ready:
-			batch, taken = s.outbox.grab(batch, taken)
+			results, ids := s.outbox.grab()
+			s.intake.answer(ids)
+			batch, taken = append(batch, results...), append(taken, ids...)
 		case out <- batch:
-			s.intake.release(taken)
+			if again := s.intake.release(taken); len(again) > 0 {
+				s.takes.push(again)
+			}
 			batch, taken = nil, taken[:0]
 		}
 	}

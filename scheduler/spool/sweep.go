@@ -65,7 +65,8 @@ func (s *Spool) sweeping() {
 // is false when the spool was closed meanwhile.
 func (w *sweeper) sweep(whole bool) bool {
 	w.waited = 0
-	w.begin()
+	w.claimed, _ = w.s.intake.counts()
+	w.limitAt = time.Now().Add(w.s.options.NewTime)
 	depth := 0
 	if whole {
 		depth = maxDepth
@@ -77,12 +78,6 @@ func (w *sweeper) sweep(whole bool) bool {
 	}
 	defer unix.Close(fd)
 	return w.read(fd, "", depth) && w.flush()
-}
-
-// begin starts the limits of NewLimit and NewTime anew.
-func (w *sweeper) begin() {
-	w.claimed, _ = w.s.intake.counts()
-	w.limitAt = time.Now().Add(w.s.options.NewTime)
 }
 
 // read gives out the control files of one directory and, down to depth, of
@@ -166,7 +161,8 @@ func (w *sweeper) flush() bool {
 		}
 	}
 	w.waited += time.Since(now)
-	w.begin()
+	w.claimed = claimed
+	w.limitAt = time.Now().Add(w.s.options.NewTime)
 	return true
 }
 

@@ -31,8 +31,10 @@ const (
 )
 
 // Take reads these control files. Each name is answered by Taken or Refused,
-// Triggered before it or in its stead; a name that is being taken already is
-// passed over and has its one answer.
+// Triggered before it or in its stead. A name that is being read already is
+// passed over and has its one answer; it is for the receiver to know what it
+// has asked for, because once the answer is on its way to it asking again is
+// taking again.
 func (s *Spool) Take(names []Name) {
 	for part := range slices.Chunk(s.intake.claim(names), takeLimit) {
 		s.takes.push(part)
