@@ -28,6 +28,7 @@ func (s *Spool) Finish(op uint64, path string, owes bool) {
 // the time goes into the file system's waiting.
 func (s *Spool) retire() {
 	var buf []byte
+	var answers []Result
 	for {
 		f, ok := s.finishes.pop()
 		if !ok {
@@ -37,9 +38,19 @@ func (s *Spool) retire() {
 		if err != nil {
 			err = fmt.Errorf("finishing %q: %w", f.path, err)
 		}
-		s.outbox.add(append(extra, Finished{f.op, err, parked}))
+		answers = append(append(answers, extra...), Finished{f.op, err, parked})
+		// Waking the receiver costs a good part of what an unlink does.
+		if len(answers) >= answerLimit || s.finishes.empty() {
+			s.outbox.add(answers)
+			clear(answers)
+			answers = answers[:0]
+		}
 	}
 }
+
+// answerLimit bounds the answers that a retirer keeps back while more waits to
+// be finished.
+const answerLimit = 16
 
 func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err error) {
 	if !f.owes {

@@ -52,6 +52,12 @@ func (q *queue[T]) pop() (T, bool) {
 	return item, true
 }
 
+func (q *queue[T]) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.head == len(q.items)
+}
+
 func (q *queue[T]) close() {
 	q.mu.Lock()
 	q.closed = true
