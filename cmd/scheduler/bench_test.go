@@ -193,7 +193,7 @@ func (f *bench) postoffice(b testing.TB) string {
 			b.Fatal(err)
 		}
 	}
-	f.write(b, po, "smtp/* maxring=2 maxthr=1 overfeed=50\n\tcommand=\"discard -c $channel\"\n")
+	f.write(b, po, "smtp/* maxring=3 maxthr=1 overfeed=50\n\tcommand=\"discard -c $channel\"\n")
 	return po
 }
 
@@ -290,6 +290,8 @@ func stamp() {
 // page of each at a time.
 func waitEmpty(b testing.TB, dirs ...string) {
 	b.Helper()
+	// Looking holds up who unlinks: not too often.
+	const pause = 3 * time.Millisecond
 	deadline := time.Now().Add(2 * time.Minute)
 	for _, dir := range dirs {
 		for !empty(dir) {
@@ -298,7 +300,7 @@ func waitEmpty(b testing.TB, dirs ...string) {
 				log, _ := os.ReadFile(filepath.Join(dir, "..", "log"))
 				b.Fatalf("%s has %d files left, as %q\n%s", dir, len(left), left[:min(3, len(left))], log)
 			}
-			time.Sleep(200 * time.Microsecond)
+			time.Sleep(pause)
 		}
 	}
 }
