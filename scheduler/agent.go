@@ -178,8 +178,8 @@ func (s *Scheduler) unpark(a *agent) {
 	s.watchFor(a)
 }
 
-// dismiss asks an agent without open job lines to leave. Its place counts as
-// taken until the process is gone.
+// dismiss asks an agent to leave. It does so when it has ended its open job
+// lines; its place counts as taken until the process is gone.
 func (s *Scheduler) dismiss(a *agent) {
 	switch a.state {
 	case departing:
@@ -293,7 +293,7 @@ func (s *Scheduler) deadline(a *agent) instant {
 		return a.since.after(idle)
 	case a.state == departing && len(a.lines) == 0:
 		return a.since.after(closeGrace)
-	case a.state == departing: // a stop, which has its own bound
+	case a.state == departing && s.stop.begun: // a stop has its own bound
 		return never
 	case s.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != asked:
 		return never

@@ -26,7 +26,9 @@ func (s *Scheduler) check() {
 	}
 	assert(len(s.dirty) == 0, "rings are left to be dispatched")
 	checkPlaces("maxta", s.places, len(s.agents))
-	assert(s.parked.head == nil || s.places.waiting() <= s.counts.AgentsLeaving, "an agent is parked while a ring waits for a process")
+	for a := s.parked.head; a != nil; a = a.next {
+		assert(s.needsAgents(a.ring) || !s.inTheWay(a.ring), "agent %d is parked while a ring waits for a process", a.id)
+	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
 	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
 	assert(c.Poisoned == s.counts.Poisoned, "poisoned: counted %d, kept %d", c.Poisoned, s.counts.Poisoned)
@@ -210,23 +212,18 @@ func (s *Scheduler) checkRing(r *ring) {
 }
 
 func (s *Scheduler) checkChannel(c *channel) {
-	procs, busy, idle, leaving := 0, 0, 0, 0
+	procs, busy, leaving := 0, 0, 0
 	for _, a := range s.agents {
-		if a.ring.channel != c {
-			continue
-		}
-		procs++
-		busy += a.busy()
-		switch a.state {
-		case parked:
-			idle++
-		case departing:
-			leaving++
+		if a.ring.channel == c {
+			procs++
+			busy += a.busy()
+			if a.state == departing {
+				leaving++
+			}
 		}
 	}
 	checkPlaces("processes of "+c.name, c.processes, procs)
 	checkPlaces("sessions of "+c.name, c.sessions, busy)
-	assert(idle == 0 || c.processes.waiting() <= leaving, "an agent of %s is parked while a ring waits for a process", c.name)
 	assert(procs == c.procs && busy == c.busy && leaving == c.leaving, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
 		c.name, procs, c.procs, busy, c.busy, leaving, c.leaving)
 }

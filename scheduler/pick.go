@@ -33,23 +33,20 @@ func (s *Scheduler) dispatch(r *ring) {
 		t := r.turn()
 		if t == nil {
 			r.leaveLine()
+			r.ticket = 0
 			break
 		}
 		if !below(r.busy, s.maxRing(r)) {
 			break
 		}
 		if limit := s.maxChannel(r); !below(r.channel.busy, limit) {
-			r.channel.sessions.wait(limit, r)
+			s.wait(&r.channel.sessions, limit, r)
 			break
 		}
 		a := r.sessionFor(t)
 		if a == nil {
 			s.startFor(r, t)
 			break
-		}
-		if a.proved && len(a.lines) == 0 && s.inTheWay(r) {
-			s.dismiss(a)
-			continue
 		}
 		s.serve(a, t)
 	}
@@ -102,10 +99,12 @@ func (s *Scheduler) startFor(r *ring, t *thread) {
 	}
 	if !s.forks.allow(s.now, s.config.ForkRate) {
 		if r.waits == nil {
-			s.forks.line.append(r)
+			s.lineUp(&s.forks.line, r)
 		}
 		return
 	}
+	r.leaveLine()
+	r.ticket = 0
 	s.start(r, t)
 	s.touch(r) // it may want one more, after the others
 }
@@ -115,11 +114,11 @@ func (s *Scheduler) startFor(r *ring, t *thread) {
 func (s *Scheduler) placeFor(r *ring) bool {
 	c := r.channel
 	if limit := s.maxTA(r); !below(len(s.agents), limit) {
-		s.places.wait(limit, r)
+		s.wait(&s.places, limit, r)
 		return false
 	}
 	if limit := s.maxChannel(r); !below(c.procs, limit) {
-		c.processes.wait(limit, r)
+		s.wait(&c.processes, limit, r)
 		return false
 	}
 	if r.waits != &s.forks.line {
@@ -131,19 +130,23 @@ func (s *Scheduler) placeFor(r *ring) bool {
 }
 
 // makeRoom lets idle agents go, the longest idle first, that are in the way
-// of rings in line for a process.
+// of rings in line for a process; not those whose own ring has work for them
+// and waits for a session.
 func (s *Scheduler) makeRoom(c *channel) {
-	for a := s.parked.head; a != nil && s.places.waiting() > s.counts.AgentsLeaving; a = s.parked.head {
-		s.dismiss(a)
+	if s.places.waiting() <= s.counts.AgentsLeaving && c.processes.waiting() <= c.leaving {
+		return
 	}
-	for a := s.parked.head; a != nil && c.processes.waiting() > c.leaving; {
+	for a := s.parked.head; a != nil; {
 		next := a.next
-		if a.ring.channel == c {
+		if s.inTheWay(a.ring) && !s.needsAgents(a.ring) {
 			s.dismiss(a)
 		}
 		a = next
 	}
 }
+
+// needsAgents reports whether the ring has work for the agents it has.
+func (s *Scheduler) needsAgents(r *ring) bool { return r.wants > 0 && below(r.busy, s.maxRing(r)) }
 
 // serve gives the agent a session on the thread and feeds it.
 func (s *Scheduler) serve(a *agent, t *thread) {
@@ -158,6 +161,9 @@ func (s *Scheduler) serve(a *agent, t *thread) {
 	a.thread, t.last = t, a
 	if t.list == &a.ring.spent {
 		a.ring.newRound()
+	}
+	if a.ring.waits == nil {
+		a.ring.ticket = 0
 	}
 	s.counts.Sessions++
 	t.busy++

@@ -38,17 +38,32 @@ type place struct {
 }
 
 // wait puts the ring in line for the limit, unless it stands there.
-func (p *places) wait(limit int, r *ring) {
+func (s *Scheduler) wait(p *places, limit int, r *ring) {
 	i, found := slices.BinarySearchFunc(*p, limit, func(l *place, limit int) int { return l.limit - limit })
 	if !found {
 		*p = slices.Insert(*p, i, &place{limit: limit})
 	}
-	line := (*p)[i]
-	if r.waits == line {
-		return
+	if line := (*p)[i]; r.waits != line {
+		r.leaveLine()
+		s.lineUp(line, r)
 	}
-	r.leaveLine()
-	line.append(r)
+}
+
+// lineUp puts the ring in line. One that was let out of a line and met
+// another limit stands before those that have not waited as long.
+func (s *Scheduler) lineUp(l *place, r *ring) {
+	if r.ticket == 0 {
+		s.tickets++
+		r.ticket = s.tickets
+	}
+	before := l.tail
+	if l.head != nil && l.head.ticket > r.ticket {
+		before = nil
+	}
+	for before != nil && before.ticket > r.ticket {
+		before = before.prev
+	}
+	l.insert(r, before)
 }
 
 // leaveLine takes the ring out of the line in which it waits, if it does.
@@ -78,14 +93,20 @@ func (s *Scheduler) release(p places, count int) {
 	}
 }
 
-func (l *place) append(r *ring) {
-	r.waits, r.prev, r.next = l, l.tail, nil
-	if l.tail == nil {
-		l.head = r
+// insert puts the ring behind another, in front of all if that is nil.
+func (l *place) insert(r, before *ring) {
+	r.waits, r.prev, r.next = l, before, l.head
+	if before != nil {
+		r.next = before.next
+		before.next = r
 	} else {
-		l.tail.next = r
+		l.head = r
 	}
-	l.tail = r
+	if r.next != nil {
+		r.next.prev = r
+	} else {
+		l.tail = r
+	}
 	l.waiting++
 }
 

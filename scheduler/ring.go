@@ -37,6 +37,8 @@ type ring struct {
 	backoffSeat int32
 	waits       *place // for a limit
 	next, prev  *ring  // in waits
+	// ticket tells since when it waits; 0: it has had what it last waited for.
+	ticket uint64
 }
 
 // ringKey tells which threads can share agents. It holds everything that

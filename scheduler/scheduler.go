@@ -71,6 +71,7 @@ type Scheduler struct {
 	parked       agentList // idle agents of all rings, longest idle first
 
 	places    places // who waits for a process under maxta
+	tickets   uint64 // given to rings that wait
 	forks     forkRate
 	lastAgent AgentID
 

@@ -68,11 +68,13 @@ func (s *Scheduler) answered(a *agent) bool {
 		return true
 	}
 	s.endSession(a, t)
-	if a.state == serving && s.mayStay(a, t) {
+	switch {
+	case a.state == serving && s.mayStay(a, t):
 		s.serve(a, t)
 		return true
-	}
-	if len(a.lines) == 0 {
+	case a.state == serving && s.inTheWay(a.ring):
+		s.dismiss(a)
+	case len(a.lines) == 0:
 		s.watchFor(a)
 	}
 	s.yield(a.ring, t)
