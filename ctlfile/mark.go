@@ -41,11 +41,9 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 		if pid <= 0 {
 			return false, fmt.Errorf("no lock can name pid %d", pid)
 		}
-		release, free := claim(fd, offset)
-		if !free {
+		if !claim(fd, offset) {
 			return false, nil
 		}
-		defer release()
 	}
 	line, err := readFront(fd, offset)
 	if err != nil {
@@ -131,21 +129,13 @@ func putPID(field []byte, to Tag, pid int) {
 }
 
 // claim makes reading and writing a tag one step among programs that use this
-// package, by a lock on those bytes. Where the file system has no such locks
-// the scheduler's care to feed a line to one agent at a time must do.
-func claim(fd int, offset int64) (release func(), free bool) {
+// package, by a lock on those bytes. It goes when fd is closed: until then the
+// tag says the same. Where the file system has no such locks the scheduler's
+// care to feed a line to one agent at a time must do.
+func claim(fd int, offset int64) bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: offset + 1, Len: 1 + pidWidth}
-	switch err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock); err {
-	case nil:
-	case unix.EAGAIN, unix.EACCES:
-		return nil, false
-	default:
-		return func() {}, true
-	}
-	return func() {
-		lock.Type = unix.F_UNLCK
-		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
-	}, true
+	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
+	return err != unix.EAGAIN && err != unix.EACCES
 }
 
 // AppendDiagnostic appends d lines and returns when they are on disk. They go
