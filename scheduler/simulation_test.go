@@ -415,14 +415,16 @@ func (w *world) feed(a Feed) {
 	var id MessageID
 	fmt.Sscan(a.Job.Path, &id)
 	l := simLine{id: id}
-	lines := w.s.agents[a.Agent].lines
-	v := lines[len(lines)-1].v
-	for i := range v.len() {
-		r := v.at(i)
-		if r.state != open || w.kind && w.files[id].tags[int64(r.offset)] != ctlfile.Open {
+	for _, line := range w.s.agents[a.Agent].lines {
+		if line.id != id || line.ended() || line.t.key.host != a.Job.Host {
 			continue
 		}
-		l.offsets = append(l.offsets, int64(r.offset))
+		for i := range line.v.len() {
+			r := line.v.at(i)
+			if r.state == open && (!w.kind || w.files[id].tags[int64(r.offset)] == ctlfile.Open) {
+				l.offsets = append(l.offsets, int64(r.offset))
+			}
+		}
 	}
 	agent.lines = append(agent.lines, l)
 	agent.given = append(agent.given, simLine{id: id, offsets: slices.Clone(l.offsets)})
