@@ -51,54 +51,77 @@ func glob(pattern, s string) bool {
 	return globFold(strings.ToLower(pattern), strings.ToLower(s))
 }
 
+// globFold tries each way that the braces can be read.
 func globFold(pattern, s string) bool {
-	for pattern != "" {
-		switch pattern[0] {
-		case '*':
-			pattern = strings.TrimLeft(pattern, "*")
-			if pattern == "" {
-				return true
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			if _, rest, ok := globSet(pattern[i:]); ok {
+				i = len(pattern) - len(rest) - 1
 			}
-			for i := 0; i <= len(s); i++ {
-				if globFold(pattern, s[i:]) {
+		case '{':
+			choices, rest, ok := globChoices(pattern[i:])
+			if !ok {
+				continue
+			}
+			for _, choice := range choices {
+				if globFold(pattern[:i]+choice+rest, s) {
 					return true
 				}
 			}
 			return false
-		case '?':
-			if s == "" {
-				return false
-			}
-			pattern, s = pattern[1:], s[1:]
-			continue
-		case '[':
-			if set, rest, ok := globSet(pattern); ok {
-				if s == "" || !set.has(s[0]) {
-					return false
-				}
-				pattern, s = rest, s[1:]
-				continue
-			}
-		case '{':
-			if choices, rest, ok := globChoices(pattern); ok {
-				for _, choice := range choices {
-					if globFold(choice+rest, s) {
-						return true
-					}
-				}
-				return false
-			}
-		case '\\':
-			if len(pattern) > 1 {
-				pattern = pattern[1:]
-			}
 		}
-		if s == "" || s[0] != pattern[0] {
+	}
+	return globPlain(pattern, s)
+}
+
+// globPlain matches a pattern without braces. Hosts are named by strangers:
+// only the last * before a mismatch is tried anew, so that the time is at most
+// the product of the lengths.
+func globPlain(pattern, s string) bool {
+	p, i := 0, 0
+	star, from := -1, 0 // behind the last *, and where its string may end
+	for i < len(s) {
+		if p < len(pattern) && pattern[p] == '*' {
+			p++
+			star, from = p, i
+			continue
+		}
+		if width, ok := globByte(pattern[p:], s[i]); ok {
+			p += width
+			i++
+			continue
+		}
+		if star < 0 {
 			return false
 		}
-		pattern, s = pattern[1:], s[1:]
+		from++
+		p, i = star, from
 	}
-	return s == ""
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// globByte reports whether the front of the pattern stands for the byte, and
+// how long that front is.
+func globByte(pattern string, c byte) (width int, ok bool) {
+	if pattern == "" {
+		return 0, false
+	}
+	switch pattern[0] {
+	case '?':
+		return 1, true
+	case '[':
+		if set, rest, ok := globSet(pattern); ok {
+			return len(pattern) - len(rest), set.has(c)
+		}
+	case '\\':
+		if len(pattern) > 1 {
+			return 2, pattern[1] == c
+		}
+	}
+	return 1, pattern[0] == c
 }
 
 // byteSet is what stands between the brackets.

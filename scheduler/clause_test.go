@@ -69,6 +69,14 @@ func TestGlob(t *testing.T) {
 	}
 }
 
+// TestGlobIsQuick: a host that almost matches must not cost much, however
+// many stars a pattern has.
+func TestGlobIsQuick(t *testing.T) {
+	if glob("*a*a*a*a*a*a*a*a*a*b", strings.Repeat("a", 250)) {
+		t.Error("it has no b")
+	}
+}
+
 // TestGlobAgainstRegexp compares with the regular expression that a pattern
 // stands for.
 func TestGlobAgainstRegexp(t *testing.T) {
