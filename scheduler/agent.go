@@ -68,6 +68,8 @@ type line struct {
 	v           *vertex // nil once the line has ended
 	t           *thread
 	suspensions uint32 // of the thread, when the line was given
+	// awaited counts the recipients that no report has named yet.
+	awaited int
 	// What its reports said of the destination.
 	failed  bool
 	retryAt instant

@@ -179,8 +179,20 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
+		assert(l.v == nil || l.awaited > 0 && l.awaited == l.v.unreported(), "agent %d awaits %d reports on %d", a.id, l.awaited, l.id)
 		assert(l.v == nil || l.v.state == fed && l.v.agent == a.id && l.v.message.id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}
+}
+
+// unreported counts the recipients that are open and not reported on.
+func (v *vertex) unreported() int {
+	n := 0
+	for i := range v.len() {
+		if v.at(i).state == open {
+			n++
+		}
+	}
+	return n
 }
 
 func (s *Scheduler) checkRing(r *ring) {

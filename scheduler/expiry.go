@@ -87,6 +87,8 @@ func (s *Scheduler) expire(v *vertex) {
 	}
 	message := v.message
 	message.stores++ // it must not be finished while we walk it
+	var marks []RecipientMark
+	var settles []alternative
 	for i := range v.len() {
 		r := v.at(i)
 		if !s.expired(v, r) {
@@ -95,7 +97,16 @@ func (s *Scheduler) expire(v *vertex) {
 		message.flags |= owes
 		message.failed++
 		s.account(v, "expire")
-		s.settle(v, i, s.expiryMark(v, r), false)
+		if set, _ := message.exclusive(v, i); set != nil {
+			s.settle(v, i, s.expiryMark(v, r), false)
+			continue
+		}
+		marks, settles = append(marks, s.expiryMark(v, r)), append(settles, alternative{v, i})
+		r.state, r.last = settling, nil
+	}
+	if len(marks) > 0 {
+		s.write(v, marks, settles)
+		s.quiet(v)
 	}
 	message.stores--
 	s.finishWhenDone(message)

@@ -191,7 +191,7 @@ func (s *Scheduler) feed(a *agent, t *thread) {
 	s.wakes.remove(v)
 	v.state, v.why = fed, noReason
 	v.fedAt, v.agent = s.now.second(), a.id
-	a.lines = append(a.lines, line{id: v.message.id, v: v, t: t, suspensions: t.suspensions})
+	a.lines = append(a.lines, line{id: v.message.id, v: v, t: t, suspensions: t.suspensions, awaited: v.openNow()})
 	if len(a.lines) == 1 {
 		a.heardAt = s.now
 		s.watchFor(a)

@@ -123,6 +123,9 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
+	if l != nil && v.at(i).state == open {
+		l.awaited--
+	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
 		s.delivered(v, i, rep)
@@ -131,7 +134,7 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 	default:
 		s.deferred(l, v, i, rep)
 	}
-	if l != nil && !l.ended() && !v.awaits() {
+	if l != nil && !l.ended() && l.awaited == 0 {
 		s.endLine(a, v)
 	}
 }
@@ -169,16 +172,6 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 		}
 	})
 	return nil, found, index
-}
-
-// awaits reports whether a recipient of a fed vertex is still to be reported.
-func (v *vertex) awaits() bool {
-	for i := range v.len() {
-		if v.at(i).state == open {
-			return true
-		}
-	}
-	return false
 }
 
 // delivered ends a recipient that was delivered.
@@ -251,7 +244,7 @@ func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 	v.attempted(i)
 	switch {
 	case rep.Status == ta.DeferAll:
-		l.failed = true
+		l.failed, l.awaited = true, 0
 		for j := range v.len() {
 			if v.at(j).state == open {
 				v.say(j, rep)

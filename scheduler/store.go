@@ -63,22 +63,27 @@ func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 	if set != nil && !success {
 		s.promote(set, place)
 	}
-	wins := set != nil && success
-	if mark.LeaveTag && !mark.Diagnose && !wins {
-		s.gone(v, i)
-		return
-	}
 	marks, settles := []RecipientMark{mark}, []alternative{{v, i}}
-	if wins {
+	switch {
+	case set != nil && success:
 		marks, settles = set.win(mark, settles)
+		s.write(v, marks, settles)
+	case mark.LeaveTag && !mark.Diagnose:
+		s.gone(v, i)
+	default:
+		s.write(v, marks, settles)
 	}
+	s.quiet(v)
+}
+
+// write has outcomes written; the recipients are gone when they are.
+func (s *Scheduler) write(v *vertex, marks []RecipientMark, settles []alternative) {
 	op := s.nextOp()
 	v.message.stores++
 	s.issue(op, &pending{
 		action:  Mark{Op: op, Message: v.message.id, Path: v.message.path(), Marks: marks},
 		message: v.message, vertex: v, settles: settles,
 	})
-	s.quiet(v)
 }
 
 // exclusive finds the set of alternatives a recipient belongs to.
@@ -151,8 +156,6 @@ func (s *Scheduler) gone(v *vertex, i int) {
 	s.counts.RecipientsOut++
 	if v.open == 0 {
 		s.leave(v)
-	} else {
-		s.quiet(v)
 	}
 	s.finishWhenDone(m)
 }
@@ -197,15 +200,9 @@ func (s *Scheduler) dropVertex(v *vertex) {
 		settles = append(settles, alternative{v, i})
 	}
 	s.idleVertex(v)
-	if len(marks) == 0 {
-		return
+	if len(marks) > 0 {
+		s.write(v, marks, settles)
 	}
-	op := s.nextOp()
-	v.message.stores++
-	s.issue(op, &pending{
-		action:  Mark{Op: op, Message: v.message.id, Path: v.message.path(), Marks: marks},
-		message: v.message, vertex: v, settles: settles,
-	})
 }
 
 // readAgain keeps a vertex from being fed until its file has been read.
