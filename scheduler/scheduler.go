@@ -181,7 +181,7 @@ const wakeSlice = 500
 // wake does what the time has come for.
 func (s *Scheduler) wake() {
 	for n := 0; n < wakeSlice && s.resumes.next() <= s.now; n++ {
-		s.resume(s.resumes.pop())
+		n += s.resume(s.resumes.pop())
 	}
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
 		s.wakeVertex(s.wakes.pop())

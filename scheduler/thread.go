@@ -250,14 +250,16 @@ func (t *thread) endRun() {
 	}
 }
 
-// resume ends a suspension, or goes on with a pull-forward.
-func (s *Scheduler) resume(t *thread) {
+// resume ends a suspension, or goes on with a pull-forward, and returns how
+// many vertices that went over.
+func (s *Scheduler) resume(t *thread) int {
 	s.resumes.remove(t)
 	if t.suspendedTill != 0 && t.suspendedTill <= s.now {
 		t.suspendedTill = 0
 		t.suspensions++
 	}
-	for n := 0; n < wakeSlice && t.pulling != nil; n++ {
+	n := 0
+	for ; n < wakeSlice && t.pulling != nil; n++ {
 		v := t.pulling
 		t.pulling = v.next
 		if v.state == waiting {
@@ -271,6 +273,7 @@ func (s *Scheduler) resume(t *thread) {
 		s.resumes.put(t.suspendedTill, t)
 	}
 	s.settleThread(t)
+	return n
 }
 
 // trigger starts the mail of a host now, whatever its channel, its waiting

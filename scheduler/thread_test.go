@@ -1,0 +1,43 @@
+package scheduler
+
+import (
+	"testing"
+
+	"zsched/ta"
+)
+
+// TestPullForwardInSlices: mail that waits for its retries is brought forward
+// at an ETRN, so much at a time that agents are heard in between, and nothing
+// of it is forgotten.
+func TestPullForwardInSlices(t *testing.T) {
+	const n = 3*wakeSlice + 7
+	q := newQueue(1)
+	for range n {
+		q.arrive(1)
+	}
+	q.open()
+	for len(q.feeds) > 0 {
+		q.serve(ta.Deferred)
+	}
+	th := q.s.threads[threadKey{"smtp", q.hosts[0]}]
+	if q.s.wakes.len() != n || th.queue().len() != 0 {
+		t.Fatalf("%d wait, %d are due", q.s.wakes.len(), th.queue().len())
+	}
+	q.s.config.Frozen = true
+	q.step(Triggered{Host: q.hosts[0]})
+	for before := 0; ; q.step(Tick{}) {
+		due := th.queue().len()
+		if due == before || due > before+wakeSlice {
+			t.Fatalf("%d were due, then %d", before, due)
+		}
+		if before = due; due == n {
+			break
+		}
+		if next, ok := q.s.Next(); !ok || next.After(q.now) {
+			t.Fatalf("%d of %d are due and nothing more comes", due, n)
+		}
+	}
+	if th.pulling != nil {
+		t.Error("it goes on")
+	}
+}
