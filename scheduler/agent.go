@@ -230,14 +230,12 @@ func (s *Scheduler) agentExited(e AgentExited) {
 		if l.ended() {
 			continue
 		}
-		v := l.v
-		l.v = nil
 		why := untouched
 		if culprit && !s.stop.begun {
 			why = killedAgent
 		}
 		culprit = false
-		s.readAgain(v, why, a.pid)
+		s.takeBack(l, why, a.pid)
 	}
 	s.dropAgent(a)
 }

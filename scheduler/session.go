@@ -453,11 +453,20 @@ func (s *Scheduler) agentResync(id AgentID, message MessageID) {
 		if l.id != message || l.ended() {
 			continue
 		}
-		v := l.v
-		l.v = nil
 		s.ended(a)
-		s.readAgain(v, foundNothing, 0)
+		s.takeBack(l, foundNothing, 0)
 		return
 	}
 	s.noteAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
+}
+
+// takeBack ends a line that its agent did not: the file is read to see what is
+// left. What the agent has said of the destination counts.
+func (s *Scheduler) takeBack(l *line, why reason, pid int) {
+	v := l.v
+	l.v = nil
+	if l.failed || l.retryAt != 0 {
+		s.judge(l, l.t)
+	}
+	s.readAgain(v, why, pid)
 }

@@ -317,7 +317,7 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 			return
 		}
 		s.step(v)
-	case why == foundNothing:
+	case why == foundNothing || v.heardOf():
 		s.step(v)
 	default:
 		v.reopen()
@@ -330,6 +330,16 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 			s.makeDue(v)
 		}
 	}
+}
+
+// heardOf reports whether its last agent has deferred a recipient.
+func (v *vertex) heardOf() bool {
+	for i := range v.len() {
+		if v.at(i).state == reported {
+			return true
+		}
+	}
+	return false
 }
 
 // poison puts a vertex aside that agents die on.
