@@ -5,16 +5,19 @@ import (
 	"time"
 )
 
-// Bounds of a stop, from its begin until agents are killed.
+// Bounds of a stop: from its begin until agents are killed, and from then
+// until nothing is waited for any more.
 const (
 	fastStop = 5 * time.Second
 	slowStop = 5 * time.Minute
+	lastStop = 30 * time.Second
 )
 
 // stopping is the end of the scheduler: nothing is fed any more, idle agents
 // leave, open job lines are drained within a bound, then agents are killed.
 type stopping struct {
 	begun, slow, told bool
+	killed            bool    // what was left at the bound
 	bound             instant // 0: none to come
 }
 
@@ -46,12 +49,21 @@ func (s *Scheduler) beginStop(slow bool) {
 	}
 }
 
-// wakeStop kills the agents that are still there at the bound.
+// wakeStop kills the agents that are still there at the bound. What is there
+// even at the last one, a process or a write that hangs in the kernel, is left.
 func (s *Scheduler) wakeStop() {
 	if s.stop.next() > s.now {
 		return
 	}
-	s.stop.bound = 0
+	if s.stop.killed {
+		s.stop.bound, s.stop.told = 0, true
+		s.do(Note{Severity: Trouble, Text: "stopped with " + strconv.Itoa(len(s.agents)) + " agents and " +
+			strconv.Itoa(len(s.store.pending)) + " writes left"})
+		s.do(Stopped{})
+		return
+	}
+	s.stop.killed = true
+	s.stop.bound = s.now.after(lastStop)
 	for _, a := range s.agentsInOrder() {
 		if a.kills == 0 {
 			s.do(Note{Severity: Warning, Agent: a.id, Text: "agent for " + a.ring.channel.name + " has not left with " +
@@ -68,6 +80,6 @@ func (s *Scheduler) stopWhenDone() {
 		len(s.store.pending) > len(s.store.unstored) {
 		return
 	}
-	s.stop.told = true
+	s.stop.bound, s.stop.told = 0, true
 	s.do(Stopped{})
 }
