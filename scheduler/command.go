@@ -69,6 +69,9 @@ func identifier(s string) string {
 	return s
 }
 
+// namesHostIn reports whether the word comes out differently for each host.
+func namesHostIn(word string) bool { return strings.Contains(word, "host") }
+
 // namesHost reports whether the command has the bare word $host, in which
 // case the job lines leave the host out (scheduler(8), ta(7)).
 func namesHost(words []string) bool {

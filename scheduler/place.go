@@ -12,6 +12,9 @@ type channel struct {
 	busy  int // sessions
 	// leaving agents still count in procs.
 	leaving int
+	// latest is the ring found last whose command is the same for all hosts:
+	// the next new host tends to belong to it.
+	latest *ring
 	// Rings that wait for a process, or for a session, under maxchannel.
 	processes, sessions places
 }

@@ -11,6 +11,7 @@ func (s *Scheduler) reload(config *Config) {
 	s.config = config
 	clear(s.troubles)
 	for _, c := range s.channelOrder {
+		c.latest = nil
 		c.sessions.clear()
 		c.processes.clear()
 	}

@@ -69,6 +69,9 @@ func ringKey(channel string, clauses []*Clause, command []string, p *Params) str
 // parameters in force. The ring is nil where no clause gives a command.
 func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 	clauses := match(s.config.Clauses, key.channel, key.host)
+	if r := s.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
+		return r, r.params
+	}
 	params := fold(s.config.Defaults, clauses)
 	if len(params.Command) == 0 {
 		return nil, params
@@ -92,6 +95,9 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 		r.params = params
 		r.hostless = namesHost(params.Command)
 	}
+	if !slices.ContainsFunc(params.Command, namesHostIn) {
+		r.channel.latest = r
+	}
 	return r, r.params
 }
 
@@ -113,6 +119,9 @@ func (s *Scheduler) dropRingWhenEmpty(r *ring) {
 	s.backoffs.remove(r)
 	if s.rings[r.key] == r {
 		delete(s.rings, r.key)
+	}
+	if r.channel.latest == r {
+		r.channel.latest = nil
 	}
 	s.order = slices.DeleteFunc(s.order, func(o *ring) bool { return o == r })
 }
