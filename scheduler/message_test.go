@@ -1,0 +1,56 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"zsched/ta"
+)
+
+// TestManyRecipients: a message with 40 000 recipients, once to one host and
+// once to as many, goes its way; that must not take a look at all of them for
+// each.
+func TestManyRecipients(t *testing.T) {
+	const n = 40_000
+	now := time.Unix(1_800_000_000, 0)
+	s := New(&Config{
+		MaxAgents: 50,
+		Defaults:  Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+		Clauses:   []Clause{{Channel: "smtp", Host: "*"}},
+	}, rand.New(rand.NewPCG(1, 2)))
+	one, many := Message{ID: 1, Path: "1", ModifiedAt: now}, Message{ID: 2, Path: "2", ModifiedAt: now}
+	for i := range n {
+		r := Recipient{Offset: int64(i), Channel: "smtp", Host: "one"}
+		one.Recipients = append(one.Recipients, r)
+		r.Host = fmt.Sprint("host", i)
+		many.Recipients = append(many.Recipients, r)
+	}
+	s.Step(now, Arrived{one})
+	s.Step(now, AgentHungry{1})
+	for i := range n {
+		status := ta.OK3
+		if i%4 == 3 {
+			status = ta.Deferred
+		}
+		s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: int64(i), Status: status}})
+	}
+	s.Step(now, Arrived{many})
+	if c := s.Counts(); c.Recipients != n+n/4 || c.Vertices != n+1 {
+		t.Fatalf("%+v", c)
+	}
+	// What is left of the first expires in one go.
+	actions := s.Step(now.Add(2*time.Hour), Tick{})
+	marks := 0
+	for _, a := range actions {
+		if m, ok := a.(Mark); ok && m.Message == 1 {
+			marks += len(m.Marks)
+			s.done(m.Op)
+		}
+	}
+	if marks != n/4 || s.Known(1) != Leaving {
+		t.Errorf("%d of %d marked", marks, n/4)
+	}
+	s.check()
+}
