@@ -10,6 +10,7 @@ import (
 // on the same channel, and their command comes out the same.
 type ring struct {
 	key     string
+	seat    int // in Scheduler.order
 	channel *channel
 	clauses []*Clause // that matched
 	clause  string    // key of the failing starts, shared by its rings
@@ -87,6 +88,7 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 			sample:  key,
 		}
 		s.rings[name] = r
+		r.seat = len(s.order)
 		s.order = append(s.order, r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
@@ -123,7 +125,12 @@ func (s *Scheduler) dropRingWhenEmpty(r *ring) {
 	if r.channel.latest == r {
 		r.channel.latest = nil
 	}
-	s.order = slices.DeleteFunc(s.order, func(o *ring) bool { return o == r })
+	if last := len(s.order) - 1; r.seat <= last && s.order[r.seat] == r {
+		s.order[r.seat] = s.order[last]
+		s.order[r.seat].seat = r.seat
+		s.order[last] = nil
+		s.order = s.order[:last]
+	}
 }
 
 // enlist puts a thread that wants sessions in line.

@@ -63,7 +63,7 @@ type Scheduler struct {
 
 	threads  map[threadKey]*thread
 	rings    map[string]*ring
-	order    []*ring // rings in order of making; what walks rings walks this
+	order    []*ring // all rings, retired ones too; what walks rings walks this
 	channels map[string]*channel
 	// channelOrder has them in order of making; channels are never dropped.
 	channelOrder []*channel
