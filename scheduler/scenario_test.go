@@ -320,7 +320,8 @@ func (st *stage) config(words []string, clauses string) *scheduler.Config {
 }
 
 // message reads: smtp/example.org smtp/other:success local/-:x1 from=a@b
-// age=3h log=id obsoletes=id owner=7. Recipients stand at offsets 100, 200, …
+// errorto=a@b age=3h log=id obsoletes=id owner=7 path=A/7 owes. Recipients
+// stand at offsets 100, 200, …
 func (st *stage) message(id string, words []string) scheduler.Message {
 	m := scheduler.Message{
 		ID: scheduler.MessageID(st.number(id)), Path: id,
@@ -329,10 +330,16 @@ func (st *stage) message(id string, words []string) scheduler.Message {
 	for _, word := range words {
 		name, value, set := strings.Cut(word, "=")
 		switch {
+		case word == "owes":
+			m.Owes = true
 		case !set:
 			m.Recipients = append(m.Recipients, st.recipient(word, len(m.Recipients)))
 		case name == "from":
 			m.Sender, m.ErrorTo = value, value
+		case name == "errorto":
+			m.ErrorTo = value
+		case name == "path":
+			m.Path = value
 		case name == "age":
 			d, err := time.ParseDuration(value)
 			if err != nil {
