@@ -207,10 +207,15 @@ func (s *Scheduler) feed(a *agent, t *thread) {
 // next line when it is done with one (scheduler.cf(5), overfeed).
 func (s *Scheduler) overfeed(a *agent) {
 	t := a.thread
-	for len(a.lines) > 0 && t.ring == a.ring && !s.halted() && t.fit() &&
+	for len(a.lines) > 0 && t.ring == a.ring && !s.halted() && t.fit() && !s.beyond(a.ring, t) &&
 		t.queue().len() > 0 && s.lineRoom(a, t) > 0 {
 		s.feed(a, t)
 	}
+}
+
+// beyond reports whether a reload has left more sessions than there may be.
+func (s *Scheduler) beyond(r *ring, t *thread) bool {
+	return !below(t.busy-1, t.window()) || !below(r.busy-1, s.maxRing(r)) || !below(r.channel.busy-1, s.maxChannel(r))
 }
 
 // lineRoom is how many lines more the agent may be given of its thread: one
