@@ -15,8 +15,9 @@ import (
 // TestSimulation lets seeded chance drive the core: messages of all shapes,
 // agents that work, defer, lie, fall silent, do not leave and die, a store
 // that is slow and fails, a configuration that changes. check holds after
-// every Step, and no message leaves before each of its recipients has an
-// outcome. At the end the world turns kind, and every message must leave.
+// every Step, nothing starts beyond a limit, and no message leaves before each
+// of its recipients has an outcome. At the end the world turns kind, and every
+// message must leave.
 func TestSimulation(t *testing.T) {
 	seeds, steps := 12, 2500
 	if testing.Short() {
@@ -339,8 +340,42 @@ func (w *world) step(e Event) {
 		fmt.Fprintf(h, "%x %+v", w.hash, actions)
 		w.hash = h.Sum64()
 	}
+	w.withinLimits(actions)
 	for _, a := range actions {
 		w.perform(a)
+	}
+}
+
+// withinLimits: no agent and no session starts beyond a limit. Each clause has
+// its own; so this is about the last start and the last session of a Step.
+func (w *world) withinLimits(actions []Action) {
+	s := w.s
+	var started, fed *agent
+	feeds := make(map[AgentID]int)
+	for _, action := range actions {
+		if f, ok := action.(Feed); ok {
+			feeds[f.Agent]++
+		}
+	}
+	for _, action := range actions {
+		switch action := action.(type) {
+		case Start:
+			started = s.agents[action.Agent]
+		case Feed:
+			if a := s.agents[action.Agent]; a.sessions > 1 || len(a.lines) == feeds[a.id] {
+				fed = a
+			}
+		}
+	}
+	if fed != nil && s.beyond(fed.ring, fed.thread) {
+		w.t.Fatalf("agent %d is fed beyond a limit", fed.id)
+	}
+	if started == nil {
+		return
+	}
+	r := started.ring
+	if !below(len(s.agents)-1, s.maxTA(r)) || !below(r.procs-1, s.maxRing(r)) || !below(r.channel.procs-1, s.maxChannel(r)) {
+		w.t.Fatalf("agent %d is one too many", started.id)
 	}
 }
 
