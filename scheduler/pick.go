@@ -11,15 +11,19 @@ func (s *Scheduler) touch(r *ring) {
 }
 
 // dispatchDirty gives every touched ring what it can have. Rings touched on
-// the way come in turn.
+// the way come in turn, and the one that has given a place back comes last.
 func (s *Scheduler) dispatchDirty() {
 	for i := 0; i < len(s.dirty); i++ {
 		r := s.dirty[i]
+		if r == s.yielding && i+1 < len(s.dirty) {
+			s.dirty = append(s.dirty, r)
+			continue
+		}
 		r.dirty = false
 		s.dispatch(r)
 	}
 	clear(s.dirty)
-	s.dirty = s.dirty[:0]
+	s.dirty, s.yielding = s.dirty[:0], nil
 }
 
 // halted reports whether nothing is to be fed at all.
@@ -264,7 +268,7 @@ func (s *Scheduler) rest(r *ring) {
 		if len(a.lines) > 0 {
 			continue
 		}
-		if s.stop.begun || r.retired || s.inTheWay(r) {
+		if s.stop.begun || r.retired || s.inTheWay(r) && !s.needsAgents(r) {
 			s.dismiss(a)
 			continue
 		}

@@ -84,6 +84,8 @@ type Scheduler struct {
 	store store
 	stop  stopping
 	dirty []*ring // to be dispatched before the Step ends
+	// yielding is the ring that has given a place back in this Step, if any.
+	yielding *ring
 
 	counts Counts
 }

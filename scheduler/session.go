@@ -98,6 +98,7 @@ func (s *Scheduler) endSession(a *agent, t *thread) {
 // yield lets others have what a session has given back: other rings first,
 // then the thread and its ring.
 func (s *Scheduler) yield(r *ring, t *thread) {
+	s.yielding = r
 	s.release(r.channel.sessions, r.channel.busy)
 	s.settleThread(t)
 	s.touch(r)

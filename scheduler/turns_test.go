@@ -34,7 +34,7 @@ func TestNobodyStarves(t *testing.T) {
 		{"rings with overfeed", 4, 3, func(p *Params) { p.Overfeed = 100 }, 2, 0, 2},
 		{"rings, several sessions an agent", 4, 3, func(p *Params) { p.Sessions, p.MaxThr = 5, 2 }, 2, 0, 3},
 		{"rings of a channel", 3, 2, func(p *Params) { p.MaxChannel = 2 }, 0, 0, 2},
-		{"rings of a channel, several sessions an agent", 3, 2, func(p *Params) { p.MaxChannel, p.Sessions, p.MaxThr = 3, 2, 2 }, 0, 0, 3},
+		{"rings of a channel, several sessions an agent", 3, 2, func(p *Params) { p.MaxChannel, p.Sessions, p.MaxThr = 3, 2, 2 }, 0, 0, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
