@@ -123,7 +123,7 @@ func makeHashDir(dir, hash string) (string, error) {
 // waits until it is on disk. It belongs to the message's owner: programs log
 // to the v line's file as that user.
 func writeControl(temp string, text []byte, owner int) error {
-	const mode = 0o460
+	mode := controlMode()
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrExist) {
 		// The inode behind this number is ours: what is there was left by a
@@ -153,6 +153,16 @@ func writeControl(temp string, text []byte, owner int) error {
 		_ = os.Remove(temp)
 	}
 	return err
+}
+
+// controlMode is the router's 0460, which keeps a sender who owns the file from
+// changing it: agents are root's or the group's. In a postoffice of an ordinary
+// user they run as the owner, and have to write.
+func controlMode() fs.FileMode {
+	if os.Geteuid() == 0 {
+		return 0o460
+	}
+	return 0o660
 }
 
 // moveMessage moves a message file into queue/ and lets agents read it; or
