@@ -63,15 +63,14 @@ func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 	if set != nil && !success {
 		s.promote(set, place)
 	}
-	marks, settles := []RecipientMark{mark}, []alternative{{v, i}}
 	switch {
 	case set != nil && success:
-		marks, settles = set.win(mark, settles)
+		marks, settles := set.win(mark, []alternative{{v, i}})
 		s.write(v, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		s.gone(v, i)
 	default:
-		s.write(v, marks, settles)
+		s.write(v, []RecipientMark{mark}, []alternative{{v, i}})
 	}
 	s.quiet(v)
 }
