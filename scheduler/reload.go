@@ -17,8 +17,15 @@ func (s *Scheduler) reload(config *Config) {
 	}
 	s.places.clear()
 	for _, t := range s.threadsInOrder() {
+		before := t.params
 		s.assign(t)
-		s.requeue(t)
+		t.gate = t.gate && t.params.QueueOnly
+		if s.counts.Poisoned > 0 || !sameAgenda(before, t.params) {
+			s.requeue(t)
+		}
+		if t.ring != nil {
+			s.settleThread(t)
+		}
 	}
 	for _, r := range slices.Clone(s.order) {
 		s.retire(r)
@@ -48,9 +55,14 @@ func (s *Scheduler) retire(r *ring) {
 	s.dropRingWhenEmpty(r)
 }
 
+// sameAgenda reports whether vertices have the same place in line and in the
+// agenda under both parameters. Then a long queue need not be walked.
+func sameAgenda(a, b *Params) bool {
+	return a.AgeOrder == b.AgeOrder && a.QueueOnly == b.QueueOnly && a.Expiry == b.Expiry && a.Expiry2 == b.Expiry2
+}
+
 // requeue puts the thread's vertices where the new parameters want them.
 func (s *Scheduler) requeue(t *thread) {
-	t.gate = t.gate && t.params.QueueOnly
 	for v := t.head; v != nil; {
 		next := v.next
 		switch v.state {
@@ -67,9 +79,6 @@ func (s *Scheduler) requeue(t *thread) {
 			s.planWake(v)
 		}
 		v = next
-	}
-	if t.ring != nil {
-		s.settleThread(t)
 	}
 }
 
