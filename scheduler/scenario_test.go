@@ -401,13 +401,14 @@ func (st *stage) report(words []string) ta.Report {
 	return said.Report
 }
 
-// reread reads: 7 gone, or 7 100=+ 200=- 300=~ with the rest open.
+// reread reads: 7 gone, or 7 100=+ 200=- 300=~ 400= owes.
 func (st *stage) reread(words []string) {
 	id := scheduler.MessageID(st.number(words[0]))
 	e := scheduler.Reread{Op: st.ops[id]}
 	for _, word := range words[1:] {
-		if word == "gone" {
-			e.Missing = true
+		if word == "gone" || word == "owes" {
+			e.Missing = e.Missing || word == "gone"
+			e.Owes = e.Owes || word == "owes"
 			continue
 		}
 		offset, tag, _ := strings.Cut(word, "=")

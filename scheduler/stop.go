@@ -58,7 +58,7 @@ func (s *Scheduler) wakeStop() {
 	if s.stop.killed {
 		s.stop.bound, s.stop.told = 0, true
 		s.do(Note{Severity: Trouble, Text: "stopped with " + strconv.Itoa(len(s.agents)) + " agents and " +
-			strconv.Itoa(len(s.store.pending)) + " writes left"})
+			strconv.Itoa(len(s.store.pending)) + " answers of the spool missing"})
 		s.do(Stopped{})
 		return
 	}
