@@ -29,7 +29,7 @@ fuzz:
 	done
 
 bench: all
-	$(GO) test -run '^$$' -bench . ./...
+	$(GO) test -run '^$$' -bench . -timeout 2h -p 1 ./...
 
 # The long form of what the tests do in short: an old agent, fifty kills.
 crash: all
