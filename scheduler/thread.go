@@ -281,7 +281,10 @@ func (s *Scheduler) resume(t *thread) int {
 func (s *Scheduler) trigger(host string) {
 	for _, c := range s.channelOrder {
 		t := s.threads[threadKey{c.name, host}]
-		if t == nil || t.busy > 0 {
+		if t == nil {
+			continue
+		}
+		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
 			continue
 		}
 		if t.suspendedTill != 0 {
