@@ -9,6 +9,36 @@ import (
 	"zsched/ta"
 )
 
+// TestComplete: what the log is told of a message counts every recipient and
+// every way to fail.
+func TestComplete(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := New(&Config{
+		Defaults: Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+		Clauses:  []Clause{{Channel: "smtp", Host: "*"}},
+	}, rand.New(rand.NewPCG(1, 2)))
+	m := Message{ID: 1, Path: "1", ModifiedAt: now}
+	for i := range 5 {
+		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: "a"})
+	}
+	s.Step(now, Arrived{m})
+	s.Step(now, AgentHungry{1})
+	s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: 0, Status: ta.OK3}})
+	s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: 1, Status: ta.Error2}})
+	read := s.Step(now, AgentResync{1, 1})[0].(Read)
+	s.Step(now, Reread{Op: read.Op, Recipients: []RecipientState{{2, '+'}, {3, '-'}, {4, ' '}}})
+	for _, a := range s.Step(now.Add(time.Hour), Tick{}) {
+		if m, ok := a.(Mark); ok {
+			done := s.Step(now.Add(time.Hour), Done{m.Op})
+			if c := done[0].(Complete); c.Recipients != 5 || c.Failed != 3 {
+				t.Errorf("%+v", c)
+			}
+			return
+		}
+	}
+	t.Error("the last recipient has not expired")
+}
+
 // TestManyRecipients: a message with 40 000 recipients, once to one host and
 // once to as many, goes its way; that must not take a look at all of them for
 // each.
