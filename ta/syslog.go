@@ -1,0 +1,249 @@
+package ta
+
+import (
+	"fmt"
+	"log/syslog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// SyslogStyle is how the line looks that an agent writes to the system's log
+// for each recipient.
+type SyslogStyle uint8
+
+// The styles; the letters are those of SYSLOGFLG (zmailer.conf(5)).
+const (
+	SyslogOff    SyslogStyle = iota
+	SyslogCommas             // T: ", " between the parts
+	SyslogTabs               // t: TAB between the parts
+)
+
+// ParseSyslogStyle reads SYSLOGFLG, of which the first T or t counts. Unset it
+// is T; set without either it asks for no lines.
+func ParseSyslogStyle(flags string, set bool) SyslogStyle {
+	if !set {
+		return SyslogCommas
+	}
+	for _, c := range flags {
+		switch c {
+		case 'T':
+			return SyslogCommas
+		case 't':
+			return SyslogTabs
+		}
+	}
+	return SyslogOff
+}
+
+// Logged is what the line says of one recipient:
+//
+//	S157AbTCLWiT: to=<bob>, delay=00:01:02, xdelay=00:00:01, mailer=smtp,
+//	  relay=mx.example.net ([192.0.2.1]), stat=ok2 250 taken cvt=QP
+type Logged struct {
+	SpoolID   string
+	User      string
+	Channel   string
+	Delay     time.Duration // since the message came
+	XDelay    time.Duration // of this attempt
+	Relay, IP string        // host that was talked to and its address, or ""
+	Status    Status
+	Text      string // of a transcript the last line
+	Cvt       string // NONE, QP, MPQP, 8BIT or UNKNOWN; "" leaves it out
+}
+
+// Line is the text of the line, without end. Its parts are cut to the lengths
+// that readers of such logs know, and hold no control characters.
+func (l Logged) Line(style SyslogStyle) string {
+	between, last, room := ", ", " ", 200
+	if style == SyslogTabs {
+		between, last = "\t", "\t"
+	}
+	var b strings.Builder
+	b.WriteString(l.SpoolID + ":")
+	if style == SyslogTabs {
+		b.WriteString("\t")
+	} else {
+		b.WriteString(" ")
+	}
+	fmt.Fprintf(&b, "to=<%s>%sdelay=%s%sxdelay=%s%smailer=%s", logWord(l.User, 200), between,
+		clock(l.Delay), between, clock(l.XDelay), between, logWord(l.Channel, 80))
+	if l.Relay != "" {
+		room = 400
+		b.WriteString(between + "relay=" + logWord(l.Relay, 200))
+		if l.IP != "" {
+			b.WriteString(" ([" + logWord(l.IP, 80) + "])")
+		}
+	}
+	text := strings.TrimRight(l.Text, "\r\n")
+	text = text[strings.LastIndexAny(text, "\r\n")+1:]
+	b.WriteString(between + "stat=" + l.Status.String() + last + logWord(text, room))
+	if l.Cvt != "" {
+		b.WriteString(" cvt=" + l.Cvt)
+	}
+	return b.String()
+}
+
+// clock is a time span as hours, minutes and seconds.
+func clock(d time.Duration) string {
+	s := max(int64(d/time.Second), 0)
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+func logWord(s string, room int) string {
+	if len(s) > room {
+		s = s[:room]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// Attempt is what a result does not tell of how it came about.
+type Attempt struct {
+	Began time.Time // when the agent turned to the recipient
+	Cvt   string    // as in Logged
+}
+
+// Syslog passes the lines on to the system's log, facility mail, without
+// making anybody wait: what syslogd does not take in time is dropped, and
+// counted. A nil Syslog reports without logging. It may be used by several
+// goroutines.
+type Syslog struct {
+	style SyslogStyle
+	lines chan string
+	done  sync.WaitGroup
+
+	mu   sync.Mutex
+	lost int // lines dropped since the last that went
+}
+
+// OpenSyslog begins to pass lines on in the name of an agent. It is nil for
+// SyslogOff.
+func OpenSyslog(agent string, style SyslogStyle) *Syslog {
+	return openSyslog(agent, style, "", "")
+}
+
+func openSyslog(agent string, style SyslogStyle, network, address string) *Syslog {
+	if style == SyslogOff {
+		return nil
+	}
+	s := &Syslog{style: style, lines: make(chan string, 1024)}
+	s.done.Go(func() { s.run(agent, network, address) })
+	return s
+}
+
+// Close passes on what is left.
+func (s *Syslog) Close() {
+	if s != nil {
+		close(s.lines)
+		s.done.Wait()
+	}
+}
+
+// Report is r.Report, and the line after it.
+func (s *Syslog) Report(r *Recipient, a Attempt, result Result) {
+	was := r.Reported()
+	r.Report(result)
+	if s != nil && !was {
+		s.log(r, a, result)
+	}
+}
+
+// ReportRest is m.ReportRest, and a line for each recipient after it.
+func (s *Syslog) ReportRest(m *Message, a Attempt, result func(*Recipient) Result) {
+	if s == nil {
+		m.ReportRest(result)
+		return
+	}
+	var rs []*Recipient
+	var results []Result
+	m.ReportRest(func(r *Recipient) Result {
+		res := result(r)
+		rs, results = append(rs, r), append(results, res)
+		return res
+	})
+	for i, r := range rs {
+		s.log(r, a, results[i])
+	}
+}
+
+func (s *Syslog) log(r *Recipient, a Attempt, result Result) {
+	now := time.Now()
+	line := Logged{
+		SpoolID: r.message.SpoolID(), User: r.User, Channel: r.Channel,
+		Delay: now.Sub(r.message.ModifiedAt), XDelay: now.Sub(a.Began),
+		Status: r.message.word(r, result), Text: result.Text, Cvt: a.Cvt,
+	}
+	line.Relay, line.IP = cutRemote(result.Fields.Remote)
+	select {
+	case s.lines <- line.Line(s.style):
+	default:
+		s.mu.Lock()
+		s.lost++
+		s.mu.Unlock()
+	}
+}
+
+// word is the status word with which a result goes to the scheduler, as finish
+// chooses it for a diagnostic that could be written.
+func (m *Message) word(r *Recipient, result Result) Status {
+	result = m.complete(r, result)
+	switch owed := m.owes(r, result); {
+	case m.at.server.Marking == SchedulerMarks:
+		return result.Status
+	case owed && result.Status == OK:
+		return OK2
+	case owed:
+		return Error2
+	case result.Status == OK:
+		return OK3
+	}
+	return result.Status
+}
+
+// cutRemote splits "dns; mx.example.net (192.0.2.1)", whose type and address
+// may be missing.
+func cutRemote(remote string) (host, ip string) {
+	if _, after, ok := strings.Cut(remote, ";"); ok {
+		remote = after
+	}
+	host = strings.TrimSpace(remote)
+	if rest, ok := strings.CutSuffix(host, ")"); ok {
+		if at := strings.LastIndex(rest, " ("); at >= 0 {
+			return strings.TrimRight(rest[:at], " "), strings.Trim(rest[at+2:], "[]")
+		}
+	}
+	return host, ""
+}
+
+func (s *Syslog) run(agent, network, address string) {
+	var w *syslog.Writer
+	for line := range s.lines {
+		var err error
+		if w == nil {
+			w, err = syslog.Dial(network, address, syslog.LOG_MAIL|syslog.LOG_INFO, agent)
+		}
+		if err == nil {
+			s.tellLost(w)
+			_ = w.Info(line) // it connects anew with the next
+		}
+	}
+	if w != nil {
+		s.tellLost(w)
+		_ = w.Close()
+	}
+}
+
+func (s *Syslog) tellLost(w *syslog.Writer) {
+	s.mu.Lock()
+	lost := s.lost
+	s.lost = 0
+	s.mu.Unlock()
+	if lost > 0 {
+		_ = w.Info(fmt.Sprintf("%d lines were lost here", lost))
+	}
+}

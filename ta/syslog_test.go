@@ -1,0 +1,166 @@
+package ta
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSyslogStyleIsTheFirstLetterThatAsksForOne(t *testing.T) {
+	for _, c := range []struct {
+		flags string
+		set   bool
+		want  SyslogStyle
+	}{
+		{"", false, SyslogCommas},
+		{"", true, SyslogOff},
+		{"RC", true, SyslogOff},
+		{"RT", true, SyslogCommas},
+		{"Rt", true, SyslogTabs},
+		{"tT", true, SyslogTabs},
+		{"Tt", true, SyslogCommas},
+	} {
+		if got := ParseSyslogStyle(c.flags, c.set); got != c.want {
+			t.Errorf("SYSLOGFLG %q, set %v: style %d, want %d", c.flags, c.set, got, c.want)
+		}
+	}
+}
+
+func TestLoggedLine(t *testing.T) {
+	l := Logged{
+		SpoolID: "S157AbTCLWiT", User: "bob@example.net", Channel: "smtp",
+		Delay: 27*time.Hour + 62*time.Second, XDelay: time.Second + time.Millisecond,
+		Status: Error2, Text: "RCPT TO:<bob>\r550 5.1.1 no\tbob\r",
+	}
+	expect(t, l.Line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=27:01:02, xdelay=00:00:01, "+
+		"mailer=smtp, stat=error2 550 5.1.1 no bob")
+	l.Relay, l.IP, l.Cvt = "mx.example.net", "192.0.2.1", "QP"
+	expect(t, l.Line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=27:01:02, xdelay=00:00:01, "+
+		"mailer=smtp, relay=mx.example.net ([192.0.2.1]), stat=error2 550 5.1.1 no bob cvt=QP")
+	expect(t, l.Line(SyslogTabs), "S157AbTCLWiT:\tto=<bob@example.net>\tdelay=27:01:02\txdelay=00:00:01\t"+
+		"mailer=smtp\trelay=mx.example.net ([192.0.2.1])\tstat=error2\t550 5.1.1 no bob cvt=QP")
+	l.Delay, l.IP, l.Status, l.Text, l.Cvt = -time.Second, "", OK3, "", ""
+	expect(t, l.Line(SyslogCommas), "S157AbTCLWiT: to=<bob@example.net>, delay=00:00:00, xdelay=00:00:01, "+
+		"mailer=smtp, relay=mx.example.net, stat=ok3 ")
+}
+
+func TestLoggedLineIsCut(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	l := Logged{User: long, Channel: long, Relay: long, IP: long, Status: OK, Text: long}
+	expect(t, l.Line(SyslogCommas), fmt.Sprintf(": to=<%.200s>, delay=00:00:00, xdelay=00:00:00, mailer=%.80s, "+
+		"relay=%.200s ([%.80s]), stat=ok %.400s", long, long, long, long, long))
+	l.Relay = ""
+	expect(t, l.Line(SyslogCommas), fmt.Sprintf(": to=<%.200s>, delay=00:00:00, xdelay=00:00:00, mailer=%.80s, "+
+		"stat=ok %.200s", long, long, long))
+}
+
+func TestRemoteHostAndAddress(t *testing.T) {
+	for remote, want := range map[string][2]string{
+		"":                                {"", ""},
+		"mx":                              {"mx", ""},
+		"dns; mx.example.net":             {"mx.example.net", ""},
+		"dns; mx.example.net (192.0.2.1)": {"mx.example.net", "192.0.2.1"},
+		"dns;  mx ([2001:db8::1])":        {"mx", "2001:db8::1"},
+		"x-local; odd)":                   {"odd)", ""},
+	} {
+		if host, ip := cutRemote(remote); host != want[0] || ip != want[1] {
+			t.Errorf("%q: %q, %q", remote, host, ip)
+		}
+	}
+}
+
+// listen is a syslogd that returns what it was told.
+func listen(t *testing.T) (address string, next func() string) {
+	t.Helper()
+	address = filepath.Join(t.TempDir(), "log")
+	conn, err := net.ListenPacket("unixgram", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return address, func() string {
+		t.Helper()
+		b := make([]byte, 4096)
+		conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		n, _, err := conn.ReadFrom(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+}
+
+func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
+	o := newOffice(t)
+	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), "N NOTIFY=SUCCESS",
+		rcpt("smtp", "a.example", "carol"), rcpt("smtp", "a.example", "dave"), rcpt("smtp", "a.example", "eve"))
+	address, next := listen(t)
+	log := openSyslog("try", SyslogCommas, "unixgram", address)
+	said := o.serve(&Server{Deliver: func(m *Message) {
+		began := Attempt{Began: time.Now(), Cvt: "NONE"}
+		ok := Result{Status: OK, Text: "250 ok", Fields: Fields{Remote: "dns; mx (192.0.2.1)"}}
+		log.Report(&m.Recipients[0], began, ok)
+		log.Report(&m.Recipients[1], began, ok)
+		log.Report(&m.Recipients[1], began, ok) // dropped: it has its result
+		log.ReportRest(m, began, func(r *Recipient) Result {
+			if r.User == "eve" {
+				return Result{Status: Deferred, Text: "450 later"}
+			}
+			return Result{Status: Error, Text: "550 no"}
+		})
+	}}, "B/I/7\ta.example\n")
+	log.Close()
+
+	for _, want := range []string{
+		`to=<bob>, .* relay=mx \(\[192\.0\.2\.1\]\), stat=ok2 250 ok cvt=NONE`,
+		`to=<carol>, .* stat=ok3 250 ok cvt=NONE`,
+		`to=<dave>, .* stat=error2 550 no cvt=NONE`,
+		`to=<eve>, .* stat=deferred 450 later cvt=NONE`,
+	} {
+		line := next()
+		if !regexp.MustCompile(`^<22>.* try\[[0-9]+\]: S7[^ :]*: ` + want + `\n$`).MatchString(line) {
+			t.Errorf("syslog has %q, want %q", line, want)
+		}
+	}
+	for _, word := range []string{"\tok2 ", "\tok3 ", "\terror2 ", "\tdeferred "} {
+		if strings.Count(said, word) != 1 {
+			t.Errorf("the scheduler heard %q, want one %q", said, word)
+		}
+	}
+}
+
+func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
+	o := newOffice(t)
+	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
+	address, next := listen(t)
+	log := openSyslog("try", SyslogTabs, "unixgram", address)
+	o.serve(&Server{Marking: SchedulerMarks, Deliver: func(m *Message) {
+		log.Report(&m.Recipients[0], Attempt{Began: time.Now()}, Result{Status: OK2})
+		log.Report(&m.Recipients[1], Attempt{Began: time.Now()}, Result{Status: Error2})
+	}}, "B/I/7\ta.example\n")
+	log.Close()
+	for _, want := range []string{"\tstat=ok\t", "\tstat=error\t"} {
+		if line := next(); !strings.Contains(line, want) {
+			t.Errorf("syslog has %q, want %q", line, want)
+		}
+	}
+}
+
+func TestWithoutSyslogResultsAreReportedAllTheSame(t *testing.T) {
+	o := newOffice(t)
+	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
+	off := OpenSyslog("try", SyslogOff)
+	none := openSyslog("try", SyslogCommas, "unixgram", filepath.Join(t.TempDir(), "nobody"))
+	o.serve(&Server{Deliver: func(m *Message) {
+		off.Report(&m.Recipients[0], Attempt{}, Result{Status: OK})
+		off.ReportRest(m, Attempt{}, func(*Recipient) Result { return Result{Status: Error} })
+		none.Report(&m.Recipients[0], Attempt{}, Result{Status: Error})
+	}}, "B/I/7\ta.example\n")
+	off.Close()
+	none.Close()
+	expect(t, o.tags("B/I/7"), "+-")
+}
