@@ -7,6 +7,7 @@
 //	agents      ──┼─ batch ──►│ Step each, perform actions │──► one write to each agent
 //	signals     ──┤           └────────────────────────────┘    that has something coming
 //	reload done ──┤
+//	questions   ──┤ one a turn, and others first after it
 //	timer       ──┘◄── armed with Next
 //
 // Performing never waits: files are touched by the spool's workers, agents
@@ -124,6 +125,9 @@ type Daemon struct {
 	armedAt time.Time // when it fires; zero: it does not
 	queue   []scheduler.Event
 
+	questions chan question
+	asked     bool // the turn before dealt with a question
+
 	agents map[scheduler.AgentID]*agent
 	unsent []*agent // those that have something coming this turn
 	heard  chan heard
@@ -143,16 +147,17 @@ type Daemon struct {
 // New makes a Daemon; Run runs it.
 func New(o Options) *Daemon {
 	d := &Daemon{
-		Options: o,
-		timer:   time.NewTimer(0),
-		agents:  make(map[scheduler.AgentID]*agent),
-		heard:   make(chan heard, 64),
-		starts:  make(chan started),
-		more:    make(chan []spool.Result, 1),
-		intake:  newIntake(),
-		verbose: make(map[scheduler.MessageID]verboseLog),
-		reload:  reload{done: make(chan reloaded, 1)},
-		left:    make(chan struct{}),
+		Options:   o,
+		timer:     time.NewTimer(0),
+		questions: make(chan question),
+		agents:    make(map[scheduler.AgentID]*agent),
+		heard:     make(chan heard, 64),
+		starts:    make(chan started),
+		more:      make(chan []spool.Result, 1),
+		intake:    newIntake(),
+		verbose:   make(map[scheduler.MessageID]verboseLog),
+		reload:    reload{done: make(chan reloaded, 1)},
+		left:      make(chan struct{}),
 	}
 	d.timer.Stop()
 	d.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
@@ -173,55 +178,6 @@ func (d *Daemon) Run() {
 		d.finishOperands()
 		d.flush()
 	}
-}
-
-// turn waits for one thing and deals with it.
-func (d *Daemon) turn() {
-	select {
-	case names := <-d.gate():
-		d.now = time.Now()
-		d.take(names)
-	case results := <-d.results():
-		d.now = time.Now()
-		if len(results) > turnLimit {
-			d.more <- results[turnLimit:]
-			results = results[:turnLimit]
-		}
-		for _, r := range results {
-			d.result(r)
-		}
-		d.finishStartup()
-	case h := <-d.heard:
-		d.now = time.Now()
-		for _, e := range h.events {
-			d.step(e)
-		}
-		if h.exited {
-			delete(d.agents, h.agent)
-		}
-	case s := <-d.starts:
-		d.now = time.Now()
-		d.agentStarted(s)
-	case sig := <-d.Signals:
-		d.now = time.Now()
-		d.signal(sig)
-	case r := <-d.reload.done:
-		d.now = time.Now()
-		d.reloaded(r)
-	case <-d.timer.C:
-		d.now = time.Now()
-		d.armedAt = time.Time{}
-		d.step(scheduler.Tick{})
-		d.boundStop()
-	}
-}
-
-// results is where results come from: what was left of the last ones first.
-func (d *Daemon) results() <-chan []spool.Result {
-	if len(d.more) > 0 {
-		return d.more
-	}
-	return d.Spool.Results()
 }
 
 // step tells the core what happened and performs what it says. What comes of

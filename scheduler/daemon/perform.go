@@ -106,7 +106,7 @@ func (d *Daemon) result(r spool.Result) {
 			d.step(scheduler.Failed{Op: scheduler.Op(r.Op), Missing: true})
 			return
 		}
-		d.answer(scheduler.Op(r.Op), r.Err)
+		d.filed(scheduler.Op(r.Op), r.Err)
 	case spool.Reread:
 		d.reread(r)
 	case spool.Finished:
@@ -126,8 +126,8 @@ func (d *Daemon) result(r spool.Result) {
 	}
 }
 
-// answer tells the core how an action on files ended.
-func (d *Daemon) answer(op scheduler.Op, err error) {
+// filed tells the core how an action on files ended.
+func (d *Daemon) filed(op scheduler.Op, err error) {
 	d.filing--
 	if err != nil {
 		d.step(scheduler.Failed{Op: op, Reason: err.Error(), Wide: wide(err)})
@@ -148,7 +148,7 @@ func wide(err error) bool {
 
 func (d *Daemon) reread(r spool.Reread) {
 	if r.Err != nil {
-		d.answer(scheduler.Op(r.Op), r.Err)
+		d.filed(scheduler.Op(r.Op), r.Err)
 		return
 	}
 	d.filing--
@@ -169,7 +169,7 @@ func (d *Daemon) finishAnswered(r spool.Finished) {
 		d.Spool.Sweep()
 		err = nil
 	}
-	d.answer(op, err)
+	d.filed(op, err)
 	d.finished(op)
 }
 
