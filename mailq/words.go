@@ -1,0 +1,132 @@
+package mailq
+
+import (
+	"errors"
+	"strings"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// Quote writes a word so that it is read back as it is: most as they are;
+// those that are empty, begin with a double quote, or hold blanks or control
+// bytes between double quotes.
+func Quote(s string) string {
+	if s != "" && s[0] != '"' && strings.IndexFunc(s, unsafeRune) < 0 {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c == 0x7f:
+			b.WriteString(`\x`)
+			b.WriteByte(hexDigits[c>>4])
+			b.WriteByte(hexDigits[c&15])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func unsafeRune(r rune) bool { return r <= ' ' || r == 0x7f }
+
+var (
+	errUnfinished = errors.New("a quoted word does not end")
+	errEscape     = errors.New(`after \ in a quoted word only " \ t r n and xHH may stand`)
+	errGlued      = errors.New("a quoted word must be followed by a blank")
+)
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+func trimBlanks(s string) string { return strings.TrimLeft(s, " \t") }
+
+// cutRaw takes the next word off s as it stands, without regard to quotes.
+// The rest begins with its next word.
+func cutRaw(s string) (word, rest string) {
+	s = trimBlanks(s)
+	i := strings.IndexAny(s, " \t")
+	if i < 0 {
+		return s, ""
+	}
+	return s[:i], trimBlanks(s[i:])
+}
+
+// cutWord takes the next word off s and undoes its quotes. It is not ok at
+// the end of s.
+func cutWord(s string) (word, rest string, ok bool, err error) {
+	s = trimBlanks(s)
+	if s == "" {
+		return "", "", false, nil
+	}
+	if s[0] != '"' {
+		word, rest = cutRaw(s)
+		return word, rest, true, nil
+	}
+	word, rest, err = unquote(s[1:])
+	return word, rest, err == nil, err
+}
+
+// unquote reads a quoted word from behind its first quote.
+func unquote(s string) (word, rest string, err error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			rest = s[i+1:]
+			if rest != "" && !isBlank(rest[0]) {
+				return "", "", errGlued
+			}
+			return b.String(), trimBlanks(rest), nil
+		case '\\':
+			c, n := unescape(s[i+1:])
+			if n == 0 {
+				return "", "", errEscape
+			}
+			b.WriteByte(c)
+			i += n
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", "", errUnfinished
+}
+
+// unescape reads what stands behind a backslash and says how many bytes of s
+// that took; 0 if it is no escape.
+func unescape(s string) (c byte, n int) {
+	if s == "" {
+		return 0, 0
+	}
+	switch s[0] {
+	case '"', '\\':
+		return s[0], 1
+	case 't':
+		return '\t', 1
+	case 'r':
+		return '\r', 1
+	case 'n':
+		return '\n', 1
+	case 'x':
+		if len(s) < 3 {
+			return 0, 0
+		}
+		high, low := hexValue(s[1]), hexValue(s[2])
+		if high < 0 || low < 0 {
+			return 0, 0
+		}
+		return byte(high<<4 | low), 3
+	}
+	return 0, 0
+}
+
+func hexValue(c byte) int {
+	if 'A' <= c && c <= 'F' {
+		c += 'a' - 'A'
+	}
+	return strings.IndexByte(hexDigits, c)
+}
