@@ -76,6 +76,37 @@ type (
 		Owes    bool // look for diagnostics that nobody was sent
 	}
 
+	// Hold moves a message to hold/. None of it is with an agent, and nothing
+	// else of it is under way. Answered by Done, and the message is forgotten;
+	// or by Failed, and it is back in the queue.
+	Hold struct {
+		Op      Op
+		Message MessageID
+		Path    string
+	}
+
+	// Resubmit writes the recipients at Offsets into a new message durably and
+	// then tags them as done in this one. To is the channel and host they get;
+	// empty, they go to the router as they are. A recipient that a live process
+	// has locked makes it fail as a whole. Answered by Done, and the recipients
+	// are gone; or by Failed, and they are due again.
+	Resubmit struct {
+		Op            Op
+		Message       MessageID
+		Path          string
+		Offsets       []int64 // ascending
+		Channel, Host string
+	}
+
+	// Answer says what an Ordered did, or would do: how many messages and
+	// recipients it concerns, those that follow when they come back from their
+	// agents included.
+	Answer struct {
+		Order      uint64
+		Messages   int
+		Recipients int
+	}
+
 	// Account is one line of the statistics log: a recipient left the queue.
 	Account struct {
 		Message       MessageID
@@ -138,6 +169,9 @@ func (Kill) action()     {}
 func (Mark) action()     {}
 func (Read) action()     {}
 func (Finish) action()   {}
+func (Hold) action()     {}
+func (Resubmit) action() {}
+func (Answer) action()   {}
 func (Account) action()  {}
 func (Complete) action() {}
 func (Note) action()     {}

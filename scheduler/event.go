@@ -64,11 +64,12 @@ type (
 		Status string // as a person reads it: "exit status 1", "signal: killed"
 	}
 
-	// Done: the Action with this Op, except a Reread, is on disk.
+	// Done: the Action with this Op, except a Read, is on disk.
 	Done struct{ Op Op }
 
 	// Failed: the Action with this Op could not be carried out. The core
-	// keeps it and issues it again later.
+	// keeps it and issues it again later; a Hold or a Resubmit it gives up, and
+	// the mail is back in the queue.
 	Failed struct {
 		Op     Op
 		Reason string
@@ -80,7 +81,7 @@ type (
 		Missing bool
 	}
 
-	// Reread: the answer to a Reread action: what the control file says now.
+	// Reread: the answer to a Read: what the control file says now.
 	Reread struct {
 		Op         Op
 		Missing    bool // the file is gone
@@ -96,6 +97,29 @@ type (
 
 	// Reloaded: a new configuration, already found good, is in force.
 	Reloaded struct{ Config *Config }
+
+	// Ordered: an administrator wants something done with mail. The answer is an
+	// Answer in the same Step; what is with an agent by then follows when it
+	// comes back. A Step costs as much as the messages of its targets have
+	// vertices: a long list is given in parts.
+	Ordered struct {
+		Order   uint64 // names it in the Answer
+		Verb    Verb
+		Targets []Target
+		// To is where VerbReroute sends the recipients; Message does not matter.
+		To Target
+		// DryRun only counts.
+		DryRun bool
+	}
+
+	// HeldThread: mail for this channel and host, present and to come, is
+	// neither fed nor expired from now on; or it is again, and then every
+	// recipient gets an attempt before it can expire. Told at the start for
+	// each thread that is held, before any mail.
+	HeldThread struct {
+		Channel, Host string
+		Held          bool
+	}
 
 	// Stopping: feed no more, let agents go, then say Stopped. A slow stop
 	// waits longer for open job lines than a fast one.
@@ -122,6 +146,9 @@ type Message struct {
 	ChangedAt       time.Time // ctime of the control file
 	Size            int64     // bytes of the message file
 	Owes            bool      // holds diagnostics that nobody was sent yet
+	// Released says that it comes back from hold/: its recipients get an
+	// attempt before they can expire.
+	Released bool
 	// Recipients that are still open, in file order; those already done are
 	// not listed.
 	Recipients []Recipient
@@ -152,4 +179,6 @@ func (Reread) event()        {}
 func (SpoolBack) event()     {}
 func (Triggered) event()     {}
 func (Reloaded) event()      {}
+func (Ordered) event()       {}
+func (HeldThread) event()    {}
 func (Stopping) event()      {}

@@ -156,6 +156,10 @@ func (s *Scheduler) handle(e Event) {
 		s.trigger(e.Host)
 	case Reloaded:
 		s.reload(e.Config)
+	case Ordered:
+		s.ordered(&e)
+	case HeldThread:
+		s.holdThread(e)
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:

@@ -1,0 +1,42 @@
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// Counts are kept as things change, so that reading them costs nothing.
+type Counts struct {
+	Messages   int // in memory, those being removed included
+	Vertices   int
+	Recipients int // not done
+	Threads    int
+	Poisoned   int // vertices put aside
+	Unstored   int // writes that failed and will be tried again
+
+	Agents        int // processes, starting and leaving ones too
+	AgentsIdle    int
+	AgentsLeaving int
+	Sessions      int // busy
+
+	MessagesIn, MessagesOut     uint64
+	RecipientsIn, RecipientsOut uint64
+	AgentsStarted               uint64
+}
+
+// Counts returns the counters as they are now.
+func (s *Scheduler) Counts() Counts { return s.counts }
+
+// agentsInOrder returns all agents by age; what walks them must not depend on
+// a map's order.
+func (s *Scheduler) agentsInOrder() []*agent {
+	return slices.SortedFunc(maps.Values(s.agents), func(a, b *agent) int { return cmp.Compare(a.id, b.id) })
+}
+
+// threadsInOrder returns all threads by name.
+func (s *Scheduler) threadsInOrder() []*thread {
+	return slices.SortedFunc(maps.Values(s.threads), func(a, b *thread) int {
+		return cmp.Or(cmp.Compare(a.key.channel, b.key.channel), cmp.Compare(a.key.host, b.key.host))
+	})
+}
