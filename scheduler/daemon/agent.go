@@ -14,13 +14,14 @@ import (
 // agent is a started agent as the loop has it. Before its process exists,
 // child is nil and what is meant for it waits here.
 type agent struct {
-	id     scheduler.AgentID
-	log    zerolog.Logger // names its channel and, once there is one, its pid
-	child  Agent
-	coming []byte           // what it gets at the end of the turn
-	last   bool             // close its input after that
-	after  []syscall.Signal // and then send these
-	queued bool             // it is in Daemon.unsent
+	id      scheduler.AgentID
+	channel string
+	log     zerolog.Logger // names its channel and, once there is one, its pid
+	child   Agent
+	coming  []byte           // what it gets at the end of the turn
+	last    bool             // close its input after that
+	after   []syscall.Signal // and then send these
+	queued  bool             // it is in Daemon.unsent
 }
 
 // heard is what an agent said, as events. At most turnLimit come at once, so
@@ -48,7 +49,7 @@ func (d *Daemon) start(a scheduler.Start) {
 		context = context.Str("host", a.Host)
 	}
 	log := context.Logger()
-	d.agents[a.Agent] = &agent{id: a.Agent, log: log}
+	d.agents[a.Agent] = &agent{id: a.Agent, channel: a.Channel, log: log}
 	path, args, environ, err := child.Command(a.Command, d.Mailbin, d.Env)
 	if err != nil {
 		delete(d.agents, a.Agent)
@@ -84,6 +85,7 @@ func (d *Daemon) agentStarted(s started) {
 	a := d.agents[s.agent]
 	if s.err != nil {
 		delete(d.agents, s.agent)
+		d.tally.starts++
 		d.step(scheduler.AgentFailed{Agent: s.agent, Reason: s.err.Error()})
 	} else {
 		a.child, a.log = s.child, s.log

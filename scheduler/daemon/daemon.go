@@ -19,6 +19,7 @@ package daemon
 
 import (
 	"math/rand/v2"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -96,6 +97,16 @@ type Options struct {
 	// nothing more is due.
 	Operands []spool.Name
 
+	// Metrics is where counters are shown; none: nowhere.
+	Metrics Socket
+	// BindAddr is what ports without a host listen at in IPv4: BINDADDR of
+	// zmailer.conf(5).
+	BindAddr string
+	// Inherited are listeners that the service manager opened. Those named
+	// "metrics" show counters; at all others queries are answered, instead of
+	// at the socket that the configuration names.
+	Inherited map[string][]net.Listener
+
 	Signals <-chan os.Signal
 	// Reload reads the configuration again (SIGUSR1). It runs outside of the
 	// loop and may take its time.
@@ -140,6 +151,7 @@ type Daemon struct {
 	startup startup
 	stop    stop
 	reload  reload
+	tally   tally
 	over    bool
 	left    chan struct{} // closed when the loop has left
 }
@@ -160,14 +172,18 @@ func New(o Options) *Daemon {
 		left:      make(chan struct{}),
 	}
 	d.timer.Stop()
+	d.tally = newTally(time.Now())
 	d.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	return d
 }
 
 // Run runs the loop until the scheduler has stopped. It is called once.
 func (d *Daemon) Run() {
+	doors := newDoors(d.Log)
+	defer doors.close() // when nobody waits for the loop any more
 	defer close(d.left)
 	d.now = time.Now()
+	d.openDoors(doors)
 	if d.Ready != nil {
 		d.Ready()
 	}
@@ -177,6 +193,7 @@ func (d *Daemon) Run() {
 		d.turn()
 		d.finishOperands()
 		d.flush()
+		d.tally.pauses.observe(time.Since(d.now).Seconds())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // account writes one line of the statistics log: scheduler(8), "STATISTICS
 // LOG FORMAT".
 func (d *Daemon) account(a scheduler.Account) {
+	d.tally.left(&a)
 	if d.Account != nil {
 		d.Account(appendAccount(nil, a, d.now))
 	}
@@ -37,6 +38,7 @@ func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
 
 // complete is logged when the last recipient of a message is done.
 func (d *Daemon) complete(a scheduler.Complete) {
+	delete(d.tally.sample, a.Message)
 	id := ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)
 	d.Log.Debug().Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
 	if d.Syslog != nil {

@@ -61,6 +61,7 @@ func marks(from []scheduler.RecipientMark) []spool.Mark {
 
 func (d *Daemon) feed(a scheduler.Feed) {
 	id, ok := messageOf(a.Job.Path)
+	d.tally.fed(id, d.now)
 	if v, wanted := d.verbose[id]; ok && wanted {
 		d.Spool.Verbose(v.path, v.owner, "scheduler: given to an agent for "+a.Job.Host)
 	}
@@ -101,6 +102,7 @@ func (d *Daemon) result(r spool.Result) {
 		d.step(scheduler.Triggered{Host: r.Host})
 
 	case spool.Marked:
+		d.tally.fault("mark", r.Err)
 		if r.Missing {
 			d.filing--
 			d.step(scheduler.Failed{Op: scheduler.Op(r.Op), Missing: true})
@@ -113,6 +115,7 @@ func (d *Daemon) result(r spool.Result) {
 		d.finishAnswered(r)
 	case spool.Probed:
 		if r.Err == nil {
+			d.tally.spoolErr = ""
 			d.step(scheduler.SpoolBack{})
 		} else {
 			d.Log.Debug().Err(r.Err).Msg("spool cannot be written yet")
@@ -120,8 +123,10 @@ func (d *Daemon) result(r spool.Result) {
 
 	case spool.Swept:
 		d.startup.swept = true
-		d.forgetVerbose()
+		d.tally.sweptAt = d.now
+		d.forgetLost()
 	case spool.Trouble:
+		d.tally.faults["other"]++
 		d.Log.Error().Msg(r.Text)
 	}
 }
@@ -147,6 +152,7 @@ func wide(err error) bool {
 }
 
 func (d *Daemon) reread(r spool.Reread) {
+	d.tally.fault("read", r.Err)
 	if r.Err != nil {
 		d.filed(scheduler.Op(r.Op), r.Err)
 		return
@@ -160,6 +166,7 @@ func (d *Daemon) reread(r spool.Reread) {
 }
 
 func (d *Daemon) finishAnswered(r spool.Finished) {
+	d.tally.fault("finish", r.Err)
 	op := scheduler.Op(r.Op)
 	err := r.Err
 	if errors.Is(err, spool.ErrOpen) {
@@ -191,11 +198,13 @@ func (d *Daemon) taken(r spool.Taken) {
 	}
 	d.startup.messages++
 	d.startup.recipients += len(m.Recipients)
+	d.tally.arrived(&m, d.now)
 	d.step(scheduler.Arrived{Message: m})
 }
 
 func (d *Daemon) refused(r spool.Refused) {
 	delete(d.intake.taking, r.Name.ID)
+	d.tally.refused[r.Why]++
 	// What is looked at again and again is told of at doubling distances.
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
@@ -213,11 +222,16 @@ type verboseLog struct {
 	owner uint32
 }
 
-// forgetVerbose drops those of messages that left without being finished.
-func (d *Daemon) forgetVerbose() {
+// forgetLost drops what is known of messages that left without being finished.
+func (d *Daemon) forgetLost() {
 	for id := range d.verbose {
 		if d.core.Known(id) == scheduler.Absent {
 			delete(d.verbose, id)
+		}
+	}
+	for id := range d.tally.sample {
+		if d.core.Known(id) == scheduler.Absent {
+			delete(d.tally.sample, id)
 		}
 	}
 }

@@ -7,6 +7,27 @@ import (
 	"strings"
 )
 
+// metricsName is what the service manager calls the socket for metrics.
+const metricsName = "metrics"
+
+// openDoors opens all sockets that the configuration names or the service
+// manager has opened.
+func (d *Daemon) openDoors(doors *doors) {
+	d.openDoor(doors, metricsName, d.Metrics, d.Inherited[metricsName], d.serveHTTP)
+}
+
+func (d *Daemon) openDoor(doors *doors, what string, s Socket, handed []net.Listener, serve func(net.Listener) error) {
+	for _, listener := range handed {
+		doors.open(inherited(what, listener, serve))
+	}
+	if len(handed) > 0 {
+		return
+	}
+	for _, in := range doorsFor(what, s, d.BindAddr, serve) {
+		doors.open(in)
+	}
+}
+
 // doorsFor returns the doors of a socket: one, or where it is a port without a
 // host, one for each family. bindAddr is what IPv4 listens at then.
 func doorsFor(what string, s Socket, bindAddr string, serve func(net.Listener) error) []door {

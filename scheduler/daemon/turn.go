@@ -71,6 +71,7 @@ func (d *Daemon) spoolAnswered(results []spool.Result) {
 		d.more <- results[turnLimit:]
 		results = results[:turnLimit]
 	}
+	d.tally.spokeAt = d.now
 	for _, r := range results {
 		d.result(r)
 	}
@@ -79,7 +80,11 @@ func (d *Daemon) spoolAnswered(results []spool.Result) {
 
 func (d *Daemon) agentSaid(h heard) {
 	d.now = time.Now()
+	a := d.agents[h.agent]
 	for _, e := range h.events {
+		if r, ok := e.(scheduler.AgentReported); ok && a != nil {
+			d.tally.reported(a.channel, r.Report.Status)
+		}
 		d.step(e)
 	}
 	if h.exited {

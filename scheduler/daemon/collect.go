@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Describe describes nothing: what there is depends on the queue.
+func (s *scrape) Describe(chan<- *prometheus.Desc) {}
+
+// Collect tells everything.
+func (s *scrape) Collect(to chan<- prometheus.Metric) {
+	c := collector{to}
+	s.collectQueue(c)
+	s.collectFlow(c)
+	s.collectAgents(c)
+	s.collectSpool(c)
+	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.tally.pauses)
+}
+
+func (s *scrape) collectQueue(c collector) {
+	n := s.counts
+	c.gauge("scheduler_messages", "Messages in memory.", float64(n.Messages))
+	c.gauge("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
+	c.gauge("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
+	c.counter("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))
+	c.counter("scheduler_messages_out_total", "Messages finished.", float64(n.MessagesOut))
+	c.counter("scheduler_recipients_in_total", "Recipients taken.", float64(n.RecipientsIn))
+	c.counter("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
+}
+
+func (s *scrape) collectFlow(c collector) {
+	channels := s.tally.channels
+	each := func(name, help string, of func(*channelTally) uint64) {
+		for _, channel := range slices.Sorted(maps.Keys(channels)) {
+			c.counter(name, help, float64(of(channels[channel])), "channel", channel)
+		}
+	}
+	each("scheduler_arrived_total", "Recipients taken, by channel.", func(t *channelTally) uint64 { return t.arrived })
+	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(t *channelTally) uint64 { return t.delivered })
+	each("scheduler_deferred_total", "Reports that a recipient is to be tried again, by channel.", func(t *channelTally) uint64 { return t.deferred })
+	each("scheduler_failed_total", "Recipients failed, by channel.", func(t *channelTally) uint64 { return t.failed })
+	each("scheduler_expired_total", "Recipients given up for their age, by channel.", func(t *channelTally) uint64 { return t.expired })
+	c.histogram("scheduler_feed_seconds", "Time from a message's arrival to its first job line; a sample when very many wait.", s.tally.feeds)
+}
+
+func (s *scrape) collectAgents(c collector) {
+	for _, state := range slices.Sorted(maps.Keys(s.agents)) {
+		c.gauge("scheduler_agents", "Agents, by what they do.", float64(s.agents[state]), "state", state)
+	}
+	c.gauge("scheduler_sessions", "Sessions at work.", float64(s.counts.Sessions))
+	c.counter("scheduler_agents_started_total", "Agents started.", float64(s.counts.AgentsStarted))
+	c.counter("scheduler_agent_start_failures_total", "Agents that could not be started.", float64(s.tally.starts))
+}
+
+func (s *scrape) collectSpool(c collector) {
+	for _, doing := range slices.Sorted(maps.Keys(s.tally.faults)) {
+		c.counter("scheduler_spool_errors_total", "What could not be done to files, by what it was.", float64(s.tally.faults[doing]), "doing", doing)
+	}
+	for _, why := range slices.SortedFunc(maps.Keys(s.tally.refused), cmp.Compare) {
+		c.counter("scheduler_refused_total", "Looks at control files that did not become messages, by why.", float64(s.tally.refused[why]), "why", why.String())
+	}
+	up := 1.0
+	if s.tally.spoolErr != "" {
+		up = 0
+	}
+	c.gauge("scheduler_spool_up", "Whether the spool can be written.", up)
+	c.gauge("scheduler_spool_taking", "Control files being read.", float64(s.taking))
+	c.gauge("scheduler_spool_writing", "Changes of files under way.", float64(s.filing))
+	c.gauge("scheduler_spool_unwritten", "Changes of files that failed and will be tried again.", float64(s.counts.Unstored))
+	c.gauge("scheduler_last_sweep_seconds", "Time since the last sweep of the whole queue ended.", s.now.Sub(s.tally.sweptAt).Seconds())
+}
+
+// collector makes metrics of numbers. Labels come as name, value, name, value.
+type collector struct{ to chan<- prometheus.Metric }
+
+func (c collector) gauge(name, help string, x float64, labels ...string) {
+	c.metric(prometheus.GaugeValue, name, help, x, labels)
+}
+
+func (c collector) counter(name, help string, x float64, labels ...string) {
+	c.metric(prometheus.CounterValue, name, help, x, labels)
+}
+
+func (c collector) metric(kind prometheus.ValueType, name, help string, x float64, labels []string) {
+	var names, values []string
+	for pair := range slices.Chunk(labels, 2) {
+		names, values = append(names, pair[0]), append(values, pair[1])
+	}
+	desc := prometheus.NewDesc(name, help, names, nil)
+	c.to <- prometheus.MustNewConstMetric(desc, kind, x, values...)
+}
+
+func (c collector) histogram(name, help string, h histogram) {
+	desc := prometheus.NewDesc(name, help, nil, nil)
+	c.to <- prometheus.MustNewConstHistogram(desc, h.total, h.sum, h.cumulative())
+}
