@@ -1,0 +1,105 @@
+package mailq
+
+import (
+	"encoding/json"
+	"errors"
+	"iter"
+)
+
+// ahead is how many commands are sent before the answer to the first is read.
+// More would only fill buffers; fewer would wait for a distant server.
+const ahead = 16
+
+// Many sends n commands and calls do with each line of each answer, in order.
+// An error of do ends it.
+func (c *Client) Many(n int, command func(i int) string, do func(i int, line string) error) error {
+	sent := 0
+	for i := range n {
+		for ; sent < n && sent < i+ahead; sent++ {
+			if err := c.Send(command(sent)); err != nil {
+				return err
+			}
+		}
+		for line, err := range c.Lines() {
+			if err == nil {
+				err = do(i, line)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Names returns the names of all threads that have mail.
+func (c *Client) Names() ([]Name, error) {
+	var names []Name
+	for line, err := range c.Show("SHOW QUEUE THREADS2") {
+		if err != nil {
+			return nil, err
+		}
+		t, err := ThreadLine(line)
+		if err != nil {
+			return nil, c.spoil(err)
+		}
+		names = append(names, t.Name)
+	}
+	return names, nil
+}
+
+// List writes the mail of threads.
+func (c *Client) List(names []Name, p *Printer) error {
+	err := c.Many(len(names), func(i int) string { return ShowThread(names[i]) },
+		func(i int, line string) error {
+			// A line about the thread itself precedes its recipients.
+			if len(line) > 0 && line[0] == '#' {
+				return nil
+			}
+			r, err := parseRecipient(line)
+			if err != nil {
+				return err
+			}
+			return p.Recipient(names[i], r)
+		})
+	if err != nil {
+		p.foot()
+		return errors.Join(err, p.err)
+	}
+	return p.Finish(2)
+}
+
+// ShowThread is the command that lists the mail of a thread.
+func ShowThread(name Name) string {
+	return "SHOW THREAD " + Quote(name.Channel) + " " + Quote(name.Host)
+}
+
+// Objects reads the answer to a command with JSON in front, an object a line.
+// In the place of the rest of a list that is not whole comes an error.
+func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		for line, err := range lines {
+			if err == nil {
+				err = JSONTrouble(line)
+			}
+			object := new(T)
+			if err == nil {
+				if err = json.Unmarshal([]byte(line), object); err != nil {
+					err = fault(Garbled, "malformed JSON %q: %w", line, err)
+				}
+			}
+			if !yield(object, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// JSONTrouble is the error that a line with a Trouble stands for, or nil.
+func JSONTrouble(line string) error {
+	var trouble Trouble
+	if len(line) > 9 && line[:9] == `{"error":` && json.Unmarshal([]byte(line), &trouble) == nil {
+		return fault(Unavailable, "the list is not whole: %s", Plain(trouble.Error))
+	}
+	return nil
+}
