@@ -159,6 +159,13 @@ func Quote(component string) (string, error) {
 	return `"` + quoteEscapes.Replace(component) + `"`, nil
 }
 
+// CutWord takes the first word of a quad, quotes and all, and the blanks around
+// it off s. It is false when there is none, or one that does not end.
+func CutWord(s string) (word, rest string, ok bool) {
+	word, rest, reason := cutWord(s)
+	return word, rest, reason == ""
+}
+
 var quoteEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 // checkLine refuses text that cannot stand within a line of a control file.

@@ -24,6 +24,7 @@ const (
 // tending is the goroutine that finishes, without haste, what was begun
 // before a crash and is in nobody's way.
 func (s *Spool) tending() {
+	s.discardParcels()
 	for {
 		if !s.releases() || !s.pause(tendEvery) {
 			return
@@ -139,7 +140,7 @@ func (s *Spool) putAway(path string, now time.Time) string {
 			continue
 		}
 		text := fmt.Sprintf("queue/%s, %s\n%s\n", path, now.UTC().Format(time.RFC3339), reason)
-		if err = writeFile(c.queue, to+".reason", []byte(text), false); err != nil {
+		if err = writeFile(c.queue, to+reasonSuffix, []byte(text), false); err != nil {
 			break
 		}
 		if err = rename(q.queue, path, c.queue, to); err == nil {

@@ -11,6 +11,9 @@ import (
 // quarantineTries bounds the names that are tried for one file.
 const quarantineTries = 1000
 
+// reasonSuffix ends the name of what says why a message is in quarantine.
+const reasonSuffix = ".reason"
+
 // quarantine moves both files of a message that cannot be understood to
 // corrupt/, with the reason in words beside the control file. What lies there
 // under the same name stays: then the newcomer's files get ".1" and so on.
@@ -31,7 +34,7 @@ func (s *Spool) quarantine(path, reason string) error {
 		}
 		text := fmt.Sprintf("transport/%s and queue/%s, %s\n%s\n",
 			path, path, time.Now().UTC().Format(time.RFC3339), reason)
-		if err := writeFile(c.transport, to+".reason", []byte(text), false); err != nil {
+		if err := writeFile(c.transport, to+reasonSuffix, []byte(text), false); err != nil {
 			return fmt.Errorf("writing corrupt/transport/%s.reason: %w", to, err)
 		}
 		err := transfer(q.queue, path, c.queue, to, Corrupt.prefixMode())

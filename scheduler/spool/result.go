@@ -82,11 +82,47 @@ type (
 		Parked bool // it owes a notice: both files are under postman/ now
 	}
 
-	// Moved answers Move. Missing says that there was no such control file.
+	// Moved answers Move and Hold. Missing says that there was no such control
+	// file.
 	Moved struct {
 		Op      uint64
 		Err     error
 		Missing bool
+	}
+
+	// Released answers Release. Name is where the message lies in the queue
+	// now, for the receiver to pass to Take; a hint or the sweep may bring it
+	// too. Missing says that no held message was meant.
+	Released struct {
+		Op      uint64
+		Err     error
+		Missing bool
+		Name    Name
+	}
+
+	// Recorded answers HoldThreads: nil when the list is on disk.
+	Recorded struct {
+		Op  uint64
+		Err error
+	}
+
+	// Resubmitted answers Resubmit. Offsets are the recipients that went, '+'
+	// in the old control file; they may come with an error that kept the rest.
+	// A recipient that went and could not be tagged is among them, with that
+	// error: it will go twice unless memory knows.
+	Resubmitted struct {
+		Op      uint64
+		Err     error
+		Missing bool
+		Offsets []int64
+		// Router are the names of the new messages below router/; Name is that
+		// of the new control file in the queue, for the receiver to pass to
+		// Take, and zero when the router has them.
+		Router []string
+		Name   Name
+		// What the old control file says now, as for Reread.
+		Owes       bool
+		Recipients []State
 	}
 
 	// Probed answers Probe: nil when transport/ can be written.
@@ -160,13 +196,16 @@ func (r Refusal) String() string {
 // ErrOpen says that a message has a recipient that is not done.
 var ErrOpen = errors.New("a recipient is still open")
 
-func (Taken) result()     {}
-func (Refused) result()   {}
-func (Triggered) result() {}
-func (Marked) result()    {}
-func (Reread) result()    {}
-func (Finished) result()  {}
-func (Moved) result()     {}
-func (Probed) result()    {}
-func (Swept) result()     {}
-func (Trouble) result()   {}
+func (Taken) result()       {}
+func (Refused) result()     {}
+func (Triggered) result()   {}
+func (Marked) result()      {}
+func (Reread) result()      {}
+func (Finished) result()    {}
+func (Moved) result()       {}
+func (Released) result()    {}
+func (Recorded) result()    {}
+func (Resubmitted) result() {}
+func (Probed) result()      {}
+func (Swept) result()       {}
+func (Trouble) result()     {}

@@ -5,6 +5,7 @@
 //	$POSTOFFICE/                   control file      message file
 //	    the queue                  transport/F/F/258367   queue/F/F/258367
 //	    held back                  hold/transport/…       hold/queue/…
+//	                               hold/threads: what is held by destination
 //	    owing a notice             postman/transport/…    postman/queue/…
 //	    beyond understanding       corrupt/transport/…    corrupt/queue/…
 //
@@ -17,7 +18,11 @@
 //	sweep ──┐
 //	watch ──┼─► Found ─► receiver ─► Take ────────► takers ──┐
 //	notify ─┘              │                                 ├─► Results
-//	                       └──► Mark, Reread, Move, Finish ──┘
+//	                       ├──► Mark, Reread, Move, Finish ──┤
+//	                       └──► Hold, Release, Resubmit ─────┘
+//
+// Show and Find read for people, in their own time: no worker and no answer
+// has anything to do with them.
 //
 // The files are the truth: the process can be killed between any two system
 // calls, and whoever reads the directories next goes on from there.
@@ -30,6 +35,13 @@
 //	clear a lock     tag, in place                           nothing: the pid stays dead
 //	mark             d line, fsync, tag                      nothing: a d line that names an
 //	                                                         open recipient settles it
+//	to the router    submission in public/, fsync, rename    those recipients go twice; a
+//	                 into router/, fsync, old tags '+'       file in public/ is removed at
+//	                                                         the next start
+//	reroute          copy of the message in public/, then    those recipients go twice
+//	                 in the router's order; old tags '+'
+//	hold a thread    the list beside the old, fsync,         nothing
+//	                 rename, fsync
 //	finish           control file, then message file         a message file alone: after a
 //	                                                         day it is moved to corrupt/
 //
@@ -40,8 +52,10 @@ package spool
 import (
 	"fmt"
 	"hash/maphash"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -65,6 +79,12 @@ type Options struct {
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
+	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH);
+	// RouterNotify is the socket of a router that listens for names
+	// (ROUTERNOTIFY), "" for none. By is who resubmits mail, in the router's
+	// trace; default scheduler@ and the host's name.
+	RouterLevels     int
+	RouterNotify, By string
 	// Takers read control files, default the number of processors and at
 	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
 	Takers, Markers, Retirers int
@@ -80,12 +100,22 @@ func (o *Options) setDefaults() {
 	preset(&o.Takers, max(2, runtime.NumCPU()))
 	preset(&o.Markers, 4)
 	preset(&o.Retirers, 2)
+	if o.By == "" {
+		o.By = "scheduler@" + hostname()
+	}
 	if o.NewTime == 0 {
 		o.NewTime = 5 * time.Second
 	}
 	o.NewLimit = max(o.NewLimit, 10)
 	o.NewTime = min(max(o.NewTime, 2*time.Second), 15*time.Second)
 	o.HashLevels = min(max(o.HashLevels, 0), maxDepth)
+}
+
+func hostname() string {
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return "localhost"
 }
 
 // Mark is the outcome of one recipient, to be written into its control file.
@@ -117,12 +147,18 @@ type Spool struct {
 	takes    *queue[[]Name]
 	finishes *queue[finish]
 	edits    []*queue[func()] // by path, so that one file has one writer
+	errands  *queue[func()]   // work that may take long: copies and searches
 	seed     maphash.Seed
+
+	// temp begins the names of our files in public/; it is no other process's.
+	temp string
 
 	// moving is held through every two-step move of a message that may be
 	// in someone's memory, and through what finishes an interrupted one.
 	moving sync.Mutex
 
+	// open is held while a query opens directories, and by Close.
+	open    sync.RWMutex
 	done    chan struct{} // closed by Close
 	closing sync.Once
 	running sync.WaitGroup
@@ -144,7 +180,9 @@ func Open(o Options) (*Spool, error) {
 		sweeps:   make(chan struct{}, 1),
 		takes:    newQueue[[]Name](),
 		finishes: newQueue[finish](),
+		errands:  newQueue[func()](),
 		seed:     maphash.MakeSeed(),
+		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		done:     make(chan struct{}),
 	}
 	if err := s.openPlaces(); err != nil {
@@ -184,6 +222,9 @@ func (s *Spool) start() {
 		s.edits = append(s.edits, edits)
 		s.spawn(func() { work(edits) })
 	}
+	for range errandRunners {
+		s.spawn(func() { work(s.errands) })
+	}
 	s.startWatch()
 	socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
 	s.spawn(func() { s.notified(socket, err) })
@@ -194,7 +235,11 @@ func (s *Spool) start() {
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }
 
-// work is the goroutine that empties one queue of edits.
+// errandRunners are as many as one of them may copy a large message while
+// the other does the rest.
+const errandRunners = 2
+
+// work is the goroutine that empties one queue of edits or errands.
 func work(edits *queue[func()]) {
 	for {
 		edit, ok := edits.pop()
@@ -263,11 +308,14 @@ func (s *Spool) Close() {
 		close(s.done)
 		s.takes.close()
 		s.finishes.close()
+		s.errands.close()
 		for _, edits := range s.edits {
 			edits.close()
 		}
 		s.running.Wait()
 		s.watcher.close()
+		s.open.Lock()
+		defer s.open.Unlock()
 		for _, p := range s.pairs {
 			p.close()
 		}

@@ -122,3 +122,13 @@ func writeFile(at int, path string, text []byte, sync bool) (err error) {
 	}
 	return nil
 }
+
+// syncDir brings a directory's names to disk.
+func syncDir(at int, path string) error {
+	fd, err := openDir(at, path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Fsync(fd)
+}

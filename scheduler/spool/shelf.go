@@ -1,0 +1,241 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// errClosed says that a query came too late.
+var errClosed = errors.New("the spool was closed")
+
+// shelf is one place as one query reads it: by descriptors of its own, so that
+// a query waits for nobody and nobody for it.
+type shelf struct {
+	place Place
+	pair
+	buf []byte
+}
+
+func (s *Spool) openShelf(p Place) (*shelf, error) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	if s.closed() {
+		return nil, errClosed
+	}
+	transport, err := openDir(s.office, p.dir()+"transport")
+	if err != nil {
+		return nil, fmt.Errorf("opening %stransport: %w", p.dir(), err)
+	}
+	queue, err := openDir(s.office, p.dir()+"queue")
+	if err != nil {
+		unix.Close(transport)
+		return nil, fmt.Errorf("opening %squeue: %w", p.dir(), err)
+	}
+	return &shelf{place: p, pair: pair{transport, queue}}, nil
+}
+
+// read reads one message; nil when it is not there.
+func (h *shelf) read(n Name) (*Stored, error) {
+	m := &Stored{Place: h.place, Name: n, Size: -1}
+	d, err := load(h.transport, n.Path, unix.O_RDONLY, &h.buf)
+	var bad *garbled
+	switch {
+	case errors.Is(err, errGone):
+		return nil, nil
+	case errors.As(err, &bad):
+		m.Reason = bad.reason
+	case err != nil:
+		return nil, fmt.Errorf("reading %stransport/%s: %w", h.place.dir(), n.Path, err)
+	}
+	m.File, m.Control, m.ChangedAt = d.file, d.st.Size, time.Unix(d.st.Ctim.Unix())
+	var st unix.Stat_t
+	if stat(h.queue, n.Path, &st) == nil && regular(&st) {
+		m.Size, m.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
+	}
+	if h.place == Corrupt {
+		if reason := h.reason(n.Path); reason != "" {
+			m.Reason = reason
+		}
+	}
+	if cap(h.buf) > shelfBuffer {
+		h.buf = nil
+	}
+	return m, nil
+}
+
+const (
+	// shelfBuffer is how large a buffer is kept for the next control file.
+	shelfBuffer = 1 << 20
+	// reasonBytes bounds what is read of a .reason file.
+	reasonBytes = 4096
+)
+
+// reason is why a message is in quarantine: the second line of what lies
+// beside its control file.
+func (h *shelf) reason(path string) string {
+	fd, err := openFile(h.transport, path+reasonSuffix, unix.O_RDONLY, 0)
+	if err != nil {
+		return ""
+	}
+	defer unix.Close(fd)
+	text, err := readWhole(fd, reasonBytes, nil)
+	if err != nil {
+		return ""
+	}
+	_, reason, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(reason, "\n")
+}
+
+// walk visits the names of control files, in no order, until visit is false or
+// ctx is done. A directory that cannot be read is passed over; err tells of it.
+func (h *shelf) walk(ctx context.Context, visit func(Name) bool) error {
+	w := walk{h: h, ctx: ctx, visit: visit}
+	w.read("")
+	return errors.Join(w.errs...)
+}
+
+type walk struct {
+	h     *shelf
+	ctx   context.Context
+	visit func(Name) bool
+	errs  []error
+}
+
+// read is false when the walk is over.
+func (w *walk) read(prefix string) bool {
+	fd, err := openDir(w.h.transport, "./"+prefix)
+	if err != nil {
+		return w.fail("opening", prefix, err)
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, direntBytes)
+	for {
+		read, err := getdents(fd, buf)
+		if err != nil {
+			return w.fail("reading", prefix, err)
+		}
+		if len(read) == 0 {
+			return true
+		}
+		for e := range read.all() {
+			if !w.entry(fd, prefix, e) {
+				return false
+			}
+		}
+	}
+}
+
+func (w *walk) entry(fd int, prefix string, e dirent) bool {
+	if err := w.ctx.Err(); err != nil {
+		w.errs = append(w.errs, err)
+		return false
+	}
+	n, ok := named(fd, prefix, e)
+	switch {
+	case ok && !strings.HasSuffix(n.Path, reasonSuffix):
+		return w.visit(n)
+	case !ok && len(prefix) < 2*maxDepth && isLetter(e.name) && isKind(fd, e, unix.DT_DIR):
+		return w.read(prefix + string(e.name) + "/")
+	}
+	return true
+}
+
+// fail notes an error, unless it is that the directory has just gone.
+func (w *walk) fail(doing, prefix string, err error) bool {
+	if err != unix.ENOENT {
+		w.errs = append(w.errs, fmt.Errorf("%s %stransport/%s: %w", doing, w.h.place.dir(), prefix, err))
+	}
+	return true
+}
+
+// identity is one of the forms in which people name a message.
+type identity struct {
+	path    string // "" when only the number is known
+	number  uint64
+	spoolID string // "" when that is not known
+}
+
+// parseIdentity reads a path below transport/, a number or a spoolid.
+func parseIdentity(id string) (identity, bool) {
+	if rest, ok := strings.CutPrefix(id, "S"); ok {
+		n, ok := ctlfile.Number(rest)
+		return identity{number: n, spoolID: id}, ok
+	}
+	prefix, base := split(id)
+	n, ok := numbered(base)
+	for i := 0; i < len(prefix); i += 2 {
+		ok = ok && isLetter(prefix[i:i+1]) && prefix[i+1] == '/'
+	}
+	if !ok || len(prefix) > 2*maxDepth {
+		return identity{}, false
+	}
+	if prefix == "" && base == strconv.FormatUint(n, 10) {
+		return identity{number: n}, true
+	}
+	return identity{path: id, number: n}, true
+}
+
+// find returns the control file that is meant; its ID is 0 when there is none.
+// It tries the names that a router gives before it walks through all.
+func (h *shelf) find(ctx context.Context, id identity) (Name, error) {
+	if id.path != "" {
+		if n := (Name{id.path, id.number}); h.is(n, id) {
+			return n, nil
+		}
+		return Name{}, nil
+	}
+	base := strconv.FormatUint(id.number, 10)
+	for levels := range maxDepth + 1 {
+		n := Name{ctlfile.HashDir(id.number, levels) + base, id.number}
+		if h.is(n, identity{}) {
+			if h.is(n, id) {
+				return n, nil
+			}
+			// Another message has the number now.
+			return Name{}, nil
+		}
+	}
+	var found Name
+	err := h.walk(ctx, func(n Name) bool {
+		if n.ID == id.number && h.is(n, id) {
+			found = n
+		}
+		return found.ID == 0
+	})
+	return found, err
+}
+
+// is reports whether there is such a control file, and whether its message
+// has the spoolid asked for.
+func (h *shelf) is(n Name, id identity) bool {
+	var st unix.Stat_t
+	if stat(h.transport, n.Path, &st) != nil || !regular(&st) {
+		return false
+	}
+	if id.spoolID == "" {
+		return true
+	}
+	return stat(h.queue, n.Path, &st) == nil && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
+}
+
+// locate finds a message in one place; the ID is 0 when it is not there.
+func (s *Spool) locate(ctx context.Context, p Place, id string) (Name, error) {
+	what, ok := parseIdentity(id)
+	if !ok {
+		return Name{}, nil
+	}
+	h, err := s.openShelf(p)
+	if err != nil {
+		return Name{}, err
+	}
+	defer h.close()
+	return h.find(ctx, what)
+}
