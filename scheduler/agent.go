@@ -45,11 +45,10 @@ type agent struct {
 	// kills counts the signals sent: SIGTERM, then SIGKILL.
 	kills int
 
-	since     instant // of the state
-	heardAt   instant
-	watchSeat int32
-	// in Scheduler.parked
-	next, prev *agent
+	since        instant // of the state
+	heardAt      instant
+	watchSeat    int32
+	links[agent] // in Scheduler.parked
 }
 
 type agentState uint8
@@ -345,31 +344,4 @@ func (s *Scheduler) kill(a *agent) {
 
 func (s *Scheduler) noteAgent(severity Severity, a *agent, text string) {
 	s.do(Note{Severity: severity, Agent: a.id, Text: "agent for " + a.ring.channel.name + " " + text})
-}
-
-// agentList is the idle agents of all rings, longest idle first.
-type agentList struct{ head, tail *agent }
-
-func (l *agentList) append(a *agent) {
-	a.prev, a.next = l.tail, nil
-	if l.tail == nil {
-		l.head = a
-	} else {
-		l.tail.next = a
-	}
-	l.tail = a
-}
-
-func (l *agentList) remove(a *agent) {
-	if a.prev == nil {
-		l.head = a.next
-	} else {
-		a.prev.next = a.next
-	}
-	if a.next == nil {
-		l.tail = a.prev
-	} else {
-		a.next.prev = a.prev
-	}
-	a.next, a.prev = nil, nil
 }

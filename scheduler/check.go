@@ -18,7 +18,7 @@ func (s *Scheduler) check() {
 	for _, a := range s.agents {
 		s.checkAgent(a, &c)
 	}
-	for _, r := range s.order {
+	for r := s.order.head; r != nil; r = s.order.next(r) {
 		s.checkRing(r)
 	}
 	for _, ch := range s.channelOrder {
@@ -141,11 +141,11 @@ func (s *Scheduler) linesOf(v *vertex) int {
 
 func (s *Scheduler) checkThread(t *thread) {
 	n := 0
-	for v := t.head; v != nil; v = v.next {
+	for v := t.vertices.head; v != nil; v = v.next {
 		assert(v.thread == t && v.state != 0, "a stranger in thread %v", t.key)
 		n++
 	}
-	assert(n == t.count, "thread %v: %d vertices, kept %d", t.key, n, t.count)
+	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
 	assert(n > 0 || t.busy > 0 || t.suspendedTill != 0, "thread %v is empty and still there", t.key)
 	assert((t.suspendedTill != 0 || t.pulling != nil) == (t.resumeSeat != 0), "thread %v: suspension and agenda disagree", t.key)
 	assert((t.wants > 0) == (t.list != nil), "thread %v wants %d and is in line: %v", t.key, t.wants, t.list != nil)

@@ -53,14 +53,14 @@ const (
 // vertex is one message's recipients for one channel and host: one job line.
 // Its life is drawn in the package comment.
 type vertex struct {
-	message    *message
-	thread     *thread
-	next, prev *vertex      // in the thread
-	wakeAt     instant      // when waiting
-	rest       *[]recipient // by offset, like first; nil: there is but one
-	first      recipient
-	agent      AgentID // fed last, 0: none
-	fedAt      second  // last, 0: never
+	message       *message
+	thread        *thread
+	links[vertex]              // in the thread
+	wakeAt        instant      // when waiting
+	rest          *[]recipient // by offset, like first; nil: there is but one
+	first         recipient
+	agent         AgentID // fed last, 0: none
+	fedAt         second  // last, 0: never
 	// joined is the thread's suspension count when the vertex became due; a
 	// suspension it waits through counts as an attempt (scheduler.cf(5),
 	// expiry).

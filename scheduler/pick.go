@@ -103,7 +103,7 @@ func (s *Scheduler) startFor(r *ring, t *thread) {
 	}
 	if !s.forks.allow(s.now, s.config.ForkRate) {
 		if r.waits == nil {
-			s.lineUp(&s.forks.line, r)
+			s.lineUp(s.forks.line, r)
 		}
 		return
 	}
@@ -125,7 +125,7 @@ func (s *Scheduler) placeFor(r *ring) bool {
 		s.wait(&c.processes, limit, r)
 		return false
 	}
-	if r.waits != &s.forks.line {
+	if r.waits != s.forks.line {
 		r.leaveLine()
 	}
 	// The ring's own agents are all at work or leaving; it is looked at again
@@ -184,7 +184,7 @@ func (s *Scheduler) serve(a *agent, t *thread) {
 // rotate lets the next thread of the ring have its turn.
 func (r *ring) rotate(t *thread) {
 	if t.list != nil {
-		t.list.remove(t)
+		t.delist()
 		r.enlist(t)
 	}
 }

@@ -35,16 +35,19 @@ type places []*place
 
 // place is one line of rings.
 type place struct {
-	limit      int
-	head, tail *ring
-	waiting    int
+	limit int
+	list[ring]
+}
+
+func newPlace(limit int) *place {
+	return &place{limit, list[ring]{of: func(r *ring) *links[ring] { return &r.inLine }}}
 }
 
 // wait puts the ring in line for the limit, unless it stands there.
 func (s *Scheduler) wait(p *places, limit int, r *ring) {
 	i, found := slices.BinarySearchFunc(*p, limit, func(l *place, limit int) int { return l.limit - limit })
 	if !found {
-		*p = slices.Insert(*p, i, &place{limit: limit})
+		*p = slices.Insert(*p, i, newPlace(limit))
 	}
 	if line := (*p)[i]; r.waits != line {
 		r.leaveLine()
@@ -64,22 +67,24 @@ func (s *Scheduler) lineUp(l *place, r *ring) {
 		before = nil
 	}
 	for before != nil && before.ticket > r.ticket {
-		before = before.prev
+		before = before.inLine.prev
 	}
 	l.insert(r, before)
+	r.waits = l
 }
 
 // leaveLine takes the ring out of the line in which it waits, if it does.
 func (r *ring) leaveLine() {
 	if r.waits != nil {
 		r.waits.remove(r)
+		r.waits = nil
 	}
 }
 
 func (p places) waiting() int {
 	n := 0
 	for _, line := range p {
-		n += line.waiting
+		n += line.len
 	}
 	return n
 }
@@ -90,49 +95,17 @@ func (s *Scheduler) release(p places, count int) {
 	for _, line := range p {
 		for n := count; n < line.limit && line.head != nil; n++ {
 			r := line.head
-			line.remove(r)
+			r.leaveLine()
 			s.touch(r)
 		}
 	}
-}
-
-// insert puts the ring behind another, in front of all if that is nil.
-func (l *place) insert(r, before *ring) {
-	r.waits, r.prev, r.next = l, before, l.head
-	if before != nil {
-		r.next = before.next
-		before.next = r
-	} else {
-		l.head = r
-	}
-	if r.next != nil {
-		r.next.prev = r
-	} else {
-		l.tail = r
-	}
-	l.waiting++
-}
-
-func (l *place) remove(r *ring) {
-	if r.prev == nil {
-		l.head = r.next
-	} else {
-		r.prev.next = r.next
-	}
-	if r.next == nil {
-		l.tail = r.prev
-	} else {
-		r.next.prev = r.prev
-	}
-	r.waits, r.next, r.prev = nil, nil, nil
-	l.waiting--
 }
 
 // forkRate holds starts to so many within a second (option -R).
 type forkRate struct {
 	second instant // in which count was
 	count  int
-	line   place
+	line   *place
 }
 
 // allow counts one start, if there may be one now.
@@ -160,7 +133,7 @@ func (s *Scheduler) wakeForks() {
 	}
 	for n := 0; below(n, s.config.ForkRate) && s.forks.line.head != nil; n++ {
 		r := s.forks.line.head
-		s.forks.line.remove(r)
+		r.leaveLine()
 		s.touch(r)
 	}
 }

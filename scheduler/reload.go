@@ -1,7 +1,5 @@
 package scheduler
 
-import "slices"
-
 // reload puts a new configuration in force. A thread whose clauses, command
 // and process attributes come out as before keeps its ring, its agents and
 // its wake-ups; limits and intervals hold at once. Agents of a ring that no
@@ -27,7 +25,11 @@ func (s *Scheduler) reload(config *Config) {
 			s.settleThread(t)
 		}
 	}
-	for _, r := range slices.Clone(s.order) {
+	var rings []*ring
+	for r := s.order.head; r != nil; r = s.order.next(r) {
+		rings = append(rings, r)
+	}
+	for _, r := range rings {
 		s.retire(r)
 		s.touch(r)
 	}
@@ -63,7 +65,7 @@ func sameAgenda(a, b *Params) bool {
 
 // requeue puts the thread's vertices where the new parameters want them.
 func (s *Scheduler) requeue(t *thread) {
-	for v := t.head; v != nil; {
+	for v := t.vertices.head; v != nil; {
 		next := v.next
 		switch v.state {
 		case poisoned:
@@ -86,7 +88,7 @@ func (s *Scheduler) requeue(t *thread) {
 func (p *places) clear() {
 	for _, line := range *p {
 		for line.head != nil {
-			line.remove(line.head)
+			line.head.leaveLine()
 		}
 	}
 	*p = nil

@@ -10,7 +10,7 @@ import (
 // on the same channel, and their command comes out the same.
 type ring struct {
 	key     string
-	seat    int // in Scheduler.order
+	inOrder links[ring] // Scheduler.order
 	channel *channel
 	clauses []*Clause // that matched
 	clause  string    // key of the failing starts, shared by its rings
@@ -18,13 +18,14 @@ type ring struct {
 	command []string // expanded
 	// hostless says that the command names the host and job lines do not.
 	hostless bool
+	dropped  bool // out of Scheduler.order
 	retired  bool // a reload left it no threads; its agents are let go
 
 	sample  threadKey // of a thread that belongs or belonged to it
 	threads int
 	// ready threads wait for a session in turn; spent ones have had their
 	// quantum and wait for the next round.
-	ready, spent threadList
+	ready, spent list[thread]
 	round        uint32
 	wants        int // sum of its threads'
 
@@ -36,8 +37,8 @@ type ring struct {
 
 	dirty       bool
 	backoffSeat int32
-	waits       *place // for a limit
-	next, prev  *ring  // in waits
+	waits       *place      // for a limit
+	inLine      links[ring] // waits
 	// ticket tells since when it waits; 0: it has had what it last waited for.
 	ticket uint64
 }
@@ -87,9 +88,10 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			sample:  key,
 		}
+		r.ready.of = func(t *thread) *links[thread] { return &t.inTurn }
+		r.spent.of = r.ready.of
 		s.rings[name] = r
-		r.seat = len(s.order)
-		s.order = append(s.order, r)
+		s.order.append(r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
@@ -114,9 +116,11 @@ func clauseKey(clauses []*Clause) string {
 }
 
 func (s *Scheduler) dropRingWhenEmpty(r *ring) {
-	if r.threads > 0 || r.procs > 0 {
+	if r.threads > 0 || r.procs > 0 || r.dropped {
 		return
 	}
+	r.dropped = true
+	s.order.remove(r)
 	r.leaveLine()
 	s.backoffs.remove(r)
 	if s.rings[r.key] == r {
@@ -125,12 +129,6 @@ func (s *Scheduler) dropRingWhenEmpty(r *ring) {
 	if r.channel.latest == r {
 		r.channel.latest = nil
 	}
-	if last := len(s.order) - 1; r.seat <= last && s.order[r.seat] == r {
-		s.order[r.seat] = s.order[last]
-		s.order[r.seat].seat = r.seat
-		s.order[last] = nil
-		s.order = s.order[:last]
-	}
 }
 
 // enlist puts a thread that wants sessions in line.
@@ -138,11 +136,19 @@ func (r *ring) enlist(t *thread) {
 	if t.round != r.round {
 		t.round, t.used = r.round, 0
 	}
+	t.list = &r.ready
 	if t.used >= t.params.Quantum {
-		r.spent.append(t)
-		return
+		t.list = &r.spent
 	}
-	r.ready.append(t)
+	t.list.append(t)
+}
+
+// delist takes a thread out of the line it stands in, if it does.
+func (t *thread) delist() {
+	if t.list != nil {
+		t.list.remove(t)
+		t.list = nil
+	}
 }
 
 // turn returns the thread whose turn it is, nil when none wants a session.
@@ -159,7 +165,7 @@ func (r *ring) turn() *thread {
 func (r *ring) newRound() {
 	r.round++
 	for t := r.spent.head; t != nil; t = r.spent.head {
-		r.spent.remove(t)
+		t.delist()
 		r.enlist(t)
 	}
 }
@@ -206,35 +212,3 @@ func (s *Scheduler) maxRing(r *ring) int {
 
 // below reports whether n is under a limit of which 0 means none.
 func below(n, limit int) bool { return limit <= 0 || n < limit }
-
-// threadList is a list of threads in turn.
-type threadList struct{ head, tail *thread }
-
-func (l *threadList) append(t *thread) {
-	t.list, t.prev, t.next = l, l.tail, nil
-	if l.tail == nil {
-		l.head = t
-	} else {
-		l.tail.next = t
-	}
-	l.tail = t
-}
-
-func (l *threadList) remove(t *thread) {
-	if t.prev == nil {
-		l.head = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		l.tail = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.list, t.next, t.prev = nil, nil, nil
-}
-
-// hasOther reports whether a thread other than t is in the list.
-func (l *threadList) hasOther(t *thread) bool {
-	return l.head != nil && (l.head != t || l.head.next != nil)
-}

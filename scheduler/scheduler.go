@@ -63,12 +63,12 @@ type Scheduler struct {
 
 	threads  map[threadKey]*thread
 	rings    map[string]*ring
-	order    []*ring // all rings, retired ones too; what walks rings walks this
+	order    list[ring] // all rings in the order of making, retired ones too
 	channels map[string]*channel
 	// channelOrder has them in order of making; channels are never dropped.
 	channelOrder []*channel
 	agents       map[AgentID]*agent
-	parked       agentList // idle agents of all rings, longest idle first
+	parked       list[agent] // idle agents of all rings, longest idle first
 
 	places    places // who waits for a process under maxta
 	tickets   uint64 // given to rings that wait
@@ -108,6 +108,9 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.resumes.seat = func(t *thread) *int32 { return &t.resumeSeat }
 	s.watch.seat = func(a *agent) *int32 { return &a.watchSeat }
 	s.backoffs.seat = func(r *ring) *int32 { return &r.backoffSeat }
+	s.parked.of = func(a *agent) *links[agent] { return &a.links }
+	s.order.of = func(r *ring) *links[ring] { return &r.inOrder }
+	s.forks.line = newPlace(0)
 	s.store.pending = make(map[Op]*pending)
 	return s
 }

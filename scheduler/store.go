@@ -415,7 +415,7 @@ func (s *Scheduler) spoolBack() {
 	s.store.down = false
 	s.do(Note{Text: "the spool can be written again"})
 	s.retryStores()
-	for _, r := range s.order {
+	for r := s.order.head; r != nil; r = s.order.next(r) {
 		s.touch(r)
 	}
 }

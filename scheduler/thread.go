@@ -10,13 +10,11 @@ type threadKey struct{ channel, host string }
 // Invariant: a thread is in its ring's ready or spent list if and only if
 // wants is above 0.
 type thread struct {
-	key     threadKey
-	channel *channel
-	params  *Params
-	ring    *ring // nil: no clause gives it a command
-	// head and tail are all of its vertices in the order of linking.
-	head, tail *vertex
-	count      int
+	key      threadKey
+	channel  *channel
+	params   *Params
+	ring     *ring        // nil: no clause gives it a command
+	vertices list[vertex] // in the order of linking
 	// queues hold the due vertices by place in line: queues[run] those that
 	// may be fed, the other those of a queueonly thread's next run.
 	// Invariant: only a queueonly thread has a next run, and while its gate
@@ -39,10 +37,10 @@ type thread struct {
 	resumeSeat    int32
 	pulling       *vertex // where a pull-forward goes on, nil: none
 
-	used       int    // picks in this round of its ring
-	round      uint32 // to which used belongs
-	list       *threadList
-	next, prev *thread // in list
+	used   int           // picks in this round of its ring
+	round  uint32        // to which used belongs
+	list   *list[thread] // of the ring's two, the one it is in; nil: none
+	inTurn links[thread] // there
 
 	last *agent      // that served it last
 	said *diagnostic // last said of any recipient; shared by equals
@@ -70,6 +68,7 @@ func (s *Scheduler) obtainThread(key threadKey) *thread {
 		return t
 	}
 	t := &thread{key: key, channel: s.obtainChannel(key.channel)}
+	t.vertices.of = func(v *vertex) *links[vertex] { return &v.links }
 	t.queues[0].seat, t.queues[1].seat = queueSeat, queueSeat
 	s.threads[key] = t
 	s.counts.Threads++
@@ -121,9 +120,7 @@ func (s *Scheduler) detach(t *thread) {
 	if r == nil {
 		return
 	}
-	if t.list != nil {
-		t.list.remove(t)
-	}
+	t.delist()
 	r.wants -= t.wants
 	t.wants = 0
 	t.ring = nil
@@ -137,36 +134,18 @@ func (sel Selection) selects(key threadKey) bool {
 }
 
 func (t *thread) link(v *vertex) {
-	v.prev, v.next = t.tail, nil
-	if t.tail == nil {
-		t.head = v
-	} else {
-		t.tail.next = v
-		// Mail of one sender tends to come together: share the string.
-		if t.tail.message.sender == v.message.sender {
-			v.message.sender = t.tail.message.sender
-		}
+	// Mail of one sender tends to come together: share the string.
+	if last := t.vertices.tail; last != nil && last.message.sender == v.message.sender {
+		v.message.sender = last.message.sender
 	}
-	t.tail = v
-	t.count++
+	t.vertices.append(v)
 }
 
 func (t *thread) unlink(v *vertex) {
 	if t.pulling == v {
 		t.pulling = v.next
 	}
-	if v.prev == nil {
-		t.head = v.next
-	} else {
-		v.prev.next = v.next
-	}
-	if v.next == nil {
-		t.tail = v.prev
-	} else {
-		v.next.prev = v.prev
-	}
-	v.next, v.prev = nil, nil
-	t.count--
+	t.vertices.remove(v)
 }
 
 // makeDue puts a vertex into its thread's queue.
@@ -198,7 +177,7 @@ func (s *Scheduler) settleThread(t *thread) {
 	if t.params.QueueOnly && t.gate && t.queue().len() == 0 && t.pulling == nil {
 		t.gate = false
 	}
-	if t.count == 0 && t.busy == 0 && t.suspendedTill == 0 {
+	if t.vertices.len == 0 && t.busy == 0 && t.suspendedTill == 0 {
 		s.detach(t)
 		s.resumes.remove(t)
 		delete(s.threads, t.key)
@@ -216,9 +195,9 @@ func (s *Scheduler) settleThread(t *thread) {
 	r.wants += wants - t.wants
 	t.wants = wants
 	switch {
-	case wants == 0 && t.list != nil:
-		t.list.remove(t)
-	case wants > 0 && t.list == nil:
+	case wants == 0:
+		t.delist()
+	case t.list == nil:
 		r.enlist(t)
 	}
 	if wants > 0 || r.waits != nil {
@@ -296,7 +275,7 @@ func (s *Scheduler) trigger(host string) {
 			t.gate = true
 			t.run = 1 - t.run
 		}
-		t.pulling = t.head
+		t.pulling = t.vertices.head
 		s.resume(t)
 	}
 }
@@ -305,8 +284,8 @@ func (s *Scheduler) trigger(host string) {
 // the thread's own retries on.
 func (s *Scheduler) suspendFor(t *thread) time.Duration {
 	oldest := s.now
-	if t.head != nil {
-		oldest = t.head.message.modifiedAt
+	if t.vertices.head != nil {
+		oldest = t.vertices.head.message.modifiedAt
 	}
 	wait, next := retryStep(t.params, t.retry, s.now.since(oldest), s.rand)
 	t.retry = next
