@@ -57,17 +57,21 @@ type utf8State struct {
 }
 
 func (u *utf8State) see(b []byte) {
-	for u.rest = append(u.rest, b...); len(u.rest) > 0; {
-		r, n := utf8.DecodeRune(u.rest)
+	if len(u.rest) > 0 {
+		u.rest = append(u.rest, b...)
+		b = u.rest
+	}
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
 		if r == utf8.RuneError && n == 1 {
-			if !utf8.FullRune(u.rest) {
-				return
+			if !utf8.FullRune(b) {
+				break
 			}
 			u.invalid = true
 		}
-		u.rest = u.rest[n:]
+		b = b[n:]
 	}
-	u.rest = u.rest[:0]
+	u.rest = append(u.rest[:0], b...)
 }
 
 // charset names the text's character set, for a header that does not.
