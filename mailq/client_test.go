@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// serve plays one session on a UNIX socket: lines that begin with "S: " are
+// playServer plays one session on a UNIX socket: lines that begin with "S: " are
 // sent, those with "C: " must come. "S- " sends without a line end. It ends
 // with the connection closed.
-func serve(t *testing.T, transcript string) Address {
+func playServer(t *testing.T, transcript string) Address {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailq")
 	listener, err := net.Listen("unix", path)
@@ -64,10 +64,10 @@ func play(conn net.Conn, transcript string) error {
 	return nil
 }
 
-// dial begins a dialogue with a played server.
-func dial(t *testing.T, transcript string) (*Client, error) {
+// dialPlayed begins a dialogue with a played server.
+func dialPlayed(t *testing.T, transcript string) (*Client, error) {
 	t.Helper()
-	conn, err := Dialer{}.Dial(context.Background(), serve(t, transcript))
+	conn, err := Dialer{}.Dial(context.Background(), playServer(t, transcript))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +84,9 @@ const version2 = "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1795233126.
 // login is the AUTH of nobody for it.
 const login = "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\nS: +OK\n"
 
-func dialV2(t *testing.T, transcript string) *Client {
+func dialVersion2(t *testing.T, transcript string) *Client {
 	t.Helper()
-	c, err := dial(t, version2+login+transcript)
+	c, err := dialPlayed(t, version2+login+transcript)
 	if err == nil {
 		err = c.Login("nobody", "nobody")
 	}
@@ -136,6 +136,11 @@ func converse(c *Client, p *Printer, show string, names ...Name) error {
 		d, err := c.Dump()
 		if err != nil {
 			return err
+		}
+		for _, err := range c.Rest() {
+			if err != nil {
+				return err
+			}
 		}
 		return p.Dump(d)
 	}
@@ -190,7 +195,7 @@ func TestPrintsAsTheOldClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = bytes.ReplaceAll(want, []byte("Communication error! Malformed data entry!\n"), nil)
-			c, err := dial(t, string(server))
+			c, err := dialPlayed(t, string(server))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +251,7 @@ func TestDialogueEnds(t *testing.T) {
 		{"v1 garbled list", "S: version zmailer 1.0\nS: Vertices:\nS: Channels:\nS: smtp 1\n", Garbled, "malformed list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := dial(t, test.transcript)
+			c, err := dialPlayed(t, test.transcript)
 			var out strings.Builder
 			if err == nil {
 				err = converse(c, &Printer{Out: &out, Now: captured}, "")
@@ -335,7 +340,7 @@ func TestConnectsOnce(t *testing.T) {
 
 // TestAnswersAfterKill: the old server sends an empty line after each.
 func TestAnswersAfterKill(t *testing.T) {
-	c := dialV2(t, "C: KILL MSG 1\nS: +OK; KILLed something.\nS: \nC: KILL MSG 2\nS: +OK; KILLed something.\nS: \nC: SHOW SNMP\nS: +OK until LF.LF\nS: ..x\nS: .\nC: QUIT\nS: +Bye bye\n")
+	c := dialVersion2(t, "C: KILL MSG 1\nS: +OK; KILLed something.\nS: \nC: KILL MSG 2\nS: +OK; KILLed something.\nS: \nC: SHOW SNMP\nS: +OK until LF.LF\nS: ..x\nS: .\nC: QUIT\nS: +Bye bye\n")
 	for _, id := range []string{"1", "2"} {
 		if text, err := c.Ask("KILL MSG " + id); err != nil || text != "OK; KILLed something." {
 			t.Errorf("%q, %v", text, err)
@@ -353,7 +358,7 @@ func TestAnswersAfterKill(t *testing.T) {
 
 // TestHalfReadAnswer: what follows it cannot be trusted.
 func TestHalfReadAnswer(t *testing.T) {
-	c := dialV2(t, "C: SHOW SNMP\nS: +OK until LF.LF\nS: a\nS: b\nS: .\n")
+	c := dialVersion2(t, "C: SHOW SNMP\nS: +OK until LF.LF\nS: a\nS: b\nS: .\n")
 	for range c.Show("SHOW SNMP") {
 		break
 	}
