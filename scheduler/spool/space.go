@@ -26,10 +26,7 @@ func ReadSpace(dir string) (Space, error) {
 		}
 		break
 	}
-	block := uint64(st.Frsize)
-	if block == 0 {
-		block = uint64(st.Bsize)
-	}
+	block := uint64(max(st.Frsize, 1))
 	return Space{
 		FreeKB:    kilobytes(st.Bavail, block),
 		UsedKB:    kilobytes(st.Blocks-min(st.Bfree, st.Blocks), block),
@@ -38,12 +35,12 @@ func ReadSpace(dir string) (Space, error) {
 	}, nil
 }
 
-// kilobytes is blocks*block/1024 without the product.
+// kilobytes is that of so many blocks, whose size is a power of two.
 func kilobytes(blocks, block uint64) uint64 {
-	if block%1024 == 0 {
+	if block >= 1024 {
 		return blocks * (block / 1024)
 	}
-	return blocks / 1024 * block
+	return blocks / (1024 / block)
 }
 
 // countDepth bounds the letter directories that CountFiles descends.

@@ -1,0 +1,101 @@
+package spool
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"zsched/ctlfile"
+)
+
+func (o *office) release(id string) Released {
+	o.t.Helper()
+	o.s.Release(5, id)
+	r := answer[Released](o)
+	if r.Op != 5 {
+		o.t.Fatalf("%+v", r)
+	}
+	return r
+}
+
+// spoolID is that of a message file.
+func (o *office) spoolID(path string) string {
+	o.t.Helper()
+	st, err := os.Stat(filepath.Join(o.dir, path))
+	check(o.t, err)
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	return ctlfile.SpoolID(id, st.ModTime())
+}
+
+// A message that was held and released, by whatever name, is taken again.
+func TestHoldAndRelease(t *testing.T) {
+	for _, path := range []string{"258367", "H/258367", "F/F/258367", "X/Y/258367-7"} {
+		o := newOffice(t)
+		_, base := split(path)
+		text := control(base, toBob)
+		o.put(path, text)
+		o.open(Options{})
+		for _, id := range []string{path, "258367", o.spoolID("queue/" + path)} {
+			o.s.Hold(4, path)
+			if r := answer[Moved](o); r.Op != 4 || r.Err != nil || r.Missing {
+				t.Fatalf("%+v", r)
+			}
+			o.holds("hold/queue/"+path, "hold/transport/"+path)
+			r := o.release(id)
+			if r.Err != nil || r.Missing || r.Name != (Name{path, 258367}) {
+				t.Fatalf("%s: %+v", id, r)
+			}
+			o.holds("queue/"+path, "transport/"+path)
+			if m := o.taken(r.Name.Path); len(m.Recipients) != 1 {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+}
+
+func TestReleaseOfWhatIsNotHeld(t *testing.T) {
+	o := newOffice(t)
+	o.put("F/F/258367", control("258367", toBob))
+	o.write("hold/transport/A/H/7", control("7", toBob))
+	o.write("hold/queue/A/H/7", "message")
+	o.open(Options{})
+	before := o.files()
+	for _, id := range []string{"258367", "F/F/258367", "7x", "A/I/7", "S7AbTCLWiT", "", "S", "0", "../7", "a/7", "A/H/"} {
+		if r := o.release(id); r.Err != nil || !r.Missing || r.Name.ID != 0 {
+			t.Errorf("%q: %+v", id, r)
+		}
+	}
+	o.holds(before...)
+}
+
+func TestReleaseOverwritesNothing(t *testing.T) {
+	for _, taken := range []string{"queue/7", "transport/7"} {
+		o := newOffice(t)
+		o.write("hold/queue/7", "message")
+		o.write("hold/transport/7", control("7", toBob))
+		o.write(taken, "another's")
+		o.open(Options{})
+		before := o.files()
+		if r := o.release("7"); r.Err == nil || r.Missing {
+			t.Errorf("%s: %+v", taken, r)
+		}
+		o.holds(before...)
+		if o.read(taken) != "another's" {
+			t.Error("overwritten")
+		}
+	}
+}
+
+// The message file went, its control file did not: it is what a crash leaves,
+// and asking again finishes it.
+func TestReleaseAgain(t *testing.T) {
+	o := newOffice(t)
+	o.open(Options{})
+	o.write("hold/transport/7", control("7", toBob))
+	o.write("queue/7", "message")
+	if r := o.release("7"); r.Err != nil || r.Missing {
+		t.Errorf("%+v", r)
+	}
+	o.holds("queue/7", "transport/7")
+}

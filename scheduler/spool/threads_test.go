@@ -1,0 +1,134 @@
+package spool
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func (o *office) holdThreads(list ...Thread) Recorded {
+	o.t.Helper()
+	o.s.HoldThreads(6, list)
+	r := answer[Recorded](o)
+	if r.Op != 6 {
+		o.t.Fatalf("%+v", r)
+	}
+	return r
+}
+
+func (o *office) heldThreads() []Thread {
+	o.t.Helper()
+	list, err := o.s.HeldThreads()
+	check(o.t, err)
+	return list
+}
+
+func TestHeldThreads(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	if list := o.heldThreads(); list != nil {
+		t.Errorf("%q in no file", list)
+	}
+	odd := []Thread{
+		{"#x", `a\ b`}, {"local", "-"}, {"smtp", `"a b".example`}, {"smtp", "b.example"}, {"smtp", "\xff\x01\r"},
+	}
+	if r := o.holdThreads(append([]Thread{{"SMTP", "B.Example"}, {"local", ""}}, odd...)...); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if list := o.heldThreads(); !slices.Equal(list, odd) {
+		t.Errorf("read %q, want %q", list, odd)
+	}
+	const want = " #x\ta\\ b\nlocal\t-\nsmtp\t\"a b\".example\nsmtp\tb.example\nsmtp\t\xff\x01\r\n"
+	if got := o.read("hold/threads"); got != want {
+		t.Errorf("file %q, want %q", got, want)
+	}
+	if r := o.holdThreads(); r.Err != nil || o.read("hold/threads") != "" {
+		t.Errorf("%+v, file %q", r, o.read("hold/threads"))
+	}
+	o.holds("hold/threads")
+}
+
+func TestHeldThreadsAsPeopleWriteThem(t *testing.T) {
+	for text, want := range map[string][]Thread{
+		"":                                     nil,
+		"# all of them\n\n \t\nsmtp b.example": {{"smtp", "b.example"}},
+		"  SMTP \t B.Example  \nlocal\t-\n":    {{"local", "-"}, {"smtp", "b.example"}},
+		"smtp ((mx1.example) (mx2))\n":         nil,
+		"smtp ((MX1.example)(mx2.example))\n":  {{"smtp", "mx1.example"}},
+	} {
+		list, err := parseThreads(text)
+		if !slices.Equal(list, want) || (err != nil) != (text != "" && want == nil) {
+			t.Errorf("%q: %q, %v", text, list, err)
+		}
+	}
+}
+
+// What is wrong is told by its line, and costs nothing else.
+func TestHeldThreadsWithBadLines(t *testing.T) {
+	list, err := parseThreads("smtp a.example\nsmtp\nsmtp \"b.example\nsmtp c.example d\nsmtp e\x00\nsmtp f.example\n")
+	if want := []Thread{{"smtp", "a.example"}, {"smtp", "f.example"}}; !slices.Equal(list, want) {
+		t.Errorf("%q", list)
+	}
+	for _, line := range []string{"line 2:", "line 3:", "line 4:", "line 5:"} {
+		if err == nil || !strings.Contains(err.Error(), line) {
+			t.Errorf("%v does not tell of %s", err, line)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "line 6") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A list that cannot be written leaves the old one, and nothing beside it.
+func TestHoldThreadsThatFails(t *testing.T) {
+	o := newOffice(t)
+	o.write("hold/threads", "smtp a.example\n")
+	o.open(Options{})
+	if r := o.holdThreads(Thread{"smtp", "a\nsmtp b"}); r.Err == nil {
+		t.Error("a line end was written")
+	}
+	o.holds("hold/threads")
+	check(t, os.Mkdir(filepath.Join(o.dir, "hold/.threads"), 0o755))
+	if r := o.holdThreads(Thread{"smtp", "b.example"}); r.Err == nil {
+		t.Error("no error")
+	}
+	if list := o.heldThreads(); !slices.Equal(list, []Thread{{"smtp", "a.example"}}) {
+		t.Errorf("%q", list)
+	}
+}
+
+// The new list is beside the old one and has not its name yet.
+func TestCrashInHoldThreads(t *testing.T) {
+	o := newOffice(t)
+	o.write("hold/threads", "smtp a.example\n")
+	o.write("hold/.threads", "smtp a.exa")
+	o.open(Options{})
+	if list := o.heldThreads(); !slices.Equal(list, []Thread{{"smtp", "a.example"}}) {
+		t.Errorf("%q", list)
+	}
+	if r := o.holdThreads(Thread{"smtp", "b"}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if got := o.read("hold/threads"); got != "smtp\tb\n" {
+		t.Errorf("%q", got)
+	}
+	o.holds("hold/threads")
+}
+
+// What was read is written and read again the same.
+func FuzzThreads(f *testing.F) {
+	f.Add("smtp\texample.org\n#x y\n #z \"a b\"\nlocal -\n")
+	f.Add("smtp ((mx1)(mx2 mx3))\nx (y\n\\# z\\ \n")
+	f.Fuzz(func(t *testing.T, text string) {
+		list, _ := parseThreads(text)
+		printed, err := printThreads(list)
+		if err != nil {
+			t.Fatalf("%q: %v", list, err)
+		}
+		again, err := parseThreads(string(printed))
+		if err != nil || !slices.Equal(list, again) {
+			t.Errorf("%q was read, %q written, %q read again: %v", list, printed, again, err)
+		}
+	})
+}
