@@ -1,9 +1,7 @@
 package scheduler
 
 import (
-	"hash/fnv"
 	"strconv"
-	"strings"
 
 	"zsched/ctlfile"
 )
@@ -125,19 +123,6 @@ type diagnostic struct {
 	text   string
 }
 
-// exclusiveSet is the alternatives of one X class in file order: the first is
-// tried, the next when it failed, the rest are dropped at the first success.
-type exclusiveSet struct {
-	class   int
-	members []alternative
-	done    bool
-}
-
-type alternative struct {
-	vertex *vertex
-	index  int
-}
-
 // at returns the i-th recipient in file order.
 func (v *vertex) at(i int) *recipient {
 	if i == 0 {
@@ -214,210 +199,11 @@ func (m *message) extra() *extras {
 	return m.extras
 }
 
-// arrive takes a message into the queue. One without open recipients is
-// finished at once.
-func (s *Scheduler) arrive(in *Message) {
-	if s.messages[in.ID] != nil {
-		s.do(Note{Severity: Warning, Message: in.ID, Text: "is in the queue already, not taken twice"})
-		return
-	}
-	m := s.newMessage(in)
-	s.messages[m.id] = m
-	s.counts.Messages++
-	s.counts.MessagesIn++
-	s.counts.RecipientsIn += uint64(m.open)
-	s.counts.Recipients += int(m.open)
-	s.obsolete(m, in.Obsoletes)
-	if m.open == 0 {
-		s.finish(m)
-		return
-	}
-	m.vertices(s.enter)
-}
-
 // finishWhenDone finishes a message when its last recipient is done and all
 // outcomes are on disk.
 func (s *Scheduler) finishWhenDone(m *message) {
 	if m.open == 0 && m.stores == 0 && m.flags&leaving == 0 {
 		s.finish(m)
-	}
-}
-
-func (s *Scheduler) newMessage(in *Message) *message {
-	s.taken++
-	m := &message{
-		id:         in.ID,
-		order:      s.taken,
-		sender:     in.Sender,
-		modifiedAt: at(in.ModifiedAt),
-		changedAt:  atSecond(in.ChangedAt),
-		owner:      in.Owner,
-	}
-	if in.NullSender {
-		m.flags |= nullSender
-	}
-	if in.Owes {
-		m.flags |= owes
-	}
-	m.levels = uint8(strings.Count(in.Path, "/"))
-	if m.path() != in.Path {
-		m.extra().path = in.Path
-	}
-	if in.ErrorTo != in.Sender {
-		m.flags |= errorToSet
-		m.extra().errorTo = in.ErrorTo
-	}
-	if in.LogID != "" {
-		m.log = logHash(in.LogID)
-		s.linkLog(m)
-	}
-	m.group(s, in.Recipients)
-	return m
-}
-
-// group parts the recipients into vertices, one for each channel and host.
-func (m *message) group(s *Scheduler, in []Recipient) {
-	var byThread map[threadKey]*vertex
-	var latest *vertex
-	var latestKey threadKey
-	for i := range in {
-		r := &in[i]
-		key := threadKey{r.Channel, r.Host}
-		v := latest
-		if latest == nil || key != latestKey {
-			v = byThread[key]
-			if v == nil {
-				v = m.newVertex(s, key)
-				if byThread == nil && len(in) > 1 {
-					byThread = make(map[threadKey]*vertex)
-				}
-				if byThread != nil {
-					byThread[key] = v
-				}
-			}
-			latest, latestKey = v, key
-		}
-		v.add(r)
-		m.open++
-		m.recipients++
-		if r.Class != 0 {
-			m.join(r.Class, v, v.len()-1)
-		}
-	}
-}
-
-func (m *message) newVertex(s *Scheduler, key threadKey) *vertex {
-	v := &m.vertex
-	if v.message != nil {
-		v = new(vertex)
-		m.extra().vertices = append(m.extra().vertices, v)
-	}
-	v.message = m
-	v.thread = s.obtainThread(key)
-	v.thread.link(v)
-	return v
-}
-
-func (v *vertex) add(r *Recipient) {
-	in := recipient{offset: uint32(r.Offset), notify: r.Notify, state: open}
-	switch {
-	case v.open == 0:
-		v.first = in
-	case v.rest == nil:
-		v.rest = &[]recipient{in}
-	default:
-		*v.rest = append(*v.rest, in)
-	}
-	v.open++
-}
-
-// join puts a recipient among the alternatives of its class.
-func (m *message) join(class int, v *vertex, index int) {
-	x := m.extra()
-	for _, set := range x.sets {
-		if set.class == class {
-			set.members = append(set.members, alternative{v, index})
-			v.at(index).state = alternate
-			return
-		}
-	}
-	x.sets = append(x.sets, &exclusiveSet{class: class, members: []alternative{{v, index}}})
-}
-
-// enter puts a new vertex where it belongs: due, unless all of its
-// recipients wait for alternatives.
-func (s *Scheduler) enter(v *vertex) {
-	s.counts.Vertices++
-	if v.openNow() == 0 {
-		v.state = dormant
-		s.planWake(v)
-		return
-	}
-	s.makeDue(v)
-}
-
-// obsolete drops messages that the new one says it replaces: those with that
-// log identity, the same error address and the same owner.
-func (s *Scheduler) obsolete(by *message, logIDs []string) {
-	for _, id := range logIDs {
-		next := s.byLog[logHash(id)]
-		for m := next; m != nil; m = next {
-			next = m.older()
-			if m == by || m.flags&(leaving|obsoleted) != 0 || m.open == 0 ||
-				m.errorTo() != by.errorTo() || m.owner != by.owner {
-				continue
-			}
-			m.flags |= obsoleted
-			s.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			s.drop(m)
-		}
-	}
-}
-
-// logHash stands for a log identity in memory. Two identities that share a
-// hash would still need the same error address and owner to be mistaken.
-func logHash(id string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(id))
-	return max(1, h.Sum64())
-}
-
-// linkLog makes the message known by its log identity.
-func (s *Scheduler) linkLog(m *message) {
-	if head := s.byLog[m.log]; head != nil {
-		m.extra().older, head.extra().newer = head, m
-	}
-	s.byLog[m.log] = m
-}
-
-// older is the message with that log identity that was taken before.
-func (m *message) older() *message {
-	if m.extras == nil {
-		return nil
-	}
-	return m.extras.older
-}
-
-// unlinkLog takes the message out of the chain of its log identity.
-func (s *Scheduler) unlinkLog(m *message) {
-	if m.log == 0 {
-		return
-	}
-	older := m.older()
-	head := s.byLog[m.log] == m
-	switch {
-	case head && older == nil:
-		delete(s.byLog, m.log)
-		return
-	case head:
-		s.byLog[m.log] = older
-		older.extras.newer = nil
-		return
-	}
-	newer := m.extras.newer
-	newer.extras.older = older
-	if older != nil {
-		older.extras.newer = newer
 	}
 }
 

@@ -38,8 +38,8 @@
 //
 // # Rules
 //
-// Retries are in retry.go, what an agent's words do to a job line in
-// session.go, limits in place.go, the choice of what is fed in pick.go,
+// Retries are in retry.go, what an agent says in report.go and
+// session.go, alternatives in alternatives.go, limits in place.go, the choice of what is fed in pick.go,
 // expiry in expiry.go, the invariants in check.go. The manual is
 // scheduler(8).
 package scheduler

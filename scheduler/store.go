@@ -85,59 +85,6 @@ func (s *Scheduler) write(v *vertex, marks []RecipientMark, settles []alternativ
 	})
 }
 
-// exclusive finds the set of alternatives a recipient belongs to.
-func (m *message) exclusive(v *vertex, i int) (*exclusiveSet, int) {
-	if m.extras == nil {
-		return nil, 0
-	}
-	for _, set := range m.extras.sets {
-		for place, a := range set.members {
-			if a.vertex == v && a.index == i && !set.done {
-				return set, place
-			}
-		}
-	}
-	return nil, 0
-}
-
-// win ends the set with its first success: the others are tagged as done
-// too, and so is what was said of those that failed.
-func (set *exclusiveSet) win(mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
-	set.done = true
-	mark.LeaveTag = false
-	marks := []RecipientMark{mark}
-	for _, a := range set.members {
-		r := a.vertex.at(a.index)
-		if r.state != alternate && r.state != promoted {
-			continue
-		}
-		r.state = settling
-		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
-		settles = append(settles, a)
-	}
-	return marks, settles
-}
-
-// promote gives the next alternative its turn when the one before has failed.
-func (s *Scheduler) promote(set *exclusiveSet, failed int) {
-	for _, a := range set.members[failed+1:] {
-		r := a.vertex.at(a.index)
-		if r.state != alternate {
-			continue
-		}
-		switch a.vertex.state {
-		case fed, reading:
-			r.state = promoted
-		case dormant:
-			r.state = open
-			s.makeDue(a.vertex)
-		default:
-			r.state = open
-		}
-		return
-	}
-}
-
 // quiet takes a vertex out of the queue of which nothing can be fed now.
 func (s *Scheduler) quiet(v *vertex) {
 	if (v.state == due || v.state == waiting) && v.openNow() == 0 {

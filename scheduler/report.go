@@ -1,0 +1,217 @@
+package scheduler
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// agentReported takes an agent's word about one recipient. It counts while
+// the recipient is open and this agent was the last to be given it.
+func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
+	a := s.agents[id]
+	if a == nil {
+		return
+	}
+	a.heardAt = s.now
+	l, v, i := s.findReported(a, rep)
+	if v == nil {
+		s.noteAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
+			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
+		return
+	}
+	if l != nil && v.at(i).state == open {
+		l.awaited--
+	}
+	switch rep.Status {
+	case ta.OK, ta.OK2, ta.OK3:
+		s.delivered(v, i, rep)
+	case ta.Error, ta.Error2:
+		s.undeliverable(v, i, rep)
+	default:
+		s.deferred(l, v, i, rep)
+	}
+	if l != nil && !l.ended() && l.awaited == 0 {
+		s.endLine(a, v)
+	}
+}
+
+// findReported finds the recipient of a report: among the agent's open lines
+// first, else in the message, where the agent must be the last one that was
+// given the vertex. The line is nil for a late report; the vertex is nil when
+// the report does not count.
+func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
+	id := MessageID(rep.Message)
+	for n := range a.lines {
+		l := &a.lines[n]
+		if l.id != id || l.ended() {
+			continue
+		}
+		if i := l.v.find(rep.Offset); i >= 0 {
+			if !l.v.at(i).isOpen() {
+				return nil, nil, 0
+			}
+			return l, l.v, i
+		}
+	}
+	m := s.messages[id]
+	if m == nil {
+		return nil, nil, 0
+	}
+	var found *vertex
+	index := 0
+	m.vertices(func(v *vertex) {
+		if v.state == 0 || v.agent != a.id {
+			return
+		}
+		if i := v.find(rep.Offset); i >= 0 && v.at(i).isOpen() {
+			found, index = v, i
+		}
+	})
+	return nil, found, index
+}
+
+// delivered ends a recipient that was delivered.
+func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
+	r := v.at(i)
+	wanted := r.notify&ctlfile.NotifySuccess != 0
+	mark := RecipientMark{
+		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: !s.marks(v),
+		Notary: rep.Notary, Text: rep.Text,
+	}
+	mark.Diagnose = wanted && (rep.Status == ta.OK || s.marks(v))
+	if wanted {
+		v.message.flags |= owes
+	}
+	s.account(v, statusWord(rep.Status))
+	s.settle(v, i, mark, true)
+}
+
+// undeliverable ends a recipient that failed for good.
+func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
+	r := v.at(i)
+	mark := RecipientMark{
+		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: !s.marks(v),
+		Notary: rep.Notary, Text: rep.Text,
+	}
+	if rep.Status == ta.Error || s.marks(v) {
+		mark.Diagnose = r.notify&ctlfile.NotifyFailure != 0
+	}
+	if mark.Diagnose || rep.Status == ta.Error2 {
+		v.message.flags |= owes
+	}
+	v.message.failed++
+	s.account(v, statusWord(rep.Status))
+	s.settle(v, i, mark, false)
+}
+
+// marks reports whether the scheduler writes the vertex's tags.
+func (s *Scheduler) marks(v *vertex) bool { return v.thread.params.Marking == MarkingScheduler }
+
+func (s *Scheduler) account(v *vertex, state string) {
+	m := v.message
+	s.do(Account{
+		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
+		State: state, Channel: v.thread.key.channel, Host: v.thread.key.host,
+	})
+}
+
+// statusWord is the word of the statistics log.
+func statusWord(status ta.Status) string {
+	switch status {
+	case ta.OK:
+		return "ok"
+	case ta.OK2:
+		return "ok2"
+	case ta.OK3:
+		return "ok3"
+	case ta.Error:
+		return "error"
+	}
+	return "error2"
+}
+
+// deferred keeps a recipient for later. What it means for the thread is
+// drawn when the line ends. A late deferral only leaves its words.
+func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
+	v.say(i, rep)
+	if l == nil || v.at(i).state == reported {
+		return
+	}
+	v.attempted(i)
+	switch {
+	case rep.Status == ta.DeferAll:
+		l.failed, l.awaited = true, 0
+		for j := range v.len() {
+			if v.at(j).state == open {
+				v.say(j, rep)
+				v.attempted(j)
+			}
+		}
+	case rep.Status == ta.RetryAt && rep.Retry.Given:
+		l.retryAt = max(l.retryAt, s.retryTime(v, rep.Retry))
+	case destinationCode(rep.Notary.Code()):
+		l.failed = true
+	}
+}
+
+// attempted counts one attempt at a recipient in this line.
+func (v *vertex) attempted(i int) {
+	r := v.at(i)
+	r.state = reported
+	if r.attempts < ^uint16(0) {
+		r.attempts++
+	}
+}
+
+// saidMost bounds what is kept of an agent's words, in bytes. Of a
+// transcript the end says what happened.
+const saidMost = 1000
+
+// say keeps the last word about a recipient. Recipients of a thread that
+// were told the same share it.
+func (v *vertex) say(i int, rep *ta.Report) {
+	text, notary := rep.Text, string(rep.Notary)
+	if len(text) > saidMost {
+		text = text[len(text)-saidMost:]
+	}
+	if len(notary) > saidMost {
+		notary = notary[:saidMost]
+	}
+	if text == "" && notary == "" {
+		return
+	}
+	if said := v.thread.said; said != nil && said.text == text && said.notary == notary {
+		v.at(i).last = said
+		return
+	}
+	v.at(i).last = &diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)}
+	v.thread.said = v.at(i).last
+}
+
+// destinationCode reports whether an enhanced status code blames the
+// destination as a whole: x.4.1 no answer, x.4.2 bad connection (RFC 3463).
+func destinationCode(code string) bool {
+	if len(code) < 5 || code[0] != '4' && code[0] != '5' || code[1:4] != ".4." {
+		return false
+	}
+	return (code[4] == '1' || code[4] == '2') && (len(code) == 5 || code[5] < '0' || code[5] > '9')
+}
+
+// retryTime is the time a retryat names, within sense: from a second to the
+// time of expiry from now.
+func (s *Scheduler) retryTime(v *vertex, r ta.Retry) instant {
+	most := v.thread.params.Expiry
+	if most == 0 {
+		most = longestRetry
+	}
+	seconds := max(r.Seconds, 0)
+	if now := s.now.time().Unix(); !r.Relative {
+		seconds = max(seconds, now) - now
+	}
+	seconds = min(seconds, int64(most/time.Second))
+	return s.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
+}
