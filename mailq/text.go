@@ -61,3 +61,8 @@ func oneLine(s string) string {
 func field(s string) string {
 	return strings.ReplaceAll(oneLine(s), "\t", " ")
 }
+
+// oneReply makes text safe in a reply, where a CR would be dropped by some.
+func oneReply(s string) string {
+	return strings.ReplaceAll(field(s), "\r", " ")
+}
