@@ -2,7 +2,6 @@ package ctlfile
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -67,41 +66,54 @@ func (f *File) Resubmissions(recipients []int) []*Submission {
 // would read as something else: a line end in a word, an empty line in the
 // header.
 func (s *Submission) Front() ([]byte, error) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "rcvdfrom STDIN (%s)\n", s.By)
-	lines := 4 + 2*len(s.To) // at most
-	if s.EnvID != "" {
-		fmt.Fprintf(&b, "envid %s\n", s.EnvID)
-	}
-	if s.Ret != "" {
-		fmt.Fprintf(&b, "notaryret %s\n", s.Ret)
-	}
-	if s.From.Channel == "error" {
-		b.WriteString("channel error\n")
-	} else {
-		fmt.Fprintf(&b, "from <%s>\n", s.From.User)
-	}
-	for _, r := range s.To {
-		if words := dsnWords(r.DSN, "NOTIFY", "ORCPT", "BY"); words != "" {
-			fmt.Fprintf(&b, "todsn%s\n", words)
+	lines := s.envelope()
+	for _, line := range lines {
+		if err := checkLine(line); err != nil {
+			return nil, fmt.Errorf("write submission: %w", err)
 		}
-		fmt.Fprintf(&b, "to <%s>\n", r.User)
 	}
 	switch {
 	case len(s.To) == 0:
 		return nil, errors.New("write submission: no recipient")
-	case bytes.Count(b.Bytes(), []byte("\n")) > lines || bytes.IndexByte(b.Bytes(), 0) >= 0:
-		return nil, fmt.Errorf("write submission: line end or NUL in the envelope %.500q", b.Bytes())
 	case strings.HasPrefix(s.Header, "\n") || strings.Contains(s.Header, "\n\n"):
 		return nil, fmt.Errorf("write submission: header %.200q has an empty line", s.Header)
 	}
-	b.WriteString("env-end\n")
-	b.WriteString(s.Header)
-	if s.Header != "" && !strings.HasSuffix(s.Header, "\n") {
-		b.WriteByte('\n')
+	header := s.Header
+	if header != "" && !strings.HasSuffix(header, "\n") {
+		header += "\n"
 	}
-	b.WriteByte('\n')
-	return b.Bytes(), nil
+	return []byte(strings.Join(lines, "\n") + "\n" + header + "\n"), nil
+}
+
+// envelope is the lines that tell the router what a header does not.
+func (s *Submission) envelope() []string {
+	lines := []string{"rcvdfrom STDIN (" + s.By + ")"}
+	if s.EnvID != "" {
+		lines = append(lines, "envid "+s.EnvID)
+	}
+	if s.Ret != "" {
+		lines = append(lines, "notaryret "+s.Ret)
+	}
+	if s.From.Channel == "error" {
+		lines = append(lines, "channel error")
+	} else {
+		lines = append(lines, "from "+bracketed(s.From.User))
+	}
+	for _, r := range s.To {
+		if words := dsnWords(r.DSN, "NOTIFY", "ORCPT", "BY"); words != "" {
+			lines = append(lines, "todsn"+words)
+		}
+		lines = append(lines, "to "+bracketed(r.User))
+	}
+	return append(lines, "env-end")
+}
+
+// bracketed is an address in angle brackets, which some have already.
+func bracketed(address string) string {
+	if strings.HasPrefix(address, "<") && strings.HasSuffix(address, ">") {
+		return address
+	}
+	return "<" + address + ">"
 }
 
 // dsnWords are those KEY=value words of an N line, each with a blank before it.
