@@ -1,0 +1,116 @@
+package smtp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Dialer makes connections from where the options say.
+type Dialer struct {
+	Local   []netip.Addr // own addresses to use, of either family; none: any
+	LowPort bool         // from a port below 1024
+	Buffer  int          // bytes of the socket's buffers; 0: the system's
+}
+
+// ParseLocal reads the operand of -L: "iface:name", an address with or without
+// brackets, or the name of a host.
+func ParseLocal(ident string, r Resolver) ([]netip.Addr, error) {
+	if name, ok := cutPrefixFold(ident, "iface:"); ok {
+		iface, err := net.InterfaceByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("local interface %q: %w", name, err)
+		}
+		list, err := iface.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("local interface %q: %w", name, err)
+		}
+		var found []netip.Addr
+		for _, a := range list {
+			prefix, err := netip.ParsePrefix(a.String())
+			if err == nil && (!prefix.Addr().IsLinkLocalUnicast() || prefix.Addr().Is4()) {
+				found = append(found, prefix.Addr().Unmap())
+			}
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("local interface %q has no address", name)
+		}
+		return found, nil
+	}
+	literal := strings.TrimSuffix(strings.TrimPrefix(ident, "["), "]")
+	if rest, ok := cutPrefixFold(literal, "IPv6"); ok && rest != "" {
+		literal = rest[1:]
+	}
+	if addr, err := netip.ParseAddr(literal); err == nil {
+		return []netip.Addr{addr.Unmap()}, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookUpTime)
+	defer cancel()
+	found, err := r.Addresses(ctx, strings.ToLower(strings.TrimSuffix(ident, ".")))
+	if err != nil {
+		return nil, fmt.Errorf("local address %q: %w", ident, err)
+	}
+	return found, nil
+}
+
+// dial connects to one address of a target.
+func (d *Dialer) dial(network, address string, limit time.Duration) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: limit, KeepAlive: -1}
+	if d.Buffer > 0 {
+		dialer.Control = d.setBuffers
+	}
+	if network == "unix" {
+		return dialer.Dial(network, address)
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	from, ok := d.from(to.Addr())
+	if !ok {
+		return nil, errors.New("no local address of that family")
+	}
+	if !d.LowPort {
+		if from.IsValid() {
+			dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+		}
+		return dialer.Dial(network, address)
+	}
+	for port := uint16(1023); port >= 512; port-- {
+		local := net.TCPAddr{Port: int(port)}
+		if from.IsValid() {
+			local.IP = from.AsSlice()
+		}
+		dialer.LocalAddr = &local
+		nc, err := dialer.Dial(network, address)
+		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL) {
+			continue
+		}
+		return nc, err
+	}
+	return nil, errors.New("no local port below 1024 is free")
+}
+
+// from is the local address to use towards another; ok is false where there
+// are some and none fits.
+func (d *Dialer) from(to netip.Addr) (local netip.Addr, ok bool) {
+	for _, a := range d.Local {
+		if a.Is4() == to.Is4() {
+			return a, true
+		}
+	}
+	return netip.Addr{}, len(d.Local) == 0
+}
+
+func (d *Dialer) setBuffers(_, _ string, conn syscall.RawConn) error {
+	return conn.Control(func(fd uintptr) {
+		// The system may give less, which is no reason not to connect.
+		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, d.Buffer)
+		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, d.Buffer)
+	})
+}

@@ -1,0 +1,151 @@
+package smtp
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Reply is what a peer answers to a command (RFC 5321 section 4.2).
+type Reply struct {
+	Code int
+	// Status is the enhanced status code (RFC 3463) at the front of the text,
+	// "" when there is none or its class is not that of Code.
+	Status string
+	Lines  []string // as received, code included, without line ends
+}
+
+const (
+	maxReplyLine  = 2048 // bytes; RFC 5321 section 4.5.3.1.5 allows 512
+	maxReplyLines = 128
+)
+
+// errProtocol: what the peer says is no SMTP.
+var errProtocol = errors.New("peer does not speak SMTP")
+
+// OK says that the reply is positive and final.
+func (r Reply) OK() bool { return r.Code/100 == 2 }
+
+// Permanent says that the command failed for good.
+func (r Reply) Permanent() bool { return r.Code/100 == 5 }
+
+// Text is the reply without codes, its lines joined by blanks.
+func (r Reply) Text() string {
+	var b strings.Builder
+	for i, line := range r.Lines {
+		text := strings.TrimSpace(replyText(line))
+		if status := leadingStatus(text); status != "" && status == r.Status {
+			text = strings.TrimSpace(text[len(status):])
+		}
+		if i > 0 && text != "" && b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}
+
+// replyText is a reply's line without its code and what separates it.
+func replyText(line string) string {
+	if len(line) < 4 {
+		return ""
+	}
+	return line[4:]
+}
+
+// parseReplyLine reads one line of a reply; last is false for a continued one.
+func parseReplyLine(line string) (code int, last bool, err error) {
+	if len(line) < 3 || len(line) > 3 && line[3] != ' ' && line[3] != '-' {
+		return 0, false, fmt.Errorf("%w: %.80q", errProtocol, line)
+	}
+	for i := range 3 {
+		if line[i] < '0' || line[i] > '9' {
+			return 0, false, fmt.Errorf("%w: %.80q", errProtocol, line)
+		}
+	}
+	code, _ = strconv.Atoi(line[:3])
+	if code < 200 || code > 599 {
+		return 0, false, fmt.Errorf("%w: %.80q", errProtocol, line)
+	}
+	return code, len(line) == 3 || line[3] == ' ', nil
+}
+
+// newReply makes a Reply of its lines.
+func newReply(code int, lines []string) Reply {
+	r := Reply{Code: code, Lines: lines}
+	status := leadingStatus(strings.TrimSpace(replyText(lines[len(lines)-1])))
+	if status != "" && int(status[0]-'0') == code/100 {
+		r.Status = status
+	}
+	return r
+}
+
+// leadingStatus is the enhanced status code at the front of text: class,
+// subject and detail, the latter two of up to three digits.
+func leadingStatus(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	parts := strings.Split(word, ".")
+	if len(parts) != 3 || len(parts[0]) != 1 || !strings.Contains("245", parts[0]) {
+		return ""
+	}
+	for _, p := range parts[1:] {
+		if len(p) == 0 || len(p) > 3 || strings.Trim(p, "0123456789") != "" {
+			return ""
+		}
+	}
+	return word
+}
+
+// status is the enhanced status code of a reply to a command within a session.
+// Peers without one get that of the reply's code. The codes by which a report
+// would blame the whole destination, x.4.1 and x.4.2, are none for a peer that
+// answers: they become x.4.0, and the peer's own stays in the text.
+func (r Reply) status() string {
+	s := r.Status
+	if s == "" {
+		s = defaultStatus(r.Code)
+	}
+	if s[1:] == ".4.1" || s[1:] == ".4.2" {
+		return s[:1] + ".4.0"
+	}
+	return s
+}
+
+func defaultStatus(code int) string {
+	class := strconv.Itoa(code/100) + "."
+	if code/100 == 2 {
+		return "2.0.0"
+	}
+	switch code % 100 {
+	case 0, 1, 2, 3, 4: // syntax, unknown command, order, parameter
+		if code/100 == 5 {
+			return class + "5." + []string{"2", "4", "1", "1", "4"}[code%100]
+		}
+	case 21:
+		return class + "3.2"
+	case 50:
+		return class + "2.0"
+	case 51:
+		if code/100 == 5 {
+			return class + "1.6"
+		}
+		return class + "3.0"
+	case 52:
+		if code/100 == 5 {
+			return class + "3.4"
+		}
+		return class + "3.1"
+	case 53:
+		return class + "1.3"
+	case 55:
+		return class + "5.4"
+	}
+	return class + "0.0"
+}
+
+// diagnostic is the reply as delivery status notices have it: "smtp; 550 (no
+// such user)".
+func (r Reply) diagnostic() string {
+	return fmt.Sprintf("smtp; %d (%s)", r.Code, r.Text())
+}

@@ -1,0 +1,224 @@
+// Package smtptest is an SMTP and LMTP server that behaves as badly as it is
+// told to, and remembers what it was told: a peer for tests and
+// demonstrations of a client.
+//
+// Its script is a list of rules. A rule applies to a command that begins with
+// its On, in any case, or to one of the moments
+//
+//	connect   before the greeting
+//	body      after the first line of a message
+//	dot       after a message, before its reply; in LMTP once a recipient,
+//	          as "dot <address>"
+//
+// and says what to do, in steps with "; " between them:
+//
+//	550 5.1.1 no such user    answer so; "\n" begins a further line
+//	drop                      close the connection
+//	reset                     close it with a TCP reset
+//	stall                     say nothing until the client goes
+//	wait 50ms                 be slow
+//	garbage                   send bytes that are no TLS, and no SMTP either
+//	discard                   lose what the client has sent already
+//
+// Steps without an answer are followed by the usual one. A rule with Times
+// applies so often; the first that applies counts.
+//
+//	smtptest.Rule{On: "RCPT To:<bob", Do: "451 4.2.2 later"}
+//	smtptest.Rule{On: "dot", Do: "drop", Times: 1}
+package smtptest
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+)
+
+// Rule is one line of a script.
+type Rule struct {
+	On    string
+	Do    string
+	Times int // 0: always
+}
+
+// Options are a peer's manners.
+type Options struct {
+	// Address to listen at; "" is a free port of 127.0.0.1. One with a slash
+	// is the path of a unix socket.
+	Address string
+	LMTP    bool
+	// Offers are the lines of the answer to EHLO; nil offers what the peer
+	// can do: PIPELINING, SIZE, 8BITMIME, SMTPUTF8, CHUNKING, DSN, DELIVERBY,
+	// ENHANCEDSTATUSCODES, and STARTTLS and AUTH where they are set up.
+	Offers []string
+	Rules  []Rule
+	TLS    *tls.Config // for STARTTLS
+	// User and Password let a client AUTH with PLAIN or LOGIN.
+	User, Password string
+}
+
+// Message is one that a peer has accepted, or would have if it had not dropped
+// the connection at the dot.
+type Message struct {
+	Conn       int    // 1, 2, … in the order of connections
+	Mail       string // the whole MAIL command
+	Rcpts      []string
+	From       string
+	Recipients []string
+	Data       string // as sent, with CRLF, without dots added
+	TLS        bool
+	User       string // that it authenticated as
+	// Answered says that an acceptance was sent.
+	Answered bool
+}
+
+// Peer is a running server.
+type Peer struct {
+	Addr     string // host:port, or the path of the socket
+	options  Options
+	listener net.Listener
+	serving  sync.WaitGroup
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	used     []int // by rule
+	messages []Message
+	commands []string
+	conns    map[net.Conn]bool
+	total    int
+	peak     int
+	closed   bool
+}
+
+// Start starts a peer.
+func Start(o Options) (*Peer, error) {
+	network := "tcp"
+	switch {
+	case o.Address == "":
+		o.Address = "127.0.0.1:0"
+	case strings.Contains(o.Address, "/"):
+		network = "unix"
+	}
+	l, err := net.Listen(network, o.Address)
+	if err != nil {
+		return nil, err
+	}
+	p := &Peer{Addr: l.Addr().String(), options: o, listener: l, used: make([]int, len(o.Rules)), conns: map[net.Conn]bool{}}
+	p.changed = sync.NewCond(&p.mu)
+	p.serving.Go(p.accept)
+	return p, nil
+}
+
+// Close ends all sessions and waits for them.
+func (p *Peer) Close() {
+	p.mu.Lock()
+	p.closed = true
+	for nc := range p.conns {
+		_ = nc.Close()
+	}
+	p.mu.Unlock()
+	_ = p.listener.Close()
+	p.serving.Wait()
+}
+
+// Messages are those that came, in the order of their ends.
+func (p *Peer) Messages() []Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Message{}, p.messages...)
+}
+
+// Commands are all commands of all connections, with "(connect)" for each new
+// one.
+func (p *Peer) Commands() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string{}, p.commands...)
+}
+
+// Connections counts those open now, the most that ever were, and all.
+func (p *Peer) Connections() (open, peak, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns), p.peak, p.total
+}
+
+// Await waits until so many connections are open.
+func (p *Peer) Await(open int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.conns) != open {
+		p.changed.Wait()
+	}
+}
+
+// AwaitCommand waits until a command that begins so has come so often.
+func (p *Peer) AwaitCommand(prefix string, times int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		n := 0
+		for _, c := range p.commands {
+			if strings.HasPrefix(strings.ToUpper(c), strings.ToUpper(prefix)) {
+				n++
+			}
+		}
+		if n >= times {
+			return
+		}
+		p.changed.Wait()
+	}
+}
+
+func (p *Peer) accept() {
+	for {
+		nc, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			_ = nc.Close()
+			return
+		}
+		p.total++
+		number := p.total
+		p.conns[nc] = true
+		p.peak = max(p.peak, len(p.conns))
+		p.note("(connect)")
+		p.mu.Unlock()
+		p.serving.Go(func() {
+			newSession(p, nc, number).serve()
+			_ = nc.Close()
+			p.mu.Lock()
+			delete(p.conns, nc)
+			p.changed.Broadcast()
+			p.mu.Unlock()
+		})
+	}
+}
+
+// note remembers a command. The lock is held.
+func (p *Peer) note(line string) {
+	p.commands = append(p.commands, line)
+	p.changed.Broadcast()
+}
+
+// rule is what the script has for a command or moment.
+func (p *Peer) rule(line string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, r := range p.options.Rules {
+		if len(line) < len(r.On) || !strings.EqualFold(line[:len(r.On)], r.On) || r.Times > 0 && p.used[i] >= r.Times {
+			continue
+		}
+		p.used[i]++
+		return r.Do
+	}
+	return ""
+}
