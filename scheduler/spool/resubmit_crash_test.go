@@ -1,0 +1,243 @@
+package spool
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// A resubmission is a few steps, each of them whole or not at all. Below the
+// process dies after each of them, and the next one must find every recipient
+// in at least one place, and in no more than two.
+
+// whereabouts counts the lives of each recipient: open in a control file that
+// can be taken, or in a submission.
+func (o *office) whereabouts() map[string]int {
+	o.t.Helper()
+	lives := map[string]int{}
+	for _, path := range o.files() {
+		dir, base := filepath.Split(path)
+		if base[0] < '0' || base[0] > '9' {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(dir, "transport/"):
+			for _, r := range o.taken(strings.TrimPrefix(path, "transport/")).Recipients {
+				f, err := ctlfile.Parse([]byte(o.read(path)))
+				check(o.t, err)
+				lives[f.Recipients[f.Find(r.Offset)].User]++
+			}
+		case strings.HasPrefix(dir, "router/"):
+			for line := range strings.Lines(o.read(path)) {
+				if to, ok := strings.CutPrefix(line, "to <"); ok {
+					lives[strings.TrimSuffix(to, ">\n")]++
+				}
+			}
+		}
+	}
+	return lives
+}
+
+// survives opens the spool again, as a new process would, and looks after
+// everyone.
+func (o *office) survives(step string, want map[string]int) {
+	o.t.Helper()
+	o.close()
+	o.open(Options{})
+	o.s.discardParcels()
+	for _, path := range o.files() {
+		if strings.HasPrefix(path, "public/") {
+			o.t.Errorf("%s: %s is left", step, path)
+		}
+	}
+	if got := o.whereabouts(); fmt.Sprint(got) != fmt.Sprint(want) {
+		o.t.Errorf("%s: %v, want %v", step, got, want)
+	}
+}
+
+// Two senders, hence two submissions.
+const toThree = toBob + "\n" + toCarol + "\ns local dave@x.example dave@x.example 0\n" +
+	"r           smtp e.example eve@e.example 65534"
+
+func TestCrashInResubmitToTheRouter(t *testing.T) {
+	const steps = 8
+	for step := range steps {
+		o := postoffice(t)
+		o.put("7", control("7", toThree))
+		o.open(Options{})
+		bob, carol, eve := 1, 1, 1
+		done := 0
+		// reached says whether this step is still done.
+		reached := func() bool {
+			done++
+			return done <= step
+		}
+		func() {
+			var answer Resubmitted
+			if !reached() {
+				return
+			}
+			parcels, err := o.s.pack(&Resubmission{Path: "7"})
+			check(t, err)
+			if len(parcels) != 2 {
+				t.Fatalf("%+v", parcels)
+			}
+			var buf []byte
+			d, err := load(o.s.pairs[Queue].transport, "7", unix.O_RDWR, &buf)
+			check(t, err)
+			defer d.close()
+			for i := range parcels {
+				if !reached() {
+					return
+				}
+				_, err := o.s.give(&parcels[i], &answer)
+				check(t, err)
+				for _, offset := range parcels[i].offsets {
+					r := d.file.Find(offset)
+					lives := []*int{&bob, &carol, &eve}[r]
+					*lives++
+					if reached() {
+						check(t, d.tag(r, ctlfile.Delivered))
+						*lives--
+					} else {
+						// The others of this submission have it as well.
+						for _, later := range parcels[i].offsets {
+							if n := d.file.Find(later); n > r {
+								*[]*int{&bob, &carol, &eve}[n]++
+							}
+						}
+						return
+					}
+				}
+			}
+		}()
+		want := map[string]int{"bob@b.example": bob, "carol": carol, "eve@e.example": eve}
+		o.survives(fmt.Sprint("after step ", step), want)
+	}
+}
+
+func TestCrashInReroute(t *testing.T) {
+	asked := Resubmission{Path: "7", Channel: "uucp", Host: "relay"}
+	begin := func() (*office, parcel) {
+		o := postoffice(t)
+		o.put("7", control("7", toBob))
+		o.open(Options{})
+		parcels, err := o.s.pack(&asked)
+		check(t, err)
+		if len(parcels) != 1 {
+			t.Fatalf("%+v", parcels)
+		}
+		return o, parcels[0]
+	}
+	// The number that the copy has, and the control file that goes with it.
+	prepared := func(o *office, p parcel) (id, text string) {
+		var st unix.Stat_t
+		check(t, unix.Stat(p.file, &st))
+		p.draft.Name = fmt.Sprint(st.Ino)
+		encoded, err := p.draft.Encode()
+		check(t, err)
+		return p.draft.Name, string(encoded)
+	}
+
+	o, _ := begin()
+	o.survives("the copy is made", map[string]int{"bob@b.example": 1})
+
+	o, p := begin()
+	id, text := prepared(o, p)
+	o.write("transport/."+id, text[:20])
+	o.survives("the control file is being written", map[string]int{"bob@b.example": 1})
+
+	o, p = begin()
+	id, text = prepared(o, p)
+	o.write("transport/."+id, text)
+	check(t, os.Rename(p.file, filepath.Join(o.dir, "queue", id)))
+	o.survives("the copy is in the queue", map[string]int{"bob@b.example": 1})
+
+	o, p = begin()
+	var answer Resubmitted
+	_, err := o.s.give(&p, &answer)
+	check(t, err)
+	o.survives("the new control file has its name", map[string]int{"bob@b.example": 2})
+
+	o, p = begin()
+	check(t, o.s.send(&asked, []parcel{p}, &answer))
+	o.survives("the old recipient is tagged", map[string]int{"bob@b.example": 1})
+}
+
+// Between packing and sending somebody else took a recipient: nothing is sent.
+func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
+	text := control("7", toBob, toCarol)
+	for name, change := range map[string]func(o *office){
+		"delivered": func(o *office) { o.write("transport/7", strings.Replace(text, "r ", "r+", 1)) },
+		"another file": func(o *office) {
+			o.write("transport/tmp", text)
+			check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
+		},
+		"gone": func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "transport/7"))) },
+	} {
+		for _, asked := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}} {
+			o := postoffice(t)
+			o.put("7", text)
+			o.open(Options{})
+			parcels, err := o.s.pack(&asked)
+			check(t, err)
+			change(o)
+			before := slices.DeleteFunc(o.files(), func(path string) bool { return strings.HasPrefix(path, "public/") })
+			var answer Resubmitted
+			if err := o.s.send(&asked, parcels, &answer); err == nil || answer.Offsets != nil {
+				t.Errorf("%s: %v, %+v", name, err, answer)
+			}
+			o.holds(before...)
+		}
+	}
+}
+
+// A tag that cannot be written is told, with who went all the same.
+func TestResubmitThatCannotTag(t *testing.T) {
+	o := postoffice(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{})
+	parcels, err := o.s.pack(&Resubmission{Path: "7"})
+	check(t, err)
+	var buf []byte
+	d, err := load(o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	check(t, err)
+	parcels[0].control = d.st
+	// The name is another file's by the time that the tag is due.
+	o.write("transport/tmp", control("7", toBob))
+	check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
+	var answer Resubmitted
+	if err := o.s.sendOne(&parcels[0], &d, &answer); err == nil || len(answer.Offsets) != 1 || len(answer.Router) != 1 {
+		t.Errorf("%v, %+v", err, answer)
+	}
+	if got := o.whereabouts()["bob@b.example"]; got != 2 {
+		t.Errorf("%d lives", got)
+	}
+}
+
+func TestDiscardParcelsOfOthersOnly(t *testing.T) {
+	o := postoffice(t)
+	o.open(Options{})
+	mine := "public/" + o.s.temp + "1"
+	o.write(mine, "under way")
+	o.write("public/hold-1", "another program's")
+	o.mkdir("public/" + tempPrefix + "x")
+	o.write("public/"+tempPrefix+"0-1", "left by a process before us")
+	kept := []string{"public/hold-1", mine}
+	if os.Geteuid() == 0 {
+		theirs := "public/" + tempPrefix + "0-2"
+		o.write(theirs, "somebody's who likes our prefix")
+		check(t, os.Chown(filepath.Join(o.dir, theirs), 65534, -1))
+		kept = append(kept, theirs)
+	}
+	o.s.discardParcels()
+	slices.Sort(kept)
+	o.holds(kept...)
+}

@@ -1,0 +1,306 @@
+package spool
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// postoffice is an office with what submitters and the router have.
+func postoffice(t *testing.T) *office {
+	o := newOffice(t)
+	o.mkdir("public")
+	o.mkdir("router")
+	return o
+}
+
+func (o *office) resubmitted(r Resubmission) Resubmitted {
+	o.t.Helper()
+	o.s.Resubmit(7, r)
+	got := answer[Resubmitted](o)
+	if got.Op != 7 {
+		o.t.Fatalf("%+v", got)
+	}
+	return got
+}
+
+// tagsIn are the tags of a control file's recipients, wherever it is.
+func (o *office) tagsIn(path string) string {
+	o.t.Helper()
+	f, err := ctlfile.Parse([]byte(o.read(path)))
+	check(o.t, err)
+	var tags []byte
+	for i := range f.Recipients {
+		tags = append(tags, byte(f.Recipients[i].Tag))
+	}
+	return string(tags)
+}
+
+func TestResubmitToTheRouter(t *testing.T) {
+	for _, from := range []Place{Queue, Hold} {
+		o := postoffice(t)
+		text := control("7", toBob, "N NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R INRCPT=x", "R HDRS", "n env-1",
+			strings.Replace(toCarol, "r ", "r+", 1),
+			"r           smtp d.example dora@d.example 65534", "R HDRS", "n env-1",
+			"r           smtp e.example eve@e.example 65534")
+		o.write(from.dir()+"transport/A/H/7", text)
+		o.write(from.dir()+"queue/A/H/7", "an envelope\nbody\nof two lines")
+		o.open(Options{By: "scheduler@mx.example"})
+		bob, dora, eve := offset(t, text, "bob@"), offset(t, text, "dora@"), offset(t, text, "eve@")
+		r := o.resubmitted(Resubmission{From: from, Path: "A/H/7", Offsets: []int64{dora, bob, 5, offset(t, text, "carol")}})
+		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob, dora}) || len(r.Router) != 1 || r.Name.ID != 0 || r.Owes {
+			t.Fatalf("%+v", r)
+		}
+		if want := []State{{bob, '+'}, {offset(t, text, "carol"), '+'}, {dora, '+'}, {eve, ' '}}; !slices.Equal(r.Recipients, want) {
+			t.Errorf("%+v", r.Recipients)
+		}
+		const want = "rcvdfrom STDIN (scheduler@mx.example)\nenvid env-1\nnotaryret HDRS\nfrom <alice@x.example>\n" +
+			"todsn NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R\nto <bob@b.example>\nto <dora@d.example>\nenv-end\n" +
+			"Subject: x\n\nbody\nof two lines"
+		if got := o.read("router/" + r.Router[0]); got != want {
+			t.Errorf("submitted\n%s, want\n%s", got, want)
+		}
+		var st unix.Stat_t
+		check(t, unix.Stat(filepath.Join(o.dir, "router", r.Router[0]), &st))
+		if r.Router[0] != fmt.Sprint(st.Ino) || st.Mode&0o777 != 0o600 {
+			t.Errorf("%s has inode %d and mode %o", r.Router[0], st.Ino, st.Mode)
+		}
+		if got := o.tagsIn(from.dir() + "transport/A/H/7"); got != "+++ " {
+			t.Errorf("tags %q", got)
+		}
+		// Then all the rest, and then there is none.
+		r = o.resubmitted(Resubmission{From: from, Path: "A/H/7"})
+		if r.Err != nil || !slices.Equal(r.Offsets, []int64{eve}) || len(r.Router) != 1 {
+			t.Fatalf("%+v", r)
+		}
+		r = o.resubmitted(Resubmission{From: from, Path: "A/H/7"})
+		if r.Err != nil || r.Missing || r.Offsets != nil || r.Router != nil || len(r.Recipients) != 4 {
+			t.Fatalf("%+v", r)
+		}
+		if got := o.tagsIn(from.dir() + "transport/A/H/7"); got != "++++" {
+			t.Errorf("tags %q", got)
+		}
+		if n := len(o.files()); n != 4 {
+			t.Errorf("files %q", o.files())
+		}
+	}
+}
+
+func TestResubmitElsewhere(t *testing.T) {
+	for _, from := range []Place{Queue, Hold} {
+		o := postoffice(t)
+		text := "@ 0x00000007\nv ../public/v_1\ni 258367\no 12\nl <m@x>\nT t.example\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n" +
+			toBob + "\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\n" + toCarol + "\nm\nSubject: x\n\n"
+		o.write(from.dir()+"transport/F/F/258367", text)
+		o.write(from.dir()+"queue/F/F/258367", "an envelope\nbody\n")
+		o.open(Options{HashLevels: 2})
+		bob := offset(t, text, "bob@")
+		r := o.resubmitted(Resubmission{From: from, Path: "F/F/258367", Offsets: []int64{bob}, Channel: "uucp", Host: "relay.example"})
+		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob}) || r.Router != nil {
+			t.Fatalf("%+v", r)
+		}
+		n := r.Name
+		if n.Path != ctlfile.HashDir(n.ID, 2)+fmt.Sprint(n.ID) {
+			t.Errorf("name %+v", n)
+		}
+		want := fmt.Sprintf("@ 0x00000007\nv ../public/v_1\ni %d\no 12\nl <m@x>\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n"+
+			"r           uucp relay.example bob@b.example 65534\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\nm\nSubject: x\n\n", n.ID)
+		if got := o.read("transport/" + n.Path); got != want {
+			t.Errorf("control file\n%s, want\n%s", got, want)
+		}
+		if got := o.read("queue/" + n.Path); got != "an envelope\nbody\n" {
+			t.Errorf("message %q", got)
+		}
+		if got := o.tagsIn(from.dir() + "transport/F/F/258367"); got != "+ " {
+			t.Errorf("tags %q", got)
+		}
+		// It has the age of the old one, and is taken.
+		old, err := os.Stat(filepath.Join(o.dir, from.dir()+"queue/F/F/258367"))
+		check(t, err)
+		m := o.taken(n.Path)
+		if !m.ModifiedAt.Equal(old.ModTime()) || len(m.Recipients) != 1 || m.Recipients[0].Channel != "uucp" {
+			t.Errorf("%+v", m)
+		}
+		if len(o.files()) != 4 {
+			t.Errorf("files %q", o.files())
+		}
+	}
+}
+
+// Nothing but the host or nothing but the channel is an order too.
+func TestResubmitToAnEmptyHost(t *testing.T) {
+	o := postoffice(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{})
+	r := o.resubmitted(Resubmission{Path: "7", Channel: "local"})
+	if r.Err != nil || !strings.Contains(o.read("transport/"+r.Name.Path), "\nr           local - bob@b.example 65534\n") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Who is locked by a live process stays; a dead one's lock is no lock.
+func TestResubmitSparesLiveLocks(t *testing.T) {
+	pid, _, stop := play(t, "wait", "")
+	o := postoffice(t)
+	text := control("7", locked(pid), toCarol)
+	o.put("7", text)
+	o.age("transport/7", -time.Minute)
+	o.open(Options{})
+	r := o.resubmitted(Resubmission{Path: "7"})
+	if r.Err != nil || len(r.Offsets) != 1 || o.tagsIn("transport/7") != "~+" {
+		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
+	}
+	stop()
+	r = o.resubmitted(Resubmission{Path: "7"})
+	if r.Err != nil || len(r.Offsets) != 1 || o.tagsIn("transport/7") != "++" {
+		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
+	}
+}
+
+// A recipient whose end a d line tells is settled and goes nowhere.
+func TestResubmitHeedsDiagnostics(t *testing.T) {
+	text := control("7", toBob, toCarol)
+	bob := offset(t, text, "bob@")
+	o := postoffice(t)
+	o.put("7", text+diagnose(bob, "bob@b.example", "failed"))
+	o.open(Options{})
+	r := o.resubmitted(Resubmission{Path: "7"})
+	if r.Err != nil || !slices.Equal(r.Offsets, []int64{offset(t, text, "carol")}) || o.tagsIn("transport/7") != "-+" || !r.Owes {
+		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
+	}
+}
+
+func TestResubmitOneOfASet(t *testing.T) {
+	set := func(tags string) string {
+		var lines []string
+		for i := range len(tags) {
+			lines = append(lines, fmt.Sprintf("X%c          1 smtp h%d.example bob%d@x 0", tags[i], i, i))
+		}
+		return control("7", lines...)
+	}
+	for _, c := range []struct{ tags, asked, sent, then string }{
+		{"   ", "012", "0", "+++"},
+		{"-  ", "012", "1", "-++"},
+		{"   ", "2", "2", "+++"},
+		{"-+ ", "2", "", "-++"},
+	} {
+		text := set(c.tags)
+		o := postoffice(t)
+		o.put("7", text)
+		o.open(Options{})
+		r := Resubmission{Path: "7", Channel: "smtp", Host: "relay"}
+		for i := range len(c.asked) {
+			r.Offsets = append(r.Offsets, offset(t, text, "bob"+c.asked[i:i+1]))
+		}
+		got := o.resubmitted(r)
+		if tags := o.tagsIn("transport/7"); got.Err != nil || tags != c.then {
+			t.Errorf("%+v: tags %q, %+v", c, tags, got)
+		}
+		switch {
+		case c.sent == "":
+			if got.Name.ID != 0 {
+				t.Errorf("%+v: %+v", c, got)
+			}
+		default:
+			if text := o.read("transport/" + got.Name.Path); !strings.Contains(text, "\nr           smtp relay bob"+c.sent+"@x 0\n") ||
+				strings.Count(text, "bob") != 1 {
+				t.Errorf("%+v: sent\n%s", c, text)
+			}
+		}
+	}
+}
+
+// What cannot be done leaves everything as it was.
+func TestResubmitThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *office)
+		ask    Resubmission
+	}{
+		"program":       {func(o *office) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
+		"file":          {func(o *office) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
+		"no body":       {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
+		"body behind":   {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
+		"no message":    {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
+		"no public":     {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "public"))) }, Resubmission{}},
+		"no public too": {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "public"))) }, Resubmission{Channel: "x"}},
+		"no router":     {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "router"))) }, Resubmission{}},
+		"odd host":      {func(o *office) {}, Resubmission{Channel: "x", Host: "a\nb"}},
+		"list of hosts": {func(o *office) {}, Resubmission{Channel: "x", Host: "(a)"}},
+		"garbage":       {func(o *office) { o.put("7", "garbage") }, Resubmission{}},
+		"no letter directory": {func(o *office) {
+			for l := 'A'; l <= 'Z'; l++ {
+				o.write("transport/"+string(l), "in the way")
+			}
+		}, Resubmission{Channel: "x"}},
+	} {
+		o := postoffice(t)
+		o.put("7", control("7", toBob))
+		c.change(o)
+		o.open(Options{HashLevels: 1})
+		before, text := o.files(), o.read("transport/7")
+		c.ask.Path = "7"
+		r := o.resubmitted(c.ask)
+		if r.Err == nil || r.Missing || r.Offsets != nil || r.Router != nil || r.Name.ID != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		o.holds(before...)
+		if o.read("transport/7") != text {
+			t.Errorf("%s: the control file was changed", name)
+		}
+	}
+}
+
+func TestResubmitOfWhatIsGone(t *testing.T) {
+	o := postoffice(t).open(Options{})
+	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "7", From: Hold}} {
+		if got := o.resubmitted(r); got.Err != nil || !got.Missing {
+			t.Errorf("%+v", got)
+		}
+	}
+	o.holds()
+}
+
+func TestResubmitNotifiesTheRouter(t *testing.T) {
+	o := postoffice(t)
+	o.put("7", control("7", toBob))
+	for l := 'A'; l <= 'Z'; l++ {
+		o.mkdir("router/" + string(l))
+	}
+	path := filepath.Join(o.dir, "notify")
+	socket, err := net.ListenPacket("unixgram", path)
+	check(t, err)
+	defer socket.Close()
+	o.open(Options{RouterLevels: 1, RouterNotify: path})
+	r := o.resubmitted(Resubmission{Path: "7"})
+	if r.Err != nil || len(r.Router) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	buf := make([]byte, 100)
+	n, _, err := socket.ReadFrom(buf)
+	check(t, err)
+	_, base := split(r.Router[0])
+	id, _ := ctlfile.Number(base)
+	if got, want := string(buf[:n]), "NEW router "+ctlfile.HashDir(id, 1)+base; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
+
+func TestProgram(t *testing.T) {
+	for user, want := range map[string]bool{
+		"bob": false, "bob@x": false, "|x": true, `"|x y"`: true, "/a/b": true, `"/a b"@x`: true,
+		":include:/x": true, "/C=fi/A=x/@x.400": false, "/a=b": true, `\|x`: true, "": false,
+	} {
+		if program(user) != want {
+			t.Errorf("%q: %v", user, !want)
+		}
+	}
+}
