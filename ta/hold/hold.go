@@ -66,21 +66,7 @@ func (a *Agent) Deliver(m *ta.Message) {
 		}
 		ready = append(ready, r)
 	}
-	for _, group := range alike(ready) {
-		name, err := a.submit(m, group)
-		for _, r := range group {
-			if err != nil {
-				r.Report(waiting(err))
-				continue
-			}
-			// Not a delivery to tell of: whoever has it now will.
-			r.Report(ta.Result{
-				Status: ta.OK3,
-				Fields: ta.Fields{Action: "relayed", Code: "2.0.0"},
-				Text:   "submitted again as " + name,
-			})
-		}
-	}
+	a.again(m, ready)
 }
 
 func waiting(why error) ta.Result {
