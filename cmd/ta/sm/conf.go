@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"zsched/scheduler/config"
+	"zsched/ta"
+	"zsched/ta/sm"
+)
+
+// readZenv reads the zmailer.conf that the scheduler names. There need not be
+// one where it names none.
+func readZenv() (*config.Zenv, error) {
+	if file := os.Getenv("ZCONFIG"); file != "" {
+		return config.ReadZenv(file)
+	}
+	zenv, err := config.ReadZenv(config.DefaultZenv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // which is an empty one
+	}
+	return zenv, err
+}
+
+// readMailer finds the mailer's line. Everything that is wrong in the file is
+// told; the exit status is for a mailer that is not there or is wrong itself.
+func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mailer, int) {
+	share, _ := zenv.Get("MAILSHARE")
+	if file == "" {
+		file = filepath.Join(share, "sm.conf")
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(share, "sm.cf")); err == nil {
+				file = filepath.Join(share, "sm.cf")
+			}
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		fmt.Fprintf(stderr, "# sm: %v\n", err)
+		return nil, ta.ExitOSFile
+	}
+	status := ta.ExitOSFile
+	mailers, problems := sm.Parse(file, string(text), sm.Setting{Mailbin: mailbin(zenv), Zenv: lookUp(zenv)})
+	for _, p := range problems {
+		fmt.Fprintf(stderr, "# sm: %v\n", p)
+		if p.Mailer == name {
+			status = ta.ExitConfig
+		}
+	}
+	m := mailers[name]
+	if m == nil && status == ta.ExitOSFile {
+		fmt.Fprintf(stderr, "# sm: %s: there is no mailer %q\n", file, name)
+	}
+	return m, status
+}
+
+// mailbin is MAILBIN: what zmailer.conf says, else what is above this program.
+func mailbin(zenv *config.Zenv) string {
+	dir, set := zenv.Get("MAILBIN")
+	if set || !filepath.IsAbs(os.Args[0]) {
+		return dir
+	}
+	return filepath.Dir(filepath.Dir(os.Args[0])) // of MAILBIN/ta/sm
+}
+
+// lookUp finds what ${NAME} stands for: what the file sets, and what has a
+// default.
+func lookUp(zenv *config.Zenv) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, set := zenv.Get(name)
+		return value, set || value != ""
+	}
+}

@@ -1,0 +1,166 @@
+package sm
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Flags are what a mailer wants, a letter each (sm.conf(5)).
+type Flags uint32
+
+// The flags, in the order of their letters in flagLetters.
+const (
+	Many        Flags = 1 << iota // m: one run for several recipients
+	NoFrom                        // n: no From line
+	StripQuotes                   // s: addresses without their quotes
+	OwnUser                       // S: run as the agent's user
+	PassR                         // r: -r sender
+	PassF                         // f: -f sender
+	ReturnPath                    // P: a Return-Path field
+	UUCPFrom                      // U: a From line with "remote from"
+	HideDots                      // X: dots that begin a line are doubled
+	Seven                         // 7: 7-bit data only
+	Eight                         // 8: 8-bit data as it is
+	Decode                        // 9: quoted-printable text as 8-bit data
+	QuoteFrom                     // E: ">From " in the body
+	CRLF                          // R: lines end with CR and LF
+	Envelope                      // e: X-Envelope-To fields
+	Batch                         // b: batch SMTP
+	BatchESMTP                    // B: the same with SIZE and BODY
+	BatchHello                    // H: HELO or EHLO before it
+	BatchDSN                      // BB: the same with the parameters of RFC 3461
+)
+
+const (
+	flagLetters = "mnsSrfPUX789EReBbH"
+	// idleLetters are flags of sendmail that ask for nothing here.
+	idleLetters = "aAcCdDFghiIjklLMNopquvVwWxzZ012356:|/@%!-"
+)
+
+// Mailer is a line of the file: how a program is run.
+type Mailer struct {
+	Name    string
+	Flags   Flags
+	Program string // absolute
+	// Args are its arguments, from the name by which it is called on.
+	Args []Template
+}
+
+// Problem is what is wrong in the file, and where.
+type Problem struct {
+	File      string
+	Line, Col int    // from 1, Col in bytes
+	Mailer    string // whose line it is
+	Text      string
+}
+
+func (p *Problem) Error() string {
+	return fmt.Sprintf("%s:%d:%d: mailer %s: %s", p.File, p.Line, p.Col, p.Mailer, p.Text)
+}
+
+// Setting is what a file's words are relative to.
+type Setting struct {
+	Mailbin string                           // of programs that have no "/" at their begin
+	Zenv    func(name string) (string, bool) // for ${NAME}
+}
+
+// Parse reads the text of an sm.conf. A mailer with a problem is not among the
+// mailers; of several lines with one name the first holds.
+func Parse(file, text string, at Setting) (mailers map[string]*Mailer, problems []*Problem) {
+	mailers = map[string]*Mailer{}
+	seen := map[string]bool{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		words := split(strings.TrimRight(line, "\r\n"))
+		if len(words) == 0 || words[0].col > 1 || line[0] == '#' {
+			continue
+		}
+		if name := words[0].text; !seen[name] {
+			seen[name] = true
+			m, problem := readMailer(words, at)
+			if problem != nil {
+				problem.File, problem.Line, problem.Mailer = file, number, name
+				problems = append(problems, problem)
+				continue
+			}
+			mailers[name] = m
+		}
+	}
+	return mailers, problems
+}
+
+// word is a word of a line and its column.
+type word struct {
+	text string
+	col  int
+}
+
+func split(line string) (words []word) {
+	for i := 0; i < len(line); {
+		if line[i] == ' ' || line[i] == '\t' {
+			i++
+			continue
+		}
+		n := strings.IndexAny(line[i:], " \t")
+		if n < 0 {
+			n = len(line) - i
+		}
+		words = append(words, word{line[i : i+n], i + 1})
+		i += n
+	}
+	return words
+}
+
+func readMailer(words []word, at Setting) (*Mailer, *Problem) {
+	last := words[len(words)-1]
+	end := last.col + len(last.text)
+	for n, missing := range []string{1: "flags (- for none)", 2: "program", 3: "argument: the name by which the program is called"} {
+		if n > 0 && len(words) == n {
+			return nil, &Problem{Col: end, Text: "there is no " + missing}
+		}
+	}
+	m := &Mailer{Name: words[0].text, Program: words[2].text}
+	var problem *Problem
+	if m.Flags, problem = readFlags(words[1]); problem != nil {
+		return nil, problem
+	}
+	if !strings.HasPrefix(m.Program, "/") {
+		m.Program = at.Mailbin + "/" + m.Program
+	}
+	for _, w := range words[3:] {
+		t, problem := readTemplate(w, at.Zenv)
+		if problem != nil {
+			return nil, problem
+		}
+		m.Args = append(m.Args, t)
+	}
+	return m, nil
+}
+
+func readFlags(w word) (flags Flags, problem *Problem) {
+	for i, c := range w.text {
+		at := strings.IndexRune(flagLetters, c)
+		switch {
+		case c == 'B' && flags&BatchESMTP != 0:
+			flags |= BatchDSN
+		case c == 'B':
+			flags |= Batch | BatchESMTP
+		case c == 'b':
+			flags |= Batch
+		case c == 'H':
+			flags |= BatchHello
+		case at >= 0:
+			flags |= 1 << at
+		case !strings.ContainsRune(idleLetters, c):
+			return 0, &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is no flag", c)}
+		}
+		if flags&Seven != 0 && flags&(Eight|Decode) != 0 {
+			return 0, &Problem{Col: w.col + i, Text: "7-bit data only (7) and 8-bit data (8, 9) contradict each other"}
+		}
+	}
+	if flags&Batch != 0 {
+		flags |= HideDots
+	}
+	return flags, nil
+}

@@ -1,0 +1,213 @@
+package sm
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// letter is a message as a group of recipients gets it.
+type letter struct {
+	agent *Agent
+	group []*ta.Recipient
+	plan  *ta.Plan
+	size  int64 // of the message as it came
+}
+
+// letter looks how the message is to be converted. What cannot be is passed on
+// as it is, unless flag 7 says that the program cannot take it.
+func (a *Agent) letter(group []*ta.Recipient, body *io.SectionReader) (*letter, error) {
+	flags := a.Mailer.Flags
+	how := ta.Conversion{To: ta.SevenBit, Narrow: a.Narrow, KeepHeader: a.KeepHeader}
+	switch {
+	case flags&Seven != 0:
+		how.KeepHeader = false
+	case flags&Decode != 0 || a.EightBit:
+		how.To = ta.EightBit
+	case flags&Eight != 0:
+		how.To = ta.AsIs
+	}
+	header := group[0].Headers()
+	plan, err := ta.NewPlan(header, body, how)
+	if errors.Is(err, ta.ErrConversion) && flags&Seven == 0 {
+		plan, err = ta.NewPlan(header, body, ta.Conversion{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &letter{agent: a, group: group, plan: plan, size: int64(len(header)) + body.Size()}, nil
+}
+
+// file is the letter in a file that has no name, at its start. Its owner may
+// open it a second time, as /dev/stdin.
+func (l *letter) file(owner Account) (f *os.File, err error) {
+	if f, err = scratch(); err != nil {
+		return nil, fmt.Errorf("write the message: %w", err)
+	}
+	w := bufio.NewWriterSize(f, 32<<10)
+	if err = l.write(w); err == nil {
+		err = w.Flush()
+	}
+	if err == nil && !owner.own {
+		err = f.Chown(owner.UID, owner.GID)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("write the message: %w", err)
+	}
+	return f, nil
+}
+
+// scratch makes a file without a name, in $TMPDIR or /tmp.
+func scratch() (*os.File, error) {
+	dir := os.TempDir()
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err == nil {
+		return os.NewFile(uintptr(fd), dir+"/message"), nil
+	}
+	f, err := os.CreateTemp(dir, "sm-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// write writes what the program reads.
+func (l *letter) write(w *bufio.Writer) error {
+	flags := l.agent.Mailer.Flags
+	end := "\n"
+	var framing ta.Framing
+	if flags&CRLF != 0 {
+		framing, end = ta.CRLF, "\r\n"
+	}
+	if flags&HideDots != 0 {
+		framing |= ta.DotStuff
+	}
+	if flags&QuoteFrom != 0 {
+		framing |= ta.QuoteFrom
+	}
+	if flags&Batch != 0 {
+		for _, line := range l.envelope() {
+			_, _ = w.WriteString(line + end)
+		}
+	}
+	if flags&NoFrom == 0 || flags&UUCPFrom != 0 {
+		_, _ = w.WriteString(l.fromLine() + end)
+	}
+	text := ta.NewFramer(w, framing)
+	if _, err := io.WriteString(text, l.header()+"\n"); err != nil {
+		return err
+	}
+	if err := l.plan.WriteBody(text); err != nil {
+		return err
+	}
+	if err := text.Close(); err != nil {
+		return err
+	}
+	if flags&Batch != 0 {
+		_, _ = w.WriteString("." + end)
+	}
+	return nil // w keeps its first error
+}
+
+func (l *letter) sender() string { return l.agent.address(l.group[0]).sender }
+
+// reversePath is the sender between angle brackets.
+func (l *letter) reversePath() string { return "<" + strings.Trim(l.sender(), "<>") + ">" }
+
+func (l *letter) fromLine() string {
+	line := "From " + l.sender() + " " + l.agent.Now().Format(time.ANSIC)
+	if l.agent.Mailer.Flags&UUCPFrom != 0 {
+		name, _, _ := strings.Cut(l.agent.Host, ".")
+		line += " remote from " + name
+	}
+	return line
+}
+
+// header is the header block with the fields that flags add to it.
+func (l *letter) header() string {
+	flags := l.agent.Mailer.Flags
+	header := l.plan.Header()
+	if flags&ReturnPath != 0 {
+		header = "Return-Path: " + l.reversePath() + "\n" + without(header, "Return-Path")
+	}
+	if flags&Envelope != 0 {
+		header = without(header, "X-Envelope-To")
+		for _, r := range l.group {
+			header += fmt.Sprintf("X-Envelope-To: <%s> (uid %s)\n", l.agent.address(r).user, r.Privilege)
+		}
+	}
+	return header
+}
+
+// without is a header without the fields of a name.
+func without(header, name string) string {
+	var b strings.Builder
+	drop := false
+	for line := range strings.Lines(header) {
+		if line[0] != ' ' && line[0] != '\t' {
+			field, _, ok := strings.Cut(line, ":")
+			drop = ok && strings.EqualFold(strings.TrimRight(field, " \t"), name)
+		}
+		if !drop {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// envelope is the batch SMTP before the message.
+func (l *letter) envelope() (lines []string) {
+	flags := l.agent.Mailer.Flags
+	switch {
+	case flags&BatchHello != 0 && flags&BatchESMTP != 0:
+		lines = append(lines, "EHLO "+l.agent.Host)
+	case flags&BatchHello != 0:
+		lines = append(lines, "HELO "+l.agent.Host)
+	}
+	mail := "MAIL FROM:" + l.reversePath()
+	if flags&BatchESMTP != 0 {
+		mail += fmt.Sprintf(" SIZE=%d", l.size+l.size/32) // for line ends and conversion
+		if l.plan.EightBitBody || l.plan.EightBitHeader {
+			mail += " BODY=8BITMIME"
+		}
+	}
+	if first := l.group[0]; flags&BatchDSN != 0 {
+		mail += parameter("RET", first.Ret) + parameter("ENVID", first.EnvID)
+	}
+	lines = append(lines, mail)
+	for _, r := range l.group {
+		rcpt := "RCPT TO:<" + l.agent.address(r).user + ">"
+		if flags&BatchDSN != 0 {
+			for _, key := range []string{"NOTIFY", "ORCPT"} {
+				value, _ := ctlfile.DSNWord(r.DSN, key)
+				rcpt += parameter(key, value)
+			}
+		}
+		lines = append(lines, rcpt)
+	}
+	return append(lines, "DATA")
+}
+
+func parameter(key, value string) string {
+	if value == "" {
+		return ""
+	}
+	return " " + key + "=" + value
+}

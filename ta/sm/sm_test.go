@@ -1,0 +1,376 @@
+package sm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// bench is a postoffice with one message, and a program.
+type bench struct {
+	t     *testing.T
+	dir   string
+	agent *Agent
+	said  string // to the scheduler
+}
+
+// newBench has a mailer with these flags, and arguments for a script in shell.
+func newBench(t *testing.T, flags, script, args string) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir()}
+	for _, d := range []string{"transport", "queue"} {
+		if err := os.Mkdir(filepath.Join(b.dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.write("script", "cd "+b.dir+"\n"+script)
+	b.agent = New(mailer(t, strings.TrimSpace("x "+flags+" /bin/sh sh "+filepath.Join(b.dir, "script")+" "+args)))
+	b.agent.Now = func() time.Time { return time.Date(2026, 11, 1, 9, 8, 7, 0, time.UTC) }
+	b.agent.Host = "here.example.org"
+	return b
+}
+
+func (b *bench) write(name, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) read(name string) string {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, name))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// rcpt is a recipient line of somebody who may run programs as we do.
+func rcpt(user string) string {
+	return fmt.Sprintf("r           prog h.example %s %d\n", user, os.Geteuid())
+}
+
+const alice = "s smtp mx alice@example.org 0\n"
+
+// deliver delivers a message; the lines are those of its sender and
+// recipients.
+func (b *bench) deliver(lines, message string) *bench {
+	b.t.Helper()
+	header, body, _ := strings.Cut(message, "\n\n")
+	b.write("transport/7", "@ 0x00000007\ni 7\no 3\n"+lines+"m\n"+header+"\n\n")
+	b.write("queue/7", "xx\n"+body)
+	var out bytes.Buffer
+	s := &ta.Server{Name: "sm", Channel: "prog", Dir: filepath.Join(b.dir, "transport"),
+		In: strings.NewReader("7\th.example\n"), Out: &out, Err: b.t.Output(), Deliver: b.agent.Deliver}
+	if err := s.Serve(context.Background()); err != nil {
+		b.t.Error(err)
+	}
+	b.said = strings.TrimSuffix(strings.TrimPrefix(out.String(), "#hungry\n"), "#hungry\n")
+	return b
+}
+
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+func TestMessageIsWhatTheProgramReads(t *testing.T) {
+	const message = "Subject: x\nReturn-Path: <old>\n\tfolded\nX-Envelope-To: old\nTo: b\n\nFrom me\n.\nlast"
+	const head = "Subject: x\nReturn-Path: <old>\n\tfolded\nX-Envelope-To: old\nTo: b\n"
+	const from = "From alice@example.org Sun Nov  1 09:08:07 2026"
+	uid := fmt.Sprint(os.Geteuid())
+	for flags, want := range map[string]string{
+		"-":  from + "\n" + head + "\nFrom me\n.\nlast\n",
+		"n":  head + "\nFrom me\n.\nlast\n",
+		"nE": head + "\n>From me\n.\nlast\n",
+		"nX": head + "\nFrom me\n..\nlast\n",
+		"ER": strings.ReplaceAll(from+"\n"+head+"\n>From me\n.\nlast\n", "\n", "\r\n"),
+		"nU": from + " remote from here\n" + head + "\nFrom me\n.\nlast\n",
+		"nP": "Return-Path: <alice@example.org>\nSubject: x\nX-Envelope-To: old\nTo: b\n\nFrom me\n.\nlast\n",
+		"ne": "Subject: x\nReturn-Path: <old>\n\tfolded\nTo: b\nX-Envelope-To: <bob> (uid " + uid + ")\n\nFrom me\n.\nlast\n",
+		"nb": "MAIL FROM:<alice@example.org>\nRCPT TO:<bob>\nDATA\n" + head + "\nFrom me\n..\nlast\n.\n",
+		"nBH": "EHLO here.example.org\nMAIL FROM:<alice@example.org> SIZE=79\nRCPT TO:<bob>\nDATA\n" +
+			head + "\nFrom me\n..\nlast\n.\n",
+	} {
+		b := newBench(t, flags, "cat >got", "").deliver(alice+rcpt("bob"), message)
+		if got := b.read("got"); got != want {
+			t.Errorf("flags %s: %q, want\n%q", flags, got, want)
+		}
+		if !strings.Contains(b.said, "\tok3 ") {
+			t.Errorf("flags %s: %q", flags, b.said)
+		}
+	}
+}
+
+func TestBatchSMTPWithItsParameters(t *testing.T) {
+	b := newBench(t, "mnBBHR8", "cat >got", "")
+	b.deliver(alice+rcpt("bob")+"N NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@x\nR HDRS\nn env+2B1\n"+
+		rcpt("eve")+"R HDRS\nn env+2B1\n", "Subject: x\n\nä")
+	expect(t, b.read("got"), "EHLO here.example.org\r\nMAIL FROM:<alice@example.org> SIZE=13 BODY=8BITMIME RET=HDRS ENVID=env+2B1\r\n"+
+		"RCPT TO:<bob> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@x\r\nRCPT TO:<eve>\r\nDATA\r\nSubject: x\r\n\r\nä\r\n.\r\n")
+	b = newBench(t, "bHn", "cat >got", "").deliver("s error - - 0\n"+rcpt("bob"), "A: b\n\n")
+	expect(t, b.read("got"), "HELO here.example.org\nMAIL FROM:<>\nRCPT TO:<bob>\nDATA\nA: b\n\n.\n")
+}
+
+func TestEightBitData(t *testing.T) {
+	const plain = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: "
+	raw, coded := plain+"8bit\n\nä\t=\n", plain+"quoted-printable\n\n=C3=A4\t=3D\n"
+	other := "Subject: ä\nContent-Transfer-Encoding: x-other\n\nä\n"
+	for _, c := range []struct {
+		flags       string
+		dash8, q, h bool
+		message     string
+		want        string // "" is refused
+		cvt         string
+	}{
+		{"n", false, false, false, raw, coded, "QP"},
+		{"n7", false, false, false, raw, coded, "QP"},
+		{"n8", false, false, false, raw, raw, "NONE"},
+		{"n8", false, false, false, coded, coded, "NONE"},
+		{"n9", false, false, false, coded, raw, "8BIT"},
+		{"n9", false, false, false, raw, raw, "NONE"},
+		{"n", true, false, false, coded, raw, "8BIT"},
+		{"n7", true, false, false, raw, coded, "QP"},
+		{"n", false, true, false, raw, plain + "quoted-printable\n\n=C3=A4=09=3D\n", "QP"},
+		{"n", false, false, false, other, other, "NONE"},
+		{"n7", false, false, false, other, "", "NONE"},
+		{"n", false, false, false, "Subject: ä\n\n", "Subject: =?utf-8?q?=C3=A4?=\n\n", "NONE"},
+		{"n", false, false, true, "Subject: ä\n\n", "Subject: ä\n\n", "NONE"},
+	} {
+		b := newBench(t, c.flags, "cat >got", "")
+		b.agent.EightBit, b.agent.Narrow, b.agent.KeepHeader = c.dash8, c.q, c.h
+		b.deliver(alice+rcpt("bob"), c.message)
+		if c.want == "" {
+			expect(t, b.said, "7/51\t\terror2 8-bit data cannot be converted: a part of another kind, or in encoding \"x-other\"\n")
+			if !strings.Contains(b.read("transport/7"), "\x015.6.3\x01") {
+				t.Errorf("%s", b.read("transport/7"))
+			}
+			continue
+		}
+		if got := b.read("got"); got != c.want {
+			t.Errorf("flags %s, %+v: %q", c.flags, c, got)
+		}
+	}
+}
+
+func TestRunsAndTheirRecipients(t *testing.T) {
+	const log = "echo \"$@\" >>runs; cat >/dev/null"
+	lines := alice + rcpt("bob") + rcpt(`"carol x"`) + "s smtp mx dave 0\n" + rcpt("eve") + rcpt("FRED") + "s error - - 0\n" + rcpt("gina")
+	for _, c := range []struct{ flags, args, want string }{
+		{"-", "$g $u", "alice@example.org bob\nalice@example.org \"carol x\"\ndave eve\ndave FRED\n<> gina\n"},
+		{"m", "$g $u", "alice@example.org bob \"carol x\"\ndave eve FRED\n<> gina\n"},
+		{"ms", "-f $g $h!$U", "-f alice@example.org h.example!bob h.example!carol x\n-f dave h.example!eve h.example!fred\n-f <> h.example!gina\n"},
+		{"m", "$h", "h.example\nh.example\nh.example\n"},
+	} {
+		b := newBench(t, c.flags, log, c.args).deliver(lines, "A: b\n\n")
+		expect(t, b.read("runs"), c.want)
+		if n := strings.Count(b.said, "\tok3 "); n != 5 {
+			t.Errorf("flags %s: %d of 5 are delivered: %q", c.flags, n, b.said)
+		}
+	}
+}
+
+func TestRunsAreBounded(t *testing.T) {
+	b := newBench(t, "m", "echo $# >>runs", "$u")
+	b.deliver(alice+strings.Repeat(rcpt("bob"), maxGroup+1), "A: b\n\n")
+	expect(t, b.read("runs"), fmt.Sprintf("%d\n1\n", maxGroup))
+	b = newBench(t, "m", "echo $# >>runs", "$u")
+	b.deliver(alice+strings.Repeat(rcpt(strings.Repeat("x", maxGroupBytes/2)), 3), "A: b\n\n")
+	expect(t, b.read("runs"), "2\n1\n")
+}
+
+func TestAnAddressThatIsAnOptionFailsAlone(t *testing.T) {
+	b := newBench(t, "m", "echo \"$@\" >>runs", "$u").deliver(alice+rcpt("bob")+rcpt("-oQ/tmp")+rcpt("eve"), "A: b\n\n")
+	expect(t, b.read("runs"), "bob eve\n")
+	if strings.Count(b.said, "\t\terror2 an address begins with a dash") != 1 || strings.Count(b.said, "\tok3 ") != 2 {
+		t.Errorf("%q", b.said)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	permanent := map[int]string{65: "5.6.0", 67: "5.1.1", 68: "5.1.2", 69: "5.3.0", 77: "5.7.0"}
+	for code := range 256 {
+		r := exitResult(code)
+		want, status := permanent[code], ta.Error
+		switch {
+		case code == 0:
+			want, status = "2.0.0", ta.OK
+		case want == "":
+			want, status = "4.", ta.Deferred
+		}
+		if r.Status != status || !strings.HasPrefix(r.Fields.Code, want) {
+			t.Errorf("exit code %d is %v %s", code, r.Status, r.Fields.Code)
+		}
+	}
+}
+
+func TestOutputIsTheDiagnostic(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo sent as 12; exit 0":               "ok3 sent as 12\n",
+		"echo who; echo else >&2; exit 67":      "error2 who\relse\r[exit status 67 (addressee unknown)]\n",
+		"exit 75":                               "deferred exit status 75 (temporary failure)\n",
+		"printf 'a\\r\\033\\200\\n\\n'; exit 9": "deferred a?\r[exit status 9 (not one of sysexits)]\n",
+		"kill -TERM $$":                         "deferred signal 15 (terminated)\n",
+		"cat; cat; exit 68":                     "error2 From alice@example.org Sun Nov  1 09:08:07 2026\rA: b\r\rbody\r[exit status 68 (host name unknown)]\n",
+	} {
+		b := newBench(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\nbody\n")
+		_, after, _ := strings.Cut(b.said, "\t")
+		_, got, _ := strings.Cut(after, "\t")
+		if got != want {
+			t.Errorf("%s: %q, want %q", script, got, want)
+		}
+	}
+	b := newBench(t, "-", "yes | head -c 100000; exit 67", "").deliver(alice+rcpt("bob"), "A: b\n\n")
+	if !strings.Contains(b.said, "\r... and 96000 bytes more\r[exit status 67") || len(b.said) > 5000 {
+		t.Errorf("%d bytes: %q", len(b.said), b.said)
+	}
+}
+
+func TestProgramNeedNotRead(t *testing.T) {
+	b := newBench(t, "-", "exec <&-; exit 0", "").deliver(alice+rcpt("bob"), "A: b\n\n"+strings.Repeat("x\n", 1<<20))
+	if !strings.Contains(b.said, "\tok3 ") {
+		t.Errorf("%q", b.said)
+	}
+}
+
+func TestProgramMayOpenItsInputAgain(t *testing.T) {
+	b := newBench(t, "n", "cat /dev/stdin >got; cat /proc/self/fd/0 >>got", "").deliver(alice+rcpt("bob"), "A: b\n\nx\n")
+	expect(t, b.read("got"), "A: b\n\nx\nA: b\n\nx\n")
+}
+
+func TestProgramThatIsNotThereIsWaitedFor(t *testing.T) {
+	b := newBench(t, "-", "", "")
+	b.agent.Mailer.Program = "/nonexistent/program"
+	b.deliver(alice+rcpt("bob"), "A: b\n\n")
+	if !strings.Contains(b.said, "\x01delayed\x014.3.5\x01") || !strings.Contains(b.said, "deferred the program does not start: ") {
+		t.Errorf("%q", b.said)
+	}
+}
+
+// The program starts another, and neither heeds SIGTERM. Both are gone
+// afterwards: nobody has the fifo open for writing any more.
+func TestLimitEndsTheWholeGroup(t *testing.T) {
+	b := newBench(t, "-", "exec 3>fifo; trap '' TERM; (exec sleep 600) & sleep 600", "")
+	name := filepath.Join(b.dir, "fifo")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fifo, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	b.agent.Limit, b.agent.Grace = 300*time.Millisecond, 10*time.Millisecond
+	b.deliver(alice+rcpt("bob"), "A: b\n\n")
+	if !strings.HasSuffix(b.said, "\tdeferred killed after 300ms\n") {
+		t.Errorf("%q", b.said)
+	}
+	fifo.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.ReadAll(fifo); err != nil {
+		t.Errorf("somebody is left: %v", err)
+	}
+}
+
+func TestOutputThatStaysOpenIsNotWaitedFor(t *testing.T) {
+	b := newBench(t, "-", "sleep 600 & echo $! >pid; echo sent", "")
+	b.agent.Grace = 10 * time.Millisecond
+	b.deliver(alice+rcpt("bob"), "A: b\n\n")
+	var pid int
+	fmt.Sscan(b.read("pid"), &pid)
+	if pid < 2 || syscall.Kill(pid, syscall.SIGKILL) != nil {
+		t.Errorf("process %d, left in the background, is gone", pid)
+	}
+	if !strings.HasSuffix(b.said, "\tok3 sent\n") {
+		t.Errorf("%q", b.said)
+	}
+}
+
+func TestWhoRuns(t *testing.T) {
+	account := func(uid int) (Account, error) {
+		if uid == 13 {
+			return Account{}, errors.New("no answer")
+		}
+		return Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 100}, nil
+	}
+	for _, c := range []struct {
+		flags, privilege string
+		agent            int
+		want             string
+	}{
+		{"-", "501", 0, "501 own=false"},
+		{"-", "501(more)", 0, "501 own=false"},
+		{"-", "-2", 0, "65534 own=false"},
+		{"-", "-0", 0, "0 own=true"},
+		{"-", "0", 0, "0 own=true"},
+		{"-", "501", 501, "501 own=true"},
+		{"-", "502", 501, "the recipient's privilege is uid 502 and sm runs as uid 501: sm must be started by root, or its mailer x have flag S"},
+		{"S", "502", 501, "501 own=true"},
+		{"S", "x", 0, "0 own=true"},
+		{"-", "x", 0, `the recipient's privilege "x" is no uid`},
+		{"-", "", 0, `the recipient's privilege "" is no uid`},
+		{"-", "4294967295", 0, `the recipient's privilege "4294967295" is no uid`},
+		{"-", "13", 0, "find uid 13: no answer"},
+	} {
+		a := &Agent{Mailer: mailer(t, "x "+c.flags+" /p p"), UID: c.agent, Account: account}
+		r := &ta.Recipient{Recipient: &ctlfile.Recipient{Quad: ctlfile.Quad{Privilege: c.privilege}}}
+		got, err := a.runAs(r)
+		text := fmt.Sprintf("%d own=%v", got.UID, got.own)
+		if err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("flags %s, privilege %q, agent %d: %s, want %s", c.flags, c.privilege, c.agent, text, c.want)
+		}
+	}
+}
+
+func TestPrivilegeOfAnotherIsDeferredWithoutRoot(t *testing.T) {
+	b := newBench(t, "-", "touch ran", "")
+	b.agent.UID = 4242
+	b.deliver(alice+"r           prog h.example bob 501\n", "A: b\n\n")
+	if !strings.Contains(b.said, "\x014.3.5\x01") || !strings.Contains(b.said, "deferred the recipient's privilege is uid 501") {
+		t.Errorf("%q", b.said)
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "ran")); err == nil {
+		t.Error("it ran all the same")
+	}
+}
+
+func TestRootRunsProgramsAsTheirRecipients(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	b := newBench(t, "n", "", "")
+	b.agent.Mailer = mailer(t, "x n /bin/sh sh -c id${IFS}-u;id${IFS}-g;id${IFS}-G;pwd;echo${IFS}$$HOME;cat${IFS}/dev/stdin;exit${IFS}75")
+	b.agent.Account = func(uid int) (Account, error) {
+		return Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 4243, Groups: []int{4243, 4244}}, nil
+	}
+	b.deliver(alice+"r           prog h.example bob 4242\n", "A: b\n\nx\n")
+	_, got, _ := strings.Cut(b.said, "deferred ")
+	expect(t, got, "4242\r4243\r4243 4244\r/\r/home/bob\rA: b\r\rx\r[exit status 75 (temporary failure)]\n")
+}
+
+func TestFindAccount(t *testing.T) {
+	root, err := findAccount(0)
+	if err != nil || root.Name != "root" || root.GID != 0 {
+		t.Errorf("%+v, %v", root, err)
+	}
+	none, err := findAccount(3999999999)
+	if err != nil || none.Name != "" || none.GID != nobody || none.Groups != nil {
+		t.Errorf("%+v, %v", none, err)
+	}
+}
