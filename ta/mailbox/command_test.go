@@ -1,0 +1,114 @@
+package mailbox
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func command(line string) string {
+	return `"|` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(line) + `" ` + us()
+}
+
+func TestCommandGetsTheLetterAndItsEnvironment(t *testing.T) {
+	o := newOffice(t)
+	m := mail(command("cat >letter; pwd; env | sort >environment"))
+	m.body = "From here\nno line end"
+	m.dsn = "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob+2Bx@example.org"
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin", "ZCONFIG=/z"}})
+	o.delivered(a, m)
+	expect(t, o.read("home/letter"), "From alice@example.net Sat Nov 21 12:00:00 2026\n"+
+		"Return-Path: <alice@example.net>\nDelivered-To: bob+x@example.org\nX-Orig-To: bob+x@example.org\nSubject: x\n\n"+
+		"From here\nno line end")
+	for _, want := range []string{
+		"ENV", "HOME=" + o.path("home"), "USER=bob", "LOGNAME=bob", "UID=" + us(), "SHELL=/bin/sh",
+		"PATH=/usr/bin:/bin", "ZCONFIG=/z", "SENDER=alice@example.net", "RECIPIENT=bob+x@example.org",
+		"ORCPT=rfc822;bob+2Bx@example.org", "NOTIFY=SUCCESS,FAILURE", "MESSAGEID=<m@example.net>", "MSGSPOOLID=S7A",
+	} {
+		if has := strings.Contains("\n"+o.read("home/environment"), "\n"+want); has != (want != "ENV") {
+			t.Errorf("%s: %t in\n%s", want, has, o.read("home/environment"))
+		}
+	}
+	if got := o.read("home/environment"); strings.Contains(got, "GOROOT") || strings.Contains(got, "PLAY") {
+		t.Errorf("our own environment is in\n%s", got)
+	}
+	m.sender, m.rcpts = "", []string{command("echo $SENDER >sender")}
+	o.delivered(a, m)
+	expect(t, o.read("home/sender"), "<>\n")
+}
+
+func TestCommandEndsByItsExitCode(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
+	for _, c := range []struct{ line, status, pattern string }{
+		{"echo no such format; echo really >&2; exit 65", "error2", "5\\.6\\.0.*command ended with exit status 65\rno such format\rreally"},
+		{"exit 67", "error2", `5\.1\.1`},
+		{"exit 68", "error2", `5\.1\.2`},
+		{"exit 69", "error2", `5\.3\.0`},
+		{"exit 77", "error2", `5\.7\.1`},
+		{"exit 64", "deferred", `4\.3\.0.*exit status 64`},
+		{"exit 70", "deferred", `4\.3\.0`},
+		{"exit 75", "deferred", `4\.3\.0`},
+		{"exit 1", "deferred", `4\.3\.0`},
+		{"/none/such", "deferred", `4\.3\.0.*exit status 127`},
+		{"kill -TERM $$", "deferred", `signal: terminated`},
+		{"kill -QUIT $$", "deferred", `signal: quit`},
+	} {
+		o.refused(a, mail(command(c.line)), c.status, c.pattern)
+	}
+}
+
+// A command need not read its mail, may leave others behind, and may say more
+// than anybody wants to know.
+func TestCommandsThatAreNotPolite(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
+	m := mail(command("exit 0"))
+	m.body = strings.Repeat("0123456789abcde\n", 1<<17)
+	o.delivered(a, m)
+	m.rcpts = []string{command("yes | head -c 1000000; exit 65")}
+	said, tags := o.deliver(a, m)
+	if tags != "-" || len(said) > 8000 {
+		t.Errorf("%d bytes are said, tag %q", len(said), tags)
+	}
+}
+
+func TestCommandHasItsTime(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}, TimeLimit: time.Millisecond})
+	// What it starts dies with it, or the wait for its output would last.
+	o.refused(a, mail(command("sleep 1000 & sleep 1000")), "deferred", `took more than 1ms`)
+}
+
+func TestPrivilegeOfNobodyIsRefused(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{})
+	for _, privilege := range []string{"65534", "65535", "-1", "-2", "4294967294", "", "99999"} {
+		o.refused(a, mail(`"|touch `+o.path("home/done")+`" `+privilege), "error2", `5\.7\.1.*commands is not allowed`)
+		o.refused(a, mail(o.path("home/done")+" "+privilege), "error2", `5\.7\.1.*files is not allowed`)
+	}
+	if _, err := os.Stat(o.path("home/done")); err == nil {
+		t.Error("it was done")
+	}
+}
+
+func TestOrdinaryUserDeliversOnlyToItself(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{})
+	a.uid = 4711
+	for _, r := range []string{"bob 0", command("true"), o.path("home/file") + " " + us()} {
+		o.refused(a, mail(r), "deferred", `runs as user 4711 and cannot act as "bob"`)
+	}
+}
+
+func TestUnknownUser(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{})
+	for _, user := range []string{"eve", "Eve", "BOb2", "carol", "-", `""`} {
+		o.refused(a, mail(user+" 0"), "error2", `5\.1\.1 \(no such user\)`)
+	}
+	o.delivered(a, mail("Bob 0", "BOB@example.com 0", "Carol 0"))
+	a.ByName = func(string) (*Account, error) { return nil, os.ErrDeadlineExceeded }
+	o.refused(a, mail("bob 0"), "deferred", `look up user "bob": `)
+}

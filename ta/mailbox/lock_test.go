@@ -1,0 +1,180 @@
+package mailbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLockOfAnotherProcessIsRespected(t *testing.T) {
+	o := newOffice(t)
+	o.write("spool/bob", "old\n\n")
+	locker, said := play(t, "locker", nil, o.path("spool/bob"))
+	if line, err := said.ReadString('\n'); line != "here <nil>\n" {
+		t.Fatal(line, err)
+	}
+	a := o.agent(Options{LockWait: time.Millisecond})
+	o.refused(a, mail("bob 0"), "deferred", `4\.2\.0 \(mailbox is locked\)`)
+	o.refused(a, mail(o.path("spool/bob")+" "+us()), "deferred", `is locked`)
+	expect(t, o.read("spool/bob"), "old\n\n")
+	kill(locker)
+	o.delivered(a, mail("bob 0"))
+	expect(t, fmt.Sprint(o.names("spool")), "[bob]")
+}
+
+// gone is the pid of a process that is no more.
+func gone(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
+	old := time.Now().Add(-time.Hour)
+	dead := gone(t)
+	for _, c := range []struct {
+		text string
+		old  bool
+		held bool
+	}{
+		{fmt.Sprintf("%d\nhere\n", os.Getpid()), false, true},
+		{fmt.Sprintf("%d\n", os.Getpid()), true, true},
+		{fmt.Sprintf("%d\nhere\n", dead), false, false},
+		{fmt.Sprintf("%d\n", dead), false, true},            // of a machine that we do not know
+		{fmt.Sprintf("%d\nelsewhere\n", dead), false, true}, // of another
+		{fmt.Sprintf("%d\nelsewhere\n", dead), true, false},
+		{"", false, true},
+		{"", true, false},
+		{"not a pid\n", true, false},
+	} {
+		o := newOffice(t)
+		o.write("spool/bob.lock", c.text)
+		if c.old {
+			if err := os.Chtimes(o.path("spool/bob.lock"), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, tags := o.deliver(o.agent(Options{LockWait: time.Millisecond}), mail("bob 0"))
+		if held := tags == " "; held != c.held {
+			t.Errorf("%q, old %t: held %t", c.text, c.old, held)
+		}
+		if left := fmt.Sprint(o.names("spool")); left != map[bool]string{true: "[bob.lock]", false: "[bob]"}[c.held] {
+			t.Errorf("%q, old %t: left is %s", c.text, c.old, left)
+		}
+	}
+}
+
+func TestLockOfBeforeTheLastStartIsForgotten(t *testing.T) {
+	o := newOffice(t)
+	o.write("spool/bob.lock", fmt.Sprintf("%d\nhere\n", os.Getpid()))
+	if err := os.Chtimes(o.path("spool/bob.lock"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	o.delivered(o.agent(Options{}), mail("bob 0"))
+}
+
+// A delivery that was killed in the middle is seen by nobody who respects the
+// lock, and is gone when the next one has been.
+func TestKilledDeliveryLeavesNoHalfMessage(t *testing.T) {
+	for _, name := range []string{"spool/bob", "home/Maildir/"} {
+		t.Run(name, func(t *testing.T) {
+			o := newOffice(t)
+			a := o.agent(Options{})
+			if strings.HasSuffix(name, "/") {
+				a = o.agent(Options{Place: Place{Path: "%h/Maildir/"}})
+			}
+			o.delivered(a, mail("bob 0"))
+			before := o.messages(name)
+			stuck, said := play(t, "stuck", o.orderFor(name).json(t))
+			if line, err := said.ReadString('\n'); line != "here\n" {
+				t.Fatal(line, err)
+			}
+			if !strings.HasSuffix(name, "/") {
+				if size := len(o.read(name)); size < 1<<18 {
+					t.Errorf("only %d bytes are there: not the middle", size)
+				}
+				// While it lives, it may take its time.
+				o.refused(a, mail("bob 0"), "deferred", "is locked")
+			}
+			kill(stuck)
+			if strings.HasSuffix(name, "/") {
+				expect(t, o.messages(name), before)
+			}
+			o.delivered(a, mail("bob 0"))
+			expect(t, o.messages(name), before+before)
+		})
+	}
+}
+
+// messages are what a reader shows.
+func (o office) messages(name string) (text string) {
+	if !strings.HasSuffix(name, "/") {
+		return o.read(name)
+	}
+	for _, n := range o.names(name + "new") {
+		text += o.read(name + "new/" + n)
+	}
+	return text
+}
+
+// What lies behind the size that a dead delivery's lock file tells is cut off
+// only if it is that delivery and nothing else.
+func TestOnlyTheHalfMessageIsTakenBack(t *testing.T) {
+	const begin = "From x\n"
+	for _, c := range []struct{ rest, left string }{
+		{"", ""},
+		{"Fro", ""},
+		{begin, ""},
+		{begin + "A: b\n\nhal", ""},
+		{begin + "A: b\n\nwhole\n\n", ""}, // it was not reported
+		{begin + "A: b\n\nwhole\n\nFrom other\n\nx\n", begin + "A: b\n\nwhole\n\nFrom other\n\nx\n"},
+		{begin + "From other\n\nx\n", begin + "From other\n\nx\n"},
+		{begin + strings.Repeat("y", 1<<16-7) + "\nFrom z\n", begin + strings.Repeat("y", 1<<16-7) + "\nFrom z\n"},
+		{begin + strings.Repeat("y", 1<<16-7) + "\nFro", ""},
+		{"something else\n", "something else\n"},
+	} {
+		o := newOffice(t)
+		o.write("spool/bob", "old\n\n"+c.rest)
+		o.write("spool/bob.lock", fmt.Sprintf("%d\nhere\n5 %q\n", gone(t), begin))
+		o.delivered(o.agent(Options{}), mail("bob 0"))
+		got, _, _ := strings.Cut(o.read("spool/bob"), "From alice")
+		if got = strings.TrimRight(got, "\n"); got != strings.TrimRight("old\n\n"+c.left, "\n") {
+			t.Errorf("%.60q: left is %.60q", c.rest, got)
+		}
+	}
+}
+
+func TestStrangeNotesAreNoReasonToCut(t *testing.T) {
+	for _, text := range []string{
+		"%d\nhere\n0 \"\"", "%d\nhere\n-1 \"From x\\n\"\n", "%d\nhere\n0 From x\n", "%d\nelse\n0 \"From x\\n\"\n", "%d\nhere\n99 \"From x\\n\"\n",
+	} {
+		o := newOffice(t)
+		o.write("spool/bob", "From x\nA: b\n\n")
+		o.write("spool/bob.lock", fmt.Sprintf(text, gone(t)))
+		old := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(o.path("spool/bob.lock"), old, old); err != nil {
+			t.Fatal(err)
+		}
+		o.delivered(o.agent(Options{}), mail("bob 0"))
+		if got := o.read("spool/bob"); !strings.HasPrefix(got, "From x\nA: b\n\nFrom alice") {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+func FuzzNote(f *testing.F) {
+	f.Add("12\nhere\n5 \"From x\\n\"\n")
+	f.Add("\n\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		n := parseNote([]byte(text))
+		if n.size < -1 || n.size >= 0 && !strings.Contains(text, "\"") && !strings.Contains(text, "`") && !strings.Contains(text, "'") {
+			t.Errorf("%q: %+v", text, n)
+		}
+	})
+}
