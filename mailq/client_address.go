@@ -100,7 +100,7 @@ func (d Dialer) Dial(ctx context.Context, to Address) (net.Conn, error) {
 	if err != nil {
 		return nil, fault(Unavailable, "cannot find address of %s: %w", to.Host, err)
 	}
-	var failed []error
+	var failed []string
 	for _, first := range []bool{true, false} {
 		for _, a := range addresses {
 			if (a.Unmap().Is4() == (d.Prefer == 4)) != first {
@@ -110,10 +110,10 @@ func (d Dialer) Dial(ctx context.Context, to Address) (net.Conn, error) {
 			if err == nil {
 				return conn, nil
 			}
-			failed = append(failed, fmt.Errorf("%s: %w", a.Unmap(), cause(err)))
+			failed = append(failed, fmt.Sprintf("%s: %v", a.Unmap(), cause(err)))
 		}
 	}
-	return nil, fault(Unavailable, "connect failed to %s: %w", to, errors.Join(failed...))
+	return nil, fault(Unavailable, "connect failed to %s: %s", to, strings.Join(failed, "; "))
 }
 
 // cause is a network error without the addresses that its report names again.

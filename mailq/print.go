@@ -1,6 +1,7 @@
 package mailq
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -139,5 +140,18 @@ func (p *Printer) Finish(version int) error {
 // Line writes a line of a report as it is.
 func (p *Printer) Line(line string) error {
 	p.printf("%s\n", p.safe(line))
+	return p.err
+}
+
+// JSON writes a line that is an object of JSON, or returns what is wrong with
+// it.
+func (p *Printer) JSON(line string) error {
+	if err := JSONTrouble(line); err != nil {
+		return err
+	}
+	if !json.Valid([]byte(line)) {
+		return fault(Garbled, "malformed JSON %q", line)
+	}
+	p.printf("%s\n", plainJSON(line))
 	return p.err
 }

@@ -247,3 +247,23 @@ type fullDisk struct{}
 var errFull = os.ErrClosed
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestPrintJSON(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"a":"b"}`:                    `{"a":"b"}`,
+		"{\"a\":\"\u009b\u202e\x7f\"}": `{"a":"\u009b\u202e\u007f"}`,
+		"{\"a\":\"\U000e0041ä\xff\"}":  `{"a":"\udb40\udc41ä` + "\ufffd" + `"}`,
+	} {
+		var out strings.Builder
+		p := Printer{Out: &out}
+		if err := p.JSON(line); err != nil || out.String() != want+"\n" {
+			t.Errorf("%q: %q, %v", line, &out, err)
+		}
+	}
+	for line, fault := range map[string]Fault{`{"error":"no time"}`: Unavailable, "{": Garbled, "{\"a\":\"\x1b\"}": Garbled} {
+		p := Printer{Out: fullDisk{}}
+		if err := p.JSON(line); FaultOf(err) != fault {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -62,4 +63,24 @@ func cleanRunes(text, keep string) bool {
 
 func shown(r rune, keep string) bool {
 	return unicode.IsPrint(r) || strings.ContainsRune(keep, r)
+}
+
+// plainJSON is a line of JSON with the same meaning and nothing in it that
+// commands a terminal. Bytes that are no UTF-8 become U+FFFD.
+func plainJSON(line string) string {
+	if clean(line, "\t") {
+		return line
+	}
+	var b strings.Builder
+	for _, r := range line {
+		switch high, low := utf16.EncodeRune(r); {
+		case shown(r, "\t"):
+			b.WriteRune(r)
+		case high != unicode.ReplacementChar:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
