@@ -1,0 +1,110 @@
+// Mailq shows a mail queue and gives orders about it: mailq(1).
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"zsched/mailq"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// Exit codes, as mailq(1) lists them: those of sysexits.h.
+const (
+	exitOK          = 0
+	exitFault       = 1
+	exitUsage       = 64
+	exitUnavailable = 69
+	exitNoQueue     = 72
+	exitOutput      = 74
+	exitProtocol    = 76
+	exitRefused     = 77
+)
+
+// A usageError is a command line that makes no sense.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+// An outputError is one of standard output.
+type outputError struct{ error }
+
+func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
+		return exitOK
+	case err != nil:
+		err = usageError(err.Error())
+	case o.version:
+		fmt.Fprintln(stdout, version())
+		return exitOK
+	default:
+		out := bufio.NewWriterSize(stdout, 64<<10)
+		s := &session{options: o, out: out, stderr: stderr, terminal: isTerminal(stdout)}
+		err = s.run()
+		if flushed := out.Flush(); flushed != nil {
+			err = outputError{flushed}
+		}
+	}
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "mailq: %s\n", mailq.Plain(err.Error()))
+	if usage := usageError(""); errors.As(err, &usage) {
+		fmt.Fprint(stderr, usageLine)
+	}
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	var output outputError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &output):
+		return exitOutput
+	case errors.Is(err, errNoPostoffice):
+		return exitNoQueue
+	}
+	switch mailq.FaultOf(err) {
+	case mailq.Unavailable:
+		return exitUnavailable
+	case mailq.Garbled:
+		return exitProtocol
+	case mailq.Refused:
+		return exitRefused
+	}
+	return exitFault
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+func version() string {
+	line := "mailq 0.1"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				line += " (" + s.Value[:min(12, len(s.Value))] + ")"
+			}
+		}
+	}
+	return line
+}
