@@ -27,7 +27,7 @@ func (o *Order) String() string {
 	if o.DryRun {
 		words = append(words, "DRYRUN")
 	}
-	if why := trimBlanks(field(strings.ReplaceAll(o.Why, "\r", " "))); why != "" {
+	if why := trimBlanks(oneReply(o.Why)); why != "" {
 		words = append(words, "BECAUSE", why)
 	} else if o.Verb == Kill && o.Message != "" && !o.DryRun {
 		words = append(words, "BECAUSE")
