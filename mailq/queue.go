@@ -106,10 +106,10 @@ type Thread struct {
 // Agent is one at work on a thread.
 type Agent struct {
 	PID      int       `json:"pid"`
-	HungryAt time.Time `json:"hungry_at"`       // last #hungry; zero: none yet
-	FedAt    time.Time `json:"fed_at,omitzero"` // last job line; zero: none yet
-	Open     int       `json:"open"`            // job lines given and not answered
-	State    string    `json:"state"`           // ERROR LARVA STUFF FINISH IDLE
+	HungryAt time.Time `json:"hungry_at,omitzero"` // last #hungry; zero: none yet
+	FedAt    time.Time `json:"fed_at,omitzero"`    // last job line; zero: none yet
+	Open     int       `json:"open"`               // job lines given and not answered
+	State    string    `json:"state"`              // ERROR LARVA STUFF FINISH IDLE
 }
 
 // Pending is why due mail of a thread is not being fed, in the words of the
