@@ -45,8 +45,12 @@ type agent struct {
 	// kills counts the signals sent: SIGTERM, then SIGKILL.
 	kills int
 
+	startedFor *thread // until its first #hungry, or the thread is gone
+
 	since        instant // of the state
 	heardAt      instant
+	hungryAt     instant // last #hungry; 0: none yet
+	fedAt        instant // last job line; 0: none yet
 	watchSeat    int32
 	links[agent] // in Scheduler.parked
 }
@@ -97,6 +101,8 @@ func (s *Scheduler) start(r *ring, t *thread) {
 		heardAt:  s.now,
 	}
 	s.agents[a.id] = a
+	a.startedFor = t
+	t.agents = append(t.agents, a)
 	r.procs++
 	r.channel.procs++
 	s.expect(a, a.sessions)
@@ -126,8 +132,17 @@ func (s *Scheduler) agentFailed(e AgentFailed) {
 	s.dropAgent(a)
 }
 
+// settleIn ends the agent's being started for a thread.
+func (a *agent) settleIn() {
+	if a.startedFor != nil {
+		a.startedFor.quit(a)
+		a.startedFor = nil
+	}
+}
+
 // ready is the first #hungry.
 func (s *Scheduler) ready(a *agent) {
+	a.settleIn()
 	s.expect(a, a.sessions-1)
 	delete(s.troubles, a.ring.clause)
 	a.state, a.since = serving, s.now
@@ -249,6 +264,7 @@ func (s *Scheduler) dropAgent(a *agent) {
 		s.counts.AgentsLeaving--
 		r.channel.leaving--
 	}
+	a.settleIn()
 	s.expect(a, 0)
 	r.unfree(a)
 	a.state = 0 // so that nothing gives it work again

@@ -73,7 +73,11 @@ func (s *Scheduler) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case dormant:
 			r.state = open
-			s.makeDue(a.vertex)
+			if a.vertex.ordered != 0 {
+				s.fulfil(a.vertex)
+			} else {
+				s.makeDue(a.vertex)
+			}
 		default:
 			r.state = open
 		}

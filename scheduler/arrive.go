@@ -1,6 +1,10 @@
 package scheduler
 
-import "strings"
+import (
+	"strings"
+
+	"zsched/ctlfile"
+)
 
 // arrive takes a message into the queue. One without open recipients is
 // finished at once.
@@ -51,12 +55,16 @@ func (s *Scheduler) newMessage(in *Message) *message {
 		m.log = logHash(in.LogID)
 		s.linkLog(m)
 	}
-	m.group(s, in.Recipients)
+	var flags recipientFlags
+	if in.Released {
+		flags = spared
+	}
+	m.group(s, in.Recipients, flags)
 	return m
 }
 
 // group parts the recipients into vertices, one for each channel and host.
-func (m *message) group(s *Scheduler, in []Recipient) {
+func (m *message) group(s *Scheduler, in []Recipient, flags recipientFlags) {
 	var byThread map[threadKey]*vertex
 	var latest *vertex
 	var latestKey threadKey
@@ -77,7 +85,7 @@ func (m *message) group(s *Scheduler, in []Recipient) {
 			}
 			latest, latestKey = v, key
 		}
-		v.add(r)
+		v.add(r, flags)
 		m.open++
 		m.recipients++
 		if r.Class != 0 {
@@ -95,11 +103,18 @@ func (m *message) newVertex(s *Scheduler, key threadKey) *vertex {
 	v.message = m
 	v.thread = s.obtainThread(key)
 	v.thread.link(v)
+	s.states[0]++
 	return v
 }
 
-func (v *vertex) add(r *Recipient) {
-	in := recipient{offset: uint32(r.Offset), notify: r.Notify, state: open}
+func (v *vertex) add(r *Recipient, flags recipientFlags) {
+	if r.Notify&ctlfile.NotifySuccess != 0 {
+		flags |= tellSuccess
+	}
+	if r.Notify&ctlfile.NotifyFailure != 0 {
+		flags |= tellFailure
+	}
+	in := recipient{offset: uint32(r.Offset), flags: flags, state: open}
 	switch {
 	case v.open == 0:
 		v.first = in
@@ -109,6 +124,8 @@ func (v *vertex) add(r *Recipient) {
 		*v.rest = append(*v.rest, in)
 	}
 	v.open++
+	v.thread.recipients++
+	v.thread.channel.in++
 }
 
 // enter puts a new vertex where it belongs: due, unless all of its
@@ -116,7 +133,7 @@ func (v *vertex) add(r *Recipient) {
 func (s *Scheduler) enter(v *vertex) {
 	s.counts.Vertices++
 	if v.openNow() == 0 {
-		v.state = dormant
+		s.become(v, dormant, 0)
 		s.planWake(v)
 		return
 	}

@@ -21,6 +21,12 @@ func (s *Scheduler) check() {
 	for r := s.order.head; r != nil; r = s.order.next(r) {
 		s.checkRing(r)
 	}
+	s.checkMembers(&s.lone)
+	members := s.lone.members.len
+	for r := s.order.head; r != nil; r = s.order.next(r) {
+		members += r.members.len
+	}
+	assert(members == len(s.threads), "threads: %d in rings, %d kept", members, len(s.threads))
 	for _, ch := range s.channelOrder {
 		s.checkChannel(ch)
 	}
@@ -31,13 +37,18 @@ func (s *Scheduler) check() {
 	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
 	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
-	assert(c.Poisoned == s.counts.Poisoned, "poisoned: counted %d, kept %d", c.Poisoned, s.counts.Poisoned)
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
 	assert(c.AgentsLeaving == s.counts.AgentsLeaving, "leaving agents: counted %d, kept %d", c.AgentsLeaving, s.counts.AgentsLeaving)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
 	assert(len(s.messages) == s.counts.Messages, "messages: %d, kept %d", len(s.messages), s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
+	assert(s.counts.MessagesIn-s.counts.MessagesOut == uint64(len(s.messages)), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, len(s.messages))
+	assert(s.counts.RecipientsIn-s.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
+	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
+	for _, w := range s.walks {
+		s.checkWalk(w)
+	}
 }
 
 func assert(holds bool, format string, args ...any) {
@@ -47,8 +58,9 @@ func assert(holds bool, format string, args ...any) {
 }
 
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
-	open, linked := int32(0), 0
+	open, linked, held := int32(0), 0, false
 	m.vertices(func(v *vertex) {
+		held = held || v.state != 0 && v.ordered == VerbHold
 		if v.state == 0 {
 			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
 			return
@@ -60,6 +72,9 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
 	assert(m.open > 0 || m.stores > 0 || m.flags&leaving != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&leaving == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
+	assert(held == (m.flags&holding != 0) || m.flags&leaving != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
+	assert(m.flags&moving == 0 || m.rests() && m.stores == 0, "message %d moves and does not rest", m.id)
+	assert(m.flags&(holding|moving|leaving) != holding || m.stores > 0 || !m.rests(), "message %d rests and does not move", m.id)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
 }
@@ -95,19 +110,19 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	switch v.state {
 	case waiting:
 		assert(planned && v.wakeAt != 0, "vertex of %d waits without an end", id)
-	case fed, reading:
+	case fed, reading, resting:
 		assert(!planned, "vertex of %d in state %d is in the agenda", id, v.state)
 	default:
-		assert(planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
+		assert(t.held || t.errands&release != 0 || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
 	}
 	if v.state == due || v.state == waiting {
 		assert(v.openNow() > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
+	c.States.add(v.state, 1)
+	assert(v.state != resting || v.ordered == VerbHold, "vertex of %d rests without an order", id)
+	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == resting || v.state == dormant, "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == dormant {
 		assert(v.openNow() == 0, "vertex of %d is dormant with work", id)
-	}
-	if v.state == poisoned {
-		c.Poisoned++
 	}
 	open := int32(0)
 	for i := range v.len() {
@@ -140,11 +155,30 @@ func (s *Scheduler) linesOf(v *vertex) int {
 }
 
 func (s *Scheduler) checkThread(t *thread) {
-	n := 0
+	n, recipients := 0, int32(0)
+	oldest, wake := never, never
+	var states [vertexStates]int32
 	for v := t.vertices.head; v != nil; v = v.next {
 		assert(v.thread == t && v.state != 0, "a stranger in thread %v", t.key)
 		n++
+		recipients += v.open
+		states[v.state]++
+		oldest = min(oldest, v.message.modifiedAt.second().instant())
+		if v.state == waiting {
+			wake = min(wake, v.wakeAt.second().instant())
+		}
 	}
+	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t.key, states, t.states, recipients, t.recipients)
+	assert(oldest == t.ages.earliest() && wake == t.wakes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t.key, oldest, t.ages.earliest(), wake, t.wakes.earliest())
+	assert(t.held == s.held[t.key], "thread %v is held: %v", t.key, t.held)
+	sessions := 0
+	for _, a := range t.agents {
+		assert(s.agents[a.id] == a, "thread %v has an agent that is gone", t.key)
+		if a.startedFor == nil {
+			sessions++
+		}
+	}
+	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t.key, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
 	assert(n > 0 || t.busy > 0 || t.suspendedTill != 0, "thread %v is empty and still there", t.key)
 	assert((t.suspendedTill != 0 || t.pulling != nil) == (t.resumeSeat != 0), "thread %v: suspension and agenda disagree", t.key)
@@ -196,7 +230,8 @@ func (v *vertex) unreported() int {
 }
 
 func (s *Scheduler) checkRing(r *ring) {
-	procs, busy, coming, wants, threads := 0, 0, 0, 0, 0
+	procs, busy, coming, wants := 0, 0, 0, 0
+	s.checkMembers(r)
 	for _, a := range s.agents {
 		if a.ring != r {
 			continue
@@ -205,22 +240,45 @@ func (s *Scheduler) checkRing(r *ring) {
 		busy += a.busy()
 		coming += a.coming
 	}
-	for _, t := range s.threads {
-		if t.ring == r {
-			wants += t.wants
-			threads++
-		}
+	for t := r.members.head; t != nil; t = r.members.next(t) {
+		wants += t.wants
 	}
 	assert(procs == r.procs && busy == r.busy && coming == r.coming, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
 		r.key, procs, r.procs, busy, r.busy, coming, r.coming)
-	assert(wants == r.wants && threads == r.threads, "ring %q: wants %d, kept %d; threads %d, kept %d", r.key, wants, r.wants, threads, r.threads)
-	assert(procs > 0 || threads > 0, "ring %q is empty and still there", r.key)
+	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
+	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions to be offered, a halt.
 	if r.wants > 0 && !s.halted() && r.coming == 0 {
 		reason := r.waits != nil || r.backoffSeat != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
 	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.waits != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
+}
+
+// checkMembers: the threads of a ring are in the order of their seats, and no
+// thread is in two.
+func (s *Scheduler) checkMembers(r *ring) {
+	n, vertices, last := 0, 0, uint64(0)
+	for t := r.members.head; t != nil; t = r.members.next(t) {
+		assert(t.home == r && (t.ring == r || t.ring == nil && r == &s.lone), "thread %v is in the list of another ring", t.key)
+		assert(t.seat > last, "thread %v is out of order", t.key)
+		n, vertices, last = n+1, vertices+t.vertices.len, t.seat
+	}
+	assert(n == r.members.len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.len, vertices, r.vertices)
+}
+
+// checkWalk: a walk stands on what is there.
+func (s *Scheduler) checkWalk(w *Walk) {
+	assert(w.s == s, "a closed walk is kept")
+	assert(w.ring == nil || w.ring == &s.lone || !w.ring.dropped, "a walk stands on a ring that is gone")
+	assert(w.next == nil || w.next.home == w.ring, "a walk stands on a thread of another ring")
+	assert(w.vertex == nil || w.vertex.state != 0, "a walk stands on a vertex that is gone")
+	for _, t := range w.owed {
+		assert(s.threads[t.key] == t && w.behind(t), "a walk owes a thread that is gone or comes by")
+	}
+	for t := range w.seen {
+		assert(s.threads[t.key] == t && !w.behind(t), "a walk knows a thread that is gone or came by")
+	}
 }
 
 func (s *Scheduler) checkChannel(c *channel) {

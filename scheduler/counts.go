@@ -12,7 +12,7 @@ type Counts struct {
 	Vertices   int
 	Recipients int // not done
 	Threads    int
-	Poisoned   int // vertices put aside
+	States     StateCounts
 	Unstored   int // writes that failed and will be tried again
 
 	Agents        int // processes, starting and leaving ones too
@@ -26,7 +26,11 @@ type Counts struct {
 }
 
 // Counts returns the counters as they are now.
-func (s *Scheduler) Counts() Counts { return s.counts }
+func (s *Scheduler) Counts() Counts {
+	c := s.counts
+	c.States = stateCounts(s.states)
+	return c
+}
 
 // agentsInOrder returns all agents by age; what walks them must not depend on
 // a map's order.
@@ -34,9 +38,9 @@ func (s *Scheduler) agentsInOrder() []*agent {
 	return slices.SortedFunc(maps.Values(s.agents), func(a, b *agent) int { return cmp.Compare(a.id, b.id) })
 }
 
-// threadsInOrder returns all threads by name.
+// threadsInOrder returns all threads in the order of their seats.
 func (s *Scheduler) threadsInOrder() []*thread {
 	return slices.SortedFunc(maps.Values(s.threads), func(a, b *thread) int {
-		return cmp.Or(cmp.Compare(a.key.channel, b.key.channel), cmp.Compare(a.key.host, b.key.host))
+		return cmp.Compare(a.seat, b.seat)
 	})
 }

@@ -17,7 +17,8 @@ const secondExpiry = 24 * time.Hour
 // attempt in the life of this process, or past expiry and expiry2 without
 // (scheduler.cf(5)).
 func (s *Scheduler) expired(v *vertex, r *recipient) bool {
-	if r.state != open && r.state != alternate {
+	t := v.thread
+	if r.state != open && r.state != alternate || r.flags&spared != 0 || t.held || t.errands&release != 0 {
 		return false
 	}
 	primary, secondary := v.expiry()
@@ -31,11 +32,15 @@ func (v *vertex) joinedBefore() bool { return v.state == due && v.joined < v.thr
 // expiry returns when the vertex's recipients expire, with an attempt and
 // without one; never when they do not.
 func (v *vertex) expiry() (primary, secondary instant) {
-	p := v.thread.params
+	return v.thread.params.expiryOf(v.message.modifiedAt)
+}
+
+// expiryOf is the same for a message of that age.
+func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	if p.Expiry == 0 {
 		return never, never
 	}
-	primary = v.message.modifiedAt.after(p.Expiry)
+	primary = modifiedAt.after(p.Expiry)
 	second := p.Expiry2
 	if second == 0 {
 		second = secondExpiry
@@ -49,6 +54,9 @@ func (v *vertex) expiry() (primary, secondary instant) {
 // suspension may count as one.
 func (s *Scheduler) planWake(v *vertex) {
 	primary, secondary := v.expiry()
+	if v.thread.held {
+		primary, secondary = never, never
+	}
 	look := primary
 	if primary <= s.now {
 		look = s.now
@@ -85,23 +93,38 @@ func (s *Scheduler) expire(v *vertex) {
 	if primary, _ := v.expiry(); s.now < primary {
 		return
 	}
+	words := "expired after " + inWords(v.thread.params.Expiry)
+	s.fail(v, cause{
+		words: words, code: "5.4.7 (delivery time expired)",
+		applies: func(r *recipient) bool { return s.expired(v, r) },
+	})
+}
+
+// cause is why recipients fail without an agent's saying so, and which.
+type cause struct {
+	words, code string
+	applies     func(*recipient) bool
+}
+
+// fail ends recipients of a vertex with a notice.
+func (s *Scheduler) fail(v *vertex, why cause) {
 	message := v.message
 	message.stores++ // it must not be finished while we walk it
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
 		r := v.at(i)
-		if !s.expired(v, r) {
+		if !why.applies(r) {
 			continue
 		}
 		message.flags |= owes
 		message.failed++
 		s.account(v, "expire")
 		if set, _ := message.exclusive(v, i); set != nil {
-			s.settle(v, i, s.expiryMark(v, r), false)
+			s.settle(v, i, why.mark(r), false)
 			continue
 		}
-		marks, settles = append(marks, s.expiryMark(v, r)), append(settles, alternative{v, i})
+		marks, settles = append(marks, why.mark(r)), append(settles, alternative{v, i})
 		r.state, r.last = settling, nil
 	}
 	if len(marks) > 0 {
@@ -109,23 +132,21 @@ func (s *Scheduler) expire(v *vertex) {
 		s.quiet(v)
 	}
 	message.stores--
-	s.finishWhenDone(message)
+	s.advance(message)
 }
 
-// expiryMark is the outcome of an expired recipient. Whatever action its last
-// report named, it failed now; the recipient and the peer are kept.
-func (s *Scheduler) expiryMark(v *vertex, r *recipient) RecipientMark {
-	after := inWords(v.thread.params.Expiry)
+// mark is the outcome of a recipient. Whatever action its last report named,
+// it failed now; the recipient and the peer are kept.
+func (c *cause) mark(r *recipient) RecipientMark {
 	var last ta.Notary
-	text := "expired after " + after
+	text := c.words
 	if r.last != nil {
 		last = ta.Notary(r.last.notary)
-		text = "\rexpired after " + after + ", problem was:\r" + strings.TrimLeft(r.last.text, "\r")
+		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(r.last.text, "\r")
 	}
-	code := "5.4.7 (delivery time expired)"
 	diag := last.Diagnostic()
 	if diag == "" {
-		diag = "smtp; 500 (expired after " + after + ")"
+		diag = "smtp; 500 (" + c.words + ")"
 	}
 	recipient := last.Recipient()
 	if recipient == "" {
@@ -133,7 +154,7 @@ func (s *Scheduler) expiryMark(v *vertex, r *recipient) RecipientMark {
 	}
 	return RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
-		Notary: ta.Notary(strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01")),
+		Notary: ta.Notary(strings.Join([]string{recipient, "failed", c.code, diag, last.Remote()}, "\x01")),
 		Text:   text,
 	}
 }

@@ -25,9 +25,13 @@ func (i instant) time() time.Time { return time.Unix(0, int64(i)) }
 // Zero means none. It ends in 2106.
 type second uint32
 
-func atSecond(t time.Time) second { return second(max(0, t.Unix())) }
+func atSecond(t time.Time) second { return second(min(max(0, t.Unix()), math.MaxUint32)) }
 
-func (i instant) second() second { return second(i / instant(time.Second)) }
+func (i instant) second() second {
+	return second(min(max(0, i/instant(time.Second)), math.MaxUint32))
+}
+
+func (s second) instant() instant { return instant(s) * instant(time.Second) }
 
 func (s second) time() time.Time { return time.Unix(int64(s), 0) }
 

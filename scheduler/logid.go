@@ -12,13 +12,13 @@ func (s *Scheduler) obsolete(by *message, logIDs []string) {
 		next := s.byLog[logHash(id)]
 		for m := next; m != nil; m = next {
 			next = m.older()
-			if m == by || m.flags&(leaving|obsoleted) != 0 || m.open == 0 ||
+			if m == by || m.flags&(leaving|moving|obsoleted) != 0 || m.open == 0 ||
 				m.errorTo() != by.errorTo() || m.owner != by.owner {
 				continue
 			}
 			m.flags |= obsoleted
 			s.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			s.drop(m)
+			s.obey(&Ordered{Verb: VerbKill}, m, m.aimedAt(VerbKill, Target{}))
 		}
 	}
 }

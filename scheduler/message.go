@@ -34,6 +34,7 @@ type extras struct {
 	errorTo  string // when it is not the sender
 	vertices []*vertex
 	sets     []*exclusiveSet
+	reroutes map[*vertex]threadKey // where vertices are ordered to be sent
 	// Neighbours in the chain of a log identity: those taken before and after.
 	older, newer *message
 }
@@ -44,7 +45,9 @@ const (
 	nullSender messageFlags = 1 << iota
 	owes                    // the file may hold diagnostics to report
 	leaving                 // Finish is under way
-	obsoleted               // replaced by a later message; not fed again
+	moving                  // Hold is under way
+	holding                 // ordered to be held
+	obsoleted               // replaced by a later message
 	errorToSet              // extras.errorTo counts, even when empty
 )
 
@@ -54,7 +57,7 @@ type vertex struct {
 	message       *message
 	thread        *thread
 	links[vertex]              // in the thread
-	wakeAt        instant      // when waiting
+	wakeAt        instant      // when waiting, and kept when resting
 	rest          *[]recipient // by offset, like first; nil: there is but one
 	first         recipient
 	agent         AgentID // fed last, 0: none
@@ -72,6 +75,9 @@ type vertex struct {
 	why       reason
 	retry     uint8 // index in Retries of the next step
 	deaths    uint8 // agents lost on it running
+	// ordered is what is to be done with it when nobody is at work on it, and
+	// with alternatives of it whose turn comes later; 0: nothing.
+	ordered Verb
 }
 
 type vertexState uint8
@@ -83,7 +89,26 @@ const (
 	reading                        // its file is being read again
 	poisoned
 	dormant // nothing of it can be fed: alternatives wait, outcomes are written
+	resting // to be held, until all of its message is
+	vertexStates
 )
+
+// become moves a vertex to another state. wakeAt is the end of its wait; a
+// resting one keeps it.
+func (s *Scheduler) become(v *vertex, state vertexState, wakeAt instant) {
+	t := v.thread
+	if v.state == waiting {
+		t.wakes.remove(v.wakeAt.second())
+	}
+	t.states[v.state]--
+	s.states[v.state]--
+	v.state, v.wakeAt = state, wakeAt
+	t.states[state]++
+	s.states[state]++
+	if state == waiting {
+		t.wakes.add(wakeAt.second())
+	}
+}
 
 // reason is why a vertex is not due, beyond its state.
 type reason uint8
@@ -99,10 +124,19 @@ const (
 type recipient struct {
 	offset   uint32 // identity in the control file, below 1 GiB
 	attempts uint16 // stops counting at its limit
-	notify   ctlfile.Notify
+	flags    recipientFlags
 	state    recipientState
 	last     *diagnostic // what was said of it last, nil: nothing
 }
+
+type recipientFlags uint8
+
+const (
+	tellSuccess recipientFlags = 1 << iota // NOTIFY of its DSN line
+	tellFailure
+	// spared: it was held, and must have an attempt before it can expire.
+	spared
+)
 
 type recipientState uint8
 
@@ -166,6 +200,19 @@ func (v *vertex) openNow() int {
 	return n
 }
 
+// vertexAt returns the i-th vertex, nil past the last.
+func (m *message) vertexAt(i int) *vertex {
+	switch {
+	case i == 0 && m.vertex.message != nil:
+		return &m.vertex
+	case m.extras == nil || i > len(m.extras.vertices):
+		return nil
+	case i == 0:
+		return nil
+	}
+	return m.extras.vertices[i-1]
+}
+
 // vertices calls f for each vertex of the message, gone ones included.
 func (m *message) vertices(f func(*vertex)) {
 	f(&m.vertex)
@@ -199,16 +246,22 @@ func (m *message) extra() *extras {
 	return m.extras
 }
 
-// finishWhenDone finishes a message when its last recipient is done and all
-// outcomes are on disk.
-func (s *Scheduler) finishWhenDone(m *message) {
-	if m.open == 0 && m.stores == 0 && m.flags&leaving == 0 {
+// advance does what can only be done when nothing of a message is being
+// written: it is finished when its last recipient is done, or moved away when
+// it is to be held and all of it rests.
+func (s *Scheduler) advance(m *message) {
+	switch {
+	case m.stores > 0 || m.flags&(leaving|moving) != 0:
+	case m.open == 0:
 		s.finish(m)
+	case m.flags&holding != 0 && m.rests():
+		s.moveAway(m)
 	}
 }
 
 // forget drops a message from memory without touching its files.
 func (s *Scheduler) forget(m *message) {
+	m.flags |= leaving // what is asked of it on the way is too late
 	m.vertices(func(v *vertex) {
 		if v.state == fed {
 			s.withdraw(v)
@@ -217,10 +270,20 @@ func (s *Scheduler) forget(m *message) {
 			s.leave(v)
 		}
 	})
+	s.counts.Recipients -= int(m.open)
+	s.counts.RecipientsOut += uint64(m.open)
+	s.remove(m)
+}
+
+// remove takes a message out of memory of which no vertex is linked.
+func (s *Scheduler) remove(m *message) {
 	s.unlinkLog(m)
 	delete(s.messages, m.id)
 	s.counts.Messages--
-	s.counts.Recipients -= int(m.open)
+	s.counts.MessagesOut++
+	for _, w := range s.walks {
+		w.passMessage(m)
+	}
 }
 
 // withdraw ends the job line of a vertex without a word about it.
@@ -238,9 +301,13 @@ func (s *Scheduler) leave(v *vertex) {
 	t := v.thread
 	t.dequeue(v)
 	s.wakes.remove(v)
+	s.become(v, 0, 0)
+	for _, w := range s.walks {
+		w.passVertex(v)
+	}
 	t.unlink(v)
-	s.unpoison(v)
-	v.state = 0
+	s.states[0]--
+	t.channel.dropped += uint64(v.open)
 	s.counts.Vertices--
 	s.settleThread(t)
 }

@@ -31,6 +31,163 @@ type Target struct {
 	Channel, Host string // both empty: the whole message
 }
 
-func (s *Scheduler) ordered(e *Ordered) { panic("not yet") }
+// ordered carries out what it can of an order at once.
+func (s *Scheduler) ordered(e *Ordered) {
+	answer := Answer{Order: e.Order}
+	counted := make(map[MessageID]bool, len(e.Targets))
+	for _, target := range e.Targets {
+		m := s.messages[target.Message]
+		if m == nil || m.flags&(leaving|moving) != 0 {
+			continue
+		}
+		n := s.obey(e, m, m.aimedAt(e.Verb, target))
+		answer.Recipients += n
+		if n > 0 && !counted[m.id] {
+			counted[m.id] = true
+			answer.Messages++
+		}
+	}
+	s.do(answer)
+}
 
-func (s *Scheduler) holdThread(e HeldThread) { panic("not yet") }
+// aimedAt returns the vertices of the message that an order is about.
+func (m *message) aimedAt(verb Verb, target Target) []*vertex {
+	whole := verb == VerbHold || target.Channel == "" && target.Host == ""
+	key := threadKey{target.Channel, target.Host}
+	var found []*vertex
+	m.vertices(func(v *vertex) {
+		if v.state != 0 && (whole || v.thread.key == key) {
+			found = append(found, v)
+		}
+	})
+	return found
+}
+
+// obey carries out an order on vertices of one message and returns how many
+// recipients it concerns.
+func (s *Scheduler) obey(e *Ordered, m *message, vertices []*vertex) int {
+	n := 0
+	concerned := vertices[:0]
+	for _, v := range vertices {
+		if here := v.concerned(e); here > 0 {
+			n += here
+			concerned = append(concerned, v)
+		}
+	}
+	if n == 0 || e.DryRun {
+		return n
+	}
+	m.stores++ // it must not leave while we walk it
+	if e.Verb == VerbRetry {
+		for _, v := range concerned {
+			s.retryNow(v)
+		}
+	} else {
+		s.bind(m, concerned, e)
+		s.fulfilAll(m, concerned)
+	}
+	m.stores--
+	s.advance(m)
+	return n
+}
+
+// concerned counts the recipients of the vertex that an order changes.
+func (v *vertex) concerned(e *Ordered) int {
+	switch {
+	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
+		return 0
+	case e.Verb == VerbReroute && v.thread.key == (threadKey{e.To.Channel, e.To.Host}):
+		return 0
+	}
+	n := 0
+	for i := range v.len() {
+		if r := v.at(i); r.state != settling && r.state != gone {
+			n++
+		}
+	}
+	return n
+}
+
+// bind writes the order down in the vertices, for when they come back.
+func (s *Scheduler) bind(m *message, vertices []*vertex, e *Ordered) {
+	for _, v := range vertices {
+		v.ordered = e.Verb
+		if e.Verb == VerbReroute {
+			m.reroute(v, threadKey{e.To.Channel, e.To.Host})
+		}
+	}
+	m.flags &^= holding
+	m.vertices(func(v *vertex) {
+		if v.state != 0 && v.ordered == VerbHold {
+			m.flags |= holding
+		}
+	})
+}
+
+// fulfilAll carries out what is ordered where nobody is at work. What goes to
+// one place is submitted as one message.
+func (s *Scheduler) fulfilAll(m *message, vertices []*vertex) {
+	var together []*vertex
+	for _, v := range vertices {
+		switch {
+		case v.state == 0 || v.state == fed || v.state == reading:
+		case v.ordered == VerbRequeue || v.ordered == VerbReroute:
+			together = append(together, v)
+		default:
+			s.fulfil(v)
+		}
+	}
+	if len(together) > 0 {
+		s.resubmit(m, together)
+	}
+}
+
+// fulfil carries out what is ordered of a vertex that nobody is at work on.
+func (s *Scheduler) fulfil(v *vertex) {
+	if v.state == fed || v.state == reading {
+		s.become(v, dormant, 0)
+	}
+	switch v.ordered {
+	case VerbKill:
+		s.dropVertex(v)
+	case VerbExpire:
+		s.giveUp(v)
+	case VerbHold:
+		s.restVertex(v)
+	default:
+		s.resubmit(v.message, []*vertex{v})
+	}
+}
+
+// retryNow makes a vertex due through the window. A closed queueonly thread
+// begins a run with it.
+func (s *Scheduler) retryNow(v *vertex) {
+	t := v.thread
+	if t.suspendedTill != 0 {
+		t.suspendedTill = s.now
+		s.resume(t)
+	}
+	t.gate = t.params.QueueOnly
+	if v.state != due {
+		v.deaths = 0
+		s.makeDue(v)
+		return
+	}
+	if v.queue != t.run {
+		t.dequeue(v)
+		t.enqueue(v, false)
+	}
+	s.settleThread(t)
+}
+
+// giveUp fails what is left of a vertex, as an administrator wants it.
+func (s *Scheduler) giveUp(v *vertex) {
+	v.reopen()
+	s.fail(v, cause{
+		words: "expired by the administrator", code: "5.0.0 (expired by the administrator)",
+		applies: func(r *recipient) bool { return r.state == open || r.state == alternate },
+	})
+	if v.state != 0 {
+		s.idleVertex(v)
+	}
+}

@@ -171,6 +171,7 @@ func (s *Scheduler) serve(a *agent, t *thread) {
 	}
 	s.counts.Sessions++
 	t.busy++
+	t.agents = append(t.agents, a)
 	a.ring.busy++
 	a.ring.channel.busy++
 	s.feed(a, t)
@@ -193,9 +194,11 @@ func (r *ring) rotate(t *thread) {
 func (s *Scheduler) feed(a *agent, t *thread) {
 	v := t.queue().pop()
 	s.wakes.remove(v)
-	v.state, v.why = fed, noReason
+	s.become(v, fed, 0)
+	v.why = noReason
 	v.fedAt, v.agent = s.now.second(), a.id
 	a.lines = append(a.lines, line{id: v.message.id, v: v, t: t, suspensions: t.suspensions, awaited: v.openNow()})
+	a.fedAt = s.now
 	if len(a.lines) == 1 {
 		a.heardAt = s.now
 		s.watchFor(a)

@@ -17,6 +17,21 @@ type channel struct {
 	latest *ring
 	// Rings that wait for a process, or for a session, under maxchannel.
 	processes, sessions places
+
+	// Recipients since the start, as ChannelView has them.
+	in, delivered, deferred, failed, expired, dropped uint64
+}
+
+// count notes an outcome, a word of the statistics log.
+func (c *channel) count(state string) {
+	switch state {
+	case "ok", "ok2", "ok3":
+		c.delivered++
+	case "expire":
+		c.expired++
+	default:
+		c.failed++
+	}
 }
 
 func (s *Scheduler) obtainChannel(name string) *channel {

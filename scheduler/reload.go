@@ -18,7 +18,7 @@ func (s *Scheduler) reload(config *Config) {
 		before := t.params
 		s.assign(t)
 		t.gate = t.gate && t.params.QueueOnly
-		if s.counts.Poisoned > 0 || !sameAgenda(before, t.params) {
+		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
 			s.requeue(t)
 		}
 		if t.ring != nil {
@@ -40,7 +40,7 @@ func (s *Scheduler) reload(config *Config) {
 
 // retire takes a ring out of use that no mail would come to any more.
 func (s *Scheduler) retire(r *ring) {
-	if r.threads > 0 {
+	if r.members.len > 0 {
 		return
 	}
 	again, _ := s.obtainRing(r.sample)
@@ -70,7 +70,6 @@ func (s *Scheduler) requeue(t *thread) {
 		switch v.state {
 		case poisoned:
 			v.deaths = 0
-			s.unpoison(v)
 			s.makeDue(v)
 		case due:
 			nextRun := v.queue != t.run && t.params.QueueOnly

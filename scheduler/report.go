@@ -58,7 +58,7 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 		}
 	}
 	m := s.messages[id]
-	if m == nil {
+	if m == nil || m.flags&moving != 0 {
 		return nil, nil, 0
 	}
 	var found *vertex
@@ -77,7 +77,7 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 // delivered ends a recipient that was delivered.
 func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 	r := v.at(i)
-	wanted := r.notify&ctlfile.NotifySuccess != 0
+	wanted := r.flags&tellSuccess != 0 && v.ordered != VerbKill
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: !s.marks(v),
 		Notary: rep.Notary, Text: rep.Text,
@@ -97,11 +97,11 @@ func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: !s.marks(v),
 		Notary: rep.Notary, Text: rep.Text,
 	}
-	if rep.Status == ta.Error || s.marks(v) {
-		mark.Diagnose = r.notify&ctlfile.NotifyFailure != 0
-	}
-	if mark.Diagnose || rep.Status == ta.Error2 {
-		v.message.flags |= owes
+	if v.ordered != VerbKill { // else nobody wants to know
+		mark.Diagnose = (rep.Status == ta.Error || s.marks(v)) && r.flags&tellFailure != 0
+		if mark.Diagnose || rep.Status == ta.Error2 {
+			v.message.flags |= owes
+		}
 	}
 	v.message.failed++
 	s.account(v, statusWord(rep.Status))
@@ -111,8 +111,12 @@ func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
 // marks reports whether the scheduler writes the vertex's tags.
 func (s *Scheduler) marks(v *vertex) bool { return v.thread.params.Marking == MarkingScheduler }
 
+// account counts an outcome and has it logged.
 func (s *Scheduler) account(v *vertex, state string) {
 	m := v.message
+	v.thread.attempts++
+	v.thread.done.count(s.now)
+	v.thread.channel.count(state)
 	s.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: v.thread.key.channel, Host: v.thread.key.host,
@@ -162,6 +166,9 @@ func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 func (v *vertex) attempted(i int) {
 	r := v.at(i)
 	r.state = reported
+	r.flags &^= spared
+	v.thread.attempts++
+	v.thread.channel.deferred++
 	if r.attempts < ^uint16(0) {
 		r.attempts++
 	}

@@ -21,8 +21,11 @@ type ring struct {
 	dropped  bool // out of Scheduler.order
 	retired  bool // a reload left it no threads; its agents are let go
 
-	sample  threadKey // of a thread that belongs or belonged to it
-	threads int
+	made     uint64       // its place in the order of making, 1 and more
+	members  list[thread] // in the order of their seats
+	vertices int          // its threads'
+
+	sample threadKey // of a thread that belongs or belonged to it
 	// ready threads wait for a session in turn; spent ones have had their
 	// quantum and wait for the next round.
 	ready, spent list[thread]
@@ -78,8 +81,7 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 	if len(params.Command) == 0 {
 		return nil, params
 	}
-	command := expand(params.Command, s.config.Env, key.channel, key.host, params.Sessions)
-	name := ringKey(key.channel, clauses, command, params)
+	name, command := s.ringName(key, clauses, params)
 	r := s.rings[name]
 	if r == nil {
 		r = &ring{
@@ -90,6 +92,9 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 		}
 		r.ready.of = func(t *thread) *links[thread] { return &t.inTurn }
 		r.spent.of = r.ready.of
+		r.members.of = inHome
+		s.made++
+		r.made = s.made
 		s.rings[name] = r
 		s.order.append(r)
 	}
@@ -105,19 +110,38 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 	return r, r.params
 }
 
+// ringName returns the key of the ring that a thread belongs to, and its
+// command.
+func (s *Scheduler) ringName(key threadKey, clauses []*Clause, p *Params) (name string, command []string) {
+	command = expand(p.Command, s.config.Env, key.channel, key.host, p.Sessions)
+	return ringKey(key.channel, clauses, command, p), command
+}
+
+func inHome(t *thread) *links[thread] { return &t.inHome }
+
 // clauseKey names the clause that gave the command.
 func clauseKey(clauses []*Clause) string {
-	for _, c := range slices.Backward(clauses) {
-		if c.sets("command") {
-			return c.Channel + "/" + c.Host
-		}
+	if c := commandClause(clauses); c != nil {
+		return c.Channel + "/" + c.Host
 	}
 	return ""
 }
 
+func commandClause(clauses []*Clause) *Clause {
+	for _, c := range slices.Backward(clauses) {
+		if c.sets("command") {
+			return c
+		}
+	}
+	return nil
+}
+
 func (s *Scheduler) dropRingWhenEmpty(r *ring) {
-	if r.threads > 0 || r.procs > 0 || r.dropped {
+	if r.members.len > 0 || r.procs > 0 || r.dropped {
 		return
+	}
+	for _, w := range s.walks {
+		w.passRing(r)
 	}
 	r.dropped = true
 	s.order.remove(r)

@@ -45,6 +45,7 @@
 package scheduler
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -61,9 +62,14 @@ type Scheduler struct {
 	byLog    map[uint64]*message // heads of the chains by log identity
 	taken    int64               // arrivals so far, the order of taking
 
-	threads  map[threadKey]*thread
-	rings    map[string]*ring
-	order    list[ring] // all rings in the order of making, retired ones too
+	threads map[threadKey]*thread
+	rings   map[string]*ring
+	order   list[ring] // all rings in the order of making, retired ones too
+	// lone holds the threads that no clause gives a command.
+	lone     ring
+	made     uint64             // rings so far
+	seats    uint64             // given to threads so far
+	held     map[threadKey]bool // threads that are held, mail or not
 	channels map[string]*channel
 	// channelOrder has them in order of making; channels are never dropped.
 	channelOrder []*channel
@@ -88,6 +94,8 @@ type Scheduler struct {
 	yielding *ring
 
 	counts Counts
+	states [vertexStates]int // vertices by state
+	walks  []*Walk           // open
 }
 
 // New returns a scheduler with an empty queue. The config is kept and must
@@ -101,6 +109,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 		threads:  make(map[threadKey]*thread),
 		rings:    make(map[string]*ring),
 		channels: make(map[string]*channel),
+		held:     make(map[threadKey]bool),
 		agents:   make(map[AgentID]*agent),
 		troubles: make(map[string]*trouble),
 	}
@@ -110,6 +119,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.backoffs.seat = func(r *ring) *int32 { return &r.backoffSeat }
 	s.parked.of = func(a *agent) *links[agent] { return &a.links }
 	s.order.of = func(r *ring) *links[ring] { return &r.inOrder }
+	s.lone.made = math.MaxUint64
+	s.lone.members.of = inHome
 	s.forks.line = newPlace(0)
 	s.store.pending = make(map[Op]*pending)
 	return s
@@ -162,7 +173,7 @@ func (s *Scheduler) handle(e Event) {
 	case Ordered:
 		s.ordered(&e)
 	case HeldThread:
-		s.holdThread(e)
+		s.holdThread(threadKey{e.Channel, e.Host}, e.Held)
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:
@@ -217,7 +228,7 @@ const (
 	Absent Standing = iota
 	// Present: in the queue.
 	Present
-	// Leaving: its files are being removed. A file that shows up under the
+	// Leaving: its files are being removed, or moved to hold/. A file that shows up under the
 	// same number now may be a new message in a reused inode: look again
 	// when it has left.
 	Leaving
@@ -229,7 +240,7 @@ func (s *Scheduler) Known(id MessageID) Standing {
 	switch {
 	case m == nil:
 		return Absent
-	case m.flags&leaving != 0:
+	case m.flags&(leaving|moving) != 0:
 		return Leaving
 	}
 	return Present

@@ -11,7 +11,7 @@ func (s *Scheduler) agentHungry(id AgentID) {
 	if a == nil {
 		return
 	}
-	a.heardAt = s.now
+	a.heardAt, a.hungryAt = s.now, s.now
 	switch {
 	case a.state == starting && a.kills == 0:
 		s.ready(a)
@@ -79,6 +79,7 @@ func (s *Scheduler) answered(a *agent) bool {
 func (s *Scheduler) endSession(a *agent, t *thread) {
 	r := a.ring
 	t.busy--
+	t.quit(a)
 	r.busy--
 	r.channel.busy--
 	s.counts.Sessions--
@@ -162,8 +163,8 @@ func (s *Scheduler) step(v *vertex) {
 		wait, next := retryStep(v.thread.params, v.retry, s.now.since(v.message.modifiedAt), s.rand)
 		v.retry = next
 		s.postpone(v, s.now.after(wait))
-	case v.message.flags&obsoleted != 0:
-		s.dropVertex(v)
+	case v.ordered != 0:
+		s.fulfil(v)
 	case v.openNow() > 0:
 		s.makeDue(v)
 	default:
@@ -184,19 +185,19 @@ func (v *vertex) reopen() {
 // run. Recipients past their expiry end here.
 func (s *Scheduler) postpone(v *vertex, till instant) {
 	v.reopen()
-	if v.message.flags&obsoleted != 0 {
-		s.dropVertex(v)
+	s.become(v, waiting, till)
+	if v.ordered != 0 {
+		s.fulfil(v)
 		return
 	}
-	v.state, v.wakeAt = waiting, till
 	s.expire(v)
 	switch {
 	case v.state == 0:
 	case v.openNow() == 0:
-		v.state, v.wakeAt = dormant, 0
+		s.become(v, dormant, 0)
 		s.planWake(v)
 	case v.thread.params.QueueOnly:
-		v.state, v.wakeAt = due, 0
+		s.become(v, due, 0)
 		v.thread.enqueue(v, true)
 		s.planWake(v)
 	default:
@@ -222,8 +223,7 @@ func (s *Scheduler) wakeVertex(v *vertex) {
 // idleVertex keeps a vertex of which nothing can be fed now.
 func (s *Scheduler) idleVertex(v *vertex) {
 	v.thread.dequeue(v)
-	s.unpoison(v)
-	v.state, v.wakeAt = dormant, 0
+	s.become(v, dormant, 0)
 	s.planWake(v)
 	s.settleThread(v.thread)
 }

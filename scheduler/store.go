@@ -32,8 +32,9 @@ type store struct {
 type pending struct {
 	action  Action
 	message *message
-	vertex  *vertex       // of Mark and Read
-	settles []alternative // of Mark: the recipients that are done with it
+	vertex  *vertex          // of Mark and Read
+	settles []alternative    // of Mark and Resubmit: the recipients that are done with it
+	before  []recipientState // of Resubmit: what they were
 }
 
 func (st *store) next() instant {
@@ -58,9 +59,10 @@ func (s *Scheduler) nextOp() Op {
 // written, or at once where the agent has written all there is.
 func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 	r := v.at(i)
+	hadTurn := r.state != alternate
 	r.state, r.last = settling, nil
 	set, place := v.message.exclusive(v, i)
-	if set != nil && !success {
+	if set != nil && !success && hadTurn {
 		s.promote(set, place)
 	}
 	switch {
@@ -96,6 +98,7 @@ func (s *Scheduler) quiet(v *vertex) {
 func (s *Scheduler) gone(v *vertex, i int) {
 	v.at(i).state = gone
 	v.open--
+	v.thread.recipients--
 	m := v.message
 	m.open--
 	s.counts.Recipients--
@@ -103,7 +106,7 @@ func (s *Scheduler) gone(v *vertex, i int) {
 	if v.open == 0 {
 		s.leave(v)
 	}
-	s.finishWhenDone(m)
+	s.advance(m)
 }
 
 // finish has the files of a message removed, or parked when it owes notices.
@@ -120,19 +123,6 @@ func (s *Scheduler) finish(m *message) {
 	})
 }
 
-// drop ends all of a message's recipients without notice, those with an
-// agent when they come back.
-func (s *Scheduler) drop(m *message) {
-	m.stores++
-	m.vertices(func(v *vertex) {
-		if v.state != 0 && v.state != fed && v.state != reading {
-			s.dropVertex(v)
-		}
-	})
-	m.stores--
-	s.finishWhenDone(m)
-}
-
 func (s *Scheduler) dropVertex(v *vertex) {
 	var marks []RecipientMark
 	var settles []alternative
@@ -141,7 +131,12 @@ func (s *Scheduler) dropVertex(v *vertex) {
 		if r.state == settling || r.state == gone {
 			continue
 		}
+		hadTurn := r.state != alternate
 		r.state, r.last = settling, nil
+		if set, place := v.message.exclusive(v, i); set != nil && hadTurn {
+			s.promote(set, place)
+		}
+		v.thread.channel.dropped++
 		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
@@ -153,7 +148,8 @@ func (s *Scheduler) dropVertex(v *vertex) {
 
 // readAgain keeps a vertex from being fed until its file has been read.
 func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
-	v.state, v.why = reading, why
+	s.become(v, reading, 0)
+	v.why = why
 	op := s.nextOp()
 	s.issue(op, &pending{
 		action:  Read{Op: op, Message: v.message.id, Path: v.message.path(), PID: pid},
@@ -161,21 +157,26 @@ func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
 	})
 }
 
-// done is the completion of a Mark or a Finish.
+// done is the completion of an action other than a Read.
 func (s *Scheduler) done(op Op) {
 	p := s.store.pending[op]
 	if p == nil {
 		return
 	}
 	delete(s.store.pending, op)
-	if _, ok := p.action.(Finish); ok {
-		s.counts.MessagesOut++
-		s.remove(p.message)
-		return
-	}
 	m := p.message
 	if s.messages[m.id] != m {
 		return
+	}
+	switch p.action.(type) {
+	case Finish:
+		s.remove(m)
+		return
+	case Hold:
+		s.forget(m)
+		return
+	case Resubmit:
+		s.resubmitted(p)
 	}
 	for _, a := range p.settles {
 		if a.vertex.at(a.index).state == settling {
@@ -183,14 +184,7 @@ func (s *Scheduler) done(op Op) {
 		}
 	}
 	m.stores--
-	s.finishWhenDone(m)
-}
-
-// remove takes a finished message out of memory.
-func (s *Scheduler) remove(m *message) {
-	s.unlinkLog(m)
-	delete(s.messages, m.id)
-	s.counts.Messages--
+	s.advance(m)
 }
 
 // reread compares a vertex with what its file says.
@@ -217,7 +211,7 @@ func (s *Scheduler) reread(e *Reread) {
 		s.returned(v, locked)
 	}
 	m.stores--
-	s.finishWhenDone(m)
+	s.advance(m)
 }
 
 // compare ends the recipients that the file says are done, and reports
@@ -255,6 +249,9 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 	why := v.why
 	v.why = noReason
 	switch {
+	case v.ordered != 0:
+		v.reopen()
+		s.fulfil(v)
 	case locked:
 		s.postpone(v, s.now.after(lockedFor))
 	case why == killedAgent:
@@ -267,14 +264,11 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 		s.step(v)
 	default:
 		v.reopen()
-		switch {
-		case v.message.flags&obsoleted != 0:
-			s.dropVertex(v)
-		case v.openNow() == 0:
+		if v.openNow() == 0 {
 			s.idleVertex(v)
-		default:
-			s.makeDue(v)
+			return
 		}
+		s.makeDue(v)
 	}
 }
 
@@ -291,17 +285,10 @@ func (v *vertex) heardOf() bool {
 // poison puts a vertex aside that agents die on.
 func (s *Scheduler) poison(v *vertex) {
 	v.reopen()
-	v.state = poisoned
-	s.counts.Poisoned++
+	s.become(v, poisoned, 0)
 	s.do(Note{Severity: Trouble, Message: v.message.id, Text: "an agent for " + v.thread.key.channel + "/" +
-		v.thread.key.host + " died on it three times running: put aside until a reload, a release or a restart"})
+		v.thread.key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
 	s.planWake(v)
-}
-
-func (s *Scheduler) unpoison(v *vertex) {
-	if v.state == poisoned {
-		s.counts.Poisoned--
-	}
 }
 
 // lose forgets a message whose control file is gone.
@@ -323,22 +310,49 @@ func (s *Scheduler) failed(e Failed) {
 		}
 		return
 	}
+	if e.Wide && !s.store.down {
+		s.store.down, s.store.retryAt = true, s.now.after(probeEvery)
+		s.do(Note{Severity: Trouble, Message: p.message.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+	}
+	if s.refused(p, e) {
+		return
+	}
 	s.store.unstored = append(s.store.unstored, e.Op)
 	s.counts.Unstored = len(s.store.unstored)
-	wait := retryFile
 	if e.Wide {
-		wait = probeEvery
-		if !s.store.down {
-			s.store.down = true
-			s.store.retryAt = 0
-			s.do(Note{Severity: Trouble, Message: p.message.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
-		}
-	} else {
-		s.do(Note{Severity: Trouble, Message: p.message.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+		return
 	}
+	s.do(Note{Severity: Trouble, Message: p.message.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
 	if s.store.retryAt == 0 {
-		s.store.retryAt = s.now.after(wait)
+		s.store.retryAt = s.now.after(retryFile)
 	}
+}
+
+// refused takes mail back into the queue that could not be moved elsewhere. An
+// order is not carried out later than its answer says.
+func (s *Scheduler) refused(p *pending, e Failed) bool {
+	m, why := p.message, ""
+	switch p.action.(type) {
+	case Hold:
+		why = "cannot be held, is back in the queue: "
+	case Resubmit:
+		why = "cannot be sent elsewhere, is back in the queue: "
+	default:
+		return false
+	}
+	delete(s.store.pending, e.Op)
+	if s.messages[m.id] != m {
+		return true
+	}
+	s.do(Note{Severity: Warning, Message: m.id, Text: why + strings.TrimSpace(e.Reason)})
+	if p.settles == nil {
+		s.unheld(m)
+		return true
+	}
+	s.notResubmitted(p)
+	m.stores--
+	s.advance(m)
+	return true
 }
 
 // wakeStore probes a spool that is down, or tries failed writes again.

@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // threadKey names a thread.
 type threadKey struct{ channel, host string }
@@ -14,7 +17,20 @@ type thread struct {
 	channel  *channel
 	params   *Params
 	ring     *ring        // nil: no clause gives it a command
+	home     *ring        // the ring, or Scheduler.lone
 	vertices list[vertex] // in the order of linking
+	// What queries show of them, kept as they change.
+	states     [vertexStates]int32
+	recipients int     // not done
+	ages       moments // mtimes of their message files
+	wakes      moments // ends of their waits
+	attempts   int     // results so far
+	done       rate    // of outcomes
+	// seat is the thread's place among those of its home.
+	seat    uint64
+	inHome  links[thread]
+	held    bool // not fed and not expired
+	errands errand
 	// queues hold the due vertices by place in line: queues[run] those that
 	// may be fed, the other those of a queueonly thread's next run.
 	// Invariant: only a queueonly thread has a next run, and while its gate
@@ -25,6 +41,9 @@ type thread struct {
 	selected bool // option -p does not rule it out
 
 	busy int // sessions on it now
+	// agents are those of the sessions, one for each, and those that were
+	// started for the thread and have not said #hungry yet.
+	agents []*agent
 	// allowed bounds busy below the window where wakeuprestartonly keeps
 	// arrivals from starting more.
 	allowed int
@@ -35,7 +54,7 @@ type thread struct {
 	suspensions   uint32  // begun and ended so far; see vertex.joined
 	retry         uint8   // index in Retries of the next suspension
 	resumeSeat    int32
-	pulling       *vertex // where a pull-forward goes on, nil: none
+	pulling       *vertex // where its errands go on, nil: none
 
 	used   int           // picks in this round of its ring
 	round  uint32        // to which used belongs
@@ -60,14 +79,14 @@ func (t *thread) room() int {
 
 // fit reports whether its due vertices may be fed as far as the thread goes.
 func (t *thread) fit() bool {
-	return t.ring != nil && t.selected && t.suspendedTill == 0 && (!t.params.QueueOnly || t.gate)
+	return t.ring != nil && t.selected && t.suspendedTill == 0 && !t.held && (!t.params.QueueOnly || t.gate)
 }
 
 func (s *Scheduler) obtainThread(key threadKey) *thread {
 	if t := s.threads[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: s.obtainChannel(key.channel)}
+	t := &thread{key: key, channel: s.obtainChannel(key.channel), held: s.held[key]}
 	t.vertices.of = func(v *vertex) *links[vertex] { return &v.links }
 	t.queues[0].seat, t.queues[1].seat = queueSeat, queueSeat
 	s.threads[key] = t
@@ -104,27 +123,43 @@ func (s *Scheduler) assign(t *thread) {
 		s.do(Note{Severity: Trouble, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
 	t.params = params
-	if r == t.ring {
+	if t.home != nil && r == t.ring {
 		return
 	}
+	isNew := t.home == nil
+	seen := s.seenBy(t)
 	s.detach(t)
-	t.ring = r
+	t.ring, t.home = r, &s.lone
 	if r != nil {
-		r.threads++
+		t.home = r
+	}
+	s.seats++
+	t.seat = s.seats
+	t.home.members.append(t)
+	t.home.vertices += t.vertices.len
+	if !isNew {
+		s.moved(t, seen)
 	}
 }
 
 // detach takes the thread out of its ring.
 func (s *Scheduler) detach(t *thread) {
+	if t.home == nil {
+		return
+	}
+	for _, w := range s.walks {
+		w.passThread(t)
+	}
+	t.home.members.remove(t)
+	t.home.vertices -= t.vertices.len
 	r := t.ring
+	t.ring, t.home = nil, nil
 	if r == nil {
 		return
 	}
 	t.delist()
 	r.wants -= t.wants
 	t.wants = 0
-	t.ring = nil
-	r.threads--
 	s.dropRingWhenEmpty(r)
 }
 
@@ -139,6 +174,9 @@ func (t *thread) link(v *vertex) {
 		v.message.sender = last.message.sender
 	}
 	t.vertices.append(v)
+	t.ages.add(v.message.modifiedAt.second())
+	t.states[v.state]++
+	t.home.vertices++
 }
 
 func (t *thread) unlink(v *vertex) {
@@ -146,6 +184,16 @@ func (t *thread) unlink(v *vertex) {
 		t.pulling = v.next
 	}
 	t.vertices.remove(v)
+	t.ages.remove(v.message.modifiedAt.second())
+	t.states[v.state]--
+	t.recipients -= int(v.open)
+	t.home.vertices--
+}
+
+// quit takes one session of the agent off the thread.
+func (t *thread) quit(a *agent) {
+	i := slices.Index(t.agents, a)
+	t.agents = slices.Delete(t.agents, i, i+1)
 }
 
 // makeDue puts a vertex into its thread's queue.
@@ -155,7 +203,8 @@ func (s *Scheduler) makeDue(v *vertex) {
 	if arrival := v.state == 0; arrival && t.busy > 0 && t.wants == 0 {
 		t.allowed = t.busy
 	}
-	v.state, v.why, v.wakeAt = due, noReason, 0
+	s.become(v, due, 0)
+	v.why = noReason
 	v.joined = t.suspensions
 	t.enqueue(v, false)
 	s.planWake(v)
@@ -178,10 +227,7 @@ func (s *Scheduler) settleThread(t *thread) {
 		t.gate = false
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedTill == 0 {
-		s.detach(t)
-		s.resumes.remove(t)
-		delete(s.threads, t.key)
-		s.counts.Threads--
+		s.dropThread(t)
 		return
 	}
 	wants := 0
@@ -203,6 +249,20 @@ func (s *Scheduler) settleThread(t *thread) {
 	if wants > 0 || r.waits != nil {
 		s.touch(r)
 	}
+}
+
+// dropThread forgets a thread of which nothing is left.
+func (s *Scheduler) dropThread(t *thread) {
+	for _, w := range s.walks {
+		w.leaveThread(t)
+	}
+	for _, a := range t.agents {
+		a.startedFor = nil
+	}
+	s.detach(t)
+	s.resumes.remove(t)
+	delete(s.threads, t.key)
+	s.counts.Threads--
 }
 
 // suspend keeps the thread from being fed until then. Mail that arrives
@@ -229,7 +289,7 @@ func (t *thread) endRun() {
 	}
 }
 
-// resume ends a suspension, or goes on with a pull-forward, and returns how
+// resume ends a suspension, or goes on with the errands, and returns how
 // many vertices that went over.
 func (s *Scheduler) resume(t *thread) int {
 	s.resumes.remove(t)
@@ -241,9 +301,10 @@ func (s *Scheduler) resume(t *thread) int {
 	for ; n < wakeSlice && t.pulling != nil; n++ {
 		v := t.pulling
 		t.pulling = v.next
-		if v.state == waiting {
-			s.makeDue(v)
-		}
+		s.runErrand(v)
+	}
+	if t.pulling == nil {
+		t.errands = 0
 	}
 	switch {
 	case t.pulling != nil:
@@ -260,7 +321,7 @@ func (s *Scheduler) resume(t *thread) int {
 func (s *Scheduler) trigger(host string) {
 	for _, c := range s.channelOrder {
 		t := s.threads[threadKey{c.name, host}]
-		if t == nil {
+		if t == nil || t.held {
 			continue
 		}
 		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
@@ -275,8 +336,32 @@ func (s *Scheduler) trigger(host string) {
 			t.gate = true
 			t.run = 1 - t.run
 		}
-		t.pulling = t.vertices.head
-		s.resume(t)
+		s.send(t, forward)
+	}
+}
+
+// errand is something to be done with all vertices of a thread, so many at a
+// time that agents are heard in between.
+type errand uint8
+
+const (
+	forward errand = 1 << iota // what waits is due now
+	release                    // the thread was held
+)
+
+// send begins an errand. One that is under way begins again with it.
+func (s *Scheduler) send(t *thread, e errand) {
+	t.errands |= e
+	t.pulling = t.vertices.head
+	s.resume(t)
+}
+
+func (s *Scheduler) runErrand(v *vertex) {
+	if v.thread.errands&release != 0 {
+		s.releaseVertex(v)
+	}
+	if v.thread.errands&forward != 0 && v.state == waiting {
+		s.makeDue(v)
 	}
 }
 

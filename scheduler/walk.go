@@ -1,5 +1,7 @@
 package scheduler
 
+import "slices"
+
 // Depth is how far down a Walk goes.
 type Depth uint8
 
@@ -20,44 +22,314 @@ type Item struct {
 // rings in the order of making, under each its threads in the order of joining
 // it (which is that of making, unless a reload has moved some), under each its
 // vertices in the order of linking. What is there from the first slice to the
-// last comes by exactly once; what comes or goes meanwhile may or may not.
+// last comes by exactly once; what comes or goes meanwhile may or may not. A
+// ring comes by again in front of a thread that a reload has moved to where
+// the walk had been already.
 //
 // The scheduler keeps an open walk until it has come to its end. One that is
 // given up before must be closed.
 type Walk struct {
+	s     *Scheduler // nil: closed
+	depth Depth
+
+	// A walk over everything: the ring under way, whether it has come by
+	// itself, and the next of its threads. No ring: only owed are left.
+	ring  *ring
+	begun bool
+	next  *thread
+	// What a reload has moved: threads that have not come by and now stand
+	// where the walk has been, and those that have and stand before it.
+	owed []*thread
+	seen map[*thread]bool
+
+	vertex *vertex // the next of its thread
+	// Instead, a message whose vertices come by.
+	message *message
+	place   int // among its vertices
+	part    part
 }
 
+// part is where a vertex of very many recipients goes on.
+type part struct {
+	index  int // of the next recipient
+	before int // how many have come by
+}
+
+const (
+	// walkMost bounds the recipients and agents that one slice shows, beside
+	// the number of items.
+	walkMost = 2000
+	// partMost is how many recipients an item has at most.
+	partMost = 500
+)
+
 // Walk begins a walk over everything.
-func (s *Scheduler) Walk(depth Depth) *Walk { panic("not yet") }
+func (s *Scheduler) Walk(depth Depth) *Walk {
+	w := &Walk{s: s, depth: depth, ring: s.order.head}
+	if w.ring == nil {
+		w.ring = &s.lone
+	}
+	s.walks = append(s.walks, w)
+	return w
+}
 
 // WalkThread begins a walk over the vertices of one thread.
-func (s *Scheduler) WalkThread(channel, host string) *Walk { panic("not yet") }
+func (s *Scheduler) WalkThread(channel, host string) *Walk {
+	w := &Walk{s: s, depth: Vertices}
+	if t := s.threads[threadKey{channel, host}]; t != nil {
+		w.enter(t)
+	}
+	s.walks = append(s.walks, w)
+	return w
+}
 
 // WalkMessage begins a walk over the vertices of one message.
-func (s *Scheduler) WalkMessage(id MessageID) *Walk { panic("not yet") }
-
-// Next returns what comes next, at most n items and at most so much that it
-// can be shown between two events. It reports whether there may be more; when
-// not, the walk is closed.
-func (w *Walk) Next(n int) (items []Item, more bool) { panic("not yet") }
+func (s *Scheduler) WalkMessage(id MessageID) *Walk {
+	w := &Walk{s: s, depth: Vertices, message: s.messages[id]}
+	s.walks = append(s.walks, w)
+	return w
+}
 
 // Close gives up a walk. Closing it twice does nothing.
-func (w *Walk) Close() { panic("not yet") }
+func (w *Walk) Close() {
+	if w.s != nil {
+		w.s.walks = slices.DeleteFunc(w.s.walks, func(other *Walk) bool { return other == w })
+		w.s = nil
+	}
+}
 
-// Thread returns a thread and its ring, nil where there is no mail.
-func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) { panic("not yet") }
+// Next returns what comes next, at most n items and no more than can be shown
+// quickly. It reports whether there may be more; when not, the walk is closed.
+func (w *Walk) Next(n int) (items []Item, more bool) {
+	for shown := 0; len(items) < n && shown < walkMost; {
+		if w.s == nil {
+			return items, false
+		}
+		item := w.one()
+		switch {
+		case item.Thread != nil:
+			shown += len(item.Thread.Agents)
+		case item.Vertex != nil:
+			shown += len(item.Vertex.Recipients)
+		case item.Ring == nil:
+			w.Close()
+			return items, false
+		}
+		items = append(items, item)
+	}
+	return items, true
+}
 
-// Message returns a message, nil if it is not in the queue.
-func (s *Scheduler) Message(id MessageID) *MessageView { panic("not yet") }
+// one returns the next item, an empty one at the end.
+func (w *Walk) one() Item {
+	switch {
+	case w.message != nil:
+		return w.ofMessage()
+	case w.vertex != nil:
+		v := w.vertex
+		item := w.show(v)
+		if w.part.index == 0 {
+			w.vertex = v.next
+		}
+		return item
+	case w.next != nil:
+		return w.meet()
+	case w.ring == nil:
+		return w.repay()
+	case !w.begun:
+		return w.meetRing()
+	}
+	w.toRing(w.s.ringAfter(w.ring))
+	return w.one()
+}
 
-// ByLogID returns at most so many of the messages with that log identity, the
-// latest first. Only a hash of it is kept: the control files decide.
-func (s *Scheduler) ByLogID(logID string, most int) []MessageID { panic("not yet") }
+// meetRing shows the ring. The threads without one are shown if there are any.
+func (w *Walk) meetRing() Item {
+	r := w.ring
+	w.begun = true
+	if w.depth > Rings {
+		w.next = r.members.head
+	}
+	if r == &w.s.lone && r.members.len == 0 {
+		return w.one()
+	}
+	return Item{Ring: w.s.viewRing(r)}
+}
 
-// HasMail reports whether there is mail for a host on any channel, which is
-// what a Triggered would start.
-func (s *Scheduler) HasMail(host string) bool { panic("not yet") }
+// meet shows the next thread, unless it came by where it was before.
+func (w *Walk) meet() Item {
+	t := w.next
+	w.next = w.ring.members.next(t)
+	if w.seen[t] {
+		delete(w.seen, t)
+		return w.one()
+	}
+	w.enter(t)
+	return Item{Thread: w.s.viewThread(t)}
+}
 
-// Channels returns all channels that mail was for, in the order of their
-// coming up.
-func (s *Scheduler) Channels() []ChannelView { panic("not yet") }
+// repay shows the threads that a reload has moved behind the walk, each with
+// its ring in front.
+func (w *Walk) repay() Item {
+	if len(w.owed) == 0 {
+		return Item{}
+	}
+	if !w.begun {
+		w.begun = true
+		return Item{Ring: w.s.viewRing(w.owed[0].home)}
+	}
+	t := w.owed[0]
+	w.owed, w.begun = w.owed[1:], false
+	w.enter(t)
+	return Item{Thread: w.s.viewThread(t)}
+}
+
+func (w *Walk) enter(t *thread) {
+	if w.depth == Vertices {
+		w.vertex, w.part = t.vertices.head, part{}
+	}
+}
+
+// ofMessage shows the message's next vertex.
+func (w *Walk) ofMessage() Item {
+	for {
+		v := w.message.vertexAt(w.place)
+		switch {
+		case v == nil:
+			return Item{}
+		case v.state == 0:
+			w.place++
+			w.part = part{}
+			continue
+		}
+		item := w.show(v)
+		if w.part.index == 0 {
+			w.place++
+		}
+		return item
+	}
+}
+
+// show is a vertex, or the next part of it.
+func (w *Walk) show(v *vertex) Item {
+	view := w.s.viewVertex(v)
+	view.First = w.part.before
+	i := w.part.index
+	for ; i < v.len() && len(view.Recipients) < partMost; i++ {
+		if r := v.at(i); r.state != gone {
+			view.Recipients = append(view.Recipients, r.view())
+		}
+	}
+	w.part = part{i, w.part.before + len(view.Recipients)}
+	if i == v.len() {
+		w.part = part{}
+	}
+	return Item{Vertex: view}
+}
+
+func (w *Walk) toRing(r *ring) { w.ring, w.begun, w.next = r, false, nil }
+
+// ringAfter returns the ring made after this one, in the end the one that
+// stands for none.
+func (s *Scheduler) ringAfter(r *ring) *ring {
+	if r == &s.lone {
+		return nil
+	}
+	if next := s.order.next(r); next != nil {
+		return next
+	}
+	return &s.lone
+}
+
+// passVertex is told of a vertex that leaves.
+func (w *Walk) passVertex(v *vertex) {
+	if w.vertex == v {
+		w.vertex, w.part = v.next, part{}
+	}
+}
+
+// passThread is told of a thread that leaves its ring. Its vertices go on
+// coming by.
+func (w *Walk) passThread(t *thread) {
+	if w.next == t {
+		w.next = w.ring.members.next(t)
+	}
+}
+
+// passRing is told of a ring that leaves, which has no threads.
+func (w *Walk) passRing(r *ring) {
+	if w.ring == r {
+		w.toRing(w.s.ringAfter(r))
+	}
+}
+
+// passMessage is told of a message that leaves.
+func (w *Walk) passMessage(m *message) {
+	if w.message == m {
+		w.message = nil
+	}
+}
+
+// leaveThread is told of a thread that leaves for good.
+func (w *Walk) leaveThread(t *thread) {
+	delete(w.seen, t)
+	w.forgive(t)
+}
+
+// forgive takes a thread off those that are owed.
+func (w *Walk) forgive(t *thread) {
+	i := slices.Index(w.owed, t)
+	if i < 0 {
+		return
+	}
+	if i == 0 && w.ring == nil {
+		w.begun = false // the next one's ring is another
+	}
+	w.owed = slices.Delete(w.owed, i, i+1)
+}
+
+// behind reports whether the walk has been where the thread stands.
+func (w *Walk) behind(t *thread) bool {
+	switch {
+	case w.ring == nil:
+		return true
+	case t.home != w.ring:
+		return t.home.made < w.ring.made
+	case !w.begun:
+		return false
+	}
+	return w.next == nil || t.seat < w.next.seat
+}
+
+// seenBy returns the walks that a thread has come by, before a reload moves it.
+func (s *Scheduler) seenBy(t *thread) []*Walk {
+	if t.home == nil {
+		return nil
+	}
+	var seen []*Walk
+	for _, w := range s.walks {
+		if w.seen[t] || w.behind(t) && !slices.Contains(w.owed, t) {
+			seen = append(seen, w)
+		}
+	}
+	return seen
+}
+
+// moved has the walks come by a thread that has moved once and no more.
+func (s *Scheduler) moved(t *thread, seenBy []*Walk) {
+	for _, w := range s.walks {
+		delete(w.seen, t)
+		w.forgive(t)
+		seen, behind := slices.Contains(seenBy, w), w.behind(t)
+		switch {
+		case w.depth == Rings:
+		case !seen && behind:
+			w.owed = append(w.owed, t)
+		case seen && !behind:
+			if w.seen == nil {
+				w.seen = make(map[*thread]bool)
+			}
+			w.seen[t] = true
+		}
+	}
+}

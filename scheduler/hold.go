@@ -1,0 +1,82 @@
+package scheduler
+
+// holdThread keeps the mail of a channel and host from being fed and from
+// expiring, or lets it go. What is with an agent by then stays there.
+func (s *Scheduler) holdThread(key threadKey, held bool) {
+	if held {
+		s.held[key] = true
+	} else {
+		delete(s.held, key)
+	}
+	t := s.threads[key]
+	if t == nil || t.held == held {
+		return
+	}
+	t.held = held
+	if held {
+		// Vertices drop out of the agenda as their times come.
+		t.errands &^= release
+		s.settleThread(t)
+		return
+	}
+	s.send(t, release)
+}
+
+// releaseVertex gives a vertex of a thread that was held its place in the
+// agenda again, and its recipients an attempt before they can expire.
+func (s *Scheduler) releaseVertex(v *vertex) {
+	for i := range v.len() {
+		v.at(i).flags |= spared
+	}
+	switch v.state {
+	case poisoned:
+		v.deaths = 0
+		s.makeDue(v)
+	case due, waiting, dormant:
+		s.planWake(v)
+	}
+}
+
+// restVertex keeps a vertex of a message that is to be held from being fed,
+// until all of the message can be moved away.
+func (s *Scheduler) restVertex(v *vertex) {
+	v.thread.dequeue(v)
+	s.wakes.remove(v)
+	s.become(v, resting, v.wakeAt)
+	s.settleThread(v.thread)
+	s.advance(v.message)
+}
+
+// rests reports whether nothing of the message can change any more.
+func (m *message) rests() bool {
+	rests := true
+	m.vertices(func(v *vertex) { rests = rests && (v.state == 0 || v.state == resting) })
+	return rests
+}
+
+// moveAway has the files of a message moved to hold/.
+func (s *Scheduler) moveAway(m *message) {
+	m.flags |= moving
+	op := s.nextOp()
+	s.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: m.path()}, message: m})
+}
+
+// unheld takes a message that could not be moved back into the queue.
+func (s *Scheduler) unheld(m *message) {
+	m.flags &^= moving | holding
+	m.vertices(func(v *vertex) {
+		if v.state != resting {
+			return
+		}
+		v.ordered = 0
+		switch {
+		case v.openNow() == 0:
+			s.idleVertex(v)
+		case v.wakeAt > s.now:
+			s.become(v, waiting, v.wakeAt)
+			s.planWake(v)
+		default:
+			s.makeDue(v)
+		}
+	})
+}

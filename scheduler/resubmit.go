@@ -1,0 +1,102 @@
+package scheduler
+
+import "slices"
+
+// reroute notes where a vertex is to be sent.
+func (m *message) reroute(v *vertex, to threadKey) {
+	x := m.extra()
+	if x.reroutes == nil {
+		x.reroutes = make(map[*vertex]threadKey)
+	}
+	x.reroutes[v] = to
+}
+
+// resubmit has what is open of some vertices written into a new message. With
+// a recipient that has alternatives go all that are left of them. Vertices
+// whose alternatives wait for one elsewhere keep their order.
+func (s *Scheduler) resubmit(m *message, vertices []*vertex) {
+	p := &pending{message: m}
+	var offsets []int64
+	for _, v := range vertices {
+		v.reopen()
+		for i := range v.len() {
+			if v.at(i).state != open {
+				continue
+			}
+			for _, a := range m.withAlternatives(v, i) {
+				r := a.vertex.at(a.index)
+				offsets = append(offsets, int64(r.offset))
+				p.settles, p.before = append(p.settles, a), append(p.before, r.state)
+				r.state = settling
+			}
+		}
+	}
+	for _, v := range vertices {
+		s.idleVertex(v)
+	}
+	if len(offsets) == 0 {
+		return
+	}
+	slices.Sort(offsets)
+	op := s.nextOp()
+	action := Resubmit{Op: op, Message: m.id, Path: m.path(), Offsets: offsets}
+	if vertices[0].ordered == VerbReroute {
+		to := m.extras.reroutes[vertices[0]]
+		action.Channel, action.Host = to.channel, to.host
+	}
+	p.action = action
+	m.stores++
+	s.issue(op, p)
+}
+
+// withAlternatives returns a recipient, and what is left of the alternatives
+// it belongs to.
+func (m *message) withAlternatives(v *vertex, i int) []alternative {
+	set, _ := m.exclusive(v, i)
+	if set == nil {
+		return []alternative{{v, i}}
+	}
+	var left []alternative
+	for _, a := range set.members {
+		switch a.vertex.at(a.index).state {
+		case open, alternate, promoted:
+			left = append(left, a)
+		}
+	}
+	return left
+}
+
+// resubmitted drops recipients that are in another message now.
+func (s *Scheduler) resubmitted(p *pending) {
+	for _, a := range p.settles {
+		a.vertex.thread.channel.dropped++
+	}
+}
+
+// notResubmitted makes recipients due again that could not be sent elsewhere.
+func (s *Scheduler) notResubmitted(p *pending) {
+	for i, a := range p.settles {
+		if r := a.vertex.at(a.index); r.state == settling {
+			r.state = p.before[i]
+		}
+	}
+	for _, a := range p.settles {
+		v := a.vertex
+		if v.state != dormant {
+			continue
+		}
+		if v.ordered == VerbRequeue || v.ordered == VerbReroute {
+			v.ordered = 0
+		}
+		v.reopen()
+		switch {
+		case p.message.flags&holding != 0:
+			v.ordered = VerbHold
+			s.restVertex(v)
+		case v.openNow() > 0 && v.ordered != 0:
+			s.fulfil(v)
+		case v.openNow() > 0:
+			s.makeDue(v)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package scheduler
+
+import "slices"
+
+func (s *Scheduler) viewRing(r *ring) *RingView {
+	v := &RingView{Threads: r.members.len, Vertices: r.vertices}
+	if r == &s.lone {
+		return v
+	}
+	v.ID = r.made
+	if c := commandClause(r.clauses); c != nil {
+		v.Channel, v.Host = c.Channel, c.Host
+	}
+	v.WithHost, v.Retired = r.hostless, r.retired
+	v.Agents, v.Idle, v.Sessions = r.procs, len(r.idle), r.busy
+	v.MaxTA, v.MaxChannel, v.MaxRing = s.maxTA(r), s.maxChannel(r), s.maxRing(r)
+	v.MaxThr, v.Overfeed = max(1, r.params.MaxThr), r.params.Overfeed
+	return v
+}
+
+func (s *Scheduler) viewThread(t *thread) *ThreadView {
+	v := &ThreadView{
+		Channel: t.key.channel, Host: t.key.host,
+		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
+		Window: t.window(), Sessions: t.busy, Held: t.held,
+		Wait: s.waitOf(t), Rate: t.done.now(s.now),
+	}
+	for state, n := range t.states {
+		v.States.add(vertexState(state), int(n))
+	}
+	if t.ring != nil {
+		v.Ring, v.WithHost = t.ring.made, t.ring.hostless
+	}
+	if oldest := t.ages.earliest(); oldest != never {
+		v.OldestAt = oldest.time()
+	}
+	if wake := t.wake(); wake != never {
+		v.WakeAt = wake.time()
+	}
+	if t.said != nil {
+		v.Last = t.said.text
+	}
+	for i, a := range t.agents {
+		if !slices.Contains(t.agents[:i], a) {
+			v.Agents = append(v.Agents, a.view(t))
+		}
+	}
+	return v
+}
+
+// wake is when mail of the thread that waits for a time is due next, never
+// when some is due now or none waits for a time.
+func (t *thread) wake() instant {
+	dueNow := t.states[due] > 0
+	switch {
+	case t.suspendedTill != 0 && dueNow:
+		return t.suspendedTill
+	case dueNow:
+		return never
+	}
+	return max(t.suspendedTill, t.wakes.earliest())
+}
+
+func (a *agent) view(t *thread) AgentView {
+	v := AgentView{Agent: a.id, PID: a.pid, State: a.word()}
+	if a.hungryAt != 0 {
+		v.HungryAt = a.hungryAt.time()
+	}
+	if a.fedAt != 0 {
+		v.FedAt = a.fedAt.time()
+	}
+	for i := range a.lines {
+		if a.lines[i].t == t {
+			v.Open++
+		}
+	}
+	return v
+}
+
+func (a *agent) word() AgentState {
+	switch {
+	case a.kills > 0:
+		return AgentError
+	case a.state == starting:
+		return AgentLarva
+	case a.state == serving:
+		return AgentStuff
+	case a.state == departing:
+		return AgentFinish
+	}
+	return AgentIdle
+}
+
+// viewVertex shows a vertex without its recipients.
+func (s *Scheduler) viewVertex(v *vertex) *VertexView {
+	m, t := v.message, v.thread
+	view := &VertexView{
+		Message: m.id, Path: m.path(), Sender: m.reversePath(),
+		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
+		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered,
+	}
+	switch v.state {
+	case due:
+		view.Wait = s.waitOf(t)
+		view.Next = t.queue().len() > 0 && t.queue().first() == v
+	case fed:
+		if a := s.agents[v.agent]; a != nil {
+			view.PID = a.pid
+		}
+	case waiting:
+		view.WakeAt = v.wakeAt.time()
+	}
+	if at, _ := v.expiry(); at != never && !t.held {
+		view.ExpiresAt = at.time()
+	}
+	if v.fedAt != 0 {
+		view.FedAt = v.fedAt.time()
+	}
+	return view
+}
+
+func (r *recipient) view() RecipientView {
+	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
+	if r.last != nil {
+		v.Last = r.last.text
+	}
+	return v
+}
+
+// reversePath is the sender, empty for the null sender.
+func (m *message) reversePath() string {
+	if m.flags&nullSender != 0 {
+		return ""
+	}
+	return m.sender
+}
+
+func (st vertexState) word() State {
+	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StatePoisoned, StateDormant, StateResting}[st]
+}
+
+func stateCounts(states [vertexStates]int) StateCounts {
+	var c StateCounts
+	for state, n := range states {
+		c.add(vertexState(state), n)
+	}
+	return c
+}
+
+func (c *StateCounts) add(state vertexState, n int) {
+	switch state {
+	case due:
+		c.Due += n
+	case waiting:
+		c.Waiting += n
+	case fed:
+		c.Fed += n
+	case reading:
+		c.Reading += n
+	case poisoned:
+		c.Poisoned += n
+	case dormant:
+		c.Dormant += n
+	case resting:
+		c.Resting += n
+	}
+}
