@@ -1,0 +1,530 @@
+package smtp
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The seed's paragraphs about delivery, "Notes on an MTA scheduler", a test
+// each, with connections that are only said to be there.
+
+// board is a pool whose connections do nothing by themselves.
+type board struct {
+	*pool
+	testing.TB
+	clock   time.Time
+	started []*conn
+	failed  []*job
+	evicted []*conn
+}
+
+func newBoard(t testing.TB, l Limits) *board {
+	t.Helper()
+	b := &board{TB: t, clock: time.Unix(1_800_000_000, 0)}
+	b.pool = &pool{limits: l.withDefaults(), destinations: NewDestinations(), rand: rand.New(rand.NewPCG(1, 1)),
+		now: func() time.Time { return b.clock },
+		start: func(c *conn) {
+			b.started = append(b.started, c)
+			if c.after != nil {
+				b.evicted = append(b.evicted, c.after)
+			}
+		},
+		fail:  func(j *job, _ choice) { b.failed = append(b.failed, j) },
+		wake:  func(*conn) {},
+		hosts: map[string][]*conn{}, messages: map[uint64]int{}}
+	return b
+}
+
+// levels are "a b, c": targets a and b, and c as their fallback.
+func levels(text string) (all [][]*target) {
+	for level := range strings.SplitSeq(text, ", ") {
+		var ts []*target
+		for name := range strings.FieldsSeq(level) {
+			ts = append(ts, &target{name: name})
+		}
+		all = append(all, ts)
+	}
+	return all
+}
+
+// job places a job of a message and says where it went: "a+" for a connection
+// opened there, "a1" for a ride on the first one opened, "wait" or "none".
+func (b *board) job(message uint64, to string) string {
+	b.Helper()
+	j := &job{message: message, levels: levels(to)}
+	started, failed := len(b.started), len(b.failed)
+	b.place(j)
+	switch {
+	case len(b.started) > started:
+		c := b.started[len(b.started)-1]
+		b.connected(c)
+		return c.target.name + "+"
+	case len(b.failed) > failed:
+		return "none"
+	case slices.Contains(b.waiting, j):
+		return "wait"
+	}
+	for _, c := range b.conns {
+		if slices.Contains(c.jobs, j) {
+			return fmt.Sprintf("%s%d", c.target.name, c.order)
+		}
+	}
+	b.Fatal("the job is nowhere")
+	return ""
+}
+
+// want places jobs of one message and checks where they went.
+func (b *board) want(message uint64, to string, want ...string) {
+	b.Helper()
+	var got []string
+	for range want {
+		got = append(got, b.job(message, to))
+	}
+	if !slices.Equal(got, want) {
+		b.Errorf("jobs for %q went to %q, want %q", to, got, want)
+	}
+}
+
+// conn is the connection opened as the nth.
+func (b *board) conn(n int) *conn { return b.started[n-1] }
+
+// done finishes n jobs of a connection.
+func (b *board) done(c *conn, n int) {
+	for range n {
+		b.clock = b.clock.Add(time.Second)
+		if !b.finish(c, true) {
+			b.closed(c)
+		}
+	}
+}
+
+func (b *board) pass(d time.Duration) { b.clock = b.clock.Add(d) }
+
+// "So we need a way to scale up the maximum if there are free workers."
+func TestMessageMayHaveMoreConnectionsWhereMoreAreFree(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, MessageMax: 2, MessageScale: 1})
+	// One after the other, while it has less than 2, or less than are free:
+	// with 5 open 5 are free, and 5 is not less.
+	b.want(1, "a", "a+", "a+", "a+", "a+", "a+", "a5", "a4", "a3")
+	// Two messages: the second finds 5 free and has none.
+	b.want(2, "b", "b+", "b+", "b+", "b8", "b7")
+}
+
+// "A scale factor of 10 means that a message can use about 91% of an
+// otherwise-idle system, or two messages can use 47% each."
+func TestScaleFactorOfTen(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 110, MessageMax: 1, MessageScale: 10})
+	for range 110 {
+		b.job(1, "a")
+	}
+	if n := len(b.started); n != 100 {
+		t.Errorf("one message has %d connections of 110", n)
+	}
+	b = newBoard(t, Limits{Sessions: 105, MessageMax: 1, MessageScale: 10})
+	for range 105 {
+		b.job(1, "a")
+		b.job(2, "b")
+	}
+	// With both below their maximum the free ones go to them by turns.
+	byTarget := map[string]int{}
+	for _, c := range b.started {
+		byTarget[c.target.name]++
+	}
+	if byTarget["a"] != 50 || byTarget["b"] != 50 {
+		t.Errorf("two messages have %v connections of 105", byTarget)
+	}
+}
+
+// "There can be a queue of multiple jobs per worker. Furthermore, if a worker
+// is overloaded (its queue is backlogging) we need to open another connection."
+func TestBacklogOpensAnotherConnection(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Backlog: 3})
+	b.want(1, "a", "a+", "a1", "a1", "a+", "a2", "a2", "a+")
+}
+
+// "When we close the last connection to a destination, we keep a record of when
+// it was made" and "The destdb has a garbage collector to remove stale retry and
+// closed-connection records."
+func TestRecordsAreKeptAndGoStale(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Jobs: 1, Forget: time.Hour, Retry: time.Minute})
+	b.want(1, "a", "a+")
+	b.done(b.conn(1), 1)
+	b.want(1, "b", "b+")
+	b.refused(b.conn(2), &failure{text: "refused"})
+	class := func() string {
+		var nothing choice
+		c := b.classify(&job{}, levels("a b")[0], b.clock, &nothing)
+		return fmt.Sprint(len(c.closed), len(c.unused), len(c.retry), " ", nothing.why)
+	}
+	for _, step := range []struct {
+		pass time.Duration
+		want string
+	}{{0, "1 0 0 refused"}, {time.Minute, "1 0 1 "}, {time.Hour, "0 2 0 "}} {
+		b.pass(step.pass)
+		if got := class(); got != step.want {
+			t.Errorf("after %v: closed, unused, retry %s, want %s", step.pass, got, step.want)
+		}
+	}
+}
+
+// "When deciding which worker to use for a delivery job, we first classify its
+// possible destinations (initially just the primary destinations) based on
+// destdb into active, idle, closed, unused (absent from destdb), and retry (in
+// which case we omit destinations that have not passed their retry time)."
+func TestClasses(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10})
+	for _, name := range []string{"active", "idle", "closed", "late", "soon"} {
+		b.want(1, name, name+"+")
+	}
+	for n := 2; n <= 5; n++ {
+		b.done(b.conn(n), 1)
+	}
+	b.closed(b.conn(3))
+	b.refused(b.conn(4), &failure{})
+	b.pass(b.limits.Retry)
+	b.refused(b.conn(5), &failure{})
+	c := b.classify(&job{}, levels("unused soon late closed idle active")[0], b.clock, &choice{})
+	name := func(ts []*target) (all string) {
+		for _, t := range ts {
+			all += t.name
+		}
+		return all
+	}
+	if len(c.active) != 1 || c.active[0].target.name != "active" || len(c.idle) != 1 || c.idle[0].target.name != "idle" ||
+		name(c.closed) != "closed" || name(c.unused) != "unused" || name(c.retry) != "late" {
+		t.Errorf("active %v, idle %v, closed %s, unused %s, retry %s", c.active, c.idle, name(c.closed), name(c.unused), name(c.retry))
+	}
+}
+
+// "First sort the active list by connection time and traverse it from most
+// recent to least recent. If we find one that has less than the backlog
+// threshold then the first we find is the worker for this job. We prefer recent
+// connections so that when our load goes down older connections will become
+// idle and eventually be closed."
+func TestNewestActiveConnectionBelowTheThreshold(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Backlog: 2})
+	b.want(1, "a", "a+", "a1")
+	b.want(1, "b", "b+", "b2", "b+")
+	b.done(b.conn(1), 1)
+	// Below the threshold are the first (1 job) and the third (1): the third.
+	b.want(1, "a b", "b3", "a1")
+}
+
+// "If this fails then check if this job is allowed to use a new worker. If it is
+// not, we still allocate it to an active connection so that big envelopes can
+// get a free ride off smaller ones. ... We choose the first connection in the
+// active list that has fewer jobs than the newest active connection (to spread
+// the load evenly). If they all have the same number of jobs, use the first
+// one."
+func TestMessageWithoutAllowanceRidesAlong(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 4, MessageMax: 1, MessageScale: 0})
+	b.want(1, "a", "a+")
+	b.want(2, "a", "a+")
+	b.want(3, "a", "a+")
+	// Message 1 has its one connection. All have one job: the newest; then the
+	// others in turn, from new to old.
+	b.want(1, "a", "a3", "a2", "a1", "a3", "a2", "a1")
+}
+
+// "If there are no active connections then this job must wait to be rescheduled
+// when a worker becomes free."
+func TestMessageWithoutAllowanceWaits(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 4, MessageMax: 1, MessageScale: 0})
+	b.want(1, "a", "a+")
+	b.want(1, "b", "wait", "wait")
+	b.done(b.conn(1), 1)
+	if len(b.waiting) != 0 || len(b.started) != 2 || b.conn(2).target.name != "b" || len(b.conn(2).jobs) != 2 {
+		t.Errorf("%d wait, %d started", len(b.waiting), len(b.started))
+	}
+}
+
+// "If there are destinations on its idle list the job should use the most recent
+// one (which presumably was active until not long ago)."
+func TestNewestIdleConnection(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10})
+	for _, name := range []string{"b", "c", "a"} {
+		b.want(1, name, name+"+")
+	}
+	for _, n := range []int{3, 2, 1} {
+		b.done(b.conn(n), 1)
+	}
+	b.want(1, "a b c", "a3", "c2", "b1")
+}
+
+// "If the system has no unused workers (or idle ones that we can close) to
+// handle the new connection, then add the job to an active connection as above."
+func TestNoConnectionIsFree(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 2})
+	b.want(1, "a", "a+", "a+", "a2", "a1")
+	b.want(1, "b", "wait") // nothing active there
+	b.done(b.conn(1), 1)   // one job is left on it
+	b.want(1, "b", "wait")
+	b.done(b.conn(1), 1) // now it is idle, and gives way
+	if len(b.started) != 3 || b.conn(3).target.name != "b" || b.conn(3).after != b.conn(1) || len(b.conn(3).jobs) != 2 || len(b.conns) != 2 {
+		t.Errorf("%d connections, %d wait", len(b.conns), len(b.waiting))
+	}
+}
+
+// "Firstly, idle connections can be closed if the worker is required for a new
+// connection": the one that has been idle longest.
+func TestIdleConnectionGivesWay(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 3})
+	b.want(1, "a", "a+")
+	b.want(1, "b", "b+")
+	b.want(1, "c", "c+")
+	for _, n := range []int{2, 3, 1} {
+		b.done(b.conn(n), 1)
+	}
+	b.want(1, "d", "d+")
+	b.want(1, "e", "e+")
+	b.want(1, "a", "a1")
+	if !slices.Equal(b.evicted, []*conn{b.conn(2), b.conn(3)}) {
+		t.Errorf("gave way: %v", b.evicted)
+	}
+}
+
+// "If there are destinations on its unused list the job should pick one at
+// random and use that."
+func TestUnusedTargetByChance(t *testing.T) {
+	first := map[string]int{}
+	for seed := range uint64(300) {
+		b := newBoard(t, Limits{Sessions: 10})
+		b.rand = rand.New(rand.NewPCG(seed, seed))
+		first[b.job(1, "a b c")]++
+		// The others follow, each once, before any gets a second.
+		b.job(1, "a b c")
+		b.job(1, "a b c")
+		if len(b.hosts) != 3 {
+			t.Fatalf("seed %d: %d hosts in three jobs", seed, len(b.hosts))
+		}
+	}
+	for name, n := range first {
+		if len(first) != 3 || n < 60 || n > 140 {
+			t.Errorf("of 300, %s was first %d times", name, n)
+		}
+	}
+}
+
+// "If there are destinations on the closed list, pick the oldest. This means we
+// will spread our load around the destination cluster round-robin style, though
+// in a random order because of the way we pick previously-unused destinations."
+func TestClosedTargetsRoundRobin(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Jobs: 1})
+	var order []string
+	for range 9 {
+		order = append(order, b.job(1, "a b c"))
+		b.done(b.conn(len(b.started)), 1)
+	}
+	if !slices.Equal(order[:3], order[3:6]) || !slices.Equal(order[:3], order[6:]) || len(slices.Compact(slices.Sorted(slices.Values(order)))) != 3 {
+		t.Errorf("order %q", order)
+	}
+}
+
+// "Finally, if there are destinations on the retry list, try one of them at
+// random. Since this is the last option, we will normally not retry a
+// destination until its record is garbage-collected from destdb, unless we are
+// under load."
+func TestRetriedTargetIsTheLastChoice(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Retry: time.Minute, Forget: time.Hour})
+	b.want(1, "bad", "bad+")
+	b.refused(b.conn(1), &failure{})
+	b.started = nil
+	b.pass(2 * time.Minute)
+	// Unused first; then bad, before a second connection to good.
+	b.want(1, "good bad", "good+", "bad+", "good+")
+	b.done(b.conn(1), 1)
+	// Closed comes before retry too.
+	b.refused(b.conn(2), &failure{})
+	b.closed(b.conn(1))
+	b.pass(2 * time.Minute)
+	for _, c := range slices.Clone(b.conns) {
+		b.done(c, len(c.jobs))
+		b.closed(c)
+	}
+	b.want(2, "good bad", "good+")
+}
+
+// "All of the working destinations have active connections ... we open another
+// connection to a destination picked at random from those with the fewest
+// concurrent connections. If they have all reached their per-destination
+// concurrency limit, add the job to an active connection as above."
+func TestFewestConnections(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, PerHost: 2})
+	b.want(1, "a", "a+")
+	b.want(1, "a b", "b+")
+	got := []string{b.job(1, "a b"), b.job(1, "a b")}
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"a+", "b+"}) {
+		t.Errorf("the third and fourth went to %q", got)
+	}
+	if ride := b.job(1, "a b"); strings.HasSuffix(ride, "+") || !strings.HasSuffix(ride, "4") {
+		t.Errorf("the fifth went to %q, not to the newest", ride)
+	}
+	if len(b.hosts["a"]) != 2 || len(b.hosts["b"]) != 2 {
+		t.Errorf("a has %d, b %d", len(b.hosts["a"]), len(b.hosts["b"]))
+	}
+}
+
+// "In the second case, none of the job's primary destinations are currently
+// working. So we repeat the whole process from the classification stage using
+// the secondary destination list. If necessary we can fall back to the tertiary
+// etc. destinations. If we run out of fallbacks then the message must be
+// deferred for later retry."
+func TestFallback(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Retry: time.Minute})
+	other := map[string]string{"a+": "b", "b+": "a"}[b.job(1, "a b, c, d")]
+	// Each refusal moves the job on, to the other of the same level first.
+	for _, next := range []string{other, "c", "d"} {
+		b.refused(b.conn(len(b.started)), &failure{text: "refused"})
+		if got := b.conn(len(b.started)).target.name; got != next {
+			t.Fatalf("went to %s, want %s", got, next)
+		}
+	}
+	b.refused(b.conn(4), &failure{text: "refused"})
+	if len(b.failed) != 1 || b.failed[0].failed.text != "refused" || len(b.conns) != 0 {
+		t.Errorf("%d failed", len(b.failed))
+	}
+	// Others are not even tried, until it is time; with no primary in use the
+	// fallback is that of all.
+	b.want(2, "a b, c, d", "none")
+	b.want(2, "a b, e", "e+")
+	b.pass(time.Minute)
+	if got := b.job(3, "a b, e"); got != "a+" && got != "b+" {
+		t.Errorf("later it went to %s", got)
+	}
+}
+
+// "Secondly, we should have an ageing mechanism that closes connections after
+// some period of time; it may be worth using different times for active and idle
+// connections. (We want to close active connections after a time to spread load
+// around even when it is low.)" Those of idle ones are in connection_test.go.
+func TestConnectionsAge(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, Jobs: 3, Age: time.Minute})
+	b.want(1, "a", "a+")
+	for n := range 3 {
+		if goOn := b.finish(b.conn(1), true); goOn != (n < 2) {
+			t.Errorf("after %d jobs: %v", n+1, goOn)
+		}
+		b.assign(b.conn(1), &job{message: 1})
+	}
+	b = newBoard(t, Limits{Sessions: 10, Age: time.Minute})
+	b.want(1, "a", "a+", "a+")
+	b.pass(59 * time.Second)
+	if !b.finish(b.conn(1), true) {
+		t.Error("too old after 59 seconds")
+	}
+	b.pass(time.Second)
+	if b.finish(b.conn(2), true) {
+		t.Error("young after a minute")
+	}
+}
+
+// "Thirdly, remote MTAs can close connections whenever they wish. If the
+// connection has a queue of pending jobs when it is closed then these must be
+// re-scheduled."
+func TestJobsOfAClosedConnectionAreRescheduled(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 2, MessageMax: 0})
+	b.want(1, "a", "a+", "a+", "a2", "a1", "a2")
+	b.want(2, "b", "wait")
+	jobs := slices.Clone(b.conn(2).jobs)
+	b.closed(b.conn(2))
+	// Three jobs were on it. The first opens a connection in the place that
+	// fell free, the others ride; the one that waited still waits behind them.
+	if len(b.started) != 3 || b.conn(3).target.name != "a" || b.conn(3).jobs[0] != jobs[0] || len(b.conns) != 2 ||
+		len(b.conn(1).jobs)+len(b.conn(3).jobs) != 5 || len(b.waiting) != 1 {
+		t.Errorf("%d started, %d on the first, %d wait", len(b.started), len(b.conn(1).jobs), len(b.waiting))
+	}
+	if b.messages[1] != 5 {
+		t.Errorf("message 1 is counted %d times", b.messages[1])
+	}
+}
+
+// Connections are for one destination unless they may be shared, and for one
+// policy always; the limit of a host counts all of them.
+func TestConnectionsOfOthersAreNotUsed(t *testing.T) {
+	b := newBoard(t, Limits{Sessions: 10, PerHost: 1})
+	place := func(domain string, policy any) *job {
+		j := &job{message: 1, domain: domain, policy: policy, levels: levels("mx")}
+		b.place(j)
+		return j
+	}
+	place("a", 1)
+	place("b", 1)
+	if len(b.started) != 1 || len(b.waiting) != 1 {
+		t.Fatalf("%d started, %d wait", len(b.started), len(b.waiting))
+	}
+	b.done(b.conn(1), 1)
+	if len(b.started) != 2 || b.conn(2).after != b.conn(1) || b.conn(2).domain != "b" {
+		t.Fatalf("%d started", len(b.started))
+	}
+	b = newBoard(t, Limits{Sessions: 10, Backlog: 5})
+	place("", 1)
+	place("", 2)
+	place("", 1)
+	if len(b.started) != 2 || len(b.conn(1).jobs) != 2 {
+		t.Errorf("%d started, %d on the first", len(b.started), len(b.conn(1).jobs))
+	}
+}
+
+// Whatever happens, in any order: the bounds hold and no job is lost.
+func TestPoolHoldsItsInvariant(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		b := newBoard(t, Limits{Sessions: 1 + r.IntN(6), PerHost: r.IntN(3), Backlog: 1 + r.IntN(3),
+			MessageMax: r.IntN(3), MessageScale: r.IntN(3), Jobs: r.IntN(4), Age: time.Minute, Retry: 20 * time.Second})
+		b.rand = r
+		placed, finished := 0, 0
+		for step := range 300 {
+			b.pass(time.Duration(r.IntN(5000)) * time.Millisecond)
+			if r.IntN(2) == 0 && placed-finished-len(b.failed) < b.limits.Sessions*3 {
+				placed++
+				b.place(&job{message: uint64(r.IntN(3)), domain: string(rune('a' + r.IntN(2))), levels: levels([]string{"x y, z", "x", "z, y"}[r.IntN(3)])})
+			} else if len(b.conns) > 0 {
+				c := b.conns[r.IntN(len(b.conns))]
+				switch {
+				case r.IntN(6) == 0:
+					b.refused(c, &failure{})
+				case r.IntN(6) == 0:
+					b.closed(c)
+				case len(c.jobs) > 0:
+					b.done(c, 1)
+					finished++
+				}
+			}
+			b.check(seed, step, placed-finished)
+		}
+	}
+}
+
+func (b *board) check(seed uint64, step, open int) {
+	b.Helper()
+	inHand, byMessage := 0, map[uint64]int{}
+	for _, c := range b.conns {
+		inHand += len(c.jobs)
+		for _, j := range c.jobs {
+			byMessage[j.message]++
+		}
+	}
+	for name, there := range b.hosts {
+		if b.limits.PerHost > 0 && len(there) > b.limits.PerHost {
+			b.Fatalf("seed %d step %d: %d connections to %s", seed, step, len(there), name)
+		}
+	}
+	for m, n := range b.messages {
+		if byMessage[m] != n {
+			b.Fatalf("seed %d step %d: message %d has %d jobs, counted %d", seed, step, m, byMessage[m], n)
+		}
+	}
+	switch {
+	case len(b.conns) > b.limits.Sessions:
+		b.Fatalf("seed %d step %d: %d connections", seed, step, len(b.conns))
+	case inHand+len(b.waiting)+len(b.failed) != open:
+		b.Fatalf("seed %d step %d: %d in hand, %d wait, %d failed, of %d", seed, step, inHand, len(b.waiting), len(b.failed), open)
+	case len(b.waiting) > 0 && inHand == 0:
+		b.Fatalf("seed %d step %d: %d wait and nothing is under way", seed, step, len(b.waiting))
+	}
+}
