@@ -56,7 +56,7 @@ var rooms = map[string]room{
 		theirs: []string{zerolog, prometheus, systemd},
 	},
 	"packaging/*": {ours: []string{"ta/smtp/smtptest"}}, // what the demonstration needs
-	"cmd/*": {ours: []string{"*"}, theirs: []string{zerolog, pflag, gosmtp, gosasl, gomessage, dns, xsys, systemd}},
+	"cmd/*":       {ours: []string{"*"}, theirs: []string{zerolog, pflag, gosmtp, gosasl, gomessage, dns, xsys, systemd}},
 }
 
 func roomOf(dir string) (room, bool) {
