@@ -1,6 +1,7 @@
 package sm
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -57,6 +58,42 @@ func TestExampleOfTheManual(t *testing.T) {
 		m := mailers[c.name]
 		if m.Program != c.program || m.Flags != c.flags || strings.Join(m.argv(two), " ") != c.argv {
 			t.Errorf("%s: %s, %b, %q", c.name, m.Program, m.Flags, m.argv(two))
+		}
+	}
+}
+
+// The examples of our own, with a table of the flags that it lists.
+func TestOurManual(t *testing.T) {
+	text, err := os.ReadFile("../../man/sm.conf.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.ReplaceAll(string(text), `\-`, "-")
+	_, examples, _ := strings.Cut(page, ".SH EXAMPLES\n")
+	at := setting
+	at.Zenv = func(string) (string, bool) { return "/var/log/mail", true }
+	found := 0
+	for _, block := range strings.Split(examples, ".nf\n")[1:] {
+		lines, _, _ := strings.Cut(block, ".fi\n")
+		if strings.HasPrefix(lines, "#!") {
+			continue
+		}
+		mailers, problems := Parse("manual", lines, at)
+		if found += len(mailers); len(problems) > 0 {
+			t.Error(problems[0])
+		}
+	}
+	if found != 7 {
+		t.Errorf("%d mailers in the examples", found)
+	}
+	for _, c := range flagLetters {
+		if !strings.Contains(page, "\n.B "+string(c)+"\n") {
+			t.Errorf("flag %c is not in the manual", c)
+		}
+	}
+	for _, c := range idleLetters {
+		if !strings.Contains(page, string(c)) || c != '-' && strings.ContainsRune(flagLetters, c) {
+			t.Errorf("flag %c is both with and without effect, or not in the manual", c)
 		}
 	}
 }

@@ -23,6 +23,7 @@ type bench struct {
 	dir   string
 	agent *Agent
 	said  string // to the scheduler
+	cvt   string // what was done to the last message
 }
 
 // newBench has a mailer with these flags, and arguments for a script in shell.
@@ -74,6 +75,11 @@ func (b *bench) deliver(lines, message string) *bench {
 	var out bytes.Buffer
 	s := &ta.Server{Name: "sm", Channel: "prog", Dir: filepath.Join(b.dir, "transport"),
 		In: strings.NewReader("7\th.example\n"), Out: &out, Err: b.t.Output(), Deliver: b.agent.Deliver}
+	if b.cvt != "" {
+		s.Deliver = func(m *ta.Message) {
+			m.Recipients[0].Report(b.agent.deliver(m, []*ta.Recipient{&m.Recipients[0]}, &b.cvt))
+		}
+	}
 	if err := s.Serve(context.Background()); err != nil {
 		b.t.Error(err)
 	}
@@ -153,7 +159,11 @@ func TestEightBitData(t *testing.T) {
 	} {
 		b := newBench(t, c.flags, "cat >got", "")
 		b.agent.EightBit, b.agent.Narrow, b.agent.KeepHeader = c.dash8, c.q, c.h
+		b.cvt = "NONE"
 		b.deliver(alice+rcpt("bob"), c.message)
+		if b.cvt != c.cvt {
+			t.Errorf("flags %s, %+v: cvt=%s", c.flags, c, b.cvt)
+		}
 		if c.want == "" {
 			expect(t, b.said, "7/51\t\terror2 8-bit data cannot be converted: a part of another kind, or in encoding \"x-other\"\n")
 			if !strings.Contains(b.read("transport/7"), "\x015.6.3\x01") {
@@ -373,4 +383,22 @@ func TestFindAccount(t *testing.T) {
 	if err != nil || none.Name != "" || none.GID != nobody || none.Groups != nil {
 		t.Errorf("%+v, %v", none, err)
 	}
+}
+
+// BenchmarkRun is the rate of one session with the smallest of programs.
+func BenchmarkRun(b *testing.B) {
+	mailers, _ := Parse("sm.conf", "x n /bin/true true $u", setting)
+	a := New(mailers["x"])
+	r := &ta.Recipient{Recipient: &ctlfile.Recipient{}}
+	for b.Loop() {
+		input, err := scratch()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if o := a.run(a.Mailer.argv([]address{a.address(r)}), input, Account{own: true}); o.state == nil || !o.state.Success() {
+			b.Fatal(o)
+		}
+		input.Close()
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
 }
