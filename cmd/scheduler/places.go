@@ -18,13 +18,13 @@ import (
 // places are where things are, all absolute: the scheduler works in
 // POSTOFFICE/transport, and that is not where an admin's relative names begin.
 type places struct {
-	postoffice, mailbin, config, log, statistics string
+	postoffice, mailbin, config, log, statistics, rendezvous string
 }
 
 func (p *places) transport() string { return filepath.Join(p.postoffice, "transport") }
 
 func findPlaces(o *options, zenv *config.Zenv) (*places, error) {
-	p := &places{postoffice: o.postoffice, config: o.config, log: o.log, statistics: o.statistics}
+	p := &places{postoffice: o.postoffice, config: o.config, log: o.log, statistics: o.statistics, rendezvous: o.rendezvous}
 	p.mailbin, _ = zenv.Get("MAILBIN")
 	if p.postoffice == "" {
 		p.postoffice, _ = zenv.Get("POSTOFFICE")
@@ -36,7 +36,10 @@ func findPlaces(o *options, zenv *config.Zenv) (*places, error) {
 		logs, _ := zenv.Get("LOGDIR")
 		p.log = filepath.Join(logs, "scheduler")
 	}
-	for _, name := range []*string{&p.postoffice, &p.mailbin, &p.config, &p.log, &p.statistics} {
+	if p.rendezvous == "" {
+		p.rendezvous, _ = zenv.Get("RENDEZVOUS")
+	}
+	for _, name := range []*string{&p.postoffice, &p.mailbin, &p.config, &p.log, &p.statistics, &p.rendezvous} {
 		if *name == "" {
 			continue
 		}

@@ -25,6 +25,7 @@ type setting struct {
 	zenv      *config.Zenv
 	where     *places
 	maxAgents int
+	queries   *queries
 }
 
 // serve is the scheduler itself. ready, if not nil, is told when it is up.
@@ -37,7 +38,7 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 	if err != nil {
 		return err
 	}
-	s := &setting{o, zenv, where, maxAgents}
+	s := &setting{o, zenv, where, maxAgents, new(queries)}
 	file, err := s.load()
 	if err != nil {
 		return err
@@ -75,6 +76,7 @@ func (s *setting) load() (*config.File, error) {
 	c.ForkRate = s.forkRate
 	c.Frozen = s.frozen
 	c.Only = s.only
+	s.queries.set(s, file)
 	return file, nil
 }
 
@@ -125,6 +127,10 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 		NewTime:      s.newTime,
 		NotifySocket: file.Params.NotifySock.Address,
 	}
+	if levels, _ := s.zenv.Get("ROUTERDIRHASH"); levels == "1" {
+		o.RouterLevels = 1
+	}
+	o.RouterNotify, _ = s.zenv.Get("ROUTERNOTIFY")
 	if levels, set := s.zenv.HashLevels(); set {
 		o.HashLevels = levels
 	}
@@ -153,8 +159,10 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 			return nil, fmt.Errorf("reading it again: %w", err)
 		}
 		warn(logs.log, file)
+		s.queries.changed(file, logs.log)
 		return file.Scheduler, nil
 	}
+	s.queries.answer(s, file, &o)
 	if logs.statistics != nil {
 		o.Account = func(line []byte) { logs.statistics.Write(line) }
 	}

@@ -14,14 +14,13 @@ import (
 // agent is a started agent as the loop has it. Before its process exists,
 // child is nil and what is meant for it waits here.
 type agent struct {
-	id      scheduler.AgentID
-	channel string
-	log     zerolog.Logger // names its channel and, once there is one, its pid
-	child   Agent
-	coming  []byte           // what it gets at the end of the turn
-	last    bool             // close its input after that
-	after   []syscall.Signal // and then send these
-	queued  bool             // it is in Daemon.unsent
+	id     scheduler.AgentID
+	log    zerolog.Logger // names its channel and, once there is one, its pid
+	child  Agent
+	coming []byte           // what it gets at the end of the turn
+	last   bool             // close its input after that
+	after  []syscall.Signal // and then send these
+	queued bool             // it is in Daemon.unsent
 }
 
 // heard is what an agent said, as events. At most turnLimit come at once, so
@@ -49,7 +48,7 @@ func (d *Daemon) start(a scheduler.Start) {
 		context = context.Str("host", a.Host)
 	}
 	log := context.Logger()
-	d.agents[a.Agent] = &agent{id: a.Agent, channel: a.Channel, log: log}
+	d.agents[a.Agent] = &agent{id: a.Agent, log: log}
 	path, args, environ, err := child.Command(a.Command, d.Mailbin, d.Env)
 	if err != nil {
 		delete(d.agents, a.Agent)

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"zsched/scheduler"
 )
 
 // Describe describes nothing: what there is depends on the queue.
@@ -18,6 +20,8 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectFlow(c)
 	s.collectAgents(c)
 	s.collectSpool(c)
+	s.collectSurvey(c)
+	s.collectQueries(c)
 	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.tally.pauses)
 }
 
@@ -33,17 +37,17 @@ func (s *scrape) collectQueue(c collector) {
 }
 
 func (s *scrape) collectFlow(c collector) {
-	channels := s.tally.channels
-	each := func(name, help string, of func(*channelTally) uint64) {
-		for _, channel := range slices.Sorted(maps.Keys(channels)) {
-			c.counter(name, help, float64(of(channels[channel])), "channel", channel)
+	each := func(name, help string, of func(*scheduler.ChannelView) uint64) {
+		for i := range s.channels {
+			c.counter(name, help, float64(of(&s.channels[i])), "channel", s.channels[i].Name)
 		}
 	}
-	each("scheduler_arrived_total", "Recipients taken, by channel.", func(t *channelTally) uint64 { return t.arrived })
-	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(t *channelTally) uint64 { return t.delivered })
-	each("scheduler_deferred_total", "Reports that a recipient is to be tried again, by channel.", func(t *channelTally) uint64 { return t.deferred })
-	each("scheduler_failed_total", "Recipients failed, by channel.", func(t *channelTally) uint64 { return t.failed })
-	each("scheduler_expired_total", "Recipients given up for their age, by channel.", func(t *channelTally) uint64 { return t.expired })
+	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *scheduler.ChannelView) uint64 { return v.In })
+	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Delivered })
+	each("scheduler_deferred_total", "Reports that a recipient is to be tried again, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Deferred })
+	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Failed })
+	each("scheduler_expired_total", "Recipients given up for their age, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Expired })
+	each("scheduler_dropped_total", "Recipients that left without an outcome: killed, obsoleted, held or sent elsewhere.", func(v *scheduler.ChannelView) uint64 { return v.Dropped })
 	c.histogram("scheduler_feed_seconds", "Time from a message's arrival to its first job line; a sample when very many wait.", s.tally.feeds)
 }
 
@@ -97,4 +101,12 @@ func (c collector) metric(kind prometheus.ValueType, name, help string, x float6
 func (c collector) histogram(name, help string, h histogram) {
 	desc := prometheus.NewDesc(name, help, nil, nil)
 	c.to <- prometheus.MustNewConstHistogram(desc, h.total, h.sum, h.cumulative())
+}
+
+func (s *scrape) collectQueries(c collector) {
+	c.gauge("scheduler_query_sessions", "Sessions of mailq.", s.queries["SC.MQ2Parallel-G"])
+	for name, what := range map[string]string{"SC.MQ2Connects": "connected", "SC.MQ2AuthRej": "refused", "SC.MQ2TimedOut": "timed out"} {
+		c.counter("scheduler_query_sessions_total", "Sessions of mailq, by what became of them.", s.queries[name], "event", what)
+	}
+	c.counter("scheduler_query_commands_total", "Commands of mailq.", s.queries["SC.MQ2Commands"])
 }

@@ -18,14 +18,18 @@
 package daemon
 
 import (
+	"context"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/ta/child"
@@ -42,6 +46,17 @@ type Spool interface {
 	Probe()
 	Verbose(path string, owner uint32, line string)
 	Sweep()
+
+	// Hold, Release and Resubmit are answered with Moved, Released and
+	// Resubmitted, HoldThreads with Recorded.
+	Hold(op uint64, path string)
+	Release(op uint64, id string)
+	Resubmit(op uint64, r spool.Resubmission)
+	HoldThreads(op uint64, threads []spool.Thread)
+	HeldThreads() ([]spool.Thread, error)
+	// Find and Show read files in the caller's time.
+	Find(ctx context.Context, what spool.Sought) iter.Seq2[*spool.Stored, error]
+	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
 }
 
 // Agent is a started agent; *child.Child is one.
@@ -97,6 +112,18 @@ type Options struct {
 	// nothing more is due.
 	Operands []spool.Name
 
+	// Queries is where queries are answered, in the way Answering says, which
+	// is asked again after each reload. Answering nil: they are not.
+	Queries   Socket
+	Answering func() mailq.Settings
+	// Rendezvous is where SIGUSR2 writes the queue; "": nowhere.
+	Rendezvous string
+	// Lines writes parameters as a clause would set them, "name=value" each,
+	// for EXPLAIN.
+	Lines func(scheduler.Params) []string
+	// MessageDir and LogDir are where messages and logs lie, for the counters
+	// of free space.
+	MessageDir, LogDir string
 	// Metrics is where counters are shown; none: nowhere.
 	Metrics Socket
 	// BindAddr is what ports without a host listen at in IPv4: BINDADDR of
@@ -129,8 +156,9 @@ const turnLimit = 256
 // the channels.
 type Daemon struct {
 	Options
-	core *scheduler.Scheduler
-	now  time.Time // of this turn
+	core      *scheduler.Scheduler
+	now       time.Time // of this turn
+	startedAt time.Time
 
 	timer   *time.Timer
 	armedAt time.Time // when it fires; zero: it does not
@@ -138,22 +166,31 @@ type Daemon struct {
 
 	questions chan question
 	asked     bool // the turn before dealt with a question
+	lastOrder uint64
+	replied   scheduler.Answer              // of the last order
+	lastOwn   uint64                        // errand
+	errands   map[uint64]func(spool.Result) // ends of those under way
+	held      map[spool.Thread]struct{}     // as they are written, or being written
+	resubmits map[scheduler.Op][]int64      // offsets of those under way
 
 	agents map[scheduler.AgentID]*agent
 	unsent []*agent // those that have something coming this turn
 	heard  chan heard
 	starts chan started
 
-	more    chan []spool.Result // has room for what one turn leaves
-	intake  intake
-	filing  int // actions on files under way
-	verbose map[scheduler.MessageID]verboseLog
-	startup startup
-	stop    stop
-	reload  reload
-	tally   tally
-	over    bool
-	left    chan struct{} // closed when the loop has left
+	more     chan []spool.Result // has room for what one turn leaves
+	intake   intake
+	filing   int // actions on files under way
+	verbose  map[scheduler.MessageID]verboseLog
+	startup  startup
+	stop     stop
+	reload   reload
+	tally    tally
+	surveyor surveyor
+	server   *mailq.Server // nil: queries are not answered
+	writing  atomic.Bool   // the rendezvous file
+	over     bool
+	left     chan struct{} // closed when the loop has left
 }
 
 // New makes a Daemon; Run runs it.
@@ -170,10 +207,16 @@ func New(o Options) *Daemon {
 		verbose:   make(map[scheduler.MessageID]verboseLog),
 		reload:    reload{done: make(chan reloaded, 1)},
 		left:      make(chan struct{}),
+		errands:   make(map[uint64]func(spool.Result)),
+		held:      make(map[spool.Thread]struct{}),
+		resubmits: make(map[scheduler.Op][]int64),
 	}
 	d.timer.Stop()
 	d.tally = newTally(time.Now())
 	d.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
+	if d.Answering != nil {
+		d.server = mailq.NewServer(queries{d}, d.answering())
+	}
 	return d
 }
 
@@ -183,6 +226,8 @@ func (d *Daemon) Run() {
 	defer doors.close() // when nobody waits for the loop any more
 	defer close(d.left)
 	d.now = time.Now()
+	d.startedAt = d.now
+	d.loadHeld()
 	d.openDoors(doors)
 	if d.Ready != nil {
 		d.Ready()

@@ -68,6 +68,7 @@ func TestHealthTurnsRedWhenTheLoopHangs(t *testing.T) {
 		get := w.withMetrics()
 		w.run()
 		w.spool.bring(1, "a.example")
+		synctest.Wait()
 		wantHealth(t, get, http.StatusServiceUnavailable, "the loop does not answer")
 		time.Sleep(2 * time.Minute)
 		wantHealth(t, get, http.StatusOK, "ok")

@@ -16,6 +16,8 @@ type intake struct {
 	leaving   map[scheduler.MessageID]spool.Name
 	finishing map[scheduler.Op]scheduler.MessageID
 	kept      map[scheduler.MessageID]struct{} // with Keep: finished, not to be taken again
+	// released are messages on their way back from hold/.
+	released map[scheduler.MessageID]struct{}
 }
 
 func newIntake() intake {
@@ -24,6 +26,7 @@ func newIntake() intake {
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
 		kept:      make(map[scheduler.MessageID]struct{}),
+		released:  make(map[scheduler.MessageID]struct{}),
 	}
 }
 

@@ -35,10 +35,11 @@ type door struct {
 // doors keeps sockets open. That one cannot be had is never fatal: it is
 // logged once, and tried again every five seconds.
 type doors struct {
-	log     zerolog.Logger
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	log      zerolog.Logger
+	ctx      context.Context // done when they close
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	sessions sync.WaitGroup
 }
 
 func newDoors(log zerolog.Logger) *doors {
@@ -88,23 +89,24 @@ func (d *doors) serve(in door, listener net.Listener) {
 	}
 }
 
-// close closes all sockets and returns when nobody serves them any more.
+// close closes all sockets and returns when nobody serves them any more, nor
+// those who came in.
 func (d *doors) close() {
 	d.cancel()
 	d.running.Wait()
+	d.sessions.Wait()
 }
 
 // acceptAgain is how long accepting pauses when the system is short of
 // something.
 const acceptAgain = 100 * time.Millisecond
 
-// accept gives each connection to serve in a goroutine of its own, and closes
-// them all when the listener has been closed.
-func accept(listener net.Listener, serve func(net.Conn)) error {
-	var sessions sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
-	defer sessions.Wait()
-	defer cancel()
+// lastWords is how long a session may take to end when the doors close.
+const lastWords = time.Second
+
+// accept gives each connection to serve in a goroutine of its own. The
+// context is done when the doors close; sessions outlive a listener that fails.
+func (d *doors) accept(listener net.Listener, serve func(context.Context, net.Conn)) error {
 	for {
 		conn, err := listener.Accept()
 		switch {
@@ -115,11 +117,11 @@ func accept(listener net.Listener, serve func(net.Conn)) error {
 		default:
 			return err
 		}
-		sessions.Go(func() {
-			stop := context.AfterFunc(ctx, func() { conn.Close() })
+		d.sessions.Go(func() {
+			stop := context.AfterFunc(d.ctx, func() { conn.SetDeadline(time.Now().Add(lastWords)) })
 			defer stop()
 			defer conn.Close()
-			serve(conn)
+			serve(d.ctx, conn)
 		})
 	}
 }

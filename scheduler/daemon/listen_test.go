@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -52,7 +53,7 @@ func (l *pipeListener) dial() net.Conn {
 	return ours
 }
 
-func echo(c net.Conn) { io.Copy(c, c) }
+func echo(_ context.Context, c net.Conn) { io.Copy(c, c) }
 
 // [BUG] of old: it ended, or was heard of every five seconds.
 func TestPortThatIsTakenIsTriedAgainAndLoggedOnce(t *testing.T) {
@@ -69,7 +70,7 @@ func TestPortThatIsTakenIsTriedAgainAndLoggedOnce(t *testing.T) {
 				}
 				return listener, nil
 			},
-			serve: func(l net.Listener) error { return accept(l, echo) },
+			serve: func(l net.Listener) error { return d.accept(l, echo) },
 		})
 		if n := tries.Load(); n != 1 {
 			t.Errorf("tried %d times at once", n)
@@ -108,7 +109,7 @@ func TestClosingTheDoorsEndsEverySession(t *testing.T) {
 		d.open(door{
 			name:  "mailq",
 			bind:  func() (net.Listener, error) { return listener, nil },
-			serve: func(l net.Listener) error { return accept(l, echo) },
+			serve: func(l net.Listener) error { return d.accept(l, echo) },
 		})
 		idle, busy := listener.dial(), listener.dial()
 		talk(t, busy)
@@ -133,7 +134,7 @@ func TestListeningThatEndsBeginsAgain(t *testing.T) {
 				if binds == 1 {
 					return errors.New("bad file descriptor")
 				}
-				return accept(l, echo)
+				return d.accept(l, echo)
 			},
 		})
 		time.Sleep(9 * time.Second)

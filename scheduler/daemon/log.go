@@ -15,7 +15,6 @@ import (
 // account writes one line of the statistics log: scheduler(8), "STATISTICS
 // LOG FORMAT".
 func (d *Daemon) account(a scheduler.Account) {
-	d.tally.left(&a)
 	if d.Account != nil {
 		d.Account(appendAccount(nil, a, d.now))
 	}

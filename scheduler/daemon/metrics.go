@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,7 +71,18 @@ type scrape struct {
 	agents map[string]int // by state
 	taking int
 	filing int
+	// channels are what is labelled so; see channelsMost.
+	channels []scheduler.ChannelView
+	survey   *survey
+	top      []destination
+	queries  map[string]float64
 }
+
+// Channels are the router's to name: beyond so many all others are one.
+const (
+	channelsMost  = 100
+	otherChannels = "other"
+)
 
 // scrape asks the loop for its numbers.
 func (d *Daemon) scrape(ctx context.Context, destinations int) (*scrape, error) {
@@ -79,11 +91,41 @@ func (d *Daemon) scrape(ctx context.Context, destinations int) (*scrape, error) 
 		s.now, s.counts, s.tally = d.now, d.core.Counts(), d.tally.copy()
 		s.taking, s.filing = len(d.intake.taking), d.filing
 		s.agents = d.agentStates()
+		s.channels = fewChannels(d.core.Channels())
 	})
 	if err != nil {
 		return nil, err
 	}
+	if s.survey, err = d.surveyor.look(ctx, d); err != nil {
+		return nil, err
+	}
+	if destinations > 0 {
+		if s.top, err = d.topDestinations(ctx, destinations); err != nil {
+			return nil, err
+		}
+	}
+	if d.server != nil {
+		s.queries = d.server.Counters()
+	}
 	return s, nil
+}
+
+// fewChannels puts together what is beyond channelsMost.
+func fewChannels(all []scheduler.ChannelView) []scheduler.ChannelView {
+	if len(all) <= channelsMost {
+		return all
+	}
+	few := slices.Clone(all[:channelsMost])
+	other := scheduler.ChannelView{Name: otherChannels}
+	for _, c := range all[channelsMost:] {
+		other.In += c.In
+		other.Delivered += c.Delivered
+		other.Deferred += c.Deferred
+		other.Failed += c.Failed
+		other.Expired += c.Expired
+		other.Dropped += c.Dropped
+	}
+	return append(few, other)
 }
 
 // agentStates counts agents by what they do.

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"path"
+	"slices"
 	"syscall"
 
 	"zsched/ctlfile"
@@ -32,6 +34,13 @@ func (d *Daemon) perform(a scheduler.Action) {
 		d.Spool.Reread(uint64(a.Op), a.Path, a.PID)
 	case scheduler.Finish:
 		d.finish(a)
+	case scheduler.Hold:
+		d.filing++
+		d.Spool.Hold(uint64(a.Op), a.Path)
+	case scheduler.Resubmit:
+		d.resubmit(a)
+	case scheduler.Answer:
+		d.replied = a
 	case scheduler.Probe:
 		d.Spool.Probe()
 
@@ -89,6 +98,48 @@ func messageOf(file string) (scheduler.MessageID, bool) {
 	return scheduler.MessageID(n), ok
 }
 
+// resubmit sends recipients elsewhere.
+func (d *Daemon) resubmit(a scheduler.Resubmit) {
+	d.filing++
+	d.resubmits[a.Op] = a.Offsets
+	d.Spool.Resubmit(uint64(a.Op), spool.Resubmission{
+		From: spool.Queue, Path: a.Path, Offsets: a.Offsets, Channel: a.Channel, Host: a.Host,
+	})
+}
+
+// resubmitAnswered: to the core it is all or nothing. What went although the
+// rest did not is tagged in the file, where the next agent sees it.
+func (d *Daemon) resubmitAnswered(r spool.Resubmitted) {
+	op := scheduler.Op(r.Op)
+	asked := d.resubmits[op]
+	delete(d.resubmits, op)
+	d.resubmitted(r)
+	if r.Missing {
+		d.filing--
+		d.step(scheduler.Failed{Op: op, Missing: true})
+		return
+	}
+	done := func(offset int64) bool {
+		return slices.Contains(r.Offsets, offset) || slices.ContainsFunc(r.Recipients, func(s spool.State) bool {
+			return s.Offset == offset && (s.Tag == ctlfile.Delivered || s.Tag == ctlfile.Failed)
+		})
+	}
+	err := r.Err
+	for _, offset := range asked {
+		if !done(offset) {
+			d.filed(op, cmp.Or(err, errNotAll))
+			return
+		}
+	}
+	if err != nil {
+		d.Log.Error().Err(err).Msg("sent elsewhere, but not all of it is written down")
+	}
+	d.filed(op, nil)
+}
+
+// errNotAll says that a recipient stayed, locked by a live process.
+var errNotAll = errors.New("a recipient is locked")
+
 // result tells the core what the spool has to say.
 func (d *Daemon) result(r spool.Result) {
 	switch r := r.(type) {
@@ -102,6 +153,9 @@ func (d *Daemon) result(r spool.Result) {
 		d.step(scheduler.Triggered{Host: r.Host})
 
 	case spool.Marked:
+		if d.errandEnded(r.Op, r) {
+			return
+		}
 		d.tally.fault("mark", r.Err)
 		if r.Missing {
 			d.filing--
@@ -113,6 +167,25 @@ func (d *Daemon) result(r spool.Result) {
 		d.reread(r)
 	case spool.Finished:
 		d.finishAnswered(r)
+	case spool.Moved:
+		d.tally.fault("hold", r.Err)
+		if r.Missing {
+			d.filing--
+			d.step(scheduler.Failed{Op: scheduler.Op(r.Op), Missing: true})
+			return
+		}
+		d.filed(scheduler.Op(r.Op), r.Err)
+	case spool.Released:
+		d.tally.fault("release", r.Err)
+		d.errandEnded(r.Op, r)
+	case spool.Recorded:
+		d.tally.fault("hold", r.Err)
+		d.errandEnded(r.Op, r)
+	case spool.Resubmitted:
+		d.tally.fault("resubmit", r.Err)
+		if !d.errandEnded(r.Op, r) {
+			d.resubmitAnswered(r)
+		}
 	case spool.Probed:
 		if r.Err == nil {
 			d.tally.spoolErr = ""
@@ -195,6 +268,10 @@ func (d *Daemon) taken(r spool.Taken) {
 	if r.Verbose != "" {
 		d.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
 		d.Spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
+	}
+	if _, ok := d.intake.released[m.ID]; ok {
+		delete(d.intake.released, m.ID)
+		m.Released = true
 	}
 	d.startup.messages++
 	d.startup.recipients += len(m.Recipients)

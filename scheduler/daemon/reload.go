@@ -43,6 +43,9 @@ func (d *Daemon) reloaded(r reloaded) {
 	} else {
 		d.Log.Info().Int("clauses", len(r.config.Clauses)).Msg("configuration read again")
 		d.step(scheduler.Reloaded{Config: d.frozenUntilLoaded(r.config)})
+		if d.server != nil {
+			d.server.Configure(d.answering())
+		}
 	}
 	if d.reload.again {
 		d.reload.again = false

@@ -3,7 +3,9 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +15,21 @@ const metricsName = "metrics"
 // openDoors opens all sockets that the configuration names or the service
 // manager has opened.
 func (d *Daemon) openDoors(doors *doors) {
+	if d.server != nil {
+		serve := func(l net.Listener) error { return doors.accept(l, d.serveMailq) }
+		d.openDoor(doors, "mailq", d.Queries, d.inheritedForQueries(), serve)
+	}
 	d.openDoor(doors, metricsName, d.Metrics, d.Inherited[metricsName], d.serveHTTP)
+}
+
+// inheritedForQueries are all listeners but those for metrics.
+func (d *Daemon) inheritedForQueries() (all []net.Listener) {
+	for _, name := range slices.Sorted(maps.Keys(d.Inherited)) {
+		if name != metricsName {
+			all = append(all, d.Inherited[name]...)
+		}
+	}
+	return all
 }
 
 func (d *Daemon) openDoor(doors *doors, what string, s Socket, handed []net.Listener, serve func(net.Listener) error) {

@@ -42,6 +42,7 @@ func (d *Daemon) signal(sig os.Signal) {
 		d.beginReload()
 	case syscall.SIGUSR2:
 		d.dump()
+		d.writeRendezvous()
 	}
 }
 

@@ -7,33 +7,23 @@ import (
 
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
-	"zsched/ta"
 )
 
 // tally is what the loop counts for metrics. It is the loop's own, so that
 // counting costs an addition; others see a copy that they ask for.
 type tally struct {
-	pauses   histogram // how long the loop had no ear for anybody
-	feeds    histogram // from arrival until the first job line
-	channels map[string]*channelTally
-	faults   map[string]uint64 // by what was being done to the spool
-	refused  map[spool.Refusal]uint64
-	starts   uint64 // agents that could not be started
+	pauses  histogram         // how long the loop had no ear for anybody
+	feeds   histogram         // from arrival until the first job line
+	faults  map[string]uint64 // by what was being done to the spool
+	refused map[spool.Refusal]uint64
+	starts  uint64 // agents that could not be started
+	volume  int64  // bytes of message files taken
 
 	sample   map[scheduler.MessageID]time.Time // arrivals not fed yet
 	sweptAt  time.Time
 	spokeAt  time.Time // when the spool said something last
 	spoolErr string    // why the spool cannot be written; "": it can
 }
-
-// channelTally counts recipients of one channel.
-type channelTally struct{ arrived, delivered, deferred, failed, expired uint64 }
-
-// Channels are the router's to name: beyond so many all others are one.
-const (
-	channelsMost  = 100
-	otherChannels = "other"
-)
 
 // sampleMost bounds the arrivals whose first job line is waited for. While so
 // many are waiting, others that come are not measured.
@@ -47,37 +37,19 @@ var (
 
 func newTally(now time.Time) tally {
 	return tally{
-		pauses:   newHistogram(pauseBounds),
-		feeds:    newHistogram(feedBounds),
-		channels: make(map[string]*channelTally),
-		faults:   make(map[string]uint64),
-		refused:  make(map[spool.Refusal]uint64),
-		sample:   make(map[scheduler.MessageID]time.Time),
-		sweptAt:  now,
-		spokeAt:  now,
+		pauses:  newHistogram(pauseBounds),
+		feeds:   newHistogram(feedBounds),
+		faults:  make(map[string]uint64),
+		refused: make(map[spool.Refusal]uint64),
+		sample:  make(map[scheduler.MessageID]time.Time),
+		sweptAt: now,
+		spokeAt: now,
 	}
 }
 
-// channel returns the counters of a channel.
-func (t *tally) channel(name string) *channelTally {
-	c := t.channels[name]
-	if c == nil {
-		if len(t.channels) >= channelsMost {
-			name = otherChannels
-			if c = t.channels[name]; c != nil {
-				return c
-			}
-		}
-		c = new(channelTally)
-		t.channels[name] = c
-	}
-	return c
-}
-
+// arrived counts a message; the size is of its message file.
 func (t *tally) arrived(m *scheduler.Message, now time.Time) {
-	for i := range m.Recipients {
-		t.channel(m.Recipients[i].Channel).arrived++
-	}
+	t.volume += m.Size
 	if len(t.sample) < sampleMost && len(m.Recipients) > 0 {
 		t.sample[m.ID] = now
 	}
@@ -88,27 +60,6 @@ func (t *tally) fed(id scheduler.MessageID, now time.Time) {
 	if at, ok := t.sample[id]; ok {
 		t.feeds.observe(now.Sub(at).Seconds())
 		delete(t.sample, id)
-	}
-}
-
-// left is a recipient that is done.
-func (t *tally) left(a *scheduler.Account) {
-	c := t.channel(a.Channel)
-	switch a.State {
-	case "error", "error2":
-		c.failed++
-	case "expire":
-		c.expired++
-	default:
-		c.delivered++
-	}
-}
-
-// reported is an agent's word about a recipient.
-func (t *tally) reported(channel string, status ta.Status) {
-	switch status {
-	case ta.Deferred, ta.DeferBack, ta.DeferAll, ta.RetryAt:
-		t.channel(channel).deferred++
 	}
 }
 
@@ -127,11 +78,6 @@ func (t *tally) fault(doing string, err error) {
 func (t *tally) copy() tally {
 	c := *t
 	c.pauses, c.feeds = t.pauses.copy(), t.feeds.copy()
-	c.channels = make(map[string]*channelTally, len(t.channels))
-	for name, counts := range t.channels {
-		same := *counts
-		c.channels[name] = &same
-	}
 	c.faults, c.refused = maps.Clone(t.faults), maps.Clone(t.refused)
 	c.sample = nil
 	return c

@@ -80,11 +80,7 @@ func (d *Daemon) spoolAnswered(results []spool.Result) {
 
 func (d *Daemon) agentSaid(h heard) {
 	d.now = time.Now()
-	a := d.agents[h.agent]
 	for _, e := range h.events {
-		if r, ok := e.(scheduler.AgentReported); ok && a != nil {
-			d.tally.reported(a.channel, r.Report.Status)
-		}
 		d.step(e)
 	}
 	if h.exited {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type world struct {
 	log     *buffer
 	stats   *buffer
 	options Options
+	daemon  *Daemon // that runs
 
 	mu     sync.Mutex
 	agents []*puppet
@@ -81,9 +83,10 @@ func oneClause(set func(*scheduler.Params)) *scheduler.Config {
 
 // run starts the loop.
 func (w *world) run() {
+	w.daemon, w.ended = New(w.options), make(chan struct{})
 	go func() {
-		New(w.options).Run()
-		close(w.ended)
+		defer close(w.ended)
+		w.daemon.Run()
 	}()
 }
 
@@ -129,8 +132,11 @@ type memorySpool struct {
 	slow    time.Duration // of every unlinking
 	removed func()        // called after one, before it is told
 	verbose []string
-	fault   error // of every Finish and Probe; nil: none
+	fault   error // of every Finish, Probe and order; nil: none
 	probes  int
+	held    map[string]*memoryFile
+	threads []spool.Thread // that are held
+	sent    []string       // to the router
 }
 
 // memoryFile is a control file.
@@ -139,25 +145,38 @@ type memoryFile struct {
 	tags  map[int64]ctlfile.Tag
 }
 
+// take is the message with its open recipients.
+func (f *memoryFile) take() spool.Taken {
+	t := f.taken
+	t.Recipients = slices.DeleteFunc(slices.Clone(t.Recipients), func(r spool.Recipient) bool {
+		return f.tags[r.Offset] != ctlfile.Open
+	})
+	return t
+}
+
 func newMemorySpool(w *world) *memorySpool {
 	return &memorySpool{
 		world: w, found: make(chan []spool.Name), results: make(chan []spool.Result, 1<<16),
-		files: make(map[string]*memoryFile), removed: func() {},
+		files: make(map[string]*memoryFile), held: make(map[string]*memoryFile), removed: func() {},
 	}
 }
 
 // put writes a control file with recipients at these hosts.
 func (s *memorySpool) put(id uint64, hosts ...string) spool.Name {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file(id, hosts...)
+}
+
+func (s *memorySpool) file(id uint64, hosts ...string) spool.Name {
 	name := spool.Name{Path: strconv.FormatUint(id, 10), ID: id}
 	f := &memoryFile{tags: make(map[int64]ctlfile.Tag)}
-	f.taken = spool.Taken{Name: name, Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
+	f.taken = spool.Taken{Name: name, LogID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
 	for i, host := range hosts {
 		offset := int64(100 + 50*i)
 		f.tags[offset] = ctlfile.Open
 		f.taken.Recipients = append(f.taken.Recipients, spool.Recipient{Offset: offset, Channel: "smtp", Host: host})
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.files[name.Path] = f
 	return name
 }
@@ -209,7 +228,7 @@ func (s *memorySpool) Take(names []spool.Name) {
 			var r spool.Result = spool.Refused{Name: name, Why: spool.Vanished, Tries: 1}
 			if f := s.files[name.Path]; f != nil {
 				s.taken = append(s.taken, name.Path)
-				r = f.taken
+				r = f.take()
 			}
 			s.now--
 			s.mu.Unlock()

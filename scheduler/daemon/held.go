@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+)
+
+// actOnHeld carries out an order about a message that is held.
+func (q queries) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq.Outcome, error) {
+	m, found, err := q.d.Spool.Show(ctx, id)
+	if err != nil || !found || m.Place != spool.Hold {
+		return mailq.Outcome{}, err
+	}
+	did := outcomeOf(m)
+	if o.Verb == mailq.Hold || o.Verb == mailq.Retry {
+		return mailq.Outcome{}, nil
+	}
+	if o.DryRun {
+		return did, nil
+	}
+	switch o.Verb {
+	case mailq.Release:
+		err = q.release(ctx, m, nil)
+	case mailq.Requeue, mailq.Reroute:
+		err = q.resubmitHeld(ctx, m, o.To)
+	default:
+		err = q.release(ctx, m, endings(m, o.Verb))
+	}
+	if err != nil {
+		return mailq.Outcome{}, err
+	}
+	return did, nil
+}
+
+// outcomeOf counts what is open of a message that lies in files.
+func outcomeOf(m *spool.Stored) mailq.Outcome {
+	did := mailq.Outcome{Messages: 1}
+	if m.File == nil {
+		return did
+	}
+	threads := make(map[mailq.Name]struct{})
+	for i := range m.File.Recipients {
+		if to := &m.File.Recipients[i]; !m.File.Done(i) {
+			did.Recipients++
+			threads[mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}] = struct{}{}
+		}
+	}
+	did.Threads = len(threads)
+	return did
+}
+
+// givenUp is what the core says of a recipient that is expired by order.
+const givenUp = "expired by the administrator"
+
+// endings are the outcomes that KILL and EXPIRE give all open recipients of a
+// held message.
+func endings(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
+	if m.File == nil {
+		return nil
+	}
+	for i := range m.File.Recipients {
+		if m.File.Done(i) {
+			continue
+		}
+		mark := spool.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered}
+		if verb == mailq.Expire {
+			mark.Tag, mark.Diagnose = ctlfile.Failed, true
+			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + givenUp + ")", "smtp; 500 (" + givenUp + ")", ""}, "\x01")
+			mark.Text = givenUp
+		}
+		marks = append(marks, mark)
+	}
+	return marks
+}
+
+// release brings a held message back into the queue. Where its recipients are
+// to end, that is written before anybody takes it.
+func (q queries) release(ctx context.Context, m *spool.Stored, ends []spool.Mark) error {
+	d, id := q.d, scheduler.MessageID(m.Name.ID)
+	return d.run(ctx, errand{
+		begin: func(op uint64) {
+			d.intake.released[id] = struct{}{}
+			if len(ends) > 0 {
+				d.intake.taking[m.Name.ID] = struct{}{} // not before it is marked
+			}
+			d.Spool.Release(op, m.Name.Path)
+		},
+		end: func(r spool.Result) error {
+			released := r.(spool.Released)
+			err := released.Err
+			if released.Missing {
+				err = errNotHeld
+			}
+			switch {
+			case err != nil:
+				delete(d.intake.released, id)
+				if len(ends) > 0 {
+					delete(d.intake.taking, m.Name.ID)
+				}
+			case len(ends) > 0:
+				d.endReleased(released.Name, ends)
+			default:
+				d.take([]spool.Name{released.Name})
+			}
+			return err
+		},
+	})
+}
+
+var errNotHeld = errors.New("it is not held any more")
+
+// endReleased marks the recipients of a message that was held and has it
+// taken then, to be finished.
+func (d *Daemon) endReleased(name spool.Name, ends []spool.Mark) {
+	d.begin(errand{
+		begin: func(op uint64) { d.Spool.Mark(op, name.Path, ends) },
+		end: func(r spool.Result) error {
+			err := r.(spool.Marked).Err
+			if err != nil {
+				d.tally.fault("mark", err)
+				d.Log.Error().Err(err).Str("file", name.Path).Msg("a held message that was to end is in the queue again")
+			}
+			delete(d.intake.taking, name.ID)
+			d.take([]spool.Name{name})
+			return err
+		},
+	}, make(chan error, 1))
+}
+
+// resubmitHeld sends what is open of a held message elsewhere. What is left
+// of it then goes the way of all that is done.
+func (q queries) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) error {
+	open := false
+	err := q.d.run(ctx, errand{
+		begin: func(op uint64) {
+			q.d.Spool.Resubmit(op, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
+		},
+		end: func(r spool.Result) error {
+			s := r.(spool.Resubmitted)
+			for _, state := range s.Recipients {
+				open = open || state.Tag == ctlfile.Open || state.Tag == ctlfile.Locked
+			}
+			q.d.resubmitted(s)
+			if s.Missing {
+				return errNotHeld
+			}
+			return s.Err
+		},
+	})
+	if err != nil || open {
+		return err
+	}
+	return q.release(ctx, m, nil)
+}
+
+// resubmitted has a control file taken that a reroute has made.
+func (d *Daemon) resubmitted(r spool.Resubmitted) {
+	if r.Name.ID != 0 {
+		d.take([]spool.Name{r.Name})
+	}
+}
+
+// releaseHeld releases the held messages and threads that a selection means.
+func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outcome) (mailq.Outcome, error) {
+	where, now := o.Where, time.Now()
+	for m, err := range q.d.Spool.Find(ctx, spool.Sought{Places: []spool.Place{spool.Hold}}) {
+		if err != nil {
+			return did, err
+		}
+		if !selected(where, m, now) {
+			continue
+		}
+		if !o.DryRun {
+			if err := q.release(ctx, m, nil); err != nil {
+				return did, err
+			}
+		}
+		did = sum(did, outcomeOf(m))
+	}
+	if where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
+		return did, nil
+	}
+	var threads []spool.Thread
+	if err := q.d.ask(ctx, func() { threads = q.d.heldThreads() }); err != nil {
+		return did, err
+	}
+	for _, t := range threads {
+		name := mailq.Name(t)
+		if !where.Matches(&mailq.Job{Name: name}, now) {
+			continue
+		}
+		more, err := q.liftThread(ctx, name, o.DryRun)
+		did = sum(did, more)
+		if err != nil {
+			return did, err
+		}
+	}
+	return did, nil
+}
+
+func sum(a, b mailq.Outcome) mailq.Outcome {
+	return mailq.Outcome{Messages: a.Messages + b.Messages, Recipients: a.Recipients + b.Recipients, Threads: a.Threads + b.Threads}
+}
+
+// selected reports whether a job of a held message is selected.
+func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
+	if m.File == nil {
+		return false
+	}
+	for _, job := range heldJobs(m) {
+		if where.Matches(job, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// heldJobs are the jobs that a message would have in the queue.
+func heldJobs(m *spool.Stored) (jobs []*mailq.Job) {
+	byName := make(map[mailq.Name]*mailq.Job)
+	sender := ""
+	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
+		sender = m.File.Senders[n-1].User
+	}
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if m.File.Done(i) {
+			continue
+		}
+		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
+		job := byName[name]
+		if job == nil {
+			job = &mailq.Job{Name: name, Sender: sender, ArrivedAt: m.ModifiedAt}
+			byName[name] = job
+			jobs = append(jobs, job)
+		}
+		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset})
+	}
+	return jobs
+}

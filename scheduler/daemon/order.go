@@ -1,0 +1,220 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+	"zsched/scheduler"
+)
+
+// Bounds of an order that concerns much mail.
+const (
+	orderSlice  = 200                   // targets given at once
+	filingMost  = 2000                  // changes of files under way, beyond which it waits
+	filingPause = 10 * time.Millisecond // for so long
+)
+
+// verbs are those that the core knows.
+var verbs = map[mailq.Verb]scheduler.Verb{
+	mailq.Kill: scheduler.VerbKill, mailq.Expire: scheduler.VerbExpire, mailq.Retry: scheduler.VerbRetry,
+	mailq.Hold: scheduler.VerbHold, mailq.Requeue: scheduler.VerbRequeue, mailq.Reroute: scheduler.VerbReroute,
+}
+
+// Act carries an order out. What it did before an error is in the outcome.
+func (q queries) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
+	o.To.Channel, o.To.Host = strings.ToLower(o.To.Channel), strings.ToLower(o.To.Host)
+	if o.Thread != nil {
+		o.Thread = &mailq.Name{Channel: strings.ToLower(o.Thread.Channel), Host: strings.ToLower(o.Thread.Host)}
+	}
+	if o.Verb == mailq.Reroute && (o.To.Channel == "" || o.To.Host == "") {
+		return mailq.Outcome{}, errors.New("where to is not said")
+	}
+	switch {
+	case o.Message != "":
+		return q.actOnMessage(ctx, &o)
+	case o.Thread != nil:
+		return q.actOnThread(ctx, &o)
+	case o.Where != nil:
+		return q.actOnSelection(ctx, &o)
+	}
+	return mailq.Outcome{}, errors.New("what it is about is not said")
+}
+
+func (q queries) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
+	id, found, err := q.inQueue(ctx, o.Message)
+	if err != nil {
+		return mailq.Outcome{}, err
+	}
+	if !found {
+		return q.actOnHeld(ctx, o, o.Message)
+	}
+	begin := func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkMessage(id) }
+	return q.actOnJobs(ctx, o, begin, func(*scheduler.VertexView) bool { return true })
+}
+
+func (q queries) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
+	switch o.Verb {
+	case mailq.Hold:
+		return q.holdThread(ctx, *o.Thread, o.DryRun)
+	case mailq.Release:
+		return q.releaseThread(ctx, *o.Thread, o)
+	}
+	name := *o.Thread
+	begin := func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
+	return q.actOnJobs(ctx, o, begin, func(*scheduler.VertexView) bool { return true })
+}
+
+// actOnSelection looks through the queue first and acts then: what is sent
+// elsewhere and comes back would be met again and again.
+func (q queries) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
+	begin := walkVertices
+	if where := o.Where; isName(where.Channel) && isName(where.Host) {
+		begin = func(s *scheduler.Scheduler) *scheduler.Walk {
+			return s.WalkThread(strings.ToLower(where.Channel), strings.ToLower(where.Host))
+		}
+	}
+	now := time.Now()
+	did, err := q.actOnJobs(ctx, o, begin, func(v *scheduler.VertexView) bool { return o.Where.Matches(jobOf(v), now) })
+	if err != nil || o.Verb != mailq.Release {
+		return did, err
+	}
+	return q.releaseHeld(ctx, o, did)
+}
+
+// isName tells a name from a pattern, and from nothing.
+func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "*?") }
+
+// inQueue finds a message of the queue by spoolid, number or path.
+func (q queries) inQueue(ctx context.Context, text string) (id scheduler.MessageID, found bool, err error) {
+	id, ok := numberOf(text)
+	if !ok {
+		return 0, false, nil
+	}
+	err = q.d.ask(ctx, func() {
+		m := q.d.core.Message(id)
+		found = m != nil && isCalled(text, id, m.ModifiedAt)
+	})
+	return id, found, err
+}
+
+// actOnJobs collects the jobs of a walk that are wanted and has the order
+// carried out on them.
+func (q queries) actOnJobs(ctx context.Context, o *mailq.Order, begin func(*scheduler.Scheduler) *scheduler.Walk,
+	wanted func(*scheduler.VertexView) bool,
+) (mailq.Outcome, error) {
+	targets := newTargets(o.Verb == mailq.Hold)
+	for item, err := range q.walk(ctx, begin) {
+		if err != nil {
+			return mailq.Outcome{}, err
+		}
+		v := item.Vertex
+		// In the queue a release lets go what was put aside.
+		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned {
+			continue
+		}
+		if wanted(v) {
+			targets.add(v)
+		}
+	}
+	event := scheduler.Ordered{
+		Verb: verbs[o.Verb], DryRun: o.DryRun,
+		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
+	}
+	if o.Verb == mailq.Release {
+		event.Verb = scheduler.VerbRetry
+	}
+	return q.order(ctx, event, targets)
+}
+
+// targets are the jobs that an order is about.
+type targets struct {
+	whole   bool // messages count, not jobs
+	first   []scheduler.Target
+	again   []scheduler.Target // other jobs of those messages
+	seen    map[scheduler.MessageID]struct{}
+	threads map[mailq.Name]struct{}
+	last    scheduler.Target
+}
+
+func newTargets(whole bool) *targets {
+	return &targets{whole: whole, seen: make(map[scheduler.MessageID]struct{}), threads: make(map[mailq.Name]struct{})}
+}
+
+func (t *targets) add(v *scheduler.VertexView) {
+	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
+	if target == t.last { // another part of it
+		return
+	}
+	t.last = target
+	t.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
+	_, again := t.seen[v.Message]
+	t.seen[v.Message] = struct{}{}
+	switch {
+	case t.whole && again:
+	case t.whole:
+		t.first = append(t.first, scheduler.Target{Message: v.Message})
+	case again:
+		t.again = append(t.again, target)
+	default:
+		t.first = append(t.first, target)
+	}
+}
+
+// order gives the core an order in parts, no faster than the disk follows.
+func (q queries) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
+	did.Threads = len(t.threads)
+	defer func() {
+		if did.Recipients == 0 {
+			did = mailq.Outcome{}
+		}
+	}()
+	for part := range slices.Chunk(t.first, orderSlice) {
+		answer, err := q.orderPart(ctx, e, part)
+		did.Messages += answer.Messages
+		did.Recipients += answer.Recipients
+		if err != nil {
+			return did, err
+		}
+	}
+	for part := range slices.Chunk(t.again, orderSlice) {
+		answer, err := q.orderPart(ctx, e, part)
+		did.Recipients += answer.Recipients
+		if err != nil {
+			return did, err
+		}
+	}
+	return did, nil
+}
+
+func (q queries) orderPart(ctx context.Context, e scheduler.Ordered, part []scheduler.Target) (answer scheduler.Answer, err error) {
+	e.Targets = part
+	for busy := true; busy; {
+		err = q.d.ask(ctx, func() {
+			if busy = !e.DryRun && q.d.filing > filingMost; !busy {
+				answer = q.d.order(e)
+			}
+		})
+		if err != nil || !busy {
+			return answer, err
+		}
+		select {
+		case <-time.After(filingPause):
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		}
+	}
+	return answer, nil
+}
+
+// order tells the core an order and returns its answer. It runs in the loop.
+func (d *Daemon) order(e scheduler.Ordered) scheduler.Answer {
+	d.lastOrder++
+	e.Order = d.lastOrder
+	d.replied = scheduler.Answer{}
+	d.step(e)
+	return d.replied
+}
