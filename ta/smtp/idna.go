@@ -11,16 +11,15 @@ import (
 // ASCII in Punycode (RFC 5891). Characters are not checked against the tables
 // of IDNA: a name that nobody may register is not found.
 func asciiDomain(domain string) (string, error) {
+	if !utf8.ValidString(domain) {
+		return "", fmt.Errorf("%q is not a domain", domain)
+	}
 	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
 	labels := strings.Split(domain, ".")
 	for i, label := range labels {
-		if ascii(label) {
-			continue
+		if !ascii(label) {
+			labels[i] = "xn--" + punycode([]rune(label))
 		}
-		if !utf8.ValidString(label) {
-			return "", fmt.Errorf("%q is not a domain", domain)
-		}
-		labels[i] = "xn--" + punycode([]rune(label))
 	}
 	ascii := strings.Join(labels, ".")
 	if ascii == "" || len(ascii) > 253 || slices.ContainsFunc(labels, func(l string) bool { return l == "" || len(l) > 63 }) ||

@@ -97,7 +97,14 @@ func (s *session) step(step string) (answer string, err error) {
 			return "", err
 		}
 		_ = s.w.Flush()
-		time.Sleep(d)
+		select {
+		case <-time.After(d):
+		case <-s.p.closing:
+		}
+	case "deaf":
+		_ = s.w.Flush()
+		<-s.p.closing
+		return "", errEnd
 	case "garbage":
 		_, _ = s.w.WriteString("\x00\xffwhat is this\r\n")
 		return "", errEnd

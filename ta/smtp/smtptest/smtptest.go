@@ -16,6 +16,7 @@
 //	drop                      close the connection
 //	reset                     close it with a TCP reset
 //	stall                     say nothing until the client goes
+//	deaf                      read nothing until the peer is closed
 //	wait 50ms                 be slow
 //	garbage                   send bytes that are no TLS, and no SMTP either
 //	discard                   lose what the client has sent already
@@ -79,6 +80,7 @@ type Peer struct {
 	options  Options
 	listener net.Listener
 	serving  sync.WaitGroup
+	closing  chan struct{}
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -104,7 +106,8 @@ func Start(o Options) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{Addr: l.Addr().String(), options: o, listener: l, used: make([]int, len(o.Rules)), conns: map[net.Conn]bool{}}
+	p := &Peer{Addr: l.Addr().String(), options: o, listener: l, used: make([]int, len(o.Rules)),
+		closing: make(chan struct{}), conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.serving.Go(p.accept)
 	return p, nil
@@ -113,6 +116,9 @@ func Start(o Options) (*Peer, error) {
 // Close ends all sessions and waits for them.
 func (p *Peer) Close() {
 	p.mu.Lock()
+	if !p.closed {
+		close(p.closing)
+	}
 	p.closed = true
 	for nc := range p.conns {
 		_ = nc.Close()

@@ -1,0 +1,301 @@
+package smtp
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/ta/smtp/smtptest"
+)
+
+// What of an extension is used, and what becomes of mail that needs one that
+// is not offered: the commands of the envelope, and the reports.
+func TestExtensions(t *testing.T) {
+	all := []string{"SIZE 1000", "8BITMIME", "SMTPUTF8", "DSN", "DELIVERBY 60", "ENHANCEDSTATUSCODES"}
+	const dsn = "N NOTIFY=SUCCESS,DELAY,TRACE ORCPT=rfc822;bob+2Bx@b.example INRCPT=rfc822;x BY=600;RT\nR hdrs\nn env-7\n"
+	for _, c := range []struct {
+		name    string
+		offers  []string
+		control string
+		body    string
+		options func(*Options)
+		want    string // commands
+		said    string
+	}{
+		{name: "nothing", offers: nil, control: to("bob@a.example"),
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "SIZE", offers: all, control: to("bob@a.example"),
+			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "too big", offers: all, control: to("bob@a.example"), body: strings.Repeat("x", 1000) + "\n",
+			said: "bob error2 a message of 1048 bytes is larger than the 1000 that the next host takes"},
+		{name: "SIZE without a number", offers: []string{"SIZE"}, control: to("bob@a.example"), body: strings.Repeat("x", 1000) + "\n",
+			want: "MAIL From:<alice@sender.example> SIZE=1048\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "SIZE with nonsense", offers: []string{"SIZE -5 x", "", "X"}, control: to("bob@a.example"),
+			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "nobody", offers: nil, control: "s error - alice@sender.example 0\n" + to("bob@a.example"),
+			want: "MAIL From:<>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+
+		// Delivery status notices are for the one who knows of them.
+		{name: "DSN", offers: all, control: to("bob@a.example") + dsn,
+			want: "MAIL From:<alice@sender.example> SIZE=53 RET=HDRS ENVID=env-7 BY=540;RT\n" +
+				"RCPT To:<bob@a.example> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;bob+2Bx@b.example\nDATA",
+			said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "DSN never", offers: all, control: to("bob@a.example") + "N NOTIFY=NEVER\n",
+			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example> NOTIFY=NEVER\nDATA",
+			said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "no DSN", offers: nil, control: to("bob@a.example") + "N NOTIFY=SUCCESS ORCPT=rfc822;x@y\nR FULL\n",
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok2 ->> 250 2.6.0 message accepted"},
+		{name: "envelopes differ", offers: []string{"DSN"}, control: to("bob@a.example") + "R FULL\n" + to("eve@a.example") + "R HDRS\n",
+			want: "MAIL From:<alice@sender.example> RET=FULL\nRCPT To:<bob@a.example>\nDATA\n" +
+				"MAIL From:<alice@sender.example> RET=HDRS\nRCPT To:<eve@a.example>\nDATA",
+			said: "bob ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted"},
+
+		// Time for delivery. The message is a minute old.
+		{name: "BY in time", offers: all, control: to("bob@a.example") + "N BY=600;N\n",
+			want: "MAIL From:<alice@sender.example> SIZE=53 BY=540;N\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "BY late, notify", offers: all, control: to("bob@a.example") + "N BY=30;n\n",
+			want: "MAIL From:<alice@sender.example> SIZE=53 BY=-30;N\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "BY late, return", offers: all, control: to("bob@a.example") + "N BY=30;R\n",
+			said: "bob error2 the time for delivery that the sender set is over"},
+		{name: "BY too soon", offers: all, control: to("bob@a.example") + "N BY=90;R\n",
+			said: "bob error2 the sender wants delivery within 30 seconds, the next host allows no less than 60"},
+		{name: "BY unknown, return", offers: nil, control: to("bob@a.example") + "N BY=600;R\n",
+			said: "bob error2 the sender set a time for delivery, of which the next host knows nothing"},
+		{name: "BY unknown, notify", offers: nil, control: to("bob@a.example") + "N BY=600;N\n",
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "BY nonsense", offers: all, control: to("bob@a.example") + "N BY=soon\n",
+			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+
+		// Addresses beyond ASCII.
+		{name: "SMTPUTF8", offers: all, control: to("böb@a.example", "eve@a.example"),
+			want: "MAIL From:<alice@sender.example> SMTPUTF8 SIZE=53\nRCPT To:<böb@a.example>\nDATA\n" +
+				"MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<eve@a.example>\nDATA",
+			said: "böb ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted"},
+		{name: "no SMTPUTF8", offers: nil, control: to("böb@a.example", "eve@a.example"),
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<eve@a.example>\nDATA",
+			said: "böb error2 an address is beyond ASCII, and the next host does not take those\neve ok3 ->> 250 2.6.0 message accepted"},
+		{name: "sender beyond ASCII", offers: nil, control: "s smtp x ålice@sender.example 0\n" + to("eve@a.example"),
+			said: "eve error2 an address is beyond ASCII, and the next host does not take those"},
+
+		// Addresses that would be more than one word, or command.
+		{name: "quoted", offers: nil, control: to(`"slow\ joe"@a.example`),
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<\"slow\\ joe\"@a.example>\nDATA", said: `"slow\ ok3 ->> 250 2.6.0 message accepted`},
+		{name: "brackets", offers: nil, control: to("<bob@a.example>"),
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "<bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "smuggled", offers: nil, control: to("bob@a.example>NOTIFY", "eve@a.example"),
+			want: "MAIL From:<alice@sender.example>\nRCPT To:<eve@a.example>\nDATA",
+			said: "bob error2 the recipient's address cannot be sent\neve ok3 ->> 250 2.6.0 message accepted"},
+		{name: "smuggled sender", offers: nil, control: "s smtp x a>SIZE 0\n" + to("eve@a.example"),
+			said: "eve error2 the sender's address cannot be sent"},
+	} {
+		p := start(t, smtptest.Options{Offers: append([]string{}, c.offers...)})
+		o := newOffice(t)
+		o.message(1, c.control, header, cmpOr(c.body, "text\n"))
+		opts := options(p)
+		if c.options != nil {
+			c.options(&opts)
+		}
+		if said := strings.TrimSpace(o.brief(o.once(opts))); said != c.said {
+			t.Errorf("%s: says %s, want %s", c.name, said, c.said)
+		}
+		got := commands(p, "(connect)", "EHLO", "QUIT", "RSET")
+		// The test itself may take a second.
+		got = strings.NewReplacer("BY=539;", "BY=540;", "BY=-31;", "BY=-30;").Replace(got)
+		if c.want = strings.ReplaceAll(c.want, "SIZE=53", fmt.Sprintf("SIZE=%d", len(header)+len("text\r\n\r\n")+2)); got != c.want {
+			t.Errorf("%s: commands\n%s, want\n%s", c.name, got, c.want)
+		}
+	}
+}
+
+func cmpOr(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// Eight bits for a peer that takes seven (RFC 6152 section 3).
+func TestEightBits(t *testing.T) {
+	const mime = "Subject: hello\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n"
+	const signed = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Conversion: prohibited\n"
+	for _, c := range []struct {
+		name, offers, header string
+		options              func(*Options)
+		mail, data, said     string
+	}{
+		{name: "taken", offers: "8BITMIME", header: mime, mail: " BODY=8BITMIME", data: "Grüße\r\n", said: "ok3"},
+		{name: "converted", header: mime, data: "Content-Transfer-Encoding: quoted-printable\r\n", said: "ok3"},
+		{name: "converted text", header: mime, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "-8", header: mime, options: func(o *Options) { o.EightClean = true }, data: "Grüße\r\n", said: "ok3"},
+		{name: "-7", offers: "8BITMIME", header: mime, options: func(o *Options) { o.No.EightBit = true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "-7 and -8", offers: "8BITMIME", header: mime, options: func(o *Options) { o.No.EightBit, o.EightClean = true, true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "-77", offers: "8BITMIME", header: mime, options: func(o *Options) { o.No.EightBit, o.No.ESMTP = true, true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "header", header: "Subject: Grüße\n" + mime[15:], data: "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n", said: "ok3"},
+		{name: "-H", header: "Subject: Grüße\n" + mime[15:], options: func(o *Options) { o.KeepHeaders = true }, data: "Subject: Grüße\r\n", said: "ok3"},
+		{name: "prohibited", header: signed, said: "error2 the next host takes no eight bits: 8-bit data cannot be converted: its sender has prohibited that"},
+		{name: "prohibited and taken", offers: "8BITMIME", header: signed, mail: " BODY=8BITMIME", data: "Grüße\r\n", said: "ok3"},
+	} {
+		p := start(t, smtptest.Options{Offers: strings.Fields(c.offers + " SIZE")})
+		o := newOffice(t)
+		o.message(1, to("bob@a.example"), c.header, "Grüße\n")
+		opts := options(p)
+		if c.options != nil {
+			c.options(&opts)
+		}
+		if said := o.brief(o.once(opts)); !strings.HasPrefix(said, "bob "+c.said) {
+			t.Errorf("%s: %s, want %s", c.name, said, c.said)
+		}
+		m := p.Messages()
+		if c.data == "" {
+			if len(m) != 0 {
+				t.Errorf("%s: %+v", c.name, m)
+			}
+			continue
+		}
+		if len(m) != 1 || !strings.Contains(m[0].Data, c.data) || strings.Contains(m[0].Mail, "BODY") != (c.mail != "") || !strings.Contains(m[0].Mail, c.mail) {
+			t.Errorf("%s: %+v, want %q and %q", c.name, m, c.mail, c.data)
+		} else if size := fmt.Sprintf(" SIZE=%d", len(m[0].Data)); !strings.HasSuffix(m[0].Mail, size) && !strings.HasPrefix(c.name, "-77") {
+			t.Errorf("%s: %s is not%s", c.name, m[0].Mail, size)
+		}
+	}
+}
+
+// A hundred recipients a transaction, and fewer where the peer wants so.
+func TestManyRecipients(t *testing.T) {
+	var users []string
+	for i := range 250 {
+		users = append(users, fmt.Sprintf("u%03d@a.example", i))
+	}
+	for _, c := range []struct {
+		rules []smtptest.Rule
+		sizes []int
+	}{
+		{nil, []int{100, 100, 50}},
+		// u050 and all of its transaction are too many, once.
+		{[]smtptest.Rule{{On: "RCPT To:<u05", Do: "452 4.5.3 too many", Times: 10}}, []int{90, 100, 60}},
+		{[]smtptest.Rule{{On: "RCPT To:<u24", Do: "552 5.5.3 too many", Times: 10}}, []int{100, 100, 40, 10}},
+	} {
+		p := start(t, smtptest.Options{Rules: c.rules})
+		o := newOffice(t)
+		o.message(1, to(users...), header, "text\n")
+		if said := o.once(options(p)); strings.Count(said, "\tok3 ") != 250 || strings.Count(said, "\n") != 250 {
+			t.Errorf("%v: %d reports, %d of them ok3", c.rules, strings.Count(said, "\n"), strings.Count(said, "\tok3 "))
+		}
+		got := map[string]int{}
+		var sizes []int
+		for _, m := range p.Messages() {
+			sizes = append(sizes, len(m.Recipients))
+			for _, r := range m.Recipients {
+				got[r]++
+			}
+		}
+		if fmt.Sprint(sizes) != fmt.Sprint(c.sizes) || len(got) != 250 {
+			t.Errorf("%v: transactions of %v, want %v; %d recipients", c.rules, sizes, c.sizes, len(got))
+		}
+		if _, _, total := p.Connections(); total != 1 {
+			t.Errorf("%d connections", total)
+		}
+	}
+	// With nobody taken before it, it is an answer like others.
+	p := start(t, smtptest.Options{Rules: script("RCPT -> 452 4.2.2 full")})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example"), header, "text\n")
+	if said := o.brief(o.once(options(p))); said != "bob deferred 4.2.2 ->> 452 4.2.2 full\n" {
+		t.Error(said)
+	}
+}
+
+// Peers that offer what they do not have.
+func TestLies(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		offers       []string
+		said, then   string // of the first and, if it was deferred, of the next attempt
+		got          int
+	}{
+		{"SIZE", "MAIL From:<alice@sender.example> -> 555 5.5.4 what is SIZE", []string{"SIZE"}, "error2 ->> 555 5.5.4 what is SIZE", "", 0},
+		{"SIZE and no more", "MAIL From:<alice@sender.example> SIZE -> 501 5.5.4 what is SIZE", []string{"SIZE", "8BITMIME", "DSN"},
+			"ok3 ->> 250 2.6.0 message accepted", "", 1},
+		{"CHUNKING", "BDAT -> 502 5.5.1 what is BDAT", []string{"CHUNKING"}, "deferback 4.4.0 ->> (peer offers CHUNKING and does not know BDAT)",
+			"ok3 ->> 250 2.6.0 message accepted", 1},
+		{"PIPELINING", "MAIL -> discard", []string{"PIPELINING"}, "deferred 4.4.0 ->> (timed out)", "deferred 4.4.0 ->> (timed out)", 0},
+		{"STARTTLS", "STARTTLS -> 454 4.7.0 no TLS today", []string{"STARTTLS"}, "ok3 ->> 250 2.6.0 message accepted", "", 1},
+		{"STARTTLS unknown", "STARTTLS -> 502 5.5.1 what", []string{"STARTTLS"}, "ok3 ->> 250 2.6.0 message accepted", "", 1},
+	} {
+		p := start(t, smtptest.Options{Offers: c.offers, Rules: script(c.script)})
+		o := newOffice(t)
+		o.message(1, to("bob@a.example")+"N NOTIFY=FAILURE\n", header, "text \xff\n")
+		opts := options(p)
+		opts.EightClean = true
+		opts.Timeouts.Rcpt = 50 * time.Millisecond
+		a := New(opts)
+		if said := o.brief(o.feed(a, "1")); said != "bob "+c.said+"\n" {
+			t.Errorf("%s: %s", c.name, said)
+		}
+		if c.then != "" {
+			if said := o.brief(o.feed(a, "1")); said != "bob "+c.then+"\n" {
+				t.Errorf("%s, then: %s", c.name, said)
+			}
+		}
+		a.Close()
+		if n := len(p.Messages()); n != c.got {
+			t.Errorf("%s: %d messages", c.name, n)
+		}
+	}
+}
+
+// A peer that stalls costs no more than the time it is given.
+func TestTimeouts(t *testing.T) {
+	const moment = 50 * time.Millisecond
+	for _, c := range []struct {
+		at, said string
+		set      func(*Timeouts)
+	}{
+		{"connect", "deferall 4.4.2 greeting: timed out", func(l *Timeouts) { l.Greet = moment }},
+		{"EHLO", "deferall 4.4.2 EHLO: timed out", func(l *Timeouts) { l.Command = moment }},
+		{"MAIL", "deferred 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Mail = moment }},
+		{"MAIL", "deferred 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Command = moment }},
+		{"RCPT", "deferred 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Rcpt = moment }},
+		{"DATA", "deferback 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Data = moment }},
+		{"dot", "deferback 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Dot = moment }},
+	} {
+		p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: c.at, Do: "stall"}}})
+		o := newOffice(t)
+		o.message(1, to("bob@a.example"), header, "text\n")
+		opts := options(p)
+		c.set(&opts.Timeouts)
+		if said := o.brief(o.once(opts)); said != "bob "+c.said+"\n" {
+			t.Errorf("%s: %s", c.at, said)
+		}
+	}
+	// A peer that does not read: what does not fit into the sockets' buffers
+	// waits, but not for ever.
+	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "deaf"}}})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example"), header, strings.Repeat(strings.Repeat("x", 999)+"\n", 16_000))
+	opts := options(p)
+	opts.Timeouts.Write, opts.Timeouts.Dot = moment, moment
+	if said := o.brief(o.once(opts)); said != "bob deferback 4.4.0 ->> (timed out)\n" {
+		t.Error(said)
+	}
+}
+
+func TestSetTimeouts(t *testing.T) {
+	l := DefaultTimeouts()
+	if err := l.Set("conn=1m,CMD=30, dot=1h,tcpw=5s,data=2m30s,greet=7s"); err != nil {
+		t.Fatal(err)
+	}
+	want := Timeouts{Connect: time.Minute, Greet: 7 * time.Second, Command: 30 * time.Second, Data: 150 * time.Second, Write: 5 * time.Second, Dot: time.Hour}
+	if l != want || l.mail() != 30*time.Second || l.rcpt() != 30*time.Second {
+		t.Errorf("%+v", l)
+	}
+	if err := l.Set("mail=1s,rcpt=2s"); err != nil || l.mail() != time.Second || l.rcpt() != 2*time.Second {
+		t.Errorf("%+v %v", l, err)
+	}
+	for _, wrong := range []string{"", "conn", "conn=", "conn=x", "conn=0", "conn=-1s", "what=1m", "conn=1m,"} {
+		if err := l.Set(wrong); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+}
