@@ -30,20 +30,36 @@ type MX struct {
 // ErrNotFound: no such name, or no such record of it.
 var ErrNotFound = errors.New("not found")
 
-// NewResolver is the resolver of the system, or one that asks the server at an
-// address, host and port, alone.
+// NewResolver is the resolver of the system, its hosts file included, or one
+// that asks the server at an address, host and port, alone.
 func NewResolver(server string) Resolver {
 	r := &net.Resolver{PreferGo: true, StrictErrors: true}
+	s := system{r, hostsFile}
 	if server != "" {
 		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, server)
 		}
+		s.file = func(context.Context, string) []netip.Addr { return nil }
 	}
-	return &cache{ask: system{r}, now: time.Now,
+	return &cache{ask: s, now: time.Now,
 		mx: map[string]cached[[]MX]{}, addresses: map[string]cached[[]netip.Addr]{}}
 }
 
-type system struct{ r *net.Resolver }
+type system struct {
+	r    *net.Resolver
+	file func(ctx context.Context, host string) []netip.Addr
+}
+
+// hostsFile looks into the system's hosts file alone. The resolver does so only
+// for names without the dot at their end, for which it would go through the
+// domains of resolv.conf as well: here it has nobody to ask.
+func hostsFile(ctx context.Context, host string) []netip.Addr {
+	r := net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, ErrNotFound
+	}}
+	found, _ := r.LookupNetIP(ctx, "ip", host) // not there: the DNS is asked
+	return found
+}
 
 func (s system) MX(ctx context.Context, domain string) ([]MX, error) {
 	found, err := s.r.LookupMX(ctx, domain+".")
@@ -58,9 +74,12 @@ func (s system) MX(ctx context.Context, domain string) ([]MX, error) {
 }
 
 func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	found, err := s.r.LookupNetIP(ctx, "ip", host+".")
+	found := s.file(ctx, host)
 	if len(found) == 0 {
-		return nil, dnsError(err)
+		var err error
+		if found, err = s.r.LookupNetIP(ctx, "ip", host+"."); len(found) == 0 {
+			return nil, dnsError(err)
+		}
 	}
 	for i := range found {
 		found[i] = found[i].Unmap()
