@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"net"
+	"strings"
 
 	"github.com/rs/zerolog"
 
@@ -60,7 +61,7 @@ func (d *Daemon) noteQuery(n mailq.Note) {
 func orderText(o *mailq.Order) string {
 	bare := *o
 	bare.Why = ""
-	return bare.String()
+	return strings.TrimSuffix(bare.String(), " BECAUSE")
 }
 
 // writeRendezvous writes the queue to the rendezvous file (SIGUSR2), outside

@@ -18,6 +18,13 @@ import (
 // What orders want of the spool in memory: a held message is one in held
 // instead of files.
 
+// heldFiles returns how many there are.
+func (s *memorySpool) heldFiles() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
 func (s *memorySpool) Hold(op uint64, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -106,7 +106,8 @@ func (q queries) inQueue(ctx context.Context, text string) (id scheduler.Message
 func (q queries) actOnJobs(ctx context.Context, o *mailq.Order, begin func(*scheduler.Scheduler) *scheduler.Walk,
 	wanted func(*scheduler.VertexView) bool,
 ) (mailq.Outcome, error) {
-	targets := newTargets(o.Verb == mailq.Hold)
+	// What of a message goes to one place goes as one.
+	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range q.walk(ctx, begin) {
 		if err != nil {
 			return mailq.Outcome{}, err

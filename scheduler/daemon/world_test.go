@@ -338,6 +338,9 @@ func (p *puppet) live() {
 					continue
 				}
 				p.do(job)
+				if p.dying() {
+					return
+				}
 			}
 			p.say(child.Said{Kind: ta.Hungry})
 		}
@@ -361,6 +364,13 @@ func (p *puppet) next() (line string, dead bool) {
 		return "", true
 	}
 	return line, false
+}
+
+// dying reports whether it has no more to say.
+func (p *puppet) dying() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status != ""
 }
 
 func (p *puppet) do(job ta.Job) {
