@@ -40,34 +40,57 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), a.TimeLimit)
 	defer cancel()
 	said := &beginning{}
-	read := &counted{r: io.MultiReader(strings.NewReader(string(j.Separator)), j.reader())}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
 	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = read, said, said
-	// A session of its own: no signal but ours reaches it, and all of it.
+	cmd.Stdout, cmd.Stderr = said, said
+	// A session of its own: no signal but ours reaches it, and ours all of it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if j.UID != a.uid {
 		cmd.SysProcAttr.Credential = credential(j.Account, j.GID)
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = commandGrace
-	err := cmd.Run()
-	var unread readError
+	out, unread, err := feed(cmd, j.letter)
+	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	switch {
 	case ctx.Err() != nil:
-		err = &failure{ta.Deferred, "4.3.0 (command failed)", fmt.Errorf("command took more than %v", a.TimeLimit)}
-	case errors.Is(err, exec.ErrWaitDelay):
-		err = nil // it has ended well; what it left behind is not ours
-	case errors.As(err, &unread):
+		f.cause = fmt.Errorf("command took more than %v", a.TimeLimit)
 	case cmd.ProcessState == nil:
-		err = &failure{ta.Deferred, "4.3.0 (command failed)", fmt.Errorf("start command: %w", err)}
-	case err != nil:
-		err = ended(cmd.ProcessState, said.text())
+		f.cause = fmt.Errorf("start command: %w", err)
+	case !cmd.ProcessState.Success():
+		f = ended(cmd.ProcessState, said.text())
+	case unread != nil:
+		return failed(unread, false)
+	default:
+		// Errors that are left are of output that others hold open.
+		out.Status, out.Name = ta.OK, "|"+j.name
+		return out
 	}
-	if err != nil {
-		return failed(err, false)
+	return failed(f, false)
+}
+
+// feed runs a command with a letter as its standard input. It need not read
+// that; unread is why it could not have been all.
+func feed(cmd *exec.Cmd, l *letter) (out outcome, unread, err error) {
+	stdin, input := io.Pipe()
+	cmd.Stdin = stdin
+	written := make(chan error, 1)
+	go func() {
+		n := &tally{w: input}
+		_, err := n.Write(l.Separator)
+		if err == nil {
+			out.Cvt, err = l.write(n)
+		}
+		out.Bytes = n.n
+		_ = input.CloseWithError(err)
+		written <- err
+	}()
+	err = cmd.Run()
+	_ = stdin.Close()
+	if unread = <-written; errors.Is(unread, io.ErrClosedPipe) {
+		unread = nil
 	}
-	return outcome{Status: ta.OK, Bytes: read.n, Name: "|" + j.name, Converted: j.Decode}
+	return out, unread, err
 }
 
 // ended is what a command's exit status means: five codes are final, a core
@@ -75,7 +98,7 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 func ended(state interface {
 	ExitCode() int
 	String() string
-}, said string) error {
+}, said string) *failure {
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	codes := map[int]string{
 		ta.ExitDataErr:     "5.6.0 (data format error)",
@@ -100,7 +123,7 @@ func ended(state interface {
 // has them.
 func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *Account) []string {
 	sender := r.From.User
-	if r.From.Channel == "error" {
+	if nobodys(r) {
 		sender = "<>"
 	}
 	env := append([]string{}, a.Environ...)
@@ -136,14 +159,14 @@ func (k *beginning) text() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(k.b)), "\n", "\r")
 }
 
-// counted counts what is read of it.
-type counted struct {
-	r io.Reader
+// tally counts what is written.
+type tally struct {
+	w io.Writer
 	n int64
 }
 
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
+func (t *tally) Write(b []byte) (int, error) {
+	n, err := t.w.Write(b)
+	t.n += int64(n)
 	return n, err
 }

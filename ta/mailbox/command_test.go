@@ -8,7 +8,7 @@ import (
 )
 
 func command(line string) string {
-	return `"|` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(line) + `" ` + us()
+	return `"|` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(line) + `" ` + us
 }
 
 func TestCommandGetsTheLetterAndItsEnvironment(t *testing.T) {
@@ -22,7 +22,7 @@ func TestCommandGetsTheLetterAndItsEnvironment(t *testing.T) {
 		"Return-Path: <alice@example.net>\nDelivered-To: bob+x@example.org\nX-Orig-To: bob+x@example.org\nSubject: x\n\n"+
 		"From here\nno line end")
 	for _, want := range []string{
-		"ENV", "HOME=" + o.path("home"), "USER=bob", "LOGNAME=bob", "UID=" + us(), "SHELL=/bin/sh",
+		"ENV", "HOME=" + o.path("home"), "USER=bob", "LOGNAME=bob", "UID=" + us, "SHELL=/bin/sh",
 		"PATH=/usr/bin:/bin", "ZCONFIG=/z", "SENDER=alice@example.net", "RECIPIENT=bob+x@example.org",
 		"ORCPT=rfc822;bob+2Bx@example.org", "NOTIFY=SUCCESS,FAILURE", "MESSAGEID=<m@example.net>", "MSGSPOOLID=S7A",
 	} {
@@ -96,9 +96,9 @@ func TestPrivilegeOfNobodyIsRefused(t *testing.T) {
 func TestOrdinaryUserDeliversOnlyToItself(t *testing.T) {
 	o := newOffice(t)
 	a := o.agent(Options{})
-	a.uid = 4711
-	for _, r := range []string{"bob 0", command("true"), o.path("home/file") + " " + us()} {
-		o.refused(a, mail(r), "deferred", `runs as user 4711 and cannot act as "bob"`)
+	a.uid = 4712
+	for _, r := range []string{"bob 0", command("true"), o.path("home/file") + " " + us} {
+		o.refused(a, mail(r), "deferred", `runs as user 4712 and cannot act as "bob"`)
 	}
 }
 

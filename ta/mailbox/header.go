@@ -2,7 +2,6 @@ package mailbox
 
 import (
 	"iter"
-	"mime"
 	"strings"
 )
 
@@ -59,24 +58,4 @@ func loops(header, address string) bool {
 		}
 	}
 	return false
-}
-
-// quotedText says that the body is one text in quoted-printable.
-func quotedText(header string) bool {
-	quoted, text := false, true
-	for n, f := range fields(header) {
-		switch lower(n) {
-		case "content-transfer-encoding":
-			quoted = strings.EqualFold(f[0], "quoted-printable")
-		case "content-type":
-			kind, _, err := mime.ParseMediaType(f[0])
-			text = err == nil && strings.HasPrefix(kind, "text/")
-		}
-	}
-	return quoted && text
-}
-
-// plainEncoding is the header of a message whose body was decoded.
-func plainEncoding(header string) string {
-	return without(header, "Content-Transfer-Encoding") + "Content-Transfer-Encoding: 8bit\n"
 }

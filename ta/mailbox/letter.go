@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"mime/quotedprintable"
 	"strings"
 	"time"
 
@@ -17,20 +16,15 @@ import (
 type letter struct {
 	// Separator is the mbox line before it, with its LF: From sender date.
 	Separator []byte
-	// Head is the header with our trace lines and its empty line.
-	Head []byte
-	// Decode says that the body is quoted-printable and is to become plain.
+	// Trace is the header lines that are ours, Header the message's own.
+	Trace, Header []byte
+	// Decode makes 8-bit text of quoted-printable text.
 	Decode bool
 	// Offset and Length are the body's place in the message file.
 	Offset, Length int64
 
 	file io.ReaderAt // the message file
 }
-
-// readError is one of the message file, not of the mailbox.
-type readError struct{ error }
-
-func (e readError) Unwrap() error { return e.error }
 
 // letter writes the header of a message for one recipient. The error is that
 // of a loop, or of a message that cannot be read.
@@ -46,17 +40,9 @@ func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, erro
 		return nil, &failure{ta.Error, "5.4.6 (mail loop)", fmt.Errorf(
 			"mail loop: this message was delivered to %q before", delivered)}
 	}
-	l := &letter{Offset: offset, Length: length, file: file}
-	if a.Decode && quotedText(headers) {
-		// What is not well formed stays as it is.
-		_, err := io.Copy(io.Discard, quotedprintable.NewReader(body))
-		if l.Decode = err == nil; l.Decode {
-			headers = plainEncoding(headers)
-		}
-	}
 	sender := "MAILER-DAEMON"
 	var b strings.Builder
-	if r.From.Channel == "error" || r.From.User == "<>" || r.From.User == "-" {
+	if nobodys(r) {
 		b.WriteString("Return-Path: <>\n")
 	} else {
 		sender = strings.TrimSuffix(strings.TrimPrefix(visible(r.From.User), "<"), ">")
@@ -66,11 +52,16 @@ func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, erro
 		fmt.Fprintf(&b, "Delivered-To: %s\n", delivered)
 	}
 	fmt.Fprintf(&b, "X-Orig-To: %s\n", originally(r))
-	b.WriteString(without(headers, "Return-Path"))
-	b.WriteString("\n")
-	l.Head = []byte(b.String())
-	l.Separator = separator(sender, a.Now())
-	return l, nil
+	return &letter{
+		Separator: separator(sender, a.Now()),
+		Trace:     []byte(b.String()), Header: []byte(without(headers, "Return-Path")),
+		Decode: a.Decode, Offset: offset, Length: length, file: file,
+	}, nil
+}
+
+// nobodys says that the sender is nobody, as in MAIL FROM:<>.
+func nobodys(r *ta.Recipient) bool {
+	return r.From.Channel == "error" || r.From.User == "<>" || r.From.User == "-"
 }
 
 // separator is the line by which an mbox tells messages apart.
@@ -121,51 +112,104 @@ func visible(s string) string {
 	return string(b)
 }
 
-// reader reads the message from its header on. Errors are of readError.
-func (l *letter) reader() io.Reader {
-	var body io.Reader = io.NewSectionReader(l.file, l.Offset, l.Length)
-	if l.Decode {
-		body = quotedprintable.NewReader(body)
+// write writes the letter without its separator, and says in the words of the
+// system's log what was done to it. The error is that of w, or one of reading.
+func (l *letter) write(w io.Writer) (cvt string, err error) {
+	body := io.NewSectionReader(l.file, l.Offset, l.Length)
+	if !l.Decode {
+		if _, err := fmt.Fprintf(w, "%s%s\n", l.Trace, l.Header); err != nil {
+			return "", err
+		}
+		if _, err = io.Copy(w, source{body}); err != nil {
+			return "", err
+		}
+		return "NONE", nil
 	}
-	return io.MultiReader(bytes.NewReader(l.Head), faulty{body})
+	plan, err := ta.NewPlan(string(l.Header), body, ta.Conversion{To: ta.EightBit, KeepHeader: true})
+	if err != nil {
+		return "", err
+	}
+	if _, err := fmt.Fprintf(w, "%s%s\n", l.Trace, plan.Header()); err != nil {
+		return "", err
+	}
+	return plan.Cvt, plan.WriteBody(w)
 }
 
-// faulty makes a reader's errors known as such.
-type faulty struct{ r io.Reader }
+// source is a message file, whose errors are told from those of a mailbox.
+type source struct{ io.Reader }
 
-func (f faulty) Read(b []byte) (int, error) {
-	n, err := f.r.Read(b)
+func (s source) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
 	if err != nil && err != io.EOF {
-		err = readError{fmt.Errorf("read the message: %w", err)}
+		err = fmt.Errorf("read the message: %w", err)
 	}
 	return n, err
 }
 
 // writeMbox writes the letter as an entry of an mbox: the separator, lines
-// that look like one quoted, and an empty line at the end. Errors of reading
-// come back at once, those of writing by w.Flush.
-func (l *letter) writeMbox(w *bufio.Writer) error {
+// that look like one quoted, and an empty line at the end.
+func (l *letter) writeMbox(w *bufio.Writer) (cvt string, err error) {
 	_, _ = w.Write(l.Separator)
-	in := bufio.NewReaderSize(l.reader(), 64<<10)
-	start := true
-	for {
-		part, err := in.ReadSlice('\n')
-		if start && bytes.HasPrefix(part, []byte("From ")) {
-			_ = w.WriteByte('>')
-		}
-		_, _ = w.Write(part)
-		if len(part) > 0 {
-			start = err == nil
-		}
-		if err == io.EOF {
-			break
-		}
-		if err != nil && err != bufio.ErrBufferFull {
-			return err
-		}
+	q := &quoter{w: w, start: true}
+	if cvt, err = l.write(q); err != nil {
+		return cvt, err
 	}
-	if !start {
-		_ = w.WriteByte('\n')
+	q.end()
+	return cvt, w.Flush()
+}
+
+// fromLine is how a line begins that tells messages apart.
+const fromLine = "From "
+
+// quoter writes ">" before every line that begins with fromLine.
+type quoter struct {
+	w     *bufio.Writer
+	start bool // of a line
+	held  int  // bytes of fromLine that are seen at the start, and not written
+}
+
+func (q *quoter) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		if q.start {
+			for q.held < len(fromLine) && len(rest) > 0 && rest[0] == fromLine[q.held] {
+				q.held, rest = q.held+1, rest[1:]
+			}
+			if len(rest) == 0 && q.held < len(fromLine) {
+				break
+			}
+			q.release()
+			continue
+		}
+		end := bytes.IndexByte(rest, '\n') + 1
+		q.start = end > 0
+		if end == 0 {
+			end = len(rest)
+		}
+		if _, err := q.w.Write(rest[:end]); err != nil {
+			return 0, err
+		}
+		rest = rest[end:]
 	}
-	return w.WriteByte('\n')
+	return len(b), nil
+}
+
+// release writes what is held: it is known now what line it begins. Errors
+// stay in w.
+func (q *quoter) release() {
+	if q.held == len(fromLine) {
+		_ = q.w.WriteByte('>')
+	}
+	_, _ = q.w.WriteString(fromLine[:q.held])
+	q.start, q.held = false, 0
+}
+
+// end ends the last line, and the entry by an empty one.
+func (q *quoter) end() {
+	if q.held > 0 {
+		q.release()
+	}
+	if !q.start {
+		_ = q.w.WriteByte('\n')
+	}
+	_ = q.w.WriteByte('\n')
 }

@@ -51,13 +51,13 @@ func TestQuotedPrintableTextIsDecodedOnRequest(t *testing.T) {
 		decode              bool
 	}{
 		{"Content-Type: text/plain;\n charset=utf-8\nContent-transfer-encoding: Quoted-Printable\n", soft,
-			"Content-Transfer-Encoding: 8bit\n\ncafé with out end\n>From me\n\n", true},
+			"Content-Transfer-Encoding: 8bit\nMIME-Version: 1.0\n\ncafé with out end\n>From me\n\n", true},
 		{"Content-Transfer-Encoding: quoted-printable\n", soft,
-			"Content-Transfer-Encoding: 8bit\n\ncafé with out end\n>From me\n\n", true},
+			"Content-Transfer-Encoding: 8bit\nMIME-Version: 1.0\n\ncafé with out end\n>From me\n\n", true},
 		{"Content-Transfer-Encoding: quoted-printable\n", soft, "\n\n" + soft + "\n", false},
 		{"Content-Type: multipart/mixed; boundary=x\nContent-Transfer-Encoding: quoted-printable\n", soft, "\n\n" + soft + "\n", true},
 		{"Content-Type: text/plain\nContent-Transfer-Encoding: base64\n", "YQ==\n", "base64\n\nYQ==\n\n", true},
-		{"Content-Transfer-Encoding: quoted-printable\n", "a=20\x01\n", "quoted-printable\n\na=20\x01\n\n", true},
+		{"Content-Transfer-Encoding: quoted-printable\n", "not =so=\n=zz\n", "quoted-printable\n\nnot =so=\n=zz\n\n", true},
 	} {
 		m := mail()
 		m.headers, m.body = c.headers, c.body
@@ -85,6 +85,26 @@ func TestLoopIsFound(t *testing.T) {
 	}
 }
 
+// A separator is found wherever the pieces of a text end.
+func TestQuotingIsNotFooledByPieces(t *testing.T) {
+	const text = "From a\nFrom\nFFrom b\n From c\nFro\n\nFrom d\nFrom "
+	for size := 1; size < len(text); size++ {
+		var b bytes.Buffer
+		w := bufio.NewWriter(&b)
+		q := &quoter{w: w, start: true}
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if _, err := q.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		q.end()
+		_ = w.Flush()
+		expect(t, b.String(), ">From a\nFrom\nFFrom b\n From c\nFro\n\n>From d\n>From \n\n")
+	}
+}
+
 // FuzzMboxEntryIsOneMessage: whatever the message is, in an mbox it begins
 // with its separator, ends with an empty line and has no other separator.
 func FuzzMboxEntryIsOneMessage(f *testing.F) {
@@ -92,13 +112,12 @@ func FuzzMboxEntryIsOneMessage(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		l := &letter{Separator: []byte("From x y\n"), Head: []byte("A: b\n\n"), Length: int64(len(body)), file: strings.NewReader(body)}
+		l := &letter{Separator: []byte("From x y\n"), Header: []byte("A: b\n"), Length: int64(len(body)), file: strings.NewReader(body)}
 		var b bytes.Buffer
-		w := bufio.NewWriter(&b)
-		if err := l.writeMbox(w); err != nil {
+		w := bufio.NewWriterSize(&b, 16)
+		if _, err := l.writeMbox(w); err != nil {
 			t.Fatal(err)
 		}
-		_ = w.Flush()
 		want := "From x y\nA: b\n\n"
 		for line := range strings.Lines(body) {
 			if strings.HasPrefix(line, "From ") {

@@ -18,12 +18,15 @@ func TestLockOfAnotherProcessIsRespected(t *testing.T) {
 	}
 	a := o.agent(Options{LockWait: time.Millisecond})
 	o.refused(a, mail("bob 0"), "deferred", `4\.2\.0 \(mailbox is locked\)`)
-	o.refused(a, mail(o.path("spool/bob")+" "+us()), "deferred", `is locked`)
+	o.refused(a, mail(o.path("spool/bob")+" "+us), "deferred", `is locked`)
 	expect(t, o.read("spool/bob"), "old\n\n")
 	kill(locker)
 	o.delivered(a, mail("bob 0"))
 	expect(t, fmt.Sprint(o.names("spool")), "[bob]")
 }
+
+// patience is how long a lock may take that must come free.
+const patience = time.Minute
 
 // gone is the pid of a process that is no more.
 func gone(t *testing.T) int {

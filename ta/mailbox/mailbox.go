@@ -68,8 +68,8 @@ type Options struct {
 	Log string
 	// Environ is what every command has in its environment, NAME=value.
 	Environ []string
-	// SyslogTabs separates the fields of syslog lines by TABs, not commas.
-	SyslogTabs bool
+	// Syslog gets a line for each recipient, if it is not nil.
+	Syslog *ta.Syslog
 }
 
 // Agent is the agent. Its Deliver goes into a ta.Server. The functions are
@@ -80,12 +80,7 @@ type Agent struct {
 	ByName func(name string) (*Account, error)
 	ByUID  func(uid int) (*Account, error)
 	Now    func() time.Time
-	// Syslog, if not nil, gets ZMailer's line for each recipient, and Warn a
-	// line for the scheduler's log.
-	Syslog func(line string)
-	Warn   func(line string)
-	// Marking is the server's: it decides the status word of syslog lines.
-	Marking ta.Marking
+	Warn   func(line string) // for the scheduler's log
 
 	host   string // for unique names
 	uid    int    // we act as
@@ -134,20 +129,21 @@ func New(o Options) (*Agent, error) {
 // diagnostics.
 func (a *Agent) Deliver(m *ta.Message) {
 	others := map[*ta.Recipient]ta.Result{}
+	began := a.Now()
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		began := a.Now()
+		attempt := ta.Attempt{Began: a.Now()}
 		out := a.deliver(m, r)
 		res := out.result()
-		a.syslog(m, r, entry{res, out.Converted, began})
-		if res.Status == ta.OK {
-			a.log(m, out)
-			r.Report(res)
+		if res.Status != ta.OK {
+			others[r] = res
 			continue
 		}
-		others[r] = res
+		a.log(m, out)
+		attempt.Cvt = out.Cvt
+		a.Syslog.Report(r, attempt, res)
 	}
-	m.ReportRest(func(r *ta.Recipient) ta.Result { return others[r] })
+	a.Syslog.ReportRest(m, ta.Attempt{Began: began, Cvt: "NONE"}, func(r *ta.Recipient) ta.Result { return others[r] })
 }
 
 // deliver finds out what a recipient's address is, and delivers to it.

@@ -1,10 +1,9 @@
 package mailbox
 
 import (
+	"bufio"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +30,7 @@ func deliverMaildir(o *order) (out outcome, err error) {
 	}
 	defer box.close()
 	name := uniqueName(o.Host, time.Now())
-	size, err := box.write(name, o.Letter)
+	size, cvt, err := box.write(name, o.Letter)
 	if err != nil {
 		_ = unix.Unlinkat(box.tmp, name, 0)
 		return out, err
@@ -46,7 +45,7 @@ func deliverMaildir(o *order) (out outcome, err error) {
 	if err := unix.Fsync(box.new); err != nil {
 		return out, &os.PathError{Op: "sync", Path: box.path + "/new", Err: err}
 	}
-	out.Bytes, out.Name = size, box.path+"/new/"+final
+	out.Cvt, out.Bytes, out.Name = cvt, size, box.path+"/new/"+final
 	return out, nil
 }
 
@@ -130,19 +129,26 @@ func syncDir(at int) {
 }
 
 // write writes a letter in tmp and returns when it is on disk.
-func (box *maildir) write(name string, l *letter) (size int64, err error) {
+func (box *maildir) write(name string, l *letter) (size int64, cvt string, err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := box.path + "/tmp/" + name
 	fd, err := unix.Openat(box.tmp, name, flags, 0o600)
 	if err != nil {
-		return 0, &os.PathError{Op: "create", Path: path, Err: err}
+		return 0, "", &os.PathError{Op: "create", Path: path, Err: err}
 	}
-	f := os.NewFile(uintptr(fd), path)
-	size, err = io.Copy(f, l.reader())
-	if err == nil {
-		err = f.Sync()
+	defer unix.Close(fd)
+	out := &counter{fd: fd, path: path}
+	w := bufio.NewWriterSize(out, 64<<10)
+	if cvt, err = l.write(w); err == nil {
+		err = w.Flush()
 	}
-	return size, errors.Join(err, f.Close())
+	if err != nil {
+		return 0, "", err
+	}
+	if err := unix.Fsync(fd); err != nil {
+		return 0, "", &os.PathError{Op: "sync", Path: path, Err: err}
+	}
+	return out.n, cvt, nil
 }
 
 func (box *maildir) close() {

@@ -33,14 +33,14 @@ func TestMain(m *testing.M) {
 		fmt.Println("here", err)
 		select {}
 	case "stuck":
-		l := &letter{Separator: []byte("From x\n"), Head: []byte("A: b\n\n"), Length: 1 << 20, file: endless{}}
+		l := &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: endless{}}
 		readOrder(l).do()
 	case "limited":
 		var limit uint64
 		fmt.Sscan(os.Args[1], &limit)
 		unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit})
 		signal.Ignore(syscall.SIGXFSZ)
-		l := &letter{Separator: []byte("From x\n"), Head: []byte("A: b\n\n"), Length: 1 << 20, file: zeros{}}
+		l := &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: zeros{}}
 		json.NewEncoder(os.Stdout).Encode(readOrder(l).do())
 	default:
 		os.Exit(m.Run())

@@ -14,8 +14,12 @@ import (
 	"zsched/ta"
 )
 
-// lockPoll is how often a lock of somebody else's is looked at again.
-const lockPoll = 200 * time.Millisecond
+// A lock of somebody else's is looked at again after a pause, each twice as
+// long as the one before, from firstPause to lastPause.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
 
 // mbox is one delivery to a file of messages, which others read and write by
 // the same two locks: the file beside it (dotLock) and a lock of fcntl's.
@@ -30,7 +34,8 @@ type mbox struct {
 	dir    int // descriptor of its directory
 	name   string
 	until  time.Time // how long locks are waited for
-	dot    *dotLock  // nil: the directory allows none
+	pause  time.Duration
+	dot    *dotLock // nil: the directory allows none
 	fd     int
 	opened unix.Stat_t // as it was before
 	made   bool        // by us
@@ -53,7 +58,7 @@ func appendMbox(o *order) (out outcome, err error) {
 	}
 	defer unix.Close(b.fd) // unlocks it
 	out.Before, out.Name = b.opened.Size, string(o.Path)
-	out.Bytes, err = b.append()
+	out.Bytes, out.Cvt, err = b.append()
 	if err != nil {
 		err = errors.Join(err, b.takeBack())
 	}
@@ -137,7 +142,8 @@ func (b *mbox) wait() error {
 	if left <= 0 {
 		return &failure{ta.Deferred, "4.2.0 (mailbox is locked)", fmt.Errorf("%q is locked", b.o.Path)}
 	}
-	time.Sleep(min(left, lockPoll))
+	b.pause = min(max(2*b.pause, firstPause), lastPause)
+	time.Sleep(min(left, b.pause))
 	return nil
 }
 
@@ -166,25 +172,22 @@ func (b *mbox) check(fd int) (again bool, err error) {
 }
 
 // append writes the letter behind two newlines and returns when it is on disk.
-func (b *mbox) append() (int64, error) {
+func (b *mbox) append() (n int64, cvt string, err error) {
 	gap, err := b.gap()
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if err := b.dot.note(b.opened.Size, gap+string(b.o.Letter.Separator)); err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	f := &counter{fd: b.fd, path: string(b.o.Path)}
 	w := bufio.NewWriterSize(f, 64<<10)
 	_, _ = w.WriteString(gap)
-	if err := b.o.Letter.writeMbox(w); err != nil {
-		return 0, err
-	}
-	if err := w.Flush(); err != nil {
-		return 0, err
+	if cvt, err = b.o.Letter.writeMbox(w); err != nil {
+		return 0, "", err
 	}
 	if err := unix.Fsync(b.fd); err != nil {
-		return 0, &os.PathError{Op: "sync", Path: f.path, Err: err}
+		return 0, "", &os.PathError{Op: "sync", Path: f.path, Err: err}
 	}
 	if b.made {
 		syncDir(b.dir)
@@ -192,7 +195,7 @@ func (b *mbox) append() (int64, error) {
 		times := []unix.Timespec{b.opened.Atim, {Nsec: unix.UTIME_OMIT}}
 		_ = unix.UtimesNanoAt(b.dir, b.name, times, unix.AT_SYMLINK_NOFOLLOW)
 	}
-	return f.n, nil
+	return f.n, cvt, nil
 }
 
 // gap is what is missing of the two newlines between the messages that are

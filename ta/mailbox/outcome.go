@@ -19,8 +19,8 @@ type outcome struct {
 	// where to: for the delivery log.
 	Before, Bytes int64
 	Name          string
-	// Converted says that quoted-printable was decoded.
-	Converted bool
+	// Cvt is what was done to the message, in the words of the system's log.
+	Cvt string
 }
 
 // failure is an error that knows what it means for the recipient.

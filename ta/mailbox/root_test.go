@@ -35,6 +35,7 @@ func rootOffice(t *testing.T) (office, func(Options) *Agent) {
 	o.own("dave/sub", otherUID, otherGID, 0o700)
 	return o, func(options Options) *Agent {
 		a := o.agent(options)
+		a.uid = 0
 		dave := &Account{
 			Name: "dave", Home: o.path("dave"), UID: otherUID, GID: otherGID, Groups: []int{otherGID, extraGID},
 		}

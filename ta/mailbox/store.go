@@ -31,7 +31,7 @@ func (o *order) do() outcome {
 	if err != nil {
 		return failed(err, o.FatalQuota)
 	}
-	out.Status, out.Converted = ta.OK, o.Letter.Decode
+	out.Status = ta.OK
 	return out
 }
 

@@ -97,7 +97,7 @@ func TestUniqueNamesAreFileNames(t *testing.T) {
 
 func TestFileIsAppendedTo(t *testing.T) {
 	o := newOffice(t)
-	o.delivered(o.agent(Options{}), mail(o.path("home/file")+" "+us(), "/dev/null "+us()))
+	o.delivered(o.agent(Options{}), mail(o.path("home/file")+" "+us, "/dev/null "+us))
 	if got := o.read("home/file"); !strings.HasPrefix(got, "From alice") || strings.Contains(got, "Delivered-To") ||
 		!strings.Contains(got, "\nX-Orig-To: "+o.path("home/file")+"\n") {
 		t.Errorf("%q", got)
@@ -121,7 +121,7 @@ func TestUnfitFilesAreLeftAlone(t *testing.T) {
 			a := o.agent(Options{})
 			o.refused(a, mail("bob 0"), "deferred", name)
 			if name != "no such file" {
-				o.refused(a, mail(o.path("spool/bob")+" "+us()), "error2", `5\.7\.1 .*`+name)
+				o.refused(a, mail(o.path("spool/bob")+" "+us), "error2", `5\.7\.1 .*`+name)
 			}
 			expect(t, o.read("home/other"), "mine\n")
 			if slices := o.names("spool"); strings.Contains(fmt.Sprint(slices), "lock") {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/syslog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -33,22 +32,27 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "mailbox: mail queue scheduler's agent for mailboxes, files and commands")
 		return ta.ExitOK
 	}
+	if err == nil {
+		zenv, e := readZenv()
+		if e != nil {
+			fmt.Fprintf(stderr, "# mailbox: %v\n", e)
+			return ta.ExitOSFile
+		}
+		furnish(&o.Options, zenv)
+		o.Syslog = ta.OpenSyslog("mailbox", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
+		defer o.Syslog.Close()
+	}
 	var agent *mailbox.Agent
 	if err == nil {
-		zenv(&o.Options, &o.syslog)
 		agent, err = mailbox.New(o.Options)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "mailbox: %v\n", err)
 		return ta.ExitUsage
 	}
-	warn := func(line string) { fmt.Fprintf(stderr, "# mailbox: %s\n", line) }
-	for _, name := range o.legacy {
-		warn("option " + name)
-	}
-	agent.Warn, agent.Marking = warn, server.Marking
-	if o.syslog {
-		agent.Syslog = systemLog()
+	agent.Warn = func(line string) { fmt.Fprintf(stderr, "# mailbox: %s\n", line) }
+	for _, word := range o.legacy {
+		agent.Warn("option " + word)
 	}
 	server.Deliver = agent.Deliver
 	// A file that would grow beyond a limit is an error, not our end.
@@ -61,13 +65,4 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return ta.ExitIOErr
 	}
 	return ta.ExitOK
-}
-
-// systemLog is how to write to syslog; nil where there is none.
-func systemLog() func(line string) {
-	w, err := syslog.New(syslog.LOG_MAIL|syslog.LOG_INFO, "mailbox")
-	if err != nil {
-		return nil
-	}
-	return func(line string) { _ = w.Info(line) }
 }

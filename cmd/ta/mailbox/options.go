@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +21,6 @@ import (
 type options struct {
 	mailbox.Options
 	version bool
-	syslog  bool
 	legacy  []string // options without effect, and why
 }
 
@@ -93,41 +94,39 @@ func parse(server *ta.Server, args []string, stderr io.Writer) (*options, error)
 	return o, check()
 }
 
-// zenv takes from the ZENV file, which the scheduler names in ZCONFIG, what
-// the command line did not say.
-func zenv(o *mailbox.Options, syslog *bool) {
-	file := os.Getenv("ZCONFIG")
-	env, err := config.ReadZenv(file)
-	if err != nil {
-		env = nil // the defaults
+// readZenv reads the zmailer.conf that the scheduler names. There need not be
+// one where it names none.
+func readZenv() (*config.Zenv, error) {
+	if file := os.Getenv("ZCONFIG"); file != "" {
+		return config.ReadZenv(file)
 	}
-	get := func(name, otherwise string) string {
-		if value, _ := env.Get(name); value != "" {
-			return value
-		}
-		return otherwise
+	zenv, err := config.ReadZenv(config.DefaultZenv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // which is an empty one
 	}
-	if o.Place.Path == "" {
-		o.Place.Path = get("MAILBOX", "")
-	}
-	o.Domain = get("ORGDOMAIN", "")
-	flags := get("SYSLOGFLG", "T")
-	i := strings.IndexAny(flags, "tT")
-	*syslog, o.SyslogTabs = i >= 0, i >= 0 && flags[i] == 't'
+	return zenv, err
+}
 
-	above := filepath.Dir(filepath.Dir(os.Args[0])) // of MAILBIN/ta/mailbox
-	o.Environ = []string{
-		"PATH=" + get("PATH", "/usr/bin:/bin"),
-		"MAILSHARE=" + get("MAILSHARE", ""),
+// furnish takes from the ZENV file what the command line did not say, and what
+// commands are to know of it.
+func furnish(o *mailbox.Options, zenv *config.Zenv) {
+	if o.Place.Path == "" {
+		o.Place.Path, _ = zenv.Get("MAILBOX")
 	}
-	if bin, set := env.Get("MAILBIN"); set || !filepath.IsAbs(above) {
-		above = bin
+	o.Domain, _ = zenv.Get("ORGDOMAIN")
+	path, _ := zenv.Get("PATH")
+	if path == "" {
+		path = "/usr/bin:/bin"
 	}
-	o.Environ = append(o.Environ, "MAILBIN="+above)
-	if file != "" {
-		o.Environ = append(o.Environ, "ZCONFIG="+file)
+	share, _ := zenv.Get("MAILSHARE")
+	bin, set := zenv.Get("MAILBIN")
+	if !set && filepath.IsAbs(os.Args[0]) {
+		bin = filepath.Dir(filepath.Dir(os.Args[0])) // of MAILBIN/ta/mailbox
 	}
-	if tz, ok := os.LookupEnv("TZ"); ok {
-		o.Environ = append(o.Environ, "TZ="+tz)
+	o.Environ = []string{"PATH=" + path, "MAILSHARE=" + share, "MAILBIN=" + bin}
+	for _, name := range []string{"ZCONFIG", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			o.Environ = append(o.Environ, name+"="+value)
+		}
 	}
 }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/pflag"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// The test binary plays the agent and, by way of it, the agent's helpers.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"mailbox": main})
+}
+
+// TestScripts runs the whole program in a postoffice of its own, po, as the
+// user $ME, whose uid is $UID. Beside the usual commands a script has
+//
+//	submit NAME rcpt...       a message, the file "message", to recipients of
+//	                          the channel local, each "host user privilege";
+//	                          $NAME is its path, and the file NAME a job line
+//	as UID OUT mailbox arg... runs the agent as another user, with what
+//	                          stdin was last; its output goes to the file OUT
+//
+// and the conditions [root], [daemon], that there is such a user of uid 1, and
+// [nobody], that we are that user, whose privilege allows nothing.
+func TestScripts(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			for _, dir := range []string{"po/transport", "po/queue", "box"} {
+				if err := os.MkdirAll(filepath.Join(e.WorkDir, dir), 0o755); err != nil {
+					return err
+				}
+			}
+			e.Setenv("ME", me.Username)
+			e.Setenv("UID", me.Uid)
+			e.Setenv("ZCONFIG", filepath.Join(e.WorkDir, "zmailer.conf"))
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			return furnishWork(e.WorkDir, me.Username)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"submit": submit, "as": as},
+		Condition: func(name string) (bool, error) {
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "nobody":
+				return me.Uid == "65534" || me.Username == "nobody", nil
+			case "daemon":
+				u, err := user.Lookup("daemon")
+				return err == nil && u.Uid == "1", nil
+			}
+			return false, fmt.Errorf("no condition %q", name)
+		},
+	})
+}
+
+// furnishWork writes the files that a script did not bring, fills in the
+// others, and opens the way to them for other users.
+func furnishWork(work, me string) error {
+	for name, text := range map[string]string{
+		"zmailer.conf": "ORGDOMAIN=example.org\nSYSLOGFLG=none\nPATH=/usr/bin:/bin\n",
+		"message":      "From: alice\nSubject: a test\n\nhello\n",
+	} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	fill := strings.NewReplacer("$WORK", work, "$ME", me)
+	err := filepath.WalkDir(work, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, []byte(fill.Replace(string(text))), 0o644)
+		}
+		return err
+	})
+	return errors.Join(err, os.Chmod(work, 0o755), os.Chmod(filepath.Dir(work), 0o711))
+}
+
+func submit(ts *testscript.TestScript, neg bool, args []string) {
+	message, err := os.ReadFile(ts.MkAbs(filepath.Join(ts.Getenv("WORK"), "message")))
+	ts.Check(err)
+	header, offset, body, err := ctlfile.ReadHeader(bytes.NewReader(message))
+	ts.Check(err)
+	group := ctlfile.Group{
+		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Quad{Channel: "smtp", Host: "mx", User: "alice@example.net", Privilege: "0"}}},
+		Header:    header,
+	}
+	for _, rcpt := range args[1:] {
+		q, err := ctlfile.ParseQuad("local " + os.Expand(rcpt, ts.Getenv))
+		ts.Check(err)
+		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, ctlfile.Addressee{Quad: q})
+	}
+	draft := &ctlfile.Draft{LogID: "<" + args[0] + "@here>", Body: offset, Groups: []ctlfile.Group{group}}
+	path, err := ctlfile.Submit(filepath.Join(ts.Getenv("WORK"), "po"), 0, draft, body)
+	ts.Check(err)
+	ts.Setenv(args[0], path)
+	host := group.Envelopes[0].Recipients[0].RouteHost()
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), args[0]), []byte(path+"\t"+host+"\n"), 0o644))
+}
+
+func as(ts *testscript.TestScript, neg bool, args []string) {
+	uid, err := strconv.ParseUint(args[0], 10, 32)
+	ts.Check(err)
+	work := ts.Getenv("WORK")
+	// It may write all of the spool: that is what a scheduler of its own has.
+	ts.Check(filepath.WalkDir(filepath.Join(work, "po"), func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return errors.Join(os.Chown(path, int(uid), int(uid)), os.Chmod(path, 0o700))
+	}))
+	stdin, err := os.Open(filepath.Join(work, "job"))
+	ts.Check(err)
+	defer stdin.Close()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args, cmd.Dir, cmd.Stdin = args[2:], filepath.Join(work, "po/transport"), stdin
+	cmd.Env = []string{"ZCONFIG=" + ts.Getenv("ZCONFIG"), "GORACE=atexit_sleep_ms=0"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	out, err := cmd.CombinedOutput()
+	ts.Check(os.WriteFile(filepath.Join(work, args[1]), out, 0o644))
+	ts.Check(err)
+}
+
+func TestManualHasEveryOption(t *testing.T) {
+	page, err := os.ReadFile("../../../man/mailbox.8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(page), `\-`, "-")
+	set, _ := flags(&ta.Server{}, &options{})
+	set.VisitAll(func(f *pflag.Flag) {
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand
+		}
+		if !strings.Contains(text, name+" ") && !strings.Contains(text, name+"\n") && !strings.Contains(text, name+",") {
+			t.Errorf("%s is not in the manual page", name)
+		}
+	})
+}
