@@ -18,8 +18,8 @@ type Account struct {
 	Groups     []int // supplementary ones
 }
 
-// errUnknown: there is no such account.
-var errUnknown = errors.New("unknown")
+// ErrUnknown: there is no such account.
+var ErrUnknown = errors.New("unknown")
 
 func accountByName(name string) (*Account, error) { return account(user.Lookup(name)) }
 
@@ -31,7 +31,7 @@ func account(u *user.User, err error) (*Account, error) {
 	var noID user.UnknownUserIdError
 	switch {
 	case errors.As(err, &noName) || errors.As(err, &noID):
-		return nil, errUnknown
+		return nil, ErrUnknown
 	case err != nil:
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (a *Agent) privileged(r *ta.Recipient, k kind) (*Account, error) {
 		acc, err = a.ByUID(uid)
 	}
 	switch {
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, ErrUnknown):
 		return nil, &failure{ta.Error, "5.7.1 (not allowed)", fmt.Errorf(
 			"mail to %s is not allowed: its privilege %d is no user's", what, uid)}
 	case err != nil:

@@ -102,6 +102,13 @@ func TestOrdinaryUserDeliversOnlyToItself(t *testing.T) {
 	}
 }
 
+func TestEmptyCommandIsNone(t *testing.T) {
+	o := newOffice(t)
+	for _, word := range []string{"|", `"| "`, `|""`} {
+		o.refused(o.agent(Options{}), mail(word+" "+us), "error2", `5\.1\.3`)
+	}
+}
+
 func TestUnknownUser(t *testing.T) {
 	o := newOffice(t)
 	a := o.agent(Options{})

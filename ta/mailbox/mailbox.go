@@ -76,7 +76,7 @@ type Options struct {
 // what it asks of the world; New gives those of the system.
 type Agent struct {
 	Options
-	// ByName and ByUID find an account; the error is errUnknown or temporary.
+	// ByName and ByUID find an account; the error is ErrUnknown or temporary.
 	ByName func(name string) (*Account, error)
 	ByUID  func(uid int) (*Account, error)
 	Now    func() time.Time
@@ -182,6 +182,9 @@ type target struct {
 func (a *Agent) target(r *ta.Recipient) (target, error) {
 	to := target{address: parseAddress(r.User)}
 	var err error
+	if to.kind == toCommand && to.name == "" {
+		return to, &failure{ta.Error, "5.1.3 (bad address)", fmt.Errorf("the command of %q is empty", r.User)}
+	}
 	if to.kind != toUser {
 		to.path = to.name
 		to.Account, err = a.privileged(r, to.kind)
@@ -202,12 +205,12 @@ func (a *Agent) target(r *ta.Recipient) (target, error) {
 // user finds the account of a mailbox.
 func (a *Agent) user(to *address) (*Account, error) {
 	acc, err := a.ByName(to.name)
-	if errors.Is(err, errUnknown) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
+	if errors.Is(err, ErrUnknown) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
 		to.name = lower(to.name)
 		acc, err = a.ByName(to.name)
 	}
 	switch {
-	case errors.Is(err, errUnknown):
+	case errors.Is(err, ErrUnknown):
 		return nil, &failure{ta.Error, "5.1.1 (no such user)", fmt.Errorf("no such user: %q", to.name)}
 	case err != nil:
 		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %q: %w", to.name, err)}

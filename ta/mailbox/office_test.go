@@ -95,7 +95,7 @@ func (o office) agent(options Options) *Agent {
 		if acc := users[name]; acc != nil {
 			return acc, nil
 		}
-		return nil, errUnknown
+		return nil, ErrUnknown
 	}
 	a.ByUID = func(uid int) (*Account, error) {
 		for _, name := range []string{"bob", "Carol"} {
@@ -103,7 +103,7 @@ func (o office) agent(options Options) *Agent {
 				return users[name], nil
 			}
 		}
-		return nil, errUnknown
+		return nil, ErrUnknown
 	}
 	a.Now = func() time.Time { return noon }
 	a.host, a.uid = "here", ourUID

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -301,6 +302,9 @@ func TestHelperThatDiesDefers(t *testing.T) {
 		a.helper.path, a.helper.args = c.path, c.args
 		o.refused(a, mail("dave 0"), "deferred", c.pattern)
 	}
+	a := agent(Options{TimeLimit: time.Millisecond})
+	a.helper.path, a.helper.args = "/bin/sleep", []string{"sleep", "1000"}
+	o.refused(a, mail("dave 0"), "deferred", `took more than 1ms`)
 }
 
 // A disk that is full leaves mailboxes as they were.
@@ -339,10 +343,10 @@ func TestAccountsOfTheSystem(t *testing.T) {
 	if acc, err := accountByUID(os.Getuid()); err != nil || acc.Name != me.Username {
 		t.Errorf("%+v, %v", acc, err)
 	}
-	if _, err := accountByName("no such user"); err != errUnknown {
+	if _, err := accountByName("no such user"); err != ErrUnknown {
 		t.Error(err)
 	}
-	if _, err := accountByUID(1<<31 - 7); err != errUnknown {
+	if _, err := accountByUID(1<<31 - 7); err != ErrUnknown {
 		t.Error(err)
 	}
 }
