@@ -113,7 +113,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	case fed, reading, resting:
 		assert(!planned, "vertex of %d in state %d is in the agenda", id, v.state)
 	default:
-		assert(t.held || t.errands&release != 0 || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
+		assert(t.held || t.errands&release != 0 || !v.mayExpire() || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
 	}
 	if v.state == due || v.state == waiting {
 		assert(v.openNow() > 0, "vertex of %d in state %d has nothing to feed", id, v.state)

@@ -54,7 +54,7 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 // suspension may count as one.
 func (s *Scheduler) planWake(v *vertex) {
 	primary, secondary := v.expiry()
-	if v.thread.held {
+	if v.thread.held || primary <= s.now && !v.mayExpire() {
 		primary, secondary = never, never
 	}
 	look := primary
@@ -75,6 +75,17 @@ func (s *Scheduler) planWake(v *vertex) {
 		return
 	}
 	s.wakes.put(look, v)
+}
+
+// mayExpire reports whether time can end a recipient of the vertex: not what
+// has been held and has had no attempt since.
+func (v *vertex) mayExpire() bool {
+	for i := range v.len() {
+		if r := v.at(i); (r.state == open || r.state == alternate) && r.flags&spared == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // overdue reports whether a recipient of the vertex is to be expired.

@@ -65,11 +65,13 @@ type world struct {
 	answers []func() // of the store, to come
 	down    bool
 	probed  bool
+	desk    desk
 }
 
 // simFile is a control file: tags by offset, and who has had an outcome in
 // whatever way.
 type simFile struct {
+	message    Message // as it arrived
 	recipients []Recipient
 	tags       map[int64]ctlfile.Tag
 	done       map[int64]bool
@@ -96,6 +98,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		rand:  rand.New(rand.NewPCG(seed, 1)),
 		now:   time.Unix(1_800_000_000, 0),
 		files: make(map[MessageID]*simFile),
+		desk:  newDesk(),
 	}
 	w.s = New(w.config(), rand.New(rand.NewPCG(seed, 2)))
 	return w
@@ -155,6 +158,8 @@ func (w *world) turn() {
 		w.step(Reloaded{Config: w.config()})
 	case roll < 75 && w.down:
 		w.storeBack()
+	case roll < 85:
+		w.meddle()
 	default:
 		w.pass()
 	}
@@ -191,15 +196,15 @@ func (w *world) tick() {
 	w.t.Fatal("time does not pass")
 }
 
-func (w *world) host() string {
-	return []string{"slow.example", "slower.example", "a.example", "b.example", "c.example"}[w.rand.IntN(5)]
-}
+var hosts = []string{"slow.example", "slower.example", "a.example", "b.example", "c.example"}
+
+func (w *world) host() string { return hosts[w.rand.IntN(len(hosts))] }
 
 // arrive takes a message. Its number may be that of one that has left.
 func (w *world) arrive() {
 	w.last++
 	id := w.last
-	if old := MessageID(1 + w.rand.IntN(int(w.last))); w.chance(10) && w.files[old] == nil && w.s.Known(old) == Absent {
+	if old := MessageID(1 + w.rand.IntN(int(w.last))); w.chance(10) && w.files[old] == nil && w.desk.files[old] == nil && w.s.Known(old) == Absent {
 		id = old
 	}
 	m := Message{
@@ -224,8 +229,10 @@ func (w *world) arrive() {
 		m.Recipients = append(m.Recipients, r)
 		f.tags[r.Offset] = ctlfile.Open
 	}
-	f.recipients = m.Recipients
+	f.recipients, f.message = m.Recipients, m
 	w.files[id] = f
+	w.desk.killed[id], w.desk.expired[id] = false, false
+	delete(w.desk.spared, id)
 	w.step(Arrived{Message: m})
 }
 
@@ -341,6 +348,7 @@ func (w *world) step(e Event) {
 		w.hash = h.Sum64()
 	}
 	w.withinLimits(actions)
+	w.obeyed(actions)
 	for _, a := range actions {
 		w.perform(a)
 	}
@@ -403,6 +411,10 @@ func (w *world) perform(a Action) {
 		w.later(a.Op, func() { w.read(a) })
 	case Finish:
 		w.later(a.Op, func() { w.finish(a) })
+	case Hold:
+		w.later(a.Op, func() { w.hold(a) })
+	case Resubmit:
+		w.later(a.Op, func() { w.resubmit(a) })
 	case Probe:
 		w.probed = true
 		if !w.down {
@@ -537,7 +549,11 @@ func (w *world) finish(a Finish) {
 func (w *world) settle() {
 	w.kind = true
 	w.step(Reloaded{Config: w.config()})
-	for n := 0; len(w.s.messages) > 0; n++ {
+	for n := 0; len(w.s.messages)+len(w.desk.files) > 0; n++ {
+		w.closeDesk()
+		if _, waits := w.s.Next(); !waits && len(w.answers) == 0 && len(w.agents) == 0 {
+			w.serveReleased()
+		}
 		if n > 20_000 {
 			w.t.Fatalf("%d messages are stuck: %+v", len(w.s.messages), w.s.Counts())
 		}

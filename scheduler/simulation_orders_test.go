@@ -1,0 +1,321 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+// desk is the administrators of a simulated world: their orders, what they
+// hold, and their walks through the queue.
+type desk struct {
+	threads map[threadKey]bool     // held
+	files   map[MessageID]*simFile // held
+	// killed are messages all of which was ordered to be dropped, and expired
+	// those that were ordered to expire.
+	killed, expired map[MessageID]bool
+	// spared are recipients that were held and not fed since.
+	spared map[MessageID]map[int64]bool
+	walks  []*simWalk
+}
+
+func newDesk() desk {
+	return desk{
+		threads: make(map[threadKey]bool), files: make(map[MessageID]*simFile),
+		killed: make(map[MessageID]bool), expired: make(map[MessageID]bool),
+		spared: make(map[MessageID]map[int64]bool),
+	}
+}
+
+// meddle lets an administrator do something.
+func (w *world) meddle() {
+	switch roll := w.rand.IntN(100); {
+	case roll < 60:
+		w.walkOn()
+	case w.kind || w.last == 0:
+	case roll < 85:
+		w.order()
+	case roll < 92:
+		w.holdThread()
+	default:
+		w.release()
+	}
+}
+
+func (w *world) order() {
+	e := Ordered{Order: 1, Verb: Verb(1 + w.rand.IntN(int(VerbReroute))), DryRun: w.chance(10)}
+	e.To = Target{Channel: "smtp", Host: w.host()}
+	for range 1 + w.rand.IntN(3) {
+		target := Target{Message: MessageID(1 + w.rand.IntN(int(w.last)))}
+		if w.chance(40) {
+			target.Channel, target.Host = "smtp", w.host()
+		}
+		e.Targets = append(e.Targets, target)
+		if e.DryRun || e.Verb == VerbRetry {
+			continue
+		}
+		m := w.s.messages[target.Message]
+		whole := target.Channel == "" && m != nil && m.flags&(leaving|moving) == 0
+		w.desk.killed[target.Message] = whole && e.Verb == VerbKill
+		w.desk.expired[target.Message] = w.desk.expired[target.Message] || e.Verb == VerbExpire
+	}
+	before := w.s.Counts()
+	w.step(e)
+	if after := w.s.Counts(); e.DryRun && before != after {
+		w.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
+	}
+}
+
+func (w *world) holdThread() {
+	key := threadKey{[]string{"smtp", "local", "etrn"}[w.rand.IntN(3)], w.host()}
+	held := !w.desk.threads[key]
+	w.desk.threads[key] = held
+	if !held {
+		w.spare(key)
+	}
+	w.step(HeldThread{key.channel, key.host, held})
+}
+
+// spare notes that what is in a thread now must have an attempt.
+func (w *world) spare(key threadKey) {
+	t := w.s.threads[key]
+	if t == nil {
+		return
+	}
+	for v := t.vertices.head; v != nil; v = v.next {
+		for i := range v.len() {
+			if v.state != fed && v.state != reading {
+				w.spareOne(v.message.id, int64(v.at(i).offset))
+			}
+		}
+	}
+}
+
+func (w *world) spareOne(id MessageID, offset int64) {
+	if w.desk.spared[id] == nil {
+		w.desk.spared[id] = make(map[int64]bool)
+	}
+	w.desk.spared[id][offset] = true
+}
+
+// release takes a held message back into the queue.
+func (w *world) release() {
+	for id := MessageID(1); id <= w.last; id++ {
+		f := w.desk.files[id]
+		if f == nil || w.files[id] != nil || w.s.Known(id) != Absent {
+			continue
+		}
+		delete(w.desk.files, id)
+		w.files[id] = f
+		in := f.message
+		in.Released, in.Recipients = true, nil
+		for _, r := range f.recipients {
+			if f.tags[r.Offset] == ctlfile.Open {
+				in.Recipients = append(in.Recipients, r)
+				w.spareOne(id, r.Offset)
+			} else {
+				f.end(r.Offset, f.tags[r.Offset] == ctlfile.Delivered)
+			}
+		}
+		w.step(Arrived{Message: in})
+		return
+	}
+}
+
+// hold moves a message out of the queue. Nothing of it may be at work.
+func (w *world) hold(a Hold) {
+	f := w.files[a.Message]
+	if f == nil {
+		w.step(Failed{Op: a.Op, Missing: true})
+		return
+	}
+	delete(w.files, a.Message)
+	w.desk.files[a.Message] = f
+	w.step(Done{Op: a.Op})
+}
+
+// restsAlone: when a message is moved, no agent has it and nothing else of it
+// is under way.
+func (w *world) restsAlone(a Hold) {
+	for op, p := range w.s.store.pending {
+		if op != a.Op && p.message.id == a.Message && w.s.messages[a.Message] == p.message {
+			w.t.Fatalf("message %d is moved while %T is under way", a.Message, p.action)
+		}
+	}
+	for _, agent := range w.s.agents {
+		for i := range agent.lines {
+			if agent.lines[i].id == a.Message && !agent.lines[i].ended() {
+				w.t.Fatalf("message %d is moved while agent %d has it", a.Message, agent.id)
+			}
+		}
+	}
+}
+
+// resubmit gives recipients an outcome elsewhere.
+func (w *world) resubmit(a Resubmit) {
+	f := w.files[a.Message]
+	if f == nil {
+		w.step(Failed{Op: a.Op, Missing: true})
+		return
+	}
+	if !slices.IsSorted(a.Offsets) || len(a.Offsets) == 0 {
+		w.t.Fatalf("offsets to be sent elsewhere: %v", a.Offsets)
+	}
+	for _, offset := range a.Offsets {
+		f.tags[offset] = ctlfile.Delivered
+		f.done[offset] = true
+	}
+	w.step(Done{Op: a.Op})
+}
+
+// obeyed checks the actions of a Step against what administrators want.
+func (w *world) obeyed(actions []Action) {
+	for _, action := range actions {
+		switch a := action.(type) {
+		case Feed:
+			w.mayBeFed(a)
+		case Hold:
+			w.restsAlone(a)
+		case Mark:
+			for _, m := range a.Marks {
+				if m.Diagnose && strings.Contains(m.Text, "expired after") && w.desk.spared[a.Message][m.Offset] {
+					w.t.Fatalf("%d/%d expires before it had an attempt", a.Message, m.Offset)
+				}
+			}
+		case Account:
+			if a.State == "expire" && w.desk.threads[threadKey{a.Channel, a.Host}] && !w.desk.expired[a.Message] {
+				w.t.Fatalf("message %d expires in a held thread", a.Message)
+			}
+		}
+	}
+}
+
+func (w *world) mayBeFed(a Feed) {
+	for _, l := range w.s.agents[a.Agent].lines {
+		if l.ended() || l.v.message.path() != a.Job.Path || l.t.key.host != a.Job.Host {
+			continue
+		}
+		if w.desk.threads[l.t.key] {
+			w.t.Fatalf("held thread %v is fed", l.t.key)
+		}
+		if w.desk.killed[l.id] {
+			w.t.Fatalf("message %d is fed after it was killed", l.id)
+		}
+		for i := range l.v.len() {
+			if r := l.v.at(i); r.state != alternate {
+				delete(w.desk.spared[l.id], int64(r.offset))
+			}
+		}
+	}
+}
+
+// simWalk is a walk and what was there when it began.
+type simWalk struct {
+	walk     *Walk
+	threads  map[threadKey]*thread
+	vertices []*vertex
+	showed   map[Target]int // threads have no message
+}
+
+// walkOn begins a walk, or takes one a slice further.
+func (w *world) walkOn() {
+	if len(w.desk.walks) < 3 && w.rand.IntN(4) == 0 {
+		w.desk.walks = append(w.desk.walks, w.beginWalk())
+		return
+	}
+	if len(w.desk.walks) == 0 {
+		return
+	}
+	i := w.rand.IntN(len(w.desk.walks))
+	walk := w.desk.walks[i]
+	if w.chance(2) {
+		walk.walk.Close()
+	} else if w.slice(walk) {
+		return
+	} else {
+		w.compare(walk)
+	}
+	w.desk.walks = slices.Delete(w.desk.walks, i, i+1)
+}
+
+func (w *world) beginWalk() *simWalk {
+	walk := &simWalk{walk: w.s.Walk(Vertices), threads: make(map[threadKey]*thread), showed: make(map[Target]int)}
+	for key, t := range w.s.threads {
+		walk.threads[key] = t
+		for v := t.vertices.head; v != nil; v = v.next {
+			walk.vertices = append(walk.vertices, v)
+		}
+	}
+	return walk
+}
+
+func (w *world) slice(walk *simWalk) (more bool) {
+	items, more := walk.walk.Next(1 + w.rand.IntN(4))
+	for _, item := range items {
+		switch {
+		case item.Thread != nil:
+			walk.showed[Target{0, item.Thread.Channel, item.Thread.Host}]++
+		case item.Vertex != nil:
+			walk.showed[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
+		}
+	}
+	return more
+}
+
+// compare: what was there all the time came by once.
+func (w *world) compare(walk *simWalk) {
+	for key, t := range walk.threads {
+		if n := walk.showed[Target{0, key.channel, key.host}]; w.s.threads[key] == t && n != 1 {
+			w.t.Fatalf("thread %v came by %d times", key, n)
+		}
+	}
+	for _, v := range walk.vertices {
+		key := v.thread.key
+		if n := walk.showed[Target{v.message.id, key.channel, key.host}]; v.state != 0 && w.s.messages[v.message.id] == v.message && n != 1 {
+			w.t.Fatalf("message %d in %v came by %d times", v.message.id, key, n)
+		}
+	}
+}
+
+// serveReleased has everything tried once: what was held and never fed since
+// must not expire, and waits for a clause, or for an ETRN.
+func (w *world) serveReleased() {
+	for _, m := range w.s.messages {
+		m.vertices(func(v *vertex) {
+			for i := range v.len() {
+				if r := v.at(i); v.state != 0 && r.state == open && r.flags&spared == 0 {
+					w.t.Fatalf("%d/%d in %v is left", m.id, r.offset, v.thread.key)
+				}
+			}
+		})
+	}
+	config := w.config()
+	config.Clauses = append(config.Clauses, Clause{Channel: "*", Host: "*.example", Settings: []Setting{
+		{Name: "command", Apply: func(p *Params) { p.Command = []string{"any"} }},
+	}})
+	w.step(Reloaded{Config: config})
+	for _, host := range hosts {
+		w.step(Triggered{Host: host})
+	}
+}
+
+// closeDesk lets go of all that is held and brings the walks to their ends.
+func (w *world) closeDesk() {
+	for key, held := range w.desk.threads {
+		if held {
+			w.desk.threads[key] = false
+			w.spare(key)
+			w.step(HeldThread{key.channel, key.host, false})
+		}
+	}
+	for len(w.desk.files) > 0 {
+		before := len(w.desk.files)
+		if w.release(); len(w.desk.files) == before {
+			return
+		}
+	}
+	for len(w.desk.walks) > 0 {
+		w.walkOn()
+	}
+}
