@@ -21,6 +21,9 @@ func check(o *options, zenv *config.Zenv, stdout, stderr io.Writer) int {
 	for _, w := range file.Warnings {
 		fmt.Fprintf(stderr, "%s (warning)\n", w)
 	}
+	for _, err := range authProblems(file) {
+		fmt.Fprintf(stderr, "%v (warning)\n", err)
+	}
 	fmt.Fprintf(stdout, "%s: %d clauses, no errors\n", name, len(file.Scheduler.Clauses))
 	return exitOK
 }

@@ -47,6 +47,14 @@ func (q *queries) set(s *setting, file *config.File) {
 	q.settings.Store(to)
 }
 
+// authProblems says what is wrong with the auth file.
+func authProblems(file *config.File) []error {
+	if file.Params.AuthFile == "" {
+		return nil
+	}
+	return mailq.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
+}
+
 // readable is R_OK of access(2).
 const readable = 4
 

@@ -33,26 +33,43 @@ func TestMain(m *testing.M) {
 //	gone FILE...             until none of them exists
 //	queued N                 until that many control files are there
 //	signal NAME [PIDFILE]    to the scheduler
+//	mailq ARG...             as it asks this queue
+//	answers PATTERN ARG...   until mailq, so called, prints what matches
+//	get URL STATUS [PATTERN] until this is what comes of it
+//
+// and in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
+// are free.
 func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	command(t, "go", "build", "-o", filepath.Join(bin, "mailq"), "zsched/cmd/mailq")
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata",
+		Dir:       "testdata",
+		Condition: conditions,
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
+			e.Setenv("MAILQ", filepath.Join(bin, "mailq"))
+			e.Setenv("SOCKET", filepath.Join(e.WorkDir, "po", "mailq"))
+			if err := freePorts(e, "PORT", "PORT2"); err != nil {
+				return err
+			}
 			for _, dir := range []string{"transport", "queue", "router", "public", "postman"} {
 				if err := os.MkdirAll(filepath.Join(e.WorkDir, "po", dir), 0o755); err != nil {
 					return err
 				}
 			}
 			e.Defer(func() { end(filepath.Join(e.WorkDir, "po")) })
-			return furnish(e.WorkDir)
+			return furnish(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"submit": submit, "await": await, "gone": gone, "queued": queued, "signal": signals,
+			"mailq": mailqAt, "answers": answers, "get": get,
 		},
 	})
 }
 
 // furnish writes the files that every script needs and did not bring.
-func furnish(work string) error {
+func furnish(e *testscript.Env) error {
+	work := e.WorkDir
 	player, err := exec.LookPath("player")
 	if err != nil {
 		return err
@@ -67,19 +84,29 @@ func furnish(work string) error {
 	if err := os.MkdirAll(filepath.Join(work, "log"), 0o755); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{
+	files := map[string]string{
 		"zmailer.conf": "POSTOFFICE=$WORK/po\nMAILBIN=$WORK/mailbin\nMAILSHARE=$WORK\nLOGDIR=$WORK/log\n",
 		"scheduler.cf": "PARAMmailqpath=UNIX:$WORK/po/mailq\n*/*\texpiry=3d overfeed=0 user=root group=root interval=1m\nsmtp/*\tcommand=\"player -c $channel ok\"\n",
-	} {
+	}
+	others, _ := filepath.Glob(filepath.Join(work, "*.cf"))
+	for _, other := range others {
+		files[filepath.Base(other)] = ""
+	}
+	for name, text := range files {
 		name = filepath.Join(work, name)
 		if have, err := os.ReadFile(name); err == nil {
 			text = string(have)
 		}
-		if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "$WORK", work)), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(expandPlaces(e, text)), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// expandPlaces puts into a configuration file what differs from run to run.
+func expandPlaces(e *testscript.Env, text string) string {
+	return strings.NewReplacer("$WORK", e.WorkDir, "$PORT2", e.Getenv("PORT2"), "$PORT", e.Getenv("PORT")).Replace(text)
 }
 
 // end makes sure that no daemon outlives its script.
@@ -166,8 +193,9 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // play is the agent player. Its operand says what it does with a recipient:
-// ok, error or defer at once; "gate FILE" delivers when the file exists; "env
-// FILE" writes its environment there and delivers.
+// ok, error or defer at once; "gate FILE" delivers when the file exists;
+// "unless FILE" defers unless it does; "env FILE" writes its environment there
+// and delivers.
 func play() {
 	args := os.Args[1:]
 	s := ta.Server{Name: "player"}
@@ -175,12 +203,16 @@ func play() {
 		s.Channel, args = args[1], args[2:]
 	}
 	s.Deliver = func(m *ta.Message) {
-		status := ta.OK
+		status, text := ta.OK, "250 played"
 		switch args[0] {
 		case "error":
 			status = ta.Error
 		case "defer":
 			status = ta.Deferred
+		case "unless":
+			if _, err := os.Stat(args[1]); err != nil {
+				status, text = ta.Deferred, "451 the player has no time"
+			}
 		case "gate":
 			for {
 				if _, err := os.Stat(args[1]); err == nil {
@@ -191,7 +223,7 @@ func play() {
 		case "env":
 			os.WriteFile(args[1], []byte(strings.Join(os.Environ(), "\n")+"\n"), 0o644)
 		}
-		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Result{Status: status, Text: "250 played"} })
+		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Result{Status: status, Text: text} })
 	}
 	ctx, stop := s.Standard()
 	defer stop()

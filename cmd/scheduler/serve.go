@@ -176,4 +176,7 @@ func warn(log zerolog.Logger, file *config.File) {
 	for _, w := range file.Warnings {
 		log.Warn().Msg(w.String())
 	}
+	for _, err := range authProblems(file) {
+		log.Warn().Err(err).Msg("auth file")
+	}
 }

@@ -41,11 +41,11 @@ func (d *Daemon) reloaded(r reloaded) {
 			d.Log.Error().Err(err).Msg("configuration not read again, the old one stays in force")
 		}
 	} else {
-		d.Log.Info().Int("clauses", len(r.config.Clauses)).Msg("configuration read again")
 		d.step(scheduler.Reloaded{Config: d.frozenUntilLoaded(r.config)})
 		if d.server != nil {
 			d.server.Configure(d.answering())
 		}
+		d.Log.Info().Int("clauses", len(r.config.Clauses)).Msg("configuration read again")
 	}
 	if d.reload.again {
 		d.reload.again = false
