@@ -76,7 +76,11 @@ func conditions(name string) (bool, error) {
 
 // TestSocketActivation hands the scheduler listeners as systemd does.
 func TestSocketActivation(t *testing.T) {
-	f := newBench(t)
+	self, err := exec.LookPath("scheduler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &bench{dir: t.TempDir(), scheduler: self}
 	po := f.postoffice(t)
 	f.write(t, po, "PARAMmetrics=TCP:1\nsmtp/*\tcommand=discard\n")
 	path := filepath.Join(po, "handed")

@@ -23,6 +23,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectSurvey(c)
 	s.collectQueries(c)
 	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.tally.pauses)
+	c.gauge("scheduler_loop_longest_pause_seconds", "The longest of these since the start.", s.tally.longest.Seconds())
 }
 
 func (s *scrape) collectQueue(c collector) {

@@ -238,7 +238,7 @@ func (d *Daemon) Run() {
 		d.turn()
 		d.finishOperands()
 		d.flush()
-		d.tally.pauses.observe(time.Since(d.now).Seconds())
+		d.tally.paused(time.Since(d.now))
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // tally is what the loop counts for metrics. It is the loop's own, so that
 // counting costs an addition; others see a copy that they ask for.
 type tally struct {
-	pauses  histogram         // how long the loop had no ear for anybody
+	pauses  histogram // how long the loop had no ear for anybody
+	longest time.Duration
 	feeds   histogram         // from arrival until the first job line
 	faults  map[string]uint64 // by what was being done to the spool
 	refused map[spool.Refusal]uint64
@@ -45,6 +46,12 @@ func newTally(now time.Time) tally {
 		sweptAt: now,
 		spokeAt: now,
 	}
+}
+
+// paused counts a turn of the loop.
+func (t *tally) paused(d time.Duration) {
+	t.pauses.observe(d.Seconds())
+	t.longest = max(t.longest, d)
 }
 
 // arrived counts a message; the size is of its message file.
