@@ -20,7 +20,7 @@ import (
 )
 
 // TestMain lets the test binary play another process: one that holds a lock,
-// a pid file, or has no room left on its disk.
+// a pid file, has no room left on its disk, or is killed.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SPOOL_TEST_ROLE") {
 	case "":
@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		playDaemon(os.Getenv("SPOOL_TEST_PATH"))
 	case "full":
 		playFullDisk(os.Getenv("SPOOL_TEST_PATH"))
+	case "victim":
+		playVictim(os.Getenv("SPOOL_TEST_PATH"))
 	}
 }
 
