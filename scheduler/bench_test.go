@@ -221,3 +221,22 @@ func residentMB(b *testing.B) float64 {
 	}
 	return float64(kb) / 1024
 }
+
+// BenchmarkWalk gives what it takes to list all threads, as a query does, of a
+// million recipients in ten thousand of them, and the longest slice.
+func BenchmarkWalk(b *testing.B) {
+	q := newQueue(1).fill(1_000_000, 10_000)
+	for name, depth := range map[string]Depth{"threads": Threads, "vertices": Vertices} {
+		b.Run(name, func(b *testing.B) {
+			longest := time.Duration(0)
+			for b.Loop() {
+				for w, more := q.s.Walk(depth), true; more; {
+					begun := time.Now()
+					_, more = w.Next(1000)
+					longest = max(longest, time.Since(begun))
+				}
+			}
+			b.ReportMetric(float64(longest.Microseconds())/1000, "ms-longest-slice")
+		})
+	}
+}

@@ -220,7 +220,7 @@ type simWalk struct {
 
 // walkOn begins a walk, or takes one a slice further.
 func (w *world) walkOn() {
-	if len(w.desk.walks) < 3 && w.rand.IntN(4) == 0 {
+	if !w.kind && len(w.desk.walks) < 3 && w.rand.IntN(4) == 0 {
 		w.desk.walks = append(w.desk.walks, w.beginWalk())
 		return
 	}

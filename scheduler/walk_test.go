@@ -1,0 +1,202 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestWalkThroughReloads: threads change their rings at random while a walk is
+// under way. Each thread that stays, and each of its vertices, comes by once,
+// under the ring it then belongs to.
+func TestWalkThroughReloads(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		j := &journey{
+			t: t, rand: r, now: time.Unix(1_800_000_000, 0), s: New(scattered(r), r),
+			there: make(map[Target]bool), came: make(map[Target]int),
+		}
+		for range 12 {
+			j.arrive()
+		}
+		j.remember()
+		for w, more := j.s.Walk(Vertices), true; more; j.meddle() {
+			var items []Item
+			items, more = w.Next(1 + r.IntN(3))
+			for _, item := range items {
+				j.meet(item)
+			}
+		}
+		for target := range j.there {
+			if j.came[target] != 1 {
+				t.Fatalf("seed %d: %+v came by %d times", seed, target, j.came[target])
+			}
+		}
+		if len(j.s.walks) != 0 {
+			t.Fatalf("seed %d: the walk is still open", seed)
+		}
+	}
+}
+
+// journey is a walk through a queue that changes. What it goes by is named by
+// message and thread, a thread by itself without a message.
+type journey struct {
+	t     *testing.T
+	rand  *rand.Rand
+	now   time.Time
+	s     *Scheduler
+	last  MessageID
+	there map[Target]bool // from the beginning until now
+	came  map[Target]int
+	ring  uint64 // that came by last
+}
+
+var journeyHosts = []string{"a", "b", "c", "d", "e", "f"}
+
+func (j *journey) step(e Event) []Action {
+	actions := slices.Clone(j.s.Step(j.now, e))
+	j.s.check()
+	return actions
+}
+
+func (j *journey) arrive() {
+	j.last++
+	m := Message{ID: j.last, Path: fmt.Sprint(j.last), ModifiedAt: j.now}
+	for i := range 2 {
+		host := journeyHosts[j.rand.IntN(len(journeyHosts))]
+		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: host})
+	}
+	j.step(Arrived{m})
+}
+
+func (j *journey) remember() {
+	for key, th := range j.s.threads {
+		j.there[Target{0, key.channel, key.host}] = true
+		for v := th.vertices.head; v != nil; v = v.next {
+			j.there[Target{v.message.id, key.channel, key.host}] = true
+		}
+	}
+}
+
+func (j *journey) meet(item Item) {
+	switch {
+	case item.Ring != nil:
+		j.ring = item.Ring.ID
+	case item.Vertex != nil:
+		j.came[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
+	default:
+		j.came[Target{0, item.Thread.Channel, item.Thread.Host}]++
+		if item.Thread.Ring != j.ring {
+			j.t.Fatalf("thread %s of ring %d came by under ring %d", item.Thread.Host, item.Thread.Ring, j.ring)
+		}
+	}
+}
+
+// meddle changes the queue between two slices.
+func (j *journey) meddle() {
+	switch j.rand.IntN(4) {
+	case 0:
+		j.step(Reloaded{scattered(j.rand)})
+	case 1:
+		j.arrive()
+	case 2:
+		j.kill(MessageID(1 + j.rand.IntN(12)))
+	}
+}
+
+func (j *journey) kill(id MessageID) {
+	for _, a := range j.step(Ordered{Verb: VerbKill, Targets: []Target{{Message: id}}}) {
+		m, ok := a.(Mark)
+		if !ok {
+			continue
+		}
+		for _, a := range j.step(Done{m.Op}) {
+			if f, ok := a.(Finish); ok {
+				j.step(Done{f.Op})
+			}
+		}
+	}
+	maps.DeleteFunc(j.there, func(target Target, _ bool) bool {
+		// A thread that comes up again is another.
+		return target.Message == id || j.s.threads[threadKey{target.Channel, target.Host}] == nil
+	})
+}
+
+// scattered is a frozen configuration of overlapping clauses, of which some
+// are missing, in any order: so threads go to and fro between rings that stay.
+func scattered(r *rand.Rand) *Config {
+	config := &Config{Frozen: true, Defaults: Params{Interval: time.Minute, MaxThr: 1, Sessions: 1, Quantum: 1}}
+	for _, i := range r.Perm(4)[r.IntN(2):] {
+		config.Clauses = append(config.Clauses, Clause{
+			Channel: "smtp", Host: []string{"{a,b,c}", "{b,c,d}", "{c,d,e}", "{a,e}"}[i],
+			Settings: []Setting{{Name: "command", Apply: func(p *Params) { p.Command = []string{"smtp"} }}},
+		})
+	}
+	return config
+}
+
+// TestWalkInParts: a vertex of very many recipients comes by in parts, and a
+// slice is bounded by what it shows.
+func TestWalkInParts(t *testing.T) {
+	const n = 3*walkMost + 7
+	now := time.Unix(1_800_000_000, 0)
+	s := New(&Config{
+		Frozen:   true,
+		Defaults: Params{Interval: time.Minute, MaxThr: 1, Sessions: 1, Quantum: 1},
+	}, rand.New(rand.NewPCG(1, 2)))
+	m := Message{ID: 1, Path: "1", ModifiedAt: now}
+	for i := range n {
+		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: "a"})
+	}
+	s.Step(now, Arrived{m})
+	s.Step(now, Arrived{Message{ID: 2, Path: "2", ModifiedAt: now, Recipients: m.Recipients[:1]}})
+	for name, w := range map[string]*Walk{"queue": s.Walk(Vertices), "thread": s.WalkThread("smtp", "a"), "message": s.WalkMessage(1)} {
+		next, second := 0, false
+		for more := true; more; {
+			var items []Item
+			items, more = w.Next(1000)
+			shown := 0
+			for _, item := range items {
+				switch {
+				case item.Vertex == nil:
+				case item.Vertex.Message == 2:
+					second = true
+				case item.Vertex.First != next || item.Vertex.Recipients[0].Offset != int64(next):
+					t.Fatalf("%s: a part begins with %d, want %d", name, item.Vertex.First, next)
+				default:
+					shown += len(item.Vertex.Recipients)
+					next += len(item.Vertex.Recipients)
+				}
+			}
+			if shown > walkMost+partMost {
+				t.Errorf("%s: a slice shows %d recipients", name, shown)
+			}
+		}
+		if next != n || second == (name == "message") {
+			t.Errorf("%s: %d of %d recipients came by; the other message: %v", name, next, n, second)
+		}
+	}
+}
+
+// TestWalkOfNothing: walks over what is not there end at once, and one whose
+// message leaves ends then.
+func TestWalkOfNothing(t *testing.T) {
+	q := newQueue(1)
+	for name, w := range map[string]*Walk{"queue": q.s.Walk(Vertices), "thread": q.s.WalkThread("smtp", "a"), "message": q.s.WalkMessage(1)} {
+		if items, more := w.Next(9); len(items) > 0 || more {
+			t.Errorf("%s: %v %v", name, items, more)
+		}
+		w.Close()
+	}
+	q.fill(1, 1)
+	w := q.s.WalkMessage(1)
+	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
+	finish := q.s.Step(q.now, Done{mark.Op})[1].(Finish)
+	q.s.Step(q.now, Done{finish.Op})
+	if items, more := w.Next(9); len(items) > 0 || more || len(q.s.walks) > 0 {
+		t.Errorf("%v %v", items, more)
+	}
+}
