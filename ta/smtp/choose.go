@@ -54,7 +54,7 @@ type class struct {
 	// Targets without a connection that this job can use.
 	closed, unused, retry []*target
 	opened                map[*target]time.Time // of those in closed
-	busy                  []*target             // targets with active connections
+	busy                  []*target             // targets with active connections that may have more
 	full                  bool                  // one dropped out for the limit of its host
 }
 
@@ -87,15 +87,17 @@ func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice)
 				c.idle = append(c.idle, k)
 			}
 		}
-		if active {
+		record, known := p.destinations.Find(t.name, now)
+		out := j.tried[t.name] || known && now.Before(record.RetryAt)
+		if active && !out {
 			c.busy = append(c.busy, t)
 		}
-		if open > 0 || j.tried[t.name] {
+		if open > 0 {
 			continue
 		}
-		record, known := p.destinations.Find(t.name, now)
 		switch {
-		case known && now.Before(record.RetryAt):
+		case j.tried[t.name]:
+		case out:
 			if nothing.until.IsZero() || record.RetryAt.Before(nothing.until) {
 				nothing.until, nothing.why = record.RetryAt, record.Failure
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 )
@@ -148,7 +149,11 @@ func why(err error) string {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timed out"
 	case errors.As(err, &op):
-		return strings.TrimPrefix(op.Err.Error(), op.Op+": ")
+		err = op.Err
+	}
+	var system *os.SyscallError
+	if errors.As(err, &system) {
+		err = system.Err
 	}
 	return err.Error()
 }

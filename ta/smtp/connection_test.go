@@ -1,0 +1,278 @@
+package smtp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zsched/ta/smtp/smtptest"
+)
+
+// messages puts n into a postoffice, all for bob, and returns their job lines.
+func (o *office) messages(n int) (jobs []string) {
+	for i := 1; i <= n; i++ {
+		o.message(i, to("bob@a.example"), header, "text\n")
+		jobs = append(jobs, fmt.Sprint(i))
+	}
+	return jobs
+}
+
+func TestConnectionIsUsedAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		set    func(*Options)
+		total  int // connections for six messages
+		quits  int
+		second string // host word of every other message
+	}{
+		{name: "as it is", total: 1, quits: 1},
+		{name: "-1", set: func(o *Options) { o.Limits.Jobs = 1 }, total: 6, quits: 6},
+		{name: "by count", set: func(o *Options) { o.Limits.Jobs = 4 }, total: 2, quits: 2},
+		{name: "by age", set: func(o *Options) { o.Limits.Age = 1 }, total: 6, quits: 6},
+		{name: "other hosts", second: "b.example", total: 6, quits: 6},
+		{name: "other hosts and -e", second: "b.example", set: func(o *Options) { o.ShareMX = true }, total: 1, quits: 1},
+		{name: "other hosts and -F", second: "b.example", set: func(o *Options) { o.Forced = "[127.0.0.1]" }, total: 1, quits: 1},
+		{name: "other hosts, and room", second: "b.example", set: func(o *Options) { o.Limits.Sessions = 2 }, total: 2, quits: 2},
+	} {
+		p := start(t, smtptest.Options{})
+		o := newOffice(t)
+		jobs := o.messages(6)
+		opts := options(p)
+		opts.Resolver = names{"mx a.example": "10 mx.example", "mx b.example": "10 mx.example", "a mx.example": "127.0.0.1"}
+		if c.set != nil {
+			c.set(&opts)
+		}
+		for i := range jobs {
+			if c.second != "" && i%2 == 1 {
+				o.message(i+1, "r           smtp b.example eve@b.example 0\n", header, "text\n")
+				jobs[i] += "\tb.example"
+			}
+		}
+		a := New(opts)
+		said := o.feed(a, jobs...)
+		a.Close()
+		if strings.Count(said, "\tok3 ") != 6 {
+			t.Errorf("%s: %s", c.name, said)
+		}
+		p.AwaitCommand("QUIT", c.quits)
+		if _, peak, total := p.Connections(); total != c.total || peak > max(opts.Limits.Sessions, 1)+1 {
+			t.Errorf("%s: %d connections, %d at once, want %d", c.name, total, peak, c.total)
+		}
+	}
+}
+
+// A connection that ended while it was idle, or ends as soon as it is used
+// again, costs the next message nothing.
+func TestConnectionThatEndedIsReplaced(t *testing.T) {
+	for name, rules := range map[string][]smtptest.Rule{
+		"closed":                   {{On: "dot", Do: "250 2.6.0 taken; drop"}},
+		"closed with a word":       {{On: "dot", Do: "250 2.6.0 taken; 421 4.3.2 going; drop"}},
+		"reset":                    {{On: "dot", Do: "250 2.6.0 taken; reset"}},
+		"closed at the next MAIL":  {{On: "MAIL From:<second", Do: "drop", Times: 1}},
+		"421 at the next MAIL":     {{On: "MAIL From:<second", Do: "421 4.3.2 enough; drop", Times: 1}},
+		"at the next MAIL, thrice": {{On: "MAIL From:<second", Do: "drop", Times: 1}, {On: "MAIL From:<third", Do: "421 4.3.2 enough; drop", Times: 1}},
+	} {
+		p := start(t, smtptest.Options{Rules: rules})
+		o := newOffice(t)
+		for i, from := range []string{"first", "second", "third"} {
+			o.message(i+1, "s smtp x "+from+"@sender.example 0\n"+to("bob@a.example"), header, "text\n")
+		}
+		a := New(options(p))
+		for i := range 3 {
+			if said := o.feed(a, fmt.Sprint(i+1)); !strings.Contains(said, "\tok3 ") {
+				t.Errorf("%s: message %d: %s", name, i+1, said)
+			}
+		}
+		a.Close()
+		if n := len(p.Messages()); n != 3 {
+			t.Errorf("%s: %d messages", name, n)
+		}
+	}
+	// A new connection that does so is the destination's answer.
+	p := start(t, smtptest.Options{Rules: script("MAIL -> drop")})
+	o := newOffice(t)
+	o.messages(1)
+	if said := o.brief(o.once(options(p))); said != "bob deferred 4.4.0 ->> (peer closed the connection)\n" {
+		t.Error(said)
+	}
+	// One that always does so when it is used again is not tried for ever.
+	p = start(t, smtptest.Options{Rules: []smtptest.Rule{{On: "MAIL From:<alice", Do: "250 ok", Times: 1}, {On: "MAIL", Do: "421 4.3.2 enough; drop"}}})
+	a := New(options(p))
+	defer a.Close()
+	o.messages(2)
+	if said := o.brief(o.feed(a, "1", "2")); said != "bob ok3 ->> 250 2.6.0 message accepted\nbob deferred 4.3.2 ->> 421 4.3.2 enough\n" {
+		t.Error(said)
+	}
+}
+
+// "It may be worth using different times for active and idle connections."
+func TestIdleConnectionIsClosed(t *testing.T) {
+	p := start(t, smtptest.Options{})
+	o := newOffice(t)
+	jobs := o.messages(2)
+	opts := options(p)
+	opts.Limits.Idle = time.Millisecond
+	a := New(opts)
+	defer a.Close()
+	o.feed(a, jobs[0])
+	p.AwaitCommand("QUIT", 1)
+	p.Await(0)
+	if said := o.feed(a, jobs[1]); !strings.Contains(said, "\tok3 ") {
+		t.Error(said)
+	}
+}
+
+func TestNextExchanger(t *testing.T) {
+	for _, c := range []struct{ name, dns, first, said string }{
+		{"refused", "10 dead.example, 20 mx.example", "", "ok3 ->> 250 2.6.0 message accepted"},
+		{"two addresses", "10 both.example", "", "ok3 ->> 250 2.6.0 message accepted"},
+		{"greeting", "10 mx.example, 20 mx.example", "connect -> 554 5.3.2 no", "deferall 4.4.1 ->> 554 5.3.2 no"},
+		{"all refused", "10 dead.example, 20 dead.example", "", "deferall 4.4.1 connect to dead.example at 127.0.0.2:PORT: connection refused"},
+	} {
+		// The peer listens at 127.0.0.1 alone.
+		p := start(t, smtptest.Options{Rules: script(c.first)})
+		o := newOffice(t)
+		o.messages(2)
+		opts := options(p)
+		opts.Resolver = names{"mx a.example": c.dns, "a mx.example": "127.0.0.1", "a dead.example": "127.0.0.2", "a both.example": "127.0.0.2, 127.0.0.1"}
+		a := New(opts)
+		want := "bob " + strings.ReplaceAll(c.said, "PORT", fmt.Sprint(opts.Port)) + "\n"
+		if said := o.brief(o.feed(a, "1")); said != want {
+			t.Errorf("%s: %s, want %s", c.name, said, want)
+		}
+		// What is known to be dead is not tried again at once, and says so.
+		if strings.HasPrefix(c.said, "deferall") {
+			said := o.brief(o.feed(a, "2"))
+			if !strings.HasPrefix(said, "bob deferall 4.4.1 ") || !strings.Contains(o.feed(a, "2"), "it is not tried again before ") {
+				t.Errorf("%s, then: %s", c.name, said)
+			}
+		}
+		a.Close()
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	p := start(t, smtptest.Options{Address: t.TempDir() + "/s"})
+	o := newOffice(t)
+	o.messages(1)
+	if said := o.brief(o.once(options(p))); said != "bob ok3 ->> 250 2.6.0 message accepted\n" {
+		t.Error(said)
+	}
+	opts := options(p)
+	opts.Forced = "UNIX:/nowhere/at/all"
+	o.messages(1)
+	if said := o.brief(o.once(opts)); said != "bob deferall 4.4.1 connect to /nowhere/at/all at /nowhere/at/all: no such file or directory\n" {
+		t.Error(said)
+	}
+}
+
+// talk serves an agent that is fed by hand.
+type talk struct {
+	in   *io.PipeWriter
+	done chan error
+	mu   sync.Mutex
+	out  bytes.Buffer
+}
+
+func (w *talk) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(b)
+}
+
+func (o *office) talk(a *Agent, sessions int) *talk {
+	w := &talk{done: make(chan error, 1)}
+	r, in := io.Pipe()
+	w.in = in
+	s := o.server(a, w)
+	s.In, s.Sessions = r, sessions
+	go func() { w.done <- s.Serve(context.Background()) }()
+	return w
+}
+
+func (w *talk) feed(t testing.TB, jobs ...string) {
+	t.Helper()
+	for _, j := range jobs {
+		if _, err := io.WriteString(w.in, j+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// end is what the agent has said when it has done all that it was fed.
+func (w *talk) end(t testing.TB) string {
+	t.Helper()
+	_ = w.in.Close()
+	if err := <-w.done; err != nil {
+		t.Error(err)
+	}
+	return w.out.String()
+}
+
+// Sessions bounds the connections, idle ones too, and all job lines get on at
+// once as far as that goes.
+func TestManySessions(t *testing.T) {
+	const sessions, hosts, each = 12, 5, 8
+	p := start(t, smtptest.Options{})
+	o := newOffice(t)
+	opts := options(p)
+	opts.Limits.Sessions, opts.Limits.PerHost = sessions, 3
+	zone := names{}
+	var jobs []string
+	for h := range hosts {
+		zone[fmt.Sprintf("a h%d.example", h)] = "127.0.0.1"
+		for range each {
+			n := len(jobs) + 1
+			o.message(n, fmt.Sprintf("r           smtp h%d.example bob@h%d.example 0\n", h, h), header, "text\n")
+			jobs = append(jobs, fmt.Sprintf("%d\th%d.example", n, h))
+		}
+	}
+	opts.Resolver = zone
+	a := New(opts)
+	w := o.talk(a, sessions)
+	w.feed(t, jobs...)
+	said := w.end(t)
+	a.Close()
+	if n := strings.Count(said, "\tok3 "); n != len(jobs) {
+		t.Errorf("%d of %d delivered: %s", n, len(jobs), said)
+	}
+	// A connection that has sent QUIT is counted by the peer a little longer.
+	if _, peak, _ := p.Connections(); peak > sessions+hosts*3 {
+		t.Errorf("%d connections at once", peak)
+	}
+	if strings.Count(said, "#hungry\n") != sessions+len(jobs) {
+		t.Errorf("%d times hungry", strings.Count(said, "#hungry\n"))
+	}
+}
+
+// The limit of a mail exchanger holds however many hosts share it.
+func TestLimitOfAnExchanger(t *testing.T) {
+	p := start(t, smtptest.Options{Rules: []smtptest.Rule{{On: "MAIL", Do: "stall", Times: 2}}})
+	o := newOffice(t)
+	opts := options(p)
+	opts.Limits.Sessions, opts.Limits.PerHost = 20, 2
+	a := New(opts)
+	jobs := o.messages(6)
+	for i := range jobs {
+		jobs[i] += "\ta.example"
+	}
+	w := o.talk(a, 20)
+	w.feed(t, jobs...)
+	p.AwaitCommand("MAIL", 2)
+	if open, _, total := p.Connections(); open != 2 || total != 2 {
+		t.Errorf("%d connections, %d in all", open, total)
+	}
+	// The peer goes: two jobs fail with their connections, the others find a
+	// host that does not answer any more.
+	p.Close()
+	said := w.end(t)
+	a.Close()
+	if strings.Count(said, "\tdeferred ") != 2 || strings.Count(said, "\tdeferall ") != 4 {
+		t.Errorf("says %s", said)
+	}
+}
