@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/ta"
 )
 
 // TestSimulation lets seeded chance drive the core: messages of all shapes,
@@ -66,30 +65,6 @@ type world struct {
 	down    bool
 	probed  bool
 	desk    desk
-}
-
-// simFile is a control file: tags by offset, and who has had an outcome in
-// whatever way.
-type simFile struct {
-	message    Message // as it arrived
-	recipients []Recipient
-	tags       map[int64]ctlfile.Tag
-	done       map[int64]bool
-}
-
-type simAgent struct {
-	id      AgentID
-	hungers int // #hungry lines it owes
-	lines   []simLine
-	given   []simLine // all it ever was given
-	leaving bool
-	mute    bool // says nothing more until it is killed
-	tough   bool // does not leave before SIGKILL
-}
-
-type simLine struct {
-	id      MessageID
-	offsets []int64 // still to be reported
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -165,13 +140,6 @@ func (w *world) turn() {
 	}
 }
 
-// answer lets one of the store's answers come; they keep no order.
-func (w *world) answer(i int) {
-	f := w.answers[i]
-	w.answers = slices.Delete(w.answers, i, i+1)
-	f()
-}
-
 // pass lets time go to the next thing the core waits for, or a little.
 func (w *world) pass() {
 	if next, ok := w.s.Next(); ok && (w.kind || w.rand.IntN(2) == 0) {
@@ -234,108 +202,6 @@ func (w *world) arrive() {
 	w.desk.killed[id], w.desk.expired[id] = false, false
 	delete(w.desk.spared, id)
 	w.step(Arrived{Message: m})
-}
-
-// work lets an agent do one thing, right or wrong.
-func (w *world) work(a *simAgent) {
-	switch {
-	case a.mute && !w.kind:
-	case w.chance(2):
-		w.die(a)
-	case w.chance(1):
-		a.mute, a.tough = true, w.rand.IntN(2) == 0
-	case w.chance(3):
-		w.step(AgentHungry{Agent: a.id})
-	case w.chance(3):
-		w.report(a, MessageID(1+w.rand.IntN(int(w.last)+1)), 100, ta.Status(1+w.rand.IntN(9)))
-	case w.chance(1):
-		w.step(AgentSpoke{Agent: a.id})
-	case len(a.lines) > 0:
-		w.workLine(a)
-	case a.leaving:
-		w.die(a)
-	case a.hungers > 0:
-		a.hungers--
-		w.step(AgentHungry{Agent: a.id})
-	}
-}
-
-func (w *world) workLine(a *simAgent) {
-	l := &a.lines[0]
-	if len(l.offsets) == 0 || w.chance(2) {
-		id := l.id
-		a.lines = a.lines[1:]
-		a.hungers++
-		if w.chance(5) {
-			w.step(AgentResync{Agent: a.id, Message: id})
-		}
-		return
-	}
-	id, offset := l.id, l.offsets[0]
-	l.offsets = l.offsets[1:]
-	status := ta.OK3
-	if w.chance(50) {
-		status = ta.Status(1 + w.rand.IntN(9))
-	}
-	if f := w.files[id]; f != nil && !w.chance(5) { // sometimes it forgets to mark
-		switch {
-		case status <= ta.OK3:
-			f.tags[offset] = ctlfile.Delivered
-		case status <= ta.Error2:
-			f.tags[offset] = ctlfile.Failed
-		}
-	}
-	if status == ta.DeferAll {
-		l.offsets = nil
-	}
-	w.report(a, id, offset, status)
-}
-
-// report tells the core what an agent says of a recipient. It is an outcome
-// if the agent was ever given that recipient.
-func (w *world) report(a *simAgent, id MessageID, offset int64, status ta.Status) {
-	rep := ta.Report{Message: uint64(id), Offset: offset, Status: status, Text: "said"}
-	if status == ta.RetryAt {
-		rep.Retry = ta.Retry{Given: w.chance(80), Relative: w.chance(50), Seconds: int64(w.rand.IntN(4000))}
-	}
-	if status == ta.Deferred && w.chance(30) {
-		rep.Notary = "x\x01failed\x014.4.1\x01smtp; 421\x01"
-	}
-	given := slices.ContainsFunc(a.given, func(l simLine) bool { return l.id == id && slices.Contains(l.offsets, offset) })
-	if f := w.files[id]; f != nil && given && status.Final() {
-		f.end(offset, status <= ta.OK3)
-	}
-	w.step(AgentReported{Agent: a.id, Report: rep})
-}
-
-// end notes an outcome; a success is one for all alternatives of its class.
-func (f *simFile) end(offset int64, success bool) {
-	f.done[offset] = true
-	for _, r := range f.recipients {
-		if r.Offset == offset && r.Class > 0 && success {
-			for _, other := range f.recipients {
-				f.done[other.Offset] = f.done[other.Offset] || other.Class == r.Class
-			}
-		}
-	}
-}
-
-func (w *world) die(a *simAgent) {
-	for i, other := range w.agents {
-		if other == a {
-			w.agents = append(w.agents[:i], w.agents[i+1:]...)
-			w.step(AgentExited{Agent: a.id, Status: "exit status 1"})
-			return
-		}
-	}
-}
-
-func (w *world) storeBack() {
-	w.down = false
-	if w.probed {
-		w.probed = false
-		w.step(SpoolBack{})
-	}
 }
 
 // step tells the core an event and carries out what comes of it.
@@ -421,127 +287,6 @@ func (w *world) perform(a Action) {
 			w.storeBack()
 		}
 	}
-}
-
-func (w *world) start(a Start) {
-	switch {
-	case w.chance(5):
-		w.step(AgentFailed{Agent: a.Agent, Reason: "no such file"})
-		return
-	case w.chance(2): // it is gone before anybody has heard that it exists
-		w.step(AgentExited{Agent: a.Agent, Status: "exit status 1"})
-		w.step(AgentStarted{Agent: a.Agent, PID: int(a.Agent)})
-		return
-	}
-	hungers := 1
-	if a.Command[0] == "smtp" && len(a.Command) == 2 {
-		fmt.Sscan(a.Command[1], &hungers)
-	}
-	if w.chance(10) {
-		hungers = 1
-	}
-	w.agents = append(w.agents, &simAgent{id: a.Agent, hungers: hungers})
-	w.step(AgentStarted{Agent: a.Agent, PID: int(a.Agent)})
-}
-
-func (w *world) agent(id AgentID) *simAgent {
-	for _, a := range w.agents {
-		if a.id == id {
-			return a
-		}
-	}
-	return nil
-}
-
-// feed gives an agent what it finds open in the file.
-func (w *world) feed(a Feed) {
-	agent := w.agent(a.Agent)
-	if agent == nil {
-		panic("fed an agent that is gone")
-	}
-	var id MessageID
-	fmt.Sscan(a.Job.Path, &id)
-	l := simLine{id: id}
-	for _, line := range w.s.agents[a.Agent].lines {
-		if line.id != id || line.ended() || line.t.key.host != a.Job.Host {
-			continue
-		}
-		for i := range line.v.len() {
-			r := line.v.at(i)
-			if r.state == open && (!w.kind || w.files[id].tags[int64(r.offset)] == ctlfile.Open) {
-				l.offsets = append(l.offsets, int64(r.offset))
-			}
-		}
-	}
-	agent.lines = append(agent.lines, l)
-	agent.given = append(agent.given, simLine{id: id, offsets: slices.Clone(l.offsets)})
-}
-
-// later has the store answer at some time, at once in a kind world.
-func (w *world) later(op Op, work func()) {
-	w.answers = append(w.answers, func() {
-		switch {
-		case w.down:
-			w.step(Failed{Op: op, Reason: "full", Wide: true})
-		case w.chance(1):
-			w.down = true
-			w.step(Failed{Op: op, Reason: "full", Wide: true})
-		case w.chance(2):
-			w.step(Failed{Op: op, Reason: "busy"})
-		default:
-			work()
-		}
-	})
-}
-
-func (w *world) mark(a Mark) {
-	f := w.files[a.Message]
-	if f == nil {
-		w.step(Failed{Op: a.Op, Missing: true})
-		return
-	}
-	for _, m := range a.Marks {
-		if !m.LeaveTag {
-			f.tags[m.Offset] = m.Tag
-		}
-		f.end(m.Offset, m.Tag == ctlfile.Delivered)
-	}
-	w.step(Done{Op: a.Op})
-}
-
-func (w *world) read(a Read) {
-	f := w.files[a.Message]
-	if f == nil || w.chance(2) {
-		delete(w.files, a.Message)
-		w.step(Reread{Op: a.Op, Missing: true})
-		return
-	}
-	e := Reread{Op: a.Op}
-	for _, r := range f.recipients {
-		tag := f.tags[r.Offset]
-		if tag != ctlfile.Open {
-			f.end(r.Offset, tag == ctlfile.Delivered)
-		} else if w.chance(3) {
-			tag = ctlfile.Locked
-		}
-		e.Recipients = append(e.Recipients, RecipientState{Offset: r.Offset, Tag: tag})
-	}
-	w.step(e)
-}
-
-// finish removes a message. All of its recipients must have an outcome.
-func (w *world) finish(a Finish) {
-	f := w.files[a.Message]
-	if f == nil {
-		w.t.Fatalf("message %d leaves and is not there", a.Message)
-	}
-	for _, r := range f.recipients {
-		if !f.done[r.Offset] {
-			w.t.Fatalf("message %d leaves and nobody knows what became of %d", a.Message, r.Offset)
-		}
-	}
-	delete(w.files, a.Message)
-	w.step(Done{Op: a.Op})
 }
 
 // settle makes the world kind and waits until the queue is empty but for

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -146,17 +145,6 @@ func (s *Scheduler) dropVertex(v *vertex) {
 	}
 }
 
-// readAgain keeps a vertex from being fed until its file has been read.
-func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
-	s.become(v, reading, 0)
-	v.why = why
-	op := s.nextOp()
-	s.issue(op, &pending{
-		action:  Read{Op: op, Message: v.message.id, Path: v.message.path(), PID: pid},
-		message: v.message, vertex: v,
-	})
-}
-
 // done is the completion of an action other than a Read.
 func (s *Scheduler) done(op Op) {
 	p := s.store.pending[op]
@@ -185,116 +173,6 @@ func (s *Scheduler) done(op Op) {
 	}
 	m.stores--
 	s.advance(m)
-}
-
-// reread compares a vertex with what its file says.
-func (s *Scheduler) reread(e *Reread) {
-	p := s.store.pending[e.Op]
-	if p == nil {
-		return
-	}
-	delete(s.store.pending, e.Op)
-	v, m := p.vertex, p.message
-	if s.messages[m.id] != m || v.state != reading {
-		return
-	}
-	if e.Missing {
-		s.lose(m)
-		return
-	}
-	if e.Owes {
-		m.flags |= owes
-	}
-	m.stores++
-	locked := s.compare(v, e.Recipients)
-	if v.state != 0 {
-		s.returned(v, locked)
-	}
-	m.stores--
-	s.advance(m)
-}
-
-// compare ends the recipients that the file says are done, and reports
-// whether a live process has one locked.
-func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
-	for i := range v.len() {
-		r := v.at(i)
-		if !r.isOpen() && r.state != promoted {
-			continue
-		}
-		at, found := slices.BinarySearchFunc(states, int64(r.offset), func(st RecipientState, offset int64) int {
-			return int(st.Offset - offset)
-		})
-		if !found {
-			continue
-		}
-		switch states[at].Tag {
-		case ctlfile.Delivered:
-			s.account(v, "ok")
-			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
-		case ctlfile.Failed:
-			v.message.failed++
-			s.account(v, "error")
-			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
-		case ctlfile.Locked:
-			locked = true
-		}
-	}
-	return locked
-}
-
-// returned decides what becomes of a vertex whose file has been read. Nothing
-// is charged for a line that was not worked on.
-func (s *Scheduler) returned(v *vertex, locked bool) {
-	why := v.why
-	v.why = noReason
-	switch {
-	case v.ordered != 0:
-		v.reopen()
-		s.fulfil(v)
-	case locked:
-		s.postpone(v, s.now.after(lockedFor))
-	case why == killedAgent:
-		if v.deaths++; v.deaths >= deadliest {
-			s.poison(v)
-			return
-		}
-		s.step(v)
-	case why == foundNothing || v.heardOf():
-		s.step(v)
-	default:
-		v.reopen()
-		if v.openNow() == 0 {
-			s.idleVertex(v)
-			return
-		}
-		s.makeDue(v)
-	}
-}
-
-// heardOf reports whether its last agent has deferred a recipient.
-func (v *vertex) heardOf() bool {
-	for i := range v.len() {
-		if v.at(i).state == reported {
-			return true
-		}
-	}
-	return false
-}
-
-// poison puts a vertex aside that agents die on.
-func (s *Scheduler) poison(v *vertex) {
-	v.reopen()
-	s.become(v, poisoned, 0)
-	s.do(Note{Severity: Trouble, Message: v.message.id, Text: "an agent for " + v.thread.key.channel + "/" +
-		v.thread.key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
-	s.planWake(v)
-}
-
-// lose forgets a message whose control file is gone.
-func (s *Scheduler) lose(m *message) {
-	s.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + m.path()})
-	s.forget(m)
 }
 
 // failed keeps what could not be written and plans to issue it again.
