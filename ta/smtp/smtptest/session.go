@@ -106,6 +106,10 @@ func (s *session) step(step string) (answer string, err error) {
 		<-s.p.closing
 		return "", errEnd
 	case "garbage":
+		_ = s.w.Flush()
+		if _, err := s.r.ReadByte(); err != nil {
+			return "", err
+		}
 		_, _ = s.w.WriteString("\x00\xffwhat is this\r\n")
 		return "", errEnd
 	case "discard":
@@ -120,6 +124,9 @@ func (s *session) step(step string) (answer string, err error) {
 func (s *session) say(answer string) (code int, err error) {
 	code, _ = strconv.Atoi(answer[:min(3, len(answer))])
 	lines := strings.Split(answer, "\n")
+	if strings.Contains(answer, "\r\n") {
+		lines = []string{answer}
+	}
 	for i, line := range lines {
 		if i < len(lines)-1 && len(line) > 3 {
 			line = line[:3] + "-" + line[4:]
@@ -312,6 +319,11 @@ func (s *session) auth(line string) error {
 		}
 	case len(words) >= 2 && strings.EqualFold(words[1], "LOGIN"):
 		for i, to := range []*string{&user, &password} {
+			if i == 0 && len(words) == 3 {
+				text, _ := base64.StdEncoding.DecodeString(words[2])
+				user = string(text)
+				continue
+			}
 			if _, err := s.say("334 " + base64.StdEncoding.EncodeToString([]byte([]string{"Username:", "Password:"}[i]))); err != nil {
 				return err
 			}

@@ -12,13 +12,14 @@
 //
 // and says what to do, in steps with "; " between them:
 //
-//	550 5.1.1 no such user    answer so; "\n" begins a further line
+//	550 5.1.1 no such user    answer so; "\n" begins a further line of the
+//	                          answer, "\r\n" another one
 //	drop                      close the connection
 //	reset                     close it with a TCP reset
 //	stall                     say nothing until the client goes
 //	deaf                      read nothing until the peer is closed
 //	wait 50ms                 be slow
-//	garbage                   send bytes that are no TLS, and no SMTP either
+//	garbage                   answer the next byte with what is no TLS, nor SMTP
 //	discard                   lose what the client has sent already
 //
 // Steps without an answer are followed by the usual one. A rule with Times

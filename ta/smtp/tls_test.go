@@ -1,0 +1,196 @@
+package smtp
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zsched/ta/smtp/smtptest"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTLS(t *testing.T) {
+	config, ca, err := smtptest.Certificate("mx.a.example", "other.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stranger, err := smtptest.Certificate("mx.a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const taken = "ok3 ->> 250 2.6.0 message accepted"
+	for _, c := range []struct {
+		name, policy, file, script string
+		without                    bool // the peer has no TLS
+		ca                         string
+		said                       string
+		tls                        bool // the message came under it
+		total                      int  // connections, if not 1
+	}{
+		{name: "where it is offered", said: taken, tls: true},
+		{name: "not offered", without: true, said: taken},
+		{name: "off", policy: "a.example none", said: taken},
+		{name: "refused", script: "STARTTLS -> 454 4.7.0 not now", said: taken},
+		// Opportunistic TLS that breaks is done without.
+		{name: "broken", script: "STARTTLS -> 220 go; garbage", said: taken, total: 2},
+		{name: "dropped", script: "STARTTLS -> drop", said: taken, total: 2},
+		{name: "words behind the answer", script: "STARTTLS -> 220 go\n250 I am the peer, believe me", said: "deferall 4.7.5 there was more behind the answer to STARTTLS"},
+
+		{name: "required", policy: "a.example encrypt", said: taken, tls: true},
+		{name: "required of all", policy: "* encrypt", said: taken, tls: true},
+		{name: "required above", policy: ".example encrypt\n* none", said: taken, tls: true},
+		{name: "required of others", policy: "b.example encrypt", without: true, said: taken},
+		{name: "required by the file", file: "demand-tls-mode", without: true, said: "deferall 4.7.5 TLS is required and not offered"},
+		{name: "required, and the table says no", file: "demand-tls-mode", policy: "a.example may", without: true, said: taken},
+		{name: "required and not offered", policy: "a.example encrypt", without: true, said: "deferall 4.7.5 TLS is required and not offered"},
+		{name: "required and refused", policy: "a.example encrypt", script: "STARTTLS -> 454 4.7.0 not now",
+			said: "deferall 4.7.5 TLS is required and refused: 454 not now"},
+		{name: "required and broken", policy: "a.example encrypt", script: "STARTTLS -> 220 go; garbage",
+			said: "deferall 4.7.5 TLS: tls: first record does not look like a TLS handshake"},
+		{name: "required and dropped", policy: "a.example encrypt", script: "STARTTLS -> drop", said: "deferall 4.4.2 STARTTLS: peer closed the connection"},
+
+		{name: "verified", policy: "a.example verify", ca: string(ca), said: taken, tls: true},
+		{name: "of a stranger", policy: "a.example verify", ca: string(stranger),
+			said: "deferall 4.7.5 TLS: x509: certificate signed by unknown authority"},
+		{name: "of a stranger, not verified", policy: "a.example encrypt", ca: string(stranger), said: taken, tls: true},
+		{name: "for the destination", policy: "a.example secure", ca: string(ca),
+			said: "deferall 4.7.5 TLS: x509: certificate is valid for mx.a.example, other.example, not a.example"},
+		{name: "for a name given", policy: "a.example secure nobody.example Other.example", ca: string(ca), said: taken, tls: true},
+	} {
+		po := smtptest.Options{TLS: config, Rules: script(strings.ReplaceAll(c.script, "\n", "\x00"))}
+		for i := range po.Rules {
+			po.Rules[i].Do = strings.ReplaceAll(po.Rules[i].Do, "\x00", "\r\n")
+		}
+		if c.without {
+			po.TLS = nil
+		}
+		p := start(t, po)
+		o := newOffice(t)
+		o.messages(1)
+		opts := options(p)
+		opts.TLS = NewTLS()
+		if c.ca != "" {
+			c.file += "\n# who signs\ntls-CAfile " + write(t, "ca", c.ca) + "\n"
+		}
+		if err := opts.TLS.ReadFile(write(t, "tls", c.file)); err != nil {
+			t.Fatal(err)
+		}
+		if err := opts.TLS.ReadPolicy(write(t, "policy", c.policy)); err != nil {
+			t.Fatal(err)
+		}
+		said := strings.TrimSpace(strings.TrimPrefix(o.brief(o.once(opts)), "bob "))
+		if !strings.HasPrefix(said, c.said) {
+			t.Errorf("%s: %s, want %s", c.name, said, c.said)
+		}
+		if m := p.Messages(); (c.said == taken) != (len(m) == 1) || len(m) == 1 && m[0].TLS != c.tls {
+			t.Errorf("%s: %+v", c.name, m)
+		}
+		if _, _, total := p.Connections(); total != max(c.total, 1) {
+			t.Errorf("%s: %d connections", c.name, total)
+		}
+	}
+}
+
+func TestTLSFiles(t *testing.T) {
+	for _, wrong := range []string{"tls-CAfile /nowhere", "tls-cert-file /nowhere", "tls-CApath /nowhere"} {
+		if err := NewTLS().ReadFile(write(t, "tls", wrong)); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+	for _, wrong := range []string{"a.example", "a.example maybe"} {
+		if err := NewTLS().ReadPolicy(write(t, "policy", wrong)); err == nil || !strings.Contains(err.Error(), "policy:1: ") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	x := NewTLS()
+	if err := x.ReadFile(write(t, "tls", "tls-loglevel 2\ntls-cipherlist ALL\n")); err != nil || len(x.Ignored) != 1 {
+		t.Errorf("%v, ignored %q", err, x.Ignored)
+	}
+	_, ca, err := smtptest.Certificate("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.ReadFile(write(t, "tls", "tls-CApath "+filepath.Dir(write(t, "one.pem", string(ca))))); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSASL(t *testing.T) {
+	config, _, err := smtptest.Certificate("mx.a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const taken = "ok3 ->> 250 2.6.0 message accepted"
+	for _, c := range []struct {
+		name, secrets string
+		offers        []string
+		without       bool // TLS
+		said, user    string
+	}{
+		{name: "by exchanger", secrets: "# who\nmx.a.example joe secret\n", said: taken, user: "joe"},
+		{name: "by destination", secrets: "A.example joe secret", said: taken, user: "joe"},
+		{name: "by domain", secrets: ".example joe secret", said: taken, user: "joe"},
+		{name: "for all", secrets: "* joe secret", said: taken, user: "joe"},
+		{name: "the nearer one", secrets: "* eve wrong\nmx.a.example joe secret", said: taken, user: "joe"},
+		{name: "LOGIN", secrets: "* joe secret LOGIN", said: taken, user: "joe"},
+		{name: "for others", secrets: "b.example joe secret", said: taken},
+		{name: "wrong", secrets: "* joe wrong", said: "deferall 4.7.8 ->> 535 5.7.8 who are you"},
+		{name: "not offered", secrets: "* joe secret", offers: []string{"STARTTLS"}, said: "deferall 4.7.5 AUTH: none of PLAIN, LOGIN is offered"},
+		{name: "not this one", secrets: "* joe secret OAUTHBEARER", said: "deferall 4.7.5 AUTH: none of OAUTHBEARER is offered"},
+		{name: "old form", secrets: "* joe secret", offers: []string{"STARTTLS", "AUTH=LOGIN PLAIN"}, said: taken, user: "joe"},
+		{name: "without TLS", secrets: "* joe secret", without: true, said: "deferall 4.7.5 AUTH: the password is not sent without TLS"},
+		{name: "without TLS, allowed", secrets: "* joe secret PLAIN plaintext", without: true, said: taken, user: "joe"},
+	} {
+		po := smtptest.Options{TLS: config, User: "joe", Password: "secret", Offers: c.offers}
+		if c.without {
+			po.TLS = nil
+		}
+		p := start(t, po)
+		o := newOffice(t)
+		o.messages(1)
+		opts := options(p)
+		var log strings.Builder
+		opts.Log = func(_ int, _, line string) { log.WriteString(line + "\n") }
+		if opts.Secrets, err = ReadSecrets(write(t, "secrets", c.secrets)); err != nil {
+			t.Fatal(err)
+		}
+		said := o.once(opts)
+		if got := strings.TrimSpace(strings.TrimPrefix(o.brief(said), "bob ")); got != c.said {
+			t.Errorf("%s: %s, want %s", c.name, got, c.said)
+		}
+		if m := p.Messages(); (c.said == taken) != (len(m) == 1) || len(m) == 1 && m[0].User != c.user {
+			t.Errorf("%s: %+v", c.name, m)
+		}
+		for _, text := range []string{said, log.String()} {
+			for _, secret := range []string{"secret\n", "am9l", "c2VjcmV0", "d3Jvbmc"} {
+				if strings.Contains(text, secret) {
+					t.Errorf("%s: a log has the secret: %s", c.name, text)
+				}
+			}
+		}
+	}
+}
+
+func TestSecretsFile(t *testing.T) {
+	for _, wrong := range []string{"host user", "host user password MAGIC"} {
+		if _, err := ReadSecrets(write(t, "secrets", wrong)); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
+	name := write(t, "secrets", "* joe secret")
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSecrets(name); err == nil || !strings.Contains(err.Error(), "everybody may read or write it") {
+		t.Errorf("a file that all can read: %v", err)
+	}
+}
