@@ -171,7 +171,7 @@ func TestStandings(t *testing.T) {
 		{Job{ExpiresAt: now.Add(90 * time.Minute)}, "(activation pending, thread inactive, expires in 1h30m, tries=4)"},
 		{Job{ExpiresAt: now.Add(-time.Minute)}, "(activation pending, thread inactive, expires in -1m, tries=4)"},
 	} {
-		tt.job.Path, tt.job.Recipients = "X/1", []Recipient{{Offset: 3, Attempts: 2}, {Offset: 9, Attempts: 4}}
+		tt.job.Path, tt.job.Recipients = "X/1", []Recipient{{Offset: 3, Attempts: 4}, {Offset: 9, Attempts: 2}}
 		want := "12:\tX/1\t2; 3,9\t#" + tt.want
 		if got := string(appendVertex(nil, 12, &tt.job, now)); got != want {
 			t.Errorf("%s, want %s", got, want)

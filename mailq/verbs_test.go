@@ -67,7 +67,7 @@ func busy(now time.Time) *picture {
 func TestAnswersOfTheNewVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open2(t, busy(time.Now()), func(set *Settings) {
-			set.Alive = func(pid int) bool { return pid != 99 }
+			set.Alive = func(pid int) bool { return pid == 4242 }
 			set.Extra = func(context.Context) []byte { return []byte("extra.one  1\n.extra.two\n") }
 		})
 		k := converse2(t, s, Peer{User: "root"})
