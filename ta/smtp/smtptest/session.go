@@ -101,6 +101,12 @@ func (s *session) step(step string) (answer string, err error) {
 		case <-time.After(d):
 		case <-s.p.closing:
 		}
+	case "hold":
+		_ = s.w.Flush()
+		select {
+		case <-s.p.released:
+		case <-s.p.closing:
+		}
 	case "deaf":
 		_ = s.w.Flush()
 		<-s.p.closing
@@ -284,6 +290,7 @@ func (s *session) verdict() error {
 	s.p.mu.Lock()
 	at := len(s.p.messages)
 	s.p.messages = append(s.p.messages, s.now)
+	s.p.changed.Broadcast()
 	s.p.mu.Unlock()
 	moments := []string{"dot"}
 	if s.p.options.LMTP {

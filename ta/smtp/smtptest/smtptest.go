@@ -17,6 +17,7 @@
 //	drop                      close the connection
 //	reset                     close it with a TCP reset
 //	stall                     say nothing until the client goes
+//	hold                      wait for Release
 //	deaf                      read nothing until the peer is closed
 //	wait 50ms                 be slow
 //	garbage                   answer the next byte with what is no TLS, nor SMTP
@@ -82,6 +83,7 @@ type Peer struct {
 	listener net.Listener
 	serving  sync.WaitGroup
 	closing  chan struct{}
+	released chan struct{}
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -108,7 +110,7 @@ func Start(o Options) (*Peer, error) {
 		return nil, err
 	}
 	p := &Peer{Addr: l.Addr().String(), options: o, listener: l, used: make([]int, len(o.Rules)),
-		closing: make(chan struct{}), conns: map[net.Conn]bool{}}
+		closing: make(chan struct{}), released: make(chan struct{}), conns: map[net.Conn]bool{}}
 	p.changed = sync.NewCond(&p.mu)
 	p.serving.Go(p.accept)
 	return p, nil
@@ -128,6 +130,9 @@ func (p *Peer) Close() {
 	_ = p.listener.Close()
 	p.serving.Wait()
 }
+
+// Release lets sessions go on that hold, for ever. It may be called once.
+func (p *Peer) Release() { close(p.released) }
 
 // Messages are those that came, in the order of their ends.
 func (p *Peer) Messages() []Message {
@@ -156,6 +161,15 @@ func (p *Peer) Await(open int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.conns) != open {
+		p.changed.Wait()
+	}
+}
+
+// AwaitMessages waits until so many messages have come whole.
+func (p *Peer) AwaitMessages(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.messages) < n {
 		p.changed.Wait()
 	}
 }
