@@ -99,15 +99,17 @@ func reasonKey(text string) string {
 			b.WriteString(text)
 			break
 		}
-		closing := byte('>')
+		// A bracket counts that is closed before the next opens; so the
+		// arrows of a dialogue, "<<-" and "->>", are none.
+		pair := "<>"
 		if text[i] == '[' {
-			closing = ']'
+			pair = "[]"
 		}
-		end := strings.IndexByte(text[i:], closing)
 		b.WriteString(text[:i+1])
-		if end > 1 && !strings.HasPrefix(text[i:], "<<-") {
+		end := strings.IndexAny(text[i+1:], pair)
+		if end > 0 && text[i+1+end] == pair[1] {
 			b.WriteString("...")
-			i += end - 1
+			i += end
 		}
 		text = text[i+1:]
 	}
