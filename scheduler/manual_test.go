@@ -50,37 +50,9 @@ A1 <- #idle
 +1m10s close A1
 `},
 		{"retryat +N", `The retryat response will assume the first word of the text is a numeric
-		parameter, an incremental time in seconds if prefixed by +.`, `
-config
-	smtp interval=1h jitter=0 idlemax=1d command=smtp
-arrive 1 smtp/a
-hungry A1
-report A1 1/100 retryat +90 later
-hungry A1
-hungry A1
-at 90s
-----
-start A1 for smtp/a: smtp
-A1 <- 1 a
-A1 <- #idle
-+1m30s A1 <- 1 a
-`},
+		parameter, an incremental time in seconds if prefixed by +.`, retryAt("+90")},
 		{"retryat N", `Otherwise an absolute time in seconds since epoch. (The play begins at
-		1800000000.)`, `
-config
-	smtp interval=1h jitter=0 idlemax=1d command=smtp
-arrive 1 smtp/a
-hungry A1
-report A1 1/100 retryat 1800000090 later
-hungry A1
-hungry A1
-at 90s
-----
-start A1 for smtp/a: smtp
-A1 <- 1 a
-A1 <- #idle
-+1m30s A1 <- 1 a
-`},
+		1800000000.)`, retryAt("1800000090")},
 		{"status words", `Status is one of ok, ok2, ok3, error, error2, deferred, deferall, or
 		retryat. The old program had deferback, too.`, `
 config
@@ -111,6 +83,25 @@ A1 <- 2 a
 A1 <- #idle
 `},
 	})
+}
+
+// retryAt is a play in which an agent wants to try again in 90 seconds.
+func retryAt(when string) string {
+	return `
+config
+	smtp interval=1h jitter=0 idlemax=1d command=smtp
+arrive 1 smtp/a
+hungry A1
+report A1 1/100 retryat ` + when + ` later
+hungry A1
+hungry A1
+at 90s
+----
+start A1 for smtp/a: smtp
+A1 <- 1 a
+A1 <- #idle
++1m30s A1 <- 1 a
+`
 }
 
 // TestManualScheduler: DESCRIPTION, OPTIONS and SIGNALS.

@@ -9,14 +9,21 @@ import (
 	"zsched/ta"
 )
 
+// plain is a scheduler with one clause, for all of smtp, and so many agents at
+// most.
+func plain(agents int) *Scheduler {
+	return New(&Config{
+		MaxAgents: agents,
+		Defaults:  Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
+		Clauses:   []Clause{{Channel: "smtp", Host: "*"}},
+	}, rand.New(rand.NewPCG(1, 2)))
+}
+
 // TestComplete: what the log is told of a message counts every recipient and
 // every way to fail.
 func TestComplete(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	s := New(&Config{
-		Defaults: Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
-		Clauses:  []Clause{{Channel: "smtp", Host: "*"}},
-	}, rand.New(rand.NewPCG(1, 2)))
+	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
 	for i := range 5 {
 		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: "a"})
@@ -45,11 +52,7 @@ func TestComplete(t *testing.T) {
 func TestManyRecipients(t *testing.T) {
 	const n = 40_000
 	now := time.Unix(1_800_000_000, 0)
-	s := New(&Config{
-		MaxAgents: 50,
-		Defaults:  Params{Interval: time.Minute, Retries: []int{1}, Expiry: time.Hour, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}},
-		Clauses:   []Clause{{Channel: "smtp", Host: "*"}},
-	}, rand.New(rand.NewPCG(1, 2)))
+	s := plain(50)
 	one, many := Message{ID: 1, Path: "1", ModifiedAt: now}, Message{ID: 2, Path: "2", ModifiedAt: now}
 	for i := range n {
 		r := Recipient{Offset: int64(i), Channel: "smtp", Host: "one"}

@@ -148,20 +148,7 @@ func stateCounts(states [vertexStates]int) StateCounts {
 }
 
 func (c *StateCounts) add(state vertexState, n int) {
-	switch state {
-	case due:
-		c.Due += n
-	case waiting:
-		c.Waiting += n
-	case fed:
-		c.Fed += n
-	case reading:
-		c.Reading += n
-	case poisoned:
-		c.Poisoned += n
-	case dormant:
-		c.Dormant += n
-	case resting:
-		c.Resting += n
+	if state != 0 {
+		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Poisoned, &c.Dormant, &c.Resting}[state] += n
 	}
 }

@@ -143,10 +143,7 @@ func scattered(r *rand.Rand) *Config {
 func TestWalkInParts(t *testing.T) {
 	const n = 3*walkMost + 7
 	now := time.Unix(1_800_000_000, 0)
-	s := New(&Config{
-		Frozen:   true,
-		Defaults: Params{Interval: time.Minute, MaxThr: 1, Sessions: 1, Quantum: 1},
-	}, rand.New(rand.NewPCG(1, 2)))
+	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
 	for i := range n {
 		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: "a"})
