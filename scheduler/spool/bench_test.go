@@ -196,3 +196,23 @@ func BenchmarkNotified(b *testing.B) {
 	}
 	b.ReportMetric(float64(worst.Microseconds()), "µs-worst")
 }
+
+// A search through all of 10000 messages for one of them.
+func BenchmarkFind(b *testing.B) {
+	o := newOffice(b)
+	names := o.fill(10000)
+	o.open(Options{})
+	what := Sought{LogID: "m" + strconv.FormatUint(names[5000].ID, 10) + "@*"}
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for _, err := range o.s.Find(b.Context(), what) {
+			check(b, err)
+			n++
+		}
+		if n != 1 {
+			b.Fatalf("%d found", n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(len(names)), "µs/message")
+}

@@ -33,7 +33,8 @@ type Resubmission struct {
 //
 // The router is given the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers
 // and the body. Its form of envelope has no place for an error address other
-// than the sender, and T lines are not repeated: what they asked for was done.
+// than the sender, T lines are not repeated, because what they asked for was
+// done, and the time of BY counts anew.
 // A user that is a program or a file is refused, because the router asks who
 // wants it run. To the router the message is as old as its resubmission; a
 // rerouted one keeps the age of its message file, and its x lines.

@@ -227,15 +227,11 @@ func (h *shelf) is(n Name, id identity) bool {
 }
 
 // locate finds a message in one place; the ID is 0 when it is not there.
-func (s *Spool) locate(ctx context.Context, p Place, id string) (Name, error) {
-	what, ok := parseIdentity(id)
-	if !ok {
-		return Name{}, nil
-	}
+func (s *Spool) locate(ctx context.Context, p Place, id identity) (Name, error) {
 	h, err := s.openShelf(p)
 	if err != nil {
 		return Name{}, err
 	}
 	defer h.close()
-	return h.find(ctx, what)
+	return h.find(ctx, id)
 }
