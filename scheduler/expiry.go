@@ -139,7 +139,7 @@ func (s *Scheduler) fail(v *vertex, why cause) {
 		r.state, r.last = settling, nil
 	}
 	if len(marks) > 0 {
-		s.write(v, marks, settles)
+		s.write(message, marks, settles)
 		s.quiet(v)
 	}
 	message.stores--

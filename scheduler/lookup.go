@@ -43,7 +43,7 @@ func (s *Scheduler) ByLogID(logID string, most int) []MessageID {
 // what a Triggered would start.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.channelOrder {
-		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 {
+		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 && !t.held {
 			return true
 		}
 	}

@@ -77,17 +77,16 @@ func (s *Scheduler) obey(e *Ordered, m *message, vertices []*vertex) int {
 	if n == 0 || e.DryRun {
 		return n
 	}
-	m.stores++ // it must not leave while we walk it
 	if e.Verb == VerbRetry {
 		for _, v := range concerned {
 			s.retryNow(v)
 		}
-	} else {
+		return n
+	}
+	s.together(m, func() {
 		s.bind(m, concerned, e)
 		s.fulfilAll(m, concerned)
-	}
-	m.stores--
-	s.advance(m)
+	})
 	return n
 }
 

@@ -23,6 +23,7 @@ type store struct {
 	pending map[Op]*pending
 	// unstored are the failed ones, in order.
 	unstored []Op
+	batch    batch   // while one message is walked
 	down     bool    // nothing can be written now; nothing is fed
 	retryAt  instant // when to probe, or to issue unstored again; 0: nothing
 }
@@ -31,7 +32,7 @@ type store struct {
 type pending struct {
 	action  Action
 	message *message
-	vertex  *vertex          // of Mark and Read
+	vertex  *vertex          // of Read
 	settles []alternative    // of Mark and Resubmit: the recipients that are done with it
 	before  []recipientState // of Resubmit: what they were
 }
@@ -67,23 +68,49 @@ func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 	switch {
 	case set != nil && success:
 		marks, settles := set.win(mark, []alternative{{v, i}})
-		s.write(v, marks, settles)
+		s.write(v.message, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		s.gone(v, i)
 	default:
-		s.write(v, []RecipientMark{mark}, []alternative{{v, i}})
+		s.write(v.message, []RecipientMark{mark}, []alternative{{v, i}})
 	}
 	s.quiet(v)
 }
 
 // write has outcomes written; the recipients are gone when they are.
-func (s *Scheduler) write(v *vertex, marks []RecipientMark, settles []alternative) {
+func (s *Scheduler) write(m *message, marks []RecipientMark, settles []alternative) {
+	if b := &s.store.batch; b.message == m {
+		b.marks, b.settles = append(b.marks, marks...), append(b.settles, settles...)
+		return
+	}
+	if len(marks) == 0 {
+		return
+	}
 	op := s.nextOp()
-	v.message.stores++
+	m.stores++
 	s.issue(op, &pending{
-		action:  Mark{Op: op, Message: v.message.id, Path: v.message.path(), Marks: marks},
-		message: v.message, vertex: v, settles: settles,
+		action:  Mark{Op: op, Message: m.id, Path: m.path(), Marks: marks},
+		message: m, settles: settles,
 	})
+}
+
+// batch gathers what is to be written into one file.
+type batch struct {
+	message *message
+	marks   []RecipientMark
+	settles []alternative
+}
+
+// together has all that is written of a message on the way written at once.
+func (s *Scheduler) together(m *message, work func()) {
+	s.store.batch = batch{message: m}
+	m.stores++ // it must not leave while it is walked
+	work()
+	b := s.store.batch
+	s.store.batch = batch{}
+	s.write(m, b.marks, b.settles)
+	m.stores--
+	s.advance(m)
 }
 
 // quiet takes a vertex out of the queue of which nothing can be fed now.
@@ -140,9 +167,7 @@ func (s *Scheduler) dropVertex(v *vertex) {
 		settles = append(settles, alternative{v, i})
 	}
 	s.idleVertex(v)
-	if len(marks) > 0 {
-		s.write(v, marks, settles)
-	}
+	s.write(v.message, marks, settles)
 }
 
 // done is the completion of an action other than a Read.
