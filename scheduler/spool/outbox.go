@@ -52,7 +52,12 @@ func (s *Spool) deliver() {
 		case <-s.outbox.ready:
 			results, ids := s.outbox.grab()
 			s.intake.answer(ids)
-			batch, taken = append(batch, results...), append(taken, ids...)
+			taken = append(taken, ids...)
+			if batch == nil {
+				batch = results
+			} else {
+				batch = append(batch, results...)
+			}
 		case out <- batch:
 			if again := s.intake.release(taken); len(again) > 0 {
 				s.takes.push(again)

@@ -33,11 +33,11 @@ type Resubmission struct {
 //
 // The router is given the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers
 // and the body. Its form of envelope has no place for an error address other
-// than the sender, T lines are not repeated, because what they asked for was
-// done, and the time of BY counts anew.
-// A user that is a program or a file is refused, because the router asks who
-// wants it run. To the router the message is as old as its resubmission; a
-// rerouted one keeps the age of its message file, and its x lines.
+// than the sender; the time of BY counts anew; T lines are not repeated, for
+// what they asked was done. A user that is a program or a file is refused,
+// because the router asks who wants it run. To the router the message is as old
+// as its resubmission; a rerouted one keeps the age of its message file, and
+// its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	s.errands.push(func() {
