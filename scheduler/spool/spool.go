@@ -45,8 +45,8 @@
 //	finish           control file, then message file         a message file alone: after a
 //	                                                         day it is moved to corrupt/
 //
-// Nothing is ever unlinked but what is finished and trigger files, and
-// nothing is ever overwritten.
+// Nothing is ever unlinked but what is finished, trigger files and our own
+// temporary ones, and nothing but the list of held threads is ever overwritten.
 package spool
 
 import (

@@ -81,17 +81,26 @@ func parseThreads(text string) (threads []Thread, err error) {
 		}
 		channel, rest, ok := ctlfile.CutWord(line)
 		host, rest, okToo := ctlfile.CutWord(rest)
-		if !ok || !okToo || rest != "" || strings.IndexByte(line, 0) >= 0 {
+		t := thread(channel, host)
+		if !ok || !okToo || rest != "" || strings.IndexByte(line, 0) >= 0 || !isWord(t.Host) {
 			if len(bad) < badThreads {
 				bad = append(bad, fmt.Errorf("line %d: %.200q is not a channel and a host", n, line))
 			}
 			continue
 		}
-		threads = append(threads, thread(channel, host))
+		threads = append(threads, t)
 	}
 	return distinct(threads), errors.Join(bad...)
 }
 
+// isWord reports whether s is one word, as not all is that a list of hosts may
+// begin with.
+func isWord(s string) bool {
+	word, _, ok := ctlfile.CutWord(s)
+	return ok && word == s
+}
+
+// thread is that of a channel and host as control files have them.
 func thread(channel, host string) Thread {
 	q := ctlfile.Quad{Channel: channel, Host: host}
 	return Thread{q.RouteChannel(), q.RouteHost()}

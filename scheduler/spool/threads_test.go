@@ -119,6 +119,7 @@ func TestCrashInHoldThreads(t *testing.T) {
 // What was read is written and read again the same.
 func FuzzThreads(f *testing.F) {
 	f.Add("smtp\texample.org\n#x y\n #z \"a b\"\nlocal -\n")
+	f.Add("0 (\n0 (a\\ b\n")
 	f.Add("smtp ((mx1)(mx2 mx3))\nx (y\n\\# z\\ \n")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, _ := parseThreads(text)
