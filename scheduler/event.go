@@ -101,7 +101,8 @@ type (
 	// Ordered: an administrator wants something done with mail. The answer is an
 	// Answer in the same Step; what is with an agent by then follows when it
 	// comes back. A Step costs as much as the messages of its targets have
-	// vertices: a long list is given in parts.
+	// vertices: a long list is given in parts, targets in one message one
+	// after the other.
 	Ordered struct {
 		Order   uint64 // names it in the Answer
 		Verb    Verb

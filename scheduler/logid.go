@@ -18,7 +18,7 @@ func (s *Scheduler) obsolete(by *message, logIDs []string) {
 			}
 			m.flags |= obsoleted
 			s.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			s.obey(&Ordered{Verb: VerbKill}, m, m.aimedAt(VerbKill, Target{}))
+			s.obey(&Ordered{Verb: VerbKill}, m, m.linked())
 		}
 	}
 }

@@ -87,3 +87,37 @@ func TestManyRecipients(t *testing.T) {
 	}
 	s.check()
 }
+
+// TestOrderOnManyVertices: an order on a message to 40 000 hosts is one write,
+// and orders on its parts find each of them.
+func TestOrderOnManyVertices(t *testing.T) {
+	const n = 40_000
+	now := time.Unix(1_800_000_000, 0)
+	s := plain(1)
+	for id := range MessageID(2) {
+		m := Message{ID: id + 1, Path: fmt.Sprint(id + 1), ModifiedAt: now}
+		for i := range n {
+			m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: fmt.Sprint("host", i)})
+		}
+		s.Step(now, Arrived{m})
+	}
+	actions := s.Step(now, Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})
+	if m, ok := actions[0].(Mark); !ok || len(m.Marks) != n || len(actions) != 2 {
+		t.Errorf("%d actions, the first is %T with %d marks", len(actions), actions[0], len(m.Marks))
+	}
+	recipients := 0
+	for i := 0; i < n; i += 500 {
+		e := Ordered{Verb: VerbExpire, DryRun: true}
+		for j := range 500 {
+			e.Targets = append(e.Targets, Target{2, "smtp", fmt.Sprint("host", i+j)})
+		}
+		answer := s.Step(now, e)[0].(Answer)
+		if recipients += answer.Recipients; answer.Messages != 1 {
+			t.Fatalf("%d messages", answer.Messages)
+		}
+	}
+	if recipients != n {
+		t.Errorf("%d recipients of %d", recipients, n)
+	}
+	s.check()
+}

@@ -35,12 +35,19 @@ type Target struct {
 func (s *Scheduler) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	counted := make(map[MessageID]bool, len(e.Targets))
+	var aim aim
 	for _, target := range e.Targets {
 		m := s.messages[target.Message]
 		if m == nil || m.flags&(leaving|moving) != 0 {
 			continue
 		}
-		n := s.obey(e, m, m.aimedAt(e.Verb, target))
+		var vertices []*vertex
+		if e.Verb == VerbHold || target.Channel == "" && target.Host == "" {
+			vertices = m.linked()
+		} else if v := aim.at(m, s.threads[threadKey{target.Channel, target.Host}]); v != nil {
+			vertices = []*vertex{v}
+		}
+		n := s.obey(e, m, vertices)
 		answer.Recipients += n
 		if n > 0 && !counted[m.id] {
 			counted[m.id] = true
@@ -50,17 +57,42 @@ func (s *Scheduler) ordered(e *Ordered) {
 	s.do(answer)
 }
 
-// aimedAt returns the vertices of the message that an order is about.
-func (m *message) aimedAt(verb Verb, target Target) []*vertex {
-	whole := verb == VerbHold || target.Channel == "" && target.Host == ""
-	key := threadKey{target.Channel, target.Host}
+// linked returns the vertices of the message that are not done.
+func (m *message) linked() []*vertex {
 	var found []*vertex
 	m.vertices(func(v *vertex) {
-		if v.state != 0 && (whole || v.thread.key == key) {
+		if v.state != 0 {
 			found = append(found, v)
 		}
 	})
 	return found
+}
+
+// aim finds vertices of one message after another. Many targets in one message
+// of many vertices must not look at all of them for each.
+type aim struct {
+	message  *message
+	byThread map[*thread]*vertex
+}
+
+// at returns the message's vertex in a thread, nil if there is none.
+func (a *aim) at(m *message, t *thread) *vertex {
+	if m.extras == nil || len(m.extras.vertices) == 0 {
+		if m.vertex.state != 0 && m.vertex.thread == t {
+			return &m.vertex
+		}
+		return nil
+	}
+	if a.message != m {
+		*a = aim{m, make(map[*thread]*vertex)}
+		for _, v := range m.linked() {
+			a.byThread[v.thread] = v
+		}
+	}
+	if v := a.byThread[t]; v != nil && v.state != 0 {
+		return v
+	}
+	return nil
 }
 
 // obey carries out an order on vertices of one message and returns how many

@@ -34,14 +34,40 @@
 //
 // A due vertex is in its thread's queue, a waiting one in the agenda; what
 // can expire is in the agenda too. A vertex that an agent died on three
-// times running is poisoned and stays out of the way.
+// times running is poisoned and stays out of the way. One of which nothing can
+// be fed, because its alternatives wait for others or its outcomes are being
+// written, is dormant.
+//
+// # Orders and held mail
+//
+// An administrator's order (Ordered) reaches a vertex at once unless it is fed
+// or being read; then it is written down in the vertex and carried out when
+// that comes back. Killed recipients are tagged as done, expired ones as
+// failed, with a notice; those that are to be routed or sent elsewhere settle
+// like any outcome, with Resubmit in the place of Mark. The vertices of a
+// message that is to be held rest, out of the queue and the agenda, until all
+// of them do; then its files are moved and it is forgotten.
+//
+// A held thread (HeldThread) keeps its vertices in their states and is not
+// fed. They drop out of the agenda as their times come, so nothing of it
+// expires, and have their places there again when it is released. Recipients
+// that were held are spared: they do not expire before they had an attempt,
+// however long that takes.
+//
+// # Views
+//
+// Queries are answered from views (view.go): values that are made in slices by
+// a Walk, from what is kept as things change. Nothing is counted when it is
+// asked for.
 //
 // # Rules
 //
-// Retries are in retry.go, what an agent says in report.go and
-// session.go, alternatives in alternatives.go, limits in place.go, the choice of what is fed in pick.go,
-// expiry in expiry.go, the invariants in check.go. The manual is
-// scheduler(8).
+// Retries are in retry.go, what an agent says in report.go, what that does to
+// a job line in session.go, alternatives in alternatives.go, limits in
+// place.go, the choice of what is fed in pick.go, why something is not fed in
+// wait.go, expiry in expiry.go, work on files in store.go and reread.go,
+// orders in order.go, hold.go and resubmit.go, the invariants in check.go. The
+// manual is scheduler(8).
 package scheduler
 
 import (
