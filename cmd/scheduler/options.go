@@ -23,8 +23,8 @@ type options struct {
 	config, zenv, postoffice string // "": the default
 	log, statistics          string // "": the default, none
 	rendezvous               string // for the query dump of SIGUSR2
-	queueMode                bool   // -Q: queries get the new style only
-	mailqVersion             int    // 0: told by PARAMauthfile
+	queueMode                bool   // -Q: version 1 leaves out messages
+	mailqVersion             int    // 0: not given
 	returnHeaders            bool   // -n: RET is HDRS where the sender said nothing
 
 	hashLevels  int
@@ -76,7 +76,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.log, "log", "L", "", "log `file` instead of LOGDIR/scheduler")
 	f.StringVarP(&o.statistics, "statistics", "l", "", "append delivery statistics to this `file`")
 	f.StringVarP(&o.rendezvous, "rendezvous", "q", "", "`file` for the dump of SIGUSR2")
-	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "answer queries in the new style only")
+	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "leave messages out of answers in version 1")
 	f.FuncP("mailq", "M", "`version` of the mailq protocol, 1 or 2", o.setMailq)
 	on("hash", "H", "one level of hash directories, twice: two", func() { o.hashLevels = min(2, o.hashLevels+1) })
 	f.FuncP("new-entries", "E", "`n[,seconds]` a scan takes at most", o.setNewEntries)

@@ -56,7 +56,7 @@ func BenchmarkListing(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("messages=%d/survey", messages), func(b *testing.B) {
 			f.measure(b, func() {
-				if _, err := f.d.survey(b.Context()); err != nil {
+				if _, err := f.d.survey(); err != nil {
 					b.Fatal(err)
 				}
 			})

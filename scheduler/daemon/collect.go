@@ -20,6 +20,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectFlow(c)
 	s.collectAgents(c)
 	s.collectSpool(c)
+	s.collectStanding(c)
 	s.collectSurvey(c)
 	s.collectQueries(c)
 	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.tally.pauses)

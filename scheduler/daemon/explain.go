@@ -56,15 +56,19 @@ func (d *Daemon) settings(x *scheduler.Explanation) (all []mailq.Setting) {
 	return all
 }
 
-// states are those of which there are any.
-func states(c scheduler.StateCounts) map[string]int {
-	all := map[scheduler.State]int{
+// countsOf names the states.
+func countsOf(c scheduler.StateCounts) map[scheduler.State]int {
+	return map[scheduler.State]int{
 		scheduler.StateDue: c.Due, scheduler.StateWaiting: c.Waiting, scheduler.StateFed: c.Fed,
 		scheduler.StateReading: c.Reading, scheduler.StatePoisoned: c.Poisoned,
 		scheduler.StateDormant: c.Dormant, scheduler.StateResting: c.Resting,
 	}
+}
+
+// states are those of which there are any.
+func states(c scheduler.StateCounts) map[string]int {
 	some := make(map[string]int)
-	for state, n := range all {
+	for state, n := range countsOf(c) {
 		if n > 0 {
 			some[string(state)] = n
 		}

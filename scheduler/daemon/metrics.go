@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	stdlog "log"
 	"net"
 	"net/http"
 	"slices"
@@ -33,6 +34,7 @@ func (d *Daemon) serveHTTP(listener net.Listener) error {
 		WriteTimeout:      metricsPatience + 10*time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          stdlog.New(d.Log, "", 0),
 	}
 	defer server.Close()
 	return server.Serve(listener)
@@ -73,8 +75,8 @@ type scrape struct {
 	filing int
 	// channels are what is labelled so; see channelsMost.
 	channels []scheduler.ChannelView
-	survey   *survey
-	top      []destination
+	standing *standing
+	survey   *survey // nil: there is none yet
 	queries  map[string]float64
 }
 
@@ -96,13 +98,9 @@ func (d *Daemon) scrape(ctx context.Context, destinations int) (*scrape, error) 
 	if err != nil {
 		return nil, err
 	}
-	if s.survey, err = d.surveyor.look(ctx, d); err != nil {
+	s.survey = d.surveyor.look(ctx, d)
+	if s.standing, err = d.stand(ctx, destinations); err != nil {
 		return nil, err
-	}
-	if destinations > 0 {
-		if s.top, err = d.topDestinations(ctx, destinations); err != nil {
-			return nil, err
-		}
 	}
 	if d.server != nil {
 		s.queries = d.server.Counters()
