@@ -1,0 +1,135 @@
+package smtp
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReplyLines(t *testing.T) {
+	for in, want := range map[string]string{
+		"250 ok":                         `250 "" "ok" 2.0.0`,
+		"250":                            `250 "" "" 2.0.0`,
+		"250 ":                           `250 "" "" 2.0.0`,
+		"250-one\r\n250-\r\n250 two":     `250 "" "one two" 2.0.0`,
+		"550 5.1.1 no user":              `550 "5.1.1" "no user" 5.1.1`,
+		"550-5.1.1 no\r\n550 5.1.1 user": `550 "5.1.1" "no user" 5.1.1`,
+		"450 4.4.1 later":                `450 "4.4.1" "later" 4.4.0`,
+		"450 5.1.1 what":                 `450 "" "5.1.1 what" 4.2.0`,
+		"550 5.1 what":                   `550 "" "5.1 what" 5.2.0`,
+		"550 5.1.1234 what":              `550 "" "5.1.1234 what" 5.2.0`,
+		"552 full":                       `552 "" "full" 5.3.4`,
+		"452 full":                       `452 "" "full" 4.3.1`,
+		"503 order":                      `503 "" "order" 5.5.1`,
+		"555 what":                       `555 "" "what" 5.5.4`,
+		"421 bye":                        `421 "" "bye" 4.3.2`,
+		"554 no":                         `554 "" "no" 5.0.0`,
+		"25":                             "error",
+		"250x":                           "error",
+		"abc d":                          "error",
+		"100 x":                          "error",
+		"600 x":                          "error",
+		"":                               "error",
+		"250-one\r\n251what":             "error",
+		strings.Repeat("250-x\r\n", 200) + "250 x": "error",
+	} {
+		if got := readReply(t, in+"\r\n"); got != want && !(want == "error" && strings.HasPrefix(got, want)) {
+			t.Errorf("%.60q: %s, want %s", in, got, want)
+		}
+	}
+	// A long line is cut, not refused; one without end is no line.
+	if got := readReply(t, "250 "+strings.Repeat("x", 100_000)+"\r\n"); len(got) > maxReplyLine+50 || !strings.HasPrefix(got, "250 ") {
+		t.Errorf("%.60q of %d bytes", got, len(got))
+	}
+	if got := readReply(t, "250 "+strings.Repeat("x", 3<<20)); !strings.Contains(got, "a line without end") {
+		t.Errorf("%.60q", got)
+	}
+}
+
+// readReply reads one reply from a peer that says this and closes.
+func readReply(t testing.TB, said string) string {
+	t.Helper()
+	near, far := net.Pipe()
+	go func() { _, _ = io.WriteString(far, said); _ = far.Close() }()
+	defer func() { _ = near.Close() }()
+	w := newWire(near, time.Minute, func(string, string) {})
+	r, err := w.reply(time.Minute)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return fmt.Sprintf("%d %q %q %s", r.Code, r.Status, r.Text(), r.status())
+}
+
+// Whatever a peer says is a reply or an error, and its parts can stand in a
+// report.
+func FuzzReply(f *testing.F) {
+	for _, s := range []string{"250 ok\r\n", "550-5.1.1 no\r\n550 5.1.1 user\r\n", "250-\n250\n", "220\x00 \t\r\r\n"} {
+		f.Add(s)
+	}
+	status := regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
+	f.Fuzz(func(t *testing.T, said string) {
+		near, far := net.Pipe()
+		go func() { _, _ = io.WriteString(far, said); _ = far.Close() }()
+		defer func() { _ = near.Close() }()
+		w := newWire(near, time.Minute, func(string, string) {})
+		r, err := w.reply(time.Minute)
+		if err != nil {
+			return
+		}
+		if r.Code < 200 || r.Code > 599 || len(r.Lines) == 0 || len(r.Lines) > maxReplyLines {
+			t.Errorf("%q: code %d, %d lines", said, r.Code, len(r.Lines))
+		}
+		if s := r.status(); r.Code/100 != 3 && (!status.MatchString(s) || s[0] != byte('0'+r.Code/100)) {
+			t.Errorf("%q: status %q", said, s)
+		}
+		if strings.Contains(strings.Join(r.Lines, "")+r.diagnostic(), "\n") {
+			t.Errorf("%q: a line feed in %q", said, r.Lines)
+		}
+	})
+}
+
+// FuzzLines: however a text comes in pieces, it goes as the dumb twin makes it,
+// with CRLF line ends only; dots are added and taken away again.
+func FuzzLines(f *testing.F) {
+	for _, s := range []string{"a\nb\n", ".\r\n..\r\n", "a\rb\r\r\n\n\r", "", "no end", ".\r.\r"} {
+		f.Add([]byte(s), 3)
+	}
+	f.Fuzz(func(t *testing.T, text []byte, piece int) {
+		piece = max(1, piece%17)
+		var plain, dotted bytes.Buffer
+		w := bufio.NewWriter(&dotted)
+		lines := &crlf{w: io.MultiWriter(&plain, &stuffed{w: w})}
+		for rest := text; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
+			if _, err := lines.Write(rest[:min(piece, len(rest))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lines.end() != nil || w.Flush() != nil {
+			t.Fatal("a buffer does not take it")
+		}
+		twin := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\r", "\n")
+		if twin != "" && !strings.HasSuffix(twin, "\n") {
+			twin += "\n"
+		}
+		twin = strings.ReplaceAll(twin, "\n", "\r\n")
+		if plain.String() != twin {
+			t.Errorf("%q: %q, want %q", text, plain.String(), twin)
+		}
+		var back strings.Builder
+		for line := range strings.Lines(dotted.String()) {
+			if line == ".\r\n" {
+				t.Errorf("%q: the end is within", text)
+			}
+			back.WriteString(strings.TrimPrefix(line, "."))
+		}
+		if back.String() != twin {
+			t.Errorf("%q: with dots %q", text, dotted.String())
+		}
+	})
+}
