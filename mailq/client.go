@@ -154,6 +154,9 @@ func (c *Client) Answer() (string, error) {
 	case '+':
 		return text, nil
 	case '-':
+		if why, ok := strings.CutPrefix(text, "ERR; "); ok {
+			return "", fault(NotDone, "%s", Plain(why))
+		}
 		return "", fault(Refused, "%s", Plain(text))
 	}
 	return "", c.spoil(fault(Garbled, "%s answers %q, neither yes nor no", c.server, line))
@@ -175,7 +178,7 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 			yield("", err)
 			return
 		}
-		for {
+		for first := true; ; first = false {
 			line, err := c.line()
 			if err != nil {
 				yield("", c.cut(err))
@@ -185,8 +188,11 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 				return
 			}
 			line = strings.TrimPrefix(line, ".")
-			if trouble, ok := strings.CutPrefix(line, Broken); ok {
-				yield("", fault(Unavailable, "the list from %s is not whole: %s", c.server, Plain(trouble)))
+			if why, ok := strings.CutPrefix(line, Broken); ok {
+				if end, err := c.line(); err != nil || end != "." {
+					_ = c.spoil(fault(Garbled, "%s goes on after the end", c.server))
+				}
+				yield("", notWhole(first, why))
 				return
 			}
 			if !yield(line, nil) {
@@ -195,6 +201,15 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 			}
 		}
 	}
+}
+
+// notWhole is the error of a list that broke off, perhaps before its first
+// line.
+func notWhole(first bool, why string) error {
+	if first {
+		return fault(NotDone, "%s", Plain(why))
+	}
+	return fault(Unavailable, "the list is not whole: %s", Plain(why))
 }
 
 // Show sends a command and reads its answer of many lines.

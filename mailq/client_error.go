@@ -15,6 +15,9 @@ const (
 	Refused
 	// Garbled: what came is not MAILQ, or ended in the middle.
 	Garbled
+	// NotDone: the server understood and would have, but there is no such
+	// message, say.
+	NotDone
 )
 
 // ClientError is an error of a dialogue with a server.

@@ -78,10 +78,12 @@ func ShowThread(name Name) string {
 // In the place of the rest of a list that is not whole comes an error.
 func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
+		first := true
 		for line, err := range lines {
 			if err == nil {
-				err = JSONTrouble(line)
+				err = jsonTrouble(first, line)
 			}
+			first = false
 			object := new(T)
 			if err == nil {
 				if err = json.Unmarshal([]byte(line), object); err != nil {
@@ -95,11 +97,11 @@ func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 	}
 }
 
-// JSONTrouble is the error that a line with a Trouble stands for, or nil.
-func JSONTrouble(line string) error {
+// jsonTrouble is the error that a line with a Trouble stands for, or nil.
+func jsonTrouble(first bool, line string) error {
 	var trouble Trouble
 	if len(line) > 9 && line[:9] == `{"error":` && json.Unmarshal([]byte(line), &trouble) == nil {
-		return fault(Unavailable, "the list is not whole: %s", Plain(trouble.Error))
+		return notWhole(first, trouble.Error)
 	}
 	return nil
 }

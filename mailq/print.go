@@ -146,7 +146,7 @@ func (p *Printer) Line(line string) error {
 // JSON writes a line that is an object of JSON, or returns what is wrong with
 // it.
 func (p *Printer) JSON(line string) error {
-	if err := JSONTrouble(line); err != nil {
+	if err := jsonTrouble(!p.printed, line); err != nil {
 		return err
 	}
 	if !json.Valid([]byte(line)) {

@@ -260,7 +260,7 @@ func TestPrintJSON(t *testing.T) {
 			t.Errorf("%q: %q, %v", line, &out, err)
 		}
 	}
-	for line, fault := range map[string]Fault{`{"error":"no time"}`: Unavailable, "{": Garbled, "{\"a\":\"\x1b\"}": Garbled} {
+	for line, fault := range map[string]Fault{`{"error":"no time"}`: NotDone, "{": Garbled, "{\"a\":\"\x1b\"}": Garbled} {
 		p := Printer{Out: fullDisk{}}
 		if err := p.JSON(line); FaultOf(err) != fault {
 			t.Errorf("%q: %v", line, err)

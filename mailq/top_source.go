@@ -41,7 +41,7 @@ func (s *ClientSource) with(do func(*Client) error) error {
 		s.client = c
 	}
 	err := do(s.client)
-	if err == nil || FaultOf(err) == Refused {
+	if err == nil || FaultOf(err) == Refused || FaultOf(err) == NotDone {
 		return err
 	}
 	s.drop()
