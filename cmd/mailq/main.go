@@ -20,7 +20,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 // Exit codes, as mailq(1) lists them: those of sysexits.h.
 const (
 	exitOK          = 0
-	exitFault       = 1
+	exitFault       = 1 // there is no such message, or nothing was found
 	exitUsage       = 64
 	exitUnavailable = 69
 	exitNoQueue     = 72
@@ -58,6 +58,9 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	}
 	if err == nil {
 		return exitOK
+	}
+	if errors.Is(err, errNothing) {
+		return exitFault
 	}
 	fmt.Fprintf(stderr, "mailq: %s\n", mailq.Plain(err.Error()))
 	if usage := usageError(""); errors.As(err, &usage) {

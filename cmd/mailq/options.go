@@ -36,12 +36,13 @@ type options struct {
 	status, summary int
 	verbose         int
 	name, password  string
+	named           bool // by -U
 	version         bool
 	zenv            string
 	server          string
 
 	report string // a command of the protocol that is shown as it comes
-	find   string
+	finds  bool   // and may find nothing
 	etrn   string
 	order  mailq.Order
 	acting []string // verbs given
@@ -120,6 +121,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		if !ok || value == "" || strings.ContainsAny(kind, " \t") {
 			return fmt.Errorf("%q is not kind=value", s)
 		}
+		o.finds = true
 		report("FIND " + kind + " " + mailq.Quote(value))
 		return nil
 	})
@@ -199,6 +201,7 @@ func (o *options) setUser(name string) error {
 // setLogin takes user and password apart at the first "/", where there is none
 // at the first ":", else at the first ",".
 func (o *options) setLogin(s string) error {
+	o.named = true
 	for _, separator := range []string{"/", ":", ","} {
 		if name, password, ok := strings.Cut(s, separator); ok {
 			o.name, o.password = name, password

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,7 @@ type session struct {
 	terminal bool // standard output is one
 	place    *place
 	client   *mailq.Client
+	shown    bool // a line of an answer
 }
 
 // connectTimeout is for each address of a server.
@@ -80,7 +82,13 @@ func (s *session) connect() (*mailq.Client, error) {
 	if err != nil || c.Version == 1 {
 		return c, err
 	}
-	if err := c.Login(s.name, s.password); err != nil {
+	err = c.Login(s.name, s.password)
+	if mailq.FaultOf(err) == mailq.Refused && s.place.Path != "" && !s.named {
+		// On its socket the server may know us by our credentials and need
+		// no login. If not, it will say so at the first command.
+		return c, nil
+	}
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -144,7 +152,11 @@ func (s *session) version2(orders []mailq.Order) error {
 	case s.report == "HELP":
 		return s.lines(s.report)
 	case s.report != "":
-		return s.lines(s.prefix() + s.report)
+		err := s.lines(s.prefix() + s.report)
+		if err == nil && s.finds && !s.shown {
+			return errNothing
+		}
+		return err
 	case s.queue > 0:
 		return s.lines(s.prefix() + "SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[s.queue-1])
 	}
@@ -175,9 +187,13 @@ func (s *session) lines(command string) error {
 	return nil
 }
 
+// errNothing is a search without a result; there is nothing to say about it.
+var errNothing = errors.New("nothing found")
+
 // line is what is done with a line of a report or an object of JSON.
 func (s *session) line(p *mailq.Printer) func(string) error {
 	return func(line string) error {
+		s.shown = true
 		if s.json {
 			return p.JSON(line)
 		}
