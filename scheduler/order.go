@@ -1,5 +1,7 @@
 package scheduler
 
+import "slices"
+
 // Verb is what an Ordered wants done with its targets. Where a target is with
 // an agent, or its file is being read, the order waits until it comes back,
 // and what is done by then stays done. A later order on the same mail takes
@@ -147,12 +149,15 @@ func (s *Scheduler) bind(m *message, vertices []*vertex, e *Ordered) {
 			m.reroute(v, threadKey{e.To.Channel, e.To.Host})
 		}
 	}
-	m.flags &^= holding
-	m.vertices(func(v *vertex) {
-		if v.state != 0 && v.ordered == VerbHold {
-			m.flags |= holding
+	switch {
+	case e.Verb == VerbHold:
+		m.flags |= holding
+	case m.flags&holding != 0:
+		// It is for as long as a part of it is.
+		if !slices.ContainsFunc(m.linked(), func(v *vertex) bool { return v.ordered == VerbHold }) {
+			m.flags &^= holding
 		}
-	})
+	}
 }
 
 // fulfilAll carries out what is ordered where nobody is at work. What goes to
