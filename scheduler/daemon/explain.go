@@ -108,10 +108,13 @@ var because = map[scheduler.Wait]string{
 // waits is a sentence: why mail waits, or what it does.
 func waits(x *scheduler.Explanation) string {
 	t := x.Thread
-	if t == nil {
-		if x.Wait != scheduler.NoWait {
-			return "There is no mail for it. If there were: " + because[x.Wait]
-		}
+	switch {
+	case t != nil:
+	case x.Held:
+		return "There is no mail for it, and what comes is held. " + because[scheduler.WaitHeld]
+	case x.Params != nil && len(x.Params.Command) == 0:
+		return "There is no mail for it, and none would be delivered. " + because[scheduler.WaitCommand]
+	default:
 		return "There is no mail for it."
 	}
 	if sentence := because[x.Wait]; sentence != "" {

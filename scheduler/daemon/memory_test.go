@@ -108,6 +108,9 @@ func (s *memorySpool) Find(_ context.Context, what spool.Sought) iter.Seq2[*spoo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*spool.Stored
+	if what.Places == nil {
+		what.Places = []spool.Place{spool.Queue, spool.Hold}
+	}
 	for _, place := range what.Places {
 		files := s.files
 		if place == spool.Hold {

@@ -27,8 +27,9 @@ func (q queries) Message(ctx context.Context, id string) (*mailq.Message, bool, 
 	return m, err == nil, err
 }
 
-// Find looks through the control files of the queue and of what is held. An
-// identity without a pattern of a message in the queue is found at once.
+// Find looks through the control files of the queue and of what is held, by
+// spoolid also through those that are parked or in quarantine. An identity
+// without a pattern of a message in the queue is found at once.
 func (q queries) Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
 	return func(yield func(*mailq.Message, error) bool) {
 		sought := spool.Sought{Places: []spool.Place{spool.Queue, spool.Hold}}
@@ -40,7 +41,7 @@ func (q queries) Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.M
 		case "message-id":
 			sought.LogID = what.Value
 		case "spoolid":
-			sought.SpoolID = what.Value
+			sought.SpoolID, sought.Places = what.Value, nil // everywhere
 		default:
 			yield(nil, fmt.Errorf("cannot look for a %q", what.Kind))
 			return
@@ -160,10 +161,10 @@ func (q queries) known(ctx context.Context, stored *spool.Stored) (map[int64]kno
 // stateIn is what a control file alone says of a recipient.
 func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 	switch {
-	case f.Recipients[i].Tag == ctlfile.Delivered:
-		return "delivered"
-	case f.Done(i):
+	case f.Recipients[i].Tag == ctlfile.Failed:
 		return "failed"
+	case f.Done(i): // it, or another of its alternatives
+		return "delivered"
 	case place == spool.Hold:
 		return "held"
 	case place == spool.Queue:

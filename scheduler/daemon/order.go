@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,8 @@ import (
 
 // Bounds of an order that concerns much mail.
 const (
-	orderSlice  = 200                   // targets given at once
+	orderSlice  = 200                   // targets given at once,
+	orderWeight = 2000                  // and vertices of their messages
 	filingMost  = 2000                  // changes of files under way, beyond which it waits
 	filingPause = 10 * time.Millisecond // for so long
 )
@@ -167,48 +167,60 @@ func (t *targets) add(v *scheduler.VertexView) {
 
 // order gives the core an order in parts, no faster than the disk follows.
 func (q queries) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
-	did.Threads = len(t.threads)
-	defer func() {
-		if did.Recipients == 0 {
-			did = mailq.Outcome{}
-		}
-	}()
-	for part := range slices.Chunk(t.first, orderSlice) {
-		answer, err := q.orderPart(ctx, e, part)
-		did.Messages += answer.Messages
-		did.Recipients += answer.Recipients
-		if err != nil {
-			return did, err
-		}
+	if did.Messages, did.Recipients, err = q.orderAll(ctx, e, t.first); err == nil {
+		var more int
+		_, more, err = q.orderAll(ctx, e, t.again)
+		did.Recipients += more
 	}
-	for part := range slices.Chunk(t.again, orderSlice) {
-		answer, err := q.orderPart(ctx, e, part)
-		did.Recipients += answer.Recipients
-		if err != nil {
-			return did, err
-		}
+	if did.Recipients > 0 {
+		did.Threads = len(t.threads)
 	}
-	return did, nil
+	return did, err
 }
 
-func (q queries) orderPart(ctx context.Context, e scheduler.Ordered, part []scheduler.Target) (answer scheduler.Answer, err error) {
-	e.Targets = part
-	for busy := true; busy; {
-		err = q.d.ask(ctx, func() {
-			if busy = !e.DryRun && q.d.filing > filingMost; !busy {
-				answer = q.d.order(e)
+func (q queries) orderAll(ctx context.Context, e scheduler.Ordered, list []scheduler.Target) (messages, recipients int, err error) {
+	for len(list) > 0 {
+		n := 0
+		err := q.d.ask(ctx, func() {
+			if !e.DryRun && q.d.filing > filingMost {
+				return
 			}
+			n = q.d.orderPart(list)
+			e.Targets = list[:n]
+			answer := q.d.order(e)
+			messages += answer.Messages
+			recipients += answer.Recipients
 		})
-		if err != nil || !busy {
-			return answer, err
+		if err != nil {
+			return messages, recipients, err
+		}
+		list = list[n:]
+		if n > 0 {
+			continue
 		}
 		select {
 		case <-time.After(filingPause):
 		case <-ctx.Done():
-			return answer, ctx.Err()
+			return messages, recipients, ctx.Err()
 		}
 	}
-	return answer, nil
+	return messages, recipients, nil
+}
+
+// orderPart returns how many of the targets one order may have: the core looks
+// at every vertex of a message for each.
+func (d *Daemon) orderPart(list []scheduler.Target) int {
+	list = list[:min(len(list), orderSlice)]
+	weight := 0
+	for n, target := range list {
+		if m := d.core.Message(target.Message); m != nil {
+			weight += m.Vertices
+		}
+		if n > 0 && weight > orderWeight {
+			return n
+		}
+	}
+	return len(list)
 }
 
 // order tells the core an order and returns its answer. It runs in the loop.

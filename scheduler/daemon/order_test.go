@@ -401,6 +401,28 @@ func TestLargeOrderIsGivenInParts(t *testing.T) {
 	})
 }
 
+// A message of very many destinations counts as many.
+func TestOrderAboutLargeMessagesIsGivenInSmallParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		w.options.Verbose = true
+		w.run()
+		hosts := make([]string, 1500)
+		for i := range hosts {
+			hosts[i] = fmt.Sprintf("h%d.example", i)
+		}
+		for i := range 6 {
+			w.spool.bring(uint64(i+1), hosts...)
+		}
+		synctest.Wait()
+		w.want("HOLD WHERE sender=rayan", 6, 6*1500, 1500)
+		if n := strings.Count(w.log.String(), `"event":"Ordered"`); n != 6 {
+			t.Errorf("given in %d parts", n)
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
 func TestOrderWithoutSenseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := loaded(t)

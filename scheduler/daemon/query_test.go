@@ -211,6 +211,10 @@ func TestExplanationIsInWords(t *testing.T) {
 		if err != nil || x.Known || !strings.HasPrefix(x.Waits, "There is no mail") || len(x.Clauses) != 1 || x.Clauses[0].Pattern != "smtp/*" {
 			t.Errorf("%+v, %v", x, err)
 		}
+		w.act("HOLD THREAD smtp c.example")
+		if x, err := q.Explain(ctx, mailq.Name{Channel: "smtp", Host: "c.example"}); err != nil || !strings.Contains(x.Waits, "what comes is held") {
+			t.Errorf("%+v, %v", x, err)
+		}
 		w.spool.bring(1, "a.example")
 		synctest.Wait()
 		x, err = q.Explain(ctx, mailq.Name{Channel: "SMTP", Host: "A.example"})
