@@ -77,10 +77,15 @@ type job struct {
 	levels  [][]*target
 	tried   map[string]bool // targets that could not be connected to for it
 	failed  *failure        // what the last of them said
+	since   time.Time       // when it was placed first
 	rescues int             // times it was moved off a connection that broke at once
 	work    *work           // what to do; nil in tests of the choice
 	done    chan struct{}   // closed when the job has its result
 }
+
+// maxTrying is how long new connections are tried for a job. One attempt more
+// may begin until then.
+const maxTrying = 10 * time.Minute
 
 // conn is one connection, from the moment it is decided on.
 type conn struct {
@@ -107,6 +112,9 @@ func (c *conn) serves(j *job) bool {
 // place finds a connection for a job.
 func (p *pool) place(j *job) {
 	p.mu.Lock()
+	if j.since.IsZero() {
+		j.since = p.now()
+	}
 	started, dead := p.settle(j)
 	p.mu.Unlock()
 	p.after(started, dead)
@@ -211,10 +219,15 @@ func (p *pool) record(target string) Record {
 func (p *pool) refused(c *conn, f *failure) {
 	p.mu.Lock()
 	now := p.now()
-	old, _ := p.destinations.Find(c.target.name, now)
-	old.RetryAt, old.Failure = now.Add(p.limits.Retry), f.text
-	p.destinations.Note(c.target.name, old, now.Add(p.limits.Forget))
+	if !f.policy {
+		old, _ := p.destinations.Find(c.target.name, now)
+		old.RetryAt, old.Failure = now.Add(p.limits.Retry), f.text
+		p.destinations.Note(c.target.name, old, now.Add(p.limits.Forget))
+	}
 	for _, j := range c.jobs {
+		if now.Sub(j.since) > maxTrying {
+			j.levels = nil
+		}
 		if j.tried == nil {
 			j.tried = map[string]bool{}
 		}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -28,6 +27,7 @@ type failure struct {
 	permanent  bool
 	code       string // enhanced status code
 	diagnostic string // for notices
+	policy     bool   // of those who ask for TLS or a password, not of all
 	remote     string // who said so, or ""
 	text       string // for people; a transcript begins with CR
 }
@@ -46,8 +46,12 @@ type router struct {
 	ours      func(netip.Addr) bool // an address of this machine
 }
 
-// maxHosts is how many mail exchangers of a domain are looked at.
-const maxHosts = 50
+// So many mail exchangers of a domain are looked at, and so many addresses of
+// each.
+const (
+	maxHosts     = 50
+	maxAddresses = 5
+)
 
 // lookUpTime bounds all questions for one host word.
 const lookUpTime = 2 * time.Minute
@@ -204,7 +208,7 @@ func (r *router) target(host string, addresses []netip.Addr) *target {
 	t := &target{name: host}
 	for _, first := range []bool{true, false} {
 		for _, a := range addresses {
-			if (a.Is6() == r.ipv6First) == first {
+			if (a.Is6() == r.ipv6First) == first && len(t.addresses) < maxAddresses {
 				t.addresses = append(t.addresses, netip.AddrPortFrom(a, uint16(r.port)))
 			}
 		}
@@ -245,5 +249,3 @@ func (t *target) place(address string) string {
 	}
 	return "dns; " + t.name + " (" + address + ")"
 }
-
-func portString(port int) string { return strconv.Itoa(port) }

@@ -146,7 +146,7 @@ func (o *opener) authenticate(s *session, policy Policy) *openError {
 			return nil
 		case r.Code != 334:
 			failed := s.unwilling("AUTH", r)
-			failed.code = "4.7.8"
+			failed.code, failed.policy = "4.7.8", true
 			return failed
 		}
 		if failed := s.respond(client, r); failed != nil {

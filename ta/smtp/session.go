@@ -260,6 +260,7 @@ func (o *opener) secure(s *session, policy Policy) *openError {
 	}
 	if err := client.Handshake(); err != nil {
 		s.trace(theirs, "(TLS: "+why(err)+")")
+		s.close() // what it would make of a QUIT nobody knows
 		failed := s.untrusted("TLS: " + why(err))
 		failed.plain = !required
 		return failed
@@ -287,7 +288,7 @@ func (s *session) unwilling(_ string, r Reply) *openError {
 
 // untrusted is a peer that does not comply with the policy.
 func (s *session) untrusted(what string) *openError {
-	return &openError{failure: &failure{code: "4.7.5", diagnostic: "smtp; 454 (" + what + ")", remote: s.remote(),
+	return &openError{failure: &failure{code: "4.7.5", policy: true, diagnostic: "smtp; 454 (" + what + ")", remote: s.remote(),
 		text: s.told.String() + "\r" + what}}
 }
 
