@@ -15,6 +15,13 @@
 // through an Outlet. What came of it all comes back as events. The loop holds
 // no opinion about mail; what it decides itself is only how much it takes in
 // at once and how long it lets a stop last.
+//
+// Who asks something (mailq at its sockets, a scrape of metrics) has a
+// goroutine of his own and has the loop do what touches the core: a question
+// is a short function. A long list is many questions, each for a slice of a
+// walk; a large order is many, each about a few hundred targets. So neither
+// holds up the mail, and a list shows the queue as it changes. query.go reads,
+// order.go and held.go give orders, metrics.go and survey.go count.
 package daemon
 
 import (

@@ -160,13 +160,6 @@ func (q queries) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Nam
 	return q.release(ctx, m, nil)
 }
 
-// resubmitted has a control file taken that a reroute has made.
-func (d *Daemon) resubmitted(r spool.Resubmitted) {
-	if r.Name.ID != 0 {
-		d.take([]spool.Name{r.Name})
-	}
-}
-
 // releaseHeld releases the held messages and threads that a selection means.
 func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outcome) (mailq.Outcome, error) {
 	where, now := o.Where, time.Now()

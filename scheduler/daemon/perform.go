@@ -1,10 +1,8 @@
 package daemon
 
 import (
-	"cmp"
 	"errors"
 	"path"
-	"slices"
 	"syscall"
 
 	"zsched/ctlfile"
@@ -97,48 +95,6 @@ func messageOf(file string) (scheduler.MessageID, bool) {
 	n, ok := ctlfile.Number(path.Base(file))
 	return scheduler.MessageID(n), ok
 }
-
-// resubmit sends recipients elsewhere.
-func (d *Daemon) resubmit(a scheduler.Resubmit) {
-	d.filing++
-	d.resubmits[a.Op] = a.Offsets
-	d.Spool.Resubmit(uint64(a.Op), spool.Resubmission{
-		From: spool.Queue, Path: a.Path, Offsets: a.Offsets, Channel: a.Channel, Host: a.Host,
-	})
-}
-
-// resubmitAnswered: to the core it is all or nothing. What went although the
-// rest did not is tagged in the file, where the next agent sees it.
-func (d *Daemon) resubmitAnswered(r spool.Resubmitted) {
-	op := scheduler.Op(r.Op)
-	asked := d.resubmits[op]
-	delete(d.resubmits, op)
-	d.resubmitted(r)
-	if r.Missing {
-		d.filing--
-		d.step(scheduler.Failed{Op: op, Missing: true})
-		return
-	}
-	done := func(offset int64) bool {
-		return slices.Contains(r.Offsets, offset) || slices.ContainsFunc(r.Recipients, func(s spool.State) bool {
-			return s.Offset == offset && (s.Tag == ctlfile.Delivered || s.Tag == ctlfile.Failed)
-		})
-	}
-	err := r.Err
-	for _, offset := range asked {
-		if !done(offset) {
-			d.filed(op, cmp.Or(err, errNotAll))
-			return
-		}
-	}
-	if err != nil {
-		d.Log.Error().Err(err).Msg("sent elsewhere, but not all of it is written down")
-	}
-	d.filed(op, nil)
-}
-
-// errNotAll says that a recipient stayed, locked by a live process.
-var errNotAll = errors.New("a recipient is locked")
 
 // result tells the core what the spool has to say.
 func (d *Daemon) result(r spool.Result) {
