@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestManualHasEveryOption: each option stands in mailq(1), among the options
+// and among the examples, and each exit code.
+func TestManualHasEveryOption(t *testing.T) {
+	text, err := os.ReadFile("../../man/mailq.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	section := func(name string) string {
+		_, after, found := strings.Cut(page, "\n.SH "+name+"\n")
+		if !found {
+			t.Fatalf("no section %s", name)
+		}
+		before, _, _ := strings.Cut(after, "\n.SH ")
+		return before
+	}
+	listed, examples, codes := section("OPTIONS"), section("EXAMPLES"), section("EXIT STATUS")
+	newFlags(new(options)).VisitAll(func(f *pflag.Flag) {
+		long := `\-\-` + strings.ReplaceAll(f.Name, "-", `\-`)
+		if !regexp.MustCompile(`(?m)^\.\w+ .*` + regexp.QuoteMeta(long) + `\b`).MatchString(listed) {
+			t.Errorf("--%s is not among the options", f.Name)
+		}
+		shown := strings.Contains(examples, long)
+		if f.Shorthand != "" {
+			shown = shown || regexp.MustCompile(`\s\\-\w*`+f.Shorthand).MatchString(examples)
+		}
+		if !shown {
+			t.Errorf("--%s has no example", f.Name)
+		}
+	})
+	for _, code := range []string{"0", "1", "64", "69", "72", "74", "76", "77"} {
+		if !strings.Contains(codes, ".TP\n"+code+"\n") {
+			t.Errorf("exit code %s is not listed", code)
+		}
+	}
+}
