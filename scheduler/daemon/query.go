@@ -14,8 +14,9 @@ type queries struct{ d *Daemon }
 
 var _ mailq.Queue = queries{}
 
-// walkSlice is how many things of a walk one question takes.
-const walkSlice = 256
+// walkSlice is how many things of a walk one question takes: 50 µs of the
+// loop's time, and 1 ms when the collector has it help.
+const walkSlice = 64
 
 // walk yields what a walk comes by, a slice a question. A walk that is given
 // up is closed, whatever it was given up for.

@@ -115,7 +115,7 @@ func (d *Daemon) survey() (*survey, error) {
 		case item.Vertex != nil && item.Vertex.First == 0:
 			s.count(item.Vertex, held, d.startedAt)
 		}
-		if n++; n%(4*walkSlice) == 0 {
+		if n++; n%(16*walkSlice) == 0 {
 			piece := time.Since(began)
 			s.took += piece
 			time.Sleep(surveyPause * piece)
