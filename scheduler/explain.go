@@ -123,10 +123,12 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 			next, at = what, when
 		}
 	}
-	if t.suspendedTill != 0 {
-		consider(ResumeNext, t.suspendedTill)
+	retry := t.wakes.earliest()
+	if till := t.suspendedTill; till != 0 && (t.states[due] > 0 || retry <= till) {
+		consider(ResumeNext, till)
+	} else {
+		consider(RetryNext, retry)
 	}
-	consider(RetryNext, t.wakes.earliest())
 	if p := t.params; p.Expiry != 0 && !t.held && t.vertices.len > 0 {
 		primary, secondary := p.expiryOf(t.ages.earliest())
 		if primary <= s.now {

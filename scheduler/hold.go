@@ -14,26 +14,22 @@ func (s *Scheduler) holdThread(key threadKey, held bool) {
 	}
 	t.held = held
 	if held {
-		// Vertices drop out of the agenda as their times come.
-		t.errands &^= release
 		s.settleThread(t)
 		return
 	}
 	s.send(t, release)
 }
 
-// releaseVertex gives a vertex of a thread that was held its place in the
-// agenda again, and its recipients an attempt before they can expire.
+// releaseVertex gives the recipients of a vertex whose thread was held an
+// attempt before they can expire. After that it has its place in the agenda
+// again.
 func (s *Scheduler) releaseVertex(v *vertex) {
 	for i := range v.len() {
 		v.at(i).flags |= spared
 	}
-	switch v.state {
-	case poisoned:
+	if v.state == poisoned {
 		v.deaths = 0
 		s.makeDue(v)
-	case due, waiting, dormant:
-		s.planWake(v)
 	}
 }
 

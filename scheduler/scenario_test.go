@@ -80,6 +80,7 @@ type stage struct {
 	said   strings.Builder
 	stored bool                                 // writes succeed at once
 	ops    map[scheduler.MessageID]scheduler.Op // last op unanswered
+	moves  map[scheduler.MessageID]scheduler.Op // the same of holding and sending elsewhere
 	hidden []string                             // actions that are not printed, by their first word
 }
 
@@ -127,6 +128,7 @@ func (st *stage) one(words []string, clauses string) {
 	case "config":
 		st.s = scheduler.New(st.config(args, clauses), rand.New(rand.NewPCG(1, 2)))
 		st.ops = map[scheduler.MessageID]scheduler.Op{}
+		st.moves = map[scheduler.MessageID]scheduler.Op{}
 	case "reload":
 		st.step(scheduler.Reloaded{Config: st.config(args, clauses)})
 	case "arrive":
@@ -214,8 +216,10 @@ func (st *stage) step(e scheduler.Event) {
 		case scheduler.Finish:
 			st.answer(a.Message, a.Op)
 		case scheduler.Hold:
+			st.moves[a.Message] = a.Op
 			st.answer(a.Message, a.Op)
 		case scheduler.Resubmit:
+			st.moves[a.Message] = a.Op
 			st.answer(a.Message, a.Op)
 		case scheduler.Read:
 			st.ops[a.Message] = a.Op

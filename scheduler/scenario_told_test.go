@@ -153,7 +153,7 @@ func (st *stage) reread(words []string) {
 	st.step(e)
 }
 
-// store reads: waits, works, done 7, fails 7 REASON, full 7, gone 7, back.
+// store reads: waits, works, done 7, fails 7 REASON, refuses 7 REASON, full 7, gone 7, back.
 func (st *stage) store(words []string) {
 	var op scheduler.Op
 	if len(words) > 1 {
@@ -167,6 +167,9 @@ func (st *stage) store(words []string) {
 	case "done":
 		st.step(scheduler.Done{Op: op})
 	case "fails":
+		st.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
+	case "refuses":
+		op = st.moves[scheduler.MessageID(st.number(words[1]))]
 		st.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
 	case "full":
 		st.step(scheduler.Failed{Op: op, Reason: "no space left on device", Wide: true})

@@ -50,8 +50,8 @@
 //
 // A held thread (HeldThread) keeps its vertices in their states and is not
 // fed. They drop out of the agenda as their times come, so nothing of it
-// expires, and have their places there again when it is released. Recipients
-// that were held are spared: they do not expire before they had an attempt,
+// expires. Recipients that were held, in a thread or as a message, are spared
+// when they are released: they do not expire before they had an attempt,
 // however long that takes.
 //
 // # Views

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	"zsched/ta"
 )
@@ -38,6 +39,28 @@ func TestPullForwardInSlices(t *testing.T) {
 		}
 	}
 	if th.pulling != nil {
+		t.Error("it goes on")
+	}
+}
+
+// TestReleaseInSlices: mail of a held thread that is past its expiry is let go
+// a slice at a time, and none of it expires before its slice has come.
+func TestReleaseInSlices(t *testing.T) {
+	const n = 3*wakeSlice + 7
+	q := newQueue(1).fill(n, 1)
+	host := q.hosts[0]
+	q.s.config.Frozen = true
+	q.step(HeldThread{"smtp", host, true})
+	q.now = q.now.Add(1000 * time.Hour)
+	q.step(HeldThread{"smtp", host, false})
+	for next, ok := q.s.Next(); ok && !next.After(q.now); next, ok = q.s.Next() {
+		q.step(Tick{})
+	}
+	q.s.check()
+	if c := q.s.Counts(); c.States.Due != n {
+		t.Errorf("%+v", c)
+	}
+	if th := q.s.threads[threadKey{"smtp", host}]; th.errands != 0 || th.pulling != nil {
 		t.Error("it goes on")
 	}
 }
