@@ -9,66 +9,85 @@ import (
 	"github.com/gdamore/tcell/v2"
 )
 
-// draw puts the view on a screen.
+// topLine is a line of the screen: a text from the network, and perhaps one at
+// the right edge.
+type topLine struct {
+	text, right string
+	style       tcell.Style
+}
+
+// draw puts the view on a screen. Each cell is set once and not cleared
+// before, so that what is there already is not sent again.
+func (v *topView) draw(screen tcell.Screen, now time.Time) {
+	width, height := screen.Size()
+	screen.HideCursor()
+	for y, line := range v.lines(width, height, now) {
+		line.paint(screen, y, width)
+	}
+	if v.typing {
+		screen.ShowCursor(min(width-1, 1+len([]rune(v.filter))), height-1)
+	}
+}
+
+// lines are the whole screen:
 //
 //	mailq  52 threads, 64 jobs, 955 recipients, 27 agents (7 idle)      10:21:07
 //	THREAD                    JOBS  RCPTS   RATE  OLDEST   STATE         REASON
 //	smtp/smtp.example            8     24  120.0  22m40s   busy 1
 //	smtp/one.example             3      3         2m36s    >MaxRing
 //	sorted by size   ? help
-func (v *topView) draw(screen tcell.Screen, now time.Time) {
-	c := canvas{Screen: screen}
-	c.width, c.height = screen.Size()
-	screen.Clear()
-	screen.HideCursor()
-	c.put(0, 0, tcell.StyleDefault.Bold(true), v.headline())
-	c.right(0, tcell.StyleDefault, v.freshness(now))
-	body := c.height - 3
-	if body < 1 {
-		return
+func (v *topView) lines(width, height int, now time.Time) []topLine {
+	lines := make([]topLine, max(0, height))
+	if height < 4 {
+		return lines
 	}
+	lines[0] = topLine{v.headline(), v.freshness(now), tcell.StyleDefault.Bold(true)}
+	body := lines[2 : height-1]
+	title := "keys"
 	switch v.page {
 	case threadsPage:
-		v.drawThreads(c, body, now)
+		title = v.threadLines(body, width, now)
 	case jobsPage:
-		v.drawJobs(c, body, now)
+		title = v.jobLines(body, now)
 	case textPage:
-		v.drawText(c, body, v.title, v.text[min(v.first, len(v.text)):])
+		title = v.title
+		textLines(body, v.text[min(v.first, len(v.text)):])
 	case helpPage:
-		v.drawText(c, body, "keys", topHelp)
+		textLines(body, topHelp)
 	}
-	v.drawFoot(c)
+	lines[1] = topLine{text: title, style: tcell.StyleDefault.Reverse(true)}
+	lines[height-1] = v.foot()
+	return lines
 }
 
-// canvas is a screen to write texts on.
-type canvas struct {
-	tcell.Screen
-	width, height int
+func textLines(body []topLine, text []string) {
+	for y := range min(len(body), len(text)) {
+		body[y].text = text[y]
+	}
 }
 
-// put writes a text from the network at a place, cut off at the edge.
-func (c canvas) put(x, y int, style tcell.Style, text string) {
+// paint sets every cell of a line.
+func (l topLine) paint(screen tcell.Screen, y, width int) {
+	edge := max(0, width-len([]rune(l.right)))
+	x := paintText(screen, 0, y, edge, l.style, l.text)
+	for ; x < edge; x++ {
+		screen.Put(x, y, " ", l.style)
+	}
+	paintText(screen, x, y, width, l.style, l.right)
+}
+
+// paintText sets the cells of a text up to an edge and returns the next column.
+func paintText(screen tcell.Screen, x, y, edge int, style tcell.Style, text string) int {
 	text = strings.ReplaceAll(Plain(text), "\t", " ")
-	for text != "" && x < c.width {
-		var width int
-		text, width = c.Put(x, y, text, style)
+	for text != "" && x < edge {
+		rest, width := screen.Put(x, y, text, style)
 		if width == 0 {
-			return
+			break
 		}
+		text = rest
 		x += width
 	}
-}
-
-// right writes a short text at the right edge.
-func (c canvas) right(y int, style tcell.Style, text string) {
-	c.put(max(0, c.width-len([]rune(text))), y, style, text)
-}
-
-// bar fills a line.
-func (c canvas) bar(y int, style tcell.Style) {
-	for x := range c.width {
-		c.Put(x, y, " ", style)
-	}
+	return x
 }
 
 func (v *topView) headline() string {
@@ -100,13 +119,10 @@ func (v *topView) freshness(now time.Time) string {
 	return " " + v.asked.Format(time.TimeOnly)
 }
 
-var heading = tcell.StyleDefault.Reverse(true)
-
-func (v *topView) drawThreads(c canvas, body int, now time.Time) {
-	wide := max(20, min(60, (c.width-51)*3/5))
-	c.bar(1, heading)
-	c.put(0, 1, heading, threadColumns(wide, "THREAD", "JOBS", "RCPTS", "RATE", "OLDEST", "STATE", "REASON"))
-	v.list.scroll(len(v.rows), body)
+// threadLines fills the body with threads and returns the names of the columns.
+func (v *topView) threadLines(body []topLine, width int, now time.Time) string {
+	wide := max(20, min(60, (width-51)*3/5))
+	v.list.scroll(len(v.rows), len(body))
 	for y := range body {
 		i := v.list.first + y
 		if i >= len(v.rows) {
@@ -120,13 +136,20 @@ func (v *topView) drawThreads(c canvas, body int, now time.Time) {
 		if !t.OldestAt.IsZero() {
 			oldest = SayTime(now.Sub(t.OldestAt))
 		}
-		text := threadColumns(wide, t.Channel+"/"+t.Host, strconv.Itoa(t.Jobs), strconv.Itoa(t.Recipients),
-			rate, oldest, t.stateAt(now), lastLine(t.Reason))
-		c.row(2+y, i == v.list.at, t.style(), text)
+		body[y] = topLine{
+			text: threadColumns(wide, t.Channel+"/"+t.Host, strconv.Itoa(t.Jobs), strconv.Itoa(t.Recipients),
+				rate, oldest, t.stateAt(now), lastLine(t.Reason)),
+			style: t.style().Reverse(i == v.list.at),
+		}
 	}
-	if v.picture != nil && len(v.rows) == 0 {
-		c.put(0, 2, tcell.StyleDefault, map[bool]string{true: "nothing fits the filter", false: "the queue is empty"}[v.filter != ""])
+	switch {
+	case v.picture == nil || len(v.rows) > 0:
+	case v.filter != "":
+		body[0].text = "nothing fits the filter"
+	default:
+		body[0].text = "the queue is empty"
 	}
+	return threadColumns(wide, "THREAD", "JOBS", "RCPTS", "RATE", "OLDEST", "STATE", "REASON")
 }
 
 func threadColumns(wide int, name, jobs, recipients, rate, oldest, state, reason string) string {
@@ -155,15 +178,6 @@ func (t *Thread) style() tcell.Style {
 	return tcell.StyleDefault
 }
 
-// row writes a line of a list, set off where the cursor is.
-func (c canvas) row(y int, cursor bool, style tcell.Style, text string) {
-	if cursor {
-		style = style.Reverse(true)
-		c.bar(y, style)
-	}
-	c.put(0, y, style, text)
-}
-
 // cutTo is a text of at most some characters; "…" stands for the middle.
 func cutTo(text string, most int) string {
 	r := []rune(text)
@@ -174,20 +188,20 @@ func cutTo(text string, most int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(most-1-head):])
 }
 
-func (v *topView) drawJobs(c canvas, body int, now time.Time) {
-	c.bar(1, heading)
-	c.put(0, 1, heading, jobColumns(v.name.Channel+"/"+v.name.Host, "RCPTS", "TRIES", "AGE", "STATE", "SENDER", "REASON"))
-	v.line.scroll(len(v.jobs), body)
+// jobLines fills the body with jobs and returns the names of the columns.
+func (v *topView) jobLines(body []topLine, now time.Time) string {
+	v.line.scroll(len(v.jobs), len(body))
 	for y := range body {
 		i := v.line.first + y
 		if i >= len(v.jobs) {
 			if v.more {
-				c.put(0, 2+y, tcell.StyleDefault, "… and more")
+				body[y].text = "… and more"
 			}
 			break
 		}
-		c.row(2+y, i == v.line.at, tcell.StyleDefault, v.jobs[i].columns(now))
+		body[y] = topLine{text: v.jobs[i].columns(now), style: tcell.StyleDefault.Reverse(i == v.line.at)}
 	}
+	return jobColumns(v.name.Channel+"/"+v.name.Host, "RCPTS", "TRIES", "AGE", "STATE", "SENDER", "REASON")
 }
 
 func (job *Job) columns(now time.Time) string {
@@ -219,43 +233,27 @@ func jobColumns(id, recipients, tries, age, state, sender, reason string) string
 		cutTo(Plain(state), 13), cutTo(Plain(sender), 28), reason)
 }
 
-func (v *topView) drawText(c canvas, body int, title string, lines []string) {
-	c.bar(1, heading)
-	c.put(0, 1, heading, title)
-	for y, line := range lines[:min(body, len(lines))] {
-		c.put(0, 2+y, tcell.StyleDefault, line)
-	}
-}
-
-// drawFoot writes the last line: a question first, then what went wrong, then
-// where the user is.
-func (v *topView) drawFoot(c canvas) {
-	y, text := c.height-1, ""
+// foot is the last line: a question first, then what went wrong, then where
+// the user is.
+func (v *topView) foot() topLine {
 	switch {
 	case v.typing:
-		text = "/" + v.filter
-		c.ShowCursor(min(c.width-1, 1+len([]rune(v.filter))), y)
+		return topLine{text: "/" + v.filter}
 	case v.pending != nil:
-		text = v.pending.String() + "? (y/n)"
+		return topLine{text: v.pending.String() + "? (y/n)", style: tcell.StyleDefault.Bold(true)}
 	case v.note != "":
-		text = v.note
+		return topLine{text: v.note}
 	case v.trouble != nil:
-		text = v.trouble.Error()
-	case v.page == threadsPage:
-		text = "sorted by " + v.order.String()
-		if v.reversed {
-			text += ", the other way"
-		}
-		if v.filter != "" {
-			text += "   filter " + v.filter
-		}
-		text += "   ? help   q quit"
-	default:
-		text = "Esc back   ? help"
+		return topLine{text: v.trouble.Error(), style: tcell.StyleDefault.Bold(true)}
+	case v.page != threadsPage:
+		return topLine{text: "Esc back   ? help"}
 	}
-	style := tcell.StyleDefault
-	if v.pending != nil || v.trouble != nil {
-		style = style.Bold(true)
+	text := "sorted by " + v.order.String()
+	if v.reversed {
+		text += ", the other way"
 	}
-	c.put(0, y, style, text)
+	if v.filter != "" {
+		text += "   filter " + v.filter
+	}
+	return topLine{text: text + "   ? help   q quit"}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -124,7 +125,7 @@ func (s *topScreen) press(keys ...string) {
 }
 
 // lines are what the screen shows.
-func (s *topScreen) lines() []string {
+func (s *topScreen) shown() []string {
 	s.draw(s.screen, noon)
 	s.screen.Show()
 	return screenLines(s.screen)
@@ -143,10 +144,53 @@ func screenLines(screen tcell.SimulationScreen) []string {
 	return lines
 }
 
+// bytesTo is a terminal that counts what is written to it.
+type bytesTo struct {
+	written int
+	stop    chan bool
+}
+
+func (b *bytesTo) Start() error        { return nil }
+func (b *bytesTo) Stop() error         { return nil }
+func (b *bytesTo) Drain() error        { close(b.stop); return nil }
+func (b *bytesTo) NotifyResize(func()) {}
+func (b *bytesTo) WindowSize() (tcell.WindowSize, error) {
+	return tcell.WindowSize{Width: 100, Height: 30}, nil
+}
+func (b *bytesTo) Read([]byte) (int, error)    { <-b.stop; return 0, io.EOF }
+func (b *bytesTo) Write(p []byte) (int, error) { b.written += len(p); return len(p), nil }
+func (b *bytesTo) Close() error                { return nil }
+
+// TestTopSendsOnlyChanges: over a slow link a screen that shows the same again
+// costs next to nothing.
+func TestTopSendsOnlyChanges(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	tty := &bytesTo{stop: make(chan bool)}
+	screen, err := tcell.NewTerminfoScreenFromTty(tty)
+	must(t, err)
+	must(t, screen.Init())
+	defer screen.Fini()
+	s := newTopScreen(t, threeThreads(), 100, 8)
+	show := func(now time.Time) int {
+		before := tty.written
+		s.draw(screen, now)
+		screen.Show()
+		return tty.written - before
+	}
+	first := show(noon)
+	if again := show(noon); first < 500 || again > 50 {
+		t.Errorf("%d bytes at first, %d for the same again", first, again)
+	}
+	// Times of four threads and of the picture.
+	if later := show(noon.Add(time.Second)); later > 250 {
+		t.Errorf("%d bytes for another second", later)
+	}
+}
+
 // first is the first word of every row of the list.
 func (s *topScreen) first() string {
 	var words []string
-	for _, line := range s.lines()[2 : len(s.lines())-1] {
+	for _, line := range s.shown()[2 : len(s.shown())-1] {
 		if word, _ := cutRaw(line); word != "" {
 			words = append(words, word)
 		}
@@ -154,7 +198,7 @@ func (s *topScreen) first() string {
 	return strings.Join(words, " ")
 }
 
-func (s *topScreen) foot() string { return s.lines()[len(s.lines())-1] }
+func (s *topScreen) last() string { return s.shown()[len(s.shown())-1] }
 
 func TestTopShowsThreads(t *testing.T) {
 	s := newTopScreen(t, threeThreads(), 100, 8)
@@ -166,7 +210,7 @@ smtp/a.example                      1       1     3.0  1m       busy 1
 
 
 sorted by size   ? help   q quit`
-	if got := strings.Join(s.lines(), "\n"); got != want {
+	if got := strings.Join(s.shown(), "\n"); got != want {
 		t.Errorf("%s", difference(got, want))
 	}
 }
@@ -187,8 +231,8 @@ func TestTopSorts(t *testing.T) {
 		}
 	}
 	s.press("S")
-	if got := s.first(); got != "smtp/a.example local/- smtp/b.example" || !strings.Contains(s.foot(), "the other way") {
-		t.Errorf("the other way: %s; %s", got, s.foot())
+	if got := s.first(); got != "smtp/a.example local/- smtp/b.example" || !strings.Contains(s.last(), "the other way") {
+		t.Errorf("the other way: %s; %s", got, s.last())
 	}
 }
 
@@ -209,14 +253,14 @@ func TestTopFilters(t *testing.T) {
 		if got := s.first(); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s, want %s", keys, got, want)
 		}
-		if !strings.Contains(s.foot(), "filter "+keys) {
-			t.Errorf("%s", s.foot())
+		if !strings.Contains(s.last(), "filter "+keys) {
+			t.Errorf("%s", s.last())
 		}
 		s.press("esc")
 	}
 	s.press("/", "xy", "bs", "bs", "bs")
-	if s.foot() != "/" {
-		t.Errorf("%s", s.foot())
+	if s.last() != "/" {
+		t.Errorf("%s", s.last())
 	}
 	s.press("q", "esc")
 	if s.left || s.filter != "" || len(s.rows) != 3 {
@@ -270,7 +314,7 @@ func TestTopScrolls(t *testing.T) {
 		t.Errorf("on a small screen: %s", got)
 	}
 	s.screen.SetSize(5, 2)
-	s.lines()
+	s.shown()
 }
 
 func TestTopOpens(t *testing.T) {
@@ -283,11 +327,11 @@ S2bbb                           3     0           fed 77        <>
 … and more
 
 Esc back   ? help`
-	if got := strings.Join(s.lines()[1:], "\n"); !strings.HasPrefix(got, want[:len(want)-len("\nEsc back   ? help")]) || s.foot() != "Esc back   ? help" {
+	if got := strings.Join(s.shown()[1:], "\n"); !strings.HasPrefix(got, want[:len(want)-len("\nEsc back   ? help")]) || s.last() != "Esc back   ? help" {
 		t.Errorf("%s", difference(got, want))
 	}
 	s.press("down", "enter")
-	if got := strings.Join(s.lines()[1:4], "|"); got != "message S2bbb|about SHOW MSG S2bbb|^[[2Jsecond" {
+	if got := strings.Join(s.shown()[1:4], "|"); got != "message S2bbb|about SHOW MSG S2bbb|^[[2Jsecond" {
 		t.Errorf("%s", got)
 	}
 	s.press("esc", "t", "y")
@@ -295,11 +339,11 @@ Esc back   ? help`
 		t.Errorf("%s", got)
 	}
 	s.press("e")
-	if got := strings.Join(s.lines()[1:3], "|"); got != "smtp/b.example|about EXPLAIN smtp b.example" {
+	if got := strings.Join(s.shown()[1:3], "|"); got != "smtp/b.example|about EXPLAIN smtp b.example" {
 		t.Errorf("%s", got)
 	}
 	s.press("?")
-	if got := s.lines()[1]; got != "keys" {
+	if got := s.shown()[1]; got != "keys" {
 		t.Errorf("%s", got)
 	}
 	s.press("q", "q", "q")
@@ -317,17 +361,17 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	q := threeThreads()
 	s := newTopScreen(t, q, 100, 8)
 	s.press("h")
-	if got := s.foot(); got != "HOLD THREAD smtp b.example? (y/n)" {
+	if got := s.last(); got != "HOLD THREAD smtp b.example? (y/n)" {
 		t.Errorf("%s", got)
 	}
 	s.press("enter", "h", "n", "h", "esc", "h", "q")
-	if q.given() != "" || s.left || s.foot() != "nothing done" {
-		t.Errorf("%q, left %v, %s", q.given(), s.left, s.foot())
+	if q.given() != "" || s.left || s.last() != "nothing done" {
+		t.Errorf("%q, left %v, %s", q.given(), s.left, s.last())
 	}
 	s.press("h", "y")
-	if q.given() != "HOLD THREAD smtp b.example" || s.foot() != "HOLD 1 messages, 1 recipients, 1 threads." ||
-		!strings.Contains(s.lines()[2], "held") {
-		t.Errorf("%q, %s, %s", q.given(), s.foot(), s.lines()[2])
+	if q.given() != "HOLD THREAD smtp b.example" || s.last() != "HOLD 1 messages, 1 recipients, 1 threads." ||
+		!strings.Contains(s.shown()[2], "held") {
+		t.Errorf("%q, %s, %s", q.given(), s.last(), s.shown()[2])
 	}
 	s.press("r", "y", "t", "Y")
 	if want := "HOLD THREAD smtp b.example; RELEASE THREAD smtp b.example; RETRY THREAD smtp b.example"; q.given() != want {
@@ -335,7 +379,7 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	}
 	q.fail = errors.New("no \x1b[2JKILL allowed for you")
 	s.press("h", "y")
-	if got := s.foot(); got != "HOLD: no ^[[2JKILL allowed for you" {
+	if got := s.last(); got != "HOLD: no ^[[2JKILL allowed for you" {
 		t.Errorf("%s", got)
 	}
 }
@@ -347,12 +391,12 @@ func TestTopShowsTrouble(t *testing.T) {
 	q.fail = errors.New("here said nothing for 2m0s")
 	s.press(" ")
 	s.asked = noon.Add(-time.Minute)
-	if got := s.lines(); got[7] != "here said nothing for 2m0s" || !strings.HasSuffix(got[0], "1m old") || !strings.HasPrefix(got[2], "smtp/b") {
+	if got := s.shown(); got[7] != "here said nothing for 2m0s" || !strings.HasSuffix(got[0], "1m old") || !strings.HasPrefix(got[2], "smtp/b") {
 		t.Errorf("%q", got)
 	}
 	for _, key := range []string{"enter", "e", "esc"} {
 		s.press(key)
-		s.lines()
+		s.shown()
 	}
 }
 
