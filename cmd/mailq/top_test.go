@@ -1,10 +1,6 @@
 package main
 
 import (
-	"io"
-	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,83 +70,3 @@ func TestTopEnds(t *testing.T) {
 
 // normalScreen is what an xterm is told at the end of a full screen.
 const normalScreen = "\x1b[?1049l"
-
-// playOnce plays one session and tells how it went.
-func playOnce(t *testing.T, socket, session string) <-chan error {
-	t.Helper()
-	_ = os.Remove(socket)
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	done := make(chan error, 1)
-	go func() {
-		conn, err := listener.Accept()
-		if err == nil {
-			err = play(conn, session)
-			_ = conn.Close()
-		}
-		done <- err
-	}()
-	return done
-}
-
-// terminal is a pseudo-terminal with mailq in it.
-type terminal struct {
-	*os.File
-	t    *testing.T
-	cmd  *exec.Cmd
-	seen string // and not yet looked at
-}
-
-// start runs mailq, which TestMain has put where programs are found.
-func start(t *testing.T, args ...string) *terminal {
-	t.Helper()
-	cmd := exec.Command("mailq", args...)
-	cmd.Env = append(os.Environ(), "TERM=xterm", "TZ=UTC")
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = f.Close()
-	})
-	return &terminal{File: f, t: t, cmd: cmd}
-}
-
-func (term *terminal) types(keys string) {
-	term.t.Helper()
-	if _, err := io.WriteString(term.File, keys); err != nil {
-		term.t.Fatal(err)
-	}
-}
-
-// shows reads what the program writes until a text is among it. Only cells
-// that change are written, so the text must be where no letter of it was, and
-// have blanks only where there were none.
-func (term *terminal) shows(text string) {
-	term.t.Helper()
-	buffer := make([]byte, 4096)
-	for {
-		if _, after, found := strings.Cut(term.seen, text); found {
-			term.seen = after
-			return
-		}
-		n, err := term.Read(buffer)
-		term.seen += string(buffer[:n])
-		if err != nil {
-			term.t.Fatalf("%q does not appear: %v; seen %q", text, err, term.seen)
-		}
-	}
-}
-
-func (term *terminal) ends(code int) {
-	term.t.Helper()
-	_, _ = io.Copy(io.Discard, term.File)
-	_ = term.cmd.Wait()
-	if got := term.cmd.ProcessState.ExitCode(); got != code {
-		term.t.Errorf("exit %d, want %d", got, code)
-	}
-}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// TestColourOnlyOnATerminal: and never with NO_COLOR. Whatever the server says
+// does not command the terminal.
+func TestColourOnlyOnATerminal(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "mailq")
+	session := "S: version zmailer 1.0\nS: Vertices:\nS: 1:\t11\t1; 9\t#a\rb\x1b[2J (due)\nS: Channels:\nS: smtp:\t>1\nS: Hosts:\nS: x:\t>1\nS: End:\n"
+	for _, test := range []struct {
+		env, head string
+	}{
+		{"NO_COLOR=", "\x1b[1msmtp/x\x1b[0m:\r\n"},
+		{"NO_COLOR=1", "smtp/x:\r\n"},
+		{"TERM=dumb", "smtp/x:\r\n"},
+	} {
+		playOnce(t, socket, session)
+		terminal := startWith(t, test.env, "-p", socket)
+		terminal.shows("(due)\r\n")
+		if got, want := terminal.read, test.head+"\t11:\ta^Mb^[[2J (due)\r\n"; got != want {
+			t.Errorf("%s: %q, want %q", test.env, got, want)
+		}
+		terminal.ends(exitOK)
+	}
+}
+
+// playOnce plays one session and tells how it went.
+func playOnce(t *testing.T, socket, session string) <-chan error {
+	t.Helper()
+	_ = os.Remove(socket)
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	done := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			err = play(conn, session)
+			_ = conn.Close()
+		}
+		done <- err
+	}()
+	return done
+}
+
+// terminal is a pseudo-terminal with mailq in it.
+type terminal struct {
+	*os.File
+	t    *testing.T
+	cmd  *exec.Cmd
+	read string // all that it has got
+	seen string // and not yet looked at
+}
+
+func start(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	return startWith(t, "TZ=UTC", args...)
+}
+
+// startWith runs mailq, which TestMain has put where programs are found.
+func startWith(t *testing.T, env string, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command("mailq", args...)
+	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", env)
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = f.Close()
+	})
+	return &terminal{File: f, t: t, cmd: cmd}
+}
+
+func (term *terminal) types(keys string) {
+	term.t.Helper()
+	if _, err := io.WriteString(term.File, keys); err != nil {
+		term.t.Fatal(err)
+	}
+}
+
+// shows reads what the program writes until a text is among it. Only cells
+// that change are written, so the text must be where no letter of it was, and
+// have blanks only where there were none.
+func (term *terminal) shows(text string) {
+	term.t.Helper()
+	buffer := make([]byte, 4096)
+	for {
+		if _, after, found := strings.Cut(term.seen, text); found {
+			term.seen = after
+			return
+		}
+		n, err := term.Read(buffer)
+		term.read += string(buffer[:n])
+		term.seen += string(buffer[:n])
+		if err != nil {
+			term.t.Fatalf("%q does not appear: %v; seen %q", text, err, term.seen)
+		}
+	}
+}
+
+func (term *terminal) ends(code int) {
+	term.t.Helper()
+	_, _ = io.Copy(io.Discard, term.File)
+	_ = term.cmd.Wait()
+	if got := term.cmd.ProcessState.ExitCode(); got != code {
+		term.t.Errorf("exit %d, want %d", got, code)
+	}
+}
