@@ -68,19 +68,28 @@ func textLines(body []topLine, text []string) {
 
 // paint sets every cell of a line.
 func (l topLine) paint(screen tcell.Screen, y, width int) {
+	p := pen{screen, y, l.style}
 	edge := max(0, width-len([]rune(l.right)))
-	x := paintText(screen, 0, y, edge, l.style, l.text)
+	x := p.write(0, edge, l.text)
 	for ; x < edge; x++ {
 		screen.Put(x, y, " ", l.style)
 	}
-	paintText(screen, x, y, width, l.style, l.right)
+	p.write(x, width, l.right)
 }
 
-// paintText sets the cells of a text up to an edge and returns the next column.
-func paintText(screen tcell.Screen, x, y, edge int, style tcell.Style, text string) int {
+// pen writes on a line of the screen.
+type pen struct {
+	screen tcell.Screen
+	y      int
+	style  tcell.Style
+}
+
+// write sets the cells of a text from x up to an edge and returns the next
+// column.
+func (p pen) write(x, edge int, text string) int {
 	text = strings.ReplaceAll(Plain(text), "\t", " ")
 	for text != "" && x < edge {
-		rest, width := screen.Put(x, y, text, style)
+		rest, width := p.screen.Put(x, p.y, text, p.style)
 		if width == 0 {
 			break
 		}
@@ -137,8 +146,8 @@ func (v *topView) threadLines(body []topLine, width int, now time.Time) string {
 			oldest = SayTime(now.Sub(t.OldestAt))
 		}
 		body[y] = topLine{
-			text: threadColumns(wide, t.Channel+"/"+t.Host, strconv.Itoa(t.Jobs), strconv.Itoa(t.Recipients),
-				rate, oldest, t.stateAt(now), lastLine(t.Reason)),
+			text: threadColumns(wide, [7]string{t.Channel + "/" + t.Host, strconv.Itoa(t.Jobs), strconv.Itoa(t.Recipients),
+				rate, oldest, t.stateAt(now), lastLine(t.Reason)}),
 			style: t.style().Reverse(i == v.list.at),
 		}
 	}
@@ -149,11 +158,11 @@ func (v *topView) threadLines(body []topLine, width int, now time.Time) string {
 	default:
 		body[0].text = "the queue is empty"
 	}
-	return threadColumns(wide, "THREAD", "JOBS", "RCPTS", "RATE", "OLDEST", "STATE", "REASON")
+	return threadColumns(wide, [7]string{"THREAD", "JOBS", "RCPTS", "RATE", "OLDEST", "STATE", "REASON"})
 }
 
-func threadColumns(wide int, name, jobs, recipients, rate, oldest, state, reason string) string {
-	return fmt.Sprintf("%-*s %7s %7s %7s  %-8s %-15s %s", wide, cutTo(Plain(name), wide), jobs, recipients, rate, oldest, state, reason)
+func threadColumns(wide int, c [7]string) string {
+	return fmt.Sprintf("%-*s %7s %7s %7s  %-8s %-15s %s", wide, cutTo(Plain(c[0]), wide), c[1], c[2], c[3], c[4], c[5], c[6])
 }
 
 // stateAt is the state with its number.
@@ -201,7 +210,7 @@ func (v *topView) jobLines(body []topLine, now time.Time) string {
 		}
 		body[y] = topLine{text: v.jobs[i].columns(now), style: tcell.StyleDefault.Reverse(i == v.line.at)}
 	}
-	return jobColumns(v.name.Channel+"/"+v.name.Host, "RCPTS", "TRIES", "AGE", "STATE", "SENDER", "REASON")
+	return jobColumns([7]string{v.name.Channel + "/" + v.name.Host, "RCPTS", "TRIES", "AGE", "STATE", "SENDER", "REASON"})
 }
 
 func (job *Job) columns(now time.Time) string {
@@ -225,12 +234,12 @@ func (job *Job) columns(now time.Time) string {
 	if sender == "" {
 		sender = "<>"
 	}
-	return jobColumns(job.SpoolID, strconv.Itoa(len(job.Recipients)), strconv.Itoa(tries), age, state, sender, lastLine(reason))
+	return jobColumns([7]string{job.SpoolID, strconv.Itoa(len(job.Recipients)), strconv.Itoa(tries), age, state, sender, lastLine(reason)})
 }
 
-func jobColumns(id, recipients, tries, age, state, sender, reason string) string {
-	return fmt.Sprintf("%-26s %6s %5s  %-8s %-13s %-28s %s", cutTo(Plain(id), 26), recipients, tries, age,
-		cutTo(Plain(state), 13), cutTo(Plain(sender), 28), reason)
+func jobColumns(c [7]string) string {
+	return fmt.Sprintf("%-26s %6s %5s  %-8s %-13s %-28s %s", cutTo(Plain(c[0]), 26), c[1], c[2], c[3],
+		cutTo(Plain(c[4]), 13), cutTo(Plain(c[5]), 28), c[6])
 }
 
 // foot is the last line: a question first, then what went wrong, then where
