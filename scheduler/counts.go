@@ -20,6 +20,8 @@ type Counts struct {
 	AgentsLeaving int
 	Sessions      int // busy
 
+	// Taken, and gone from memory: done, held, sent elsewhere or lost. The
+	// difference is what is there.
 	MessagesIn, MessagesOut     uint64
 	RecipientsIn, RecipientsOut uint64
 	AgentsStarted               uint64

@@ -306,6 +306,9 @@ func (s *Scheduler) leave(v *vertex) {
 		w.passVertex(v)
 	}
 	t.unlink(v)
+	if t.errands != 0 {
+		s.planResume(t) // they may be at their end
+	}
 	s.states[0]--
 	t.channel.dropped += uint64(v.open)
 	s.counts.Vertices--

@@ -43,6 +43,26 @@ func TestPullForwardInSlices(t *testing.T) {
 	}
 }
 
+// TestErrandEndsWithItsMail: the last vertex that an errand has to go to leaves
+// before it is there.
+func TestErrandEndsWithItsMail(t *testing.T) {
+	q := newQueue(1).fill(wakeSlice+1, 1)
+	host := q.hosts[0]
+	q.s.config.Frozen = true
+	q.step(HeldThread{"smtp", host, true})
+	q.step(HeldThread{"smtp", host, false})
+	th := q.s.threads[threadKey{"smtp", host}]
+	if th.pulling == nil {
+		t.Fatal("it has ended already")
+	}
+	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
+	q.s.Step(q.now, Done{mark.Op})
+	q.s.check()
+	if th.errands != 0 {
+		t.Error("it goes on")
+	}
+}
+
 // TestReleaseInSlices: mail of a held thread that is past its expiry is let go
 // a slice at a time, and none of it expires before its slice has come.
 func TestReleaseInSlices(t *testing.T) {
