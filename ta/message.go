@@ -24,10 +24,11 @@ type Message struct {
 	ModifiedAt time.Time // mtime of the message file: the message's age
 	Recipients []Recipient
 
-	at   *session
-	fd   int      // control file
-	path string   // message file
-	body *os.File // message file, once opened
+	at       *session
+	openedAt time.Time // if there is a Syslog
+	fd       int       // control file
+	path     string    // message file
+	body     *os.File  // message file, once opened
 }
 
 // Recipient is one recipient of a Message, and its result.
@@ -53,6 +54,10 @@ type Result struct {
 	Fields Fields
 	Text   string // free text; CR or LF between lines of a transcript
 	Retry  Retry  // for RetryAt
+	// For the system's log: when the agent turned to the recipient, if not when
+	// it got the message, and how the body was converted, as in Logged.
+	Began time.Time
+	Cvt   string
 }
 
 // SpoolID is the message's identity in logs.
@@ -218,6 +223,7 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 		m.releaseRest()
 	}
 	m.log(r, report)
+	m.at.server.Syslog.log(r, res, report)
 	m.at.out.report(report)
 	if m.at.server.Marking == SchedulerMarks {
 		return

@@ -52,6 +52,8 @@ type Server struct {
 	Host     string
 	Marking  Marking
 	Sessions int // job lines that may be open at once; 0: 1
+	// Syslog gets a line for each recipient reported on; nil: none.
+	Syslog *Syslog
 	// Deliver delivers one message to the recipients in it. With several
 	// sessions it is called by as many goroutines at once.
 	Deliver func(*Message)

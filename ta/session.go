@@ -97,6 +97,9 @@ func (at *session) open(job Job) (*Message, error) {
 		return nil, err
 	}
 	m := &Message{Job: job, Session: at.number, at: at, fd: fd}
+	if s.Syslog != nil {
+		m.openedAt = time.Now()
+	}
 	number, ok := ctlfile.Number(filepath.Base(job.Path))
 	if !ok {
 		err = fmt.Errorf("control file %q has no number", job.Path)

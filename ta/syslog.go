@@ -102,16 +102,9 @@ func logWord(s string, room int) string {
 	}, s)
 }
 
-// Attempt is what a result does not tell of how it came about.
-type Attempt struct {
-	Began time.Time // when the agent turned to the recipient
-	Cvt   string    // as in Logged
-}
-
 // Syslog passes the lines on to the system's log, facility mail, without
 // making anybody wait: what syslogd does not take in time is dropped, and
-// counted. A nil Syslog reports without logging. It may be used by several
-// goroutines.
+// counted. It is for Server.Syslog; nil logs nothing.
 type Syslog struct {
 	style SyslogStyle
 	lines chan string
@@ -144,41 +137,21 @@ func (s *Syslog) Close() {
 	}
 }
 
-// Report is r.Report, and the line after it.
-func (s *Syslog) Report(r *Recipient, a Attempt, result Result) {
-	was := r.Reported()
-	r.Report(result)
-	if s != nil && !was {
-		s.log(r, a, result)
-	}
-}
-
-// ReportRest is m.ReportRest, and a line for each recipient after it.
-func (s *Syslog) ReportRest(m *Message, a Attempt, result func(*Recipient) Result) {
+// log passes on what a recipient was reported with.
+func (s *Syslog) log(r *Recipient, res Result, report Report) {
 	if s == nil {
-		m.ReportRest(result)
 		return
 	}
-	var rs []*Recipient
-	var results []Result
-	m.ReportRest(func(r *Recipient) Result {
-		res := result(r)
-		rs, results = append(rs, r), append(results, res)
-		return res
-	})
-	for i, r := range rs {
-		s.log(r, a, results[i])
+	m, now := r.message, time.Now()
+	if res.Began.IsZero() {
+		res.Began = m.openedAt
 	}
-}
-
-func (s *Syslog) log(r *Recipient, a Attempt, result Result) {
-	now := time.Now()
 	line := Logged{
-		SpoolID: r.message.SpoolID(), User: r.User, Channel: r.Channel,
-		Delay: now.Sub(r.message.ModifiedAt), XDelay: now.Sub(a.Began),
-		Status: r.message.word(r, result), Text: result.Text, Cvt: a.Cvt,
+		SpoolID: m.SpoolID(), User: r.User, Channel: r.Channel,
+		Delay: now.Sub(m.ModifiedAt), XDelay: now.Sub(res.Began),
+		Status: report.Status, Text: report.Text, Cvt: res.Cvt,
 	}
-	line.Relay, line.IP = cutRemote(result.Fields.Remote)
+	line.Relay, line.IP = cutRemote(res.Fields.Remote)
 	select {
 	case s.lines <- line.Line(s.style):
 	default:
@@ -186,23 +159,6 @@ func (s *Syslog) log(r *Recipient, a Attempt, result Result) {
 		s.lost++
 		s.mu.Unlock()
 	}
-}
-
-// word is the status word with which a result goes to the scheduler, as finish
-// chooses it for a diagnostic that could be written.
-func (m *Message) word(r *Recipient, result Result) Status {
-	result = m.complete(r, result)
-	switch owed := m.owes(r, result); {
-	case m.at.server.Marking == SchedulerMarks:
-		return result.Status
-	case owed && result.Status == OK:
-		return OK2
-	case owed:
-		return Error2
-	case result.Status == OK:
-		return OK3
-	}
-	return result.Status
 }
 
 // cutRemote splits "dns; mx.example.net (192.0.2.1)", whose type and address

@@ -100,13 +100,13 @@ func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
 		rcpt("smtp", "a.example", "carol"), rcpt("smtp", "a.example", "dave"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
 	log := openSyslog("try", SyslogCommas, "unixgram", address)
-	said := o.serve(&Server{Deliver: func(m *Message) {
-		began := Attempt{Began: time.Now(), Cvt: "NONE"}
-		ok := Result{Status: OK, Text: "250 ok", Fields: Fields{Remote: "dns; mx (192.0.2.1)"}}
-		log.Report(&m.Recipients[0], began, ok)
-		log.Report(&m.Recipients[1], began, ok)
-		log.Report(&m.Recipients[1], began, ok) // dropped: it has its result
-		log.ReportRest(m, began, func(r *Recipient) Result {
+	said := o.serve(&Server{Syslog: log, Deliver: func(m *Message) {
+		ok := Result{Status: OK, Text: "250 ok", Fields: Fields{Remote: "dns; mx (192.0.2.1)"},
+			Began: time.Now().Add(-61 * time.Second), Cvt: "NONE"}
+		m.Recipients[0].Report(ok)
+		m.Recipients[1].Report(ok)
+		m.Recipients[1].Report(ok) // dropped: it has its result
+		m.ReportRest(func(r *Recipient) Result {
 			if r.User == "eve" {
 				return Result{Status: Deferred, Text: "450 later"}
 			}
@@ -116,10 +116,10 @@ func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
 	log.Close()
 
 	for _, want := range []string{
-		`to=<bob>, .* relay=mx \(\[192\.0\.2\.1\]\), stat=ok2 250 ok cvt=NONE`,
+		`to=<bob>, .* xdelay=00:01:01, .* relay=mx \(\[192\.0\.2\.1\]\), stat=ok2 250 ok cvt=NONE`,
 		`to=<carol>, .* stat=ok3 250 ok cvt=NONE`,
-		`to=<dave>, .* stat=error2 550 no cvt=NONE`,
-		`to=<eve>, .* stat=deferred 450 later cvt=NONE`,
+		`to=<dave>, .* xdelay=00:00:00, .* stat=error2 550 no`,
+		`to=<eve>, .* stat=deferred 450 later`,
 	} {
 		line := next()
 		if !regexp.MustCompile(`^<22>.* try\[[0-9]+\]: S7[^ :]*: ` + want + `\n$`).MatchString(line) {
@@ -138,9 +138,9 @@ func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
 	log := openSyslog("try", SyslogTabs, "unixgram", address)
-	o.serve(&Server{Marking: SchedulerMarks, Deliver: func(m *Message) {
-		log.Report(&m.Recipients[0], Attempt{Began: time.Now()}, Result{Status: OK2})
-		log.Report(&m.Recipients[1], Attempt{Began: time.Now()}, Result{Status: Error2})
+	o.serve(&Server{Syslog: log, Marking: SchedulerMarks, Deliver: func(m *Message) {
+		m.Recipients[0].Report(Result{Status: OK2})
+		m.Recipients[1].Report(Result{Status: Error2})
 	}}, "B/I/7\ta.example\n")
 	log.Close()
 	for _, want := range []string{"\tstat=ok\t", "\tstat=error\t"} {
@@ -150,17 +150,32 @@ func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
 	}
 }
 
-func TestWithoutSyslogResultsAreReportedAllTheSame(t *testing.T) {
+func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
 	o := newOffice(t)
-	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
-	off := OpenSyslog("try", SyslogOff)
-	none := openSyslog("try", SyslogCommas, "unixgram", filepath.Join(t.TempDir(), "nobody"))
-	o.serve(&Server{Deliver: func(m *Message) {
-		off.Report(&m.Recipients[0], Attempt{}, Result{Status: OK})
-		off.ReportRest(m, Attempt{}, func(*Recipient) Result { return Result{Status: Error} })
-		none.Report(&m.Recipients[0], Attempt{}, Result{Status: Error})
-	}}, "B/I/7\ta.example\n")
-	off.Close()
-	none.Close()
-	expect(t, o.tags("B/I/7"), "+-")
+	o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
+	address, next := listen(t)
+	log := openSyslog("try", SyslogCommas, "unixgram", address)
+	o.serve(&Server{Syslog: log, Deliver: func(*Message) {}}, "B/I/7\ta.example\n")
+	log.Close()
+	if line, want := next(), "stat=deferred the agent came to no result"; !strings.Contains(line, want) {
+		t.Errorf("syslog has %q, want %q", line, want)
+	}
+}
+
+func TestReportsDoNotNeedSyslog(t *testing.T) {
+	for name, log := range map[string]*Syslog{
+		"off":       OpenSyslog("try", SyslogOff),
+		"not there": openSyslog("try", SyslogCommas, "unixgram", filepath.Join(t.TempDir(), "nobody")),
+	} {
+		o := newOffice(t)
+		o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
+		o.serve(&Server{Syslog: log, Deliver: func(m *Message) {
+			m.Recipients[0].Report(Result{Status: OK})
+			m.ReportRest(func(*Recipient) Result { return Result{Status: Error} })
+		}}, "B/I/7\ta.example\n")
+		log.Close()
+		if got := o.tags("B/I/7"); got != "+-" {
+			t.Errorf("%s: tags are %q", name, got)
+		}
+	}
 }

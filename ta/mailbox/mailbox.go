@@ -68,8 +68,6 @@ type Options struct {
 	Log string
 	// Environ is what every command has in its environment, NAME=value.
 	Environ []string
-	// Syslog gets a line for each recipient, if it is not nil.
-	Syslog *ta.Syslog
 }
 
 // Agent is the agent. Its Deliver goes into a ta.Server. The functions are
@@ -129,21 +127,20 @@ func New(o Options) (*Agent, error) {
 // diagnostics.
 func (a *Agent) Deliver(m *ta.Message) {
 	others := map[*ta.Recipient]ta.Result{}
-	began := a.Now()
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		attempt := ta.Attempt{Began: a.Now()}
+		began := a.Now()
 		out := a.deliver(m, r)
 		res := out.result()
+		res.Began = began
 		if res.Status != ta.OK {
 			others[r] = res
 			continue
 		}
 		a.log(m, out)
-		attempt.Cvt = out.Cvt
-		a.Syslog.Report(r, attempt, res)
+		r.Report(res)
 	}
-	a.Syslog.ReportRest(m, ta.Attempt{Began: began, Cvt: "NONE"}, func(r *ta.Recipient) ta.Result { return others[r] })
+	m.ReportRest(func(r *ta.Recipient) ta.Result { return others[r] })
 }
 
 // deliver finds out what a recipient's address is, and delivers to it.

@@ -44,7 +44,6 @@ type Agent struct {
 	Narrow bool
 	// KeepHeader is option -H: 8-bit headers are not encoded.
 	KeepHeader bool
-	Syslog     *ta.Syslog
 
 	Host string // our own name
 	UID  int    // effective, of the agent
@@ -72,17 +71,17 @@ func (a *Agent) Deliver(m *ta.Message) {
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
 		if !a.Mailer.safe(a.address(r)) {
-			a.Syslog.Report(r, ta.Attempt{Began: a.Now(), Cvt: "NONE"}, refused("5.1.3",
-				"an address begins with a dash where the program would take it for an option"))
+			r.Report(refused("5.1.3", "an address begins with a dash where the program would take it for an option"))
 			continue
 		}
 		rest = append(rest, r)
 	}
 	for _, group := range a.groups(rest) {
-		attempt := ta.Attempt{Began: a.Now(), Cvt: "NONE"}
-		result := a.deliver(m, group, &attempt.Cvt)
+		began := a.Now()
+		result := a.deliver(m, group)
+		result.Began = began
 		for _, r := range group {
-			a.Syslog.Report(r, attempt, result)
+			r.Report(result)
 		}
 	}
 }
@@ -148,9 +147,8 @@ func (a *Agent) groups(rs []*ta.Recipient) (groups [][]*ta.Recipient) {
 	return groups
 }
 
-// deliver serves a group, which has one result. cvt becomes what was done to
-// the message.
-func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient, cvt *string) ta.Result {
+// deliver serves a group, which has one result.
+func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient) ta.Result {
 	account, err := a.runAs(group[0])
 	if err != nil {
 		return deferred("4.3.5", err.Error())
@@ -166,7 +164,13 @@ func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient, cvt *string) ta.Re
 	case err != nil:
 		return deferred("4.3.0", err.Error())
 	}
-	*cvt = l.plan.Cvt
+	result := a.feed(l, group, account)
+	result.Cvt = l.plan.Cvt
+	return result
+}
+
+// feed gives the letter to the program.
+func (a *Agent) feed(l *letter, group []*ta.Recipient, account Account) ta.Result {
 	input, err := l.file(account)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

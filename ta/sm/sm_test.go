@@ -77,7 +77,9 @@ func (b *bench) deliver(lines, message string) *bench {
 		In: strings.NewReader("7\th.example\n"), Out: &out, Err: b.t.Output(), Deliver: b.agent.Deliver}
 	if b.cvt != "" {
 		s.Deliver = func(m *ta.Message) {
-			m.Recipients[0].Report(b.agent.deliver(m, []*ta.Recipient{&m.Recipients[0]}, &b.cvt))
+			result := b.agent.deliver(m, []*ta.Recipient{&m.Recipients[0]})
+			b.cvt = result.Cvt
+			m.Recipients[0].Report(result)
 		}
 	}
 	if err := s.Serve(context.Background()); err != nil {

@@ -39,8 +39,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 			return ta.ExitOSFile
 		}
 		furnish(&o.Options, zenv)
-		o.Syslog = ta.OpenSyslog("mailbox", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
-		defer o.Syslog.Close()
+		server.Syslog = ta.OpenSyslog("mailbox", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
+		defer server.Syslog.Close()
 	}
 	var agent *mailbox.Agent
 	if err == nil {

@@ -67,8 +67,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if agent.Mailer, status = readMailer(zenv, file, flags.Arg(0), stderr); agent.Mailer == nil {
 		return status
 	}
-	agent.Syslog = ta.OpenSyslog("sm", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
-	defer agent.Syslog.Close()
+	server.Syslog = ta.OpenSyslog("sm", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
+	defer server.Syslog.Close()
 	server.Deliver = agent.Deliver
 
 	ctx, stop := server.Standard()

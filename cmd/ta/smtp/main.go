@@ -49,8 +49,8 @@ func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	if err != nil {
 		warn(err.Error())
 	}
-	o.Syslog = ta.OpenSyslog("smtp", style)
-	defer o.Syslog.Close()
+	server.Syslog = ta.OpenSyslog("smtp", style)
+	defer server.Syslog.Close()
 	if c.title {
 		o.Title = title
 	}
