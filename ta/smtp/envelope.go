@@ -14,7 +14,6 @@ import (
 type work struct {
 	message    *ta.Message
 	recipients []*ta.Recipient
-	began      time.Time
 	alone      bool // they are all that the job line is about
 	contents   map[contentKey]*content
 }

@@ -274,8 +274,9 @@ func TestTimeouts(t *testing.T) {
 	// waits, but not for ever.
 	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "deaf"}}})
 	o := newOffice(t)
-	o.message(1, to("bob@a.example"), header, strings.Repeat(strings.Repeat("x", 999)+"\n", 16_000))
+	o.message(1, to("bob@a.example"), header, strings.Repeat(strings.Repeat("x", 999)+"\n", 6_000))
 	opts := options(p)
+	opts.Dialer.Buffer = 16 << 10
 	opts.Timeouts.Write, opts.Timeouts.Dot = moment, moment
 	if said := o.brief(o.once(opts)); said != "bob deferback 4.4.0 ->> (timed out)\n" {
 		t.Error(said)

@@ -108,7 +108,7 @@ func (t *transaction) verdict(lanes []lane, r Reply) error {
 	}
 	for _, one := range lanes {
 		if r.OK() {
-			t.a.report(one.Recipient, t.w, t.accepted(one, r), t.cvt)
+			t.a.report(one.Recipient, t.accepted(one, r), t.cvt)
 			continue
 		}
 		t.report(one.Recipient, r, t.mail+one.told+t.data, ta.DeferBack)
@@ -147,7 +147,7 @@ func (t *transaction) report(r *ta.Recipient, reply Reply, text string, now ta.S
 		// It makes no sense, so it is no answer for good.
 		result.Fields.Code = "4.5.0"
 	}
-	t.a.report(r, t.w, result, t.cvt)
+	t.a.report(r, result, t.cvt)
 }
 
 func (t *transaction) reportAll(r Reply, text string, now ta.Status) {

@@ -31,9 +31,9 @@ func (t *transaction) prepare() bool {
 	for _, r := range t.recipients {
 		switch {
 		case failed != nil:
-			t.a.report(r, t.w, failed.result(ta.Deferred), t.cvt)
+			t.a.report(r, failed.result(ta.Deferred), t.cvt)
 		case !validAddress(bare(r.User)):
-			t.a.report(r, t.w, t.cannot("5.1.3", "the recipient's address cannot be sent").result(ta.Error), t.cvt)
+			t.a.report(r, t.cannot("5.1.3", "the recipient's address cannot be sent").result(ta.Error), t.cvt)
 		default:
 			t.lanes = append(t.lanes, lane{Recipient: r})
 		}

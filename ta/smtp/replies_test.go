@@ -8,11 +8,12 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// rule is a script of one rule after the other, "on -> do".
+// script is one rule after the other, "on -> do", with NUL for line ends in
+// answers.
 func script(text string) (rules []smtptest.Rule) {
 	for line := range strings.Lines(text) {
 		if on, do, ok := strings.Cut(strings.TrimSpace(line), " -> "); ok {
-			rules = append(rules, smtptest.Rule{On: on, Do: do})
+			rules = append(rules, smtptest.Rule{On: on, Do: strings.ReplaceAll(do, "\x00", "\n")})
 		}
 	}
 	return rules
@@ -85,9 +86,6 @@ func TestReplies(t *testing.T) {
 		// Without extensions, and pipelined.
 		for _, offers := range [][]string{{}, {"PIPELINING"}} {
 			rules := script(c.script)
-			for i := range rules {
-				rules[i].Do = strings.ReplaceAll(rules[i].Do, "\x00", "\n")
-			}
 			p := start(t, smtptest.Options{Offers: offers, Rules: rules})
 			o := newOffice(t)
 			o.message(1, to("bob@a.example", "eve@a.example"), header, "text\n")
@@ -164,6 +162,20 @@ func TestAcceptedIsNeverSentAgain(t *testing.T) {
 	o.feed(a, "1")
 	if m := p.Messages(); len(m) != 2 || strings.Join(m[1].Recipients, " ") != "eve@a.example ann@a.example" {
 		t.Errorf("then %+v", m)
+	}
+}
+
+// A peer that talks too much is cut short, in the middle.
+func TestLongAnswer(t *testing.T) {
+	p := start(t, smtptest.Options{Rules: script("MAIL -> 550 5.7.1 " + strings.Repeat("no", 900) + strings.Repeat("\x00550 5.7.1 "+strings.Repeat("no", 900), 60) + "\x00550 5.7.1 never")})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example"), header, "text\n")
+	said := o.once(options(p))
+	if len(said) > maxText+200 || !strings.HasPrefix(said, "1/85\t\terror2 \r<<- MAIL") || !strings.HasSuffix(said, "\r->> 550 5.7.1 never\n") {
+		t.Errorf("%d bytes: %.100q ... %q", len(said), said, said[max(len(said)-100, 0):])
+	}
+	if n := len(o.control(1)); n > 2*maxText {
+		t.Errorf("the control file has %d bytes", n)
 	}
 }
 

@@ -147,5 +147,6 @@ func defaultStatus(code int) string {
 // diagnostic is the reply as delivery status notices have it: "smtp; 550 (no
 // such user)".
 func (r Reply) diagnostic() string {
-	return fmt.Sprintf("smtp; %d (%s)", r.Code, r.Text())
+	text := r.Text()
+	return fmt.Sprintf("smtp; %d (%s)", r.Code, text[:min(len(text), 500)])
 }

@@ -67,13 +67,27 @@ func (a *Agent) reportLost(t *transaction, w *work, err error) {
 			}
 			result.Text = t.mail + one.told + t.data + f.text
 		}
-		a.report(r, w, result, t.cvt)
+		a.report(r, result, t.cvt)
 	}
 }
 
 // report settles a recipient.
-func (a *Agent) report(r *ta.Recipient, w *work, result ta.Result, cvt string) {
-	a.o.Syslog.Report(r, ta.Attempt{Began: w.began, Cvt: cvt}, result)
+func (a *Agent) report(r *ta.Recipient, result ta.Result, cvt string) {
+	result.Text = clip(result.Text)
+	result.Cvt = cvt
+	r.Report(result)
+}
+
+// maxText is how much of a transcript is reported, in bytes.
+const maxText = 8000
+
+// clip takes away the middle of a text that is too long: its end is what
+// matters, and its beginning says what it is about.
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return text[:maxText/4] + "\r...\r" + text[len(text)-maxText*3/4:]
 }
 
 // result is what a failure means for a recipient, as the status says if it is
@@ -82,19 +96,19 @@ func (f *failure) result(now ta.Status) ta.Result {
 	if f.permanent {
 		now = ta.Error
 	}
-	return ta.Result{Status: now, Text: f.text, Fields: ta.Fields{Code: f.code, Diagnostic: f.diagnostic, Remote: f.remote}}
+	return ta.Result{Status: now, Text: clip(f.text), Fields: ta.Fields{Code: f.code, Diagnostic: f.diagnostic, Remote: f.remote}}
 }
 
 // reportFailure settles all recipients of a piece of work that could not even
 // be begun. If it is not for good, the whole destination is out of order.
 func (a *Agent) reportFailure(w *work, f *failure) {
 	if w.alone {
-		a.o.Syslog.ReportRest(w.message, ta.Attempt{Began: w.began}, func(*ta.Recipient) ta.Result { return f.result(ta.DeferAll) })
+		w.message.ReportRest(func(*ta.Recipient) ta.Result { return f.result(ta.DeferAll) })
 		return
 	}
 	for _, r := range w.recipients {
 		if !r.Reported() {
-			a.report(r, w, f.result(ta.Deferred), "")
+			a.report(r, f.result(ta.Deferred), "")
 		}
 	}
 }

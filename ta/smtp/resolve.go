@@ -58,6 +58,9 @@ func hostsFile(ctx context.Context, host string) []netip.Addr {
 		return nil, ErrNotFound
 	}}
 	found, _ := r.LookupNetIP(ctx, "ip", host) // not there: the DNS is asked
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
 	return found
 }
 
@@ -73,18 +76,34 @@ func (s system) MX(ctx context.Context, domain string) ([]MX, error) {
 	return list, nil
 }
 
+// Addresses asks for both families by themselves: servers that know no AAAA
+// are no reason to doubt the A, and the other way round.
 func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	found := s.file(ctx, host)
-	if len(found) == 0 {
-		var err error
-		if found, err = s.r.LookupNetIP(ctx, "ip", host+"."); len(found) == 0 {
-			return nil, dnsError(err)
-		}
+	if there := s.file(ctx, host); len(there) > 0 {
+		return unmap(there), nil
 	}
-	for i := range found {
-		found[i] = found[i].Unmap()
+	var found [2][]netip.Addr
+	var failed [2]error
+	var asking sync.WaitGroup
+	for i, family := range []string{"ip4", "ip6"} {
+		asking.Go(func() { found[i], failed[i] = s.r.LookupNetIP(ctx, family, host+".") })
 	}
-	return found, nil
+	asking.Wait()
+	if all := append(found[0], found[1]...); len(all) > 0 {
+		return unmap(all), nil
+	}
+	if err := dnsError(failed[0]); !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	return nil, dnsError(failed[1])
+}
+
+// unmap makes IPv4 addresses of those that are dressed up as IPv6.
+func unmap(list []netip.Addr) []netip.Addr {
+	for i := range list {
+		list[i] = list[i].Unmap()
+	}
+	return list
 }
 
 func dnsError(err error) error {

@@ -163,7 +163,10 @@ func zoneServer(t *testing.T, records string) string {
 				continue
 			}
 			m.Rcode = dns.RcodeSuccess
-			if strings.Contains(line, "SERVFAIL") {
+			if _, of, lame := strings.Cut(line, "LAME "); lame && dns.StringToType[strings.TrimSpace(of)] != q.Question[0].Qtype {
+				continue
+			}
+			if strings.Contains(line, "LAME") {
 				m.Rcode = dns.RcodeServerFailure
 				break
 			}
@@ -198,7 +201,11 @@ b.example. 60 IN MX 5 mx1.a.example.
 mx1.a.example. 60 IN A 192.0.2.1
 mx1.a.example. 60 IN AAAA 2001:db8::1
 only.example. 60 IN A 192.0.2.2
-broken.example. SERVFAIL
+broken.example. LAME
+six.example. 60 IN A 192.0.2.3
+six.example. LAME AAAA
+four.example. 60 IN MX 10 x.example.
+four.example. LAME A
 `))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -223,6 +230,12 @@ broken.example. SERVFAIL
 	}
 	if got, err := r.Addresses(ctx, "mx1.a.example"); err != nil || len(got) != 2 {
 		t.Errorf("addresses %v %v", got, err)
+	}
+	if got, err := r.Addresses(ctx, "six.example"); err != nil || len(got) != 1 {
+		t.Errorf("addresses of one that knows no AAAA: %v %v", got, err)
+	}
+	if _, err := r.Addresses(ctx, "four.example"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("addresses of one that may have an A: %v", err)
 	}
 	if _, err := r.Addresses(ctx, "mx2.a.example"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("addresses of none: %v", err)

@@ -61,8 +61,7 @@ type Options struct {
 
 	// Log gets every line of every session, with the number of the
 	// connection, or is nil. It may be called by several goroutines.
-	Log    func(conn int, direction, line string)
-	Syslog *ta.Syslog
+	Log func(conn int, direction, line string)
 	// Title is told what is being done, or is nil.
 	Title func(string)
 }
@@ -115,8 +114,7 @@ func New(o Options) *Agent {
 
 // Deliver delivers a message. It may be called by several goroutines.
 func (a *Agent) Deliver(m *ta.Message) {
-	began := time.Now()
-	for _, w := range a.divide(m, began) {
+	for _, w := range a.divide(m) {
 		host := w.recipients[0].Host
 		levels, failed := a.router.route(host)
 		if failed != nil {
@@ -148,7 +146,7 @@ func (a *Agent) policy(host string) Policy {
 
 // divide makes one piece of work of the recipients for one place. A job line
 // has a host as a rule, and then there is one.
-func (a *Agent) divide(m *ta.Message, began time.Time) []*work {
+func (a *Agent) divide(m *ta.Message) []*work {
 	var all []*work
 	byHost := map[string]*work{}
 	for i := range m.Recipients {
@@ -159,7 +157,7 @@ func (a *Agent) divide(m *ta.Message, began time.Time) []*work {
 		}
 		w := byHost[host]
 		if w == nil {
-			w = &work{message: m, began: began}
+			w = &work{message: m}
 			byHost[host] = w
 			all = append(all, w)
 		}

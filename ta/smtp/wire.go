@@ -110,7 +110,7 @@ func (w *wire) line() (string, error) {
 		}
 		switch {
 		case err == nil:
-			return strings.TrimRight(string(line), "\r\n"), nil
+			return visible(strings.TrimRight(string(line), "\r\n")), nil
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err == io.EOF:
 			return "", errors.New("peer closed the connection")
@@ -118,6 +118,17 @@ func (w *wire) line() (string, error) {
 			return "", fmt.Errorf("read: %w", err)
 		}
 	}
+}
+
+// visible has no control characters: what a peer says ends up in logs and on
+// terminals.
+func visible(line string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, line)
 }
 
 // command sends one command and reads its reply.

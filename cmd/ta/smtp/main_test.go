@@ -124,6 +124,10 @@ func TestSMTP(t *testing.T) {
 		t.Errorf("the peer has %d messages", n)
 	}
 	checkLog(t, log)
+	cmd := agent(spool(t), []string{"ZCONFIG=/nowhere"}, "-c", "smtp")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "# smtp: reading zmailer.conf: ") {
+		t.Errorf("without its zmailer.conf: %s, %v", out, err)
+	}
 }
 
 // checkLog looks at a protocol log: every line with the pid and the number of
@@ -205,8 +209,19 @@ func resolver(tb testing.TB) string {
 
 // One process holds 500 connections to 50 hosts of a slow peer, in 100 MB.
 func TestFiveHundredConnections(t *testing.T) {
-	const sessions, hosts = 500, 50
-	holdConnections(t, sessions, hosts, smtptest.Options{Address: "0.0.0.0:0", Rules: []smtptest.Rule{{On: "dot", Do: "hold"}}})
+	sessions := 500
+	if raced {
+		sessions = 50
+	}
+	slow := smtptest.Options{Address: "0.0.0.0:0", Rules: []smtptest.Rule{{On: "dot", Do: "hold"}}}
+	t.Run("plain", func(t *testing.T) { holdConnections(t, sessions, 50, slow) })
+	t.Run("TLS", func(t *testing.T) {
+		var err error
+		if slow.TLS, _, err = smtptest.Certificate("mx.example"); err != nil {
+			t.Fatal(err)
+		}
+		holdConnections(t, sessions, 50, slow)
+	})
 }
 
 func holdConnections(tb testing.TB, sessions, hosts int, o smtptest.Options) {
