@@ -159,3 +159,22 @@ func (b *board) check(seed uint64, step, open int) {
 		b.Fatalf("seed %d step %d: %d wait and nothing is under way", seed, step, len(b.waiting))
 	}
 }
+
+// What has expired is not kept for ever.
+func TestDestinationsForget(t *testing.T) {
+	d := NewDestinations().(*memory)
+	now := time.Now()
+	for i := range 10_000 {
+		d.Note(fmt.Sprint("h", i), Record{OpenedAt: now}, now.Add(-time.Second))
+	}
+	if n := len(d.records); n > 1000 {
+		t.Errorf("%d records that have expired", n)
+	}
+	d.Note("a", Record{Failure: "refused"}, now.Add(time.Minute))
+	if r, ok := d.Find("a", now.Add(time.Minute-1)); !ok || r.Failure != "refused" {
+		t.Errorf("found %v %v", r, ok)
+	}
+	if _, ok := d.Find("a", now.Add(time.Minute)); ok {
+		t.Error("found after its time")
+	}
+}

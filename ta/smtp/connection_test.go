@@ -73,6 +73,7 @@ func TestConnectionThatEndedIsReplaced(t *testing.T) {
 		"closed":                   {{On: "dot", Do: "250 2.6.0 taken; drop"}},
 		"closed with a word":       {{On: "dot", Do: "250 2.6.0 taken; 421 4.3.2 going; drop"}},
 		"reset":                    {{On: "dot", Do: "250 2.6.0 taken; reset"}},
+		"an answer too many":       {{On: "dot", Do: "250 2.6.0 taken\r\n250 2.6.0 and again"}},
 		"closed at the next MAIL":  {{On: "MAIL From:<second", Do: "drop", Times: 1}},
 		"421 at the next MAIL":     {{On: "MAIL From:<second", Do: "421 4.3.2 enough; drop", Times: 1}},
 		"at the next MAIL, thrice": {{On: "MAIL From:<second", Do: "drop", Times: 1}, {On: "MAIL From:<third", Do: "421 4.3.2 enough; drop", Times: 1}},

@@ -28,11 +28,12 @@ type Record struct {
 }
 
 // memory is a Destinations of this process. What has expired goes at the next
-// sweep, one for as many notes as there are records.
+// sweep, one for as many notes as the last one has left records.
 type memory struct {
 	mu      sync.Mutex
 	records map[string]noted
 	notes   int // since the last sweep
+	left    int // records that it left
 }
 
 type noted struct {
@@ -57,14 +58,14 @@ func (m *memory) Note(host string, r Record, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.records[host] = noted{r, until}
-	if m.notes++; m.notes <= len(m.records)+100 {
+	if m.notes++; m.notes <= m.left+100 {
 		return
 	}
-	m.notes = 0
 	now := time.Now()
 	for name, n := range m.records {
 		if !now.Before(n.until) {
 			delete(m.records, name)
 		}
 	}
+	m.notes, m.left = 0, len(m.records)
 }

@@ -1,6 +1,7 @@
 package smtp
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -53,6 +54,8 @@ type step struct {
 type errClosing struct{ reply Reply }
 
 func (e *errClosing) Error() string { return e.reply.Lines[0] }
+
+var errUnasked = errors.New("peer answers what it was not asked")
 
 // run does the transaction. Recipients that the peer wants in another one come
 // back. With an error the connection is no longer of use, and recipients may
@@ -123,6 +126,11 @@ func told(line string, r Reply) string {
 
 // envelope does MAIL and the RCPTs.
 func (t *transaction) envelope() error {
+	if t.s.r.Buffered() > 0 {
+		// An answer to nothing: from here on each would be taken for that to
+		// the command after its own, and a refusal for an acceptance.
+		return errUnasked
+	}
 	limits := &t.a.o.Timeouts
 	line := t.mailCommand(t.ext, t.content, t.by)
 	var mail Reply
