@@ -65,6 +65,17 @@ func (c *content) writeTo(w io.Writer) error {
 	return lines.end()
 }
 
+// sendTo is writeTo of exactly as many bytes as were measured. A message that
+// is another one by now is a localError, and must not get its end.
+func (c *content) sendTo(w io.Writer) error {
+	rest := &exactly{w, c.size}
+	err := c.writeTo(rest)
+	if err == nil && rest.left > 0 {
+		err = &localError{errChanged}
+	}
+	return err
+}
+
 // localError is a message that cannot be read, not a peer that cannot be
 // written to.
 type localError struct{ err error }

@@ -11,21 +11,20 @@ import (
 
 // sendData sends the message after DATA.
 func (t *transaction) sendData() error {
-	limits := &t.a.o.Timeouts
-	r, err := t.s.command(limits.Data, "DATA")
-	if err != nil {
-		return err
+	if t.invited.Code == 0 {
+		if err := t.sayData(); err != nil {
+			return err
+		}
+		if err := t.takeReplies(); err != nil {
+			return err
+		}
 	}
-	t.data = told("DATA", r)
-	switch {
-	case r.Code == 421:
-		return &errClosing{r}
-	case r.Code != 354:
-		t.reportAccepted(r)
+	if t.invited.Code != 354 {
+		t.reportAccepted(t.invited)
 		return t.reset()
 	}
 	w := &stuffed{w: t.s.w}
-	if err := t.content.writeTo(&exactly{w, t.content.size}); err != nil {
+	if err := t.content.sendTo(w); err != nil {
 		return t.cutShort(err)
 	}
 	if err := t.s.send("."); err != nil {
@@ -37,16 +36,13 @@ func (t *transaction) sendData() error {
 // sendChunk sends the message in one piece whose length is said before
 // (RFC 3030).
 func (t *transaction) sendChunk() error {
+	t.stage = dataStage
 	line := fmt.Sprintf("BDAT %d LAST", t.content.size)
 	if err := t.s.send(line); err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(t.s.w, 4096)
-	rest := &exactly{w, t.content.size}
-	err := t.content.writeTo(rest)
-	if err == nil && rest.left > 0 {
-		err = &localError{errChanged}
-	}
+	err := t.content.sendTo(w)
 	if err == nil {
 		err = w.Flush()
 	}

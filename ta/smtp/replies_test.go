@@ -165,6 +165,41 @@ func TestAcceptedIsNeverSentAgain(t *testing.T) {
 	}
 }
 
+// DATA goes with the envelope; who wants the message although there is nobody
+// to get it gets a dot.
+func TestDataIsPipelined(t *testing.T) {
+	p := start(t, smtptest.Options{Offers: []string{"PIPELINING"}, Rules: script(`RCPT To:<bob -> 550 5.1.1 no bob
+		RCPT To:<ann -> wait 10ms; 450 4.2.1 ann later`)})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example"), header, "text\n")
+	o.message(2, to("ann@a.example"), header, "text\n")
+	o.message(3, to("eve@a.example"), header, "text\n")
+	a := New(options(p))
+	defer a.Close()
+	want := "bob error2 ->> 550 5.1.1 no bob\nann deferred 4.2.1 ->> 450 4.2.1 ann later\neve ok3 ->> 250 2.6.0 message accepted\n"
+	if said := o.brief(o.feed(a, "1", "2", "3")); said != want {
+		t.Errorf("%s, want\n%s", said, want)
+	}
+	p = start(t, smtptest.Options{Offers: []string{"PIPELINING"}, Rules: script(`RCPT To:<bob -> 550 5.1.1 no bob
+		MAIL From:<ann -> 550 5.7.1 not ann
+		DATA -> 354 go ahead`)})
+	o.message(1, to("bob@a.example"), header, "text\n")
+	o.message(2, "s smtp x ann@a.example 0\n"+to("ann@a.example"), header, "text\n")
+	o.message(3, to("eve@a.example"), header, "text\n")
+	b := New(options(p))
+	defer b.Close()
+	want = "bob error2 ->> 550 5.1.1 no bob\nann error2 ->> 550 5.7.1 not ann\neve ok3 ->> 250 2.6.0 message accepted\n"
+	if said := o.brief(o.feed(b, "1", "2", "3")); said != want {
+		t.Errorf("%s, want\n%s", said, want)
+	}
+	if m := p.Messages(); len(m) != 3 || m[0].Data != "" || m[1].Data != "" || strings.Join(m[2].Recipients, " ") != "eve@a.example" {
+		t.Errorf("the peer has %+v", m)
+	}
+	if _, _, total := p.Connections(); total != 1 {
+		t.Errorf("%d connections", total)
+	}
+}
+
 // A peer that talks too much is cut short, in the middle.
 func TestLongAnswer(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: script("MAIL -> 550 5.7.1 " + strings.Repeat("no", 900) + strings.Repeat("\x00550 5.7.1 "+strings.Repeat("no", 900), 60) + "\x00550 5.7.1 never")})

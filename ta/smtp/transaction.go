@@ -26,6 +26,7 @@ type transaction struct {
 	stage    stage
 	pending  []step // sent and not answered
 	refused  bool   // MAIL was
+	invited    Reply  // to DATA, once it is there
 }
 
 // lane is one recipient's way through the transaction.
@@ -69,16 +70,15 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 	}
 	if t.refused {
 		// What has no result is tried again with a peer that offers nothing.
-		return t.left(), nil
+		return t.left(), t.sendNothing()
 	}
 	again = t.sort()
-	if len(t.lanes) == 0 {
-		return again, t.reset()
-	}
-	t.stage = dataStage
-	if t.ext.chunking {
+	switch {
+	case len(t.lanes) == 0:
+		err = t.sendNothing()
+	case t.ext.chunking:
 		err = t.sendChunk()
-	} else {
+	default:
 		err = t.sendData()
 	}
 	return again, err
@@ -101,6 +101,9 @@ func (t *transaction) takeReplies() error {
 	pending := t.pending
 	t.pending = nil
 	for _, p := range pending {
+		if p.line == "DATA" {
+			t.stage = dataStage
+		}
 		r, err := t.s.reply(p.limit)
 		if err != nil {
 			return err
@@ -124,7 +127,7 @@ func told(line string, r Reply) string {
 	return b.String()
 }
 
-// envelope does MAIL and the RCPTs.
+// envelope does MAIL and the RCPTs, and DATA where it can go with them.
 func (t *transaction) envelope() error {
 	if t.s.r.Buffered() > 0 {
 		// An answer to nothing: from here on each would be taken for that to
@@ -146,6 +149,9 @@ func (t *transaction) envelope() error {
 				t.rcptRefused(one, r)
 			}
 		})
+	}
+	if err == nil && t.ext.pipelining && !t.ext.chunking {
+		err = t.sayData()
 	}
 	if err == nil {
 		err = t.takeReplies()
@@ -205,6 +211,25 @@ func (t *transaction) sort() (again []*ta.Recipient) {
 	}
 	t.lanes = accepted
 	return again
+}
+
+// sayData asks for the message.
+func (t *transaction) sayData() error {
+	return t.say("DATA", t.a.o.Timeouts.Data, func(r Reply) { t.invited, t.data = r, told("DATA", r) })
+}
+
+// sendNothing ends a transaction in which no recipient is left. A peer that
+// was asked for the message before that was known, and wants it, gets the dot
+// alone (RFC 2920 section 3.1).
+func (t *transaction) sendNothing() error {
+	if t.invited.Code == 354 {
+		_, err := t.s.command(t.a.o.Timeouts.Dot, ".")
+		return err
+	}
+	if t.refused {
+		return nil // there is no transaction
+	}
+	return t.reset()
 }
 
 // reset ends a transaction without a message.
