@@ -26,7 +26,7 @@ type transaction struct {
 	stage    stage
 	pending  []step // sent and not answered
 	refused  bool   // MAIL was
-	invited    Reply  // to DATA, once it is there
+	invited  Reply  // to DATA, once it is there
 }
 
 // lane is one recipient's way through the transaction.
