@@ -174,7 +174,7 @@ func appendDetail(b []byte, t *Thread, now time.Time, sep byte) []byte {
 		b = fmt.Appendf(b, "N=%d\tR=%d\tA=%d", t.Jobs, t.Recipients, t.Attempts)
 	}
 	wait := t.WakeAt.Unix() - now.Unix()
-	waiting := !t.WakeAt.IsZero() && wait > 0
+	waiting := !t.WakeAt.IsZero() && wait > 0 && !t.Held
 	idle := len(t.Agents) == 0
 	switch {
 	case !idle:

@@ -19,7 +19,7 @@ type Explanation struct {
 	Settings []Setting
 	Params   *Params // in force
 	Limits   []Limit
-	// Wait is why due mail is not fed now.
+	// Wait is why due mail is not fed now, or that the thread is held.
 	Wait Wait
 	// Next is what happens next without anybody's doing, and when; zero where
 	// the thread waits for others, or for nothing.
@@ -117,6 +117,9 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 
 // upcoming returns the next thing that time brings to a thread.
 func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
+	if t.held {
+		return NothingNext, time.Time{}
+	}
 	next, at := NothingNext, never
 	consider := func(what Upcoming, when instant) {
 		if when < at {
@@ -129,7 +132,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	} else {
 		consider(RetryNext, retry)
 	}
-	if p := t.params; p.Expiry != 0 && !t.held && t.vertices.len > 0 {
+	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {
 		primary, secondary := p.expiryOf(t.ages.earliest())
 		if primary <= s.now {
 			primary = secondary

@@ -1,13 +1,14 @@
 package scheduler
 
 // waitOf says why due mail of a thread is not fed now. The first reason that
-// is met counts; an administrator who removes it may meet the next.
+// is met counts; an administrator who removes it may meet the next. Of a held
+// thread no mail needs to be due: it will not be fed when it is.
 func (s *Scheduler) waitOf(t *thread) Wait {
 	switch {
-	case t.states[due] == 0:
-		return NoWait
 	case t.held:
 		return WaitHeld
+	case t.states[due] == 0:
+		return NoWait
 	case t.ring == nil:
 		return WaitCommand
 	case !t.selected:
