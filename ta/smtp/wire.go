@@ -14,11 +14,12 @@ import (
 // wire is a connection in lines, with a time limit for everything. Writes
 // gather until the next reply is wanted, which is what pipelining is.
 type wire struct {
-	nc    net.Conn
-	r     *bufio.Reader
-	w     *bufio.Writer
-	write time.Duration // a write may take so long
-	trace func(direction, line string)
+	nc     net.Conn
+	r      *bufio.Reader
+	w      *bufio.Writer
+	write  time.Duration // a write may take so long
+	trace  func(direction, line string)
+	closed bool
 }
 
 // The directions of a transcript.
@@ -149,7 +150,13 @@ func (w *wire) quit() {
 	w.close()
 }
 
-func (w *wire) close() { _ = w.nc.Close() }
+func (w *wire) close() {
+	if !w.closed {
+		w.closed = true
+		_ = w.nc.Close()
+		w.trace(ours, "(close)")
+	}
+}
 
 // why is an error of a connection in words for people, without the addresses
 // and file descriptors that net puts into it.
