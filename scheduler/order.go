@@ -33,30 +33,46 @@ type Target struct {
 	Channel, Host string // both empty: the whole message
 }
 
-// ordered carries out what it can of an order at once.
+// ordered carries out what it can of an order at once. Targets in one message
+// that stand together are dealt with together.
 func (s *Scheduler) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	counted := make(map[MessageID]bool, len(e.Targets))
-	var aim aim
-	for _, target := range e.Targets {
-		m := s.messages[target.Message]
+	for targets := e.Targets; len(targets) > 0; {
+		n := 1
+		for n < len(targets) && targets[n].Message == targets[0].Message {
+			n++
+		}
+		here := targets[:n]
+		targets = targets[n:]
+		m := s.messages[here[0].Message]
 		if m == nil || m.flags&(leaving|moving) != 0 {
 			continue
 		}
-		var vertices []*vertex
-		if e.Verb == VerbHold || target.Channel == "" && target.Host == "" {
-			vertices = m.linked()
-		} else if v := aim.at(m, s.threads[threadKey{target.Channel, target.Host}]); v != nil {
-			vertices = []*vertex{v}
-		}
-		n := s.obey(e, m, vertices)
-		answer.Recipients += n
-		if n > 0 && !counted[m.id] {
+		concerned := s.obey(e, m, s.aimed(e, m, here))
+		answer.Recipients += concerned
+		if concerned > 0 && !counted[m.id] {
 			counted[m.id] = true
 			answer.Messages++
 		}
 	}
 	s.do(answer)
+}
+
+// aimed returns the vertices of a message that are targets, each once.
+func (s *Scheduler) aimed(e *Ordered, m *message, targets []Target) []*vertex {
+	vertices := m.linked()
+	if e.Verb == VerbHold {
+		return vertices
+	}
+	wanted := make(map[*thread]bool, len(targets))
+	for _, target := range targets {
+		if target.Channel == "" && target.Host == "" {
+			return vertices
+		}
+		wanted[s.threads[threadKey{target.Channel, target.Host}]] = true
+	}
+	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[v.thread] })
 }
 
 // linked returns the vertices of the message that are not done.
@@ -68,33 +84,6 @@ func (m *message) linked() []*vertex {
 		}
 	})
 	return found
-}
-
-// aim finds vertices of one message after another. Many targets in one message
-// of many vertices must not look at all of them for each.
-type aim struct {
-	message  *message
-	byThread map[*thread]*vertex
-}
-
-// at returns the message's vertex in a thread, nil if there is none.
-func (a *aim) at(m *message, t *thread) *vertex {
-	if m.extras == nil || len(m.extras.vertices) == 0 {
-		if m.vertex.state != 0 && m.vertex.thread == t {
-			return &m.vertex
-		}
-		return nil
-	}
-	if a.message != m {
-		*a = aim{m, make(map[*thread]*vertex)}
-		for _, v := range m.linked() {
-			a.byThread[v.thread] = v
-		}
-	}
-	if v := a.byThread[t]; v != nil && v.state != 0 {
-		return v
-	}
-	return nil
 }
 
 // obey carries out an order on vertices of one message and returns how many

@@ -188,8 +188,8 @@ var verbs = map[string]scheduler.Verb{
 	"hold": scheduler.VerbHold, "requeue": scheduler.VerbRequeue, "reroute": scheduler.VerbReroute,
 }
 
-// order reads: kill 7, expire 7-9 smtp/host, reroute 7 smtp/host to uucp/other;
-// dry in front counts only.
+// order reads: kill 7, expire 7-9 smtp/host, kill 7 smtp/host smtp/other,
+// reroute 7 smtp/host to uucp/other; dry in front counts only.
 func (st *stage) order(words []string) {
 	e := scheduler.Ordered{Order: 1}
 	if words[0] == "dry" {
@@ -206,10 +206,13 @@ func (st *stage) order(words []string) {
 	}
 	for _, id := range st.numbers(words[1]) {
 		target := scheduler.Target{Message: scheduler.MessageID(st.number(id))}
-		if len(words) > 2 {
-			target.Channel, target.Host, _ = strings.Cut(words[2], "/")
+		for _, place := range words[2:] {
+			target.Channel, target.Host, _ = strings.Cut(place, "/")
+			e.Targets = append(e.Targets, target)
 		}
-		e.Targets = append(e.Targets, target)
+		if len(words) == 2 {
+			e.Targets = append(e.Targets, target)
+		}
 	}
 	st.step(e)
 }

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,15 +136,15 @@ func (q queries) actOnJobs(ctx context.Context, o *mailq.Order, begin func(*sche
 // targets are the jobs that an order is about.
 type targets struct {
 	whole   bool // messages count, not jobs
-	first   []scheduler.Target
-	again   []scheduler.Target // other jobs of those messages
-	seen    map[scheduler.MessageID]struct{}
+	list    []scheduler.Target
+	met     map[scheduler.MessageID]int // how many messages were met before
+	mixed   bool                        // those of a message do not all stand together
 	threads map[mailq.Name]struct{}
 	last    scheduler.Target
 }
 
 func newTargets(whole bool) *targets {
-	return &targets{whole: whole, seen: make(map[scheduler.MessageID]struct{}), threads: make(map[mailq.Name]struct{})}
+	return &targets{whole: whole, met: make(map[scheduler.MessageID]int), threads: make(map[mailq.Name]struct{})}
 }
 
 func (t *targets) add(v *scheduler.VertexView) {
@@ -150,27 +152,55 @@ func (t *targets) add(v *scheduler.VertexView) {
 	if target == t.last { // another part of it
 		return
 	}
-	t.last = target
 	t.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
-	_, again := t.seen[v.Message]
-	t.seen[v.Message] = struct{}{}
-	switch {
-	case t.whole && again:
-	case t.whole:
-		t.first = append(t.first, scheduler.Target{Message: v.Message})
-	case again:
-		t.again = append(t.again, target)
-	default:
-		t.first = append(t.first, target)
+	_, again := t.met[v.Message]
+	if !again {
+		t.met[v.Message] = len(t.met)
+	} else if t.last.Message != v.Message {
+		t.mixed = true
 	}
+	t.last = target
+	switch {
+	case !t.whole:
+		t.list = append(t.list, target)
+	case !again:
+		t.list = append(t.list, scheduler.Target{Message: v.Message})
+	}
+}
+
+// byMessage are the targets, those of a message together: what is sent
+// elsewhere of it goes as one.
+func (t *targets) byMessage() []scheduler.Target {
+	if t.mixed && !t.whole {
+		slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(t.met[a.Message], t.met[b.Message]) })
+	}
+	return t.list
 }
 
 // order gives the core an order in parts, no faster than the disk follows.
 func (q queries) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
-	if did.Messages, did.Recipients, err = q.orderAll(ctx, e, t.first); err == nil {
-		var more int
-		_, more, err = q.orderAll(ctx, e, t.again)
-		did.Recipients += more
+	list := t.byMessage()
+	for len(list) > 0 && err == nil {
+		n := 0
+		err = q.d.ask(ctx, func() {
+			if !e.DryRun && q.d.filing > filingMost {
+				return
+			}
+			n = q.d.orderPart(list)
+			e.Targets = list[:n]
+			answer := q.d.order(e)
+			did.Messages += answer.Messages
+			did.Recipients += answer.Recipients
+		})
+		list = list[n:]
+		if n > 0 || err != nil {
+			continue
+		}
+		select {
+		case <-time.After(filingPause):
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	if did.Recipients > 0 {
 		did.Threads = len(t.threads)
@@ -178,45 +208,19 @@ func (q queries) order(ctx context.Context, e scheduler.Ordered, t *targets) (di
 	return did, err
 }
 
-func (q queries) orderAll(ctx context.Context, e scheduler.Ordered, list []scheduler.Target) (messages, recipients int, err error) {
-	for len(list) > 0 {
-		n := 0
-		err := q.d.ask(ctx, func() {
-			if !e.DryRun && q.d.filing > filingMost {
-				return
-			}
-			n = q.d.orderPart(list)
-			e.Targets = list[:n]
-			answer := q.d.order(e)
-			messages += answer.Messages
-			recipients += answer.Recipients
-		})
-		if err != nil {
-			return messages, recipients, err
-		}
-		list = list[n:]
-		if n > 0 {
+// orderPart returns how many of the targets one order may have: whole
+// messages, as the core looks at every vertex of each.
+func (d *Daemon) orderPart(list []scheduler.Target) int {
+	weight, last := 0, scheduler.MessageID(0)
+	for n, target := range list {
+		if n > 0 && target.Message == last {
 			continue
 		}
-		select {
-		case <-time.After(filingPause):
-		case <-ctx.Done():
-			return messages, recipients, ctx.Err()
-		}
-	}
-	return messages, recipients, nil
-}
-
-// orderPart returns how many of the targets one order may have: the core looks
-// at every vertex of a message for each.
-func (d *Daemon) orderPart(list []scheduler.Target) int {
-	list = list[:min(len(list), orderSlice)]
-	weight := 0
-	for n, target := range list {
-		if m := d.core.Message(target.Message); m != nil {
+		last = target.Message
+		if m := d.core.Message(last); m != nil {
 			weight += m.Vertices
 		}
-		if n > 0 && weight > orderWeight {
+		if n > 0 && (n >= orderSlice || weight > orderWeight) {
 			return n
 		}
 	}

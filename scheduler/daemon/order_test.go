@@ -290,6 +290,19 @@ func TestRequeueGivesMailBackToTheRouter(t *testing.T) {
 	})
 }
 
+// The router is given each message once, with all that was selected of it.
+func TestRequeueOfASelectionGoesByMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := loaded(t)
+		w.want("REQUEUE WHERE host=*.example DRYRUN", 3, 4, 2)
+		w.want("REQUEUE WHERE host=*.example", 3, 4, 2)
+		if got := fmt.Sprint(w.spool.sent); got != "[1 [a.example b.example] 2 [a.example] 3 [b.example]]" || w.spool.left() != 0 {
+			t.Errorf("sent are %s, %d left", got, w.spool.left())
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
 func TestRerouteSendsMailAnotherWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := loaded(t)
