@@ -111,6 +111,20 @@ func TestConnectionThatEndedIsReplaced(t *testing.T) {
 	}
 }
 
+// Within one job too: what was said too much at the end of one transaction is
+// not taken for the answers of the next.
+func TestAnswerTooMany(t *testing.T) {
+	p := start(t, smtptest.Options{Offers: []string{"PIPELINING", "DSN"}, Rules: []smtptest.Rule{
+		{On: "dot", Do: "250 2.6.0 taken\r\n250 2.6.0 and again", Times: 1},
+		{On: "RCPT To:<eve", Do: "550 5.1.1 no eve"},
+	}})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example")+"R FULL\n"+to("eve@a.example")+"R HDRS\n", header, "text\n")
+	if said := o.brief(o.once(options(p))); said != "bob ok3 ->> 250 2.6.0 taken\neve error2 ->> 550 5.1.1 no eve\n" {
+		t.Error(said)
+	}
+}
+
 // "It may be worth using different times for active and idle connections."
 func TestIdleConnectionIsClosed(t *testing.T) {
 	p := start(t, smtptest.Options{})
@@ -154,6 +168,44 @@ func TestNextExchanger(t *testing.T) {
 			}
 		}
 		a.Close()
+	}
+}
+
+// A job line that names no host is about all recipients, each host by itself.
+func TestJobLineWithoutHost(t *testing.T) {
+	p := start(t, smtptest.Options{Rules: script("MAIL From:<never -> 550 5.7.1 no")})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example")+"r           smtp nowhere.example ann@nowhere.example 0\n"+
+		"r           smtp slow.example joe@slow.example 0\n"+to("eve@a.example"), header, "text\n")
+	opts := options(p)
+	opts.Resolver = names{"mx a.example": "10 mx.a.example", "a mx.a.example": "127.0.0.1", "mx slow.example": "?"}
+	a := New(opts)
+	defer a.Close()
+	s := o.server(a, nil)
+	var out strings.Builder
+	s.In, s.Out = strings.NewReader("1\n"), &out
+	if err := s.Serve(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	want := "bob ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted\n" +
+		"ann error2 no host takes mail for nowhere.example: it has no MX and no address, or they do not exist\n" +
+		"joe deferred 4.4.3 looking up the MX of slow.example: no answer\n"
+	if said := o.brief(strings.ReplaceAll(out.String(), "#hungry\n", "")); said != want {
+		t.Errorf("%s, want\n%s", said, want)
+	}
+}
+
+// A message that cannot be read is deferred, and nothing of it is sent.
+func TestMessageThatCannotBeRead(t *testing.T) {
+	p := start(t, smtptest.Options{})
+	o := newOffice(t)
+	o.messages(1)
+	o.put("transport", 1, strings.Replace(o.control(1), "\no 24\n", "\n", 1))
+	if said := o.brief(o.once(options(p))); said != "bob deferred 4.3.0 the control file does not say where the body starts\n" {
+		t.Error(said)
+	}
+	if m := p.Messages(); len(m) != 0 {
+		t.Errorf("sent %+v", m)
 	}
 }
 

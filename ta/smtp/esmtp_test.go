@@ -270,12 +270,22 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%s: %s", c.at, said)
 		}
 	}
+	// A peer that refuses the message while it is sent, and reads no more.
+	big := strings.Repeat(strings.Repeat("x", 999)+"\n", 6_000)
+	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "552 5.3.4 too big; deaf"}}})
+	o := newOffice(t)
+	o.message(1, to("bob@a.example"), header, big)
+	opts := options(p)
+	opts.Dialer.Buffer, opts.Timeouts.Write = 16<<10, moment
+	if said := o.brief(o.once(opts)); said != "bob error2 ->> 552 5.3.4 too big\n" {
+		t.Error(said)
+	}
 	// A peer that does not read: what does not fit into the sockets' buffers
 	// waits, but not for ever.
-	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "deaf"}}})
-	o := newOffice(t)
-	o.message(1, to("bob@a.example"), header, strings.Repeat(strings.Repeat("x", 999)+"\n", 6_000))
-	opts := options(p)
+	p = start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "deaf"}}})
+	o = newOffice(t)
+	o.message(1, to("bob@a.example"), header, big)
+	opts = options(p)
 	opts.Dialer.Buffer = 16 << 10
 	opts.Timeouts.Write, opts.Timeouts.Dot = moment, moment
 	if said := o.brief(o.once(opts)); said != "bob deferback 4.4.0 ->> (timed out)\n" {

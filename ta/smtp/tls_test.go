@@ -1,6 +1,9 @@
 package smtp
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,6 +96,48 @@ func TestTLS(t *testing.T) {
 		}
 		if _, _, total := p.Connections(); total != max(c.total, 1) {
 			t.Errorf("%s: %d connections", c.name, total)
+		}
+	}
+}
+
+// Our own certificate, for who wants to see one.
+func TestClientCertificate(t *testing.T) {
+	config, _, err := smtptest.Certificate("mx.a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, text, err := smtptest.Certificate("mta.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(ours.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	config.ClientAuth = tls.RequireAnyClientCert
+	seen := make(chan string, 1)
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		seen <- state.PeerCertificates[0].Subject.CommonName
+		return nil
+	}
+	for _, file := range []string{
+		"tls-cert-file " + write(t, "cert", string(text)) + "\ntls-key-file " + write(t, "key", string(key)),
+		"tls-cert-file " + write(t, "both", string(text)+string(key)),
+	} {
+		p := start(t, smtptest.Options{TLS: config})
+		o := newOffice(t)
+		o.messages(1)
+		opts := options(p)
+		opts.TLS = NewTLS()
+		if err := opts.TLS.ReadFile(write(t, "tls", file+"\ndemand-tls-mode\n")); err != nil {
+			t.Fatal(err)
+		}
+		if said := o.brief(o.once(opts)); said != "bob ok3 ->> 250 2.6.0 message accepted\n" {
+			t.Fatal(said)
+		}
+		if name := <-seen; name != "mta.example" {
+			t.Errorf("the peer saw a certificate of %q", name)
 		}
 	}
 }
