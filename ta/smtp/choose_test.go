@@ -306,48 +306,6 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// A target that refuses one connection more is used by those that it has, and
-// one that refuses all is given up, by all jobs.
-func TestRefusedConnectionIsNotReplacedByAnother(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
-	b.want(1, "a", "a+", "a+", "a+")
-	b.refused(b.conn(2), &failure{})
-	if len(b.started) != 3 || len(b.conn(3).jobs) != 2 {
-		t.Fatalf("%d started, %d on the newest", len(b.started), len(b.conn(3).jobs))
-	}
-	b.want(2, "a", "a1")
-	b.refused(b.conn(3), &failure{})
-	b.refused(b.conn(1), &failure{})
-	if len(b.started) != 3 || len(b.failed) != 4 {
-		t.Errorf("%d started, %d failed", len(b.started), len(b.failed))
-	}
-}
-
-// Nor are all exchangers of a great many tried, when each takes its time to
-// fail.
-func TestTryingEnds(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
-	b.job(1, "a, b, c, d, e, f")
-	for len(b.failed) == 0 {
-		b.pass(3 * time.Minute)
-		b.refused(b.conn(len(b.started)), &failure{})
-	}
-	if len(b.started) != 4 {
-		t.Errorf("%d were tried", len(b.started))
-	}
-}
-
-// What a peer lacks for the policy of one destination is nothing to others.
-func TestPolicyFailureIsNotTheTargets(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
-	b.want(1, "a", "a+")
-	b.refused(b.conn(1), &failure{policy: true})
-	if len(b.failed) != 1 {
-		t.Fatalf("%d failed", len(b.failed))
-	}
-	b.want(2, "a", "a+")
-}
-
 // "Secondly, we should have an ageing mechanism that closes connections after
 // some period of time; it may be worth using different times for active and idle
 // connections. (We want to close active connections after a time to spread load
