@@ -44,6 +44,14 @@ check:
 demo: all
 	@packaging/demo
 
+# Postfix's smtp-sink, qmgr and smtp, unpacked but not installed: what the tests
+# of the smtp agent talk to, and what its benchmark runs beside.
+peers:
+	rm -rf .peers && mkdir -p .peers/deb
+	cd .peers/deb && apt-get download postfix && dpkg -x postfix_*.deb ..
+	rm -r .peers/deb
+	chmod -R a+rX .peers
+
 # These are the places that zmailer.conf(5) has by default.
 install: all
 	install -d $(DESTDIR)$(MAILBIN)/ta
@@ -57,4 +65,4 @@ install: all
 		done; \
 	done
 
-.PHONY: all test race fuzz bench crash check demo install
+.PHONY: all test race fuzz bench crash check demo peers install
