@@ -37,7 +37,9 @@ func (a *Agent) run(argv []string, input *os.File, as Account) outcome {
 	cmd := exec.CommandContext(ctx, a.Mailer.Program)
 	cmd.Args, cmd.Env, cmd.Dir = argv, environment(as), "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A session of its own has no terminal: from one of ours, a program of
+	// another user could type on it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !as.own {
 		cmd.SysProcAttr.Credential = credential(as)
 	}
@@ -132,7 +134,7 @@ func (o outcome) result() ta.Result {
 			code = "4.3.2"
 		}
 		return deferred(code, fmt.Sprintf("the program does not start: %v", o.err))
-	case o.limit > 0:
+	case o.limit > 0 && !o.state.Success(): // else it was done when the limit came
 		return o.with(deferred("4.3.0", fmt.Sprintf("killed after %v", o.limit)))
 	}
 	status, _ := o.state.Sys().(syscall.WaitStatus)

@@ -20,10 +20,13 @@ package sm
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/ta"
@@ -58,6 +61,8 @@ func New(m *Mailer) *Agent {
 	if err != nil {
 		host = "localhost"
 	}
+	// What whoever started us left open is nothing for programs.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	return &Agent{
 		Mailer: m, Limit: DefaultLimit, Grace: 5 * time.Second,
 		Host: host, UID: os.Geteuid(), Account: findAccount, Now: time.Now,
@@ -70,8 +75,8 @@ func (a *Agent) Deliver(m *ta.Message) {
 	var rest []*ta.Recipient
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		if !a.Mailer.safe(a.address(r)) {
-			r.Report(refused("5.1.3", "an address begins with a dash where the program would take it for an option"))
+		if why := a.Mailer.unsafe(a.address(r)); why != "" {
+			r.Report(refused("5.1.3", why))
 			continue
 		}
 		rest = append(rest, r)

@@ -297,6 +297,46 @@ func TestLimitEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
+// Deferred, what it did would be done twice.
+func TestProgramThatWasDoneAtItsLimitHasDelivered(t *testing.T) {
+	b := newBench(t, "-", "exit 0", "")
+	input, err := scratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	o := b.agent.run([]string{"true", "-c", "exit 0"}, input, Account{own: true})
+	o.limit = time.Second
+	if r := o.result(); r.Status != ta.OK {
+		t.Errorf("%+v", r)
+	}
+}
+
+// With a terminal of ours a program could type on it, and with a descriptor
+// that the scheduler left open read or write what only root may.
+func TestProgramHasNeitherOurTerminalNorOurFiles(t *testing.T) {
+	open, err := syscall.Dup(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(open)
+	script := fmt.Sprintf("read pid comm state ppid pgrp sid rest </proc/self/stat; "+
+		"test $sid = $$ || echo session $sid of $$; test ! -e /proc/self/fd/%d || echo open", open)
+	b := newBench(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\n")
+	if !strings.HasSuffix(b.said, "\tok3 \n") {
+		t.Errorf("%q", b.said)
+	}
+}
+
+func TestControlCharactersInAddressesAreRefused(t *testing.T) {
+	for _, user := range []string{"bob\r", "bob\x7f"} {
+		b := newBench(t, "nb", "touch ran", "$u").deliver(alice+rcpt(user), "A: b\n\n")
+		if !strings.Contains(b.said, "\terror2 an address has a control character") {
+			t.Errorf("%q: %q", user, b.said)
+		}
+	}
+}
+
 func TestOutputThatStaysOpenIsNotWaitedFor(t *testing.T) {
 	b := newBench(t, "-", "sleep 600 & echo $! >pid; echo sent", "")
 	b.agent.Grace = 10 * time.Millisecond

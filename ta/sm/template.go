@@ -98,14 +98,20 @@ func (t *Template) optional(a address) bool {
 	return len(t.pieces) > 0 && t.pieces[0].ref != 0 && strings.HasPrefix(t.expand(a), "-")
 }
 
-// safe says that no address passes for an option of the program.
-func (m *Mailer) safe(a address) bool {
-	for i := range m.Args {
-		if i > 0 && m.Args[i].optional(a) {
-			return false
+// unsafe says why a program must not see an address: it could be taken for an
+// option, or for more than one line of what the program reads. "" is safe.
+func (m *Mailer) unsafe(a address) string {
+	for _, s := range []string{a.sender, a.host, a.user} {
+		if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+			return "an address has a control character in it"
 		}
 	}
-	return true
+	for i := range m.Args {
+		if i > 0 && m.Args[i].optional(a) {
+			return "an address begins with a dash where the program would take it for an option"
+		}
+	}
+	return ""
 }
 
 // argv is the program's arguments for addresses with one sender and host. An
