@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -55,8 +53,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 		agent.Warn("option " + word)
 	}
 	server.Deliver = agent.Deliver
-	// A file that would grow beyond a limit is an error, not our end.
-	signal.Ignore(syscall.SIGXFSZ)
 
 	ctx, stop := server.Standard()
 	defer stop()
