@@ -23,6 +23,10 @@ const destinationsMost = 1000
 // metricsPatience is how long a scrape may take.
 const metricsPatience = 20 * time.Second
 
+// metricsConns is how many connections there are at most to the socket for
+// metrics, where anybody who reaches it is answered.
+const metricsConns = 32
+
 // serveHTTP answers /metrics and /healthz at a listener until it is closed.
 func (d *Daemon) serveHTTP(listener net.Listener) error {
 	mux := http.NewServeMux()
@@ -37,7 +41,7 @@ func (d *Daemon) serveHTTP(listener net.Listener) error {
 		ErrorLog:          stdlog.New(d.Log, "", 0),
 	}
 	defer server.Close()
-	return server.Serve(listener)
+	return server.Serve(newFewConns(listener, metricsConns))
 }
 
 // serveMetrics answers a scrape. Numbers are of one moment, except those that

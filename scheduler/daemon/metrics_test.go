@@ -61,6 +61,35 @@ func grep(text, word string) (lines []string) {
 	return lines
 }
 
+// Connections that nobody uses do not take the file descriptors that mail
+// needs, and make room when they are gone.
+func TestMetricsHaveFewConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		get := w.withMetrics()
+		listener := w.options.Inherited[metricsName][0].(*pipeListener)
+		w.run()
+		var open []net.Conn
+		for range metricsConns {
+			open = append(open, listener.dial())
+		}
+		synctest.Wait()
+		start := time.Now()
+		if n, err := listener.dial().Read(make([]byte, 1)); err != io.EOF || time.Since(start) > 0 {
+			t.Errorf("one more: %d bytes, %v, after %v", n, err, time.Since(start))
+		}
+		open[0].Close()
+		synctest.Wait()
+		if status, body := get("/healthz"); status != http.StatusOK {
+			t.Errorf("in the place of one that left: %d %s", status, body)
+		}
+		for _, conn := range open {
+			conn.Close()
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
 func TestMetricsCountWhatHappened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
