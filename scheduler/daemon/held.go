@@ -157,7 +157,10 @@ func (q queries) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Nam
 	if err != nil || open {
 		return err
 	}
-	return q.release(ctx, m, nil)
+	if err = q.release(ctx, m, nil); errors.Is(err, errNotHeld) {
+		return nil // another has released what is left
+	}
+	return err
 }
 
 // releaseHeld releases the held messages and threads that a selection means.
@@ -171,7 +174,11 @@ func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outc
 			continue
 		}
 		if !o.DryRun {
-			if err := q.release(ctx, m, nil); err != nil {
+			err := q.release(ctx, m, nil)
+			if errors.Is(err, errNotHeld) {
+				continue // another has released it since
+			}
+			if err != nil {
 				return did, err
 			}
 		}

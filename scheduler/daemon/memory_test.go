@@ -59,6 +59,9 @@ func (s *memorySpool) Release(op uint64, id string) {
 func (s *memorySpool) Resubmit(op uint64, r spool.Resubmission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.meanwhile != nil {
+		defer s.meanwhile()
+	}
 	from := s.files
 	if r.From == spool.Hold {
 		from = s.held
@@ -125,6 +128,9 @@ func (s *memorySpool) Find(_ context.Context, what spool.Sought) iter.Seq2[*spoo
 			}
 			all = append(all, m)
 		}
+	}
+	if s.meanwhile != nil {
+		s.meanwhile()
 	}
 	return func(yield func(*spool.Stored, error) bool) {
 		for _, m := range all {

@@ -166,6 +166,33 @@ func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
 	})
 }
 
+// What somebody else has released since it was looked up does not keep the
+// rest.
+func TestReleaseOfASelectionGoesOnWhereOneIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := loaded(t)
+		w.want("HOLD WHERE sender=rayan", 3, 4, 2)
+		w.spool.meanwhile = func() { delete(w.spool.held, "1") }
+		w.want("RELEASE WHERE sender=rayan", 2, 2, 2)
+		if w.spool.heldFiles() != 0 || w.spool.left() != 0 {
+			t.Errorf("%d left, %d held", w.spool.left(), w.spool.heldFiles())
+		}
+		w.stop(syscall.SIGTERM)
+	})
+}
+
+// It went to the router: that what is left of it was released by another is no
+// failure.
+func TestRequeueOfAHeldMessageThatIsReleasedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := loaded(t)
+		w.want("HOLD MSG 2", 1, 1, 1)
+		w.spool.meanwhile = func() { delete(w.spool.held, "2") }
+		w.want("REQUEUE MSG 2", 1, 1, 1)
+		w.stop(syscall.SIGTERM)
+	})
+}
+
 func TestHeldMessageCanEndWhereItLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := loaded(t)

@@ -137,6 +137,9 @@ type memorySpool struct {
 	held    map[string]*memoryFile
 	threads []spool.Thread // that are held
 	sent    []string       // to the router
+	// meanwhile is what somebody else does to held messages after they were
+	// looked up, or sent elsewhere.
+	meanwhile func()
 }
 
 // memoryFile is a control file.
