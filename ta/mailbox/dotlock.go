@@ -28,9 +28,10 @@ const lockAge = 5 * time.Minute
 // : the machine, and once the mbox is locked its size and what comes next. A
 // nil dotLock is one that the directory did not allow.
 type dotLock struct {
-	dir  int
-	name string
-	fd   int
+	dir   int
+	name  string
+	fd    int
+	front int64 // bytes before the note of what comes next
 }
 
 // takeDotLock makes the lock file, or waits for the one that is there.
@@ -42,10 +43,12 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 		switch err {
 		case nil:
 			l.fd = fd
-			if err := l.write(fmt.Sprintf("%d\n%s\n", os.Getpid(), b.o.Host)); err != nil {
+			text := fmt.Sprintf("%d\n%s\n", os.Getpid(), b.o.Host)
+			if err := l.write(text); err != nil {
 				l.drop()
 				return nil, err
 			}
+			l.front = int64(len(text))
 			return l, nil
 		case unix.EEXIST:
 			if b.breakLock(l.name) {
@@ -77,6 +80,23 @@ func (l *dotLock) note(size int64, begin string) error {
 	if err := l.write(fmt.Sprintf("%d %q\n", size, begin)); err != nil {
 		return err
 	}
+	return l.sync()
+}
+
+// keep takes the note back, on disk. The message may be reported from then on,
+// and if the machine stops before the lock's removal is on disk, too, nobody
+// may cut the message off.
+func (l *dotLock) keep() error {
+	if l == nil {
+		return nil
+	}
+	if err := unix.Ftruncate(l.fd, l.front); err != nil {
+		return fmt.Errorf("write lock file: %w", err)
+	}
+	return l.sync()
+}
+
+func (l *dotLock) sync() error {
 	if err := unix.Fsync(l.fd); err != nil {
 		return fmt.Errorf("sync lock file: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -151,6 +152,61 @@ func TestOnlyTheHalfMessageIsTakenBack(t *testing.T) {
 			t.Errorf("%.60q: left is %.60q", c.rest, got)
 		}
 	}
+}
+
+// When the machine stops, a lock file's removal may not be on disk, and the
+// report may be. So what was reported must not be cut off.
+func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
+	o := newOffice(t)
+	order := o.orderFor("spool/bob")
+	order.Letter = &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
+	b := &mbox{o: order}
+	var err error
+	if b.dir, b.name, err = openParent(string(order.Path)); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(b.dir)
+	if b.dot, err = b.takeDotLock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.open(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.append(); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(o.read("spool/bob.lock"), "\n")
+	b.dot.drop()
+	_ = syscall.Close(b.fd)
+
+	o.write("spool/bob.lock", fmt.Sprintf("%d\n%s", gone(t), rest))
+	o.delivered(o.agent(Options{}), mail("bob 0"))
+	if got := o.read("spool/bob"); !strings.HasPrefix(got, "From x\nA: b\n\n\nFrom alice") {
+		t.Errorf("%q", got)
+	}
+}
+
+// A file that we made, and others wrote to before we had it locked, stays.
+func TestOnlyOurOwnMessageIsTakenBack(t *testing.T) {
+	o := newOffice(t)
+	b := &mbox{o: o.orderFor("spool/bob")}
+	var err error
+	if b.dir, b.name, err = openParent(string(b.o.Path)); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(b.dir)
+	if b.fd, err = b.openOnce(); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(b.fd)
+	o.write("spool/bob", "From other\n\n")
+	if _, err := b.lock(b.fd); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.takeBack(); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, o.read("spool/bob"), "From other\n\n")
 }
 
 func TestStrangeNotesAreNoReasonToCut(t *testing.T) {

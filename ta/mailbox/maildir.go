@@ -89,7 +89,7 @@ func obtainDir(at int, name string) (fd int, err error) {
 	if err == unix.ENOENT {
 		if err = unix.Mkdirat(at, name, 0o700); err == nil || err == unix.EEXIST {
 			fd, err = unix.Openat(at, name, flags, 0)
-			syncDir(at)
+			syncDir(at, ".")
 		}
 	}
 	if err == unix.ENOTDIR || err == unix.ELOOP {
@@ -121,8 +121,8 @@ func openParent(path string) (fd int, name string, err error) {
 }
 
 // syncDir brings a new name in a directory to the disk, if it may be read.
-func syncDir(at int) {
-	if fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+func syncDir(at int, dir string) {
+	if fd, err := unix.Openat(at, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 		_ = unix.Fsync(fd)
 		_ = unix.Close(fd)
 	}

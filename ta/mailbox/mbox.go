@@ -25,10 +25,10 @@ const (
 // the same two locks: the file beside it (dotLock) and a lock of fcntl's.
 //
 //	dot lock ─► open, check ─► fcntl lock ─► size into the dot lock, on disk
-//	─► append, on disk ─► unlock
+//	─► append, on disk ─► size out of the dot lock, on disk ─► unlock
 //
-// Until the last step the dot lock is there, and who finds it without its
-// process takes back what was appended (dotLock.restore).
+// Who finds the dot lock without its process, and the size in it, takes back
+// what was appended (mbox.restore).
 type mbox struct {
 	o      *order
 	dir    int // descriptor of its directory
@@ -88,6 +88,7 @@ func (b *mbox) open() error {
 func (b *mbox) openOnce() (fd int, err error) {
 	const flags = unix.O_RDWR | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	for {
+		b.made = false
 		fd, err = unix.Openat(b.dir, b.name, flags, 0)
 		if err != unix.ENOENT {
 			return fd, err
@@ -189,8 +190,11 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 	if err := unix.Fsync(b.fd); err != nil {
 		return 0, "", &os.PathError{Op: "sync", Path: f.path, Err: err}
 	}
+	if err := b.dot.keep(); err != nil {
+		return 0, "", err
+	}
 	if b.made {
-		syncDir(b.dir)
+		syncDir(b.dir, ".")
 	} else if !b.o.TouchAccess {
 		times := []unix.Timespec{b.opened.Atim, {Nsec: unix.UTIME_OMIT}}
 		_ = unix.UtimesNanoAt(b.dir, b.name, times, unix.AT_SYMLINK_NOFOLLOW)
@@ -223,9 +227,10 @@ func (b *mbox) gap() (string, error) {
 	return "", nil
 }
 
-// takeBack removes what was appended, and the file if it was made for it.
+// takeBack removes what was appended, and the file if it was made for it. In
+// one that we made others may have been before we had it locked.
 func (b *mbox) takeBack() error {
-	if b.made {
+	if b.made && b.opened.Size == 0 {
 		if err := unix.Unlinkat(b.dir, b.name, 0); err == nil {
 			return nil
 		}

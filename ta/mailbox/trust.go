@@ -115,6 +115,8 @@ func bestow(path string, acc *Account, maildir bool) error {
 	}
 	if err != nil {
 		_ = os.Remove(draft)
+	} else {
+		syncDir(unix.AT_FDCWD, dir)
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil // another delivery was faster
