@@ -27,7 +27,7 @@ const (
 
 // script runs a command in its user's home directory, if there is one. The
 // command is parsed by a shell of its own.
-const script = `cd "$HOME" 2>/dev/null; exec /bin/sh -c "$1"`
+const script = `cd "$HOME" 2>/dev/null; exec /bin/sh -c -- "$1"`
 
 // job is what a command is to do.
 type job struct {
@@ -53,18 +53,19 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	out, unread, err := feed(cmd, j.letter)
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	switch {
+	case cmd.ProcessState != nil && cmd.ProcessState.Success() && unread == nil:
+		// Errors that are left are of output that others hold open, perhaps
+		// beyond the time limit.
+		out.Status, out.Name = ta.OK, "|"+j.name
+		return out
 	case ctx.Err() != nil:
 		f.cause = fmt.Errorf("command took more than %v", a.TimeLimit)
 	case cmd.ProcessState == nil:
 		f.cause = fmt.Errorf("start command: %w", err)
 	case !cmd.ProcessState.Success():
 		f = ended(cmd.ProcessState, said.text())
-	case unread != nil:
-		return failed(unread, false)
 	default:
-		// Errors that are left are of output that others hold open.
-		out.Status, out.Name = ta.OK, "|"+j.name
-		return out
+		return failed(unread, false)
 	}
 	return failed(f, false)
 }

@@ -74,6 +74,12 @@ func TestCommandsThatAreNotPolite(t *testing.T) {
 	}
 }
 
+func TestCommandIsNoOptionOfTheShell(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
+	o.refused(a, mail(command("-c 'exit 65'")), "deferred", `exit status 127`)
+}
+
 func TestCommandHasItsTime(t *testing.T) {
 	o := newOffice(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}, TimeLimit: time.Millisecond})

@@ -75,10 +75,10 @@ func (h helper) run(o *order, as *syscall.Credential, limit time.Duration) outco
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setsid: true}
 	out, err := converse(cmd, o)
 	switch {
+	case out.Status == ta.OK || out.Status == ta.Error || out.Status == ta.Deferred:
+		return out // whatever became of it after that
 	case ctx.Err() != nil:
 		err = fmt.Errorf("the delivery took more than %v", limit)
-	case err == nil && (out.Status == ta.OK || out.Status == ta.Error || out.Status == ta.Deferred):
-		return out
 	case err == nil:
 		err = fmt.Errorf("the delivering process answered status %d", out.Status)
 	}
@@ -109,11 +109,12 @@ func converse(cmd *exec.Cmd, o *order) (out outcome, err error) {
 	_ = json.NewEncoder(tell).Encode(o)
 	_ = tell.Close()
 	answer, _ := io.ReadAll(io.LimitReader(hear, maxOutcome))
-	if err := cmd.Wait(); err != nil {
-		return out, fmt.Errorf("the delivering process ended: %w", err)
+	ended := cmd.Wait()
+	switch err := json.Unmarshal(answer, &out); {
+	case err == nil:
+		return out, nil
+	case ended != nil:
+		return outcome{}, fmt.Errorf("the delivering process ended: %w", ended)
 	}
-	if err := json.Unmarshal(answer, &out); err != nil {
-		return out, fmt.Errorf("the delivering process answered %.100q", answer)
-	}
-	return out, nil
+	return outcome{}, fmt.Errorf("the delivering process answered %.100q", answer)
 }
