@@ -292,7 +292,7 @@ func TestLoginIsExact(t *testing.T) {
 
 func TestGuessingEnds(t *testing.T) {
 	k := converse2(t, open2(t, &picture{}), loopback)
-	for range maxBadLogins {
+	for range maxStrikes {
 		if r := k.reply("AUTH root 00"); r != "-BAD USER OR PASSWORD" {
 			t.Error(r)
 		}

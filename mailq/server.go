@@ -13,7 +13,8 @@ import (
 
 const (
 	// MaxSessions is how many sessions a server has at most; a connection
-	// beyond is closed without a byte.
+	// beyond is closed without a byte. For root and the server's own user on
+	// UNIX sockets it has as many more: strangers cannot keep them out.
 	MaxSessions = 20
 	// IdleTime is how long a session may be silent after its last command,
 	// and how long a peer may take over 64 KiB of an answer.
@@ -23,9 +24,9 @@ const (
 	// lastWords is how long a peer may take over the rest of an answer when
 	// the server stops.
 	lastWords = time.Second
-	// maxBadLogins is how many wrong answers to the challenge a session may
-	// give.
-	maxBadLogins = 10
+	// maxStrikes is how many wrong answers to the challenge, and commands
+	// without a login, a session may give.
+	maxStrikes = 10
 )
 
 // Settings are what a server is told. All may change while it runs.
@@ -48,6 +49,11 @@ type Settings struct {
 	Alive func(pid int) bool
 	// Note is told what ought to be logged, by any goroutine. nil: nobody.
 	Note func(Note)
+}
+
+// trust says whether a peer is root or the server's own user.
+func (s *Settings) trust(p Peer) bool {
+	return p.unix() && (p.UID == 0 || p.UID == s.UID)
 }
 
 // NoteKind is what a Note is about.
@@ -117,7 +123,11 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 		}
 	}()
 	defer s.sessions.Add(-1)
-	if s.sessions.Add(1) > MaxSessions {
+	most := int64(MaxSessions)
+	if settings.trust(peer) {
+		most += MaxSessions
+	}
+	if s.sessions.Add(1) > most {
 		settings.Note(Note{Kind: NoteFull, Peer: peer.String()})
 		return
 	}

@@ -25,7 +25,7 @@ type session struct {
 	known     bool   // may give commands, with these rights:
 	user      string // for the log
 	rights    Rights
-	badLogins int
+	strikes   int // see maxStrikes
 }
 
 func (s *session) run(ctx context.Context) {
@@ -76,15 +76,11 @@ func (s *session) byCredentials(list accounts) {
 		return
 	}
 	s.user = s.peer.name()
-	if s.trusted() {
+	if s.settings.trust(s.peer) {
 		s.known, s.rights = true, RightsAll
 	} else if a, ok := list.find("nobody", s.peer); ok {
 		s.known, s.rights = true, a.rights
 	}
-}
-
-func (s *session) trusted() bool {
-	return s.peer.unix() && (s.peer.UID == 0 || s.peer.UID == s.settings.UID)
 }
 
 // accounts reads the auth file. One that cannot be used has no lines.
@@ -184,7 +180,7 @@ func (s *session) obey(ctx context.Context, line string) bool {
 	case !s.known:
 		count.add("CommandsRej")
 		s.say("-BAD; USER MUST AUTHENTICATE")
-		return true
+		return s.strike()
 	}
 	c, arg, asJSON := findCommand(verb, rest)
 	if c == nil || !s.rights.has(c.right) {
@@ -215,7 +211,7 @@ func (s *session) refuse(c *command, verb, rest string) {
 func (s *session) auth(rest string) bool {
 	count := &s.server.counts
 	count.add("CommandAUTH")
-	if s.trusted() {
+	if s.settings.trust(s.peer) {
 		s.say("+OK")
 		return true
 	}
@@ -235,11 +231,17 @@ func (s *session) auth(rest string) bool {
 		return true
 	}
 	count.add("AuthRej")
-	s.badLogins++
 	err := errors.New("wrong password")
 	if !ok {
 		err = errors.New("no line of the auth file is for this user and address")
 	}
 	s.note(Note{Kind: NoteLogin, User: user, Err: err})
-	return s.badLogins < maxBadLogins
+	return s.strike()
+}
+
+// strike counts what a stranger may not do for ever, and says whether the
+// session goes on.
+func (s *session) strike() bool {
+	s.strikes++
+	return s.strikes < maxStrikes
 }

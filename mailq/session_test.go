@@ -52,6 +52,39 @@ func TestTwentySessionsAndNoMore(t *testing.T) {
 	})
 }
 
+// Who fills the places of strangers does not keep the administrator out.
+func TestRootHasPlacesOfHisOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open2(t, &picture{})
+		for range MaxSessions {
+			converse2(t, s, loopback)
+		}
+		for range MaxSessions {
+			converse2(t, s, Peer{UID: 0})
+		}
+		start := time.Now()
+		if k := begin(t, s, Peer{UID: 0}); !k.ends() || time.Since(start) > 0 {
+			t.Error("there is no end to them")
+		}
+	})
+}
+
+// Places are not for those who never log in.
+func TestCommandsWithoutLoginEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := converse2(t, open2(t, &picture{}), loopback)
+		start := time.Now()
+		for range maxStrikes {
+			if r := k.reply("NOOP"); r != "-BAD; USER MUST AUTHENTICATE" {
+				t.Error(r)
+			}
+		}
+		if !k.ends() || time.Since(start) > 0 {
+			t.Errorf("open for %v more", time.Since(start))
+		}
+	})
+}
+
 // TestIdleCountsFromTheLastCommand: the old server closed every session 90
 // seconds after its start.
 func TestIdleCountsFromTheLastCommand(t *testing.T) {
