@@ -70,7 +70,7 @@ type Plan struct {
 
 // NewPlan reads a message, given as a header block without the empty line that
 // ends it, and a body. Lines end with LF, or CR and LF. The error is
-// ErrConversion, or one of reading.
+// ErrConversion, with SevenBit only, or one of reading.
 func NewPlan(header string, body io.ReadSeeker, how Conversion) (*Plan, error) {
 	p := &Plan{header: header, body: body, how: how, Cvt: "NONE"}
 	seen, err := p.look()
@@ -88,7 +88,9 @@ func NewPlan(header string, body io.ReadSeeker, how Conversion) (*Plan, error) {
 		err = p.survey()
 		p.EightBitBody = false
 	case how.To == EightBit && !prohibited:
-		err = p.survey()
+		if err = p.survey(); errors.Is(err, ErrConversion) {
+			err = nil // what cannot be decoded stays as it is
+		}
 		p.EightBitBody = p.EightBitBody || err == nil && len(p.parts) > 0 && p.parts[0].eightAfter
 	}
 	if err != nil {

@@ -187,6 +187,19 @@ type broken struct{ io.Reader }
 
 func (broken) Seek(int64, int) (int64, error) { return 0, nil }
 
+// Decoding is a favour: what it cannot read is delivered all the same.
+func TestWhatCannotBeDecodedStays(t *testing.T) {
+	body := "--b\nX: " + strings.Repeat("y", maxPartHeader) + "\n\nx\n--b--\n"
+	p, err := NewPlan("Content-Type: multipart/mixed; boundary=b\n", strings.NewReader(body), Conversion{To: EightBit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	if err := p.WriteBody(&got); err != nil || got.String() != body || p.Cvt != "NONE" {
+		t.Errorf("%v, %s, %d bytes of %d", err, p.Cvt, got.Len(), len(body))
+	}
+}
+
 func TestUnreadableMessageIsNoShorterMessage(t *testing.T) {
 	bad := errors.New("input/output error")
 	body := broken{io.MultiReader(strings.NewReader("ä\n"), iotest.ErrReader(bad))}
