@@ -17,13 +17,9 @@ import (
 	"zsched/ta"
 )
 
-const (
-	// commandGrace is how long processes that a command leaves behind may
-	// hold its output open.
-	commandGrace = 5 * time.Second
-	// maxSaid is how many bytes of a command's output become the diagnostic.
-	maxSaid = 4 << 10
-)
+// commandGrace is how long processes that a command leaves behind may hold its
+// output open.
+const commandGrace = 5 * time.Second
 
 // script runs a command in its user's home directory, if there is one. The
 // command is parsed by a shell of its own.
@@ -39,7 +35,7 @@ type job struct {
 func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), a.TimeLimit)
 	defer cancel()
-	said := &beginning{}
+	said := &ta.Printed{}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
 	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
 	cmd.Stdout, cmd.Stderr = said, said
@@ -63,7 +59,7 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	case cmd.ProcessState == nil:
 		f.cause = fmt.Errorf("start command: %w", err)
 	case !cmd.ProcessState.Success():
-		f = ended(cmd.ProcessState, said.text())
+		f = ended(cmd.ProcessState, said.Text())
 	default:
 		return failed(unread, false)
 	}
@@ -113,7 +109,7 @@ func ended(state interface {
 	}
 	text := "command ended with " + state.String()
 	if said != "" {
-		text += "\r" + said
+		text += "\r" + strings.ReplaceAll(said, "\n", "\r")
 	}
 	f.cause = errors.New(text)
 	return f
@@ -145,19 +141,6 @@ func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *Account) []stri
 		env = append(env, "ENVID="+r.EnvID)
 	}
 	return env
-}
-
-// beginning keeps the first of what is written.
-type beginning struct{ b []byte }
-
-func (k *beginning) Write(b []byte) (int, error) {
-	k.b = append(k.b, b[:min(len(b), maxSaid-len(k.b))]...)
-	return len(b), nil
-}
-
-// text is the output as a diagnostic, a carriage return for each line end.
-func (k *beginning) text() string {
-	return strings.ReplaceAll(strings.TrimSpace(string(k.b)), "\n", "\r")
 }
 
 // tally counts what is written.

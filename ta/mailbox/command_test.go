@@ -67,6 +67,7 @@ func TestCommandsThatAreNotPolite(t *testing.T) {
 	m := mail(command("exit 0"))
 	m.body = strings.Repeat("0123456789abcde\n", 1<<17)
 	o.delivered(a, m)
+	o.refused(a, mail(command(`printf 'a\033[2Jb\001c\r\n'; exit 65`)), "error2", "status 65\ra\\[2Jbc\n")
 	m.rcpts = []string{command("yes | head -c 1000000; exit 65")}
 	said, tags := o.deliver(a, m)
 	if tags != "-" || len(said) > 8000 {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -32,7 +30,7 @@ func (a *Agent) run(argv []string, input *os.File, as Account) outcome {
 		defer stop()
 		ctx = limited
 	}
-	var out capture
+	var out ta.Printed
 	ended := false
 	cmd := exec.CommandContext(ctx, a.Mailer.Program)
 	cmd.Args, cmd.Env, cmd.Dir = argv, environment(as), "/"
@@ -55,7 +53,7 @@ func (a *Agent) run(argv []string, input *os.File, as Account) outcome {
 	// Only the state counts: that output was cut off, or read with an error,
 	// does not change what the program did.
 	_ = cmd.Wait()
-	o := outcome{state: cmd.ProcessState, printed: out.text()}
+	o := outcome{state: cmd.ProcessState, printed: out.Text()}
 	if ended {
 		o.limit = a.Limit
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -81,42 +79,6 @@ func environment(as Account) []string {
 		env = append(env, "USER="+as.Name, "LOGNAME="+as.Name, "HOME="+as.Home, "SHELL=/bin/sh")
 	}
 	return env
-}
-
-// maxPrinted is how much of what a program prints is kept, in bytes.
-const maxPrinted = 4000
-
-// capture keeps the begin of what a program prints.
-type capture struct {
-	mu   sync.Mutex
-	kept []byte
-	more int
-}
-
-func (c *capture) Write(b []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := min(len(b), maxPrinted-len(c.kept))
-	c.kept = append(c.kept, b[:n]...)
-	c.more += len(b) - n
-	return len(b), nil
-}
-
-// text is what was printed, as lines for a report.
-func (c *capture) text() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	text := strings.Map(func(r rune) rune {
-		if r == '\r' || r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(string(c.kept), "?"))
-	text = strings.Trim(text, "\n \t")
-	if c.more > 0 {
-		text += fmt.Sprintf("\n... and %d bytes more", c.more)
-	}
-	return text
 }
 
 // meaning is what an exit code says.
