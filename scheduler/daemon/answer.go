@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -33,6 +34,10 @@ func (d *Daemon) serveMailq(ctx context.Context, conn net.Conn) {
 // noteQuery logs what sessions did that an administrator may want to know. It
 // is called by sessions.
 func (d *Daemon) noteQuery(n mailq.Note) {
+	unsaid, ok := d.restraint.speak(n.Kind, time.Now())
+	if !ok {
+		return
+	}
 	level, text := zerolog.WarnLevel, string(n.Kind)
 	var order *mailq.Order
 	switch n.Kind {
@@ -47,6 +52,9 @@ func (d *Daemon) noteQuery(n mailq.Note) {
 		level = zerolog.WarnLevel
 	}
 	line := d.Log.WithLevel(level).Str("user", n.User).Str("peer", n.Peer)
+	if unsaid > 0 {
+		line = line.Int("unlogged", unsaid)
+	}
 	if order != nil {
 		line = line.Str("order", orderText(order)).Str("reason", order.Why).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)

@@ -185,19 +185,20 @@ type Daemon struct {
 	heard  chan heard
 	starts chan started
 
-	more     chan []spool.Result // has room for what one turn leaves
-	intake   intake
-	filing   int // actions on files under way
-	verbose  map[scheduler.MessageID]verboseLog
-	startup  startup
-	stop     stop
-	reload   reload
-	tally    tally
-	surveyor surveyor
-	server   *mailq.Server // nil: queries are not answered
-	writing  atomic.Bool   // the rendezvous file
-	over     bool
-	left     chan struct{} // closed when the loop has left
+	more      chan []spool.Result // has room for what one turn leaves
+	intake    intake
+	filing    int // actions on files under way
+	verbose   map[scheduler.MessageID]verboseLog
+	startup   startup
+	stop      stop
+	reload    reload
+	tally     tally
+	surveyor  surveyor
+	server    *mailq.Server // nil: queries are not answered
+	writing   atomic.Bool   // the rendezvous file
+	restraint restraint     // of what strangers cause to be logged
+	over      bool
+	left      chan struct{} // closed when the loop has left
 }
 
 // New makes a Daemon; Run runs it.

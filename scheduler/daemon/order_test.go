@@ -477,6 +477,27 @@ func TestOrderWithoutSenseIsRefused(t *testing.T) {
 	})
 }
 
+// Strangers who come in thousands do not fill the log; orders are all there.
+func TestStrangersAreLoggedWithRestraint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		d := New(w.options)
+		for range 1000 {
+			d.noteQuery(mailq.Note{Kind: mailq.NoteFull, Peer: "192.0.2.1"})
+			d.noteQuery(mailq.Note{Kind: mailq.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, Message: "7"}})
+		}
+		time.Sleep(time.Second)
+		d.noteQuery(mailq.Note{Kind: mailq.NoteFull, Peer: "192.0.2.1"})
+		log := w.log.String()
+		if n, orders := strings.Count(log, string(mailq.NoteFull)), strings.Count(log, "KILL MSG 7"); n != chatter+1 || orders != 1000 {
+			t.Errorf("%d lines, and %d of orders", n, orders)
+		}
+		if !strings.Contains(log, `"unlogged":995`) {
+			t.Error("how many are missing is not said")
+		}
+	})
+}
+
 // Who gave which order, and why, is in the log.
 func TestOrderIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
