@@ -49,6 +49,7 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 	}{
 		{fmt.Sprintf("%d\nhere\n", os.Getpid()), false, true},
 		{fmt.Sprintf("%d\n", os.Getpid()), true, true},
+		{fmt.Sprintf("%d\nhere\n", os.Getpid()), true, false}, // we were not there then
 		{fmt.Sprintf("%d\nhere\n", dead), false, false},
 		{fmt.Sprintf("%d\n", dead), false, true},            // of a machine that we do not know
 		{fmt.Sprintf("%d\nelsewhere\n", dead), false, true}, // of another
