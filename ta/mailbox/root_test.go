@@ -252,6 +252,9 @@ func TestRootsOwnMailGoesOnlyWhereRootRules(t *testing.T) {
 	o.refused(a, mail(o.path("home/log")+" 0"), "error2", `root does not write to`)
 	a.Place.Path = o.path("home")
 	o.delivered(a, mail("root 0"))
+	o.own("home", 0, 0, 0o1777)
+	o.refused(a, mail(o.path("home/new")+" 0"), "error2", `root does not write to`)
+	o.delivered(a, mail("root 0"))
 	expect(t, fmt.Sprint(o.names("dave")), "[sub]")
 }
 

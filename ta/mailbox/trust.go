@@ -125,11 +125,11 @@ func bestow(path string, acc *Account, maildir bool) error {
 }
 
 // rootsOwn refuses an order of root's own in a directory that others than root
-// can change; a group may, where mailboxes are.
+// can change; where mailboxes are a group may, and all if it is sticky.
 func rootsOwn(o *order) error {
 	path := strings.TrimRight(string(o.Path), "/")
 	_, st, err := trusted(filepath.Dir(path))
-	if err == nil && o.File && st.Mode&0o020 != 0 && st.Gid != 0 {
+	if err == nil && o.File && (st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && st.Gid != 0) {
 		err = fmt.Errorf("%q: %w", filepath.Dir(path), errDistrusted)
 	}
 	if errors.Is(err, errDistrusted) {
