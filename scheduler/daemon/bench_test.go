@@ -190,6 +190,7 @@ func (s *endless) Verbose(string, uint32, string)                            {}
 func (s *endless) Sweep()                                                    {}
 func (s *endless) Hold(uint64, string)                                       {}
 func (s *endless) Release(uint64, string)                                    {}
+func (s *endless) EndHeld(uint64, string, []spool.Mark)                      {}
 func (s *endless) Resubmit(uint64, spool.Resubmission)                       {}
 func (s *endless) HoldThreads(uint64, []spool.Thread)                        {}
 func (s *endless) HeldThreads() ([]spool.Thread, error)                      { return nil, nil }

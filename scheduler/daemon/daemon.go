@@ -54,10 +54,11 @@ type Spool interface {
 	Verbose(path string, owner uint32, line string)
 	Sweep()
 
-	// Hold, Release and Resubmit are answered with Moved, Released and
-	// Resubmitted, HoldThreads with Recorded.
+	// Hold, Release, EndHeld and Resubmit are answered with Moved, Released
+	// twice and Resubmitted, HoldThreads with Recorded.
 	Hold(op uint64, path string)
 	Release(op uint64, id string)
+	EndHeld(op uint64, path string, marks []spool.Mark)
 	Resubmit(op uint64, r spool.Resubmission)
 	HoldThreads(op uint64, threads []spool.Thread)
 	HeldThreads() ([]spool.Thread, error)

@@ -80,17 +80,18 @@ func endings(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
 	return marks
 }
 
-// release brings a held message back into the queue. Where its recipients are
-// to end, that is written before anybody takes it.
+// release brings a held message back into the queue, with the ends that its
+// recipients are to have written down before.
 func (q queries) release(ctx context.Context, m *spool.Stored, ends []spool.Mark) error {
 	d, id := q.d, scheduler.MessageID(m.Name.ID)
 	return d.run(ctx, errand{
 		begin: func(op uint64) {
 			d.intake.released[id] = struct{}{}
 			if len(ends) > 0 {
-				d.intake.taking[m.Name.ID] = struct{}{} // not before it is marked
+				d.Spool.EndHeld(op, m.Name.Path, ends)
+			} else {
+				d.Spool.Release(op, m.Name.Path)
 			}
-			d.Spool.Release(op, m.Name.Path)
 		},
 		end: func(r spool.Result) error {
 			released := r.(spool.Released)
@@ -98,41 +99,17 @@ func (q queries) release(ctx context.Context, m *spool.Stored, ends []spool.Mark
 			if released.Missing {
 				err = errNotHeld
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				delete(d.intake.released, id)
-				if len(ends) > 0 {
-					delete(d.intake.taking, m.Name.ID)
-				}
-			case len(ends) > 0:
-				d.endReleased(released.Name, ends)
-			default:
-				d.take([]spool.Name{released.Name})
+				return err
 			}
-			return err
+			d.take([]spool.Name{released.Name})
+			return nil
 		},
 	})
 }
 
 var errNotHeld = errors.New("it is not held any more")
-
-// endReleased marks the recipients of a message that was held and has it
-// taken then, to be finished.
-func (d *Daemon) endReleased(name spool.Name, ends []spool.Mark) {
-	d.begin(errand{
-		begin: func(op uint64) { d.Spool.Mark(op, name.Path, ends) },
-		end: func(r spool.Result) error {
-			err := r.(spool.Marked).Err
-			if err != nil {
-				d.tally.fault("mark", err)
-				d.Log.Error().Err(err).Str("file", name.Path).Msg("a held message that was to end is in the queue again")
-			}
-			delete(d.intake.taking, name.ID)
-			d.take([]spool.Name{name})
-			return err
-		},
-	}, make(chan error, 1))
-}
 
 // resubmitHeld sends what is open of a held message elsewhere. What is left
 // of it then goes the way of all that is done.

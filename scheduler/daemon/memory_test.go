@@ -54,6 +54,17 @@ func (s *memorySpool) Release(op uint64, id string) {
 	s.answer(spool.Released{Op: op, Name: f.taken.Name})
 }
 
+func (s *memorySpool) EndHeld(op uint64, path string, marks []spool.Mark) {
+	s.mu.Lock()
+	if f := s.held[path]; f != nil && s.fault == nil {
+		for _, m := range marks {
+			f.tags[m.Offset] = m.Tag
+		}
+	}
+	s.mu.Unlock()
+	s.Release(op, path)
+}
+
 // Resubmit gives recipients to the router, whose queue is sent, or makes a
 // control file of a number that nobody has.
 func (s *memorySpool) Resubmit(op uint64, r spool.Resubmission) {

@@ -2,7 +2,12 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
 )
 
 // Hold carries a message from the queue to hold/, where nothing but Release
@@ -31,18 +36,41 @@ func (s *Spool) Release(op uint64, id string) {
 	}
 }
 
-func (s *Spool) releaseHeld(op uint64, n Name) {
-	s.edit(n.Path, func() {
-		answer := Released{Op: op}
-		missing, err := s.carry(n.Path, Hold, Queue)
+// EndHeld writes outcomes into the control file of a held message, as Mark
+// does, and then releases it: in the queue it is never seen without them. path
+// is that below hold/transport. Answered by Released.
+func (s *Spool) EndHeld(op uint64, path string, marks []Mark) {
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	s.edit(path, func() {
+		err := s.workOn(Hold, path, unix.O_RDWR, func(d *document) error { return d.mark(marks) })
 		switch {
+		case errors.Is(err, errGone):
+			s.outbox.add([]Result{Released{Op: op, Missing: true}})
 		case err != nil:
-			answer.Err = fmt.Errorf("releasing %q: %w", n.Path, err)
-		case missing:
-			answer.Missing = true
+			s.outbox.add([]Result{Released{Op: op, Err: fmt.Errorf("held control file %q: %w", path, err)}})
 		default:
-			answer.Name = n
+			s.outbox.add([]Result{s.released(op, Name{path, id})})
 		}
-		s.outbox.add([]Result{answer})
 	})
+}
+
+func (s *Spool) releaseHeld(op uint64, n Name) {
+	s.edit(n.Path, func() { s.outbox.add([]Result{s.released(op, n)}) })
+}
+
+// released carries a message back. It is the only one at work on the file
+// meanwhile.
+func (s *Spool) released(op uint64, n Name) Released {
+	answer := Released{Op: op}
+	missing, err := s.carry(n.Path, Hold, Queue)
+	switch {
+	case err != nil:
+		answer.Err = fmt.Errorf("releasing %q: %w", n.Path, err)
+	case missing:
+		answer.Missing = true
+	default:
+		answer.Name = n
+	}
+	return answer
 }

@@ -99,3 +99,41 @@ func TestReleaseAgain(t *testing.T) {
 	}
 	o.holds("queue/7", "transport/7")
 }
+
+// A held message that is to end is not in the queue before that is written.
+func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
+	o := newOffice(t)
+	text := control("7", toBob)
+	o.write("hold/transport/7", text)
+	o.write("hold/queue/7", "message")
+	f, err := ctlfile.Parse([]byte(text))
+	check(t, err)
+	end := []Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}}
+	// In the way of the release: it stays, and what was written with it.
+	o.write("queue/7", "another's")
+	o.open(Options{})
+	o.s.EndHeld(5, "7", end)
+	if r := answer[Released](o); r.Op != 5 || r.Err == nil {
+		t.Fatalf("%+v", r)
+	}
+	f, err = ctlfile.Parse([]byte(o.read("hold/transport/7")))
+	check(t, err)
+	if f.Recipients[0].Tag != ctlfile.Failed || len(f.Diagnostics) != 1 {
+		t.Errorf("%+v", f)
+	}
+	check(t, os.Remove(filepath.Join(o.dir, "queue/7")))
+	o.s.EndHeld(6, "7", end)
+	if r := answer[Released](o); r.Err != nil || r.Name != (Name{"7", 7}) {
+		t.Fatalf("%+v", r)
+	}
+	o.holds("queue/7", "transport/7")
+	f, err = ctlfile.Parse([]byte(o.read("transport/7")))
+	check(t, err)
+	if len(f.Diagnostics) != 1 {
+		t.Errorf("said twice: %+v", f.Diagnostics)
+	}
+	o.s.EndHeld(7, "7", end)
+	if r := answer[Released](o); !r.Missing {
+		t.Errorf("%+v", r)
+	}
+}

@@ -60,11 +60,7 @@ func states(f *ctlfile.File) []State {
 // somebody else changed it meanwhile. A file that is beyond understanding goes
 // to corrupt/, is missing from then on, and extra tells of it.
 func (s *Spool) rework(path string, flags int, work func(*document) error) (extra []Result, missing bool, err error) {
-	for range editTries {
-		if err = s.workOnce(path, flags, work); !errors.Is(err, errChanged) {
-			break
-		}
-	}
+	err = s.workOn(Queue, path, flags, work)
 	var bad *garbled
 	switch {
 	case err == nil:
@@ -82,9 +78,19 @@ func (s *Spool) rework(path string, flags int, work func(*document) error) (extr
 	return nil, false, fmt.Errorf("control file %q: %w", path, err)
 }
 
-func (s *Spool) workOnce(path string, flags int, work func(*document) error) error {
+// workOn is rework of a control file wherever it lies, which stays there.
+func (s *Spool) workOn(place Place, path string, flags int, work func(*document) error) (err error) {
+	for range editTries {
+		if err = s.workOnce(place, path, flags, work); !errors.Is(err, errChanged) {
+			break
+		}
+	}
+	return err
+}
+
+func (s *Spool) workOnce(place Place, path string, flags int, work func(*document) error) error {
 	var buf []byte
-	d, err := load(s.pairs[Queue].transport, path, flags, &buf)
+	d, err := load(s.pairs[place].transport, path, flags, &buf)
 	if err != nil {
 		return err
 	}
