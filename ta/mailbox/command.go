@@ -1,10 +1,11 @@
 package mailbox
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -33,61 +34,64 @@ type job struct {
 
 // run gives a letter to a command, as its user.
 func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
+	input, out, err := a.input(j)
+	if err != nil {
+		return failed(err, false)
+	}
+	defer input.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), a.TimeLimit)
 	defer cancel()
 	said := &ta.Printed{}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
 	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
-	cmd.Stdout, cmd.Stderr = said, said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, said, said
 	// A session of its own: no signal but ours reaches it, and ours all of it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if j.UID != a.uid {
+	if a.uid == 0 {
 		cmd.SysProcAttr.Credential = credential(j.Account, j.GID)
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = commandGrace
-	out, unread, err := feed(cmd, j.letter)
+	err = cmd.Run()
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	switch {
-	case cmd.ProcessState != nil && cmd.ProcessState.Success() && unread == nil:
+	case cmd.ProcessState != nil && cmd.ProcessState.Success():
 		// Errors that are left are of output that others hold open, perhaps
 		// beyond the time limit.
-		out.Status, out.Name = ta.OK, "|"+j.name
+		out.Status = ta.OK
 		return out
 	case ctx.Err() != nil:
 		f.cause = fmt.Errorf("command took more than %v", a.TimeLimit)
 	case cmd.ProcessState == nil:
 		f.cause = fmt.Errorf("start command: %w", err)
-	case !cmd.ProcessState.Success():
-		f = ended(cmd.ProcessState, said.Text())
 	default:
-		return failed(unread, false)
+		f = ended(cmd.ProcessState, said.Text())
 	}
 	return failed(f, false)
 }
 
-// feed runs a command with a letter as its standard input. It need not read
-// that; unread is why it could not have been all.
-func feed(cmd *exec.Cmd, l *letter) (out outcome, unread, err error) {
-	stdin, input := io.Pipe()
-	cmd.Stdin = stdin
-	written := make(chan error, 1)
-	go func() {
-		n := &tally{w: input}
-		_, err := n.Write(l.Separator)
-		if err == nil {
-			out.Cvt, err = l.write(n)
-		}
-		out.Bytes = n.n
-		_ = input.CloseWithError(err)
-		written <- err
-	}()
-	err = cmd.Run()
-	_ = stdin.Close()
-	if unread = <-written; errors.Is(unread, io.ErrClosedPipe) {
-		unread = nil
+// input is the letter as a command reads it, with what is to be logged of it.
+func (a *Agent) input(j job) (f *os.File, out outcome, err error) {
+	out.Name = "|" + j.name
+	uid, gid := -1, -1
+	if a.uid == 0 {
+		uid, gid = j.UID, j.GID
 	}
-	return out, unread, err
+	f, err = ta.Input(func(w *bufio.Writer) (err error) {
+		_, _ = w.Write(j.Separator) // w keeps its first error
+		out.Cvt, err = j.write(w)
+		return err
+	}, uid, gid)
+	if err != nil {
+		return nil, out, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, out, err
+	}
+	out.Bytes = info.Size()
+	return f, out, nil
 }
 
 // ended is what a command's exit status means: five codes are final, a core
@@ -141,16 +145,4 @@ func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *Account) []stri
 		env = append(env, "ENVID="+r.EnvID)
 	}
 	return env
-}
-
-// tally counts what is written.
-type tally struct {
-	w io.Writer
-	n int64
-}
-
-func (t *tally) Write(b []byte) (int, error) {
-	n, err := t.w.Write(b)
-	t.n += int64(n)
-	return n, err
 }

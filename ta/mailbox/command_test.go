@@ -75,6 +75,21 @@ func TestCommandsThatAreNotPolite(t *testing.T) {
 	}
 }
 
+// What comes through a pipe ends where the agent is killed.
+func TestCommandGetsAllOrNothing(t *testing.T) {
+	o := newOffice(t)
+	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
+	o.delivered(a, mail(command("test -f /dev/stdin && cat /dev/stdin /dev/stdin >twice")))
+	if got := o.read("home/twice"); strings.Count(got, "hello\n") != 2 {
+		t.Errorf("got %q", got)
+	}
+	t.Setenv("TMPDIR", o.path("none"))
+	o.refused(a, mail(command("touch ran")), "deferred", "write the message")
+	if _, err := os.Stat(o.path("home/ran")); err == nil {
+		t.Error("it ran")
+	}
+}
+
 func TestCommandIsNoOptionOfTheShell(t *testing.T) {
 	o := newOffice(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})

@@ -40,7 +40,8 @@ func (a *Agent) runAs(r *ta.Recipient) (Account, error) {
 	if err != nil {
 		return Account{}, fmt.Errorf("find uid %d: %w", uid, err)
 	}
-	account.own = uid == a.UID
+	// Root has whatever groups the scheduler gave us, unless they are set.
+	account.own = uid == a.UID && uid != 0
 	return account, nil
 }
 

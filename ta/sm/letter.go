@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 	"zsched/ta"
@@ -45,47 +42,6 @@ func (a *Agent) letter(group []*ta.Recipient, body *io.SectionReader) (*letter, 
 		return nil, err
 	}
 	return &letter{agent: a, group: group, plan: plan, size: int64(len(header)) + body.Size()}, nil
-}
-
-// file is the letter in a file that has no name, at its start. Its owner may
-// open it a second time, as /dev/stdin.
-func (l *letter) file(owner Account) (f *os.File, err error) {
-	if f, err = scratch(); err != nil {
-		return nil, fmt.Errorf("write the message: %w", err)
-	}
-	w := bufio.NewWriterSize(f, 32<<10)
-	if err = l.write(w); err == nil {
-		err = w.Flush()
-	}
-	if err == nil && !owner.own {
-		err = f.Chown(owner.UID, owner.GID)
-	}
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("write the message: %w", err)
-	}
-	return f, nil
-}
-
-// scratch makes a file without a name, in $TMPDIR or /tmp.
-func scratch() (*os.File, error) {
-	dir := os.TempDir()
-	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		return os.NewFile(uintptr(fd), dir+"/message"), nil
-	}
-	f, err := os.CreateTemp(dir, "sm-*")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // write writes what the program reads.

@@ -176,7 +176,11 @@ func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient) ta.Result {
 
 // feed gives the letter to the program.
 func (a *Agent) feed(l *letter, group []*ta.Recipient, account Account) ta.Result {
-	input, err := l.file(account)
+	uid, gid := account.UID, account.GID
+	if account.own {
+		uid, gid = -1, -1
+	}
+	input, err := ta.Input(l.write, uid, gid)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return deferred("4.3.1", err.Error())
