@@ -42,17 +42,10 @@ func (q queries) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mail
 // outcomeOf counts what is open of a message that lies in files.
 func outcomeOf(m *spool.Stored) mailq.Outcome {
 	did := mailq.Outcome{Messages: 1}
-	if m.File == nil {
-		return did
+	for _, job := range heldJobs(m) {
+		did.Threads++
+		did.Recipients += len(job.Recipients)
 	}
-	threads := make(map[mailq.Name]struct{})
-	for i := range m.File.Recipients {
-		if to := &m.File.Recipients[i]; !m.File.Done(i) {
-			did.Recipients++
-			threads[mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}] = struct{}{}
-		}
-	}
-	did.Threads = len(threads)
 	return did
 }
 
@@ -141,8 +134,11 @@ func (q queries) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Nam
 }
 
 // releaseHeld releases the held messages and threads that a selection means.
-func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outcome) (mailq.Outcome, error) {
+func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.Outcome) (did mailq.Outcome, err error) {
+	did = released
 	where, now := o.Where, time.Now()
+	names := make(map[mailq.Name]struct{})
+	defer func() { did.Threads += len(names) }()
 	for m, err := range q.d.Spool.Find(ctx, spool.Sought{Places: []spool.Place{spool.Hold}}) {
 		if err != nil {
 			return did, err
@@ -159,7 +155,11 @@ func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outc
 				return did, err
 			}
 		}
-		did = sum(did, outcomeOf(m))
+		did.Messages++
+		for _, job := range heldJobs(m) {
+			did.Recipients += len(job.Recipients)
+			names[job.Name] = struct{}{}
+		}
 	}
 	if where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return did, nil
@@ -174,7 +174,11 @@ func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outc
 			continue
 		}
 		more, err := q.liftThread(ctx, name, o.DryRun)
-		did = sum(did, more)
+		did.Messages += more.Messages
+		did.Recipients += more.Recipients
+		if more.Threads > 0 {
+			names[name] = struct{}{}
+		}
 		if err != nil {
 			return did, err
 		}
@@ -182,15 +186,8 @@ func (q queries) releaseHeld(ctx context.Context, o *mailq.Order, did mailq.Outc
 	return did, nil
 }
 
-func sum(a, b mailq.Outcome) mailq.Outcome {
-	return mailq.Outcome{Messages: a.Messages + b.Messages, Recipients: a.Recipients + b.Recipients, Threads: a.Threads + b.Threads}
-}
-
 // selected reports whether a job of a held message is selected.
 func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
-	if m.File == nil {
-		return false
-	}
 	for _, job := range heldJobs(m) {
 		if where.Matches(job, now) {
 			return true
@@ -201,6 +198,9 @@ func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
 
 // heldJobs are the jobs that a message would have in the queue.
 func heldJobs(m *spool.Stored) (jobs []*mailq.Job) {
+	if m.File == nil {
+		return nil
+	}
 	byName := make(map[mailq.Name]*mailq.Job)
 	sender := ""
 	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
