@@ -1,7 +1,6 @@
 package ta
 
 import (
-	"iter"
 	"mime"
 	"net/mail"
 	"strings"
@@ -18,52 +17,12 @@ func has8[T string | []byte](s T) bool {
 	return false
 }
 
-// fields yields the fields of a header, each with its continuations and line
-// ends. What is no field comes as one of its own.
-func fields(header string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for header != "" {
-			end := 0
-			for {
-				n := strings.IndexByte(header[end:], '\n')
-				if n < 0 {
-					end = len(header)
-					break
-				}
-				end += n + 1
-				if end == len(header) || header[end] != ' ' && header[end] != '\t' {
-					break
-				}
-			}
-			if !yield(header[:end]) {
-				return
-			}
-			header = header[end:]
-		}
-	}
-}
-
-// fieldValue is the value of the first field of a name, on one line; "" if
-// there is none.
-func fieldValue(header, name string) string {
-	for f := range fields(header) {
-		if n, v, ok := strings.Cut(f, ":"); ok && strings.EqualFold(strings.TrimRight(n, " \t"), name) {
-			return unfold(v)
-		}
-	}
-	return ""
-}
-
-var unfolder = strings.NewReplacer("\r", "", "\n", "")
-
-func unfold(value string) string { return strings.TrimSpace(unfolder.Replace(value)) }
-
 // header7 makes a header 7-bit: text becomes encoded words (RFC 2047),
 // parameters of content fields are encoded by RFC 2231. What is left, in
 // addresses and the like, has no 7-bit form and becomes "?".
 func header7(header string) string {
 	var b strings.Builder
-	for f := range fields(header) {
+	for _, f := range HeaderFields(header) {
 		if has8(f) {
 			f = field7(f)
 		}

@@ -89,15 +89,15 @@ func (p *part) rewrite(header string) string {
 	}
 	var b strings.Builder
 	coded, versioned := p.newCode == "", !p.message
-	for field := range fields(header) {
-		switch name, _, _ := strings.Cut(field, ":"); {
-		case p.newCode != "" && strings.EqualFold(strings.TrimRight(name, " \t"), "Content-Transfer-Encoding"):
+	for name, field := range HeaderFields(header) {
+		switch {
+		case p.newCode != "" && strings.EqualFold(name, "Content-Transfer-Encoding"):
 			if !coded {
 				b.WriteString("Content-Transfer-Encoding: " + p.newCode + "\n")
 			}
 			coded = true
 			continue
-		case strings.EqualFold(strings.TrimRight(name, " \t"), "MIME-Version"):
+		case strings.EqualFold(name, "MIME-Version"):
 			versioned = true
 		}
 		b.WriteString(field)

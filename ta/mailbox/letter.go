@@ -54,9 +54,19 @@ func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, erro
 	fmt.Fprintf(&b, "X-Orig-To: %s\n", originally(r))
 	return &letter{
 		Separator: separator(sender, a.Now()),
-		Trace:     []byte(b.String()), Header: []byte(without(headers, "Return-Path")),
+		Trace:     []byte(b.String()), Header: []byte(ta.WithoutField(headers, "Return-Path")),
 		Decode: a.Decode, Offset: offset, Length: length, file: file,
 	}, nil
+}
+
+// loops says that a message was delivered to this address before.
+func loops(header, address string) bool {
+	for name, text := range ta.HeaderFields(header) {
+		if address != "" && strings.EqualFold(name, "Delivered-To") && strings.EqualFold(ta.FieldValue(text), address) {
+			return true
+		}
+	}
+	return false
 }
 
 // nobodys says that the sender is nobody, as in MAIL FROM:<>.

@@ -101,31 +101,15 @@ func (l *letter) header() string {
 	flags := l.agent.Mailer.Flags
 	header := l.plan.Header()
 	if flags&ReturnPath != 0 {
-		header = "Return-Path: " + l.reversePath() + "\n" + without(header, "Return-Path")
+		header = "Return-Path: " + l.reversePath() + "\n" + ta.WithoutField(header, "Return-Path")
 	}
 	if flags&Envelope != 0 {
-		header = without(header, "X-Envelope-To")
+		header = ta.WithoutField(header, "X-Envelope-To")
 		for _, r := range l.group {
 			header += fmt.Sprintf("X-Envelope-To: <%s> (uid %s)\n", l.agent.address(r).user, r.Privilege)
 		}
 	}
 	return header
-}
-
-// without is a header without the fields of a name.
-func without(header, name string) string {
-	var b strings.Builder
-	drop := false
-	for line := range strings.Lines(header) {
-		if line[0] != ' ' && line[0] != '\t' {
-			field, _, ok := strings.Cut(line, ":")
-			drop = ok && strings.EqualFold(strings.TrimRight(field, " \t"), name)
-		}
-		if !drop {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
 }
 
 // envelope is the batch SMTP before the message.
