@@ -117,6 +117,20 @@
 //	EXPLAIN              Explanation
 //
 // Times are RFC 3339. Bytes that are not UTF-8 appear as U+FFFD.
+//
+// # The two sides
+//
+// A Server has a session (Serve) on each connection that it is given and
+// answers it from the Queue; Peer, Settings and the auth file decide who may
+// ask what. Order is what an acting verb says, read by the server and written
+// by the client.
+//
+// A Dialer connects, and a Client is one dialogue of either version: Ask and
+// Show for a reply or its lines, Dump for a picture of v1. A Printer writes
+// what the old client wrote, with what it finds in the Postoffice where that
+// can be read. Top is the live view of a TopSource, such as a ClientSource;
+// it asks in one goroutine and draws in another. A ClientError has the Fault
+// that exit codes are made of.
 package mailq
 
 const (
