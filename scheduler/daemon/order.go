@@ -35,6 +35,9 @@ func (q queries) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) 
 	if o.Verb == mailq.Reroute && (o.To.Channel == "" || o.To.Host == "") {
 		return mailq.Outcome{}, errors.New("where to is not said")
 	}
+	if strings.ContainsAny(o.To.Channel+o.To.Host, "\n\x00") {
+		return mailq.Outcome{}, errors.New("a line end or NUL is in no channel or host")
+	}
 	switch {
 	case o.Message != "":
 		return q.actOnMessage(ctx, &o)

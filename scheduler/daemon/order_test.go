@@ -466,7 +466,13 @@ func TestOrderAboutLargeMessagesIsGivenInSmallParts(t *testing.T) {
 func TestOrderWithoutSenseIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := loaded(t)
-		for _, o := range []mailq.Order{{Verb: mailq.Kill}, {Verb: mailq.Reroute, Message: "1"}} {
+		for _, o := range []mailq.Order{
+			{Verb: mailq.Kill},
+			{Verb: mailq.Reroute, Message: "1"},
+			// No control file can say that.
+			{Verb: mailq.Reroute, Message: "1", To: mailq.Name{Channel: "smtp", Host: "a\nr"}},
+			{Verb: mailq.Reroute, Message: "1", To: mailq.Name{Channel: "smtp\x00", Host: "a"}},
+		} {
 			if did, err := w.daemon.Queue().Act(t.Context(), o); err == nil {
 				t.Errorf("%+v did %+v", o, did)
 			}
