@@ -48,7 +48,7 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	// A session of its own: no signal but ours reaches it, and ours all of it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a.uid == 0 {
-		cmd.SysProcAttr.Credential = credential(j.Account, j.GID)
+		cmd.SysProcAttr.Credential = j.Account.Credential(j.GID)
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = commandGrace
@@ -122,7 +122,7 @@ func ended(state interface {
 // environment is all that a command has in its environment. Only the
 // recipient's own words come from outside, and they are as the control file
 // has them.
-func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *Account) []string {
+func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *ta.Account) []string {
 	sender := r.From.User
 	if nobodys(r) {
 		sender = "<>"

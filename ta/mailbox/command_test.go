@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zsched/ta"
 )
 
 func command(line string) string {
@@ -138,6 +140,6 @@ func TestUnknownUser(t *testing.T) {
 		o.refused(a, mail(user+" 0"), "error2", `5\.1\.1 \(no such user\)`)
 	}
 	o.delivered(a, mail("Bob 0", "BOB@example.com 0", "Carol 0"))
-	a.ByName = func(string) (*Account, error) { return nil, os.ErrDeadlineExceeded }
+	a.ByName = func(string) (*ta.Account, error) { return nil, os.ErrDeadlineExceeded }
 	o.refused(a, mail("bob 0"), "deferred", `look up user "bob": `)
 }

@@ -55,16 +55,6 @@ type helper struct {
 	env  []string
 }
 
-// credential is who a process for an account is. Its groups are set in any
-// case, so that none of ours are left.
-func credential(acc *Account, gid int) *syscall.Credential {
-	c := &syscall.Credential{Uid: uint32(acc.UID), Gid: uint32(gid), Groups: []uint32{uint32(acc.GID)}}
-	for _, g := range acc.Groups {
-		c.Groups = append(c.Groups, uint32(g))
-	}
-	return c
-}
-
 // run has an order carried out by a process of its own.
 func (h helper) run(o *order, as *syscall.Credential, limit time.Duration) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

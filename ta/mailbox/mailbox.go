@@ -74,9 +74,9 @@ type Options struct {
 // what it asks of the world; New gives those of the system.
 type Agent struct {
 	Options
-	// ByName and ByUID find an account; the error is ErrUnknown or temporary.
-	ByName func(name string) (*Account, error)
-	ByUID  func(uid int) (*Account, error)
+	// ByName and ByUID find an account; the error is ta.ErrNoAccount or temporary.
+	ByName func(name string) (*ta.Account, error)
+	ByUID  func(uid int) (*ta.Account, error)
 	Now    func() time.Time
 	Warn   func(line string) // for the scheduler's log
 
@@ -107,8 +107,8 @@ func New(o Options) (*Agent, error) {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	a := &Agent{
 		Options: o,
-		ByName:  accountByName,
-		ByUID:   accountByUID,
+		ByName:  ta.AccountByName,
+		ByUID:   ta.AccountByUID,
 		Now:     time.Now,
 		host:    host,
 		uid:     os.Geteuid(),
@@ -167,7 +167,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 // target is where a recipient's mail goes, and as whom.
 type target struct {
 	address
-	*Account
+	*ta.Account
 	// path is the mailbox or file; a Maildir if it ends in a slash.
 	path string
 	// home says that the path is below the user's home directory, where root
@@ -200,14 +200,14 @@ func (a *Agent) target(r *ta.Recipient) (target, error) {
 }
 
 // user finds the account of a mailbox.
-func (a *Agent) user(to *address) (*Account, error) {
+func (a *Agent) user(to *address) (*ta.Account, error) {
 	acc, err := a.ByName(to.name)
-	if errors.Is(err, ErrUnknown) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
+	if errors.Is(err, ta.ErrNoAccount) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
 		to.name = lower(to.name)
 		acc, err = a.ByName(to.name)
 	}
 	switch {
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, ta.ErrNoAccount):
 		return nil, &failure{ta.Error, "5.1.1 (no such user)", fmt.Errorf("no such user: %q", to.name)}
 	case err != nil:
 		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %q: %w", to.name, err)}

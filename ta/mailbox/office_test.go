@@ -84,26 +84,26 @@ func (o office) agent(options Options) *Agent {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	users := map[string]*Account{}
+	users := map[string]*ta.Account{}
 	for _, name := range []string{"bob", "Carol"} {
-		users[name] = &Account{
+		users[name] = &ta.Account{
 			Name: name, Home: o.path("home"), LongName: "The " + name,
 			UID: ourUID, GID: ourUID,
 		}
 	}
-	a.ByName = func(name string) (*Account, error) {
+	a.ByName = func(name string) (*ta.Account, error) {
 		if acc := users[name]; acc != nil {
 			return acc, nil
 		}
-		return nil, ErrUnknown
+		return nil, ta.ErrNoAccount
 	}
-	a.ByUID = func(uid int) (*Account, error) {
+	a.ByUID = func(uid int) (*ta.Account, error) {
 		for _, name := range []string{"bob", "Carol"} {
 			if users[name].UID == uid {
 				return users[name], nil
 			}
 		}
-		return nil, ErrUnknown
+		return nil, ta.ErrNoAccount
 	}
 	a.Now = func() time.Time { return noon }
 	a.host, a.uid = "here", ourUID

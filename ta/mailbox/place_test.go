@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"zsched/ta"
 )
 
 func TestPlaces(t *testing.T) {
-	bob := &Account{Name: "bob", Home: "/home/bob", LongName: "Bob Builder"}
+	bob := &ta.Account{Name: "bob", Home: "/home/bob", LongName: "Bob Builder"}
 	for _, c := range []struct {
 		place   Place
 		address string
@@ -45,13 +47,13 @@ func TestPlaces(t *testing.T) {
 func TestAddressesDoNotLeadElsewhere(t *testing.T) {
 	place := Place{Path: "/m/%D/%u"}
 	for _, domain := range []string{"..", ".", "a/b", "../../etc"} {
-		path, _, err := place.find(target{address: address{name: "bob", domain: domain}, Account: &Account{Name: "bob"}})
+		path, _, err := place.find(target{address: address{name: "bob", domain: domain}, Account: &ta.Account{Name: "bob"}})
 		if err == nil {
 			t.Errorf("domain %q leads to %q", domain, path)
 		}
 	}
 	for _, home := range []string{"", "home", "../home"} {
-		path, _, err := (&Place{Path: "%h/box"}).find(target{Account: &Account{Name: "bob", Home: home}})
+		path, _, err := (&Place{Path: "%h/box"}).find(target{Account: &ta.Account{Name: "bob", Home: home}})
 		if err == nil {
 			t.Errorf("the home %q leads to %q", home, path)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ta"
 )
 
 // The user that root delivers to here, and a group of mail spools.
@@ -37,17 +39,17 @@ func rootOffice(t *testing.T) (office, func(Options) *Agent) {
 	return o, func(options Options) *Agent {
 		a := o.agent(options)
 		a.uid = 0
-		dave := &Account{
+		dave := &ta.Account{
 			Name: "dave", Home: o.path("dave"), UID: otherUID, GID: otherGID, Groups: []int{otherGID, extraGID},
 		}
 		byName, byUID := a.ByName, a.ByUID
-		a.ByName = func(name string) (*Account, error) {
+		a.ByName = func(name string) (*ta.Account, error) {
 			if name == "dave" {
 				return dave, nil
 			}
 			return byName(name)
 		}
-		a.ByUID = func(uid int) (*Account, error) {
+		a.ByUID = func(uid int) (*ta.Account, error) {
 			if uid == otherUID {
 				return dave, nil
 			}
@@ -116,7 +118,7 @@ func TestRootIsReplacedOnRequest(t *testing.T) {
 	expect(t, o.read("dave/who"), "4242\n")
 	expect(t, o.owner("dave/file"), "4242:4243 600")
 	// A mailbox of root's stays root's.
-	a.ByName = func(name string) (*Account, error) { return &Account{Name: name, Home: o.path("home")}, nil }
+	a.ByName = func(name string) (*ta.Account, error) { return &ta.Account{Name: name, Home: o.path("home")}, nil }
 	o.delivered(a, mail("root 0"))
 	expect(t, o.owner("spool/root"), "0:0 600")
 }
@@ -237,11 +239,11 @@ func (o office) everything() (all string) {
 func TestRootsOwnMailGoesOnlyWhereRootRules(t *testing.T) {
 	o, agent := rootOffice(t)
 	a := agent(Options{Place: Place{Path: o.path("dave")}})
-	a.ByUID = func(uid int) (*Account, error) { return &Account{Name: "root"}, nil }
+	a.ByUID = func(uid int) (*ta.Account, error) { return &ta.Account{Name: "root"}, nil }
 	byName := a.ByName
-	a.ByName = func(name string) (*Account, error) {
+	a.ByName = func(name string) (*ta.Account, error) {
 		if name == "root" {
-			return &Account{Name: "root"}, nil
+			return &ta.Account{Name: "root"}, nil
 		}
 		return byName(name)
 	}
@@ -343,17 +345,17 @@ func TestAccountsOfTheSystem(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	acc, err := accountByName(me.Username)
+	acc, err := ta.AccountByName(me.Username)
 	if err != nil || acc.UID != os.Getuid() || acc.Home != me.HomeDir {
 		t.Errorf("%+v, %v", acc, err)
 	}
-	if acc, err := accountByUID(os.Getuid()); err != nil || acc.Name != me.Username {
+	if acc, err := ta.AccountByUID(os.Getuid()); err != nil || acc.Name != me.Username {
 		t.Errorf("%+v, %v", acc, err)
 	}
-	if _, err := accountByName("no such user"); err != ErrUnknown {
+	if _, err := ta.AccountByName("no such user"); err != ta.ErrNoAccount {
 		t.Error(err)
 	}
-	if _, err := accountByUID(1<<31 - 7); err != ErrUnknown {
+	if _, err := ta.AccountByUID(1<<31 - 7); err != ta.ErrNoAccount {
 		t.Error(err)
 	}
 }

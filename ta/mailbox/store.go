@@ -56,5 +56,5 @@ func (a *Agent) store(m *ta.Message, to target, l *letter) outcome {
 			return failed(fmt.Errorf("make mailbox: %w", err), a.FatalQuota)
 		}
 	}
-	return a.helper.run(o, credential(to.Account, gid), a.TimeLimit)
+	return a.helper.run(o, to.Account.Credential(gid), a.TimeLimit)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ta"
 )
 
 // What root may do in a directory of mailboxes is decided by who else can
@@ -70,7 +72,7 @@ func parts(path string) []string {
 
 // prepare does what root can do for a mailbox that is not below the user's
 // home directory, and returns the group that the helper is to have.
-func prepare(o *order, acc *Account) (gid int, err error) {
+func prepare(o *order, acc *ta.Account) (gid int, err error) {
 	path := strings.TrimRight(string(o.Path), "/")
 	dir, st, err := trusted(filepath.Dir(path))
 	if errors.Is(err, errDistrusted) {
@@ -90,7 +92,7 @@ func prepare(o *order, acc *Account) (gid int, err error) {
 
 // bestow makes a mailbox for its owner, if there is none: under another name
 // first, so that it never is there without being his.
-func bestow(path string, acc *Account, maildir bool) error {
+func bestow(path string, acc *ta.Account, maildir bool) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -23,7 +23,7 @@ type outcome struct {
 // run runs the program to its end or the limit, at which its process group is
 // sent SIGTERM and, after Grace, SIGKILL. Processes that it leaves behind with
 // its output open are waited for no longer than Grace.
-func (a *Agent) run(argv []string, input *os.File, as Account) outcome {
+func (a *Agent) run(argv []string, input *os.File, as runner) outcome {
 	ctx := context.Background()
 	if a.Limit > 0 {
 		limited, stop := context.WithTimeout(ctx, a.Limit)
@@ -39,7 +39,7 @@ func (a *Agent) run(argv []string, input *os.File, as Account) outcome {
 	// another user could type on it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !as.own {
-		cmd.SysProcAttr.Credential = credential(as)
+		cmd.SysProcAttr.Credential = as.Credential(as.GID)
 	}
 	cmd.WaitDelay = a.Grace
 	cmd.Cancel = func() error {
@@ -61,16 +61,8 @@ func (a *Agent) run(argv []string, input *os.File, as Account) outcome {
 	return o
 }
 
-func credential(as Account) *syscall.Credential {
-	c := &syscall.Credential{Uid: uint32(as.UID), Gid: uint32(as.GID)}
-	for _, g := range as.Groups {
-		c.Groups = append(c.Groups, uint32(g))
-	}
-	return c
-}
-
 // environment is the agent's own, with what tells a program whose it is.
-func environment(as Account) []string {
+func environment(as runner) []string {
 	env := os.Environ()
 	if _, ok := os.LookupEnv("PATH"); !ok {
 		env = append(env, "PATH=/usr/bin:/bin")

@@ -51,7 +51,7 @@ type Agent struct {
 	Host string // our own name
 	UID  int    // effective, of the agent
 	// Account finds the user of a uid.
-	Account func(uid int) (Account, error)
+	Account func(uid int) (*ta.Account, error)
 	Now     func() time.Time
 }
 
@@ -175,7 +175,7 @@ func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient) ta.Result {
 }
 
 // feed gives the letter to the program.
-func (a *Agent) feed(l *letter, group []*ta.Recipient, account Account) ta.Result {
+func (a *Agent) feed(l *letter, group []*ta.Recipient, account runner) ta.Result {
 	uid, gid := account.UID, account.GID
 	if account.own {
 		uid, gid = -1, -1

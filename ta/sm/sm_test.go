@@ -305,7 +305,7 @@ func TestProgramThatWasDoneAtItsLimitHasDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer input.Close()
-	o := b.agent.run([]string{"true", "-c", "exit 0"}, input, Account{own: true})
+	o := b.agent.run([]string{"true", "-c", "exit 0"}, input, runner{&ta.Account{}, true})
 	o.limit = time.Second
 	if r := o.result(); r.Status != ta.OK {
 		t.Errorf("%+v", r)
@@ -352,11 +352,11 @@ func TestOutputThatStaysOpenIsNotWaitedFor(t *testing.T) {
 }
 
 func TestWhoRuns(t *testing.T) {
-	account := func(uid int) (Account, error) {
+	account := func(uid int) (*ta.Account, error) {
 		if uid == 13 {
-			return Account{}, errors.New("no answer")
+			return nil, errors.New("no answer")
 		}
-		return Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 100}, nil
+		return &ta.Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 100}, nil
 	}
 	for _, c := range []struct {
 		flags, privilege string
@@ -380,9 +380,9 @@ func TestWhoRuns(t *testing.T) {
 		a := &Agent{Mailer: mailer(t, "x "+c.flags+" /p p"), UID: c.agent, Account: account}
 		r := &ta.Recipient{Recipient: &ctlfile.Recipient{Quad: ctlfile.Quad{Privilege: c.privilege}}}
 		got, err := a.runAs(r)
-		text := fmt.Sprintf("%d own=%v", got.UID, got.own)
-		if err != nil {
-			text = err.Error()
+		text := fmt.Sprint(err)
+		if err == nil {
+			text = fmt.Sprintf("%d own=%v", got.UID, got.own)
 		}
 		if text != c.want {
 			t.Errorf("flags %s, privilege %q, agent %d: %s, want %s", c.flags, c.privilege, c.agent, text, c.want)
@@ -408,8 +408,8 @@ func TestRootRunsProgramsAsTheirRecipients(t *testing.T) {
 	}
 	b := newBench(t, "n", "", "")
 	b.agent.Mailer = mailer(t, "x n /bin/sh sh -c id${IFS}-u;id${IFS}-g;id${IFS}-G;pwd;echo${IFS}$$HOME;cat${IFS}/dev/stdin;exit${IFS}75")
-	b.agent.Account = func(uid int) (Account, error) {
-		return Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 4243, Groups: []int{4243, 4244}}, nil
+	b.agent.Account = func(uid int) (*ta.Account, error) {
+		return &ta.Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 4243, Groups: []int{4243, 4244}}, nil
 	}
 	b.deliver(alice+"r           prog h.example bob 4242\n", "A: b\n\nx\n")
 	_, got, _ := strings.Cut(b.said, "deferred ")
@@ -437,7 +437,7 @@ func BenchmarkRun(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if o := a.run(a.Mailer.argv([]address{a.address(r)}), input, Account{own: true}); o.state == nil || !o.state.Success() {
+		if o := a.run(a.Mailer.argv([]address{a.address(r)}), input, runner{&ta.Account{}, true}); o.state == nil || !o.state.Success() {
 			b.Fatal(o)
 		}
 		input.Close()
