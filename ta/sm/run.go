@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -67,8 +68,12 @@ func environment(as runner) []string {
 	if _, ok := os.LookupEnv("PATH"); !ok {
 		env = append(env, "PATH=/usr/bin:/bin")
 	}
-	if as.Name != "" {
-		env = append(env, "USER="+as.Name, "LOGNAME="+as.Name, "HOME="+as.Home, "SHELL=/bin/sh")
+	name, home := as.Name, as.Home
+	if name == "" && !as.own { // not ours, in any case
+		name, home = strconv.Itoa(as.UID), "/"
+	}
+	if name != "" {
+		env = append(env, "USER="+name, "LOGNAME="+name, "HOME="+home, "SHELL=/bin/sh")
 	}
 	return env
 }

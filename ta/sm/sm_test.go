@@ -416,6 +416,13 @@ func TestRootRunsProgramsAsTheirRecipients(t *testing.T) {
 	expect(t, got, "4242\r4243\r4243 4244\r/\r/home/bob\rA: b\r\rx\r[exit status 75 (temporary failure)]\n")
 }
 
+func TestProgramOfAnUnknownUserHasNotOurHome(t *testing.T) {
+	env := strings.Join(environment(runner{&ta.Account{UID: 4242}, false}), "\n")
+	if !strings.HasSuffix(env, "USER=4242\nLOGNAME=4242\nHOME=/\nSHELL=/bin/sh") {
+		t.Errorf("%q", env)
+	}
+}
+
 func TestFindAccount(t *testing.T) {
 	root, err := findAccount(0)
 	if err != nil || root.Name != "root" || root.GID != 0 {
