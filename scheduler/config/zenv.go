@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -43,6 +45,19 @@ func ReadZenv(file string) (*Zenv, error) {
 		z.file = absolute
 	}
 	return z, nil
+}
+
+// AgentZenv reads the zmailer.conf that the scheduler names to its agents in
+// ZCONFIG. Where that is empty it is the usual one, which need not be there.
+func AgentZenv(zconfig string) (*Zenv, error) {
+	if zconfig != "" {
+		return ReadZenv(zconfig)
+	}
+	z, err := ReadZenv(DefaultZenv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // which is an empty one
+	}
+	return z, err
 }
 
 // ParseZenv reads the text of a zmailer.conf; no text is wrong.

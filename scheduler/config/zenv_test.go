@@ -88,6 +88,27 @@ func unwrap(err error) error {
 	return err
 }
 
+func TestAgentZenv(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "zmailer.conf")
+	if err := os.WriteFile(file, []byte("MAILSHARE=/x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	z, err := AgentZenv(file)
+	if share, _ := z.Get("MAILSHARE"); err != nil || share != "/x" {
+		t.Errorf("MAILSHARE of the file that is named is %q, %v", share, err)
+	}
+	if _, err := AgentZenv(file + ".none"); err == nil {
+		t.Error("a file that is named need not be there")
+	}
+	if _, err := os.Stat(DefaultZenv); err == nil {
+		t.Skip("this machine has a " + DefaultZenv)
+	}
+	z, err = AgentZenv("")
+	if share, _ := z.Get("MAILSHARE"); err != nil || share != "/opt/mail" {
+		t.Errorf("MAILSHARE without a file is %q, %v", share, err)
+	}
+}
+
 func TestHashLevels(t *testing.T) {
 	for value, want := range map[string]int{"1": 1, "2": 2, `"2"`: 2, "0": 0, "3": 0, "": 0, "12": 0, "1 ": 0} {
 		levels, set := ParseZenv([]byte("SCHEDULERDIRHASH=" + value)).HashLevels()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/scheduler/config"
 	"zsched/ta"
 	"zsched/ta/mailbox"
 )
@@ -31,7 +32,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return ta.ExitOK
 	}
 	if err == nil {
-		zenv, e := readZenv()
+		zenv, e := config.AgentZenv(os.Getenv("ZCONFIG"))
 		if e != nil {
 			fmt.Fprintf(stderr, "# mailbox: %v\n", e)
 			return ta.ExitOSFile

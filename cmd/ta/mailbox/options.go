@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,19 +90,6 @@ func parse(server *ta.Server, args []string, stderr io.Writer) (*options, error)
 		server.Host = set.Arg(0)
 	}
 	return o, check()
-}
-
-// readZenv reads the zmailer.conf that the scheduler names. There need not be
-// one where it names none.
-func readZenv() (*config.Zenv, error) {
-	if file := os.Getenv("ZCONFIG"); file != "" {
-		return config.ReadZenv(file)
-	}
-	zenv, err := config.ReadZenv(config.DefaultZenv)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // which is an empty one
-	}
-	return zenv, err
 }
 
 // furnish takes from the ZENV file what the command line did not say, and what

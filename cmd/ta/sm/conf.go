@@ -13,19 +13,6 @@ import (
 	"zsched/ta/sm"
 )
 
-// readZenv reads the zmailer.conf that the scheduler names. There need not be
-// one where it names none.
-func readZenv() (*config.Zenv, error) {
-	if file := os.Getenv("ZCONFIG"); file != "" {
-		return config.ReadZenv(file)
-	}
-	zenv, err := config.ReadZenv(config.DefaultZenv)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // which is an empty one
-	}
-	return zenv, err
-}
-
 // readMailer finds the mailer's line. Everything that is wrong in the file is
 // told; the exit status is for a mailer that is not there or is wrong itself.
 func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mailer, int) {

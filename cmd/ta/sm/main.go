@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/scheduler/config"
 	"zsched/ta"
 	"zsched/ta/sm"
 )
@@ -58,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sm: %v\n", err)
 		return ta.ExitUsage
 	}
-	zenv, err := readZenv()
+	zenv, err := config.AgentZenv(os.Getenv("ZCONFIG"))
 	if err != nil {
 		fmt.Fprintf(stderr, "# sm: %v\n", err)
 		return ta.ExitOSFile

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/scheduler/config"
 	"zsched/ta"
 	"zsched/ta/smtp"
 )
@@ -45,11 +46,11 @@ func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	if o.Log, err = openLog(c.log, c.debug, stderr); err != nil {
 		warn("no protocol log: " + err.Error())
 	}
-	style, err := syslogStyle()
+	zenv, err := config.AgentZenv(os.Getenv("ZCONFIG"))
 	if err != nil {
 		warn(err.Error())
 	}
-	server.Syslog = ta.OpenSyslog("smtp", style)
+	server.Syslog = ta.OpenSyslog("smtp", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
 	defer server.Syslog.Close()
 	if c.title {
 		o.Title = title

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/scheduler/config"
 	"zsched/ta"
 	"zsched/ta/smtp"
 )
@@ -176,14 +175,4 @@ func (c *command) options() (smtp.Options, error) {
 		}
 	}
 	return o, nil
-}
-
-// syslogStyle is what SYSLOGFLG of the file that ZCONFIG names asks for.
-func syslogStyle() (ta.SyslogStyle, error) {
-	name := os.Getenv("ZCONFIG")
-	if name == "" {
-		return ta.ParseSyslogStyle("", false), nil
-	}
-	z, err := config.ReadZenv(name)
-	return ta.ParseSyslogStyle(z.Get("SYSLOGFLG")), err
 }
