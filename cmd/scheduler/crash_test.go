@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -61,7 +60,7 @@ func TestKilled(t *testing.T) {
 	chance := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	open := map[string]bool{} // recipients that an agent had locked when it was killed
 	for n := range *crashKills {
-		sched := f.startGroup(t, po)
+		sched := f.start(t, po)
 		// A run gets so far that the whole takes all of the kills.
 		until := (n+1)*(*crashMessages)/(*crashKills+1) - chance.IntN(*crashMessages/(*crashKills+1))
 		for deadline := time.Now().Add(5 * time.Second); size(log) < until && time.Now().Before(deadline); {
@@ -109,18 +108,6 @@ func checkOrphans(t *testing.T, po string) {
 		t.Errorf("%d orphans in queue/, more than the %d that so many kills can leave", len(orphans), most)
 	}
 	t.Logf("%d message files were left without a control file", len(orphans))
-}
-
-// startGroup starts a scheduler whose agents can be killed with it.
-func (f *bench) startGroup(t testing.TB, po string) *running {
-	r := &running{log: filepath.Join(po, "log")}
-	r.cmd = exec.Command(f.scheduler, "-i", "-Z", filepath.Join(po, "zmailer.conf"), "-L", r.log)
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.cmd.Process.Kill() })
-	return r
 }
 
 // size estimates how many deliveries the log holds, without reading it.
