@@ -25,15 +25,24 @@ func TestWatchHears(t *testing.T) {
 	o.mkdir("transport/B/I")
 	o.open(Options{})
 	o.sweep()
+	var told []Name
 	for _, path := range []string{"A/H/7", "B/I/15582", "9", "C/10"} {
 		o.write("tmp", "")
 		o.mkdir(filepath.Dir("transport/" + path))
 		check(t, os.Rename(filepath.Join(o.dir, "tmp"), filepath.Join(o.dir, "transport", path)))
-		if got := o.found(); got[0].Path != path {
-			t.Errorf("found %v, want %s", got, path)
+		// A file that came with its directory may be told of twice.
+		for got := o.found(); !slices.ContainsFunc(got, ofPath(path)); got = o.found() {
+			for _, again := range got {
+				if !slices.ContainsFunc(told, ofPath(again.Path)) {
+					t.Fatalf("found %v, want %s", got, path)
+				}
+			}
 		}
+		told = append(told, Name{Path: path})
 	}
 }
+
+func ofPath(path string) func(Name) bool { return func(n Name) bool { return n.Path == path } }
 
 // A directory may have files before anybody can watch it.
 func TestWatchLooksIntoNewDirectories(t *testing.T) {
