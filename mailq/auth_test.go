@@ -216,7 +216,7 @@ func TestCheckAuthFile(t *testing.T) {
 
 func TestAuthFileIsReadEveryTime(t *testing.T) {
 	path := authFile(t, "a:p:QQ:\n")
-	s := NewServer(&picture{}, Settings{Version: 2, AuthFile: path})
+	s := NewServer(&picture{}, Settings{Version: 2, AuthFile: path, UID: daemonUID()})
 	k := converse2(t, s, loopback)
 	must(t, os.WriteFile(path, []byte("b:q:QQ:\n"), 0o600))
 	if r := k.reply("AUTH a " + Digest(k.challenge, "p")); r != "-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS" {
@@ -225,7 +225,7 @@ func TestAuthFileIsReadEveryTime(t *testing.T) {
 	k.login("b", "q")
 	must(t, os.Chmod(path, 0o644))
 	var note Note
-	s.Configure(Settings{Version: 2, AuthFile: path, Note: func(n Note) {
+	s.Configure(Settings{Version: 2, AuthFile: path, UID: daemonUID(), Note: func(n Note) {
 		if n.Kind == NoteAuth {
 			note = n
 		}
@@ -248,7 +248,7 @@ func refused(t *testing.T, s *Server, peer Peer) {
 func TestStrangersAreTurnedAway(t *testing.T) {
 	s := open2(t, &picture{})
 	path := authFile(t, "a:p:ALL:[10.0.0.0]/8\nb:p:SMTPIP NONE:\n")
-	s.Configure(Settings{Version: 2, AuthFile: path})
+	s.Configure(Settings{Version: 2, AuthFile: path, UID: daemonUID()})
 	refused(t, s, loopback)
 	refused(t, s, Peer{Addr: netip.MustParseAddr("2001:db8::1")})
 	converse2(t, s, Peer{Addr: netip.MustParseAddr("10.1.1.1")}).login("a", "p")
@@ -312,7 +312,7 @@ func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
 			}
 		}
 	})
-	root, daemon, other := Peer{UID: 0, User: "root"}, Peer{UID: 4711}, Peer{UID: 1000, User: "joe"}
+	root, daemon, other := Peer{UID: 0, User: "root"}, Peer{UID: daemonUID()}, Peer{UID: 1000, User: "joe"}
 	for _, peer := range []Peer{root, daemon} {
 		k := converse2(t, s, peer)
 		if r := k.reply("HOLD MSG 1 BECAUSE of tests"); !strings.HasPrefix(r, "+OK") {
@@ -342,13 +342,13 @@ func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
 		t.Errorf("another user with a password: %s", r)
 	}
 	// Without an auth file there are credentials still.
-	s.Configure(Settings{Version: 2, UID: 4711})
+	s.Configure(Settings{Version: 2, UID: daemonUID()})
 	if r := converse2(t, s, root).reply("HOLD MSG 1"); !strings.HasPrefix(r, "+OK") {
 		t.Error(r)
 	}
 	refused(t, s, other)
 	// A file that gives nobody nothing asks others for a password.
-	s.Configure(Settings{Version: 2, UID: 4711, AuthFile: authFile(t, "a:p:QQ:\nnobody:x:NONE:\n")})
+	s.Configure(Settings{Version: 2, UID: daemonUID(), AuthFile: authFile(t, "a:p:QQ:\nnobody:x:NONE:\n")})
 	k = converse2(t, s, other)
 	if r := k.reply("SHOW QUEUE SHORT"); r != "-BAD; USER MUST AUTHENTICATE" {
 		t.Error(r)

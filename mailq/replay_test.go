@@ -246,7 +246,7 @@ func TestSessionsOfTheOldServerReplay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Unix(c.at, 0)))
 				list := readCapture(t, c.name)
-				s := NewServer(paint(t, list, time.Now()), Settings{Version: 2, AuthFile: authFile(t, users)})
+				s := NewServer(paint(t, list, time.Now()), Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()})
 				for _, d := range replay(converse2(t, s, loopback), list, c.password) {
 					t.Error(d)
 				}
@@ -275,7 +275,7 @@ func TestReplayCanFail(t *testing.T) {
 				list := readCapture(t, c.name)
 				p := paint(t, list, time.Now())
 				change(p)
-				s := NewServer(p, Settings{Version: 2, AuthFile: authFile(t, users)})
+				s := NewServer(p, Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()})
 				if len(replay(converse2(t, s, loopback), list, c.password)) == 0 {
 					t.Error("the comparison did not see it")
 				}

@@ -6,15 +6,25 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+// daemonUID is whom the server under test runs as: the owner of the test's
+// files or, where that is root, somebody else.
+func daemonUID() int {
+	if uid := os.Getuid(); uid != 0 {
+		return uid
+	}
+	return 4711
+}
+
 func open2(t *testing.T, q Queue, change ...func(*Settings)) *Server {
 	t.Helper()
-	set := Settings{Version: 2, AuthFile: authFile(t, users), UID: 4711}
+	set := Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()}
 	for _, c := range change {
 		c(&set)
 	}
