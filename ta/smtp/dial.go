@@ -14,7 +14,7 @@ import (
 // Dialer makes connections from where the options say.
 type Dialer struct {
 	Local   []netip.Addr // own addresses to use, of either family; none: any
-	LowPort bool         // from a port below 1024
+	LowPort bool         // from a port below 1024, where that is permitted
 	Buffer  int          // bytes of the socket's buffers; 0: the system's
 }
 
@@ -75,19 +75,27 @@ func (d *Dialer) dial(network, address string, limit time.Duration) (net.Conn, e
 	if !ok {
 		return nil, errors.New("no local address of that family")
 	}
-	if !d.LowPort {
-		if from.IsValid() {
-			dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	if d.LowPort {
+		nc, err := dialLow(dialer, from, address)
+		if !errors.Is(err, syscall.EACCES) { // such a port takes root
+			return nc, err
 		}
-		return dialer.Dial(network, address)
 	}
+	if from.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	return dialer.Dial(network, address)
+}
+
+// dialLow connects from a port below 1024.
+func dialLow(dialer net.Dialer, from netip.Addr, address string) (net.Conn, error) {
 	for port := uint16(1023); port >= 512; port-- {
 		local := net.TCPAddr{Port: int(port)}
 		if from.IsValid() {
 			local.IP = from.AsSlice()
 		}
 		dialer.LocalAddr = &local
-		nc, err := dialer.Dial(network, address)
+		nc, err := dialer.Dial("tcp", address)
 		if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EADDRNOTAVAIL) {
 			continue
 		}

@@ -53,9 +53,6 @@ func TestDialFrom(t *testing.T) {
 		{low: true, said: "127.0.0.1:"},
 		{local: "127.0.0.6", low: true, said: "127.0.0.6:"},
 	} {
-		if c.low && os.Geteuid() != 0 {
-			continue
-		}
 		p := start(t, smtptest.Options{})
 		d := Dialer{LowPort: c.low, Buffer: 8192}
 		if c.local != "" {
@@ -76,7 +73,7 @@ func TestDialFrom(t *testing.T) {
 			continue
 		}
 		from := nc.LocalAddr().(*net.TCPAddr)
-		if !strings.HasPrefix(from.String(), c.said) || c.low != (from.Port < 1024) {
+		if !strings.HasPrefix(from.String(), c.said) || (c.low && os.Geteuid() == 0) != (from.Port < 1024) {
 			t.Errorf("from %s: %v", c.local, from)
 		}
 		_ = nc.Close()
