@@ -137,9 +137,3 @@ func lone(p pair, path string) bool {
 	var st unix.Stat_t
 	return stat(p.queue, path, &st) == nil && regular(&st) && !exists(p.transport, path)
 }
-
-// unlone is the opposite: a control file without its message file.
-func unlone(p pair, path string) bool {
-	var st unix.Stat_t
-	return stat(p.transport, path, &st) == nil && regular(&st) && !exists(p.queue, path)
-}
