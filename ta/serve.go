@@ -76,6 +76,18 @@ func (s *Server) Standard() (ctx context.Context, stop func()) {
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 }
 
+// Main serves over the standard streams to the end and returns the program's
+// exit status. An error is told in the scheduler's log.
+func (s *Server) Main() int {
+	ctx, stop := s.Standard()
+	defer stop()
+	if err := s.Serve(ctx); err != nil {
+		s.warn("%v", err)
+		return ExitIOErr
+	}
+	return ExitOK
+}
+
 // Serve works until the scheduler says that the agent shall leave, by an empty
 // line or end of file, or ctx is done; the messages under way are finished
 // first. The error is nil then. A line without its LF at the end of file is

@@ -54,12 +54,5 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return ta.ExitUsage
 	}
 	server.Deliver = agent.Deliver
-
-	ctx, stop := server.Standard()
-	defer stop()
-	if err := server.Serve(ctx); err != nil {
-		fmt.Fprintf(stderr, "# discard: %v\n", err)
-		return ta.ExitIOErr
-	}
-	return ta.ExitOK
+	return server.Main()
 }

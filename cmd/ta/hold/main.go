@@ -53,12 +53,5 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	// The scheduler starts agents in $POSTOFFICE/transport.
 	server.Deliver = hold.New("..", mailbin).Deliver
-
-	ctx, stop := server.Standard()
-	defer stop()
-	if err := server.Serve(ctx); err != nil {
-		fmt.Fprintf(stderr, "# hold: %v\n", err)
-		return ta.ExitIOErr
-	}
-	return ta.ExitOK
+	return server.Main()
 }

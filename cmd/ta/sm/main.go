@@ -71,12 +71,5 @@ func run(args []string, stdout, stderr io.Writer) int {
 	server.Syslog = ta.OpenSyslog("sm", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
 	defer server.Syslog.Close()
 	server.Deliver = agent.Deliver
-
-	ctx, stop := server.Standard()
-	defer stop()
-	if err := server.Serve(ctx); err != nil {
-		fmt.Fprintf(stderr, "# sm: %v\n", err)
-		return ta.ExitIOErr
-	}
-	return ta.ExitOK
+	return server.Main()
 }

@@ -57,14 +57,6 @@ func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	}
 	agent := smtp.New(o)
 	server.Deliver = agent.Deliver
-
-	ctx, stop := server.Standard()
-	defer stop()
-	err = server.Serve(ctx)
-	agent.Close()
-	if err != nil {
-		warn(err.Error())
-		return ta.ExitIOErr
-	}
-	return ta.ExitOK
+	defer agent.Close()
+	return server.Main()
 }
