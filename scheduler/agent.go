@@ -47,12 +47,12 @@ type agent struct {
 
 	startedFor *thread // until its first #hungry, or the thread is gone
 
-	since        instant // of the state
-	heardAt      instant
-	hungryAt     instant // last #hungry; 0: none yet
-	fedAt        instant // last job line; 0: none yet
-	watchSeat    int32
-	links[agent] // in Scheduler.parked
+	since         instant // of the state
+	heardAt       instant
+	hungryAt      instant // last #hungry; 0: none yet
+	fedAt         instant // last job line; 0: none yet
+	watchSeat     int32
+	links[*agent] // in Scheduler.parked
 }
 
 type agentState uint8

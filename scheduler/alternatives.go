@@ -16,12 +16,12 @@ type alternative struct {
 }
 
 // join puts a recipient among the alternatives of its class.
-func (m *message) join(class int, v *vertex, index int) {
-	x := m.extra()
+func (s *Scheduler) join(m *message, class int, v *vertex, index int) {
+	x := s.extra(m)
 	for _, set := range x.sets {
 		if set.class == class {
 			set.members = append(set.members, alternative{v, index})
-			v.at(index).state = alternate
+			s.recipient(v, index).state = alternate
 			return
 		}
 	}
@@ -29,11 +29,11 @@ func (m *message) join(class int, v *vertex, index int) {
 }
 
 // exclusive finds the set of alternatives a recipient belongs to.
-func (m *message) exclusive(v *vertex, i int) (*exclusiveSet, int) {
-	if m.extras == nil {
+func (s *Scheduler) exclusive(m *message, v *vertex, i int) (*exclusiveSet, int) {
+	if m.extras == 0 {
 		return nil, 0
 	}
-	for _, set := range m.extras.sets {
+	for _, set := range s.extras.at(m.extras).sets {
 		for place, a := range set.members {
 			if a.vertex == v && a.index == i && !set.done {
 				return set, place
@@ -45,12 +45,12 @@ func (m *message) exclusive(v *vertex, i int) (*exclusiveSet, int) {
 
 // win ends the set with its first success: the others are tagged as done
 // too, and so is what was said of those that failed.
-func (set *exclusiveSet) win(mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
+func (s *Scheduler) win(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
 	set.done = true
 	mark.LeaveTag = false
 	marks := []RecipientMark{mark}
 	for _, a := range set.members {
-		r := a.vertex.at(a.index)
+		r := s.recipient(a.vertex, a.index)
 		if r.state != alternate && r.state != promoted {
 			continue
 		}
@@ -64,7 +64,7 @@ func (set *exclusiveSet) win(mark RecipientMark, settles []alternative) ([]Recip
 // promote gives the next alternative its turn when the one before has failed.
 func (s *Scheduler) promote(set *exclusiveSet, failed int) {
 	for _, a := range set.members[failed+1:] {
-		r := a.vertex.at(a.index)
+		r := s.recipient(a.vertex, a.index)
 		if r.state != alternate {
 			continue
 		}

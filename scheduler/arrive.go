@@ -9,12 +9,12 @@ import (
 // arrive takes a message into the queue. One without open recipients is
 // finished at once.
 func (s *Scheduler) arrive(in *Message) {
-	if s.messages[in.ID] != nil {
+	if s.byID[in.ID] != 0 {
 		s.do(Note{Severity: Warning, Message: in.ID, Text: "is in the queue already, not taken twice"})
 		return
 	}
 	m := s.newMessage(in)
-	s.messages[m.id] = m
+	s.byID[m.id] = m.ref
 	s.counts.Messages++
 	s.counts.MessagesIn++
 	s.counts.RecipientsIn += uint64(m.open)
@@ -24,15 +24,17 @@ func (s *Scheduler) arrive(in *Message) {
 		s.finish(m)
 		return
 	}
-	m.vertices(s.enter)
+	s.verticesOf(m, s.enter)
 }
 
 func (s *Scheduler) newMessage(in *Message) *message {
 	s.taken++
-	m := &message{
+	ref, m := s.messages.take()
+	*m = message{
 		id:         in.ID,
+		ref:        ref,
 		order:      s.taken,
-		sender:     in.Sender,
+		sender:     s.senders.add(in.Sender),
 		modifiedAt: at(in.ModifiedAt),
 		changedAt:  atSecond(in.ChangedAt),
 		owner:      in.Owner,
@@ -44,12 +46,12 @@ func (s *Scheduler) newMessage(in *Message) *message {
 		m.flags |= owes
 	}
 	m.levels = uint8(strings.Count(in.Path, "/"))
-	if m.path() != in.Path {
-		m.extra().path = in.Path
+	if s.path(m) != in.Path {
+		s.extra(m).path = in.Path
 	}
 	if in.ErrorTo != in.Sender {
 		m.flags |= errorToSet
-		m.extra().errorTo = in.ErrorTo
+		s.extra(m).errorTo = in.ErrorTo
 	}
 	if in.LogID != "" {
 		m.log = logHash(in.LogID)
@@ -59,12 +61,12 @@ func (s *Scheduler) newMessage(in *Message) *message {
 	if in.Released {
 		flags = spared
 	}
-	m.group(s, in.Recipients, flags)
+	s.group(m, in.Recipients, flags)
 	return m
 }
 
 // group parts the recipients into vertices, one for each channel and host.
-func (m *message) group(s *Scheduler, in []Recipient, flags recipientFlags) {
+func (s *Scheduler) group(m *message, in []Recipient, flags recipientFlags) {
 	var byThread map[threadKey]*vertex
 	var latest *vertex
 	var latestKey threadKey
@@ -75,7 +77,7 @@ func (m *message) group(s *Scheduler, in []Recipient, flags recipientFlags) {
 		if latest == nil || key != latestKey {
 			v = byThread[key]
 			if v == nil {
-				v = m.newVertex(s, key)
+				v = s.newVertex(m, key)
 				if byThread == nil && len(in) > 1 {
 					byThread = make(map[threadKey]*vertex)
 				}
@@ -85,29 +87,31 @@ func (m *message) group(s *Scheduler, in []Recipient, flags recipientFlags) {
 			}
 			latest, latestKey = v, key
 		}
-		v.add(r, flags)
+		s.add(v, r, flags)
 		m.open++
 		m.recipients++
 		if r.Class != 0 {
-			m.join(r.Class, v, v.len()-1)
+			s.join(m, r.Class, v, v.len()-1)
 		}
 	}
 }
 
-func (m *message) newVertex(s *Scheduler, key threadKey) *vertex {
-	v := &m.vertex
-	if v.message != nil {
-		v = new(vertex)
-		m.extra().vertices = append(m.extra().vertices, v)
+func (s *Scheduler) newVertex(m *message, key threadKey) *vertex {
+	ref, v := s.vertices.take()
+	if m.first == 0 {
+		m.first = ref
+	} else {
+		x := s.extra(m)
+		x.vertices = append(x.vertices, ref)
 	}
-	v.message = m
-	v.thread = s.obtainThread(key)
-	v.thread.link(v)
+	t := s.obtainThread(key)
+	v.ref, v.message, v.thread = ref, m.ref, t.ref
+	s.link(t, v)
 	s.states[0]++
 	return v
 }
 
-func (v *vertex) add(r *Recipient, flags recipientFlags) {
+func (s *Scheduler) add(v *vertex, r *Recipient, flags recipientFlags) {
 	if r.Notify&ctlfile.NotifySuccess != 0 {
 		flags |= tellSuccess
 	}
@@ -115,24 +119,27 @@ func (v *vertex) add(r *Recipient, flags recipientFlags) {
 		flags |= tellFailure
 	}
 	in := recipient{offset: uint32(r.Offset), flags: flags, state: open}
-	switch {
-	case v.open == 0:
+	if v.count == 0 {
 		v.first = in
-	case v.rest == nil:
-		v.rest = &[]recipient{in}
-	default:
-		*v.rest = append(*v.rest, in)
+	} else {
+		if v.rest == 0 {
+			v.rest, _ = s.others.take()
+		}
+		rest := s.others.at(v.rest)
+		*rest = append(*rest, in)
 	}
+	v.count++
 	v.open++
-	v.thread.recipients++
-	v.thread.channel.in++
+	t := s.threadOf(v)
+	t.recipients++
+	t.channel.in++
 }
 
 // enter puts a new vertex where it belongs: due, unless all of its
 // recipients wait for alternatives.
 func (s *Scheduler) enter(v *vertex) {
 	s.counts.Vertices++
-	if v.openNow() == 0 {
+	if s.openNow(v) == 0 {
 		s.become(v, dormant, 0)
 		s.planWake(v)
 		return

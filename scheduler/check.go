@@ -6,11 +6,13 @@ import "fmt"
 // Step; each line is an invariant that one state can show.
 func (s *Scheduler) check() {
 	var c Counts
-	for id, m := range s.messages {
-		assert(m.id == id, "message %d is kept as %d", m.id, id)
+	for id, ref := range s.byID {
+		m := s.messages.at(ref)
+		assert(m.id == id && m.ref == ref, "message %d is kept as %d", m.id, id)
 		s.checkMessage(m, &c)
 	}
 	s.checkLogs()
+	s.checkMail()
 	for key, t := range s.threads {
 		assert(t.key == key, "thread %v is kept as %v", t.key, key)
 		s.checkThread(t)
@@ -40,10 +42,10 @@ func (s *Scheduler) check() {
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
 	assert(c.AgentsLeaving == s.counts.AgentsLeaving, "leaving agents: counted %d, kept %d", c.AgentsLeaving, s.counts.AgentsLeaving)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
-	assert(len(s.messages) == s.counts.Messages, "messages: %d, kept %d", len(s.messages), s.counts.Messages)
+	assert(len(s.byID) == s.counts.Messages, "messages: %d, kept %d", len(s.byID), s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
-	assert(s.counts.MessagesIn-s.counts.MessagesOut == uint64(len(s.messages)), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, len(s.messages))
+	assert(s.counts.MessagesIn-s.counts.MessagesOut == uint64(len(s.byID)), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, len(s.byID))
 	assert(s.counts.RecipientsIn-s.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
 	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	for _, w := range s.walks {
@@ -59,7 +61,7 @@ func assert(holds bool, format string, args ...any) {
 
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	open, linked, held := int32(0), 0, false
-	m.vertices(func(v *vertex) {
+	s.verticesOf(m, func(v *vertex) {
 		held = held || v.state != 0 && v.ordered == VerbHold
 		if v.state == 0 {
 			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
@@ -73,25 +75,61 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(m.open > 0 || m.stores > 0 || m.flags&leaving != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&leaving == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
 	assert(held == (m.flags&holding != 0) || m.flags&leaving != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
-	assert(m.flags&moving == 0 || m.rests() && m.stores == 0, "message %d moves and does not rest", m.id)
-	assert(m.flags&(holding|moving|leaving) != holding || m.stores > 0 || !m.rests(), "message %d rests and does not move", m.id)
+	assert(m.flags&moving == 0 || s.rests(m) && m.stores == 0, "message %d moves and does not rest", m.id)
+	assert(m.flags&(holding|moving|leaving) != holding || m.stores > 0 || !s.rests(m), "message %d rests and does not move", m.id)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
+}
+
+// checkMail: nothing has a place in memory that does not count, and what is
+// shared goes with its last user.
+func (s *Scheduler) checkMail() {
+	vertices, others, extras, said := 0, 0, 0, 0
+	for _, ref := range s.byID {
+		m := s.messages.at(ref)
+		if m.extras != 0 {
+			extras++
+		}
+		s.verticesOf(m, func(v *vertex) {
+			vertices++
+			if v.rest != 0 {
+				others++
+			}
+			for i := range v.len() {
+				if s.recipient(v, i).last != 0 {
+					said++
+				}
+			}
+		})
+	}
+	for _, t := range s.threads {
+		assert(*s.owners.at(t.ref) == t, "thread %v is kept as another", t.key)
+		if t.said != 0 {
+			said++
+		}
+	}
+	assert(s.messages.used() == len(s.byID), "messages: %d, %d places", len(s.byID), s.messages.used())
+	assert(s.vertices.used() == vertices, "vertices: %d, %d places", vertices, s.vertices.used())
+	assert(s.others.used() == others && s.extras.used() == extras, "others: %d, %d places; extras: %d, %d", others, s.others.used(), extras, s.extras.used())
+	assert(s.owners.used() == len(s.threads), "threads: %d, %d places", len(s.threads), s.owners.used())
+	assert(s.senders.users() == len(s.byID), "senders of %d messages, kept for %d", len(s.byID), s.senders.users())
+	assert(s.said.users() == said, "%d last words, kept for %d", said, s.said.users())
 }
 
 // checkLogs: every message with a log identity is in the chain of it.
 func (s *Scheduler) checkLogs() {
 	named, linked := 0, 0
-	for _, m := range s.messages {
-		if m.log != 0 {
+	for _, ref := range s.byID {
+		if s.messages.at(ref).log != 0 {
 			named++
 		}
 	}
-	for log, m := range s.byLog {
-		for newer := (*message)(nil); m != nil; newer, m = m, m.older() {
+	for log, ref := range s.byLog {
+		m := s.messages.at(ref)
+		for newer := (*message)(nil); m != nil; newer, m = m, s.older(m) {
 			linked++
-			assert(m.log == log && s.messages[m.id] == m, "message %d is in the chain of another log identity", m.id)
-			assert(newer == nil || m.extras.newer == newer, "message %d does not know the one after it", m.id)
+			assert(m.log == log && s.byID[m.id] == m.ref, "message %d is in the chain of another log identity", m.id)
+			assert(newer == nil || s.extra(m).newer == newer.ref, "message %d does not know the one after it", m.id)
 		}
 	}
 	assert(named == linked, "%d messages have a log identity, %d are known by it", named, linked)
@@ -100,11 +138,11 @@ func (s *Scheduler) checkLogs() {
 // checkVertex: every recipient is due, waiting with a time or for a named
 // event, with an agent, or done; and no vertex is in two places.
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
-	id, t := v.message.id, v.thread
+	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
 	queued, planned := v.queueSeat != 0, v.wakeSeat != 0
 	lines := s.linesOf(v)
-	expires, _ := v.expiry()
+	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
 	assert((lines == 1) == (v.state == fed) && lines <= 1, "vertex of %d in state %d with %d agents", id, v.state, lines)
 	switch v.state {
@@ -113,21 +151,21 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	case fed, reading, resting:
 		assert(!planned, "vertex of %d in state %d is in the agenda", id, v.state)
 	default:
-		assert(t.held || t.errands&release != 0 || !v.mayExpire() || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
+		assert(t.held || t.errands&release != 0 || !s.mayExpire(v) || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
 	}
 	if v.state == due || v.state == waiting {
-		assert(v.openNow() > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
+		assert(s.openNow(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
 	assert(v.state != resting || v.ordered == VerbHold, "vertex of %d rests without an order", id)
 	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == resting || v.state == dormant, "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == dormant {
-		assert(v.openNow() == 0, "vertex of %d is dormant with work", id)
+		assert(s.openNow(v) == 0, "vertex of %d is dormant with work", id)
 	}
 	open := int32(0)
 	for i := range v.len() {
-		r := v.at(i)
-		assert(i == 0 || v.at(i-1).offset < r.offset, "recipients of %d out of order", id)
+		r := s.recipient(v, i)
+		assert(i == 0 || s.recipient(v, i-1).offset < r.offset, "recipients of %d out of order", id)
 		assert(r.state != 0, "recipient %d/%d has no state", id, r.offset)
 		if r.state != gone {
 			open++
@@ -136,7 +174,7 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 			assert(v.state == fed || v.state == reading, "recipient %d/%d in state %d, its vertex in %d", id, r.offset, r.state, v.state)
 		}
 		if r.state == settling {
-			assert(v.message.stores > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
+			assert(s.messageOf(v).stores > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
 		}
 	}
 	assert(open == v.open && open > 0, "vertex of %d: %d open, kept %d", id, open, v.open)
@@ -158,12 +196,12 @@ func (s *Scheduler) checkThread(t *thread) {
 	n, recipients := 0, int32(0)
 	oldest, wake := never, never
 	var states [vertexStates]int32
-	for v := t.vertices.head; v != nil; v = v.next {
-		assert(v.thread == t && v.state != 0, "a stranger in thread %v", t.key)
+	for v := s.vertexAt(t.vertices.head); v != nil; v = s.vertexAt(v.next) {
+		assert(s.threadOf(v) == t && v.state != 0, "a stranger in thread %v", t.key)
 		n++
 		recipients += v.open
 		states[v.state]++
-		oldest = min(oldest, v.message.modifiedAt.second().instant())
+		oldest = min(oldest, s.messageOf(v).modifiedAt.second().instant())
 		if v.state == waiting {
 			wake = min(wake, v.wakeAt.second().instant())
 		}
@@ -181,7 +219,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t.key, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
 	assert(n > 0 || t.busy > 0 || t.suspendedTill != 0, "thread %v is empty and still there", t.key)
-	assert((t.suspendedTill != 0 || t.pulling != nil) == (t.resumeSeat != 0), "thread %v: suspension and agenda disagree", t.key)
+	assert((t.suspendedTill != 0 || t.pulling != 0) == (t.resumeSeat != 0), "thread %v: suspension and agenda disagree", t.key)
 	assert((t.wants > 0) == (t.list != nil), "thread %v wants %d and is in line: %v", t.key, t.wants, t.list != nil)
 	assert(t.params.QueueOnly || t.queues[1-t.run].len() == 0, "thread %v keeps mail for a next run", t.key)
 	assert(!t.params.QueueOnly || t.gate || t.queue().len() == 0, "thread %v has mail past a closed gate", t.key)
@@ -191,8 +229,9 @@ func (s *Scheduler) checkThread(t *thread) {
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t.key)
 	}
 	for _, q := range t.queues {
-		q.each(func(_ instant, v *vertex) {
-			assert(v.thread == t && v.state == due, "a vertex of %d in the queue of %v", v.message.id, t.key)
+		q.each(func(_ instant, ref vertexRef) {
+			v := s.vertices.at(ref)
+			assert(s.threadOf(v) == t && v.state == due, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
 		})
 	}
 }
@@ -213,16 +252,16 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
-		assert(l.v == nil || l.awaited > 0 && l.awaited == l.v.unreported(), "agent %d awaits %d reports on %d", a.id, l.awaited, l.id)
-		assert(l.v == nil || l.v.state == fed && l.v.agent == a.id && l.v.message.id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
+		assert(l.v == nil || l.awaited > 0 && l.awaited == s.unreported(l.v), "agent %d awaits %d reports on %d", a.id, l.awaited, l.id)
+		assert(l.v == nil || l.v.state == fed && l.v.agent == a.id && s.messageOf(l.v).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}
 }
 
 // unreported counts the recipients that are open and not reported on.
-func (v *vertex) unreported() int {
+func (s *Scheduler) unreported(v *vertex) int {
 	n := 0
 	for i := range v.len() {
-		if v.at(i).state == open {
+		if s.recipient(v, i).state == open {
 			n++
 		}
 	}

@@ -17,10 +17,10 @@ func (s *Scheduler) send(t *thread, e errand) {
 }
 
 func (s *Scheduler) runErrand(v *vertex) {
-	if v.thread.errands&release != 0 {
+	if s.threadOf(v).errands&release != 0 {
 		s.releaseVertex(v)
 	}
-	if v.thread.errands&forward != 0 && v.state == waiting {
+	if s.threadOf(v).errands&forward != 0 && v.state == waiting {
 		s.makeDue(v)
 	}
 }
@@ -33,8 +33,8 @@ func (s *Scheduler) resume(t *thread) int {
 		t.suspensions++
 	}
 	n := 0
-	for ; n < wakeSlice && t.pulling != nil; n++ {
-		v := t.pulling
+	for ; n < wakeSlice && t.pulling != 0; n++ {
+		v := s.vertices.at(t.pulling)
 		t.pulling = v.next
 		s.runErrand(v)
 	}
@@ -47,7 +47,7 @@ func (s *Scheduler) resume(t *thread) int {
 // or its suspension ends.
 func (s *Scheduler) planResume(t *thread) {
 	switch {
-	case t.pulling != nil:
+	case t.pulling != 0:
 		s.resumes.put(s.now, t)
 		return
 	case t.suspendedTill != 0:

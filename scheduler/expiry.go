@@ -17,22 +17,24 @@ const secondExpiry = 24 * time.Hour
 // attempt in the life of this process, or past expiry and expiry2 without
 // (scheduler.cf(5)).
 func (s *Scheduler) expired(v *vertex, r *recipient) bool {
-	t := v.thread
+	t := s.threadOf(v)
 	if r.state != open && r.state != alternate || r.flags&spared != 0 || t.held || t.errands&release != 0 {
 		return false
 	}
-	primary, secondary := v.expiry()
-	return s.now >= primary && (r.attempts > 0 || v.joinedBefore()) || s.now >= secondary
+	primary, secondary := s.expiry(v)
+	return s.now >= primary && (r.attempts > 0 || s.joinedBefore(v)) || s.now >= secondary
 }
 
 // joinedBefore reports whether the vertex has waited through a suspension of
 // its thread, which counts as an attempt.
-func (v *vertex) joinedBefore() bool { return v.state == due && v.joined < v.thread.suspensions }
+func (s *Scheduler) joinedBefore(v *vertex) bool {
+	return v.state == due && v.joined < s.threadOf(v).suspensions
+}
 
 // expiry returns when the vertex's recipients expire, with an attempt and
 // without one; never when they do not.
-func (v *vertex) expiry() (primary, secondary instant) {
-	return v.thread.params.expiryOf(v.message.modifiedAt)
+func (s *Scheduler) expiry(v *vertex) (primary, secondary instant) {
+	return s.threadOf(v).params.expiryOf(s.messageOf(v).modifiedAt)
 }
 
 // expiryOf is the same for a message of that age.
@@ -53,15 +55,15 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 // expiry without an attempt is looked at again every interval, because a
 // suspension may count as one.
 func (s *Scheduler) planWake(v *vertex) {
-	primary, secondary := v.expiry()
-	if v.thread.held || primary <= s.now && !v.mayExpire() {
+	primary, secondary := s.expiry(v)
+	if s.threadOf(v).held || primary <= s.now && !s.mayExpire(v) {
 		primary, secondary = never, never
 	}
 	look := primary
 	if primary <= s.now {
 		look = s.now
 		if !s.overdue(v) {
-			look = s.now.after(max(v.thread.params.Interval, time.Minute))
+			look = s.now.after(max(s.threadOf(v).params.Interval, time.Minute))
 		}
 		if secondary > s.now {
 			look = min(look, secondary)
@@ -71,17 +73,17 @@ func (s *Scheduler) planWake(v *vertex) {
 		look = min(look, v.wakeAt)
 	}
 	if look == never {
-		s.wakes.remove(v)
+		s.wakes.remove(v.ref)
 		return
 	}
-	s.wakes.put(look, v)
+	s.wakes.put(look, v.ref)
 }
 
 // mayExpire reports whether time can end a recipient of the vertex: not what
 // has been held and has had no attempt since.
-func (v *vertex) mayExpire() bool {
+func (s *Scheduler) mayExpire(v *vertex) bool {
 	for i := range v.len() {
-		if r := v.at(i); (r.state == open || r.state == alternate) && r.flags&spared == 0 {
+		if r := s.recipient(v, i); (r.state == open || r.state == alternate) && r.flags&spared == 0 {
 			return true
 		}
 	}
@@ -91,7 +93,7 @@ func (v *vertex) mayExpire() bool {
 // overdue reports whether a recipient of the vertex is to be expired.
 func (s *Scheduler) overdue(v *vertex) bool {
 	for i := range v.len() {
-		if s.expired(v, v.at(i)) {
+		if s.expired(v, s.recipient(v, i)) {
 			return true
 		}
 	}
@@ -101,10 +103,10 @@ func (s *Scheduler) overdue(v *vertex) bool {
 // expire ends the recipients of a vertex whose time is up. The vertex must
 // not be with an agent.
 func (s *Scheduler) expire(v *vertex) {
-	if primary, _ := v.expiry(); s.now < primary {
+	if primary, _ := s.expiry(v); s.now < primary {
 		return
 	}
-	words := "expired after " + inWords(v.thread.params.Expiry)
+	words := "expired after " + inWords(s.threadOf(v).params.Expiry)
 	s.fail(v, cause{
 		words: words, code: "5.4.7 (delivery time expired)",
 		applies: func(r *recipient) bool { return s.expired(v, r) },
@@ -119,24 +121,25 @@ type cause struct {
 
 // fail ends recipients of a vertex with a notice.
 func (s *Scheduler) fail(v *vertex, why cause) {
-	message := v.message
+	message := s.messageOf(v)
 	message.stores++ // it must not be finished while we walk it
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
-		r := v.at(i)
+		r := s.recipient(v, i)
 		if !why.applies(r) {
 			continue
 		}
 		message.flags |= owes
 		message.failed++
 		s.account(v, "expire")
-		if set, _ := message.exclusive(v, i); set != nil {
-			s.settle(v, i, why.mark(r), false)
+		if set, _ := s.exclusive(message, v, i); set != nil {
+			s.settle(v, i, why.mark(r, s.lastOf(r)), false)
 			continue
 		}
-		marks, settles = append(marks, why.mark(r)), append(settles, alternative{v, i})
-		r.state, r.last = settling, nil
+		marks, settles = append(marks, why.mark(r, s.lastOf(r))), append(settles, alternative{v, i})
+		r.state = settling
+		s.unsay(r)
 	}
 	if len(marks) > 0 {
 		s.write(message, marks, settles)
@@ -148,12 +151,12 @@ func (s *Scheduler) fail(v *vertex, why cause) {
 
 // mark is the outcome of a recipient. Whatever action its last report named,
 // it failed now; the recipient and the peer are kept.
-func (c *cause) mark(r *recipient) RecipientMark {
+func (c *cause) mark(r *recipient, said *diagnostic) RecipientMark {
 	var last ta.Notary
 	text := c.words
-	if r.last != nil {
-		last = ta.Notary(r.last.notary)
-		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(r.last.text, "\r")
+	if said != nil {
+		last = ta.Notary(said.notary)
+		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(said.text, "\r")
 	}
 	diag := last.Diagnostic()
 	if diag == "" {

@@ -25,7 +25,7 @@ func (s *Scheduler) holdThread(key threadKey, held bool) {
 // again.
 func (s *Scheduler) releaseVertex(v *vertex) {
 	for i := range v.len() {
-		v.at(i).flags |= spared
+		s.recipient(v, i).flags |= spared
 	}
 	if v.state == poisoned {
 		v.deaths = 0
@@ -36,17 +36,17 @@ func (s *Scheduler) releaseVertex(v *vertex) {
 // restVertex keeps a vertex of a message that is to be held from being fed,
 // until all of the message can be moved away.
 func (s *Scheduler) restVertex(v *vertex) {
-	v.thread.dequeue(v)
-	s.wakes.remove(v)
+	s.threadOf(v).dequeue(v)
+	s.wakes.remove(v.ref)
 	s.become(v, resting, v.wakeAt)
-	s.settleThread(v.thread)
-	s.advance(v.message)
+	s.settleThread(s.threadOf(v))
+	s.advance(s.messageOf(v))
 }
 
 // rests reports whether nothing of the message can change any more.
-func (m *message) rests() bool {
+func (s *Scheduler) rests(m *message) bool {
 	rests := true
-	m.vertices(func(v *vertex) { rests = rests && (v.state == 0 || v.state == resting) })
+	s.verticesOf(m, func(v *vertex) { rests = rests && (v.state == 0 || v.state == resting) })
 	return rests
 }
 
@@ -54,19 +54,19 @@ func (m *message) rests() bool {
 func (s *Scheduler) moveAway(m *message) {
 	m.flags |= moving
 	op := s.nextOp()
-	s.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: m.path()}, message: m})
+	s.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: s.path(m)}, message: m})
 }
 
 // unheld takes a message that could not be moved back into the queue.
 func (s *Scheduler) unheld(m *message) {
 	m.flags &^= moving | holding
-	m.vertices(func(v *vertex) {
+	s.verticesOf(m, func(v *vertex) {
 		if v.state != resting {
 			return
 		}
 		v.ordered = 0
 		switch {
-		case v.openNow() == 0:
+		case s.openNow(v) == 0:
 			s.idleVertex(v)
 		case v.wakeAt > s.now:
 			s.become(v, waiting, v.wakeAt)

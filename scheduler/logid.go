@@ -9,16 +9,16 @@ import (
 // log identity, the same error address and the same owner.
 func (s *Scheduler) obsolete(by *message, logIDs []string) {
 	for _, id := range logIDs {
-		next := s.byLog[logHash(id)]
+		next := s.messageAt(s.byLog[logHash(id)])
 		for m := next; m != nil; m = next {
-			next = m.older()
+			next = s.older(m)
 			if m == by || m.flags&(leaving|moving|obsoleted) != 0 || m.open == 0 ||
-				m.errorTo() != by.errorTo() || m.owner != by.owner {
+				s.errorTo(m) != s.errorTo(by) || m.owner != by.owner {
 				continue
 			}
 			m.flags |= obsoleted
 			s.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			s.obey(&Ordered{Verb: VerbKill}, m, m.linked())
+			s.obey(&Ordered{Verb: VerbKill}, m, s.linked(m))
 		}
 	}
 }
@@ -33,18 +33,18 @@ func logHash(id string) uint64 {
 
 // linkLog makes the message known by its log identity.
 func (s *Scheduler) linkLog(m *message) {
-	if head := s.byLog[m.log]; head != nil {
-		m.extra().older, head.extra().newer = head, m
+	if head := s.messageAt(s.byLog[m.log]); head != nil {
+		s.extra(m).older, s.extra(head).newer = head.ref, m.ref
 	}
-	s.byLog[m.log] = m
+	s.byLog[m.log] = m.ref
 }
 
 // older is the message with that log identity that was taken before.
-func (m *message) older() *message {
-	if m.extras == nil {
+func (s *Scheduler) older(m *message) *message {
+	if m.extras == 0 {
 		return nil
 	}
-	return m.extras.older
+	return s.messageAt(s.extras.at(m.extras).older)
 }
 
 // unlinkLog takes the message out of the chain of its log identity.
@@ -52,20 +52,20 @@ func (s *Scheduler) unlinkLog(m *message) {
 	if m.log == 0 {
 		return
 	}
-	older := m.older()
-	head := s.byLog[m.log] == m
+	older := s.older(m)
+	head := s.byLog[m.log] == m.ref
 	switch {
 	case head && older == nil:
 		delete(s.byLog, m.log)
 		return
 	case head:
-		s.byLog[m.log] = older
-		older.extras.newer = nil
+		s.byLog[m.log] = older.ref
+		s.extra(older).newer = 0
 		return
 	}
-	newer := m.extras.newer
-	newer.extras.older = older
+	newer := s.extra(m).newer
+	s.extra(s.messages.at(newer)).older = s.extra(m).older
 	if older != nil {
-		older.extras.newer = newer
+		s.extra(older).newer = newer
 	}
 }

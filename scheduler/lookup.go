@@ -11,19 +11,19 @@ func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
 
 // Message returns a message, nil if it is not in the queue.
 func (s *Scheduler) Message(id MessageID) *MessageView {
-	m := s.messages[id]
+	m := s.message(id)
 	if m == nil {
 		return nil
 	}
 	vertices := 1
-	if m.extras != nil {
-		vertices += len(m.extras.vertices)
+	if m.extras != 0 {
+		vertices += len(s.extras.at(m.extras).vertices)
 	}
 	if m.recipients == 0 {
 		vertices = 0
 	}
 	return &MessageView{
-		Message: m.id, Path: m.path(), Sender: m.reversePath(), ErrorTo: m.errorTo(),
+		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.errorTo(m),
 		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&(leaving|moving) != 0,
 	}
@@ -33,7 +33,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 // latest first. Only a hash of it is kept: the control files decide.
 func (s *Scheduler) ByLogID(logID string, most int) []MessageID {
 	var ids []MessageID
-	for m := s.byLog[logHash(logID)]; m != nil && len(ids) < most; m = m.older() {
+	for m := s.messageAt(s.byLog[logHash(logID)]); m != nil && len(ids) < most; m = s.older(m) {
 		ids = append(ids, m.id)
 	}
 	return ids

@@ -1,18 +1,10 @@
 package scheduler
 
-import (
-	"strconv"
-
-	"zsched/ctlfile"
-)
-
-// message is one control file. The first vertex lives inside it, because
-// nearly all messages have one; so a waiting message is one object.
+// message is one control file. It has no pointers (slab).
 type message struct {
 	id         MessageID
-	log        uint64 // hash of the log identity, 0: none
-	order      int64  // place in the order of taking
-	sender     string
+	log        uint64  // hash of the log identity, 0: none
+	order      int64   // place in the order of taking, never used again
 	modifiedAt instant // mtime of the message file
 	changedAt  second  // ctime of the control file when taken
 	owner      uint32  // uid of the message file
@@ -21,22 +13,24 @@ type message struct {
 	// Invariant: the sum of the vertices' open counts.
 	open   int32
 	failed int32
-	stores int16 // marks under way; the message is not finished before
+	ref    messageRef
+	sender senderRef
+	first  vertexRef // nearly all messages have one, 0: none
+	extras extrasRef // 0 for most
+	stores int16     // marks under way; the message is not finished before
 	flags  messageFlags
 	levels uint8 // hash levels of the path, where it is the usual one
-	vertex vertex
-	extras *extras // nil for most
 }
 
 // extras holds what few messages have.
 type extras struct {
-	path     string // when it cannot be told from id and levels
-	errorTo  string // when it is not the sender
-	vertices []*vertex
+	path     string      // when it cannot be told from id and levels
+	errorTo  string      // when it is not the sender
+	vertices []vertexRef // beyond the first
 	sets     []*exclusiveSet
-	reroutes map[*vertex]threadKey // where vertices are ordered to be sent
+	reroutes map[vertexRef]threadKey // where vertices are ordered to be sent
 	// Neighbours in the chain of a log identity: those taken before and after.
-	older, newer *message
+	older, newer messageRef
 }
 
 type messageFlags uint8
@@ -52,16 +46,18 @@ const (
 )
 
 // vertex is one message's recipients for one channel and host: one job line.
-// Its life is drawn in the package comment.
+// Its life is drawn in the package comment. It has no pointers (slab).
 type vertex struct {
-	message       *message
-	thread        *thread
-	links[vertex]              // in the thread
-	wakeAt        instant      // when waiting, and kept when resting
-	rest          *[]recipient // by offset, like first; nil: there is but one
-	first         recipient
-	agent         AgentID // fed last, 0: none
-	fedAt         second  // last, 0: never
+	ref              vertexRef
+	message          messageRef
+	thread           threadRef // 0 when it is gone
+	links[vertexRef]           // in the thread
+	rest             restRef   // recipients by offset, like first; 0: there is but one
+	wakeAt           instant   // when waiting, and kept when resting
+	first            recipient
+	agent            AgentID // fed last, 0: none
+	fedAt            second  // last, 0: never
+	count            int32   // recipients, done ones included
 	// joined is the thread's suspension count when the vertex became due; a
 	// suspension it waits through counts as an attempt (scheduler.cf(5),
 	// expiry).
@@ -96,7 +92,7 @@ const (
 // become moves a vertex to another state. wakeAt is the end of its wait; a
 // resting one keeps it.
 func (s *Scheduler) become(v *vertex, state vertexState, wakeAt instant) {
-	t := v.thread
+	t := s.threadOf(v)
 	if v.state == waiting {
 		t.wakes.remove(v.wakeAt.second())
 	}
@@ -126,7 +122,7 @@ type recipient struct {
 	attempts uint16 // stops counting at its limit
 	flags    recipientFlags
 	state    recipientState
-	last     *diagnostic // what was said of it last, nil: nothing
+	last     saidRef // what was said of it last, 0: nothing
 }
 
 type recipientFlags uint8
@@ -157,94 +153,7 @@ type diagnostic struct {
 	text   string
 }
 
-// at returns the i-th recipient in file order.
-func (v *vertex) at(i int) *recipient {
-	if i == 0 {
-		return &v.first
-	}
-	return &(*v.rest)[i-1]
-}
-
-func (v *vertex) len() int {
-	if v.rest == nil {
-		return 1
-	}
-	return 1 + len(*v.rest)
-}
-
-// find returns the index of the recipient at offset, or -1.
-func (v *vertex) find(offset int64) int {
-	low, high := 0, v.len()
-	for low < high {
-		mid := (low + high) / 2
-		if int64(v.at(mid).offset) < offset {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	if low < v.len() && int64(v.at(low).offset) == offset {
-		return low
-	}
-	return -1
-}
-
-// openNow counts the recipients an agent would find open.
-func (v *vertex) openNow() int {
-	n := 0
-	for i := range v.len() {
-		if v.at(i).isOpen() {
-			n++
-		}
-	}
-	return n
-}
-
-// vertexAt returns the i-th vertex, nil past the last.
-func (m *message) vertexAt(i int) *vertex {
-	switch {
-	case i == 0 && m.vertex.message != nil:
-		return &m.vertex
-	case m.extras == nil || i > len(m.extras.vertices):
-		return nil
-	case i == 0:
-		return nil
-	}
-	return m.extras.vertices[i-1]
-}
-
-// vertices calls f for each vertex of the message, gone ones included.
-func (m *message) vertices(f func(*vertex)) {
-	f(&m.vertex)
-	if m.extras != nil {
-		for _, v := range m.extras.vertices {
-			f(v)
-		}
-	}
-}
-
-// path returns the control file's name below transport/.
-func (m *message) path() string {
-	if m.extras != nil && m.extras.path != "" {
-		return m.extras.path
-	}
-	return ctlfile.HashDir(uint64(m.id), int(m.levels)) + strconv.FormatUint(uint64(m.id), 10)
-}
-
-// errorTo returns where reports about the message go.
-func (m *message) errorTo() string {
-	if m.flags&errorToSet != 0 {
-		return m.extras.errorTo
-	}
-	return m.sender
-}
-
-func (m *message) extra() *extras {
-	if m.extras == nil {
-		m.extras = new(extras)
-	}
-	return m.extras
-}
+func (v *vertex) len() int { return int(v.count) }
 
 // advance does what can only be done when nothing of a message is being
 // written: it is finished when its last recipient is done, or moved away when
@@ -254,7 +163,7 @@ func (s *Scheduler) advance(m *message) {
 	case m.stores > 0 || m.flags&(leaving|moving) != 0:
 	case m.open == 0:
 		s.finish(m)
-	case m.flags&holding != 0 && m.rests():
+	case m.flags&holding != 0 && s.rests(m):
 		s.moveAway(m)
 	}
 }
@@ -262,7 +171,7 @@ func (s *Scheduler) advance(m *message) {
 // forget drops a message from memory without touching its files.
 func (s *Scheduler) forget(m *message) {
 	m.flags |= leaving // what is asked of it on the way is too late
-	m.vertices(func(v *vertex) {
+	s.verticesOf(m, func(v *vertex) {
 		if v.state == fed {
 			s.withdraw(v)
 		}
@@ -278,12 +187,13 @@ func (s *Scheduler) forget(m *message) {
 // remove takes a message out of memory of which no vertex is linked.
 func (s *Scheduler) remove(m *message) {
 	s.unlinkLog(m)
-	delete(s.messages, m.id)
+	delete(s.byID, m.id)
 	s.counts.Messages--
 	s.counts.MessagesOut++
 	for _, w := range s.walks {
 		w.passMessage(m)
 	}
+	s.free(m)
 }
 
 // withdraw ends the job line of a vertex without a word about it.
@@ -298,19 +208,20 @@ func (s *Scheduler) withdraw(v *vertex) {
 
 // leave unlinks a vertex from everything.
 func (s *Scheduler) leave(v *vertex) {
-	t := v.thread
+	t := s.threadOf(v)
 	t.dequeue(v)
-	s.wakes.remove(v)
+	s.wakes.remove(v.ref)
 	s.become(v, 0, 0)
 	for _, w := range s.walks {
 		w.passVertex(v)
 	}
-	t.unlink(v)
+	s.unlink(v)
 	if t.errands != 0 {
 		s.planResume(t) // they may be at their end
 	}
 	s.states[0]--
 	t.channel.dropped += uint64(v.open)
 	s.counts.Vertices--
+	v.thread = 0
 	s.settleThread(t)
 }

@@ -45,7 +45,7 @@ func (s *Scheduler) ordered(e *Ordered) {
 		}
 		here := targets[:n]
 		targets = targets[n:]
-		m := s.messages[here[0].Message]
+		m := s.message(here[0].Message)
 		if m == nil || m.flags&(leaving|moving) != 0 {
 			continue
 		}
@@ -61,7 +61,7 @@ func (s *Scheduler) ordered(e *Ordered) {
 
 // aimed returns the vertices of a message that are targets, each once.
 func (s *Scheduler) aimed(e *Ordered, m *message, targets []Target) []*vertex {
-	vertices := m.linked()
+	vertices := s.linked(m)
 	if e.Verb == VerbHold {
 		return vertices
 	}
@@ -72,13 +72,13 @@ func (s *Scheduler) aimed(e *Ordered, m *message, targets []Target) []*vertex {
 		}
 		wanted[s.threads[threadKey{target.Channel, target.Host}]] = true
 	}
-	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[v.thread] })
+	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[s.threadOf(v)] })
 }
 
 // linked returns the vertices of the message that are not done.
-func (m *message) linked() []*vertex {
+func (s *Scheduler) linked(m *message) []*vertex {
 	var found []*vertex
-	m.vertices(func(v *vertex) {
+	s.verticesOf(m, func(v *vertex) {
 		if v.state != 0 {
 			found = append(found, v)
 		}
@@ -92,7 +92,7 @@ func (s *Scheduler) obey(e *Ordered, m *message, vertices []*vertex) int {
 	n := 0
 	concerned := vertices[:0]
 	for _, v := range vertices {
-		if here := v.concerned(e); here > 0 {
+		if here := s.concerned(v, e); here > 0 {
 			n += here
 			concerned = append(concerned, v)
 		}
@@ -114,16 +114,16 @@ func (s *Scheduler) obey(e *Ordered, m *message, vertices []*vertex) int {
 }
 
 // concerned counts the recipients of the vertex that an order changes.
-func (v *vertex) concerned(e *Ordered) int {
+func (s *Scheduler) concerned(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
 		return 0
-	case e.Verb == VerbReroute && v.thread.key == (threadKey{e.To.Channel, e.To.Host}):
+	case e.Verb == VerbReroute && s.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
 		return 0
 	}
 	n := 0
 	for i := range v.len() {
-		if r := v.at(i); r.state != settling && r.state != gone {
+		if r := s.recipient(v, i); r.state != settling && r.state != gone {
 			n++
 		}
 	}
@@ -135,7 +135,7 @@ func (s *Scheduler) bind(m *message, vertices []*vertex, e *Ordered) {
 	for _, v := range vertices {
 		v.ordered = e.Verb
 		if e.Verb == VerbReroute {
-			m.reroute(v, threadKey{e.To.Channel, e.To.Host})
+			s.reroute(m, v, threadKey{e.To.Channel, e.To.Host})
 		}
 	}
 	switch {
@@ -143,7 +143,7 @@ func (s *Scheduler) bind(m *message, vertices []*vertex, e *Ordered) {
 		m.flags |= holding
 	case m.flags&holding != 0:
 		// It is for as long as a part of it is.
-		if !slices.ContainsFunc(m.linked(), func(v *vertex) bool { return v.ordered == VerbHold }) {
+		if !slices.ContainsFunc(s.linked(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
 			m.flags &^= holding
 		}
 	}
@@ -180,14 +180,14 @@ func (s *Scheduler) fulfil(v *vertex) {
 	case VerbHold:
 		s.restVertex(v)
 	default:
-		s.resubmit(v.message, []*vertex{v})
+		s.resubmit(s.messageOf(v), []*vertex{v})
 	}
 }
 
 // retryNow makes a vertex due through the window. A closed queueonly thread
 // begins a run with it.
 func (s *Scheduler) retryNow(v *vertex) {
-	t := v.thread
+	t := s.threadOf(v)
 	if t.suspendedTill != 0 {
 		t.suspendedTill = s.now
 		s.resume(t)
@@ -200,14 +200,14 @@ func (s *Scheduler) retryNow(v *vertex) {
 	}
 	if v.queue != t.run {
 		t.dequeue(v)
-		t.enqueue(v, false)
+		s.enqueue(t, v, false)
 	}
 	s.settleThread(t)
 }
 
 // giveUp fails what is left of a vertex, as an administrator wants it.
 func (s *Scheduler) giveUp(v *vertex) {
-	v.reopen()
+	s.reopen(v)
 	s.fail(v, cause{
 		words: "expired by the administrator", code: "5.0.0 (expired by the administrator)",
 		applies: func(r *recipient) bool { return r.state == open || r.state == alternate },

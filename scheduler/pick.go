@@ -192,12 +192,12 @@ func (r *ring) rotate(t *thread) {
 
 // feed gives the agent the thread's first due vertex as a job line.
 func (s *Scheduler) feed(a *agent, t *thread) {
-	v := t.queue().pop()
-	s.wakes.remove(v)
+	v := s.vertices.at(t.queue().pop())
+	s.wakes.remove(v.ref)
 	s.become(v, fed, 0)
 	v.why = noReason
 	v.fedAt, v.agent = s.now.second(), a.id
-	a.lines = append(a.lines, line{id: v.message.id, v: v, t: t, suspensions: t.suspensions, awaited: v.openNow()})
+	a.lines = append(a.lines, line{id: s.messageOf(v).id, v: v, t: t, suspensions: t.suspensions, awaited: s.openNow(v)})
 	a.fedAt = s.now
 	if len(a.lines) == 1 {
 		a.heardAt = s.now
@@ -207,7 +207,7 @@ func (s *Scheduler) feed(a *agent, t *thread) {
 		t.round, t.used = a.ring.round, 0
 	}
 	t.used++
-	s.do(Feed{Agent: a.id, Job: ta.Job{Path: v.message.path(), Host: t.key.host, WithHost: a.ring.hostless}})
+	s.do(Feed{Agent: a.id, Job: ta.Job{Path: s.path(s.messageOf(v)), Host: t.key.host, WithHost: a.ring.hostless}})
 }
 
 // overfeed fills the pipe of an agent with one session, so that it finds the

@@ -51,11 +51,11 @@ type places []*place
 // place is one line of rings.
 type place struct {
 	limit int
-	list[ring]
+	list[*ring]
 }
 
 func newPlace(limit int) *place {
-	return &place{limit, list[ring]{of: func(r *ring) *links[ring] { return &r.inLine }}}
+	return &place{limit, list[*ring]{of: func(r *ring) *links[*ring] { return &r.inLine }}}
 }
 
 // wait puts the ring in line for the limit, unless it stands there.

@@ -65,8 +65,8 @@ func sameAgenda(a, b *Params) bool {
 
 // requeue puts the thread's vertices where the new parameters want them.
 func (s *Scheduler) requeue(t *thread) {
-	for v := t.vertices.head; v != nil; {
-		next := v.next
+	for v := s.vertexAt(t.vertices.head); v != nil; {
+		next := s.vertexAt(v.next)
 		switch v.state {
 		case poisoned:
 			v.deaths = 0
@@ -74,7 +74,7 @@ func (s *Scheduler) requeue(t *thread) {
 		case due:
 			nextRun := v.queue != t.run && t.params.QueueOnly
 			t.dequeue(v)
-			t.enqueue(v, nextRun)
+			s.enqueue(t, v, nextRun)
 			s.planWake(v)
 		case waiting, dormant:
 			s.planWake(v)

@@ -23,7 +23,7 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
-	if l != nil && v.at(i).state == open {
+	if l != nil && s.recipient(v, i).state == open {
 		l.awaited--
 	}
 	switch rep.Status {
@@ -50,24 +50,24 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 		if l.id != id || l.ended() {
 			continue
 		}
-		if i := l.v.find(rep.Offset); i >= 0 {
-			if !l.v.at(i).isOpen() {
+		if i := s.find(l.v, rep.Offset); i >= 0 {
+			if !s.recipient(l.v, i).isOpen() {
 				return nil, nil, 0
 			}
 			return l, l.v, i
 		}
 	}
-	m := s.messages[id]
+	m := s.message(id)
 	if m == nil || m.flags&moving != 0 {
 		return nil, nil, 0
 	}
 	var found *vertex
 	index := 0
-	m.vertices(func(v *vertex) {
+	s.verticesOf(m, func(v *vertex) {
 		if v.state == 0 || v.agent != a.id {
 			return
 		}
-		if i := v.find(rep.Offset); i >= 0 && v.at(i).isOpen() {
+		if i := s.find(v, rep.Offset); i >= 0 && s.recipient(v, i).isOpen() {
 			found, index = v, i
 		}
 	})
@@ -76,7 +76,7 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 
 // delivered ends a recipient that was delivered.
 func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
-	r := v.at(i)
+	r := s.recipient(v, i)
 	wanted := r.flags&tellSuccess != 0 && v.ordered != VerbKill
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: !s.marks(v),
@@ -84,7 +84,7 @@ func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 	}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || s.marks(v))
 	if wanted {
-		v.message.flags |= owes
+		s.messageOf(v).flags |= owes
 	}
 	s.account(v, statusWord(rep.Status))
 	s.settle(v, i, mark, true)
@@ -92,7 +92,7 @@ func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 
 // undeliverable ends a recipient that failed for good.
 func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
-	r := v.at(i)
+	r := s.recipient(v, i)
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: !s.marks(v),
 		Notary: rep.Notary, Text: rep.Text,
@@ -100,26 +100,26 @@ func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
 	if v.ordered != VerbKill { // else nobody wants to know
 		mark.Diagnose = (rep.Status == ta.Error || s.marks(v)) && r.flags&tellFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
-			v.message.flags |= owes
+			s.messageOf(v).flags |= owes
 		}
 	}
-	v.message.failed++
+	s.messageOf(v).failed++
 	s.account(v, statusWord(rep.Status))
 	s.settle(v, i, mark, false)
 }
 
 // marks reports whether the scheduler writes the vertex's tags.
-func (s *Scheduler) marks(v *vertex) bool { return v.thread.params.Marking == MarkingScheduler }
+func (s *Scheduler) marks(v *vertex) bool { return s.threadOf(v).params.Marking == MarkingScheduler }
 
 // account counts an outcome and has it logged.
 func (s *Scheduler) account(v *vertex, state string) {
-	m := v.message
-	v.thread.attempts++
-	v.thread.done.count(s.now)
-	v.thread.channel.count(state)
+	m := s.messageOf(v)
+	s.threadOf(v).attempts++
+	s.threadOf(v).done.count(s.now)
+	s.threadOf(v).channel.count(state)
 	s.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		State: state, Channel: v.thread.key.channel, Host: v.thread.key.host,
+		State: state, Channel: s.threadOf(v).key.channel, Host: s.threadOf(v).key.host,
 	})
 }
 
@@ -141,18 +141,18 @@ func statusWord(status ta.Status) string {
 // deferred keeps a recipient for later. What it means for the thread is
 // drawn when the line ends. A late deferral only leaves its words.
 func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
-	v.say(i, rep)
-	if l == nil || v.at(i).state == reported {
+	s.say(v, i, rep)
+	if l == nil || s.recipient(v, i).state == reported {
 		return
 	}
-	v.attempted(i)
+	s.attempted(v, i)
 	switch {
 	case rep.Status == ta.DeferAll:
 		l.failed, l.awaited = true, 0
 		for j := range v.len() {
-			if v.at(j).state == open {
-				v.say(j, rep)
-				v.attempted(j)
+			if s.recipient(v, j).state == open {
+				s.say(v, j, rep)
+				s.attempted(v, j)
 			}
 		}
 	case rep.Status == ta.RetryAt && rep.Retry.Given:
@@ -163,12 +163,12 @@ func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 }
 
 // attempted counts one attempt at a recipient in this line.
-func (v *vertex) attempted(i int) {
-	r := v.at(i)
+func (s *Scheduler) attempted(v *vertex, i int) {
+	r := s.recipient(v, i)
 	r.state = reported
 	r.flags &^= spared
-	v.thread.attempts++
-	v.thread.channel.deferred++
+	s.threadOf(v).attempts++
+	s.threadOf(v).channel.deferred++
 	if r.attempts < ^uint16(0) {
 		r.attempts++
 	}
@@ -180,7 +180,7 @@ const saidMost = 1000
 
 // say keeps the last word about a recipient. Recipients of a thread that
 // were told the same share it.
-func (v *vertex) say(i int, rep *ta.Report) {
+func (s *Scheduler) say(v *vertex, i int, rep *ta.Report) {
 	text, notary := rep.Text, string(rep.Notary)
 	if len(text) > saidMost {
 		text = text[len(text)-saidMost:]
@@ -191,12 +191,13 @@ func (v *vertex) say(i int, rep *ta.Report) {
 	if text == "" && notary == "" {
 		return
 	}
-	if said := v.thread.said; said != nil && said.text == text && said.notary == notary {
-		v.at(i).last = said
-		return
+	r, t := s.recipient(v, i), s.threadOf(v)
+	s.unsay(r)
+	if t.said == 0 || *s.said.at(t.said) != (diagnostic{notary, text}) {
+		s.said.leave(t.said)
+		t.said = s.said.add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
 	}
-	v.at(i).last = &diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)}
-	v.thread.said = v.at(i).last
+	r.last = s.said.join(t.said)
 }
 
 // destinationCode reports whether an enhanced status code blames the
@@ -211,7 +212,7 @@ func destinationCode(code string) bool {
 // retryTime is the time a retryat names, within sense: from a second to the
 // time of expiry from now.
 func (s *Scheduler) retryTime(v *vertex, r ta.Retry) instant {
-	most := v.thread.params.Expiry
+	most := s.threadOf(v).params.Expiry
 	if most == 0 {
 		most = longestRetry
 	}

@@ -12,8 +12,8 @@ func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
 	v.why = why
 	op := s.nextOp()
 	s.issue(op, &pending{
-		action:  Read{Op: op, Message: v.message.id, Path: v.message.path(), PID: pid},
-		message: v.message, vertex: v,
+		action:  Read{Op: op, Message: s.messageOf(v).id, Path: s.path(s.messageOf(v)), PID: pid},
+		message: s.messageOf(v), vertex: v,
 	})
 }
 
@@ -25,7 +25,7 @@ func (s *Scheduler) reread(e *Reread) {
 	}
 	delete(s.store.pending, e.Op)
 	v, m := p.vertex, p.message
-	if s.messages[m.id] != m || v.state != reading {
+	if p.stale() || v.state != reading {
 		return
 	}
 	if e.Missing {
@@ -48,7 +48,7 @@ func (s *Scheduler) reread(e *Reread) {
 // whether a live process has one locked.
 func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
 	for i := range v.len() {
-		r := v.at(i)
+		r := s.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
 			continue
 		}
@@ -63,7 +63,7 @@ func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
 			s.account(v, "ok")
 			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
-			v.message.failed++
+			s.messageOf(v).failed++
 			s.account(v, "error")
 			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
@@ -80,7 +80,7 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 	v.why = noReason
 	switch {
 	case v.ordered != 0:
-		v.reopen()
+		s.reopen(v)
 		s.fulfil(v)
 	case locked:
 		s.postpone(v, s.now.after(lockedFor))
@@ -90,11 +90,11 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 			return
 		}
 		s.step(v)
-	case why == foundNothing || v.heardOf():
+	case why == foundNothing || s.heardOf(v):
 		s.step(v)
 	default:
-		v.reopen()
-		if v.openNow() == 0 {
+		s.reopen(v)
+		if s.openNow(v) == 0 {
 			s.idleVertex(v)
 			return
 		}
@@ -103,9 +103,9 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 }
 
 // heardOf reports whether its last agent has deferred a recipient.
-func (v *vertex) heardOf() bool {
+func (s *Scheduler) heardOf(v *vertex) bool {
 	for i := range v.len() {
-		if v.at(i).state == reported {
+		if s.recipient(v, i).state == reported {
 			return true
 		}
 	}
@@ -114,15 +114,15 @@ func (v *vertex) heardOf() bool {
 
 // poison puts a vertex aside that agents die on.
 func (s *Scheduler) poison(v *vertex) {
-	v.reopen()
+	s.reopen(v)
 	s.become(v, poisoned, 0)
-	s.do(Note{Severity: Trouble, Message: v.message.id, Text: "an agent for " + v.thread.key.channel + "/" +
-		v.thread.key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
+	s.do(Note{Severity: Trouble, Message: s.messageOf(v).id, Text: "an agent for " + s.threadOf(v).key.channel + "/" +
+		s.threadOf(v).key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
 	s.planWake(v)
 }
 
 // lose forgets a message whose control file is gone.
 func (s *Scheduler) lose(m *message) {
-	s.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + m.path()})
+	s.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + s.path(m)})
 	s.forget(m)
 }

@@ -3,12 +3,12 @@ package scheduler
 import "slices"
 
 // reroute notes where a vertex is to be sent.
-func (m *message) reroute(v *vertex, to threadKey) {
-	x := m.extra()
+func (s *Scheduler) reroute(m *message, v *vertex, to threadKey) {
+	x := s.extra(m)
 	if x.reroutes == nil {
-		x.reroutes = make(map[*vertex]threadKey)
+		x.reroutes = make(map[vertexRef]threadKey)
 	}
-	x.reroutes[v] = to
+	x.reroutes[v.ref] = to
 }
 
 // resubmit has what is open of some vertices written into a new message. With
@@ -18,13 +18,13 @@ func (s *Scheduler) resubmit(m *message, vertices []*vertex) {
 	p := &pending{message: m}
 	var offsets []int64
 	for _, v := range vertices {
-		v.reopen()
+		s.reopen(v)
 		for i := range v.len() {
-			if v.at(i).state != open {
+			if s.recipient(v, i).state != open {
 				continue
 			}
-			for _, a := range m.withAlternatives(v, i) {
-				r := a.vertex.at(a.index)
+			for _, a := range s.withAlternatives(m, v, i) {
+				r := s.recipient(a.vertex, a.index)
 				offsets = append(offsets, int64(r.offset))
 				p.settles, p.before = append(p.settles, a), append(p.before, r.state)
 				r.state = settling
@@ -39,9 +39,9 @@ func (s *Scheduler) resubmit(m *message, vertices []*vertex) {
 	}
 	slices.Sort(offsets)
 	op := s.nextOp()
-	action := Resubmit{Op: op, Message: m.id, Path: m.path(), Offsets: offsets}
+	action := Resubmit{Op: op, Message: m.id, Path: s.path(m), Offsets: offsets}
 	if vertices[0].ordered == VerbReroute {
-		to := m.extras.reroutes[vertices[0]]
+		to := s.extra(m).reroutes[vertices[0].ref]
 		action.Channel, action.Host = to.channel, to.host
 	}
 	p.action = action
@@ -51,14 +51,14 @@ func (s *Scheduler) resubmit(m *message, vertices []*vertex) {
 
 // withAlternatives returns a recipient, and what is left of the alternatives
 // it belongs to.
-func (m *message) withAlternatives(v *vertex, i int) []alternative {
-	set, _ := m.exclusive(v, i)
+func (s *Scheduler) withAlternatives(m *message, v *vertex, i int) []alternative {
+	set, _ := s.exclusive(m, v, i)
 	if set == nil {
 		return []alternative{{v, i}}
 	}
 	var left []alternative
 	for _, a := range set.members {
-		switch a.vertex.at(a.index).state {
+		switch s.recipient(a.vertex, a.index).state {
 		case open, alternate, promoted:
 			left = append(left, a)
 		}
@@ -69,14 +69,14 @@ func (m *message) withAlternatives(v *vertex, i int) []alternative {
 // resubmitted drops recipients that are in another message now.
 func (s *Scheduler) resubmitted(p *pending) {
 	for _, a := range p.settles {
-		a.vertex.thread.channel.dropped++
+		s.threadOf(a.vertex).channel.dropped++
 	}
 }
 
 // notResubmitted makes recipients due again that could not be sent elsewhere.
 func (s *Scheduler) notResubmitted(p *pending) {
 	for i, a := range p.settles {
-		if r := a.vertex.at(a.index); r.state == settling {
+		if r := s.recipient(a.vertex, a.index); r.state == settling {
 			r.state = p.before[i]
 		}
 	}
@@ -88,14 +88,14 @@ func (s *Scheduler) notResubmitted(p *pending) {
 		if v.ordered == VerbRequeue || v.ordered == VerbReroute {
 			v.ordered = 0
 		}
-		v.reopen()
+		s.reopen(v)
 		switch {
 		case p.message.flags&holding != 0:
 			v.ordered = VerbHold
 			s.restVertex(v)
-		case v.openNow() > 0 && v.ordered != 0:
+		case s.openNow(v) > 0 && v.ordered != 0:
 			s.fulfil(v)
-		case v.openNow() > 0:
+		case s.openNow(v) > 0:
 			s.makeDue(v)
 		}
 	}

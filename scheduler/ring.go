@@ -10,7 +10,7 @@ import (
 // on the same channel, and their command comes out the same.
 type ring struct {
 	key     string
-	inOrder links[ring] // Scheduler.order
+	inOrder links[*ring] // Scheduler.order
 	channel *channel
 	clauses []*Clause // that matched
 	clause  string    // key of the failing starts, shared by its rings
@@ -21,14 +21,14 @@ type ring struct {
 	dropped  bool // out of Scheduler.order
 	retired  bool // a reload left it no threads; its agents are let go
 
-	made     uint64       // its place in the order of making, 1 and more
-	members  list[thread] // in the order of their seats
-	vertices int          // its threads'
+	made     uint64        // its place in the order of making, 1 and more
+	members  list[*thread] // in the order of their seats
+	vertices int           // its threads'
 
 	sample threadKey // of a thread that belongs or belonged to it
 	// ready threads wait for a session in turn; spent ones have had their
 	// quantum and wait for the next round.
-	ready, spent list[thread]
+	ready, spent list[*thread]
 	round        uint32
 	wants        int // sum of its threads'
 
@@ -40,8 +40,8 @@ type ring struct {
 
 	dirty       bool
 	backoffSeat int32
-	waits       *place      // for a limit
-	inLine      links[ring] // waits
+	waits       *place       // for a limit
+	inLine      links[*ring] // waits
 	// ticket tells since when it waits; 0: it has had what it last waited for.
 	ticket uint64
 }
@@ -90,7 +90,7 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			sample:  key,
 		}
-		r.ready.of = func(t *thread) *links[thread] { return &t.inTurn }
+		r.ready.of = func(t *thread) *links[*thread] { return &t.inTurn }
 		r.spent.of = r.ready.of
 		r.members.of = inHome
 		s.made++
@@ -117,7 +117,7 @@ func (s *Scheduler) ringName(key threadKey, clauses []*Clause, p *Params) (name 
 	return ringKey(key.channel, clauses, command, p), command
 }
 
-func inHome(t *thread) *links[thread] { return &t.inHome }
+func inHome(t *thread) *links[*thread] { return &t.inHome }
 
 // clauseKey names the clause that gave the command.
 func clauseKey(clauses []*Clause) string {

@@ -66,7 +66,7 @@
 // a job line in session.go, alternatives in alternatives.go, limits in
 // place.go, the choice of what is fed in pick.go, why something is not fed in
 // wait.go, expiry in expiry.go, work on files in store.go and reread.go,
-// orders in order.go, hold.go and resubmit.go, the invariants in check.go. The
+// memory in mail.go, orders in order.go, hold.go and resubmit.go, the invariants in check.go. The
 // manual is scheduler(8).
 package scheduler
 
@@ -84,13 +84,16 @@ type Scheduler struct {
 	now    instant // of the Step under way
 	out    []Action
 
-	messages map[MessageID]*message
-	byLog    map[uint64]*message // heads of the chains by log identity
-	taken    int64               // arrivals so far, the order of taking
+	mail
+	taken int64 // arrivals so far, the order of taking
+
+	// Where a vertex keeps what its thread's queues and list need.
+	queueSeat func(vertexRef) *int32
+	inThread  func(vertexRef) *links[vertexRef]
 
 	threads map[threadKey]*thread
 	rings   map[string]*ring
-	order   list[ring] // all rings in the order of making, retired ones too
+	order   list[*ring] // all rings in the order of making, retired ones too
 	// lone holds the threads that no clause gives a command.
 	lone     ring
 	made     uint64             // rings so far
@@ -100,14 +103,14 @@ type Scheduler struct {
 	// channelOrder has them in order of making; channels are never dropped.
 	channelOrder []*channel
 	agents       map[AgentID]*agent
-	parked       list[agent] // idle agents of all rings, longest idle first
+	parked       list[*agent] // idle agents of all rings, longest idle first
 
 	places    places // who waits for a process under maxta
 	tickets   uint64 // given to rings that wait
 	forks     forkRate
 	lastAgent AgentID
 
-	wakes    heap[*vertex]
+	wakes    heap[vertexRef]
 	resumes  heap[*thread]
 	watch    heap[*agent]
 	backoffs heap[*ring]
@@ -130,8 +133,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s := &Scheduler{
 		config:   config,
 		rand:     r,
-		messages: make(map[MessageID]*message),
-		byLog:    make(map[uint64]*message),
 		threads:  make(map[threadKey]*thread),
 		rings:    make(map[string]*ring),
 		channels: make(map[string]*channel),
@@ -139,12 +140,16 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 		agents:   make(map[AgentID]*agent),
 		troubles: make(map[string]*trouble),
 	}
-	s.wakes.seat = func(v *vertex) *int32 { return &v.wakeSeat }
+	s.byID = make(map[MessageID]messageRef)
+	s.byLog = make(map[uint64]messageRef)
+	s.wakes.seat = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeSeat }
+	s.queueSeat = func(v vertexRef) *int32 { return &s.vertices.at(v).queueSeat }
+	s.inThread = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
 	s.resumes.seat = func(t *thread) *int32 { return &t.resumeSeat }
 	s.watch.seat = func(a *agent) *int32 { return &a.watchSeat }
 	s.backoffs.seat = func(r *ring) *int32 { return &r.backoffSeat }
-	s.parked.of = func(a *agent) *links[agent] { return &a.links }
-	s.order.of = func(r *ring) *links[ring] { return &r.inOrder }
+	s.parked.of = func(a *agent) *links[*agent] { return &a.links }
+	s.order.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.lone.made = math.MaxUint64
 	s.lone.members.of = inHome
 	s.forks.line = newPlace(0)
@@ -230,7 +235,7 @@ func (s *Scheduler) wake() {
 		n += s.resume(s.resumes.pop())
 	}
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
-		s.wakeVertex(s.wakes.pop())
+		s.wakeVertex(s.vertices.at(s.wakes.pop()))
 	}
 	for n := 0; n < wakeSlice && s.watch.next() <= s.now; n++ {
 		s.watchAgent(s.watch.pop())
@@ -262,7 +267,7 @@ const (
 
 // Known tells whether a file of that number is to be taken.
 func (s *Scheduler) Known(id MessageID) Standing {
-	m := s.messages[id]
+	m := s.message(id)
 	switch {
 	case m == nil:
 		return Absent

@@ -149,23 +149,23 @@ func (s *Scheduler) judge(l *line, t *thread) {
 func (s *Scheduler) step(v *vertex) {
 	tried := false
 	for i := range v.len() {
-		switch r := v.at(i); r.state {
+		switch r := s.recipient(v, i); r.state {
 		case open:
-			v.attempted(i)
+			s.attempted(v, i)
 			tried = true
 		case reported:
 			tried = true
 		}
 	}
-	v.reopen()
+	s.reopen(v)
 	switch {
 	case tried:
-		wait, next := retryStep(v.thread.params, v.retry, s.now.since(v.message.modifiedAt), s.rand)
+		wait, next := retryStep(s.threadOf(v).params, v.retry, s.now.since(s.messageOf(v).modifiedAt), s.rand)
 		v.retry = next
 		s.postpone(v, s.now.after(wait))
 	case v.ordered != 0:
 		s.fulfil(v)
-	case v.openNow() > 0:
+	case s.openNow(v) > 0:
 		s.makeDue(v)
 	default:
 		s.idleVertex(v)
@@ -173,9 +173,9 @@ func (s *Scheduler) step(v *vertex) {
 }
 
 // reopen makes the recipients of an ended line ready for the next.
-func (v *vertex) reopen() {
+func (s *Scheduler) reopen(v *vertex) {
 	for i := range v.len() {
-		if r := v.at(i); r.state == reported || r.state == promoted {
+		if r := s.recipient(v, i); r.state == reported || r.state == promoted {
 			r.state = open
 		}
 	}
@@ -184,7 +184,7 @@ func (v *vertex) reopen() {
 // postpone has the vertex wait until then: in a queueonly thread for the next
 // run. Recipients past their expiry end here.
 func (s *Scheduler) postpone(v *vertex, till instant) {
-	v.reopen()
+	s.reopen(v)
 	s.become(v, waiting, till)
 	if v.ordered != 0 {
 		s.fulfil(v)
@@ -193,12 +193,12 @@ func (s *Scheduler) postpone(v *vertex, till instant) {
 	s.expire(v)
 	switch {
 	case v.state == 0:
-	case v.openNow() == 0:
+	case s.openNow(v) == 0:
 		s.become(v, dormant, 0)
 		s.planWake(v)
-	case v.thread.params.QueueOnly:
+	case s.threadOf(v).params.QueueOnly:
 		s.become(v, due, 0)
-		v.thread.enqueue(v, true)
+		s.enqueue(s.threadOf(v), v, true)
 		s.planWake(v)
 	default:
 		s.planWake(v)
@@ -211,7 +211,7 @@ func (s *Scheduler) wakeVertex(v *vertex) {
 	s.expire(v)
 	switch {
 	case v.state == 0:
-	case v.openNow() == 0:
+	case s.openNow(v) == 0:
 		s.idleVertex(v)
 	case v.state == waiting && v.wakeAt <= s.now:
 		s.makeDue(v)
@@ -222,10 +222,10 @@ func (s *Scheduler) wakeVertex(v *vertex) {
 
 // idleVertex keeps a vertex of which nothing can be fed now.
 func (s *Scheduler) idleVertex(v *vertex) {
-	v.thread.dequeue(v)
+	s.threadOf(v).dequeue(v)
 	s.become(v, dormant, 0)
 	s.planWake(v)
-	s.settleThread(v.thread)
+	s.settleThread(s.threadOf(v))
 }
 
 // agentResync ends the agent's line for the message: it found nothing to do.

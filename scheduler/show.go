@@ -37,8 +37,8 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
 	}
-	if t.said != nil {
-		v.Last = t.said.text
+	if t.said != 0 {
+		v.Last = s.said.at(t.said).text
 	}
 	for i, a := range t.agents {
 		if !slices.Contains(t.agents[:i], a) {
@@ -93,16 +93,16 @@ func (a *agent) word() AgentState {
 
 // viewVertex shows a vertex without its recipients.
 func (s *Scheduler) viewVertex(v *vertex) *VertexView {
-	m, t := v.message, v.thread
+	m, t := s.messageOf(v), s.threadOf(v)
 	view := &VertexView{
-		Message: m.id, Path: m.path(), Sender: m.reversePath(),
+		Message: m.id, Path: s.path(m), Sender: s.reversePath(m),
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered,
 	}
 	switch v.state {
 	case due:
 		view.Wait = s.waitOf(t)
-		view.Next = t.queue().len() > 0 && t.queue().first() == v
+		view.Next = t.queue().len() > 0 && t.queue().first() == v.ref
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
 			view.PID = a.pid
@@ -110,7 +110,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	case waiting:
 		view.WakeAt = v.wakeAt.time()
 	}
-	if at, _ := v.expiry(); at != never && !t.held {
+	if at, _ := s.expiry(v); at != never && !t.held {
 		view.ExpiresAt = at.time()
 	}
 	if v.fedAt != 0 {
@@ -119,20 +119,20 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	return view
 }
 
-func (r *recipient) view() RecipientView {
+func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
-	if r.last != nil {
-		v.Last = r.last.text
+	if last := s.lastOf(r); last != nil {
+		v.Last = last.text
 	}
 	return v
 }
 
 // reversePath is the sender, empty for the null sender.
-func (m *message) reversePath() string {
+func (s *Scheduler) reversePath(m *message) string {
 	if m.flags&nullSender != 0 {
 		return ""
 	}
-	return m.sender
+	return s.sender(m)
 }
 
 func (st vertexState) word() State {

@@ -149,7 +149,7 @@ func (w *world) feed(a Feed) {
 			continue
 		}
 		for i := range line.v.len() {
-			r := line.v.at(i)
+			r := w.s.recipient(line.v, i)
 			if r.state == open && (!w.kind || w.files[id].tags[int64(r.offset)] == ctlfile.Open) {
 				l.offsets = append(l.offsets, int64(r.offset))
 			}

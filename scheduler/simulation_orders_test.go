@@ -55,7 +55,7 @@ func (w *world) order() {
 		if e.DryRun || e.Verb == VerbRetry {
 			continue
 		}
-		m := w.s.messages[target.Message]
+		m := w.s.message(target.Message)
 		whole := target.Channel == "" && m != nil && m.flags&(leaving|moving) == 0
 		w.desk.killed[target.Message] = whole && e.Verb == VerbKill
 		w.desk.expired[target.Message] = w.desk.expired[target.Message] || e.Verb == VerbExpire
@@ -83,10 +83,10 @@ func (w *world) spare(key threadKey) {
 	if t == nil {
 		return
 	}
-	for v := t.vertices.head; v != nil; v = v.next {
+	for v := w.s.vertexAt(t.vertices.head); v != nil; v = w.s.vertexAt(v.next) {
 		for i := range v.len() {
 			if v.state != fed && v.state != reading {
-				w.spareOne(v.message.id, int64(v.at(i).offset))
+				w.spareOne(w.s.messageOf(v).id, int64(w.s.recipient(v, i).offset))
 			}
 		}
 	}
@@ -139,7 +139,7 @@ func (w *world) hold(a Hold) {
 // is under way.
 func (w *world) restsAlone(a Hold) {
 	for op, p := range w.s.store.pending {
-		if op != a.Op && p.message.id == a.Message && w.s.messages[a.Message] == p.message {
+		if op != a.Op && p.message.id == a.Message && !p.stale() {
 			w.t.Fatalf("message %d is moved while %T is under way", a.Message, p.action)
 		}
 	}
@@ -193,7 +193,7 @@ func (w *world) obeyed(actions []Action) {
 
 func (w *world) mayBeFed(a Feed) {
 	for _, l := range w.s.agents[a.Agent].lines {
-		if l.ended() || l.v.message.path() != a.Job.Path || l.t.key.host != a.Job.Host {
+		if l.ended() || w.s.path(w.s.messageOf(l.v)) != a.Job.Path || l.t.key.host != a.Job.Host {
 			continue
 		}
 		if w.desk.threads[l.t.key] {
@@ -203,7 +203,7 @@ func (w *world) mayBeFed(a Feed) {
 			w.t.Fatalf("message %d is fed after it was killed", l.id)
 		}
 		for i := range l.v.len() {
-			if r := l.v.at(i); r.state != alternate {
+			if r := w.s.recipient(l.v, i); r.state != alternate {
 				delete(w.desk.spared[l.id], int64(r.offset))
 			}
 		}
@@ -214,8 +214,16 @@ func (w *world) mayBeFed(a Feed) {
 type simWalk struct {
 	walk     *Walk
 	threads  map[threadKey]*thread
-	vertices []*vertex
+	vertices []simVertex
 	showed   map[Target]int // threads have no message
+}
+
+// simVertex is a vertex and whose it was then.
+type simVertex struct {
+	*vertex
+	message MessageID
+	order   int64
+	key     threadKey
 }
 
 // walkOn begins a walk, or takes one a slice further.
@@ -243,8 +251,9 @@ func (w *world) beginWalk() *simWalk {
 	walk := &simWalk{walk: w.s.Walk(Vertices), threads: make(map[threadKey]*thread), showed: make(map[Target]int)}
 	for key, t := range w.s.threads {
 		walk.threads[key] = t
-		for v := t.vertices.head; v != nil; v = v.next {
-			walk.vertices = append(walk.vertices, v)
+		for v := w.s.vertexAt(t.vertices.head); v != nil; v = w.s.vertexAt(v.next) {
+			m := w.s.messageOf(v)
+			walk.vertices = append(walk.vertices, simVertex{v, m.id, m.order, key})
 		}
 	}
 	return walk
@@ -271,9 +280,12 @@ func (w *world) compare(walk *simWalk) {
 		}
 	}
 	for _, v := range walk.vertices {
-		key := v.thread.key
-		if n := walk.showed[Target{v.message.id, key.channel, key.host}]; v.state != 0 && w.s.messages[v.message.id] == v.message && n != 1 {
-			w.t.Fatalf("message %d in %v came by %d times", v.message.id, key, n)
+		m := w.s.message(v.message)
+		if m == nil || m.order != v.order || v.state == 0 {
+			continue
+		}
+		if n := walk.showed[Target{v.message, v.key.channel, v.key.host}]; n != 1 {
+			w.t.Fatalf("message %d in %v came by %d times", v.message, v.key, n)
 		}
 	}
 }
@@ -281,11 +293,12 @@ func (w *world) compare(walk *simWalk) {
 // serveReleased has everything tried once: what was held and never fed since
 // must not expire, and waits for a clause, or for an ETRN.
 func (w *world) serveReleased() {
-	for _, m := range w.s.messages {
-		m.vertices(func(v *vertex) {
+	for _, ref := range w.s.byID {
+		m := w.s.messages.at(ref)
+		w.s.verticesOf(m, func(v *vertex) {
 			for i := range v.len() {
-				if r := v.at(i); v.state != 0 && r.state == open && r.flags&spared == 0 {
-					w.t.Fatalf("%d/%d in %v is left", m.id, r.offset, v.thread.key)
+				if r := w.s.recipient(v, i); v.state != 0 && r.state == open && r.flags&spared == 0 {
+					w.t.Fatalf("%d/%d in %v is left", m.id, r.offset, w.s.threadOf(v).key)
 				}
 			}
 		})

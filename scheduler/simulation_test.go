@@ -294,13 +294,13 @@ func (w *world) perform(a Action) {
 func (w *world) settle() {
 	w.kind = true
 	w.step(Reloaded{Config: w.config()})
-	for n := 0; len(w.s.messages)+len(w.desk.files) > 0; n++ {
+	for n := 0; len(w.s.byID)+len(w.desk.files) > 0; n++ {
 		w.closeDesk()
 		if _, waits := w.s.Next(); !waits && len(w.answers) == 0 && len(w.agents) == 0 {
 			w.serveReleased()
 		}
 		if n > 20_000 {
-			w.t.Fatalf("%d messages are stuck: %+v", len(w.s.messages), w.s.Counts())
+			w.t.Fatalf("%d messages are stuck: %+v", len(w.s.byID), w.s.Counts())
 		}
 		w.round()
 	}

@@ -32,10 +32,14 @@ type store struct {
 type pending struct {
 	action  Action
 	message *message
+	order   int64            // of the message, which tells whether it has left
 	vertex  *vertex          // of Read
 	settles []alternative    // of Mark and Resubmit: the recipients that are done with it
 	before  []recipientState // of Resubmit: what they were
 }
+
+// stale reports whether the message has left: its place may be another's now.
+func (p *pending) stale() bool { return p.message.order != p.order }
 
 func (st *store) next() instant {
 	if st.retryAt == 0 {
@@ -46,6 +50,7 @@ func (st *store) next() instant {
 
 // issue sends an action on files out and keeps it until it is answered.
 func (s *Scheduler) issue(op Op, p *pending) {
+	p.order = p.message.order
 	s.store.pending[op] = p
 	s.do(p.action)
 }
@@ -58,21 +63,22 @@ func (s *Scheduler) nextOp() Op {
 // settle ends a recipient with an outcome. It is gone once the outcome is
 // written, or at once where the agent has written all there is.
 func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
-	r := v.at(i)
+	r := s.recipient(v, i)
 	hadTurn := r.state != alternate
-	r.state, r.last = settling, nil
-	set, place := v.message.exclusive(v, i)
+	r.state = settling
+	s.unsay(r)
+	set, place := s.exclusive(s.messageOf(v), v, i)
 	if set != nil && !success && hadTurn {
 		s.promote(set, place)
 	}
 	switch {
 	case set != nil && success:
-		marks, settles := set.win(mark, []alternative{{v, i}})
-		s.write(v.message, marks, settles)
+		marks, settles := s.win(set, mark, []alternative{{v, i}})
+		s.write(s.messageOf(v), marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		s.gone(v, i)
 	default:
-		s.write(v.message, []RecipientMark{mark}, []alternative{{v, i}})
+		s.write(s.messageOf(v), []RecipientMark{mark}, []alternative{{v, i}})
 	}
 	s.quiet(v)
 }
@@ -89,7 +95,7 @@ func (s *Scheduler) write(m *message, marks []RecipientMark, settles []alternati
 	op := s.nextOp()
 	m.stores++
 	s.issue(op, &pending{
-		action:  Mark{Op: op, Message: m.id, Path: m.path(), Marks: marks},
+		action:  Mark{Op: op, Message: m.id, Path: s.path(m), Marks: marks},
 		message: m, settles: settles,
 	})
 }
@@ -115,17 +121,17 @@ func (s *Scheduler) together(m *message, work func()) {
 
 // quiet takes a vertex out of the queue of which nothing can be fed now.
 func (s *Scheduler) quiet(v *vertex) {
-	if (v.state == due || v.state == waiting) && v.openNow() == 0 {
+	if (v.state == due || v.state == waiting) && s.openNow(v) == 0 {
 		s.idleVertex(v)
 	}
 }
 
 // gone drops a recipient that is done, and what it was the last of.
 func (s *Scheduler) gone(v *vertex, i int) {
-	v.at(i).state = gone
+	s.recipient(v, i).state = gone
 	v.open--
-	v.thread.recipients--
-	m := v.message
+	s.threadOf(v).recipients--
+	m := s.messageOf(v)
 	m.open--
 	s.counts.Recipients--
 	s.counts.RecipientsOut++
@@ -144,7 +150,7 @@ func (s *Scheduler) finish(m *message) {
 		Recipients: int(m.recipients), Failed: int(m.failed),
 	})
 	s.issue(op, &pending{
-		action:  Finish{Op: op, Message: m.id, Path: m.path(), Owes: m.flags&owes != 0},
+		action:  Finish{Op: op, Message: m.id, Path: s.path(m), Owes: m.flags&owes != 0},
 		message: m,
 	})
 }
@@ -153,21 +159,22 @@ func (s *Scheduler) dropVertex(v *vertex) {
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
-		r := v.at(i)
+		r := s.recipient(v, i)
 		if r.state == settling || r.state == gone {
 			continue
 		}
 		hadTurn := r.state != alternate
-		r.state, r.last = settling, nil
-		if set, place := v.message.exclusive(v, i); set != nil && hadTurn {
+		r.state = settling
+		s.unsay(r)
+		if set, place := s.exclusive(s.messageOf(v), v, i); set != nil && hadTurn {
 			s.promote(set, place)
 		}
-		v.thread.channel.dropped++
+		s.threadOf(v).channel.dropped++
 		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
 	s.idleVertex(v)
-	s.write(v.message, marks, settles)
+	s.write(s.messageOf(v), marks, settles)
 }
 
 // done is the completion of an action other than a Read.
@@ -178,7 +185,7 @@ func (s *Scheduler) done(op Op) {
 	}
 	delete(s.store.pending, op)
 	m := p.message
-	if s.messages[m.id] != m {
+	if p.stale() {
 		return
 	}
 	switch p.action.(type) {
@@ -192,7 +199,7 @@ func (s *Scheduler) done(op Op) {
 		s.resubmitted(p)
 	}
 	for _, a := range p.settles {
-		if a.vertex.at(a.index).state == settling {
+		if s.recipient(a.vertex, a.index).state == settling {
 			s.gone(a.vertex, a.index)
 		}
 	}
@@ -208,7 +215,7 @@ func (s *Scheduler) failed(e Failed) {
 	}
 	if e.Missing {
 		delete(s.store.pending, e.Op)
-		if s.messages[p.message.id] == p.message {
+		if !p.stale() {
 			s.lose(p.message)
 		}
 		return
@@ -244,7 +251,7 @@ func (s *Scheduler) refused(p *pending, e Failed) bool {
 		return false
 	}
 	delete(s.store.pending, e.Op)
-	if s.messages[m.id] != m {
+	if p.stale() {
 		return true
 	}
 	s.do(Note{Severity: Warning, Message: m.id, Text: why + strings.TrimSpace(e.Reason)})
@@ -294,7 +301,7 @@ func (s *Scheduler) retryStores() {
 		if p == nil {
 			continue
 		}
-		if s.messages[p.message.id] != p.message {
+		if p.stale() {
 			// Lost meanwhile; the number may be another message's by now.
 			delete(s.store.pending, op)
 			continue

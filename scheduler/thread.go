@@ -13,12 +13,13 @@ type threadKey struct{ channel, host string }
 // Invariant: a thread is in its ring's ready or spent list if and only if
 // wants is above 0.
 type thread struct {
+	ref      threadRef
 	key      threadKey
 	channel  *channel
 	params   *Params
-	ring     *ring        // nil: no clause gives it a command
-	home     *ring        // the ring, or Scheduler.lone
-	vertices list[vertex] // in the order of linking
+	ring     *ring           // nil: no clause gives it a command
+	home     *ring           // the ring, or Scheduler.lone
+	vertices list[vertexRef] // in the order of linking
 	// What queries show of them, kept as they change.
 	states     [vertexStates]int32
 	recipients int     // not done
@@ -28,14 +29,14 @@ type thread struct {
 	done       rate    // of outcomes
 	// seat is the thread's place among those of its home.
 	seat    uint64
-	inHome  links[thread]
+	inHome  links[*thread]
 	held    bool // not fed and not expired
 	errands errand
 	// queues hold the due vertices by place in line: queues[run] those that
 	// may be fed, the other those of a queueonly thread's next run.
 	// Invariant: only a queueonly thread has a next run, and while its gate
 	// is closed all wait there.
-	queues   [2]heap[*vertex]
+	queues   [2]heap[vertexRef]
 	run      uint8
 	gate     bool // of a queueonly thread: a run is under way
 	selected bool // option -p does not rule it out
@@ -54,15 +55,15 @@ type thread struct {
 	suspensions   uint32  // begun and ended so far; see vertex.joined
 	retry         uint8   // index in Retries of the next suspension
 	resumeSeat    int32
-	pulling       *vertex // where its errands go on, nil: none
+	pulling       vertexRef // where its errands go on, 0: none
 
-	used   int           // picks in this round of its ring
-	round  uint32        // to which used belongs
-	list   *list[thread] // of the ring's two, the one it is in; nil: none
-	inTurn links[thread] // there
+	used   int            // picks in this round of its ring
+	round  uint32         // to which used belongs
+	list   *list[*thread] // of the ring's two, the one it is in; nil: none
+	inTurn links[*thread] // there
 
-	last *agent      // that served it last
-	said *diagnostic // last said of any recipient; shared by equals
+	last *agent  // that served it last
+	said saidRef // last said of any recipient; shared by equals
 }
 
 // window is how many sessions the thread may use now.
@@ -87,8 +88,10 @@ func (s *Scheduler) obtainThread(key threadKey) *thread {
 		return t
 	}
 	t := &thread{key: key, channel: s.obtainChannel(key.channel), held: s.held[key]}
-	t.vertices.of = func(v *vertex) *links[vertex] { return &v.links }
-	t.queues[0].seat, t.queues[1].seat = queueSeat, queueSeat
+	ref, place := s.owners.take()
+	t.ref, *place = ref, t
+	t.vertices.of = s.inThread
+	t.queues[0].seat, t.queues[1].seat = s.queueSeat, s.queueSeat
 	s.threads[key] = t
 	s.counts.Threads++
 	s.assign(t)
@@ -98,22 +101,20 @@ func (s *Scheduler) obtainThread(key threadKey) *thread {
 	return t
 }
 
-func queueSeat(v *vertex) *int32 { return &v.queueSeat }
-
 // queue holds the vertices that may be fed now.
-func (t *thread) queue() *heap[*vertex] { return &t.queues[t.run] }
+func (t *thread) queue() *heap[vertexRef] { return &t.queues[t.run] }
 
 // enqueue puts a due vertex in line, at its place. While a queueonly thread
 // has no run, that is the line of the next.
-func (t *thread) enqueue(v *vertex, nextRun bool) {
+func (s *Scheduler) enqueue(t *thread, v *vertex, nextRun bool) {
 	v.queue = t.run
 	if nextRun || t.params.QueueOnly && !t.gate {
 		v.queue = 1 - t.run
 	}
-	t.queues[v.queue].put(v.place(), v)
+	t.queues[v.queue].put(s.place(t, v), v.ref)
 }
 
-func (t *thread) dequeue(v *vertex) { t.queues[v.queue].remove(v) }
+func (t *thread) dequeue(v *vertex) { t.queues[v.queue].remove(v.ref) }
 
 // assign finds the thread's clauses and ring under the configuration in force.
 func (s *Scheduler) assign(t *thread) {
@@ -168,23 +169,28 @@ func (sel Selection) selects(key threadKey) bool {
 		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
 }
 
-func (t *thread) link(v *vertex) {
+func (s *Scheduler) link(t *thread, v *vertex) {
+	m := s.messageOf(v)
 	// Mail of one sender tends to come together: share the string.
-	if last := t.vertices.tail; last != nil && last.message.sender == v.message.sender {
-		v.message.sender = last.message.sender
+	if last := s.vertexAt(t.vertices.tail); last != nil {
+		if other := s.messageOf(last); other.sender != m.sender && s.sender(other) == s.sender(m) {
+			s.senders.leave(m.sender)
+			m.sender = s.senders.join(other.sender)
+		}
 	}
-	t.vertices.append(v)
-	t.ages.add(v.message.modifiedAt.second())
+	t.vertices.append(v.ref)
+	t.ages.add(m.modifiedAt.second())
 	t.states[v.state]++
 	t.home.vertices++
 }
 
-func (t *thread) unlink(v *vertex) {
-	if t.pulling == v {
+func (s *Scheduler) unlink(v *vertex) {
+	t := s.threadOf(v)
+	if t.pulling == v.ref {
 		t.pulling = v.next
 	}
-	t.vertices.remove(v)
-	t.ages.remove(v.message.modifiedAt.second())
+	t.vertices.remove(v.ref)
+	t.ages.remove(s.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.recipients -= int(v.open)
 	t.home.vertices--
@@ -198,7 +204,7 @@ func (t *thread) quit(a *agent) {
 
 // makeDue puts a vertex into its thread's queue.
 func (s *Scheduler) makeDue(v *vertex) {
-	t := v.thread
+	t := s.threadOf(v)
 	t.allowed = t.window()
 	if arrival := v.state == 0; arrival && t.busy > 0 && t.wants == 0 {
 		t.allowed = t.busy
@@ -206,24 +212,24 @@ func (s *Scheduler) makeDue(v *vertex) {
 	s.become(v, due, 0)
 	v.why = noReason
 	v.joined = t.suspensions
-	t.enqueue(v, false)
+	s.enqueue(t, v, false)
 	s.planWake(v)
 	s.settleThread(t)
 }
 
 // place is the vertex's place in line: in the order of taking or, with
 // ageorder, by the age of its message.
-func (v *vertex) place() instant {
-	if v.thread.params.AgeOrder {
-		return v.message.modifiedAt
+func (s *Scheduler) place(t *thread, v *vertex) instant {
+	if t.params.AgeOrder {
+		return s.messageOf(v).modifiedAt
 	}
-	return instant(v.message.order)
+	return instant(s.messageOf(v).order)
 }
 
 // settleThread brings what hangs on the thread's state up to date: its place
 // in the ring and, when nothing is left of it, its existence.
 func (s *Scheduler) settleThread(t *thread) {
-	if t.params.QueueOnly && t.gate && t.queue().len() == 0 && t.pulling == nil {
+	if t.params.QueueOnly && t.gate && t.queue().len() == 0 && t.pulling == 0 {
 		t.gate = false
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedTill == 0 {
@@ -262,6 +268,8 @@ func (s *Scheduler) dropThread(t *thread) {
 	s.detach(t)
 	s.resumes.remove(t)
 	delete(s.threads, t.key)
+	s.said.leave(t.said)
+	s.owners.give(t.ref)
 	s.counts.Threads--
 }
 
@@ -269,7 +277,7 @@ func (s *Scheduler) dropThread(t *thread) {
 // meanwhile waits with it.
 func (s *Scheduler) suspend(t *thread, till instant) {
 	if t.params.QueueOnly {
-		t.endRun()
+		s.endRun(t)
 	}
 	t.suspendedTill = till
 	t.suspensions++
@@ -279,13 +287,13 @@ func (s *Scheduler) suspend(t *thread, till instant) {
 
 // endRun closes the gate of a queueonly thread: what was not fed in the run
 // waits for the next with what was deferred. The shorter line joins the longer.
-func (t *thread) endRun() {
+func (s *Scheduler) endRun(t *thread) {
 	t.gate = false
 	if t.queues[t.run].len() > t.queues[1-t.run].len() {
 		t.run = 1 - t.run
 	}
 	for t.queue().len() > 0 {
-		t.enqueue(t.queue().pop(), true)
+		s.enqueue(t, s.vertices.at(t.queue().pop()), true)
 	}
 }
 
@@ -293,8 +301,8 @@ func (t *thread) endRun() {
 // the thread's own retries on.
 func (s *Scheduler) suspendFor(t *thread) time.Duration {
 	oldest := s.now
-	if t.vertices.head != nil {
-		oldest = t.vertices.head.message.modifiedAt
+	if head := s.vertexAt(t.vertices.head); head != nil {
+		oldest = s.messageOf(head).modifiedAt
 	}
 	wait, next := retryStep(t.params, t.retry, s.now.since(oldest), s.rand)
 	t.retry = next

@@ -38,7 +38,7 @@ func TestPullForwardInSlices(t *testing.T) {
 			t.Fatalf("%d of %d are due and nothing more comes", due, n)
 		}
 	}
-	if th.pulling != nil {
+	if th.pulling != 0 {
 		t.Error("it goes on")
 	}
 }
@@ -52,7 +52,7 @@ func TestErrandEndsWithItsMail(t *testing.T) {
 	q.step(HeldThread{"smtp", host, true})
 	q.step(HeldThread{"smtp", host, false})
 	th := q.s.threads[threadKey{"smtp", host}]
-	if th.pulling == nil {
+	if th.pulling == 0 {
 		t.Fatal("it has ended already")
 	}
 	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
@@ -80,7 +80,7 @@ func TestReleaseInSlices(t *testing.T) {
 	if c := q.s.Counts(); c.States.Due != n {
 		t.Errorf("%+v", c)
 	}
-	if th := q.s.threads[threadKey{"smtp", host}]; th.errands != 0 || th.pulling != nil {
+	if th := q.s.threads[threadKey{"smtp", host}]; th.errands != 0 || th.pulling != 0 {
 		t.Error("it goes on")
 	}
 }

@@ -85,7 +85,7 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
-	w := &Walk{s: s, depth: Vertices, message: s.messages[id]}
+	w := &Walk{s: s, depth: Vertices, message: s.message(id)}
 	s.walks = append(s.walks, w)
 	return w
 }
@@ -129,7 +129,7 @@ func (w *Walk) one() Item {
 		v := w.vertex
 		item := w.show(v)
 		if w.part.index == 0 {
-			w.vertex = v.next
+			w.vertex = w.s.vertexAt(v.next)
 		}
 		return item
 	case w.next != nil:
@@ -186,14 +186,14 @@ func (w *Walk) repay() Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.part = t.vertices.head, part{}
+		w.vertex, w.part = w.s.vertexAt(t.vertices.head), part{}
 	}
 }
 
 // ofMessage shows the message's next vertex.
 func (w *Walk) ofMessage() Item {
 	for {
-		v := w.message.vertexAt(w.place)
+		v := w.s.nthVertex(w.message, w.place)
 		switch {
 		case v == nil:
 			return Item{}
@@ -216,8 +216,8 @@ func (w *Walk) show(v *vertex) Item {
 	view.First = w.part.before
 	i := w.part.index
 	for ; i < v.len() && len(view.Recipients) < partMost; i++ {
-		if r := v.at(i); r.state != gone {
-			view.Recipients = append(view.Recipients, r.view())
+		if r := w.s.recipient(v, i); r.state != gone {
+			view.Recipients = append(view.Recipients, w.s.viewRecipient(r))
 		}
 	}
 	w.part = part{i, w.part.before + len(view.Recipients)}
@@ -244,7 +244,7 @@ func (s *Scheduler) ringAfter(r *ring) *ring {
 // passVertex is told of a vertex that leaves.
 func (w *Walk) passVertex(v *vertex) {
 	if w.vertex == v {
-		w.vertex, w.part = v.next, part{}
+		w.vertex, w.part = w.s.vertexAt(v.next), part{}
 	}
 }
 

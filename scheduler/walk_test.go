@@ -75,8 +75,8 @@ func (j *journey) arrive() {
 func (j *journey) remember() {
 	for key, th := range j.s.threads {
 		j.there[Target{0, key.channel, key.host}] = true
-		for v := th.vertices.head; v != nil; v = v.next {
-			j.there[Target{v.message.id, key.channel, key.host}] = true
+		for v := j.s.vertexAt(th.vertices.head); v != nil; v = j.s.vertexAt(v.next) {
+			j.there[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
 		}
 	}
 }

@@ -1,0 +1,179 @@
+package scheduler
+
+import (
+	"strconv"
+
+	"zsched/ctlfile"
+)
+
+// mail is what waits: messages, their vertices, and what these share or few of
+// them have. They name each other by number.
+//
+// A message and its vertices keep their places until the message leaves; a
+// vertex whose recipients are done has state 0 until then.
+type mail struct {
+	byID     map[MessageID]messageRef
+	byLog    map[uint64]messageRef // heads of the chains by log identity
+	messages slab[messageRef, message]
+	vertices slab[vertexRef, vertex]
+	others   slab[restRef, []recipient] // beyond the first
+	extras   slab[extrasRef, extras]
+	senders  pool[senderRef, string]
+	said     pool[saidRef, diagnostic]
+	owners   slab[threadRef, *thread]
+}
+
+type (
+	messageRef uint32
+	vertexRef  uint32
+	restRef    uint32
+	extrasRef  uint32
+	senderRef  uint32
+	saidRef    uint32
+	threadRef  uint32
+)
+
+// message returns the message of that number, nil if it is not in the queue.
+func (q *mail) message(id MessageID) *message { return q.messageAt(q.byID[id]) }
+
+func (q *mail) messageAt(ref messageRef) *message {
+	if ref == 0 {
+		return nil
+	}
+	return q.messages.at(ref)
+}
+
+func (q *mail) vertexAt(ref vertexRef) *vertex {
+	if ref == 0 {
+		return nil
+	}
+	return q.vertices.at(ref)
+}
+
+func (q *mail) messageOf(v *vertex) *message { return q.messages.at(v.message) }
+
+// threadOf returns the thread of a vertex that is not gone.
+func (q *mail) threadOf(v *vertex) *thread { return *q.owners.at(v.thread) }
+
+// recipient returns the i-th recipient in file order.
+func (q *mail) recipient(v *vertex, i int) *recipient {
+	if i == 0 {
+		return &v.first
+	}
+	return &(*q.others.at(v.rest))[i-1]
+}
+
+// find returns the index of the recipient at offset, or -1.
+func (q *mail) find(v *vertex, offset int64) int {
+	low, high := 0, v.len()
+	for low < high {
+		mid := (low + high) / 2
+		if int64(q.recipient(v, mid).offset) < offset {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low < v.len() && int64(q.recipient(v, low).offset) == offset {
+		return low
+	}
+	return -1
+}
+
+// openNow counts the recipients an agent would find open.
+func (q *mail) openNow(v *vertex) int {
+	n := 0
+	for i := range v.len() {
+		if q.recipient(v, i).isOpen() {
+			n++
+		}
+	}
+	return n
+}
+
+// nthVertex returns the i-th vertex of a message, nil past the last.
+func (q *mail) nthVertex(m *message, i int) *vertex {
+	switch {
+	case i == 0:
+		return q.vertexAt(m.first)
+	case m.extras == 0 || i > len(q.extras.at(m.extras).vertices):
+		return nil
+	}
+	return q.vertices.at(q.extras.at(m.extras).vertices[i-1])
+}
+
+// verticesOf calls f for each vertex of the message, gone ones included.
+func (q *mail) verticesOf(m *message, f func(*vertex)) {
+	for i := 0; ; i++ {
+		v := q.nthVertex(m, i)
+		if v == nil {
+			return
+		}
+		f(v)
+	}
+}
+
+// path returns the control file's name below transport/.
+func (q *mail) path(m *message) string {
+	if m.extras != 0 {
+		if path := q.extras.at(m.extras).path; path != "" {
+			return path
+		}
+	}
+	return ctlfile.HashDir(uint64(m.id), int(m.levels)) + strconv.FormatUint(uint64(m.id), 10)
+}
+
+func (q *mail) sender(m *message) string { return *q.senders.at(m.sender) }
+
+// errorTo returns where reports about the message go.
+func (q *mail) errorTo(m *message) string {
+	if m.flags&errorToSet != 0 {
+		return q.extras.at(m.extras).errorTo
+	}
+	return q.sender(m)
+}
+
+// extra returns the message's extras, new ones if it has none.
+func (q *mail) extra(m *message) *extras {
+	if m.extras == 0 {
+		m.extras, _ = q.extras.take()
+	}
+	return q.extras.at(m.extras)
+}
+
+// lastOf returns what was said of a recipient last, nil: nothing.
+func (q *mail) lastOf(r *recipient) *diagnostic {
+	if r.last == 0 {
+		return nil
+	}
+	return q.said.at(r.last)
+}
+
+// unsay forgets what was said of a recipient.
+func (q *mail) unsay(r *recipient) {
+	q.said.leave(r.last)
+	r.last = 0
+}
+
+// free gives up the places of a message and its vertices.
+func (q *mail) free(m *message) {
+	q.verticesOf(m, func(v *vertex) {
+		for i := range v.len() {
+			q.unsay(q.recipient(v, i))
+		}
+		if v.rest != 0 {
+			q.others.give(v.rest)
+		}
+	})
+	if m.extras != 0 {
+		for _, v := range q.extras.at(m.extras).vertices {
+			q.vertices.give(v)
+		}
+		q.extras.give(m.extras)
+	}
+	if m.first != 0 {
+		q.vertices.give(m.first)
+	}
+	q.senders.leave(m.sender)
+	q.messages.give(m.ref)
+}

@@ -1,0 +1,89 @@
+package scheduler
+
+// slab holds items of one type in pages, under numbers. What waits by the
+// million is kept this way and names its neighbours by number: where an item
+// has no pointers the collector never looks into it, and a queue of a million
+// messages costs it nothing. Items do not move, so a pointer to one is good
+// until it is given back. Pages are kept for the next ones.
+type slab[N ~uint32, T any] struct {
+	pages []*[slabPage]T
+	made  N   // the greatest number so far; the first is 1
+	free  []N // given back
+}
+
+const (
+	slabBits = 6
+	slabPage = 1 << slabBits
+)
+
+// at returns the item of a number that was taken and not given back.
+func (s *slab[N, T]) at(n N) *T { return &s.pages[n>>slabBits][n&(slabPage-1)] }
+
+// take gives out a number, of an item that is zero.
+func (s *slab[N, T]) take() (N, *T) {
+	if last := len(s.free) - 1; last >= 0 {
+		n := s.free[last]
+		s.free = s.free[:last]
+		return n, s.at(n)
+	}
+	s.made++
+	if int(s.made>>slabBits) == len(s.pages) {
+		s.pages = append(s.pages, new([slabPage]T))
+	}
+	return s.made, s.at(s.made)
+}
+
+// give takes a number back.
+func (s *slab[N, T]) give(n N) {
+	var zero T
+	*s.at(n) = zero
+	s.free = append(s.free, n)
+}
+
+// used counts the items that are out.
+func (s *slab[N, T]) used() int { return int(s.made) - len(s.free) }
+
+// pool is a slab of values that several users share. A value goes when its
+// last user leaves it.
+type pool[N ~uint32, T any] struct{ items slab[N, pooled[T]] }
+
+type pooled[T any] struct {
+	value T
+	users int32
+}
+
+// at returns the value of a number, which must have a user.
+func (p *pool[N, T]) at(n N) *T { return &p.items.at(n).value }
+
+// add puts a value in, with one user.
+func (p *pool[N, T]) add(value T) N {
+	n, item := p.items.take()
+	*item = pooled[T]{value, 1}
+	return n
+}
+
+// join adds a user.
+func (p *pool[N, T]) join(n N) N {
+	p.items.at(n).users++
+	return n
+}
+
+// leave takes a user away; of number 0 there is none.
+func (p *pool[N, T]) leave(n N) {
+	if n == 0 {
+		return
+	}
+	item := p.items.at(n)
+	if item.users--; item.users == 0 {
+		p.items.give(n)
+	}
+}
+
+// users counts those of all values.
+func (p *pool[N, T]) users() int {
+	users := 0
+	for n := N(1); n <= p.items.made; n++ {
+		users += int(p.items.at(n).users)
+	}
+	return users
+}

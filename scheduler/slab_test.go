@@ -1,0 +1,135 @@
+package scheduler
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestSlab: a number is one item's until it is given back, an item does not
+// move, and a new one is zero.
+func TestSlab(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s slab[messageRef, int]
+		out := make(map[messageRef]*int)
+		for i := range rapid.IntRange(0, 500).Draw(t, "steps") {
+			if rapid.IntRange(0, 2).Draw(t, "give") > 0 {
+				n, item := s.take()
+				if n == 0 || out[n] != nil || *item != 0 {
+					t.Fatalf("took %d with %d in it, which is out: %v", n, *item, out[n] != nil)
+				}
+				out[n], *item = item, i
+				continue
+			}
+			for n := messageRef(1); n <= s.made; n++ {
+				if out[n] != nil {
+					s.give(n)
+					delete(out, n)
+					break
+				}
+			}
+		}
+		if s.used() != len(out) {
+			t.Fatalf("%d are out, not %d", s.used(), len(out))
+		}
+		for n, item := range out {
+			if s.at(n) != item {
+				t.Fatalf("%d has moved", n)
+			}
+		}
+	})
+}
+
+// TestPool: a value stays as long as it has a user.
+func TestPool(t *testing.T) {
+	var p pool[senderRef, string]
+	n := p.add("alice")
+	p.join(n)
+	p.leave(n)
+	if *p.at(n) != "alice" || p.users() != 1 {
+		t.Errorf("%q with %d users", *p.at(n), p.users())
+	}
+	p.leave(n)
+	p.leave(0)
+	if p.items.used() != 0 {
+		t.Error("it stays")
+	}
+}
+
+// TestWaitingMailHasNoPointers: the collector has no business there; pointers
+// in a million messages would cost pauses of many milliseconds.
+func TestWaitingMailHasNoPointers(t *testing.T) {
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[message](), reflect.TypeFor[vertex](), reflect.TypeFor[entry[vertexRef]](),
+		reflect.TypeFor[messageRef](), reflect.TypeFor[moment](),
+	} {
+		if name := pointerIn(typ); name != "" {
+			t.Errorf("%v has a pointer: %s", typ, name)
+		}
+	}
+}
+
+func pointerIn(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if name := pointerIn(t.Field(i).Type); name != "" {
+				return t.Field(i).Name + " " + name
+			}
+		}
+		return ""
+	case reflect.Array:
+		return pointerIn(t.Elem())
+	case reflect.Bool, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int,
+		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return ""
+	}
+	return t.String()
+}
+
+// TestAnswerForAnother: an answer about a message that is gone does nothing to
+// the one that has its place in memory.
+func TestAnswerForAnother(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := plain(0)
+	arrive := func(id MessageID) {
+		s.Step(now, Arrived{Message{ID: id, Path: "1", ModifiedAt: now, Recipients: []Recipient{
+			{Offset: 1, Channel: "smtp", Host: "a"}, {Offset: 2, Channel: "smtp", Host: "b"},
+		}}})
+	}
+	reads := func(id MessageID) (ops []Op) {
+		for agent := AgentID(1); agent <= 2; agent++ {
+			for _, a := range s.Step(now, AgentResync{agent, id}) {
+				if r, ok := a.(Read); ok {
+					ops = append(ops, r.Op)
+				}
+			}
+		}
+		return ops
+	}
+	arrive(1)
+	s.Step(now, AgentHungry{1})
+	s.Step(now, AgentHungry{2})
+	old := reads(1)
+	if len(old) != 2 {
+		t.Fatalf("%d reads", len(old))
+	}
+	first := s.message(1)
+	s.Step(now, Reread{Op: old[0], Missing: true})
+	arrive(2)
+	if s.message(2) != first {
+		t.Fatal("the second message has another place: this test shows nothing")
+	}
+	s.Step(now, AgentHungry{1})
+	s.Step(now, AgentHungry{2})
+	if ops := reads(2); len(ops) != 2 {
+		t.Fatalf("%d reads of the second", len(ops))
+	}
+	s.Step(now, Reread{Op: old[1], Missing: true})
+	s.check()
+	if s.Known(2) != Present {
+		t.Error("it was lost")
+	}
+}
