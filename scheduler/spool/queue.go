@@ -18,35 +18,28 @@ func newQueue[T any]() *queue[T] {
 	return q
 }
 
-func (q *queue[T]) push(items ...T) {
+func (q *queue[T]) push(item T) {
 	q.mu.Lock()
-	q.items = append(q.items, items...)
+	q.items = append(q.items, item)
 	q.mu.Unlock()
 	q.more.Signal()
 }
 
 // pop waits for an item. It is false once the queue is closed, whatever is
 // left in it.
-func (q *queue[T]) pop() (item T, ok bool) {
-	var one [1]T
-	_, ok = q.take(one[:])
-	return one[0], ok
-}
-
-// take waits for items and moves as many as there are, and fit, to the front
-// of batch. It is false once the queue is closed, whatever is left in it.
-func (q *queue[T]) take(batch []T) (n int, ok bool) {
+func (q *queue[T]) pop() (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.head == len(q.items) && !q.closed {
 		q.more.Wait()
 	}
+	var none T
 	if q.closed {
-		return 0, false
+		return none, false
 	}
-	n = copy(batch, q.items[q.head:])
-	clear(q.items[q.head : q.head+n])
-	q.head += n
+	item := q.items[q.head]
+	q.items[q.head] = none
+	q.head++
 	switch {
 	case q.head == len(q.items):
 		q.items, q.head = q.items[:0], 0
@@ -56,7 +49,13 @@ func (q *queue[T]) take(batch []T) (n int, ok bool) {
 		clear(q.items[left:])
 		q.items, q.head = q.items[:left], 0
 	}
-	return n, true
+	return item, true
+}
+
+func (q *queue[T]) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.head == len(q.items)
 }
 
 func (q *queue[T]) close() {

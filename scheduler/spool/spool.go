@@ -86,8 +86,7 @@ type Options struct {
 	RouterLevels     int
 	RouterNotify, By string
 	// Takers read control files, default the number of processors and at
-	// least 2; Markers write in them, default 4; Retirers unlink in each of
-	// transport/ and queue/, default 1.
+	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
 	Takers, Markers, Retirers int
 }
 
@@ -100,7 +99,7 @@ func (o *Options) setDefaults() {
 	preset(&o.NewLimit, 40000)
 	preset(&o.Takers, max(2, runtime.NumCPU()))
 	preset(&o.Markers, 4)
-	preset(&o.Retirers, 1)
+	preset(&o.Retirers, 2)
 	if o.By == "" {
 		o.By = "scheduler@" + hostname()
 	}
@@ -147,7 +146,6 @@ type Spool struct {
 
 	takes    *queue[[]Name]
 	finishes *queue[finish]
-	halves   *queue[finish]   // finishes of which the control file is gone
 	edits    []*queue[func()] // by path, so that one file has one writer
 	errands  *queue[func()]   // work that may take long: copies and searches
 	seed     maphash.Seed
@@ -182,7 +180,6 @@ func Open(o Options) (*Spool, error) {
 		sweeps:   make(chan struct{}, 1),
 		takes:    newQueue[[]Name](),
 		finishes: newQueue[finish](),
-		halves:   newQueue[finish](),
 		errands:  newQueue[func()](),
 		seed:     maphash.MakeSeed(),
 		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
@@ -218,8 +215,7 @@ func (s *Spool) start() {
 		s.spawn(newTaker(s).run)
 	}
 	for range s.options.Retirers {
-		s.spawn(s.retireControl)
-		s.spawn(s.retireMessage)
+		s.spawn(s.retire)
 	}
 	for range s.options.Markers {
 		edits := newQueue[func()]()
@@ -312,7 +308,6 @@ func (s *Spool) Close() {
 		close(s.done)
 		s.takes.close()
 		s.finishes.close()
-		s.halves.close()
 		s.errands.close()
 		for _, edits := range s.edits {
 			edits.close()
