@@ -159,7 +159,6 @@ const churnRate = 25_000
 // counts.
 func BenchmarkChurn(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(75))
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // as cmd/scheduler has it
 	q := newQueue(20).fill(1_000_000, 10_000)
 	q.open()
 	q.longest = 0

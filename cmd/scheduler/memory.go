@@ -4,7 +4,6 @@ import (
 	"math"
 	"os"
 	"path"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -28,12 +27,6 @@ const (
 // harder rather than let the system kill us. The result is the ballast: it has
 // to be kept alive.
 func setMemory() []byte {
-	// With fewer than four the collector takes its quarter of the time from the
-	// loop's own processor, in pieces of 10 to 15 ms; with four it has one of
-	// its own: 15 ms became 6 for the longest Step at a million messages.
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < 4 {
-		runtime.GOMAXPROCS(4)
-	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryAllowed() / 10 * 9)
 	}

@@ -109,8 +109,6 @@ func newFull(b *testing.B, messages, threads int) *full {
 
 // measure lists again and again while 5000 messages arrive a second.
 func (f *full) measure(b *testing.B, list func()) {
-	// As cmd/scheduler has it; each benchmark begins with the machine's number.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(4, runtime.GOMAXPROCS(0))))
 	var longest time.Duration
 	var before, after histogram
 	f.d.ask(b.Context(), func() { f.d.tally.longest, before = 0, f.d.tally.pauses.copy() })
