@@ -22,6 +22,14 @@ import (
 // that both sides find theirs at the same age: an ext4 queue that was just
 // filled drains several times faster than one whose inodes were written back.
 
+// pipelined agents have the next job line of a thread at hand when they are
+// done with one; concurrent ones have a hundred open at once, of any threads,
+// which is what serves a queue with a host for every message.
+const (
+	pipelined  = "smtp/* maxring=3 maxthr=1 overfeed=50\n\tcommand=\"discard -c $channel\"\n"
+	concurrent = "smtp/* maxring=100 maxthr=1 sessions=100\n\tcommand=\"discard -c $channel --sessions ${sessions}\"\n"
+)
+
 // BenchmarkDrain empties queues of fresh messages through discard with
 // marking=agent. The floor's rate and the median ratio of
 // three pairs stand beside the rate; the ratio is what counts.
@@ -29,21 +37,27 @@ func BenchmarkDrain(b *testing.B) {
 	for _, c := range []struct {
 		messages, hosts, pairs int
 		aged                   bool
+		clause                 string
 	}{
-		{40_000, 100, 3, false}, {40_000, 100, 3, true},
-		{100_000, 1000, 1, false}, {100_000, 1000, 1, true},
-		{40_000, 40_000, 3, false}, {40_000, 40_000, 3, true},
+		{40_000, 100, 3, false, pipelined}, {40_000, 100, 3, true, pipelined},
+		{100_000, 1000, 3, false, pipelined}, {100_000, 1000, 1, true, pipelined},
+		{40_000, 40_000, 3, false, concurrent}, {40_000, 40_000, 3, true, concurrent},
+		{40_000, 40_000, 3, false, pipelined},
 	} {
 		age := "new"
 		if c.aged {
 			age = "aged"
 		}
-		b.Run(fmt.Sprintf("messages=%d/hosts=%d/%s", c.messages, c.hosts, age), func(b *testing.B) {
+		agents := "pipelined"
+		if c.clause == concurrent {
+			agents = "concurrent"
+		}
+		b.Run(fmt.Sprintf("messages=%d/hosts=%d/%s/%s", c.messages, c.hosts, agents, age), func(b *testing.B) {
 			f := newBench(b)
 			var rates, floors, ratios []float64
 			for b.Loop() {
 				for pair := range c.pairs {
-					floor, ours := f.pair(b, pair, c.messages, c.hosts, c.aged)
+					floor, ours := f.pair(b, c.clause, pair, c.messages, c.hosts, c.aged)
 					rates = append(rates, float64(c.messages)/ours.Seconds())
 					floors = append(floors, float64(c.messages)/floor.Seconds())
 					ratios = append(ratios, floor.Seconds()/ours.Seconds())
@@ -58,10 +72,11 @@ func BenchmarkDrain(b *testing.B) {
 }
 
 // pair fills two queues alike and drains one by the floor, one by us, in turn.
-func (f *bench) pair(b *testing.B, n, messages, hosts int, aged bool) (floor, ours time.Duration) {
+func (f *bench) pair(b *testing.B, clause string, n, messages, hosts int, aged bool) (floor, ours time.Duration) {
 	first, second := f.postoffice(b), f.postoffice(b)
 	var filling sync.WaitGroup
 	for _, po := range []string{first, second} {
+		f.write(b, po, clause)
 		filling.Go(func() { fill(b, po, messages, hosts) })
 	}
 	filling.Wait()
@@ -182,7 +197,7 @@ func command(b testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// postoffice makes an empty one with a configuration for discard.
+// postoffice makes an empty one.
 func (f *bench) postoffice(b testing.TB) string {
 	po, err := os.MkdirTemp(f.dir, "po")
 	if err != nil {
@@ -193,7 +208,6 @@ func (f *bench) postoffice(b testing.TB) string {
 			b.Fatal(err)
 		}
 	}
-	f.write(b, po, "smtp/* maxring=3 maxthr=1 overfeed=50\n\tcommand=\"discard -c $channel\"\n")
 	return po
 }
 
