@@ -127,6 +127,11 @@ func TestAnswerForAnother(t *testing.T) {
 	if ops := reads(2); len(ops) != 2 {
 		t.Fatalf("%d reads of the second", len(ops))
 	}
+	for _, a := range s.Step(now, Failed{Op: old[1], Reason: "no"}) {
+		if n, ok := a.(Note); !ok || n.Message != 1 {
+			t.Errorf("a failure about the first is told as %+v", a)
+		}
+	}
 	s.Step(now, Reread{Op: old[1], Missing: true})
 	s.check()
 	if s.Known(2) != Present {

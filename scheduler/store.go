@@ -32,7 +32,8 @@ type store struct {
 type pending struct {
 	action  Action
 	message *message
-	order   int64            // of the message, which tells whether it has left
+	id      MessageID        // of the message
+	order   int64            // its, which tells whether it has left
 	vertex  *vertex          // of Read
 	settles []alternative    // of Mark and Resubmit: the recipients that are done with it
 	before  []recipientState // of Resubmit: what they were
@@ -50,7 +51,7 @@ func (st *store) next() instant {
 
 // issue sends an action on files out and keeps it until it is answered.
 func (s *Scheduler) issue(op Op, p *pending) {
-	p.order = p.message.order
+	p.id, p.order = p.message.id, p.message.order
 	s.store.pending[op] = p
 	s.do(p.action)
 }
@@ -222,7 +223,7 @@ func (s *Scheduler) failed(e Failed) {
 	}
 	if e.Wide && !s.store.down {
 		s.store.down, s.store.retryAt = true, s.now.after(probeEvery)
-		s.do(Note{Severity: Trouble, Message: p.message.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+		s.do(Note{Severity: Trouble, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 	}
 	if s.refused(p, e) {
 		return
@@ -232,7 +233,7 @@ func (s *Scheduler) failed(e Failed) {
 	if e.Wide {
 		return
 	}
-	s.do(Note{Severity: Trouble, Message: p.message.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+	s.do(Note{Severity: Trouble, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
 	if s.store.retryAt == 0 {
 		s.store.retryAt = s.now.after(retryFile)
 	}
