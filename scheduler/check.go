@@ -196,7 +196,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	n, recipients := 0, int32(0)
 	oldest, wake := never, never
 	var states [vertexStates]int32
-	for v := s.vertexAt(t.vertices.head); v != nil; v = s.vertexAt(v.next) {
+	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
 		assert(s.threadOf(v) == t && v.state != 0, "a stranger in thread %v", t.key)
 		n++
 		recipients += v.open

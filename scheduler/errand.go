@@ -17,10 +17,11 @@ func (s *Scheduler) send(t *thread, e errand) {
 }
 
 func (s *Scheduler) runErrand(v *vertex) {
-	if s.threadOf(v).errands&release != 0 {
+	t := s.threadOf(v)
+	if t.errands&release != 0 {
 		s.releaseVertex(v)
 	}
-	if s.threadOf(v).errands&forward != 0 && v.state == waiting {
+	if t.errands&forward != 0 && v.state == waiting {
 		s.makeDue(v)
 	}
 }

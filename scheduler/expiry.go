@@ -55,15 +55,16 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 // expiry without an attempt is looked at again every interval, because a
 // suspension may count as one.
 func (s *Scheduler) planWake(v *vertex) {
+	t := s.threadOf(v)
 	primary, secondary := s.expiry(v)
-	if s.threadOf(v).held || primary <= s.now && !s.mayExpire(v) {
+	if t.held || primary <= s.now && !s.mayExpire(v) {
 		primary, secondary = never, never
 	}
 	look := primary
 	if primary <= s.now {
 		look = s.now
 		if !s.overdue(v) {
-			look = s.now.after(max(s.threadOf(v).params.Interval, time.Minute))
+			look = s.now.after(max(t.params.Interval, time.Minute))
 		}
 		if secondary > s.now {
 			look = min(look, secondary)
@@ -134,10 +135,10 @@ func (s *Scheduler) fail(v *vertex, why cause) {
 		message.failed++
 		s.account(v, "expire")
 		if set, _ := s.exclusive(message, v, i); set != nil {
-			s.settle(v, i, why.mark(r, s.lastOf(r)), false)
+			s.settle(v, i, why.mark(r, s.said.get(r.last)), false)
 			continue
 		}
-		marks, settles = append(marks, why.mark(r, s.lastOf(r))), append(settles, alternative{v, i})
+		marks, settles = append(marks, why.mark(r, s.said.get(r.last))), append(settles, alternative{v, i})
 		r.state = settling
 		s.unsay(r)
 	}

@@ -36,10 +36,11 @@ func (s *Scheduler) releaseVertex(v *vertex) {
 // restVertex keeps a vertex of a message that is to be held from being fed,
 // until all of the message can be moved away.
 func (s *Scheduler) restVertex(v *vertex) {
-	s.threadOf(v).dequeue(v)
+	t := s.threadOf(v)
+	t.dequeue(v)
 	s.wakes.remove(v.ref)
 	s.become(v, resting, v.wakeAt)
-	s.settleThread(s.threadOf(v))
+	s.settleThread(t)
 	s.advance(s.messageOf(v))
 }
 

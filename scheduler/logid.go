@@ -9,7 +9,7 @@ import (
 // log identity, the same error address and the same owner.
 func (s *Scheduler) obsolete(by *message, logIDs []string) {
 	for _, id := range logIDs {
-		next := s.messageAt(s.byLog[logHash(id)])
+		next := s.messages.get(s.byLog[logHash(id)])
 		for m := next; m != nil; m = next {
 			next = s.older(m)
 			if m == by || m.flags&(leaving|moving|obsoleted) != 0 || m.open == 0 ||
@@ -33,7 +33,7 @@ func logHash(id string) uint64 {
 
 // linkLog makes the message known by its log identity.
 func (s *Scheduler) linkLog(m *message) {
-	if head := s.messageAt(s.byLog[m.log]); head != nil {
+	if head := s.messages.get(s.byLog[m.log]); head != nil {
 		s.extra(m).older, s.extra(head).newer = head.ref, m.ref
 	}
 	s.byLog[m.log] = m.ref
@@ -44,7 +44,7 @@ func (s *Scheduler) older(m *message) *message {
 	if m.extras == 0 {
 		return nil
 	}
-	return s.messageAt(s.extras.at(m.extras).older)
+	return s.messages.get(s.extras.at(m.extras).older)
 }
 
 // unlinkLog takes the message out of the chain of its log identity.

@@ -33,7 +33,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 // latest first. Only a hash of it is kept: the control files decide.
 func (s *Scheduler) ByLogID(logID string, most int) []MessageID {
 	var ids []MessageID
-	for m := s.messageAt(s.byLog[logHash(logID)]); m != nil && len(ids) < most; m = s.older(m) {
+	for m := s.messages.get(s.byLog[logHash(logID)]); m != nil && len(ids) < most; m = s.older(m) {
 		ids = append(ids, m.id)
 	}
 	return ids

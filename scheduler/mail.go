@@ -20,7 +20,7 @@ type mail struct {
 	extras   slab[extrasRef, extras]
 	senders  pool[senderRef, string]
 	said     pool[saidRef, diagnostic]
-	owners   slab[threadRef, *thread]
+	owners   slab[threadRef, *thread] // whose the vertices are
 }
 
 type (
@@ -34,21 +34,7 @@ type (
 )
 
 // message returns the message of that number, nil if it is not in the queue.
-func (q *mail) message(id MessageID) *message { return q.messageAt(q.byID[id]) }
-
-func (q *mail) messageAt(ref messageRef) *message {
-	if ref == 0 {
-		return nil
-	}
-	return q.messages.at(ref)
-}
-
-func (q *mail) vertexAt(ref vertexRef) *vertex {
-	if ref == 0 {
-		return nil
-	}
-	return q.vertices.at(ref)
-}
+func (q *mail) message(id MessageID) *message { return q.messages.get(q.byID[id]) }
 
 func (q *mail) messageOf(v *vertex) *message { return q.messages.at(v.message) }
 
@@ -95,7 +81,7 @@ func (q *mail) openNow(v *vertex) int {
 func (q *mail) nthVertex(m *message, i int) *vertex {
 	switch {
 	case i == 0:
-		return q.vertexAt(m.first)
+		return q.vertices.get(m.first)
 	case m.extras == 0 || i > len(q.extras.at(m.extras).vertices):
 		return nil
 	}
@@ -141,14 +127,6 @@ func (q *mail) extra(m *message) *extras {
 	return q.extras.at(m.extras)
 }
 
-// lastOf returns what was said of a recipient last, nil: nothing.
-func (q *mail) lastOf(r *recipient) *diagnostic {
-	if r.last == 0 {
-		return nil
-	}
-	return q.said.at(r.last)
-}
-
 // unsay forgets what was said of a recipient.
 func (q *mail) unsay(r *recipient) {
 	q.said.leave(r.last)
@@ -164,15 +142,10 @@ func (q *mail) free(m *message) {
 		if v.rest != 0 {
 			q.others.give(v.rest)
 		}
+		q.vertices.give(v.ref)
 	})
 	if m.extras != 0 {
-		for _, v := range q.extras.at(m.extras).vertices {
-			q.vertices.give(v)
-		}
 		q.extras.give(m.extras)
-	}
-	if m.first != 0 {
-		q.vertices.give(m.first)
 	}
 	q.senders.leave(m.sender)
 	q.messages.give(m.ref)

@@ -193,11 +193,12 @@ func (r *ring) rotate(t *thread) {
 // feed gives the agent the thread's first due vertex as a job line.
 func (s *Scheduler) feed(a *agent, t *thread) {
 	v := s.vertices.at(t.queue().pop())
+	m := s.messageOf(v)
 	s.wakes.remove(v.ref)
 	s.become(v, fed, 0)
 	v.why = noReason
 	v.fedAt, v.agent = s.now.second(), a.id
-	a.lines = append(a.lines, line{id: s.messageOf(v).id, v: v, t: t, suspensions: t.suspensions, awaited: s.openNow(v)})
+	a.lines = append(a.lines, line{id: m.id, v: v, t: t, suspensions: t.suspensions, awaited: s.openNow(v)})
 	a.fedAt = s.now
 	if len(a.lines) == 1 {
 		a.heardAt = s.now
@@ -207,7 +208,7 @@ func (s *Scheduler) feed(a *agent, t *thread) {
 		t.round, t.used = a.ring.round, 0
 	}
 	t.used++
-	s.do(Feed{Agent: a.id, Job: ta.Job{Path: s.path(s.messageOf(v)), Host: t.key.host, WithHost: a.ring.hostless}})
+	s.do(Feed{Agent: a.id, Job: ta.Job{Path: s.path(m), Host: t.key.host, WithHost: a.ring.hostless}})
 }
 
 // overfeed fills the pipe of an agent with one session, so that it finds the

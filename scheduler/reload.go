@@ -65,8 +65,8 @@ func sameAgenda(a, b *Params) bool {
 
 // requeue puts the thread's vertices where the new parameters want them.
 func (s *Scheduler) requeue(t *thread) {
-	for v := s.vertexAt(t.vertices.head); v != nil; {
-		next := s.vertexAt(v.next)
+	for v := s.vertices.get(t.vertices.head); v != nil; {
+		next := s.vertices.get(v.next)
 		switch v.state {
 		case poisoned:
 			v.deaths = 0

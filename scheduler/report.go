@@ -92,7 +92,7 @@ func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 
 // undeliverable ends a recipient that failed for good.
 func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
-	r := s.recipient(v, i)
+	m, r := s.messageOf(v), s.recipient(v, i)
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: !s.marks(v),
 		Notary: rep.Notary, Text: rep.Text,
@@ -100,10 +100,10 @@ func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
 	if v.ordered != VerbKill { // else nobody wants to know
 		mark.Diagnose = (rep.Status == ta.Error || s.marks(v)) && r.flags&tellFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
-			s.messageOf(v).flags |= owes
+			m.flags |= owes
 		}
 	}
-	s.messageOf(v).failed++
+	m.failed++
 	s.account(v, statusWord(rep.Status))
 	s.settle(v, i, mark, false)
 }
@@ -113,13 +113,13 @@ func (s *Scheduler) marks(v *vertex) bool { return s.threadOf(v).params.Marking 
 
 // account counts an outcome and has it logged.
 func (s *Scheduler) account(v *vertex, state string) {
-	m := s.messageOf(v)
-	s.threadOf(v).attempts++
-	s.threadOf(v).done.count(s.now)
-	s.threadOf(v).channel.count(state)
+	m, t := s.messageOf(v), s.threadOf(v)
+	t.attempts++
+	t.done.count(s.now)
+	t.channel.count(state)
 	s.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		State: state, Channel: s.threadOf(v).key.channel, Host: s.threadOf(v).key.host,
+		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
 }
 
@@ -164,11 +164,11 @@ func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 
 // attempted counts one attempt at a recipient in this line.
 func (s *Scheduler) attempted(v *vertex, i int) {
-	r := s.recipient(v, i)
+	r, t := s.recipient(v, i), s.threadOf(v)
 	r.state = reported
 	r.flags &^= spared
-	s.threadOf(v).attempts++
-	s.threadOf(v).channel.deferred++
+	t.attempts++
+	t.channel.deferred++
 	if r.attempts < ^uint16(0) {
 		r.attempts++
 	}

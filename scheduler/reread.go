@@ -8,12 +8,13 @@ import (
 
 // readAgain keeps a vertex from being fed until its file has been read.
 func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
+	m := s.messageOf(v)
 	s.become(v, reading, 0)
 	v.why = why
 	op := s.nextOp()
 	s.issue(op, &pending{
-		action:  Read{Op: op, Message: s.messageOf(v).id, Path: s.path(s.messageOf(v)), PID: pid},
-		message: s.messageOf(v), vertex: v,
+		action:  Read{Op: op, Message: m.id, Path: s.path(m), PID: pid},
+		message: m, vertex: v,
 	})
 }
 
@@ -116,8 +117,9 @@ func (s *Scheduler) heardOf(v *vertex) bool {
 func (s *Scheduler) poison(v *vertex) {
 	s.reopen(v)
 	s.become(v, poisoned, 0)
-	s.do(Note{Severity: Trouble, Message: s.messageOf(v).id, Text: "an agent for " + s.threadOf(v).key.channel + "/" +
-		s.threadOf(v).key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
+	key := s.threadOf(v).key
+	s.do(Note{Severity: Trouble, Message: s.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
+		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
 	s.planWake(v)
 }
 

@@ -66,8 +66,8 @@
 // a job line in session.go, alternatives in alternatives.go, limits in
 // place.go, the choice of what is fed in pick.go, why something is not fed in
 // wait.go, expiry in expiry.go, work on files in store.go and reread.go,
-// memory in mail.go, orders in order.go, hold.go and resubmit.go, the invariants in check.go. The
-// manual is scheduler(8).
+// memory in mail.go, orders in order.go, hold.go and resubmit.go, the
+// invariants in check.go. The manual is scheduler(8).
 package scheduler
 
 import (
@@ -131,6 +131,7 @@ type Scheduler struct {
 // not change; a new one comes with a Reloaded event.
 func New(config *Config, r *rand.Rand) *Scheduler {
 	s := &Scheduler{
+		mail:     mail{byID: make(map[MessageID]messageRef), byLog: make(map[uint64]messageRef)},
 		config:   config,
 		rand:     r,
 		threads:  make(map[threadKey]*thread),
@@ -140,8 +141,6 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 		agents:   make(map[AgentID]*agent),
 		troubles: make(map[string]*trouble),
 	}
-	s.byID = make(map[MessageID]messageRef)
-	s.byLog = make(map[uint64]messageRef)
 	s.wakes.seat = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeSeat }
 	s.queueSeat = func(v vertexRef) *int32 { return &s.vertices.at(v).queueSeat }
 	s.inThread = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }

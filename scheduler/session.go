@@ -222,10 +222,11 @@ func (s *Scheduler) wakeVertex(v *vertex) {
 
 // idleVertex keeps a vertex of which nothing can be fed now.
 func (s *Scheduler) idleVertex(v *vertex) {
-	s.threadOf(v).dequeue(v)
+	t := s.threadOf(v)
+	t.dequeue(v)
 	s.become(v, dormant, 0)
 	s.planWake(v)
-	s.settleThread(s.threadOf(v))
+	s.settleThread(t)
 }
 
 // agentResync ends the agent's line for the message: it found nothing to do.

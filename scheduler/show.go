@@ -37,8 +37,8 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
 	}
-	if t.said != 0 {
-		v.Last = s.said.at(t.said).text
+	if said := s.said.get(t.said); said != nil {
+		v.Last = said.text
 	}
 	for i, a := range t.agents {
 		if !slices.Contains(t.agents[:i], a) {
@@ -121,7 +121,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 
 func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
-	if last := s.lastOf(r); last != nil {
+	if last := s.said.get(r.last); last != nil {
 		v.Last = last.text
 	}
 	return v

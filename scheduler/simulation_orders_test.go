@@ -83,7 +83,7 @@ func (w *world) spare(key threadKey) {
 	if t == nil {
 		return
 	}
-	for v := w.s.vertexAt(t.vertices.head); v != nil; v = w.s.vertexAt(v.next) {
+	for v := w.s.vertices.get(t.vertices.head); v != nil; v = w.s.vertices.get(v.next) {
 		for i := range v.len() {
 			if v.state != fed && v.state != reading {
 				w.spareOne(w.s.messageOf(v).id, int64(w.s.recipient(v, i).offset))
@@ -251,7 +251,7 @@ func (w *world) beginWalk() *simWalk {
 	walk := &simWalk{walk: w.s.Walk(Vertices), threads: make(map[threadKey]*thread), showed: make(map[Target]int)}
 	for key, t := range w.s.threads {
 		walk.threads[key] = t
-		for v := w.s.vertexAt(t.vertices.head); v != nil; v = w.s.vertexAt(v.next) {
+		for v := w.s.vertices.get(t.vertices.head); v != nil; v = w.s.vertices.get(v.next) {
 			m := w.s.messageOf(v)
 			walk.vertices = append(walk.vertices, simVertex{v, m.id, m.order, key})
 		}

@@ -19,6 +19,14 @@ const (
 // at returns the item of a number that was taken and not given back.
 func (s *slab[N, T]) at(n N) *T { return &s.pages[n>>slabBits][n&(slabPage-1)] }
 
+// get is the same, and nil for number 0.
+func (s *slab[N, T]) get(n N) *T {
+	if n == 0 {
+		return nil
+	}
+	return s.at(n)
+}
+
 // take gives out a number, of an item that is zero.
 func (s *slab[N, T]) take() (N, *T) {
 	if last := len(s.free) - 1; last >= 0 {
@@ -54,6 +62,14 @@ type pooled[T any] struct {
 
 // at returns the value of a number, which must have a user.
 func (p *pool[N, T]) at(n N) *T { return &p.items.at(n).value }
+
+// get is the same, and nil for number 0.
+func (p *pool[N, T]) get(n N) *T {
+	if n == 0 {
+		return nil
+	}
+	return p.at(n)
+}
 
 // add puts a value in, with one user.
 func (p *pool[N, T]) add(value T) N {

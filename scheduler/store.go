@@ -68,18 +68,19 @@ func (s *Scheduler) settle(v *vertex, i int, mark RecipientMark, success bool) {
 	hadTurn := r.state != alternate
 	r.state = settling
 	s.unsay(r)
-	set, place := s.exclusive(s.messageOf(v), v, i)
+	m := s.messageOf(v)
+	set, place := s.exclusive(m, v, i)
 	if set != nil && !success && hadTurn {
 		s.promote(set, place)
 	}
 	switch {
 	case set != nil && success:
 		marks, settles := s.win(set, mark, []alternative{{v, i}})
-		s.write(s.messageOf(v), marks, settles)
+		s.write(m, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		s.gone(v, i)
 	default:
-		s.write(s.messageOf(v), []RecipientMark{mark}, []alternative{{v, i}})
+		s.write(m, []RecipientMark{mark}, []alternative{{v, i}})
 	}
 	s.quiet(v)
 }
@@ -157,6 +158,7 @@ func (s *Scheduler) finish(m *message) {
 }
 
 func (s *Scheduler) dropVertex(v *vertex) {
+	m, t := s.messageOf(v), s.threadOf(v)
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
@@ -167,15 +169,15 @@ func (s *Scheduler) dropVertex(v *vertex) {
 		hadTurn := r.state != alternate
 		r.state = settling
 		s.unsay(r)
-		if set, place := s.exclusive(s.messageOf(v), v, i); set != nil && hadTurn {
+		if set, place := s.exclusive(m, v, i); set != nil && hadTurn {
 			s.promote(set, place)
 		}
-		s.threadOf(v).channel.dropped++
+		t.channel.dropped++
 		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
 	s.idleVertex(v)
-	s.write(s.messageOf(v), marks, settles)
+	s.write(m, marks, settles)
 }
 
 // done is the completion of an action other than a Read.

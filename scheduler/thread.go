@@ -172,7 +172,7 @@ func (sel Selection) selects(key threadKey) bool {
 func (s *Scheduler) link(t *thread, v *vertex) {
 	m := s.messageOf(v)
 	// Mail of one sender tends to come together: share the string.
-	if last := s.vertexAt(t.vertices.tail); last != nil {
+	if last := s.vertices.get(t.vertices.tail); last != nil {
 		if other := s.messageOf(last); other.sender != m.sender && s.sender(other) == s.sender(m) {
 			s.senders.leave(m.sender)
 			m.sender = s.senders.join(other.sender)
@@ -301,7 +301,7 @@ func (s *Scheduler) endRun(t *thread) {
 // the thread's own retries on.
 func (s *Scheduler) suspendFor(t *thread) time.Duration {
 	oldest := s.now
-	if head := s.vertexAt(t.vertices.head); head != nil {
+	if head := s.vertices.get(t.vertices.head); head != nil {
 		oldest = s.messageOf(head).modifiedAt
 	}
 	wait, next := retryStep(t.params, t.retry, s.now.since(oldest), s.rand)

@@ -129,7 +129,7 @@ func (w *Walk) one() Item {
 		v := w.vertex
 		item := w.show(v)
 		if w.part.index == 0 {
-			w.vertex = w.s.vertexAt(v.next)
+			w.vertex = w.s.vertices.get(v.next)
 		}
 		return item
 	case w.next != nil:
@@ -186,7 +186,7 @@ func (w *Walk) repay() Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.part = w.s.vertexAt(t.vertices.head), part{}
+		w.vertex, w.part = w.s.vertices.get(t.vertices.head), part{}
 	}
 }
 
@@ -244,7 +244,7 @@ func (s *Scheduler) ringAfter(r *ring) *ring {
 // passVertex is told of a vertex that leaves.
 func (w *Walk) passVertex(v *vertex) {
 	if w.vertex == v {
-		w.vertex, w.part = w.s.vertexAt(v.next), part{}
+		w.vertex, w.part = w.s.vertices.get(v.next), part{}
 	}
 }
 

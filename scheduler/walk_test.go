@@ -75,7 +75,7 @@ func (j *journey) arrive() {
 func (j *journey) remember() {
 	for key, th := range j.s.threads {
 		j.there[Target{0, key.channel, key.host}] = true
-		for v := j.s.vertexAt(th.vertices.head); v != nil; v = j.s.vertexAt(v.next) {
+		for v := j.s.vertices.get(th.vertices.head); v != nil; v = j.s.vertices.get(v.next) {
 			j.there[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
 		}
 	}
