@@ -29,11 +29,12 @@ func parse(data []byte) (*File, *ParseError) {
 		return nil, &ParseError{Line: 1, Reason: fmt.Sprintf("a file of %d bytes is too large", len(data))}
 	}
 	text := string(data)
-	p := parser{text: text, file: &File{Body: -1, Torn: -1, Size: int64(len(data)), text: text}}
+	usual := &usualFile{File: File{Body: -1, Torn: -1, Size: int64(len(data)), text: text}}
+	usual.Senders, usual.Recipients = usual.senders[:0], usual.recipients[:0]
+	p := parser{text: text, file: &usual.File}
 	if at := bytes.IndexByte(data, 0); at >= 0 {
 		return nil, p.malformed(1+strings.LastIndexByte(text[:at], '\n'), "NUL in the line")
 	}
-	p.reserve()
 	for at := 0; at < len(text); {
 		next, err := p.line(at)
 		if err != nil {
@@ -56,14 +57,36 @@ type parser struct {
 	errorTo string
 }
 
-// reserve makes room for the recipients and diagnostics, by an estimate that
-// header lines may make too high; hence the bound.
-func (p *parser) reserve() {
+// usualFile is a file with room for the one sender and recipient that most have.
+type usualFile struct {
+	File
+	senders    [1]Sender
+	recipients [1]Recipient
+}
+
+// reserve makes room for the recipients and diagnostics of a file that has more
+// than the one recipient, by an estimate from the second on that header lines
+// may make too high; hence the bound.
+func (p *parser) reserve(second int) {
 	const bound = 1 << 16
-	recipients := strings.Count(p.text, "\nr") + strings.Count(p.text, "\nX")
-	p.file.Recipients = make([]Recipient, 0, min(recipients, bound))
-	if diagnostics := strings.Count(p.text, "\nd"); diagnostics > 0 {
-		p.file.Diagnostics = make([]Diagnostic, 0, min(diagnostics, bound))
+	recipients, diagnostics := 2, 0
+	for rest := p.text[second:]; ; {
+		end := strings.IndexByte(rest, '\n')
+		if end < 0 || end+1 == len(rest) {
+			break
+		}
+		rest = rest[end+1:]
+		switch rest[0] {
+		case 'r', 'X':
+			recipients++
+		case 'd':
+			diagnostics++
+		}
+	}
+	f := p.file
+	f.Recipients = append(make([]Recipient, 0, min(recipients, bound)), f.Recipients...)
+	if diagnostics > 0 {
+		f.Diagnostics = append(make([]Diagnostic, 0, min(diagnostics, bound)), f.Diagnostics...)
 	}
 }
 
@@ -279,6 +302,9 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	}
 	if r.Quad, reason = parseQuad(rest); reason != "" {
 		return p.malformed(at, "recipient %.200q: %s", rest, reason)
+	}
+	if len(f.Recipients) == 1 {
+		p.reserve(at)
 	}
 	f.Recipients = append(f.Recipients, r)
 	return nil

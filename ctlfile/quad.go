@@ -176,7 +176,12 @@ func checkLine(s string) error {
 	return nil
 }
 
-func skipBlanks(s string) string { return strings.TrimLeft(s, " \t") }
+func skipBlanks(s string) string {
+	for s != "" && isBlank(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
 
 func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 
