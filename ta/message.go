@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -176,8 +175,8 @@ func (m *Message) complete(r *Recipient, res Result) Result {
 	if f.Recipient == "" {
 		f.Recipient = r.User
 	}
-	if f.Agent == "" && m.at.server.Name != "" {
-		f.Agent = m.at.server.Name + "[" + strconv.Itoa(m.at.pid) + "]"
+	if f.Agent == "" {
+		f.Agent = m.at.agent
 	}
 	return res
 }

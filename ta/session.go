@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +24,7 @@ type session struct {
 	out    *output
 	number int
 	pid    int
+	agent  string // who reports, in notary fields: "smtp[4711]"
 	buf    []byte // control file
 }
 
@@ -31,7 +33,11 @@ type session struct {
 const usualFile = 8 << 10
 
 func newSession(s *Server, out *output, number int) *session {
-	return &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, usualFile)}
+	at := &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, usualFile)}
+	if s.Name != "" {
+		at.agent = s.Name + "[" + strconv.Itoa(at.pid) + "]"
+	}
+	return at
 }
 
 // work does one job line, all but the #hungry that answers it.

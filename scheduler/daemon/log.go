@@ -38,8 +38,12 @@ func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
 // complete is logged when the last recipient of a message is done.
 func (d *Daemon) complete(a scheduler.Complete) {
 	delete(d.tally.sample, a.Message)
+	debug := d.Log.Debug()
+	if d.Syslog == nil && !debug.Enabled() {
+		return
+	}
 	id := ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)
-	d.Log.Debug().Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
+	debug.Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
 	if d.Syslog != nil {
 		d.Syslog(scheduler.Info, fmt.Sprintf("%s: complete (total %d recipients, %d failed)", id, a.Recipients, a.Failed))
 	}

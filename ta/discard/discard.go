@@ -131,8 +131,10 @@ func (a *Agent) decide() ta.Result {
 			return result(ta.Deferred, "4.3.0", "deferred on request")
 		}
 	}
-	return result(ta.OK, "2.0.0", "discarded")
+	return discarded
 }
+
+var discarded = result(ta.OK, "2.0.0", "discarded")
 
 func result(status ta.Status, code, text string) ta.Result {
 	return ta.Result{Status: status, Text: text, Fields: ta.Fields{
