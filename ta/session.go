@@ -98,12 +98,7 @@ func (at *session) open(job Job) (*Message, error) {
 		flags = syscall.O_RDONLY
 	}
 	path := at.path(job.Path)
-	// To leave the access time alone halves the cost of reading; only the
-	// file's owner and root may.
-	fd, err := openFile(path, flags|syscall.O_NOATIME)
-	if errors.Is(err, syscall.EPERM) {
-		fd, err = openFile(path, flags)
-	}
+	fd, err := ctlfile.OpenQuietly(flags, func(flags int) (int, error) { return openFile(path, flags) })
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (e *garbled) Error() string { return e.reason }
 // error is errGone, a *garbled or the system's; st is valid for a *garbled.
 func load(at int, path string, flags int, buf *[]byte) (document, error) {
 	d := document{at: at, path: path, fd: -1}
-	fd, err := openQuiet(at, path, flags)
+	fd, err := ctlfile.OpenQuietly(flags, func(flags int) (int, error) { return openFile(at, path, flags, 0) })
 	switch err {
 	case nil:
 	case unix.ENOENT, unix.ELOOP, unix.ENXIO, unix.EISDIR:

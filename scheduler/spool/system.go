@@ -18,16 +18,6 @@ func openFile(at int, path string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// openQuiet opens a file so that reading it leaves its access time alone, which
-// costs as much again as the reading, where the file is ours (open(2), O_NOATIME).
-func openQuiet(at int, path string, flags int) (int, error) {
-	fd, err := openFile(at, path, flags|unix.O_NOATIME, 0)
-	if err == unix.EPERM {
-		return openFile(at, path, flags, 0)
-	}
-	return fd, err
-}
-
 func openDir(at int, path string) (int, error) {
 	for {
 		fd, err := unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
