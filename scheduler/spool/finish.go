@@ -30,27 +30,37 @@ func (s *Spool) retire() {
 	var buf []byte
 	var answers []Result
 	for {
-		f, ok := s.finishes.pop()
+		f, ok := s.finishes.poll()
 		if !ok {
-			return
+			// Nothing may be kept back over a wait of unknown length.
+			answers = s.answerAll(answers)
+			if f, ok = s.finishes.pop(); !ok {
+				return
+			}
 		}
 		extra, parked, err := s.finish(f, &buf)
 		if err != nil {
 			err = fmt.Errorf("finishing %q: %w", f.path, err)
 		}
 		answers = append(append(answers, extra...), Finished{f.op, err, parked})
-		// Waking the receiver costs a good part of what an unlink does.
-		if len(answers) >= answerLimit || s.finishes.empty() {
-			s.outbox.add(answers)
-			clear(answers)
-			answers = answers[:0]
+		if len(answers) >= answerLimit {
+			answers = s.answerAll(answers)
 		}
 	}
 }
 
-// answerLimit bounds the answers that a retirer keeps back while more waits to
-// be finished.
+// answerLimit bounds the answers that a retirer keeps back while there is more
+// to finish: waking the receiver costs a good part of what an unlink does.
 const answerLimit = 16
+
+// answerAll hands answers out and returns the list to be used again.
+func (s *Spool) answerAll(answers []Result) []Result {
+	if len(answers) > 0 {
+		s.outbox.add(answers)
+		clear(answers)
+	}
+	return answers[:0]
+}
 
 func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err error) {
 	if !f.owes {

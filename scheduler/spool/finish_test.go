@@ -182,3 +182,18 @@ func TestMoveOverwritesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A retirer that keeps answers back for more of them must not be left with
+// them when another takes what it saw waiting.
+func TestFinishAnswersAreNotKeptBack(t *testing.T) {
+	o := newOffice(t).open(Options{Retirers: 2})
+	const together = 3
+	for range 3000 {
+		for n := range uint64(together) {
+			o.s.Finish(n, "7", false)
+		}
+		for range together {
+			answer[Finished](o)
+		}
+	}
+}

@@ -33,8 +33,20 @@ func (q *queue[T]) pop() (T, bool) {
 	for q.head == len(q.items) && !q.closed {
 		q.more.Wait()
 	}
+	return q.take()
+}
+
+// poll is pop that does not wait: it is false also when there is no item.
+func (q *queue[T]) poll() (T, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.take()
+}
+
+// take takes the first item out, if there is one. The lock is held.
+func (q *queue[T]) take() (T, bool) {
 	var none T
-	if q.closed {
+	if q.closed || q.head == len(q.items) {
 		return none, false
 	}
 	item := q.items[q.head]
@@ -50,12 +62,6 @@ func (q *queue[T]) pop() (T, bool) {
 		q.items, q.head = q.items[:left], 0
 	}
 	return item, true
-}
-
-func (q *queue[T]) empty() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.head == len(q.items)
 }
 
 func (q *queue[T]) close() {
