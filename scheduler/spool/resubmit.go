@@ -114,7 +114,8 @@ func (s *Spool) send(r *Resubmission, parcels []parcel, answer *Resubmitted) err
 	}
 	defer d.close()
 	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
-	if err := errors.Join(d.trim(), d.settle(locks.held)); err != nil {
+	// A torn line stays: an agent that is at another recipient may be at it.
+	if err := d.settle(locks.held); err != nil {
 		return err
 	}
 	for i := range parcels {

@@ -166,6 +166,23 @@ func TestResubmitSparesLiveLocks(t *testing.T) {
 	}
 }
 
+// An agent that is at another recipient may be in the middle of a d line.
+func TestResubmitLeavesATornLine(t *testing.T) {
+	pid, _, _ := play(t, "wait", "")
+	o := postoffice(t)
+	const torn = "d 67:-1:-1::10475"
+	o.put("7", control("7", locked(pid), toCarol)+torn)
+	o.age("transport/7", -time.Minute)
+	o.open(Options{})
+	r := o.resubmitted(Resubmission{Path: "7"})
+	if r.Err != nil || len(r.Offsets) != 1 || o.tagsIn("transport/7") != "~+" {
+		t.Errorf("%+v, tags %q", r, o.tagsIn("transport/7"))
+	}
+	if text := o.read("transport/7"); !strings.HasSuffix(text, torn) {
+		t.Errorf("the file is %q", text)
+	}
+}
+
 // A recipient whose end a d line tells is settled and goes nowhere.
 func TestResubmitHeedsDiagnostics(t *testing.T) {
 	text := control("7", toBob, toCarol)

@@ -58,7 +58,7 @@ func (d *document) settleSets() error {
 }
 
 // trim removes a last line that a crash cut short, lest the next one be
-// appended to it.
+// appended to it. One that has grown since it was read is no crash's.
 func (d *document) trim() error {
 	if d.file.Torn < 0 {
 		return nil
@@ -66,6 +66,13 @@ func (d *document) trim() error {
 	fd, err := d.writable()
 	if err != nil {
 		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	if st.Size != d.st.Size {
+		return errChanged
 	}
 	if err := unix.Ftruncate(fd, d.file.Torn); err != nil {
 		return fmt.Errorf("truncate: %w", err)

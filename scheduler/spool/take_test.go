@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"bufio"
 	"fmt"
 	"os"
@@ -435,6 +436,26 @@ func TestTakeTrimsATornLine(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", text+"d 67:-1:-1::10475")
 	o.open(Options{}).taken("7")
+	if o.read("transport/7") != text {
+		t.Errorf("the file is %q", o.read("transport/7"))
+	}
+}
+
+// What was torn when it was read may be whole by now, and tell of a failure.
+func TestTrimSparesALineThatWasFinishedMeanwhile(t *testing.T) {
+	text := control("7", toBob) + "d 67:-1:-1::10475"
+	o := newOffice(t)
+	o.put("7", text)
+	o.open(Options{})
+	var buf []byte
+	d, err := load(o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	check(t, err)
+	defer d.close()
+	text += "08710\tbob@b.example\x01failed\tno such user\n"
+	o.write("transport/7", text)
+	if err := d.trim(); !errors.Is(err, errChanged) {
+		t.Errorf("error %v", err)
+	}
 	if o.read("transport/7") != text {
 		t.Errorf("the file is %q", o.read("transport/7"))
 	}
