@@ -1,8 +1,8 @@
 package spool
 
 import (
-	"errors"
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
