@@ -28,9 +28,9 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
-		s.delivered(v, i, rep)
+		s.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		s.undeliverable(v, i, rep)
+		s.undeliverable(a, v, i, rep)
 	default:
 		s.deferred(l, v, i, rep)
 	}
@@ -75,14 +75,14 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 }
 
 // delivered ends a recipient that was delivered.
-func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
+func (s *Scheduler) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	r := s.recipient(v, i)
 	wanted := r.flags&tellSuccess != 0 && v.ordered != VerbKill
 	mark := RecipientMark{
-		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: !s.marks(v),
+		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
 		Notary: rep.Notary, Text: rep.Text,
 	}
-	mark.Diagnose = wanted && (rep.Status == ta.OK || s.marks(v))
+	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks())
 	if wanted {
 		s.messageOf(v).flags |= owes
 	}
@@ -91,14 +91,14 @@ func (s *Scheduler) delivered(v *vertex, i int, rep *ta.Report) {
 }
 
 // undeliverable ends a recipient that failed for good.
-func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
+func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 	m, r := s.messageOf(v), s.recipient(v, i)
 	mark := RecipientMark{
-		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: !s.marks(v),
+		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: a.marks(),
 		Notary: rep.Notary, Text: rep.Text,
 	}
 	if v.ordered != VerbKill { // else nobody wants to know
-		mark.Diagnose = (rep.Status == ta.Error || s.marks(v)) && r.flags&tellFailure != 0
+		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&tellFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
 			m.flags |= owes
 		}
@@ -108,8 +108,9 @@ func (s *Scheduler) undeliverable(v *vertex, i int, rep *ta.Report) {
 	s.settle(v, i, mark, false)
 }
 
-// marks reports whether the scheduler writes the vertex's tags.
-func (s *Scheduler) marks(v *vertex) bool { return s.threadOf(v).params.Marking == MarkingScheduler }
+// marks reports whether the agent writes tags and diagnostics. A reload may
+// have changed that for the thread since it was started, but not for the agent.
+func (a *agent) marks() bool { return a.ring.params.Marking == MarkingAgent }
 
 // account counts an outcome and has it logged.
 func (s *Scheduler) account(v *vertex, state string) {
