@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-	"time"
 )
 
 // Marking says who changes tags and writes diagnostics in the control file.
@@ -94,8 +93,9 @@ func (s *Server) Main() int {
 // dropped.
 func (s *Server) Serve(ctx context.Context) error {
 	out := newOutput(s.Out)
-	lines := NewLines(s.In, MaxLine)
-	defer context.AfterFunc(ctx, func() { interrupt(s.In) })()
+	in, stop := interruptible(ctx, s.In)
+	defer stop()
+	lines := NewLines(in, MaxLine)
 
 	var err error
 	if s.Sessions > 1 {
@@ -205,21 +205,5 @@ func (s *Server) next(ctx context.Context, lines *Lines, out *output) (job Job, 
 func (s *Server) warn(format string, args ...any) {
 	if s.Err != nil {
 		_, _ = io.WriteString(s.Err, "# "+s.Name+": "+fmt.Sprintf(format, args...)+"\n")
-	}
-}
-
-// interrupt ends a Read of r under way, if that can be done: by a deadline, or
-// on a blocking socket by closing that direction.
-func interrupt(r io.Reader) {
-	f, ok := r.(interface {
-		SetReadDeadline(time.Time) error
-		SyscallConn() (syscall.RawConn, error)
-	})
-	if !ok || f.SetReadDeadline(time.Unix(1, 0)) == nil {
-		return
-	}
-	conn, err := f.SyscallConn()
-	if err == nil {
-		_ = conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
 	}
 }

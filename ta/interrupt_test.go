@@ -1,0 +1,70 @@
+package ta
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// An agent must not need input to leave, whatever its input is: the
+// scheduler's socket, or a pipe or a terminal where it was started by hand,
+// which have neither a deadline nor a direction that could be closed.
+func TestEndOfContextEndsARead(t *testing.T) {
+	for name, pair := range map[string]func([]int) error{
+		"blocking socket": func(p []int) error {
+			fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+			copy(p, fds[:])
+			return err
+		},
+		"polled socket": func(p []int) error {
+			fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+			copy(p, fds[:])
+			return err
+		},
+		"blocking pipe": func(p []int) error { return syscall.Pipe2(p, syscall.O_CLOEXEC) },
+		"polled pipe":   func(p []int) error { return syscall.Pipe2(p, syscall.O_CLOEXEC|syscall.O_NONBLOCK) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fds [2]int
+			if err := pair(fds[:]); err != nil {
+				t.Fatal(err)
+			}
+			in, other := os.NewFile(uintptr(fds[0]), "in"), os.NewFile(uintptr(fds[1]), "other")
+			defer in.Close()
+			defer other.Close() // ends a read that was left behind
+			ctx, cancel := context.WithCancel(t.Context())
+			r, stop := interruptible(ctx, in)
+			defer stop()
+			go cancel()
+			if n, err := r.Read(make([]byte, 10)); err == nil || n != 0 {
+				t.Errorf("read %d bytes, %v", n, err)
+			}
+		})
+	}
+}
+
+// What is read is what was written, also where a read can only be left.
+func TestReadThatCanOnlyBeLeft(t *testing.T) {
+	var fds [2]int
+	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	in, other := os.NewFile(uintptr(fds[0]), "in"), os.NewFile(uintptr(fds[1]), "other")
+	defer in.Close()
+	if _, err := other.WriteString("7\thost\n#idle\n"); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	r, stop := interruptible(t.Context(), in)
+	defer stop()
+	lines := NewLines(r, MaxLine)
+	for _, want := range []string{"7\thost", "#idle"} {
+		if got, err := lines.Next(); err != nil || string(got) != want {
+			t.Errorf("read %q, %v, want %q", got, err, want)
+		}
+	}
+	if got, err := lines.Next(); got != nil || err == nil {
+		t.Errorf("read %q behind the end", got)
+	}
+}
