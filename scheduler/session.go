@@ -18,7 +18,7 @@ func (s *Scheduler) agentHungry(id AgentID) {
 	case a.state == asked:
 		s.park(a)
 	case s.answered(a):
-	case a.firsts > 0 && a.firsts < a.sessions && a.state != departing:
+	case a.firsts > 0 && a.firsts < a.sessions:
 		s.offer(a)
 	case len(a.lines) > 0:
 		s.endLine(a, a.lines[0].v)
@@ -28,7 +28,8 @@ func (s *Scheduler) agentHungry(id AgentID) {
 	}
 }
 
-// offer is one of the agent's first #hungry lines beyond the first.
+// offer is one of the agent's first #hungry lines beyond the first. One that
+// is leaving by then is given nothing for it.
 func (s *Scheduler) offer(a *agent) {
 	a.firsts++
 	a.credit++
