@@ -223,8 +223,8 @@ func (s *Scheduler) depart(a *agent) {
 	a.ring.channel.leaving++
 }
 
-// agentExited takes a dead agent's job lines back. The line it was on pays
-// with one attempt; before any of its recipients is fed again the files are
+// agentExited takes a dead agent's job lines back. The line it was on, if that
+// is still open, pays with one attempt; before any of its recipients is fed again the files are
 // read, because the agent may have marked what it never reported.
 func (s *Scheduler) agentExited(e AgentExited) {
 	a := s.agents[e.Agent]
@@ -238,7 +238,9 @@ func (s *Scheduler) agentExited(e AgentExited) {
 	if a.state == starting {
 		s.startFailed(a.ring)
 	}
-	culprit := true
+	// With one session it was not on a line that stands behind another in its
+	// pipe, even when all of that other has been reported.
+	culprit := a.sessions > 1 || len(a.lines) > 0 && !a.lines[0].ended()
 	for i := range a.lines {
 		l := &a.lines[i]
 		if l.ended() {
