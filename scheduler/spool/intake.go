@@ -19,6 +19,7 @@ type intake struct {
 	progress chan struct{} // capacity 1: some more have
 
 	waiting map[string]wait // by path
+	beyond  int             // refusals, since there was no room, of names without any
 	changed chan struct{}   // capacity 1: something waits
 }
 
@@ -142,8 +143,9 @@ func (in *intake) unexpected(names []Name, sweep bool) []Name {
 	return kept
 }
 
-// refuse notes a refusal and returns how many there were in a row. With a
-// zero at the name is not looked at again.
+// refuse notes a refusal and returns how many there were in a row; of names
+// that there is no room for, how many of them all. With a zero at the name is
+// not looked at again.
 func (in *intake) refuse(n Name, at time.Time) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -155,8 +157,10 @@ func (in *intake) refuse(n Name, at time.Time) int {
 	if tries == 1 && len(in.waiting) >= waitLimit {
 		in.forgetAnnounced()
 		if len(in.waiting) >= waitLimit {
-			return tries
+			in.beyond++
+			return in.beyond
 		}
+		in.beyond = 0
 	}
 	in.waiting[n.Path] = wait{n, at, tries}
 	nudge(in.changed)

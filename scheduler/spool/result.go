@@ -44,7 +44,9 @@ type (
 		Name   Name
 		Why    Refusal
 		Reason string // as a person reads it
-		// Tries counts the refusals of this name in a row, from 1.
+		// Tries counts the refusals of this name in a row, from 1. Beyond
+		// 4096 names that wait for another look those of the others count
+		// together: whoever tells of every doubling does not tell of each.
 		Tries int
 	}
 
