@@ -48,22 +48,27 @@ func (s *Spool) sweeping() {
 		}
 		startedAt := time.Now()
 		whole := plan.whole(startedAt)
-		if !w.sweep(whole) {
+		read, open := w.sweep(whole)
+		if !open {
 			return
 		}
 		endedAt := time.Now()
-		claimed, released := s.intake.counts()
-		plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, claimed-released)
+		if read {
+			claimed, released := s.intake.counts()
+			plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, claimed-released)
+		} else {
+			plan.failed(endedAt)
+		}
 		timer.Reset(plan.rest(endedAt))
-		if whole {
+		if read && whole {
 			s.outbox.add([]Result{Swept{}})
 		}
 	}
 }
 
-// sweep reads transport/, with its letter directories when whole is set. It
-// is false when the spool was closed meanwhile.
-func (w *sweeper) sweep(whole bool) bool {
+// sweep reads transport/, with its letter directories when whole is set. read
+// is false when it could not begin, open when the spool was closed meanwhile.
+func (w *sweeper) sweep(whole bool) (read, open bool) {
 	w.waited = 0
 	w.claimed, _ = w.s.intake.counts()
 	w.limitAt = time.Now().Add(w.s.options.NewTime)
@@ -74,10 +79,10 @@ func (w *sweeper) sweep(whole bool) bool {
 	fd, err := openDir(w.s.office, "transport")
 	if err != nil {
 		w.s.trouble("opening transport: " + err.Error())
-		return true
+		return false, true
 	}
 	defer unix.Close(fd)
-	return w.read(fd, "", depth) && w.flush()
+	return true, w.read(fd, "", depth) && w.flush()
 }
 
 // read gives out the control files of one directory and, down to depth, of
@@ -200,6 +205,12 @@ func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog 
 	if whole {
 		p.wholeAt = now.Add(wholeEvery)
 	}
+}
+
+// failed notes that a sweep could not be made. The next is a whole one.
+func (p *schedule) failed(now time.Time) {
+	p.nextAt = now.Add(topEvery)
+	p.wholeAt = p.nextAt
 }
 
 // hasten makes the next sweep a whole one, as soon as may be.

@@ -199,12 +199,17 @@ func TestWaitingIsBounded(t *testing.T) {
 	if len(in.waiting) != waitLimit {
 		t.Errorf("%d names wait", len(in.waiting))
 	}
+	// The refusals of names that are not remembered count together.
+	for i := range 3 {
+		if tries := in.refuse(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now); tries != 101+i {
+			t.Errorf("try %d of a name that is not remembered", tries)
+		}
+	}
 	// Those that were given out again and came to nothing make room.
 	for names, _ := in.due(now); len(names) > 0; names, _ = in.due(now) {
 	}
-	in.refuse(Name{"x", 1}, now)
-	if len(in.waiting) != 1 {
-		t.Errorf("%d names wait", len(in.waiting))
+	if tries := in.refuse(Name{"x", 1}, now); len(in.waiting) != 1 || tries != 1 {
+		t.Errorf("%d names wait, after try %d", len(in.waiting), tries)
 	}
 }
 
@@ -260,6 +265,27 @@ func TestSchedule(t *testing.T) {
 	p.hasten()
 	if rest := p.rest(now); rest != 190*time.Millisecond || !p.whole(now.Add(rest)) {
 		t.Errorf("hastened: rest %v", rest)
+	}
+}
+
+// A whole sweep that could not begin is still to be made, and soon.
+func TestSweepThatCannotBegin(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.sweep()
+	w := &sweeper{s: o.s}
+	if read, open := w.sweep(true); !read || !open {
+		t.Errorf("read %v, open %v", read, open)
+	}
+	check(t, os.Rename(filepath.Join(o.dir, "transport"), filepath.Join(o.dir, "away")))
+	if read, open := w.sweep(true); read || !open {
+		t.Errorf("read %v, open %v, and there is nothing", read, open)
+	}
+
+	now := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
+	var p schedule
+	p.failed(now)
+	if rest := p.rest(now); rest != 10*time.Second || !p.whole(now.Add(rest)) {
+		t.Errorf("rest %v", rest)
 	}
 }
 
