@@ -106,9 +106,10 @@ func logWord(s string, room int) string {
 // making anybody wait: what syslogd does not take in time is dropped, and
 // counted. It is for Server.Syslog; nil logs nothing.
 type Syslog struct {
-	style SyslogStyle
-	lines chan string
-	done  sync.WaitGroup
+	style    SyslogStyle
+	patience time.Duration // of Close
+	lines    chan string
+	ended    chan struct{} // closed when all lines are passed on
 
 	mu   sync.Mutex
 	lost int // lines dropped since the last that went
@@ -124,16 +125,26 @@ func openSyslog(agent string, style SyslogStyle, network, address string) *Syslo
 	if style == SyslogOff {
 		return nil
 	}
-	s := &Syslog{style: style, lines: make(chan string, 1024)}
-	s.done.Go(func() { s.run(agent, network, address) })
+	s := &Syslog{style: style, patience: syslogPatience, lines: make(chan string, 1024), ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		s.run(agent, network, address)
+	}()
 	return s
 }
 
-// Close passes on what is left.
+// syslogPatience is how long an agent that leaves waits for syslogd.
+const syslogPatience = 2 * time.Second
+
+// Close passes on what is left, as far as syslogd takes it.
 func (s *Syslog) Close() {
-	if s != nil {
-		close(s.lines)
-		s.done.Wait()
+	if s == nil {
+		return
+	}
+	close(s.lines)
+	select {
+	case <-s.ended:
+	case <-time.After(s.patience):
 	}
 }
 

@@ -179,3 +179,15 @@ func TestReportsDoNotNeedSyslog(t *testing.T) {
 		}
 	}
 }
+
+// A syslogd that takes nothing must not keep an agent that was told to leave.
+func TestSyslogThatIsStuckDoesNotHoldTheAgent(t *testing.T) {
+	address, _ := listen(t) // and nobody calls next
+	log := openSyslog("try", SyslogCommas, "unixgram", address)
+	log.patience = time.Millisecond
+	line := strings.Repeat("x", 1000)
+	for range cap(log.lines) {
+		log.lines <- line // more than a socket holds
+	}
+	log.Close()
+}
