@@ -134,11 +134,12 @@ func fork(spec Spec, attr *syscall.ProcAttr) (pid int, pidfd *os.File, err error
 	if err != nil {
 		return 0, nil, err
 	}
-	if err = limitFiles(pid, spec.NoFile); err == nil && fd < 0 {
+	if fd < 0 {
 		err = errors.New("this kernel has no pidfd (Linux 5.4)")
-	}
-	if err == nil {
-		pidfd, err = polled(fd, "agent's pidfd")
+	} else if pidfd, err = polled(fd, "agent's pidfd"); err == nil {
+		if err = limitFiles(pid, spec.NoFile); err != nil {
+			pidfd.Close()
+		}
 	}
 	if err != nil {
 		unix.Kill(pid, unix.SIGKILL)
