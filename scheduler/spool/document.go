@@ -30,8 +30,11 @@ type garbled struct{ reason string }
 
 func (e *garbled) Error() string { return e.reason }
 
+// bufferKept is how large a buffer is kept for the next control file.
+const bufferKept = 1 << 20
+
 // load reads the control file at path. Opened with O_RDWR it can be written
-// without another look. The buffer is used and, if it grew, replaced. The
+// without another look. The buffer is used and, if it grew a bit, replaced. The
 // error is errGone, a *garbled or the system's; st is valid for a *garbled.
 func load(at int, path string, flags int, buf *[]byte) (document, error) {
 	d := document{at: at, path: path, fd: -1}
@@ -68,7 +71,9 @@ func (d *document) read(fd int, buf *[]byte) error {
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
-	*buf = data
+	if cap(data) <= bufferKept {
+		*buf = data
+	}
 	if d.file, err = ctlfile.Parse(data); err != nil {
 		return &garbled{err.Error()}
 	}

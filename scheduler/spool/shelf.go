@@ -65,18 +65,11 @@ func (h *shelf) read(n Name) (*Stored, error) {
 			m.Reason = reason
 		}
 	}
-	if cap(h.buf) > shelfBuffer {
-		h.buf = nil
-	}
 	return m, nil
 }
 
-const (
-	// shelfBuffer is how large a buffer is kept for the next control file.
-	shelfBuffer = 1 << 20
-	// reasonBytes bounds what is read of a .reason file.
-	reasonBytes = 4096
-)
+// reasonBytes bounds what is read of a .reason file.
+const reasonBytes = 4096
 
 // reason is why a message is in quarantine: the second line of what lies
 // beside its control file.

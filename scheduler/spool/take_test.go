@@ -441,6 +441,23 @@ func TestTakeTrimsATornLine(t *testing.T) {
 	}
 }
 
+// One control file with very many recipients must not cost each taker a buffer
+// of its size for good.
+func TestLoadKeepsNoLargeBuffer(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", strings.Repeat(toBob+"\n", 30000)+toCarol))
+	o.open(Options{})
+	small := make([]byte, 0, 1000)
+	buf := small
+	d, err := load(o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	if err != nil || len(d.file.Recipients) != 30001 {
+		t.Fatal(err)
+	}
+	if cap(buf) != cap(small) {
+		t.Errorf("a buffer of %d bytes is kept", cap(buf))
+	}
+}
+
 // What was torn when it was read may be whole by now, and tell of a failure.
 func TestTrimSparesALineThatWasFinishedMeanwhile(t *testing.T) {
 	text := control("7", toBob) + "d 67:-1:-1::10475"
