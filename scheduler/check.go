@@ -331,10 +331,32 @@ func (s *Scheduler) checkChannel(c *channel) {
 			}
 		}
 	}
+	out := c.delivered + c.failed + c.expired + c.dropped
+	inside := uint64(0)
+	for _, t := range s.threads {
+		if t.channel == c {
+			inside += s.withoutOutcome(t)
+		}
+	}
+	assert(c.in == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
 	checkPlaces("processes of "+c.name, c.processes, procs)
 	checkPlaces("sessions of "+c.name, c.sessions, busy)
 	assert(procs == c.procs && busy == c.busy && leaving == c.leaving, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
 		c.name, procs, c.procs, busy, c.busy, leaving, c.leaving)
+}
+
+// withoutOutcome counts the thread's recipients that no counter of its channel
+// has yet.
+func (s *Scheduler) withoutOutcome(t *thread) uint64 {
+	n := uint64(0)
+	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
+		for i := range v.len() {
+			if r := s.recipient(v, i); r.state != gone && r.flags&accounted == 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // checkPlaces: no ring waits at a limit that is not reached.

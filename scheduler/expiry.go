@@ -133,7 +133,7 @@ func (s *Scheduler) fail(v *vertex, why cause) {
 		}
 		message.flags |= owes
 		message.failed++
-		s.account(v, "expire")
+		s.account(v, i, "expire")
 		if set, _ := s.exclusive(message, v, i); set != nil {
 			s.settle(v, i, why.mark(r, s.said.get(r.last)), false)
 			continue

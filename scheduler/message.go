@@ -132,6 +132,8 @@ const (
 	tellFailure
 	// spared: it was held, and must have an attempt before it can expire.
 	spared
+	// accounted: its outcome is in the counters of its channel.
+	accounted
 )
 
 type recipientState uint8
@@ -206,7 +208,8 @@ func (s *Scheduler) withdraw(v *vertex) {
 	}
 }
 
-// leave unlinks a vertex from everything.
+// leave unlinks a vertex from everything. What is still open of it leaves
+// without an outcome.
 func (s *Scheduler) leave(v *vertex) {
 	t := s.threadOf(v)
 	t.dequeue(v)
@@ -220,7 +223,9 @@ func (s *Scheduler) leave(v *vertex) {
 		s.planResume(t) // they may be at their end
 	}
 	s.states[0]--
-	t.channel.dropped += uint64(v.open)
+	for i := range v.len() {
+		s.countOut(t, s.recipient(v, i))
+	}
 	s.counts.Vertices--
 	v.thread = 0
 	s.settleThread(t)

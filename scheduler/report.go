@@ -86,7 +86,7 @@ func (s *Scheduler) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	if wanted {
 		s.messageOf(v).flags |= owes
 	}
-	s.account(v, statusWord(rep.Status))
+	s.account(v, i, statusWord(rep.Status))
 	s.settle(v, i, mark, true)
 }
 
@@ -104,7 +104,7 @@ func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		}
 	}
 	m.failed++
-	s.account(v, statusWord(rep.Status))
+	s.account(v, i, statusWord(rep.Status))
 	s.settle(v, i, mark, false)
 }
 
@@ -113,8 +113,9 @@ func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 func (a *agent) marks() bool { return a.ring.params.Marking == MarkingAgent }
 
 // account counts an outcome and has it logged.
-func (s *Scheduler) account(v *vertex, state string) {
+func (s *Scheduler) account(v *vertex, i int, state string) {
 	m, t := s.messageOf(v), s.threadOf(v)
+	s.recipient(v, i).flags |= accounted
 	t.attempts++
 	t.done.count(s.now)
 	t.channel.count(state)

@@ -61,11 +61,11 @@ func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
 		}
 		switch states[at].Tag {
 		case ctlfile.Delivered:
-			s.account(v, "ok")
+			s.account(v, i, "ok")
 			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
 			s.messageOf(v).failed++
-			s.account(v, "error")
+			s.account(v, i, "error")
 			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true

@@ -66,13 +66,6 @@ func (s *Scheduler) withAlternatives(m *message, v *vertex, i int) []alternative
 	return left
 }
 
-// resubmitted drops recipients that are in another message now.
-func (s *Scheduler) resubmitted(p *pending) {
-	for _, a := range p.settles {
-		s.threadOf(a.vertex).channel.dropped++
-	}
-}
-
 // notResubmitted makes recipients due again that could not be sent elsewhere.
 func (s *Scheduler) notResubmitted(p *pending) {
 	for i, a := range p.settles {

@@ -130,9 +130,10 @@ func (s *Scheduler) quiet(v *vertex) {
 
 // gone drops a recipient that is done, and what it was the last of.
 func (s *Scheduler) gone(v *vertex, i int) {
-	s.recipient(v, i).state = gone
+	t := s.threadOf(v)
+	s.countOut(t, s.recipient(v, i))
 	v.open--
-	s.threadOf(v).recipients--
+	t.recipients--
 	m := s.messageOf(v)
 	m.open--
 	s.counts.Recipients--
@@ -141,6 +142,14 @@ func (s *Scheduler) gone(v *vertex, i int) {
 		s.leave(v)
 	}
 	s.advance(m)
+}
+
+// countOut counts a recipient that leaves, unless its outcome has been counted.
+func (s *Scheduler) countOut(t *thread, r *recipient) {
+	if r.state != gone && r.flags&accounted == 0 {
+		t.channel.dropped++
+	}
+	r.state = gone
 }
 
 // finish has the files of a message removed, or parked when it owes notices.
@@ -158,7 +167,7 @@ func (s *Scheduler) finish(m *message) {
 }
 
 func (s *Scheduler) dropVertex(v *vertex) {
-	m, t := s.messageOf(v), s.threadOf(v)
+	m := s.messageOf(v)
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
@@ -172,7 +181,6 @@ func (s *Scheduler) dropVertex(v *vertex) {
 		if set, place := s.exclusive(m, v, i); set != nil && hadTurn {
 			s.promote(set, place)
 		}
-		t.channel.dropped++
 		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
@@ -198,8 +206,6 @@ func (s *Scheduler) done(op Op) {
 	case Hold:
 		s.forget(m)
 		return
-	case Resubmit:
-		s.resubmitted(p)
 	}
 	for _, a := range p.settles {
 		if s.recipient(a.vertex, a.index).state == settling {

@@ -113,7 +113,8 @@ type ChannelView struct {
 	Agents, Sessions int
 	// Recipients, counted as they came and as their outcomes did; one that is
 	// deferred counts each time. Dropped are those that left without one:
-	// killed, obsoleted, held or sent elsewhere.
+	// killed, obsoleted, held, sent elsewhere or lost, and alternatives that
+	// were not needed.
 	In, Delivered, Deferred, Failed, Expired, Dropped uint64
 }
 
