@@ -38,3 +38,27 @@ func TestOptionsAreThoseOfTheManual(t *testing.T) {
 		t.Errorf("smtp(8) has an option %s", name)
 	}
 }
+
+// Every command with smtp in it that somebody could copy is one that it takes.
+func TestExamplesOfClausesAreTaken(t *testing.T) {
+	seen := 0
+	for _, name := range []string{"scheduler.cf.example", "man/scheduler.cf.5", "man/smtp.8", "packaging/demo"} {
+		text, err := os.ReadFile("../../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What a manual page and a shell script have to write otherwise.
+		plain := strings.NewReplacer(`\-`, "-", `\$`, "$").Replace(string(text))
+		for _, m := range regexp.MustCompile(`command="smtp ([^"]*)"`).FindAllStringSubmatch(plain, -1) {
+			line := strings.ReplaceAll(m[1], "\\\n", "")
+			line = regexp.MustCompile(`\$\{?\w+\}?`).ReplaceAllString(line, "1")
+			if err := newCommand(&ta.Server{}, io.Discard).parse(strings.Fields(line)); err != nil {
+				t.Errorf("%s: smtp %s: %v", name, line, err)
+			}
+			seen++
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d examples were found", seen)
+	}
+}
