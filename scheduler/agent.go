@@ -144,7 +144,7 @@ func (a *agent) settleIn() {
 func (s *Scheduler) ready(a *agent) {
 	a.settleIn()
 	s.expect(a, a.sessions-1)
-	delete(s.troubles, a.ring.clause)
+	s.recovered(a.ring.clause)
 	a.state, a.since = serving, s.now
 	a.firsts, a.credit = 1, 1
 	a.ring.free = append(a.ring.free, a)

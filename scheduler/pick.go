@@ -91,11 +91,8 @@ func (s *Scheduler) startFor(r *ring, t *thread) {
 	if need <= r.coming {
 		return
 	}
-	if trouble := s.troubles[r.clause]; trouble != nil && (trouble.until > s.now || r.coming > 0) {
-		// One agent at a time tries a clause whose agents do not come up.
-		if trouble.until > s.now {
-			s.backoffs.put(trouble.until, r)
-		}
+	trouble := s.troubles[r.clause]
+	if trouble != nil && s.mustWait(trouble, r) {
 		return
 	}
 	if !s.placeFor(r) {
@@ -110,6 +107,9 @@ func (s *Scheduler) startFor(r *ring, t *thread) {
 	r.leaveLine()
 	r.ticket = 0
 	s.start(r, t)
+	if trouble != nil {
+		trouble.trial = s.lastAgent
+	}
 	s.touch(r) // it may want one more, after the others
 }
 

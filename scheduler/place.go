@@ -158,6 +158,7 @@ func (s *Scheduler) wakeForks() {
 type trouble struct {
 	failures int
 	until    instant
+	trial    AgentID // started last since; 0: none
 }
 
 // Waits after a failed start: one second, doubled each time, up to the most.
@@ -177,4 +178,33 @@ func (s *Scheduler) startFailed(r *ring) {
 		t.until = s.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
 	s.backoffs.put(t.until, r)
+}
+
+// mustWait reports whether the ring may not start an agent because of the
+// trouble its clause is in: until its time, or while another agent tries.
+func (s *Scheduler) mustWait(t *trouble, r *ring) bool {
+	if t.until > s.now {
+		s.backoffs.put(t.until, r)
+		return true
+	}
+	if a := s.agents[t.trial]; a != nil && a.state == starting {
+		// It says #hungry, which recovered passes on, or it is gone by then.
+		s.backoffs.put(a.since.after(firstHungry+killGrace), r)
+		return true
+	}
+	return r.coming > 0
+}
+
+// recovered ends the trouble of a clause. Rings that wait for that are looked
+// at with the next Tick: with $host in the command there is one for each host.
+func (s *Scheduler) recovered(clause string) {
+	if s.troubles[clause] == nil {
+		return
+	}
+	delete(s.troubles, clause)
+	for r := s.order.head; r != nil; r = s.order.next(r) {
+		if r.clause == clause && s.backoffs.holds(r) {
+			s.backoffs.put(s.now, r)
+		}
+	}
 }
