@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +57,10 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
 		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Ignore(syscall.SIGPIPE)
-	pid, err := spool.AcquirePid(filepath.Join(where.postoffice, ".pid.scheduler"))
+	// Who ends us while we wait for another to leave does not wait with us.
+	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	pid, err := spool.AcquirePid(waiting, filepath.Join(where.postoffice, ".pid.scheduler"))
+	stop()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,9 +30,12 @@ type PidFile struct {
 // AcquirePid claims the spool whose pid file is path (.pid.scheduler). A
 // daemon that holds it is sent SIGTERM and given a minute to leave. A pid is
 // believed only while the file is locked: without the lock it may be anyone's.
-func AcquirePid(path string) (*PidFile, error) { return acquirePid(path, leaveTime) }
+// When ctx is done nobody waits any longer, and its cause is the error.
+func AcquirePid(ctx context.Context, path string) (*PidFile, error) {
+	return acquirePid(ctx, path, leaveTime)
+}
 
-func acquirePid(path string, patience time.Duration) (*PidFile, error) {
+func acquirePid(ctx context.Context, path string, patience time.Duration) (*PidFile, error) {
 	deadline := time.Now().Add(patience)
 	ticker := time.NewTicker(leavePoll)
 	defer ticker.Stop()
@@ -53,7 +57,11 @@ func acquirePid(path string, patience time.Duration) (*PidFile, error) {
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("pid file %q: process %d holds it and does not leave", path, holder)
 		}
-		<-ticker.C
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("pid file %q: waiting for process %d to leave: %w", path, holder, context.Cause(ctx))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +12,7 @@ import (
 
 func TestPidFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	p, err := AcquirePid(path)
+	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	text, err := os.ReadFile(path)
 	check(t, err)
@@ -31,7 +32,7 @@ func TestPidFileIsTakenOver(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", pid) {
 		t.Fatalf("file says %q, %v", text, err)
 	}
-	p, err := AcquirePid(path)
+	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	defer p.Release()
 	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
@@ -43,14 +44,28 @@ func TestPidFileIsTakenOver(t *testing.T) {
 // do not ask ourselves to leave.)
 func TestPidFileOfOneWhoStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	p, err := AcquirePid(path)
+	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	defer p.Release()
-	if _, err := acquirePid(path, 3*leavePoll); err == nil {
+	if _, err := acquirePid(t.Context(), path, 3*leavePoll); err == nil {
 		t.Error("two hold it")
 	}
 	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
 		t.Errorf("file says %q", text)
+	}
+}
+
+// Who is told to end while it waits need not wait for the minute to pass.
+func TestPidFileIsWaitedForUntilSomebodySaysNo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	defer p.Release()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("terminated")
+	cancel(why)
+	if _, err := acquirePid(ctx, path, time.Hour); !errors.Is(err, why) {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -60,7 +75,7 @@ func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
 	lines.Scan()
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
-	p, err := AcquirePid(path)
+	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	p.Release()
 	if !alive(pid, time.Now()) {
@@ -71,10 +86,10 @@ func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
 // Who removes the file while we are at the door leaves us a lock on nothing.
 func TestPidFileRemovedMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	first, err := AcquirePid(path)
+	first, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	check(t, os.Remove(path))
-	second, err := AcquirePid(path)
+	second, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	first.Release() // which is not to remove the second's
 	if _, err := os.Stat(path); err != nil {

@@ -3,6 +3,7 @@ package spool
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 func playDaemon(path string) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, unix.SIGTERM)
-	p, err := AcquirePid(path)
+	p, err := AcquirePid(context.Background(), path)
 	if err != nil {
 		fmt.Println(err)
 		return
