@@ -33,6 +33,7 @@ func (s *Scheduler) resume(t *thread) int {
 		t.suspendedTill = 0
 		t.suspensions++
 	}
+	t.allow(false)
 	n := 0
 	for ; n < wakeSlice && t.pulling != 0; n++ {
 		v := s.vertices.at(t.pulling)

@@ -46,7 +46,7 @@ type thread struct {
 	// started for the thread and have not said #hungry yet.
 	agents []*agent
 	// allowed bounds busy below the window where wakeuprestartonly keeps
-	// arrivals from starting more.
+	// arrivals from starting more. Whatever wakes the thread lifts it.
 	allowed int
 	// wants is how many sessions more it could use now.
 	wants int
@@ -72,10 +72,29 @@ func (t *thread) window() int { return max(1, t.params.MaxThr) }
 // room is how many sessions the thread may still take.
 func (t *thread) room() int {
 	window := t.window()
-	if t.params.WakeupRestartOnly && t.busy > 0 {
+	if t.params.WakeupRestartOnly {
 		window = min(window, t.allowed)
 	}
 	return window - t.busy
+}
+
+// allow says how many sessions the thread may have from now on, as far as
+// wakeuprestartonly goes: mail that arrives starts no agent while one is at
+// work or about to be, unless more are wanted anyway.
+func (t *thread) allow(arrival bool) {
+	t.allowed = t.window()
+	if !arrival || !t.params.WakeupRestartOnly || len(t.agents) == 0 {
+		return
+	}
+	starting := 0
+	for _, a := range t.agents {
+		if a.startedFor == t {
+			starting += a.sessions
+		}
+	}
+	if t.wants <= starting {
+		t.allowed = min(t.allowed, t.busy+starting)
+	}
 }
 
 // fit reports whether its due vertices may be fed as far as the thread goes.
@@ -205,10 +224,7 @@ func (t *thread) quit(a *agent) {
 // makeDue puts a vertex into its thread's queue.
 func (s *Scheduler) makeDue(v *vertex) {
 	t := s.threadOf(v)
-	t.allowed = t.window()
-	if arrival := v.state == 0; arrival && t.busy > 0 && t.wants == 0 {
-		t.allowed = t.busy
-	}
+	t.allow(v.state == 0)
 	s.become(v, due, 0)
 	v.why = noReason
 	v.joined = t.suspensions
