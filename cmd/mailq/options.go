@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"zsched/mailq"
 )
 
-const usageLine = `usage: mailq [-46disSQtvV] [-c channel] [-h host] [-p port|socket] [-u user]
+const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|socket] [-u user]
              [-U user/password] [-Z file] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value | --explain channel/host |
@@ -118,8 +119,11 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 	})
 	f.Func("find", "messages: recipient=, sender=, message-id= or spoolid=", func(s string) error {
 		kind, value, ok := strings.Cut(s, "=")
-		if !ok || value == "" || strings.ContainsAny(kind, " \t") {
+		if !ok || value == "" {
 			return fmt.Errorf("%q is not kind=value", s)
+		}
+		if kinds := []string{"recipient", "sender", "message-id", "spoolid"}; !slices.Contains(kinds, kind) {
+			return fmt.Errorf("unknown kind %q; there are %s", kind, strings.Join(kinds, ", "))
 		}
 		o.finds = true
 		report("FIND " + kind + " " + mailq.Quote(value))
