@@ -12,9 +12,16 @@ type instant int64
 // never is later than everything.
 const never instant = math.MaxInt64
 
+// at is the instant of a time, or the nearest there is: from 1970 to 2262. A
+// message file can have any mtime.
 func at(t time.Time) instant {
-	if t.IsZero() {
+	switch seconds := t.Unix(); {
+	case t.IsZero():
 		return 0
+	case seconds < 0:
+		return 1
+	case seconds >= int64(never/instant(time.Second)):
+		return never
 	}
 	return instant(t.UnixNano())
 }
