@@ -91,7 +91,10 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 			return
 		}
 		s.step(v)
-	case why == foundNothing || s.heardOf(v):
+	case why == foundNothing:
+		v.deaths = 0
+		s.step(v)
+	case s.heardOf(v):
 		s.step(v)
 	default:
 		s.reopen(v)
