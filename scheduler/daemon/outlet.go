@@ -4,16 +4,24 @@ import (
 	"bytes"
 	"io"
 	"sync"
+	"time"
 )
 
-// outletLimit bounds what an Outlet holds for a file that does not take it.
-const outletLimit = 4 << 20
+const (
+	// outletLimit bounds what an Outlet holds for a file that does not take
+	// it, beyond the lines that it is at.
+	outletLimit = 4 << 20
+	// closeTime is how long a log may take to end: no full pipe, stopped
+	// terminal or stuck syslogd keeps a scheduler from leaving.
+	closeTime = time.Second
+)
 
 // Outlet appends lines to a file without making the writer wait: what has
 // gathered while the file took the lines before goes out in one write. So
 // nothing lies about in an idle daemon, and a busy one writes in large pieces.
 // What a file does not take (a full disk, a stopped terminal) is kept up to
-// 4 MiB; lines beyond that are lost, and counted.
+// 4 MiB and tried again with the next line; lines beyond that are lost, and
+// counted.
 type Outlet struct {
 	// Lost is called with the number of lines lost, once lines go out again.
 	// It may write to the Outlet. Nil: nobody is told.
@@ -64,13 +72,24 @@ func (o *Outlet) Reopen() {
 	o.signal()
 }
 
-// Close writes what has gathered and closes the file.
+// Close writes what has gathered and closes the file, or gives up after a
+// second.
 func (o *Outlet) Close() {
 	o.mu.Lock()
 	o.closing = true
 	o.mu.Unlock()
 	o.signal()
-	<-o.done
+	waitClosed(o.done)
+}
+
+// waitClosed waits for what is closing, for a while.
+func waitClosed(done <-chan struct{}) {
+	timer := time.NewTimer(closeTime)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 func (o *Outlet) signal() {
@@ -82,32 +101,37 @@ func (o *Outlet) signal() {
 
 func (o *Outlet) run(file io.WriteCloser) {
 	defer close(o.done)
-	var spare []byte
+	var lines []byte // taken out, to be written
+	written := 0     // bytes of them that were
 	for range o.wake {
+		// What the file did not take comes first.
+		written += o.put(file, lines[written:])
+
+		all := written == len(lines)
+
 		o.mu.Lock()
-		lines, lost, reopen, closing := o.gathered, o.lost, o.reopen, o.closing
-		o.gathered, o.lost, o.reopen = spare[:0], 0, false
+		reopen, closing := o.reopen, o.closing
+		o.reopen = false
+		if all {
+			lines, o.gathered, written = o.gathered, lines[:0], 0
+		}
 		o.mu.Unlock()
 
-		// Lines written before a Reopen belong into the old file.
-		if len(lines) > 0 {
-			if n, err := file.Write(lines); err != nil {
-				lost += bytes.Count(lines[n:], []byte{'\n'})
-			} else if lost > 0 && o.Lost != nil {
-				o.Lost(lost)
-				lost = 0
-			}
-		}
-		spare = lines // never the one that is being filled
-		if lost > 0 {
-			o.mu.Lock()
-			o.lost += lost
-			o.mu.Unlock()
+		// Lines from before a Reopen belong into the old file.
+		if all {
+			written = o.put(file, lines)
 		}
 		if reopen {
 			if next, err := o.open(); err == nil {
 				file.Close()
 				file = next
+				// The rest of a line that the old file has the front of
+				// would be none in the new one.
+				if written > 0 && lines[written-1] != '\n' {
+					written += bytes.IndexByte(lines[written:], '\n') + 1
+					o.lose(1)
+				}
+				o.signal()
 			}
 		}
 		if closing {
@@ -115,4 +139,28 @@ func (o *Outlet) run(file io.WriteCloser) {
 			return
 		}
 	}
+}
+
+// put writes lines and returns how many bytes of them it could.
+func (o *Outlet) put(file io.Writer, lines []byte) int {
+	if len(lines) == 0 {
+		return 0
+	}
+	n, err := file.Write(lines)
+	if err != nil {
+		return n
+	}
+	if lost := o.lose(0); lost > 0 && o.Lost != nil {
+		o.lose(-lost)
+		o.Lost(lost)
+	}
+	return n
+}
+
+// lose counts lines that are lost, and returns how many are by now.
+func (o *Outlet) lose(lines int) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost += lines
+	return o.lost
 }

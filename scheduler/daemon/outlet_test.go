@@ -61,19 +61,19 @@ func TestOutletGathersWhileTheFileIsSlow(t *testing.T) {
 	})
 }
 
-// A file that takes nothing costs lines, never memory without bound, and the
-// loss is told once it takes lines again.
-func TestOutletLosesWhatItCannotHold(t *testing.T) {
+// What a file did not take goes out when it takes lines again. What is too much
+// for that costs lines, never memory without bound, and the loss is told then.
+func TestOutletKeepsWhatItCanHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, f := newGated(t)
 		told := 0
 		o.Lost = func(lines int) { told += lines }
-		line := []byte(strings.Repeat("x", 1023) + "\n")
-		o.Write(line)
+		line := strings.Repeat("x", 1023) + "\n"
+		io.WriteString(o, line)
 		synctest.Wait() // it hangs in that one
-		const rest = outletLimit/1024 + 5
-		for range rest {
-			o.Write(line)
+		const held = outletLimit / 1024
+		for range held + 5 {
+			io.WriteString(o, line)
 		}
 		f.gate <- errors.New("disk full")
 		f.gate <- errors.New("disk full")
@@ -81,14 +81,77 @@ func TestOutletLosesWhatItCannotHold(t *testing.T) {
 		if told != 0 {
 			t.Error("the loss is told before anything goes out")
 		}
+		io.WriteString(o, "one more, and there is room\n")
 		f.gate <- nil
-		o.Write([]byte("back\n"))
-		synctest.Wait()
 		f.gate <- nil
 		o.Close()
-		if f.String() != "back\n" || told != 1+rest {
-			t.Errorf("%d lines told lost, %d bytes written", told, len(f.String()))
+		if got, want := f.String(), strings.Repeat(line, 1+held); got != want || told != 6 {
+			t.Errorf("%d lines told lost, %d bytes written of %d", told, len(got), len(want))
 		}
+	})
+}
+
+// fullFile has room for so many bytes.
+type fullFile struct {
+	buffer
+	room int
+}
+
+func (f *fullFile) Write(p []byte) (int, error) {
+	if len(p) <= f.room {
+		f.room -= len(p)
+		return f.buffer.Write(p)
+	}
+	n, _ := f.buffer.Write(p[:f.room])
+	f.room = 0
+	return n, errors.New("no space left")
+}
+
+func (f *fullFile) Close() error { return nil }
+
+// Programs read these lines: a disk that was full in the middle of one must not
+// make one of two.
+func TestOutletGoesOnWithinALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fullFile{room: 3}
+		o, _ := NewOutlet(func() (io.WriteCloser, error) { return f, nil })
+		io.WriteString(o, "first\n")
+		synctest.Wait()
+		f.room = 1000
+		io.WriteString(o, "second\n")
+		o.Close()
+		if got := f.String(); got != "first\nsecond\n" {
+			t.Errorf("%q was written", got)
+		}
+	})
+}
+
+func TestOutletBeginsANewFileWithALine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files := []*fullFile{{room: 3}, {room: 1000}}
+		opened := 0
+		o, _ := NewOutlet(func() (io.WriteCloser, error) { opened++; return files[opened-1], nil })
+		told := 0
+		o.Lost = func(lines int) { told += lines }
+		io.WriteString(o, "first\nsecond\n")
+		synctest.Wait()
+		o.Reopen()
+		synctest.Wait()
+		o.Close()
+		if got := files[1].String(); got != "second\n" || told != 1 {
+			t.Errorf("%q was written, %d lines told lost", got, told)
+		}
+	})
+}
+
+// A terminal that is stopped, or a pipe that nobody reads, does not keep the
+// scheduler from leaving.
+func TestOutletThatIsStuckIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, f := newGated(t)
+		io.WriteString(o, "line\n")
+		o.Close()
+		f.gate <- nil
 	})
 }
 

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"log/syslog"
-	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -14,7 +13,7 @@ import (
 // log has it too.
 type Syslog struct {
 	lines chan syslogLine
-	done  sync.WaitGroup
+	done  chan struct{} // closed when the goroutine has left
 }
 
 type syslogLine struct {
@@ -29,8 +28,8 @@ func OpenSyslog(log zerolog.Logger) *Syslog {
 }
 
 func openSyslog(network, address string, log zerolog.Logger) *Syslog {
-	s := &Syslog{lines: make(chan syslogLine, 1024)}
-	s.done.Go(func() { s.run(network, address, log) })
+	s := &Syslog{lines: make(chan syslogLine, 1024), done: make(chan struct{})}
+	go s.run(network, address, log)
 	return s
 }
 
@@ -42,13 +41,14 @@ func (s *Syslog) Line(severity scheduler.Severity, text string) {
 	}
 }
 
-// Close passes on what is left.
+// Close passes on what is left, or gives up after a second.
 func (s *Syslog) Close() {
 	close(s.lines)
-	s.done.Wait()
+	waitClosed(s.done)
 }
 
 func (s *Syslog) run(network, address string, log zerolog.Logger) {
+	defer close(s.done)
 	var w *syslog.Writer
 	said := false
 	for line := range s.lines {

@@ -48,3 +48,19 @@ func TestSyslogThatIsNotThere(t *testing.T) {
 		t.Errorf("said %d times", n)
 	}
 }
+
+// A syslogd that has stopped does not keep the scheduler from leaving: its
+// socket takes some datagrams, and then waits.
+func TestSyslogThatIsStuckIsLeft(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "log")
+	listener, err := net.ListenPacket("unixgram", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	s := openSyslog("unixgram", address, zerolog.Nop())
+	for range cap(s.lines) {
+		s.Line(scheduler.Info, "complete")
+	}
+	s.Close()
+}
