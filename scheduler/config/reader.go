@@ -107,7 +107,11 @@ func (r *reader) paramDefaults() Params {
 	unset(r, params, &v)
 	if address, set := r.system.Zenv.Get("SCHEDULERNOTIFY"); set {
 		path, _ := cutPrefixFold(address, "UNIX:")
-		v.NotifySock = Socket{"unix", path}
+		var err error
+		if v.NotifySock, err = localSocket(path); err != nil && path != "" {
+			r.at = Place{r.file.Name, 1, 1}
+			r.warn("SCHEDULERNOTIFY=%q of zmailer.conf is not used: %v", address, err)
+		}
 	}
 	return v
 }
@@ -155,7 +159,7 @@ func (r *reader) section(s *section) {
 		r.fail("%q stands before the first pattern; a clause begins with a pattern in the first column", words[0].Name)
 		return
 	}
-	var before *word
+	before := head
 	for _, w := range words {
 		r.at = r.place(w)
 		r.setting(w, before)

@@ -147,6 +147,19 @@ func TestNotifySocketOfZmailerConf(t *testing.T) {
 	}
 }
 
+// A value that is no path would have made a socket in the working directory,
+// which is transport/.
+func TestNotifySocketOfZmailerConfIsAPath(t *testing.T) {
+	system := debian(0)
+	for value, warned := range map[string]bool{"UDP:127.0.0.1:174": true, "notify": true, "UNIX:": false, "": false} {
+		system.Zenv = ParseZenv([]byte("SCHEDULERNOTIFY=" + value))
+		file, err := Parse("f", []byte("*/* interval=1m retries=1 expiry=1d overfeed=0 group=0\nx command=y"), system)
+		if err != nil || file.Params.NotifySock != (Socket{}) || (len(file.Warnings) > 0) != warned {
+			t.Errorf("SCHEDULERNOTIFY=%s is %v, %v, %v", value, file.Params.NotifySock, file.Warnings, err)
+		}
+	}
+}
+
 // ZMailer skipped the character after a reference, and so one that followed at
 // once.
 func TestExpand(t *testing.T) {
