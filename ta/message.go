@@ -230,7 +230,7 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 	if report.Status == OK {
 		// Nobody has written it down yet, so the scheduler must know before
 		// the tag says that all is done.
-		_ = m.at.out.flush()
+		_ = m.at.out.drain()
 	}
 	m.swap(r.Recipient, ctlfile.Locked, tag)
 }

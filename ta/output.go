@@ -99,13 +99,24 @@ func (o *output) broken() bool {
 	return o.err != nil
 }
 
-// close returns when all is written, by whomever.
+// drain returns when all is written, by whomever.
+func (o *output) drain() error {
+	for {
+		_ = o.flush() // what it says is in err, too
+		o.mu.Lock()
+		for o.writing {
+			o.written.Wait()
+		}
+		err, done := o.err, len(o.buf) == 0
+		o.mu.Unlock()
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// close is drain, and the timer goes with it.
 func (o *output) close() error {
 	o.timer.Stop()
-	o.mu.Lock()
-	for o.writing {
-		o.written.Wait()
-	}
-	o.mu.Unlock()
-	return o.flush()
+	return o.drain()
 }
