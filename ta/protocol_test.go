@@ -355,3 +355,17 @@ func FuzzReport(f *testing.F) {
 		}
 	})
 }
+
+// An address of any length must not cost a report its status: a recipient that
+// was delivered would be delivered again, and again.
+func TestReportOfALongNotaryKeepsItsStatus(t *testing.T) {
+	long := Fields{Recipient: strings.Repeat("r", 70000), Action: "delivered", Diagnostic: strings.Repeat("d", 70000)}
+	line := AppendReport(nil, Report{Message: 7, Offset: 109, Notary: long.Notary(), Status: OK, Text: "250 ok"})
+	said := ParseSaid(bytes.TrimSuffix(line, []byte("\n")))
+	if said.Kind != Reported || said.Report.Status != OK || said.Report.Message != 7 || said.Report.Offset != 109 {
+		t.Errorf("a report of %d bytes reads as kind %d: %s", len(line), said.Kind, said.Reason)
+	}
+	if said.Report.Text != "250 ok" {
+		t.Errorf("text is %.20q", said.Report.Text)
+	}
+}

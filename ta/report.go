@@ -81,7 +81,8 @@ type Retry struct {
 
 // AppendReport appends the report line r with its LF. A LF within it becomes a
 // CR, which is how a report breaks its text into lines; a TAB in the notary
-// fields becomes a blank; a line beyond MaxLine loses the end of its text. A
+// fields becomes a blank; a line beyond MaxLine loses the end of its text, and
+// notary fields beyond half of that their own. A
 // RetryAt without a number whose text begins with one is written as Deferred,
 // which means the same and cannot be misread.
 func AppendReport(b []byte, r Report) []byte {
@@ -90,7 +91,7 @@ func AppendReport(b []byte, r Report) []byte {
 	b = append(b, '/')
 	b = strconv.AppendInt(b, r.Offset, 10)
 	b = append(b, '\t')
-	b = appendClean(b, string(r.Notary), ' ', '\r')
+	b = appendClean(b, string(r.Notary[:min(len(r.Notary), MaxLine/2)]), ' ', '\r')
 	b = append(b, '\t')
 	b = append(b, r.wireStatus().String()...)
 	b = append(b, ' ')
