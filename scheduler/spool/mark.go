@@ -21,10 +21,16 @@ const editTries = 5
 // delivered the others are tagged '+' with it, and what was to be said of
 // those that had failed counts as said. Answered by Marked.
 func (s *Spool) Mark(op uint64, path string, marks []Mark) {
-	s.edit(path, func() {
-		extra, missing, err := s.rework(path, unix.O_RDWR, func(d *document) error { return d.mark(marks) })
-		s.outbox.add(append(extra, Marked{op, err, missing}))
-	})
+	s.editMarks(op, path, marks)
+}
+
+// markAll writes a group and answers for all of it.
+func (s *Spool) markAll(path string, g *group) {
+	answers, missing, err := s.rework(path, unix.O_RDWR, func(d *document) error { return d.mark(g.marks) })
+	for _, op := range g.ops {
+		answers = append(answers, Marked{op, err, missing})
+	}
+	s.outbox.add(answers)
 }
 
 // Reread reads the control file again, having cleared locks that dead

@@ -147,7 +147,8 @@ type Spool struct {
 	takes    *queue[[]Name]
 	finishes *queue[finish]
 	edits    []*queue[func()] // by path, so that one file has one writer
-	errands  *queue[func()]   // work that may take long: copies and searches
+	groups   groups
+	errands  *queue[func()] // work that may take long: copies and searches
 	seed     maphash.Seed
 
 	// temp begins the names of our files in public/; it is no other process's.
@@ -181,6 +182,7 @@ func Open(o Options) (*Spool, error) {
 		takes:    newQueue[[]Name](),
 		finishes: newQueue[finish](),
 		errands:  newQueue[func()](),
+		groups:   groups{open: map[string]*group{}},
 		seed:     maphash.MakeSeed(),
 		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		done:     make(chan struct{}),
@@ -248,12 +250,6 @@ func work(edits *queue[func()]) {
 		}
 		edit()
 	}
-}
-
-// edit queues work on one file behind all other work on that file.
-func (s *Spool) edit(path string, run func()) {
-	n := maphash.String(s.seed, path) % uint64(len(s.edits))
-	s.edits[n].push(run)
 }
 
 // Found gives out names of control files, in batches of at most 256, from
