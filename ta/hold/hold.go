@@ -35,6 +35,11 @@ const scriptTime = 5 * time.Minute
 type Agent struct {
 	Postoffice string // where public/ and router/ are
 	Host       string // our own name, for the router's trace
+	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH);
+	// RouterNotify is the socket of a router that listens for names
+	// (ROUTERNOTIFY), or "".
+	RouterLevels int
+	RouterNotify string
 
 	Now func() time.Time
 	// LookUp asks the DNS; the error is nil or temporary. A name that does not

@@ -274,3 +274,34 @@ func TestHomeOfNobodyKnown(t *testing.T) {
 		t.Error("there is a home of no such user")
 	}
 }
+
+// A router that has letter directories looks for mail in them, and one that
+// listens is told.
+func TestRouterIsGivenMailWhereItLooks(t *testing.T) {
+	a := desk(t)
+	a.RouterLevels, a.RouterNotify = 1, "UNIX:"+filepath.Join(a.Postoffice, "notify")
+	for c := 'A'; c <= 'Z'; c++ {
+		if err := os.Mkdir(filepath.Join(a.Postoffice, "router", string(c)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	router, err := net.ListenPacket("unixgram", filepath.Join(a.Postoffice, "notify"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer router.Close()
+	said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
+	if err := router.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var told [200]byte
+	n, _, err := router.ReadFrom(told[:])
+	word, name, _ := strings.Cut(strings.TrimSpace(string(told[:n])), " ")
+	if err != nil || word != "NEW" || !regexp.MustCompile(`^router [A-Z]/[0-9]+$`).MatchString(name) {
+		t.Fatalf("the router was told %q, %v", told[:n], err)
+	}
+	file := strings.TrimPrefix(name, "router ")
+	if _, err := os.Stat(filepath.Join(a.Postoffice, "router", file)); err != nil || !strings.Contains(said, "submitted again as "+file) {
+		t.Errorf("%v; reported %q", err, said)
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/scheduler/config"
 	"zsched/ta"
 	"zsched/ta/hold"
 )
@@ -48,10 +49,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stdout, "hold: mail queue scheduler's agent for mail that waits")
 		return ta.ExitOK
 	}
+	zenv, err := config.AgentZenv(os.Getenv("ZCONFIG"))
+	if err != nil {
+		fmt.Fprintf(stderr, "# hold: %v\n", err)
+		return ta.ExitOSFile
+	}
 	if mailbin == "" {
 		mailbin = filepath.Dir(filepath.Dir(os.Args[0])) // of MAILBIN/ta/hold
 	}
 	// The scheduler starts agents in $POSTOFFICE/transport.
-	server.Deliver = hold.New("..", mailbin).Deliver
+	agent := hold.New("..", mailbin)
+	if levels, _ := zenv.Get("ROUTERDIRHASH"); levels == "1" {
+		agent.RouterLevels = 1
+	}
+	agent.RouterNotify, _ = zenv.Get("ROUTERNOTIFY")
+	server.Deliver = agent.Deliver
 	return server.Main()
 }
