@@ -525,3 +525,27 @@ func TestOrderIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// The loop hears nobody else while it looks: with a list through a list a
+// million recipients would take it a quarter of an hour.
+func TestResubmittedOfAMillion(t *testing.T) {
+	const n = 1_000_000
+	asked := make([]int64, n)
+	r := spool.Resubmitted{Offsets: make([]int64, n/2), Recipients: make([]spool.State, n)}
+	for i := range asked {
+		asked[i] = int64(100 * i)
+		r.Recipients[i] = spool.State{Offset: asked[i], Tag: ctlfile.Open}
+		if i < n/2 {
+			r.Offsets[i] = asked[i]
+		} else {
+			r.Recipients[i].Tag = ctlfile.Delivered
+		}
+	}
+	if !allWent(asked, r) {
+		t.Error("not all went")
+	}
+	r.Recipients[n-1].Tag = ctlfile.Locked
+	if allWent(asked, r) {
+		t.Error("all went, also the one who is locked")
+	}
+}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"errors"
-	"slices"
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -31,22 +30,34 @@ func (d *Daemon) resubmitAnswered(r spool.Resubmitted) {
 		d.step(scheduler.Failed{Op: op, Missing: true})
 		return
 	}
-	done := func(offset int64) bool {
-		return slices.Contains(r.Offsets, offset) || slices.ContainsFunc(r.Recipients, func(s spool.State) bool {
-			return s.Offset == offset && (s.Tag == ctlfile.Delivered || s.Tag == ctlfile.Failed)
-		})
+	if !allWent(asked, r) {
+		d.filed(op, cmp.Or(r.Err, errNotAll))
+		return
 	}
-	err := r.Err
-	for _, offset := range asked {
-		if !done(offset) {
-			d.filed(op, cmp.Or(err, errNotAll))
-			return
-		}
-	}
-	if err != nil {
-		d.Log.Error().Err(err).Msg("sent elsewhere, but not all of it is written down")
+	if r.Err != nil {
+		d.Log.Error().Err(r.Err).Msg("sent elsewhere, but not all of it is written down")
 	}
 	d.filed(op, nil)
+}
+
+// allWent reports whether these recipients were sent elsewhere or are at their
+// end by what the file says. It is quick: there may be a million of them.
+func allWent(asked []int64, r spool.Resubmitted) bool {
+	done := make(map[int64]struct{}, len(asked))
+	for _, offset := range r.Offsets {
+		done[offset] = struct{}{}
+	}
+	for _, s := range r.Recipients {
+		if s.Tag == ctlfile.Delivered || s.Tag == ctlfile.Failed {
+			done[s.Offset] = struct{}{}
+		}
+	}
+	for _, offset := range asked {
+		if _, ok := done[offset]; !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // errNotAll says that a recipient stayed, locked by a live process.
