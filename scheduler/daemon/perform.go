@@ -109,28 +109,13 @@ func (d *Daemon) result(r spool.Result) {
 		d.step(scheduler.Triggered{Host: r.Host})
 
 	case spool.Marked:
-		if d.errandEnded(r.Op, r) {
-			return
-		}
-		d.tally.fault("mark", r.Err)
-		if r.Missing {
-			d.filing--
-			d.step(scheduler.Failed{Op: scheduler.Op(r.Op), Missing: true})
-			return
-		}
-		d.filed(scheduler.Op(r.Op), r.Err)
+		d.changed("mark", r.Op, r.Missing, r.Err)
 	case spool.Reread:
 		d.reread(r)
 	case spool.Finished:
 		d.finishAnswered(r)
 	case spool.Moved:
-		d.tally.fault("hold", r.Err)
-		if r.Missing {
-			d.filing--
-			d.step(scheduler.Failed{Op: scheduler.Op(r.Op), Missing: true})
-			return
-		}
-		d.filed(scheduler.Op(r.Op), r.Err)
+		d.changed("hold", r.Op, r.Missing, r.Err)
 	case spool.Released:
 		d.tally.fault("release", r.Err)
 		d.errandEnded(r.Op, r)
@@ -158,6 +143,22 @@ func (d *Daemon) result(r spool.Result) {
 		d.tally.faults["other"]++
 		d.Log.Error().Msg(r.Text)
 	}
+}
+
+// changed tells the core how a change of a control file ended.
+func (d *Daemon) changed(doing string, op uint64, missing bool, err error) {
+	d.tally.fault(doing, err)
+	if missing {
+		d.missed(scheduler.Op(op))
+		return
+	}
+	d.filed(scheduler.Op(op), err)
+}
+
+// missed tells the core that there was no control file for an action.
+func (d *Daemon) missed(op scheduler.Op) {
+	d.filing--
+	d.step(scheduler.Failed{Op: op, Missing: true})
 }
 
 // filed tells the core how an action on files ended.

@@ -26,8 +26,7 @@ func (d *Daemon) resubmitAnswered(r spool.Resubmitted) {
 	delete(d.resubmits, op)
 	d.resubmitted(r)
 	if r.Missing {
-		d.filing--
-		d.step(scheduler.Failed{Op: op, Missing: true})
+		d.missed(op)
 		return
 	}
 	if !allWent(asked, r) {
