@@ -223,6 +223,9 @@ func (s *Scheduler) leave(v *vertex) {
 		s.planResume(t) // they may be at their end
 	}
 	s.states[0]--
+	if m := s.messageOf(v); m.flags&(holding|leaving) == holding {
+		s.keepHolding(m)
+	}
 	for i := range v.len() {
 		s.countOut(t, s.recipient(v, i))
 	}

@@ -123,11 +123,19 @@ func (s *Scheduler) concerned(v *vertex, e *Ordered) int {
 	}
 	n := 0
 	for i := range v.len() {
-		if r := s.recipient(v, i); r.state != settling && r.state != gone {
+		r := s.recipient(v, i)
+		// What is being sent elsewhere may come back, and then the order holds.
+		if r.state != gone && (r.state != settling || v.resubmitting()) {
 			n++
 		}
 	}
 	return n
+}
+
+// resubmitting reports whether the vertex is to be sent elsewhere and nobody
+// is at work on it.
+func (v *vertex) resubmitting() bool {
+	return v.state == dormant && (v.ordered == VerbRequeue || v.ordered == VerbReroute)
 }
 
 // bind writes the order down in the vertices, for when they come back.
@@ -142,10 +150,14 @@ func (s *Scheduler) bind(m *message, vertices []*vertex, e *Ordered) {
 	case e.Verb == VerbHold:
 		m.flags |= holding
 	case m.flags&holding != 0:
-		// It is for as long as a part of it is.
-		if !slices.ContainsFunc(s.linked(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
-			m.flags &^= holding
-		}
+		s.keepHolding(m)
+	}
+}
+
+// keepHolding: a message is to be held for as long as a part of it is.
+func (s *Scheduler) keepHolding(m *message) {
+	if !slices.ContainsFunc(s.linked(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
+		m.flags &^= holding
 	}
 }
 

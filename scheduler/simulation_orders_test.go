@@ -85,7 +85,7 @@ func (w *world) spare(key threadKey) {
 	}
 	for v := w.s.vertices.get(t.vertices.head); v != nil; v = w.s.vertices.get(v.next) {
 		for i := range v.len() {
-			if v.state != fed && v.state != reading {
+			if v.state != fed && v.state != reading && w.s.recipient(v, i).state != settling {
 				w.spareOne(w.s.messageOf(v).id, int64(w.s.recipient(v, i).offset))
 			}
 		}
