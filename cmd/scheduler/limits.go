@@ -7,11 +7,12 @@ import (
 	"syscall"
 )
 
-// Of the descriptors the scheduler may have, ownFiles are not for agents; an
-// agent costs agentFiles: its socket, its standard error, and the handle by
-// which it is signalled and awaited.
+// Of the descriptors the scheduler may have, ownFiles are not for agents: 27
+// are open in one that rests, its workers and sweeps need up to 20 more, and
+// somebody may ask how it is. An agent costs agentFiles: its socket, its
+// standard error, and the handle by which it is signalled and awaited.
 const (
-	ownFiles   = 30
+	ownFiles   = 64
 	agentFiles = 3
 )
 
