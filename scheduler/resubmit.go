@@ -86,10 +86,12 @@ func (s *Scheduler) notResubmitted(p *pending) {
 		case p.message.flags&holding != 0:
 			v.ordered = VerbHold
 			s.restVertex(v)
-		case s.openNow(v) > 0 && v.ordered != 0:
+		case v.ordered != 0:
 			s.fulfil(v)
 		case s.openNow(v) > 0:
 			s.makeDue(v)
+		default: // they can expire again
+			s.planWake(v)
 		}
 	}
 }
