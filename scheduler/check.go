@@ -35,7 +35,7 @@ func (s *Scheduler) check() {
 	assert(len(s.dirty) == 0, "rings are left to be dispatched")
 	checkPlaces("maxta", s.places, len(s.agents))
 	for a := s.parked.head; a != nil; a = a.next {
-		assert(s.needsAgents(a.ring) || !s.inTheWay(a.ring), "agent %d is parked while a ring waits for a process", a.id)
+		assert(s.halted() || s.needsAgents(a.ring) || !s.inTheWay(a.ring), "agent %d is parked while a ring waits for a process", a.id)
 	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
 	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
