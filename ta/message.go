@@ -27,6 +27,7 @@ type Message struct {
 	openedAt time.Time // if there is a Syslog
 	fd       int       // control file
 	path     string    // message file
+	owner    int64     // who owns it, and so has submitted it; -1: it is not known
 	body     *os.File  // message file, once opened
 }
 

@@ -447,6 +447,19 @@ func TestVerboseLogIsOnlyAddedTo(t *testing.T) {
 	}
 }
 
+// The name of the log is the submitter's word, and the agent may be root.
+func TestVerboseLogIsTheSubmittersOwn(t *testing.T) {
+	o := newOffice(t)
+	o.put("1", rcpt("smtp", "a.example", "bob"))
+	o.write("transport/1", strings.Replace(o.read("transport/1"), "\ni ", "\nv ../public/log\ni ", 1))
+	o.write("public/log", "")
+	o.serve(&Server{Deliver: func(m *Message) {
+		m.owner++ // as if another had submitted it
+		m.Recipients[0].Report(Result{Status: OK, Text: "250 ok"})
+	}}, "1\ta.example\n")
+	expect(t, o.read("public/log"), "")
+}
+
 func TestSessionsWorkAtOnce(t *testing.T) {
 	const n = 4
 	o := newOffice(t)

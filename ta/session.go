@@ -102,7 +102,7 @@ func (at *session) open(job Job) (*Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Message{Job: job, Session: at.number, at: at, fd: fd}
+	m := &Message{Job: job, Session: at.number, at: at, fd: fd, owner: -1}
 	if s.Syslog != nil {
 		m.openedAt = time.Now()
 	}
@@ -222,7 +222,7 @@ func (m *Message) findMessage() error {
 	case st.Mode&syscall.S_IFMT != syscall.S_IFREG:
 		return &fs.PathError{Op: "find", Path: m.path, Err: fs.ErrNotExist}
 	}
-	m.Size = st.Size
+	m.Size, m.owner = st.Size, int64(st.Uid)
 	m.ModifiedAt = time.Unix(st.Mtim.Unix())
 	return nil
 }

@@ -8,9 +8,10 @@ import (
 )
 
 // log adds a report to the file that the v line names, for the submitter who
-// asked to watch. That file is nobody's business but his: it is not made if it
-// is gone, symbolic links in that public directory are not followed, and
-// nothing that goes wrong is told.
+// asked to watch. That file is nobody's business but his: it must belong to
+// him, or he could have an agent that is root write into another's; it is not
+// made if it is gone, symbolic links in that public directory are not
+// followed, and nothing that goes wrong is told.
 func (m *Message) log(r *Recipient, report Report) {
 	name := m.File.Verbose
 	if name == "" {
@@ -25,7 +26,11 @@ func (m *Message) log(r *Recipient, report Report) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer func() { _ = f.Close() }()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int64(st.Uid) != m.owner {
 		return
 	}
 	remote := report.Notary.Remote()
