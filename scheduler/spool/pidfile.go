@@ -29,7 +29,8 @@ type PidFile struct {
 
 // AcquirePid claims the spool whose pid file is path (.pid.scheduler). A
 // daemon that holds it is sent SIGTERM and given a minute to leave. A pid is
-// believed only while the file is locked: without the lock it may be anyone's.
+// believed only while the file is locked, and open in that process: otherwise
+// it may be anyone's.
 // When ctx is done nobody waits any longer, and its cause is the error.
 func AcquirePid(ctx context.Context, path string) (*PidFile, error) {
 	return acquirePid(ctx, path, leaveTime)
@@ -47,7 +48,7 @@ func acquirePid(ctx context.Context, path string, patience time.Duration) (*PidF
 		}
 		// Twice the same, because one that has just taken the lock has not
 		// written its pid yet.
-		if holder == before && holder != signalled && holder > 1 && holder != os.Getpid() {
+		if holder == before && holder != signalled && holder > 1 && holder != os.Getpid() && hasOpen(holder, path) {
 			if err := unix.Kill(holder, unix.SIGTERM); err != nil && err != unix.ESRCH {
 				return nil, fmt.Errorf("asking process %d to leave, which holds %q: %w", holder, path, err)
 			}
@@ -108,6 +109,27 @@ func writePid(file *os.File) error {
 	}
 	_, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return err
+}
+
+// hasOpen reports whether a process has the file open, as one that holds its
+// lock must: anybody who can read the file can lock it, and the number in it
+// may be left from one that is dead. Where the system does not tell, it has.
+func hasOpen(pid int, path string) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return true
+	}
+	named, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	for _, fd := range list {
+		if open, err := os.Stat(dir + fd.Name()); err == nil && os.SameFile(open, named) {
+			return true
+		}
+	}
+	return false
 }
 
 // sameFile reports whether path still names the file that is open.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestPidFile(t *testing.T) {
@@ -80,6 +82,25 @@ func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
 	p.Release()
 	if !alive(pid, time.Now()) {
 		t.Error("it was told to leave")
+	}
+}
+
+// Anybody who may read the file can lock it, and what a dead daemon left in it
+// may be the number of anyone.
+func TestPidFileLockedByAStrangerSignalsNobody(t *testing.T) {
+	pid, lines, _ := play(t, "wait", "")
+	lines.Scan()
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
+	file, err := os.Open(path)
+	check(t, err)
+	defer file.Close()
+	check(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	if _, err := acquirePid(t.Context(), path, 5*leavePoll); err == nil {
+		t.Error("it was had although locked")
+	}
+	if !alive(pid, time.Now()) {
+		t.Error("a stranger was told to leave")
 	}
 }
 
