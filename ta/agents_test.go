@@ -321,6 +321,16 @@ func TestAgentInShell(t *testing.T) {
 		t.Errorf("archived\n%s, want\n%s", got, first+first+second)
 	}
 
+	// With $host in its command it is told the host once, and must not take
+	// the recipients of others, who come by another agent.
+	a = start(t, filepath.Join(dir, "transport"), script, "smtp", archive, "b.example")
+	a.dialogue(`#hungry
+		S: B/I/15582
+		15582/219 relayed ok archived
+		#hungry
+		EOF
+		exit status 0`)
+
 	if err := os.Remove(filepath.Join(dir, "queue/B/I/15583")); err != nil {
 		t.Fatal(err)
 	}

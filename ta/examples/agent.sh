@@ -4,7 +4,7 @@
 #	archive/*	marking=scheduler command="/path/agent.sh $channel /path/file"
 #
 # It appends every message to a file. ta(7) is the manual of what it speaks.
-channel=$1 file=$2
+channel=$1 file=$2 only=$3 # the host, where the command has $host at its end
 export LC_ALL=C # offsets count bytes
 
 # recipients CONTROLFILE HOST: a line "offset body-offset user" for each open
@@ -32,7 +32,7 @@ deliver() {
 
 echo '#hungry'
 while IFS='	' read -r path host rest && [ -n "$path" ]; do
-	[ "$path" = '#idle' ] || recipients "$path" "$host" | while read -r at body user; do
+	[ "$path" = '#idle' ] || recipients "$path" "${host:-$only}" | while read -r at body user; do
 		if [ "$at" = none ]; then
 			echo "#resync $path"
 		elif deliver "$path" "$at" "$body" >>"$file"; then
