@@ -34,6 +34,24 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// TestSimulatedStop: whatever is under way, a stop comes to its end in time.
+func TestSimulatedStop(t *testing.T) {
+	for seed := range 12 {
+		w := newWorld(t, uint64(seed))
+		for range 100 + 50*seed {
+			w.turn()
+		}
+		begun := w.now
+		w.step(Stopping{Slow: seed%2 == 0})
+		for !w.s.stop.told {
+			w.turn()
+			if w.now.Sub(begun) > slowStop+lastStop+time.Minute {
+				t.Fatalf("seed %d does not stop: %+v", seed, w.s.Counts())
+			}
+		}
+	}
+}
+
 // TestSameSeedSameActions: the core has no will of its own.
 func TestSameSeedSameActions(t *testing.T) {
 	run := func() uint64 {
@@ -79,7 +97,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// config makes clauses with small limits, so that they all bite.
+// config makes clauses with small limits, so that they all bite, and with what
+// a reload may change about the mail and agents that are there.
 func (w *world) config() *Config {
 	set := func(name string, apply func(*Params)) Setting {
 		return Setting{Name: name, Value: fmt.Sprint(w.rand.IntN(3)), Apply: apply}
@@ -87,15 +106,20 @@ func (w *world) config() *Config {
 	n := func(most int) int { return 1 + w.rand.IntN(most) }
 	ring, thr, over, sessions, quantum := n(4), n(3), w.rand.IntN(4), n(3), n(3)
 	channel, wakeup := n(6), w.rand.IntN(2) == 0
+	queueOnly, etrnOnly, ageOrder := w.chance(20), !w.chance(30), w.chance(30)
+	command, marking, expiry := []string{"smtp", "-c", "$channel"}, MarkingScheduler, 3*time.Hour
+	if w.chance(30) {
+		command, marking, expiry = []string{"smtp", "-c", "$host"}, MarkingAgent, time.Hour
+	}
 	return &Config{
 		Defaults: Params{
-			Interval: time.Minute, Expiry: 3 * time.Hour, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
+			Interval: time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
 			MaxThr: 1, Sessions: 1, Quantum: 5, UID: -1, GID: -1,
 		},
 		Clauses: []Clause{
 			{Channel: "*", Host: "*"},
 			{Channel: "smtp", Host: "slow*", Settings: []Setting{
-				set("command", func(p *Params) { p.Command = []string{"smtp", "-c", "$channel"} }),
+				set("command", func(p *Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
 				set("maxring", func(p *Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
 				set("wakeuprestartonly", func(p *Params) { p.WakeupRestartOnly = wakeup }),
 			}},
@@ -105,14 +129,14 @@ func (w *world) config() *Config {
 			}},
 			{Channel: "local", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"mailbox", "$host"} }),
-				set("marking", func(p *Params) { p.Marking, p.AgeOrder = MarkingScheduler, true }),
+				set("marking", func(p *Params) { p.Marking, p.AgeOrder = marking, true }),
 			}},
 			{Channel: "etrn", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"smtp"} }),
-				set("queueonly", func(p *Params) { p.QueueOnly = true }),
+				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
 			}},
 		},
-		MaxAgents: n(6), ForkRate: n(3), AgentTimeout: 10 * time.Minute,
+		MaxAgents: n(6), ForkRate: n(3), AgentTimeout: 10 * time.Minute, Frozen: w.chance(3),
 	}
 }
 
