@@ -123,7 +123,7 @@ func (t *taker) take(n Name) {
 		return
 	}
 	if err := errors.Join(d.trim(), d.settle(locks.held)); err != nil {
-		t.reject(n, &d, err)
+		t.reject(now, &d, err)
 		return
 	}
 	t.triggers(now, d.file)

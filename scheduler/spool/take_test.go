@@ -317,6 +317,22 @@ func TestTakeLeavesWhatItMayNotRead(t *testing.T) {
 	o.holds("queue/7", "queue/8", "transport/7", "transport/8")
 }
 
+// What is looked at again is what lies there by then.
+func TestTakeTellsWhereTheRefusedFileIsNow(t *testing.T) {
+	restricted(t)
+	o := newOffice(t)
+	o.put("7", control("7", "r~     0    smtp b.example b@b.example 1"))
+	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
+	r := o.open(Options{HashLevels: 2}).refused("7", Unreadable)
+	o.holds("queue/A/H/7", "transport/A/H/7")
+	in := o.s.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, waits := in.waiting["A/H/7"]; r.Name.Path != "A/H/7" || !waits {
+		t.Errorf("%+v, waiting %v", r, in.waiting)
+	}
+}
+
 func TestTakeLeavesWhatItCannotMoveAside(t *testing.T) {
 	restricted(t)
 	o := newOffice(t)
