@@ -95,7 +95,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	out := newOutput(s.Out)
 	in, stop := interruptible(ctx, s.In)
 	defer stop()
-	lines := NewLines(in, MaxLine)
+	lines := NewLines(&first{in, raiseFiles}, MaxLine)
 
 	var err error
 	if s.Sessions > 1 {
