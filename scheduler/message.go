@@ -226,8 +226,10 @@ func (s *Scheduler) leave(v *vertex) {
 	if m := s.messageOf(v); m.flags&(holding|leaving) == holding {
 		s.keepHolding(m)
 	}
-	for i := range v.len() {
-		s.countOut(t, s.recipient(v, i))
+	if v.open > 0 {
+		for i := range v.len() {
+			s.countOut(t, s.recipient(v, i))
+		}
 	}
 	s.counts.Vertices--
 	v.thread = 0
