@@ -47,6 +47,24 @@ func TestUnclosedQuoteIsAnError(t *testing.T) {
 	}
 }
 
+// The value that follows would otherwise be part of a pattern, or of a keyword
+// that was meant to be a flag.
+func TestEqualsSignOnALaterLineIsAnError(t *testing.T) {
+	for text, place := range map[string]string{
+		"smtp/* command=y\nx/*\n\t=5":               "f:2:1",
+		"x command=y\n interval\n = 5m":             "f:2:2",
+		"x command=y\n interval # often\n =5m":      "f:2:2",
+		"x command=y\n command\n\n =\"z\"":          "f:2:2",
+		"x command=y\nPARAMmailqsock\n = \"/x\"\ny": "f:2:1",
+	} {
+		_, err := Parse("f", []byte(text), debian(0))
+		var wrong Errors
+		if !errors.As(err, &wrong) || len(wrong) != 1 || wrong[0].Place.String() != place {
+			t.Errorf("%q: %v, want an error at %s", text, err, place)
+		}
+	}
+}
+
 // One that was, like everything else with an error, reported beside others.
 func TestAllErrorsAreReportedInOrder(t *testing.T) {
 	_, err := Parse("f", []byte("x a=1\n b=2\n c=\"3\n d=4\ny e"), debian(0))

@@ -40,7 +40,8 @@ type section struct {
 // word is a name, a name with a value, or a value astray. Value is as in the
 // file, from the blanks before "=" on; it is empty if there is no "=".
 type word struct {
-	Pos   lexer.Position
+	Pos, EndPos lexer.Position
+
 	Name  string `parser:"( @Name"`
 	Value string `parser:"  @( Quoted | Unclosed | Bare )? | @( Quoted | Unclosed | Bare ) )"`
 }
@@ -72,6 +73,11 @@ func (w *word) text() string {
 	v = strings.ReplaceAll(v, "\\\r\n", "")
 	v = strings.ReplaceAll(v, "\\\n", "")
 	return strings.Trim(v, `"`)
+}
+
+// whole reports whether the value, if there is one, stands on the name's line.
+func (w *word) whole() bool {
+	return w.Name == "" || w.Value == "" || w.Pos.Offset+len(w.Name)+len(w.Value) == w.EndPos.Offset
 }
 
 // follows reports whether the word stands right after another, with nothing

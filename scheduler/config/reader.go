@@ -137,6 +137,9 @@ func (r *reader) section(s *section) {
 	r.at = r.place(head)
 	name, isParam := cutPrefixFold(head.Name, "PARAM")
 	switch {
+	case !head.whole():
+		r.fail("the \"=\" after %q stands on a later line; both belong on one", head.Name)
+		return
 	case head.Pos.Column > 1:
 		// Only before anything in the first column.
 	case isParam && name == "":
@@ -162,7 +165,11 @@ func (r *reader) section(s *section) {
 	before := head
 	for _, w := range words {
 		r.at = r.place(w)
-		r.setting(w, before)
+		if w.whole() {
+			r.setting(w, before)
+		} else {
+			r.fail("the \"=\" after %q stands on a later line; both belong on one", w.Name)
+		}
 		before = w
 	}
 }
