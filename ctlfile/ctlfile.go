@@ -81,6 +81,11 @@ import (
 // MaxSize is the size in bytes beyond which a control file is refused.
 const MaxSize = 1 << 30
 
+// MaxWord is the longest channel or host, in bytes, that a recipient may be
+// routed by: both go into lines to agents and from mailq clients. Of a list of
+// hosts it is the first that counts.
+const MaxWord = 4096
+
 // Flags say which format a control file has: its @ line.
 type Flags uint64
 

@@ -100,7 +100,7 @@ func (e *encoder) group(g *Group, errorTo string) {
 		if envelope.Sender.Channel != "error" {
 			e.optional('e', errorTo)
 		}
-		e.line('s', e.quad(envelope.Sender))
+		e.line('s', e.quad(envelope.Sender).String())
 		for j := range envelope.Recipients {
 			e.recipient(&envelope.Recipients[j])
 		}
@@ -110,11 +110,15 @@ func (e *encoder) group(g *Group, errorTo string) {
 
 func (e *encoder) recipient(a *Addressee) {
 	const pidAndDelay = "          "
+	quad := e.quad(a.Quad)
+	if !quad.routable() {
+		e.fail(errEndless)
+	}
 	switch {
 	case a.Class > 0:
-		e.line('X', pidAndDelay+strconv.Itoa(a.Class)+" "+e.quad(a.Quad))
+		e.line('X', pidAndDelay+strconv.Itoa(a.Class)+" "+quad.String())
 	case a.Class == 0:
-		e.line('r', pidAndDelay+e.quad(a.Quad))
+		e.line('r', pidAndDelay+quad.String())
 	default:
 		e.fail(fmt.Errorf("class %d", a.Class))
 	}
@@ -139,7 +143,8 @@ func (e *encoder) header(text string) {
 	e.b = append(e.b, '\n')
 }
 
-func (e *encoder) quad(q Quad) string {
+// quad quotes the words where they need it.
+func (e *encoder) quad(q Quad) Quad {
 	words := [...]string{q.Channel, q.Host, q.User}
 	for i, word := range words {
 		quoted, err := Quote(word)
@@ -154,7 +159,7 @@ func (e *encoder) quad(q Quad) string {
 	if !isPrivilege(q.Privilege) {
 		e.fail(fmt.Errorf("privilege %q of %s is not a number", q.Privilege, q.User))
 	}
-	return Quad{words[0], words[1], words[2], q.Privilege}.String()
+	return Quad{words[0], words[1], words[2], q.Privilege}
 }
 
 func (e *encoder) optional(letter byte, value string) {

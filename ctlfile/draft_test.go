@@ -91,6 +91,7 @@ func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
 		"no privilege":            func(d *Draft) { first(d).Privilege = "" },
 		"more behind privilege":   func(d *Draft) { first(d).Privilege = "0 x" },
 		"sender's privilege":      func(d *Draft) { d.Groups[0].Envelopes[0].Sender.Privilege = "-" },
+		"endless host":            func(d *Draft) { first(d).Host = strings.Repeat("h", MaxWord) + " " },
 		"list of hosts":           func(d *Draft) { first(d).Host = "((a)(b))" },
 		"class":                   func(d *Draft) { first(d).Class = -1 },
 		"nobody":                  func(d *Draft) { d.Groups[0].Envelopes[0].Recipients = nil },

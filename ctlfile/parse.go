@@ -303,6 +303,9 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	if r.Quad, reason = parseQuad(rest); reason != "" {
 		return p.malformed(at, "recipient %.200q: %s", rest, reason)
 	}
+	if !r.routable() {
+		return p.malformed(at, "recipient %.200q: %v", rest, errEndless)
+	}
 	if len(f.Recipients) == 1 {
 		p.reserve(at)
 	}

@@ -126,6 +126,13 @@ func isPrivilege(s string) bool {
 	return digits != ""
 }
 
+var errEndless = fmt.Errorf("channel or host is longer than %d bytes", MaxWord)
+
+// routable reports whether channel and host are no longer than they may be.
+func (q Quad) routable() bool {
+	return len(q.Channel) <= MaxWord && (len(q.Host) <= MaxWord || len(q.RouteHost()) <= MaxWord)
+}
+
 // RouteChannel is the channel as the scheduler groups by it: in lower case.
 func (q Quad) RouteChannel() string { return lower(q.Channel) }
 
