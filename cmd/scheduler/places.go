@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -74,6 +75,10 @@ func operands(files []string, where *places, log zerolog.Logger) []spool.Name {
 		id, ok := ctlfile.Number(filepath.Base(path))
 		if !ok || !filepath.IsLocal(path) {
 			log.Error().Str("file", file).Msg("not a control file's name")
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(where.transport(), path)); err != nil {
+			log.Error().Err(err).Str("file", file).Msg("no such control file")
 			continue
 		}
 		names = append(names, spool.Name{Path: filepath.Clean(path), ID: id})
