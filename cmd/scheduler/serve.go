@@ -130,9 +130,7 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 		NewLimit:     s.newLimit,
 		NewTime:      s.newTime,
 		NotifySocket: file.Params.NotifySock.Address,
-	}
-	if levels, _ := s.zenv.Get("ROUTERDIRHASH"); levels == "1" {
-		o.RouterLevels = 1
+		RouterLevels: s.zenv.RouterLevels(),
 	}
 	o.RouterNotify, _ = s.zenv.Get("ROUTERNOTIFY")
 	if levels, set := s.zenv.HashLevels(); set {

@@ -128,6 +128,15 @@ func (z *Zenv) HashLevels() (levels int, set bool) {
 	return 0, false
 }
 
+// RouterLevels is 1 where router/ has letter directories, ROUTERDIRHASH being
+// exactly "1", and 0 else.
+func (z *Zenv) RouterLevels() int {
+	if value, _ := z.Get("ROUTERDIRHASH"); value == "1" {
+		return 1
+	}
+	return 0
+}
+
 // LogsCompletions reports whether SYSLOGFLG asks for a syslog line when a
 // message is done.
 func (z *Zenv) LogsCompletions() bool {

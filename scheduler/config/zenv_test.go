@@ -121,6 +121,17 @@ func TestHashLevels(t *testing.T) {
 	}
 }
 
+func TestRouterLevels(t *testing.T) {
+	for value, want := range map[string]int{"1": 1, `"1"`: 1, "2": 0, "0": 0, "": 0, "11": 0} {
+		if levels := ParseZenv([]byte("ROUTERDIRHASH=" + value)).RouterLevels(); levels != want {
+			t.Errorf("ROUTERDIRHASH=%s is %d", value, levels)
+		}
+	}
+	if levels := (*Zenv)(nil).RouterLevels(); levels != 0 {
+		t.Errorf("%d without a file", levels)
+	}
+}
+
 func TestLogsCompletions(t *testing.T) {
 	for value, want := range map[string]bool{"c": true, "abC": true, "ab": false, "": false} {
 		if got := ParseZenv([]byte("SYSLOGFLG=" + value)).LogsCompletions(); got != want {

@@ -59,9 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	// The scheduler starts agents in $POSTOFFICE/transport.
 	agent := hold.New("..", mailbin)
-	if levels, _ := zenv.Get("ROUTERDIRHASH"); levels == "1" {
-		agent.RouterLevels = 1
-	}
+	agent.RouterLevels = zenv.RouterLevels()
 	agent.RouterNotify, _ = zenv.Get("ROUTERNOTIFY")
 	server.Deliver = agent.Deliver
 	return server.Main()
