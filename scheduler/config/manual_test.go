@@ -100,7 +100,8 @@ func TestManualHasEveryNameOfZmailerConf(t *testing.T) {
 	page := strings.ReplaceAll(string(data), `\-`, "-")
 	for _, name := range []string{
 		"MAILSHARE", "MAILBIN", "LOGDIR", "POSTOFFICE", "RENDEZVOUS", "SCHEDULERDIRHASH", "SCHEDULERNOTIFY",
-		"SYSLOGFLG", "PATH", "ZCONFIG",
+		"SYSLOGFLG", "PATH", "ZCONFIG", "BINDADDR", "ROUTERDIRHASH", "ROUTERNOTIFY", "SCHEDULER_M_EXTRA",
+		"MAILSERVER", "MAILBOX", "ORGDOMAIN",
 	} {
 		_, entry, found := strings.Cut(page, "\n.TP\n.B "+name+"\n")
 		if !found {
