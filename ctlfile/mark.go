@@ -140,7 +140,7 @@ func claim(fd int, offset int64) bool {
 
 // AppendDiagnostic appends d lines and returns when they are on disk. They go
 // in one write, so that those of other processes do not come between; if it
-// comes up short, it is taken back. fd is as for Swap, and must not be in use
+// comes up short, it is taken back and the error is ENOSPC. fd is as for Swap, and must not be in use
 // elsewhere meanwhile. The Offset and Tag of the diagnostics do not matter.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
 	if len(diagnostics) == 0 {
@@ -203,7 +203,7 @@ func appendOnce(fd int, b []byte) error {
 	case n == len(b):
 		return err
 	case n > 0:
-		return errors.Join(io.ErrShortWrite, err, takeBack(fd, n))
+		return errors.Join(short(n, len(b)), err, takeBack(fd, n))
 	}
 	return err
 }
@@ -251,9 +251,16 @@ func pwrite(fd int, b []byte, offset int64) error {
 	n := 0
 	err := retry(func() (err error) { n, err = unix.Pwrite(fd, b, offset); return err })
 	if err == nil && n < len(b) {
-		err = io.ErrShortWrite
+		err = short(n, len(b))
 	}
 	return err
+}
+
+// short is the error of a write that took n bytes only. The system does not
+// say why; with a file it is that there was no room for more. Files end within
+// a block more often than not, so that a full disk tends to show itself so.
+func short(n, of int) error {
+	return fmt.Errorf("%d of %d bytes written: %w", n, of, unix.ENOSPC)
 }
 
 // retry calls f again while signals interrupt it.

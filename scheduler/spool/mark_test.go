@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -287,15 +288,22 @@ func playFullDisk(dir string) {
 	// Room for half a line.
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(st.Size() + 20), Max: limit.Max})
 	s.Mark(1, "7", []Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
-	fmt.Println("full:", answer[Marked](o).Err)
+	full := answer[Marked](o).Err
+	fmt.Println("full:", errors.Is(full, unix.ENOSPC), full)
+	s.Probe()
+	fmt.Println("probe:", answer[Probed](o).Err != nil)
 	after, err := os.Stat(filepath.Join(dir, "transport/7"))
 	fmt.Println("grown:", err != nil || after.Size() != st.Size())
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
 	s.Mark(2, "7", []Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
 	fmt.Println("again:", answer[Marked](o).Err)
+	s.Probe()
+	fmt.Println("probe:", answer[Probed](o).Err != nil)
 }
 
-// A d line that does not fit is taken back, and the recipient stays open.
+// A d line that does not fit is taken back, and the recipient stays open. That
+// half of it did fit, as into the rest of the file's last block, makes the disk
+// no less full, and a probe must find that too.
 func TestMarkOnAFullDisk(t *testing.T) {
 	text := "@ 0x00000007\ni 7\ns local alice@x.example alice@x.example 0\n"
 	at := len(text)
@@ -311,13 +319,59 @@ func TestMarkOnAFullDisk(t *testing.T) {
 	for lines.Scan() {
 		said = append(said, lines.Text())
 	}
-	if len(said) != 3 || !strings.HasPrefix(said[0], "full: control file \"7\"") ||
-		said[1] != "grown: false" || said[2] != "again: <nil>" {
+	if len(said) != 5 || !strings.HasPrefix(said[0], "full: true control file \"7\"") || said[1] != "probe: true" ||
+		said[2] != "grown: false" || said[3] != "again: <nil>" || said[4] != "probe: false" {
 		t.Errorf("said %q", said)
 	}
 	if o.tags("transport/7") != "-" || len(o.lines("transport/7")) != 1 {
 		t.Errorf("the file is\n%s", o.read("transport/7"))
 	}
+}
+
+// The same on a real file system, whose files end within a block.
+func TestMarkOnASmallFileSystem(t *testing.T) {
+	o := newOffice(t)
+	if err := unix.Mount("tmpfs", o.dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("no file system of a megabyte to be had: %v", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(o.dir, 0)) })
+	text := control("7", toBob)
+	failure := Mark{Offset: offset(t, text, "bob@b"), Tag: '-', Diagnose: true, Notary: "\x01failed", Text: strings.Repeat("x", 5000)}
+	o.mkdir("transport")
+	o.mkdir("queue")
+	o.put("7", text)
+	o.open(Options{})
+	filler := filepath.Join(o.dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	o.s.Mark(1, "7", []Mark{failure})
+	if r := answer[Marked](o); !errors.Is(r.Err, unix.ENOSPC) {
+		t.Errorf("%+v", r)
+	}
+	if now := o.read("transport/7"); now != text {
+		t.Errorf("the file is\n%s", now)
+	}
+	// A block is free, but not what the outcomes that wait will take.
+	check(t, os.Truncate(filler, fileSize(t, filler)-4096))
+	o.s.Probe()
+	if p := answer[Probed](o); !errors.Is(p.Err, unix.ENOSPC) {
+		t.Errorf("probe of a full file system: %v", p.Err)
+	}
+	check(t, os.Remove(filler))
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err != nil {
+		t.Error(p.Err)
+	}
+	if r := o.marked("7", failure); r.Err != nil || o.tags("transport/7") != "-" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func fileSize(t *testing.T, path string) int64 {
+	info, err := os.Stat(path)
+	check(t, err)
+	return info.Size()
 }
 
 // Without the d line on disk there is no tag, and without the tag no loss.

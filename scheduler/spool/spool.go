@@ -266,26 +266,6 @@ func (s *Spool) Results() <-chan []Result { return s.results }
 // Sweep brings the next sweep of the whole tree forward to now.
 func (s *Spool) Sweep() { nudge(s.sweeps) }
 
-// Probe tries whether transport/ can be written. Answered by Probed.
-func (s *Spool) Probe() {
-	s.edit("", func() { s.outbox.add([]Result{Probed{s.probe()}}) })
-}
-
-// probeName is a dot file, so that nobody takes it for a control file.
-const probeName = ".scheduler.probe"
-
-func (s *Spool) probe() error {
-	at := s.pairs[Queue].transport
-	err := writeFile(at, probeName, []byte("Can this be written?\n"), true)
-	if removing := remove(at, probeName); err == nil {
-		err = removing
-	}
-	if err != nil {
-		return fmt.Errorf("writing transport/%s: %w", probeName, err)
-	}
-	return nil
-}
-
 func (s *Spool) trouble(text string) { s.outbox.add([]Result{Trouble{text}}) }
 
 func (s *Spool) closed() bool {
