@@ -35,12 +35,9 @@ type (
 	// Idle tells the agent that there is nothing to do now.
 	Idle struct{ Agent AgentID }
 
-	// Close asks the agent to leave: an empty line, then end of file. A slow
-	// stop sends two empty lines and SIGQUIT, as the old scheduler did.
-	Close struct {
-		Agent AgentID
-		Slow  bool
-	}
+	// Close asks the agent, which has no open job line, to leave: an empty
+	// line, then end of file.
+	Close struct{ Agent AgentID }
 
 	// Kill ends an agent that does not leave: SIGTERM, or SIGKILL when Hard.
 	Kill struct {
@@ -136,7 +133,8 @@ type (
 	// all; the core asks again.
 	Probe struct{}
 
-	// Stopped: nothing is left to wait for; the process may exit.
+	// Stopped: nothing is left to wait for, or nothing is waited for any more;
+	// the process may exit, after the actions before this one.
 	Stopped struct{}
 )
 

@@ -62,7 +62,7 @@ const (
 	serving
 	asked // #idle was sent
 	parked
-	departing // asked to leave
+	departing // given no more; asked to leave once it has no job line
 )
 
 // line is a job line that an agent was given.
@@ -194,8 +194,8 @@ func (s *Scheduler) unpark(a *agent) {
 	s.watchFor(a)
 }
 
-// dismiss asks an agent to leave. It does so when it has ended its open job
-// lines; its place counts as taken until the process is gone.
+// dismiss has an agent leave, when it has answered its job lines; its place
+// counts as taken until the process is gone.
 func (s *Scheduler) dismiss(a *agent) {
 	switch a.state {
 	case departing:
@@ -204,8 +204,26 @@ func (s *Scheduler) dismiss(a *agent) {
 		s.unpark(a)
 	}
 	s.depart(a)
-	s.do(Close{Agent: a.id, Slow: s.stop.slow})
+	if len(a.lines) == 0 {
+		s.letGo(a)
+		return
+	}
 	s.watchFor(a)
+}
+
+// letGo asks an agent to leave that has answered all its job lines. Before, the
+// end of file might cut short one that reads ahead.
+func (s *Scheduler) letGo(a *agent) {
+	s.do(Close{a.id})
+	if a.kills == 0 {
+		a.since = s.now // its grace begins
+	}
+	s.watchFor(a)
+}
+
+// atWork reports whether the agent has a message in hand.
+func (a *agent) atWork() bool {
+	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.ended() })
 }
 
 func (r *ring) unfree(a *agent) {

@@ -181,12 +181,12 @@ stop fast
 ----
 start A1 for smtp/a: smtp
 A1 <- 1 a
-close A1
 
 done A1 1
 exit A1 exit status 0
 ----
 finish 1
+close A1
 stopped
 `},
 		{"SIGQUIT", `At first order transporter childs to shut down, and collect their status
@@ -202,9 +202,9 @@ exit A1 exit status 0
 ----
 start A1 for smtp/a: smtp
 A1 <- 1 a
-close A1 slowly
 log 1 ok3 smtp/a
 finish 1
+close A1
 stopped
 `},
 		{"SIGUSR1", `Reread the scheduler configuration file.`, `

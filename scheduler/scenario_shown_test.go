@@ -17,9 +17,6 @@ func (st *stage) print(a scheduler.Action) string {
 	case scheduler.Idle:
 		return fmt.Sprintf("A%d <- #idle", a.Agent)
 	case scheduler.Close:
-		if a.Slow {
-			return fmt.Sprintf("close A%d slowly", a.Agent)
-		}
 		return fmt.Sprintf("close A%d", a.Agent)
 	case scheduler.Kill:
 		if a.Hard {

@@ -68,9 +68,8 @@ func (s *Scheduler) answered(a *agent) bool {
 		return true
 	case a.state == serving && s.inTheWay(a.ring):
 		s.dismiss(a)
-	case len(a.lines) == 0 && a.state == departing && a.kills == 0:
-		a.since = s.now // its grace begins
-		s.watchFor(a)
+	case a.state == departing && len(a.lines) == 0:
+		s.letGo(a)
 	}
 	s.yield(a.ring, t)
 	return true

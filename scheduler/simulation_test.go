@@ -45,7 +45,7 @@ func TestSimulatedStop(t *testing.T) {
 		w.step(Stopping{Slow: seed%2 == 0})
 		for !w.s.stop.told {
 			w.turn()
-			if w.now.Sub(begun) > slowStop+lastStop+time.Minute {
+			if w.now.Sub(begun) > slowStop+slowLast+time.Minute {
 				t.Fatalf("seed %d does not stop: %+v", seed, w.s.Counts())
 			}
 		}

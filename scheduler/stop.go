@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// Bounds of a stop: from its begin until agents are killed, and from then
-// until nothing is waited for any more.
+// Bounds of a stop: from its begin until agents are sent signals, and from then
+// until nothing is waited for any more. scheduler(8), "SIGNALS".
 const (
 	fastStop = 5 * time.Second
 	slowStop = 5 * time.Minute
-	lastStop = 30 * time.Second
+	fastLast = time.Second
+	slowLast = 30 * time.Second
 )
 
-// stopping is the end of the scheduler: nothing is fed any more, idle agents
-// leave, open job lines are drained within a bound, then agents are killed.
+// stopping is the end of the scheduler: nothing is fed any more, agents leave
+// when they have answered their job lines, and at a bound they are killed.
 type stopping struct {
 	begun, slow, told bool
 	killed            bool    // what was left at the bound
@@ -28,49 +29,75 @@ func (st *stopping) next() instant {
 	return st.bound
 }
 
-// beginStop starts a stop, or hastens a slow one.
+// beginStop starts a stop, or hastens a slow one. An agent that has not said
+// #hungry has nothing to finish, and does not read yet what it is told.
 func (s *Scheduler) beginStop(slow bool) {
-	if s.stop.begun && (slow || !s.stop.slow) {
+	if s.stop.told || s.stop.begun && (slow || !s.stop.slow) {
 		return
 	}
 	s.stop.begun, s.stop.slow = true, slow
-	s.stop.bound = s.now.after(fastStop)
-	if slow {
+	switch {
+	case slow:
 		s.stop.bound = s.now.after(slowStop)
+	case s.stop.killed:
+		s.stop.bound = min(s.stop.bound, s.now.after(fastLast))
+	default:
+		s.stop.bound = s.now.after(fastStop)
 	}
 	for _, a := range s.agentsInOrder() {
-		switch a.state {
-		case starting:
-			s.kill(a)
-		case departing:
-		default:
+		switch {
+		case a.state != starting:
 			s.dismiss(a)
+		case a.kills == 0:
+			s.kill(a)
 		}
 	}
 }
 
-// wakeStop kills the agents that are still there at the bound. What is there
-// even at the last one, a process or a write that hangs in the kernel, is left.
+// wakeStop kills the agents that are still there at the bound, and ends the
+// stop at the last one.
 func (s *Scheduler) wakeStop() {
 	if s.stop.next() > s.now {
 		return
 	}
 	if s.stop.killed {
-		s.stop.bound, s.stop.told = 0, true
-		s.do(Note{Severity: Trouble, Text: "stopped with " + strconv.Itoa(len(s.agents)) + " agents and " +
-			strconv.Itoa(len(s.store.pending)) + " answers of the spool missing"})
-		s.do(Stopped{})
+		s.endStop()
 		return
 	}
 	s.stop.killed = true
-	s.stop.bound = s.now.after(lastStop)
+	s.stop.bound = s.now.after(fastLast)
+	if s.stop.slow {
+		s.stop.bound = s.now.after(slowLast)
+	}
 	for _, a := range s.agentsInOrder() {
 		if a.kills == 0 {
-			s.do(Note{Severity: Warning, Agent: a.id, Text: "agent for " + a.ring.channel.name + " has not left with " +
-				strconv.Itoa(len(a.lines)) + " job lines, killed"})
+			s.noteAgent(Warning, a, "has not left with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
 			s.kill(a)
 		}
 	}
+}
+
+// endStop ends a stop that has come to its last bound. An agent with a message
+// in hand may finish that without us: its recipients are locked in its name.
+// Any other would stay for nothing and is killed for good. What even that does
+// not end, a process or a write that hangs in the kernel, is left.
+func (s *Scheduler) endStop() {
+	left := 0
+	for _, a := range s.agentsInOrder() {
+		if a.kills > 1 || a.atWork() {
+			left++
+			continue
+		}
+		s.noteAgent(Warning, a, "has no message in hand and does not leave, killed for good")
+		s.do(Kill{Agent: a.id, Hard: true})
+		a.kills = 2
+	}
+	s.stop.bound, s.stop.told = 0, true
+	if writes := len(s.store.pending); left > 0 || writes > 0 {
+		s.do(Note{Severity: Trouble, Text: "stopped with " + strconv.Itoa(left) + " agents and " +
+			strconv.Itoa(writes) + " answers of the spool missing"})
+	}
+	s.do(Stopped{})
 }
 
 // stopWhenDone says Stopped once no agent and no write is left. Writes that

@@ -76,6 +76,9 @@ func (d *Daemon) startOutside(id scheduler.AgentID, spec child.Spec, log zerolog
 	select {
 	case d.starts <- s:
 	case <-d.left:
+		if s.err == nil { // it would stay, and nobody would know of it
+			_ = s.child.Signal(syscall.SIGKILL)
+		}
 	}
 }
 
@@ -186,10 +189,6 @@ func (d *Daemon) closeAgent(c scheduler.Close) {
 	}
 	a.coming = append(a.coming, '\n')
 	a.last = true
-	if c.Slow {
-		a.coming = append(a.coming, '\n')
-		a.after = append(a.after, syscall.SIGQUIT)
-	}
 	d.queueAgent(a)
 }
 

@@ -14,7 +14,7 @@
 // are started by a goroutine each and written to without blocking, logs go
 // through an Outlet. What came of it all comes back as events. The loop holds
 // no opinion about mail; what it decides itself is only how much it takes in
-// at once and how long it lets a stop last.
+// at once.
 //
 // Who asks something (mailq at its sockets, a scrape of metrics) has a
 // goroutine of his own and has the loop do what touches the core: a question
@@ -273,12 +273,9 @@ func (d *Daemon) step(e scheduler.Event) {
 // then queues an event that comes of the action being performed.
 func (d *Daemon) then(e scheduler.Event) { d.queue = append(d.queue, e) }
 
-// arm sets the timer to what comes first: the core's wish or the end of a stop.
+// arm sets the timer to what the core wishes.
 func (d *Daemon) arm() {
 	next, ok := d.core.Next()
-	if at := d.stop.until; !at.IsZero() && (!ok || at.Before(next)) {
-		next, ok = at, true
-	}
 	switch {
 	case !ok:
 		if !d.armedAt.IsZero() {

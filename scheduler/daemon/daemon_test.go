@@ -134,30 +134,38 @@ func TestKnownNameIsNotTakenAgain(t *testing.T) {
 	})
 }
 
-// A fast stop lets open job lines end, but not for long.
-func TestFastStopKillsAnAgentThatHangs(t *testing.T) {
+// A fast stop lets open job lines end, but not for long. An agent that does not
+// mind SIGTERM may finish its message by itself.
+func TestFastStopLeavesAnAgentItsMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		w.play = func(p *puppet, job ta.Job) { p.deaf = true }
+		hang := make(chan struct{})
+		w.play = func(p *puppet, job ta.Job) { p.deaf = true; <-hang }
 		w.run()
 		w.spool.bring(1, "a.example")
 		synctest.Wait()
 		began := w.since()
-		w.stop(syscall.SIGTERM)
+		w.signals <- syscall.SIGTERM
+		<-w.ended
 		if took := w.since() - began; took < 5*time.Second || took > 10*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
+		if lines, signals := w.agent(0).given(); lines != "" || signals != "[terminated]" {
+			t.Errorf("the agent was sent %q and %s", lines, signals)
+		}
+		w.agent(0).Signal(syscall.SIGKILL)
+		close(hang)
 		if w.spool.left() != 1 {
 			t.Error("the message is gone")
 		}
 	})
 }
 
+// The agent has no handler: any signal would cost the messages it was given.
 func TestSlowStopWaitsForOpenJobLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		w.play = func(p *puppet, job ta.Job) {
-			p.steady = true
 			time.Sleep(time.Minute)
 			p.reportAll(job, ta.OK2, "delivered")
 		}
@@ -166,10 +174,13 @@ func TestSlowStopWaitsForOpenJobLines(t *testing.T) {
 		synctest.Wait()
 		w.signals <- syscall.SIGQUIT
 		synctest.Wait()
-		if lines, signals := w.agent(0).given(); lines != "\n\n" || signals != "[quit]" {
+		if lines, signals := w.agent(0).given(); lines != "" || signals != "[]" {
 			t.Errorf("the agent was sent %q and %s", lines, signals)
 		}
 		<-w.ended
+		if _, signals := w.agent(0).given(); signals != "[]" {
+			t.Errorf("the agent was sent %s", signals)
+		}
 		if took := w.since(); took < time.Minute || took > 61*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
@@ -177,6 +188,33 @@ func TestSlowStopWaitsForOpenJobLines(t *testing.T) {
 			t.Error("the message was not finished")
 		}
 	})
+}
+
+// An agent that has nothing and does not leave would stay for ever.
+func TestNoAgentWithoutAMessageOutlivesAStop(t *testing.T) {
+	for sig, most := range map[os.Signal]time.Duration{syscall.SIGTERM: 6 * time.Second, syscall.SIGQUIT: 40 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.play = func(p *puppet, job ta.Job) {
+				p.reportAll(job, ta.OK2, "delivered")
+				p.mu.Lock()
+				p.deaf = true
+				p.mu.Unlock()
+			}
+			w.run()
+			w.spool.bring(1, "a.example")
+			synctest.Wait()
+			began := w.since()
+			w.signals <- sig
+			<-w.ended
+			if _, signals := w.agent(0).given(); signals != "[terminated killed]" {
+				t.Errorf("%v: the agent was sent %s", sig, signals)
+			}
+			if took := w.since() - began; took > most {
+				t.Errorf("%v: the stop took %v", sig, took)
+			}
+		})
+	}
 }
 
 func TestSecondSignalHastensASlowStop(t *testing.T) {
@@ -220,26 +258,28 @@ func TestStopTakesNothing(t *testing.T) {
 // A spool that cannot be written stops the feeding; it is probed, and when it
 // is back everything goes on.
 func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		w.spool.fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
-		w.run()
-		w.spool.bring(1, "a.example")
-		synctest.Wait()
-		w.spool.bring(2, "b.example")
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if n := strings.Count(w.stats.String(), "\n"); n != 1 {
-			t.Errorf("%d recipients were delivered to a full disk", n)
-		}
-		w.spool.fail(nil)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if w.spool.left() != 0 || w.spool.probes < 10 {
-			t.Errorf("%d control files are left after %d probes", w.spool.left(), w.spool.probes)
-		}
-		w.stop(syscall.SIGTERM)
-	})
+	for _, fault := range []error{syscall.ENOSPC, spool.ErrShut} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.spool.fail(fmt.Errorf("finishing %q: %w", "1", fault))
+			w.run()
+			w.spool.bring(1, "a.example")
+			synctest.Wait()
+			w.spool.bring(2, "b.example")
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if n := strings.Count(w.stats.String(), "\n"); n != 1 {
+				t.Errorf("%d recipients were delivered: %v", n, fault)
+			}
+			w.spool.fail(nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if w.spool.left() != 0 || w.spool.probes < 10 {
+				t.Errorf("%d control files are left after %d probes", w.spool.left(), w.spool.probes)
+			}
+			w.stop(syscall.SIGTERM)
+		})
+	}
 }
 
 // A fault of one file is that file's alone.

@@ -3,25 +3,12 @@ package daemon
 import (
 	"os"
 	"syscall"
-	"time"
 
 	"zsched/scheduler"
 )
 
-// How long a stop may take. After 5 seconds or 5 minutes the core tells agents
-// to end that have not left by themselves. Those that still finish their
-// message then do so without us: its recipients are locked in their name.
-const (
-	fastStop = 6 * time.Second
-	slowStop = 5*time.Minute + 5*time.Second
-)
-
-// stop is a stop under way.
-type stop struct {
-	under bool
-	slow  bool
-	until time.Time // zero: none under way
-}
+// stop is a stop under way. How long it may take is the core's to say.
+type stop struct{ under, slow bool }
 
 // signal does what scheduler(8), "SIGNALS", says.
 func (d *Daemon) signal(sig os.Signal) {
@@ -51,23 +38,6 @@ func (d *Daemon) beginStop(slow bool) {
 	if d.stop.under && (slow || !d.stop.slow) {
 		return
 	}
-	last := fastStop
-	if slow {
-		last = slowStop
-	}
-	d.stop = stop{under: true, slow: slow, until: d.now.Add(last)}
+	d.stop = stop{under: true, slow: slow}
 	d.step(scheduler.Stopping{Slow: slow})
-}
-
-// boundStop hastens a slow stop that has lasted too long, and ends a fast one.
-func (d *Daemon) boundStop() {
-	if !d.stop.under || d.now.Before(d.stop.until) {
-		return
-	}
-	if d.stop.slow {
-		d.beginStop(false)
-		return
-	}
-	d.Log.Warn().Int("agents", len(d.agents)).Int("files", d.filing).Msg("leaving although not everything has ended")
-	d.over = true
 }

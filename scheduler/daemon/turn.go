@@ -107,7 +107,6 @@ func (d *Daemon) timeCame() {
 	d.now = time.Now()
 	d.armedAt = time.Time{}
 	d.step(scheduler.Tick{})
-	d.boundStop()
 }
 
 // results is where results come from: what was left of the last ones first.
