@@ -116,8 +116,10 @@ func (s *Scheduler) heardOf(v *vertex) bool {
 	return false
 }
 
-// poison puts a vertex aside that agents die on.
+// poison puts a vertex aside that agents die on. The last death, too, costs an
+// attempt.
 func (s *Scheduler) poison(v *vertex) {
+	s.charge(v)
 	s.reopen(v)
 	s.become(v, poisoned, 0)
 	key := s.threadOf(v).key

@@ -147,16 +147,7 @@ func (s *Scheduler) judge(l *line, t *thread) {
 // Recipients that no report named count as attempted. Where nothing was tried
 // and an alternative's turn has come, that is due at once.
 func (s *Scheduler) step(v *vertex) {
-	tried := false
-	for i := range v.len() {
-		switch r := s.recipient(v, i); r.state {
-		case open:
-			s.attempted(v, i)
-			tried = true
-		case reported:
-			tried = true
-		}
-	}
+	tried := s.charge(v)
 	s.reopen(v)
 	switch {
 	case tried:
@@ -170,6 +161,21 @@ func (s *Scheduler) step(v *vertex) {
 	default:
 		s.idleVertex(v)
 	}
+}
+
+// charge counts the line as an attempt at each recipient that no report named,
+// and reports whether any was tried.
+func (s *Scheduler) charge(v *vertex) (tried bool) {
+	for i := range v.len() {
+		switch r := s.recipient(v, i); r.state {
+		case open:
+			s.attempted(v, i)
+			tried = true
+		case reported:
+			tried = true
+		}
+	}
+	return tried
 }
 
 // reopen makes the recipients of an ended line ready for the next.
