@@ -165,7 +165,11 @@ func (d *Daemon) missed(op scheduler.Op) {
 func (d *Daemon) filed(op scheduler.Op, err error) {
 	d.filing--
 	if err != nil {
-		d.step(scheduler.Failed{Op: op, Reason: err.Error(), Wide: wide(err)})
+		failed := scheduler.Failed{Op: op, Reason: err.Error(), Wide: wide(err)}
+		if failed.Wide {
+			d.tally.spoolErr = failed.Reason // until the probes that this begins succeed
+		}
+		d.step(failed)
 		return
 	}
 	d.step(scheduler.Done{Op: op})
@@ -173,7 +177,7 @@ func (d *Daemon) filed(op scheduler.Op, err error) {
 
 // wide tells a fault of the whole spool from one of a single file.
 func wide(err error) bool {
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, spool.ErrShut} {
 		if errors.Is(err, e) {
 			return true
 		}

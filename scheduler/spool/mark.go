@@ -81,7 +81,7 @@ func (s *Spool) rework(path string, flags int, work func(*document) error) (extr
 			return []Result{gone}, true, nil
 		}
 	}
-	return nil, false, fmt.Errorf("control file %q: %w", path, err)
+	return nil, false, fmt.Errorf("control file %q: %w", path, s.blame(path, err))
 }
 
 // workOn is rework of a control file wherever it lies, which stays there.

@@ -13,7 +13,8 @@ const probeName = ".scheduler.probe"
 // hundred outcomes, lest mail be fed again for the first block that is free.
 const probeBytes = 64 << 10
 
-// Probe tries whether transport/ can be written. Answered by Probed.
+// Probe tries whether transport/ can be written, and files be made and removed
+// again where an error has said ErrShut. Answered by Probed.
 func (s *Spool) Probe() {
 	s.edit("", func() { s.outbox.add([]Result{Probed{s.probe()}}) })
 }
@@ -27,7 +28,7 @@ func (s *Spool) probe() error {
 	if err != nil {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}
-	return nil
+	return s.shut.probe()
 }
 
 // incompressible returns n bytes that take n bytes on any file system.

@@ -150,6 +150,7 @@ type Spool struct {
 	groups   groups
 	errands  *queue[func()] // work that may take long: copies and searches
 	seed     maphash.Seed
+	shut     shut
 
 	// temp begins the names of our files in public/; it is no other process's.
 	temp string
@@ -184,6 +185,7 @@ func Open(o Options) (*Spool, error) {
 		errands:  newQueue[func()](),
 		groups:   groups{open: map[string]*group{}},
 		seed:     maphash.MakeSeed(),
+		shut:     shut{folders: map[folder]struct{}{}},
 		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		done:     make(chan struct{}),
 	}

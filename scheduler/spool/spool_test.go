@@ -21,7 +21,8 @@ import (
 )
 
 // TestMain lets the test binary play another process: one that holds a lock,
-// a pid file, has no room left on its disk, or is killed.
+// a pid file, has no room left on its disk, may not write in a directory, or is
+// killed.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SPOOL_TEST_ROLE") {
 	case "":
@@ -33,6 +34,8 @@ func TestMain(m *testing.M) {
 		playDaemon(os.Getenv("SPOOL_TEST_PATH"))
 	case "full":
 		playFullDisk(os.Getenv("SPOOL_TEST_PATH"))
+	case "shut out":
+		playShutOut(os.Getenv("SPOOL_TEST_PATH"))
 	case "victim":
 		playVictim(os.Getenv("SPOOL_TEST_PATH"))
 	}
@@ -342,20 +345,6 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(o.dir, ".scheduler.notify")); err == nil {
 		t.Error("the notify socket is left")
-	}
-}
-
-func TestProbe(t *testing.T) {
-	o := newOffice(t).open(Options{})
-	o.s.Probe()
-	if p := answer[Probed](o); p.Err != nil {
-		t.Fatal(p.Err)
-	}
-	o.holds()
-	check(t, os.Remove(filepath.Join(o.dir, "transport")))
-	o.s.Probe()
-	if p := answer[Probed](o); p.Err == nil {
-		t.Fatal("a directory that is gone can be written")
 	}
 }
 

@@ -1,0 +1,164 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+func TestProbe(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err != nil {
+		t.Fatal(p.Err)
+	}
+	o.holds()
+	check(t, os.Remove(filepath.Join(o.dir, "transport")))
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err == nil {
+		t.Fatal("a directory that is gone can be written")
+	}
+}
+
+// ordinary makes this process that of a user whom permissions bind.
+func ordinary() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return err
+	}
+	return syscall.Setresuid(someUser, someUser, someUser)
+}
+
+const someUser = 65534
+
+// playShutOut finishes and marks what it may not, and says what came of it.
+func playShutOut(dir string) {
+	if err := ordinary(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := Open(Options{Postoffice: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	o := &office{dir: dir, s: s}
+	mode := func(path string, mode os.FileMode) {
+		if err := os.Chmod(filepath.Join(dir, path), mode); err != nil {
+			fmt.Println(err)
+		}
+	}
+	try := func(what string) {
+		s.Finish(1, what, what == "A/5")
+		err := answer[Finished](o).Err
+		s.Probe()
+		fmt.Println(what, err != nil, errors.Is(err, ErrShut), answer[Probed](o).Err == nil)
+	}
+	for _, c := range []struct{ shut, path string }{
+		{"transport", "1"}, {"queue", "2"}, {"transport/A/H", "A/H/3"}, {"queue/A", "A/4"}, {"transport/A", "A/5"},
+	} {
+		mode(c.shut, 0o555)
+		try(c.path)
+		mode(c.shut, 0o755)
+		try(c.path)
+	}
+	mark := func(path string) {
+		s.Mark(2, path, []Mark{{Offset: 0, Tag: ctlfile.Failed}})
+		err := answer[Marked](o).Err
+		s.Probe()
+		fmt.Println("mark", err != nil, errors.Is(err, ErrShut), answer[Probed](o).Err == nil)
+	}
+	mode("transport/6", 0)
+	mark("6")
+	mode("transport", 0)
+	mark("6")
+	mode("transport", 0o755)
+	mark("6")
+}
+
+// A directory in which nothing can be made or removed is no fault of the one
+// file that was to be removed, and a probe looks at that directory until it is
+// open again. That one file may not be opened says nothing of any other.
+func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
+	o := newOffice(t)
+	for _, path := range []string{"1", "2", "A/H/3", "A/4", "6"} {
+		o.put(path, control("7", toBob))
+	}
+	text := control("7", strings.Replace(toBob, "r ", "r-", 1))
+	o.put("A/5", text+diagnose(offset(t, text, "bob@b"), "bob@b.example", "failed"))
+	for _, dir := range []string{"postman/transport", "postman/queue"} {
+		o.mkdir(dir)
+	}
+	if os.Geteuid() == 0 {
+		check(t, os.Chmod(filepath.Dir(o.dir), 0o755))
+		check(t, filepath.WalkDir(o.dir, func(path string, _ os.DirEntry, _ error) error {
+			return os.Chown(path, someUser, -1)
+		}))
+	}
+	_, lines, _ := play(t, "shut out", o.dir)
+	var said []string
+	for lines.Scan() {
+		said = append(said, lines.Text())
+	}
+	// Did it fail; was it the directory; does a probe succeed?
+	want := []string{
+		"1 true true false", "1 false false true",
+		"2 true true false", "2 false false true",
+		"A/H/3 true true false", "A/H/3 false false true",
+		"A/4 true true false", "A/4 false false true",
+		"A/5 true true false", "A/5 false false true",
+		"mark true false true", "mark true true false", "mark true false true",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("said\n%q, want\n%q", said, want)
+	}
+	o.holds("postman/queue/A/5", "postman/transport/A/5", "queue/6", "transport/6")
+}
+
+// A file that cannot be removed although others can is a fault of its own:
+// mail is not held up for it.
+func TestFileThatCannotBeRemovedIsAFaultOfItsOwn(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{})
+	path := filepath.Join(o.dir, "transport/7")
+	if err := immutable(path, true); err != nil {
+		t.Skipf("no file can be made immutable here: %v", err)
+	}
+	r := o.finished("7", false)
+	check(t, immutable(path, false))
+	if !errors.Is(r.Err, unix.EPERM) || errors.Is(r.Err, ErrShut) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// immutable is chattr(1) +i and -i.
+func immutable(path string, on bool) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return err
+	}
+	const immutableFlag = 0x10
+	flags &^= immutableFlag
+	if on {
+		flags |= immutableFlag
+	}
+	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags))
+}
