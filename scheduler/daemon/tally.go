@@ -23,7 +23,7 @@ type tally struct {
 	sample   map[scheduler.MessageID]time.Time // arrivals not fed yet
 	sweptAt  time.Time
 	spokeAt  time.Time // when the spool said something last
-	spoolErr string    // why the spool cannot be written; "": it can
+	spoolErr string    // why the mail waits for the spool; "": it does not
 }
 
 // sampleMost bounds the arrivals whose first job line is waited for. While so
@@ -76,9 +76,6 @@ func (t *tally) fault(doing string, err error) {
 		return
 	}
 	t.faults[doing]++
-	if wide(err) {
-		t.spoolErr = err.Error()
-	}
 }
 
 // copy returns one that the loop does not change.
