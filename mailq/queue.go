@@ -129,6 +129,7 @@ const (
 	PendingHeld    Pending = "Held"
 	PendingTrigger Pending = "QueueOnly"
 	PendingSpool   Pending = "SpoolDown"
+	PendingPoison  Pending = "Poisoned" // of a thread of which nothing is due
 )
 
 // Job is one message's recipients in one thread.

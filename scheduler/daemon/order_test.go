@@ -407,6 +407,10 @@ func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
 		if deaths != 3 || w.spool.left() != 1 {
 			t.Fatalf("%d deaths, %d left", deaths, w.spool.left())
 		}
+		row, _, err := w.daemon.Queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
+		if err != nil || row.Thread.Pending != mailq.PendingPoison || row.Thread.Attempts != 3 {
+			t.Errorf("the thread shows %+v, %v", row.Thread, err)
+		}
 		w.want("RELEASE MSG 1", 1, 1, 1)
 		if w.spool.left() != 0 {
 			t.Error("it was not delivered")
