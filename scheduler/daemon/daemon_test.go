@@ -140,7 +140,7 @@ func TestFastStopLeavesAnAgentItsMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		hang := make(chan struct{})
-		w.play = func(p *puppet, job ta.Job) { p.deaf = true; <-hang }
+		w.play = func(p *puppet, job ta.Job) { p.deafen(); <-hang }
 		w.run()
 		w.spool.bring(1, "a.example")
 		synctest.Wait()
@@ -197,9 +197,7 @@ func TestNoAgentWithoutAMessageOutlivesAStop(t *testing.T) {
 			w := newWorld(t, nil)
 			w.play = func(p *puppet, job ta.Job) {
 				p.reportAll(job, ta.OK2, "delivered")
-				p.mu.Lock()
-				p.deaf = true
-				p.mu.Unlock()
+				p.deafen()
 			}
 			w.run()
 			w.spool.bring(1, "a.example")
@@ -221,7 +219,7 @@ func TestSecondSignalHastensASlowStop(t *testing.T) {
 	for _, second := range []os.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.play = func(p *puppet, job ta.Job) { p.deaf = true }
+			w.play = func(p *puppet, job ta.Job) { p.deafen() }
 			w.run()
 			w.spool.bring(1, "a.example")
 			synctest.Wait()
@@ -240,7 +238,7 @@ func TestSecondSignalHastensASlowStop(t *testing.T) {
 func TestStopTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		w.play = func(p *puppet, job ta.Job) { p.deaf = true }
+		w.play = func(p *puppet, job ta.Job) { p.deafen() }
 		w.run()
 		w.spool.bring(1, "a.example")
 		synctest.Wait()
@@ -251,7 +249,6 @@ func TestStopTakesNothing(t *testing.T) {
 			t.Error("a name was received")
 		case <-w.ended:
 		}
-		w.agent(0).Signal(syscall.SIGKILL)
 	})
 }
 

@@ -307,7 +307,6 @@ type puppet struct {
 	wake   chan struct{}
 	taught []syscall.Signal
 	deaf   bool // to everything but SIGKILL
-	steady bool // finishes its message whatever signal comes, but SIGKILL
 }
 
 func (w *world) start(spec child.Spec, sink func([]child.Heard)) (Agent, error) {
@@ -320,7 +319,12 @@ func (w *world) start(spec child.Spec, sink func([]child.Heard)) (Agent, error) 
 }
 
 func (p *puppet) live() {
-	defer func() { p.sink([]child.Heard{child.Exited{Status: p.status, Clean: p.status == "exit status 0"}}) }()
+	defer func() {
+		p.mu.Lock()
+		status := p.status
+		p.mu.Unlock()
+		p.sink([]child.Heard{child.Exited{Status: status, Clean: status == "exit status 0"}})
+	}()
 	p.say(child.Said{Kind: ta.Hungry})
 	for range p.wake {
 		for {
@@ -409,6 +413,13 @@ func (p *puppet) reportAll(job ta.Job, status ta.Status, text string) {
 	p.say(reports...)
 }
 
+// deafen makes it mind nothing but SIGKILL.
+func (p *puppet) deafen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = true
+}
+
 func (p *puppet) say(said ...child.Heard) { p.sink(said) }
 
 func (p *puppet) signal() {
@@ -446,7 +457,7 @@ func (p *puppet) Signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taught = append(p.taught, sig)
-	if !p.deaf && !p.steady || sig == syscall.SIGKILL {
+	if !p.deaf || sig == syscall.SIGKILL {
 		p.status = fmt.Sprintf("signal: %v", sig)
 	}
 	p.signal()
