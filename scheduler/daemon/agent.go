@@ -67,7 +67,7 @@ func (d *Daemon) start(a scheduler.Start) {
 // startOutside runs outside of the loop.
 func (d *Daemon) startOutside(id scheduler.AgentID, spec child.Spec, log zerolog.Logger) {
 	s := started{agent: id, log: log, known: make(chan struct{})}
-	listener := &listener{daemon: d, agent: id, known: s.known}
+	listener := &listener{daemon: d, agent: id, program: spec.Path, user: spec.UID, known: s.known}
 	s.child, s.err = d.Start(spec, listener.hear)
 	if s.err == nil {
 		s.log = log.With().Int("pid", s.child.PID()).Logger()
@@ -99,10 +99,12 @@ func (d *Daemon) agentStarted(s started) {
 
 // listener hears one agent. Its methods run in the child's goroutine.
 type listener struct {
-	daemon *Daemon
-	agent  scheduler.AgentID
-	log    zerolog.Logger
-	known  <-chan struct{}
+	daemon  *Daemon
+	agent   scheduler.AgentID
+	program string
+	user    int
+	log     zerolog.Logger
+	known   <-chan struct{}
 }
 
 // hear makes events of what the agent said. It waits when the loop is behind,
@@ -140,6 +142,11 @@ func (l *listener) event(said child.Heard) scheduler.Event {
 	case child.Stderr:
 		l.log.Warn().Str("stderr", string(said)).Msg("agent said")
 		return scheduler.AgentSpoke{Agent: l.agent}
+	case child.Unlimited:
+		if l.daemon.restraint.first(l.program, l.user) {
+			l.log.Warn().Str("program", l.program).Int("user", l.user).Str("reason", string(said)).
+				Msg("agent may open more files than option -N says")
+		}
 	case child.Exited:
 		return scheduler.AgentExited{Agent: l.agent, Status: said.Status}
 	}

@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"zsched/scheduler/spool"
+	"zsched/ta"
+	"zsched/ta/child"
 )
 
 // A directory in which no file can be removed is no fault of the one file that
@@ -42,6 +45,25 @@ func TestHealthIsThatOfTheMailAndNotOfAnOrder(t *testing.T) {
 		w.spool.fail(nil)
 		time.Sleep(time.Minute)
 		wantHealth(t, get, 200, "ok")
+		w.stop(syscall.SIGTERM)
+	})
+}
+
+// That agents do without their limit is said, and not of each of them.
+func TestAgentsWithoutALimitAreToldOfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.play = func(p *puppet, job ta.Job) {
+			p.say(child.Unlimited("operation not permitted"))
+			p.reportAll(job, ta.OK2, "delivered")
+		}
+		w.run()
+		w.spool.bring(1, "a.example")
+		w.spool.bring(2, "b.example")
+		synctest.Wait()
+		if n := strings.Count(w.log.String(), "operation not permitted"); n != 1 || w.spool.left() != 0 {
+			t.Errorf("%d control files are left, and the log says %q", w.spool.left(), w.log)
+		}
 		w.stop(syscall.SIGTERM)
 	})
 }

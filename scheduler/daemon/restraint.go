@@ -11,10 +11,32 @@ import (
 // strangers cause: a flood of connections must not become one of the log.
 const chatter = 5
 
-// restraint counts them.
+// restraint counts them, and remembers what is said once.
 type restraint struct {
 	mu   sync.Mutex
 	said map[mailq.NoteKind]*spoken
+	once map[agentKind]struct{}
+}
+
+// agentKind is what agents of a clause have in common, whatever their hosts.
+type agentKind struct {
+	program string
+	user    int
+}
+
+// first says whether this is the first call for a program and its user.
+func (r *restraint) first(program string, user int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kind := agentKind{program, user}
+	if _, ok := r.once[kind]; ok {
+		return false
+	}
+	if r.once == nil {
+		r.once = make(map[agentKind]struct{})
+	}
+	r.once[kind] = struct{}{}
+	return true
 }
 
 // spoken is what was said of a kind within a second.

@@ -74,6 +74,11 @@ type (
 	// line beyond 8 KiB is dropped.
 	Stderr string
 
+	// Unlimited: the system did not let us set its limit of open files
+	// (Spec.NoFile), and why. It has that of the caller and works with it.
+	// Nothing is heard from its socket before this.
+	Unlimited string
+
 	// Exited: the process is gone and all it wrote has been told.
 	Exited struct {
 		// Status is for people: "exit status 1", "signal: killed", with a
@@ -83,9 +88,10 @@ type (
 	}
 )
 
-func (Said) heard()   {}
-func (Stderr) heard() {}
-func (Exited) heard() {}
+func (Said) heard()      {}
+func (Stderr) heard()    {}
+func (Unlimited) heard() {}
+func (Exited) heard()    {}
 
 // Errors of Send.
 var (
@@ -104,6 +110,8 @@ type Child struct {
 
 	telling sync.Mutex // held while sink runs
 	sink    func([]Heard)
+
+	unlimited error // why it has not the limit of open files
 
 	reaped   chan struct{} // closed by watch
 	status   unix.WaitStatus
@@ -174,6 +182,9 @@ func (c *Child) watch() {
 // hear reads the socket to its end, sees to it that the process ends too, and
 // says so.
 func (c *Child) hear() {
+	if c.unlimited != nil {
+		c.tell([]Heard{Unlimited(c.unlimited.Error())})
+	}
 	held := c.read(c.sock, ta.MaxLine, func(line []byte, err error) Heard {
 		switch err {
 		case nil:

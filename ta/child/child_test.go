@@ -460,6 +460,49 @@ func TestChildStartsAsSpecified(t *testing.T) {
 	}
 }
 
+// A root who is short of CAP_SYS_RESOURCE, as in a container, may not limit the
+// files of another user's agent. That is said before anything else.
+func TestLimitThatCannotBeSetIsTold(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to start an agent as another user")
+	}
+	mute := func(s *Spec) {
+		s.Path, s.Args = "/bin/sh", []string{"sh", "-c", "echo >&2"}
+		s.UID, s.GID, s.NoFile = 65534, 65534, 77
+	}
+	err := without(unix.CAP_SYS_RESOURCE, func() {
+		h, ok := begin(t, "", mute).next().(Unlimited)
+		if !ok || !strings.Contains(string(h), "operation not permitted") {
+			t.Errorf("heard %#v", h)
+		}
+	})
+	if err != nil {
+		t.Skip("cannot do without a capability: ", err)
+	}
+	own := func(s *Spec) { s.UID, s.GID = -1, -1 }
+	if h, ok := begin(t, "", mute, own).next().(Stderr); !ok {
+		t.Errorf("heard %#v", h)
+	}
+}
+
+// without does something in a thread that has not that capability.
+func without(capability int, do func()) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return err
+	}
+	less := sets
+	less[capability/32].Effective &^= 1 << (capability % 32)
+	if err := unix.Capset(&header, &less[0]); err != nil {
+		return err
+	}
+	do()
+	return unix.Capset(&header, &sets[0])
+}
+
 func TestNiceIsAddedToOurs(t *testing.T) {
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {

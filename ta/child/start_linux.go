@@ -47,7 +47,7 @@ func start(spec Spec) (*Child, error) {
 		return nil, err
 	}
 	c := &Child{
-		pid: pid, grace: spec.Grace,
+		pid: pid, grace: spec.Grace, unlimited: limitFiles(pid, spec.NoFile),
 		sock: sock, stderr: stderr, pidfd: pidfd,
 		reaped: make(chan struct{}),
 	}
@@ -105,8 +105,7 @@ func attributes(spec Spec) (*syscall.ProcAttr, error) {
 func keepOurs() { unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // fork makes the process, with its priority from its first instruction on: it
-// is that of the thread that forks. The limit of open files belongs to the
-// process and is set at once after.
+// is that of the thread that forks.
 func fork(spec Spec, attr *syscall.ProcAttr) (pid int, pidfd *os.File, err error) {
 	fd := -1
 	attr.Sys.PidFD = &fd
@@ -136,10 +135,8 @@ func fork(spec Spec, attr *syscall.ProcAttr) (pid int, pidfd *os.File, err error
 	}
 	if fd < 0 {
 		err = errors.New("this kernel has no pidfd (Linux 5.4)")
-	} else if pidfd, err = polled(fd, "agent's pidfd"); err == nil {
-		if err = limitFiles(pid, spec.NoFile); err != nil {
-			pidfd.Close()
-		}
+	} else {
+		pidfd, err = polled(fd, "agent's pidfd")
 	}
 	if err != nil {
 		unix.Kill(pid, unix.SIGKILL)
@@ -167,9 +164,11 @@ func setPriority(spec Spec) error {
 	return nil
 }
 
-// limitFiles sets the soft limit, within the hard one. Where the system does
-// not let us, because the agent is another user's and we are a root without
-// CAP_SYS_RESOURCE, the agent keeps our own limit: it works with that too.
+// limitFiles sets the soft limit, within the hard one, of a process that may
+// have begun to run: the limit belongs to the process, not to the thread that
+// forks, which could not have it alone. Of a process of another user, or one
+// that changes its user itself, the system lets us do so only with
+// CAP_SYS_RESOURCE. One without the limit works too.
 func limitFiles(pid int, n uint64) error {
 	if n == 0 {
 		return nil
@@ -180,7 +179,7 @@ func limitFiles(pid int, n uint64) error {
 		limit.Cur = min(n, limit.Max)
 		err = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil)
 	}
-	if err != nil && err != unix.EPERM && err != unix.ESRCH { // ESRCH: it is gone already
+	if err != nil && err != unix.ESRCH { // ESRCH: it is gone already
 		return fmt.Errorf("limit its open files to %d: %w", n, err)
 	}
 	return nil
