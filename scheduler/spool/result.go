@@ -58,7 +58,7 @@ type (
 	}
 
 	// Marked answers Mark. Missing says that there is no control file any
-	// more in which to mark; then Err is nil.
+	// more in which to mark; then Err is nil. Err may wrap ErrShut.
 	Marked struct {
 		Op      uint64
 		Err     error
@@ -77,7 +77,7 @@ type (
 	}
 
 	// Finished answers Finish. Err wraps ErrOpen when the file still has a
-	// recipient to work on; then nothing was done.
+	// recipient to work on; then nothing was done. It may wrap ErrShut.
 	Finished struct {
 		Op     uint64
 		Err    error
@@ -127,7 +127,8 @@ type (
 		Recipients []State
 	}
 
-	// Probed answers Probe: nil when transport/ can be written.
+	// Probed answers Probe: nil when transport/ can be written, and nothing
+	// is shut any more (ErrShut).
 	Probed struct{ Err error }
 
 	// Swept: one sweep of the whole tree is at its end; what it found has
