@@ -350,9 +350,9 @@ func TestDialogue(t *testing.T) {
 }
 
 // A job line may be as long as a line can be.
-func TestLongJobLine(t *testing.T) {
+func TestLongestHost(t *testing.T) {
 	o := newOffice(t)
-	host := strings.Repeat("h", MaxLine-len("1\t"))
+	host := strings.Repeat("h", ctlfile.MaxWord)
 	o.put("1", rcpt("smtp", host, "bob"))
 	got := o.serve(&Server{Deliver: with(Result{Status: OK})}, "1\t"+host+"\n")
 	if !strings.HasSuffix(got, "\t\tok3 \n#hungry\n") {
