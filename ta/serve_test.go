@@ -349,7 +349,7 @@ func TestDialogue(t *testing.T) {
 	}
 }
 
-// A job line may be as long as a line can be.
+// The longest host there can be fits into a job line, a report and an agent.
 func TestLongestHost(t *testing.T) {
 	o := newOffice(t)
 	host := strings.Repeat("h", ctlfile.MaxWord)
