@@ -65,6 +65,9 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 		return err
 	}
 	defer pid.Release()
+	if pid.Unwritten != nil {
+		logs.log.Error().Err(pid.Unwritten).Msg("started all the same; the next scheduler cannot ask this one to leave")
+	}
 	return s.run(file, logs, signals, ready)
 }
 

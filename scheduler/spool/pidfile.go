@@ -23,6 +23,11 @@ const (
 // the file, which ends with the process however that ends; the number in the
 // file is for people and for our successor.
 type PidFile struct {
+	// Unwritten is why the number could not be written, where the disk is full;
+	// nil: it was. The claim stands all the same, but a successor does not know
+	// whom to ask to leave.
+	Unwritten error
+
 	path string
 	file *os.File
 }
@@ -86,11 +91,15 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 	if err == nil {
 		err = writePid(file)
 	}
+	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 	if err != nil {
-		file.Close()
-		return nil, 0, fmt.Errorf("pid file %q: %w", path, err)
+		err = fmt.Errorf("pid file %q: %w", path, err)
 	}
-	return &PidFile{path, file}, 0, nil
+	if err != nil && !full {
+		file.Close()
+		return nil, 0, err
+	}
+	return &PidFile{err, path, file}, 0, nil
 }
 
 func readPid(file *os.File) int {

@@ -27,6 +27,31 @@ func TestPidFile(t *testing.T) {
 	}
 }
 
+// A scheduler that did not start on a full disk would leave on it what fills it.
+func TestPidFileOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no small file system to be had: %v", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(dir, 0)) })
+	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "pid")
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	if !errors.Is(p.Unwritten, unix.ENOSPC) {
+		t.Errorf("unwritten: %v", p.Unwritten)
+	}
+	if again, _, err := tryPid(path); again != nil || err != nil {
+		t.Errorf("the claim does not stand: %v, %v", again, err)
+	}
+	p.Release()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
 func TestPidFileIsTakenOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	pid, lines, _ := play(t, "daemon", path)
