@@ -14,14 +14,16 @@ func match(clauses []Clause, channel, host string) []*Clause {
 			continue
 		}
 		matched = append(matched, c)
-		if c.sets("command") && !c.matchesAll() {
+		if c.sets("command") && !c.MatchesAll() {
 			break
 		}
 	}
 	return matched
 }
 
-func (c *Clause) matchesAll() bool { return c.Channel == "*" && c.Host == "*" }
+// MatchesAll reports whether the clause is one for */*, which gives defaults to
+// those behind it.
+func (c *Clause) MatchesAll() bool { return c.Channel == "*" && c.Host == "*" }
 
 func (c *Clause) sets(name string) bool {
 	for i := range c.Settings {

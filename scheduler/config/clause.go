@@ -6,16 +6,13 @@ import (
 	"zsched/scheduler"
 )
 
-// matchesAll reports whether a clause gives defaults.
-func matchesAll(c *scheduler.Clause) bool { return c.Channel == "*" && c.Host == "*" }
-
 // Effective returns the parameters for a recipient that the clause with this
 // index matches and no clause before it but */*.
 func (f *File) Effective(clause int) scheduler.Params {
 	p := f.Scheduler.Defaults
 	for i := range f.Scheduler.Clauses[:clause+1] {
 		c := &f.Scheduler.Clauses[i]
-		if i == clause || matchesAll(c) {
+		if i == clause || c.MatchesAll() {
 			for _, s := range c.Settings {
 				s.Apply(&p)
 			}
@@ -30,7 +27,7 @@ func (r *reader) fillEmpty() {
 	var next []scheduler.Setting
 	for i, c := range slices.Backward(r.file.Scheduler.Clauses) {
 		switch {
-		case matchesAll(&c):
+		case c.MatchesAll():
 		case len(c.Settings) > 0:
 			next = c.Settings
 		default:
@@ -50,7 +47,7 @@ func (r *reader) consistency() {
 		for _, s := range c.Settings {
 			s.Apply(&p)
 		}
-		if matchesAll(c) {
+		if c.MatchesAll() {
 			defaults = p
 		}
 		if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {

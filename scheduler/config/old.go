@@ -18,11 +18,11 @@ func (r *reader) differences() {
 		has := make(map[string]bool)
 		for _, s := range c.Settings {
 			has[s.Name] = true
-			if matchesAll(c) {
+			if c.MatchesAll() {
 				inherited[s.Name] = true
 			}
 		}
-		if matchesAll(c) {
+		if c.MatchesAll() {
 			if len(has) == 0 {
 				r.warn("*/* sets nothing")
 			}
@@ -69,7 +69,7 @@ func (r *reader) commandDifferences(i int, own, inherited bool) {
 	for j := i + 1; j < len(clauses) && r.patience > 0; j++ {
 		r.patience--
 		later := &clauses[j]
-		if !matchesAll(later) && mayMeet(c.Channel, later.Channel) && mayMeet(c.Host, later.Host) {
+		if !later.MatchesAll() && mayMeet(c.Channel, later.Channel) && mayMeet(c.Host, later.Host) {
 			r.warn("%s has no command, so what it matches goes on to further clauses, %s on line %d the first; "+
 				"ZMailer stopped here", patternOf(c), patternOf(later), later.Line)
 			return
