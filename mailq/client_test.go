@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -14,8 +13,9 @@ import (
 )
 
 // playServer plays one session on a UNIX socket: lines that begin with "S: " are
-// sent, those with "C: " must come. "S- " sends without a line end. It ends
-// with the connection closed.
+// sent, those with "C: " must come. "S- " sends without a line end. What is sent
+// without a word from the client goes in one write: the client may leave in the
+// middle of it. It ends with the connection closed.
 func playServer(t *testing.T, transcript string) Address {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailq")
@@ -42,25 +42,24 @@ func playServer(t *testing.T, transcript string) Address {
 }
 
 func play(conn net.Conn, transcript string) error {
-	in := bufio.NewReader(conn)
+	in, out := bufio.NewReader(conn), bufio.NewWriter(conn)
 	for line := range strings.Lines(transcript) {
 		switch kind, text := line[:3], line[3:]; kind {
 		case "S: ":
-			if _, err := io.WriteString(conn, text); err != nil {
-				return err
-			}
+			_, _ = out.WriteString(text) // Flush has the error
 		case "S- ":
-			if _, err := io.WriteString(conn, strings.TrimSuffix(text, "\n")); err != nil {
+			_, _ = out.WriteString(strings.TrimSuffix(text, "\n"))
+		case "C: ":
+			if err := out.Flush(); err != nil {
 				return err
 			}
-		case "C: ":
 			got, err := in.ReadString('\n')
 			if err != nil || got != text {
 				return fmt.Errorf("%q came where %q should: %v", got, text, err)
 			}
 		}
 	}
-	return nil
+	return out.Flush()
 }
 
 // dialPlayed begins a dialogue with a played server.
