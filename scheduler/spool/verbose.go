@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
 )
 
 // Verbose appends a line to the log that a sender asked for, with the rights
-// of owner, if that file exists and is the owner's. A relative path is below
+// of owner, as ctlfile.AppendVerbose does. A relative path is below
 // $POSTOFFICE/transport. There is no answer: nobody may be kept waiting by a
 // log that is not there.
 func (s *Spool) Verbose(path string, owner uint32, line string) {
@@ -24,7 +26,7 @@ func (s *Spool) Verbose(path string, owner uint32, line string) {
 // ends with the goroutine that is locked to it.
 func appendAs(path string, owner uint32, line string) {
 	if unix.Geteuid() != 0 || owner == 0 {
-		appendLine(path, owner, line)
+		ctlfile.AppendVerbose(path, owner, line)
 		return
 	}
 	finished := make(chan struct{})
@@ -34,21 +36,8 @@ func appendAs(path string, owner uint32, line string) {
 		// The call cannot fail, only do nothing; the second asks what it did.
 		_ = unix.Setfsuid(int(owner))
 		if now, _ := unix.SetfsuidRetUid(-1); now == int(owner) {
-			appendLine(path, owner, line)
+			ctlfile.AppendVerbose(path, owner, line)
 		}
 	}()
 	<-finished
-}
-
-func appendLine(path string, owner uint32, line string) {
-	fd, err := openFile(unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_APPEND, 0)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	// A fifo, or somebody else's file by way of a link, is not what was meant.
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil && regular(&st) && st.Uid == owner {
-		_, _ = unix.Write(fd, []byte(line))
-	}
 }
