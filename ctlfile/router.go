@@ -157,16 +157,26 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 	return f.Name(), nil
 }
 
-// GiveRouter renames a file that is complete and on disk into the
-// postoffice's router/, under the number of its inode, and returns the name
-// below router/. levels is 1 where the router has letter directories
-// (ROUTERDIRHASH), else 0; a letter directory that is not there is done
-// without. Nothing is overwritten. An error together with a name says that
-// the router has it, but that it may not outlive a crash.
-func GiveRouter(postoffice string, levels int, file string) (name string, err error) {
-	name, err = giveRouter(postoffice, levels, file)
+// Router is where a router looks for messages.
+type Router struct {
+	Postoffice string
+	Levels     int    // 1 where router/ has letter directories (ROUTERDIRHASH), else 0
+	Notify     string // socket of a router that listens for names (ROUTERNOTIFY), or ""
+}
+
+// Give renames a file that is complete and on disk into router/, under the
+// number of its inode, announces it, and returns the name below router/. A
+// letter directory that is not there is done without. Nothing is overwritten.
+// An error together with a name says that the router has it, but that it may
+// not outlive a crash.
+func (r Router) Give(file string) (name string, err error) {
+	name, err = giveRouter(r.Postoffice, r.Levels, file)
 	if err != nil {
 		err = fmt.Errorf("give %s to the router: %w", file, err)
+	}
+	if name != "" && r.Notify != "" {
+		// Nobody need listen: the router looks for itself too.
+		_ = Announce(r.Notify, "router "+name)
 	}
 	return name, err
 }

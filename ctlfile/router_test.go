@@ -141,7 +141,7 @@ func TestGiveRouter(t *testing.T) {
 				hash = "" // the router has none
 			}
 		}
-		name, err := GiveRouter(dir, levels, file)
+		name, err := Router{Postoffice: dir, Levels: levels}.Give(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestGiveRouterOverwritesNothing(t *testing.T) {
 	write(t, file, "mine")
 	_, inode := stat(t, file)
 	write(t, filepath.Join(dir, "router", strconv.FormatUint(inode, 10)), "another's")
-	name, err := GiveRouter(dir, 0, file)
+	name, err := Router{Postoffice: dir}.Give(file)
 	if name != "" || !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%q, %v", name, err)
 	}
@@ -182,7 +182,7 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 		t.Errorf("for nobody: %q, %v", file, err)
 	}
 	equal(t, "files", tree(t, dir), "")
-	if name, err := GiveRouter(dir, 0, filepath.Join(dir, "none")); name != "" || err == nil {
+	if name, err := (Router{Postoffice: dir}).Give(filepath.Join(dir, "none")); name != "" || err == nil {
 		t.Errorf("%q, %v", name, err)
 	}
 }

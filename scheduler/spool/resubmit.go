@@ -168,13 +168,10 @@ func (s *Spool) give(p *parcel, answer *Resubmitted) (name string, err error) {
 		}
 		return name, err
 	}
-	name, err = ctlfile.GiveRouter(postoffice, s.options.RouterLevels, p.file)
+	router := ctlfile.Router{Postoffice: postoffice, Levels: s.options.RouterLevels, Notify: s.options.RouterNotify}
+	name, err = router.Give(p.file)
 	if name != "" {
 		answer.Router = append(answer.Router, name)
-		if s.options.RouterNotify != "" {
-			// Nobody need listen: the router looks for itself too.
-			_ = ctlfile.Announce(s.options.RouterNotify, "router "+name)
-		}
 	}
 	return name, err
 }

@@ -48,14 +48,11 @@ func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err e
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
-	name, err = ctlfile.GiveRouter(a.Postoffice, a.RouterLevels, file)
+	router := ctlfile.Router{Postoffice: a.Postoffice, Levels: a.RouterLevels, Notify: a.RouterNotify}
+	name, err = router.Give(file)
 	if name == "" {
 		_ = os.Remove(file)
 		return "", fmt.Errorf("submit: %w", err)
-	}
-	if a.RouterNotify != "" {
-		// Nobody need listen: the router looks for itself too.
-		_ = ctlfile.Announce(a.RouterNotify, "router "+name)
 	}
 	return name, nil
 }
