@@ -20,12 +20,8 @@ func (s *Spool) Probe() {
 }
 
 func (s *Spool) probe() error {
-	at := s.pairs[Queue].transport
-	err := writeFile(at, probeName, incompressible(probeBytes), true)
-	if removing := remove(at, probeName); err == nil {
-		err = removing
-	}
-	if err != nil {
+	transport := folder{at: s.pairs[Queue].transport}
+	if err := transport.try(incompressible(probeBytes), true); err != nil {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}
 	return s.shut.probe()

@@ -22,10 +22,15 @@ type folder struct {
 // trial makes and removes a file in it. That there is no such directory is no
 // error.
 func (f folder) trial() error {
-	err := writeFile(f.at, f.prefix+probeName, nil, false)
-	if err == unix.ENOENT {
-		return nil
+	if err := f.try(nil, false); err != unix.ENOENT {
+		return err
 	}
+	return nil
+}
+
+// try makes a file of this text in it, and removes it.
+func (f folder) try(text []byte, sync bool) error {
+	err := writeFile(f.at, f.prefix+probeName, text, sync)
 	if removing := remove(f.at, f.prefix+probeName); err == nil {
 		err = removing
 	}
