@@ -137,8 +137,7 @@ func (r *reader) section(s *section) {
 	r.at = r.place(head)
 	name, isParam := cutPrefixFold(head.Name, "PARAM")
 	switch {
-	case !head.whole():
-		r.fail("the \"=\" after %q stands on a later line; both belong on one", head.Name)
+	case r.torn(head):
 		return
 	case head.Pos.Column > 1:
 		// Only before anything in the first column.
@@ -165,16 +164,23 @@ func (r *reader) section(s *section) {
 	before := head
 	for _, w := range words {
 		r.at = r.place(w)
-		if w.whole() {
+		if !r.torn(w) {
 			r.setting(w, before)
-		} else {
-			r.fail("the \"=\" after %q stands on a later line; both belong on one", w.Name)
 		}
 		before = w
 	}
 }
 
 func (r *reader) place(w *word) Place { return Place{r.file.Name, w.Pos.Line, w.Pos.Column} }
+
+// torn reports, as an error, a value on another line than its name.
+func (r *reader) torn(w *word) bool {
+	if w.whole() {
+		return false
+	}
+	r.fail("the \"=\" after %q stands on a later line; both belong on one", w.Name)
+	return true
+}
 
 // misplaced reports, as an error, a keyword with its value in the first
 // column. ZMailer took it for the pattern of a clause that matches nothing.
