@@ -140,8 +140,9 @@ func claim(fd int, offset int64) bool {
 
 // AppendDiagnostic appends d lines and returns when they are on disk. They go
 // in one write, so that those of other processes do not come between; if it
-// comes up short, it is taken back and the error is ENOSPC. fd is as for Swap, and must not be in use
-// elsewhere meanwhile. The Offset and Tag of the diagnostics do not matter.
+// comes up short, it is taken back and the error is ENOSPC. fd is as for Swap,
+// and must not be in use elsewhere meanwhile. The Offset and Tag of the
+// diagnostics do not matter.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
 	if len(diagnostics) == 0 {
 		return nil

@@ -242,8 +242,9 @@ func (s *Scheduler) depart(a *agent) {
 }
 
 // agentExited takes a dead agent's job lines back. The line it was on, if that
-// is still open, pays with one attempt; before any of its recipients is fed again the files are
-// read, because the agent may have marked what it never reported.
+// is still open, pays with one attempt; before any of its recipients is fed
+// again the files are read, because the agent may have marked what it never
+// reported.
 func (s *Scheduler) agentExited(e AgentExited) {
 	a := s.agents[e.Agent]
 	if a == nil {

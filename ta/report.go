@@ -82,9 +82,9 @@ type Retry struct {
 // AppendReport appends the report line r with its LF. A LF within it becomes a
 // CR, which is how a report breaks its text into lines; a TAB in the notary
 // fields becomes a blank; a line beyond MaxLine loses the end of its text, and
-// notary fields beyond half of that their own. A
-// RetryAt without a number whose text begins with one is written as Deferred,
-// which means the same and cannot be misread.
+// notary fields beyond half of that their own. A RetryAt without a number whose
+// text begins with one is written as Deferred, which means the same and cannot
+// be misread.
 func AppendReport(b []byte, r Report) []byte {
 	start := len(b)
 	b = strconv.AppendUint(b, r.Message, 10)

@@ -106,7 +106,6 @@ func (o *Outlet) run(file io.WriteCloser) {
 	for range o.wake {
 		// What the file did not take comes first.
 		written += o.put(file, lines[written:])
-
 		all := written == len(lines)
 
 		o.mu.Lock()

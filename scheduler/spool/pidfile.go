@@ -35,8 +35,8 @@ type PidFile struct {
 // AcquirePid claims the spool whose pid file is path (.pid.scheduler). A
 // daemon that holds it is sent SIGTERM and given a minute to leave. A pid is
 // believed only while the file is locked, and open in that process: otherwise
-// it may be anyone's.
-// When ctx is done nobody waits any longer, and its cause is the error.
+// it may be anyone's. When ctx is done nobody waits any longer, and its cause
+// is the error.
 func AcquirePid(ctx context.Context, path string) (*PidFile, error) {
 	return acquirePid(ctx, path, leaveTime)
 }
