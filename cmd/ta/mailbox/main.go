@@ -2,15 +2,10 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 
-	"github.com/spf13/pflag"
-
-	"zsched/scheduler/config"
-	"zsched/ta"
+	"zsched/cmd/ta/internal/program"
 	"zsched/ta/mailbox"
 )
 
@@ -22,37 +17,25 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	server := &ta.Server{Name: "mailbox"}
-	o, err := parse(server, args, stderr)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		return ta.ExitOK
-	case err == nil && o.version:
-		fmt.Fprintln(stdout, "mailbox: mail queue scheduler's agent for mailboxes, files and commands")
-		return ta.ExitOK
+	p := program.New("mailbox", "local", stdout, stderr)
+	c := newCommand(p)
+	if err := c.parse(args); err != nil {
+		return p.Exit(err)
 	}
-	if err == nil {
-		zenv, e := config.AgentZenv(os.Getenv("ZCONFIG"))
-		if e != nil {
-			fmt.Fprintf(stderr, "# mailbox: %v\n", e)
-			return ta.ExitOSFile
-		}
-		furnish(&o.Options, zenv)
-		server.Syslog = ta.OpenSyslog("mailbox", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
-		defer server.Syslog.Close()
-	}
-	var agent *mailbox.Agent
-	if err == nil {
-		agent, err = mailbox.New(o.Options)
-	}
+	zenv, err := p.Zenv()
 	if err != nil {
-		fmt.Fprintf(stderr, "mailbox: %v\n", err)
-		return ta.ExitUsage
+		return p.Exit(err)
 	}
-	agent.Warn = func(line string) { fmt.Fprintf(stderr, "# mailbox: %s\n", line) }
-	for _, word := range o.legacy {
-		agent.Warn("option " + word)
+	addZenv(&c.o, zenv)
+	agent, err := mailbox.New(c.o)
+	if err != nil {
+		return p.Exit(err)
 	}
-	server.Deliver = agent.Deliver
-	return server.Main()
+	agent.Warn = p.Warn
+	for _, option := range c.ignored {
+		p.Warn("option " + option)
+	}
+	p.LogTo(zenv)
+	p.Server.Deliver = agent.Deliver
+	return p.Serve()
 }

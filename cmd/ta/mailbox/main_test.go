@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -16,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
 
+	"zsched/cmd/ta/internal/program"
 	"zsched/ctlfile"
-	"zsched/ta"
 )
 
 // The test binary plays the agent and, by way of it, the agent's helpers.
@@ -147,8 +148,9 @@ func TestManualHasEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(page), `\-`, "-")
-	set, _ := flags(&ta.Server{}, &options{})
-	set.VisitAll(func(f *pflag.Flag) {
+	p := program.New("mailbox", "local", io.Discard, io.Discard)
+	newCommand(p)
+	p.Flags.VisitAll(func(f *pflag.Flag) {
 		name := "--" + f.Name
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"zsched/cmd/ta/internal/program"
 	"zsched/scheduler/config"
 	"zsched/ta"
 	"zsched/ta/sm"
@@ -31,7 +32,7 @@ func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mai
 		return nil, ta.ExitOSFile
 	}
 	status := ta.ExitOSFile
-	mailers, problems := sm.Parse(file, string(text), sm.Setting{Mailbin: mailbin(zenv), Zenv: lookUp(zenv)})
+	mailers, problems := sm.Parse(file, string(text), sm.Setting{Mailbin: program.Mailbin(zenv), Zenv: lookUp(zenv)})
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "# sm: %v\n", p)
 		if p.Mailer == name {
@@ -43,15 +44,6 @@ func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mai
 		fmt.Fprintf(stderr, "# sm: %s: there is no mailer %q\n", file, name)
 	}
 	return m, status
-}
-
-// mailbin is MAILBIN: what zmailer.conf says, else what is above this program.
-func mailbin(zenv *config.Zenv) string {
-	dir, set := zenv.Get("MAILBIN")
-	if set || !filepath.IsAbs(os.Args[0]) {
-		return dir
-	}
-	return filepath.Dir(filepath.Dir(os.Args[0])) // of MAILBIN/ta/sm
 }
 
 // lookUp finds what ${NAME} stands for: what the file sets, and what has a

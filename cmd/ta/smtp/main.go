@@ -2,15 +2,10 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"os"
 
-	"github.com/spf13/pflag"
-
-	"zsched/scheduler/config"
-	"zsched/ta"
+	"zsched/cmd/ta/internal/program"
 	"zsched/ta/smtp"
 )
 
@@ -21,42 +16,32 @@ func main() {
 
 // run is the program. title makes a text the title of the process.
 func run(args []string, stdout, stderr io.Writer, title func(string)) int {
-	server := &ta.Server{Name: "smtp"}
-	c := newCommand(server, stderr)
+	p := program.New("smtp", "smtp", stdout, stderr)
+	c := newCommand(p)
 	err := c.parse(args)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		return ta.ExitOK
-	case err == nil && c.version:
-		fmt.Fprintln(stdout, "smtp: mail queue scheduler's agent for SMTP and LMTP")
-		return ta.ExitOK
-	}
 	var o smtp.Options
 	if err == nil {
 		o, err = c.options()
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "smtp: %v\n", err)
-		return ta.ExitUsage
+		return p.Exit(err)
 	}
-	warn := func(what string) { fmt.Fprintf(stderr, "# smtp: %s\n", what) }
 	for _, what := range c.warnings {
-		warn(what)
+		p.Warn(what)
 	}
 	if o.Log, err = openLog(c.log, c.debug, stderr); err != nil {
-		warn("no protocol log: " + err.Error())
+		p.Warn("no protocol log: " + err.Error())
 	}
-	zenv, err := config.AgentZenv(os.Getenv("ZCONFIG"))
+	zenv, err := p.Zenv()
 	if err != nil {
-		warn(err.Error())
+		p.Warn(err.Error())
 	}
-	server.Syslog = ta.OpenSyslog("smtp", ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
-	defer server.Syslog.Close()
+	p.LogTo(zenv)
 	if c.title {
 		o.Title = title
 	}
 	agent := smtp.New(o)
-	server.Deliver = agent.Deliver
+	p.Server.Deliver = agent.Deliver
 	defer agent.Close()
-	return server.Main()
+	return p.Serve()
 }

@@ -9,8 +9,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"zsched/ta"
+	"zsched/cmd/ta/internal/program"
 )
+
+func newTestCommand() *command {
+	return newCommand(program.New("smtp", "smtp", io.Discard, io.Discard))
+}
 
 // Every option has its paragraph in smtp(8), and every paragraph its option.
 func TestOptionsAreThoseOfTheManual(t *testing.T) {
@@ -24,7 +28,7 @@ func TestOptionsAreThoseOfTheManual(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^\.BI? (\\-\S+)`).FindAllStringSubmatch(options, -1) {
 		told[strings.ReplaceAll(m[1], `\`, "")] = true
 	}
-	newCommand(&ta.Server{}, io.Discard).flags.VisitAll(func(f *pflag.Flag) {
+	newTestCommand().program.Flags.VisitAll(func(f *pflag.Flag) {
 		name := "--" + f.Name
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand
@@ -52,7 +56,7 @@ func TestExamplesOfClausesAreTaken(t *testing.T) {
 		for _, m := range regexp.MustCompile(`command="smtp ([^"]*)"`).FindAllStringSubmatch(plain, -1) {
 			line := strings.ReplaceAll(m[1], "\\\n", "")
 			line = regexp.MustCompile(`\$\{?\w+\}?`).ReplaceAllString(line, "1")
-			if err := newCommand(&ta.Server{}, io.Discard).parse(strings.Fields(line)); err != nil {
+			if err := newTestCommand().parse(strings.Fields(line)); err != nil {
 				t.Errorf("%s: smtp %s: %v", name, line, err)
 			}
 			seen++

@@ -3,24 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
-
-	"zsched/ta"
+	"zsched/cmd/ta/internal/program"
 	"zsched/ta/smtp"
 )
 
 // command is the command line.
 type command struct {
-	flags  *pflag.FlagSet
-	server *ta.Server
-	o      smtp.Options
+	program *program.Program
+	o       smtp.Options
 
-	marking, local, secrets, tlsFile, policy, resolver, log, timeouts string
+	local, secrets, tlsFile, policy, resolver, log, timeouts string
 
 	keywords []string
 	seven    int
@@ -28,15 +24,13 @@ type command struct {
 	single   bool
 	title    bool
 	wks      bool
-	version  bool
 	warnings []string // options without effect
 }
 
-func newCommand(server *ta.Server, stderr io.Writer) *command {
-	c := &command{flags: pflag.NewFlagSet("smtp", pflag.ContinueOnError), server: server}
+func newCommand(p *program.Program) *command {
+	c := &command{program: p}
 	c.o.Limits, c.o.Timeouts = smtp.DefaultLimits(), smtp.DefaultTimeouts()
-	c.flags.SetOutput(stderr)
-	c.flags.SortFlags = false
+	p.Flags.SortFlags = false
 	c.oldFlags()
 	c.newFlags()
 	return c
@@ -44,13 +38,12 @@ func newCommand(server *ta.Server, stderr io.Writer) *command {
 
 // oldFlags are ZMailer's, by their letters.
 func (c *command) oldFlags() {
-	f, o := c.flags, &c.o
+	f, o := c.program.Flags, &c.o
 	f.BoolVarP(&c.single, "single", "1", false, "one message a connection")
 	f.BoolVarP(&o.IPv6First, "ipv6-first", "6", false, "try IPv6 addresses first")
 	f.CountVarP(&c.seven, "seven-bit", "7", "send 7 bits, quoted-printable where needed; twice: and no ESMTP")
 	f.BoolVarP(&o.EightClean, "eight-bit", "8", false, "the channel is 8-bit clean")
 	f.StringVarP(&c.secrets, "secrets", "A", "", "`file` of names and passwords")
-	f.StringVarP(&c.server.Channel, "channel", "c", "smtp", "take recipients of this `channel`")
 	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections to one mail exchanger; 0 for any")
 	f.CountVarP(&c.debug, "debug", "d", "the protocol goes to the scheduler's log too")
 	f.BoolVarP(&o.ShareMX, "share-mx", "e", false, "hosts with the same mail exchanger share connections")
@@ -68,7 +61,6 @@ func (c *command) oldFlags() {
 	f.BoolVarP(&c.title, "show", "s", false, "the title of the process says what is being done")
 	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates and the like")
 	f.StringVarP(&c.timeouts, "timeouts", "T", "", "time `limits`, such as conn=3m,dot=20m")
-	f.BoolVarP(&c.version, "version", "V", false, "say what this is, and leave")
 	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "`bytes` of the sockets' buffers; 0 for the system's")
 	f.BoolVarP(&c.wks, "wks", "W", false, "without effect")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
@@ -77,9 +69,7 @@ func (c *command) oldFlags() {
 
 // newFlags have no letters.
 func (c *command) newFlags() {
-	f, limits := c.flags, &c.o.Limits
-	f.StringVar(&c.marking, "marking", "agent", "who marks recipients: agent or scheduler, as in the clause")
-	f.IntVar(&c.server.Sessions, "sessions", 1, "job lines worked on at once, and connections, as in the clause")
+	f, limits := c.program.Flags, &c.o.Limits
 	f.StringVar(&c.resolver, "resolver", "", "`address` of the DNS server to ask, host:port; default: the system's")
 	f.StringVar(&c.policy, "tls-policy", "", "`file` that says which destinations must have TLS")
 	f.IntVar(&limits.Backlog, "backlog", limits.Backlog, "`number` of jobs on a connection before another is opened")
@@ -94,33 +84,27 @@ func (c *command) newFlags() {
 
 // parse reads the command line and what can be checked without the files that
 // it names.
-func (c *command) parse(args []string) (err error) {
-	if err := c.flags.Parse(args); err != nil || c.version {
+func (c *command) parse(args []string) error {
+	if err := c.program.Parse(args); err != nil {
 		return err
 	}
 	o, limits := &c.o, &c.o.Limits
 	switch {
-	case c.flags.NArg() > 1:
-		return fmt.Errorf("one host at most, not %q", c.flags.Args())
 	case o.LMTP && o.Port == 0 && !strings.HasPrefix(strings.ToUpper(o.Forced), "UNIX:"):
 		return errors.New("LMTP has no port of its own: -M needs -p or -F UNIX:/path")
 	case o.Port < 0 || o.Port > 65535:
 		return fmt.Errorf("port %d", o.Port)
-	case min(c.server.Sessions, limits.PerHost, limits.Backlog, limits.MessageMax, limits.MessageScale, limits.Jobs, o.Dialer.Buffer) < 0:
+	case min(limits.PerHost, limits.Backlog, limits.MessageMax, limits.MessageScale, limits.Jobs, o.Dialer.Buffer) < 0:
 		return errors.New("a number is less than 0")
 	case min(limits.Age, limits.Idle, limits.Retry, limits.Forget) < 0:
 		return errors.New("a time is less than 0")
-	}
-	c.server.Host = c.flags.Arg(0)
-	if c.server.Marking, err = ta.ParseMarking(c.marking); err != nil {
-		return err
 	}
 	if c.timeouts != "" {
 		if err := o.Timeouts.Set(c.timeouts); err != nil {
 			return err
 		}
 	}
-	limits.Sessions = max(c.server.Sessions, 1)
+	limits.Sessions = max(c.program.Server.Sessions, 1)
 	if c.single {
 		limits.Jobs = 1
 	}
@@ -131,7 +115,7 @@ func (c *command) parse(args []string) (err error) {
 	for _, k := range c.keywords {
 		c.warnings = append(c.warnings, fmt.Sprintf("option -O %q is without effect", k))
 	}
-	return nil
+	return c.program.Host()
 }
 
 // options reads the files and asks the system for what was not given.

@@ -1,0 +1,148 @@
+// Package program holds what the mains of the bundled agents share: the options
+// that every agent has (-c, --marking, --sessions, -V), the host operand, the
+// zmailer.conf that the scheduler names, the system's log, and the exit status.
+//
+//	p := program.New("discard", "", stdout, stderr)
+//	p.Flags.IntVar(…)
+//	if err := p.Parse(args); err != nil {
+//		return p.Exit(err)
+//	}
+//	p.Server.Deliver = …
+//	return p.Serve()
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"github.com/spf13/pflag"
+
+	"zsched/scheduler/config"
+	"zsched/ta"
+)
+
+// Program is one agent's command line and what it is run with.
+type Program struct {
+	Server *ta.Server
+	Flags  *pflag.FlagSet // the caller adds the agent's own options before Parse
+
+	name           string
+	marking        string
+	version        bool
+	stdout, stderr io.Writer
+}
+
+// New defines the options that all agents share. channel is the default of -c;
+// with "" the agent takes the recipients of any channel.
+func New(name, channel string, stdout, stderr io.Writer) *Program {
+	p := &Program{
+		Server: &ta.Server{Name: name},
+		Flags:  pflag.NewFlagSet(name, pflag.ContinueOnError),
+		name:   name, stdout: stdout, stderr: stderr,
+	}
+	p.Flags.SetOutput(stderr)
+	p.Flags.StringVarP(&p.Server.Channel, "channel", "c", channel, "take recipients of this `channel`; any if empty")
+	p.Flags.StringVar(&p.marking, "marking", "agent", "who marks recipients: agent or scheduler, as in the clause")
+	p.Flags.IntVar(&p.Server.Sessions, "sessions", 1, "job lines worked on at once, as in the clause")
+	p.Flags.BoolVarP(&p.version, "version", "V", false, "print the version and exit")
+	return p
+}
+
+// errVersion ends a program that has printed its version.
+var errVersion = errors.New("version printed")
+
+// configError is a file of the configuration that cannot be read.
+type configError struct{ error }
+
+// Parse reads the command line. The error is for Exit; it is also set where
+// the program has nothing more to do, after --help and --version.
+func (p *Program) Parse(args []string) error {
+	if err := p.Flags.Parse(args); err != nil {
+		return err
+	}
+	if p.version {
+		fmt.Fprintln(p.stdout, versionLine(p.name))
+		return errVersion
+	}
+	var err error
+	if p.Server.Marking, err = ta.ParseMarking(p.marking); err == nil && p.Server.Sessions < 0 {
+		err = fmt.Errorf("--sessions %d is less than 0", p.Server.Sessions)
+	}
+	return err
+}
+
+// Host takes the operands of an agent that accepts at most one, the host.
+func (p *Program) Host() error {
+	if p.Flags.NArg() > 1 {
+		return fmt.Errorf("one host at most, not %q", p.Flags.Args())
+	}
+	if p.Flags.NArg() == 1 {
+		p.Server.Host = p.Flags.Arg(0)
+	}
+	return nil
+}
+
+// Exit reports an error of Parse, Host, Zenv or the agent's own checks, and
+// returns the exit status that goes with it.
+func (p *Program) Exit(err error) int {
+	var unreadable configError
+	switch {
+	case errors.Is(err, pflag.ErrHelp) || err == errVersion:
+		return ta.ExitOK
+	case errors.As(err, &unreadable):
+		p.Warn(err.Error())
+		return ta.ExitOSFile
+	}
+	fmt.Fprintf(p.stderr, "%s: %v\n", p.name, err)
+	return ta.ExitUsage
+}
+
+// Warn writes a line for the scheduler's log.
+func (p *Program) Warn(line string) { fmt.Fprintf(p.stderr, "# %s: %s\n", p.name, line) }
+
+// Zenv reads the zmailer.conf that the scheduler names in ZCONFIG.
+func (p *Program) Zenv() (*config.Zenv, error) {
+	zenv, err := config.AgentZenv(os.Getenv("ZCONFIG"))
+	if err != nil {
+		return nil, configError{err}
+	}
+	return zenv, nil
+}
+
+// Mailbin is the MAILBIN that zmailer.conf sets. Where it sets none, it is the
+// directory above this program's, which is MAILBIN/ta.
+func Mailbin(zenv *config.Zenv) string {
+	dir, set := zenv.Get("MAILBIN")
+	if set || !filepath.IsAbs(os.Args[0]) {
+		return dir
+	}
+	return filepath.Dir(filepath.Dir(os.Args[0]))
+}
+
+// LogTo makes the agent write a line for each recipient to the system's log,
+// in the style of SYSLOGFLG (zmailer.conf(5)).
+func (p *Program) LogTo(zenv *config.Zenv) {
+	p.Server.Syslog = ta.OpenSyslog(p.name, ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
+}
+
+// Serve runs the agent until the scheduler ends it, and returns its exit status.
+func (p *Program) Serve() int {
+	defer p.Server.Syslog.Close()
+	return p.Server.Main()
+}
+
+func versionLine(name string) string {
+	line := name + " 0.1"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				line += " (" + s.Value[:min(12, len(s.Value))] + ")"
+			}
+		}
+	}
+	return line
+}
