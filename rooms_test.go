@@ -29,6 +29,7 @@ const (
 	zerolog    = "github.com/rs/zerolog"
 	pflag      = "github.com/spf13/pflag"
 	xsys       = "golang.org/x/sys"
+	xidna      = "golang.org/x/net/idna"
 	gosmtp     = "github.com/emersion/go-smtp"
 	gosasl     = "github.com/emersion/go-sasl"
 	gomessage  = "github.com/emersion/go-message"
@@ -43,7 +44,7 @@ var rooms = map[string]room{
 	"ctlfile":            {theirs: []string{xsys}},
 	"ta":                 {ours: []string{"ctlfile"}},
 	"ta/child":           {ours: []string{"ta"}, theirs: []string{xsys}},
-	"ta/*":               {ours: []string{"ctlfile", "ta"}, theirs: []string{dns, gosmtp, gosasl, gomessage, xsys}},
+	"ta/*":               {ours: []string{"ctlfile", "ta"}, theirs: []string{dns, gosmtp, gosasl, gomessage, xsys, xidna}},
 	"ta/errormail":       {ours: []string{"ctlfile", "ta", "scheduler/report"}, theirs: []string{gomessage}},
 	"mailq":              {ours: []string{"ctlfile"}, theirs: []string{"github.com/charmbracelet", "github.com/gdamore/tcell"}},
 	"scheduler":          {ours: []string{"ctlfile", "ta"}},

@@ -1,112 +1,58 @@
+// This file holds the spellings of a domain: IDNA2008 (RFC 5891) makes one
+// ASCII form of all of them.
+
 package smtp
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
-// asciiDomain is a domain as the DNS knows it: in lower case, labels beyond
-// ASCII in Punycode (RFC 5891). Characters are not checked against the tables
-// of IDNA: a name that nobody may register is not found.
-func asciiDomain(domain string) (string, error) {
-	if !utf8.ValidString(domain) {
-		return "", fmt.Errorf("%q is not a domain", domain)
-	}
-	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
-	labels := strings.Split(domain, ".")
-	for i, label := range labels {
-		if !ascii(label) {
-			labels[i] = "xn--" + punycode([]rune(label))
-		}
-	}
-	ascii := strings.Join(labels, ".")
-	if ascii == "" || len(ascii) > 253 || slices.ContainsFunc(labels, func(l string) bool { return l == "" || len(l) > 63 }) ||
-		strings.ContainsFunc(ascii, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"\\()<>@,;:", r) }) {
-		return "", fmt.Errorf("%q is not a domain", domain)
-	}
-	return ascii, nil
+// lookupProfile maps and normalises names for lookup (RFC 5895, UTS 46). It
+// does not insist on host names: underscores and hyphens may stand anywhere,
+// since the DNS takes them.
+func lookupProfile() *idna.Profile {
+	return idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 }
 
+// asciiDomain returns a domain as the DNS knows it: lower case, without the dot
+// at the end, and with A-labels in place of U-labels. The error is one for
+// people.
+func asciiDomain(domain string) (string, error) {
+	name := strings.ToLower(domain)
+	if !ascii(domain) {
+		var err error
+		if name, err = lookupProfile().ToASCII(domain); err != nil || !utf8.ValidString(domain) {
+			return "", fmt.Errorf("%q is not a domain", domain)
+		}
+	}
+	name = strings.TrimSuffix(name, ".")
+	if name == "" || len(name) > 253 || strings.ContainsFunc(name, notInDomain) {
+		return "", fmt.Errorf("%q is not a domain", domain)
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 {
+			return "", fmt.Errorf("%q is not a domain", domain)
+		}
+	}
+	return name, nil
+}
+
+// notInDomain reports whether a character cannot be part of a domain in a mail
+// address. Most others can, whether or not somebody would register them.
+func notInDomain(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\()<>@,;:", r)
+}
+
+// ascii reports whether all bytes are below 128.
 func ascii(s string) bool {
 	for i := 0; i < len(s); i++ {
-		if s[i] >= 0x80 {
+		if s[i] >= utf8.RuneSelf {
 			return false
 		}
 	}
 	return true
-}
-
-// punycode encodes a label with the parameters and names of RFC 3492 section 6.
-func punycode(label []rune) string {
-	const base, tMin, tMax = 36, 1, 26
-	var out []byte
-	for _, c := range label {
-		if c < 0x80 {
-			out = append(out, byte(c))
-		}
-	}
-	basic := len(out)
-	if basic > 0 {
-		out = append(out, '-')
-	}
-	n, delta, bias := rune(0x80), 0, 72
-	for handled := basic; handled < len(label); {
-		next := rune(utf8.MaxRune)
-		for _, c := range label {
-			if c >= n {
-				next = min(next, c)
-			}
-		}
-		delta += int(next-n) * (handled + 1)
-		n = next
-		for _, c := range label {
-			if c < n {
-				delta++
-			}
-			if c != n {
-				continue
-			}
-			q := delta
-			for k := base; ; k += base {
-				t := min(max(k-bias, tMin), tMax)
-				if q < t {
-					break
-				}
-				out = append(out, punyDigit(t+(q-t)%(base-t)))
-				q = (q - t) / (base - t)
-			}
-			out = append(out, punyDigit(q))
-			bias = adapt(delta, handled+1, handled == basic)
-			delta = 0
-			handled++
-		}
-		delta++
-		n++
-	}
-	return string(out)
-}
-
-func punyDigit(d int) byte {
-	if d < 26 {
-		return byte('a' + d)
-	}
-	return byte('0' + d - 26)
-}
-
-// adapt is the bias for the next delta (RFC 3492 section 6.1).
-func adapt(delta, points int, first bool) int {
-	if first {
-		delta /= 700
-	} else {
-		delta /= 2
-	}
-	delta += delta / points
-	k := 0
-	for delta > 35*26/2 {
-		delta /= 35
-		k += 36
-	}
-	return k + 36*delta/(delta+38)
 }
