@@ -35,6 +35,7 @@ const (
 	gomessage  = "github.com/emersion/go-message"
 	dns        = "github.com/miekg/dns"
 	prometheus = "github.com/prometheus/client_golang"
+	tcell      = "github.com/gdamore/tcell/v2"
 	systemd    = "github.com/coreos/go-systemd"
 )
 
@@ -46,18 +47,21 @@ var rooms = map[string]room{
 	"ta/child":           {ours: []string{"ta"}, theirs: []string{xsys}},
 	"ta/*":               {ours: []string{"ctlfile", "ta"}, theirs: []string{dns, gosmtp, gosasl, gomessage, xsys, xidna}},
 	"ta/errormail":       {ours: []string{"ctlfile", "ta", "scheduler/report"}, theirs: []string{gomessage}},
-	"mailq":              {ours: []string{"ctlfile"}, theirs: []string{"github.com/charmbracelet", "github.com/gdamore/tcell"}},
+	"mailq":              {ours: []string{"ctlfile"}},
+	"mailq/server":       {ours: []string{"ctlfile", "mailq"}},
+	"mailq/client":       {ours: []string{"ctlfile", "mailq"}},
 	"scheduler":          {ours: []string{"ctlfile", "ta"}},
 	"scheduler/config":   {ours: []string{"scheduler"}, theirs: []string{participle}},
 	"scheduler/spool":    {ours: []string{"ctlfile"}, theirs: []string{fsnotify, xsys}},
 	"scheduler/report":   {ours: []string{"ctlfile"}, theirs: []string{gomessage}},
 	"scheduler/simulate": {ours: []string{"scheduler"}},
 	"scheduler/daemon": {
-		ours:   []string{"ctlfile", "ta", "ta/child", "mailq", "scheduler", "scheduler/spool", "scheduler/report"},
+		ours:   []string{"ctlfile", "ta", "ta/child", "mailq", "mailq/server", "scheduler", "scheduler/spool", "scheduler/report"},
 		theirs: []string{zerolog, prometheus, systemd},
 	},
-	"packaging/*": {ours: []string{"ta/smtp/smtptest"}}, // what the demonstration needs
-	"cmd/*":       {ours: []string{"*"}, theirs: []string{zerolog, pflag, gosmtp, gosasl, gomessage, dns, xsys, systemd}},
+	"packaging/*":   {ours: []string{"ta/smtp/smtptest"}}, // what the demonstration needs
+	"cmd/mailq/top": {ours: []string{"mailq", "mailq/client"}, theirs: []string{tcell}},
+	"cmd/*":         {ours: []string{"*"}, theirs: []string{zerolog, pflag, gosmtp, gosasl, gomessage, dns, xsys, systemd}},
 }
 
 func roomOf(dir string) (room, bool) {

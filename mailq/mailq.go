@@ -1,6 +1,7 @@
-// Package mailq is how the queue is asked: the protocols MAILQ v1 and v2,
-// both sides of them, and what the client prints. The scheduler stands behind
-// the interface Queue and is nowhere else in here.
+// Package mailq is the query protocol on the wire: MAILQ v1 and v2, their verbs,
+// requests and replies, and the values that are sent as JSON. Package
+// mailq/server answers and package mailq/client asks; nothing here connects or
+// reads files.
 //
 // # Version 1
 //
@@ -120,17 +121,9 @@
 //
 // # The two sides
 //
-// A Server has a session (Serve) on each connection that it is given and
-// answers it from the Queue; Peer, Settings and the auth file decide who may
-// ask what. Order is what an acting verb says, read by the server and written
-// by the client.
-//
-// A Dialer connects, and a Client is one dialogue of either version: Ask and
-// Show for a reply or its lines, Dump for a picture of v1. A Printer writes
-// what the old client wrote, with what it finds in the Postoffice where that
-// can be read. Top is the live view of a TopSource, such as a ClientSource;
-// it asks in one goroutine and draws in another. A ClientError has the Fault
-// that exit codes are made of.
+// Package mailq/server answers sessions from a queue, and package mailq/client
+// asks. Order is what an acting verb says, read by the server and written by
+// the client.
 package mailq
 
 const (

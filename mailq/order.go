@@ -27,7 +27,7 @@ func (o *Order) String() string {
 	if o.DryRun {
 		words = append(words, "DRYRUN")
 	}
-	if why := trimBlanks(oneReply(o.Why)); why != "" {
+	if why := TrimBlanks(OneReply(o.Why)); why != "" {
 		words = append(words, "BECAUSE", why)
 	} else if o.Verb == Kill && o.Message != "" && !o.DryRun {
 		words = append(words, "BECAUSE")
@@ -41,7 +41,7 @@ func (o Outcome) String() string {
 }
 
 // outcomeReply is the reply to an order that was carried out.
-func outcomeReply(order *Order, o Outcome) string {
+func OutcomeReply(order *Order, o Outcome) string {
 	dry := ""
 	if order.DryRun {
 		dry = "DRYRUN "
@@ -81,33 +81,33 @@ var targets = map[Verb]struct{ msg, thread, where bool }{
 }
 
 // errUnknownRequest is an acting verb about what it cannot be about.
-var errUnknownRequest = errors.New("unknown request")
+var ErrUnknownRequest = errors.New("unknown request")
 
 // parseOrder reads what follows an acting verb. counted says that more than
 // the old KILL MSG id was given.
-func parseOrder(verb Verb, rest string) (o Order, counted bool, err error) {
+func ParseOrder(verb Verb, rest string) (o Order, counted bool, err error) {
 	o.Verb = verb
 	may := targets[verb]
-	target, rest := cutRaw(rest)
+	target, rest := CutRaw(rest)
 	switch {
 	case target == "MSG" && may.msg:
-		o.Message, rest, _, err = cutWord(rest)
+		o.Message, rest, _, err = CutWord(rest)
 	case target == "THREAD" && may.thread:
 		o.Thread = new(Name)
-		*o.Thread, rest, err = cutName(rest)
+		*o.Thread, rest, err = CutName(rest)
 	case target == "WHERE" && may.where:
 		o.Where = new(Selection)
 		if *o.Where, rest, err = cutSelection(rest); err == nil && verb == Reroute {
 			var to string
-			if to, rest = cutRaw(rest); to != "TO" {
+			if to, rest = CutRaw(rest); to != "TO" {
 				err = errors.New("TO and a channel and host must follow the selection")
 			}
 		}
 	default:
-		return o, false, errUnknownRequest
+		return o, false, ErrUnknownRequest
 	}
 	if err == nil && verb == Reroute {
-		o.To, rest, err = cutName(rest)
+		o.To, rest, err = CutName(rest)
 	}
 	if err == nil {
 		err = o.tail(rest)
@@ -117,10 +117,10 @@ func parseOrder(verb Verb, rest string) (o Order, counted bool, err error) {
 
 // tail reads DRYRUN and BECAUSE.
 func (o *Order) tail(rest string) error {
-	word, after := cutRaw(rest)
+	word, after := CutRaw(rest)
 	if word == "DRYRUN" || word == "DRY" {
 		o.DryRun = true
-		word, after = cutRaw(after)
+		word, after = CutRaw(after)
 	}
 	switch word {
 	case "":
@@ -133,13 +133,13 @@ func (o *Order) tail(rest string) error {
 }
 
 // cutName takes a channel and a host off s.
-func cutName(s string) (n Name, rest string, err error) {
+func CutName(s string) (n Name, rest string, err error) {
 	var ok bool
-	if n.Channel, s, ok, err = cutWord(s); err != nil {
+	if n.Channel, s, ok, err = CutWord(s); err != nil {
 		return n, "", err
 	}
 	if ok {
-		if n.Host, s, ok, err = cutWord(s); err != nil {
+		if n.Host, s, ok, err = CutWord(s); err != nil {
 			return n, "", err
 		}
 	}

@@ -14,7 +14,7 @@ const maxSpan = 36500 * 24 * time.Hour
 
 // parseSpan reads a sum of numbers with the units d, h, m and s: 3d, 1h30m.
 // A last number without one counts seconds.
-func parseSpan(s string) (time.Duration, error) {
+func ParseSpan(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, errors.New("a span is needed, such as 3d or 1h30m")
 	}
@@ -74,7 +74,7 @@ func formatSpan(d time.Duration) string {
 func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {
-		word, _ := cutRaw(rest)
+		word, _ := CutRaw(rest)
 		err = fmt.Errorf("%q is no key=value", word)
 	}
 	return sel, err
@@ -84,8 +84,8 @@ func ParseSelection(s string) (Selection, error) {
 func cutSelection(s string) (Selection, string, error) {
 	var sel Selection
 	seen := make(map[string]bool)
-	for s = trimBlanks(s); s != ""; {
-		raw, _ := cutRaw(s)
+	for s = TrimBlanks(s); s != ""; {
+		raw, _ := CutRaw(s)
 		key, _, is := strings.Cut(raw, "=")
 		if !is {
 			break
@@ -98,7 +98,7 @@ func cutSelection(s string) (Selection, string, error) {
 		var value string
 		if s != "" && !isBlank(s[0]) {
 			var err error
-			if value, s, _, err = cutWord(s); err != nil {
+			if value, s, _, err = CutWord(s); err != nil {
 				return sel, "", err
 			}
 		}
@@ -136,7 +136,7 @@ func (sel *Selection) set(key, value string) (err error) {
 }
 
 func positiveSpan(key, value string) (time.Duration, error) {
-	d, err := parseSpan(value)
+	d, err := ParseSpan(value)
 	if err == nil && d == 0 {
 		err = fmt.Errorf("%s= must be more than zero", key)
 	}

@@ -11,7 +11,7 @@ func TestSayTime(t *testing.T) {
 		0: "0s", 59: "59s", 60: "1m", 3600: "1h", 3661: "1h1m1s", 86400: "1d", 86460: "1d1m", 86461: "1d1m1s",
 		90000: "1d1h", 90061: "1d1h", -5: "-5s", -90061: "-1d1h", 431940: "4d23h", 3601: "1h1s",
 	} {
-		if got := saySeconds(s); got != want {
+		if got := SayTime(time.Duration(s) * time.Second); got != want {
 			t.Errorf("%d s: %s, want %s", s, got, want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestWords(t *testing.T) {
 	for text, want := range map[string]string{
 		`"a\tb\r\n\x41\X"`: "", `"a\tb\r\n\x41" rest`: "a\tb\r\nA", `  plain "rest`: "plain", `"open`: "", `"glued"on`: "", `"\x4"`: "", `"\`: "",
 	} {
-		got, _, _, err := cutWord(text)
+		got, _, _, err := CutWord(text)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("cutWord(%q) = %q, %v", text, got, err)
 		}
@@ -92,7 +92,9 @@ func TestSelectionMatches(t *testing.T) {
 		"older=1h": "j", "older=2h": "j", "older=3h": "", "younger=2h": "b", "younger=3h": "jb", "channel=smtp older=3h": "",
 	} {
 		sel, err := ParseSelection(text)
-		must(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		got := ""
 		if sel.Matches(job, now) {
 			got += "j"
@@ -155,8 +157,8 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 		if got := o.String(); got != line {
 			t.Errorf("written %s, want %s", got, line)
 		}
-		verb, rest := cutRaw(line)
-		read, counted, err := parseOrder(Verb(verb), rest)
+		verb, rest := CutRaw(line)
+		read, counted, err := ParseOrder(Verb(verb), rest)
 		if err != nil || !counted && verb == "KILL" || read.String() != line {
 			t.Errorf("%s: read %+v, %v", line, read, err)
 		}
@@ -170,7 +172,7 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	for _, dry := range []bool{false, true} {
 		want := Outcome{Messages: 3, Recipients: 5, Threads: 2}
-		got, err := ParseOutcome(outcomeReply(&Order{Verb: Hold, DryRun: dry}, want))
+		got, err := ParseOutcome(OutcomeReply(&Order{Verb: Hold, DryRun: dry}, want))
 		if err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -181,6 +183,17 @@ func TestOutcomes(t *testing.T) {
 	} {
 		if _, err := ParseOutcome(reply); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	for _, v := range [][3]string{
+		{"220 MAILQ-V2-CHALLENGE: 1795233126.898330.1", "nobody", "1304725670c8069b18abb3e3eafa7f8f"},
+		{"MAILQ-V2-CHALLENGE: 942665308.906504.3", "my-passwd", "bd4baf7e175c6457f092a4d8a72be539"},
+	} {
+		if got := Digest(v[0], v[1]); got != v[2] {
+			t.Errorf("Digest(%q, %q) = %s, want %s", v[0], v[1], got, v[2])
 		}
 	}
 }

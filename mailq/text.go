@@ -50,7 +50,7 @@ func SayTime(d time.Duration) string {
 
 // oneLine makes text safe inside a line: a line end becomes CR, the mark
 // between the lines of a diagnostic, and NUL a blank.
-func oneLine(s string) string {
+func OneLine(s string) string {
 	if !strings.ContainsAny(s, "\n\x00") {
 		return s
 	}
@@ -58,11 +58,19 @@ func oneLine(s string) string {
 }
 
 // field makes text safe between TABs: oneLine, and TAB becomes a blank.
-func field(s string) string {
-	return strings.ReplaceAll(oneLine(s), "\t", " ")
+func Field(s string) string {
+	return strings.ReplaceAll(OneLine(s), "\t", " ")
 }
 
 // oneReply makes text safe in a reply, where a CR would be dropped by some.
-func oneReply(s string) string {
-	return strings.ReplaceAll(field(s), "\r", " ")
+func OneReply(s string) string {
+	return strings.ReplaceAll(Field(s), "\r", " ")
+}
+
+// plural is a count and its noun.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
 }

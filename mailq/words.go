@@ -43,28 +43,28 @@ var (
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-func trimBlanks(s string) string { return strings.TrimLeft(s, " \t") }
+func TrimBlanks(s string) string { return strings.TrimLeft(s, " \t") }
 
 // cutRaw takes the next word off s as it stands, without regard to quotes.
 // The rest begins with its next word.
-func cutRaw(s string) (word, rest string) {
-	s = trimBlanks(s)
+func CutRaw(s string) (word, rest string) {
+	s = TrimBlanks(s)
 	i := strings.IndexAny(s, " \t")
 	if i < 0 {
 		return s, ""
 	}
-	return s[:i], trimBlanks(s[i:])
+	return s[:i], TrimBlanks(s[i:])
 }
 
 // cutWord takes the next word off s and undoes its quotes. It is not ok at
 // the end of s.
-func cutWord(s string) (word, rest string, ok bool, err error) {
-	s = trimBlanks(s)
+func CutWord(s string) (word, rest string, ok bool, err error) {
+	s = TrimBlanks(s)
 	if s == "" {
 		return "", "", false, nil
 	}
 	if s[0] != '"' {
-		word, rest = cutRaw(s)
+		word, rest = CutRaw(s)
 		return word, rest, true, nil
 	}
 	word, rest, err = unquote(s[1:])
@@ -81,7 +81,7 @@ func unquote(s string) (word, rest string, err error) {
 			if rest != "" && !isBlank(rest[0]) {
 				return "", "", errGlued
 			}
-			return b.String(), trimBlanks(rest), nil
+			return b.String(), TrimBlanks(rest), nil
 		case '\\':
 			c, n := unescape(s[i+1:])
 			if n == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"zsched/mailq"
+	"zsched/mailq/client"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -62,7 +62,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	if errors.Is(err, errNothing) {
 		return exitFault
 	}
-	fmt.Fprintf(stderr, "mailq: %s\n", mailq.Plain(err.Error()))
+	fmt.Fprintf(stderr, "mailq: %s\n", client.Plain(err.Error()))
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprint(stderr, usageLine)
 	}
@@ -80,12 +80,12 @@ func exitCode(err error) int {
 	case errors.Is(err, errNoPostoffice):
 		return exitNoQueue
 	}
-	switch mailq.FaultOf(err) {
-	case mailq.Unavailable:
+	switch client.FaultOf(err) {
+	case client.Unavailable:
 		return exitUnavailable
-	case mailq.Garbled:
+	case client.Garbled:
 		return exitProtocol
-	case mailq.Refused:
+	case client.Refused:
 		return exitRefused
 	}
 	return exitFault

@@ -14,14 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"zsched/mailq"
+	"zsched/mailq/client"
 	"zsched/scheduler/config"
 )
 
 // A place is where the questions go.
 type place struct {
-	mailq.Address
-	spool *mailq.Postoffice
+	client.Address
+	spool *client.Postoffice
 	local bool // the server is on this machine
 }
 
@@ -44,7 +44,7 @@ func readZenv(file string, stderr io.Writer) (*config.Zenv, error) {
 // where it listens, if we may read that.
 func findPlace(o *options, zenv *config.Zenv) (*place, error) {
 	dir, _ := zenv.Get("POSTOFFICE")
-	at := &place{spool: &mailq.Postoffice{Dir: dir}, local: true}
+	at := &place{spool: &client.Postoffice{Dir: dir}, local: true}
 	at.Host, at.Port = o.server, servicePort()
 	if at.Host == "" {
 		at.Host, _ = zenv.Get("MAILSERVER")
@@ -56,7 +56,7 @@ func findPlace(o *options, zenv *config.Zenv) (*place, error) {
 	switch {
 	case o.at != "":
 		var err error
-		if at.Address, err = mailq.ParseAddress(o.at, at.Address); err != nil {
+		if at.Address, err = client.ParseAddress(o.at, at.Address); err != nil {
 			return nil, usageError("-p " + err.Error())
 		}
 	case !asked && at.Host == "localhost":
@@ -73,19 +73,19 @@ func servicePort() int {
 	if port, err := net.LookupPort("tcp", "mailq"); err == nil && port > 0 {
 		return port
 	}
-	return mailq.Port
+	return client.Port
 }
 
 // configured is where scheduler.cf says that its scheduler answers, or unset
 // if that cannot be read.
-func configured(zenv *config.Zenv, unset mailq.Address) mailq.Address {
+func configured(zenv *config.Zenv, unset client.Address) client.Address {
 	file, err := config.Load(config.DefaultFile(zenv), zenv)
 	if err != nil {
 		return unset
 	}
 	switch socket := file.Params.MailqSock; socket.Network {
 	case "unix":
-		return mailq.Address{Path: socket.Address}
+		return client.Address{Path: socket.Address}
 	case "tcp":
 		host, port, err := net.SplitHostPort(socket.Address)
 		if err != nil {
@@ -94,7 +94,7 @@ func configured(zenv *config.Zenv, unset mailq.Address) mailq.Address {
 		if bound, err := netip.ParseAddr(host); host == "" || err == nil && bound.IsUnspecified() {
 			host = unset.Host
 		}
-		if at, err := mailq.ParseAddress(port, mailq.Address{Host: host}); err == nil {
+		if at, err := client.ParseAddress(port, client.Address{Host: host}); err == nil {
 			return at
 		}
 	}

@@ -14,7 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/cmd/mailq/top"
 	"zsched/mailq"
+	"zsched/mailq/client"
 )
 
 // A session is one call of the program.
@@ -24,7 +26,7 @@ type session struct {
 	stderr   io.Writer
 	terminal bool // standard output is one
 	place    *place
-	client   *mailq.Client
+	client   *client.Client
 	shown    bool // a line of an answer
 }
 
@@ -47,7 +49,7 @@ func (s *session) run() error {
 		return s.watch()
 	}
 	if !s.place.local && !s.json {
-		fmt.Fprintf(s.out, "[%s]\n", mailq.Plain(canonical(s.place.Host)))
+		fmt.Fprintf(s.out, "[%s]\n", client.Plain(canonical(s.place.Host)))
 	}
 	if s.status > 0 {
 		if err := s.place.spool.WriteStatus(s.out, s.place.local); err != nil {
@@ -68,22 +70,22 @@ func (s *session) run() error {
 }
 
 // connect begins a dialogue and, in version 2, logs in.
-func (s *session) connect() (*mailq.Client, error) {
-	dialer := mailq.Dialer{Prefer: s.prefer, Timeout: connectTimeout}
+func (s *session) connect() (*client.Client, error) {
+	dialer := client.Dialer{Prefer: s.prefer, Timeout: connectTimeout}
 	conn, err := dialer.Dial(context.Background(), s.place.Address)
 	if err != nil {
 		return nil, err
 	}
-	how := mailq.Dialogue{Server: s.place.String(), Patience: s.wait}
+	how := client.Dialogue{Server: s.place.String(), Patience: s.wait}
 	if s.debug {
 		how.Trace = s.stderr
 	}
-	c, err := mailq.NewClient(conn, how)
+	c, err := client.New(conn, how)
 	if err != nil || c.Version == 1 {
 		return c, err
 	}
 	err = c.Login(s.name, s.password)
-	if mailq.FaultOf(err) == mailq.Refused && s.place.Path != "" && !s.named {
+	if client.FaultOf(err) == client.Refused && s.place.Path != "" && !s.named {
 		// On its socket the server may know us by our credentials and need
 		// no login. If not, it will say so at the first command.
 		return c, nil
@@ -96,8 +98,8 @@ func (s *session) connect() (*mailq.Client, error) {
 }
 
 // printer is what is asked for, for this output.
-func (s *session) printer() *mailq.Printer {
-	return &mailq.Printer{
+func (s *session) printer() *client.Printer {
+	return &client.Printer{
 		Out: s.out, Now: time.Now(), Terminal: s.terminal, Colour: s.terminal && colourful(),
 		Verbose: s.verbose, Summary: s.summary, Spool: s.place.spool, Owner: s.owner,
 	}
@@ -112,7 +114,7 @@ func colourful() bool {
 func (s *session) version1() error {
 	switch {
 	case s.report != "", s.etrn != "", s.order.Verb != "", s.json:
-		return &mailq.ClientError{Fault: mailq.Refused,
+		return &client.Error{Fault: client.Refused,
 			Err: fmt.Errorf("%s speaks MAILQ version 1, which has only lists", s.place)}
 	case s.queue == 0:
 		d, err := s.client.Dump()
@@ -146,7 +148,7 @@ func (s *session) version2(orders []mailq.Order) error {
 	case s.etrn != "":
 		text, err := s.client.Ask("ETRN " + mailq.Quote(s.etrn))
 		if err == nil {
-			fmt.Fprintln(s.out, mailq.Plain(strings.TrimPrefix(text, "OK; ")))
+			fmt.Fprintln(s.out, client.Plain(strings.TrimPrefix(text, "OK; ")))
 		}
 		return err
 	case s.report == "HELP":
@@ -191,7 +193,7 @@ func (s *session) lines(command string) error {
 var errNothing = errors.New("nothing found")
 
 // line is what is done with a line of a report or an object of JSON.
-func (s *session) line(p *mailq.Printer) func(string) error {
+func (s *session) line(p *client.Printer) func(string) error {
 	return func(line string) error {
 		s.shown = true
 		if s.json {
@@ -222,7 +224,7 @@ func (s *session) list() error {
 	}
 	show := s.line(p)
 	return s.client.Many(len(names),
-		func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
+		func(i int) string { return "JSON " + client.ShowThread(names[i]) },
 		func(_ int, line string) error { return show(line) })
 }
 
@@ -236,7 +238,7 @@ func (s *session) act(orders []mailq.Order) error {
 		}
 		outcome, err := mailq.ParseOutcome("+" + text)
 		if err != nil {
-			return &mailq.ClientError{Fault: mailq.Garbled, Err: err}
+			return &client.Error{Fault: client.Garbled, Err: err}
 		}
 		if s.json {
 			err = json.NewEncoder(s.out).Encode(orderItem{orders[i].Verb, orders[i].DryRun, outcome})
@@ -259,11 +261,11 @@ type orderItem struct {
 
 // watch shows the threads on a full screen until the user leaves.
 func (s *session) watch() error {
-	source, err := mailq.NewClientSource(s.connect)
+	source, err := client.NewReconnecting(s.connect)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	return mailq.Watch(ctx, source, s.every)
+	return top.Watch(ctx, source, s.every)
 }

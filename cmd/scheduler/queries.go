@@ -14,14 +14,14 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/rs/zerolog"
 
-	"zsched/mailq"
+	"zsched/mailq/server"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
 )
 
 // queries is how they are answered, which a reload may change.
 type queries struct {
-	settings atomic.Pointer[mailq.Settings]
+	settings atomic.Pointer[server.Settings]
 	sockets  [2]config.Socket // that are open: for queries and for metrics
 }
 
@@ -37,7 +37,7 @@ func (q *queries) set(s *setting, file *config.File) {
 	if auth := file.Params.AuthFile; auth != "" && syscall.Access(auth, readable) == nil {
 		version = 2
 	}
-	to := &mailq.Settings{
+	to := &server.Settings{
 		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(),
 		HostsAllow: hostsAllow, HostsDeny: hostsDeny,
 	}
@@ -52,7 +52,7 @@ func authProblems(file *config.File) []error {
 	if file.Params.AuthFile == "" {
 		return nil
 	}
-	return mailq.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
+	return server.CheckAuthFile(file.Params.AuthFile, os.Geteuid())
 }
 
 // readable is R_OK of access(2).
@@ -72,7 +72,7 @@ func (q *queries) changed(file *config.File, log zerolog.Logger) {
 func (q *queries) answer(s *setting, file *config.File, o *daemon.Options) {
 	q.sockets = [2]config.Socket{file.Params.MailqSock, file.Params.Metrics}
 	o.Queries, o.Metrics = daemon.Socket(file.Params.MailqSock), daemon.Socket(file.Params.Metrics)
-	o.Answering = func() mailq.Settings { return *q.settings.Load() }
+	o.Answering = func() server.Settings { return *q.settings.Load() }
 	o.BindAddr, _ = s.zenv.Get("BINDADDR")
 	o.Rendezvous = s.where.rendezvous
 	o.Lines = config.Lines

@@ -9,13 +9,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/mailq"
+	"zsched/mailq/server"
 )
 
 // Queue is the daemon's queue as queries see it. It answers while Run runs.
-func (d *Daemon) Queue() mailq.Queue { return queries{d} }
+func (d *Daemon) Queue() server.Queue { return queries{d} }
 
 // answering is how queries are answered now.
-func (d *Daemon) answering() mailq.Settings {
+func (d *Daemon) answering() server.Settings {
 	s := d.Answering()
 	s.Note = d.noteQuery
 	return s
@@ -23,7 +24,7 @@ func (d *Daemon) answering() mailq.Settings {
 
 // serveMailq has one session.
 func (d *Daemon) serveMailq(ctx context.Context, conn net.Conn) {
-	peer, err := mailq.PeerOf(conn)
+	peer, err := server.PeerOf(conn)
 	if err != nil {
 		d.Log.Warn().Err(err).Msg("a query from nobody is not answered")
 		return
@@ -33,7 +34,7 @@ func (d *Daemon) serveMailq(ctx context.Context, conn net.Conn) {
 
 // noteQuery logs what sessions did that an administrator may want to know. It
 // is called by sessions.
-func (d *Daemon) noteQuery(n mailq.Note) {
+func (d *Daemon) noteQuery(n server.Note) {
 	unsaid, ok := d.restraint.speak(n.Kind, time.Now())
 	if !ok {
 		return
@@ -41,11 +42,11 @@ func (d *Daemon) noteQuery(n mailq.Note) {
 	level, text := zerolog.WarnLevel, string(n.Kind)
 	var order *mailq.Order
 	switch n.Kind {
-	case mailq.NoteOrder:
+	case server.NoteOrder:
 		order, level, text = n.Order, zerolog.InfoLevel, "order"
-	case mailq.NoteTrigger:
+	case server.NoteTrigger:
 		level, text = zerolog.InfoLevel, "mail asked for"
-	case mailq.NoteAuth, mailq.NoteFault:
+	case server.NoteAuth, server.NoteFault:
 		level = zerolog.ErrorLevel
 	}
 	if n.Err != nil && level < zerolog.WarnLevel {
@@ -59,7 +60,7 @@ func (d *Daemon) noteQuery(n mailq.Note) {
 		line = line.Str("order", orderText(order)).Str("reason", order.Why).
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	}
-	if n.Kind == mailq.NoteTrigger {
+	if n.Kind == server.NoteTrigger {
 		line = line.Str("host", n.Host).Str("request", n.Text).Bool("started", n.Started)
 	}
 	line.Err(n.Err).Msg(text)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/mailq"
+	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/ta/child"
@@ -94,7 +94,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 		Start:   func(child.Spec, func([]child.Heard)) (Agent, error) { return nil, syscall.EAGAIN },
 		Log:     zerolog.Nop(),
 		Queries: Socket{"unix", f.socket}, Signals: f.signals,
-		Answering: func() mailq.Settings { return mailq.Settings{Version: 2, UID: os.Getuid()} },
+		Answering: func() server.Settings { return server.Settings{Version: 2, UID: os.Getuid()} },
 	})
 	go func() {
 		defer close(f.ended)

@@ -36,7 +36,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/mailq"
+	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/ta/child"
@@ -123,7 +123,7 @@ type Options struct {
 	// Queries is where queries are answered, in the way Answering says, which
 	// is asked again after each reload. Answering nil: they are not.
 	Queries   Socket
-	Answering func() mailq.Settings
+	Answering func() server.Settings
 	// Rendezvous is where SIGUSR2 writes the queue; "": nowhere.
 	Rendezvous string
 	// Lines writes parameters as a clause would set them, "name=value" each,
@@ -195,9 +195,9 @@ type Daemon struct {
 	reload    reload
 	tally     tally
 	surveyor  surveyor
-	server    *mailq.Server // nil: queries are not answered
-	writing   atomic.Bool   // the rendezvous file
-	restraint restraint     // of what strangers cause to be logged
+	server    *server.Server // nil: queries are not answered
+	writing   atomic.Bool    // the rendezvous file
+	restraint restraint      // of what strangers cause to be logged
 	over      bool
 	left      chan struct{} // closed when the loop has left
 }
@@ -224,7 +224,7 @@ func New(o Options) *Daemon {
 	d.tally = newTally(time.Now())
 	d.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	if d.Answering != nil {
-		d.server = mailq.NewServer(queries{d}, d.answering())
+		d.server = server.New(queries{d}, d.answering())
 	}
 	return d
 }

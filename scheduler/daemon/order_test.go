@@ -10,6 +10,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/mailq"
+	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/ta"
@@ -493,13 +494,13 @@ func TestStrangersAreLoggedWithRestraint(t *testing.T) {
 		w := newWorld(t, nil)
 		d := New(w.options)
 		for range 1000 {
-			d.noteQuery(mailq.Note{Kind: mailq.NoteFull, Peer: "192.0.2.1"})
-			d.noteQuery(mailq.Note{Kind: mailq.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, Message: "7"}})
+			d.noteQuery(server.Note{Kind: server.NoteFull, Peer: "192.0.2.1"})
+			d.noteQuery(server.Note{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, Message: "7"}})
 		}
 		time.Sleep(time.Second)
-		d.noteQuery(mailq.Note{Kind: mailq.NoteFull, Peer: "192.0.2.1"})
+		d.noteQuery(server.Note{Kind: server.NoteFull, Peer: "192.0.2.1"})
 		log := w.log.String()
-		if n, orders := strings.Count(log, string(mailq.NoteFull)), strings.Count(log, "KILL MSG 7"); n != chatter+1 || orders != 1000 {
+		if n, orders := strings.Count(log, string(server.NoteFull)), strings.Count(log, "KILL MSG 7"); n != chatter+1 || orders != 1000 {
 			t.Errorf("%d lines, and %d of orders", n, orders)
 		}
 		if !strings.Contains(log, `"unlogged":995`) {
@@ -513,8 +514,8 @@ func TestOrderIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		d := New(w.options)
-		d.noteQuery(mailq.Note{
-			Kind: mailq.NoteOrder, User: "postmaster", Peer: "192.0.2.1",
+		d.noteQuery(server.Note{
+			Kind: server.NoteOrder, User: "postmaster", Peer: "192.0.2.1",
 			Order:   &mailq.Order{Verb: mailq.Kill, Message: "7", Why: "spam run"},
 			Outcome: mailq.Outcome{Messages: 1, Recipients: 2, Threads: 1},
 		})
@@ -523,7 +524,7 @@ func TestOrderIsLogged(t *testing.T) {
 				t.Errorf("no %s in %s", want, w.log)
 			}
 		}
-		d.noteQuery(mailq.Note{Kind: mailq.NoteTrigger, User: "etrn", Peer: "192.0.2.2", Host: "a.example", Text: "192.0.2.9@mx", Started: true})
+		d.noteQuery(server.Note{Kind: server.NoteTrigger, User: "etrn", Peer: "192.0.2.2", Host: "a.example", Text: "192.0.2.9@mx", Started: true})
 		if !strings.Contains(w.log.String(), `"host":"a.example","request":"192.0.2.9@mx","started":true`) {
 			t.Errorf("the log is %s", w.log)
 		}

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"zsched/mailq"
+	"zsched/mailq/server"
 	"zsched/scheduler"
 )
 
@@ -12,7 +13,7 @@ import (
 // sessions; what they need of the core they ask the loop for.
 type queries struct{ d *Daemon }
 
-var _ mailq.Queue = queries{}
+var _ server.Queue = queries{}
 
 // walkSlice is how many things of a walk one question takes: 50 µs of the
 // loop's time, and 1 ms when the collector has it help.

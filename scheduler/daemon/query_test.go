@@ -14,6 +14,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/mailq"
+	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/ta"
 )
@@ -304,7 +305,7 @@ func TestRendezvousFileIsWrittenAtSIGUSR2(t *testing.T) {
 		w := newWorld(t, nil)
 		w.play = deferAll
 		w.options.Rendezvous = filepath.Join(t.TempDir(), "mailq.text")
-		w.options.Answering = func() mailq.Settings { return mailq.Settings{Version: 2} }
+		w.options.Answering = func() server.Settings { return server.Settings{Version: 2} }
 		w.run()
 		w.spool.bring(1, "a.example")
 		synctest.Wait()
@@ -323,7 +324,7 @@ func TestReloadChangesHowQueriesAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		asked := 0
-		w.options.Answering = func() mailq.Settings { asked++; return mailq.Settings{Version: 2} }
+		w.options.Answering = func() server.Settings { asked++; return server.Settings{Version: 2} }
 		w.options.Reload = func() (*scheduler.Config, error) { return oneClause(nil), nil }
 		w.run()
 		w.signals <- syscall.SIGUSR1

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"zsched/mailq"
+	"zsched/mailq/server"
 )
 
 // chatter is how many lines a second a kind of note may be worth that
@@ -14,7 +14,7 @@ const chatter = 5
 // restraint counts them, and remembers what is said once.
 type restraint struct {
 	mu   sync.Mutex
-	said map[mailq.NoteKind]*spoken
+	said map[server.NoteKind]*spoken
 	once map[agentKind]struct{}
 }
 
@@ -48,14 +48,14 @@ type spoken struct {
 
 // speak says whether another line may be logged, and how many of its kind were
 // not before it.
-func (r *restraint) speak(kind mailq.NoteKind, now time.Time) (unsaid int, ok bool) {
-	if kind == mailq.NoteOrder || kind == mailq.NoteTrigger {
+func (r *restraint) speak(kind server.NoteKind, now time.Time) (unsaid int, ok bool) {
+	if kind == server.NoteOrder || kind == server.NoteTrigger {
 		return 0, true // those of whom they are were let in to do that
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.said == nil {
-		r.said = make(map[mailq.NoteKind]*spoken)
+		r.said = make(map[server.NoteKind]*spoken)
 	}
 	s := r.said[kind]
 	if s == nil {

@@ -1,0 +1,116 @@
+package top
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+
+	"zsched/mailq/client"
+)
+
+// bytesTo is a terminal that counts what is written to it.
+type bytesTo struct {
+	written int
+	stop    chan bool
+}
+
+func (b *bytesTo) Start() error        { return nil }
+func (b *bytesTo) Stop() error         { return nil }
+func (b *bytesTo) Drain() error        { close(b.stop); return nil }
+func (b *bytesTo) NotifyResize(func()) {}
+func (b *bytesTo) WindowSize() (tcell.WindowSize, error) {
+	return tcell.WindowSize{Width: 100, Height: 30}, nil
+}
+func (b *bytesTo) Read([]byte) (int, error)    { <-b.stop; return 0, io.EOF }
+func (b *bytesTo) Write(p []byte) (int, error) { b.written += len(p); return len(p), nil }
+func (b *bytesTo) Close() error                { return nil }
+
+// TestTopSendsOnlyChanges: over a slow link a screen that shows the same again
+// costs next to nothing.
+func TestTopSendsOnlyChanges(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	tty := &bytesTo{stop: make(chan bool)}
+	screen, err := tcell.NewTerminfoScreenFromTty(tty)
+	if err == nil {
+		err = screen.Init()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Fini()
+	s := newTopScreen(t, threeThreads(), 100, 8)
+	show := func(now time.Time) int {
+		before := tty.written
+		s.draw(screen, now)
+		screen.Show()
+		return tty.written - before
+	}
+	first := show(noon)
+	if again := show(noon); first < 500 || again > 50 {
+		t.Errorf("%d bytes at first, %d for the same again", first, again)
+	}
+	// Times of four threads and of the picture.
+	if later := show(noon.Add(time.Second)); later > 250 {
+		t.Errorf("%d bytes for another second", later)
+	}
+}
+
+// TestTopRuns: the loop itself, with a source that does not answer while keys
+// are pressed.
+func TestTopRuns(t *testing.T) {
+	screen := tcell.NewSimulationScreen("UTF-8")
+	if err := screen.Init(); err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Fini()
+	screen.SetSize(80, 10)
+	stuck := &stuckQueue{picturedQueue: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
+	done := make(chan bool)
+	go func() {
+		(&Top{Screen: screen, Source: stuck, Every: time.Hour}).Run(t.Context())
+		close(done)
+	}()
+	<-stuck.asked
+	screen.InjectKey(tcell.KeyRune, '?', 0)
+	screen.InjectKey(tcell.KeyEscape, 0, 0)
+	stuck.answer <- true
+	screen.InjectKey(tcell.KeyRune, ' ', 0)
+	<-stuck.asked
+	screen.InjectKey(tcell.KeyRune, 'q', 0)
+	<-done // though the source is still asked
+	stuck.answer <- true
+}
+
+type stuckQueue struct {
+	*picturedQueue
+	asked, answer chan bool
+}
+
+func (q *stuckQueue) Picture() (*client.Snapshot, error) {
+	q.asked <- true
+	<-q.answer
+	return q.picturedQueue.Picture()
+}
+
+// TestTopEndsWithItsContext: a signal ends it, also while the source is asked.
+func TestTopEndsWithItsContext(t *testing.T) {
+	screen := tcell.NewSimulationScreen("UTF-8")
+	if err := screen.Init(); err != nil {
+		t.Fatal(err)
+	}
+	defer screen.Fini()
+	stuck := &stuckQueue{picturedQueue: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan bool)
+	go func() {
+		(&Top{Screen: screen, Source: stuck, Every: time.Hour}).Run(ctx)
+		close(done)
+	}()
+	<-stuck.asked
+	cancel()
+	<-done
+	stuck.answer <- true
+}

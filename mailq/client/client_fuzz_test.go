@@ -1,0 +1,219 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"zsched/mailq"
+)
+
+// played is a dialogue in which the server's bytes are given and whatever the
+// client says is not heard.
+func played(server string) (*Client, error) {
+	return New(deaf{Reader: strings.NewReader(server)}, Dialogue{Server: "here"})
+}
+
+type deaf struct {
+	net.Conn
+	io.Reader
+}
+
+func (d deaf) Read(b []byte) (int, error)  { return d.Reader.Read(b) }
+func (d deaf) Write(b []byte) (int, error) { return len(b), nil }
+func (d deaf) Close() error                { return nil }
+
+// FuzzClient: whatever a server sends, the dialogue ends, and nothing that
+// commands a terminal is printed.
+func FuzzClient(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.server")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no sessions: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var server strings.Builder
+		for line := range strings.Lines(string(text)) {
+			if said, ok := strings.CutPrefix(line, "S: "); ok {
+				server.WriteString(said)
+			}
+		}
+		f.Add(server.String())
+	}
+	f.Fuzz(func(t *testing.T, server string) {
+		for _, show := range []string{"", "SHOW SNMP"} {
+			c, err := played(server)
+			if err != nil {
+				if FaultOf(err) == 0 {
+					t.Errorf("%v is of no kind", err)
+				}
+				continue
+			}
+			var out strings.Builder
+			p := &Printer{Out: &out, Now: captured, Terminal: true, Verbose: 1}
+			if err := converse(c, p, show); err != nil && FaultOf(err) == 0 {
+				t.Errorf("%v is of no kind", err)
+			}
+			if i := strings.IndexFunc(out.String(), func(r rune) bool {
+				return unicode.IsControl(r) && r != '\n' && r != '\t'
+			}); i >= 0 {
+				t.Errorf("control byte at %d of %q", i, &out)
+			}
+		}
+	})
+}
+
+// FuzzDump: a dump that is accepted has every job at most once, and printed
+// as a server prints it, it is read the same.
+func FuzzDump(f *testing.F) {
+	f.Add("Vertices:\n1:\tH/1\t2; 217,127\t#later\n2:\t12\t1; 98\nChannels:\nsmtp:\t>2>1\nHosts:\nx:\t>2>1\nEnd:\n")
+	f.Add("Vertices:\nEnd:\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		read := func(text string) (*Dump, error) {
+			c, err := played(mailq.GreetingV1 + "\n" + text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Dump()
+		}
+		d, err := read(text)
+		if err != nil {
+			return
+		}
+		again, err := read(dumped(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(again) != fmt.Sprint(d) {
+			t.Errorf("%v, again %v", d, again)
+		}
+	})
+}
+
+// dumped writes a dump.
+func dumped(d *Dump) string {
+	var jobs, channels, hosts strings.Builder
+	key := 0
+	for i := len(d.Threads) - 1; i >= 0; i-- {
+		thread := &d.Threads[i]
+		fmt.Fprintf(&channels, "%s:\t", thread.Channel)
+		fmt.Fprintf(&hosts, "%s:\t", thread.Host)
+		for j := len(thread.Jobs) - 1; j >= 0; j-- {
+			job := &thread.Jobs[j]
+			key++
+			offsets := strings.ReplaceAll(strings.Trim(fmt.Sprint(job.Offsets), "[]"), " ", ",")
+			fmt.Fprintf(&jobs, "%d:\t%s\t%d; %s", key, job.Path, job.Recipients, offsets)
+			if job.HasText {
+				fmt.Fprintf(&jobs, "\t#%s", job.Text)
+			}
+			jobs.WriteByte('\n')
+			fmt.Fprintf(&channels, ">%d", key)
+			fmt.Fprintf(&hosts, ">%d", key)
+		}
+		channels.WriteByte('\n')
+		hosts.WriteByte('\n')
+	}
+	text := "Vertices:\n" + jobs.String()
+	if key > 0 {
+		text += "Channels:\n" + channels.String() + "Hosts:\n" + hosts.String()
+	}
+	return text + "End:\n"
+}
+
+// FuzzRecipientLine: a line that is accepted, written and read again is the
+// same recipient.
+func FuzzRecipientLine(f *testing.F) {
+	f.Add("M/836224\t0\talice@sender.example\t210\t1795666563\t1795234580\t1795234563\t1\tretry in 8s\tsmtp; 500 (refused)")
+	f.Add("1\ta\t98\t0\t0\t0\t0\tthread\tsays\tmore")
+	f.Fuzz(func(t *testing.T, line string) {
+		r, err := parseRecipient(line)
+		if err != nil {
+			if FaultOf(err) != Garbled {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		seconds := func(n int64) int64 {
+			if n < 0 {
+				return 0
+			}
+			return n
+		}
+		written := fmt.Sprintf("%s\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s", r.Path, r.Index, r.Sender, r.Offset,
+			seconds(r.ExpiresAt.Unix()), seconds(r.WakeAt.Unix()), seconds(r.FedAt.Unix()), r.Attempts, r.Why, r.Reason)
+		again, err := parseRecipient(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !r.ExpiresAt.Equal(again.ExpiresAt) && r.ExpiresAt.Unix() >= 0 || again.Reason != r.Reason || again.Why != r.Why || again.Path != r.Path ||
+			again.Sender != r.Sender || again.Index != r.Index || again.Offset != r.Offset || again.Attempts != r.Attempts {
+			t.Errorf("%+v, again %+v", r, again)
+		}
+	})
+}
+
+// FuzzThreadLine: what is accepted has a name, and its name is what it had.
+func FuzzThreadLine(f *testing.F) {
+	f.Add("smtp\texample.com\tN=1\tR=2\tA=4\tW=115s\tQA=57s")
+	f.Add("smtp\tx\tN=1\tR=2\tA=4\tpend=>MaxRing\tQA=57s")
+	f.Fuzz(func(t *testing.T, line string) {
+		thread, err := ThreadLine(line)
+		if err != nil {
+			return
+		}
+		if !strings.HasPrefix(line+"\t", thread.Channel+"\t"+thread.Host+"\t") {
+			t.Errorf("%q: %+v", line, thread)
+		}
+	})
+}
+
+// FuzzObjects: the JSON of a server gives objects or an error that ends them.
+func FuzzObjects(f *testing.F) {
+	f.Add(`{"ring":1,"channel":"smtp","host":"x","jobs":3,"wake_at":"2026-11-21T10:00:00Z"}` + "\n" + `{"error":"no"}`)
+	f.Add(`{"path":"H/1","recipients":[{"offset":1,"attempts":2,"reason":"x"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		ended := false
+		for _, err := range Objects[mailq.ThreadItem](replayed(text)) {
+			if ended {
+				t.Fatal("an object after an error")
+			}
+			ended = err != nil
+		}
+		for _, err := range Objects[mailq.Job](replayed(text)) {
+			if err != nil && FaultOf(err) == 0 {
+				t.Errorf("%v is of no kind", err)
+			}
+		}
+	})
+}
+
+func replayed(text string) func(func(string, error) bool) {
+	return func(yield func(string, error) bool) {
+		for line := range strings.SplitSeq(text, "\n") {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	}
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add("\x1b]0;x\a\xff\u009b\tx")
+	f.Fuzz(func(t *testing.T, text string) {
+		shown := Plain(text)
+		if Plain(shown) != shown {
+			t.Errorf("%q is not plain", shown)
+		}
+		if strings.ContainsFunc(strings.ReplaceAll(shown, "\t", ""), unicode.IsControl) {
+			t.Errorf("%q has control bytes", shown)
+		}
+	})
+}

@@ -1,0 +1,344 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+// playServer plays one session on a UNIX socket: lines that begin with "S: " are
+// sent, those with "C: " must come. "S- " sends without a line end. What is sent
+// without a word from the client goes in one write: the client may leave in the
+// middle of it. It ends with the connection closed.
+func playServer(t *testing.T, transcript string) Address {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mailq")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			err = play(conn, transcript)
+			_ = conn.Close()
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		if err := <-done; err != nil {
+			t.Errorf("the server: %v", err)
+		}
+	})
+	return Address{Path: path}
+}
+
+func play(conn net.Conn, transcript string) error {
+	in, out := bufio.NewReader(conn), bufio.NewWriter(conn)
+	for line := range strings.Lines(transcript) {
+		switch kind, text := line[:3], line[3:]; kind {
+		case "S: ":
+			_, _ = out.WriteString(text) // Flush has the error
+		case "S- ":
+			_, _ = out.WriteString(strings.TrimSuffix(text, "\n"))
+		case "C: ":
+			if err := out.Flush(); err != nil {
+				return err
+			}
+			got, err := in.ReadString('\n')
+			if err != nil || got != text {
+				return fmt.Errorf("%q came where %q should: %v", got, text, err)
+			}
+		}
+	}
+	return out.Flush()
+}
+
+// dialPlayed begins a dialogue with a played server.
+func dialPlayed(t *testing.T, transcript string) (*Client, error) {
+	t.Helper()
+	conn, err := Dialer{}.Dial(context.Background(), playServer(t, transcript))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(conn, Dialogue{Server: "here", Patience: time.Minute})
+	if err == nil {
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return c, err
+}
+
+// version2 is how every session of version 2 here begins.
+const version2 = "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1795233126.898330.1\n"
+
+// login is the AUTH of nobody for it.
+const login = "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\nS: +OK\n"
+
+func dialVersion2(t *testing.T, transcript string) *Client {
+	t.Helper()
+	c, err := dialPlayed(t, version2+login+transcript)
+	if err == nil {
+		err = c.Login("nobody", "nobody")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// converse does what mailq does with a server that speaks either version.
+func converse(c *Client, p *Printer, show string, names ...mailq.Name) error {
+	defer c.Quit()
+	switch {
+	case c.Version == 1 && show != "":
+		if err := c.SkipDump(); err != nil {
+			return err
+		}
+		for line, err := range c.Rest() {
+			if err != nil {
+				return err
+			}
+			_ = p.Line(line)
+		}
+		return nil
+	case c.Version == 1:
+		d, err := c.Dump()
+		if err != nil {
+			return err
+		}
+		for _, err := range c.Rest() {
+			if err != nil {
+				return err
+			}
+		}
+		return p.Dump(d)
+	}
+	if err := c.Login("nobody", "nobody"); err != nil {
+		return err
+	}
+	if show != "" {
+		for line, err := range c.Show(show) {
+			if err != nil {
+				return err
+			}
+			_ = p.Line(line)
+		}
+		return nil
+	}
+	if names == nil {
+		var err error
+		if names, err = c.Names(); err != nil {
+			return err
+		}
+	}
+	return c.List(names, p)
+}
+
+// TestDialogueEnds: whatever a server does, the client ends with an error that
+// says which kind it is. The old one read empty lines for ever.
+func TestDialogueEnds(t *testing.T) {
+	for _, test := range []struct {
+		name, transcript string
+		fault            Fault
+		says             string
+	}{
+		{"too many sessions", "", Unavailable, "hung up without a word"},
+		{"another protocol", "S: SSH-2.0-OpenSSH_9.9\n", Garbled, "version mismatch"},
+		{"wrapped", "S: 500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n", Refused, "TCP-WRAPPER"},
+		{"no access", "S: version zmailer 2.0\nS: 550 NO ACCESS FOR YOU\n", Refused, "NO ACCESS"},
+		{"no challenge", "S: version zmailer 2.0\n", Garbled, "in the middle of its answer"},
+		{"end in the greeting", "S- version zmailer", Garbled, "in the middle of a line"},
+		{"no answer to a login", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\n", Garbled, "in the middle of its answer"},
+		{"wrong password", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\nS: -BAD USER OR PASSWORD\n", Refused, `user "nobody" not accepted by here: BAD USER OR PASSWORD`},
+		{"verb refused", version2 + login + "C: SHOW QUEUE THREADS2\nS: -MAILQ2 Unknown command, or refused by access control; VERB='SHOW' REST='QUEUE'\n", Refused, "access control"},
+		{"neither yes nor no", version2 + login + "C: SHOW QUEUE THREADS2\nS: OK\n", Garbled, "neither yes nor no"},
+		{"end in a list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx.example\tN=1\n", Garbled, "in the middle of its answer"},
+		{"end in a line", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS- smtp\tx.exa\n", Garbled, "in the middle of a line"},
+		{"no thread", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\n", Garbled, "malformed thread"},
+		{"broken list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: *** the list is not whole: no time\nS: .\n", Unavailable, "not whole: no time"},
+		{"nothing but trouble", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: *** the list is not whole: no such\nS: .\n", NotDone, "no such"},
+		{"not done", version2 + login + "C: SHOW QUEUE THREADS2\nS: -ERR; no \x1bsuch\n", NotDone, "no ^[such"},
+		{"no recipient", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: .\nC: SHOW THREAD smtp x\nS: +OK until LF.LF\nS: 1\t0\tx\n", Garbled, "too few fields"},
+		{"v1 without end", "S: version zmailer 1.0\nS: Vertices:\n", Garbled, "in the middle of its answer"},
+		{"v1 without anything", "S: version zmailer 1.0\n", Garbled, "in the middle of its answer"},
+		{"v1 garbled", "S: version zmailer 1.0\nS: Vertices:\nS: 1:\tx\n", Garbled, "malformed message"},
+		{"v1 garbled list", "S: version zmailer 1.0\nS: Vertices:\nS: Channels:\nS: smtp 1\n", Garbled, "malformed list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := dialPlayed(t, test.transcript)
+			var out strings.Builder
+			if err == nil {
+				err = converse(c, &Printer{Out: &out, Now: captured}, "")
+			}
+			if FaultOf(err) != test.fault || !strings.Contains(fmt.Sprint(err), test.says) {
+				t.Errorf("fault %d: %v", FaultOf(err), err)
+			}
+			if out.Len() > 0 {
+				t.Errorf("printed %q", &out)
+			}
+		})
+	}
+}
+
+// TestSilenceEnds: a server that says nothing is given up after some time.
+func TestSilenceEnds(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	_, err := New(here, Dialogue{Server: "here", Patience: time.Nanosecond})
+	if FaultOf(err) != Unavailable || !strings.Contains(fmt.Sprint(err), "said nothing for 1ns") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestLinesAreBounded: a line without end does not eat the memory.
+func TestLinesAreBounded(t *testing.T) {
+	here, there := net.Pipe()
+	go func() {
+		chunk := bytes.Repeat([]byte("x"), 1<<20)
+		for {
+			if _, err := there.Write(chunk); err != nil {
+				return
+			}
+		}
+	}()
+	_, err := New(here, Dialogue{Server: "here"})
+	if FaultOf(err) != Garbled {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestConnectFails(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	_ = listener.Close()
+	for _, to := range []Address{
+		{Path: filepath.Join(t.TempDir(), "none")},
+		{Host: "127.0.0.1", Port: port},
+	} {
+		if _, err := (Dialer{}).Dial(context.Background(), to); FaultOf(err) != Unavailable ||
+			!strings.HasPrefix(fmt.Sprint(err), "connect failed to "+to.String()) {
+			t.Errorf("%v: %v", to, err)
+		}
+	}
+}
+
+// TestConnectsOnce: the old client connected to every address of a server and
+// used the last.
+func TestConnectsOnce(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "[::1]"} {
+		t.Run(host, func(t *testing.T) {
+			listener, err := net.Listen("tcp", host+":0")
+			if err != nil {
+				t.Skip(err)
+			}
+			defer listener.Close()
+			to := Address{Host: strings.Trim(host, "[]"), Port: listener.Addr().(*net.TCPAddr).Port}
+			for _, prefer := range []int{0, 4, 6} {
+				conn, err := Dialer{Prefer: prefer, Timeout: time.Minute}.Dial(context.Background(), to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				accepted, err := listener.Accept()
+				if err != nil || accepted.RemoteAddr().String() != conn.LocalAddr().String() {
+					t.Errorf("accepted %v: %v", accepted.RemoteAddr(), err)
+				}
+				_ = accepted.Close()
+				_ = conn.Close()
+			}
+		})
+	}
+}
+
+// TestAnswersAfterKill: the old server sends an empty line after each.
+func TestAnswersAfterKill(t *testing.T) {
+	c := dialVersion2(t, "C: KILL MSG 1\nS: +OK; KILLed something.\nS: \nC: KILL MSG 2\nS: +OK; KILLed something.\nS: \nC: SHOW SNMP\nS: +OK until LF.LF\nS: ..x\nS: .\nC: QUIT\nS: +Bye bye\n")
+	for _, id := range []string{"1", "2"} {
+		if text, err := c.Ask("KILL MSG " + id); err != nil || text != "OK; KILLed something." {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+	for line, err := range c.Show("SHOW SNMP") {
+		if line != ".x" || err != nil {
+			t.Errorf("%q, %v", line, err)
+		}
+	}
+	if err := c.Quit(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHalfReadAnswer: what follows it cannot be trusted.
+func TestHalfReadAnswer(t *testing.T) {
+	c := dialVersion2(t, "C: SHOW SNMP\nS: +OK until LF.LF\nS: a\nS: b\nS: .\n")
+	for range c.Show("SHOW SNMP") {
+		break
+	}
+	if _, err := c.Ask("SHOW SNMP"); err == nil {
+		t.Error("the client went on")
+	}
+	if err := c.Send("A\nB"); err == nil {
+		t.Error("two commands in one")
+	}
+}
+
+func TestObjects(t *testing.T) {
+	lines := func(yield func(string, error) bool) {
+		_ = yield(`{"ring":1,"channel":"smtp","host":"x"}`, nil) && yield(`{"error":"no\u001b time"}`, nil) && yield("never", nil)
+	}
+	var got []string
+	for item, err := range Objects[mailq.ThreadItem](lines) {
+		got = append(got, fmt.Sprint(item.Host, err))
+	}
+	if want := "[x<nil> the list is not whole: no^[ time]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	for _, err := range Objects[mailq.ThreadItem](func(yield func(string, error) bool) { yield("{", nil) }) {
+		if FaultOf(err) != Garbled {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestParseAddress(t *testing.T) {
+	unset := Address{Host: "mx", Port: Port}
+	for text, want := range map[string]Address{
+		"/run/mailq":           {Path: "/run/mailq"},
+		"unix:/run/mailq":      {Path: "/run/mailq"},
+		"1174":                 {Host: "mx", Port: 1174},
+		"TCP:1174":             {Host: "mx", Port: 1174},
+		"tcp:other:1174":       {Host: "other", Port: 1174},
+		"TCP:[2001:db8::1]:25": {Host: "2001:db8::1", Port: 25},
+		":25":                  {Host: "mx", Port: 25},
+	} {
+		if got, err := ParseAddress(text, unset); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "x y", "0", "65536", "UNIX:run", "-1", "no-such-service"} {
+		if got, err := ParseAddress(text, unset); err == nil {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+	for at, want := range map[Address]string{
+		{Path: "/run/mailq"}:           "/run/mailq",
+		{Host: "mx", Port: Port}:       "mx",
+		{Host: "2001:db8::1", Port: 9}: "[2001:db8::1]:9",
+	} {
+		if at.String() != want {
+			t.Errorf("%v, want %s", at, want)
+		}
+	}
+}

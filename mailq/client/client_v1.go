@@ -1,0 +1,260 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"strings"
+
+	"zsched/mailq"
+)
+
+// Dump is what a server of version 1 says about its queue.
+type Dump struct {
+	// Threads in the order in which the old mailq printed them: what the
+	// server lists last is first.
+	Threads []DumpThread
+}
+
+// DumpThread is the mail for one channel and host.
+type DumpThread struct {
+	mailq.Name
+	Jobs []DumpJob
+}
+
+// DumpJob is a line of "Vertices:".
+type DumpJob struct {
+	Path       string // of the control file below transport/
+	Recipients int
+	Offsets    []int64 // of the recipients in the control file
+	Text       string  // why it waits, in words
+	HasText    bool    // there was a text, be it empty
+}
+
+// Dump reads the first part of a dump, up to "End:". What follows it is what
+// Rest yields.
+func (c *Client) Dump() (*Dump, error) {
+	b := dumpReader{texts: make(map[string]string), jobs: make(map[uint64]*dumpJob)}
+	for {
+		line, err := c.line()
+		if err != nil {
+			return nil, c.cut(err)
+		}
+		done, err := b.line(line)
+		if err != nil {
+			return nil, c.spoil(fault(Garbled, "%s: %w", c.server, err))
+		}
+		if done {
+			return b.dump(), nil
+		}
+	}
+}
+
+// SkipDump reads over the first part of a dump.
+func (c *Client) SkipDump() error {
+	for {
+		line, err := c.line()
+		if err != nil {
+			return c.cut(err)
+		}
+		if strings.HasPrefix(line, dumpEnd) {
+			return nil
+		}
+	}
+}
+
+// Rest yields the lines up to the end of the connection: in version 1 the
+// report on threads.
+func (c *Client) Rest() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for {
+			line, err := c.line()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(line, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// The parts of a dump.
+const (
+	dumpJobs     = "Vertices:"
+	dumpChannels = "Channels:"
+	dumpHosts    = "Hosts:"
+	dumpEnd      = "End:"
+)
+
+// dumpJob is a job until the dump is read.
+type dumpJob struct {
+	DumpJob
+	channel, host string
+	taken         bool // it is in its thread
+}
+
+// dumpReader reads a dump line by line.
+type dumpReader struct {
+	part  string
+	texts map[string]string // jobs of a thread have much the same text
+	jobs  map[uint64]*dumpJob
+	// channels and hosts have the jobs of each in the order listed.
+	channels, hosts webs
+}
+
+// webs are the lines of "Channels:" or "Hosts:".
+type webs struct {
+	names []string
+	jobs  map[string][]*dumpJob
+}
+
+func (w *webs) add(name string, jobs []*dumpJob) {
+	if w.jobs == nil {
+		w.jobs = make(map[string][]*dumpJob)
+	}
+	if _, known := w.jobs[name]; !known {
+		w.names = append(w.names, name)
+	}
+	w.jobs[name] = append(w.jobs[name], jobs...)
+}
+
+func (b *dumpReader) line(line string) (done bool, err error) {
+	switch {
+	case b.part == "":
+		if line != dumpJobs {
+			return false, fmt.Errorf("%q where %q should be", line, dumpJobs)
+		}
+		b.part = line
+		return false, nil
+	case strings.HasPrefix(line, dumpEnd):
+		return true, nil
+	case line == dumpChannels && b.part == dumpJobs, line == dumpHosts && b.part == dumpChannels:
+		b.part = line
+		return false, nil
+	case b.part == dumpJobs:
+		return false, b.job(line)
+	}
+	return false, b.web(line)
+}
+
+// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be blanks for tabs
+// and nothing from the last tab on.
+func (b *dumpReader) job(line string) error {
+	malformed := fmt.Errorf("malformed message %q", line)
+	name, rest, ok := strings.Cut(line, ":")
+	key, err := strconv.ParseUint(name, 10, 64)
+	if !ok || err != nil {
+		return malformed
+	}
+	path, rest, ok := cutBlank(rest)
+	if !ok {
+		return malformed
+	}
+	number, rest, ok := strings.Cut(strings.TrimLeft(rest, " \t"), ";")
+	if !ok {
+		return malformed
+	}
+	job := &dumpJob{DumpJob: DumpJob{Path: path}}
+	if job.Recipients, err = strconv.Atoi(number); err != nil || job.Recipients < 1 {
+		return malformed
+	}
+	offsets, text, found := strings.Cut(rest, "#")
+	for offset := range strings.SplitSeq(strings.TrimSpace(offsets), ",") {
+		n, err := strconv.ParseInt(offset, 10, 64)
+		if err != nil {
+			return malformed
+		}
+		job.Offsets = append(job.Offsets, n)
+	}
+	job.Text, job.HasText = b.same(text), found
+	b.jobs[key] = job
+	return nil
+}
+
+// cutBlank cuts the first word off.
+func cutBlank(s string) (word, rest string, ok bool) {
+	s = strings.TrimLeft(s, " \t")
+	end := strings.IndexAny(s, " \t")
+	if end <= 0 {
+		return "", "", false
+	}
+	return s[:end], s[end:], true
+}
+
+// same returns one string for all that are equal.
+func (b *dumpReader) same(text string) string {
+	if known, ok := b.texts[text]; ok {
+		return known
+	}
+	b.texts[text] = text
+	return text
+}
+
+// web reads "NAME:\t>KEY>KEY". A key of a message that was not listed belongs
+// to one that the server had not numbered, and is passed over.
+func (b *dumpReader) web(line string) error {
+	name, keys, ok := strings.Cut(line, ":\t>")
+	if !ok {
+		return fmt.Errorf("malformed list of messages %q", line)
+	}
+	var jobs []*dumpJob
+	for key := range strings.SplitSeq(keys, ">") {
+		n, err := strconv.ParseUint(key, 10, 64)
+		if err != nil {
+			return fmt.Errorf("malformed key %q in the messages of %q", key, name)
+		}
+		job := b.jobs[n]
+		if job == nil {
+			continue
+		}
+		jobs = append(jobs, job)
+		if b.part == dumpChannels {
+			job.channel = name
+		} else {
+			job.host = name
+		}
+	}
+	if b.part == dumpChannels {
+		b.channels.add(name, jobs)
+	} else {
+		b.hosts.add(name, jobs)
+	}
+	return nil
+}
+
+// dump puts the threads together. A host may have mail in several channels;
+// the old mailq showed it all under the first.
+func (b *dumpReader) dump() *Dump {
+	threads := make(map[mailq.Name]*DumpThread)
+	// Within its thread a job stands as in the list of its host.
+	for host, jobs := range b.hosts.jobs {
+		for i := len(jobs) - 1; i >= 0; i-- {
+			job := jobs[i]
+			if job.taken || job.host != host || job.channel == "" {
+				continue
+			}
+			job.taken = true
+			name := mailq.Name{Channel: job.channel, Host: host}
+			if threads[name] == nil {
+				threads[name] = &DumpThread{Name: name}
+			}
+			threads[name].Jobs = append(threads[name].Jobs, job.DumpJob)
+		}
+	}
+	d := new(Dump)
+	for i := len(b.channels.names) - 1; i >= 0; i-- {
+		channel := b.channels.names[i]
+		jobs := b.channels.jobs[channel]
+		for j := len(jobs) - 1; j >= 0; j-- {
+			name := mailq.Name{Channel: channel, Host: jobs[j].host}
+			if t := threads[name]; t != nil {
+				d.Threads = append(d.Threads, *t)
+				delete(threads, name)
+			}
+		}
+	}
+	return d
+}

@@ -1,0 +1,271 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+// printed is what a printer makes of a v1 dump.
+func printed(t *testing.T, p *Printer, dump string) string {
+	t.Helper()
+	c, err := dialPlayed(t, "S: version zmailer 1.0\n"+dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Dump()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p.Out, p.Now = &out, captured
+	if err := p.Dump(d); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+const twoMessages = `S: Vertices:
+S: 1:	H/836219	2; 217,127	#later (retry in 7s)
+S: 2:	12345	1; 98
+S: Channels:
+S: smtpdn:	>2>1
+S: Hosts:
+S: d1.example:	>2>1
+S: End:
+`
+
+// messages is the place of the first of twoMessages, which has its two
+// recipients, of 590 and 275 bytes.
+func messages(t *testing.T) *Postoffice {
+	t.Helper()
+	spool := capturedSpool(t)
+	text, err := os.ReadFile(filepath.Join(spool.Dir, "transport/H/836219"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(text[127:]), "r") || !strings.HasPrefix(string(text[217:]), "r") {
+		t.Fatalf("no recipients at 127 and 217 of %q", text)
+	}
+	return spool
+}
+
+func TestPrintVersion1(t *testing.T) {
+	me, other := os.Getuid(), os.Getuid()+1
+	const head, first, second = "smtpdn/d1.example:\n", "\tH/836219/2:\tlater (retry in 7s)\n", "\t12345:\n"
+	for _, test := range []struct {
+		name string
+		Printer
+		want string
+	}{
+		{"plain", Printer{}, head + first + second},
+		{"verbose", Printer{Verbose: 1}, head + first +
+			"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n\t  to\tx1@d1.example\n\t\tu1@d1.example\n" + second},
+		{"more verbose", Printer{Verbose: 2}, head + first +
+			"\t  id\t<mkctl-836219@sender.example>, 275 bytes, age 3m57s\n\t  from\talice@sender.example\n\t  to\tx1@d1.example\n\t\tu1@d1.example\n" + second},
+		{"summary", Printer{Summary: 1}, head + "\t  2 files, 275 bytes total, 137 bytes average\n"},
+		{"counts", Printer{Summary: 2}, head + "\t  2 files\n"},
+		{"mine", Printer{Owner: &me}, head + first},
+		{"not mine", Printer{Owner: &other}, "No user messages found\n"},
+		{"summary of mine", Printer{Owner: &me, Summary: 1}, head + "\t  1 file, 275 bytes total, 275 bytes average\n"},
+		{"colour", Printer{Colour: true, Terminal: true}, "\x1b[1msmtpdn/d1.example\x1b[0m:\n" + first + second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := test.Printer
+			p.Spool = messages(t)
+			if got := printed(t, &p, twoMessages); got != test.want {
+				t.Errorf("%s", difference(got, test.want))
+			}
+		})
+	}
+	if got := printed(t, &Printer{Summary: 1}, twoMessages); got != head+"\t  2 files, no file size info available\n" {
+		t.Errorf("without files: %q", got)
+	}
+	if got := printed(t, &Printer{}, "S: Vertices:\nS: End:\n"); got != "Transport queue is empty -- or scheduler uses -Q -mode\n" {
+		t.Errorf("empty queue: %q", got)
+	}
+}
+
+// TestHostInTwoChannels: each has its own mail. The old client showed all of
+// it under one of them.
+func TestHostInTwoChannels(t *testing.T) {
+	got := printed(t, &Printer{}, `S: Vertices:
+S: 1:	11	1; 98	#a
+S: 2:	12	1; 98	#b
+S: 3:	13	1; 98	#c
+S: Channels:
+S: smtp:	>1>3>77
+S: uucp:	>2
+S: Hosts:
+S: x.example:	>1>2>3>77
+S: End:
+`)
+	if want := "uucp/x.example:\n\t12:\tb\nsmtp/x.example:\n\t13:\tc\n\t11:\ta\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func recipients(t *testing.T, p *Printer, lines ...string) string {
+	t.Helper()
+	var out strings.Builder
+	p.Out, p.Now = &out, captured
+	for _, line := range lines {
+		r, err := parseRecipient(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Recipient(mailq.Name{Channel: "smtpdn", Host: "d1.example"}, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Finish(2); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestPrintVersion2(t *testing.T) {
+	me, other := os.Getuid(), os.Getuid()+1
+	x1 := "H/836219\t0\talice@sender.example\t217\t1795234860\t0\t0\t3\tthread\tbusy\rbusy"
+	u1 := "H/836219\t1\talice@sender.example\t127\t1795234860\t0\t0\t3\tthread\tgone"
+	null := "12345\t0\t\t98\t0\t0\t0\t0\tthread\t"
+	old := "12345\tbob@example.net\t98\t0\t0\t0\t0\tthread\tsays"
+	for _, test := range []struct {
+		name string
+		Printer
+		want string
+	}{
+		{"plain", Printer{}, "\tH/836219: (3 tries, expires in 1m) busy\rbusy\n\t12345: (0 tries, never expires) \n\t12345: (0 tries, never expires) says\n"},
+		{"terminal", Printer{Terminal: true}, "\tH/836219: (3 tries, expires in 1m) busy^Mbusy\n\t12345: (0 tries, never expires) \n\t12345: (0 tries, never expires) says\n"},
+		{"verbose", Printer{Verbose: 1}, "\tH/836219: (3 tries, age 3m57s, expires in 1m, 590+275 bytes)\n" +
+			"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n" +
+			"\t  to\tx1@d1.example\n\t  diag\tbusy\n\t  diag\tbusy\n\t  to\tu1@d1.example\n\t  diag\tgone\n" +
+			"\t12345: (0 tries, never expires)\n\t  from\t<>\n\t12345: (0 tries, never expires)\n\t  from\tbob@example.net\n\t  diag\tsays\n"},
+		{"summary", Printer{Summary: 1}, "\t  3 files, 275 bytes total, 91 bytes average\n"},
+		{"mine", Printer{Owner: &me, Verbose: 1}, "\tH/836219: (3 tries, age 3m57s, expires in 1m, 590+275 bytes)\n" +
+			"\t  id\t<mkctl-836219@sender.example>\n\t  from\talice@sender.example\n" +
+			"\t  to\tx1@d1.example\n\t  diag\tbusy\n\t  diag\tbusy\n\t  to\tu1@d1.example\n\t  diag\tgone\n"},
+		{"not mine", Printer{Owner: &other}, "No user messages found\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := test.Printer
+			p.Spool = messages(t)
+			want := test.want
+			if !strings.HasPrefix(want, "No") {
+				want = "smtpdn/d1.example:\n" + want
+			}
+			if got := recipients(t, &p, x1, u1, null, old); got != want {
+				t.Errorf("%s", difference(got, want))
+			}
+		})
+	}
+	if got := recipients(t, &Printer{}); got != "" {
+		t.Errorf("empty queue: %q", got)
+	}
+}
+
+// TestControlFileOfAnother: a file of that name is shown only if the
+// recipient is in it, and nothing outside of the directory is read.
+func TestControlFileOfAnother(t *testing.T) {
+	spool := messages(t)
+	if err := os.WriteFile(filepath.Join(spool.Dir, "secret"), []byte("i 1\nl <secret>\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"transport", "queue"} {
+		if err := os.Symlink("../secret", filepath.Join(spool.Dir, dir, "13")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, line := range []string{
+		"H/836219\t0\ta\t218\t0\t0\t0\t0\t\t",
+		"H/836219\t0\ta\t0\t0\t0\t0\t0\t\t",
+		"../secret\t0\ta\t0\t0\t0\t0\t0\t\t",
+		"13\t0\ta\t0\t0\t0\t0\t0\t\t",
+		"/etc/passwd\t0\ta\t0\t0\t0\t0\t0\t\t",
+		".\t0\ta\t0\t0\t0\t0\t0\t\t",
+	} {
+		path, _, _ := strings.Cut(line, "\t")
+		want := "smtpdn/d1.example:\n\t" + path + ": (0 tries, never expires)\n\t  from\ta\n"
+		if got := recipients(t, &Printer{Verbose: 1, Spool: spool}, line); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestOldAge(t *testing.T) {
+	for seconds, want := range map[int]string{
+		0: "0s", 60: "60s", 61: "1m1s", 3600: "60m0s", 3661: "1h1m1s", 86400: "24h0s", 90061: "1d1h1m", 86401: "1d1s", 90000: "1d60m0s",
+	} {
+		if got := oldAge(time.Duration(seconds) * time.Second); got != want {
+			t.Errorf("%d: %s, want %s", seconds, got, want)
+		}
+	}
+}
+
+// TestNothingFromOutsideCommandsATerminal: and to a file a text goes with its
+// tabs and line ends only.
+func TestNothingFromOutsideCommandsATerminal(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "",
+		"smtp; 250 ok":            "smtp; 250 ok",
+		"päivää 日本":               "päivää 日本",
+		"\x1b]0;x\x07\x9b2J\x7f":  `^[]0;x^G\x9b2J^?`,
+		"a\tb\rc\nd\x00":          "a\tb^Mc^Jd^@",
+		"\u009b2J":                `\u009b2J`,
+		"\u202egpj.exe":           `\u202egpj.exe`,
+		"\U000e0041":              `\U000e0041`,
+		"\xff\xc3":                `\xff\xc3`,
+		"nobreak\u00a0 \u2028end": "nobreak\\u00a0 \\u2028end",
+	} {
+		if got := Plain(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	p := Printer{}
+	if got := p.safe("a\tb\rc\x1b[2J"); got != "a\tb\rc^[[2J" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPrintingStops: after an error of the output nothing more is written.
+func TestPrintingStops(t *testing.T) {
+	p := Printer{Out: fullDisk{}}
+	for range 3 {
+		if err := p.Line("x"); err != errFull {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := p.Finish(1); err != errFull {
+		t.Errorf("%v", err)
+	}
+}
+
+type fullDisk struct{}
+
+var errFull = os.ErrClosed
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestPrintJSON(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"a":"b"}`:                    `{"a":"b"}`,
+		"{\"a\":\"\u009b\u202e\x7f\"}": `{"a":"\u009b\u202e\u007f"}`,
+		"{\"a\":\"\U000e0041ä\xff\"}":  `{"a":"\udb40\udc41ä` + "\ufffd" + `"}`,
+	} {
+		var out strings.Builder
+		p := Printer{Out: &out}
+		if err := p.JSON(line); err != nil || out.String() != want+"\n" {
+			t.Errorf("%q: %q, %v", line, &out, err)
+		}
+	}
+	for line, fault := range map[string]Fault{`{"error":"no time"}`: NotDone, "{": Garbled, "{\"a\":\"\x1b\"}": Garbled} {
+		p := Printer{Out: fullDisk{}}
+		if err := p.JSON(line); FaultOf(err) != fault {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}

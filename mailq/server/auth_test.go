@@ -1,0 +1,348 @@
+package server
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zsched/mailq"
+)
+
+func TestAddressLists(t *testing.T) {
+	const (
+		everybody = "127.0.0.1 10.1.2.3 255.255.255.255 ::1 2001:db8::1"
+		nobody    = ""
+	)
+	tests := []struct{ list, accepts string }{
+		{"", everybody},
+		{"   ", everybody},
+		{" [127.0.0.0]/8 [ipv6.0::1]/128", "127.0.0.1 ::1"},
+		{" [0.0.0.0]/0   [ipv6.0::0]/0", everybody},
+		{"[10.1.2.3]", "10.1.2.3"},
+		{"[IPv6:2001:db8::1]", "2001:db8::1"},
+		{"[iPV6.2001:db8::]/32", "2001:db8::1"},
+		{"[10.1.2.99]/24", "10.1.2.3"},
+		{"[0.0.0.0]/0", "127.0.0.1 10.1.2.3 255.255.255.255"},
+		{"[ipv6.::]/0", "::1 2001:db8::1"},
+		{"[10.0.0.0]/8,[127.0.0.1]", "127.0.0.1 10.1.2.3"},
+		{"[10.0.0.0]/8[127.0.0.1]", "127.0.0.1 10.1.2.3"},
+		{"junk [10.0.0.0]/8 junk", "10.1.2.3"},
+		{"[10.0.0.0]/8\r", "10.1.2.3"},
+		{"![10.0.0.0]/8 [0.0.0.0]/0", "127.0.0.1 255.255.255.255"},
+		{"! [10.0.0.0]/8 [0.0.0.0]/0", "127.0.0.1 255.255.255.255"},
+		{"[127.0.0.1] ![0.0.0.0]/0 [10.0.0.0]/8", "127.0.0.1"},
+		// The old program held "!" in force for the next element too.
+		{"![10.0.0.0]/8 [127.0.0.0]/8", "127.0.0.1"},
+		{"![10.0.0.0]/8  [127.0.0.0]/8", "127.0.0.1"},
+		{"![10.0.0.0]/8,[127.0.0.0]/8", "127.0.0.1"},
+		// It let everybody of a family in for an address that is none.
+		{"[localhost]", nobody},
+		{"[]", nobody},
+		{"[10.0.0]", nobody},
+		{"[ipv6.localhost]", nobody},
+		{"[ipv6.10.1.2.3]", nobody},
+		{"[2001:db8::1]", nobody},
+		{"[fe80::1%eth0]", nobody},
+		{"[10.1.2.3", nobody},
+		{"10.1.2.3", nobody},
+		{"127.0.0.0/8 ::1", nobody},
+		{"ALL", nobody},
+		{"\t", nobody},
+		{"\r", nobody},
+		// Widths are in range.
+		{"[10.1.2.3]/", nobody},
+		{"[10.1.2.3]/33", nobody},
+		{"[10.1.2.3]/-1", nobody},
+		{"[10.1.2.3]/99999999999999999999", nobody},
+		{"[ipv6.::1]/129", nobody},
+		{"[10.1.2.3]/32", "10.1.2.3"},
+		// Whom an unreadable refusal meant is not known.
+		{"![10.0.0.0]/99 [0.0.0.0]/0", nobody},
+		{"!10.0.0.0/8 [0.0.0.0]/0", nobody},
+		{"[127.0.0.1] ![localhost] [0.0.0.0]/0", "127.0.0.1"},
+		{"!", nobody},
+		{"[0.0.0.0]/0 !", "127.0.0.1 10.1.2.3 255.255.255.255"},
+	}
+	for _, tt := range tests {
+		list, problems := parseAddresses(tt.list)
+		var accepts []string
+		for peer := range strings.FieldsSeq(everybody) {
+			if list.accepts(netip.MustParseAddr(peer)) {
+				accepts = append(accepts, peer)
+			}
+		}
+		if got := strings.Join(accepts, " "); got != tt.accepts {
+			t.Errorf("%q accepts %q, want %q", tt.list, got, tt.accepts)
+		}
+		if tt.accepts == nobody && len(problems) == 0 {
+			t.Errorf("%q: nothing was said of it", tt.list)
+		}
+	}
+	list, _ := parseAddresses("[10.0.0.0]/8")
+	if !list.accepts(netip.MustParseAddr("::ffff:10.1.2.3")) {
+		t.Error("an IPv4 address in IPv6's clothes is not IPv4")
+	}
+	list, _ = parseAddresses("[ipv6.::]/0")
+	if list.accepts(netip.MustParseAddr("::ffff:10.1.2.3")) {
+		t.Error("an IPv4 address in IPv6's clothes is IPv6")
+	}
+}
+
+func TestLinesOfTheAuthFile(t *testing.T) {
+	tests := []struct {
+		name, file, user string
+		want             string // rights as the letters of letters; "-" for none
+	}{
+		{"plain", "a:p:SNMP QQ TT ETRN:\n", "a", "SQTE"},
+		{"all", "a:p:ALL:\n", "a", "SQTEK"},
+		{"no LF at the end of the file", "a:p:KILL:[127.0.0.0]/8", "a", "K"},
+		{"no LF behind an open bracket", "a:p:KILL:[127.0.0.1", "a", "-"},
+		{"no LF behind a width", "a:p:KILL:[127.0.0.1]/", "a", "-"},
+		{"TAB is no blank", "a:p:SNMP\tQQ:\n", "a", "-"},
+		{"unknown words", "a:p:SMTPIP QQ quux:\n", "a", "Q"},
+		{"lower case", "a:p:qq:\n", "a", "-"},
+		{"case of users", "A:p:QQ:\n", "a", "-"},
+		{"no trimming", " a:p:QQ:\n", "a", "-"},
+		{"first that fits", "a:p:QQ:[10.0.0.0]/8\na:p:TT:\na:p:ALL:\n", "a", "T"},
+		{"lines for others", "a:p:SMTPIP:\na:p:TT:\n", "a", "T"},
+		{"none is an answer", "a:p:NONE:\na:p:ALL:\n", "a", "-"},
+		{"none and more", "a:p:NONE QQ:\n", "a", "Q"},
+		{"comments", "#a:p:ALL:\n*a:p:ALL:\n\na:p:QQ:\n", "a", "Q"},
+		{"three fields", "a:p:ALL\n", "a", "-"},
+		{"colons in addresses", "a:p:ALL:[ipv6:::1]/128 [127.0.0.1]\n", "a", "SQTEK"},
+		{"CRLF", "a:p:QQ:[127.0.0.1]/32\r\n", "a", "Q"},
+		{"CRLF without addresses", "a:p:QQ:\r\n", "a", "-"},
+		{"too long", "a:p:ALL:" + strings.Repeat(" ", 2000) + "\na:p:QQ:\n", "a", "Q"},
+		{"empty file", "", "a", "-"},
+	}
+	for _, tt := range tests {
+		list, _ := parseAccounts(tt.file)
+		got := "-"
+		if a, ok := list.find(tt.user, loopback); ok {
+			got = letters(a.rights)
+		}
+		if got != tt.want {
+			t.Errorf("%s: rights %s, want %s", tt.name, got, tt.want)
+		}
+		if list.welcome(loopback) != (got != "-") && tt.name != "case of users" && tt.name != "no trimming" && tt.name != "none is an answer" {
+			t.Errorf("%s: welcome %v", tt.name, list.welcome(loopback))
+		}
+	}
+}
+
+func letters(r Rights) string {
+	s := ""
+	for i, right := range []Rights{RightSNMP, RightQQ, RightTT, RightETRN, RightKILL} {
+		if r.has(right) {
+			s += "SQTEK"[i : i+1]
+		}
+	}
+	return s
+}
+
+// TestAuthFileOfOthersIsRefused: it holds passwords, and grants what is in it.
+func TestAuthFileOfOthersIsRefused(t *testing.T) {
+	path := authFile(t, users)
+	uid := os.Getuid()
+	if _, _, err := readAccounts(path, uid); err != nil {
+		t.Errorf("mode 0600: %v", err)
+	}
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o604, 0o660, 0o602, 0o700, 0o777} {
+		must(t, os.Chmod(path, mode))
+		list, _, err := readAccounts(path, uid)
+		if len(list) > 0 || err == nil || !strings.Contains(err.Error(), "must be 0600") {
+			t.Errorf("mode %04o: %d lines, %v", mode, len(list), err)
+		}
+	}
+	must(t, os.Chmod(path, 0o400))
+	if _, _, err := readAccounts(path, uid); err != nil {
+		t.Errorf("mode 0400: %v", err)
+	}
+	if uid == 0 {
+		must(t, os.Chown(path, 4712, 0))
+		if _, _, err := readAccounts(path, 4711); err == nil || !strings.Contains(err.Error(), "belongs to uid 4712") {
+			t.Errorf("of another user: %v", err)
+		}
+		if _, _, err := readAccounts(path, 4712); err != nil {
+			t.Errorf("of our own user: %v", err)
+		}
+	} else if _, _, err := readAccounts(path, uid+1); err == nil {
+		t.Error("of another user: read")
+	}
+	dir := t.TempDir()
+	if _, _, err := readAccounts(dir, uid); err == nil {
+		t.Error("a directory was read")
+	}
+	fifo := filepath.Join(dir, "fifo")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	if _, _, err := readAccounts(fifo, uid); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("a named pipe: %v", err)
+	}
+	large := filepath.Join(dir, "large")
+	must(t, os.WriteFile(large, nil, 0o600))
+	must(t, os.Truncate(large, maxAuthFile+1))
+	if _, _, err := readAccounts(large, uid); err == nil {
+		t.Error("a file without bound was read")
+	}
+	if _, _, err := readAccounts(filepath.Join(dir, "none"), uid); err == nil {
+		t.Error("no file was read")
+	}
+}
+
+func TestCheckAuthFile(t *testing.T) {
+	path := authFile(t, "a:p:ALL:\nb:p:QQ:10.0.0.1\nc:p:QQ\nd:p:QQ:![localhost] [0.0.0.0]/0\n")
+	problems := CheckAuthFile(path, os.Getuid())
+	if len(problems) != 3 {
+		t.Fatalf("%d problems: %v", len(problems), problems)
+	}
+	for i, n := range []string{":2: ", ":3: ", ":4: "} {
+		if !strings.HasPrefix(problems[i].Error(), "auth file "+path+n) {
+			t.Errorf("%v", problems[i])
+		}
+	}
+}
+
+func TestAuthFileIsReadEveryTime(t *testing.T) {
+	path := authFile(t, "a:p:QQ:\n")
+	s := New(&picture{}, Settings{Version: 2, AuthFile: path, UID: daemonUID()})
+	k := converse2(t, s, loopback)
+	must(t, os.WriteFile(path, []byte("b:q:QQ:\n"), 0o600))
+	if r := k.reply("AUTH a " + mailq.Digest(k.challenge, "p")); r != "-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS" {
+		t.Error(r)
+	}
+	k.login("b", "q")
+	must(t, os.Chmod(path, 0o644))
+	var note Note
+	s.Configure(Settings{Version: 2, AuthFile: path, UID: daemonUID(), Note: func(n Note) {
+		if n.Kind == NoteAuth {
+			note = n
+		}
+	}})
+	refused(t, s, loopback)
+	if note.Err == nil || !strings.Contains(note.Err.Error(), "0600") {
+		t.Errorf("note %+v", note)
+	}
+}
+
+// refused expects that a peer is turned away at the door.
+func refused(t *testing.T, s *Server, peer Peer) {
+	t.Helper()
+	k := begin(t, s, peer)
+	if a, b := k.line(), k.line(); a != mailq.GreetingV2 || b != "550 NO ACCESS FOR YOU" || !k.ends() {
+		t.Errorf("%v: greeting %q, %q", peer, a, b)
+	}
+}
+
+func TestStrangersAreTurnedAway(t *testing.T) {
+	s := open2(t, &picture{})
+	path := authFile(t, "a:p:ALL:[10.0.0.0]/8\nb:p:SMTPIP NONE:\n")
+	s.Configure(Settings{Version: 2, AuthFile: path, UID: daemonUID()})
+	refused(t, s, loopback)
+	refused(t, s, Peer{Addr: netip.MustParseAddr("2001:db8::1")})
+	converse2(t, s, Peer{Addr: netip.MustParseAddr("10.1.1.1")}).login("a", "p")
+	converse2(t, s, Peer{Addr: netip.MustParseAddr("::ffff:10.1.1.1")}).login("a", "p")
+	s.Configure(Settings{Version: 2})
+	refused(t, s, loopback)
+	if n := s.Counters()["SC.MQ2AuthRej"]; n != 3 {
+		t.Errorf("AuthRej %v", n)
+	}
+}
+
+func TestLoginIsExact(t *testing.T) {
+	s := open2(t, &picture{})
+	k := converse2(t, s, loopback)
+	digest := mailq.Digest(k.challenge, "nobody")
+	for _, c := range []struct{ give, want string }{
+		{"AUTH nobody " + digest + " ", "-BAD USER OR PASSWORD"},
+		{"AUTH nobody " + strings.ToUpper(digest), "-BAD USER OR PASSWORD"},
+		{"AUTH nobody " + digest[:31], "-BAD USER OR PASSWORD"},
+		{"AUTH nobody", "-BAD USER OR PASSWORD"},
+		{"AUTH Nobody " + digest, "-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS"},
+		{"auth nobody " + digest, "-BAD; USER MUST AUTHENTICATE"},
+		{"HELP", "-BAD; USER MUST AUTHENTICATE"},
+		{"KILL MSG 1", "-BAD; USER MUST AUTHENTICATE"},
+		{"JSON SHOW COUNTERS", "-BAD; USER MUST AUTHENTICATE"},
+		{"AUTH  nobody\t" + digest, "+OK"},
+	} {
+		if got := k.reply(c.give); got != c.want {
+			t.Errorf("%s: %s, want %s", c.give, got, c.want)
+		}
+	}
+	// A login is good for its own challenge only.
+	k2 := converse2(t, s, loopback)
+	if k2.challenge == k.challenge {
+		t.Error("a challenge came twice")
+	}
+	if got := k2.reply("AUTH nobody " + digest); got != "-BAD USER OR PASSWORD" {
+		t.Error(got)
+	}
+}
+
+func TestGuessingEnds(t *testing.T) {
+	k := converse2(t, open2(t, &picture{}), loopback)
+	for range maxStrikes {
+		if r := k.reply("AUTH root 00"); r != "-BAD USER OR PASSWORD" {
+			t.Error(r)
+		}
+	}
+	if !k.ends() {
+		t.Error("still open")
+	}
+}
+
+func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
+	q := &picture{outcome: mailq.Outcome{Messages: 1}}
+	var by mailq.Actor
+	s := open2(t, q, func(set *Settings) {
+		set.Note = func(n Note) {
+			if n.Kind == NoteOrder {
+				by = n.Order.By
+			}
+		}
+	})
+	root, daemon, other := Peer{UID: 0, User: "root"}, Peer{UID: daemonUID()}, Peer{UID: 1000, User: "joe"}
+	for _, peer := range []Peer{root, daemon} {
+		k := converse2(t, s, peer)
+		if r := k.reply("HOLD MSG 1 BECAUSE of tests"); !strings.HasPrefix(r, "+OK") {
+			t.Errorf("%v: %s", peer, r)
+		}
+		// What an old client says first changes nothing.
+		if r := k.reply("AUTH nobody " + mailq.Digest(k.challenge, "nobody")); r != "+OK" {
+			t.Errorf("%v: %s", peer, r)
+		}
+		if r := k.reply("RELEASE MSG 1"); !strings.HasPrefix(r, "+OK") {
+			t.Errorf("%v: %s", peer, r)
+		}
+		if by.User != peer.name() || by.Peer != peer.String() {
+			t.Errorf("%v: by %+v", peer, by)
+		}
+	}
+	k := converse2(t, s, other)
+	if r := k.ask("SHOW QUEUE SHORT"); r[0] != mailq.Until {
+		t.Errorf("another user, as nobody may: %s", r)
+	}
+	if r := k.reply("KILL MSG 1"); r != "-No KILL allowed for you." {
+		t.Errorf("another user: %s", r)
+	}
+	k.login("nobody", "nobody")
+	k.login("root", "zzzzzzz")
+	if r := k.reply("HOLD MSG 1"); !strings.HasPrefix(r, "+OK") {
+		t.Errorf("another user with a password: %s", r)
+	}
+	// Without an auth file there are credentials still.
+	s.Configure(Settings{Version: 2, UID: daemonUID()})
+	if r := converse2(t, s, root).reply("HOLD MSG 1"); !strings.HasPrefix(r, "+OK") {
+		t.Error(r)
+	}
+	refused(t, s, other)
+	// A file that gives nobody nothing asks others for a password.
+	s.Configure(Settings{Version: 2, UID: daemonUID(), AuthFile: authFile(t, "a:p:QQ:\nnobody:x:NONE:\n")})
+	k = converse2(t, s, other)
+	if r := k.reply("SHOW QUEUE SHORT"); r != "-BAD; USER MUST AUTHENTICATE" {
+		t.Error(r)
+	}
+	k.login("a", "p")
+}

@@ -1,0 +1,289 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+// picture is a Queue that stands still.
+type picture struct {
+	totals   mailq.Totals
+	rows     []mailq.ThreadRow
+	jobs     []*mailq.Job
+	messages []*mailq.Message
+	explain  mailq.Explanation
+	counters map[string]float64
+	outcome  mailq.Outcome
+
+	triggered []string
+	orders    []mailq.Order
+	// broken is the error of every sequence after its items.
+	broken error
+}
+
+var _ Queue = (*picture)(nil)
+
+func (p *picture) Totals(context.Context) (mailq.Totals, error) { return p.totals, nil }
+
+func (p *picture) Rings(context.Context) iter.Seq2[*mailq.Ring, error] {
+	var rings []*mailq.Ring
+	for _, row := range p.rows {
+		if len(rings) == 0 || rings[len(rings)-1].ID != row.Ring.ID {
+			rings = append(rings, row.Ring)
+		}
+	}
+	return each(rings, p.broken)
+}
+
+func (p *picture) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error] {
+	return each(p.rows, p.broken)
+}
+
+func (p *picture) Thread(_ context.Context, name mailq.Name) (mailq.ThreadRow, bool, error) {
+	for _, row := range p.rows {
+		if row.Thread != nil && row.Thread.Name == name {
+			return row, true, nil
+		}
+	}
+	return mailq.ThreadRow{}, false, nil
+}
+
+func (p *picture) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
+	var jobs []*mailq.Job
+	for _, j := range p.jobs {
+		if name == (mailq.Name{}) || j.Name == name {
+			jobs = append(jobs, j)
+		}
+	}
+	return each(jobs, p.broken)
+}
+
+func (p *picture) Find(_ context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
+	var found []*mailq.Message
+	for _, m := range p.messages {
+		if what.Kind == "sender" && mailq.Like(what.Value, m.Sender) || what.Kind == "spoolid" && what.Value == m.SpoolID {
+			found = append(found, m)
+		}
+	}
+	return each(found, p.broken)
+}
+
+func (p *picture) Message(_ context.Context, id string) (*mailq.Message, bool, error) {
+	for _, m := range p.messages {
+		if m.SpoolID == id || strconv.FormatUint(m.Message, 10) == id {
+			return m, true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+func (p *picture) Explain(context.Context, mailq.Name) (*mailq.Explanation, error) {
+	return &p.explain, nil
+}
+
+func (p *picture) Counters(context.Context) (map[string]float64, error) { return p.counters, nil }
+
+func (p *picture) Trigger(_ context.Context, host, text string) (bool, error) {
+	p.triggered = append(p.triggered, host+"|"+text)
+	return slices.ContainsFunc(p.rows, func(r mailq.ThreadRow) bool {
+		return r.Thread != nil && r.Thread.Host == host && len(r.Thread.Agents) == 0
+	}), nil
+}
+
+func (p *picture) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {
+	p.orders = append(p.orders, o)
+	return p.outcome, nil
+}
+
+func each[T any](items []T, broken error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, it := range items {
+			if !yield(it, nil) {
+				return
+			}
+		}
+		if broken != nil {
+			var none T
+			yield(none, broken)
+		}
+	}
+}
+
+// The rest of this file reads captured answers of the old program into a
+// picture that they are right for, at one time.
+
+type painter struct {
+	*picture
+	now  time.Time
+	ring *mailq.Ring
+}
+
+// line reads a line of SHOW QUEUE THREADS, SHORT or SNMP.
+func (p *painter) line(s string) error {
+	switch {
+	case strings.HasPrefix(s, "    "):
+		name, detail := strings.TrimSpace(s), ""
+		if i := strings.IndexAny(name, "\t "); i >= 0 {
+			name, detail = name[:i], name[i:]
+		}
+		t, err := p.thread(name, detail)
+		p.rows = append(p.rows, mailq.ThreadRow{Ring: p.ring, Thread: t})
+		return err
+	case strings.HasPrefix(s, "\tThreads:"):
+		r := p.ring
+		_, err := fmt.Sscanf(s, "\tThreads: %d Msgs: %d Procs: %d Idle: %d Plim: %d Flim: %d Tlim: %d",
+			&r.Threads, &r.Jobs, &r.Agents, &r.Idle, &r.MaxRing, &r.Overfeed, &r.MaxThr)
+		if last := len(p.rows) - 1; last < 0 || p.rows[last].Ring != r {
+			p.rows = append(p.rows, mailq.ThreadRow{Ring: r})
+		}
+		return err
+	case strings.HasPrefix(s, "Kids:"):
+		t := &p.totals
+		var up string
+		_, err := fmt.Sscanf(s, "Kids: %d Idle: %d Msgs: %d Thrds: %d Rcpnts: %d Uptime: %s",
+			&t.Agents, &t.IdleAgents, &t.Messages, &t.Threads, &t.Jobs, &up)
+		t.StartedAt = p.now.Add(-saidSpan(up))
+		return err
+	case strings.HasPrefix(s, "Msgs in"):
+		t := &p.totals
+		_, err := fmt.Sscanf(s, "Msgs in %d out %d stored %d Rcpnts in %d out %d stored %d",
+			&t.MessagesIn, &t.MessagesOut, &t.Messages, &t.RecipientsIn, &t.RecipientsOut, &t.Recipients)
+		return err
+	case strings.Count(s, "/") == 2:
+		f := strings.Split(s, "/")
+		p.ring = &mailq.Ring{ID: uint64(len(p.rows) + 1), Channel: f[0], Host: f[1], WithHost: f[2] == "2"}
+		return nil
+	}
+	return fmt.Errorf("%q is no line of a report", s)
+}
+
+func (p *painter) thread(name, detail string) (*mailq.Thread, error) {
+	f := strings.Split(name, "/")
+	t := &mailq.Thread{Name: mailq.Name{Channel: f[0], Host: f[1]}, WithHost: f[2] == "2"}
+	for _, word := range strings.Fields(detail) {
+		key, value, _ := strings.Cut(word, "=")
+		list := strings.Split(strings.Trim(value, "{}s"), ",")
+		n, _ := strconv.Atoi(strings.Trim(value, "{}s"))
+		if key == "P" {
+			t.Agents = make([]mailq.Agent, len(list))
+		}
+		for i := range t.Agents {
+			a := &t.Agents[i]
+			n, _ := strconv.Atoi(list[min(i, len(list)-1)])
+			switch key {
+			case "P":
+				a.PID = n
+			case "HA":
+				a.HungryAt = p.now.Add(-time.Duration(n) * time.Second)
+			case "FA":
+				a.FedAt = p.now.Add(-time.Duration(n) * time.Second)
+			case "OF":
+				a.Open = n
+			case "S":
+				a.State = list[i]
+			}
+		}
+		switch key {
+		case "N":
+			t.Jobs = n
+		case "R":
+			t.Recipients = n
+		case "A":
+			t.Attempts = n
+		case "UF":
+			t.Unfed = n
+		case "W":
+			t.WakeAt = p.now.Add(saidSpan(value))
+		case "pend":
+			t.Pending = mailq.Pending(value)
+		case "QA":
+			t.OldestAt = p.now.Add(-saidSpan(value))
+		case "P", "HA", "FA", "OF", "S", "threadwait", "channelwait":
+		default:
+			return nil, fmt.Errorf("%q is unknown of a thread", word)
+		}
+	}
+	return t, nil
+}
+
+// recipient reads a line of SHOW THREAD.
+func (p *painter) recipient(t *mailq.Thread, s string) error {
+	f := strings.Split(s, "\t")
+	if len(f) != 10 {
+		return fmt.Errorf("%q has %d fields", s, len(f))
+	}
+	if f[1] == "0" {
+		job := &mailq.Job{Name: t.Name, WithHost: t.WithHost, Path: f[0], Sender: f[2],
+			ExpiresAt: clockTime(f[4]), WakeAt: clockTime(f[5]), FedAt: clockTime(f[6]), Pending: t.Pending}
+		p.jobs = append(p.jobs, job)
+	}
+	job := p.jobs[len(p.jobs)-1]
+	offset, err := strconv.ParseInt(f[3], 10, 64)
+	attempts, err2 := strconv.Atoi(f[7])
+	job.Recipients = append(job.Recipients, mailq.Recipient{Offset: offset, Attempts: attempts, Reason: f[9]})
+	return errors.Join(err, err2)
+}
+
+func clockTime(s string) time.Time {
+	n, _ := strconv.ParseInt(s, 10, 64)
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(n, 0)
+}
+
+// saidSpan reads what SayTime writes.
+func saidSpan(s string) time.Duration {
+	d, err := mailq.ParseSpan(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// vertices reads the jobs of a picture of v1.
+func (p *painter) vertex(s string) error {
+	f := strings.SplitN(s, "\t", 4)
+	_, offsets, _ := strings.Cut(f[2], "; ")
+	text := strings.TrimPrefix(f[3], "#")
+	open := strings.LastIndex(text, "(")
+	standing := strings.Split(strings.Trim(text[open:], "()"), ", ")
+	job := &mailq.Job{Path: f[1]}
+	var attempts, pid int
+	for _, word := range standing {
+		if span, ok := strings.CutPrefix(word, "retry in "); ok {
+			job.WakeAt = p.now.Add(saidSpan(span))
+		}
+		if span, ok := strings.CutPrefix(word, "expires in "); ok {
+			job.ExpiresAt = p.now.Add(saidSpan(span))
+		}
+		_, _ = fmt.Sscanf(word, "tries=%d", &attempts)
+	}
+	_, _ = fmt.Sscanf(standing[len(standing)-3], "pid=%d", &pid)
+	job.PID = pid
+	for o := range strings.SplitSeq(offsets, ",") {
+		n, err := strconv.ParseInt(o, 10, 64)
+		if err != nil {
+			return err
+		}
+		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: n, Attempts: attempts, Reason: strings.TrimSuffix(text[:open], " ")})
+	}
+	p.jobs = append(p.jobs, job)
+	return nil
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,243 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+	"zsched/mailq/client"
+)
+
+// still is a connection whose peer has said all and hears all.
+type still struct {
+	net.Conn
+	io.Reader
+	bytes.Buffer
+}
+
+func (s *still) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
+func (s *still) Write(b []byte) (int, error)      { return s.Buffer.Write(b) }
+func (s *still) Close() error                     { return nil }
+func (s *still) SetReadDeadline(time.Time) error  { return nil }
+func (s *still) SetWriteDeadline(time.Time) error { return nil }
+
+// FuzzSession: whatever a client sends is answered in the protocol's frames, a
+// reply a line; and without a login it reaches nothing.
+func FuzzSession(f *testing.F) {
+	f.Add([]byte("SHOW SNMP\nSHOW THREAD smtp down.example\nKILL MSG 1\nKILL FOO\nJSON EXPLAIN a b\nQUIT\n"))
+	f.Add([]byte("AUTH nobody 0\r\nHELP\r\n\x00\n\nFIND sender \"a\\x2a\"\nSHOW COUNTERS\nHOLD WHERE host=\"a b\" DRYRUN BECAUSE\n"))
+	f.Add([]byte("REROUTE WHERE older=1d TO a b\nETRN X Y Z\nKILL MSG\nSHOW SHAPE\nSHOW REASONS\nJSON\nexit\n"))
+	f.Add(bytes.Repeat([]byte{'x'}, mailq.MaxLine+5))
+	path := filepath.Join(f.TempDir(), "auth")
+	if err := os.WriteFile(path, []byte(users), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		for _, peer := range []Peer{{User: "root"}, loopback} {
+			q := busy(time.Now())
+			s := New(q, Settings{Version: 2, AuthFile: path, UID: os.Getuid(), Note: func(n Note) {
+				if n.Kind == NoteFault {
+					t.Errorf("fault: %v", n.Err)
+				}
+			}})
+			conn := &still{Reader: bytes.NewReader(input)}
+			s.Serve(context.Background(), conn, peer)
+			if !peer.unix() && (len(q.orders) > 0 || len(q.triggered) > 0) {
+				t.Errorf("a stranger was obeyed: %+v", q.orders)
+			}
+			if s.sessions.Load() != 0 {
+				t.Error("the session is still counted")
+			}
+			checkFrames(t, conn.String(), input)
+		}
+	})
+}
+
+// checkFrames counts the replies in what a server said.
+func checkFrames(t *testing.T, said string, input []byte) {
+	t.Helper()
+	body, ok := strings.CutPrefix(said, mailq.GreetingV2+"\n220 MAILQ-V2-CHALLENGE: ")
+	if !ok || !strings.HasSuffix(said, "\n") {
+		t.Fatalf("%.200q", said)
+	}
+	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")[1:]
+	replies := 0
+	for i := 0; i < len(lines); i++ {
+		if lines[i] == "" && i > 0 && (lines[i-1] == "+OK; KILLed something." || lines[i-1] == "-Unknown request.") {
+			continue
+		}
+		replies++
+		if lines[i] == "" || lines[i][0] != '+' && lines[i][0] != '-' {
+			t.Fatalf("reply %q in %q", lines[i], said)
+		}
+		if lines[i] != mailq.Until {
+			continue
+		}
+		for i++; i < len(lines) && lines[i] != "."; i++ {
+			if lines[i] != "" && lines[i][0] == '.' && !strings.HasPrefix(lines[i], "..") {
+				t.Fatalf("line %q in a list", lines[i])
+			}
+		}
+		if i == len(lines) {
+			t.Fatalf("a list without end: %.200q", said)
+		}
+	}
+	if given := bytes.Count(input, []byte{'\n'}); replies > given {
+		t.Fatalf("%d replies to %d lines", replies, given)
+	}
+}
+
+// FuzzAuthFile: nobody is let in by a line whose addresses he is not in.
+func FuzzAuthFile(f *testing.F) {
+	f.Add(users, "127.0.0.1")
+	f.Add("nobody:x:ALL:[localhost]\nnobody:x:ALL:![10.0.0.0]/8 [127.0.0.0]/8", "10.0.0.1")
+	f.Add("nobody:x:ALL:[ipv6.::]/0,[0.0.0.0]/0", "::1")
+	f.Add("nobody:x:KILL:![", "::1")
+	f.Fuzz(func(t *testing.T, text, address string) {
+		addr, err := netip.ParseAddr(address)
+		if err != nil || addr.Zone() != "" {
+			addr = netip.IPv6Loopback()
+		}
+		list, _ := parseAccounts(text)
+		peer := Peer{Addr: addr}
+		for i := range list {
+			a := &list[i]
+			if a.from.all || !a.accepts(peer) {
+				continue
+			}
+			if !slices.ContainsFunc(a.from.networks, func(n network) bool {
+				return !n.not && n.prefix.IsValid() && n.prefix.Contains(addr.Unmap())
+			}) {
+				t.Errorf("%+v lets %v in", a, addr)
+			}
+		}
+		// Behind a refusal of everybody nothing counts.
+		for line := range strings.SplitSeq(text, "\n") {
+			_, rest, _ := strings.Cut(line, ":")
+			closed, _ := parseAddresses("![0.0.0.0]/0 ![ipv6.::]/0 " + rest)
+			if closed.accepts(addr) {
+				t.Errorf("%q lets %v in", rest, addr)
+			}
+		}
+	})
+}
+
+// FuzzWrappers: a file that names neither mailq nor ALL decides nothing.
+func FuzzWrappers(f *testing.F) {
+	f.Add("mailq : ALL@1.2.3.0\nALL: 10.0.0.0/255.0.0.0, [::1]/128 : deny\n", "10.1.1.1")
+	f.Add("sshd: all", "1.2.3.4")
+	f.Fuzz(func(t *testing.T, text, address string) {
+		addr, err := netip.ParseAddr(address)
+		if err != nil || addr.Zone() != "" {
+			addr = netip.MustParseAddr("192.0.2.1")
+		}
+		named := strings.Contains(strings.ToLower(strings.ReplaceAll(text, "\\\n", "")), "mailq") ||
+			strings.Contains(strings.ToLower(strings.ReplaceAll(text, "\\\n", "")), "all")
+		for _, w := range parseWrappers(text) {
+			if w.daemon == yes && !named {
+				t.Errorf("%q is about us: %+v", text, w)
+			}
+			w.client(addr)
+		}
+	})
+}
+
+// FuzzClientReadsServer: whatever is in a queue, our client reads what our
+// server says of it, in both versions, and finds as much as there is.
+func FuzzClientReadsServer(f *testing.F) {
+	f.Add("smtp", "a.example", "M/K/1", "alice@a", "busy\rvery", int64(17), 3)
+	f.Add("", ".", ".", "a\tb\n", ".\n.\n", int64(0), 0)
+	f.Add("a/b", "End:", "#1", "<>", "(x)", int64(-1), -1)
+	f.Fuzz(func(t *testing.T, channel, host, path, sender, reason string, offset int64, attempts int) {
+		now := time.Now()
+		// Names are lower case in every queue, and so none is that of a part
+		// of a picture.
+		name := mailq.Name{Channel: strings.ToLower(channel), Host: strings.ToLower(host)}
+		ring := &mailq.Ring{Channel: name.Channel, Host: name.Host}
+		q := &picture{
+			rows: []mailq.ThreadRow{{Ring: ring, Thread: &mailq.Thread{Name: name, Jobs: 1, Recipients: 2, Attempts: attempts, Reason: reason, Pending: mailq.Pending(reason)}}},
+			jobs: []*mailq.Job{{Name: name, Path: path, Sender: sender, ArrivedAt: now, WakeAt: now.Add(time.Hour),
+				Recipients: []mailq.Recipient{{Offset: offset, Attempts: attempts, Reason: reason}, {Offset: 5}}}},
+		}
+		if name.Channel == "" || path == "" || strings.ContainsAny(path, " \t\n\x00;") {
+			return // what no spool has
+		}
+		clientReadsV1(t, q, offset)
+		clientReadsV2(t, q, name)
+	})
+}
+
+func clientReadsV1(t *testing.T, q *picture, offset int64) {
+	var out bytes.Buffer
+	w := bufio.NewWriter(&out)
+	if err := dump(t.Context(), w, q, false); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Flush()
+	c, err := client.New(&still{Reader: strings.NewReader(out.String())}, client.Dialogue{Server: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Dump()
+	if err != nil && offset >= 0 {
+		t.Fatalf("%v in %q", err, &out)
+	}
+	if err == nil && (len(d.Threads) != 1 || len(d.Threads[0].Jobs) != 1 || d.Threads[0].Jobs[0].Recipients != 2) {
+		t.Fatalf("%+v from %q", d, &out)
+	}
+}
+
+func clientReadsV2(t *testing.T, q *picture, name mailq.Name) {
+	commands := []string{"SHOW QUEUE THREADS2", client.ShowThread(name), "JSON " + client.ShowThread(name), "SHOW QUEUE THREADS"}
+	conn := &still{Reader: strings.NewReader(strings.Join(commands, "\n") + "\nQUIT\n")}
+	New(q, Settings{Version: 2}).Serve(t.Context(), conn, Peer{})
+	c, err := client.New(&still{Reader: strings.NewReader(conn.String())}, client.Dialogue{Server: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, recipients, jobs := 0, 0, 0
+	for line, err := range c.Lines() {
+		must(t, err)
+		got, err := client.ThreadLine(line)
+		if err != nil || got.Channel != mailq.Field(name.Channel) || got.Host != mailq.Field(name.Host) {
+			t.Fatalf("%+v, %v from %q", got, err, line)
+		}
+		threads++
+	}
+	for line, err := range c.Lines() {
+		must(t, err)
+		if line[0] == '#' && recipients == 0 {
+			recipients++
+			continue
+		}
+		if n := strings.Count(line, "\t"); n != 9 {
+			t.Fatalf("%d TABs in %q", n, line)
+		}
+		recipients++
+	}
+	for _, err := range client.Objects[mailq.Job](c.Lines()) {
+		must(t, err)
+		jobs++
+	}
+	lines := 0
+	for _, err := range c.Lines() {
+		must(t, err)
+		lines++
+	}
+	if threads != 1 || recipients != 3 || jobs != 1 || lines != 5 {
+		t.Errorf("%d threads, %d recipients, %d jobs, %d lines of %q", threads, recipients, jobs, lines, conn.String())
+	}
+	if err := c.Quit(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,321 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/mailq"
+)
+
+// daemonUID is whom the server under test runs as: the owner of the test's
+// files or, where that is root, somebody else.
+func daemonUID() int {
+	if uid := os.Getuid(); uid != 0 {
+		return uid
+	}
+	return 4711
+}
+
+func open2(t *testing.T, q Queue, change ...func(*Settings)) *Server {
+	t.Helper()
+	set := Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()}
+	for _, c := range change {
+		c(&set)
+	}
+	return New(q, set)
+}
+
+func TestTwentySessionsAndNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := 0
+		s := open2(t, &picture{}, func(set *Settings) {
+			set.Note = func(n Note) {
+				if n.Kind == NoteFull {
+					full++
+				}
+			}
+		})
+		var open []*talk
+		for range MaxSessions {
+			open = append(open, converse2(t, s, loopback))
+		}
+		if k := begin(t, s, loopback); !k.ends() {
+			t.Error("a connection beyond the limit got an answer")
+		}
+		if full != 1 {
+			t.Errorf("%d notes of too many sessions", full)
+		}
+		if r := open[0].reply("QUIT"); r != "+Bye bye" {
+			t.Errorf("QUIT: %q", r)
+		}
+		<-open[0].over
+		k := converse2(t, s, loopback)
+		if r := k.reply("exit"); r != "+Bye bye" || !k.ends() {
+			t.Errorf("a session in the place that became free: %q", r)
+		}
+	})
+}
+
+// Who fills the places of strangers does not keep the administrator out.
+func TestRootHasPlacesOfHisOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open2(t, &picture{})
+		for range MaxSessions {
+			converse2(t, s, loopback)
+		}
+		for range MaxSessions {
+			converse2(t, s, Peer{UID: 0})
+		}
+		start := time.Now()
+		if k := begin(t, s, Peer{UID: 0}); !k.ends() || time.Since(start) > 0 {
+			t.Error("there is no end to them")
+		}
+	})
+}
+
+// Places are not for those who never log in.
+func TestCommandsWithoutLoginEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := converse2(t, open2(t, &picture{}), loopback)
+		start := time.Now()
+		for range maxStrikes {
+			if r := k.reply("NOOP"); r != "-BAD; USER MUST AUTHENTICATE" {
+				t.Error(r)
+			}
+		}
+		if !k.ends() || time.Since(start) > 0 {
+			t.Errorf("open for %v more", time.Since(start))
+		}
+	})
+}
+
+// TestIdleCountsFromTheLastCommand: the old server closed every session 90
+// seconds after its start.
+func TestIdleCountsFromTheLastCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open2(t, &picture{})
+		k := converse2(t, s, loopback)
+		k.login("nobody", "nobody")
+		start := time.Now()
+		for range 10 {
+			time.Sleep(IdleTime - time.Second)
+			if r := k.reply("NOOP"); !strings.HasPrefix(r, "-MAILQ2") {
+				t.Fatal(r)
+			}
+		}
+		last := time.Now()
+		if last.Sub(start) < 10*time.Minute {
+			t.Fatal("no time passed")
+		}
+		if !k.ends() {
+			t.Error("more than silence at the end")
+		}
+		if got := time.Since(last); got != IdleTime {
+			t.Errorf("closed after %v", got)
+		}
+		if n := s.Counters()["SC.MQ2TimedOut"]; n != 1 {
+			t.Errorf("TimedOut %v", n)
+		}
+	})
+}
+
+// TestDribblingIsIdling: bytes that make no command do not keep a session.
+func TestDribblingIsIdling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := converse2(t, open2(t, &picture{}), loopback)
+		start := time.Now()
+		for range 1000 {
+			if _, err := io.WriteString(k.conn, "S"); err != nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		<-k.over
+		if got := time.Since(start); got > IdleTime+time.Second {
+			t.Errorf("open for %v", got)
+		}
+	})
+}
+
+// TestReaderThatStopsIsLeft: the queue is not held, and after a while the
+// session is over.
+func TestReaderThatStopsIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &endless{}
+		s := open2(t, q)
+		k := converse2(t, s, loopback)
+		k.login("nobody", "nobody")
+		k.send("SHOW QUEUE THREADS2\n")
+		start := time.Now()
+		<-k.over
+		if got := time.Since(start); got != IdleTime {
+			t.Errorf("left after %v", got)
+		}
+		if q.given > 10000 {
+			t.Errorf("%d threads taken for nobody", q.given)
+		}
+		if n := s.Counters()["SC.MQ2WriteFails"]; n != 1 {
+			t.Errorf("WriteFails %v", n)
+		}
+	})
+}
+
+func TestStopEndsSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			open2(t, &picture{}).Serve(ctx, server, loopback)
+		}()
+		go func() { _, _ = io.Copy(io.Discard, client) }()
+		synctest.Wait()
+		start := time.Now()
+		cancel()
+		<-over
+		if got := time.Since(start); got > time.Second {
+			t.Errorf("a session lasted %v after the end", got)
+		}
+	})
+}
+
+func TestLinesOfAClient(t *testing.T) {
+	unknown := "-MAILQ2 Unknown command, or refused by access control; VERB='%s' REST='%s'"
+	tests := []struct {
+		name, send string
+		answers    []string
+	}{
+		{"CRLF", "ETRN\r\n", []string{"+OK; an ETRN didn't start anything."}},
+		{"CR anywhere", "E\rT\rRN\n", []string{"+OK; an ETRN didn't start anything."}},
+		{"NUL ends the meaning", "ETRN\x00 SHOW SNMP\n", []string{"+OK; an ETRN didn't start anything."}},
+		{"only NUL", "\x00ETRN\n", []string{fmt.Sprintf(unknown, "", "")}},
+		{"empty", "\n", []string{fmt.Sprintf(unknown, "", "")}},
+		{"blank first", " ETRN x\n", []string{fmt.Sprintf(unknown, "", "ETRN x")}},
+		{"TAB between", "ETRN\t \tx\n", []string{"+OK; an ETRN didn't start anything."}},
+		{"pipelined", "ETRN\nFOO\nETRN x\n", []string{
+			"+OK; an ETRN didn't start anything.", fmt.Sprintf(unknown, "FOO", ""), "+OK; an ETRN didn't start anything."}},
+		{"lower case", "etrn x\n", []string{fmt.Sprintf(unknown, "etrn", "x")}},
+		{"bytes", "\xff\xfe\x01 \x7f\n", []string{fmt.Sprintf(unknown, "\xff\xfe\x01", "\x7f")}},
+		{"again AUTH", "AUTH nobody x\n", []string{fmt.Sprintf(unknown, "AUTH", "nobody x")}},
+		{"as long as may be", strings.Repeat("X", mailq.MaxLine) + "\r\n", []string{fmt.Sprintf(unknown, strings.Repeat("X", mailq.MaxLine), "")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k := converse2(t, open2(t, &picture{}), loopback)
+			k.login("nobody", "nobody")
+			go func() { _, _ = io.WriteString(k.conn, tt.send+"QUIT\n") }()
+			for _, want := range tt.answers {
+				if got := k.line(); got != want {
+					t.Errorf("got %.100q, want %.100q", got, want)
+				}
+			}
+			if got := k.line(); got != "+Bye bye" {
+				t.Errorf("then %.100q", got)
+			}
+		})
+	}
+}
+
+// TestLongLinesEndTheSession: the old server took any length.
+func TestLongLinesEndTheSession(t *testing.T) {
+	for _, line := range []string{strings.Repeat("X", mailq.MaxLine+1) + "\n", strings.Repeat("X", 1<<20), strings.Repeat("\r", 1<<20) + "QUIT\n"} {
+		var garbage error
+		s := open2(t, &picture{}, func(set *Settings) {
+			set.Note = func(n Note) {
+				if n.Kind == NoteGarbage {
+					garbage = n.Err
+				}
+			}
+		})
+		other := converse2(t, s, loopback)
+		k := converse2(t, s, loopback)
+		go func() { _, _ = io.WriteString(k.conn, line) }()
+		if !k.ends() {
+			t.Errorf("%d bytes were answered", len(line))
+		}
+		<-k.over
+		if !errors.Is(garbage, errLong) {
+			t.Errorf("noted: %v", garbage)
+		}
+		other.login("nobody", "nobody")
+	}
+}
+
+func TestEndOfFileEndsTheSession(t *testing.T) {
+	s := open2(t, &picture{})
+	k := converse2(t, s, loopback)
+	k.login("root", "zzzzzzz")
+	// What has no LF is no command.
+	k.send("KILL MSG 1")
+	k.conn.Close()
+	<-k.over
+	got := s.Counters()
+	if got["SC.MQ2ReadEOF"] != 1 || got["SC.MQ2Commands"] != 1 || got["SC.MQ2Parallel-G"] != 0 {
+		t.Errorf("counters %v", got)
+	}
+}
+
+// TestBrokenListsEnd: a client that waits for the end of a list would wait for
+// ever, and one that got an end must know that it is not all.
+func TestBrokenListsEnd(t *testing.T) {
+	ring := &mailq.Ring{ID: 1, Channel: "smtp", Host: "*"}
+	whole := &picture{
+		rows:   []mailq.ThreadRow{{Ring: ring, Thread: &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: "a"}}}},
+		jobs:   []*mailq.Job{{Name: mailq.Name{Channel: "smtp", Host: "a"}, Path: "1", Recipients: []mailq.Recipient{{Offset: 1}}}},
+		broken: errors.New("the disk\nis gone"),
+	}
+	notes := 0
+	k := converse2(t, open2(t, whole, func(s *Settings) { s.Note = func(Note) { notes++ } }), loopback)
+	k.login("root", "zzzzzzz")
+	for _, c := range []string{"SHOW QUEUE THREADS", "SHOW QUEUE SHORT", "SHOW QUEUE THREADS2", "SHOW THREAD smtp a"} {
+		got := k.ask(c)
+		if n := len(got); n < 3 || got[n-1] != "." || got[n-2] != mailq.Broken+"the disk is gone" {
+			t.Errorf("%s: %q", c, got)
+		}
+		got = k.ask("JSON " + c)
+		if n := len(got); n != 4 || got[2] != `{"error":"the disk\nis gone"}` {
+			t.Errorf("JSON %s: %q", c, got)
+		}
+	}
+	for _, c := range []string{"SHOW REASONS", "SHOW SHAPE", "JSON SHOW SHAPE", "FIND sender *"} {
+		if got := k.reply(c); got != "-ERR; the disk is gone" {
+			t.Errorf("%s: %q", c, got)
+		}
+	}
+	if notes != 12 {
+		t.Errorf("%d notes", notes)
+	}
+	k1 := begin(t, New(whole, Settings{Version: 1}), loopback)
+	got, _ := io.ReadAll(k1.in)
+	if text := string(got); !strings.Contains(text, "1:\t1\t1; 1\t#(") || !strings.HasSuffix(text, "\nEnd:\n"+mailq.Broken+"the disk is gone\n") {
+		t.Errorf("v1: %q", text)
+	}
+}
+
+// TestFaultEndsOneSession: what goes wrong in one is no matter of others.
+func TestFaultEndsOneSession(t *testing.T) {
+	var fault Note
+	s := open2(t, faulty{&picture{}}, func(set *Settings) { set.Note = func(n Note) { fault = n } })
+	other := converse2(t, s, loopback)
+	k := converse2(t, s, loopback)
+	k.login("root", "zzzzzzz")
+	k.send("KILL MSG 1\n")
+	<-k.over
+	if fault.Kind != NoteFault || fault.Err == nil {
+		t.Errorf("note %+v", fault)
+	}
+	other.login("nobody", "nobody")
+}
+
+type faulty struct{ *picture }
+
+func (faulty) Act(context.Context, mailq.Order) (mailq.Outcome, error) { panic("a fault") }

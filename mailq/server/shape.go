@@ -1,0 +1,129 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// maxShapes is how many destinations are told apart; more count as others.
+const maxShapes = 100_000
+
+// maxShapeName is how wide the column of names may be.
+const maxShapeName = 48
+
+// showShape is the age table of Postfix's qshape: how many recipients of each
+// destination are in messages how old, the largest first and all of them
+// above. In a healthy queue the columns at the right are empty.
+func showShape(r *request, ctx context.Context) bool {
+	return !r.bare() || r.list(func(out *lines) error {
+		items, err := gatherShape(ctx, r.server.queue, time.Now())
+		if err != nil {
+			return err
+		}
+		if r.asJSON {
+			for _, it := range items {
+				if err := out.object(it); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return shapeText(out, items)
+	})
+}
+
+func gatherShape(ctx context.Context, queue Queue, now time.Time) ([]*mailq.ShapeItem, error) {
+	all, others := &mailq.ShapeItem{All: true}, &mailq.ShapeItem{Others: true}
+	by := make(map[mailq.Name]*mailq.ShapeItem)
+	items := []*mailq.ShapeItem{all}
+	for job, err := range queue.Jobs(ctx, mailq.Name{}) {
+		if err != nil {
+			return nil, err
+		}
+		it := by[job.Name]
+		switch {
+		case it == nil && len(by) == maxShapes:
+			it = others
+		case it == nil:
+			it = &mailq.ShapeItem{Name: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)}}
+			by[it.Name] = it
+			items = append(items, it)
+		}
+		n, column := len(job.Recipients), shapeColumn(now.Sub(job.ArrivedAt))
+		it.Total += n
+		it.Ages[column] += n
+		all.Total += n
+		all.Ages[column] += n
+	}
+	slices.SortFunc(items[1:], func(a, b *mailq.ShapeItem) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+	if others.Total > 0 {
+		items = append(items, others)
+	}
+	return items, nil
+}
+
+func shapeColumn(age time.Duration) int {
+	for i, bound := range mailq.ShapeBounds {
+		if age < time.Duration(bound)*time.Minute {
+			return i
+		}
+	}
+	return len(mailq.ShapeBounds)
+}
+
+func shapeLabel(it *mailq.ShapeItem) string {
+	switch {
+	case it.All:
+		return "TOTAL"
+	case it.Others:
+		return "(others)"
+	}
+	return mailq.Field(it.Channel) + "/" + mailq.Field(it.Host)
+}
+
+func shapeText(out *lines, items []*mailq.ShapeItem) error {
+	wide := 0
+	for _, it := range items {
+		wide = max(wide, min(maxShapeName, len(shapeLabel(it))))
+	}
+	// The first line has the largest number of every column.
+	columns := append([]int{items[0].Total}, items[0].Ages[:]...)
+	heads := []string{"T"}
+	for _, bound := range mailq.ShapeBounds {
+		heads = append(heads, strconv.Itoa(bound))
+	}
+	heads = append(heads, strconv.Itoa(mailq.ShapeBounds[len(mailq.ShapeBounds)-1])+"+")
+	for i, n := range columns {
+		columns[i] = 1 + max(len(strconv.Itoa(n)), len(heads[i]))
+	}
+	row := func(label string, cells []string) error {
+		b := fmt.Appendf(out.line[:0], "%*s", wide, label)
+		for i, c := range cells {
+			b = fmt.Appendf(b, "%*s", columns[i], c)
+		}
+		out.line = b
+		return out.put(b)
+	}
+	if err := row("", heads); err != nil {
+		return err
+	}
+	for _, it := range items {
+		cells := []string{strconv.Itoa(it.Total)}
+		for _, n := range it.Ages {
+			cells = append(cells, strconv.Itoa(n))
+		}
+		if err := row(shapeLabel(it), cells); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package server
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/mailq"
+)
+
+var update = flag.Bool("update", false, "rewrite what the new verbs answer")
+
+// busy is a queue with something of everything in it.
+func busy(now time.Time) *picture {
+	ago := func(d time.Duration) time.Time { return now.Add(-d).UTC() }
+	in := func(d time.Duration) time.Time { return now.Add(d).UTC() }
+	ring := &mailq.Ring{ID: 7, Channel: "smtp", Host: "*", Threads: 2, Jobs: 3, Agents: 1, MaxRing: 20, Overfeed: 150, MaxThr: 1}
+	idle := &mailq.Ring{ID: 9, Channel: "local", Host: "*", WithHost: true, Agents: 1, Idle: 1, MaxRing: 5, MaxThr: 1}
+	down, up := mailq.Name{Channel: "smtp", Host: "down.example"}, mailq.Name{Channel: "smtp", Host: "up.example"}
+	refused := "smtp; 500 (connect to 192.0.2.1 [192.0.2.1|2599|192.0.2.9|35144]: Connection refused)"
+	p := &picture{
+		totals: mailq.Totals{Agents: 2, IdleAgents: 1, Messages: 2, Threads: 2, Jobs: 3, Recipients: 4, StartedAt: ago(time.Hour),
+			MessagesIn: 12, MessagesOut: 10, RecipientsIn: 24, RecipientsOut: 20},
+		counters: map[string]float64{
+			"SC.StoredMessages-G": 2, "SYS.Load-Avg-1-min-G": 0.45, "SYS.SchedulerMasterPID": 4242, "SYS.RouterMasterPID": 99,
+			"SC.ReceivedMessages": 12, "SYS.SpoolFreeSpace-kB-G": 1 << 30, "SC.not-in-the-layout": 1,
+		},
+		outcome: mailq.Outcome{Messages: 3, Recipients: 5, Threads: 2},
+	}
+	p.rows = []mailq.ThreadRow{
+		{Ring: ring, Thread: &mailq.Thread{Name: down, Jobs: 2, Recipients: 3, Attempts: 4, WakeAt: in(90 * time.Second), OldestAt: ago(26 * time.Hour),
+			Reason: refused, Window: 1, Rate: 0.5}},
+		{Ring: ring, Thread: &mailq.Thread{Name: up, Jobs: 1, Recipients: 1, Unfed: 0, OldestAt: ago(7 * time.Minute), Window: 2,
+			Agents: []mailq.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
+		{Ring: idle},
+	}
+	p.jobs = []*mailq.Job{
+		{Name: down, Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", Sender: "alice@a.example", State: "waiting",
+			ArrivedAt: ago(26 * time.Hour), ExpiresAt: in(94 * time.Hour), WakeAt: in(90 * time.Second), FedAt: ago(time.Minute),
+			Recipients: []mailq.Recipient{{Offset: 215, Attempts: 3, Reason: refused}, {Offset: 100, Attempts: 3, Reason: "\r<<- RCPT To:<x@down.example>\r->> 451 4.2.2 <x@down.example> busy"}}},
+		{Name: down, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "waiting",
+			ArrivedAt: ago(15 * time.Minute), WakeAt: in(90 * time.Second), Recipients: []mailq.Recipient{{Offset: 90, Attempts: 1, Reason: strings.ReplaceAll(refused, "35144", "35999")}}},
+		{Name: up, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "fed", PID: 77, Next: true,
+			ArrivedAt: ago(7 * time.Minute), FedAt: ago(3 * time.Second), Recipients: []mailq.Recipient{{Offset: 160}}},
+	}
+	p.messages = []*mailq.Message{
+		{Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", LogID: "<one@a.example>", Sender: "alice@a.example", ErrorsTo: "owner@a.example",
+			ArrivedAt: ago(26 * time.Hour), Control: 485, Size: 110, Recipients: []mailq.MessageRecipient{
+				{Name: down, User: "x@down.example", Offset: 215, State: "waiting", Attempts: 3, WakeAt: in(90 * time.Second), Reason: "smtp; 500\rsecond <line>"},
+				{Name: up, User: "y@up.example", Offset: 300, State: "delivered", Attempts: 1}}},
+		{Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", ArrivedAt: ago(15 * time.Minute), Control: 300, Size: 9, Held: true,
+			Recipients: []mailq.MessageRecipient{{Name: up, User: ".dots\nand lines", Offset: 160, State: "held"}}},
+	}
+	p.explain = mailq.Explanation{Name: down, Known: true, Thread: p.rows[0].Thread, Ring: ring,
+		Clauses:  []mailq.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
+		Settings: []mailq.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
+		Limits:   []mailq.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}},
+		Waits:    "its destination failed and is left alone until 22:15:30", NextAt: in(90 * time.Second), Next: "its mail is due",
+		States: map[string]int{"waiting": 2, "due": 1}}
+	return p
+}
+
+// TestAnswersOfTheNewVerbs compares a session with testdata/verbs.txt.
+func TestAnswersOfTheNewVerbs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open2(t, busy(time.Now()), func(set *Settings) {
+			set.Alive = func(pid int) bool { return pid == 4242 }
+			set.Extra = func(context.Context) []byte { return []byte("extra.one  1\n.extra.two\n") }
+		})
+		k := converse2(t, s, Peer{User: "root"})
+		var got strings.Builder
+		for _, c := range []string{
+			"HELP", "SHOW MSG 860194", "SHOW MSG S860195HfBVWBh", "SHOW MSG nosuch", "SHOW MSG", "SHOW MSG 1 2",
+			"JSON SHOW MSG 860194", "JSON SHOW MSG nosuch",
+			"FIND sender alice@*", "FIND sender nobody", "FIND spoolid", "FIND it x", "JSON FIND spoolid S860195HfBVWBh",
+			"EXPLAIN smtp down.example", "JSON EXPLAIN smtp down.example", "EXPLAIN smtp",
+			"SHOW REASONS", "JSON SHOW REASONS", "SHOW REASONS x", "SHOW SHAPE", "JSON SHOW SHAPE",
+			"SHOW SNMP", "JSON SHOW SNMP", "SHOW QUEUE SHORT", "JSON SHOW QUEUE SHORT",
+			"SHOW QUEUE THREADS", "JSON SHOW QUEUE THREADS", "SHOW QUEUE THREADS2", "JSON SHOW QUEUE THREADS2",
+			"SHOW THREAD smtp up.example", "JSON SHOW THREAD smtp up.example", "SHOW THREAD smtp down.example", `SHOW THREAD "smtp" "down.example"`,
+			"SHOW THREAD SMTP down.example", "SHOW THREAD smtp", "JSON SHOW THREAD smtp nosuch",
+			"JSON", "JSON HELP", "JSON KILL MSG 1", "JSON JSON SHOW SNMP",
+			"SHOW COUNTERS",
+		} {
+			got.WriteString("C: " + c + "\n")
+			for _, line := range k.ask(c) {
+				got.WriteString("S: " + strings.ReplaceAll(line, "\r", "<CR>") + "\n")
+			}
+		}
+		const file = "testdata/verbs.txt"
+		if *update {
+			must(t, os.WriteFile(file, []byte(got.String()), 0o644))
+		}
+		want, err := os.ReadFile(file)
+		must(t, err)
+		if got := got.String(); got != string(want) {
+			t.Error(firstDifference(got, string(want)))
+		}
+	})
+}
+
+// orderLines are one of each form.
+var orderLines = []string{
+	"KILL MSG 12345 BECAUSE", "KILL MSG 12345 DRYRUN", "KILL THREAD smtp d1.example", `HOLD THREAD smtp "" BECAUSE of rain`,
+	"RELEASE MSG S12345ABC DRYRUN BECAUSE it is so", "RETRY WHERE host=*.se older=3d DRYRUN", "EXPIRE WHERE sender=<>", "REQUEUE MSG 1",
+	"REROUTE MSG 1 smtp relay.example", "REROUTE THREAD smtp a local -", `REROUTE WHERE reason="*timed out*" TO smtp "a b"`,
+	"REROUTE WHERE channel=x TO smtp b DRYRUN BECAUSE y",
+}
+
+func TestActingVerbs(t *testing.T) {
+	q := busy(time.Now())
+	var notes []Note
+	s := open2(t, q, func(set *Settings) { set.Note = func(n Note) { notes = append(notes, n) } })
+	k := converse2(t, s, loopback)
+	k.login("root", "zzzzzzz")
+	for _, line := range orderLines {
+		verb, rest := mailq.CutRaw(line)
+		o, _, err := mailq.ParseOrder(mailq.Verb(verb), rest)
+		must(t, err)
+		q.orders, notes = nil, nil
+		if got, want := k.reply(line), mailq.OutcomeReply(&o, q.outcome); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+		if len(q.orders) != 1 || q.orders[0].String() != line || q.orders[0].By != (mailq.Actor{User: "root", Peer: "127.0.0.1"}) {
+			t.Errorf("%s: %+v", line, q.orders)
+		}
+		if len(notes) != 1 || notes[0].Kind != NoteOrder || notes[0].User != "root" || notes[0].Peer != "127.0.0.1" ||
+			notes[0].Order.Why != o.Why || notes[0].Outcome != q.outcome {
+			t.Errorf("%s: noted %+v", line, notes)
+		}
+	}
+	q.orders = nil
+	if got := k.ask("KILL MSG S1"); !slices.Equal(got, []string{"+OK; KILLed something.", ""}) || len(q.orders) != 1 || q.orders[0].Message != "S1" {
+		t.Errorf("KILL MSG: %q, %+v", got, q.orders)
+	}
+	if got := k.reply("EXPIRE MSG 7 DRY"); got != "+OK; DRYRUN EXPIRE 3 messages, 5 recipients, 2 threads." || !q.orders[1].DryRun {
+		t.Errorf("DRY: %s", got)
+	}
+	q.orders = nil
+	for line, want := range map[string]string{
+		"HOLD": "-Unknown request.", "HOLD FOO": "-Unknown request.", "HOLD msg 1": "-Unknown request.", "REQUEUE THREAD smtp a": "-Unknown request.",
+		"HOLD MSG": "-ERR; the spoolid", "HOLD THREAD smtp": "-ERR; a channel and a host", "HOLD MSG 1 2": `-ERR; "2" is not understood`,
+		"KILL WHERE": "-ERR; a selection needs", "KILL WHERE DRYRUN": "-ERR; a selection needs", "KILL WHERE host": "-ERR; a selection needs",
+		"KILL WHERE older=1": "+OK", "KILL WHERE host=* sendr=x": "-ERR; unknown key", "KILL THREAD smtp a b": `-ERR; "b" is not`,
+		"REROUTE MSG 1": "-ERR; a channel and a host", "REROUTE MSG 1 smtp": "-ERR; a channel and a host", "REROUTE THREAD a b c": "-ERR; a channel",
+		"REROUTE WHERE host=a smtp b": "-ERR; TO and", "REROUTE WHERE host=a TO smtp": "-ERR; a channel", `HOLD MSG "1`: "-ERR; a quoted word",
+		"HOLD MSG 1 BECAUSE x DRYRUN": "+OK; HOLD",
+	} {
+		if got := k.reply(line); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+	if len(q.orders) != 2 {
+		t.Errorf("orders were given: %+v", q.orders)
+	}
+	q.outcome = mailq.Outcome{}
+	if got := k.reply("HOLD MSG 1"); got != "-ERR; nothing in the queue matches" {
+		t.Error(got)
+	}
+	if got := k.reply("HOLD MSG 1 DRYRUN"); got != "+OK; DRYRUN HOLD 0 messages, 0 recipients, 0 threads." {
+		t.Error(got)
+	}
+	if got := k.ask("KILL MSG 1"); got[0] != "+OK; KILLed something." {
+		t.Error(got)
+	}
+}
+
+// TestRightsAreKept: each right lets do what it is for and nothing else.
+func TestRightsAreKept(t *testing.T) {
+	needs := map[string]string{
+		"SHOW SNMP": "S", "SHOW QUEUE SHORT": "Q", "SHOW QUEUE THREADS": "T", "SHOW QUEUE THREADS2": "T", "SHOW THREAD a b": "T",
+		"SHOW MSG 860194": "T", "SHOW REASONS": "T", "SHOW SHAPE": "T", "EXPLAIN a b": "T", "FIND sender x": "T", "JSON SHOW SNMP": "S",
+		"JSON SHOW REASONS": "T", "JSON EXPLAIN a b": "T", "JSON FIND sender x": "T", "JSON SHOW QUEUE SHORT": "Q",
+		"ETRN x": "E", "KILL MSG 1": "K", "KILL THREAD a b": "K", "HOLD MSG 1": "K", "RELEASE MSG 1": "K", "RETRY MSG 1": "K",
+		"EXPIRE MSG 1 DRYRUN": "K", "REQUEUE MSG 1": "K", "REROUTE MSG 1 a b": "K", "HOLD FOO": "K", "SHOW COUNTERS": "", "HELP": "",
+	}
+	old := map[string]string{
+		"KILL MSG 1": "-No KILL allowed for you.", "HOLD FOO": "-No HOLD allowed for you.", "ETRN x": "-No ETRN allowed for you.",
+		"SHOW QUEUE SHORT": "-MAILQ2 Unknown command, or refused by access control; VERB='SHOW' REST='QUEUE'",
+		"EXPLAIN a b":      "-MAILQ2 Unknown command, or refused by access control; VERB='EXPLAIN' REST='a b'",
+	}
+	for letter, word := range map[string]string{"S": "SNMP", "Q": "QQ", "T": "TT", "E": "ETRN", "K": "KILL"} {
+		q := busy(time.Now())
+		k := converse2(t, open2(t, q, func(s *Settings) { s.AuthFile = authFile(t, "u:p:"+word+":\n") }), loopback)
+		k.login("u", "p")
+		help := strings.Join(k.ask("HELP"), "\n")
+		for command, need := range needs {
+			got := k.ask(command)
+			refused := strings.HasPrefix(got[0], "-No ") || strings.HasPrefix(got[0], "-MAILQ2")
+			if allowed := need == "" || need == letter; refused == allowed {
+				t.Errorf("with %s alone, %s: %q", word, command, got[0])
+			} else if want := old[command]; !allowed && want != "" && got[0] != want {
+				t.Errorf("%s: %q, want %q", command, got[0], want)
+			}
+			verb, _ := mailq.CutRaw(strings.TrimPrefix(command, "JSON "))
+			if need == letter && !strings.Contains(help, verb) {
+				t.Errorf("HELP of %s does not have %s:\n%s", word, verb, help)
+			}
+		}
+		if strings.Contains(help, "REROUTE") != (letter == "K") {
+			t.Errorf("HELP of %s:\n%s", word, help)
+		}
+		if letter != "K" && len(q.orders) > 0 {
+			t.Errorf("%s gave orders: %+v", word, q.orders)
+		}
+	}
+}
+
+// TestTriggerIgnoresCase: the old server found no mail for Example.COM.
+func TestTriggerIgnoresCase(t *testing.T) {
+	q := busy(time.Now())
+	k := converse2(t, open2(t, q), loopback)
+	k.login("nobody", "nobody")
+	if got := k.reply("ETRN Down.EXAMPLE from 192.0.2.1@Here"); got != "+OK; an ETRN started something." {
+		t.Error(got)
+	}
+	if got := k.reply("ETRN up.example"); got != "+OK; an ETRN didn't start anything." {
+		t.Error(got)
+	}
+	if want := []string{"down.example|from 192.0.2.1@Here", "up.example|"}; !slices.Equal(q.triggered, want) {
+		t.Errorf("%q", q.triggered)
+	}
+}
+
+// TestHostWithBlanks: the old client sends names as they are.
+func TestHostWithBlanks(t *testing.T) {
+	q := busy(time.Now())
+	q.rows[0].Thread.Host = "a b  c"
+	k := converse2(t, open2(t, q), loopback)
+	k.login("nobody", "nobody")
+	for _, c := range []string{"SHOW THREAD smtp a b  c", `SHOW THREAD smtp "a b  c"`} {
+		if got := k.ask(c); len(got) < 2 || !strings.HasPrefix(got[1], "#smtp/a b  c/0  N=2 ") {
+			t.Errorf("%s: %q", c, got)
+		}
+	}
+}
+
+// firstDifference is the first line that differs.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return fmt.Sprintf("line %d: %q, want %q", i+1, g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d:\n%s", len(g), len(w), got)
+}
