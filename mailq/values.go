@@ -102,7 +102,7 @@ type Job struct {
 	Path       string      `json:"path"`    // of the control file below transport/
 	SpoolID    string      `json:"spoolid"`
 	Sender     string      `json:"sender"`         // "" for <>
-	State      string      `json:"state"`          // due, waiting, fed, reading, poisoned, dormant
+	State      string      `json:"state"`          // due, waiting, fed, reading, poisoned, blocked, holding
 	PID        int         `json:"pid,omitempty"`  // of the agent that has it
 	Next       bool        `json:"next,omitempty"` // the next to be fed
 	ArrivedAt  time.Time   `json:"arrived_at"`     // mtime of the message file

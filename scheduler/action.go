@@ -156,7 +156,7 @@ type Severity uint8
 const (
 	Info Severity = iota
 	Warning
-	Trouble
+	Error
 )
 
 func (Start) action()    {}

@@ -8,10 +8,10 @@ import (
 
 // Times an agent is given. scheduler(8), "Agents".
 const (
-	firstHungry   = 5 * time.Minute  // from the start to the first #hungry
-	closeGrace    = 30 * time.Second // from the empty line to SIGTERM
-	killGrace     = 10 * time.Second // from SIGTERM to SIGKILL
-	idleIntervals = 3                // idlemax, when it is not set
+	firstHungryTimeout   = 5 * time.Minute  // from the start to the first #hungry
+	closeTimeout         = 30 * time.Second // from the empty line to SIGTERM
+	killTimeout          = 10 * time.Second // from SIGTERM to SIGKILL
+	defaultIdleIntervals = 3                // idlemax, when it is not set
 )
 
 // agent is a process that delivers, or is about to.
@@ -32,26 +32,26 @@ type agent struct {
 	sessions int // job lines it may have open
 	// firsts counts the #hungry lines that answered nothing: how many of its
 	// sessions it has offered.
-	firsts int
+	offered int
 	// credit is how many sessions it could be given a line for.
 	// Invariant: credit plus its busy sessions is firsts.
-	credit int
+	freeSessions int
 	// coming is how many sessions more it is expected to offer: what it was
 	// told to, until it has ended a job line without having done so.
-	coming int
-	lines  []line // given and not answered by #hungry, in order
-	proved bool   // it has ended a job line
-	thread *thread
+	expected     int
+	lines        []line // given and not answered by #hungry, in order
+	hasEndedLine bool   // it has ended a job line
+	thread       *thread
 	// kills counts the signals sent: SIGTERM, then SIGKILL.
-	kills int
+	signals int
 
 	startedFor *thread // until its first #hungry, or the thread is gone
 
-	since         instant // of the state
+	stateSince    instant // of the state
 	heardAt       instant
 	hungryAt      instant // last #hungry; 0: none yet
 	fedAt         instant // last job line; 0: none yet
-	watchSeat     int32
+	deadlineIndex int32
 	links[*agent] // in Scheduler.parked
 }
 
@@ -60,25 +60,25 @@ type agentState uint8
 const (
 	starting agentState = iota + 1
 	serving
-	asked // #idle was sent
-	parked
-	departing // given no more; asked to leave once it has no job line
+	idleSent // #idle was sent
+	idle
+	closing // given no more; asked to leave once it has no job line
 )
 
 // line is a job line that an agent was given.
 type line struct {
 	id          MessageID
-	v           *vertex // nil once the line has ended
-	t           *thread
+	vertex      *vertex // nil once the line has ended
+	thread      *thread
 	suspensions uint32 // of the thread, when the line was given
 	// awaited counts the recipients that no report has named yet.
-	awaited int
+	unreported int
 	// What its reports said of the destination.
-	failed  bool
-	retryAt instant
+	destinationFailed bool
+	retryAt           instant
 }
 
-func (l *line) ended() bool { return l.v == nil }
+func (l *line) ended() bool { return l.vertex == nil }
 
 // busy is how many sessions of the agent are in use. Lines that wait in the
 // pipe of an agent with one session share it.
@@ -93,22 +93,22 @@ func (a *agent) busy() int {
 func (s *Scheduler) start(r *ring, t *thread) {
 	s.lastAgent++
 	a := &agent{
-		id:       s.lastAgent,
-		ring:     r,
-		state:    starting,
-		sessions: max(1, r.params.Sessions),
-		since:    s.now,
-		heardAt:  s.now,
+		id:         s.lastAgent,
+		ring:       r,
+		state:      starting,
+		sessions:   max(1, r.params.Sessions),
+		stateSince: s.now,
+		heardAt:    s.now,
 	}
 	s.agents[a.id] = a
 	a.startedFor = t
 	t.agents = append(t.agents, a)
 	r.procs++
 	r.channel.procs++
-	s.expect(a, a.sessions)
+	s.expectSessions(a, a.sessions)
 	s.counts.Agents++
 	s.counts.AgentsStarted++
-	s.watch.put(s.now.after(firstHungry), a)
+	s.deadlines.put(s.now.after(firstHungryTimeout), a)
 	s.do(Start{
 		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
 		Command: r.command, UID: r.params.UID, GID: r.params.GID,
@@ -127,118 +127,118 @@ func (s *Scheduler) agentFailed(e AgentFailed) {
 	if a == nil {
 		return
 	}
-	s.noteAgent(Trouble, a, "cannot be started: "+e.Reason)
-	s.startFailed(a.ring)
+	s.noteAgent(Error, a, "cannot be started: "+e.Reason)
+	s.countStartFailure(a.ring)
 	s.dropAgent(a)
 }
 
 // settleIn ends the agent's being started for a thread.
-func (a *agent) settleIn() {
+func (a *agent) clearStartedFor() {
 	if a.startedFor != nil {
-		a.startedFor.quit(a)
+		a.startedFor.removeAgent(a)
 		a.startedFor = nil
 	}
 }
 
 // ready is the first #hungry.
-func (s *Scheduler) ready(a *agent) {
-	a.settleIn()
-	s.expect(a, a.sessions-1)
-	s.recovered(a.ring.clause)
-	a.state, a.since = serving, s.now
-	a.firsts, a.credit = 1, 1
+func (s *Scheduler) agentReady(a *agent) {
+	a.clearStartedFor()
+	s.expectSessions(a, a.sessions-1)
+	s.clearStartFailures(a.ring.clause)
+	a.state, a.stateSince = serving, s.now
+	a.offered, a.freeSessions = 1, 1
 	a.ring.free = append(a.ring.free, a)
-	s.watchFor(a)
-	s.touch(a.ring)
+	s.planDeadline(a)
+	s.markDirty(a.ring)
 }
 
 // expect notes how many sessions more the agent should offer.
-func (s *Scheduler) expect(a *agent, n int) {
-	if n < a.coming {
-		s.touch(a.ring)
+func (s *Scheduler) expectSessions(a *agent, n int) {
+	if n < a.expected {
+		s.markDirty(a.ring)
 	}
-	a.ring.coming += n - a.coming
-	a.coming = n
+	a.ring.expected += n - a.expected
+	a.expected = n
 }
 
 // ended notes that the agent has ended a job line. It has shown that it works,
 // and that it has as many sessions as it has offered.
-func (s *Scheduler) ended(a *agent) {
-	a.proved = true
-	s.expect(a, 0)
+func (s *Scheduler) lineEnded(a *agent) {
+	a.hasEndedLine = true
+	s.expectSessions(a, 0)
 }
 
 // ask sends #idle to an agent that has nothing to do.
-func (s *Scheduler) ask(a *agent) {
-	a.state, a.since = asked, s.now
+func (s *Scheduler) sendIdle(a *agent) {
+	a.state, a.stateSince = idleSent, s.now
 	s.do(Idle{a.id})
-	s.watchFor(a)
+	s.planDeadline(a)
 }
 
 // park takes an agent that answered #idle out of work.
-func (s *Scheduler) park(a *agent) {
-	a.state, a.since = parked, s.now
+func (s *Scheduler) agentIdle(a *agent) {
+	a.state, a.stateSince = idle, s.now
 	a.ring.idle = append(a.ring.idle, a)
-	s.parked.append(a)
+	s.idleAgents.append(a)
 	s.counts.AgentsIdle++
-	s.watchFor(a)
-	s.touch(a.ring)
+	s.planDeadline(a)
+	s.markDirty(a.ring)
 }
 
-func (s *Scheduler) unpark(a *agent) {
+func (s *Scheduler) takeIdle(a *agent) {
 	r := a.ring
 	r.idle = slices.Delete(r.idle, slices.Index(r.idle, a), slices.Index(r.idle, a)+1)
-	s.parked.remove(a)
+	s.idleAgents.remove(a)
 	s.counts.AgentsIdle--
-	a.state, a.since = serving, s.now
-	s.watchFor(a)
+	a.state, a.stateSince = serving, s.now
+	s.planDeadline(a)
 }
 
 // dismiss has an agent leave, when it has answered its job lines; its place
 // counts as taken until the process is gone.
-func (s *Scheduler) dismiss(a *agent) {
+func (s *Scheduler) closeAgent(a *agent) {
 	switch a.state {
-	case departing:
+	case closing:
 		return
-	case parked:
-		s.unpark(a)
+	case idle:
+		s.takeIdle(a)
 	}
-	s.depart(a)
+	s.setClosing(a)
 	if len(a.lines) == 0 {
-		s.letGo(a)
+		s.sendClose(a)
 		return
 	}
-	s.watchFor(a)
+	s.planDeadline(a)
 }
 
 // letGo asks an agent to leave that has answered all its job lines. Before, the
 // end of file might cut short one that reads ahead.
-func (s *Scheduler) letGo(a *agent) {
+func (s *Scheduler) sendClose(a *agent) {
 	s.do(Close{a.id})
-	if a.kills == 0 {
-		a.since = s.now // its grace begins
+	if a.signals == 0 {
+		a.stateSince = s.now // its grace begins
 	}
-	s.watchFor(a)
+	s.planDeadline(a)
 }
 
 // atWork reports whether the agent has a message in hand.
-func (a *agent) atWork() bool {
+func (a *agent) hasOpenLine() bool {
 	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.ended() })
 }
 
-func (r *ring) unfree(a *agent) {
+func (r *ring) removeFree(a *agent) {
 	if i := slices.Index(r.free, a); i >= 0 {
 		r.free = slices.Delete(r.free, i, i+1)
 	}
 }
 
 // depart turns an agent into one that is given no more job lines.
-func (s *Scheduler) depart(a *agent) {
-	a.ring.unfree(a)
-	s.expect(a, 0)
-	a.state, a.since = departing, s.now
-	s.counts.AgentsLeaving++
-	a.ring.channel.leaving++
+func (s *Scheduler) setClosing(a *agent) {
+	a.ring.removeFree(a)
+	s.expectSessions(a, 0)
+	a.state, a.stateSince = closing, s.now
+	s.counts.AgentsClosing++
+	a.ring.channel.closing++
 }
 
 // agentExited takes a dead agent's job lines back. The line it was on, if that
@@ -250,12 +250,12 @@ func (s *Scheduler) agentExited(e AgentExited) {
 	if a == nil {
 		return
 	}
-	expected := a.state == departing && len(a.lines) == 0
+	expected := a.state == closing && len(a.lines) == 0
 	if !expected {
 		s.noteAgent(Warning, a, "is gone: "+e.Status)
 	}
 	if a.state == starting {
-		s.startFailed(a.ring)
+		s.countStartFailure(a.ring)
 	}
 	// With one session it was not on a line that stands behind another in its
 	// pipe, even when all of that other has been reported.
@@ -267,10 +267,10 @@ func (s *Scheduler) agentExited(e AgentExited) {
 		}
 		why := untouched
 		if culprit && !s.stop.begun {
-			why = killedAgent
+			why = agentCrashed
 		}
 		culprit = false
-		s.takeBack(l, why, a.pid)
+		s.revokeLine(l, why, a.pid)
 	}
 	s.dropAgent(a)
 }
@@ -279,35 +279,35 @@ func (s *Scheduler) agentExited(e AgentExited) {
 func (s *Scheduler) dropAgent(a *agent) {
 	r := a.ring
 	switch a.state {
-	case parked:
-		s.unpark(a)
-	case departing:
-		s.counts.AgentsLeaving--
-		r.channel.leaving--
+	case idle:
+		s.takeIdle(a)
+	case closing:
+		s.counts.AgentsClosing--
+		r.channel.closing--
 	}
-	a.settleIn()
-	s.expect(a, 0)
-	r.unfree(a)
+	a.clearStartedFor()
+	s.expectSessions(a, 0)
+	r.removeFree(a)
 	a.state = 0 // so that nothing gives it work again
-	if a.thread != nil && a.thread.last == a {
-		a.thread.last = nil
+	if a.thread != nil && a.thread.lastAgent == a {
+		a.thread.lastAgent = nil
 	}
-	s.watch.remove(a)
+	s.deadlines.remove(a)
 	delete(s.agents, a.id)
 	s.counts.Agents--
 	r.procs--
 	r.channel.procs--
 	// Who waits for the place comes before the threads that it served.
-	s.release(s.places, len(s.agents))
-	s.release(r.channel.processes, r.channel.procs)
+	s.admit(s.processQueues, len(s.agents))
+	s.admit(r.channel.processQueues, r.channel.procs)
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
-			s.endSession(a, a.lines[i].t)
-			s.yield(r, a.lines[i].t)
+			s.endSession(a, a.lines[i].thread)
+			s.yield(r, a.lines[i].thread)
 		}
 	}
 	a.lines = nil
-	s.touch(r)
+	s.markDirty(r)
 	s.dropRingWhenEmpty(r)
 }
 
@@ -315,23 +315,23 @@ func (s *Scheduler) dropAgent(a *agent) {
 // does.
 func (s *Scheduler) deadline(a *agent) instant {
 	switch {
-	case a.kills == 1:
-		return a.since.after(killGrace)
-	case a.kills > 1: // the kernel sees to it
+	case a.signals == 1:
+		return a.stateSince.after(killTimeout)
+	case a.signals > 1: // the kernel sees to it
 		return never
 	case a.state == starting:
-		return a.since.after(firstHungry)
-	case a.state == parked:
+		return a.stateSince.after(firstHungryTimeout)
+	case a.state == idle:
 		idle := a.ring.params.IdleMax
 		if idle == 0 {
-			idle = idleIntervals * a.ring.params.Interval
+			idle = defaultIdleIntervals * a.ring.params.Interval
 		}
-		return a.since.after(idle)
-	case a.state == departing && len(a.lines) == 0:
-		return a.since.after(closeGrace)
-	case a.state == departing && s.stop.begun: // a stop has its own bound
+		return a.stateSince.after(idle)
+	case a.state == closing && len(a.lines) == 0:
+		return a.stateSince.after(closeTimeout)
+	case a.state == closing && s.stop.begun: // a stop has its own bound
 		return never
-	case s.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != asked:
+	case s.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != idleSent:
 		return never
 	}
 	return a.heardAt.after(s.config.AgentTimeout)
@@ -339,44 +339,44 @@ func (s *Scheduler) deadline(a *agent) instant {
 
 // watchFor plans the next look at an agent. A look that comes too early only
 // plans the next one, so a talking agent costs nothing.
-func (s *Scheduler) watchFor(a *agent) {
+func (s *Scheduler) planDeadline(a *agent) {
 	if d := s.deadline(a); d != never {
-		if !s.watch.holds(a) || d < s.watch.at(int(a.watchSeat)-1).key {
-			s.watch.put(d, a)
+		if !s.deadlines.contains(a) || d < s.deadlines.at(int(a.deadlineIndex)-1).key {
+			s.deadlines.put(d, a)
 		}
 	}
 }
 
-func (s *Scheduler) watchAgent(a *agent) {
+func (s *Scheduler) checkDeadline(a *agent) {
 	if d := s.deadline(a); d > s.now {
-		s.watchFor(a)
+		s.planDeadline(a)
 		return
 	}
 	switch {
-	case a.kills > 0 || a.state == departing:
-		s.kill(a)
-	case a.state == parked:
-		s.dismiss(a)
+	case a.signals > 0 || a.state == closing:
+		s.killAgent(a)
+	case a.state == idle:
+		s.closeAgent(a)
 	case a.state == starting:
-		s.noteAgent(Trouble, a, "has not said #hungry in "+firstHungry.String()+", killed")
-		s.kill(a)
+		s.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", killed")
+		s.killAgent(a)
 	default:
 		silence := s.now.since(a.heardAt).Round(time.Second)
-		s.noteAgent(Trouble, a, "has said nothing for "+silence.String()+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
-		s.kill(a)
+		s.noteAgent(Error, a, "has said nothing for "+silence.String()+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
+		s.killAgent(a)
 	}
 }
 
 // kill ends an agent, the second time for good. One that is starting keeps
 // that state, so that its death counts as a failed start.
-func (s *Scheduler) kill(a *agent) {
-	s.do(Kill{Agent: a.id, Hard: a.kills > 0})
-	if a.state == serving || a.state == asked {
-		s.depart(a)
+func (s *Scheduler) killAgent(a *agent) {
+	s.do(Kill{Agent: a.id, Hard: a.signals > 0})
+	if a.state == serving || a.state == idleSent {
+		s.setClosing(a)
 	}
-	a.kills++
-	a.since = s.now
-	s.watchFor(a)
+	a.signals++
+	a.stateSince = s.now
+	s.planDeadline(a)
 }
 
 func (s *Scheduler) noteAgent(severity Severity, a *agent, text string) {

@@ -16,12 +16,12 @@ type alternative struct {
 }
 
 // join puts a recipient among the alternatives of its class.
-func (s *Scheduler) join(m *message, class int, v *vertex, index int) {
-	x := s.extra(m)
+func (s *Scheduler) joinSet(m *message, class int, v *vertex, index int) {
+	x := s.obtainExtras(m)
 	for _, set := range x.sets {
 		if set.class == class {
 			set.members = append(set.members, alternative{v, index})
-			s.recipient(v, index).state = alternate
+			s.recipient(v, index).state = standby
 			return
 		}
 	}
@@ -29,7 +29,7 @@ func (s *Scheduler) join(m *message, class int, v *vertex, index int) {
 }
 
 // exclusive finds the set of alternatives a recipient belongs to.
-func (s *Scheduler) exclusive(m *message, v *vertex, i int) (*exclusiveSet, int) {
+func (s *Scheduler) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int) {
 	if m.extras == 0 {
 		return nil, 0
 	}
@@ -45,16 +45,16 @@ func (s *Scheduler) exclusive(m *message, v *vertex, i int) (*exclusiveSet, int)
 
 // win ends the set with its first success: the others are tagged as done
 // too, and so is what was said of those that failed.
-func (s *Scheduler) win(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
+func (s *Scheduler) endSet(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
 	set.done = true
 	mark.LeaveTag = false
 	marks := []RecipientMark{mark}
 	for _, a := range set.members {
 		r := s.recipient(a.vertex, a.index)
-		if r.state != alternate && r.state != promoted {
+		if r.state != standby && r.state != promoted {
 			continue
 		}
-		r.state = settling
+		r.state = writing
 		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, a)
 	}
@@ -65,16 +65,16 @@ func (s *Scheduler) win(set *exclusiveSet, mark RecipientMark, settles []alterna
 func (s *Scheduler) promote(set *exclusiveSet, failed int) {
 	for _, a := range set.members[failed+1:] {
 		r := s.recipient(a.vertex, a.index)
-		if r.state != alternate {
+		if r.state != standby {
 			continue
 		}
 		switch a.vertex.state {
 		case fed, reading:
 			r.state = promoted
-		case dormant:
+		case blocked:
 			r.state = open
 			if a.vertex.ordered != 0 {
-				s.fulfil(a.vertex)
+				s.execute(a.vertex)
 			} else {
 				s.makeDue(a.vertex)
 			}

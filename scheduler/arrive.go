@@ -24,16 +24,16 @@ func (s *Scheduler) arrive(in *Message) {
 		s.finish(m)
 		return
 	}
-	s.verticesOf(m, s.enter)
+	s.eachVertex(m, s.enterQueue)
 }
 
 func (s *Scheduler) newMessage(in *Message) *message {
-	s.taken++
-	ref, m := s.messages.take()
+	s.loaded++
+	ref, m := s.messages.alloc()
 	*m = message{
 		id:         in.ID,
 		ref:        ref,
-		order:      s.taken,
+		sequence:   s.loaded,
 		sender:     s.senders.add(in.Sender),
 		modifiedAt: at(in.ModifiedAt),
 		changedAt:  atSecond(in.ChangedAt),
@@ -43,30 +43,30 @@ func (s *Scheduler) newMessage(in *Message) *message {
 		m.flags |= nullSender
 	}
 	if in.Owes {
-		m.flags |= owes
+		m.flags |= owesNotice
 	}
 	m.levels = uint8(strings.Count(in.Path, "/"))
 	if s.path(m) != in.Path {
-		s.extra(m).path = in.Path
+		s.obtainExtras(m).path = in.Path
 	}
 	if in.ErrorTo != in.Sender {
-		m.flags |= errorToSet
-		s.extra(m).errorTo = in.ErrorTo
+		m.flags |= ownErrorTo
+		s.obtainExtras(m).errorTo = in.ErrorTo
 	}
 	if in.LogID != "" {
-		m.log = logHash(in.LogID)
-		s.linkLog(m)
+		m.logHash = hashLogID(in.LogID)
+		s.linkLogID(m)
 	}
 	var flags recipientFlags
 	if in.Released {
-		flags = spared
+		flags = mustAttempt
 	}
-	s.group(m, in.Recipients, flags)
+	s.groupRecipients(m, in.Recipients, flags)
 	return m
 }
 
 // group parts the recipients into vertices, one for each channel and host.
-func (s *Scheduler) group(m *message, in []Recipient, flags recipientFlags) {
+func (s *Scheduler) groupRecipients(m *message, in []Recipient, flags recipientFlags) {
 	var byThread map[threadKey]*vertex
 	var latest *vertex
 	var latestKey threadKey
@@ -87,45 +87,45 @@ func (s *Scheduler) group(m *message, in []Recipient, flags recipientFlags) {
 			}
 			latest, latestKey = v, key
 		}
-		s.add(v, r, flags)
+		s.addRecipient(v, r, flags)
 		m.open++
 		m.recipients++
 		if r.Class != 0 {
-			s.join(m, r.Class, v, v.len()-1)
+			s.joinSet(m, r.Class, v, v.len()-1)
 		}
 	}
 }
 
 func (s *Scheduler) newVertex(m *message, key threadKey) *vertex {
-	ref, v := s.vertices.take()
+	ref, v := s.vertices.alloc()
 	if m.first == 0 {
 		m.first = ref
 	} else {
-		x := s.extra(m)
+		x := s.obtainExtras(m)
 		x.vertices = append(x.vertices, ref)
 	}
 	t := s.obtainThread(key)
 	v.ref, v.message, v.thread = ref, m.ref, t.ref
-	s.link(t, v)
+	s.linkVertex(t, v)
 	s.states[0]++
 	return v
 }
 
-func (s *Scheduler) add(v *vertex, r *Recipient, flags recipientFlags) {
+func (s *Scheduler) addRecipient(v *vertex, r *Recipient, flags recipientFlags) {
 	if r.Notify&ctlfile.NotifySuccess != 0 {
-		flags |= tellSuccess
+		flags |= notifySuccess
 	}
 	if r.Notify&ctlfile.NotifyFailure != 0 {
-		flags |= tellFailure
+		flags |= notifyFailure
 	}
 	in := recipient{offset: uint32(r.Offset), flags: flags, state: open}
 	if v.count == 0 {
 		v.first = in
 	} else {
-		if v.rest == 0 {
-			v.rest, _ = s.others.take()
+		if v.more == 0 {
+			v.more, _ = s.moreRecipients.alloc()
 		}
-		rest := s.others.at(v.rest)
+		rest := s.moreRecipients.at(v.more)
 		*rest = append(*rest, in)
 	}
 	v.count++
@@ -137,10 +137,10 @@ func (s *Scheduler) add(v *vertex, r *Recipient, flags recipientFlags) {
 
 // enter puts a new vertex where it belongs: due, unless all of its
 // recipients wait for alternatives.
-func (s *Scheduler) enter(v *vertex) {
+func (s *Scheduler) enterQueue(v *vertex) {
 	s.counts.Vertices++
-	if s.openNow(v) == 0 {
-		s.become(v, dormant, 0)
+	if s.feedable(v) == 0 {
+		s.setState(v, blocked, 0)
 		s.planWake(v)
 		return
 	}

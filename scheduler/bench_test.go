@@ -18,7 +18,7 @@ import (
 )
 
 // queue is a core with a simulated store that answers at once, for figures.
-type queue struct {
+type benchQueue struct {
 	s      *Scheduler
 	now    time.Time
 	last   MessageID
@@ -31,8 +31,8 @@ type queue struct {
 	hosts, senders []string
 }
 
-func newQueue(sessions int) *queue {
-	q := &queue{now: time.Unix(1_800_000_000, 0)}
+func newBenchQueue(sessions int) *benchQueue {
+	q := &benchQueue{now: time.Unix(1_800_000_000, 0)}
 	for i := range 40_000 {
 		q.hosts = append(q.hosts, fmt.Sprintf("host%d.example", i))
 		q.senders = append(q.senders, fmt.Sprintf("sender%d@example.org", i))
@@ -49,7 +49,7 @@ func newQueue(sessions int) *queue {
 	return q
 }
 
-func (q *queue) step(e Event) {
+func (q *benchQueue) step(e Event) {
 	begun := time.Now()
 	actions := q.s.Step(q.now, e)
 	took := time.Since(begun)
@@ -68,9 +68,9 @@ func (q *queue) step(e Event) {
 }
 
 // arrive takes a new message with one recipient on one of so many hosts.
-func (q *queue) arrive(hosts int) { q.arriveFor(q.hosts[int(q.last+1)%hosts]) }
+func (q *benchQueue) arrive(hosts int) { q.arriveFor(q.hosts[int(q.last+1)%hosts]) }
 
-func (q *queue) arriveFor(host string) {
+func (q *benchQueue) arriveFor(host string) {
 	q.last++
 	id := q.last
 	name := strconv.FormatUint(uint64(id), 10)
@@ -82,7 +82,7 @@ func (q *queue) arriveFor(host string) {
 }
 
 // serve lets the agents work off what they were given.
-func (q *queue) serve(status ta.Status) {
+func (q *benchQueue) serve(status ta.Status) {
 	feeds := q.feeds
 	q.feeds = nil
 	for _, f := range feeds {
@@ -98,7 +98,7 @@ func (q *queue) serve(status ta.Status) {
 }
 
 // fill makes a queue of n messages that are due.
-func (q *queue) fill(n, hosts int) *queue {
+func (q *benchQueue) fill(n, hosts int) *benchQueue {
 	q.s.config.Frozen = true
 	for range n {
 		q.arrive(hosts)
@@ -109,9 +109,9 @@ func (q *queue) fill(n, hosts int) *queue {
 
 // deferAll makes a queue of n messages that wait for their next retry, and one
 // that is with the agent.
-func (q *queue) deferAll(n, hosts int) *queue {
+func (q *benchQueue) deferAll(n, hosts int) *benchQueue {
 	q.arrive(hosts)
-	q.open()
+	q.startAgents()
 	for range n {
 		q.arrive(hosts)
 		q.serve(ta.Deferred)
@@ -132,7 +132,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				q := newQueue(1)
+				q := newBenchQueue(1)
 				before := heapInUse()
 				q.deferAll(n, 1000)
 				b.ReportMetric(float64(heapInUse()-before)/float64(n), "B/message")
@@ -150,19 +150,19 @@ func BenchmarkMemory(b *testing.B) {
 func BenchmarkCycle(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
-			newQueue(1).deferAll(n, 1000).cycle(b)
+			newBenchQueue(1).deferAll(n, 1000).cycle(b)
 		})
 	}
 	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("due=%d", n), func(b *testing.B) {
-			q := newQueue(1).fill(n, 1000)
-			q.open()
+			q := newBenchQueue(1).fill(n, 1000)
+			q.startAgents()
 			q.cycle(b)
 		})
 	}
 }
 
-func (q *queue) cycle(b *testing.B) {
+func (q *benchQueue) cycle(b *testing.B) {
 	before := q.s.Counts()
 	b.ReportAllocs()
 	q.inCore = 0
@@ -186,8 +186,8 @@ const churnRate = 25_000
 // counts.
 func BenchmarkChurn(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(75))
-	q := newQueue(20).fill(1_000_000, 10_000)
-	q.open()
+	q := newBenchQueue(20).fill(1_000_000, 10_000)
+	q.startAgents()
 	q.longest = 0
 	begun, n := time.Now(), 0
 	for b.Loop() {
@@ -205,14 +205,14 @@ func BenchmarkChurn(b *testing.B) {
 // host until it is fed, while a million deferred ones are due and all of the
 // ring's sessions are taken.
 func BenchmarkFresh(b *testing.B) {
-	q := newQueue(20).fill(1_000_000, 1000)
-	q.open()
+	q := newBenchQueue(20).fill(1_000_000, 1000)
+	q.startAgents()
 	var waits []float64
 	for b.Loop() {
 		begun := time.Now()
 		q.arriveFor(q.hosts[1000+int(q.last)%39_000]) // none of them has mail
 		id := strconv.FormatUint(uint64(q.last), 10)
-		for !q.fed(id) {
+		for !q.isFed(id) {
 			q.serve(ta.Deferred)
 		}
 		waits = append(waits, float64(time.Since(begun).Microseconds())/1000)
@@ -223,14 +223,14 @@ func BenchmarkFresh(b *testing.B) {
 }
 
 // open lets the agents of a filled queue begin.
-func (q *queue) open() {
+func (q *benchQueue) startAgents() {
 	q.step(Reloaded{q.s.config})
 	for i := 0; i < len(q.agents); i++ {
 		q.step(AgentHungry{Agent: q.agents[i]})
 	}
 }
 
-func (q *queue) fed(path string) bool {
+func (q *benchQueue) isFed(path string) bool {
 	return slices.ContainsFunc(q.feeds, func(f Feed) bool { return f.Job.Path == path })
 }
 
@@ -251,7 +251,7 @@ func residentMB(b *testing.B) float64 {
 // BenchmarkWalk gives what it takes to list all threads, as a query does, of a
 // million recipients in ten thousand of them, and the longest slice.
 func BenchmarkWalk(b *testing.B) {
-	q := newQueue(1).fill(1_000_000, 10_000)
+	q := newBenchQueue(1).fill(1_000_000, 10_000)
 	for name, depth := range map[string]Depth{"threads": Threads, "vertices": Vertices} {
 		b.Run(name, func(b *testing.B) {
 			longest := time.Duration(0)

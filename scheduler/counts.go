@@ -8,16 +8,16 @@ import (
 
 // Counts are kept as things change, so that reading them costs nothing.
 type Counts struct {
-	Messages   int // in memory, those being removed included
-	Vertices   int
-	Recipients int // not done
-	Threads    int
-	States     StateCounts
-	Unstored   int // writes that failed and will be tried again
+	Messages     int // in memory, those being removed included
+	Vertices     int
+	Recipients   int // not done
+	Threads      int
+	States       StateCounts
+	FailedWrites int // writes that failed and will be tried again
 
 	Agents        int // processes, starting and leaving ones too
 	AgentsIdle    int
-	AgentsLeaving int
+	AgentsClosing int
 	Sessions      int // busy
 
 	// Taken, and gone from memory: done, held, sent elsewhere or lost. The
@@ -43,6 +43,6 @@ func (s *Scheduler) agentsInOrder() []*agent {
 // threadsInOrder returns all threads in the order of their seats.
 func (s *Scheduler) threadsInOrder() []*thread {
 	return slices.SortedFunc(maps.Values(s.threads), func(a, b *thread) int {
-		return cmp.Compare(a.seat, b.seat)
+		return cmp.Compare(a.sequence, b.sequence)
 	})
 }

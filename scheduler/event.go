@@ -75,7 +75,7 @@ type (
 		Reason string
 		// Wide says that nothing can be written now (full, read-only, broken):
 		// the core stops feeding and probes until the spool is back.
-		Wide bool
+		SpoolDown bool
 		// Missing says that the control file is gone: the core forgets the
 		// message.
 		Missing bool

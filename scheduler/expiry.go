@@ -11,24 +11,24 @@ import (
 
 // secondExpiry is how long past its expiry a recipient that was never
 // attempted is kept, when expiry2 is not set.
-const secondExpiry = 24 * time.Hour
+const defaultExpiry2 = 24 * time.Hour
 
 // expired reports whether an open recipient's time is up: past expiry with an
 // attempt in the life of this process, or past expiry and expiry2 without
 // (scheduler.cf(5)).
 func (s *Scheduler) expired(v *vertex, r *recipient) bool {
 	t := s.threadOf(v)
-	if r.state != open && r.state != alternate || r.flags&spared != 0 || t.held || t.errands&release != 0 {
+	if r.state != open && r.state != standby || r.flags&mustAttempt != 0 || t.held || t.updates&releaseHeld != 0 {
 		return false
 	}
 	primary, secondary := s.expiry(v)
-	return s.now >= primary && (r.attempts > 0 || s.joinedBefore(v)) || s.now >= secondary
+	return s.now >= primary && (r.attempts > 0 || s.outlastedSuspension(v)) || s.now >= secondary
 }
 
 // joinedBefore reports whether the vertex has waited through a suspension of
 // its thread, which counts as an attempt.
-func (s *Scheduler) joinedBefore(v *vertex) bool {
-	return v.state == due && v.joined < s.threadOf(v).suspensions
+func (s *Scheduler) outlastedSuspension(v *vertex) bool {
+	return v.state == due && v.suspensionsWhenDue < s.threadOf(v).suspensions
 }
 
 // expiry returns when the vertex's recipients expire, with an attempt and
@@ -45,7 +45,7 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	primary = modifiedAt.after(p.Expiry)
 	second := p.Expiry2
 	if second == 0 {
-		second = secondExpiry
+		second = defaultExpiry2
 	}
 	return primary, primary.after(second)
 }
@@ -84,7 +84,7 @@ func (s *Scheduler) planWake(v *vertex) {
 // has been held and has had no attempt since.
 func (s *Scheduler) mayExpire(v *vertex) bool {
 	for i := range v.len() {
-		if r := s.recipient(v, i); (r.state == open || r.state == alternate) && r.flags&spared == 0 {
+		if r := s.recipient(v, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
 			return true
 		}
 	}
@@ -108,22 +108,22 @@ func (s *Scheduler) expire(v *vertex) {
 		return
 	}
 	words := "expired after " + inWords(s.threadOf(v).params.Expiry)
-	s.fail(v, cause{
+	s.fail(v, failureCause{
 		words: words, code: "5.4.7 (delivery time expired)",
 		applies: func(r *recipient) bool { return s.expired(v, r) },
 	})
 }
 
 // cause is why recipients fail without an agent's saying so, and which.
-type cause struct {
+type failureCause struct {
 	words, code string
 	applies     func(*recipient) bool
 }
 
 // fail ends recipients of a vertex with a notice.
-func (s *Scheduler) fail(v *vertex, why cause) {
+func (s *Scheduler) fail(v *vertex, why failureCause) {
 	message := s.messageOf(v)
-	message.stores++ // it must not be finished while we walk it
+	message.pendingWrites++ // it must not be finished while we walk it
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
@@ -131,28 +131,28 @@ func (s *Scheduler) fail(v *vertex, why cause) {
 		if !why.applies(r) {
 			continue
 		}
-		message.flags |= owes
+		message.flags |= owesNotice
 		message.failed++
 		s.account(v, i, "expire")
-		if set, _ := s.exclusive(message, v, i); set != nil {
-			s.settle(v, i, why.mark(r, s.said.get(r.last)), false)
+		if set, _ := s.exclusiveSetOf(message, v, i); set != nil {
+			s.endRecipient(v, i, why.outcome(r, s.diagnostics.get(r.diagnostic)), false)
 			continue
 		}
-		marks, settles = append(marks, why.mark(r, s.said.get(r.last))), append(settles, alternative{v, i})
-		r.state = settling
-		s.unsay(r)
+		marks, settles = append(marks, why.outcome(r, s.diagnostics.get(r.diagnostic))), append(settles, alternative{v, i})
+		r.state = writing
+		s.clearDiagnostic(r)
 	}
 	if len(marks) > 0 {
 		s.write(message, marks, settles)
-		s.quiet(v)
+		s.blockIfEmpty(v)
 	}
-	message.stores--
+	message.pendingWrites--
 	s.advance(message)
 }
 
 // mark is the outcome of a recipient. Whatever action its last report named,
 // it failed now; the recipient and the peer are kept.
-func (c *cause) mark(r *recipient, said *diagnostic) RecipientMark {
+func (c *failureCause) outcome(r *recipient, said *diagnostic) RecipientMark {
 	var last ta.Notary
 	text := c.words
 	if said != nil {

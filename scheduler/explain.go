@@ -126,14 +126,14 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 			next, at = what, when
 		}
 	}
-	retry := t.wakes.earliest()
-	if till := t.suspendedTill; till != 0 && (t.states[due] > 0 || retry <= till) {
+	retry := t.wakeTimes.earliest()
+	if till := t.suspendedUntil; till != 0 && (t.states[due] > 0 || retry <= till) {
 		consider(ResumeNext, till)
 	} else {
 		consider(RetryNext, retry)
 	}
 	if p := t.params; p.Expiry != 0 && t.vertices.len > 0 {
-		primary, secondary := p.expiryOf(t.ages.earliest())
+		primary, secondary := p.expiryOf(t.modTimes.earliest())
 		if primary <= s.now {
 			primary = secondary
 		}
@@ -143,7 +143,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	}
 	switch s.waitOf(t) {
 	case WaitStart:
-		consider(StartNext, s.troubles[t.ring.clause].until)
+		consider(StartNext, s.startFailures[t.ring.clause].until)
 	case WaitForks:
 		consider(StartNext, s.forks.next())
 	case WaitSpool:

@@ -9,7 +9,7 @@ package scheduler
 // An item is in at most one heap for each seat.
 type heap[T any] struct {
 	// seat is where an item keeps its position plus one; 0: not in the heap.
-	seat  func(T) *int32
+	index func(T) *int32
 	pages [][]entry[T]
 	n     int
 }
@@ -40,11 +40,11 @@ func (h *heap[T]) next() instant {
 // first returns the item with the smallest number; the heap must not be empty.
 func (h *heap[T]) first() T { return h.at(0).item }
 
-func (h *heap[T]) holds(item T) bool { return *h.seat(item) != 0 }
+func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
 // put links an item at key, or moves it there.
 func (h *heap[T]) put(key instant, item T) {
-	if seat := *h.seat(item); seat != 0 {
+	if seat := *h.index(item); seat != 0 {
 		i := int(seat) - 1
 		h.at(i).key = key
 		h.down(h.up(i))
@@ -66,7 +66,7 @@ func (h *heap[T]) pop() T {
 
 // remove unlinks an item, if it is in the heap.
 func (h *heap[T]) remove(item T) {
-	seat := h.seat(item)
+	seat := h.index(item)
 	if *seat == 0 {
 		return
 	}
@@ -120,11 +120,11 @@ func (h *heap[T]) up(i int) int {
 			break
 		}
 		*h.at(i) = *p
-		*h.seat(p.item) = int32(i) + 1
+		*h.index(p.item) = int32(i) + 1
 		i = parent
 	}
 	*h.at(i) = e
-	*h.seat(e.item) = int32(i) + 1
+	*h.index(e.item) = int32(i) + 1
 	return i
 }
 
@@ -147,17 +147,9 @@ func (h *heap[T]) down(i int) {
 			break
 		}
 		*h.at(i) = *c
-		*h.seat(c.item) = int32(i) + 1
+		*h.index(c.item) = int32(i) + 1
 		i = least
 	}
 	*h.at(i) = e
-	*h.seat(e.item) = int32(i) + 1
-}
-
-// each calls f for every entry, in no order that may decide anything.
-func (h *heap[T]) each(f func(key instant, item T)) {
-	for i := range h.n {
-		e := h.at(i)
-		f(e.key, e.item)
-	}
+	*h.index(e.item) = int32(i) + 1
 }

@@ -8,24 +8,24 @@ import (
 )
 
 // seated is something a heap can hold.
-type seated struct {
+type heapItem struct {
 	name int
 	seat int32
 }
 
-func newSeatedHeap() *heap[*seated] {
-	return &heap[*seated]{seat: func(s *seated) *int32 { return &s.seat }}
+func newItemHeap() *heap[*heapItem] {
+	return &heap[*heapItem]{index: func(s *heapItem) *int32 { return &s.seat }}
 }
 
 // slow is the heap's dumb twin: everything in a slice, looked through.
-type slow struct {
+type sliceHeap struct {
 	keys  []instant
-	items []*seated
+	items []*heapItem
 }
 
-func (s *slow) find(item *seated) int { return slices.Index(s.items, item) }
+func (s *sliceHeap) find(item *heapItem) int { return slices.Index(s.items, item) }
 
-func (s *slow) put(key instant, item *seated) {
+func (s *sliceHeap) put(key instant, item *heapItem) {
 	if i := s.find(item); i >= 0 {
 		s.keys[i] = key
 		return
@@ -33,13 +33,13 @@ func (s *slow) put(key instant, item *seated) {
 	s.keys, s.items = append(s.keys, key), append(s.items, item)
 }
 
-func (s *slow) remove(item *seated) {
+func (s *sliceHeap) remove(item *heapItem) {
 	if i := s.find(item); i >= 0 {
 		s.keys, s.items = slices.Delete(s.keys, i, i+1), slices.Delete(s.items, i, i+1)
 	}
 }
 
-func (s *slow) next() instant {
+func (s *sliceHeap) next() instant {
 	if len(s.keys) == 0 {
 		return never
 	}
@@ -48,12 +48,12 @@ func (s *slow) next() instant {
 
 func TestHeapAgainstSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h, twin := newSeatedHeap(), new(slow)
-		items := make([]*seated, 40)
+		h, twin := newItemHeap(), new(sliceHeap)
+		items := make([]*heapItem, 40)
 		for i := range items {
-			items[i] = &seated{name: i}
+			items[i] = &heapItem{name: i}
 		}
-		item := rapid.Map(rapid.IntRange(0, len(items)-1), func(i int) *seated { return items[i] })
+		item := rapid.Map(rapid.IntRange(0, len(items)-1), func(i int) *heapItem { return items[i] })
 		key := rapid.Map(rapid.IntRange(-5, 20), func(n int) instant { return instant(n) })
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
@@ -83,17 +83,17 @@ func TestHeapAgainstSlice(t *testing.T) {
 }
 
 // sameHeap compares a heap with its twin.
-func sameHeap(t *rapid.T, h *heap[*seated], twin *slow, items []*seated) {
+func sameHeap(t *rapid.T, h *heap[*heapItem], twin *sliceHeap, items []*heapItem) {
 	if h.len() != len(twin.items) || h.next() != twin.next() {
 		t.Fatalf("heap has %d, next %d; twin has %d, next %d", h.len(), h.next(), len(twin.items), twin.next())
 	}
 	for _, item := range items {
-		if h.holds(item) != (twin.find(item) >= 0) {
-			t.Fatalf("item %d: in the heap %v", item.name, h.holds(item))
+		if h.contains(item) != (twin.find(item) >= 0) {
+			t.Fatalf("item %d: in the heap %v", item.name, h.contains(item))
 		}
 	}
 	seen := 0
-	h.each(func(key instant, item *seated) {
+	h.each(func(key instant, item *heapItem) {
 		seen++
 		if i := twin.find(item); i < 0 || twin.keys[i] != key {
 			t.Fatalf("item %d is at %d", item.name, key)
@@ -107,9 +107,9 @@ func sameHeap(t *rapid.T, h *heap[*seated], twin *slow, items []*seated) {
 // TestHeapKeepsItsPages fills a heap over the edges of its pages and empties
 // it again.
 func TestHeapKeepsItsPages(t *testing.T) {
-	h := newSeatedHeap()
+	h := newItemHeap()
 	const n = 3*pageSize + 7
-	items := make([]seated, n)
+	items := make([]heapItem, n)
 	for i := range items {
 		h.put(instant(i*7919%n), &items[i])
 	}

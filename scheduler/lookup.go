@@ -6,7 +6,7 @@ func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
 	if t == nil {
 		return nil, nil
 	}
-	return s.viewThread(t), s.viewRing(t.home)
+	return s.viewThread(t), s.viewRing(t.memberOf)
 }
 
 // Message returns a message, nil if it is not in the queue.
@@ -25,7 +25,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	return &MessageView{
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.errorTo(m),
 		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
-		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&(leaving|moving) != 0,
+		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&(removing|moving) != 0,
 	}
 }
 
@@ -33,7 +33,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 // latest first. Only a hash of it is kept: the control files decide.
 func (s *Scheduler) ByLogID(logID string, most int) []MessageID {
 	var ids []MessageID
-	for m := s.messages.get(s.byLog[logHash(logID)]); m != nil && len(ids) < most; m = s.older(m) {
+	for m := s.messages.get(s.byLogHash[hashLogID(logID)]); m != nil && len(ids) < most; m = s.olderWithLogID(m) {
 		ids = append(ids, m.id)
 	}
 	return ids

@@ -12,25 +12,25 @@ import (
 // A message and its vertices keep their places until the message leaves; a
 // vertex whose recipients are done has state 0 until then.
 type mail struct {
-	byID     map[MessageID]messageRef
-	byLog    map[uint64]messageRef // heads of the chains by log identity
-	messages slab[messageRef, message]
-	vertices slab[vertexRef, vertex]
-	others   slab[restRef, []recipient] // beyond the first
-	extras   slab[extrasRef, extras]
-	senders  pool[senderRef, string]
-	said     pool[saidRef, diagnostic]
-	owners   slab[threadRef, *thread] // whose the vertices are
+	byID           map[MessageID]messageRef
+	byLogHash      map[uint64]messageRef // heads of the chains by log identity
+	messages       slab[messageRef, message]
+	vertices       slab[vertexRef, vertex]
+	moreRecipients slab[recipientsRef, []recipient] // beyond the first
+	extras         slab[extrasRef, extras]
+	senders        pool[senderRef, string]
+	diagnostics    pool[diagnosticRef, diagnostic]
+	threadTable    slab[threadRef, *thread] // whose the vertices are
 }
 
 type (
-	messageRef uint32
-	vertexRef  uint32
-	restRef    uint32
-	extrasRef  uint32
-	senderRef  uint32
-	saidRef    uint32
-	threadRef  uint32
+	messageRef    uint32
+	vertexRef     uint32
+	recipientsRef uint32
+	extrasRef     uint32
+	senderRef     uint32
+	diagnosticRef uint32
+	threadRef     uint32
 )
 
 // message returns the message of that number, nil if it is not in the queue.
@@ -39,18 +39,18 @@ func (q *mail) message(id MessageID) *message { return q.messages.get(q.byID[id]
 func (q *mail) messageOf(v *vertex) *message { return q.messages.at(v.message) }
 
 // threadOf returns the thread of a vertex that is not gone.
-func (q *mail) threadOf(v *vertex) *thread { return *q.owners.at(v.thread) }
+func (q *mail) threadOf(v *vertex) *thread { return *q.threadTable.at(v.thread) }
 
 // recipient returns the i-th recipient in file order.
 func (q *mail) recipient(v *vertex, i int) *recipient {
 	if i == 0 {
 		return &v.first
 	}
-	return &(*q.others.at(v.rest))[i-1]
+	return &(*q.moreRecipients.at(v.more))[i-1]
 }
 
 // find returns the index of the recipient at offset, or -1.
-func (q *mail) find(v *vertex, offset int64) int {
+func (q *mail) findRecipient(v *vertex, offset int64) int {
 	low, high := 0, v.len()
 	for low < high {
 		mid := (low + high) / 2
@@ -67,7 +67,7 @@ func (q *mail) find(v *vertex, offset int64) int {
 }
 
 // openNow counts the recipients an agent would find open.
-func (q *mail) openNow(v *vertex) int {
+func (q *mail) feedable(v *vertex) int {
 	n := 0
 	for i := range v.len() {
 		if q.recipient(v, i).isOpen() {
@@ -89,7 +89,7 @@ func (q *mail) nthVertex(m *message, i int) *vertex {
 }
 
 // verticesOf calls f for each vertex of the message, gone ones included.
-func (q *mail) verticesOf(m *message, f func(*vertex)) {
+func (q *mail) eachVertex(m *message, f func(*vertex)) {
 	for i := 0; ; i++ {
 		v := q.nthVertex(m, i)
 		if v == nil {
@@ -113,40 +113,40 @@ func (q *mail) sender(m *message) string { return *q.senders.at(m.sender) }
 
 // errorTo returns where reports about the message go.
 func (q *mail) errorTo(m *message) string {
-	if m.flags&errorToSet != 0 {
+	if m.flags&ownErrorTo != 0 {
 		return q.extras.at(m.extras).errorTo
 	}
 	return q.sender(m)
 }
 
 // extra returns the message's extras, new ones if it has none.
-func (q *mail) extra(m *message) *extras {
+func (q *mail) obtainExtras(m *message) *extras {
 	if m.extras == 0 {
-		m.extras, _ = q.extras.take()
+		m.extras, _ = q.extras.alloc()
 	}
 	return q.extras.at(m.extras)
 }
 
 // unsay forgets what was said of a recipient.
-func (q *mail) unsay(r *recipient) {
-	q.said.leave(r.last)
-	r.last = 0
+func (q *mail) clearDiagnostic(r *recipient) {
+	q.diagnostics.release(r.diagnostic)
+	r.diagnostic = 0
 }
 
 // free gives up the places of a message and its vertices.
-func (q *mail) free(m *message) {
-	q.verticesOf(m, func(v *vertex) {
+func (q *mail) freeMessage(m *message) {
+	q.eachVertex(m, func(v *vertex) {
 		for i := range v.len() {
-			q.unsay(q.recipient(v, i))
+			q.clearDiagnostic(q.recipient(v, i))
 		}
-		if v.rest != 0 {
-			q.others.give(v.rest)
+		if v.more != 0 {
+			q.moreRecipients.release(v.more)
 		}
-		q.vertices.give(v.ref)
+		q.vertices.release(v.ref)
 	})
 	if m.extras != 0 {
-		q.extras.give(m.extras)
+		q.extras.release(m.extras)
 	}
-	q.senders.leave(m.sender)
-	q.messages.give(m.ref)
+	q.senders.release(m.sender)
+	q.messages.release(m.ref)
 }

@@ -3,23 +3,23 @@ package scheduler
 // message is one control file. It has no pointers (slab).
 type message struct {
 	id         MessageID
-	log        uint64  // hash of the log identity, 0: none
-	order      int64   // place in the order of taking, never used again
+	logHash    uint64  // hash of the log identity, 0: none
+	sequence   int64   // place in the order of taking, never used again
 	modifiedAt instant // mtime of the message file
 	changedAt  second  // ctime of the control file when taken
 	owner      uint32  // uid of the message file
 	recipients int32   // open ones when taken
 	// open counts recipients that are not done.
 	// Invariant: the sum of the vertices' open counts.
-	open   int32
-	failed int32
-	ref    messageRef
-	sender senderRef
-	first  vertexRef // nearly all messages have one, 0: none
-	extras extrasRef // 0 for most
-	stores int16     // marks under way; the message is not finished before
-	flags  messageFlags
-	levels uint8 // hash levels of the path, where it is the usual one
+	open          int32
+	failed        int32
+	ref           messageRef
+	sender        senderRef
+	first         vertexRef // nearly all messages have one, 0: none
+	extras        extrasRef // 0 for most
+	pendingWrites int16     // marks under way; the message is not finished before
+	flags         messageFlags
+	levels        uint8 // hash levels of the path, where it is the usual one
 }
 
 // extras holds what few messages have.
@@ -36,13 +36,13 @@ type extras struct {
 type messageFlags uint8
 
 const (
-	nullSender messageFlags = 1 << iota
-	owes                    // the file may hold diagnostics to report
-	leaving                 // Finish is under way
-	moving                  // Hold is under way
-	holding                 // ordered to be held
-	obsoleted               // replaced by a later message
-	errorToSet              // extras.errorTo counts, even when empty
+	nullSender  messageFlags = 1 << iota
+	owesNotice               // the file may hold diagnostics to report
+	removing                 // Finish is under way
+	moving                   // Hold is under way
+	holdOrdered              // ordered to be held
+	obsoleted                // replaced by a later message
+	ownErrorTo               // extras.errorTo counts, even when empty
 )
 
 // vertex is one message's recipients for one channel and host: one job line.
@@ -50,10 +50,10 @@ const (
 type vertex struct {
 	ref              vertexRef
 	message          messageRef
-	thread           threadRef // 0 when it is gone
-	links[vertexRef]           // in the thread
-	rest             restRef   // recipients by offset, like first; 0: there is but one
-	wakeAt           instant   // when waiting, and kept when resting
+	thread           threadRef     // 0 when it is gone
+	links[vertexRef]               // in the thread
+	more             recipientsRef // recipients by offset, like first; 0: there is but one
+	wakeAt           instant       // when waiting, and kept when resting
 	first            recipient
 	agent            AgentID // fed last, 0: none
 	fedAt            second  // last, 0: never
@@ -61,16 +61,16 @@ type vertex struct {
 	// joined is the thread's suspension count when the vertex became due; a
 	// suspension it waits through counts as an attempt (scheduler.cf(5),
 	// expiry).
-	joined uint32
+	suspensionsWhenDue uint32
 	// open counts recipients that are not done, dormant ones included.
-	open      int32
-	wakeSeat  int32
-	queueSeat int32
-	queue     uint8 // of the thread's two, the one it is or was in
-	state     vertexState
-	why       reason
-	retry     uint8 // index in Retries of the next step
-	deaths    uint8 // agents lost on it running
+	open       int32
+	wakeIndex  int32
+	queueIndex int32
+	queue      uint8 // of the thread's two, the one it is or was in
+	state      vertexState
+	readReason readReason
+	retry      uint8 // index in Retries of the next step
+	crashes    uint8 // agents lost on it running
 	// ordered is what is to be done with it when nobody is at work on it, and
 	// with alternatives of it whose turn comes later; 0: nothing.
 	ordered Verb
@@ -84,17 +84,17 @@ const (
 	fed                            // with an agent
 	reading                        // its file is being read again
 	poisoned
-	dormant // nothing of it can be fed: alternatives wait, outcomes are written
-	resting // to be held, until all of its message is
+	blocked // nothing of it can be fed: alternatives wait, outcomes are written
+	holding // to be held, until all of its message is
 	vertexStates
 )
 
 // become moves a vertex to another state. wakeAt is the end of its wait; a
 // resting one keeps it.
-func (s *Scheduler) become(v *vertex, state vertexState, wakeAt instant) {
+func (s *Scheduler) setState(v *vertex, state vertexState, wakeAt instant) {
 	t := s.threadOf(v)
 	if v.state == waiting {
-		t.wakes.remove(v.wakeAt.second())
+		t.wakeTimes.remove(v.wakeAt.second())
 	}
 	t.states[v.state]--
 	s.states[v.state]--
@@ -102,49 +102,49 @@ func (s *Scheduler) become(v *vertex, state vertexState, wakeAt instant) {
 	t.states[state]++
 	s.states[state]++
 	if state == waiting {
-		t.wakes.add(wakeAt.second())
+		t.wakeTimes.add(wakeAt.second())
 	}
 }
 
 // reason is why a vertex is not due, beyond its state.
-type reason uint8
+type readReason uint8
 
 const (
-	noReason     reason = iota
-	untouched           // reading: nothing was tried
-	killedAgent         // reading: its agent died on it
-	foundNothing        // reading: the agent found nothing to do
+	noReason     readReason = iota
+	untouched               // reading: nothing was tried
+	agentCrashed            // reading: its agent died on it
+	foundNothing            // reading: the agent found nothing to do
 )
 
 // recipient is one r or X line.
 type recipient struct {
-	offset   uint32 // identity in the control file, below 1 GiB
-	attempts uint16 // stops counting at its limit
-	flags    recipientFlags
-	state    recipientState
-	last     saidRef // what was said of it last, 0: nothing
+	offset     uint32 // identity in the control file, below 1 GiB
+	attempts   uint16 // stops counting at its limit
+	flags      recipientFlags
+	state      recipientState
+	diagnostic diagnosticRef // what was said of it last, 0: nothing
 }
 
 type recipientFlags uint8
 
 const (
-	tellSuccess recipientFlags = 1 << iota // NOTIFY of its DSN line
-	tellFailure
+	notifySuccess recipientFlags = 1 << iota // NOTIFY of its DSN line
+	notifyFailure
 	// spared: it was held, and must have an attempt before it can expire.
-	spared
+	mustAttempt
 	// accounted: its outcome is in the counters of its channel.
-	accounted
+	counted
 )
 
 type recipientState uint8
 
 const (
-	open      recipientState = iota + 1
-	reported                 // open, and its agent has spoken in this line
-	alternate                // dormant until the alternative before it fails
-	promoted                 // its turn came while its vertex is with an agent
-	settling                 // its outcome is being written
-	gone
+	open     recipientState = iota + 1
+	reported                // open, and its agent has spoken in this line
+	standby                 // dormant until the alternative before it fails
+	promoted                // its turn came while its vertex is with an agent
+	writing                 // its outcome is being written
+	done
 )
 
 func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
@@ -162,69 +162,69 @@ func (v *vertex) len() int { return int(v.count) }
 // it is to be held and all of it rests.
 func (s *Scheduler) advance(m *message) {
 	switch {
-	case m.stores > 0 || m.flags&(leaving|moving) != 0:
+	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
 		s.finish(m)
-	case m.flags&holding != 0 && s.rests(m):
-		s.moveAway(m)
+	case m.flags&holdOrdered != 0 && s.allHolding(m):
+		s.issueHold(m)
 	}
 }
 
 // forget drops a message from memory without touching its files.
-func (s *Scheduler) forget(m *message) {
-	m.flags |= leaving // what is asked of it on the way is too late
-	s.verticesOf(m, func(v *vertex) {
+func (s *Scheduler) dropMessage(m *message) {
+	m.flags |= removing // what is asked of it on the way is too late
+	s.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
-			s.withdraw(v)
+			s.detachLine(v)
 		}
 		if v.state != 0 {
-			s.leave(v)
+			s.removeVertex(v)
 		}
 	})
 	s.counts.Recipients -= int(m.open)
 	s.counts.RecipientsOut += uint64(m.open)
-	s.remove(m)
+	s.removeMessage(m)
 }
 
 // remove takes a message out of memory of which no vertex is linked.
-func (s *Scheduler) remove(m *message) {
-	s.unlinkLog(m)
+func (s *Scheduler) removeMessage(m *message) {
+	s.unlinkLogID(m)
 	delete(s.byID, m.id)
 	s.counts.Messages--
 	s.counts.MessagesOut++
 	for _, w := range s.walks {
 		w.passMessage(m)
 	}
-	s.free(m)
+	s.freeMessage(m)
 }
 
 // withdraw ends the job line of a vertex without a word about it.
-func (s *Scheduler) withdraw(v *vertex) {
+func (s *Scheduler) detachLine(v *vertex) {
 	a := s.agents[v.agent]
 	for i := range a.lines {
-		if a.lines[i].v == v {
-			a.lines[i].v = nil
+		if a.lines[i].vertex == v {
+			a.lines[i].vertex = nil
 		}
 	}
 }
 
 // leave unlinks a vertex from everything. What is still open of it leaves
 // without an outcome.
-func (s *Scheduler) leave(v *vertex) {
+func (s *Scheduler) removeVertex(v *vertex) {
 	t := s.threadOf(v)
-	t.dequeue(v)
+	t.dequeueVertex(v)
 	s.wakes.remove(v.ref)
-	s.become(v, 0, 0)
+	s.setState(v, 0, 0)
 	for _, w := range s.walks {
 		w.passVertex(v)
 	}
-	s.unlink(v)
-	if t.errands != 0 {
+	s.unlinkVertex(v)
+	if t.updates != 0 {
 		s.planResume(t) // they may be at their end
 	}
 	s.states[0]--
-	if m := s.messageOf(v); m.flags&(holding|leaving) == holding {
-		s.keepHolding(m)
+	if m := s.messageOf(v); m.flags&(holdOrdered|removing) == holdOrdered {
+		s.refreshHoldOrder(m)
 	}
 	if v.open > 0 {
 		for i := range v.len() {
@@ -233,5 +233,5 @@ func (s *Scheduler) leave(v *vertex) {
 	}
 	s.counts.Vertices--
 	v.thread = 0
-	s.settleThread(t)
+	s.updateThread(t)
 }

@@ -79,7 +79,7 @@ func TestManyRecipients(t *testing.T) {
 	for _, a := range actions {
 		if m, ok := a.(Mark); ok && m.Message == 1 {
 			marks += len(m.Marks)
-			s.done(m.Op)
+			s.writeDone(m.Op)
 		}
 	}
 	if marks != n/4 || s.Known(1) != Leaving {

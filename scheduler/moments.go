@@ -8,23 +8,23 @@ import (
 // moments is a bag of times, to the second, that knows the earliest. It costs
 // as much as there are different seconds in it, which is little for the many
 // messages of a busy thread.
-type moments struct {
+type timeMultiset struct {
 	// counts are in order of time.
 	// Invariant: the first, if there is one, is not empty.
-	counts []moment
+	counts []timeCount
 	empty  int // how many of them have a count of 0
 }
 
-type moment struct {
+type timeCount struct {
 	at second
 	n  uint32
 }
 
-func (m *moments) add(at second) {
+func (m *timeMultiset) add(at second) {
 	i, found := m.find(at)
 	switch {
 	case !found:
-		m.counts = slices.Insert(m.counts, i, moment{at, 1})
+		m.counts = slices.Insert(m.counts, i, timeCount{at, 1})
 		return
 	case m.counts[i].n == 0:
 		m.empty--
@@ -34,7 +34,7 @@ func (m *moments) add(at second) {
 
 // remove takes out one of that time, which must be there. Emptied counts stay
 // until they are the first or half of all, so that taking out is quick.
-func (m *moments) remove(at second) {
+func (m *timeMultiset) remove(at second) {
 	i, _ := m.find(at)
 	m.counts[i].n--
 	if m.counts[i].n > 0 {
@@ -42,7 +42,7 @@ func (m *moments) remove(at second) {
 	}
 	m.empty++
 	if m.empty > len(m.counts)/2 {
-		m.counts = slices.DeleteFunc(m.counts, func(c moment) bool { return c.n == 0 })
+		m.counts = slices.DeleteFunc(m.counts, func(c timeCount) bool { return c.n == 0 })
 		m.empty = 0
 	}
 	for len(m.counts) > 0 && m.counts[0].n == 0 {
@@ -55,17 +55,17 @@ func (m *moments) remove(at second) {
 }
 
 // find looks at the end first, where most are added.
-func (m *moments) find(at second) (int, bool) {
+func (m *timeMultiset) find(at second) (int, bool) {
 	if last := len(m.counts) - 1; last < 0 || m.counts[last].at < at {
 		return last + 1, false
 	} else if m.counts[last].at == at {
 		return last, true
 	}
-	return slices.BinarySearchFunc(m.counts, at, func(c moment, at second) int { return int(int64(c.at) - int64(at)) })
+	return slices.BinarySearchFunc(m.counts, at, func(c timeCount, at second) int { return int(int64(c.at) - int64(at)) })
 }
 
 // earliest returns the earliest of the times, never when there is none.
-func (m *moments) earliest() instant {
+func (m *timeMultiset) earliest() instant {
 	if len(m.counts) == 0 {
 		return never
 	}

@@ -12,7 +12,7 @@ import (
 // TestMomentsAgainstSlice compares with a slice that is sorted each time.
 func TestMomentsAgainstSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m moments
+		var m timeMultiset
 		var twin []second
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if len(twin) > 0 && rapid.IntRange(0, 2).Draw(t, "take out") > 0 {

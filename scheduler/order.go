@@ -46,10 +46,10 @@ func (s *Scheduler) ordered(e *Ordered) {
 		here := targets[:n]
 		targets = targets[n:]
 		m := s.message(here[0].Message)
-		if m == nil || m.flags&(leaving|moving) != 0 {
+		if m == nil || m.flags&(removing|moving) != 0 {
 			continue
 		}
-		concerned := s.obey(e, m, s.aimed(e, m, here))
+		concerned := s.apply(e, m, s.targetVertices(e, m, here))
 		answer.Recipients += concerned
 		if concerned > 0 && !counted[m.id] {
 			counted[m.id] = true
@@ -60,8 +60,8 @@ func (s *Scheduler) ordered(e *Ordered) {
 }
 
 // aimed returns the vertices of a message that are targets, each once.
-func (s *Scheduler) aimed(e *Ordered, m *message, targets []Target) []*vertex {
-	vertices := s.linked(m)
+func (s *Scheduler) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
+	vertices := s.openVertices(m)
 	if e.Verb == VerbHold {
 		return vertices
 	}
@@ -76,9 +76,9 @@ func (s *Scheduler) aimed(e *Ordered, m *message, targets []Target) []*vertex {
 }
 
 // linked returns the vertices of the message that are not done.
-func (s *Scheduler) linked(m *message) []*vertex {
+func (s *Scheduler) openVertices(m *message) []*vertex {
 	var found []*vertex
-	s.verticesOf(m, func(v *vertex) {
+	s.eachVertex(m, func(v *vertex) {
 		if v.state != 0 {
 			found = append(found, v)
 		}
@@ -88,11 +88,11 @@ func (s *Scheduler) linked(m *message) []*vertex {
 
 // obey carries out an order on vertices of one message and returns how many
 // recipients it concerns.
-func (s *Scheduler) obey(e *Ordered, m *message, vertices []*vertex) int {
+func (s *Scheduler) apply(e *Ordered, m *message, vertices []*vertex) int {
 	n := 0
 	concerned := vertices[:0]
 	for _, v := range vertices {
-		if here := s.concerned(v, e); here > 0 {
+		if here := s.affected(v, e); here > 0 {
 			n += here
 			concerned = append(concerned, v)
 		}
@@ -106,15 +106,15 @@ func (s *Scheduler) obey(e *Ordered, m *message, vertices []*vertex) int {
 		}
 		return n
 	}
-	s.together(m, func() {
-		s.bind(m, concerned, e)
-		s.fulfilAll(m, concerned)
+	s.inBatch(m, func() {
+		s.recordOrder(m, concerned, e)
+		s.executeAll(m, concerned)
 	})
 	return n
 }
 
 // concerned counts the recipients of the vertex that an order changes.
-func (s *Scheduler) concerned(v *vertex, e *Ordered) int {
+func (s *Scheduler) affected(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
 		return 0
@@ -125,7 +125,7 @@ func (s *Scheduler) concerned(v *vertex, e *Ordered) int {
 	for i := range v.len() {
 		r := s.recipient(v, i)
 		// What is being sent elsewhere may come back, and then the order holds.
-		if r.state != gone && (r.state != settling || v.resubmitting()) {
+		if r.state != done && (r.state != writing || v.resubmitting()) {
 			n++
 		}
 	}
@@ -135,35 +135,35 @@ func (s *Scheduler) concerned(v *vertex, e *Ordered) int {
 // resubmitting reports whether the vertex is to be sent elsewhere and nobody
 // is at work on it.
 func (v *vertex) resubmitting() bool {
-	return v.state == dormant && (v.ordered == VerbRequeue || v.ordered == VerbReroute)
+	return v.state == blocked && (v.ordered == VerbRequeue || v.ordered == VerbReroute)
 }
 
 // bind writes the order down in the vertices, for when they come back.
-func (s *Scheduler) bind(m *message, vertices []*vertex, e *Ordered) {
+func (s *Scheduler) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	for _, v := range vertices {
 		v.ordered = e.Verb
 		if e.Verb == VerbReroute {
-			s.reroute(m, v, threadKey{e.To.Channel, e.To.Host})
+			s.recordReroute(m, v, threadKey{e.To.Channel, e.To.Host})
 		}
 	}
 	switch {
 	case e.Verb == VerbHold:
-		m.flags |= holding
-	case m.flags&holding != 0:
-		s.keepHolding(m)
+		m.flags |= holdOrdered
+	case m.flags&holdOrdered != 0:
+		s.refreshHoldOrder(m)
 	}
 }
 
 // keepHolding: a message is to be held for as long as a part of it is.
-func (s *Scheduler) keepHolding(m *message) {
-	if !slices.ContainsFunc(s.linked(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
-		m.flags &^= holding
+func (s *Scheduler) refreshHoldOrder(m *message) {
+	if !slices.ContainsFunc(s.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
+		m.flags &^= holdOrdered
 	}
 }
 
 // fulfilAll carries out what is ordered where nobody is at work. What goes to
 // one place is submitted as one message.
-func (s *Scheduler) fulfilAll(m *message, vertices []*vertex) {
+func (s *Scheduler) executeAll(m *message, vertices []*vertex) {
 	var together []*vertex
 	for _, v := range vertices {
 		switch {
@@ -171,7 +171,7 @@ func (s *Scheduler) fulfilAll(m *message, vertices []*vertex) {
 		case v.ordered == VerbRequeue || v.ordered == VerbReroute:
 			together = append(together, v)
 		default:
-			s.fulfil(v)
+			s.execute(v)
 		}
 	}
 	if len(together) > 0 {
@@ -180,17 +180,17 @@ func (s *Scheduler) fulfilAll(m *message, vertices []*vertex) {
 }
 
 // fulfil carries out what is ordered of a vertex that nobody is at work on.
-func (s *Scheduler) fulfil(v *vertex) {
+func (s *Scheduler) execute(v *vertex) {
 	if v.state == fed || v.state == reading {
-		s.become(v, dormant, 0)
+		s.setState(v, blocked, 0)
 	}
 	switch v.ordered {
 	case VerbKill:
-		s.dropVertex(v)
+		s.killVertex(v)
 	case VerbExpire:
-		s.giveUp(v)
+		s.expireNow(v)
 	case VerbHold:
-		s.restVertex(v)
+		s.holdVertex(v)
 	default:
 		s.resubmit(s.messageOf(v), []*vertex{v})
 	}
@@ -200,31 +200,31 @@ func (s *Scheduler) fulfil(v *vertex) {
 // begins a run with it.
 func (s *Scheduler) retryNow(v *vertex) {
 	t := s.threadOf(v)
-	if t.suspendedTill != 0 {
-		t.suspendedTill = s.now
-		s.resume(t)
+	if t.suspendedUntil != 0 {
+		t.suspendedUntil = s.now
+		s.resumeThread(t)
 	}
-	t.gate = t.params.QueueOnly
+	t.running = t.params.QueueOnly
 	if v.state != due {
-		v.deaths = 0
+		v.crashes = 0
 		s.makeDue(v)
 		return
 	}
-	if v.queue != t.run {
-		t.dequeue(v)
-		s.enqueue(t, v, false)
+	if v.queue != t.active {
+		t.dequeueVertex(v)
+		s.enqueueVertex(t, v, false)
 	}
-	s.settleThread(t)
+	s.updateThread(t)
 }
 
 // giveUp fails what is left of a vertex, as an administrator wants it.
-func (s *Scheduler) giveUp(v *vertex) {
-	s.reopen(v)
-	s.fail(v, cause{
+func (s *Scheduler) expireNow(v *vertex) {
+	s.reopenRecipients(v)
+	s.fail(v, failureCause{
 		words: "expired by the administrator", code: "5.0.0 (expired by the administrator)",
-		applies: func(r *recipient) bool { return r.state == open || r.state == alternate },
+		applies: func(r *recipient) bool { return r.state == open || r.state == standby },
 	})
 	if v.state != 0 {
-		s.idleVertex(v)
+		s.blockVertex(v)
 	}
 }

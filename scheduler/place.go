@@ -11,12 +11,12 @@ type channel struct {
 	procs int // agents, idle and leaving ones too
 	busy  int // sessions
 	// leaving agents still count in procs.
-	leaving int
+	closing int
 	// latest is the ring found last whose command is the same for all hosts:
 	// the next new host tends to belong to it.
 	latest *ring
 	// Rings that wait for a process, or for a session, under maxchannel.
-	processes, sessions places
+	processQueues, sessionQueues limitQueues
 
 	// Recipients since the start, as ChannelView has them.
 	in, delivered, deferred, failed, expired, dropped uint64
@@ -46,57 +46,57 @@ func (s *Scheduler) obtainChannel(name string) *channel {
 
 // places are the rings that wait at a limit, in turn. Clauses may set
 // different limits for the same count, so there is one line for each.
-type places []*place
+type limitQueues []*limitQueue
 
 // place is one line of rings.
-type place struct {
+type limitQueue struct {
 	limit int
 	list[*ring]
 }
 
-func newPlace(limit int) *place {
-	return &place{limit, list[*ring]{of: func(r *ring) *links[*ring] { return &r.inLine }}}
+func newLimitQueue(limit int) *limitQueue {
+	return &limitQueue{limit, list[*ring]{of: func(r *ring) *links[*ring] { return &r.limitLinks }}}
 }
 
 // wait puts the ring in line for the limit, unless it stands there.
-func (s *Scheduler) wait(p *places, limit int, r *ring) {
-	i, found := slices.BinarySearchFunc(*p, limit, func(l *place, limit int) int { return l.limit - limit })
+func (s *Scheduler) waitAt(p *limitQueues, limit int, r *ring) {
+	i, found := slices.BinarySearchFunc(*p, limit, func(l *limitQueue, limit int) int { return l.limit - limit })
 	if !found {
-		*p = slices.Insert(*p, i, newPlace(limit))
+		*p = slices.Insert(*p, i, newLimitQueue(limit))
 	}
-	if line := (*p)[i]; r.waits != line {
-		r.leaveLine()
-		s.lineUp(line, r)
+	if line := (*p)[i]; r.limitQueue != line {
+		r.dequeue()
+		s.enqueueRing(line, r)
 	}
 }
 
 // lineUp puts the ring in line. One that was let out of a line and met
 // another limit stands before those that have not waited as long.
-func (s *Scheduler) lineUp(l *place, r *ring) {
-	if r.ticket == 0 {
-		s.tickets++
-		r.ticket = s.tickets
+func (s *Scheduler) enqueueRing(l *limitQueue, r *ring) {
+	if r.waitingSince == 0 {
+		s.limitSequence++
+		r.waitingSince = s.limitSequence
 	}
 	before := l.tail
-	if l.head != nil && l.head.ticket > r.ticket {
+	if l.head != nil && l.head.waitingSince > r.waitingSince {
 		before = nil
 	}
-	for before != nil && before.ticket > r.ticket {
-		before = before.inLine.prev
+	for before != nil && before.waitingSince > r.waitingSince {
+		before = before.limitLinks.prev
 	}
 	l.insert(r, before)
-	r.waits = l
+	r.limitQueue = l
 }
 
 // leaveLine takes the ring out of the line in which it waits, if it does.
-func (r *ring) leaveLine() {
-	if r.waits != nil {
-		r.waits.remove(r)
-		r.waits = nil
+func (r *ring) dequeue() {
+	if r.limitQueue != nil {
+		r.limitQueue.remove(r)
+		r.limitQueue = nil
 	}
 }
 
-func (p places) waiting() int {
+func (p limitQueues) total() int {
 	n := 0
 	for _, line := range p {
 		n += line.len
@@ -106,12 +106,12 @@ func (p places) waiting() int {
 
 // release lets rings whose limit is above count try again, one for each
 // place there is.
-func (s *Scheduler) release(p places, count int) {
+func (s *Scheduler) admit(p limitQueues, count int) {
 	for _, line := range p {
 		for n := count; n < line.limit && line.head != nil; n++ {
 			r := line.head
-			r.leaveLine()
-			s.touch(r)
+			r.dequeue()
+			s.markDirty(r)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (s *Scheduler) release(p places, count int) {
 type forkRate struct {
 	second instant // in which count was
 	count  int
-	line   *place
+	queue  *limitQueue
 }
 
 // allow counts one start, if there may be one now.
@@ -136,7 +136,7 @@ func (f *forkRate) allow(now instant, limit int) bool {
 }
 
 func (f *forkRate) next() instant {
-	if f.line.head == nil {
+	if f.queue.head == nil {
 		return never
 	}
 	return (f.second + 1) * instant(time.Second)
@@ -146,16 +146,16 @@ func (s *Scheduler) wakeForks() {
 	if s.forks.next() > s.now {
 		return
 	}
-	for n := 0; below(n, s.config.ForkRate) && s.forks.line.head != nil; n++ {
-		r := s.forks.line.head
-		r.leaveLine()
-		s.touch(r)
+	for n := 0; below(n, s.config.ForkRate) && s.forks.queue.head != nil; n++ {
+		r := s.forks.queue.head
+		r.dequeue()
+		s.markDirty(r)
 	}
 }
 
 // trouble is a clause whose agents do not come up: they cannot be started,
 // or die before they say #hungry.
-type trouble struct {
+type startFailures struct {
 	failures int
 	until    instant
 	trial    AgentID // started last since; 0: none
@@ -167,11 +167,11 @@ const (
 	longestBackoff = 5 * time.Minute
 )
 
-func (s *Scheduler) startFailed(r *ring) {
-	t := s.troubles[r.clause]
+func (s *Scheduler) countStartFailure(r *ring) {
+	t := s.startFailures[r.clause]
 	if t == nil {
-		t = new(trouble)
-		s.troubles[r.clause] = t
+		t = new(startFailures)
+		s.startFailures[r.clause] = t
 	}
 	if t.until <= s.now { // else it started before the last one failed
 		t.failures++
@@ -182,28 +182,28 @@ func (s *Scheduler) startFailed(r *ring) {
 
 // mustWait reports whether the ring may not start an agent because of the
 // trouble its clause is in: until its time, or while another agent tries.
-func (s *Scheduler) mustWait(t *trouble, r *ring) bool {
+func (s *Scheduler) mustDelayStart(t *startFailures, r *ring) bool {
 	if t.until > s.now {
 		s.backoffs.put(t.until, r)
 		return true
 	}
 	if a := s.agents[t.trial]; a != nil && a.state == starting {
 		// It says #hungry, which recovered passes on, or it is gone by then.
-		s.backoffs.put(a.since.after(firstHungry+killGrace), r)
+		s.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
 		return true
 	}
-	return r.coming > 0
+	return r.expected > 0
 }
 
 // recovered ends the trouble of a clause. Rings that wait for that are looked
 // at with the next Tick: with $host in the command there is one for each host.
-func (s *Scheduler) recovered(clause string) {
-	if s.troubles[clause] == nil {
+func (s *Scheduler) clearStartFailures(clause string) {
+	if s.startFailures[clause] == nil {
 		return
 	}
-	delete(s.troubles, clause)
+	delete(s.startFailures, clause)
 	for r := s.order.head; r != nil; r = s.order.next(r) {
-		if r.clause == clause && s.backoffs.holds(r) {
+		if r.clause == clause && s.backoffs.contains(r) {
 			s.backoffs.put(s.now, r)
 		}
 	}

@@ -7,22 +7,22 @@ package scheduler
 // aside because agents died on it gets another chance.
 func (s *Scheduler) reload(config *Config) {
 	s.config = config
-	clear(s.troubles)
+	clear(s.startFailures)
 	for _, c := range s.channelOrder {
 		c.latest = nil
-		c.sessions.clear()
-		c.processes.clear()
+		c.sessionQueues.clear()
+		c.processQueues.clear()
 	}
-	s.places.clear()
+	s.processQueues.clear()
 	for _, t := range s.threadsInOrder() {
 		before := t.params
-		s.assign(t)
-		t.gate = t.gate && t.params.QueueOnly
+		s.assignRing(t)
+		t.running = t.running && t.params.QueueOnly
 		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
-			s.requeue(t)
+			s.requeueThread(t)
 		}
 		if t.ring != nil {
-			s.settleThread(t)
+			s.updateThread(t)
 		}
 	}
 	var rings []*ring
@@ -30,20 +30,20 @@ func (s *Scheduler) reload(config *Config) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
-		s.retire(r)
-		s.touch(r)
+		s.retireRing(r)
+		s.markDirty(r)
 	}
 	for _, a := range s.agentsInOrder() {
-		s.watchFor(a)
+		s.planDeadline(a)
 	}
 }
 
 // retire takes a ring out of use that no mail would come to any more.
-func (s *Scheduler) retire(r *ring) {
+func (s *Scheduler) retireRing(r *ring) {
 	if r.members.len > 0 {
 		return
 	}
-	again, _ := s.obtainRing(r.sample)
+	again, _ := s.obtainRing(r.example)
 	if again == r {
 		return
 	}
@@ -64,19 +64,19 @@ func sameAgenda(a, b *Params) bool {
 }
 
 // requeue puts the thread's vertices where the new parameters want them.
-func (s *Scheduler) requeue(t *thread) {
+func (s *Scheduler) requeueThread(t *thread) {
 	for v := s.vertices.get(t.vertices.head); v != nil; {
 		next := s.vertices.get(v.next)
 		switch v.state {
 		case poisoned:
-			v.deaths = 0
+			v.crashes = 0
 			s.makeDue(v)
 		case due:
-			nextRun := v.queue != t.run && t.params.QueueOnly
-			t.dequeue(v)
-			s.enqueue(t, v, nextRun)
+			nextRun := v.queue != t.active && t.params.QueueOnly
+			t.dequeueVertex(v)
+			s.enqueueVertex(t, v, nextRun)
 			s.planWake(v)
-		case waiting, dormant:
+		case waiting, blocked:
 			s.planWake(v)
 		}
 		v = next
@@ -84,10 +84,10 @@ func (s *Scheduler) requeue(t *thread) {
 }
 
 // clear lets all rings out of the lines; who still has to wait comes back.
-func (p *places) clear() {
+func (p *limitQueues) clear() {
 	for _, line := range *p {
 		for line.head != nil {
-			line.head.leaveLine()
+			line.head.dequeue()
 		}
 	}
 	*p = nil

@@ -24,7 +24,7 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 		return
 	}
 	if l != nil && s.recipient(v, i).state == open {
-		l.awaited--
+		l.unreported--
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
@@ -34,7 +34,7 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 	default:
 		s.deferred(l, v, i, rep)
 	}
-	if l != nil && !l.ended() && l.awaited == 0 {
+	if l != nil && !l.ended() && l.unreported == 0 {
 		s.endLine(a, v)
 	}
 }
@@ -50,11 +50,11 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 		if l.id != id || l.ended() {
 			continue
 		}
-		if i := s.find(l.v, rep.Offset); i >= 0 {
-			if !s.recipient(l.v, i).isOpen() {
+		if i := s.findRecipient(l.vertex, rep.Offset); i >= 0 {
+			if !s.recipient(l.vertex, i).isOpen() {
 				return nil, nil, 0
 			}
-			return l, l.v, i
+			return l, l.vertex, i
 		}
 	}
 	m := s.message(id)
@@ -63,11 +63,11 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 	}
 	var found *vertex
 	index := 0
-	s.verticesOf(m, func(v *vertex) {
+	s.eachVertex(m, func(v *vertex) {
 		if v.state == 0 || v.agent != a.id {
 			return
 		}
-		if i := s.find(v, rep.Offset); i >= 0 && s.recipient(v, i).isOpen() {
+		if i := s.findRecipient(v, rep.Offset); i >= 0 && s.recipient(v, i).isOpen() {
 			found, index = v, i
 		}
 	})
@@ -77,17 +77,17 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 // delivered ends a recipient that was delivered.
 func (s *Scheduler) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	r := s.recipient(v, i)
-	wanted := r.flags&tellSuccess != 0 && v.ordered != VerbKill
+	wanted := r.flags&notifySuccess != 0 && v.ordered != VerbKill
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
 		Notary: rep.Notary, Text: rep.Text,
 	}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks())
 	if wanted {
-		s.messageOf(v).flags |= owes
+		s.messageOf(v).flags |= owesNotice
 	}
 	s.account(v, i, statusWord(rep.Status))
-	s.settle(v, i, mark, true)
+	s.endRecipient(v, i, mark, true)
 }
 
 // undeliverable ends a recipient that failed for good.
@@ -98,14 +98,14 @@ func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		Notary: rep.Notary, Text: rep.Text,
 	}
 	if v.ordered != VerbKill { // else nobody wants to know
-		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&tellFailure != 0
+		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
-			m.flags |= owes
+			m.flags |= owesNotice
 		}
 	}
 	m.failed++
 	s.account(v, i, statusWord(rep.Status))
-	s.settle(v, i, mark, false)
+	s.endRecipient(v, i, mark, false)
 }
 
 // marks reports whether the agent writes tags and diagnostics. A reload may
@@ -115,9 +115,9 @@ func (a *agent) marks() bool { return a.ring.params.Marking == MarkingAgent }
 // account counts an outcome and has it logged.
 func (s *Scheduler) account(v *vertex, i int, state string) {
 	m, t := s.messageOf(v), s.threadOf(v)
-	s.recipient(v, i).flags |= accounted
+	s.recipient(v, i).flags |= counted
 	t.attempts++
-	t.done.count(s.now)
+	t.completions.count(s.now)
 	t.channel.count(state)
 	s.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
@@ -143,24 +143,24 @@ func statusWord(status ta.Status) string {
 // deferred keeps a recipient for later. What it means for the thread is
 // drawn when the line ends. A late deferral only leaves its words.
 func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
-	s.say(v, i, rep)
+	s.setDiagnostic(v, i, rep)
 	if l == nil || s.recipient(v, i).state == reported {
 		return
 	}
 	s.attempted(v, i)
 	switch {
 	case rep.Status == ta.DeferAll:
-		l.failed, l.awaited = true, 0
+		l.destinationFailed, l.unreported = true, 0
 		for j := range v.len() {
 			if s.recipient(v, j).state == open {
-				s.say(v, j, rep)
+				s.setDiagnostic(v, j, rep)
 				s.attempted(v, j)
 			}
 		}
 	case rep.Status == ta.RetryAt && rep.Retry.Given:
 		l.retryAt = max(l.retryAt, s.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
-		l.failed = true
+		l.destinationFailed = true
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 func (s *Scheduler) attempted(v *vertex, i int) {
 	r, t := s.recipient(v, i), s.threadOf(v)
 	r.state = reported
-	r.flags &^= spared
+	r.flags &^= mustAttempt
 	t.attempts++
 	t.channel.deferred++
 	if r.attempts < ^uint16(0) {
@@ -178,28 +178,28 @@ func (s *Scheduler) attempted(v *vertex, i int) {
 
 // saidMost bounds what is kept of an agent's words, in bytes. Of a
 // transcript the end says what happened.
-const saidMost = 1000
+const maxDiagnostic = 1000
 
 // say keeps the last word about a recipient. Recipients of a thread that
 // were told the same share it.
-func (s *Scheduler) say(v *vertex, i int, rep *ta.Report) {
+func (s *Scheduler) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	text, notary := rep.Text, string(rep.Notary)
-	if len(text) > saidMost {
-		text = text[len(text)-saidMost:]
+	if len(text) > maxDiagnostic {
+		text = text[len(text)-maxDiagnostic:]
 	}
-	if len(notary) > saidMost {
-		notary = notary[:saidMost]
+	if len(notary) > maxDiagnostic {
+		notary = notary[:maxDiagnostic]
 	}
 	if text == "" && notary == "" {
 		return
 	}
 	r, t := s.recipient(v, i), s.threadOf(v)
-	s.unsay(r)
-	if t.said == 0 || *s.said.at(t.said) != (diagnostic{notary, text}) {
-		s.said.leave(t.said)
-		t.said = s.said.add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
+	s.clearDiagnostic(r)
+	if t.diagnostic == 0 || *s.diagnostics.at(t.diagnostic) != (diagnostic{notary, text}) {
+		s.diagnostics.release(t.diagnostic)
+		t.diagnostic = s.diagnostics.add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
 	}
-	r.last = s.said.join(t.said)
+	r.diagnostic = s.diagnostics.retain(t.diagnostic)
 }
 
 // destinationCode reports whether an enhanced status code blames the

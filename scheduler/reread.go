@@ -7,10 +7,10 @@ import (
 )
 
 // readAgain keeps a vertex from being fed until its file has been read.
-func (s *Scheduler) readAgain(v *vertex, why reason, pid int) {
+func (s *Scheduler) readAgain(v *vertex, why readReason, pid int) {
 	m := s.messageOf(v)
-	s.become(v, reading, 0)
-	v.why = why
+	s.setState(v, reading, 0)
+	v.readReason = why
 	op := s.nextOp()
 	s.issue(op, &pending{
 		action:  Read{Op: op, Message: m.id, Path: s.path(m), PID: pid},
@@ -30,24 +30,24 @@ func (s *Scheduler) reread(e *Reread) {
 		return
 	}
 	if e.Missing {
-		s.lose(m)
+		s.fileMissing(m)
 		return
 	}
 	if e.Owes {
-		m.flags |= owes
+		m.flags |= owesNotice
 	}
-	m.stores++
-	locked := s.compare(v, e.Recipients)
+	m.pendingWrites++
+	locked := s.compareTags(v, e.Recipients)
 	if v.state != 0 {
-		s.returned(v, locked)
+		s.vertexRead(v, locked)
 	}
-	m.stores--
+	m.pendingWrites--
 	s.advance(m)
 }
 
 // compare ends the recipients that the file says are done, and reports
 // whether a live process has one locked.
-func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
+func (s *Scheduler) compareTags(v *vertex, states []RecipientState) (locked bool) {
 	for i := range v.len() {
 		r := s.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
@@ -62,11 +62,11 @@ func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
 		switch states[at].Tag {
 		case ctlfile.Delivered:
 			s.account(v, i, "ok")
-			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
+			s.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
 			s.messageOf(v).failed++
 			s.account(v, i, "error")
-			s.settle(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
+			s.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true
 		}
@@ -76,30 +76,30 @@ func (s *Scheduler) compare(v *vertex, states []RecipientState) (locked bool) {
 
 // returned decides what becomes of a vertex whose file has been read. Nothing
 // is charged for a line that was not worked on.
-func (s *Scheduler) returned(v *vertex, locked bool) {
-	why := v.why
-	v.why = noReason
+func (s *Scheduler) vertexRead(v *vertex, locked bool) {
+	why := v.readReason
+	v.readReason = noReason
 	switch {
 	case v.ordered != 0:
-		s.reopen(v)
-		s.fulfil(v)
+		s.reopenRecipients(v)
+		s.execute(v)
 	case locked:
-		s.postpone(v, s.now.after(lockedFor))
-	case why == killedAgent:
-		if v.deaths++; v.deaths >= deadliest {
-			s.poison(v)
+		s.postpone(v, s.now.after(lockedDelay))
+	case why == agentCrashed:
+		if v.crashes++; v.crashes >= maxCrashes {
+			s.poisonVertex(v)
 			return
 		}
-		s.step(v)
+		s.takeRetryStep(v)
 	case why == foundNothing:
-		v.deaths = 0
-		s.step(v)
-	case s.heardOf(v):
-		s.step(v)
+		v.crashes = 0
+		s.takeRetryStep(v)
+	case s.wasReported(v):
+		s.takeRetryStep(v)
 	default:
-		s.reopen(v)
-		if s.openNow(v) == 0 {
-			s.idleVertex(v)
+		s.reopenRecipients(v)
+		if s.feedable(v) == 0 {
+			s.blockVertex(v)
 			return
 		}
 		s.makeDue(v)
@@ -107,7 +107,7 @@ func (s *Scheduler) returned(v *vertex, locked bool) {
 }
 
 // heardOf reports whether its last agent has deferred a recipient.
-func (s *Scheduler) heardOf(v *vertex) bool {
+func (s *Scheduler) wasReported(v *vertex) bool {
 	for i := range v.len() {
 		if s.recipient(v, i).state == reported {
 			return true
@@ -118,18 +118,18 @@ func (s *Scheduler) heardOf(v *vertex) bool {
 
 // poison puts a vertex aside that agents die on. The last death, too, costs an
 // attempt.
-func (s *Scheduler) poison(v *vertex) {
-	s.charge(v)
-	s.reopen(v)
-	s.become(v, poisoned, 0)
+func (s *Scheduler) poisonVertex(v *vertex) {
+	s.countAttempts(v)
+	s.reopenRecipients(v)
+	s.setState(v, poisoned, 0)
 	key := s.threadOf(v).key
-	s.do(Note{Severity: Trouble, Message: s.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
+	s.do(Note{Severity: Error, Message: s.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
 		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
 	s.planWake(v)
 }
 
 // lose forgets a message whose control file is gone.
-func (s *Scheduler) lose(m *message) {
+func (s *Scheduler) fileMissing(m *message) {
 	s.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + s.path(m)})
-	s.forget(m)
+	s.dropMessage(m)
 }

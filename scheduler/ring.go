@@ -21,29 +21,29 @@ type ring struct {
 	dropped  bool // out of Scheduler.order
 	retired  bool // a reload left it no threads; its agents are let go
 
-	made     uint64        // its place in the order of making, 1 and more
+	id       uint64        // its place in the order of making, 1 and more
 	members  list[*thread] // in the order of their seats
 	vertices int           // its threads'
 
-	sample threadKey // of a thread that belongs or belonged to it
+	example threadKey // of a thread that belongs or belonged to it
 	// ready threads wait for a session in turn; spent ones have had their
 	// quantum and wait for the next round.
 	ready, spent list[*thread]
 	round        uint32
 	wants        int // sum of its threads'
 
-	procs  int      // agents, idle ones too
-	busy   int      // sessions
-	coming int      // sessions that its agents are still to offer
-	idle   []*agent // parked, youngest last
-	free   []*agent // serving, with a session to give
+	procs    int      // agents, idle ones too
+	busy     int      // sessions
+	expected int      // sessions that its agents are still to offer
+	idle     []*agent // parked, youngest last
+	free     []*agent // serving, with a session to give
 
-	dirty       bool
-	backoffSeat int32
-	waits       *place       // for a limit
-	inLine      links[*ring] // waits
+	dirty        bool
+	backoffIndex int32
+	limitQueue   *limitQueue  // for a limit
+	limitLinks   links[*ring] // waits
 	// ticket tells since when it waits; 0: it has had what it last waited for.
-	ticket uint64
+	waitingSince uint64
 }
 
 // ringKey tells which threads can share agents. It holds everything that
@@ -88,13 +88,13 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 			key:     name,
 			channel: s.obtainChannel(key.channel),
 			command: command,
-			sample:  key,
+			example: key,
 		}
-		r.ready.of = func(t *thread) *links[*thread] { return &t.inTurn }
+		r.ready.of = func(t *thread) *links[*thread] { return &t.turnLinks }
 		r.spent.of = r.ready.of
-		r.members.of = inHome
-		s.made++
-		r.made = s.made
+		r.members.of = memberLinksOf
+		s.lastRing++
+		r.id = s.lastRing
 		s.rings[name] = r
 		s.order.append(r)
 	}
@@ -117,7 +117,7 @@ func (s *Scheduler) ringName(key threadKey, clauses []*Clause, p *Params) (name 
 	return ringKey(key.channel, clauses, command, p), command
 }
 
-func inHome(t *thread) *links[*thread] { return &t.inHome }
+func memberLinksOf(t *thread) *links[*thread] { return &t.memberLinks }
 
 // clauseKey names the clause that gave the command.
 func clauseKey(clauses []*Clause) string {
@@ -145,7 +145,7 @@ func (s *Scheduler) dropRingWhenEmpty(r *ring) {
 	}
 	r.dropped = true
 	s.order.remove(r)
-	r.leaveLine()
+	r.dequeue()
 	s.backoffs.remove(r)
 	if s.rings[r.key] == r {
 		delete(s.rings, r.key)
@@ -158,25 +158,25 @@ func (s *Scheduler) dropRingWhenEmpty(r *ring) {
 // enlist puts a thread that wants sessions in line.
 func (r *ring) enlist(t *thread) {
 	if t.round != r.round {
-		t.round, t.used = r.round, 0
+		t.round, t.picks = r.round, 0
 	}
-	t.list = &r.ready
-	if t.used >= t.params.Quantum {
-		t.list = &r.spent
+	t.turnList = &r.ready
+	if t.picks >= t.params.Quantum {
+		t.turnList = &r.spent
 	}
-	t.list.append(t)
+	t.turnList.append(t)
 }
 
 // delist takes a thread out of the line it stands in, if it does.
 func (t *thread) delist() {
-	if t.list != nil {
-		t.list.remove(t)
-		t.list = nil
+	if t.turnList != nil {
+		t.turnList.remove(t)
+		t.turnList = nil
 	}
 }
 
 // turn returns the thread whose turn it is, nil when none wants a session.
-func (r *ring) turn() *thread {
+func (r *ring) nextThread() *thread {
 	if r.ready.head == nil {
 		return r.spent.head
 	}
@@ -196,10 +196,10 @@ func (r *ring) newRound() {
 
 // reunite finds a thread that was empty for a while the idle agent that
 // served it last: its connection may still be open.
-func (r *ring) reunite(t *thread) {
+func (r *ring) rebindAgent(t *thread) {
 	for _, a := range slices.Backward(r.idle) {
 		if a.thread != nil && a.thread.key == t.key {
-			t.last, a.thread = a, t
+			t.lastAgent, a.thread = a, t
 			return
 		}
 	}

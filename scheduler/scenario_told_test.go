@@ -172,7 +172,7 @@ func (st *stage) store(words []string) {
 		op = st.moves[scheduler.MessageID(st.number(words[1]))]
 		st.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
 	case "full":
-		st.step(scheduler.Failed{Op: op, Reason: "no space left on device", Wide: true})
+		st.step(scheduler.Failed{Op: op, Reason: "no space left on device", SpoolDown: true})
 	case "gone":
 		st.step(scheduler.Failed{Op: op, Reason: "no such file", Missing: true})
 	case "back":

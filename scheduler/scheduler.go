@@ -67,7 +67,7 @@
 // place.go, the choice of what is fed in pick.go, why something is not fed in
 // wait.go, expiry in expiry.go, work on files in store.go and reread.go,
 // memory in mail.go, orders in order.go, hold.go and resubmit.go, the
-// invariants in check.go. The manual is scheduler(8).
+// invariants in check_test.go. The manual is scheduler(8).
 package scheduler
 
 import (
@@ -85,36 +85,36 @@ type Scheduler struct {
 	out    []Action
 
 	mail
-	taken int64 // arrivals so far, the order of taking
+	loaded int64 // arrivals so far, the order of taking
 
 	// Where a vertex keeps what its thread's queues and list need.
-	queueSeat func(vertexRef) *int32
-	inThread  func(vertexRef) *links[vertexRef]
+	queueIndex  func(vertexRef) *int32
+	threadLinks func(vertexRef) *links[vertexRef]
 
 	threads map[threadKey]*thread
 	rings   map[string]*ring
 	order   list[*ring] // all rings in the order of making, retired ones too
 	// lone holds the threads that no clause gives a command.
-	lone     ring
-	made     uint64             // rings so far
-	seats    uint64             // given to threads so far
-	held     map[threadKey]bool // threads that are held, mail or not
-	channels map[string]*channel
+	orphans        ring
+	lastRing       uint64             // rings so far
+	threadSequence uint64             // given to threads so far
+	held           map[threadKey]bool // threads that are held, mail or not
+	channels       map[string]*channel
 	// channelOrder has them in order of making; channels are never dropped.
 	channelOrder []*channel
 	agents       map[AgentID]*agent
-	parked       list[*agent] // idle agents of all rings, longest idle first
+	idleAgents   list[*agent] // idle agents of all rings, longest idle first
 
-	places    places // who waits for a process under maxta
-	tickets   uint64 // given to rings that wait
-	forks     forkRate
-	lastAgent AgentID
+	processQueues limitQueues // who waits for a process under maxta
+	limitSequence uint64      // given to rings that wait
+	forks         forkRate
+	lastAgent     AgentID
 
-	wakes    heap[vertexRef]
-	resumes  heap[*thread]
-	watch    heap[*agent]
-	backoffs heap[*ring]
-	troubles map[string]*trouble // starts that fail, by clause
+	wakes         heap[vertexRef]
+	resumes       heap[*thread]
+	deadlines     heap[*agent]
+	backoffs      heap[*ring]
+	startFailures map[string]*startFailures // starts that fail, by clause
 
 	store store
 	stop  stopping
@@ -131,27 +131,27 @@ type Scheduler struct {
 // not change; a new one comes with a Reloaded event.
 func New(config *Config, r *rand.Rand) *Scheduler {
 	s := &Scheduler{
-		mail:     mail{byID: make(map[MessageID]messageRef), byLog: make(map[uint64]messageRef)},
-		config:   config,
-		rand:     r,
-		threads:  make(map[threadKey]*thread),
-		rings:    make(map[string]*ring),
-		channels: make(map[string]*channel),
-		held:     make(map[threadKey]bool),
-		agents:   make(map[AgentID]*agent),
-		troubles: make(map[string]*trouble),
+		mail:          mail{byID: make(map[MessageID]messageRef), byLogHash: make(map[uint64]messageRef)},
+		config:        config,
+		rand:          r,
+		threads:       make(map[threadKey]*thread),
+		rings:         make(map[string]*ring),
+		channels:      make(map[string]*channel),
+		held:          make(map[threadKey]bool),
+		agents:        make(map[AgentID]*agent),
+		startFailures: make(map[string]*startFailures),
 	}
-	s.wakes.seat = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeSeat }
-	s.queueSeat = func(v vertexRef) *int32 { return &s.vertices.at(v).queueSeat }
-	s.inThread = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
-	s.resumes.seat = func(t *thread) *int32 { return &t.resumeSeat }
-	s.watch.seat = func(a *agent) *int32 { return &a.watchSeat }
-	s.backoffs.seat = func(r *ring) *int32 { return &r.backoffSeat }
-	s.parked.of = func(a *agent) *links[*agent] { return &a.links }
+	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
+	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
+	s.threadLinks = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
+	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
+	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
+	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
+	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
 	s.order.of = func(r *ring) *links[*ring] { return &r.inOrder }
-	s.lone.made = math.MaxUint64
-	s.lone.members.of = inHome
-	s.forks.line = newPlace(0)
+	s.orphans.id = math.MaxUint64
+	s.orphans.members.of = memberLinksOf
+	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	return s
 }
@@ -189,21 +189,21 @@ func (s *Scheduler) handle(e Event) {
 	case AgentExited:
 		s.agentExited(e)
 	case Done:
-		s.done(e.Op)
+		s.writeDone(e.Op)
 	case Failed:
-		s.failed(e)
+		s.writeFailed(e)
 	case Reread:
 		s.reread(&e)
 	case SpoolBack:
 		s.spoolBack()
 	case Triggered:
-		s.trigger(e.Host)
+		s.triggered(e.Host)
 	case Reloaded:
 		s.reload(e.Config)
 	case Ordered:
 		s.ordered(&e)
 	case HeldThread:
-		s.holdThread(threadKey{e.Channel, e.Host}, e.Held)
+		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:
@@ -215,7 +215,7 @@ func (s *Scheduler) handle(e Event) {
 // when it waits for events only. The time may lie in the past.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
-	next = min(next, s.wakes.next(), s.resumes.next(), s.watch.next(), s.backoffs.next())
+	next = min(next, s.wakes.next(), s.resumes.next(), s.deadlines.next(), s.backoffs.next())
 	next = min(next, s.forks.next(), s.store.next(), s.stop.next())
 	if next == never {
 		return time.Time{}, false
@@ -231,19 +231,19 @@ const wakeSlice = 500
 // wake does what the time has come for.
 func (s *Scheduler) wake() {
 	for n := 0; n < wakeSlice && s.resumes.next() <= s.now; n++ {
-		n += s.resume(s.resumes.pop())
+		n += s.resumeThread(s.resumes.pop())
 	}
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
 		s.wakeVertex(s.vertices.at(s.wakes.pop()))
 	}
-	for n := 0; n < wakeSlice && s.watch.next() <= s.now; n++ {
-		s.watchAgent(s.watch.pop())
+	for n := 0; n < wakeSlice && s.deadlines.next() <= s.now; n++ {
+		s.checkDeadline(s.deadlines.pop())
 	}
 	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
-		s.touch(s.backoffs.pop())
+		s.markDirty(s.backoffs.pop())
 	}
 	s.wakeForks()
-	s.wakeStore()
+	s.retryWritesDue()
 	s.wakeStop()
 }
 
@@ -270,7 +270,7 @@ func (s *Scheduler) Known(id MessageID) Standing {
 	switch {
 	case m == nil:
 		return Absent
-	case m.flags&(leaving|moving) != 0:
+	case m.flags&(removing|moving) != 0:
 		return Leaving
 	}
 	return Present

@@ -4,10 +4,10 @@ import "slices"
 
 func (s *Scheduler) viewRing(r *ring) *RingView {
 	v := &RingView{Threads: r.members.len, Vertices: r.vertices}
-	if r == &s.lone {
+	if r == &s.orphans {
 		return v
 	}
-	v.ID = r.made
+	v.ID = r.id
 	if c := commandClause(r.clauses); c != nil {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
@@ -23,21 +23,21 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
 		Window: t.window(), Sessions: t.busy, Held: t.held,
-		Wait: s.waitOf(t), Rate: t.done.now(s.now),
+		Wait: s.waitOf(t), Rate: t.completions.now(s.now),
 	}
 	for state, n := range t.states {
 		v.States.add(vertexState(state), int(n))
 	}
 	if t.ring != nil {
-		v.Ring, v.WithHost = t.ring.made, t.ring.hostless
+		v.Ring, v.WithHost = t.ring.id, t.ring.hostless
 	}
-	if oldest := t.ages.earliest(); oldest != never {
+	if oldest := t.modTimes.earliest(); oldest != never {
 		v.OldestAt = oldest.time()
 	}
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
 	}
-	if said := s.said.get(t.said); said != nil {
+	if said := s.diagnostics.get(t.diagnostic); said != nil {
 		v.Last = said.text
 	}
 	for i, a := range t.agents {
@@ -53,12 +53,12 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 func (t *thread) wake() instant {
 	dueNow := t.states[due] > 0
 	switch {
-	case t.suspendedTill != 0 && dueNow:
-		return t.suspendedTill
+	case t.suspendedUntil != 0 && dueNow:
+		return t.suspendedUntil
 	case dueNow:
 		return never
 	}
-	return max(t.suspendedTill, t.wakes.earliest())
+	return max(t.suspendedUntil, t.wakeTimes.earliest())
 }
 
 func (a *agent) view(t *thread) AgentView {
@@ -70,7 +70,7 @@ func (a *agent) view(t *thread) AgentView {
 		v.FedAt = a.fedAt.time()
 	}
 	for i := range a.lines {
-		if a.lines[i].t == t {
+		if a.lines[i].thread == t {
 			v.Open++
 		}
 	}
@@ -79,13 +79,13 @@ func (a *agent) view(t *thread) AgentView {
 
 func (a *agent) word() AgentState {
 	switch {
-	case a.kills > 0:
+	case a.signals > 0:
 		return AgentError
 	case a.state == starting:
-		return AgentLarva
+		return AgentStarting
 	case a.state == serving:
 		return AgentStuff
-	case a.state == departing:
+	case a.state == closing:
 		return AgentFinish
 	}
 	return AgentIdle
@@ -121,7 +121,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 
 func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 	v := RecipientView{Offset: int64(r.offset), Attempts: int(r.attempts)}
-	if last := s.said.get(r.last); last != nil {
+	if last := s.diagnostics.get(r.diagnostic); last != nil {
 		v.Last = last.text
 	}
 	return v
@@ -136,7 +136,7 @@ func (s *Scheduler) reversePath(m *message) string {
 }
 
 func (st vertexState) word() State {
-	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StatePoisoned, StateDormant, StateResting}[st]
+	return [...]State{"", StateDue, StateWaiting, StateFed, StateReading, StatePoisoned, StateBlocked, StateHolding}[st]
 }
 
 func stateCounts(states [vertexStates]int) StateCounts {
@@ -149,6 +149,6 @@ func stateCounts(states [vertexStates]int) StateCounts {
 
 func (c *StateCounts) add(state vertexState, n int) {
 	if state != 0 {
-		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Poisoned, &c.Dormant, &c.Resting}[state] += n
+		*[...]*int{nil, &c.Due, &c.Waiting, &c.Fed, &c.Reading, &c.Poisoned, &c.Blocked, &c.Holding}[state] += n
 	}
 }

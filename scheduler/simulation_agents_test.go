@@ -9,13 +9,13 @@ import (
 )
 
 type simAgent struct {
-	id      AgentID
-	hungers int // #hungry lines it owes
-	lines   []simLine
-	given   []simLine // all it ever was given
-	leaving bool
-	mute    bool // says nothing more until it is killed
-	tough   bool // does not leave before SIGKILL
+	id          AgentID
+	hungryOwed  int // #hungry lines it owes
+	lines       []simLine
+	given       []simLine // all it ever was given
+	leaving     bool
+	silent      bool // says nothing more until it is killed
+	ignoresTerm bool // does not leave before SIGKILL
 }
 
 type simLine struct {
@@ -24,13 +24,13 @@ type simLine struct {
 }
 
 // work lets an agent do one thing, right or wrong.
-func (w *world) work(a *simAgent) {
+func (w *harness) work(a *simAgent) {
 	switch {
-	case a.mute && !w.kind:
+	case a.silent && !w.faultless:
 	case w.chance(2):
 		w.die(a)
 	case w.chance(1):
-		a.mute, a.tough = true, w.rand.IntN(2) == 0
+		a.silent, a.ignoresTerm = true, w.rand.IntN(2) == 0
 	case w.chance(3):
 		w.step(AgentHungry{Agent: a.id})
 	case w.chance(3):
@@ -41,18 +41,18 @@ func (w *world) work(a *simAgent) {
 		w.workLine(a)
 	case a.leaving:
 		w.die(a)
-	case a.hungers > 0:
-		a.hungers--
+	case a.hungryOwed > 0:
+		a.hungryOwed--
 		w.step(AgentHungry{Agent: a.id})
 	}
 }
 
-func (w *world) workLine(a *simAgent) {
+func (w *harness) workLine(a *simAgent) {
 	l := &a.lines[0]
 	if len(l.offsets) == 0 || w.chance(2) {
 		id := l.id
 		a.lines = a.lines[1:]
-		a.hungers++
+		a.hungryOwed++
 		if w.chance(5) {
 			w.step(AgentResync{Agent: a.id, Message: id})
 		}
@@ -80,7 +80,7 @@ func (w *world) workLine(a *simAgent) {
 
 // report tells the core what an agent says of a recipient. It is an outcome
 // if the agent was ever given that recipient.
-func (w *world) report(a *simAgent, id MessageID, offset int64, status ta.Status) {
+func (w *harness) report(a *simAgent, id MessageID, offset int64, status ta.Status) {
 	rep := ta.Report{Message: uint64(id), Offset: offset, Status: status, Text: "said"}
 	if status == ta.RetryAt {
 		rep.Retry = ta.Retry{Given: w.chance(80), Relative: w.chance(50), Seconds: int64(w.rand.IntN(4000))}
@@ -90,12 +90,12 @@ func (w *world) report(a *simAgent, id MessageID, offset int64, status ta.Status
 	}
 	given := slices.ContainsFunc(a.given, func(l simLine) bool { return l.id == id && slices.Contains(l.offsets, offset) })
 	if f := w.files[id]; f != nil && given && status.Final() {
-		f.end(offset, status <= ta.OK3)
+		f.noteOutcome(offset, status <= ta.OK3)
 	}
 	w.step(AgentReported{Agent: a.id, Report: rep})
 }
 
-func (w *world) die(a *simAgent) {
+func (w *harness) die(a *simAgent) {
 	for i, other := range w.agents {
 		if other == a {
 			w.agents = append(w.agents[:i], w.agents[i+1:]...)
@@ -105,7 +105,7 @@ func (w *world) die(a *simAgent) {
 	}
 }
 
-func (w *world) start(a Start) {
+func (w *harness) start(a Start) {
 	switch {
 	case w.chance(5):
 		w.step(AgentFailed{Agent: a.Agent, Reason: "no such file"})
@@ -122,11 +122,11 @@ func (w *world) start(a Start) {
 	if w.chance(10) {
 		hungers = 1
 	}
-	w.agents = append(w.agents, &simAgent{id: a.Agent, hungers: hungers})
+	w.agents = append(w.agents, &simAgent{id: a.Agent, hungryOwed: hungers})
 	w.step(AgentStarted{Agent: a.Agent, PID: int(a.Agent)})
 }
 
-func (w *world) agent(id AgentID) *simAgent {
+func (w *harness) agent(id AgentID) *simAgent {
 	for _, a := range w.agents {
 		if a.id == id {
 			return a
@@ -136,7 +136,7 @@ func (w *world) agent(id AgentID) *simAgent {
 }
 
 // feed gives an agent what it finds open in the file.
-func (w *world) feed(a Feed) {
+func (w *harness) feed(a Feed) {
 	agent := w.agent(a.Agent)
 	if agent == nil {
 		panic("fed an agent that is gone")
@@ -145,12 +145,12 @@ func (w *world) feed(a Feed) {
 	fmt.Sscan(a.Job.Path, &id)
 	l := simLine{id: id}
 	for _, line := range w.s.agents[a.Agent].lines {
-		if line.id != id || line.ended() || line.t.key.host != a.Job.Host {
+		if line.id != id || line.ended() || line.thread.key.host != a.Job.Host {
 			continue
 		}
-		for i := range line.v.len() {
-			r := w.s.recipient(line.v, i)
-			if r.state == open && (!w.kind || w.files[id].tags[int64(r.offset)] == ctlfile.Open) {
+		for i := range line.vertex.len() {
+			r := w.s.recipient(line.vertex, i)
+			if r.state == open && (!w.faultless || w.files[id].tags[int64(r.offset)] == ctlfile.Open) {
 				l.offsets = append(l.offsets, int64(r.offset))
 			}
 		}

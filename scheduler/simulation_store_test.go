@@ -16,7 +16,7 @@ type simFile struct {
 }
 
 // end notes an outcome; a success is one for all alternatives of its class.
-func (f *simFile) end(offset int64, success bool) {
+func (f *simFile) noteOutcome(offset int64, success bool) {
 	f.done[offset] = true
 	for _, r := range f.recipients {
 		if r.Offset == offset && r.Class > 0 && success {
@@ -28,14 +28,14 @@ func (f *simFile) end(offset int64, success bool) {
 }
 
 // later has the store answer at some time, at once in a kind world.
-func (w *world) later(op Op, work func()) {
+func (w *harness) answerLater(op Op, work func()) {
 	w.answers = append(w.answers, func() {
 		switch {
 		case w.down:
-			w.step(Failed{Op: op, Reason: "full", Wide: true})
+			w.step(Failed{Op: op, Reason: "full", SpoolDown: true})
 		case w.chance(1):
 			w.down = true
-			w.step(Failed{Op: op, Reason: "full", Wide: true})
+			w.step(Failed{Op: op, Reason: "full", SpoolDown: true})
 		case w.chance(2):
 			w.step(Failed{Op: op, Reason: "busy"})
 		default:
@@ -44,7 +44,7 @@ func (w *world) later(op Op, work func()) {
 	})
 }
 
-func (w *world) mark(a Mark) {
+func (w *harness) mark(a Mark) {
 	f := w.files[a.Message]
 	if f == nil {
 		w.step(Failed{Op: a.Op, Missing: true})
@@ -54,12 +54,12 @@ func (w *world) mark(a Mark) {
 		if !m.LeaveTag {
 			f.tags[m.Offset] = m.Tag
 		}
-		f.end(m.Offset, m.Tag == ctlfile.Delivered)
+		f.noteOutcome(m.Offset, m.Tag == ctlfile.Delivered)
 	}
 	w.step(Done{Op: a.Op})
 }
 
-func (w *world) read(a Read) {
+func (w *harness) read(a Read) {
 	f := w.files[a.Message]
 	if f == nil || w.chance(2) {
 		delete(w.files, a.Message)
@@ -70,7 +70,7 @@ func (w *world) read(a Read) {
 	for _, r := range f.recipients {
 		tag := f.tags[r.Offset]
 		if tag != ctlfile.Open {
-			f.end(r.Offset, tag == ctlfile.Delivered)
+			f.noteOutcome(r.Offset, tag == ctlfile.Delivered)
 		} else if w.chance(3) {
 			tag = ctlfile.Locked
 		}
@@ -80,7 +80,7 @@ func (w *world) read(a Read) {
 }
 
 // finish removes a message. All of its recipients must have an outcome.
-func (w *world) finish(a Finish) {
+func (w *harness) finish(a Finish) {
 	f := w.files[a.Message]
 	if f == nil {
 		w.t.Fatalf("message %d leaves and is not there", a.Message)
@@ -94,7 +94,7 @@ func (w *world) finish(a Finish) {
 	w.step(Done{Op: a.Op})
 }
 
-func (w *world) storeBack() {
+func (w *harness) storeBack() {
 	w.down = false
 	if w.probed {
 		w.probed = false
@@ -103,7 +103,7 @@ func (w *world) storeBack() {
 }
 
 // answer lets one of the store's answers come; they keep no order.
-func (w *world) answer(i int) {
+func (w *harness) answer(i int) {
 	f := w.answers[i]
 	w.answers = slices.Delete(w.answers, i, i+1)
 	f()

@@ -25,11 +25,11 @@ func TestSimulation(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, uint64(seed))
+			w := newHarness(t, uint64(seed))
 			for range steps {
-				w.turn()
+				w.randomEvent()
 			}
-			w.settle()
+			w.drain()
 		})
 	}
 }
@@ -37,15 +37,15 @@ func TestSimulation(t *testing.T) {
 // TestSimulatedStop: whatever is under way, a stop comes to its end in time.
 func TestSimulatedStop(t *testing.T) {
 	for seed := range 12 {
-		w := newWorld(t, uint64(seed))
+		w := newHarness(t, uint64(seed))
 		for range 100 + 50*seed {
-			w.turn()
+			w.randomEvent()
 		}
 		begun := w.now
 		w.step(Stopping{Slow: seed%2 == 0})
-		for !w.s.stop.told {
-			w.turn()
-			if w.now.Sub(begun) > slowStop+slowLast+time.Minute {
+		for !w.s.stop.done {
+			w.randomEvent()
+			if w.now.Sub(begun) > slowStopTimeout+slowKillTimeout+time.Minute {
 				t.Fatalf("seed %d does not stop: %+v", seed, w.s.Counts())
 			}
 		}
@@ -55,10 +55,10 @@ func TestSimulatedStop(t *testing.T) {
 // TestSameSeedSameActions: the core has no will of its own.
 func TestSameSeedSameActions(t *testing.T) {
 	run := func() uint64 {
-		w := newWorld(t, 42)
+		w := newHarness(t, 42)
 		w.hashing = true
 		for range 2000 {
-			w.turn()
+			w.randomEvent()
 		}
 		return w.hash
 	}
@@ -68,30 +68,30 @@ func TestSameSeedSameActions(t *testing.T) {
 }
 
 // world plays everything around the core.
-type world struct {
-	t       *testing.T
-	rand    *rand.Rand
-	s       *Scheduler
-	now     time.Time
-	hashing bool
-	hash    uint64 // of all actions so far
-	kind    bool   // nothing fails any more
-	last    MessageID
-	files   map[MessageID]*simFile
-	agents  []*simAgent
-	answers []func() // of the store, to come
-	down    bool
-	probed  bool
-	desk    desk
+type harness struct {
+	t         *testing.T
+	rand      *rand.Rand
+	s         *Scheduler
+	now       time.Time
+	hashing   bool
+	hash      uint64 // of all actions so far
+	faultless bool   // nothing fails any more
+	last      MessageID
+	files     map[MessageID]*simFile
+	agents    []*simAgent
+	answers   []func() // of the store, to come
+	down      bool
+	probed    bool
+	orders    orderSimulation
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{
-		t:     t,
-		rand:  rand.New(rand.NewPCG(seed, 1)),
-		now:   time.Unix(1_800_000_000, 0),
-		files: make(map[MessageID]*simFile),
-		desk:  newDesk(),
+func newHarness(t *testing.T, seed uint64) *harness {
+	w := &harness{
+		t:      t,
+		rand:   rand.New(rand.NewPCG(seed, 1)),
+		now:    time.Unix(1_800_000_000, 0),
+		files:  make(map[MessageID]*simFile),
+		orders: newOrderSimulation(),
 	}
 	w.s = New(w.config(), rand.New(rand.NewPCG(seed, 2)))
 	return w
@@ -99,7 +99,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 // config makes clauses with small limits, so that they all bite, and with what
 // a reload may change about the mail and agents that are there.
-func (w *world) config() *Config {
+func (w *harness) config() *Config {
 	set := func(name string, apply func(*Params)) Setting {
 		return Setting{Name: name, Value: fmt.Sprint(w.rand.IntN(3)), Apply: apply}
 	}
@@ -140,12 +140,12 @@ func (w *world) config() *Config {
 	}
 }
 
-func (w *world) chance(percent int) bool { return !w.kind && w.rand.IntN(100) < percent }
+func (w *harness) chance(percent int) bool { return !w.faultless && w.rand.IntN(100) < percent }
 
 // turn lets one thing happen.
-func (w *world) turn() {
+func (w *harness) randomEvent() {
 	switch roll := w.rand.IntN(100); {
-	case roll < 12 && !w.kind:
+	case roll < 12 && !w.faultless:
 		w.arrive()
 	case roll < 60 && len(w.agents) > 0:
 		w.work(w.agents[w.rand.IntN(len(w.agents))])
@@ -153,20 +153,20 @@ func (w *world) turn() {
 		w.answer(w.rand.IntN(len(w.answers)))
 	case roll < 72:
 		w.step(Triggered{Host: w.host()})
-	case roll < 73 && !w.kind:
+	case roll < 73 && !w.faultless:
 		w.step(Reloaded{Config: w.config()})
 	case roll < 75 && w.down:
 		w.storeBack()
 	case roll < 85:
-		w.meddle()
+		w.randomOrder()
 	default:
-		w.pass()
+		w.passTime()
 	}
 }
 
 // pass lets time go to the next thing the core waits for, or a little.
-func (w *world) pass() {
-	if next, ok := w.s.Next(); ok && (w.kind || w.rand.IntN(2) == 0) {
+func (w *harness) passTime() {
+	if next, ok := w.s.Next(); ok && (w.faultless || w.rand.IntN(2) == 0) {
 		if next.After(w.now) {
 			w.now = next
 		}
@@ -178,7 +178,7 @@ func (w *world) pass() {
 
 // tick does what the time has come for. The core must not ask for the same
 // time again and again.
-func (w *world) tick() {
+func (w *harness) tick() {
 	for range 50 {
 		w.step(Tick{})
 		if next, ok := w.s.Next(); !ok || next.After(w.now) {
@@ -190,13 +190,13 @@ func (w *world) tick() {
 
 var hosts = []string{"slow.example", "slower.example", "a.example", "b.example", "c.example"}
 
-func (w *world) host() string { return hosts[w.rand.IntN(len(hosts))] }
+func (w *harness) host() string { return hosts[w.rand.IntN(len(hosts))] }
 
 // arrive takes a message. Its number may be that of one that has left.
-func (w *world) arrive() {
+func (w *harness) arrive() {
 	w.last++
 	id := w.last
-	if old := MessageID(1 + w.rand.IntN(int(w.last))); w.chance(10) && w.files[old] == nil && w.desk.files[old] == nil && w.s.Known(old) == Absent {
+	if old := MessageID(1 + w.rand.IntN(int(w.last))); w.chance(10) && w.files[old] == nil && w.orders.held[old] == nil && w.s.Known(old) == Absent {
 		id = old
 	}
 	m := Message{
@@ -223,13 +223,13 @@ func (w *world) arrive() {
 	}
 	f.recipients, f.message = m.Recipients, m
 	w.files[id] = f
-	w.desk.killed[id], w.desk.expired[id] = false, false
-	delete(w.desk.spared, id)
+	w.orders.killed[id], w.orders.expired[id] = false, false
+	delete(w.orders.mustAttempt, id)
 	w.step(Arrived{Message: m})
 }
 
 // step tells the core an event and carries out what comes of it.
-func (w *world) step(e Event) {
+func (w *harness) step(e Event) {
 	actions := append([]Action(nil), w.s.Step(w.now, e)...)
 	w.s.check()
 	if w.hashing {
@@ -237,8 +237,8 @@ func (w *world) step(e Event) {
 		fmt.Fprintf(h, "%x %+v", w.hash, actions)
 		w.hash = h.Sum64()
 	}
-	w.withinLimits(actions)
-	w.obeyed(actions)
+	w.checkLimits(actions)
+	w.checkOrders(actions)
 	for _, a := range actions {
 		w.perform(a)
 	}
@@ -246,7 +246,7 @@ func (w *world) step(e Event) {
 
 // withinLimits: no agent and no session starts beyond a limit. Each clause has
 // its own; so this is about the last start and the last session of a Step.
-func (w *world) withinLimits(actions []Action) {
+func (w *harness) checkLimits(actions []Action) {
 	s := w.s
 	var started, fed *agent
 	feeds := make(map[AgentID]int)
@@ -265,7 +265,7 @@ func (w *world) withinLimits(actions []Action) {
 			}
 		}
 	}
-	if fed != nil && s.beyond(fed.ring, fed.thread) {
+	if fed != nil && s.overLimit(fed.ring, fed.thread) {
 		w.t.Fatalf("agent %d is fed beyond a limit", fed.id)
 	}
 	if started == nil {
@@ -277,7 +277,7 @@ func (w *world) withinLimits(actions []Action) {
 	}
 }
 
-func (w *world) perform(a Action) {
+func (w *harness) perform(a Action) {
 	switch a := a.(type) {
 	case Start:
 		w.start(a)
@@ -285,26 +285,26 @@ func (w *world) perform(a Action) {
 		w.feed(a)
 	case Idle:
 		if agent := w.agent(a.Agent); agent != nil {
-			agent.hungers++
+			agent.hungryOwed++
 		}
 	case Close:
 		if agent := w.agent(a.Agent); agent != nil {
 			agent.leaving = true
 		}
 	case Kill:
-		if agent := w.agent(a.Agent); agent != nil && (a.Hard || !agent.tough) {
+		if agent := w.agent(a.Agent); agent != nil && (a.Hard || !agent.ignoresTerm) {
 			w.die(agent)
 		}
 	case Mark:
-		w.later(a.Op, func() { w.mark(a) })
+		w.answerLater(a.Op, func() { w.mark(a) })
 	case Read:
-		w.later(a.Op, func() { w.read(a) })
+		w.answerLater(a.Op, func() { w.read(a) })
 	case Finish:
-		w.later(a.Op, func() { w.finish(a) })
+		w.answerLater(a.Op, func() { w.finish(a) })
 	case Hold:
-		w.later(a.Op, func() { w.hold(a) })
+		w.answerLater(a.Op, func() { w.hold(a) })
 	case Resubmit:
-		w.later(a.Op, func() { w.resubmit(a) })
+		w.answerLater(a.Op, func() { w.resubmit(a) })
 	case Probe:
 		w.probed = true
 		if !w.down {
@@ -315,13 +315,13 @@ func (w *world) perform(a Action) {
 
 // settle makes the world kind and waits until the queue is empty but for
 // mail that no clause speaks for, which must expire.
-func (w *world) settle() {
-	w.kind = true
+func (w *harness) drain() {
+	w.faultless = true
 	w.step(Reloaded{Config: w.config()})
-	for n := 0; len(w.s.byID)+len(w.desk.files) > 0; n++ {
-		w.closeDesk()
+	for n := 0; len(w.s.byID)+len(w.orders.held) > 0; n++ {
+		w.endOrders()
 		if _, waits := w.s.Next(); !waits && len(w.answers) == 0 && len(w.agents) == 0 {
-			w.serveReleased()
+			w.serveAll()
 		}
 		if n > 20_000 {
 			w.t.Fatalf("%d messages are stuck: %+v", len(w.s.byID), w.s.Counts())
@@ -329,7 +329,7 @@ func (w *world) settle() {
 		w.round()
 	}
 	w.step(Stopping{})
-	for n := 0; !w.s.stop.told; n++ {
+	for n := 0; !w.s.stop.done; n++ {
 		if n > 1000 {
 			w.t.Fatalf("it does not stop: %+v", w.s.Counts())
 		}
@@ -339,7 +339,7 @@ func (w *world) settle() {
 
 // round lets everybody do what is to be done, and when that is nothing, time
 // pass.
-func (w *world) round() {
+func (w *harness) round() {
 	if w.down {
 		w.storeBack()
 	}
@@ -349,12 +349,12 @@ func (w *world) round() {
 		busy = true
 	}
 	for _, a := range slices.Clone(w.agents) {
-		if len(a.lines) > 0 || a.leaving || a.hungers > 0 {
+		if len(a.lines) > 0 || a.leaving || a.hungryOwed > 0 {
 			w.work(a)
 			busy = true
 		}
 	}
 	if !busy {
-		w.pass()
+		w.passTime()
 	}
 }

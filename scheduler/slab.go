@@ -7,8 +7,8 @@ package scheduler
 // until it is given back. Pages are kept for the next ones.
 type slab[N ~uint32, T any] struct {
 	pages []*[slabPage]T
-	made  N   // the greatest number so far; the first is 1
-	free  []N // given back
+	last  N   // the greatest number so far; the first is 1
+	freed []N // given back
 }
 
 const (
@@ -28,28 +28,25 @@ func (s *slab[N, T]) get(n N) *T {
 }
 
 // take gives out a number, of an item that is zero.
-func (s *slab[N, T]) take() (N, *T) {
-	if last := len(s.free) - 1; last >= 0 {
-		n := s.free[last]
-		s.free = s.free[:last]
+func (s *slab[N, T]) alloc() (N, *T) {
+	if last := len(s.freed) - 1; last >= 0 {
+		n := s.freed[last]
+		s.freed = s.freed[:last]
 		return n, s.at(n)
 	}
-	s.made++
-	if int(s.made>>slabBits) == len(s.pages) {
+	s.last++
+	if int(s.last>>slabBits) == len(s.pages) {
 		s.pages = append(s.pages, new([slabPage]T))
 	}
-	return s.made, s.at(s.made)
+	return s.last, s.at(s.last)
 }
 
 // give takes a number back.
-func (s *slab[N, T]) give(n N) {
+func (s *slab[N, T]) release(n N) {
 	var zero T
 	*s.at(n) = zero
-	s.free = append(s.free, n)
+	s.freed = append(s.freed, n)
 }
-
-// used counts the items that are out.
-func (s *slab[N, T]) used() int { return int(s.made) - len(s.free) }
 
 // pool is a slab of values that several users share. A value goes when its
 // last user leaves it.
@@ -57,7 +54,7 @@ type pool[N ~uint32, T any] struct{ items slab[N, pooled[T]] }
 
 type pooled[T any] struct {
 	value T
-	users int32
+	refs  int32
 }
 
 // at returns the value of a number, which must have a user.
@@ -73,33 +70,24 @@ func (p *pool[N, T]) get(n N) *T {
 
 // add puts a value in, with one user.
 func (p *pool[N, T]) add(value T) N {
-	n, item := p.items.take()
+	n, item := p.items.alloc()
 	*item = pooled[T]{value, 1}
 	return n
 }
 
 // join adds a user.
-func (p *pool[N, T]) join(n N) N {
-	p.items.at(n).users++
+func (p *pool[N, T]) retain(n N) N {
+	p.items.at(n).refs++
 	return n
 }
 
 // leave takes a user away; of number 0 there is none.
-func (p *pool[N, T]) leave(n N) {
+func (p *pool[N, T]) release(n N) {
 	if n == 0 {
 		return
 	}
 	item := p.items.at(n)
-	if item.users--; item.users == 0 {
-		p.items.give(n)
+	if item.refs--; item.refs == 0 {
+		p.items.release(n)
 	}
-}
-
-// users counts those of all values.
-func (p *pool[N, T]) users() int {
-	users := 0
-	for n := N(1); n <= p.items.made; n++ {
-		users += int(p.items.at(n).users)
-	}
-	return users
 }

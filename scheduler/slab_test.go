@@ -16,16 +16,16 @@ func TestSlab(t *testing.T) {
 		out := make(map[messageRef]*int)
 		for i := range rapid.IntRange(0, 500).Draw(t, "steps") {
 			if rapid.IntRange(0, 2).Draw(t, "give") > 0 {
-				n, item := s.take()
+				n, item := s.alloc()
 				if n == 0 || out[n] != nil || *item != 0 {
 					t.Fatalf("took %d with %d in it, which is out: %v", n, *item, out[n] != nil)
 				}
 				out[n], *item = item, i
 				continue
 			}
-			for n := messageRef(1); n <= s.made; n++ {
+			for n := messageRef(1); n <= s.last; n++ {
 				if out[n] != nil {
-					s.give(n)
+					s.release(n)
 					delete(out, n)
 					break
 				}
@@ -46,13 +46,13 @@ func TestSlab(t *testing.T) {
 func TestPool(t *testing.T) {
 	var p pool[senderRef, string]
 	n := p.add("alice")
-	p.join(n)
-	p.leave(n)
-	if *p.at(n) != "alice" || p.users() != 1 {
-		t.Errorf("%q with %d users", *p.at(n), p.users())
+	p.retain(n)
+	p.release(n)
+	if *p.at(n) != "alice" || p.totalRefs() != 1 {
+		t.Errorf("%q with %d users", *p.at(n), p.totalRefs())
 	}
-	p.leave(n)
-	p.leave(0)
+	p.release(n)
+	p.release(0)
 	if p.items.used() != 0 {
 		t.Error("it stays")
 	}
@@ -63,7 +63,7 @@ func TestPool(t *testing.T) {
 func TestWaitingMailHasNoPointers(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[message](), reflect.TypeFor[vertex](), reflect.TypeFor[entry[vertexRef]](),
-		reflect.TypeFor[messageRef](), reflect.TypeFor[moment](),
+		reflect.TypeFor[messageRef](), reflect.TypeFor[timeCount](),
 	} {
 		if name := pointerIn(typ); name != "" {
 			t.Errorf("%v has a pointer: %s", typ, name)

@@ -8,48 +8,48 @@ import (
 // Bounds of a stop: from its begin until agents are sent signals, and from then
 // until nothing is waited for any more. scheduler(8), "SIGNALS".
 const (
-	fastStop = 5 * time.Second
-	slowStop = 5 * time.Minute
-	fastLast = time.Second
-	slowLast = 30 * time.Second
+	fastStopTimeout = 5 * time.Second
+	slowStopTimeout = 5 * time.Minute
+	fastKillTimeout = time.Second
+	slowKillTimeout = 30 * time.Second
 )
 
 // stopping is the end of the scheduler: nothing is fed any more, agents leave
 // when they have answered their job lines, and at a bound they are killed.
 type stopping struct {
-	begun, slow, told bool
+	begun, slow, done bool
 	killed            bool    // what was left at the bound
-	bound             instant // 0: none to come
+	deadline          instant // 0: none to come
 }
 
 func (st *stopping) next() instant {
-	if st.bound == 0 {
+	if st.deadline == 0 {
 		return never
 	}
-	return st.bound
+	return st.deadline
 }
 
 // beginStop starts a stop, or hastens a slow one. An agent that has not said
 // #hungry has nothing to finish, and does not read yet what it is told.
 func (s *Scheduler) beginStop(slow bool) {
-	if s.stop.told || s.stop.begun && (slow || !s.stop.slow) {
+	if s.stop.done || s.stop.begun && (slow || !s.stop.slow) {
 		return
 	}
 	s.stop.begun, s.stop.slow = true, slow
 	switch {
 	case slow:
-		s.stop.bound = s.now.after(slowStop)
+		s.stop.deadline = s.now.after(slowStopTimeout)
 	case s.stop.killed:
-		s.stop.bound = min(s.stop.bound, s.now.after(fastLast))
+		s.stop.deadline = min(s.stop.deadline, s.now.after(fastKillTimeout))
 	default:
-		s.stop.bound = s.now.after(fastStop)
+		s.stop.deadline = s.now.after(fastStopTimeout)
 	}
 	for _, a := range s.agentsInOrder() {
 		switch {
 		case a.state != starting:
-			s.dismiss(a)
-		case a.kills == 0:
-			s.kill(a)
+			s.closeAgent(a)
+		case a.signals == 0:
+			s.killAgent(a)
 		}
 	}
 }
@@ -65,14 +65,14 @@ func (s *Scheduler) wakeStop() {
 		return
 	}
 	s.stop.killed = true
-	s.stop.bound = s.now.after(fastLast)
+	s.stop.deadline = s.now.after(fastKillTimeout)
 	if s.stop.slow {
-		s.stop.bound = s.now.after(slowLast)
+		s.stop.deadline = s.now.after(slowKillTimeout)
 	}
 	for _, a := range s.agentsInOrder() {
-		if a.kills == 0 {
+		if a.signals == 0 {
 			s.noteAgent(Warning, a, "has not left with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
-			s.kill(a)
+			s.killAgent(a)
 		}
 	}
 }
@@ -84,17 +84,17 @@ func (s *Scheduler) wakeStop() {
 func (s *Scheduler) endStop() {
 	left := 0
 	for _, a := range s.agentsInOrder() {
-		if a.kills > 1 || a.atWork() {
+		if a.signals > 1 || a.hasOpenLine() {
 			left++
 			continue
 		}
 		s.noteAgent(Warning, a, "has no message in hand and does not leave, killed for good")
 		s.do(Kill{Agent: a.id, Hard: true})
-		a.kills = 2
+		a.signals = 2
 	}
-	s.stop.bound, s.stop.told = 0, true
+	s.stop.deadline, s.stop.done = 0, true
 	if writes := len(s.store.pending); left > 0 || writes > 0 {
-		s.do(Note{Severity: Trouble, Text: "stopped with " + strconv.Itoa(left) + " agents and " +
+		s.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents and " +
 			strconv.Itoa(writes) + " answers of the spool missing"})
 	}
 	s.do(Stopped{})
@@ -103,10 +103,10 @@ func (s *Scheduler) endStop() {
 // stopWhenDone says Stopped once no agent and no write is left. Writes that
 // fail are not waited for: the control files say what is still to be done.
 func (s *Scheduler) stopWhenDone() {
-	if !s.stop.begun || s.stop.told || len(s.agents) > 0 ||
-		len(s.store.pending) > len(s.store.unstored) {
+	if !s.stop.begun || s.stop.done || len(s.agents) > 0 ||
+		len(s.store.pending) > len(s.store.failed) {
 		return
 	}
-	s.stop.bound, s.stop.told = 0, true
+	s.stop.deadline, s.stop.done = 0, true
 	s.do(Stopped{})
 }

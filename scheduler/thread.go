@@ -18,27 +18,27 @@ type thread struct {
 	channel  *channel
 	params   *Params
 	ring     *ring           // nil: no clause gives it a command
-	home     *ring           // the ring, or Scheduler.lone
+	memberOf *ring           // the ring, or Scheduler.lone
 	vertices list[vertexRef] // in the order of linking
 	// What queries show of them, kept as they change.
-	states     [vertexStates]int32
-	recipients int     // not done
-	ages       moments // mtimes of their message files
-	wakes      moments // ends of their waits
-	attempts   int     // results so far
-	done       rate    // of outcomes
+	states      [vertexStates]int32
+	recipients  int          // not done
+	modTimes    timeMultiset // mtimes of their message files
+	wakeTimes   timeMultiset // ends of their waits
+	attempts    int          // results so far
+	completions rate         // of outcomes
 	// seat is the thread's place among those of its home.
-	seat    uint64
-	inHome  links[*thread]
-	held    bool // not fed and not expired
-	errands errand
+	sequence    uint64
+	memberLinks links[*thread]
+	held        bool // not fed and not expired
+	updates     bulkUpdate
 	// queues hold the due vertices by place in line: queues[run] those that
 	// may be fed, the other those of a queueonly thread's next run.
 	// Invariant: only a queueonly thread has a next run, and while its gate
 	// is closed all wait there.
 	queues   [2]heap[vertexRef]
-	run      uint8
-	gate     bool // of a queueonly thread: a run is under way
+	active   uint8
+	running  bool // of a queueonly thread: a run is under way
 	selected bool // option -p does not rule it out
 
 	busy int // sessions on it now
@@ -47,33 +47,33 @@ type thread struct {
 	agents []*agent
 	// allowed bounds busy below the window where wakeuprestartonly keeps
 	// arrivals from starting more. Whatever wakes the thread lifts it.
-	allowed int
+	sessionCap int
 	// wants is how many sessions more it could use now.
 	wants int
 
-	suspendedTill instant // 0: not suspended
-	suspensions   uint32  // begun and ended so far; see vertex.joined
-	retry         uint8   // index in Retries of the next suspension
-	resumeSeat    int32
-	pulling       vertexRef // where its errands go on, 0: none
+	suspendedUntil instant // 0: not suspended
+	suspensions    uint32  // begun and ended so far; see vertex.joined
+	retry          uint8   // index in Retries of the next suspension
+	resumeIndex    int32
+	nextUpdate     vertexRef // where its errands go on, 0: none
 
-	used   int            // picks in this round of its ring
-	round  uint32         // to which used belongs
-	list   *list[*thread] // of the ring's two, the one it is in; nil: none
-	inTurn links[*thread] // there
+	picks     int            // picks in this round of its ring
+	round     uint32         // to which used belongs
+	turnList  *list[*thread] // of the ring's two, the one it is in; nil: none
+	turnLinks links[*thread] // there
 
-	last *agent  // that served it last
-	said saidRef // last said of any recipient; shared by equals
+	lastAgent  *agent        // that served it last
+	diagnostic diagnosticRef // last said of any recipient; shared by equals
 }
 
 // window is how many sessions the thread may use now.
 func (t *thread) window() int { return max(1, t.params.MaxThr) }
 
 // room is how many sessions the thread may still take.
-func (t *thread) room() int {
+func (t *thread) freeSlots() int {
 	window := t.window()
 	if t.params.WakeupRestartOnly {
-		window = min(window, t.allowed)
+		window = min(window, t.sessionCap)
 	}
 	return window - t.busy
 }
@@ -81,8 +81,8 @@ func (t *thread) room() int {
 // allow says how many sessions the thread may have from now on, as far as
 // wakeuprestartonly goes: mail that arrives starts no agent while one is at
 // work or about to be, unless more are wanted anyway.
-func (t *thread) allow(arrival bool) {
-	t.allowed = t.window()
+func (t *thread) setSessionCap(arrival bool) {
+	t.sessionCap = t.window()
 	if !arrival || !t.params.WakeupRestartOnly || len(t.agents) == 0 {
 		return
 	}
@@ -93,13 +93,13 @@ func (t *thread) allow(arrival bool) {
 		}
 	}
 	if t.wants <= starting {
-		t.allowed = min(t.allowed, t.busy+starting)
+		t.sessionCap = min(t.sessionCap, t.busy+starting)
 	}
 }
 
 // fit reports whether its due vertices may be fed as far as the thread goes.
-func (t *thread) fit() bool {
-	return t.ring != nil && t.selected && t.suspendedTill == 0 && !t.held && (!t.params.QueueOnly || t.gate)
+func (t *thread) mayFeed() bool {
+	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
 }
 
 func (s *Scheduler) obtainThread(key threadKey) *thread {
@@ -107,73 +107,73 @@ func (s *Scheduler) obtainThread(key threadKey) *thread {
 		return t
 	}
 	t := &thread{key: key, channel: s.obtainChannel(key.channel), held: s.held[key]}
-	ref, place := s.owners.take()
+	ref, place := s.threadTable.alloc()
 	t.ref, *place = ref, t
-	t.vertices.of = s.inThread
-	t.queues[0].seat, t.queues[1].seat = s.queueSeat, s.queueSeat
+	t.vertices.of = s.threadLinks
+	t.queues[0].index, t.queues[1].index = s.queueIndex, s.queueIndex
 	s.threads[key] = t
 	s.counts.Threads++
-	s.assign(t)
+	s.assignRing(t)
 	if t.ring != nil {
-		t.ring.reunite(t)
+		t.ring.rebindAgent(t)
 	}
 	return t
 }
 
 // queue holds the vertices that may be fed now.
-func (t *thread) queue() *heap[vertexRef] { return &t.queues[t.run] }
+func (t *thread) queue() *heap[vertexRef] { return &t.queues[t.active] }
 
 // enqueue puts a due vertex in line, at its place. While a queueonly thread
 // has no run, that is the line of the next.
-func (s *Scheduler) enqueue(t *thread, v *vertex, nextRun bool) {
-	v.queue = t.run
-	if nextRun || t.params.QueueOnly && !t.gate {
-		v.queue = 1 - t.run
+func (s *Scheduler) enqueueVertex(t *thread, v *vertex, nextRun bool) {
+	v.queue = t.active
+	if nextRun || t.params.QueueOnly && !t.running {
+		v.queue = 1 - t.active
 	}
-	t.queues[v.queue].put(s.place(t, v), v.ref)
+	t.queues[v.queue].put(s.queueKey(t, v), v.ref)
 }
 
-func (t *thread) dequeue(v *vertex) { t.queues[v.queue].remove(v.ref) }
+func (t *thread) dequeueVertex(v *vertex) { t.queues[v.queue].remove(v.ref) }
 
 // assign finds the thread's clauses and ring under the configuration in force.
-func (s *Scheduler) assign(t *thread) {
+func (s *Scheduler) assignRing(t *thread) {
 	t.selected = s.config.Only.selects(t.key)
 	r, params := s.obtainRing(t.key)
 	if r == nil && (t.params == nil || t.ring != nil) {
-		s.do(Note{Severity: Trouble, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+		s.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
 	t.params = params
-	if t.home != nil && r == t.ring {
+	if t.memberOf != nil && r == t.ring {
 		return
 	}
-	isNew := t.home == nil
+	isNew := t.memberOf == nil
 	seen := s.seenBy(t)
-	s.detach(t)
-	t.ring, t.home = r, &s.lone
+	s.detachThread(t)
+	t.ring, t.memberOf = r, &s.orphans
 	if r != nil {
-		t.home = r
+		t.memberOf = r
 	}
-	s.seats++
-	t.seat = s.seats
-	t.home.members.append(t)
-	t.home.vertices += t.vertices.len
+	s.threadSequence++
+	t.sequence = s.threadSequence
+	t.memberOf.members.append(t)
+	t.memberOf.vertices += t.vertices.len
 	if !isNew {
 		s.moved(t, seen)
 	}
 }
 
 // detach takes the thread out of its ring.
-func (s *Scheduler) detach(t *thread) {
-	if t.home == nil {
+func (s *Scheduler) detachThread(t *thread) {
+	if t.memberOf == nil {
 		return
 	}
 	for _, w := range s.walks {
 		w.passThread(t)
 	}
-	t.home.members.remove(t)
-	t.home.vertices -= t.vertices.len
+	t.memberOf.members.remove(t)
+	t.memberOf.vertices -= t.vertices.len
 	r := t.ring
-	t.ring, t.home = nil, nil
+	t.ring, t.memberOf = nil, nil
 	if r == nil {
 		return
 	}
@@ -188,35 +188,35 @@ func (sel Selection) selects(key threadKey) bool {
 		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
 }
 
-func (s *Scheduler) link(t *thread, v *vertex) {
+func (s *Scheduler) linkVertex(t *thread, v *vertex) {
 	m := s.messageOf(v)
 	// Mail of one sender tends to come together: share the string.
 	if last := s.vertices.get(t.vertices.tail); last != nil {
 		if other := s.messageOf(last); other.sender != m.sender && s.sender(other) == s.sender(m) {
-			s.senders.leave(m.sender)
-			m.sender = s.senders.join(other.sender)
+			s.senders.release(m.sender)
+			m.sender = s.senders.retain(other.sender)
 		}
 	}
 	t.vertices.append(v.ref)
-	t.ages.add(m.modifiedAt.second())
+	t.modTimes.add(m.modifiedAt.second())
 	t.states[v.state]++
-	t.home.vertices++
+	t.memberOf.vertices++
 }
 
-func (s *Scheduler) unlink(v *vertex) {
+func (s *Scheduler) unlinkVertex(v *vertex) {
 	t := s.threadOf(v)
-	if t.pulling == v.ref {
-		t.pulling = v.next
+	if t.nextUpdate == v.ref {
+		t.nextUpdate = v.next
 	}
 	t.vertices.remove(v.ref)
-	t.ages.remove(s.messageOf(v).modifiedAt.second())
+	t.modTimes.remove(s.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.recipients -= int(v.open)
-	t.home.vertices--
+	t.memberOf.vertices--
 }
 
 // quit takes one session of the agent off the thread.
-func (t *thread) quit(a *agent) {
+func (t *thread) removeAgent(a *agent) {
 	i := slices.Index(t.agents, a)
 	t.agents = slices.Delete(t.agents, i, i+1)
 }
@@ -224,37 +224,37 @@ func (t *thread) quit(a *agent) {
 // makeDue puts a vertex into its thread's queue.
 func (s *Scheduler) makeDue(v *vertex) {
 	t := s.threadOf(v)
-	t.allow(v.state == 0)
-	s.become(v, due, 0)
-	v.why = noReason
-	v.joined = t.suspensions
-	s.enqueue(t, v, false)
+	t.setSessionCap(v.state == 0)
+	s.setState(v, due, 0)
+	v.readReason = noReason
+	v.suspensionsWhenDue = t.suspensions
+	s.enqueueVertex(t, v, false)
 	s.planWake(v)
-	s.settleThread(t)
+	s.updateThread(t)
 }
 
 // place is the vertex's place in line: in the order of taking or, with
 // ageorder, by the age of its message.
-func (s *Scheduler) place(t *thread, v *vertex) instant {
+func (s *Scheduler) queueKey(t *thread, v *vertex) instant {
 	if t.params.AgeOrder {
 		return s.messageOf(v).modifiedAt
 	}
-	return instant(s.messageOf(v).order)
+	return instant(s.messageOf(v).sequence)
 }
 
 // settleThread brings what hangs on the thread's state up to date: its place
 // in the ring and, when nothing is left of it, its existence.
-func (s *Scheduler) settleThread(t *thread) {
-	if t.params.QueueOnly && t.gate && t.queue().len() == 0 && t.pulling == 0 {
-		t.gate = false
+func (s *Scheduler) updateThread(t *thread) {
+	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 {
+		t.running = false
 	}
-	if t.vertices.len == 0 && t.busy == 0 && t.suspendedTill == 0 {
+	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 {
 		s.dropThread(t)
 		return
 	}
 	wants := 0
-	if t.fit() {
-		wants = max(0, min(t.queue().len(), t.room()))
+	if t.mayFeed() {
+		wants = max(0, min(t.queue().len(), t.freeSlots()))
 	}
 	r := t.ring
 	if r == nil {
@@ -265,11 +265,11 @@ func (s *Scheduler) settleThread(t *thread) {
 	switch {
 	case wants == 0:
 		t.delist()
-	case t.list == nil:
+	case t.turnList == nil:
 		r.enlist(t)
 	}
-	if wants > 0 || r.waits != nil {
-		s.touch(r)
+	if wants > 0 || r.limitQueue != nil {
+		s.markDirty(r)
 	}
 }
 
@@ -281,11 +281,11 @@ func (s *Scheduler) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
 	}
-	s.detach(t)
+	s.detachThread(t)
 	s.resumes.remove(t)
 	delete(s.threads, t.key)
-	s.said.leave(t.said)
-	s.owners.give(t.ref)
+	s.diagnostics.release(t.diagnostic)
+	s.threadTable.release(t.ref)
 	s.counts.Threads--
 }
 
@@ -295,27 +295,27 @@ func (s *Scheduler) suspend(t *thread, till instant) {
 	if t.params.QueueOnly {
 		s.endRun(t)
 	}
-	t.suspendedTill = till
+	t.suspendedUntil = till
 	t.suspensions++
 	s.resumes.put(till, t)
-	s.settleThread(t)
+	s.updateThread(t)
 }
 
 // endRun closes the gate of a queueonly thread: what was not fed in the run
 // waits for the next with what was deferred. The shorter line joins the longer.
 func (s *Scheduler) endRun(t *thread) {
-	t.gate = false
-	if t.queues[t.run].len() > t.queues[1-t.run].len() {
-		t.run = 1 - t.run
+	t.running = false
+	if t.queues[t.active].len() > t.queues[1-t.active].len() {
+		t.active = 1 - t.active
 	}
 	for t.queue().len() > 0 {
-		s.enqueue(t, s.vertices.at(t.queue().pop()), true)
+		s.enqueueVertex(t, s.vertices.at(t.queue().pop()), true)
 	}
 }
 
 // suspendFor returns how long a failing destination is left alone and moves
 // the thread's own retries on.
-func (s *Scheduler) suspendFor(t *thread) time.Duration {
+func (s *Scheduler) suspensionLength(t *thread) time.Duration {
 	oldest := s.now
 	if head := s.vertices.get(t.vertices.head); head != nil {
 		oldest = s.messageOf(head).modifiedAt

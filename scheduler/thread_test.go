@@ -12,11 +12,11 @@ import (
 // of it is forgotten.
 func TestPullForwardInSlices(t *testing.T) {
 	const n = 3*wakeSlice + 7
-	q := newQueue(1)
+	q := newBenchQueue(1)
 	for range n {
 		q.arrive(1)
 	}
-	q.open()
+	q.startAgents()
 	for len(q.feeds) > 0 {
 		q.serve(ta.Deferred)
 	}
@@ -38,7 +38,7 @@ func TestPullForwardInSlices(t *testing.T) {
 			t.Fatalf("%d of %d are due and nothing more comes", due, n)
 		}
 	}
-	if th.pulling != 0 {
+	if th.nextUpdate != 0 {
 		t.Error("it goes on")
 	}
 }
@@ -46,19 +46,19 @@ func TestPullForwardInSlices(t *testing.T) {
 // TestErrandEndsWithItsMail: the last vertex that an errand has to go to leaves
 // before it is there.
 func TestErrandEndsWithItsMail(t *testing.T) {
-	q := newQueue(1).fill(wakeSlice+1, 1)
+	q := newBenchQueue(1).fill(wakeSlice+1, 1)
 	host := q.hosts[0]
 	q.s.config.Frozen = true
 	q.step(HeldThread{"smtp", host, true})
 	q.step(HeldThread{"smtp", host, false})
 	th := q.s.threads[threadKey{"smtp", host}]
-	if th.pulling == 0 {
+	if th.nextUpdate == 0 {
 		t.Fatal("it has ended already")
 	}
 	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
 	q.s.Step(q.now, Done{mark.Op})
 	q.s.check()
-	if th.errands != 0 {
+	if th.updates != 0 {
 		t.Error("it goes on")
 	}
 }
@@ -67,7 +67,7 @@ func TestErrandEndsWithItsMail(t *testing.T) {
 // a slice at a time, and none of it expires before its slice has come.
 func TestReleaseInSlices(t *testing.T) {
 	const n = 3*wakeSlice + 7
-	q := newQueue(1).fill(n, 1)
+	q := newBenchQueue(1).fill(n, 1)
 	host := q.hosts[0]
 	q.s.config.Frozen = true
 	q.step(HeldThread{"smtp", host, true})
@@ -80,7 +80,7 @@ func TestReleaseInSlices(t *testing.T) {
 	if c := q.s.Counts(); c.States.Due != n {
 		t.Errorf("%+v", c)
 	}
-	if th := q.s.threads[threadKey{"smtp", host}]; th.errands != 0 || th.pulling != 0 {
+	if th := q.s.threads[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {
 		t.Error("it goes on")
 	}
 }

@@ -38,12 +38,12 @@ func TestNobodyStarves(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFair(tt.rings, func(p *Params) {
+			f := newFairnessTest(tt.rings, func(p *Params) {
 				p.Quantum, p.MaxRing = quantum, tt.perRing
 				tt.set(p)
 			}, tt.agents)
 			f.run(tt.rings, tt.threads, 10_000)
-			bound := tt.rounds*tt.rings*tt.threads*quantum + quantum + 2*f.given
+			bound := tt.rounds*tt.rings*tt.threads*quantum + quantum + 2*f.maxOpen
 			for _, host := range f.hosts {
 				if gap := f.gaps[host]; gap > bound {
 					t.Errorf("%s waited for %d lines to end, more than %d", host, gap, bound)
@@ -54,17 +54,17 @@ func TestNobodyStarves(t *testing.T) {
 }
 
 // fair is a world in which there is always more to do for every host.
-type fair struct {
-	s      *Scheduler
-	rand   *rand.Rand
-	now    time.Time
-	last   MessageID
-	hosts  []string
-	agents []*fairAgent
-	ended  int // job lines so far
-	given  int // lines open at most
-	fedAt  map[string]int
-	gaps   map[string]int
+type fairnessTest struct {
+	s       *Scheduler
+	rand    *rand.Rand
+	now     time.Time
+	last    MessageID
+	hosts   []string
+	agents  []*fairAgent
+	ended   int // job lines so far
+	maxOpen int // lines open at most
+	fedAt   map[string]int
+	gaps    map[string]int
 }
 
 type fairAgent struct {
@@ -73,7 +73,7 @@ type fairAgent struct {
 	leaving bool
 }
 
-func newFair(rings int, set func(*Params), agents int) *fair {
+func newFairnessTest(rings int, set func(*Params), agents int) *fairnessTest {
 	config := &Config{
 		MaxAgents: agents,
 		Defaults:  Params{Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, UID: -1, GID: -1},
@@ -88,14 +88,14 @@ func newFair(rings int, set func(*Params), agents int) *fair {
 		})
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	return &fair{
+	return &fairnessTest{
 		s: New(config, r), rand: r, now: time.Unix(1_800_000_000, 0),
 		fedAt: make(map[string]int), gaps: make(map[string]int),
 	}
 }
 
 // run supplies every thread and lets so many job lines end.
-func (f *fair) run(rings, threads, lines int) {
+func (f *fairnessTest) run(rings, threads, lines int) {
 	for i := range rings {
 		for j := range threads {
 			f.hosts = append(f.hosts, fmt.Sprintf("ring%d-%d", i, j))
@@ -114,7 +114,7 @@ func (f *fair) run(rings, threads, lines int) {
 	}
 }
 
-func (f *fair) arrive(host string) {
+func (f *fairnessTest) arrive(host string) {
 	f.last++
 	f.step(Arrived{Message{
 		ID: f.last, Path: fmt.Sprint(f.last), ModifiedAt: f.now,
@@ -123,7 +123,7 @@ func (f *fair) arrive(host string) {
 }
 
 // work ends one of the agent's job lines, and has its host supplied anew.
-func (f *fair) work(a *fairAgent) {
+func (f *fairnessTest) work(a *fairAgent) {
 	if len(a.lines) == 0 {
 		if a.leaving {
 			f.agents = slices.DeleteFunc(f.agents, func(other *fairAgent) bool { return other == a })
@@ -141,7 +141,7 @@ func (f *fair) work(a *fairAgent) {
 	f.arrive(job.Host)
 }
 
-func (f *fair) step(e Event) {
+func (f *fairnessTest) step(e Event) {
 	actions := slices.Clone(f.s.Step(f.now, e))
 	for _, action := range actions {
 		switch action := action.(type) {
@@ -162,7 +162,7 @@ func (f *fair) step(e Event) {
 	}
 }
 
-func (f *fair) feed(action Feed) {
+func (f *fairnessTest) feed(action Feed) {
 	a := f.agent(action.Agent)
 	a.lines = append(a.lines, action.Job)
 	host := action.Job.Host
@@ -172,9 +172,9 @@ func (f *fair) feed(action Feed) {
 	for _, a := range f.agents {
 		open += len(a.lines)
 	}
-	f.given = max(f.given, open)
+	f.maxOpen = max(f.maxOpen, open)
 }
 
-func (f *fair) agent(id AgentID) *fairAgent {
+func (f *fairnessTest) agent(id AgentID) *fairAgent {
 	return f.agents[slices.IndexFunc(f.agents, func(a *fairAgent) bool { return a.id == id })]
 }

@@ -69,11 +69,11 @@ type AgentView struct {
 type AgentState string
 
 const (
-	AgentError  AgentState = "ERROR"  // it was told to end, and has not
-	AgentLarva  AgentState = "LARVA"  // it has not said #hungry yet
-	AgentStuff  AgentState = "STUFF"  // it is fed, and more may come
-	AgentFinish AgentState = "FINISH" // it ends what it has and leaves
-	AgentIdle   AgentState = "IDLE"
+	AgentError    AgentState = "ERROR"  // it was told to end, and has not
+	AgentStarting AgentState = "LARVA"  // it has not said #hungry yet
+	AgentStuff    AgentState = "STUFF"  // it is fed, and more may come
+	AgentFinish   AgentState = "FINISH" // it ends what it has and leaves
+	AgentIdle     AgentState = "IDLE"
 )
 
 // VertexView is one message's recipients in one thread.
@@ -142,14 +142,14 @@ const (
 	StatePoisoned State = "poisoned"
 	// StateDormant: alternatives that wait for their turn, or outcomes that
 	// are being written.
-	StateDormant State = "dormant"
+	StateBlocked State = "blocked"
 	// StateResting: to be held, and the rest of its message is not ready.
-	StateResting State = "resting"
+	StateHolding State = "holding"
 )
 
 // StateCounts counts vertices by state.
 type StateCounts struct {
-	Due, Waiting, Fed, Reading, Poisoned, Dormant, Resting int
+	Due, Waiting, Fed, Reading, Poisoned, Blocked, Holding int
 }
 
 // Wait is why due mail of a thread is not fed now.

@@ -13,9 +13,9 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 		return WaitCommand
 	case !t.selected:
 		return WaitSelect
-	case t.suspendedTill != 0:
+	case t.suspendedUntil != 0:
 		return WaitSuspend
-	case t.params.QueueOnly && !t.gate:
+	case t.params.QueueOnly && !t.running:
 		return WaitTrigger
 	case s.stop.begun:
 		return WaitStopping
@@ -31,7 +31,7 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 		return WaitRing
 	case b.channel:
 		return WaitChannel
-	case t.ring.coming > 0:
+	case t.ring.expected > 0:
 		return WaitAgent
 	case b.start:
 		return WaitStart
@@ -51,18 +51,18 @@ type blocks struct {
 
 func (s *Scheduler) blocksOf(t *thread) blocks {
 	r := t.ring
-	if r == nil || t.states[due] == 0 || !t.fit() || s.halted() {
+	if r == nil || t.states[due] == 0 || !t.mayFeed() || s.halted() {
 		return blocks{}
 	}
 	// A process more is needed where no agent has a session to give.
-	full := r.sessionFor(t) == nil && r.coming == 0
-	trouble := s.troubles[r.clause]
+	full := r.sessionFor(t) == nil && r.expected == 0
+	trouble := s.startFailures[r.clause]
 	return blocks{
-		thread:    t.room() <= 0,
+		thread:    t.freeSlots() <= 0,
 		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
 		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),
 		processes: full && !below(len(s.agents), s.maxTA(r)),
 		start:     full && trouble != nil && trouble.until > s.now,
-		forks:     full && r.waits == s.forks.line,
+		forks:     full && r.limitQueue == s.forks.queue,
 	}
 }

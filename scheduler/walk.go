@@ -45,7 +45,7 @@ type Walk struct {
 	vertex *vertex // the next of its thread
 	// Instead, a message whose vertices come by.
 	message *message
-	place   int // among its vertices
+	index   int // among its vertices
 	part    part
 }
 
@@ -58,16 +58,16 @@ type part struct {
 const (
 	// walkMost bounds the recipients and agents that one slice shows, beside
 	// the number of items.
-	walkMost = 2000
+	maxSlice = 2000
 	// partMost is how many recipients an item has at most.
-	partMost = 500
+	maxPart = 500
 )
 
 // Walk begins a walk over everything.
 func (s *Scheduler) Walk(depth Depth) *Walk {
 	w := &Walk{s: s, depth: depth, ring: s.order.head}
 	if w.ring == nil {
-		w.ring = &s.lone
+		w.ring = &s.orphans
 	}
 	s.walks = append(s.walks, w)
 	return w
@@ -101,11 +101,11 @@ func (w *Walk) Close() {
 // Next returns what comes next, at most n items and no more than can be shown
 // quickly. It reports whether there may be more; when not, the walk is closed.
 func (w *Walk) Next(n int) (items []Item, more bool) {
-	for shown := 0; len(items) < n && shown < walkMost; {
+	for shown := 0; len(items) < n && shown < maxSlice; {
 		if w.s == nil {
 			return items, false
 		}
-		item := w.one()
+		item := w.nextItem()
 		switch {
 		case item.Thread != nil:
 			shown += len(item.Thread.Agents)
@@ -121,48 +121,48 @@ func (w *Walk) Next(n int) (items []Item, more bool) {
 }
 
 // one returns the next item, an empty one at the end.
-func (w *Walk) one() Item {
+func (w *Walk) nextItem() Item {
 	switch {
 	case w.message != nil:
-		return w.ofMessage()
+		return w.nextOfMessage()
 	case w.vertex != nil:
 		v := w.vertex
-		item := w.show(v)
+		item := w.visitVertex(v)
 		if w.part.index == 0 {
 			w.vertex = w.s.vertices.get(v.next)
 		}
 		return item
 	case w.next != nil:
-		return w.meet()
+		return w.visitThread()
 	case w.ring == nil:
 		return w.repay()
 	case !w.begun:
-		return w.meetRing()
+		return w.visitRing()
 	}
 	w.toRing(w.s.ringAfter(w.ring))
-	return w.one()
+	return w.nextItem()
 }
 
 // meetRing shows the ring. The threads without one are shown if there are any.
-func (w *Walk) meetRing() Item {
+func (w *Walk) visitRing() Item {
 	r := w.ring
 	w.begun = true
 	if w.depth > Rings {
 		w.next = r.members.head
 	}
-	if r == &w.s.lone && r.members.len == 0 {
-		return w.one()
+	if r == &w.s.orphans && r.members.len == 0 {
+		return w.nextItem()
 	}
 	return Item{Ring: w.s.viewRing(r)}
 }
 
 // meet shows the next thread, unless it came by where it was before.
-func (w *Walk) meet() Item {
+func (w *Walk) visitThread() Item {
 	t := w.next
 	w.next = w.ring.members.next(t)
 	if w.seen[t] {
 		delete(w.seen, t)
-		return w.one()
+		return w.nextItem()
 	}
 	w.enter(t)
 	return Item{Thread: w.s.viewThread(t)}
@@ -176,7 +176,7 @@ func (w *Walk) repay() Item {
 	}
 	if !w.begun {
 		w.begun = true
-		return Item{Ring: w.s.viewRing(w.owed[0].home)}
+		return Item{Ring: w.s.viewRing(w.owed[0].memberOf)}
 	}
 	t := w.owed[0]
 	w.owed, w.begun = w.owed[1:], false
@@ -191,32 +191,32 @@ func (w *Walk) enter(t *thread) {
 }
 
 // ofMessage shows the message's next vertex.
-func (w *Walk) ofMessage() Item {
+func (w *Walk) nextOfMessage() Item {
 	for {
-		v := w.s.nthVertex(w.message, w.place)
+		v := w.s.nthVertex(w.message, w.index)
 		switch {
 		case v == nil:
 			return Item{}
 		case v.state == 0:
-			w.place++
+			w.index++
 			w.part = part{}
 			continue
 		}
-		item := w.show(v)
+		item := w.visitVertex(v)
 		if w.part.index == 0 {
-			w.place++
+			w.index++
 		}
 		return item
 	}
 }
 
 // show is a vertex, or the next part of it.
-func (w *Walk) show(v *vertex) Item {
+func (w *Walk) visitVertex(v *vertex) Item {
 	view := w.s.viewVertex(v)
 	view.First = w.part.before
 	i := w.part.index
-	for ; i < v.len() && len(view.Recipients) < partMost; i++ {
-		if r := w.s.recipient(v, i); r.state != gone {
+	for ; i < v.len() && len(view.Recipients) < maxPart; i++ {
+		if r := w.s.recipient(v, i); r.state != done {
 			view.Recipients = append(view.Recipients, w.s.viewRecipient(r))
 		}
 	}
@@ -232,13 +232,13 @@ func (w *Walk) toRing(r *ring) { w.ring, w.begun, w.next = r, false, nil }
 // ringAfter returns the ring made after this one, in the end the one that
 // stands for none.
 func (s *Scheduler) ringAfter(r *ring) *ring {
-	if r == &s.lone {
+	if r == &s.orphans {
 		return nil
 	}
 	if next := s.order.next(r); next != nil {
 		return next
 	}
-	return &s.lone
+	return &s.orphans
 }
 
 // passVertex is told of a vertex that leaves.
@@ -293,17 +293,17 @@ func (w *Walk) behind(t *thread) bool {
 	switch {
 	case w.ring == nil:
 		return true
-	case t.home != w.ring:
-		return t.home.made < w.ring.made
+	case t.memberOf != w.ring:
+		return t.memberOf.id < w.ring.id
 	case !w.begun:
 		return false
 	}
-	return w.next == nil || t.seat < w.next.seat
+	return w.next == nil || t.sequence < w.next.sequence
 }
 
 // seenBy returns the walks that a thread has come by, before a reload moves it.
 func (s *Scheduler) seenBy(t *thread) []*Walk {
-	if t.home == nil {
+	if t.memberOf == nil {
 		return nil
 	}
 	var seen []*Walk

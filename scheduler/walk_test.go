@@ -15,24 +15,24 @@ import (
 func TestWalkThroughReloads(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		j := &journey{
+		j := &walkTest{
 			t: t, rand: r, now: time.Unix(1_800_000_000, 0), s: New(scattered(r), r),
-			there: make(map[Target]bool), came: make(map[Target]int),
+			present: make(map[Target]bool), visits: make(map[Target]int),
 		}
 		for range 12 {
 			j.arrive()
 		}
 		j.remember()
-		for w, more := j.s.Walk(Vertices), true; more; j.meddle() {
+		for w, more := j.s.Walk(Vertices), true; more; j.randomChange() {
 			var items []Item
 			items, more = w.Next(1 + r.IntN(3))
 			for _, item := range items {
-				j.meet(item)
+				j.visit(item)
 			}
 		}
-		for target := range j.there {
-			if j.came[target] != 1 {
-				t.Fatalf("seed %d: %+v came by %d times", seed, target, j.came[target])
+		for target := range j.present {
+			if j.visits[target] != 1 {
+				t.Fatalf("seed %d: %+v came by %d times", seed, target, j.visits[target])
 			}
 		}
 		if len(j.s.walks) != 0 {
@@ -43,52 +43,52 @@ func TestWalkThroughReloads(t *testing.T) {
 
 // journey is a walk through a queue that changes. What it goes by is named by
 // message and thread, a thread by itself without a message.
-type journey struct {
-	t     *testing.T
-	rand  *rand.Rand
-	now   time.Time
-	s     *Scheduler
-	last  MessageID
-	there map[Target]bool // from the beginning until now
-	came  map[Target]int
-	ring  uint64 // that came by last
+type walkTest struct {
+	t       *testing.T
+	rand    *rand.Rand
+	now     time.Time
+	s       *Scheduler
+	last    MessageID
+	present map[Target]bool // from the beginning until now
+	visits  map[Target]int
+	ring    uint64 // that came by last
 }
 
-var journeyHosts = []string{"a", "b", "c", "d", "e", "f"}
+var walkTestHosts = []string{"a", "b", "c", "d", "e", "f"}
 
-func (j *journey) step(e Event) []Action {
+func (j *walkTest) step(e Event) []Action {
 	actions := slices.Clone(j.s.Step(j.now, e))
 	j.s.check()
 	return actions
 }
 
-func (j *journey) arrive() {
+func (j *walkTest) arrive() {
 	j.last++
 	m := Message{ID: j.last, Path: fmt.Sprint(j.last), ModifiedAt: j.now}
 	for i := range 2 {
-		host := journeyHosts[j.rand.IntN(len(journeyHosts))]
+		host := walkTestHosts[j.rand.IntN(len(walkTestHosts))]
 		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: host})
 	}
 	j.step(Arrived{m})
 }
 
-func (j *journey) remember() {
+func (j *walkTest) remember() {
 	for key, th := range j.s.threads {
-		j.there[Target{0, key.channel, key.host}] = true
+		j.present[Target{0, key.channel, key.host}] = true
 		for v := j.s.vertices.get(th.vertices.head); v != nil; v = j.s.vertices.get(v.next) {
-			j.there[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
+			j.present[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
 		}
 	}
 }
 
-func (j *journey) meet(item Item) {
+func (j *walkTest) visit(item Item) {
 	switch {
 	case item.Ring != nil:
 		j.ring = item.Ring.ID
 	case item.Vertex != nil:
-		j.came[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
+		j.visits[Target{item.Vertex.Message, item.Vertex.Channel, item.Vertex.Host}]++
 	default:
-		j.came[Target{0, item.Thread.Channel, item.Thread.Host}]++
+		j.visits[Target{0, item.Thread.Channel, item.Thread.Host}]++
 		if item.Thread.Ring != j.ring {
 			j.t.Fatalf("thread %s of ring %d came by under ring %d", item.Thread.Host, item.Thread.Ring, j.ring)
 		}
@@ -96,7 +96,7 @@ func (j *journey) meet(item Item) {
 }
 
 // meddle changes the queue between two slices.
-func (j *journey) meddle() {
+func (j *walkTest) randomChange() {
 	switch j.rand.IntN(4) {
 	case 0:
 		j.step(Reloaded{scattered(j.rand)})
@@ -107,7 +107,7 @@ func (j *journey) meddle() {
 	}
 }
 
-func (j *journey) kill(id MessageID) {
+func (j *walkTest) kill(id MessageID) {
 	for _, a := range j.step(Ordered{Verb: VerbKill, Targets: []Target{{Message: id}}}) {
 		m, ok := a.(Mark)
 		if !ok {
@@ -119,7 +119,7 @@ func (j *journey) kill(id MessageID) {
 			}
 		}
 	}
-	maps.DeleteFunc(j.there, func(target Target, _ bool) bool {
+	maps.DeleteFunc(j.present, func(target Target, _ bool) bool {
 		// A thread that comes up again is another.
 		return target.Message == id || j.s.threads[threadKey{target.Channel, target.Host}] == nil
 	})
@@ -141,7 +141,7 @@ func scattered(r *rand.Rand) *Config {
 // TestWalkInParts: a vertex of very many recipients comes by in parts, and a
 // slice is bounded by what it shows.
 func TestWalkInParts(t *testing.T) {
-	const n = 3*walkMost + 7
+	const n = 3*maxSlice + 7
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
@@ -168,7 +168,7 @@ func TestWalkInParts(t *testing.T) {
 					next += len(item.Vertex.Recipients)
 				}
 			}
-			if shown > walkMost+partMost {
+			if shown > maxSlice+maxPart {
 				t.Errorf("%s: a slice shows %d recipients", name, shown)
 			}
 		}
@@ -181,7 +181,7 @@ func TestWalkInParts(t *testing.T) {
 // TestWalkOfNothing: walks over what is not there end at once, and one whose
 // message leaves ends then.
 func TestWalkOfNothing(t *testing.T) {
-	q := newQueue(1)
+	q := newBenchQueue(1)
 	for name, w := range map[string]*Walk{"queue": q.s.Walk(Vertices), "thread": q.s.WalkThread("smtp", "a"), "message": q.s.WalkMessage(1)} {
 		if items, more := w.Next(9); len(items) > 0 || more {
 			t.Errorf("%s: %v %v", name, items, more)

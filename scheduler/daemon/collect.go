@@ -76,7 +76,7 @@ func (s *scrape) collectSpool(c collector) {
 	c.gauge("scheduler_spool_up", "Whether the spool can be written.", up)
 	c.gauge("scheduler_spool_taking", "Control files being read.", float64(s.taking))
 	c.gauge("scheduler_spool_writing", "Changes of files under way.", float64(s.filing))
-	c.gauge("scheduler_spool_unwritten", "Changes of files that failed and will be tried again.", float64(s.counts.Unstored))
+	c.gauge("scheduler_spool_unwritten", "Changes of files that failed and will be tried again.", float64(s.counts.FailedWrites))
 	c.gauge("scheduler_last_sweep_seconds", "Time since the last sweep of the whole queue ended.", s.now.Sub(s.tally.sweptAt).Seconds())
 }
 

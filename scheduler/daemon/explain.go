@@ -61,7 +61,7 @@ func countsOf(c scheduler.StateCounts) map[scheduler.State]int {
 	return map[scheduler.State]int{
 		scheduler.StateDue: c.Due, scheduler.StateWaiting: c.Waiting, scheduler.StateFed: c.Fed,
 		scheduler.StateReading: c.Reading, scheduler.StatePoisoned: c.Poisoned,
-		scheduler.StateDormant: c.Dormant, scheduler.StateResting: c.Resting,
+		scheduler.StateBlocked: c.Blocked, scheduler.StateHolding: c.Holding,
 	}
 }
 
@@ -132,9 +132,9 @@ func waits(x *scheduler.Explanation) string {
 		return "Control files are being read again after an agent left."
 	case s.Poisoned > 0:
 		return "Agents died on it three times running: RELEASE, a reload or a restart gives it another chance."
-	case s.Resting > 0:
+	case s.Holding > 0:
 		return "It is to be held as soon as no agent has any of the message."
-	case s.Dormant > 0:
+	case s.Blocked > 0:
 		return "Outcomes are being written, or alternatives wait for their turn."
 	}
 	return "The thread is empty."

@@ -93,7 +93,7 @@ func (d *Daemon) finishOperands() {
 	}
 	counts := d.core.Counts()
 	busy := len(d.intake.taking) > 0 || d.filing > 0 || counts.Sessions > 0 ||
-		counts.Agents > counts.AgentsIdle+counts.AgentsLeaving
+		counts.Agents > counts.AgentsIdle+counts.AgentsClosing
 	if next, ok := d.core.Next(); busy || ok && next.Before(d.now.Add(time.Second)) {
 		return
 	}

@@ -62,7 +62,7 @@ func (d *Daemon) note(n scheduler.Note) {
 		text = file + ": " + text
 	}
 	line.Msg(n.Text)
-	told := n.Severity == scheduler.Trouble || n.Severity == scheduler.Info && n.Message != 0
+	told := n.Severity == scheduler.Error || n.Severity == scheduler.Info && n.Message != 0
 	if d.Syslog != nil && told {
 		d.Syslog(n.Severity, text)
 	}
@@ -70,7 +70,7 @@ func (d *Daemon) note(n scheduler.Note) {
 
 func level(s scheduler.Severity) zerolog.Level {
 	switch s {
-	case scheduler.Trouble:
+	case scheduler.Error:
 		return zerolog.ErrorLevel
 	case scheduler.Warning:
 		return zerolog.WarnLevel

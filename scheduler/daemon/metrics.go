@@ -142,7 +142,7 @@ func (d *Daemon) agentStates() map[string]int {
 	return map[string]int{
 		"starting": starting,
 		"idle":     c.AgentsIdle,
-		"leaving":  c.AgentsLeaving,
-		"serving":  max(0, c.Agents-starting-c.AgentsIdle-c.AgentsLeaving),
+		"leaving":  c.AgentsClosing,
+		"serving":  max(0, c.Agents-starting-c.AgentsIdle-c.AgentsClosing),
 	}
 }

@@ -165,8 +165,8 @@ func (d *Daemon) missed(op scheduler.Op) {
 func (d *Daemon) filed(op scheduler.Op, err error) {
 	d.filing--
 	if err != nil {
-		failed := scheduler.Failed{Op: op, Reason: err.Error(), Wide: wide(err)}
-		if failed.Wide {
+		failed := scheduler.Failed{Op: op, Reason: err.Error(), SpoolDown: wide(err)}
+		if failed.SpoolDown {
 			d.tally.spoolErr = failed.Reason // until the probes that this begins succeed
 		}
 		d.step(failed)

@@ -149,7 +149,7 @@ func (s *survey) count(v *scheduler.VertexView, held bool, startedAt time.Time) 
 // zero.
 var everyState = []scheduler.State{
 	scheduler.StateDue, scheduler.StateWaiting, scheduler.StateFed, scheduler.StateReading,
-	scheduler.StatePoisoned, scheduler.StateDormant, scheduler.StateResting,
+	scheduler.StatePoisoned, scheduler.StateBlocked, scheduler.StateHolding,
 }
 
 func (s *scrape) collectStanding(c collector) {

@@ -70,7 +70,7 @@ func (s *Syslog) run(network, address string, log zerolog.Logger) {
 }
 
 func writeSyslog(w *syslog.Writer, line syslogLine) error {
-	if line.severity == scheduler.Trouble {
+	if line.severity == scheduler.Error {
 		return w.Err(line.text)
 	}
 	return w.Info(line.text)

@@ -21,7 +21,7 @@ func TestSyslogLinesHaveFacilityMail(t *testing.T) {
 	defer listener.Close()
 	s := openSyslog("unixgram", address, zerolog.Nop())
 	s.Line(scheduler.Info, "S258367AbTCLWiT: complete (total 2 recipients, 1 failed)")
-	s.Line(scheduler.Trouble, "put aside")
+	s.Line(scheduler.Error, "put aside")
 	s.Close()
 	// Facility mail is 2: 2*8+6 for info, 2*8+3 for err.
 	for _, want := range []string{

@@ -23,8 +23,8 @@ func (s *Scheduler) check() {
 	for r := s.order.head; r != nil; r = s.order.next(r) {
 		s.checkRing(r)
 	}
-	s.checkMembers(&s.lone)
-	members := s.lone.members.len
+	s.checkMembers(&s.orphans)
+	members := s.orphans.members.len
 	for r := s.order.head; r != nil; r = s.order.next(r) {
 		members += r.members.len
 	}
@@ -33,14 +33,14 @@ func (s *Scheduler) check() {
 		s.checkChannel(ch)
 	}
 	assert(len(s.dirty) == 0, "rings are left to be dispatched")
-	checkPlaces("maxta", s.places, len(s.agents))
-	for a := s.parked.head; a != nil; a = a.next {
-		assert(s.halted() || s.needsAgents(a.ring) || !s.inTheWay(a.ring), "agent %d is parked while a ring waits for a process", a.id)
+	checkLimitQueues("maxta", s.processQueues, len(s.agents))
+	for a := s.idleAgents.head; a != nil; a = a.next {
+		assert(s.halted() || s.needsAgents(a.ring) || !s.blocksOthers(a.ring), "agent %d is parked while a ring waits for a process", a.id)
 	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
 	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
-	assert(c.AgentsLeaving == s.counts.AgentsLeaving, "leaving agents: counted %d, kept %d", c.AgentsLeaving, s.counts.AgentsLeaving)
+	assert(c.AgentsClosing == s.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.counts.AgentsClosing)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
 	assert(len(s.byID) == s.counts.Messages, "messages: %d, kept %d", len(s.byID), s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
@@ -61,7 +61,7 @@ func assert(holds bool, format string, args ...any) {
 
 func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	open, linked, held := int32(0), 0, false
-	s.verticesOf(m, func(v *vertex) {
+	s.eachVertex(m, func(v *vertex) {
 		held = held || v.state != 0 && v.ordered == VerbHold
 		if v.state == 0 {
 			assert(v.open == 0, "a vertex of %d left with %d open", m.id, v.open)
@@ -72,11 +72,11 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 		s.checkVertex(v, c)
 	})
 	assert(open == m.open, "message %d: %d open, kept %d", m.id, open, m.open)
-	assert(m.open > 0 || m.stores > 0 || m.flags&leaving != 0, "message %d is done and not leaving", m.id)
-	assert(m.flags&leaving == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
-	assert(held == (m.flags&holding != 0) || m.flags&leaving != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
-	assert(m.flags&moving == 0 || s.rests(m) && m.stores == 0, "message %d moves and does not rest", m.id)
-	assert(m.flags&(holding|moving|leaving) != holding || m.stores > 0 || !s.rests(m), "message %d rests and does not move", m.id)
+	assert(m.open > 0 || m.pendingWrites > 0 || m.flags&removing != 0, "message %d is done and not leaving", m.id)
+	assert(m.flags&removing == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
+	assert(held == (m.flags&holdOrdered != 0) || m.flags&removing != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
+	assert(m.flags&moving == 0 || s.allHolding(m) && m.pendingWrites == 0, "message %d moves and does not rest", m.id)
+	assert(m.flags&(holdOrdered|moving|removing) != holdOrdered || m.pendingWrites > 0 || !s.allHolding(m), "message %d rests and does not move", m.id)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
 }
@@ -90,46 +90,46 @@ func (s *Scheduler) checkMail() {
 		if m.extras != 0 {
 			extras++
 		}
-		s.verticesOf(m, func(v *vertex) {
+		s.eachVertex(m, func(v *vertex) {
 			vertices++
-			if v.rest != 0 {
+			if v.more != 0 {
 				others++
 			}
 			for i := range v.len() {
-				if s.recipient(v, i).last != 0 {
+				if s.recipient(v, i).diagnostic != 0 {
 					said++
 				}
 			}
 		})
 	}
 	for _, t := range s.threads {
-		assert(*s.owners.at(t.ref) == t, "thread %v is kept as another", t.key)
-		if t.said != 0 {
+		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t.key)
+		if t.diagnostic != 0 {
 			said++
 		}
 	}
 	assert(s.messages.used() == len(s.byID), "messages: %d, %d places", len(s.byID), s.messages.used())
 	assert(s.vertices.used() == vertices, "vertices: %d, %d places", vertices, s.vertices.used())
-	assert(s.others.used() == others && s.extras.used() == extras, "others: %d, %d places; extras: %d, %d", others, s.others.used(), extras, s.extras.used())
-	assert(s.owners.used() == len(s.threads), "threads: %d, %d places", len(s.threads), s.owners.used())
-	assert(s.senders.users() == len(s.byID), "senders of %d messages, kept for %d", len(s.byID), s.senders.users())
-	assert(s.said.users() == said, "%d last words, kept for %d", said, s.said.users())
+	assert(s.moreRecipients.used() == others && s.extras.used() == extras, "others: %d, %d places; extras: %d, %d", others, s.moreRecipients.used(), extras, s.extras.used())
+	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d places", len(s.threads), s.threadTable.used())
+	assert(s.senders.totalRefs() == len(s.byID), "senders of %d messages, kept for %d", len(s.byID), s.senders.totalRefs())
+	assert(s.diagnostics.totalRefs() == said, "%d last words, kept for %d", said, s.diagnostics.totalRefs())
 }
 
 // checkLogs: every message with a log identity is in the chain of it.
 func (s *Scheduler) checkLogs() {
 	named, linked := 0, 0
 	for _, ref := range s.byID {
-		if s.messages.at(ref).log != 0 {
+		if s.messages.at(ref).logHash != 0 {
 			named++
 		}
 	}
-	for log, ref := range s.byLog {
+	for log, ref := range s.byLogHash {
 		m := s.messages.at(ref)
-		for newer := (*message)(nil); m != nil; newer, m = m, s.older(m) {
+		for newer := (*message)(nil); m != nil; newer, m = m, s.olderWithLogID(m) {
 			linked++
-			assert(m.log == log && s.byID[m.id] == m.ref, "message %d is in the chain of another log identity", m.id)
-			assert(newer == nil || s.extra(m).newer == newer.ref, "message %d does not know the one after it", m.id)
+			assert(m.logHash == log && s.byID[m.id] == m.ref, "message %d is in the chain of another log identity", m.id)
+			assert(newer == nil || s.obtainExtras(m).newer == newer.ref, "message %d does not know the one after it", m.id)
 		}
 	}
 	assert(named == linked, "%d messages have a log identity, %d are known by it", named, linked)
@@ -140,7 +140,7 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
-	queued, planned := v.queueSeat != 0, v.wakeSeat != 0
+	queued, planned := v.queueIndex != 0, v.wakeIndex != 0
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
@@ -148,33 +148,33 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	switch v.state {
 	case waiting:
 		assert(planned && v.wakeAt != 0, "vertex of %d waits without an end", id)
-	case fed, reading, resting:
+	case fed, reading, holding:
 		assert(!planned, "vertex of %d in state %d is in the agenda", id, v.state)
 	default:
-		assert(t.held || t.errands&release != 0 || !s.mayExpire(v) || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
+		assert(t.held || t.updates&releaseHeld != 0 || !s.mayExpire(v) || planned == (expires != never), "vertex of %d in state %d, expires %v, planned %v", id, v.state, expires != never, planned)
 	}
 	if v.state == due || v.state == waiting {
-		assert(s.openNow(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
+		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
-	assert(v.state != resting || v.ordered == VerbHold, "vertex of %d rests without an order", id)
-	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == resting || v.state == dormant, "vertex of %d in state %d has an order open", id, v.state)
-	if v.state == dormant {
-		assert(s.openNow(v) == 0, "vertex of %d is dormant with work", id)
+	assert(v.state != holding || v.ordered == VerbHold, "vertex of %d rests without an order", id)
+	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == holding || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
+	if v.state == blocked {
+		assert(s.feedable(v) == 0, "vertex of %d is dormant with work", id)
 	}
 	open := int32(0)
 	for i := range v.len() {
 		r := s.recipient(v, i)
 		assert(i == 0 || s.recipient(v, i-1).offset < r.offset, "recipients of %d out of order", id)
 		assert(r.state != 0, "recipient %d/%d has no state", id, r.offset)
-		if r.state != gone {
+		if r.state != done {
 			open++
 		}
 		if r.state == reported || r.state == promoted {
 			assert(v.state == fed || v.state == reading, "recipient %d/%d in state %d, its vertex in %d", id, r.offset, r.state, v.state)
 		}
-		if r.state == settling {
-			assert(s.messageOf(v).stores > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
+		if r.state == writing {
+			assert(s.messageOf(v).pendingWrites > 0, "recipient %d/%d settles with nothing under way", id, r.offset)
 		}
 	}
 	assert(open == v.open && open > 0, "vertex of %d: %d open, kept %d", id, open, v.open)
@@ -184,7 +184,7 @@ func (s *Scheduler) linesOf(v *vertex) int {
 	n := 0
 	if a := s.agents[v.agent]; a != nil {
 		for i := range a.lines {
-			if a.lines[i].v == v {
+			if a.lines[i].vertex == v {
 				n++
 			}
 		}
@@ -207,7 +207,7 @@ func (s *Scheduler) checkThread(t *thread) {
 		}
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t.key, states, t.states, recipients, t.recipients)
-	assert(oldest == t.ages.earliest() && wake == t.wakes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t.key, oldest, t.ages.earliest(), wake, t.wakes.earliest())
+	assert(oldest == t.modTimes.earliest() && wake == t.wakeTimes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t.key, oldest, t.modTimes.earliest(), wake, t.wakeTimes.earliest())
 	assert(t.held == s.held[t.key], "thread %v is held: %v", t.key, t.held)
 	sessions := 0
 	for _, a := range t.agents {
@@ -218,13 +218,13 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t.key, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
-	assert(n > 0 || t.busy > 0 || t.suspendedTill != 0, "thread %v is empty and still there", t.key)
-	assert((t.suspendedTill != 0 || t.pulling != 0) == (t.resumeSeat != 0), "thread %v: suspension and agenda disagree", t.key)
-	assert((t.wants > 0) == (t.list != nil), "thread %v wants %d and is in line: %v", t.key, t.wants, t.list != nil)
-	assert(t.params.QueueOnly || t.queues[1-t.run].len() == 0, "thread %v keeps mail for a next run", t.key)
-	assert(!t.params.QueueOnly || t.gate || t.queue().len() == 0, "thread %v has mail past a closed gate", t.key)
-	if t.fit() {
-		assert(t.wants == max(0, min(t.queue().len(), t.room())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().len(), t.room())
+	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0, "thread %v is empty and still there", t.key)
+	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
+	assert((t.wants > 0) == (t.turnList != nil), "thread %v wants %d and is in line: %v", t.key, t.wants, t.turnList != nil)
+	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
+	assert(!t.params.QueueOnly || t.running || t.queue().len() == 0, "thread %v has mail past a closed gate", t.key)
+	if t.mayFeed() {
+		assert(t.wants == max(0, min(t.queue().len(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().len(), t.freeSlots())
 	} else {
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t.key)
 	}
@@ -238,27 +238,27 @@ func (s *Scheduler) checkThread(t *thread) {
 
 func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	switch a.state {
-	case parked:
+	case idle:
 		c.AgentsIdle++
-	case departing:
-		c.AgentsLeaving++
+	case closing:
+		c.AgentsClosing++
 	}
 	c.Sessions += a.busy()
-	assert(a.credit+a.busy() == a.firsts, "agent %d: credit %d, busy %d, offered %d", a.id, a.credit, a.busy(), a.firsts)
-	assert(a.coming >= 0 && a.coming+a.firsts <= a.sessions, "agent %d is to offer %d sessions more, has offered %d of %d", a.id, a.coming, a.firsts, a.sessions)
-	assert(a.firsts <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.firsts, a.sessions)
-	assert(a.state == serving || a.state == departing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
-	assert(!s.stop.begun || a.state == departing || a.kills > 0, "agent %d works on in a stop", a.id)
+	assert(a.freeSessions+a.busy() == a.offered, "agent %d: credit %d, busy %d, offered %d", a.id, a.freeSessions, a.busy(), a.offered)
+	assert(a.expected >= 0 && a.expected+a.offered <= a.sessions, "agent %d is to offer %d sessions more, has offered %d of %d", a.id, a.expected, a.offered, a.sessions)
+	assert(a.offered <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.offered, a.sessions)
+	assert(a.state == serving || a.state == closing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
+	assert(!s.stop.begun || a.state == closing || a.signals > 0, "agent %d works on in a stop", a.id)
 	assert(a.state != serving || len(a.lines) > 0, "agent %d has nothing to do and was not told", a.id)
 	for i := range a.lines {
 		l := &a.lines[i]
-		assert(l.v == nil || l.awaited > 0 && l.awaited == s.unreported(l.v), "agent %d awaits %d reports on %d", a.id, l.awaited, l.id)
-		assert(l.v == nil || l.v.state == fed && l.v.agent == a.id && s.messageOf(l.v).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
+		assert(l.vertex == nil || l.unreported > 0 && l.unreported == s.countUnreported(l.vertex), "agent %d awaits %d reports on %d", a.id, l.unreported, l.id)
+		assert(l.vertex == nil || l.vertex.state == fed && l.vertex.agent == a.id && s.messageOf(l.vertex).id == l.id, "agent %d has a line for %d that is not its own", a.id, l.id)
 	}
 }
 
 // unreported counts the recipients that are open and not reported on.
-func (s *Scheduler) unreported(v *vertex) int {
+func (s *Scheduler) countUnreported(v *vertex) int {
 	n := 0
 	for i := range v.len() {
 		if s.recipient(v, i).state == open {
@@ -277,21 +277,21 @@ func (s *Scheduler) checkRing(r *ring) {
 		}
 		procs++
 		busy += a.busy()
-		coming += a.coming
+		coming += a.expected
 	}
 	for t := r.members.head; t != nil; t = r.members.next(t) {
 		wants += t.wants
 	}
-	assert(procs == r.procs && busy == r.busy && coming == r.coming, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
-		r.key, procs, r.procs, busy, r.busy, coming, r.coming)
+	assert(procs == r.procs && busy == r.busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
+		r.key, procs, r.procs, busy, r.busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
 	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions to be offered, a halt.
-	if r.wants > 0 && !s.halted() && r.coming == 0 {
-		reason := r.waits != nil || r.backoffSeat != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
+	if r.wants > 0 && !s.halted() && r.expected == 0 {
+		reason := r.limitQueue != nil || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.waits != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their seats, and no
@@ -299,9 +299,9 @@ func (s *Scheduler) checkRing(r *ring) {
 func (s *Scheduler) checkMembers(r *ring) {
 	n, vertices, last := 0, 0, uint64(0)
 	for t := r.members.head; t != nil; t = r.members.next(t) {
-		assert(t.home == r && (t.ring == r || t.ring == nil && r == &s.lone), "thread %v is in the list of another ring", t.key)
-		assert(t.seat > last, "thread %v is out of order", t.key)
-		n, vertices, last = n+1, vertices+t.vertices.len, t.seat
+		assert(t.memberOf == r && (t.ring == r || t.ring == nil && r == &s.orphans), "thread %v is in the list of another ring", t.key)
+		assert(t.sequence > last, "thread %v is out of order", t.key)
+		n, vertices, last = n+1, vertices+t.vertices.len, t.sequence
 	}
 	assert(n == r.members.len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.len, vertices, r.vertices)
 }
@@ -309,8 +309,8 @@ func (s *Scheduler) checkMembers(r *ring) {
 // checkWalk: a walk stands on what is there.
 func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
-	assert(w.ring == nil || w.ring == &s.lone || !w.ring.dropped, "a walk stands on a ring that is gone")
-	assert(w.next == nil || w.next.home == w.ring, "a walk stands on a thread of another ring")
+	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
+	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
 	assert(w.vertex == nil || w.vertex.state != 0, "a walk stands on a vertex that is gone")
 	for _, t := range w.owed {
 		assert(s.threads[t.key] == t && w.behind(t), "a walk owes a thread that is gone or comes by")
@@ -326,7 +326,7 @@ func (s *Scheduler) checkChannel(c *channel) {
 		if a.ring.channel == c {
 			procs++
 			busy += a.busy()
-			if a.state == departing {
+			if a.state == closing {
 				leaving++
 			}
 		}
@@ -339,10 +339,10 @@ func (s *Scheduler) checkChannel(c *channel) {
 		}
 	}
 	assert(c.in == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
-	checkPlaces("processes of "+c.name, c.processes, procs)
-	checkPlaces("sessions of "+c.name, c.sessions, busy)
-	assert(procs == c.procs && busy == c.busy && leaving == c.leaving, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
-		c.name, procs, c.procs, busy, c.busy, leaving, c.leaving)
+	checkLimitQueues("processes of "+c.name, c.processQueues, procs)
+	checkLimitQueues("sessions of "+c.name, c.sessionQueues, busy)
+	assert(procs == c.procs && busy == c.busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",
+		c.name, procs, c.procs, busy, c.busy, leaving, c.closing)
 }
 
 // withoutOutcome counts the thread's recipients that no counter of its channel
@@ -351,7 +351,7 @@ func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
 	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
 		for i := range v.len() {
-			if r := s.recipient(v, i); r.state != gone && r.flags&accounted == 0 {
+			if r := s.recipient(v, i); r.state != done && r.flags&counted == 0 {
 				n++
 			}
 		}
@@ -360,8 +360,28 @@ func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 }
 
 // checkPlaces: no ring waits at a limit that is not reached.
-func checkPlaces(name string, p places, count int) {
+func checkLimitQueues(name string, p limitQueues, count int) {
 	for _, line := range p {
 		assert(line.head == nil || count >= line.limit, "%s: a ring waits at %d, %d are taken", name, line.limit, count)
+	}
+}
+
+// used counts the items that are out.
+func (s *slab[N, T]) used() int { return int(s.last) - len(s.freed) }
+
+// users counts those of all values.
+func (p *pool[N, T]) totalRefs() int {
+	users := 0
+	for n := N(1); n <= p.items.last; n++ {
+		users += int(p.items.at(n).refs)
+	}
+	return users
+}
+
+// each calls f for every entry, in no order that may decide anything.
+func (h *heap[T]) each(f func(key instant, item T)) {
+	for i := range h.n {
+		e := h.at(i)
+		f(e.key, e.item)
 	}
 }
