@@ -6,7 +6,9 @@ import "strings"
 // ORCPT, INRCPT, INFROM, EZMLM and BY in any case. Values are read where they
 // stand: the line serves as often as it is asked.
 
-// DSNWord returns the value of the first KEY=value word of an N line.
+// DSNWord returns the value of the first KEY=value word of an N line. A value
+// with a control character in it is none: it could end the line, or the SMTP
+// command, that it is put into.
 func DSNWord(dsn, key string) (value string, ok bool) {
 	for {
 		dsn = skipBlanks(dsn)
@@ -19,9 +21,21 @@ func DSNWord(dsn, key string) (value string, ok bool) {
 		}
 		dsn = dsn[len(word):]
 		if name, value, found := strings.Cut(word, "="); found && strings.EqualFold(name, key) {
+			if strings.ContainsFunc(value, isControl) {
+				return "", false
+			}
 			return value, true
 		}
 	}
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// DSNValue reports whether s, an ENVID, RET, NOTIFY or ORCPT, can be the value
+// of a parameter in an SMTP command: visible ASCII, not more than 500 bytes.
+func DSNValue(s string) bool {
+	return s != "" && len(s) <= 500 &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // ParseNotify reads the NOTIFY= word of an N line, up to the first outcome it

@@ -78,3 +78,11 @@ func TestXtext(t *testing.T) {
 		}
 	})
 }
+
+func TestControlCharactersMakeADSNWordNone(t *testing.T) {
+	for _, value := range []string{"60;R\rMAIL", "\x01", "a\x7f", "a\rb"} {
+		if got, ok := DSNWord("NOTIFY=NEVER BY="+value, "BY"); ok || got != "" {
+			t.Errorf("%q: %q, %v", value, got, ok)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func TestResubmissionsAreWhatTheRouterWasGiven(t *testing.T) {
 	for _, name := range []string{"05-dsn-retfull", "06-null-sender", "13-deliverby"} {
 		f, message := routed(t, name)
 		envelope, content, _ := strings.Cut(message, "env-end\n")
-		want := "rcvdfrom STDIN (hold@mx)\n"
+		want := "external\nrcvdfrom STDIN (hold@mx)\n"
 		for line := range strings.Lines(envelope) {
 			switch word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word {
 			case "external", "rcvdfrom", "with", "bodytype":
@@ -77,47 +77,85 @@ func TestResubmissionsAreApartWhereTheyMust(t *testing.T) {
 	f, _ := routed(t, "04-dsn-all")
 	// Of erin the router kept no RET and no ENVID.
 	head := f.Headers(0) + "\n"
-	equal(t, "submissions", submitted(t, f, ""), "rcvdfrom STDIN (hold@mx)\n"+
+	equal(t, "submissions", submitted(t, f, ""), "external\nrcvdfrom STDIN (hold@mx)\n"+
 		"envid QQ314159\nnotaryret HDRS\nfrom <alice@sender.example>\n"+
 		"todsn NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;Bob+40Orig@orig.example\nto <bob@smtp.example>\n"+
 		"todsn NOTIFY=NEVER\nto <carol@smtp.example>\n"+
 		"todsn NOTIFY=FAILURE ORCPT=x400;C=us\nto <dave@b.smtp.example>\nenv-end\n"+head+
-		"rcvdfrom STDIN (hold@mx)\nfrom <alice@sender.example>\nto <erin@smtp.example>\nenv-end\n"+head)
+		"external\nrcvdfrom STDIN (hold@mx)\nfrom <alice@sender.example>\nto <erin@smtp.example>\nenv-end\n"+head)
 
 	f = mustParse(t, "@ 0x00000007\ni 7\no 0\n"+
 		"s smtp h alice 0\nr           smtp h bob 0\nN INFROM=x notify=NEVER\n"+
 		"s error - alice 0\nr           smtp h carol 0\nm\nA: 1\n\n"+
 		"s smtp h <alice> 0\nr           smtp h <dora> 0\nm\nA: 2\n\n")
 	equal(t, "submissions", submitted(t, f, "b\n"), ""+
-		"rcvdfrom STDIN (hold@mx)\nfrom <alice>\ntodsn NOTIFY=NEVER\nto <bob>\nenv-end\nA: 1\n\nb\n"+
-		"rcvdfrom STDIN (hold@mx)\nchannel error\nto <carol>\nenv-end\nA: 1\n\nb\n"+
-		"rcvdfrom STDIN (hold@mx)\nfrom <alice>\nto <dora>\nenv-end\nA: 2\n\nb\n")
+		"external\nrcvdfrom STDIN (hold@mx)\nfrom <alice>\ntodsn NOTIFY=NEVER\nto <bob>\nenv-end\nA: 1\n\nb\n"+
+		"external\nrcvdfrom STDIN (hold@mx)\nchannel error\nto <carol>\nenv-end\nA: 1\n\nb\n"+
+		"external\nrcvdfrom STDIN (hold@mx)\nfrom <alice>\nto <dora>\nenv-end\nA: 2\n\nb\n")
 }
 
 func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
-	to := func(user, dsn string) []*Recipient {
-		return []*Recipient{{Quad: Quad{User: user}, DSN: dsn}}
-	}
+	to := func(user string) []*Recipient { return []*Recipient{{Quad: Quad{User: user}}} }
+	from := Quad{User: "a@b"}
 	for name, s := range map[string]Submission{
-		"no recipient": {},
-		"user":         {To: to("a>\nto <b", "")},
-		"sender":       {From: Quad{User: "a\nb"}, To: to("c", "")},
-		"N line":       {To: to("a", "NOTIFY=x\x00")},
-		"envid":        {EnvID: "a\nto <b>", To: to("c", "")},
-		"ret":          {Ret: "a\nto <b>", To: to("c", "")},
-		"by":           {By: "a\nto <b>", To: to("c", "")},
-		"NUL":          {By: "a\x00", To: to("c", "")},
-		"header":       {Header: "A: b\n\nC: d\n", To: to("c", "")},
-		"header empty": {Header: "\nC: d\n", To: to("c", "")},
+		"no recipient": {From: from},
+		"recipient":    {From: from, To: to("a>\nto <b")},
+		"program":      {From: from, To: append(to("b"), to("|cmd")...)},
+		"sender":       {From: Quad{User: "a\nb"}, To: to("c")},
+		"sender runs":  {From: Quad{User: "|cmd"}, To: to("c")},
+		"by":           {From: from, By: "a\nto <b>", To: to("c")},
+		"by CR":        {From: from, By: "a\rto <b>", To: to("c")},
+		"NUL":          {From: from, By: "a\x00", To: to("c")},
+		"header":       {From: from, Header: "A: b\n\nC: d\n", To: to("c")},
+		"header empty": {From: from, Header: "\nC: d\n", To: to("c")},
 	} {
 		if front, err := s.Front(); err == nil {
 			t.Errorf("%s: %q", name, front)
 		}
 	}
-	s := Submission{By: "x", EnvID: "e", Ret: "r", Header: "A: b", From: Quad{User: "f"}, To: to("a", "ORCPT=x")}
-	front, err := s.Front()
-	if err != nil || !strings.HasSuffix(string(front), "env-end\nA: b\n\n") {
-		t.Errorf("%q, %v", front, err)
+}
+
+// Parameters are worth less than the mail: a bad one is left out.
+func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
+	front := func(envID, ret, dsn string) string {
+		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Quad{User: "f"},
+			To: []*Recipient{{Quad: Quad{User: "a"}, DSN: dsn}}}
+		front, err := s.Front()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(front)
+	}
+	equal(t, "good", front("e", "HDRS", "ORCPT=x"),
+		"external\nrcvdfrom STDIN (x)\nenvid e\nnotaryret HDRS\nfrom <f>\ntodsn ORCPT=x\nto <a>\nenv-end\nA: b\n\n")
+	for _, bad := range []string{"a\rto <b>", "a\nto <b>", "a b", "a\x00", "\u0085", strings.Repeat("x", 501)} {
+		equal(t, bad, front(bad, bad, "BY=1;R\rto"), "external\nrcvdfrom STDIN (x)\nfrom <f>\nto <a>\nenv-end\nA: b\n\n")
+	}
+}
+
+func TestPlainAddress(t *testing.T) {
+	for _, plain := range []string{
+		"bob", "bob@example.org", "<bob@example.org>", "MAILER-DAEMON", "a.b+c_d-e=f@x.example", "a..b.@docomo.example",
+		"SRS0=x/y=a=b.example=c@d.example", "host!bob", "a!b!c@x", "x%y@z.example", "user/folder@x", "dl@[192.0.2.99]",
+		"dl@[IPv6:::1]", "grüße@bücher.example", "gr\xfc\xdfe@x", "-", "7", "o'hara@x", "#1@x", "a~b@x",
+		`"bob with space"@smtp.example`, `"a\"b"@smtp.example`, `"bob"`, `"last, first"@x`,
+	} {
+		if !PlainAddress(plain) {
+			t.Errorf("%q is refused", plain)
+		}
+	}
+	for _, other := range []string{
+		"", "<>", "|cmd", "/path", "<|cmd>", "</path>", "(c)|cmd", "@a:|cmd", "g:|cmd;", ":include:/x", "<bob", "bob>",
+		`"|cmd"`, `"|cmd x"@localhost`, `|"cmd"`, `"/path"`, `"/a b"@x`, `":include:/x"`, `"(c)|cmd"`, `"@a:|cmd"`, `"g:|cmd;"`,
+		`\|cmd`, `"\|cmd"`, `"\\|cmd"`, `"\/x"`, `"\\/x"`, `"\"|cmd"`, `""|cmd`, `"a"|cmd`, `"a" |cmd`, `"a\`, `"a`, `"`, `""`, `""@x`,
+		"bob(c)", "bob (c)|cmd", "bob |cmd", "bob|cmd", "bob,|cmd", "bob;", "a <|cmd>", "<bob><|cmd>", "<<|cmd>>", "`cmd`",
+		"host!|cmd", "host!/path", "host%/path", "|cmd%localhost", "|cmd@localhost", "/C=fi/A=x/@x.400", "~root/x", "../x", ".x",
+		"@relay.example:x@y", "@a", "a@", "a@b@c", "a@b c", "a@(c)b", "a@b:c", "a@[b", "a@[]", "a@b]", "a@|b", "a@b/c",
+		"bob\n", "bob\r", "bob\x00", "bob\tx", "a\x7f", "bob@x\nto <|cmd>", `"a` + "\n" + `b"@x`, `"a@b"@c`, "\\", " bob", "bob ",
+	} {
+		if PlainAddress(other) {
+			t.Errorf("%q is taken", other)
+		}
 	}
 }
 
@@ -125,7 +163,7 @@ func TestGiveRouter(t *testing.T) {
 	for levels := range 3 {
 		dir := postoffice(t)
 		mkdir(t, filepath.Join(dir, "public"))
-		s := Submission{By: "x", To: []*Recipient{{Quad: Quad{User: "bob"}}}}
+		s := Submission{By: "x", From: Quad{User: "alice"}, To: []*Recipient{{Quad: Quad{User: "bob"}}}}
 		file, err := s.Write(dir, "x-*", strings.NewReader("body\n"))
 		if err != nil {
 			t.Fatal(err)
@@ -153,22 +191,40 @@ func TestGiveRouter(t *testing.T) {
 	}
 }
 
-func TestGiveRouterOverwritesNothing(t *testing.T) {
-	dir := postoffice(t)
-	file := filepath.Join(dir, "mine")
-	write(t, file, "mine")
-	_, inode := stat(t, file)
-	write(t, filepath.Join(dir, "router", strconv.FormatUint(inode, 10)), "another's")
-	name, err := Router{Postoffice: dir}.Give(file)
-	if name != "" || !errors.Is(err, fs.ErrExist) {
-		t.Errorf("%q, %v", name, err)
+// Everybody may make files in router/. One that takes the name of a message
+// neither loses it nor keeps it out.
+func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
+	for levels := range 2 {
+		dir := postoffice(t)
+		file := filepath.Join(dir, "mine")
+		write(t, file, "mine")
+		_, inode := stat(t, file)
+		taken := filepath.Join("router", HashDir(inode, levels), strconv.FormatUint(inode, 10))
+		if levels > 0 {
+			for l := 'A'; l <= 'Z'; l++ {
+				mkdir(t, filepath.Join(dir, "router", string(l)))
+			}
+		}
+		write(t, filepath.Join(dir, taken), "another's")
+		name, err := Router{Postoffice: dir, Levels: levels}.Give(file)
+		n, ok := Number(filepath.Base(name))
+		if err != nil || !ok || n < 1<<62 || n >= 1<<63 || name != HashDir(n, levels)+strconv.FormatUint(n, 10) {
+			t.Fatalf("%q, %v", name, err)
+		}
+		for path, want := range map[string]string{taken: "another's", filepath.Join("router", name): "mine"} {
+			text, err := os.ReadFile(filepath.Join(dir, path))
+			equal(t, path, string(text), want)
+			equal(t, "error", err, nil)
+		}
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
 	}
-	equal(t, "files", tree(t, dir), "mine router/"+strconv.FormatUint(inode, 10))
 }
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	dir := postoffice(t)
-	s := Submission{To: []*Recipient{{Quad: Quad{User: "bob"}}}}
+	s := Submission{From: Quad{User: "alice"}, To: []*Recipient{{Quad: Quad{User: "bob"}}}}
 	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without public/: %q, %v", file, err)
 	}

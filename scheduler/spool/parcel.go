@@ -71,11 +71,6 @@ func (s *Spool) pack(r *Resubmission) (parcels []parcel, err error) {
 }
 
 func (s *Spool) packForRouter(f *ctlfile.File, chosen []int, message *os.File) (parcels []parcel, err error) {
-	for _, i := range chosen {
-		if user := f.Recipients[i].User; program(user) {
-			return nil, fmt.Errorf("the router would not take %q from us", user)
-		}
-	}
 	for _, sub := range f.Resubmissions(chosen) {
 		sub.By = s.options.By
 		body := io.NewSectionReader(message, f.Body, math.MaxInt64-f.Body)

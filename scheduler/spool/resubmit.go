@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,10 +33,9 @@ type Resubmission struct {
 // The router is given the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers
 // and the body. Its form of envelope has no place for an error address other
 // than the sender; the time of BY counts anew; T lines are not repeated, for
-// what they asked was done. A user that is a program or a file is refused,
-// because the router asks who wants it run. To the router the message is as old
-// as its resubmission; a rerouted one keeps the age of its message file, and
-// its x lines.
+// what they asked was done. An address that is no ctlfile.PlainAddress is
+// refused. To the router the message is as old as its resubmission; a rerouted
+// one keeps the age of its message file, and its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	s.errands.push(func() {
@@ -174,12 +172,4 @@ func (s *Spool) give(p *parcel, answer *Resubmitted) (name string, err error) {
 		answer.Router = append(answer.Router, name)
 	}
 	return name, err
-}
-
-// program reports whether a user is a program or a file, which the router
-// would have to be asked for with the rights of who first named it.
-func program(user string) bool {
-	user = strings.TrimLeft(user, `"\`)
-	return strings.HasPrefix(user, "|") || strings.HasPrefix(user, ":") ||
-		strings.HasPrefix(user, "/") && !(strings.Contains(user, "@") && strings.Contains(user, "="))
 }

@@ -63,7 +63,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 		if want := []State{{bob, '+'}, {offset(t, text, "carol"), '+'}, {dora, '+'}, {eve, ' '}}; !slices.Equal(r.Recipients, want) {
 			t.Errorf("%+v", r.Recipients)
 		}
-		const want = "rcvdfrom STDIN (scheduler@mx.example)\nenvid env-1\nnotaryret HDRS\nfrom <alice@x.example>\n" +
+		const want = "external\nrcvdfrom STDIN (scheduler@mx.example)\nenvid env-1\nnotaryret HDRS\nfrom <alice@x.example>\n" +
 			"todsn NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R\nto <bob@b.example>\nto <dora@d.example>\nenv-end\n" +
 			"Subject: x\n\nbody\nof two lines"
 		if got := o.read("router/" + r.Router[0]); got != want {
@@ -243,6 +243,7 @@ func TestResubmitThatFails(t *testing.T) {
 		ask    Resubmission
 	}{
 		"program":       {func(o *office) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
+		"plain beside":  {func(o *office) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
 		"file":          {func(o *office) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
 		"no body":       {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
 		"body behind":   {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
@@ -308,16 +309,5 @@ func TestResubmitNotifiesTheRouter(t *testing.T) {
 	id, _ := ctlfile.Number(base)
 	if got, want := string(buf[:n]), "NEW router "+ctlfile.HashDir(id, 1)+base; got != want {
 		t.Errorf("said %q, want %q", got, want)
-	}
-}
-
-func TestProgram(t *testing.T) {
-	for user, want := range map[string]bool{
-		"bob": false, "bob@x": false, "|x": true, `"|x y"`: true, "/a/b": true, `"/a b"@x`: true,
-		":include:/x": true, "/C=fi/A=x/@x.400": false, "/a=b": true, `\|x`: true, "": false,
-	} {
-		if program(user) != want {
-			t.Errorf("%q: %v", user, !want)
-		}
 	}
 }

@@ -183,7 +183,7 @@ func TestSubmissionHasEnvelopeHeaderAndBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "rcvdfrom STDIN (hold@mta.example)\nenvid QQ+2B\nnotaryret HDRS\nfrom <alice@example.org>\n" +
+	const want = "external\nrcvdfrom STDIN (hold@mta.example)\nenvid QQ+2B\nnotaryret HDRS\nfrom <alice@example.org>\n" +
 		"todsn NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@old.example\nto <bob@example.net>\n" +
 		"to <\"carol x\"@example.net>\nenv-end\nA: b\n\nbody\n"
 	if string(got) != want {
@@ -206,7 +206,7 @@ func TestSendersAreSubmittedApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		envelope, _, _ := strings.Cut(string(b), "env-end")
-		_, envelope, _ = strings.Cut(envelope, "\n")
+		_, envelope, _ = strings.Cut(envelope, ")\n")
 		envelopes = append(envelopes, envelope)
 	}
 	slices.Sort(envelopes)
@@ -228,6 +228,25 @@ func TestWhatCannotBeSubmittedWaits(t *testing.T) {
 		}
 		if missing == "router" && len(list(t, a, "public")) > 0 {
 			t.Errorf("public/ has %q", list(t, a, "public"))
+		}
+	}
+}
+
+// The router would run a program with the rights of the one who submits it.
+// The others of the same message are not kept back by such a recipient.
+func TestProgramsAndFilesAreNotSubmitted(t *testing.T) {
+	for _, user := range []string{"|cmd", "/path", "<|cmd>", "(c)|cmd", "@a:|cmd", "g:|cmd;", `"|cmd x"@localhost`, ":include:/x"} {
+		a := desk(t)
+		said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", user), rcpt("TIMEOUT:1", "bob@example.net"))
+		text, err := os.ReadFile(filepath.Join(a.Postoffice, "router", submitted(t, a)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), user) || !strings.HasPrefix(string(text), "external\n") || !strings.Contains(string(text), "to <bob@example.net>\n") {
+			t.Errorf("%q: submitted\n%s", user, text)
+		}
+		if !strings.Contains(said, "not a plain mail address\n") || strings.Count(said, "deferred") != 1 || strings.Count(said, "ok3") != 1 {
+			t.Errorf("%q: %q", user, said)
 		}
 	}
 }

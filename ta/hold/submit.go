@@ -14,6 +14,10 @@ func (a *Agent) again(m *ta.Message, ready []*ta.Recipient) {
 	var chosen []int
 	byOffset := map[int64]*ta.Recipient{}
 	for _, r := range ready {
+		if !ctlfile.PlainAddress(r.User) {
+			r.Report(waiting(fmt.Errorf("%.200q: %w", r.User, ctlfile.ErrNotPlain)))
+			continue
+		}
 		chosen = append(chosen, m.File.Find(r.Offset))
 		byOffset[r.Offset] = r
 	}
