@@ -42,6 +42,8 @@ const (
 // rooms names every package of the tree. Where no name fits exactly, that of
 // the longest folder above it holds: "ta/*" stands for the bundled agents.
 var rooms = map[string]room{
+	"internal/postoffice": {theirs: []string{xsys}},
+
 	"ctlfile":            {theirs: []string{xsys}},
 	"ta":                 {ours: []string{"ctlfile"}},
 	"ta/child":           {ours: []string{"ta"}, theirs: []string{xsys}},
@@ -52,7 +54,7 @@ var rooms = map[string]room{
 	"mailq/client":       {ours: []string{"ctlfile", "mailq"}},
 	"scheduler":          {ours: []string{"ctlfile", "ta"}},
 	"scheduler/config":   {ours: []string{"scheduler"}, theirs: []string{participle}},
-	"scheduler/spool":    {ours: []string{"ctlfile"}, theirs: []string{fsnotify, xsys}},
+	"scheduler/spool":    {ours: []string{"ctlfile", "internal/postoffice"}, theirs: []string{fsnotify, xsys}},
 	"scheduler/report":   {ours: []string{"ctlfile"}, theirs: []string{gomessage}},
 	"scheduler/simulate": {ours: []string{"scheduler"}},
 	"scheduler/daemon": {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // document is a control file that was read and may be changed in place.
@@ -35,13 +36,15 @@ const bufferKept = 1 << 20
 
 // load reads the control file at path. Opened with O_RDWR it can be written
 // without another look. The buffer is used and, if it grew a bit, replaced. The
-// error is errGone, a *garbled or the system's; st is valid for a *garbled.
-func load(at int, path string, flags int, buf *[]byte) (document, error) {
+// error is errGone, a *garbled, postoffice.ErrInUse or the system's; st is valid
+// for a *garbled.
+func load(control postoffice.Control, at int, path string, flags int, buf *[]byte) (document, error) {
 	d := document{at: at, path: path, fd: -1}
-	fd, err := ctlfile.OpenQuietly(flags, func(flags int) (int, error) { return openFile(at, path, flags, 0) })
+	fd, st, err := control.Open(at, path, flags)
+	d.st = st
 	switch err {
 	case nil:
-	case unix.ENOENT, unix.ELOOP, unix.ENXIO, unix.EISDIR:
+	case unix.ENOENT, unix.ELOOP, unix.ENXIO, unix.EISDIR, postoffice.ErrNotRegular:
 		return d, errGone
 	default:
 		return d, fmt.Errorf("open: %w", err)
@@ -56,12 +59,7 @@ func load(at int, path string, flags int, buf *[]byte) (document, error) {
 }
 
 func (d *document) read(fd int, buf *[]byte) error {
-	if err := unix.Fstat(fd, &d.st); err != nil {
-		return fmt.Errorf("stat: %w", err)
-	}
 	switch {
-	case !regular(&d.st):
-		return errGone
 	case d.st.Size == 0:
 		return &garbled{"the file is empty"}
 	case d.st.Size > ctlfile.MaxSize:

@@ -66,7 +66,7 @@ func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err 
 	if !f.owes {
 		return nil, false, s.unlink(f.path)
 	}
-	d, err := load(s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
+	d, err := load(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
 	var bad *garbled
 	switch {
 	case errors.Is(err, errGone):

@@ -35,6 +35,7 @@ const (
 type wait struct {
 	name  Name
 	at    time.Time // when to give it out again; zero: that has been done
+	since time.Time // the first refusal
 	tries int
 }
 
@@ -149,7 +150,8 @@ func (in *intake) unexpected(names []Name, sweep bool) []Name {
 func (in *intake) refuse(n Name, at time.Time) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	tries := in.waiting[n.Path].tries + 1
+	was := in.waiting[n.Path]
+	tries := was.tries + 1
 	if at.IsZero() {
 		delete(in.waiting, n.Path)
 		return tries
@@ -162,9 +164,22 @@ func (in *intake) refuse(n Name, at time.Time) int {
 		}
 		in.beyond = 0
 	}
-	in.waiting[n.Path] = wait{n, at, tries}
+	if tries == 1 {
+		was.since = time.Now()
+	}
+	in.waiting[n.Path] = wait{n, at, was.since, tries}
 	nudge(in.changed)
 	return tries
+}
+
+// waitedFor is how long ago a name was first refused; 0 when it is not known.
+func (in *intake) waitedFor(path string, now time.Time) time.Duration {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if w, ok := in.waiting[path]; ok {
+		return now.Sub(w.since)
+	}
+	return 0
 }
 
 // forgetAnnounced makes room: names that were given out again and of which

@@ -129,7 +129,7 @@ func changing(regs *unix.PtraceRegs) bool {
 // anew, and looks at what is left.
 func killEverywhere(t *testing.T, task string, least int, begin func(*office), look func(o *office, at string)) {
 	for n := 1; ; n++ {
-		o := postoffice(t)
+		o := routedOffice(t)
 		begin(o)
 		killed := killedAt(t, o.dir, task, n)
 		at := fmt.Sprintf("%s, killed at call %d", task, n)

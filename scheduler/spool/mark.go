@@ -96,7 +96,7 @@ func (s *Spool) workOn(place Place, path string, flags int, work func(*document)
 
 func (s *Spool) workOnce(place Place, path string, flags int, work func(*document) error) error {
 	var buf []byte
-	d, err := load(s.pairs[place].transport, path, flags, &buf)
+	d, err := load(s.control, s.pairs[place].transport, path, flags, &buf)
 	if err != nil {
 		return err
 	}

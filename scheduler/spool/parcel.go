@@ -35,7 +35,7 @@ func (p *parcel) remove() {
 func (s *Spool) pack(r *Resubmission) (parcels []parcel, err error) {
 	from := s.pairs[r.From]
 	var buf []byte
-	d, err := load(from.transport, r.Path, unix.O_RDONLY, &buf)
+	d, err := load(s.control, from.transport, r.Path, unix.O_RDONLY, &buf)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (s *Spool) send(r *Resubmission, parcels []parcel, answer *Resubmitted) err
 		}
 	}()
 	var buf []byte
-	d, err := load(s.pairs[r.From].transport, r.Path, unix.O_RDWR, &buf)
+	d, err := load(s.control, s.pairs[r.From].transport, r.Path, unix.O_RDWR, &buf)
 	if err != nil {
 		return err
 	}

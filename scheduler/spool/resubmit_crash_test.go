@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // A resubmission is a few steps, each of them whole or not at all. Below the
@@ -72,7 +73,7 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 		{"bob@b.example": 2, "carol": 2, "eve@e.example": 1}, // one is given away, nobody is tagged
 		{"bob@b.example": 1, "carol": 1, "eve@e.example": 1}, // they are tagged, the other is not given
 	} {
-		o := postoffice(t)
+		o := routedOffice(t)
 		o.put("7", control("7", toThree))
 		o.open(Options{})
 		asked := Resubmission{Path: "7"}
@@ -96,7 +97,7 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 func TestCrashInReroute(t *testing.T) {
 	asked := Resubmission{Path: "7", Channel: "uucp", Host: "relay"}
 	begin := func() (*office, parcel) {
-		o := postoffice(t)
+		o := routedOffice(t)
 		o.put("7", control("7", toBob))
 		o.open(Options{})
 		parcels, err := o.s.pack(&asked)
@@ -153,7 +154,7 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 		"gone": func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "transport/7"))) },
 	} {
 		for _, asked := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}} {
-			o := postoffice(t)
+			o := routedOffice(t)
 			o.put("7", text)
 			o.open(Options{})
 			parcels, err := o.s.pack(&asked)
@@ -171,13 +172,13 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 
 // A tag that cannot be written is told, with who went all the same.
 func TestResubmitThatCannotTag(t *testing.T) {
-	o := postoffice(t)
+	o := routedOffice(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	parcels, err := o.s.pack(&Resubmission{Path: "7"})
 	check(t, err)
 	var buf []byte
-	d, err := load(o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := load(postoffice.Control{}, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	check(t, err)
 	parcels[0].control = d.st
 	// The name is another file's by the time that the tag is due.
@@ -193,7 +194,7 @@ func TestResubmitThatCannotTag(t *testing.T) {
 }
 
 func TestDiscardParcelsOfOthersOnly(t *testing.T) {
-	o := postoffice(t)
+	o := routedOffice(t)
 	o.write("public/hold-1", "another program's")
 	o.mkdir("public/" + tempPrefix + "x")
 	o.write("public/"+tempPrefix+"0-1", "left by a process before us")

@@ -15,8 +15,8 @@ import (
 	"zsched/ctlfile"
 )
 
-// postoffice is an office with what submitters and the router have.
-func postoffice(t *testing.T) *office {
+// routedOffice is an office with what submitters and the router have.
+func routedOffice(t *testing.T) *office {
 	o := newOffice(t)
 	o.mkdir("public")
 	o.mkdir("router")
@@ -47,7 +47,7 @@ func (o *office) tagsIn(path string) string {
 
 func TestResubmitToTheRouter(t *testing.T) {
 	for _, from := range []Place{Queue, Hold} {
-		o := postoffice(t)
+		o := routedOffice(t)
 		text := control("7", toBob, "N NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R INRCPT=x", "R HDRS", "n env-1",
 			strings.Replace(toCarol, "r ", "r+", 1),
 			"r           smtp d.example dora@d.example 65534", "R HDRS", "n env-1",
@@ -97,7 +97,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 
 func TestResubmitElsewhere(t *testing.T) {
 	for _, from := range []Place{Queue, Hold} {
-		o := postoffice(t)
+		o := routedOffice(t)
 		text := "@ 0x00000007\nv ../public/v_1\ni 258367\no 12\nl <m@x>\nT t.example\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n" +
 			toBob + "\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\n" + toCarol + "\nm\nSubject: x\n\n"
 		o.write(from.dir()+"transport/F/F/258367", text)
@@ -138,7 +138,7 @@ func TestResubmitElsewhere(t *testing.T) {
 
 // Nothing but the host or nothing but the channel is an order too.
 func TestResubmitToAnEmptyHost(t *testing.T) {
-	o := postoffice(t)
+	o := routedOffice(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	r := o.resubmitted(Resubmission{Path: "7", Channel: "local"})
@@ -150,7 +150,7 @@ func TestResubmitToAnEmptyHost(t *testing.T) {
 // Who is locked by a live process stays; a dead one's lock is no lock.
 func TestResubmitSparesLiveLocks(t *testing.T) {
 	pid, _, stop := play(t, "wait", "")
-	o := postoffice(t)
+	o := routedOffice(t)
 	text := control("7", locked(pid), toCarol)
 	o.put("7", text)
 	o.age("transport/7", -time.Minute)
@@ -169,7 +169,7 @@ func TestResubmitSparesLiveLocks(t *testing.T) {
 // An agent that is at another recipient may be in the middle of a d line.
 func TestResubmitLeavesATornLine(t *testing.T) {
 	pid, _, _ := play(t, "wait", "")
-	o := postoffice(t)
+	o := routedOffice(t)
 	const torn = "d 67:-1:-1::10475"
 	o.put("7", control("7", locked(pid), toCarol)+torn)
 	o.age("transport/7", -time.Minute)
@@ -187,7 +187,7 @@ func TestResubmitLeavesATornLine(t *testing.T) {
 func TestResubmitHeedsDiagnostics(t *testing.T) {
 	text := control("7", toBob, toCarol)
 	bob := offset(t, text, "bob@")
-	o := postoffice(t)
+	o := routedOffice(t)
 	o.put("7", text+diagnose(bob, "bob@b.example", "failed"))
 	o.open(Options{})
 	r := o.resubmitted(Resubmission{Path: "7"})
@@ -211,7 +211,7 @@ func TestResubmitOneOfASet(t *testing.T) {
 		{"-+ ", "2", "", "-++"},
 	} {
 		text := set(c.tags)
-		o := postoffice(t)
+		o := routedOffice(t)
 		o.put("7", text)
 		o.open(Options{})
 		r := Resubmission{Path: "7", Channel: "smtp", Host: "relay"}
@@ -260,7 +260,7 @@ func TestResubmitThatFails(t *testing.T) {
 			}
 		}, Resubmission{Channel: "x"}},
 	} {
-		o := postoffice(t)
+		o := routedOffice(t)
 		o.put("7", control("7", toBob))
 		c.change(o)
 		o.open(Options{HashLevels: 1})
@@ -278,7 +278,7 @@ func TestResubmitThatFails(t *testing.T) {
 }
 
 func TestResubmitOfWhatIsGone(t *testing.T) {
-	o := postoffice(t).open(Options{})
+	o := routedOffice(t).open(Options{})
 	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "7", From: Hold}} {
 		if got := o.resubmitted(r); got.Err != nil || !got.Missing {
 			t.Errorf("%+v", got)
@@ -288,7 +288,7 @@ func TestResubmitOfWhatIsGone(t *testing.T) {
 }
 
 func TestResubmitNotifiesTheRouter(t *testing.T) {
-	o := postoffice(t)
+	o := routedOffice(t)
 	o.put("7", control("7", toBob))
 	for l := 'A'; l <= 'Z'; l++ {
 		o.mkdir("router/" + string(l))

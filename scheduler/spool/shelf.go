@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // errClosed says that a query came too late.
@@ -45,7 +46,7 @@ func (s *Spool) openShelf(p Place) (*shelf, error) {
 // read reads one message; nil when it is not there.
 func (h *shelf) read(n Name) (*Stored, error) {
 	m := &Stored{Place: h.place, Name: n, Size: -1}
-	d, err := load(h.transport, n.Path, unix.O_RDONLY, &h.buf)
+	d, err := load(postoffice.Control{}, h.transport, n.Path, unix.O_RDONLY, &h.buf)
 	var bad *garbled
 	switch {
 	case errors.Is(err, errGone):

@@ -62,6 +62,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // Options says where the spool is and how much it may do at once. The zero
@@ -136,6 +137,7 @@ type Spool struct {
 	options Options
 	office  int // descriptor of $POSTOFFICE
 	pairs   [placeCount]pair
+	control postoffice.Control
 
 	found   chan []Name
 	results chan []Result
@@ -209,7 +211,8 @@ func (s *Spool) openPlaces() (err error) {
 			return err
 		}
 	}
-	return nil
+	s.control, err = postoffice.NewControl(s.pairs[Queue].transport)
+	return err
 }
 
 // start runs the workers first, then the hints, then the sweep.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 const (
@@ -26,6 +27,9 @@ const (
 	busyRetry       = 32 * time.Second
 	unfinishedRetry = 10 * time.Second
 	unreadableRetry = 2 * time.Minute
+	// inUseLimit is how long a control file that belonged to another user may
+	// stay open for writing before it goes to quarantine.
+	inUseLimit = time.Hour
 	// A file changed within graceTime may still be in the making.
 	graceTime = time.Minute
 )
@@ -99,7 +103,7 @@ func (t *taker) say(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
 // take reads one control file and says what became of it.
 func (t *taker) take(n Name) {
-	d, err := load(t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
+	d, err := load(t.s.control, t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
@@ -187,6 +191,12 @@ func (t *taker) reject(n Name, d *document, err error) {
 		t.refuse(n, Vanished, err.Error())
 	case errors.Is(err, errChanged):
 		t.refuse(n, Busy, err.Error())
+	case errors.Is(err, postoffice.ErrInUse):
+		if t.s.intake.waitedFor(n.Path, time.Now()) < inUseLimit {
+			t.refuse(n, Busy, err.Error())
+			return
+		}
+		t.say(t.s.discard(n, "it belonged to another user, and for an hour a process has had it open for writing"))
 	case !errors.As(err, &bad):
 		t.refuse(n, Unreadable, err.Error())
 	case time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime:

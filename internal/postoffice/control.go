@@ -1,0 +1,130 @@
+package postoffice
+
+// Control files: how one is opened, and how one of another user is taken over.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotRegular says that a name is not that of a regular file.
+var ErrNotRegular = errors.New("not a regular file")
+
+// ErrInUse says that a control file belonged to another user and that a process
+// still has it open for writing. The file is root's by now; it can be used when
+// that process has closed it.
+var ErrInUse = errors.New("another process has it open for writing")
+
+const (
+	// controlMode is that of a control file that was taken over.
+	controlMode = 0o660
+	// unprovenMode marks a file that is root's, and that somebody else may
+	// still have open. A restart finds the mark.
+	unprovenMode = 0
+)
+
+// Control opens control files to act on them. It is a value that does not
+// change and may be used by many goroutines.
+type Control struct {
+	takesOver bool
+	group     int // of files that were taken over
+}
+
+// NewControl returns the rules for the control files below the open directory
+// transport/, whose group they get.
+func NewControl(transport int) (Control, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(transport, &st); err != nil {
+		return Control{}, fmt.Errorf("looking at transport: %w", err)
+	}
+	return Control{takesOver: os.Geteuid() == 0, group: int(st.Gid)}, nil
+}
+
+// Open opens the control file at path below dir and tells what fstat(2) says of
+// it. As root it first takes over a file that another user owns, or that anybody
+// may write; the error is ErrInUse while somebody has that file open. Other
+// errors are ErrNotRegular and the system's.
+func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
+	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver || !foreign(&st) {
+		return fd, st, err
+	}
+	unix.Close(fd)
+	if err := c.takeOver(dir, path); err != nil {
+		return -1, st, err
+	}
+	fd, st, err = open(dir, path, flags)
+	if err == nil && foreign(&st) {
+		unix.Close(fd)
+		return -1, st, ErrInUse
+	}
+	return fd, st, err
+}
+
+// open opens a regular file.
+func open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
+	if fd, err = openQuietly(dir, path, flags); err != nil {
+		return -1, st, err
+	}
+	err = unix.Fstat(fd, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, st, err
+	}
+	return fd, st, nil
+}
+
+// foreign reports whether others than root may have the file open for writing,
+// or may open it.
+func foreign(st *unix.Stat_t) bool {
+	return st.Uid != 0 || st.Mode&0o777 == unprovenMode || st.Mode&unix.S_IWOTH != 0
+}
+
+// takeOver makes a control file root's.
+func (c Control) takeOver(dir int, path string) error {
+	fd, st, err := open(dir, path, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) // and with it the lease
+	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
+		if err := c.own(fd); err != nil {
+			return fmt.Errorf("taking it over from user %d: %w", st.Uid, err)
+		}
+	}
+	// A read lease is given when no descriptor of the file, and no mapping, can
+	// write. A reader cannot become a writer: he may not open it again.
+	switch _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); err {
+	case nil:
+	case unix.EAGAIN:
+		return ErrInUse
+	default:
+		return fmt.Errorf("proving that nobody has it open (a lease): %w", err)
+	}
+	// One who was allowed to open it before, and is late, waits for the lease.
+	if lease, err := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {
+		return ErrInUse
+	}
+	if err := unix.Fchmod(fd, controlMode); err != nil {
+		return fmt.Errorf("setting its mode: %w", err)
+	}
+	return nil
+}
+
+// own gives the file to root and closes it to everybody. The mode is set again
+// after the owner, who could have changed it in between. A crash leaves a file
+// that is still another user's, or one that is marked.
+func (c Control) own(fd int) error {
+	if err := unix.Fchmod(fd, unprovenMode); err != nil {
+		return err
+	}
+	if err := unix.Fchown(fd, 0, c.group); err != nil {
+		return err
+	}
+	return unix.Fchmod(fd, unprovenMode)
+}

@@ -1,0 +1,211 @@
+package postoffice
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is a user who has no rights.
+const nobody = 65534
+
+// transport is a directory with a control file in it that nobody owns.
+type transport struct {
+	Control
+	t   *testing.T
+	dir string
+	fd  int
+}
+
+const controlText = "i 7\n"
+
+func newTransport(t *testing.T) *transport {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to take files over")
+	}
+	tr := &transport{t: t, dir: t.TempDir()}
+	var err error
+	if tr.fd, err = unix.Open(tr.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(tr.fd) })
+	if tr.Control, err = NewControl(tr.fd); err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func (tr *transport) write(uid int, mode os.FileMode) (path string) {
+	tr.t.Helper()
+	path = filepath.Join(tr.dir, "7")
+	err := os.WriteFile(path, []byte(controlText), 0o600)
+	if err == nil {
+		err = os.Chown(path, uid, uid)
+	}
+	if err == nil {
+		err = os.Chmod(path, mode)
+	}
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+	return path
+}
+
+// is fails the test unless the file has this owner and mode.
+func (tr *transport) is(uid, mode uint32) {
+	tr.t.Helper()
+	var st unix.Stat_t
+	if err := unix.Lstat(filepath.Join(tr.dir, "7"), &st); err != nil {
+		tr.t.Fatal(err)
+	}
+	if st.Uid != uid || st.Gid != uid || st.Mode&0o7777 != mode {
+		tr.t.Errorf("owner %d, group %d, mode %#o; want %d and %#o", st.Uid, st.Gid, st.Mode&0o7777, uid, mode)
+	}
+}
+
+func TestControlFileOfAnotherUserIsTakenOver(t *testing.T) {
+	for _, mode := range []os.FileMode{0o460, 0o600, 0o666, 0} {
+		for _, flags := range []int{unix.O_RDONLY, unix.O_RDWR} {
+			tr := newTransport(t)
+			tr.write(nobody, mode)
+			fd, st, err := tr.Open(tr.fd, "7", flags)
+			if err != nil {
+				t.Fatalf("mode %#o: %v", mode, err)
+			}
+			var b [16]byte
+			if n, err := unix.Read(fd, b[:]); string(b[:max(n, 0)]) != controlText {
+				t.Errorf("read %q, %v", b[:max(n, 0)], err)
+			}
+			unix.Close(fd)
+			tr.is(0, controlMode)
+			if st.Uid != 0 || st.Size != int64(len(controlText)) {
+				t.Errorf("owner %d, %d bytes", st.Uid, st.Size)
+			}
+		}
+	}
+}
+
+func TestOwnControlFileStaysAsItIs(t *testing.T) {
+	tr := newTransport(t)
+	tr.write(0, 0o460)
+	fd, _, err := tr.Open(tr.fd, "7", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	tr.is(0, 0o460)
+}
+
+func TestControlFileThatAWriterHasOpenIsNotRead(t *testing.T) {
+	tr := newTransport(t)
+	path := tr.write(nobody, 0o600)
+	for what, hold := range map[string]func() (release func()){
+		"descriptor": func() func() {
+			fd, err := unix.Open(path, unix.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { unix.Close(fd) }
+		},
+		"mapping": func() func() {
+			fd, err := unix.Open(path, unix.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := unix.Mmap(fd, 0, len(controlText), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unix.Close(fd)
+			return func() { _ = unix.Munmap(m) }
+		},
+	} {
+		tr.write(nobody, 0o600)
+		release := hold()
+		for range 2 { // also when it is root's already
+			if _, _, err := tr.Open(tr.fd, "7", unix.O_RDONLY); err != ErrInUse {
+				t.Errorf("%s: error %v", what, err)
+			}
+			tr.is(0, unprovenMode)
+		}
+		release()
+		fd, _, err := tr.Open(tr.fd, "7", unix.O_RDONLY)
+		if err != nil {
+			t.Fatalf("%s released: %v", what, err)
+		}
+		unix.Close(fd)
+		tr.is(0, controlMode)
+	}
+}
+
+func TestReaderDoesNotKeepAControlFileFromBeingTakenOver(t *testing.T) {
+	tr := newTransport(t)
+	reader, err := os.Open(tr.write(nobody, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	fd, _, err := tr.Open(tr.fd, "7", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	tr.is(0, controlMode)
+}
+
+func TestOnlyRegularFilesAreControlFiles(t *testing.T) {
+	tr := newTransport(t)
+	path := filepath.Join(tr.dir, "7")
+	for _, err := range []error{
+		unix.Mkfifo(path, 0o666), os.Chown(path, nobody, nobody),
+		os.Symlink("7", filepath.Join(tr.dir, "8")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := tr.Open(tr.fd, "7", unix.O_RDONLY); err != ErrNotRegular {
+		t.Errorf("fifo: %v", err)
+	}
+	tr.is(nobody, 0o644)
+	if _, _, err := tr.Open(tr.fd, "8", unix.O_RDONLY); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("symbolic link: %v", err)
+	}
+}
+
+func TestGuardClosesTransportAndQueueToOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to change groups")
+	}
+	dir := t.TempDir()
+	for name, mode := range map[string]uint32{"transport": 0o2755, "queue": 0o777} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.Mkdir(path, 0o700), unix.Chmod(path, mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(filepath.Join(dir, "queue"), 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := Guard(dir, 7)
+	if err != nil || len(changes) != 2 || !strings.HasSuffix(changes[0], "transport: mode 2755, group 0; now mode 2750, group 7") {
+		t.Errorf("changes %q, error %v", changes, err)
+	}
+	for name, want := range map[string][2]uint32{"transport": {0o2750, 7}, "queue": {0o750, 3}} {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(dir, name), &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.Mode&0o7777 != want[0] || st.Gid != want[1] {
+			t.Errorf("%s: mode %#o, group %d", name, st.Mode&0o7777, st.Gid)
+		}
+	}
+	if changes, err := Guard(dir, 7); err != nil || len(changes) != 0 {
+		t.Errorf("again: %q, %v", changes, err)
+	}
+}

@@ -1,0 +1,60 @@
+package postoffice
+
+// Modes of transport/ and queue/: nobody but root and the agents' group enters.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// guardedMode is that of transport/ and queue/ under a root scheduler.
+const guardedMode = 0o750
+
+// Guard sets the modes of transport/ and queue/ below a postoffice to 0750 and
+// keeps their setgid bits. A directory of group 0 gets the group that is given,
+// if that is not 0. It returns what it changed, in words for a log. For others
+// than root it does nothing.
+func Guard(postoffice string, group int) (changes []string, err error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	for _, name := range []string{"transport", "queue"} {
+		change, err := guard(filepath.Join(postoffice, name), group)
+		if err != nil {
+			return changes, err
+		}
+		if change != "" {
+			changes = append(changes, change)
+		}
+	}
+	return changes, nil
+}
+
+func guard(dir string, group int) (change string, err error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("opening %q: %w", dir, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return "", fmt.Errorf("looking at %q: %w", dir, err)
+	}
+	was, mode := st.Mode&0o7777, st.Mode&(unix.S_ISGID|unix.S_ISVTX)|guardedMode
+	if st.Gid != 0 {
+		group = int(st.Gid)
+	}
+	if was == mode && group == int(st.Gid) {
+		return "", nil
+	}
+	if err := unix.Fchown(fd, -1, group); err != nil {
+		return "", fmt.Errorf("setting the group of %q: %w", dir, err)
+	}
+	if err := unix.Fchmod(fd, mode); err != nil {
+		return "", fmt.Errorf("setting the mode of %q: %w", dir, err)
+	}
+	return fmt.Sprintf("%s: mode %04o, group %d; now mode %04o, group %d", dir, was, st.Gid, mode, group), nil
+}

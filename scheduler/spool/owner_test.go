@@ -1,0 +1,72 @@
+package spool
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// nobody is a user who has no rights.
+const nobody = 65534
+
+// putAs is put of a message that a router left to its sender.
+func (o *office) putAs(uid int, mode os.FileMode, path, control string) {
+	o.t.Helper()
+	if os.Geteuid() != 0 {
+		o.t.Skip("needs root, to take files over")
+	}
+	o.put(path, control)
+	for _, file := range []string{"queue/" + path, "transport/" + path} {
+		check(o.t, os.Chown(filepath.Join(o.dir, file), uid, -1))
+		check(o.t, os.Chmod(filepath.Join(o.dir, file), mode))
+	}
+}
+
+func TestSenderCannotWriteTheControlFileOfATakenMessage(t *testing.T) {
+	for _, mode := range []os.FileMode{0o460, 0o600} {
+		o := newOffice(t).open(Options{})
+		o.putAs(nobody, mode, "7", control("7", toBob))
+		if m := o.taken("7"); m.Owner != nobody || len(m.Recipients) != 1 {
+			t.Errorf("owner %d, recipients %v", m.Owner, m.Recipients)
+		}
+		var st unix.Stat_t
+		check(t, unix.Stat(filepath.Join(o.dir, "transport/7"), &st))
+		if st.Uid != 0 || st.Mode&0o7777 != 0o660 {
+			t.Errorf("the control file belongs to %d and has mode %#o", st.Uid, st.Mode)
+		}
+	}
+}
+
+func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.putAs(nobody, 0o600, "7", control("7", toBob))
+	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
+	check(t, err)
+	defer sender.Close()
+	if r := o.refused("7", Busy); !strings.Contains(r.Reason, "open for writing") {
+		t.Errorf("reason %q", r.Reason)
+	}
+	o.refused("7", Busy)
+	check(t, sender.Close())
+	o.taken("7")
+}
+
+func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.putAs(nobody, 0o600, "7", control("7", toBob))
+	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
+	check(t, err)
+	defer sender.Close()
+	o.refused("7", Busy)
+	o.s.intake.mu.Lock()
+	w := o.s.intake.waiting["7"]
+	w.since = time.Now().Add(-inUseLimit)
+	o.s.intake.waiting["7"] = w
+	o.s.intake.mu.Unlock()
+	o.refused("7", Quarantined)
+	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
+}
