@@ -85,7 +85,7 @@ func (l *letter) write(w *bufio.Writer) error {
 func (l *letter) sender() string { return l.agent.address(l.group[0]).sender }
 
 // reversePath is the sender between angle brackets.
-func (l *letter) reversePath() string { return "<" + strings.Trim(l.sender(), "<>") + ">" }
+func (l *letter) reversePath() string { return smtpPath(senderOf(l.group[0])) }
 
 func (l *letter) fromLine() string {
 	line := "From " + l.sender() + " " + l.agent.Now().Format(time.ANSIC)
@@ -106,7 +106,8 @@ func (l *letter) header() string {
 	if flags&Envelope != 0 {
 		header = ta.WithoutField(header, "X-Envelope-To")
 		for _, r := range l.group {
-			header += fmt.Sprintf("X-Envelope-To: <%s> (uid %s)\n", l.agent.address(r).user, r.Privilege)
+			uid, _, _ := strings.Cut(r.Privilege, " ")
+			header += fmt.Sprintf("X-Envelope-To: %s (uid %s)\n", smtpPath(r.User), uid)
 		}
 	}
 	return header
@@ -129,11 +130,14 @@ func (l *letter) envelope() (lines []string) {
 		}
 	}
 	if first := l.group[0]; flags&BatchDSN != 0 {
-		mail += parameter("RET", first.Ret) + parameter("ENVID", first.EnvID)
+		if ret := strings.ToUpper(first.Ret); ret == "FULL" || ret == "HDRS" {
+			mail += " RET=" + ret
+		}
+		mail += parameter("ENVID", first.EnvID)
 	}
 	lines = append(lines, mail)
 	for _, r := range l.group {
-		rcpt := "RCPT TO:<" + l.agent.address(r).user + ">"
+		rcpt := "RCPT TO:" + smtpPath(r.User)
 		if flags&BatchDSN != 0 {
 			for _, key := range []string{"NOTIFY", "ORCPT"} {
 				value, _ := ctlfile.DSNWord(r.DSN, key)
@@ -145,8 +149,39 @@ func (l *letter) envelope() (lines []string) {
 	return append(lines, "DATA")
 }
 
+// smtpPath is an address between angle brackets. It has its quotes and
+// backslashes even with flag s, for without them it could be two words.
+func smtpPath(address string) string {
+	if address == "-" { // the file's word for nothing
+		address = ""
+	}
+	return "<" + strings.TrimSuffix(strings.TrimPrefix(address, "<"), ">") + ">"
+}
+
+// validPath reports whether nothing within a path ends it, or the line.
+func validPath(path string) bool {
+	address, quoted := path[1:len(path)-1], false
+	for i := 0; i < len(address); i++ {
+		switch c := address[i]; {
+		case c < ' ' || c == 0x7f:
+			return false
+		case c == '\\':
+			if i++; i == len(address) || address[i] < ' ' {
+				return false
+			}
+		case c == '"':
+			quoted = !quoted
+		case (c == ' ' || c == '<' || c == '>') && !quoted:
+			return false
+		}
+	}
+	return !quoted
+}
+
+// parameter is one parameter of a command, or nothing for a value that a
+// command cannot have.
 func parameter(key, value string) string {
-	if value == "" {
+	if !ctlfile.DSNValue(value) {
 		return ""
 	}
 	return " " + key + "=" + value

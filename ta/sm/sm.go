@@ -75,7 +75,11 @@ func (a *Agent) Deliver(m *ta.Message) {
 	var rest []*ta.Recipient
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		if why := a.Mailer.unsafe(a.address(r)); why != "" {
+		why := a.Mailer.unsafe(a.address(r))
+		if why == "" && a.Mailer.Flags&Batch != 0 && !(validPath(smtpPath(senderOf(r))) && validPath(smtpPath(r.User))) {
+			why = "an address cannot stand in an SMTP command"
+		}
+		if why != "" {
 			r.Report(refused("5.1.3", why))
 			continue
 		}
@@ -102,11 +106,16 @@ func (a *Agent) address(r *ta.Recipient) address {
 		}
 		return s
 	}
-	sender := clean(r.From.User)
-	if r.From.Channel == "error" {
-		sender = "<>"
-	}
+	sender := clean(senderOf(r))
 	return address{sender: sender, host: clean(r.Host), user: clean(r.User)}
+}
+
+// senderOf is the sender as in the control file, <> for nobody.
+func senderOf(r *ta.Recipient) string {
+	if r.From.Channel == "error" {
+		return "<>"
+	}
+	return r.From.User
 }
 
 const (

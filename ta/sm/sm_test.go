@@ -134,6 +134,29 @@ func TestBatchSMTPWithItsParameters(t *testing.T) {
 	expect(t, b.read("got"), "HELO here.example.org\nMAIL FROM:<>\nRCPT TO:<bob>\nDATA\nA: b\n\n.\n")
 }
 
+// Nothing in a control file can add a word or a command to the batch.
+func TestBatchSMTPHasNoLineOrWordOfStrangers(t *testing.T) {
+	b := newBench(t, "mnBBs", "cat >got", "")
+	b.deliver("s smtp mx \"alice x\"@example.org 0\n"+rcpt(`"a> SIZE=1 <b"@x`)+"N NOTIFY=NEVER\rRSET ORCPT=rfc822;b\rRSET\nR HDRS\rRSET\nn env\r\rDATA\n"+
+		rcpt("eve")+"N NOTIFY=\xe4 ORCPT=rfc822;eve\nR HDRS\rRSET\nn env\r\rDATA\n", "A: b\n\n")
+	expect(t, b.read("got"), "MAIL FROM:<\"alice x\"@example.org> SIZE=5\n"+
+		"RCPT TO:<\"a> SIZE=1 <b\"@x>\nRCPT TO:<eve> ORCPT=rfc822;eve\nDATA\nA: b\n\n.\n")
+	for _, user := range []string{`a>b`, `a\ b"\"`, `a<b>`, `"a` + "\t" + `b"`, `a\` + "\t"} {
+		b := newBench(t, "nb", "touch ran", "").deliver(alice+rcpt(user), "A: b\n\n")
+		if strings.Contains(b.said, "\tok3 ") {
+			t.Errorf("%q: %q", user, b.said)
+		}
+	}
+}
+
+// Quotes are gone from what the shell command gets, but not from header fields.
+func TestFieldsOfTheEnvelopeKeepTheirQuotes(t *testing.T) {
+	b := newBench(t, "nsPe", "cat >got; echo \"$@\" >>got", "$g $u")
+	b.deliver("s smtp mx \"alice x\"@example.org 0\n"+strings.TrimSuffix(rcpt(`"bob y"@x`), "\n")+" x)\n", "A: b\n\n")
+	expect(t, b.read("got"), "Return-Path: <\"alice x\"@example.org>\nA: b\nX-Envelope-To: <\"bob y\"@x> (uid "+fmt.Sprint(os.Geteuid())+")\n\n"+
+		"alice x@example.org bob y@x\n")
+}
+
 func TestEightBitData(t *testing.T) {
 	const plain = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: "
 	raw, coded := plain+"8bit\n\nä\t=\n", plain+"quoted-printable\n\n=C3=A4\t=3D\n"
