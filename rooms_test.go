@@ -42,27 +42,34 @@ const (
 // rooms names every package of the tree. Where no name fits exactly, that of
 // the longest folder above it holds: "ta/*" stands for the bundled agents.
 var rooms = map[string]room{
-	"internal/postoffice": {theirs: []string{xsys}},
-
-	"ctlfile":            {theirs: []string{xsys}},
-	"ta":                 {ours: []string{"ctlfile"}},
-	"ta/child":           {ours: []string{"ta"}, theirs: []string{xsys}},
-	"ta/*":               {ours: []string{"ctlfile", "ta"}, theirs: []string{dns, gosmtp, gosasl, gomessage, xsys, xidna}},
-	"ta/errormail":       {ours: []string{"ctlfile", "ta", "scheduler/report"}, theirs: []string{gomessage}},
-	"mailq":              {ours: []string{"ctlfile"}},
-	"mailq/server":       {ours: []string{"ctlfile", "mailq"}},
-	"mailq/client":       {ours: []string{"ctlfile", "mailq"}},
-	"scheduler":          {ours: []string{"ctlfile", "ta"}},
-	"scheduler/config":   {ours: []string{"scheduler"}, theirs: []string{participle}},
-	"scheduler/spool":    {ours: []string{"ctlfile", "internal/postoffice"}, theirs: []string{fsnotify, xsys}},
-	"scheduler/report":   {ours: []string{"ctlfile"}, theirs: []string{gomessage}},
-	"scheduler/simulate": {ours: []string{"scheduler"}},
+	"internal/asyncsyslog": {},
+	"internal/eintr":       {},
+	"internal/interval":    {},
+	"internal/pattern":     {},
+	"internal/postoffice":  {theirs: []string{xsys}},
+	"internal/process":     {theirs: []string{xsys}},
+	"internal/syncdir":     {ours: []string{"internal/eintr"}, theirs: []string{xsys}},
+	"internal/version":     {},
+	"internal/zenv":        {},
+	"ctlfile":              {theirs: []string{xsys}},
+	"ta":                   {ours: []string{"ctlfile"}},
+	"ta/child":             {ours: []string{"ta"}, theirs: []string{xsys}},
+	"ta/*":                 {ours: []string{"ctlfile", "ta", "internal/interval"}, theirs: []string{dns, gosmtp, gosasl, gomessage, xsys, xidna}},
+	"ta/errormail":         {ours: []string{"ctlfile", "ta", "scheduler/report"}, theirs: []string{gomessage}},
+	"mailq":                {ours: []string{"ctlfile", "internal/interval", "internal/pattern"}},
+	"mailq/server":         {ours: []string{"ctlfile", "mailq"}},
+	"mailq/client":         {ours: []string{"ctlfile", "mailq"}},
+	"scheduler":            {ours: []string{"ctlfile", "ta", "internal/pattern"}},
+	"scheduler/config":     {ours: []string{"scheduler", "internal/interval", "internal/zenv"}, theirs: []string{participle}},
+	"scheduler/spool":      {ours: []string{"ctlfile", "internal/pattern", "internal/postoffice"}, theirs: []string{fsnotify, xsys}},
+	"scheduler/report":     {ours: []string{"ctlfile"}, theirs: []string{gomessage}},
+	"scheduler/simulate":   {ours: []string{"scheduler"}},
 	"scheduler/daemon": {
 		ours:   []string{"ctlfile", "ta", "ta/child", "mailq", "mailq/server", "scheduler", "scheduler/spool", "scheduler/report"},
 		theirs: []string{zerolog, prometheus, systemd},
 	},
 	"packaging/*":   {ours: []string{"ta/smtp/smtptest"}}, // what the demonstration needs
-	"cmd/mailq/top": {ours: []string{"mailq", "mailq/client"}, theirs: []string{tcell}},
+	"cmd/mailq/top": {ours: []string{"mailq", "mailq/client", "internal/pattern"}, theirs: []string{tcell}},
 	"cmd/*":         {ours: []string{"*"}, theirs: []string{zerolog, pflag, gosmtp, gosasl, gomessage, dns, xsys, systemd}},
 }
 
@@ -140,7 +147,7 @@ func TestRoomOfTheCoreIsPure(t *testing.T) {
 	banned := []string{"bufio", "context", "io", "io/fs", "log", "log/slog", "math/rand", "net", "os", "runtime", "sync", "syscall", "unsafe"}
 	clocks := []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 	sources(t, func(file string, set *token.FileSet, f *ast.File) {
-		if path.Dir(file) != "scheduler" {
+		if dir := path.Dir(file); dir != "scheduler" && dir != "internal/pattern" {
 			return
 		}
 		for _, spec := range f.Imports {

@@ -71,28 +71,3 @@ func FuzzOrder(f *testing.F) {
 		}
 	})
 }
-
-// FuzzPattern: Like agrees with the plainest way to do it.
-func FuzzPattern(f *testing.F) {
-	f.Add("*a?b*", "xaxbx")
-	f.Fuzz(func(t *testing.T, pattern, s string) {
-		if len(pattern) > 12 || len(s) > 24 {
-			return
-		}
-		if got, want := Like(pattern, s), plainLike(pattern, s); got != want {
-			t.Errorf("Like(%q, %q) = %v", pattern, s, got)
-		}
-	})
-}
-
-func plainLike(p, s string) bool {
-	switch {
-	case p == "":
-		return s == ""
-	case p[0] == '*':
-		return plainLike(p[1:], s) || s != "" && plainLike(p, s[1:])
-	case s == "":
-		return false
-	}
-	return (p[0] == '?' || lower(p[0]) == lower(s[0])) && plainLike(p[1:], s[1:])
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/zenv"
 	"zsched/mailq/client"
 	"zsched/scheduler/config"
 )
@@ -28,26 +27,15 @@ type place struct {
 // errNoPostoffice is the absence of a scheduler to ask.
 var errNoPostoffice = errors.New("not active")
 
-func readZenv(file string, stderr io.Writer) (*config.Zenv, error) {
-	if file != "" {
-		return config.ReadZenv(file)
-	}
-	zenv, err := config.ReadZenv(config.DefaultZenv)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(stderr, "mailq: %v\n", err)
-	}
-	return zenv, nil
-}
-
 // findPlace finds the server: that of the command line, else that of
 // MAILSERVER, else the one of the postoffice, which says in its scheduler.cf
 // where it listens, if we may read that.
-func findPlace(o *options, zenv *config.Zenv) (*place, error) {
-	dir, _ := zenv.Get("POSTOFFICE")
+func findPlace(o *options, env *zenv.File) (*place, error) {
+	dir := env.Value("POSTOFFICE")
 	at := &place{spool: &client.Postoffice{Dir: dir}, local: true}
 	at.Host, at.Port = o.server, servicePort()
 	if at.Host == "" {
-		at.Host, _ = zenv.Get("MAILSERVER")
+		at.Host = env.Value("MAILSERVER")
 	}
 	asked := at.Host != ""
 	if !asked {
@@ -60,7 +48,7 @@ func findPlace(o *options, zenv *config.Zenv) (*place, error) {
 			return nil, usageError("-p " + err.Error())
 		}
 	case !asked && at.Host == "localhost":
-		at.Address = configured(zenv, at.Address)
+		at.Address = configured(env, at.Address)
 	}
 	if !asked && o.at == "" && o.status == 0 && !at.spool.Active() {
 		return nil, fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
@@ -78,8 +66,8 @@ func servicePort() int {
 
 // configured is where scheduler.cf says that its scheduler answers, or unset
 // if that cannot be read.
-func configured(zenv *config.Zenv, unset client.Address) client.Address {
-	file, err := config.Load(config.DefaultFile(zenv), zenv)
+func configured(env *zenv.File, unset client.Address) client.Address {
+	file, err := config.Load(config.DefaultFile(env), env)
 	if err != nil {
 		return unset
 	}

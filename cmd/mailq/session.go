@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/cmd/mailq/top"
+	"zsched/internal/zenv"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -38,11 +39,14 @@ func (s *session) run() error {
 	if err != nil {
 		return usageError(err.Error())
 	}
-	zenv, err := readZenv(s.zenv, s.stderr)
-	if err != nil {
+	env, err := zenv.Read(s.zenv)
+	if err != nil && s.zenv != "" {
 		return usageError(err.Error())
 	}
-	if s.place, err = findPlace(s.options, zenv); err != nil {
+	if err != nil {
+		fmt.Fprintf(s.stderr, "mailq: %v\n", err)
+	}
+	if s.place, err = findPlace(s.options, env); err != nil {
 		return err
 	}
 	if s.top {

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"io"
 
+	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 )
 
 // check reads the configuration file and says what is wrong with it.
-func check(o *options, zenv *config.Zenv, stdout, stderr io.Writer) int {
+func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	name := o.config
 	if name == "" {
-		name = config.DefaultFile(zenv)
+		name = config.DefaultFile(env)
 	}
-	file, err := config.Load(name, zenv)
+	file, err := config.Load(name, env)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitFault

@@ -34,7 +34,7 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 		outlet.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("statistics lines lost") }
 		l.statistics = outlet
 	}
-	if s.zenv.LogsCompletions() {
+	if s.env.LogsCompletions() {
 		l.syslog = daemon.OpenSyslog(l.log)
 	}
 	return l, nil

@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	"zsched/internal/zenv"
+
 	"github.com/spf13/pflag"
 )
 
@@ -44,19 +46,22 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 
-	zenv, err := readZenv(o.zenv, stderr)
-	if err != nil {
+	env, err := zenv.Read(o.zenv)
+	if err != nil && o.zenv != "" {
 		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
 		return exitFlags
 	}
+	if err != nil {
+		fmt.Fprintf(stderr, "scheduler: %v\n", err)
+	}
 	if o.check {
-		return check(o, zenv, stdout, stderr)
+		return check(o, env, stdout, stderr)
 	}
 	ready := readyPipe()
 	if o.daemon && ready == nil && os.Getppid() != 1 {
 		return detach(args, stderr)
 	}
-	if err := serve(o, zenv, stderr, ready); err != nil {
+	if err := serve(o, env, stderr, ready); err != nil {
 		fmt.Fprintf(stderr, "scheduler: exit(%d): %v\n", exitFault, err)
 		return exitFault
 	}

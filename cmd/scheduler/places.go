@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
+	"zsched/internal/zenv"
 	"zsched/scheduler/config"
 	"zsched/scheduler/spool"
 )
@@ -24,21 +21,20 @@ type places struct {
 
 func (p *places) transport() string { return filepath.Join(p.postoffice, "transport") }
 
-func findPlaces(o *options, zenv *config.Zenv) (*places, error) {
+func findPlaces(o *options, env *zenv.File) (*places, error) {
 	p := &places{postoffice: o.postoffice, config: o.config, log: o.log, statistics: o.statistics, rendezvous: o.rendezvous}
-	p.mailbin, _ = zenv.Get("MAILBIN")
+	p.mailbin = env.Value("MAILBIN")
 	if p.postoffice == "" {
-		p.postoffice, _ = zenv.Get("POSTOFFICE")
+		p.postoffice = env.Value("POSTOFFICE")
 	}
 	if p.config == "" {
-		p.config = config.DefaultFile(zenv)
+		p.config = config.DefaultFile(env)
 	}
 	if p.log == "" && o.daemon {
-		logs, _ := zenv.Get("LOGDIR")
-		p.log = filepath.Join(logs, "scheduler")
+		p.log = filepath.Join(env.Value("LOGDIR"), "scheduler")
 	}
 	if p.rendezvous == "" {
-		p.rendezvous, _ = zenv.Get("RENDEZVOUS")
+		p.rendezvous = env.Value("RENDEZVOUS")
 	}
 	for _, name := range []*string{&p.postoffice, &p.mailbin, &p.config, &p.log, &p.statistics, &p.rendezvous} {
 		if *name == "" {
@@ -50,20 +46,6 @@ func findPlaces(o *options, zenv *config.Zenv) (*places, error) {
 		}
 	}
 	return p, nil
-}
-
-func readZenv(file string, stderr io.Writer) (*config.Zenv, error) {
-	if file != "" {
-		return config.ReadZenv(file)
-	}
-	zenv, err := config.ReadZenv(config.DefaultZenv)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the defaults
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "scheduler: %v\n", err)
-	}
-	return zenv, nil
 }
 
 // operands returns the control files named on the command line, which are

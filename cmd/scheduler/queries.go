@@ -41,7 +41,7 @@ func (q *queries) set(s *setting, file *config.File) {
 		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(),
 		HostsAllow: hostsAllow, HostsDeny: hostsDeny,
 	}
-	if program, _ := s.zenv.Get("SCHEDULER_M_EXTRA"); program != "" {
+	if program := s.env.Value("SCHEDULER_M_EXTRA"); program != "" {
 		to.Extra = func(ctx context.Context) []byte { return extraCounters(ctx, program) }
 	}
 	q.settings.Store(to)
@@ -73,11 +73,11 @@ func (q *queries) answer(s *setting, file *config.File, o *daemon.Options) {
 	q.sockets = [2]config.Socket{file.Params.MailqSock, file.Params.Metrics}
 	o.Queries, o.Metrics = daemon.Socket(file.Params.MailqSock), daemon.Socket(file.Params.Metrics)
 	o.Answering = func() server.Settings { return *q.settings.Load() }
-	o.BindAddr, _ = s.zenv.Get("BINDADDR")
+	o.BindAddr = s.env.Value("BINDADDR")
 	o.Rendezvous = s.where.rendezvous
 	o.Lines = config.Lines
 	o.MessageDir = filepath.Join(s.where.postoffice, "queue")
-	o.LogDir, _ = s.zenv.Get("LOGDIR")
+	o.LogDir = s.env.Value("LOGDIR")
 	if s.where.log != "" {
 		o.LogDir = filepath.Dir(s.where.log)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/zenv"
 	"zsched/scheduler"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
@@ -23,23 +24,23 @@ import (
 // setting is all that is known before anything is opened.
 type setting struct {
 	*options
-	zenv      *config.Zenv
+	env       *zenv.File
 	where     *places
 	maxAgents int
 	queries   *queries
 }
 
 // serve is the scheduler itself. ready, if not nil, is told when it is up.
-func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) error {
+func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	maxAgents, err := ownLimits()
 	if err != nil {
 		return err
 	}
-	where, err := findPlaces(o, zenv)
+	where, err := findPlaces(o, env)
 	if err != nil {
 		return err
 	}
-	s := &setting{o, zenv, where, maxAgents, new(queries)}
+	s := &setting{o, env, where, maxAgents, new(queries)}
 	file, err := s.load()
 	if err != nil {
 		return err
@@ -74,7 +75,7 @@ func serve(o *options, zenv *config.Zenv, stderr io.Writer, ready *os.File) erro
 // load reads the configuration file and adds what the command line and the
 // system say.
 func (s *setting) load() (*config.File, error) {
-	file, err := config.Load(s.where.config, s.zenv)
+	file, err := config.Load(s.where.config, s.env)
 	if err != nil {
 		return nil, err
 	}
@@ -133,10 +134,10 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 		NewLimit:     s.newLimit,
 		NewTime:      s.newTime,
 		NotifySocket: file.Params.NotifySock.Address,
-		RouterLevels: s.zenv.RouterLevels(),
+		RouterLevels: s.env.RouterLevels(),
 	}
-	o.RouterNotify, _ = s.zenv.Get("ROUTERNOTIFY")
-	if levels, set := s.zenv.HashLevels(); set {
+	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
+	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}
 	return o
@@ -148,7 +149,7 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		Rand:         rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Start:        daemon.StartChild,
 		Mailbin:      s.where.mailbin,
-		Env:          s.zenv.Known(),
+		Env:          s.env.Known(),
 		Dir:          s.where.transport(),
 		NoFile:       s.agentFiles,
 		Log:          logs.log,

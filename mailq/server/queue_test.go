@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"zsched/internal/interval"
+	"zsched/internal/pattern"
 	"zsched/mailq"
 )
 
@@ -70,7 +72,7 @@ func (p *picture) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Job,
 func (p *picture) Find(_ context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
 	var found []*mailq.Message
 	for _, m := range p.messages {
-		if what.Kind == "sender" && mailq.Like(what.Value, m.Sender) || what.Kind == "spoolid" && what.Value == m.SpoolID {
+		if what.Kind == "sender" && pattern.Wildcard(what.Value, m.Sender) || what.Kind == "spoolid" && what.Value == m.SpoolID {
 			found = append(found, m)
 		}
 	}
@@ -243,7 +245,7 @@ func clockTime(s string) time.Time {
 
 // saidSpan reads what SayTime writes.
 func saidSpan(s string) time.Duration {
-	d, err := mailq.ParseSpan(s)
+	d, err := interval.Parse(s)
 	if err != nil {
 		panic(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"os/user"
 	"strconv"
 
+	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
 
 // System is what reading a file asks of the machine it will run on.
 type System struct {
-	Zenv *Zenv
+	Zenv *zenv.File
 	// UID and GID are whom the scheduler runs as. Only 0 can start agents as
 	// somebody else.
 	UID, GID int
@@ -24,9 +25,9 @@ type System struct {
 }
 
 // Host is this machine and the user this process runs as.
-func Host(zenv *Zenv) System {
+func Host(env *zenv.File) System {
 	return System{
-		Zenv:  zenv,
+		Zenv:  env,
 		UID:   os.Geteuid(),
 		GID:   os.Getegid(),
 		User:  userNumber,

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"zsched/internal/interval"
 	"zsched/scheduler"
 )
 
@@ -52,7 +53,7 @@ func (r *reader) consistency() {
 		}
 		if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {
 			r.fail("in %s minbackoff is %s, longer than maxbackoff, which is %s",
-				patternOf(c), formatInterval(p.MinBackoff), formatInterval(p.MaxBackoff))
+				patternOf(c), interval.Format(p.MinBackoff), interval.Format(p.MaxBackoff))
 		}
 		if p.InitialConcurrency > p.MaxThr && setsOneOf(c, "initialconcurrency", "maxthr") {
 			r.warn("%s begins with initialconcurrency=%d, but maxthr=%d allows no more than that",

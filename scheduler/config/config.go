@@ -1,7 +1,6 @@
-// Package config reads the two files an admin writes: scheduler.cf, which says
-// how mail is scheduled, and zmailer.conf (ZENV), which says where things are.
+// Package config reads scheduler.cf, the file that says how mail is scheduled.
 //
-// scheduler.cf is a list of clauses (scheduler.cf(5)). What stands in the
+// It is a list of clauses (scheduler.cf(5)). What stands in the
 // first column begins something; what is indented belongs to the clause above:
 //
 //	PARAMauthfile = "${MAILSHARE}/scheduler.auth"   a parameter of the scheduler itself
@@ -32,6 +31,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
 
@@ -56,8 +56,8 @@ const maxFile = 4 << 20
 
 // DefaultFile is the configuration file for a scheduler that was given none:
 // scheduler.cf in MAILSHARE, or scheduler.conf where only that exists.
-func DefaultFile(zenv *Zenv) string {
-	share, _ := zenv.Get("MAILSHARE")
+func DefaultFile(env *zenv.File) string {
+	share := env.Value("MAILSHARE")
 	file := filepath.Join(share, "scheduler.cf")
 	if _, err := os.Stat(file); err != nil {
 		if older := filepath.Join(share, "scheduler.conf"); exists(older) {
@@ -73,14 +73,14 @@ func exists(file string) bool {
 }
 
 // Load reads a configuration file on this machine, for the user the process
-// runs as. If the file itself is at fault the error is an Errors. A nil zenv
+// runs as. If the file itself is at fault the error is an Errors. A nil env
 // has the defaults.
-func Load(file string, zenv *Zenv) (*File, error) {
+func Load(file string, env *zenv.File) (*File, error) {
 	data, err := readFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
-	return Parse(file, data, Host(zenv))
+	return Parse(file, data, Host(env))
 }
 
 // readFile reads a file that an admin wrote; a device or a forgotten core dump

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
 
@@ -26,7 +27,7 @@ func debian(uid int) System {
 		}
 	}
 	return System{
-		Zenv: ParseZenv([]byte("MAILSHARE=/share\nLOGDIR=/log\nEMPTY=\n")),
+		Zenv: zenv.Parse([]byte("MAILSHARE=/share\nLOGDIR=/log\nEMPTY=\n")),
 		UID:  uid, GID: uid,
 		User:  lookup("root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc nobody"),
 		Group: lookup("root daemon bin sys adm tty disk lp mail news uucp man proxy nogroup"),
@@ -275,35 +276,35 @@ func TestShares(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	zenv := ParseZenv([]byte("MAILSHARE=" + dir))
+	env := zenv.Parse([]byte("MAILSHARE=" + dir))
 	newer, older := filepath.Join(dir, "scheduler.cf"), filepath.Join(dir, "scheduler.conf")
-	if got := DefaultFile(zenv); got != newer {
+	if got := DefaultFile(env); got != newer {
 		t.Errorf("with neither file, %s", got)
 	}
-	if _, err := Load(newer, zenv); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(newer, env); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if err := os.WriteFile(older, []byte("x command=y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := DefaultFile(zenv); got != older {
+	if got := DefaultFile(env); got != older {
 		t.Errorf("with the older file, %s", got)
 	}
 	if err := os.WriteFile(newer, []byte("x comand=y"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := DefaultFile(zenv); got != newer {
+	if got := DefaultFile(env); got != newer {
 		t.Errorf("with both files, %s", got)
 	}
-	file, err := Load(older, zenv)
+	file, err := Load(older, env)
 	if err != nil || file.Name != older || file.Scheduler.Env["MAILSHARE"] != dir {
 		t.Error(file, err)
 	}
 	var one Error
-	if _, err := Load(newer, zenv); !errors.As(err, &one) || one.Place != (Place{newer, 1, 3}) {
+	if _, err := Load(newer, env); !errors.As(err, &one) || one.Place != (Place{newer, 1, 3}) {
 		t.Error(err)
 	}
-	if _, err := Load("/dev/zero", zenv); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := Load("/dev/zero", env); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Error(err)
 	}
 }

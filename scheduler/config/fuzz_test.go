@@ -69,38 +69,3 @@ func report(f *File, err error) string {
 	}
 	return b.String() + strings.Join(f.Params.Lines(), "\n")
 }
-
-func FuzzInterval(f *testing.F) {
-	for _, s := range []string{"1h5m20s", "1h 5m", "90", "", "5M", "99999999999999999999d"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		d, err := parseInterval(s)
-		if err != nil {
-			return
-		}
-		if d < 0 || d > century {
-			t.Fatalf("%q is %s", s, d)
-		}
-		if again, err := parseInterval(formatInterval(d)); err != nil || again != d {
-			t.Fatalf("%q is %s, written %q, read as %s, %v", s, d, formatInterval(d), again, err)
-		}
-	})
-}
-
-func FuzzZenv(f *testing.F) {
-	f.Add([]byte("A=b\nC=\"d e\"\n# x\r\nF=${A}${POSTOFFICE}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		z := ParseZenv(data)
-		size := 0
-		for name, value := range z.Known() {
-			if again, _ := z.Get(name); again != value {
-				t.Fatalf("%q is %q, then %q", name, value, again)
-			}
-			size += len(name) + len(value)
-		}
-		if size > 2*len(data)+500 {
-			t.Fatalf("%d bytes of %d", size, len(data))
-		}
-	})
-}

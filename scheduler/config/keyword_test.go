@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/internal/interval"
 	"zsched/scheduler"
 )
 
@@ -20,7 +21,7 @@ func samples[T any](k kind[T]) (good, bad []string) {
 	}
 	seconds := func(low, high time.Duration) ([]string, []string) {
 		good, bad := number(int(low/time.Second), int(high/time.Second))
-		return append(good, formatInterval(low), formatInterval(high)), append(bad, formatInterval(high)+"1s")
+		return append(good, interval.Format(low), interval.Format(high)), append(bad, interval.Format(high)+"1s")
 	}
 	switch k := any(k).(type) {
 	case count[T]:
@@ -120,9 +121,9 @@ func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 	case count[T]:
 		wantError(t, before+name+"="+strconv.Itoa(k.high+1), fmt.Sprintf("must be from %d to %d", k.low, k.high))
 	case span[T]:
-		if k.high < century {
-			wantError(t, before+name+"="+formatInterval(k.high)+"1s",
-				fmt.Sprintf("must be from %s to %s", formatInterval(k.low), formatInterval(k.high)))
+		if k.high < interval.Max {
+			wantError(t, before+name+"="+interval.Format(k.high)+"1s",
+				fmt.Sprintf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high)))
 		}
 	}
 	if _, isSocket := r.kind.(socket[T]); r.unset != "" && !isSocket {

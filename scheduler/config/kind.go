@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/interval"
 	"zsched/scheduler"
 )
 
@@ -31,16 +32,16 @@ type span[T any] struct {
 }
 
 func (k span[T]) String() string {
-	return fmt.Sprintf("time, %s to %s", formatInterval(k.low), formatInterval(k.high))
+	return fmt.Sprintf("time, %s to %s", interval.Format(k.low), interval.Format(k.high))
 }
 
 func (k span[T]) read(text string, _ *reader) (func(*T), error) {
-	d, err := parseInterval(text)
+	d, err := interval.Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	if d < k.low || d > k.high {
-		return nil, fmt.Errorf("must be from %s to %s", formatInterval(k.low), formatInterval(k.high))
+		return nil, fmt.Errorf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high))
 	}
 	if d == 0 {
 		d = k.zero
@@ -48,7 +49,7 @@ func (k span[T]) read(text string, _ *reader) (func(*T), error) {
 	return func(v *T) { *k.field(v) = d }, nil
 }
 
-func (k span[T]) show(v *T) string { return formatInterval(*k.field(v)) }
+func (k span[T]) show(v *T) string { return interval.Format(*k.field(v)) }
 
 // count is a whole number.
 type count[T any] struct {

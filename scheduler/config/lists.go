@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/interval"
+	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
 
@@ -53,7 +55,7 @@ type times struct {
 }
 
 func (k times) String() string {
-	return fmt.Sprintf("up to %d times, %s to %s", k.most, formatInterval(k.low), formatInterval(k.high))
+	return fmt.Sprintf("up to %d times, %s to %s", k.most, interval.Format(k.low), interval.Format(k.high))
 }
 
 func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
@@ -63,9 +65,9 @@ func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
 	}
 	list := make([]time.Duration, len(words))
 	for i, word := range words {
-		d, err := parseInterval(word)
+		d, err := interval.Parse(word)
 		if err == nil && (d < k.low || d > k.high) {
-			err = fmt.Errorf("must be from %s to %s", formatInterval(k.low), formatInterval(k.high))
+			err = fmt.Errorf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", word, err)
@@ -82,7 +84,7 @@ func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
 func (k times) show(p *scheduler.Params) string {
 	words := make([]string, len(*k.field(p)))
 	for i, d := range *k.field(p) {
-		words[i] = formatInterval(d)
+		words[i] = interval.Format(d)
 	}
 	return quoteList(words)
 }
@@ -115,7 +117,7 @@ func (k words) read(text string, r *reader) (func(*scheduler.Params), error) {
 	if program == "" {
 		return nil, errors.New("the command names no program")
 	}
-	_, unknown := expand(text, r.commandName)
+	_, unknown := zenv.Expand(text, r.commandName)
 	for _, name := range unknown {
 		r.warn("nothing is known as ${%s}; the agent is given nothing in its place", name)
 	}
@@ -130,6 +132,6 @@ func (r *reader) commandName(name string) (string, bool) {
 	case "channel", "host", "sessions":
 		return "", true
 	}
-	value, set := r.system.Zenv.Get(name)
+	value, set := r.system.Zenv.Lookup(name)
 	return value, set || value != ""
 }

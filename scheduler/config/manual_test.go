@@ -92,29 +92,6 @@ func checkEntry[T any](t *testing.T, r *row[T], prefix, entry string) {
 	}
 }
 
-func TestManualHasEveryNameOfZmailerConf(t *testing.T) {
-	data, err := os.ReadFile("../../man/zmailer.conf.5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := strings.ReplaceAll(string(data), `\-`, "-")
-	for _, name := range []string{
-		"MAILSHARE", "MAILBIN", "LOGDIR", "POSTOFFICE", "RENDEZVOUS", "SCHEDULERDIRHASH", "SCHEDULERNOTIFY",
-		"SYSLOGFLG", "PATH", "ZCONFIG", "BINDADDR", "ROUTERDIRHASH", "ROUTERNOTIFY", "SCHEDULER_M_EXTRA",
-		"MAILSERVER", "MAILBOX", "ORGDOMAIN",
-	} {
-		_, entry, found := strings.Cut(page, "\n.TP\n.B "+name+"\n")
-		if !found {
-			t.Errorf("zmailer.conf(5) does not explain %s", name)
-			continue
-		}
-		entry, _, _ = strings.Cut(entry, "\n.TP")
-		if value := zenvDefaults[name]; value != "" && !strings.Contains(entry, value) {
-			t.Errorf("the entry of %s does not have its default, %s", name, value)
-		}
-	}
-}
-
 // The example is what most people will read instead of the manual.
 func TestExampleLoadsWithoutAWord(t *testing.T) {
 	data, err := os.ReadFile("../../scheduler.cf.example")

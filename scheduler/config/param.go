@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/interval"
 	"zsched/scheduler"
 )
 
@@ -44,7 +45,10 @@ func names[T any](table []row[T]) []string {
 // values are what a clause sets.
 type values = scheduler.Params
 
-const year = 365 * day
+const (
+	day  = 24 * time.Hour
+	year = 365 * day
+)
 
 // keywords are all that a clause can set, in the order of scheduler.cf(5).
 // Nothing else knows a name, a kind, a bound or a default.
@@ -73,11 +77,11 @@ var keywords = []row[values]{
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MaxBackoff }, low: time.Second, high: year},
 		meaning: "longest wait of backoff=age"},
 	{name: "expiry", unset: "3d", zero: "never",
-		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: century},
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: interval.Max},
 		meaning: "age at which a recipient that was tried is given up",
 		before:  "ZMailer never gave mail up"},
 	{name: "expiry2", unset: "1d", zero: "a day",
-		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: century, zero: day},
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: interval.Max, zero: day},
 		meaning: "time beyond expiry at which one that was never tried is given up"},
 	{name: "queueonly", unset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.QueueOnly }},

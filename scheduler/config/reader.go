@@ -6,6 +6,7 @@ import (
 
 	"github.com/alecthomas/participle/v2"
 
+	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
 
@@ -88,7 +89,7 @@ func (r *reader) warnOnce(format string, args ...any) {
 
 // expand puts values of zmailer.conf into a path.
 func (r *reader) expand(text string) string {
-	expanded, unknown := expand(text, r.system.Zenv.Get)
+	expanded, unknown := zenv.Expand(text, r.system.Zenv.Lookup)
 	for _, name := range unknown {
 		r.warn("zmailer.conf does not set %s; ${%s} stays as it is", name, name)
 	}
@@ -105,7 +106,7 @@ func (r *reader) defaults() scheduler.Params {
 func (r *reader) paramDefaults() Params {
 	var v Params
 	unset(r, params, &v)
-	if address, set := r.system.Zenv.Get("SCHEDULERNOTIFY"); set {
+	if address, set := r.system.Zenv.Lookup("SCHEDULERNOTIFY"); set {
 		path, _ := cutPrefixFold(address, "UNIX:")
 		var err error
 		if v.NotifySock, err = localSocket(path); err != nil && path != "" {

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
-	"zsched/mailq"
+	"zsched/internal/pattern"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
@@ -132,8 +132,8 @@ func (s *memorySpool) Find(_ context.Context, what spool.Sought) iter.Seq2[*spoo
 		}
 		for _, path := range slices.Sorted(maps.Keys(files)) {
 			m := files[path].stored(place)
-			if what.Sender != "" && !mailq.Like(what.Sender, m.File.Senders[0].User) ||
-				what.LogID != "" && !mailq.Like(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
+			if what.Sender != "" && !pattern.Wildcard(what.Sender, m.File.Senders[0].User) ||
+				what.LogID != "" && !pattern.Wildcard(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
 				what.SpoolID != "" && !isCalled(what.SpoolID, scheduler.MessageID(m.Name.ID), m.ModifiedAt) {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/internal/pattern"
 )
 
 // Sought says what Find looks for. A message is found when all that is not ""
@@ -84,15 +85,15 @@ func (w *Sought) fits(m *Stored) bool {
 		return w.Recipient == "" && w.Sender == "" && w.LogID == ""
 	}
 	return m.File.Name != "" && // not of a trigger
-		(w.LogID == "" || like(bare(w.LogID), bare(m.File.LogID))) &&
+		(w.LogID == "" || pattern.Wildcard(bare(w.LogID), bare(m.File.LogID))) &&
 		(w.Recipient == "" || w.fitsRecipient(m.File)) &&
 		(w.Sender == "" || w.fitsSender(m.File))
 }
 
 func (w *Sought) fitsRecipient(f *ctlfile.File) bool {
-	pattern := bare(w.Recipient)
+	wanted := bare(w.Recipient)
 	for i := range f.Recipients {
-		if like(pattern, bare(f.Recipients[i].User)) {
+		if pattern.Wildcard(wanted, bare(f.Recipients[i].User)) {
 			return true
 		}
 	}
@@ -100,13 +101,13 @@ func (w *Sought) fitsRecipient(f *ctlfile.File) bool {
 }
 
 func (w *Sought) fitsSender(f *ctlfile.File) bool {
-	pattern := bare(w.Sender)
+	wanted := bare(w.Sender)
 	for i := range f.Senders {
 		user := bare(f.Senders[i].User)
 		if f.Senders[i].Channel == "error" {
 			user = ""
 		}
-		if like(pattern, user) {
+		if pattern.Wildcard(wanted, user) {
 			return true
 		}
 	}
@@ -121,34 +122,4 @@ func bare(s string) string {
 		}
 	}
 	return s
-}
-
-// like reports whether text fits a pattern. It takes no more than the product
-// of their lengths.
-func like(pattern, text string) bool {
-	p, t := 0, 0
-	star, from := -1, 0 // the last '*', and where the text it stands for ends
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, from = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || fold(pattern[p]) == fold(text[t])):
-			p++
-			t++
-		case star >= 0:
-			from++
-			p, t = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
-}
-
-func fold(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -195,23 +195,3 @@ func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 		t.Errorf("one that is none: %v", w.errs)
 	}
 }
-
-func TestLike(t *testing.T) {
-	for _, c := range []struct {
-		pattern, text string
-		want          bool
-	}{
-		{"", "", true}, {"", "a", false}, {"a", "", false}, {"*", "", true}, {"**", "abc", true},
-		{"a*c", "abc", true}, {"a*c", "ac", true}, {"a*c", "acb", false}, {"A?C", "abc", true},
-		{"a?c", "ac", false}, {"*@b.*", "x@y@b.c", true}, {"*a*b", "aab", true}, {"*a*b", "ba", false},
-		{"*ab", "aaab", true}, {"a*?", "a", false}, {"ä", "Ä", false},
-	} {
-		if got := like(c.pattern, c.text); got != c.want {
-			t.Errorf("%q like %q: %v", c.text, c.pattern, got)
-		}
-	}
-	// What takes others the age of the universe.
-	if like(strings.Repeat("*a", 200)+"b", strings.Repeat("a", 5000)) {
-		t.Error("there is no b")
-	}
-}

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/interval"
 	"zsched/ta"
 )
 
@@ -105,9 +106,9 @@ func (a *Agent) wait(condition string, born time.Time) error {
 		}
 		return a.until(time.Unix(seconds, 0))
 	case "AGE":
-		age, err := parseInterval(parameter)
+		age, err := interval.Parse(strings.ToLower(parameter))
 		if err != nil {
-			return err
+			return fmt.Errorf("AGE %q: %w", parameter, err)
 		}
 		return a.until(born.Add(age))
 	case "IO":
@@ -132,43 +133,4 @@ func (a *Agent) until(t time.Time) error {
 		return fmt.Errorf("waiting until %s", t.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	return nil
-}
-
-// parseInterval reads a sum such as 1d12h30m10s. A number without unit is
-// seconds.
-func parseInterval(s string) (sum time.Duration, err error) {
-	wrong := fmt.Errorf("AGE %q is no interval", s)
-	rest := s
-	for rest != "" {
-		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-		n, err := strconv.ParseInt(digits, 10, 32)
-		if err != nil {
-			return 0, wrong
-		}
-		rest = rest[len(digits):]
-		unit := time.Second
-		if rest != "" {
-			switch rest[0] | 0x20 {
-			case 'w':
-				unit = 7 * 24 * time.Hour
-			case 'd':
-				unit = 24 * time.Hour
-			case 'h':
-				unit = time.Hour
-			case 'm':
-				unit = time.Minute
-			case 's':
-			default:
-				return 0, wrong
-			}
-			rest = rest[1:]
-		}
-		if sum += time.Duration(n) * unit; sum < 0 {
-			return 0, wrong
-		}
-	}
-	if s == "" {
-		return 0, wrong
-	}
-	return sum, nil
 }

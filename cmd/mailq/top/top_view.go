@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/internal/pattern"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -228,7 +229,7 @@ func (v *topView) fits(t *mailq.Thread) bool {
 	}
 	name := t.Channel + "/" + t.Host
 	if strings.ContainsAny(v.filter, "*?") {
-		return mailq.Like(v.filter, name)
+		return pattern.Wildcard(v.filter, name)
 	}
 	needle := strings.ToLower(v.filter)
 	return strings.Contains(strings.ToLower(name), needle) ||

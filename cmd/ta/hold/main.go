@@ -22,7 +22,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return p.Exit(err)
 	}
-	zenv, err := p.Zenv()
+	env, err := p.Zenv()
 	if err != nil {
 		return p.Exit(err)
 	}
@@ -31,8 +31,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	// The scheduler starts agents in $POSTOFFICE/transport.
 	agent := hold.New("..", *mailbin)
-	agent.RouterLevels = zenv.RouterLevels()
-	agent.RouterNotify, _ = zenv.Get("ROUTERNOTIFY")
+	agent.RouterLevels = env.RouterLevels()
+	agent.RouterNotify = env.Value("ROUTERNOTIFY")
 	p.Server.Deliver = agent.Deliver
 	return p.Serve()
 }

@@ -42,7 +42,7 @@ func TestHold(t *testing.T) {
 	}{
 		{filepath.Join(dir, "elsewhere/ta/hold"), "-c hold", "7\tscript:ready\n", "\tdeferred script ready: ", "zmailer.conf", 0},
 		{filepath.Join(dir, "mailbin/ta/hold"), "-c hold", "7\tscript:ready\n", "\tok3 submitted again as ", "zmailer.conf", 0},
-		{"hold", "-V", "", "hold 0.1", "", 0},
+		{"hold", "-V", "", "hold 0.9", "", 0},
 		{"hold", "--marking nobody", "", "", "", 64},
 		{"hold", "one two", "", "", "", 64},
 		{"hold", "", "", "", "missing", 72},

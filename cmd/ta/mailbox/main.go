@@ -22,11 +22,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err := c.parse(args); err != nil {
 		return p.Exit(err)
 	}
-	zenv, err := p.Zenv()
+	env, err := p.Zenv()
 	if err != nil {
 		return p.Exit(err)
 	}
-	addZenv(&c.o, zenv)
+	addZenv(&c.o, env)
 	agent, err := mailbox.New(c.o)
 	if err != nil {
 		return p.Exit(err)
@@ -35,7 +35,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	for _, option := range c.ignored {
 		p.Warn("option " + option)
 	}
-	p.LogTo(zenv)
+	p.LogTo(env)
 	p.Server.Deliver = agent.Deliver
 	return p.Serve()
 }

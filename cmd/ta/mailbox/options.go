@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"zsched/cmd/ta/internal/program"
-	"zsched/scheduler/config"
+	"zsched/internal/zenv"
 	"zsched/ta/mailbox"
 )
 
@@ -77,17 +77,17 @@ func (c *command) parse(args []string) error {
 
 // addZenv takes from zmailer.conf the mailboxes' pattern that the command line
 // does not give, our domain, and the environment of commands.
-func addZenv(o *mailbox.Options, zenv *config.Zenv) {
+func addZenv(o *mailbox.Options, env *zenv.File) {
 	if o.Place.Path == "" {
-		o.Place.Path, _ = zenv.Get("MAILBOX")
+		o.Place.Path = env.Value("MAILBOX")
 	}
-	o.Domain, _ = zenv.Get("ORGDOMAIN")
-	path, _ := zenv.Get("PATH")
+	o.Domain = env.Value("ORGDOMAIN")
+	path := env.Value("PATH")
 	if path == "" {
 		path = "/usr/bin:/bin"
 	}
-	share, _ := zenv.Get("MAILSHARE")
-	o.Environ = []string{"PATH=" + path, "MAILSHARE=" + share, "MAILBIN=" + program.Mailbin(zenv)}
+	share := env.Value("MAILSHARE")
+	o.Environ = []string{"PATH=" + path, "MAILSHARE=" + share, "MAILBIN=" + program.Mailbin(env)}
 	for _, name := range []string{"ZCONFIG", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {
 			o.Environ = append(o.Environ, name+"="+value)

@@ -9,15 +9,15 @@ import (
 	"path/filepath"
 
 	"zsched/cmd/ta/internal/program"
-	"zsched/scheduler/config"
+	"zsched/internal/zenv"
 	"zsched/ta"
 	"zsched/ta/sm"
 )
 
 // readMailer finds the mailer's line. Everything that is wrong in the file is
 // told; the exit status is for a mailer that is not there or is wrong itself.
-func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mailer, int) {
-	share, _ := zenv.Get("MAILSHARE")
+func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer, int) {
+	share := env.Value("MAILSHARE")
 	if file == "" {
 		file = filepath.Join(share, "sm.conf")
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mai
 		return nil, ta.ExitOSFile
 	}
 	status := ta.ExitOSFile
-	mailers, problems := sm.Parse(file, string(text), sm.Setting{Mailbin: program.Mailbin(zenv), Zenv: lookUp(zenv)})
+	mailers, problems := sm.Parse(file, string(text), sm.Setting{Mailbin: program.Mailbin(env), Zenv: lookUp(env)})
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "# sm: %v\n", p)
 		if p.Mailer == name {
@@ -48,9 +48,9 @@ func readMailer(zenv *config.Zenv, file, name string, stderr io.Writer) (*sm.Mai
 
 // lookUp finds what ${NAME} stands for: what the file sets, and what has a
 // default.
-func lookUp(zenv *config.Zenv) func(string) (string, bool) {
+func lookUp(env *zenv.File) func(string) (string, bool) {
 	return func(name string) (string, bool) {
-		value, set := zenv.Get(name)
+		value, set := env.Lookup(name)
 		return value, set || value != ""
 	}
 }

@@ -36,15 +36,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return p.Exit(err)
 	}
-	zenv, err := p.Zenv()
+	env, err := p.Zenv()
 	if err != nil {
 		return p.Exit(err)
 	}
 	var status int
-	if agent.Mailer, status = readMailer(zenv, *file, p.Flags.Arg(0), stderr); agent.Mailer == nil {
+	if agent.Mailer, status = readMailer(env, *file, p.Flags.Arg(0), stderr); agent.Mailer == nil {
 		return status
 	}
-	p.LogTo(zenv)
+	p.LogTo(env)
 	p.Server.Deliver = agent.Deliver
 	return p.Serve()
 }

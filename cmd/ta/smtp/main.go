@@ -32,11 +32,11 @@ func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	if o.Log, err = openLog(c.log, c.debug, stderr); err != nil {
 		p.Warn("no protocol log: " + err.Error())
 	}
-	zenv, err := p.Zenv()
+	env, err := p.Zenv()
 	if err != nil {
 		p.Warn(err.Error())
 	}
-	p.LogTo(zenv)
+	p.LogTo(env)
 	if c.title {
 		o.Title = title
 	}

@@ -80,7 +80,7 @@ func TestSMTP(t *testing.T) {
 		args, told, said, stderr string
 		status                   int
 	}{
-		{args: "-V", said: "smtp 0.1\n"},
+		{args: "-V", said: "smtp 0.9.0\n"},
 		{args: "-c smtp -p PORT", told: "1\t[127.0.0.1]\n#idle\n\n", said: "#hungry\n1/101 ok3\n#hungry\n#hungry\n"},
 		// As scheduler.cf files in the field have it.
 		{args: "-esrl LOG -p PORT -T conn=3m,tcpw=5m,cmd=5m,data=2m,dot=20m [127.0.0.1]", told: "1\n\n", said: "#hungry\n1/101 ok3\n#hungry\n"},

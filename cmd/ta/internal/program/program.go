@@ -17,11 +17,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 
 	"github.com/spf13/pflag"
 
-	"zsched/scheduler/config"
+	"zsched/internal/version"
+	"zsched/internal/zenv"
 	"zsched/ta"
 )
 
@@ -65,7 +65,7 @@ func (p *Program) Parse(args []string) error {
 		return err
 	}
 	if p.version {
-		fmt.Fprintln(p.stdout, versionLine(p.name))
+		fmt.Fprintln(p.stdout, version.Line(p.name))
 		return errVersion
 	}
 	var err error
@@ -105,18 +105,18 @@ func (p *Program) Exit(err error) int {
 func (p *Program) Warn(line string) { fmt.Fprintf(p.stderr, "# %s: %s\n", p.name, line) }
 
 // Zenv reads the zmailer.conf that the scheduler names in ZCONFIG.
-func (p *Program) Zenv() (*config.Zenv, error) {
-	zenv, err := config.AgentZenv(os.Getenv("ZCONFIG"))
+func (p *Program) Zenv() (*zenv.File, error) {
+	env, err := zenv.Read(os.Getenv("ZCONFIG"))
 	if err != nil {
 		return nil, configError{err}
 	}
-	return zenv, nil
+	return env, nil
 }
 
 // Mailbin is the MAILBIN that zmailer.conf sets. Where it sets none, it is the
 // directory above this program's, which is MAILBIN/ta.
-func Mailbin(zenv *config.Zenv) string {
-	dir, set := zenv.Get("MAILBIN")
+func Mailbin(env *zenv.File) string {
+	dir, set := env.Lookup("MAILBIN")
 	if set || !filepath.IsAbs(os.Args[0]) {
 		return dir
 	}
@@ -125,24 +125,12 @@ func Mailbin(zenv *config.Zenv) string {
 
 // LogTo makes the agent write a line for each recipient to the system's log,
 // in the style of SYSLOGFLG (zmailer.conf(5)).
-func (p *Program) LogTo(zenv *config.Zenv) {
-	p.Server.Syslog = ta.OpenSyslog(p.name, ta.ParseSyslogStyle(zenv.Get("SYSLOGFLG")))
+func (p *Program) LogTo(env *zenv.File) {
+	p.Server.Syslog = ta.OpenSyslog(p.name, ta.ParseSyslogStyle(env.Lookup("SYSLOGFLG")))
 }
 
 // Serve runs the agent until the scheduler ends it, and returns its exit status.
 func (p *Program) Serve() int {
 	defer p.Server.Syslog.Close()
 	return p.Server.Main()
-}
-
-func versionLine(name string) string {
-	line := name + " 0.1"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				line += " (" + s.Value[:min(12, len(s.Value))] + ")"
-			}
-		}
-	}
-	return line
 }

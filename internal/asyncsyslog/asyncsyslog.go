@@ -1,0 +1,126 @@
+// Package asyncsyslog writes lines to the system's log, facility mail, without
+// making the caller wait. Lines that syslogd does not take in time are dropped
+// and counted; as soon as it takes lines again, one of them tells the count.
+package asyncsyslog
+
+import (
+	"fmt"
+	"log/syslog"
+	"sync"
+	"time"
+)
+
+// Options say whose lines they are and where they go.
+type Options struct {
+	Tag string // the program's name
+	// Network and Address name another socket than the system's: "unixgram"
+	// and a path. Empty means the system's.
+	Network, Address string
+	// Failed is called, from another goroutine, with the first error of a run
+	// of errors. It may be nil.
+	Failed func(error)
+	// CloseTimeout is how long Close waits for syslogd; 0 means 2 s.
+	CloseTimeout time.Duration
+}
+
+// Writer passes lines on in a goroutine of its own. A nil Writer drops them.
+type Writer struct {
+	options Options
+	lines   chan line
+	done    chan struct{} // closed when the goroutine ends
+
+	mu   sync.Mutex
+	lost int // lines dropped since the last one that was written
+}
+
+type line struct {
+	text    string
+	isError bool
+}
+
+// queueLength is how many lines may wait for syslogd.
+const queueLength = 1024
+
+// Open starts the writer. It connects with the first line, so that Open never
+// fails.
+func Open(o Options) *Writer {
+	if o.CloseTimeout == 0 {
+		o.CloseTimeout = 2 * time.Second
+	}
+	w := &Writer{options: o, lines: make(chan line, queueLength), done: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+// Info passes on a line of severity info.
+func (w *Writer) Info(text string) { w.send(line{text: text}) }
+
+// Error passes on a line of severity err.
+func (w *Writer) Error(text string) { w.send(line{text, true}) }
+
+func (w *Writer) send(l line) {
+	if w == nil {
+		return
+	}
+	select {
+	case w.lines <- l:
+	default:
+		w.mu.Lock()
+		w.lost++
+		w.mu.Unlock()
+	}
+}
+
+// Close writes the lines that wait, or gives up when CloseTimeout has passed.
+// No line may be passed on after it.
+func (w *Writer) Close() {
+	if w == nil {
+		return
+	}
+	close(w.lines)
+	select {
+	case <-w.done:
+	case <-time.After(w.options.CloseTimeout):
+	}
+}
+
+func (w *Writer) run() {
+	defer close(w.done)
+	var to *syslog.Writer
+	failing := false
+	for l := range w.lines {
+		var err error
+		if to == nil {
+			to, err = syslog.Dial(w.options.Network, w.options.Address, syslog.LOG_MAIL|syslog.LOG_INFO, w.options.Tag)
+		}
+		if err == nil {
+			w.reportLost(to)
+			err = l.write(to) // an error makes it reconnect with the next line
+		}
+		if err != nil && !failing && w.options.Failed != nil {
+			w.options.Failed(err)
+		}
+		failing = err != nil
+	}
+	if to != nil {
+		w.reportLost(to)
+		to.Close()
+	}
+}
+
+func (l line) write(to *syslog.Writer) error {
+	if l.isError {
+		return to.Err(l.text)
+	}
+	return to.Info(l.text)
+}
+
+func (w *Writer) reportLost(to *syslog.Writer) {
+	w.mu.Lock()
+	lost := w.lost
+	w.lost = 0
+	w.mu.Unlock()
+	if lost > 0 {
+		_ = to.Info(fmt.Sprintf("%d lines were lost here", lost))
+	}
+}

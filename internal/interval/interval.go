@@ -1,0 +1,100 @@
+// Package interval reads and writes spans of time as the configuration, the
+// query protocol and the conditions of hold(8) write them: a sum of numbers
+// with units. 1h5m20s is 3920 seconds (scheduler.cf(5), Intervals).
+package interval
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// Max is the longest interval that Parse accepts, 100 years. It is a third of
+// what a time.Duration can hold, so that sums of two cannot overflow.
+const Max = 36500 * day
+
+var units = [...]struct {
+	letter byte
+	span   time.Duration
+}{{'w', 7 * day}, {'d', day}, {'h', time.Hour}, {'m', time.Minute}, {'s', time.Second}}
+
+// Parse reads an interval. The units are w, d, h, m and s; a last number
+// without a unit counts seconds; one blank may stand between two components.
+// The error does not quote the whole text: the caller does.
+func Parse(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, errors.New("an interval is needed, such as 90s or 1h30m")
+	}
+	var sum time.Duration
+	for rest := s; rest != ""; {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		if digits == 0 {
+			return 0, noNumber(rest)
+		}
+		unit := time.Second
+		number, after := rest[:digits], rest[digits:]
+		if after != "" {
+			var ok bool
+			if unit, ok = unitOf(after[0]); !ok {
+				return 0, fmt.Errorf("%s is not a unit; the units are w, d, h, m and s", quoteFirst(after))
+			}
+			after = after[1:]
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n > int64(Max/unit) || sum+time.Duration(n)*unit > Max {
+			return 0, fmt.Errorf("longer than %s", Format(Max))
+		}
+		sum += time.Duration(n) * unit
+		// A blank at the end is not between two components.
+		if len(after) > 1 && (after[0] == ' ' || after[0] == '\t') {
+			after = after[1:]
+		}
+		rest = after
+	}
+	return sum, nil
+}
+
+func noNumber(rest string) error {
+	if _, ok := unitOf(rest[0]); ok {
+		return fmt.Errorf("there is no number before %s", quoteFirst(rest))
+	}
+	return fmt.Errorf("an interval is numbers with units, such as 1h30m; %s does not belong there", quoteFirst(rest))
+}
+
+func unitOf(letter byte) (time.Duration, bool) {
+	for _, u := range units {
+		if u.letter == letter {
+			return u.span, true
+		}
+	}
+	return 0, false
+}
+
+// quoteFirst returns the first character of s, quoted.
+func quoteFirst(s string) string {
+	for _, r := range s {
+		return strconv.Quote(string(r))
+	}
+	return `""`
+}
+
+// Format writes whole seconds so that Parse reads the same. It uses no weeks,
+// which older programs do not read.
+func Format(d time.Duration) string {
+	var b strings.Builder
+	for _, u := range units[1:] {
+		if n := d / u.span; n > 0 {
+			b.WriteString(strconv.FormatInt(int64(n), 10))
+			b.WriteByte(u.letter)
+			d -= n * u.span
+		}
+	}
+	if b.Len() == 0 {
+		return "0"
+	}
+	return b.String()
+}
