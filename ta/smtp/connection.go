@@ -1,3 +1,5 @@
+// This file holds the life of a connection: opened, used for jobs, idle, closed.
+
 package smtp
 
 import (
@@ -6,15 +8,16 @@ import (
 	"time"
 )
 
-// A connection's life:
+// A connection's states. The jobs that a closed connection has left are assigned
+// again.
 //
 //	          opened            job               job
 //	opening ──────────► idle ◄───────► working ──────► working …
 //	   │ refused         │ aged, evicted   │ aged: QUIT
 //	   ▼                 ▼ lost            ▼ broken
-//	 gone ◄──────────────┴─────────────────┘   jobs left are placed anew
+//	 gone ◄──────────────┴─────────────────┘
 
-// start runs a connection that the pool has decided on.
+// start starts the goroutine of a connection that the pool decided to open.
 func (a *Agent) start(c *conn) {
 	a.running.Go(func() {
 		if c.after != nil {
@@ -32,13 +35,14 @@ func (a *Agent) start(c *conn) {
 	})
 }
 
-// run does the jobs of a connection until it is to be closed, and closes it.
+// run does the jobs of a connection, and closes it when it is no longer wanted or
+// broken.
 func (a *Agent) run(c *conn, s *session) {
 	for {
 		j := a.pool.next(c)
 		if j == nil {
 			switch a.idle(c, s) {
-			case errAged:
+			case errUnwanted:
 				s.quit()
 				return
 			case nil:
@@ -47,11 +51,11 @@ func (a *Agent) run(c *conn, s *session) {
 			s.close()
 			return
 		}
-		a.title(c.target.name + " " + j.work.message.SpoolID())
-		err := a.work(c, s, j)
-		if errors.Is(err, errRescue) {
+		a.title(c.target.name + " " + j.delivery.message.SpoolID())
+		err := a.do(c, s, j)
+		if errors.Is(err, errRequeue) {
 			s.close()
-			return // closed places the job anew
+			return // the job is still in c.jobs and is assigned again
 		}
 		goOn := a.pool.finish(c, err == nil)
 		close(j.done)
@@ -67,22 +71,26 @@ func (a *Agent) run(c *conn, s *session) {
 }
 
 var (
-	// errAged: the connection is no longer wanted.
-	errAged = errors.New("the connection is no longer wanted")
-	// errRescue: the connection ended before anything was said of the job.
-	errRescue = errors.New("the connection ended before the message")
+	errUnwanted = errors.New("the connection is no longer wanted")
+	// errRequeue means that the connection ended before the server answered
+	// anything about the job.
+	errRequeue = errors.New("the connection ended before the message")
 )
 
-// idle waits for a job. It is nil when there may be one, errAged when it is
-// time to go, and another error when the peer has gone.
+// idle waits for a job. It returns nil when there may be one, errUnwanted when
+// the connection is to be closed with QUIT, and another error when the server has
+// closed it or broke the protocol.
 func (a *Agent) idle(c *conn, s *session) error {
 	p := &a.pool
 	p.mu.Lock()
 	if len(c.jobs) > 0 || !p.linked(c) {
 		defer p.mu.Unlock()
-		return errIf(!p.linked(c), errAged)
+		if !p.linked(c) {
+			return errUnwanted
+		}
+		return nil
 	}
-	c.io = s
+	c.waiting = s
 	err := s.nc.SetReadDeadline(time.Now().Add(p.limits.Idle))
 	p.mu.Unlock()
 	if err == nil {
@@ -90,32 +98,25 @@ func (a *Agent) idle(c *conn, s *session) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c.io = nil
+	c.waiting = nil
 	var timeout net.Error
 	switch {
 	case err == nil:
-		line, _ := s.line() // what it says as it goes
+		line, _ := s.line() // perhaps a 421, for the log
 		s.trace(theirs, line)
 		return errProtocol
 	case !errors.As(err, &timeout) || !timeout.Timeout():
 		s.trace(theirs, "("+why(err)+")")
 		return err
 	case !p.linked(c) || len(c.jobs) == 0:
-		return errAged
-	}
-	return nil
-}
-
-func errIf(condition bool, err error) error {
-	if condition {
-		return err
+		return errUnwanted
 	}
 	return nil
 }
 
 // wake ends the wait of an idle connection. The pool's lock is held.
 func wake(c *conn) {
-	if c.io != nil {
-		_ = c.io.nc.SetReadDeadline(time.Unix(1, 0))
+	if c.waiting != nil {
+		_ = c.waiting.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 }

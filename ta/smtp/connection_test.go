@@ -14,7 +14,7 @@ import (
 )
 
 // messages puts n into a postoffice, all for bob, and returns their job lines.
-func (o *office) messages(n int) (jobs []string) {
+func (o *testSpool) messages(n int) (jobs []string) {
 	for i := 1; i <= n; i++ {
 		o.message(i, to("bob@a.example"), header, "text\n")
 		jobs = append(jobs, fmt.Sprint(i))
@@ -40,7 +40,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		{name: "other hosts, and room", second: "b.example", set: func(o *Options) { o.Limits.Sessions = 2 }, total: 2, quits: 2},
 	} {
 		p := start(t, smtptest.Options{})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		jobs := o.messages(6)
 		opts := options(p)
 		opts.Resolver = names{"mx a.example": "10 mx.example", "mx b.example": "10 mx.example", "a mx.example": "127.0.0.1"}
@@ -79,7 +79,7 @@ func TestConnectionThatEndedIsReplaced(t *testing.T) {
 		"at the next MAIL, thrice": {{On: "MAIL From:<second", Do: "drop", Times: 1}, {On: "MAIL From:<third", Do: "421 4.3.2 enough; drop", Times: 1}},
 	} {
 		p := start(t, smtptest.Options{Rules: rules})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		for i, from := range []string{"first", "second", "third"} {
 			o.message(i+1, "s smtp x "+from+"@sender.example 0\n"+to("bob@a.example"), header, "text\n")
 		}
@@ -96,7 +96,7 @@ func TestConnectionThatEndedIsReplaced(t *testing.T) {
 	}
 	// A new connection that does so is the destination's answer.
 	p := start(t, smtptest.Options{Rules: script("MAIL -> drop")})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.messages(1)
 	if said := o.brief(o.once(options(p))); said != "bob deferred 4.4.0 ->> (peer closed the connection)\n" {
 		t.Error(said)
@@ -118,7 +118,7 @@ func TestAnswerTooMany(t *testing.T) {
 		{On: "dot", Do: "250 2.6.0 taken\r\n250 2.6.0 and again", Times: 1},
 		{On: "RCPT To:<eve", Do: "550 5.1.1 no eve"},
 	}})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example")+"R FULL\n"+to("eve@a.example")+"R HDRS\n", header, "text\n")
 	if said := o.brief(o.once(options(p))); said != "bob ok3 ->> 250 2.6.0 taken\neve error2 ->> 550 5.1.1 no eve\n" {
 		t.Error(said)
@@ -128,7 +128,7 @@ func TestAnswerTooMany(t *testing.T) {
 // "It may be worth using different times for active and idle connections."
 func TestIdleConnectionIsClosed(t *testing.T) {
 	p := start(t, smtptest.Options{})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	jobs := o.messages(2)
 	opts := options(p)
 	opts.Limits.Idle = time.Millisecond
@@ -151,7 +151,7 @@ func TestNextExchanger(t *testing.T) {
 	} {
 		// The peer listens at 127.0.0.1 alone.
 		p := start(t, smtptest.Options{Rules: script(c.first)})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.messages(2)
 		opts := options(p)
 		opts.Resolver = names{"mx a.example": c.dns, "a mx.example": "127.0.0.1", "a dead.example": "127.0.0.2", "a both.example": "127.0.0.2, 127.0.0.1"}
@@ -174,7 +174,7 @@ func TestNextExchanger(t *testing.T) {
 // A job line that names no host is about all recipients, each host by itself.
 func TestJobLineWithoutHost(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: script("MAIL From:<never -> 550 5.7.1 no")})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example")+"r           smtp nowhere.example ann@nowhere.example 0\n"+
 		"r           smtp slow.example joe@slow.example 0\n"+to("eve@a.example"), header, "text\n")
 	opts := options(p)
@@ -188,7 +188,7 @@ func TestJobLineWithoutHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "bob ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted\n" +
-		"ann error2 no host takes mail for nowhere.example: it has no MX and no address, or they do not exist\n" +
+		"ann error2 no host accepts mail for nowhere.example: it has no MX and no address, or they do not exist\n" +
 		"joe deferred 4.4.3 looking up the MX of slow.example: no answer\n"
 	if said := o.brief(strings.ReplaceAll(out.String(), "#hungry\n", "")); said != want {
 		t.Errorf("%s, want\n%s", said, want)
@@ -198,7 +198,7 @@ func TestJobLineWithoutHost(t *testing.T) {
 // A message that cannot be read is deferred, and nothing of it is sent.
 func TestMessageThatCannotBeRead(t *testing.T) {
 	p := start(t, smtptest.Options{})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.messages(1)
 	o.put("transport", 1, strings.Replace(o.control(1), "\no 24\n", "\n", 1))
 	if said := o.brief(o.once(options(p))); said != "bob deferred 4.3.0 the control file does not say where the body starts\n" {
@@ -211,7 +211,7 @@ func TestMessageThatCannotBeRead(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	p := start(t, smtptest.Options{Address: t.TempDir() + "/s"})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.messages(1)
 	if said := o.brief(o.once(options(p))); said != "bob ok3 ->> 250 2.6.0 message accepted\n" {
 		t.Error(said)
@@ -238,7 +238,7 @@ func (w *talk) Write(b []byte) (int, error) {
 	return w.out.Write(b)
 }
 
-func (o *office) talk(a *Agent, sessions int) *talk {
+func (o *testSpool) talk(a *Agent, sessions int) *talk {
 	w := &talk{done: make(chan error, 1)}
 	r, in := io.Pipe()
 	w.in = in
@@ -272,7 +272,7 @@ func (w *talk) end(t testing.TB) string {
 func TestManySessions(t *testing.T) {
 	const sessions, hosts, each = 12, 5, 8
 	p := start(t, smtptest.Options{})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	opts := options(p)
 	opts.Limits.Sessions, opts.Limits.PerHost = sessions, 3
 	zone := names{}
@@ -318,7 +318,7 @@ func TestManySessions(t *testing.T) {
 // The limit of a mail exchanger holds however many hosts share it.
 func TestLimitOfAnExchanger(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: []smtptest.Rule{{On: "MAIL", Do: "stall", Times: 2}}})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	opts := options(p)
 	opts.Limits.Sessions, opts.Limits.PerHost = 20, 2
 	a := New(opts)

@@ -1,3 +1,6 @@
+// This file holds the destination database: what is known of hosts beyond the
+// open connections.
+
 package smtp
 
 import (
@@ -5,65 +8,63 @@ import (
 	"time"
 )
 
-// Destinations is what is known of hosts beyond the connections that are open:
-// the destination database of the seed. Each process has its own unless it is
-// given one that several share. It is called with a lock held and must not
-// take long.
+// Destinations is the destination database. Each process has its own, unless it
+// is given one that several share. It is called with a lock held and must return
+// soon.
 type Destinations interface {
-	// Find returns what is known of a host, if anything.
+	// Find returns the record of a host, if there is one.
 	Find(host string, now time.Time) (Record, bool)
-	// Note replaces it, until a time after which nothing is known any more.
+	// Note replaces the record of a host. It is dropped at a time.
 	Note(host string, r Record, until time.Time)
 }
 
 // Record is what is known of one host.
 type Record struct {
 	OpenedAt time.Time // when the newest connection to it was opened
-	// RetryAt is when it should next be tried, after it could not be
-	// connected to. The zero time: it works.
-	RetryAt time.Time
-	Failure string // why not, for people
-	// NoChunking: it offers BDAT and does not know it.
-	NoChunking bool
+	// RetryAt is when the host may be tried again, after it could not be
+	// connected to. Zero: the host works.
+	RetryAt    time.Time
+	Failure    string // why it could not be connected to, for people
+	NoChunking bool   // it offers CHUNKING and does not know BDAT
 }
 
-// memory is a Destinations of this process. What has expired goes at the next
-// sweep, one for as many notes as the last one has left records.
+// memory is a Destinations of this process. It removes expired records after as
+// many notes as the last such sweep left records.
 type memory struct {
 	mu      sync.Mutex
-	records map[string]noted
+	records map[string]expiring
 	notes   int // since the last sweep
-	left    int // records that it left
+	left    int // records after the last sweep
 }
 
-type noted struct {
+type expiring struct {
 	Record
 	until time.Time
 }
 
-// NewDestinations is an empty database in memory.
-func NewDestinations() Destinations { return &memory{records: map[string]noted{}} }
+// NewDestinations returns an empty database in memory.
+func NewDestinations() Destinations { return &memory{records: map[string]expiring{}} }
 
 func (m *memory) Find(host string, now time.Time) (Record, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n, ok := m.records[host]
-	if !ok || !now.Before(n.until) {
+	r, ok := m.records[host]
+	if !ok || !now.Before(r.until) {
 		return Record{}, false
 	}
-	return n.Record, true
+	return r.Record, true
 }
 
 func (m *memory) Note(host string, r Record, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.records[host] = noted{r, until}
+	m.records[host] = expiring{r, until}
 	if m.notes++; m.notes <= m.left+100 {
 		return
 	}
 	now := time.Now()
-	for name, n := range m.records {
-		if !now.Before(n.until) {
+	for name, r := range m.records {
+		if !now.Before(r.until) {
 			delete(m.records, name)
 		}
 	}

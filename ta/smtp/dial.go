@@ -1,3 +1,6 @@
+// This file holds how connections are made: from which local address (option -L)
+// and port (-r), and with which buffers (-w).
+
 package smtp
 
 import (
@@ -11,49 +14,48 @@ import (
 	"time"
 )
 
-// Dialer makes connections from where the options say.
+// Dialer makes connections.
 type Dialer struct {
-	Local   []netip.Addr // own addresses to use, of either family; none: any
-	LowPort bool         // from a port below 1024, where that is permitted
-	Buffer  int          // bytes of the socket's buffers; 0: the system's
+	Local   []netip.Addr // local addresses to use, of either family; none: any
+	LowPort bool         // use a local port below 1024, if that is permitted
+	Buffer  int          // size of the socket's buffers in bytes; 0: the system's default
 }
 
 // ParseLocal reads the operand of -L: "iface:name", an address with or without
 // brackets, or the name of a host.
 func ParseLocal(ident string, r Resolver) ([]netip.Addr, error) {
 	if name, ok := cutPrefixFold(ident, "iface:"); ok {
-		iface, err := net.InterfaceByName(name)
-		if err != nil {
-			return nil, fmt.Errorf("local interface %q: %w", name, err)
-		}
-		list, err := iface.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("local interface %q: %w", name, err)
-		}
-		var found []netip.Addr
-		for _, a := range list {
-			prefix, err := netip.ParsePrefix(a.String())
-			if err == nil && (!prefix.Addr().IsLinkLocalUnicast() || prefix.Addr().Is4()) {
-				found = append(found, prefix.Addr().Unmap())
-			}
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("local interface %q has no address", name)
-		}
-		return found, nil
+		return interfaceAddresses(name)
 	}
-	literal := strings.TrimSuffix(strings.TrimPrefix(ident, "["), "]")
-	if rest, ok := cutPrefixFold(literal, "IPv6"); ok && rest != "" {
-		literal = rest[1:]
-	}
-	if addr, err := netip.ParseAddr(literal); err == nil {
+	if addr, err := parseLiteral(ident); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookUpTime)
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()
 	found, err := r.Addresses(ctx, strings.ToLower(strings.TrimSuffix(ident, ".")))
 	if err != nil {
 		return nil, fmt.Errorf("local address %q: %w", ident, err)
+	}
+	return found, nil
+}
+
+func interfaceAddresses(name string) (found []netip.Addr, err error) {
+	iface, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil, fmt.Errorf("local interface %q: %w", name, err)
+	}
+	list, err := iface.Addrs()
+	if err != nil {
+		return nil, fmt.Errorf("local interface %q: %w", name, err)
+	}
+	for _, a := range list {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err == nil && (!prefix.Addr().IsLinkLocalUnicast() || prefix.Addr().Is4()) {
+			found = append(found, prefix.Addr().Unmap())
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("local interface %q has no address", name)
 	}
 	return found, nil
 }
@@ -104,8 +106,8 @@ func dialLow(dialer net.Dialer, from netip.Addr, address string) (net.Conn, erro
 	return nil, errors.New("no local port below 1024 is free")
 }
 
-// from is the local address to use towards another; ok is false where there
-// are some and none fits.
+// from returns the local address for a connection to another. The zero value means
+// any. ok is false if the Dialer has addresses and none is of that family.
 func (d *Dialer) from(to netip.Addr) (local netip.Addr, ok bool) {
 	for _, a := range d.Local {
 		if a.Is4() == to.Is4() {
@@ -117,7 +119,7 @@ func (d *Dialer) from(to netip.Addr) (local netip.Addr, ok bool) {
 
 func (d *Dialer) setBuffers(_, _ string, conn syscall.RawConn) error {
 	return conn.Control(func(fd uintptr) {
-		// The system may give less, which is no reason not to connect.
+		// Smaller buffers than wanted are no reason not to connect.
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, d.Buffer)
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, d.Buffer)
 	})

@@ -28,7 +28,7 @@ func TestExtensions(t *testing.T) {
 		{name: "SIZE", offers: all, control: to("bob@a.example"),
 			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 		{name: "too big", offers: all, control: to("bob@a.example"), body: strings.Repeat("x", 1000) + "\n",
-			said: "bob error2 a message of 1048 bytes is larger than the 1000 that the next host takes"},
+			said: "bob error2 the message has 1048 bytes, and the next host accepts no more than 1000"},
 		{name: "SIZE without a number", offers: []string{"SIZE"}, control: to("bob@a.example"), body: strings.Repeat("x", 1000) + "\n",
 			want: "MAIL From:<alice@sender.example> SIZE=1048\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 		{name: "SIZE with nonsense", offers: []string{"SIZE -5 x", "", "X"}, control: to("bob@a.example"),
@@ -59,9 +59,9 @@ func TestExtensions(t *testing.T) {
 		{name: "BY late, return", offers: all, control: to("bob@a.example") + "N BY=30;R\n",
 			said: "bob error2 the time for delivery that the sender set is over"},
 		{name: "BY too soon", offers: all, control: to("bob@a.example") + "N BY=90;R\n",
-			said: "bob error2 the sender wants delivery within 30 seconds, the next host allows no less than 60"},
+			said: "bob error2 the sender wants delivery within 30 seconds, and the next host permits no less than 60"},
 		{name: "BY unknown, return", offers: nil, control: to("bob@a.example") + "N BY=600;R\n",
-			said: "bob error2 the sender set a time for delivery, of which the next host knows nothing"},
+			said: "bob error2 the sender set a time for delivery, and the next host does not support that"},
 		{name: "BY unknown, notify", offers: nil, control: to("bob@a.example") + "N BY=600;N\n",
 			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 		{name: "BY nonsense", offers: all, control: to("bob@a.example") + "N BY=soon\n",
@@ -74,9 +74,9 @@ func TestExtensions(t *testing.T) {
 			said: "böb ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted"},
 		{name: "no SMTPUTF8", offers: nil, control: to("böb@a.example", "eve@a.example"),
 			want: "MAIL From:<alice@sender.example>\nRCPT To:<eve@a.example>\nDATA",
-			said: "böb error2 an address is beyond ASCII, and the next host does not take those\neve ok3 ->> 250 2.6.0 message accepted"},
+			said: "böb error2 an address is not ASCII, and the next host does not accept those\neve ok3 ->> 250 2.6.0 message accepted"},
 		{name: "sender beyond ASCII", offers: nil, control: "s smtp x ålice@sender.example 0\n" + to("eve@a.example"),
-			said: "eve error2 an address is beyond ASCII, and the next host does not take those"},
+			said: "eve error2 an address is not ASCII, and the next host does not accept those"},
 
 		// Addresses that would be more than one word, or command.
 		{name: "quoted", offers: nil, control: to(`"slow\ joe"@a.example`),
@@ -90,7 +90,7 @@ func TestExtensions(t *testing.T) {
 			said: "eve error2 the sender's address cannot be sent"},
 	} {
 		p := start(t, smtptest.Options{Offers: append([]string{}, c.offers...)})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, c.control, header, cmpOr(c.body, "text\n"))
 		opts := options(p)
 		if c.options != nil {
@@ -128,16 +128,16 @@ func TestEightBits(t *testing.T) {
 		{name: "converted", header: mime, data: "Content-Transfer-Encoding: quoted-printable\r\n", said: "ok3"},
 		{name: "converted text", header: mime, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
 		{name: "-8", header: mime, options: func(o *Options) { o.EightClean = true }, data: "Grüße\r\n", said: "ok3"},
-		{name: "-7", offers: "8BITMIME", header: mime, options: func(o *Options) { o.No.EightBit = true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
-		{name: "-7 and -8", offers: "8BITMIME", header: mime, options: func(o *Options) { o.No.EightBit, o.EightClean = true, true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
-		{name: "-77", offers: "8BITMIME", header: mime, options: func(o *Options) { o.No.EightBit, o.No.ESMTP = true, true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "-7", offers: "8BITMIME", header: mime, options: func(o *Options) { o.Disabled.EightBit = true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "-7 and -8", offers: "8BITMIME", header: mime, options: func(o *Options) { o.Disabled.EightBit, o.EightClean = true, true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
+		{name: "-77", offers: "8BITMIME", header: mime, options: func(o *Options) { o.Disabled.EightBit, o.Disabled.ESMTP = true, true }, data: "Gr=C3=BC=C3=9Fe\r\n", said: "ok3"},
 		{name: "header", header: "Subject: Grüße\n" + mime[15:], data: "Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n", said: "ok3"},
 		{name: "-H", header: "Subject: Grüße\n" + mime[15:], options: func(o *Options) { o.KeepHeaders = true }, data: "Subject: Grüße\r\n", said: "ok3"},
-		{name: "prohibited", header: signed, said: "error2 the next host takes no eight bits: 8-bit data cannot be converted: its sender has prohibited that"},
+		{name: "prohibited", header: signed, said: "error2 the next host does not accept eight bits: 8-bit data cannot be converted: its sender has prohibited that"},
 		{name: "prohibited and taken", offers: "8BITMIME", header: signed, mail: " BODY=8BITMIME", data: "Grüße\r\n", said: "ok3"},
 	} {
 		p := start(t, smtptest.Options{Offers: strings.Fields(c.offers + " SIZE")})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, to("bob@a.example"), c.header, "Grüße\n")
 		opts := options(p)
 		if c.options != nil {
@@ -177,7 +177,7 @@ func TestManyRecipients(t *testing.T) {
 		{[]smtptest.Rule{{On: "RCPT To:<u24", Do: "552 5.5.3 too many", Times: 10}}, []int{100, 100, 40, 10}},
 	} {
 		p := start(t, smtptest.Options{Rules: c.rules})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, to(users...), header, "text\n")
 		if said := o.once(options(p)); strings.Count(said, "\tok3 ") != 250 || strings.Count(said, "\n") != 250 {
 			t.Errorf("%v: %d reports, %d of them ok3", c.rules, strings.Count(said, "\n"), strings.Count(said, "\tok3 "))
@@ -199,7 +199,7 @@ func TestManyRecipients(t *testing.T) {
 	}
 	// With nobody taken before it, it is an answer like others.
 	p := start(t, smtptest.Options{Rules: script("RCPT -> 452 4.2.2 full")})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, "text\n")
 	if said := o.brief(o.once(options(p))); said != "bob deferred 4.2.2 ->> 452 4.2.2 full\n" {
 		t.Error(said)
@@ -207,7 +207,7 @@ func TestManyRecipients(t *testing.T) {
 }
 
 // Peers that offer what they do not have.
-func TestLies(t *testing.T) {
+func TestServersThatRejectWhatTheyOffer(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
 		offers       []string
@@ -224,7 +224,7 @@ func TestLies(t *testing.T) {
 		{"STARTTLS unknown", "STARTTLS -> 502 5.5.1 what", []string{"STARTTLS"}, "ok3 ->> 250 2.6.0 message accepted", "", 1},
 	} {
 		p := start(t, smtptest.Options{Offers: c.offers, Rules: script(c.script)})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, to("bob@a.example")+"N NOTIFY=FAILURE\n", header, "text \xff\n")
 		opts := options(p)
 		opts.EightClean = true
@@ -262,7 +262,7 @@ func TestTimeouts(t *testing.T) {
 		{"dot", "deferback 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Dot = moment }},
 	} {
 		p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: c.at, Do: "stall"}}})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, to("bob@a.example"), header, "text\n")
 		opts := options(p)
 		c.set(&opts.Timeouts)
@@ -273,7 +273,7 @@ func TestTimeouts(t *testing.T) {
 	// A peer that refuses the message while it is sent, and reads no more.
 	big := strings.Repeat(strings.Repeat("x", 999)+"\n", 6_000)
 	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "552 5.3.4 too big; deaf"}}})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, big)
 	opts := options(p)
 	opts.Dialer.Buffer, opts.Timeouts.Write = 16<<10, moment
@@ -283,7 +283,7 @@ func TestTimeouts(t *testing.T) {
 	// A peer that does not read: what does not fit into the sockets' buffers
 	// waits, but not for ever.
 	p = start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "deaf"}}})
-	o = newOffice(t)
+	o = newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, big)
 	opts = options(p)
 	opts.Dialer.Buffer = 16 << 10

@@ -78,7 +78,7 @@ func TestRealLMTPServer(t *testing.T) {
 	go func() { _ = server.Serve(l); close(stopped) }()
 	t.Cleanup(func() { _ = server.Close(); <-stopped })
 
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example", "nobody@a.example", "full@a.example", "ann@a.example"), header, ".dots\n..\nGrüße\n")
 	o.message(2, to("bob@a.example"), header, "second\n")
 	a := New(Options{Name: "mta.example", LMTP: true, Forced: "UNIX:" + socket, Limits: DefaultLimits(), Resolver: one})

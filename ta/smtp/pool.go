@@ -1,3 +1,5 @@
+// This file holds the pool of connections and the limits of their number.
+
 package smtp
 
 import (
@@ -7,26 +9,26 @@ import (
 	"time"
 )
 
-// Limits bound the connections of a process. A limit of 0 is none, except
-// where it says otherwise.
+// Limits bound the connections of a process. A limit of 0 means no limit,
+// except where its comment says otherwise.
 type Limits struct {
-	Sessions int // connections open at once, idle ones too; 0: 1
-	PerHost  int // of them to one mail exchanger
+	Sessions int // open connections, including idle ones; 0: 1
+	PerHost  int // open connections to one mail exchanger
 	// Backlog is how many jobs a connection has in hand before another one is
-	// opened; 0: 1, since the scheduler's window has already said how many
-	// messages are to be under way.
+	// opened. 0: 1, because the scheduler's window already decides how many
+	// messages are delivered at once.
 	Backlog int
-	// A message has as many connections as it likes up to MessageMax, and
-	// beyond that up to MessageScale times those that are free.
+	// A message may always have MessageMax connections. It may have more while
+	// it has fewer than MessageScale times the free ones.
 	MessageMax, MessageScale int
 	Jobs                     int           // jobs after which a connection is closed
-	Age                      time.Duration // after which a connection with work is closed
-	Idle                     time.Duration // after which one without is; 0: a minute
-	Retry                    time.Duration // after which a host that failed is tried again; 0: half a minute
-	Forget                   time.Duration // after which nothing is known of a host; 0: ten minutes
+	Age                      time.Duration // after which a connection in use is closed
+	Idle                     time.Duration // after which an idle connection is closed; 0: a minute
+	Retry                    time.Duration // after which a host that failed may be tried again; 0: half a minute
+	Forget                   time.Duration // after which the record of a host is dropped; 0: ten minutes
 }
 
-// DefaultLimits are those of a process that is told nothing.
+// DefaultLimits are those of a process whose command line sets none.
 func DefaultLimits() Limits {
 	return Limits{Sessions: 1, Backlog: 1, MessageMax: 20, MessageScale: 10, Jobs: 100,
 		Age: 5 * time.Minute, Idle: time.Minute, Retry: 30 * time.Second, Forget: 10 * time.Minute}
@@ -34,101 +36,107 @@ func DefaultLimits() Limits {
 
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
-	for _, n := range []struct{ to, otherwise *int }{{&l.Sessions, &d.Sessions}, {&l.Backlog, &d.Backlog}} {
-		if *n.to <= 0 {
-			*n.to = *n.otherwise
+	for _, n := range []struct{ value, otherwise *int }{{&l.Sessions, &d.Sessions}, {&l.Backlog, &d.Backlog}} {
+		if *n.value <= 0 {
+			*n.value = *n.otherwise
 		}
 	}
-	for _, n := range []struct{ to, otherwise *time.Duration }{{&l.Idle, &d.Idle}, {&l.Retry, &d.Retry}, {&l.Forget, &d.Forget}} {
-		if *n.to <= 0 {
-			*n.to = *n.otherwise
+	for _, n := range []struct{ value, otherwise *time.Duration }{{&l.Idle, &d.Idle}, {&l.Retry, &d.Retry}, {&l.Forget, &d.Forget}} {
+		if *n.value <= 0 {
+			*n.value = *n.otherwise
 		}
 	}
 	return l
 }
 
-// pool is the connections of the process and the jobs that want one.
+// pool holds the connections of the process and the jobs that wait for one.
 //
-// Invariant: every job that was placed and is not done is in exactly one
-// conn.jobs or in waiting; no more than limits.Sessions connections are open;
+// Invariant: every job that was submitted and is not done is in exactly one
+// conn.jobs or in waiting; at most limits.Sessions connections are open;
 // messages counts the jobs in conn.jobs.
 type pool struct {
 	limits       Limits
 	destinations Destinations
 	rand         *rand.Rand
 	now          func() time.Time
-	start        func(*conn)        // begins to work for a connection just opened
+	start        func(*conn)        // starts the goroutine of a new connection
 	fail         func(*job, choice) // ends a job for which no target works
-	wake         func(*conn)        // tells an idle connection to look at its jobs
+	wake         func(*conn)        // makes an idle connection look at its jobs
 
 	mu       sync.Mutex
-	conns    []*conn            // open, or about to be
+	conns    []*conn            // open, or about to be opened
 	hosts    map[string][]*conn // the same by target
-	messages map[uint64]int     // jobs in hand by message
-	waiting  []*job             // in the order they came
+	messages map[uint64]int     // number of jobs in hand by message
+	waiting  []*job             // in the order in which they came
 	opened   int                // connections so far
 }
 
 // job is the recipients of one message for one destination.
 type job struct {
-	message uint64 // number of its control file
-	domain  string // host word it goes to
-	policy  any    // what a connection must comply with; comparable
-	levels  [][]*target
-	tried   map[string]bool // targets that could not be connected to for it
-	failed  *failure        // what the last of them said
-	since   time.Time       // when it was placed first
-	rescues int             // times it was moved off a connection that broke at once
-	work    *work           // what to do; nil in tests of the choice
-	done    chan struct{}   // closed when the job has its result
+	message  uint64 // number of its control file
+	domain   string // host word; a connection for another one is not used
+	policy   any    // what a connection must comply with; comparable
+	levels   [][]*target
+	tried    map[string]bool // targets that could not be connected to for this job
+	failed   *failure        // of the last of them
+	since    time.Time       // when it was first submitted
+	requeues int             // times it was moved off a connection that ended at once
+	delivery *delivery       // nil in tests of the choice
+	done     chan struct{}   // closed when all recipients are reported
 }
 
-// maxTrying is how long new connections are tried for a job. One attempt more
-// may begin until then.
+// maxTrying is how long new connections are tried for a job. An attempt that
+// began before may take longer.
 const maxTrying = 10 * time.Minute
 
-// conn is one connection, from the moment it is decided on.
+// conn is one connection, from the moment at which the pool decides to open it.
 type conn struct {
 	target *target
 	domain string // that it was opened for; "" serves all that share the target
 	policy any
-	order  int   // 1, 2, … as opened
-	after  *conn // closed before this one may be opened
+	order  int   // 1, 2, … in the order of opening
+	after  *conn // must be closed before this one is opened; nil: nothing
 
-	// Owned by the pool's lock.
-	jobs      []*job // the first is worked on
+	// Guarded by the pool's lock.
+	jobs      []*job // the first is being worked on
 	idleSince time.Time
 	openedAt  time.Time
-	finished  int           // jobs
-	gone      chan struct{} // closed when it is closed
-	io        *session      // set while it is idle, to wake it
+	finished  int           // number of jobs
+	gone      chan struct{} // closed when the connection is closed
+	waiting   *session      // set while the connection waits for a job, to wake it
 }
 
-// serves says that a connection is good for a job.
+// serves reports whether a connection may be used for a job.
 func (c *conn) serves(j *job) bool {
 	return c.policy == j.policy && (c.domain == "" || c.domain == j.domain)
 }
 
-// place finds a connection for a job.
-func (p *pool) place(j *job) {
+// submit finds a connection for a job, or lets it wait for one.
+func (p *pool) submit(j *job) {
 	p.mu.Lock()
 	if j.since.IsZero() {
 		j.since = p.now()
 	}
-	started, dead := p.settle(j)
+	d := p.assignAll(j)
 	p.mu.Unlock()
-	p.after(started, dead)
+	p.perform(d)
 }
 
-// verdict is a job for which there is no target.
-type verdict struct {
+// decisions are what follows from assigning jobs and must be done without the
+// lock.
+type decisions struct {
+	started []*conn
+	failed  []failedJob
+}
+
+// failedJob is a job for which there is no target.
+type failedJob struct {
 	job    *job
 	choice choice
 }
 
-// settle places a job and the ones that wait. What follows from it and must
-// not be done under the lock is returned.
-func (p *pool) settle(jobs ...*job) (started []*conn, dead []verdict) {
+// assignAll assigns the jobs that wait, and then others. p.mu is held.
+func (p *pool) assignAll(jobs ...*job) (d decisions) {
 	all := append(p.waiting, jobs...)
 	p.waiting = nil
 	for _, j := range all {
@@ -137,22 +145,22 @@ func (p *pool) settle(jobs ...*job) (started []*conn, dead []verdict) {
 			p.assign(c.conn, j)
 			p.wake(c.conn)
 		case open:
-			started = append(started, p.open(c, j))
+			d.started = append(d.started, p.open(c, j))
 		case wait:
 			p.waiting = append(p.waiting, j)
 		case none:
-			dead = append(dead, verdict{j, c})
+			d.failed = append(d.failed, failedJob{j, c})
 		}
 	}
-	return started, dead
+	return d
 }
 
-func (p *pool) after(started []*conn, dead []verdict) {
-	for _, c := range started {
+func (p *pool) perform(d decisions) {
+	for _, c := range d.started {
 		p.start(c)
 	}
-	for _, d := range dead {
-		p.fail(d.job, d.choice)
+	for _, f := range d.failed {
+		p.fail(f.job, f.choice)
 	}
 }
 
@@ -161,7 +169,8 @@ func (p *pool) assign(c *conn, j *job) {
 	p.messages[j.message]++
 }
 
-// open makes room and a connection in it.
+// open makes a connection for a job. The connection that it replaces is told to
+// close.
 func (p *pool) open(c choice, j *job) *conn {
 	p.opened++
 	k := &conn{target: c.target, domain: j.domain, policy: j.policy, order: p.opened,
@@ -176,7 +185,7 @@ func (p *pool) open(c choice, j *job) *conn {
 	return k
 }
 
-// unlink takes a connection out of all choice.
+// unlink makes a connection one that is no longer chosen.
 func (p *pool) unlink(c *conn) {
 	same := func(k *conn) bool { return k == c }
 	p.conns = slices.DeleteFunc(p.conns, same)
@@ -186,18 +195,18 @@ func (p *pool) unlink(c *conn) {
 	}
 }
 
-// linked says that a connection is still one to choose.
+// linked reports whether a connection may still be chosen.
 func (p *pool) linked(c *conn) bool { return slices.Contains(p.hosts[c.target.name], c) }
 
-// connected notes that a target works.
+// connected records that a target works.
 func (p *pool) connected(c *conn) {
-	p.noteRecord(c.target.name, func(r *Record) {
+	p.changeRecord(c.target.name, func(r *Record) {
 		*r = Record{OpenedAt: c.openedAt, NoChunking: r.NoChunking}
 	})
 }
 
-// noteRecord changes what is known of a target.
-func (p *pool) noteRecord(target string, change func(*Record)) {
+// changeRecord changes the record of a target.
+func (p *pool) changeRecord(target string, change func(*Record)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -206,7 +215,7 @@ func (p *pool) noteRecord(target string, change func(*Record)) {
 	p.destinations.Note(target, r, now.Add(p.limits.Forget))
 }
 
-// record is what is known of a target.
+// record returns the record of a target.
 func (p *pool) record(target string) Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,15 +223,15 @@ func (p *pool) record(target string) Record {
 	return r
 }
 
-// refused ends a connection that could not be opened. Its jobs look for
-// another target.
+// refused ends a connection that could not be opened. Its jobs get another
+// target.
 func (p *pool) refused(c *conn, f *failure) {
 	p.mu.Lock()
 	now := p.now()
 	if !f.policy {
-		old, _ := p.destinations.Find(c.target.name, now)
-		old.RetryAt, old.Failure = now.Add(p.limits.Retry), f.text
-		p.destinations.Note(c.target.name, old, now.Add(p.limits.Forget))
+		r, _ := p.destinations.Find(c.target.name, now)
+		r.RetryAt, r.Failure = now.Add(p.limits.Retry), f.text
+		p.destinations.Note(c.target.name, r, now.Add(p.limits.Forget))
 	}
 	for _, j := range c.jobs {
 		if now.Sub(j.since) > maxTrying {
@@ -237,8 +246,8 @@ func (p *pool) refused(c *conn, f *failure) {
 	p.closed(c)
 }
 
-// closed ends a connection: it is no longer open. The jobs that are left on it
-// are placed anew, before those that wait.
+// closed ends a connection that is closed. The jobs that it has left are
+// assigned again, before those that wait.
 func (p *pool) closed(c *conn) {
 	p.mu.Lock()
 	p.unlink(c)
@@ -247,46 +256,44 @@ func (p *pool) closed(c *conn) {
 	}
 	left := c.jobs
 	for _, j := range left {
-		p.release(j)
+		p.unassign(j)
 	}
 	c.jobs = nil
 	p.waiting = append(left, p.waiting...)
 	close(c.gone)
-	started, dead := p.settle()
+	d := p.assignAll()
 	p.mu.Unlock()
-	p.after(started, dead)
+	p.perform(d)
 }
 
-func (p *pool) release(j *job) {
+func (p *pool) unassign(j *job) {
 	if p.messages[j.message]--; p.messages[j.message] <= 0 {
 		delete(p.messages, j.message)
 	}
 }
 
-// finish takes the job that was worked on off its connection and says whether
-// the connection may go on: it may not when it is broken, or old by count or by
-// time.
+// finish takes the job that is done off its connection and reports whether the
+// connection may do another one. It may not if it is broken (not good), or if it
+// is old by its jobs or by its time.
 func (p *pool) finish(c *conn, good bool) (goOn bool) {
 	p.mu.Lock()
-	j := c.jobs[0]
+	p.unassign(c.jobs[0])
 	c.jobs = c.jobs[1:]
-	p.release(j)
 	c.finished++
 	now := p.now()
 	old := p.limits.Jobs > 0 && c.finished >= p.limits.Jobs || p.limits.Age > 0 && now.Sub(c.openedAt) >= p.limits.Age
 	goOn = good && !old
-	var started []*conn
-	var dead []verdict
+	var d decisions
 	if goOn {
 		c.idleSince = now
-		started, dead = p.settle()
+		d = p.assignAll()
 	}
 	p.mu.Unlock()
-	p.after(started, dead)
+	p.perform(d)
 	return goOn
 }
 
-// next is the job to work on; nil for an idle connection.
+// next returns the job to work on; nil if the connection is idle.
 func (p *pool) next(c *conn) *job {
 	p.mu.Lock()
 	defer p.mu.Unlock()

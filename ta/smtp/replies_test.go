@@ -87,7 +87,7 @@ func TestReplies(t *testing.T) {
 		for _, offers := range [][]string{{}, {"PIPELINING"}} {
 			rules := script(c.script)
 			p := start(t, smtptest.Options{Offers: offers, Rules: rules})
-			o := newOffice(t)
+			o := newTestSpool(t)
 			o.message(1, to("bob@a.example", "eve@a.example"), header, "text\n")
 			said := o.brief(o.once(options(p)))
 			want := "bob " + c.bob + "\n"
@@ -124,7 +124,7 @@ func TestNothingIsSentTwiceAfterTheDot(t *testing.T) {
 	for _, lost := range []string{"drop", "reset", "wait 10ms; drop", "421 4.3.2 going; drop"} {
 		for _, offers := range [][]string{{}, {"PIPELINING"}, {"CHUNKING"}} {
 			p := start(t, smtptest.Options{Offers: offers, Rules: []smtptest.Rule{{On: "dot", Do: lost, Times: 1}}})
-			o := newOffice(t)
+			o := newTestSpool(t)
 			o.message(1, to("bob@a.example"), header, "text\n")
 			opts := options(p)
 			opts.Resolver = names{"mx a.example": "10 one.example, 20 two.example", "a one.example": "127.0.0.1", "a two.example": "127.0.0.2"}
@@ -148,7 +148,7 @@ func TestNothingIsSentTwiceAfterTheDot(t *testing.T) {
 // is in the same transaction and was refused is not sent it again.
 func TestAcceptedIsNeverSentAgain(t *testing.T) {
 	p := start(t, smtptest.Options{LMTP: true, Rules: []smtptest.Rule{{On: "dot <eve", Do: "drop"}}, Address: filepath.Join(t.TempDir(), "lmtp")})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example", "eve@a.example", "ann@a.example"), header, "text\n")
 	opts := options(p)
 	opts.LMTP = true
@@ -170,7 +170,7 @@ func TestAcceptedIsNeverSentAgain(t *testing.T) {
 func TestDataIsPipelined(t *testing.T) {
 	p := start(t, smtptest.Options{Offers: []string{"PIPELINING"}, Rules: script(`RCPT To:<bob -> 550 5.1.1 no bob
 		RCPT To:<ann -> wait 10ms; 450 4.2.1 ann later`)})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, "text\n")
 	o.message(2, to("ann@a.example"), header, "text\n")
 	o.message(3, to("eve@a.example"), header, "text\n")
@@ -203,7 +203,7 @@ func TestDataIsPipelined(t *testing.T) {
 // A peer that talks too much is cut short, in the middle.
 func TestLongAnswer(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: script("MAIL -> 550 5.7.1 " + strings.Repeat("no", 900) + strings.Repeat("\x00550 5.7.1 "+strings.Repeat("no", 900), 60) + "\x00550 5.7.1 never")})
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, "text\n")
 	said := o.once(options(p))
 	if len(said) > maxText+200 || !strings.HasPrefix(said, "1/85\t\terror2 \r<<- MAIL") || !strings.HasSuffix(said, "\r->> 550 5.7.1 never\n") {
@@ -219,7 +219,7 @@ func TestLMTPAnswersForEachRecipient(t *testing.T) {
 		p := start(t, smtptest.Options{LMTP: true, Offers: offers, Rules: script(`RCPT To:<nobody -> 550 5.1.1 nobody
 			dot <full -> 452 4.2.2 full
 			dot <never -> 550 5.7.1 never`)})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, to("bob@a.example", "nobody@a.example", "full@a.example", "never@a.example", "ann@a.example")+
 			"N NOTIFY=SUCCESS\n", header, "text\n")
 		opts := options(p)

@@ -1,3 +1,5 @@
+// This file holds replies and their enhanced status codes.
+
 package smtp
 
 import (
@@ -7,13 +9,13 @@ import (
 	"strings"
 )
 
-// Reply is what a peer answers to a command (RFC 5321 section 4.2).
+// Reply is a server's reply to a command (RFC 5321 section 4.2).
 type Reply struct {
 	Code int
-	// Status is the enhanced status code (RFC 3463) at the front of the text,
-	// "" when there is none or its class is not that of Code.
+	// Status is the enhanced status code (RFC 3463) at the front of the text. ""
+	// means that there is none, or one of another class than Code.
 	Status string
-	Lines  []string // as received, code included, without line ends
+	Lines  []string // as received, with the code, without line ends
 }
 
 const (
@@ -21,16 +23,16 @@ const (
 	maxReplyLines = 128
 )
 
-// errProtocol: what the peer says is no SMTP.
+// errProtocol means that what the server says is not SMTP.
 var errProtocol = errors.New("peer does not speak SMTP")
 
-// OK says that the reply is positive and final.
+// OK reports whether the command succeeded.
 func (r Reply) OK() bool { return r.Code/100 == 2 }
 
-// Permanent says that the command failed for good.
+// Permanent reports whether the command failed for good.
 func (r Reply) Permanent() bool { return r.Code/100 == 5 }
 
-// Text is the reply without codes, its lines joined by blanks.
+// Text is the reply without its codes. Its lines are joined by blanks.
 func (r Reply) Text() string {
 	var b strings.Builder
 	for i, line := range r.Lines {
@@ -46,7 +48,7 @@ func (r Reply) Text() string {
 	return b.String()
 }
 
-// replyText is a reply's line without its code and what separates it.
+// replyText is a line of a reply without its code and the separator.
 func replyText(line string) string {
 	if len(line) < 4 {
 		return ""
@@ -54,7 +56,7 @@ func replyText(line string) string {
 	return line[4:]
 }
 
-// parseReplyLine reads one line of a reply; last is false for a continued one.
+// parseReplyLine reads one line of a reply. last is false if another line follows.
 func parseReplyLine(line string) (code int, last bool, err error) {
 	if len(line) < 3 || len(line) > 3 && line[3] != ' ' && line[3] != '-' {
 		return 0, false, fmt.Errorf("%w: %.80q", errProtocol, line)
@@ -71,7 +73,7 @@ func parseReplyLine(line string) (code int, last bool, err error) {
 	return code, len(line) == 3 || line[3] == ' ', nil
 }
 
-// newReply makes a Reply of its lines.
+// newReply makes a Reply from its lines.
 func newReply(code int, lines []string) Reply {
 	r := Reply{Code: code, Lines: lines}
 	status := leadingStatus(strings.TrimSpace(replyText(lines[len(lines)-1])))
@@ -81,8 +83,8 @@ func newReply(code int, lines []string) Reply {
 	return r
 }
 
-// leadingStatus is the enhanced status code at the front of text: class,
-// subject and detail, the latter two of up to three digits.
+// leadingStatus is the enhanced status code at the front of a text, or "". The
+// subject and the detail have up to three digits.
 func leadingStatus(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	parts := strings.Split(word, ".")
@@ -97,10 +99,10 @@ func leadingStatus(text string) string {
 	return word
 }
 
-// status is the enhanced status code of a reply to a command within a session.
-// Peers without one get that of the reply's code. The codes by which a report
-// would blame the whole destination, x.4.1 and x.4.2, are none for a peer that
-// answers: they become x.4.0, and the peer's own stays in the text.
+// status is the enhanced status code of a reply within a session. If the server
+// gives none, it is the one that fits the reply's code. The codes x.4.1 and x.4.2
+// become x.4.0, because they would make the scheduler defer the whole destination,
+// although this server answers. The transcript has the server's own code.
 func (r Reply) status() string {
 	s := r.Status
 	if s == "" {
@@ -144,8 +146,8 @@ func defaultStatus(code int) string {
 	return class + "0.0"
 }
 
-// diagnostic is the reply as delivery status notices have it: "smtp; 550 (no
-// such user)".
+// diagnostic is the reply as delivery status notices show it: "smtp; 550 (no such
+// user)".
 func (r Reply) diagnostic() string {
 	text := r.Text()
 	return fmt.Sprintf("smtp; %d (%s)", r.Code, text[:min(len(text), 500)])

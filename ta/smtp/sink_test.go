@@ -71,7 +71,7 @@ func TestPostfixSink(t *testing.T) {
 		{"-q mail", "deferred"}, {"-q data", "deferback"}, {"-q .", "deferback"}, {"-q connect", "deferall"},
 	} {
 		t.Run("smtp-sink"+c.args, func(t *testing.T) {
-			o := newOffice(t)
+			o := newTestSpool(t)
 			opts := Options{Name: "mta.example", Port: sink(t, strings.Fields(c.args)...), Resolver: one, Limits: DefaultLimits(), LMTP: strings.Contains(c.args, "-L")}
 			a := New(opts)
 			defer a.Close()
@@ -105,7 +105,7 @@ func BenchmarkSink(b *testing.B) {
 	findSink(b)
 	for _, sessions := range []int{1, 20} {
 		b.Run(fmt.Sprint("sessions=", sessions), func(b *testing.B) {
-			o := newOffice(b)
+			o := newTestSpool(b)
 			limits := DefaultLimits()
 			limits.Sessions = sessions
 			a := New(Options{Name: "mta.example", Port: sink(b), Resolver: one, Limits: limits})

@@ -1,26 +1,27 @@
-// Package smtp is the agent that delivers over SMTP and LMTP (RFC 5321,
-// RFC 2033). A job line becomes a job: the recipients of one message for one
-// place.
+// Package smtp delivers messages over SMTP (RFC 5321) and LMTP (RFC 2033). It
+// is the work of the agent smtp(8). Each job line becomes one job or more: a
+// job is the recipients of one message for one destination.
 //
-//	Deliver ──job──► router ──targets──► pool ──► connection ──► peer
-//	   ▲            MX, addresses     the choice    a goroutine,     │
-//	   │                              of the seed   jobs in a row    │
+//	Deliver ──job──► router ──targets──► pool ──► connection ──► server
+//	   ▲            MX, addresses      chooses a    a goroutine,
+//	   │                               connection   one job at a time
 //	   └──────────── report: result, transcript ◄────────────────────┘
 //
-// What a peer answers, and when, decides what is reported:
+// The reply of the server, and the moment at which it comes, decide what is
+// reported:
 //
-//	no target answers and greets us          deferall
-//	MAIL or RCPT is refused for now          deferred
-//	DATA or the message is refused for now   deferback
-//	anything is refused for good             error
-//	the connection ends before DATA          deferred, x.4.0
-//	it ends after DATA                       deferback, x.4.0
-//	the message is accepted                  ok, at once, before all else
+//	no target can be connected to and greets  deferall
+//	MAIL or RCPT is refused for now           deferred
+//	DATA or the message is refused for now    deferback
+//	any of them is refused for good           error
+//	the connection ends before DATA           deferred, x.4.0
+//	the connection ends after DATA            deferback, x.4.0
+//	the message is accepted                   ok, before anything else is done
 //
-// The time between the final dot and its reply is the one in which nobody can
-// know whether the peer has the message. A connection that ends there leaves
-// the recipients in the queue (deferback), so that no mail is lost; it is not
-// tried again within the same job, on no other connection or exchanger. What
+// Between the final dot and its reply the client cannot know whether the server
+// has the message. If the connection ends in that time, the recipients stay in
+// the queue (deferback), so that no mail is lost. The same job does not try
+// again, neither on another connection nor at another exchanger. A message that
 // was accepted is never sent again.
 package smtp
 
@@ -33,50 +34,50 @@ import (
 	"zsched/ta"
 )
 
-// Options say how mail is delivered. smtp(8) has them by letter.
+// Options say how mail is delivered. smtp(8) describes each by its letter.
 type Options struct {
-	Name   string // our own, for EHLO and against loops
+	Name   string // our host name, for EHLO and to recognise loops
 	Port   int    // 0: 25
 	LMTP   bool
-	Forced string // where all mail goes, whatever its host word: "UNIX:/path", "[address]" or a name
+	Forced string // destination of all mail, whatever its host word: "UNIX:/path", "[address]" or a name
 
-	NoMX      bool // addresses only
+	NoMX      bool // look up addresses only
 	LocalOK   bool // our own addresses are no loop
 	IPv6First bool
 	ShareMX   bool // destinations with the same exchanger share connections
 
-	No          Refused // what not to use
-	EightClean  bool    // send eight bits to peers that do not offer 8BITMIME
-	KeepHeaders bool    // do not encode headers
+	Disabled    Disabled // extensions that are not used
+	EightClean  bool     // send eight bits to servers that do not offer 8BITMIME
+	KeepHeaders bool     // do not encode headers
 
 	Dialer   Dialer
 	Limits   Limits
 	Timeouts Timeouts
-	TLS      *TLS     // nil: where it is offered
+	TLS      *TLS     // nil: STARTTLS is used where it is offered
 	Secrets  *Secrets // nil: none
 
 	Resolver     Resolver     // nil: the system's
 	Destinations Destinations // nil: in memory
 	Rand         *rand.Rand   // nil: a new one
 
-	// Log gets every line of every session, with the number of the
-	// connection, or is nil. It may be called by several goroutines.
+	// Log is called with every line of every session and the number of its
+	// connection. It may be called by several goroutines. nil: no log.
 	Log func(conn int, direction, line string)
-	// Title is told what is being done, or is nil.
+	// Title is called with what the agent is doing. nil: nobody wants to know.
 	Title func(string)
 }
 
-// Agent is the agent. Its Deliver goes into a ta.Server.
+// Agent delivers messages. Its Deliver is for a ta.Server.
 type Agent struct {
 	o      Options
 	router router
 	opener opener
 	pool   pool
 
-	running sync.WaitGroup // connections
+	running sync.WaitGroup // goroutines of connections
 }
 
-// New makes an agent. No connection is opened before there is mail.
+// New makes an agent. It opens no connection before there is mail.
 func New(o Options) *Agent {
 	if o.Port == 0 {
 		o.Port = smtpPort
@@ -100,76 +101,78 @@ func New(o Options) *Agent {
 		o: o,
 		router: router{resolver: o.Resolver, port: o.Port, forced: o.Forced, noMX: o.NoMX,
 			localOK: o.LocalOK || o.LMTP, ipv6First: o.IPv6First, name: o.Name, ours: func(netip.Addr) bool { return false }},
-		opener: opener{dialer: o.Dialer, limits: o.Timeouts, lmtp: o.LMTP, name: o.Name, no: o.No,
+		opener: opener{dialer: o.Dialer, timeouts: o.Timeouts, lmtp: o.LMTP, name: o.Name, disabled: o.Disabled,
 			tls: o.TLS, secrets: o.Secrets, log: o.Log},
 	}
 	if o.Port == smtpPort && o.Forced == "" {
 		a.router.ours = ourAddresses()
 	}
 	a.pool = pool{limits: o.Limits.withDefaults(), destinations: o.Destinations, rand: o.Rand, now: time.Now,
-		start: a.start, fail: a.giveUp, wake: wake,
+		start: a.start, fail: a.noTarget, wake: wake,
 		hosts: map[string][]*conn{}, messages: map[uint64]int{}}
 	return a
 }
 
-// Deliver delivers a message. It may be called by several goroutines.
+// Deliver delivers a message and returns when all its recipients are reported.
+// It may be called by several goroutines.
 func (a *Agent) Deliver(m *ta.Message) {
-	for _, w := range a.divide(m) {
-		host := w.recipients[0].Host
+	for _, d := range a.divide(m) {
+		host := d.recipients[0].Host
 		levels, failed := a.router.route(host)
 		if failed != nil {
-			a.reportFailure(w, failed)
+			a.reportFailure(d, failed)
 			continue
 		}
-		j := &job{message: m.ID, levels: levels, work: w, done: make(chan struct{})}
+		j := &job{message: m.ID, levels: levels, delivery: d, done: make(chan struct{})}
 		j.policy = a.policy(host)
 		if !a.o.ShareMX && a.o.Forced == "" {
-			j.domain = w.recipients[0].RouteHost()
+			j.domain = d.recipients[0].RouteHost()
 		}
-		a.pool.place(j)
+		a.pool.submit(j)
 		<-j.done
 	}
 	a.title("waiting")
 }
 
-// policy is that for a host word, or for where all mail goes.
+// policy returns the TLS policy of a host word, or of the forced destination.
 func (a *Agent) policy(host string) Policy {
 	if a.o.Forced != "" {
 		host = a.o.Forced
 	}
 	p := a.o.TLS.policy(host)
-	if a.o.Secrets.knows(host) {
+	if a.o.Secrets.has(host) {
 		p.Domain = host
 	}
 	return p
 }
 
-// divide makes one piece of work of the recipients for one place. A job line
-// has a host as a rule, and then there is one.
-func (a *Agent) divide(m *ta.Message) []*work {
-	var all []*work
-	byHost := map[string]*work{}
+// divide groups the recipients of a message by destination. Most job lines name
+// a host, and then there is one group.
+func (a *Agent) divide(m *ta.Message) []*delivery {
+	var all []*delivery
+	byHost := map[string]*delivery{}
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
 		host := r.RouteHost()
 		if a.o.Forced != "" {
 			host = ""
 		}
-		w := byHost[host]
-		if w == nil {
-			w = &work{message: m}
-			byHost[host] = w
-			all = append(all, w)
+		d := byHost[host]
+		if d == nil {
+			d = &delivery{message: m}
+			byHost[host] = d
+			all = append(all, d)
 		}
-		w.recipients = append(w.recipients, r)
+		d.recipients = append(d.recipients, r)
 	}
-	for _, w := range all {
-		w.alone = len(all) == 1
+	for _, d := range all {
+		d.wholeJobLine = len(all) == 1
 	}
 	return all
 }
 
-// Close takes leave of all peers. No Deliver may be under way.
+// Close closes all connections and waits for their goroutines. The caller
+// ensures that no Deliver is under way.
 func (a *Agent) Close() {
 	a.pool.mu.Lock()
 	for _, c := range append([]*conn{}, a.pool.conns...) {

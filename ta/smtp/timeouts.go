@@ -1,24 +1,28 @@
+// This file holds the timeouts (option -T).
+
 package smtp
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 )
 
-// Timeouts are how long each step may take (RFC 5321 section 4.5.3.2).
+// Timeouts say how long each step may take (RFC 5321 section 4.5.3.2). The comments
+// begin with the names of option -T.
 type Timeouts struct {
-	Connect time.Duration // conn: until the connection is there
+	Connect time.Duration // conn: making the connection
 	Greet   time.Duration // greet: the greeting
-	Command time.Duration // cmd: EHLO, STARTTLS, AUTH, MAIL, RCPT, RSET
-	Mail    time.Duration // mail: MAIL; 0 is Command
-	Rcpt    time.Duration // rcpt: RCPT; 0 is Command
+	Command time.Duration // cmd: the reply to EHLO, STARTTLS, AUTH, MAIL, RCPT, RSET
+	Mail    time.Duration // mail: the reply to MAIL; 0: Command
+	Rcpt    time.Duration // rcpt: the reply to RCPT; 0: Command
 	Data    time.Duration // data: the reply to DATA
-	Write   time.Duration // tcpw: each block of data written
+	Write   time.Duration // tcpw: each write
 	Dot     time.Duration // dot: the reply to the message
 }
 
-// DefaultTimeouts are ZMailer's; none is below what the RFC asks for.
+// DefaultTimeouts are ZMailer's. None is shorter than the RFC recommends.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Connect: 3 * time.Minute, Greet: 5 * time.Minute, Command: 5 * time.Minute,
@@ -26,8 +30,8 @@ func DefaultTimeouts() Timeouts {
 	}
 }
 
-// Set changes those that a list such as "conn=3m,dot=20m" names. A number
-// without unit is seconds.
+// Set changes the timeouts that a list such as "conn=3m,dot=20m" names. A number
+// without a unit is in seconds.
 func (t *Timeouts) Set(list string) error {
 	names := map[string]*time.Duration{
 		"conn": &t.Connect, "greet": &t.Greet, "cmd": &t.Command, "mail": &t.Mail,
@@ -35,32 +39,22 @@ func (t *Timeouts) Set(list string) error {
 	}
 	for word := range strings.SplitSeq(list, ",") {
 		name, value, _ := strings.Cut(word, "=")
-		limit := names[strings.ToLower(strings.TrimSpace(name))]
-		if limit == nil {
-			return fmt.Errorf("time limit %q is none of conn, greet, cmd, mail, rcpt, data, tcpw, dot", word)
+		timeout := names[strings.ToLower(strings.TrimSpace(name))]
+		if timeout == nil {
+			return fmt.Errorf("timeout %q is not one of conn, greet, cmd, mail, rcpt, data, tcpw, dot", word)
 		}
 		if value = strings.TrimSpace(value); strings.Trim(value, "0123456789") == "" {
 			value += "s"
 		}
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
-			return fmt.Errorf("time limit %q is not a time such as 3m", word)
+			return fmt.Errorf("timeout %q is not a time such as 3m", word)
 		}
-		*limit = d
+		*timeout = d
 	}
 	return nil
 }
 
-func (t *Timeouts) mail() time.Duration {
-	if t.Mail > 0 {
-		return t.Mail
-	}
-	return t.Command
-}
+func (t *Timeouts) mail() time.Duration { return cmp.Or(t.Mail, t.Command) }
 
-func (t *Timeouts) rcpt() time.Duration {
-	if t.Rcpt > 0 {
-		return t.Rcpt
-	}
-	return t.Command
-}
+func (t *Timeouts) rcpt() time.Duration { return cmp.Or(t.Rcpt, t.Command) }

@@ -46,7 +46,7 @@ func TestTLS(t *testing.T) {
 		// Opportunistic TLS that breaks is done without.
 		{name: "broken", script: "STARTTLS -> 220 go; garbage", said: taken, total: 2},
 		{name: "dropped", script: "STARTTLS -> drop", said: taken, total: 2},
-		{name: "words behind the answer", script: "STARTTLS -> 220 go\n250 I am the peer, believe me", said: "deferall 4.7.5 there was more behind the answer to STARTTLS"},
+		{name: "words behind the answer", script: "STARTTLS -> 220 go\n250 I am the peer, believe me", said: "deferall 4.7.5 there was more behind the reply to STARTTLS"},
 
 		{name: "required", policy: "a.example encrypt", said: taken, tls: true},
 		{name: "required of all", policy: "* encrypt", said: taken, tls: true},
@@ -74,7 +74,7 @@ func TestTLS(t *testing.T) {
 			po.TLS = nil
 		}
 		p := start(t, po)
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.messages(1)
 		opts := options(p)
 		opts.TLS = NewTLS()
@@ -126,7 +126,7 @@ func TestClientCertificate(t *testing.T) {
 		"tls-cert-file " + write(t, "both", string(text)+string(key)),
 	} {
 		p := start(t, smtptest.Options{TLS: config})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.messages(1)
 		opts := options(p)
 		opts.TLS = NewTLS()
@@ -197,7 +197,7 @@ func TestSASL(t *testing.T) {
 			po.TLS = nil
 		}
 		p := start(t, po)
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.messages(1)
 		opts := options(p)
 		var log strings.Builder

@@ -1,8 +1,9 @@
+// This file holds a transaction: MAIL, RCPT for each recipient, and the message.
+
 package smtp
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"zsched/ta"
@@ -12,69 +13,62 @@ import (
 type transaction struct {
 	a *Agent
 	s *session
-	w *work
-	*group
+	d *delivery
+	*envelope
 	ext     extensions
 	content *content
 	cvt     string // how the content was converted, for the log
-	by      string
+	by      string // BY parameter, or ""
 
-	lanes    []lane
-	mail     string // transcript of MAIL
-	data     string // transcript of what came after the RCPTs
-	answered bool   // the peer has answered something, and not with 421
-	stage    stage
-	pending  []step // sent and not answered
-	refused  bool   // MAIL was
-	invited  Reply  // to DATA, once it is there
+	states    []recipientState
+	mail      string    // transcript of MAIL
+	data      string    // transcript of what follows the RCPTs
+	answered  bool      // the server has replied something other than 421
+	dataSent  bool      // DATA or BDAT is sent: the server may have the message
+	pending   []command // sent and not replied to
+	refused   bool      // MAIL was refused
+	dataReply Reply     // to DATA, once it has come
 }
 
-// lane is one recipient's way through the transaction.
-type lane struct {
+// recipientState is how far a recipient has come in a transaction.
+type recipientState struct {
 	*ta.Recipient
-	told     string // transcript of RCPT
+	rcpt     string // transcript of RCPT
 	accepted bool
 }
 
-// stage is how far a transaction has come.
-type stage uint8
-
-const (
-	envelopeStage stage = iota
-	dataStage           // DATA or BDAT is sent: the peer may have it all
-)
-
-// step is a command and what is done with its reply.
-type step struct {
-	line  string
-	limit time.Duration
-	take  func(Reply)
+// command is a command and what is done with its reply.
+type command struct {
+	line    string
+	timeout time.Duration
+	take    func(Reply)
 }
 
-// errClosing is a peer that said 421: nothing more comes of the connection.
+// errClosing is the reply 421: the server closes the connection.
 type errClosing struct{ reply Reply }
 
 func (e *errClosing) Error() string { return e.reply.Lines[0] }
 
 var errUnasked = errors.New("peer answers what it was not asked")
 
-// run does the transaction. Recipients that the peer wants in another one come
-// back. With an error the connection is no longer of use, and recipients may
-// be without a result.
+// run does the transaction. again are recipients that need another transaction.
+// After an error the connection is of no more use, and some recipients may not be
+// reported.
 func (t *transaction) run() (again []*ta.Recipient, err error) {
 	if !t.prepare() {
 		return nil, nil
 	}
-	if err := t.envelope(); err != nil {
+	if err := t.sendEnvelope(); err != nil {
 		return nil, err
 	}
 	if t.refused {
-		// What has no result is tried again with a peer that offers nothing.
-		return t.left(), t.sendNothing()
+		// Recipients that are not reported are for another attempt without
+		// extensions.
+		return t.unreported(), t.sendNothing()
 	}
-	again = t.sort()
+	again = t.keepAccepted()
 	switch {
-	case len(t.lanes) == 0:
+	case len(t.states) == 0:
 		err = t.sendNothing()
 	case t.ext.chunking:
 		err = t.sendChunk()
@@ -84,81 +78,38 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 	return again, err
 }
 
-// say sends a command. Without pipelining its reply is taken at once.
-func (t *transaction) say(line string, limit time.Duration, take func(Reply)) error {
-	if err := t.s.send(line); err != nil {
-		return err
-	}
-	t.pending = append(t.pending, step{line, limit, take})
-	if t.ext.pipelining {
-		return nil
-	}
-	return t.takeReplies()
-}
-
-// takeReplies takes the replies to all that was sent.
-func (t *transaction) takeReplies() error {
-	pending := t.pending
-	t.pending = nil
-	for _, p := range pending {
-		if p.line == "DATA" {
-			t.stage = dataStage
-		}
-		r, err := t.s.reply(p.limit)
-		if err != nil {
-			return err
-		}
-		if r.Code == 421 {
-			return &errClosing{r}
-		}
-		t.answered = true
-		p.take(r)
-	}
-	return nil
-}
-
-// told is a command and its reply as a report has them.
-func told(line string, r Reply) string {
-	var b strings.Builder
-	b.WriteString("\r<<- " + line)
-	for _, l := range r.Lines {
-		b.WriteString("\r->> " + l)
-	}
-	return b.String()
-}
-
-// envelope does MAIL and the RCPTs, and DATA where it can go with them.
-func (t *transaction) envelope() error {
+// sendEnvelope sends MAIL and the RCPTs, and with pipelining DATA too.
+func (t *transaction) sendEnvelope() error {
 	if t.s.r.Buffered() > 0 {
-		// An answer to nothing: from here on each would be taken for that to
-		// the command after its own, and a refusal for an acceptance.
+		// A reply to nothing. From here on each reply would be taken for that to
+		// the next command, and a refusal for an acceptance.
 		return errUnasked
 	}
-	limits := &t.a.o.Timeouts
+	timeouts := &t.a.o.Timeouts
 	line := t.mailCommand(t.ext, t.content, t.by)
 	var mail Reply
-	err := t.say(line, limits.mail(), func(r Reply) {
-		mail, t.mail, t.refused = r, told(line, r), !r.OK()
+	err := t.send(line, timeouts.mail(), func(r Reply) {
+		mail, t.mail, t.refused = r, exchange(line, r), !r.OK()
 	})
-	for i := 0; err == nil && i < len(t.lanes) && !t.refused; i++ {
-		one := &t.lanes[i]
+	for i := 0; err == nil && i < len(t.states) && !t.refused; i++ {
+		one := &t.states[i]
 		line := rcptCommand(t.ext, one.Recipient)
-		err = t.say(line, limits.rcpt(), func(r Reply) {
-			one.told, one.accepted = told(line, r), r.OK() && !t.refused
+		err = t.send(line, timeouts.rcpt(), func(r Reply) {
+			one.rcpt, one.accepted = exchange(line, r), r.OK() && !t.refused
 			if !t.refused && !one.accepted {
 				t.rcptRefused(one, r)
 			}
 		})
 	}
 	if err == nil && t.ext.pipelining && !t.ext.chunking {
-		err = t.sayData()
+		err = t.sendDataCommand()
 	}
 	if err == nil {
 		err = t.takeReplies()
 	}
 	switch {
 	case err != nil || !t.refused:
-	case t.lies(mail):
+	case t.rejectsOffered(mail):
 		t.s.ext = extensions{pipelining: t.ext.pipelining}
 	default:
 		t.reportAll(mail, t.mail, ta.Deferred)
@@ -166,21 +117,56 @@ func (t *transaction) envelope() error {
 	return err
 }
 
-// rcptRefused reports a recipient that the peer does not take, except where it
-// only has enough of them: those are taken in the next transaction.
-func (t *transaction) rcptRefused(one *lane, r Reply) {
+// send sends a command. Without pipelining it takes the reply at once.
+func (t *transaction) send(line string, timeout time.Duration, take func(Reply)) error {
+	if err := t.s.send(line); err != nil {
+		return err
+	}
+	t.pending = append(t.pending, command{line, timeout, take})
+	if t.ext.pipelining {
+		return nil
+	}
+	return t.takeReplies()
+}
+
+// takeReplies takes the replies to all commands that were sent.
+func (t *transaction) takeReplies() error {
+	pending := t.pending
+	t.pending = nil
+	for _, c := range pending {
+		if c.line == "DATA" {
+			t.dataSent = true
+		}
+		r, err := t.s.reply(c.timeout)
+		if err != nil {
+			return err
+		}
+		if r.Code == 421 {
+			return &errClosing{r}
+		}
+		t.answered = true
+		c.take(r)
+	}
+	return nil
+}
+
+// rcptRefused reports a recipient that the server refuses. If the server has only
+// enough recipients, the recipient is not reported: it is for the next
+// transaction.
+func (t *transaction) rcptRefused(one *recipientState, r Reply) {
 	if r.Code == 452 || r.Code == 552 {
-		for i := range t.lanes {
-			if t.lanes[i].accepted {
+		for i := range t.states {
+			if t.states[i].accepted {
 				return
 			}
 		}
 	}
-	t.report(one.Recipient, r, t.mail+one.told, ta.Deferred)
+	t.report(one.Recipient, r, t.mail+one.rcpt, ta.Deferred)
 }
 
-// lies says that a peer refused MAIL for a parameter that it had offered.
-func (t *transaction) lies(r Reply) bool {
+// rejectsOffered reports whether a server refused MAIL for a parameter of an
+// extension that it offered.
+func (t *transaction) rejectsOffered(r Reply) bool {
 	switch r.Code {
 	case 500, 501, 504, 555:
 		return t.ext.sized || t.ext.dsn || t.ext.eightBit || t.ext.utf8
@@ -188,41 +174,35 @@ func (t *transaction) lies(r Reply) bool {
 	return false
 }
 
-// left are the recipients without a result.
-func (t *transaction) left() (left []*ta.Recipient) {
+// unreported returns the recipients without a result.
+func (t *transaction) unreported() (rest []*ta.Recipient) {
 	for _, r := range t.recipients {
 		if !r.Reported() {
-			left = append(left, r)
+			rest = append(rest, r)
 		}
 	}
-	return left
+	return rest
 }
 
-// sort keeps the lanes that the peer accepted, and returns the recipients that
-// it wants in another transaction.
-func (t *transaction) sort() (again []*ta.Recipient) {
-	var accepted []lane
-	for _, one := range t.lanes {
+// keepAccepted keeps the recipients that the server accepted, and returns those
+// that need another transaction.
+func (t *transaction) keepAccepted() (again []*ta.Recipient) {
+	var accepted []recipientState
+	for _, one := range t.states {
 		if one.accepted {
 			accepted = append(accepted, one)
 		} else if !one.Reported() {
 			again = append(again, one.Recipient)
 		}
 	}
-	t.lanes = accepted
+	t.states = accepted
 	return again
 }
 
-// sayData asks for the message.
-func (t *transaction) sayData() error {
-	return t.say("DATA", t.a.o.Timeouts.Data, func(r Reply) { t.invited, t.data = r, told("DATA", r) })
-}
-
-// sendNothing ends a transaction in which no recipient is left. A peer that
-// was asked for the message before that was known, and wants it, gets the dot
-// alone (RFC 2920 section 3.1).
+// sendNothing ends a transaction without recipients. If DATA was pipelined and the
+// server now waits for the message, it gets the dot alone (RFC 2920 section 3.1).
 func (t *transaction) sendNothing() error {
-	if t.invited.Code == 354 {
+	if t.dataReply.Code == 354 {
 		_, err := t.s.command(t.a.o.Timeouts.Dot, ".")
 		return err
 	}

@@ -96,7 +96,7 @@ func TestSMTP(t *testing.T) {
 		{args: "-A SECRETS", status: 64, stderr: "secrets:1: "},
 		{args: "-S /nowhere", status: 64, stderr: "no such file"},
 		{args: "--tls-policy /nowhere", status: 64, stderr: "no such file"},
-		{args: "-T dot=never", status: 64, stderr: "time limit"},
+		{args: "-T dot=never", status: 64, stderr: "timeout \"dot=never\""},
 		{args: "-L iface:nowhere0", status: 64, stderr: "nowhere0"},
 		{args: "-p 70000", status: 64, stderr: "port 70000"},
 		{args: "-C -1", status: 64, stderr: "less than 0"},

@@ -47,7 +47,7 @@ func (c *command) oldFlags() {
 	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections to one mail exchanger; 0 for any")
 	f.CountVarP(&c.debug, "debug", "d", "the protocol goes to the scheduler's log too")
 	f.BoolVarP(&o.ShareMX, "share-mx", "e", false, "hosts with the same mail exchanger share connections")
-	f.BoolVarP(&o.No.UnlessSaid, "ehlo-if-said", "E", false, "say EHLO only where the greeting has ESMTP in it")
+	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only where the greeting has ESMTP in it")
 	f.StringVarP(&o.Forced, "forced", "F", "", "all mail goes to this `destination`: UNIX:/path, [address] or a name")
 	f.StringVarP(&o.Name, "helo", "h", "", "our own `name`, for EHLO")
 	f.BoolVarP(&o.KeepHeaders, "keep-headers", "H", false, "do not encode headers")
@@ -56,7 +56,7 @@ func (c *command) oldFlags() {
 	f.BoolVarP(&o.LMTP, "lmtp", "M", false, "LMTP; needs -p or -F UNIX:")
 	f.StringArrayVarP(&c.keywords, "option", "O", nil, "a `keyword`; none is known")
 	f.IntVarP(&o.Port, "port", "p", 0, "`port` to connect to (default 25)")
-	f.BoolVarP(&o.No.Pipelining, "no-pipelining", "P", false, "do not pipeline")
+	f.BoolVarP(&o.Disabled.Pipelining, "no-pipelining", "P", false, "do not pipeline")
 	f.BoolVarP(&o.Dialer.LowPort, "low-port", "r", false, "connect from a port below 1024")
 	f.BoolVarP(&c.title, "show", "s", false, "the title of the process says what is being done")
 	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates and the like")
@@ -108,7 +108,7 @@ func (c *command) parse(args []string) error {
 	if c.single {
 		limits.Jobs = 1
 	}
-	o.No.EightBit, o.No.ESMTP = c.seven > 0, c.seven > 1 && !o.LMTP
+	o.Disabled.EightBit, o.Disabled.ESMTP = c.seven > 0, c.seven > 1 && !o.LMTP
 	if c.wks {
 		c.warnings = append(c.warnings, "option -W is without effect: WKS records are no longer used")
 	}

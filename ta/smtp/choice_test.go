@@ -14,7 +14,7 @@ import (
 
 // "So we need a way to scale up the maximum if there are free workers."
 func TestMessageMayHaveMoreConnectionsWhereMoreAreFree(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, MessageMax: 2, MessageScale: 1})
+	b := newPoolTest(t, Limits{Sessions: 10, MessageMax: 2, MessageScale: 1})
 	// One after the other, while it has less than 2, or less than are free:
 	// with 5 open 5 are free, and 5 is not less.
 	b.want(1, "a", "a+", "a+", "a+", "a+", "a+", "a5", "a4", "a3")
@@ -25,14 +25,14 @@ func TestMessageMayHaveMoreConnectionsWhereMoreAreFree(t *testing.T) {
 // "A scale factor of 10 means that a message can use about 91% of an
 // otherwise-idle system, or two messages can use 47% each."
 func TestScaleFactorOfTen(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 110, MessageMax: 1, MessageScale: 10})
+	b := newPoolTest(t, Limits{Sessions: 110, MessageMax: 1, MessageScale: 10})
 	for range 110 {
 		b.job(1, "a")
 	}
 	if n := len(b.started); n != 100 {
 		t.Errorf("one message has %d connections of 110", n)
 	}
-	b = newBoard(t, Limits{Sessions: 105, MessageMax: 1, MessageScale: 10})
+	b = newPoolTest(t, Limits{Sessions: 105, MessageMax: 1, MessageScale: 10})
 	for range 105 {
 		b.job(1, "a")
 		b.job(2, "b")
@@ -50,7 +50,7 @@ func TestScaleFactorOfTen(t *testing.T) {
 // "There can be a queue of multiple jobs per worker. Furthermore, if a worker
 // is overloaded (its queue is backlogging) we need to open another connection."
 func TestBacklogOpensAnotherConnection(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Backlog: 3})
+	b := newPoolTest(t, Limits{Sessions: 10, Backlog: 3})
 	b.want(1, "a", "a+", "a1", "a1", "a+", "a2", "a2", "a+")
 }
 
@@ -58,7 +58,7 @@ func TestBacklogOpensAnotherConnection(t *testing.T) {
 // it was made" and "The destdb has a garbage collector to remove stale retry and
 // closed-connection records."
 func TestRecordsAreKeptAndGoStale(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Jobs: 1, Forget: time.Hour, Retry: time.Minute})
+	b := newPoolTest(t, Limits{Sessions: 10, Jobs: 1, Forget: time.Hour, Retry: time.Minute})
 	b.want(1, "a", "a+")
 	b.done(b.conn(1), 1)
 	b.want(1, "b", "b+")
@@ -84,7 +84,7 @@ func TestRecordsAreKeptAndGoStale(t *testing.T) {
 // destdb into active, idle, closed, unused (absent from destdb), and retry (in
 // which case we omit destinations that have not passed their retry time)."
 func TestClasses(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
+	b := newPoolTest(t, Limits{Sessions: 10})
 	for _, name := range []string{"active", "idle", "closed", "late", "soon"} {
 		b.want(1, name, name+"+")
 	}
@@ -114,7 +114,7 @@ func TestClasses(t *testing.T) {
 // connections so that when our load goes down older connections will become
 // idle and eventually be closed."
 func TestNewestActiveConnectionBelowTheThreshold(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Backlog: 2})
+	b := newPoolTest(t, Limits{Sessions: 10, Backlog: 2})
 	b.want(1, "a", "a+", "a1")
 	b.want(1, "b", "b+", "b2", "b+")
 	b.done(b.conn(1), 1)
@@ -129,7 +129,7 @@ func TestNewestActiveConnectionBelowTheThreshold(t *testing.T) {
 // the load evenly). If they all have the same number of jobs, use the first
 // one."
 func TestMessageWithoutAllowanceRidesAlong(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 4, MessageMax: 1, MessageScale: 0})
+	b := newPoolTest(t, Limits{Sessions: 4, MessageMax: 1, MessageScale: 0})
 	b.want(1, "a", "a+")
 	b.want(2, "a", "a+")
 	b.want(3, "a", "a+")
@@ -141,7 +141,7 @@ func TestMessageWithoutAllowanceRidesAlong(t *testing.T) {
 // "If there are no active connections then this job must wait to be rescheduled
 // when a worker becomes free."
 func TestMessageWithoutAllowanceWaits(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 4, MessageMax: 1, MessageScale: 0})
+	b := newPoolTest(t, Limits{Sessions: 4, MessageMax: 1, MessageScale: 0})
 	b.want(1, "a", "a+")
 	b.want(1, "b", "wait", "wait")
 	b.done(b.conn(1), 1)
@@ -153,7 +153,7 @@ func TestMessageWithoutAllowanceWaits(t *testing.T) {
 // "If there are destinations on its idle list the job should use the most recent
 // one (which presumably was active until not long ago)."
 func TestNewestIdleConnection(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
+	b := newPoolTest(t, Limits{Sessions: 10})
 	for _, name := range []string{"b", "c", "a"} {
 		b.want(1, name, name+"+")
 	}
@@ -166,7 +166,7 @@ func TestNewestIdleConnection(t *testing.T) {
 // "If the system has no unused workers (or idle ones that we can close) to
 // handle the new connection, then add the job to an active connection as above."
 func TestNoConnectionIsFree(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 2})
+	b := newPoolTest(t, Limits{Sessions: 2})
 	b.want(1, "a", "a+", "a+", "a2", "a1")
 	b.want(1, "b", "wait") // nothing active there
 	b.done(b.conn(1), 1)   // one job is left on it
@@ -180,7 +180,7 @@ func TestNoConnectionIsFree(t *testing.T) {
 // "Firstly, idle connections can be closed if the worker is required for a new
 // connection": the one that has been idle longest.
 func TestIdleConnectionGivesWay(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 3})
+	b := newPoolTest(t, Limits{Sessions: 3})
 	b.want(1, "a", "a+")
 	b.want(1, "b", "b+")
 	b.want(1, "c", "c+")
@@ -200,7 +200,7 @@ func TestIdleConnectionGivesWay(t *testing.T) {
 func TestUnusedTargetByChance(t *testing.T) {
 	first := map[string]int{}
 	for seed := range uint64(300) {
-		b := newBoard(t, Limits{Sessions: 10})
+		b := newPoolTest(t, Limits{Sessions: 10})
 		b.rand = rand.New(rand.NewPCG(seed, seed))
 		first[b.job(1, "a b c")]++
 		// The others follow, each once, before any gets a second.
@@ -221,7 +221,7 @@ func TestUnusedTargetByChance(t *testing.T) {
 // will spread our load around the destination cluster round-robin style, though
 // in a random order because of the way we pick previously-unused destinations."
 func TestClosedTargetsRoundRobin(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Jobs: 1})
+	b := newPoolTest(t, Limits{Sessions: 10, Jobs: 1})
 	var order []string
 	for range 9 {
 		order = append(order, b.job(1, "a b c"))
@@ -237,7 +237,7 @@ func TestClosedTargetsRoundRobin(t *testing.T) {
 // destination until its record is garbage-collected from destdb, unless we are
 // under load."
 func TestRetriedTargetIsTheLastChoice(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Retry: time.Minute, Forget: time.Hour})
+	b := newPoolTest(t, Limits{Sessions: 10, Retry: time.Minute, Forget: time.Hour})
 	b.want(1, "bad", "bad+")
 	b.refused(b.conn(1), &failure{})
 	b.started = nil
@@ -261,7 +261,7 @@ func TestRetriedTargetIsTheLastChoice(t *testing.T) {
 // concurrent connections. If they have all reached their per-destination
 // concurrency limit, add the job to an active connection as above."
 func TestFewestConnections(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, PerHost: 2})
+	b := newPoolTest(t, Limits{Sessions: 10, PerHost: 2})
 	b.want(1, "a", "a+")
 	b.want(1, "a b", "b+")
 	got := []string{b.job(1, "a b"), b.job(1, "a b")}
@@ -283,7 +283,7 @@ func TestFewestConnections(t *testing.T) {
 // etc. destinations. If we run out of fallbacks then the message must be
 // deferred for later retry."
 func TestFallback(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Retry: time.Minute})
+	b := newPoolTest(t, Limits{Sessions: 10, Retry: time.Minute})
 	other := map[string]string{"a+": "b", "b+": "a"}[b.job(1, "a b, c, d")]
 	// Each refusal moves the job on, to the other of the same level first.
 	for _, next := range []string{other, "c", "d"} {
@@ -311,7 +311,7 @@ func TestFallback(t *testing.T) {
 // connections. (We want to close active connections after a time to spread load
 // around even when it is low.)" Those of idle ones are in connection_test.go.
 func TestConnectionsAge(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, Jobs: 3, Age: time.Minute})
+	b := newPoolTest(t, Limits{Sessions: 10, Jobs: 3, Age: time.Minute})
 	b.want(1, "a", "a+")
 	for n := range 3 {
 		if goOn := b.finish(b.conn(1), true); goOn != (n < 2) {
@@ -319,7 +319,7 @@ func TestConnectionsAge(t *testing.T) {
 		}
 		b.assign(b.conn(1), &job{message: 1})
 	}
-	b = newBoard(t, Limits{Sessions: 10, Age: time.Minute})
+	b = newPoolTest(t, Limits{Sessions: 10, Age: time.Minute})
 	b.want(1, "a", "a+", "a+")
 	b.pass(59 * time.Second)
 	if !b.finish(b.conn(1), true) {
@@ -335,7 +335,7 @@ func TestConnectionsAge(t *testing.T) {
 // connection has a queue of pending jobs when it is closed then these must be
 // re-scheduled."
 func TestJobsOfAClosedConnectionAreRescheduled(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 2, MessageMax: 0})
+	b := newPoolTest(t, Limits{Sessions: 2, MessageMax: 0})
 	b.want(1, "a", "a+", "a+", "a2", "a1", "a2")
 	b.want(2, "b", "wait")
 	jobs := slices.Clone(b.conn(2).jobs)
@@ -354,10 +354,10 @@ func TestJobsOfAClosedConnectionAreRescheduled(t *testing.T) {
 // Connections are for one destination unless they may be shared, and for one
 // policy always; the limit of a host counts all of them.
 func TestConnectionsOfOthersAreNotUsed(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10, PerHost: 1})
+	b := newPoolTest(t, Limits{Sessions: 10, PerHost: 1})
 	place := func(domain string, policy any) *job {
 		j := &job{message: 1, domain: domain, policy: policy, levels: levels("mx")}
-		b.place(j)
+		b.submit(j)
 		return j
 	}
 	place("a", 1)
@@ -369,7 +369,7 @@ func TestConnectionsOfOthersAreNotUsed(t *testing.T) {
 	if len(b.started) != 2 || b.conn(2).after != b.conn(1) || b.conn(2).domain != "b" {
 		t.Fatalf("%d started", len(b.started))
 	}
-	b = newBoard(t, Limits{Sessions: 10, Backlog: 5})
+	b = newPoolTest(t, Limits{Sessions: 10, Backlog: 5})
 	place("", 1)
 	place("", 2)
 	place("", 1)

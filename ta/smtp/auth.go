@@ -1,3 +1,5 @@
+// This file holds AUTH: the file of secrets (option -A) and the SASL dialogue.
+
 package smtp
 
 import (
@@ -11,25 +13,28 @@ import (
 	"github.com/emersion/go-sasl"
 )
 
-// Secrets are the names and passwords for hosts that want them.
+// Secrets are the user names and passwords for hosts that demand them.
 type Secrets struct {
-	table map[string]secret
+	table map[string]secret // by host, ".domain" or "*"
 }
 
 type secret struct {
 	user, password string
-	mechanisms     []string // in the order to prefer; none: the usual ones
-	plaintext      bool     // may be sent over a connection without TLS
+	mechanisms     []string // in order of preference; none: defaultMechanisms
+	plaintext      bool     // the password may be sent without TLS
 }
 
-// usualMechanisms are tried in this order. Those that do not protect the
-// password need TLS.
-var usualMechanisms = []string{"EXTERNAL", "OAUTHBEARER", "PLAIN", "LOGIN"}
+// The SASL mechanisms that the file may name, and those that are tried, in this
+// order, if it names none.
+var (
+	knownMechanisms   = []string{"EXTERNAL", "OAUTHBEARER", "PLAIN", "LOGIN"}
+	defaultMechanisms = []string{"PLAIN", "LOGIN"}
+)
 
-// ReadSecrets reads the file of -A: lines of a host, user, password, and the
-// mechanisms to use. A host is the mail exchanger's name or the destination's,
-// ".domain" or "*". The word "plaintext" among the mechanisms allows to send
-// the password without TLS. The file must not be readable for all.
+// ReadSecrets reads the file of -A. Each line is a host, a user, a password, and
+// the mechanisms to use. The host is the mail exchanger's name, the destination's,
+// ".domain" or "*". The word "plaintext" among the mechanisms permits the password
+// to be sent without TLS. It is an error if everybody may read or write the file.
 func ReadSecrets(name string) (*Secrets, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -41,16 +46,16 @@ func ReadSecrets(name string) (*Secrets, error) {
 	s := &Secrets{table: map[string]secret{}}
 	return s, eachLine(name, func(words []string) error {
 		if len(words) < 3 {
-			return errors.New("a line is host, user, password and, if need be, mechanisms")
+			return errors.New("a line consists of host, user, password and, optionally, mechanisms")
 		}
 		one := secret{user: words[1], password: words[2]}
 		for _, m := range words[3:] {
 			if strings.EqualFold(m, "plaintext") {
 				one.plaintext = true
-			} else if m = strings.ToUpper(m); slices.Contains(usualMechanisms, m) {
+			} else if m = strings.ToUpper(m); slices.Contains(knownMechanisms, m) {
 				one.mechanisms = append(one.mechanisms, m)
 			} else {
-				return fmt.Errorf("mechanism %q is none of %s", m, strings.Join(usualMechanisms, ", "))
+				return fmt.Errorf("mechanism %q is not one of %s", m, strings.Join(knownMechanisms, ", "))
 			}
 		}
 		s.table[strings.ToLower(words[0])] = one
@@ -58,19 +63,14 @@ func ReadSecrets(name string) (*Secrets, error) {
 	})
 }
 
+// find returns the secret of the first of some hosts that has one of its own, else
+// the one of "*".
 func (s *Secrets) find(hosts ...string) (secret, bool) {
 	if s == nil {
 		return secret{}, false
 	}
 	for _, h := range hosts {
-		if h == "" {
-			continue
-		}
-		one, ok := lookUpDomain(h, func(key string) (secret, bool) {
-			one, ok := s.table[key]
-			return one, ok && key != "*"
-		})
-		if ok {
+		if one, ok := findOwn(s.table, h); ok && h != "" {
 			return one, true
 		}
 	}
@@ -78,20 +78,21 @@ func (s *Secrets) find(hosts ...string) (secret, bool) {
 	return one, ok
 }
 
-// knows says that a host has a line of its own.
-func (s *Secrets) knows(host string) bool {
+// has reports whether a host has a secret of its own.
+func (s *Secrets) has(host string) bool {
 	if s == nil {
 		return false
 	}
-	_, ok := lookUpDomain(host, func(key string) (secret, bool) { one, ok := s.table[key]; return one, ok && key != "*" })
+	_, ok := findOwn(s.table, host)
 	return ok
 }
 
-// client is the mechanism to use on a connection.
+// client returns the mechanism to use. protected says that others cannot read the
+// connection.
 func (one secret) client(offered []string, protected bool, host string) (sasl.Client, error) {
 	wanted := one.mechanisms
 	if len(wanted) == 0 {
-		wanted = []string{"PLAIN", "LOGIN"}
+		wanted = defaultMechanisms
 	}
 	if !protected && !one.plaintext {
 		return nil, errors.New("the password is not sent without TLS")
@@ -114,8 +115,8 @@ func (one secret) client(offered []string, protected bool, host string) (sasl.Cl
 	return nil, fmt.Errorf("none of %s is offered", strings.Join(wanted, ", "))
 }
 
-// authenticate logs in where there is a secret for the host. Without success
-// no mail is sent: it would only be refused, for good.
+// authenticate logs in if there is a secret for the host. If it cannot, no mail is
+// sent, because the server might refuse the mail for good.
 func (o *opener) authenticate(s *session, policy Policy) *openError {
 	one, ok := o.secrets.find(s.target.name, policy.Domain)
 	if !ok {
@@ -123,29 +124,29 @@ func (o *opener) authenticate(s *session, policy Policy) *openError {
 	}
 	client, err := one.client(s.ext.auth, s.tls || s.target.socket != "", s.target.name)
 	if err != nil {
-		return s.untrusted("AUTH: " + err.Error())
+		return s.violates("AUTH: " + err.Error())
 	}
 	mechanism, initial, err := client.Start()
 	if err != nil {
-		return s.untrusted("AUTH: " + err.Error())
+		return s.violates("AUTH: " + err.Error())
 	}
 	line := "AUTH " + mechanism
 	s.trace(ours, line+" (secret)")
 	if initial != nil {
 		line += " " + encodeInitial(initial)
 	}
-	if err := s.sendQuietly(line); err != nil {
-		return s.broken("AUTH", err)
+	if err := s.sendUnlogged(line); err != nil {
+		return s.lost("AUTH", err)
 	}
 	for {
-		r, err := s.reply(o.limits.Command)
+		r, err := s.reply(o.timeouts.Command)
 		switch {
 		case err != nil:
-			return s.broken("AUTH", err)
+			return s.lost("AUTH", err)
 		case r.OK():
 			return nil
 		case r.Code != 334:
-			failed := s.unwilling("AUTH", r)
+			failed := s.refused(r)
 			failed.code, failed.policy = "4.7.8", true
 			return failed
 		}
@@ -167,13 +168,13 @@ func (s *session) respond(client sasl.Client, r Reply) *openError {
 		answer = "*"
 	}
 	s.trace(ours, "(secret)")
-	if err := s.sendQuietly(answer); err != nil {
-		return s.broken("AUTH", err)
+	if err := s.sendUnlogged(answer); err != nil {
+		return s.lost("AUTH", err)
 	}
 	return nil
 }
 
-// encodeInitial is an initial response; an empty one is "=" (RFC 4954).
+// encodeInitial encodes an initial response. An empty one is "=" (RFC 4954).
 func encodeInitial(b []byte) string {
 	if len(b) == 0 {
 		return "="

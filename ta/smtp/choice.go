@@ -1,3 +1,5 @@
+// This file holds the choice of a connection for a job.
+
 package smtp
 
 import (
@@ -5,10 +7,15 @@ import (
 	"time"
 )
 
-// The choice of a connection for a job is that of Tony Finch's "Notes on an
-// MTA scheduler". A job is one message's recipients at one place, a worker is
-// a connection, a destination is a mail exchanger. The targets of each level
-// are classed:
+// choice is what is decided for a job. The rules, and the words ride, widen,
+// backlog and victim, are those of Tony Finch, "Notes on an MTA scheduler" (28
+// February 2007). To ride is to use a connection that has work already. To widen
+// is to use one more connection for a message. The backlog is the number of jobs
+// that a connection has in hand. The victim is the idle connection that is closed
+// for a new one. His job is our job, his worker our connection, and his
+// destination our target, a mail exchanger.
+//
+// Each target of a level is in one class:
 //
 //	active   it has connections with work in hand
 //	idle     it has connections without
@@ -16,46 +23,46 @@ import (
 //	unused   nothing is known of it
 //	retry    it could not be connected to, and may be tried again
 //
-// and one that could not be connected to and is not yet to be tried again
-// drops out. Then the first rule that finds something decides:
+// A target that could not be connected to, and may not yet be tried again, drops
+// out. The first rule that applies decides:
 //
-//	the newest active connection below the backlog threshold
-//	(the message has enough connections)      ride on an active one, or wait
-//	the newest idle connection
-//	(no connection is free, nor idle)         ride, or wait
-//	an unused target, by chance               open
-//	the closed target opened longest ago      open
-//	a target that may be retried, by chance   open
-//	the target with fewest connections        open one more
-//	(all have as many as they may)            ride
-//	nothing works                             the next level
-//	no further level                          none
+//	the newest active connection below the backlog   ride
+//	(the message has enough connections)             ride on an active one, or wait
+//	the newest idle connection                       ride
+//	(no connection is free or idle)                  ride, or wait
+//	an unused target, by chance                      open
+//	the closed target opened longest ago             open
+//	a target that may be retried, by chance          open
+//	the target with the fewest connections           open one more
+//	(all targets have as many as they may)           ride
+//	(no target works)                                try the next level
+//	(there is no further level)                      none
 type choice struct {
 	kind   choiceKind
-	conn   *conn     // ride: on this one
-	target *target   // open: there
-	evict  *conn     // open: after this idle one is closed, if not nil
-	until  time.Time // none: when one of the targets may be tried again, if known
-	why    string    // none: why it could not be connected to, if known
+	conn   *conn     // ride: the connection
+	target *target   // open: where
+	evict  *conn     // open: the idle connection to close first; nil: none
+	until  time.Time // none: when a target may be tried again; zero: not known
+	why    string    // none: why that target could not be connected to
 }
 
 type choiceKind uint8
 
 const (
 	none choiceKind = iota // no target works: the job is deferred
-	ride                   // give it to an open connection
+	ride                   // use an open connection
 	open                   // open a connection
-	wait                   // until a connection is free
+	wait                   // for a free connection
 )
 
-// class holds the targets of one level and their connections.
-type class struct {
+// classes are the targets of one level and their connections.
+type classes struct {
 	active, idle []*conn // newest first
 	// Targets without a connection that this job can use.
 	closed, unused, retry []*target
-	opened                map[*target]time.Time // of those in closed
-	busy                  []*target             // targets with active connections that may have more
-	full                  bool                  // one dropped out for the limit of its host
+	opened                map[*target]time.Time // last connection, of those in closed
+	busy                  []*target             // with active connections, and may have more
+	full                  bool                  // a target dropped out because of Limits.PerHost
 }
 
 // choose decides for a job. p.mu is held.
@@ -70,10 +77,10 @@ func (p *pool) choose(j *job, now time.Time) choice {
 	return nothing
 }
 
-// classify looks at the targets of a level. What it learns of the ones that
+// classify puts the targets of a level into classes. What is known of those that
 // drop out goes into nothing.
-func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice) *class {
-	c := &class{opened: map[*target]time.Time{}}
+func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice) *classes {
+	c := &classes{opened: map[*target]time.Time{}}
 	for _, t := range level {
 		open, active := 0, false
 		for _, k := range p.hosts[t.name] {
@@ -118,7 +125,7 @@ func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice)
 	return c
 }
 
-func (p *pool) chooseAmong(j *job, c *class) choice {
+func (p *pool) chooseAmong(j *job, c *classes) choice {
 	for _, k := range c.active {
 		if len(k.jobs) < p.limits.Backlog {
 			return choice{kind: ride, conn: k}
@@ -143,8 +150,8 @@ func (p *pool) chooseAmong(j *job, c *class) choice {
 	return choice{kind: open, target: t, evict: p.victim(t)}
 }
 
-// newTarget picks where to open a connection; nil if nowhere.
-func (p *pool) newTarget(c *class) *target {
+// newTarget picks the target to open a connection to; nil if there is none.
+func (p *pool) newTarget(c *classes) *target {
 	switch {
 	case len(c.unused) > 0:
 		return c.unused[p.rand.IntN(len(c.unused))]
@@ -171,9 +178,9 @@ func (p *pool) newTarget(c *class) *target {
 	return fewest[p.rand.IntN(len(fewest))]
 }
 
-// spread gives a job that gets no connection of its own a ride: on the first
-// connection with fewer jobs than the newest, else on that. Without one it
-// waits.
+// spread decides for a job that gets no connection of its own. It rides on the
+// first active connection that has fewer jobs than the newest one, else on the
+// newest. Without an active connection it waits.
 func spread(active []*conn) choice {
 	if len(active) == 0 {
 		return choice{kind: wait}
@@ -186,14 +193,14 @@ func spread(active []*conn) choice {
 	return choice{kind: ride, conn: active[0]}
 }
 
-// mayWiden says that the job's message may have one connection more: while it
-// has few, or few in proportion to what is free.
+// mayWiden reports whether the job's message may use one connection more: it has
+// few, or few in proportion to the free ones.
 func (p *pool) mayWiden(j *job) bool {
 	n := p.messages[j.message]
 	return p.limits.MessageMax <= 0 || n < p.limits.MessageMax || n < p.limits.MessageScale*p.free()
 }
 
-// free counts the connections that could be opened or are idle.
+// free counts the connections that are idle or could be opened.
 func (p *pool) free() int {
 	busy := 0
 	for _, k := range p.conns {
@@ -204,21 +211,22 @@ func (p *pool) free() int {
 	return p.limits.Sessions - busy
 }
 
-// hasRoom says that a connection can be opened, if need be by closing an idle
-// one.
+// hasRoom reports whether a connection can be opened, after closing an idle one
+// if need be.
 func (p *pool) hasRoom() bool {
 	return len(p.conns) < p.limits.Sessions || p.free() > 0
 }
 
-// hostHasRoom is the same for one exchanger.
+// hostHasRoom reports the same for one exchanger.
 func (p *pool) hostHasRoom(t *target) bool {
 	there := p.hosts[t.name]
 	return p.limits.PerHost <= 0 || len(there) < p.limits.PerHost ||
 		slices.ContainsFunc(there, func(k *conn) bool { return len(k.jobs) == 0 })
 }
 
-// victim is the idle connection to close for a new one: one to the same host
-// where that has no room, else the one that has been idle longest.
+// victim returns the idle connection to close for a new one: of those to the same
+// host if the host has no room, else of all, the one that has been idle longest.
+// It is nil if none has to be closed.
 func (p *pool) victim(t *target) *conn {
 	among := p.conns
 	switch {

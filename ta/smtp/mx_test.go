@@ -42,12 +42,12 @@ func TestRoutes(t *testing.T) {
 		{"two.example", "", aThenBC},
 		{"TWO.example.", "", aThenBC},
 		{"two.example", "6", "a.example 2001:db8::1 192.0.2.1; b.example 192.0.2.2, c.example 2001:db8::3 192.0.2.3"},
-		{"two.example", "x", "5.1.2 no host takes mail for two.example: it has no MX and no address, or they do not exist"},
+		{"two.example", "x", "5.1.2 no host accepts mail for two.example: it has no MX and no address, or they do not exist"},
 		{"plain.example", "", "plain.example 192.0.2.4"},
 		{"plain.example", "x", "plain.example 192.0.2.4"},
 		{"null.example", "", "5.1.10 domain null.example accepts no mail (null MX)"},
-		{"gone.example", "", "5.1.2 no host takes mail for gone.example: it has no MX and no address, or they do not exist"},
-		{"none.example", "", "5.1.2 no host takes mail for none.example: it has no MX and no address, or they do not exist"},
+		{"gone.example", "", "5.1.2 no host accepts mail for gone.example: it has no MX and no address, or they do not exist"},
+		{"none.example", "", "5.1.2 no host accepts mail for none.example: it has no MX and no address, or they do not exist"},
 		{"half.example", "", "b.example 192.0.2.2"},
 		{"slow.example", "", "4.4.3 looking up the MX of slow.example: no answer"},
 		{"lame.example", "", "4.4.3 looking up the addresses of mute.example: no answer"},
@@ -72,7 +72,7 @@ func TestRoutes(t *testing.T) {
 		{"[192.0.2.7", "", `5.1.2 "[192.0.2.7" is not an address`},
 		{"[mx.example]", "", `5.1.2 "[mx.example]" is not an address`},
 		{"a..b", "", `5.1.2 "a..b" is not a domain`},
-		{"-", "", "5.1.2 no host takes mail for -: it has no MX and no address, or they do not exist"},
+		{"-", "", "5.1.2 no host accepts mail for -: it has no MX and no address, or they do not exist"},
 		{"((a.example)(b.example c.example))", "", aThenBC},
 
 		{"any.example", "Ftwo.example", aThenBC},
@@ -273,7 +273,7 @@ func TestAnswersAreKeptAndFailuresAreNot(t *testing.T) {
 		domain string
 		pass   time.Duration
 		asked  int
-	}{{"a.example", 0, 1}, {"a.example", answerLife - 1, 1}, {"a.example", 1, 2},
+	}{{"a.example", 0, 1}, {"a.example", cacheTime - 1, 1}, {"a.example", 1, 2},
 		{"none.example", 0, 3}, {"none.example", 0, 3}, {"broken.example", 0, 4}, {"broken.example", 0, 5}} {
 		now = now.Add(step.pass)
 		_, _ = c.MX(context.Background(), step.domain)

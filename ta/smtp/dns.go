@@ -1,3 +1,6 @@
+// This file holds the lookup of MX and address records (A, AAAA) in the DNS and
+// the hosts file, with a cache.
+
 package smtp
 
 import (
@@ -10,14 +13,13 @@ import (
 	"time"
 )
 
-// Resolver is the DNS as routing needs it. Names come and go without the dot
-// at their end.
+// Resolver looks up what routing needs. Names have no dot at their end.
 type Resolver interface {
 	// MX returns the mail exchangers of a domain in no particular order. The
-	// error is ErrNotFound where the DNS answers that there is none, anything
-	// else where it does not answer.
+	// error is ErrNotFound if the DNS answers that there is none, and any other
+	// if it does not answer.
 	MX(ctx context.Context, domain string) ([]MX, error)
-	// Addresses returns the addresses of a host; errors as for MX.
+	// Addresses returns the addresses of a host. Errors are those of MX.
 	Addresses(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
@@ -27,11 +29,11 @@ type MX struct {
 	Host       string
 }
 
-// ErrNotFound: no such name, or no such record of it.
+// ErrNotFound means that the name, or the record, does not exist.
 var ErrNotFound = errors.New("not found")
 
-// NewResolver is the resolver of the system, its hosts file included, or one
-// that asks the server at an address, host and port, alone.
+// NewResolver returns the resolver of the system, including its hosts file. If a
+// server is given, host and port, only that is asked.
 func NewResolver(server string) Resolver {
 	r := &net.Resolver{PreferGo: true, StrictErrors: true}
 	s := system{r, hostsFile}
@@ -50,14 +52,14 @@ type system struct {
 	file func(ctx context.Context, host string) []netip.Addr
 }
 
-// hostsFile looks into the system's hosts file alone. The resolver does so only
-// for names without the dot at their end, for which it would go through the
-// domains of resolv.conf as well: here it has nobody to ask.
+// hostsFile looks a host up in the system's hosts file only. The resolver does so
+// for names without the dot at their end, but then tries the search list of
+// resolv.conf too; its Dial fails here, so that it asks no server.
 func hostsFile(ctx context.Context, host string) []netip.Addr {
 	r := net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, ErrNotFound
 	}}
-	found, _ := r.LookupNetIP(ctx, "ip", host) // not there: the DNS is asked
+	found, _ := r.LookupNetIP(ctx, "ip", host) // if the name is not there, the caller asks the DNS
 	for i := range found {
 		found[i] = found[i].Unmap()
 	}
@@ -76,19 +78,19 @@ func (s system) MX(ctx context.Context, domain string) ([]MX, error) {
 	return list, nil
 }
 
-// Addresses asks for both families by themselves: servers that know no AAAA
-// are no reason to doubt the A, and the other way round.
+// Addresses looks up each family by itself: a server that fails for AAAA is no
+// reason to doubt the A records, and the other way round.
 func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	if there := s.file(ctx, host); len(there) > 0 {
-		return unmap(there), nil
+	if found := s.file(ctx, host); len(found) > 0 {
+		return unmap(found), nil
 	}
 	var found [2][]netip.Addr
 	var failed [2]error
-	var asking sync.WaitGroup
+	var lookups sync.WaitGroup
 	for i, family := range []string{"ip4", "ip6"} {
-		asking.Go(func() { found[i], failed[i] = s.r.LookupNetIP(ctx, family, host+".") })
+		lookups.Go(func() { found[i], failed[i] = s.r.LookupNetIP(ctx, family, host+".") })
 	}
-	asking.Wait()
+	lookups.Wait()
 	if all := append(found[0], found[1]...); len(all) > 0 {
 		return unmap(all), nil
 	}
@@ -98,7 +100,7 @@ func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error
 	return nil, dnsError(failed[1])
 }
 
-// unmap makes IPv4 addresses of those that are dressed up as IPv6.
+// unmap makes IPv4 addresses of those in the IPv6 form ::ffff:192.0.2.1.
 func unmap(list []netip.Addr) []netip.Addr {
 	for i := range list {
 		list[i] = list[i].Unmap()
@@ -120,14 +122,14 @@ func dnsError(err error) error {
 }
 
 const (
-	// answerLife is how long an answer is used again: about as long as a burst
-	// of mail lasts, so that the records' own times need not be known.
-	answerLife = time.Minute
-	answerRoom = 10_000
+	// cacheTime is how long an answer is used again. It is about the length of a
+	// burst of mail, and so short that the TTL of the records is not needed.
+	cacheTime  = time.Minute
+	maxAnswers = 10_000 // of either kind
 )
 
-// cache spares the DNS the same question for each message of a queue.
-// Failures to answer are not kept.
+// cache keeps answers, so that the messages of a queue do not repeat a question.
+// It does not keep failures to answer.
 type cache struct {
 	ask Resolver
 	now func() time.Time
@@ -144,27 +146,27 @@ type cached[T any] struct {
 }
 
 func (c *cache) MX(ctx context.Context, domain string) ([]MX, error) {
-	return recall(c, c.mx, domain, func() ([]MX, error) { return c.ask.MX(ctx, domain) })
+	return cachedOr(c, c.mx, domain, func() ([]MX, error) { return c.ask.MX(ctx, domain) })
 }
 
 func (c *cache) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	return recall(c, c.addresses, host, func() ([]netip.Addr, error) { return c.ask.Addresses(ctx, host) })
+	return cachedOr(c, c.addresses, host, func() ([]netip.Addr, error) { return c.ask.Addresses(ctx, host) })
 }
 
-func recall[T any](c *cache, known map[string]cached[T], name string, ask func() (T, error)) (T, error) {
+func cachedOr[T any](c *cache, answers map[string]cached[T], name string, ask func() (T, error)) (T, error) {
 	c.mu.Lock()
-	old, ok := known[name]
+	kept, ok := answers[name]
 	c.mu.Unlock()
-	if ok && c.now().Before(old.until) {
-		return old.value, old.err
+	if ok && c.now().Before(kept.until) {
+		return kept.value, kept.err
 	}
 	value, err := ask()
 	if err == nil || errors.Is(err, ErrNotFound) {
 		c.mu.Lock()
-		if len(known) >= answerRoom {
-			clear(known)
+		if len(answers) >= maxAnswers {
+			clear(answers)
 		}
-		known[name] = cached[T]{value, err, c.now().Add(answerLife)}
+		answers[name] = cached[T]{value, err, c.now().Add(cacheTime)}
 		c.mu.Unlock()
 	}
 	return value, err

@@ -10,7 +10,7 @@ import (
 )
 
 // board is a pool whose connections do nothing by themselves.
-type board struct {
+type poolTest struct {
 	*pool
 	testing.TB
 	clock   time.Time
@@ -19,9 +19,9 @@ type board struct {
 	evicted []*conn
 }
 
-func newBoard(t testing.TB, l Limits) *board {
+func newPoolTest(t testing.TB, l Limits) *poolTest {
 	t.Helper()
-	b := &board{TB: t, clock: time.Unix(1_800_000_000, 0)}
+	b := &poolTest{TB: t, clock: time.Unix(1_800_000_000, 0)}
 	b.pool = &pool{limits: l.withDefaults(), destinations: NewDestinations(), rand: rand.New(rand.NewPCG(1, 1)),
 		now: func() time.Time { return b.clock },
 		start: func(c *conn) {
@@ -50,11 +50,11 @@ func levels(text string) (all [][]*target) {
 
 // job places a job of a message and says where it went: "a+" for a connection
 // opened there, "a1" for a ride on the first one opened, "wait" or "none".
-func (b *board) job(message uint64, to string) string {
+func (b *poolTest) job(message uint64, to string) string {
 	b.Helper()
 	j := &job{message: message, levels: levels(to)}
 	started, failed := len(b.started), len(b.failed)
-	b.place(j)
+	b.submit(j)
 	switch {
 	case len(b.started) > started:
 		c := b.started[len(b.started)-1]
@@ -75,7 +75,7 @@ func (b *board) job(message uint64, to string) string {
 }
 
 // want places jobs of one message and checks where they went.
-func (b *board) want(message uint64, to string, want ...string) {
+func (b *poolTest) want(message uint64, to string, want ...string) {
 	b.Helper()
 	var got []string
 	for range want {
@@ -87,10 +87,10 @@ func (b *board) want(message uint64, to string, want ...string) {
 }
 
 // conn is the connection opened as the nth.
-func (b *board) conn(n int) *conn { return b.started[n-1] }
+func (b *poolTest) conn(n int) *conn { return b.started[n-1] }
 
 // done finishes n jobs of a connection.
-func (b *board) done(c *conn, n int) {
+func (b *poolTest) done(c *conn, n int) {
 	for range n {
 		b.clock = b.clock.Add(time.Second)
 		if !b.finish(c, true) {
@@ -99,12 +99,12 @@ func (b *board) done(c *conn, n int) {
 	}
 }
 
-func (b *board) pass(d time.Duration) { b.clock = b.clock.Add(d) }
+func (b *poolTest) pass(d time.Duration) { b.clock = b.clock.Add(d) }
 
 // A target that refuses one connection more is used by those that it has, and
 // one that refuses all is given up, by all jobs.
 func TestRefusedConnectionIsNotReplacedByAnother(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
+	b := newPoolTest(t, Limits{Sessions: 10})
 	b.want(1, "a", "a+", "a+", "a+")
 	b.refused(b.conn(2), &failure{})
 	if len(b.started) != 3 || len(b.conn(3).jobs) != 2 {
@@ -121,7 +121,7 @@ func TestRefusedConnectionIsNotReplacedByAnother(t *testing.T) {
 // Nor are all exchangers of a great many tried, when each takes its time to
 // fail.
 func TestTryingEnds(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
+	b := newPoolTest(t, Limits{Sessions: 10})
 	b.job(1, "a, b, c, d, e, f")
 	for len(b.failed) == 0 {
 		b.pass(3 * time.Minute)
@@ -134,7 +134,7 @@ func TestTryingEnds(t *testing.T) {
 
 // What a peer lacks for the policy of one destination is nothing to others.
 func TestPolicyFailureIsNotTheTargets(t *testing.T) {
-	b := newBoard(t, Limits{Sessions: 10})
+	b := newPoolTest(t, Limits{Sessions: 10})
 	b.want(1, "a", "a+")
 	b.refused(b.conn(1), &failure{policy: true})
 	if len(b.failed) != 1 {
@@ -147,7 +147,7 @@ func TestPolicyFailureIsNotTheTargets(t *testing.T) {
 func TestPoolHoldsItsInvariant(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
-		b := newBoard(t, Limits{Sessions: 1 + r.IntN(6), PerHost: r.IntN(3), Backlog: 1 + r.IntN(3),
+		b := newPoolTest(t, Limits{Sessions: 1 + r.IntN(6), PerHost: r.IntN(3), Backlog: 1 + r.IntN(3),
 			MessageMax: r.IntN(3), MessageScale: r.IntN(3), Jobs: r.IntN(4), Age: time.Minute, Retry: 20 * time.Second})
 		b.rand = r
 		placed, finished := 0, 0
@@ -155,7 +155,7 @@ func TestPoolHoldsItsInvariant(t *testing.T) {
 			b.pass(time.Duration(r.IntN(5000)) * time.Millisecond)
 			if r.IntN(2) == 0 && placed-finished-len(b.failed) < b.limits.Sessions*3 {
 				placed++
-				b.place(&job{message: uint64(r.IntN(3)), domain: string(rune('a' + r.IntN(2))), levels: levels([]string{"x y, z", "x", "z, y"}[r.IntN(3)])})
+				b.submit(&job{message: uint64(r.IntN(3)), domain: string(rune('a' + r.IntN(2))), levels: levels([]string{"x y, z", "x", "z, y"}[r.IntN(3)])})
 			} else if len(b.conns) > 0 {
 				c := b.conns[r.IntN(len(b.conns))]
 				switch {
@@ -173,7 +173,7 @@ func TestPoolHoldsItsInvariant(t *testing.T) {
 	}
 }
 
-func (b *board) check(seed uint64, step, open int) {
+func (b *poolTest) check(seed uint64, step, open int) {
 	b.Helper()
 	inHand, byMessage := 0, map[uint64]int{}
 	for _, c := range b.conns {

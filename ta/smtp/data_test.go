@@ -22,7 +22,7 @@ func TestReportsAreThoseOfTheOldAgent(t *testing.T) {
 		},
 	}
 	p := start(t, old)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i, user := range []string{"dataperm", "perm1", "temp1", "u1"} {
 		o.message(i+1, "s smtp sender.example alice@sender.example 0\nr           smtp one.example "+user+"@one.example 0\n"+
 			"N NOTIFY=FAILURE ORCPT=rfc822;"+user+"@one.example\n", header, "text\xff\n")
@@ -60,7 +60,7 @@ func TestMessageOnTheWire(t *testing.T) {
 	const want = "From: alice@sender.example\r\nSubject: hello\r\n\r\none\r\n.two\r\n..\r\n.\r\nthree\r\nfour\r\nfive\r\n\r\n\r\n\xe9 six\r\n"
 	for _, offers := range [][]string{nil, {"8BITMIME"}, {"PIPELINING", "8BITMIME", "SIZE"}, {"CHUNKING", "8BITMIME"}} {
 		p := start(t, smtptest.Options{Offers: offers})
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.message(1, to("bob@a.example", "eve@a.example"), header, body)
 		if said := o.brief(o.once(options(p))); strings.Count(said, " ok3 ->> 250 2.6.0") != 2 {
 			t.Errorf("%q: %s", offers, said)

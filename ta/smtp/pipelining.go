@@ -1,3 +1,7 @@
+// This file holds the connection as lines. Commands gather and are sent together
+// when a reply is wanted, which is pipelining (RFC 2920). Every read and write has
+// a timeout.
+
 package smtp
 
 import (
@@ -11,54 +15,47 @@ import (
 	"time"
 )
 
-// wire is a connection in lines, with a time limit for everything. Writes
-// gather until the next reply is wanted, which is what pipelining is.
+// wire sends commands and reads replies.
 type wire struct {
-	nc     net.Conn
-	r      *bufio.Reader
-	w      *bufio.Writer
-	write  time.Duration // a write may take so long
-	trace  func(direction, line string)
-	closed bool
+	nc           net.Conn
+	r            *bufio.Reader
+	w            *bufio.Writer
+	writeTimeout time.Duration
+	trace        func(direction, line string) // called with every line
+	closed       bool
 }
 
-// The directions of a transcript.
-const (
-	ours   = "<<-"
-	theirs = "->>"
-)
-
-func newWire(nc net.Conn, write time.Duration, trace func(direction, line string)) *wire {
-	w := &wire{write: write, trace: trace}
+func newWire(nc net.Conn, writeTimeout time.Duration, trace func(direction, line string)) *wire {
+	w := &wire{writeTimeout: writeTimeout, trace: trace}
 	w.attach(nc)
 	return w
 }
 
-// attach goes on over another connection: TLS over the first.
+// attach replaces the connection, by TLS over it.
 func (w *wire) attach(nc net.Conn) {
 	w.nc = nc
 	w.r = bufio.NewReaderSize(nc, 4096)
 	w.w = bufio.NewWriterSize(timedWriter{w}, 4096)
 }
 
-// timedWriter gives each write its time.
+// timedWriter gives each write its timeout.
 type timedWriter struct{ w *wire }
 
 func (t timedWriter) Write(b []byte) (int, error) {
-	if err := t.w.nc.SetWriteDeadline(time.Now().Add(t.w.write)); err != nil {
+	if err := t.w.nc.SetWriteDeadline(time.Now().Add(t.w.writeTimeout)); err != nil {
 		return 0, err
 	}
 	return t.w.nc.Write(b)
 }
 
-// send adds a command to what goes out with the next reply that is waited for.
+// send adds a command to those that are sent with the next reply that is wanted.
 func (w *wire) send(line string) error {
 	w.trace(ours, line)
-	return w.sendQuietly(line)
+	return w.sendUnlogged(line)
 }
 
-// sendQuietly is send of what must not be seen in logs.
-func (w *wire) sendQuietly(line string) error {
+// sendUnlogged is send for a line that must not be seen in logs.
+func (w *wire) sendUnlogged(line string) error {
 	if _, err := w.w.WriteString(line); err != nil {
 		return err
 	}
@@ -66,17 +63,25 @@ func (w *wire) sendQuietly(line string) error {
 	return err
 }
 
+// command sends one command and reads its reply.
+func (w *wire) command(timeout time.Duration, line string) (Reply, error) {
+	if err := w.send(line); err != nil {
+		return Reply{}, err
+	}
+	return w.reply(timeout)
+}
+
 // reply sends what has gathered and reads one reply.
-func (w *wire) reply(limit time.Duration) (Reply, error) {
+func (w *wire) reply(timeout time.Duration) (Reply, error) {
 	if err := w.w.Flush(); err != nil {
 		return Reply{}, fmt.Errorf("write: %w", err)
 	}
-	return w.readReply(limit)
+	return w.readReply(timeout)
 }
 
-// readReply reads one reply, whether or not all that was to go out has gone.
-func (w *wire) readReply(limit time.Duration) (Reply, error) {
-	if err := w.nc.SetReadDeadline(time.Now().Add(limit)); err != nil {
+// readReply reads one reply without sending anything.
+func (w *wire) readReply(timeout time.Duration) (Reply, error) {
+	if err := w.nc.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return Reply{}, err
 	}
 	var lines []string
@@ -99,14 +104,17 @@ func (w *wire) readReply(limit time.Duration) (Reply, error) {
 	}
 }
 
-// line reads one line. What makes it too long is dropped, up to a bound.
+// maxDropped is how much of a line may be dropped, in bytes.
+const maxDropped = 1 << 20
+
+// line reads one line. Of a line that is too long, the end is dropped.
 func (w *wire) line() (string, error) {
 	var line []byte
 	for dropped := 0; ; {
 		part, err := w.r.ReadSlice('\n')
 		room := min(len(part), maxReplyLine-len(line))
 		line = append(line, part[:room]...)
-		if dropped += len(part) - room; dropped > 1<<20 {
+		if dropped += len(part) - room; dropped > maxDropped {
 			return "", fmt.Errorf("%w: a line without end", errProtocol)
 		}
 		switch {
@@ -121,29 +129,10 @@ func (w *wire) line() (string, error) {
 	}
 }
 
-// visible has no control characters: what a peer says ends up in logs and on
-// terminals.
-func visible(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, line)
-}
-
-// command sends one command and reads its reply.
-func (w *wire) command(limit time.Duration, line string) (Reply, error) {
-	if err := w.send(line); err != nil {
-		return Reply{}, err
-	}
-	return w.reply(limit)
-}
-
-// quit takes leave and closes. The answer is not waited for: nothing depends
-// on it, and the place is wanted.
+// quit sends QUIT and closes the connection. It does not wait for the reply,
+// because nothing depends on it.
 func (w *wire) quit() {
-	w.write = min(w.write, 2*time.Second)
+	w.writeTimeout = min(w.writeTimeout, 2*time.Second)
 	if w.send("QUIT") == nil {
 		_ = w.w.Flush()
 	}
@@ -158,8 +147,8 @@ func (w *wire) close() {
 	}
 }
 
-// why is an error of a connection in words for people, without the addresses
-// and file descriptors that net puts into it.
+// why returns the error of a connection for people, without the addresses and
+// file descriptors that package net adds.
 func why(err error) string {
 	var op *net.OpError
 	var timeout net.Error

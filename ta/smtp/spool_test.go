@@ -84,15 +84,15 @@ func options(p *smtptest.Peer) Options {
 }
 
 // office is a postoffice.
-type office struct {
+type testSpool struct {
 	testing.TB
 	dir  string
 	born time.Time
 }
 
-func newOffice(t testing.TB) *office {
+func newTestSpool(t testing.TB) *testSpool {
 	t.Helper()
-	o := &office{t, t.TempDir(), time.Now().Add(-time.Minute)}
+	o := &testSpool{t, t.TempDir(), time.Now().Add(-time.Minute)}
 	for _, d := range []string{"transport", "queue"} {
 		if err := os.Mkdir(filepath.Join(o.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func newOffice(t testing.TB) *office {
 }
 
 // message puts one in: the lines of its recipients, its header and its body.
-func (o *office) message(number int, lines, header, body string) {
+func (o *testSpool) message(number int, lines, header, body string) {
 	o.Helper()
 	if !strings.Contains("\n"+lines, "\ns ") {
 		lines = "s smtp mx.example.org alice@sender.example 0\n" + lines
@@ -114,14 +114,14 @@ func (o *office) message(number int, lines, header, body string) {
 	}
 }
 
-func (o *office) put(folder string, number int, text string) {
+func (o *testSpool) put(folder string, number int, text string) {
 	o.Helper()
 	if err := os.WriteFile(filepath.Join(o.dir, folder, fmt.Sprint(number)), []byte(text), 0o644); err != nil {
 		o.Fatal(err)
 	}
 }
 
-func (o *office) control(number int) string {
+func (o *testSpool) control(number int) string {
 	o.Helper()
 	text, err := os.ReadFile(filepath.Join(o.dir, "transport", fmt.Sprint(number)))
 	if err != nil {
@@ -142,13 +142,13 @@ func to(users ...string) string {
 const header = "From: alice@sender.example\nSubject: hello\n"
 
 // server is an agent at a postoffice.
-func (o *office) server(a *Agent, out io.Writer) *ta.Server {
+func (o *testSpool) server(a *Agent, out io.Writer) *ta.Server {
 	return &ta.Server{Name: "smtp", Channel: "smtp", Dir: filepath.Join(o.dir, "transport"), Out: out, Err: os.Stderr, Deliver: a.Deliver}
 }
 
 // feed gives job lines, without TAB for a.example, to an agent and returns its
 // reports.
-func (o *office) feed(a *Agent, jobs ...string) string {
+func (o *testSpool) feed(a *Agent, jobs ...string) string {
 	o.Helper()
 	var out bytes.Buffer
 	s := o.server(a, &out)
@@ -167,7 +167,7 @@ func (o *office) feed(a *Agent, jobs ...string) string {
 }
 
 // once feeds message 1 to a new agent, which leaves.
-func (o *office) once(opts Options) string {
+func (o *testSpool) once(opts Options) string {
 	o.Helper()
 	a := New(opts)
 	defer a.Close()
@@ -176,7 +176,7 @@ func (o *office) once(opts Options) string {
 
 // brief is reports without their fields but the code, with the local part of
 // the recipient for its offset, and of the text the last line.
-func (o *office) brief(said string) string {
+func (o *testSpool) brief(said string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {
 		columns := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
@@ -195,7 +195,7 @@ func (o *office) brief(said string) string {
 }
 
 // user is the local part of a recipient at "number/offset".
-func (o *office) user(at string) string {
+func (o *testSpool) user(at string) string {
 	var number, offset int
 	if _, err := fmt.Sscanf(at, "%d/%d", &number, &offset); err != nil {
 		o.Fatal(err)
@@ -205,7 +205,7 @@ func (o *office) user(at string) string {
 }
 
 // diagnostics are the d lines of a control file: status code and diagnostic.
-func (o *office) diagnostics(number int) string {
+func (o *testSpool) diagnostics(number int) string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^d .*?\t(.*?)\t`).FindAllStringSubmatch(o.control(number), -1) {
 		fields := strings.Split(m[1], "\x01")

@@ -1,0 +1,254 @@
+// This file holds the opening of a session: the greeting, EHLO, and the extensions
+// that the server offers.
+
+package smtp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// session is an SMTP or LMTP session: a connection on which the server has
+// greeted us and said what it can do.
+type session struct {
+	*wire
+	target  *target
+	address string // the server's IP address; "" on a unix socket
+	ext     extensions
+	tls     bool
+	opening transcript
+}
+
+// extensions are what a server offers in its reply to EHLO, without those that
+// are disabled.
+type extensions struct {
+	pipelining, eightBit, utf8, chunking, dsn, starttls bool
+
+	size      int64 // longest message that it accepts in bytes, if sized; 0: not given
+	sized     bool
+	deliverBy bool
+	minBy     int64    // smallest number of seconds that BY may have with mode R
+	auth      []string // mechanisms, in upper case
+}
+
+// remote is the server as notices name it.
+func (s *session) remote() string { return s.target.remote(s.address) }
+
+// parseExtensions reads the lines of a reply to EHLO after the first.
+func parseExtensions(lines []string) (e extensions) {
+	for _, line := range lines {
+		words := strings.Fields(strings.ToUpper(replyText(line)))
+		if len(words) == 0 {
+			continue
+		}
+		switch words[0] {
+		case "PIPELINING":
+			e.pipelining = true
+		case "8BITMIME":
+			e.eightBit = true
+		case "SMTPUTF8":
+			e.utf8 = true
+		case "CHUNKING":
+			e.chunking = true
+		case "DSN":
+			e.dsn = true
+		case "STARTTLS":
+			e.starttls = true
+		case "SIZE":
+			e.sized, e.size = true, firstNumber(words)
+		case "DELIVERBY":
+			e.deliverBy, e.minBy = true, firstNumber(words)
+		case "AUTH":
+			e.auth = append(e.auth, words[1:]...)
+		default:
+			// The form of an old draft: AUTH=LOGIN PLAIN.
+			if rest, ok := strings.CutPrefix(words[0], "AUTH="); ok {
+				e.auth = append(append(e.auth, rest), words[1:]...)
+			}
+		}
+	}
+	return e
+}
+
+// firstNumber returns the first parameter; 0 if there is none or it is no number.
+func firstNumber(words []string) int64 {
+	if len(words) < 2 {
+		return 0
+	}
+	n, err := strconv.ParseInt(words[1], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// openError is a failure before the first MAIL.
+type openError struct {
+	*failure
+	retryPlain bool // TLS failed, and the policy permits another attempt without it
+}
+
+// opener opens sessions.
+type opener struct {
+	dialer   Dialer
+	timeouts Timeouts
+	lmtp     bool
+	name     string // for EHLO
+	disabled Disabled
+	tls      *TLS
+	secrets  *Secrets
+	log      func(conn int, direction, line string)
+}
+
+// Disabled names what is not used although servers may offer it.
+type Disabled struct {
+	ESMTP            bool // say HELO, not EHLO
+	ESMTPUnannounced bool // say HELO if the greeting has no ESMTP in it
+	Pipelining       bool
+	EightBit         bool // neither 8BITMIME nor SMTPUTF8: all messages are sent in 7 bits
+}
+
+// open opens a session with the first address of a target that accepts one.
+func (o *opener) open(c *conn) (*session, *failure) {
+	policy, _ := c.policy.(Policy)
+	addresses := []string{c.target.socket}
+	network := "unix"
+	if c.target.socket == "" {
+		network, addresses = "tcp", nil
+		for _, a := range c.target.addresses {
+			addresses = append(addresses, a.String())
+		}
+	}
+	var last *failure
+	for _, address := range addresses {
+		s, err := o.openAt(c, network, address, policy)
+		if err != nil && err.retryPlain {
+			plain := policy
+			plain.Level = TLSNone
+			s, err = o.openAt(c, network, address, plain)
+		}
+		if err == nil {
+			return s, nil
+		}
+		last = err.failure
+	}
+	return nil, last
+}
+
+// openAt opens a session at one address.
+func (o *opener) openAt(c *conn, network, address string, policy Policy) (*session, *openError) {
+	s := &session{target: c.target}
+	if network == "tcp" {
+		s.address = withoutPort(address)
+	}
+	log := func(direction, line string) {
+		if o.log != nil {
+			o.log(c.order, direction, line)
+		}
+	}
+	connecting := "(connect to " + c.target.name + " at " + address + ")"
+	log(ours, connecting)
+	nc, err := o.dialer.dial(network, address, o.timeouts.Connect)
+	if err != nil {
+		text := fmt.Sprintf("connect to %s at %s: %s", c.target.name, address, why(err))
+		log(theirs, "("+why(err)+")")
+		return nil, &openError{failure: &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", remote: s.remote(), text: text}}
+	}
+	s.wire = newWire(nc, o.timeouts.Write, func(direction, line string) {
+		s.opening.add(direction, line)
+		log(direction, line)
+	})
+	s.opening.add(ours, connecting)
+	if failed := o.greet(s, policy); failed != nil {
+		s.quit()
+		return nil, failed
+	}
+	s.opening = transcript{} // transactions have their own
+	s.trace = log
+	return s, nil
+}
+
+// withoutPort is the address of host:port.
+func withoutPort(address string) string {
+	if at := strings.LastIndexByte(address, ':'); at >= 0 {
+		return strings.Trim(address[:at], "[]")
+	}
+	return address
+}
+
+// greet reads the greeting, says EHLO, and does STARTTLS and AUTH.
+func (o *opener) greet(s *session, policy Policy) *openError {
+	greeting, err := s.reply(o.timeouts.Greet)
+	if err != nil {
+		return s.lost("greeting", err)
+	}
+	if greeting.Code != 220 {
+		return s.refused(greeting)
+	}
+	announced := strings.Contains(strings.ToUpper(greeting.Text()), "ESMTP")
+	esmtp := !o.disabled.ESMTP && (announced || !o.disabled.ESMTPUnannounced)
+	if failed := o.hello(s, esmtp || o.lmtp); failed != nil {
+		return failed
+	}
+	if failed := o.startTLS(s, policy); failed != nil {
+		return failed
+	}
+	return o.authenticate(s, policy)
+}
+
+// hello says EHLO, and HELO if the server does not know EHLO. LMTP has LHLO only.
+func (o *opener) hello(s *session, esmtp bool) *openError {
+	verb := "EHLO"
+	if o.lmtp {
+		verb = "LHLO"
+	}
+	s.ext = extensions{}
+	if esmtp {
+		r, err := s.command(o.timeouts.Command, verb+" "+o.name)
+		if err != nil {
+			return s.lost(verb, err)
+		}
+		if r.OK() {
+			s.ext = o.withoutDisabled(parseExtensions(r.Lines[1:]))
+			return nil
+		}
+		if !r.Permanent() || o.lmtp {
+			return s.refused(r)
+		}
+	}
+	r, err := s.command(o.timeouts.Command, "HELO "+o.name)
+	if err != nil {
+		return s.lost("HELO", err)
+	}
+	if !r.OK() {
+		return s.refused(r)
+	}
+	return nil
+}
+
+// withoutDisabled removes the extensions that are disabled.
+func (o *opener) withoutDisabled(e extensions) extensions {
+	e.pipelining = e.pipelining && !o.disabled.Pipelining
+	e.eightBit = e.eightBit && !o.disabled.EightBit
+	e.utf8 = e.utf8 && e.eightBit
+	return e
+}
+
+// lost is the failure of a connection that ended, or that does not speak SMTP.
+func (s *session) lost(at string, err error) *openError {
+	return &openError{failure: &failure{code: "4.4.2", diagnostic: "smtp; 466 (" + at + ": " + why(err) + ")",
+		remote: s.remote(), text: s.opening.String() + "\r" + at + ": " + why(err)}}
+}
+
+// refused is the failure of a server that does not want us. It is always
+// temporary here: a server refuses a message for good only when it sees one.
+func (s *session) refused(r Reply) *openError {
+	return &openError{failure: &failure{code: "4.4.1", diagnostic: r.diagnostic(), remote: s.remote(), text: s.opening.String()}}
+}
+
+// violates is the failure of a server that does not comply with the policy.
+func (s *session) violates(what string) *openError {
+	return &openError{failure: &failure{code: "4.7.5", policy: true, diagnostic: "smtp; 454 (" + what + ")", remote: s.remote(),
+		text: s.opening.String() + "\r" + what}}
+}

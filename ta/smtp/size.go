@@ -1,0 +1,99 @@
+// This file holds what is checked and prepared before MAIL: addresses, SIZE, and
+// the conversion for servers without 8BITMIME.
+
+package smtp
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"zsched/ta"
+)
+
+// prepare prepares what is sent, and reports the recipients that cannot be sent
+// to. It returns whether any is left.
+func (t *transaction) prepare() bool {
+	t.ext = t.s.ext
+	if t.a.pool.record(t.s.target.name).NoChunking {
+		t.ext.chunking = false
+	}
+	var failed *failure
+	switch {
+	case t.from != "" && !validAddress(t.from):
+		failed = unsendable("5.1.7", "the sender's address cannot be sent")
+	case t.utf8 && !t.ext.utf8:
+		failed = unsendable("5.6.7", "an address is not ASCII, and the next host does not accept those")
+	}
+	if failed == nil {
+		t.by, failed = t.byParameter(t.ext, time.Since(t.d.message.ModifiedAt))
+	}
+	if failed == nil {
+		failed = t.prepareContent()
+	}
+	for _, r := range t.recipients {
+		switch {
+		case failed != nil:
+			t.a.report(r, failed.result(ta.Deferred), t.cvt)
+		case !validAddress(withoutBrackets(r.User)):
+			t.a.report(r, unsendable("5.1.3", "the recipient's address cannot be sent").result(ta.Error), t.cvt)
+		default:
+			t.states = append(t.states, recipientState{Recipient: r})
+		}
+	}
+	return len(t.states) > 0
+}
+
+// unsendable is a permanent failure that we find ourselves.
+func unsendable(code, text string) *failure {
+	return &failure{permanent: true, code: code, diagnostic: "smtp; 550 (" + text + ")", text: text}
+}
+
+// prepareContent measures the message, and converts it if the server accepts seven
+// bits only.
+func (t *transaction) prepareContent() *failure {
+	o := &t.a.o
+	how := ta.Conversion{KeepHeader: o.KeepHeaders}
+	if !t.ext.eightBit && (!o.EightClean || o.Disabled.EightBit) {
+		how.To = ta.SevenBit
+	}
+	c, err := t.d.content(t.header, how)
+	var local *localError
+	switch {
+	case errors.As(err, &local):
+		return &failure{code: "4.3.0", diagnostic: "x-local; 430 (" + local.Error() + ")", text: local.Error()}
+	case err != nil:
+		return unsendable("5.6.3", "the next host does not accept eight bits: "+err.Error())
+	case t.ext.size > 0 && c.size > t.ext.size:
+		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, and the next host accepts no more than %d", c.size, t.ext.size))
+	}
+	t.content, t.cvt = c, c.plan.Cvt
+	return nil
+}
+
+// content returns the message under a header, measured and converted. It is kept
+// for further transactions of the delivery.
+func (d *delivery) content(header string, how ta.Conversion) (*content, error) {
+	key := contentKey{header, how}
+	if c := d.contents[key]; c != nil {
+		return c, nil
+	}
+	body, err := d.message.Body()
+	if err != nil {
+		return nil, &localError{err}
+	}
+	c, err := measure(header, body, how)
+	if err != nil {
+		return nil, err
+	}
+	if d.contents == nil {
+		d.contents = map[contentKey]*content{}
+	}
+	d.contents[key] = c
+	return c, nil
+}
+
+type contentKey struct {
+	header string
+	how    ta.Conversion
+}
