@@ -1,47 +1,246 @@
 package mailq
 
-// CounterItem is a counter of JSON SHOW COUNTERS.
-type CounterItem struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
+import "time"
+
+// This file declares the values that answers carry as JSON: one struct for each
+// kind of line. A field that the protocol may leave out has omitempty or
+// omitzero.
+
+// Name is the channel and host of a thread.
+type Name struct {
+	Channel string `json:"channel"`
+	Host    string `json:"host"`
 }
 
-// ThreadItem is a thread of JSON SHOW QUEUE THREADS.
+// Totals is the answer to JSON SHOW SNMP.
+type Totals struct {
+	Agents     int       `json:"agents"`
+	IdleAgents int       `json:"idle_agents"`
+	Messages   int       `json:"messages"`
+	Threads    int       `json:"threads"`
+	Jobs       int       `json:"jobs"`
+	Recipients int       `json:"recipients"`
+	StartedAt  time.Time `json:"started_at"`
+	// The next four count since StartedAt.
+	MessagesIn    uint64 `json:"messages_in"`
+	MessagesOut   uint64 `json:"messages_out"`
+	RecipientsIn  uint64 `json:"recipients_in"`
+	RecipientsOut uint64 `json:"recipients_out"`
+}
+
+// Ring is a line of JSON SHOW QUEUE SHORT: the threads that share agents.
+type Ring struct {
+	// ID is unique while the scheduler runs and is never used again. Several
+	// rings may have the same patterns.
+	ID uint64 `json:"ring"`
+	// Channel and Host are the pattern of the clause that gives the command.
+	Channel  string `json:"channel_pattern"`
+	Host     string `json:"host_pattern"`
+	WithHost bool   `json:"with_host"` // the command contains $host
+	Threads  int    `json:"threads"`
+	Jobs     int    `json:"jobs"`
+	Agents   int    `json:"agents"`
+	Idle     int    `json:"idle"`
+	MaxRing  int    `json:"maxring"`
+	Overfeed int    `json:"overfeed"`
+	MaxThr   int    `json:"maxthr"`
+}
+
+// ThreadRow is a thread and the ring that it is in.
+type ThreadRow struct {
+	Ring   *Ring
+	Thread *Thread // nil: the ring has no threads
+}
+
+// ThreadItem is a line of JSON SHOW QUEUE THREADS.
 type ThreadItem struct {
 	Ring uint64 `json:"ring"` // Ring.ID
 	Thread
 }
 
-// ReasonItem is a diagnostic of JSON SHOW REASONS, and how many have it.
+// Thread is the mail for one channel and host.
+type Thread struct {
+	Name
+	WithHost   bool      `json:"with_host"`
+	Jobs       int       `json:"jobs"`
+	Recipients int       `json:"recipients"` // not done
+	Attempts   int       `json:"attempts"`   // results reported so far
+	Unfed      int       `json:"unfed"`      // due jobs that no agent has
+	Agents     []Agent   `json:"agents,omitempty"`
+	WakeAt     time.Time `json:"wake_at,omitzero"` // zero: it waits for no time
+	Pending    Pending   `json:"pending,omitempty"`
+	OldestAt   time.Time `json:"oldest_at"` // mtime of its oldest message file
+	Held       bool      `json:"held,omitempty"`
+	Reason     string    `json:"reason,omitempty"` // last diagnostic of any recipient
+	Window     int       `json:"window"`           // sessions that it may use now
+	Rate       float64   `json:"rate"`             // recipients done a minute, over the last minutes
+}
+
+// Agent is an agent that works on a thread.
+type Agent struct {
+	PID      int       `json:"pid"`
+	HungryAt time.Time `json:"hungry_at,omitzero"` // last #hungry; zero: none yet
+	FedAt    time.Time `json:"fed_at,omitzero"`    // last job line; zero: none yet
+	Open     int       `json:"open"`               // job lines given and not answered
+	State    string    `json:"state"`              // ERROR, LARVA, STUFF, FINISH or IDLE
+}
+
+// Pending says why due mail of a thread is not being fed. The strings are those
+// of ZMailer where it had one.
+type Pending string
+
+const (
+	NotPending     Pending = ""
+	PendingTA      Pending = ">MaxTA"
+	PendingChannel Pending = ">MaxChannel"
+	PendingRing    Pending = ">MaxRing"
+	PendingThread  Pending = ">MaxThr"
+	PendingFrozen  Pending = "Frozen"
+	PendingForks   Pending = "ForkRateLimit"
+	PendingCommand Pending = "ConfBUG:NoCmdDefined!"
+	PendingStart   Pending = "System:ForkFailure!"
+	PendingHeld    Pending = "Held"
+	PendingTrigger Pending = "QueueOnly"
+	PendingSpool   Pending = "SpoolDown"
+	PendingPoison  Pending = "Poisoned" // nothing in the thread is due but poison
+)
+
+// Job is a line of JSON SHOW THREAD: one message's recipients in one thread.
+type Job struct {
+	Name                   // of the thread
+	WithHost   bool        `json:"with_host"`
+	Message    uint64      `json:"message"` // number in the control file's name
+	Path       string      `json:"path"`    // of the control file below transport/
+	SpoolID    string      `json:"spoolid"`
+	Sender     string      `json:"sender"`         // "" for <>
+	State      string      `json:"state"`          // due, waiting, fed, reading, poisoned, blocked or holding
+	PID        int         `json:"pid,omitempty"`  // of the agent that has it
+	Next       bool        `json:"next,omitempty"` // the next to be fed
+	ArrivedAt  time.Time   `json:"arrived_at"`     // mtime of the message file
+	ExpiresAt  time.Time   `json:"expires_at,omitzero"`
+	WakeAt     time.Time   `json:"wake_at,omitzero"`
+	FedAt      time.Time   `json:"fed_at,omitzero"`
+	Pending    Pending     `json:"pending,omitempty"`
+	Recipients []Recipient `json:"recipients"`
+}
+
+// Recipient is a recipient of a Job that is not done.
+type Recipient struct {
+	Offset   int64  `json:"offset"` // of its line in the control file
+	Attempts int    `json:"attempts"`
+	Reason   string `json:"reason,omitempty"` // last diagnostic; \r between lines
+	// User is the address. It is "" where the control file was not read.
+	User string `json:"user,omitempty"`
+}
+
+// Message is a line of JSON SHOW MSG and JSON FIND: what is in a control file.
+type Message struct {
+	Message    uint64             `json:"message"`
+	Path       string             `json:"path"`
+	SpoolID    string             `json:"spoolid"`
+	LogID      string             `json:"log_id,omitempty"` // its Message-Id
+	Sender     string             `json:"sender"`
+	ErrorsTo   string             `json:"errors_to,omitempty"`
+	ArrivedAt  time.Time          `json:"arrived_at"`
+	Control    int64              `json:"control_bytes"`
+	Size       int64              `json:"bytes"`
+	Held       bool               `json:"held,omitempty"`
+	Recipients []MessageRecipient `json:"recipients"`
+}
+
+// MessageRecipient is a recipient line of a control file, done or not.
+type MessageRecipient struct {
+	Name
+	User     string    `json:"user"`
+	Offset   int64     `json:"offset"`
+	State    string    `json:"state"` // as Job.State; or delivered, failed or held
+	Attempts int       `json:"attempts"`
+	WakeAt   time.Time `json:"wake_at,omitzero"`
+	Reason   string    `json:"reason,omitempty"`
+}
+
+// Sought is what FIND looks for.
+type Sought struct {
+	Kind  string // recipient, sender, message-id or spoolid
+	Value string // an address, perhaps with * and ?, or an identity
+}
+
+// Explanation is the answer to JSON EXPLAIN: why the mail of a destination
+// waits, or that it does not wait.
+type Explanation struct {
+	Name
+	Known    bool           `json:"known"` // there is mail for it now
+	Thread   *Thread        `json:"thread,omitempty"`
+	Ring     *Ring          `json:"ring,omitempty"`
+	Clauses  []Clause       `json:"clauses"`
+	Settings []Setting      `json:"settings"` // every parameter in force
+	Limits   []Limit        `json:"limits"`
+	Waits    string         `json:"waits"` // a sentence: why it waits, or what it does
+	NextAt   time.Time      `json:"next_at,omitzero"`
+	Next     string         `json:"next"`   // the next event, in words
+	States   map[string]int `json:"states"` // jobs by state
+}
+
+// Clause is a clause of scheduler.cf that matches.
+type Clause struct {
+	Pattern string `json:"pattern"`
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+}
+
+// Setting is a parameter in force and the place where it is set.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	File  string `json:"file,omitempty"` // "": it is the default
+	Line  int    `json:"line,omitempty"`
+}
+
+// Limit is a limit on a thread and how much of it is used.
+type Limit struct {
+	Name   string `json:"name"` // maxta, maxchannel, maxring or maxthr
+	Used   int    `json:"used"`
+	Most   int    `json:"most"` // 0: no limit
+	Blocks bool   `json:"blocks"`
+}
+
+// CounterItem is a line of JSON SHOW COUNTERS.
+type CounterItem struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// ReasonItem is a line of JSON SHOW REASONS: a diagnostic and how many
+// recipients have it.
 type ReasonItem struct {
-	// Reason is the last line of the diagnostic, without what differs from
-	// one attempt to the next: see SHOW REASONS in mailq(1).
+	// Reason is the last line of the diagnostic, without what differs from one
+	// attempt to the next: see --reasons in mailq(1).
 	Reason     string `json:"reason"`
 	Recipients int    `json:"recipients"`
 	Jobs       int    `json:"jobs"`
 	Example    string `json:"example"` // one whole diagnostic; \r between lines
-	// Destination is where the example is from.
+	// Destination is the thread that the example is from.
 	Destination Name `json:"destination"`
-	// Others: this line counts the reasons beyond those that are listed.
+	// Others: this line counts all reasons that have no line of their own.
 	Others bool `json:"others,omitempty"`
 }
 
-// ShapeBounds are the upper bounds of the columns of SHOW SHAPE in minutes;
-// a last column has what is older.
+// ShapeBounds are the upper bounds of the columns of SHOW SHAPE in minutes. One
+// more column has what is older.
 var ShapeBounds = [...]int{5, 10, 20, 40, 80, 160, 320, 640, 1280}
 
-// ShapeItem is a destination of JSON SHOW SHAPE: its recipients by the age of
-// their message.
+// ShapeItem is a line of JSON SHOW SHAPE: the recipients of a destination by the
+// age of their message.
 type ShapeItem struct {
 	Name
-	All    bool `json:"all,omitempty"`    // the first line: all of them
-	Others bool `json:"others,omitempty"` // the last: destinations not listed
+	All    bool `json:"all,omitempty"`    // the first line: all destinations
+	Others bool `json:"others,omitempty"` // the last line: those without a line of their own
 	Total  int  `json:"total"`
-	// Ages counts up to ShapeBounds, then those older than all.
+	// Ages counts the recipients of each column.
 	Ages [len(ShapeBounds) + 1]int `json:"ages"`
 }
 
-// Trouble is the last object of a list that is not whole.
-type Trouble struct {
+// ListError is the last object of a list that is not whole.
+type ListError struct {
 	Error string `json:"error"`
 }

@@ -5,7 +5,8 @@
 //
 // # Version 1
 //
-// The server writes a picture of the queue and closes; nothing is read.
+// The server writes a dump of the queue and closes the connection. It reads
+// nothing.
 //
 //	version zmailer 1.0
 //	Vertices:
@@ -19,8 +20,8 @@
 //
 // # Version 2
 //
-// The client gives one line, the server one reply. Lines end in LF; CR is
-// dropped wherever it stands, and NUL ends a line's meaning.
+// The client sends a line and the server answers with a reply. Lines end in LF;
+// the server drops every CR, and everything in a line from NUL on.
 //
 //	S: version zmailer 2.0
 //	S: 220 MAILQ-V2-CHALLENGE: 1795234572.265840.1
@@ -34,24 +35,24 @@
 //	C: QUIT
 //	S: +Bye bye
 //
-// Framing: a reply is a line that begins with "+" or "-", and no reply is
-// empty. If the line is Until, text lines follow up to one that is "."; a
-// text line that begins with a dot has it doubled. An empty line where a
-// reply is due means nothing: the old server sends one after each reply to
-// KILL, and so does this one after the two that the old one knew.
+// Framing: a reply is a line that begins with "+" or "-"; it is never empty. If
+// the line is Until, text lines follow, and then a line ".". A text line that
+// begins with a dot has that dot doubled. An empty line in place of a reply has
+// no meaning: ZMailer sends one after each reply to KILL, and so does this
+// server after the two replies that ZMailer has.
 //
-// Where a list breaks off because the queue cannot be read on, its last line
-// before the dot says so: it begins with Broken, or in JSON is a Trouble.
+// A list breaks off where the queue cannot be read any further. Then its last
+// line before the dot begins with Incomplete, or in JSON is a ListError.
 //
 // # Commands
 //
-// Verbs are upper case, but QUIT and EXIT. The right is one that the user's
-// line in the auth file grants.
+// Verbs are in upper case; QUIT and EXIT may be in any case. The right is the
+// attribute that the user's line in the auth file must have.
 //
 //	command                           right  reply
 //	QUIT, EXIT                               +Bye bye
 //	AUTH user digest                         +OK
-//	HELP                                     what this user may do
+//	HELP                                     the commands that this user may give
 //	SHOW COUNTERS                            counters, 42 columns each
 //	SHOW SNMP                         SNMP   two lines of totals
 //	SHOW QUEUE SHORT                  QQ     rings and totals
@@ -60,12 +61,12 @@
 //	SHOW THREAD channel host          TT     recipients, fields between TABs
 //	SHOW MSG id                       TT     a message: spoolid or number
 //	SHOW REASONS                      TT     last diagnostics with counts
-//	SHOW SHAPE                        TT     ages by destination
-//	EXPLAIN channel host              TT     what a destination's mail waits for
+//	SHOW SHAPE                        TT     recipients by destination and age
+//	EXPLAIN channel host              TT     what the mail of a destination waits for
 //	FIND recipient|sender|message-id|spoolid value
 //	                                  TT     messages, held ones too
 //	JSON SHOW …, JSON EXPLAIN …, JSON FIND …
-//	                                         the same, an object a line
+//	                                         the same as JSON, one object a line
 //	ETRN host [text]                  ETRN   +OK; an ETRN started something.
 //	KILL MSG id                       KILL   +OK; KILLed something.
 //	KILL, EXPIRE, RETRY, HOLD, RELEASE
@@ -77,34 +78,35 @@
 //	      | WHERE key=value… TO channel host
 //	                                  KILL   as HOLD
 //
-// An acting verb may end with DRYRUN (or DRY), BECAUSE and a text that goes
-// to the log, or both in this order:
+// An acting verb may end with DRYRUN (or DRY), with BECAUSE and a text for the
+// log, or with both in this order:
 //
 //	HOLD WHERE channel=smtp host=*.example.com older=3d DRYRUN
 //	EXPIRE THREAD smtp gone.example BECAUSE the customer moved away
 //
-// Its reply counts what was done, or with "DRYRUN" before the verb what would
-// be; an order that touches nothing is refused. Only KILL MSG id with nothing
-// behind it answers in the old words whatever happened: an empty BECAUSE asks
-// for the count. See Order.String and ParseOutcome.
+// The reply counts what the order did. With DRYRUN the word DRYRUN stands before
+// the verb, and the reply counts what the order would do. An order that touches
+// nothing is refused. KILL MSG id with nothing behind it is ZMailer's command and
+// always has ZMailer's reply; with an empty BECAUSE it has a count. See
+// Order.String and ParseOutcome.
 //
-// Keys of a selection are channel, host, sender and reason, patterns with *
-// and ? for the whole of the text without regard to case, and older and
-// younger, spans such as 3d or 1h30m by the age of the message file. A job
-// must fit all that are given, each at most once and one at least. sender=<>
-// is the null sender.
+// The keys of a selection are channel, host, sender and reason, which are
+// patterns with * and ? for the whole text, in any case; and older and younger,
+// which are spans such as 3d or 1h30m and compare the age of the message file. A
+// job must match every key that is given. Each key may stand there once, and
+// there must be at least one. sender=<> is the null sender.
 //
 // # Words
 //
-// Words stand between blanks and TABs. A word, or the value behind key=, that
-// begins with a double quote ends at the next and may hold anything: inside
-// it \" and \\ are these bytes, \t, \r and \n the controls and \xHH is any
-// byte. See Quote. All other bytes stand for themselves; so "" is the way to
-// write an empty word.
+// Words are separated by blanks and TABs. A word, or the value behind key=, that
+// begins with a double quote ends at the next double quote. Between the two, \"
+// and \\ stand for the second byte, \t, \r and \n for the control characters, and
+// \xHH for any byte. All other bytes stand for themselves. "" is an empty word.
+// See Quote.
 //
 // # JSON
 //
-// JSON in front gives, a line each:
+// With JSON in front each line of the answer is one of these:
 //
 //	SHOW SNMP            Totals
 //	SHOW COUNTERS        CounterItem
@@ -121,20 +123,20 @@
 //
 // # The two sides
 //
-// Package mailq/server answers sessions from a queue, and package mailq/client
-// asks. Order is what an acting verb says, read by the server and written by
-// the client.
+// Package mailq/server answers sessions from a queue. Package mailq/client asks.
+// The client writes an Order with its String method, and the server reads it
+// with ParseOrder.
 package mailq
 
 const (
-	// GreetingV1 and GreetingV2 are the first line of each protocol.
+	// GreetingV1 and GreetingV2 are the first lines of the two versions.
 	GreetingV1 = "version zmailer 1.0"
 	GreetingV2 = "version zmailer 2.0"
-	// Until is the reply that text follows.
+	// Until is the reply that text lines follow.
 	Until = "+OK until LF.LF"
-	// Broken begins the last text line of a list that is not whole.
-	Broken = "*** the list is not whole: "
-	// MaxLine is the longest line of a client in bytes, without its LF; a
-	// longer one ends the session.
+	// Incomplete begins the last text line of a list that is not whole.
+	Incomplete = "*** the list is not whole: "
+	// MaxLine is the longest line of a client in bytes, without its LF. A
+	// longer line ends the session.
 	MaxLine = 16 << 10
 )

@@ -6,8 +6,48 @@ import (
 	"strings"
 )
 
-// String is the command that gives the order, without LF. KILL of a message
-// asks for the count. DRYRUN, the reason and all names are in it; By is not.
+// Verb is an acting verb: what an order does.
+type Verb string
+
+const (
+	Kill    Verb = "KILL"    // drop recipients silently
+	Expire  Verb = "EXPIRE"  // fail recipients, with a notice
+	Retry   Verb = "RETRY"   // make mail due now
+	Hold    Verb = "HOLD"    // keep mail back
+	Release Verb = "RELEASE" // let held mail go
+	Requeue Verb = "REQUEUE" // give messages back to the router
+	Reroute Verb = "REROUTE" // send recipients to another thread
+)
+
+// Order is an acting verb and its target. Exactly one of Message, Thread and
+// Where is set.
+type Order struct {
+	Verb    Verb
+	Message string     // spoolid or number
+	Thread  *Name      // the whole thread; HOLD also keeps back what arrives later
+	Where   *Selection // everything in the queue that matches
+	To      Name       // the new thread of Reroute
+	DryRun  bool       // count only
+	By      Actor      // not part of the command
+	Why     string     // the reason given, for the log
+}
+
+// Actor is the user who gives an order.
+type Actor struct {
+	User string
+	Peer string // an address, or "uid 0" on a UNIX socket
+}
+
+// Outcome counts what an order did, or would do.
+type Outcome struct {
+	Messages   int `json:"messages"`
+	Recipients int `json:"recipients"`
+	Threads    int `json:"threads"`
+}
+
+// String returns the command that gives the order, without LF. By is not in it.
+// KILL MSG ends with an empty BECAUSE if it would otherwise be the old command,
+// because the reply to that has no count.
 func (o *Order) String() string {
 	words := []string{string(o.Verb)}
 	switch {
@@ -17,12 +57,12 @@ func (o *Order) String() string {
 			words = append(words, "TO")
 		}
 	case o.Thread != nil:
-		words = append(words, "THREAD", Quote(o.Thread.Channel), Quote(o.Thread.Host))
+		words = append(words, "THREAD", o.Thread.words())
 	default:
 		words = append(words, "MSG", Quote(o.Message))
 	}
 	if o.Verb == Reroute {
-		words = append(words, Quote(o.To.Channel), Quote(o.To.Host))
+		words = append(words, o.To.words())
 	}
 	if o.DryRun {
 		words = append(words, "DRYRUN")
@@ -35,22 +75,34 @@ func (o *Order) String() string {
 	return strings.Join(words, " ")
 }
 
-// String is the count as it stands in replies.
+// words returns the channel and the host as two words of a command.
+func (n Name) words() string { return Quote(n.Channel) + " " + Quote(n.Host) }
+
+// ShowThread returns the command that lists the jobs of a thread.
+func ShowThread(name Name) string { return "SHOW THREAD " + name.words() }
+
+// Explain returns the command that asks what the mail of a thread waits for.
+func Explain(name Name) string { return "EXPLAIN " + name.words() }
+
+// ShowMessage returns the command that asks for a message by spoolid or number.
+func ShowMessage(id string) string { return "SHOW MSG " + Quote(id) }
+
+// String returns the counts as they stand in replies.
 func (o Outcome) String() string {
 	return fmt.Sprintf("%d messages, %d recipients, %d threads", o.Messages, o.Recipients, o.Threads)
 }
 
-// outcomeReply is the reply to an order that was carried out.
-func OutcomeReply(order *Order, o Outcome) string {
+// Reply returns the reply to an order that was executed, or to a dry run.
+func (o *Order) Reply(did Outcome) string {
 	dry := ""
-	if order.DryRun {
+	if o.DryRun {
 		dry = "DRYRUN "
 	}
-	return fmt.Sprintf("+OK; %s%s %s.", dry, order.Verb, o)
+	return fmt.Sprintf("+OK; %s%s %s.", dry, o.Verb, did)
 }
 
-// ParseOutcome reads the reply to an order. The error holds what the server
-// said if it refused, or if it is no such reply.
+// ParseOutcome reads the reply to an order. The error has the server's text if
+// the server refused, or says that the reply is none to an order.
 func ParseOutcome(reply string) (Outcome, error) {
 	var o Outcome
 	var verb string
@@ -69,7 +121,7 @@ func ParseOutcome(reply string) (Outcome, error) {
 	return o, nil
 }
 
-// targets says what each acting verb may be about.
+// targets says which targets each acting verb takes.
 var targets = map[Verb]struct{ msg, thread, where bool }{
 	Kill:    {true, true, true},
 	Expire:  {true, true, true},
@@ -80,12 +132,13 @@ var targets = map[Verb]struct{ msg, thread, where bool }{
 	Reroute: {true, true, true},
 }
 
-// errUnknownRequest is an acting verb about what it cannot be about.
+// ErrUnknownRequest says that an acting verb does not take the target given.
 var ErrUnknownRequest = errors.New("unknown request")
 
-// parseOrder reads what follows an acting verb. counted says that more than
-// the old KILL MSG id was given.
-func ParseOrder(verb Verb, rest string) (o Order, counted bool, err error) {
+// ParseOrder reads the rest of a line that begins with an acting verb. plain is
+// true for MSG id with nothing behind it: after KILL this is ZMailer's own
+// command, whose reply has no count.
+func ParseOrder(verb Verb, rest string) (o Order, plain bool, err error) {
 	o.Verb = verb
 	may := targets[verb]
 	target, rest := CutRaw(rest)
@@ -110,13 +163,13 @@ func ParseOrder(verb Verb, rest string) (o Order, counted bool, err error) {
 		o.To, rest, err = CutName(rest)
 	}
 	if err == nil {
-		err = o.tail(rest)
+		err = o.parseTail(rest)
 	}
-	return o, target != "MSG" || rest != "", err
+	return o, target == "MSG" && rest == "", err
 }
 
-// tail reads DRYRUN and BECAUSE.
-func (o *Order) tail(rest string) error {
+// parseTail reads DRYRUN and BECAUSE.
+func (o *Order) parseTail(rest string) error {
 	word, after := CutRaw(rest)
 	if word == "DRYRUN" || word == "DRY" {
 		o.DryRun = true
@@ -132,7 +185,7 @@ func (o *Order) tail(rest string) error {
 	return fmt.Errorf("%q is not understood; only DRYRUN and BECAUSE may follow", word)
 }
 
-// cutName takes a channel and a host off s.
+// CutName takes a channel and a host off s.
 func CutName(s string) (n Name, rest string, err error) {
 	var ok bool
 	if n.Channel, s, ok, err = CutWord(s); err != nil {

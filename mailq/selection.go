@@ -3,6 +3,7 @@ package mailq
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,9 +11,19 @@ import (
 	"zsched/internal/pattern"
 )
 
-// ParseSelection reads key=value words, as they stand behind WHERE: the keys
-// channel, host, sender, reason, older and younger, one at least and each
-// once.
+// Selection picks the jobs that an order is about: the words key=value behind
+// WHERE. A job matches if it matches every field that is set.
+type Selection struct {
+	Channel, Host  string        // patterns with * and ?
+	Sender         string        // pattern; "<>" is the null sender
+	Reason         string        // pattern, of the last diagnostic
+	Older, Younger time.Duration // age of the message
+}
+
+const selectionKeys = "channel, host, sender, reason, older and younger"
+
+// ParseSelection reads key=value words. There must be at least one; each of the
+// keys channel, host, sender, reason, older and younger may stand there once.
 func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {
@@ -28,12 +39,12 @@ func cutSelection(s string) (Selection, string, error) {
 	seen := make(map[string]bool)
 	for s = TrimBlanks(s); s != ""; {
 		raw, _ := CutRaw(s)
-		key, _, is := strings.Cut(raw, "=")
-		if !is {
+		key, _, isKey := strings.Cut(raw, "=")
+		if !isKey {
 			break
 		}
 		if seen[key] {
-			return sel, "", fmt.Errorf("%s= stands there twice", key)
+			return sel, "", fmt.Errorf("%s= is given twice", key)
 		}
 		seen[key] = true
 		s = s[len(key)+1:]
@@ -52,7 +63,7 @@ func cutSelection(s string) (Selection, string, error) {
 		}
 	}
 	if len(seen) == 0 {
-		return sel, "", errors.New("a selection needs one key=value at least; the keys are channel, host, sender, reason, older and younger")
+		return sel, "", errors.New("a selection needs at least one key=value; the keys are " + selectionKeys)
 	}
 	return sel, s, nil
 }
@@ -68,16 +79,16 @@ func (sel *Selection) set(key, value string) (err error) {
 	case "reason":
 		sel.Reason = value
 	case "older":
-		sel.Older, err = positiveSpan(key, value)
+		sel.Older, err = parseAge(key, value)
 	case "younger":
-		sel.Younger, err = positiveSpan(key, value)
+		sel.Younger, err = parseAge(key, value)
 	default:
-		err = fmt.Errorf("unknown key %q; the keys are channel, host, sender, reason, older and younger", key)
+		err = fmt.Errorf("unknown key %q; the keys are %s", key, selectionKeys)
 	}
 	return err
 }
 
-func positiveSpan(key, value string) (time.Duration, error) {
+func parseAge(key, value string) (time.Duration, error) {
 	d, err := interval.Parse(value)
 	if err == nil && d == 0 {
 		err = errors.New("must be more than zero")
@@ -107,32 +118,20 @@ func (sel *Selection) String() string {
 	return strings.Join(words, " ")
 }
 
-// Matches says whether a job is selected at a time; its reason is that of any
-// of its recipients. The Queue may use it, or do better.
+// Matches reports whether a job is selected at the time now. A reason matches
+// if that of any recipient of the job does.
 func (sel *Selection) Matches(job *Job, now time.Time) bool {
 	age := now.Sub(job.ArrivedAt)
 	if sel.Older > 0 && age < sel.Older || sel.Younger > 0 && age >= sel.Younger {
 		return false
 	}
-	if !fits(sel.Channel, job.Channel) || !fits(sel.Host, job.Host) {
+	matches := func(wanted, s string) bool { return wanted == "" || pattern.Wildcard(wanted, s) }
+	if !matches(sel.Channel, job.Channel) || !matches(sel.Host, job.Host) {
 		return false
 	}
-	if sel.Sender == "<>" {
-		if job.Sender != "" {
-			return false
-		}
-	} else if !fits(sel.Sender, job.Sender) {
+	if sel.Sender == "<>" && job.Sender != "" || sel.Sender != "<>" && !matches(sel.Sender, job.Sender) {
 		return false
 	}
-	if sel.Reason == "" {
-		return true
-	}
-	for i := range job.Recipients {
-		if pattern.Wildcard(sel.Reason, job.Recipients[i].Reason) {
-			return true
-		}
-	}
-	return false
+	return sel.Reason == "" ||
+		slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return matches(sel.Reason, r.Reason) })
 }
-
-func fits(wanted, s string) bool { return wanted == "" || pattern.Wildcard(wanted, s) }

@@ -8,18 +8,21 @@ import (
 	"time"
 )
 
-// Digest is what AUTH sends for a password: the MD5 sum, in lower case
-// hexadecimal, of the challenge and the password behind it. The challenge is
-// the whole second line of the server, "220 " included, without its LF.
+// This file writes passwords, spans, counts and diagnostics as the protocol and
+// its reports have them.
+
+// Digest returns what AUTH sends for a password: the MD5 sum of the challenge
+// followed by the password, in lower case hexadecimal. The challenge is the
+// server's whole second line, "220 " included, without its LF.
 func Digest(challenge, password string) string {
 	sum := md5.Sum([]byte(challenge + password))
 	return hex.EncodeToString(sum[:])
 }
 
-// SayTime is a span in days, hours, minutes and seconds, without those that
-// are zero. Beside days and hours both, what is smaller is left out: 59s,
-// 1h1m1s, 1d1m1s, 1d1h. Parts of a second do not count.
-func SayTime(d time.Duration) string {
+// FormatSpan writes a span in days, hours, minutes and seconds: 59s, 1h1m1s,
+// 1d1m1s, 1d1h. A unit that is zero is left out. Minutes and seconds are left
+// out where there are days and hours. Fractions of a second do not count.
+func FormatSpan(d time.Duration) string {
 	s := int64(d / time.Second)
 	if s == 0 {
 		return "0s"
@@ -48,8 +51,8 @@ func SayTime(d time.Duration) string {
 	return string(b)
 }
 
-// oneLine makes text safe inside a line: a line end becomes CR, the mark
-// between the lines of a diagnostic, and NUL a blank.
+// OneLine makes text safe inside a line. A line end becomes CR, which separates
+// the lines of a diagnostic, and NUL becomes a blank.
 func OneLine(s string) string {
 	if !strings.ContainsAny(s, "\n\x00") {
 		return s
@@ -57,17 +60,27 @@ func OneLine(s string) string {
 	return strings.NewReplacer("\r\n", "\r", "\n", "\r", "\x00", " ").Replace(s)
 }
 
-// field makes text safe between TABs: oneLine, and TAB becomes a blank.
+// Field is OneLine for text between TABs: a TAB becomes a blank.
 func Field(s string) string {
 	return strings.ReplaceAll(OneLine(s), "\t", " ")
 }
 
-// oneReply makes text safe in a reply, where a CR would be dropped by some.
+// OneReply is Field for a reply of one line: CR becomes a blank, because some
+// readers drop it.
 func OneReply(s string) string {
 	return strings.ReplaceAll(Field(s), "\r", " ")
 }
 
-// plural is a count and its noun.
+// LastReply returns the last line of a diagnostic that is not empty, where the
+// other side's answer stands, without the arrow that marks an answer in a
+// transcript.
+func LastReply(reason string) string {
+	reason = strings.TrimRight(reason, "\r\n \t")
+	last := reason[strings.LastIndexAny(reason, "\r\n")+1:]
+	return strings.TrimPrefix(last, "->> ")
+}
+
+// Plural writes a count and its noun: "1 entry", "2 entries".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

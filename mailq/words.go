@@ -5,13 +5,16 @@ import (
 	"strings"
 )
 
+// Words of a command stand between blanks. A word that is empty or has blanks in
+// it stands in double quotes.
+
 const hexDigits = "0123456789abcdef"
 
-// Quote writes a word so that it is read back as it is: most as they are;
-// those that are empty, begin with a double quote, or hold blanks or control
-// bytes between double quotes.
+// Quote writes a word of a command. A word that is empty, begins with a double
+// quote, or contains blanks or control bytes is put between double quotes; any
+// other stays as it is.
 func Quote(s string) string {
-	if s != "" && s[0] != '"' && strings.IndexFunc(s, unsafeRune) < 0 {
+	if s != "" && s[0] != '"' && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return s
 	}
 	var b strings.Builder
@@ -33,16 +36,15 @@ func Quote(s string) string {
 	return b.String()
 }
 
-func unsafeRune(r rune) bool { return r <= ' ' || r == 0x7f }
-
 var (
 	errUnfinished = errors.New("a quoted word does not end")
 	errEscape     = errors.New(`after \ in a quoted word only " \ t r n and xHH may stand`)
-	errGlued      = errors.New("a quoted word must be followed by a blank")
+	errNoBlank    = errors.New("a quoted word must be followed by a blank")
 )
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
+// TrimBlanks removes blanks and TABs in front of s.
 func TrimBlanks(s string) string { return strings.TrimLeft(s, " \t") }
 
 // cutRaw takes the next word off s as it stands, without regard to quotes.
@@ -71,7 +73,7 @@ func CutWord(s string) (word, rest string, ok bool, err error) {
 	return word, rest, err == nil, err
 }
 
-// unquote reads a quoted word from behind its first quote.
+// unquote reads a quoted word. s begins behind the first quote.
 func unquote(s string) (word, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -79,7 +81,7 @@ func unquote(s string) (word, rest string, err error) {
 		case '"':
 			rest = s[i+1:]
 			if rest != "" && !isBlank(rest[0]) {
-				return "", "", errGlued
+				return "", "", errNoBlank
 			}
 			return b.String(), TrimBlanks(rest), nil
 		case '\\':
@@ -96,8 +98,8 @@ func unquote(s string) (word, rest string, err error) {
 	return "", "", errUnfinished
 }
 
-// unescape reads what stands behind a backslash and says how many bytes of s
-// that took; 0 if it is no escape.
+// unescape reads an escape. s begins behind the backslash; n is the number of
+// bytes read, and 0 if this is no escape.
 func unescape(s string) (c byte, n int) {
 	if s == "" {
 		return 0, 0

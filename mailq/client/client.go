@@ -190,7 +190,7 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 				return
 			}
 			line = strings.TrimPrefix(line, ".")
-			if why, ok := strings.CutPrefix(line, mailq.Broken); ok {
+			if why, ok := strings.CutPrefix(line, mailq.Incomplete); ok {
 				if end, err := c.line(); err != nil || end != "." {
 					_ = c.spoil(fault(Garbled, "%s goes on after the end", c.server))
 				}

@@ -101,7 +101,7 @@ func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 
 // jsonTrouble is the error that a line with a Trouble stands for, or nil.
 func jsonTrouble(first bool, line string) error {
-	var trouble mailq.Trouble
+	var trouble mailq.ListError
 	if len(line) > 9 && line[:9] == `{"error":` && json.Unmarshal([]byte(line), &trouble) == nil {
 		return notWhole(first, trouble.Error)
 	}

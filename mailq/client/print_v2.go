@@ -59,7 +59,7 @@ func (p *Printer) Recipient(name mailq.Name, r *RecipientLine) error {
 func (p *Printer) group(r *RecipientLine) {
 	facts := []string{fmt.Sprintf("%d tries", r.Attempts)}
 	if p.file != nil && p.Verbose > 0 {
-		facts = append(facts, "age "+mailq.SayTime(p.Now.Sub(p.file.ModTime)))
+		facts = append(facts, "age "+mailq.FormatSpan(p.Now.Sub(p.file.ModTime)))
 	}
 	if r.ExpiresAt.IsZero() {
 		facts = append(facts, "never expires")
@@ -88,5 +88,5 @@ func (p *Printer) group(r *RecipientLine) {
 // until is the time to a moment in whole seconds, as those who reckon in
 // time_t have it.
 func (p *Printer) until(at time.Time) string {
-	return mailq.SayTime(time.Duration(at.Unix()-p.Now.Unix()) * time.Second)
+	return mailq.FormatSpan(time.Duration(at.Unix()-p.Now.Unix()) * time.Second)
 }

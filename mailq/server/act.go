@@ -24,7 +24,7 @@ func orderCount(o *mailq.Order) string {
 
 // order is every acting verb.
 func order(r *request, ctx context.Context) bool {
-	o, counted, err := mailq.ParseOrder(mailq.Verb(r.verb), r.rest)
+	o, plain, err := mailq.ParseOrder(mailq.Verb(r.verb), r.rest)
 	switch {
 	case errors.Is(err, mailq.ErrUnknownRequest):
 		r.server.counts.add("CommandsRej")
@@ -40,7 +40,7 @@ func order(r *request, ctx context.Context) bool {
 	if name := orderCount(&o); name != "" {
 		r.server.counts.add(name)
 	}
-	old := o.Verb == mailq.Kill && !counted
+	old := o.Verb == mailq.Kill && plain
 	var did mailq.Outcome
 	if o.Message != "" || o.Thread != nil || o.Where != nil {
 		did, err = r.server.queue.Act(ctx, o)
@@ -59,7 +59,7 @@ func order(r *request, ctx context.Context) bool {
 	case did == mailq.Outcome{} && !o.DryRun:
 		return r.wrong(errors.New("nothing in the queue matches"))
 	default:
-		r.say(mailq.OutcomeReply(&o, did))
+		r.say(o.Reply(did))
 	}
 	return true
 }

@@ -69,9 +69,9 @@ func (l *lines) begin() {
 // for the end of a list for ever, so there is always one.
 func (l *lines) broken(why error, asJSON bool) error {
 	if asJSON {
-		return l.object(mailq.Trouble{Error: why.Error()})
+		return l.object(mailq.ListError{Error: why.Error()})
 	}
-	return l.text(mailq.Broken + mailq.OneReply(why.Error()))
+	return l.text(mailq.Incomplete + mailq.OneReply(why.Error()))
 }
 
 // end closes the answer; trouble is why it is not whole.

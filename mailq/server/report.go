@@ -125,7 +125,7 @@ func (r *reports) totals(ctx context.Context, seconds bool) error {
 
 // Old programs count in whole seconds of the clock, so all spans are those
 // between two of them.
-func saySeconds(s int64) string { return mailq.SayTime(time.Duration(s) * time.Second) }
+func saySeconds(s int64) string { return mailq.FormatSpan(time.Duration(s) * time.Second) }
 
 func withHost(with bool) string {
 	if with {

@@ -278,7 +278,7 @@ func TestBrokenListsEnd(t *testing.T) {
 	k.login("root", "zzzzzzz")
 	for _, c := range []string{"SHOW QUEUE THREADS", "SHOW QUEUE SHORT", "SHOW QUEUE THREADS2", "SHOW THREAD smtp a"} {
 		got := k.ask(c)
-		if n := len(got); n < 3 || got[n-1] != "." || got[n-2] != mailq.Broken+"the disk is gone" {
+		if n := len(got); n < 3 || got[n-1] != "." || got[n-2] != mailq.Incomplete+"the disk is gone" {
 			t.Errorf("%s: %q", c, got)
 		}
 		got = k.ask("JSON " + c)
@@ -296,7 +296,7 @@ func TestBrokenListsEnd(t *testing.T) {
 	}
 	k1 := begin(t, New(whole, Settings{Version: 1}), loopback)
 	got, _ := io.ReadAll(k1.in)
-	if text := string(got); !strings.Contains(text, "1:\t1\t1; 1\t#(") || !strings.HasSuffix(text, "\nEnd:\n"+mailq.Broken+"the disk is gone\n") {
+	if text := string(got); !strings.Contains(text, "1:\t1\t1; 1\t#(") || !strings.HasSuffix(text, "\nEnd:\n"+mailq.Incomplete+"the disk is gone\n") {
 		t.Errorf("v1: %q", text)
 	}
 }

@@ -126,7 +126,7 @@ func (v *topView) freshness(now time.Time) string {
 		return ""
 	}
 	if age := now.Sub(v.asked); age > 3*v.every {
-		return " " + mailq.SayTime(age) + " old"
+		return " " + mailq.FormatSpan(age) + " old"
 	}
 	return " " + v.asked.Format(time.TimeOnly)
 }
@@ -146,7 +146,7 @@ func (v *topView) threadLines(body []topLine, width int, now time.Time) string {
 			rate = strconv.FormatFloat(t.Rate, 'f', 1, 64)
 		}
 		if !t.OldestAt.IsZero() {
-			oldest = mailq.SayTime(now.Sub(t.OldestAt))
+			oldest = mailq.FormatSpan(now.Sub(t.OldestAt))
 		}
 		body[y] = topLine{
 			text: threadColumns(wide, [7]string{t.Channel + "/" + t.Host, strconv.Itoa(t.Jobs), strconv.Itoa(t.Recipients),
@@ -174,7 +174,7 @@ func threadStateAt(t *mailq.Thread, now time.Time) string {
 	case "busy":
 		return "busy " + strconv.Itoa(len(t.Agents))
 	case "waits":
-		return "in " + mailq.SayTime(max(0, t.WakeAt.Sub(now)))
+		return "in " + mailq.FormatSpan(max(0, t.WakeAt.Sub(now)))
 	default:
 		return cutTo(client.Plain(state), 15)
 	}
@@ -225,11 +225,11 @@ func jobRow(job *mailq.Job, now time.Time) string {
 		}
 	}
 	if !job.ArrivedAt.IsZero() {
-		age = mailq.SayTime(now.Sub(job.ArrivedAt))
+		age = mailq.FormatSpan(now.Sub(job.ArrivedAt))
 	}
 	switch {
 	case job.WakeAt.After(now):
-		state = "in " + mailq.SayTime(job.WakeAt.Sub(now))
+		state = "in " + mailq.FormatSpan(job.WakeAt.Sub(now))
 	case job.PID > 0:
 		state += " " + strconv.Itoa(job.PID)
 	}

@@ -1,0 +1,76 @@
+package mailq
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSelections(t *testing.T) {
+	for _, good := range []string{
+		"channel=smtp", "host=*.example.com", "sender=<>", `reason="*timed out*"`, "older=3d", "younger=1h30m", "older=90s",
+		`channel=smtp host=*.example.com sender="\"odd one\"@x" reason=*refused* older=1d younger=7d`,
+	} {
+		sel, err := ParseSelection(good)
+		if err != nil {
+			t.Errorf("%s: %v", good, err)
+			continue
+		}
+		if got := sel.String(); strings.ReplaceAll(got, "1m30s", "90s") != good {
+			t.Errorf("%s: written as %s", good, got)
+		}
+	}
+	for bad, want := range map[string]string{
+		"":                         "at least one key=value",
+		"  ":                       "at least one key=value",
+		"smtp":                     "at least one key=value",
+		"chanel=smtp":              `unknown key "chanel"`,
+		"channel=smtp channel=x":   "given twice",
+		"channel=":                 "needs a value",
+		"channel= smtp":            "needs a value",
+		`channel=""`:               "needs a value",
+		"older=3":                  "",
+		"older=3x":                 "not a unit",
+		"older=d":                  "no number",
+		"older=-3d":                "does not belong",
+		"older=0":                  "more than zero",
+		"older=99999999999999999d": "longer than 36500d",
+		"older=36501d":             "longer than 36500d",
+		"channel=smtp DRYRUN":      "no key=value",
+		`reason="x`:                "does not end",
+		"=x":                       "unknown key",
+		`sender="odd one"@x`:       "followed by a blank",
+	} {
+		_, err := ParseSelection(bad)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", bad, err, want)
+		}
+	}
+}
+
+func TestSelectionMatches(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	job := &Job{Name: Name{"smtp", "mx.Example.com"}, Sender: "a@b", ArrivedAt: now.Add(-2 * time.Hour),
+		Recipients: []Recipient{{Reason: ""}, {Reason: "451 busy, try later"}}}
+	bounce := &Job{Name: Name{"local", "x"}, ArrivedAt: now}
+	for text, want := range map[string]string{
+		"channel=smtp": "j", "channel=SMTP": "j", "channel=smt": "", "channel=*": "jb", "host=*.example.COM": "j", "host=?": "b",
+		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "reason=*BUSY*": "j", "reason=*": "jb"[:1],
+		"older=1h": "j", "older=2h": "j", "older=3h": "", "younger=2h": "b", "younger=3h": "jb", "channel=smtp older=3h": "",
+	} {
+		sel, err := ParseSelection(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if sel.Matches(job, now) {
+			got += "j"
+		}
+		if sel.Matches(bounce, now) {
+			got += "b"
+		}
+		if got != want {
+			t.Errorf("%s matches %q, want %q", text, got, want)
+		}
+	}
+}
