@@ -10,6 +10,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/ta"
+	"zsched/ta/mime"
 )
 
 // letter is a message as one recipient gets it.
@@ -54,15 +55,15 @@ func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, erro
 	fmt.Fprintf(&b, "X-Orig-To: %s\n", originally(r))
 	return &letter{
 		Separator: separator(sender, a.Now()),
-		Trace:     []byte(b.String()), Header: []byte(ta.WithoutField(headers, "Return-Path")),
+		Trace:     []byte(b.String()), Header: []byte(mime.WithoutField(headers, "Return-Path")),
 		Decode: a.Decode, Offset: offset, Length: length, file: file,
 	}, nil
 }
 
 // loops says that a message was delivered to this address before.
 func loops(header, address string) bool {
-	for name, text := range ta.HeaderFields(header) {
-		if address != "" && strings.EqualFold(name, "Delivered-To") && strings.EqualFold(ta.FieldValue(text), address) {
+	for name, text := range mime.Fields(header) {
+		if address != "" && strings.EqualFold(name, "Delivered-To") && strings.EqualFold(mime.FieldValue(text), address) {
 			return true
 		}
 	}
@@ -135,7 +136,7 @@ func (l *letter) write(w io.Writer) (cvt string, err error) {
 		}
 		return "NONE", nil
 	}
-	plan, err := ta.NewPlan(string(l.Header), body, ta.Conversion{To: ta.EightBit, KeepHeader: true})
+	plan, err := mime.NewPlan(string(l.Header), body, mime.Conversion{To: mime.EightBit, KeepHeader: true})
 	if err != nil {
 		return "", err
 	}

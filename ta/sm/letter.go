@@ -10,13 +10,14 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/ta"
+	"zsched/ta/mime"
 )
 
 // letter is a message as a group of recipients gets it.
 type letter struct {
 	agent *Agent
 	group []*ta.Recipient
-	plan  *ta.Plan
+	plan  *mime.Plan
 	size  int64 // of the message as it came
 }
 
@@ -24,19 +25,19 @@ type letter struct {
 // as it is, unless flag 7 says that the program cannot take it.
 func (a *Agent) letter(group []*ta.Recipient, body *io.SectionReader) (*letter, error) {
 	flags := a.Mailer.Flags
-	how := ta.Conversion{To: ta.SevenBit, Narrow: a.Narrow, KeepHeader: a.KeepHeader}
+	how := mime.Conversion{To: mime.SevenBit, Narrow: a.Narrow, KeepHeader: a.KeepHeader}
 	switch {
 	case flags&Seven != 0:
 		how.KeepHeader = false
 	case flags&Decode != 0 || a.EightBit:
-		how.To = ta.EightBit
+		how.To = mime.EightBit
 	case flags&Eight != 0:
-		how.To = ta.AsIs
+		how.To = mime.AsIs
 	}
 	header := group[0].Headers()
-	plan, err := ta.NewPlan(header, body, how)
-	if errors.Is(err, ta.ErrConversion) && flags&Seven == 0 {
-		plan, err = ta.NewPlan(header, body, ta.Conversion{})
+	plan, err := mime.NewPlan(header, body, how)
+	if errors.Is(err, mime.ErrConversion) && flags&Seven == 0 {
+		plan, err = mime.NewPlan(header, body, mime.Conversion{})
 	}
 	if err != nil {
 		return nil, err
@@ -48,15 +49,15 @@ func (a *Agent) letter(group []*ta.Recipient, body *io.SectionReader) (*letter, 
 func (l *letter) write(w *bufio.Writer) error {
 	flags := l.agent.Mailer.Flags
 	end := "\n"
-	var framing ta.Framing
+	var framing mime.Framing
 	if flags&CRLF != 0 {
-		framing, end = ta.CRLF, "\r\n"
+		framing, end = mime.CRLF, "\r\n"
 	}
 	if flags&HideDots != 0 {
-		framing |= ta.DotStuff
+		framing |= mime.DotStuff
 	}
 	if flags&QuoteFrom != 0 {
-		framing |= ta.QuoteFrom
+		framing |= mime.QuoteFrom
 	}
 	if flags&Batch != 0 {
 		for _, line := range l.envelope() {
@@ -66,7 +67,7 @@ func (l *letter) write(w *bufio.Writer) error {
 	if flags&NoFrom == 0 || flags&UUCPFrom != 0 {
 		_, _ = w.WriteString(l.fromLine() + end)
 	}
-	text := ta.NewFramer(w, framing)
+	text := mime.NewFramer(w, framing)
 	if _, err := io.WriteString(text, l.header()+"\n"); err != nil {
 		return err
 	}
@@ -101,10 +102,10 @@ func (l *letter) header() string {
 	flags := l.agent.Mailer.Flags
 	header := l.plan.Header()
 	if flags&ReturnPath != 0 {
-		header = "Return-Path: " + l.reversePath() + "\n" + ta.WithoutField(header, "Return-Path")
+		header = "Return-Path: " + l.reversePath() + "\n" + mime.WithoutField(header, "Return-Path")
 	}
 	if flags&Envelope != 0 {
-		header = ta.WithoutField(header, "X-Envelope-To")
+		header = mime.WithoutField(header, "X-Envelope-To")
 		for _, r := range l.group {
 			uid, _, _ := strings.Cut(r.Privilege, " ")
 			header += fmt.Sprintf("X-Envelope-To: %s (uid %s)\n", smtpPath(r.User), uid)

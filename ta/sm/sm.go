@@ -30,6 +30,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/ta"
+	"zsched/ta/mime"
 )
 
 // DefaultLimit is how long a run of a program may take.
@@ -173,7 +174,7 @@ func (a *Agent) deliver(m *ta.Message, group []*ta.Recipient) ta.Result {
 	}
 	l, err := a.letter(group, body)
 	switch {
-	case errors.Is(err, ta.ErrConversion):
+	case errors.Is(err, mime.ErrConversion):
 		return refused("5.6.3", err.Error())
 	case err != nil:
 		return deferred("4.3.0", err.Error())

@@ -6,21 +6,21 @@ import (
 	"errors"
 	"io"
 
-	"zsched/ta"
+	"zsched/ta/mime"
 )
 
 // content is a message as it goes over the wire: the headers of the control
 // file, an empty line, and the body from its offset on, every line with CRLF.
 type content struct {
-	plan *ta.Plan
+	plan *mime.Plan
 	size int64 // bytes on the wire, without dots added
 }
 
 // measure plans how the message goes and counts its bytes. The error is
-// ta.ErrConversion or a localError.
-func measure(header string, body io.ReadSeeker, how ta.Conversion) (*content, error) {
-	plan, err := ta.NewPlan(header, body, how)
-	if errors.Is(err, ta.ErrConversion) {
+// mime.ErrConversion or a localError.
+func measure(header string, body io.ReadSeeker, how mime.Conversion) (*content, error) {
+	plan, err := mime.NewPlan(header, body, how)
+	if errors.Is(err, mime.ErrConversion) {
 		return nil, err
 	}
 	if err != nil {

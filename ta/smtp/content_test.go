@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"zsched/ta"
+	"zsched/ta/mime"
 )
 
 // changing is a message file that is another one from some reading on.
@@ -27,7 +27,7 @@ func (c *changing) Seek(offset int64, whence int) (int64, error) {
 func TestMessageThatChanges(t *testing.T) {
 	for _, then := range []string{"", "one\n", "one\ntwo\nthree\n"} {
 		file := &changing{strings.NewReader("one\ntwo\n"), then, 3}
-		c, err := measure("A: b\n", file, ta.Conversion{})
+		c, err := measure("A: b\n", file, mime.Conversion{})
 		if err != nil || c.size != int64(len("A: b\r\n\r\none\r\ntwo\r\n")) {
 			t.Fatal(c, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zsched/ta"
+	"zsched/ta/mime"
 )
 
 // prepare prepares what is sent, and reports the recipients that cannot be sent
@@ -53,9 +54,9 @@ func unsendable(code, text string) *failure {
 // bits only.
 func (t *transaction) prepareContent() *failure {
 	o := &t.a.o
-	how := ta.Conversion{KeepHeader: o.KeepHeaders}
+	how := mime.Conversion{KeepHeader: o.KeepHeaders}
 	if !t.ext.eightBit && (!o.EightClean || o.Disabled.EightBit) {
-		how.To = ta.SevenBit
+		how.To = mime.SevenBit
 	}
 	c, err := t.d.content(t.header, how)
 	var local *localError
@@ -73,7 +74,7 @@ func (t *transaction) prepareContent() *failure {
 
 // content returns the message under a header, measured and converted. It is kept
 // for further transactions of the delivery.
-func (d *delivery) content(header string, how ta.Conversion) (*content, error) {
+func (d *delivery) content(header string, how mime.Conversion) (*content, error) {
 	key := contentKey{header, how}
 	if c := d.contents[key]; c != nil {
 		return c, nil
@@ -95,5 +96,5 @@ func (d *delivery) content(header string, how ta.Conversion) (*content, error) {
 
 type contentKey struct {
 	header string
-	how    ta.Conversion
+	how    mime.Conversion
 }

@@ -1,4 +1,4 @@
-package ta
+package mime
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
 func TestFramerTellsOfItsWriter(t *testing.T) {
 	f := NewFramer(fullDisk{}, CRLF)
-	if _, err := f.Write([]byte("a\n")); err != errFull {
+	if _, err := f.Write(make([]byte, 100_000)); err != errFull {
 		t.Error(err)
 	}
 	if err := f.Close(); err != errFull {

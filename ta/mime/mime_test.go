@@ -1,4 +1,4 @@
-package ta
+package mime
 
 import (
 	"bytes"
@@ -12,7 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// converted is the message after a conversion, and the word for it.
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// converted is the message after a conversion, and its plan.
 func converted(t *testing.T, message string, how Conversion) (string, *Plan) {
 	t.Helper()
 	header, body, _ := strings.Cut(message, "\n\n")
@@ -210,9 +217,9 @@ func TestUnreadableMessageIsNoShorterMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, parts := range [][]part{nil, p.parts} {
-		p.parts = parts
-		p.body = broken{io.MultiReader(strings.NewReader("ä\n"), iotest.ErrReader(bad))}
+	for _, parts := range [][]segment{nil, p.segments} {
+		p.segments = parts
+		p.body = broken{io.MultiReader(strings.NewReader("ä"), iotest.ErrReader(bad))}
 		if err := p.WriteBody(io.Discard); !errors.Is(err, bad) {
 			t.Errorf("%v", err)
 		}
@@ -220,9 +227,13 @@ func TestUnreadableMessageIsNoShorterMessage(t *testing.T) {
 			t.Error("nobody heard of the full disk")
 		}
 	}
+	p.body = strings.NewReader("ä") // a file that has become shorter
+	if err := p.WriteBody(io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%v", err)
+	}
 }
 
-func TestHeaderFields(t *testing.T) {
+func TestHeadersBecomeSevenBit(t *testing.T) {
 	for from, to := range map[string]string{
 		"Subject: one ä ö\n two ü\n":          "Subject: one =?utf-8?q?=C3=A4_=C3=B6?=\n two =?utf-8?q?=C3=BC?=\n",
 		"Subject: \xe4\n":                     "Subject: =?unknown-8bit?q?=E4?=\n",
@@ -278,7 +289,7 @@ func FuzzConversion(f *testing.F) {
 	f.Add("Content-Type: multipart/digest; boundary=o\nContent-Transfer-Encoding: 8bit\n\n--o\nA: ä\n--o\n\n=E4\n--o", uint8(2))
 	f.Fuzz(func(t *testing.T, message string, how uint8) {
 		header, body, _ := strings.Cut(message, "\n\n")
-		p, err := NewPlan(header+"\n", strings.NewReader(body), Conversion{To: Width(how % 3), Narrow: how&4 != 0})
+		p, err := NewPlan(header+"\n", strings.NewReader(body), Conversion{To: Target(how % 3), Narrow: how&4 != 0})
 		if errors.Is(err, ErrConversion) {
 			return
 		}
@@ -295,7 +306,7 @@ func FuzzConversion(f *testing.F) {
 		if p.Cvt == "NONE" && first.String() != body {
 			t.Errorf("%q became %q for no reason", body, first.String())
 		}
-		prohibited := strings.EqualFold(fieldValue(header+"\n", "Content-Conversion"), "prohibited")
+		prohibited := strings.EqualFold(firstValue(header+"\n", "Content-Conversion"), "prohibited")
 		if how%3 == uint8(SevenBit) && (has8(first.Bytes()) || !prohibited && has8(p.Header())) {
 			t.Errorf("%q\n%q", p.Header(), first.String())
 		}
@@ -304,9 +315,9 @@ func FuzzConversion(f *testing.F) {
 
 func TestUTF8InPieces(t *testing.T) {
 	for text, want := range map[string]string{"äöü€😀": "utf-8", "ä\xe4": "unknown-8bit", "ä\xc3": "unknown-8bit", "": "utf-8"} {
-		var u utf8State
+		var u charsetCheck
 		for i := range len(text) {
-			u.see([]byte(text[i : i+1]))
+			u.add([]byte(text[i : i+1]))
 		}
 		if got := u.charset(); got != want || (want == "utf-8") != utf8.ValidString(text) {
 			t.Errorf("%q is %s", text, got)
