@@ -55,7 +55,7 @@ func BenchmarkSwap(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	d := aDraft()
+	d := someContents()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := d.Encode(); err != nil {

@@ -128,7 +128,7 @@ type File struct {
 // Sender is an s line.
 type Sender struct {
 	Offset int64
-	Quad
+	Address
 }
 
 // Recipient is an r or X line and what follows it.
@@ -137,7 +137,7 @@ type Recipient struct {
 	Tag    Tag    // its state when the file was read
 	Lock   string // the pid bytes without their blanks; see PID
 	Class  int    // of an X line, from 1; 0 for an r line
-	Quad
+	Address
 	Sender int // index into File.Senders
 	// Header and HeaderEnd bound the text of the recipient's m block, last
 	// line end included; -1 when no m block follows.

@@ -267,11 +267,11 @@ func (p *parser) sender(at int, tag Tag, value string) *ParseError {
 	if tag != Open {
 		return p.malformed(at, "sender with tag %q", tag)
 	}
-	q, reason := parseQuad(value)
+	q, reason := parseAddress(value)
 	if reason != "" {
 		return p.malformed(at, "sender %.200q: %s", value, reason)
 	}
-	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Quad: q})
+	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Address: q})
 	return nil
 }
 
@@ -300,7 +300,7 @@ func (p *parser) recipient(at int, line string) *ParseError {
 			return p.malformed(at, "alternative %.200q has no class number", line)
 		}
 	}
-	if r.Quad, reason = parseQuad(rest); reason != "" {
+	if r.Address, reason = parseAddress(rest); reason != "" {
 		return p.malformed(at, "recipient %.200q: %s", rest, reason)
 	}
 	if !r.routable() {

@@ -69,16 +69,16 @@ func TestParseWorkedExample(t *testing.T) {
 	equal(t, "NullSender", f.NullSender, false)
 	equal(t, "Size", f.Size, 296)
 	equal(t, "senders", len(f.Senders), 1)
-	equal(t, "sender", f.Senders[0], Sender{67, Quad{"smtp", "mx.example.org", "alice@example.org", "0"}})
+	equal(t, "sender", f.Senders[0], Sender{67, Address{"smtp", "mx.example.org", "alice@example.org", "0"}})
 	equal(t, "recipients", len(f.Recipients), 2)
 	equal(t, "bob", f.Recipients[0], Recipient{
-		Offset: 109, Tag: Open, Quad: Quad{"smtp", "example.net", "bob@example.net", "0"},
+		Offset: 109, Tag: Open, Address: Address{"smtp", "example.net", "bob@example.net", "0"},
 		Header: 262, HeaderEnd: 295, N: 156,
 		DSN:    "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@example.net",
 		Notify: NotifySuccess | NotifyFailure, Ret: "HDRS", EnvID: "env-77",
 	})
 	equal(t, "carol", f.Recipients[1], Recipient{
-		Offset: 226, Tag: Open, Quad: Quad{"local", "-", `"carol x"`, "501"},
+		Offset: 226, Tag: Open, Address: Address{"local", "-", `"carol x"`, "501"},
 		Header: 262, HeaderEnd: 295, N: -1, Notify: NotifyFailure,
 	})
 	equal(t, "headers", f.Headers(1), "Received: by mx\n\tid 1\nSubject: x\n")
@@ -136,7 +136,7 @@ m
 	equal(t, "Triggers", strings.Join(f.Triggers, "|"), "example.net 192.0.2.1|example.com")
 	equal(t, "recipients", len(f.Recipients), 3)
 	equal(t, "class", f.Recipients[2].Class, 12)
-	equal(t, "alternative", f.Recipients[2].Quad, Quad{"smtp", "mx2", "carol", "0"})
+	equal(t, "alternative", f.Recipients[2].Address, Address{"smtp", "mx2", "carol", "0"})
 	equal(t, "first block", f.Headers(0), "A: b\n")
 	equal(t, "empty block", f.Headers(2), "")
 	equal(t, "empty block's end", f.Recipients[2].HeaderEnd, f.Recipients[2].Header)
@@ -296,7 +296,7 @@ func TestFilesWithoutFormatFlags(t *testing.T) {
 	} {
 		f := mustParse(t, "i 15582\no 60\ne Rayan <rayan>\ns local - rayan 7\n"+c.line+"\nm\nTo: rayan\n\n")
 		r := f.Recipients[0]
-		equal(t, c.line, r.Quad, Quad{c.channel, "-", "rayan", "7"})
+		equal(t, c.line, r.Address, Address{c.channel, "-", "rayan", "7"})
 		equal(t, "lock of "+c.line, r.Lock, c.lock)
 	}
 }

@@ -35,9 +35,9 @@ import (
 // in place of that line and means the null sender. The form has no line for an
 // address of error messages: they go to the sender.
 type Submission struct {
-	By         string // who submits it, "scheduler@mx.example.org"
-	From       Quad   // the channel "error" is the null sender
-	EnvID, Ret string // envelope identity (xtext), and FULL or HDRS; "" for none
+	By         string  // who submits it, "scheduler@mx.example.org"
+	From       Address // the channel "error" is the null sender
+	EnvID, Ret string  // envelope identity (xtext), and FULL or HDRS; "" for none
 	To         []*Recipient
 	Header     string // lines without an empty one between them
 }
@@ -47,7 +47,7 @@ type Submission struct {
 // submission can have two. By is left to the caller.
 func (f *File) Resubmissions(recipients []int) []*Submission {
 	type key struct {
-		from       Quad
+		from       Address
 		header     int64
 		ret, envID string
 	}
@@ -55,7 +55,7 @@ func (f *File) Resubmissions(recipients []int) []*Submission {
 	made := map[key]*Submission{}
 	for _, i := range recipients {
 		r := &f.Recipients[i]
-		k := key{f.Senders[r.Sender].Quad, r.Header, r.Ret, r.EnvID}
+		k := key{f.Senders[r.Sender].Address, r.Header, r.Ret, r.EnvID}
 		s := made[k]
 		if s == nil {
 			s = &Submission{From: k.from, EnvID: k.envID, Ret: k.ret, Header: f.Headers(i)}

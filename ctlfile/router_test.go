@@ -95,14 +95,14 @@ func TestResubmissionsAreApartWhereTheyMust(t *testing.T) {
 }
 
 func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
-	to := func(user string) []*Recipient { return []*Recipient{{Quad: Quad{User: user}}} }
-	from := Quad{User: "a@b"}
+	to := func(user string) []*Recipient { return []*Recipient{{Address: Address{User: user}}} }
+	from := Address{User: "a@b"}
 	for name, s := range map[string]Submission{
 		"no recipient": {From: from},
 		"recipient":    {From: from, To: to("a>\nto <b")},
 		"program":      {From: from, To: append(to("b"), to("|cmd")...)},
-		"sender":       {From: Quad{User: "a\nb"}, To: to("c")},
-		"sender runs":  {From: Quad{User: "|cmd"}, To: to("c")},
+		"sender":       {From: Address{User: "a\nb"}, To: to("c")},
+		"sender runs":  {From: Address{User: "|cmd"}, To: to("c")},
 		"by":           {From: from, By: "a\nto <b>", To: to("c")},
 		"by CR":        {From: from, By: "a\rto <b>", To: to("c")},
 		"NUL":          {From: from, By: "a\x00", To: to("c")},
@@ -118,8 +118,8 @@ func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
 // Parameters are worth less than the mail: a bad one is left out.
 func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 	front := func(envID, ret, dsn string) string {
-		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Quad{User: "f"},
-			To: []*Recipient{{Quad: Quad{User: "a"}, DSN: dsn}}}
+		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Address{User: "f"},
+			To: []*Recipient{{Address: Address{User: "a"}, DSN: dsn}}}
 		front, err := s.Front()
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestGiveRouter(t *testing.T) {
 	for levels := range 3 {
 		dir := postoffice(t)
 		mkdir(t, filepath.Join(dir, "public"))
-		s := Submission{By: "x", From: Quad{User: "alice"}, To: []*Recipient{{Quad: Quad{User: "bob"}}}}
+		s := Submission{By: "x", From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
 		file, err := s.Write(dir, "x-*", strings.NewReader("body\n"))
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	dir := postoffice(t)
-	s := Submission{From: Quad{User: "alice"}, To: []*Recipient{{Quad: Quad{User: "bob"}}}}
+	s := Submission{From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
 	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without public/: %q, %v", file, err)
 	}

@@ -19,7 +19,7 @@ import (
 // below transport/. d.Name is not used. After an error nothing of it is left;
 // only a path together with an error says that the message is queued but may
 // not outlive a crash.
-func Submit(postoffice string, levels int, d *Draft, message io.Reader) (path string, err error) {
+func Submit(postoffice string, levels int, d *Contents, message io.Reader) (path string, err error) {
 	file, err := os.CreateTemp(filepath.Join(postoffice, "queue"), ".submit-*")
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
@@ -49,7 +49,7 @@ func Submit(postoffice string, levels int, d *Draft, message io.Reader) (path st
 // control file its name. If a step fails the message file is where it was. An
 // error together with a path is as for Submit. Nothing is overwritten: a
 // number that is taken is an error, fs.ErrExist.
-func Enqueue(postoffice string, levels int, d *Draft, file string) (path string, err error) {
+func Enqueue(postoffice string, levels int, d *Contents, file string) (path string, err error) {
 	path, err = enqueue(postoffice, levels, d, file)
 	if err != nil {
 		return path, fmt.Errorf("enqueue %s: %w", file, err)
@@ -57,7 +57,7 @@ func Enqueue(postoffice string, levels int, d *Draft, file string) (path string,
 	return path, nil
 }
 
-func enqueue(postoffice string, levels int, d *Draft, file string) (string, error) {
+func enqueue(postoffice string, levels int, d *Contents, file string) (string, error) {
 	in, err := os.Lstat(file)
 	if err != nil {
 		return "", err

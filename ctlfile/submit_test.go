@@ -54,8 +54,8 @@ func stat(t *testing.T, path string) (mode fs.FileMode, inode uint64) {
 	return info.Mode(), info.Sys().(*syscall.Stat_t).Ino
 }
 
-func draftFor(message string) *Draft {
-	d := aDraft()
+func contentsFor(message string) *Contents {
+	d := someContents()
 	d.Name, d.Body = "", int64(strings.Index(message, "\n\n")+2)
 	return d
 }
@@ -63,7 +63,7 @@ func draftFor(message string) *Draft {
 func TestSubmit(t *testing.T) {
 	for levels := range 3 {
 		dir := postoffice(t)
-		path, err := Submit(dir, levels, draftFor(message), strings.NewReader(message))
+		path, err := Submit(dir, levels, contentsFor(message), strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,15 +95,15 @@ func TestFailedSubmitLeavesNothing(t *testing.T) {
 	broken := errors.New("broken")
 	for _, c := range []struct {
 		name    string
-		spoil   func(dir string, d *Draft) error
+		spoil   func(dir string, d *Contents) error
 		message io.Reader
 	}{
 		{name: "message breaks off", message: io.MultiReader(strings.NewReader(message), iotest.ErrReader(broken))},
-		{name: "body behind the end", spoil: func(_ string, d *Draft) error { d.Body = 19; return nil }},
-		{name: "nobody to deliver to", spoil: func(_ string, d *Draft) error { d.Groups = nil; return nil }},
-		{name: "no transport", spoil: func(dir string, _ *Draft) error { return os.Remove(dir + "/transport") }},
-		{name: "no queue", spoil: func(dir string, _ *Draft) error { return os.Remove(dir + "/queue") }},
-		{name: "no room for hash directories", spoil: func(dir string, _ *Draft) error {
+		{name: "body behind the end", spoil: func(_ string, d *Contents) error { d.Body = 19; return nil }},
+		{name: "nobody to deliver to", spoil: func(_ string, d *Contents) error { d.Blocks = nil; return nil }},
+		{name: "no transport", spoil: func(dir string, _ *Contents) error { return os.Remove(dir + "/transport") }},
+		{name: "no queue", spoil: func(dir string, _ *Contents) error { return os.Remove(dir + "/queue") }},
+		{name: "no room for hash directories", spoil: func(dir string, _ *Contents) error {
 			for letter := 'A'; letter <= 'Z'; letter++ {
 				if err := os.Symlink("nowhere", fmt.Sprintf("%s/transport/%c", dir, letter)); err != nil {
 					return err
@@ -113,7 +113,7 @@ func TestFailedSubmitLeavesNothing(t *testing.T) {
 		}},
 	} {
 		dir := postoffice(t)
-		d := draftFor(message)
+		d := contentsFor(message)
 		if c.spoil != nil {
 			if err := c.spoil(dir, d); err != nil {
 				t.Fatal(err)
@@ -144,7 +144,7 @@ func inRouter(t *testing.T, dir string) (file string, inode uint64) {
 func TestEnqueueTakesTheMessageFileItself(t *testing.T) {
 	dir := postoffice(t)
 	file, inode := inRouter(t, dir)
-	path, err := Enqueue(dir, 1, draftFor(message), file)
+	path, err := Enqueue(dir, 1, contentsFor(message), file)
 	equal(t, "error", err, nil)
 	equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
 	_, queued := stat(t, filepath.Join(dir, "queue", path))
@@ -166,7 +166,7 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := tree(t, dir)
-			path, err := Enqueue(dir, levels, draftFor(message), file)
+			path, err := Enqueue(dir, levels, contentsFor(message), file)
 			if !errors.Is(err, fs.ErrExist) || path != "" {
 				t.Errorf("name taken in %s: %q, %v", taken, path, err)
 			}
@@ -190,7 +190,7 @@ func TestEnqueueReplacesWhatACrashLeft(t *testing.T) {
 	if err := os.WriteFile(left, []byte("half of"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	path, err := Enqueue(dir, 0, draftFor(message), file)
+	path, err := Enqueue(dir, 0, contentsFor(message), file)
 	equal(t, "error", err, nil)
 	equal(t, "files", tree(t, dir), "queue/"+path+" transport/"+path)
 }
@@ -202,7 +202,7 @@ func TestEnqueueWantsAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{link, dir, filepath.Join(dir, "router", "none")} {
-		if path, err := Enqueue(dir, 0, draftFor(message), file); err == nil {
+		if path, err := Enqueue(dir, 0, contentsFor(message), file); err == nil {
 			t.Errorf("%s became %s", file, path)
 		}
 	}

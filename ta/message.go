@@ -34,7 +34,7 @@ type Message struct {
 // Recipient is one recipient of a Message, and its result.
 type Recipient struct {
 	*ctlfile.Recipient
-	From ctlfile.Quad // its sender; the channel "error" means: from nobody
+	From ctlfile.Address // its sender; the channel "error" means: from nobody
 
 	message *Message
 	index   int // in File.Recipients

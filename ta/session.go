@@ -186,7 +186,7 @@ func (m *Message) take() {
 		if s.Marking == AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
 			continue
 		}
-		all = append(all, Recipient{Recipient: r, From: f.Senders[r.Sender].Quad, message: m, index: i})
+		all = append(all, Recipient{Recipient: r, From: f.Senders[r.Sender].Address, message: m, index: i})
 	}
 	m.Recipients = all
 }

@@ -66,7 +66,7 @@ func harmless(r rune) rune {
 // describe is a recipient's quad and state.
 func describe(f *ctlfile.File, i int) string {
 	r := &f.Recipients[i]
-	text := r.Quad.String()
+	text := r.Address.String()
 	if r.Class > 0 {
 		text = fmt.Sprintf("%s, one of class %d", text, r.Class)
 	}

@@ -74,9 +74,9 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if s.logID == "" {
 		s.logID = messageID(header)
 	}
-	path, err := ctlfile.Submit(s.postoffice, s.levels, &ctlfile.Draft{
+	path, err := ctlfile.Submit(s.postoffice, s.levels, &ctlfile.Contents{
 		Body: body, LogID: s.logID, ErrorTo: s.errorTo,
-		Groups: []ctlfile.Group{{Envelopes: []ctlfile.Envelope{envelope}, Header: header}},
+		Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{envelope}, Header: header}},
 	}, message)
 	if path != "" {
 		fmt.Fprintln(stdout, path)
@@ -87,9 +87,9 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 
 // envelope has the sender in the form the router gives it.
 func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
-	e := ctlfile.Envelope{Sender: ctlfile.Quad{Channel: "local", Host: s.from, User: s.from, Privilege: "0"}}
+	e := ctlfile.Envelope{Sender: ctlfile.Address{Channel: "local", Host: s.from, User: s.from, Privilege: "0"}}
 	if s.from == "" || s.from == "<>" {
-		e.Sender = ctlfile.Quad{Channel: "error", Host: "<>", User: "<>", Privilege: "0"}
+		e.Sender = ctlfile.Address{Channel: "error", Host: "<>", User: "<>", Privilege: "0"}
 	}
 	dsn := s.notify
 	if dsn != "" && !strings.Contains(dsn, "=") {
@@ -100,9 +100,9 @@ func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
 		if len(words) < 3 || words[0] == "" || words[2] == "" {
 			return e, usageError(fmt.Sprintf("recipient %q is not channel/host/user", recipient))
 		}
-		e.Recipients = append(e.Recipients, ctlfile.Addressee{
-			Quad: ctlfile.Quad{Channel: words[0], Host: words[1], User: words[2], Privilege: s.privilege},
-			DSN:  dsn, Ret: s.ret, EnvID: s.envID,
+		e.Recipients = append(e.Recipients, ctlfile.EnvelopeRecipient{
+			Address: ctlfile.Address{Channel: words[0], Host: words[1], User: words[2], Privilege: s.privilege},
+			DSN:     dsn, Ret: s.ret, EnvID: s.envID,
 		})
 	}
 	return e, nil

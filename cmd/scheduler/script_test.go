@@ -136,15 +136,15 @@ func until(ts *testscript.TestScript, what string, ok func() bool) {
 }
 
 func submit(ts *testscript.TestScript, neg bool, args []string) {
-	group := ctlfile.Group{
-		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Quad{Channel: "local", Host: "-", User: "rayan", Privilege: "7"}}},
+	group := ctlfile.HeaderBlock{
+		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Address{Channel: "local", Host: "-", User: "rayan", Privilege: "7"}}},
 		Header:    "From: rayan\nSubject: a test\n",
 	}
 	for _, host := range args[1:] {
-		to := ctlfile.Addressee{Quad: ctlfile.Quad{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"}}
+		to := ctlfile.EnvelopeRecipient{Address: ctlfile.Address{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"}}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
-	draft := &ctlfile.Draft{LogID: "<" + args[0] + "@here>", Groups: []ctlfile.Group{group}}
+	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("A test.\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)

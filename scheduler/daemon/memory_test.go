@@ -172,13 +172,13 @@ func (f *memoryFile) stored(place spool.Place) *spool.Stored {
 		Place: place, Name: t.Name, Control: 300, Size: t.Size, ModifiedAt: t.ModifiedAt, ChangedAt: t.ChangedAt,
 		File: &ctlfile.File{
 			Name: t.Name.Path, LogID: t.LogID, ErrorTo: t.ErrorTo,
-			Senders: []ctlfile.Sender{{Quad: ctlfile.Quad{Channel: "local", Host: "-", User: t.Sender}}},
+			Senders: []ctlfile.Sender{{Address: ctlfile.Address{Channel: "local", Host: "-", User: t.Sender}}},
 		},
 	}
 	for _, to := range t.Recipients {
 		m.File.Recipients = append(m.File.Recipients, ctlfile.Recipient{
 			Offset: to.Offset, Tag: f.tags[to.Offset],
-			Quad: ctlfile.Quad{Channel: to.Channel, Host: to.Host, User: "u@" + to.Host},
+			Address: ctlfile.Address{Channel: to.Channel, Host: to.Host, User: "u@" + to.Host},
 		})
 	}
 	return m

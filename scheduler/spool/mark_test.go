@@ -128,7 +128,7 @@ func TestMarkMakesActionFitTag(t *testing.T) {
 		{ctlfile.Delivered, "\x01expanded", "bob@b.example\x01expanded"},
 		{ctlfile.Open, "\x01delayed\x014.4.7", "bob@b.example\x01delayed\x014.4.7"},
 	} {
-		r := &ctlfile.Recipient{Quad: ctlfile.Quad{User: "bob@b.example"}}
+		r := &ctlfile.Recipient{Address: ctlfile.Address{User: "bob@b.example"}}
 		if got := notary(r, Mark{Tag: c.tag, Notary: c.notary}); got != c.want {
 			t.Errorf("%q with tag %c: %q, want %q", c.notary, c.tag, got, c.want)
 		}

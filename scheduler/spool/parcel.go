@@ -20,8 +20,8 @@ import (
 type parcel struct {
 	file    string // "" once it was given away
 	offsets []int64
-	draft   *ctlfile.Draft // of the new control file; nil when the router gets it
-	control unix.Stat_t    // of the old control file
+	draft   *ctlfile.Contents // of the new control file; nil when the router gets it
+	control unix.Stat_t       // of the old control file
 }
 
 func (p *parcel) remove() {
@@ -91,12 +91,12 @@ func (s *Spool) packForRouter(f *ctlfile.File, chosen []int, message *os.File) (
 }
 
 func (s *Spool) packForQueue(r *Resubmission, f *ctlfile.File, chosen []int, message *os.File) ([]parcel, error) {
-	p := parcel{draft: f.Redraft(chosen)}
+	p := parcel{draft: f.Extract(chosen)}
 	for _, i := range chosen {
 		p.offsets = append(p.offsets, f.Recipients[i].Offset)
 	}
-	for i := range p.draft.Groups {
-		for _, e := range p.draft.Groups[i].Envelopes {
+	for i := range p.draft.Blocks {
+		for _, e := range p.draft.Blocks[i].Envelopes {
 			for j := range e.Recipients {
 				to := &e.Recipients[j]
 				to.Channel, to.Host, to.Class = r.Channel, r.Host, 0

@@ -102,7 +102,7 @@ func isWord(s string) bool {
 
 // thread is that of a channel and host as control files have them.
 func thread(channel, host string) Thread {
-	q := ctlfile.Quad{Channel: channel, Host: host}
+	q := ctlfile.Address{Channel: channel, Host: host}
 	return Thread{q.RouteChannel(), q.RouteHost()}
 }
 

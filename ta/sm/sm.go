@@ -136,7 +136,7 @@ func (a *Agent) groups(rs []*ta.Recipient) (groups [][]*ta.Recipient) {
 		return groups
 	}
 	type key struct {
-		from                       ctlfile.Quad
+		from                       ctlfile.Address
 		header                     int64
 		host, user, ret, envelopes string
 	}

@@ -401,7 +401,7 @@ func TestWhoRuns(t *testing.T) {
 		{"-", "13", 0, "find uid 13: no answer"},
 	} {
 		a := &Agent{Mailer: mailer(t, "x "+c.flags+" /p p"), UID: c.agent, Account: account}
-		r := &ta.Recipient{Recipient: &ctlfile.Recipient{Quad: ctlfile.Quad{Privilege: c.privilege}}}
+		r := &ta.Recipient{Recipient: &ctlfile.Recipient{Address: ctlfile.Address{Privilege: c.privilege}}}
 		got, err := a.runAs(r)
 		text := fmt.Sprint(err)
 		if err == nil {

@@ -102,16 +102,17 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	header, offset, body, err := ctlfile.ReadHeader(bytes.NewReader(message))
 	ts.Check(err)
-	group := ctlfile.Group{
-		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Quad{Channel: "smtp", Host: "mx", User: "alice@example.net", Privilege: "0"}}},
+	group := ctlfile.HeaderBlock{
+		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Address{Channel: "smtp", Host: "mx", User: "alice@example.net", Privilege: "0"}}},
 		Header:    header,
 	}
 	for _, rcpt := range args[1:] {
-		q, err := ctlfile.ParseQuad("local " + os.Expand(rcpt, ts.Getenv))
-		ts.Check(err)
-		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, ctlfile.Addressee{Quad: q})
+		host, rest, _ := ctlfile.CutWord(os.Expand(rcpt, ts.Getenv))
+		user, privilege, _ := ctlfile.CutWord(rest)
+		to := ctlfile.Address{Channel: "local", Host: host, User: user, Privilege: privilege}
+		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, ctlfile.EnvelopeRecipient{Address: to})
 	}
-	draft := &ctlfile.Draft{LogID: "<" + args[0] + "@here>", Body: offset, Groups: []ctlfile.Group{group}}
+	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Body: offset, Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := ctlfile.Submit(filepath.Join(ts.Getenv("WORK"), "po"), 0, draft, body)
 	ts.Check(err)
 	ts.Setenv(args[0], path)

@@ -102,15 +102,15 @@ func end(pidfile string) {
 }
 
 func submit(ts *testscript.TestScript, _ bool, args []string) {
-	group := ctlfile.Group{
-		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Quad{Channel: "local", Host: "-", User: "rayan", Privilege: "0"}}},
+	group := ctlfile.HeaderBlock{
+		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Address{Channel: "local", Host: "-", User: "rayan", Privilege: "0"}}},
 		Header:    "From: rayan\nSubject: a test\n",
 	}
 	for _, user := range args[1:] {
-		to := ctlfile.Addressee{Quad: ctlfile.Quad{Channel: "prog", Host: "here", User: user, Privilege: strconv.Itoa(os.Geteuid())}}
+		to := ctlfile.EnvelopeRecipient{Address: ctlfile.Address{Channel: "prog", Host: "here", User: user, Privilege: strconv.Itoa(os.Geteuid())}}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
-	draft := &ctlfile.Draft{LogID: "<" + args[0] + "@here>", Groups: []ctlfile.Group{group}}
+	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("Grüße.\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)

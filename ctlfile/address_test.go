@@ -7,35 +7,35 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestParseQuad(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for _, c := range []struct {
 		text string
-		want Quad
+		want Address
 	}{
-		{"smtp example.net bob@example.net 0", Quad{"smtp", "example.net", "bob@example.net", "0"}},
-		{"local - - -1", Quad{"local", "-", "-", "-1"}},
-		{"local - bob", Quad{"local", "-", "bob", ""}},
-		{"local - bob 501 more words", Quad{"local", "-", "bob", "501 more words"}},
-		{" local  -\t bob \t 501", Quad{"local", "-", "bob", "501"}},
-		{`local - "carol x" 501`, Quad{"local", "-", `"carol x"`, "501"}},
-		{`local - "a\"b c"@d 501`, Quad{"local", "-", `"a\"b c"@d`, "501"}},
-		{`local - a\ b 501`, Quad{"local", "-", `a\ b`, "501"}},
-		{`local - "|cmd ""x y" 501`, Quad{"local", "-", `"|cmd ""x y"`, "501"}},
-		{`"a b" "c d" "" 1`, Quad{`"a b"`, `"c d"`, `""`, "1"}},
-		{"smtp ((mx1)(mx2 mx3)) u 0", Quad{"smtp", "((mx1)(mx2 mx3))", "u", "0"}},
-		{"smtp (mx1 u 0", Quad{"smtp", "(mx1", "u", "0"}},
-		{"smtp (mx1)x u 0", Quad{"smtp", "(mx1)x", "u", "0"}},
-		{"smtp ) u 0", Quad{"smtp", ")", "u", "0"}},
+		{"smtp example.net bob@example.net 0", Address{"smtp", "example.net", "bob@example.net", "0"}},
+		{"local - - -1", Address{"local", "-", "-", "-1"}},
+		{"local - bob", Address{"local", "-", "bob", ""}},
+		{"local - bob 501 more words", Address{"local", "-", "bob", "501 more words"}},
+		{" local  -\t bob \t 501", Address{"local", "-", "bob", "501"}},
+		{`local - "carol x" 501`, Address{"local", "-", `"carol x"`, "501"}},
+		{`local - "a\"b c"@d 501`, Address{"local", "-", `"a\"b c"@d`, "501"}},
+		{`local - a\ b 501`, Address{"local", "-", `a\ b`, "501"}},
+		{`local - "|cmd ""x y" 501`, Address{"local", "-", `"|cmd ""x y"`, "501"}},
+		{`"a b" "c d" "" 1`, Address{`"a b"`, `"c d"`, `""`, "1"}},
+		{"smtp ((mx1)(mx2 mx3)) u 0", Address{"smtp", "((mx1)(mx2 mx3))", "u", "0"}},
+		{"smtp (mx1 u 0", Address{"smtp", "(mx1", "u", "0"}},
+		{"smtp (mx1)x u 0", Address{"smtp", "(mx1)x", "u", "0"}},
+		{"smtp ) u 0", Address{"smtp", ")", "u", "0"}},
 	} {
-		q, err := ParseQuad(c.text)
-		if err != nil || q != c.want {
-			t.Errorf("ParseQuad(%q) = %q, %v; want %q", c.text, q, err, c.want)
+		q, reason := parseAddress(c.text)
+		if reason != "" || q != c.want {
+			t.Errorf("parseAddress(%q) = %q, %q; want %q", c.text, q, reason, c.want)
 		}
 	}
 }
 
-func TestParseQuadRefuses(t *testing.T) {
-	for text, reason := range map[string]string{
+func TestParseAddressRefuses(t *testing.T) {
+	for text, want := range map[string]string{
 		"":                  "channel is missing",
 		"local":             "host is missing",
 		"local -":           "user is missing",
@@ -47,8 +47,8 @@ func TestParseQuadRefuses(t *testing.T) {
 		"local - carol -":   `privilege "-" is not a number`,
 		"local - carol 1a":  `privilege "1a" is not a number`,
 	} {
-		if q, err := ParseQuad(text); err == nil || !strings.Contains(err.Error(), reason) {
-			t.Errorf("ParseQuad(%q) = %q, %v; want %q", text, q, err, reason)
+		if q, reason := parseAddress(text); reason == "" || !strings.Contains(reason, want) {
+			t.Errorf("parseAddress(%q) = %q, %q; want %q", text, q, reason, want)
 		}
 	}
 }
@@ -99,9 +99,9 @@ func TestQuotedWordsAreReadAsOneWord(t *testing.T) {
 		if strings.HasPrefix(words[1], "(") {
 			return // a list of hosts has its own rule
 		}
-		want := Quad{words[0], words[1], words[2], "65534"}
-		if q, err := ParseQuad(want.String()); err != nil || q != want {
-			t.Fatalf("ParseQuad(%q) = %q, %v", want, q, err)
+		want := Address{words[0], words[1], words[2], "65534"}
+		if q, reason := parseAddress(want.String()); reason != "" || q != want {
+			t.Fatalf("parseAddress(%q) = %q, %q", want, q, reason)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func TestRoutesAreLowerCase(t *testing.T) {
 		"(":                        "",
 		"B\xdcRO.\xc3\x84.Example": "b\xdcro.\xc3\x84.example",
 	} {
-		equal(t, host, Quad{Host: host}.RouteHost(), want)
+		equal(t, host, Address{Host: host}.RouteHost(), want)
 	}
-	equal(t, "channel", Quad{Channel: "SMTP"}.RouteChannel(), "smtp")
+	equal(t, "channel", Address{Channel: "SMTP"}.RouteChannel(), "smtp")
 }

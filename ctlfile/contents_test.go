@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-func aDraft() *Draft {
-	return &Draft{
+func someContents() *Contents {
+	return &Contents{
 		Name: "258367", Body: 412, LogID: "<m1@example.org>", ErrorTo: "alice@example.org",
-		Groups: []Group{{
+		Blocks: []HeaderBlock{{
 			Envelopes: []Envelope{{
-				Sender: Quad{"smtp", "mx.example.org", "alice@example.org", "0"},
-				Recipients: []Addressee{
+				Sender: Address{"smtp", "mx.example.org", "alice@example.org", "0"},
+				Recipients: []EnvelopeRecipient{
 					{
-						Quad: Quad{"smtp", "example.net", "bob@example.net", "0"},
-						DSN:  "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@example.net", Ret: "HDRS", EnvID: "env-77",
+						Address: Address{"smtp", "example.net", "bob@example.net", "0"},
+						DSN:     "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@example.net", Ret: "HDRS", EnvID: "env-77",
 					},
-					{Quad: Quad{"local", "", "carol x", "501"}},
+					{Address: Address{"local", "", "carol x", "501"}},
 				},
 			}},
 			Header: "Received: by mx\n\tid 1\nSubject: x",
@@ -28,18 +28,18 @@ func aDraft() *Draft {
 }
 
 func TestEncodeWritesTheWorkedExample(t *testing.T) {
-	text, err := aDraft().Encode()
+	text, err := someContents().Encode()
 	equal(t, "error", err, nil)
 	equal(t, "file", string(text), worked)
 }
 
 func TestEncodeOrder(t *testing.T) {
-	d := aDraft()
+	d := someContents()
 	d.Verbose, d.Obsoletes, d.Triggers = "../public/v_a", []string{"<1@x>", "<2@x>"}, []string{"example.net"}
-	to := []Addressee{{Quad: Quad{"smtp", "mx", "a", "0"}, Class: 3}}
-	d.Groups = []Group{
-		{Envelopes: []Envelope{{Quad{"local", "", "a", "0"}, to}, {Quad{"error", "", "", "0"}, to}}},
-		{Envelopes: []Envelope{{Quad{"local", "", "b", "0"}, to}}, Header: "A: b\n"},
+	to := []EnvelopeRecipient{{Address: Address{"smtp", "mx", "a", "0"}, Class: 3}}
+	d.Blocks = []HeaderBlock{
+		{Envelopes: []Envelope{{Address{"local", "", "a", "0"}, to}, {Address{"error", "", "", "0"}, to}}},
+		{Envelopes: []Envelope{{Address{"local", "", "b", "0"}, to}}, Header: "A: b\n"},
 	}
 	text, err := d.Encode()
 	equal(t, "error", err, nil)
@@ -68,41 +68,41 @@ A: b
 }
 
 func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
-	first := func(d *Draft) *Addressee { return &d.Groups[0].Envelopes[0].Recipients[0] }
-	for name, spoil := range map[string]func(d *Draft){
-		"no name":                 func(d *Draft) { d.Name = "" },
-		"directory":               func(d *Draft) { d.Name = "1/2" },
-		"name without number":     func(d *Draft) { d.Name = "x1" },
-		"body":                    func(d *Draft) { d.Body = -1 },
-		"line end in log id":      func(d *Draft) { d.LogID = "<a>\nr" },
-		"line end in verbose":     func(d *Draft) { d.Verbose = "a\nb" },
-		"line end in error":       func(d *Draft) { d.ErrorTo = "a\nb" },
-		"line end in obsoletes":   func(d *Draft) { d.Obsoletes = []string{"a\n"} },
-		"line end in trigger":     func(d *Draft) { d.Triggers = []string{"a\n"} },
-		"line end in sender":      func(d *Draft) { d.Groups[0].Envelopes[0].Sender.User = "a\nb" },
-		"line end in channel":     func(d *Draft) { first(d).Channel = "a\nb" },
-		"line end in host":        func(d *Draft) { first(d).Host = "a\nb" },
-		"line end in user":        func(d *Draft) { first(d).User = "\"a\nb\"" },
-		"line end in DSN":         func(d *Draft) { first(d).DSN = "NOTIFY=NEVER\nr" },
-		"line end in RET":         func(d *Draft) { first(d).Ret = "\n" },
-		"line end in ENVID":       func(d *Draft) { first(d).EnvID = "\n" },
-		"NUL":                     func(d *Draft) { first(d).User = "a\x00" },
-		"privilege":               func(d *Draft) { first(d).Privilege = "root" },
-		"no privilege":            func(d *Draft) { first(d).Privilege = "" },
-		"more behind privilege":   func(d *Draft) { first(d).Privilege = "0 x" },
-		"sender's privilege":      func(d *Draft) { d.Groups[0].Envelopes[0].Sender.Privilege = "-" },
-		"endless host":            func(d *Draft) { first(d).Host = strings.Repeat("h", MaxWord) + " " },
-		"list of hosts":           func(d *Draft) { first(d).Host = "((a)(b))" },
-		"class":                   func(d *Draft) { first(d).Class = -1 },
-		"nobody":                  func(d *Draft) { d.Groups[0].Envelopes[0].Recipients = nil },
-		"no group":                func(d *Draft) { d.Groups = nil },
-		"empty line in header":    func(d *Draft) { d.Groups[0].Header = "A: b\n\nC: d\n" },
-		"empty line behind":       func(d *Draft) { d.Groups[0].Header = "A: b\n\n" },
-		"empty line before":       func(d *Draft) { d.Groups[0].Header = "\nA: b\n" },
-		"header of an empty line": func(d *Draft) { d.Groups[0].Header = "\n" },
-		"NUL in header":           func(d *Draft) { d.Groups[0].Header = "A: \x00\n" },
+	first := func(d *Contents) *EnvelopeRecipient { return &d.Blocks[0].Envelopes[0].Recipients[0] }
+	for name, spoil := range map[string]func(d *Contents){
+		"no name":                 func(d *Contents) { d.Name = "" },
+		"directory":               func(d *Contents) { d.Name = "1/2" },
+		"name without number":     func(d *Contents) { d.Name = "x1" },
+		"body":                    func(d *Contents) { d.Body = -1 },
+		"line end in log id":      func(d *Contents) { d.LogID = "<a>\nr" },
+		"line end in verbose":     func(d *Contents) { d.Verbose = "a\nb" },
+		"line end in error":       func(d *Contents) { d.ErrorTo = "a\nb" },
+		"line end in obsoletes":   func(d *Contents) { d.Obsoletes = []string{"a\n"} },
+		"line end in trigger":     func(d *Contents) { d.Triggers = []string{"a\n"} },
+		"line end in sender":      func(d *Contents) { d.Blocks[0].Envelopes[0].Sender.User = "a\nb" },
+		"line end in channel":     func(d *Contents) { first(d).Channel = "a\nb" },
+		"line end in host":        func(d *Contents) { first(d).Host = "a\nb" },
+		"line end in user":        func(d *Contents) { first(d).User = "\"a\nb\"" },
+		"line end in DSN":         func(d *Contents) { first(d).DSN = "NOTIFY=NEVER\nr" },
+		"line end in RET":         func(d *Contents) { first(d).Ret = "\n" },
+		"line end in ENVID":       func(d *Contents) { first(d).EnvID = "\n" },
+		"NUL":                     func(d *Contents) { first(d).User = "a\x00" },
+		"privilege":               func(d *Contents) { first(d).Privilege = "root" },
+		"no privilege":            func(d *Contents) { first(d).Privilege = "" },
+		"more behind privilege":   func(d *Contents) { first(d).Privilege = "0 x" },
+		"sender's privilege":      func(d *Contents) { d.Blocks[0].Envelopes[0].Sender.Privilege = "-" },
+		"endless host":            func(d *Contents) { first(d).Host = strings.Repeat("h", MaxWord) + " " },
+		"list of hosts":           func(d *Contents) { first(d).Host = "((a)(b))" },
+		"class":                   func(d *Contents) { first(d).Class = -1 },
+		"nobody":                  func(d *Contents) { d.Blocks[0].Envelopes[0].Recipients = nil },
+		"no group":                func(d *Contents) { d.Blocks = nil },
+		"empty line in header":    func(d *Contents) { d.Blocks[0].Header = "A: b\n\nC: d\n" },
+		"empty line behind":       func(d *Contents) { d.Blocks[0].Header = "A: b\n\n" },
+		"empty line before":       func(d *Contents) { d.Blocks[0].Header = "\nA: b\n" },
+		"header of an empty line": func(d *Contents) { d.Blocks[0].Header = "\n" },
+		"NUL in header":           func(d *Contents) { d.Blocks[0].Header = "A: \x00\n" },
 	} {
-		d := aDraft()
+		d := someContents()
 		spoil(d)
 		if text, err := d.Encode(); err == nil {
 			t.Errorf("%s:\n%s", name, text)
@@ -122,7 +122,7 @@ func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := draftOf(mustParse(t, string(text))).Encode()
+		again, err := contentsOf(mustParse(t, string(text))).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,51 +131,51 @@ func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 	}
 }
 
-// draftOf is the draft of which a file could have come.
-func draftOf(f *File) *Draft {
-	d := &Draft{
+// contentsOf is what a file was written from.
+func contentsOf(f *File) *Contents {
+	d := &Contents{
 		Name: f.Name, Body: f.Body, LogID: f.LogID, Verbose: f.Verbose,
 		ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes, Triggers: f.Triggers,
 	}
-	var group *Group
+	var group *HeaderBlock
 	header, sender := int64(0), -1
 	open := func(i int) {
 		for ; sender < i; sender++ {
-			group.Envelopes = append(group.Envelopes, Envelope{Sender: f.Senders[sender+1].Quad})
+			group.Envelopes = append(group.Envelopes, Envelope{Sender: f.Senders[sender+1].Address})
 		}
 	}
 	for i, r := range f.Recipients {
 		if group == nil || r.Header != header {
-			d.Groups = append(d.Groups, Group{Header: f.Headers(i)})
-			group, header = &d.Groups[len(d.Groups)-1], r.Header
+			d.Blocks = append(d.Blocks, HeaderBlock{Header: f.Headers(i)})
+			group, header = &d.Blocks[len(d.Blocks)-1], r.Header
 			if r.Sender == sender {
 				sender-- // its group is new, so it is said again
 			}
 		}
 		open(r.Sender)
 		envelope := &group.Envelopes[len(group.Envelopes)-1]
-		envelope.Recipients = append(envelope.Recipients, Addressee{
-			Quad: r.Quad, Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
+		envelope.Recipients = append(envelope.Recipients, EnvelopeRecipient{
+			Address: r.Address, Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
 		})
 	}
 	open(len(f.Senders) - 1)
 	return d
 }
 
-// expressible reports whether a Draft can say all that the file says of where
+// expressible reports whether a Contents can say all that the file says of where
 // the mail goes.
 func expressible(f *File) bool {
 	if f.Name == "" || f.Body < 0 {
 		return false
 	}
-	ok := func(q Quad) bool { return isPrivilege(q.Privilege) && !strings.HasPrefix(q.Host, "(") }
+	ok := func(q Address) bool { return isPrivilege(q.Privilege) && !strings.HasPrefix(q.Host, "(") }
 	for _, s := range f.Senders {
-		if !ok(s.Quad) {
+		if !ok(s.Address) {
 			return false
 		}
 	}
 	for _, r := range f.Recipients {
-		if !ok(r.Quad) {
+		if !ok(r.Address) {
 			return false
 		}
 	}
@@ -211,7 +211,7 @@ func FuzzParse(f *testing.F) {
 		if !expressible(file) {
 			return
 		}
-		text, err := draftOf(file).Encode()
+		text, err := contentsOf(file).Encode()
 		if err != nil {
 			t.Fatalf("Encode: %v\n%s", err, data)
 		}
@@ -295,9 +295,9 @@ func compareMeaning(t *testing.T, got, want *File) {
 	}
 	for i := range want.Recipients {
 		g, w := got.Recipients[i], want.Recipients[i]
-		equal(t, "sender", got.Senders[g.Sender].Quad, want.Senders[w.Sender].Quad)
+		equal(t, "sender", got.Senders[g.Sender].Address, want.Senders[w.Sender].Address)
 		equal(t, "headers", got.Headers(i), want.Headers(i))
-		equal(t, "recipient", Recipient{Class: g.Class, Quad: g.Quad, DSN: g.DSN, Notify: g.Notify, Ret: g.Ret, EnvID: g.EnvID},
-			Recipient{Class: w.Class, Quad: w.Quad, DSN: w.DSN, Notify: w.Notify, Ret: w.Ret, EnvID: w.EnvID})
+		equal(t, "recipient", Recipient{Class: g.Class, Address: g.Address, DSN: g.DSN, Notify: g.Notify, Ret: g.Ret, EnvID: g.EnvID},
+			Recipient{Class: w.Class, Address: w.Address, DSN: w.DSN, Notify: w.Notify, Ret: w.Ret, EnvID: w.EnvID})
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Quad is a destination or an origin. Its words are as in the file, with
+// Address is a destination or an origin. Its words are as in the file, with
 // their quotes and backslashes.
-type Quad struct {
+type Address struct {
 	Channel, Host, User string
 	// Privilege is a numeric uid, possibly with more behind it; "" when the
 	// line ended before it.
@@ -15,7 +15,7 @@ type Quad struct {
 }
 
 // String is the quad as it stands in a file.
-func (q Quad) String() string {
+func (q Address) String() string {
 	s := q.Channel + " " + q.Host + " " + q.User
 	if q.Privilege != "" {
 		s += " " + q.Privilege
@@ -23,18 +23,10 @@ func (q Quad) String() string {
 	return s
 }
 
-// ParseQuad splits a quad into its words, left to right. A user with a blank
-// in it must have it quoted, whatever the manual says: no program ever looked
-// for the last word first.
-func ParseQuad(s string) (Quad, error) {
-	q, reason := parseQuad(s)
-	if reason != "" {
-		return Quad{}, fmt.Errorf("quad %.200q: %s", s, reason)
-	}
-	return q, nil
-}
-
-func parseQuad(s string) (q Quad, reason string) {
+// parseAddress splits an address quad into its words, left to right; reason
+// says why it is none. A user with a blank in it must have it quoted, whatever
+// the old manual says: no program ever looked for the last word first.
+func parseAddress(s string) (q Address, reason string) {
 	rest := s
 	if q.Channel, rest, reason = cutWord(rest); reason != "" {
 		return q, "channel " + reason
@@ -129,16 +121,16 @@ func isPrivilege(s string) bool {
 var errEndless = fmt.Errorf("channel or host is longer than %d bytes", MaxWord)
 
 // routable reports whether channel and host are no longer than they may be.
-func (q Quad) routable() bool {
+func (q Address) routable() bool {
 	return len(q.Channel) <= MaxWord && (len(q.Host) <= MaxWord || len(q.RouteHost()) <= MaxWord)
 }
 
 // RouteChannel is the channel as the scheduler groups by it: in lower case.
-func (q Quad) RouteChannel() string { return lower(q.Channel) }
+func (q Address) RouteChannel() string { return lower(q.Channel) }
 
 // RouteHost is the host as the scheduler groups by it: in lower case, and of
 // a list ((mx1)(mx2 mx3)) the first name.
-func (q Quad) RouteHost() string {
+func (q Address) RouteHost() string {
 	host := q.Host
 	if strings.HasPrefix(host, "(") {
 		host = strings.TrimLeft(host, "(")

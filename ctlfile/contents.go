@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Draft is a control file to be written.
-type Draft struct {
+// Contents is a control file to be written.
+type Contents struct {
 	Name      string // i line; Submit and Enqueue know better
 	Body      int64  // offset of the body in the message file
 	LogID     string // the Message-ID, or ""
@@ -16,11 +16,11 @@ type Draft struct {
 	ErrorTo   string // address for error messages, "" for the last sender's
 	Obsoletes []string
 	Triggers  []string
-	Groups    []Group
+	Blocks    []HeaderBlock
 }
 
-// Group is the recipients that share a header block.
-type Group struct {
+// HeaderBlock is the recipients that share a header block.
+type HeaderBlock struct {
 	Envelopes []Envelope
 	Header    string // lines without an empty one between them
 }
@@ -29,13 +29,13 @@ type Group struct {
 // null sender. The words of quads may be as they are in a file or not yet
 // quoted.
 type Envelope struct {
-	Sender     Quad
-	Recipients []Addressee
+	Sender     Address
+	Recipients []EnvelopeRecipient
 }
 
-// Addressee is a recipient of an Envelope.
-type Addressee struct {
-	Quad
+// EnvelopeRecipient is a recipient of an Envelope.
+type EnvelopeRecipient struct {
+	Address
 	Class           int    // from 1 for alternatives of each other, else 0
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 }
@@ -43,7 +43,7 @@ type Addressee struct {
 // Encode is the control file as the router would write it, in its order. It
 // refuses what could not be read back: a line end in a value, an empty line
 // in a header block, a privilege that is no number.
-func (d *Draft) Encode() ([]byte, error) {
+func (d *Contents) Encode() ([]byte, error) {
 	e := encoder{b: make([]byte, 0, 1024)}
 	e.draft(d)
 	if e.err == nil && len(e.b) > MaxSize {
@@ -68,7 +68,7 @@ func (e *encoder) fail(err error) {
 	}
 }
 
-func (e *encoder) draft(d *Draft) {
+func (e *encoder) draft(d *Contents) {
 	e.line('@', fmt.Sprintf("0x%08x", uint64(Supported)))
 	e.optional('v', d.Verbose)
 	if !isName(d.Name) {
@@ -86,15 +86,15 @@ func (e *encoder) draft(d *Draft) {
 	for _, host := range d.Triggers {
 		e.line('T', host)
 	}
-	for i := range d.Groups {
-		e.group(&d.Groups[i], d.ErrorTo)
+	for i := range d.Blocks {
+		e.group(&d.Blocks[i], d.ErrorTo)
 	}
 	if e.recipients == 0 {
 		e.fail(errors.New("no recipient"))
 	}
 }
 
-func (e *encoder) group(g *Group, errorTo string) {
+func (e *encoder) group(g *HeaderBlock, errorTo string) {
 	for i := range g.Envelopes {
 		envelope := &g.Envelopes[i]
 		if envelope.Sender.Channel != "error" {
@@ -108,9 +108,9 @@ func (e *encoder) group(g *Group, errorTo string) {
 	e.header(g.Header)
 }
 
-func (e *encoder) recipient(a *Addressee) {
+func (e *encoder) recipient(a *EnvelopeRecipient) {
 	const pidAndDelay = "          "
-	quad := e.quad(a.Quad)
+	quad := e.quad(a.Address)
 	if !quad.routable() {
 		e.fail(errEndless)
 	}
@@ -144,7 +144,7 @@ func (e *encoder) header(text string) {
 }
 
 // quad quotes the words where they need it.
-func (e *encoder) quad(q Quad) Quad {
+func (e *encoder) quad(q Address) Address {
 	words := [...]string{q.Channel, q.Host, q.User}
 	for i, word := range words {
 		quoted, err := Quote(word)
@@ -159,7 +159,7 @@ func (e *encoder) quad(q Quad) Quad {
 	if !isPrivilege(q.Privilege) {
 		e.fail(fmt.Errorf("privilege %q of %s is not a number", q.Privilege, q.User))
 	}
-	return Quad{words[0], words[1], words[2], q.Privilege}
+	return Address{words[0], words[1], words[2], q.Privilege}
 }
 
 func (e *encoder) optional(letter byte, value string) {
