@@ -90,46 +90,46 @@ func (a *agent) busy() int {
 }
 
 // start launches an agent of the ring, for a thread that wants one.
-func (s *Scheduler) start(r *ring, t *thread) {
-	s.lastAgent++
+func (d *dispatch) start(r *ring, t *thread) {
+	d.lastAgent++
 	a := &agent{
-		id:         s.lastAgent,
+		id:         d.lastAgent,
 		ring:       r,
 		state:      starting,
 		sessions:   max(1, r.params.Sessions),
-		stateSince: s.now,
-		heardAt:    s.now,
+		stateSince: d.now,
+		heardAt:    d.now,
 	}
-	s.agents[a.id] = a
+	d.agents[a.id] = a
 	a.startedFor = t
 	t.agents = append(t.agents, a)
 	r.procs++
 	r.channel.procs++
-	s.expectSessions(a, a.sessions)
-	s.counts.Agents++
-	s.counts.AgentsStarted++
-	s.deadlines.put(s.now.after(firstHungryTimeout), a)
-	s.do(Start{
+	d.expectSessions(a, a.sessions)
+	d.counts.Agents++
+	d.counts.AgentsStarted++
+	d.deadlines.put(d.now.after(firstHungryTimeout), a)
+	d.do(Start{
 		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
 		Command: r.command, UID: r.params.UID, GID: r.params.GID,
 		Nice: r.params.Nice, Priority: r.params.Priority, PrioritySet: r.params.PrioritySet,
 	})
 }
 
-func (s *Scheduler) agentStarted(e AgentStarted) {
-	if a := s.agents[e.Agent]; a != nil {
+func (d *dispatch) agentStarted(e AgentStarted) {
+	if a := d.agents[e.Agent]; a != nil {
 		a.pid = e.PID
 	}
 }
 
-func (s *Scheduler) agentFailed(e AgentFailed) {
-	a := s.agents[e.Agent]
+func (d *dispatch) agentFailed(e AgentFailed) {
+	a := d.agents[e.Agent]
 	if a == nil {
 		return
 	}
-	s.noteAgent(Error, a, "cannot be started: "+e.Reason)
-	s.countStartFailure(a.ring)
-	s.dropAgent(a)
+	d.noteAgent(Error, a, "cannot be started: "+e.Reason)
+	d.countStartFailure(a.ring)
+	d.dropAgent(a)
 }
 
 // settleIn ends the agent's being started for a thread.
@@ -141,21 +141,21 @@ func (a *agent) clearStartedFor() {
 }
 
 // ready is the first #hungry.
-func (s *Scheduler) agentReady(a *agent) {
+func (d *dispatch) agentReady(a *agent) {
 	a.clearStartedFor()
-	s.expectSessions(a, a.sessions-1)
-	s.clearStartFailures(a.ring.clause)
-	a.state, a.stateSince = serving, s.now
+	d.expectSessions(a, a.sessions-1)
+	d.clearStartFailures(a.ring.clause)
+	a.state, a.stateSince = serving, d.now
 	a.offered, a.freeSessions = 1, 1
 	a.ring.free = append(a.ring.free, a)
-	s.planDeadline(a)
-	s.markDirty(a.ring)
+	d.planDeadline(a)
+	d.markDirty(a.ring)
 }
 
 // expect notes how many sessions more the agent should offer.
-func (s *Scheduler) expectSessions(a *agent, n int) {
+func (d *dispatch) expectSessions(a *agent, n int) {
 	if n < a.expected {
-		s.markDirty(a.ring)
+		d.markDirty(a.ring)
 	}
 	a.ring.expected += n - a.expected
 	a.expected = n
@@ -163,62 +163,62 @@ func (s *Scheduler) expectSessions(a *agent, n int) {
 
 // ended notes that the agent has ended a job line. It has shown that it works,
 // and that it has as many sessions as it has offered.
-func (s *Scheduler) lineEnded(a *agent) {
+func (d *dispatch) lineEnded(a *agent) {
 	a.hasEndedLine = true
-	s.expectSessions(a, 0)
+	d.expectSessions(a, 0)
 }
 
 // ask sends #idle to an agent that has nothing to do.
-func (s *Scheduler) sendIdle(a *agent) {
-	a.state, a.stateSince = idleSent, s.now
-	s.do(Idle{a.id})
-	s.planDeadline(a)
+func (d *dispatch) sendIdle(a *agent) {
+	a.state, a.stateSince = idleSent, d.now
+	d.do(Idle{a.id})
+	d.planDeadline(a)
 }
 
 // park takes an agent that answered #idle out of work.
-func (s *Scheduler) agentIdle(a *agent) {
-	a.state, a.stateSince = idle, s.now
+func (d *dispatch) agentIdle(a *agent) {
+	a.state, a.stateSince = idle, d.now
 	a.ring.idle = append(a.ring.idle, a)
-	s.idleAgents.append(a)
-	s.counts.AgentsIdle++
-	s.planDeadline(a)
-	s.markDirty(a.ring)
+	d.idleAgents.append(a)
+	d.counts.AgentsIdle++
+	d.planDeadline(a)
+	d.markDirty(a.ring)
 }
 
-func (s *Scheduler) takeIdle(a *agent) {
+func (d *dispatch) takeIdle(a *agent) {
 	r := a.ring
 	r.idle = slices.Delete(r.idle, slices.Index(r.idle, a), slices.Index(r.idle, a)+1)
-	s.idleAgents.remove(a)
-	s.counts.AgentsIdle--
-	a.state, a.stateSince = serving, s.now
-	s.planDeadline(a)
+	d.idleAgents.remove(a)
+	d.counts.AgentsIdle--
+	a.state, a.stateSince = serving, d.now
+	d.planDeadline(a)
 }
 
 // dismiss has an agent leave, when it has answered its job lines; its place
 // counts as taken until the process is gone.
-func (s *Scheduler) closeAgent(a *agent) {
+func (d *dispatch) closeAgent(a *agent) {
 	switch a.state {
 	case closing:
 		return
 	case idle:
-		s.takeIdle(a)
+		d.takeIdle(a)
 	}
-	s.setClosing(a)
+	d.setClosing(a)
 	if len(a.lines) == 0 {
-		s.sendClose(a)
+		d.sendClose(a)
 		return
 	}
-	s.planDeadline(a)
+	d.planDeadline(a)
 }
 
 // letGo asks an agent to leave that has answered all its job lines. Before, the
 // end of file might cut short one that reads ahead.
-func (s *Scheduler) sendClose(a *agent) {
-	s.do(Close{a.id})
+func (d *dispatch) sendClose(a *agent) {
+	d.do(Close{a.id})
 	if a.signals == 0 {
-		a.stateSince = s.now // its grace begins
+		a.stateSince = d.now // its grace begins
 	}
-	s.planDeadline(a)
+	d.planDeadline(a)
 }
 
 // atWork reports whether the agent has a message in hand.
@@ -233,11 +233,11 @@ func (r *ring) removeFree(a *agent) {
 }
 
 // depart turns an agent into one that is given no more job lines.
-func (s *Scheduler) setClosing(a *agent) {
+func (d *dispatch) setClosing(a *agent) {
 	a.ring.removeFree(a)
-	s.expectSessions(a, 0)
-	a.state, a.stateSince = closing, s.now
-	s.counts.AgentsClosing++
+	d.expectSessions(a, 0)
+	a.state, a.stateSince = closing, d.now
+	d.counts.AgentsClosing++
 	a.ring.channel.closing++
 }
 
@@ -245,17 +245,17 @@ func (s *Scheduler) setClosing(a *agent) {
 // is still open, pays with one attempt; before any of its recipients is fed
 // again the files are read, because the agent may have marked what it never
 // reported.
-func (s *Scheduler) agentExited(e AgentExited) {
-	a := s.agents[e.Agent]
+func (dv *delivery) agentExited(e AgentExited) {
+	a := dv.agents[e.Agent]
 	if a == nil {
 		return
 	}
 	expected := a.state == closing && len(a.lines) == 0
 	if !expected {
-		s.noteAgent(Warning, a, "is gone: "+e.Status)
+		dv.noteAgent(Warning, a, "is gone: "+e.Status)
 	}
 	if a.state == starting {
-		s.countStartFailure(a.ring)
+		dv.countStartFailure(a.ring)
 	}
 	// With one session it was not on a line that stands behind another in its
 	// pipe, even when all of that other has been reported.
@@ -266,54 +266,54 @@ func (s *Scheduler) agentExited(e AgentExited) {
 			continue
 		}
 		why := untouched
-		if culprit && !s.stop.begun {
+		if culprit && !dv.stop.begun {
 			why = agentCrashed
 		}
 		culprit = false
-		s.revokeLine(l, why, a.pid)
+		dv.revokeLine(l, why, a.pid)
 	}
-	s.dropAgent(a)
+	dv.dropAgent(a)
 }
 
 // dropAgent gives back the places of an agent that is no more.
-func (s *Scheduler) dropAgent(a *agent) {
+func (d *dispatch) dropAgent(a *agent) {
 	r := a.ring
 	switch a.state {
 	case idle:
-		s.takeIdle(a)
+		d.takeIdle(a)
 	case closing:
-		s.counts.AgentsClosing--
+		d.counts.AgentsClosing--
 		r.channel.closing--
 	}
 	a.clearStartedFor()
-	s.expectSessions(a, 0)
+	d.expectSessions(a, 0)
 	r.removeFree(a)
 	a.state = 0 // so that nothing gives it work again
 	if a.thread != nil && a.thread.lastAgent == a {
 		a.thread.lastAgent = nil
 	}
-	s.deadlines.remove(a)
-	delete(s.agents, a.id)
-	s.counts.Agents--
+	d.deadlines.remove(a)
+	delete(d.agents, a.id)
+	d.counts.Agents--
 	r.procs--
 	r.channel.procs--
 	// Who waits for the place comes before the threads that it served.
-	s.admit(s.processQueues, len(s.agents))
-	s.admit(r.channel.processQueues, r.channel.procs)
+	d.admit(d.processQueues, len(d.agents))
+	d.admit(r.channel.processQueues, r.channel.procs)
 	for i := range a.lines {
 		if a.sessions > 1 || i == 0 {
-			s.endSession(a, a.lines[i].thread)
-			s.yield(r, a.lines[i].thread)
+			d.endSession(a, a.lines[i].thread)
+			d.yield(r, a.lines[i].thread)
 		}
 	}
 	a.lines = nil
-	s.markDirty(r)
-	s.dropRingWhenEmpty(r)
+	d.markDirty(r)
+	d.dropRingWhenEmpty(r)
 }
 
 // deadline is when something is to be done about an agent that goes on as it
 // does.
-func (s *Scheduler) deadline(a *agent) instant {
+func (d *dispatch) deadline(a *agent) instant {
 	switch {
 	case a.signals == 1:
 		return a.stateSince.after(killTimeout)
@@ -329,56 +329,55 @@ func (s *Scheduler) deadline(a *agent) instant {
 		return a.stateSince.after(idle)
 	case a.state == closing && len(a.lines) == 0:
 		return a.stateSince.after(closeTimeout)
-	case a.state == closing && s.stop.begun: // a stop has its own bound
+	case a.state == closing && d.stop.begun: // a stop has its own bound
 		return never
-	case s.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != idleSent:
+	case d.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != idleSent:
 		return never
 	}
-	return a.heardAt.after(s.config.AgentTimeout)
+	return a.heardAt.after(d.config.AgentTimeout)
 }
 
 // watchFor plans the next look at an agent. A look that comes too early only
 // plans the next one, so a talking agent costs nothing.
-func (s *Scheduler) planDeadline(a *agent) {
-	if d := s.deadline(a); d != never {
-		if !s.deadlines.contains(a) || d < s.deadlines.at(int(a.deadlineIndex)-1).key {
-			s.deadlines.put(d, a)
-		}
+func (d *dispatch) planDeadline(a *agent) {
+	at := d.deadline(a)
+	if at != never && (!d.deadlines.contains(a) || at < d.deadlines.at(int(a.deadlineIndex)-1).key) {
+		d.deadlines.put(at, a)
 	}
 }
 
-func (s *Scheduler) checkDeadline(a *agent) {
-	if d := s.deadline(a); d > s.now {
-		s.planDeadline(a)
+func (d *dispatch) checkDeadline(a *agent) {
+	if d.deadline(a) > d.now {
+		d.planDeadline(a)
 		return
 	}
 	switch {
 	case a.signals > 0 || a.state == closing:
-		s.killAgent(a)
+		d.killAgent(a)
 	case a.state == idle:
-		s.closeAgent(a)
+		d.closeAgent(a)
 	case a.state == starting:
-		s.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", killed")
-		s.killAgent(a)
+		d.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", killed")
+		d.killAgent(a)
 	default:
-		silence := s.now.since(a.heardAt).Round(time.Second)
-		s.noteAgent(Error, a, "has said nothing for "+silence.String()+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
-		s.killAgent(a)
+		silence := d.now.since(a.heardAt).Round(time.Second)
+		d.noteAgent(Error, a, "has said nothing for "+silence.String()+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
+		d.killAgent(a)
 	}
 }
 
 // kill ends an agent, the second time for good. One that is starting keeps
 // that state, so that its death counts as a failed start.
-func (s *Scheduler) killAgent(a *agent) {
-	s.do(Kill{Agent: a.id, Hard: a.signals > 0})
+func (d *dispatch) killAgent(a *agent) {
+	d.do(Kill{Agent: a.id, Hard: a.signals > 0})
 	if a.state == serving || a.state == idleSent {
-		s.setClosing(a)
+		d.setClosing(a)
 	}
 	a.signals++
-	a.stateSince = s.now
-	s.planDeadline(a)
+	a.stateSince = d.now
+	d.planDeadline(a)
 }
 
-func (s *Scheduler) noteAgent(severity Severity, a *agent, text string) {
-	s.do(Note{Severity: severity, Agent: a.id, Text: "agent for " + a.ring.channel.name + " " + text})
+func (ag *agenda) noteAgent(severity Severity, a *agent, text string) {
+	ag.do(Note{Severity: severity, Agent: a.id, Text: "agent for " + a.ring.channel.name + " " + text})
 }

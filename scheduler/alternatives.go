@@ -16,12 +16,12 @@ type alternative struct {
 }
 
 // join puts a recipient among the alternatives of its class.
-func (s *Scheduler) joinSet(m *message, class int, v *vertex, index int) {
-	x := s.obtainExtras(m)
+func (ml *mail) joinSet(m *message, class int, v *vertex, index int) {
+	x := ml.obtainExtras(m)
 	for _, set := range x.sets {
 		if set.class == class {
 			set.members = append(set.members, alternative{v, index})
-			s.recipient(v, index).state = standby
+			ml.recipient(v, index).state = standby
 			return
 		}
 	}
@@ -29,11 +29,11 @@ func (s *Scheduler) joinSet(m *message, class int, v *vertex, index int) {
 }
 
 // exclusive finds the set of alternatives a recipient belongs to.
-func (s *Scheduler) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int) {
+func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int) {
 	if m.extras == 0 {
 		return nil, 0
 	}
-	for _, set := range s.extras.at(m.extras).sets {
+	for _, set := range ml.extras.at(m.extras).sets {
 		for place, a := range set.members {
 			if a.vertex == v && a.index == i && !set.done {
 				return set, place
@@ -45,12 +45,12 @@ func (s *Scheduler) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet,
 
 // win ends the set with its first success: the others are tagged as done
 // too, and so is what was said of those that failed.
-func (s *Scheduler) endSet(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
+func (ml *mail) endSet(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
 	set.done = true
 	mark.LeaveTag = false
 	marks := []RecipientMark{mark}
 	for _, a := range set.members {
-		r := s.recipient(a.vertex, a.index)
+		r := ml.recipient(a.vertex, a.index)
 		if r.state != standby && r.state != promoted {
 			continue
 		}
@@ -62,9 +62,9 @@ func (s *Scheduler) endSet(set *exclusiveSet, mark RecipientMark, settles []alte
 }
 
 // promote gives the next alternative its turn when the one before has failed.
-func (s *Scheduler) promote(set *exclusiveSet, failed int) {
+func (dv *delivery) promote(set *exclusiveSet, failed int) {
 	for _, a := range set.members[failed+1:] {
-		r := s.recipient(a.vertex, a.index)
+		r := dv.recipient(a.vertex, a.index)
 		if r.state != standby {
 			continue
 		}
@@ -74,9 +74,9 @@ func (s *Scheduler) promote(set *exclusiveSet, failed int) {
 		case blocked:
 			r.state = open
 			if a.vertex.ordered != 0 {
-				s.execute(a.vertex)
+				dv.execute(a.vertex)
 			} else {
-				s.makeDue(a.vertex)
+				dv.makeDue(a.vertex)
 			}
 		default:
 			r.state = open

@@ -10,61 +10,61 @@ const (
 )
 
 // send begins an errand. One that is under way begins again with it.
-func (s *Scheduler) beginUpdate(t *thread, e bulkUpdate) {
+func (q *queue) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
 	t.nextUpdate = t.vertices.head
-	s.resumeThread(t)
+	q.resumeThread(t)
 }
 
-func (s *Scheduler) updateVertex(v *vertex) {
-	t := s.threadOf(v)
+func (q *queue) updateVertex(v *vertex) {
+	t := q.threadOf(v)
 	if t.updates&releaseHeld != 0 {
-		s.releaseHeldVertex(v)
+		q.releaseHeldVertex(v)
 	}
 	if t.updates&wakeWaiting != 0 && v.state == waiting {
-		s.makeDue(v)
+		q.makeDue(v)
 	}
 }
 
 // resume ends a suspension, or goes on with the errands, and returns how
 // many vertices that went over.
-func (s *Scheduler) resumeThread(t *thread) int {
-	if t.suspendedUntil != 0 && t.suspendedUntil <= s.now {
+func (q *queue) resumeThread(t *thread) int {
+	if t.suspendedUntil != 0 && t.suspendedUntil <= q.now {
 		t.suspendedUntil = 0
 		t.suspensions++
 	}
 	t.setSessionCap(false)
 	n := 0
 	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
-		v := s.vertices.at(t.nextUpdate)
+		v := q.vertices.at(t.nextUpdate)
 		t.nextUpdate = v.next
-		s.updateVertex(v)
+		q.updateVertex(v)
 	}
-	s.planResume(t)
-	s.updateThread(t)
+	q.planResume(t)
+	q.updateThread(t)
 	return n
 }
 
 // planResume puts a thread into the agenda at the time when its errands go on,
 // or its suspension ends.
-func (s *Scheduler) planResume(t *thread) {
+func (ag *agenda) planResume(t *thread) {
 	switch {
 	case t.nextUpdate != 0:
-		s.resumes.put(s.now, t)
+		ag.resumes.put(ag.now, t)
 		return
 	case t.suspendedUntil != 0:
-		s.resumes.put(t.suspendedUntil, t)
+		ag.resumes.put(t.suspendedUntil, t)
 	default:
-		s.resumes.remove(t)
+		ag.resumes.remove(t)
 	}
 	t.updates = 0
 }
 
 // trigger starts the mail of a host now, whatever its channel, its waiting
 // times and queueonly say (ETRN, RFC 1985).
-func (s *Scheduler) triggered(host string) {
-	for _, c := range s.channelOrder {
-		t := s.threads[threadKey{c.name, host}]
+func (q *queue) triggered(host string) {
+	for _, c := range q.channelOrder {
+		t := q.threads[threadKey{c.name, host}]
 		if t == nil || t.held {
 			continue
 		}
@@ -72,7 +72,7 @@ func (s *Scheduler) triggered(host string) {
 			continue
 		}
 		if t.suspendedUntil != 0 {
-			t.suspendedUntil = s.now
+			t.suspendedUntil = q.now
 		}
 		if t.params.QueueOnly && !t.running {
 			// All that waits is tried once; what is deferred waits for the
@@ -80,6 +80,6 @@ func (s *Scheduler) triggered(host string) {
 			t.running = true
 			t.active = 1 - t.active
 		}
-		s.beginUpdate(t, wakeWaiting)
+		q.beginUpdate(t, wakeWaiting)
 	}
 }

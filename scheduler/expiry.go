@@ -16,25 +16,25 @@ const defaultExpiry2 = 24 * time.Hour
 // expired reports whether an open recipient's time is up: past expiry with an
 // attempt in the life of this process, or past expiry and expiry2 without
 // (scheduler.cf(5)).
-func (s *Scheduler) expired(v *vertex, r *recipient) bool {
-	t := s.threadOf(v)
+func (q *queue) expired(v *vertex, r *recipient) bool {
+	t := q.threadOf(v)
 	if r.state != open && r.state != standby || r.flags&mustAttempt != 0 || t.held || t.updates&releaseHeld != 0 {
 		return false
 	}
-	primary, secondary := s.expiry(v)
-	return s.now >= primary && (r.attempts > 0 || s.outlastedSuspension(v)) || s.now >= secondary
+	primary, secondary := q.expiry(v)
+	return q.now >= primary && (r.attempts > 0 || q.outlastedSuspension(v)) || q.now >= secondary
 }
 
 // joinedBefore reports whether the vertex has waited through a suspension of
 // its thread, which counts as an attempt.
-func (s *Scheduler) outlastedSuspension(v *vertex) bool {
-	return v.state == due && v.suspensionsWhenDue < s.threadOf(v).suspensions
+func (q *queue) outlastedSuspension(v *vertex) bool {
+	return v.state == due && v.suspensionsWhenDue < q.threadOf(v).suspensions
 }
 
 // expiry returns when the vertex's recipients expire, with an attempt and
 // without one; never when they do not.
-func (s *Scheduler) expiry(v *vertex) (primary, secondary instant) {
-	return s.threadOf(v).params.expiryOf(s.messageOf(v).modifiedAt)
+func (q *queue) expiry(v *vertex) (primary, secondary instant) {
+	return q.threadOf(v).params.expiryOf(q.messageOf(v).modifiedAt)
 }
 
 // expiryOf is the same for a message of that age.
@@ -54,19 +54,19 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 // for it: the end of its wait, or its expiry. One that is past its first
 // expiry without an attempt is looked at again every interval, because a
 // suspension may count as one.
-func (s *Scheduler) planWake(v *vertex) {
-	t := s.threadOf(v)
-	primary, secondary := s.expiry(v)
-	if t.held || primary <= s.now && !s.mayExpire(v) {
+func (q *queue) planWake(v *vertex) {
+	t := q.threadOf(v)
+	primary, secondary := q.expiry(v)
+	if t.held || primary <= q.now && !q.mayExpire(v) {
 		primary, secondary = never, never
 	}
 	look := primary
-	if primary <= s.now {
-		look = s.now
-		if !s.overdue(v) {
-			look = s.now.after(max(t.params.Interval, time.Minute))
+	if primary <= q.now {
+		look = q.now
+		if !q.overdue(v) {
+			look = q.now.after(max(t.params.Interval, time.Minute))
 		}
-		if secondary > s.now {
+		if secondary > q.now {
 			look = min(look, secondary)
 		}
 	}
@@ -74,17 +74,17 @@ func (s *Scheduler) planWake(v *vertex) {
 		look = min(look, v.wakeAt)
 	}
 	if look == never {
-		s.wakes.remove(v.ref)
+		q.wakes.remove(v.ref)
 		return
 	}
-	s.wakes.put(look, v.ref)
+	q.wakes.put(look, v.ref)
 }
 
 // mayExpire reports whether time can end a recipient of the vertex: not what
 // has been held and has had no attempt since.
-func (s *Scheduler) mayExpire(v *vertex) bool {
+func (q *queue) mayExpire(v *vertex) bool {
 	for i := range v.len() {
-		if r := s.recipient(v, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
+		if r := q.recipient(v, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
 			return true
 		}
 	}
@@ -92,9 +92,9 @@ func (s *Scheduler) mayExpire(v *vertex) bool {
 }
 
 // overdue reports whether a recipient of the vertex is to be expired.
-func (s *Scheduler) overdue(v *vertex) bool {
+func (q *queue) overdue(v *vertex) bool {
 	for i := range v.len() {
-		if s.expired(v, s.recipient(v, i)) {
+		if q.expired(v, q.recipient(v, i)) {
 			return true
 		}
 	}
@@ -103,14 +103,14 @@ func (s *Scheduler) overdue(v *vertex) bool {
 
 // expire ends the recipients of a vertex whose time is up. The vertex must
 // not be with an agent.
-func (s *Scheduler) expire(v *vertex) {
-	if primary, _ := s.expiry(v); s.now < primary {
+func (dv *delivery) expire(v *vertex) {
+	if primary, _ := dv.expiry(v); dv.now < primary {
 		return
 	}
-	words := "expired after " + inWords(s.threadOf(v).params.Expiry)
-	s.fail(v, failureCause{
+	words := "expired after " + inWords(dv.threadOf(v).params.Expiry)
+	dv.fail(v, failureCause{
 		words: words, code: "5.4.7 (delivery time expired)",
-		applies: func(r *recipient) bool { return s.expired(v, r) },
+		applies: func(r *recipient) bool { return dv.expired(v, r) },
 	})
 }
 
@@ -121,33 +121,33 @@ type failureCause struct {
 }
 
 // fail ends recipients of a vertex with a notice.
-func (s *Scheduler) fail(v *vertex, why failureCause) {
-	message := s.messageOf(v)
+func (dv *delivery) fail(v *vertex, why failureCause) {
+	message := dv.messageOf(v)
 	message.pendingWrites++ // it must not be finished while we walk it
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
-		r := s.recipient(v, i)
+		r := dv.recipient(v, i)
 		if !why.applies(r) {
 			continue
 		}
 		message.flags |= owesNotice
 		message.failed++
-		s.account(v, i, "expire")
-		if set, _ := s.exclusiveSetOf(message, v, i); set != nil {
-			s.endRecipient(v, i, why.outcome(r, s.diagnostics.get(r.diagnostic)), false)
+		dv.account(v, i, "expire")
+		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {
+			dv.endRecipient(v, i, why.outcome(r, dv.diagnostics.get(r.diagnostic)), false)
 			continue
 		}
-		marks, settles = append(marks, why.outcome(r, s.diagnostics.get(r.diagnostic))), append(settles, alternative{v, i})
+		marks, settles = append(marks, why.outcome(r, dv.diagnostics.get(r.diagnostic))), append(settles, alternative{v, i})
 		r.state = writing
-		s.clearDiagnostic(r)
+		dv.clearDiagnostic(r)
 	}
 	if len(marks) > 0 {
-		s.write(message, marks, settles)
-		s.blockIfEmpty(v)
+		dv.write(message, marks, settles)
+		dv.blockIfEmpty(v)
 	}
 	message.pendingWrites--
-	s.advance(message)
+	dv.advance(message)
 }
 
 // mark is the outcome of a recipient. Whatever action its last report named,

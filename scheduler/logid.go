@@ -7,18 +7,18 @@ import (
 
 // obsolete drops messages that the new one says it replaces: those with that
 // log identity, the same error address and the same owner.
-func (s *Scheduler) obsolete(by *message, logIDs []string) {
+func (dv *delivery) obsolete(by *message, logIDs []string) {
 	for _, id := range logIDs {
-		next := s.messages.get(s.byLogHash[hashLogID(id)])
+		next := dv.messages.get(dv.byLogHash[hashLogID(id)])
 		for m := next; m != nil; m = next {
-			next = s.olderWithLogID(m)
+			next = dv.olderWithLogID(m)
 			if m == by || m.flags&(removing|moving|obsoleted) != 0 || m.open == 0 ||
-				s.errorTo(m) != s.errorTo(by) || m.owner != by.owner {
+				dv.errorTo(m) != dv.errorTo(by) || m.owner != by.owner {
 				continue
 			}
 			m.flags |= obsoleted
-			s.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			s.apply(&Ordered{Verb: VerbKill}, m, s.openVertices(m))
+			dv.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
+			dv.apply(&Ordered{Verb: VerbKill}, m, dv.openVertices(m))
 		}
 	}
 }
@@ -32,40 +32,40 @@ func hashLogID(id string) uint64 {
 }
 
 // linkLog makes the message known by its log identity.
-func (s *Scheduler) linkLogID(m *message) {
-	if head := s.messages.get(s.byLogHash[m.logHash]); head != nil {
-		s.obtainExtras(m).older, s.obtainExtras(head).newer = head.ref, m.ref
+func (ml *mail) linkLogID(m *message) {
+	if head := ml.messages.get(ml.byLogHash[m.logHash]); head != nil {
+		ml.obtainExtras(m).older, ml.obtainExtras(head).newer = head.ref, m.ref
 	}
-	s.byLogHash[m.logHash] = m.ref
+	ml.byLogHash[m.logHash] = m.ref
 }
 
 // older is the message with that log identity that was taken before.
-func (s *Scheduler) olderWithLogID(m *message) *message {
+func (ml *mail) olderWithLogID(m *message) *message {
 	if m.extras == 0 {
 		return nil
 	}
-	return s.messages.get(s.extras.at(m.extras).older)
+	return ml.messages.get(ml.extras.at(m.extras).older)
 }
 
 // unlinkLog takes the message out of the chain of its log identity.
-func (s *Scheduler) unlinkLogID(m *message) {
+func (ml *mail) unlinkLogID(m *message) {
 	if m.logHash == 0 {
 		return
 	}
-	older := s.olderWithLogID(m)
-	head := s.byLogHash[m.logHash] == m.ref
+	older := ml.olderWithLogID(m)
+	head := ml.byLogHash[m.logHash] == m.ref
 	switch {
 	case head && older == nil:
-		delete(s.byLogHash, m.logHash)
+		delete(ml.byLogHash, m.logHash)
 		return
 	case head:
-		s.byLogHash[m.logHash] = older.ref
-		s.obtainExtras(older).newer = 0
+		ml.byLogHash[m.logHash] = older.ref
+		ml.obtainExtras(older).newer = 0
 		return
 	}
-	newer := s.obtainExtras(m).newer
-	s.obtainExtras(s.messages.at(newer)).older = s.obtainExtras(m).older
+	newer := ml.obtainExtras(m).newer
+	ml.obtainExtras(ml.messages.at(newer)).older = ml.obtainExtras(m).older
 	if older != nil {
-		s.obtainExtras(older).newer = newer
+		ml.obtainExtras(older).newer = newer
 	}
 }

@@ -21,6 +21,12 @@ type mail struct {
 	senders        pool[senderRef, string]
 	diagnostics    pool[diagnosticRef, diagnostic]
 	threadTable    slab[threadRef, *thread] // whose the vertices are
+	loaded         int64
+	queueIndex     func(vertexRef) *int32
+	threadLinks    func(vertexRef) *links[vertexRef]
+	counts         Counts
+	states         [vertexStates]int // vertices by state
+	walks          []*Walk           // open
 }
 
 type (
@@ -34,43 +40,43 @@ type (
 )
 
 // message returns the message of that number, nil if it is not in the queue.
-func (q *mail) message(id MessageID) *message { return q.messages.get(q.byID[id]) }
+func (ml *mail) message(id MessageID) *message { return ml.messages.get(ml.byID[id]) }
 
-func (q *mail) messageOf(v *vertex) *message { return q.messages.at(v.message) }
+func (ml *mail) messageOf(v *vertex) *message { return ml.messages.at(v.message) }
 
 // threadOf returns the thread of a vertex that is not gone.
-func (q *mail) threadOf(v *vertex) *thread { return *q.threadTable.at(v.thread) }
+func (ml *mail) threadOf(v *vertex) *thread { return *ml.threadTable.at(v.thread) }
 
 // recipient returns the i-th recipient in file order.
-func (q *mail) recipient(v *vertex, i int) *recipient {
+func (ml *mail) recipient(v *vertex, i int) *recipient {
 	if i == 0 {
 		return &v.first
 	}
-	return &(*q.moreRecipients.at(v.more))[i-1]
+	return &(*ml.moreRecipients.at(v.more))[i-1]
 }
 
 // find returns the index of the recipient at offset, or -1.
-func (q *mail) findRecipient(v *vertex, offset int64) int {
+func (ml *mail) findRecipient(v *vertex, offset int64) int {
 	low, high := 0, v.len()
 	for low < high {
 		mid := (low + high) / 2
-		if int64(q.recipient(v, mid).offset) < offset {
+		if int64(ml.recipient(v, mid).offset) < offset {
 			low = mid + 1
 		} else {
 			high = mid
 		}
 	}
-	if low < v.len() && int64(q.recipient(v, low).offset) == offset {
+	if low < v.len() && int64(ml.recipient(v, low).offset) == offset {
 		return low
 	}
 	return -1
 }
 
 // openNow counts the recipients an agent would find open.
-func (q *mail) feedable(v *vertex) int {
+func (ml *mail) feedable(v *vertex) int {
 	n := 0
 	for i := range v.len() {
-		if q.recipient(v, i).isOpen() {
+		if ml.recipient(v, i).isOpen() {
 			n++
 		}
 	}
@@ -78,20 +84,20 @@ func (q *mail) feedable(v *vertex) int {
 }
 
 // nthVertex returns the i-th vertex of a message, nil past the last.
-func (q *mail) nthVertex(m *message, i int) *vertex {
+func (ml *mail) nthVertex(m *message, i int) *vertex {
 	switch {
 	case i == 0:
-		return q.vertices.get(m.first)
-	case m.extras == 0 || i > len(q.extras.at(m.extras).vertices):
+		return ml.vertices.get(m.first)
+	case m.extras == 0 || i > len(ml.extras.at(m.extras).vertices):
 		return nil
 	}
-	return q.vertices.at(q.extras.at(m.extras).vertices[i-1])
+	return ml.vertices.at(ml.extras.at(m.extras).vertices[i-1])
 }
 
 // verticesOf calls f for each vertex of the message, gone ones included.
-func (q *mail) eachVertex(m *message, f func(*vertex)) {
+func (ml *mail) eachVertex(m *message, f func(*vertex)) {
 	for i := 0; ; i++ {
-		v := q.nthVertex(m, i)
+		v := ml.nthVertex(m, i)
 		if v == nil {
 			return
 		}
@@ -100,53 +106,53 @@ func (q *mail) eachVertex(m *message, f func(*vertex)) {
 }
 
 // path returns the control file's name below transport/.
-func (q *mail) path(m *message) string {
+func (ml *mail) path(m *message) string {
 	if m.extras != 0 {
-		if path := q.extras.at(m.extras).path; path != "" {
+		if path := ml.extras.at(m.extras).path; path != "" {
 			return path
 		}
 	}
 	return ctlfile.HashDir(uint64(m.id), int(m.levels)) + strconv.FormatUint(uint64(m.id), 10)
 }
 
-func (q *mail) sender(m *message) string { return *q.senders.at(m.sender) }
+func (ml *mail) sender(m *message) string { return *ml.senders.at(m.sender) }
 
 // errorTo returns where reports about the message go.
-func (q *mail) errorTo(m *message) string {
+func (ml *mail) errorTo(m *message) string {
 	if m.flags&ownErrorTo != 0 {
-		return q.extras.at(m.extras).errorTo
+		return ml.extras.at(m.extras).errorTo
 	}
-	return q.sender(m)
+	return ml.sender(m)
 }
 
 // extra returns the message's extras, new ones if it has none.
-func (q *mail) obtainExtras(m *message) *extras {
+func (ml *mail) obtainExtras(m *message) *extras {
 	if m.extras == 0 {
-		m.extras, _ = q.extras.alloc()
+		m.extras, _ = ml.extras.alloc()
 	}
-	return q.extras.at(m.extras)
+	return ml.extras.at(m.extras)
 }
 
 // unsay forgets what was said of a recipient.
-func (q *mail) clearDiagnostic(r *recipient) {
-	q.diagnostics.release(r.diagnostic)
+func (ml *mail) clearDiagnostic(r *recipient) {
+	ml.diagnostics.release(r.diagnostic)
 	r.diagnostic = 0
 }
 
 // free gives up the places of a message and its vertices.
-func (q *mail) freeMessage(m *message) {
-	q.eachVertex(m, func(v *vertex) {
+func (ml *mail) freeMessage(m *message) {
+	ml.eachVertex(m, func(v *vertex) {
 		for i := range v.len() {
-			q.clearDiagnostic(q.recipient(v, i))
+			ml.clearDiagnostic(ml.recipient(v, i))
 		}
 		if v.more != 0 {
-			q.moreRecipients.release(v.more)
+			ml.moreRecipients.release(v.more)
 		}
-		q.vertices.release(v.ref)
+		ml.vertices.release(v.ref)
 	})
 	if m.extras != 0 {
-		q.extras.release(m.extras)
+		ml.extras.release(m.extras)
 	}
-	q.senders.release(m.sender)
-	q.messages.release(m.ref)
+	ml.senders.release(m.sender)
+	ml.messages.release(m.ref)
 }

@@ -91,16 +91,16 @@ const (
 
 // become moves a vertex to another state. wakeAt is the end of its wait; a
 // resting one keeps it.
-func (s *Scheduler) setState(v *vertex, state vertexState, wakeAt instant) {
-	t := s.threadOf(v)
+func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
+	t := q.threadOf(v)
 	if v.state == waiting {
 		t.wakeTimes.remove(v.wakeAt.second())
 	}
 	t.states[v.state]--
-	s.states[v.state]--
+	q.states[v.state]--
 	v.state, v.wakeAt = state, wakeAt
 	t.states[state]++
-	s.states[state]++
+	q.states[state]++
 	if state == waiting {
 		t.wakeTimes.add(wakeAt.second())
 	}
@@ -160,47 +160,47 @@ func (v *vertex) len() int { return int(v.count) }
 // advance does what can only be done when nothing of a message is being
 // written: it is finished when its last recipient is done, or moved away when
 // it is to be held and all of it rests.
-func (s *Scheduler) advance(m *message) {
+func (dv *delivery) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
-		s.finish(m)
-	case m.flags&holdOrdered != 0 && s.allHolding(m):
-		s.issueHold(m)
+		dv.finish(m)
+	case m.flags&holdOrdered != 0 && dv.allHolding(m):
+		dv.issueHold(m)
 	}
 }
 
 // forget drops a message from memory without touching its files.
-func (s *Scheduler) dropMessage(m *message) {
+func (dv *delivery) dropMessage(m *message) {
 	m.flags |= removing // what is asked of it on the way is too late
-	s.eachVertex(m, func(v *vertex) {
+	dv.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
-			s.detachLine(v)
+			dv.detachLine(v)
 		}
 		if v.state != 0 {
-			s.removeVertex(v)
+			dv.removeVertex(v)
 		}
 	})
-	s.counts.Recipients -= int(m.open)
-	s.counts.RecipientsOut += uint64(m.open)
-	s.removeMessage(m)
+	dv.counts.Recipients -= int(m.open)
+	dv.counts.RecipientsOut += uint64(m.open)
+	dv.removeMessage(m)
 }
 
 // remove takes a message out of memory of which no vertex is linked.
-func (s *Scheduler) removeMessage(m *message) {
-	s.unlinkLogID(m)
-	delete(s.byID, m.id)
-	s.counts.Messages--
-	s.counts.MessagesOut++
-	for _, w := range s.walks {
-		w.passMessage(m)
+func (ml *mail) removeMessage(m *message) {
+	ml.unlinkLogID(m)
+	delete(ml.byID, m.id)
+	ml.counts.Messages--
+	ml.counts.MessagesOut++
+	for _, w := range ml.walks {
+		w.messageLeaves(m)
 	}
-	s.freeMessage(m)
+	ml.freeMessage(m)
 }
 
 // withdraw ends the job line of a vertex without a word about it.
-func (s *Scheduler) detachLine(v *vertex) {
-	a := s.agents[v.agent]
+func (dv *delivery) detachLine(v *vertex) {
+	a := dv.agents[v.agent]
 	for i := range a.lines {
 		if a.lines[i].vertex == v {
 			a.lines[i].vertex = nil
@@ -210,28 +210,28 @@ func (s *Scheduler) detachLine(v *vertex) {
 
 // leave unlinks a vertex from everything. What is still open of it leaves
 // without an outcome.
-func (s *Scheduler) removeVertex(v *vertex) {
-	t := s.threadOf(v)
+func (q *queue) removeVertex(v *vertex) {
+	t := q.threadOf(v)
 	t.dequeueVertex(v)
-	s.wakes.remove(v.ref)
-	s.setState(v, 0, 0)
-	for _, w := range s.walks {
-		w.passVertex(v)
+	q.wakes.remove(v.ref)
+	q.setState(v, 0, 0)
+	for _, w := range q.walks {
+		w.vertexLeaves(v)
 	}
-	s.unlinkVertex(v)
+	q.unlinkVertex(v)
 	if t.updates != 0 {
-		s.planResume(t) // they may be at their end
+		q.planResume(t) // they may be at their end
 	}
-	s.states[0]--
-	if m := s.messageOf(v); m.flags&(holdOrdered|removing) == holdOrdered {
-		s.refreshHoldOrder(m)
+	q.states[0]--
+	if m := q.messageOf(v); m.flags&(holdOrdered|removing) == holdOrdered {
+		q.refreshHoldOrder(m)
 	}
 	if v.open > 0 {
 		for i := range v.len() {
-			s.countOut(t, s.recipient(v, i))
+			q.countOut(t, q.recipient(v, i))
 		}
 	}
-	s.counts.Vertices--
+	q.counts.Vertices--
 	v.thread = 0
-	s.updateThread(t)
+	q.updateThread(t)
 }

@@ -35,7 +35,7 @@ type Target struct {
 
 // ordered carries out what it can of an order at once. Targets in one message
 // that stand together are dealt with together.
-func (s *Scheduler) ordered(e *Ordered) {
+func (dv *delivery) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	counted := make(map[MessageID]bool, len(e.Targets))
 	for targets := e.Targets; len(targets) > 0; {
@@ -45,23 +45,23 @@ func (s *Scheduler) ordered(e *Ordered) {
 		}
 		here := targets[:n]
 		targets = targets[n:]
-		m := s.message(here[0].Message)
+		m := dv.message(here[0].Message)
 		if m == nil || m.flags&(removing|moving) != 0 {
 			continue
 		}
-		concerned := s.apply(e, m, s.targetVertices(e, m, here))
+		concerned := dv.apply(e, m, dv.targetVertices(e, m, here))
 		answer.Recipients += concerned
 		if concerned > 0 && !counted[m.id] {
 			counted[m.id] = true
 			answer.Messages++
 		}
 	}
-	s.do(answer)
+	dv.do(answer)
 }
 
 // aimed returns the vertices of a message that are targets, each once.
-func (s *Scheduler) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
-	vertices := s.openVertices(m)
+func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
+	vertices := dv.openVertices(m)
 	if e.Verb == VerbHold {
 		return vertices
 	}
@@ -70,15 +70,15 @@ func (s *Scheduler) targetVertices(e *Ordered, m *message, targets []Target) []*
 		if target.Channel == "" && target.Host == "" {
 			return vertices
 		}
-		wanted[s.threads[threadKey{target.Channel, target.Host}]] = true
+		wanted[dv.threads[threadKey{target.Channel, target.Host}]] = true
 	}
-	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[s.threadOf(v)] })
+	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[dv.threadOf(v)] })
 }
 
 // linked returns the vertices of the message that are not done.
-func (s *Scheduler) openVertices(m *message) []*vertex {
+func (ml *mail) openVertices(m *message) []*vertex {
 	var found []*vertex
-	s.eachVertex(m, func(v *vertex) {
+	ml.eachVertex(m, func(v *vertex) {
 		if v.state != 0 {
 			found = append(found, v)
 		}
@@ -88,11 +88,11 @@ func (s *Scheduler) openVertices(m *message) []*vertex {
 
 // obey carries out an order on vertices of one message and returns how many
 // recipients it concerns.
-func (s *Scheduler) apply(e *Ordered, m *message, vertices []*vertex) int {
+func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	n := 0
 	concerned := vertices[:0]
 	for _, v := range vertices {
-		if here := s.affected(v, e); here > 0 {
+		if here := dv.affected(v, e); here > 0 {
 			n += here
 			concerned = append(concerned, v)
 		}
@@ -102,28 +102,28 @@ func (s *Scheduler) apply(e *Ordered, m *message, vertices []*vertex) int {
 	}
 	if e.Verb == VerbRetry {
 		for _, v := range concerned {
-			s.retryNow(v)
+			dv.retryNow(v)
 		}
 		return n
 	}
-	s.inBatch(m, func() {
-		s.recordOrder(m, concerned, e)
-		s.executeAll(m, concerned)
+	dv.inBatch(m, func() {
+		dv.recordOrder(m, concerned, e)
+		dv.executeAll(m, concerned)
 	})
 	return n
 }
 
 // concerned counts the recipients of the vertex that an order changes.
-func (s *Scheduler) affected(v *vertex, e *Ordered) int {
+func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
 		return 0
-	case e.Verb == VerbReroute && s.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
+	case e.Verb == VerbReroute && dv.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
 		return 0
 	}
 	n := 0
 	for i := range v.len() {
-		r := s.recipient(v, i)
+		r := dv.recipient(v, i)
 		// What is being sent elsewhere may come back, and then the order holds.
 		if r.state != done && (r.state != writing || v.resubmitting()) {
 			n++
@@ -139,31 +139,31 @@ func (v *vertex) resubmitting() bool {
 }
 
 // bind writes the order down in the vertices, for when they come back.
-func (s *Scheduler) recordOrder(m *message, vertices []*vertex, e *Ordered) {
+func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	for _, v := range vertices {
 		v.ordered = e.Verb
 		if e.Verb == VerbReroute {
-			s.recordReroute(m, v, threadKey{e.To.Channel, e.To.Host})
+			dv.recordReroute(m, v, threadKey{e.To.Channel, e.To.Host})
 		}
 	}
 	switch {
 	case e.Verb == VerbHold:
 		m.flags |= holdOrdered
 	case m.flags&holdOrdered != 0:
-		s.refreshHoldOrder(m)
+		dv.refreshHoldOrder(m)
 	}
 }
 
 // keepHolding: a message is to be held for as long as a part of it is.
-func (s *Scheduler) refreshHoldOrder(m *message) {
-	if !slices.ContainsFunc(s.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
+func (ml *mail) refreshHoldOrder(m *message) {
+	if !slices.ContainsFunc(ml.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
 		m.flags &^= holdOrdered
 	}
 }
 
 // fulfilAll carries out what is ordered where nobody is at work. What goes to
 // one place is submitted as one message.
-func (s *Scheduler) executeAll(m *message, vertices []*vertex) {
+func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	var together []*vertex
 	for _, v := range vertices {
 		switch {
@@ -171,60 +171,60 @@ func (s *Scheduler) executeAll(m *message, vertices []*vertex) {
 		case v.ordered == VerbRequeue || v.ordered == VerbReroute:
 			together = append(together, v)
 		default:
-			s.execute(v)
+			dv.execute(v)
 		}
 	}
 	if len(together) > 0 {
-		s.resubmit(m, together)
+		dv.resubmit(m, together)
 	}
 }
 
 // fulfil carries out what is ordered of a vertex that nobody is at work on.
-func (s *Scheduler) execute(v *vertex) {
+func (dv *delivery) execute(v *vertex) {
 	if v.state == fed || v.state == reading {
-		s.setState(v, blocked, 0)
+		dv.setState(v, blocked, 0)
 	}
 	switch v.ordered {
 	case VerbKill:
-		s.killVertex(v)
+		dv.killVertex(v)
 	case VerbExpire:
-		s.expireNow(v)
+		dv.expireNow(v)
 	case VerbHold:
-		s.holdVertex(v)
+		dv.holdVertex(v)
 	default:
-		s.resubmit(s.messageOf(v), []*vertex{v})
+		dv.resubmit(dv.messageOf(v), []*vertex{v})
 	}
 }
 
 // retryNow makes a vertex due through the window. A closed queueonly thread
 // begins a run with it.
-func (s *Scheduler) retryNow(v *vertex) {
-	t := s.threadOf(v)
+func (dv *delivery) retryNow(v *vertex) {
+	t := dv.threadOf(v)
 	if t.suspendedUntil != 0 {
-		t.suspendedUntil = s.now
-		s.resumeThread(t)
+		t.suspendedUntil = dv.now
+		dv.resumeThread(t)
 	}
 	t.running = t.params.QueueOnly
 	if v.state != due {
 		v.crashes = 0
-		s.makeDue(v)
+		dv.makeDue(v)
 		return
 	}
 	if v.queue != t.active {
 		t.dequeueVertex(v)
-		s.enqueueVertex(t, v, false)
+		dv.enqueueVertex(t, v, false)
 	}
-	s.updateThread(t)
+	dv.updateThread(t)
 }
 
 // giveUp fails what is left of a vertex, as an administrator wants it.
-func (s *Scheduler) expireNow(v *vertex) {
-	s.reopenRecipients(v)
-	s.fail(v, failureCause{
+func (dv *delivery) expireNow(v *vertex) {
+	dv.reopenRecipients(v)
+	dv.fail(v, failureCause{
 		words: "expired by the administrator", code: "5.0.0 (expired by the administrator)",
 		applies: func(r *recipient) bool { return r.state == open || r.state == standby },
 	})
 	if v.state != 0 {
-		s.blockVertex(v)
+		dv.blockVertex(v)
 	}
 }

@@ -34,12 +34,12 @@ func (c *channel) count(state string) {
 	}
 }
 
-func (s *Scheduler) obtainChannel(name string) *channel {
-	c := s.channels[name]
+func (q *queue) obtainChannel(name string) *channel {
+	c := q.channels[name]
 	if c == nil {
 		c = &channel{name: name}
-		s.channels[name] = c
-		s.channelOrder = append(s.channelOrder, c)
+		q.channels[name] = c
+		q.channelOrder = append(q.channelOrder, c)
 	}
 	return c
 }
@@ -59,23 +59,23 @@ func newLimitQueue(limit int) *limitQueue {
 }
 
 // wait puts the ring in line for the limit, unless it stands there.
-func (s *Scheduler) waitAt(p *limitQueues, limit int, r *ring) {
+func (d *dispatch) waitAt(p *limitQueues, limit int, r *ring) {
 	i, found := slices.BinarySearchFunc(*p, limit, func(l *limitQueue, limit int) int { return l.limit - limit })
 	if !found {
 		*p = slices.Insert(*p, i, newLimitQueue(limit))
 	}
 	if line := (*p)[i]; r.limitQueue != line {
 		r.dequeue()
-		s.enqueueRing(line, r)
+		d.enqueueRing(line, r)
 	}
 }
 
 // lineUp puts the ring in line. One that was let out of a line and met
 // another limit stands before those that have not waited as long.
-func (s *Scheduler) enqueueRing(l *limitQueue, r *ring) {
+func (d *dispatch) enqueueRing(l *limitQueue, r *ring) {
 	if r.waitingSince == 0 {
-		s.limitSequence++
-		r.waitingSince = s.limitSequence
+		d.limitSequence++
+		r.waitingSince = d.limitSequence
 	}
 	before := l.tail
 	if l.head != nil && l.head.waitingSince > r.waitingSince {
@@ -106,12 +106,12 @@ func (p limitQueues) total() int {
 
 // release lets rings whose limit is above count try again, one for each
 // place there is.
-func (s *Scheduler) admit(p limitQueues, count int) {
+func (d *dispatch) admit(p limitQueues, count int) {
 	for _, line := range p {
 		for n := count; n < line.limit && line.head != nil; n++ {
 			r := line.head
 			r.dequeue()
-			s.markDirty(r)
+			d.markDirty(r)
 		}
 	}
 }
@@ -142,14 +142,14 @@ func (f *forkRate) next() instant {
 	return (f.second + 1) * instant(time.Second)
 }
 
-func (s *Scheduler) wakeForks() {
-	if s.forks.next() > s.now {
+func (d *dispatch) wakeForks() {
+	if d.forks.next() > d.now {
 		return
 	}
-	for n := 0; below(n, s.config.ForkRate) && s.forks.queue.head != nil; n++ {
-		r := s.forks.queue.head
+	for n := 0; below(n, d.config.ForkRate) && d.forks.queue.head != nil; n++ {
+		r := d.forks.queue.head
 		r.dequeue()
-		s.markDirty(r)
+		d.markDirty(r)
 	}
 }
 
@@ -167,29 +167,29 @@ const (
 	longestBackoff = 5 * time.Minute
 )
 
-func (s *Scheduler) countStartFailure(r *ring) {
-	t := s.startFailures[r.clause]
+func (d *dispatch) countStartFailure(r *ring) {
+	t := d.startFailures[r.clause]
 	if t == nil {
 		t = new(startFailures)
-		s.startFailures[r.clause] = t
+		d.startFailures[r.clause] = t
 	}
-	if t.until <= s.now { // else it started before the last one failed
+	if t.until <= d.now { // else it started before the last one failed
 		t.failures++
-		t.until = s.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
+		t.until = d.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
-	s.backoffs.put(t.until, r)
+	d.backoffs.put(t.until, r)
 }
 
 // mustWait reports whether the ring may not start an agent because of the
 // trouble its clause is in: until its time, or while another agent tries.
-func (s *Scheduler) mustDelayStart(t *startFailures, r *ring) bool {
-	if t.until > s.now {
-		s.backoffs.put(t.until, r)
+func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
+	if t.until > d.now {
+		d.backoffs.put(t.until, r)
 		return true
 	}
-	if a := s.agents[t.trial]; a != nil && a.state == starting {
+	if a := d.agents[t.trial]; a != nil && a.state == starting {
 		// It says #hungry, which recovered passes on, or it is gone by then.
-		s.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
+		d.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
 		return true
 	}
 	return r.expected > 0
@@ -197,14 +197,14 @@ func (s *Scheduler) mustDelayStart(t *startFailures, r *ring) bool {
 
 // recovered ends the trouble of a clause. Rings that wait for that are looked
 // at with the next Tick: with $host in the command there is one for each host.
-func (s *Scheduler) clearStartFailures(clause string) {
-	if s.startFailures[clause] == nil {
+func (d *dispatch) clearStartFailures(clause string) {
+	if d.startFailures[clause] == nil {
 		return
 	}
-	delete(s.startFailures, clause)
-	for r := s.order.head; r != nil; r = s.order.next(r) {
-		if r.clause == clause && s.backoffs.contains(r) {
-			s.backoffs.put(s.now, r)
+	delete(d.startFailures, clause)
+	for r := d.order.head; r != nil; r = d.order.next(r) {
+		if r.clause == clause && d.backoffs.contains(r) {
+			d.backoffs.put(d.now, r)
 		}
 	}
 }

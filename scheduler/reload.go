@@ -6,6 +6,12 @@ package scheduler
 // thread belongs to any more finish their job lines and leave. What was put
 // aside because agents died on it gets another chance.
 func (s *Scheduler) reload(config *Config) {
+	remaining := make([]map[walkStep]bool, len(s.walks))
+	for i, w := range s.walks {
+		if w.depth > Rings {
+			remaining[i] = w.remaining()
+		}
+	}
 	s.config = config
 	clear(s.startFailures)
 	for _, c := range s.channelOrder {
@@ -35,6 +41,11 @@ func (s *Scheduler) reload(config *Config) {
 	}
 	for _, a := range s.agentsInOrder() {
 		s.planDeadline(a)
+	}
+	for i, w := range s.walks {
+		if w.ring != nil && w.depth > Rings || len(w.steps) > 0 {
+			w.replan(remaining[i])
+		}
 	}
 }
 

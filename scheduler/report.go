@@ -11,31 +11,31 @@ import (
 
 // agentReported takes an agent's word about one recipient. It counts while
 // the recipient is open and this agent was the last to be given it.
-func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
-	a := s.agents[id]
+func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
+	a := dv.agents[id]
 	if a == nil {
 		return
 	}
-	a.heardAt = s.now
-	l, v, i := s.findReported(a, rep)
+	a.heardAt = dv.now
+	l, v, i := dv.findReported(a, rep)
 	if v == nil {
-		s.noteAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
+		dv.noteAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
 			strconv.FormatInt(rep.Offset, 10)+", which it was not given or which is done: dropped")
 		return
 	}
-	if l != nil && s.recipient(v, i).state == open {
+	if l != nil && dv.recipient(v, i).state == open {
 		l.unreported--
 	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
-		s.delivered(a, v, i, rep)
+		dv.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		s.undeliverable(a, v, i, rep)
+		dv.undeliverable(a, v, i, rep)
 	default:
-		s.deferred(l, v, i, rep)
+		dv.deferred(l, v, i, rep)
 	}
 	if l != nil && !l.ended() && l.unreported == 0 {
-		s.endLine(a, v)
+		dv.endLine(a, v)
 	}
 }
 
@@ -43,31 +43,31 @@ func (s *Scheduler) agentReported(id AgentID, rep *ta.Report) {
 // first, else in the message, where the agent must be the last one that was
 // given the vertex. The line is nil for a late report; the vertex is nil when
 // the report does not count.
-func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
+func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	id := MessageID(rep.Message)
 	for n := range a.lines {
 		l := &a.lines[n]
 		if l.id != id || l.ended() {
 			continue
 		}
-		if i := s.findRecipient(l.vertex, rep.Offset); i >= 0 {
-			if !s.recipient(l.vertex, i).isOpen() {
+		if i := ml.findRecipient(l.vertex, rep.Offset); i >= 0 {
+			if !ml.recipient(l.vertex, i).isOpen() {
 				return nil, nil, 0
 			}
 			return l, l.vertex, i
 		}
 	}
-	m := s.message(id)
+	m := ml.message(id)
 	if m == nil || m.flags&moving != 0 {
 		return nil, nil, 0
 	}
 	var found *vertex
 	index := 0
-	s.eachVertex(m, func(v *vertex) {
+	ml.eachVertex(m, func(v *vertex) {
 		if v.state == 0 || v.agent != a.id {
 			return
 		}
-		if i := s.findRecipient(v, rep.Offset); i >= 0 && s.recipient(v, i).isOpen() {
+		if i := ml.findRecipient(v, rep.Offset); i >= 0 && ml.recipient(v, i).isOpen() {
 			found, index = v, i
 		}
 	})
@@ -75,8 +75,8 @@ func (s *Scheduler) findReported(a *agent, rep *ta.Report) (*line, *vertex, int)
 }
 
 // delivered ends a recipient that was delivered.
-func (s *Scheduler) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
-	r := s.recipient(v, i)
+func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
+	r := dv.recipient(v, i)
 	wanted := r.flags&notifySuccess != 0 && v.ordered != VerbKill
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
@@ -84,15 +84,15 @@ func (s *Scheduler) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks())
 	if wanted {
-		s.messageOf(v).flags |= owesNotice
+		dv.messageOf(v).flags |= owesNotice
 	}
-	s.account(v, i, statusWord(rep.Status))
-	s.endRecipient(v, i, mark, true)
+	dv.account(v, i, statusWord(rep.Status))
+	dv.endRecipient(v, i, mark, true)
 }
 
 // undeliverable ends a recipient that failed for good.
-func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
-	m, r := s.messageOf(v), s.recipient(v, i)
+func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
+	m, r := dv.messageOf(v), dv.recipient(v, i)
 	mark := RecipientMark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: a.marks(),
 		Notary: rep.Notary, Text: rep.Text,
@@ -104,8 +104,8 @@ func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		}
 	}
 	m.failed++
-	s.account(v, i, statusWord(rep.Status))
-	s.endRecipient(v, i, mark, false)
+	dv.account(v, i, statusWord(rep.Status))
+	dv.endRecipient(v, i, mark, false)
 }
 
 // marks reports whether the agent writes tags and diagnostics. A reload may
@@ -113,13 +113,13 @@ func (s *Scheduler) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 func (a *agent) marks() bool { return a.ring.params.Marking == MarkingAgent }
 
 // account counts an outcome and has it logged.
-func (s *Scheduler) account(v *vertex, i int, state string) {
-	m, t := s.messageOf(v), s.threadOf(v)
-	s.recipient(v, i).flags |= counted
+func (dv *delivery) account(v *vertex, i int, state string) {
+	m, t := dv.messageOf(v), dv.threadOf(v)
+	dv.recipient(v, i).flags |= counted
 	t.attempts++
-	t.completions.count(s.now)
+	t.completions.count(dv.now)
 	t.channel.count(state)
-	s.do(Account{
+	dv.do(Account{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
@@ -142,31 +142,31 @@ func statusWord(status ta.Status) string {
 
 // deferred keeps a recipient for later. What it means for the thread is
 // drawn when the line ends. A late deferral only leaves its words.
-func (s *Scheduler) deferred(l *line, v *vertex, i int, rep *ta.Report) {
-	s.setDiagnostic(v, i, rep)
-	if l == nil || s.recipient(v, i).state == reported {
+func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
+	dv.setDiagnostic(v, i, rep)
+	if l == nil || dv.recipient(v, i).state == reported {
 		return
 	}
-	s.attempted(v, i)
+	dv.attempted(v, i)
 	switch {
 	case rep.Status == ta.DeferAll:
 		l.destinationFailed, l.unreported = true, 0
 		for j := range v.len() {
-			if s.recipient(v, j).state == open {
-				s.setDiagnostic(v, j, rep)
-				s.attempted(v, j)
+			if dv.recipient(v, j).state == open {
+				dv.setDiagnostic(v, j, rep)
+				dv.attempted(v, j)
 			}
 		}
 	case rep.Status == ta.RetryAt && rep.Retry.Given:
-		l.retryAt = max(l.retryAt, s.retryTime(v, rep.Retry))
+		l.retryAt = max(l.retryAt, dv.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true
 	}
 }
 
 // attempted counts one attempt at a recipient in this line.
-func (s *Scheduler) attempted(v *vertex, i int) {
-	r, t := s.recipient(v, i), s.threadOf(v)
+func (ml *mail) attempted(v *vertex, i int) {
+	r, t := ml.recipient(v, i), ml.threadOf(v)
 	r.state = reported
 	r.flags &^= mustAttempt
 	t.attempts++
@@ -182,7 +182,7 @@ const maxDiagnostic = 1000
 
 // say keeps the last word about a recipient. Recipients of a thread that
 // were told the same share it.
-func (s *Scheduler) setDiagnostic(v *vertex, i int, rep *ta.Report) {
+func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	text, notary := rep.Text, string(rep.Notary)
 	if len(text) > maxDiagnostic {
 		text = text[len(text)-maxDiagnostic:]
@@ -193,13 +193,13 @@ func (s *Scheduler) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	if text == "" && notary == "" {
 		return
 	}
-	r, t := s.recipient(v, i), s.threadOf(v)
-	s.clearDiagnostic(r)
-	if t.diagnostic == 0 || *s.diagnostics.at(t.diagnostic) != (diagnostic{notary, text}) {
-		s.diagnostics.release(t.diagnostic)
-		t.diagnostic = s.diagnostics.add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
+	r, t := ml.recipient(v, i), ml.threadOf(v)
+	ml.clearDiagnostic(r)
+	if t.diagnostic == 0 || *ml.diagnostics.at(t.diagnostic) != (diagnostic{notary, text}) {
+		ml.diagnostics.release(t.diagnostic)
+		t.diagnostic = ml.diagnostics.add(diagnostic{notary: strings.Clone(notary), text: strings.Clone(text)})
 	}
-	r.diagnostic = s.diagnostics.retain(t.diagnostic)
+	r.diagnostic = ml.diagnostics.retain(t.diagnostic)
 }
 
 // destinationCode reports whether an enhanced status code blames the
@@ -213,15 +213,15 @@ func destinationCode(code string) bool {
 
 // retryTime is the time a retryat names, within sense: from a second to the
 // time of expiry from now.
-func (s *Scheduler) retryTime(v *vertex, r ta.Retry) instant {
-	most := s.threadOf(v).params.Expiry
+func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
+	most := dv.threadOf(v).params.Expiry
 	if most == 0 {
 		most = longestRetry
 	}
 	seconds := max(r.Seconds, 0)
-	if now := s.now.time().Unix(); !r.Relative {
+	if now := dv.now.time().Unix(); !r.Relative {
 		seconds = max(seconds, now) - now
 	}
 	seconds = min(seconds, int64(most/time.Second))
-	return s.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
+	return dv.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
 }

@@ -7,49 +7,49 @@ import (
 )
 
 // readAgain keeps a vertex from being fed until its file has been read.
-func (s *Scheduler) readAgain(v *vertex, why readReason, pid int) {
-	m := s.messageOf(v)
-	s.setState(v, reading, 0)
+func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
+	m := dv.messageOf(v)
+	dv.setState(v, reading, 0)
 	v.readReason = why
-	op := s.nextOp()
-	s.issue(op, &pending{
-		action:  Read{Op: op, Message: m.id, Path: s.path(m), PID: pid},
+	op := dv.nextOp()
+	dv.issue(op, &pending{
+		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid},
 		message: m, vertex: v,
 	})
 }
 
 // reread compares a vertex with what its file says.
-func (s *Scheduler) reread(e *Reread) {
-	p := s.store.pending[e.Op]
+func (dv *delivery) reread(e *Reread) {
+	p := dv.store.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(s.store.pending, e.Op)
+	delete(dv.store.pending, e.Op)
 	v, m := p.vertex, p.message
 	if p.stale() || v.state != reading {
 		return
 	}
 	if e.Missing {
-		s.fileMissing(m)
+		dv.fileMissing(m)
 		return
 	}
 	if e.Owes {
 		m.flags |= owesNotice
 	}
 	m.pendingWrites++
-	locked := s.compareTags(v, e.Recipients)
+	locked := dv.compareTags(v, e.Recipients)
 	if v.state != 0 {
-		s.vertexRead(v, locked)
+		dv.vertexRead(v, locked)
 	}
 	m.pendingWrites--
-	s.advance(m)
+	dv.advance(m)
 }
 
 // compare ends the recipients that the file says are done, and reports
 // whether a live process has one locked.
-func (s *Scheduler) compareTags(v *vertex, states []RecipientState) (locked bool) {
+func (dv *delivery) compareTags(v *vertex, states []RecipientState) (locked bool) {
 	for i := range v.len() {
-		r := s.recipient(v, i)
+		r := dv.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
 			continue
 		}
@@ -61,12 +61,12 @@ func (s *Scheduler) compareTags(v *vertex, states []RecipientState) (locked bool
 		}
 		switch states[at].Tag {
 		case ctlfile.Delivered:
-			s.account(v, i, "ok")
-			s.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
+			dv.account(v, i, "ok")
+			dv.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
-			s.messageOf(v).failed++
-			s.account(v, i, "error")
-			s.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
+			dv.messageOf(v).failed++
+			dv.account(v, i, "error")
+			dv.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true
 		}
@@ -76,40 +76,40 @@ func (s *Scheduler) compareTags(v *vertex, states []RecipientState) (locked bool
 
 // returned decides what becomes of a vertex whose file has been read. Nothing
 // is charged for a line that was not worked on.
-func (s *Scheduler) vertexRead(v *vertex, locked bool) {
+func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	why := v.readReason
 	v.readReason = noReason
 	switch {
 	case v.ordered != 0:
-		s.reopenRecipients(v)
-		s.execute(v)
+		dv.reopenRecipients(v)
+		dv.execute(v)
 	case locked:
-		s.postpone(v, s.now.after(lockedDelay))
+		dv.postpone(v, dv.now.after(lockedDelay))
 	case why == agentCrashed:
 		if v.crashes++; v.crashes >= maxCrashes {
-			s.poisonVertex(v)
+			dv.poisonVertex(v)
 			return
 		}
-		s.takeRetryStep(v)
+		dv.takeRetryStep(v)
 	case why == foundNothing:
 		v.crashes = 0
-		s.takeRetryStep(v)
-	case s.wasReported(v):
-		s.takeRetryStep(v)
+		dv.takeRetryStep(v)
+	case dv.wasReported(v):
+		dv.takeRetryStep(v)
 	default:
-		s.reopenRecipients(v)
-		if s.feedable(v) == 0 {
-			s.blockVertex(v)
+		dv.reopenRecipients(v)
+		if dv.feedable(v) == 0 {
+			dv.blockVertex(v)
 			return
 		}
-		s.makeDue(v)
+		dv.makeDue(v)
 	}
 }
 
 // heardOf reports whether its last agent has deferred a recipient.
-func (s *Scheduler) wasReported(v *vertex) bool {
+func (ml *mail) wasReported(v *vertex) bool {
 	for i := range v.len() {
-		if s.recipient(v, i).state == reported {
+		if ml.recipient(v, i).state == reported {
 			return true
 		}
 	}
@@ -118,18 +118,18 @@ func (s *Scheduler) wasReported(v *vertex) bool {
 
 // poison puts a vertex aside that agents die on. The last death, too, costs an
 // attempt.
-func (s *Scheduler) poisonVertex(v *vertex) {
-	s.countAttempts(v)
-	s.reopenRecipients(v)
-	s.setState(v, poisoned, 0)
-	key := s.threadOf(v).key
-	s.do(Note{Severity: Error, Message: s.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
+func (q *queue) poisonVertex(v *vertex) {
+	q.countAttempts(v)
+	q.reopenRecipients(v)
+	q.setState(v, poisoned, 0)
+	key := q.threadOf(v).key
+	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
 		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
-	s.planWake(v)
+	q.planWake(v)
 }
 
 // lose forgets a message whose control file is gone.
-func (s *Scheduler) fileMissing(m *message) {
-	s.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + s.path(m)})
-	s.dropMessage(m)
+func (dv *delivery) fileMissing(m *message) {
+	dv.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + dv.path(m)})
+	dv.dropMessage(m)
 }

@@ -72,31 +72,31 @@ func ringKey(channel string, clauses []*Clause, command []string, p *Params) str
 
 // obtainRing finds or makes the ring of a thread and returns it with the
 // parameters in force. The ring is nil where no clause gives a command.
-func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
-	clauses := match(s.config.Clauses, key.channel, key.host)
-	if r := s.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
+func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
+	clauses := match(q.config.Clauses, key.channel, key.host)
+	if r := q.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
 		return r, r.params
 	}
-	params := fold(s.config.Defaults, clauses)
+	params := fold(q.config.Defaults, clauses)
 	if len(params.Command) == 0 {
 		return nil, params
 	}
-	name, command := s.ringName(key, clauses, params)
-	r := s.rings[name]
+	name, command := q.ringName(key, clauses, params)
+	r := q.rings[name]
 	if r == nil {
 		r = &ring{
 			key:     name,
-			channel: s.obtainChannel(key.channel),
+			channel: q.obtainChannel(key.channel),
 			command: command,
 			example: key,
 		}
 		r.ready.of = func(t *thread) *links[*thread] { return &t.turnLinks }
 		r.spent.of = r.ready.of
 		r.members.of = memberLinksOf
-		s.lastRing++
-		r.id = s.lastRing
-		s.rings[name] = r
-		s.order.append(r)
+		q.lastRing++
+		r.id = q.lastRing
+		q.rings[name] = r
+		q.order.append(r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
@@ -112,8 +112,8 @@ func (s *Scheduler) obtainRing(key threadKey) (*ring, *Params) {
 
 // ringName returns the key of the ring that a thread belongs to, and its
 // command.
-func (s *Scheduler) ringName(key threadKey, clauses []*Clause, p *Params) (name string, command []string) {
-	command = expand(p.Command, s.config.Env, key.channel, key.host, p.Sessions)
+func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name string, command []string) {
+	command = expand(p.Command, q.config.Env, key.channel, key.host, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
 
@@ -136,19 +136,19 @@ func commandClause(clauses []*Clause) *Clause {
 	return nil
 }
 
-func (s *Scheduler) dropRingWhenEmpty(r *ring) {
+func (q *queue) dropRingWhenEmpty(r *ring) {
 	if r.members.len > 0 || r.procs > 0 || r.dropped {
 		return
 	}
-	for _, w := range s.walks {
-		w.passRing(r)
+	for _, w := range q.walks {
+		w.ringLeaves(r)
 	}
 	r.dropped = true
-	s.order.remove(r)
+	q.order.remove(r)
 	r.dequeue()
-	s.backoffs.remove(r)
-	if s.rings[r.key] == r {
-		delete(s.rings, r.key)
+	q.backoffs.remove(r)
+	if q.rings[r.key] == r {
+		delete(q.rings, r.key)
 	}
 	if r.channel.latest == r {
 		r.channel.latest = nil
@@ -213,25 +213,25 @@ func (r *ring) othersWait(t *thread) bool {
 
 // limits of the ring; 0 means none.
 
-func (s *Scheduler) maxTA(r *ring) int {
+func (d *dispatch) maxTA(r *ring) int {
 	if r.params.MaxTA > 0 {
 		return r.params.MaxTA
 	}
-	return s.config.MaxAgents
+	return d.config.MaxAgents
 }
 
-func (s *Scheduler) maxChannel(r *ring) int {
+func (d *dispatch) maxChannel(r *ring) int {
 	if r.params.MaxChannel > 0 {
 		return r.params.MaxChannel
 	}
-	return s.maxTA(r)
+	return d.maxTA(r)
 }
 
-func (s *Scheduler) maxRing(r *ring) int {
+func (d *dispatch) maxRing(r *ring) int {
 	if r.params.MaxRing > 0 {
 		return r.params.MaxRing
 	}
-	return s.maxTA(r)
+	return d.maxTA(r)
 }
 
 // below reports whether n is under a limit of which 0 means none.

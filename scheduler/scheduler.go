@@ -79,68 +79,18 @@ import (
 // Scheduler is the whole state of the queue. It must be used by one goroutine
 // at a time.
 type Scheduler struct {
-	config *Config
-	rand   *rand.Rand
-	now    instant // of the Step under way
-	out    []Action
-
-	mail
-	loaded int64 // arrivals so far, the order of taking
-
-	// Where a vertex keeps what its thread's queues and list need.
-	queueIndex  func(vertexRef) *int32
-	threadLinks func(vertexRef) *links[vertexRef]
-
-	threads map[threadKey]*thread
-	rings   map[string]*ring
-	order   list[*ring] // all rings in the order of making, retired ones too
-	// lone holds the threads that no clause gives a command.
-	orphans        ring
-	lastRing       uint64             // rings so far
-	threadSequence uint64             // given to threads so far
-	held           map[threadKey]bool // threads that are held, mail or not
-	channels       map[string]*channel
-	// channelOrder has them in order of making; channels are never dropped.
-	channelOrder []*channel
-	agents       map[AgentID]*agent
-	idleAgents   list[*agent] // idle agents of all rings, longest idle first
-
-	processQueues limitQueues // who waits for a process under maxta
-	limitSequence uint64      // given to rings that wait
-	forks         forkRate
-	lastAgent     AgentID
-
-	wakes         heap[vertexRef]
-	resumes       heap[*thread]
-	deadlines     heap[*agent]
-	backoffs      heap[*ring]
-	startFailures map[string]*startFailures // starts that fail, by clause
-
-	store store
-	stop  stopping
-	dirty []*ring // to be dispatched before the Step ends
-	// yielding is the ring that has given a place back in this Step, if any.
-	yielding *ring
-
-	counts Counts
-	states [vertexStates]int // vertices by state
-	walks  []*Walk           // open
+	delivery
 }
 
 // New returns a scheduler with an empty queue. The config is kept and must
 // not change; a new one comes with a Reloaded event.
 func New(config *Config, r *rand.Rand) *Scheduler {
-	s := &Scheduler{
-		mail:          mail{byID: make(map[MessageID]messageRef), byLogHash: make(map[uint64]messageRef)},
-		config:        config,
-		rand:          r,
-		threads:       make(map[threadKey]*thread),
-		rings:         make(map[string]*ring),
-		channels:      make(map[string]*channel),
-		held:          make(map[threadKey]bool),
-		agents:        make(map[AgentID]*agent),
-		startFailures: make(map[string]*startFailures),
-	}
+	s := new(Scheduler)
+	s.config, s.rand = config, r
+	s.byID, s.byLogHash = make(map[MessageID]messageRef), make(map[uint64]messageRef)
+	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
+	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
+	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
 	s.threadLinks = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
@@ -154,6 +104,57 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	return s
+}
+
+// delivery
+type delivery struct {
+	dispatch
+	rand  *rand.Rand
+	store store
+}
+
+// dispatch
+type dispatch struct {
+	queue
+	agents     map[AgentID]*agent
+	idleAgents list[*agent] // idle agents of all rings, longest idle first
+	lastAgent  AgentID
+
+	processQueues limitQueues // who waits for a process under maxta
+	limitSequence uint64      // given to rings that wait
+	forks         forkRate
+	startFailures map[string]*startFailures // starts that fail, by clause
+
+	stop      stopping
+	spoolDown bool
+	yielding  *ring
+}
+
+// queue
+type queue struct {
+	mail
+	agenda
+	config         *Config
+	threads        map[threadKey]*thread
+	held           map[threadKey]bool // threads that are held, mail or not
+	threadSequence uint64
+	rings          map[string]*ring
+	order          list[*ring] // all rings in the order of making, retired ones too
+	orphans        ring
+	lastRing       uint64 // rings so far
+	channels       map[string]*channel
+	channelOrder   []*channel
+	dirty          []*ring // to be dispatched before the Step ends
+}
+
+// agenda
+type agenda struct {
+	now       instant // of the Step under way
+	out       []Action
+	wakes     heap[vertexRef]
+	resumes   heap[*thread]
+	deadlines heap[*agent]
+	backoffs  heap[*ring]
 }
 
 // Step tells the scheduler one event and returns what is to be done about it,
@@ -215,12 +216,15 @@ func (s *Scheduler) handle(e Event) {
 // when it waits for events only. The time may lie in the past.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
-	next = min(next, s.wakes.next(), s.resumes.next(), s.deadlines.next(), s.backoffs.next())
-	next = min(next, s.forks.next(), s.store.next(), s.stop.next())
+	next = min(next, s.agenda.next(), s.forks.next(), s.store.next(), s.stop.next())
 	if next == never {
 		return time.Time{}, false
 	}
 	return next.time(), true
+}
+
+func (ag *agenda) next() instant {
+	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next())
 }
 
 // wakeSlice bounds what one Tick does of each kind, so that a million
@@ -248,7 +252,7 @@ func (s *Scheduler) wake() {
 }
 
 // do appends an action to those of this Step.
-func (s *Scheduler) do(a Action) { s.out = append(s.out, a) }
+func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 // Standing is what the scheduler knows of a message identity.
 type Standing uint8

@@ -102,11 +102,11 @@ func (s *Scheduler) endStop() {
 
 // stopWhenDone says Stopped once no agent and no write is left. Writes that
 // fail are not waited for: the control files say what is still to be done.
-func (s *Scheduler) stopWhenDone() {
-	if !s.stop.begun || s.stop.done || len(s.agents) > 0 ||
-		len(s.store.pending) > len(s.store.failed) {
+func (dv *delivery) stopWhenDone() {
+	if !dv.stop.begun || dv.stop.done || len(dv.agents) > 0 ||
+		len(dv.store.pending) > len(dv.store.failed) {
 		return
 	}
-	s.stop.deadline, s.stop.done = 0, true
-	s.do(Stopped{})
+	dv.stop.deadline, dv.stop.done = 0, true
+	dv.do(Stopped{})
 }

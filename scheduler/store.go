@@ -24,7 +24,6 @@ type store struct {
 	// unstored are the failed ones, in order.
 	failed  []Op
 	batch   batch   // while one message is walked
-	down    bool    // nothing can be written now; nothing is fed
 	retryAt instant // when to probe, or to issue unstored again; 0: nothing
 }
 
@@ -50,54 +49,54 @@ func (st *store) next() instant {
 }
 
 // issue sends an action on files out and keeps it until it is answered.
-func (s *Scheduler) issue(op Op, p *pending) {
+func (dv *delivery) issue(op Op, p *pending) {
 	p.id, p.order = p.message.id, p.message.sequence
-	s.store.pending[op] = p
-	s.do(p.action)
+	dv.store.pending[op] = p
+	dv.do(p.action)
 }
 
-func (s *Scheduler) nextOp() Op {
-	s.store.last++
-	return s.store.last
+func (dv *delivery) nextOp() Op {
+	dv.store.last++
+	return dv.store.last
 }
 
 // settle ends a recipient with an outcome. It is gone once the outcome is
 // written, or at once where the agent has written all there is.
-func (s *Scheduler) endRecipient(v *vertex, i int, mark RecipientMark, success bool) {
-	r := s.recipient(v, i)
+func (dv *delivery) endRecipient(v *vertex, i int, mark RecipientMark, success bool) {
+	r := dv.recipient(v, i)
 	hadTurn := r.state != standby
 	r.state = writing
-	s.clearDiagnostic(r)
-	m := s.messageOf(v)
-	set, place := s.exclusiveSetOf(m, v, i)
+	dv.clearDiagnostic(r)
+	m := dv.messageOf(v)
+	set, place := dv.exclusiveSetOf(m, v, i)
 	if set != nil && !success && hadTurn {
-		s.promote(set, place)
+		dv.promote(set, place)
 	}
 	switch {
 	case set != nil && success:
-		marks, settles := s.endSet(set, mark, []alternative{{v, i}})
-		s.write(m, marks, settles)
+		marks, settles := dv.endSet(set, mark, []alternative{{v, i}})
+		dv.write(m, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
-		s.recipientDone(v, i)
+		dv.recipientDone(v, i)
 	default:
-		s.write(m, []RecipientMark{mark}, []alternative{{v, i}})
+		dv.write(m, []RecipientMark{mark}, []alternative{{v, i}})
 	}
-	s.blockIfEmpty(v)
+	dv.blockIfEmpty(v)
 }
 
 // write has outcomes written; the recipients are gone when they are.
-func (s *Scheduler) write(m *message, marks []RecipientMark, settles []alternative) {
-	if b := &s.store.batch; b.message == m {
+func (dv *delivery) write(m *message, marks []RecipientMark, settles []alternative) {
+	if b := &dv.store.batch; b.message == m {
 		b.marks, b.recipients = append(b.marks, marks...), append(b.recipients, settles...)
 		return
 	}
 	if len(marks) == 0 {
 		return
 	}
-	op := s.nextOp()
+	op := dv.nextOp()
 	m.pendingWrites++
-	s.issue(op, &pending{
-		action:  Mark{Op: op, Message: m.id, Path: s.path(m), Marks: marks},
+	dv.issue(op, &pending{
+		action:  Mark{Op: op, Message: m.id, Path: dv.path(m), Marks: marks},
 		message: m, recipients: settles,
 	})
 }
@@ -110,42 +109,42 @@ type batch struct {
 }
 
 // together has all that is written of a message on the way written at once.
-func (s *Scheduler) inBatch(m *message, work func()) {
-	s.store.batch = batch{message: m}
+func (dv *delivery) inBatch(m *message, work func()) {
+	dv.store.batch = batch{message: m}
 	m.pendingWrites++ // it must not leave while it is walked
 	work()
-	b := s.store.batch
-	s.store.batch = batch{}
-	s.write(m, b.marks, b.recipients)
+	b := dv.store.batch
+	dv.store.batch = batch{}
+	dv.write(m, b.marks, b.recipients)
 	m.pendingWrites--
-	s.advance(m)
+	dv.advance(m)
 }
 
 // quiet takes a vertex out of the queue of which nothing can be fed now.
-func (s *Scheduler) blockIfEmpty(v *vertex) {
-	if (v.state == due || v.state == waiting) && s.feedable(v) == 0 {
-		s.blockVertex(v)
+func (q *queue) blockIfEmpty(v *vertex) {
+	if (v.state == due || v.state == waiting) && q.feedable(v) == 0 {
+		q.blockVertex(v)
 	}
 }
 
 // gone drops a recipient that is done, and what it was the last of.
-func (s *Scheduler) recipientDone(v *vertex, i int) {
-	t := s.threadOf(v)
-	s.countOut(t, s.recipient(v, i))
+func (dv *delivery) recipientDone(v *vertex, i int) {
+	t := dv.threadOf(v)
+	dv.countOut(t, dv.recipient(v, i))
 	v.open--
 	t.recipients--
-	m := s.messageOf(v)
+	m := dv.messageOf(v)
 	m.open--
-	s.counts.Recipients--
-	s.counts.RecipientsOut++
+	dv.counts.Recipients--
+	dv.counts.RecipientsOut++
 	if v.open == 0 {
-		s.removeVertex(v)
+		dv.removeVertex(v)
 	}
-	s.advance(m)
+	dv.advance(m)
 }
 
 // countOut counts a recipient that leaves, unless its outcome has been counted.
-func (s *Scheduler) countOut(t *thread, r *recipient) {
+func (ml *mail) countOut(t *thread, r *recipient) {
 	if r.state != done && r.flags&counted == 0 {
 		t.channel.dropped++
 	}
@@ -153,103 +152,103 @@ func (s *Scheduler) countOut(t *thread, r *recipient) {
 }
 
 // finish has the files of a message removed, or parked when it owes notices.
-func (s *Scheduler) finish(m *message) {
+func (dv *delivery) finish(m *message) {
 	m.flags |= removing
-	op := s.nextOp()
-	s.do(Complete{
+	op := dv.nextOp()
+	dv.do(Complete{
 		Message: m.id, ModifiedAt: m.modifiedAt.time(),
 		Recipients: int(m.recipients), Failed: int(m.failed),
 	})
-	s.issue(op, &pending{
-		action:  Finish{Op: op, Message: m.id, Path: s.path(m), Owes: m.flags&owesNotice != 0},
+	dv.issue(op, &pending{
+		action:  Finish{Op: op, Message: m.id, Path: dv.path(m), Owes: m.flags&owesNotice != 0},
 		message: m,
 	})
 }
 
-func (s *Scheduler) killVertex(v *vertex) {
-	m := s.messageOf(v)
+func (dv *delivery) killVertex(v *vertex) {
+	m := dv.messageOf(v)
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
-		r := s.recipient(v, i)
+		r := dv.recipient(v, i)
 		if r.state == writing || r.state == done {
 			continue
 		}
 		hadTurn := r.state != standby
 		r.state = writing
-		s.clearDiagnostic(r)
-		if set, place := s.exclusiveSetOf(m, v, i); set != nil && hadTurn {
-			s.promote(set, place)
+		dv.clearDiagnostic(r)
+		if set, place := dv.exclusiveSetOf(m, v, i); set != nil && hadTurn {
+			dv.promote(set, place)
 		}
 		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
-	s.blockVertex(v)
-	s.write(m, marks, settles)
+	dv.blockVertex(v)
+	dv.write(m, marks, settles)
 }
 
 // done is the completion of an action other than a Read.
-func (s *Scheduler) writeDone(op Op) {
-	p := s.store.pending[op]
+func (dv *delivery) writeDone(op Op) {
+	p := dv.store.pending[op]
 	if p == nil {
 		return
 	}
-	delete(s.store.pending, op)
+	delete(dv.store.pending, op)
 	m := p.message
 	if p.stale() {
 		return
 	}
 	switch p.action.(type) {
 	case Finish:
-		s.removeMessage(m)
+		dv.removeMessage(m)
 		return
 	case Hold:
-		s.dropMessage(m)
+		dv.dropMessage(m)
 		return
 	}
 	for _, a := range p.recipients {
-		if s.recipient(a.vertex, a.index).state == writing {
-			s.recipientDone(a.vertex, a.index)
+		if dv.recipient(a.vertex, a.index).state == writing {
+			dv.recipientDone(a.vertex, a.index)
 		}
 	}
 	m.pendingWrites--
-	s.advance(m)
+	dv.advance(m)
 }
 
 // failed keeps what could not be written and plans to issue it again.
-func (s *Scheduler) writeFailed(e Failed) {
-	p := s.store.pending[e.Op]
+func (dv *delivery) writeFailed(e Failed) {
+	p := dv.store.pending[e.Op]
 	if p == nil {
 		return
 	}
 	if e.Missing {
-		delete(s.store.pending, e.Op)
+		delete(dv.store.pending, e.Op)
 		if !p.stale() {
-			s.fileMissing(p.message)
+			dv.fileMissing(p.message)
 		}
 		return
 	}
-	if e.SpoolDown && !s.store.down {
-		s.store.down, s.store.retryAt = true, s.now.after(probeInterval)
-		s.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+	if e.SpoolDown && !dv.spoolDown {
+		dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
+		dv.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 	}
-	if s.moveFailed(p, e) {
+	if dv.moveFailed(p, e) {
 		return
 	}
-	s.store.failed = append(s.store.failed, e.Op)
-	s.counts.FailedWrites = len(s.store.failed)
+	dv.store.failed = append(dv.store.failed, e.Op)
+	dv.counts.FailedWrites = len(dv.store.failed)
 	if e.SpoolDown {
 		return
 	}
-	s.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
-	if s.store.retryAt == 0 {
-		s.store.retryAt = s.now.after(retryInterval)
+	dv.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+	if dv.store.retryAt == 0 {
+		dv.store.retryAt = dv.now.after(retryInterval)
 	}
 }
 
 // refused takes mail back into the queue that could not be moved elsewhere. An
 // order is not carried out later than its answer says.
-func (s *Scheduler) moveFailed(p *pending, e Failed) bool {
+func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	m, why := p.message, ""
 	switch p.action.(type) {
 	case Hold:
@@ -259,62 +258,62 @@ func (s *Scheduler) moveFailed(p *pending, e Failed) bool {
 	default:
 		return false
 	}
-	delete(s.store.pending, e.Op)
+	delete(dv.store.pending, e.Op)
 	if p.stale() {
 		return true
 	}
-	s.do(Note{Severity: Warning, Message: m.id, Text: why + strings.TrimSpace(e.Reason)})
+	dv.do(Note{Severity: Warning, Message: m.id, Text: why + strings.TrimSpace(e.Reason)})
 	if p.recipients == nil {
-		s.undoHold(m)
+		dv.undoHold(m)
 		return true
 	}
-	s.resubmitFailed(p)
+	dv.resubmitFailed(p)
 	m.pendingWrites--
-	s.advance(m)
+	dv.advance(m)
 	return true
 }
 
 // wakeStore probes a spool that is down, or tries failed writes again.
-func (s *Scheduler) retryWritesDue() {
-	if s.store.next() > s.now {
+func (dv *delivery) retryWritesDue() {
+	if dv.store.next() > dv.now {
 		return
 	}
-	if s.store.down {
-		s.store.retryAt = s.now.after(probeInterval)
-		s.do(Probe{})
+	if dv.spoolDown {
+		dv.store.retryAt = dv.now.after(probeInterval)
+		dv.do(Probe{})
 		return
 	}
-	s.reissueFailed()
+	dv.reissueFailed()
 }
 
 // spoolBack goes on where the spool failed.
-func (s *Scheduler) spoolBack() {
-	if !s.store.down {
+func (dv *delivery) spoolBack() {
+	if !dv.spoolDown {
 		return
 	}
-	s.store.down = false
-	s.do(Note{Text: "the spool can be written again"})
-	s.reissueFailed()
-	for r := s.order.head; r != nil; r = s.order.next(r) {
-		s.markDirty(r)
+	dv.spoolDown = false
+	dv.do(Note{Text: "the spool can be written again"})
+	dv.reissueFailed()
+	for r := dv.order.head; r != nil; r = dv.order.next(r) {
+		dv.markDirty(r)
 	}
 }
 
 // retryStores issues again, in order, what could not be written.
-func (s *Scheduler) reissueFailed() {
-	ops := s.store.failed
-	s.store.failed, s.store.retryAt = nil, 0
-	s.counts.FailedWrites = 0
+func (dv *delivery) reissueFailed() {
+	ops := dv.store.failed
+	dv.store.failed, dv.store.retryAt = nil, 0
+	dv.counts.FailedWrites = 0
 	for _, op := range ops {
-		p := s.store.pending[op]
+		p := dv.store.pending[op]
 		if p == nil {
 			continue
 		}
 		if p.stale() {
 			// Lost meanwhile; the number may be another message's by now.
-			delete(s.store.pending, op)
+			delete(dv.store.pending, op)
 			continue
 		}
-		s.do(p.action)
+		dv.do(p.action)
 	}
 }

@@ -102,18 +102,18 @@ func (t *thread) mayFeed() bool {
 	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
 }
 
-func (s *Scheduler) obtainThread(key threadKey) *thread {
-	if t := s.threads[key]; t != nil {
+func (q *queue) obtainThread(key threadKey) *thread {
+	if t := q.threads[key]; t != nil {
 		return t
 	}
-	t := &thread{key: key, channel: s.obtainChannel(key.channel), held: s.held[key]}
-	ref, place := s.threadTable.alloc()
+	t := &thread{key: key, channel: q.obtainChannel(key.channel), held: q.held[key]}
+	ref, place := q.threadTable.alloc()
 	t.ref, *place = ref, t
-	t.vertices.of = s.threadLinks
-	t.queues[0].index, t.queues[1].index = s.queueIndex, s.queueIndex
-	s.threads[key] = t
-	s.counts.Threads++
-	s.assignRing(t)
+	t.vertices.of = q.threadLinks
+	t.queues[0].index, t.queues[1].index = q.queueIndex, q.queueIndex
+	q.threads[key] = t
+	q.counts.Threads++
+	q.assignRing(t)
 	if t.ring != nil {
 		t.ring.rebindAgent(t)
 	}
@@ -125,50 +125,45 @@ func (t *thread) queue() *heap[vertexRef] { return &t.queues[t.active] }
 
 // enqueue puts a due vertex in line, at its place. While a queueonly thread
 // has no run, that is the line of the next.
-func (s *Scheduler) enqueueVertex(t *thread, v *vertex, nextRun bool) {
+func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
 	v.queue = t.active
 	if nextRun || t.params.QueueOnly && !t.running {
 		v.queue = 1 - t.active
 	}
-	t.queues[v.queue].put(s.queueKey(t, v), v.ref)
+	t.queues[v.queue].put(q.queueKey(t, v), v.ref)
 }
 
 func (t *thread) dequeueVertex(v *vertex) { t.queues[v.queue].remove(v.ref) }
 
 // assign finds the thread's clauses and ring under the configuration in force.
-func (s *Scheduler) assignRing(t *thread) {
-	t.selected = s.config.Only.selects(t.key)
-	r, params := s.obtainRing(t.key)
+func (q *queue) assignRing(t *thread) {
+	t.selected = q.config.Only.selects(t.key)
+	r, params := q.obtainRing(t.key)
 	if r == nil && (t.params == nil || t.ring != nil) {
-		s.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
 	}
 	t.params = params
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
-	isNew := t.memberOf == nil
-	seen := s.seenBy(t)
-	s.detachThread(t)
-	t.ring, t.memberOf = r, &s.orphans
+	q.detachThread(t)
+	t.ring, t.memberOf = r, &q.orphans
 	if r != nil {
 		t.memberOf = r
 	}
-	s.threadSequence++
-	t.sequence = s.threadSequence
+	q.threadSequence++
+	t.sequence = q.threadSequence
 	t.memberOf.members.append(t)
 	t.memberOf.vertices += t.vertices.len
-	if !isNew {
-		s.moved(t, seen)
-	}
 }
 
 // detach takes the thread out of its ring.
-func (s *Scheduler) detachThread(t *thread) {
+func (q *queue) detachThread(t *thread) {
 	if t.memberOf == nil {
 		return
 	}
-	for _, w := range s.walks {
-		w.passThread(t)
+	for _, w := range q.walks {
+		w.threadLeaves(t)
 	}
 	t.memberOf.members.remove(t)
 	t.memberOf.vertices -= t.vertices.len
@@ -180,7 +175,7 @@ func (s *Scheduler) detachThread(t *thread) {
 	t.delist()
 	r.wants -= t.wants
 	t.wants = 0
-	s.dropRingWhenEmpty(r)
+	q.dropRingWhenEmpty(r)
 }
 
 func (sel Selection) selects(key threadKey) bool {
@@ -188,13 +183,13 @@ func (sel Selection) selects(key threadKey) bool {
 		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
 }
 
-func (s *Scheduler) linkVertex(t *thread, v *vertex) {
-	m := s.messageOf(v)
+func (q *queue) linkVertex(t *thread, v *vertex) {
+	m := q.messageOf(v)
 	// Mail of one sender tends to come together: share the string.
-	if last := s.vertices.get(t.vertices.tail); last != nil {
-		if other := s.messageOf(last); other.sender != m.sender && s.sender(other) == s.sender(m) {
-			s.senders.release(m.sender)
-			m.sender = s.senders.retain(other.sender)
+	if last := q.vertices.get(t.vertices.tail); last != nil {
+		if other := q.messageOf(last); other.sender != m.sender && q.sender(other) == q.sender(m) {
+			q.senders.release(m.sender)
+			m.sender = q.senders.retain(other.sender)
 		}
 	}
 	t.vertices.append(v.ref)
@@ -203,13 +198,13 @@ func (s *Scheduler) linkVertex(t *thread, v *vertex) {
 	t.memberOf.vertices++
 }
 
-func (s *Scheduler) unlinkVertex(v *vertex) {
-	t := s.threadOf(v)
+func (q *queue) unlinkVertex(v *vertex) {
+	t := q.threadOf(v)
 	if t.nextUpdate == v.ref {
 		t.nextUpdate = v.next
 	}
 	t.vertices.remove(v.ref)
-	t.modTimes.remove(s.messageOf(v).modifiedAt.second())
+	t.modTimes.remove(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.recipients -= int(v.open)
 	t.memberOf.vertices--
@@ -222,34 +217,34 @@ func (t *thread) removeAgent(a *agent) {
 }
 
 // makeDue puts a vertex into its thread's queue.
-func (s *Scheduler) makeDue(v *vertex) {
-	t := s.threadOf(v)
+func (q *queue) makeDue(v *vertex) {
+	t := q.threadOf(v)
 	t.setSessionCap(v.state == 0)
-	s.setState(v, due, 0)
+	q.setState(v, due, 0)
 	v.readReason = noReason
 	v.suspensionsWhenDue = t.suspensions
-	s.enqueueVertex(t, v, false)
-	s.planWake(v)
-	s.updateThread(t)
+	q.enqueueVertex(t, v, false)
+	q.planWake(v)
+	q.updateThread(t)
 }
 
 // place is the vertex's place in line: in the order of taking or, with
 // ageorder, by the age of its message.
-func (s *Scheduler) queueKey(t *thread, v *vertex) instant {
+func (q *queue) queueKey(t *thread, v *vertex) instant {
 	if t.params.AgeOrder {
-		return s.messageOf(v).modifiedAt
+		return q.messageOf(v).modifiedAt
 	}
-	return instant(s.messageOf(v).sequence)
+	return instant(q.messageOf(v).sequence)
 }
 
 // settleThread brings what hangs on the thread's state up to date: its place
 // in the ring and, when nothing is left of it, its existence.
-func (s *Scheduler) updateThread(t *thread) {
+func (q *queue) updateThread(t *thread) {
 	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 {
 		t.running = false
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 {
-		s.dropThread(t)
+		q.dropThread(t)
 		return
 	}
 	wants := 0
@@ -269,58 +264,55 @@ func (s *Scheduler) updateThread(t *thread) {
 		r.enlist(t)
 	}
 	if wants > 0 || r.limitQueue != nil {
-		s.markDirty(r)
+		q.markDirty(r)
 	}
 }
 
 // dropThread forgets a thread of which nothing is left.
-func (s *Scheduler) dropThread(t *thread) {
-	for _, w := range s.walks {
-		w.leaveThread(t)
-	}
+func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
 	}
-	s.detachThread(t)
-	s.resumes.remove(t)
-	delete(s.threads, t.key)
-	s.diagnostics.release(t.diagnostic)
-	s.threadTable.release(t.ref)
-	s.counts.Threads--
+	q.detachThread(t)
+	q.resumes.remove(t)
+	delete(q.threads, t.key)
+	q.diagnostics.release(t.diagnostic)
+	q.threadTable.release(t.ref)
+	q.counts.Threads--
 }
 
 // suspend keeps the thread from being fed until then. Mail that arrives
 // meanwhile waits with it.
-func (s *Scheduler) suspend(t *thread, till instant) {
+func (q *queue) suspend(t *thread, till instant) {
 	if t.params.QueueOnly {
-		s.endRun(t)
+		q.endRun(t)
 	}
 	t.suspendedUntil = till
 	t.suspensions++
-	s.resumes.put(till, t)
-	s.updateThread(t)
+	q.resumes.put(till, t)
+	q.updateThread(t)
 }
 
 // endRun closes the gate of a queueonly thread: what was not fed in the run
 // waits for the next with what was deferred. The shorter line joins the longer.
-func (s *Scheduler) endRun(t *thread) {
+func (q *queue) endRun(t *thread) {
 	t.running = false
 	if t.queues[t.active].len() > t.queues[1-t.active].len() {
 		t.active = 1 - t.active
 	}
 	for t.queue().len() > 0 {
-		s.enqueueVertex(t, s.vertices.at(t.queue().pop()), true)
+		q.enqueueVertex(t, q.vertices.at(t.queue().pop()), true)
 	}
 }
 
 // suspendFor returns how long a failing destination is left alone and moves
 // the thread's own retries on.
-func (s *Scheduler) suspensionLength(t *thread) time.Duration {
-	oldest := s.now
-	if head := s.vertices.get(t.vertices.head); head != nil {
-		oldest = s.messageOf(head).modifiedAt
+func (dv *delivery) suspensionLength(t *thread) time.Duration {
+	oldest := dv.now
+	if head := dv.vertices.get(t.vertices.head); head != nil {
+		oldest = dv.messageOf(head).modifiedAt
 	}
-	wait, next := retryStep(t.params, t.retry, s.now.since(oldest), s.rand)
+	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
 	t.retry = next
 	return wait
 }

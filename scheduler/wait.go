@@ -19,7 +19,7 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 		return WaitTrigger
 	case s.stop.begun:
 		return WaitStopping
-	case s.store.down:
+	case s.spoolDown:
 		return WaitSpool
 	case s.config.Frozen:
 		return WaitFrozen

@@ -2,73 +2,79 @@ package scheduler
 
 import "slices"
 
-// Depth is how far down a Walk goes.
+// Walk and its cursor: how a query goes through the queue in slices.
+
+// Depth says how far down a Walk goes.
 type Depth uint8
 
 const (
 	Rings    Depth = iota + 1
-	Threads        // with their rings
-	Vertices       // with their threads and rings
+	Threads        // rings and their threads
+	Vertices       // rings, their threads and the threads' vertices
 )
 
-// Item is one thing that a Walk comes by: one of the three is set.
+// Item is one ring, thread or vertex that a Walk returns: one field is set.
 type Item struct {
 	Ring   *RingView
 	Thread *ThreadView
 	Vertex *VertexView
 }
 
-// Walk goes over the queue in slices, so that the queue can go on in between:
-// rings in the order of making, under each its threads in the order of joining
-// it (which is that of making, unless a reload has moved some), under each its
-// vertices in the order of linking. What is there from the first slice to the
-// last comes by exactly once; what comes or goes meanwhile may or may not. A
-// ring comes by again in front of a thread that a reload has moved to where
-// the walk had been already.
+// Walk goes through the queue in slices, so that the scheduler can work in
+// between. It returns the rings in the order in which they were made; after
+// each ring its threads in the order in which they joined it; after each
+// thread its vertices in the order in which they were linked.
 //
-// The scheduler keeps an open walk until it has come to its end. One that is
-// given up before must be closed.
+// A thread or vertex that is in the queue from the first slice to the last is
+// returned exactly once, also when a reload moves it to another ring. What
+// arrives or leaves in between may be returned or not. A ring is returned again
+// before threads that a reload has moved to it.
+//
+// The scheduler keeps an open walk until the walk has reached its end. A walk
+// that is given up earlier must be closed.
 type Walk struct {
 	s     *Scheduler // nil: closed
 	depth Depth
 
-	// A walk over everything: the ring under way, whether it has come by
-	// itself, and the next of its threads. No ring: only owed are left.
+	// The cursor of a walk over everything: the current ring, whether it has
+	// been returned, and its next thread. ring is nil in other walks, at the
+	// end, and after a reload.
 	ring  *ring
-	begun bool
+	shown bool
 	next  *thread
-	// What a reload has moved: threads that have not come by and now stand
-	// where the walk has been, and those that have and stand before it.
-	owed []*thread
-	seen map[*thread]bool
+	// steps are what is left to return after a reload.
+	steps []walkStep
 
-	vertex *vertex // the next of its thread
-	// Instead, a message whose vertices come by.
+	vertex *vertex // next of its thread
+	part   part    // of vertex, or of the message's vertex at index
+	// A walk over one message.
 	message *message
-	index   int // among its vertices
-	part    part
+	index   int // of its next vertex
 }
 
-// part is where a vertex of very many recipients goes on.
+// walkStep is a ring or a thread that a walk has still to return.
+type walkStep struct {
+	ring   *ring
+	thread *thread
+}
+
+// part says where a vertex with very many recipients is continued.
 type part struct {
 	index  int // of the next recipient
-	before int // how many have come by
+	before int // recipients returned so far
 }
 
 const (
-	// walkMost bounds the recipients and agents that one slice shows, beside
+	// maxSlice bounds the recipients and agents that one slice shows, beside
 	// the number of items.
 	maxSlice = 2000
-	// partMost is how many recipients an item has at most.
+	// maxPart is how many recipients one item has at most.
 	maxPart = 500
 )
 
 // Walk begins a walk over everything.
 func (s *Scheduler) Walk(depth Depth) *Walk {
-	w := &Walk{s: s, depth: depth, ring: s.order.head}
-	if w.ring == nil {
-		w.ring = &s.orphans
-	}
+	w := &Walk{s: s, depth: depth, ring: s.firstRing()}
 	s.walks = append(s.walks, w)
 	return w
 }
@@ -90,7 +96,7 @@ func (s *Scheduler) WalkMessage(id MessageID) *Walk {
 	return w
 }
 
-// Close gives up a walk. Closing it twice does nothing.
+// Close ends a walk before its end. Closing it twice does nothing.
 func (w *Walk) Close() {
 	if w.s != nil {
 		w.s.walks = slices.DeleteFunc(w.s.walks, func(other *Walk) bool { return other == w })
@@ -98,8 +104,8 @@ func (w *Walk) Close() {
 	}
 }
 
-// Next returns what comes next, at most n items and no more than can be shown
-// quickly. It reports whether there may be more; when not, the walk is closed.
+// Next returns the next items: at most n, and no more than can be converted
+// quickly. more is false at the end; the walk is then closed.
 func (w *Walk) Next(n int) (items []Item, more bool) {
 	for shown := 0; len(items) < n && shown < maxSlice; {
 		if w.s == nil {
@@ -120,66 +126,49 @@ func (w *Walk) Next(n int) (items []Item, more bool) {
 	return items, true
 }
 
-// one returns the next item, an empty one at the end.
+// nextItem returns the next item, or an empty one at the end.
 func (w *Walk) nextItem() Item {
-	switch {
-	case w.message != nil:
-		return w.nextOfMessage()
-	case w.vertex != nil:
-		v := w.vertex
-		item := w.visitVertex(v)
-		if w.part.index == 0 {
-			w.vertex = w.s.vertices.get(v.next)
+	for {
+		switch {
+		case w.message != nil:
+			return w.nextOfMessage()
+		case w.vertex != nil:
+			v := w.vertex
+			item := w.visitVertex(v)
+			if w.part.index == 0 {
+				w.vertex = w.s.vertices.get(v.next)
+			}
+			return item
+		case w.next != nil:
+			t := w.next
+			w.next = w.ring.members.next(t)
+			return w.visitThread(t)
+		case len(w.steps) > 0:
+			step := w.steps[0]
+			w.steps = w.steps[1:]
+			if t := step.thread; t != nil && w.s.threads[t.key] == t {
+				return w.visitThread(t)
+			} else if r := step.ring; r != nil && !r.dropped {
+				return Item{Ring: w.s.viewRing(r)}
+			}
+		case w.ring == nil:
+			return Item{}
+		case !w.shown:
+			w.shown = true
+			if w.depth > Rings {
+				w.next = w.ring.members.head
+			}
+			if w.ring != &w.s.orphans || w.ring.members.len > 0 {
+				return Item{Ring: w.s.viewRing(w.ring)}
+			}
+		default:
+			w.toRing(w.s.ringAfter(w.ring))
 		}
-		return item
-	case w.next != nil:
-		return w.visitThread()
-	case w.ring == nil:
-		return w.repay()
-	case !w.begun:
-		return w.visitRing()
 	}
-	w.toRing(w.s.ringAfter(w.ring))
-	return w.nextItem()
 }
 
-// meetRing shows the ring. The threads without one are shown if there are any.
-func (w *Walk) visitRing() Item {
-	r := w.ring
-	w.begun = true
-	if w.depth > Rings {
-		w.next = r.members.head
-	}
-	if r == &w.s.orphans && r.members.len == 0 {
-		return w.nextItem()
-	}
-	return Item{Ring: w.s.viewRing(r)}
-}
-
-// meet shows the next thread, unless it came by where it was before.
-func (w *Walk) visitThread() Item {
-	t := w.next
-	w.next = w.ring.members.next(t)
-	if w.seen[t] {
-		delete(w.seen, t)
-		return w.nextItem()
-	}
-	w.enter(t)
-	return Item{Thread: w.s.viewThread(t)}
-}
-
-// repay shows the threads that a reload has moved behind the walk, each with
-// its ring in front.
-func (w *Walk) repay() Item {
-	if len(w.owed) == 0 {
-		return Item{}
-	}
-	if !w.begun {
-		w.begun = true
-		return Item{Ring: w.s.viewRing(w.owed[0].memberOf)}
-	}
-	t := w.owed[0]
-	w.owed, w.begun = w.owed[1:], false
+// visitThread returns a thread and makes its vertices the next items.
+func (w *Walk) visitThread(t *thread) Item {
 	w.enter(t)
 	return Item{Thread: w.s.viewThread(t)}
 }
@@ -190,7 +179,7 @@ func (w *Walk) enter(t *thread) {
 	}
 }
 
-// ofMessage shows the message's next vertex.
+// nextOfMessage returns the message's next vertex, or the next part of it.
 func (w *Walk) nextOfMessage() Item {
 	for {
 		v := w.s.nthVertex(w.message, w.index)
@@ -210,7 +199,7 @@ func (w *Walk) nextOfMessage() Item {
 	}
 }
 
-// show is a vertex, or the next part of it.
+// visitVertex returns a vertex, or the next part of it.
 func (w *Walk) visitVertex(v *vertex) Item {
 	view := w.s.viewVertex(v)
 	view.First = w.part.before
@@ -227,10 +216,17 @@ func (w *Walk) visitVertex(v *vertex) Item {
 	return Item{Vertex: view}
 }
 
-func (w *Walk) toRing(r *ring) { w.ring, w.begun, w.next = r, false, nil }
+func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
 
-// ringAfter returns the ring made after this one, in the end the one that
-// stands for none.
+// firstRing and ringAfter go through the rings in the order in which they were
+// made. orphans, which stands for threads without a ring, comes last.
+func (s *Scheduler) firstRing() *ring {
+	if s.order.head != nil {
+		return s.order.head
+	}
+	return &s.orphans
+}
+
 func (s *Scheduler) ringAfter(r *ring) *ring {
 	if r == &s.orphans {
 		return nil
@@ -241,95 +237,69 @@ func (s *Scheduler) ringAfter(r *ring) *ring {
 	return &s.orphans
 }
 
-// passVertex is told of a vertex that leaves.
-func (w *Walk) passVertex(v *vertex) {
+// remaining returns the rings and threads that the walk has not returned yet.
+func (w *Walk) remaining() map[walkStep]bool {
+	left := make(map[walkStep]bool)
+	for _, step := range w.steps {
+		left[step] = true
+	}
+	shown, t := w.shown, w.next
+	for r := w.ring; r != nil; r, shown = w.s.ringAfter(r), false {
+		if !shown {
+			left[walkStep{ring: r}] = true
+			t = r.members.head
+		}
+		for ; t != nil; t = r.members.next(t) {
+			left[walkStep{thread: t}] = true
+		}
+	}
+	return left
+}
+
+// replan continues the walk over what was remaining before a reload, in the
+// rings where the threads are now.
+func (w *Walk) replan(remaining map[walkStep]bool) {
+	w.toRing(nil)
+	w.steps = nil
+	for r := w.s.firstRing(); r != nil; r = w.s.ringAfter(r) {
+		before := len(w.steps)
+		w.steps = append(w.steps, walkStep{ring: r})
+		for t := r.members.head; t != nil; t = r.members.next(t) {
+			if remaining[walkStep{thread: t}] {
+				w.steps = append(w.steps, walkStep{thread: t})
+			}
+		}
+		if len(w.steps) == before+1 && (!remaining[walkStep{ring: r}] || r == &w.s.orphans) {
+			w.steps = w.steps[:before]
+		}
+	}
+}
+
+// The scheduler tells each open walk what leaves.
+
+func (w *Walk) vertexLeaves(v *vertex) {
 	if w.vertex == v {
 		w.vertex, w.part = w.s.vertices.get(v.next), part{}
 	}
 }
 
-// passThread is told of a thread that leaves its ring. Its vertices go on
-// coming by.
-func (w *Walk) passThread(t *thread) {
+// threadLeaves: the thread leaves its ring. Its vertices are still returned if
+// the walk is among them.
+func (w *Walk) threadLeaves(t *thread) {
 	if w.next == t {
 		w.next = w.ring.members.next(t)
 	}
 }
 
-// passRing is told of a ring that leaves, which has no threads.
-func (w *Walk) passRing(r *ring) {
+// ringLeaves: the ring, which has no threads, is dropped.
+func (w *Walk) ringLeaves(r *ring) {
 	if w.ring == r {
 		w.toRing(w.s.ringAfter(r))
 	}
 }
 
-// passMessage is told of a message that leaves.
-func (w *Walk) passMessage(m *message) {
+func (w *Walk) messageLeaves(m *message) {
 	if w.message == m {
 		w.message = nil
-	}
-}
-
-// leaveThread is told of a thread that leaves for good.
-func (w *Walk) leaveThread(t *thread) {
-	delete(w.seen, t)
-	w.forgive(t)
-}
-
-// forgive takes a thread off those that are owed.
-func (w *Walk) forgive(t *thread) {
-	i := slices.Index(w.owed, t)
-	if i < 0 {
-		return
-	}
-	if i == 0 && w.ring == nil {
-		w.begun = false // the next one's ring is another
-	}
-	w.owed = slices.Delete(w.owed, i, i+1)
-}
-
-// behind reports whether the walk has been where the thread stands.
-func (w *Walk) behind(t *thread) bool {
-	switch {
-	case w.ring == nil:
-		return true
-	case t.memberOf != w.ring:
-		return t.memberOf.id < w.ring.id
-	case !w.begun:
-		return false
-	}
-	return w.next == nil || t.sequence < w.next.sequence
-}
-
-// seenBy returns the walks that a thread has come by, before a reload moves it.
-func (s *Scheduler) seenBy(t *thread) []*Walk {
-	if t.memberOf == nil {
-		return nil
-	}
-	var seen []*Walk
-	for _, w := range s.walks {
-		if w.seen[t] || w.behind(t) && !slices.Contains(w.owed, t) {
-			seen = append(seen, w)
-		}
-	}
-	return seen
-}
-
-// moved has the walks come by a thread that has moved once and no more.
-func (s *Scheduler) moved(t *thread, seenBy []*Walk) {
-	for _, w := range s.walks {
-		delete(w.seen, t)
-		w.forgive(t)
-		seen, behind := slices.Contains(seenBy, w), w.behind(t)
-		switch {
-		case w.depth == Rings:
-		case !seen && behind:
-			w.owed = append(w.owed, t)
-		case seen && !behind:
-			if w.seen == nil {
-				w.seen = make(map[*thread]bool)
-			}
-			w.seen[t] = true
-		}
 	}
 }
