@@ -51,7 +51,7 @@ var rooms = map[string]room{
 	"internal/syncdir":     {ours: []string{"internal/eintr"}, theirs: []string{xsys}},
 	"internal/version":     {},
 	"internal/zenv":        {},
-	"ctlfile":              {theirs: []string{xsys}},
+	"ctlfile":              {ours: []string{"internal/postoffice"}, theirs: []string{xsys}},
 	"ta":                   {ours: []string{"ctlfile"}},
 	"ta/child":             {ours: []string{"ta"}, theirs: []string{xsys}},
 	"ta/mime":              {},

@@ -161,7 +161,7 @@ func TestPlainAddress(t *testing.T) {
 
 func TestGiveRouter(t *testing.T) {
 	for levels := range 3 {
-		dir := postoffice(t)
+		dir := newPostoffice(t)
 		mkdir(t, filepath.Join(dir, "public"))
 		s := Submission{By: "x", From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
 		file, err := s.Write(dir, "x-*", strings.NewReader("body\n"))
@@ -195,7 +195,7 @@ func TestGiveRouter(t *testing.T) {
 // neither loses it nor keeps it out.
 func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 	for levels := range 2 {
-		dir := postoffice(t)
+		dir := newPostoffice(t)
 		file := filepath.Join(dir, "mine")
 		write(t, file, "mine")
 		_, inode := stat(t, file)
@@ -223,7 +223,7 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 }
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
-	dir := postoffice(t)
+	dir := newPostoffice(t)
 	s := Submission{From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
 	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without public/: %q, %v", file, err)

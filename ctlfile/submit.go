@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
 )
 
 // Submit stores a message and its control file in a postoffice, under the
@@ -19,8 +21,8 @@ import (
 // below transport/. d.Name is not used. After an error nothing of it is left;
 // only a path together with an error says that the message is queued but may
 // not outlive a crash.
-func Submit(postoffice string, levels int, d *Contents, message io.Reader) (path string, err error) {
-	file, err := os.CreateTemp(filepath.Join(postoffice, "queue"), ".submit-*")
+func Submit(office string, levels int, d *Contents, message io.Reader) (path string, err error) {
+	file, err := os.CreateTemp(filepath.Join(office, "queue"), ".submit-*")
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
@@ -40,7 +42,7 @@ func Submit(postoffice string, levels int, d *Contents, message io.Reader) (path
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
-	return Enqueue(postoffice, levels, d, file.Name())
+	return Enqueue(office, levels, d, file.Name())
 }
 
 // Enqueue does the router's last steps for a message file that is complete
@@ -49,15 +51,15 @@ func Submit(postoffice string, levels int, d *Contents, message io.Reader) (path
 // control file its name. If a step fails the message file is where it was. An
 // error together with a path is as for Submit. Nothing is overwritten: a
 // number that is taken is an error, fs.ErrExist.
-func Enqueue(postoffice string, levels int, d *Contents, file string) (path string, err error) {
-	path, err = enqueue(postoffice, levels, d, file)
+func Enqueue(office string, levels int, d *Contents, file string) (path string, err error) {
+	path, err = enqueue(office, levels, d, file)
 	if err != nil {
 		return path, fmt.Errorf("enqueue %s: %w", file, err)
 	}
 	return path, nil
 }
 
-func enqueue(postoffice string, levels int, d *Contents, file string) (string, error) {
+func enqueue(office string, levels int, d *Contents, file string) (string, error) {
 	in, err := os.Lstat(file)
 	if err != nil {
 		return "", err
@@ -73,20 +75,25 @@ func enqueue(postoffice string, levels int, d *Contents, file string) (string, e
 		return "", err
 	}
 	hash := HashDir(st.Ino, levels)
-	transport, err := makeHashDir(filepath.Join(postoffice, "transport"), hash)
+	transport, err := makeHashDir(filepath.Join(office, "transport"), hash)
 	if err != nil {
 		return "", err
 	}
-	queue, err := makeHashDir(filepath.Join(postoffice, "queue"), hash)
+	queue, err := makeHashDir(filepath.Join(office, "queue"), hash)
 	if err != nil {
 		return "", err
 	}
 	temp := filepath.Join(transport, "."+named.Name)
-	if err := writeControl(temp, text, int(st.Uid)); err != nil {
+	agents, err := os.Stat(filepath.Join(office, "transport"))
+	if err != nil {
+		return "", err
+	}
+	group := int(agents.Sys().(*syscall.Stat_t).Gid)
+	if err := writeControl(temp, text, group); err != nil {
 		return "", err
 	}
 	queued := filepath.Join(queue, named.Name)
-	if err := moveMessage(file, queued, in); err != nil {
+	if err := moveMessage(file, queued, in, group); err != nil {
 		_ = os.Remove(temp)
 		return "", err
 	}
@@ -119,29 +126,32 @@ func makeHashDir(dir, hash string) (string, error) {
 	return dir, nil
 }
 
+// controlMode lets agents of the group of transport/ write.
+const controlMode = 0o660
+
 // writeControl writes a control file, still under its temporary name, and
-// waits until it is on disk. It belongs to the message's owner: programs log
-// to the v line's file as that user.
-func writeControl(temp string, text []byte, owner int) error {
-	mode := controlMode()
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+// waits until it is on disk. It stays ours, whoever sent the message: who can
+// write it decides what is done with the scheduler's rights. As root it gets the
+// group, that of transport/.
+func writeControl(temp string, text []byte, group int) error {
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, controlMode)
 	if errors.Is(err, fs.ErrExist) {
 		// The inode behind this number is ours: what is there was left by a
 		// crash, of an earlier message.
 		if err := os.Remove(temp); err != nil {
 			return err
 		}
-		file, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		file, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, controlMode)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(text)
 	if err == nil && os.Geteuid() == 0 {
-		err = file.Chown(owner, 0)
+		err = file.Chown(-1, group)
 	}
 	if err == nil {
-		err = file.Chmod(mode)
+		err = file.Chmod(controlMode)
 	}
 	if err == nil {
 		err = file.Sync()
@@ -155,23 +165,13 @@ func writeControl(temp string, text []byte, owner int) error {
 	return err
 }
 
-// controlMode is the router's 0460, which keeps a sender who owns the file from
-// changing it: agents are root's or the group's. In a postoffice of an ordinary
-// user they run as the owner, and have to write.
-func controlMode() fs.FileMode {
-	if os.Geteuid() == 0 {
-		return 0o460
-	}
-	return 0o660
-}
-
 // moveMessage moves a message file into queue/ and lets agents read it; or
 // leaves it as it was.
-func moveMessage(file, queued string, was fs.FileInfo) error {
+func moveMessage(file, queued string, was fs.FileInfo, group int) error {
 	if err := move(file, queued); err != nil {
 		return err
 	}
-	err := own(queued, (was.Mode().Perm()|0o440)&0o660, 0)
+	err := postoffice.Chmod(queued, was, uint32(was.Mode().Perm()|0o440)&0o660, group)
 	if err == nil {
 		err = syncDir(filepath.Dir(queued))
 	}
@@ -183,21 +183,11 @@ func moveMessage(file, queued string, was fs.FileInfo) error {
 
 // moveBack undoes moveMessage.
 func moveBack(queued, file string, was fs.FileInfo) error {
-	err := own(queued, was.Mode().Perm(), int(was.Sys().(*syscall.Stat_t).Gid))
+	err := postoffice.Chmod(queued, was, uint32(was.Mode().Perm()), int(was.Sys().(*syscall.Stat_t).Gid))
 	if e := move(queued, file); e != nil {
 		return fmt.Errorf("the message stays in %s: %w", queued, e)
 	}
 	return err
-}
-
-// own sets a file's mode and, as far as that is allowed, its group.
-func own(file string, mode fs.FileMode, group int) error {
-	if os.Geteuid() == 0 {
-		if err := os.Chown(file, -1, group); err != nil {
-			return err
-		}
-	}
-	return os.Chmod(file, mode)
 }
 
 // move renames a file, but not over another.

@@ -17,7 +17,7 @@ import (
 
 const message = "Subject: x\n\nhello\n"
 
-func postoffice(t *testing.T) string {
+func newPostoffice(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"transport", "queue", "router"} {
@@ -62,7 +62,7 @@ func contentsFor(message string) *Contents {
 
 func TestSubmit(t *testing.T) {
 	for levels := range 3 {
-		dir := postoffice(t)
+		dir := newPostoffice(t)
 		path, err := Submit(dir, levels, contentsFor(message), strings.NewReader(message))
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestSubmit(t *testing.T) {
 		equal(t, "inode", inode, n)
 		equal(t, "message mode", mode, 0o640)
 		mode, _ = stat(t, filepath.Join(dir, "transport", path))
-		equal(t, "control file mode", mode, controlMode())
+		equal(t, "control file mode", mode, fs.FileMode(controlMode))
 
 		text, err := os.ReadFile(filepath.Join(dir, "transport", path))
 		if err != nil {
@@ -112,7 +112,7 @@ func TestFailedSubmitLeavesNothing(t *testing.T) {
 			return nil
 		}},
 	} {
-		dir := postoffice(t)
+		dir := newPostoffice(t)
 		d := contentsFor(message)
 		if c.spoil != nil {
 			if err := c.spoil(dir, d); err != nil {
@@ -142,7 +142,7 @@ func inRouter(t *testing.T, dir string) (file string, inode uint64) {
 }
 
 func TestEnqueueTakesTheMessageFileItself(t *testing.T) {
-	dir := postoffice(t)
+	dir := newPostoffice(t)
 	file, inode := inRouter(t, dir)
 	path, err := Enqueue(dir, 1, contentsFor(message), file)
 	equal(t, "error", err, nil)
@@ -156,7 +156,7 @@ func TestEnqueueTakesTheMessageFileItself(t *testing.T) {
 func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 	for _, taken := range []string{"transport", "queue"} {
 		for levels := range 3 {
-			dir := postoffice(t)
+			dir := newPostoffice(t)
 			file, inode := inRouter(t, dir)
 			inTheWay := filepath.Join(dir, taken, HashDir(inode, levels), strconv.FormatUint(inode, 10))
 			if err := os.MkdirAll(filepath.Dir(inTheWay), 0o755); err != nil {
@@ -184,7 +184,7 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 }
 
 func TestEnqueueReplacesWhatACrashLeft(t *testing.T) {
-	dir := postoffice(t)
+	dir := newPostoffice(t)
 	file, inode := inRouter(t, dir)
 	left := filepath.Join(dir, "transport", fmt.Sprintf(".%d", inode))
 	if err := os.WriteFile(left, []byte("half of"), 0o400); err != nil {
@@ -196,7 +196,7 @@ func TestEnqueueReplacesWhatACrashLeft(t *testing.T) {
 }
 
 func TestEnqueueWantsAFile(t *testing.T) {
-	dir := postoffice(t)
+	dir := newPostoffice(t)
 	link := filepath.Join(dir, "router", "link")
 	if err := os.Symlink("/etc/passwd", link); err != nil {
 		t.Fatal(err)
@@ -207,6 +207,52 @@ func TestEnqueueWantsAFile(t *testing.T) {
 		}
 	}
 	equal(t, "files", tree(t, dir), "router/link")
+}
+
+// A user can replace his file in public/ or router/ between two steps.
+func TestReplacedMessageFileIsLeftAlone(t *testing.T) {
+	for what, replace := range map[string]func(path, target string) error{
+		"link": func(path, target string) error { return os.Symlink(target, path) },
+		"file": func(path, _ string) error { return os.WriteFile(path, []byte("another"), 0o600) },
+	} {
+		dir := newPostoffice(t)
+		file, _ := inRouter(t, dir)
+		meant, err := os.Lstat(file)
+		equal(t, "error", err, nil)
+		target := filepath.Join(dir, "target")
+		for _, err := range []error{
+			os.WriteFile(target, []byte("root:*:"), 0o600), os.Rename(file, file+".old"), replace(file, target),
+		} {
+			equal(t, "error", err, nil)
+		}
+		queued := filepath.Join(dir, "queue", "7")
+		if err := moveMessage(file, queued, meant, 0); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		mode, _ := stat(t, target)
+		equal(t, what+": mode of the target", mode, 0o600)
+		if what == "file" {
+			mode, _ = stat(t, file)
+			equal(t, "mode", mode, 0o600)
+		}
+		equal(t, "queued", strings.Contains(tree(t, dir), "queue/"), false)
+	}
+}
+
+func TestControlFileStaysRoots(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to submit another user's message")
+	}
+	dir := newPostoffice(t)
+	file, _ := inRouter(t, dir)
+	equal(t, "error", os.Chown(file, 65534, 65534), nil)
+	path, err := Enqueue(dir, 0, contentsFor(message), file)
+	equal(t, "error", err, nil)
+	for place, owner := range map[string]uint32{"transport": 0, "queue": 65534} {
+		info, err := os.Lstat(filepath.Join(dir, place, path))
+		equal(t, "error", err, nil)
+		equal(t, "owner in "+place, info.Sys().(*syscall.Stat_t).Uid, owner)
+	}
 }
 
 func TestAnnounce(t *testing.T) {

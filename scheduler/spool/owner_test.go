@@ -70,3 +70,25 @@ func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
 	o.refused("7", Quarantined)
 	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
 }
+
+func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.putAs(nobody, 0o600, "7", control("7", toBob))
+	o.mkdir("public")
+	o.taken("7")
+	message, err := os.Open(filepath.Join(o.dir, "queue/7"))
+	check(t, err)
+	defer message.Close()
+	path, err := o.s.copyMessage(message)
+	check(t, err)
+	var file, dir unix.Stat_t
+	check(t, unix.Lstat(path, &file))
+	check(t, unix.Lstat(filepath.Dir(path), &dir))
+	if file.Uid != nobody || dir.Uid != 0 || dir.Mode&0o777 != 0o700 {
+		t.Errorf("%s belongs to %d, in a directory of %d with mode %#o", path, file.Uid, dir.Uid, dir.Mode)
+	}
+	// The next scheduler removes what this one leaves.
+	o.open(Options{})
+	o.s.discardParcels()
+	o.holds("queue/7", "transport/7")
+}

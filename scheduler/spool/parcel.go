@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // parcel is a message for some recipients of another, complete and on disk
-// under a temporary name in public/.
+// under a temporary name in public/ or queue/.tmp.
 type parcel struct {
 	file    string // "" once it was given away
 	offsets []int64
@@ -116,42 +118,54 @@ func (s *Spool) packForQueue(r *Resubmission, f *ctlfile.File, chosen []int, mes
 	return []parcel{p}, nil
 }
 
-// copyMessage makes a copy in public/, on disk, of the same owner and age.
-func (s *Spool) copyMessage(message *os.File) (file string, err error) {
-	f, err := os.CreateTemp(filepath.Join(s.options.Postoffice, "public"), s.temp+"*")
+// copyMessage makes a copy in queue/.tmp, on disk, of the same owner and age.
+// Nobody but us can reach a name there, so that its owner cannot replace it.
+func (s *Spool) copyMessage(message *os.File) (path string, err error) {
+	dir, err := postoffice.OpenTemp(s.pairs[Queue].queue)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("copying the message: %w", err)
 	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
-			_ = os.Remove(f.Name())
-			file, err = "", fmt.Errorf("copying the message: %w", err)
-		}
-	}()
+	defer unix.Close(dir)
+	name := s.temp + strconv.FormatUint(rand.Uint64(), 36)
+	fd, err := postoffice.OpenAt(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	err = s.fillCopy(dir, f, message)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = remove(dir, name)
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	return postoffice.TempPath(s.options.Postoffice, name), nil
+}
+
+// fillCopy copies the message into a new file in the directory, then its age,
+// mode and owner.
+func (s *Spool) fillCopy(dir int, to, message *os.File) error {
+	if _, err := io.Copy(to, interruptible{s, message}); err != nil {
+		return err
+	}
 	var st unix.Stat_t
-	fd := int(f.Fd())
-	if _, err = io.Copy(f, interruptible{s, message}); err != nil {
-		return "", err
+	if err := unix.Fstat(int(message.Fd()), &st); err != nil {
+		return err
 	}
-	if err = unix.Fstat(int(message.Fd()), &st); err != nil {
-		return "", err
+	times := []unix.Timespec{st.Mtim, st.Mtim}
+	if err := unix.UtimesNanoAt(dir, to.Name(), times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(int(to.Fd()), st.Mode&0o777); err != nil {
+		return err
 	}
 	if os.Geteuid() == 0 {
-		err = unix.Fchown(fd, int(st.Uid), int(st.Gid))
+		if err := unix.Fchown(int(to.Fd()), int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = unix.Fchmod(fd, st.Mode&0o777)
-	}
-	if err == nil {
-		err = unix.UtimesNanoAt(unix.AT_FDCWD, f.Name(), []unix.Timespec{st.Mtim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return f.Name(), err
+	return to.Sync()
 }
 
 // interruptible reads until the spool is closed.
@@ -167,26 +181,39 @@ func (r interruptible) Read(b []byte) (int, error) {
 	return r.from.Read(b)
 }
 
-// tempPrefix begins the names of our temporary files in public/; what is
+// tempPrefix begins the names of our temporary files; what is
 // between it and the next '-' tells the process that made them.
 const tempPrefix = "scheduler-"
 
 // discardParcels removes the parcels of a process before us.
 func (s *Spool) discardParcels() {
-	fd, err := openDir(s.office, "public")
-	if err != nil {
-		return
+	if fd, err := openDir(s.office, "public"); err == nil {
+		s.discardParcelsIn(fd)
+		unix.Close(fd)
 	}
-	defer unix.Close(fd)
-	for e := range entries(fd, make([]byte, direntBytes)) {
+	if fd, err := openDir(s.pairs[Queue].queue, postoffice.TempDir); err == nil {
+		s.discardParcelsIn(fd)
+		unix.Close(fd)
+	}
+}
+
+func (s *Spool) discardParcelsIn(dir int) {
+	for e := range entries(dir, make([]byte, direntBytes)) {
 		name := string(e.name)
 		if !strings.HasPrefix(name, tempPrefix) || strings.HasPrefix(name, s.temp) {
 			continue
 		}
-		// Anybody may make files there.
+		// Anybody may make files in public/. In queue/.tmp nobody else does, and
+		// a copy may be its sender's already.
 		var st unix.Stat_t
-		if stat(fd, name, &st) == nil && regular(&st) && int(st.Uid) == os.Geteuid() {
-			_ = remove(fd, name)
+		if stat(dir, name, &st) == nil && regular(&st) && (int(st.Uid) == os.Geteuid() || oursAlone(dir)) {
+			_ = remove(dir, name)
 		}
 	}
+}
+
+// oursAlone reports whether nobody else can make a name in the directory.
+func oursAlone(dir int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(dir, &st) == nil && int(st.Uid) == os.Geteuid() && st.Mode&0o077 == 0
 }

@@ -242,14 +242,17 @@ func TestResubmitThatFails(t *testing.T) {
 		change func(o *office)
 		ask    Resubmission
 	}{
-		"program":       {func(o *office) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
-		"plain beside":  {func(o *office) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
-		"file":          {func(o *office) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
-		"no body":       {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
-		"body behind":   {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
-		"no message":    {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
-		"no public":     {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "public"))) }, Resubmission{}},
-		"no public too": {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "public"))) }, Resubmission{Channel: "x"}},
+		"program":      {func(o *office) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
+		"plain beside": {func(o *office) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
+		"file":         {func(o *office) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
+		"no body":      {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
+		"body behind":  {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
+		"no message":   {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
+		"no public":    {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "public"))) }, Resubmission{}},
+		"another's .tmp": {func(o *office) {
+			o.mkdir("queue/.tmp")
+			check(t, os.Chmod(filepath.Join(o.dir, "queue/.tmp"), 0o777))
+		}, Resubmission{Channel: "x"}},
 		"no router":     {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "router"))) }, Resubmission{}},
 		"odd host":      {func(o *office) {}, Resubmission{Channel: "x", Host: "a\nb"}},
 		"list of hosts": {func(o *office) {}, Resubmission{Channel: "x", Host: "(a)"}},

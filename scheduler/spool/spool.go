@@ -38,8 +38,9 @@
 //	to the router    submission in public/, fsync, rename    those recipients go twice; a
 //	                 into router/, fsync, old tags '+'       file in public/ is removed at
 //	                                                         the next start
-//	reroute          copy of the message in public/, then    those recipients go twice
-//	                 in the router's order; old tags '+'
+//	reroute          copy of the message in queue/.tmp,      those recipients go twice; a
+//	                 then in the router's order; old tags    file in queue/.tmp is removed
+//	                 '+'                                     at the next start
 //	hold a thread    the list beside the old, fsync,         nothing
 //	                 rename, fsync
 //	finish           control file, then message file         a message file alone: after a
@@ -154,7 +155,7 @@ type Spool struct {
 	seed     maphash.Seed
 	shut     shut
 
-	// temp begins the names of our files in public/; it is no other process's.
+	// temp begins the names of our temporary files; it is no other process's.
 	temp string
 
 	// moving is held through every two-step move of a message that may be
