@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // MaxPID is the greatest pid that a lock can name; it stands for every pid
@@ -170,7 +172,7 @@ func appendLines(fd int, diagnostics []Diagnostic) error {
 	if err := appendOnce(fd, b); err != nil {
 		return err
 	}
-	return retry(func() error { return unix.Fdatasync(fd) })
+	return eintr.Retry(func() error { return unix.Fdatasync(fd) })
 }
 
 // endsTorn reports whether the last line has no end: a crash cut it short, or
@@ -195,8 +197,7 @@ func appendOnce(fd int, b []byte) error {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
 		return err
 	}
-	n := 0
-	err = retry(func() (err error) { n, err = unix.Write(fd, b); return err })
+	n, err := eintr.Retry1(func() (int, error) { return unix.Write(fd, b) })
 	if _, e := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err == nil {
 		err = e
 	}
@@ -223,20 +224,19 @@ func takeBack(fd, n int) error {
 	if size != end {
 		return errors.New("a cut line stays, for another follows it")
 	}
-	return retry(func() error { return unix.Ftruncate(fd, end-int64(n)) })
+	return eintr.Retry(func() error { return unix.Ftruncate(fd, end-int64(n)) })
 }
 
 func fileSize(fd int) (int64, error) {
 	var st unix.Stat_t
-	err := retry(func() error { return unix.Fstat(fd, &st) })
+	err := eintr.Retry(func() error { return unix.Fstat(fd, &st) })
 	return st.Size, err
 }
 
 // pread reads until b is full or the file ends.
 func pread(fd int, b []byte, offset int64) (n int, err error) {
 	for n < len(b) {
-		var m int
-		err := retry(func() (err error) { m, err = unix.Pread(fd, b[n:], offset+int64(n)); return err })
+		m, err := eintr.Retry1(func() (int, error) { return unix.Pread(fd, b[n:], offset+int64(n)) })
 		if err != nil {
 			return n, err
 		}
@@ -249,8 +249,7 @@ func pread(fd int, b []byte, offset int64) (n int, err error) {
 }
 
 func pwrite(fd int, b []byte, offset int64) error {
-	n := 0
-	err := retry(func() (err error) { n, err = unix.Pwrite(fd, b, offset); return err })
+	n, err := eintr.Retry1(func() (int, error) { return unix.Pwrite(fd, b, offset) })
 	if err == nil && n < len(b) {
 		err = short(n, len(b))
 	}
@@ -262,13 +261,4 @@ func pwrite(fd int, b []byte, offset int64) error {
 // a block more often than not, so that a full disk tends to show itself so.
 func short(n, of int) error {
 	return fmt.Errorf("%d of %d bytes written: %w", n, of, unix.ENOSPC)
-}
-
-// retry calls f again while signals interrupt it.
-func retry(f func() error) error {
-	for {
-		if err := f(); err != unix.EINTR {
-			return err
-		}
-	}
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"zsched/internal/syncdir"
 )
 
 // Submission is a message as the router takes it out of $POSTOFFICE/router:
@@ -311,7 +313,7 @@ func (r Router) give(file string) (string, error) {
 		// The file was replaced before it was renamed: this one is not ours.
 		return "", errors.Join(errors.New("it was replaced by another file"), os.Remove(path))
 	}
-	return name, syncDir(filepath.Dir(path))
+	return name, syncdir.Sync(filepath.Dir(path))
 }
 
 // place renames a file into router/ under a number.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
+	"zsched/internal/syncdir"
 )
 
 // Submit stores a message and its control file in a postoffice, under the
@@ -102,7 +103,7 @@ func enqueue(office string, levels int, d *Contents, file string) (string, error
 		return "", errors.Join(err, moveBack(queued, file, in))
 	}
 	// The scheduler may have the message by now: there is no way back.
-	return hash + named.Name, syncDir(transport)
+	return hash + named.Name, syncdir.Sync(transport)
 }
 
 // makeHashDir makes the directories of a hash prefix where they are missing.
@@ -173,7 +174,7 @@ func moveMessage(file, queued string, was fs.FileInfo, group int) error {
 	}
 	err := postoffice.Chmod(queued, was, uint32(was.Mode().Perm()|0o440)&0o660, group)
 	if err == nil {
-		err = syncDir(filepath.Dir(queued))
+		err = syncdir.Sync(filepath.Dir(queued))
 	}
 	if err != nil {
 		return errors.Join(err, moveBack(queued, file, was))
@@ -203,18 +204,6 @@ func move(from, to string) error {
 		return os.Remove(from)
 	}
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if e := d.Close(); err == nil {
-		err = e
-	}
-	return err
 }
 
 // Announce tells the scheduler of a new control file, by the datagram

@@ -1,6 +1,10 @@
 package ctlfile
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
+)
 
 // AppendVerbose appends a line, with its LF, to the file that a v line names.
 // It is the submitter's, who asked to watch, and he may name any: so it must
@@ -10,8 +14,8 @@ import "golang.org/x/sys/unix"
 // and nothing that goes wrong is told: nobody may be kept waiting by a log.
 func AppendVerbose(path string, owner uint32, line string) {
 	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd := -1
-	if retry(func() (err error) { fd, err = unix.Open(path, flags, 0); return err }) != nil {
+	fd, err := eintr.Retry1(func() (int, error) { return unix.Open(path, flags, 0) })
+	if err != nil {
 		return
 	}
 	defer func() { _ = unix.Close(fd) }()

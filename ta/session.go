@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/eintr"
 )
 
 // errNothing: the control file holds nothing for this job line now.
@@ -215,7 +216,7 @@ func (m *Message) findMessage() error {
 	dir := m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1]
 	m.path = m.at.path("../queue/" + dir + m.File.Name)
 	var st syscall.Stat_t
-	err := retry(func() error { return syscall.Stat(m.path, &st) })
+	err := eintr.Retry(func() error { return syscall.Stat(m.path, &st) })
 	switch {
 	case err != nil:
 		return &fs.PathError{Op: "find", Path: m.path, Err: err}
@@ -231,10 +232,10 @@ func (m *Message) findMessage() error {
 // is no wonder that the message file is not there either.
 func (m *Message) moved() bool {
 	var opened, there syscall.Stat_t
-	if retry(func() error { return syscall.Fstat(m.fd, &opened) }) != nil {
+	if eintr.Retry(func() error { return syscall.Fstat(m.fd, &opened) }) != nil {
 		return false
 	}
-	err := retry(func() error { return syscall.Stat(m.at.path(m.Job.Path), &there) })
+	err := eintr.Retry(func() error { return syscall.Stat(m.at.path(m.Job.Path), &there) })
 	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
 }
 
@@ -242,9 +243,8 @@ func (m *Message) moved() bool {
 // poller first, which takes as long as delivering it.
 
 func openFile(path string, flags int) (fd int, err error) {
-	err = retry(func() (err error) {
-		fd, err = syscall.Open(path, flags|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
-		return err
+	fd, err = eintr.Retry1(func() (int, error) {
+		return syscall.Open(path, flags|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
 	})
 	if err != nil {
 		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -253,15 +253,6 @@ func openFile(path string, flags int) (fd int, err error) {
 }
 
 func readAt(fd int, b []byte, offset int64) (n int, err error) {
-	err = retry(func() (err error) { n, err = syscall.Pread(fd, b, offset); return err })
+	n, err = eintr.Retry1(func() (int, error) { return syscall.Pread(fd, b, offset) })
 	return max(n, 0), err
-}
-
-// retry calls f again while signals interrupt it.
-func retry(f func() error) error {
-	for {
-		if err := f(); err != syscall.EINTR {
-			return err
-		}
-	}
 }

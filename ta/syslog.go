@@ -2,10 +2,10 @@ package ta
 
 import (
 	"fmt"
-	"log/syslog"
 	"strings"
-	"sync"
 	"time"
+
+	"zsched/internal/asyncsyslog"
 )
 
 // SyslogStyle is how the line looks that an agent writes to the system's log
@@ -102,49 +102,31 @@ func logWord(s string, room int) string {
 	}, s)
 }
 
-// Syslog passes the lines on to the system's log, facility mail, without
-// making anybody wait: what syslogd does not take in time is dropped, and
-// counted. It is for Server.Syslog; nil logs nothing.
+// Syslog writes a line for each reported recipient to the system's log without
+// making the agent wait (internal/asyncsyslog). It is for Server.Syslog; nil
+// logs nothing.
 type Syslog struct {
-	style    SyslogStyle
-	patience time.Duration // of Close
-	lines    chan string
-	ended    chan struct{} // closed when all lines are passed on
-
-	mu   sync.Mutex
-	lost int // lines dropped since the last that went
+	style SyslogStyle
+	out   *asyncsyslog.Writer
 }
 
-// OpenSyslog begins to pass lines on in the name of an agent. It is nil for
+// OpenSyslog starts to write lines in the name of an agent. It returns nil for
 // SyslogOff.
 func OpenSyslog(agent string, style SyslogStyle) *Syslog {
-	return openSyslog(agent, style, "", "")
+	return openSyslog(style, asyncsyslog.Options{Tag: agent})
 }
 
-func openSyslog(agent string, style SyslogStyle, network, address string) *Syslog {
+func openSyslog(style SyslogStyle, o asyncsyslog.Options) *Syslog {
 	if style == SyslogOff {
 		return nil
 	}
-	s := &Syslog{style: style, patience: syslogPatience, lines: make(chan string, 1024), ended: make(chan struct{})}
-	go func() {
-		defer close(s.ended)
-		s.run(agent, network, address)
-	}()
-	return s
+	return &Syslog{style: style, out: asyncsyslog.Open(o)}
 }
 
-// syslogPatience is how long an agent that leaves waits for syslogd.
-const syslogPatience = 2 * time.Second
-
-// Close passes on what is left, as far as syslogd takes it.
+// Close writes the lines that wait, as far as syslogd takes them in time.
 func (s *Syslog) Close() {
-	if s == nil {
-		return
-	}
-	close(s.lines)
-	select {
-	case <-s.ended:
-	case <-time.After(s.patience):
+	if s != nil {
+		s.out.Close()
 	}
 }
 
@@ -163,13 +145,7 @@ func (s *Syslog) log(r *Recipient, res Result, report Report) {
 		Status: report.Status, Text: report.Text, Cvt: res.Cvt,
 	}
 	line.Relay, line.IP = cutRemote(res.Fields.Remote)
-	select {
-	case s.lines <- line.Line(s.style):
-	default:
-		s.mu.Lock()
-		s.lost++
-		s.mu.Unlock()
-	}
+	s.out.Info(line.Line(s.style))
 }
 
 // cutRemote splits "dns; mx.example.net (192.0.2.1)", whose type and address
@@ -185,32 +161,4 @@ func cutRemote(remote string) (host, ip string) {
 		}
 	}
 	return host, ""
-}
-
-func (s *Syslog) run(agent, network, address string) {
-	var w *syslog.Writer
-	for line := range s.lines {
-		var err error
-		if w == nil {
-			w, err = syslog.Dial(network, address, syslog.LOG_MAIL|syslog.LOG_INFO, agent)
-		}
-		if err == nil {
-			s.tellLost(w)
-			_ = w.Info(line) // it connects anew with the next
-		}
-	}
-	if w != nil {
-		s.tellLost(w)
-		_ = w.Close()
-	}
-}
-
-func (s *Syslog) tellLost(w *syslog.Writer) {
-	s.mu.Lock()
-	lost := s.lost
-	s.lost = 0
-	s.mu.Unlock()
-	if lost > 0 {
-		_ = w.Info(fmt.Sprintf("%d lines were lost here", lost))
-	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zsched/internal/asyncsyslog"
 )
 
 func TestSyslogStyleIsTheFirstLetterThatAsksForOne(t *testing.T) {
@@ -99,7 +101,7 @@ func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), "N NOTIFY=SUCCESS",
 		rcpt("smtp", "a.example", "carol"), rcpt("smtp", "a.example", "dave"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
-	log := openSyslog("try", SyslogCommas, "unixgram", address)
+	log := openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
 	said := o.serve(&Server{Syslog: log, Deliver: func(m *Message) {
 		ok := Result{Status: OK, Text: "250 ok", Fields: Fields{Remote: "dns; mx (192.0.2.1)"},
 			Began: time.Now().Add(-61 * time.Second), Cvt: "NONE"}
@@ -137,7 +139,7 @@ func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
 	o := newOffice(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
-	log := openSyslog("try", SyslogTabs, "unixgram", address)
+	log := openSyslog(SyslogTabs, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
 	o.serve(&Server{Syslog: log, Marking: SchedulerMarks, Deliver: func(m *Message) {
 		m.Recipients[0].Report(Result{Status: OK2})
 		m.Recipients[1].Report(Result{Status: Error2})
@@ -154,7 +156,7 @@ func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
 	o := newOffice(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
 	address, next := listen(t)
-	log := openSyslog("try", SyslogCommas, "unixgram", address)
+	log := openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
 	o.serve(&Server{Syslog: log, Deliver: func(*Message) {}}, "B/I/7\ta.example\n")
 	log.Close()
 	if line, want := next(), "stat=deferred the agent came to no result"; !strings.Contains(line, want) {
@@ -165,7 +167,7 @@ func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
 func TestReportsDoNotNeedSyslog(t *testing.T) {
 	for name, log := range map[string]*Syslog{
 		"off":       OpenSyslog("try", SyslogOff),
-		"not there": openSyslog("try", SyslogCommas, "unixgram", filepath.Join(t.TempDir(), "nobody")),
+		"not there": openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: filepath.Join(t.TempDir(), "nobody")}),
 	} {
 		o := newOffice(t)
 		o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
@@ -178,16 +180,4 @@ func TestReportsDoNotNeedSyslog(t *testing.T) {
 			t.Errorf("%s: tags are %q", name, got)
 		}
 	}
-}
-
-// A syslogd that takes nothing must not keep an agent that was told to leave.
-func TestSyslogThatIsStuckDoesNotHoldTheAgent(t *testing.T) {
-	address, _ := listen(t) // and nobody calls next
-	log := openSyslog("try", SyslogCommas, "unixgram", address)
-	log.patience = time.Millisecond
-	line := strings.Repeat("x", 1000)
-	for range cap(log.lines) {
-		log.lines <- line // more than a socket holds
-	}
-	log.Close()
 }

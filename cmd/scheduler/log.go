@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/asyncsyslog"
 	"zsched/scheduler/daemon"
 )
 
@@ -16,8 +17,8 @@ import (
 type logs struct {
 	log        zerolog.Logger
 	main       *daemon.Outlet
-	statistics *daemon.Outlet // nil: none
-	syslog     *daemon.Syslog // nil: none
+	statistics *daemon.Outlet      // nil: none
+	syslog     *asyncsyslog.Writer // nil: none
 }
 
 func openLogs(s *setting, stderr io.Writer) (*logs, error) {
@@ -35,7 +36,9 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 		l.statistics = outlet
 	}
 	if s.env.LogsCompletions() {
-		l.syslog = daemon.OpenSyslog(l.log)
+		l.syslog = asyncsyslog.Open(asyncsyslog.Options{Tag: "scheduler", Failed: func(err error) {
+			l.log.Warn().Err(err).Msg("syslog cannot be reached")
+		}})
 	}
 	return l, nil
 }
@@ -82,9 +85,7 @@ func (l *logs) reopen() {
 
 // close writes out what is left.
 func (l *logs) close() {
-	if l.syslog != nil {
-		l.syslog.Close()
-	}
+	l.syslog.Close()
 	if l.statistics != nil {
 		l.statistics.Close()
 	}

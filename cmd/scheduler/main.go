@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
-
-	"zsched/internal/zenv"
 
 	"github.com/spf13/pflag"
+
+	"zsched/internal/version"
+	"zsched/internal/zenv"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -42,7 +42,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "scheduler: %v\n%s", err, usageLine)
 		return exitFlags
 	case o.version:
-		fmt.Fprintln(stdout, versionLine())
+		fmt.Fprintln(stdout, version.Line("scheduler"))
 		return exitOK
 	}
 
@@ -66,18 +66,4 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return exitFault
 	}
 	return exitOK
-}
-
-const version = "0.1"
-
-func versionLine() string {
-	line := "scheduler " + version
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				line += " (" + s.Value[:min(12, len(s.Value))] + ")"
-			}
-		}
-	}
-	return line
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/internal/version"
 	"zsched/scheduler"
 )
 
@@ -86,7 +87,7 @@ func TestWrongUseHasItsExitCode(t *testing.T) {
 }
 
 func TestVersionAndHelpGoToStandardOutput(t *testing.T) {
-	for args, says := range map[string]string{"-V": "scheduler " + version, "--help": "--check"} {
+	for args, says := range map[string]string{"-V": "scheduler " + version.Number, "--help": "--check"} {
 		var stdout, stderr bytes.Buffer
 		code := run(strings.Fields(args), nil, &stdout, &stderr)
 		if code != 0 || !strings.Contains(stdout.String(), says) || stderr.Len() > 0 {

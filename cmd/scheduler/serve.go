@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
 	"zsched/scheduler/config"
@@ -91,7 +92,7 @@ func (s *setting) load() (*config.File, error) {
 // run opens the spool and runs the loop until it ends.
 func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, ready *os.File) error {
 	log := logs.log
-	log.Info().Int("pid", os.Getpid()).Str("version", version).Str("config", s.where.config).Msg("scheduler daemon started")
+	log.Info().Int("pid", os.Getpid()).Str("version", version.Number).Str("config", s.where.config).Msg("scheduler daemon started")
 	warn(log, file)
 	operands := operands(s.files, s.where, log)
 	if len(s.files) > 0 && len(operands) == 0 {
@@ -173,7 +174,13 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		o.Account = func(line []byte) { logs.statistics.Write(line) }
 	}
 	if logs.syslog != nil {
-		o.Syslog = logs.syslog.Line
+		o.Syslog = func(severity scheduler.Severity, line string) {
+			if severity == scheduler.Error {
+				logs.syslog.Error(line)
+				return
+			}
+			logs.syslog.Info(line)
+		}
 	}
 	return o
 }

@@ -26,18 +26,17 @@ package postoffice
 
 import (
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // OpenAt opens a file for the calling process alone. It follows no symbolic
 // link at the end of path, waits for no fifo and for nobody's lease, and tries
 // again when a signal interrupts it.
 func OpenAt(dir int, path string, flags int, mode uint32) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
+	return eintr.Retry1(func() (int, error) {
+		return unix.Openat(dir, path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
+	})
 }
 
 // openQuietly is OpenAt that leaves the access time alone, which costs as much

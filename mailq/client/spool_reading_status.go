@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
+	"zsched/internal/process"
 	"zsched/mailq"
 )
 
@@ -83,7 +83,7 @@ func (p *Postoffice) alive(name string) (alive, started bool) {
 	if err != nil || pid <= 0 {
 		return false, false
 	}
-	return syscall.Kill(pid, 0) != syscall.ESRCH, true
+	return process.Exists(pid), true
 }
 
 // Active reports whether a scheduler has been started in this postoffice.

@@ -7,9 +7,9 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"zsched/internal/process"
 	"zsched/mailq"
 )
 
@@ -183,7 +183,7 @@ func (s *Server) picture(ctx context.Context, out *bufio.Writer, peer Peer, sett
 
 // processExists says whether there is a process with this number.
 func processExists(pid int) bool {
-	return syscall.Kill(pid, 0) != syscall.ESRCH
+	return process.Exists(pid)
 }
 
 // isTimeout says whether a deadline passed.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/eintr"
 )
 
 // dirents is a run of directory entries as getdents64(2) writes them. Reading
@@ -17,18 +18,14 @@ type dirents []byte
 
 // getdents reads the next entries; none are left when there are none.
 func getdents(fd int, buf []byte) (dirents, error) {
-	for {
-		n, err := unix.Getdents(fd, buf)
-		switch err {
-		case nil:
-			return buf[:max(n, 0)], nil
-		case unix.EINTR:
-		case unix.ENOENT: // the directory was removed
-			return nil, nil
-		default:
-			return nil, err
-		}
+	n, err := eintr.Retry1(func() (int, error) { return unix.Getdents(fd, buf) })
+	switch err {
+	case nil:
+		return buf[:max(n, 0)], nil
+	case unix.ENOENT: // the directory was removed
+		return nil, nil
 	}
+	return nil, err
 }
 
 // entries is all that is left to read of an open directory.

@@ -12,26 +12,6 @@ import (
 	"zsched/ctlfile"
 )
 
-func TestParseStat(t *testing.T) {
-	const rest = " 17 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 "
-	for text, want := range map[string]struct {
-		state byte
-		start time.Duration
-		ok    bool
-	}{
-		"17 (smtp) S 1 2 3":                      {},
-		"17 smtp S":                              {},
-		"17 (smtp) S 1 17" + rest + "1234 5 6\n": {'S', 12340 * time.Millisecond, true},
-		"17 (a) b) Z 1 17" + rest + "7 5 6\n":    {'Z', 70 * time.Millisecond, true},
-		"17 (smtp) S 1 17" + rest + "x 5 6\n":    {},
-	} {
-		state, start, ok := parseStat([]byte(text))
-		if state != want.state || start != want.start || ok != want.ok {
-			t.Errorf("%q: %c %v %v", text, state, start, ok)
-		}
-	}
-}
-
 func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
 	pid, lines, stop := play(t, "wait", "")
 	lines.Scan()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 const (
@@ -165,11 +167,12 @@ func (s *Spool) listen(n *notifySocket) error {
 func receive(fd int, buf []byte) ([]Name, error) {
 	var names []Name
 	for len(names) < batchLimit {
-		size, _, err := unix.Recvfrom(fd, buf, 0)
+		size, err := eintr.Retry1(func() (int, error) {
+			n, _, err := unix.Recvfrom(fd, buf, 0)
+			return n, err
+		})
 		switch err {
 		case nil:
-		case unix.EINTR:
-			continue
 		case unix.EAGAIN:
 			return names, nil
 		default:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // Space is what a file system has.
@@ -16,15 +18,8 @@ type Space struct {
 // ReadSpace asks the file system that a directory is on (statfs(2)).
 func ReadSpace(dir string) (Space, error) {
 	var st unix.Statfs_t
-	for {
-		err := unix.Statfs(dir, &st)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return Space{}, fmt.Errorf("asking for the space of %q: %w", dir, err)
-		}
-		break
+	if err := eintr.Retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return Space{}, fmt.Errorf("asking for the space of %q: %w", dir, err)
 	}
 	block := uint64(max(st.Frsize, 1))
 	return Space{

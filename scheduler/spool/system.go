@@ -1,39 +1,29 @@
 package spool
 
 import (
-	"errors"
-
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // The calls below are the plain ones, tried again when a signal interrupts
 // them, as the runtime's own do on slow file systems.
 
 func openFile(at int, path string, flags int, mode uint32) (int, error) {
-	for {
-		fd, err := unix.Openat(at, path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
+	return eintr.Retry1(func() (int, error) {
+		return unix.Openat(at, path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
+	})
 }
 
 func openDir(at int, path string) (int, error) {
-	for {
-		fd, err := unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
+	return eintr.Retry1(func() (int, error) {
+		return unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
 }
 
 // stat is that of a name itself; a symbolic link is not followed.
 func stat(at int, path string, st *unix.Stat_t) error {
-	for {
-		if err := unix.Fstatat(at, path, st, unix.AT_SYMLINK_NOFOLLOW); err != unix.EINTR {
-			return err
-		}
-	}
+	return eintr.Retry(func() error { return unix.Fstatat(at, path, st, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
 // exists reports whether there is anything of that name. When the system does
@@ -47,34 +37,25 @@ func regular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG 
 
 // remove unlinks a file. That it is gone already is no error.
 func remove(at int, path string) error {
-	for {
-		switch err := unix.Unlinkat(at, path, 0); err {
-		case unix.EINTR:
-		case unix.ENOENT:
-			return nil
-		default:
-			return err
-		}
+	err := eintr.Retry(func() error { return unix.Unlinkat(at, path, 0) })
+	if err == unix.ENOENT {
+		return nil
 	}
+	return err
 }
 
 // rename moves a file to a name that does not exist: EEXIST when it does.
 func rename(fromDir int, from string, toDir int, to string) error {
-	for {
-		err := unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
-		switch {
-		case err == unix.EINTR:
-		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-			// Some file systems cannot promise it. Only this daemon makes
-			// names in these directories that are anyone else's to take.
-			if exists(toDir, to) {
-				return unix.EEXIST
-			}
-			return unix.Renameat(fromDir, from, toDir, to)
-		default:
-			return err
-		}
+	err := eintr.Retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+	if err != unix.EINVAL && err != unix.ENOSYS {
+		return err
 	}
+	// Some file systems cannot promise it. Only this daemon makes names in
+	// these directories that are anyone else's to take.
+	if exists(toDir, to) {
+		return unix.EEXIST
+	}
+	return eintr.Retry(func() error { return unix.Renameat(fromDir, from, toDir, to) })
 }
 
 // readWhole reads a file of the size that st says into buf, which it grows as
@@ -85,16 +66,14 @@ func readWhole(fd int, size int64, buf []byte) ([]byte, error) {
 	}
 	buf = buf[:size]
 	for have := 0; have < len(buf); {
-		n, err := unix.Pread(fd, buf[have:], int64(have))
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
+		n, err := eintr.Retry1(func() (int, error) { return unix.Pread(fd, buf[have:], int64(have)) })
+		if err != nil {
 			return nil, err
-		case n == 0:
-			return buf[:have], nil
-		default:
-			have += n
 		}
+		if n == 0 {
+			return buf[:have], nil
+		}
+		have += n
 	}
 	return buf, nil
 }
@@ -111,24 +90,14 @@ func writeFile(at int, path string, text []byte, sync bool) (err error) {
 		}
 	}()
 	for len(text) > 0 {
-		n, err := unix.Write(fd, text)
-		if err != nil && err != unix.EINTR {
+		n, err := eintr.Retry1(func() (int, error) { return unix.Write(fd, text) })
+		if err != nil {
 			return err
 		}
-		text = text[max(n, 0):]
+		text = text[n:]
 	}
 	if sync {
 		return unix.Fsync(fd)
 	}
 	return nil
-}
-
-// syncDir brings a directory's names to disk.
-func syncDir(at int, path string) error {
-	fd, err := openDir(at, path)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return unix.Fsync(fd)
 }

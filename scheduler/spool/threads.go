@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/syncdir"
 )
 
 // Thread names a thread that is held: mail for it waits, what is there and
@@ -151,5 +152,5 @@ func (s *Spool) writeThreads(threads []Thread) error {
 		_ = remove(s.office, threadsTemp)
 		return err
 	}
-	return syncDir(s.office, "hold")
+	return syncdir.At(s.office, "hold")
 }

@@ -2,6 +2,8 @@ package child
 
 import (
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // Send gives the agent b. It never blocks: what the socket does not take at
@@ -52,12 +54,10 @@ func (c *Child) CloseWrite() {
 func (c *Child) write(b []byte) (n int, err error) {
 	var sent error
 	err = c.raw.Write(func(fd uintptr) bool {
-		for {
-			n, sent = unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-			if sent != unix.EINTR {
-				return true
-			}
-		}
+		n, sent = eintr.Retry1(func() (int, error) {
+			return unix.SendmsgN(int(fd), b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		})
+		return true
 	})
 	if err == nil && sent != nil && sent != unix.EAGAIN {
 		err = sent

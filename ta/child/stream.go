@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // afterlife is how many bytes are read from a stream after its grace. It is
@@ -55,11 +57,7 @@ func (s *stream) take(b []byte) int {
 	}
 	var n int
 	conn.Control(func(fd uintptr) {
-		for {
-			if n, err = unix.Read(int(fd), b); err != unix.EINTR {
-				return
-			}
-		}
+		n, err = eintr.Retry1(func() (int, error) { return unix.Read(int(fd), b) })
 	})
 	s.held = err == unix.EAGAIN
 	return max(n, 0)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/process"
 )
 
 // lockAge is how old a lock file must be that does not say whose it is, or
@@ -180,39 +182,11 @@ func forgotten(n note, ours bool, madeAt time.Time) bool {
 	if n.pid <= 0 {
 		return time.Since(madeAt) > lockAge
 	}
-	err := unix.Kill(n.pid, 0)
 	if !ours {
-		return err == unix.ESRCH && time.Since(madeAt) > lockAge
+		return !process.Exists(n.pid) && time.Since(madeAt) > lockAge
 	}
-	// A process of another user, or one younger than the lock, has the pid by
-	// chance.
-	if err != nil {
-		return true
-	}
-	age, err := processAge(n.pid)
-	return err == nil && time.Since(madeAt) > age+2*time.Second
-}
-
-// processAge is how long a process has been there, to about a second (proc(5):
-// its start is the 22nd word, in hundredths of a second since the machine's).
-func processAge(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	words := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:]) // from the third on
-	if len(words) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat is too short", pid)
-	}
-	started, err := strconv.ParseInt(string(words[19]), 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 0, err
-	}
-	return time.Duration(info.Uptime)*time.Second - time.Duration(started)*10*time.Millisecond, nil
+	// A process of another user has the pid by chance.
+	return unix.Kill(n.pid, 0) != nil || !process.RunningSince(n.pid, madeAt)
 }
 
 // restore cuts the mbox back to where a delivery began that did not end. It

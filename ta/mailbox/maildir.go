@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/syncdir"
 )
 
 // maildir is a directory of three: a message is written in tmp, and is there
@@ -89,7 +91,7 @@ func obtainDir(at int, name string) (fd int, err error) {
 	if err == unix.ENOENT {
 		if err = unix.Mkdirat(at, name, 0o700); err == nil || err == unix.EEXIST {
 			fd, err = unix.Openat(at, name, flags, 0)
-			syncDir(at, ".")
+			_ = syncdir.At(at, ".") // a directory that cannot be read cannot be synced
 		}
 	}
 	if err == unix.ENOTDIR || err == unix.ELOOP {
@@ -118,14 +120,6 @@ func openParent(path string) (fd int, name string, err error) {
 		return -1, name, fmt.Errorf("its directory: %w", err)
 	}
 	return fd, name, nil
-}
-
-// syncDir brings a new name in a directory to the disk, if it may be read.
-func syncDir(at int, dir string) {
-	if fd, err := unix.Openat(at, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
-		_ = unix.Fsync(fd)
-		_ = unix.Close(fd)
-	}
 }
 
 // write writes a letter in tmp and returns when it is on disk.

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/eintr"
+	"zsched/internal/syncdir"
 	"zsched/ta"
 )
 
@@ -194,7 +196,7 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 		return 0, "", err
 	}
 	if b.made {
-		syncDir(b.dir, ".")
+		_ = syncdir.At(b.dir, ".") // a directory that cannot be read cannot be synced
 	} else if !b.o.TouchAccess {
 		times := []unix.Timespec{b.opened.Atim, {Nsec: unix.UTIME_OMIT}}
 		_ = unix.UtimesNanoAt(b.dir, b.name, times, unix.AT_SYMLINK_NOFOLLOW)
@@ -250,10 +252,7 @@ type counter struct {
 
 func (c *counter) Write(b []byte) (done int, err error) {
 	for done < len(b) {
-		n, err := unix.Write(c.fd, b[done:])
-		if err == unix.EINTR {
-			continue
-		}
+		n, err := eintr.Retry1(func() (int, error) { return unix.Write(c.fd, b[done:]) })
 		if err == nil && n <= 0 {
 			err = io.ErrShortWrite
 		}

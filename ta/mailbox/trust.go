@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/syncdir"
 	"zsched/ta"
 )
 
@@ -118,7 +119,7 @@ func bestow(path string, acc *ta.Account, maildir bool) error {
 	if err != nil {
 		_ = os.Remove(draft)
 	} else {
-		syncDir(unix.AT_FDCWD, dir)
+		_ = syncdir.Sync(dir) // a directory that cannot be read cannot be synced
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil // another delivery was faster
