@@ -39,7 +39,7 @@ check:
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "gofmt would change:" $$unformatted; exit 1; }
 	$(GO) vet ./...
-	$(GO) test -run Room .
+	$(GO) test -run Import .
 
 demo: all
 	@packaging/demo

@@ -1,0 +1,237 @@
+// Package zsched contains no code, only the tests of the tree as a whole: which
+// package may import which, and what a program may link.
+package zsched
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed lists every package of the tree and what it may import: our own
+// packages by their folder, other modules by the names in modules. Every
+// package but the core may use the standard library.
+const allowed = `
+internal/asyncsyslog:
+internal/eintr:
+internal/interval:
+internal/pattern:
+internal/postoffice:      internal/eintr x/sys
+internal/process:         x/sys
+internal/syncdir:         internal/eintr x/sys
+internal/version:
+internal/zenv:
+
+ctlfile:                  internal/eintr internal/postoffice internal/syncdir x/sys
+
+ta:                       ctlfile internal/asyncsyslog internal/eintr internal/postoffice
+ta/child:                 ta internal/eintr x/sys
+ta/mime:                  go-message
+ta/discard:               ctlfile ta
+ta/errormail:             ctlfile ta scheduler/report go-message
+ta/hold:                  ctlfile ta internal/interval
+ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
+ta/sm:                    ctlfile ta ta/mime x/sys
+ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
+ta/smtp/smtptest:         go-smtp go-sasl
+
+mailq:                    ctlfile internal/interval internal/pattern
+mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process
+mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
+
+scheduler:                ctlfile ta internal/pattern
+scheduler/config:         scheduler internal/interval internal/zenv participle
+scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
+scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
+scheduler/simulate:       scheduler
+scheduler/cluster:        scheduler go-redis
+scheduler/daemon:         ctlfile ta ta/child mailq mailq/server scheduler scheduler/spool scheduler/report internal/postoffice zerolog prometheus systemd
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern zerolog
+scheduler/metrics:        scheduler scheduler/daemon prometheus
+
+cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/metrics scheduler/spool internal/asyncsyslog internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config internal/version internal/zenv pflag x/sys
+cmd/mailq/top:            mailq mailq/client internal/pattern tcell
+cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
+cmd/ta/internal/program:  ta internal/version internal/zenv pflag
+cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
+cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
+cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv
+cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/zenv
+cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
+cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
+
+packaging/peer:           ta/smtp/smtptest
+`
+
+// modules names the other modules, or parts of them, as allowed does.
+var modules = map[string]string{
+	"dns":        "github.com/miekg/dns",
+	"fsnotify":   "github.com/fsnotify/fsnotify",
+	"go-message": "github.com/emersion/go-message",
+	"go-redis":   "github.com/redis/go-redis",
+	"go-sasl":    "github.com/emersion/go-sasl",
+	"go-smtp":    "github.com/emersion/go-smtp",
+	"participle": "github.com/alecthomas/participle",
+	"pflag":      "github.com/spf13/pflag",
+	"prometheus": "github.com/prometheus/client_golang",
+	"systemd":    "github.com/coreos/go-systemd",
+	"tcell":      "github.com/gdamore/tcell",
+	"x/idna":     "golang.org/x/net/idna",
+	"x/sys":      "golang.org/x/sys",
+	"zerolog":    "github.com/rs/zerolog",
+}
+
+const module = "zsched/"
+
+// parseAllowed returns the import paths that each folder may import, besides
+// the standard library.
+func parseAllowed(t *testing.T) map[string][]string {
+	t.Helper()
+	rules := make(map[string][]string)
+	for line := range strings.Lines(allowed) {
+		folder, imports, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok {
+			continue
+		}
+		rules[folder] = []string{}
+		for name := range strings.FieldsSeq(imports) {
+			if other, ok := modules[name]; ok {
+				rules[folder] = append(rules[folder], other)
+			} else {
+				rules[folder] = append(rules[folder], module+name)
+			}
+		}
+	}
+	for folder, imports := range rules {
+		for _, name := range imports {
+			if ours, ok := strings.CutPrefix(name, module); ok && rules[ours] == nil {
+				t.Errorf("the entry of %s names %s, which has no entry", folder, ours)
+			}
+		}
+	}
+	return rules
+}
+
+func inStandardLibrary(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return !strings.Contains(first, ".") && !strings.HasPrefix(name, module)
+}
+
+// isPart reports whether a package belongs to a module or is one of our own
+// packages itself. The packages below ours have entries of their own.
+func isPart(name, of string) bool {
+	return name == of || !strings.HasPrefix(of, module) && strings.HasPrefix(name, of+"/")
+}
+
+// TestImportsAreAllowed fails on every import that is not in the table above.
+func TestImportsAreAllowed(t *testing.T) {
+	rules := parseAllowed(t)
+	eachFile(t, func(file string, set *token.FileSet, f *ast.File) {
+		imports, ok := rules[path.Dir(file)]
+		if !ok {
+			t.Errorf("%s: package %s is not in the table", file, path.Dir(file))
+			return
+		}
+		for _, spec := range f.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			if !inStandardLibrary(name) && !slices.ContainsFunc(imports, func(of string) bool { return isPart(name, of) }) {
+				t.Errorf("%s: package %s may not import %q", set.Position(spec.Pos()), path.Dir(file), name)
+			}
+		}
+	})
+}
+
+// TestLinkedPackagesAreNotImportedByAccident looks at what whole programs link.
+// An agent is started for every few messages and must start quickly; the
+// scheduler runs as root and should hold no more code than it needs.
+func TestLinkedPackagesAreNotImportedByAccident(t *testing.T) {
+	for _, program := range []struct {
+		folders string
+		without []string
+	}{
+		{"./cmd/ta/...", []string{module + "scheduler", module + "scheduler/config", modules["participle"], modules["prometheus"], modules["tcell"]}},
+		{"./cmd/scheduler", []string{modules["tcell"], "github.com/charmbracelet", module + "mailq/client", module + "cmd/mailq/top"}},
+		{"./cmd/mailq", []string{modules["prometheus"], module + "scheduler/daemon", module + "mailq/server"}},
+		{"./cmd/ctlfile", []string{module + "scheduler", modules["participle"], modules["tcell"]}},
+	} {
+		out, err := exec.Command("go", "list", "-deps", program.folders).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list: %v\n%s", err, out)
+		}
+		for name := range strings.FieldsSeq(string(out)) {
+			if slices.ContainsFunc(program.without, func(of string) bool { return isPart(name, of) }) {
+				t.Errorf("%s links %s", program.folders, name)
+			}
+		}
+	}
+}
+
+// pure are the packages that compute and do nothing else: the core, and what
+// only computes for it.
+var pure = []string{"scheduler", "internal/pattern"}
+
+// TestCoreImportsNothingImpure: the core is told the time and what happened. It
+// has no goroutine, channel, lock, file or clock.
+func TestCoreImportsNothingImpure(t *testing.T) {
+	banned := []string{"bufio", "context", "io", "log", "math/rand", "net", "os", "runtime", "sync", "syscall", "unsafe"}
+	clocks := []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
+	eachFile(t, func(file string, set *token.FileSet, f *ast.File) {
+		folder := path.Dir(file)
+		if !slices.Contains(pure, folder) {
+			return
+		}
+		for _, spec := range f.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			if slices.ContainsFunc(banned, func(b string) bool { return name == b || strings.HasPrefix(name, b+"/") }) &&
+				name != "math/rand/v2" {
+				t.Errorf("%s: %s imports %q", set.Position(spec.Pos()), folder, name)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt, *ast.SendStmt:
+				t.Errorf("%s: concurrency in %s", set.Position(n.Pos()), folder)
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains(clocks, n.Sel.Name) {
+					t.Errorf("%s: time.%s in %s", set.Position(n.Pos()), n.Sel.Name, folder)
+				}
+			}
+			return true
+		})
+	})
+}
+
+// eachFile calls visit with every Go file of the tree that is not a test.
+func eachFile(t *testing.T, visit func(file string, set *token.FileSet, f *ast.File)) {
+	t.Helper()
+	set := token.NewFileSet()
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		visit(filepath.ToSlash(file), set, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
