@@ -244,3 +244,10 @@ type ShapeItem struct {
 type ListError struct {
 	Error string `json:"error"`
 }
+
+// VerbItem is a line of JSON HELP: a command that the user may give.
+type VerbItem struct {
+	Command   string `json:"command"`
+	Arguments string `json:"arguments,omitempty"`
+	JSON      bool   `json:"json,omitempty"` // JSON may stand in front of it
+}

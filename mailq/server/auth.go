@@ -12,31 +12,33 @@ import (
 	"zsched/mailq"
 )
 
-// The auth file says who may ask what (scheduler(8), "MAILQv2 AUTHENTICATION
-// FILE"). A line is user:password:attributes:addresses; the first that has the
-// user, welcomes the address and holds a known attribute counts, and no other.
-// The file is read again whenever it is needed, so there is nothing to reload.
+// This file reads the auth file (PARAMauthfile in scheduler.cf(5); scheduler(8),
+// "MAILQv2 AUTHENTICATION FILE"). A line is user:password:attributes:addresses.
+// The first line counts that has the user, accepts the address and has a known
+// attribute; no other line does. The file is read at each greeting and each
+// login, so there is nothing to reload.
 
 const (
-	maxAuthLine = 1998    // bytes; longer ones never counted
-	maxAuthFile = 4 << 20 // bytes; far more than a file of users is long
+	maxAuthLine = 1998    // bytes; ZMailer ignored longer lines
+	maxAuthFile = 4 << 20 // bytes
 )
 
 // account is a line of the auth file.
 type account struct {
 	user, password string
-	rights         Rights
+	rights         rights
 	from           addressList
 }
 
-// accounts are the lines that can count, in their order.
+// accounts are the lines of the auth file that have a known attribute, in their
+// order.
 type accounts []account
 
-// readAccounts reads the auth file. It must be a regular file that only its
-// owner may read or write, and the owner root or uid: it holds passwords.
-// Problems are lines that do not mean what they seem to.
+// readAccounts reads the auth file. The file holds passwords: it must be a
+// regular file, belong to root or uid, and be readable and writable for its owner
+// only. Problems are about lines that do not mean what they seem to mean.
 func readAccounts(path string, uid int) (list accounts, problems []error, err error) {
-	// A named pipe in its place must not hold the session up.
+	// O_NONBLOCK: a named pipe in its place must not block the session.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("auth file: %w", err)
@@ -65,7 +67,7 @@ func checkAuthFile(f *os.File, uid int) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	}
 	if perm := info.Mode().Perm(); perm&^0o600 != 0 {
 		return fmt.Errorf("its mode is %04o and must be 0600: it holds passwords", perm)
@@ -76,9 +78,9 @@ func checkAuthFile(f *os.File, uid int) error {
 	return nil
 }
 
-// CheckAuthFile says what is wrong with an auth file, for a server that runs
-// with a uid: why it would be refused, and lines that do not mean what they
-// seem to.
+// CheckAuthFile returns what is wrong with an auth file for a server that runs as
+// uid: why the server would not use it, or which lines do not mean what they seem
+// to mean.
 func CheckAuthFile(path string, uid int) []error {
 	_, problems, err := readAccounts(path, uid)
 	if err != nil {
@@ -104,22 +106,22 @@ func parseAccounts(text string) (list accounts, problems []error) {
 			problem(errors.New("less than four fields and not used: user:password:attributes:addresses"))
 			continue
 		}
-		rights, known := parseRights(fields[2])
+		granted, known := parseRights(fields[2])
 		if !known {
-			// A line for other programs that share the file.
+			// The line is for another program that shares the file.
 			continue
 		}
 		from, bad := parseAddresses(fields[3])
 		for _, err := range bad {
 			problem(err)
 		}
-		list = append(list, account{fields[0], fields[1], rights, from})
+		list = append(list, account{fields[0], fields[1], granted, from})
 	}
 	return list, problems
 }
 
-// welcome says whether a peer could log in as anybody.
-func (l accounts) welcome(p Peer) bool {
+// mayConnect reports whether a peer could log in as any user.
+func (l accounts) mayConnect(p Peer) bool {
 	for i := range l {
 		if l[i].rights != 0 && l[i].accepts(p) {
 			return true
@@ -128,9 +130,9 @@ func (l accounts) welcome(p Peer) bool {
 	return false
 }
 
-// find is the line for a user who comes from a peer. A line that grants NONE
-// is found as well as any, so that none behind it counts, and then refused.
-func (l accounts) find(user string, p Peer) (*account, bool) {
+// find returns the line for a user and a peer. A line that grants NONE hides the
+// lines behind it; it is found, but ok is false.
+func (l accounts) find(user string, p Peer) (a *account, ok bool) {
 	for i := range l {
 		if l[i].user == user && l[i].accepts(p) {
 			return &l[i], l[i].rights != 0
@@ -148,7 +150,8 @@ func (a *account) accepts(p Peer) bool {
 	return false
 }
 
-// proves compares a digest in a time that does not depend on where it differs.
-func (a *account) proves(challenge, digest string) bool {
+// verify reports whether a digest is that of the password. It compares in
+// constant time.
+func (a *account) verify(challenge, digest string) bool {
 	return subtle.ConstantTimeCompare([]byte(mailq.Digest(challenge, a.password)), []byte(digest)) == 1
 }

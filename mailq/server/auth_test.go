@@ -127,15 +127,15 @@ func TestLinesOfTheAuthFile(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: rights %s, want %s", tt.name, got, tt.want)
 		}
-		if list.welcome(loopback) != (got != "-") && tt.name != "case of users" && tt.name != "no trimming" && tt.name != "none is an answer" {
-			t.Errorf("%s: welcome %v", tt.name, list.welcome(loopback))
+		if list.mayConnect(loopback) != (got != "-") && tt.name != "case of users" && tt.name != "no trimming" && tt.name != "none is an answer" {
+			t.Errorf("%s: welcome %v", tt.name, list.mayConnect(loopback))
 		}
 	}
 }
 
-func letters(r Rights) string {
+func letters(r rights) string {
 	s := ""
-	for i, right := range []Rights{RightSNMP, RightQQ, RightTT, RightETRN, RightKILL} {
+	for i, right := range []rights{rightSNMP, rightQQ, rightTT, rightETRN, rightKILL} {
 		if r.has(right) {
 			s += "SQTEK"[i : i+1]
 		}
@@ -178,7 +178,7 @@ func TestAuthFileOfOthersIsRefused(t *testing.T) {
 	}
 	fifo := filepath.Join(dir, "fifo")
 	must(t, syscall.Mkfifo(fifo, 0o600))
-	if _, _, err := readAccounts(fifo, uid); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, _, err := readAccounts(fifo, uid); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a named pipe: %v", err)
 	}
 	large := filepath.Join(dir, "large")
@@ -207,8 +207,8 @@ func TestCheckAuthFile(t *testing.T) {
 
 func TestAuthFileIsReadEveryTime(t *testing.T) {
 	path := authFile(t, "a:p:QQ:\n")
-	s := New(&picture{}, Settings{Version: 2, AuthFile: path, UID: daemonUID()})
-	k := converse2(t, s, loopback)
+	s := New(&fakeQueue{}, Settings{Version: 2, AuthFile: path, UID: daemonUID()})
+	k := dial(t, s, loopback)
 	must(t, os.WriteFile(path, []byte("b:q:QQ:\n"), 0o600))
 	if r := k.reply("AUTH a " + mailq.Digest(k.challenge, "p")); r != "-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS" {
 		t.Error(r)
@@ -230,20 +230,20 @@ func TestAuthFileIsReadEveryTime(t *testing.T) {
 // refused expects that a peer is turned away at the door.
 func refused(t *testing.T, s *Server, peer Peer) {
 	t.Helper()
-	k := begin(t, s, peer)
+	k := connect(t, s, peer)
 	if a, b := k.line(), k.line(); a != mailq.GreetingV2 || b != "550 NO ACCESS FOR YOU" || !k.ends() {
 		t.Errorf("%v: greeting %q, %q", peer, a, b)
 	}
 }
 
 func TestStrangersAreTurnedAway(t *testing.T) {
-	s := open2(t, &picture{})
+	s := newServer(t, &fakeQueue{})
 	path := authFile(t, "a:p:ALL:[10.0.0.0]/8\nb:p:SMTPIP NONE:\n")
 	s.Configure(Settings{Version: 2, AuthFile: path, UID: daemonUID()})
 	refused(t, s, loopback)
 	refused(t, s, Peer{Addr: netip.MustParseAddr("2001:db8::1")})
-	converse2(t, s, Peer{Addr: netip.MustParseAddr("10.1.1.1")}).login("a", "p")
-	converse2(t, s, Peer{Addr: netip.MustParseAddr("::ffff:10.1.1.1")}).login("a", "p")
+	dial(t, s, Peer{Addr: netip.MustParseAddr("10.1.1.1")}).login("a", "p")
+	dial(t, s, Peer{Addr: netip.MustParseAddr("::ffff:10.1.1.1")}).login("a", "p")
 	s.Configure(Settings{Version: 2})
 	refused(t, s, loopback)
 	if n := s.Counters()["SC.MQ2AuthRej"]; n != 3 {
@@ -252,8 +252,8 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 }
 
 func TestLoginIsExact(t *testing.T) {
-	s := open2(t, &picture{})
-	k := converse2(t, s, loopback)
+	s := newServer(t, &fakeQueue{})
+	k := dial(t, s, loopback)
 	digest := mailq.Digest(k.challenge, "nobody")
 	for _, c := range []struct{ give, want string }{
 		{"AUTH nobody " + digest + " ", "-BAD USER OR PASSWORD"},
@@ -272,7 +272,7 @@ func TestLoginIsExact(t *testing.T) {
 		}
 	}
 	// A login is good for its own challenge only.
-	k2 := converse2(t, s, loopback)
+	k2 := dial(t, s, loopback)
 	if k2.challenge == k.challenge {
 		t.Error("a challenge came twice")
 	}
@@ -282,8 +282,8 @@ func TestLoginIsExact(t *testing.T) {
 }
 
 func TestGuessingEnds(t *testing.T) {
-	k := converse2(t, open2(t, &picture{}), loopback)
-	for range maxStrikes {
+	k := dial(t, newServer(t, &fakeQueue{}), loopback)
+	for range maxFailures {
 		if r := k.reply("AUTH root 00"); r != "-BAD USER OR PASSWORD" {
 			t.Error(r)
 		}
@@ -294,9 +294,9 @@ func TestGuessingEnds(t *testing.T) {
 }
 
 func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
-	q := &picture{outcome: mailq.Outcome{Messages: 1}}
+	q := &fakeQueue{outcome: mailq.Outcome{Messages: 1}}
 	var by mailq.Actor
-	s := open2(t, q, func(set *Settings) {
+	s := newServer(t, q, func(set *Settings) {
 		set.Note = func(n Note) {
 			if n.Kind == NoteOrder {
 				by = n.Order.By
@@ -305,7 +305,7 @@ func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
 	})
 	root, daemon, other := Peer{UID: 0, User: "root"}, Peer{UID: daemonUID()}, Peer{UID: 1000, User: "joe"}
 	for _, peer := range []Peer{root, daemon} {
-		k := converse2(t, s, peer)
+		k := dial(t, s, peer)
 		if r := k.reply("HOLD MSG 1 BECAUSE of tests"); !strings.HasPrefix(r, "+OK") {
 			t.Errorf("%v: %s", peer, r)
 		}
@@ -320,7 +320,7 @@ func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
 			t.Errorf("%v: by %+v", peer, by)
 		}
 	}
-	k := converse2(t, s, other)
+	k := dial(t, s, other)
 	if r := k.ask("SHOW QUEUE SHORT"); r[0] != mailq.Until {
 		t.Errorf("another user, as nobody may: %s", r)
 	}
@@ -334,13 +334,13 @@ func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
 	}
 	// Without an auth file there are credentials still.
 	s.Configure(Settings{Version: 2, UID: daemonUID()})
-	if r := converse2(t, s, root).reply("HOLD MSG 1"); !strings.HasPrefix(r, "+OK") {
+	if r := dial(t, s, root).reply("HOLD MSG 1"); !strings.HasPrefix(r, "+OK") {
 		t.Error(r)
 	}
 	refused(t, s, other)
 	// A file that gives nobody nothing asks others for a password.
 	s.Configure(Settings{Version: 2, UID: daemonUID(), AuthFile: authFile(t, "a:p:QQ:\nnobody:x:NONE:\n")})
-	k = converse2(t, s, other)
+	k = dial(t, s, other)
 	if r := k.reply("SHOW QUEUE SHORT"); r != "-BAD; USER MUST AUTHENTICATE" {
 		t.Error(r)
 	}

@@ -74,7 +74,7 @@ func TestBothSidesTogether(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := open2(t, busy(now), func(set *Settings) { set.Version = test.version })
+			s := newServer(t, busyQueue(now), func(set *Settings) { set.Version = test.version })
 			var out strings.Builder
 			must(t, printAnswer(against(t, s, root), &client.Printer{Out: &out, Now: now}, test.show))
 			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -92,8 +92,8 @@ func TestBothSidesTogether(t *testing.T) {
 
 // TestViewOfOurServer: the live view gets all it shows.
 func TestViewOfOurServer(t *testing.T) {
-	q := busy(time.Now())
-	s := open2(t, q)
+	q := busyQueue(time.Now())
+	s := newServer(t, q)
 	source, err := client.NewReconnecting(func() (*client.Client, error) {
 		c := against(t, s, root)
 		return c, c.Login("nobody", "nobody")

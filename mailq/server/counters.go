@@ -12,8 +12,8 @@ import (
 	"zsched/mailq"
 )
 
-// counts are what the server itself counts, by what follows SC.MQ2 in a
-// counter's name.
+// counts are the counters of the server itself, by the part of their names behind
+// SC.MQ2.
 type counts struct {
 	mu sync.Mutex
 	by map[string]uint64
@@ -28,26 +28,25 @@ func (c *counts) add(name string) {
 	c.by[name]++
 }
 
-// Counters are what the server counts of its sessions, by the names they have
-// in SHOW COUNTERS.
+// Counters returns the counters of the server's sessions by their names in SHOW
+// COUNTERS.
 func (s *Server) Counters() map[string]float64 {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
-	all := map[string]float64{"SC.MQ2Parallel-G": float64(s.sessions.Load())}
+	all := map[string]float64{"SC.MQ2Parallel-G": float64(s.sessions.count())}
 	for name, n := range s.counts.by {
 		all["SC.MQ2"+name] = float64(n)
 	}
 	return all
 }
 
-// everyCounter is what there is to show: the queue's, the server's and the
-// time.
-func (s *Server) everyCounter(ctx context.Context, now time.Time) (map[string]float64, error) {
-	theirs, err := s.queue.Counters(ctx)
+// allCounters returns the counters of the queue and the server, and the time.
+func (s *Server) allCounters(ctx context.Context, now time.Time) (map[string]float64, error) {
+	queue, err := s.queue.Counters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := maps.Clone(theirs)
+	all := maps.Clone(queue)
 	if all == nil {
 		all = make(map[string]float64)
 	}
@@ -56,7 +55,8 @@ func (s *Server) everyCounter(ctx context.Context, now time.Time) (map[string]fl
 	return all, nil
 }
 
-// counterLayout is the names of SHOW COUNTERS in their order, a slice a block.
+// counterLayout returns the names of SHOW COUNTERS in their order, one slice for
+// each block.
 func counterLayout() (blocks [][]string) {
 	for _, b := range counterBlocks {
 		blocks = append(blocks, strings.Fields(b))
@@ -71,8 +71,8 @@ func counterLayout() (blocks [][]string) {
 	return blocks
 }
 
-// counterLine is a counter in 42 columns: the name at the left, the value at
-// the right, in the room that it had in the old program.
+// counterLine writes a counter in 42 columns, the name at the left and the value
+// at the right, in ZMailer's widths.
 func counterLine(name string, value float64) string {
 	switch name {
 	case "SYS.Load-Avg-1-min-G", "SYS.Load-Avg-5-min-G":
@@ -86,9 +86,10 @@ func counterLine(name string, value float64) string {
 	return fmt.Sprintf("%-32s%10d", name, uint64(max(0, value)))
 }
 
+// showCounters is SHOW COUNTERS.
 func showCounters(r *request, ctx context.Context) bool {
-	return !r.bare() || r.list(func(out *lines) error {
-		all, err := r.server.everyCounter(ctx, time.Now())
+	return !r.hasNoArguments() || r.list(func(out *answer) error {
+		all, err := r.server.allCounters(ctx, time.Now())
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func showCounters(r *request, ctx context.Context) bool {
 	})
 }
 
-func counterItems(out *lines, all map[string]float64) error {
+func counterItems(out *answer, all map[string]float64) error {
 	for _, block := range counterLayout() {
 		for _, name := range block {
 			if err := out.object(mailq.CounterItem{Name: name, Value: all[name]}); err != nil {
@@ -110,8 +111,8 @@ func counterItems(out *lines, all map[string]float64) error {
 	return nil
 }
 
-func (r *request) counterText(ctx context.Context, out *lines, all map[string]float64) error {
-	// The magic number is that of a shared segment, which there is none of.
+func (r *request) counterText(ctx context.Context, out *answer, all map[string]float64) error {
+	// ZMailer printed the magic number of its shared memory. Here is none.
 	if err := out.text(fmt.Sprintf("ZMailer SHM segment dump; Magic=0x%08X", 0)); err != nil {
 		return err
 	}
@@ -139,8 +140,8 @@ func (r *request) counterText(ctx context.Context, out *lines, all map[string]fl
 	return nil
 }
 
-// extraLines passes on what a program of the administrator printed.
-func extraLines(out *lines, text []byte) error {
+// extraLines passes on what the administrator's program printed.
+func extraLines(out *answer, text []byte) error {
 	text = bytes.TrimSuffix(text, []byte{'\n'})
 	if len(text) == 0 {
 		return nil

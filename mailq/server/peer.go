@@ -1,23 +1,59 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"os/user"
 	"strconv"
+	"syscall"
 )
 
-// Peer is who is at the other end of a connection.
+// Peer is the other end of a connection: an address over TCP, or the credentials
+// of a process on a UNIX socket.
 type Peer struct {
-	// Addr is the address over TCP. The zero value: a UNIX socket.
+	// Addr is the address over TCP. The zero value means a UNIX socket.
 	Addr netip.Addr
-	// UID and User are the credentials on a UNIX socket. User is the name,
-	// or "" if the system knows none.
+	// UID and User are the credentials on a UNIX socket. User is the name, or ""
+	// if the system has no name for UID.
 	UID  int
 	User string
 }
 
+// PeerOf returns the peer of an accepted connection. Over a UNIX socket these are
+// the credentials that the kernel noted when the peer connected.
+func PeerOf(conn net.Conn) (Peer, error) {
+	switch c := conn.(type) {
+	case *net.TCPConn:
+		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+			return Peer{Addr: a.AddrPort().Addr().Unmap()}, nil
+		}
+	case *net.UnixConn:
+		raw, err := c.SyscallConn()
+		if err != nil {
+			return Peer{}, fmt.Errorf("credentials of the peer: %w", err)
+		}
+		var cred *syscall.Ucred
+		var failed error
+		err = raw.Control(func(fd uintptr) {
+			cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return Peer{}, fmt.Errorf("credentials of the peer: %w", err)
+		}
+		p := Peer{UID: int(cred.Uid)}
+		if u, err := user.LookupId(strconv.Itoa(p.UID)); err == nil {
+			p.User = u.Username
+		}
+		return p, nil
+	}
+	return Peer{}, fmt.Errorf("a %T has neither an address nor credentials", conn)
+}
+
 func (p Peer) unix() bool { return !p.Addr.IsValid() }
 
-// String is the address, or "uid 0".
+// String returns the address, or "uid 0".
 func (p Peer) String() string {
 	if p.unix() {
 		return "uid " + strconv.Itoa(p.UID)
@@ -25,7 +61,7 @@ func (p Peer) String() string {
 	return p.Addr.Unmap().String()
 }
 
-// name is the user's, or "uid 0".
+// name returns the user's name, or "uid 0".
 func (p Peer) name() string {
 	if p.User != "" {
 		return p.User
@@ -33,8 +69,8 @@ func (p Peer) name() string {
 	return p.String()
 }
 
-// addresses are those that the auth file is asked for: a UNIX peer is on this
-// machine, and so counts as loopback of either family.
+// addresses returns the addresses to look for in the auth file. A peer on a UNIX
+// socket is on this host, so it counts as loopback of both families.
 func (p Peer) addresses() []netip.Addr {
 	if p.unix() {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}

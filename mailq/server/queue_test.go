@@ -16,8 +16,8 @@ import (
 	"zsched/mailq"
 )
 
-// picture is a Queue that stands still.
-type picture struct {
+// fakeQueue is a Queue that stands still.
+type fakeQueue struct {
 	totals   mailq.Totals
 	rows     []mailq.ThreadRow
 	jobs     []*mailq.Job
@@ -32,11 +32,11 @@ type picture struct {
 	broken error
 }
 
-var _ Queue = (*picture)(nil)
+var _ Queue = (*fakeQueue)(nil)
 
-func (p *picture) Totals(context.Context) (mailq.Totals, error) { return p.totals, nil }
+func (p *fakeQueue) Totals(context.Context) (mailq.Totals, error) { return p.totals, nil }
 
-func (p *picture) Rings(context.Context) iter.Seq2[*mailq.Ring, error] {
+func (p *fakeQueue) Rings(context.Context) iter.Seq2[*mailq.Ring, error] {
 	var rings []*mailq.Ring
 	for _, row := range p.rows {
 		if len(rings) == 0 || rings[len(rings)-1].ID != row.Ring.ID {
@@ -46,11 +46,11 @@ func (p *picture) Rings(context.Context) iter.Seq2[*mailq.Ring, error] {
 	return each(rings, p.broken)
 }
 
-func (p *picture) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error] {
+func (p *fakeQueue) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error] {
 	return each(p.rows, p.broken)
 }
 
-func (p *picture) Thread(_ context.Context, name mailq.Name) (mailq.ThreadRow, bool, error) {
+func (p *fakeQueue) Thread(_ context.Context, name mailq.Name) (mailq.ThreadRow, bool, error) {
 	for _, row := range p.rows {
 		if row.Thread != nil && row.Thread.Name == name {
 			return row, true, nil
@@ -59,7 +59,7 @@ func (p *picture) Thread(_ context.Context, name mailq.Name) (mailq.ThreadRow, b
 	return mailq.ThreadRow{}, false, nil
 }
 
-func (p *picture) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
+func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
 	var jobs []*mailq.Job
 	for _, j := range p.jobs {
 		if name == (mailq.Name{}) || j.Name == name {
@@ -69,7 +69,7 @@ func (p *picture) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Job,
 	return each(jobs, p.broken)
 }
 
-func (p *picture) Find(_ context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
+func (p *fakeQueue) Find(_ context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
 	var found []*mailq.Message
 	for _, m := range p.messages {
 		if what.Kind == "sender" && pattern.Wildcard(what.Value, m.Sender) || what.Kind == "spoolid" && what.Value == m.SpoolID {
@@ -79,7 +79,7 @@ func (p *picture) Find(_ context.Context, what mailq.Sought) iter.Seq2[*mailq.Me
 	return each(found, p.broken)
 }
 
-func (p *picture) Message(_ context.Context, id string) (*mailq.Message, bool, error) {
+func (p *fakeQueue) Message(_ context.Context, id string) (*mailq.Message, bool, error) {
 	for _, m := range p.messages {
 		if m.SpoolID == id || strconv.FormatUint(m.Message, 10) == id {
 			return m, true, nil
@@ -88,20 +88,20 @@ func (p *picture) Message(_ context.Context, id string) (*mailq.Message, bool, e
 	return nil, false, nil
 }
 
-func (p *picture) Explain(context.Context, mailq.Name) (*mailq.Explanation, error) {
+func (p *fakeQueue) Explain(context.Context, mailq.Name) (*mailq.Explanation, error) {
 	return &p.explain, nil
 }
 
-func (p *picture) Counters(context.Context) (map[string]float64, error) { return p.counters, nil }
+func (p *fakeQueue) Counters(context.Context) (map[string]float64, error) { return p.counters, nil }
 
-func (p *picture) Trigger(_ context.Context, host, text string) (bool, error) {
+func (p *fakeQueue) Trigger(_ context.Context, host, text string) (bool, error) {
 	p.triggered = append(p.triggered, host+"|"+text)
 	return slices.ContainsFunc(p.rows, func(r mailq.ThreadRow) bool {
 		return r.Thread != nil && r.Thread.Host == host && len(r.Thread.Agents) == 0
 	}), nil
 }
 
-func (p *picture) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {
+func (p *fakeQueue) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {
 	p.orders = append(p.orders, o)
 	return p.outcome, nil
 }
@@ -121,16 +121,16 @@ func each[T any](items []T, broken error) iter.Seq2[T, error] {
 }
 
 // The rest of this file reads captured answers of the old program into a
-// picture that they are right for, at one time.
+// fakeQueue that they are right for, at one time.
 
-type painter struct {
-	*picture
+type captureReader struct {
+	*fakeQueue
 	now  time.Time
 	ring *mailq.Ring
 }
 
 // line reads a line of SHOW QUEUE THREADS, SHORT or SNMP.
-func (p *painter) line(s string) error {
+func (p *captureReader) line(s string) error {
 	switch {
 	case strings.HasPrefix(s, "    "):
 		name, detail := strings.TrimSpace(s), ""
@@ -153,7 +153,7 @@ func (p *painter) line(s string) error {
 		var up string
 		_, err := fmt.Sscanf(s, "Kids: %d Idle: %d Msgs: %d Thrds: %d Rcpnts: %d Uptime: %s",
 			&t.Agents, &t.IdleAgents, &t.Messages, &t.Threads, &t.Jobs, &up)
-		t.StartedAt = p.now.Add(-saidSpan(up))
+		t.StartedAt = p.now.Add(-parseSpan(up))
 		return err
 	case strings.HasPrefix(s, "Msgs in"):
 		t := &p.totals
@@ -168,7 +168,7 @@ func (p *painter) line(s string) error {
 	return fmt.Errorf("%q is no line of a report", s)
 }
 
-func (p *painter) thread(name, detail string) (*mailq.Thread, error) {
+func (p *captureReader) thread(name, detail string) (*mailq.Thread, error) {
 	f := strings.Split(name, "/")
 	t := &mailq.Thread{Name: mailq.Name{Channel: f[0], Host: f[1]}, WithHost: f[2] == "2"}
 	for _, word := range strings.Fields(detail) {
@@ -204,11 +204,11 @@ func (p *painter) thread(name, detail string) (*mailq.Thread, error) {
 		case "UF":
 			t.Unfed = n
 		case "W":
-			t.WakeAt = p.now.Add(saidSpan(value))
+			t.WakeAt = p.now.Add(parseSpan(value))
 		case "pend":
 			t.Pending = mailq.Pending(value)
 		case "QA":
-			t.OldestAt = p.now.Add(-saidSpan(value))
+			t.OldestAt = p.now.Add(-parseSpan(value))
 		case "P", "HA", "FA", "OF", "S", "threadwait", "channelwait":
 		default:
 			return nil, fmt.Errorf("%q is unknown of a thread", word)
@@ -218,7 +218,7 @@ func (p *painter) thread(name, detail string) (*mailq.Thread, error) {
 }
 
 // recipient reads a line of SHOW THREAD.
-func (p *painter) recipient(t *mailq.Thread, s string) error {
+func (p *captureReader) recipient(t *mailq.Thread, s string) error {
 	f := strings.Split(s, "\t")
 	if len(f) != 10 {
 		return fmt.Errorf("%q has %d fields", s, len(f))
@@ -243,8 +243,8 @@ func clockTime(s string) time.Time {
 	return time.Unix(n, 0)
 }
 
-// saidSpan reads what SayTime writes.
-func saidSpan(s string) time.Duration {
+// parseSpan reads what SayTime writes.
+func parseSpan(s string) time.Duration {
 	d, err := interval.Parse(s)
 	if err != nil {
 		panic(err)
@@ -252,8 +252,8 @@ func saidSpan(s string) time.Duration {
 	return d
 }
 
-// vertices reads the jobs of a picture of v1.
-func (p *painter) vertex(s string) error {
+// vertices reads the jobs of a fakeQueue of v1.
+func (p *captureReader) vertex(s string) error {
 	f := strings.SplitN(s, "\t", 4)
 	_, offsets, _ := strings.Cut(f[2], "; ")
 	text := strings.TrimPrefix(f[3], "#")
@@ -263,10 +263,10 @@ func (p *painter) vertex(s string) error {
 	var attempts, pid int
 	for _, word := range standing {
 		if span, ok := strings.CutPrefix(word, "retry in "); ok {
-			job.WakeAt = p.now.Add(saidSpan(span))
+			job.WakeAt = p.now.Add(parseSpan(span))
 		}
 		if span, ok := strings.CutPrefix(word, "expires in "); ok {
-			job.ExpiresAt = p.now.Add(saidSpan(span))
+			job.ExpiresAt = p.now.Add(parseSpan(span))
 		}
 		_, _ = fmt.Sscanf(word, "tries=%d", &attempts)
 	}

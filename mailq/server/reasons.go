@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	maxReasons   = 1000 // kinds of diagnostics told apart
-	maxReasonKey = 200  // bytes by which they are
+	maxReasons   = 1000 // lines of SHOW REASONS; further kinds count as others
+	maxReasonKey = 200  // bytes of a diagnostic that are compared
 )
 
-// showReasons groups the last diagnostics of all recipients, most frequent
-// first. Memory is bounded: what comes when there are many kinds already
-// counts among the others.
+// showReasons is SHOW REASONS: the last diagnostics of all recipients, grouped, the
+// most frequent first.
 func showReasons(r *request, ctx context.Context) bool {
-	return !r.bare() || r.list(func(out *lines) error {
+	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		items, err := gatherReasons(ctx, r.server.queue)
 		if err != nil {
 			return err
@@ -64,7 +63,7 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 			case it == nil && len(list) == maxReasons:
 				it = others
 			case it == nil:
-				// Clones, lest one key keep a job's strings alive.
+				// Clones, so that no key keeps a job's strings in memory.
 				it = &mailq.ReasonItem{
 					Reason: strings.Clone(key), Example: strings.Clone(text),
 					Destination: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)},
@@ -86,14 +85,10 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 	return list, nil
 }
 
-// reasonKey is what diagnostics of one kind have in common: their last line,
-// where the other side's answer is, without what is in <> and [], the
-// addresses and ports of one attempt.
+// reasonKey returns what diagnostics of one kind have in common: the last reply,
+// without what stands in <> and [], the addresses and ports of one attempt.
 func reasonKey(text string) string {
-	text = strings.TrimRight(text, "\r\n \t")
-	if i := strings.LastIndexAny(text, "\r\n"); i >= 0 {
-		text = text[i+1:]
-	}
+	text = mailq.LastReply(text)
 	var b strings.Builder
 	for text != "" && b.Len() < maxReasonKey {
 		i := strings.IndexAny(text, "<[")
@@ -101,8 +96,8 @@ func reasonKey(text string) string {
 			b.WriteString(text)
 			break
 		}
-		// A bracket counts that is closed before the next opens; so the
-		// arrows of a dialogue, "<<-" and "->>", are none.
+		// A bracket counts if it is closed before the next one opens. So the
+		// arrow "<<-" of a transcript is no bracket.
 		pair := "<>"
 		if text[i] == '[' {
 			pair = "[]"
@@ -118,7 +113,7 @@ func reasonKey(text string) string {
 	return cutText(mailq.Field(b.String()), maxReasonKey)
 }
 
-// cutText is at most n bytes of s and breaks no letter.
+// cutText returns at most n bytes of s and does not split a character.
 func cutText(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -20,7 +20,7 @@ import (
 )
 
 // The sessions in testdata/server are captures of the old program. They are
-// replayed at the time they were made, over a picture of the queue painted
+// replayed at the time they were made, over a fakeQueue of the queue painted
 // from what they say, and must come out byte for byte.
 
 const users = `# as shipped
@@ -38,8 +38,8 @@ func authFile(t *testing.T, text string) string {
 
 var loopback = Peer{Addr: netip.MustParseAddr("127.0.0.1")}
 
-// talk is the client's end of a session.
-type talk struct {
+// testClient is the client's end of a session.
+type testClient struct {
 	t         *testing.T
 	conn      net.Conn
 	in        *bufio.Reader
@@ -48,10 +48,10 @@ type talk struct {
 }
 
 // begin opens a session. It ends with the test at the latest.
-func begin(t *testing.T, s *Server, peer Peer) *talk {
+func connect(t *testing.T, s *Server, peer Peer) *testClient {
 	t.Helper()
 	client, server := net.Pipe()
-	k := &talk{t: t, conn: client, in: bufio.NewReader(client), over: make(chan struct{})}
+	k := &testClient{t: t, conn: client, in: bufio.NewReader(client), over: make(chan struct{})}
 	go func() {
 		defer close(k.over)
 		s.Serve(context.Background(), server, peer)
@@ -61,9 +61,9 @@ func begin(t *testing.T, s *Server, peer Peer) *talk {
 }
 
 // converse begins a session of v2 and reads its greeting.
-func converse2(t *testing.T, s *Server, peer Peer) *talk {
+func dial(t *testing.T, s *Server, peer Peer) *testClient {
 	t.Helper()
-	k := begin(t, s, peer)
+	k := connect(t, s, peer)
 	if first := k.line(); first != mailq.GreetingV2 {
 		t.Fatalf("greeting %q", first)
 	}
@@ -71,7 +71,7 @@ func converse2(t *testing.T, s *Server, peer Peer) *talk {
 	return k
 }
 
-func (k *talk) line() string {
+func (k *testClient) line() string {
 	k.t.Helper()
 	line, err := k.in.ReadString('\n')
 	if err != nil {
@@ -81,7 +81,7 @@ func (k *talk) line() string {
 }
 
 // send writes without waiting for an answer.
-func (k *talk) send(text string) {
+func (k *testClient) send(text string) {
 	k.t.Helper()
 	if _, err := io.WriteString(k.conn, text); err != nil {
 		k.t.Fatalf("sending %.80q: %v", text, err)
@@ -89,7 +89,7 @@ func (k *talk) send(text string) {
 }
 
 // answer reads a whole answer, with the empty line behind the old ones to KILL.
-func (k *talk) answer(command string) []string {
+func (k *testClient) answer(command string) []string {
 	k.t.Helper()
 	lines := []string{k.line()}
 	if lines[0] == mailq.Until {
@@ -103,14 +103,14 @@ func (k *talk) answer(command string) []string {
 	return lines
 }
 
-func (k *talk) ask(command string) []string {
+func (k *testClient) ask(command string) []string {
 	k.t.Helper()
 	k.send(command + "\n")
 	return k.answer(command)
 }
 
 // reply is an answer of one line.
-func (k *talk) reply(command string) string {
+func (k *testClient) reply(command string) string {
 	k.t.Helper()
 	lines := k.ask(command)
 	if len(lines) != 1 {
@@ -119,7 +119,7 @@ func (k *talk) reply(command string) string {
 	return lines[0]
 }
 
-func (k *talk) login(user, password string) {
+func (k *testClient) login(user, password string) {
 	k.t.Helper()
 	if r := k.reply("AUTH " + user + " " + mailq.Digest(k.challenge, password)); r != "+OK" {
 		k.t.Fatalf("login as %s: %s", user, r)
@@ -127,7 +127,7 @@ func (k *talk) login(user, password string) {
 }
 
 // ends says whether nothing more comes.
-func (k *talk) ends() bool {
+func (k *testClient) ends() bool {
 	rest, _ := io.ReadAll(k.in)
 	return len(rest) == 0
 }
@@ -154,10 +154,10 @@ func readCapture(t *testing.T, name string) (list []exchange) {
 	return list
 }
 
-// paint makes the picture that a session was captured of.
-func paint(t *testing.T, list []exchange, now time.Time) *picture {
+// paint makes the fakeQueue that a session was captured of.
+func queueOf(t *testing.T, list []exchange, now time.Time) *fakeQueue {
 	t.Helper()
-	p := &painter{picture: &picture{}, now: now}
+	p := &captureReader{fakeQueue: &fakeQueue{}, now: now}
 	for _, x := range list {
 		if len(x.answer) < 3 || x.answer[0] != mailq.Until {
 			continue
@@ -181,14 +181,14 @@ func paint(t *testing.T, list []exchange, now time.Time) *picture {
 			must(t, p.recipient(thread, line))
 		}
 	}
-	return p.picture
+	return p.fakeQueue
 }
 
 var challenge = regexp.MustCompile(`^220 MAILQ-V2-CHALLENGE: [0-9]+\.[0-9]+\.[0-9]+$`)
 
 // replay gives the captured commands again and returns the differences. The
 // old program's answers to KILL THREAD and HELP are not asked for.
-func replay(k *talk, list []exchange, password string) (differences []string) {
+func replay(k *testClient, list []exchange, password string) (differences []string) {
 	differ := func(command string, got, want any) {
 		differences = append(differences, fmt.Sprintf("%s\n  got  %q\n  want %q", command, got, want))
 	}
@@ -248,8 +248,8 @@ func TestSessionsOfTheOldServerReplay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Unix(c.at, 0)))
 				list := readCapture(t, c.name)
-				s := New(paint(t, list, time.Now()), Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()})
-				for _, d := range replay(converse2(t, s, loopback), list, c.password) {
+				s := New(queueOf(t, list, time.Now()), Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()})
+				for _, d := range replay(dial(t, s, loopback), list, c.password) {
 					t.Error(d)
 				}
 			})
@@ -257,17 +257,17 @@ func TestSessionsOfTheOldServerReplay(t *testing.T) {
 	}
 }
 
-// TestReplayCanFail spoils the picture in small ways, each of which must show.
+// TestReplayCanFail spoils the fakeQueue in small ways, each of which must show.
 func TestReplayCanFail(t *testing.T) {
-	spoil := map[string]func(p *picture){
-		"attempts":   func(p *picture) { p.rows[0].Thread.Attempts++ },
-		"age":        func(p *picture) { t := p.rows[0].Thread; t.OldestAt = t.OldestAt.Add(time.Second) },
-		"agents":     func(p *picture) { p.rows[0].Thread.Agents = nil },
-		"totals":     func(p *picture) { p.totals.Recipients++ },
-		"ring":       func(p *picture) { p.rows[len(p.rows)-1].Ring.MaxThr++ },
-		"order":      func(p *picture) { p.rows[0], p.rows[1] = p.rows[1], p.rows[0] },
-		"diagnostic": func(p *picture) { p.jobs[0].Recipients[0].Reason += " " },
-		"expiry":     func(p *picture) { p.jobs[1].ExpiresAt = time.Time{} },
+	spoil := map[string]func(p *fakeQueue){
+		"attempts":   func(p *fakeQueue) { p.rows[0].Thread.Attempts++ },
+		"age":        func(p *fakeQueue) { t := p.rows[0].Thread; t.OldestAt = t.OldestAt.Add(time.Second) },
+		"agents":     func(p *fakeQueue) { p.rows[0].Thread.Agents = nil },
+		"totals":     func(p *fakeQueue) { p.totals.Recipients++ },
+		"ring":       func(p *fakeQueue) { p.rows[len(p.rows)-1].Ring.MaxThr++ },
+		"order":      func(p *fakeQueue) { p.rows[0], p.rows[1] = p.rows[1], p.rows[0] },
+		"diagnostic": func(p *fakeQueue) { p.jobs[0].Recipients[0].Reason += " " },
+		"expiry":     func(p *fakeQueue) { p.jobs[1].ExpiresAt = time.Time{} },
 	}
 	for name, change := range spoil {
 		t.Run(name, func(t *testing.T) {
@@ -275,10 +275,10 @@ func TestReplayCanFail(t *testing.T) {
 				c := captures[2]
 				time.Sleep(time.Until(time.Unix(c.at, 0)))
 				list := readCapture(t, c.name)
-				p := paint(t, list, time.Now())
+				p := queueOf(t, list, time.Now())
 				change(p)
 				s := New(p, Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()})
-				if len(replay(converse2(t, s, loopback), list, c.password)) == 0 {
+				if len(replay(dial(t, s, loopback), list, c.password)) == 0 {
 					t.Error("the comparison did not see it")
 				}
 			})
@@ -292,32 +292,32 @@ func TestPictureOfTheOldServerReplays(t *testing.T) {
 	text, err := os.ReadFile("testdata/v1-raw.txt")
 	must(t, err)
 	synctest.Test(t, func(t *testing.T) {
-		p := &painter{picture: &picture{}, now: time.Now()}
+		p := &captureReader{fakeQueue: &fakeQueue{}, now: time.Now()}
 		head, report, _ := strings.Cut(string(text), "End:\n")
-		jobs, webs, _ := strings.Cut(head, "Channels:\n")
+		jobs, indexes, _ := strings.Cut(head, "Channels:\n")
 		for line := range strings.SplitSeq(strings.TrimSpace(jobs), "\n") {
 			if strings.Contains(line, "\t") {
 				must(t, p.vertex(line))
 			}
 		}
-		channels, hosts, _ := strings.Cut(webs, "Hosts:\n")
+		channels, hosts, _ := strings.Cut(indexes, "Hosts:\n")
 		p.names(channels, func(j *mailq.Job) *string { return &j.Channel })
 		p.names(hosts, func(j *mailq.Job) *string { return &j.Host })
 		for line := range strings.SplitSeq(strings.TrimSuffix(report, "\n"), "\n") {
 			must(t, p.line(line))
 		}
-		k := begin(t, New(p.picture, Settings{Version: 1}), loopback)
+		k := connect(t, New(p.fakeQueue, Settings{Version: 1}), loopback)
 		got, err := io.ReadAll(k.in)
 		must(t, err)
-		if got, want := sortWebs(string(got)), sortWebs(string(text)); got != want {
+		if got, want := sortIndexes(string(got)), sortIndexes(string(text)); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 		p.jobs[1].PID++
-		k = begin(t, New(p.picture, Settings{Version: 1}), loopback)
-		if got, err = io.ReadAll(k.in); err != nil || sortWebs(string(got)) == sortWebs(string(text)) {
+		k = connect(t, New(p.fakeQueue, Settings{Version: 1}), loopback)
+		if got, err = io.ReadAll(k.in); err != nil || sortIndexes(string(got)) == sortIndexes(string(text)) {
 			t.Errorf("the comparison did not see another process, %v", err)
 		}
-		k = begin(t, New(p.picture, Settings{Version: 1, Brief: true}), loopback)
+		k = connect(t, New(p.fakeQueue, Settings{Version: 1, Brief: true}), loopback)
 		got, err = io.ReadAll(k.in)
 		must(t, err)
 		if want := "version zmailer 1.0\nVertices:\nEnd:\n" + report; string(got) != want {
@@ -327,7 +327,7 @@ func TestPictureOfTheOldServerReplays(t *testing.T) {
 }
 
 // names gives the jobs of a web their channel or host.
-func (p *painter) names(web string, of func(*mailq.Job) *string) {
+func (p *captureReader) names(web string, of func(*mailq.Job) *string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(web), "\n") {
 		name, ids, _ := strings.Cut(line, ":\t>")
 		for id := range strings.SplitSeq(ids, ">") {
@@ -338,10 +338,10 @@ func (p *painter) names(web string, of func(*mailq.Job) *string) {
 	}
 }
 
-func sortWebs(text string) string {
+func sortIndexes(text string) string {
 	head, rest, _ := strings.Cut(text, "Channels:\n")
-	webs, report, _ := strings.Cut(rest, "End:\n")
-	lines := strings.Split(webs, "\n")
+	indexes, report, _ := strings.Cut(rest, "End:\n")
+	lines := strings.Split(indexes, "\n")
 	for i, line := range lines {
 		name, ids, ok := strings.Cut(line, ":\t>")
 		if ok {

@@ -2,49 +2,39 @@ package server
 
 import "strings"
 
-// Rights are what a user may do (scheduler(8), "MAILQv2 AUTHENTICATION FILE").
-type Rights uint32
+// rights are what a user may do: the attributes in the third field of a line of
+// the auth file (scheduler(8), "MAILQv2 AUTHENTICATION FILE").
+type rights uint32
 
 const (
-	RightSNMP Rights = 0x01 // SHOW SNMP
-	RightQQ   Rights = 0x02 // SHOW QUEUE SHORT
-	RightTT   Rights = 0x04 // all other SHOW, EXPLAIN and FIND
-	RightETRN Rights = 0x10
-	RightKILL Rights = 0x20 // every verb that changes the queue
-	RightsAll Rights = 0x7fffffff
+	rightSNMP rights = 0x01 // SHOW SNMP
+	rightQQ   rights = 0x02 // SHOW QUEUE SHORT
+	rightTT   rights = 0x04 // every other SHOW, EXPLAIN and FIND
+	rightETRN rights = 0x10
+	rightKILL rights = 0x20 // every verb that changes the queue
+	rightsAll rights = 0x7fffffff
 )
 
-// attribute is what a word of the auth file's third field grants. NONE is
-// known and grants nothing; words of other programs are not known.
-func attribute(word string) (r Rights, known bool) {
-	switch word {
-	case "SNMP":
-		return RightSNMP, true
-	case "QQ":
-		return RightQQ, true
-	case "TT":
-		return RightTT, true
-	case "ETRN":
-		return RightETRN, true
-	case "KILL":
-		return RightKILL, true
-	case "ALL":
-		return RightsAll, true
-	case "NONE":
-		return 0, true
-	}
-	return 0, false
+// attributes are the words of the auth file. NONE grants nothing.
+var attributes = map[string]rights{
+	"SNMP": rightSNMP,
+	"QQ":   rightQQ,
+	"TT":   rightTT,
+	"ETRN": rightETRN,
+	"KILL": rightKILL,
+	"ALL":  rightsAll,
+	"NONE": 0,
 }
 
-func (r Rights) has(need Rights) bool { return r&need == need }
+func (r rights) has(need rights) bool { return r&need == need }
 
-// parseRights reads the attributes of a line: words between single blanks, as
-// they are written, unknown ones ignored.
-func parseRights(field string) (r Rights, known bool) {
+// parseRights reads the attributes of a line: words in upper case, separated by
+// single blanks. Other words are ignored; known is false if there are no others.
+func parseRights(field string) (r rights, known bool) {
 	for word := range strings.SplitSeq(field, " ") {
-		more, k := attribute(word)
+		more, ok := attributes[word]
 		r |= more
-		known = known || k
+		known = known || ok
 	}
 	return r, known
 }

@@ -20,7 +20,7 @@ import (
 // TestClientReadsServersObjects: what stands in the queue and what our client
 // has read of it are the same values.
 func TestClientReadsServersObjects(t *testing.T) {
-	q := busy(time.Unix(1795234572, 0))
+	q := busyQueue(time.Unix(1795234572, 0))
 	q.explain.Ring, q.explain.Thread = q.rows[0].Ring, q.rows[0].Thread
 	near, far := net.Pipe()
 	done := make(chan struct{})
@@ -129,7 +129,7 @@ func TestPeerOf(t *testing.T) {
 
 func TestRendezvous(t *testing.T) {
 	now := time.Now()
-	q := busy(now)
+	q := busyQueue(now)
 	s := New(q, Settings{Version: 2})
 	path := filepath.Join(t.TempDir(), "mailq.text")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("old\n", 10000)), 0o644))
@@ -155,8 +155,8 @@ func TestRendezvous(t *testing.T) {
 	}
 }
 
-// TestStandings: what a picture of v1 says of a job.
-func TestStandings(t *testing.T) {
+// TestStandings: what a fakeQueue of v1 says of a job.
+func TestStatesOfJobs(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for _, tt := range []struct {
 		job  mailq.Job

@@ -1,11 +1,22 @@
+// Package server answers the query protocol, MAILQ v1 and v2 (package mailq), on
+// connections that it is given (PARAMmailqsock in scheduler.cf(5)). It reads the
+// scheduler's state from a Queue and gives orders to it.
+//
+//	connection ──► Server.Serve ── v1 ──► writes a dump and closes
+//	                    └───────── v2 ──► session: a line, a reply, a line, …
+//
+// A session may do what the rights of its user allow. On TCP a user logs in with
+// a password; the auth file has users, passwords, rights and addresses. On a UNIX
+// socket the kernel's credentials say who the peer is. Version 1 knows no users:
+// TCP-wrappers' files say who gets a dump.
 package server
 
 import (
 	"bufio"
 	"context"
 	"fmt"
+	"iter"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -13,68 +24,100 @@ import (
 	"zsched/mailq"
 )
 
+// Queue is the scheduler as sessions see it. Its methods are called from any
+// goroutine. A sequence reads the queue in small pieces, so a large queue is
+// shown as it changes, not as it was at one moment. A sequence ends early when
+// ctx is done.
+type Queue interface {
+	// Totals returns counters that are kept as the queue changes.
+	Totals(ctx context.Context) (mailq.Totals, error)
+	// Rings yields every ring, the oldest first.
+	Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error]
+	// Threads yields every thread, ring by ring, oldest first. A ring without
+	// threads has one row whose Thread is nil.
+	Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error]
+	// Thread finds a thread by its name.
+	Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error)
+	// Jobs yields the jobs of one thread in the order taken, or those of all
+	// threads when the name is empty.
+	Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error]
+	// Find yields the messages that match, held ones too. It may read many
+	// files.
+	Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error]
+	// Message returns a message by its spoolid or number, held or not.
+	Message(ctx context.Context, id string) (m *mailq.Message, found bool, err error)
+	// Explain says what the mail of a destination waits for.
+	Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error)
+	// Counters returns the numbers of SHOW COUNTERS and of metrics by name, such
+	// as "SC.StoredMessages-G". A name that is missing counts as 0.
+	Counters(ctx context.Context) (map[string]float64, error)
+	// Trigger starts the mail of a host now (ETRN) and reports whether there was
+	// any.
+	Trigger(ctx context.Context, host, text string) (bool, error)
+	// Act executes an order.
+	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
+}
+
 const (
-	// MaxSessions is how many sessions a server has at most; a connection
-	// beyond is closed without a byte. For root and the server's own user on
-	// UNIX sockets it has as many more: strangers cannot keep them out.
-	MaxSessions = 20
-	// IdleTime is how long a session may be silent after its last command,
-	// and how long a peer may take over 64 KiB of an answer.
-	IdleTime = 90 * time.Second
+	// IdleTimeout is how long a session may be silent after its last command,
+	// and how long a peer may take to read 64 KiB of an answer.
+	IdleTimeout = 90 * time.Second
 
 	outBuffer = 64 << 10
-	// lastWords is how long a peer may take over the rest of an answer when
-	// the server stops.
-	lastWords = time.Second
-	// maxStrikes is how many wrong answers to the challenge, and commands
-	// without a login, a session may give.
-	maxStrikes = 10
+	// closeTimeout is how long a peer may take to read the rest of an answer
+	// when the server stops.
+	closeTimeout = time.Second
+	// maxFailures is how many failed logins, and commands without a login, end a
+	// session.
+	maxFailures = 10
 )
 
-// Settings are what a server is told. All may change while it runs.
+// Settings are the server's settings. Configure may change them at any time.
 type Settings struct {
-	// Version is the protocol spoken, 1 or 2 (scheduler(8), -M).
+	// Version is the version of the protocol, 1 or 2 (scheduler(8), -M).
 	Version int
-	// Brief leaves the jobs out of the pictures of v1 (scheduler(8), -Q).
+	// Brief leaves the jobs out of the dumps of v1 (scheduler(8), -Q).
 	Brief bool
-	// AuthFile says who may ask what of v2. "": nobody over TCP.
+	// AuthFile is the auth file of v2. "": nobody may log in over TCP.
 	AuthFile string
-	// UID is the user that the server runs as. He and root have every right
-	// on UNIX sockets and may own the auth file.
+	// UID is the user that the server runs as. This user and root have every
+	// right on UNIX sockets, and may own the auth file.
 	UID int
-	// HostsAllow and HostsDeny are TCP-wrappers' files, for v1. "": none.
+	// HostsAllow and HostsDeny are TCP-wrappers' files, for v1. "": no file.
 	HostsAllow, HostsDeny string
-	// Extra gives more lines of SHOW COUNTERS, without their meaning being
-	// known (zmailer.conf(5), SCHEDULER_M_EXTRA). nil: none.
+	// Extra returns more lines for SHOW COUNTERS, which are passed on as they are
+	// (zmailer.conf(5), SCHEDULER_M_EXTRA). nil: there are none.
 	Extra func(ctx context.Context) []byte
-	// Alive says whether a process exists. nil: the system is asked.
+	// Alive reports whether a process exists. nil: ask the system.
 	Alive func(pid int) bool
-	// Note is told what ought to be logged, by any goroutine. nil: nobody.
+	// Note is called by any goroutine with what should be logged. nil: nothing
+	// is logged.
 	Note func(Note)
 }
 
-// trust says whether a peer is root or the server's own user.
-func (s *Settings) trust(p Peer) bool {
+// trusts reports whether a peer is root or the server's own user.
+func (s *Settings) trusts(p Peer) bool {
 	return p.unix() && (p.UID == 0 || p.UID == s.UID)
 }
 
-// NoteKind is what a Note is about.
+// NoteKind says what a Note is about.
 type NoteKind string
 
 const (
 	NoteOrder   NoteKind = "order"         // an acting verb: Order, Outcome, Err
 	NoteTrigger NoteKind = "etrn"          // ETRN: Host, Text, Started, Err
 	NoteLogin   NoteKind = "login refused" // AUTH failed: User, Err
-	NoteAccess  NoteKind = "access"        // no line of the auth file is for the peer
+	NoteAccess  NoteKind = "access"        // the auth file has no line for the peer
 	NoteAuth    NoteKind = "auth file"     // it cannot be used: Err
-	NoteWrapper NoteKind = "tcp-wrapper"   // v1 was refused: Err if the files could not be read
+	NoteWrapper NoteKind = "tcp-wrapper"   // v1 was refused; Err if the files could not be read
 	NoteFull    NoteKind = "too many sessions"
-	NoteGarbage NoteKind = "garbage" // the session was closed for what it sent: Err
+	NoteGarbage NoteKind = "garbage" // what the peer sent ended the session: Err
 	NoteQueue   NoteKind = "queue"   // the queue could not be read: Err
-	NoteFault   NoteKind = "fault"   // a fault of this program closed the session: Err
+	NoteFault   NoteKind = "fault"   // a bug in this program ended the session: Err
 )
 
-// Note is something that ought to be logged.
+// Note is something that should be logged. Kind says which of the fields behind
+// Peer are set.
 type Note struct {
 	Kind       NoteKind
 	User, Peer string
@@ -85,27 +128,26 @@ type Note struct {
 	Err        error
 }
 
-// Server answers connections from a Queue. What it counts is kept over all of
-// them.
+// Server answers connections from a Queue. Its counters cover all of them.
 type Server struct {
-	queue    Queue
-	settings atomic.Pointer[Settings]
-	sessions atomic.Int64
-	accepted atomic.Uint64 // the last number in a challenge
-	counts   counts
+	queue      Queue
+	settings   atomic.Pointer[Settings]
+	challenges atomic.Uint64 // the last number in a challenge
+	sessions   sessions
+	counts     counts
 }
 
-// NewServer makes a server that answers from a queue.
+// New returns a server that answers from a queue.
 func New(queue Queue, settings Settings) *Server {
 	s := &Server{queue: queue}
 	s.Configure(settings)
 	return s
 }
 
-// Configure changes the settings, for sessions that begin later.
+// Configure sets the settings of sessions that begin later.
 func (s *Server) Configure(settings Settings) {
 	if settings.Alive == nil {
-		settings.Alive = processExists
+		settings.Alive = process.Exists
 	}
 	if settings.Note == nil {
 		settings.Note = func(Note) {}
@@ -113,9 +155,9 @@ func (s *Server) Configure(settings Settings) {
 	s.settings.Store(&settings)
 }
 
-// Serve has one session on an accepted connection and closes it. It returns
-// when the session is over, which is soon after ctx is done. Nothing that a
-// peer sends has an effect on other sessions.
+// Serve runs one session on an accepted connection and closes the connection. It
+// returns when the session is over, which is soon after ctx is done. Nothing that
+// a peer sends affects other sessions.
 func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 	defer conn.Close()
 	settings := s.settings.Load()
@@ -124,67 +166,47 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 			settings.Note(Note{Kind: NoteFault, Peer: peer.String(), Err: fmt.Errorf("%v", fault)})
 		}
 	}()
-	defer s.sessions.Add(-1)
-	most := int64(MaxSessions)
-	if settings.trust(peer) {
-		most += MaxSessions
+	slot, refused := s.sessions.open(conn, peer, settings.trusts(peer))
+	if refused != nil {
+		settings.Note(Note{Kind: NoteFull, Peer: refused.String()})
 	}
-	if s.sessions.Add(1) > most {
-		settings.Note(Note{Kind: NoteFull, Peer: peer.String()})
+	if slot == nil {
 		return
 	}
+	defer slot.close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out := bufio.NewWriterSize(&timedWriter{ctx, conn}, outBuffer)
+	out := bufio.NewWriterSize(&deadlineWriter{ctx, conn, slot}, outBuffer)
 	if settings.Version == 1 {
-		s.picture(ctx, out, peer, settings)
+		slot.setUser()
+		s.serveV1(ctx, out, peer, settings)
 		return
 	}
-	// One byte more than a line and its CR and LF is enough to see that a
-	// line is too long.
+	// A line may have CR and LF behind it; one byte more shows that it is too
+	// long.
 	in := bufio.NewReaderSize(conn, mailq.MaxLine+3)
-	one := &session{server: s, settings: settings, conn: conn, peer: peer, in: in, out: out}
+	one := &session{server: s, settings: settings, slot: slot, conn: conn, peer: peer, in: in, out: out}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
 	one.run(ctx)
 }
 
-// timedWriter writes to a connection whose peer has some time for each write.
-type timedWriter struct {
+// deadlineWriter gives the peer of a connection a limited time for each write.
+type deadlineWriter struct {
 	ctx  context.Context
 	conn net.Conn
+	slot *slot
 }
 
-func (p *timedWriter) Write(b []byte) (int, error) {
-	patience := IdleTime
-	if p.ctx.Err() != nil {
-		patience = lastWords
+func (w *deadlineWriter) Write(b []byte) (int, error) {
+	timeout := IdleTimeout
+	if w.ctx.Err() != nil {
+		timeout = closeTimeout
 	}
-	_ = p.conn.SetWriteDeadline(time.Now().Add(patience))
-	return p.conn.Write(b)
-}
-
-// picture is a whole connection of v1.
-func (s *Server) picture(ctx context.Context, out *bufio.Writer, peer Peer, settings *Settings) {
-	if !peer.unix() {
-		ok, err := wrappersAdmit(settings.HostsAllow, settings.HostsDeny, peer.Addr)
-		if !ok {
-			s.counts.add("TcpWrapRej")
-			settings.Note(Note{Kind: NoteWrapper, Peer: peer.String(), Err: err})
-			_, _ = out.WriteString("500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n")
-			_ = out.Flush()
-			return
-		}
+	_ = w.conn.SetWriteDeadline(time.Now().Add(timeout))
+	n, err := w.conn.Write(b)
+	if err == nil {
+		w.slot.active()
 	}
-	if dump(ctx, out, s.queue, settings.Brief) != nil || out.Flush() != nil {
-		s.counts.add("WriteFails")
-	}
+	return n, err
 }
-
-// processExists says whether there is a process with this number.
-func processExists(pid int) bool {
-	return process.Exists(pid)
-}
-
-// isTimeout says whether a deadline passed.
-func isTimeout(err error) bool { return os.IsTimeout(err) }

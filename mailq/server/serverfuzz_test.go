@@ -19,17 +19,17 @@ import (
 )
 
 // still is a connection whose peer has said all and hears all.
-type still struct {
+type scriptedConn struct {
 	net.Conn
 	io.Reader
 	bytes.Buffer
 }
 
-func (s *still) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
-func (s *still) Write(b []byte) (int, error)      { return s.Buffer.Write(b) }
-func (s *still) Close() error                     { return nil }
-func (s *still) SetReadDeadline(time.Time) error  { return nil }
-func (s *still) SetWriteDeadline(time.Time) error { return nil }
+func (s *scriptedConn) Read(b []byte) (int, error)       { return s.Reader.Read(b) }
+func (s *scriptedConn) Write(b []byte) (int, error)      { return s.Buffer.Write(b) }
+func (s *scriptedConn) Close() error                     { return nil }
+func (s *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
+func (s *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
 
 // FuzzSession: whatever a client sends is answered in the protocol's frames, a
 // reply a line; and without a login it reaches nothing.
@@ -44,18 +44,18 @@ func FuzzSession(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		for _, peer := range []Peer{{User: "root"}, loopback} {
-			q := busy(time.Now())
+			q := busyQueue(time.Now())
 			s := New(q, Settings{Version: 2, AuthFile: path, UID: os.Getuid(), Note: func(n Note) {
 				if n.Kind == NoteFault {
 					t.Errorf("fault: %v", n.Err)
 				}
 			}})
-			conn := &still{Reader: bytes.NewReader(input)}
+			conn := &scriptedConn{Reader: bytes.NewReader(input)}
 			s.Serve(context.Background(), conn, peer)
 			if !peer.unix() && (len(q.orders) > 0 || len(q.triggered) > 0) {
 				t.Errorf("a stranger was obeyed: %+v", q.orders)
 			}
-			if s.sessions.Load() != 0 {
+			if s.sessions.count() != 0 {
 				t.Error("the session is still counted")
 			}
 			checkFrames(t, conn.String(), input)
@@ -161,10 +161,10 @@ func FuzzClientReadsServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, channel, host, path, sender, reason string, offset int64, attempts int) {
 		now := time.Now()
 		// Names are lower case in every queue, and so none is that of a part
-		// of a picture.
+		// of a fakeQueue.
 		name := mailq.Name{Channel: strings.ToLower(channel), Host: strings.ToLower(host)}
 		ring := &mailq.Ring{Channel: name.Channel, Host: name.Host}
-		q := &picture{
+		q := &fakeQueue{
 			rows: []mailq.ThreadRow{{Ring: ring, Thread: &mailq.Thread{Name: name, Jobs: 1, Recipients: 2, Attempts: attempts, Reason: reason, Pending: mailq.Pending(reason)}}},
 			jobs: []*mailq.Job{{Name: name, Path: path, Sender: sender, ArrivedAt: now, WakeAt: now.Add(time.Hour),
 				Recipients: []mailq.Recipient{{Offset: offset, Attempts: attempts, Reason: reason}, {Offset: 5}}}},
@@ -177,14 +177,14 @@ func FuzzClientReadsServer(f *testing.F) {
 	})
 }
 
-func clientReadsV1(t *testing.T, q *picture, offset int64) {
+func clientReadsV1(t *testing.T, q *fakeQueue, offset int64) {
 	var out bytes.Buffer
 	w := bufio.NewWriter(&out)
 	if err := dump(t.Context(), w, q, false); err != nil {
 		t.Fatal(err)
 	}
 	_ = w.Flush()
-	c, err := client.New(&still{Reader: strings.NewReader(out.String())}, client.Dialogue{Server: "here"})
+	c, err := client.New(&scriptedConn{Reader: strings.NewReader(out.String())}, client.Dialogue{Server: "here"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,11 +197,11 @@ func clientReadsV1(t *testing.T, q *picture, offset int64) {
 	}
 }
 
-func clientReadsV2(t *testing.T, q *picture, name mailq.Name) {
+func clientReadsV2(t *testing.T, q *fakeQueue, name mailq.Name) {
 	commands := []string{"SHOW QUEUE THREADS2", client.ShowThread(name), "JSON " + client.ShowThread(name), "SHOW QUEUE THREADS"}
-	conn := &still{Reader: strings.NewReader(strings.Join(commands, "\n") + "\nQUIT\n")}
+	conn := &scriptedConn{Reader: strings.NewReader(strings.Join(commands, "\n") + "\nQUIT\n")}
 	New(q, Settings{Version: 2}).Serve(t.Context(), conn, Peer{})
-	c, err := client.New(&still{Reader: strings.NewReader(conn.String())}, client.Dialogue{Server: "here"})
+	c, err := client.New(&scriptedConn{Reader: strings.NewReader(conn.String())}, client.Dialogue{Server: "here"})
 	if err != nil {
 		t.Fatal(err)
 	}

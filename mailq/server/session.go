@@ -8,16 +8,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 
 	"zsched/mailq"
 )
 
-// session is one dialogue of v2. Its goroutine owns it.
+// session is one session of v2: greeting, login, commands. Its goroutine owns it.
 type session struct {
 	server   *Server
 	settings *Settings
+	slot     *slot
 	conn     net.Conn
 	peer     Peer
 	in       *bufio.Reader
@@ -26,8 +28,8 @@ type session struct {
 	challenge string
 	known     bool   // may give commands, with these rights:
 	user      string // for the log
-	rights    Rights
-	strikes   int // see maxStrikes
+	rights    rights
+	failures  int // see maxFailures
 }
 
 func (s *session) run(ctx context.Context) {
@@ -42,51 +44,58 @@ func (s *session) run(ctx context.Context) {
 		return
 	}
 	for {
-		line, err := s.next(ctx)
+		line, err := s.readLine(ctx)
 		if err != nil {
-			s.ended(ctx, err)
+			s.countEnd(ctx, err)
 			return
 		}
-		if !s.obey(ctx, line) {
+		if !s.execute(ctx, line) {
 			return
 		}
 	}
 }
 
-// greet says who we are. It is false for a peer who could not log in anyway.
+// greet writes the greeting. It returns false for a peer that could not log in
+// anyway.
 func (s *session) greet() bool {
-	list := s.accounts()
-	s.byCredentials(list)
-	s.say(mailq.GreetingV2)
-	if !s.known && !list.welcome(s.peer) {
+	list := s.readAuthFile()
+	s.useCredentials(list)
+	s.reply(mailq.GreetingV2)
+	if !s.known && !list.mayConnect(s.peer) {
 		s.server.counts.add("AuthRej")
 		s.note(Note{Kind: NoteAccess})
-		s.say("550 NO ACCESS FOR YOU")
+		s.reply("550 NO ACCESS FOR YOU")
 		return false
 	}
 	now := time.Now()
 	s.challenge = fmt.Sprintf("220 MAILQ-V2-CHALLENGE: %d.%d.%d",
-		now.Unix(), now.Nanosecond()/1000, s.server.accepted.Add(1))
-	s.say(s.challenge)
+		now.Unix(), now.Nanosecond()/1000, s.server.challenges.Add(1))
+	s.reply(s.challenge)
 	return true
 }
 
-// byCredentials lets UNIX peers in: root and our own user with every right,
-// others with what nobody has who comes from this machine.
-func (s *session) byCredentials(list accounts) {
+// useCredentials logs peers on UNIX sockets in: root and the server's own user
+// with every right, other local users with the rights of user nobody on this
+// host.
+func (s *session) useCredentials(list accounts) {
 	if !s.peer.unix() {
 		return
 	}
-	s.user = s.peer.name()
-	if s.settings.trust(s.peer) {
-		s.known, s.rights = true, RightsAll
+	if s.settings.trusts(s.peer) {
+		s.login(s.peer.name(), rightsAll)
 	} else if a, ok := list.find("nobody", s.peer); ok {
-		s.known, s.rights = true, a.rights
+		s.login(s.peer.name(), a.rights)
 	}
+	s.user = s.peer.name()
 }
 
-// accounts reads the auth file. One that cannot be used has no lines.
-func (s *session) accounts() accounts {
+func (s *session) login(user string, granted rights) {
+	s.known, s.user, s.rights = true, user, granted
+	s.slot.setUser()
+}
+
+// readAuthFile reads the auth file. A file that cannot be used counts as empty.
+func (s *session) readAuthFile() accounts {
 	if s.settings.AuthFile == "" {
 		return nil
 	}
@@ -97,61 +106,58 @@ func (s *session) accounts() accounts {
 	return list
 }
 
-// errLong is a line longer than MaxLine.
-var errLong = fmt.Errorf("a line of more than %d bytes", mailq.MaxLine)
+var errLongLine = fmt.Errorf("a line of more than %d bytes", mailq.MaxLine)
 
-// next is the next line. What was said so far is sent before the peer is
-// waited for.
-func (s *session) next(ctx context.Context) (string, error) {
-	held, _ := s.in.Peek(s.in.Buffered())
-	if bytes.IndexByte(held, '\n') < 0 {
+// readLine returns the next line. Before it waits for the peer it sends what was
+// written so far.
+func (s *session) readLine(ctx context.Context) (string, error) {
+	buffered, _ := s.in.Peek(s.in.Buffered())
+	if bytes.IndexByte(buffered, '\n') < 0 {
 		if err := s.out.Flush(); err != nil {
 			return "", errWrite
 		}
-		_ = s.conn.SetReadDeadline(time.Now().Add(IdleTime))
+		_ = s.conn.SetReadDeadline(time.Now().Add(IdleTimeout))
 	}
-	// Asked after the deadline is set, which else might replace that of the
-	// server's end.
+	// This check comes after the deadline is set: otherwise this deadline could
+	// replace the one that Serve sets when ctx is done.
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
 	line, err := s.in.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return "", errLong
+		return "", errLongLine
 	}
 	if err != nil {
 		return "", err
 	}
-	// A line's meaning ends at NUL, and CR has none anywhere.
+	s.slot.active()
 	line = bytes.ReplaceAll(line[:len(line)-1], []byte{'\r'}, nil)
 	if len(line) > mailq.MaxLine {
-		return "", errLong
+		return "", errLongLine
 	}
-	if i := bytes.IndexByte(line, 0); i >= 0 {
-		line = line[:i]
-	}
+	line, _, _ = bytes.Cut(line, []byte{0})
 	return string(line), nil
 }
 
-// ended counts why there is no next line.
-func (s *session) ended(ctx context.Context, err error) {
+// countEnd counts why there is no next line.
+func (s *session) countEnd(ctx context.Context, err error) {
 	count := &s.server.counts
 	switch {
 	case errors.Is(err, errWrite):
-	case errors.Is(err, errLong):
+	case errors.Is(err, errLongLine):
 		s.note(Note{Kind: NoteGarbage, Err: err})
 	case errors.Is(err, io.EOF):
 		count.add("ReadEOF")
-	case ctx.Err() != nil:
-	case isTimeout(err):
+	case ctx.Err() != nil, errors.Is(err, net.ErrClosed):
+	case os.IsTimeout(err):
 		count.add("TimedOut")
 	default:
 		count.add("ReadFails")
 	}
 }
 
-// say queues a line for the peer; that it could not be sent shows later.
-func (s *session) say(line string) {
+// reply queues a line for the peer. An error shows when the line is sent.
+func (s *session) reply(line string) {
 	_, _ = s.out.WriteString(line)
 	_ = s.out.WriteByte('\n')
 }
@@ -164,86 +170,88 @@ func (s *session) note(n Note) {
 	s.settings.Note(n)
 }
 
-// obey carries a line out and says whether the session goes on.
-func (s *session) obey(ctx context.Context, line string) bool {
+// execute executes a line and reports whether the session goes on.
+func (s *session) execute(ctx context.Context, line string) bool {
 	count := &s.server.counts
 	count.add("Commands")
-	verb, rest := line, ""
-	if i := strings.IndexAny(line, " \t"); i >= 0 {
-		verb, rest = line[:i], mailq.TrimBlanks(line[i:])
-	}
+	verb, rest := cutVerb(line)
 	switch {
 	case strings.EqualFold(verb, "QUIT") || strings.EqualFold(verb, "EXIT"):
 		count.add("CommandQUIT")
-		s.say("+Bye bye")
+		s.reply("+Bye bye")
 		return false
 	case verb == "AUTH" && (!s.known || s.peer.unix()):
 		return s.auth(rest)
 	case !s.known:
 		count.add("CommandsRej")
-		s.say("-BAD; USER MUST AUTHENTICATE")
-		return s.strike()
+		s.reply("-BAD; USER MUST AUTHENTICATE")
+		return s.countFailure()
 	}
 	c, arg, asJSON := findCommand(verb, rest)
 	if c == nil || !s.rights.has(c.right) {
 		s.refuse(c, verb, rest)
 		return true
 	}
-	if c.count != "" {
-		count.add(c.count)
+	if c.counter != "" {
+		count.add(c.counter)
 	}
 	return c.run(&request{session: s, command: c, verb: verb, rest: rest, arg: arg, asJSON: asJSON}, ctx)
 }
 
-// refuse answers what is not known or not allowed, in the old words.
+// cutVerb takes the verb off a line. Unlike mailq.CutRaw it finds no verb behind
+// a blank.
+func cutVerb(line string) (verb, rest string) {
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		return line[:i], mailq.TrimBlanks(line[i:])
+	}
+	return line, ""
+}
+
+// refuse answers a command that is unknown or not allowed, in ZMailer's words. c
+// is nil if the command is unknown.
 func (s *session) refuse(c *command, verb, rest string) {
 	s.server.counts.add("CommandsRej")
-	if c != nil && (c.right == RightKILL || c.right == RightETRN) {
-		s.say("-No " + verb + " allowed for you.")
+	if c != nil && (c.right == rightKILL || c.right == rightETRN) {
+		s.reply("-No " + verb + " allowed for you.")
 		return
 	}
 	if verb == "SHOW" || verb == "REROUTE" {
 		rest, _ = mailq.CutRaw(rest)
 	}
-	s.say("-MAILQ2 Unknown command, or refused by access control; VERB='" + verb + "' REST='" + rest + "'")
+	s.reply("-MAILQ2 Unknown command, or refused by access control; VERB='" + verb + "' REST='" + rest + "'")
 }
 
-// auth is AUTH user digest. On a UNIX socket credentials count for more than
-// what is said here: for root it is a formality, and others may rise by it.
+// auth executes AUTH user digest. Root and the server's own user on a UNIX socket
+// keep all their rights; other peers there may get more rights by it.
 func (s *session) auth(rest string) bool {
 	count := &s.server.counts
 	count.add("CommandAUTH")
-	if s.settings.trust(s.peer) {
-		s.say("+OK")
+	if s.settings.trusts(s.peer) {
+		s.reply("+OK")
 		return true
 	}
-	user, digest := rest, ""
-	if i := strings.IndexAny(rest, " \t"); i >= 0 {
-		user, digest = rest[:i], mailq.TrimBlanks(rest[i:])
-	}
-	a, ok := s.accounts().find(user, s.peer)
+	user, digest := cutVerb(rest)
+	a, ok := s.readAuthFile().find(user, s.peer)
+	err := errors.New("wrong password")
 	switch {
 	case !ok:
-		s.say("-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS")
-	case !a.proves(s.challenge, digest):
-		s.say("-BAD USER OR PASSWORD")
+		s.reply("-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS")
+		err = errors.New("no line of the auth file is for this user and address")
+	case !a.verify(s.challenge, digest):
+		s.reply("-BAD USER OR PASSWORD")
 	default:
-		s.known, s.rights, s.user = true, a.rights, a.user
-		s.say("+OK")
+		s.login(a.user, a.rights)
+		s.reply("+OK")
 		return true
 	}
 	count.add("AuthRej")
-	err := errors.New("wrong password")
-	if !ok {
-		err = errors.New("no line of the auth file is for this user and address")
-	}
 	s.note(Note{Kind: NoteLogin, User: user, Err: err})
-	return s.strike()
+	return s.countFailure()
 }
 
-// strike counts what a stranger may not do for ever, and says whether the
-// session goes on.
-func (s *session) strike() bool {
-	s.strikes++
-	return s.strikes < maxStrikes
+// countFailure counts a failed login, or a command without one, and reports
+// whether the session goes on.
+func (s *session) countFailure() bool {
+	s.failures++
+	return s.failures < maxFailures
 }

@@ -24,7 +24,7 @@ func daemonUID() int {
 	return 4711
 }
 
-func open2(t *testing.T, q Queue, change ...func(*Settings)) *Server {
+func newServer(t *testing.T, q Queue, change ...func(*Settings)) *Server {
 	t.Helper()
 	set := Settings{Version: 2, AuthFile: authFile(t, users), UID: daemonUID()}
 	for _, c := range change {
@@ -33,60 +33,11 @@ func open2(t *testing.T, q Queue, change ...func(*Settings)) *Server {
 	return New(q, set)
 }
 
-func TestTwentySessionsAndNoMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		full := 0
-		s := open2(t, &picture{}, func(set *Settings) {
-			set.Note = func(n Note) {
-				if n.Kind == NoteFull {
-					full++
-				}
-			}
-		})
-		var open []*talk
-		for range MaxSessions {
-			open = append(open, converse2(t, s, loopback))
-		}
-		if k := begin(t, s, loopback); !k.ends() {
-			t.Error("a connection beyond the limit got an answer")
-		}
-		if full != 1 {
-			t.Errorf("%d notes of too many sessions", full)
-		}
-		if r := open[0].reply("QUIT"); r != "+Bye bye" {
-			t.Errorf("QUIT: %q", r)
-		}
-		<-open[0].over
-		k := converse2(t, s, loopback)
-		if r := k.reply("exit"); r != "+Bye bye" || !k.ends() {
-			t.Errorf("a session in the place that became free: %q", r)
-		}
-	})
-}
-
-// Who fills the places of strangers does not keep the administrator out.
-func TestRootHasPlacesOfHisOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := open2(t, &picture{})
-		for range MaxSessions {
-			converse2(t, s, loopback)
-		}
-		for range MaxSessions {
-			converse2(t, s, Peer{UID: 0})
-		}
-		start := time.Now()
-		if k := begin(t, s, Peer{UID: 0}); !k.ends() || time.Since(start) > 0 {
-			t.Error("there is no end to them")
-		}
-	})
-}
-
-// Places are not for those who never log in.
 func TestCommandsWithoutLoginEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := converse2(t, open2(t, &picture{}), loopback)
+		k := dial(t, newServer(t, &fakeQueue{}), loopback)
 		start := time.Now()
-		for range maxStrikes {
+		for range maxFailures {
 			if r := k.reply("NOOP"); r != "-BAD; USER MUST AUTHENTICATE" {
 				t.Error(r)
 			}
@@ -101,12 +52,12 @@ func TestCommandsWithoutLoginEnd(t *testing.T) {
 // seconds after its start.
 func TestIdleCountsFromTheLastCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open2(t, &picture{})
-		k := converse2(t, s, loopback)
+		s := newServer(t, &fakeQueue{})
+		k := dial(t, s, loopback)
 		k.login("nobody", "nobody")
 		start := time.Now()
 		for range 10 {
-			time.Sleep(IdleTime - time.Second)
+			time.Sleep(IdleTimeout - time.Second)
 			if r := k.reply("NOOP"); !strings.HasPrefix(r, "-MAILQ2") {
 				t.Fatal(r)
 			}
@@ -118,7 +69,7 @@ func TestIdleCountsFromTheLastCommand(t *testing.T) {
 		if !k.ends() {
 			t.Error("more than silence at the end")
 		}
-		if got := time.Since(last); got != IdleTime {
+		if got := time.Since(last); got != IdleTimeout {
 			t.Errorf("closed after %v", got)
 		}
 		if n := s.Counters()["SC.MQ2TimedOut"]; n != 1 {
@@ -130,7 +81,7 @@ func TestIdleCountsFromTheLastCommand(t *testing.T) {
 // TestDribblingIsIdling: bytes that make no command do not keep a session.
 func TestDribblingIsIdling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := converse2(t, open2(t, &picture{}), loopback)
+		k := dial(t, newServer(t, &fakeQueue{}), loopback)
 		start := time.Now()
 		for range 1000 {
 			if _, err := io.WriteString(k.conn, "S"); err != nil {
@@ -139,7 +90,7 @@ func TestDribblingIsIdling(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		<-k.over
-		if got := time.Since(start); got > IdleTime+time.Second {
+		if got := time.Since(start); got > IdleTimeout+time.Second {
 			t.Errorf("open for %v", got)
 		}
 	})
@@ -149,14 +100,14 @@ func TestDribblingIsIdling(t *testing.T) {
 // session is over.
 func TestReaderThatStopsIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &endless{}
-		s := open2(t, q)
-		k := converse2(t, s, loopback)
+		q := &endlessQueue{}
+		s := newServer(t, q)
+		k := dial(t, s, loopback)
 		k.login("nobody", "nobody")
 		k.send("SHOW QUEUE THREADS2\n")
 		start := time.Now()
 		<-k.over
-		if got := time.Since(start); got != IdleTime {
+		if got := time.Since(start); got != IdleTimeout {
 			t.Errorf("left after %v", got)
 		}
 		if q.given > 10000 {
@@ -175,7 +126,7 @@ func TestStopEndsSessions(t *testing.T) {
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			open2(t, &picture{}).Serve(ctx, server, loopback)
+			newServer(t, &fakeQueue{}).Serve(ctx, server, loopback)
 		}()
 		go func() { _, _ = io.Copy(io.Discard, client) }()
 		synctest.Wait()
@@ -210,7 +161,7 @@ func TestLinesOfAClient(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			k := converse2(t, open2(t, &picture{}), loopback)
+			k := dial(t, newServer(t, &fakeQueue{}), loopback)
 			k.login("nobody", "nobody")
 			go func() { _, _ = io.WriteString(k.conn, tt.send+"QUIT\n") }()
 			for _, want := range tt.answers {
@@ -229,21 +180,21 @@ func TestLinesOfAClient(t *testing.T) {
 func TestLongLinesEndTheSession(t *testing.T) {
 	for _, line := range []string{strings.Repeat("X", mailq.MaxLine+1) + "\n", strings.Repeat("X", 1<<20), strings.Repeat("\r", 1<<20) + "QUIT\n"} {
 		var garbage error
-		s := open2(t, &picture{}, func(set *Settings) {
+		s := newServer(t, &fakeQueue{}, func(set *Settings) {
 			set.Note = func(n Note) {
 				if n.Kind == NoteGarbage {
 					garbage = n.Err
 				}
 			}
 		})
-		other := converse2(t, s, loopback)
-		k := converse2(t, s, loopback)
+		other := dial(t, s, loopback)
+		k := dial(t, s, loopback)
 		go func() { _, _ = io.WriteString(k.conn, line) }()
 		if !k.ends() {
 			t.Errorf("%d bytes were answered", len(line))
 		}
 		<-k.over
-		if !errors.Is(garbage, errLong) {
+		if !errors.Is(garbage, errLongLine) {
 			t.Errorf("noted: %v", garbage)
 		}
 		other.login("nobody", "nobody")
@@ -251,8 +202,8 @@ func TestLongLinesEndTheSession(t *testing.T) {
 }
 
 func TestEndOfFileEndsTheSession(t *testing.T) {
-	s := open2(t, &picture{})
-	k := converse2(t, s, loopback)
+	s := newServer(t, &fakeQueue{})
+	k := dial(t, s, loopback)
 	k.login("root", "zzzzzzz")
 	// What has no LF is no command.
 	k.send("KILL MSG 1")
@@ -268,13 +219,13 @@ func TestEndOfFileEndsTheSession(t *testing.T) {
 // ever, and one that got an end must know that it is not all.
 func TestBrokenListsEnd(t *testing.T) {
 	ring := &mailq.Ring{ID: 1, Channel: "smtp", Host: "*"}
-	whole := &picture{
+	whole := &fakeQueue{
 		rows:   []mailq.ThreadRow{{Ring: ring, Thread: &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: "a"}}}},
 		jobs:   []*mailq.Job{{Name: mailq.Name{Channel: "smtp", Host: "a"}, Path: "1", Recipients: []mailq.Recipient{{Offset: 1}}}},
 		broken: errors.New("the disk\nis gone"),
 	}
 	notes := 0
-	k := converse2(t, open2(t, whole, func(s *Settings) { s.Note = func(Note) { notes++ } }), loopback)
+	k := dial(t, newServer(t, whole, func(s *Settings) { s.Note = func(Note) { notes++ } }), loopback)
 	k.login("root", "zzzzzzz")
 	for _, c := range []string{"SHOW QUEUE THREADS", "SHOW QUEUE SHORT", "SHOW QUEUE THREADS2", "SHOW THREAD smtp a"} {
 		got := k.ask(c)
@@ -294,7 +245,7 @@ func TestBrokenListsEnd(t *testing.T) {
 	if notes != 12 {
 		t.Errorf("%d notes", notes)
 	}
-	k1 := begin(t, New(whole, Settings{Version: 1}), loopback)
+	k1 := connect(t, New(whole, Settings{Version: 1}), loopback)
 	got, _ := io.ReadAll(k1.in)
 	if text := string(got); !strings.Contains(text, "1:\t1\t1; 1\t#(") || !strings.HasSuffix(text, "\nEnd:\n"+mailq.Incomplete+"the disk is gone\n") {
 		t.Errorf("v1: %q", text)
@@ -304,9 +255,9 @@ func TestBrokenListsEnd(t *testing.T) {
 // TestFaultEndsOneSession: what goes wrong in one is no matter of others.
 func TestFaultEndsOneSession(t *testing.T) {
 	var fault Note
-	s := open2(t, faulty{&picture{}}, func(set *Settings) { set.Note = func(n Note) { fault = n } })
-	other := converse2(t, s, loopback)
-	k := converse2(t, s, loopback)
+	s := newServer(t, faulty{&fakeQueue{}}, func(set *Settings) { set.Note = func(n Note) { fault = n } })
+	other := dial(t, s, loopback)
+	k := dial(t, s, loopback)
 	k.login("root", "zzzzzzz")
 	k.send("KILL MSG 1\n")
 	<-k.over
@@ -316,6 +267,6 @@ func TestFaultEndsOneSession(t *testing.T) {
 	other.login("nobody", "nobody")
 }
 
-type faulty struct{ *picture }
+type faulty struct{ *fakeQueue }
 
 func (faulty) Act(context.Context, mailq.Order) (mailq.Outcome, error) { panic("a fault") }

@@ -12,17 +12,16 @@ import (
 	"zsched/mailq"
 )
 
-// maxShapes is how many destinations are told apart; more count as others.
-const maxShapes = 100_000
+const (
+	maxShapes    = 100_000 // lines of SHOW SHAPE; further destinations count as others
+	maxShapeName = 48      // width of the column of names
+)
 
-// maxShapeName is how wide the column of names may be.
-const maxShapeName = 48
-
-// showShape is the age table of Postfix's qshape: how many recipients of each
-// destination are in messages how old, the largest first and all of them
-// above. In a healthy queue the columns at the right are empty.
+// showShape is SHOW SHAPE, the table that Postfix's qshape prints: for each
+// destination the number of recipients by the age of their message. The first
+// line has the sums, then the largest destinations come first.
 func showShape(r *request, ctx context.Context) bool {
-	return !r.bare() || r.list(func(out *lines) error {
+	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		items, err := gatherShape(ctx, r.server.queue, time.Now())
 		if err != nil {
 			return err
@@ -90,12 +89,12 @@ func shapeLabel(it *mailq.ShapeItem) string {
 	return mailq.Field(it.Channel) + "/" + mailq.Field(it.Host)
 }
 
-func shapeText(out *lines, items []*mailq.ShapeItem) error {
-	wide := 0
+func shapeText(out *answer, items []*mailq.ShapeItem) error {
+	width := 0
 	for _, it := range items {
-		wide = max(wide, min(maxShapeName, len(shapeLabel(it))))
+		width = max(width, min(maxShapeName, len(shapeLabel(it))))
 	}
-	// The first line has the largest number of every column.
+	// The first line has the sums, so it has the widest numbers.
 	columns := append([]int{items[0].Total}, items[0].Ages[:]...)
 	heads := []string{"T"}
 	for _, bound := range mailq.ShapeBounds {
@@ -106,7 +105,7 @@ func shapeText(out *lines, items []*mailq.ShapeItem) error {
 		columns[i] = 1 + max(len(strconv.Itoa(n)), len(heads[i]))
 	}
 	row := func(label string, cells []string) error {
-		b := fmt.Appendf(out.line[:0], "%*s", wide, label)
+		b := fmt.Appendf(out.line[:0], "%*s", width, label)
 		for i, c := range cells {
 			b = fmt.Appendf(b, "%*s", columns[i], c)
 		}

@@ -16,15 +16,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the new verbs answer")
 
-// busy is a queue with something of everything in it.
-func busy(now time.Time) *picture {
+// busyQueue is a queue with something of everything in it.
+func busyQueue(now time.Time) *fakeQueue {
 	ago := func(d time.Duration) time.Time { return now.Add(-d).UTC() }
 	in := func(d time.Duration) time.Time { return now.Add(d).UTC() }
 	ring := &mailq.Ring{ID: 7, Channel: "smtp", Host: "*", Threads: 2, Jobs: 3, Agents: 1, MaxRing: 20, Overfeed: 150, MaxThr: 1}
 	idle := &mailq.Ring{ID: 9, Channel: "local", Host: "*", WithHost: true, Agents: 1, Idle: 1, MaxRing: 5, MaxThr: 1}
 	down, up := mailq.Name{Channel: "smtp", Host: "down.example"}, mailq.Name{Channel: "smtp", Host: "up.example"}
 	refused := "smtp; 500 (connect to 192.0.2.1 [192.0.2.1|2599|192.0.2.9|35144]: Connection refused)"
-	p := &picture{
+	p := &fakeQueue{
 		totals: mailq.Totals{Agents: 2, IdleAgents: 1, Messages: 2, Threads: 2, Jobs: 3, Recipients: 4, StartedAt: ago(time.Hour),
 			MessagesIn: 12, MessagesOut: 10, RecipientsIn: 24, RecipientsOut: 20},
 		counters: map[string]float64{
@@ -69,11 +69,11 @@ func busy(now time.Time) *picture {
 // TestAnswersOfTheNewVerbs compares a session with testdata/verbs.txt.
 func TestAnswersOfTheNewVerbs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := open2(t, busy(time.Now()), func(set *Settings) {
+		s := newServer(t, busyQueue(time.Now()), func(set *Settings) {
 			set.Alive = func(pid int) bool { return pid == 4242 }
 			set.Extra = func(context.Context) []byte { return []byte("extra.one  1\n.extra.two\n") }
 		})
-		k := converse2(t, s, Peer{User: "root"})
+		k := dial(t, s, Peer{User: "root"})
 		var got strings.Builder
 		for _, c := range []string{
 			"HELP", "SHOW MSG 860194", "SHOW MSG S860195HfBVWBh", "SHOW MSG nosuch", "SHOW MSG", "SHOW MSG 1 2",
@@ -85,7 +85,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 			"SHOW QUEUE THREADS", "JSON SHOW QUEUE THREADS", "SHOW QUEUE THREADS2", "JSON SHOW QUEUE THREADS2",
 			"SHOW THREAD smtp up.example", "JSON SHOW THREAD smtp up.example", "SHOW THREAD smtp down.example", `SHOW THREAD "smtp" "down.example"`,
 			"SHOW THREAD SMTP down.example", "SHOW THREAD smtp", "JSON SHOW THREAD smtp nosuch",
-			"JSON", "JSON HELP", "JSON KILL MSG 1", "JSON JSON SHOW SNMP",
+			"JSON HELP", "SHOW THREAD SMTP Up.EXAMPLE", "JSON", "JSON KILL MSG 1", "JSON JSON SHOW SNMP",
 			"SHOW COUNTERS",
 		} {
 			got.WriteString("C: " + c + "\n")
@@ -114,10 +114,10 @@ var orderLines = []string{
 }
 
 func TestActingVerbs(t *testing.T) {
-	q := busy(time.Now())
+	q := busyQueue(time.Now())
 	var notes []Note
-	s := open2(t, q, func(set *Settings) { set.Note = func(n Note) { notes = append(notes, n) } })
-	k := converse2(t, s, loopback)
+	s := newServer(t, q, func(set *Settings) { set.Note = func(n Note) { notes = append(notes, n) } })
+	k := dial(t, s, loopback)
 	k.login("root", "zzzzzzz")
 	for _, line := range orderLines {
 		verb, rest := mailq.CutRaw(line)
@@ -163,10 +163,13 @@ func TestActingVerbs(t *testing.T) {
 	if got := k.reply("HOLD MSG 1"); got != "-ERR; nothing in the queue matches" {
 		t.Error(got)
 	}
-	if got := k.reply("HOLD MSG 1 DRYRUN"); got != "+OK; DRYRUN HOLD 0 messages, 0 recipients, 0 threads." {
+	if got := k.reply("HOLD MSG 1 DRYRUN"); got != "-ERR; nothing in the queue matches" {
 		t.Error(got)
 	}
 	if got := k.ask("KILL MSG 1"); got[0] != "+OK; KILLed something." {
+		t.Error(got)
+	}
+	if got := k.reply("KILL MSG 1 BECAUSE"); got != "-ERR; nothing in the queue matches" {
 		t.Error(got)
 	}
 }
@@ -186,8 +189,8 @@ func TestRightsAreKept(t *testing.T) {
 		"EXPLAIN a b":      "-MAILQ2 Unknown command, or refused by access control; VERB='EXPLAIN' REST='a b'",
 	}
 	for letter, word := range map[string]string{"S": "SNMP", "Q": "QQ", "T": "TT", "E": "ETRN", "K": "KILL"} {
-		q := busy(time.Now())
-		k := converse2(t, open2(t, q, func(s *Settings) { s.AuthFile = authFile(t, "u:p:"+word+":\n") }), loopback)
+		q := busyQueue(time.Now())
+		k := dial(t, newServer(t, q, func(s *Settings) { s.AuthFile = authFile(t, "u:p:"+word+":\n") }), loopback)
 		k.login("u", "p")
 		help := strings.Join(k.ask("HELP"), "\n")
 		for command, need := range needs {
@@ -214,8 +217,8 @@ func TestRightsAreKept(t *testing.T) {
 
 // TestTriggerIgnoresCase: the old server found no mail for Example.COM.
 func TestTriggerIgnoresCase(t *testing.T) {
-	q := busy(time.Now())
-	k := converse2(t, open2(t, q), loopback)
+	q := busyQueue(time.Now())
+	k := dial(t, newServer(t, q), loopback)
 	k.login("nobody", "nobody")
 	if got := k.reply("ETRN Down.EXAMPLE from 192.0.2.1@Here"); got != "+OK; an ETRN started something." {
 		t.Error(got)
@@ -230,9 +233,9 @@ func TestTriggerIgnoresCase(t *testing.T) {
 
 // TestHostWithBlanks: the old client sends names as they are.
 func TestHostWithBlanks(t *testing.T) {
-	q := busy(time.Now())
+	q := busyQueue(time.Now())
 	q.rows[0].Thread.Host = "a b  c"
-	k := converse2(t, open2(t, q), loopback)
+	k := dial(t, newServer(t, q), loopback)
 	k.login("nobody", "nobody")
 	for _, c := range []string{"SHOW THREAD smtp a b  c", `SHOW THREAD smtp "a b  c"`} {
 		if got := k.ask(c); len(got) < 2 || !strings.HasPrefix(got[1], "#smtp/a b  c/0  N=2 ") {

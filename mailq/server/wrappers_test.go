@@ -83,8 +83,8 @@ func TestWrappers(t *testing.T) {
 }
 
 func TestPicturesAreForFriends(t *testing.T) {
-	s := New(&picture{}, Settings{Version: 1})
-	k := begin(t, s, Peer{Addr: netip.MustParseAddr("192.0.2.1")})
+	s := New(&fakeQueue{}, Settings{Version: 1})
+	k := connect(t, s, Peer{Addr: netip.MustParseAddr("192.0.2.1")})
 	got, err := io.ReadAll(k.in)
 	must(t, err)
 	if string(got) != "500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n" {
@@ -94,7 +94,7 @@ func TestPicturesAreForFriends(t *testing.T) {
 		t.Errorf("TcpWrapRej %v", n)
 	}
 	for _, peer := range []Peer{loopback, {UID: 1000}, {Addr: netip.MustParseAddr("::ffff:127.0.0.1")}} {
-		got, err := io.ReadAll(begin(t, s, peer).in)
+		got, err := io.ReadAll(connect(t, s, peer).in)
 		must(t, err)
 		if !strings.HasPrefix(string(got), mailq.GreetingV1+"\nVertices:\nEnd:\nKids: 0") {
 			t.Errorf("%v: %q", peer, got)

@@ -1,10 +1,8 @@
 package server
 
-// counterBlocks are the names of SHOW COUNTERS in their order, a string a
-// block; blocks have an empty line between them. Most count what programs
-// beside the scheduler do, and stand here at zero so that scripts find their
-// lines. The agents' groups that the last six have in common are in
-// agentCounters.
+// counterBlocks are the names of SHOW COUNTERS in their order, one string for each
+// block; an empty line separates blocks. Most of them counted what other programs
+// of ZMailer do. They are zero, so that scripts still find their lines.
 var counterBlocks = [...]string{
 	`Time_now Block_creation_time SYS.Load-Avg-1-min-G SYS.Load-Avg-5-min-G`,
 	`SYS.RouterMasterPID SYS.RouterMasterStartTime SYS.RouterMasterStarts SYS.SchedulerMasterPID
@@ -58,7 +56,8 @@ var counterBlocks = [...]string{
 	 mtaFailedConvertedMessages mtaLoopsDetected`,
 }
 
-// agentGroups and agentCounters make the last blocks: each with each.
+// agentGroups and agentCounters make the last six blocks: each group has every
+// counter.
 var (
 	agentGroups   = [...]string{"TA-SMCM", "TA-MBOX", "TA-HOLD", "TA-ERRM", "TA-EXPI", "TA-RERT"}
 	agentCounters = [...]string{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"syscall"
@@ -14,19 +13,37 @@ import (
 	"zsched/mailq"
 )
 
-// dump writes the picture of v1 (scheduler(8), "MAILQ(v1) PROTOCOL"). With
-// brief the jobs are left out. It always comes to End:, since the old client
-// reads on for ever without.
+// serveV1 answers a connection of v1: a dump, if TCP-wrappers' files admit the
+// peer.
+func (s *Server) serveV1(ctx context.Context, out *bufio.Writer, peer Peer, settings *Settings) {
+	if !peer.unix() {
+		ok, err := wrappersAdmit(settings.HostsAllow, settings.HostsDeny, peer.Addr)
+		if !ok {
+			s.counts.add("TcpWrapRej")
+			settings.Note(Note{Kind: NoteWrapper, Peer: peer.String(), Err: err})
+			_, _ = out.WriteString("500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n")
+			_ = out.Flush()
+			return
+		}
+	}
+	if dump(ctx, out, s.queue, settings.Brief) != nil || out.Flush() != nil {
+		s.counts.add("WriteFails")
+	}
+}
+
+// dump writes the dump of v1 (scheduler(8), "MAILQ(v1) PROTOCOL"). With brief it
+// leaves out the jobs. It always writes End:, because ZMailer's client waits for
+// that for ever.
 func dump(ctx context.Context, w *bufio.Writer, queue Queue, brief bool) error {
-	d := &dumper{out: &lines{w: w}, now: time.Now()}
+	d := &dumper{out: &answer{w: w}, now: time.Now()}
 	_ = d.out.text(mailq.GreetingV1)
 	_ = d.out.text("Vertices:")
-	var trouble error
+	var broken error
 	if !brief {
-		trouble = d.vertices(ctx, queue)
+		broken = d.vertices(ctx, queue)
 	}
-	if errors.Is(trouble, errWrite) {
-		return trouble
+	if errors.Is(broken, errWrite) {
+		return broken
 	}
 	if d.id > 0 {
 		_ = d.out.text("Channels:")
@@ -37,47 +54,47 @@ func dump(ctx context.Context, w *bufio.Writer, queue Queue, brief bool) error {
 	if err := d.out.text("End:"); err != nil {
 		return err
 	}
-	if trouble != nil {
-		return d.out.broken(trouble, false)
+	if broken == nil {
+		r := report{queue: queue, now: d.now, out: d.out}
+		broken = r.threads(ctx)
 	}
-	r := reports{queue: queue, now: d.now, out: d.out}
-	err := r.full(ctx)
-	if err == nil || errors.Is(err, errWrite) {
-		return err
+	if broken == nil || errors.Is(broken, errWrite) {
+		return broken
 	}
-	return d.out.broken(err, false)
+	return d.out.incomplete(broken, false)
 }
 
 type dumper struct {
-	out             *lines
+	out             *answer
 	now             time.Time
 	id              uint32 // of the last job written
-	channels, hosts web
+	channels, hosts index
 }
 
-// web is the jobs of each name, names in the order met. It is all of the
-// queue that a picture keeps in memory, 8 bytes a job.
-type web struct {
+// index lists the jobs of each channel or of each host. Names stand in the order
+// in which they were met. The two indexes are all that a dump keeps in memory, 8
+// bytes a job.
+type index struct {
 	names []string
 	ids   map[string][]uint32
 }
 
-func (w *web) add(name string, id uint32) {
-	ids, ok := w.ids[name]
+func (x *index) add(name string, id uint32) {
+	ids, ok := x.ids[name]
 	if !ok {
-		if w.ids == nil {
-			w.ids = make(map[string][]uint32)
+		if x.ids == nil {
+			x.ids = make(map[string][]uint32)
 		}
-		w.names = append(w.names, name)
+		x.names = append(x.names, name)
 	}
-	w.ids[name] = append(ids, id)
+	x.ids[name] = append(ids, id)
 }
 
-func (w *web) write(out *lines) error {
-	for _, name := range w.names {
+func (x *index) write(out *answer) error {
+	for _, name := range x.names {
 		b := append(out.line[:0], mailq.Field(name)...)
 		b = append(b, ":\t"...)
-		for _, id := range w.ids[name] {
+		for _, id := range x.ids[name] {
 			b = strconv.AppendUint(append(b, '>'), uint64(id), 10)
 		}
 		out.line = b
@@ -107,8 +124,8 @@ func (d *dumper) vertices(ctx context.Context, queue Queue) error {
 	return nil
 }
 
-// appendVertex is a job: number, file, count and offsets of its recipients,
-// and behind # the last diagnostic and how it stands.
+// appendVertex appends a line of Vertices: number, control file, the count and
+// the offsets of the recipients, and behind # the last diagnostic and the state.
 func appendVertex(b []byte, id uint32, job *mailq.Job, now time.Time) []byte {
 	b = fmt.Appendf(b, "%d:\t%s\t%d; ", id, mailq.Field(job.Path), len(job.Recipients))
 	attempts, reason := 0, ""
@@ -128,17 +145,17 @@ func appendVertex(b []byte, id uint32, job *mailq.Job, now time.Time) []byte {
 		b = append(append(b, mailq.OneLine(reason)...), ' ')
 	}
 	b = append(b, '(')
-	b = appendStanding(b, job, now)
+	b = appendState(b, job, now)
 	if !job.ExpiresAt.IsZero() {
-		b = fmt.Appendf(b, ", expires in %s, tries=%d", saySeconds(job.ExpiresAt.Unix()-now.Unix()), attempts)
+		b = fmt.Appendf(b, ", expires in %s, tries=%d", formatSeconds(job.ExpiresAt.Unix()-now.Unix()), attempts)
 	}
 	return append(b, ')')
 }
 
-// appendStanding is what a job does or waits for.
-func appendStanding(b []byte, job *mailq.Job, now time.Time) []byte {
+// appendState appends what a job does or waits for.
+func appendState(b []byte, job *mailq.Job, now time.Time) []byte {
 	if wait := job.WakeAt.Unix() - now.Unix(); !job.WakeAt.IsZero() && wait > 0 {
-		return append(append(b, "retry in "...), saySeconds(wait)...)
+		return append(append(b, "retry in "...), formatSeconds(wait)...)
 	}
 	switch job.Pending {
 	case mailq.PendingTA, mailq.PendingThread:
@@ -158,16 +175,16 @@ func appendStanding(b []byte, job *mailq.Job, now time.Time) []byte {
 	return b
 }
 
-// Rendezvous writes the picture of v1 to a file, for machines where mailq
-// reads that (scheduler(8), -q). Its mtime is set a second back, from which
-// readers see that it is whole. A symbolic link is not followed: the usual
-// place is one where everybody may make them.
+// Rendezvous writes the dump of v1 to the rendezvous file, for hosts where mailq
+// reads that (scheduler(8), -q). An mtime one second in the past tells readers
+// that the file is whole. A symbolic link is not followed: in the usual directory
+// every user may make one.
 func (s *Server) Rendezvous(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return fmt.Errorf("rendezvous file: %w", err)
 	}
-	w := bufio.NewWriterSize(io.Writer(f), outBuffer)
+	w := bufio.NewWriterSize(f, outBuffer)
 	err = dump(ctx, w, s.queue, s.settings.Load().Brief)
 	err = errors.Join(err, w.Flush(), f.Close())
 	then := time.Now().Add(-time.Second)

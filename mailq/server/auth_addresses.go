@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -8,23 +9,24 @@ import (
 )
 
 // addressList is the last field of a line of the auth file: networks, each
-// [!]"["address"]"["/"width], of which the first that holds the peer decides.
-// Without any text but blanks it accepts everybody.
+// [!]"["address"]"["/"width]. The first network that contains the peer decides.
+// A field that is empty or blank accepts every address.
 //
-// What cannot be read matches nobody; behind a "!" it turns away everybody
-// who comes that far, since whom it was to turn away is not known.
+// A network that cannot be read matches no address. With a "!" in front it
+// refuses every address that no earlier network matched, because nobody knows
+// which addresses it was meant to refuse.
 type addressList struct {
 	all      bool
 	networks []network
 }
 
 type network struct {
-	prefix netip.Prefix // not valid: it could not be read
-	not    bool
+	prefix netip.Prefix // invalid: it could not be read
+	not    bool         // "!" stands in front
 }
 
-// parseAddresses reads an address list. What it could not read is told in
-// problems; the list is good for accepts all the same.
+// parseAddresses reads an address list. problems has what it could not read; the
+// list is usable all the same.
 func parseAddresses(s string) (list addressList, problems []error) {
 	if strings.Trim(s, " ") == "" {
 		return addressList{all: true}, nil
@@ -49,12 +51,12 @@ func parseAddresses(s string) (list addressList, problems []error) {
 		i += max(0, len(text)-1)
 	}
 	if len(list.networks) == 0 {
-		problems = append(problems, fmt.Errorf("%q matches nobody: addresses stand in brackets", s))
+		problems = append(problems, fmt.Errorf("%q matches no address: addresses stand in brackets", s))
 	}
 	return list, problems
 }
 
-// cutNetwork is "[...]" and a "/" with digits at the front of s.
+// cutNetwork returns the "[...]" at the front of s, with "/" and digits behind it.
 func cutNetwork(s string) string {
 	end := strings.IndexByte(s, ']')
 	if end < 0 {
@@ -70,12 +72,12 @@ func cutNetwork(s string) string {
 	return s[:end]
 }
 
-// parseNetwork reads [a.b.c.d]/n, [IPv6:addr]/n or [IPv6.addr]/n; without /n
-// it is that one address.
+// parseNetwork reads [a.b.c.d]/n, [IPv6:addr]/n or [IPv6.addr]/n. Without /n it is
+// a single address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	inside, width, ok := strings.Cut(strings.TrimPrefix(text, "["), "]")
 	if !ok {
-		return netip.Prefix{}, fmt.Errorf("a bracket is not closed")
+		return netip.Prefix{}, errors.New("a bracket is not closed")
 	}
 	six := false
 	if len(inside) >= 5 && strings.EqualFold(inside[:4], "ipv6") && (inside[4] == ':' || inside[4] == '.') {
@@ -84,7 +86,7 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	}
 	addr, err := netip.ParseAddr(inside)
 	if err != nil || addr.Zone() != "" || addr.Is4() == six {
-		return netip.Prefix{}, fmt.Errorf("not an address; [1.2.3.4] and [IPv6:2001:db8::1] are")
+		return netip.Prefix{}, errors.New("not an address such as [1.2.3.4] or [IPv6:2001:db8::1]")
 	}
 	bits := addr.BitLen()
 	if digits, slash := strings.CutPrefix(width, "/"); slash {
@@ -95,8 +97,8 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, bits).Masked(), nil
 }
 
-// accepts says whether a peer is welcome. An IPv4 address in IPv6's clothes is
-// an IPv4 address.
+// accepts reports whether a peer may log in. An IPv4-mapped IPv6 address counts as
+// IPv4.
 func (l *addressList) accepts(peer netip.Addr) bool {
 	if l.all {
 		return true

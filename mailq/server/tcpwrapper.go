@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// TCP-wrappers' files say who may have the picture of protocol v1
-// (scheduler(8), "TCP-WRAPPER AND MAILQ"). hosts.allow is asked first and then
-// hosts.deny; the first line that matches decides. Where neither has one, only
-// this machine is answered.
+// TCP-wrappers' files, hosts.allow and hosts.deny, say which addresses get a dump
+// of v1 (scheduler(8), "TCP-WRAPPER AND MAILQ"). hosts.allow is read first, then
+// hosts.deny; the first line that matches decides. If no line matches, only this
+// host gets a dump.
 //
-// Understood are the plain forms: the daemons mailq and ALL; the clients ALL,
-// addresses, 1.2.3. and networks as 1.2.3.0/24, 1.2.3.0/255.255.255.0 and
-// [2001:db8::]/32, each perhaps behind ALL@, and localhost. Everything else is
-// not, and never lets anybody in: a client list of names or with EXCEPT does
-// not match in hosts.allow and matches everybody in hosts.deny; a line with
-// options, which might say "deny", refuses whom it could be about.
+// These forms are understood: the daemons mailq and ALL; the clients ALL,
+// localhost, addresses, prefixes such as 1.2.3. and networks such as 1.2.3.0/24,
+// 1.2.3.0/255.255.255.0 and [2001:db8::]/32, also with ALL@ in front. No other
+// form admits anybody. A client list with names or EXCEPT does not match in
+// hosts.allow and matches every address in hosts.deny. A line with options, which
+// might say "deny", refuses every address that it could match.
 
-// matching is whether a pattern matches; perhaps: it is not understood.
+// matching says whether a pattern matches. perhaps: it is not understood.
 type matching int
 
 const (
@@ -30,8 +30,8 @@ const (
 	yes
 )
 
-// wrappersAdmit says whether a peer is let in. A file that is not there is
-// empty; one that cannot be read lets nobody in.
+// wrappersAdmit reports whether an address gets a dump. A missing file counts as
+// empty; if a file cannot be read, no address is admitted.
 func wrappersAdmit(allow, deny string, peer netip.Addr) (bool, error) {
 	peer = peer.Unmap().WithZone("")
 	lines, err := readWrappers(allow)
@@ -59,7 +59,7 @@ func wrappersAdmit(allow, deny string, peer netip.Addr) (bool, error) {
 	return peer.IsLoopback(), nil
 }
 
-// wrapperLine is a line that may be about mailq.
+// wrapperLine is a line whose daemon list matches mailq, or may match it.
 type wrapperLine struct {
 	daemon  matching
 	clients []string // nil: not understood
@@ -100,7 +100,7 @@ func parseWrappers(text string) (lines []wrapperLine) {
 	return lines
 }
 
-// splitColons cuts at colons that are in no bracket.
+// splitColons splits a line at the colons outside of brackets.
 func splitColons(line string) (fields []string) {
 	from, depth := 0, 0
 	for i := range len(line) {
@@ -153,41 +153,33 @@ func (w *wrapperLine) client(peer netip.Addr) matching {
 }
 
 func matchClient(pattern string, peer netip.Addr) matching {
-	if user, host, ok := cutLast(pattern, "@"); ok {
-		if !strings.EqualFold(user, "ALL") {
+	if at := strings.LastIndexByte(pattern, '@'); at >= 0 {
+		if !strings.EqualFold(pattern[:at], "ALL") {
 			return perhaps
 		}
-		pattern = host
+		pattern = pattern[at+1:]
 	}
 	if strings.EqualFold(pattern, "ALL") {
 		return yes
 	}
 	if strings.EqualFold(pattern, "localhost") {
-		return when(peer.IsLoopback())
+		return yesIf(peer.IsLoopback())
 	}
 	if strings.HasSuffix(pattern, ".") && strings.Trim(pattern, "0123456789.") == "" {
-		return when(peer.Is4() && strings.HasPrefix(peer.String(), pattern))
+		return yesIf(peer.Is4() && strings.HasPrefix(peer.String(), pattern))
 	}
 	prefix, ok := parseWrapperNet(pattern)
 	if !ok {
 		return perhaps
 	}
-	return when(prefix.Contains(peer))
+	return yesIf(prefix.Contains(peer))
 }
 
-func when(b bool) matching {
+func yesIf(b bool) matching {
 	if b {
 		return yes
 	}
 	return no
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // parseWrapperNet reads an address or a network.
@@ -209,7 +201,7 @@ func parseWrapperNet(s string) (netip.Prefix, bool) {
 	return p.Masked(), err == nil
 }
 
-// maskBits is the width of a mask that has its ones in front.
+// maskBits returns the width of a mask. ok is false if a zero stands before a one.
 func maskBits(mask [4]byte) (bits int, ok bool) {
 	for i := range 32 {
 		one := mask[i/8]&(0x80>>(i%8)) != 0

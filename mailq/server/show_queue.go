@@ -3,22 +3,52 @@ package server
 import (
 	"context"
 	"fmt"
-	"iter"
 	"strconv"
 	"time"
 
 	"zsched/mailq"
 )
 
-// reports writes what is shown of threads and rings, as at one time.
-type reports struct {
+// report writes a report on the queue: SHOW QUEUE THREADS, THREADS2 and SHORT,
+// SHOW SNMP, SHOW THREAD. All its spans end at now.
+type report struct {
 	queue Queue
 	now   time.Time
-	out   *lines
+	out   *answer
 }
 
-// full is SHOW QUEUE THREADS, and what follows End: in v1.
-func (r *reports) full(ctx context.Context) error {
+func showSNMP(r *request, ctx context.Context) bool {
+	return !r.hasNoArguments() || r.report(
+		func(rep *report) error { return rep.totals(ctx, true) },
+		func(rep *report) error {
+			t, err := rep.queue.Totals(ctx)
+			if err != nil {
+				return err
+			}
+			return rep.out.object(t)
+		})
+}
+
+func showShort(r *request, ctx context.Context) bool {
+	return !r.hasNoArguments() || r.report(
+		func(rep *report) error { return rep.rings(ctx) },
+		func(rep *report) error { return objects(rep.out, rep.queue.Rings(ctx)) })
+}
+
+func showThreads(r *request, ctx context.Context) bool {
+	return !r.hasNoArguments() || r.report(
+		func(rep *report) error { return rep.threads(ctx) },
+		func(rep *report) error { return rep.threadItems(ctx) })
+}
+
+func showThreads2(r *request, ctx context.Context) bool {
+	return !r.hasNoArguments() || r.report(
+		func(rep *report) error { return rep.threads2(ctx) },
+		func(rep *report) error { return rep.threadItems(ctx) })
+}
+
+// threads is SHOW QUEUE THREADS, and what follows End: in v1.
+func (r *report) threads(ctx context.Context) error {
 	var ring mailq.Ring
 	begun := false
 	for row, err := range r.queue.Threads(ctx) {
@@ -52,8 +82,8 @@ func (r *reports) full(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// short is SHOW QUEUE SHORT.
-func (r *reports) short(ctx context.Context) error {
+// rings is SHOW QUEUE SHORT.
+func (r *report) rings(ctx context.Context) error {
 	for ring, err := range r.queue.Rings(ctx) {
 		if err != nil {
 			return err
@@ -68,8 +98,8 @@ func (r *reports) short(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// threads2 is SHOW QUEUE THREADS2: threads only, and fields between TABs.
-func (r *reports) threads2(ctx context.Context) error {
+// threads2 is SHOW QUEUE THREADS2: threads only, with TABs between the fields.
+func (r *report) threads2(ctx context.Context) error {
 	for row, err := range r.queue.Threads(ctx) {
 		if err != nil {
 			return err
@@ -90,26 +120,26 @@ func (r *reports) threads2(ctx context.Context) error {
 	return nil
 }
 
-func (r *reports) ringHead(ring *mailq.Ring) error {
+func (r *report) ringHead(ring *mailq.Ring) error {
 	return r.out.text(mailq.Field(ring.Channel) + "/" + mailq.Field(ring.Host) + "/" + withHost(ring.WithHost))
 }
 
-func (r *reports) ringFoot(ring *mailq.Ring) error {
+func (r *report) ringFoot(ring *mailq.Ring) error {
 	r.out.line = fmt.Appendf(r.out.line[:0], "\tThreads: %4d Msgs: %5d Procs: %3d Idle: %3d Plim: %3d Flim: %3d Tlim: %d",
 		ring.Threads, ring.Jobs, ring.Agents, ring.Idle, ring.MaxRing, ring.Overfeed, ring.MaxThr)
 	return r.out.put(r.out.line)
 }
 
-// totals are the two lines below every report, and alone SHOW SNMP. What it
-// calls Rcpnts in the first are jobs; so did the old scheduler, and programs
-// draw it.
-func (r *reports) totals(ctx context.Context, seconds bool) error {
+// totals writes the two lines below every report, which alone are SHOW SNMP. With
+// seconds the uptime is in seconds. Rcpnts in the first line counts jobs, as in
+// ZMailer: programs draw graphs of it.
+func (r *report) totals(ctx context.Context, seconds bool) error {
 	t, err := r.queue.Totals(ctx)
 	if err != nil {
 		return err
 	}
 	up := r.now.Unix() - t.StartedAt.Unix()
-	uptime := saySeconds(up)
+	uptime := formatSeconds(up)
 	if seconds {
 		uptime = strconv.FormatInt(up, 10) + " sec"
 	}
@@ -123,9 +153,9 @@ func (r *reports) totals(ctx context.Context, seconds bool) error {
 	return r.out.put(r.out.line)
 }
 
-// Old programs count in whole seconds of the clock, so all spans are those
-// between two of them.
-func saySeconds(s int64) string { return mailq.FormatSpan(time.Duration(s) * time.Second) }
+// formatSeconds writes a span. ZMailer counts in whole seconds of the clock, so
+// every span in a report is a difference of two such seconds.
+func formatSeconds(s int64) string { return mailq.FormatSpan(time.Duration(s) * time.Second) }
 
 func withHost(with bool) string {
 	if with {
@@ -134,8 +164,8 @@ func withHost(with bool) string {
 	return "0"
 }
 
-// appendThread is a thread's line in the full report: its numbers stand in
-// one column as long as the name is short.
+// appendThread appends a thread's line of SHOW QUEUE THREADS. TABs align the
+// numbers as long as the names are short.
 func appendThread(b []byte, t *mailq.Thread, now time.Time) []byte {
 	start := len(b)
 	b = append(b, "    "...)
@@ -152,13 +182,6 @@ func appendThread(b []byte, t *mailq.Thread, now time.Time) []byte {
 	return appendDetail(b, t, now, ' ')
 }
 
-// appendThreadHead is the line above SHOW THREAD.
-func appendThreadHead(b []byte, t *mailq.Thread, now time.Time) []byte {
-	b = append(b, '#')
-	b = appendName(b, t)
-	return appendDetail(append(b, "  "...), t, now, ' ')
-}
-
 func appendName(b []byte, t *mailq.Thread) []byte {
 	b = append(b, mailq.Field(t.Channel)...)
 	b = append(b, '/')
@@ -167,8 +190,8 @@ func appendName(b []byte, t *mailq.Thread) []byte {
 	return append(b, withHost(t.WithHost)...)
 }
 
-// appendDetail is what there is to say of a thread, with sep, blank or TAB,
-// between the words.
+// appendDetail appends the numbers of a thread and what it waits for. sep, a
+// blank or a TAB, separates the words.
 func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 	if sep == ' ' {
 		b = fmt.Appendf(b, "N=%-3d R=%-3d A=%-2d", t.Jobs, t.Recipients, t.Attempts)
@@ -193,7 +216,7 @@ func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 	if !t.OldestAt.IsZero() {
 		age = now.Unix() - t.OldestAt.Unix()
 	}
-	b = append(b, saySeconds(age)...)
+	b = append(b, formatSeconds(age)...)
 	if sep == ' ' && idle && !waiting {
 		switch t.Pending {
 		case mailq.PendingChannel:
@@ -206,7 +229,7 @@ func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 }
 
 func appendAgents(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
-	each := func(name string, one func(b []byte, a *mailq.Agent) []byte) {
+	list := func(name string, one func(b []byte, a *mailq.Agent) []byte) {
 		b = append(b, sep)
 		b = append(b, name...)
 		b = append(b, "={"...)
@@ -218,15 +241,15 @@ func appendAgents(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 		}
 		b = append(b, '}')
 	}
-	each("P", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.PID), 10) })
-	// Programs that read this want a number, so one that was never hungry
-	// counts as hungry now.
-	each("HA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.HungryAt, now, "0") })
+	list("P", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.PID), 10) })
+	// Programs that read HA want a number: an agent that was never hungry counts
+	// as hungry now.
+	list("HA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.HungryAt, now, "0") })
 	b = append(b, 's')
-	each("FA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.FedAt, now, "never") })
+	list("FA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.FedAt, now, "never") })
 	b = append(b, 's')
-	each("OF", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.Open), 10) })
-	each("S", func(b []byte, a *mailq.Agent) []byte { return append(b, mailq.OneReply(a.State)...) })
+	list("OF", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.Open), 10) })
+	list("S", func(b []byte, a *mailq.Agent) []byte { return append(b, mailq.OneReply(a.State)...) })
 	b = append(b, sep)
 	return strconv.AppendInt(append(b, "UF="...), int64(t.Unfed), 10)
 }
@@ -238,79 +261,8 @@ func appendSince(b []byte, at, now time.Time, never string) []byte {
 	return strconv.AppendInt(b, now.Unix()-at.Unix(), 10)
 }
 
-// thread is SHOW THREAD: a head that starts with # and a line a recipient. Of
-// a thread that is not there nothing is said, and that is no error.
-func (r *reports) thread(ctx context.Context, name mailq.Name) error {
-	row, found, err := r.queue.Thread(ctx, name)
-	if err != nil || !found || row.Thread == nil {
-		return err
-	}
-	r.out.line = appendThreadHead(r.out.line[:0], row.Thread, r.now)
-	if err := r.out.put(r.out.line); err != nil {
-		return err
-	}
-	for job, err := range r.queue.Jobs(ctx, name) {
-		if err != nil {
-			return err
-		}
-		for i := range job.Recipients {
-			r.out.line = appendRecipient(r.out.line[:0], job, i, r.now)
-			if err := r.out.put(r.out.line); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// appendRecipient is a line of SHOW THREAD: file, index in its job, sender,
-// offset, expiry, wake-up, last feed, attempts, what it waits for, and the
-// last diagnostic.
-func appendRecipient(b []byte, job *mailq.Job, i int, now time.Time) []byte {
-	rcpt := &job.Recipients[i]
-	b = append(b, mailq.Field(job.Path)...)
-	b = strconv.AppendInt(append(b, '\t'), int64(i), 10)
-	b = append(append(b, '\t'), mailq.Field(job.Sender)...)
-	b = strconv.AppendInt(append(b, '\t'), rcpt.Offset, 10)
-	for _, at := range [...]time.Time{job.ExpiresAt, job.WakeAt, job.FedAt} {
-		b = append(b, '\t')
-		if at.IsZero() {
-			b = append(b, '0')
-			continue
-		}
-		b = strconv.AppendInt(b, at.Unix(), 10)
-	}
-	b = strconv.AppendInt(append(b, '\t'), int64(rcpt.Attempts), 10)
-	b = append(b, '\t')
-	if wait := job.WakeAt.Unix() - now.Unix(); !job.WakeAt.IsZero() && wait > 0 {
-		b = append(append(b, "retry in "...), saySeconds(wait)...)
-	} else {
-		switch job.Pending {
-		case mailq.PendingTA, mailq.PendingThread:
-		case mailq.PendingChannel:
-			b = append(b, "channel"...)
-		default:
-			b = append(b, "thread"...)
-		}
-	}
-	return append(append(b, '\t'), mailq.Field(rcpt.Reason)...)
-}
-
-// objects writes what a sequence yields as JSON, a line each.
-func objects[T any](out *lines, seq iter.Seq2[T, error]) error {
-	for v, err := range seq {
-		if err != nil {
-			return err
-		}
-		if err := out.object(v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // threadItems is JSON SHOW QUEUE THREADS.
-func (r *reports) threadItems(ctx context.Context) error {
+func (r *report) threadItems(ctx context.Context) error {
 	for row, err := range r.queue.Threads(ctx) {
 		if err != nil {
 			return err

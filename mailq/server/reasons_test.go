@@ -1,9 +1,9 @@
 package server
 
 import (
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"zsched/mailq"
 )
@@ -12,7 +12,7 @@ func TestReasonsAreGrouped(t *testing.T) {
 	for text, want := range map[string]string{
 		"smtp; 451 busy": "smtp; 451 busy",
 		"451 busy\r\n ":  "451 busy",
-		"\r<<- a\r->> 4.2.2 mailbox of <x@y> busy":                        "->> 4.2.2 mailbox of <...> busy",
+		"\r<<- a\r->> 4.2.2 mailbox of <x@y> busy":                        "4.2.2 mailbox of <...> busy",
 		"connect to [192.0.2.1|2599|192.0.2.9|35144]: Connection refused": "connect to [...]: Connection refused",
 		"<<- RCPT To:<a@b>": "<<- RCPT To:<...>",
 		"open [bracket":     "open [bracket",
@@ -33,7 +33,7 @@ func TestReasonsAreGrouped(t *testing.T) {
 		}
 		return list
 	}
-	items, err := gatherReasons(t.Context(), &picture{jobs: []*mailq.Job{
+	items, err := gatherReasons(t.Context(), &fakeQueue{jobs: []*mailq.Job{
 		{Name: mailq.Name{Channel: "smtp", Host: "a"}, Recipients: rcpts("rare", "often <1>", "", "often <2>")},
 		{Name: mailq.Name{Channel: "smtp", Host: "b"}, Recipients: rcpts("often <3>", "")},
 	}})
@@ -44,28 +44,23 @@ func TestReasonsAreGrouped(t *testing.T) {
 	}
 }
 
-func TestShapeHasColumns(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	job := func(host string, age time.Duration, n int) *mailq.Job {
-		return &mailq.Job{Name: mailq.Name{Channel: "smtp", Host: host}, ArrivedAt: now.Add(-age), Recipients: make([]mailq.Recipient, n)}
+// TestManyReasonsAreBounded: diagnostics that all differ do not fill memory.
+func TestManyReasonsAreBounded(t *testing.T) {
+	p := &fakeQueue{}
+	for i := range 5 * maxReasons {
+		p.jobs = append(p.jobs, &mailq.Job{Recipients: []mailq.Recipient{{Reason: strings.Repeat("x", 1000+i)}, {Reason: "busy " + strconv.Itoa(i)}}})
 	}
-	q := &picture{jobs: []*mailq.Job{job("small", 0, 1), job("large", 5*time.Minute-1, 2), job("large", 5*time.Minute, 3),
-		job("mid", 1280*time.Minute-1, 1), job("mid", 1280*time.Minute, 1), job("mid", 1e6*time.Minute, 1), job("new", -time.Hour, 1)}}
-	items, err := gatherShape(t.Context(), q, now)
+	items, err := gatherReasons(t.Context(), p)
 	must(t, err)
-	want := []mailq.ShapeItem{
-		{All: true, Total: 10, Ages: [10]int{0: 4, 1: 3, 8: 1, 9: 2}},
-		{Name: mailq.Name{Channel: "smtp", Host: "large"}, Total: 5, Ages: [10]int{0: 2, 1: 3}},
-		{Name: mailq.Name{Channel: "smtp", Host: "mid"}, Total: 3, Ages: [10]int{8: 1, 9: 2}},
-		{Name: mailq.Name{Channel: "smtp", Host: "new"}, Total: 1, Ages: [10]int{0: 1}},
-		{Name: mailq.Name{Channel: "smtp", Host: "small"}, Total: 1, Ages: [10]int{0: 1}},
-	}
-	if len(items) != len(want) {
-		t.Fatalf("%d lines", len(items))
-	}
-	for i := range want {
-		if *items[i] != want[i] {
-			t.Errorf("%+v, want %+v", *items[i], want[i])
+	total := 0
+	for _, it := range items {
+		total += it.Recipients
+		if len(it.Reason) > maxReasonKey {
+			t.Fatalf("a reason of %d bytes", len(it.Reason))
 		}
+	}
+	last := items[len(items)-1]
+	if len(items) != maxReasons+1 || total != 10*maxReasons || !last.Others || last.Recipients == 0 {
+		t.Errorf("%d reasons for %d recipients, last %+v", len(items), total, last)
 	}
 }

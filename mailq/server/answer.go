@@ -1,0 +1,117 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"iter"
+
+	"zsched/mailq"
+)
+
+// errWrite says that the peer takes no more. The cause does not matter.
+var errWrite = errors.New("writing to the peer")
+
+// answer writes an answer of many lines. A framed answer is one of v2: Until in
+// front, initial dots doubled, a dot at the end. Until is not written before the
+// first line or the end, so that an early error can still become a refusal.
+type answer struct {
+	w      *bufio.Writer
+	framed bool
+	begun  bool
+	line   []byte // scratch for the caller
+}
+
+// put writes a line. There is no LF in it.
+func (a *answer) put(line []byte) error {
+	a.begin()
+	if a.framed && len(line) > 0 && line[0] == '.' {
+		_ = a.w.WriteByte('.')
+	}
+	_, _ = a.w.Write(line)
+	if err := a.w.WriteByte('\n'); err != nil {
+		return errWrite
+	}
+	return nil
+}
+
+func (a *answer) text(line string) error {
+	a.line = append(a.line[:0], line...)
+	return a.put(a.line)
+}
+
+// texts writes lines of text from outside.
+func (a *answer) texts(lines []string) error {
+	for _, line := range lines {
+		if err := a.text(mailq.OneLine(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// object writes a value as a line of JSON.
+func (a *answer) object(v any) error {
+	b := bytes.NewBuffer(a.line[:0])
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	a.line = b.Bytes()
+	return a.put(a.line[:len(a.line)-1])
+}
+
+// objects writes the values of a sequence as JSON, one a line.
+func objects[T any](a *answer, seq iter.Seq2[T, error]) error {
+	for v, err := range seq {
+		if err == nil {
+			err = a.object(v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *answer) begin() {
+	if !a.begun && a.framed {
+		_, _ = a.w.WriteString(mailq.Until + "\n")
+	}
+	a.begun = true
+}
+
+// incomplete writes the last line of a list that is not whole.
+func (a *answer) incomplete(why error, asJSON bool) error {
+	if asJSON {
+		return a.object(mailq.ListError{Error: why.Error()})
+	}
+	return a.text(mailq.Incomplete + mailq.OneReply(why.Error()))
+}
+
+// end ends the answer. why says that the list is not whole, or is nil. There is
+// always an end, because ZMailer's client waits for it for ever.
+func (a *answer) end(why error, asJSON bool) error {
+	if errors.Is(why, errWrite) {
+		return why
+	}
+	var err error
+	switch {
+	case why != nil && !a.begun:
+		_, err = a.w.WriteString("-ERR; " + mailq.OneReply(why.Error()) + "\n")
+	case why != nil:
+		if err = a.incomplete(why, asJSON); err != nil {
+			return err
+		}
+		fallthrough
+	default:
+		a.begin()
+		_, err = a.w.WriteString(".\n")
+	}
+	if err != nil {
+		return errWrite
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	"zsched/mailq"
+)
+
+// etrn is ETRN: it starts the mail of a host, in any case, as SMTP's ETRN does.
+// An administrator may give it, and so may a mail server on behalf of its clients;
+// text says for whom.
+func etrn(r *request, ctx context.Context) bool {
+	host, text := mailq.CutRaw(r.arg)
+	host = strings.ToLower(host)
+	started := false
+	if host != "" {
+		var err error
+		started, err = r.server.queue.Trigger(ctx, host, text)
+		r.note(Note{Kind: NoteTrigger, Host: host, Text: text, Started: started, Err: err})
+		if err != nil {
+			return r.reject(err)
+		}
+	}
+	if started {
+		r.reply("+OK; an ETRN started something.")
+	} else {
+		r.reply("+OK; an ETRN didn't start anything.")
+	}
+	return true
+}

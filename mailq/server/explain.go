@@ -1,0 +1,87 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// explain is EXPLAIN: what the mail for a destination waits for, the limits, and
+// the clauses and parameters in force.
+func explain(r *request, ctx context.Context) bool {
+	name, err := threadName(r.arg)
+	if err != nil {
+		return r.reject(err)
+	}
+	return r.list(func(out *answer) error {
+		e, err := r.server.queue.Explain(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case r.asJSON:
+			return out.object(e)
+		}
+		return out.texts(append(stateText(e, time.Now()), settingsText(e)...))
+	})
+}
+
+// stateText says what a destination waits for or does.
+func stateText(e *mailq.Explanation, now time.Time) []string {
+	text := []string{e.Channel + "/" + e.Host + ": " + e.Waits}
+	next := e.Next
+	if !e.NextAt.IsZero() {
+		wait := max(0, e.NextAt.Unix()-now.Unix())
+		next = strings.TrimPrefix(fmt.Sprintf("%s in %s, at %s", e.Next, formatSeconds(wait), e.NextAt.Format(time.RFC3339)), " ")
+	}
+	if next != "" {
+		text = append(text, "next: "+next)
+	}
+	if e.Thread != nil && e.Known {
+		text = append(text, "thread: "+string(appendDetail(nil, e.Thread, now, ' ')),
+			fmt.Sprintf("window: %s; %.1f recipients done a minute", mailq.Plural(e.Thread.Window, "session", "sessions"), e.Thread.Rate))
+	}
+	if len(e.States) > 0 {
+		var states []string
+		for _, state := range slices.Sorted(maps.Keys(e.States)) {
+			states = append(states, fmt.Sprintf("%d %s", e.States[state], state))
+		}
+		text = append(text, "jobs: "+strings.Join(states, ", "))
+	}
+	if e.Thread != nil {
+		text = appendDiagnostic(text, "last diagnostic: ", e.Thread.Reason)
+	}
+	return text
+}
+
+// settingsText lists limits, clauses and parameters.
+func settingsText(e *mailq.Explanation) (text []string) {
+	for _, l := range e.Limits {
+		line := fmt.Sprintf("limit: %s, %d used", l.Name, l.Used)
+		if l.Most > 0 {
+			line += fmt.Sprintf(" of %d", l.Most)
+		}
+		if l.Blocks {
+			line += ", blocks"
+		}
+		text = append(text, line)
+	}
+	if len(e.Clauses) == 0 {
+		text = append(text, "clause: none matches")
+	}
+	for _, c := range e.Clauses {
+		text = append(text, fmt.Sprintf("clause: %s\t%s:%d", c.Pattern, c.File, c.Line))
+	}
+	for _, s := range e.Settings {
+		from := "default"
+		if s.File != "" {
+			from = fmt.Sprintf("%s:%d", s.File, s.Line)
+		}
+		text = append(text, fmt.Sprintf("setting: %s=%s\t%s", s.Name, s.Value, from))
+	}
+	return text
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"zsched/mailq"
+)
+
+// act is every acting verb: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE and
+// REROUTE. It gives the order to the queue and replies with a count. An order or
+// a dry run that touches nothing is an error, except for KILL MSG id: ZMailer
+// did not look, and scripts expect its reply and the empty line behind it.
+func act(r *request, ctx context.Context) bool {
+	order, plain, err := mailq.ParseOrder(mailq.Verb(r.verb), r.rest)
+	switch {
+	case errors.Is(err, mailq.ErrUnknownRequest):
+		r.server.counts.add("CommandsRej")
+		r.reply("-Unknown request.")
+		if order.Verb == mailq.Kill {
+			r.reply("")
+		}
+		return true
+	case err != nil:
+		return r.reject(err)
+	}
+	order.By = mailq.Actor{User: r.user, Peer: r.peer.String()}
+	if name := orderCounter(&order); name != "" {
+		r.server.counts.add(name)
+	}
+	asZMailer := order.Verb == mailq.Kill && plain
+	var did mailq.Outcome
+	if order.Message != "" || order.Thread != nil || order.Where != nil {
+		did, err = r.server.queue.Act(ctx, order)
+		r.note(Note{Kind: NoteOrder, Order: &order, Outcome: did, Err: err})
+	} else if !asZMailer {
+		err = errors.New("the spoolid or number of a message is needed")
+	}
+	switch {
+	case err != nil:
+		return r.reject(err)
+	case asZMailer:
+		r.reply("+OK; KILLed something.")
+		r.reply("")
+	case did == mailq.Outcome{}:
+		return r.reject(errors.New("nothing in the queue matches"))
+	default:
+		r.reply(order.Reply(did))
+	}
+	return true
+}
+
+// orderCounter returns the name of an order's counter behind SC.MQ2, or "".
+func orderCounter(o *mailq.Order) string {
+	switch {
+	case o.Verb == mailq.Kill && o.Thread != nil:
+		return "CommandKillThr"
+	case o.Verb == mailq.Kill && o.Message != "":
+		return "CommandKillMsg"
+	case o.Verb == mailq.Reroute && o.Thread != nil:
+		return "CommandRerouteThr"
+	case o.Verb == mailq.Reroute && o.Message != "":
+		return "CommandRerouteMsg"
+	}
+	return ""
+}

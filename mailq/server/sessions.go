@@ -1,0 +1,124 @@
+package server
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxSessions is how many sessions a server has at most. Root and the server's
+// own user may have as many again on UNIX sockets. When all are taken, a new
+// connection takes the place of a peer that has not logged in, or else of a
+// session that has been idle for stallTime, so that silent peers cannot keep
+// users out. If there is no such session, the new connection is closed without
+// an answer.
+const MaxSessions = 20
+
+// stallTime is how long a session may be idle before another may take its place.
+const stallTime = 10 * time.Second
+
+// sessions are the sessions that are open.
+type sessions struct {
+	mu    sync.Mutex
+	slots []*slot // the oldest first
+}
+
+// slot is the place of one session.
+type slot struct {
+	all     *sessions // its mu guards the fields below peer
+	conn    net.Conn
+	peer    Peer
+	trusted bool
+
+	user     bool // logged in, or known without a login
+	activeAt time.Time
+}
+
+// open returns a slot for a connection, or nil if there is none. refused is the
+// peer that gets no session or loses its session, or nil.
+func (s *sessions) open(conn net.Conn, peer Peer, trusted bool) (opened *slot, refused *Peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	limit := MaxSessions
+	if trusted {
+		limit += MaxSessions
+	}
+	now := time.Now()
+	if len(s.slots) >= limit {
+		victim := s.victim(now)
+		if victim == nil {
+			return nil, &peer
+		}
+		s.remove(victim)
+		_ = victim.conn.Close()
+		refused = &victim.peer
+	}
+	opened = &slot{all: s, conn: conn, peer: peer, trusted: trusted, user: trusted, activeAt: now}
+	s.slots = append(s.slots, opened)
+	return opened, refused
+}
+
+// victim returns the session to close for a new one, or nil. Peers that have not
+// logged in come first. Of several sessions it is the oldest of the address that
+// has most of them.
+func (s *sessions) victim(now time.Time) *slot {
+	var strangers, idle []*slot
+	for _, sl := range s.slots {
+		switch {
+		case sl.trusted:
+		case !sl.user:
+			strangers = append(strangers, sl)
+		case now.Sub(sl.activeAt) >= stallTime:
+			idle = append(idle, sl)
+		}
+	}
+	if len(strangers) > 0 {
+		return oldestOfMost(strangers)
+	}
+	return oldestOfMost(idle)
+}
+
+func oldestOfMost(slots []*slot) (found *slot) {
+	count := make(map[string]int)
+	for _, sl := range slots {
+		count[sl.peer.String()]++
+	}
+	for _, sl := range slots {
+		if found == nil || count[sl.peer.String()] > count[found.peer.String()] {
+			found = sl
+		}
+	}
+	return found
+}
+
+func (s *sessions) remove(sl *slot) {
+	s.slots = slices.DeleteFunc(s.slots, func(other *slot) bool { return other == sl })
+}
+
+func (s *sessions) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.slots)
+}
+
+// close gives the slot back, unless another session has taken it already.
+func (sl *slot) close() {
+	sl.all.mu.Lock()
+	defer sl.all.mu.Unlock()
+	sl.all.remove(sl)
+}
+
+// active notes that the peer sent a line or read a part of an answer.
+func (sl *slot) active() {
+	sl.all.mu.Lock()
+	defer sl.all.mu.Unlock()
+	sl.activeAt = time.Now()
+}
+
+// setUser notes that the peer is no stranger.
+func (sl *slot) setUser() {
+	sl.all.mu.Lock()
+	defer sl.all.mu.Unlock()
+	sl.user = true
+}

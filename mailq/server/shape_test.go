@@ -1,0 +1,34 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+func TestShapeHasColumns(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	job := func(host string, age time.Duration, n int) *mailq.Job {
+		return &mailq.Job{Name: mailq.Name{Channel: "smtp", Host: host}, ArrivedAt: now.Add(-age), Recipients: make([]mailq.Recipient, n)}
+	}
+	q := &fakeQueue{jobs: []*mailq.Job{job("small", 0, 1), job("large", 5*time.Minute-1, 2), job("large", 5*time.Minute, 3),
+		job("mid", 1280*time.Minute-1, 1), job("mid", 1280*time.Minute, 1), job("mid", 1e6*time.Minute, 1), job("new", -time.Hour, 1)}}
+	items, err := gatherShape(t.Context(), q, now)
+	must(t, err)
+	want := []mailq.ShapeItem{
+		{All: true, Total: 10, Ages: [10]int{0: 4, 1: 3, 8: 1, 9: 2}},
+		{Name: mailq.Name{Channel: "smtp", Host: "large"}, Total: 5, Ages: [10]int{0: 2, 1: 3}},
+		{Name: mailq.Name{Channel: "smtp", Host: "mid"}, Total: 3, Ages: [10]int{8: 1, 9: 2}},
+		{Name: mailq.Name{Channel: "smtp", Host: "new"}, Total: 1, Ages: [10]int{0: 1}},
+		{Name: mailq.Name{Channel: "smtp", Host: "small"}, Total: 1, Ages: [10]int{0: 1}},
+	}
+	if len(items) != len(want) {
+		t.Fatalf("%d lines", len(items))
+	}
+	for i := range want {
+		if *items[i] != want[i] {
+			t.Errorf("%+v, want %+v", *items[i], want[i])
+		}
+	}
+}

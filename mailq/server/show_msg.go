@@ -1,0 +1,103 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// showMessage is SHOW MSG: one message, held or not, by its spoolid or number.
+func showMessage(r *request, ctx context.Context) bool {
+	id, rest, ok, err := mailq.CutWord(r.arg)
+	if err == nil && (!ok || rest != "") {
+		err = errors.New("the spoolid or number of one message is needed")
+	}
+	if err != nil {
+		return r.reject(err)
+	}
+	return r.list(func(out *answer) error {
+		m, found, err := r.server.queue.Message(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return fmt.Errorf("no message %q is in the queue", id)
+		case r.asJSON:
+			return out.object(m)
+		}
+		return writeMessage(out, m, time.Now())
+	})
+}
+
+// find is FIND: every message that has a recipient, a sender, a Message-Id or a
+// spoolid.
+func find(r *request, ctx context.Context) bool {
+	kind, rest := mailq.CutRaw(r.arg)
+	switch kind {
+	case "recipient", "sender", "message-id", "spoolid":
+	default:
+		return r.reject(errors.New("FIND needs recipient, sender, message-id or spoolid, and a value"))
+	}
+	value, rest, ok, err := mailq.CutWord(rest)
+	if err == nil && (!ok || rest != "") {
+		err = errors.New("one value is needed")
+	}
+	if err != nil {
+		return r.reject(err)
+	}
+	what := mailq.Sought{Kind: kind, Value: value}
+	return r.report(
+		func(rep *report) error {
+			for m, err := range rep.queue.Find(ctx, what) {
+				if err == nil {
+					err = writeMessage(rep.out, m, rep.now)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(rep *report) error { return objects(rep.out, rep.queue.Find(ctx, what)) })
+}
+
+// writeMessage writes a message in words.
+func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
+	head := fmt.Sprintf("%s: spoolid %s, age %s, %d+%d bytes", mailq.Field(m.Path), mailq.Field(m.SpoolID),
+		formatSeconds(now.Unix()-m.ArrivedAt.Unix()), m.Control, m.Size)
+	if m.Held {
+		head += ", held"
+	}
+	text := []string{head}
+	if m.LogID != "" {
+		text = append(text, "\t  id\t"+m.LogID)
+	}
+	text = append(text, "\t  from\t"+cmp.Or(m.Sender, "<>"))
+	if m.ErrorsTo != "" && m.ErrorsTo != m.Sender {
+		text = append(text, "\t  errors to\t"+m.ErrorsTo)
+	}
+	for i := range m.Recipients {
+		r := &m.Recipients[i]
+		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s, %s", r.User, r.Channel, r.Host, r.State, mailq.Plural(r.Attempts, "try", "tries"))
+		if wait := r.WakeAt.Unix() - now.Unix(); !r.WakeAt.IsZero() && wait > 0 {
+			line += ", retry in " + formatSeconds(wait)
+		}
+		text = appendDiagnostic(append(text, line), "\t  diag\t", r.Reason)
+	}
+	return out.texts(text)
+}
+
+// appendDiagnostic appends the lines of a diagnostic that are not empty.
+func appendDiagnostic(text []string, prefix, diagnostic string) []string {
+	for line := range strings.SplitSeq(diagnostic, "\r") {
+		if line != "" {
+			text = append(text, prefix+line)
+		}
+	}
+	return text
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// This file has the table of verbs, and finds the command that a line gives.
+
+// command is an entry of the table of verbs.
+type command struct {
+	words     string // the verb and the words behind it that name the command
+	arguments string // for HELP
+	right     rights
+	counter   string // its name behind SC.MQ2 in SHOW COUNTERS; "": none
+	asJSON    bool   // JSON may stand in front
+	// run executes a request and reports whether the session goes on.
+	run func(r *request, ctx context.Context) bool
+}
+
+// request is a command as a peer gave it.
+type request struct {
+	*session
+	*command
+	verb, rest string // the line
+	arg        string // what stands behind the command's words
+	asJSON     bool
+}
+
+// verbs returns every command but QUIT, EXIT and AUTH, which need no login. A
+// line gives the first command whose words it begins with.
+func verbs() []*command {
+	list := []*command{
+		{words: "SHOW SNMP", right: rightSNMP, counter: "CommandShowQueueVeryShort", asJSON: true, run: showSNMP},
+		{words: "SHOW QUEUE SHORT", right: rightQQ, counter: "CommandShowQueueShort", asJSON: true, run: showShort},
+		{words: "SHOW QUEUE THREADS", right: rightTT, counter: "CommandShowQueueThreads", asJSON: true, run: showThreads},
+		{words: "SHOW QUEUE THREADS2", right: rightTT, counter: "CommandShowQueueThreads2", asJSON: true, run: showThreads2},
+		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, counter: "CommandShowThread", asJSON: true, run: showThread},
+		{words: "SHOW MSG", arguments: "id", right: rightTT, asJSON: true, run: showMessage},
+		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},
+		{words: "SHOW SHAPE", right: rightTT, asJSON: true, run: showShape},
+		{words: "SHOW COUNTERS", counter: "CommandShowCounters", asJSON: true, run: showCounters},
+		{words: "EXPLAIN", arguments: "channel host", right: rightTT, asJSON: true, run: explain},
+		{words: "FIND", arguments: "recipient|sender|message-id|spoolid value", right: rightTT, asJSON: true, run: find},
+		{words: "ETRN", arguments: "host [text]", right: rightETRN, counter: "CommandETRN", run: etrn},
+	}
+	for _, verb := range []mailq.Verb{mailq.Kill, mailq.Expire, mailq.Retry, mailq.Hold, mailq.Release, mailq.Requeue, mailq.Reroute} {
+		arguments := "MSG id | THREAD channel host | WHERE key=value..."
+		switch verb {
+		case mailq.Requeue:
+			arguments = "MSG id | WHERE key=value..."
+		case mailq.Reroute:
+			arguments = "MSG id channel host | THREAD channel host channel host | WHERE key=value... TO channel host"
+		}
+		list = append(list, &command{words: string(verb), arguments: arguments + " [DRYRUN] [BECAUSE text]", right: rightKILL, run: act})
+	}
+	return append(list,
+		&command{words: "HELP", asJSON: true, run: help},
+		&command{words: "QUIT", run: help})
+}
+
+// findCommand returns the command that a line gives, or nil.
+func findCommand(verb, rest string) (c *command, arg string, asJSON bool) {
+	if verb == "JSON" {
+		verb, rest = mailq.CutRaw(rest)
+		asJSON = true
+	}
+	for _, candidate := range verbs() {
+		first, more, _ := strings.Cut(candidate.words, " ")
+		if first != verb || asJSON && !candidate.asJSON || first == "QUIT" {
+			continue
+		}
+		arg, ok := rest, true
+		for more != "" && ok {
+			var want, got string
+			want, more, _ = strings.Cut(more, " ")
+			got, arg = mailq.CutRaw(arg)
+			ok = want == got
+		}
+		if ok {
+			return candidate, arg, asJSON
+		}
+	}
+	return nil, "", asJSON
+}
+
+// help is HELP: the commands that the user may give.
+func help(r *request, _ context.Context) bool {
+	return r.list(func(out *answer) error {
+		for _, c := range verbs() {
+			if !r.rights.has(c.right) {
+				continue
+			}
+			var err error
+			if r.asJSON {
+				err = out.object(mailq.VerbItem{Command: c.words, Arguments: c.arguments, JSON: c.asJSON})
+			} else {
+				line := strings.TrimRight(c.words+" "+c.arguments, " ")
+				if c.asJSON {
+					line = "[JSON] " + line
+				}
+				err = out.text(line)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// list answers with the lines that write writes. The session ends if the peer
+// does not take them.
+func (r *request) list(write func(out *answer) error) bool {
+	out := &answer{w: r.out, framed: true}
+	err := write(out)
+	if err != nil && !errors.Is(err, errWrite) {
+		r.note(Note{Kind: NoteQueue, Err: err})
+	}
+	return out.end(err, r.asJSON) == nil
+}
+
+// report answers with a report, in text or as JSON.
+func (r *request) report(text, asJSON func(*report) error) bool {
+	return r.list(func(out *answer) error {
+		rep := &report{queue: r.server.queue, now: time.Now(), out: out}
+		if r.asJSON {
+			return asJSON(rep)
+		}
+		return text(rep)
+	})
+}
+
+// reject answers a command that makes no sense or cannot be executed. The session
+// goes on.
+func (r *request) reject(err error) bool {
+	r.server.counts.add("CommandsRej")
+	r.reply("-ERR; " + mailq.OneReply(err.Error()))
+	return true
+}
+
+// hasNoArguments refuses a command that has words behind it but takes none.
+func (r *request) hasNoArguments() bool {
+	if r.arg == "" {
+		return true
+	}
+	r.refuse(r.command, r.verb, r.rest)
+	return false
+}
+
+// threadName reads a channel and a host, in any case: in the queue both are in
+// lower case. ZMailer's client does not quote, so a host with blanks in it is
+// taken as it stands.
+func threadName(arg string) (mailq.Name, error) {
+	name, rest, err := mailq.CutName(arg)
+	if err == nil && rest != "" {
+		_, host := mailq.CutRaw(arg)
+		name.Host = strings.TrimRight(host, " \t")
+	}
+	return mailq.Name{Channel: strings.ToLower(name.Channel), Host: strings.ToLower(name.Host)}, err
+}
