@@ -1,24 +1,28 @@
 package ctlfile
 
+// Addresses: the address quads of s, r and X lines, and the words that they are
+// made of.
+
 import (
 	"fmt"
 	"strings"
 )
 
-// Address is a destination or an origin. Its words are as in the file, with
-// their quotes and backslashes.
+// Address says where the router sends a recipient, or where the sender's mail
+// comes from: an address quad. Its words are as in the file, with their quotes
+// and backslashes.
 type Address struct {
 	Channel, Host, User string
-	// Privilege is a numeric uid, possibly with more behind it; "" when the
-	// line ended before it.
+	// Privilege is a numeric uid, possibly with more words behind it. It is ""
+	// when the line ends before it.
 	Privilege string
 }
 
-// String is the quad as it stands in a file.
-func (q Address) String() string {
-	s := q.Channel + " " + q.Host + " " + q.User
-	if q.Privilege != "" {
-		s += " " + q.Privilege
+// String is the address as it stands in a file.
+func (a Address) String() string {
+	s := a.Channel + " " + a.Host + " " + a.User
+	if a.Privilege != "" {
+		s += " " + a.Privilege
 	}
 	return s
 }
@@ -26,28 +30,28 @@ func (q Address) String() string {
 // parseAddress splits an address quad into its words, left to right; reason
 // says why it is none. A user with a blank in it must have it quoted, whatever
 // the old manual says: no program ever looked for the last word first.
-func parseAddress(s string) (q Address, reason string) {
+func parseAddress(s string) (a Address, reason string) {
 	rest := s
-	if q.Channel, rest, reason = cutWord(rest); reason != "" {
-		return q, "channel " + reason
+	if a.Channel, rest, reason = cutWord(rest); reason != "" {
+		return a, "channel " + reason
 	}
 	if end := mxList(rest); end > 0 {
-		q.Host, rest = rest[:end], skipBlanks(rest[end:])
-	} else if q.Host, rest, reason = cutWord(rest); reason != "" {
-		return q, "host " + reason
+		a.Host, rest = rest[:end], skipBlanks(rest[end:])
+	} else if a.Host, rest, reason = cutWord(rest); reason != "" {
+		return a, "host " + reason
 	}
-	if q.User, rest, reason = cutWord(rest); reason != "" {
-		return q, "user " + reason
+	if a.User, rest, reason = cutWord(rest); reason != "" {
+		return a, "user " + reason
 	}
 	number, _, _ := strings.Cut(rest, " ")
 	if rest != "" && !isPrivilege(number) {
-		return q, fmt.Sprintf("privilege %.200q is not a number", number)
+		return a, fmt.Sprintf("privilege %.200q is not a number", number)
 	}
-	q.Privilege = rest
-	return q, ""
+	a.Privilege = rest
+	return a, ""
 }
 
-// cutWord takes the first word and the blanks around it off s.
+// cutWord cuts the first word of s and the blanks around it off.
 func cutWord(s string) (word, rest, reason string) {
 	s = skipBlanks(s)
 	end, closed := scanWord(s)
@@ -61,7 +65,7 @@ func cutWord(s string) (word, rest, reason string) {
 }
 
 // scanWord finds the end of the word at the front of s: an unquoted blank, or
-// the end of s. A backslash takes the next byte as it is, in quotes and out.
+// the end of s. A backslash quotes the next byte, in double quotes and outside.
 // The word is not closed if s ends inside quotes or behind a backslash.
 func scanWord(s string) (end int, closed bool) {
 	quoted := false
@@ -118,20 +122,20 @@ func isPrivilege(s string) bool {
 	return digits != ""
 }
 
-var errEndless = fmt.Errorf("channel or host is longer than %d bytes", MaxWord)
+var errTooLong = fmt.Errorf("channel or host is longer than %d bytes", MaxWord)
 
 // routable reports whether channel and host are no longer than they may be.
-func (q Address) routable() bool {
-	return len(q.Channel) <= MaxWord && (len(q.Host) <= MaxWord || len(q.RouteHost()) <= MaxWord)
+func (a Address) routable() bool {
+	return len(a.Channel) <= MaxWord && (len(a.Host) <= MaxWord || len(a.RouteHost()) <= MaxWord)
 }
 
 // RouteChannel is the channel as the scheduler groups by it: in lower case.
-func (q Address) RouteChannel() string { return lower(q.Channel) }
+func (a Address) RouteChannel() string { return lower(a.Channel) }
 
-// RouteHost is the host as the scheduler groups by it: in lower case, and of
-// a list ((mx1)(mx2 mx3)) the first name.
-func (q Address) RouteHost() string {
-	host := q.Host
+// RouteHost is the host as the scheduler groups by it: in lower case, and the
+// first name of a list such as ((mx1)(mx2 mx3)).
+func (a Address) RouteHost() string {
+	host := a.Host
 	if strings.HasPrefix(host, "(") {
 		host = strings.TrimLeft(host, "(")
 		if end := strings.IndexAny(host, " \t)"); end >= 0 {
@@ -141,10 +145,10 @@ func (q Address) RouteHost() string {
 	return lower(host)
 }
 
-// Quote makes one word of a quad's component: "-" of an empty one, in double
-// quotes what would not be read back as one word. A component that is a word
-// already, with quotes of its own, stays as it is. A line end or NUL cannot
-// be written at all.
+// Quote returns the one word that stands for a component of an address: "-" for
+// an empty one, and in double quotes what could not be read back as one word. A
+// component that is a word already, with quotes of its own, stays as it is. A
+// component with a line end or NUL is an error.
 func Quote(component string) (string, error) {
 	if err := checkLine(component); err != nil {
 		return "", err
@@ -158,8 +162,9 @@ func Quote(component string) (string, error) {
 	return `"` + quoteEscapes.Replace(component) + `"`, nil
 }
 
-// CutWord takes the first word of a quad, quotes and all, and the blanks around
-// it off s. It is false when there is none, or one that does not end.
+// CutWord cuts the first word of an address off s, with its quotes, and the
+// blanks around it. ok is false when there is no word, or its quotes do not
+// close.
 func CutWord(s string) (word, rest string, ok bool) {
 	word, rest, reason := cutWord(s)
 	return word, rest, reason == ""
@@ -188,7 +193,7 @@ func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// lower maps ASCII alone: names in other bytes are compared as they are.
+// lower maps ASCII letters to lower case and leaves all other bytes as they are.
 func lower(s string) string {
 	for i := 0; i < len(s); i++ {
 		if 'A' <= s[i] && s[i] <= 'Z' {

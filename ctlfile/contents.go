@@ -1,5 +1,7 @@
 package ctlfile
 
+// Contents: what a new control file says, and how it is written.
+
 import (
 	"errors"
 	"fmt"
@@ -7,27 +9,31 @@ import (
 	"strings"
 )
 
-// Contents is a control file to be written.
+// Nobody is the privilege that Extract gives to an address without one: the uid
+// of the user nobody.
+const Nobody = "65534"
+
+// Contents is what a new control file says.
 type Contents struct {
-	Name      string // i line; Submit and Enqueue know better
+	Name      string // i line; Submit and Enqueue set it themselves
 	Body      int64  // offset of the body in the message file
 	LogID     string // the Message-ID, or ""
-	Verbose   string // file that wants a log of the delivery, or ""
+	Verbose   string // file that is to get a log of the delivery, or ""
 	ErrorTo   string // address for error messages, "" for the last sender's
 	Obsoletes []string
 	Triggers  []string
 	Blocks    []HeaderBlock
 }
 
-// HeaderBlock is the recipients that share a header block.
+// HeaderBlock is an m block and the recipients that it is for.
 type HeaderBlock struct {
 	Envelopes []Envelope
 	Header    string // lines without an empty one between them
 }
 
 // Envelope is a sender and its recipients. A sender in channel "error" is the
-// null sender. The words of quads may be as they are in a file or not yet
-// quoted.
+// null sender. The words of addresses may be quoted as in a control file, or not
+// quoted yet.
 type Envelope struct {
 	Sender     Address
 	Recipients []EnvelopeRecipient
@@ -40,22 +46,56 @@ type EnvelopeRecipient struct {
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 }
 
-// Encode is the control file as the router would write it, in its order. It
-// refuses what could not be read back: a line end in a value, an empty line
-// in a header block, a privilege that is no number.
-func (d *Contents) Encode() ([]byte, error) {
+// Extract returns the contents of a control file for some recipients of f, given
+// by index in ascending order. They keep what the router wrote about them. The T
+// lines are left out, because the scheduler has carried them out.
+func (f *File) Extract(recipients []int) *Contents {
+	c := &Contents{Body: f.Body, LogID: f.LogID, Verbose: f.Verbose, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
+	header, sender := int64(-2), -1
+	for _, i := range recipients {
+		r := &f.Recipients[i]
+		if r.Header != header {
+			header, sender = r.Header, -1
+			c.Blocks = append(c.Blocks, HeaderBlock{Header: f.Headers(i)})
+		}
+		b := &c.Blocks[len(c.Blocks)-1]
+		if r.Sender != sender {
+			sender = r.Sender
+			b.Envelopes = append(b.Envelopes, Envelope{Sender: numbered(f.Senders[sender].Address)})
+		}
+		e := &b.Envelopes[len(b.Envelopes)-1]
+		e.Recipients = append(e.Recipients, EnvelopeRecipient{
+			Address: numbered(r.Address), Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
+		})
+	}
+	return c
+}
+
+// numbered cuts the privilege of an address to the number that it begins with.
+func numbered(a Address) Address {
+	a.Privilege, _, _ = strings.Cut(a.Privilege, " ")
+	if a.Privilege == "" {
+		a.Privilege = Nobody
+	}
+	return a
+}
+
+// Encode returns the control file, in the router's order (ctlfile(5)). It fails
+// for what Parse could not read back: a line end in a value, an empty line in a
+// header block, a privilege that is no number.
+func (c *Contents) Encode() ([]byte, error) {
 	e := encoder{b: make([]byte, 0, 1024)}
-	e.draft(d)
+	e.contents(c)
 	if e.err == nil && len(e.b) > MaxSize {
 		e.fail(fmt.Errorf("%d bytes are too many", len(e.b)))
 	}
 	if e.err != nil {
-		return nil, fmt.Errorf("write control file %q: %w", d.Name, e.err)
+		return nil, fmt.Errorf("write control file %q: %w", c.Name, e.err)
 	}
 	return e.b, nil
 }
 
-// encoder remembers the first error, so that lines can be written in a row.
+// encoder keeps the first error, so that its methods need not return one.
 type encoder struct {
 	b          []byte
 	recipients int
@@ -68,63 +108,63 @@ func (e *encoder) fail(err error) {
 	}
 }
 
-func (e *encoder) draft(d *Contents) {
+func (e *encoder) contents(c *Contents) {
 	e.line('@', fmt.Sprintf("0x%08x", uint64(Supported)))
-	e.optional('v', d.Verbose)
-	if !isName(d.Name) {
-		e.fail(errors.New("that is not the name of a message file"))
+	e.optional('v', c.Verbose)
+	if !isName(c.Name) {
+		e.fail(errors.New("it is not the name of a message file"))
 	}
-	e.line('i', d.Name)
-	if d.Body < 0 {
-		e.fail(fmt.Errorf("body offset %d", d.Body))
+	e.line('i', c.Name)
+	if c.Body < 0 {
+		e.fail(fmt.Errorf("body offset %d", c.Body))
 	}
-	e.line('o', strconv.FormatInt(d.Body, 10))
-	e.optional('l', d.LogID)
-	for _, id := range d.Obsoletes {
+	e.line('o', strconv.FormatInt(c.Body, 10))
+	e.optional('l', c.LogID)
+	for _, id := range c.Obsoletes {
 		e.line('x', id)
 	}
-	for _, host := range d.Triggers {
+	for _, host := range c.Triggers {
 		e.line('T', host)
 	}
-	for i := range d.Blocks {
-		e.group(&d.Blocks[i], d.ErrorTo)
+	for i := range c.Blocks {
+		e.block(&c.Blocks[i], c.ErrorTo)
 	}
 	if e.recipients == 0 {
 		e.fail(errors.New("no recipient"))
 	}
 }
 
-func (e *encoder) group(g *HeaderBlock, errorTo string) {
-	for i := range g.Envelopes {
-		envelope := &g.Envelopes[i]
+func (e *encoder) block(b *HeaderBlock, errorTo string) {
+	for i := range b.Envelopes {
+		envelope := &b.Envelopes[i]
 		if envelope.Sender.Channel != "error" {
 			e.optional('e', errorTo)
 		}
-		e.line('s', e.quad(envelope.Sender).String())
+		e.line('s', e.address(envelope.Sender).String())
 		for j := range envelope.Recipients {
 			e.recipient(&envelope.Recipients[j])
 		}
 	}
-	e.header(g.Header)
+	e.header(b.Header)
 }
 
-func (e *encoder) recipient(a *EnvelopeRecipient) {
+func (e *encoder) recipient(r *EnvelopeRecipient) {
 	const pidAndDelay = "          "
-	quad := e.quad(a.Address)
-	if !quad.routable() {
-		e.fail(errEndless)
+	to := e.address(r.Address)
+	if !to.routable() {
+		e.fail(errTooLong)
 	}
 	switch {
-	case a.Class > 0:
-		e.line('X', pidAndDelay+strconv.Itoa(a.Class)+" "+quad.String())
-	case a.Class == 0:
-		e.line('r', pidAndDelay+quad.String())
+	case r.Class > 0:
+		e.line('X', pidAndDelay+strconv.Itoa(r.Class)+" "+to.String())
+	case r.Class == 0:
+		e.line('r', pidAndDelay+to.String())
 	default:
-		e.fail(fmt.Errorf("class %d", a.Class))
+		e.fail(fmt.Errorf("class %d", r.Class))
 	}
-	e.optional('N', a.DSN)
-	e.optional('R', a.Ret)
-	e.optional('n', a.EnvID)
+	e.optional('N', r.DSN)
+	e.optional('R', r.Ret)
+	e.optional('n', r.EnvID)
 	e.recipients++
 }
 
@@ -143,9 +183,9 @@ func (e *encoder) header(text string) {
 	e.b = append(e.b, '\n')
 }
 
-// quad quotes the words where they need it.
-func (e *encoder) quad(q Address) Address {
-	words := [...]string{q.Channel, q.Host, q.User}
+// address quotes the words that need it.
+func (e *encoder) address(a Address) Address {
+	words := [...]string{a.Channel, a.Host, a.User}
 	for i, word := range words {
 		quoted, err := Quote(word)
 		if err != nil {
@@ -154,12 +194,12 @@ func (e *encoder) quad(q Address) Address {
 		words[i] = quoted
 	}
 	if strings.HasPrefix(words[1], "(") {
-		e.fail(fmt.Errorf("host %q reads as a list of hosts", q.Host))
+		e.fail(fmt.Errorf("host %q reads as a list of hosts", a.Host))
 	}
-	if !isPrivilege(q.Privilege) {
-		e.fail(fmt.Errorf("privilege %q of %s is not a number", q.Privilege, q.User))
+	if !isPrivilege(a.Privilege) {
+		e.fail(fmt.Errorf("privilege %q of %s is not a number", a.Privilege, a.User))
 	}
-	return Address{words[0], words[1], words[2], q.Privilege}
+	return Address{words[0], words[1], words[2], a.Privilege}
 }
 
 func (e *encoder) optional(letter byte, value string) {

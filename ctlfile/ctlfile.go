@@ -1,9 +1,9 @@
 // Package ctlfile reads, writes and marks message control files: the files in
 // $POSTOFFICE/transport that say where a message goes, how far it has come
-// and what went wrong (scheduler(8), "Message control file syntax").
+// and what went wrong (ctlfile(5)).
 //
 // A control file is lines of bytes. The first byte of a line is its letter,
-// the second its tag, the value starts at the third:
+// the second its tag; the value starts at the third:
 //
 //	letter  value                                            how often
 //	@       format flags, 0x00000007                         first, once
@@ -14,27 +14,27 @@
 //	e       address for error messages                       the last counts
 //	x       log identity of a message that this one replaces any number
 //	T       host whose mail is to be tried now (ETRN)        any number
-//	s       sender, a quad                                   for the r and X that follow
-//	r       recipient: pid, delay, quad
+//	s       sender, an address quad                          for the r and X that follow
+//	r       recipient: pid, delay, address quad
 //	X       alternative recipient: pid, delay, class, quad
 //	N       NOTIFY=, ORCPT= and the like                     of the r or X before it
 //	R       which part of the message a notice returns       of the r or X before it
 //	n       envelope identity                                of the r or X before it
 //	m       header block                                     for the r and X since the last m
 //	M       block of MIME structure: skipped
-//	b       alternate body: nobody writes or reads it
+//	b       alternate body: no program writes or reads it
 //	d       diagnostic, appended as recipients fail or succeed
 //
 // Other letters are ignored. A block, m or M, has a line end in place of the
 // tag; its text is everything up to the first empty line. An empty line
 // anywhere else is malformed.
 //
-// A quad is channel, host, user and privilege with a space between each; a
-// blank inside one of them stands in double quotes or behind a backslash, and
-// an empty one is written "-". Programs use the words as they are in the file,
-// quotes included. In an r or X line the quad starts at the 13th byte: six
-// bytes hold the pid of the agent that is at it, four were kept for delay
-// reports that were never written.
+// An address quad is channel, host, user and privilege with a space between
+// each; a blank inside one of them stands in double quotes or behind a
+// backslash, and an empty one is written "-". Programs use the words as they
+// are in the file, quotes included. In an r or X line the quad starts at the
+// 13th byte: six bytes hold the pid of the agent that has locked the recipient,
+// four are reserved for delay reports, which no program writes.
 //
 //	  0 @ 0x00000007
 //	 13 i 258367
@@ -54,36 +54,39 @@
 //	    <empty line>
 //	296
 //
-// A recipient is known everywhere by the offset of its letter: bob is 109. Its
-// tag is the state, changed in place by Swap:
+// Every program identifies a recipient by the offset of its letter: bob is 109.
+// Its tag is its state, which Swap changes in place:
 //
-//	      agent takes it        agent
+//	      agent locks it        agent
 //	' ' ─────────────────► '~' ──────► '+' delivered
 //	 ▲                      │ │
 //	 └──────────────────────┘ └──────► '-' failed for good
-//	  agent defers, or the scheduler finds its pid dead
+//	  agent defers it, or the scheduler finds that its pid is dead
 //
-// While it is locked the six bytes after the tag name the agent: "~ 23456". A
-// failure, and a success of which the sender wants to hear, is appended as
+// While a recipient is locked, the six bytes after the tag name the agent:
+// "~ 23456". A failure, and a success that the sender wants to be told of, is
+// appended as a diagnostic:
 //
 //	d 226:262:-1::1047508710<TAB>notary<TAB>no such user
 //
-// : recipient, header and N offset (-1: none), an empty field, the time, the
-// notary's fields with 0x01 between them, and free text in which CR stands for
-// a line end. The d line's own tag becomes '+' once somebody was told.
+// The numbers are the offsets of the recipient, of its header text and of its
+// N line (-1 for none), an empty field, and the time. The notary's fields have
+// 0x01 between them. In the free text CR stands for a line end. The tag of the
+// d line becomes '+' when the sender has been told.
 package ctlfile
 
 import (
 	"fmt"
-	"time"
+	"iter"
+	"strings"
 )
 
-// MaxSize is the size in bytes beyond which a control file is refused.
+// MaxSize is the size in bytes of the largest control file that Parse accepts.
 const MaxSize = 1 << 30
 
-// MaxWord is the longest channel or host, in bytes, that a recipient may be
-// routed by: both go into lines to agents and from mailq clients. Of a list of
-// hosts it is the first that counts.
+// MaxWord is the largest length in bytes of the channel and the host that a
+// recipient is routed by: both go into lines to agents and from mailq clients.
+// The host that a recipient is routed by is the first of a list of hosts.
 const MaxWord = 4096
 
 // Flags say which format a control file has: its @ line.
@@ -94,7 +97,7 @@ const (
 	HasDelay                   // r and X lines have the four delay bytes
 	HasMIME                    // there may be M blocks
 
-	// Supported are the flags known here. Written files have all of them.
+	// Supported are the flags that Parse knows. Encode writes all of them.
 	Supported = HasPID | HasDelay | HasMIME
 )
 
@@ -102,22 +105,22 @@ const (
 // file's text.
 type File struct {
 	Flags Flags // 0 when the file has no @ line
-	// Name is the i line: the base name of the message file and of this one.
+	// Name is the i line: the base name of the message file and of this file.
 	// It is "" only in a trigger file, which has T lines and no recipient.
 	Name    string
-	Body    int64  // offset of the body in the message file, -1 unknown
+	Body    int64  // offset of the body in the message file, -1 if unknown
 	LogID   string // "" when there was no Message-ID
-	Verbose string // file that wants a log of the delivery, or ""
+	Verbose string // file that is to get a log of the delivery, or ""
 	// ErrorTo is where error messages go: the last e line, else the user of
-	// the last s line. "" if NullSender.
+	// the last s line. It is "" if NullSender.
 	ErrorTo    string
-	NullSender bool     // the last sender's channel is "error": never answer
-	Obsoletes  []string // log identities of messages this one replaces
-	Triggers   []string // values of T lines; see TriggerHost
+	NullSender bool     // the last sender's channel is "error": no notice may be sent
+	Obsoletes  []string // log identities of messages that this one replaces
+	Triggers   []string // values of the T lines; see TriggerHost
 	Senders    []Sender
 	Recipients []Recipient // r and X lines in file order
 	// Diagnostics are the d lines in file order. Their offsets are what the
-	// file says and may name no recipient.
+	// file says and may belong to no recipient.
 	Diagnostics []Diagnostic
 	Torn        int64 // offset of a last d line that a crash cut short, or -1
 	Size        int64 // of the control file, in bytes
@@ -131,42 +134,49 @@ type Sender struct {
 	Address
 }
 
-// Recipient is an r or X line and what follows it.
-type Recipient struct {
-	Offset int64  // of the letter: the recipient's identity
-	Tag    Tag    // its state when the file was read
-	Lock   string // the pid bytes without their blanks; see PID
-	Class  int    // of an X line, from 1; 0 for an r line
-	Address
-	Sender int // index into File.Senders
-	// Header and HeaderEnd bound the text of the recipient's m block, last
-	// line end included; -1 when no m block follows.
-	Header, HeaderEnd int64
-	N                 int64  // offset of its N line, -1 for none
-	DSN               string // value of the N line
-	Notify            Notify // from DSN, or the default
-	Ret, EnvID        string // values of its R and n lines
+// Headers is the text of recipient i's header block, each line with its end. It
+// is "" for a recipient without a block.
+func (f *File) Headers(i int) string {
+	if r := &f.Recipients[i]; r.Header >= 0 {
+		return f.text[r.Header:r.HeaderEnd]
+	}
+	return ""
 }
 
-// Diagnostic is a d line: what became of a recipient.
-type Diagnostic struct {
-	Offset    int64 // of the d line itself
-	Tag       Tag   // Open, or Delivered once somebody was told
-	Recipient int64 // the recipient's offset, 0 if unreadable
-	Header    int64 // its Header, -1 or 0 unknown
-	N         int64 // its N, -1 unknown; read from either form, see Parse
-	At        time.Time
-	Notary    string // fields separated by 0x01, "" when absent
-	Text      string // CR stands for a line end
+// Lines yields every line of the file, without its line end, and its offset. A
+// block is one line. A last line that has no end is yielded too.
+func (f *File) Lines() iter.Seq2[int64, string] {
+	return func(yield func(int64, string) bool) {
+		for at := 0; at < len(f.text); {
+			next, _ := lineEnd(f.text, at)
+			if next < 0 {
+				yield(int64(at), f.text[at:])
+				return
+			}
+			if !yield(int64(at), f.text[at:next-1]) {
+				return
+			}
+			at = next
+		}
+	}
+}
+
+// TriggerHost is the host in the value of a T line, in lower case: the word
+// before the first blank. The rest of the value says who sent the ETRN.
+func TriggerHost(value string) string {
+	if end := strings.IndexAny(value, " \t"); end >= 0 {
+		value = value[:end]
+	}
+	return lower(value)
 }
 
 // ParseError says where and why a control file is malformed.
 type ParseError struct {
-	Line   int   // from 1, the lines of blocks included
+	Line   int   // from 1; the lines of blocks count
 	Offset int64 // of the line's first byte
 	Reason string
-	// Unsupported are format flags that are not known here: the file is of a
-	// later program and nothing is wrong with it. 0 for any other error.
+	// Unsupported are the format flags that Parse does not know: a later
+	// program wrote the file, and it is not malformed. 0 for any other error.
 	Unsupported Flags
 }
 

@@ -1,24 +1,46 @@
 package ctlfile
 
+// Diagnostics: the d lines, which agents and the scheduler append.
+
 import (
+	"errors"
+	"fmt"
+	"io"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
-// MaxText is how many bytes a d line's notary, and its text, are cut to.
+// MaxText is the largest length in bytes of a d line's notary, and of its text.
+// Longer ones are cut.
 const MaxText = 8162
 
-// diagnostic reads a d line. Nothing in it can make the file malformed: many
-// programs write them, and the mail is worth more than what was said of it.
-// An unreadable number counts as unknown.
+// Diagnostic is a d line: what became of a recipient.
+type Diagnostic struct {
+	Offset    int64 // of the d line itself
+	Tag       Tag   // Open, or Delivered when the sender has been told
+	Recipient int64 // the recipient's offset, 0 if unreadable
+	Header    int64 // its Header, -1 or 0 if unknown
+	N         int64 // its N, -1 if unknown; either form is read, see Parse
+	At        time.Time
+	Notary    string // fields separated by 0x01, "" if there is none
+	Text      string // CR stands for a line end
+}
+
+// diagnostic parses a d line. No error in it makes the file malformed, because
+// many programs write d lines and the mail is worth more than they are. An
+// unreadable number counts as unknown.
 func (p *parser) diagnostic(at int, tag Tag, value string) {
 	if tag != Open && tag != Delivered {
 		return
 	}
-	numbers, said, _ := strings.Cut(value, "\t")
+	numbers, message, _ := strings.Cut(value, "\t")
 	d := Diagnostic{Offset: int64(at), Tag: tag, Recipient: 0, Header: -1, N: -1}
 	n, rest := cutNumber(numbers)
 	if 0 < n && n < int64(at) {
@@ -34,14 +56,14 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 	if seconds > 0 {
 		d.At = time.Unix(seconds, 0)
 	}
-	notary, text, whole := strings.Cut(said, "\t")
+	notary, text, whole := strings.Cut(message, "\t")
 	switch {
 	case !whole:
-		// The line was cut short and something else ended it: how the notary
-		// went on is unknown, so it must not decide anything.
+		// A crash cut the line short, and another line's end closed it. The rest
+		// of the notary is unknown, so what is left must not decide anything.
 		d.Text = notary
 	case extra != "" || seconds < 0 && rest != "":
-		// What stands before the notary is no time: it is another format.
+		// The field before the notary is no time: this is another format.
 		d.Text = text
 	default:
 		d.Notary, d.Text = notary, text
@@ -59,8 +81,8 @@ func cutNumber(s string) (n int64, rest string) {
 	return n, rest
 }
 
-// nLine is the offset of the N line that a d line means: agents write that
-// offset, the old scheduler wrote the one of its value, two bytes on.
+// nLine is the offset of the N line that a d line refers to. Agents write that
+// offset; the old scheduler wrote the offset of its value, two bytes further.
 func (f *File) nLine(offset int64) int64 {
 	i := sort.Search(len(f.Recipients), func(i int) bool { return f.Recipients[i].Offset >= offset }) - 1
 	if i >= 0 {
@@ -71,10 +93,9 @@ func (f *File) nLine(offset int64) int64 {
 	return -1
 }
 
-// AppendTo appends the d line to b, as agents write it: N is the offset of
-// the letter. What would break the line is made harmless: in Notary and Text
-// a line end becomes CR, TAB and NUL a space, and neither is longer than
-// MaxText.
+// AppendTo appends the d line to b in the form that agents write: N is the
+// offset of the letter. In Notary and Text a line end becomes CR, TAB and NUL
+// become a space, and both are cut to MaxText.
 func (d *Diagnostic) AppendTo(b []byte) []byte {
 	b = append(b, 'd', byte(Open))
 	b = strconv.AppendInt(b, d.Recipient, 10)
@@ -85,13 +106,13 @@ func (d *Diagnostic) AppendTo(b []byte) []byte {
 	b = append(b, "::"...)
 	b = strconv.AppendInt(b, max(0, d.At.Unix()), 10)
 	b = append(b, '\t')
-	b = appendClean(b, d.Notary)
+	b = appendText(b, d.Notary)
 	b = append(b, '\t')
-	b = appendClean(b, d.Text)
+	b = appendText(b, d.Text)
 	return append(b, '\n')
 }
 
-func appendClean(b []byte, s string) []byte {
+func appendText(b []byte, s string) []byte {
 	if len(s) > MaxText {
 		end := MaxText
 		for end > MaxText-utf8.UTFMax+1 && !utf8.RuneStart(s[end]) {
@@ -110,4 +131,97 @@ func appendClean(b []byte, s string) []byte {
 		}
 	}
 	return b
+}
+
+// AppendDiagnostic appends d lines and returns when they are on disk. All of
+// them go out in one write, so that lines of other processes do not come between
+// them. If the write is short, what it wrote is removed and the error is ENOSPC.
+// fd is as for Swap and must not be in use elsewhere meanwhile. Offset and Tag
+// of the diagnostics are ignored.
+func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
+	if len(diagnostics) == 0 {
+		return nil
+	}
+	if err := appendLines(fd, diagnostics); err != nil {
+		return fmt.Errorf("append diagnostics: %w", err)
+	}
+	return nil
+}
+
+func appendLines(fd int, diagnostics []Diagnostic) error {
+	torn, err := endsTorn(fd)
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if torn {
+		// This ends the torn line. If its writer has completed it by now, an
+		// empty line would be malformed; a line of an unknown letter is not.
+		b = append(b, "  \n"...)
+	}
+	for i := range diagnostics {
+		b = diagnostics[i].AppendTo(b)
+	}
+	if err := appendOnce(fd, b); err != nil {
+		return err
+	}
+	return eintr.Retry(func() error { return unix.Fdatasync(fd) })
+}
+
+// endsTorn reports whether the last line has no end: a crash cut it short, or
+// another process is writing it now.
+func endsTorn(fd int) (bool, error) {
+	size, err := fileSize(fd)
+	if err != nil || size == 0 {
+		return false, err
+	}
+	var last [1]byte
+	_, err = pread(fd, last[:], size-1)
+	return last[0] != '\n', err
+}
+
+// appendOnce appends b in one write, or nothing.
+func appendOnce(fd int, b []byte) error {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return err
+	}
+	// Only for this write: pwrite on such a descriptor would append as well.
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
+		return err
+	}
+	n, err := eintr.Retry1(func() (int, error) { return unix.Write(fd, b) })
+	if _, e := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err == nil {
+		err = e
+	}
+	switch {
+	case n == len(b):
+		return err
+	case n > 0:
+		return errors.Join(errShortWrite(n, len(b)), err, truncateAppend(fd, n))
+	}
+	return err
+}
+
+// truncateAppend removes the n bytes that this descriptor has appended, unless
+// another process has appended behind them.
+func truncateAppend(fd, n int) error {
+	end, err := unix.Seek(fd, 0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	size, err := fileSize(fd)
+	if err != nil {
+		return err
+	}
+	if size != end {
+		return errors.New("the incomplete line stays, because another line follows it")
+	}
+	return eintr.Retry(func() error { return unix.Ftruncate(fd, end-int64(n)) })
+}
+
+func fileSize(fd int) (int64, error) {
+	var st unix.Stat_t
+	err := eintr.Retry(func() error { return unix.Fstat(fd, &st) })
+	return st.Size, err
 }

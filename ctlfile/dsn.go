@@ -1,46 +1,31 @@
 package ctlfile
 
+// DSN parameters (RFC 3461): the N line, and what R and n lines are made of.
+//
+// An N line is KEY=value words with blanks between them. The keys, in any case,
+// are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The words are not split once
+// and kept: DSNWord searches the line each time.
+
 import "strings"
 
-// The N line is KEY=value words with blanks between them; keys are NOTIFY,
-// ORCPT, INRCPT, INFROM, EZMLM and BY in any case. Values are read where they
-// stand: the line serves as often as it is asked.
+// Notify is the set of delivery outcomes that the sender wants to be told of
+// (RFC 3461 section 4.1).
+type Notify uint8
 
-// DSNWord returns the value of the first KEY=value word of an N line. A value
-// with a control character in it is none: it could end the line, or the SMTP
-// command, that it is put into.
-func DSNWord(dsn, key string) (value string, ok bool) {
-	for {
-		dsn = skipBlanks(dsn)
-		if dsn == "" {
-			return "", false
-		}
-		word := dsn
-		if end := strings.IndexAny(dsn, " \t"); end >= 0 {
-			word = dsn[:end]
-		}
-		dsn = dsn[len(word):]
-		if name, value, found := strings.Cut(word, "="); found && strings.EqualFold(name, key) {
-			if strings.ContainsFunc(value, isControl) {
-				return "", false
-			}
-			return value, true
-		}
-	}
-}
+const (
+	NotifySuccess Notify = 1 << iota
+	NotifyFailure
+	NotifyDelay
+	NotifyNever
+	NotifyTrace
+)
 
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+// outcomes are the names of the bits of Notify, lowest first.
+var outcomes = [...]string{"SUCCESS", "FAILURE", "DELAY", "NEVER", "TRACE"}
 
-// DSNValue reports whether s, an ENVID, RET, NOTIFY or ORCPT, can be the value
-// of a parameter in an SMTP command: visible ASCII, not more than 500 bytes.
-func DSNValue(s string) bool {
-	return s != "" && len(s) <= 500 &&
-		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
-}
-
-// ParseNotify reads the NOTIFY= word of an N line, up to the first outcome it
-// does not know. Without any it is FAILURE, the default of RFC 3461: rather a
-// bounce nobody wanted than one lost.
+// ParseNotify reads the NOTIFY= word of an N line, up to the first outcome that
+// it does not know. Without any it is FAILURE, the default of RFC 3461: an
+// unwanted notice does less harm than a lost one.
 func ParseNotify(dsn string) Notify {
 	list, _ := DSNWord(dsn, "NOTIFY")
 	var set Notify
@@ -68,9 +53,6 @@ func parseOutcome(word string) Notify {
 	return 0
 }
 
-// outcomes are the names of the bits of Notify, lowest first.
-var outcomes = [...]string{"SUCCESS", "FAILURE", "DELAY", "NEVER", "TRACE"}
-
 // String is the value of a NOTIFY= word.
 func (n Notify) String() string {
 	var names []string
@@ -82,10 +64,42 @@ func (n Notify) String() string {
 	return strings.Join(names, ",")
 }
 
-// Wants reports whether an outcome, one of the Notify bits, is to be told to
-// the sender. NEVER overrides all.
+// Wants reports whether the sender is to be told of an outcome, which is one of
+// the Notify bits. NEVER overrides the others.
 func (n Notify) Wants(outcome Notify) bool {
 	return n&NotifyNever == 0 && n&outcome != 0
+}
+
+// DSNWord returns the value of the first KEY=value word of an N line. A word
+// whose value has a control character counts as absent: it could end the line,
+// or the SMTP command, that a program puts it into.
+func DSNWord(dsn, key string) (value string, ok bool) {
+	for {
+		dsn = skipBlanks(dsn)
+		if dsn == "" {
+			return "", false
+		}
+		word := dsn
+		if end := strings.IndexAny(dsn, " \t"); end >= 0 {
+			word = dsn[:end]
+		}
+		dsn = dsn[len(word):]
+		if name, value, found := strings.Cut(word, "="); found && strings.EqualFold(name, key) {
+			if strings.ContainsFunc(value, isControl) {
+				return "", false
+			}
+			return value, true
+		}
+	}
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// DSNValue reports whether s, the value of an ENVID, RET, NOTIFY or ORCPT, can
+// be a parameter's value in an SMTP command: visible ASCII, at most 500 bytes.
+func DSNValue(s string) bool {
+	return s != "" && len(s) <= 500 &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // DSNAddress splits the value of an ORCPT or INRCPT word, type;xtext, and

@@ -1,5 +1,7 @@
 package ctlfile
 
+// Header: finding the header block in a message.
+
 import (
 	"bufio"
 	"bytes"
@@ -8,14 +10,14 @@ import (
 	"strings"
 )
 
-// MaxHeader is the length in bytes beyond which a message's header is refused.
+// MaxHeader is the length in bytes of the longest header that ReadHeader accepts.
 const MaxHeader = 1 << 20
 
-// ReadHeader finds the end of a message's header, where the router finds it:
-// behind the first empty line, or before the first line that is not of a
-// header. The header's lines come back for an m block, without carriage
-// returns; body is the offset for the o line; whole reads the message again
-// from its start.
+// ReadHeader reads a message up to the end of its header, which is where the
+// router finds it: after the first empty line, or before the first line that is
+// not part of a header. It returns the header's lines for an m block, without
+// carriage returns; the offset of the body for the o line; and a reader of the
+// whole message from its start.
 func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, err error) {
 	in := bufio.NewReader(message)
 	var seen bytes.Buffer
@@ -44,8 +46,8 @@ func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, 
 	return lines.String(), body, io.MultiReader(&seen, in), nil
 }
 
-// readLine appends one line to b, or so much of it that b is too long for a
-// header. At the end of the message it appends nothing.
+// readLine appends one line to b; of a line that makes b longer than MaxHeader
+// only a part. At the end of the message it appends nothing.
 func readLine(in *bufio.Reader, b *bytes.Buffer) error {
 	for {
 		part, err := in.ReadSlice('\n')

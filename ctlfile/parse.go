@@ -1,5 +1,7 @@
 package ctlfile
 
+// Parse: reading a whole control file.
+
 import (
 	"bytes"
 	"fmt"
@@ -8,14 +10,14 @@ import (
 )
 
 // Parse reads a control file. It accepts what routers and agents have ever
-// written: also files without format flags, whose recipient lines may lack
+// written, including files without format flags, whose recipient lines may lack
 // the pid and the delay field, and d lines that give the N line's offset two
-// bytes too far. An error is always a *ParseError; the file it is about may
-// hold mail and must not be removed.
+// bytes too far. An error is always a *ParseError; the file may hold mail all
+// the same and must not be removed.
 //
 // N, R and n lines belong to the r or X line before them, whatever its tag.
-// A line whose tag is none that its letter can have is skipped, as it always
-// was, unless it says who gets or sent the mail.
+// A line with a tag that its letter cannot have is skipped, as older programs
+// do, unless it says who gets or sent the mail: then the file is malformed.
 func Parse(data []byte) (*File, error) {
 	f, err := parse(data)
 	if err != nil {
@@ -49,24 +51,24 @@ func parse(data []byte) (*File, *ParseError) {
 }
 
 type parser struct {
-	text string
-	file *File
-	// headed counts the recipients that have their header block.
-	headed int
-	// errorTo is the last e line.
-	errorTo string
+	text    string
+	file    *File
+	headed  int    // number of recipients that have their header block
+	errorTo string // the last e line
 }
 
-// usualFile is a file with room for the one sender and recipient that most have.
+// usualFile is a File and, in the same allocation, the one sender and the one
+// recipient that most files have.
 type usualFile struct {
 	File
 	senders    [1]Sender
 	recipients [1]Recipient
 }
 
-// reserve makes room for the recipients and diagnostics of a file that has more
-// than the one recipient, by an estimate from the second on that header lines
-// may make too high; hence the bound.
+// reserve allocates room for the recipients and diagnostics of a file that has
+// more than one recipient. It estimates their numbers from the lines after the
+// second recipient. Header lines may make the estimate too high; hence the
+// bound.
 func (p *parser) reserve(second int) {
 	const bound = 1 << 16
 	recipients, diagnostics := 2, 0
@@ -98,12 +100,12 @@ func (p *parser) malformed(at int, format string, args ...any) *ParseError {
 	}
 }
 
-// line reads the line, or the block, at one offset and returns the next's.
+// line parses the line or block at an offset and returns the offset of the next.
 func (p *parser) line(at int) (next int, err *ParseError) {
 	next, reason := lineEnd(p.text, at)
 	if next < 0 && p.text[at] == 'd' {
-		// Only an append can be cut short. Its recipient's tag was not
-		// changed yet, so nothing was decided that this line would tell.
+		// Only an append can be cut short by a crash. The tag of its recipient
+		// is changed after the append, so no outcome is lost with this line.
 		p.file.Torn = int64(at)
 		return len(p.text), nil
 	}
@@ -120,8 +122,8 @@ func (p *parser) line(at int) (next int, err *ParseError) {
 	return next, p.field(at, p.text[at:next-1])
 }
 
-// lineEnd is where the next line starts, or why there is none; -1 if the text
-// ends first.
+// lineEnd returns where the next line starts, or the reason why the line at this
+// offset is malformed. next is -1 if the text ends before the line does.
 func lineEnd(text string, at int) (next int, reason string) {
 	rest := text[at+1:]
 	switch text[at] {
@@ -144,15 +146,7 @@ func lineEnd(text string, at int) (next int, reason string) {
 	return at + 1 + length + 1, ""
 }
 
-// header gives the recipients since the last block theirs.
-func (p *parser) header(start, end int) {
-	for ; p.headed < len(p.file.Recipients); p.headed++ {
-		r := &p.file.Recipients[p.headed]
-		r.Header, r.HeaderEnd = int64(start), int64(end)
-	}
-}
-
-// field reads a line of one letter, tag and value.
+// field parses a line of letter, tag and value.
 func (p *parser) field(at int, line string) *ParseError {
 	letter := line[0]
 	if !known(letter) {
@@ -184,7 +178,7 @@ func (p *parser) field(at int, line string) *ParseError {
 	case 'N', 'R', 'n':
 		return p.delivery(at, letter, value)
 	}
-	p.plain(letter, value)
+	p.anyText(letter, value)
 	return nil
 }
 
@@ -196,8 +190,8 @@ func known(letter byte) bool {
 	return false
 }
 
-// plain reads the fields whose value may be any text.
-func (p *parser) plain(letter byte, value string) {
+// anyText parses the fields whose value may be any text.
+func (p *parser) anyText(letter byte, value string) {
 	f := p.file
 	switch letter {
 	case 'v':
@@ -213,14 +207,14 @@ func (p *parser) plain(letter byte, value string) {
 	}
 }
 
-// flags reads the @ line, a number in any notation of C.
+// flags parses the @ line, a number in any notation of C.
 func (p *parser) flags(at int, value string) *ParseError {
 	n, err := strconv.ParseUint(strings.Trim(value, " \t"), 0, 64)
 	if err != nil {
 		return p.malformed(at, "format flags %.200q are not a number", value)
 	}
 	if unknown := Flags(n) &^ Supported; unknown != 0 {
-		e := p.malformed(at, "format flags %.200q ask for %#x, which is not known here", value, unknown)
+		e := p.malformed(at, "format flags %.200q have %#x, which this program does not know", value, unknown)
 		e.Unsupported = unknown
 		return e
 	}
@@ -242,8 +236,8 @@ func (p *parser) name(at int, value string) *ParseError {
 	return nil
 }
 
-// isName reports whether s can be a message file's name: a number, and what
-// follows it. It becomes part of paths and of lines to agents.
+// isName reports whether s can be the name of a message file: it begins with a
+// number and has nothing that would be wrong in a path or in a line to an agent.
 func isName(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= ' ' || s[i] > '~' || s[i] == '/' {
@@ -267,103 +261,15 @@ func (p *parser) sender(at int, tag Tag, value string) *ParseError {
 	if tag != Open {
 		return p.malformed(at, "sender with tag %q", tag)
 	}
-	q, reason := parseAddress(value)
+	sender, reason := parseAddress(value)
 	if reason != "" {
 		return p.malformed(at, "sender %.200q: %s", value, reason)
 	}
-	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Address: q})
+	p.file.Senders = append(p.file.Senders, Sender{Offset: int64(at), Address: sender})
 	return nil
 }
 
-func (p *parser) recipient(at int, line string) *ParseError {
-	f := p.file
-	r := Recipient{
-		Offset: int64(at), Tag: Tag(line[1]), Sender: len(f.Senders) - 1,
-		Header: -1, HeaderEnd: -1, N: -1, Notify: NotifyFailure,
-	}
-	switch r.Tag {
-	case Open, Locked, Delivered, Failed:
-	default:
-		return p.malformed(at, "recipient with tag %q", r.Tag)
-	}
-	if r.Sender < 0 {
-		return p.malformed(at, "recipient before any sender")
-	}
-	lock, rest, ok := f.Flags.cutLock(line[2:])
-	if !ok {
-		return p.malformed(at, "recipient line %.200q is too short", line)
-	}
-	r.Lock = lock
-	reason := ""
-	if line[0] == 'X' {
-		if r.Class, rest, ok = cutClass(rest); !ok {
-			return p.malformed(at, "alternative %.200q has no class number", line)
-		}
-	}
-	if r.Address, reason = parseAddress(rest); reason != "" {
-		return p.malformed(at, "recipient %.200q: %s", rest, reason)
-	}
-	if !r.routable() {
-		return p.malformed(at, "recipient %.200q: %v", rest, errEndless)
-	}
-	if len(f.Recipients) == 1 {
-		p.reserve(at)
-	}
-	f.Recipients = append(f.Recipients, r)
-	return nil
-}
-
-// cutLock takes the pid and the delay field off a recipient line. Without
-// flags a field is there if blanks or digits are; hence no channel may start
-// with a digit.
-func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
-	const delayWidth = 4
-	if flags&HasPID != 0 || isPIDField(s) {
-		if len(s) < pidWidth {
-			return "", "", false
-		}
-		lock, s = strings.Trim(s[:pidWidth], " "), s[pidWidth:]
-	}
-	if flags&HasDelay != 0 {
-		if len(s) < delayWidth {
-			return "", "", false
-		}
-		return lock, s[delayWidth:], true
-	}
-	// The manual's own sample has fewer blanks here than the field's width;
-	// the channel's first letters must not go with them.
-	for n := 0; n < delayWidth && s != "" && isBlankOrDigit(s[0]); n++ {
-		s = s[1:]
-	}
-	return lock, s, true
-}
-
-// cutClass takes the class number off an X line's value.
-func cutClass(s string) (class int, rest string, ok bool) {
-	digits, rest, _ := strings.Cut(skipBlanks(s), " ")
-	n, err := strconv.ParseUint(digits, 10, 31)
-	return int(n), rest, err == nil && n > 0
-}
-
-// delivery reads N, R and n lines.
-func (p *parser) delivery(at int, letter byte, value string) *ParseError {
-	last := len(p.file.Recipients) - 1
-	if last < 0 {
-		return p.malformed(at, "%c line before any recipient", letter)
-	}
-	r := &p.file.Recipients[last]
-	switch {
-	case letter == 'R':
-		r.Ret = value
-	case letter == 'n':
-		r.EnvID = value
-	case r.N < 0:
-		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
-	}
-	return nil
-}
-
-// finish checks the file as a whole.
+// finish checks the file as a whole and finds where error messages go.
 func (p *parser) finish() *ParseError {
 	f := p.file
 	switch {

@@ -1,23 +1,183 @@
 package ctlfile
 
-// Tag is the byte after a field's letter: its state.
+// Tags and locks: the byte after a line's letter, and the pid of a lock.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
+)
+
+// Tag is the byte after a line's letter: the state of what the line is about.
 type Tag byte
 
 const (
 	Open      Tag = ' ' // unprocessed or deferred
-	Locked    Tag = '~' // an agent is at it; its pid follows
-	Delivered Tag = '+' // of a recipient: done. Of a d line: somebody was told
+	Locked    Tag = '~' // an agent works on the recipient; its pid follows
+	Delivered Tag = '+' // of a recipient: done. Of a d line: the sender has been told
 	Failed    Tag = '-' // of a recipient: failed for good
 )
 
-// Notify is the set of delivery outcomes of which the sender wants to hear
-// (RFC 3461 section 4.1).
-type Notify uint8
+// MaxPID is the greatest pid that a lock can name. It stands for every greater
+// pid too; only the memory of the scheduler can tell which process that is.
+const MaxPID = 999999
 
-const (
-	NotifySuccess Notify = 1 << iota
-	NotifyFailure
-	NotifyDelay
-	NotifyNever
-	NotifyTrace
-)
+const pidWidth = 6
+
+// Swap changes the tag of the r, X or d line at offset, that of its letter,
+// from one state to another, and the pid field behind the tag: to the pid for a
+// lock, to blanks for everything else. The change from ' ' to '+' leaves the pid
+// field alone, and so does any change of a d line, which has no such field.
+// Swap reports false, and has written nothing, if the tag is not from or another
+// process is taking the same lock. It never reports true without having written.
+//
+// A line of an old file may have no pid field. Then the tag byte alone is the
+// lock: agents respect it, but no program can tell who holds it. Its PID reads
+// as 0, and a restarted scheduler clears it.
+//
+// fd is open for reading and writing, without O_APPEND. pid matters only when
+// to is Locked.
+func Swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
+	done, err := swap(fd, offset, from, to, pid)
+	if err != nil {
+		return false, fmt.Errorf("change tag %q to %q at byte %d: %w", from, to, offset, err)
+	}
+	return done, nil
+}
+
+func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
+	if to == Locked {
+		if pid <= 0 {
+			return false, fmt.Errorf("no lock can name pid %d", pid)
+		}
+		if !lockBytes(fd, offset) {
+			return false, nil
+		}
+	}
+	line, err := readFront(fd, offset)
+	if err != nil {
+		return false, err
+	}
+	field, err := hasPIDField(line)
+	if err != nil {
+		return false, err
+	}
+	if Tag(line[1]) != from {
+		return false, nil
+	}
+	line[1] = byte(to)
+	end := 2
+	if field && !(from == Open && to == Delivered) {
+		end += pidWidth
+		putPID(line[2:end], to, pid)
+	}
+	if err := pwrite(fd, line[1:end], offset+1); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// lockBytes makes reading and writing a tag one step among programs that use
+// this package, by a file lock on the tag and the pid field. It ends when fd is
+// closed; until then the tag says the same. Where the file system has no such
+// locks, only the scheduler prevents that two agents lock a recipient: it gives
+// a job line to one agent at a time.
+func lockBytes(fd int, offset int64) bool {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: offset + 1, Len: 1 + pidWidth}
+	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
+	return err != unix.EAGAIN && err != unix.EACCES
+}
+
+// readFront reads the letter, the tag and what may be a pid of the line that
+// starts at offset. It checks that a line end stands before the line.
+func readFront(fd int, offset int64) ([]byte, error) {
+	buf := make([]byte, 1+2+pidWidth)
+	buf[0] = '\n'
+	known := 0
+	if offset == 0 {
+		known = 1
+	}
+	n, err := pread(fd, buf[known:], offset-1+int64(known))
+	front := buf[:known+n]
+	switch {
+	case err != nil:
+		return nil, err
+	case len(front) < 3:
+		return nil, io.ErrUnexpectedEOF
+	case front[0] != '\n':
+		return nil, errors.New("no line starts there")
+	}
+	return front[1:], nil
+}
+
+// hasPIDField reports whether the line with this front has a pid field. In a
+// line without one, writing a pid would overwrite the channel's first letters.
+func hasPIDField(front []byte) (bool, error) {
+	switch front[0] {
+	case 'd':
+		return false, nil
+	case 'r', 'X':
+		return isPIDField(string(front[2:])), nil
+	}
+	return false, fmt.Errorf("no recipient or diagnostic starts with %q", front)
+}
+
+// isPIDField reports whether s starts with six blanks or digits.
+func isPIDField(s string) bool {
+	if len(s) < pidWidth {
+		return false
+	}
+	for i := range pidWidth {
+		if !isBlankOrDigit(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isBlankOrDigit(b byte) bool { return b == ' ' || isDigit(b) }
+
+func putPID(field []byte, to Tag, pid int) {
+	for i := range field {
+		field[i] = ' '
+	}
+	if to == Locked {
+		digits := strconv.Itoa(min(pid, MaxPID))
+		copy(field[pidWidth-len(digits):], digits)
+	}
+}
+
+// pread reads until b is full or the file ends.
+func pread(fd int, b []byte, offset int64) (n int, err error) {
+	for n < len(b) {
+		m, err := eintr.Retry1(func() (int, error) { return unix.Pread(fd, b[n:], offset+int64(n)) })
+		if err != nil {
+			return n, err
+		}
+		if m <= 0 {
+			return n, nil
+		}
+		n += m
+	}
+	return n, nil
+}
+
+func pwrite(fd int, b []byte, offset int64) error {
+	n, err := eintr.Retry1(func() (int, error) { return unix.Pwrite(fd, b, offset) })
+	if err == nil && n < len(b) {
+		err = errShortWrite(n, len(b))
+	}
+	return err
+}
+
+// errShortWrite is the error of a write that took only n bytes. The system does
+// not say why, but with a file the reason is that there was no room for more:
+// most files end within a block, so a full disk often shows itself this way.
+func errShortWrite(n, of int) error {
+	return fmt.Errorf("%d of %d bytes written: %w", n, of, unix.ENOSPC)
+}

@@ -1,5 +1,7 @@
 package ctlfile
 
+// Submissions: messages that are given to the router again.
+
 import (
 	"bufio"
 	"errors"
@@ -32,10 +34,10 @@ import (
 //	body
 //
 // "external" makes the router give the recipients no privilege, whoever owns
-// the file. The file stays its writer's: from a user whom the router does not
-// trust it would not believe the from line, nor "channel error", which stands
-// in place of that line and means the null sender. The form has no line for an
-// address of error messages: they go to the sender.
+// the file. The file keeps the owner who wrote it: the router believes a from
+// line only in a file of a user whom it trusts, and so "channel error", which
+// stands in place of that line for the null sender. The form has no line for
+// another address of error messages: they go to the sender.
 type Submission struct {
 	By         string  // who submits it, "scheduler@mx.example.org"
 	From       Address // the channel "error" is the null sender
@@ -44,9 +46,9 @@ type Submission struct {
 	Header     string // lines without an empty one between them
 }
 
-// Resubmissions makes submissions of some recipients, given by index: each
-// sender, header, envelope identity and RET has one of its own, because no
-// submission can have two. By is left to the caller.
+// Resubmissions returns submissions for some recipients, given by index. A
+// submission can have only one sender, header, envelope identity and RET, so
+// there is one for each combination of these. The caller sets By.
 func (f *File) Resubmissions(recipients []int) []*Submission {
 	type key struct {
 		from       Address
@@ -69,10 +71,10 @@ func (f *File) Resubmissions(recipients []int) []*Submission {
 	return list
 }
 
-// Front is all of a submission before its body. It refuses what the router
-// would read as something else: an address that is not a PlainAddress, an empty
-// line in the header. An ENVID, RET or N word that cannot stand in a line is
-// left out: the mail is worth more.
+// Front is everything of a submission before its body. It fails for what the
+// router would read as something else: an address that is not a PlainAddress, an
+// empty line in the header. An ENVID, RET or N word that cannot stand in a line
+// is left out, because the mail is worth more than its parameters.
 func (s *Submission) Front() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("write submission: %w", err)
@@ -108,7 +110,7 @@ func (s *Submission) nullSender() bool {
 	return s.From.Channel == "error" || s.From.User == "<>"
 }
 
-// envelope is the lines that tell the router what a header does not.
+// envelope is the lines before the header.
 func (s *Submission) envelope() []string {
 	lines := []string{"external", "rcvdfrom STDIN (" + s.By + ")"}
 	if DSNValue(s.EnvID) {
@@ -131,97 +133,7 @@ func (s *Submission) envelope() []string {
 	return append(lines, "env-end")
 }
 
-// ErrNotPlain is the error of a submission for an address that the router must
-// not get from us.
-var ErrNotPlain = errors.New("not a plain mail address")
-
-// PlainAddress reports whether the router may be given an address again: it is
-// one mailbox, with or without a domain and angle brackets, and no part of it
-// can be read as a program (|command), a file (/path), an :include: list, a
-// comment, a group, a source route or a second address. The privilege that such
-// an address had when it was first routed is not what it would get now.
-//
-// A local part is words of letters, digits, bytes above 127 and _-+=#$&'*?^{},
-// which may have . and ~ behind their first byte, with one of !%/ between them.
-// Within double quotes a comma may be behind too, and a blank or an escaped
-// quote or backslash between.
-func PlainAddress(address string) bool {
-	if inner, ok := strings.CutPrefix(address, "<"); ok {
-		if address, ok = strings.CutSuffix(inner, ">"); !ok {
-			return false
-		}
-	}
-	at := strings.LastIndexByte(address, '@')
-	if at < 0 {
-		return plainLocalPart(address)
-	}
-	return plainLocalPart(address[:at]) && plainDomain(address[at+1:])
-}
-
-func plainLocalPart(s string) bool {
-	behind, between := ".~", "!%/"
-	if strings.HasPrefix(s, `"`) {
-		var ok bool
-		if s, ok = cutQuotes(s); !ok {
-			return false
-		}
-		between += ` "\`
-		behind += ","
-	}
-	start := true // of a word
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case isLetter(c), isDigit(c), c >= 0x80, strings.IndexByte("_-+=#$&'*?^{}", c) >= 0:
-			start = false
-		case start:
-			return false
-		case strings.IndexByte(behind, c) >= 0:
-		case strings.IndexByte(between, c) >= 0:
-			start = true
-		default:
-			return false
-		}
-	}
-	return !start
-}
-
-// plainDomain accepts a name and an address literal, [192.0.2.1].
-func plainDomain(s string) bool {
-	others := ".-_"
-	if literal, ok := strings.CutPrefix(s, "["); ok {
-		if s, ok = strings.CutSuffix(literal, "]"); !ok {
-			return false
-		}
-		others = ".-:"
-	}
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; !isLetter(c) && !isDigit(c) && c < 0x80 && strings.IndexByte(others, c) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// cutQuotes returns what a quoted string says (RFC 5322 section 3.2.4), with its
-// backslashes resolved. It is not ok if s is none, from its first byte to its
-// last.
-func cutQuotes(s string) (text string, ok bool) {
-	b := make([]byte, 0, len(s))
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return string(b), i == len(s)-1
-		case '\\':
-			if i++; i == len(s) {
-				return "", false
-			}
-		}
-		b = append(b, s[i])
-	}
-	return "", false
-}
-
-// bracketed is an address in angle brackets, which some have already.
+// bracketed is an address in angle brackets, which some addresses have already.
 func bracketed(address string) string {
 	if strings.HasPrefix(address, "<") && strings.HasSuffix(address, ">") {
 		return address
@@ -229,7 +141,8 @@ func bracketed(address string) string {
 	return "<" + address + ">"
 }
 
-// dsnWords are those KEY=value words of an N line, each with a blank before it.
+// dsnWords returns the words of an N line with these keys, each with a blank
+// before it.
 func dsnWords(dsn string, keys ...string) string {
 	var words strings.Builder
 	for _, key := range keys {
@@ -240,9 +153,8 @@ func dsnWords(dsn string, keys ...string) string {
 	return words.String()
 }
 
-// Write makes a file of the submission in the postoffice's public/, complete
-// and on disk, under a name made of pattern as os.CreateTemp does. After an
-// error there is none.
+// Write writes the submission into a new file in the postoffice's public/ and
+// syncs it. pattern is that of os.CreateTemp. After an error there is no file.
 func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file string, err error) {
 	front, err := s.Front()
 	if err != nil {
@@ -253,7 +165,7 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 		return "", fmt.Errorf("write submission: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 64<<10)
-	_, _ = w.Write(front) // the error stays
+	_, _ = w.Write(front) // w keeps the error
 	if _, err = io.Copy(w, body); err == nil {
 		err = w.Flush()
 	}
@@ -270,7 +182,7 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 	return f.Name(), nil
 }
 
-// Router is where a router looks for messages.
+// Router says where a router looks for messages.
 type Router struct {
 	Postoffice string
 	Levels     int    // 1 where router/ has letter directories (ROUTERDIRHASH), else 0
@@ -278,18 +190,18 @@ type Router struct {
 }
 
 // Give renames a file that is complete and on disk into router/, under the
-// number of its inode, announces it, and returns the name below router/. A
-// letter directory that is not there is done without. Nothing is overwritten:
-// everybody may make files in router/, and where one has the name of ours, ours
-// gets a number that nobody can know before. An error together with a name says
-// that the router has it, but that it may not outlive a crash.
+// number of its inode, announces it, and returns its name below router/. If the
+// letter directory is missing, the file goes into router/ itself. Give
+// overwrites nothing: every user may make files in router/, and if one has the
+// name already, the file gets a random number. An error together with a name
+// says that the router has the file, but that it may not survive a crash.
 func (r Router) Give(file string) (name string, err error) {
 	name, err = r.give(file)
 	if err != nil {
 		err = fmt.Errorf("give %s to the router: %w", file, err)
 	}
 	if name != "" && r.Notify != "" {
-		// Nobody need listen: the router looks for itself too.
+		// An error does not matter: the router looks into router/ by itself.
 		_ = Announce(r.Notify, "router "+name)
 	}
 	return name, err
@@ -310,7 +222,7 @@ func (r Router) give(file string) (string, error) {
 	}
 	path := filepath.Join(r.Postoffice, "router", name)
 	if now, err := os.Lstat(path); err == nil && now.Sys().(*syscall.Stat_t).Ino != inode {
-		// The file was replaced before it was renamed: this one is not ours.
+		// Another file was put in its place before it was renamed.
 		return "", errors.Join(errors.New("it was replaced by another file"), os.Remove(path))
 	}
 	return name, syncdir.Sync(filepath.Dir(path))
@@ -328,6 +240,6 @@ func (r Router) place(file string, number uint64) (name string, err error) {
 	return hash + base, err
 }
 
-// unusedNumber is a random number that is no inode's: old programs submit a
-// file under its inode and overwrite what has that name.
+// unusedNumber is a random number that no inode has. Old programs name a file
+// after its inode and overwrite the file that has that name.
 func unusedNumber() uint64 { return 1<<62 | rand.Uint64N(1<<62) }

@@ -1,19 +1,14 @@
 package ctlfile
 
 import (
-	"errors"
 	"fmt"
 	"math/rand"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // aSpoolFile is a file that marks can be put into. Each call of open is
@@ -255,85 +250,4 @@ func swapOrFail(t *testing.T, fd int, offset int64, from, to Tag) {
 	if done, err := Swap(fd, offset, from, to, 4711); !done || err != nil {
 		t.Errorf("Swap at %d from %q: %v, %v", offset, from, done, err)
 	}
-}
-
-func TestAppendDiagnosticThenMark(t *testing.T) {
-	s := spoolFile(t, worked)
-	fd := s.open()
-	d := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(1047508710, 0), Notary: "carol\x01failed", Text: "no such user"}
-	if err := AppendDiagnostic(fd, d, d); err != nil {
-		t.Fatal(err)
-	}
-	const line = "d 226:262:-1::1047508710\tcarol\x01failed\tno such user\n"
-	equal(t, "file", s.text(), worked+line+line)
-	// The descriptor still writes where it is told.
-	swapOrFail(t, fd, 226, Open, Failed)
-	swapOrFail(t, fd, 296, Open, Delivered)
-	equal(t, "file", s.text(), worked[:227]+"-"+worked[228:]+"d+"+line[2:]+line)
-	if err := AppendDiagnostic(fd); err != nil {
-		t.Error(err)
-	}
-}
-
-// A crash may leave a d line without its end. What is appended then must not
-// become part of it, nor make an empty line.
-func TestAppendDiagnosticAfterATornOne(t *testing.T) {
-	const torn = "d 109:262:156::1047508710\tbob\x01delive"
-	s := spoolFile(t, worked+torn)
-	equal(t, "Torn", mustParse(t, s.text()).Torn, 296)
-	equal(t, "diagnostics", len(mustParse(t, s.text()).Diagnostics), 0)
-	d := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(1, 0), Notary: "carol\x01failed"}
-	if err := AppendDiagnostic(s.open(), d); err != nil {
-		t.Fatal(err)
-	}
-	f := mustParse(t, s.text())
-	equal(t, "Torn", f.Torn, -1)
-	equal(t, "torn one's notary", f.Diagnostics[0].Notary, "")
-	equal(t, "recipient", f.Diagnostics[1].Recipient, 226)
-	equal(t, "notary", f.Diagnostics[1].Notary, "carol\x01failed")
-	// Had the other line been whole after all:
-	mustParse(t, worked+"d 109:262:156::1\tn\tt\n"+s.text()[296+len(torn):])
-}
-
-// Where the disk is full the file stays as it was, and the error says so: the
-// call itself is silent about why it wrote less.
-func TestShortAppendIsTakenBack(t *testing.T) {
-	s := spoolFile(t, worked)
-	fd := s.open()
-	signal.Ignore(syscall.SIGXFSZ)
-	defer signal.Reset(syscall.SIGXFSZ)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	small := limit
-	small.Cur = uint64(len(worked)) + 20
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &small); err != nil {
-		t.Fatal(err)
-	}
-	err := AppendDiagnostic(fd, Diagnostic{Recipient: 226, Text: "longer than the room"})
-	if e := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); e != nil {
-		t.Fatal(e)
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("error %v", err)
-	}
-	equal(t, "file", s.text(), worked)
-	swapOrFail(t, fd, 226, Open, Failed)
-}
-
-func TestShortAppendIsLeftWhereOthersFollow(t *testing.T) {
-	s := spoolFile(t, worked+"d 109:2")
-	fd := s.open()
-	if _, err := unix.Seek(fd, 0, 2); err != nil {
-		t.Fatal(err)
-	}
-	whole := s.text() + "62:1\td 226:262:-1::1\tn\tt\n"
-	if err := os.WriteFile(s.path, []byte(whole), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := takeBack(fd, 7); err == nil {
-		t.Error("no error")
-	}
-	equal(t, "file", s.text(), whole)
 }

@@ -1,0 +1,186 @@
+package ctlfile
+
+// Recipients: the r and X lines of a control file.
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Recipient is an r or X line together with the N, R and n lines behind it.
+type Recipient struct {
+	Offset int64  // of the letter: the recipient's identity
+	Tag    Tag    // its state when the file was read
+	Lock   string // the pid bytes without their blanks; see PID
+	Class  int    // of an X line, from 1; 0 for an r line
+	Address
+	Sender int // index into File.Senders
+	// Header and HeaderEnd bound the text of the recipient's m block, with the
+	// last line end; both are -1 when no m block follows.
+	Header, HeaderEnd int64
+	N                 int64  // offset of its N line, -1 for none
+	DSN               string // value of its N line
+	Notify            Notify // from DSN, or the default
+	Ret, EnvID        string // values of its R and n lines
+}
+
+// PID is the process that holds the recipient's lock. It is 0 when the field is
+// blank, zero, unreadable or missing. MaxPID stands for every greater pid.
+func (r *Recipient) PID() int {
+	n, err := strconv.ParseUint(r.Lock, 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// Find returns the index of the recipient at an offset, or -1.
+func (f *File) Find(offset int64) int {
+	i := sort.Search(len(f.Recipients), func(i int) bool { return f.Recipients[i].Offset >= offset })
+	if i < len(f.Recipients) && f.Recipients[i].Offset == offset {
+		return i
+	}
+	return -1
+}
+
+// Open reports whether an agent may work on recipient i now: its tag is Open
+// and, if it is one of several alternatives (X), all alternatives before it have
+// failed and none behind it is delivered or locked. So alternatives are tried
+// one at a time in file order until the first success.
+func (f *File) Open(i int) bool {
+	r := &f.Recipients[i]
+	if r.Tag != Open {
+		return false
+	}
+	if r.Class == 0 {
+		return true
+	}
+	for j := i - 1; j >= 0; j-- {
+		if other := &f.Recipients[j]; other.Class == r.Class && other.Tag != Failed {
+			return false
+		}
+	}
+	for j := i + 1; j < len(f.Recipients); j++ {
+		other := &f.Recipients[j]
+		if other.Class == r.Class && (other.Tag == Delivered || other.Tag == Locked) {
+			return false
+		}
+	}
+	return true
+}
+
+// Done reports whether recipient i needs no more work: it is delivered or
+// failed, or another alternative of its class is delivered.
+func (f *File) Done(i int) bool {
+	r := &f.Recipients[i]
+	if r.Tag == Delivered || r.Tag == Failed {
+		return true
+	}
+	if r.Class == 0 || r.Tag == Locked {
+		return false
+	}
+	for j := range f.Recipients {
+		if other := &f.Recipients[j]; other.Class == r.Class && other.Tag == Delivered {
+			return true
+		}
+	}
+	return false
+}
+
+// recipient parses an r or X line.
+func (p *parser) recipient(at int, line string) *ParseError {
+	f := p.file
+	r := Recipient{
+		Offset: int64(at), Tag: Tag(line[1]), Sender: len(f.Senders) - 1,
+		Header: -1, HeaderEnd: -1, N: -1, Notify: NotifyFailure,
+	}
+	switch r.Tag {
+	case Open, Locked, Delivered, Failed:
+	default:
+		return p.malformed(at, "recipient with tag %q", r.Tag)
+	}
+	if r.Sender < 0 {
+		return p.malformed(at, "recipient before any sender")
+	}
+	lock, rest, ok := f.Flags.cutLock(line[2:])
+	if !ok {
+		return p.malformed(at, "recipient line %.200q is too short", line)
+	}
+	r.Lock = lock
+	reason := ""
+	if line[0] == 'X' {
+		if r.Class, rest, ok = cutClass(rest); !ok {
+			return p.malformed(at, "alternative %.200q has no class number", line)
+		}
+	}
+	if r.Address, reason = parseAddress(rest); reason != "" {
+		return p.malformed(at, "recipient %.200q: %s", rest, reason)
+	}
+	if !r.routable() {
+		return p.malformed(at, "recipient %.200q: %v", rest, errTooLong)
+	}
+	if len(f.Recipients) == 1 {
+		p.reserve(at)
+	}
+	f.Recipients = append(f.Recipients, r)
+	return nil
+}
+
+// cutLock takes the pid and the delay field off a recipient line. Without
+// flags a field is there if it is blanks or digits; hence no channel may start
+// with a digit.
+func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
+	const delayWidth = 4
+	if flags&HasPID != 0 || isPIDField(s) {
+		if len(s) < pidWidth {
+			return "", "", false
+		}
+		lock, s = strings.Trim(s[:pidWidth], " "), s[pidWidth:]
+	}
+	if flags&HasDelay != 0 {
+		if len(s) < delayWidth {
+			return "", "", false
+		}
+		return lock, s[delayWidth:], true
+	}
+	// The old manual's own sample has fewer blanks here than the field is wide.
+	// The first letters of the channel must not be cut off with them.
+	for n := 0; n < delayWidth && s != "" && isBlankOrDigit(s[0]); n++ {
+		s = s[1:]
+	}
+	return lock, s, true
+}
+
+// cutClass takes the class number off the value of an X line.
+func cutClass(s string) (class int, rest string, ok bool) {
+	digits, rest, _ := strings.Cut(skipBlanks(s), " ")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int(n), rest, err == nil && n > 0
+}
+
+// delivery parses an N, R or n line, which belongs to the recipient before it.
+func (p *parser) delivery(at int, letter byte, value string) *ParseError {
+	last := len(p.file.Recipients) - 1
+	if last < 0 {
+		return p.malformed(at, "%c line before any recipient", letter)
+	}
+	r := &p.file.Recipients[last]
+	switch {
+	case letter == 'R':
+		r.Ret = value
+	case letter == 'n':
+		r.EnvID = value
+	case r.N < 0:
+		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
+	}
+	return nil
+}
+
+// header gives the recipients since the last m block the block's text.
+func (p *parser) header(start, end int) {
+	for ; p.headed < len(p.file.Recipients); p.headed++ {
+		r := &p.file.Recipients[p.headed]
+		r.Header, r.HeaderEnd = int64(start), int64(end)
+	}
+}
