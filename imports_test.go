@@ -20,9 +20,11 @@ import (
 // packages by their folder, other modules by the names in modules. Every
 // package but the core may use the standard library.
 const allowed = `
+internal/asyncfile:
 internal/asyncsyslog:
 internal/eintr:
 internal/interval:
+internal/listen:          zerolog
 internal/pattern:
 internal/postoffice:      internal/eintr x/sys
 internal/process:         x/sys
@@ -53,11 +55,12 @@ scheduler/spool:          ctlfile internal/eintr internal/pattern internal/posto
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       scheduler
 scheduler/cluster:        scheduler go-redis
-scheduler/daemon:         ctlfile ta ta/child mailq mailq/server scheduler scheduler/spool scheduler/report internal/postoffice zerolog prometheus systemd
+scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/report zerolog systemd
+scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern zerolog
-scheduler/metrics:        scheduler scheduler/daemon prometheus
+scheduler/metrics:        ctlfile scheduler scheduler/daemon scheduler/spool internal/listen prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/metrics scheduler/spool internal/asyncsyslog internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/metrics scheduler/spool internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag

@@ -17,6 +17,7 @@ func (dv *delivery) arrive(in *Message) {
 	dv.byID[m.id] = m.ref
 	dv.counts.Messages++
 	dv.counts.MessagesIn++
+	dv.counts.BytesIn += uint64(max(0, in.Size))
 	dv.counts.RecipientsIn += uint64(m.open)
 	dv.counts.Recipients += int(m.open)
 	dv.obsolete(m, in.Obsoletes)

@@ -24,6 +24,7 @@ type Counts struct {
 	// difference is what is there.
 	MessagesIn, MessagesOut     uint64
 	RecipientsIn, RecipientsOut uint64
+	BytesIn                     uint64 // sizes of the message files taken
 	AgentsStarted               uint64
 }
 

@@ -198,6 +198,7 @@ func (d *dispatch) feed(a *agent, t *thread) {
 	d.setState(v, fed, 0)
 	v.readReason = noReason
 	v.fedAt, v.agent = d.now.second(), a.id
+	t.lastEventAt = v.fedAt
 	a.lines = append(a.lines, line{id: m.id, vertex: v, thread: t, suspensions: t.suspensions, unreported: d.feedable(v)})
 	a.fedAt = d.now
 	if len(a.lines) == 1 {

@@ -34,6 +34,9 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if oldest := t.modTimes.earliest(); oldest != never {
 		v.OldestAt = oldest.time()
 	}
+	if t.lastEventAt != 0 {
+		v.LastEventAt = t.lastEventAt.time()
+	}
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
 	}

@@ -25,6 +25,7 @@ type thread struct {
 	recipients  int          // not done
 	modTimes    timeMultiset // mtimes of their message files
 	wakeTimes   timeMultiset // ends of their waits
+	lastEventAt second       // mail came, or was fed
 	attempts    int          // results so far
 	completions rate         // of outcomes
 	// seat is the thread's place among those of its home.
@@ -194,6 +195,7 @@ func (q *queue) linkVertex(t *thread, v *vertex) {
 	}
 	t.vertices.append(v.ref)
 	t.modTimes.add(m.modifiedAt.second())
+	t.lastEventAt = q.now.second()
 	t.states[v.state]++
 	t.memberOf.vertices++
 }

@@ -37,6 +37,8 @@ type ThreadView struct {
 	Attempts   int // results reported so far
 	States     StateCounts
 	OldestAt   time.Time // mtime of its oldest message file, to the second
+	// LastEventAt is when mail last came to it or was last fed, to the second.
+	LastEventAt time.Time
 
 	Window   int // sessions it may use now
 	Sessions int // busy
@@ -146,6 +148,27 @@ const (
 	// StateResting: to be held, and the rest of its message is not ready.
 	StateHolding State = "holding"
 )
+
+// Of returns the count of one state.
+func (c StateCounts) Of(state State) int {
+	switch state {
+	case StateDue:
+		return c.Due
+	case StateWaiting:
+		return c.Waiting
+	case StateFed:
+		return c.Fed
+	case StateReading:
+		return c.Reading
+	case StatePoisoned:
+		return c.Poisoned
+	case StateBlocked:
+		return c.Blocked
+	case StateHolding:
+		return c.Holding
+	}
+	return 0
+}
 
 // StateCounts counts vertices by state.
 type StateCounts struct {

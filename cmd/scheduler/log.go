@@ -9,15 +9,15 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/asyncfile"
 	"zsched/internal/asyncsyslog"
-	"zsched/scheduler/daemon"
 )
 
 // logs are what the scheduler writes for people to read.
 type logs struct {
 	log        zerolog.Logger
-	main       *daemon.Outlet
-	statistics *daemon.Outlet      // nil: none
+	main       *asyncfile.Writer
+	statistics *asyncfile.Writer   // nil: none
 	syslog     *asyncsyslog.Writer // nil: none
 }
 
@@ -27,7 +27,7 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 		return nil, err
 	}
 	if s.where.statistics != "" {
-		outlet, err := daemon.NewOutlet(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
+		outlet, err := asyncfile.Open(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
 		if err != nil {
 			l.close()
 			return nil, err
@@ -36,9 +36,10 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 		l.statistics = outlet
 	}
 	if s.env.LogsCompletions() {
-		l.syslog = asyncsyslog.Open(asyncsyslog.Options{Tag: "scheduler", Failed: func(err error) {
-			l.log.Warn().Err(err).Msg("syslog cannot be reached")
-		}})
+		l.syslog = asyncsyslog.Open(asyncsyslog.Options{
+			Tag: "scheduler", CloseTimeout: time.Second,
+			Failed: func(err error) { l.log.Warn().Err(err).Msg("syslog cannot be reached") },
+		})
 	}
 	return l, nil
 }
@@ -47,7 +48,7 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 // the lines go to stderr, written for people where that is a terminal.
 func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 	file, again := s.where.log, false
-	l.main, err = daemon.NewOutlet(func() (io.WriteCloser, error) {
+	l.main, err = asyncfile.Open(func() (io.WriteCloser, error) {
 		if file == "" {
 			return stays{stderr}, nil
 		}

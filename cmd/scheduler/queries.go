@@ -3,27 +3,25 @@ package main
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync/atomic"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/rs/zerolog"
 
+	"zsched/internal/listen"
 	"zsched/mailq/server"
+	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/metrics"
 )
-
-// queries is how they are answered, which a reload may change.
-type queries struct {
-	settings atomic.Pointer[server.Settings]
-	sockets  [2]config.Socket // that are open: for queries and for metrics
-}
 
 // TCP-wrappers' files, which version 1 minds.
 const (
@@ -31,20 +29,21 @@ const (
 	hostsDeny  = "/etc/hosts.deny"
 )
 
-// set takes what a configuration file and the command line say.
-func (q *queries) set(s *setting, file *config.File) {
+// querySettings is how queries are answered, according to a configuration file
+// and the command line.
+func (s *setting) querySettings(file *config.File) server.Settings {
 	version := max(1, s.mailqVersion)
 	if auth := file.Params.AuthFile; auth != "" && syscall.Access(auth, readable) == nil {
 		version = 2
 	}
-	to := &server.Settings{
+	to := server.Settings{
 		Version: version, Brief: s.queueMode, AuthFile: file.Params.AuthFile, UID: os.Geteuid(),
 		HostsAllow: hostsAllow, HostsDeny: hostsDeny,
 	}
 	if program := s.env.Value("SCHEDULER_M_EXTRA"); program != "" {
 		to.Extra = func(ctx context.Context) []byte { return extraCounters(ctx, program) }
 	}
-	q.settings.Store(to)
+	return to
 }
 
 // authProblems says what is wrong with the auth file.
@@ -58,30 +57,54 @@ func authProblems(file *config.File) []error {
 // readable is R_OK of access(2).
 const readable = 4
 
-// changed logs sockets that a reload names anew: the old ones stay open.
-func (q *queries) changed(file *config.File, log zerolog.Logger) {
-	for i, socket := range []config.Socket{file.Params.MailqSock, file.Params.Metrics} {
-		if socket != q.sockets[i] {
-			name := []string{"PARAMmailqpath", "PARAMmetrics"}[i]
-			log.Warn().Stringer("socket", socket).Msg(name + " has changed, which has an effect at the next start")
-		}
-	}
-}
+// metricsName is the name of the socket for metrics in a service manager's
+// FileDescriptorName.
+const metricsName = "metrics"
 
-// answer adds to the daemon's options what it needs to answer queries.
-func (q *queries) answer(s *setting, file *config.File, o *daemon.Options) {
-	q.sockets = [2]config.Socket{file.Params.MailqSock, file.Params.Metrics}
-	o.Queries, o.Metrics = daemon.Socket(file.Params.MailqSock), daemon.Socket(file.Params.Metrics)
-	o.Answering = func() server.Settings { return *q.settings.Load() }
-	o.BindAddr = s.env.Value("BINDADDR")
-	o.Rendezvous = s.where.rendezvous
-	o.Lines = config.Lines
-	o.MessageDir = filepath.Join(s.where.postoffice, "queue")
-	o.LogDir = s.env.Value("LOGDIR")
+// adminOptions is what the query server is made of.
+func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.Files, log zerolog.Logger) admin.Options {
+	o := admin.Options{
+		Port: port, Files: files, Log: log, Settings: s.querySettings(file),
+		Rendezvous: s.where.rendezvous, Params: config.Lines,
+		MessageDir: filepath.Join(s.where.postoffice, "queue"), ControlDir: s.where.transport(),
+		LogDir: s.env.Value("LOGDIR"),
+	}
 	if s.where.log != "" {
 		o.LogDir = filepath.Dir(s.where.log)
 	}
-	o.Inherited = inherited()
+	return o
+}
+
+// openSockets opens the sockets at which queries and scrapes are answered.
+func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes *metrics.Server) *listen.Sockets {
+	sockets, handed := listen.New(scrapes.Log), inherited()
+	forMetrics := handed[metricsName]
+	delete(handed, metricsName)
+	var forQueries []net.Listener
+	for _, name := range slices.Sorted(maps.Keys(handed)) {
+		forQueries = append(forQueries, handed[name]...)
+	}
+	address := func(a config.Socket) listen.Address {
+		return listen.Address{Network: a.Network, Address: a.Address, BindAddr: s.env.Value("BINDADDR")}
+	}
+	sockets.Open("mailq", address(file.Params.MailqSock), forQueries, func(l net.Listener) error {
+		return sockets.Accept(l, queries.Serve)
+	})
+	sockets.Open(metricsName, address(file.Params.Metrics), forMetrics, scrapes.Serve)
+	return sockets
+}
+
+// warnChangedSockets logs sockets that a reload names anew: the old ones stay
+// open.
+func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
+	for name, both := range map[string][2]config.Socket{
+		"PARAMmailqpath": {opened.Params.MailqSock, now.Params.MailqSock},
+		"PARAMmetrics":   {opened.Params.Metrics, now.Params.Metrics},
+	} {
+		if both[0] != both[1] {
+			log.Warn().Stringer("socket", both[1]).Msg(name + " has changed, which has an effect at the next start")
+		}
+	}
 }
 
 // inherited are the sockets that a service manager has opened for us

@@ -17,8 +17,10 @@ import (
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
+	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/metrics"
 	"zsched/scheduler/spool"
 )
 
@@ -28,7 +30,6 @@ type setting struct {
 	env       *zenv.File
 	where     *places
 	maxAgents int
-	queries   *queries
 }
 
 // serve is the scheduler itself. ready, if not nil, is told when it is up.
@@ -41,7 +42,7 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	if err != nil {
 		return err
 	}
-	s := &setting{o, env, where, maxAgents, new(queries)}
+	s := &setting{o, env, where, maxAgents}
 	file, err := s.load()
 	if err != nil {
 		return err
@@ -85,7 +86,6 @@ func (s *setting) load() (*config.File, error) {
 	c.ForkRate = s.forkRate
 	c.Frozen = s.frozen
 	c.Only = s.only
-	s.queries.set(s, file)
 	return file, nil
 }
 
@@ -116,14 +116,34 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		}
 	}
 
+	var queries *admin.Server
 	options := s.daemonOptions(file, logs)
 	options.Spool = spooler
-	options.Operands = operands
+	options.Files = operands
 	options.Signals = signals
+	options.Reload = func() (*scheduler.Config, error) {
+		again, err := s.load()
+		if err != nil {
+			return nil, fmt.Errorf("reading it again: %w", err)
+		}
+		warn(log, again)
+		warnChangedSockets(file, again, log)
+		queries.Configure(s.querySettings(again))
+		return again.Scheduler, nil
+	}
+	options.Dump = func() { queries.Dump() }
 	if ready != nil {
 		options.Ready = func() { io.WriteString(ready, "\n"); ready.Close() }
 	}
-	daemon.New(options).Run()
+	stats := metrics.NewStats()
+	options.Observer = stats
+
+	loop := daemon.New(options)
+	queries = admin.New(s.adminOptions(file, loop, spooler, log))
+	scrapes := &metrics.Server{Port: loop, Stats: stats, Queries: queries.Counters, Log: log}
+	sockets := s.openSockets(file, queries, scrapes)
+	loop.Run()
+	sockets.Close()
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
 }
@@ -146,13 +166,12 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 
 func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 	o := daemon.Options{
-		Config:       file.Scheduler,
-		Rand:         rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		Start:        daemon.StartChild,
-		Mailbin:      s.where.mailbin,
-		Env:          s.env.Known(),
-		Dir:          s.where.transport(),
-		NoFile:       s.agentFiles,
+		Config: file.Scheduler,
+		Rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		Agents: daemon.AgentOptions{
+			Start: daemon.StartChild, Mailbin: s.where.mailbin, Env: s.env.Known(),
+			Dir: s.where.transport(), NoFile: s.agentFiles,
+		},
 		Log:          logs.log,
 		Verbose:      s.verbose,
 		VerboseLater: s.verboseLater,
@@ -160,16 +179,6 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		Keep:         s.keep,
 		Reopen:       logs.reopen,
 	}
-	o.Reload = func() (*scheduler.Config, error) {
-		file, err := s.load()
-		if err != nil {
-			return nil, fmt.Errorf("reading it again: %w", err)
-		}
-		warn(logs.log, file)
-		s.queries.changed(file, logs.log)
-		return file.Scheduler, nil
-	}
-	s.queries.answer(s, file, &o)
 	if logs.statistics != nil {
 		o.Account = func(line []byte) { logs.statistics.Write(line) }
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -20,19 +21,43 @@ type agent struct {
 	coming []byte           // what it gets at the end of the turn
 	last   bool             // close its input after that
 	after  []syscall.Signal // and then send these
-	queued bool             // it is in Daemon.unsent
+	queued bool             // it is in agents.unsent
 }
 
-// heard is what an agent said, as events. At most turnLimit come at once, so
-// that no agent holds up the others.
-type heard struct {
+// agents are the started agents, and what is to be written to them.
+type agents struct {
+	daemon  *Daemon
+	options AgentOptions
+	loop    *Loop
+	byID    map[scheduler.AgentID]*agent
+	unsent  []*agent // those that something is to be written to at the end of the turn
+}
+
+func newAgents(d *Daemon) agents {
+	return agents{daemon: d, options: d.options.Agents, loop: &d.loop, byID: make(map[scheduler.AgentID]*agent)}
+}
+
+// starting counts the agents whose process does not exist yet.
+func (all *agents) starting() int {
+	n := 0
+	for _, a := range all.byID {
+		if a.child == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// agentEvents is what an agent said, as events: at most maxBatch, so that no
+// agent delays the others.
+type agentEvents struct {
 	agent  scheduler.AgentID
 	events []scheduler.Event
 	exited bool // the last event is its exit
 }
 
-// started is how the start of an agent ended.
-type started struct {
+// agentStart is how the start of an agent ended.
+type agentStart struct {
 	agent scheduler.AgentID
 	child Agent
 	err   error
@@ -42,40 +67,40 @@ type started struct {
 
 // start starts an agent without waiting for fork and exec, which take about a
 // millisecond.
-func (d *Daemon) start(a scheduler.Start) {
-	context := d.Log.With().Str("channel", a.Channel)
+func (all *agents) start(a scheduler.Start) {
+	context := all.loop.log.With().Str("channel", a.Channel)
 	if a.Host != "" {
 		context = context.Str("host", a.Host)
 	}
 	log := context.Logger()
-	d.agents[a.Agent] = &agent{id: a.Agent, log: log}
-	path, args, environ, err := child.Command(a.Command, d.Mailbin, d.Env)
+	all.byID[a.Agent] = &agent{id: a.Agent, log: log}
+	path, args, environ, err := child.Command(a.Command, all.options.Mailbin, all.options.Env)
 	if err != nil {
-		delete(d.agents, a.Agent)
-		d.then(scheduler.AgentFailed{Agent: a.Agent, Reason: err.Error()})
+		delete(all.byID, a.Agent)
+		all.loop.queue(scheduler.AgentFailed{Agent: a.Agent, Reason: err.Error()})
 		return
 	}
 	spec := child.Spec{
-		Path: path, Args: args, Env: environ, Dir: d.Dir,
+		Path: path, Args: args, Env: environ, Dir: all.options.Dir,
 		UID: a.UID, GID: a.GID,
 		Nice: a.Nice, Priority: a.Priority, PrioritySet: a.PrioritySet,
-		NoFile: d.NoFile,
+		NoFile: all.options.NoFile,
 	}
-	go d.startOutside(a.Agent, spec, log)
+	go all.startOutside(a.Agent, spec, log)
 }
 
 // startOutside runs outside of the loop.
-func (d *Daemon) startOutside(id scheduler.AgentID, spec child.Spec, log zerolog.Logger) {
-	s := started{agent: id, log: log, known: make(chan struct{})}
-	listener := &listener{daemon: d, agent: id, program: spec.Path, user: spec.UID, known: s.known}
-	s.child, s.err = d.Start(spec, listener.hear)
+func (all *agents) startOutside(id scheduler.AgentID, spec child.Spec, log zerolog.Logger) {
+	s := agentStart{agent: id, log: log, known: make(chan struct{})}
+	listener := &listener{daemon: all.daemon, agent: id, program: spec.Path, user: spec.UID, known: s.known}
+	s.child, s.err = all.options.Start(spec, listener.hear)
 	if s.err == nil {
 		s.log = log.With().Int("pid", s.child.PID()).Logger()
 		listener.log = s.log // it looks after known is closed
 	}
 	select {
-	case d.starts <- s:
-	case <-d.left:
+	case all.daemon.started <- s:
+	case <-all.daemon.stopped:
 		if s.err == nil { // it would stay, and nobody would know of it
 			_ = s.child.Signal(syscall.SIGKILL)
 		}
@@ -83,18 +108,27 @@ func (d *Daemon) startOutside(id scheduler.AgentID, spec child.Spec, log zerolog
 }
 
 // agentStarted is told before anything the agent says.
-func (d *Daemon) agentStarted(s started) {
-	a := d.agents[s.agent]
+func (all *agents) started(s agentStart) {
+	a := all.byID[s.agent]
 	if s.err != nil {
-		delete(d.agents, s.agent)
-		d.tally.starts++
-		d.step(scheduler.AgentFailed{Agent: s.agent, Reason: s.err.Error()})
+		delete(all.byID, s.agent)
+		all.loop.Step(scheduler.AgentFailed{Agent: s.agent, Reason: s.err.Error()})
 	} else {
 		a.child, a.log = s.child, s.log
-		d.step(scheduler.AgentStarted{Agent: s.agent, PID: s.child.PID()})
-		d.queueAgent(a)
+		all.loop.Step(scheduler.AgentStarted{Agent: s.agent, PID: s.child.PID()})
+		all.queue(a)
 	}
 	close(s.known)
+}
+
+// said tells the core what an agent said.
+func (all *agents) said(said agentEvents) {
+	for _, e := range said.events {
+		all.loop.Step(e)
+	}
+	if said.exited {
+		delete(all.byID, said.agent)
+	}
 }
 
 // listener hears one agent. Its methods run in the child's goroutine.
@@ -112,13 +146,13 @@ type listener struct {
 func (l *listener) hear(all []child.Heard) {
 	select {
 	case <-l.known:
-	case <-l.daemon.left:
+	case <-l.daemon.stopped:
 		return
 	}
 	for len(all) > 0 {
-		batch := all[:min(turnLimit, len(all))]
+		batch := all[:min(maxBatch, len(all))]
 		all = all[len(batch):]
-		h := heard{agent: l.agent, events: make([]scheduler.Event, 0, len(batch))}
+		h := agentEvents{agent: l.agent, events: make([]scheduler.Event, 0, len(batch))}
 		for _, said := range batch {
 			if e := l.event(said); e != nil {
 				h.events = append(h.events, e)
@@ -127,8 +161,8 @@ func (l *listener) hear(all []child.Heard) {
 			h.exited = h.exited || exited
 		}
 		select {
-		case l.daemon.heard <- h:
-		case <-l.daemon.left:
+		case l.daemon.agentSaid <- h:
+		case <-l.daemon.stopped:
 			return
 		}
 	}
@@ -143,7 +177,7 @@ func (l *listener) event(said child.Heard) scheduler.Event {
 		l.log.Warn().Str("stderr", string(said)).Msg("agent said")
 		return scheduler.AgentSpoke{Agent: l.agent}
 	case child.Unlimited:
-		if l.daemon.restraint.first(l.program, l.user) {
+		if l.daemon.once.first(l.program, l.user) {
 			l.log.Warn().Str("program", l.program).Int("user", l.user).Str("reason", string(said)).
 				Msg("agent may open more files than option -N says")
 		}
@@ -174,58 +208,62 @@ func (l *listener) line(said ta.Said) scheduler.Event {
 }
 
 // feedAgent gives an agent a job line.
-func (d *Daemon) feedAgent(f scheduler.Feed) {
-	if a := d.agents[f.Agent]; a != nil {
+func (all *agents) feed(f scheduler.Feed) {
+	if a := all.byID[f.Agent]; a != nil {
 		a.coming = ta.AppendJob(a.coming, f.Job)
-		d.queueAgent(a)
+		all.queue(a)
 	}
 }
 
-func (d *Daemon) send(id scheduler.AgentID, line string) {
-	if a := d.agents[id]; a != nil {
+func (all *agents) send(id scheduler.AgentID, line string) {
+	if a := all.byID[id]; a != nil {
 		a.coming = append(a.coming, line...)
-		d.queueAgent(a)
+		all.queue(a)
 	}
 }
 
 // closeAgent asks an agent to leave: old agents need the empty line.
-func (d *Daemon) closeAgent(c scheduler.Close) {
-	a := d.agents[c.Agent]
+func (all *agents) close(c scheduler.Close) {
+	a := all.byID[c.Agent]
 	if a == nil {
 		return
 	}
 	a.coming = append(a.coming, '\n')
 	a.last = true
-	d.queueAgent(a)
+	all.queue(a)
 }
 
-func (d *Daemon) signalAgent(id scheduler.AgentID, sig syscall.Signal) {
-	if a := d.agents[id]; a != nil {
+func (all *agents) kill(k scheduler.Kill) {
+	sig := syscall.SIGTERM
+	if k.Hard {
+		sig = syscall.SIGKILL
+	}
+	if a := all.byID[k.Agent]; a != nil {
 		a.after = append(a.after, sig)
-		d.queueAgent(a)
+		all.queue(a)
 	}
 }
 
-func (d *Daemon) queueAgent(a *agent) {
+func (all *agents) queue(a *agent) {
 	if !a.queued {
 		a.queued = true
-		d.unsent = append(d.unsent, a)
+		all.unsent = append(all.unsent, a)
 	}
 }
 
 // flush gives each agent what this turn brought for it, in one write.
-func (d *Daemon) flush() {
-	for _, a := range d.unsent {
+func (all *agents) flush() {
+	for _, a := range all.unsent {
 		a.queued = false
 		if a.child != nil {
-			d.flushAgent(a)
+			a.flush()
 		}
 	}
-	clear(d.unsent)
-	d.unsent = d.unsent[:0]
+	clear(all.unsent)
+	all.unsent = all.unsent[:0]
 }
 
-func (d *Daemon) flushAgent(a *agent) {
+func (a *agent) flush() {
 	if len(a.coming) > 0 {
 		// An agent that is gone or does not read: its exit, or the core's
 		// watch, will tell.
@@ -244,4 +282,31 @@ func (d *Daemon) flushAgent(a *agent) {
 		}
 	}
 	a.after = a.after[:0]
+}
+
+// oncePerProgram remembers what is logged once for a program and its user, whatever
+// the hosts that its agents deliver to.
+type oncePerProgram struct {
+	mu     sync.Mutex
+	logged map[programUser]struct{}
+}
+
+type programUser struct {
+	program string
+	user    int
+}
+
+// first says whether this is the first call for a program and its user.
+func (o *oncePerProgram) first(program string, user int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := programUser{program, user}
+	if _, ok := o.logged[key]; ok {
+		return false
+	}
+	if o.logged == nil {
+		o.logged = make(map[programUser]struct{})
+	}
+	o.logged[key] = struct{}{}
+	return true
 }

@@ -1,48 +1,42 @@
-// Package daemon stands around the scheduler and does what it says. One
-// goroutine owns the core; it is told of everything through channels and
-// waits in one select:
+// Package daemon runs the scheduler: one goroutine, the loop, owns the core and
+// learns through channels what happens. It waits in one select:
 //
-//	found names ──┐ gate: only while few are being taken
+//	found names ──┐ only while few control files are being read
 //	results     ──┤           ┌────────────────────────────┐
 //	agents      ──┼─ batch ──►│ Step each, perform actions │──► one write to each agent
-//	signals     ──┤           └────────────────────────────┘    that has something coming
+//	signals     ──┤           └────────────────────────────┘    that was given something
 //	reload done ──┤
-//	questions   ──┤ one a turn, and others first after it
-//	timer       ──┘◄── armed with Next
+//	questions   ──┤
+//	timer       ──┘◄── set to Next
 //
-// Performing never waits: files are touched by the spool's workers, agents
-// are started by a goroutine each and written to without blocking, logs go
-// through an Outlet. What came of it all comes back as events. The loop holds
-// no opinion about mail; what it decides itself is only how much it takes in
-// at once.
+// Performing an action never waits: the spool's workers do the file work, each
+// agent is started by a goroutine and written to without blocking, and log
+// lines go to an asynchronous writer. The outcomes come back as events. The
+// loop takes no scheduling decisions; it decides only how much it takes in at
+// once.
 //
-// Who asks something (mailq at its sockets, a scrape of metrics) has a
-// goroutine of his own and has the loop do what touches the core: a question
-// is a short function. A long list is many questions, each for a slice of a
-// walk; a large order is many, each about a few hundred targets. So neither
-// holds up the mail, and a list shows the queue as it changes. query.go reads,
-// order.go and held.go give orders, metrics.go and survey.go count.
+// Each query (a mailq session, a metrics scrape) runs in its own goroutine and
+// posts short functions to the loop, which alone touches the core: Port. A long
+// list is many such functions, each for a slice of a walk; a large order is many,
+// each about a few hundred targets. So neither delays mail, and a list shows
+// the queue as it changes.
 package daemon
 
 import (
-	"context"
-	"iter"
 	"math/rand/v2"
-	"net"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/ta/child"
 )
 
-// Spool is what the loop needs of the directories; *spool.Spool is one.
+// Spool is what the loop needs of the directories; *spool.Spool is one. Its
+// methods do not wait.
 type Spool interface {
 	Found() <-chan []spool.Name
 	Results() <-chan []spool.Result
@@ -54,17 +48,16 @@ type Spool interface {
 	Verbose(path string, owner uint32, line string)
 	Sweep()
 
-	// Hold, Release, EndHeld and Resubmit are answered with Moved, Released
-	// twice and Resubmitted, HoldThreads with Recorded.
+	// The result of Hold is Moved, that of Release and EndHeld Released, that
+	// of Resubmit Resubmitted and that of HoldThreads Recorded.
 	Hold(op uint64, path string)
 	Release(op uint64, id string)
 	EndHeld(op uint64, path string, marks []spool.Mark)
 	Resubmit(op uint64, r spool.Resubmission)
 	HoldThreads(op uint64, threads []spool.Thread)
+	// HeldThreads reads a file in the caller's time. It is called once, before
+	// the loop begins.
 	HeldThreads() ([]spool.Thread, error)
-	// Find and Show read files in the caller's time.
-	Find(ctx context.Context, what spool.Sought) iter.Seq2[*spool.Stored, error]
-	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
 }
 
 // Agent is a started agent; *child.Child is one.
@@ -87,20 +80,22 @@ func StartChild(spec child.Spec, sink func([]child.Heard)) (Agent, error) {
 	return c, nil
 }
 
-// Options is what a Daemon is made of. Config, Rand, Spool and Start must be
-// given, the rest may be left out.
+// AgentOptions is what all agents have in common.
+type AgentOptions struct {
+	Start   Starter
+	Mailbin string            // their programs are below its folder ta/
+	Env     map[string]string // the ZENV variables
+	Dir     string            // their working directory, POSTOFFICE/transport
+	NoFile  uint64            // their limit of open files (option -N); 0: unchanged
+}
+
+// Options is what a Daemon is made of. Config, Rand, Spool and Agents.Start
+// must be set.
 type Options struct {
 	Config *scheduler.Config
 	Rand   *rand.Rand
 	Spool  Spool
-	Start  Starter
-
-	// What every agent gets: the folder its program is in, below ta/, the
-	// ZENV variables, its working directory, its limit of open files.
-	Mailbin string
-	Env     map[string]string
-	Dir     string
-	NoFile  uint64
+	Agents AgentOptions
 
 	Log zerolog.Logger
 	// Verbose logs every event and action (option -v).
@@ -109,181 +104,114 @@ type Options struct {
 	VerboseLater bool
 	// Account, if set, is given every line of the statistics log.
 	Account func(line []byte)
-	// Syslog, if set, is given what belongs into the system's log.
+	// Syslog, if set, is given the lines for the system's log.
 	Syslog func(severity scheduler.Severity, line string)
+	// Observer, if set, is told everything that passes through the loop.
+	Observer Observer
 
 	// Synchronous starts no agent before the whole queue is loaded (option -S).
 	Synchronous bool
 	// Keep leaves finished messages where they are (option -p).
 	Keep bool
-	// Operands, if any, are the only control files taken; Run returns when
-	// nothing more is due.
-	Operands []spool.Name
-
-	// Queries is where queries are answered, in the way Answering says, which
-	// is asked again after each reload. Answering nil: they are not.
-	Queries   Socket
-	Answering func() server.Settings
-	// Rendezvous is where SIGUSR2 writes the queue; "": nowhere.
-	Rendezvous string
-	// Lines writes parameters as a clause would set them, "name=value" each,
-	// for EXPLAIN.
-	Lines func(scheduler.Params) []string
-	// MessageDir and LogDir are where messages and logs lie, for the counters
-	// of free space.
-	MessageDir, LogDir string
-	// Metrics is where counters are shown; none: nowhere.
-	Metrics Socket
-	// BindAddr is what ports without a host listen at in IPv4: BINDADDR of
-	// zmailer.conf(5).
-	BindAddr string
-	// Inherited are listeners that the service manager opened. Those named
-	// "metrics" show counters; at all others queries are answered, instead of
-	// at the socket that the configuration names.
-	Inherited map[string][]net.Listener
+	// Files, if any, are the only control files taken. Run returns when
+	// nothing more of them is due.
+	Files []spool.Name
 
 	Signals <-chan os.Signal
-	// Reload reads the configuration again (SIGUSR1). It runs outside of the
+	// Reload reads the configuration again (SIGUSR1). It is called outside the
 	// loop and may take its time.
 	Reload func() (*scheduler.Config, error)
-	// Reopen opens the log files again (SIGHUP).
+	// Reopen opens the log files again (SIGHUP). It does not wait.
 	Reopen func()
+	// Dump writes the queue to the rendezvous file (SIGUSR2). It does not wait.
+	Dump func()
 	// Ready is called once, when the loop begins to run.
 	Ready func()
 }
 
-// takingLimit bounds the control files that are being taken at any time, so
-// that a full queue's names wait in its directories and not in memory.
-const takingLimit = 1024
+// Observer is told what passes through the loop, in the loop's goroutine. Its
+// methods must be quick. It must not keep the slices inside the values.
+type Observer interface {
+	Event(now time.Time, e scheduler.Event)
+	Action(now time.Time, a scheduler.Action)
+	Result(now time.Time, r spool.Result)
+	// Turn tells how long the loop dealt with one thing and heard nothing else.
+	Turn(took time.Duration)
+}
 
-// turnLimit bounds what one turn of the loop deals with, so that nobody waits
-// long for the next.
-const turnLimit = 256
+const (
+	// maxTaking bounds the control files that are being read at any time, so
+	// that the names of a full queue wait in its directories and not in memory.
+	maxTaking = 1024
+	// maxBatch bounds what one turn of the loop deals with, so that nothing
+	// waits long for the next turn.
+	maxBatch = 256
+)
 
-// Daemon is the loop. Everything in it belongs to the goroutine in Run, except
-// the channels.
+// Daemon is the loop and the channels through which it learns what happens.
+// Its exported methods, except Run, may be called by any goroutine.
 type Daemon struct {
-	Options
-	core      *scheduler.Scheduler
-	now       time.Time // of this turn
-	startedAt time.Time
+	options Options
+	loop    Loop
 
 	timer   *time.Timer
-	armedAt time.Time // when it fires; zero: it does not
-	queue   []scheduler.Event
+	armedAt time.Time // when the timer fires; zero: it is stopped
 
 	questions chan question
-	asked     bool // the turn before dealt with a question
-	lastOrder uint64
-	replied   scheduler.Answer              // of the last order
-	lastOwn   uint64                        // errand
-	errands   map[uint64]func(spool.Result) // ends of those under way
-	held      map[spool.Thread]struct{}     // as they are written, or being written
-	resubmits map[scheduler.Op][]int64      // offsets of those under way
+	asked     bool // the last turn dealt with a question
+	agentSaid chan agentEvents
+	started   chan agentStart
+	backlog   chan []spool.Result // holds what the last turn left of its results
+	stopped   chan struct{}       // closed when the loop has ended
 
-	agents map[scheduler.AgentID]*agent
-	unsent []*agent // those that have something coming this turn
-	heard  chan heard
-	starts chan started
-
-	more      chan []spool.Result // has room for what one turn leaves
-	intake    intake
-	filing    int // actions on files under way
-	verbose   map[scheduler.MessageID]verboseLog
-	startup   startup
-	stop      stop
-	reload    reload
-	tally     tally
-	surveyor  surveyor
-	server    *server.Server // nil: queries are not answered
-	writing   atomic.Bool    // the rendezvous file
-	restraint restraint      // of what strangers cause to be logged
-	over      bool
-	left      chan struct{} // closed when the loop has left
+	startup startup
+	stop    stop
+	reload  reload
+	done    bool // the core has said Stopped
+	once    oncePerProgram
 }
 
 // New makes a Daemon; Run runs it.
 func New(o Options) *Daemon {
 	d := &Daemon{
-		Options:   o,
+		options:   o,
 		timer:     time.NewTimer(0),
 		questions: make(chan question),
-		agents:    make(map[scheduler.AgentID]*agent),
-		heard:     make(chan heard, 64),
-		starts:    make(chan started),
-		more:      make(chan []spool.Result, 1),
-		intake:    newIntake(),
-		verbose:   make(map[scheduler.MessageID]verboseLog),
+		agentSaid: make(chan agentEvents, 64),
+		started:   make(chan agentStart),
+		backlog:   make(chan []spool.Result, 1),
+		stopped:   make(chan struct{}),
 		reload:    reload{done: make(chan reloaded, 1)},
-		left:      make(chan struct{}),
-		errands:   make(map[uint64]func(spool.Result)),
-		held:      make(map[spool.Thread]struct{}),
-		resubmits: make(map[scheduler.Op][]int64),
 	}
 	d.timer.Stop()
-	d.tally = newTally(time.Now())
-	d.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
-	if d.Answering != nil {
-		d.server = server.New(queries{d}, d.answering())
-	}
+	l := &d.loop
+	l.perform, l.observer, l.log, l.verbose = d.perform, o.Observer, o.Log, o.Verbose
+	l.agents = newAgents(d)
+	l.intake = newIntake(l, o.Spool)
+	l.files = newFiles(l, o)
+	l.held = heldThreads{loop: l, spool: o.Spool, set: make(map[spool.Thread]struct{})}
+	l.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	return d
 }
 
 // Run runs the loop until the scheduler has stopped. It is called once.
 func (d *Daemon) Run() {
-	doors := newDoors(d.Log)
-	defer doors.close() // when nobody waits for the loop any more
-	defer close(d.left)
-	d.now = time.Now()
-	d.startedAt = d.now
-	d.loadHeld()
-	d.openDoors(doors)
-	if d.Ready != nil {
-		d.Ready()
+	defer close(d.stopped)
+	l := &d.loop
+	l.now = time.Now()
+	l.startedAt = l.now
+	l.held.load()
+	if d.options.Ready != nil {
+		d.options.Ready()
 	}
-	d.takeOperands()
-	for !d.over {
+	l.intake.take(append([]spool.Name(nil), d.options.Files...))
+	for !d.done {
 		d.arm()
 		d.turn()
-		d.finishOperands()
-		d.flush()
-		d.tally.paused(time.Since(d.now))
-	}
-}
-
-// step tells the core what happened and performs what it says. What comes of
-// performing at once is told in the same way after it.
-func (d *Daemon) step(e scheduler.Event) {
-	d.queue = append(d.queue, e)
-	for i := 0; i < len(d.queue); i++ {
-		if d.Verbose {
-			d.show("event", d.queue[i])
+		d.stopAfterFiles()
+		l.agents.flush()
+		if l.observer != nil {
+			l.observer.Turn(time.Since(l.now))
 		}
-		for _, a := range d.core.Step(d.now, d.queue[i]) {
-			if d.Verbose {
-				d.show("action", a)
-			}
-			d.perform(a)
-		}
-	}
-	clear(d.queue)
-	d.queue = d.queue[:0]
-}
-
-// then queues an event that comes of the action being performed.
-func (d *Daemon) then(e scheduler.Event) { d.queue = append(d.queue, e) }
-
-// arm sets the timer to what the core wishes.
-func (d *Daemon) arm() {
-	next, ok := d.core.Next()
-	switch {
-	case !ok:
-		if !d.armedAt.IsZero() {
-			d.timer.Stop()
-			d.armedAt = time.Time{}
-		}
-	case !next.Equal(d.armedAt):
-		d.timer.Reset(time.Until(next))
-		d.armedAt = next
 	}
 }

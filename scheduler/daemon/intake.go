@@ -1,14 +1,15 @@
 package daemon
 
 import (
-	"time"
-
+	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
 
 // intake is what the loop knows of control files on their way into the core.
 type intake struct {
+	loop   *Loop
+	spool  Spool
 	taking map[uint64]struct{} // given to the spool, not yet answered
 	// leaving holds names that were found while a message of that number was
 	// being removed. Inodes are reused at once, so the name may be that of a
@@ -18,10 +19,14 @@ type intake struct {
 	kept      map[scheduler.MessageID]struct{} // with Keep: finished, not to be taken again
 	// released are messages on their way back from hold/.
 	released map[scheduler.MessageID]struct{}
+
+	messages, recipients int // taken so far
 }
 
-func newIntake() intake {
+func newIntake(l *Loop, s Spool) intake {
 	return intake{
+		loop:      l,
+		spool:     s,
 		taking:    make(map[uint64]struct{}),
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
@@ -30,73 +35,82 @@ func newIntake() intake {
 	}
 }
 
-// gate is where names come from: nowhere while enough are being taken, and
-// nowhere at all during a stop or where operands say what to take.
-func (d *Daemon) gate() <-chan []spool.Name {
-	if len(d.intake.taking) >= takingLimit || d.stop.under || len(d.Operands) > 0 {
-		return nil
-	}
-	return d.Spool.Found()
-}
-
 // take has those read of which the core does not know.
-func (d *Daemon) take(names []spool.Name) {
+func (in *intake) take(names []spool.Name) {
 	fresh := names[:0]
 	for _, name := range names {
 		id := scheduler.MessageID(name.ID)
-		if _, ok := d.intake.taking[name.ID]; ok {
+		if _, ok := in.taking[name.ID]; ok {
 			continue
 		}
-		if _, ok := d.intake.kept[id]; ok {
+		if _, ok := in.kept[id]; ok {
 			continue
 		}
-		switch d.core.Known(id) {
+		switch in.loop.core.Known(id) {
 		case scheduler.Absent:
-			d.intake.taking[name.ID] = struct{}{}
+			in.taking[name.ID] = struct{}{}
 			fresh = append(fresh, name)
 		case scheduler.Leaving:
-			d.intake.leaving[id] = name
+			in.leaving[id] = name
 		}
 	}
 	if len(fresh) > 0 {
-		d.Spool.Take(fresh)
+		in.spool.Take(fresh)
 	}
 }
 
 // finished is called when a Finish was answered: a name that waited for this
 // message to leave is taken now.
-func (d *Daemon) finished(op scheduler.Op) {
-	id, ok := d.intake.finishing[op]
+func (in *intake) finished(op scheduler.Op) {
+	id, ok := in.finishing[op]
 	if !ok {
 		return
 	}
-	delete(d.intake.finishing, op)
-	name, ok := d.intake.leaving[id]
-	if ok && d.core.Known(id) != scheduler.Leaving {
-		delete(d.intake.leaving, id)
-		d.take([]spool.Name{name})
+	delete(in.finishing, op)
+	name, ok := in.leaving[id]
+	if ok && in.loop.core.Known(id) != scheduler.Leaving {
+		delete(in.leaving, id)
+		in.take([]spool.Name{name})
 	}
 }
 
-// takeOperands takes the control files named on the command line.
-func (d *Daemon) takeOperands() {
-	if len(d.Operands) > 0 {
-		d.take(append([]spool.Name(nil), d.Operands...))
+// taken tells the core of a message.
+func (in *intake) taken(r spool.Taken) {
+	l := in.loop
+	delete(in.taking, r.Name.ID)
+	m := scheduler.Message{
+		ID: scheduler.MessageID(r.Name.ID), Path: r.Name.Path, LogID: r.LogID,
+		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
+		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,
+		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,
+		Recipients: make([]scheduler.Recipient, len(r.Recipients)),
 	}
+	for i, to := range r.Recipients {
+		m.Recipients[i] = scheduler.Recipient(to)
+	}
+	if r.Verbose != "" {
+		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
+		in.spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
+	}
+	if _, ok := in.released[m.ID]; ok {
+		delete(in.released, m.ID)
+		m.Released = true
+	}
+	in.messages++
+	in.recipients += len(m.Recipients)
+	l.Step(scheduler.Arrived{Message: m})
 }
 
-// finishOperands begins to stop when the operands are dealt with: nothing is
-// taken, written or with an agent, and nothing will be within a moment.
-func (d *Daemon) finishOperands() {
-	if len(d.Operands) == 0 || d.stop.under {
+// refused logs why a control file did not become a message.
+func (in *intake) refused(r spool.Refused) {
+	delete(in.taking, r.Name.ID)
+	// What is refused again and again is logged at doubling distances.
+	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
 	}
-	counts := d.core.Counts()
-	busy := len(d.intake.taking) > 0 || d.filing > 0 || counts.Sessions > 0 ||
-		counts.Agents > counts.AgentsIdle+counts.AgentsClosing
-	if next, ok := d.core.Next(); busy || ok && next.Before(d.now.Add(time.Second)) {
-		return
+	line := in.loop.log.Warn()
+	if r.Why == spool.Quarantined {
+		line = in.loop.log.Error()
 	}
-	d.Log.Info().Int("messages", counts.Messages).Msg("the files named are dealt with; left in the queue")
-	d.beginStop(false)
+	line.Str("file", r.Name.Path).Stringer("why", r.Why).Int("tries", r.Tries).Msg(r.Reason)
 }

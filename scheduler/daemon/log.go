@@ -15,8 +15,8 @@ import (
 // account writes one line of the statistics log: scheduler(8), "STATISTICS
 // LOG FORMAT".
 func (d *Daemon) account(a scheduler.Account) {
-	if d.Account != nil {
-		d.Account(appendAccount(nil, a, d.now))
+	if d.options.Account != nil {
+		d.options.Account(appendAccount(nil, a, d.loop.now))
 	}
 }
 
@@ -37,21 +37,20 @@ func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
 
 // complete is logged when the last recipient of a message is done.
 func (d *Daemon) complete(a scheduler.Complete) {
-	delete(d.tally.sample, a.Message)
-	debug := d.Log.Debug()
-	if d.Syslog == nil && !debug.Enabled() {
+	debug := d.loop.log.Debug()
+	if d.options.Syslog == nil && !debug.Enabled() {
 		return
 	}
 	id := ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt)
 	debug.Str("spoolid", id).Int("recipients", a.Recipients).Int("failed", a.Failed).Msg("complete")
-	if d.Syslog != nil {
-		d.Syslog(scheduler.Info, fmt.Sprintf("%s: complete (total %d recipients, %d failed)", id, a.Recipients, a.Failed))
+	if d.options.Syslog != nil {
+		d.options.Syslog(scheduler.Info, fmt.Sprintf("%s: complete (total %d recipients, %d failed)", id, a.Recipients, a.Failed))
 	}
 }
 
 func (d *Daemon) note(n scheduler.Note) {
-	log := &d.Log
-	if a := d.agents[n.Agent]; a != nil {
+	log := &d.loop.log
+	if a := d.loop.agents.byID[n.Agent]; a != nil {
 		log = &a.log
 	}
 	line := log.WithLevel(level(n.Severity))
@@ -63,8 +62,8 @@ func (d *Daemon) note(n scheduler.Note) {
 	}
 	line.Msg(n.Text)
 	told := n.Severity == scheduler.Error || n.Severity == scheduler.Info && n.Message != 0
-	if d.Syslog != nil && told {
-		d.Syslog(n.Severity, text)
+	if d.options.Syslog != nil && told {
+		d.options.Syslog(n.Severity, text)
 	}
 }
 
@@ -78,10 +77,10 @@ func level(s scheduler.Severity) zerolog.Level {
 	return zerolog.InfoLevel
 }
 
-// show logs one event or action, with -v.
-func (d *Daemon) show(what string, v any) {
+// logVerbose logs one event or action (option -v).
+func logVerbose(log *zerolog.Logger, what string, v any) {
 	name := strings.TrimPrefix(fmt.Sprintf("%T", v), "scheduler.")
-	line := d.Log.Debug().Str(what, name)
+	line := log.Debug().Str(what, name)
 	switch v := v.(type) {
 	case scheduler.Reloaded:
 		line = line.Int("clauses", len(v.Config.Clauses))
@@ -91,13 +90,4 @@ func (d *Daemon) show(what string, v any) {
 		}
 	}
 	line.Send()
-}
-
-// dump logs the counters (SIGUSR2).
-func (d *Daemon) dump() {
-	d.Log.Info().
-		Str("counts", fmt.Sprintf("%+v", d.core.Counts())).
-		Int("agents", len(d.agents)).
-		Int("taking", len(d.intake.taking)).
-		Msg("state")
 }

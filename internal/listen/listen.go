@@ -1,0 +1,191 @@
+// Package listen keeps the listening sockets of a daemon open: those for
+// PARAMmailqsock and PARAMmetrics of the scheduler.
+//
+// A socket that cannot be opened is never fatal. The reason is logged once, and
+// opening it is tried again every five seconds. The same happens to a listener
+// that fails later.
+package listen
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// retryDelay is the time between two attempts to open a socket.
+const retryDelay = 5 * time.Second
+
+// Sockets is a set of listening sockets that are closed together.
+type Sockets struct {
+	log      zerolog.Logger
+	ctx      context.Context // done when the sockets close
+	cancel   context.CancelFunc
+	serving  sync.WaitGroup // one for each socket
+	sessions sync.WaitGroup // one for each accepted connection
+}
+
+// New returns an empty set. It logs to log what happens to its sockets.
+func New(log zerolog.Logger) *Sockets {
+	s := &Sockets{log: log}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Open opens the sockets of an address, or takes the inherited listeners
+// instead if there are any. It returns after the first attempt. name says in
+// the log what the sockets are for.
+//
+// serve is called with each listener, in a goroutine of its own, and returns
+// when accepting fails, as it does when the listener is closed.
+func (s *Sockets) Open(name string, at Address, inherited []net.Listener, serve func(net.Listener) error) {
+	sockets := at.sockets(name)
+	if len(inherited) > 0 {
+		sockets = nil
+	}
+	for _, listener := range inherited {
+		sockets = append(sockets, inheritedSocket(name, listener))
+	}
+	for _, one := range sockets {
+		s.open(one, serve)
+	}
+}
+
+func (s *Sockets) open(one socket, serve func(net.Listener) error) {
+	listener, reason := s.listen(one, "")
+	s.serving.Go(func() {
+		for {
+			if listener != nil {
+				s.serve(one, listener, serve)
+			}
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(retryDelay):
+			}
+			listener, reason = s.listen(one, reason)
+		}
+	})
+}
+
+// listen returns a nil listener and the reason if the socket cannot be opened.
+// A reason that equals the one logged last is not logged again.
+func (s *Sockets) listen(one socket, logged string) (net.Listener, string) {
+	listener, err := one.listen()
+	if err != nil {
+		if err.Error() != logged {
+			s.log.Error().Err(err).Str("socket", one.name).Dur("again", retryDelay).Msg("cannot listen, will try again")
+		}
+		return nil, err.Error()
+	}
+	s.log.Info().Str("socket", one.name).Stringer("address", listener.Addr()).Msg("listening")
+	return listener, ""
+}
+
+func (s *Sockets) serve(one socket, listener net.Listener, serve func(net.Listener) error) {
+	stop := context.AfterFunc(s.ctx, func() { listener.Close() })
+	defer stop()
+	defer listener.Close()
+	if err := serve(listener); s.ctx.Err() == nil {
+		s.log.Error().Err(err).Str("socket", one.name).Msg("cannot accept, will listen again")
+	}
+}
+
+// Close closes all sockets and returns when all sessions have ended.
+func (s *Sockets) Close() {
+	s.cancel()
+	s.serving.Wait()
+	s.sessions.Wait()
+}
+
+const (
+	// acceptPause is how long Accept pauses when the system is short of
+	// something that it needs.
+	acceptPause = 100 * time.Millisecond
+	// closeTimeout is how long a session may go on after Close.
+	closeTimeout = time.Second
+)
+
+// Accept calls serve for each connection, in a goroutine of its own, until
+// accepting fails. The context is done when the set closes. Sessions outlive a
+// listener that fails.
+func (s *Sockets) Accept(listener net.Listener, serve func(context.Context, net.Conn)) error {
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case err == nil:
+		case isTemporary(err):
+			time.Sleep(acceptPause)
+			continue
+		default:
+			return err
+		}
+		s.sessions.Go(func() {
+			stop := context.AfterFunc(s.ctx, func() { conn.SetDeadline(time.Now().Add(closeTimeout)) })
+			defer stop()
+			defer conn.Close()
+			serve(s.ctx, conn)
+		})
+	}
+}
+
+// isTemporary says whether an error of accept(2) concerns one connection or a
+// shortage that passes.
+func isTemporary(err error) bool {
+	for _, e := range []error{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED, syscall.EINTR, syscall.EPROTO,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// limited is a listener with a bounded number of open connections. It closes
+// any further connection at once, so that mail keeps the file descriptors that
+// it needs.
+type limited struct {
+	net.Listener
+	free chan struct{} // a token for each connection that may still be opened
+}
+
+// Limit bounds the number of connections that a listener has open.
+func Limit(listener net.Listener, maxConns int) net.Listener {
+	l := &limited{listener, make(chan struct{}, maxConns)}
+	for range maxConns {
+		l.free <- struct{}{}
+	}
+	return l
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-l.free:
+			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.free <- struct{}{} })}, nil
+		default:
+			conn.Close()
+		}
+	}
+}
+
+// limitedConn returns its token when it is closed.
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
+}

@@ -1,0 +1,159 @@
+// Package admin answers queries about the queue and carries out orders: it is the
+// queue behind the query protocol (mailq), and the sessions at PARAMmailqsock.
+//
+//	mailq ── socket ──► server.Server ──► Queue ──► daemon.Port ──► the loop
+//	                                       └─────► Files: control files, read here
+//
+// Each session runs in its own goroutine. What it needs of the core it asks
+// through the port, in short functions: a list is read in slices, and a large
+// order is given in parts. Control files are read in the session's own time.
+//
+// query.go has the lists, message.go single messages, explain.go EXPLAIN,
+// counters.go SHOW COUNTERS, order.go, hold.go and heldthread.go the orders.
+package admin
+
+import (
+	"context"
+	"iter"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/mailq"
+	"zsched/mailq/server"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// Files reads control files in the caller's time; *spool.Spool is one.
+type Files interface {
+	Find(ctx context.Context, what spool.Sought) iter.Seq2[*spool.Stored, error]
+	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
+}
+
+// Options is what a Server is made of. Port and Files must be set.
+type Options struct {
+	Port  daemon.Port
+	Files Files
+	Log   zerolog.Logger
+	// Settings say how queries are answered; Note is set here.
+	Settings server.Settings
+	// Rendezvous is the file that Dump writes; "": none.
+	Rendezvous string
+	// Params writes parameters as a clause would set them, "name=value" each,
+	// for EXPLAIN. nil: EXPLAIN shows only what clauses set.
+	Params func(scheduler.Params) []string
+	// MessageDir, ControlDir and LogDir are the directories of which SHOW
+	// COUNTERS tells the free space; "": not told.
+	MessageDir, ControlDir, LogDir string
+}
+
+// Server answers mailq sessions.
+type Server struct {
+	queue      *Queue
+	server     *server.Server
+	log        zerolog.Logger
+	limit      restraint // of log lines that strangers cause
+	rendezvous string
+	dumping    atomic.Bool // the rendezvous file is being written
+}
+
+// New makes a Server.
+func New(o Options) *Server {
+	s := &Server{
+		queue: &Queue{
+			port: o.Port, files: o.Files, params: o.Params,
+			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
+		},
+		log: o.Log, rendezvous: o.Rendezvous,
+	}
+	o.Settings.Note = s.note
+	s.server = server.New(s.queue, o.Settings)
+	return s
+}
+
+// Configure changes how queries are answered, for sessions that begin later.
+func (s *Server) Configure(settings server.Settings) {
+	settings.Note = s.note
+	s.server.Configure(settings)
+}
+
+// Queue is the queue that the sessions see.
+func (s *Server) Queue() *Queue { return s.queue }
+
+// Counters are what the server counts of its sessions, by their names in SHOW
+// COUNTERS.
+func (s *Server) Counters() map[string]float64 { return s.server.Counters() }
+
+// Serve serves one session on a connection.
+func (s *Server) Serve(ctx context.Context, conn net.Conn) {
+	peer, err := server.PeerOf(conn)
+	if err != nil {
+		s.log.Warn().Err(err).Msg("a query whose peer is not known is not answered")
+		return
+	}
+	s.server.Serve(ctx, conn, peer)
+}
+
+// note logs what sessions did that an administrator may want to know. It
+// is called by sessions.
+func (s *Server) note(n server.Note) {
+	unsaid, ok := s.limit.speak(n.Kind, time.Now())
+	if !ok {
+		return
+	}
+	level, text := zerolog.WarnLevel, string(n.Kind)
+	var order *mailq.Order
+	switch n.Kind {
+	case server.NoteOrder:
+		order, level, text = n.Order, zerolog.InfoLevel, "order"
+	case server.NoteTrigger:
+		level, text = zerolog.InfoLevel, "mail asked for"
+	case server.NoteAuth, server.NoteFault:
+		level = zerolog.ErrorLevel
+	}
+	if n.Err != nil && level < zerolog.WarnLevel {
+		level = zerolog.WarnLevel
+	}
+	line := s.log.WithLevel(level).Str("user", n.User).Str("peer", n.Peer)
+	if unsaid > 0 {
+		line = line.Int("unlogged", unsaid)
+	}
+	if order != nil {
+		line = line.Str("order", orderText(order)).Str("reason", order.Why).
+			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
+	}
+	if n.Kind == server.NoteTrigger {
+		line = line.Str("host", n.Host).Str("request", n.Text).Bool("started", n.Started)
+	}
+	line.Err(n.Err).Msg(text)
+}
+
+// orderText is the order without its reason.
+func orderText(o *mailq.Order) string {
+	bare := *o
+	bare.Why = ""
+	return strings.TrimSuffix(bare.String(), " BECAUSE")
+}
+
+// Dump writes the queue to the rendezvous file (SIGUSR2). It does not wait.
+func (s *Server) Dump() {
+	if s.rendezvous == "" {
+		return
+	}
+	if s.dumping.Swap(true) {
+		return // the dump under way will do
+	}
+	go func() {
+		defer s.dumping.Store(false)
+		if err := s.server.Rendezvous(context.Background(), s.rendezvous); err != nil {
+			s.log.Error().Err(err).Msg("the queue cannot be written out")
+			return
+		}
+		s.log.Info().Str("file", s.rendezvous).Msg("the queue is written out")
+	}()
+}

@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// Counters are the numbers of SHOW COUNTERS that the scheduler knows.
+func (q *Queue) Counters(ctx context.Context) (map[string]float64, error) {
+	var c scheduler.Counts
+	var now, started int64
+	err := q.port.Ask(ctx, func(l *daemon.Loop) {
+		c = l.Core().Counts()
+		now, started = l.Now().Unix(), l.Status().StartedAt.Unix()
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]float64{
+		"Time_now":                     float64(now),
+		"Block_creation_time":          float64(started),
+		"SYS.SchedulerMasterPID":       float64(os.Getpid()),
+		"SYS.SchedulerMasterStartTime": float64(started),
+		"SYS.SchedulerMasterStarts":    1,
+		"SC.ReceivedMessages":          float64(c.MessagesIn),
+		"SC.ReceivedRecipients":        float64(c.RecipientsIn),
+		"SC.TransmittedMessages":       float64(c.MessagesOut),
+		"SC.TransmittedRecipients":     float64(c.RecipientsOut),
+		"SC.StoredMessages-G":          float64(c.Messages),
+		"SC.StoredThreads-G":           float64(c.Threads),
+		"SC.StoredVertices-G":          float64(c.Vertices),
+		"SC.StoredRecipients-G":        float64(c.Recipients),
+		"SC.ReceivedVolume-kB":         float64(c.BytesIn / 1024),
+		"SC.TransportAgentForks":       float64(c.AgentsStarted),
+		"SC.TransportAgentProcesses-G": float64(c.Agents),
+		"SC.TransportAgentsActive-G":   float64(c.Agents - c.AgentsIdle),
+		"SC.TransportAgentsIdle-G":     float64(c.AgentsIdle),
+	}
+	addLoad(all)
+	q.addSpace(all)
+	return all, nil
+}
+
+// addLoad adds load averages, where the system has them.
+func addLoad(all map[string]float64) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return
+	}
+	words := strings.Fields(string(text))
+	for i, name := range []string{"SYS.Load-Avg-1-min-G", "SYS.Load-Avg-5-min-G"} {
+		if i < len(words) {
+			if x, err := strconv.ParseFloat(words[i], 64); err == nil {
+				all[name] = x
+			}
+		}
+	}
+}
+
+// addSpace adds what is free in the file systems of the queue and the log.
+func (q *Queue) addSpace(all map[string]float64) {
+	for prefix, dir := range map[string]string{"SYS.Spool": q.messageDir, "SYS.TportSpool": q.controlDir, "SYS.Log": q.logDir} {
+		if dir == "" {
+			continue
+		}
+		space, err := spool.ReadSpace(dir)
+		if err != nil {
+			continue
+		}
+		all[prefix+"FreeSpace-kB-G"] = float64(space.FreeKB)
+		all[prefix+"UsedSpace-kB-G"] = float64(space.UsedKB)
+		all[prefix+"FreeFiles-G"] = float64(space.FreeFiles)
+		all[prefix+"UsedFiles-G"] = float64(space.UsedFiles)
+	}
+}

@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+)
+
+// Explain says what the core knows of a destination in words.
+func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error) {
+	channel, host := strings.ToLower(name.Channel), strings.ToLower(name.Host)
+	var from *scheduler.Explanation
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) { from = l.Core().Explain(channel, host) }); err != nil {
+		return nil, err
+	}
+	x := &mailq.Explanation{
+		Name: mailq.Name{Channel: channel, Host: host}, Known: from.Thread != nil,
+		Settings: q.settings(from), Waits: waits(from), Next: upcoming[from.Next], NextAt: from.NextAt,
+		States: make(map[string]int),
+	}
+	if from.Thread != nil {
+		x.Thread = threadOf(from.Thread)
+		x.States = states(from.Thread.States)
+	}
+	if from.Ring != nil {
+		x.Ring = ringOf(from.Ring)
+	}
+	for _, c := range from.Clauses {
+		x.Clauses = append(x.Clauses, mailq.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
+	}
+	for _, l := range from.Limits {
+		x.Limits = append(x.Limits, mailq.Limit(l))
+	}
+	return x, nil
+}
+
+// settings are all parameters in force: those that a clause sets as it has
+// them, then the defaults of the others.
+func (q *Queue) settings(x *scheduler.Explanation) (all []mailq.Setting) {
+	set := make(map[string]bool)
+	for _, s := range x.Settings {
+		all = append(all, mailq.Setting{Name: s.Name, Value: s.Value, File: s.File, Line: s.Line})
+		set[s.Name] = true
+	}
+	if q.params == nil || x.Params == nil {
+		return all
+	}
+	for _, line := range q.params(*x.Params) {
+		if name, value, _ := strings.Cut(line, "="); !set[name] {
+			all = append(all, mailq.Setting{Name: name, Value: strings.Trim(value, `"`)})
+		}
+	}
+	return all
+}
+
+// countsOf names the states.
+func countsOf(c scheduler.StateCounts) map[scheduler.State]int {
+	return map[scheduler.State]int{
+		scheduler.StateDue: c.Due, scheduler.StateWaiting: c.Waiting, scheduler.StateFed: c.Fed,
+		scheduler.StateReading: c.Reading, scheduler.StatePoisoned: c.Poisoned,
+		scheduler.StateBlocked: c.Blocked, scheduler.StateHolding: c.Holding,
+	}
+}
+
+// states are those of which there are any.
+func states(c scheduler.StateCounts) map[string]int {
+	some := make(map[string]int)
+	for state, n := range countsOf(c) {
+		if n > 0 {
+			some[string(state)] = n
+		}
+	}
+	return some
+}
+
+// upcoming is what happens next in words.
+var upcoming = map[scheduler.Upcoming]string{
+	scheduler.NothingNext: "nothing that comes with time",
+	scheduler.RetryNext:   "the next retry",
+	scheduler.ResumeNext:  "the end of the suspension",
+	scheduler.ExpiryNext:  "the oldest message expires",
+	scheduler.StartNext:   "an agent is started",
+	scheduler.ProbeNext:   "the spool is probed",
+}
+
+// because is what due mail waits for in words.
+var because = map[scheduler.Wait]string{
+	scheduler.WaitTA:       "It waits for a process: as many agents run as maxta allows.",
+	scheduler.WaitChannel:  "It waits for a session: the channel has as many as maxchannel allows.",
+	scheduler.WaitRing:     "It waits for a session: the ring has as many as maxring allows.",
+	scheduler.WaitThread:   "It waits for a session: the thread has as many as its window allows.",
+	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started.",
+	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as -R allows.",
+	scheduler.WaitCommand:  "No clause that matches has a command.",
+	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work.",
+	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD lets it go.",
+	scheduler.WaitTrigger:  "The thread is queueonly: it waits to be asked for (ETRN or RETRY).",
+	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can.",
+	scheduler.WaitSuspend:  "The destination has failed and is left alone for a while.",
+	scheduler.WaitSelect:   "The scheduler runs for other threads only (option -p).",
+	scheduler.WaitStopping: "The scheduler is stopping.",
+	scheduler.WaitAgent:    "An agent is on its way.",
+}
+
+// waits is a sentence: why mail waits, or what it does.
+func waits(x *scheduler.Explanation) string {
+	t := x.Thread
+	switch {
+	case t != nil:
+	case x.Held:
+		return "There is no mail for it, and what comes is held. " + because[scheduler.WaitHeld]
+	case x.Params != nil && len(x.Params.Command) == 0:
+		return "There is no mail for it, and none would be delivered. " + because[scheduler.WaitCommand]
+	default:
+		return "There is no mail for it."
+	}
+	if sentence := because[x.Wait]; sentence != "" {
+		return sentence
+	}
+	s := t.States
+	switch {
+	case s.Fed > 0:
+		return fmt.Sprintf("It is being delivered: %d jobs are with agents, %d are due.", s.Fed, s.Due)
+	case s.Due > 0:
+		return fmt.Sprintf("%d jobs are due and are fed as agents ask for them.", s.Due)
+	case s.Waiting > 0:
+		return "Every job waits for its retry."
+	case s.Reading > 0:
+		return "Control files are being read again after an agent left."
+	case s.Poisoned > 0:
+		return "Agents died on it three times running: RELEASE, a reload or a restart gives it another chance."
+	case s.Holding > 0:
+		return "It is to be held as soon as no agent has any of the message."
+	case s.Blocked > 0:
+		return "Outcomes are being written, or alternatives wait for their turn."
+	}
+	return "The thread is empty."
+}

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"zsched/ctlfile"
+	"zsched/internal/pattern"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/spool"
+)
+
+// harness is a loop with a Server.
+type harness struct {
+	*daemontest.Harness
+	t       *testing.T
+	options Options
+	server  *Server // made by Run
+}
+
+func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
+	h := &harness{Harness: daemontest.New(t, set), t: t}
+	h.Options.Dump = func() { h.server.Dump() }
+	return h
+}
+
+// Run starts the loop and makes the server.
+func (h *harness) Run() {
+	h.Harness.Run()
+	o := h.options
+	o.Port, o.Files, o.Log = h.Daemon, memoryFiles{h.Spool}, h.Options.Log
+	h.server = New(o)
+}
+
+func (h *harness) queue() *Queue { return h.server.Queue() }
+
+// memoryFiles reads the control files of a spool in memory.
+type memoryFiles struct{ *daemontest.Spool }
+
+func (s memoryFiles) Find(_ context.Context, what spool.Sought) iter.Seq2[*spool.Stored, error] {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	var all []*spool.Stored
+	if what.Places == nil {
+		what.Places = []spool.Place{spool.Queue, spool.Hold}
+	}
+	for _, place := range what.Places {
+		files := s.Files
+		if place == spool.Hold {
+			files = s.Held
+		}
+		for _, path := range slices.Sorted(maps.Keys(files)) {
+			m := stored(files[path], place)
+			if what.Sender != "" && !pattern.Wildcard(what.Sender, m.File.Senders[0].User) ||
+				what.LogID != "" && !pattern.Wildcard(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
+				what.SpoolID != "" && !isCalled(what.SpoolID, scheduler.MessageID(m.Name.ID), m.ModifiedAt) {
+				continue
+			}
+			all = append(all, m)
+		}
+	}
+	if s.Meanwhile != nil {
+		s.Meanwhile()
+	}
+	return func(yield func(*spool.Stored, error) bool) {
+		for _, m := range all {
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, error) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	for place, files := range []map[string]*daemontest.File{s.Files, s.Held} {
+		for _, f := range files {
+			if n, ok := numberOf(id); ok && uint64(n) == f.Taken.Name.ID && isCalled(id, n, f.Taken.ModifiedAt) {
+				return stored(f, spool.Place(place)), true, nil
+			}
+		}
+	}
+	return nil, false, nil
+}
+
+// stored is the file as queries read it.
+func stored(f *daemontest.File, place spool.Place) *spool.Stored {
+	t := f.Taken
+	m := &spool.Stored{
+		Place: place, Name: t.Name, Control: 300, Size: t.Size, ModifiedAt: t.ModifiedAt, ChangedAt: t.ChangedAt,
+		File: &ctlfile.File{
+			Name: t.Name.Path, LogID: t.LogID, ErrorTo: t.ErrorTo,
+			Senders: []ctlfile.Sender{{Address: ctlfile.Address{Channel: "local", Host: "-", User: t.Sender}}},
+		},
+	}
+	for _, to := range t.Recipients {
+		m.File.Recipients = append(m.File.Recipients, ctlfile.Recipient{
+			Offset: to.Offset, Tag: f.Tags[to.Offset],
+			Address: ctlfile.Address{Channel: to.Channel, Host: to.Host, User: "u@" + to.Host},
+		})
+	}
+	return m
+}

@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/mailq"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// actOnHeld carries out an order about a message that is held.
+func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq.Outcome, error) {
+	m, found, err := q.files.Show(ctx, id)
+	if err != nil || !found || m.Place != spool.Hold {
+		return mailq.Outcome{}, err
+	}
+	did := outcomeOf(m)
+	if o.Verb == mailq.Hold || o.Verb == mailq.Retry {
+		return mailq.Outcome{}, nil
+	}
+	if o.DryRun {
+		return did, nil
+	}
+	switch o.Verb {
+	case mailq.Release:
+		err = q.port.Release(ctx, m.Name, nil)
+	case mailq.Requeue, mailq.Reroute:
+		err = q.resubmitHeld(ctx, m, o.To)
+	default:
+		err = q.port.Release(ctx, m.Name, endings(m, o.Verb))
+	}
+	if err != nil {
+		return mailq.Outcome{}, err
+	}
+	return did, nil
+}
+
+// outcomeOf counts what is open of a message that lies in files.
+func outcomeOf(m *spool.Stored) mailq.Outcome {
+	did := mailq.Outcome{Messages: 1}
+	for _, job := range heldJobs(m) {
+		did.Threads++
+		did.Recipients += len(job.Recipients)
+	}
+	return did
+}
+
+// givenUp is what the core says of a recipient that is expired by order.
+const givenUp = "expired by the administrator"
+
+// endings are the outcomes that KILL and EXPIRE give all open recipients of a
+// held message.
+func endings(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
+	if m.File == nil {
+		return nil
+	}
+	for i := range m.File.Recipients {
+		if m.File.Done(i) {
+			continue
+		}
+		mark := spool.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered}
+		if verb == mailq.Expire {
+			mark.Tag, mark.Diagnose = ctlfile.Failed, true
+			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + givenUp + ")", "smtp; 500 (" + givenUp + ")", ""}, "\x01")
+			mark.Text = givenUp
+		}
+		marks = append(marks, mark)
+	}
+	return marks
+}
+
+// resubmitHeld sends what is open of a held message elsewhere. What is left
+// of it then goes the way of all that is done.
+func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) error {
+	sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
+	if err != nil {
+		return err
+	}
+	for _, r := range sent.Recipients {
+		if r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked {
+			return nil
+		}
+	}
+	if err = q.port.Release(ctx, m.Name, nil); errors.Is(err, daemon.ErrNotHeld) {
+		return nil // another has released what is left
+	}
+	return err
+}
+
+// releaseHeld releases the held messages and threads that a selection means.
+func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.Outcome) (did mailq.Outcome, err error) {
+	did = released
+	where, now := o.Where, time.Now()
+	names := make(map[mailq.Name]struct{})
+	defer func() { did.Threads += len(names) }()
+	for m, err := range q.files.Find(ctx, spool.Sought{Places: []spool.Place{spool.Hold}}) {
+		if err != nil {
+			return did, err
+		}
+		if !selected(where, m, now) {
+			continue
+		}
+		if !o.DryRun {
+			err := q.port.Release(ctx, m.Name, nil)
+			if errors.Is(err, daemon.ErrNotHeld) {
+				continue // another has released it since
+			}
+			if err != nil {
+				return did, err
+			}
+		}
+		did.Messages++
+		for _, job := range heldJobs(m) {
+			did.Recipients += len(job.Recipients)
+			names[job.Name] = struct{}{}
+		}
+	}
+	if where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
+		return did, nil
+	}
+	var threads []spool.Thread
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
+		return did, err
+	}
+	for _, t := range threads {
+		name := mailq.Name(t)
+		if !where.Matches(&mailq.Job{Name: name}, now) {
+			continue
+		}
+		more, err := q.liftThread(ctx, name, o.DryRun)
+		did.Messages += more.Messages
+		did.Recipients += more.Recipients
+		if more.Threads > 0 {
+			names[name] = struct{}{}
+		}
+		if err != nil {
+			return did, err
+		}
+	}
+	return did, nil
+}
+
+// selected reports whether a job of a held message is selected.
+func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
+	for _, job := range heldJobs(m) {
+		if where.Matches(job, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// heldJobs are the jobs that a message would have in the queue.
+func heldJobs(m *spool.Stored) (jobs []*mailq.Job) {
+	if m.File == nil {
+		return nil
+	}
+	byName := make(map[mailq.Name]*mailq.Job)
+	sender := ""
+	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
+		sender = m.File.Senders[n-1].User
+	}
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if m.File.Done(i) {
+			continue
+		}
+		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
+		job := byName[name]
+		if job == nil {
+			job = &mailq.Job{Name: name, Sender: sender, ArrivedAt: m.ModifiedAt}
+			byName[name] = job
+			jobs = append(jobs, job)
+		}
+		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset})
+	}
+	return jobs
+}

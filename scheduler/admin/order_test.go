@@ -1,0 +1,505 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/mailq"
+	"zsched/mailq/server"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/spool"
+	"zsched/ta"
+)
+
+// act gives an order as it would be typed.
+func (h *harness) act(command string) (mailq.Outcome, error) {
+	h.t.Helper()
+	o := mailq.Order{By: mailq.Actor{User: "postmaster", Peer: "uid 0"}}
+	words := strings.Fields(command)
+	if words[len(words)-1] == "DRYRUN" {
+		o.DryRun, words = true, words[:len(words)-1]
+	}
+	o.Verb = mailq.Verb(words[0])
+	if o.Verb == mailq.Reroute {
+		n := len(words)
+		o.To, words = mailq.Name{Channel: words[n-2], Host: words[n-1]}, words[:n-2]
+	}
+	switch words[1] {
+	case "MSG":
+		o.Message = words[2]
+	case "THREAD":
+		o.Thread = &mailq.Name{Channel: words[2], Host: words[3]}
+	case "WHERE":
+		sel, err := mailq.ParseSelection(strings.Join(words[2:], " "))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		o.Where = &sel
+	}
+	return h.queue().Act(h.t.Context(), o)
+}
+
+// want is the outcome that an order has to have.
+func (h *harness) want(command string, messages, recipients, threads int) {
+	h.t.Helper()
+	did, err := h.act(command)
+	if want := (mailq.Outcome{Messages: messages, Recipients: recipients, Threads: threads}); err != nil || did != want {
+		h.t.Errorf("%s did %+v, %v; want %+v", command, did, err, want)
+	}
+	synctest.Wait()
+}
+
+// delivered are the hosts that mail was delivered to, in order.
+func (h *harness) delivered() string {
+	var hosts []string
+	for line := range strings.Lines(h.Stats.String()) {
+		if words := strings.Fields(line); strings.HasPrefix(words[3], "ok") {
+			hosts = append(hosts, strings.TrimPrefix(words[4], "smtp/"))
+		}
+	}
+	return strings.Join(hosts, " ")
+}
+
+// loaded is a world with three messages that wait for a retry, at two hosts,
+// and with agents that deliver from now on.
+func loaded(t *testing.T) *harness {
+	h := newHarness(t, nil)
+	good := false
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		if good {
+			a.ReportAll(job, ta.OK2, "delivered")
+		} else {
+			deferAll(a, job)
+		}
+	}
+	h.Run()
+	for i, hosts := range [][]string{{"a.example", "b.example"}, {"a.example"}, {"b.example"}} {
+		h.Spool.Bring(uint64(i+1), hosts...)
+		synctest.Wait()
+	}
+	good = true
+	return h
+}
+
+func TestKillDropsMailSilently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("KILL MSG 1 DRYRUN", 1, 2, 2)
+		h.want("KILL MSG 1", 1, 2, 2)
+		h.want("KILL MSG 1", 0, 0, 0)
+		h.want("KILL THREAD SMTP A.example", 1, 1, 1)
+		if h.Spool.Left() != 1 || h.Stats.String() != "" {
+			t.Errorf("%d control files left, statistics %q", h.Spool.Left(), h.Stats)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestExpireFailsMailWithANotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("EXPIRE WHERE host=b.*", 2, 2, 1)
+		if n := strings.Count(h.Stats.String(), " expire smtp/b.example\n"); n != 2 {
+			t.Errorf("statistics are %q", h.Stats)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestRetryMakesMailDueNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("RETRY THREAD smtp a.example", 2, 2, 1)
+		if got := h.delivered(); got != "a.example a.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.want("RETRY MSG 3", 1, 1, 1)
+		if got := h.delivered(); got != "a.example a.example b.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldMessageWaitsInItsPlaceUntilReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		if h.Spool.Left() != 2 || h.Spool.HeldFiles() != 1 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		m, found, err := h.queue().Message(t.Context(), "1")
+		if err != nil || !found || !m.Held || m.Recipients[0].State != "held" {
+			t.Errorf("%+v, %v, %v", m, found, err)
+		}
+		h.want("RETRY MSG 1", 0, 0, 0)
+		h.want("HOLD MSG 1", 0, 0, 0)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example b.example" && got != "b.example a.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.want("RELEASE MSG 1 DRYRUN", 1, 2, 2)
+		h.want("RELEASE MSG 1", 1, 2, 2)
+		if h.Spool.Left() != 0 || h.Spool.HeldFiles() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A released message gets an attempt however old it is.
+func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
+		time.Sleep(30 * 24 * time.Hour)
+		h.want("RELEASE WHERE host=a.example", 2, 3, 2)
+		if got := h.delivered(); strings.Count(got, "example") != 3 || strings.Contains(h.Stats.String(), "expire") {
+			t.Errorf("statistics are %q", h.Stats)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// What somebody else has released since it was looked up does not keep the
+// rest.
+func TestReleaseOfASelectionGoesOnWhereOneIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
+		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "1") }
+		h.want("RELEASE WHERE sender=rayan", 2, 2, 2)
+		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// It went to the router: that what is left of it was released by another is no
+// failure.
+func TestRequeueOfAHeldMessageThatIsReleasedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 2", 1, 1, 1)
+		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "2") }
+		h.want("REQUEUE MSG 2", 1, 1, 1)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldMessageCanEndWhereItLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD WHERE host=*", 3, 4, 2)
+		h.want("KILL MSG 1", 1, 2, 2)
+		h.want("EXPIRE MSG 2", 1, 1, 1)
+		if h.Spool.HeldFiles() != 1 || h.Spool.Left() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.want("REQUEUE MSG 3", 1, 1, 1)
+		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 || fmt.Sprint(h.Spool.Sent) != "[3 [b.example]]" {
+			t.Errorf("%d left, %d held, sent %v", h.Spool.Left(), h.Spool.HeldFiles(), h.Spool.Sent)
+		}
+		if got := h.delivered(); got != "" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldMessageCanBeRerouted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		h.want("REROUTE MSG 1 smtp relay.example", 1, 2, 2)
+		if got := h.delivered(); got != "relay.example relay.example" || h.Spool.HeldFiles() != 0 {
+			t.Errorf("delivered to %s, %d held", got, h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// What an agent has is held when it comes back.
+func TestHoldWaitsForTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			time.Sleep(time.Minute)
+			deferAll(a, job)
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.want("HOLD MSG 1", 1, 1, 1)
+		if h.Spool.HeldFiles() != 0 {
+			t.Error("it was taken from the agent")
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if h.Spool.HeldFiles() != 1 {
+			t.Error("it was not held")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD THREAD smtp a.example DRYRUN", 2, 2, 1)
+		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
+		h.want("HOLD THREAD smtp a.example", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+		h.Run()
+		for i := range 4 {
+			h.Spool.Bring(uint64(i+1), "a.example")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		row, _, _ := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
+		if row.Thread == nil || !row.Thread.Held || strings.Contains(h.delivered(), "a.example") {
+			t.Errorf("the thread is %+v, delivered to %s", row.Thread, h.delivered())
+		}
+		h.want("RELEASE THREAD smtp a.example", 4, 4, 1)
+		if len(h.Spool.Threads) != 0 || strings.Count(h.delivered(), "a.example") != 4 {
+			t.Errorf("held are %v, delivered to %s", h.Spool.Threads, h.delivered())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A hold that cannot be written is no hold: it would be gone after a restart.
+func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.Spool.Fail(syscall.EACCES)
+		if did, err := h.act("HOLD THREAD smtp a.example"); err == nil {
+			t.Errorf("held: %+v", did)
+		}
+		h.Spool.Fail(nil)
+		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
+		if fmt.Sprint(h.Spool.Threads) != "[{smtp b.example}]" {
+			t.Errorf("held are %v", h.Spool.Threads)
+		}
+		h.Spool.Fail(syscall.EACCES)
+		if did, err := h.act("RELEASE THREAD smtp b.example"); err == nil {
+			t.Errorf("released: %+v", did)
+		}
+		h.Spool.Fail(nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example a.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.want("RELEASE WHERE host=b.*", 2, 2, 1)
+		if got := h.delivered(); got != "a.example a.example b.example b.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestRequeueGivesMailBackToTheRouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("REQUEUE MSG 1", 1, 2, 2)
+		h.want("REQUEUE WHERE host=a.example", 1, 1, 1)
+		if got := fmt.Sprint(h.Spool.Sent); got != "[1 [a.example b.example] 2 [a.example]]" || h.Spool.Left() != 1 {
+			t.Errorf("sent are %s, %d left", got, h.Spool.Left())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// The router is given each message once, with all that was selected of it.
+func TestRequeueOfASelectionGoesByMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("REQUEUE WHERE host=*.example DRYRUN", 3, 4, 2)
+		h.want("REQUEUE WHERE host=*.example", 3, 4, 2)
+		if got := fmt.Sprint(h.Spool.Sent); got != "[1 [a.example b.example] 2 [a.example] 3 [b.example]]" || h.Spool.Left() != 0 {
+			t.Errorf("sent are %s, %d left", got, h.Spool.Left())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestRerouteSendsMailAnotherWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("REROUTE THREAD smtp a.example smtp Relay.example", 2, 2, 1)
+		if got := h.delivered(); got != "relay.example relay.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		// What comes of it is not met again.
+		h.want("REROUTE WHERE channel=smtp smtp relay.example", 2, 2, 1)
+		if h.Spool.Left() != 0 {
+			t.Errorf("%d left", h.Spool.Left())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// What could not be sent elsewhere is due where it was.
+func TestRerouteThatFailsLeavesTheMail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.Spool.Fail(syscall.EACCES)
+		h.want("REROUTE MSG 2 smtp relay.example", 1, 1, 1)
+		h.Spool.Fail(nil)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// What was put aside because agents died on it is let go by a release.
+func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		deaths := 0
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			if deaths++; deaths <= 3 {
+				a.Signal(syscall.SIGSEGV)
+				return
+			}
+			a.ReportAll(job, ta.OK2, "delivered")
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if deaths != 3 || h.Spool.Left() != 1 {
+			t.Fatalf("%d deaths, %d left", deaths, h.Spool.Left())
+		}
+		row, _, err := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
+		if err != nil || row.Thread.Pending != mailq.PendingPoison || row.Thread.Attempts != 3 {
+			t.Errorf("the thread shows %+v, %v", row.Thread, err)
+		}
+		h.want("RELEASE MSG 1", 1, 1, 1)
+		if h.Spool.Left() != 0 {
+			t.Error("it was not delivered")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A large order is given in parts and waits for the disk; meanwhile the loop
+// hears others.
+func TestLargeOrderIsGivenInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h.Run()
+		const total = 5000
+		for first := 0; first < total; first += 250 {
+			var names []spool.Name
+			for i := range 250 {
+				names = append(names, h.Spool.Put(uint64(first+i+1), fmt.Sprintf("h%d.example", i)))
+			}
+			h.Spool.Names <- names
+		}
+		synctest.Wait()
+		h.want("KILL WHERE host=*.example DRYRUN", total, total, 250)
+		h.want("KILL WHERE host=*.example", total, total, 250)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if h.Spool.Left() != 0 {
+			t.Errorf("%d left", h.Spool.Left())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A message of very many destinations counts as many.
+func TestOrderAboutLargeMessagesIsGivenInSmallParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
+		h.Options.Verbose = true
+		h.Run()
+		hosts := make([]string, 1500)
+		for i := range hosts {
+			hosts[i] = fmt.Sprintf("h%d.example", i)
+		}
+		for i := range 6 {
+			h.Spool.Bring(uint64(i+1), hosts...)
+		}
+		synctest.Wait()
+		h.want("HOLD WHERE sender=rayan", 6, 6*1500, 1500)
+		if n := strings.Count(h.Log.String(), `"event":"Ordered"`); n != 6 {
+			t.Errorf("given in %d parts", n)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestOrderWithoutSenseIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		for _, o := range []mailq.Order{
+			{Verb: mailq.Kill},
+			{Verb: mailq.Reroute, Message: "1"},
+			// No control file can say that.
+			{Verb: mailq.Reroute, Message: "1", To: mailq.Name{Channel: "smtp", Host: "a\nr"}},
+			{Verb: mailq.Reroute, Message: "1", To: mailq.Name{Channel: "smtp\x00", Host: "a"}},
+		} {
+			if did, err := h.queue().Act(t.Context(), o); err == nil {
+				t.Errorf("%+v did %+v", o, did)
+			}
+		}
+		h.want("KILL MSG rubbish", 0, 0, 0)
+		h.want("KILL MSG 99", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// Strangers who come in thousands do not fill the log; orders are all there.
+func TestStrangersAreLoggedWithRestraint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		s := New(Options{Log: h.Options.Log})
+		for range 1000 {
+			s.note(server.Note{Kind: server.NoteFull, Peer: "192.0.2.1"})
+			s.note(server.Note{Kind: server.NoteOrder, Order: &mailq.Order{Verb: mailq.Kill, Message: "7"}})
+		}
+		time.Sleep(time.Second)
+		s.note(server.Note{Kind: server.NoteFull, Peer: "192.0.2.1"})
+		log := h.Log.String()
+		if n, orders := strings.Count(log, string(server.NoteFull)), strings.Count(log, "KILL MSG 7"); n != chatter+1 || orders != 1000 {
+			t.Errorf("%d lines, and %d of orders", n, orders)
+		}
+		if !strings.Contains(log, `"unlogged":995`) {
+			t.Error("how many are missing is not said")
+		}
+	})
+}
+
+// Who gave which order, and why, is in the log.
+func TestOrderIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		s := New(Options{Log: h.Options.Log})
+		s.note(server.Note{
+			Kind: server.NoteOrder, User: "postmaster", Peer: "192.0.2.1",
+			Order:   &mailq.Order{Verb: mailq.Kill, Message: "7", Why: "spam run"},
+			Outcome: mailq.Outcome{Messages: 1, Recipients: 2, Threads: 1},
+		})
+		for _, want := range []string{`"user":"postmaster"`, `"peer":"192.0.2.1"`, `"order":"KILL MSG 7"`, `"reason":"spam run"`, `"recipients":2`, `"message":"order"`} {
+			if !strings.Contains(h.Log.String(), want) {
+				t.Errorf("no %s in %s", want, h.Log)
+			}
+		}
+		s.note(server.Note{Kind: server.NoteTrigger, User: "etrn", Peer: "192.0.2.2", Host: "a.example", Text: "192.0.2.9@mx", Started: true})
+		if !strings.Contains(h.Log.String(), `"host":"a.example","request":"192.0.2.9@mx","started":true`) {
+			t.Errorf("the log is %s", h.Log)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package admin
+
+import (
+	"zsched/ctlfile"
+	"zsched/mailq"
+	"zsched/scheduler"
+)
+
+// What the core shows, as mailq has it.
+
+func ringOf(v *scheduler.RingView) *mailq.Ring {
+	return &mailq.Ring{
+		ID: v.ID, Channel: v.Channel, Host: v.Host, WithHost: v.WithHost,
+		Threads: v.Threads, Jobs: v.Vertices, Agents: v.Agents, Idle: v.Idle,
+		MaxRing: v.MaxRing, Overfeed: v.Overfeed, MaxThr: v.MaxThr,
+	}
+}
+
+func threadOf(v *scheduler.ThreadView) *mailq.Thread {
+	t := &mailq.Thread{
+		Name: mailq.Name{Channel: v.Channel, Host: v.Host}, WithHost: v.WithHost,
+		Jobs: v.Vertices, Recipients: v.Recipients, Attempts: v.Attempts, Unfed: v.States.Due,
+		WakeAt: v.WakeAt, Pending: pendingOf(v.Wait), OldestAt: v.OldestAt,
+		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
+	}
+	if len(v.Agents) > 0 {
+		t.Agents = make([]mailq.Agent, len(v.Agents))
+	}
+	if t.Pending == mailq.NotPending && v.States.Due == 0 && v.States.Poisoned > 0 {
+		t.Pending = mailq.PendingPoison
+	}
+	for i, a := range v.Agents {
+		t.Agents[i] = mailq.Agent{PID: a.PID, HungryAt: a.HungryAt, FedAt: a.FedAt, Open: a.Open, State: string(a.State)}
+	}
+	return t
+}
+
+func jobOf(v *scheduler.VertexView) *mailq.Job {
+	return &mailq.Job{
+		Name: mailq.Name{Channel: v.Channel, Host: v.Host}, WithHost: v.WithHost,
+		Message: uint64(v.Message), Path: v.Path, SpoolID: ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt),
+		Sender: v.Sender, State: string(v.State), PID: v.PID, Next: v.Next,
+		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
+		Pending: pendingOf(v.Wait), Recipients: recipientsOf(v),
+	}
+}
+
+func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
+	out := make([]mailq.Recipient, len(v.Recipients))
+	for i, r := range v.Recipients {
+		out[i] = mailq.Recipient{Offset: r.Offset, Attempts: r.Attempts, Reason: r.Last}
+	}
+	return out
+}
+
+// pendingOf is what mail waits for in the words of old.
+func pendingOf(w scheduler.Wait) mailq.Pending {
+	switch w {
+	case scheduler.WaitTA:
+		return mailq.PendingTA
+	case scheduler.WaitChannel:
+		return mailq.PendingChannel
+	case scheduler.WaitRing:
+		return mailq.PendingRing
+	case scheduler.WaitThread:
+		return mailq.PendingThread
+	case scheduler.WaitFrozen, scheduler.WaitSelect, scheduler.WaitStopping:
+		return mailq.PendingFrozen
+	case scheduler.WaitForks:
+		return mailq.PendingForks
+	case scheduler.WaitCommand:
+		return mailq.PendingCommand
+	case scheduler.WaitStart:
+		return mailq.PendingStart
+	case scheduler.WaitHeld:
+		return mailq.PendingHeld
+	case scheduler.WaitTrigger:
+		return mailq.PendingTrigger
+	case scheduler.WaitSpool:
+		return mailq.PendingSpool
+	}
+	return mailq.NotPending
+}

@@ -1,0 +1,374 @@
+package daemon
+
+// Work on control files: mark, read again, finish, hold, release, requeue and
+// reroute, each from the request to the spool's answer.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+)
+
+// portOps is set in the numbers of those operations that a caller of the port
+// asked for, so that they are not taken for the core's.
+const portOps = 1 << 63
+
+// files knows the changes of files that the spool has been asked for.
+type files struct {
+	loop    *Loop
+	spool   Spool
+	keep    bool // option -p
+	only    bool // the command line names the files
+	pending int  // operations that the spool has not answered
+	lastOp  uint64
+	// waiting holds, for each operation that a caller of the port asked for,
+	// what is to be done with its result.
+	waiting   map[uint64]func(spool.Result)
+	resubmits map[scheduler.Op][]int64 // offsets of the recipients, for each Resubmit
+	verbose   map[scheduler.MessageID]verboseLog
+}
+
+// verboseLog is the file in which a sender can read what becomes of a message.
+type verboseLog struct {
+	path  string
+	owner uint32
+}
+
+func newFiles(l *Loop, o Options) files {
+	return files{
+		loop: l, spool: o.Spool, keep: o.Keep, only: len(o.Files) > 0,
+		waiting:   make(map[uint64]func(spool.Result)),
+		resubmits: make(map[scheduler.Op][]int64),
+		verbose:   make(map[scheduler.MessageID]verboseLog),
+	}
+}
+
+func (f *files) mark(a scheduler.Mark) {
+	marks := make([]spool.Mark, len(a.Marks))
+	for i, m := range a.Marks {
+		marks[i] = spool.Mark{
+			Offset: m.Offset, Tag: m.Tag, LeaveTag: m.LeaveTag,
+			Diagnose: m.Diagnose, Notary: string(m.Notary), Text: m.Text,
+		}
+	}
+	f.pending++
+	f.spool.Mark(uint64(a.Op), a.Path, marks)
+}
+
+func (f *files) read(a scheduler.Read) {
+	f.pending++
+	f.spool.Reread(uint64(a.Op), a.Path, a.PID)
+}
+
+func (f *files) reread(r spool.Reread) {
+	if r.Err != nil {
+		f.done(scheduler.Op(r.Op), r.Err)
+		return
+	}
+	f.pending--
+	states := make([]scheduler.RecipientState, len(r.Recipients))
+	for i, s := range r.Recipients {
+		states[i] = scheduler.RecipientState{Offset: s.Offset, Tag: s.Tag}
+	}
+	f.loop.Step(scheduler.Reread{Op: scheduler.Op(r.Op), Missing: r.Missing, Owes: r.Owes, Recipients: states})
+}
+
+func (f *files) finish(a scheduler.Finish) {
+	l := f.loop
+	if f.keep {
+		l.intake.kept[a.Message] = struct{}{}
+		l.queue(scheduler.Done{Op: a.Op})
+		return
+	}
+	if v, ok := f.verbose[a.Message]; ok {
+		f.spool.Verbose(v.path, v.owner, "scheduler: every recipient is done")
+		delete(f.verbose, a.Message)
+	}
+	f.pending++
+	l.intake.finishing[a.Op] = a.Message
+	f.spool.Finish(uint64(a.Op), a.Path, a.Owes)
+}
+
+func (f *files) finished(r spool.Finished) {
+	op, err := scheduler.Op(r.Op), r.Err
+	if errors.Is(err, spool.ErrOpen) {
+		// The file has a recipient that the core does not know. The core drops
+		// the message, and a sweep finds the file again.
+		f.loop.log.Warn().Err(err).Msg("a message that seemed done is looked at again")
+		f.spool.Sweep()
+		err = nil
+	}
+	f.done(op, err)
+	f.loop.intake.finished(op)
+}
+
+func (f *files) hold(a scheduler.Hold) {
+	f.pending++
+	f.spool.Hold(uint64(a.Op), a.Path)
+}
+
+// changed tells the core how a Mark or a Hold ended.
+func (f *files) changed(op uint64, missing bool, err error) {
+	if missing {
+		f.missing(scheduler.Op(op))
+		return
+	}
+	f.done(scheduler.Op(op), err)
+}
+
+// missing tells the core that the control file of an action does not exist.
+func (f *files) missing(op scheduler.Op) {
+	f.pending--
+	f.loop.Step(scheduler.Failed{Op: op, Missing: true})
+}
+
+// done tells the core how an action on files ended.
+func (f *files) done(op scheduler.Op, err error) {
+	f.pending--
+	if err != nil {
+		f.loop.Step(scheduler.Failed{Op: op, Reason: err.Error(), SpoolDown: wide(err)})
+		return
+	}
+	f.loop.Step(scheduler.Done{Op: op})
+}
+
+// resubmit sends recipients elsewhere: REQUEUE and REROUTE.
+func (f *files) resubmit(a scheduler.Resubmit) {
+	f.pending++
+	f.resubmits[a.Op] = a.Offsets
+	f.spool.Resubmit(uint64(a.Op), spool.Resubmission{
+		From: spool.Queue, Path: a.Path, Offsets: a.Offsets, Channel: a.Channel, Host: a.Host,
+	})
+}
+
+// errNotAll says that a recipient stayed because a live process has locked it.
+var errNotAll = errors.New("a recipient is locked")
+
+// resubmitted tells the core how a Resubmit ended. The core treats it as a
+// whole: if some recipients were sent although others were not, their tags in
+// the file say so to the next agent.
+func (f *files) resubmitted(r spool.Resubmitted) {
+	op := scheduler.Op(r.Op)
+	offsets := f.resubmits[op]
+	delete(f.resubmits, op)
+	f.takeNew(r)
+	switch {
+	case r.Missing:
+		f.missing(op)
+	case !allSent(offsets, r):
+		f.done(op, cmp.Or(r.Err, errNotAll))
+	default:
+		if r.Err != nil {
+			f.loop.log.Error().Err(r.Err).Msg("recipients were sent elsewhere, but not all of that is recorded")
+		}
+		f.done(op, nil)
+	}
+}
+
+// allSent says whether all these recipients were sent elsewhere or are done
+// according to the file. It is linear: there may be a million of them.
+func allSent(offsets []int64, r spool.Resubmitted) bool {
+	done := make(map[int64]struct{}, len(offsets))
+	for _, offset := range r.Offsets {
+		done[offset] = struct{}{}
+	}
+	for _, s := range r.Recipients {
+		if s.Tag == ctlfile.Delivered || s.Tag == ctlfile.Failed {
+			done[s.Offset] = struct{}{}
+		}
+	}
+	for _, offset := range offsets {
+		if _, ok := done[offset]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// takeNew takes the control file that a REROUTE has written.
+func (f *files) takeNew(r spool.Resubmitted) {
+	if r.Name.ID != 0 {
+		f.loop.intake.take([]spool.Name{r.Name})
+	}
+}
+
+// fed writes into the sender's file that a job line was given.
+func (f *files) fed(job scheduler.Feed) {
+	id, ok := messageOf(job.Job.Path)
+	if v, wanted := f.verbose[id]; ok && wanted {
+		f.spool.Verbose(v.path, v.owner, "scheduler: given to an agent for "+job.Job.Host)
+	}
+}
+
+// forgetVerbose drops the files of senders whose messages left without being
+// finished.
+func (f *files) forgetVerbose() {
+	for id := range f.verbose {
+		if f.loop.core.Known(id) == scheduler.Absent {
+			delete(f.verbose, id)
+		}
+	}
+}
+
+// answered hands a result to the caller of the port who waits for it, if there
+// is one.
+func (f *files) answered(op uint64, r spool.Result) bool {
+	end, ok := f.waiting[op]
+	if ok {
+		delete(f.waiting, op)
+		f.pending--
+		end(r)
+	}
+	return ok
+}
+
+// operation is something that the spool does for a caller of the port. Both
+// functions run in the loop; end runs even if the caller has gone.
+type operation struct {
+	begin func(l *Loop, op uint64) // asks the spool
+	end   func(l *Loop, r spool.Result) error
+}
+
+// do has the spool carry out an operation, waits for its end and returns its
+// error.
+func (d *Daemon) do(ctx context.Context, o operation) error {
+	done := make(chan error, 1)
+	err := d.Ask(ctx, func(l *Loop) {
+		f := &l.files
+		f.lastOp++
+		op := portOps | f.lastOp
+		f.pending++
+		f.waiting[op] = func(r spool.Result) { done <- o.end(l, r) }
+		o.begin(l, op)
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.stopped:
+		return ErrStopped
+	}
+}
+
+// Release moves a held message back into the queue: Port.
+func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []spool.Mark) error {
+	id := scheduler.MessageID(m.ID)
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			l.intake.released[id] = struct{}{}
+			if len(ends) > 0 {
+				l.files.spool.EndHeld(op, m.Path, ends)
+			} else {
+				l.files.spool.Release(op, m.Path)
+			}
+		},
+		end: func(l *Loop, r spool.Result) error {
+			released := r.(spool.Released)
+			err := released.Err
+			if released.Missing {
+				err = ErrNotHeld
+			}
+			if err != nil {
+				delete(l.intake.released, id)
+				return err
+			}
+			l.intake.take([]spool.Name{released.Name})
+			return nil
+		},
+	})
+}
+
+// ResubmitHeld sends the open recipients of a held message elsewhere: Port.
+func (d *Daemon) ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.Resubmitted, error) {
+	var sent spool.Resubmitted
+	err := d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) { l.files.spool.Resubmit(op, r) },
+		end: func(l *Loop, r spool.Result) error {
+			sent = r.(spool.Resubmitted)
+			l.files.takeNew(sent)
+			if sent.Missing {
+				return ErrNotHeld
+			}
+			return sent.Err
+		},
+	})
+	if err != nil { // with ctx done, the loop may still write to sent
+		return spool.Resubmitted{}, err
+	}
+	return sent, nil
+}
+
+// heldThreads are the threads that HOLD THREAD holds, as they are recorded or
+// being recorded in POSTOFFICE/hold/threads.
+type heldThreads struct {
+	loop  *Loop
+	spool Spool
+	set   map[spool.Thread]struct{}
+}
+
+// load reads the held threads, before any mail comes.
+func (h *heldThreads) load() {
+	threads, err := h.spool.HeldThreads()
+	if err != nil {
+		h.loop.log.Error().Err(err).Msg("not every held thread is known")
+	}
+	for _, t := range threads {
+		h.set[t] = struct{}{}
+		h.tell(t)
+	}
+}
+
+// tell tells the core whether a thread is held.
+func (h *heldThreads) tell(t spool.Thread) {
+	_, held := h.set[t]
+	h.loop.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: held})
+}
+
+func (h *heldThreads) sorted() []spool.Thread {
+	return slices.SortedFunc(maps.Keys(h.set), func(a, b spool.Thread) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+}
+
+// change adds a thread or removes it.
+func (h *heldThreads) change(t spool.Thread, held bool) {
+	if held {
+		h.set[t] = struct{}{}
+	} else {
+		delete(h.set, t)
+	}
+}
+
+// SetHeld holds a thread or releases it: Port. What cannot be recorded is
+// undone.
+func (d *Daemon) SetHeld(ctx context.Context, t spool.Thread, held bool) error {
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			l.held.change(t, held)
+			if held {
+				l.held.tell(t)
+			}
+			l.files.spool.HoldThreads(op, l.held.sorted())
+		},
+		end: func(l *Loop, r spool.Result) error {
+			err := r.(spool.Recorded).Err
+			if err != nil {
+				l.held.change(t, !held)
+			}
+			if !held || err != nil {
+				l.held.tell(t)
+			}
+			return err
+		},
+	})
+}

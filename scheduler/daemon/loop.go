@@ -1,0 +1,152 @@
+package daemon
+
+// The loop: one select, one batch of events, the actions, the timer.
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+)
+
+// Loop is everything that belongs to the goroutine of Run: the core, the time
+// of the turn under way, and what is known of agents and files. Functions given
+// to Ask receive it and must not keep it.
+type Loop struct {
+	core      *scheduler.Scheduler
+	now       time.Time // of this turn
+	startedAt time.Time
+	events    []scheduler.Event // to be told to the core
+	perform   func(scheduler.Action)
+	observer  Observer // nil: none
+	log       zerolog.Logger
+	verbose   bool
+
+	lastOrder uint64
+	answer    scheduler.Answer // to the last order
+
+	agents agents
+	intake intake
+	files  files
+	held   heldThreads
+}
+
+// turn waits for one thing and deals with it.
+func (d *Daemon) turn() {
+	l := &d.loop
+	asked := false
+	select {
+	case names := <-d.found():
+		l.now = time.Now()
+		l.intake.take(names)
+	case results := <-d.results():
+		l.now = time.Now()
+		d.spoolAnswered(results)
+	case said := <-d.agentSaid:
+		l.now = time.Now()
+		l.agents.said(said)
+	case start := <-d.started:
+		l.now = time.Now()
+		l.agents.started(start)
+	case sig := <-d.options.Signals:
+		l.now = time.Now()
+		d.signal(sig)
+	case r := <-d.reload.done:
+		l.now = time.Now()
+		d.reloaded(r)
+	case <-d.timer.C:
+		l.now = time.Now()
+		d.armedAt = time.Time{}
+		l.Step(scheduler.Tick{})
+	case q := <-d.asking():
+		l.now = time.Now()
+		asked = true
+		q.run(l)
+		close(q.answered)
+	}
+	d.asked = asked
+}
+
+// found is where names of control files come from. It is nil while enough files
+// are being read, during a stop, and where the command line names the files.
+func (d *Daemon) found() <-chan []spool.Name {
+	if len(d.loop.intake.taking) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
+		return nil
+	}
+	return d.options.Spool.Found()
+}
+
+// results is where results come from: first what the last turn left of its own.
+func (d *Daemon) results() <-chan []spool.Result {
+	if len(d.backlog) > 0 {
+		return d.backlog
+	}
+	return d.options.Spool.Results()
+}
+
+// asking is where questions come from. It is nil in the turn after a question
+// while results or agents' lines wait, so that no number of questions delays
+// mail.
+func (d *Daemon) asking() <-chan question {
+	if d.asked && len(d.agentSaid)+len(d.results()) > 0 {
+		return nil
+	}
+	return d.questions
+}
+
+func (d *Daemon) spoolAnswered(results []spool.Result) {
+	if len(results) > maxBatch {
+		d.backlog <- results[maxBatch:]
+		results = results[:maxBatch]
+	}
+	for _, r := range results {
+		d.result(r)
+	}
+	d.finishStartup()
+}
+
+// Step tells the core an event and performs the actions, then does the same
+// with the events that performing them queued.
+func (l *Loop) Step(e scheduler.Event) {
+	l.events = append(l.events, e)
+	for i := 0; i < len(l.events); i++ {
+		event := l.events[i]
+		if l.observer != nil {
+			l.observer.Event(l.now, event)
+		}
+		if l.verbose {
+			logVerbose(&l.log, "event", event)
+		}
+		for _, a := range l.core.Step(l.now, event) {
+			if l.observer != nil {
+				l.observer.Action(l.now, a)
+			}
+			if l.verbose {
+				logVerbose(&l.log, "action", a)
+			}
+			l.perform(a)
+		}
+	}
+	clear(l.events)
+	l.events = l.events[:0]
+}
+
+// queue queues an event that results from the action being performed.
+func (l *Loop) queue(e scheduler.Event) { l.events = append(l.events, e) }
+
+// arm sets the timer to the time at which the core wants a Tick.
+func (d *Daemon) arm() {
+	next, ok := d.loop.core.Next()
+	switch {
+	case !ok:
+		if !d.armedAt.IsZero() {
+			d.timer.Stop()
+			d.armedAt = time.Time{}
+		}
+	case !next.Equal(d.armedAt):
+		d.timer.Reset(time.Until(next))
+		d.armedAt = next
+	}
+}

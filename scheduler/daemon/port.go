@@ -1,0 +1,144 @@
+package daemon
+
+// The port: how queries, orders and metrics reach the loop from other
+// goroutines.
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+)
+
+// Port is the loop as packages admin and metrics see it; *Daemon is one.
+type Port interface {
+	// Ask runs f in the loop and returns when f has returned. f must be quick:
+	// long work asks again and again, for a slice each time. The loop deals
+	// with one question a turn, and leaves other things that are ready every
+	// second turn. The error is that of ctx or ErrStopped; f has not run then.
+	Ask(ctx context.Context, f func(*Loop)) error
+
+	// SetHeld holds a thread or releases it, durably: HOLD THREAD and RELEASE
+	// THREAD. A hold is in force at once, a release when it is recorded.
+	SetHeld(ctx context.Context, t spool.Thread, held bool) error
+	// Release moves a held message back into the queue, after it has recorded
+	// the outcomes in ends, if any. The error is ErrNotHeld if the message is
+	// not held any more.
+	Release(ctx context.Context, m spool.Name, ends []spool.Mark) error
+	// ResubmitHeld sends the open recipients of a held message to the router
+	// or to another thread. The error is ErrNotHeld as for Release.
+	ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.Resubmitted, error)
+}
+
+var _ Port = (*Daemon)(nil)
+
+var (
+	// ErrStopped answers a question that comes after the loop has ended.
+	ErrStopped = errors.New("the scheduler is stopping")
+	// ErrNotHeld says that somebody else has released a message meanwhile.
+	ErrNotHeld = errors.New("the message is not held any more")
+)
+
+// question is a function for the loop.
+type question struct {
+	run      func(*Loop)
+	answered chan struct{}
+}
+
+// Ask runs f in the loop: Port.
+func (d *Daemon) Ask(ctx context.Context, f func(*Loop)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	q := question{f, make(chan struct{})}
+	select {
+	case d.questions <- q:
+		<-q.answered
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.stopped:
+		return ErrStopped
+	}
+}
+
+// Core is the core, for views. Events go through Step.
+func (l *Loop) Core() *scheduler.Scheduler { return l.core }
+
+// Now is the time of the turn under way.
+func (l *Loop) Now() time.Time { return l.now }
+
+// Order tells the core an order and returns its answer. The order's number is
+// chosen here.
+func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
+	l.lastOrder++
+	e.Order = l.lastOrder
+	l.answer = scheduler.Answer{}
+	l.Step(e)
+	return l.answer
+}
+
+// HeldThreads returns all held threads, sorted.
+func (l *Loop) HeldThreads() []spool.Thread { return l.held.sorted() }
+
+// IsHeld says whether a thread is held.
+func (l *Loop) IsHeld(t spool.Thread) bool {
+	_, held := l.held.set[t]
+	return held
+}
+
+// Status is what the loop knows beside the core.
+type Status struct {
+	StartedAt time.Time
+	Taking    int  // control files being read
+	Writing   int  // changes of files that the spool has not answered
+	Starting  int  // agents whose process does not exist yet
+	FilesOnly bool // the command line names the files; there are no sweeps
+}
+
+// Status returns it as of this turn.
+func (l *Loop) Status() Status {
+	return Status{
+		StartedAt: l.startedAt, Taking: len(l.intake.taking), Writing: l.files.pending,
+		Starting: l.agents.starting(), FilesOnly: l.files.only,
+	}
+}
+
+// walkSlice is how many items of a walk one question takes: 50 µs of the loop's
+// time, or 1 ms when the garbage collector makes it help.
+const walkSlice = 64
+
+// Walk yields the items of a walk over the queue, one slice a question. A walk
+// that is given up is closed, even if ctx is done.
+func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[scheduler.Item, error] {
+	return func(yield func(scheduler.Item, error) bool) {
+		var walk *scheduler.Walk
+		var items []scheduler.Item
+		more := true
+		defer func() {
+			if walk != nil && more {
+				_ = port.Ask(context.WithoutCancel(ctx), func(*Loop) { walk.Close() })
+			}
+		}()
+		for more {
+			err := port.Ask(ctx, func(l *Loop) {
+				if walk == nil {
+					walk = begin(l.core)
+				}
+				items, more = walk.Next(walkSlice)
+			})
+			if err != nil {
+				yield(scheduler.Item{}, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}

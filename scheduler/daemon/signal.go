@@ -1,0 +1,167 @@
+package daemon
+
+// Signals: stop, reload (SIGUSR1), log files (SIGHUP), sweep (SIGALRM), dump
+// (SIGUSR2); and the startup scan.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// signal does what scheduler(8), "SIGNALS", says.
+func (d *Daemon) signal(sig os.Signal) {
+	o, l := &d.options, &d.loop
+	l.log.Info().Stringer("signal", sig).Msg("signal")
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT:
+		d.beginStop(false)
+	case syscall.SIGQUIT:
+		d.beginStop(!d.stop.begun)
+	case syscall.SIGHUP:
+		if o.Reopen != nil {
+			o.Reopen()
+		}
+	case syscall.SIGALRM:
+		o.Spool.Sweep()
+		l.Step(scheduler.Tick{})
+	case syscall.SIGUSR1:
+		d.beginReload()
+	case syscall.SIGUSR2:
+		l.log.Info().
+			Str("counts", fmt.Sprintf("%+v", l.core.Counts())).
+			Int("agents", len(l.agents.byID)).
+			Int("taking", len(l.intake.taking)).
+			Msg("state")
+		if o.Dump != nil {
+			o.Dump()
+		}
+	}
+}
+
+// stop is a stop under way. The core decides how long it may take.
+type stop struct{ begun, slow bool }
+
+// beginStop begins a stop, or hastens the one under way.
+func (d *Daemon) beginStop(slow bool) {
+	if d.stop.begun && (slow || !d.stop.slow) {
+		return
+	}
+	d.stop = stop{begun: true, slow: slow}
+	d.loop.Step(scheduler.Stopping{Slow: slow})
+}
+
+// stopAfterFiles begins to stop when the files named on the command line are
+// dealt with: nothing is being read, written or delivered, and nothing will be
+// within a second.
+func (d *Daemon) stopAfterFiles() {
+	if len(d.options.Files) == 0 || d.stop.begun {
+		return
+	}
+	l := &d.loop
+	counts := l.core.Counts()
+	busy := len(l.intake.taking) > 0 || l.files.pending > 0 || counts.Sessions > 0 ||
+		counts.Agents > counts.AgentsIdle+counts.AgentsClosing
+	if next, ok := l.core.Next(); busy || ok && next.Before(l.now.Add(time.Second)) {
+		return
+	}
+	l.log.Info().Int("messages", counts.Messages).Msg("the files named are dealt with; left in the queue")
+	d.beginStop(false)
+}
+
+// reload is the reading of a new configuration, which happens outside the loop.
+type reload struct {
+	begun bool
+	again bool // requested while one is under way
+	done  chan reloaded
+}
+
+type reloaded struct {
+	config *scheduler.Config
+	err    error
+}
+
+func (d *Daemon) beginReload() {
+	switch {
+	case d.options.Reload == nil:
+	case d.reload.begun:
+		d.reload.again = true
+	default:
+		d.reload.begun = true
+		go func() {
+			config, err := d.options.Reload()
+			d.reload.done <- reloaded{config, err} // the channel has room for it
+		}()
+	}
+}
+
+// reloaded puts a new configuration in force; a bad one leaves the old.
+func (d *Daemon) reloaded(r reloaded) {
+	l := &d.loop
+	d.reload.begun = false
+	if r.err != nil {
+		for _, err := range splitErrors(r.err) {
+			l.log.Error().Err(err).Msg("configuration not read again, the old one stays in force")
+		}
+	} else {
+		l.Step(scheduler.Reloaded{Config: d.frozenUntilLoaded(r.config)})
+		l.log.Info().Int("clauses", len(r.config.Clauses)).Msg("configuration read again")
+	}
+	if d.reload.again {
+		d.reload.again = false
+		d.beginReload()
+	}
+}
+
+// splitErrors returns the errors that an error joins.
+func splitErrors(err error) []error {
+	var list interface{ Unwrap() []error }
+	if errors.As(err, &list) {
+		return list.Unwrap()
+	}
+	return []error{err}
+}
+
+// startup is the time until everything that the first sweep found is read.
+type startup struct {
+	over  bool
+	swept bool // the first sweep has ended
+	// config is what comes into force then (option -S); nil: nothing new.
+	config *scheduler.Config
+}
+
+// frozenUntilLoaded returns the configuration with which a synchronous startup
+// begins: the given one, but no agent starts.
+func (d *Daemon) frozenUntilLoaded(c *scheduler.Config) *scheduler.Config {
+	if !d.options.Synchronous || d.startup.over || c.Frozen {
+		return c
+	}
+	d.startup.config = c
+	frozen := *c
+	frozen.Frozen = true
+	return &frozen
+}
+
+// finishStartup ends the startup when everything that the first sweep found is
+// read.
+func (d *Daemon) finishStartup() {
+	s, l := &d.startup, &d.loop
+	if s.over || !s.swept || len(l.intake.taking) > 0 {
+		return
+	}
+	s.over = true
+	what := "Startup scan completed"
+	if d.options.Synchronous {
+		what = "Synchronous startup completed"
+	}
+	l.log.Info().Msgf("%s, messages: %d recipients: %d", what, l.intake.messages, l.intake.recipients)
+	l.verbose = l.verbose || d.options.VerboseLater
+	if s.config != nil {
+		l.Step(scheduler.Reloaded{Config: s.config})
+		s.config = nil
+	}
+}

@@ -1,0 +1,177 @@
+package metrics
+
+// The metrics that scheduler(8) lists, "METRICS".
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"zsched/scheduler"
+)
+
+// Describe describes nothing, because the labels depend on the queue.
+func (s *scrape) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends all metrics.
+func (s *scrape) Collect(to chan<- prometheus.Metric) {
+	c := collector{to}
+	s.collectQueue(c)
+	s.collectFlow(c)
+	s.collectAgents(c)
+	s.collectSpool(c)
+	s.collectThreads(c)
+	s.collectQueries(c)
+	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.stats.turns)
+	c.gauge("scheduler_loop_longest_pause_seconds", "The longest of these since the start.", s.stats.longestTurn.Seconds())
+}
+
+func (s *scrape) collectQueue(c collector) {
+	n := s.counts
+	c.gauge("scheduler_messages", "Messages in memory.", float64(n.Messages))
+	c.gauge("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
+	c.gauge("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
+	c.counter("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))
+	c.counter("scheduler_messages_out_total", "Messages finished.", float64(n.MessagesOut))
+	c.counter("scheduler_recipients_in_total", "Recipients taken.", float64(n.RecipientsIn))
+	c.counter("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
+}
+
+func (s *scrape) collectFlow(c collector) {
+	each := func(name, help string, of func(*scheduler.ChannelView) uint64) {
+		for i := range s.channels {
+			c.counter(name, help, float64(of(&s.channels[i])), "channel", s.channels[i].Name)
+		}
+	}
+	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *scheduler.ChannelView) uint64 { return v.In })
+	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Delivered })
+	each("scheduler_deferred_total", "Reports that a recipient is to be tried again, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Deferred })
+	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Failed })
+	each("scheduler_expired_total", "Recipients given up for their age, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Expired })
+	each("scheduler_dropped_total", "Recipients that left without an outcome: killed, obsoleted, held, sent elsewhere, lost or not needed.", func(v *scheduler.ChannelView) uint64 { return v.Dropped })
+	c.histogram("scheduler_feed_seconds", "Time from a message's arrival to its first job line; a sample when very many wait.", s.stats.feeds)
+}
+
+func (s *scrape) collectAgents(c collector) {
+	n := s.counts
+	starting := s.status.Starting
+	for _, of := range []struct {
+		state string
+		n     int
+	}{
+		{"idle", n.AgentsIdle}, {"leaving", n.AgentsClosing},
+		{"serving", max(0, n.Agents-starting-n.AgentsIdle-n.AgentsClosing)}, {"starting", starting},
+	} {
+		c.gauge("scheduler_agents", "Agents, by what they do.", float64(of.n), "state", of.state)
+	}
+	c.gauge("scheduler_sessions", "Sessions at work.", float64(n.Sessions))
+	c.counter("scheduler_agents_started_total", "Agents started.", float64(n.AgentsStarted))
+	c.counter("scheduler_agent_start_failures_total", "Agents that could not be started.", float64(s.stats.startsFailed))
+}
+
+func (s *scrape) collectSpool(c collector) {
+	for _, doing := range slices.Sorted(maps.Keys(s.stats.spoolErrors)) {
+		c.counter("scheduler_spool_errors_total", "What could not be done to files, by what it was.", float64(s.stats.spoolErrors[doing]), "doing", doing)
+	}
+	for _, why := range slices.SortedFunc(maps.Keys(s.stats.refused), cmp.Compare) {
+		c.counter("scheduler_refused_total", "Looks at control files that did not become messages, by why.", float64(s.stats.refused[why]), "why", why.String())
+	}
+	up := 1.0
+	if s.stats.spoolDown != "" {
+		up = 0
+	}
+	c.gauge("scheduler_spool_up", "Whether the spool can be written.", up)
+	c.gauge("scheduler_spool_taking", "Control files being read.", float64(s.status.Taking))
+	c.gauge("scheduler_spool_writing", "Changes of files under way.", float64(s.status.Writing))
+	c.gauge("scheduler_spool_unwritten", "Changes of files that failed and will be tried again.", float64(s.counts.FailedWrites))
+	c.gauge("scheduler_last_sweep_seconds", "Time since the last sweep of the whole queue ended.", s.now.Sub(s.stats.sweptAt).Seconds())
+}
+
+func (s *scrape) collectThreads(c collector) {
+	for _, state := range states {
+		c.gauge("scheduler_jobs", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", string(state))
+	}
+	for _, state := range states {
+		age := 0.0
+		if oldest, ok := s.threads.oldestAt[state]; ok {
+			age = max(0, s.now.Sub(oldest).Seconds())
+		}
+		c.gauge("scheduler_oldest_seconds", "Age of the oldest message in threads that have job lines in this state.", age, "state", string(state))
+	}
+	silence := 0.0
+	if at := s.threads.silentSince; !at.IsZero() {
+		silence = max(0, s.now.Sub(at).Seconds())
+	}
+	c.gauge("scheduler_oldest_without_event_seconds", "Longest time that a thread with mail, not held, has gone without an arrival or a job line.", silence)
+	for _, wait := range slices.Sorted(maps.Keys(s.threads.waiting)) {
+		if wait != scheduler.NoWait {
+			c.gauge("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
+		}
+	}
+	for _, t := range s.threads.largest {
+		c.gauge("scheduler_destination_jobs", "Job lines of the largest threads.", float64(t.jobs), "channel", t.channel, "host", t.host)
+		c.gauge("scheduler_destination_oldest_seconds", "Age of the oldest message of the largest threads.", max(0, s.now.Sub(t.oldestAt).Seconds()), "channel", t.channel, "host", t.host)
+	}
+}
+
+func (s *scrape) collectQueries(c collector) {
+	c.gauge("scheduler_query_sessions", "Sessions of mailq.", s.queries["SC.MQ2Parallel-G"])
+	for name, what := range map[string]string{"SC.MQ2Connects": "connected", "SC.MQ2AuthRej": "refused", "SC.MQ2TimedOut": "timed out"} {
+		c.counter("scheduler_query_sessions_total", "Sessions of mailq, by what became of them.", s.queries[name], "event", what)
+	}
+	c.counter("scheduler_query_commands_total", "Commands of mailq.", s.queries["SC.MQ2Commands"])
+}
+
+// collector makes metrics of numbers. Labels come as name, value, name, value.
+type collector struct{ to chan<- prometheus.Metric }
+
+func (c collector) gauge(name, help string, x float64, labels ...string) {
+	c.metric(prometheus.GaugeValue, name, help, x, labels)
+}
+
+func (c collector) counter(name, help string, x float64, labels ...string) {
+	c.metric(prometheus.CounterValue, name, help, x, labels)
+}
+
+func (c collector) metric(kind prometheus.ValueType, name, help string, x float64, labels []string) {
+	var names, values []string
+	for pair := range slices.Chunk(labels, 2) {
+		names, values = append(names, pair[0]), append(values, label(pair[1]))
+	}
+	desc := prometheus.NewDesc(name, help, names, nil)
+	metric, err := prometheus.NewConstMetric(desc, kind, x, values...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err)
+	}
+	c.to <- metric
+}
+
+func (c collector) histogram(name, help string, h histogram) {
+	desc := prometheus.NewDesc(name, help, nil, nil)
+	c.to <- prometheus.MustNewConstHistogram(desc, h.total, h.sum, h.cumulative())
+}
+
+// label makes a text valid as a label: UTF-8. Bytes that are not are written as
+// \xNN. Backslashes are doubled, so that different texts stay different.
+func label(text string) string {
+	if utf8.ValidString(text) && !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == '\\':
+			b.WriteString(`\\`)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,52 @@
+package metrics
+
+// Health: /healthz answers 200 while mail can move, and 503 with a reason when
+// the loop or the spool stands still.
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"zsched/scheduler/daemon"
+)
+
+const (
+	loopTimeout  = 5 * time.Second  // the loop must answer within this time
+	spoolTimeout = 2 * time.Minute  // the spool must answer what it was asked
+	sweepTimeout = 15 * time.Minute // a sweep must end
+)
+
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
+	if why := s.unhealthy(r.Context()); why != "" {
+		http.Error(w, why, http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// unhealthy says why mail cannot move; "": it can.
+func (s *Server) unhealthy(ctx context.Context) (why string) {
+	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
+	defer cancel()
+	if err := s.Port.Ask(ctx, func(l *daemon.Loop) { why = s.Stats.unhealthy(l.Now(), l.Status()) }); err != nil {
+		return fmt.Sprintf("the loop does not answer: %v", err)
+	}
+	return why
+}
+
+// unhealthy says what is wrong with the spool.
+func (s *Stats) unhealthy(now time.Time, status daemon.Status) string {
+	silent, unswept := now.Sub(s.answeredAt), now.Sub(s.sweptAt)
+	switch {
+	case s.spoolDown != "":
+		return "the spool cannot be written: " + s.spoolDown
+	case status.Writing+status.Taking > 0 && silent > spoolTimeout:
+		return fmt.Sprintf("the spool has %d changes and %d files to read and has answered nothing for %v",
+			status.Writing, status.Taking, silent.Round(time.Second))
+	case !status.FilesOnly && silent > sweepTimeout && unswept > sweepTimeout:
+		return fmt.Sprintf("the spool has not been swept for %v", unswept.Round(time.Second))
+	}
+	return ""
+}

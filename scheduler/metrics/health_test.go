@@ -1,0 +1,108 @@
+package metrics
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/scheduler/spool"
+)
+
+func (h *harness) wantHealth(status int, why string) {
+	h.t.Helper()
+	got, body := h.get("/healthz")
+	if got != status || !strings.Contains(body, why) {
+		h.t.Errorf("%d %q, want %d %q", got, body, status, why)
+	}
+}
+
+func TestHealthTurnsRedWhileTheSpoolCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Run()
+		h.wantHealth(http.StatusOK, "ok")
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.wantHealth(http.StatusServiceUnavailable, "no space left")
+		_, body := h.get("/metrics")
+		wantLines(t, body, "scheduler_spool_up 0", "scheduler_spool_unwritten 1", `scheduler_spool_errors_total{doing="finish"} 1`)
+		h.Spool.Fail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		h.wantHealth(http.StatusOK, "ok")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHealthTurnsRedWhenTheSpoolHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Spool.Slow = time.Hour
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		time.Sleep(time.Minute)
+		h.wantHealth(http.StatusOK, "ok")
+		time.Sleep(2 * time.Minute)
+		h.wantHealth(http.StatusServiceUnavailable, "1 changes")
+		time.Sleep(time.Hour)
+		h.Spool.Answer(spool.Swept{})
+		h.wantHealth(http.StatusOK, "ok")
+		time.Sleep(16 * time.Minute)
+		h.wantHealth(http.StatusServiceUnavailable, "has not been swept for 16m")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// That the loop hangs must be seen without it.
+func TestHealthTurnsRedWhenTheLoopHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Options.Account = func([]byte) { time.Sleep(time.Minute) }
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.wantHealth(http.StatusServiceUnavailable, "the loop does not answer")
+		time.Sleep(2 * time.Minute)
+		h.wantHealth(http.StatusOK, "ok")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A directory in which no file can be removed is no fault of the one file that
+// was to be.
+func TestHealthTurnsRedWhileTheSpoolIsShut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w: %w", "1", syscall.EACCES, spool.ErrShut))
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		time.Sleep(time.Hour)
+		h.wantHealth(503, "permission denied")
+		h.Spool.Fail(nil)
+		time.Sleep(15 * time.Second)
+		h.wantHealth(200, "ok")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// An order that fails is reported to the user who gave it. No mail waits for
+// the spool then, so nothing would notice that it works again.
+func TestHealthIsThatOfTheMailAndNotOfAnOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Run()
+		h.Spool.Fail(syscall.ENOSPC)
+		if err := h.Daemon.SetHeld(t.Context(), spool.Thread{Channel: "smtp", Host: "a.example"}, true); err == nil {
+			t.Error("held")
+		}
+		h.Spool.Fail(nil)
+		time.Sleep(time.Minute)
+		h.wantHealth(200, "ok")
+		h.Stop(syscall.SIGTERM)
+	})
+}

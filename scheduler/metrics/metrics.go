@@ -1,0 +1,219 @@
+// Package metrics serves the scheduler's numbers to Prometheus (/metrics) and
+// says whether it is healthy (/healthz), at PARAMmetrics.
+//
+// Stats counts what passes through the loop, as its observer. A scrape copies
+// these counters and the core's in one function in the loop, then walks over the
+// threads in slices. So the numbers are of one moment, except those of the walk.
+package metrics
+
+import (
+	"cmp"
+	"context"
+	stdlog "log"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
+
+	"zsched/internal/listen"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+)
+
+const (
+	// maxDestinations bounds ?destinations=N, so that no scrape makes a time
+	// series of every host.
+	maxDestinations = 1000
+	// maxChannels bounds the channels that have metrics of their own, because
+	// the router chooses their names. The others are added up under
+	// otherChannels.
+	maxChannels   = 100
+	otherChannels = "other"
+	// maxConns bounds the connections to the socket, which answers everybody
+	// who reaches it.
+	maxConns      = 32
+	scrapeTimeout = 20 * time.Second
+)
+
+// Server answers scrapes and health checks.
+type Server struct {
+	Port  daemon.Port
+	Stats *Stats
+	// Queries are the counters of mailq sessions by their names in SHOW
+	// COUNTERS; nil: there are no sessions.
+	Queries func() map[string]float64
+	Log     zerolog.Logger
+}
+
+// Serve answers at a listener until it is closed.
+func (s *Server) Serve(listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", s.serveMetrics)
+	mux.HandleFunc("GET /healthz", s.serveHealth)
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout:      scrapeTimeout + 10*time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          stdlog.New(s.Log, "", 0),
+	}
+	defer server.Close()
+	return server.Serve(listen.Limit(listener, maxConns))
+}
+
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	destinations := 0
+	if text := r.URL.Query().Get("destinations"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			http.Error(w, "destinations must be a number", http.StatusBadRequest)
+			return
+		}
+		destinations = min(n, maxDestinations)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), scrapeTimeout)
+	defer cancel()
+	scrape, err := s.scrape(ctx, destinations)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(scrape, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	// One bad metric must not hide the others.
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: stdlog.New(s.Log, "", 0),
+	}).ServeHTTP(w, r)
+}
+
+// scrape is what one scrape shows.
+type scrape struct {
+	now      time.Time
+	counts   scheduler.Counts
+	stats    values
+	status   daemon.Status
+	channels []scheduler.ChannelView
+	threads  threads
+	queries  map[string]float64
+}
+
+func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) {
+	c := new(scrape)
+	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
+		c.now, c.counts, c.status = l.Now(), l.Core().Counts(), l.Status()
+		c.stats = s.Stats.snapshot(l.Core())
+		c.channels = limitChannels(l.Core().Channels())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.threads, err = s.walk(ctx, destinations); err != nil {
+		return nil, err
+	}
+	if s.Queries != nil {
+		c.queries = s.Queries()
+	}
+	return c, nil
+}
+
+// limitChannels adds up the channels beyond maxChannels.
+func limitChannels(all []scheduler.ChannelView) []scheduler.ChannelView {
+	if len(all) <= maxChannels {
+		return all
+	}
+	some := slices.Clone(all[:maxChannels])
+	i := slices.IndexFunc(some, func(c scheduler.ChannelView) bool { return c.Name == otherChannels })
+	if i < 0 {
+		i = len(some)
+		some = append(some, scheduler.ChannelView{Name: otherChannels})
+	}
+	other := &some[i]
+	for _, c := range all[maxChannels:] {
+		other.In += c.In
+		other.Delivered += c.Delivered
+		other.Deferred += c.Deferred
+		other.Failed += c.Failed
+		other.Expired += c.Expired
+		other.Dropped += c.Dropped
+	}
+	return some
+}
+
+// threads is what a walk over the threads gives.
+type threads struct {
+	jobs     map[scheduler.State]int
+	waiting  map[scheduler.Wait]int        // threads whose due mail waits, by what for
+	oldestAt map[scheduler.State]time.Time // mtime of the oldest message file
+	// silentSince is the last event of the thread that has gone longest
+	// without one; zero: there is none.
+	silentSince time.Time
+	largest     []destination
+}
+
+// destination is a thread as a scrape with ?destinations=N shows it.
+type destination struct {
+	channel, host string
+	jobs          int
+	oldestAt      time.Time
+}
+
+// states are those by which jobs are counted, also where there are none.
+var states = []scheduler.State{
+	scheduler.StateDue, scheduler.StateWaiting, scheduler.StateFed, scheduler.StateReading,
+	scheduler.StatePoisoned, scheduler.StateBlocked, scheduler.StateHolding,
+}
+
+// walk looks at all threads, and keeps the n largest.
+func (s *Server) walk(ctx context.Context, n int) (threads, error) {
+	all := threads{
+		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int),
+		oldestAt: make(map[scheduler.State]time.Time),
+	}
+	begin := func(core *scheduler.Scheduler) *scheduler.Walk { return core.Walk(scheduler.Threads) }
+	for item, err := range daemon.Walk(ctx, s.Port, begin) {
+		if err != nil {
+			return all, err
+		}
+		if t := item.Thread; t != nil {
+			all.add(t)
+			all.largest = append(all.largest, destination{t.Channel, t.Host, t.Vertices, t.OldestAt})
+			if len(all.largest) >= 2*n+64 {
+				all.largest = largest(all.largest, n)
+			}
+		}
+	}
+	all.largest = largest(all.largest, n)
+	return all, nil
+}
+
+func (all *threads) add(t *scheduler.ThreadView) {
+	all.waiting[t.Wait]++
+	for _, state := range states {
+		n := t.States.Of(state)
+		all.jobs[state] += n
+		if oldest, ok := all.oldestAt[state]; n > 0 && (!ok || t.OldestAt.Before(oldest)) {
+			all.oldestAt[state] = t.OldestAt
+		}
+	}
+	if t.Held || t.Vertices == 0 {
+		return
+	}
+	if all.silentSince.IsZero() || t.LastEventAt.Before(all.silentSince) {
+		all.silentSince = t.LastEventAt
+	}
+}
+
+func largest(all []destination, n int) []destination {
+	slices.SortFunc(all, func(a, b destination) int {
+		return cmp.Or(cmp.Compare(b.jobs, a.jobs), cmp.Compare(a.channel, b.channel), cmp.Compare(a.host, b.host))
+	})
+	return all[:min(n, len(all))]
+}

@@ -1,0 +1,258 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/scheduler"
+	"zsched/scheduler/daemon/daemontest"
+	"zsched/ta"
+)
+
+// harness is a loop whose numbers are served.
+type harness struct {
+	*daemontest.Harness
+	t        *testing.T
+	stats    *Stats
+	listener pipeListener
+}
+
+func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
+	h := &harness{daemontest.New(t, set), t, NewStats(), make(pipeListener)}
+	h.Options.Observer = h.stats
+	return h
+}
+
+// Run starts the loop and the server, which ends with the test.
+func (h *harness) Run() {
+	h.Harness.Run()
+	server := &Server{Port: h.Daemon, Stats: h.stats, Log: h.Options.Log}
+	go server.Serve(h.listener)
+}
+
+// Stop stops the loop and the server.
+func (h *harness) Stop(sig os.Signal) {
+	h.Harness.Stop(sig)
+	close(h.listener)
+}
+
+// get asks for a path.
+func (h *harness) get(path string) (status int, body string) {
+	h.t.Helper()
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		Dial: func(string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			h.listener <- theirs
+			return ours, nil
+		},
+	}}
+	answer, err := client.Get("http://metrics" + path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// pipeListener is a listener without a descriptor.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	conn, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (pipeListener) Close() error   { return nil }
+func (pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func wantLines(t *testing.T, body string, lines ...string) {
+	t.Helper()
+	have := make(map[string]bool)
+	for line := range strings.Lines(body) {
+		have[strings.TrimSuffix(line, "\n")] = true
+	}
+	for _, line := range lines {
+		if !have[line] {
+			t.Errorf("no line %q in:\n%s", line, strings.Join(grep(body, "scheduler_"), "\n"))
+			return
+		}
+	}
+}
+
+func grep(text, word string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) && !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return lines
+}
+
+func TestMetricsCountWhatHappened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			switch job.Host {
+			case "later.example":
+				a.ReportAll(job, ta.Deferred, "later")
+			case "no.example":
+				a.ReportAll(job, ta.Error2, "no")
+			default:
+				a.ReportAll(job, ta.OK2, "delivered")
+			}
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example", "later.example", "no.example", "no.example")
+		synctest.Wait()
+		status, body := h.get("/metrics")
+		if status != http.StatusOK {
+			t.Fatalf("%d: %s", status, body)
+		}
+		wantLines(t, body,
+			"scheduler_messages 1", "scheduler_recipients 1", "scheduler_threads 1",
+			"scheduler_messages_in_total 1", "scheduler_messages_out_total 0",
+			`scheduler_arrived_total{channel="smtp"} 4`, `scheduler_delivered_total{channel="smtp"} 1`,
+			`scheduler_failed_total{channel="smtp"} 2`, `scheduler_deferred_total{channel="smtp"} 1`,
+			"scheduler_feed_seconds_count 1", `scheduler_feed_seconds_bucket{le="0.0005"} 1`,
+			`scheduler_agents{state="starting"} 0`, "scheduler_spool_up 1",
+		)
+		if len(grep(body, "go_goroutines")) == 0 || len(grep(body, "scheduler_loop_pause_seconds_bucket")) == 0 {
+			t.Error("no process metrics, or no pauses")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// The time until the first job line is what is measured, however long it is.
+func TestFeedLatencyIsThatOfTheFirstJobLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(p *scheduler.Params) { p.MaxRing = 1 })
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			time.Sleep(10 * time.Second)
+			a.ReportAll(job, ta.OK2, "delivered")
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		h.Spool.Bring(2, "b.example")
+		time.Sleep(15 * time.Second)
+		_, body := h.get("/metrics")
+		wantLines(t, body, "scheduler_feed_seconds_count 2", `scheduler_feed_seconds_bucket{le="5"} 1`, "scheduler_feed_seconds_sum 10")
+		time.Sleep(15 * time.Second)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A router that makes up channels does not fill the memory of who scrapes.
+func TestChannelsOfMetricsAreBounded(t *testing.T) {
+	var all []scheduler.ChannelView
+	for i := range 1000 {
+		all = append(all, scheduler.ChannelView{Name: fmt.Sprint("channel", i), In: 1})
+	}
+	few := limitChannels(all)
+	if n := len(few); n != maxChannels+1 {
+		t.Errorf("%d channels are told", n)
+	}
+	if last := few[len(few)-1]; last.Name != otherChannels || last.In != 1000-maxChannels {
+		t.Errorf("the last is %+v", last)
+	}
+}
+
+// The loop does not change the numbers of a scrape.
+func TestSnapshotStaysAsItIs(t *testing.T) {
+	stats := NewStats()
+	core := scheduler.New(new(scheduler.Config), rand.New(rand.NewPCG(1, 2)))
+	stats.Turn(time.Millisecond)
+	v := stats.snapshot(core)
+	stats.Turn(time.Millisecond)
+	stats.spoolErrors["mark"]++
+	if v.turns.cumulative()[.001] != 1 || len(v.spoolErrors) != 0 {
+		t.Errorf("the snapshot is %+v", v)
+	}
+}
+
+func TestHistogramCountsUpToEachBound(t *testing.T) {
+	h := newHistogram([]float64{1, 2, 5})
+	for _, x := range []float64{0, 1, 1.5, 2, 3, 100} {
+		h.observe(x)
+	}
+	got := h.cumulative()
+	if got[1] != 2 || got[2] != 4 || got[5] != 5 || h.total != 6 || h.sum != 107.5 {
+		t.Errorf("%v of %d, sum %v", got, h.total, h.sum)
+	}
+}
+
+func TestUnknownMetricsRequestIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Run()
+		for path, want := range map[string]int{
+			"/": http.StatusNotFound, "/metrics?destinations=all": http.StatusBadRequest, "/metrics?destinations=-1": http.StatusBadRequest,
+		} {
+			if status, body := h.get(path); status != want {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// Ages come from what each thread keeps.
+func TestAgesAreThoseOfThreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
+		h.Run()
+		h.Spool.Bring(1, "a.example", "b.example")
+		synctest.Wait()
+		_, body := h.get("/metrics?destinations=1")
+		wantLines(t, body, `scheduler_jobs{state="waiting"} 2`, `scheduler_jobs{state="due"} 0`,
+			`scheduler_destination_jobs{channel="smtp",host="a.example"} 1`)
+		if n := len(grep(body, "scheduler_destination_jobs")); n != 1 {
+			t.Errorf("%d destinations", n)
+		}
+		h.Spool.Bring(2, "c.example")
+		time.Sleep(3 * time.Second)
+		_, body = h.get("/metrics")
+		wantLines(t, body, `scheduler_jobs{state="waiting"} 3`, `scheduler_oldest_seconds{state="waiting"} 3`,
+			`scheduler_oldest_seconds{state="due"} 0`, "scheduler_oldest_without_event_seconds 3")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// Names that are not UTF-8 come from the router and from mail addresses. They
+// stay different from each other and from names that look like them.
+func TestLabelsAreUTF8AndDistinct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
+		h.Run()
+		h.Spool.Bring(1, "caf\xe9.example", "caf\xe8.example", `caf\xe9.example`, "café.example", "caf\ufffd.example")
+		synctest.Wait()
+		status, body := h.get("/metrics?destinations=10")
+		if status != http.StatusOK {
+			t.Fatalf("%d: %s", status, body)
+		}
+		// The text format doubles each backslash once more.
+		for _, host := range []string{`caf\\xe9.example`, `caf\\xe8.example`, `caf\\\\xe9.example`, "café.example", "caf\ufffd.example"} {
+			wantLines(t, body, `scheduler_destination_jobs{channel="smtp",host="`+host+`"} 1`)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}

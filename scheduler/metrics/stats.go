@@ -1,0 +1,159 @@
+package metrics
+
+// Counters that are kept as things pass through the loop.
+
+import (
+	"errors"
+	"maps"
+	"path"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// Stats counts what passes through the loop: it is the daemon's Observer. It
+// belongs to the loop's goroutine.
+type Stats struct {
+	values
+	waiting map[scheduler.MessageID]time.Time // arrivals that are not fed yet
+}
+
+// values are the counters themselves.
+type values struct {
+	turns        histogram         // how long the loop heard nothing else
+	longestTurn  time.Duration     // since the start
+	feeds        histogram         // from arrival to the first job line
+	spoolErrors  map[string]uint64 // by what was being done
+	refused      map[spool.Refusal]uint64
+	startsFailed uint64 // agents that could not be started
+
+	sweptAt    time.Time // when the last sweep ended
+	answeredAt time.Time // when the spool last answered
+	// spoolDown says why nothing can be written to the spool; "": it can.
+	spoolDown string
+}
+
+// maxWaiting bounds the arrivals whose first job line is awaited. While so many
+// wait, further arrivals are not measured.
+const maxWaiting = 4096
+
+// Upper bounds of the buckets, in seconds.
+var (
+	turnBounds = []float64{.0001, .0003, .001, .002, .005, .01, .02, .05, .1, .5, 1}
+	feedBounds = []float64{.0005, .001, .002, .005, .01, .05, .1, .5, 1, 5, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600}
+)
+
+var _ daemon.Observer = (*Stats)(nil)
+
+// NewStats returns counters at zero.
+func NewStats() *Stats {
+	now := time.Now()
+	return &Stats{
+		values: values{
+			turns:       newHistogram(turnBounds),
+			feeds:       newHistogram(feedBounds),
+			spoolErrors: make(map[string]uint64),
+			refused:     make(map[spool.Refusal]uint64),
+			sweptAt:     now,
+			answeredAt:  now,
+		},
+		waiting: make(map[scheduler.MessageID]time.Time),
+	}
+}
+
+// Event counts an event: daemon.Observer.
+func (s *Stats) Event(now time.Time, e scheduler.Event) {
+	switch e := e.(type) {
+	case scheduler.Arrived:
+		if len(s.waiting) < maxWaiting && len(e.Message.Recipients) > 0 {
+			s.waiting[e.Message.ID] = now
+		}
+	case scheduler.AgentFailed:
+		s.startsFailed++
+	case scheduler.Failed:
+		if e.SpoolDown {
+			s.spoolDown = e.Reason // until a probe succeeds
+		}
+	case scheduler.SpoolBack:
+		s.spoolDown = ""
+	}
+}
+
+// Action counts an action: daemon.Observer.
+func (s *Stats) Action(now time.Time, a scheduler.Action) {
+	switch a := a.(type) {
+	case scheduler.Feed:
+		if len(s.waiting) > 0 {
+			s.fed(a.Job.Path, now)
+		}
+	case scheduler.Complete:
+		delete(s.waiting, a.Message)
+	}
+}
+
+// fed measures the time to a message's first job line.
+func (s *Stats) fed(file string, now time.Time) {
+	n, _ := ctlfile.Number(path.Base(file))
+	id := scheduler.MessageID(n)
+	if at, ok := s.waiting[id]; ok {
+		s.feeds.observe(now.Sub(at).Seconds())
+		delete(s.waiting, id)
+	}
+}
+
+// Result counts a result of the spool: daemon.Observer.
+func (s *Stats) Result(now time.Time, r spool.Result) {
+	s.answeredAt = now
+	switch r := r.(type) {
+	case spool.Refused:
+		s.refused[r.Why]++
+	case spool.Marked:
+		s.spoolError("mark", r.Err)
+	case spool.Reread:
+		s.spoolError("read", r.Err)
+	case spool.Finished:
+		s.spoolError("finish", r.Err)
+	case spool.Moved:
+		s.spoolError("hold", r.Err)
+	case spool.Released:
+		s.spoolError("release", r.Err)
+	case spool.Recorded:
+		s.spoolError("hold", r.Err)
+	case spool.Resubmitted:
+		s.spoolError("resubmit", r.Err)
+	case spool.Swept:
+		s.sweptAt = now
+	case spool.Trouble:
+		s.spoolErrors["other"]++
+	}
+}
+
+// spoolError counts an error. A file that has open recipients yet is none.
+func (s *Stats) spoolError(doing string, err error) {
+	if err != nil && !errors.Is(err, spool.ErrOpen) {
+		s.spoolErrors[doing]++
+	}
+}
+
+// Turn counts a turn of the loop: daemon.Observer.
+func (s *Stats) Turn(took time.Duration) {
+	s.turns.observe(took.Seconds())
+	s.longestTurn = max(s.longestTurn, took)
+}
+
+// snapshot returns a copy that the loop does not change. It drops messages that
+// left the queue without being fed.
+func (s *Stats) snapshot(core *scheduler.Scheduler) values {
+	for id := range s.waiting {
+		if core.Known(id) == scheduler.Absent {
+			delete(s.waiting, id)
+		}
+	}
+	v := s.values
+	v.turns, v.feeds = s.turns.copy(), s.feeds.copy()
+	v.spoolErrors, v.refused = maps.Clone(s.spoolErrors), maps.Clone(s.refused)
+	return v
+}
