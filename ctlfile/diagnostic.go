@@ -94,10 +94,15 @@ func (f *File) nLine(offset int64) int64 {
 }
 
 // AppendTo appends the d line to b in the form that agents write: N is the
-// offset of the letter. In Notary and Text a line end becomes CR, TAB and NUL
-// become a space, and both are cut to MaxText.
+// offset of the letter. A Tag other than Delivered is written as Open. In Notary
+// and Text a line end becomes CR, TAB and NUL become a space, and both are cut
+// to MaxText.
 func (d *Diagnostic) AppendTo(b []byte) []byte {
-	b = append(b, 'd', byte(Open))
+	tag := Open
+	if d.Tag == Delivered {
+		tag = Delivered
+	}
+	b = append(b, 'd', byte(tag))
 	b = strconv.AppendInt(b, d.Recipient, 10)
 	b = append(b, ':')
 	b = strconv.AppendInt(b, d.Header, 10)
@@ -136,8 +141,8 @@ func appendText(b []byte, s string) []byte {
 // AppendDiagnostic appends d lines and returns when they are on disk. All of
 // them go out in one write, so that lines of other processes do not come between
 // them. If the write is short, what it wrote is removed and the error is ENOSPC.
-// fd is as for Swap and must not be in use elsewhere meanwhile. Offset and Tag
-// of the diagnostics are ignored.
+// fd is as for Swap and must not be in use elsewhere meanwhile. The Offset of
+// the diagnostics is ignored.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
 	if len(diagnostics) == 0 {
 		return nil

@@ -118,19 +118,19 @@ func (m *Message) ReportRest(result func(*Recipient) Result) {
 func (m *Message) settle(rs []*Recipient, result func(*Recipient) Result) {
 	var few [4]Result
 	results := few[:0]
-	var owed []ctlfile.Diagnostic
+	var lines []ctlfile.Diagnostic
 	for _, r := range rs {
 		res := m.complete(r, result(r))
-		if m.owes(r, res) {
-			owed = append(owed, ctlfile.Diagnostic{
-				Recipient: r.Offset, Header: r.Header, N: r.N,
+		if tag := m.diagnosticTag(r, res); tag != 0 {
+			lines = append(lines, ctlfile.Diagnostic{
+				Tag: tag, Recipient: r.Offset, Header: r.Header, N: r.N,
 				At:     time.Now(),
 				Notary: string(res.Fields.Notary()), Text: res.Text,
 			})
 		}
 		results = append(results, res)
 	}
-	err := ctlfile.AppendDiagnostic(m.fd, owed...)
+	err := ctlfile.AppendDiagnostic(m.fd, lines...)
 	if err != nil {
 		m.at.server.warn("%s: %v", m.Job.Path, err)
 	}
@@ -182,7 +182,21 @@ func (m *Message) complete(r *Recipient, res Result) Result {
 	return res
 }
 
-// owes says whether we write a d line: for every failure, and for a success
+// diagnosticTag is the tag of the d line that we write for a result, 0 for
+// none. A success that the sender wants to hear of and that another will tell
+// him of (OK3) has one too, of which nobody need be told: a recipient without a
+// line counts as one whose outcome was lost.
+func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
+	switch {
+	case m.owes(r, res):
+		return ctlfile.Open
+	case m.at.server.Marking == AgentMarks && res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
+		return ctlfile.Delivered
+	}
+	return 0
+}
+
+// owes says whether somebody is to be told of a result: of every failure, and for a success
 // that the sender wants to hear of.
 func (m *Message) owes(r *Recipient, res Result) bool {
 	if m.at.server.Marking == SchedulerMarks {

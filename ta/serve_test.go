@@ -132,7 +132,7 @@ func TestEachResultIsWrittenReportedAndTagged(t *testing.T) {
 	}{
 		{failure, Result{Status: OK, Fields: fields, Text: "250 ok"}, "\tok3 250 ok", "+", ""},
 		{success, Result{Status: OK, Fields: fields, Text: "250 ok"}, "\tok2 250 ok", "+", notary("delivered")},
-		{success, Result{Status: OK3, Fields: fields, Text: "sent on"}, "\tok3 sent on", "+", ""},
+		{success, Result{Status: OK3, Fields: fields, Text: "sent on"}, "\tok3 sent on", "+", notary("delivered")},
 		{success, Result{Status: OK2, Fields: Fields{Code: "2.0.0", Remote: "dns; mx", Action: "relayed"}},
 			"\tok2 ", "+", notary("relayed")},
 		{failure, Result{Status: Error, Fields: fields, Text: "550 no"}, "\terror2 550 no", "-", notary("failed")},
@@ -163,7 +163,11 @@ func TestEachResultIsWrittenReportedAndTagged(t *testing.T) {
 		var d string
 		for _, l := range f.Diagnostics {
 			d += l.Notary
-			want := ctlfile.Diagnostic{Offset: int64(len(before)), Tag: ctlfile.Open, Recipient: 86,
+			tag := ctlfile.Open
+			if c.give.Status == OK3 { // nobody need be told of it
+				tag = ctlfile.Delivered
+			}
+			want := ctlfile.Diagnostic{Offset: int64(len(before)), Tag: tag, Recipient: 86,
 				Header: f.Recipients[0].Header, N: f.Recipients[0].N, At: l.At, Notary: d, Text: c.give.Text}
 			if l != want || time.Since(l.At).Abs() > time.Hour {
 				t.Errorf("d line %+v, want %+v", l, want)

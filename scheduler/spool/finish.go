@@ -67,6 +67,7 @@ func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err 
 		return nil, false, s.unlink(f.path)
 	}
 	d, err := load(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
+	defer d.close()
 	var bad *garbled
 	switch {
 	case errors.Is(err, errGone):
@@ -84,6 +85,9 @@ func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err 
 	}
 	if !allDone(d.file) {
 		return nil, false, ErrOpen
+	}
+	if err := d.recordLost(); err != nil {
+		return nil, false, err
 	}
 	if !owes(d.file, true) {
 		return nil, false, s.unlink(f.path)

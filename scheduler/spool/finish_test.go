@@ -30,7 +30,7 @@ func TestFinish(t *testing.T) {
 		parked bool
 	}{
 		"plain":                {control("7", done), false, false},
-		"owes, it is said":     {control("7", done), true, false},
+		"owes, it is said":     {control("7", done, "N NOTIFY=DELAY"), true, false},
 		"owes":                 {failure(done), true, true},
 		"nobody said":          {failure(done), false, false},
 		"told":                 {strings.Replace(failure(done), "\nd ", "\nd+", 1), true, false},

@@ -45,6 +45,9 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 			if err := d.settle(locks.held); err != nil {
 				return err
 			}
+			if err := d.recordLost(); err != nil {
+				return err
+			}
 			answer.Owes = owes(d.file, false)
 			answer.Recipients = states(d.file)
 			return nil
@@ -107,16 +110,27 @@ func (s *Spool) workOnce(place Place, path string, flags int, work func(*documen
 // mark writes outcomes into a file that was just read.
 func (d *document) mark(marks []Mark) error {
 	var lines []ctlfile.Diagnostic
+	var recorded map[int64]bool
 	said := outcomes(d.file)
-	sets := false
+	sets, notices := false, false
 	for _, m := range marks {
 		r := d.recipient(m)
 		if r == nil {
 			continue
 		}
 		sets = sets || r.Class > 0
-		if m.Diagnose && !d.diagnosed(said, m) {
+		switch {
+		case m.Diagnose && !d.diagnosed(said, m):
 			lines = append(lines, diagnostic(r, m))
+			notices = true
+		case m.Diagnose, m.LeaveTag, d.file.NullSender, !r.Notify.Wants(kindOf(m.Tag)):
+		default:
+			if recorded == nil {
+				recorded = recordedOutcomes(d.file)
+			}
+			if !recorded[r.Offset] {
+				lines = append(lines, untold(r, m.Tag))
+			}
 		}
 	}
 	if len(lines) > 0 {
@@ -138,7 +152,7 @@ func (d *document) mark(marks []Mark) error {
 	switch {
 	case !sets:
 		return nil
-	case len(lines) > 0:
+	case notices:
 		// Among the new lines may be some that nobody need hear of.
 		return errChanged
 	}

@@ -46,7 +46,7 @@ func (o *office) lines(path string) []string {
 }
 
 func TestMarkTags(t *testing.T) {
-	text := control("7", toBob, toCarol, locked(ctlfile.MaxPID))
+	text := control("7", toBob, toCarol, "N NOTIFY=NEVER", locked(ctlfile.MaxPID))
 	o := newOffice(t)
 	o.put("7", text)
 	o.open(Options{})

@@ -1,6 +1,12 @@
 package spool
 
-import "zsched/ctlfile"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
 
 // owes reports whether the file has a d line of which the sender wants to
 // hear and has not. While a set of alternatives is undecided its failures are
@@ -48,16 +54,127 @@ func tells(notary string, tag ctlfile.Tag) ctlfile.Notify {
 	return 0
 }
 
-// decided reports whether every recipient of an exclusive set has failed. An r
-// line stands alone and always is.
+// decided reports whether one of an exclusive set is delivered or all of them
+// have failed. An r line stands alone and always is.
 func decided(f *ctlfile.File, class int) bool {
-	if class == 0 {
-		return true
-	}
+	open := false
 	for i := range f.Recipients {
-		if r := &f.Recipients[i]; r.Class == class && r.Tag != ctlfile.Failed {
-			return false
+		if r := &f.Recipients[i]; class > 0 && r.Class == class && r.Tag != ctlfile.Failed {
+			if r.Tag == ctlfile.Delivered {
+				return true
+			}
+			open = true
 		}
 	}
-	return true
+	return !open
+}
+
+// recordLost appends d lines for recipients that are done, though no line says
+// how, and whose sender wants to hear of it: an agent tagged them itself and
+// died before anybody wrote down what it would have said. Then it reads the
+// file again. What nobody need be told has a line that says so.
+func (d *document) recordLost() error {
+	lines := lostOutcomes(d.file)
+	if len(lines) == 0 {
+		return nil
+	}
+	fd, err := d.writable()
+	if err != nil {
+		return err
+	}
+	if err := ctlfile.AppendDiagnostic(fd, lines...); err != nil {
+		return err
+	}
+	if err := unix.Fstat(fd, &d.st); err != nil {
+		return fmt.Errorf("stat: %w", err)
+	}
+	var buf []byte
+	return d.read(fd, &buf)
+}
+
+// lostOutcomes are the d lines that recordLost writes.
+func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
+	if f.NullSender {
+		return nil
+	}
+	var recorded map[int64]bool
+	var sets map[int]bool
+	for i := range f.Recipients {
+		r := &f.Recipients[i]
+		if !r.Notify.Wants(kindOf(r.Tag)) {
+			continue
+		}
+		if recorded == nil {
+			recorded, sets = recordedOutcomes(f), deliveredSets(f)
+		}
+		if recorded[r.Offset] || r.Class > 0 && sets[r.Class] && !firstDelivered(f, recorded, i) {
+			continue
+		}
+		m := Mark{Offset: r.Offset, Tag: r.Tag, Notary: lostNotary(r.Tag), Text: lostText}
+		lines = append(lines, diagnostic(r, m))
+	}
+	return lines
+}
+
+// kindOf is the news that a tag is.
+func kindOf(tag ctlfile.Tag) ctlfile.Notify {
+	switch tag {
+	case ctlfile.Failed:
+		return ctlfile.NotifyFailure
+	case ctlfile.Delivered:
+		return ctlfile.NotifySuccess
+	}
+	return 0
+}
+
+// lostText is the text of a d line for an outcome of which only the tag is
+// left.
+const lostText = "reason not known: what the agent said of this address was lost"
+
+func lostNotary(tag ctlfile.Tag) string {
+	if tag == ctlfile.Failed {
+		return "\x03\x01failed\x015.0.0 (reason not known)\x01x-local; 500 (reason not known)\x01"
+	}
+	return "\x03\x01delivered\x012.0.0 (details not known)\x01x-local; 250 (details not known)\x01"
+}
+
+// recordedOutcomes are the recipients, by offset, of which a d line says more
+// than that they are delayed. It is never nil.
+func recordedOutcomes(f *ctlfile.File) map[int64]bool {
+	recorded := make(map[int64]bool, len(f.Diagnostics))
+	for i := range f.Diagnostics {
+		if line := &f.Diagnostics[i]; action(line.Notary) != delayed {
+			recorded[line.Recipient] = true
+		}
+	}
+	return recorded
+}
+
+// firstDelivered reports whether recipient i of an exclusive set is the first of
+// its set that is tagged '+', and no other that is so has its outcome recorded.
+// One of them was delivered, and the others were tagged with it.
+func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
+	first := -1
+	for j := range f.Recipients {
+		r := &f.Recipients[j]
+		if r.Class != f.Recipients[i].Class || r.Tag != ctlfile.Delivered {
+			continue
+		}
+		if recorded[r.Offset] {
+			return false
+		}
+		if first < 0 {
+			first = j
+		}
+	}
+	return first == i
+}
+
+// untold is the d line for an outcome of which nobody is to be told though the
+// sender asked: mail that was killed, sent elsewhere, or that an alternative
+// made unnecessary. Without it the outcome would count as lost.
+func untold(r *ctlfile.Recipient, tag ctlfile.Tag) ctlfile.Diagnostic {
+	line := diagnostic(r, Mark{Offset: r.Offset, Tag: tag, Text: "nobody is to be told"})
+	line.Tag = ctlfile.Delivered
+	return line
 }

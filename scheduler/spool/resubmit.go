@@ -145,12 +145,11 @@ func (s *Spool) sendOne(p *parcel, d *document, answer *Resubmitted) error {
 		// rather than never.
 		return err
 	}
-	for _, offset := range p.offsets {
-		if err := d.tag(d.file.Find(offset), ctlfile.Delivered); err != nil {
-			return err
-		}
+	marks := make([]Mark, len(p.offsets))
+	for i, offset := range p.offsets {
+		marks[i] = Mark{Offset: offset, Tag: ctlfile.Delivered}
 	}
-	return d.settleSets()
+	return d.mark(marks)
 }
 
 // give makes a parcel somebody's and returns the name that it has there. An

@@ -126,7 +126,11 @@ func (t *taker) take(n Name) {
 	if !ok {
 		return
 	}
-	if err := errors.Join(d.trim(), d.settle(locks.held)); err != nil {
+	err = errors.Join(d.trim(), d.settle(locks.held))
+	if err == nil {
+		err = d.recordLost()
+	}
+	if err != nil {
 		t.reject(now, &d, err)
 		return
 	}

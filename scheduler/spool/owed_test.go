@@ -1,0 +1,108 @@
+package spool
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"zsched/ctlfile"
+)
+
+// outcomesIn are the tags of the d lines of a file, with the recipient's user
+// and the action: " bob@b.example failed".
+func (o *office) outcomesIn(path string) []string {
+	o.t.Helper()
+	var list []string
+	for _, line := range o.lines(path) {
+		m := regexp.MustCompile(`^d(.).*\t([^\t\x01]*)\x01([a-z]*)`).FindStringSubmatch(line)
+		if m == nil {
+			o.t.Fatalf("d line %q", line)
+		}
+		list = append(list, m[1]+m[2]+" "+m[3])
+	}
+	return list
+}
+
+func done(line, tag string) string { return strings.Replace(line, "r ", "r"+tag, 1) }
+
+// An agent tags a recipient and dies before it says why, or the scheduler dies
+// before it writes that down.
+func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
+	const success, never = "N NOTIFY=SUCCESS", "N NOTIFY=NEVER"
+	for name, c := range map[string]struct {
+		lines []string
+		want  []string
+	}{
+		"failed":                {[]string{done(toBob, "-")}, []string{" bob@b.example failed"}},
+		"failed, never":         {[]string{done(toBob, "-"), never}, nil},
+		"failed, success only":  {[]string{done(toBob, "-"), success}, nil},
+		"delivered":             {[]string{done(toBob, "+")}, nil},
+		"delivered, asked":      {[]string{done(toBob, "+"), success}, []string{" bob@b.example delivered"}},
+		"two":                   {[]string{done(toBob, "-"), done(toCarol, "-")}, []string{" bob@b.example failed", " carol failed"}},
+		"alternative delivered": {[]string{"X-          1 smtp b b 1", "X+          1 smtp c c 1"}, nil},
+		"alternative asked":     {[]string{"X+          1 smtp b b 1", success, "X+          1 smtp c c 1", success}, []string{" b delivered"}},
+	} {
+		text := control("7", append(c.lines, toBob)...)
+		readings := map[string]func(o *office) bool{
+			"take":   func(o *office) bool { return o.taken("7").Owes },
+			"reread": func(o *office) bool { o.s.Reread(1, "7", 0); return answer[Reread](o).Owes },
+		}
+		for reading, read := range readings {
+			o := newOffice(t)
+			o.put("7", text)
+			o.open(Options{})
+			for range 2 { // the second time nothing is added
+				if owes := read(o); owes != (c.want != nil) {
+					t.Errorf("%s, %s: owes %v", name, reading, owes)
+				}
+				if got := o.outcomesIn("transport/7"); !slices.Equal(got, c.want) {
+					t.Errorf("%s, %s: %q, want %q", name, reading, got, c.want)
+				}
+			}
+		}
+	}
+}
+
+func TestFinishParksAMessageWhoseOutcomeWasLost(t *testing.T) {
+	o := newOffice(t)
+	o.put("7", control("7", done(toBob, "-")))
+	if r := o.open(Options{}).finished("7", true); r.Err != nil || !r.Parked {
+		t.Errorf("%+v", r)
+	}
+	if got := o.outcomesIn("postman/transport/7"); !slices.Equal(got, []string{" bob@b.example failed"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A delay that the sender was told of says nothing about how it ended.
+func TestDelayIsNoOutcome(t *testing.T) {
+	text := control("7", done(toBob, "-"))
+	o := newOffice(t)
+	o.put("7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "delayed"))
+	if !o.open(Options{}).taken("7").Owes {
+		t.Error("owes nothing")
+	}
+}
+
+// What nobody is to be told is written down as told.
+func TestOutcomeThatNobodyIsToldOfIsNotOwed(t *testing.T) {
+	text := control("7", toBob, "N NOTIFY=SUCCESS,FAILURE", toCarol)
+	for name, end := range map[string]func(o *office){
+		"killed":      func(o *office) { o.marked("7", Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}) },
+		"resubmitted": func(o *office) { o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}}) },
+		"rerouted": func(o *office) {
+			o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}, Channel: "x"})
+		},
+	} {
+		o := routedOffice(t)
+		o.put("7", text)
+		end(o.open(Options{}))
+		if got, want := o.outcomesIn("transport/7"), []string{"+bob@b.example delivered"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+		if o.taken("7").Owes {
+			t.Errorf("%s: owes", name)
+		}
+	}
+}
