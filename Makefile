@@ -1,4 +1,5 @@
-# Everything goes to bin/, the agents to bin/ta/, so that MAILBIN=bin works.
+# Everything is built into bin/, the agents into bin/ta/, so that MAILBIN=bin is
+# a working tree.
 
 GO        = go
 FUZZTIME  = 10s
@@ -18,8 +19,9 @@ test: all
 	$(GO) test ./...
 
 race:
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 30m ./...
 
+# Each fuzz target for FUZZTIME.
 fuzz:
 	@for p in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
@@ -35,24 +37,32 @@ bench: all
 crash: all
 	$(GO) test -count=1 -v -run 'OldAgent|Killed' ./cmd/scheduler -args -messages 40000 -kills 50
 
+# Formatting, vet, staticcheck (a tool of go.mod), and who may import whom.
 check:
-	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
+	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$unformatted" || \
 		{ echo "gofmt would change:" $$unformatted; exit 1; }
 	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
 	$(GO) test -run Import .
+
+# The share of each package's statements that any test of the tree runs.
+cover:
+	$(GO) test -coverpkg ./... -coverprofile cover.prof ./... > cover.log || { cat cover.log; exit 1; }
+	@awk -f .ci/cover.awk cover.prof | sort
+	@rm cover.prof cover.log
 
 demo: all
 	@packaging/demo
 
-# Postfix's smtp-sink, qmgr and smtp, unpacked but not installed: what the tests
-# of the smtp agent talk to, and what its benchmark runs beside.
+# Postfix's smtp-sink, qmgr and smtp, unpacked but not installed: the tests of
+# the smtp agent talk to them, and its benchmark runs beside them.
 peers:
 	rm -rf .peers && mkdir -p .peers/deb
 	cd .peers/deb && apt-get download postfix && dpkg -x postfix_*.deb ..
 	rm -r .peers/deb
 	chmod -R a+rX .peers
 
-# These are the places that zmailer.conf(5) has by default.
+# The places are the defaults of zmailer.conf(5).
 install: all
 	install -d $(DESTDIR)$(MAILBIN)/ta
 	install $$(find bin -maxdepth 1 -type f) $(DESTDIR)$(MAILBIN)
@@ -65,4 +75,4 @@ install: all
 		done; \
 	done
 
-.PHONY: all test race fuzz bench crash check demo peers install
+.PHONY: all test race fuzz bench crash check cover demo peers install

@@ -153,7 +153,7 @@ func (f *fairnessTest) step(e Event) {
 		case Feed:
 			f.feed(action)
 		case Idle:
-			f.step(AgentHungry{Agent: action.Agent})
+			f.step(AgentHungry(action))
 		case Close:
 			f.agent(action.Agent).leaving = true
 		case Finish:

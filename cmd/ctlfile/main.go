@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"zsched/ctlfile"
+	"zsched/internal/version"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -24,6 +25,7 @@ const (
 const usage = `usage: ctlfile show FILE...
        ctlfile check FILE...
        ctlfile submit -P postoffice --from address [option...] channel/host/user... < message
+       ctlfile --version
 `
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -41,6 +43,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = submit(rest, stdin, stdout, stderr)
 	case "help", "-h", "--help":
 		err = pflag.ErrHelp
+	case "-V", "--version":
+		fmt.Fprintln(stdout, version.Line("ctlfile"))
 	default:
 		err = usageError(fmt.Sprintf("unknown verb %q", verb))
 	}

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/version"
 	"zsched/mailq/client"
 )
 
@@ -46,7 +46,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	case err != nil:
 		err = usageError(err.Error())
 	case o.version:
-		fmt.Fprintln(stdout, version())
+		fmt.Fprintln(stdout, version.Line("mailq"))
 		return exitOK
 	default:
 		out := bufio.NewWriterSize(stdout, 64<<10)
@@ -98,16 +98,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
-}
-
-func version() string {
-	line := "mailq 0.1"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				line += " (" + s.Value[:min(12, len(s.Value))] + ")"
-			}
-		}
-	}
-	return line
 }

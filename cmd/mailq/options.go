@@ -256,7 +256,7 @@ func (o *options) check() error {
 	case o.order.Verb == mailq.Requeue && len(o.thread) > 0:
 		return errors.New("--requeue is for messages: --msg or --where")
 	case o.queue > 4:
-		return errors.New("Bad -Q... command: four are the most")
+		return errors.New("-Q may be given four times at most")
 	case o.every < 100*time.Millisecond:
 		return errors.New("--every must be 100ms or more")
 	case o.wait < 0:

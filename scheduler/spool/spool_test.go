@@ -395,7 +395,7 @@ func TestMessagesGoThrough(t *testing.T) {
 					}
 					known[r.Name.ID] = r.Name.Path
 					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: bob, Tag: '+'}})
-					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "failed5.1.1"}})
+					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "\x03\x01failed\x015.1.1"}})
 					o.s.Reread(r.Name.ID, r.Name.Path, 0)
 				case Marked:
 					if r.Err != nil || r.Missing {
