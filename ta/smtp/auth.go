@@ -58,8 +58,9 @@ func ReadSecrets(name string) (*Secrets, error) {
 				return fmt.Errorf("mechanism %q is not one of %s", m, strings.Join(knownMechanisms, ", "))
 			}
 		}
-		s.table[strings.ToLower(words[0])] = one
-		return nil
+		host, err := canonicalHost(words[0])
+		s.table[host] = one
+		return err
 	})
 }
 
@@ -138,7 +139,7 @@ func (o *opener) authenticate(s *session, policy Policy) *openError {
 	if err := s.sendUnlogged(line); err != nil {
 		return s.lost("AUTH", err)
 	}
-	for {
+	for range maxChallenges {
 		r, err := s.reply(o.timeouts.Command)
 		switch {
 		case err != nil:
@@ -154,7 +155,12 @@ func (o *opener) authenticate(s *session, policy Policy) *openError {
 			return failed
 		}
 	}
+	return s.violates(fmt.Sprintf("AUTH: no end after %d challenges", maxChallenges))
 }
+
+// maxChallenges is how many challenges are answered. No mechanism has more than
+// three.
+const maxChallenges = 8
 
 // respond answers one challenge.
 func (s *session) respond(client sasl.Client, r Reply) *openError {

@@ -28,7 +28,7 @@ func ParseLocal(ident string, r Resolver) ([]netip.Addr, error) {
 		return interfaceAddresses(name)
 	}
 	if addr, err := parseLiteral(ident); err == nil {
-		return []netip.Addr{addr.Unmap()}, nil
+		return []netip.Addr{addr}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 	defer cancel()

@@ -5,6 +5,7 @@ package smtp
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +56,7 @@ func validParameter(s string) bool {
 type deadline struct {
 	left   int64  // seconds; negative when it is past
 	mode   byte   // R: return the message then; N: go on, and tell the sender
-	suffix string // mode and the trace modifier
+	suffix string // mode, and T to be told of relays
 }
 
 // parseBy reads the value of BY. The time counts from the arrival of the message.
@@ -63,7 +64,7 @@ func parseBy(value string, age time.Duration) (d deadline, ok bool) {
 	seconds, mode, _ := strings.Cut(value, ";")
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	mode = strings.ToUpper(mode)
-	if err != nil || mode == "" || mode[0] != 'R' && mode[0] != 'N' {
+	if err != nil || !slices.Contains([]string{"N", "NT", "R", "RT"}, mode) {
 		return deadline{}, false
 	}
 	return deadline{left: n - int64(age/time.Second), mode: mode[0], suffix: mode}, true

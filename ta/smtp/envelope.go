@@ -77,9 +77,16 @@ func withoutBrackets(address string) string {
 	return address
 }
 
+// maxAddress is the longest address that is sent, in bytes. RFC 5321 section
+// 4.5.3.1.3 permits 256.
+const maxAddress = 1000
+
 // validAddress reports whether an address can stand in a command: it is not empty,
-// and does not end the path or the line that it stands in.
+// not too long, and does not end the path or the line that it stands in.
 func validAddress(address string) bool {
+	if len(address) > maxAddress {
+		return false
+	}
 	quoted := false
 	for i := 0; i < len(address); i++ {
 		switch c := address[i]; {

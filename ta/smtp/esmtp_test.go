@@ -64,6 +64,8 @@ func TestExtensions(t *testing.T) {
 			said: "bob error2 the sender set a time for delivery, and the next host does not support that"},
 		{name: "BY unknown, notify", offers: nil, control: to("bob@a.example") + "N BY=600;N\n",
 			want: "MAIL From:<alice@sender.example>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
+		{name: "BY with a command", offers: all, control: to("bob@a.example") + "N BY=600;R\rRSET\n",
+			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 		{name: "BY nonsense", offers: all, control: to("bob@a.example") + "N BY=soon\n",
 			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 
@@ -113,6 +115,45 @@ func cmpOr(s, otherwise string) string {
 		return otherwise
 	}
 	return s
+}
+
+// BY has the modes and the modifier of RFC 2852, and nothing behind them.
+func TestByParameter(t *testing.T) {
+	for value, want := range map[string]bool{"600;R": true, "600;n": true, "-5;RT": true, "600;NT": true,
+		"600;R\rRSET": false, "600;R\x00": false, "600;RR": false, "600;": false, "600": false, "x;R": false} {
+		if _, ok := parseBy(value, 0); ok != want {
+			t.Errorf("%q: %v", value, ok)
+		}
+	}
+}
+
+// An address of more than 1000 bytes is not sent.
+func TestLongAddress(t *testing.T) {
+	for _, c := range []struct {
+		length int
+		want   string
+	}{{1000, " ok3 "}, {1001, " error2 the recipient's address cannot be sent"}} {
+		long := strings.Repeat("a", c.length-len("@a.example")) + "@a.example"
+		p := start(t, smtptest.Options{})
+		o := newTestSpool(t)
+		o.message(1, to(long, "eve@a.example"), header, "text\n")
+		if said := o.brief(o.once(options(p))); !strings.Contains(said, c.want) || !strings.Contains(said, "eve ok3 ") {
+			t.Errorf("%d bytes: %.2000s", c.length, said)
+		}
+		if c.length <= 1000 {
+			continue
+		}
+		if d := o.diagnostics(1); !strings.Contains(d, " failed 5.1.3 ") {
+			t.Errorf("diagnostics %.2000s", d)
+		}
+		if got := commands(p); strings.Contains(got, long) {
+			t.Errorf("the server got an address of %d bytes", c.length)
+		}
+		o.message(1, "s smtp x "+long+" 0\n"+to("eve@a.example"), header, "text\n")
+		if said := o.brief(o.once(options(p))); said != "eve error2 the sender's address cannot be sent\n" {
+			t.Errorf("a sender of %d bytes: %.2000s", c.length, said)
+		}
+	}
 }
 
 // Eight bits for a peer that takes seven (RFC 6152 section 3).

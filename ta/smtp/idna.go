@@ -1,5 +1,5 @@
-// This file holds the spellings of a domain: IDNA2008 (RFC 5891) makes one
-// ASCII form of all of them.
+// This file holds the spellings of a host word. IDNA2008 (RFC 5891) makes one ASCII
+// form of those of a domain.
 
 package smtp
 
@@ -39,6 +39,36 @@ func asciiDomain(domain string) (string, error) {
 		}
 	}
 	return name, nil
+}
+
+// canonicalHost returns the one spelling of a host word, or of ".domain" and "*",
+// under which tables have it.
+func canonicalHost(host string) (string, error) {
+	switch path, unix := cutPrefixFold(host, "UNIX:"); {
+	case host == "*":
+		return host, nil
+	case unix || strings.HasPrefix(host, "/"):
+		return path, nil
+	case strings.HasPrefix(host, "["):
+		addr, err := parseLiteral(host)
+		if err != nil {
+			return "", fmt.Errorf("%q is not an address", host)
+		}
+		return "[" + addr.String() + "]", nil
+	case strings.HasPrefix(host, "."):
+		domain, err := asciiDomain(host[1:])
+		return "." + domain, err
+	}
+	return asciiDomain(host)
+}
+
+// canonicalOr is canonicalHost for lookups. What is no host word stays as it is,
+// and is not found.
+func canonicalOr(host string) string {
+	if name, err := canonicalHost(host); err == nil {
+		return name
+	}
+	return host
 }
 
 // notInDomain reports whether a character cannot be part of a domain in a mail

@@ -128,13 +128,14 @@ func (r *router) literal(host string) ([][]*target, *failure) {
 
 // parseLiteral reads an address literal, with or without its brackets:
 // [192.0.2.1], [IPv6:2001:db8::1], and ZMailer's form with a dot in place of the
-// first colon.
+// first colon. An IPv4 address in the form of IPv6 is that IPv4 address.
 func parseLiteral(text string) (netip.Addr, error) {
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
 	if rest, ok := cutPrefixFold(text, "IPv6"); ok && rest != "" {
 		text = rest[1:]
 	}
-	return netip.ParseAddr(text)
+	addr, err := netip.ParseAddr(text)
+	return addr.Unmap(), err
 }
 
 // listedHosts reads a list that the router program wrote, ((mx1)(mx2 mx3)). Each
@@ -145,7 +146,10 @@ func listedHosts(list string) []MX {
 	for group := range strings.SplitSeq(list, "(") {
 		names := strings.Fields(strings.ReplaceAll(group, ")", " "))
 		for _, name := range names {
-			found = append(found, MX{preference, strings.ToLower(strings.TrimSuffix(name, "."))})
+			if domain, err := asciiDomain(name); err == nil {
+				name = domain
+			}
+			found = append(found, MX{preference, name})
 		}
 		if len(names) > 0 {
 			preference++

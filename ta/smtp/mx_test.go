@@ -36,6 +36,7 @@ func TestRoutes(t *testing.T) {
 		"a mta.example":            "192.0.2.99",
 		"a self.example":           "192.0.2.99",
 		"mx xn--bcher-kva.example": "10 a.example",
+		"a xn--bcher-kva.example":  "192.0.2.8",
 	}
 	const aThenBC = "a.example 192.0.2.1 2001:db8::1; b.example 192.0.2.2, c.example 192.0.2.3 2001:db8::3"
 	for _, c := range []struct{ host, options, want string }{
@@ -65,6 +66,9 @@ func TestRoutes(t *testing.T) {
 		{"self.example", "p", "self.example 192.0.2.99"},
 		{"first.example", "p", "mta.example 192.0.2.99; a.example 192.0.2.1 2001:db8::1"},
 		{"[192.0.2.99]", "", "5.4.6 mail for [192.0.2.99] loops back to us"},
+		{"[IPv6:::ffff:192.0.2.99]", "", "5.4.6 mail for [IPv6:::ffff:192.0.2.99] loops back to us"},
+		{"[IPv6:::ffff:0.0.0.0]", "", "5.4.6 mail for [IPv6:::ffff:0.0.0.0] loops back to us"},
+		{"[0.0.0.0]", "", "5.4.6 mail for [0.0.0.0] loops back to us"},
 
 		{"[192.0.2.7]", "", "[192.0.2.7] 192.0.2.7"},
 		{"[IPv6:2001:db8::7]", "", "[2001:db8::7] 2001:db8::7"},
@@ -74,6 +78,8 @@ func TestRoutes(t *testing.T) {
 		{"a..b", "", `5.1.2 "a..b" is not a domain`},
 		{"-", "", "5.1.2 no host accepts mail for -: it has no MX and no address, or they do not exist"},
 		{"((a.example)(b.example c.example))", "", aThenBC},
+		{"((A.example.)(b.EXAMPLE c.example))", "", aThenBC},
+		{"((bücher.example))", "", "xn--bcher-kva.example 192.0.2.8"},
 
 		{"any.example", "Ftwo.example", aThenBC},
 		{"any.example", "F[192.0.2.7]", "[192.0.2.7] 192.0.2.7"},

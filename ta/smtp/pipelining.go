@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,7 +51,7 @@ func (t timedWriter) Write(b []byte) (int, error) {
 
 // send adds a command to those that are sent with the next reply that is wanted.
 func (w *wire) send(line string) error {
-	w.trace(ours, line)
+	w.trace(ours, visible(line))
 	return w.sendUnlogged(line)
 }
 
@@ -85,6 +86,7 @@ func (w *wire) readReply(timeout time.Duration) (Reply, error) {
 		return Reply{}, err
 	}
 	var lines []string
+	size, n := 0, 0
 	for {
 		line, err := w.line()
 		if err != nil {
@@ -95,10 +97,16 @@ func (w *wire) readReply(timeout time.Duration) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
-		if lines = append(lines, line); last {
+		lines, size = append(lines, line), size+len(line)
+		for size > maxText && len(lines) > 3 {
+			// Keep the first line and the last ones, and say so in the second.
+			size += len("250-...") - len(lines[1]) - len(lines[2])
+			lines = slices.Replace(lines, 1, 3, line[:3]+"-...")
+		}
+		if last {
 			return newReply(code, lines), nil
 		}
-		if len(lines) == maxReplyLines {
+		if n++; n == maxReplyLines {
 			return Reply{}, fmt.Errorf("%w: a reply of more than %d lines", errProtocol, maxReplyLines)
 		}
 	}
@@ -162,5 +170,5 @@ func why(err error) string {
 	if errors.As(err, &system) {
 		err = system.Err
 	}
-	return err.Error()
+	return visible(err.Error()) // a certificate may have any text in its names
 }

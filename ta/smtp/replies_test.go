@@ -1,9 +1,12 @@
 package smtp
 
 import (
+	"io"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"zsched/ta/smtp/smtptest"
 )
@@ -211,6 +214,55 @@ func TestLongAnswer(t *testing.T) {
 	}
 	if n := len(o.control(1)); n > 2*maxText {
 		t.Errorf("the control file has %d bytes", n)
+	}
+}
+
+// What is kept of a server that talks too much is bounded when it is read, not only
+// when it is reported.
+func TestTranscriptsAreClippedWhenRead(t *testing.T) {
+	long := strings.Repeat("250-"+strings.Repeat("x", 2000)+"\r\n", 100) + "250 the end\r\n"
+	near, far := net.Pipe()
+	go func() { _, _ = io.WriteString(far, long); _ = far.Close() }()
+	defer func() { _ = near.Close() }()
+	r, err := newWire(near, time.Minute, func(string, string) {}).reply(time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, line := range r.Lines {
+		size += len(line)
+	}
+	if size > maxText || len(r.Lines[0]) < 2000 || r.Lines[1] != "250-..." || r.Lines[len(r.Lines)-1] != "250 the end" {
+		t.Errorf("%d bytes in %d lines are kept", size, len(r.Lines))
+	}
+	if n := len(exchange(strings.Repeat("RCPT", 1000), r)); n > maxText+len("\r...\r") {
+		t.Errorf("the transcript of a command has %d bytes", n)
+	}
+	var opening transcript
+	for range 1000 {
+		opening.add(theirs, r.Lines[0])
+	}
+	if n := len(opening.String()); n > 2*maxText+maxReplyLine {
+		t.Errorf("the transcript of the opening has %d bytes", n)
+	}
+}
+
+// What could change the look of a terminal, or the order or end of a line, is
+// escaped in reports, diagnostics and the protocol log.
+func TestTextsOfServersAreEscaped(t *testing.T) {
+	const evil = "\x1b[31m C1 \u009b31m \x9b31m bidi \u202e\u2066 line \u2028\u2029\u0085 é\tü"
+	const want = `\x1b[31m C1 \u009b31m \x9b31m bidi \u202e\u2066 line \u2028\u2029\u0085 é` + "\tü"
+	p := start(t, smtptest.Options{Rules: script("RCPT -> 550 5.1.1 " + evil)})
+	o := newTestSpool(t)
+	o.message(1, to("bob@a.example"), header, "text\n")
+	opts := options(p)
+	var log strings.Builder
+	opts.Log = func(_ int, _, line string) { log.WriteString(line + "\n") }
+	said := o.once(opts)
+	for name, text := range map[string]string{"report": said, "protocol log": log.String(), "control file": o.control(1)} {
+		if !strings.Contains(strings.ReplaceAll(text, " ü", "\tü"), want) || strings.ContainsAny(text, "\x1b\u202e\u2066\u2028\u2029\u0085\u009b") {
+			t.Errorf("%s: %q", name, text)
+		}
 	}
 }
 

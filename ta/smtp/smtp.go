@@ -141,7 +141,7 @@ func (a *Agent) policy(host string) Policy {
 	}
 	p := a.o.TLS.policy(host)
 	if a.o.Secrets.has(host) {
-		p.Domain = host
+		p.Domain = canonicalOr(host)
 	}
 	return p
 }

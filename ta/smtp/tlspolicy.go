@@ -5,6 +5,7 @@ package smtp
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -134,22 +135,45 @@ func (t *TLS) ReadPolicy(name string) error {
 		}
 		for i, level := range tlsLevels {
 			if strings.EqualFold(words[1], level) {
-				t.table[strings.ToLower(words[0])] = Policy{Level: TLSLevel(i), Names: strings.ToLower(strings.Join(words[2:], " "))}
-				return nil
+				destination, err := canonicalHost(words[0])
+				t.table[destination] = Policy{Level: TLSLevel(i), Names: strings.ToLower(strings.Join(words[2:], " "))}
+				return err
 			}
 		}
 		return fmt.Errorf("level %q is not one of %s", words[1], strings.Join(tlsLevels, ", "))
 	})
 }
 
-// policy returns the policy of a destination.
-func (t *TLS) policy(domain string) Policy {
+// policy returns the policy of a destination. For a list of hosts it is the
+// strictest of theirs: as nobody looked the hosts up in the DNS, a certificate that
+// has to be good for the destination may be good for any host of that level.
+func (t *TLS) policy(destination string) Policy {
+	if !strings.HasPrefix(destination, "(") {
+		return t.policyOfOne(destination)
+	}
+	strictest := Policy{Level: t.level}
+	for i, host := range listedHosts(destination) {
+		p := t.policyOfOne(host.Host)
+		if p.Level >= TLSVerify {
+			p.Names, p.Domain = cmp.Or(p.Names, host.Host), ""
+		}
+		switch {
+		case i == 0 || p.Level > strictest.Level:
+			strictest = p
+		case p.Level == strictest.Level && p.Level >= TLSVerify && p.Names != strictest.Names:
+			strictest.Names += " " + p.Names
+		}
+	}
+	return strictest
+}
+
+func (t *TLS) policyOfOne(host string) Policy {
 	p := Policy{Level: t.level}
-	if found, ok := findDomain(t.table, domain); ok {
+	if found, ok := findDomain(t.table, host); ok {
 		p = found
 	}
 	if p.Level == TLSSecure && p.Names == "" {
-		p.Domain = strings.ToLower(domain)
+		p.Domain = canonicalOr(host)
 	}
 	return p
 }
@@ -166,7 +190,7 @@ func findDomain[T any](table map[string]T, domain string) (found T, ok bool) {
 
 // findOwn is findDomain without "*".
 func findOwn[T any](table map[string]T, domain string) (found T, ok bool) {
-	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
+	domain = canonicalOr(domain)
 	if found, ok = table[domain]; ok || strings.HasPrefix(domain, "[") {
 		return found, ok
 	}

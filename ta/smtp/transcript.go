@@ -4,7 +4,10 @@
 package smtp
 
 import (
+	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The directions of a line.
@@ -14,18 +17,28 @@ const (
 )
 
 // transcript is part of a session as text. Each line follows a CR and its
-// direction.
-type transcript struct{ text strings.Builder }
+// direction. Its length is bounded, because it may be kept for long.
+type transcript struct{ text []byte }
 
 func (t *transcript) add(direction, line string) {
-	t.text.WriteString("\r" + direction + " " + line)
+	t.text = append(t.text, '\r')
+	t.text = append(t.text, direction...)
+	t.text = append(t.text, ' ')
+	t.text = append(t.text, visible(line)...)
+	if len(t.text) > 2*maxText {
+		t.text = []byte(clip(string(t.text)))
+	}
 }
 
-func (t *transcript) String() string { return t.text.String() }
+func (t *transcript) String() string { return clip(string(t.text)) }
 
 // exchange is the transcript of a command and its reply.
 func exchange(command string, r Reply) string {
-	var t transcript
+	size := len(command)
+	for _, line := range r.Lines {
+		size += len(line) + len("\r->> ")
+	}
+	t := transcript{make([]byte, 0, size+len("\r<<- "))}
 	t.add(ours, command)
 	for _, line := range r.Lines {
 		t.add(theirs, line)
@@ -33,7 +46,8 @@ func exchange(command string, r Reply) string {
 	return t.String()
 }
 
-// maxText is how much of a transcript is reported, in bytes.
+// maxText is how much of a transcript is kept and reported, in bytes. It is also
+// how much of a reply is kept.
 const maxText = 8000
 
 // clip removes the middle of a text that is too long. Its beginning says what it
@@ -45,13 +59,33 @@ func clip(text string) string {
 	return text[:maxText/4] + "\r...\r" + text[len(text)-maxText*3/4:]
 }
 
-// visible replaces control characters, because what a server says appears in logs
-// and on terminals.
+// visible escapes what could mislead the reader of a log or change the state of a
+// terminal: control characters, C1 ones too, bidirectional formatting, line
+// separators, and bytes that are not UTF-8.
 func visible(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f {
-			return '?'
+	for i := 0; i < len(line); i++ {
+		if c := line[i]; c < ' ' && c != '\t' || c >= 0x7f {
+			return escaped(line)
 		}
-		return r
-	}, line)
+	}
+	return line
+}
+
+func escaped(line string) string {
+	var b strings.Builder
+	for i, r := range line {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(line[i:], string(utf8.RuneError)), r < ' ' && r != '\t':
+			fmt.Fprintf(&b, `\x%02x`, line[i])
+		case r == '\t' || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r):
+			b.WriteRune(r)
+		case r == 0x7f:
+			b.WriteString(`\x7f`)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }

@@ -166,73 +166,51 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-func TestSASL(t *testing.T) {
-	config, _, err := smtptest.Certificate("mx.a.example")
-	if err != nil {
+// However a destination is written, the policy for it is found, and that of a list
+// is the strictest of its hosts'.
+func TestPolicyOfEverySpelling(t *testing.T) {
+	x := NewTLS()
+	if err := x.ReadPolicy(write(t, "policy", `BÜCHER.example. encrypt
+xn--nxasmq6b.example verify
+.faß.example encrypt
+secure.example secure
+named.example secure mx.named.example
+[IPv6:2001:DB8:0::1] encrypt
+UNIX:/run/LMTP encrypt
+none.example none
+`)); err != nil {
 		t.Fatal(err)
 	}
-	const taken = "ok3 ->> 250 2.6.0 message accepted"
-	for _, c := range []struct {
-		name, secrets string
-		offers        []string
-		without       bool // TLS
-		said, user    string
-	}{
-		{name: "by exchanger", secrets: "# who\nmx.a.example joe secret\n", said: taken, user: "joe"},
-		{name: "by destination", secrets: "A.example joe secret", said: taken, user: "joe"},
-		{name: "by domain", secrets: ".example joe secret", said: taken, user: "joe"},
-		{name: "for all", secrets: "* joe secret", said: taken, user: "joe"},
-		{name: "the nearer one", secrets: "* eve wrong\nmx.a.example joe secret", said: taken, user: "joe"},
-		{name: "LOGIN", secrets: "* joe secret LOGIN", said: taken, user: "joe"},
-		{name: "for others", secrets: "b.example joe secret", said: taken},
-		{name: "wrong", secrets: "* joe wrong", said: "deferall 4.7.8 ->> 535 5.7.8 who are you"},
-		{name: "not offered", secrets: "* joe secret", offers: []string{"STARTTLS"}, said: "deferall 4.7.5 AUTH: none of PLAIN, LOGIN is offered"},
-		{name: "not this one", secrets: "* joe secret OAUTHBEARER", said: "deferall 4.7.5 AUTH: none of OAUTHBEARER is offered"},
-		{name: "old form", secrets: "* joe secret", offers: []string{"STARTTLS", "AUTH=LOGIN PLAIN"}, said: taken, user: "joe"},
-		{name: "without TLS", secrets: "* joe secret", without: true, said: "deferall 4.7.5 AUTH: the password is not sent without TLS"},
-		{name: "without TLS, allowed", secrets: "* joe secret PLAIN plaintext", without: true, said: taken, user: "joe"},
+	for host, want := range map[string]Policy{
+		"bücher.example":                                 {Level: TLSEncrypt},
+		"xn--bcher-kva.example":                          {Level: TLSEncrypt},
+		"XN--BCHER-KVA.EXAMPLE.":                         {Level: TLSEncrypt},
+		"bu\u0308cher.example":                           {Level: TLSEncrypt},
+		"βόλοσ.example":                                  {Level: TLSVerify},
+		"βόλος.example":                                  {Level: TLSMay}, // another domain
+		"mx.xn--fa-hia.example":                          {Level: TLSEncrypt},
+		"secure.example.":                                {Level: TLSSecure, Domain: "secure.example"},
+		"[2001:db8::1]":                                  {Level: TLSEncrypt},
+		"[IPv6.2001:db8::1]":                             {Level: TLSEncrypt},
+		"unix:/run/LMTP":                                 {Level: TLSEncrypt},
+		"UNIX:/run/lmtp":                                 {Level: TLSMay},
+		"((bücher.example))":                             {Level: TLSEncrypt},
+		"((none.example)(Bücher.example))":               {Level: TLSEncrypt},
+		"((none.example)(none.example))":                 {Level: TLSNone},
+		"((none.example)(other.example))":                {Level: TLSMay},
+		"((secure.example mx.example))":                  {Level: TLSSecure, Names: "secure.example"},
+		"((mx.example)(secure.example) (named.example))": {Level: TLSSecure, Names: "secure.example mx.named.example"},
+		"()": {Level: TLSMay},
 	} {
-		po := smtptest.Options{TLS: config, User: "joe", Password: "secret", Offers: c.offers}
-		if c.without {
-			po.TLS = nil
-		}
-		p := start(t, po)
-		o := newTestSpool(t)
-		o.messages(1)
-		opts := options(p)
-		var log strings.Builder
-		opts.Log = func(_ int, _, line string) { log.WriteString(line + "\n") }
-		if opts.Secrets, err = ReadSecrets(write(t, "secrets", c.secrets)); err != nil {
-			t.Fatal(err)
-		}
-		said := o.once(opts)
-		if got := strings.TrimSpace(strings.TrimPrefix(o.brief(said), "bob ")); got != c.said {
-			t.Errorf("%s: %s, want %s", c.name, got, c.said)
-		}
-		if m := p.Messages(); (c.said == taken) != (len(m) == 1) || len(m) == 1 && m[0].User != c.user {
-			t.Errorf("%s: %+v", c.name, m)
-		}
-		for _, text := range []string{said, log.String()} {
-			for _, secret := range []string{"secret\n", "am9l", "c2VjcmV0", "d3Jvbmc"} {
-				if strings.Contains(text, secret) {
-					t.Errorf("%s: a log has the secret: %s", c.name, text)
-				}
-			}
+		if got := x.policy(host); got != want {
+			t.Errorf("%s: %+v, want %+v", host, got, want)
 		}
 	}
-}
-
-func TestSecretsFile(t *testing.T) {
-	for _, wrong := range []string{"host user", "host user password MAGIC"} {
-		if _, err := ReadSecrets(write(t, "secrets", wrong)); err == nil {
-			t.Errorf("%q is accepted", wrong)
-		}
+	if err := NewTLS().ReadPolicy(write(t, "policy", "a..b encrypt")); err == nil {
+		t.Error("a destination that is no domain is accepted")
 	}
-	name := write(t, "secrets", "* joe secret")
-	if err := os.Chmod(name, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ReadSecrets(name); err == nil || !strings.Contains(err.Error(), "everybody may read or write it") {
-		t.Errorf("a file that all can read: %v", err)
+	secrets, err := ReadSecrets(write(t, "secrets", "Bücher.example joe secret"))
+	if err != nil || !secrets.has("xn--bcher-kva.example") || !secrets.has("BÜCHER.example.") {
+		t.Errorf("the secret is not found, %v", err)
 	}
 }
