@@ -1,5 +1,7 @@
 package main
 
+// The verb check: what is wrong in a control file that Parse accepts.
+
 import (
 	"bytes"
 	"errors"
@@ -9,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// check looks at what the parser lets pass: that the file lies where its
-// message is, and that agents have all they need.
+// check looks for what Parse does not: whether the message file is in its place,
+// and whether the file has everything that agents need.
 func check(_ io.Writer, f controlFile) error {
 	var wrong []error
 	complain := func(offset int64, format string, args ...any) {
@@ -24,7 +26,7 @@ func check(_ io.Writer, f controlFile) error {
 		return errors.Join(wrong...) // a trigger file has no message
 	}
 	if f.Body < 0 {
-		complain(0, "no o line: the offset of the body is not known")
+		complain(0, "no o line: the offset of the body is unknown")
 	}
 	for i := range f.Recipients {
 		if r := &f.Recipients[i]; r.Header < 0 {
@@ -49,9 +51,9 @@ func check(_ io.Writer, f controlFile) error {
 	return errors.Join(wrong...)
 }
 
-// queueOf is the directory of the message file: for a control file under
-// transport/, in hash directories or not, the same place under queue/. It is
-// "" for a file anywhere else.
+// queueOf is the directory of the message file. For a control file below
+// transport/, in hash directories or not, it is the same directory below queue/;
+// for a file anywhere else it is "".
 func queueOf(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -24,10 +26,21 @@ const (
 
 const usage = `usage: ctlfile show FILE...
        ctlfile check FILE...
-       ctlfile submit -P postoffice --from address [option...] channel/host/user... < message
-       ctlfile --version
+       ctlfile submit -P DIRECTORY --from ADDRESS [OPTION...] CHANNEL/HOST/USER... < MESSAGE
+       ctlfile --help | --version
 `
 
+const help = `Show, check and submit message control files, the files in POSTOFFICE/transport.
+
+  show     print every line of each file with its offset and its meaning
+  check    print what is wrong in each file; nothing for a file that is in order
+  submit   put a message into the queue as a router does, and print the path of
+           its control file
+
+Options of submit:
+`
+
+// run returns the exit code of the program.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(stderr, usage)
@@ -43,44 +56,44 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = submit(rest, stdin, stdout, stderr)
 	case "help", "-h", "--help":
 		err = pflag.ErrHelp
-	case "-V", "--version":
+	case "version", "-V", "--version":
 		fmt.Fprintln(stdout, version.Line("ctlfile"))
 	default:
 		err = usageError(fmt.Sprintf("unknown verb %q", verb))
 	}
-	var wrong usageError
+	var wrongUsage usageError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usage, "\n", submitFlags(new(submission)).FlagUsages())
+		fmt.Fprint(stdout, usage, "\n", help, submitFlags(new(submission)).FlagUsages())
 		return exitOK
-	case errors.As(err, &wrong):
+	case errors.As(err, &wrongUsage):
 		fmt.Fprintf(stderr, "ctlfile: %v\n%s", err, usage)
 		return exitUsage
-	case !errors.Is(err, errTold):
-		fmt.Fprintf(stderr, "ctlfile: %v\n", err)
+	case !errors.Is(err, errPrinted):
+		fmt.Fprintf(stderr, "ctlfile: %v\n", printable(err.Error()))
 	}
 	return exitFault
 }
 
-// A usageError is a command line that makes no sense.
+// A usageError is a wrong command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// errTold says that what went wrong has been printed.
-var errTold = errors.New("told")
+// errPrinted says that the errors have been printed already.
+var errPrinted = errors.New("errors were printed")
 
-// A controlFile is one that has been read.
+// A controlFile is a control file with its path and text.
 type controlFile struct {
 	path string
 	text []byte
 	*ctlfile.File
 }
 
-// eachFile calls do with every file that is a control file, and reports the
-// others as file:line: reason.
+// eachFile calls do for every path that is a control file. It prints the errors
+// of the others, and of do, as file:line: reason.
 func eachFile(paths []string, stdout, stderr io.Writer, do func(io.Writer, controlFile) error) error {
 	if len(paths) == 0 {
 		return usageError("no file")
@@ -92,8 +105,8 @@ func eachFile(paths []string, stdout, stderr io.Writer, do func(io.Writer, contr
 			err = do(stdout, file)
 		}
 		if err != nil {
-			fmt.Fprintln(stderr, err)
-			failed = errTold
+			fmt.Fprintln(stderr, printable(err.Error()))
+			failed = errPrinted
 		}
 	}
 	return failed
@@ -115,4 +128,17 @@ func read(path string) (controlFile, error) {
 		return controlFile{}, fmt.Errorf("%s:%d: %s", path, malformed.Line, malformed.Reason)
 	}
 	return controlFile{path, text, file}, err
+}
+
+// printable replaces the characters that could steer a terminal or change the
+// order in which its text is read: control characters (C0 and C1) but line ends
+// and TABs, format characters (bidirectional marks among them), and separators
+// of lines and paragraphs.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return '?'
+		}
+		return r
+	}, s)
 }

@@ -7,9 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
+
+	"zsched/internal/version"
 )
 
 func TestMain(m *testing.M) {
@@ -88,4 +91,41 @@ func TestManualHasEveryOption(t *testing.T) {
 			t.Errorf("--%s is not in the manual page", f.Name)
 		}
 	})
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	for _, arg := range []string{"--version", "-V", "version"} {
+		var stdout strings.Builder
+		if code := run([]string{arg}, nil, &stdout, io.Discard); code != exitOK || !strings.HasPrefix(stdout.String(), "ctlfile "+version.Number) {
+			t.Errorf("%s: exit %d, %q", arg, code, stdout.String())
+		}
+	}
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"submit", "--help"}} {
+		var stdout strings.Builder
+		if code := run(args, nil, &stdout, io.Discard); code != exitOK || !strings.Contains(stdout.String(), "check    print what is wrong") {
+			t.Errorf("%v: exit %d, %q", args, code, stdout.String())
+		}
+	}
+}
+
+// What strangers wrote neither steers the terminal nor changes its order.
+func TestShownTextIsPrintable(t *testing.T) {
+	const hostile = "a\x1b[2Jb\u0085c\u009bd\u202ee\u2066f\u2028g\u2029h\u200fi\x9bj\x7f"
+	file := filepath.Join(t.TempDir(), "7")
+	text := "i 7\no 0\ns smtp mx a 0\nr           smtp h u" + hostile + " 0\nm\nSubject: " + hostile + "\n\nd 18:1:-1::1\tn\t" + hostile + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"show", file}, {"check", file + hostile}} {
+		var out strings.Builder
+		run(args, nil, &out, &out)
+		if !strings.Contains(out.String(), "a?[2Jb?c?d?e?f?g?h?i") {
+			t.Errorf("%q", out.String())
+		}
+		for _, r := range out.String() {
+			if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
+				t.Errorf("%q has %U", out.String(), r)
+			}
+		}
+	}
 }

@@ -1,17 +1,18 @@
 package main
 
+// The verb show: every line of a control file in words.
+
 import (
 	"bytes"
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 
 	"zsched/ctlfile"
 	"zsched/ta"
 )
 
-// names are what the letters stand for.
+// names are the meanings of the letters.
 var names = map[byte]string{
 	'@': "format", 'v': "verbose log", 'i': "message file", 'o': "body at", 'l': "log identity",
 	'b': "other body", 'e': "errors to", 'x': "obsoletes", 'T': "trigger", 's': "sender",
@@ -38,7 +39,7 @@ func show(out io.Writer, f controlFile) error {
 			quote(&b, line[2:], "\n")
 		case len(diagnostics) > 0 && diagnostics[0].Offset == offset:
 			d := &diagnostics[0]
-			put("of %d, %s", d.Recipient, told(d))
+			put("of %d, %s", d.Recipient, reported(d))
 			explain(&b, f.File, d)
 			diagnostics = diagnostics[1:]
 		case line[0] == 'd':
@@ -51,19 +52,11 @@ func show(out io.Writer, f controlFile) error {
 			put("%s", line[2:])
 		}
 	}
-	_, err := out.Write(bytes.Map(harmless, b.Bytes()))
+	_, err := io.WriteString(out, printable(b.String()))
 	return err
 }
 
-// harmless keeps what strangers wrote from steering the terminal.
-func harmless(r rune) rune {
-	if unicode.IsControl(r) && r != '\n' && r != '\t' {
-		return '?'
-	}
-	return r
-}
-
-// describe is a recipient's quad and state.
+// describe is a recipient's address and state.
 func describe(f *ctlfile.File, i int) string {
 	r := &f.Recipients[i]
 	text := r.Address.String()
@@ -91,14 +84,15 @@ func state(f *ctlfile.File, i int) string {
 	return "waits for the one before"
 }
 
-func told(d *ctlfile.Diagnostic) string {
+// reported says whether the sender has been told of a diagnostic.
+func reported(d *ctlfile.Diagnostic) string {
 	if d.Tag == ctlfile.Delivered {
-		return "told"
+		return "reported"
 	}
-	return "not told yet"
+	return "not reported yet"
 }
 
-// explain prints what a diagnostic says.
+// explain prints the content of a diagnostic.
 func explain(b *bytes.Buffer, f *ctlfile.File, d *ctlfile.Diagnostic) {
 	item := func(name, value string) {
 		if value != "" {
@@ -123,7 +117,7 @@ func explain(b *bytes.Buffer, f *ctlfile.File, d *ctlfile.Diagnostic) {
 	quote(b, d.Text, "\r")
 }
 
-// quote prints the lines of a text behind bars.
+// quote prints the lines of a text, each after a bar.
 func quote(b *bytes.Buffer, text, end string) {
 	text = strings.Trim(text, end)
 	if text == "" {

@@ -1,5 +1,7 @@
 package main
 
+// The verb submit: a message from standard input is put into the queue.
+
 import (
 	"errors"
 	"fmt"
@@ -13,35 +15,35 @@ import (
 	"zsched/ctlfile"
 )
 
-// A submission is what the command line says of a new message.
+// A submission is what the command line says about a new message.
 type submission struct {
 	postoffice   string
 	levels       int
 	from         string // "" or "<>": the null sender
 	errorTo      string
-	notify       string // value of the N lines, NOTIFY= may be left out
+	notify       string // value of the N lines; NOTIFY= may be left out
 	ret, envID   string
 	logID        string // "": the message's Message-ID
 	privilege    string
-	notifySocket string // "": the postoffice's, if it is there
-	quiet        bool   // do not tell the scheduler
+	notifySocket string // "": that of the postoffice, if it exists
+	quiet        bool   // do not notify the scheduler
 }
 
 func submitFlags(s *submission) *pflag.FlagSet {
 	f := pflag.NewFlagSet("ctlfile submit", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
-	f.StringVarP(&s.postoffice, "postoffice", "P", "", "postoffice `directory`")
+	f.StringVarP(&s.postoffice, "postoffice", "P", "", "the postoffice `directory`; required")
 	f.IntVarP(&s.levels, "hash", "H", 0, "`levels` of hash directories, 0 to 2")
-	f.StringVar(&s.from, "from", "", "sender's `address`, empty or <> for the null sender")
+	f.StringVar(&s.from, "from", "", "the sender's `address`, empty or <> for the null sender; required")
 	f.StringVar(&s.errorTo, "error-to", "", "`address` for error messages instead of the sender's")
-	f.StringVar(&s.notify, "notify", "", "outcomes to tell the sender of, or `words` as NOTIFY=... ORCPT=...")
-	f.StringVar(&s.ret, "ret", "", "what a notice returns, `HDRS` or FULL")
+	f.StringVar(&s.notify, "notify", "", "`outcomes` to tell the sender of, such as SUCCESS,FAILURE; or words such as NOTIFY=NEVER ORCPT=...")
+	f.StringVar(&s.ret, "ret", "", "`part` of the message that a notice returns, HDRS or FULL")
 	f.StringVar(&s.envID, "envid", "", "envelope `identity`, in xtext")
 	f.StringVar(&s.logID, "log-id", "", "`identity` in logs instead of the Message-ID")
-	f.StringVar(&s.privilege, "privilege", "65534", "`uid` with whose rights agents deliver")
-	f.StringVar(&s.notifySocket, "notify-socket", "", "scheduler's `socket` instead of POSTOFFICE/.scheduler.notify")
-	f.BoolVar(&s.quiet, "no-notify", false, "do not tell the scheduler")
+	f.StringVar(&s.privilege, "privilege", "65534", "`uid` whose rights agents use to deliver")
+	f.StringVar(&s.notifySocket, "notify-socket", "", "notify the scheduler at this `socket`, not at POSTOFFICE/.scheduler.notify")
+	f.BoolVar(&s.quiet, "no-notify", false, "do not notify the scheduler")
 	return f
 }
 
@@ -85,7 +87,7 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	return err
 }
 
-// envelope has the sender in the form the router gives it.
+// envelope is the sender, in the form that the router writes, and the recipients.
 func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
 	e := ctlfile.Envelope{Sender: ctlfile.Address{Channel: "local", Host: s.from, User: s.from, Privilege: "0"}}
 	if s.from == "" || s.from == "<>" {
@@ -120,8 +122,8 @@ func messageID(header string) string {
 	return ""
 }
 
-// announce tells the scheduler. That it is not running does no harm: it will
-// find the file.
+// announce notifies the scheduler. An error is only printed: the scheduler finds
+// the file by itself.
 func (s *submission) announce(path string, stderr io.Writer) {
 	if s.quiet {
 		return
