@@ -7,13 +7,14 @@ import (
 	"zsched/ta"
 )
 
-// Action is something the core wants done. The set is sealed. Actions are
-// performed in the order given, each without waiting for the one before,
-// except that what goes to one agent arrives in order.
+// Action is something to be done outside the core. The set is sealed: this
+// file lists all that the core can want. Actions are performed in the order
+// given, each without waiting for the one before. What is sent to one agent
+// must arrive in order.
 type Action interface{ action() }
 
 type (
-	// Start an agent. Answered by AgentStarted or AgentFailed.
+	// Start an agent. The answer is AgentStarted or AgentFailed.
 	Start struct {
 		Agent         AgentID
 		Channel, Host string
@@ -22,7 +23,7 @@ type (
 		Command     []string
 		UID, GID    int // -1: unchanged
 		Nice        int
-		Priority    int // absolute, when PrioritySet
+		Priority    int // absolute; used if PrioritySet
 		PrioritySet bool
 	}
 
@@ -32,21 +33,21 @@ type (
 		Job   ta.Job
 	}
 
-	// Idle tells the agent that there is nothing to do now.
+	// Idle sends #idle: there is nothing to do now.
 	Idle struct{ Agent AgentID }
 
-	// Close asks the agent, which has no open job line, to leave: an empty
-	// line, then end of file.
+	// Close asks the agent, which has no open job line, to exit: it sends an
+	// empty line and then the end of file.
 	Close struct{ Agent AgentID }
 
-	// Kill ends an agent that does not leave: SIGTERM, or SIGKILL when Hard.
+	// Kill ends an agent that does not exit: SIGTERM, or SIGKILL if Hard.
 	Kill struct {
 		Agent AgentID
 		Hard  bool
 	}
 
-	// Mark writes outcomes into a control file: for each, the diagnostic
-	// first (durably), then the tag. Answered by Done or Failed.
+	// Mark writes outcomes into a control file. For each, the diagnostic is
+	// written first (durably), then the tag. The answer is Done or Failed.
 	Mark struct {
 		Op      Op
 		Message MessageID
@@ -54,39 +55,40 @@ type (
 		Marks   []RecipientMark
 	}
 
-	// Read a control file again, clearing locks that dead processes left, PID
-	// among them. Answered by Reread or Failed.
+	// Read reads a control file again, and clears the locks that dead processes
+	// left, PID among them. The answer is Reread or Failed.
 	Read struct {
 		Op      Op
 		Message MessageID
 		Path    string
-		PID     int // of the agent that died, 0 if none did
+		PID     int // of the agent that died; 0 if none did
 	}
 
-	// Finish a message none of whose recipients is open. It is unlinked,
-	// control file first; one that owes a notice is parked instead. Answered
-	// by Done or Failed.
+	// Finish removes the files of a message without open recipients, the
+	// control file first. If the message owes a notice, the files are moved to
+	// postman/ instead. The answer is Done or Failed.
 	Finish struct {
 		Op      Op
 		Message MessageID
 		Path    string
-		Owes    bool // look for diagnostics that nobody was sent
+		Owes    bool // look for diagnostics that were reported to nobody
 	}
 
-	// Hold moves a message to hold/. None of it is with an agent, and nothing
-	// else of it is under way. Answered by Done, and the message is forgotten;
-	// or by Failed, and it is back in the queue.
+	// Hold moves a message to hold/. No agent has any of it, and no other
+	// Action on its files is pending. After Done the message is dropped; after
+	// Failed it is back in the queue.
 	Hold struct {
 		Op      Op
 		Message MessageID
 		Path    string
 	}
 
-	// Resubmit writes the recipients at Offsets into a new message durably and
-	// then tags them as done in this one. To is the channel and host they get;
-	// empty, they go to the router as they are. A recipient that a live process
-	// has locked makes it fail as a whole. Answered by Done, and the recipients
-	// are gone; or by Failed, and they are due again.
+	// Resubmit writes the recipients at Offsets durably into a new message and
+	// then tags them as done in this one. Channel and Host are those of the
+	// new message; if both are empty, the recipients go to the router
+	// unchanged. If a live process has locked one of the recipients, the whole
+	// Resubmit fails. After Done the recipients are done; after Failed they are
+	// due again.
 	Resubmit struct {
 		Op            Op
 		Message       MessageID
@@ -95,16 +97,15 @@ type (
 		Channel, Host string
 	}
 
-	// Answer says what an Ordered did, or would do: how many messages and
-	// recipients it concerns, those that follow when they come back from their
-	// agents included.
+	// Answer says how many messages and recipients an Ordered affects, or would
+	// affect. It counts those that are with an agent and follow later.
 	Answer struct {
 		Order      uint64
 		Messages   int
 		Recipients int
 	}
 
-	// Account is one line of the statistics log: a recipient left the queue.
+	// Account is one line of the statistics log: a recipient has its outcome.
 	Account struct {
 		Message       MessageID
 		ModifiedAt    time.Time
@@ -113,7 +114,7 @@ type (
 		Channel, Host string
 	}
 
-	// Complete is logged when the last recipient of a message is done.
+	// Complete is for the log: the last recipient of a message is done.
 	Complete struct {
 		Message    MessageID
 		ModifiedAt time.Time
@@ -121,20 +122,20 @@ type (
 		Failed     int
 	}
 
-	// Note is something an administrator should read in the log.
+	// Note is a log message for the administrator.
 	Note struct {
 		Severity Severity
-		Agent    AgentID   // 0 if it is about none
-		Message  MessageID // 0 if it is about none
+		Agent    AgentID   // 0 if it is not about an agent
+		Message  MessageID // 0 if it is not about a message
 		Text     string
 	}
 
-	// Probe the spool: can it be written? Answered by SpoolBack or not at
-	// all; the core asks again.
+	// Probe asks whether the spool can be written. The answer is SpoolBack if
+	// it can. Otherwise there is no answer, and the core asks again.
 	Probe struct{}
 
-	// Stopped: nothing is left to wait for, or nothing is waited for any more;
-	// the process may exit, after the actions before this one.
+	// Stopped: the process may exit when the actions before this one are
+	// performed. Nothing is left to wait for, or the time for that is over.
 	Stopped struct{}
 )
 

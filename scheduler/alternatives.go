@@ -2,20 +2,24 @@ package scheduler
 
 import "zsched/ctlfile"
 
-// exclusiveSet is the alternatives of one X class in file order: the first is
-// tried, the next when it failed, the rest are dropped at the first success.
+// Alternatives: the recipients of X lines.
+
+// exclusiveSet is the alternatives of one class of X lines, in file order. The
+// first is tried; when it has failed, the next is tried; after the first
+// success, the others are dropped.
 type exclusiveSet struct {
 	class   int
 	members []alternative
-	done    bool
+	done    bool // one has succeeded
 }
 
+// alternative is a recipient of a message.
 type alternative struct {
 	vertex *vertex
 	index  int
 }
 
-// join puts a recipient among the alternatives of its class.
+// joinSet adds a recipient to the alternatives of its class.
 func (ml *mail) joinSet(m *message, class int, v *vertex, index int) {
 	x := ml.obtainExtras(m)
 	for _, set := range x.sets {
@@ -28,7 +32,8 @@ func (ml *mail) joinSet(m *message, class int, v *vertex, index int) {
 	x.sets = append(x.sets, &exclusiveSet{class: class, members: []alternative{{v, index}}})
 }
 
-// exclusive finds the set of alternatives a recipient belongs to.
+// exclusiveSetOf returns the set that a recipient belongs to and its place in
+// it; nil if it is not in a set, or if the set is done.
 func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int) {
 	if m.extras == 0 {
 		return nil, 0
@@ -43,8 +48,8 @@ func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int
 	return nil, 0
 }
 
-// win ends the set with its first success: the others are tagged as done
-// too, and so is what was said of those that failed.
+// endSet ends the set after its first success: the other alternatives are
+// tagged as done, too, and their diagnostics do not count.
 func (ml *mail) endSet(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
 	set.done = true
 	mark.LeaveTag = false
@@ -61,7 +66,7 @@ func (ml *mail) endSet(set *exclusiveSet, mark RecipientMark, settles []alternat
 	return marks, settles
 }
 
-// promote gives the next alternative its turn when the one before has failed.
+// promote gives the next alternative its turn after the one before has failed.
 func (dv *delivery) promote(set *exclusiveSet, failed int) {
 	for _, a := range set.members[failed+1:] {
 		r := dv.recipient(a.vertex, a.index)

@@ -1,12 +1,17 @@
 package scheduler
 
 import (
+	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"zsched/ctlfile"
 )
 
-// arrive takes a message into the queue. One without open recipients is
+// Arrival: a message that was loaded is put into the queue, and its x lines
+// drop the messages that it obsoletes.
+
+// arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (dv *delivery) arrive(in *Message) {
 	if dv.byID[in.ID] != 0 {
@@ -66,7 +71,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 	return m
 }
 
-// group parts the recipients into vertices, one for each channel and host.
+// groupRecipients makes one vertex for each channel and host.
 func (q *queue) groupRecipients(m *message, in []Recipient, flags recipientFlags) {
 	var byThread map[threadKey]*vertex
 	var latest *vertex
@@ -136,8 +141,8 @@ func (ml *mail) addRecipient(v *vertex, r *Recipient, flags recipientFlags) {
 	t.channel.in++
 }
 
-// enter puts a new vertex where it belongs: due, unless all of its
-// recipients wait for alternatives.
+// enterQueue makes a new vertex due, or blocked if all of its recipients are
+// alternatives that wait for others.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
 	if q.feedable(v) == 0 {
@@ -146,4 +151,71 @@ func (q *queue) enterQueue(v *vertex) {
 		return
 	}
 	q.makeDue(v)
+}
+
+// obsolete drops the messages that the new one replaces: those with one of
+// these log identities, and with the same error address and owner.
+func (dv *delivery) obsolete(by *message, logIDs []string) {
+	for _, id := range logIDs {
+		next := dv.messages.get(dv.byLogHash[hashLogID(id)])
+		for m := next; m != nil; m = next {
+			next = dv.olderWithLogID(m)
+			if m == by || m.flags&(removing|moving|obsoleted) != 0 || m.open == 0 ||
+				dv.errorTo(m) != dv.errorTo(by) || m.owner != by.owner {
+				continue
+			}
+			m.flags |= obsoleted
+			dv.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
+			dv.apply(&Ordered{Verb: VerbKill}, m, dv.openVertices(m))
+		}
+	}
+}
+
+// hashLogID stands for a log identity in memory. If two identities have the
+// same hash, the error address and the owner still have to be the same for one
+// to be taken for the other.
+func hashLogID(id string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return max(1, h.Sum64())
+}
+
+// linkLogID makes the message known by its log identity.
+func (ml *mail) linkLogID(m *message) {
+	if head := ml.messages.get(ml.byLogHash[m.logHash]); head != nil {
+		ml.obtainExtras(m).older, ml.obtainExtras(head).newer = head.ref, m.ref
+	}
+	ml.byLogHash[m.logHash] = m.ref
+}
+
+// olderWithLogID returns the message with the same log identity that was loaded
+// before, or nil.
+func (ml *mail) olderWithLogID(m *message) *message {
+	if m.extras == 0 {
+		return nil
+	}
+	return ml.messages.get(ml.extras.at(m.extras).older)
+}
+
+// unlinkLogID takes the message out of the chain of its log identity.
+func (ml *mail) unlinkLogID(m *message) {
+	if m.logHash == 0 {
+		return
+	}
+	older := ml.olderWithLogID(m)
+	head := ml.byLogHash[m.logHash] == m.ref
+	switch {
+	case head && older == nil:
+		delete(ml.byLogHash, m.logHash)
+		return
+	case head:
+		ml.byLogHash[m.logHash] = older.ref
+		ml.obtainExtras(older).newer = 0
+		return
+	}
+	newer := ml.obtainExtras(m).newer
+	ml.obtainExtras(ml.messages.at(newer)).older = ml.obtainExtras(m).older
+	if older != nil {
+		ml.obtainExtras(older).newer = newer
+	}
 }

@@ -1,11 +1,165 @@
 package scheduler
 
-import "zsched/internal/pattern"
+import (
+	"time"
 
-// match returns the clauses that speak for a channel and host, in order, as
-// the manual has it: patterns are tried in sequence, what a matching clause
-// sets is picked up, and the first one with a command ends the search. */*
-// gives defaults and never ends it.
+	"zsched/internal/pattern"
+)
+
+// Clauses of scheduler.cf, the parameters that they set, and which clauses
+// match a thread.
+
+// Config is the configuration of the core, at the start and after each reload.
+// The core does not change it.
+type Config struct {
+	// Clauses in the order of the file.
+	Clauses []Clause
+	// Defaults are the parameters before any clause is applied.
+	Defaults Params
+	// Env has the values of ${NAME} and $NAME in commands. It may be nil.
+	Env map[string]string
+	// MaxAgents is what a maxta of 0 means: the number of descriptors that the
+	// process may have, less a reserve. 0 means no limit.
+	MaxAgents int
+	// ForkRate is how many agents may be started within one second (option
+	// -R). 0 means no limit.
+	ForkRate int
+	// AgentTimeout is how long an agent with open job lines may say nothing
+	// (PARAMagent-timeout). 0 means no limit.
+	AgentTimeout time.Duration
+	// Frozen: no agents are started (option -F).
+	Frozen bool
+	// Only restricts feeding to some threads (option -p). The zero value
+	// selects all.
+	Only Selection
+}
+
+// Selection selects threads by channel and host. Each may be "*" or empty,
+// which selects all.
+type Selection struct {
+	Channel, Host string
+}
+
+func (sel Selection) selects(key threadKey) bool {
+	return (sel.Channel == "" || sel.Channel == "*" || sel.Channel == key.channel) &&
+		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
+}
+
+// Clause is one clause of scheduler.cf: a pattern and what it sets.
+type Clause struct {
+	// Channel and Host are shell-style patterns, matched without regard to
+	// case. Host is "*" if the file has no slash.
+	Channel, Host string
+	// Settings in the order of the file. A clause that is empty in the file has
+	// the settings of the next one that is not.
+	Settings []Setting
+	File     string
+	Line     int
+}
+
+// Setting is one keyword of a clause. Name and Value are kept as written, for
+// queries and for comparison after a reload.
+type Setting struct {
+	Name, Value string
+	File        string
+	Line        int
+	// Apply sets the value, which was checked when the file was read.
+	Apply func(*Params)
+}
+
+// Params are the parameters of a thread: the defaults with the settings of each
+// matched clause applied in order. scheduler.cf(5) has an entry for each
+// keyword.
+type Params struct {
+	Interval   time.Duration // base of the retry arithmetic
+	IdleMax    time.Duration // 0: three times Interval
+	Expiry     time.Duration // from the message file's mtime; 0: never
+	Expiry2    time.Duration // beyond Expiry, without any attempt
+	Retries    []int         // multiples of Interval, one a failed attempt
+	Backoff    Backoff
+	MinBackoff time.Duration // for BackoffAge
+	MaxBackoff time.Duration // for BackoffAge
+	Jitter     int           // percent by which a retry is spread
+
+	MaxTA      int // processes in all; 0: Config.MaxAgents
+	MaxChannel int // busy sessions and processes of the channel; 0: MaxTA
+	MaxRing    int // busy sessions and processes of the ring; 0: MaxTA
+	MaxThr     int // busy sessions of the thread; at least 1
+	Overfeed   int // job lines given beyond the one being worked on
+	Sessions   int // job lines one agent may have open; at least 1
+	Quantum    int // picks a thread may have in a round while others wait
+
+	Command  []string // words, unexpanded; empty: none
+	UID, GID int      // -1: the scheduler's own
+	Nice     int
+	Priority int // absolute, when PrioritySet
+	// PrioritySet tells a priority of 0 from none; the later of nice and
+	// priority in a file is in force.
+	PrioritySet bool
+	Marking     Marking
+
+	QueueOnly         bool
+	WakeupRestartOnly bool
+	AgeOrder          bool
+
+	// Windows, slots and shares.
+	InitialConcurrency int // 0: the window is MaxThr and does not move
+	PositiveFeedback   Feedback
+	NegativeFeedback   Feedback
+	CohortLimit        float64
+	SlotCost           int
+	SlotDiscount       int // percent
+	SlotLoan           int
+	MinSlots           int
+	MsgSessions        int
+	MsgScale           int
+	Share              string
+
+	// ReportTimes are when interim reports are sent after arrival.
+	ReportTimes []time.Duration
+}
+
+// Backoff is how the wait after a failed attempt is computed.
+type Backoff uint8
+
+const (
+	// BackoffRetries: Interval times the next number of Retries.
+	BackoffRetries Backoff = iota
+	// BackoffAge: the age of the message, but at least MinBackoff and at most
+	// MaxBackoff, as in Postfix.
+	BackoffAge
+)
+
+// Marking says who writes tags and diagnostics into the control file.
+type Marking uint8
+
+const (
+	// MarkingAgent: the agent does. This is ZMailer's contract.
+	MarkingAgent Marking = iota
+	// MarkingScheduler: the scheduler does; the agent only reads and reports.
+	MarkingScheduler
+)
+
+// Feedback is by how much one result moves a window: Amount, divided as Per
+// says.
+type Feedback struct {
+	Amount float64
+	Per    Per
+}
+
+// Per is the divisor of a Feedback.
+type Per uint8
+
+const (
+	PerOne  Per = iota // the amount itself
+	PerN               // amount / window
+	PerSqrt            // amount / sqrt(window)
+)
+
+// match returns the clauses that match a channel and host, in order. As the
+// manual says, patterns are tried in sequence and the settings of each matching
+// clause are picked up. The first matching clause with a command ends the
+// search; only */*, which gives defaults, never does.
 func match(clauses []Clause, channel, host string) []*Clause {
 	var matched []*Clause
 	for i := range clauses {
@@ -21,8 +175,8 @@ func match(clauses []Clause, channel, host string) []*Clause {
 	return matched
 }
 
-// MatchesAll reports whether the clause is one for */*, which gives defaults to
-// those behind it.
+// MatchesAll reports whether the clause is for */*, which gives defaults to the
+// clauses after it.
 func (c *Clause) MatchesAll() bool { return c.Channel == "*" && c.Host == "*" }
 
 func (c *Clause) sets(name string) bool {
@@ -34,7 +188,7 @@ func (c *Clause) sets(name string) bool {
 	return false
 }
 
-// fold returns the parameters that the matched clauses leave in force.
+// fold returns the parameters that result from the matched clauses.
 func fold(defaults Params, matched []*Clause) *Params {
 	p := defaults
 	for _, c := range matched {

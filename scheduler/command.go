@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
+// Expansion of the command of a clause: $channel, $host, ${sessions}.
+
 // expand puts values into the words of a command (scheduler.cf(5), command):
 // $channel, $host and ${sessions}, with or without braces, and names of
-// zmailer.conf. A braced name that nothing knows is empty; an unbraced one,
-// and a brace that is not closed, stay as they are. A value with blanks stays
-// within its word.
+// zmailer.conf. An unknown name expands to nothing if it is in braces and
+// stays as it is if not; so does a brace that is not closed. A value with
+// blanks stays within its word.
 func expand(words []string, env map[string]string, channel, host string, sessions int) []string {
 	lookup := func(name string) (string, bool) {
 		switch name {
@@ -58,7 +60,7 @@ func expandWord(word string, lookup func(string) (string, bool)) string {
 	}
 }
 
-// identifier returns the longest name at the front of s.
+// identifier returns the longest name at the start of s.
 func identifier(s string) string {
 	for i, c := range []byte(s) {
 		letter := c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -69,11 +71,11 @@ func identifier(s string) string {
 	return s
 }
 
-// namesHostIn reports whether the word comes out differently for each host.
+// namesHostIn reports whether the word may expand differently for each host.
 func namesHostIn(word string) bool { return strings.Contains(word, "host") }
 
-// namesHost reports whether the command has the bare word $host, in which
-// case the job lines leave the host out (scheduler(8), ta(7)).
+// namesHost reports whether the command has the bare word $host. Job lines then
+// leave out the host (scheduler(8), ta(7)).
 func namesHost(words []string) bool {
 	for _, word := range words {
 		if word == "$host" {

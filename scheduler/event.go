@@ -7,161 +7,165 @@ import (
 	"zsched/ta"
 )
 
-// Event is something that happened outside. The set is sealed: what is in
-// this file is all that the core can be told.
+// Event is something that happened outside the core. The set is sealed: this
+// file lists all that the core can be told.
 type Event interface{ event() }
 
-// MessageID is the number at the front of a control file's name, which is the
-// identity of a message for as long as its file exists.
+// MessageID is the number in the name of a control file. It identifies a
+// message as long as its file exists.
 type MessageID uint64
 
-// AgentID names one started agent; it is never used again.
+// AgentID identifies an agent. It is not reused.
 type AgentID uint32
 
-// Op ties the completion of an Action on files to that Action.
+// Op connects an Action on files with the Event that answers it.
 type Op uint64
 
 type (
-	// Tick says that the time has come that Next named.
+	// Tick: the time has come that Next returned.
 	Tick struct{}
 
-	// Arrived brings a message that was taken from the spool.
+	// Arrived: a message was loaded from the spool.
 	Arrived struct{ Message Message }
 
-	// AgentStarted: the process exists. It is expected to say #hungry.
+	// AgentStarted: the process of a Start exists. Its first #hungry is still
+	// to come.
 	AgentStarted struct {
 		Agent AgentID
 		PID   int
 	}
 
-	// AgentFailed: no process came of a Start.
+	// AgentFailed: a Start did not give a process.
 	AgentFailed struct {
 		Agent  AgentID
 		Reason string
 	}
 
-	// AgentHungry: the agent asks for a job line, or answers #idle.
+	// AgentHungry: the agent said #hungry. It asks for a job line, or answers
+	// #idle.
 	AgentHungry struct{ Agent AgentID }
 
-	// AgentReported: the agent's word about one recipient. It is not trusted.
+	// AgentReported: the agent reported on one recipient. The report is
+	// checked, because agents may report falsely.
 	AgentReported struct {
 		Agent  AgentID
 		Report ta.Report
 	}
 
-	// AgentResync: the agent found nothing to do in this message's file.
+	// AgentResync: the agent found nothing to do in the file of this message.
 	AgentResync struct {
 		Agent   AgentID
 		Message MessageID
 	}
 
-	// AgentSpoke: the agent said something else; it is alive.
+	// AgentSpoke: the agent said something else, which shows that it is alive.
 	AgentSpoke struct{ Agent AgentID }
 
-	// AgentExited: the process is gone and everything it said has been told.
+	// AgentExited: the process is gone. All that it said was told before.
 	AgentExited struct {
 		Agent  AgentID
 		Status string // as a person reads it: "exit status 1", "signal: killed"
 	}
 
-	// Done: the Action with this Op, except a Read, is on disk.
+	// Done: the Action with this Op is on disk. A Read is answered by Reread
+	// instead.
 	Done struct{ Op Op }
 
-	// Failed: the Action with this Op could not be carried out. The core
-	// keeps it and issues it again later; a Hold or a Resubmit it gives up, and
-	// the mail is back in the queue.
+	// Failed: the Action with this Op could not be carried out. The core keeps
+	// it and issues it again later. It gives up a Hold or a Resubmit, and that
+	// mail is back in the queue.
 	Failed struct {
 		Op     Op
 		Reason string
-		// Wide says that nothing can be written now (full, read-only, broken):
-		// the core stops feeding and probes until the spool is back.
+		// SpoolDown says that nothing at all can be written now (full,
+		// read-only, broken). The core then stops feeding and sends Probe until
+		// the answer is SpoolBack.
 		SpoolDown bool
-		// Missing says that the control file is gone: the core forgets the
+		// Missing says that the control file is gone. The core drops the
 		// message.
 		Missing bool
 	}
 
-	// Reread: the answer to a Read: what the control file says now.
+	// Reread: the answer to a Read, with what the control file says now.
 	Reread struct {
 		Op         Op
 		Missing    bool // the file is gone
-		Owes       bool // it holds diagnostics that nobody was sent
+		Owes       bool // the file has diagnostics that were reported to nobody
 		Recipients []RecipientState
 	}
 
-	// SpoolBack: the answer to Probe: writing works again.
+	// SpoolBack: the answer to a Probe. Writing works again.
 	SpoolBack struct{}
 
-	// Triggered: somebody asks for the mail of this host now (ETRN).
+	// Triggered: somebody asked for the mail of this host (ETRN).
 	Triggered struct{ Host string }
 
-	// Reloaded: a new configuration, already found good, is in force.
+	// Reloaded: a new configuration was read and is valid.
 	Reloaded struct{ Config *Config }
 
-	// Ordered: an administrator wants something done with mail. The answer is an
-	// Answer in the same Step; what is with an agent by then follows when it
-	// comes back. A Step costs as much as the messages of its targets have
-	// vertices: a long list is given in parts, targets in one message one
-	// after the other.
+	// Ordered: an administrator wants something done with mail. The answer is
+	// an Answer in the same Step. What is with an agent follows when it comes
+	// back. The cost of the Step grows with the number of vertices of the
+	// messages that are targets. So a long list is split into several events,
+	// with the targets in one message next to each other.
 	Ordered struct {
-		Order   uint64 // names it in the Answer
+		Order   uint64 // identifies the order in the Answer
 		Verb    Verb
 		Targets []Target
-		// To is where VerbReroute sends the recipients; Message does not matter.
+		// To is where VerbReroute sends the recipients. Its Message is ignored.
 		To Target
-		// DryRun only counts.
+		// DryRun counts and changes nothing.
 		DryRun bool
 	}
 
-	// HeldThread: mail for this channel and host, present and to come, is
-	// neither fed nor expired from now on; or it is again, and then every
-	// recipient gets an attempt before it can expire. Told at the start for
-	// each thread that is held, before any mail.
+	// HeldThread: if Held, the mail for this channel and host, present and to
+	// come, is neither fed nor expired. Otherwise the thread is released, and
+	// each recipient gets an attempt before it can expire. At the start, held
+	// threads are told before any mail.
 	HeldThread struct {
 		Channel, Host string
 		Held          bool
 	}
 
-	// Stopping: feed no more, let agents go, then say Stopped. A slow stop
-	// waits longer for open job lines than a fast one.
+	// Stopping: feed nothing more, close the agents, then say Stopped. A slow
+	// stop waits longer for open job lines than a fast one.
 	Stopping struct{ Slow bool }
 )
 
 // RecipientState is what a control file says about one recipient.
 type RecipientState struct {
 	Offset int64
-	Tag    ctlfile.Tag // a lock left by a dead process reads as open
+	Tag    ctlfile.Tag // a lock that a dead process left reads as open
 }
 
-// Message is a message as the spool hands it over.
+// Message is a message as the spool loaded it.
 type Message struct {
 	ID   MessageID
-	Path string // of the control file below transport/, as agents are told it
-	// LogID identifies the message for x lines; "" when it has none.
+	Path string // of the control file below transport/; agents are given it
+	// LogID identifies the message for x lines; "" if it has none.
 	LogID string
-	// Sender is the user of the last s line; ErrorTo is where reports go.
+	// Sender is the user of the last s line. ErrorTo is where reports go.
 	Sender, ErrorTo string
 	NullSender      bool
-	Owner           uint32    // uid that owns the message file
-	ModifiedAt      time.Time // mtime of the message file: the message's age
+	Owner           uint32    // uid of the owner of the message file
+	ModifiedAt      time.Time // mtime of the message file, from which its age counts
 	ChangedAt       time.Time // ctime of the control file
 	Size            int64     // bytes of the message file
-	Owes            bool      // holds diagnostics that nobody was sent yet
-	// Released says that it comes back from hold/: its recipients get an
-	// attempt before they can expire.
+	Owes            bool      // the file has diagnostics that were reported to nobody
+	// Released says that the message comes back from hold/. Its recipients get
+	// an attempt before they can expire.
 	Released bool
-	// Recipients that are still open, in file order; those already done are
-	// not listed.
+	// Recipients are those still open, in file order.
 	Recipients []Recipient
-	// Obsoletes are log identities of messages this one replaces.
+	// Obsoletes has the log identities of messages that this one replaces.
 	Obsoletes []string
 }
 
 // Recipient is one open recipient of an arriving message.
 type Recipient struct {
-	Offset        int64  // identity within the control file
+	Offset        int64  // of its line in the control file; identifies it there
 	Channel, Host string // lower case
-	Class         int    // exclusive set of an X line; 0 for an r line
+	Class         int    // class of an X line; 0 for an r line
 	Notify        ctlfile.Notify
 }
 

@@ -9,13 +9,16 @@ import (
 	"zsched/ta"
 )
 
-// secondExpiry is how long past its expiry a recipient that was never
-// attempted is kept, when expiry2 is not set.
+// Expiry: recipients that are too old fail with a notice (scheduler.cf(5),
+// expiry and expiry2). Also the wake time of a vertex, which expiry is part of.
+
+// defaultExpiry2 is how long after its expiry a recipient is kept that was
+// never attempted, if expiry2 is not set.
 const defaultExpiry2 = 24 * time.Hour
 
-// expired reports whether an open recipient's time is up: past expiry with an
-// attempt in the life of this process, or past expiry and expiry2 without
-// (scheduler.cf(5)).
+// expired reports whether a recipient's time is over: it is past expiry and had
+// an attempt in the life of this process, or it is past expiry and expiry2. A
+// recipient of a held thread does not expire.
 func (q *queue) expired(v *vertex, r *recipient) bool {
 	t := q.threadOf(v)
 	if r.state != open && r.state != standby || r.flags&mustAttempt != 0 || t.held || t.updates&releaseHeld != 0 {
@@ -25,19 +28,19 @@ func (q *queue) expired(v *vertex, r *recipient) bool {
 	return q.now >= primary && (r.attempts > 0 || q.outlastedSuspension(v)) || q.now >= secondary
 }
 
-// joinedBefore reports whether the vertex has waited through a suspension of
-// its thread, which counts as an attempt.
+// outlastedSuspension reports whether the vertex has waited through a
+// suspension of its thread, which counts as an attempt.
 func (q *queue) outlastedSuspension(v *vertex) bool {
 	return v.state == due && v.suspensionsWhenDue < q.threadOf(v).suspensions
 }
 
-// expiry returns when the vertex's recipients expire, with an attempt and
-// without one; never when they do not.
+// expiry returns when the vertex's recipients expire: with an attempt, and
+// without one. The times are never if the recipients do not expire.
 func (q *queue) expiry(v *vertex) (primary, secondary instant) {
 	return q.threadOf(v).params.expiryOf(q.messageOf(v).modifiedAt)
 }
 
-// expiryOf is the same for a message of that age.
+// expiryOf returns the same for a message of that age.
 func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	if p.Expiry == 0 {
 		return never, never
@@ -50,10 +53,9 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	return primary, primary.after(second)
 }
 
-// planWake puts a vertex into the agenda at the time when something is due
-// for it: the end of its wait, or its expiry. One that is past its first
-// expiry without an attempt is looked at again every interval, because a
-// suspension may count as one.
+// planWake puts a vertex into the agenda at the time of its next event: the end
+// of its wait, or its expiry. A vertex past its first expiry without an attempt
+// is looked at in every interval, because a suspension may count as an attempt.
 func (q *queue) planWake(v *vertex) {
 	t := q.threadOf(v)
 	primary, secondary := q.expiry(v)
@@ -80,8 +82,8 @@ func (q *queue) planWake(v *vertex) {
 	q.wakes.put(look, v.ref)
 }
 
-// mayExpire reports whether time can end a recipient of the vertex: not what
-// has been held and has had no attempt since.
+// mayExpire reports whether a recipient of the vertex can expire. One that was
+// held cannot before its next attempt.
 func (q *queue) mayExpire(v *vertex) bool {
 	for i := range v.len() {
 		if r := q.recipient(v, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
@@ -91,7 +93,7 @@ func (q *queue) mayExpire(v *vertex) bool {
 	return false
 }
 
-// overdue reports whether a recipient of the vertex is to be expired.
+// overdue reports whether a recipient of the vertex has expired.
 func (q *queue) overdue(v *vertex) bool {
 	for i := range v.len() {
 		if q.expired(v, q.recipient(v, i)) {
@@ -101,7 +103,7 @@ func (q *queue) overdue(v *vertex) bool {
 	return false
 }
 
-// expire ends the recipients of a vertex whose time is up. The vertex must
+// expire fails the recipients of a vertex that have expired. The vertex must
 // not be with an agent.
 func (dv *delivery) expire(v *vertex) {
 	if primary, _ := dv.expiry(v); dv.now < primary {
@@ -114,7 +116,8 @@ func (dv *delivery) expire(v *vertex) {
 	})
 }
 
-// cause is why recipients fail without an agent's saying so, and which.
+// failureCause says why recipients fail without a report from an agent, and
+// which ones.
 type failureCause struct {
 	words, code string
 	applies     func(*recipient) bool
@@ -150,8 +153,8 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 	dv.advance(message)
 }
 
-// mark is the outcome of a recipient. Whatever action its last report named,
-// it failed now; the recipient and the peer are kept.
+// outcome returns the mark for a recipient. The action is "failed", whatever
+// the last report said; the recipient and the peer of that report are kept.
 func (c *failureCause) outcome(r *recipient, said *diagnostic) RecipientMark {
 	var last ta.Notary
 	text := c.words
@@ -174,7 +177,7 @@ func (c *failureCause) outcome(r *recipient, said *diagnostic) RecipientMark {
 	}
 }
 
-// inWords prints a time as reports show it: "3 days", "1 day 2 hours".
+// inWords formats a duration for a notice: "3 days", "1 day 2 hours".
 func inWords(d time.Duration) string {
 	var words []string
 	for _, u := range []struct {

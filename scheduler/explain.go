@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// Explanation says how a channel and host is treated, and what its mail waits
-// for. It can be had for any, mail or not.
+// Explain: which clauses and limits apply to a channel and host, and what its
+// mail waits for.
+
+// Explanation says how the mail for a channel and host is treated and what it
+// waits for. It can be made for any channel and host, with mail or without.
 type Explanation struct {
 	Channel, Host string
 	Held          bool
@@ -14,20 +17,20 @@ type Explanation struct {
 	Ring          *RingView   // nil: there is no ring that mail would join
 	// Clauses that match, in order. They belong to the Config.
 	Clauses []*Clause
-	// Settings in force, in the order in which the clauses first name them; of
-	// one that is set twice, the later. What is not here has its default.
+	// Settings in force, in the order in which the clauses first name them. If
+	// one is set twice, it is the later. What is not here has its default.
 	Settings []Setting
 	Params   *Params // in force
 	Limits   []Limit
-	// Wait is why due mail is not fed now, or that the thread is held.
+	// Wait is why due mail is not fed now, or WaitHeld.
 	Wait Wait
-	// Next is what happens next without anybody's doing, and when; zero where
-	// the thread waits for others, or for nothing.
+	// Next is what happens next by itself, and NextAt when. They are zero if
+	// the thread waits for somebody else or for nothing.
 	Next   Upcoming
 	NextAt time.Time
 }
 
-// Upcoming is the next thing that comes with time.
+// Upcoming is the next thing that happens to a thread at a time.
 type Upcoming string
 
 const (
@@ -35,19 +38,19 @@ const (
 	RetryNext   Upcoming = "retry"             // a vertex is due again
 	ResumeNext  Upcoming = "end of suspension" // of the thread
 	ExpiryNext  Upcoming = "expiry"            // of the oldest message
-	StartNext   Upcoming = "start of an agent" // after starts that failed, or for the fork rate
+	StartNext   Upcoming = "start of an agent" // after failed starts, or by the fork rate
 	ProbeNext   Upcoming = "probe of the spool"
 )
 
-// Limit is one of the limits on a thread and how far it is used.
+// Limit is one of the limits on a thread and how much of it is used.
 type Limit struct {
 	Name   string // maxta, maxchannel, maxring, maxthr
-	Used   int    // processes of maxta, busy sessions of the others
-	Most   int    // 0: none
+	Used   int    // processes for maxta, busy sessions for the others
+	Most   int    // 0: no limit
 	Blocks bool   // due mail is not fed because of it
 }
 
-// Explain says how a channel and host, in lower case, is treated.
+// Explain explains a channel and host, in lower case.
 func (s *Scheduler) Explain(channel, host string) *Explanation {
 	key := threadKey{channel, host}
 	e := &Explanation{Channel: channel, Host: host, Held: s.held[key]}
@@ -69,8 +72,8 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 	return e
 }
 
-// inForce returns the settings that matched clauses leave in force. nice and
-// priority are one.
+// inForce returns the settings that result from matched clauses. nice and
+// priority set the same parameter.
 func inForce(clauses []*Clause) []Setting {
 	var settings []Setting
 	for _, c := range clauses {
@@ -91,7 +94,7 @@ func sameField(a, b string) bool {
 	return a == b || isPriority(a) && isPriority(b)
 }
 
-// limits are those of a thread that may not be there, in a ring that may not.
+// limits returns the limits on a thread. Ring and thread may be nil.
 func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limit {
 	would := &ring{params: p}
 	busy := Limit{Name: "maxchannel", Most: s.maxChannel(would)}
@@ -115,7 +118,7 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 	return limits
 }
 
-// upcoming returns the next thing that time brings to a thread.
+// upcoming returns the next thing that happens to a thread at a time.
 func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	if t.held {
 		return NothingNext, time.Time{}
@@ -153,4 +156,93 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		return NothingNext, time.Time{}
 	}
 	return next, at.time()
+}
+
+// Wait is why due mail of a thread is not fed now.
+type Wait string
+
+const (
+	NoWait       Wait = ""               // nothing is due, or it is being fed
+	WaitTA       Wait = "maxta"          // the limit on processes
+	WaitChannel  Wait = "maxchannel"     // the limit of the channel
+	WaitRing     Wait = "maxring"        // the limit of the ring
+	WaitThread   Wait = "maxthr"         // the limit of the thread
+	WaitFrozen   Wait = "frozen"         // option -F
+	WaitForks    Wait = "fork rate"      // option -R
+	WaitCommand  Wait = "no command"     // no clause gives one
+	WaitStart    Wait = "agents fail"    // they cannot be started, or die at once
+	WaitHeld     Wait = "held"           // HeldThread
+	WaitTrigger  Wait = "queueonly"      // an ETRN is needed
+	WaitSpool    Wait = "spool down"     // it cannot be written
+	WaitSuspend  Wait = "suspended"      // the destination has failed
+	WaitSelect   Wait = "not selected"   // option -p
+	WaitStopping Wait = "stopping"       // the scheduler stops
+	WaitAgent    Wait = "agent expected" // one is starting, or will be free
+)
+
+// waitOf returns why due mail of a thread is not fed now. It is the first
+// reason found; when an administrator removes it, there may be another. A held
+// thread has its reason even if no mail is due.
+func (s *Scheduler) waitOf(t *thread) Wait {
+	switch {
+	case t.held:
+		return WaitHeld
+	case t.states[due] == 0:
+		return NoWait
+	case t.ring == nil:
+		return WaitCommand
+	case !t.selected:
+		return WaitSelect
+	case t.suspendedUntil != 0:
+		return WaitSuspend
+	case t.params.QueueOnly && !t.running:
+		return WaitTrigger
+	case s.stop.begun:
+		return WaitStopping
+	case s.spoolDown:
+		return WaitSpool
+	case s.config.Frozen:
+		return WaitFrozen
+	}
+	switch b := s.blocksOf(t); {
+	case b.thread:
+		return WaitThread
+	case b.ring:
+		return WaitRing
+	case b.channel:
+		return WaitChannel
+	case t.ring.expected > 0:
+		return WaitAgent
+	case b.start:
+		return WaitStart
+	case b.processes:
+		return WaitTA
+	case b.forks:
+		return WaitForks
+	}
+	return WaitAgent
+}
+
+// blocks says which limits keep due mail of a thread from being fed.
+type blocks struct {
+	thread, ring, channel, processes bool
+	start, forks                     bool // agents are started later
+}
+
+func (s *Scheduler) blocksOf(t *thread) blocks {
+	r := t.ring
+	if r == nil || t.states[due] == 0 || !t.mayFeed() || s.halted() {
+		return blocks{}
+	}
+	// A process more is needed where no agent has a session to give.
+	full := r.sessionFor(t) == nil && r.expected == 0
+	trouble := s.startFailures[r.clause]
+	return blocks{
+		thread:    t.freeSlots() <= 0,
+		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
+		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),
+		processes: full && !below(len(s.agents), s.maxTA(r)),
+		start:     full && trouble != nil && trouble.until > s.now,
+		forks:     full && r.limitQueue == s.forks.queue,
+	}
 }

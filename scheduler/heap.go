@@ -1,14 +1,15 @@
 package scheduler
 
-// heap is a queue of items by a number, smallest first: wake times in the
-// agenda, places in line in a thread. Entries hold the number, so that
-// sifting does not touch the items; each item knows its seat, so that it can
-// be taken out from anywhere. Pages instead of one slice, so that growing to
-// a million entries never copies them all at once.
+// heap is a priority queue of items by a key, the smallest first. The key is a
+// time in the agenda, and the place in the queue in a thread. Entries have the
+// key, so that sifting does not touch the items. Each item knows its index, so
+// that it can be removed from anywhere. Entries are in pages and not in one
+// slice, so that growing to a million entries never copies them all at once.
 //
-// An item is in at most one heap for each seat.
+// An item can be in one heap for each index that it has.
 type heap[T any] struct {
-	// seat is where an item keeps its position plus one; 0: not in the heap.
+	// index returns where an item keeps its position plus one; 0: not in the
+	// heap.
 	index func(T) *int32
 	pages [][]entry[T]
 	n     int
@@ -29,7 +30,7 @@ func (h *heap[T]) at(i int) *entry[T] { return &h.pages[i>>pageBits][i&(pageSize
 
 func (h *heap[T]) len() int { return h.n }
 
-// next is the smallest number, never when the heap is empty.
+// next returns the smallest key, or never if the heap is empty.
 func (h *heap[T]) next() instant {
 	if h.n == 0 {
 		return never
@@ -37,12 +38,12 @@ func (h *heap[T]) next() instant {
 	return h.at(0).key
 }
 
-// first returns the item with the smallest number; the heap must not be empty.
+// first returns the item with the smallest key. The heap must not be empty.
 func (h *heap[T]) first() T { return h.at(0).item }
 
 func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
-// put links an item at key, or moves it there.
+// put adds an item with a key, or gives it this key.
 func (h *heap[T]) put(key instant, item T) {
 	if seat := *h.index(item); seat != 0 {
 		i := int(seat) - 1
@@ -57,14 +58,14 @@ func (h *heap[T]) put(key instant, item T) {
 	h.up(i)
 }
 
-// pop unlinks the item with the smallest number; the heap must not be empty.
+// pop removes the item with the smallest key. The heap must not be empty.
 func (h *heap[T]) pop() T {
 	item := h.first()
 	h.remove(item)
 	return item
 }
 
-// remove unlinks an item, if it is in the heap.
+// remove removes an item if it is in the heap.
 func (h *heap[T]) remove(item T) {
 	seat := h.index(item)
 	if *seat == 0 {
@@ -83,7 +84,7 @@ func (h *heap[T]) remove(item T) {
 }
 
 // grow makes room for one more entry. The first page grows as a slice does,
-// because most threads hold one vertex.
+// because most threads have one vertex.
 func (h *heap[T]) grow() {
 	page := h.n >> pageBits
 	if page == len(h.pages) {
@@ -101,8 +102,8 @@ func (h *heap[T]) grow() {
 	}
 }
 
-// shrink drops pages once two are empty, so that a queue that swings around
-// the edge of a page does not allocate at every turn.
+// shrink frees a page when two are empty, so that a queue whose length varies
+// around the edge of a page does not allocate each time.
 func (h *heap[T]) shrink() {
 	if used := (h.n + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
 		h.pages[len(h.pages)-1] = nil
@@ -110,7 +111,7 @@ func (h *heap[T]) shrink() {
 	}
 }
 
-// up moves the entry at i to its place among its ancestors and returns it.
+// up moves the entry at i to its place among its ancestors and returns that.
 func (h *heap[T]) up(i int) int {
 	e := *h.at(i)
 	for i > 0 {

@@ -1,7 +1,15 @@
 package scheduler
 
-// holdThread keeps the mail of a channel and host from being fed and from
-// expiring, or lets it go. What is with an agent by then stays there.
+// Hold: threads that an administrator holds, and messages that are moved to
+// hold/.
+//
+// The vertices of a held thread keep their states. As their times come they
+// leave the agenda, so they do not expire. Recipients that were held, in a
+// thread or with their message, must have an attempt after the release before
+// they can expire, however long that takes.
+
+// heldThread holds the mail for a channel and host, or releases it. What an
+// agent has stays there.
 func (q *queue) heldThread(key threadKey, held bool) {
 	if held {
 		q.held[key] = true
@@ -20,9 +28,8 @@ func (q *queue) heldThread(key threadKey, held bool) {
 	q.beginUpdate(t, releaseHeld)
 }
 
-// releaseVertex gives the recipients of a vertex whose thread was held an
-// attempt before they can expire. After that it has its place in the agenda
-// again.
+// releaseHeldVertex gives the recipients of a vertex of a released thread an
+// attempt before they can expire. After that the vertex is in the agenda again.
 func (q *queue) releaseHeldVertex(v *vertex) {
 	for i := range v.len() {
 		q.recipient(v, i).flags |= mustAttempt
@@ -33,8 +40,8 @@ func (q *queue) releaseHeldVertex(v *vertex) {
 	}
 }
 
-// restVertex keeps a vertex of a message that is to be held from being fed,
-// until all of the message can be moved away.
+// holdVertex keeps a vertex from being fed until its whole message can be moved
+// to hold/.
 func (dv *delivery) holdVertex(v *vertex) {
 	t := dv.threadOf(v)
 	t.dequeueVertex(v)
@@ -44,21 +51,22 @@ func (dv *delivery) holdVertex(v *vertex) {
 	dv.advance(dv.messageOf(v))
 }
 
-// rests reports whether nothing of the message can change any more.
+// allHolding reports whether all vertices of the message are holding, so that
+// nothing of it changes any more.
 func (ml *mail) allHolding(m *message) bool {
 	rests := true
 	ml.eachVertex(m, func(v *vertex) { rests = rests && (v.state == 0 || v.state == holding) })
 	return rests
 }
 
-// moveAway has the files of a message moved to hold/.
+// issueHold has the files of a message moved to hold/.
 func (dv *delivery) issueHold(m *message) {
 	m.flags |= moving
 	op := dv.nextOp()
 	dv.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
 }
 
-// unheld takes a message that could not be moved back into the queue.
+// undoHold takes a message that could not be moved back into the queue.
 func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving | holdOrdered
 	dv.eachVertex(m, func(v *vertex) {

@@ -6,27 +6,32 @@ import (
 	"zsched/ctlfile"
 )
 
-// mail is what waits: messages, their vertices, and what these share or few of
-// them have. They name each other by number.
+// The mail in memory: messages, vertices, recipients and what they share.
+
+// mail has the messages and their vertices. They refer to each other by number
+// (slab), so that the garbage collector does not look at them.
 //
-// A message and its vertices keep their places until the message leaves; a
-// vertex whose recipients are done has state 0 until then.
+// A message and its vertices keep their numbers until the message leaves. A
+// vertex without open recipients has state 0 until then.
 type mail struct {
 	byID           map[MessageID]messageRef
-	byLogHash      map[uint64]messageRef // heads of the chains by log identity
+	byLogHash      map[uint64]messageRef // the newest message with that log identity
 	messages       slab[messageRef, message]
 	vertices       slab[vertexRef, vertex]
-	moreRecipients slab[recipientsRef, []recipient] // beyond the first
+	moreRecipients slab[recipientsRef, []recipient] // of vertices, after the first
 	extras         slab[extrasRef, extras]
 	senders        pool[senderRef, string]
 	diagnostics    pool[diagnosticRef, diagnostic]
-	threadTable    slab[threadRef, *thread] // whose the vertices are
-	loaded         int64
-	queueIndex     func(vertexRef) *int32
-	threadLinks    func(vertexRef) *links[vertexRef]
-	counts         Counts
-	states         [vertexStates]int // vertices by state
-	walks          []*Walk           // open
+	threadTable    slab[threadRef, *thread]
+	loaded         int64 // last message.sequence that was given
+
+	// Where a vertex keeps its place in the heaps and the list of its thread.
+	queueIndex  func(vertexRef) *int32
+	threadLinks func(vertexRef) *links[vertexRef]
+
+	counts Counts
+	states [vertexStates]int // vertices by state
+	walks  []*Walk           // open ones
 }
 
 type (
@@ -39,12 +44,19 @@ type (
 	threadRef     uint32
 )
 
-// message returns the message of that number, nil if it is not in the queue.
+// diagnostic is the text of the last report on a recipient.
+type diagnostic struct {
+	notary string
+	text   string
+}
+
+// message returns the message with that number, or nil if it is not in the
+// queue.
 func (ml *mail) message(id MessageID) *message { return ml.messages.get(ml.byID[id]) }
 
 func (ml *mail) messageOf(v *vertex) *message { return ml.messages.at(v.message) }
 
-// threadOf returns the thread of a vertex that is not gone.
+// threadOf returns the thread of a vertex that is not removed.
 func (ml *mail) threadOf(v *vertex) *thread { return *ml.threadTable.at(v.thread) }
 
 // recipient returns the i-th recipient in file order.
@@ -55,7 +67,7 @@ func (ml *mail) recipient(v *vertex, i int) *recipient {
 	return &(*ml.moreRecipients.at(v.more))[i-1]
 }
 
-// find returns the index of the recipient at offset, or -1.
+// findRecipient returns the index of the recipient at offset, or -1.
 func (ml *mail) findRecipient(v *vertex, offset int64) int {
 	low, high := 0, v.len()
 	for low < high {
@@ -72,7 +84,7 @@ func (ml *mail) findRecipient(v *vertex, offset int64) int {
 	return -1
 }
 
-// openNow counts the recipients an agent would find open.
+// feedable counts the recipients that an agent would find open.
 func (ml *mail) feedable(v *vertex) int {
 	n := 0
 	for i := range v.len() {
@@ -83,7 +95,7 @@ func (ml *mail) feedable(v *vertex) int {
 	return n
 }
 
-// nthVertex returns the i-th vertex of a message, nil past the last.
+// nthVertex returns the i-th vertex of a message, or nil after the last.
 func (ml *mail) nthVertex(m *message, i int) *vertex {
 	switch {
 	case i == 0:
@@ -94,7 +106,7 @@ func (ml *mail) nthVertex(m *message, i int) *vertex {
 	return ml.vertices.at(ml.extras.at(m.extras).vertices[i-1])
 }
 
-// verticesOf calls f for each vertex of the message, gone ones included.
+// eachVertex calls f for each vertex of the message, removed ones included.
 func (ml *mail) eachVertex(m *message, f func(*vertex)) {
 	for i := 0; ; i++ {
 		v := ml.nthVertex(m, i)
@@ -105,7 +117,18 @@ func (ml *mail) eachVertex(m *message, f func(*vertex)) {
 	}
 }
 
-// path returns the control file's name below transport/.
+// openVertices returns the vertices of the message that are not removed.
+func (ml *mail) openVertices(m *message) []*vertex {
+	var found []*vertex
+	ml.eachVertex(m, func(v *vertex) {
+		if v.state != 0 {
+			found = append(found, v)
+		}
+	})
+	return found
+}
+
+// path returns the name of the control file below transport/.
 func (ml *mail) path(m *message) string {
 	if m.extras != 0 {
 		if path := ml.extras.at(m.extras).path; path != "" {
@@ -125,7 +148,7 @@ func (ml *mail) errorTo(m *message) string {
 	return ml.sender(m)
 }
 
-// extra returns the message's extras, new ones if it has none.
+// obtainExtras returns the message's extras, and makes them if there are none.
 func (ml *mail) obtainExtras(m *message) *extras {
 	if m.extras == 0 {
 		m.extras, _ = ml.extras.alloc()
@@ -133,13 +156,13 @@ func (ml *mail) obtainExtras(m *message) *extras {
 	return ml.extras.at(m.extras)
 }
 
-// unsay forgets what was said of a recipient.
+// clearDiagnostic forgets the last report on a recipient.
 func (ml *mail) clearDiagnostic(r *recipient) {
 	ml.diagnostics.release(r.diagnostic)
 	r.diagnostic = 0
 }
 
-// free gives up the places of a message and its vertices.
+// freeMessage frees a message and its vertices.
 func (ml *mail) freeMessage(m *message) {
 	ml.eachVertex(m, func(v *vertex) {
 		for i := range v.len() {

@@ -1,35 +1,39 @@
 package scheduler
 
-// message is one control file. It has no pointers (slab).
+// Messages, vertices and recipients, with their states.
+
+// message is one control file. It has no pointers, see slab.
 type message struct {
 	id         MessageID
-	logHash    uint64  // hash of the log identity, 0: none
-	sequence   int64   // place in the order of taking, never used again
+	logHash    uint64  // hashLogID of the log identity; 0: none
+	sequence   int64   // place in the order of loading; not reused
 	modifiedAt instant // mtime of the message file
-	changedAt  second  // ctime of the control file when taken
+	changedAt  second  // ctime of the control file when loaded
 	owner      uint32  // uid of the message file
-	recipients int32   // open ones when taken
+	recipients int32   // open ones when loaded
 	// open counts recipients that are not done.
-	// Invariant: the sum of the vertices' open counts.
-	open          int32
-	failed        int32
-	ref           messageRef
-	sender        senderRef
-	first         vertexRef // nearly all messages have one, 0: none
-	extras        extrasRef // 0 for most
-	pendingWrites int16     // marks under way; the message is not finished before
+	// Invariant: it is the sum of open of the vertices.
+	open   int32
+	failed int32
+	ref    messageRef
+	sender senderRef
+	first  vertexRef // the only one of nearly all messages; 0: none
+	extras extrasRef // 0 for most messages
+	// pendingWrites counts actions on the file that are not answered. The
+	// message is not finished before they are.
+	pendingWrites int16
 	flags         messageFlags
-	levels        uint8 // hash levels of the path, where it is the usual one
+	levels        uint8 // hash levels of the path, if the path has the usual form
 }
 
-// extras holds what few messages have.
+// extras has what few messages need.
 type extras struct {
-	path     string      // when it cannot be told from id and levels
-	errorTo  string      // when it is not the sender
-	vertices []vertexRef // beyond the first
+	path     string      // if id and levels do not give it
+	errorTo  string      // if it is not the sender
+	vertices []vertexRef // after the first
 	sets     []*exclusiveSet
-	reroutes map[vertexRef]threadKey // where vertices are ordered to be sent
-	// Neighbours in the chain of a log identity: those taken before and after.
+	reroutes map[vertexRef]threadKey // where VerbReroute sends vertices
+	// The messages with the same log identity that were loaded before and after.
 	older, newer messageRef
 }
 
@@ -37,60 +41,76 @@ type messageFlags uint8
 
 const (
 	nullSender  messageFlags = 1 << iota
-	owesNotice               // the file may hold diagnostics to report
-	removing                 // Finish is under way
-	moving                   // Hold is under way
-	holdOrdered              // ordered to be held
-	obsoleted                // replaced by a later message
-	ownErrorTo               // extras.errorTo counts, even when empty
+	owesNotice               // the file may have diagnostics that were reported to nobody
+	removing                 // Finish is pending
+	moving                   // Hold is pending
+	holdOrdered              // by VerbHold
+	obsoleted                // by a later message
+	ownErrorTo               // extras.errorTo is valid, even if it is empty
 )
 
-// vertex is one message's recipients for one channel and host: one job line.
-// Its life is drawn in the package comment. It has no pointers (slab).
+// vertex is the recipients of one message for one channel and host: one job
+// line. It has no pointers, see slab.
+//
+//	          wake time, ETRN, retry order
+//	   ┌────────────────┐
+//	   │                ▼   picked           every recipient done: removed
+//	waiting            due ────────► fed ──────────────────────────────────►
+//	   ▲                ▲             │
+//	   │                │  untouched  ├──► agent died, or asked for a resync
+//	   │                └── reading ◄─┘    │
+//	   └────────────────────┴──────────────┘ deferred: one retry step
+//
+//	reading  ► poisoned: the third agent in a row died on it
+//	poisoned ► due: retried, released or reloaded
+//	any      ► blocked: nothing can be fed; alternatives wait, or outcomes are
+//	           being written
+//	blocked  ► due: an alternative has its turn, or a Resubmit has failed
+//	any      ► holding: VerbHold, when no agent has it
+//	holding  ► due, waiting or blocked: Hold has failed
 type vertex struct {
 	ref              vertexRef
 	message          messageRef
-	thread           threadRef     // 0 when it is gone
+	thread           threadRef     // 0 when it is removed
 	links[vertexRef]               // in the thread
-	more             recipientsRef // recipients by offset, like first; 0: there is but one
-	wakeAt           instant       // when waiting, and kept when resting
+	more             recipientsRef // recipients after first, by offset; 0: none
+	wakeAt           instant       // of a waiting vertex; kept while holding
 	first            recipient
-	agent            AgentID // fed last, 0: none
-	fedAt            second  // last, 0: never
-	count            int32   // recipients, done ones included
-	// joined is the thread's suspension count when the vertex became due; a
-	// suspension it waits through counts as an attempt (scheduler.cf(5),
+	agent            AgentID // the last one that it was fed to; 0: none
+	fedAt            second  // last; 0: never
+	count            int32   // recipients, those done included
+	// suspensionsWhenDue is thread.suspensions when the vertex became due. A
+	// suspension that it waits through counts as an attempt (scheduler.cf(5),
 	// expiry).
 	suspensionsWhenDue uint32
-	// open counts recipients that are not done, dormant ones included.
-	open       int32
-	wakeIndex  int32
-	queueIndex int32
-	queue      uint8 // of the thread's two, the one it is or was in
-	state      vertexState
-	readReason readReason
-	retry      uint8 // index in Retries of the next step
-	crashes    uint8 // agents lost on it running
-	// ordered is what is to be done with it when nobody is at work on it, and
-	// with alternatives of it whose turn comes later; 0: nothing.
+	open               int32 // recipients that are not done
+	wakeIndex          int32 // in agenda.wakes
+	queueIndex         int32 // in a queue of the thread
+	queue              uint8 // index in thread.queues of the one it is or was in
+	state              vertexState
+	readReason         readReason
+	retry              uint8 // index in Retries of the next step
+	crashes            uint8 // agents in a row that died on it
+	// ordered is what an order wants done when no agent has the vertex, and
+	// when the turn of its alternatives comes; 0: nothing.
 	ordered Verb
 }
 
+// vertexState is 0 when all recipients are done.
 type vertexState uint8
 
 const (
-	due     vertexState = iota + 1 // in its thread's queue
-	waiting                        // until wakeAt
-	fed                            // with an agent
-	reading                        // its file is being read again
-	poisoned
-	blocked // nothing of it can be fed: alternatives wait, outcomes are written
-	holding // to be held, until all of its message is
+	due      vertexState = iota + 1 // in the thread's queue
+	waiting                         // until wakeAt
+	fed                             // with an agent
+	reading                         // its file is being read again
+	poisoned                        // agents died on it
+	blocked                         // nothing of it can be fed
+	holding                         // until the whole message can be moved to hold/
 	vertexStates
 )
 
-// become moves a vertex to another state. wakeAt is the end of its wait; a
-// resting one keeps it.
+// setState moves a vertex to another state. wakeAt is the end of its wait.
 func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	t := q.threadOf(v)
 	if v.state == waiting {
@@ -106,60 +126,58 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	}
 }
 
-// reason is why a vertex is not due, beyond its state.
+// readReason is why the file of a vertex is being read.
 type readReason uint8
 
 const (
 	noReason     readReason = iota
-	untouched               // reading: nothing was tried
-	agentCrashed            // reading: its agent died on it
-	foundNothing            // reading: the agent found nothing to do
+	untouched               // the agent died before it came to the line
+	agentCrashed            // the agent died on it
+	foundNothing            // the agent found nothing to do
 )
 
 // recipient is one r or X line.
 type recipient struct {
-	offset     uint32 // identity in the control file, below 1 GiB
-	attempts   uint16 // stops counting at its limit
+	offset     uint32 // in the control file, below 1 GiB
+	attempts   uint16 // stops at the maximum
 	flags      recipientFlags
 	state      recipientState
-	diagnostic diagnosticRef // what was said of it last, 0: nothing
+	diagnostic diagnosticRef // of the last report; 0: none
 }
 
 type recipientFlags uint8
 
 const (
-	notifySuccess recipientFlags = 1 << iota // NOTIFY of its DSN line
+	notifySuccess recipientFlags = 1 << iota // NOTIFY of the DSN line
 	notifyFailure
-	// spared: it was held, and must have an attempt before it can expire.
-	mustAttempt
-	// accounted: its outcome is in the counters of its channel.
-	counted
+	mustAttempt // it was held and must have an attempt before it can expire
+	counted     // its outcome is in the counters of the channel
 )
 
+// recipientState:
+//
+//	standby ► open: the alternative before it has failed
+//	standby ► promoted ► open: the same, while an agent has the vertex
+//	open ► reported ► open: deferred; the line has ended
+//	open, reported, standby, promoted ► writing ► done: it has an outcome
 type recipientState uint8
 
 const (
 	open     recipientState = iota + 1
-	reported                // open, and its agent has spoken in this line
-	standby                 // dormant until the alternative before it fails
-	promoted                // its turn came while its vertex is with an agent
-	writing                 // its outcome is being written
+	reported                // open, and the agent has reported on it in this line
+	standby                 // an alternative that waits for the one before it to fail
+	promoted                // an alternative whose turn came while an agent had its vertex
+	writing                 // the outcome is being written
 	done
 )
 
 func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
 
-// diagnostic is the last word about a recipient.
-type diagnostic struct {
-	notary string
-	text   string
-}
-
 func (v *vertex) len() int { return int(v.count) }
 
-// advance does what can only be done when nothing of a message is being
-// written: it is finished when its last recipient is done, or moved away when
-// it is to be held and all of it rests.
+// advance does what must wait until nothing of a message is being written: a
+// message without open recipients is finished, and one that is to be held is
+// moved when all of it is holding.
 func (dv *delivery) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
@@ -170,7 +188,7 @@ func (dv *delivery) advance(m *message) {
 	}
 }
 
-// forget drops a message from memory without touching its files.
+// dropMessage removes a message from memory and leaves its files alone.
 func (dv *delivery) dropMessage(m *message) {
 	m.flags |= removing // what is asked of it on the way is too late
 	dv.eachVertex(m, func(v *vertex) {
@@ -186,7 +204,7 @@ func (dv *delivery) dropMessage(m *message) {
 	dv.removeMessage(m)
 }
 
-// remove takes a message out of memory of which no vertex is linked.
+// removeMessage frees a message whose vertices are removed.
 func (ml *mail) removeMessage(m *message) {
 	ml.unlinkLogID(m)
 	delete(ml.byID, m.id)
@@ -198,7 +216,7 @@ func (ml *mail) removeMessage(m *message) {
 	ml.freeMessage(m)
 }
 
-// withdraw ends the job line of a vertex without a word about it.
+// detachLine ends the job line of a vertex without any result.
 func (dv *delivery) detachLine(v *vertex) {
 	a := dv.agents[v.agent]
 	for i := range a.lines {
@@ -208,8 +226,8 @@ func (dv *delivery) detachLine(v *vertex) {
 	}
 }
 
-// leave unlinks a vertex from everything. What is still open of it leaves
-// without an outcome.
+// removeVertex unlinks a vertex. Recipients that are still open count as
+// dropped.
 func (q *queue) removeVertex(v *vertex) {
 	t := q.threadOf(v)
 	t.dequeueVertex(v)

@@ -2,39 +2,42 @@ package scheduler
 
 import "slices"
 
-// Verb is what an Ordered wants done with its targets. Where a target is with
-// an agent, or its file is being read, the order waits until it comes back,
-// and what is done by then stays done. A later order on the same mail takes
-// the place of one that waits.
+// Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
+// order is executed at once on vertices that no agent has and whose file is not
+// being read. In the others it is recorded, and executed when they come back.
+
+// Verb is what an Ordered wants done with its targets. What an agent has done
+// with a target until it comes back stays done. A later order on the same mail
+// replaces one that is recorded.
 type Verb uint8
 
 const (
 	// VerbKill drops recipients without a notice: they are tagged as done.
 	VerbKill Verb = iota + 1
-	// VerbExpire fails recipients now, with a notice that says that an
-	// administrator did it.
+	// VerbExpire fails recipients now, with a notice that an administrator did
+	// it.
 	VerbExpire
-	// VerbRetry makes recipients due now, through the window: it ends their
-	// wait and the suspension of their thread, and gives poisoned ones another
-	// chance. Of a queueonly thread it starts a run with just these.
+	// VerbRetry makes recipients due now, within the window. It ends their wait
+	// and the suspension of their thread, and makes poisoned ones due. In a
+	// queueonly thread it starts a run with only these.
 	VerbRetry
-	// VerbHold feeds no more of the whole messages, and has each moved away
-	// (Hold) once nothing of it is with an agent.
+	// VerbHold stops the feeding of whole messages. Each is moved to hold/
+	// (Hold) when no agent has any of it.
 	VerbHold
-	// VerbRequeue gives recipients back to the router (Resubmit).
+	// VerbRequeue returns recipients to the router (Resubmit).
 	VerbRequeue
 	// VerbReroute sends recipients to another channel and host (Resubmit).
 	VerbReroute
 )
 
-// Target is a message, or what of it goes to one channel and host.
+// Target is a message, or the part of it for one channel and host.
 type Target struct {
 	Message       MessageID
 	Channel, Host string // both empty: the whole message
 }
 
-// ordered carries out what it can of an order at once. Targets in one message
-// that stand together are dealt with together.
+// ordered executes an order as far as possible now. Targets in the same message
+// that follow each other are executed together.
 func (dv *delivery) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	counted := make(map[MessageID]bool, len(e.Targets))
@@ -59,7 +62,7 @@ func (dv *delivery) ordered(e *Ordered) {
 	dv.do(answer)
 }
 
-// aimed returns the vertices of a message that are targets, each once.
+// targetVertices returns the vertices of a message that are targets, each once.
 func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := dv.openVertices(m)
 	if e.Verb == VerbHold {
@@ -75,19 +78,8 @@ func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*
 	return slices.DeleteFunc(vertices, func(v *vertex) bool { return !wanted[dv.threadOf(v)] })
 }
 
-// linked returns the vertices of the message that are not done.
-func (ml *mail) openVertices(m *message) []*vertex {
-	var found []*vertex
-	ml.eachVertex(m, func(v *vertex) {
-		if v.state != 0 {
-			found = append(found, v)
-		}
-	})
-	return found
-}
-
-// obey carries out an order on vertices of one message and returns how many
-// recipients it concerns.
+// apply applies an order to vertices of one message. It returns how many
+// recipients are affected.
 func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	n := 0
 	concerned := vertices[:0]
@@ -113,7 +105,7 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	return n
 }
 
-// concerned counts the recipients of the vertex that an order changes.
+// affected counts the recipients of the vertex that an order changes.
 func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
@@ -132,13 +124,13 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	return n
 }
 
-// resubmitting reports whether the vertex is to be sent elsewhere and nobody
-// is at work on it.
+// resubmitting reports whether the vertex is to be requeued or rerouted, and no
+// agent has it.
 func (v *vertex) resubmitting() bool {
 	return v.state == blocked && (v.ordered == VerbRequeue || v.ordered == VerbReroute)
 }
 
-// bind writes the order down in the vertices, for when they come back.
+// recordOrder records the order in the vertices, for when they come back.
 func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	for _, v := range vertices {
 		v.ordered = e.Verb
@@ -154,15 +146,16 @@ func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	}
 }
 
-// keepHolding: a message is to be held for as long as a part of it is.
+// refreshHoldOrder clears the flag that the message is to be held if this holds
+// for none of its vertices any more.
 func (ml *mail) refreshHoldOrder(m *message) {
 	if !slices.ContainsFunc(ml.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
 		m.flags &^= holdOrdered
 	}
 }
 
-// fulfilAll carries out what is ordered where nobody is at work. What goes to
-// one place is submitted as one message.
+// executeAll executes the recorded orders on those vertices that no agent has.
+// What goes to the same place is resubmitted as one message.
 func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	var together []*vertex
 	for _, v := range vertices {
@@ -179,7 +172,7 @@ func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	}
 }
 
-// fulfil carries out what is ordered of a vertex that nobody is at work on.
+// execute executes the recorded order on a vertex that no agent has.
 func (dv *delivery) execute(v *vertex) {
 	if v.state == fed || v.state == reading {
 		dv.setState(v, blocked, 0)
@@ -196,8 +189,8 @@ func (dv *delivery) execute(v *vertex) {
 	}
 }
 
-// retryNow makes a vertex due through the window. A closed queueonly thread
-// begins a run with it.
+// retryNow makes a vertex due, within the window. A queueonly thread that is
+// not running begins a run with it.
 func (dv *delivery) retryNow(v *vertex) {
 	t := dv.threadOf(v)
 	if t.suspendedUntil != 0 {
@@ -217,7 +210,7 @@ func (dv *delivery) retryNow(v *vertex) {
 	dv.updateThread(t)
 }
 
-// giveUp fails what is left of a vertex, as an administrator wants it.
+// expireNow fails what is left of a vertex, as an administrator wants.
 func (dv *delivery) expireNow(v *vertex) {
 	dv.reopenRecipients(v)
 	dv.fail(v, failureCause{

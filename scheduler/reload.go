@@ -1,10 +1,12 @@
 package scheduler
 
-// reload puts a new configuration in force. A thread whose clauses, command
-// and process attributes come out as before keeps its ring, its agents and
-// its wake-ups; limits and intervals hold at once. Agents of a ring that no
-// thread belongs to any more finish their job lines and leave. What was put
-// aside because agents died on it gets another chance.
+// Reload: a new configuration, told by Reloaded.
+
+// reload puts a new configuration in force. A thread whose clauses, command and
+// process attributes do not change keeps its ring, its agents and its wake
+// times. New limits and intervals hold at once. The agents of a ring that has
+// no threads any more finish their job lines and are closed. Poisoned vertices
+// are due again.
 func (s *Scheduler) reload(config *Config) {
 	remaining := make([]map[walkStep]bool, len(s.walks))
 	for i, w := range s.walks {
@@ -49,7 +51,7 @@ func (s *Scheduler) reload(config *Config) {
 	}
 }
 
-// retire takes a ring out of use that no mail would come to any more.
+// retireRing takes a ring out of use that no new mail would belong to.
 func (s *Scheduler) retireRing(r *ring) {
 	if r.members.len > 0 {
 		return
@@ -68,13 +70,14 @@ func (s *Scheduler) retireRing(r *ring) {
 	s.dropRingWhenEmpty(r)
 }
 
-// sameAgenda reports whether vertices have the same place in line and in the
-// agenda under both parameters. Then a long queue need not be walked.
+// sameAgenda reports whether vertices have the same place in the queue and in
+// the agenda under both parameters. If so, a long queue need not be scanned.
 func sameAgenda(a, b *Params) bool {
 	return a.AgeOrder == b.AgeOrder && a.QueueOnly == b.QueueOnly && a.Expiry == b.Expiry && a.Expiry2 == b.Expiry2
 }
 
-// requeue puts the thread's vertices where the new parameters want them.
+// requeueThread puts the vertices of the thread where the new parameters want
+// them.
 func (s *Scheduler) requeueThread(t *thread) {
 	for v := s.vertices.get(t.vertices.head); v != nil; {
 		next := s.vertices.get(v.next)
@@ -92,14 +95,4 @@ func (s *Scheduler) requeueThread(t *thread) {
 		}
 		v = next
 	}
-}
-
-// clear lets all rings out of the lines; who still has to wait comes back.
-func (p *limitQueues) clear() {
-	for _, line := range *p {
-		for line.head != nil {
-			line.head.dequeue()
-		}
-	}
-	*p = nil
 }

@@ -3,14 +3,16 @@ package scheduler
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"zsched/ctlfile"
 	"zsched/ta"
 )
 
-// agentReported takes an agent's word about one recipient. It counts while
-// the recipient is open and this agent was the last to be given it.
+// Reports: what an agent says about a recipient (ok, error, deferred, deferall,
+// retryat), and the outcome that follows.
+
+// agentReported handles an agent's report on one recipient. It counts if the
+// recipient is open and this agent was the last to be given it.
 func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 	a := dv.agents[id]
 	if a == nil {
@@ -39,10 +41,10 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 	}
 }
 
-// findReported finds the recipient of a report: among the agent's open lines
-// first, else in the message, where the agent must be the last one that was
-// given the vertex. The line is nil for a late report; the vertex is nil when
-// the report does not count.
+// findReported finds the recipient of a report: first in the agent's open
+// lines; then in the message, where the agent must be the last that was given
+// the vertex. The line is nil if the report comes after its line has ended. The
+// vertex is nil if the report does not count.
 func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	id := MessageID(rep.Message)
 	for n := range a.lines {
@@ -90,7 +92,7 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	dv.endRecipient(v, i, mark, true)
 }
 
-// undeliverable ends a recipient that failed for good.
+// undeliverable ends a recipient that failed permanently.
 func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 	m, r := dv.messageOf(v), dv.recipient(v, i)
 	mark := RecipientMark{
@@ -108,8 +110,9 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 	dv.endRecipient(v, i, mark, false)
 }
 
-// marks reports whether the agent writes tags and diagnostics. A reload may
-// have changed that for the thread since it was started, but not for the agent.
+// marks reports whether the agent itself writes tags and diagnostics. A reload
+// may change this for the thread after the agent was started, but not for the
+// agent.
 func (a *agent) marks() bool { return a.ring.params.Marking == MarkingAgent }
 
 // account counts an outcome and has it logged.
@@ -125,7 +128,7 @@ func (dv *delivery) account(v *vertex, i int, state string) {
 	})
 }
 
-// statusWord is the word of the statistics log.
+// statusWord returns the status in the words of the statistics log.
 func statusWord(status ta.Status) string {
 	switch status {
 	case ta.OK:
@@ -140,8 +143,9 @@ func statusWord(status ta.Status) string {
 	return "error2"
 }
 
-// deferred keeps a recipient for later. What it means for the thread is
-// drawn when the line ends. A late deferral only leaves its words.
+// deferred keeps a recipient for later. The result for the thread is applied
+// when the line ends. A report after the end of its line only sets the
+// diagnostic.
 func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 	dv.setDiagnostic(v, i, rep)
 	if l == nil || dv.recipient(v, i).state == reported {
@@ -176,12 +180,12 @@ func (ml *mail) attempted(v *vertex, i int) {
 	}
 }
 
-// saidMost bounds what is kept of an agent's words, in bytes. Of a
-// transcript the end says what happened.
+// maxDiagnostic is how many bytes of an agent's text are kept. Of a longer text
+// the end is kept, because the end of a transcript says what happened.
 const maxDiagnostic = 1000
 
-// say keeps the last word about a recipient. Recipients of a thread that
-// were told the same share it.
+// setDiagnostic keeps the last report on a recipient. The recipients of a
+// thread that got the same report share it.
 func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	text, notary := rep.Text, string(rep.Notary)
 	if len(text) > maxDiagnostic {
@@ -202,26 +206,11 @@ func (ml *mail) setDiagnostic(v *vertex, i int, rep *ta.Report) {
 	r.diagnostic = ml.diagnostics.retain(t.diagnostic)
 }
 
-// destinationCode reports whether an enhanced status code blames the
-// destination as a whole: x.4.1 no answer, x.4.2 bad connection (RFC 3463).
+// destinationCode reports whether an enhanced status code blames the whole
+// destination: x.4.1 no answer, x.4.2 bad connection (RFC 3463).
 func destinationCode(code string) bool {
 	if len(code) < 5 || code[0] != '4' && code[0] != '5' || code[1:4] != ".4." {
 		return false
 	}
 	return (code[4] == '1' || code[4] == '2') && (len(code) == 5 || code[5] < '0' || code[5] > '9')
-}
-
-// retryTime is the time a retryat names, within sense: from a second to the
-// time of expiry from now.
-func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
-	most := dv.threadOf(v).params.Expiry
-	if most == 0 {
-		most = longestRetry
-	}
-	seconds := max(r.Seconds, 0)
-	if now := dv.now.time().Unix(); !r.Relative {
-		seconds = max(seconds, now) - now
-	}
-	seconds = min(seconds, int64(most/time.Second))
-	return dv.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
 }

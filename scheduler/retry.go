@@ -3,15 +3,27 @@ package scheduler
 import (
 	"math/rand/v2"
 	"time"
+
+	"zsched/ta"
 )
 
-// shortestRetry is the least time between two attempts, retries=0 included.
-const shortestRetry = time.Second
+// Retries: what follows when a job line has ended. A recipient that was
+// deferred waits (retries, backoff, jitter), a deferall suspends the thread, a
+// retryat names the time.
 
-// retryStep returns how long to wait after a failed attempt and the index of
-// the step after it (scheduler.cf(5), retries): Interval times the number at
-// index; past the end of the list, on from a random place in it. The wait is
-// spread by Jitter percent either way. age is the message's, for backoff=age.
+// Bounds of a wait.
+const (
+	// shortestRetry holds for retries=0, too.
+	shortestRetry = time.Second
+	// longestRetry keeps products of large numbers within a time.Duration.
+	longestRetry = 366 * 24 * time.Hour
+)
+
+// retryStep returns how long to wait after a failed attempt, and the index for
+// the next failure (scheduler.cf(5), retries). The wait is Interval times the
+// number at index; after the end of the list, it continues from a random place
+// in the list. Jitter percent are added or subtracted. age is the age of the
+// message, for backoff=age.
 func retryStep(p *Params, index uint8, age time.Duration, r *rand.Rand) (time.Duration, uint8) {
 	var wait time.Duration
 	switch {
@@ -29,9 +41,6 @@ func retryStep(p *Params, index uint8, age time.Duration, r *rand.Rand) (time.Du
 	return max(spread(wait, p.Jitter, r), shortestRetry), index
 }
 
-// longestRetry keeps a product of large numbers within what a time can hold.
-const longestRetry = 366 * 24 * time.Hour
-
 func times(d time.Duration, n int) time.Duration {
 	if n > 0 && d > longestRetry/time.Duration(n) {
 		return longestRetry
@@ -39,11 +48,166 @@ func times(d time.Duration, n int) time.Duration {
 	return d * time.Duration(n)
 }
 
-// spread moves d by up to percent either way.
+// spread moves d by up to percent in either direction.
 func spread(d time.Duration, percent int, r *rand.Rand) time.Duration {
 	width := d / 100 * time.Duration(percent)
 	if width <= 0 {
 		return d
 	}
 	return d - width + time.Duration(r.Int64N(2*int64(width)+1))
+}
+
+// retryTime returns the time that a retryat names. It is at least one second
+// and at most the time to expiry from now.
+func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
+	most := dv.threadOf(v).params.Expiry
+	if most == 0 {
+		most = longestRetry
+	}
+	seconds := max(r.Seconds, 0)
+	if now := dv.now.time().Unix(); !r.Relative {
+		seconds = max(seconds, now) - now
+	}
+	seconds = min(seconds, int64(most/time.Second))
+	return dv.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
+}
+
+// applyOutcome applies the result of an ended line to its thread: a retryat or
+// a failed destination suspends the thread, anything else resets its retries.
+// A line that was fed before a suspension does not advance the thread's
+// retries.
+func (dv *delivery) applyOutcome(l *line, t *thread) {
+	switch {
+	case l.retryAt != 0:
+		dv.suspend(t, max(l.retryAt, t.suspendedUntil))
+	case !l.destinationFailed:
+		t.retry = 0
+	case l.suspensions == t.suspensions:
+		dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
+	}
+}
+
+// suspensionLength returns how long a failed destination is left alone, and
+// advances the thread's retries.
+func (dv *delivery) suspensionLength(t *thread) time.Duration {
+	oldest := dv.now
+	if head := dv.vertices.get(t.vertices.head); head != nil {
+		oldest = dv.messageOf(head).modifiedAt
+	}
+	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
+	t.retry = next
+	return wait
+}
+
+// suspend keeps the thread from being fed until then. Mail that arrives
+// meanwhile waits with it. A suspension ends only at its time, even if the
+// thread becomes empty.
+func (q *queue) suspend(t *thread, till instant) {
+	if t.params.QueueOnly {
+		q.endRun(t)
+	}
+	t.suspendedUntil = till
+	t.suspensions++
+	q.resumes.put(till, t)
+	q.updateThread(t)
+}
+
+// takeRetryStep moves the open recipients of a vertex by one retry step, or
+// expires them. Recipients on which no report came count as attempted. If
+// nothing was tried, but the turn of an alternative has come, the vertex is due
+// at once.
+func (dv *delivery) takeRetryStep(v *vertex) {
+	tried := dv.countAttempts(v)
+	dv.reopenRecipients(v)
+	switch {
+	case tried:
+		wait, next := retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
+		v.retry = next
+		dv.postpone(v, dv.now.after(wait))
+	case v.ordered != 0:
+		dv.execute(v)
+	case dv.feedable(v) > 0:
+		dv.makeDue(v)
+	default:
+		dv.blockVertex(v)
+	}
+}
+
+// countAttempts counts the line as an attempt at each recipient on which no
+// report came, and says whether any recipient was tried.
+func (ml *mail) countAttempts(v *vertex) (tried bool) {
+	for i := range v.len() {
+		switch r := ml.recipient(v, i); r.state {
+		case open:
+			ml.attempted(v, i)
+			tried = true
+		case reported:
+			tried = true
+		}
+	}
+	return tried
+}
+
+// reopenRecipients makes the recipients of an ended line ready for the next.
+func (ml *mail) reopenRecipients(v *vertex) {
+	for i := range v.len() {
+		if r := ml.recipient(v, i); r.state == reported || r.state == promoted {
+			r.state = open
+		}
+	}
+}
+
+// postpone makes the vertex wait until then; in a queueonly thread it waits for
+// the next run. Recipients past their expiry expire here.
+func (dv *delivery) postpone(v *vertex, till instant) {
+	dv.reopenRecipients(v)
+	dv.setState(v, waiting, till)
+	if v.ordered != 0 {
+		dv.execute(v)
+		return
+	}
+	dv.expire(v)
+	switch {
+	case v.state == 0:
+	case dv.feedable(v) == 0:
+		dv.setState(v, blocked, 0)
+		dv.planWake(v)
+	case dv.threadOf(v).params.QueueOnly:
+		dv.setState(v, due, 0)
+		dv.enqueueVertex(dv.threadOf(v), v, true)
+		dv.planWake(v)
+	default:
+		dv.planWake(v)
+	}
+}
+
+// wakeVertex is called at the time in the agenda: the vertex's wait is over, or
+// a recipient of it may have expired.
+func (dv *delivery) wakeVertex(v *vertex) {
+	dv.expire(v)
+	switch {
+	case v.state == 0:
+	case dv.feedable(v) == 0:
+		dv.blockVertex(v)
+	case v.state == waiting && v.wakeAt <= dv.now:
+		dv.makeDue(v)
+	default:
+		dv.planWake(v)
+	}
+}
+
+// blockVertex keeps a vertex that has nothing to feed now.
+func (q *queue) blockVertex(v *vertex) {
+	t := q.threadOf(v)
+	t.dequeueVertex(v)
+	q.setState(v, blocked, 0)
+	q.planWake(v)
+	q.updateThread(t)
+}
+
+// blockIfEmpty blocks a due or waiting vertex that has nothing to feed now.
+func (q *queue) blockIfEmpty(v *vertex) {
+	if (v.state == due || v.state == waiting) && q.feedable(v) == 0 {
+		q.blockVertex(v)
+	}
 }

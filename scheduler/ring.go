@@ -6,48 +6,55 @@ import (
 	"strings"
 )
 
-// ring is the threads that can share agents: the same clauses matched them,
-// on the same channel, and their command comes out the same.
+// Rings: the threads that can share agents, and how these take turns for a
+// session (quantum).
+
+// ring is a set of threads that can share agents: the same clauses matched
+// them, they have the same channel, and their command expands to the same
+// words.
+//
+// The threads that want sessions take turns. In one round, each gets at most
+// quantum picks while others wait: it is in ready until then and in spent
+// afterwards. When no thread is in ready, the next round begins.
 type ring struct {
-	key     string
-	inOrder links[*ring] // Scheduler.order
+	id      uint64       // in the order in which rings were made, from 1
+	key     string       // ringKey
+	inOrder links[*ring] // in queue.order
 	channel *channel
 	clauses []*Clause // that matched
-	clause  string    // key of the failing starts, shared by its rings
+	clause  string    // clauseKey; rings with the same clause share start failures
 	params  *Params
 	command []string // expanded
-	// hostless says that the command names the host and job lines do not.
+	// hostless: the command has $host, and job lines leave out the host.
 	hostless bool
-	dropped  bool // out of Scheduler.order
-	retired  bool // a reload left it no threads; its agents are let go
+	dropped  bool // no longer in queue.order
+	retired  bool // no thread is left after a reload; the agents are closed
 
-	id       uint64        // its place in the order of making, 1 and more
-	members  list[*thread] // in the order of their seats
-	vertices int           // its threads'
+	members  list[*thread] // in the order of thread.sequence
+	vertices int           // of the members
 
-	example threadKey // of a thread that belongs or belonged to it
-	// ready threads wait for a session in turn; spent ones have had their
-	// quantum and wait for the next round.
+	example      threadKey // of a thread that is or was a member
 	ready, spent list[*thread]
 	round        uint32
-	wants        int // sum of its threads'
+	wants        int // sum of thread.wants
 
-	procs    int      // agents, idle ones too
+	procs    int      // agents, idle ones included
 	busy     int      // sessions
-	expected int      // sessions that its agents are still to offer
-	idle     []*agent // parked, youngest last
-	free     []*agent // serving, with a session to give
+	expected int      // sessions that the agents should still offer
+	idle     []*agent // the youngest last
+	free     []*agent // serving, with a free session
 
-	dirty        bool
-	backoffIndex int32
-	limitQueue   *limitQueue  // for a limit
-	limitLinks   links[*ring] // waits
-	// ticket tells since when it waits; 0: it has had what it last waited for.
+	dirty        bool         // is in queue.dirty
+	backoffIndex int32        // in agenda.backoffs
+	limitQueue   *limitQueue  // in which the ring waits; nil: none
+	limitLinks   links[*ring] // in limitQueue
+	// waitingSince is the turn in which the ring began to wait at a limit;
+	// 0: it has got what it waited for.
 	waitingSince uint64
 }
 
-// ringKey tells which threads can share agents. It holds everything that
-// decides what a process of the ring is.
+// ringKey tells which threads can share agents. It contains everything that an
+// agent process depends on.
 func ringKey(channel string, clauses []*Clause, command []string, p *Params) string {
 	var b strings.Builder
 	word := func(s string) {
@@ -70,8 +77,8 @@ func ringKey(channel string, clauses []*Clause, command []string, p *Params) str
 	return b.String()
 }
 
-// obtainRing finds or makes the ring of a thread and returns it with the
-// parameters in force. The ring is nil where no clause gives a command.
+// obtainRing finds or makes the ring of a thread, and returns it with the
+// thread's parameters. The ring is nil if no clause gives a command.
 func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 	clauses := match(q.config.Clauses, key.channel, key.host)
 	if r := q.obtainChannel(key.channel).latest; r != nil && slices.Equal(r.clauses, clauses) {
@@ -110,8 +117,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 	return r, r.params
 }
 
-// ringName returns the key of the ring that a thread belongs to, and its
-// command.
+// ringName returns the key of the ring of a thread, and its expanded command.
 func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name string, command []string) {
 	command = expand(p.Command, q.config.Env, key.channel, key.host, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
@@ -119,7 +125,7 @@ func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name stri
 
 func memberLinksOf(t *thread) *links[*thread] { return &t.memberLinks }
 
-// clauseKey names the clause that gave the command.
+// clauseKey names the clause that gives the command.
 func clauseKey(clauses []*Clause) string {
 	if c := commandClause(clauses); c != nil {
 		return c.Channel + "/" + c.Host
@@ -155,7 +161,7 @@ func (q *queue) dropRingWhenEmpty(r *ring) {
 	}
 }
 
-// enlist puts a thread that wants sessions in line.
+// enlist puts a thread that wants sessions at the end of its list.
 func (r *ring) enlist(t *thread) {
 	if t.round != r.round {
 		t.round, t.picks = r.round, 0
@@ -167,7 +173,7 @@ func (r *ring) enlist(t *thread) {
 	t.turnList.append(t)
 }
 
-// delist takes a thread out of the line it stands in, if it does.
+// delist takes a thread out of its list, if it is in one.
 func (t *thread) delist() {
 	if t.turnList != nil {
 		t.turnList.remove(t)
@@ -175,7 +181,8 @@ func (t *thread) delist() {
 	}
 }
 
-// turn returns the thread whose turn it is, nil when none wants a session.
+// nextThread returns the thread whose turn it is, or nil if none wants a
+// session.
 func (r *ring) nextThread() *thread {
 	if r.ready.head == nil {
 		return r.spent.head
@@ -183,9 +190,9 @@ func (r *ring) nextThread() *thread {
 	return r.ready.head
 }
 
-// newRound begins when a session goes to a thread that has had its quantum,
-// and no sooner: a session at work must not take its thread's next quantum
-// for one that others wait for.
+// newRound begins a round. It is called when a session goes to a thread that
+// has used its quantum, and not before: otherwise a session at work could take
+// its thread's next quantum while others wait.
 func (r *ring) newRound() {
 	r.round++
 	for t := r.spent.head; t != nil; t = r.spent.head {
@@ -194,45 +201,17 @@ func (r *ring) newRound() {
 	}
 }
 
-// reunite finds a thread that was empty for a while the idle agent that
-// served it last: its connection may still be open.
-func (r *ring) rebindAgent(t *thread) {
-	for _, a := range slices.Backward(r.idle) {
-		if a.thread != nil && a.thread.key == t.key {
-			t.lastAgent, a.thread = a, t
-			return
-		}
+// rotate moves the thread to the end, so that the next one has its turn.
+func (r *ring) rotate(t *thread) {
+	if t.turnList != nil {
+		t.delist()
+		r.enlist(t)
 	}
 }
 
 // othersWait reports whether another thread of the ring wants a session. One
-// that has had its quantum counts too: in the next round it comes first.
+// that has used its quantum counts too, because it comes first in the next
+// round.
 func (r *ring) othersWait(t *thread) bool {
 	return r.ready.hasOther(t) || r.spent.hasOther(t)
 }
-
-// limits of the ring; 0 means none.
-
-func (d *dispatch) maxTA(r *ring) int {
-	if r.params.MaxTA > 0 {
-		return r.params.MaxTA
-	}
-	return d.config.MaxAgents
-}
-
-func (d *dispatch) maxChannel(r *ring) int {
-	if r.params.MaxChannel > 0 {
-		return r.params.MaxChannel
-	}
-	return d.maxTA(r)
-}
-
-func (d *dispatch) maxRing(r *ring) int {
-	if r.params.MaxRing > 0 {
-		return r.params.MaxRing
-	}
-	return d.maxTA(r)
-}
-
-// below reports whether n is under a limit of which 0 means none.
-func below(n, limit int) bool { return limit <= 0 || n < limit }

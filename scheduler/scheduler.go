@@ -1,73 +1,65 @@
-// Package scheduler decides what a mail queue does next. It is a
-// deterministic value: told the time and what happened, it says what to do
-// and when to ask again. It opens no file, starts no process and reads no
-// clock; package daemon stands around it and does those things.
+// Package scheduler decides what a mail queue does next. It is the core of the
+// program: a deterministic value that is told the time and what happened, and
+// returns what to do and when it wants to be called again. It opens no file,
+// starts no process and reads no clock; package daemon does these things.
 //
 //	s := scheduler.New(config, rand)
-//	for each thing that happens, and when the time of Next has come:
+//	for each Event, and for a Tick at the time of s.Next():
 //	        for _, action := range s.Step(now, event) { perform it }
 //
 // The same events at the same times with the same seed give the same actions.
 //
-// # Words
+// # What is in the queue
 //
-// A control file in transport/ stands for one message. Its recipients for
-// one channel and host are a vertex: that is one job line to an agent. The
-// vertices of one channel and host are a thread. Threads that can share
-// agents form a ring: the same clauses matched them, and the command comes
-// out the same. An agent is a process that delivers; a session is one place
-// in it where a job line is worked on. How many sessions a thread may use
-// now is its window.
+// A message is one control file in transport/. Its recipients for one channel
+// and host are a vertex, which is one job line to an agent. The vertices for
+// one channel and host are a thread. Threads that can share agents form a
+// ring: the same clauses match them, and their command expands to the same
+// words. An agent is a process that delivers. A session is one slot in an agent
+// in which one job line is being worked on. The number of sessions that a
+// thread may use now is its window.
 //
 //	message ──< vertex >── thread >── ring ──< agent
 //	                └────── job line ───────────┘
 //
-// # Life of a vertex
+// A vertex is due, waiting for its retry, fed (with an agent), reading (its
+// control file is being read again), poisoned, blocked or holding; message.go
+// draws these states. A due vertex is in the queue of its thread. The agenda
+// (agenda.go) has what happens at a time: the end of a wait or a suspension, an
+// expiry, the deadline of an agent.
 //
-//	           arrival, wake, release
-//	   ┌───────────────┐
-//	waiting ────────► due ────────► fed ──► every recipient done: gone
-//	   ▲               ▲   picked    │
-//	   │               │ untouched   ├──► agent died, or found nothing
-//	   │               └── reading ◄─┘    to do: the file is read again
-//	   └───────────────────┴─────────┘ deferred: one retry step
+// # The parts
 //
-// A due vertex is in its thread's queue, a waiting one in the agenda; what
-// can expire is in the agenda too. A vertex that an agent died on three
-// times running is poisoned and stays out of the way. One of which nothing can
-// be fed, because its alternatives wait for others or its outcomes are being
-// written, is dormant.
+// Scheduler embeds four parts, each of which embeds the ones below it. A method
+// belongs to the lowest part that has all it needs.
 //
-// # Orders and held mail
+//	Scheduler  events in, actions out, views of the queue for queries
+//	delivery   what becomes of job lines: outcomes, retries, writes, orders
+//	dispatch   agents, the limits on them, and which vertex is fed next
+//	queue      threads and rings, what is due, what expires
+//	mail       messages, vertices and recipients in memory
+//	agenda     the time, the actions of this Step, and what is planned
 //
-// An administrator's order (Ordered) reaches a vertex at once unless it is fed
-// or being read; then it is written down in the vertex and carried out when
-// that comes back. Killed recipients are tagged as done, expired ones as
-// failed, with a notice; those that are to be routed or sent elsewhere settle
-// like any outcome, with Resubmit in the place of Mark. The vertices of a
-// message that is to be held rest, out of the queue and the agenda, until all
-// of them do; then its files are moved and it is forgotten.
+// # Where to find what
 //
-// A held thread (HeldThread) keeps its vertices in their states and is not
-// fed. They drop out of the agenda as their times come, so nothing of it
-// expires. Recipients that were held, in a thread or as a message, are spared
-// when they are released: they do not expire before they had an attempt,
-// however long that takes.
+//	what can happen, what can be done  event.go action.go
+//	clauses, parameters, commands      clause.go command.go
+//	arrival, x lines, X lines          arrive.go alternatives.go
+//	threads, rings, quantum            thread.go ring.go
+//	what is fed next, overfeed         pick.go overfeed.go
+//	maxta, maxchannel, maxring         limits.go
+//	start of agents, their states      start.go agent.go idle.go
+//	#hungry, reports, resync           hungry.go report.go resync.go poison.go
+//	retries, deferall, retryat         retry.go
+//	expiry, ETRN, queueonly            expiry.go etrn.go
+//	work on control files              store.go
+//	orders, held mail                  order.go hold.go reroute.go
+//	reload, stop                       reload.go stop.go
+//	queries                            view.go show.go explain.go walk.go
+//	how a million messages are kept    message.go mail.go slab.go heap.go
 //
-// # Views
-//
-// Queries are answered from views (view.go): values that are made in slices by
-// a Walk, from what is kept as things change. Nothing is counted when it is
-// asked for.
-//
-// # Rules
-//
-// Retries are in retry.go, what an agent says in report.go, what that does to
-// a job line in session.go, alternatives in alternatives.go, limits in
-// place.go, the choice of what is fed in pick.go, why something is not fed in
-// wait.go, expiry in expiry.go, work on files in store.go and reread.go,
-// memory in mail.go, orders in order.go, hold.go and resubmit.go, the
-// invariants in check_test.go. The manual is scheduler(8).
+// The invariants are stated in check_test.go and checked after each Step of a
+// test. testdata/ has scenarios in prose. The manual is scheduler(8).
 package scheduler
 
 import (
@@ -76,14 +68,61 @@ import (
 	"time"
 )
 
-// Scheduler is the whole state of the queue. It must be used by one goroutine
-// at a time.
+// Scheduler is the whole state of the queue. Only one goroutine at a time may
+// use it.
 type Scheduler struct {
 	delivery
 }
 
-// New returns a scheduler with an empty queue. The config is kept and must
-// not change; a new one comes with a Reloaded event.
+// delivery is what becomes of job lines: outcomes, retries, writes to control
+// files, and orders.
+type delivery struct {
+	dispatch
+	rand  *rand.Rand
+	store store
+}
+
+// dispatch has the agents and the limits on them, and chooses what is fed.
+type dispatch struct {
+	queue
+	agents     map[AgentID]*agent
+	idleAgents list[*agent] // of all rings, longest idle first
+	lastAgent  AgentID
+
+	processQueues limitQueues // rings that wait for a process under maxta
+	limitSequence uint64      // last ring.waitingSince that was given
+	forks         forkRate
+	startFailures map[string]*startFailures // by ring.clause
+
+	stop      stopping
+	spoolDown bool  // nothing can be written, so nothing is fed
+	yielding  *ring // the ring that has given a session back in this Step, or nil
+}
+
+// queue has the threads and rings.
+type queue struct {
+	mail
+	agenda
+	config *Config
+
+	threads        map[threadKey]*thread
+	held           map[threadKey]bool // threads that are held, with or without mail
+	threadSequence uint64             // last thread.sequence that was given
+
+	rings    map[string]*ring // by ring.key; without retired ones
+	order    list[*ring]      // all rings in the order in which they were made
+	lastRing uint64           // last ring.id that was given
+	// orphans stands for a ring: it has the threads for which no clause gives a
+	// command. It is not in order.
+	orphans ring
+	dirty   []*ring // to be dispatched before the Step ends
+
+	channels     map[string]*channel
+	channelOrder []*channel // in the order in which they were made; none is dropped
+}
+
+// New returns a scheduler with an empty queue. The config must not change; a
+// new one comes with a Reloaded event. All chance comes from r.
 func New(config *Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.config, s.rand = config, r
@@ -106,59 +145,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	return s
 }
 
-// delivery
-type delivery struct {
-	dispatch
-	rand  *rand.Rand
-	store store
-}
-
-// dispatch
-type dispatch struct {
-	queue
-	agents     map[AgentID]*agent
-	idleAgents list[*agent] // idle agents of all rings, longest idle first
-	lastAgent  AgentID
-
-	processQueues limitQueues // who waits for a process under maxta
-	limitSequence uint64      // given to rings that wait
-	forks         forkRate
-	startFailures map[string]*startFailures // starts that fail, by clause
-
-	stop      stopping
-	spoolDown bool
-	yielding  *ring
-}
-
-// queue
-type queue struct {
-	mail
-	agenda
-	config         *Config
-	threads        map[threadKey]*thread
-	held           map[threadKey]bool // threads that are held, mail or not
-	threadSequence uint64
-	rings          map[string]*ring
-	order          list[*ring] // all rings in the order of making, retired ones too
-	orphans        ring
-	lastRing       uint64 // rings so far
-	channels       map[string]*channel
-	channelOrder   []*channel
-	dirty          []*ring // to be dispatched before the Step ends
-}
-
-// agenda
-type agenda struct {
-	now       instant // of the Step under way
-	out       []Action
-	wakes     heap[vertexRef]
-	resumes   heap[*thread]
-	deadlines heap[*agent]
-	backoffs  heap[*ring]
-}
-
-// Step tells the scheduler one event and returns what is to be done about it,
-// in order. The slice is valid until the next Step. Time must not go back; an
+// Step tells the scheduler one event and returns what to do about it, in
+// order. The slice is valid until the next Step. Time must not go back; an
 // earlier now counts as the latest one seen.
 func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	s.now = max(s.now, at(now))
@@ -212,8 +200,8 @@ func (s *Scheduler) handle(e Event) {
 	}
 }
 
-// Next says when the scheduler wants a Tick if nothing happens before; false
-// when it waits for events only. The time may lie in the past.
+// Next returns the time at which the scheduler wants a Tick if no other event
+// comes before; false if it waits for events only. The time may be in the past.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
 	next = min(next, s.agenda.next(), s.forks.next(), s.store.next(), s.stop.next())
@@ -223,13 +211,9 @@ func (s *Scheduler) Next() (time.Time, bool) {
 	return next.time(), true
 }
 
-func (ag *agenda) next() instant {
-	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next())
-}
-
-// wakeSlice bounds what one Tick does of each kind, so that a million
-// wake-ups at one moment do not hold up what agents say. The rest stays
-// overdue and Next asks for another Tick at once.
+// wakeSlice bounds how much of each kind one Tick does, so that a million
+// wake-ups at one moment do not delay what agents say. The rest stays overdue,
+// and Next asks for another Tick at once.
 const wakeSlice = 500
 
 // wake does what the time has come for.
@@ -249,33 +233,4 @@ func (s *Scheduler) wake() {
 	s.wakeForks()
 	s.retryWritesDue()
 	s.wakeStop()
-}
-
-// do appends an action to those of this Step.
-func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
-
-// Standing is what the scheduler knows of a message identity.
-type Standing uint8
-
-const (
-	// Absent: not in memory. A file of that number is to be taken.
-	Absent Standing = iota
-	// Present: in the queue.
-	Present
-	// Leaving: its files are being removed, or moved to hold/. A file that shows up under the
-	// same number now may be a new message in a reused inode: look again
-	// when it has left.
-	Leaving
-)
-
-// Known tells whether a file of that number is to be taken.
-func (s *Scheduler) Known(id MessageID) Standing {
-	m := s.message(id)
-	switch {
-	case m == nil:
-		return Absent
-	case m.flags&(removing|moving) != 0:
-		return Leaving
-	}
-	return Present
 }

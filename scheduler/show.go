@@ -1,6 +1,83 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+)
+
+// How the views of queries are made, and where queries begin.
+
+// Thread returns a thread and its ring, or nil if there is no mail.
+func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
+	t := s.threads[threadKey{channel, host}]
+	if t == nil {
+		return nil, nil
+	}
+	return s.viewThread(t), s.viewRing(t.memberOf)
+}
+
+// Message returns a message, or nil if it is not in the queue.
+func (s *Scheduler) Message(id MessageID) *MessageView {
+	m := s.message(id)
+	if m == nil {
+		return nil
+	}
+	vertices := 1
+	if m.extras != 0 {
+		vertices += len(s.extras.at(m.extras).vertices)
+	}
+	if m.recipients == 0 {
+		vertices = 0
+	}
+	return &MessageView{
+		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), ErrorTo: s.errorTo(m),
+		ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
+		Vertices: vertices, Recipients: int(m.open), Leaving: m.flags&(removing|moving) != 0,
+	}
+}
+
+// Known says whether a control file with that number is to be loaded.
+func (s *Scheduler) Known(id MessageID) Standing {
+	m := s.message(id)
+	switch {
+	case m == nil:
+		return Absent
+	case m.flags&(removing|moving) != 0:
+		return Leaving
+	}
+	return Present
+}
+
+// ByLogID returns the messages with that log identity, at most so many, the
+// latest first. Only a hash of the identity is kept, so the caller must compare
+// with the control files.
+func (s *Scheduler) ByLogID(logID string, most int) []MessageID {
+	var ids []MessageID
+	for m := s.messages.get(s.byLogHash[hashLogID(logID)]); m != nil && len(ids) < most; m = s.olderWithLogID(m) {
+		ids = append(ids, m.id)
+	}
+	return ids
+}
+
+// Channels returns all channels that have had mail, in the order in which their
+// mail first came.
+func (s *Scheduler) Channels() []ChannelView {
+	views := make([]ChannelView, 0, len(s.channelOrder))
+	for _, c := range s.channelOrder {
+		views = append(views, ChannelView{
+			Name: c.name, Agents: c.procs, Sessions: c.busy,
+			In: c.in, Delivered: c.delivered, Deferred: c.deferred,
+			Failed: c.failed, Expired: c.expired, Dropped: c.dropped,
+		})
+	}
+	return views
+}
+
+// Counts returns the current counters.
+func (s *Scheduler) Counts() Counts {
+	c := s.counts
+	c.States = stateCounts(s.states)
+	return c
+}
 
 func (s *Scheduler) viewRing(r *ring) *RingView {
 	v := &RingView{Threads: r.members.len, Vertices: r.vertices}
@@ -51,8 +128,8 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	return v
 }
 
-// wake is when mail of the thread that waits for a time is due next, never
-// when some is due now or none waits for a time.
+// wake returns when waiting mail of the thread is due next; never if some is
+// due now, or if none waits for a time.
 func (t *thread) wake() instant {
 	dueNow := t.states[due] > 0
 	switch {
@@ -94,7 +171,7 @@ func (a *agent) word() AgentState {
 	return AgentIdle
 }
 
-// viewVertex shows a vertex without its recipients.
+// viewVertex returns a vertex without its recipients.
 func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	m, t := s.messageOf(v), s.threadOf(v)
 	view := &VertexView{
@@ -130,7 +207,7 @@ func (s *Scheduler) viewRecipient(r *recipient) RecipientView {
 	return v
 }
 
-// reversePath is the sender, empty for the null sender.
+// reversePath returns the sender, "" for the null sender.
 func (s *Scheduler) reversePath(m *message) string {
 	if m.flags&nullSender != 0 {
 		return ""

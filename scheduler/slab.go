@@ -1,14 +1,17 @@
 package scheduler
 
-// slab holds items of one type in pages, under numbers. What waits by the
-// million is kept this way and names its neighbours by number: where an item
-// has no pointers the collector never looks into it, and a queue of a million
-// messages costs it nothing. Items do not move, so a pointer to one is good
-// until it is given back. Pages are kept for the next ones.
+// Memory for a million messages: slab and pool, in which items have numbers,
+// and list, whose links are in the items.
+
+// slab has items of one type in pages, under numbers. Items that exist by the
+// million are kept in slabs and refer to each other by number. The garbage
+// collector never looks into items without pointers, so a queue of a million
+// messages costs it nothing. Items do not move: a pointer to an item is valid
+// until the item is released. Pages are kept for later items.
 type slab[N ~uint32, T any] struct {
 	pages []*[slabPage]T
 	last  N   // the greatest number so far; the first is 1
-	freed []N // given back
+	freed []N // released numbers, for reuse
 }
 
 const (
@@ -16,10 +19,10 @@ const (
 	slabPage = 1 << slabBits
 )
 
-// at returns the item of a number that was taken and not given back.
+// at returns the item with a number that is allocated.
 func (s *slab[N, T]) at(n N) *T { return &s.pages[n>>slabBits][n&(slabPage-1)] }
 
-// get is the same, and nil for number 0.
+// get is the same, but returns nil for number 0.
 func (s *slab[N, T]) get(n N) *T {
 	if n == 0 {
 		return nil
@@ -27,7 +30,7 @@ func (s *slab[N, T]) get(n N) *T {
 	return s.at(n)
 }
 
-// take gives out a number, of an item that is zero.
+// alloc returns the number of a new item, which is zero.
 func (s *slab[N, T]) alloc() (N, *T) {
 	if last := len(s.freed) - 1; last >= 0 {
 		n := s.freed[last]
@@ -41,26 +44,26 @@ func (s *slab[N, T]) alloc() (N, *T) {
 	return s.last, s.at(s.last)
 }
 
-// give takes a number back.
+// release frees a number.
 func (s *slab[N, T]) release(n N) {
 	var zero T
 	*s.at(n) = zero
 	s.freed = append(s.freed, n)
 }
 
-// pool is a slab of values that several users share. A value goes when its
-// last user leaves it.
+// pool is a slab of values that several users share. A value is freed when its
+// last user releases it.
 type pool[N ~uint32, T any] struct{ items slab[N, pooled[T]] }
 
 type pooled[T any] struct {
 	value T
-	refs  int32
+	refs  int32 // users
 }
 
-// at returns the value of a number, which must have a user.
+// at returns the value with a number that has a user.
 func (p *pool[N, T]) at(n N) *T { return &p.items.at(n).value }
 
-// get is the same, and nil for number 0.
+// get is the same, but returns nil for number 0.
 func (p *pool[N, T]) get(n N) *T {
 	if n == 0 {
 		return nil
@@ -68,20 +71,20 @@ func (p *pool[N, T]) get(n N) *T {
 	return p.at(n)
 }
 
-// add puts a value in, with one user.
+// add adds a value with one user.
 func (p *pool[N, T]) add(value T) N {
 	n, item := p.items.alloc()
 	*item = pooled[T]{value, 1}
 	return n
 }
 
-// join adds a user.
+// retain adds a user.
 func (p *pool[N, T]) retain(n N) N {
 	p.items.at(n).refs++
 	return n
 }
 
-// leave takes a user away; of number 0 there is none.
+// release removes a user. Number 0 is allowed and does nothing.
 func (p *pool[N, T]) release(n N) {
 	if n == 0 {
 		return
@@ -90,4 +93,65 @@ func (p *pool[N, T]) release(n N) {
 	if item.refs--; item.refs == 0 {
 		p.items.release(n)
 	}
+}
+
+// list is a doubly linked list whose links are in the items. An item is
+// appended and removed anywhere in one step and without an allocation. Items
+// are named by a handle, a pointer or a number; the zero handle means none.
+//
+// An item can be in one list for each links value that it has.
+type list[H comparable] struct {
+	// of returns the links of an item in this list.
+	of         func(H) *links[H]
+	head, tail H
+	len        int
+}
+
+type links[H comparable] struct{ next, prev H }
+
+func (l *list[H]) append(item H) { l.insert(item, l.tail) }
+
+// insert puts an item after another, or in front of all if that is none.
+func (l *list[H]) insert(item, before H) {
+	var none H
+	own := l.of(item)
+	own.prev, own.next = before, l.head
+	if before != none {
+		own.next = l.of(before).next
+		l.of(before).next = item
+	} else {
+		l.head = item
+	}
+	if own.next != none {
+		l.of(own.next).prev = item
+	} else {
+		l.tail = item
+	}
+	l.len++
+}
+
+// remove removes an item, which must be in the list.
+func (l *list[H]) remove(item H) {
+	var none H
+	own := l.of(item)
+	if own.prev == none {
+		l.head = own.next
+	} else {
+		l.of(own.prev).next = own.next
+	}
+	if own.next == none {
+		l.tail = own.prev
+	} else {
+		l.of(own.next).prev = own.prev
+	}
+	*own = links[H]{}
+	l.len--
+}
+
+// next returns the item after another, or none at the end.
+func (l *list[H]) next(item H) H { return l.of(item).next }
+
+// hasOther reports whether an item other than this is in the list.
+func (l *list[H]) hasOther(item H) bool {
+	return l.len > 1 || l.len == 1 && l.head != item
 }

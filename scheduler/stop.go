@@ -5,21 +5,25 @@ import (
 	"time"
 )
 
-// Bounds of a stop: from its begin until agents are sent signals, and from then
-// until nothing is waited for any more. scheduler(8), "SIGNALS".
+// Stop: nothing more is fed, agents are closed when they have answered their
+// job lines, and killed at a deadline (SIGTERM, SIGQUIT).
+
+// Times of a stop. scheduler(8), "SIGNALS".
 const (
+	// From the beginning until agents are sent SIGTERM.
 	fastStopTimeout = 5 * time.Second
 	slowStopTimeout = 5 * time.Minute
+	// From then until nothing is waited for any more.
 	fastKillTimeout = time.Second
 	slowKillTimeout = 30 * time.Second
 )
 
-// stopping is the end of the scheduler: nothing is fed any more, agents leave
-// when they have answered their job lines, and at a bound they are killed.
+// stopping is the state of a stop.
 type stopping struct {
-	begun, slow, done bool
-	killed            bool    // what was left at the bound
-	deadline          instant // 0: none to come
+	begun, slow bool
+	killed      bool    // the first deadline has come
+	done        bool    // Stopped was issued
+	deadline    instant // the next one; 0: none
 }
 
 func (st *stopping) next() instant {
@@ -29,8 +33,9 @@ func (st *stopping) next() instant {
 	return st.deadline
 }
 
-// beginStop starts a stop, or hastens a slow one. An agent that has not said
-// #hungry has nothing to finish, and does not read yet what it is told.
+// beginStop begins a stop, or makes a slow one fast. An agent that has not said
+// #hungry has nothing to finish, and does not read yet what it is told; it is
+// killed.
 func (s *Scheduler) beginStop(slow bool) {
 	if s.stop.done || s.stop.begun && (slow || !s.stop.slow) {
 		return
@@ -54,8 +59,8 @@ func (s *Scheduler) beginStop(slow bool) {
 	}
 }
 
-// wakeStop kills the agents that are still there at the bound, and ends the
-// stop at the last one.
+// wakeStop kills the agents that are still there at the first deadline, and
+// ends the stop at the second.
 func (s *Scheduler) wakeStop() {
 	if s.stop.next() > s.now {
 		return
@@ -77,10 +82,10 @@ func (s *Scheduler) wakeStop() {
 	}
 }
 
-// endStop ends a stop that has come to its last bound. An agent with a message
-// in hand may finish that without us: its recipients are locked in its name.
-// Any other would stay for nothing and is killed for good. What even that does
-// not end, a process or a write that hangs in the kernel, is left.
+// endStop ends a stop at its last deadline. An agent that is working on a
+// message may finish that without us: its recipients are locked in its name.
+// Any other agent is sent SIGKILL. What even that does not end, a process or a
+// write that hangs in the kernel, is left.
 func (s *Scheduler) endStop() {
 	left := 0
 	for _, a := range s.agentsInOrder() {
@@ -100,8 +105,8 @@ func (s *Scheduler) endStop() {
 	s.do(Stopped{})
 }
 
-// stopWhenDone says Stopped once no agent and no write is left. Writes that
-// fail are not waited for: the control files say what is still to be done.
+// stopWhenDone issues Stopped when no agent and no write is left. It does not
+// wait for writes that fail: the control files say what is still to be done.
 func (dv *delivery) stopWhenDone() {
 	if !dv.stop.begun || dv.stop.done || len(dv.agents) > 0 ||
 		len(dv.store.pending) > len(dv.store.failed) {

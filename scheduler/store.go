@@ -7,39 +7,40 @@ import (
 	"zsched/ctlfile"
 )
 
-// Times between attempts at the spool.
+// Work on control files: outcomes are written, messages are finished, and what
+// fails is tried again (a full disk included).
+
+// Times between attempts to write.
 const (
-	probeInterval = 10 * time.Second // while nothing can be written
-	retryInterval = time.Minute      // after one file failed
-	lockedDelay   = 32 * time.Second // a recipient that a live process has locked
-	// deadliest is how many deaths running make a vertex poison.
-	maxCrashes = 3
+	probeInterval = 10 * time.Second // while the spool is down
+	retryInterval = time.Minute      // after one file has failed
+	lockedDelay   = 32 * time.Second // for a recipient that a live process has locked
 )
 
-// store is the work on control files that is under way. Each piece is kept
-// until it is known to be on disk; what failed is issued again.
+// store has the actions on control files that are not answered. Each is kept
+// until it is known to be on disk. One that has failed is issued again.
 type store struct {
 	last    Op
 	pending map[Op]*pending
-	// unstored are the failed ones, in order.
-	failed  []Op
-	batch   batch   // while one message is walked
-	retryAt instant // when to probe, or to issue unstored again; 0: nothing
+	failed  []Op    // to be issued again, in order
+	batch   batch   // of the message in inBatch
+	retryAt instant // when to probe, or to issue failed again; 0: nothing to do
 }
 
-// pending is one action on files whose answer is awaited.
+// pending is one action on files that is not answered.
 type pending struct {
 	action     Action
 	message    *message
-	id         MessageID        // of the message
-	order      int64            // its, which tells whether it has left
-	vertex     *vertex          // of Read
-	recipients []alternative    // of Mark and Resubmit: the recipients that are done with it
-	previous   []recipientState // of Resubmit: what they were
+	id         MessageID        // of message
+	sequence   int64            // of message; tells whether it has left
+	vertex     *vertex          // of a Read
+	recipients []alternative    // of a Mark or Resubmit; they are done after it
+	previous   []recipientState // of a Resubmit: their states before
 }
 
-// stale reports whether the message has left: its place may be another's now.
-func (p *pending) stale() bool { return p.message.sequence != p.order }
+// stale reports whether the message has left. Its place in memory may be used
+// by another.
+func (p *pending) stale() bool { return p.message.sequence != p.sequence }
 
 func (st *store) next() instant {
 	if st.retryAt == 0 {
@@ -48,9 +49,9 @@ func (st *store) next() instant {
 	return st.retryAt
 }
 
-// issue sends an action on files out and keeps it until it is answered.
+// issue issues an action on files and keeps it until it is answered.
 func (dv *delivery) issue(op Op, p *pending) {
-	p.id, p.order = p.message.id, p.message.sequence
+	p.id, p.sequence = p.message.id, p.message.sequence
 	dv.store.pending[op] = p
 	dv.do(p.action)
 }
@@ -60,8 +61,8 @@ func (dv *delivery) nextOp() Op {
 	return dv.store.last
 }
 
-// settle ends a recipient with an outcome. It is gone once the outcome is
-// written, or at once where the agent has written all there is.
+// endRecipient ends a recipient with an outcome. It is done when the outcome is
+// written, or at once if the agent has written everything.
 func (dv *delivery) endRecipient(v *vertex, i int, mark RecipientMark, success bool) {
 	r := dv.recipient(v, i)
 	hadTurn := r.state != standby
@@ -84,7 +85,7 @@ func (dv *delivery) endRecipient(v *vertex, i int, mark RecipientMark, success b
 	dv.blockIfEmpty(v)
 }
 
-// write has outcomes written; the recipients are gone when they are.
+// write has outcomes written. Their recipients are done after that.
 func (dv *delivery) write(m *message, marks []RecipientMark, settles []alternative) {
 	if b := &dv.store.batch; b.message == m {
 		b.marks, b.recipients = append(b.marks, marks...), append(b.recipients, settles...)
@@ -101,14 +102,14 @@ func (dv *delivery) write(m *message, marks []RecipientMark, settles []alternati
 	})
 }
 
-// batch gathers what is to be written into one file.
+// batch collects what is to be written into one file.
 type batch struct {
 	message    *message
 	marks      []RecipientMark
 	recipients []alternative
 }
 
-// together has all that is written of a message on the way written at once.
+// inBatch runs work and then writes all outcomes of the message in one action.
 func (dv *delivery) inBatch(m *message, work func()) {
 	dv.store.batch = batch{message: m}
 	m.pendingWrites++ // it must not leave while it is walked
@@ -120,14 +121,8 @@ func (dv *delivery) inBatch(m *message, work func()) {
 	dv.advance(m)
 }
 
-// quiet takes a vertex out of the queue of which nothing can be fed now.
-func (q *queue) blockIfEmpty(v *vertex) {
-	if (v.state == due || v.state == waiting) && q.feedable(v) == 0 {
-		q.blockVertex(v)
-	}
-}
-
-// gone drops a recipient that is done, and what it was the last of.
+// recipientDone ends a recipient whose outcome is on disk; and its vertex and
+// its message if it was the last.
 func (dv *delivery) recipientDone(v *vertex, i int) {
 	t := dv.threadOf(v)
 	dv.countOut(t, dv.recipient(v, i))
@@ -143,7 +138,7 @@ func (dv *delivery) recipientDone(v *vertex, i int) {
 	dv.advance(m)
 }
 
-// countOut counts a recipient that leaves, unless its outcome has been counted.
+// countOut counts a recipient as dropped if it leaves without an outcome.
 func (ml *mail) countOut(t *thread, r *recipient) {
 	if r.state != done && r.flags&counted == 0 {
 		t.channel.dropped++
@@ -151,7 +146,8 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 	r.state = done
 }
 
-// finish has the files of a message removed, or parked when it owes notices.
+// finish has the files of a message removed, or moved to postman/ if it owes a
+// notice.
 func (dv *delivery) finish(m *message) {
 	m.flags |= removing
 	op := dv.nextOp()
@@ -165,6 +161,7 @@ func (dv *delivery) finish(m *message) {
 	})
 }
 
+// killVertex tags all recipients of a vertex as done, without a notice.
 func (dv *delivery) killVertex(v *vertex) {
 	m := dv.messageOf(v)
 	var marks []RecipientMark
@@ -187,7 +184,7 @@ func (dv *delivery) killVertex(v *vertex) {
 	dv.write(m, marks, settles)
 }
 
-// done is the completion of an action other than a Read.
+// writeDone handles the success of an action other than a Read.
 func (dv *delivery) writeDone(op Op) {
 	p := dv.store.pending[op]
 	if p == nil {
@@ -215,7 +212,7 @@ func (dv *delivery) writeDone(op Op) {
 	dv.advance(m)
 }
 
-// failed keeps what could not be written and plans to issue it again.
+// writeFailed keeps what could not be written, to be issued again.
 func (dv *delivery) writeFailed(e Failed) {
 	p := dv.store.pending[e.Op]
 	if p == nil {
@@ -246,8 +243,9 @@ func (dv *delivery) writeFailed(e Failed) {
 	}
 }
 
-// refused takes mail back into the queue that could not be moved elsewhere. An
-// order is not carried out later than its answer says.
+// moveFailed takes mail back into the queue that could not be held or
+// resubmitted. It is not tried again, because an order must not be carried out
+// long after its answer. It reports whether the action was one of these.
 func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	m, why := p.message, ""
 	switch p.action.(type) {
@@ -273,7 +271,7 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	return true
 }
 
-// wakeStore probes a spool that is down, or tries failed writes again.
+// retryWritesDue probes a spool that is down, or issues failed writes again.
 func (dv *delivery) retryWritesDue() {
 	if dv.store.next() > dv.now {
 		return
@@ -286,7 +284,7 @@ func (dv *delivery) retryWritesDue() {
 	dv.reissueFailed()
 }
 
-// spoolBack goes on where the spool failed.
+// spoolBack continues after the spool was down.
 func (dv *delivery) spoolBack() {
 	if !dv.spoolDown {
 		return
@@ -299,7 +297,7 @@ func (dv *delivery) spoolBack() {
 	}
 }
 
-// retryStores issues again, in order, what could not be written.
+// reissueFailed issues again, in order, what could not be written.
 func (dv *delivery) reissueFailed() {
 	ops := dv.store.failed
 	dv.store.failed, dv.store.retryAt = nil, 0

@@ -1,76 +1,84 @@
 package scheduler
 
 import (
+	"cmp"
+	"maps"
 	"slices"
-	"time"
 )
+
+// Threads: the mail for one channel and host, its window (maxthr,
+// wakeuprestartonly), and its queue (ageorder).
 
 // threadKey names a thread.
 type threadKey struct{ channel, host string }
 
 // thread is the mail for one channel and host.
 //
-// Invariant: a thread is in its ring's ready or spent list if and only if
-// wants is above 0.
+// A thread is open for feeding (mayFeed), suspended after its destination has
+// failed, held by an administrator, or, if it is queueonly, closed until an
+// ETRN begins a run. It is dropped when it has no vertices, no sessions and no
+// suspension.
+//
+// Invariant: a thread is in its ring's ready or spent list if and only if wants
+// is above 0.
 type thread struct {
 	ref      threadRef
 	key      threadKey
 	channel  *channel
 	params   *Params
 	ring     *ring           // nil: no clause gives it a command
-	memberOf *ring           // the ring, or Scheduler.lone
+	memberOf *ring           // ring, or queue.orphans
 	vertices list[vertexRef] // in the order of linking
-	// What queries show of them, kept as they change.
-	states      [vertexStates]int32
-	recipients  int          // not done
-	modTimes    timeMultiset // mtimes of their message files
-	wakeTimes   timeMultiset // ends of their waits
-	lastEventAt second       // mail came, or was fed
-	attempts    int          // results so far
-	completions rate         // of outcomes
-	// seat is the thread's place among those of its home.
+	// What queries show, kept up to date.
+	states      [vertexStates]int32 // vertices by state
+	recipients  int                 // not done
+	modTimes    timeMultiset        // mtimes of the message files
+	wakeTimes   timeMultiset        // of the waiting vertices
+	lastEventAt second              // mail arrived, or was fed
+	attempts    int                 // results so far
+	completions rate                // of outcomes
+	// sequence is the place among the members of memberOf, in ascending order.
 	sequence    uint64
 	memberLinks links[*thread]
 	held        bool // not fed and not expired
 	updates     bulkUpdate
-	// queues hold the due vertices by place in line: queues[run] those that
-	// may be fed, the other those of a queueonly thread's next run.
-	// Invariant: only a queueonly thread has a next run, and while its gate
-	// is closed all wait there.
+	// queues hold the due vertices. queues[active] has those that may be fed;
+	// the other has those for the next run of a queueonly thread.
+	// Invariant: only a queueonly thread has vertices for a next run. All of
+	// its due vertices are there while it is not running.
 	queues   [2]heap[vertexRef]
 	active   uint8
-	running  bool // of a queueonly thread: a run is under way
-	selected bool // option -p does not rule it out
+	running  bool // a run of a queueonly thread, begun by an ETRN
+	selected bool // by option -p
 
-	busy int // sessions on it now
-	// agents are those of the sessions, one for each, and those that were
-	// started for the thread and have not said #hungry yet.
+	busy int // sessions
+	// agents has one entry for each session, and the agents that were started
+	// for the thread and have not said #hungry yet.
 	agents []*agent
-	// allowed bounds busy below the window where wakeuprestartonly keeps
-	// arrivals from starting more. Whatever wakes the thread lifts it.
+	// sessionCap bounds busy below the window if wakeuprestartonly keeps new
+	// mail from starting more agents.
 	sessionCap int
-	// wants is how many sessions more it could use now.
-	wants int
+	wants      int // how many more sessions it could use now
 
-	suspendedUntil instant // 0: not suspended
-	suspensions    uint32  // begun and ended so far; see vertex.joined
-	retry          uint8   // index in Retries of the next suspension
-	resumeIndex    int32
-	nextUpdate     vertexRef // where its errands go on, 0: none
+	suspendedUntil instant   // 0: not suspended
+	suspensions    uint32    // begun and ended so far, see vertex.suspensionsWhenDue
+	retry          uint8     // index in Retries of the next suspension
+	resumeIndex    int32     // in agenda.resumes
+	nextUpdate     vertexRef // where the bulk updates continue; 0: none
 
-	picks     int            // picks in this round of its ring
-	round     uint32         // to which used belongs
-	turnList  *list[*thread] // of the ring's two, the one it is in; nil: none
-	turnLinks links[*thread] // there
+	picks     int            // in this round of the ring
+	round     uint32         // the round that picks counts
+	turnList  *list[*thread] // the ring's ready or spent list; nil: in none
+	turnLinks links[*thread] // in turnList
 
-	lastAgent  *agent        // that served it last
-	diagnostic diagnosticRef // last said of any recipient; shared by equals
+	lastAgent  *agent        // the last that served it; nil: none, or gone
+	diagnostic diagnosticRef // last report on any recipient; recipients share it
 }
 
 // window is how many sessions the thread may use now.
 func (t *thread) window() int { return max(1, t.params.MaxThr) }
 
-// room is how many sessions the thread may still take.
+// freeSlots is how many more sessions the thread may take.
 func (t *thread) freeSlots() int {
 	window := t.window()
 	if t.params.WakeupRestartOnly {
@@ -79,9 +87,9 @@ func (t *thread) freeSlots() int {
 	return window - t.busy
 }
 
-// allow says how many sessions the thread may have from now on, as far as
-// wakeuprestartonly goes: mail that arrives starts no agent while one is at
-// work or about to be, unless more are wanted anyway.
+// setSessionCap sets the cap of wakeuprestartonly: mail that arrives starts no
+// further agent while one is serving the thread or starting for it, unless the
+// thread wants more sessions than those anyway. Other events remove the cap.
 func (t *thread) setSessionCap(arrival bool) {
 	t.sessionCap = t.window()
 	if !arrival || !t.params.WakeupRestartOnly || len(t.agents) == 0 {
@@ -98,7 +106,7 @@ func (t *thread) setSessionCap(arrival bool) {
 	}
 }
 
-// fit reports whether its due vertices may be fed as far as the thread goes.
+// mayFeed reports whether the state of the thread allows feeding.
 func (t *thread) mayFeed() bool {
 	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
 }
@@ -121,11 +129,11 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	return t
 }
 
-// queue holds the vertices that may be fed now.
+// queue has the vertices that may be fed now.
 func (t *thread) queue() *heap[vertexRef] { return &t.queues[t.active] }
 
-// enqueue puts a due vertex in line, at its place. While a queueonly thread
-// has no run, that is the line of the next.
+// enqueueVertex puts a due vertex into the queue. In a queueonly thread without
+// a run, or if nextRun, it waits for the next run.
 func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
 	v.queue = t.active
 	if nextRun || t.params.QueueOnly && !t.running {
@@ -136,7 +144,17 @@ func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
 
 func (t *thread) dequeueVertex(v *vertex) { t.queues[v.queue].remove(v.ref) }
 
-// assign finds the thread's clauses and ring under the configuration in force.
+// queueKey is the vertex's place in the queue: in the order of loading or, with
+// ageorder, by the age of its message.
+func (q *queue) queueKey(t *thread, v *vertex) instant {
+	if t.params.AgeOrder {
+		return q.messageOf(v).modifiedAt
+	}
+	return instant(q.messageOf(v).sequence)
+}
+
+// assignRing finds the clauses and the ring of the thread under the current
+// configuration.
 func (q *queue) assignRing(t *thread) {
 	t.selected = q.config.Only.selects(t.key)
 	r, params := q.obtainRing(t.key)
@@ -158,7 +176,7 @@ func (q *queue) assignRing(t *thread) {
 	t.memberOf.vertices += t.vertices.len
 }
 
-// detach takes the thread out of its ring.
+// detachThread takes the thread out of its ring.
 func (q *queue) detachThread(t *thread) {
 	if t.memberOf == nil {
 		return
@@ -177,11 +195,6 @@ func (q *queue) detachThread(t *thread) {
 	r.wants -= t.wants
 	t.wants = 0
 	q.dropRingWhenEmpty(r)
-}
-
-func (sel Selection) selects(key threadKey) bool {
-	return (sel.Channel == "" || sel.Channel == "*" || sel.Channel == key.channel) &&
-		(sel.Host == "" || sel.Host == "*" || sel.Host == key.host)
 }
 
 func (q *queue) linkVertex(t *thread, v *vertex) {
@@ -212,13 +225,13 @@ func (q *queue) unlinkVertex(v *vertex) {
 	t.memberOf.vertices--
 }
 
-// quit takes one session of the agent off the thread.
+// removeAgent removes one session of the agent from the thread.
 func (t *thread) removeAgent(a *agent) {
 	i := slices.Index(t.agents, a)
 	t.agents = slices.Delete(t.agents, i, i+1)
 }
 
-// makeDue puts a vertex into its thread's queue.
+// makeDue puts a vertex into the queue of its thread.
 func (q *queue) makeDue(v *vertex) {
 	t := q.threadOf(v)
 	t.setSessionCap(v.state == 0)
@@ -230,17 +243,8 @@ func (q *queue) makeDue(v *vertex) {
 	q.updateThread(t)
 }
 
-// place is the vertex's place in line: in the order of taking or, with
-// ageorder, by the age of its message.
-func (q *queue) queueKey(t *thread, v *vertex) instant {
-	if t.params.AgeOrder {
-		return q.messageOf(v).modifiedAt
-	}
-	return instant(q.messageOf(v).sequence)
-}
-
-// settleThread brings what hangs on the thread's state up to date: its place
-// in the ring and, when nothing is left of it, its existence.
+// updateThread updates what depends on the state of the thread: its place in
+// the ring, and its existence if it is empty.
 func (q *queue) updateThread(t *thread) {
 	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 {
 		t.running = false
@@ -270,7 +274,7 @@ func (q *queue) updateThread(t *thread) {
 	}
 }
 
-// dropThread forgets a thread of which nothing is left.
+// dropThread removes an empty thread.
 func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
@@ -283,38 +287,10 @@ func (q *queue) dropThread(t *thread) {
 	q.counts.Threads--
 }
 
-// suspend keeps the thread from being fed until then. Mail that arrives
-// meanwhile waits with it.
-func (q *queue) suspend(t *thread, till instant) {
-	if t.params.QueueOnly {
-		q.endRun(t)
-	}
-	t.suspendedUntil = till
-	t.suspensions++
-	q.resumes.put(till, t)
-	q.updateThread(t)
-}
-
-// endRun closes the gate of a queueonly thread: what was not fed in the run
-// waits for the next with what was deferred. The shorter line joins the longer.
-func (q *queue) endRun(t *thread) {
-	t.running = false
-	if t.queues[t.active].len() > t.queues[1-t.active].len() {
-		t.active = 1 - t.active
-	}
-	for t.queue().len() > 0 {
-		q.enqueueVertex(t, q.vertices.at(t.queue().pop()), true)
-	}
-}
-
-// suspendFor returns how long a failing destination is left alone and moves
-// the thread's own retries on.
-func (dv *delivery) suspensionLength(t *thread) time.Duration {
-	oldest := dv.now
-	if head := dv.vertices.get(t.vertices.head); head != nil {
-		oldest = dv.messageOf(head).modifiedAt
-	}
-	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
-	t.retry = next
-	return wait
+// threadsInOrder returns all threads in the order of their sequence. Decisions
+// must not depend on the order of a map.
+func (s *Scheduler) threadsInOrder() []*thread {
+	return slices.SortedFunc(maps.Values(s.threads), func(a, b *thread) int {
+		return cmp.Compare(a.sequence, b.sequence)
+	})
 }

@@ -2,22 +2,23 @@ package scheduler
 
 import "time"
 
-// Views are what queries show: values of their own that stay as they are
-// while the queue goes on. None of them takes longer to make than the item
-// that it shows is large.
+// Views of the queue, for queries.
 
-// RingView is a ring. The threads that no clause gives a command come last
-// in a walk, under a ring with an ID of 0 and no pattern.
+// A view is a copy that does not change while the queue goes on. Making one
+// takes no longer than the item that it shows is large.
+
+// RingView is a ring. The threads for which no clause gives a command come last
+// in a walk, after a ring with an ID of 0 and no pattern.
 type RingView struct {
-	ID uint64 // not used again; in the order of making
+	ID uint64 // in the order in which rings were made; not reused
 	// Channel and Host are the pattern of the clause that gives the command.
 	Channel, Host string
 	WithHost      bool // the command names the host
-	Retired       bool // a reload left it no threads; its agents are let go
+	Retired       bool // no thread is left after a reload; its agents are closed
 
 	Threads  int
 	Vertices int
-	Agents   int // processes, idle ones too
+	Agents   int // processes, idle ones included
 	Idle     int
 	Sessions int // busy
 
@@ -29,7 +30,7 @@ type RingView struct {
 // ThreadView is the mail for one channel and host.
 type ThreadView struct {
 	Channel, Host string
-	WithHost      bool
+	WithHost      bool   // as in RingView
 	Ring          uint64 // RingView.ID
 
 	Vertices   int
@@ -37,44 +38,43 @@ type ThreadView struct {
 	Attempts   int // results reported so far
 	States     StateCounts
 	OldestAt   time.Time // mtime of its oldest message file, to the second
-	// LastEventAt is when mail last came to it or was last fed, to the second.
+	// LastEventAt is when mail last arrived or was last fed, to the second.
 	LastEventAt time.Time
 
-	Window   int // sessions it may use now
+	Window   int // sessions that it may use now
 	Sessions int // busy
 	Agents   []AgentView
 	Held     bool
 
-	// Wait is why due mail is not fed now. It tells of mail that waits beside
-	// mail that is at work, too.
+	// Wait is why due mail is not fed now. It is also set if other mail of the
+	// thread is being fed.
 	Wait Wait
-	// WakeAt is when mail that waits is due next, to the second: its
-	// suspension ends, or the first of its retries has come. Zero: none waits
-	// for a time.
+	// WakeAt is when waiting mail is due next, to the second: its suspension
+	// ends, or its first retry comes. Zero: none waits for a time.
 	WakeAt time.Time
 
-	Last string  // said of any recipient last; \r between lines
-	Rate float64 // recipients done a minute, over the last minutes
+	Last string  // text of the last report on any recipient; \r between lines
+	Rate float64 // recipients done per minute, over the last minutes
 }
 
-// AgentView is an agent at work on a thread, or started for it.
+// AgentView is an agent that serves a thread or is being started for it.
 type AgentView struct {
 	Agent    AgentID
 	PID      int       // 0: not known yet
 	HungryAt time.Time // last #hungry; zero: none yet
 	FedAt    time.Time // last job line; zero: none yet
-	Open     int       // job lines given and not answered
+	Open     int       // job lines of the thread that are not answered
 	State    AgentState
 }
 
-// AgentState is the state of an agent in the words of the old scheduler.
+// AgentState is the state of an agent in the words of ZMailer's scheduler.
 type AgentState string
 
 const (
-	AgentError    AgentState = "ERROR"  // it was told to end, and has not
+	AgentError    AgentState = "ERROR"  // it was sent a signal
 	AgentStarting AgentState = "LARVA"  // it has not said #hungry yet
 	AgentStuff    AgentState = "STUFF"  // it is fed, and more may come
-	AgentFinish   AgentState = "FINISH" // it ends what it has and leaves
+	AgentFinish   AgentState = "FINISH" // it finishes its job lines and exits
 	AgentIdle     AgentState = "IDLE"
 )
 
@@ -88,16 +88,16 @@ type VertexView struct {
 	ModifiedAt    time.Time // mtime of the message file
 
 	State     State
-	Wait      Wait      // of a due one: why it is not fed now
+	Wait      Wait      // of a due vertex: why it is not fed now
 	PID       int       // of the agent that has it
 	Next      bool      // it is the next of its thread to be fed
 	ExpiresAt time.Time // zero: never
-	WakeAt    time.Time // of a waiting one
+	WakeAt    time.Time // of a waiting vertex
 	FedAt     time.Time // last, to the second; zero: never
-	Ordered   Verb      // what is to be done when it comes back; 0: nothing
+	Ordered   Verb      // recorded order, executed when it comes back; 0: none
 
-	// Recipients that are not done. A vertex of very many comes in parts, one
-	// after the other: First counts those of the parts before.
+	// Recipients that are not done. A vertex with very many comes in several
+	// items; First counts the recipients in the items before.
 	First      int
 	Recipients []RecipientView
 }
@@ -106,17 +106,17 @@ type VertexView struct {
 type RecipientView struct {
 	Offset   int64 // of its line in the control file
 	Attempts int
-	Last     string // said of it last; \r between lines
+	Last     string // text of the last report on it; \r between lines
 }
 
 // ChannelView is what a channel has done since the start, and does now.
 type ChannelView struct {
 	Name             string
 	Agents, Sessions int
-	// Recipients, counted as they came and as their outcomes did; one that is
-	// deferred counts each time. Dropped are those that left without one:
-	// killed, obsoleted, held, sent elsewhere or lost, and alternatives that
-	// were not needed.
+	// Counts of recipients that came, and of outcomes. A recipient counts as
+	// Deferred each time. Dropped are those that left without an outcome:
+	// killed, obsoleted, held, resubmitted or missing ones, and alternatives
+	// that were not needed.
 	In, Delivered, Deferred, Failed, Expired, Dropped uint64
 }
 
@@ -127,13 +127,27 @@ type MessageView struct {
 	Sender     string // "" for the null sender
 	ErrorTo    string
 	ModifiedAt time.Time
-	ChangedAt  time.Time // of the control file when taken, to the second
-	Vertices   int       // those done included
+	ChangedAt  time.Time // of the control file when it was loaded, to the second
+	Vertices   int       // those that are done included
 	Recipients int       // not done
-	Leaving    bool      // its files are being removed, or moved
+	Leaving    bool      // its files are being removed or moved
 }
 
-// State is where a vertex stands.
+// Standing says what the scheduler knows about a message number.
+type Standing uint8
+
+const (
+	// Absent: not in memory. A file with that number is to be loaded.
+	Absent Standing = iota
+	// Present: in the queue.
+	Present
+	// Leaving: its files are being removed, or moved to hold/. A file that
+	// appears now under the same number may be a new message in a reused inode;
+	// look again when the message has left.
+	Leaving
+)
+
+// State is the state of a vertex.
 type State string
 
 const (
@@ -142,12 +156,17 @@ const (
 	StateFed      State = "fed"     // with an agent
 	StateReading  State = "reading" // its file is being read again
 	StatePoisoned State = "poisoned"
-	// StateDormant: alternatives that wait for their turn, or outcomes that
-	// are being written.
+	// StateBlocked: its alternatives wait for their turn, or outcomes are being
+	// written.
 	StateBlocked State = "blocked"
-	// StateResting: to be held, and the rest of its message is not ready.
+	// StateHolding: to be held; the rest of its message is not ready.
 	StateHolding State = "holding"
 )
+
+// StateCounts counts vertices by state.
+type StateCounts struct {
+	Due, Waiting, Fed, Reading, Poisoned, Blocked, Holding int
+}
 
 // Of returns the count of one state.
 func (c StateCounts) Of(state State) int {
@@ -170,29 +189,25 @@ func (c StateCounts) Of(state State) int {
 	return 0
 }
 
-// StateCounts counts vertices by state.
-type StateCounts struct {
-	Due, Waiting, Fed, Reading, Poisoned, Blocked, Holding int
+// Counts are counters that are kept up to date, so that reading them costs
+// nothing.
+type Counts struct {
+	Messages     int // in memory, those being removed included
+	Vertices     int
+	Recipients   int // not done
+	Threads      int
+	States       StateCounts
+	FailedWrites int // writes that have failed and will be tried again
+
+	Agents        int // processes, starting and closing ones included
+	AgentsIdle    int
+	AgentsClosing int
+	Sessions      int // busy
+
+	// Loaded, and gone from memory (done, held, resubmitted or missing). The
+	// difference is what is there.
+	MessagesIn, MessagesOut     uint64
+	RecipientsIn, RecipientsOut uint64
+	BytesIn                     uint64 // sizes of the message files loaded
+	AgentsStarted               uint64
 }
-
-// Wait is why due mail of a thread is not fed now.
-type Wait string
-
-const (
-	NoWait       Wait = ""               // nothing is due, or it is fed as it should be
-	WaitTA       Wait = "maxta"          // the limit on processes
-	WaitChannel  Wait = "maxchannel"     // the channel's limit
-	WaitRing     Wait = "maxring"        // the ring's
-	WaitThread   Wait = "maxthr"         // the thread's
-	WaitFrozen   Wait = "frozen"         // option -F
-	WaitForks    Wait = "fork rate"      // option -R
-	WaitCommand  Wait = "no command"     // no clause gives one
-	WaitStart    Wait = "agents fail"    // they cannot be started, or die at once
-	WaitHeld     Wait = "held"           // HeldThread
-	WaitTrigger  Wait = "queueonly"      // for an ETRN
-	WaitSpool    Wait = "spool down"     // it cannot be written
-	WaitSuspend  Wait = "suspended"      // the destination has failed
-	WaitSelect   Wait = "not selected"   // option -p
-	WaitStopping Wait = "stopping"       // the scheduler leaves
-	WaitAgent    Wait = "agent expected" // one was started, or is to come back
-)

@@ -2,7 +2,10 @@ package scheduler
 
 import "slices"
 
-// reroute notes where a vertex is to be sent.
+// Requeue and reroute: recipients are written into a new message (Resubmit),
+// for the router or for another channel and host.
+
+// recordReroute records where a vertex is to be sent.
 func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 	x := dv.obtainExtras(m)
 	if x.reroutes == nil {
@@ -11,9 +14,9 @@ func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 	x.reroutes[v.ref] = to
 }
 
-// resubmit has what is open of some vertices written into a new message. With
-// a recipient that has alternatives go all that are left of them. Vertices
-// whose alternatives wait for one elsewhere keep their order.
+// resubmit has the open recipients of some vertices written into a new message.
+// A recipient that has alternatives is sent together with those that are left.
+// Vertices whose alternatives wait for one elsewhere keep their order.
 func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	p := &pending{message: m}
 	var offsets []int64
@@ -49,8 +52,7 @@ func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	dv.issue(op, p)
 }
 
-// withAlternatives returns a recipient, and what is left of the alternatives
-// it belongs to.
+// withAlternatives returns a recipient and what is left of its alternatives.
 func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 	set, _ := ml.exclusiveSetOf(m, v, i)
 	if set == nil {
@@ -66,7 +68,7 @@ func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 	return left
 }
 
-// notResubmitted makes recipients due again that could not be sent elsewhere.
+// resubmitFailed makes recipients due again that could not be resubmitted.
 func (dv *delivery) resubmitFailed(p *pending) {
 	for i, a := range p.recipients {
 		if r := dv.recipient(a.vertex, a.index); r.state == writing {

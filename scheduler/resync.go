@@ -2,9 +2,34 @@ package scheduler
 
 import (
 	"slices"
+	"strconv"
 
 	"zsched/ctlfile"
 )
+
+// Resync: when a job line ends without its reports, because the agent asked for
+// a resync or died, the control file is read again before anything of the
+// vertex is fed.
+
+// agentResync ends the agent's line for the message: the agent found nothing to
+// do there.
+func (dv *delivery) agentResync(id AgentID, message MessageID) {
+	a := dv.agents[id]
+	if a == nil {
+		return
+	}
+	a.heardAt = dv.now
+	for i := range a.lines {
+		l := &a.lines[i]
+		if l.id != message || l.ended() {
+			continue
+		}
+		dv.lineEnded(a)
+		dv.revokeLine(l, foundNothing, 0)
+		return
+	}
+	dv.noteAgent(Info, a, "asked to resync "+strconv.FormatUint(uint64(message), 10)+", which it was not given")
+}
 
 // readAgain keeps a vertex from being fed until its file has been read.
 func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
@@ -45,8 +70,8 @@ func (dv *delivery) reread(e *Reread) {
 	dv.advance(m)
 }
 
-// compare ends the recipients that the file says are done, and reports
-// whether a live process has one locked.
+// compareTags ends the recipients that are done according to the file. It
+// reports whether a live process has locked one.
 func (dv *delivery) compareTags(v *vertex, states []RecipientState) (locked bool) {
 	for i := range v.len() {
 		r := dv.recipient(v, i)
@@ -74,8 +99,8 @@ func (dv *delivery) compareTags(v *vertex, states []RecipientState) (locked bool
 	return locked
 }
 
-// returned decides what becomes of a vertex whose file has been read. Nothing
-// is charged for a line that was not worked on.
+// vertexRead decides what follows for a vertex after its file was read. A line
+// that was not worked on costs no attempt.
 func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	why := v.readReason
 	v.readReason = noReason
@@ -106,7 +131,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	}
 }
 
-// heardOf reports whether its last agent has deferred a recipient.
+// wasReported reports whether the last agent has deferred a recipient.
 func (ml *mail) wasReported(v *vertex) bool {
 	for i := range v.len() {
 		if ml.recipient(v, i).state == reported {
@@ -116,19 +141,7 @@ func (ml *mail) wasReported(v *vertex) bool {
 	return false
 }
 
-// poison puts a vertex aside that agents die on. The last death, too, costs an
-// attempt.
-func (q *queue) poisonVertex(v *vertex) {
-	q.countAttempts(v)
-	q.reopenRecipients(v)
-	q.setState(v, poisoned, 0)
-	key := q.threadOf(v).key
-	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
-		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
-	q.planWake(v)
-}
-
-// lose forgets a message whose control file is gone.
+// fileMissing drops a message whose control file is gone.
 func (dv *delivery) fileMissing(m *message) {
 	dv.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + dv.path(m)})
 	dv.dropMessage(m)

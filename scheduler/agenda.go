@@ -1,0 +1,165 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// The agenda: the time, the actions of this Step, and what is planned for
+// later; with the types that keep times and rates.
+
+// agenda has the heaps of what happens at a time.
+type agenda struct {
+	now instant  // of the current Step
+	out []Action // of the current Step
+
+	wakes     heap[vertexRef] // ends of waits, and expiries
+	resumes   heap[*thread]   // ends of suspensions, and bulk updates to continue
+	deadlines heap[*agent]    // see dispatch.deadline
+	backoffs  heap[*ring]     // rings that may start an agent again
+}
+
+// do appends an action to those of this Step.
+func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
+
+func (ag *agenda) next() instant {
+	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next())
+}
+
+// instant is a time in nanoseconds since the epoch, which takes a third of the
+// space of a time.Time. Zero means none.
+type instant int64
+
+// never is later than every time.
+const never instant = math.MaxInt64
+
+// at converts a time. A message file can have any mtime: what is outside 1970
+// to 2262 becomes the nearest instant.
+func at(t time.Time) instant {
+	switch seconds := t.Unix(); {
+	case t.IsZero():
+		return 0
+	case seconds < 0:
+		return 1
+	case seconds >= int64(never/instant(time.Second)):
+		return never
+	}
+	return instant(t.UnixNano())
+}
+
+func (i instant) time() time.Time { return time.Unix(0, int64(i)) }
+
+// after adds d. It returns never if the sum is too large.
+func (i instant) after(d time.Duration) instant {
+	if d > 0 && i > never-instant(d) {
+		return never
+	}
+	return i + instant(d)
+}
+
+func (i instant) since(earlier instant) time.Duration { return time.Duration(i - earlier) }
+
+// second is a time in seconds since the epoch, for times that are shown to the
+// second only. Zero means none. It ends in 2106.
+type second uint32
+
+func atSecond(t time.Time) second { return second(min(max(0, t.Unix()), math.MaxUint32)) }
+
+func (i instant) second() second {
+	return second(min(max(0, i/instant(time.Second)), math.MaxUint32))
+}
+
+func (s second) instant() instant { return instant(s) * instant(time.Second) }
+
+func (s second) time() time.Time { return time.Unix(int64(s), 0) }
+
+// timeMultiset is a set of times, to the second, in which a time can occur
+// several times. It returns the earliest at once. It takes eight bytes for each
+// different second, which is little for the many messages of a busy thread.
+type timeMultiset struct {
+	// counts are in the order of time.
+	// Invariant: the first one, if there is one, has n above 0.
+	counts []timeCount
+	empty  int // how many of counts have n = 0
+}
+
+type timeCount struct {
+	at second
+	n  uint32
+}
+
+func (m *timeMultiset) add(at second) {
+	i, found := m.find(at)
+	switch {
+	case !found:
+		m.counts = slices.Insert(m.counts, i, timeCount{at, 1})
+		return
+	case m.counts[i].n == 0:
+		m.empty--
+	}
+	m.counts[i].n++
+}
+
+// remove removes one occurrence of a time that must be in the set. A count that
+// becomes 0 stays until it is the first, or until half of all are 0. So a
+// removal from the middle of a long slice does not move the rest of it.
+func (m *timeMultiset) remove(at second) {
+	i, _ := m.find(at)
+	m.counts[i].n--
+	if m.counts[i].n > 0 {
+		return
+	}
+	m.empty++
+	if m.empty > len(m.counts)/2 {
+		m.counts = slices.DeleteFunc(m.counts, func(c timeCount) bool { return c.n == 0 })
+		m.empty = 0
+	}
+	for len(m.counts) > 0 && m.counts[0].n == 0 {
+		m.counts = m.counts[1:]
+		m.empty--
+	}
+	if len(m.counts) == 0 {
+		m.counts = nil
+	}
+}
+
+// find looks at the end first, because most times are added there.
+func (m *timeMultiset) find(at second) (int, bool) {
+	if last := len(m.counts) - 1; last < 0 || m.counts[last].at < at {
+		return last + 1, false
+	} else if m.counts[last].at == at {
+		return last, true
+	}
+	return slices.BinarySearchFunc(m.counts, at, func(c timeCount, at second) int { return int(int64(c.at) - int64(at)) })
+}
+
+// earliest returns the earliest time, or never if the set is empty.
+func (m *timeMultiset) earliest() instant {
+	if len(m.counts) == 0 {
+		return never
+	}
+	return m.counts[0].at.instant()
+}
+
+// rateMinutes is the time constant of a rate.
+const rateMinutes = 5
+
+// rate is how many things happen per minute: an average in which what happened
+// rateMinutes ago counts 1/e of what happens now.
+type rate struct {
+	perMinute float64 // at the time at
+	at        instant
+}
+
+func (r *rate) count(now instant) {
+	r.perMinute = r.now(now) + 1.0/rateMinutes
+	r.at = now
+}
+
+func (r *rate) now(now instant) float64 {
+	if r.at == now {
+		return r.perMinute
+	}
+	return r.perMinute * math.Exp(-now.since(r.at).Minutes()/rateMinutes)
+}

@@ -1,0 +1,115 @@
+package scheduler
+
+// ETRN and queueonly: the mail of a host is started on request. Also the bulk
+// updates that this needs: changes to all vertices of a thread, a slice at a
+// time.
+
+// triggered makes the mail of a host due now, on each channel, without regard
+// to waits and queueonly (ETRN, RFC 1985). A queueonly thread begins a run, in
+// which everything is tried once; what is deferred waits for the next run.
+func (q *queue) triggered(host string) {
+	for _, c := range q.channelOrder {
+		t := q.threads[threadKey{c.name, host}]
+		if t == nil || t.held {
+			continue
+		}
+		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
+			continue
+		}
+		if t.suspendedUntil != 0 {
+			t.suspendedUntil = q.now
+		}
+		if t.params.QueueOnly && !t.running {
+			// All that waits is tried once; what is deferred waits for the
+			// next run.
+			t.running = true
+			t.active = 1 - t.active
+		}
+		q.beginUpdate(t, wakeWaiting)
+	}
+}
+
+// endRun ends the run of a queueonly thread. What was not fed waits for the
+// next run together with what was deferred. The shorter queue is moved to the
+// longer one.
+func (q *queue) endRun(t *thread) {
+	t.running = false
+	if t.queues[t.active].len() > t.queues[1-t.active].len() {
+		t.active = 1 - t.active
+	}
+	for t.queue().len() > 0 {
+		q.enqueueVertex(t, q.vertices.at(t.queue().pop()), true)
+	}
+}
+
+// HasMail reports whether there is mail for a host on any channel, which a
+// Triggered would start.
+func (s *Scheduler) HasMail(host string) bool {
+	for _, c := range s.channelOrder {
+		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 && !t.held {
+			return true
+		}
+	}
+	return false
+}
+
+// bulkUpdate is a change to all vertices of a thread. It is carried out a slice
+// at a time, so that agents are answered in between.
+type bulkUpdate uint8
+
+const (
+	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
+	releaseHeld                        // the thread was held
+)
+
+// beginUpdate begins a bulk update. One that is not finished begins again
+// together with it.
+func (q *queue) beginUpdate(t *thread, e bulkUpdate) {
+	t.updates |= e
+	t.nextUpdate = t.vertices.head
+	q.resumeThread(t)
+}
+
+func (q *queue) updateVertex(v *vertex) {
+	t := q.threadOf(v)
+	if t.updates&releaseHeld != 0 {
+		q.releaseHeldVertex(v)
+	}
+	if t.updates&wakeWaiting != 0 && v.state == waiting {
+		q.makeDue(v)
+	}
+}
+
+// resumeThread ends a suspension, or continues the bulk updates. It returns how
+// many vertices it updated.
+func (q *queue) resumeThread(t *thread) int {
+	if t.suspendedUntil != 0 && t.suspendedUntil <= q.now {
+		t.suspendedUntil = 0
+		t.suspensions++
+	}
+	t.setSessionCap(false)
+	n := 0
+	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
+		v := q.vertices.at(t.nextUpdate)
+		t.nextUpdate = v.next
+		q.updateVertex(v)
+	}
+	q.planResume(t)
+	q.updateThread(t)
+	return n
+}
+
+// planResume puts a thread into the agenda at the time at which its bulk
+// updates continue or its suspension ends.
+func (ag *agenda) planResume(t *thread) {
+	switch {
+	case t.nextUpdate != 0:
+		ag.resumes.put(ag.now, t)
+		return
+	case t.suspendedUntil != 0:
+		ag.resumes.put(t.suspendedUntil, t)
+	default:
+		ag.resumes.remove(t)
+	}
+	t.updates = 0
+}

@@ -1,0 +1,126 @@
+package scheduler
+
+// #hungry: how job lines end and sessions become free.
+
+// agentHungry handles an agent's #hungry. It means, in this order: the agent is
+// ready, #idle was read, a job line has ended that was completely reported, or
+// the agent offers one of its first sessions. Otherwise it ends the oldest open
+// line, and the unreported recipients of that line take one retry step. If
+// there is no open line, it means nothing.
+func (dv *delivery) agentHungry(id AgentID) {
+	a := dv.agents[id]
+	if a == nil {
+		return
+	}
+	a.heardAt, a.hungryAt = dv.now, dv.now
+	switch {
+	case a.state == starting && a.signals == 0:
+		dv.agentReady(a)
+	case a.state == idleSent:
+		dv.agentIdle(a)
+	case dv.finishLine(a):
+	case a.offered > 0 && a.offered < a.sessions:
+		dv.addSession(a)
+	case len(a.lines) > 0:
+		dv.endLine(a, a.lines[0].vertex)
+		dv.finishLine(a)
+	default:
+		dv.noteAgent(Info, a, "said #hungry where nothing was asked of it")
+	}
+}
+
+// addSession handles one of an agent's first #hungry lines after the very
+// first. An agent that is closing gets no line for it.
+func (d *dispatch) addSession(a *agent) {
+	a.offered++
+	a.freeSessions++
+	d.expectSessions(a, max(0, a.expected-1))
+	if a.state == serving && a.freeSessions == 1 {
+		a.ring.free = append(a.ring.free, a)
+	}
+	d.markDirty(a.ring)
+}
+
+// finishLine takes an ended line off the agent and finds work for its session:
+// on the same thread if it may stay there, otherwise wherever the ring has
+// some. It reports whether there was an ended line.
+func (d *dispatch) finishLine(a *agent) bool {
+	i := 0
+	for i < len(a.lines) && !a.lines[i].ended() {
+		i++
+	}
+	if i == len(a.lines) {
+		return false
+	}
+	t := a.lines[i].thread
+	copy(a.lines[i:], a.lines[i+1:])
+	a.lines[len(a.lines)-1] = line{}
+	a.lines = a.lines[:len(a.lines)-1]
+	if a.sessions == 1 && len(a.lines) > 0 {
+		if a.state == serving {
+			d.overfeed(a)
+			d.updateThread(t)
+		}
+		return true
+	}
+	d.endSession(a, t)
+	switch {
+	case a.state == serving && d.mayStay(a, t):
+		d.serve(a, t)
+		return true
+	case a.state == serving && d.blocksOthers(a.ring):
+		d.closeAgent(a)
+	case a.state == closing && len(a.lines) == 0:
+		d.sendClose(a)
+	}
+	d.yield(a.ring, t)
+	return true
+}
+
+// endSession gives back what a session occupied.
+func (d *dispatch) endSession(a *agent, t *thread) {
+	r := a.ring
+	t.busy--
+	t.removeAgent(a)
+	r.busy--
+	r.channel.busy--
+	d.counts.Sessions--
+	a.freeSessions++
+	if a.freeSessions == 1 && a.state == serving {
+		r.free = append(r.free, a)
+	}
+}
+
+// yield offers a session that was given back to other rings first, then to the
+// thread and its ring.
+func (d *dispatch) yield(r *ring, t *thread) {
+	d.yielding = r
+	d.admit(r.channel.sessionQueues, r.channel.busy)
+	d.updateThread(t)
+	d.markDirty(r)
+}
+
+// endLine ends the agent's job line for the vertex and applies its results: a
+// failed destination suspends the thread, and what is still open in the vertex
+// takes one retry step.
+func (dv *delivery) endLine(a *agent, v *vertex) {
+	n := 0
+	for a.lines[n].vertex != v {
+		n++
+	}
+	l := &a.lines[n]
+	l.vertex = nil
+	dv.lineEnded(a)
+	t := l.thread
+	if v.state == 0 { // its last recipient is done, it is gone
+		dv.applyOutcome(l, t)
+		return
+	}
+	v.crashes = 0
+	dv.applyOutcome(l, t)
+	if l.retryAt != 0 {
+		dv.postpone(v, l.retryAt)
+		return
+	}
+	dv.takeRetryStep(v)
+}

@@ -1,0 +1,65 @@
+package scheduler
+
+import "slices"
+
+// Idle agents: #idle is sent to an agent for which there is no work, and it
+// waits for more until idlemax.
+
+// sendIdle sends #idle to an agent for which there is nothing to do.
+func (d *dispatch) sendIdle(a *agent) {
+	a.state, a.stateSince = idleSent, d.now
+	d.do(Idle{a.id})
+	d.planDeadline(a)
+}
+
+// agentIdle handles the #hungry that answers #idle.
+func (d *dispatch) agentIdle(a *agent) {
+	a.state, a.stateSince = idle, d.now
+	a.ring.idle = append(a.ring.idle, a)
+	d.idleAgents.append(a)
+	d.counts.AgentsIdle++
+	d.planDeadline(a)
+	d.markDirty(a.ring)
+}
+
+// takeIdle takes an agent out of the idle ones.
+func (d *dispatch) takeIdle(a *agent) {
+	r := a.ring
+	r.idle = slices.Delete(r.idle, slices.Index(r.idle, a), slices.Index(r.idle, a)+1)
+	d.idleAgents.remove(a)
+	d.counts.AgentsIdle--
+	a.state, a.stateSince = serving, d.now
+	d.planDeadline(a)
+}
+
+// idleUnused looks at the agents of the ring that have a free session and no
+// open line. They are sent #idle. If another ring waits for their process, or
+// no work will come for them, they are closed.
+func (d *dispatch) idleUnused(r *ring) {
+	for i := len(r.free) - 1; i >= 0; i-- {
+		a := r.free[i]
+		if len(a.lines) > 0 {
+			continue
+		}
+		if d.stop.begun || r.retired || d.blocksOthers(r) && !d.needsAgents(r) {
+			d.closeAgent(a)
+			continue
+		}
+		r.removeFree(a)
+		d.sendIdle(a)
+	}
+	for len(r.idle) > 0 && (r.retired || d.stop.begun) {
+		d.closeAgent(r.idle[0])
+	}
+}
+
+// rebindAgent gives a new thread the idle agent that last served a thread of
+// the same channel and host: its connection may still be open.
+func (r *ring) rebindAgent(t *thread) {
+	for _, a := range slices.Backward(r.idle) {
+		if a.thread != nil && a.thread.key == t.key {
+			t.lastAgent, a.thread = a, t
+			return
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package scheduler
+
+// Poison: what the death of an agent costs, and the vertices that agents die
+// on.
+
+// maxCrashes is how many agents in a row may die on a vertex before it is
+// poisoned.
+const maxCrashes = 3
+
+// agentExited takes back the job lines of an agent that is gone. If the line
+// that it was working on is still open, that costs one attempt. Before any
+// recipient of its lines is fed again, the files are read: the agent may have
+// tagged recipients that it did not report.
+func (dv *delivery) agentExited(e AgentExited) {
+	a := dv.agents[e.Agent]
+	if a == nil {
+		return
+	}
+	expected := a.state == closing && len(a.lines) == 0
+	if !expected {
+		dv.noteAgent(Warning, a, "is gone: "+e.Status)
+	}
+	if a.state == starting {
+		dv.countStartFailure(a.ring)
+	}
+	// With one session it was not on a line that stands behind another in its
+	// pipe, even when all of that other has been reported.
+	culprit := a.sessions > 1 || len(a.lines) > 0 && !a.lines[0].ended()
+	for i := range a.lines {
+		l := &a.lines[i]
+		if l.ended() {
+			continue
+		}
+		why := untouched
+		if culprit && !dv.stop.begun {
+			why = agentCrashed
+		}
+		culprit = false
+		dv.revokeLine(l, why, a.pid)
+	}
+	dv.dropAgent(a)
+}
+
+// revokeLine ends a line that its agent has not ended, and has the file read
+// again. What the agent said about the destination counts.
+func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
+	v := l.vertex
+	l.vertex = nil
+	if l.destinationFailed || l.retryAt != 0 {
+		dv.applyOutcome(l, l.thread)
+	}
+	dv.readAgain(v, why, pid)
+}
+
+// poisonVertex puts aside a vertex that agents die on. The last death costs an
+// attempt, too.
+func (q *queue) poisonVertex(v *vertex) {
+	q.countAttempts(v)
+	q.reopenRecipients(v)
+	q.setState(v, poisoned, 0)
+	key := q.threadOf(v).key
+	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
+		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
+	q.planWake(v)
+}

@@ -1,0 +1,201 @@
+package scheduler
+
+import "time"
+
+// Start of agents: when a ring starts one, the limit on starts per second
+// (-R), and the delay after starts that failed.
+
+// startFor starts an agent if the threads of the ring want more sessions than
+// the agents that are starting will bring, and if the limits on processes allow
+// it. At the first limit reached, the ring is queued.
+func (d *dispatch) startFor(r *ring, t *thread) {
+	need := r.wants
+	if limit := d.maxRing(r); limit > 0 {
+		need = min(need, limit-r.busy)
+	}
+	if limit := d.maxChannel(r); limit > 0 {
+		need = min(need, limit-r.channel.busy)
+	}
+	if need <= r.expected {
+		return
+	}
+	trouble := d.startFailures[r.clause]
+	if trouble != nil && d.mustDelayStart(trouble, r) {
+		return
+	}
+	if !d.mayAddProcess(r) {
+		return
+	}
+	if !d.forks.allow(d.now, d.config.ForkRate) {
+		if r.limitQueue == nil {
+			d.enqueueRing(d.forks.queue, r)
+		}
+		return
+	}
+	r.dequeue()
+	r.waitingSince = 0
+	d.start(r, t)
+	if trouble != nil {
+		trouble.trial = d.lastAgent
+	}
+	d.markDirty(r) // it may want one more, after the others
+}
+
+// mayAddProcess reports whether the ring may have one more process. If not, the
+// ring waits in a limit queue.
+func (d *dispatch) mayAddProcess(r *ring) bool {
+	c := r.channel
+	if limit := d.maxTA(r); !below(len(d.agents), limit) {
+		d.waitAt(&d.processQueues, limit, r)
+		return false
+	}
+	if limit := d.maxChannel(r); !below(c.procs, limit) {
+		d.waitAt(&c.processQueues, limit, r)
+		return false
+	}
+	if r.limitQueue != d.forks.queue {
+		r.dequeue()
+	}
+	// The ring's own agents are all at work or leaving; it is looked at again
+	// when one of them is free or gone.
+	return below(r.procs, d.maxRing(r))
+}
+
+// start starts an agent of the ring, for a thread that wants one.
+func (d *dispatch) start(r *ring, t *thread) {
+	d.lastAgent++
+	a := &agent{
+		id:         d.lastAgent,
+		ring:       r,
+		state:      starting,
+		sessions:   max(1, r.params.Sessions),
+		stateSince: d.now,
+		heardAt:    d.now,
+	}
+	d.agents[a.id] = a
+	a.startedFor = t
+	t.agents = append(t.agents, a)
+	r.procs++
+	r.channel.procs++
+	d.expectSessions(a, a.sessions)
+	d.counts.Agents++
+	d.counts.AgentsStarted++
+	d.deadlines.put(d.now.after(firstHungryTimeout), a)
+	d.do(Start{
+		Agent: a.id, Channel: r.channel.name, Host: t.key.host,
+		Command: r.command, UID: r.params.UID, GID: r.params.GID,
+		Nice: r.params.Nice, Priority: r.params.Priority, PrioritySet: r.params.PrioritySet,
+	})
+}
+
+func (d *dispatch) agentStarted(e AgentStarted) {
+	if a := d.agents[e.Agent]; a != nil {
+		a.pid = e.PID
+	}
+}
+
+func (d *dispatch) agentFailed(e AgentFailed) {
+	a := d.agents[e.Agent]
+	if a == nil {
+		return
+	}
+	d.noteAgent(Error, a, "cannot be started: "+e.Reason)
+	d.countStartFailure(a.ring)
+	d.dropAgent(a)
+}
+
+// forkRate limits starts to a number per second (option -R).
+type forkRate struct {
+	second instant // the second, as a number, that count is for
+	count  int
+	queue  *limitQueue
+}
+
+// allow counts one start if it is allowed now.
+func (f *forkRate) allow(now instant, limit int) bool {
+	if second := now / instant(time.Second); second != f.second {
+		f.second, f.count = second, 0
+	}
+	if !below(f.count, limit) {
+		return false
+	}
+	f.count++
+	return true
+}
+
+func (f *forkRate) next() instant {
+	if f.queue.head == nil {
+		return never
+	}
+	return (f.second + 1) * instant(time.Second)
+}
+
+func (d *dispatch) wakeForks() {
+	if d.forks.next() > d.now {
+		return
+	}
+	for n := 0; below(n, d.config.ForkRate) && d.forks.queue.head != nil; n++ {
+		r := d.forks.queue.head
+		r.dequeue()
+		d.markDirty(r)
+	}
+}
+
+// startFailures is about a clause whose agents cannot be started or die before
+// their first #hungry. Its rings wait until the time until. Then one agent is
+// tried; the others wait for its result.
+type startFailures struct {
+	failures int
+	until    instant
+	trial    AgentID // last agent started since; 0: none
+}
+
+// The delay after a failed start: one second, doubled each time, up to a
+// maximum.
+const (
+	firstBackoff   = time.Second
+	longestBackoff = 5 * time.Minute
+)
+
+func (d *dispatch) countStartFailure(r *ring) {
+	t := d.startFailures[r.clause]
+	if t == nil {
+		t = new(startFailures)
+		d.startFailures[r.clause] = t
+	}
+	if t.until <= d.now { // else it started before the last one failed
+		t.failures++
+		t.until = d.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
+	}
+	d.backoffs.put(t.until, r)
+}
+
+// mustDelayStart reports whether the ring may not start an agent because its
+// clause has failed: until its time, or while another agent is being tried.
+func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
+	if t.until > d.now {
+		d.backoffs.put(t.until, r)
+		return true
+	}
+	if a := d.agents[t.trial]; a != nil && a.state == starting {
+		// It says #hungry, which recovered passes on, or it is gone by then.
+		d.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
+		return true
+	}
+	return r.expected > 0
+}
+
+// clearStartFailures forgets the failures of a clause after a first #hungry.
+// The next Tick dispatches the rings that wait for that; if the command has
+// $host, there is one for each host.
+func (d *dispatch) clearStartFailures(clause string) {
+	if d.startFailures[clause] == nil {
+		return
+	}
+	delete(d.startFailures, clause)
+	for r := d.order.head; r != nil; r = d.order.next(r) {
+		if r.clause == clause && d.backoffs.contains(r) {
+			d.backoffs.put(d.now, r)
+		}
+	}
+}
