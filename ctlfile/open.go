@@ -4,6 +4,7 @@ package ctlfile
 
 import (
 	"errors"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -24,19 +25,31 @@ func OpenQuietly(flags int, open func(flags int) (fd int, err error)) (fd int, e
 
 // AppendVerbose appends a line, with its LF, to the file that a v line names.
 // The submitter chose that name and may name any file. The line is therefore
-// written only if the file belongs to owner, who owns the message file too:
-// otherwise a process of root would write into the files of others. The file is
-// not created, a symbolic link is not followed, and a fifo is not waited for.
-// Errors are ignored: the log must not delay the delivery.
+// written only if the file is a regular one that belongs to owner, who owns the
+// message file too: otherwise a process of root would write into the files of
+// others. That is found out before the file is opened, because opening alone can
+// have an effect, on a device for example. The file is not created, a symbolic
+// link is not followed, and neither a fifo nor a lease is waited for. Errors are
+// ignored: the log must not delay the delivery.
 func AppendVerbose(path string, owner uint32, line string) {
-	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	fd, err := eintr.Retry1(func() (int, error) { return unix.Open(path, flags, 0) })
+	found, err := eintr.Retry1(func() (int, error) {
+		return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
 	if err != nil {
 		return
 	}
-	defer func() { _ = unix.Close(fd) }()
+	defer unix.Close(found)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && st.Uid == owner {
+	if unix.Fstat(found, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != owner {
+		return
+	}
+	// This opens the file that was looked at, whatever path names by now.
+	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := eintr.Retry1(func() (int, error) {
+		return unix.Open("/proc/self/fd/"+strconv.Itoa(found), flags, 0)
+	})
+	if err == nil {
 		_, _ = unix.Write(fd, []byte(line))
+		_ = unix.Close(fd)
 	}
 }

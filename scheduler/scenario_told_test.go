@@ -127,7 +127,7 @@ func (st *stage) report(words []string) ta.Report {
 		words = append(words[:1:1], words[2:]...)
 	}
 	notary = strings.ReplaceAll(notary, ",", "\x01")
-	said := ta.ParseSaid([]byte(words[0] + "\t" + notary + "\t" + strings.Join(words[1:], " ")))
+	said := ta.ParseLine([]byte(words[0] + "\t" + notary + "\t" + strings.Join(words[1:], " ")))
 	if said.Kind != ta.Reported {
 		st.fatalf("bad report: %v", said)
 	}

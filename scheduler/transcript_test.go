@@ -196,7 +196,7 @@ func (d *dialogue) reported(i int, id uint64) []int64 {
 			break
 		}
 		for _, line := range c.lines() {
-			if said := ta.ParseSaid([]byte(line)); c.agent && said.Kind == ta.Reported && said.Report.Message == id {
+			if said := ta.ParseLine([]byte(line)); c.agent && said.Kind == ta.Reported && said.Report.Message == id {
 				offsets = append(offsets, said.Report.Offset)
 			}
 		}
@@ -207,7 +207,7 @@ func (d *dialogue) reported(i int, id uint64) []int64 {
 // hear tells the core what the agent wrote.
 func (d *dialogue) hear(c chunk) {
 	for _, line := range c.lines() {
-		switch said := ta.ParseSaid([]byte(line)); said.Kind {
+		switch said := ta.ParseLine([]byte(line)); said.Kind {
 		case ta.Hungry:
 			d.step(scheduler.AgentHungry{Agent: d.agent})
 		case ta.Reported:

@@ -18,15 +18,15 @@ import (
 
 // The test binary is an agent in Go when it is told to be one.
 func TestMain(m *testing.M) {
-	if os.Getenv("PLAY") == "agent" {
-		os.Exit(playAgent())
+	if os.Getenv("HELPER") == "agent" {
+		os.Exit(runAgent())
 	}
 	os.Exit(m.Run())
 }
 
-// playAgent delivers at once, but to the user slow only when it is asked to
+// runAgent delivers at once, but to the user slow only when it is asked to
 // leave.
-func playAgent() int {
+func runAgent() int {
 	s := &ta.Server{Name: "play", Channel: "smtp"}
 	ctx, stop := s.Standard()
 	defer stop()
@@ -50,18 +50,18 @@ func playAgent() int {
 type agent struct {
 	*child.Child
 	t     *testing.T
-	heard chan []child.Heard
+	heard chan []child.Event
 	said  []string // heard, not yet expected
 	wrote []string // the same of standard error, which has no order with it
 }
 
 func start(t *testing.T, dir string, argv ...string) *agent {
 	t.Helper()
-	a := &agent{t: t, heard: make(chan []child.Heard)}
+	a := &agent{t: t, heard: make(chan []child.Event)}
 	c, err := child.Start(child.Spec{
 		Path: argv[0], Args: argv, Dir: dir, UID: -1, GID: -1,
-		Env: []string{"PLAY=agent", "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
-	}, func(b []child.Heard) { a.heard <- b })
+		Env: []string{"HELPER=agent", "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
+	}, func(b []child.Event) { a.heard <- b })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,14 +100,14 @@ func (a *agent) next(from *[]string) string {
 }
 
 // note makes what was heard a line of a dialogue.
-func (a *agent) note(h child.Heard) {
+func (a *agent) note(h child.Event) {
 	switch h := h.(type) {
 	case child.Stderr:
 		a.wrote = append(a.wrote, string(h))
 	case child.Exited:
 		a.said = append(a.said, h.Status)
 		a.wrote = append(a.wrote, h.Status)
-	case child.Said:
+	case child.Line:
 		line := "? " + h.Text
 		switch h.Kind {
 		case ta.Hungry:

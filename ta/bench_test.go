@@ -21,7 +21,7 @@ func BenchmarkParseSaid(b *testing.B) {
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				ParseSaid(in)
+				ParseLine(in)
 			}
 		})
 	}
@@ -43,7 +43,7 @@ func BenchmarkLines(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				l := NewLines(bytes.NewReader(stream), MaxLine)
+				l := NewLineReader(bytes.NewReader(stream), MaxLine)
 				for {
 					if _, err := l.Next(); err != nil {
 						break

@@ -1,5 +1,8 @@
 package ta
 
+// This file has a message as an agent's Deliver gets it, and what happens when
+// a recipient gets its result: diagnostic, report, tag.
+
 import (
 	"errors"
 	"fmt"
@@ -11,51 +14,51 @@ import (
 	"zsched/ctlfile"
 )
 
-// Message is one message at one agent: a control file, and those of its
-// recipients that the job line is about. It is good until Deliver returns, and
-// for one goroutine at a time.
+// Message is one message at one agent: a control file, and the recipients in it
+// that the job line names. It is valid until Deliver returns, and for one
+// goroutine at a time.
 type Message struct {
 	Job        Job
 	ID         uint64 // number of the control file
-	Session    int    // 0 … Server.Sessions-1: which of them works on it
+	Session    int    // number of the session that works on it, from 0
 	File       *ctlfile.File
 	Size       int64     // of the message file
 	ModifiedAt time.Time // mtime of the message file: the message's age
 	Recipients []Recipient
 
-	at       *session
-	openedAt time.Time // if there is a Syslog
+	session  *session
+	openedAt time.Time // set if there is a Syslog
 	fd       int       // control file
 	path     string    // message file
-	owner    int64     // who owns it, and so has submitted it; -1: it is not known
+	owner    int64     // uid of its owner, who submitted it; -1: not known
 	body     *os.File  // message file, once opened
 }
 
-// Recipient is one recipient of a Message, and its result.
+// Recipient is one recipient of a Message.
 type Recipient struct {
 	*ctlfile.Recipient
-	From ctlfile.Address // its sender; the channel "error" means: from nobody
+	From ctlfile.Address // its sender; the channel "error" is the null sender
 
 	message *Message
 	index   int // in File.Recipients
 	done    bool
 }
 
-// Result is what became of one recipient. Nothing in it is kept for the next.
+// Result is the outcome of one recipient.
 type Result struct {
 	// Status is OK, OK3, Error, Deferred, DeferBack, DeferAll or RetryAt. OK3
-	// is a success of which nobody is to be told, whatever was asked for: the
-	// one who has the message now will tell. OK2 and Error2 count as OK and
-	// Error, anything else as Deferred.
+	// is a success that we do not notify the sender of, whatever was asked for:
+	// the next host has taken that over. OK2 and Error2 count as OK and Error,
+	// anything else as Deferred.
 	Status Status
-	// Fields go into the notary data. An empty Recipient is filled in with
-	// the user word, an empty or contradictory Action by the Status, an empty
-	// Agent with the server's name and pid.
+	// Fields become the notary data. An empty Recipient becomes the user word,
+	// an empty or contradictory Action follows from the Status, and an empty
+	// Agent becomes the server's name and pid.
 	Fields Fields
 	Text   string // free text; CR or LF between lines of a transcript
 	Retry  Retry  // for RetryAt
-	// For the system's log: when the agent turned to the recipient, if not when
-	// it got the message, and how the body was converted, as in Logged.
+	// For the system's log: when work on the recipient began (zero: when the
+	// message was opened), and how the body was converted, as in Logged.
 	Began time.Time
 	Cvt   string
 }
@@ -63,8 +66,8 @@ type Result struct {
 // SpoolID is the message's identity in logs.
 func (m *Message) SpoolID() string { return ctlfile.SpoolID(m.ID, m.ModifiedAt) }
 
-// Body is the message from the offset of the o line on, without its headers.
-// Each call reads from the start.
+// Body is the message file from the offset of the o line on: the message
+// without its header. Each call returns a reader at the start.
 func (m *Message) Body() (*io.SectionReader, error) {
 	if m.File.Body < 0 {
 		return nil, errors.New("the control file does not say where the body starts")
@@ -83,23 +86,23 @@ func (m *Message) Body() (*io.SectionReader, error) {
 // without the empty line that ends a header.
 func (r *Recipient) Headers() string { return r.message.File.Headers(r.index) }
 
-// Reported says that the recipient has its result.
+// Reported reports whether the recipient has its result.
 func (r *Recipient) Reported() bool { return r.done }
 
-// Report settles the recipient: the d line if one is owed, the report, the
-// tag. A DeferAll settles all others without a result too. A second result is
-// dropped, with a word in the log.
+// Report gives the recipient its result: it writes the d line if one is owed,
+// reports, and tags. A DeferAll is the result of all others that have none, too.
+// A second result is dropped and logged.
 func (r *Recipient) Report(result Result) {
 	if r.done {
-		r.message.at.server.warn("%s: second result %v for the recipient at %d",
+		r.message.session.server.warn("%s: second result %v for the recipient at %d",
 			r.message.Job.Path, result.Status, r.Offset)
 		return
 	}
-	r.message.settle([]*Recipient{r}, func(*Recipient) Result { return result })
+	r.message.record([]*Recipient{r}, func(*Recipient) Result { return result })
 }
 
-// ReportRest settles all recipients without a result, with one wait for the
-// disk: a thousand failures cost little more than one.
+// ReportRest gives a result to all recipients that have none. It waits for the
+// disk once, so that a thousand failures cost little more than one.
 func (m *Message) ReportRest(result func(*Recipient) Result) {
 	var few [4]*Recipient
 	rest := few[:0]
@@ -109,13 +112,13 @@ func (m *Message) ReportRest(result func(*Recipient) Result) {
 		}
 	}
 	if len(rest) > 0 {
-		m.settle(rest, result)
+		m.record(rest, result)
 	}
 }
 
-// settle does what a result asks for, in this order: the d lines, on disk; the
-// reports; the tags. So nothing is tagged of which the reason could be lost.
-func (m *Message) settle(rs []*Recipient, result func(*Recipient) Result) {
+// record writes the d lines to disk, then the reports, then the tags. In this
+// order no recipient is tagged whose reason could be lost.
+func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {
 	var few [4]Result
 	results := few[:0]
 	var lines []ctlfile.Diagnostic
@@ -132,7 +135,7 @@ func (m *Message) settle(rs []*Recipient, result func(*Recipient) Result) {
 	}
 	err := ctlfile.AppendDiagnostic(m.fd, lines...)
 	if err != nil {
-		m.at.server.warn("%s: %v", m.Job.Path, err)
+		m.session.server.warn("%s: %v", m.Job.Path, err)
 	}
 	// A deferall comes last: it ends the job line.
 	all := -1
@@ -148,7 +151,7 @@ func (m *Message) settle(rs []*Recipient, result func(*Recipient) Result) {
 	}
 }
 
-// complete brings a result into one of the forms that settle knows.
+// complete fills in what a result leaves open.
 func (m *Message) complete(r *Recipient, res Result) Result {
 	f := &res.Fields
 	switch res.Status {
@@ -177,46 +180,46 @@ func (m *Message) complete(r *Recipient, res Result) Result {
 		f.Recipient = r.User
 	}
 	if f.Agent == "" {
-		f.Agent = m.at.agent
+		f.Agent = m.session.agent
 	}
 	return res
 }
 
-// diagnosticTag is the tag of the d line that we write for a result, 0 for
-// none. A success that the sender wants to hear of and that another will tell
-// him of (OK3) has one too, of which nobody need be told: a recipient without a
-// line counts as one whose outcome was lost.
+// diagnosticTag is the tag of the d line that we write for a result; 0 means
+// that we write none. If the sender wants a notice of success and the next host
+// will send it (OK3), we write a line that is marked as reported: a recipient
+// without a line counts as one whose outcome was lost.
 func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 	switch {
 	case m.owes(r, res):
 		return ctlfile.Open
-	case m.at.server.Marking == AgentMarks && res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
+	case m.session.server.Marking == AgentMarks && res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
 		return ctlfile.Delivered
 	}
 	return 0
 }
 
-// owes says whether somebody is to be told of a result: of every failure, and for a success
-// that the sender wants to hear of.
+// owes reports whether the sender is owed a notice: of every failure, and of a
+// success if the sender wants that.
 func (m *Message) owes(r *Recipient, res Result) bool {
-	if m.at.server.Marking == SchedulerMarks {
+	if m.session.server.Marking == SchedulerMarks {
 		return false
 	}
 	return res.Status == Error ||
 		res.Status == OK && r.Notify.Wants(ctlfile.NotifySuccess)
 }
 
-// finish reports and tags one recipient whose d line, if it is owed one, could
-// be written or not. A failure that could not be written down is not one yet:
-// it is deferred. A success is one all the same, and the scheduler is asked to
-// write it down (ok instead of ok2).
+// finish reports and tags one recipient. lost is the error of writing the d
+// lines. A failure without its d line becomes a deferral. A success without its
+// d line is still a success, and the report asks the scheduler to write the line
+// (ok instead of ok2).
 func (m *Message) finish(r *Recipient, res Result, lost error) {
 	r.done = true
 	report := Report{Message: m.ID, Offset: r.Offset, Status: res.Status, Text: res.Text, Retry: res.Retry}
 	tag := ctlfile.Open
 	owed := m.owes(r, res)
 	switch {
-	case m.at.server.Marking == SchedulerMarks:
+	case m.session.server.Marking == SchedulerMarks:
 		report.Notary = res.Fields.Notary()
 	case owed && lost == nil && res.Status == OK:
 		report.Status, tag = OK2, ctlfile.Delivered
@@ -236,27 +239,27 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 	if res.Status == DeferAll {
 		m.releaseRest()
 	}
-	m.log(r, report)
-	m.at.server.Syslog.log(r, res, report)
-	m.at.out.report(report)
-	if m.at.server.Marking == SchedulerMarks {
+	m.logVerbose(r, report)
+	m.session.server.Syslog.log(r, res, report)
+	m.session.out.report(report)
+	if m.session.server.Marking == SchedulerMarks {
 		return
 	}
 	if report.Status == OK {
-		// Nobody has written it down yet, so the scheduler must know before
-		// the tag says that all is done.
-		_ = m.at.out.drain()
+		// No d line is on disk yet, so the scheduler must know before the tag
+		// says that nothing is left to do.
+		_ = m.session.out.drain()
 	}
 	m.swap(r.Recipient, ctlfile.Locked, tag)
 }
 
-// releaseRest unlocks what a deferall ends. It comes before the report, which
-// ends the job line.
+// releaseRest unlocks the recipients without a result. A deferall calls it
+// before the report, which ends the job line.
 func (m *Message) releaseRest() {
 	for i := range m.Recipients {
 		if r := &m.Recipients[i]; !r.done {
 			r.done = true
-			if m.at.server.Marking == AgentMarks {
+			if m.session.server.Marking == AgentMarks {
 				m.swap(r.Recipient, ctlfile.Locked, ctlfile.Open)
 			}
 		}

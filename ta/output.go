@@ -1,5 +1,8 @@
 package ta
 
+// This file has the agent's side of the socket: lines of several sessions are
+// written together.
+
 import (
 	"io"
 	"sync"
@@ -7,26 +10,25 @@ import (
 )
 
 const (
-	// outputHold is how long a line may wait for others to go with it, when
-	// nobody flushes.
-	outputHold = 5 * time.Millisecond
-	// outputFull is how many bytes may wait.
-	outputFull = 32 << 10
+	// outputDelay is how long a line may wait for others to be written with it.
+	outputDelay = 5 * time.Millisecond
+	// maxOutputDelayed is how many bytes may wait.
+	maxOutputDelayed = 32 << 10
 )
 
-// output is the agent's side of the socket. Lines of any number of sessions
-// gather while a write is under way and go in one write after it.
+// output is the agent's side of the socket. While a write is under way, the
+// lines of all sessions gather, and the next write takes them together.
 type output struct {
 	w     io.Writer
-	timer *time.Timer // flushes what was held long enough
+	timer *time.Timer // flushes after outputDelay
 
 	mu      sync.Mutex
 	buf     []byte     // whole lines, not yet written
 	spare   []byte     // the other of two buffers
 	armed   bool       // timer runs
-	writing bool       // somebody is in flush and will take buf too
-	err     error      // of the first write that failed; all is lost from then on
-	written *sync.Cond // writing has become false
+	writing bool       // a flush is under way, which will take buf too
+	err     error      // of the first write that failed; no other follows
+	written *sync.Cond // signals that writing has become false
 }
 
 func newOutput(w io.Writer) *output {
@@ -36,13 +38,13 @@ func newOutput(w io.Writer) *output {
 		o.mu.Lock()
 		o.armed = false
 		o.mu.Unlock()
-		_ = o.flush() // whoever flushes next is told
+		_ = o.flush() // the next flush returns the error too
 	})
 	o.timer.Stop()
 	return o
 }
 
-// line adds a line, given without LF.
+// line adds a line, given as words without its LF.
 func (o *output) line(words ...string) {
 	o.mu.Lock()
 	for _, w := range words {
@@ -58,12 +60,12 @@ func (o *output) report(r Report) {
 	o.added()
 }
 
-// added ends what began with a lock.
+// added unlocks o after a line was added.
 func (o *output) added() {
-	full := len(o.buf) >= outputFull
+	full := len(o.buf) >= maxOutputDelayed
 	if !full && !o.armed {
 		o.armed = true
-		o.timer.Reset(outputHold)
+		o.timer.Reset(outputDelay)
 	}
 	o.mu.Unlock()
 	if full {
@@ -71,7 +73,7 @@ func (o *output) added() {
 	}
 }
 
-// flush writes what there is, or leaves it to the one who is writing.
+// flush writes what there is, or leaves that to the flush that is under way.
 func (o *output) flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,17 +94,17 @@ func (o *output) flush() error {
 	return o.err
 }
 
-// broken says that nothing reaches the scheduler any more.
+// broken reports whether nothing reaches the scheduler any more.
 func (o *output) broken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err != nil
 }
 
-// drain returns when all is written, by whomever.
+// drain returns when everything is written, by this flush or another.
 func (o *output) drain() error {
 	for {
-		_ = o.flush() // what it says is in err, too
+		_ = o.flush() // its error is in o.err too
 		o.mu.Lock()
 		for o.writing {
 			o.written.Wait()
@@ -115,7 +117,7 @@ func (o *output) drain() error {
 	}
 }
 
-// close is drain, and the timer goes with it.
+// close drains o and stops its timer.
 func (o *output) close() error {
 	o.timer.Stop()
 	return o.drain()

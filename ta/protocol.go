@@ -1,7 +1,12 @@
 package ta
 
+// This file has the lines of the protocol other than reports: job lines, the
+// words that begin with #, and what an agent's line is.
+
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"strings"
 )
@@ -9,42 +14,87 @@ import (
 // MaxLine is the longest line, without its LF, that either side accepts.
 const MaxLine = 64 << 10
 
-// HungryLine is an agent's request for a job line, without its LF.
-const HungryLine = "#hungry"
+// The lines without parameters, without their LF.
+const (
+	HungryLine = "#hungry" // agent: give me a job line
+	IdleLine   = "#idle"   // scheduler: nothing to do; answer with HungryLine
+	LeaveLine  = ""        // scheduler: finish and exit
+)
 
 const resyncWord = "#resync"
+
+// Job is one job line: work for one agent on one message.
+type Job struct {
+	Path string // control file below transport/: hash prefix and name
+	Host string // the thread's host, lower case
+	// WithHost says that the command line already named the host ($host), so
+	// that the line is the path alone.
+	WithHost bool
+}
+
+// AppendJob appends the job line j with its LF. A TAB or LF, which neither a
+// path nor a host can hold, is written as '?': it must not start a new column
+// or line.
+func AppendJob(b []byte, j Job) []byte {
+	b = appendClean(b, j.Path, '?', '?')
+	if !j.WithHost {
+		b = append(b, '\t')
+		b = appendClean(b, j.Host, '?', '?')
+	}
+	return append(b, '\n')
+}
+
+// ParseJob reads a job line, without its LF, as an agent sees it. A line
+// without TAB has no host (WithHost); columns after the second are ignored.
+func ParseJob(line []byte) (Job, error) {
+	path, rest, tab := bytes.Cut(line, []byte{'\t'})
+	switch {
+	case len(line) > MaxLine:
+		return Job{}, fmt.Errorf("job line of %d bytes", len(line))
+	case len(path) == 0:
+		return Job{}, fmt.Errorf("job line %q names no control file", clip(line))
+	case path[0] == '#':
+		return Job{}, fmt.Errorf("job line %q is a word of the protocol", clip(line))
+	case bytes.IndexByte(line, '\n') >= 0:
+		return Job{}, errors.New("job line holds a line feed")
+	case !tab:
+		return Job{Path: string(path), WithHost: true}, nil
+	}
+	host, _, _ := bytes.Cut(rest, []byte{'\t'})
+	return Job{Path: string(path), Host: string(host)}, nil
+}
 
 // Kind says what an agent's line is.
 type Kind uint8
 
 // The kinds of line that an agent writes.
 const (
-	Hungry   Kind = iota + 1 // it asks for a job line, or answers #idle
-	Resync                   // it found nothing to do in the control file Path
-	Comment                  // any other line that begins with #, or an empty one
-	Reported                 // Report is its word about one recipient
-	Garbled                  // none of these; Reason says why
+	Hungry    Kind = iota + 1 // the agent asks for a job line, or answers #idle
+	Resync                    // it found nothing to do in the control file Path
+	Comment                   // any other line that begins with #, or an empty one
+	Reported                  // Report is the result of one recipient
+	Malformed                 // none of these; Reason says why
 )
 
-// Said is one line of an agent, understood.
-type Said struct {
+// Line is one parsed line of an agent.
+type Line struct {
 	Kind   Kind
 	Path   string // of Resync
-	Text   string // the line itself, of Comment and Garbled
-	Reason string // of Garbled, in words
+	Text   string // the line itself, of Comment and Malformed
+	Reason string // of Malformed, in words
 	Report Report // of Reported
 }
 
-// ParseSaid reads one line of an agent, without its LF. Every line has a
-// meaning, if only Garbled.
-func ParseSaid(line []byte) Said {
+// ParseLine parses one line of an agent, given without its LF. A line that is
+// none of the protocol is Malformed.
+func ParseLine(line []byte) Line {
 	switch {
 	case len(line) > MaxLine:
-		return Said{Kind: Garbled, Text: string(clip(line)), Reason: "line is too long"}
+		return Line{Kind: Malformed, Text: string(clip(line)), Reason: "line is too long"}
 	case bytes.IndexByte(line, '\n') >= 0:
-		return garbled(line, "line holds a line feed")
+		return malformed(line, "line holds a line feed")
 	case len(line) == 0:
-		return Said{Kind: Comment}
+		return Line{Kind: Comment}
 	case line[0] == '#':
 		return parseWord(line)
 	}
@@ -52,46 +102,46 @@ func ParseSaid(line []byte) Said {
 }
 
 // parseWord reads a line that begins with #. Anything may follow #hungry.
-func parseWord(line []byte) Said {
+func parseWord(line []byte) Line {
 	if bytes.HasPrefix(line, []byte(HungryLine)) {
-		return Said{Kind: Hungry}
+		return Line{Kind: Hungry}
 	}
 	if path, ok := bytes.CutPrefix(line, []byte(resyncWord)); ok {
 		if path = bytes.TrimLeft(path, " \t"); len(path) > 0 {
-			return Said{Kind: Resync, Path: string(path)}
+			return Line{Kind: Resync, Path: string(path)}
 		}
 	}
-	return Said{Kind: Comment, Text: string(line)}
+	return Line{Kind: Comment, Text: string(line)}
 }
 
 // parseReport reads a report. The numbers are read as C's atol reads them:
 // blanks and a sign may come first, what follows the digits is ignored.
-func parseReport(line []byte) Said {
+func parseReport(line []byte) Line {
 	number, rest, ok := bytes.Cut(line, []byte{'/'})
 	if !ok {
-		return garbled(line, "no slash after the message number")
+		return malformed(line, "no slash after the message number")
 	}
 	offset, rest, ok := bytes.Cut(rest, []byte{'\t'})
 	if !ok {
-		return garbled(line, "no TAB after the offset")
+		return malformed(line, "no TAB after the offset")
 	}
 	notary, rest, ok := bytes.Cut(rest, []byte{'\t'})
 	if !ok {
-		return garbled(line, "no TAB after the notary fields")
+		return malformed(line, "no TAB after the notary fields")
 	}
 	word, text := cutStatus(rest)
 
 	message, _, ok := leadingInt(number)
 	if !ok || message <= 0 {
-		return garbled(line, "no message number before the slash")
+		return malformed(line, "no message number before the slash")
 	}
 	at, _, ok := leadingInt(offset)
 	if !ok || at < 0 {
-		return garbled(line, "no offset after the slash")
+		return malformed(line, "no offset after the slash")
 	}
 	status, ok := parseStatus(word)
 	if !ok {
-		return garbled(line, "unknown status word")
+		return malformed(line, "unknown status word")
 	}
 	r := Report{
 		Message: uint64(message),
@@ -103,15 +153,15 @@ func parseReport(line []byte) Said {
 	if status == RetryAt {
 		r.Retry, r.Text = cutRetry(r.Text)
 	}
-	return Said{Kind: Reported, Report: r}
+	return Line{Kind: Reported, Report: r}
 }
 
-func garbled(line []byte, why string) Said {
-	return Said{Kind: Garbled, Text: string(line), Reason: why}
+func malformed(line []byte, why string) Line {
+	return Line{Kind: Malformed, Text: string(line), Reason: why}
 }
 
 // cutStatus splits the status word from the text. The word ends at white
-// space or at the first byte beyond ASCII; that one byte is eaten.
+// space or at the first byte beyond ASCII; that one byte is dropped.
 func cutStatus(b []byte) (word, text []byte) {
 	for i, c := range b {
 		if isSpace(c) || c >= 0x80 {
@@ -172,3 +222,26 @@ func leadingInt[T []byte | string](s T) (n int64, used int, ok bool) {
 
 // isSpace is C's isspace in the POSIX locale.
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
+
+// appendClean appends s with its TABs and LFs replaced.
+func appendClean(b []byte, s string, tab, lf byte) []byte {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '\t':
+			b = append(b, tab)
+		case '\n':
+			b = append(b, lf)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// clip shortens what an error message quotes.
+func clip(b []byte) []byte {
+	if len(b) > 200 {
+		return b[:200]
+	}
+	return b
+}

@@ -49,14 +49,14 @@ func TestReportsMeanWhatTheManualSays(t *testing.T) {
 		"1/2\t\tretryat 99999999999999999999 x": {
 			1, 2, "", RetryAt, "x", Retry{true, false, math.MaxInt64}},
 	} {
-		if got, want := ParseSaid([]byte(line)), (Said{Kind: Reported, Report: want}); got != want {
+		if got, want := ParseLine([]byte(line)), (Line{Kind: Reported, Report: want}); got != want {
 			t.Errorf("%q:\n%+v, want\n%+v", line, got, want)
 		}
 	}
 }
 
 func TestOtherLinesMeanWhatTheManualSays(t *testing.T) {
-	for line, want := range map[string]Said{
+	for line, want := range map[string]Line{
 		"#hungry":               {Kind: Hungry},
 		"#hungryish":            {Kind: Hungry},
 		"#hungry\x00":           {Kind: Hungry},
@@ -70,7 +70,7 @@ func TestOtherLinesMeanWhatTheManualSays(t *testing.T) {
 		"# hash stderr":         {Kind: Comment, Text: "# hash stderr"},
 		"#HELP! x":              {Kind: Comment, Text: "#HELP! x"},
 	} {
-		if got := ParseSaid([]byte(line)); got != want {
+		if got := ParseLine([]byte(line)); got != want {
 			t.Errorf("%q: %+v, want %+v", line, got, want)
 		}
 	}
@@ -96,8 +96,8 @@ func TestGarbledLinesSayWhy(t *testing.T) {
 		" #hungry":                         "no slash after the message number",
 		strings.Repeat("1", MaxLine) + "/": "line is too long",
 	} {
-		got := ParseSaid([]byte(line))
-		if got.Kind != Garbled || got.Reason != reason || !strings.HasPrefix(line, got.Text) {
+		got := ParseLine([]byte(line))
+		if got.Kind != Malformed || got.Reason != reason || !strings.HasPrefix(line, got.Text) {
 			t.Errorf("%.80q: %+v, want %q", line, got, reason)
 		}
 	}
@@ -175,8 +175,8 @@ func TestNotaryHasAnyNumberOfFields(t *testing.T) {
 	}
 }
 
-// appendSaid writes an agent's line.
-func appendSaid(b []byte, s Said) []byte {
+// appendLine writes an agent's line.
+func appendLine(b []byte, s Line) []byte {
 	switch s.Kind {
 	case Hungry:
 		b = append(b, HungryLine...)
@@ -201,11 +201,11 @@ func TestCapturedDialogues(t *testing.T) {
 		toAgent, toScheduler := transcript(t, name)
 		var again []byte
 		for line := range bytes.Lines(toScheduler) {
-			said := ParseSaid(bytes.TrimSuffix(line, []byte("\n")))
-			if said.Kind == Garbled || said.Kind == Comment {
+			said := ParseLine(bytes.TrimSuffix(line, []byte("\n")))
+			if said.Kind == Malformed || said.Kind == Comment {
 				t.Errorf("%s: %q is %+v", name, line, said)
 			}
-			again = appendSaid(again, said)
+			again = appendLine(again, said)
 		}
 		if !bytes.Equal(again, toScheduler) {
 			t.Errorf("%s: agent's side printed again:\n%q, was\n%q", name, again, toScheduler)
@@ -259,7 +259,7 @@ func TestCapturedLinesMeanWhatTheySay(t *testing.T) {
 	_, said := transcript(t, "testdata/agents/02-smtp-ok-perm-temp/t2.smtp.2444.log")
 	var reports []Report
 	for line := range bytes.Lines(said) {
-		if s := ParseSaid(bytes.TrimSuffix(line, []byte("\n"))); s.Kind == Reported {
+		if s := ParseLine(bytes.TrimSuffix(line, []byte("\n"))); s.Kind == Reported {
 			reports = append(reports, s.Report)
 		}
 	}
@@ -280,10 +280,10 @@ func TestCapturedLinesMeanWhatTheySay(t *testing.T) {
 		t.Errorf("deferred: %+v", deferred)
 	}
 	// Seen of the program that deletes messages: nothing to do, so it resyncs.
-	resynced := []Said{{Kind: Hungry}, {Kind: Resync, Path: "1001"}, {Kind: Hungry}}
-	var got []Said
+	resynced := []Line{{Kind: Hungry}, {Kind: Resync, Path: "1001"}, {Kind: Hungry}}
+	var got []Line
 	for line := range strings.Lines("#hungry\n#resync 1001\n#hungry\n") {
-		got = append(got, ParseSaid([]byte(strings.TrimSuffix(line, "\n"))))
+		got = append(got, ParseLine([]byte(strings.TrimSuffix(line, "\n"))))
 	}
 	if !reflect.DeepEqual(got, resynced) {
 		t.Errorf("resync: %+v", got)
@@ -300,18 +300,18 @@ func FuzzSaid(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		said := ParseSaid(line)
-		if said.Kind == 0 || said.Kind == Garbled && said.Reason == "" {
+		said := ParseLine(line)
+		if said.Kind == 0 || said.Kind == Malformed && said.Reason == "" {
 			t.Fatalf("%q: %+v", line, said)
 		}
-		if said.Kind == Garbled || len(line) > MaxLine-40 {
+		if said.Kind == Malformed || len(line) > MaxLine-40 {
 			return
 		}
-		printed := appendSaid(nil, said)
+		printed := appendLine(nil, said)
 		if bytes.Count(printed, []byte("\n")) != 1 {
 			t.Fatalf("%q printed %q", line, printed)
 		}
-		if again := ParseSaid(printed[:len(printed)-1]); again != said {
+		if again := ParseLine(printed[:len(printed)-1]); again != said {
 			t.Fatalf("%q: %+v, again %+v", line, said, again)
 		}
 	})
@@ -350,7 +350,7 @@ func FuzzReport(f *testing.F) {
 		want := r
 		want.Status = r.wireStatus()
 		line := AppendReport(nil, r)
-		if got := ParseSaid(line[:len(line)-1]); got != (Said{Kind: Reported, Report: want}) {
+		if got := ParseLine(line[:len(line)-1]); got != (Line{Kind: Reported, Report: want}) {
 			t.Fatalf("%+v: %q is %+v", r, line, got)
 		}
 	})
@@ -361,7 +361,7 @@ func FuzzReport(f *testing.F) {
 func TestReportOfALongNotaryKeepsItsStatus(t *testing.T) {
 	long := Fields{Recipient: strings.Repeat("r", 70000), Action: "delivered", Diagnostic: strings.Repeat("d", 70000)}
 	line := AppendReport(nil, Report{Message: 7, Offset: 109, Notary: long.Notary(), Status: OK, Text: "250 ok"})
-	said := ParseSaid(bytes.TrimSuffix(line, []byte("\n")))
+	said := ParseLine(bytes.TrimSuffix(line, []byte("\n")))
 	if said.Kind != Reported || said.Report.Status != OK || said.Report.Message != 7 || said.Report.Offset != 109 {
 		t.Errorf("a report of %d bytes reads as kind %d: %s", len(line), said.Kind, said.Reason)
 	}

@@ -1,22 +1,25 @@
 package ta
 
+// This file has reports: the lines by which an agent gives one recipient its
+// result, with the delivery status fields that RFC 3464 wants.
+
 import (
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// Status is the word by which an agent ends or postpones one recipient
-// (scheduler(8), "Transport agent interface").
+// Status is the result of one recipient: the word on the wire (scheduler(8),
+// "Transport agent interface").
 type Status uint8
 
-// The status words. An agent's own exit codes never travel on the wire.
+// The statuses. Exit codes of programs are no part of the protocol.
 const (
 	// OK: delivered. The scheduler writes the diagnostic, if one is owed.
 	OK Status = iota + 1
 	// OK2: delivered, and the agent has appended the diagnostic.
 	OK2
-	// OK3: delivered, nobody asked to be told.
+	// OK3: delivered, and no notice is wanted.
 	OK3
 	// Error: failed for good. The scheduler writes the diagnostic.
 	Error
@@ -33,7 +36,7 @@ const (
 	RetryAt
 )
 
-// statusWords are the words as they travel, in the order of the constants.
+// statusWords are the words on the wire, in the order of the constants.
 var statusWords = [...]string{"", "ok", "ok2", "ok3", "error", "error2",
 	"deferred", "deferback", "deferall", "retryat"}
 
@@ -45,7 +48,7 @@ func (s Status) String() string {
 	return statusWords[s]
 }
 
-// Final says that the recipient needs no further attempt.
+// Final reports whether the recipient needs no further attempt.
 func (s Status) Final() bool { return s >= OK && s <= Error2 }
 
 func parseStatus(word []byte) (Status, bool) {
@@ -57,7 +60,7 @@ func parseStatus(word []byte) (Status, bool) {
 	return 0, false
 }
 
-// Report is one agent's word about one recipient: a line
+// Report is an agent's result for one recipient: a line
 //
 //	id "/" offset TAB notary TAB status SP message LF
 //
@@ -71,20 +74,20 @@ type Report struct {
 	Retry   Retry  // for RetryAt only
 }
 
-// Retry is the number that a retryat report carries. The zero value means
-// that none was given, which makes the report a plain deferral.
+// Retry is the number of a retryat report. The zero value says that there was
+// none, which makes the report a plain deferral.
 type Retry struct {
 	Given    bool
 	Relative bool  // "+N": from now; else since the epoch
-	Seconds  int64 // may be anything an agent says; the scheduler clamps it
+	Seconds  int64 // any value an agent writes; the scheduler clamps it
 }
 
 // AppendReport appends the report line r with its LF. A LF within it becomes a
-// CR, which is how a report breaks its text into lines; a TAB in the notary
-// fields becomes a blank; a line beyond MaxLine loses the end of its text, and
-// notary fields beyond half of that their own. A RetryAt without a number whose
-// text begins with one is written as Deferred, which means the same and cannot
-// be misread.
+// CR, which separates the lines of a report's text. A TAB in the notary fields
+// becomes a blank. The text is cut so that the line fits MaxLine, and the notary
+// fields are cut to half of that. A RetryAt without a number whose text begins
+// with a number is written as Deferred, which means the same and cannot be
+// misread.
 func AppendReport(b []byte, r Report) []byte {
 	start := len(b)
 	b = strconv.AppendUint(b, r.Message, 10)

@@ -1,5 +1,8 @@
 package ta
 
+// This file has the work on one job line: the control file is opened, its open
+// recipients are locked, and the message file is found.
+
 import (
 	"errors"
 	"fmt"
@@ -15,50 +18,54 @@ import (
 	"zsched/internal/eintr"
 )
 
-// errNothing: the control file holds nothing for this job line now.
+// errNothing says that the control file has nothing for this job line now.
 var errNothing = errors.New("no open recipient")
 
-// session is where one job line is worked on. What it keeps from message to
-// message is memory only.
+// errOthersWrite says that others than the user this agent runs as could write
+// recipients of their own into the control file.
+var errOthersWrite = errors.New("others can write the control file")
+
+// session works on one job line at a time. It reuses memory from one message
+// to the next, and nothing else.
 type session struct {
 	server *Server
 	out    *output
 	number int
 	pid    int
-	agent  string // who reports, in notary fields: "smtp[4711]"
-	buf    []byte // control file
+	agent  string // the Agent of notary fields: "smtp[4711]"
+	buf    []byte // contents of the control file
 }
 
-// usualFile is the size up to which a control file is read in one call. The
-// memory for larger ones is given back.
-const usualFile = 8 << 10
+// initialBuffer holds a control file of the usual size, which is then read in
+// one call. The memory of far larger ones is given back.
+const initialBuffer = 8 << 10
 
 func newSession(s *Server, out *output, number int) *session {
-	at := &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, usualFile)}
+	ss := &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, initialBuffer)}
 	if s.Name != "" {
-		at.agent = s.Name + "[" + strconv.Itoa(at.pid) + "]"
+		ss.agent = s.Name + "[" + strconv.Itoa(ss.pid) + "]"
 	}
-	return at
+	return ss
 }
 
-// work does one job line, all but the #hungry that answers it.
-func (at *session) work(job Job) {
-	m, err := at.open(job)
-	if len(at.buf) > 128*usualFile {
-		at.buf = make([]byte, usualFile)
+// work does one job line, except for the #hungry that answers it.
+func (ss *session) work(job Job) {
+	m, err := ss.open(job)
+	if len(ss.buf) > 128*initialBuffer {
+		ss.buf = make([]byte, initialBuffer)
 	}
 	if err != nil {
 		if err != errNothing {
-			at.server.warn("%v", err)
+			ss.server.warn("%v", err)
 		}
-		at.out.line(resyncWord, " ", job.Path)
+		ss.out.line(resyncWord, " ", job.Path)
 		return
 	}
 	defer m.close()
 	switch err := m.findMessage(); {
 	case errors.Is(err, fs.ErrNotExist) && m.moved():
 		m.releaseRest()
-		at.out.line(resyncWord, " ", job.Path)
+		ss.out.line(resyncWord, " ", job.Path)
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		m.ReportRest(func(*Recipient) Result {
@@ -68,7 +75,7 @@ func (at *session) work(job Job) {
 				Text:   "message file is missing; perhaps it should be sent again",
 			}
 		})
-		at.out.line(resyncWord, " ", job.Path)
+		ss.out.line(resyncWord, " ", job.Path)
 		return
 	case err != nil:
 		m.ReportRest(func(*Recipient) Result {
@@ -80,7 +87,7 @@ func (at *session) work(job Job) {
 		})
 		return
 	}
-	at.server.Deliver(m)
+	ss.server.Deliver(m)
 	m.ReportRest(func(*Recipient) Result {
 		return Result{
 			Status: Deferred,
@@ -90,23 +97,24 @@ func (at *session) work(job Job) {
 	})
 }
 
-// open reads the control file and takes the open recipients that the job line
-// is about. It is errNothing if there are none.
-func (at *session) open(job Job) (*Message, error) {
-	s := at.server
+// open reads the control file and takes the open recipients of the job line.
+// The error is errNothing if there are none.
+func (ss *session) open(job Job) (*Message, error) {
+	s := ss.server
 	flags := syscall.O_RDWR
 	if s.Marking == SchedulerMarks {
 		flags = syscall.O_RDONLY
 	}
-	path := at.path(job.Path)
+	path := ss.path(job.Path)
 	fd, err := ctlfile.OpenQuietly(flags, func(flags int) (int, error) { return openFile(path, flags) })
 	if err != nil {
 		return nil, err
 	}
-	m := &Message{Job: job, Session: at.number, at: at, fd: fd, owner: -1}
+	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1}
 	if s.Syslog != nil {
 		m.openedAt = time.Now()
 	}
+	err = m.trust()
 	number, ok := ctlfile.Number(filepath.Base(job.Path))
 	if !ok {
 		err = fmt.Errorf("control file %q has no number", job.Path)
@@ -128,31 +136,46 @@ func (at *session) open(job Job) (*Message, error) {
 	return m, nil
 }
 
-// path finds a file that is named relative to the transport directory.
-func (at *session) path(name string) string {
-	if at.server.Dir == "" {
+// trust refuses a control file that others could have written recipients into:
+// one that everybody may write and, as root, one that is not root's.
+func (m *Message) trust() error {
+	var st syscall.Stat_t
+	err := eintr.Retry(func() error { return syscall.Fstat(m.fd, &st) })
+	switch {
+	case err != nil:
+		return fmt.Errorf("stat %s: %w", m.Job.Path, err)
+	case st.Mode&syscall.S_IWOTH != 0,
+		st.Uid != 0 && os.Geteuid() == 0 && !m.session.server.SenderOwned:
+		return fmt.Errorf("%s: %w: its owner is %d, its mode %04o", m.Job.Path, errOthersWrite, st.Uid, st.Mode&0o7777)
+	}
+	return nil
+}
+
+// path completes a name that is relative to the transport directory.
+func (ss *session) path(name string) string {
+	if ss.server.Dir == "" {
 		return name
 	}
-	return at.server.Dir + "/" + name
+	return ss.server.Dir + "/" + name
 }
 
 // read reads the whole control file and parses it.
 func (m *Message) read(path string) error {
-	at := m.at
+	ss := m.session
 	n := 0
 	for {
-		got, err := readAt(m.fd, at.buf[n:], int64(n))
+		got, err := readAt(m.fd, ss.buf[n:], int64(n))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		if n += got; n < len(at.buf) {
+		if n += got; n < len(ss.buf) {
 			break // a short read of a file is its end
 		}
-		grown := make([]byte, 4*len(at.buf))
-		copy(grown, at.buf)
-		at.buf = grown
+		grown := make([]byte, 4*len(ss.buf))
+		copy(grown, ss.buf)
+		ss.buf = grown
 	}
-	f, err := ctlfile.Parse(at.buf[:n])
+	f, err := ctlfile.Parse(ss.buf[:n])
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -160,11 +183,11 @@ func (m *Message) read(path string) error {
 	return nil
 }
 
-// take selects the recipients of the job line and, with AgentMarks, locks
-// them. The choice is made before any lock, so that of alternatives only the
-// first is taken.
+// take selects the recipients of the job line and, with AgentMarks, locks them.
+// It selects before it locks, so that only the first of alternative recipients
+// is taken.
 func (m *Message) take() {
-	s, f := m.at.server, m.File
+	s, f := m.session.server, m.File
 	host := m.Job.Host
 	if host == "" {
 		host = s.Host
@@ -192,21 +215,22 @@ func (m *Message) take() {
 	m.Recipients = all
 }
 
-// sameHost compares as the scheduler groups: without regard to case, and of a
-// list of hosts by its first.
+// sameHost compares hosts as the scheduler does when it groups recipients:
+// without regard to case, and by the first of a list of hosts.
 func sameHost(r *ctlfile.Recipient, host string) bool {
 	return strings.EqualFold(r.Host, host) ||
 		strings.HasPrefix(r.Host, "(") && strings.EqualFold(r.RouteHost(), host)
 }
 
-// swap changes a recipient's tag and says whether it was what we thought.
+// swap changes a recipient's tag from one value to another, and reports whether
+// it had the first.
 func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
-	done, err := ctlfile.Swap(m.fd, r.Offset, from, to, m.at.pid)
+	done, err := ctlfile.Swap(m.fd, r.Offset, from, to, m.session.pid)
 	switch {
 	case err != nil:
-		m.at.server.warn("%s: %v", m.Job.Path, err)
+		m.session.server.warn("%s: %v", m.Job.Path, err)
 	case !done && from == ctlfile.Locked:
-		m.at.server.warn("%s: the lock at %d was taken away", m.Job.Path, r.Offset)
+		m.session.server.warn("%s: the lock at %d was taken away", m.Job.Path, r.Offset)
 	}
 	return done
 }
@@ -214,7 +238,7 @@ func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
 // findMessage looks for the message file beside the control file.
 func (m *Message) findMessage() error {
 	dir := m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1]
-	m.path = m.at.path("../queue/" + dir + m.File.Name)
+	m.path = m.session.path("../queue/" + dir + m.File.Name)
 	var st syscall.Stat_t
 	err := eintr.Retry(func() error { return syscall.Stat(m.path, &st) })
 	switch {
@@ -228,23 +252,25 @@ func (m *Message) findMessage() error {
 	return nil
 }
 
-// moved says that the control file is no longer where it was opened. Then it
-// is no wonder that the message file is not there either.
+// moved reports whether the control file is no longer where it was opened. The
+// message file was then moved with it and is not missing.
 func (m *Message) moved() bool {
 	var opened, there syscall.Stat_t
 	if eintr.Retry(func() error { return syscall.Fstat(m.fd, &opened) }) != nil {
 		return false
 	}
-	err := eintr.Retry(func() error { return syscall.Stat(m.at.path(m.Job.Path), &there) })
+	err := eintr.Retry(func() error { return syscall.Stat(m.session.path(m.Job.Path), &there) })
 	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
 }
 
-// The system is called directly: the runtime would offer each file to its
-// poller first, which takes as long as delivering it.
-
+// openFile opens a file below the postoffice. It waits for no fifo and for
+// nobody's lease (fcntl(2)), by which the sender of a message could block a
+// session, and follows no link. It is a system call because os.Open would offer
+// the file to the runtime's poller first, which takes as long as delivering it.
 func openFile(path string, flags int) (fd int, err error) {
-	fd, err = eintr.Retry1(func() (int, error) {
-		return syscall.Open(path, flags|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
+	err = eintr.Retry(func() (err error) {
+		fd, err = syscall.Open(path, flags|syscall.O_CLOEXEC|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+		return err
 	})
 	if err != nil {
 		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -253,6 +279,6 @@ func openFile(path string, flags int) (fd int, err error) {
 }
 
 func readAt(fd int, b []byte, offset int64) (n int, err error) {
-	n, err = eintr.Retry1(func() (int, error) { return syscall.Pread(fd, b, offset) })
+	err = eintr.Retry(func() (err error) { n, err = syscall.Pread(fd, b, offset); return err })
 	return max(n, 0), err
 }

@@ -100,7 +100,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 		Rand:   rand.New(rand.NewPCG(1, 2)),
 		Spool:  f.spool,
 		Agents: daemon.AgentOptions{
-			Start: func(child.Spec, func([]child.Heard)) (daemon.Agent, error) { return nil, syscall.EAGAIN },
+			Start: func(child.Spec, func([]child.Event)) (daemon.Agent, error) { return nil, syscall.EAGAIN },
 		},
 		Log: zerolog.Nop(), Observer: f.turns, Signals: f.signals,
 	})

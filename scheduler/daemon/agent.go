@@ -143,7 +143,7 @@ type listener struct {
 
 // hear makes events of what the agent said. It waits when the loop is behind,
 // and the agent with it.
-func (l *listener) hear(all []child.Heard) {
+func (l *listener) hear(all []child.Event) {
 	select {
 	case <-l.known:
 	case <-l.daemon.stopped:
@@ -169,10 +169,10 @@ func (l *listener) hear(all []child.Heard) {
 }
 
 // event returns what the core is told of it, nil for nothing.
-func (l *listener) event(said child.Heard) scheduler.Event {
+func (l *listener) event(said child.Event) scheduler.Event {
 	switch said := said.(type) {
-	case child.Said:
-		return l.line(ta.Said(said))
+	case child.Line:
+		return l.line(ta.Line(said))
 	case child.Stderr:
 		l.log.Warn().Str("stderr", string(said)).Msg("agent said")
 		return scheduler.AgentSpoke{Agent: l.agent}
@@ -187,7 +187,7 @@ func (l *listener) event(said child.Heard) scheduler.Event {
 	return nil
 }
 
-func (l *listener) line(said ta.Said) scheduler.Event {
+func (l *listener) line(said ta.Line) scheduler.Event {
 	switch said.Kind {
 	case ta.Hungry:
 		return scheduler.AgentHungry{Agent: l.agent}

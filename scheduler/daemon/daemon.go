@@ -69,10 +69,10 @@ type Agent interface {
 }
 
 // Starter starts an agent, as child.Start does.
-type Starter func(spec child.Spec, sink func([]child.Heard)) (Agent, error)
+type Starter func(spec child.Spec, sink func([]child.Event)) (Agent, error)
 
 // StartChild is the Starter of real agents.
-func StartChild(spec child.Spec, sink func([]child.Heard)) (Agent, error) {
+func StartChild(spec child.Spec, sink func([]child.Event)) (Agent, error) {
 	c, err := child.Start(spec, sink)
 	if err != nil {
 		return nil, err // not c: an Agent that holds a nil child is not nil

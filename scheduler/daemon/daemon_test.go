@@ -489,7 +489,7 @@ func TestSlowStartDoesNotHoldUpTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		first := true
-		h.Options.Agents.Start = func(spec child.Spec, sink func([]child.Heard)) (daemon.Agent, error) {
+		h.Options.Agents.Start = func(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
 			if first {
 				first = false
 				time.Sleep(time.Minute)
@@ -514,7 +514,7 @@ func TestStartThatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		failures := 2
-		h.Options.Agents.Start = func(spec child.Spec, sink func([]child.Heard)) (daemon.Agent, error) {
+		h.Options.Agents.Start = func(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
 			if failures--; failures >= 0 {
 				return nil, errors.New("fork: resource temporarily unavailable")
 			}
@@ -537,10 +537,10 @@ func TestWhatAnAgentSaysIsLogged(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
 			a.Say(
-				child.Said{Kind: ta.Comment, Text: "# connecting"},
+				child.Line{Kind: ta.Comment, Text: "# connecting"},
 				child.Stderr("assertion missed"),
-				child.Said{Kind: ta.Garbled, Text: "what\x01ever", Reason: "no slash"},
-				child.Said{Kind: ta.Resync, Path: "none"},
+				child.Line{Kind: ta.Malformed, Text: "what\x01ever", Reason: "no slash"},
+				child.Line{Kind: ta.Resync, Path: "none"},
 			)
 			a.ReportAll(job, ta.OK2, "delivered")
 		}

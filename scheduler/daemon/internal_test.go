@@ -34,9 +34,9 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 		d := New(Options{Config: new(scheduler.Config), Rand: rand.New(rand.NewPCG(1, 2))})
 		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop()}
 		go func() {
-			var all []child.Heard
+			var all []child.Event
 			for range 1000 {
-				all = append(all, child.Said{Kind: ta.Reported})
+				all = append(all, child.Line{Kind: ta.Reported})
 			}
 			l.hear(append(all, child.Exited{}))
 		}()

@@ -1,25 +1,25 @@
-// Package child is one agent as a process: started with a stream socket as
-// its standard input and output and a pipe of its own as standard error, fed,
-// heard and, when it is gone, told of.
+// Package child runs one agent as a process. Its standard input and output are
+// one stream socket, its standard error is a pipe. The package sends it lines,
+// reads what it writes, and reaps it.
 //
-// Its life, as the sink sees it:
+// The handler gets these events:
 //
-//	Start ─► Said, Stderr, Said, … ─► Exited      (always the last value)
+//	Start ─► Line, Stderr, Line, … ─► Exited      (always the last one)
 //
-// Three goroutines serve a child, none of them a thread while it waits:
+// Three goroutines serve a child; none of them occupies a thread while it waits:
 //
-//	hear       socket ─► lines ─► batches to the sink; then Exited
-//	hearErrors stderr ─► lines ─► batches to the sink
-//	watch      waits for the process, reaps it, and sets the bound below
+//	readSocket  socket ─► lines ─► batches to the handler; then Exited
+//	readStderr  stderr ─► lines ─► batches to the handler
+//	watch       waits for the process, reaps it, and sets the deadline below
 //
-// and a fourth, drain, while the child does not take what it is sent.
+// and a fourth, drain, while the child does not read what it is sent.
 //
-// All that the agent wrote is read to the end of file before Exited is told:
-// waiting for the process first would lose what is still in the socket. Two
-// cases would take for ever, and a grace (Spec.Grace) ends them. A descendant
-// of a process that is gone may hold its streams open: what is there by then
-// is read, and they are closed. An agent that closed its socket may not leave:
-// it is killed.
+// Everything that the agent wrote is read, to the end of file, before Exited is
+// emitted: waiting for the process first would lose what is still in the socket.
+// Two cases would take for ever, and a grace period (Spec.Grace) ends them. A
+// descendant of a process that is gone may hold its streams open: what is there
+// by then is read, and the streams are closed. An agent that has closed its
+// socket may fail to exit: it is killed.
 package child
 
 import (
@@ -36,17 +36,17 @@ import (
 )
 
 const (
-	// Grace is how long an agent's end may take, unless Spec says otherwise.
+	// Grace is the grace period where Spec sets none.
 	Grace = 5 * time.Second
-	// MaxPending is how many bytes Send keeps that the socket did not take.
+	// MaxPending is how many bytes Send keeps that the socket has not taken.
 	MaxPending = 1 << 20
 
-	maxBatch  = 256     // values in one call of the sink
+	maxBatch  = 256     // events in one call of the handler
 	maxStderr = 8 << 10 // bytes of one line on standard error
 )
 
-// Spec says what to start and how. All of it is final: names are resolved,
-// words are expanded.
+// Spec says what to start and how. Names in it are resolved and words are
+// expanded.
 type Spec struct {
 	Path string   // program; not looked up along PATH
 	Args []string // argv, the program's name first
@@ -57,41 +57,43 @@ type Spec struct {
 
 	Nice        int  // added to the caller's own
 	Priority    int  // absolute, instead of Nice, when PrioritySet
-	PrioritySet bool // tells a priority of 0 from none
+	PrioritySet bool // Priority is set, and may be 0
 
 	NoFile uint64        // soft limit of open files; 0: unchanged
-	Grace  time.Duration // see the package comment; 0: Grace
+	Grace  time.Duration // grace period of the package comment; 0: Grace
 }
 
-// Heard is something an agent said or did. The set is sealed.
-type Heard interface{ heard() }
+// Event is something that an agent wrote or that happened to it. The set is
+// sealed.
+type Event interface{ event() }
 
 type (
-	// Said is one line from the agent's socket.
-	Said ta.Said
+	// Line is one line from the agent's socket.
+	Line ta.Line
 
 	// Stderr is one line from its standard error, without LF. The end of a
 	// line beyond 8 KiB is dropped.
 	Stderr string
 
-	// Unlimited: the system did not let us set its limit of open files
-	// (Spec.NoFile), and why. It has that of the caller and works with it.
-	// Nothing is heard from its socket before this.
+	// Unlimited says why the system did not let us set the agent's limit of
+	// open files (Spec.NoFile). The agent has the caller's limit and works with
+	// it. This event comes before all lines.
 	Unlimited string
 
-	// Exited: the process is gone and all it wrote has been told.
+	// Exited says that the process is gone and that everything it wrote has
+	// been emitted.
 	Exited struct {
-		// Status is for people: "exit status 1", "signal: killed", with a
-		// word more when a grace had to end it.
+		// Status is for people: "exit status 1", "signal: killed", and a
+		// remark if the grace period had to end it.
 		Status string
 		Clean  bool // exit status 0
 	}
 )
 
-func (Said) heard()      {}
-func (Stderr) heard()    {}
-func (Unlimited) heard() {}
-func (Exited) heard()    {}
+func (Line) event()      {}
+func (Stderr) event()    {}
+func (Unlimited) event() {}
+func (Exited) event()    {}
 
 // Errors of Send.
 var (
@@ -108,15 +110,15 @@ type Child struct {
 	pidfd  *os.File
 	raw    syscall.RawConn // of sock
 
-	telling sync.Mutex // held while sink runs
-	sink    func([]Heard)
+	emitting sync.Mutex // held while handler runs
+	handler  func([]Event)
 
-	unlimited error // why it has not the limit of open files
+	unlimited error // why it does not have its limit of open files
 
 	reaped   chan struct{} // closed by watch
 	status   unix.WaitStatus
-	lost     bool           // the status went to somebody else
-	finished sync.WaitGroup // hearErrors and drain
+	lost     bool           // another waiter took the status
+	finished sync.WaitGroup // readStderr and drain
 
 	mu       sync.Mutex
 	pending  []byte // accepted by Send, not taken by the socket; drain runs
@@ -124,29 +126,29 @@ type Child struct {
 	closing  bool // CloseWrite was called, or the socket is broken
 }
 
-// Start starts an agent. The error says in plain words why no process came of
-// it; then sink is never called. The sink is called with batches of bounded
-// size in the order of what happened, never by two goroutines at once; the
-// last value of the last batch is Exited. While it blocks, the agent is not
+// Start starts an agent. If there is an error, which says why no process was
+// started, handler is never called. Otherwise it is called with batches of
+// bounded size, in the order of events, by one goroutine at a time; the last
+// event of the last batch is Exited. While handler blocks, the agent is not
 // read.
-func Start(spec Spec, sink func([]Heard)) (*Child, error) {
+func Start(spec Spec, handler func([]Event)) (*Child, error) {
 	c, err := start(spec)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
 	}
-	c.sink = sink
+	c.handler = handler
 	c.finished.Add(1)
-	go c.hear()
-	go c.hearErrors()
+	go c.readSocket()
+	go c.readStderr()
 	go c.watch()
 	return c, nil
 }
 
-// PID is the process id. It may be another's once Exited is told.
+// PID is the process id. After Exited it may belong to another process.
 func (c *Child) PID() int { return c.pid }
 
-// Signal sends sig to the process; os.ErrProcessDone when it is gone. It never
-// reaches another process, even after the id was given to one.
+// Signal sends sig to the process; the error is os.ErrProcessDone when it is
+// gone. The signal never reaches another process, even if one has the id now.
 func (c *Child) Signal(sig unix.Signal) error {
 	conn, err := c.pidfd.SyscallConn()
 	if err != nil {
@@ -162,7 +164,7 @@ func (c *Child) Signal(sig unix.Signal) error {
 	return sent
 }
 
-// watch reaps the process and bounds what its streams may take from then on.
+// watch reaps the process and sets the deadline of its streams.
 func (c *Child) watch() {
 	conn, err := c.pidfd.SyscallConn()
 	if err == nil {
@@ -179,20 +181,20 @@ func (c *Child) watch() {
 	close(c.reaped)
 }
 
-// hear reads the socket to its end, sees to it that the process ends too, and
-// says so.
-func (c *Child) hear() {
+// readSocket reads the socket to its end, makes sure that the process ends too,
+// and emits Exited.
+func (c *Child) readSocket() {
 	if c.unlimited != nil {
-		c.tell([]Heard{Unlimited(c.unlimited.Error())})
+		c.emit([]Event{Unlimited(c.unlimited.Error())})
 	}
-	held := c.read(c.sock, ta.MaxLine, func(line []byte, err error) Heard {
+	held := c.read(c.sock, ta.MaxLine, func(line []byte, err error) Event {
 		switch err {
 		case nil:
-			return Said(ta.ParseSaid(line))
+			return Line(ta.ParseLine(line))
 		case ta.ErrTail:
-			return Said{Kind: ta.Garbled, Text: string(line), Reason: "agent left within a line"}
+			return Line{Kind: ta.Malformed, Text: string(line), Reason: "agent left within a line"}
 		}
-		return Said{Kind: ta.Garbled, Text: string(line[:200]), Reason: err.Error()}
+		return Line{Kind: ta.Malformed, Text: string(line[:200]), Reason: err.Error()}
 	})
 
 	kill := time.AfterFunc(c.grace, func() { c.Signal(unix.SIGKILL) })
@@ -213,45 +215,45 @@ func (c *Child) hear() {
 	case held:
 		exited.Status += " (a descendant held its socket)"
 	}
-	c.tell([]Heard{exited})
+	c.emit([]Event{exited})
 }
 
-func (c *Child) hearErrors() {
+func (c *Child) readStderr() {
 	defer c.finished.Done()
-	c.read(c.stderr, maxStderr, func(line []byte, _ error) Heard { return Stderr(line) })
+	c.read(c.stderr, maxStderr, func(line []byte, _ error) Event { return Stderr(line) })
 	c.stderr.Close()
 }
 
-// read cuts a stream into lines and tells them, one call of the sink for what
-// one read brought. It says whether the grace ended it.
-func (c *Child) read(f *os.File, max int, heard func([]byte, error) Heard) (held bool) {
+// read cuts a stream into lines and emits them; the lines of one read go into
+// one call of the handler. held reports whether the grace period ended it.
+func (c *Child) read(f *os.File, max int, event func([]byte, error) Event) (held bool) {
 	s := &stream{f: f}
-	lines := ta.NewLines(s, max)
-	var batch []Heard
+	lines := ta.NewLineReader(s, max)
+	var batch []Event
 	for {
 		line, err := lines.Next()
 		if line == nil && err != nil {
 			break
 		}
-		batch = append(batch, heard(line, err))
+		batch = append(batch, event(line, err))
 		if len(batch) == maxBatch || !lines.Buffered() {
-			c.tell(batch)
+			c.emit(batch)
 			batch = nil
 		}
 	}
 	if len(batch) > 0 {
-		c.tell(batch)
+		c.emit(batch)
 	}
 	return s.held
 }
 
-func (c *Child) tell(batch []Heard) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	c.sink(batch)
+func (c *Child) emit(batch []Event) {
+	c.emitting.Lock()
+	defer c.emitting.Unlock()
+	c.handler(batch)
 }
 
-// exited puts the wait status into words.
+// exited is the event for the wait status.
 func (c *Child) exited() Exited {
 	s := c.status
 	switch {

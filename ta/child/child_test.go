@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,24 +19,24 @@ import (
 	"zsched/ta"
 )
 
-// The test binary plays the agents: see players_test.go.
+// The test binary is the helper process, an agent: see process_test.go.
 func TestMain(m *testing.M) {
-	if part := os.Getenv("PLAY"); part != "" {
-		os.Exit(play(part))
+	if part := os.Getenv("HELPER"); part != "" {
+		syscall.Exit(runHelper(part)) // os.Exit would write coverage data, or a warning, to stderr
 	}
 	os.Exit(m.Run())
 }
 
-// quick spares the players the second that the race detector takes to end.
+// quick spares the helper processes the second that the race detector takes to end.
 const quick = "GORACE=atexit_sleep_ms=0"
 
-// agent is a started child and all that was heard of it.
+// agent is a started child and the events of it.
 type agent struct {
 	*Child
-	t     *testing.T
-	heard chan []Heard
-	seen  []Heard // taken from heard, not yet from next
-	most  int     // values of the largest batch
+	t      *testing.T
+	events chan []Event
+	seen   []Event // received, and not yet returned by next
+	most   int     // events of the largest batch
 }
 
 // begin starts the test binary in a part. When the test ends it checks that
@@ -43,15 +44,15 @@ type agent struct {
 func begin(t *testing.T, part string, change ...func(*Spec)) *agent {
 	t.Helper()
 	spec := Spec{
-		Path: "/proc/self/exe", Args: []string{"agent"}, Env: []string{"PLAY=" + part, quick},
+		Path: "/proc/self/exe", Args: []string{"agent"}, Env: []string{"HELPER=" + part, quick},
 		UID: -1, GID: -1,
 	}
 	for _, f := range change {
 		f(&spec)
 	}
 	before := runtime.NumGoroutine()
-	a := &agent{t: t, heard: make(chan []Heard)}
-	c, err := Start(spec, func(b []Heard) { a.heard <- b })
+	a := &agent{t: t, events: make(chan []Event)}
+	c, err := Start(spec, func(b []Event) { a.events <- b })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,12 +74,12 @@ func stacks() []byte {
 	return b[:runtime.Stack(b, true)]
 }
 
-// next is the next thing heard; after Exited it is that again.
-func (a *agent) next() Heard {
+// next is the next event; after Exited it is Exited again.
+func (a *agent) next() Event {
 	a.t.Helper()
 	for len(a.seen) == 0 {
 		select {
-		case batch := <-a.heard:
+		case batch := <-a.events:
 			a.seen = batch
 			a.most = max(a.most, len(batch))
 		case <-time.After(20 * time.Second):
@@ -106,13 +107,13 @@ func (a *agent) exited() Exited {
 	}
 }
 
-// rest is all that was said and written up to the end.
-func (a *agent) rest() (said []ta.Said, stderr []string, end Exited) {
+// rest is all lines of both streams up to the end.
+func (a *agent) rest() (said []ta.Line, stderr []string, end Exited) {
 	a.t.Helper()
 	for {
 		switch h := a.next().(type) {
-		case Said:
-			said = append(said, ta.Said(h))
+		case Line:
+			said = append(said, ta.Line(h))
 		case Stderr:
 			stderr = append(stderr, string(h))
 		case Exited:
@@ -121,10 +122,10 @@ func (a *agent) rest() (said []ta.Said, stderr []string, end Exited) {
 	}
 }
 
-func (a *agent) expectSaid(want ta.Said) {
+func (a *agent) expectLine(want ta.Line) {
 	a.t.Helper()
-	h, ok := a.next().(Said)
-	if !ok || ta.Said(h) != want {
+	h, ok := a.next().(Line)
+	if !ok || ta.Line(h) != want {
 		a.t.Fatalf("heard %#v, want %#v", h, want)
 	}
 }
@@ -136,17 +137,17 @@ func (a *agent) send(s string) {
 	}
 }
 
-var hungry = ta.Said{Kind: ta.Hungry}
+var hungry = ta.Line{Kind: ta.Hungry}
 
 func TestPoliteAgentWorksAndLeaves(t *testing.T) {
 	a := begin(t, "polite")
-	a.expectSaid(hungry)
+	a.expectLine(hungry)
 	a.send("B/I/15582\texample.net\n")
-	a.expectSaid(ta.Said{Kind: ta.Reported, Report: ta.Report{
+	a.expectLine(ta.Line{Kind: ta.Reported, Report: ta.Report{
 		Message: 15582, Offset: 109, Status: ta.OK, Text: "example.net"}})
-	a.expectSaid(hungry)
+	a.expectLine(hungry)
 	a.send("#idle\n")
-	a.expectSaid(hungry)
+	a.expectLine(hungry)
 	a.send("\n")
 	a.CloseWrite()
 	if e := a.exited(); e != (Exited{Status: "exit status 0", Clean: true}) {
@@ -176,11 +177,11 @@ func TestGarblingAgentIsHeardToTheEnd(t *testing.T) {
 	}
 	want := []string{
 		fmt.Sprint(ta.Comment, " 0 "),
-		fmt.Sprint(ta.Garbled, " 3 no slash after the message number"),
-		fmt.Sprint(ta.Garbled, " 15 unknown status word"),
-		fmt.Sprint(ta.Garbled, " 200 line is too long"),
+		fmt.Sprint(ta.Malformed, " 3 no slash after the message number"),
+		fmt.Sprint(ta.Malformed, " 15 unknown status word"),
+		fmt.Sprint(ta.Malformed, " 200 line is too long"),
 		fmt.Sprint(ta.Hungry, " 0 "),
-		fmt.Sprint(ta.Garbled, " 13 agent left within a line"),
+		fmt.Sprint(ta.Malformed, " 13 agent left within a line"),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("heard\n%q, want\n%q", got, want)
@@ -191,7 +192,7 @@ func TestGarblingAgentIsHeardToTheEnd(t *testing.T) {
 // first; unread input makes the kernel reset the connection besides.
 func TestDyingAgentIsReadToTheEnd(t *testing.T) {
 	a := begin(t, "dying")
-	a.expectSaid(hungry)
+	a.expectLine(hungry)
 	for range 10 {
 		a.send("1\texample.net\n")
 	}
@@ -272,7 +273,7 @@ func TestExitStatusIsKept(t *testing.T) {
 
 func TestAgentThatReadsNothingIsAskedWithoutWaiting(t *testing.T) {
 	a := begin(t, "deaf")
-	a.expectSaid(hungry)
+	a.expectLine(hungry)
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	var err error
 	sent := 0
@@ -301,7 +302,7 @@ func TestAgentThatReadsNothingIsAskedWithoutWaiting(t *testing.T) {
 // of file after it.
 func TestBacklogArrivesInOrder(t *testing.T) {
 	a := begin(t, "late")
-	a.expectSaid(hungry)
+	a.expectLine(hungry)
 	var want int
 	for ; !a.backlogged() || want < 5000; want++ {
 		a.send(fmt.Sprintf("%d\t%s\n", want+1, strings.Repeat("h", 60)))
@@ -381,12 +382,12 @@ func TestStartErrors(t *testing.T) {
 		{func(s *Spec) { s.Path = plain }, "/plain: permission denied"},
 		{func(s *Spec) { s.Path = dir }, ": permission denied"},
 		{func(s *Spec) { s.Dir = filepath.Join(dir, "gone") }, "working directory: stat "},
-		{func(s *Spec) { s.Dir = plain }, "is none"},
+		{func(s *Spec) { s.Dir = plain }, "is not a directory"},
 	} {
 		spec := Spec{Path: "/bin/sh", Args: []string{"sh"}, UID: -1, GID: -1}
 		c.change(&spec)
 		fds := openFiles(t)
-		_, err := Start(spec, func([]Heard) { t.Error("sink was called") })
+		_, err := Start(spec, func([]Event) { t.Error("sink was called") })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", spec, err, c.want)
 		}
@@ -437,7 +438,7 @@ func TestChildStartsAsSpecified(t *testing.T) {
 	got := a.answers()
 	for name, want := range map[string]string{
 		"args": `["argv0" "-c" "smtp"];`,
-		"env":  `["PLAY=telling" "` + quick + `" "FOO=bar baz"];`,
+		"env":  `["HELPER=telling" "` + quick + `" "FOO=bar baz"];`,
 		"cwd":  dir + ";",
 		"nice": "5;",
 		"fd":   "0 socket;1 socket;2 pipe;",
@@ -597,10 +598,10 @@ func copyFile(t *testing.T, to, from string) {
 }
 
 func BenchmarkFeedAndReport(b *testing.B) {
-	heard := make(chan []Heard, 16)
+	heard := make(chan []Event, 16)
 	c, err := Start(Spec{Path: "/proc/self/exe", Args: []string{"agent"},
-		Env: []string{"PLAY=polite"}, UID: -1, GID: -1},
-		func(batch []Heard) { heard <- batch })
+		Env: []string{"HELPER=polite"}, UID: -1, GID: -1},
+		func(batch []Event) { heard <- batch })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -612,7 +613,7 @@ func BenchmarkFeedAndReport(b *testing.B) {
 		}
 		for hungry := false; !hungry; {
 			for _, h := range <-heard {
-				said, ok := h.(Said)
+				said, ok := h.(Line)
 				hungry = hungry || ok && said.Kind == ta.Hungry
 			}
 		}

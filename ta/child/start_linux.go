@@ -1,15 +1,60 @@
 package child
 
+// This file starts an agent's process: its command, environment, user, groups,
+// priority and limits.
+
 import (
 	"errors"
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// Command converts the expanded words of a clause's command= into the fields of
+// Spec. Leading words with a '=' are assignments to its environment. The next
+// word is the program, below mailbin/ta (mailbin is absolute) unless it begins
+// with '/'; PATH is not searched. The environment is those assignments, then TZ
+// of the scheduler, then PATH and ZCONFIG from env, the names of zmailer.conf.
+// An assignment in the command replaces a later one of the same name.
+func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
+	for len(words) > 0 && strings.Contains(words[0], "=") {
+		environ = append(environ, words[0])
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return "", nil, nil, errors.New("command names no program")
+	}
+	if path = words[0]; path == "" {
+		return "", nil, nil, errors.New("command's program is an empty word")
+	}
+	if path[0] != '/' {
+		path = filepath.Join(mailbin, "ta", path)
+	}
+	args = append([]string{path}, words[1:]...)
+
+	assigned := environ
+	inherit := func(name, value string, ok bool) {
+		for _, a := range assigned {
+			ok = ok && !strings.HasPrefix(a, name+"=")
+		}
+		if ok {
+			environ = append(environ, name+"="+value)
+		}
+	}
+	tz, ok := os.LookupEnv("TZ")
+	inherit("TZ", tz, ok)
+	for _, name := range []string{"PATH", "ZCONFIG"} {
+		value, ok := env[name]
+		inherit(name, value, ok)
+	}
+	return path, args, environ, nil
+}
 
 // start makes the process and our ends of its streams.
 func start(spec Spec) (*Child, error) {
@@ -67,8 +112,8 @@ func polled(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// attributes settles the user and the groups. A scheduler that runs as root
-// leaves none of its supplementary groups to an agent.
+// attributes decides the user and the groups. An agent gets none of the
+// supplementary groups of a scheduler that runs as root.
 func attributes(spec Spec) (*syscall.ProcAttr, error) {
 	sys := &syscall.SysProcAttr{}
 	uid, gid := os.Geteuid(), os.Getegid()
@@ -100,16 +145,17 @@ func attributes(spec Spec) (*syscall.ProcAttr, error) {
 	return &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: sys}, nil
 }
 
-// keepOurs makes everything but the standard streams close-on-exec. What we
-// open ourselves is so already; this is for what whoever started us left open.
-func keepOurs() { unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
+// closeOnExec keeps from the agent every descriptor but the standard streams.
+// Those that we open have the flag already; those that our own parent left open
+// may not.
+func closeOnExec() { unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// fork makes the process, with its priority from its first instruction on: it
-// is that of the thread that forks.
+// fork starts the process. It has its priority from its first instruction on,
+// because that is the priority of the thread that forks.
 func fork(spec Spec, attr *syscall.ProcAttr) (pid int, pidfd *os.File, err error) {
 	fd := -1
 	attr.Sys.PidFD = &fd
-	keepOurs()
+	closeOnExec()
 	forkExec := func() {
 		pid, err = syscall.ForkExec(spec.Path, spec.Args, attr)
 		if err != nil {
@@ -146,7 +192,7 @@ func fork(spec Spec, attr *syscall.ProcAttr) (pid int, pidfd *os.File, err error
 	return pid, pidfd, nil
 }
 
-// setPriority gives this thread the priority that the agent shall have.
+// setPriority gives this thread the agent's priority.
 func setPriority(spec Spec) error {
 	want := spec.Priority
 	if !spec.PrioritySet {
@@ -164,11 +210,11 @@ func setPriority(spec Spec) error {
 	return nil
 }
 
-// limitFiles sets the soft limit, within the hard one, of a process that may
-// have begun to run: the limit belongs to the process, not to the thread that
-// forks, which could not have it alone. Of a process of another user, or one
-// that changes its user itself, the system lets us do so only with
-// CAP_SYS_RESOURCE. One without the limit works too.
+// limitFiles sets the soft limit of open files, within the hard one, of a
+// process that may already run: the limit belongs to a process, so the thread
+// that forks cannot have it alone. For a process of another user, or one that
+// changed its user itself, the system wants CAP_SYS_RESOURCE. An agent works
+// without the limit too.
 func limitFiles(pid int, n uint64) error {
 	if n == 0 {
 		return nil
@@ -185,14 +231,14 @@ func limitFiles(pid int, n uint64) error {
 	return nil
 }
 
-// explain names the part of the request that an error of fork is about, as
-// far as that can be told from outside.
+// explain says which part of spec an error of fork is about, as far as that can
+// be found out.
 func explain(spec Spec, err error) error {
 	if spec.Dir != "" {
 		if info, e := os.Stat(spec.Dir); e != nil {
 			return fmt.Errorf("its working directory: %w", e)
 		} else if !info.IsDir() {
-			return fmt.Errorf("its working directory %s is none", spec.Dir)
+			return fmt.Errorf("its working directory %s is not a directory", spec.Dir)
 		}
 	}
 	if err == unix.EPERM && (spec.UID != -1 || spec.GID != -1) {

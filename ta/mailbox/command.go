@@ -41,7 +41,7 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	defer input.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), a.TimeLimit)
 	defer cancel()
-	said := &ta.Printed{}
+	said := &ta.ProgramOutput{}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
 	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, said, said

@@ -31,7 +31,7 @@ func (a *Agent) run(argv []string, input *os.File, as runner) outcome {
 		defer stop()
 		ctx = limited
 	}
-	var out ta.Printed
+	var out ta.ProgramOutput
 	ended := false
 	cmd := exec.CommandContext(ctx, a.Mailer.Program)
 	cmd.Args, cmd.Env, cmd.Dir = argv, environment(as), "/"

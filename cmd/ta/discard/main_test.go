@@ -44,13 +44,13 @@ func spool(tb testing.TB, n int) (transport string) {
 	return filepath.Join(dir, "transport")
 }
 
-func start(tb testing.TB, transport string, args ...string) (*child.Child, chan []child.Heard) {
+func start(tb testing.TB, transport string, args ...string) (*child.Child, chan []child.Event) {
 	tb.Helper()
-	heard := make(chan []child.Heard, 64)
+	heard := make(chan []child.Event, 64)
 	c, err := child.Start(child.Spec{
 		Path: "/proc/self/exe", Args: append([]string{"discard"}, args...), Dir: transport,
 		Env: []string{"PLAY=discard", "GORACE=atexit_sleep_ms=0"}, UID: -1, GID: -1,
-	}, func(b []child.Heard) { heard <- b })
+	}, func(b []child.Event) { heard <- b })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -59,11 +59,11 @@ func start(tb testing.TB, transport string, args ...string) (*child.Child, chan 
 }
 
 // rest is what an agent says up to its end.
-func rest(heard chan []child.Heard) (said []string, end child.Exited) {
+func rest(heard chan []child.Event) (said []string, end child.Exited) {
 	for {
 		for _, h := range <-heard {
 			switch h := h.(type) {
-			case child.Said:
+			case child.Line:
 				line := "#hungry"
 				if h.Kind == ta.Reported {
 					line = string(ta.AppendReport(nil, h.Report))
@@ -111,7 +111,7 @@ func BenchmarkDiscard(b *testing.B) {
 			b.ResetTimer()
 			for answered < b.N {
 				for _, h := range <-heard {
-					if said, ok := h.(child.Said); ok && said.Kind == ta.Hungry {
+					if said, ok := h.(child.Line); ok && said.Kind == ta.Hungry {
 						answered++
 					} else if _, gone := h.(child.Exited); gone {
 						b.Fatal(h)

@@ -305,7 +305,7 @@ func (s *Spool) Takes() int {
 type FakeAgent struct {
 	harness *Harness
 	pid     int
-	sink    func([]child.Heard)
+	sink    func([]child.Event)
 
 	mu      sync.Mutex
 	unread  bytes.Buffer
@@ -317,7 +317,7 @@ type FakeAgent struct {
 }
 
 // Start starts a fake agent: daemon.Starter.
-func (h *Harness) Start(spec child.Spec, sink func([]child.Heard)) (daemon.Agent, error) {
+func (h *Harness) Start(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := &FakeAgent{harness: h, pid: 1000 + len(h.agents), sink: sink, wake: make(chan struct{}, 1)}
@@ -331,9 +331,9 @@ func (a *FakeAgent) live() {
 		a.mu.Lock()
 		status := a.status
 		a.mu.Unlock()
-		a.sink([]child.Heard{child.Exited{Status: status, Clean: status == "exit status 0"}})
+		a.sink([]child.Event{child.Exited{Status: status, Clean: status == "exit status 0"}})
 	}()
-	a.Say(child.Said{Kind: ta.Hungry})
+	a.Say(child.Line{Kind: ta.Hungry})
 	for range a.wake {
 		for {
 			line, dead := a.next()
@@ -357,7 +357,7 @@ func (a *FakeAgent) live() {
 					return
 				}
 			}
-			a.Say(child.Said{Kind: ta.Hungry})
+			a.Say(child.Line{Kind: ta.Hungry})
 		}
 	}
 }
@@ -402,7 +402,7 @@ func (a *FakeAgent) ReportAll(job ta.Job, status ta.Status, text string) {
 	s := a.harness.Spool
 	s.Mu.Lock()
 	f := s.Files[job.Path]
-	var reports []child.Heard
+	var reports []child.Event
 	for _, to := range f.Taken.Recipients {
 		if to.Host != job.Host || f.Tags[to.Offset] != ctlfile.Open {
 			continue
@@ -413,7 +413,7 @@ func (a *FakeAgent) ReportAll(job ta.Job, status ta.Status, text string) {
 		case ta.Error2:
 			f.Tags[to.Offset] = ctlfile.Failed
 		}
-		reports = append(reports, child.Said{Kind: ta.Reported, Report: ta.Report{
+		reports = append(reports, child.Line{Kind: ta.Reported, Report: ta.Report{
 			Message: f.Taken.Name.ID, Offset: to.Offset, Status: status, Text: text,
 		}})
 	}
@@ -428,7 +428,7 @@ func (a *FakeAgent) Deafen() {
 	a.deaf = true
 }
 
-func (a *FakeAgent) Say(said ...child.Heard) { a.sink(said) }
+func (a *FakeAgent) Say(said ...child.Event) { a.sink(said) }
 
 func (a *FakeAgent) notify() {
 	select {

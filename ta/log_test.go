@@ -97,7 +97,7 @@ func listen(t *testing.T) (address string, next func() string) {
 }
 
 func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), "N NOTIFY=SUCCESS",
 		rcpt("smtp", "a.example", "carol"), rcpt("smtp", "a.example", "dave"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
@@ -136,7 +136,7 @@ func TestEachRecipientIsLoggedAsItWasReported(t *testing.T) {
 }
 
 func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	address, next := listen(t)
 	log := openSyslog(SyslogTabs, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
@@ -153,7 +153,7 @@ func TestSyslogSaysWhatTheSchedulerIsToWriteDown(t *testing.T) {
 }
 
 func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
 	address, next := listen(t)
 	log := openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
@@ -169,7 +169,7 @@ func TestReportsDoNotNeedSyslog(t *testing.T) {
 		"off":       OpenSyslog("try", SyslogOff),
 		"not there": openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: filepath.Join(t.TempDir(), "nobody")}),
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("B/I/7", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 		o.serve(&Server{Syslog: log, Deliver: func(m *Message) {
 			m.Recipients[0].Report(Result{Status: OK})

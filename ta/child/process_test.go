@@ -14,8 +14,8 @@ import (
 	"zsched/ta"
 )
 
-// play is the test binary as an agent.
-func play(part string) int {
+// runHelper is the test binary as an agent.
+func runHelper(part string) int {
 	in := bufio.NewReader(os.Stdin)
 	switch part {
 	case "polite":
@@ -121,7 +121,7 @@ func late(in *bufio.Reader) int {
 // leak leaves a grandchild with the socket and goes.
 func leak() int {
 	sit := exec.Command("/proc/self/exe")
-	sit.Env = []string{"PLAY=sitting", "HOLD=" + os.Getenv("HOLD"), quick}
+	sit.Env = []string{"HELPER=sitting", "HOLD=" + os.Getenv("HOLD"), quick}
 	sit.Stdin, sit.Stdout, sit.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := sit.Start(); err != nil {
 		return 1
@@ -171,6 +171,6 @@ func tell() {
 }
 
 func startAsRoot() string {
-	_, err := Start(Spec{Path: "/bin/sh", Args: []string{"sh"}, UID: 0, GID: -1}, func([]Heard) {})
+	_, err := Start(Spec{Path: "/bin/sh", Args: []string{"sh"}, UID: 0, GID: -1}, func([]Event) {})
 	return fmt.Sprint(err)
 }

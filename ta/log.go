@@ -1,15 +1,19 @@
 package ta
 
+// This file has what is logged of each recipient: a line of the system's log,
+// and one of the file that the control file's v line names.
+
 import (
 	"fmt"
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/asyncsyslog"
 )
 
-// SyslogStyle is how the line looks that an agent writes to the system's log
-// for each recipient.
+// SyslogStyle is the format of the line that an agent writes to the system's
+// log for each recipient.
 type SyslogStyle uint8
 
 // The styles; the letters are those of SYSLOGFLG (zmailer.conf(5)).
@@ -19,8 +23,8 @@ const (
 	SyslogTabs               // t: TAB between the parts
 )
 
-// ParseSyslogStyle reads SYSLOGFLG, of which the first T or t counts. Unset it
-// is T; set without either it asks for no lines.
+// ParseSyslogStyle reads SYSLOGFLG: the first T or t in it decides. Without
+// either there are no lines; a SYSLOGFLG that is not set means T.
 func ParseSyslogStyle(flags string, set bool) SyslogStyle {
 	if !set {
 		return SyslogCommas
@@ -36,7 +40,7 @@ func ParseSyslogStyle(flags string, set bool) SyslogStyle {
 	return SyslogOff
 }
 
-// Logged is what the line says of one recipient:
+// Logged is the content of the line for one recipient:
 //
 //	S157AbTCLWiT: to=<bob>, delay=00:01:02, xdelay=00:00:01, mailer=smtp,
 //	  relay=mx.example.net ([192.0.2.1]), stat=ok2 250 taken cvt=QP
@@ -48,14 +52,14 @@ type Logged struct {
 	XDelay    time.Duration // of this attempt
 	Relay, IP string        // host that was talked to and its address, or ""
 	Status    Status
-	Text      string // of a transcript the last line
+	Text      string // only its last line is logged
 	Cvt       string // NONE, QP, MPQP, 8BIT or UNKNOWN; "" leaves it out
 }
 
-// Line is the text of the line, without end. Its parts are cut to the lengths
-// that readers of such logs know, and hold no control characters.
+// Line is the text of the line, without its end. Its parts are cut to the
+// lengths that readers of such logs know, and hold no control characters.
 func (l Logged) Line(style SyslogStyle) string {
-	between, last, room := ", ", " ", 200
+	between, last, maxText := ", ", " ", 200
 	if style == SyslogTabs {
 		between, last = "\t", "\t"
 	}
@@ -69,7 +73,7 @@ func (l Logged) Line(style SyslogStyle) string {
 	fmt.Fprintf(&b, "to=<%s>%sdelay=%s%sxdelay=%s%smailer=%s", logWord(l.User, 200), between,
 		clock(l.Delay), between, clock(l.XDelay), between, logWord(l.Channel, 80))
 	if l.Relay != "" {
-		room = 400
+		maxText = 400
 		b.WriteString(between + "relay=" + logWord(l.Relay, 200))
 		if l.IP != "" {
 			b.WriteString(" ([" + logWord(l.IP, 80) + "])")
@@ -77,7 +81,7 @@ func (l Logged) Line(style SyslogStyle) string {
 	}
 	text := strings.TrimRight(l.Text, "\r\n")
 	text = text[strings.LastIndexAny(text, "\r\n")+1:]
-	b.WriteString(between + "stat=" + l.Status.String() + last + logWord(text, room))
+	b.WriteString(between + "stat=" + l.Status.String() + last + logWord(text, maxText))
 	if l.Cvt != "" {
 		b.WriteString(" cvt=" + l.Cvt)
 	}
@@ -90,9 +94,10 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-func logWord(s string, room int) string {
-	if len(s) > room {
-		s = s[:room]
+// logWord cuts s to max bytes and replaces its control characters by blanks.
+func logWord(s string, max int) string {
+	if len(s) > max {
+		s = s[:max]
 	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -102,16 +107,15 @@ func logWord(s string, room int) string {
 	}, s)
 }
 
-// Syslog writes a line for each reported recipient to the system's log without
-// making the agent wait (internal/asyncsyslog). It is for Server.Syslog; nil
-// logs nothing.
+// Syslog writes a line for each recipient to the system's log, facility mail.
+// It makes nobody wait: lines that syslogd does not take are dropped and
+// counted. It is for Server.Syslog; a nil Syslog logs nothing.
 type Syslog struct {
 	style SyslogStyle
-	out   *asyncsyslog.Writer
+	w     *asyncsyslog.Writer
 }
 
-// OpenSyslog starts to write lines in the name of an agent. It returns nil for
-// SyslogOff.
+// OpenSyslog starts the log in the name of an agent. It is nil for SyslogOff.
 func OpenSyslog(agent string, style SyslogStyle) *Syslog {
 	return openSyslog(style, asyncsyslog.Options{Tag: agent})
 }
@@ -120,17 +124,17 @@ func openSyslog(style SyslogStyle, o asyncsyslog.Options) *Syslog {
 	if style == SyslogOff {
 		return nil
 	}
-	return &Syslog{style: style, out: asyncsyslog.Open(o)}
+	return &Syslog{style, asyncsyslog.Open(o)}
 }
 
-// Close writes the lines that wait, as far as syslogd takes them in time.
+// Close writes the lines that wait, or gives up after two seconds.
 func (s *Syslog) Close() {
 	if s != nil {
-		s.out.Close()
+		s.w.Close()
 	}
 }
 
-// log passes on what a recipient was reported with.
+// log writes the line for a report.
 func (s *Syslog) log(r *Recipient, res Result, report Report) {
 	if s == nil {
 		return
@@ -145,7 +149,7 @@ func (s *Syslog) log(r *Recipient, res Result, report Report) {
 		Status: report.Status, Text: report.Text, Cvt: res.Cvt,
 	}
 	line.Relay, line.IP = cutRemote(res.Fields.Remote)
-	s.out.Info(line.Line(s.style))
+	s.w.Info(line.Line(s.style))
 }
 
 // cutRemote splits "dns; mx.example.net (192.0.2.1)", whose type and address
@@ -161,4 +165,23 @@ func cutRemote(remote string) (host, ip string) {
 		}
 	}
 	return host, ""
+}
+
+// logVerbose adds a report to the file that the v line names.
+func (m *Message) logVerbose(r *Recipient, report Report) {
+	name := m.File.Verbose
+	if name == "" || m.owner < 0 {
+		return
+	}
+	if name[0] != '/' {
+		name = m.session.path(name)
+	}
+	remote := report.Notary.Remote()
+	if remote != "" {
+		remote = "WTT='" + remote + "' "
+	}
+	line := fmt.Sprintf("DIAG: C='%s' H='%s' U='%s' P='%s' ID=%d/%d L=%d -- stat='%s' notary='%s' %s MSG='%s'",
+		r.Channel, r.Host, r.User, r.Privilege, m.ID, r.Offset, r.Offset+1,
+		report.Status, report.Notary, remote, report.Text)
+	ctlfile.AppendVerbose(name, uint32(m.owner), strings.ReplaceAll(line, "\n", "\r")+"\n")
 }

@@ -32,7 +32,7 @@ func TestEndOfContextEndsARead(t *testing.T) {
 			}
 			in, other := os.NewFile(uintptr(fds[0]), "in"), os.NewFile(uintptr(fds[1]), "other")
 			defer in.Close()
-			defer other.Close() // ends a read that was left behind
+			defer other.Close() // ends a read that was abandoned
 			ctx, cancel := context.WithCancel(t.Context())
 			r, stop := interruptible(ctx, in)
 			defer stop()
@@ -44,8 +44,8 @@ func TestEndOfContextEndsARead(t *testing.T) {
 	}
 }
 
-// What is read is what was written, also where a read can only be left.
-func TestReadThatCanOnlyBeLeft(t *testing.T) {
+// What is read is what was written, also where a read can only be abandoned.
+func TestReadThatCanOnlyBeAbandoned(t *testing.T) {
 	var fds [2]int
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestReadThatCanOnlyBeLeft(t *testing.T) {
 	other.Close()
 	r, stop := interruptible(t.Context(), in)
 	defer stop()
-	lines := NewLines(r, MaxLine)
+	lines := NewLineReader(r, MaxLine)
 	for _, want := range []string{"7\thost", "#idle"} {
 		if got, err := lines.Next(); err != nil || string(got) != want {
 			t.Errorf("read %q, %v, want %q", got, err, want)
@@ -66,5 +66,25 @@ func TestReadThatCanOnlyBeLeft(t *testing.T) {
 	}
 	if got, err := lines.Next(); got != nil || err == nil {
 		t.Errorf("read %q behind the end", got)
+	}
+}
+
+func TestLimitOfFilesThatCameLateIsRaised(t *testing.T) {
+	var before, now syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before) }()
+	low := syscall.Rlimit{Cur: before.Max / 2, Max: before.Max}
+	for _, sessions := range []int{1, 2} {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+			t.Fatal(err)
+		}
+		o := newTestSpool(t)
+		o.put("7", rcpt("smtp", "a.example", "bob"))
+		o.serve(&Server{Sessions: sessions, Deliver: with(Result{Status: OK})}, "7\ta.example\n")
+		if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &now); err != nil || now.Cur != before.Max {
+			t.Errorf("%d sessions: %d files, %v; want %d", sessions, now.Cur, err, before.Max)
+		}
 	}
 }

@@ -1,24 +1,26 @@
 package ta
 
+// This file has the reader of lines, of bounded length, that both sides use.
+
 import (
 	"bytes"
 	"errors"
 	"io"
 )
 
-// Errors of Lines.Next that come with bytes that are no line.
+// Errors that LineReader.Next returns together with bytes that are no line.
 var (
-	// ErrLong: the line is longer than allowed. Its beginning is returned,
-	// the rest up to its LF is dropped.
+	// ErrLong says that the line is longer than allowed. Its beginning is
+	// returned, the rest up to its LF is dropped.
 	ErrLong = errors.New("line is too long")
-	// ErrTail: the stream ended within a line. What there was is returned; it
-	// must not be taken for the line, which may have been longer.
+	// ErrTail says that the stream ended within a line. What came of it is
+	// returned, and must not be taken for the line, which may have been longer.
 	ErrTail = errors.New("stream ended within a line")
 )
 
-// Lines cuts a stream into lines of bounded length. It keeps no more than one
-// line's bound in memory, and far less while lines are short.
-type Lines struct {
+// LineReader cuts a stream into lines of bounded length. It keeps no more than
+// one line of that length in memory, and far less while lines are short.
+type LineReader struct {
 	r   io.Reader
 	max int // longest line, without LF
 	// buf[next:end] is read and not yet returned; buf[next:seen] is known to
@@ -26,18 +28,18 @@ type Lines struct {
 	buf             []byte
 	next, seen, end int
 	dropping        bool  // within the rest of an overlong line
-	err             error // of the stream, told when buf is empty
+	err             error // of the stream, returned when buf is empty
 }
 
-// NewLines reads lines of at most max bytes from r.
-func NewLines(r io.Reader, max int) *Lines {
-	return &Lines{r: r, max: max, buf: make([]byte, min(4096, max+1))}
+// NewLineReader reads lines of at most max bytes from r.
+func NewLineReader(r io.Reader, max int) *LineReader {
+	return &LineReader{r: r, max: max, buf: make([]byte, min(4096, max+1))}
 }
 
-// Next returns the next line without its LF. The bytes are good until the next
-// call. The error is ErrLong or ErrTail, with bytes, or the stream's, io.EOF
-// at its end.
-func (l *Lines) Next() ([]byte, error) {
+// Next returns the next line without its LF. The bytes are valid until the next
+// call. The error is ErrLong or ErrTail, together with bytes, or the stream's:
+// io.EOF at its end.
+func (l *LineReader) Next() ([]byte, error) {
 	for {
 		if line, ok := l.cut(); ok {
 			if l.dropping {
@@ -64,8 +66,8 @@ func (l *Lines) Next() ([]byte, error) {
 	}
 }
 
-// Buffered says that Next would return something without reading.
-func (l *Lines) Buffered() bool {
+// Buffered reports whether Next would return something without reading.
+func (l *LineReader) Buffered() bool {
 	if l.err != nil {
 		return true
 	}
@@ -78,8 +80,8 @@ func (l *Lines) Buffered() bool {
 	return !l.dropping && l.end-l.next > l.max
 }
 
-// cut takes a whole line off the buffer.
-func (l *Lines) cut() ([]byte, bool) {
+// cut takes a complete line off the buffer.
+func (l *LineReader) cut() ([]byte, bool) {
 	i := bytes.IndexByte(l.buf[l.seen:l.end], '\n')
 	if i < 0 {
 		l.seen = l.end
@@ -93,7 +95,7 @@ func (l *Lines) cut() ([]byte, bool) {
 
 // fill reads once, after making room: the buffer grows until it holds the
 // longest line and its LF, never beyond.
-func (l *Lines) fill() {
+func (l *LineReader) fill() {
 	if l.next > 0 {
 		l.end = copy(l.buf, l.buf[l.next:l.end])
 		l.seen -= l.next
@@ -104,7 +106,7 @@ func (l *Lines) fill() {
 		copy(grown, l.buf[:l.end])
 		l.buf = grown
 	}
-	// Readers may return nothing without an error; a second call is due then,
+	// A reader may return nothing without an error and is called again then,
 	// but not for ever.
 	for range 100 {
 		n, err := l.r.Read(l.buf[l.end:])

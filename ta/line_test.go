@@ -26,7 +26,7 @@ func (c *chunks) Read(b []byte) (int, error) {
 }
 
 // allLines reads everything; what is no line is marked.
-func allLines(l *Lines) (got []string, err error) {
+func allLines(l *LineReader) (got []string, err error) {
 	for {
 		line, err := l.Next()
 		switch {
@@ -51,7 +51,7 @@ func TestLinesAreCutHoweverTheyArrive(t *testing.T) {
 		"halves":       iotest.HalfReader(strings.NewReader(stream)),
 		"with EOF":     iotest.DataErrReader(strings.NewReader(stream)),
 	} {
-		if got, err := allLines(NewLines(r, MaxLine)); !slices.Equal(got, want) || err != io.EOF {
+		if got, err := allLines(NewLineReader(r, MaxLine)); !slices.Equal(got, want) || err != io.EOF {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestLinesAreCutHoweverTheyArrive(t *testing.T) {
 func TestTailsOfAnyLengthAtAPause(t *testing.T) {
 	for _, n := range []int{1, 1023, 1024, 1025, 2047, 2048, 2049, 3072, 4095, 4096, 4097, 8192, MaxLine - 1, MaxLine} {
 		tail := strings.Repeat("x", n)
-		l := NewLines(&chunks{"#hungry\n", tail, "\n#hungry\n"}, MaxLine)
+		l := NewLineReader(&chunks{"#hungry\n", tail, "\n#hungry\n"}, MaxLine)
 		if got, err := allLines(l); !slices.Equal(got, []string{"#hungry", tail, "#hungry"}) || err != io.EOF {
 			t.Errorf("tail of %d: %.60q, %v", n, got, err)
 		}
@@ -70,16 +70,16 @@ func TestTailsOfAnyLengthAtAPause(t *testing.T) {
 
 func TestOverlongLineIsDroppedUpToItsEnd(t *testing.T) {
 	for _, n := range []int{11, 12, 21, 22, 1000} {
-		l := NewLines(strings.NewReader("0123456789\n"+strings.Repeat("x", n)+"\nnext\n"), 10)
+		l := NewLineReader(strings.NewReader("0123456789\n"+strings.Repeat("x", n)+"\nnext\n"), 10)
 		if got, _ := allLines(l); !slices.Equal(got, []string{"0123456789", "long 10", "next"}) {
 			t.Errorf("line of %d: %q", n, got)
 		}
 	}
-	l := NewLines(strings.NewReader("12345678901234"), 10)
+	l := NewLineReader(strings.NewReader("12345678901234"), 10)
 	if got, _ := allLines(l); !slices.Equal(got, []string{"long 10"}) {
 		t.Errorf("overlong tail: %q", got)
 	}
-	if l := NewLines(neverending{}, MaxLine); true {
+	if l := NewLineReader(neverending{}, MaxLine); true {
 		if _, err := l.Next(); err != ErrLong || cap(l.buf) > MaxLine+1 {
 			t.Errorf("a line without end: %v, %d bytes kept", err, cap(l.buf))
 		}
@@ -98,7 +98,7 @@ func (neverending) Read(b []byte) (int, error) {
 func TestBufferedTellsWhetherNextWouldRead(t *testing.T) {
 	reads := 0
 	c := chunks{"a\nb\nc", "d\n", "0123456789ab", "c\ne\n"}
-	l := NewLines(readerFunc(func(b []byte) (int, error) { reads++; return c.Read(b) }), 10)
+	l := NewLineReader(readerFunc(func(b []byte) (int, error) { reads++; return c.Read(b) }), 10)
 	for {
 		buffered, before := l.Buffered(), reads
 		line, err := l.Next()
@@ -120,11 +120,11 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func TestErrorsOfTheStream(t *testing.T) {
 	broken := errors.New("broken")
-	l := NewLines(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), MaxLine)
+	l := NewLineReader(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), MaxLine)
 	if got, err := allLines(l); !slices.Equal(got, []string{"a", "tail b"}) || err != broken {
 		t.Errorf("%q, %v", got, err)
 	}
-	idle := NewLines(readerFunc(func([]byte) (int, error) { return 0, nil }), MaxLine)
+	idle := NewLineReader(readerFunc(func([]byte) (int, error) { return 0, nil }), MaxLine)
 	if _, err := idle.Next(); err != io.ErrNoProgress {
 		t.Errorf("a reader that does nothing: %v", err)
 	}
@@ -152,7 +152,7 @@ func FuzzLines(f *testing.F) {
 		for b := range slices.Chunk(stream, chunk) {
 			c = append(c, string(b))
 		}
-		if got, err := allLines(NewLines(&c, most)); !slices.Equal(got, want) || err != io.EOF {
+		if got, err := allLines(NewLineReader(&c, most)); !slices.Equal(got, want) || err != io.EOF {
 			t.Fatalf("%q by %d, at most %d: %q, want %q (%v)", stream, chunk, most, got, want, err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,15 +19,15 @@ import (
 	"zsched/ctlfile"
 )
 
-// office is a postoffice with a transport and a queue directory.
-type office struct {
+// testSpool is a postoffice with a transport and a queue directory.
+type testSpool struct {
 	t   *testing.T
 	dir string
 }
 
-func newOffice(t *testing.T) office {
+func newTestSpool(t *testing.T) testSpool {
 	t.Helper()
-	o := office{t, t.TempDir()}
+	o := testSpool{t, t.TempDir()}
 	for _, d := range []string{"transport/B/I", "queue/B/I", "public"} {
 		if err := os.MkdirAll(filepath.Join(o.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -35,14 +36,14 @@ func newOffice(t *testing.T) office {
 	return o
 }
 
-func (o office) transport() string { return filepath.Join(o.dir, "transport") }
+func (o testSpool) transport() string { return filepath.Join(o.dir, "transport") }
 
 // message is the message file of every message here; its body starts at 24.
 const message = "external\nenv-end\nA: b\n\n\nbody\n"
 
 // put stores a message whose control file has these recipient lines between
 // the sender and the header block.
-func (o office) put(path string, lines ...string) {
+func (o testSpool) put(path string, lines ...string) {
 	o.t.Helper()
 	text := "@ 0x00000007\ni " + filepath.Base(path) + "\no 24\nl <m@example.org>\n" +
 		"s smtp mx.example.org alice@example.org 0\n" +
@@ -51,14 +52,14 @@ func (o office) put(path string, lines ...string) {
 	o.write("queue/"+path, message)
 }
 
-func (o office) write(name, text string) {
+func (o testSpool) write(name, text string) {
 	o.t.Helper()
 	if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o644); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o office) read(name string) string {
+func (o testSpool) read(name string) string {
 	o.t.Helper()
 	b, err := os.ReadFile(filepath.Join(o.dir, name))
 	if err != nil {
@@ -73,7 +74,7 @@ func rcpt(channel, host, user string) string {
 }
 
 // tags are the states of a control file's recipients.
-func (o office) tags(path string) string {
+func (o testSpool) tags(path string) string {
 	o.t.Helper()
 	f, err := ctlfile.Parse([]byte(o.read("transport/" + path)))
 	if err != nil {
@@ -91,7 +92,7 @@ func (o office) tags(path string) string {
 
 // serve runs a server over what the scheduler says and returns what it
 // answers. The server's Name and Channel have defaults.
-func (o office) serve(s *Server, told string) string {
+func (o testSpool) serve(s *Server, told string) string {
 	o.t.Helper()
 	var out, log bytes.Buffer
 	s.Dir, s.In, s.Out, s.Err = o.transport(), strings.NewReader(told), &out, &log
@@ -151,7 +152,7 @@ func TestEachResultIsWrittenReportedAndTagged(t *testing.T) {
 		{failure, Result{Fields: fields}, notary("delayed") + "\tdeferred ", " ", ""},
 		{failure, Result{Status: 99, Fields: fields}, notary("delayed") + "\tdeferred ", " ", ""},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("B/I/15582", rcpt("smtp", "a.example", "bob"), c.dsn)
 		before := o.read("transport/B/I/15582")
 		got := o.serve(&Server{Deliver: with(c.give)}, "B/I/15582\ta.example\n")
@@ -182,7 +183,7 @@ func TestEachResultIsWrittenReportedAndTagged(t *testing.T) {
 // The old agents' notary fields were globals: the first recipient's status
 // went into the second's bounce.
 func TestNothingLeaksFromOneRecipientToTheNext(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	got := o.serve(&Server{Deliver: func(m *Message) {
 		m.Recipients[0].Report(Result{Status: Deferred, Fields: Fields{"other", "failed", "4.2.2", "smtp; 450", "dns; mx", "x[1]"}})
@@ -193,7 +194,7 @@ func TestNothingLeaksFromOneRecipientToTheNext(t *testing.T) {
 }
 
 func TestRecipientsOfTheJobLineAreTaken(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	const delayed = "\x01delayed\x01\x01\x01\tdeferred \n"
 	o.put("1",
 		rcpt("smtp", "a.example", "one"),                   // 82
@@ -229,7 +230,7 @@ func TestRecipientsOfTheJobLineAreTaken(t *testing.T) {
 }
 
 func TestRecipientsWithoutResultAreDeferred(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "a.example", "eve"))
 	got := o.serve(&Server{Name: "smtp", Deliver: func(m *Message) {
 		m.Recipients[1].Report(Result{Status: OK})
@@ -242,7 +243,7 @@ func TestRecipientsWithoutResultAreDeferred(t *testing.T) {
 }
 
 func TestDeferAllEndsTheJobLine(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"), rcpt("smtp", "a.example", "b"), rcpt("smtp", "a.example", "c"))
 	one := o.serve(&Server{Deliver: func(m *Message) {
 		m.Recipients[0].Report(Result{Status: OK})
@@ -268,7 +269,7 @@ func TestDeferAllEndsTheJobLine(t *testing.T) {
 }
 
 func TestNothingToDoIsResynced(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"))
 	o.put("2", "r~ 99999    smtp a.example a 0", "r-          smtp a.example b 0")
 	o.write("transport/3", "@ 0x00000007\ni 3\nrubbish") // the last line has no end
@@ -285,7 +286,7 @@ func TestNothingToDoIsResynced(t *testing.T) {
 }
 
 func TestMissingMessageFileFailsTheRecipients(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"), rcpt("smtp", "b.example", "b"))
 	if err := os.Remove(filepath.Join(o.dir, "queue/1")); err != nil {
 		t.Fatal(err)
@@ -302,7 +303,7 @@ func TestMissingMessageFileFailsTheRecipients(t *testing.T) {
 // Somebody moves both files away, to hold/ say, while an agent opens them: the
 // message file goes first.
 func TestMovedMessageIsNotMissing(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"))
 	var out bytes.Buffer
 	at := newSession(&Server{Channel: "smtp", Dir: o.transport()}, newOutput(&out), 0)
@@ -343,7 +344,7 @@ func TestDialogue(t *testing.T) {
 		{strings.Repeat("x", MaxLine+1) + "\n#idle\n", "HH"},
 		{"1\ta.example\n1\ta.example\n", "OHRH"},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("1", rcpt("smtp", "a.example", "bob"), rcpt("smtp", "c.example", "eve"))
 		want := "#hungry\n" + strings.NewReplacer("H", "#hungry\n", "O", "1/82\t\tok3 \n", "R", "#resync 1\n").Replace(c.says)
 		s := &Server{Host: "a.example", Deliver: with(Result{Status: OK})}
@@ -355,7 +356,7 @@ func TestDialogue(t *testing.T) {
 
 // The longest host there can be fits into a job line, a report and an agent.
 func TestLongestHost(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	host := strings.Repeat("h", ctlfile.MaxWord)
 	o.put("1", rcpt("smtp", host, "bob"))
 	got := o.serve(&Server{Deliver: with(Result{Status: OK})}, "1\t"+host+"\n")
@@ -366,7 +367,7 @@ func TestLongestHost(t *testing.T) {
 
 // With marking=scheduler an agent writes nothing: it need not even be able to.
 func TestSchedulerMarks(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"), "N NOTIFY=SUCCESS", rcpt("smtp", "a.example", "b"),
 		rcpt("smtp", "a.example", "c"), "r~     1    smtp a.example d 0")
 	before := o.read("transport/1")
@@ -383,7 +384,7 @@ func TestSchedulerMarks(t *testing.T) {
 }
 
 func TestMessageIsWhatTheControlFileSays(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("B/I/15582", rcpt("smtp", "a.example", "bob"))
 	when := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
 	if err := os.Chtimes(filepath.Join(o.dir, "queue/B/I/15582"), when, when); err != nil {
@@ -414,7 +415,7 @@ func TestMessageIsWhatTheControlFileSays(t *testing.T) {
 // A failure that cannot be written down must not be lost: it is none yet. A
 // delivery cannot be undone; the scheduler is asked to write it down.
 func TestDiskFullLosesNothing(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "a"), rcpt("smtp", "a.example", "b"), "N NOTIFY=SUCCESS")
 	got := o.serve(&Server{Deliver: func(m *Message) {
 		fd := m.fd
@@ -431,7 +432,7 @@ func TestDiskFullLosesNothing(t *testing.T) {
 }
 
 func TestVerboseLogIsOnlyAddedTo(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for _, name := range []string{"v_1", "v_none", "v_link"} {
 		o.put("1", rcpt("smtp", "a.example", "bob"))
 		text := strings.Replace(o.read("transport/1"), "\ni ", "\nv ../public/"+name+"\ni ", 1)
@@ -453,7 +454,7 @@ func TestVerboseLogIsOnlyAddedTo(t *testing.T) {
 
 // The name of the log is the submitter's word, and the agent may be root.
 func TestVerboseLogIsTheSubmittersOwn(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "bob"))
 	o.write("transport/1", strings.Replace(o.read("transport/1"), "\ni ", "\nv ../public/log\ni ", 1))
 	o.write("public/log", "")
@@ -464,9 +465,94 @@ func TestVerboseLogIsTheSubmittersOwn(t *testing.T) {
 	expect(t, o.read("public/log"), "")
 }
 
+func TestVerboseLogOfAnotherUserIsNotEvenOpened(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to have a file of another user")
+	}
+	o := newTestSpool(t)
+	o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
+	o.write("transport/B/I/7", strings.Replace(o.read("transport/B/I/7"), "\ni ", "\nv ../public/log\ni ", 1))
+	o.write("public/log", "")
+	log := filepath.Join(o.dir, "public/log")
+	f, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// Opening for writing would break a lease.
+	lease := func(cmd, arg int) int {
+		r, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), uintptr(cmd), uintptr(arg))
+		if errno != 0 {
+			t.Skipf("no leases here: %v", errno)
+		}
+		return int(r)
+	}
+	const setLease, getLease = 1024, 1025
+	lease(setLease, syscall.F_RDLCK)
+	if err := os.Chown(log, 4711, -1); err != nil {
+		t.Fatal(err)
+	}
+	o.serve(&Server{Deliver: with(Result{Status: OK})}, "B/I/7\ta.example\n")
+	if got := lease(getLease, 0); got != syscall.F_RDLCK {
+		t.Errorf("the file was opened: its lease is %d", got)
+	}
+}
+
+func TestMessageFileWithALeaseDoesNotBlockASession(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
+	f, err := os.OpenFile(filepath.Join(o.dir, "queue/B/I/7"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const setLease = 1024
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, f.Fd(), setLease, syscall.F_WRLCK); errno != 0 {
+		t.Skipf("no leases here: %v", errno)
+	}
+	said := o.serve(&Server{Deliver: func(m *Message) {
+		if _, err := m.Body(); !errors.Is(err, syscall.EAGAIN) {
+			t.Errorf("open the message file: %v", err)
+		}
+	}}, "B/I/7\ta.example\n")
+	if !strings.Contains(said, "deferred") {
+		t.Errorf("the agent answers %q", said)
+	}
+}
+
+func TestControlFileThatOthersCanWriteIsRefused(t *testing.T) {
+	deliveries := 0
+	s := &Server{Deliver: func(m *Message) { deliveries++; with(Result{Status: OK})(m) }}
+	try := func(owner int, mode os.FileMode, want int) {
+		t.Helper()
+		o := newTestSpool(t)
+		o.put("B/I/7", rcpt("smtp", "a.example", "bob"))
+		name := filepath.Join(o.dir, "transport/B/I/7")
+		if err := errors.Join(os.Chown(name, owner, -1), os.Chmod(name, mode)); err != nil {
+			t.Fatal(err)
+		}
+		deliveries = 0
+		said := o.serve(s, "B/I/7\ta.example\n")
+		if deliveries != want || strings.Contains(said, "#resync B/I/7") == (want > 0) {
+			t.Errorf("owner %d, mode %04o: %d deliveries, the agent answers %q", owner, mode, deliveries, said)
+		}
+	}
+	try(-1, 0o640, 1)
+	try(-1, 0o660, 1)
+	try(-1, 0o646, 0)
+	if os.Getuid() != 0 {
+		t.Log("the rest needs root")
+		return
+	}
+	try(4711, 0o460, 0)
+	s.SenderOwned = true
+	try(4711, 0o460, 1)
+	try(4711, 0o462, 0)
+}
+
 func TestSessionsWorkAtOnce(t *testing.T) {
 	const n = 4
-	o := newOffice(t)
+	o := newTestSpool(t)
 	var told strings.Builder
 	for i := range 5 * n {
 		o.put(fmt.Sprint(i+1), rcpt("smtp", "a.example", "bob"))
@@ -522,7 +608,7 @@ func (c *scheduler) Write(b []byte) (int, error) {
 // Job lines that come together are answered together; what was done before a
 // slow delivery is told while that goes on.
 func TestReportsGoInFewWritesAndAreNotHeldBack(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for _, name := range []string{"1", "2", "3"} {
 		o.put(name, rcpt("smtp", "a.example", "bob"))
 	}
@@ -540,7 +626,7 @@ func TestReportsGoInFewWritesAndAreNotHeldBack(t *testing.T) {
 		c.to <- "1\ta.example\n2\ta.example\n3\ta.example\n"
 		began := time.Now()
 		expect(t, <-c.from, "1/82\t\tok3 \n#hungry\n2/82\t\tok3 \n#hungry\n")
-		if waited := time.Since(began); waited > outputHold {
+		if waited := time.Since(began); waited > outputDelay {
 			t.Errorf("reports waited %v", waited)
 		}
 		expect(t, <-c.from, "3/82\t\tok3 \n#hungry\n")
@@ -552,7 +638,7 @@ func TestReportsGoInFewWritesAndAreNotHeldBack(t *testing.T) {
 }
 
 func TestLeavesAfterTheMessageUnderWay(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for _, sessions := range []int{1, 2} {
 		for _, name := range []string{"1", "2", "3"} {
 			o.put(name, rcpt("smtp", "a.example", "bob"))
@@ -577,7 +663,7 @@ func TestLeavesAfterTheMessageUnderWay(t *testing.T) {
 // The scheduler may be gone when there is something to report: the message is
 // tagged all the same.
 func TestSchedulerIsGone(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "bob"))
 	o.put("2", rcpt("smtp", "a.example", "bob"))
 	for _, sessions := range []int{1, 2} {
@@ -603,35 +689,6 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
-
-func TestExitCodesMeanWhatTheyMeantAndFailuresAreTold(t *testing.T) {
-	for code, want := range map[int]Status{
-		0: OK, 75: Deferred, 74: Deferred, 71: Deferred, 73: Deferred, 70: Deferred,
-		100: DeferAll, 90: DeferBack, 67: Error, 68: Error, 69: Error,
-		64: Error, 76: Error, 77: Error, 1: Error, 65: Error, 255: Error,
-	} {
-		o := newOffice(t)
-		o.put("1", rcpt("smtp", "a.example", "bob"))
-		var res Result
-		got := o.serve(&Server{Deliver: func(m *Message) {
-			res = ExitResult(code, Fields{Code: "5.0.0"}, "text")
-			m.Recipients[0].Report(res)
-		}}, "1\ta.example\n")
-		if res.Status != want || !strings.Contains(res.Text, "text") {
-			t.Errorf("exit code %d: %+v", code, res)
-		}
-		failed := strings.Contains(o.read("transport/1"), "\tbob\x01failed\x015.0.0")
-		if failed != (want == Error) {
-			t.Errorf("exit code %d: %q, %s", code, got, o.read("transport/1"))
-		}
-	}
-	for code, text := range map[int]string{
-		77: "text (this should not happen; somebody should look)",
-		42: "unknown exit code 42: text",
-	} {
-		expect(t, ExitResult(code, Fields{}, "text").Text, text)
-	}
-}
 
 func TestParseMarking(t *testing.T) {
 	for s, want := range map[string]Marking{"agent": AgentMarks, "scheduler": SchedulerMarks} {

@@ -1,0 +1,190 @@
+package ta
+
+// This file has the main loop of an agent written in Go: it reads job lines and
+// gives them to one session or several.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Marking says who changes tags and writes diagnostics in the control file: the
+// keyword marking= of a clause.
+type Marking uint8
+
+const (
+	// AgentMarks is ZMailer's contract: the agent locks a recipient, delivers,
+	// writes its d line if one is owed, reports and tags it.
+	AgentMarks Marking = iota
+	// SchedulerMarks leaves all of that to the scheduler: the agent only reads
+	// and reports.
+	SchedulerMarks
+)
+
+// ParseMarking reads the value of the clause keyword marking=.
+func ParseMarking(s string) (Marking, error) {
+	switch s {
+	case "agent":
+		return AgentMarks, nil
+	case "scheduler":
+		return SchedulerMarks, nil
+	}
+	return 0, fmt.Errorf("marking %q is neither agent nor scheduler", s)
+}
+
+// Server is the main loop of an agent written in Go: it reads job lines, opens
+// the control files that they name, and calls Deliver once for each.
+//
+// A recipient is in one of these states at any moment. If the agent dies, the
+// scheduler repairs the state from the control file:
+//
+//	locked                      it finds the pid dead and unlocks
+//	delivered, nothing written  the recipient is delivered to again
+//	d line on disk              the d line is the outcome
+//	tagged                      nothing to do
+//	reported                    nothing to do
+type Server struct {
+	Name    string // the program, for logs and notary fields: "smtp"
+	Channel string // takes recipients of this channel, spelt as in the file; "": any
+	// Host is the host of job lines that name none, which is the operand of a
+	// command with $host. "" then takes recipients at any host.
+	Host    string
+	Marking Marking
+	// SenderOwned accepts control files that other users own, as ZMailer's
+	// scheduler leaves them to the senders. Whoever owns a control file can
+	// write recipients with the privileges of root into it.
+	SenderOwned bool
+	Sessions    int // job lines that may be open at once; 0: 1
+	// Syslog gets a line for each recipient reported on; nil: none.
+	Syslog *Syslog
+	// Deliver delivers one message to the recipients in it. Each session calls
+	// it from a goroutine of its own.
+	Deliver func(*Message)
+
+	Dir string    // the transport directory; "": the current one
+	In  io.Reader // job lines from the scheduler
+	Out io.Writer // reports to the scheduler
+	Err io.Writer // lines for the scheduler's log, one in each write
+}
+
+// Serve works until the scheduler tells the agent to leave, by an empty line or
+// end of file, or until ctx is done. It finishes the messages under way and
+// returns nil. A line without its LF at the end of file is dropped.
+func (s *Server) Serve(ctx context.Context) error {
+	out := newOutput(s.Out)
+	in, stop := interruptible(ctx, s.In)
+	defer stop()
+	lines := NewLineReader(&onFirstRead{in, raiseFiles}, MaxLine)
+
+	var err error
+	if s.Sessions > 1 {
+		err = s.serveMany(ctx, lines, out)
+	} else {
+		err = s.serveOne(ctx, lines, out)
+	}
+	if e := out.close(); err == nil && e != nil {
+		err = fmt.Errorf("report to the scheduler: %w", e)
+	}
+	return err
+}
+
+// serveOne works on one job line after the other. Its reports are written when
+// no further job line waits, or a moment later (output).
+func (s *Server) serveOne(ctx context.Context, lines *LineReader, out *output) error {
+	ss := newSession(s, out, 0)
+	out.line(HungryLine)
+	for {
+		if !lines.Buffered() || out.broken() {
+			if out.flush() != nil {
+				return nil // out.close returns the error
+			}
+		}
+		job, ok, err := s.next(ctx, lines, out)
+		if !ok {
+			return err
+		}
+		ss.work(job)
+		if ctx.Err() == nil {
+			out.line(HungryLine)
+		}
+	}
+}
+
+// serveMany works on up to s.Sessions job lines at once.
+func (s *Server) serveMany(ctx context.Context, lines *LineReader, out *output) error {
+	jobs := make(chan Job, s.Sessions)
+	var working sync.WaitGroup
+	for n := range s.Sessions {
+		out.line(HungryLine)
+		ss := newSession(s, out, n)
+		working.Go(func() {
+			for job := range jobs {
+				if ctx.Err() != nil || out.broken() {
+					continue // the scheduler no longer waits for it
+				}
+				ss.work(job)
+				if ctx.Err() == nil {
+					out.line(HungryLine)
+				}
+				if len(jobs) == 0 {
+					_ = out.flush() // out.close returns the error
+				}
+			}
+		})
+	}
+	defer working.Wait()
+	defer close(jobs)
+	for {
+		if out.flush() != nil {
+			return nil
+		}
+		job, ok, err := s.next(ctx, lines, out)
+		if !ok {
+			return err
+		}
+		select {
+		case jobs <- job:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// next reads up to the next job line and answers other lines. ok is false when
+// the agent is to leave.
+func (s *Server) next(ctx context.Context, lines *LineReader, out *output) (job Job, ok bool, err error) {
+	for ctx.Err() == nil {
+		line, err := lines.Next()
+		switch {
+		case err == ErrLong:
+			s.warn("job line %.40q... is too long", line)
+		case err == io.EOF || err == ErrTail || err != nil && ctx.Err() != nil:
+			return Job{}, false, nil
+		case err != nil:
+			return Job{}, false, fmt.Errorf("read from the scheduler: %w", err)
+		case string(line) == LeaveLine:
+			return Job{}, false, nil
+		case string(line) == IdleLine:
+		default:
+			if job, err = ParseJob(line); err == nil {
+				return job, true, nil
+			}
+			s.warn("%v", err)
+		}
+		// The scheduler counts every line as given and waits for its answer.
+		out.line(HungryLine)
+		if out.flush() != nil {
+			return Job{}, false, nil
+		}
+	}
+	return Job{}, false, nil
+}
+
+// warn writes a line for the scheduler's log, in one write.
+func (s *Server) warn(format string, args ...any) {
+	if s.Err != nil {
+		_, _ = io.WriteString(s.Err, "# "+s.Name+": "+fmt.Sprintf(format, args...)+"\n")
+	}
+}

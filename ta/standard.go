@@ -1,0 +1,122 @@
+package ta
+
+// This file has the agent as the scheduler's child: its standard streams, the
+// signals at which it leaves, and its limit of open files.
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Standard connects s to the standard streams, on which the scheduler's child
+// talks, and returns a context that ends at SIGTERM, SIGINT, SIGQUIT or SIGHUP.
+// The agent then finishes its message and leaves. A scheduler that is gone
+// makes Serve return an error; SIGPIPE does not kill the agent in the middle of
+// a message.
+func (s *Server) Standard() (ctx context.Context, stop func()) {
+	s.In, s.Out, s.Err = os.Stdin, os.Stdout, os.Stderr
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return signal.NotifyContext(context.Background(),
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
+}
+
+// Main serves over the standard streams to the end and returns the program's
+// exit status. It writes an error to the scheduler's log.
+func (s *Server) Main() int {
+	ctx, stop := s.Standard()
+	defer stop()
+	if err := s.Serve(ctx); err != nil {
+		s.warn("%v", err)
+		return ExitIOErr
+	}
+	return ExitOK
+}
+
+// interruptible returns a reader whose Read returns when ctx ends. What r is
+// decides how: a read deadline, shutting down that direction of a blocking
+// socket, or, for any other file (an agent started by hand has a pipe or a
+// terminal), abandoning the Read. stop releases ctx.
+func interruptible(ctx context.Context, r io.Reader) (_ io.Reader, stop func() bool) {
+	f, ok := r.(interface {
+		SetReadDeadline(time.Time) error
+		SyscallConn() (syscall.RawConn, error)
+	})
+	if !ok {
+		return r, func() bool { return true }
+	}
+	if f.SetReadDeadline(time.Time{}) == nil {
+		return r, context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
+	}
+	if file, ok := r.(*os.File); ok && !isSocket(file) {
+		return &contextReader{ctx, file}, func() bool { return true }
+	}
+	return r, context.AfterFunc(ctx, func() {
+		if conn, err := f.SyscallConn(); err == nil {
+			_ = conn.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+		}
+	})
+}
+
+func isSocket(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeSocket != 0
+}
+
+// contextReader reads until ctx ends. A Read that is under way then continues
+// in its goroutine, so nothing may be read afterwards.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(b []byte) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	read := make(chan result, 1)
+	go func() {
+		n, err := c.r.Read(b)
+		read <- result{n, err}
+	}()
+	select {
+	case got := <-read:
+		return got.n, got.err
+	case <-c.ctx.Done():
+		return 0, c.ctx.Err()
+	}
+}
+
+// raiseFiles raises the soft limit of open files to the hard one. The Go
+// runtime does that at the start of every program, but the scheduler sets our
+// soft limit after it has started us (scheduler(8), -N), and chance decides
+// which comes last. An agent with a hundred connections would sometimes be left
+// with 32 files. The scheduler has set the limit before it writes its first
+// line.
+func raiseFiles() {
+	var files syscall.Rlimit
+	// The runtime may stop one below.
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Cur+1 < files.Max {
+		files.Cur = files.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files)
+	}
+}
+
+// onFirstRead is a Reader that calls do once, when the first bytes have come.
+type onFirstRead struct {
+	io.Reader
+	do func()
+}
+
+func (f *onFirstRead) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if n > 0 && f.do != nil {
+		f.do()
+		f.do = nil
+	}
+	return n, err
+}
