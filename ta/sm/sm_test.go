@@ -17,19 +17,19 @@ import (
 	"zsched/ta"
 )
 
-// bench is a postoffice with one message, and a program.
-type bench struct {
-	t     *testing.T
-	dir   string
-	agent *Agent
-	said  string // to the scheduler
-	cvt   string // what was done to the last message
+// harness is a postoffice with one message, and a program.
+type harness struct {
+	t        *testing.T
+	dir      string
+	agent    *Agent
+	reported string // to the scheduler
+	cvt      string // what was done to the last message
 }
 
-// newBench has a mailer with these flags, and arguments for a script in shell.
-func newBench(t *testing.T, flags, script, args string) *bench {
+// newHarness has a mailer with these flags, and arguments for a shell script.
+func newHarness(t *testing.T, flags, script, args string) *harness {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir()}
+	b := &harness{t: t, dir: t.TempDir()}
 	for _, d := range []string{"transport", "queue"} {
 		if err := os.Mkdir(filepath.Join(b.dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -42,14 +42,14 @@ func newBench(t *testing.T, flags, script, args string) *bench {
 	return b
 }
 
-func (b *bench) write(name, text string) {
+func (b *harness) write(name, text string) {
 	b.t.Helper()
 	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bench) read(name string) string {
+func (b *harness) read(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.dir, name))
 	if err != nil {
@@ -67,7 +67,7 @@ const alice = "s smtp mx alice@example.org 0\n"
 
 // deliver delivers a message; the lines are those of its sender and
 // recipients.
-func (b *bench) deliver(lines, message string) *bench {
+func (b *harness) deliver(lines, message string) *harness {
 	b.t.Helper()
 	header, body, _ := strings.Cut(message, "\n\n")
 	b.write("transport/7", "@ 0x00000007\ni 7\no 3\n"+lines+"m\n"+header+"\n\n")
@@ -85,7 +85,7 @@ func (b *bench) deliver(lines, message string) *bench {
 	if err := s.Serve(context.Background()); err != nil {
 		b.t.Error(err)
 	}
-	b.said = strings.TrimSuffix(strings.TrimPrefix(out.String(), "#hungry\n"), "#hungry\n")
+	b.reported = strings.TrimSuffix(strings.TrimPrefix(out.String(), "#hungry\n"), "#hungry\n")
 	return b
 }
 
@@ -114,44 +114,44 @@ func TestMessageIsWhatTheProgramReads(t *testing.T) {
 		"nBH": "EHLO here.example.org\nMAIL FROM:<alice@example.org> SIZE=79\nRCPT TO:<bob>\nDATA\n" +
 			head + "\nFrom me\n..\nlast\n.\n",
 	} {
-		b := newBench(t, flags, "cat >got", "").deliver(alice+rcpt("bob"), message)
+		b := newHarness(t, flags, "cat >got", "").deliver(alice+rcpt("bob"), message)
 		if got := b.read("got"); got != want {
 			t.Errorf("flags %s: %q, want\n%q", flags, got, want)
 		}
-		if !strings.Contains(b.said, "\tok3 ") {
-			t.Errorf("flags %s: %q", flags, b.said)
+		if !strings.Contains(b.reported, "\tok3 ") {
+			t.Errorf("flags %s: %q", flags, b.reported)
 		}
 	}
 }
 
 func TestBatchSMTPWithItsParameters(t *testing.T) {
-	b := newBench(t, "mnBBHR8", "cat >got", "")
+	b := newHarness(t, "mnBBHR8", "cat >got", "")
 	b.deliver(alice+rcpt("bob")+"N NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@x\nR HDRS\nn env+2B1\n"+
 		rcpt("eve")+"R HDRS\nn env+2B1\n", "Subject: x\n\nä")
 	expect(t, b.read("got"), "EHLO here.example.org\r\nMAIL FROM:<alice@example.org> SIZE=13 BODY=8BITMIME RET=HDRS ENVID=env+2B1\r\n"+
 		"RCPT TO:<bob> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@x\r\nRCPT TO:<eve>\r\nDATA\r\nSubject: x\r\n\r\nä\r\n.\r\n")
-	b = newBench(t, "bHn", "cat >got", "").deliver("s error - - 0\n"+rcpt("bob"), "A: b\n\n")
+	b = newHarness(t, "bHn", "cat >got", "").deliver("s error - - 0\n"+rcpt("bob"), "A: b\n\n")
 	expect(t, b.read("got"), "HELO here.example.org\nMAIL FROM:<>\nRCPT TO:<bob>\nDATA\nA: b\n\n.\n")
 }
 
 // Nothing in a control file can add a word or a command to the batch.
 func TestBatchSMTPHasNoLineOrWordOfStrangers(t *testing.T) {
-	b := newBench(t, "mnBBs", "cat >got", "")
+	b := newHarness(t, "mnBBs", "cat >got", "")
 	b.deliver("s smtp mx \"alice x\"@example.org 0\n"+rcpt(`"a> SIZE=1 <b"@x`)+"N NOTIFY=NEVER\rRSET ORCPT=rfc822;b\rRSET\nR HDRS\rRSET\nn env\r\rDATA\n"+
 		rcpt("eve")+"N NOTIFY=\xe4 ORCPT=rfc822;eve\nR HDRS\rRSET\nn env\r\rDATA\n", "A: b\n\n")
 	expect(t, b.read("got"), "MAIL FROM:<\"alice x\"@example.org> SIZE=5\n"+
 		"RCPT TO:<\"a> SIZE=1 <b\"@x>\nRCPT TO:<eve> ORCPT=rfc822;eve\nDATA\nA: b\n\n.\n")
 	for _, user := range []string{`a>b`, `a\ b"\"`, `a<b>`, `"a` + "\t" + `b"`, `a\` + "\t"} {
-		b := newBench(t, "nb", "touch ran", "").deliver(alice+rcpt(user), "A: b\n\n")
-		if strings.Contains(b.said, "\tok3 ") {
-			t.Errorf("%q: %q", user, b.said)
+		b := newHarness(t, "nb", "touch ran", "").deliver(alice+rcpt(user), "A: b\n\n")
+		if strings.Contains(b.reported, "\tok3 ") {
+			t.Errorf("%q: %q", user, b.reported)
 		}
 	}
 }
 
 // Quotes are gone from what the shell command gets, but not from header fields.
 func TestFieldsOfTheEnvelopeKeepTheirQuotes(t *testing.T) {
-	b := newBench(t, "nsPe", "cat >got; echo \"$@\" >>got", "$g $u")
+	b := newHarness(t, "nsPe", "cat >got; echo \"$@\" >>got", "$g $u")
 	b.deliver("s smtp mx \"alice x\"@example.org 0\n"+strings.TrimSuffix(rcpt(`"bob y"@x`), "\n")+" x)\n", "A: b\n\n")
 	expect(t, b.read("got"), "Return-Path: <\"alice x\"@example.org>\nA: b\nX-Envelope-To: <\"bob y\"@x> (uid "+fmt.Sprint(os.Geteuid())+")\n\n"+
 		"alice x@example.org bob y@x\n")
@@ -182,7 +182,7 @@ func TestEightBitData(t *testing.T) {
 		{"n", false, false, false, "Subject: ä\n\n", "Subject: =?utf-8?q?=C3=A4?=\n\n", "NONE"},
 		{"n", false, false, true, "Subject: ä\n\n", "Subject: ä\n\n", "NONE"},
 	} {
-		b := newBench(t, c.flags, "cat >got", "")
+		b := newHarness(t, c.flags, "cat >got", "")
 		b.agent.EightBit, b.agent.Narrow, b.agent.KeepHeader = c.dash8, c.q, c.h
 		b.cvt = "NONE"
 		b.deliver(alice+rcpt("bob"), c.message)
@@ -190,7 +190,7 @@ func TestEightBitData(t *testing.T) {
 			t.Errorf("flags %s, %+v: cvt=%s", c.flags, c, b.cvt)
 		}
 		if c.want == "" {
-			expect(t, b.said, "7/51\t\terror2 8-bit data cannot be converted: a part of another kind, or in encoding \"x-other\"\n")
+			expect(t, b.reported, "7/51\t\terror2 8-bit data cannot be converted: a part of another kind, or in encoding \"x-other\"\n")
 			if !strings.Contains(b.read("transport/7"), "\x015.6.3\x01") {
 				t.Errorf("%s", b.read("transport/7"))
 			}
@@ -211,28 +211,28 @@ func TestRunsAndTheirRecipients(t *testing.T) {
 		{"ms", "-f $g $h!$U", "-f alice@example.org h.example!bob h.example!carol x\n-f dave h.example!eve h.example!fred\n-f <> h.example!gina\n"},
 		{"m", "$h", "h.example\nh.example\nh.example\n"},
 	} {
-		b := newBench(t, c.flags, log, c.args).deliver(lines, "A: b\n\n")
+		b := newHarness(t, c.flags, log, c.args).deliver(lines, "A: b\n\n")
 		expect(t, b.read("runs"), c.want)
-		if n := strings.Count(b.said, "\tok3 "); n != 5 {
-			t.Errorf("flags %s: %d of 5 are delivered: %q", c.flags, n, b.said)
+		if n := strings.Count(b.reported, "\tok3 "); n != 5 {
+			t.Errorf("flags %s: %d of 5 are delivered: %q", c.flags, n, b.reported)
 		}
 	}
 }
 
 func TestRunsAreBounded(t *testing.T) {
-	b := newBench(t, "m", "echo $# >>runs", "$u")
+	b := newHarness(t, "m", "echo $# >>runs", "$u")
 	b.deliver(alice+strings.Repeat(rcpt("bob"), maxGroup+1), "A: b\n\n")
 	expect(t, b.read("runs"), fmt.Sprintf("%d\n1\n", maxGroup))
-	b = newBench(t, "m", "echo $# >>runs", "$u")
+	b = newHarness(t, "m", "echo $# >>runs", "$u")
 	b.deliver(alice+strings.Repeat(rcpt(strings.Repeat("x", maxGroupBytes/2)), 3), "A: b\n\n")
 	expect(t, b.read("runs"), "2\n1\n")
 }
 
 func TestAnAddressThatIsAnOptionFailsAlone(t *testing.T) {
-	b := newBench(t, "m", "echo \"$@\" >>runs", "$u").deliver(alice+rcpt("bob")+rcpt("-oQ/tmp")+rcpt("eve"), "A: b\n\n")
+	b := newHarness(t, "m", "echo \"$@\" >>runs", "$u").deliver(alice+rcpt("bob")+rcpt("-oQ/tmp")+rcpt("eve"), "A: b\n\n")
 	expect(t, b.read("runs"), "bob eve\n")
-	if strings.Count(b.said, "\t\terror2 an address begins with a dash") != 1 || strings.Count(b.said, "\tok3 ") != 2 {
-		t.Errorf("%q", b.said)
+	if strings.Count(b.reported, "\t\terror2 an address begins with a dash") != 1 || strings.Count(b.reported, "\tok3 ") != 2 {
+		t.Errorf("%q", b.reported)
 	}
 }
 
@@ -262,44 +262,44 @@ func TestOutputIsTheDiagnostic(t *testing.T) {
 		"kill -TERM $$":                         "deferred signal 15 (terminated)\n",
 		"cat; cat; exit 68":                     "error2 From alice@example.org Sun Nov  1 09:08:07 2026\rA: b\r\rbody\r[exit status 68 (host name unknown)]\n",
 	} {
-		b := newBench(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\nbody\n")
-		_, after, _ := strings.Cut(b.said, "\t")
+		b := newHarness(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\nbody\n")
+		_, after, _ := strings.Cut(b.reported, "\t")
 		_, got, _ := strings.Cut(after, "\t")
 		if got != want {
 			t.Errorf("%s: %q, want %q", script, got, want)
 		}
 	}
-	b := newBench(t, "-", "yes | head -c 100000; exit 67", "").deliver(alice+rcpt("bob"), "A: b\n\n")
-	if !strings.Contains(b.said, "\r... and 96000 bytes more\r[exit status 67") || len(b.said) > 5000 {
-		t.Errorf("%d bytes: %q", len(b.said), b.said)
+	b := newHarness(t, "-", "yes | head -c 100000; exit 67", "").deliver(alice+rcpt("bob"), "A: b\n\n")
+	if !strings.Contains(b.reported, "\r... and 96000 bytes more\r[exit status 67") || len(b.reported) > 5000 {
+		t.Errorf("%d bytes: %q", len(b.reported), b.reported)
 	}
 }
 
 func TestProgramNeedNotRead(t *testing.T) {
-	b := newBench(t, "-", "exec <&-; exit 0", "").deliver(alice+rcpt("bob"), "A: b\n\n"+strings.Repeat("x\n", 1<<20))
-	if !strings.Contains(b.said, "\tok3 ") {
-		t.Errorf("%q", b.said)
+	b := newHarness(t, "-", "exec <&-; exit 0", "").deliver(alice+rcpt("bob"), "A: b\n\n"+strings.Repeat("x\n", 1<<20))
+	if !strings.Contains(b.reported, "\tok3 ") {
+		t.Errorf("%q", b.reported)
 	}
 }
 
 func TestProgramMayOpenItsInputAgain(t *testing.T) {
-	b := newBench(t, "n", "cat /dev/stdin >got; cat /proc/self/fd/0 >>got", "").deliver(alice+rcpt("bob"), "A: b\n\nx\n")
+	b := newHarness(t, "n", "cat /dev/stdin >got; cat /proc/self/fd/0 >>got", "").deliver(alice+rcpt("bob"), "A: b\n\nx\n")
 	expect(t, b.read("got"), "A: b\n\nx\nA: b\n\nx\n")
 }
 
 func TestProgramThatIsNotThereIsWaitedFor(t *testing.T) {
-	b := newBench(t, "-", "", "")
+	b := newHarness(t, "-", "", "")
 	b.agent.Mailer.Program = "/nonexistent/program"
 	b.deliver(alice+rcpt("bob"), "A: b\n\n")
-	if !strings.Contains(b.said, "\x01delayed\x014.3.5\x01") || !strings.Contains(b.said, "deferred the program does not start: ") {
-		t.Errorf("%q", b.said)
+	if !strings.Contains(b.reported, "\x01delayed\x014.3.5\x01") || !strings.Contains(b.reported, "deferred the program does not start: ") {
+		t.Errorf("%q", b.reported)
 	}
 }
 
 // The program starts another, and neither heeds SIGTERM. Both are gone
 // afterwards: nobody has the fifo open for writing any more.
 func TestLimitEndsTheWholeGroup(t *testing.T) {
-	b := newBench(t, "-", "exec 3>fifo; trap '' TERM; (exec sleep 600) & sleep 600", "")
+	b := newHarness(t, "-", "exec 3>fifo; trap '' TERM; (exec sleep 600) & sleep 600", "")
 	name := filepath.Join(b.dir, "fifo")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
@@ -311,8 +311,8 @@ func TestLimitEndsTheWholeGroup(t *testing.T) {
 	defer fifo.Close()
 	b.agent.Limit, b.agent.Grace = 300*time.Millisecond, 10*time.Millisecond
 	b.deliver(alice+rcpt("bob"), "A: b\n\n")
-	if !strings.HasSuffix(b.said, "\tdeferred killed after 300ms\n") {
-		t.Errorf("%q", b.said)
+	if !strings.HasSuffix(b.reported, "\tdeferred killed after 300ms\n") {
+		t.Errorf("%q", b.reported)
 	}
 	fifo.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := io.ReadAll(fifo); err != nil {
@@ -322,13 +322,13 @@ func TestLimitEndsTheWholeGroup(t *testing.T) {
 
 // Deferred, what it did would be done twice.
 func TestProgramThatWasDoneAtItsLimitHasDelivered(t *testing.T) {
-	b := newBench(t, "-", "exit 0", "")
+	b := newHarness(t, "-", "exit 0", "")
 	input, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer input.Close()
-	o := b.agent.run([]string{"true", "-c", "exit 0"}, input, runner{&ta.Account{}, true})
+	o := b.agent.run([]string{"true", "-c", "exit 0"}, input, user{&ta.Account{}, true})
 	o.limit = time.Second
 	if r := o.result(); r.Status != ta.OK {
 		t.Errorf("%+v", r)
@@ -345,23 +345,23 @@ func TestProgramHasNeitherOurTerminalNorOurFiles(t *testing.T) {
 	defer syscall.Close(open)
 	script := fmt.Sprintf("read pid comm state ppid pgrp sid rest </proc/self/stat; "+
 		"test $sid = $$ || echo session $sid of $$; test ! -e /proc/self/fd/%d || echo open", open)
-	b := newBench(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\n")
-	if !strings.HasSuffix(b.said, "\tok3 \n") {
-		t.Errorf("%q", b.said)
+	b := newHarness(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\n")
+	if !strings.HasSuffix(b.reported, "\tok3 \n") {
+		t.Errorf("%q", b.reported)
 	}
 }
 
 func TestControlCharactersInAddressesAreRefused(t *testing.T) {
 	for _, user := range []string{"bob\r", "bob\x7f"} {
-		b := newBench(t, "nb", "touch ran", "$u").deliver(alice+rcpt(user), "A: b\n\n")
-		if !strings.Contains(b.said, "\terror2 an address has a control character") {
-			t.Errorf("%q: %q", user, b.said)
+		b := newHarness(t, "nb", "touch ran", "$u").deliver(alice+rcpt(user), "A: b\n\n")
+		if !strings.Contains(b.reported, "\terror2 an address has a control character") {
+			t.Errorf("%q: %q", user, b.reported)
 		}
 	}
 }
 
 func TestOutputThatStaysOpenIsNotWaitedFor(t *testing.T) {
-	b := newBench(t, "-", "sleep 600 & echo $! >pid; echo sent", "")
+	b := newHarness(t, "-", "sleep 600 & echo $! >pid; echo sent", "")
 	b.agent.Grace = 10 * time.Millisecond
 	b.deliver(alice+rcpt("bob"), "A: b\n\n")
 	var pid int
@@ -369,8 +369,8 @@ func TestOutputThatStaysOpenIsNotWaitedFor(t *testing.T) {
 	if pid < 2 || syscall.Kill(pid, syscall.SIGKILL) != nil {
 		t.Errorf("process %d, left in the background, is gone", pid)
 	}
-	if !strings.HasSuffix(b.said, "\tok3 sent\n") {
-		t.Errorf("%q", b.said)
+	if !strings.HasSuffix(b.reported, "\tok3 sent\n") {
+		t.Errorf("%q", b.reported)
 	}
 }
 
@@ -414,11 +414,11 @@ func TestWhoRuns(t *testing.T) {
 }
 
 func TestPrivilegeOfAnotherIsDeferredWithoutRoot(t *testing.T) {
-	b := newBench(t, "-", "touch ran", "")
+	b := newHarness(t, "-", "touch ran", "")
 	b.agent.UID = 4242
 	b.deliver(alice+"r           prog h.example bob 501\n", "A: b\n\n")
-	if !strings.Contains(b.said, "\x014.3.5\x01") || !strings.Contains(b.said, "deferred the recipient's privilege is uid 501") {
-		t.Errorf("%q", b.said)
+	if !strings.Contains(b.reported, "\x014.3.5\x01") || !strings.Contains(b.reported, "deferred the recipient's privilege is uid 501") {
+		t.Errorf("%q", b.reported)
 	}
 	if _, err := os.Stat(filepath.Join(b.dir, "ran")); err == nil {
 		t.Error("it ran all the same")
@@ -429,18 +429,18 @@ func TestRootRunsProgramsAsTheirRecipients(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	b := newBench(t, "n", "", "")
+	b := newHarness(t, "n", "", "")
 	b.agent.Mailer = mailer(t, "x n /bin/sh sh -c id${IFS}-u;id${IFS}-g;id${IFS}-G;pwd;echo${IFS}$$HOME;cat${IFS}/dev/stdin;exit${IFS}75")
 	b.agent.Account = func(uid int) (*ta.Account, error) {
 		return &ta.Account{Name: "bob", Home: "/home/bob", UID: uid, GID: 4243, Groups: []int{4243, 4244}}, nil
 	}
 	b.deliver(alice+"r           prog h.example bob 4242\n", "A: b\n\nx\n")
-	_, got, _ := strings.Cut(b.said, "deferred ")
+	_, got, _ := strings.Cut(b.reported, "deferred ")
 	expect(t, got, "4242\r4243\r4243 4244\r/\r/home/bob\rA: b\r\rx\r[exit status 75 (temporary failure)]\n")
 }
 
 func TestProgramOfAnUnknownUserHasNotOurHome(t *testing.T) {
-	env := strings.Join(environment(runner{&ta.Account{UID: 4242}, false}), "\n")
+	env := strings.Join(environment(user{&ta.Account{UID: 4242}, false}), "\n")
 	if !strings.HasSuffix(env, "USER=4242\nLOGNAME=4242\nHOME=/\nSHELL=/bin/sh") {
 		t.Errorf("%q", env)
 	}
@@ -459,7 +459,7 @@ func TestFindAccount(t *testing.T) {
 
 // BenchmarkRun is the rate of one session with the smallest of programs.
 func BenchmarkRun(b *testing.B) {
-	mailers, _ := Parse("sm.conf", "x n /bin/true true $u", setting)
+	mailers, _ := Parse("sm.conf", "x n /bin/true true $u", mailbin, zenv)
 	a := New(mailers["x"])
 	r := &ta.Recipient{Recipient: &ctlfile.Recipient{}}
 	for b.Loop() {
@@ -467,7 +467,7 @@ func BenchmarkRun(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if o := a.run(a.Mailer.argv([]address{a.address(r)}), input, runner{&ta.Account{}, true}); o.state == nil || !o.state.Success() {
+		if o := a.run(a.Mailer.argv([]address{a.address(r)}), input, user{&ta.Account{}, true}); o.state == nil || !o.state.Success() {
 			b.Fatal(o)
 		}
 		input.Close()

@@ -1,5 +1,7 @@
 package sm
 
+// Programs: the user that a program runs as, its run, and its result.
+
 import (
 	"context"
 	"errors"
@@ -7,24 +9,80 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"zsched/ta"
 )
 
-// outcome is how a run ended.
-type outcome struct {
-	err     error // the program could not be started
-	state   *os.ProcessState
-	limit   time.Duration // it was ended after that; 0: it was not
-	printed string
+// user is the user that a program runs as.
+type user struct {
+	*ta.Account
+	own bool // the agent's own user: the program inherits it
 }
 
-// run runs the program to its end or the limit, at which its process group is
-// sent SIGTERM and, after Grace, SIGKILL. Processes that it leaves behind with
-// its output open are waited for no longer than Grace.
-func (a *Agent) run(argv []string, input *os.File, as runner) outcome {
+// nobody is the uid and the gid of the user nobody.
+const nobody = 65534
+
+// runAs is the user that a recipient's program runs as: the recipient's
+// privilege or, with flag S, the agent's own user.
+func (a *Agent) runAs(r *ta.Recipient) (user, error) {
+	if a.Mailer.Flags&OwnUser != 0 {
+		return user{&ta.Account{UID: a.UID}, true}, nil
+	}
+	uid, err := parsePrivilege(r.Privilege)
+	if err != nil {
+		return user{}, err
+	}
+	if uid != a.UID && a.UID != 0 {
+		return user{}, fmt.Errorf("the recipient's privilege is uid %d and sm runs as uid %d: "+
+			"sm must be started by root, or its mailer %s have flag S", uid, a.UID, a.Mailer.Name)
+	}
+	account, err := a.Account(uid)
+	if err != nil {
+		return user{}, fmt.Errorf("find uid %d: %w", uid, err)
+	}
+	// For root the groups are set too: the agent may have others than root's.
+	return user{account, uid == a.UID && uid != 0}, nil
+}
+
+// parsePrivilege parses the number that a privilege begins with. A negative
+// number means nobody, as it always did in ZMailer.
+func parsePrivilege(s string) (uid int, err error) {
+	number := strings.TrimPrefix(s, "-")
+	digits := number[:len(number)-len(strings.TrimLeft(number, "0123456789"))]
+	if uid, err = strconv.Atoi(digits); err != nil || int64(uid) > 1<<32-2 {
+		return 0, fmt.Errorf("the recipient's privilege %q is no uid", s)
+	}
+	if number != s && uid != 0 {
+		uid = nobody
+	}
+	return uid, nil
+}
+
+// findAccount looks the uid up in the system. For a uid that no user has it
+// returns an account without groups, name and home.
+func findAccount(uid int) (*ta.Account, error) {
+	acc, err := ta.AccountByUID(uid)
+	if errors.Is(err, ta.ErrNoAccount) {
+		return &ta.Account{UID: uid, GID: nobody}, nil
+	}
+	return acc, err
+}
+
+// outcome is how a run ended.
+type outcome struct {
+	err     error // why the program could not be started
+	state   *os.ProcessState
+	limit   time.Duration // the time limit that ended it, 0 if none did
+	printed string        // the start of what it wrote
+}
+
+// run runs the program to its end or to the limit. At the limit its process
+// group gets SIGTERM and, after Grace, SIGKILL. If the program leaves processes
+// behind that have its output open, run waits for them no longer than Grace.
+func (a *Agent) run(argv []string, input *os.File, as user) outcome {
 	ctx := context.Background()
 	if a.Limit > 0 {
 		limited, stop := context.WithTimeout(ctx, a.Limit)
@@ -36,8 +94,8 @@ func (a *Agent) run(argv []string, input *os.File, as runner) outcome {
 	cmd := exec.CommandContext(ctx, a.Mailer.Program)
 	cmd.Args, cmd.Env, cmd.Dir = argv, environment(as), "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &out, &out
-	// A session of its own has no terminal: from one of ours, a program of
-	// another user could type on it.
+	// In a session of its own the program has no terminal. A program of another
+	// user could write input into a terminal of ours.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !as.own {
 		cmd.SysProcAttr.Credential = as.Credential(as.GID)
@@ -51,8 +109,8 @@ func (a *Agent) run(argv []string, input *os.File, as runner) outcome {
 	if err := cmd.Start(); err != nil {
 		return outcome{err: err}
 	}
-	// Only the state counts: that output was cut off, or read with an error,
-	// does not change what the program did.
+	// Only the state matters. An error in reading the output does not change
+	// what the program has done.
 	_ = cmd.Wait()
 	o := outcome{state: cmd.ProcessState, printed: out.Text()}
 	if ended {
@@ -62,14 +120,14 @@ func (a *Agent) run(argv []string, input *os.File, as runner) outcome {
 	return o
 }
 
-// environment is the agent's own, with what tells a program whose it is.
-func environment(as runner) []string {
+// environment is the agent's own environment with the user's name and home.
+func environment(as user) []string {
 	env := os.Environ()
 	if _, ok := os.LookupEnv("PATH"); !ok {
 		env = append(env, "PATH=/usr/bin:/bin")
 	}
 	name, home := as.Name, as.Home
-	if name == "" && !as.own { // not ours, in any case
+	if name == "" && !as.own { // the agent's own name and home would be wrong
 		name, home = strconv.Itoa(as.UID), "/"
 	}
 	if name != "" {
@@ -78,7 +136,7 @@ func environment(as runner) []string {
 	return env
 }
 
-// meaning is what an exit code says.
+// meaning is the meaning of an exit code.
 type meaning struct {
 	code  string // enhanced status, RFC 3463
 	words string
@@ -93,7 +151,7 @@ func (o outcome) result() ta.Result {
 			code = "4.3.2"
 		}
 		return deferred(code, fmt.Sprintf("the program does not start: %v", o.err))
-	case o.limit > 0 && !o.state.Success(): // else it was done when the limit came
+	case o.limit > 0 && !o.state.Success(): // with success it had delivered by then
 		return o.with(deferred("4.3.0", fmt.Sprintf("killed after %v", o.limit)))
 	}
 	status, _ := o.state.Sys().(syscall.WaitStatus)
@@ -107,8 +165,8 @@ func (o outcome) result() ta.Result {
 	return o.with(exitResult(o.state.ExitCode()))
 }
 
-// exitResult reads an exit code as delivery programs mean it. What is not
-// known to be final is tried again.
+// exitResult is the result for an exit code, as delivery programs use them
+// (sysexits). A code that is not known to be final is a deferral.
 func exitResult(code int) ta.Result {
 	if code == ta.ExitOK {
 		return ta.Result{Status: ta.OK, Fields: ta.Fields{
@@ -137,12 +195,12 @@ func exitResult(code int) ta.Result {
 	}
 	text := fmt.Sprintf("exit status %d (%s)", code, m.words)
 	if m.code[0] == '5' {
-		return refused(m.code, text)
+		return failed(m.code, text)
 	}
 	return deferred(m.code, text)
 }
 
-// with puts what the program printed before what became of it.
+// with puts what the program printed before the text of a result.
 func (o outcome) with(r ta.Result) ta.Result {
 	switch {
 	case r.Status == ta.OK:
@@ -153,7 +211,7 @@ func (o outcome) with(r ta.Result) ta.Result {
 	return r
 }
 
-func refused(code, text string) ta.Result {
+func failed(code, text string) ta.Result {
 	return ta.Result{Status: ta.Error, Text: text, Cvt: "NONE", Fields: ta.Fields{
 		Code: code, Diagnostic: "x-local; 500 (" + text + ")",
 	}}

@@ -1,11 +1,13 @@
 package sm
 
+// Mailers: the lines of sm.conf.
+
 import (
 	"fmt"
 	"strings"
 )
 
-// Flags are what a mailer wants, a letter each (sm.conf(5)).
+// Flags are the flags of a mailer, one letter each (sm.conf(5)).
 type Flags uint32
 
 // The flags, in the order of their letters in flagLetters.
@@ -19,8 +21,8 @@ const (
 	ReturnPath                    // P: a Return-Path field
 	UUCPFrom                      // U: a From line with "remote from"
 	HideDots                      // X: dots that begin a line are doubled
-	Seven                         // 7: 7-bit data only
-	Eight                         // 8: 8-bit data as it is
+	SevenBit                      // 7: 7-bit data only
+	EightBit                      // 8: 8-bit data as it is
 	Decode                        // 9: quoted-printable text as 8-bit data
 	QuoteFrom                     // E: ">From " in the body
 	CRLF                          // R: lines end with CR and LF
@@ -33,8 +35,8 @@ const (
 
 const (
 	flagLetters = "mnsSrfPUX789EReBbH"
-	// idleLetters are flags of sendmail that ask for nothing here.
-	idleLetters = "aAcCdDFghiIjklLMNopquvVwWxzZ012356:|/@%!-"
+	// ignoredLetters are flags of sendmail that have no effect here.
+	ignoredLetters = "aAcCdDFghiIjklLMNopquvVwWxzZ012356:|/@%!-"
 )
 
 // Mailer is a line of the file: how a program is run.
@@ -42,15 +44,15 @@ type Mailer struct {
 	Name    string
 	Flags   Flags
 	Program string // absolute
-	// Args are its arguments, from the name by which it is called on.
-	Args []Template
+	// Args are its arguments. The first is the name that it is called by.
+	Args []Argument
 }
 
-// Problem is what is wrong in the file, and where.
+// Problem is an error in the file and its place.
 type Problem struct {
 	File      string
 	Line, Col int    // from 1, Col in bytes
-	Mailer    string // whose line it is
+	Mailer    string // the name in that line
 	Text      string
 }
 
@@ -58,15 +60,10 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: mailer %s: %s", p.File, p.Line, p.Col, p.Mailer, p.Text)
 }
 
-// Setting is what a file's words are relative to.
-type Setting struct {
-	Mailbin string                           // of programs that have no "/" at their begin
-	Zenv    func(name string) (string, bool) // for ${NAME}
-}
-
-// Parse reads the text of an sm.conf. A mailer with a problem is not among the
-// mailers; of several lines with one name the first holds.
-func Parse(file, text string, at Setting) (mailers map[string]*Mailer, problems []*Problem) {
+// Parse reads the text of an sm.conf. Programs whose name does not begin with
+// "/" are below mailbin; zenv finds the value of ${NAME}. A mailer with a problem
+// is not among the mailers. If several lines have one name, the first counts.
+func Parse(file, text, mailbin string, zenv func(name string) (string, bool)) (mailers map[string]*Mailer, problems []*Problem) {
 	mailers = map[string]*Mailer{}
 	seen := map[string]bool{}
 	number := 0
@@ -78,7 +75,7 @@ func Parse(file, text string, at Setting) (mailers map[string]*Mailer, problems 
 		}
 		if name := words[0].text; !seen[name] {
 			seen[name] = true
-			m, problem := readMailer(words, at)
+			m, problem := parseMailer(words, mailbin, zenv)
 			if problem != nil {
 				problem.File, problem.Line, problem.Mailer = file, number, name
 				problems = append(problems, problem)
@@ -112,7 +109,7 @@ func split(line string) (words []word) {
 	return words
 }
 
-func readMailer(words []word, at Setting) (*Mailer, *Problem) {
+func parseMailer(words []word, mailbin string, zenv func(string) (string, bool)) (*Mailer, *Problem) {
 	last := words[len(words)-1]
 	end := last.col + len(last.text)
 	for n, missing := range []string{1: "flags (- for none)", 2: "program", 3: "argument: the name by which the program is called"} {
@@ -122,23 +119,23 @@ func readMailer(words []word, at Setting) (*Mailer, *Problem) {
 	}
 	m := &Mailer{Name: words[0].text, Program: words[2].text}
 	var problem *Problem
-	if m.Flags, problem = readFlags(words[1]); problem != nil {
+	if m.Flags, problem = parseFlags(words[1]); problem != nil {
 		return nil, problem
 	}
 	if !strings.HasPrefix(m.Program, "/") {
-		m.Program = at.Mailbin + "/" + m.Program
+		m.Program = mailbin + "/" + m.Program
 	}
 	for _, w := range words[3:] {
-		t, problem := readTemplate(w, at.Zenv)
+		arg, problem := parseArgument(w, zenv)
 		if problem != nil {
 			return nil, problem
 		}
-		m.Args = append(m.Args, t)
+		m.Args = append(m.Args, arg)
 	}
 	return m, nil
 }
 
-func readFlags(w word) (flags Flags, problem *Problem) {
+func parseFlags(w word) (flags Flags, problem *Problem) {
 	for i, c := range w.text {
 		at := strings.IndexRune(flagLetters, c)
 		switch {
@@ -152,10 +149,10 @@ func readFlags(w word) (flags Flags, problem *Problem) {
 			flags |= BatchHello
 		case at >= 0:
 			flags |= 1 << at
-		case !strings.ContainsRune(idleLetters, c):
+		case !strings.ContainsRune(ignoredLetters, c):
 			return 0, &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is no flag", c)}
 		}
-		if flags&Seven != 0 && flags&(Eight|Decode) != 0 {
+		if flags&SevenBit != 0 && flags&(EightBit|Decode) != 0 {
 			return 0, &Problem{Col: w.col + i, Text: "7-bit data only (7) and 8-bit data (8, 9) contradict each other"}
 		}
 	}

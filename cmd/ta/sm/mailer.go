@@ -1,5 +1,7 @@
 package main
 
+// The mailer: its line in sm.conf.
+
 import (
 	"errors"
 	"fmt"
@@ -14,8 +16,8 @@ import (
 	"zsched/ta/sm"
 )
 
-// readMailer finds the mailer's line. Everything that is wrong in the file is
-// told; the exit status is for a mailer that is not there or is wrong itself.
+// readMailer finds the mailer's line. It prints all errors of the file. The exit
+// status is that of a mailer that is missing, or whose own line has an error.
 func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer, int) {
 	share := env.Value("MAILSHARE")
 	if file == "" {
@@ -32,7 +34,7 @@ func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer
 		return nil, ta.ExitOSFile
 	}
 	status := ta.ExitOSFile
-	mailers, problems := sm.Parse(file, string(text), sm.Setting{Mailbin: program.Mailbin(env), Zenv: lookUp(env)})
+	mailers, problems := sm.Parse(file, string(text), program.Mailbin(env), lookUp(env))
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "# sm: %v\n", p)
 		if p.Mailer == name {
@@ -46,8 +48,8 @@ func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer
 	return m, status
 }
 
-// lookUp finds what ${NAME} stands for: what the file sets, and what has a
-// default.
+// lookUp returns a function that finds the value of ${NAME}: one that
+// zmailer.conf sets, or a default that is not empty.
 func lookUp(env *zenv.File) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		value, set := env.Lookup(name)

@@ -7,18 +7,17 @@ import (
 	"testing"
 )
 
-var setting = Setting{
-	Mailbin: "/opt/mail/bin",
-	Zenv: func(name string) (string, bool) {
-		value, ok := map[string]string{"UUX": "/usr/bin/uux", "EMPTY": "", "IFS": "${IFS}"}[name]
-		return value, ok
-	},
+const mailbin = "/opt/mail/bin"
+
+func zenv(name string) (string, bool) {
+	value, ok := map[string]string{"UUX": "/usr/bin/uux", "EMPTY": "", "IFS": "${IFS}"}[name]
+	return value, ok
 }
 
 // mailer reads a line that must be right.
 func mailer(t *testing.T, line string) *Mailer {
 	t.Helper()
-	mailers, problems := Parse("sm.conf", line+"\n", setting)
+	mailers, problems := Parse("sm.conf", line+"\n", mailbin, zenv)
 	for _, p := range problems {
 		t.Fatal(p)
 	}
@@ -41,7 +40,7 @@ test	n	sm/test		test $u
 `
 
 func TestExampleOfTheManual(t *testing.T) {
-	mailers, problems := Parse("sm.conf", example, setting)
+	mailers, problems := Parse("sm.conf", example, mailbin, zenv)
 	if len(problems) > 0 || len(mailers) != 7 {
 		t.Fatalf("%d mailers, %v", len(mailers), problems)
 	}
@@ -70,15 +69,14 @@ func TestOurManual(t *testing.T) {
 	}
 	page := strings.ReplaceAll(string(text), `\-`, "-")
 	_, examples, _ := strings.Cut(page, ".SH EXAMPLES\n")
-	at := setting
-	at.Zenv = func(string) (string, bool) { return "/var/log/mail", true }
+	anyName := func(string) (string, bool) { return "/var/log/mail", true }
 	found := 0
 	for _, block := range strings.Split(examples, ".nf\n")[1:] {
 		lines, _, _ := strings.Cut(block, ".fi\n")
 		if strings.HasPrefix(lines, "#!") {
 			continue
 		}
-		mailers, problems := Parse("manual", lines, at)
+		mailers, problems := Parse("manual", lines, mailbin, anyName)
 		if found += len(mailers); len(problems) > 0 {
 			t.Error(problems[0])
 		}
@@ -91,7 +89,7 @@ func TestOurManual(t *testing.T) {
 			t.Errorf("flag %c is not in the manual", c)
 		}
 	}
-	for _, c := range idleLetters {
+	for _, c := range ignoredLetters {
 		if !strings.Contains(page, string(c)) || c != '-' && strings.ContainsRune(flagLetters, c) {
 			t.Errorf("flag %c is both with and without effect, or not in the manual", c)
 		}
@@ -101,10 +99,10 @@ func TestOurManual(t *testing.T) {
 func TestEachLetterIsItsFlag(t *testing.T) {
 	for letters, want := range map[string]Flags{
 		"m": Many, "n": NoFrom, "s": StripQuotes, "S": OwnUser, "r": PassR, "f": PassF, "P": ReturnPath,
-		"U": UUCPFrom, "X": HideDots, "7": Seven, "8": Eight, "9": Decode, "E": QuoteFrom, "R": CRLF,
+		"U": UUCPFrom, "X": HideDots, "7": SevenBit, "8": EightBit, "9": Decode, "E": QuoteFrom, "R": CRLF,
 		"e": Envelope, "b": Batch | HideDots, "B": Batch | BatchESMTP | HideDots,
 		"BB": Batch | BatchESMTP | BatchDSN | HideDots, "bH": Batch | BatchHello | HideDots,
-		"-": 0, "-m": Many, "89": Eight | Decode, idleLetters: 0,
+		"-": 0, "-m": Many, "89": EightBit | Decode, ignoredLetters: 0,
 	} {
 		if m := mailer(t, "x "+letters+" /p p"); m.Flags != want {
 			t.Errorf("%s is %b, want %b", letters, m.Flags, want)
@@ -160,7 +158,7 @@ func TestProblemsSayWhereAndWhat(t *testing.T) {
 		"x ö /p p":            "sm.conf:1:3: mailer x: 'ö' is no flag",
 		"y Y /p p\nx - /p $ö": "sm.conf:1:3: mailer y: 'Y' is no flag\nsm.conf:2:8: mailer x: $ö is not known: there are $g, $h, $u, $U and ${NAME}",
 	} {
-		mailers, problems := Parse("sm.conf", text, setting)
+		mailers, problems := Parse("sm.conf", text, mailbin, zenv)
 		var said []string
 		for _, p := range problems {
 			said = append(said, p.Error())
@@ -185,13 +183,13 @@ func FuzzParse(f *testing.F) {
 	f.Add(example)
 	f.Add("x BB8 a a$g ${UUX}$$ \n\xff - - -")
 	f.Fuzz(func(t *testing.T, text string) {
-		mailers, problems := Parse("f", text, setting)
+		mailers, problems := Parse("f", text, mailbin, zenv)
 		for _, p := range problems {
 			if lines := strings.Split(text, "\n"); p.Line < 1 || p.Line > len(lines) || p.Col < 1 || p.Col > len(lines[p.Line-1])+1 {
 				t.Errorf("%v is outside of %q", p, text)
 			}
 		}
-		again, _ := Parse("f", text, setting)
+		again, _ := Parse("f", text, mailbin, zenv)
 		if !reflect.DeepEqual(mailers, again) {
 			t.Error("two reads differ")
 		}
