@@ -179,7 +179,7 @@ func (d *dispatch) setClosing(a *agent) {
 func (d *dispatch) sendClose(a *agent) {
 	d.do(Close{a.id})
 	if a.signals == 0 {
-		a.stateSince = d.now // its grace begins
+		a.stateSince = d.now // closeTimeout begins
 	}
 	d.planDeadline(a)
 }
@@ -202,7 +202,7 @@ func (d *dispatch) deadline(a *agent) instant {
 		return a.stateSince.after(idle)
 	case a.state == closing && len(a.lines) == 0:
 		return a.stateSince.after(closeTimeout)
-	case a.state == closing && d.stop.begun: // a stop has its own bound
+	case a.state == closing && d.stop.begun: // a stop has its own deadline
 		return never
 	case d.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != idleSent:
 		return never
@@ -275,7 +275,7 @@ func (d *dispatch) dropAgent(a *agent) {
 	d.counts.Agents--
 	r.procs--
 	r.channel.procs--
-	// Who waits for the place comes before the threads that it served.
+	// Rings that wait for the process come before the threads that the agent served.
 	d.admit(d.processQueues, len(d.agents))
 	d.admit(r.channel.processQueues, r.channel.procs)
 	for i := range a.lines {

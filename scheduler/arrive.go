@@ -131,8 +131,8 @@ func (ml *mail) addRecipient(v *vertex, r *Recipient, flags recipientFlags) {
 		if v.more == 0 {
 			v.more, _ = ml.moreRecipients.alloc()
 		}
-		rest := ml.moreRecipients.at(v.more)
-		*rest = append(*rest, in)
+		more := ml.moreRecipients.at(v.more)
+		*more = append(*more, in)
 	}
 	v.count++
 	v.open++

@@ -20,8 +20,7 @@ func (q *queue) triggered(host string) {
 			t.suspendedUntil = q.now
 		}
 		if t.params.QueueOnly && !t.running {
-			// All that waits is tried once; what is deferred waits for the
-			// next run.
+			// What waits for the next run is in this run.
 			t.running = true
 			t.active = 1 - t.active
 		}

@@ -126,7 +126,7 @@ type failureCause struct {
 // fail ends recipients of a vertex with a notice.
 func (dv *delivery) fail(v *vertex, why failureCause) {
 	message := dv.messageOf(v)
-	message.pendingWrites++ // it must not be finished while we walk it
+	message.pendingWrites++ // keeps the message until the loop ends
 	var marks []RecipientMark
 	var settles []alternative
 	for i := range v.len() {
@@ -155,12 +155,12 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 
 // outcome returns the mark for a recipient. The action is "failed", whatever
 // the last report said; the recipient and the peer of that report are kept.
-func (c *failureCause) outcome(r *recipient, said *diagnostic) RecipientMark {
+func (c *failureCause) outcome(r *recipient, reported *diagnostic) RecipientMark {
 	var last ta.Notary
 	text := c.words
-	if said != nil {
-		last = ta.Notary(said.notary)
-		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(said.text, "\r")
+	if reported != nil {
+		last = ta.Notary(reported.notary)
+		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
 	}
 	diag := last.Diagnostic()
 	if diag == "" {

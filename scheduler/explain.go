@@ -236,13 +236,13 @@ func (s *Scheduler) blocksOf(t *thread) blocks {
 	}
 	// A process more is needed where no agent has a session to give.
 	full := r.sessionFor(t) == nil && r.expected == 0
-	trouble := s.startFailures[r.clause]
+	failures := s.startFailures[r.clause]
 	return blocks{
 		thread:    t.freeSlots() <= 0,
 		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
 		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),
 		processes: full && !below(len(s.agents), s.maxTA(r)),
-		start:     full && trouble != nil && trouble.until > s.now,
+		start:     full && failures != nil && failures.until > s.now,
 		forks:     full && r.limitQueue == s.forks.queue,
 	}
 }

@@ -45,8 +45,8 @@ func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
 // put adds an item with a key, or gives it this key.
 func (h *heap[T]) put(key instant, item T) {
-	if seat := *h.index(item); seat != 0 {
-		i := int(seat) - 1
+	if position := *h.index(item); position != 0 {
+		i := int(position) - 1
 		h.at(i).key = key
 		h.down(h.up(i))
 		return
@@ -67,12 +67,12 @@ func (h *heap[T]) pop() T {
 
 // remove removes an item if it is in the heap.
 func (h *heap[T]) remove(item T) {
-	seat := h.index(item)
-	if *seat == 0 {
+	position := h.index(item)
+	if *position == 0 {
 		return
 	}
-	i := int(*seat) - 1
-	*seat = 0
+	i := int(*position) - 1
+	*position = 0
 	h.n--
 	last := *h.at(h.n)
 	*h.at(h.n) = entry[T]{}

@@ -59,13 +59,6 @@ func (ml *mail) allHolding(m *message) bool {
 	return rests
 }
 
-// issueHold has the files of a message moved to hold/.
-func (dv *delivery) issueHold(m *message) {
-	m.flags |= moving
-	op := dv.nextOp()
-	dv.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
-}
-
 // undoHold takes a message that could not be moved back into the queue.
 func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving | holdOrdered

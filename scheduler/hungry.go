@@ -112,7 +112,7 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 	l.vertex = nil
 	dv.lineEnded(a)
 	t := l.thread
-	if v.state == 0 { // its last recipient is done, it is gone
+	if v.state == 0 { // removed: its last recipient is done
 		dv.applyOutcome(l, t)
 		return
 	}

@@ -5,13 +5,6 @@ import "slices"
 // Idle agents: #idle is sent to an agent for which there is no work, and it
 // waits for more until idlemax.
 
-// sendIdle sends #idle to an agent for which there is nothing to do.
-func (d *dispatch) sendIdle(a *agent) {
-	a.state, a.stateSince = idleSent, d.now
-	d.do(Idle{a.id})
-	d.planDeadline(a)
-}
-
 // agentIdle handles the #hungry that answers #idle.
 func (d *dispatch) agentIdle(a *agent) {
 	a.state, a.stateSince = idle, d.now
@@ -46,7 +39,9 @@ func (d *dispatch) idleUnused(r *ring) {
 			continue
 		}
 		r.removeFree(a)
-		d.sendIdle(a)
+		a.state, a.stateSince = idleSent, d.now
+		d.do(Idle{a.id})
+		d.planDeadline(a)
 	}
 	for len(r.idle) > 0 && (r.retired || d.stop.begun) {
 		d.closeAgent(r.idle[0])

@@ -184,13 +184,15 @@ func (dv *delivery) advance(m *message) {
 	case m.open == 0:
 		dv.finish(m)
 	case m.flags&holdOrdered != 0 && dv.allHolding(m):
-		dv.issueHold(m)
+		m.flags |= moving
+		op := dv.nextOp()
+		dv.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
 	}
 }
 
 // dropMessage removes a message from memory and leaves its files alone.
 func (dv *delivery) dropMessage(m *message) {
-	m.flags |= removing // what is asked of it on the way is too late
+	m.flags |= removing // orders that come from now on are too late
 	dv.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
 			dv.detachLine(v)
@@ -238,7 +240,7 @@ func (q *queue) removeVertex(v *vertex) {
 	}
 	q.unlinkVertex(v)
 	if t.updates != 0 {
-		q.planResume(t) // they may be at their end
+		q.planResume(t) // the bulk updates may have no vertex left
 	}
 	q.states[0]--
 	if m := q.messageOf(v); m.flags&(holdOrdered|removing) == holdOrdered {

@@ -116,7 +116,7 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	n := 0
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		// What is being sent elsewhere may come back, and then the order holds.
+		// Recipients that are being resubmitted may come back; then the order applies.
 		if r.state != done && (r.state != writing || v.resubmitting()) {
 			n++
 		}

@@ -34,10 +34,11 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 }
 
 // contended reports whether others wait for what a session of the thread
-// occupies: another thread of the ring, or another ring at a limit.
+// occupies: another thread of the ring, or another ring at a limit. A thread that
+// has used its quantum counts too, because it comes first in the next round.
 func (d *dispatch) contended(r *ring, t *thread) bool {
-	return r.othersWait(t) || r.channel.sessionQueues.total() > 0 ||
-		r.channel.processQueues.total() > 0 || d.processQueues.total() > 0
+	return r.ready.hasOther(t) || r.spent.hasOther(t) ||
+		r.channel.sessionQueues.total() > 0 || r.channel.processQueues.total() > 0 || d.processQueues.total() > 0
 }
 
 // overLimit reports whether more sessions are busy than the limits allow, which

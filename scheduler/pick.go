@@ -107,7 +107,10 @@ func (d *dispatch) serve(a *agent, t *thread) {
 		d.overfeed(a)
 	}
 	d.updateThread(t)
-	a.ring.rotate(t)
+	if t.turnList != nil { // the next thread has its turn
+		t.delist()
+		a.ring.enlist(t)
+	}
 }
 
 // feed gives the agent the first due vertex of the thread as a job line.

@@ -23,19 +23,19 @@ func (dv *delivery) agentExited(e AgentExited) {
 	if a.state == starting {
 		dv.countStartFailure(a.ring)
 	}
-	// With one session it was not on a line that stands behind another in its
-	// pipe, even when all of that other has been reported.
-	culprit := a.sessions > 1 || len(a.lines) > 0 && !a.lines[0].ended()
+	// An agent with one session works on the first line in its pipe. It has not
+	// begun the next one, even if all of the first has been reported.
+	blamed := a.sessions > 1 || len(a.lines) > 0 && !a.lines[0].ended()
 	for i := range a.lines {
 		l := &a.lines[i]
 		if l.ended() {
 			continue
 		}
 		why := untouched
-		if culprit && !dv.stop.begun {
+		if blamed && !dv.stop.begun {
 			why = agentCrashed
 		}
-		culprit = false
+		blamed = false
 		dv.revokeLine(l, why, a.pid)
 	}
 	dv.dropAgent(a)

@@ -99,7 +99,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: a.marks(),
 		Notary: rep.Notary, Text: rep.Text,
 	}
-	if v.ordered != VerbKill { // else nobody wants to know
+	if v.ordered != VerbKill { // a killed recipient gets no notice
 		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
 			m.flags |= owesNotice

@@ -200,18 +200,3 @@ func (r *ring) newRound() {
 		r.enlist(t)
 	}
 }
-
-// rotate moves the thread to the end, so that the next one has its turn.
-func (r *ring) rotate(t *thread) {
-	if t.turnList != nil {
-		t.delist()
-		r.enlist(t)
-	}
-}
-
-// othersWait reports whether another thread of the ring wants a session. One
-// that has used its quantum counts too, because it comes first in the next
-// round.
-func (r *ring) othersWait(t *thread) bool {
-	return r.ready.hasOther(t) || r.spent.hasOther(t)
-}

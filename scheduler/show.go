@@ -50,9 +50,9 @@ func (s *Scheduler) Known(id MessageID) Standing {
 // ByLogID returns the messages with that log identity, at most so many, the
 // latest first. Only a hash of the identity is kept, so the caller must compare
 // with the control files.
-func (s *Scheduler) ByLogID(logID string, most int) []MessageID {
+func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	var ids []MessageID
-	for m := s.messages.get(s.byLogHash[hashLogID(logID)]); m != nil && len(ids) < most; m = s.olderWithLogID(m) {
+	for m := s.messages.get(s.byLogHash[hashLogID(logID)]); m != nil && len(ids) < limit; m = s.olderWithLogID(m) {
 		ids = append(ids, m.id)
 	}
 	return ids
@@ -117,8 +117,8 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
 	}
-	if said := s.diagnostics.get(t.diagnostic); said != nil {
-		v.Last = said.text
+	if last := s.diagnostics.get(t.diagnostic); last != nil {
+		v.Last = last.text
 	}
 	for i, a := range t.agents {
 		if !slices.Contains(t.agents[:i], a) {

@@ -19,8 +19,8 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	if need <= r.expected {
 		return
 	}
-	trouble := d.startFailures[r.clause]
-	if trouble != nil && d.mustDelayStart(trouble, r) {
+	failures := d.startFailures[r.clause]
+	if failures != nil && d.mustDelayStart(failures, r) {
 		return
 	}
 	if !d.mayAddProcess(r) {
@@ -35,10 +35,10 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	r.dequeue()
 	r.waitingSince = 0
 	d.start(r, t)
-	if trouble != nil {
-		trouble.trial = d.lastAgent
+	if failures != nil {
+		failures.trial = d.lastAgent
 	}
-	d.markDirty(r) // it may want one more, after the others
+	d.markDirty(r) // it may need another agent, after the other rings
 }
 
 // mayAddProcess reports whether the ring may have one more process. If not, the
@@ -56,7 +56,7 @@ func (d *dispatch) mayAddProcess(r *ring) bool {
 	if r.limitQueue != d.forks.queue {
 		r.dequeue()
 	}
-	// The ring's own agents are all at work or leaving; it is looked at again
+	// All agents of the ring are busy or closing. The ring is dispatched again
 	// when one of them is free or gone.
 	return below(r.procs, d.maxRing(r))
 }
@@ -178,7 +178,8 @@ func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
 		return true
 	}
 	if a := d.agents[t.trial]; a != nil && a.state == starting {
-		// It says #hungry, which recovered passes on, or it is gone by then.
+		// By then it has said #hungry, and clearStartFailures has woken the ring, or
+		// it is gone.
 		d.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
 		return true
 	}

@@ -112,7 +112,7 @@ type batch struct {
 // inBatch runs work and then writes all outcomes of the message in one action.
 func (dv *delivery) inBatch(m *message, work func()) {
 	dv.store.batch = batch{message: m}
-	m.pendingWrites++ // it must not leave while it is walked
+	m.pendingWrites++ // keeps the message until work returns
 	work()
 	b := dv.store.batch
 	dv.store.batch = batch{}
@@ -308,7 +308,7 @@ func (dv *delivery) reissueFailed() {
 			continue
 		}
 		if p.stale() {
-			// Lost meanwhile; the number may be another message's by now.
+			// Dropped meanwhile; its number may belong to another message now.
 			delete(dv.store.pending, op)
 			continue
 		}
