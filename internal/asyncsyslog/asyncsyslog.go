@@ -1,6 +1,9 @@
 // Package asyncsyslog writes lines to the system's log, facility mail, without
 // making the caller wait. Lines that syslogd does not take in time are dropped
 // and counted; as soon as it takes lines again, one of them tells the count.
+// Where no syslogd listens, the writer tries to connect after a pause that
+// doubles each time, and drops the lines in between: six failed connections for
+// every line would cost a busy program more than its work.
 package asyncsyslog
 
 import (
@@ -43,12 +46,14 @@ const queueLength = 1024
 
 // Open starts the writer. It connects with the first line, so that Open never
 // fails.
-func Open(o Options) *Writer {
+func Open(o Options) *Writer { return open(o, dial) }
+
+func open(o Options, dial func(Options) (connection, error)) *Writer {
 	if o.CloseTimeout == 0 {
 		o.CloseTimeout = 2 * time.Second
 	}
 	w := &Writer{options: o, lines: make(chan line, queueLength), done: make(chan struct{})}
-	go w.run()
+	go w.run(dial)
 	return w
 }
 
@@ -65,9 +70,7 @@ func (w *Writer) send(l line) {
 	select {
 	case w.lines <- l:
 	default:
-		w.mu.Lock()
-		w.lost++
-		w.mu.Unlock()
+		w.drop()
 	}
 }
 
@@ -84,38 +87,80 @@ func (w *Writer) Close() {
 	}
 }
 
-func (w *Writer) run() {
+// The pause before the next attempt to connect.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 10 * time.Second
+)
+
+// connection is what the writer needs of a *syslog.Writer.
+type connection interface {
+	Info(string) error
+	Err(string) error
+	Close() error
+}
+
+func dial(o Options) (connection, error) {
+	to, err := syslog.Dial(o.Network, o.Address, syslog.LOG_MAIL|syslog.LOG_INFO, o.Tag)
+	if err != nil {
+		return nil, err // not a connection that holds a nil *syslog.Writer
+	}
+	return to, nil
+}
+
+func (w *Writer) run(dial func(Options) (connection, error)) {
 	defer close(w.done)
-	var to *syslog.Writer
-	failing := false
+	var to connection
+	var pause time.Duration // 0 after a line was written
+	var dialAt time.Time
 	for l := range w.lines {
+		if to == nil && time.Now().Before(dialAt) {
+			w.drop()
+			continue
+		}
 		var err error
 		if to == nil {
-			to, err = syslog.Dial(w.options.Network, w.options.Address, syslog.LOG_MAIL|syslog.LOG_INFO, w.options.Tag)
+			to, err = dial(w.options)
 		}
 		if err == nil {
 			w.reportLost(to)
-			err = l.write(to) // an error makes it reconnect with the next line
+			err = l.write(to)
 		}
-		if err != nil && !failing && w.options.Failed != nil {
+		if err == nil {
+			pause = 0
+			continue
+		}
+		if pause == 0 && w.options.Failed != nil {
 			w.options.Failed(err)
 		}
-		failing = err != nil
+		w.drop()
+		pause = min(max(2*pause, minPause), maxPause)
+		dialAt = time.Now().Add(pause)
+		if to != nil {
+			_ = to.Close()
+			to = nil
+		}
 	}
 	if to != nil {
 		w.reportLost(to)
-		to.Close()
+		_ = to.Close()
 	}
 }
 
-func (l line) write(to *syslog.Writer) error {
+func (l line) write(to connection) error {
 	if l.isError {
 		return to.Err(l.text)
 	}
 	return to.Info(l.text)
 }
 
-func (w *Writer) reportLost(to *syslog.Writer) {
+func (w *Writer) drop() {
+	w.mu.Lock()
+	w.lost++
+	w.mu.Unlock()
+}
+
+func (w *Writer) reportLost(to connection) {
 	w.mu.Lock()
 	lost := w.lost
 	w.lost = 0

@@ -1,91 +1,87 @@
 package asyncsyslog
 
 import (
-	"net"
-	"path/filepath"
-	"regexp"
+	"errors"
+	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// listen makes the socket of a syslogd.
-func listen(t *testing.T) (net.PacketConn, Options) {
-	t.Helper()
-	address := filepath.Join(t.TempDir(), "log")
-	conn, err := net.ListenPacket("unixgram", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn, Options{Tag: "scheduler", Network: "unixgram", Address: address}
+// daemon is a syslogd that listens or does not.
+type daemon struct {
+	listens bool
+	dials   int
+	lines   []string
 }
 
-func TestLinesHaveFacilityMail(t *testing.T) {
-	conn, options := listen(t)
-	w := Open(options)
-	w.Info("S258367AbTCLWiT: complete (total 2 recipients, 1 failed)")
-	w.Error("the spool is full")
-	w.Close()
-	// Facility mail is 2: 2*8+6 for info, 2*8+3 for err.
-	for _, want := range []string{
-		`^<22>.* scheduler\[\d+\]: S258367AbTCLWiT: complete \(total 2 recipients, 1 failed\)\n$`,
-		`^<19>.* scheduler\[\d+\]: the spool is full\n$`,
-	} {
-		b := make([]byte, 1000)
-		n, _, err := conn.ReadFrom(b)
-		if err != nil || !regexp.MustCompile(want).Match(b[:n]) {
-			t.Errorf("got %q (%v), want %s", b[:n], err, want)
+func (d *daemon) dial(Options) (connection, error) {
+	d.dials++
+	if !d.listens {
+		return nil, errors.New("connection refused")
+	}
+	return d, nil
+}
+
+func (d *daemon) Info(line string) error {
+	if !d.listens {
+		return errors.New("connection reset")
+	}
+	d.lines = append(d.lines, line)
+	return nil
+}
+
+func (d *daemon) Err(line string) error { return d.Info("error: " + line) }
+func (d *daemon) Close() error          { return nil }
+
+func TestConnectsAgainAfterAPauseThatGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, failures := &daemon{}, 0
+		w := open(Options{Failed: func(error) { failures++ }}, d.dial)
+		// A line each millisecond for a minute.
+		for range 60_000 {
+			w.Info("x")
+			time.Sleep(time.Millisecond)
 		}
-	}
-}
-
-func TestTheFirstErrorIsReportedOnce(t *testing.T) {
-	var failed atomic.Int32
-	w := Open(Options{Network: "unixgram", Address: filepath.Join(t.TempDir(), "none"), Failed: func(error) { failed.Add(1) }})
-	for range 10 {
-		w.Info("complete")
-	}
-	w.Close()
-	if n := failed.Load(); n != 1 {
-		t.Errorf("reported %d times", n)
-	}
-}
-
-// The socket of a syslogd that reads nothing takes a few lines and then blocks.
-func TestAStuckSyslogdDelaysNobody(t *testing.T) {
-	_, options := listen(t)
-	options.CloseTimeout = time.Millisecond
-	w := Open(options)
-	line := strings.Repeat("x", 1000)
-	for range 2 * queueLength {
-		w.Info(line)
-	}
-	w.Close()
-}
-
-func TestLostLinesAreCounted(t *testing.T) {
-	conn, options := listen(t)
-	// No goroutine takes lines yet, so that it is certain which are lost.
-	w := &Writer{options: options, lines: make(chan line, 1), done: make(chan struct{})}
-	for range 3 {
-		w.Info("complete")
-	}
-	go w.run()
-	close(w.lines)
-	<-w.done
-	for _, want := range []string{"2 lines were lost here", "complete"} {
-		b := make([]byte, 1000)
-		n, _, err := conn.ReadFrom(b)
-		if err != nil || !strings.Contains(string(b[:n]), want) {
-			t.Errorf("got %q (%v), want %s", b[:n], err, want)
+		if d.dials < 5 || d.dials > 15 || failures != 1 {
+			t.Errorf("%d connections were tried and %d errors told in a minute", d.dials, failures)
 		}
-	}
+		d.listens = true
+		time.Sleep(maxPause)
+		w.Info("first")
+		w.Error("second")
+		synctest.Wait()
+		d.listens = false
+		w.Info("lost")
+		synctest.Wait()
+		d.listens = true
+		time.Sleep(minPause)
+		w.Info("third")
+		w.Close()
+		const want = "60000 lines were lost here; first; error: second; 1 lines were lost here; third"
+		if got := strings.Join(d.lines, "; "); got != want {
+			t.Errorf("syslogd has %q, want %q", got, want)
+		}
+	})
 }
 
-func TestANilWriterDropsLines(t *testing.T) {
-	var w *Writer
-	w.Info("complete")
-	w.Close()
+func TestSyslogdThatTakesNothingDoesNotHoldClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		w := open(Options{CloseTimeout: time.Second}, func(Options) (connection, error) {
+			<-stuck
+			return nil, errors.New("gone")
+		})
+		for i := range 2 * queueLength {
+			w.Info(fmt.Sprint(i))
+		}
+		began := time.Now()
+		w.Close()
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		close(stuck)
+		synctest.Wait()
+	})
 }

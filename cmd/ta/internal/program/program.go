@@ -48,6 +48,7 @@ func New(name, channel string, stdout, stderr io.Writer) *Program {
 	p.Flags.StringVarP(&p.Server.Channel, "channel", "c", channel, "take recipients of this `channel`; any if empty")
 	p.Flags.StringVar(&p.marking, "marking", "agent", "who marks recipients: agent or scheduler, as in the clause")
 	p.Flags.IntVar(&p.Server.Sessions, "sessions", 1, "job lines worked on at once, as in the clause")
+	p.Flags.BoolVar(&p.Server.SenderOwned, "sender-owned", false, "as root, accept control files that belong to their senders (ZMailer's scheduler)")
 	p.Flags.BoolVarP(&p.version, "version", "V", false, "print the version and exit")
 	return p
 }
