@@ -92,6 +92,7 @@ func TestSASLEnds(t *testing.T) {
 	if said := o.brief(o.once(opts)); said != "bob deferall 4.7.5 AUTH: no end after 8 challenges\n" {
 		t.Error(said)
 	}
+	p.AwaitCommand("QUIT", 1)
 	if n := strings.Count(commands(p), "*"); n != 8 {
 		t.Errorf("%d challenges were answered", n)
 	}

@@ -3,7 +3,6 @@
 package smtp
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 )
@@ -12,15 +11,8 @@ import (
 func (t *transaction) sendChunk() error {
 	t.dataSent = true
 	line := fmt.Sprintf("BDAT %d LAST", t.content.size)
-	if err := t.s.send(line); err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(t.s.w, 4096)
-	err := t.content.sendTo(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	if err != nil {
+	t.s.trace(ours, line)
+	if err := t.content.sendTo(t.s.w, line+"\r\n", "", false); err != nil {
 		return t.interrupted(err)
 	}
 	return t.takeFinalReplies(line)

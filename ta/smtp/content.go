@@ -1,174 +1,271 @@
+// This file holds the message as it is sent: line ends, doubled dots, the length
+// for SIZE, and the conversion for servers without 8BITMIME.
+
 package smtp
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
+	"sync"
 
 	"zsched/ta/mime"
 )
 
-// content is a message as it goes over the wire: the headers of the control
-// file, an empty line, and the body from its offset on, every line with CRLF.
+// content is a message as it is sent: the header of the control file, an empty
+// line, and the body from its offset on. Every line ends with CRLF.
 type content struct {
-	plan *mime.Plan
-	size int64 // bytes on the wire, without dots added
+	header  string // lines end with LF
+	body    io.ReadSeeker
+	plan    *mime.Plan // conversion of the body; nil: none
+	buffers *buffers
+	cvt     string // conversion in the words of the system's log
+	size    int64  // bytes that are sent, without added dots
+	eight   bool   // some of them are above 127
 }
 
-// measure plans how the message goes and counts its bytes. The error is
-// mime.ErrConversion or a localError.
-func measure(header string, body io.ReadSeeker, how mime.Conversion) (*content, error) {
-	plan, err := mime.NewPlan(header, body, how)
-	if errors.Is(err, mime.ErrConversion) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, &localError{err}
-	}
-	c := &content{plan: plan}
-	n := new(counter)
+// measure counts the bytes of a message, after the conversion that it needs. Most
+// messages need none, and are then read once. The error is mime.ErrConversion or a
+// localError.
+func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers) (*content, error) {
+	c := &content{header: header, body: body, buffers: b, cvt: "NONE"}
+	n := &lineCounter{}
 	if err := c.writeTo(n); err != nil {
 		return nil, err
 	}
-	c.size = int64(*n)
+	if n.eight && how.To != mime.AsIs {
+		plan, err := mime.NewPlan(header, body, how)
+		if errors.Is(err, mime.ErrConversion) {
+			return nil, err
+		}
+		if err != nil {
+			return nil, &localError{err}
+		}
+		c.plan, c.header, c.cvt = plan, plan.Header(), plan.Cvt
+		n = &lineCounter{}
+		if err := c.writeTo(n); err != nil {
+			return nil, err
+		}
+	}
+	c.size, c.eight = n.end(), n.eight
 	return c, nil
 }
 
-type counter int64
-
-func (n *counter) Write(b []byte) (int, error) {
-	*n += counter(len(b))
-	return len(b), nil
-}
-
-// eightBit says that there are bytes beyond ASCII in what is sent.
-func (c *content) eightBit() bool { return c.plan.EightBitHeader || c.plan.EightBitBody }
-
-// writeTo writes the message with CRLF line ends. The error is the writer's or
-// a localError.
-func (c *content) writeTo(w io.Writer) error {
-	lines := &crlf{w: w}
-	if _, err := io.WriteString(lines, c.plan.Header()); err != nil {
+// writeTo writes the message with its line ends as they are. The error is the
+// writer's or a localError.
+func (c *content) writeTo(w textWriter) error {
+	if _, err := w.WriteString(c.header); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(lines, "\n"); err != nil {
+	if _, err := w.WriteString("\n"); err != nil {
 		return err
 	}
-	err := c.plan.WriteBody(lines)
+	var err error
+	if c.plan != nil {
+		err = c.plan.WriteBody(w)
+	} else {
+		err = c.copyBody(w)
+	}
 	switch {
-	case lines.err != nil:
-		return lines.err
-	case err != nil:
-		return &localError{err}
+	case err == nil:
+		return nil
+	case w.failed() != nil:
+		return w.failed()
 	}
-	return lines.end()
+	return &localError{err}
 }
 
-// sendTo is writeTo of exactly as many bytes as were measured. A message that
-// is another one by now is a localError, and must not get its end.
-func (c *content) sendTo(w io.Writer) error {
-	rest := &exactly{w, c.size}
-	err := c.writeTo(rest)
-	if err == nil && rest.left > 0 {
-		err = &localError{errChanged}
+func (c *content) copyBody(w io.Writer) error {
+	if _, err := c.body.Seek(0, io.SeekStart); err != nil {
+		return err
 	}
+	buf := c.buffers.get()
+	defer c.buffers.put(buf)
+	_, err := io.CopyBuffer(w, c.body, *buf)
 	return err
 }
 
-// localError is a message that cannot be read, not a peer that cannot be
-// written to.
+// sendTo sends exactly as many bytes as were measured, between two lines of the
+// dialogue. dots says that a dot at the front of a line is doubled. If the message
+// has changed since, the error is a localError and the line after is not sent.
+func (c *content) sendTo(w io.Writer, before, after string, dots bool) error {
+	buf := c.buffers.get()
+	defer c.buffers.put(buf)
+	s := &sender{w: w, out: append((*buf)[:0], before...), dots: dots, left: c.size}
+	if err := c.writeTo(s); err != nil {
+		return err
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	s.out = append(s.out, after...)
+	return s.flush()
+}
+
+// textWriter is a Writer that keeps its first error.
+type textWriter interface {
+	io.Writer
+	io.StringWriter
+	failed() error
+}
+
+// lineCounter counts the bytes that a text has when each of its lines ends with
+// CRLF.
+type lineCounter struct {
+	size   int64
+	eight  bool // a byte is above 127
+	cr     bool // the last byte was a CR
+	inLine bool // the last line is not ended
+}
+
+func (n *lineCounter) failed() error                     { return nil }
+func (n *lineCounter) WriteString(s string) (int, error) { return n.Write([]byte(s)) }
+
+func (n *lineCounter) Write(b []byte) (int, error) {
+	n.eight = n.eight || has8(b)
+	if !n.cr && len(b) > 0 && bytes.IndexByte(b, '\r') < 0 {
+		n.size += int64(len(b) + bytes.Count(b, []byte{'\n'}))
+		n.inLine = b[len(b)-1] != '\n'
+		return len(b), nil
+	}
+	for _, c := range b {
+		switch {
+		case c == '\n' && n.cr: // counted with the CR
+		case c == '\n', c == '\r':
+			n.size += 2
+		default:
+			n.size++
+		}
+		n.cr, n.inLine = c == '\r', c != '\r' && c != '\n'
+	}
+	return len(b), nil
+}
+
+// end returns the size, with the end of the last line.
+func (n *lineCounter) end() int64 {
+	if n.inLine {
+		return n.size + 2
+	}
+	return n.size
+}
+
+// has8 reports whether a byte is above 127.
+func has8(b []byte) bool {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&0x8080808080808080 != 0 {
+			return true
+		}
+	}
+	for _, c := range b {
+		if c > 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+// sender sends text with CRLF line ends. Line ends of any kind, LF, CRLF and a
+// lone CR, become CRLF, so that no server sees a line end where another sees none.
+type sender struct {
+	w      io.Writer
+	out    []byte // not yet written
+	dots   bool   // a dot at the front of a line is doubled (RFC 5321 section 4.5.2)
+	left   int64  // bytes that may still follow, without added dots
+	cr     bool   // the last byte was a CR, and its CRLF is in out
+	inLine bool
+	err    error // of w, or errChanged
+}
+
+// errChanged means that the message has not as many bytes as were measured.
+var errChanged = errors.New("the message changed while it was sent")
+
+func (s *sender) failed() error                        { return s.err }
+func (s *sender) WriteString(text string) (int, error) { return s.Write([]byte(text)) }
+
+func (s *sender) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0 && s.err == nil; {
+		if s.cr && rest[0] == '\n' {
+			s.cr, rest = false, rest[1:]
+			continue
+		}
+		s.cr = false
+		end := bytes.IndexByte(rest, '\n')
+		line := rest
+		if end >= 0 {
+			line = rest[:end]
+		}
+		if cr := bytes.IndexByte(line, '\r'); cr >= 0 {
+			end, line, s.cr = cr, rest[:cr], true
+		}
+		s.add(line, end >= 0)
+		rest = rest[len(line):]
+		if end >= 0 {
+			rest = rest[1:]
+		}
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	return len(b), nil
+}
+
+// add adds a line, or a part of one that is not ended.
+func (s *sender) add(line []byte, ended bool) {
+	s.left -= int64(len(line))
+	if s.dots && !s.inLine && len(line) > 0 && line[0] == '.' {
+		s.out = append(s.out, '.')
+	}
+	s.out = append(s.out, line...)
+	s.inLine = !ended
+	if ended {
+		s.out = append(s.out, '\r', '\n')
+		s.left -= 2
+	}
+	switch {
+	case s.left < 0:
+		s.err = &localError{errChanged}
+	case len(s.out) >= bufferSize-maxReplyLine:
+		s.err = s.flush()
+	}
+}
+
+// end ends the last line. It is an error if bytes are missing.
+func (s *sender) end() error {
+	if s.inLine {
+		s.add(nil, true)
+	}
+	if s.err == nil && s.left > 0 {
+		s.err = &localError{errChanged}
+	}
+	return s.err
+}
+
+func (s *sender) flush() error {
+	_, err := s.w.Write(s.out)
+	s.out = s.out[:0]
+	return err
+}
+
+// localError is a message that cannot be read, not a server that cannot be reached.
 type localError struct{ err error }
 
 func (e *localError) Error() string { return e.err.Error() }
 func (e *localError) Unwrap() error { return e.err }
 
-// crlf turns line ends of any kind, LF, CRLF and a lone CR, into CRLF: no peer
-// may see a line end where another sees none.
-type crlf struct {
-	w    io.Writer
-	cr   bool // the last byte was a CR, whose CRLF is written
-	part bool // within a line
-	out  []byte
-	err  error
-}
+// bufferSize is how much of a message is read or written at once.
+const bufferSize = 32 << 10
 
-func (l *crlf) Write(b []byte) (int, error) {
-	out := l.out[:0]
-	for rest := b; len(rest) > 0; {
-		i := bytes.IndexAny(rest, "\r\n")
-		if i < 0 {
-			out, l.cr, l.part = append(out, rest...), false, true
-			break
-		}
-		out = append(out, rest[:i]...)
-		if i > 0 {
-			l.cr = false
-		}
-		if rest[i] == '\r' || !l.cr {
-			out = append(out, '\r', '\n')
-		}
-		l.cr, l.part = rest[i] == '\r', false
-		rest = rest[i+1:]
+// buffers keeps buffers for reading and writing messages. A connection that waits
+// for a server holds none.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *[]byte {
+	if buf, ok := b.pool.Get().(*[]byte); ok {
+		return buf
 	}
-	l.out = out
-	if l.err == nil {
-		_, l.err = l.w.Write(out)
-	}
-	if l.err != nil {
-		return 0, l.err
-	}
-	return len(b), nil
+	buf := make([]byte, bufferSize)
+	return &buf
 }
 
-// end ends the last line.
-func (l *crlf) end() error {
-	if !l.part {
-		return nil
-	}
-	_, err := l.Write([]byte("\n"))
-	return err
-}
-
-// stuffed doubles the dot at the front of a line (RFC 5321 section 4.5.2). It
-// is given CRLF line ends only, and starts at the front of a line.
-type stuffed struct {
-	w      *bufio.Writer
-	within bool // a line
-}
-
-func (s *stuffed) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
-		if !s.within && rest[0] == '.' {
-			if err := s.w.WriteByte('.'); err != nil {
-				return 0, err
-			}
-		}
-		i := bytes.IndexByte(rest, '\n')
-		line := rest[:i+1]
-		if i < 0 {
-			line = rest
-		}
-		if _, err := s.w.Write(line); err != nil {
-			return 0, err
-		}
-		s.within = i < 0
-		rest = rest[len(line):]
-	}
-	return len(b), nil
-}
-
-// exactly passes on no more than was promised.
-type exactly struct {
-	w    io.Writer
-	left int64
-}
-
-var errChanged = errors.New("the message changed while it was sent")
-
-func (e *exactly) Write(b []byte) (int, error) {
-	if e.left -= int64(len(b)); e.left < 0 {
-		return 0, &localError{errChanged}
-	}
-	return e.w.Write(b)
-}
+func (b *buffers) put(buf *[]byte) { b.pool.Put(buf) }

@@ -28,13 +28,10 @@ func (t *transaction) sendData() error {
 		t.reportAccepted(t.dataReply)
 		return t.reset()
 	}
-	w := &stuffed{w: t.s.w}
-	if err := t.content.sendTo(w); err != nil {
+	if err := t.content.sendTo(t.s.w, "", ".\r\n", true); err != nil {
 		return t.interrupted(err)
 	}
-	if err := t.s.send("."); err != nil {
-		return t.interrupted(err)
-	}
+	t.s.trace(ours, ".")
 	return t.takeFinalReplies(".")
 }
 

@@ -16,7 +16,7 @@ type delivery struct {
 	message      *ta.Message
 	recipients   []*ta.Recipient
 	wholeJobLine bool // the job line has no other recipients
-	contents     map[contentKey]*content
+	contents     []keptContent
 }
 
 // maxRecipients is how many recipients a transaction has. Every server accepts as
@@ -109,7 +109,7 @@ func validAddress(address string) bool {
 // mailCommand is the MAIL command.
 func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
 	line := "MAIL From:<" + e.from + ">"
-	if c.eightBit() && ext.eightBit {
+	if c.eight && ext.eightBit {
 		line += " BODY=8BITMIME"
 	}
 	if e.utf8 {

@@ -1,8 +1,6 @@
 package smtp
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -90,46 +88,6 @@ func FuzzReply(f *testing.F) {
 		}
 		if strings.Contains(strings.Join(r.Lines, "")+r.diagnostic(), "\n") {
 			t.Errorf("%q: a line feed in %q", said, r.Lines)
-		}
-	})
-}
-
-// FuzzLines: however a text comes in pieces, it goes as the dumb twin makes it,
-// with CRLF line ends only; dots are added and taken away again.
-func FuzzLines(f *testing.F) {
-	for _, s := range []string{"a\nb\n", ".\r\n..\r\n", "a\rb\r\r\n\n\r", "", "no end", ".\r.\r"} {
-		f.Add([]byte(s), 3)
-	}
-	f.Fuzz(func(t *testing.T, text []byte, piece int) {
-		piece = max(1, piece%17)
-		var plain, dotted bytes.Buffer
-		w := bufio.NewWriter(&dotted)
-		lines := &crlf{w: io.MultiWriter(&plain, &stuffed{w: w})}
-		for rest := text; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
-			if _, err := lines.Write(rest[:min(piece, len(rest))]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if lines.end() != nil || w.Flush() != nil {
-			t.Fatal("a buffer does not take it")
-		}
-		twin := strings.ReplaceAll(strings.ReplaceAll(string(text), "\r\n", "\n"), "\r", "\n")
-		if twin != "" && !strings.HasSuffix(twin, "\n") {
-			twin += "\n"
-		}
-		twin = strings.ReplaceAll(twin, "\n", "\r\n")
-		if plain.String() != twin {
-			t.Errorf("%q: %q, want %q", text, plain.String(), twin)
-		}
-		var back strings.Builder
-		for line := range strings.Lines(dotted.String()) {
-			if line == ".\r\n" {
-				t.Errorf("%q: the end is within", text)
-			}
-			back.WriteString(strings.TrimPrefix(line, "."))
-		}
-		if back.String() != twin {
-			t.Errorf("%q: with dots %q", text, dotted.String())
 		}
 	})
 }

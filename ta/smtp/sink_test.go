@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -116,14 +117,26 @@ func BenchmarkSink(b *testing.B) {
 				jobs = append(jobs, fmt.Sprintf("%d\ta.example", i+1))
 			}
 			w := o.talk(a, sessions)
+			before := cpuTime(b)
 			b.ResetTimer()
 			w.feed(b, jobs...)
 			said := w.end(b)
 			b.StopTimer()
+			b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/1000/float64(b.N), "cpu-µs/message")
 			if n := strings.Count(said, "\tok3 "); n != b.N {
 				b.Fatalf("%d of %d delivered", n, b.N)
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
 		})
 	}
+}
+
+// cpuTime is the CPU time of this process.
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -58,7 +58,7 @@ func (t *transaction) prepareContent() *failure {
 	if !t.ext.eightBit && (!o.EightClean || o.Disabled.EightBit) {
 		how.To = mime.SevenBit
 	}
-	c, err := t.d.content(t.header, how)
+	c, err := t.d.content(t.header, how, &t.a.buffers)
 	var local *localError
 	switch {
 	case errors.As(err, &local):
@@ -68,33 +68,33 @@ func (t *transaction) prepareContent() *failure {
 	case t.ext.size > 0 && c.size > t.ext.size:
 		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, and the next host accepts no more than %d", c.size, t.ext.size))
 	}
-	t.content, t.cvt = c, c.plan.Cvt
+	t.content, t.cvt = c, c.cvt
 	return nil
 }
 
 // content returns the message under a header, measured and converted. It is kept
 // for further transactions of the delivery.
-func (d *delivery) content(header string, how mime.Conversion) (*content, error) {
-	key := contentKey{header, how}
-	if c := d.contents[key]; c != nil {
-		return c, nil
+func (d *delivery) content(header string, how mime.Conversion, b *buffers) (*content, error) {
+	for _, kept := range d.contents {
+		if kept.how == how && kept.header == header {
+			return kept.content, nil
+		}
 	}
 	body, err := d.message.Body()
 	if err != nil {
 		return nil, &localError{err}
 	}
-	c, err := measure(header, body, how)
+	c, err := measure(header, body, how, b)
 	if err != nil {
 		return nil, err
 	}
-	if d.contents == nil {
-		d.contents = map[contentKey]*content{}
-	}
-	d.contents[key] = c
+	d.contents = append(d.contents, keptContent{header, how, c})
 	return c, nil
 }
 
-type contentKey struct {
+// keptContent is a content and what it was made from.
+type keptContent struct {
 	header string
 	how    mime.Conversion
+	*content
 }

@@ -74,6 +74,7 @@ type Agent struct {
 	opener opener
 	pool   pool
 
+	buffers buffers
 	running sync.WaitGroup // goroutines of connections
 }
 
