@@ -1,78 +1,98 @@
-// Package hold is the agent of the channel hold: mail that waits until
-// something comes true. The host word of a recipient is a condition,
+// Package hold is the agent of the channel hold, hold(8): mail that waits until
+// a condition holds. The host word of a recipient is the condition,
 //
 //	CLASS:parameter
 //
-// and the user word the address to try then: the recipient is submitted again
-// to the router. Classes, in any case:
+// and the user word is the address to try then: the agent submits the recipient
+// to the router again. The classes, in any case:
 //
 //	NS:domain/TYPE         a look-up in the DNS gives no temporary error
-//	TIMEOUT:seconds        that time, since the epoch, is past
+//	TIMEOUT:seconds        that time, in seconds since 1970, is past
 //	AGE:interval           the message is that old: 1d12h30m
 //	IO:text                by chance, one time in ten
 //	SCRIPT:name/argument   MAILBIN/bin/name argument exits with 0
-//	HOME:user              the user's home directory is there
+//	HOME:user              the user's home directory exists
 //
-// What is none of these waits, until it expires.
+// A recipient with any other condition waits until it expires, and so does one
+// that the router must not get from an agent: see ctlfile.PlainAddress.
 package hold
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"time"
 
-	"zsched/internal/interval"
+	"zsched/ctlfile"
 	"zsched/ta"
 )
 
-// scriptTime is how long a script or a look-up may take.
-const scriptTime = 5 * time.Minute
-
-// Agent is the agent. Its Deliver goes into a ta.Server. The functions are
-// what it asks of the world; New gives those of the system.
+// Agent is the agent. Its Deliver goes into a ta.Server. New sets the functions
+// to those of the system; tests set others.
 type Agent struct {
-	Postoffice string // where public/ and router/ are
-	Host       string // our own name, for the router's trace
-	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH);
-	// RouterNotify is the socket of a router that listens for names
-	// (ROUTERNOTIFY), or "".
+	Postoffice string // the directory that has public/ and router/
+	Host       string // the name of this machine, for the router's trace
+	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH),
+	// else 0.
 	RouterLevels int
-	RouterNotify string
+	RouterNotify string // socket of a router that wants notices (ROUTERNOTIFY), or ""
 
 	Now func() time.Time
-	// LookUp asks the DNS; the error is nil or temporary. A name that does not
-	// exist is an answer.
+	// LookUp looks a record up in the DNS. It returns only temporary errors: that
+	// a name does not exist is an answer.
 	LookUp func(ctx context.Context, domain, kind string) error
-	// Script runs a script and says whether it exited with 0.
+	// Script runs a script. The error is nil if it exits with 0.
 	Script func(ctx context.Context, name, argument string) error
 	// Home looks for a user's home directory.
 	Home func(user string) error
-	// Chance is a number below n.
+	// Chance returns a random number below n.
 	Chance func(n int) int
 }
 
-// Deliver submits the recipients of m again if their condition is true, and
-// defers them if not. All recipients of a job line have the same condition.
+// New returns an agent that uses the clock, the resolver and the users of this
+// machine. Scripts are in mailbin/bin.
+func New(postoffice, mailbin string) *Agent {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return &Agent{
+		Postoffice: postoffice,
+		Host:       host,
+		Now:        time.Now,
+		LookUp:     lookUp,
+		Script: func(ctx context.Context, name, argument string) error {
+			return runScript(ctx, filepath.Join(mailbin, "bin", name), argument)
+		},
+		Home:   findHome,
+		Chance: rand.IntN,
+	}
+}
+
+// Deliver submits the recipients of m again if their condition holds, and defers
+// them if it does not. Each condition is tested once.
 func (a *Agent) Deliver(m *ta.Message) {
-	conditions := map[string]error{}
+	tested := map[string]error{}
 	var ready []*ta.Recipient
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		wait, asked := conditions[r.Host]
-		if !asked {
-			wait = a.wait(r.Host, m.ModifiedAt)
-			conditions[r.Host] = wait
+		why, known := tested[r.Host]
+		if !known {
+			why = a.test(r.Host, m.ModifiedAt)
+			tested[r.Host] = why
 		}
-		if wait != nil {
-			r.Report(waiting(wait))
+		if why == nil && !ctlfile.PlainAddress(r.User) {
+			why = fmt.Errorf("%.200q: %w", r.User, ctlfile.ErrNotPlain)
+		}
+		if why != nil {
+			r.Report(waiting(why))
 			continue
 		}
 		ready = append(ready, r)
 	}
-	a.again(m, ready)
+	a.resubmit(m, ready)
 }
 
 func waiting(why error) ta.Result {
@@ -87,50 +107,52 @@ func waiting(why error) ta.Result {
 	}
 }
 
-// wait says why a condition is not true yet; nil if it is.
-func (a *Agent) wait(condition string, born time.Time) error {
-	class, parameter, ok := strings.Cut(condition, ":")
-	if !ok {
-		return fmt.Errorf("%q is no condition", condition)
+// resubmit submits recipients of a message to the router again and reports each.
+// There may be several submissions, because one cannot have two senders.
+func (a *Agent) resubmit(m *ta.Message, ready []*ta.Recipient) {
+	var chosen []int
+	byOffset := map[int64]*ta.Recipient{}
+	for _, r := range ready {
+		chosen = append(chosen, m.File.Find(r.Offset))
+		byOffset[r.Offset] = r
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), scriptTime)
-	defer cancel()
-	switch strings.ToUpper(class) {
-	case "NS":
-		domain, kind, _ := strings.Cut(parameter, "/")
-		return a.LookUp(ctx, domain, strings.ToUpper(kind))
-	case "TIMEOUT":
-		seconds, err := strconv.ParseInt(parameter, 10, 64)
-		if err != nil {
-			return fmt.Errorf("TIMEOUT %q is no time", parameter)
+	for _, s := range m.File.Resubmissions(chosen) {
+		name, err := a.submit(m, s)
+		for _, to := range s.To {
+			r := byOffset[to.Offset]
+			if err != nil {
+				r.Report(waiting(err))
+				continue
+			}
+			// OK3: the sender is not told of this as a delivery, because the
+			// agent that delivers the submission will tell of that one.
+			r.Report(ta.Result{
+				Status: ta.OK3,
+				Fields: ta.Fields{Action: "relayed", Code: "2.0.0"},
+				Text:   "submitted again as " + name,
+			})
 		}
-		return a.until(time.Unix(seconds, 0))
-	case "AGE":
-		age, err := interval.Parse(strings.ToLower(parameter))
-		if err != nil {
-			return fmt.Errorf("AGE %q: %w", parameter, err)
-		}
-		return a.until(born.Add(age))
-	case "IO":
-		if a.Chance(10) != 0 {
-			return errors.New("another time")
-		}
-		return nil
-	case "SCRIPT":
-		name, argument, _ := strings.Cut(parameter, "/")
-		if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\x00") {
-			return fmt.Errorf("SCRIPT %q is no name of a script", parameter)
-		}
-		return a.Script(ctx, name, argument)
-	case "HOME":
-		return a.Home(parameter)
 	}
-	return fmt.Errorf("unknown condition %q", class)
 }
 
-func (a *Agent) until(t time.Time) error {
-	if a.Now().Before(t) {
-		return fmt.Errorf("waiting until %s", t.UTC().Format("2006-01-02 15:04:05 UTC"))
+// submit gives one submission to the router and returns its name below router/.
+// After an error the router does not have it. If the machine crashes before the
+// new name is on disk, the old recipient is still locked and will be tried again.
+func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err error) {
+	s.By = "hold@" + a.Host
+	body, err := m.Body()
+	if err != nil {
+		return "", fmt.Errorf("read the message: %w", err)
 	}
-	return nil
+	file, err := s.Write(a.Postoffice, "hold-*", body)
+	if err != nil {
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	router := ctlfile.Router{Postoffice: a.Postoffice, Levels: a.RouterLevels, Notify: a.RouterNotify}
+	name, err = router.Give(file)
+	if name == "" {
+		_ = os.Remove(file)
+		return "", fmt.Errorf("submit: %w", err)
+	}
+	return name, nil
 }

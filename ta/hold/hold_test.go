@@ -20,8 +20,8 @@ import (
 // noon is the time in all tests; the messages are a day and a half old.
 var noon = time.Unix(1795262400, 0)
 
-// desk is an agent in a postoffice, with a world that says no.
-func desk(t *testing.T) *Agent {
+// newAgent is an agent in a postoffice, for which no condition holds.
+func newAgent(t *testing.T) *Agent {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{"transport", "queue", "public", "router"} {
@@ -41,7 +41,7 @@ func desk(t *testing.T) *Agent {
 }
 
 // deliver gives the agent a message with these lines, for a host, and returns
-// what it said without the notary fields.
+// its reports without the notary fields.
 func deliver(t *testing.T, a *Agent, host string, lines ...string) string {
 	t.Helper()
 	control := "@ 0x00000007\ni 7\no 24\nl <m@example.org>\n" + strings.Join(lines, "\n") + "\nm\nA: b\n\n"
@@ -60,8 +60,8 @@ func deliver(t *testing.T, a *Agent, host string, lines ...string) string {
 	if err := s.Serve(context.Background()); err != nil {
 		t.Error(err)
 	}
-	said := strings.TrimSuffix(strings.TrimPrefix(out.String(), "#hungry\n"), "#hungry\n")
-	return regexp.MustCompile(`\t.*\t`).ReplaceAllString(said, " ")
+	reports := strings.TrimSuffix(strings.TrimPrefix(out.String(), "#hungry\n"), "#hungry\n")
+	return regexp.MustCompile(`\t.*\t`).ReplaceAllString(reports, " ")
 }
 
 const sender = "s smtp mx.example.org alice@example.org 0"
@@ -69,16 +69,15 @@ const sender = "s smtp mx.example.org alice@example.org 0"
 func rcpt(host, user string) string { return "r           hold " + host + " " + user + " 65534" }
 
 func TestConditions(t *testing.T) {
-	// What of the world is asked, and what it must be asked for to say yes.
-	var asked []string
+	var asked []string // which functions of the agent were called, and with what
 	yes := func(words ...string) error {
 		asked = append(asked, strings.Join(words, " "))
 		return nil
 	}
 	for _, c := range []struct {
 		host string
-		ask  string // of the world; it says yes
-		wait string // why not, "" for true
+		ask  string // the function that must be called; it says yes
+		wait string // why the condition does not hold, "" if it does
 	}{
 		{"NS:example.org/MX", "dns example.org MX", ""},
 		{"ns:example.org/mx", "dns example.org MX", ""},
@@ -107,7 +106,7 @@ func TestConditions(t *testing.T) {
 		{"example.org", "", `"example.org" is no condition`},
 		{"-", "", `"-" is no condition`},
 	} {
-		a := desk(t)
+		a := newAgent(t)
 		asked = nil
 		if kind, _, _ := strings.Cut(c.ask, " "); kind != "" {
 			a.LookUp = func(_ context.Context, domain, kind string) error { return yes("dns", domain, kind) }
@@ -115,7 +114,7 @@ func TestConditions(t *testing.T) {
 			a.Home = func(user string) error { return yes("home", user) }
 			a.Chance = func(n int) int { yes("chance", fmt.Sprint(n)); return 0 }
 		}
-		said := deliver(t, a, c.host, sender, rcpt(c.host, "bob@example.net"))
+		reports := deliver(t, a, c.host, sender, rcpt(c.host, "bob@example.net"))
 		if c.ask != "" && !slices.Equal(asked, []string{c.ask}) {
 			t.Errorf("%s: asked %q", c.host, asked)
 		}
@@ -123,20 +122,20 @@ func TestConditions(t *testing.T) {
 		if c.wait == "" {
 			want = "7/82 ok3 submitted again as " + submitted(t, a) + "\n"
 		}
-		if said != want {
-			t.Errorf("%s: %q, want %q", c.host, said, want)
+		if reports != want {
+			t.Errorf("%s: %q, want %q", c.host, reports, want)
 		}
 	}
 }
 
-func TestTheWorldSaysNo(t *testing.T) {
+func TestConditionThatDoesNotHold(t *testing.T) {
 	for _, host := range []string{"NS:example.org/MX", "SCRIPT:try", "HOME:bob"} {
-		if said := deliver(t, desk(t), host, sender, rcpt(host, "bob")); said != "7/82 deferred not yet\n" {
-			t.Errorf("%s: %q", host, said)
+		if reports := deliver(t, newAgent(t), host, sender, rcpt(host, "bob")); reports != "7/82 deferred not yet\n" {
+			t.Errorf("%s: %q", host, reports)
 		}
 	}
-	if said := deliver(t, desk(t), "IO:x", sender, rcpt("IO:x", "bob")); said != "7/82 deferred another time\n" {
-		t.Errorf("%q", said)
+	if reports := deliver(t, newAgent(t), "IO:x", sender, rcpt("IO:x", "bob")); reports != "7/82 deferred another time\n" {
+		t.Errorf("%q", reports)
 	}
 }
 
@@ -172,7 +171,7 @@ func list(t *testing.T, a *Agent, dir string) (names []string) {
 }
 
 func TestSubmissionHasEnvelopeHeaderAndBody(t *testing.T) {
-	a := desk(t)
+	a := newAgent(t)
 	deliver(t, a, "TIMEOUT:1", sender,
 		rcpt("TIMEOUT:1", "bob@example.net"), "N NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob@old.example INFROM=x", "R HDRS", "n QQ+2B",
 		rcpt("TIMEOUT:1", `"carol x"@example.net`), "R HDRS", "n QQ+2B",
@@ -196,8 +195,8 @@ func TestSubmissionHasEnvelopeHeaderAndBody(t *testing.T) {
 
 // One submission cannot have two senders; nobody must answer a null sender.
 func TestSendersAreSubmittedApart(t *testing.T) {
-	a := desk(t)
-	said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"), rcpt("TIMEOUT:1", "eve"),
+	a := newAgent(t)
+	reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"), rcpt("TIMEOUT:1", "eve"),
 		"s error - alice@example.org 0", rcpt("TIMEOUT:1", "joe"))
 	var envelopes []string
 	for _, name := range list(t, a, "router") {
@@ -211,20 +210,20 @@ func TestSendersAreSubmittedApart(t *testing.T) {
 	}
 	slices.Sort(envelopes)
 	want := []string{"channel error\nto <joe>\n", "from <alice@example.org>\nto <bob>\nto <eve>\n"}
-	if !slices.Equal(envelopes, want) || strings.Count(said, "ok3") != 3 {
-		t.Errorf("submitted %q: %q", envelopes, said)
+	if !slices.Equal(envelopes, want) || strings.Count(reports, "ok3") != 3 {
+		t.Errorf("submitted %q: %q", envelopes, reports)
 	}
 }
 
 func TestWhatCannotBeSubmittedWaits(t *testing.T) {
 	for _, missing := range []string{"public", "router"} {
-		a := desk(t)
+		a := newAgent(t)
 		if err := os.Remove(filepath.Join(a.Postoffice, missing)); err != nil {
 			t.Fatal(err)
 		}
-		said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
-		if !strings.HasPrefix(said, "7/82 deferred submit: ") {
-			t.Errorf("without %s/: %q", missing, said)
+		reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
+		if !strings.HasPrefix(reports, "7/82 deferred submit: ") {
+			t.Errorf("without %s/: %q", missing, reports)
 		}
 		if missing == "router" && len(list(t, a, "public")) > 0 {
 			t.Errorf("public/ has %q", list(t, a, "public"))
@@ -236,8 +235,8 @@ func TestWhatCannotBeSubmittedWaits(t *testing.T) {
 // The others of the same message are not kept back by such a recipient.
 func TestProgramsAndFilesAreNotSubmitted(t *testing.T) {
 	for _, user := range []string{"|cmd", "/path", "<|cmd>", "(c)|cmd", "@a:|cmd", "g:|cmd;", `"|cmd x"@localhost`, ":include:/x"} {
-		a := desk(t)
-		said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", user), rcpt("TIMEOUT:1", "bob@example.net"))
+		a := newAgent(t)
+		reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", user), rcpt("TIMEOUT:1", "bob@example.net"))
 		text, err := os.ReadFile(filepath.Join(a.Postoffice, "router", submitted(t, a)))
 		if err != nil {
 			t.Fatal(err)
@@ -245,8 +244,8 @@ func TestProgramsAndFilesAreNotSubmitted(t *testing.T) {
 		if strings.Contains(string(text), user) || !strings.HasPrefix(string(text), "external\n") || !strings.Contains(string(text), "to <bob@example.net>\n") {
 			t.Errorf("%q: submitted\n%s", user, text)
 		}
-		if !strings.Contains(said, "not a plain mail address\n") || strings.Count(said, "deferred") != 1 || strings.Count(said, "ok3") != 1 {
-			t.Errorf("%q: %q", user, said)
+		if !strings.Contains(reports, "not a plain mail address\n") || strings.Count(reports, "deferred") != 1 || strings.Count(reports, "ok3") != 1 {
+			t.Errorf("%q: %q", user, reports)
 		}
 	}
 }
@@ -297,7 +296,7 @@ func TestHomeOfNobodyKnown(t *testing.T) {
 // A router that has letter directories looks for mail in them, and one that
 // listens is told.
 func TestRouterIsGivenMailWhereItLooks(t *testing.T) {
-	a := desk(t)
+	a := newAgent(t)
 	a.RouterLevels, a.RouterNotify = 1, "UNIX:"+filepath.Join(a.Postoffice, "notify")
 	for c := 'A'; c <= 'Z'; c++ {
 		if err := os.Mkdir(filepath.Join(a.Postoffice, "router", string(c)), 0o755); err != nil {
@@ -309,7 +308,7 @@ func TestRouterIsGivenMailWhereItLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer router.Close()
-	said := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
+	reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
 	if err := router.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +319,7 @@ func TestRouterIsGivenMailWhereItLooks(t *testing.T) {
 		t.Fatalf("the router was told %q, %v", told[:n], err)
 	}
 	file := strings.TrimPrefix(name, "router ")
-	if _, err := os.Stat(filepath.Join(a.Postoffice, "router", file)); err != nil || !strings.Contains(said, "submitted again as "+file) {
-		t.Errorf("%v; reported %q", err, said)
+	if _, err := os.Stat(filepath.Join(a.Postoffice, "router", file)); err != nil || !strings.Contains(reports, "submitted again as "+file) {
+		t.Errorf("%v; reported %q", err, reports)
 	}
 }

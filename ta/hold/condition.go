@@ -1,0 +1,130 @@
+package hold
+
+// Conditions: how each class is tested.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/internal/interval"
+)
+
+// testTimeout is how long a script or a look-up may take.
+const testTimeout = 5 * time.Minute
+
+// test returns nil if a condition holds, or the reason why it does not yet.
+// modifiedAt is the time of the message file.
+func (a *Agent) test(condition string, modifiedAt time.Time) error {
+	class, parameter, ok := strings.Cut(condition, ":")
+	if !ok {
+		return fmt.Errorf("%q is no condition", condition)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+	defer cancel()
+	switch strings.ToUpper(class) {
+	case "NS":
+		domain, kind, _ := strings.Cut(parameter, "/")
+		return a.LookUp(ctx, domain, strings.ToUpper(kind))
+	case "TIMEOUT":
+		seconds, err := strconv.ParseInt(parameter, 10, 64)
+		if err != nil {
+			return fmt.Errorf("TIMEOUT %q is no time", parameter)
+		}
+		return a.until(time.Unix(seconds, 0))
+	case "AGE":
+		age, err := interval.Parse(strings.ToLower(parameter))
+		if err != nil {
+			return fmt.Errorf("AGE %q: %w", parameter, err)
+		}
+		return a.until(modifiedAt.Add(age))
+	case "IO":
+		if a.Chance(10) != 0 {
+			return errors.New("another time")
+		}
+		return nil
+	case "SCRIPT":
+		name, argument, _ := strings.Cut(parameter, "/")
+		if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\x00") {
+			return fmt.Errorf("SCRIPT %q is no name of a script", parameter)
+		}
+		return a.Script(ctx, name, argument)
+	case "HOME":
+		return a.Home(parameter)
+	}
+	return fmt.Errorf("unknown condition %q", class)
+}
+
+func (a *Agent) until(t time.Time) error {
+	if a.Now().Before(t) {
+		return fmt.Errorf("waiting until %s", t.UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	return nil
+}
+
+// lookUp looks up one type of record. For a type that the resolver of the
+// standard library does not know it looks up addresses.
+func lookUp(ctx context.Context, domain, kind string) error {
+	var err error
+	switch r := net.DefaultResolver; kind {
+	case "MX":
+		_, err = r.LookupMX(ctx, domain)
+	case "NS":
+		_, err = r.LookupNS(ctx, domain)
+	case "TXT":
+		_, err = r.LookupTXT(ctx, domain)
+	case "CNAME":
+		_, err = r.LookupCNAME(ctx, domain)
+	case "PTR":
+		_, err = r.LookupAddr(ctx, domain)
+	case "A":
+		_, err = r.LookupIP(ctx, "ip4", domain)
+	case "AAAA":
+		_, err = r.LookupIP(ctx, "ip6", domain)
+	default:
+		_, err = r.LookupIP(ctx, "ip", domain)
+	}
+	return temporary(err)
+}
+
+// temporary returns the error, or nil if it is an answer: that there is no such
+// name, or no such record.
+func temporary(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) && !dns.Temporary() && !dns.Timeout() {
+		return nil
+	}
+	return err
+}
+
+// runScript runs a script without the agent's socket. What it prints goes to the
+// scheduler's log.
+func runScript(ctx context.Context, path, argument string) error {
+	cmd := exec.CommandContext(ctx, path)
+	if argument != "" {
+		cmd.Args = append(cmd.Args, argument)
+	}
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("script %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+func findHome(name string) error {
+	u, err := user.Lookup(name)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(u.HomeDir)
+	return err
+}
