@@ -43,7 +43,7 @@ func TestSASL(t *testing.T) {
 		o.messages(1)
 		opts := options(p)
 		var log strings.Builder
-		opts.Log = func(_ int, _, line string) { log.WriteString(line + "\n") }
+		opts.Log = func(l LogLine) { log.WriteString(l.Text + "\n") }
 		if opts.Secrets, err = ReadSecrets(write(t, "secrets", c.secrets)); err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,9 @@ func (a *Agent) start(c *conn) {
 			<-c.after.gone
 		}
 		a.title("connecting to " + c.target.name)
+		if j := a.pool.next(c); j != nil {
+			c.spoolID = a.spoolID(j)
+		}
 		s, failed := a.opener.open(c)
 		if failed != nil {
 			a.pool.refused(c, failed)
@@ -51,12 +54,15 @@ func (a *Agent) run(c *conn, s *session) {
 			s.close()
 			return
 		}
-		a.title(c.target.name + " " + j.delivery.message.SpoolID())
+		if s.spoolID = a.spoolID(j); s.spoolID != "" {
+			a.title(c.target.name + " " + s.spoolID)
+		}
 		err := a.do(c, s, j)
 		if errors.Is(err, errRequeue) {
 			s.close()
 			return // the job is still in c.jobs and is assigned again
 		}
+		s.spoolID = ""
 		goOn := a.pool.finish(c, err == nil)
 		close(j.done)
 		if err != nil {
@@ -68,6 +74,15 @@ func (a *Agent) run(c *conn, s *session) {
 			return
 		}
 	}
+}
+
+// spoolID is the spoolid of a job's message, "" if neither the log nor the title
+// needs it.
+func (a *Agent) spoolID(j *job) string {
+	if a.o.Log == nil && a.o.Title == nil {
+		return ""
+	}
+	return j.delivery.message.SpoolID()
 }
 
 var (

@@ -288,7 +288,8 @@ func TestManySessions(t *testing.T) {
 	opts.Resolver = zone
 	var open, peak int
 	var mu sync.Mutex
-	opts.Log = func(_ int, _, line string) {
+	opts.Log = func(l LogLine) {
+		line := l.Text
 		mu.Lock()
 		defer mu.Unlock()
 		switch {

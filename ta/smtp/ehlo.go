@@ -18,6 +18,7 @@ type session struct {
 	ext     extensions
 	tls     bool
 	opening transcript
+	spoolID string // of the message at hand, for the log; "": none
 }
 
 // extensions are what a server offers in its reply to EHLO, without those that
@@ -98,7 +99,7 @@ type opener struct {
 	disabled Disabled
 	tls      *TLS
 	secrets  *Secrets
-	log      func(conn int, direction, line string)
+	log      func(LogLine)
 }
 
 // Disabled names what is not used although servers may offer it.
@@ -138,13 +139,13 @@ func (o *opener) open(c *conn) (*session, *failure) {
 
 // openAt opens a session at one address.
 func (o *opener) openAt(c *conn, network, address string, policy Policy) (*session, *openError) {
-	s := &session{target: c.target}
+	s := &session{target: c.target, spoolID: c.spoolID}
 	if network == "tcp" {
 		s.address = withoutPort(address)
 	}
 	log := func(direction, line string) {
 		if o.log != nil {
-			o.log(c.order, direction, line)
+			o.log(LogLine{c.order, s.spoolID, direction, line})
 		}
 	}
 	connecting := "(connect to " + c.target.name + " at " + address + ")"

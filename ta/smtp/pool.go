@@ -97,6 +97,8 @@ type conn struct {
 	order  int   // 1, 2, … in the order of opening
 	after  *conn // must be closed before this one is opened; nil: nothing
 
+	spoolID string // of the message that it is opened for, for the log
+
 	// Guarded by the pool's lock.
 	jobs      []*job // the first is being worked on
 	idleSince time.Time

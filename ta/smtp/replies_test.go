@@ -257,7 +257,7 @@ func TestTextsOfServersAreEscaped(t *testing.T) {
 	o.message(1, to("bob@a.example"), header, "text\n")
 	opts := options(p)
 	var log strings.Builder
-	opts.Log = func(_ int, _, line string) { log.WriteString(line + "\n") }
+	opts.Log = func(l LogLine) { log.WriteString(l.Text + "\n") }
 	said := o.once(opts)
 	for name, text := range map[string]string{"report": said, "protocol log": log.String(), "control file": o.control(1)} {
 		if !strings.Contains(strings.ReplaceAll(text, " ü", "\tü"), want) || strings.ContainsAny(text, "\x1b\u202e\u2066\u2028\u2029\u0085\u009b") {

@@ -60,9 +60,9 @@ type Options struct {
 	Destinations Destinations // nil: in memory
 	Rand         *rand.Rand   // nil: a new one
 
-	// Log is called with every line of every session and the number of its
-	// connection. It may be called by several goroutines. nil: no log.
-	Log func(conn int, direction, line string)
+	// Log is called with every line of every session. It may be called by several
+	// goroutines. nil: no log.
+	Log func(LogLine)
 	// Title is called with what the agent is doing. nil: nobody wants to know.
 	Title func(string)
 }

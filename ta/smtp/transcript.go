@@ -16,6 +16,14 @@ const (
 	theirs = "->>"
 )
 
+// LogLine is a line of the protocol log.
+type LogLine struct {
+	Conn      int    // number of the connection: 1, 2, …
+	SpoolID   string // of the message that the connection is used or opened for; "": none
+	Direction string // "<<-" for our lines, "->>" for the server's
+	Text      string // without line end; no control characters
+}
+
 // transcript is part of a session as text. Each line follows a CR and its
 // direction. Its length is bounded, because it may be kept for long.
 type transcript struct{ text []byte }

@@ -87,7 +87,7 @@ func TestSMTP(t *testing.T) {
 		{args: "-8EHPp PORT -F [127.0.0.1] -h me.example -w 65536 -6", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n"},
 		{args: "-771xXp PORT -C 5 -L 127.0.0.1", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n"},
 		{args: "--marking scheduler --sessions 2 -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n#hungry\n1/101 ok3\n#hungry\n"},
-		{args: "-d -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: 1 <<- QUIT"},
+		{args: "-d -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: 1 - <<- QUIT"},
 		{args: "-W -O what -p PORT", said: "#hungry\n", stderr: "# smtp: option -W is without effect"},
 		{args: "-l /nowhere/log -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: no protocol log: "},
 		{args: "-p PORT", told: "2\t[127.0.0.1]\n", said: "#hungry\n#resync 2\n#hungry\n"},
@@ -130,17 +130,18 @@ func TestSMTP(t *testing.T) {
 	}
 }
 
-// checkLog looks at a protocol log: every line with the pid and the number of
-// the connection.
+// checkLog looks at a protocol log: every line has the pid, the number of the
+// connection and the spoolid.
 func checkLog(t *testing.T, log string) {
 	t.Helper()
 	text, err := os.ReadFile(log)
 	if err != nil || !strings.Contains(string(text), " <<- MAIL From:<alice@example.org>") {
 		t.Errorf("the protocol log has %q, %v", text, err)
 	}
-	line := regexp.MustCompile(`^\d+ 1 20\S+Z (<<-|->>) .+\n$`)
+	line := regexp.MustCompile(`^\d+ 1 20\S+Z (S1Ab\S+|-) (<<-|->>) (.+)\n$`)
 	for l := range strings.Lines(string(text)) {
-		if !line.MatchString(l) {
+		// The connection is opened for the message; QUIT is about none.
+		if m := line.FindStringSubmatch(l); m == nil || (m[1] == "-") != (m[3] == "QUIT" || m[3] == "(close)") {
 			t.Errorf("a line of the protocol log is %q", l)
 		}
 	}
