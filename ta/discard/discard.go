@@ -1,7 +1,7 @@
-// Package discard is an agent that throws mail away and says that it was
-// delivered: for channels that mean it, for trying a scheduler.cf, and, with a
-// share of its recipients failed or deferred, a wait or a sudden end, for tests
-// and benchmarks of the scheduler.
+// Package discard is an agent that discards mail and reports it as delivered,
+// discard(8): for channels whose mail nobody wants, and to try a scheduler.cf.
+// For tests and benchmarks of the scheduler it can also let a share of its
+// recipients fail or be deferred, take time for each message, and get killed.
 package discard
 
 import (
@@ -17,23 +17,21 @@ import (
 	"zsched/ta"
 )
 
-// Options say what becomes of the mail. The zero value accepts all of it.
+// Options say what happens to the mail. The zero value discards all of it.
 type Options struct {
-	// Fail and Defer are how many of a hundred recipients fail for good and
-	// are deferred; DeferAll how many of a hundred messages find the whole
-	// destination out of order.
-	Fail, Defer, DeferAll int
-	// RetryAt makes deferrals say when: "+N" seconds from now, or "N" since
-	// the epoch. "" does not.
+	Fail     int // percent of the recipients that fail for good
+	Defer    int // percent of the recipients that are deferred
+	DeferAll int // percent of the messages that are answered with deferall
+	// RetryAt is when deferred recipients ask to be tried again: "+N" seconds
+	// from now, "N" seconds since the epoch, or "" for no time.
 	RetryAt string
-	Delay   time.Duration // what a message takes
-	// DieAfter is how many recipients are delivered before the agent is
-	// killed, at the worst moment: the last of them is delivered, and neither
-	// reported nor marked. 0: never.
+	Delay   time.Duration // for each message, before its first recipient
+	// DieAfter is the number of deliveries after which the agent kills itself.
+	// The last recipient is then delivered, but neither reported nor marked. 0
+	// means never.
 	DieAfter int
-	// Log is a file that gets a line "path offset" for each delivery, or "".
-	Log  string
-	Seed uint64 // of all chances; 0: a new one each time
+	Log      string // file that gets a line "path offset" for each delivery, or ""
+	Seed     uint64 // of the random numbers; 0 for another each time
 }
 
 // Agent is the agent. Its Deliver goes into a ta.Server.
@@ -45,7 +43,7 @@ type Agent struct {
 
 	mu   sync.Mutex
 	rand *rand.Rand
-	left int // deliveries until death, of DieAfter
+	left int // deliveries before the agent kills itself
 }
 
 // New checks the options and opens the log.
@@ -78,13 +76,13 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// killSelf leaves no time for anything.
+// killSelf does not return.
 func killSelf() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-// Deliver settles all recipients of m. It may be called by several goroutines.
+// Deliver reports all recipients of m. It may be called by several goroutines.
 func (a *Agent) Deliver(m *ta.Message) {
 	if a.options.Delay > 0 {
 		time.Sleep(a.options.Delay)
@@ -95,8 +93,8 @@ func (a *Agent) Deliver(m *ta.Message) {
 		})
 		return
 	}
-	// Each delivery is reported before the next; all else waits for one write
-	// of diagnostics.
+	// A delivery is reported before the next one. The other results are reported
+	// together, with one write of diagnostics.
 	var others map[*ta.Recipient]ta.Result
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
@@ -116,7 +114,7 @@ func (a *Agent) Deliver(m *ta.Message) {
 	m.ReportRest(func(r *ta.Recipient) ta.Result { return others[r] })
 }
 
-// decide throws the dice for one recipient.
+// decide chooses the result of one recipient at random.
 func (a *Agent) decide() ta.Result {
 	fail, deferred := a.options.Fail, a.options.Defer
 	if fail+deferred > 0 {
@@ -143,8 +141,8 @@ func result(status ta.Status, code, text string) ta.Result {
 	}}
 }
 
-// deliver notes the delivery, by one write among those of other agents, and
-// dies of it when its time has come.
+// deliver logs the delivery, in one write, because other agents may write to the
+// same file. It kills the agent after its last delivery.
 func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) error {
 	if a.log != nil {
 		line := make([]byte, 0, 64)
@@ -170,7 +168,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) error {
 
 func (a *Agent) chance(percent int) bool { return a.roll() < percent }
 
-// roll is a number below 100.
+// roll returns a random number below 100.
 func (a *Agent) roll() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

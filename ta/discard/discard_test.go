@@ -14,12 +14,12 @@ import (
 	"zsched/ta"
 )
 
-// deliver has an agent deliver messages 1 … n, each to two recipients, and
-// returns what it said of them.
+// deliver gives an agent the messages 1 … n, each with two recipients, and
+// returns its reports.
 func deliver(t *testing.T, a *Agent, n int) string {
 	t.Helper()
 	dir := t.TempDir()
-	var told, out bytes.Buffer
+	var jobLines, out bytes.Buffer
 	for _, d := range []string{"transport", "queue"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
@@ -34,9 +34,9 @@ func deliver(t *testing.T, a *Agent, n int) string {
 				t.Fatal(err)
 			}
 		}
-		fmt.Fprintf(&told, "%s\ta.example\n", name)
+		fmt.Fprintf(&jobLines, "%s\ta.example\n", name)
 	}
-	s := &ta.Server{Channel: "smtp", Dir: filepath.Join(dir, "transport"), In: &told, Out: &out, Deliver: a.Deliver}
+	s := &ta.Server{Channel: "smtp", Dir: filepath.Join(dir, "transport"), In: &jobLines, Out: &out, Deliver: a.Deliver}
 	if err := s.Serve(context.Background()); err != nil {
 		t.Error(err)
 	}
@@ -69,8 +69,8 @@ func TestSharesAreAsAsked(t *testing.T) {
 		{Options{Fail: 20, Defer: 30, Seed: 7}, "\tdeferred ", 40, 80},
 		{Options{Fail: 20, Defer: 30, Seed: 7}, "\tok3 ", 80, 120},
 	} {
-		said := deliver(t, newAgent(t, c.options), 100)
-		if n := strings.Count(said, c.word); n < c.low || n > c.high {
+		reports := deliver(t, newAgent(t, c.options), 100)
+		if n := strings.Count(reports, c.word); n < c.low || n > c.high {
 			t.Errorf("%+v: %d times %q", c.options, n, c.word)
 		}
 	}
@@ -103,8 +103,8 @@ func TestEachDeliveryIsLoggedBeforeItIsReported(t *testing.T) {
 func TestUnloggedDeliveryIsNone(t *testing.T) {
 	a := newAgent(t, Options{Log: filepath.Join(t.TempDir(), "log")})
 	a.log.Close()
-	if said := deliver(t, a, 1); strings.Count(said, "\tdeferred ") != 2 {
-		t.Errorf("%q", said)
+	if reports := deliver(t, a, 1); strings.Count(reports, "\tdeferred ") != 2 {
+		t.Errorf("%q", reports)
 	}
 }
 

@@ -10,11 +10,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/version"
 	"zsched/ta"
 	"zsched/ta/child"
 )
 
-// The test binary is discard when it is told to be.
+// The test binary runs as discard if PLAY says so.
 func TestMain(m *testing.M) {
 	if os.Getenv("PLAY") == "discard" {
 		main()
@@ -58,8 +59,8 @@ func start(tb testing.TB, transport string, args ...string) (*child.Child, chan 
 	return c, heard
 }
 
-// rest is what an agent says up to its end.
-func rest(heard chan []child.Event) (said []string, end child.Exited) {
+// rest returns the lines of an agent up to its end.
+func rest(heard chan []child.Event) (lines []string, end child.Exited) {
 	for {
 		for _, h := range <-heard {
 			switch h := h.(type) {
@@ -68,9 +69,9 @@ func rest(heard chan []child.Event) (said []string, end child.Exited) {
 				if h.Kind == ta.Reported {
 					line = string(ta.AppendReport(nil, h.Report))
 				}
-				said = append(said, strings.TrimSpace(line))
+				lines = append(lines, strings.TrimSpace(line))
 			case child.Exited:
-				return said, h
+				return lines, h
 			}
 		}
 	}
@@ -97,6 +98,13 @@ func TestDiscard(t *testing.T) {
 		if got != c.said || end.Status != c.end {
 			t.Errorf("discard %s: says %q and ends with %q, want %q and %q", c.args, got, end.Status, c.said, c.end)
 		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if status := run([]string{"--version"}, &stdout, &stderr); status != 0 || !strings.HasPrefix(stdout.String(), "discard "+version.Number) {
+		t.Errorf("exit status %d, %q, %q", status, &stdout, &stderr)
 	}
 }
 
