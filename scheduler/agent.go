@@ -52,8 +52,10 @@ type agent struct {
 
 	startedFor *thread // until the first #hungry, or until the thread is dropped
 
-	stateSince    instant // or the last signal
-	heardAt       instant // last sign of life
+	stateSince instant // or the last signal
+	// progressAt is when the agent last said something that moved a job line
+	// or answered #idle, or was given a job line when it had none.
+	progressAt    instant
 	hungryAt      instant // last #hungry; 0: none yet
 	fedAt         instant // last job line; 0: none yet
 	deadlineIndex int32   // in agenda.deadlines
@@ -75,7 +77,8 @@ type line struct {
 	id          MessageID
 	vertex      *vertex // nil once the line has ended
 	thread      *thread
-	suspensions uint32 // thread.suspensions when the line was given
+	startedAt   instant // when the agent could begin to work on it
+	suspensions uint32  // thread.suspensions when the line was given
 	// unreported counts the open recipients that no report has named yet.
 	unreported int
 	// What the reports said about the destination.
@@ -142,12 +145,6 @@ func (d *dispatch) lineEnded(a *agent) {
 	d.expectSessions(a, 0)
 }
 
-func (d *dispatch) agentSpoke(id AgentID) {
-	if a := d.agents[id]; a != nil {
-		a.heardAt = d.now
-	}
-}
-
 // closeAgent has an agent exit when it has answered its job lines. Its process
 // counts until it is gone.
 func (d *dispatch) closeAgent(a *agent) {
@@ -204,10 +201,30 @@ func (d *dispatch) deadline(a *agent) instant {
 		return a.stateSince.after(closeTimeout)
 	case a.state == closing && d.stop.begun: // a stop has its own deadline
 		return never
-	case d.config.AgentTimeout == 0 || len(a.lines) == 0 && a.state != idleSent:
+	case len(a.lines) == 0 && a.state != idleSent:
 		return never
 	}
-	return a.heardAt.after(d.config.AgentTimeout)
+	at := never
+	if timeout := a.ring.params.AgentTimeout; timeout > 0 {
+		at = a.progressAt.after(timeout)
+	}
+	if timeout := a.ring.params.JobTimeout; timeout > 0 {
+		at = min(at, a.oldestWork(d.now).after(timeout))
+	}
+	return at
+}
+
+// oldestWork returns when the agent could begin with the oldest of the job
+// lines that it is working on; now if there is none. With one session, lines
+// after the first wait in its input (overfeed).
+func (a *agent) oldestWork(now instant) instant {
+	oldest := now
+	for i := range a.lines {
+		if i == 0 || a.sessions > 1 {
+			oldest = min(oldest, a.lines[i].startedAt)
+		}
+	}
+	return oldest
 }
 
 // planDeadline plans the next look at an agent. A look that comes too early
@@ -234,8 +251,19 @@ func (d *dispatch) checkDeadline(a *agent) {
 		d.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", killed")
 		d.killAgent(a)
 	default:
-		silence := d.now.since(a.heardAt).Round(time.Second)
-		d.noteAgent(Error, a, "has said nothing for "+silence.String()+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
+		what := "moved no job line for " + d.now.since(a.progressAt).Round(time.Second).String()
+		if timeout := a.ring.params.AgentTimeout; timeout == 0 || d.now < a.progressAt.after(timeout) {
+			what = "worked on a job line for " + d.now.since(a.oldestWork(d.now)).Round(time.Second).String()
+		}
+		d.noteAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
+		d.killAgent(a)
+	}
+}
+
+// agentFlooded ends an agent that floods the log.
+func (d *dispatch) agentFlooded(id AgentID) {
+	if a := d.agents[id]; a != nil && a.signals == 0 {
+		d.noteAgent(Error, a, "writes without moving a job line, killed")
 		d.killAgent(a)
 	}
 }

@@ -24,9 +24,6 @@ type Config struct {
 	// ForkRate is how many agents may be started within one second (option
 	// -R). 0 means no limit.
 	ForkRate int
-	// AgentTimeout is how long an agent with open job lines may say nothing
-	// (PARAMagent-timeout). 0 means no limit.
-	AgentTimeout time.Duration
 	// Frozen: no agents are started (option -F).
 	Frozen bool
 	// Only restricts feeding to some threads (option -p). The zero value
@@ -97,6 +94,11 @@ type Params struct {
 	// priority in a file is in force.
 	PrioritySet bool
 	Marking     Marking
+	// AgentTimeout is how long an agent with open job lines may move none; 0: no
+	// limit.
+	AgentTimeout time.Duration
+	// JobTimeout is how long an agent may work on one job line; 0: no limit.
+	JobTimeout time.Duration
 
 	QueueOnly         bool
 	WakeupRestartOnly bool

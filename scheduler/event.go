@@ -58,8 +58,9 @@ type (
 		Message MessageID
 	}
 
-	// AgentSpoke: the agent said something else, which shows that it is alive.
-	AgentSpoke struct{ Agent AgentID }
+	// AgentFlooded: the agent writes so much besides progress on its job lines
+	// that the log cannot take it. It is ended.
+	AgentFlooded struct{ Agent AgentID }
 
 	// AgentExited: the process is gone. All that it said was told before.
 	AgentExited struct {
@@ -176,7 +177,7 @@ func (AgentFailed) event()   {}
 func (AgentHungry) event()   {}
 func (AgentReported) event() {}
 func (AgentResync) event()   {}
-func (AgentSpoke) event()    {}
+func (AgentFlooded) event()  {}
 func (AgentExited) event()   {}
 func (Done) event()          {}
 func (Failed) event()        {}

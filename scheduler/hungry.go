@@ -12,7 +12,8 @@ func (dv *delivery) agentHungry(id AgentID) {
 	if a == nil {
 		return
 	}
-	a.heardAt, a.hungryAt = dv.now, dv.now
+	a.hungryAt = dv.now
+	progress := true
 	switch {
 	case a.state == starting && a.signals == 0:
 		dv.agentReady(a)
@@ -25,7 +26,11 @@ func (dv *delivery) agentHungry(id AgentID) {
 		dv.endLine(a, a.lines[0].vertex)
 		dv.finishLine(a)
 	default:
+		progress = false
 		dv.noteAgent(Info, a, "said #hungry where nothing was asked of it")
+	}
+	if progress {
+		a.progressAt = dv.now
 	}
 }
 
@@ -57,6 +62,7 @@ func (d *dispatch) finishLine(a *agent) bool {
 	a.lines[len(a.lines)-1] = line{}
 	a.lines = a.lines[:len(a.lines)-1]
 	if a.sessions == 1 && len(a.lines) > 0 {
+		a.lines[0].startedAt = d.now
 		if a.state == serving {
 			d.overfeed(a)
 			d.updateThread(t)

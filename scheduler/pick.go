@@ -122,10 +122,10 @@ func (d *dispatch) feed(a *agent, t *thread) {
 	v.readReason = noReason
 	v.fedAt, v.agent = d.now.second(), a.id
 	t.lastEventAt = v.fedAt
-	a.lines = append(a.lines, line{id: m.id, vertex: v, thread: t, suspensions: t.suspensions, unreported: d.feedable(v)})
+	a.lines = append(a.lines, line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: d.feedable(v)})
 	a.fedAt = d.now
 	if len(a.lines) == 1 {
-		a.heardAt = d.now
+		a.progressAt = d.now
 		d.planDeadline(a)
 	}
 	if t.round != a.ring.round {

@@ -18,7 +18,6 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 	if a == nil {
 		return
 	}
-	a.heardAt = dv.now
 	l, v, i := dv.findReported(a, rep)
 	if v == nil {
 		dv.noteAgent(Warning, a, "reported on "+strconv.FormatUint(rep.Message, 10)+"/"+
@@ -26,6 +25,7 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 		return
 	}
 	if l != nil && dv.recipient(v, i).state == open {
+		a.progressAt = dv.now
 		l.unreported--
 	}
 	switch rep.Status {

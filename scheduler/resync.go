@@ -18,12 +18,12 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 	if a == nil {
 		return
 	}
-	a.heardAt = dv.now
 	for i := range a.lines {
 		l := &a.lines[i]
 		if l.id != message || l.ended() {
 			continue
 		}
+		a.progressAt = dv.now
 		dv.lineEnded(a)
 		dv.revokeLine(l, foundNothing, 0)
 		return

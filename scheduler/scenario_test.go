@@ -139,8 +139,8 @@ func (st *stage) one(words []string, clauses string) {
 		for _, a := range args {
 			st.step(scheduler.AgentHungry{Agent: st.agent(a)})
 		}
-	case "spoke":
-		st.step(scheduler.AgentSpoke{Agent: st.agent(args[0])})
+	case "flooded":
+		st.step(scheduler.AgentFlooded{Agent: st.agent(args[0])})
 	case "done":
 		for _, id := range st.numbers(args[1]) {
 			st.step(scheduler.AgentReported{Agent: st.agent(args[0]), Report: st.report([]string{id + "/100", "ok3"})})

@@ -35,7 +35,7 @@ func (st *stage) config(words []string, clauses string) *scheduler.Config {
 		case "forkrate":
 			c.ForkRate = st.number(value)
 		case "timeout":
-			c.AgentTimeout, err = time.ParseDuration(value)
+			c.Defaults.AgentTimeout, err = time.ParseDuration(value)
 			if err != nil {
 				st.fatalf("%v", err)
 			}

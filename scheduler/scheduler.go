@@ -173,8 +173,8 @@ func (s *Scheduler) handle(e Event) {
 		s.agentReported(e.Agent, &e.Report)
 	case AgentResync:
 		s.agentResync(e.Agent, e.Message)
-	case AgentSpoke:
-		s.agentSpoke(e.Agent)
+	case AgentFlooded:
+		s.agentFlooded(e.Agent)
 	case AgentExited:
 		s.agentExited(e)
 	case Done:

@@ -35,8 +35,6 @@ func (w *harness) work(a *simAgent) {
 		w.step(AgentHungry{Agent: a.id})
 	case w.chance(3):
 		w.report(a, MessageID(1+w.rand.IntN(int(w.last)+1)), 100, ta.Status(1+w.rand.IntN(9)))
-	case w.chance(1):
-		w.step(AgentSpoke{Agent: a.id})
 	case len(a.lines) > 0:
 		w.workLine(a)
 	case a.leaving:

@@ -113,7 +113,8 @@ func (w *harness) config() *Config {
 	}
 	return &Config{
 		Defaults: Params{
-			Interval: time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
+			AgentTimeout: 10 * time.Minute,
+			Interval:     time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
 			MaxThr: 1, Sessions: 1, Quantum: 5, UID: -1, GID: -1,
 		},
 		Clauses: []Clause{
@@ -136,7 +137,7 @@ func (w *harness) config() *Config {
 				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
 			}},
 		},
-		MaxAgents: n(6), ForkRate: n(3), AgentTimeout: 10 * time.Minute, Frozen: w.chance(3),
+		MaxAgents: n(6), ForkRate: n(3), Frozen: w.chance(3),
 	}
 }
 

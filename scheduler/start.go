@@ -70,7 +70,7 @@ func (d *dispatch) start(r *ring, t *thread) {
 		state:      starting,
 		sessions:   max(1, r.params.Sessions),
 		stateSince: d.now,
-		heardAt:    d.now,
+		progressAt: d.now,
 	}
 	d.agents[a.id] = a
 	a.startedFor = t

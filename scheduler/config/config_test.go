@@ -108,6 +108,7 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 		PositiveFeedback: scheduler.Feedback{Amount: 1, Per: scheduler.PerN},
 		NegativeFeedback: scheduler.Feedback{Amount: 1, Per: scheduler.PerN},
 		CohortLimit:      1, SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,
+		AgentTimeout: 2 * time.Hour, JobTimeout: 24 * time.Hour,
 		MsgSessions: 20, MsgScale: 10, Share: "senderdomain",
 	}
 	if got, want := fmt.Sprintf("%+v", p), fmt.Sprintf("%+v", want); got != want {
@@ -214,8 +215,8 @@ PARAMmetrics=TCP:127.0.0.1:9174`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if file.Scheduler.AgentTimeout != 30*time.Minute {
-		t.Errorf("the core is told an agent-timeout of %s", file.Scheduler.AgentTimeout)
+	if file.Effective(0).AgentTimeout != 30*time.Minute {
+		t.Errorf("the core is told an agent-timeout of %s", file.Effective(0).AgentTimeout)
 	}
 	// A PARAM line does not end the clause above it.
 	if p := file.Effective(0); p.Interval != 5*time.Minute {

@@ -158,12 +158,14 @@ func wantError(t *testing.T, text, want string) {
 }
 
 func TestTableIsConsistent(t *testing.T) {
-	seen := make(map[string]bool)
-	for _, name := range append(names(keywords), names(params)...) {
-		if seen[name] || name != strings.ToLower(name) {
-			t.Errorf("%q is there twice, or not in lower case", name)
+	for _, table := range [][]string{names(keywords), names(params)} {
+		seen := make(map[string]bool)
+		for _, name := range table {
+			if seen[name] || name != strings.ToLower(name) {
+				t.Errorf("%q is there twice, or not in lower case", name)
+			}
+			seen[name] = true
 		}
-		seen[name] = true
 	}
 }
 

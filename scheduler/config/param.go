@@ -125,6 +125,12 @@ var keywords = []row[values]{
 			put:   func(v *values, i int) { v.Marking = scheduler.Marking(i) },
 			index: func(v *values) int { return int(v.Marking) }},
 		meaning: "who writes results into the control file"},
+	{name: "agent-timeout", unset: "2h", zero: "no limit",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.AgentTimeout }, high: year},
+		meaning: "how long an agent may have job lines open and move none"},
+	{name: "job-timeout", unset: "1d", zero: "no limit",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.JobTimeout }, high: year},
+		meaning: "how long an agent may work on one job line"},
 	{name: "idlemax", unset: "0", zero: "three times interval",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.IdleMax }, high: year},
 		meaning: "how long an agent may be idle"},
@@ -247,8 +253,7 @@ type Params struct {
 	MsgWriteAsync bool
 	// StoreErrorOnError keeps a notice that could not be sent to anybody.
 	StoreErrorOnError bool
-	// AgentTimeout is how long an agent with open job lines may say nothing;
-	// 0: no limit. It is also in the scheduler's Config.
+	// AgentTimeout is the default of the keyword agent-timeout.
 	AgentTimeout time.Duration
 	// ActiveLimit and RecipientLimit bound the messages and the recipients in
 	// memory; 0: no limit. RingReserve is how many messages a ring may have
@@ -284,7 +289,7 @@ var params = []row[Params]{
 		meaning: "keep notices that nobody can be sent"},
 	{name: "agent-timeout", unset: "2h", zero: "no limit",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.AgentTimeout }, high: year},
-		meaning: "how long an agent at work may say nothing"},
+		meaning: "how long an agent may have job lines open and move none, where its clause does not say"},
 	{name: "active-limit", unset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.ActiveLimit }, high: 1000000000},
 		meaning: "messages in memory"},

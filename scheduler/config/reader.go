@@ -50,7 +50,7 @@ func Parse(name string, data []byte, system System) (*File, error) {
 		r.at = Place{name, 1, 1}
 		r.fail("there is no clause in the file")
 	}
-	r.file.Scheduler.AgentTimeout = r.file.Params.AgentTimeout
+	r.file.Scheduler.Defaults.AgentTimeout = r.file.Params.AgentTimeout
 	if len(r.errors) > 0 {
 		inFileOrder(r.errors, func(e Error) Place { return e.Place })
 		return nil, r.errors

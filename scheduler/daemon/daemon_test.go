@@ -1,9 +1,11 @@
 package daemon_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -477,7 +479,7 @@ func TestSignalsReopenSweepAndDump(t *testing.T) {
 		h.Signals <- syscall.SIGALRM
 		h.Signals <- syscall.SIGUSR2
 		synctest.Wait()
-		if reopened != 1 || h.Spool.Sweeps != 1 || !strings.Contains(h.Log.String(), "Messages:0") {
+		if reopened != 1 || h.Spool.Sweeps != 1 || !strings.Contains(h.Log.String(), `"Messages":0`) {
 			t.Errorf("reopened %d times, swept %d times, log:\n%s", reopened, h.Spool.Sweeps, h.Log)
 		}
 		h.Stop(syscall.SIGTERM)
@@ -636,6 +638,115 @@ func TestAgentsWithoutALimitAreToldOfOnce(t *testing.T) {
 		synctest.Wait()
 		if n := strings.Count(h.Log.String(), "operation not permitted"); n != 1 || h.Spool.Left() != 0 {
 			t.Errorf("%d control files are left, and the log says %q", h.Spool.Left(), h.Log)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// lines returns the log as JSON objects.
+func lines(t *testing.T, log *daemontest.Buffer) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(log.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, fields)
+	}
+	return all
+}
+
+// With -v and at SIGUSR2 values are JSON too, so that jq can select by them.
+func TestVerboseLogIsJSONThroughout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Options.Verbose = true
+		h.Run()
+		h.Spool.Bring(7, "a.example")
+		synctest.Wait()
+		h.Signals <- syscall.SIGUSR2
+		synctest.Wait()
+		h.Stop(syscall.SIGTERM)
+		found := make(map[string]bool)
+		for _, line := range lines(t, h.Log) {
+			detail, _ := line["detail"].(map[string]any)
+			if message, ok := detail["Message"].(map[string]any); ok && line["event"] == "Arrived" {
+				found["arrived"] = message["ID"] == 7.0
+			}
+			if counts, ok := line["counts"].(map[string]any); ok {
+				found["state"] = counts["MessagesIn"] == 1.0
+			}
+		}
+		if !found["arrived"] || !found["state"] {
+			t.Errorf("found only %v in:\n%s", found, h.Log)
+		}
+	})
+}
+
+// An agent that writes on and on does not fill the log: what is beyond a limit
+// is counted, and if it does not stop, it is ended.
+func TestAgentThatFloodsTheLogIsEnded(t *testing.T) {
+	for name, flood := range map[string]child.Event{
+		"stderr":    child.Stderr(strings.Repeat("e", 8000)),
+		"malformed": child.Line{Kind: ta.Malformed, Text: "junk", Reason: "no slash"},
+		"comments":  child.Line{Kind: ta.Comment, Text: "# junk"},
+		"hungry":    child.Line{Kind: ta.Hungry},
+		"reports":   child.Line{Kind: ta.Reported, Report: ta.Report{Message: 99, Offset: 1, Status: ta.OK2}},
+		"resyncs":   child.Line{Kind: ta.Resync, Path: "99"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := daemontest.New(t, nil)
+			first := true
+			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+				if !first {
+					a.ReportAll(job, ta.OK2, "delivered")
+					return
+				}
+				first = false
+				for range 200 {
+					a.Say(slices.Repeat([]child.Event{flood}, 100)...)
+				}
+			}
+			h.Run()
+			h.Spool.Bring(1, "a.example")
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if _, signals := h.Agent(0).Given(); signals != "[terminated]" {
+				t.Errorf("%s: the agent was sent %s", name, signals)
+			}
+			if n := len(h.Log.String()); n > 100_000 || h.Spool.Left() != 0 {
+				t.Errorf("%s: %d bytes of log, %d control files left", name, n, h.Spool.Left())
+			}
+			if !strings.Contains(h.Log.String(), "lines of the agent were not logged") {
+				t.Errorf("%s: the log does not count what it lacks", name)
+			}
+			h.Stop(syscall.SIGTERM)
+		})
+	}
+}
+
+// Output that moves no job line is no sign of life.
+func TestNoisyAgentThatMovesNothingIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		first := true
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			if !first {
+				a.ReportAll(job, ta.OK2, "delivered")
+				return
+			}
+			first = false
+			for range 3 * 60 {
+				time.Sleep(time.Minute)
+				a.Say(child.Stderr("still there"), child.Line{Kind: ta.Malformed, Text: "junk"})
+			}
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		time.Sleep(4 * time.Hour)
+		synctest.Wait()
+		if _, signals := h.Agent(0).Given(); !strings.HasPrefix(signals, "[terminated") || h.Spool.Left() != 0 {
+			t.Errorf("the agent was sent %s, %d control files are left", signals, h.Spool.Left())
 		}
 		h.Stop(syscall.SIGTERM)
 	})

@@ -32,7 +32,7 @@ func TestChattyAgentIsHeardInPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard int
 		d := New(Options{Config: new(scheduler.Config), Rand: rand.New(rand.NewPCG(1, 2))})
-		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop()}
+		l := &listener{daemon: d, agent: 1, known: closed(), log: zerolog.Nop(), limit: new(outputLimit)}
 		go func() {
 			var all []child.Event
 			for range 1000 {

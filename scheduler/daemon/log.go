@@ -1,6 +1,9 @@
 package daemon
 
+// Logs: the scheduler's own, the statistics log and the system's log.
+
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,12 +51,27 @@ func (d *Daemon) complete(a scheduler.Complete) {
 	}
 }
 
+// note logs what the core has to say. What an agent causes counts towards the
+// limit of its output.
 func (d *Daemon) note(n scheduler.Note) {
-	log := &d.loop.log
-	if a := d.loop.agents.byID[n.Agent]; a != nil {
+	l := &d.loop
+	log, missing := &l.log, 0
+	if a := l.agents.byID[n.Agent]; a != nil {
 		log = &a.log
+		if n.Severity != scheduler.Error {
+			ok := false
+			if missing, ok = a.limit.take(l.now); !ok {
+				if a.limit.flooded() {
+					l.queue(scheduler.AgentFlooded{Agent: n.Agent})
+				}
+				return
+			}
+		}
 	}
 	line := log.WithLevel(level(n.Severity))
+	if missing > 0 {
+		line = line.Int("unlogged", missing)
+	}
 	text := n.Text
 	if n.Message != 0 {
 		file := strconv.FormatUint(uint64(n.Message), 10)
@@ -61,8 +79,8 @@ func (d *Daemon) note(n scheduler.Note) {
 		text = file + ": " + text
 	}
 	line.Msg(n.Text)
-	told := n.Severity == scheduler.Error || n.Severity == scheduler.Info && n.Message != 0
-	if d.options.Syslog != nil && told {
+	forSyslog := n.Severity == scheduler.Error || n.Severity == scheduler.Info && n.Message != 0
+	if d.options.Syslog != nil && forSyslog {
 		d.options.Syslog(n.Severity, text)
 	}
 }
@@ -77,17 +95,27 @@ func level(s scheduler.Severity) zerolog.Level {
 	return zerolog.InfoLevel
 }
 
-// logVerbose logs one event or action (option -v).
+// logVerbose logs one event or action with its fields (option -v). what is
+// "event" or "action".
 func logVerbose(log *zerolog.Logger, what string, v any) {
 	name := strings.TrimPrefix(fmt.Sprintf("%T", v), "scheduler.")
 	line := log.Debug().Str(what, name)
-	switch v := v.(type) {
-	case scheduler.Reloaded:
-		line = line.Int("clauses", len(v.Config.Clauses))
-	default:
-		if detail := fmt.Sprintf("%+v", v); detail != "{}" {
-			line = line.Str("detail", detail[1:len(detail)-1])
-		}
+	if r, ok := v.(scheduler.Reloaded); ok {
+		line.Int("clauses", len(r.Config.Clauses)).Send()
+		return
+	}
+	if detail, err := json.Marshal(v); err == nil && string(detail) != "{}" {
+		line = line.RawJSON("detail", detail)
 	}
 	line.Send()
+}
+
+// logState logs the counters (SIGUSR2).
+func (l *Loop) logState() {
+	l.log.Info().
+		Any("counts", l.core.Counts()).
+		Int("agents", len(l.agents.byID)).
+		Int("taking", len(l.intake.taking)).
+		Int("writing", l.files.pending).
+		Msg("state")
 }

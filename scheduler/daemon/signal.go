@@ -5,7 +5,6 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -32,11 +31,7 @@ func (d *Daemon) signal(sig os.Signal) {
 	case syscall.SIGUSR1:
 		d.beginReload()
 	case syscall.SIGUSR2:
-		l.log.Info().
-			Str("counts", fmt.Sprintf("%+v", l.core.Counts())).
-			Int("agents", len(l.agents.byID)).
-			Int("taking", len(l.intake.taking)).
-			Msg("state")
+		l.logState()
 		if o.Dump != nil {
 			o.Dump()
 		}

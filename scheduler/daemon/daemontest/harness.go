@@ -70,6 +70,7 @@ func OneClause(set func(*scheduler.Params)) *scheduler.Config {
 		Interval: time.Minute, Retries: []int{1, 1, 2, 3, 5, 8, 13, 21, 34},
 		Expiry: 72 * time.Hour, Expiry2: 24 * time.Hour,
 		MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"agent"}, UID: -1, GID: -1,
+		AgentTimeout: 2 * time.Hour,
 	}
 	if set != nil {
 		set(&p)
@@ -80,7 +81,7 @@ func OneClause(set func(*scheduler.Params)) *scheduler.Config {
 				Name: "command", Value: "agent", Apply: func(to *scheduler.Params) { *to = p },
 			}},
 		}},
-		Defaults: p, ForkRate: 30, AgentTimeout: 2 * time.Hour,
+		Defaults: p, ForkRate: 30,
 	}
 }
 

@@ -1,0 +1,245 @@
+package daemon
+
+// What agents write: protocol lines become events, everything else goes to the
+// log within a limit.
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/scheduler"
+	"zsched/ta"
+	"zsched/ta/child"
+)
+
+// agentEvents is what an agent said, as events: at most maxBatch, so that no
+// agent delays the others.
+type agentEvents struct {
+	agent  scheduler.AgentID
+	events []scheduler.Event
+	exited bool // the last event is its exit
+}
+
+// said tells the core what an agent said.
+func (all *agents) said(said agentEvents) {
+	for _, e := range said.events {
+		all.loop.Step(e)
+	}
+	if said.exited {
+		delete(all.byID, said.agent)
+	}
+}
+
+// listener turns the output of one agent into events. Its methods run in the
+// child's goroutine.
+type listener struct {
+	daemon  *Daemon
+	agent   scheduler.AgentID
+	program string
+	user    int
+	log     zerolog.Logger
+	limit   *outputLimit
+	known   <-chan struct{} // closed when the core knows that the agent started
+}
+
+// hear passes on what the agent said. It waits while the loop is behind, and
+// the agent with it.
+func (l *listener) hear(all []child.Event) {
+	select {
+	case <-l.known:
+	case <-l.daemon.stopped:
+		return
+	}
+	for len(all) > 0 {
+		batch := all[:min(maxBatch, len(all))]
+		all = all[len(batch):]
+		said := agentEvents{agent: l.agent, events: make([]scheduler.Event, 0, len(batch))}
+		for _, heard := range batch {
+			if e := l.event(heard); e != nil {
+				said.events = append(said.events, e)
+			}
+			_, exited := heard.(child.Exited)
+			said.exited = said.exited || exited
+		}
+		select {
+		case l.daemon.agentSaid <- said:
+		case <-l.daemon.stopped:
+			return
+		}
+	}
+}
+
+// event returns what the core is told; nil: nothing.
+func (l *listener) event(heard child.Event) scheduler.Event {
+	switch heard := heard.(type) {
+	case child.Line:
+		return l.line(ta.Line(heard))
+	case child.Stderr:
+		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
+			e.Str("stderr", clip(string(heard))).Msg("agent said")
+		})
+	case child.Unlimited:
+		if l.daemon.once.first(l.program, l.user) {
+			l.log.Warn().Str("program", l.program).Int("user", l.user).Str("reason", string(heard)).
+				Msg("agent may open more files than option -N says")
+		}
+	case child.Exited:
+		if n := l.limit.rest(); n > 0 {
+			l.log.Warn().Int("lines", n).Msg("lines of the agent were not logged")
+		}
+		return scheduler.AgentExited{Agent: l.agent, Status: heard.Status}
+	}
+	return nil
+}
+
+func (l *listener) line(said ta.Line) scheduler.Event {
+	switch said.Kind {
+	case ta.Hungry:
+		return scheduler.AgentHungry{Agent: l.agent}
+	case ta.Reported:
+		return scheduler.AgentReported{Agent: l.agent, Report: said.Report}
+	case ta.Resync:
+		if id, ok := messageOf(said.Path); ok {
+			e := scheduler.AgentResync{Agent: l.agent, Message: id}
+			if l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
+				e.Str("file", said.Path).Msg("agent found nothing to do")
+			}) != nil {
+				return scheduler.AgentFlooded{Agent: l.agent}
+			}
+			return e
+		}
+		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
+			e.Str("file", clip(said.Path)).Msg("agent resyncs a file that is no control file")
+		})
+	case ta.Comment:
+		return l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
+			e.Str("line", clip(strings.TrimPrefix(said.Text, "# "))).Msg("agent said")
+		})
+	}
+	return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
+		e.Str("line", clip(said.Text)).Str("reason", said.Reason).Msg("malformed line from agent")
+	})
+}
+
+// logged logs a line of the agent's within the limit. The event is not nil when
+// the agent is to be ended.
+func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
+	missing, ok := l.limit.take(time.Now())
+	if !ok {
+		if l.limit.flooded() {
+			return scheduler.AgentFlooded{Agent: l.agent}
+		}
+		return nil
+	}
+	line := l.log.WithLevel(level)
+	if missing > 0 {
+		line = line.Int("unlogged", missing)
+	}
+	write(line)
+	return nil
+}
+
+const (
+	// outputBurst is how many lines of an agent are logged at once, and
+	// outputInterval the time in which it earns one more.
+	outputBurst    = 50
+	outputInterval = time.Second
+	// maxUnlogged is how many lines an agent may write beyond that, without
+	// being given a job line, until it is ended.
+	maxUnlogged = 10_000
+	// maxClip bounds the bytes of one line that are logged.
+	maxClip = 1000
+)
+
+func clip(text string) string {
+	if len(text) > maxClip {
+		return text[:maxClip] + "…"
+	}
+	return text
+}
+
+// outputLimit bounds what is logged of one agent, and counts the rest. The loop
+// and the agent's listener share it.
+type outputLimit struct {
+	mu       sync.Mutex
+	earnedAt time.Time // up to then lines were earned; zero: outputBurst are there
+	lines    int       // that may be logged now
+	missing  int       // not logged since the last one that was
+	excess   int       // not logged since the last job line
+	told     bool      // flooded has returned true
+}
+
+// take says whether a line may be logged, and how many before it were not.
+func (o *outputLimit) take(now time.Time) (missing int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.earnedAt.IsZero() {
+		o.earnedAt, o.lines = now, outputBurst
+	}
+	earned := now.Sub(o.earnedAt) / outputInterval
+	o.earnedAt = o.earnedAt.Add(earned * outputInterval)
+	o.lines = min(outputBurst, o.lines+int(earned))
+	if o.lines == 0 {
+		o.missing++
+		o.excess++
+		return 0, false
+	}
+	o.lines--
+	missing, o.missing = o.missing, 0
+	return missing, true
+}
+
+// flooded says, once, that the agent has written too much.
+func (o *outputLimit) flooded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.told || o.excess <= maxUnlogged {
+		return false
+	}
+	o.told = true
+	return true
+}
+
+// fed notes that the agent was given a job line.
+func (o *outputLimit) fed() {
+	o.mu.Lock()
+	o.excess = 0
+	o.mu.Unlock()
+}
+
+// rest returns how many lines were not logged since the last one that was.
+func (o *outputLimit) rest() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.missing
+}
+
+// oncePerProgram remembers what is logged once for a program and its user,
+// whatever the hosts that its agents deliver to.
+type oncePerProgram struct {
+	mu     sync.Mutex
+	logged map[programUser]struct{}
+}
+
+type programUser struct {
+	program string
+	user    int
+}
+
+// first says whether this is the first call for a program and its user.
+func (o *oncePerProgram) first(program string, user int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := programUser{program, user}
+	if _, ok := o.logged[key]; ok {
+		return false
+	}
+	if o.logged == nil {
+		o.logged = make(map[programUser]struct{})
+	}
+	o.logged[key] = struct{}{}
+	return true
+}
