@@ -64,6 +64,9 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 
 // conditions that a script may ask for: [ipv6] where this machine has it.
 func conditions(name string) (bool, error) {
+	if name == "root" {
+		return os.Geteuid() == 0, nil
+	}
 	if name != "ipv6" {
 		return false, fmt.Errorf("unknown condition %q", name)
 	}

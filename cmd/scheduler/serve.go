@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/postoffice"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
@@ -104,6 +105,10 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	ballast := setMemory()
 	defer runtime.KeepAlive(ballast)
 
+	fileGroup, err := s.guard(file, log)
+	if err != nil {
+		return err
+	}
 	spooler, err := spool.Open(s.spoolOptions(file))
 	if err != nil {
 		return err
@@ -119,6 +124,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	var queries *admin.Server
 	options := s.daemonOptions(file, logs)
 	options.Spool = spooler
+	options.Agents.FileGroup = fileGroup
 	options.Files = operands
 	options.Signals = signals
 	options.Reload = func() (*scheduler.Config, error) {
@@ -146,6 +152,41 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	sockets.Close()
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
+}
+
+// guard keeps all but root and the agents' group out of the queue and returns
+// that group, which control files get: that of transport/ where it is not 0,
+// else the group of the first clause whose agents are not root.
+func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err error) {
+	if !file.Params.KeepSpoolMode {
+		changes, err := postoffice.Guard(s.where.postoffice, agentGroup(file.Scheduler))
+		for _, change := range changes {
+			log.Warn().Str("change", change).Msg("the queue is closed to other users; PARAMspool-mode=keep leaves it open")
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return postoffice.Group(s.where.transport())
+}
+
+// agentGroup is the group of the first clause whose agents are not root; 0
+// where all are.
+func agentGroup(c *scheduler.Config) int {
+	defaults := c.Defaults
+	for _, clause := range c.Clauses {
+		p := defaults
+		for _, setting := range clause.Settings {
+			setting.Apply(&p)
+		}
+		if clause.MatchesAll() {
+			defaults = p
+		}
+		if p.UID > 0 && p.GID > 0 {
+			return p.GID
+		}
+	}
+	return 0
 }
 
 func (s *setting) spoolOptions(file *config.File) spool.Options {

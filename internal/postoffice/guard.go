@@ -58,3 +58,12 @@ func guard(dir string, group int) (change string, err error) {
 	}
 	return fmt.Sprintf("%s: mode %04o, group %d; now mode %04o, group %d", dir, was, st.Gid, mode, group), nil
 }
+
+// Group is the group of a directory.
+func Group(dir string) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return 0, fmt.Errorf("looking at %q: %w", dir, err)
+	}
+	return int(st.Gid), nil
+}

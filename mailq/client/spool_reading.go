@@ -25,7 +25,7 @@ type Postoffice struct {
 // SpoolFile is one message of a postoffice.
 type SpoolFile struct {
 	*ctlfile.File
-	UID     int       // owner of the control file
+	UID     int       // owner of the message file, who sent it
 	Control int64     // size of the control file in bytes
 	Size    int64     // size of the message file in bytes, headers as received
 	ModTime time.Time // of the message file
@@ -70,7 +70,7 @@ func (p *Postoffice) Stat(path string) (*SpoolFile, error) {
 		return nil, err
 	}
 	s := &SpoolFile{UID: -1, Control: control.Size(), Size: message.Size(), ModTime: message.ModTime()}
-	if sys, ok := control.Sys().(*syscall.Stat_t); ok {
+	if sys, ok := message.Sys().(*syscall.Stat_t); ok {
 		s.UID = int(sys.Uid)
 	}
 	return s, nil

@@ -199,6 +199,7 @@ PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=9174
+PARAMspool-mode=keep
 	interval=5m
 `)
 	want := `PARAMmailqpath=UNIX:/run/mailq
@@ -211,7 +212,8 @@ PARAMagent-timeout=30m
 PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
-PARAMmetrics=TCP:127.0.0.1:9174`
+PARAMmetrics=TCP:127.0.0.1:9174
+PARAMspool-mode=keep`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

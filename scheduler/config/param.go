@@ -261,6 +261,8 @@ type Params struct {
 	ActiveLimit, RecipientLimit, RingReserve int
 	// Metrics is where counters are shown; none: nowhere.
 	Metrics Socket
+	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
+	KeepSpoolMode bool
 	// SharesFile is where Shares was read: the weights of senders and domains
 	// in lower case. Who is not named has a weight of 1.
 	SharesFile string
@@ -302,6 +304,16 @@ var params = []row[Params]{
 	{name: "metrics",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "where counters are shown"},
+	{name: "spool-mode", unset: "0750",
+		kind: choice[Params]{words: []string{"0750", "keep"},
+			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },
+			index: func(v *Params) int {
+				if v.KeepSpoolMode {
+					return 1
+				}
+				return 0
+			}},
+		meaning: "mode that a root scheduler gives transport and queue"},
 	{name: "shares",
 		kind:    sharesFile{},
 		meaning: "weights of senders and domains"},

@@ -76,7 +76,7 @@ func (all *agents) start(a scheduler.Start) {
 	}
 	spec := child.Spec{
 		Path: path, Args: args, Env: environ, Dir: all.options.Dir,
-		UID: a.UID, GID: a.GID,
+		UID: a.UID, GID: a.GID, FileGroup: all.options.FileGroup,
 		Nice: a.Nice, Priority: a.Priority, PrioritySet: a.PrioritySet,
 		NoFile: all.options.NoFile,
 	}

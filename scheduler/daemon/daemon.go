@@ -87,6 +87,9 @@ type AgentOptions struct {
 	Env     map[string]string // the ZENV variables
 	Dir     string            // their working directory, POSTOFFICE/transport
 	NoFile  uint64            // their limit of open files (option -N); 0: unchanged
+	// FileGroup is the group of control and message files, which those of them
+	// that are not root have too; 0: none.
+	FileGroup int
 }
 
 // Options is what a Daemon is made of. Config, Rand, Spool and Agents.Start

@@ -54,6 +54,9 @@ type Spec struct {
 	Dir  string   // working directory: $POSTOFFICE/transport; "": the caller's
 
 	UID, GID int // -1: unchanged
+	// FileGroup is a supplementary group of an agent that is not root: that of
+	// control and message files. 0: none.
+	FileGroup int
 
 	Nice        int  // added to the caller's own
 	Priority    int  // absolute, instead of Nice, when PrioritySet

@@ -530,17 +530,19 @@ func TestUserAndGroups(t *testing.T) {
 	defer unix.Setgroups(nil)
 	const tell = "echo uid `id -u` >&2; echo gid `id -g` >&2; echo groups `id -G` >&2"
 	for _, c := range []struct {
-		uid, gid int
-		want     string
+		uid, gid, fileGroup int
+		want                string
 	}{
-		{-1, -1, "0;0;0;"},
-		{65534, 65533, "65534;65533;65533;"},
-		{65534, -1, "65534;0;0;"},
+		{-1, -1, 0, "0;0;0;"},
+		{65534, 65533, 0, "65534;65533;65533;"},
+		{65534, -1, 0, "65534;0;0;"},
+		{65534, 65533, 65532, "65534;65533;65533 65532;"},
+		{-1, 65533, 65532, "0;65533;65533;"}, // root needs no group
 	} {
 		a := begin(t, "", func(s *Spec) {
 			s.Path, s.Args = "/bin/sh", []string{"sh", "-c", tell}
 			s.Env = []string{"PATH=/bin:/usr/bin"}
-			s.UID, s.GID = c.uid, c.gid
+			s.UID, s.GID, s.FileGroup = c.uid, c.gid, c.fileGroup
 		})
 		got := a.answers()
 		if s := got["uid"] + got["gid"] + got["groups"]; s != c.want {

@@ -141,6 +141,9 @@ func attributes(spec Spec) (*syscall.ProcAttr, error) {
 			Uid: uint32(uid), Gid: uint32(gid),
 			NoSetGroups: len(groups) == 0,
 		}
+		if spec.FileGroup > 0 && uid != 0 {
+			sys.Credential.Groups, sys.Credential.NoSetGroups = []uint32{uint32(spec.FileGroup)}, false
+		}
 	}
 	return &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: sys}, nil
 }
