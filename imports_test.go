@@ -50,7 +50,7 @@ mailq/server:             ctlfile mailq internal/interval internal/pattern inter
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern
-scheduler/config:         scheduler internal/interval internal/zenv participle
+scheduler/config:         scheduler internal/interval internal/pattern internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       scheduler

@@ -18,6 +18,7 @@ type options struct {
 	verbose      bool
 	verboseLater bool // -W: from the end of the startup scan
 	check        bool
+	compat       bool // with --check: also what ZMailer did differently
 	version      bool
 
 	config, zenv, postoffice string // "": the default
@@ -41,7 +42,7 @@ type options struct {
 
 const usageLine = `usage: scheduler [-divFHnQSVW] [-E new[,seconds]] [-f configfile] [-l statisticslog]
 	[-L logfile] [-M 1|2] [-N files] [-P postoffice] [-p channel/host] [-q rendezvous]
-	[-R forks] [-Z zenvfile] [--check] [file ...]
+	[-R forks] [-Z zenvfile] [--check [--compat]] [file ...]
 `
 
 func parseOptions(args []string) (*options, error) {
@@ -69,7 +70,8 @@ func newFlags(o *options) *pflag.FlagSet {
 		o.verbose, o.verboseLater = false, o.verbose || o.verboseLater
 	})
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
-	f.BoolVar(&o.check, "check", false, "read the configuration file, say what is wrong with it, and exit")
+	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration file, and exit")
+	f.BoolVar(&o.compat, "compat", false, "with --check: also report what ZMailer did differently")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")

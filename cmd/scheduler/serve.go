@@ -236,7 +236,7 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 }
 
 func warn(log zerolog.Logger, file *config.File) {
-	for _, w := range file.Warnings {
+	for _, w := range warnings(file, false) {
 		log.Warn().Msg(w.String())
 	}
 	for _, err := range authProblems(file) {

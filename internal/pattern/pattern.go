@@ -24,6 +24,27 @@ func Glob(pattern, s string) bool {
 	return globBraces(strings.ToLower(pattern), strings.ToLower(s))
 }
 
+// Unclosed returns the first bracket or brace of a Glob that is not closed.
+func Unclosed(pattern string) (bracket string, found bool) {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			_, rest, ok := parseSet(pattern[i:])
+			if !ok {
+				return "[", true
+			}
+			i = len(pattern) - len(rest) - 1
+		case '{':
+			if _, _, ok := parseBraces(pattern[i:]); !ok {
+				return "{", true
+			}
+		}
+	}
+	return "", false
+}
+
 // Wildcard reports whether the whole of s matches a pattern in which * is any
 // text, ? is any one byte, and everything else stands for itself. Only the
 // letters A to Z match regardless of case.

@@ -110,6 +110,17 @@ func TestGlobAgainstRegexp(t *testing.T) {
 	})
 }
 
+func TestUnclosed(t *testing.T) {
+	for pattern, want := range map[string]string{
+		"": "", "*.org": "", "[a-z]": "", "[]a]": "", "{a,b}": "", `\[a`: "", `a\`: "", "a]}": "",
+		"[a-z": "[", "mx[1.org": "[", "{a,b": "{", "{a,[b}": "[", "[{]": "", "{a,{b}": "{",
+	} {
+		if got, found := Unclosed(pattern); got != want || found != (want != "") {
+			t.Errorf("Unclosed(%q) = %q, %v, want %q", pattern, got, found, want)
+		}
+	}
+}
+
 func TestWildcard(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, s string

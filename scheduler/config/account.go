@@ -1,5 +1,7 @@
 package config
 
+// Users and groups, and the other facts about this machine that a file needs.
+
 import (
 	"fmt"
 	"math"
@@ -12,19 +14,20 @@ import (
 	"zsched/scheduler"
 )
 
-// System is what reading a file asks of the machine it will run on.
+// System is what the reader has to know about the machine.
 type System struct {
 	Zenv *zenv.File
-	// UID and GID are whom the scheduler runs as. Only 0 can start agents as
-	// somebody else.
+	// UID and GID are those of the scheduler. Only UID 0 can start agents as
+	// another user.
 	UID, GID int
-	// User and Group turn a name into a number.
+	// User and Group return the number of a name.
 	User, Group func(name string) (int, error)
-	// Port turns the name of a TCP service into its number.
+	// Port returns the number of a TCP service.
 	Port func(service string) (int, error)
 }
 
-// Host is this machine and the user this process runs as.
+// Host returns the System of this machine and of the user that this process
+// runs as.
 func Host(env *zenv.File) System {
 	return System{
 		Zenv:  env,
@@ -52,13 +55,13 @@ func groupNumber(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// account is a user or a group: a number if the first character is a digit,
-// else a name that this machine knows.
+// account is a user or a group: a number if it begins with a digit, else a name
+// that this machine knows.
 type account struct {
-	what   string
+	what   string // user or group
 	field  func(*scheduler.Params) *int
 	lookup func(System) func(string) (int, error)
-	self   func(System) int
+	self   func(System) int // the scheduler's own
 }
 
 func (k account) String() string { return "name or number" }
@@ -68,8 +71,8 @@ func (k account) read(text string, r *reader) (func(*scheduler.Params), error) {
 	if err != nil {
 		return nil, err
 	}
-	// Somebody else than root can only start agents as himself, which -1 in
-	// the parameters says.
+	// Another user than root can start agents only as itself, which is -1 in
+	// the parameters.
 	if r.system.UID != 0 {
 		if id != k.self(r.system) {
 			r.warnOnce("only root can start agents as another "+k.what+"; they keep the scheduler's own %s", k.what)

@@ -1,28 +1,28 @@
 // Package config reads scheduler.cf, the file that says how mail is scheduled.
 //
-// It is a list of clauses (scheduler.cf(5)). What stands in the
-// first column begins something; what is indented belongs to the clause above:
+// The file is a list of clauses. A pattern or a parameter begins in the first
+// column; indented words belong to the clause above them:
 //
 //	PARAMauthfile = "${MAILSHARE}/scheduler.auth"   a parameter of the scheduler itself
 //	# a comment
 //	*/*                                             a pattern: channel/host
-//	        interval=1m expiry=3d                   keywords, several a line if one likes
-//	smtp/*.example.org                              an empty clause has what the next one has
+//	        interval=1m expiry=3d                   keywords, one or several on a line
+//	smtp/*.example.org                              an empty clause has the settings of the next one
 //	smtp
 //	        maxthr=10 ageorder
 //	        command="smtp -c $channel \
-//	                 -l ${LOGDIR}/smtp"             only a quoted value goes on over lines
+//	                 -l ${LOGDIR}/smtp"             only a quoted value continues on the next line
 //
-// The way through the package is the way of a file: grammar.go cuts it into
-// sections and words, reader.go turns those into clauses and parameters by the
-// table in param.go, whose rows name a kind of value from kind.go, and old.go
-// says where a file written for ZMailer now acts differently. The table is the
-// only place that knows a keyword's name, kind, default and bounds; the manual
-// page is checked against it.
+// A file is read in this order: grammar.go cuts it into sections and words;
+// reader.go makes clauses and parameters of them, by the table in param.go,
+// whose rows have a kind of value from kind.go; check.go finds what cannot work
+// or cannot be meant; compat.go finds where ZMailer treated the file
+// differently. The table is the only place that knows the name, kind, default
+// and bounds of a keyword, and a test compares the manual page with it.
 //
-// A file is read whole before anything of it is used, and all its errors are
-// reported, each with its place. Nothing here matches a pattern: that is the
-// core's.
+// The whole file is read before any of it is used, and all its errors are
+// reported, each with its place. This package matches no patterns: the core
+// does (package scheduler).
 package config
 
 import (
@@ -35,32 +35,38 @@ import (
 	"zsched/scheduler"
 )
 
-// File is what one scheduler.cf says.
+// OldName is the name of ZMailer's file. A File of that name was probably
+// written for ZMailer, so that its Differences matter.
+const OldName = "scheduler.conf"
+
+// File is the content of one scheduler.cf.
 type File struct {
 	Name string
-	// Scheduler has the clauses, the defaults, the names for commands and the
-	// agent's time limit. The rest of it is the caller's to fill in.
+	// Scheduler has the clauses, the defaults, the names that commands may use
+	// and the agents' time limit. The caller sets the other fields.
 	Scheduler *scheduler.Config
 	Params    Params
-	// SysNice and SysPriority are for the scheduler process itself and to be
-	// applied once, not at every reload; nil where the file has none.
+	// SysNice and SysPriority are for the scheduler's own process. They apply
+	// once, not at every reload. nil: not set.
 	SysNice, SysPriority *int
-	// Warnings in the order of the file: what is probably a mistake, and what
-	// ZMailer would have done differently.
-	Warnings []Warning
+	// Warnings are probable mistakes, in the order of the file. Differences are
+	// the places where ZMailer treated the file differently.
+	Warnings, Differences []Warning
+
+	setParams map[string]bool // the PARAMs that the file sets
 }
 
-// maxFile is how long a configuration file may be, in bytes. A line may be as
-// long as the file.
+// maxFile is how long a configuration file may be, in bytes. The length of a
+// line has no other limit.
 const maxFile = 4 << 20
 
-// DefaultFile is the configuration file for a scheduler that was given none:
-// scheduler.cf in MAILSHARE, or scheduler.conf where only that exists.
+// DefaultFile returns the configuration file of a scheduler without option -f:
+// scheduler.cf in MAILSHARE, or scheduler.conf if only that exists.
 func DefaultFile(env *zenv.File) string {
 	share := env.Value("MAILSHARE")
 	file := filepath.Join(share, "scheduler.cf")
 	if _, err := os.Stat(file); err != nil {
-		if older := filepath.Join(share, "scheduler.conf"); exists(older) {
+		if older := filepath.Join(share, OldName); exists(older) {
 			return older
 		}
 	}
@@ -72,8 +78,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// Load reads a configuration file on this machine, for the user the process
-// runs as. If the file itself is at fault the error is an Errors. A nil env
+// Load reads a configuration file on this machine, for the user that the
+// process runs as. If the file has mistakes, the error is an Errors. A nil env
 // has the defaults.
 func Load(file string, env *zenv.File) (*File, error) {
 	data, err := readFile(file)
@@ -83,8 +89,8 @@ func Load(file string, env *zenv.File) (*File, error) {
 	return Parse(file, data, Host(env))
 }
 
-// readFile reads a file that an admin wrote; a device or a forgotten core dump
-// in its place must not eat the memory.
+// readFile bounds what it reads, because the path may name a device or a core
+// dump.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -98,13 +104,13 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Lines returns parameters as a clause would set them, a line each, in the
-// order of scheduler.cf(5). What has no value is left out.
+// Lines returns parameters as a clause would set them, one a line, in the order
+// of scheduler.cf(5), without those that have no value.
 func Lines(p scheduler.Params) []string {
 	return lines(keywords, "", &p)
 }
 
-// Lines returns the parameters as a file would set them, a line each.
+// Lines returns the parameters as a file would set them, one a line.
 func (p Params) Lines() []string {
 	return lines(params, "PARAM", &p)
 }

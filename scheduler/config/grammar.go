@@ -1,5 +1,7 @@
 package config
 
+// The grammar cuts scheduler.cf into sections and words (scheduler.cf(5), Form).
+
 import (
 	"strings"
 
@@ -7,14 +9,15 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
-// The grammar accepts every sequence of bytes, so that the reader meets each
-// mistake with its place and goes on to the next.
+// The grammar accepts every sequence of bytes, so that the reader can report
+// each mistake at its place and go on to the next one.
 //
-// Only a line break before the first column means anything. One that leads,
-// perhaps over empty lines and comments, to an indented word is white space;
-// so is a carriage return. "#" begins a comment where a word could begin and
-// ends a name, but is an ordinary byte in a value. A quoted value ends at the
-// next quote; a backslash at the end of its line carries it on to the next.
+// Only a line break before the first column is significant. A line break that
+// is followed by an indented word, perhaps after empty lines and comments, is
+// white space; so is a carriage return. "#" begins a comment where a word can
+// begin, and it ends a name, but it is an ordinary byte in a value. A quoted
+// value ends at the next quote; a backslash at the end of a line continues it
+// on the next line.
 var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Indent", Pattern: `(?:\n[ \t\r]*(?:#[^\n]*)?)*\n[ \t\r]+`},
 	{Name: "Newline", Pattern: `(?:\n[ \t\r]*(?:#[^\n]*)?)*\n`},
@@ -26,19 +29,20 @@ var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Name", Pattern: `[^ \t\r\n=#]+`},
 })
 
-// sheet is a whole file.
-type sheet struct {
+// file is the syntax of a whole scheduler.cf.
+type file struct {
 	Sections []*section `parser:"( Newline | @@ )*"`
 }
 
-// section is what one first column begins: a pattern or a PARAM, and the
-// indented words below it.
+// section is a pattern or a PARAM in the first column, and the indented words
+// after it.
 type section struct {
 	Words []*word `parser:"@@+"`
 }
 
-// word is a name, a name with a value, or a value astray. Value is as in the
-// file, from the blanks before "=" on; it is empty if there is no "=".
+// word is a name, a name with a value, or a value without a name. Value is the
+// text of the file from the blanks before "=" on; it is empty if there is no
+// "=".
 type word struct {
 	Pos, EndPos lexer.Position
 
@@ -46,14 +50,14 @@ type word struct {
 	Value string `parser:"  @( Quoted | Unclosed | Bare )? | @( Quoted | Unclosed | Bare ) )"`
 }
 
-var grammar = participle.MustBuild[sheet](
+var grammar = participle.MustBuild[file](
 	participle.Lexer(tokens),
 	participle.Elide("Indent", "Blank", "Comment"),
 )
 
 const blanks = " \t\r"
 
-// raw is the value without the blanks and the "=" before it.
+// raw returns the value without the "=" and the blanks around it.
 func (w *word) raw() string {
 	v := strings.TrimLeft(w.Value, blanks)
 	return strings.TrimLeft(strings.TrimPrefix(v, "="), blanks)
@@ -64,7 +68,7 @@ func (w *word) quoted() bool { return strings.HasPrefix(w.raw(), `"`) }
 // closed reports whether a quoted value has its second quote.
 func (w *word) closed() bool { return strings.Count(w.raw(), `"`) == 2 }
 
-// text is the value as the admin meant it.
+// text returns the value without quotes, its lines joined.
 func (w *word) text() string {
 	v := w.raw()
 	if !w.quoted() {
@@ -75,13 +79,13 @@ func (w *word) text() string {
 	return strings.Trim(v, `"`)
 }
 
-// whole reports whether the value, if there is one, stands on the name's line.
-func (w *word) whole() bool {
-	return w.Name == "" || w.Value == "" || w.Pos.Offset+len(w.Name)+len(w.Value) == w.EndPos.Offset
+// isSplit reports whether the "=" of the value is on a later line than the
+// name.
+func (w *word) isSplit() bool {
+	return w.Name != "" && w.Value != "" && w.Pos.Offset+len(w.Name)+len(w.Value) != w.EndPos.Offset
 }
 
-// follows reports whether the word stands right after another, with nothing
-// between them.
+// follows reports whether nothing is between the word and the one before it.
 func (w *word) follows(before *word) bool {
 	return before != nil && before.Pos.Offset+len(before.Name)+len(before.Value) == w.Pos.Offset
 }

@@ -29,7 +29,7 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		if k.floor {
 			good, bad = append(good, bad[0], "-5"), bad[1:]
 		}
-	case own:
+	case processCount:
 		good, bad = number(k.low, k.high)
 	case span[T]:
 		good, bad = seconds(k.low, k.high)
@@ -126,9 +126,9 @@ func tryRow[T any](t *testing.T, r *row[T], before, name string) {
 				fmt.Sprintf("must be from %s to %s", interval.Format(k.low), interval.Format(k.high)))
 		}
 	}
-	if _, isSocket := r.kind.(socket[T]); r.unset != "" && !isSocket {
-		system := &reader{system: debian(0), muted: true}
-		apply, err := r.kind.read(r.unset, system)
+	if _, isSocket := r.kind.(socket[T]); r.preset != "" && !isSocket {
+		system := &reader{system: debian(0), readingDefaults: true}
+		apply, err := r.kind.read(r.preset, system)
 		if err != nil {
 			t.Errorf("the default of %s: %v", name, err)
 			return

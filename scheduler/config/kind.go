@@ -1,5 +1,7 @@
 package config
 
+// The kinds of values: what a keyword or PARAM may be set to.
+
 import (
 	"errors"
 	"fmt"
@@ -12,13 +14,13 @@ import (
 	"zsched/scheduler"
 )
 
-// kind is what a keyword's value may be: how it is read, where it goes in a T
-// and how it is written again.
+// kind is a kind of value: how it is read, which field of a T it sets, and how
+// it is written again.
 type kind[T any] interface {
-	// read checks a value and returns what puts it in force. An error says
-	// what is wrong with the value, which the reader puts before it.
+	// read checks a value and returns the function that puts it in force. The
+	// reader puts the name and the value before its error.
 	read(text string, r *reader) (func(*T), error)
-	// show writes the value in force; it is empty where there is none.
+	// show writes the value in force, or "" if there is none.
 	show(*T) string
 	// String names the kind and its bounds, as scheduler.cf(5) does.
 	String() string
@@ -28,7 +30,7 @@ type kind[T any] interface {
 type span[T any] struct {
 	field     func(*T) *time.Duration
 	low, high time.Duration
-	zero      time.Duration // what 0 stands for
+	zero      time.Duration // the value that 0 stands for
 }
 
 func (k span[T]) String() string {
@@ -55,9 +57,9 @@ func (k span[T]) show(v *T) string { return interval.Format(*k.field(v)) }
 type count[T any] struct {
 	field     func(*T) *int // nil: checked, without effect
 	low, high int
-	floor     bool     // less than low is taken for low, as ZMailer did
-	then      func(*T) // done beside; may be nil
-	unset     func(*T) bool
+	floor     bool          // a value below low means low, as in ZMailer
+	then      func(*T)      // called after the field is set; may be nil
+	unset     func(*T) bool // reports that there is no value; may be nil
 }
 
 func (k count[T]) String() string {
@@ -100,15 +102,15 @@ func parseCount(text string, low, high int, floor bool) (int, error) {
 	return n, nil
 }
 
-// own is a whole number for the scheduler's own process.
-type own struct {
+// processCount is a whole number for the scheduler's own process.
+type processCount struct {
 	field     func(*File) **int
 	low, high int
 }
 
-func (k own) String() string { return fmt.Sprintf("number, %d to %d", k.low, k.high) }
+func (k processCount) String() string { return fmt.Sprintf("number, %d to %d", k.low, k.high) }
 
-func (k own) read(text string, r *reader) (func(*scheduler.Params), error) {
+func (k processCount) read(text string, r *reader) (func(*scheduler.Params), error) {
 	n, err := parseCount(text, k.low, k.high, false)
 	if err != nil {
 		return nil, err
@@ -117,7 +119,7 @@ func (k own) read(text string, r *reader) (func(*scheduler.Params), error) {
 	return func(*scheduler.Params) {}, nil
 }
 
-func (k own) show(*scheduler.Params) string { return "" }
+func (k processCount) show(*scheduler.Params) string { return "" }
 
 // ratio is a number with a fraction.
 type ratio[T any] struct {
@@ -142,7 +144,7 @@ type feedback[T any] struct {
 	field func(*T) *scheduler.Feedback
 }
 
-// feedbackForms are the ways to end one, the empty one last.
+// feedbackForms are the endings of a feedback value, the empty one last.
 var feedbackForms = [...]struct {
 	suffix string
 	per    scheduler.Per
@@ -177,7 +179,7 @@ func (k feedback[T]) show(v *T) string {
 	return number
 }
 
-// choice is one of some words.
+// choice is one of several words.
 type choice[T any] struct {
 	words []string
 	put   func(*T, int) // the index of the word
@@ -200,10 +202,10 @@ func (k choice[T]) read(text string, _ *reader) (func(*T), error) {
 
 func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }
 
-// flag is on when named; a value may say so, or switch it off.
+// flag is on when it is named without a value; a value may switch it on or off.
 type flag[T any] struct {
 	field func(*T) *bool // nil: without effect
-	// off is whether ZMailer, too, took a 0 for off.
+	// off says that 0 meant off in ZMailer as well.
 	off bool
 }
 
@@ -215,7 +217,7 @@ func (k flag[T]) read(text string, r *reader) (func(*T), error) {
 		return nil, err
 	}
 	if !on && !k.off && k.field != nil {
-		r.warn("this is off now; ZMailer took a flag with any value for on")
+		r.differ("this is off now; in ZMailer a flag with any value was on")
 	}
 	return func(v *T) {
 		if k.field != nil {
@@ -246,4 +248,35 @@ func (k flag[T]) show(v *T) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// text is a string. In a path ${NAME} is expanded.
+type text[T any] struct {
+	field func(*T) *string // nil: without effect
+	path  bool
+}
+
+func (k text[T]) String() string {
+	if k.path {
+		return "path"
+	}
+	return "text"
+}
+
+func (k text[T]) read(value string, r *reader) (func(*T), error) {
+	if k.path {
+		value = r.expand(value)
+	}
+	return func(v *T) {
+		if k.field != nil {
+			*k.field(v) = value
+		}
+	}, nil
+}
+
+func (k text[T]) show(v *T) string {
+	if k.field == nil || *k.field(v) == "" {
+		return ""
+	}
+	return `"` + *k.field(v) + `"`
 }

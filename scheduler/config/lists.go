@@ -1,8 +1,12 @@
 package config
 
+// Values that are lists: retries, times and the words of a command.
+
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +20,7 @@ import (
 type factors struct {
 	field     func(*scheduler.Params) *[]int
 	low, high int
-	most      int // entries
+	most      int
 }
 
 func (k factors) String() string {
@@ -51,7 +55,7 @@ func (k factors) show(p *scheduler.Params) string {
 type times struct {
 	field     func(*scheduler.Params) *[]time.Duration
 	low, high time.Duration
-	most      int // entries in force
+	most      int // entries that are used
 }
 
 func (k times) String() string {
@@ -89,7 +93,7 @@ func (k times) show(p *scheduler.Params) string {
 	return quoteList(words)
 }
 
-// quoteList writes words as one value.
+// quoteList writes words as one quoted value.
 func quoteList(words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -97,8 +101,8 @@ func quoteList(words []string) string {
 	return `"` + strings.Join(words, " ") + `"`
 }
 
-// words is a command line: words with blanks between them, no quotes within.
-// Leading ones with "=" are for the agent's environment.
+// words is a command line: words with blanks between them and no quotes. The
+// words with "=" before the program are for the agent's environment.
 type words struct {
 	field func(*scheduler.Params) *[]string
 }
@@ -107,29 +111,52 @@ func (k words) String() string { return "words" }
 
 func (k words) read(text string, r *reader) (func(*scheduler.Params), error) {
 	list := strings.Fields(text)
-	program := ""
-	for _, word := range list {
-		if !strings.Contains(word, "=") {
-			program = word
-			break
-		}
-	}
-	if program == "" {
+	if programOf(list) == "" {
 		return nil, errors.New("the command names no program")
 	}
 	_, unknown := zenv.Expand(text, r.commandName)
 	for _, name := range unknown {
-		r.warn("nothing is known as ${%s}; the agent is given nothing in its place", name)
+		r.warn("${%s} has no value; the agent gets nothing in its place%s", name, suggest(name, commandNames))
+	}
+	for _, name := range plainNames(text) {
+		if _, ok := r.commandName(name); !ok {
+			r.warn("$%s has no value; the agent gets it as it is%s", name, suggest(name, commandNames))
+		}
 	}
 	return func(p *scheduler.Params) { *k.field(p) = list }, nil
 }
 
 func (k words) show(p *scheduler.Params) string { return quoteList(*k.field(p)) }
 
-// commandName is what a command may name, whatever it stands for.
+// programOf returns the program among the words of a command.
+func programOf(words []string) string {
+	for _, word := range words {
+		if !strings.Contains(word, "=") {
+			return word
+		}
+	}
+	return ""
+}
+
+// plainName matches a name without braces.
+var plainName = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
+
+// plainNames returns the names without braces in a command.
+func plainNames(text string) []string {
+	var names []string
+	for _, match := range plainName.FindAllStringSubmatch(text, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// commandNames are the names in a command that stand for something in its ring.
+var commandNames = []string{"channel", "host", "sessions"}
+
+// commandName looks up a name in a command. The values of commandNames are not
+// known yet.
 func (r *reader) commandName(name string) (string, bool) {
-	switch name {
-	case "channel", "host", "sessions":
+	if slices.Contains(commandNames, name) {
 		return "", true
 	}
 	value, set := r.system.Zenv.Lookup(name)

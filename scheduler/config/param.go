@@ -9,20 +9,25 @@ import (
 	"zsched/scheduler"
 )
 
+// The table of keywords and PARAMs: every name with its kind, bounds and
+// default.
+
 // row is one keyword of a clause, or one PARAM.
 type row[T any] struct {
 	name    string // lower case
 	aliases []string
 	kind    kind[T]
-	unset   string // the default as one would write it; empty: none
-	zero    string // what 0 stands for, where that is not nothing
-	meaning string
-	// before is what ZMailer did where neither the clause nor */* had the
-	// keyword, if that is not what the default does.
-	before string
+	preset  string // the default, as a file would set it; empty: none
+	zero    string // what 0 stands for, where that is not "none"
+	meaning string // one line for the manual and --help
+	// zmailer says what ZMailer did when neither the clause nor */* set the
+	// keyword, where the default does otherwise.
+	zmailer string
+	// pending marks what is read and checked, but has no effect in this version.
+	pending bool
 }
 
-// find returns the row for a name in any case; an alias will do.
+// find returns the row with this name or alias, in any case, or nil.
 func find[T any](table []row[T], name string) *row[T] {
 	for i := range table {
 		same := func(known string) bool { return strings.EqualFold(known, name) }
@@ -42,7 +47,7 @@ func names[T any](table []row[T]) []string {
 	return out
 }
 
-// values are what a clause sets.
+// values are the parameters that a clause sets.
 type values = scheduler.Params
 
 const (
@@ -50,46 +55,50 @@ const (
 	year = 365 * day
 )
 
-// keywords are all that a clause can set, in the order of scheduler.cf(5).
-// Nothing else knows a name, a kind, a bound or a default.
+// withoutEffect is the meaning of keywords of ZMailer that are accepted only so
+// that its files can be read.
+const withoutEffect = "without effect"
+
+// keywords are all keywords of a clause, in the order of scheduler.cf(5). No
+// other place knows a name, a kind, a bound or a default.
 var keywords = []row[values]{
 	// When to try.
-	{name: "interval", unset: "1m",
+	{name: "interval", preset: "1m",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Interval }, low: time.Second, high: year},
 		meaning: "unit of the waits between attempts",
-		before:  "ZMailer waited in units of an hour"},
-	{name: "retries", unset: "1 1 2 3 5 8 13 21 34",
+		zmailer: "ZMailer waited in units of an hour"},
+	{name: "retries", preset: "1 1 2 3 5 8 13 21 34",
 		kind:    factors{field: func(v *values) *[]int { return &v.Retries }, high: 1000000, most: 100},
 		meaning: "waits after failed attempts, in units of interval",
-		before:  "ZMailer tried again at every sweep"},
-	{name: "jitter", unset: "10",
+		zmailer: "ZMailer tried again at every sweep"},
+	{name: "jitter", preset: "10",
 		kind:    count[values]{field: func(v *values) *int { return &v.Jitter }, high: 100},
 		meaning: "percent by which a wait is spread"},
-	{name: "backoff", unset: "retries",
+	{name: "backoff", preset: "retries",
 		kind: choice[values]{words: []string{"retries", "age"},
 			put:   func(v *values, i int) { v.Backoff = scheduler.Backoff(i) },
 			index: func(v *values) int { return int(v.Backoff) }},
 		meaning: "arithmetic of the waits"},
-	{name: "minbackoff", unset: "5m",
+	{name: "minbackoff", preset: "5m",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MinBackoff }, low: time.Second, high: year},
 		meaning: "shortest wait of backoff=age"},
-	{name: "maxbackoff", unset: "4000s",
+	{name: "maxbackoff", preset: "4000s",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MaxBackoff }, low: time.Second, high: year},
 		meaning: "longest wait of backoff=age"},
-	{name: "expiry", unset: "3d", zero: "never",
+	{name: "expiry", preset: "3d", zero: "never",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: interval.Max},
 		meaning: "age at which a recipient that was tried is given up",
-		before:  "ZMailer never gave mail up"},
-	{name: "expiry2", unset: "1d", zero: "a day",
+		zmailer: "ZMailer never gave mail up"},
+	{name: "expiry2", preset: "1d", zero: "a day",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: interval.Max, zero: day},
 		meaning: "time beyond expiry at which one that was never tried is given up"},
-	{name: "queueonly", unset: "no",
+	{name: "queueonly", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.QueueOnly }},
 		meaning: "start only when asked to"},
-	{name: "wakeuprestartonly", unset: "no",
+	{name: "wakeuprestartonly", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.WakeupRestartOnly }},
 		meaning: "new mail does not start another agent for its thread"},
-	{name: "reporttimes",
+	{name: "reporttimes", pending: true,
 		kind:    times{field: func(v *values) *[]time.Duration { return &v.ReportTimes }, low: time.Second, high: year, most: 4},
 		meaning: "ages at which interim reports are sent"},
 
@@ -97,20 +106,20 @@ var keywords = []row[values]{
 	{name: "command",
 		kind:    words{field: func(v *values) *[]string { return &v.Command }},
 		meaning: "the agent and its arguments"},
-	{name: "user", unset: "root",
+	{name: "user", preset: "root",
 		kind: account{what: "user",
 			field:  func(v *values) *int { return &v.UID },
 			lookup: func(s System) func(string) (int, error) { return s.User },
 			self:   func(s System) int { return s.UID }},
 		meaning: "user the agent runs as"},
-	{name: "group", unset: "daemon",
+	{name: "group", preset: "daemon",
 		kind: account{what: "group",
 			field:  func(v *values) *int { return &v.GID },
 			lookup: func(s System) func(string) (int, error) { return s.Group },
 			self:   func(s System) int { return s.GID }},
 		meaning: "group the agent runs as",
-		before:  "ZMailer left the agent the scheduler's own"},
-	{name: "nice", unset: "0",
+		zmailer: "ZMailer left the agent the scheduler's own"},
+	{name: "nice", preset: "0",
 		kind: count[values]{field: func(v *values) *int { return &v.Nice }, low: -40, high: 39,
 			then:  func(v *values) { v.Priority, v.PrioritySet = 0, false },
 			unset: func(v *values) bool { return v.PrioritySet }},
@@ -120,79 +129,79 @@ var keywords = []row[values]{
 			then:  func(v *values) { v.Nice, v.PrioritySet = 0, true },
 			unset: func(v *values) bool { return !v.PrioritySet }},
 		meaning: "priority of the agent, whatever the scheduler's"},
-	{name: "marking", unset: "agent",
+	{name: "marking", preset: "agent",
 		kind: choice[values]{words: []string{"agent", "scheduler"},
 			put:   func(v *values, i int) { v.Marking = scheduler.Marking(i) },
 			index: func(v *values) int { return int(v.Marking) }},
 		meaning: "who writes results into the control file"},
-	{name: "agent-timeout", unset: "2h", zero: "no limit",
+	{name: "agent-timeout", preset: "2h", zero: "no limit",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.AgentTimeout }, high: year},
 		meaning: "how long an agent may have job lines open and move none"},
-	{name: "job-timeout", unset: "1d", zero: "no limit",
+	{name: "job-timeout", preset: "1d", zero: "no limit",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.JobTimeout }, high: year},
 		meaning: "how long an agent may work on one job line"},
-	{name: "idlemax", unset: "0", zero: "three times interval",
+	{name: "idlemax", preset: "0", zero: "three times interval",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.IdleMax }, high: year},
 		meaning: "how long an agent may be idle"},
 
 	// How much at a time.
-	{name: "maxta", aliases: []string{"maxtransport", "maxtransports"}, unset: "0", zero: "what the descriptors allow",
+	{name: "maxta", aliases: []string{"maxtransport", "maxtransports"}, preset: "0", zero: "what the descriptors allow",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxTA }, high: 1000000, floor: true},
 		meaning: "agents in all"},
-	{name: "maxchannel", aliases: []string{"maxchannels"}, unset: "0", zero: "maxta",
+	{name: "maxchannel", aliases: []string{"maxchannels"}, preset: "0", zero: "maxta",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxChannel }, high: 1000000, floor: true},
 		meaning: "busy sessions of the channel"},
-	{name: "maxring", aliases: []string{"maxrings"}, unset: "0", zero: "maxta",
+	{name: "maxring", aliases: []string{"maxrings"}, preset: "0", zero: "maxta",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxRing }, high: 1000000, floor: true},
 		meaning: "busy sessions of the ring"},
-	{name: "maxthr", unset: "1",
+	{name: "maxthr", preset: "1",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxThr }, low: 1, high: 1000000, floor: true},
 		meaning: "busy sessions of the thread"},
-	{name: "overfeed", unset: "150",
+	{name: "overfeed", preset: "150",
 		kind:    count[values]{field: func(v *values) *int { return &v.Overfeed }, high: 100000, floor: true},
 		meaning: "job lines an agent is given beyond the one it works on",
-		before:  "ZMailer gave an agent one job line at a time"},
-	{name: "sessions", unset: "1",
+		zmailer: "ZMailer gave an agent one job line at a time"},
+	{name: "sessions", preset: "1",
 		kind:    count[values]{field: func(v *values) *int { return &v.Sessions }, low: 1, high: 1000},
 		meaning: "job lines an agent works on at once"},
 
 	// Windows.
-	{name: "initialconcurrency", unset: "0", zero: "always maxthr",
+	{name: "initialconcurrency", pending: true, preset: "0", zero: "always maxthr",
 		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},
 		meaning: "sessions a thread begins with"},
-	{name: "positivefeedback", unset: "1/N",
+	{name: "positivefeedback", pending: true, preset: "1/N",
 		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.PositiveFeedback }},
 		meaning: "how far a success widens the window"},
-	{name: "negativefeedback", unset: "1/N",
+	{name: "negativefeedback", pending: true, preset: "1/N",
 		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.NegativeFeedback }},
 		meaning: "how far a failure of the destination narrows the window"},
-	{name: "cohortlimit", unset: "1",
+	{name: "cohortlimit", pending: true, preset: "1",
 		kind:    ratio[values]{field: func(v *values) *float64 { return &v.CohortLimit }, low: 0.01, high: 1000},
 		meaning: "failed windows in a row that make a destination dead"},
 
 	// What is next.
-	{name: "ageorder", unset: "no",
+	{name: "ageorder", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.AgeOrder }},
 		meaning: "oldest message first"},
-	{name: "slotcost", unset: "5", zero: "nothing overtakes",
+	{name: "slotcost", pending: true, preset: "5", zero: "nothing overtakes",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotCost }, high: 1000},
 		meaning: "picks of a message that earn one for a smaller one before it"},
-	{name: "slotdiscount", unset: "50",
+	{name: "slotdiscount", pending: true, preset: "50",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotDiscount }, high: 100},
 		meaning: "percent of the price of overtaking that is let off"},
-	{name: "slotloan", unset: "3",
+	{name: "slotloan", pending: true, preset: "3",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotLoan }, high: 1000},
 		meaning: "picks lent towards the price of overtaking"},
-	{name: "minslots", unset: "3",
+	{name: "minslots", pending: true, preset: "3",
 		kind:    count[values]{field: func(v *values) *int { return &v.MinSlots }, high: 1000},
 		meaning: "picks a message must be able to earn to be overtaken at all"},
-	{name: "msgsessions", unset: "20",
+	{name: "msgsessions", pending: true, preset: "20",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgSessions }, low: 1, high: 1000000},
 		meaning: "sessions any message may have"},
-	{name: "msgscale", unset: "10",
+	{name: "msgscale", pending: true, preset: "10",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgScale }, high: 1000000},
 		meaning: "times the free sessions that a message may have instead"},
-	{name: "share", unset: "senderdomain",
+	{name: "share", pending: true, preset: "senderdomain",
 		kind: choice[values]{words: shareWords,
 			put: func(v *values, i int) { v.Share = shareWords[i] },
 			index: func(v *values) int {
@@ -204,74 +213,74 @@ var keywords = []row[values]{
 				return 0
 			}},
 		meaning: "between whom turns are shared"},
-	{name: "quantum", unset: "50",
+	{name: "quantum", preset: "50",
 		kind:    count[values]{field: func(v *values) *int { return &v.Quantum }, low: 1, high: 1000000},
 		meaning: "picks a thread may have in a round while others wait"},
 
 	// The scheduler's own process.
 	{name: "sysnice",
-		kind:    own{field: func(f *File) **int { return &f.SysNice }, low: -40, high: 39},
+		kind:    processCount{field: func(f *File) **int { return &f.SysNice }, low: -40, high: 39},
 		meaning: "how much nicer the scheduler makes itself"},
 	{name: "syspriority",
-		kind:    own{field: func(f *File) **int { return &f.SysPriority }, low: -20, high: 19},
+		kind:    processCount{field: func(f *File) **int { return &f.SysPriority }, low: -20, high: 19},
 		meaning: "priority of the scheduler"},
 
 	// Without effect.
-	{name: "skew", unset: "5",
+	{name: "skew", preset: "5",
 		kind:    count[values]{low: 1, high: 1000000},
-		meaning: "without effect"},
+		meaning: withoutEffect},
 	{name: "bychannel",
 		kind:    flag[values]{},
-		meaning: "without effect"},
+		meaning: withoutEffect},
 	{name: "deliveryform",
 		kind:    text[values]{},
-		meaning: "without effect"},
+		meaning: withoutEffect},
 	{name: "expiryform",
 		kind:    text[values]{},
-		meaning: "without effect"},
+		meaning: withoutEffect},
 }
 
 // shareWords are the values of the keyword share. The first is what the
 // zero value of a parameter set shows as.
 var shareWords = []string{"sender", "senderdomain", "none"}
 
-// Params are the parameters of the scheduler itself, the PARAM lines.
+// Params are the parameters of the scheduler itself, which PARAM lines set.
 type Params struct {
-	// MailqSock is where queries are answered.
+	// MailqSock is the socket of the query protocol (mailq(1)).
 	MailqSock Socket
-	// AuthFile names who may ask what; empty: none, and queries are answered
-	// in the old form.
+	// AuthFile is the path of the file that says who may query what; empty:
+	// none, and queries are answered in version 1 of the protocol.
 	AuthFile string
-	// NotifySock is where routers say what is new: PARAMnotifysock, else
-	// SCHEDULERNOTIFY of zmailer.conf; none: .scheduler.notify in the
-	// postoffice.
+	// NotifySock is the socket at which routers announce new control files:
+	// PARAMnotifysock, else SCHEDULERNOTIFY of zmailer.conf. The zero value
+	// means .scheduler.notify in the postoffice.
 	NotifySock Socket
-	// ReportInterval is how often the failures so far of a message that still
-	// has open recipients are reported.
+	// ReportInterval is the time between notices about a message that has open
+	// recipients as well as failed ones.
 	ReportInterval time.Duration
-	// MsgWriteAsync leaves it to the system when results reach the disk.
+	// MsgWriteAsync leaves it to the system when results are written to disk.
 	MsgWriteAsync bool
-	// StoreErrorOnError keeps a notice that could not be sent to anybody.
+	// StoreErrorOnError keeps a notice that could not be delivered.
 	StoreErrorOnError bool
 	// AgentTimeout is the default of the keyword agent-timeout.
 	AgentTimeout time.Duration
-	// ActiveLimit and RecipientLimit bound the messages and the recipients in
-	// memory; 0: no limit. RingReserve is how many messages a ring may have
-	// there although a limit is reached.
+	// ActiveLimit and RecipientLimit are how many messages and recipients may
+	// be in memory; 0: no limit. RingReserve is how many messages a ring may
+	// have there although a limit is reached.
 	ActiveLimit, RecipientLimit, RingReserve int
-	// Metrics is where counters are shown; none: nowhere.
+	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
 	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
 	KeepSpoolMode bool
-	// SharesFile is where Shares was read: the weights of senders and domains
-	// in lower case. Who is not named has a weight of 1.
+	// SharesFile is the path of the file that Shares was read from. Shares has
+	// the weights of senders and domains, in lower case; others have 1.
 	SharesFile string
 	Shares     map[string]int
 }
 
 // params are all the PARAM lines there are, in the order of scheduler.cf(5).
 var params = []row[Params]{
-	{name: "mailqpath", aliases: []string{"mailqsock"}, unset: "TCP:174",
+	{name: "mailqpath", aliases: []string{"mailqsock"}, preset: "TCP:174",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.MailqSock }, port: mailqPort},
 		meaning: "where queries are answered"},
 	{name: "authfile",
@@ -280,31 +289,31 @@ var params = []row[Params]{
 	{name: "notifysock",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.NotifySock }, local: true},
 		meaning: "where routers say what is new"},
-	{name: "global-report-interval", unset: "5m",
+	{name: "global-report-interval", pending: true, preset: "5m",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.ReportInterval }, low: time.Second, high: year},
 		meaning: "how often failures so far are reported"},
-	{name: "msgwriteasync", unset: "no",
+	{name: "msgwriteasync", pending: true, preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.MsgWriteAsync }, off: true},
 		meaning: "do not wait for the disk"},
-	{name: "store-error-on-error", unset: "no",
+	{name: "store-error-on-error", pending: true, preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.StoreErrorOnError }, off: true},
 		meaning: "keep notices that nobody can be sent"},
-	{name: "agent-timeout", unset: "2h", zero: "no limit",
+	{name: "agent-timeout", preset: "2h", zero: "no limit",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.AgentTimeout }, high: year},
 		meaning: "how long an agent may have job lines open and move none, where its clause does not say"},
-	{name: "active-limit", unset: "0", zero: "no limit",
+	{name: "active-limit", pending: true, preset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.ActiveLimit }, high: 1000000000},
 		meaning: "messages in memory"},
-	{name: "recipient-limit", unset: "0", zero: "no limit",
+	{name: "recipient-limit", pending: true, preset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RecipientLimit }, high: 1000000000},
 		meaning: "recipients in memory"},
-	{name: "ring-reserve", unset: "100",
+	{name: "ring-reserve", pending: true, preset: "100",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
 		meaning: "messages a ring may have in memory whatever the limits say"},
 	{name: "metrics",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "where counters are shown"},
-	{name: "spool-mode", unset: "0750",
+	{name: "spool-mode", preset: "0750",
 		kind: choice[Params]{words: []string{"0750", "keep"},
 			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },
 			index: func(v *Params) int {
@@ -314,7 +323,7 @@ var params = []row[Params]{
 				return 0
 			}},
 		meaning: "mode that a root scheduler gives transport and queue"},
-	{name: "shares",
+	{name: "shares", pending: true,
 		kind:    sharesFile{},
 		meaning: "weights of senders and domains"},
 }

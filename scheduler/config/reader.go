@@ -1,5 +1,7 @@
 package config
 
+// The reader makes clauses and parameters of a parsed scheduler.cf.
+
 import (
 	"fmt"
 	"strings"
@@ -10,32 +12,33 @@ import (
 	"zsched/scheduler"
 )
 
-// reader turns the sections of a file into clauses and parameters. It goes on
-// after an error.
+// reader turns the sections of a file into clauses and parameters. It continues
+// after an error, so that all errors of a file are found.
 type reader struct {
-	system System
-	file   *File
-	errors Errors
-	at     Place           // of what is being read
-	told   map[string]bool // what is to be said only once and was
-	given  map[string]bool // PARAM lines so far
-	muted  bool            // while defaults are read
-	// patience is how many more pairs of clauses are compared.
-	patience int
+	system          System
+	file            *File
+	errors          Errors
+	at              Place           // of the word or clause that is being read
+	warned          map[string]bool // warnings that are given only once and were
+	readingDefaults bool            // defaults cause no warnings
+	comparisonsLeft int             // pairs of clauses that may still be compared
+	copied          map[int]bool    // clauses that are empty and have the settings of another
 }
 
-// Parse reads the text of a configuration file; name is what errors call it.
-// If the text is at fault the error is an Errors.
+// Parse reads the text of a configuration file. Errors and warnings call it
+// name. If the text has mistakes, the error is an Errors.
 func Parse(name string, data []byte, system System) (*File, error) {
 	r := &reader{
 		system: system,
-		file:   &File{Name: name, Scheduler: &scheduler.Config{Env: system.Zenv.Known()}},
-		told:   make(map[string]bool),
-		given:  make(map[string]bool),
+		file: &File{
+			Name: name, Scheduler: &scheduler.Config{Env: system.Zenv.Known()}, setParams: make(map[string]bool),
+		},
+		warned: make(map[string]bool),
+		copied: make(map[int]bool),
 	}
 	r.file.Scheduler.Defaults = r.defaults()
 	r.file.Params = r.paramDefaults()
-	// An editor elsewhere may have put a mark of the encoding in front.
+	// Some editors write a byte order mark.
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	parsed, err := grammar.ParseString(name, text)
 	if err != nil {
@@ -44,23 +47,25 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	for _, s := range parsed.Sections {
 		r.section(s)
 	}
-	r.consistency()
 	r.fillEmpty()
+	r.checkClauses()
 	if len(r.file.Scheduler.Clauses) == 0 && len(r.errors) == 0 {
 		r.at = Place{name, 1, 1}
 		r.fail("there is no clause in the file")
 	}
 	r.file.Scheduler.Defaults.AgentTimeout = r.file.Params.AgentTimeout
 	if len(r.errors) > 0 {
-		inFileOrder(r.errors, func(e Error) Place { return e.Place })
+		sortByPlace(r.errors, func(e Error) Place { return e.Place })
 		return nil, r.errors
 	}
-	r.differences()
-	inFileOrder(r.file.Warnings, func(w Warning) Place { return w.Place })
+	r.findDifferences()
+	sortWarnings(r.file.Warnings)
+	sortWarnings(r.file.Differences)
 	return r.file, nil
 }
 
-// grammarError can only come of a file beyond all measure.
+// grammarError is the only error that the grammar has: a file with more words
+// than participle accepts.
 func grammarError(name string, err error) Error {
 	place := Place{name, 1, 1}
 	if at, ok := err.(participle.Error); ok {
@@ -74,20 +79,20 @@ func (r *reader) fail(format string, args ...any) {
 }
 
 func (r *reader) warn(format string, args ...any) {
-	if !r.muted {
+	if !r.readingDefaults {
 		r.file.Warnings = append(r.file.Warnings, Warning{r.at, fmt.Sprintf(format, args...)})
 	}
 }
 
-// warnOnce warns at the first place only.
+// warnOnce gives the same warning only once, at the first place.
 func (r *reader) warnOnce(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !r.muted && !r.told[text] {
-		r.told[text] = true
+	if text := fmt.Sprintf(format, args...); !r.readingDefaults && !r.warned[text] {
+		r.warned[text] = true
 		r.warn("%s", text)
 	}
 }
 
-// expand puts values of zmailer.conf into a path.
+// expand replaces ${NAME} in a path by the values of zmailer.conf.
 func (r *reader) expand(text string) string {
 	expanded, unknown := zenv.Expand(text, r.system.Zenv.Lookup)
 	for _, name := range unknown {
@@ -96,16 +101,16 @@ func (r *reader) expand(text string) string {
 	return expanded
 }
 
-// defaults are the parameters before any clause has spoken.
+// defaults returns the parameters that are in force when no clause sets any.
 func (r *reader) defaults() scheduler.Params {
 	v := scheduler.Params{UID: -1, GID: -1}
-	unset(r, keywords, &v)
+	applyDefaults(r, keywords, &v)
 	return v
 }
 
 func (r *reader) paramDefaults() Params {
 	var v Params
-	unset(r, params, &v)
+	applyDefaults(r, params, &v)
 	if address, set := r.system.Zenv.Lookup("SCHEDULERNOTIFY"); set {
 		path, _ := cutPrefixFold(address, "UNIX:")
 		var err error
@@ -117,16 +122,16 @@ func (r *reader) paramDefaults() Params {
 	return v
 }
 
-// unset puts the defaults of a table in force. One that this machine cannot
-// have, such as a group it does not know, is left out.
-func unset[T any](r *reader, table []row[T], v *T) {
-	r.muted = true
-	defer func() { r.muted = false }()
+// applyDefaults puts the defaults of a table in force. It leaves out a default
+// that does not exist on this machine, such as a group.
+func applyDefaults[T any](r *reader, table []row[T], v *T) {
+	r.readingDefaults = true
+	defer func() { r.readingDefaults = false }()
 	for _, row := range table {
-		if row.unset == "" {
+		if row.preset == "" {
 			continue
 		}
-		if apply, err := row.kind.read(row.unset, r); err == nil {
+		if apply, err := row.kind.read(row.preset, r); err == nil {
 			apply(v)
 		}
 	}
@@ -138,10 +143,10 @@ func (r *reader) section(s *section) {
 	r.at = r.place(head)
 	name, isParam := cutPrefixFold(head.Name, "PARAM")
 	switch {
-	case r.torn(head):
+	case r.failIfSplit(head):
 		return
 	case head.Pos.Column > 1:
-		// Only before anything in the first column.
+		// The file begins with an indented word.
 	case isParam && name == "":
 		r.fail("PARAM and the name after it are one word, without a blank between")
 		return
@@ -151,7 +156,7 @@ func (r *reader) section(s *section) {
 	case isParam:
 		r.param(name, head)
 		words = words[1:]
-	case r.misplaced(head):
+	case r.failIfUnindented(head):
 		words = words[1:]
 	default:
 		r.pattern(head)
@@ -159,13 +164,13 @@ func (r *reader) section(s *section) {
 	}
 	if len(words) > 0 && len(r.file.Scheduler.Clauses) == 0 {
 		r.at = r.place(words[0])
-		r.fail("%q stands before the first pattern; a clause begins with a pattern in the first column", words[0].Name)
+		r.fail("%q comes before the first pattern; a clause begins with a pattern in the first column", words[0].Name)
 		return
 	}
 	before := head
 	for _, w := range words {
 		r.at = r.place(w)
-		if !r.torn(w) {
+		if !r.failIfSplit(w) {
 			r.setting(w, before)
 		}
 		before = w
@@ -174,25 +179,27 @@ func (r *reader) section(s *section) {
 
 func (r *reader) place(w *word) Place { return Place{r.file.Name, w.Pos.Line, w.Pos.Column} }
 
-// torn reports, as an error, a value on another line than its name.
-func (r *reader) torn(w *word) bool {
-	if w.whole() {
+// failIfSplit reports whether the value of a word is on another line than its
+// name, and records that as an error.
+func (r *reader) failIfSplit(w *word) bool {
+	if !w.isSplit() {
 		return false
 	}
-	r.fail("the \"=\" after %q stands on a later line; both belong on one", w.Name)
+	r.fail("the \"=\" of %q is on a later line; a name and its \"=\" must be on the same line", w.Name)
 	return true
 }
 
-// misplaced reports, as an error, a keyword with its value in the first
-// column. ZMailer took it for the pattern of a clause that matches nothing.
-func (r *reader) misplaced(head *word) bool {
+// failIfUnindented reports whether a keyword with its value begins in the first
+// column, and records that as an error. ZMailer took it for the pattern of a
+// clause that matches nothing.
+func (r *reader) failIfUnindented(head *word) bool {
 	if head.Value == "" || strings.Contains(head.Name, "/") {
 		return false
 	}
 	if find(keywords, head.Name) != nil {
-		r.fail("the keyword %q stands in the first column, where a pattern is expected; indent it", head.Name)
+		r.fail("the keyword %q is in the first column, where a pattern is expected; indent it", head.Name)
 	} else {
-		r.fail("a pattern has no value; if %q is meant to be a keyword, indent it%s",
+		r.fail("a pattern has no value; if %q is a keyword, indent it%s",
 			head.Name, suggest(head.Name, names(keywords)))
 	}
 	return true
@@ -201,7 +208,7 @@ func (r *reader) misplaced(head *word) bool {
 // pattern begins a clause.
 func (r *reader) pattern(head *word) {
 	pattern := head.Name
-	// A host may have a "=" in it, but a pattern has no value.
+	// A host may contain "=", but a pattern has no value.
 	if strings.HasPrefix(head.Value, "=") && !head.quoted() {
 		pattern += head.Value
 	} else if head.Value != "" {
@@ -212,7 +219,7 @@ func (r *reader) pattern(head *word) {
 		host = "*"
 	}
 	if find(keywords, pattern) != nil {
-		r.warn("the pattern %q is the name of a keyword; if that is meant, indent it", pattern)
+		r.warn("the pattern %q is the name of a keyword; if it is meant as one, indent it", pattern)
 	}
 	if channel == "" {
 		r.warn("the pattern %q names no channel and so matches nothing", pattern)
@@ -223,8 +230,8 @@ func (r *reader) pattern(head *word) {
 	})
 }
 
-// setting reads one keyword into the last clause. The word before it tells of
-// a quote in a quoted value.
+// setting reads one keyword into the last clause. If the word before it ends
+// right where it begins, a quote inside a quoted value is the likely mistake.
 func (r *reader) setting(w, before *word) {
 	row := find(keywords, w.Name)
 	if row == nil {
@@ -232,9 +239,11 @@ func (r *reader) setting(w, before *word) {
 		case w.Name == "":
 			r.fail("there is no keyword before %q", w.raw())
 		case w.Name == `\`:
-			r.fail("a backslash carries only a quoted value on to the next line; keywords need none")
+			r.fail("only a quoted value needs a backslash to continue on the next line; keywords do not")
+		case strings.Contains(w.Name, "'"):
+			r.fail("unknown keyword %q; values are quoted with \", not with '", w.Name)
 		case w.follows(before) && before.quoted(), strings.Contains(w.Name, `"`):
-			r.fail("unknown keyword %q; a quoted value ends at its second quote and cannot have one in it", w.Name)
+			r.fail("unknown keyword %q; a quoted value ends at its second quote and cannot contain one", w.Name)
 		default:
 			r.fail("unknown keyword %q%s", w.Name, suggest(w.Name, names(keywords)))
 		}
@@ -246,6 +255,12 @@ func (r *reader) setting(w, before *word) {
 	}
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[len(clauses)-1]
+	if setsOneOf(c, row.name) {
+		r.warn("this clause has set %s before; the value here counts", row.name)
+	}
+	if strings.HasPrefix(w.text(), "'") {
+		r.warn("the value of %s begins with a ', which is an ordinary character; values are quoted with \"", w.Name)
+	}
 	c.Settings = append(c.Settings, scheduler.Setting{
 		Name: row.name, Value: w.text(), File: r.at.File, Line: r.at.Line, Apply: apply,
 	})
@@ -258,17 +273,17 @@ func (r *reader) param(name string, w *word) {
 		r.fail("there is no %q%s", w.Name, suggest(w.Name, paramNames()))
 		return
 	}
-	if r.given[row.name] {
-		r.warn("PARAM%s was given before; the value here holds", row.name)
+	if r.file.setParams[row.name] {
+		r.warn("PARAM%s was set before; the value here counts", row.name)
 	}
-	r.given[row.name] = true
+	r.file.setParams[row.name] = true
 	if apply := value(r, row, w); apply != nil {
 		apply(&r.file.Params)
 	}
 }
 
-// value checks the value of a word by its row and returns what puts it in
-// force, or nil after an error.
+// value checks the value of a word by its row and returns the function that
+// puts it in force, or nil after an error.
 func value[T any](r *reader, row *row[T], w *word) func(*T) {
 	if w.quoted() && !w.closed() {
 		r.fail("%s: the quote that opens here is not closed on its line%s", w.Name, unclosedHint(w))
@@ -289,12 +304,12 @@ func value[T any](r *reader, row *row[T], w *word) func(*T) {
 
 func unclosedHint(w *word) string {
 	if before, found := strings.CutSuffix(strings.TrimRight(w.raw(), blanks), `\`); found && before != w.raw() {
-		return `; a backslash that carries it on must be the very last character`
+		return `; a backslash that continues it must be the last character of the line`
 	}
-	return "; only a backslash at the end of the line carries it on to the next"
+	return "; to continue it on the next line, end the line with a backslash"
 }
 
-// bareHint explains what looks like the end of a bare value and is not.
+// bareHint explains characters that do not end a bare value.
 func bareHint(w *word) string {
 	switch text := w.text(); {
 	case w.quoted():
@@ -302,7 +317,7 @@ func bareHint(w *word) string {
 	case strings.Contains(text, ";"):
 		return `; keywords have blanks between them, not ";"`
 	case strings.Contains(text, "#"):
-		return `; a comment after a value has a blank before its "#"`
+		return `; a comment after a value needs a blank before its "#"`
 	}
 	return ""
 }
@@ -313,11 +328,4 @@ func paramNames() []string {
 		out[i] = "PARAM" + out[i]
 	}
 	return out
-}
-
-func suggest(name string, words []string) string {
-	if near := nearest(name, words); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
 }

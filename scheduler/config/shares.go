@@ -1,17 +1,19 @@
 package config
 
+// The file of PARAMshares: the weights of senders and domains.
+
 import (
 	"fmt"
 	"strconv"
 	"strings"
 )
 
-// maxWeight is how many times the turn of another sender one may have.
+// maxWeight is the highest weight of a sender.
 const maxWeight = 1000
 
-// sharesFile is the path of a file that gives senders or their domains a
-// weight: a name and a number a line, "#" before a comment. Names without
-// regard to case; the last line of a name holds.
+// sharesFile is the path of a file of weights. A line has a sender or a domain,
+// in any case, and its weight; "#" begins a comment; the last line of a name
+// counts.
 type sharesFile struct{}
 
 func (sharesFile) String() string { return "path" }

@@ -1,5 +1,7 @@
 package config
 
+// Addresses of sockets: PARAMmailqsock, PARAMnotifysock, PARAMmetrics.
+
 import (
 	"errors"
 	"fmt"
@@ -8,10 +10,10 @@ import (
 	"strings"
 )
 
-// Socket is an address to listen at. The zero value is none.
+// Socket is an address to listen on. The zero value means none.
 type Socket struct {
 	Network string // "unix" or "tcp"
-	Address string // a path, or host:port; without a host, all there are
+	Address string // a path, or host:port; without a host, all addresses
 }
 
 func (s Socket) String() string {
@@ -24,19 +26,19 @@ func (s Socket) String() string {
 	return "TCP:" + strings.TrimPrefix(s.Address, ":")
 }
 
-// mailqPort is where MAILQ is answered when nothing else is known.
+// mailqPort is the port of the query protocol.
 const mailqPort = 174
 
-// maxSocketPath is how long the path of a socket may be, in bytes.
+// maxSocketPath is the longest path of a socket, in bytes (unix(7)).
 const maxSocketPath = 107
 
 // socket is UNIX:/path, /path, TCP:port, TCP:service, TCP:host:port or these
 // without "TCP:". ${NAME} is expanded.
 type socket[T any] struct {
 	field func(*T) *Socket
-	local bool   // UNIX only
+	local bool   // only UNIX:/path is accepted
 	host  string // for a port without a host
-	port  int    // for a service this machine does not know; 0: an error
+	port  int    // for a service that this machine does not know; 0: an error
 }
 
 func (k socket[T]) String() string {
@@ -65,7 +67,7 @@ func (k socket[T]) parse(text string, r *reader) (Socket, error) {
 		return Socket{}, errors.New("must be UNIX:/path")
 	}
 	service, _ := cutPrefixFold(text, "TCP:")
-	// ZMailer allowed an address after "@" and never used it.
+	// ZMailer accepted an address after "@" and did not use it.
 	service, _, _ = strings.Cut(service, "@")
 	host := k.host
 	if h, p, err := net.SplitHostPort(service); err == nil {
@@ -99,7 +101,7 @@ func (k socket[T]) number(service string, r *reader) (int, error) {
 		return port, nil
 	}
 	if k.port == 0 || service == "" {
-		return 0, fmt.Errorf("this machine knows no TCP service %q; a port number will do", service)
+		return 0, fmt.Errorf("this machine knows no TCP service %q; give the port number", service)
 	}
 	if !strings.EqualFold(service, "mailq") {
 		r.warn("this machine knows no TCP service %q; port %d is used", service, k.port)

@@ -1,20 +1,28 @@
 package config
 
+// Errors and warnings: what is wrong with a file, and where.
+
 import (
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Place is where something stands; lines and columns count from 1.
+// Place is a position in a file. Lines and columns count from 1; a column of 0
+// is not known.
 type Place struct {
 	File         string
 	Line, Column int
 }
 
-func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
+func (p Place) String() string {
+	if p.Column == 0 {
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
 
-// Error is one thing wrong with a file.
+// Error is one mistake in a file.
 type Error struct {
 	Place
 	Text string
@@ -22,7 +30,7 @@ type Error struct {
 
 func (e Error) Error() string { return e.Place.String() + ": " + e.Text }
 
-// Errors are all things wrong with a file, in its order.
+// Errors are all mistakes in a file, in its order.
 type Errors []Error
 
 func (e Errors) Error() string {
@@ -42,7 +50,7 @@ func (e Errors) Unwrap() []error {
 	return out
 }
 
-// Warning is something in a file that works, but perhaps not as meant.
+// Warning is something in a file that is accepted, but probably not meant.
 type Warning struct {
 	Place
 	Text string
@@ -50,7 +58,8 @@ type Warning struct {
 
 func (w Warning) String() string { return w.Place.String() + ": " + w.Text }
 
-func inFileOrder[T any](problems []T, place func(T) Place) {
+// sortByPlace puts errors or warnings in the order of the file.
+func sortByPlace[T any](problems []T, place func(T) Place) {
 	slices.SortStableFunc(problems, func(a, b T) int {
 		p, q := place(a), place(b)
 		if p.Line != q.Line {
@@ -59,3 +68,5 @@ func inFileOrder[T any](problems []T, place func(T) Place) {
 		return p.Column - q.Column
 	})
 }
+
+func sortWarnings(w []Warning) { sortByPlace(w, func(w Warning) Place { return w.Place }) }

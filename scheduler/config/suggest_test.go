@@ -8,7 +8,7 @@ func TestNearest(t *testing.T) {
 		"comand": "command", "usr": "user", "expire": "expiry", "exipry2": "expiry2", "nce": "nice",
 		"byhost": "", "gangschedule": "", "x": "", "": "", "zzzzzzzz": "",
 	} {
-		if got := nearest(name, names(keywords)); got != want {
+		if got := mostLike(name, names(keywords)); got != want {
 			t.Errorf("nearest to %q is %q, want %q", name, got, want)
 		}
 	}

@@ -1,0 +1,201 @@
+package config
+
+// The checks behind scheduler --check: what can be read, but cannot work or
+// cannot be meant.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"zsched/internal/interval"
+	"zsched/internal/pattern"
+	"zsched/internal/zenv"
+	"zsched/scheduler"
+)
+
+// checkClauses reports what is wrong only about several keywords or several
+// clauses together.
+func (r *reader) checkClauses() {
+	defaults := r.file.Scheduler.Defaults
+	clauses := r.file.Scheduler.Clauses
+	r.comparisonsLeft = maxComparisons
+	for i := range clauses {
+		c := &clauses[i]
+		r.at = clausePlace(c)
+		p := defaults
+		for _, s := range c.Settings {
+			s.Apply(&p)
+		}
+		if !r.copied[i] {
+			r.checkBackoff(c, &p)
+			r.checkLimits(c, &p)
+		}
+		if c.MatchesAll() {
+			if len(c.Settings) == 0 {
+				r.warn("*/* sets nothing")
+			}
+			defaults = p
+			continue
+		}
+		r.checkPattern(c)
+		r.checkReached(i)
+		if len(p.Command) == 0 && !r.goesOn(i) {
+			r.warn("%s has no command, and no later clause has one for it: mail that matches it waits", patternOf(c))
+		}
+	}
+}
+
+func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
+	if p.MinBackoff > p.MaxBackoff && setsOneOf(c, "minbackoff", "maxbackoff") {
+		r.fail("in %s minbackoff is %s, longer than maxbackoff, which is %s",
+			patternOf(c), interval.Format(p.MinBackoff), interval.Format(p.MaxBackoff))
+	}
+}
+
+// checkLimits reports limits that are above another one and so never reached.
+func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
+	type limit struct {
+		name     string
+		sessions int // 0: no limit
+	}
+	var (
+		window     = limit{"initialconcurrency", p.InitialConcurrency}
+		maxthr     = limit{"maxthr", p.MaxThr}
+		maxring    = limit{"maxring", p.MaxRing}
+		maxchannel = limit{"maxchannel", p.MaxChannel}
+		maxta      = limit{"maxta", p.MaxTA * max(1, p.Sessions)} // it counts agents, the others count sessions
+	)
+	for _, pair := range [...]struct{ limit, above limit }{
+		{window, maxthr}, {maxthr, maxring}, {maxthr, maxchannel}, {maxthr, maxta},
+		{maxring, maxchannel}, {maxring, maxta}, {maxchannel, maxta},
+	} {
+		low, high := pair.limit, pair.above
+		if high.sessions > 0 && low.sessions > high.sessions && setsOneOf(c, low.name, high.name) {
+			r.warn("in %s %s=%d is never reached, because %s allows no more than %d",
+				patternOf(c), low.name, low.sessions, high.name, high.sessions)
+		}
+	}
+	if p.Sessions > 1 && setsOneOf(c, "sessions", "command") && len(p.Command) > 0 && !passesSessions(p.Command) {
+		r.warn("in %s sessions=%d, but the command does not pass ${sessions} to the agent", patternOf(c), p.Sessions)
+	}
+}
+
+func passesSessions(command []string) bool {
+	return slices.ContainsFunc(command, func(word string) bool {
+		return strings.Contains(word, "${sessions}") || strings.Contains(word, "$sessions")
+	})
+}
+
+func (r *reader) checkPattern(c *scheduler.Clause) {
+	for _, part := range []string{c.Channel, c.Host} {
+		if bracket, ok := pattern.Unclosed(part); ok {
+			r.warn("in the pattern %s the %q is not closed, so it stands for itself", patternOf(c), bracket)
+		}
+	}
+}
+
+// checkReached reports a clause that no recipient gets to, because an earlier
+// clause that has a command matches all that it matches.
+func (r *reader) checkReached(i int) {
+	clauses := r.file.Scheduler.Clauses
+	c := &clauses[i]
+	for j := 0; j < i && r.comparisonsLeft > 0; j++ {
+		r.comparisonsLeft--
+		earlier := &clauses[j]
+		if !earlier.MatchesAll() && setsOneOf(earlier, "command") &&
+			covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host) {
+			r.warn("%s is never reached: %s on line %d has a command and matches everything that it matches",
+				patternOf(c), patternOf(earlier), earlier.Line)
+			return
+		}
+	}
+}
+
+// covers reports whether every name that matches the narrow pattern is known to
+// match the wide one too.
+func covers(wide, narrow string) bool {
+	return wide == "*" || strings.EqualFold(wide, narrow) ||
+		!strings.ContainsAny(narrow, wildcards) && pattern.Glob(wide, narrow)
+}
+
+// goesOn reports whether recipients that match a clause may match a later one.
+func (r *reader) goesOn(i int) bool {
+	clauses := r.file.Scheduler.Clauses
+	for j := i + 1; j < len(clauses); j++ {
+		if r.comparisonsLeft--; r.comparisonsLeft < 0 {
+			return true
+		}
+		later := &clauses[j]
+		if !later.MatchesAll() && mayOverlap(clauses[i].Channel, later.Channel) && mayOverlap(clauses[i].Host, later.Host) {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckPrograms reports the commands whose program does not exist or cannot be
+// executed. Programs without a path are in the folder ta of mailbin.
+func (f *File) CheckPrograms(mailbin string) []Warning {
+	var warnings []Warning
+	checked := make(map[string]bool)
+	for i := range f.Scheduler.Clauses {
+		for _, s := range f.Scheduler.Clauses[i].Settings {
+			program := programOf(strings.Fields(s.Value))
+			if s.Name != "command" || program == "" || checked[program] {
+				continue
+			}
+			checked[program] = true
+			if err := checkProgram(program, mailbin, f.Scheduler.Env); err != nil {
+				warnings = append(warnings, Warning{Place{File: s.File, Line: s.Line}, err.Error()})
+			}
+		}
+	}
+	return warnings
+}
+
+func checkProgram(program, mailbin string, env map[string]string) error {
+	path, unknown := zenv.Expand(program, func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	})
+	if len(unknown) > 0 || strings.Contains(path, "$") {
+		return nil // it differs by channel or host
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(mailbin, "ta", path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the program of the command cannot be found: %w", err)
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return fmt.Errorf("the program of the command, %q, is not executable", path)
+	}
+	return nil
+}
+
+// WithoutEffect returns the keywords and PARAMs that the file sets and that do
+// nothing in this version, in the order of scheduler.cf(5).
+func (f *File) WithoutEffect() []string {
+	set := make(map[string]bool)
+	for i := range f.Scheduler.Clauses {
+		for _, s := range f.Scheduler.Clauses[i].Settings {
+			set[s.Name] = true
+		}
+	}
+	var out []string
+	for _, row := range keywords {
+		if set[row.name] && (row.pending || row.meaning == withoutEffect) {
+			out = append(out, row.name)
+		}
+	}
+	for _, row := range params {
+		if f.setParams[row.name] && row.pending {
+			out = append(out, "PARAM"+row.name)
+		}
+	}
+	return out
+}

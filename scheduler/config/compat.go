@@ -1,0 +1,116 @@
+package config
+
+// Compatibility: where a scheduler.conf of ZMailer acts differently now.
+
+import (
+	"fmt"
+	"strings"
+
+	"zsched/scheduler"
+)
+
+// findDifferences collects the places where ZMailer treated the file
+// differently.
+func (r *reader) findDifferences() {
+	inherited := make(map[string]bool) // what the */* clauses have set so far
+	r.comparisonsLeft = maxComparisons
+	for i := range r.file.Scheduler.Clauses {
+		c := &r.file.Scheduler.Clauses[i]
+		r.at = clausePlace(c)
+		own := settingNames(c)
+		if c.MatchesAll() {
+			for name := range own {
+				inherited[name] = true
+			}
+			continue
+		}
+		r.patternDifferences(c)
+		if !own["command"] {
+			r.searchDifference(i)
+		}
+		if own["command"] || inherited["command"] {
+			r.defaultDifferences(c, own, inherited)
+		}
+	}
+}
+
+// differ records a difference at the current place.
+func (r *reader) differ(format string, args ...any) {
+	if !r.readingDefaults {
+		r.file.Differences = append(r.file.Differences, Warning{r.at, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *reader) patternDifferences(c *scheduler.Clause) {
+	pattern := patternOf(c)
+	if c.Channel == "*" {
+		r.differ("%s now matches every channel; ZMailer never used such a clause", pattern)
+	}
+	if strings.ToLower(pattern) != pattern {
+		r.differ("%s now matches in any case; in ZMailer a pattern with upper-case letters matched nothing", pattern)
+	}
+	if _, set, found := strings.Cut(pattern, "["); found {
+		set, _, _ = strings.Cut(set, "]")
+		if strings.HasPrefix(set, "^") || strings.HasPrefix(set, "!") || strings.Contains(strings.Trim(set, "-"), "-") {
+			r.differ("ranges and negation in [%s] now work; in ZMailer they did not", set)
+		}
+	}
+	if _, after, found := strings.Cut(pattern, "}"); found && after != "" {
+		r.differ("%q after the braces now counts; ZMailer ignored it", after)
+	}
+}
+
+// maxComparisons is how many pairs of clauses are compared to find differences,
+// and again to find clauses that are never reached. A file that has more pairs
+// gets fewer warnings.
+const maxComparisons = 1 << 22
+
+// searchDifference: in ZMailer a clause without a command ended the search.
+func (r *reader) searchDifference(i int) {
+	clauses := r.file.Scheduler.Clauses
+	c := &clauses[i]
+	for j := i + 1; j < len(clauses) && r.comparisonsLeft > 0; j++ {
+		r.comparisonsLeft--
+		later := &clauses[j]
+		if !later.MatchesAll() && mayOverlap(c.Channel, later.Channel) && mayOverlap(c.Host, later.Host) {
+			r.differ("%s has no command, so recipients that match it go on to later clauses, first to %s on line %d; "+
+				"ZMailer stopped here", patternOf(c), patternOf(later), later.Line)
+			return
+		}
+	}
+}
+
+// defaultDifferences reports each default that differs from ZMailer's once, at
+// the first clause in which it is in force.
+func (r *reader) defaultDifferences(c *scheduler.Clause, own, inherited map[string]bool) {
+	for _, row := range keywords {
+		if row.zmailer == "" || own[row.name] || inherited[row.name] || r.warned[row.name] {
+			continue
+		}
+		// A scheduler that cannot switch groups has ZMailer's default anyway.
+		if row.name == "group" && r.system.UID != 0 {
+			continue
+		}
+		r.warned[row.name] = true
+		r.differ("%s sets no %s: the default is %s now; %s", patternOf(c), row.name, row.preset, row.zmailer)
+	}
+}
+
+// mayOverlap guesses whether some name matches both patterns: the text before
+// the first wildcard of one has to begin the text before that of the other.
+func mayOverlap(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	i, j := strings.IndexAny(a, wildcards), strings.IndexAny(b, wildcards)
+	switch {
+	case i < 0 && j < 0:
+		return a == b
+	case i < 0:
+		return strings.HasPrefix(a, b[:j])
+	case j < 0:
+		return strings.HasPrefix(b, a[:i])
+	}
+	return strings.HasPrefix(a[:i], b[:j]) || strings.HasPrefix(b[:j], a[:i])
+}
+
+// wildcards are the bytes of a pattern that do not stand for themselves.
+const wildcards = `*?[{\`

@@ -1,0 +1,221 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// warns reports whether one of a file's warnings is this one.
+func warns(f *File, want string) bool {
+	return slices.ContainsFunc(f.Warnings, func(w Warning) bool { return w.String() == want })
+}
+
+// settled are the keywords whose defaults are not ZMailer's.
+const settled = "interval=1m retries=1 expiry=3d overfeed=0 group=daemon command=c "
+
+// settledButCommand is settled without a command.
+const settledButCommand = "interval=1m retries=1 expiry=3d overfeed=0 group=daemon "
+
+func TestWhatAnOldFileDoesDifferentlyIsSaidOnce(t *testing.T) {
+	for _, c := range []struct {
+		about, text string
+		want        []string
+	}{
+		{"nothing", "*/* " + settled + "\na\nb/* jitter=1\nc", nil},
+		{"defaults, at the first clause they act in", "*/* jitter=1\na command=c\nb command=c\n",
+			[]string{
+				"f:2:1: a/* sets no interval: the default is 1m now; ZMailer waited in units of an hour",
+				"f:2:1: a/* sets no retries: the default is 1 1 2 3 5 8 13 21 34 now; ZMailer tried again at every sweep",
+				"f:2:1: a/* sets no expiry: the default is 3d now; ZMailer never gave mail up",
+				"f:2:1: a/* sets no group: the default is daemon now; ZMailer left the agent the scheduler's own",
+				"f:2:1: a/* sets no overfeed: the default is 150 now; ZMailer gave an agent one job line at a time",
+			}},
+		{"a default that comes too late", "a " + settled + "\nb interval=1m retries=1 group=0 overfeed=1 command=c\n*/* expiry=1d",
+			[]string{"f:2:1: b/* sets no expiry: the default is 3d now; ZMailer never gave mail up"}},
+		{"a clause without a command before others", "smtp/a.example interval=1m\nlocal " + settled + "\nsmtp " + settled,
+			[]string{"f:1:1: smtp/a.example has no command, so recipients that match it go on to later clauses, " +
+				"first to smtp/* on line 3; ZMailer stopped here"}},
+		{"a clause without a command that has */*'s", "*/* " + settled + "\nsmtp/*.example interval=2m\nsmtp interval=3m",
+			[]string{"f:2:1: smtp/*.example has no command, so recipients that match it go on to later clauses, " +
+				"first to smtp/* on line 3; ZMailer stopped here"}},
+		{"upper-case letters", "smtp/*.EDU " + settled,
+			[]string{"f:1:1: smtp/*.EDU now matches in any case; in ZMailer a pattern with upper-case letters matched nothing"}},
+		{"any channel", "*/a.example " + settled,
+			[]string{"f:1:1: */a.example now matches every channel; ZMailer never used such a clause"}},
+		{"a range", "a/[a-c] " + settled, []string{"f:1:1: ranges and negation in [a-c] now work; in ZMailer they did not"}},
+		{"a negation", "a/[^b] " + settled, []string{"f:1:1: ranges and negation in [^b] now work; in ZMailer they did not"}},
+		{"a plain set", "a/[ab-] " + settled, nil},
+		{"text after braces", "a/{b,c}.d " + settled, []string{`f:1:1: ".d" after the braces now counts; ZMailer ignored it`}},
+		{"a flag with a 0", "a ageorder=0 " + settled, []string{"f:1:3: this is off now; in ZMailer a flag with any value was on"}},
+		{"a flag with a 1", "a ageorder=1 queueonly=yes bychannel=0 " + settled, nil},
+	} {
+		var got []string
+		for _, w := range mustParse(t, c.text).Differences {
+			got = append(got, w.String())
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.about, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ about, text, want string }{
+		{"a keyword for a pattern", "queueonly\na " + settled,
+			`f:1:1: the pattern "queueonly" is the name of a keyword; if it is meant as one, indent it`},
+		{"a pattern without a channel", "/a " + settled, `f:1:1: the pattern "/a" names no channel and so matches nothing`},
+		{"an unknown name in a command", "a " + settled + "\nb " + settledButCommand + "command=\"${NO}/x ${host} ${sessions} ${LOGDIR} $channel\"",
+			"f:2:59: ${NO} has no value; the agent gets nothing in its place"},
+		{"an unknown name in a path", "a " + settled + "\nPARAMauthfile=${NO}/x",
+			"f:2:1: zmailer.conf does not set NO; ${NO} stays as it is"},
+		{"a PARAM twice", "a " + settled + "\nPARAMmailqsock=1\nPARAMmailqpath=2",
+			"f:3:1: PARAMmailqpath was set before; the value here counts"},
+		{"a window that cannot be", "a initialconcurrency=5 " + settled,
+			"f:1:1: in a/* initialconcurrency=5 is never reached, because maxthr allows no more than 1"},
+		{"an empty */*", "*/*\na " + settled, "f:1:1: */* sets nothing"},
+		{"a clause without any command", "a interval=1m\nb " + settled,
+			"f:1:1: a/* has no command, and no later clause has one for it: mail that matches it waits"},
+		{"an empty clause at the end", "b " + settled + "\na",
+			"f:2:1: a/* has no command, and no later clause has one for it: mail that matches it waits"},
+		{"a keyword twice", "a " + settled + "jitter=1 jitter=2", "f:1:78: this clause has set jitter before; the value here counts"},
+		{"a name without braces that nothing has", "a " + settledButCommand + `command="smtp -c $chanel"`,
+			`f:1:59: $chanel has no value; the agent gets it as it is; did you mean "channel"?`},
+		{"sessions that the agent does not learn", "a " + settled + "sessions=20",
+			"f:1:1: in a/* sessions=20, but the command does not pass ${sessions} to the agent"},
+		{"maxthr above maxring", "a " + settled + "maxthr=20 maxring=10",
+			"f:1:1: in a/* maxthr=20 is never reached, because maxring allows no more than 10"},
+		{"maxring above maxta", "*/* maxta=5\na " + settled + "maxring=10",
+			"f:2:1: in a/* maxring=10 is never reached, because maxta allows no more than 5"},
+		{"maxring above maxchannel", "a " + settled + "maxring=10 maxchannel=9",
+			"f:1:1: in a/* maxring=10 is never reached, because maxchannel allows no more than 9"},
+		{"a bracket that is not closed", "smtp/[a-z " + settled,
+			`f:1:1: in the pattern smtp/[a-z the "[" is not closed, so it stands for itself`},
+		{"a clause after one for all hosts", "smtp/* " + settled + "\nsmtp/a.example " + settled,
+			"f:2:1: smtp/a.example is never reached: smtp/* on line 1 has a command and matches everything that it matches"},
+		{"single quotes", "a " + settledButCommand + "command='c'",
+			`f:1:59: the value of command begins with a ', which is an ordinary character; values are quoted with "`},
+		{"an unknown service", "a " + settled + "\nPARAMmailqsock=TCP:nosuch",
+			`f:2:1: this machine knows no TCP service "nosuch"; port 174 is used`},
+	} {
+		file := mustParse(t, c.text)
+		if len(file.Warnings) != 1 || file.Warnings[0].String() != c.want {
+			t.Errorf("%s: got\n%v\nwant\n%s", c.about, file.Warnings, c.want)
+		}
+	}
+}
+
+// An ordinary user can try a file that is meant for root.
+func TestOrdinaryUserCannotSwitch(t *testing.T) {
+	text := "a user=root " + settled + "\nb user=mail " + settled
+	file, err := Parse("f", []byte(text), debian(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Warnings) != 2 ||
+		!warns(file, "f:1:3: only root can start agents as another user; they keep the scheduler's own user") ||
+		!warns(file, "f:1:56: only root can start agents as another group; they keep the scheduler's own group") {
+		t.Errorf("got %v", file.Warnings)
+	}
+	if p := file.Effective(1); p.UID != -1 || p.GID != -1 {
+		t.Errorf("agents run as %d, %d", p.UID, p.GID)
+	}
+	file, err = Parse("f", []byte("a interval=1m command=c user=1000 group=1000"), debian(1000))
+	if err != nil || len(file.Warnings) != 0 {
+		t.Errorf("as oneself: %v, %v", err, file.Warnings)
+	}
+	if _, err := Parse("f", []byte("a user=nosuch "+settled), debian(1000)); err == nil {
+		t.Error("an unknown user is accepted")
+	}
+}
+
+// What these files do is meant.
+func TestNoWarnings(t *testing.T) {
+	for _, text := range []string{
+		"*/* maxta=100 sessions=20\na " + settledButCommand + `command="smtp --sessions $sessions" maxring=2000`,
+		"smtp/a.example interval=1m\nsmtp " + settled,
+		"*/* command=c\nsmtp/a.example interval=1m",
+		"smtp/*.example " + settled + "\nsmtp/mx.* " + settled,
+		"a " + settledButCommand + `command="c -p $5 ${LOGDIR} $LOGDIR"`,
+		"smtp/a\nsmtp/b " + settled + "maxthr=5 maxring=5",
+	} {
+		if w := mustParse(t, text).Warnings; len(w) > 0 {
+			t.Errorf("%q: %v", text, w)
+		}
+	}
+}
+
+func TestSingleQuotesAreExplained(t *testing.T) {
+	_, err := Parse("f", []byte("a command='smtp -c $channel'"), debian(0))
+	want := `f:1:17: unknown keyword "-c"` + "\n" + `f:1:20: unknown keyword "$channel'"; values are quoted with ", not with '`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestProgramsOfCommands(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.Mkdir(filepath.Join(bin, "ta"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"ta/smtp": 0o755, "ta/notes": 0o644} {
+		if err := os.WriteFile(filepath.Join(bin, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := mustParse(t, "a command=smtp\nb command=\"A=1 smpt -x\"\nc command=notes\nd command=$channel\ne\tcommand="+bin+"/ta\n"+
+		"f command="+bin+"/ta/smtp\ng command=smpt\n")
+	var got []string
+	for _, w := range file.CheckPrograms(bin) {
+		got = append(got, strings.ReplaceAll(w.String(), bin, "BIN"))
+	}
+	want := []string{
+		"f:2: the program of the command cannot be found: stat BIN/ta/smpt: no such file or directory",
+		`f:3: the program of the command, "BIN/ta/notes", is not executable`,
+		`f:5: the program of the command, "BIN/ta", is not executable`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
+func TestKeywordsWithoutEffectAreListed(t *testing.T) {
+	file := mustParse(t, "PARAMactive-limit=5\na "+settled+"skew=3 slotcost=5 maxthr=2")
+	if got := strings.Join(file.WithoutEffect(), " "); got != "slotcost skew PARAMactive-limit" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// The manual has the list in its own words.
+func TestManualListsWhatHasNoEffectYet(t *testing.T) {
+	data, err := os.ReadFile(manual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(data), "do nothing in this version:\n")
+	list, _, _ = strings.Cut(list, "\nUntil then")
+	list = strings.ReplaceAll(list, `\-`, "-")
+	var got, want []string
+	for word := range strings.FieldsSeq(list) {
+		if word = strings.Trim(word, ",."); word != "" && word != "BR" && word != "B" && word != "and" {
+			got = append(got, word)
+		}
+	}
+	for _, r := range keywords {
+		if r.pending {
+			want = append(want, r.name)
+		}
+	}
+	for _, r := range params {
+		if r.pending {
+			want = append(want, "PARAM"+r.name)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the manual lists\n%v\nthe table has\n%v", got, want)
+	}
+}
