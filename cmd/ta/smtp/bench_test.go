@@ -6,40 +6,58 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// perRun is how many messages each run of the benchmark delivers.
-const perRun = 3000
+// messagesPerRun is how many messages each run of the benchmark delivers.
+const messagesPerRun = 3000
 
-// BenchmarkDelivery is deliveries a second to Postfix's smtp-sink: of our
-// scheduler with this agent, and of Postfix's own queue manager and smtp, on
-// the same machine, twenty connections each. Both have their queue on disk
-// when the clock starts, and have emptied it when it stops.
+// measured is the result of one run.
+type measured struct {
+	elapsed time.Duration
+	cpu     map[string]time.Duration // of all processes of a program
+}
+
+// BenchmarkDelivery measures deliveries to Postfix's smtp-sink, over twenty
+// connections: by our scheduler with this agent, and by Postfix's own queue manager
+// and smtp. Both have their queue on disk when they are started. The end is the
+// modification time of the queue's directory after the last message has left it, so
+// that the benchmark need not read the directory meanwhile. Processor time includes
+// the start of the programs.
 //
-// Postfix comes from .peers ("make peers"), and runs in a folder of its own,
-// for which it must be started by root.
+// Postfix comes from .peers ("make peers"), and runs in a folder of its own, for
+// which it must be started by root.
 func BenchmarkDelivery(b *testing.B) {
 	peers := findPeers(b)
-	for name, deliver := range map[string]func(*testing.B, string, int){"scheduler": benchScheduler, "postfix": benchPostfix} {
+	for name, prepare := range map[string]func(*testing.B, string, int) func() measured{"scheduler": benchScheduler, "postfix": benchPostfix} {
 		b.Run(name, func(b *testing.B) {
 			if os.Geteuid() != 0 {
 				b.Skip("Postfix and its smtp-sink must be started by root")
 			}
-			port := startSink(b, peers)
+			deliver := prepare(b, peers, startSink(b, peers))
+			var elapsed time.Duration
+			cpu := map[string]time.Duration{}
 			for b.Loop() {
-				b.StopTimer()
-				deliver(b, peers, port)
+				m := deliver()
+				elapsed += m.elapsed
+				for program, d := range m.cpu {
+					cpu[program] += d
+				}
 			}
-			b.ReportMetric(float64(perRun*b.N)/b.Elapsed().Seconds(), "messages/s")
+			n := float64(messagesPerRun * b.N)
+			b.ReportMetric(n/elapsed.Seconds(), "messages/s")
+			for program, d := range cpu {
+				b.ReportMetric(float64(d.Microseconds())/n, program+"-cpu-µs/message")
+			}
 		})
 	}
 }
 
-// findPeers is the folder that Postfix's package was unpacked in.
+// findPeers returns the folder that Postfix's package was unpacked in.
 func findPeers(b *testing.B) string {
 	b.Helper()
 	peers, err := filepath.Abs("../../../.peers")
@@ -59,14 +77,15 @@ func peerCommand(peers, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func run1(tb testing.TB, cmd *exec.Cmd) {
+func mustRun(tb testing.TB, cmd *exec.Cmd) {
 	tb.Helper()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("%s: %v\n%s", cmd.Path, err, out)
 	}
 }
 
-// background runs a program until the benchmark is over.
+// background runs a program and its children until stop is called or the benchmark
+// is over.
 func background(tb testing.TB, cmd *exec.Cmd) (stop func()) {
 	tb.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -85,7 +104,7 @@ func background(tb testing.TB, cmd *exec.Cmd) (stop func()) {
 	return stop
 }
 
-// freePort is one that nobody listens at now.
+// freePort returns a port that nobody listens at now.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -96,12 +115,12 @@ func freePort(tb testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// until looks again and again.
-func until(tb testing.TB, what string, done func() bool) {
+// until waits until a condition holds.
+func until(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(time.Minute); !done(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatal("waited in vain until " + what)
+			tb.Fatal("waited a minute until " + what)
 		}
 	}
 }
@@ -124,54 +143,117 @@ func startSink(b *testing.B, peers string) (port int) {
 	return port
 }
 
-// empty says that no file is left below some folders.
+// empty reports whether no file is left below some folders.
 func empty(folders ...string) func() bool {
 	return func() bool {
-		left := 0
+		found := false
 		for _, f := range folders {
 			_ = filepath.WalkDir(f, func(_ string, d os.DirEntry, err error) error {
 				if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".") {
-					left++
+					found = true
 					return filepath.SkipAll
 				}
 				return nil
 			})
 		}
-		return left == 0
+		return !found
 	}
 }
 
-func benchScheduler(b *testing.B, _ string, port int) {
+// emptied reports whether folders are empty, like empty, but looks into them only
+// when the first has not changed for a while: to read a folder that is worked in
+// takes as long as a good part of that work.
+func emptied(tb testing.TB, folders ...string) func() bool {
+	look := empty(folders...)
+	return func() bool { return time.Since(changedAt(tb, folders[0])) > 50*time.Millisecond && look() }
+}
+
+// changedAt is when a file was last put into a folder or removed from it.
+func changedAt(tb testing.TB, folder string) time.Time {
+	tb.Helper()
+	info, err := os.Stat(folder)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return info.ModTime()
+}
+
+// cpuTimes is the processor time of a process and its descendants by program, as
+// far as it has used any. A process includes its children that have ended.
+func cpuTimes(tb testing.TB, root int) map[string]time.Duration {
+	tb.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	type process struct {
+		program string
+		parent  int
+		used    time.Duration
+	}
+	all := map[int]process{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (program) state ppid … utime stime cutime cstime, proc(5)
+		start, end := strings.IndexByte(string(text), '('), strings.LastIndexByte(string(text), ')')
+		fields := strings.Fields(string(text[end+1:]))
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		p := process{program: string(text[start+1 : end])}
+		p.parent, _ = strconv.Atoi(fields[1])
+		for _, f := range fields[11:15] {
+			ticks, _ := strconv.Atoi(f)
+			p.used += time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100
+		}
+		all[pid] = p
+	}
+	times := map[string]time.Duration{}
+	for pid, p := range all {
+		for up := pid; up != 0; up = all[up].parent {
+			if up == root && p.used > 0 {
+				times[p.program] += p.used
+				break
+			}
+		}
+	}
+	return times
+}
+
+func benchScheduler(b *testing.B, _ string, port int) func() measured {
 	b.Helper()
 	bin := b.TempDir()
 	for program, source := range map[string]string{"scheduler": "../../scheduler", "ta/smtp": "."} {
-		run1(b, exec.Command("go", "build", "-o", filepath.Join(bin, program), source))
+		mustRun(b, exec.Command("go", "build", "-o", filepath.Join(bin, program), source))
 	}
-	hosts := make([]string, perRun)
+	hosts := make([]string, messagesPerRun)
 	for i := range hosts {
 		hosts[i] = "a.example"
 	}
-	transport := spool(b, hosts...)
-	office := filepath.Dir(transport)
-	body := strings.Repeat("text of a message\n", 100)
-	for i := range perRun {
-		put(b, filepath.Join(office, "queue", fmt.Sprint(i+1)), body)
-	}
-	for _, d := range []string{"router", "public", "postman"} {
-		if err := os.Mkdir(filepath.Join(office, d), 0o755); err != nil {
-			b.Fatal(err)
+	return func() measured {
+		transport := spool(b, hosts...)
+		office := filepath.Dir(transport)
+		body := strings.Repeat("text of a message\n", 100)
+		for i := range messagesPerRun {
+			put(b, filepath.Join(office, "queue", fmt.Sprint(i+1)), body)
 		}
+		for _, d := range []string{"router", "public", "postman"} {
+			if err := os.Mkdir(filepath.Join(office, d), 0o755); err != nil {
+				b.Fatal(err)
+			}
+		}
+		put(b, filepath.Join(office, "zmailer.conf"), "POSTOFFICE="+office+"\nMAILBIN="+bin+"\nMAILSHARE="+office+"\nLOGDIR="+office+"\nSYSLOGFLG=\n")
+		put(b, filepath.Join(office, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
+			"smtp/*\n\tmaxta=1 maxthr=20 sessions=20\n\tcommand=\"smtp -c $channel -F [127.0.0.1] -p %d --sessions ${sessions}\"\n", office, port))
+		cmd := exec.Command(filepath.Join(bin, "scheduler"), "-i", "-Z", filepath.Join(office, "zmailer.conf"), "-f", filepath.Join(office, "scheduler.cf"))
+		start := time.Now()
+		stop := background(b, cmd)
+		until(b, "the scheduler has delivered", emptied(b, transport))
+		m := measured{elapsed: changedAt(b, transport).Sub(start), cpu: cpuTimes(b, cmd.Process.Pid)}
+		stop()
+		return m
 	}
-	put(b, filepath.Join(office, "zmailer.conf"), "POSTOFFICE="+office+"\nMAILBIN="+bin+"\nMAILSHARE="+office+"\nLOGDIR="+office+"\nSYSLOGFLG=\n")
-	put(b, filepath.Join(office, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
-		"smtp/*\n\tmaxta=1 maxthr=20 sessions=20\n\tcommand=\"smtp -c $channel -F [127.0.0.1] -p %d --sessions ${sessions}\"\n", office, port))
-	cmd := exec.Command(filepath.Join(bin, "scheduler"), "-i", "-Z", filepath.Join(office, "zmailer.conf"), "-f", filepath.Join(office, "scheduler.cf"))
-	b.StartTimer()
-	stop := background(b, cmd)
-	until(b, "the scheduler has delivered", empty(transport))
-	b.StopTimer()
-	stop()
-	b.StartTimer()
 }
 
 func put(tb testing.TB, name, text string) {
@@ -179,119 +261,4 @@ func put(tb testing.TB, name, text string) {
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		tb.Fatal(err)
 	}
-}
-
-// benchPostfix fills Postfix's queue while its transport is deferred, and lets
-// it go.
-func benchPostfix(b *testing.B, peers string, port int) {
-	b.Helper()
-	dir := postfixFolders(b)
-	b.Cleanup(func() {
-		if log, err := os.ReadFile(filepath.Join(dir, "log")); b.Failed() && err == nil {
-			b.Logf("the end of Postfix's log: %s", log[max(len(log)-1000, 0):])
-		}
-	})
-	in := freePort(b)
-	postfixConfig(b, dir, peers, in, port)
-	main := filepath.Join(dir, "conf/main.cf")
-	text, err := os.ReadFile(main)
-	if err != nil {
-		b.Fatal(err)
-	}
-	put(b, main, string(text)+"defer_transports = smtp\n")
-	master := func() func() {
-		cmd := peerCommand(peers, "lib/postfix/sbin/master", "-c", filepath.Join(dir, "conf"), "-d")
-		cmd.Env = append(cmd.Env, "MAIL_CONFIG="+filepath.Join(dir, "conf"))
-		return background(b, cmd)
-	}
-	stop := master()
-	until(b, "Postfix listens", answers(in))
-	run1(b, peerCommand(peers, "sbin/smtp-source", "-s", "20", "-m", fmt.Sprint(perRun), "-l", "1900",
-		"-f", "alice@sender.example", "-t", "bob@a.example", fmt.Sprint("127.0.0.1:", in)))
-	queues := []string{filepath.Join(dir, "spool/active"), filepath.Join(dir, "spool/incoming"), filepath.Join(dir, "spool/deferred")}
-	until(b, "all is deferred", empty(queues[:2]...))
-	stop()
-	put(b, main, string(text))
-	b.StartTimer()
-	stop = master()
-	// What it deferred would wait for its time; this says not to.
-	until(b, "Postfix runs", func() bool {
-		return peerCommand(peers, "sbin/postkick", "-c", filepath.Join(dir, "conf"), "public", "qmgr", "DFAI").Run() == nil
-	})
-	until(b, "Postfix has delivered", empty(queues...))
-	b.StopTimer()
-	stop()
-	log, err := os.ReadFile(filepath.Join(dir, "log"))
-	if n := strings.Count(string(log), "status=sent"); n != perRun {
-		b.Fatalf("Postfix has delivered %d of %d, %v", n, perRun, err)
-	}
-	b.StartTimer()
-}
-
-func postfixFolders(b *testing.B) (dir string) {
-	b.Helper()
-	dir = b.TempDir()
-	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
-		if err := os.Chmod(up, 0o755); err != nil {
-			b.Fatal(err)
-		}
-	}
-	mail, operator := idOf(b, "passwd", "mail"), idOf(b, "group", "operator")
-	for _, d := range []string{"conf", "data", "spool", "spool/pid", "spool/maildrop", "spool/public", "spool/active", "spool/bounce",
-		"spool/corrupt", "spool/defer", "spool/deferred", "spool/flush", "spool/hold", "spool/incoming", "spool/private", "spool/saved", "spool/trace"} {
-		name := filepath.Join(dir, d)
-		if err := os.Mkdir(name, 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if d == "conf" || d == "spool" || d == "spool/pid" {
-			continue
-		}
-		if err := os.Chown(name, mail, operator); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return dir
-}
-
-// idOf is the number of a user or a group.
-func idOf(b *testing.B, database, name string) (id int) {
-	b.Helper()
-	text, err := os.ReadFile("/etc/" + database)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Split(line, ":"); len(f) > 2 && f[0] == name {
-			if _, err := fmt.Sscan(f[2], &id); err == nil {
-				return id
-			}
-		}
-	}
-	b.Skipf("no %s in /etc/%s for Postfix to run as", name, database)
-	return 0
-}
-
-func postfixConfig(b *testing.B, dir, peers string, in, to int) {
-	b.Helper()
-	lib := filepath.Join(peers, "usr/lib/postfix")
-	put(b, filepath.Join(dir, "conf/main.cf"), strings.Join([]string{
-		"compatibility_level = 3.6", "queue_directory = " + dir + "/spool", "data_directory = " + dir + "/data",
-		"command_directory = " + peers + "/usr/sbin", "daemon_directory = " + lib + "/sbin", "shlib_directory = " + lib,
-		"meta_directory = " + dir + "/conf", "mail_owner = mail", "setgid_group = operator", "default_privs = nobody",
-		"myhostname = bench.example", "mydestination =", "mynetworks = 127.0.0.0/8", "inet_interfaces = 127.0.0.1",
-		"inet_protocols = ipv4", fmt.Sprint("default_transport = smtp:[127.0.0.1]:", to), "alias_maps =", "alias_database =",
-		"local_recipient_maps =", "smtpd_relay_restrictions = permit_mynetworks, reject", "import_environment = MAIL_CONFIG LD_LIBRARY_PATH TZ",
-		"maillog_file = " + dir + "/log", "maillog_file_prefixes = " + os.TempDir(), "",
-	}, "\n"))
-	put(b, filepath.Join(dir, "conf/dynamicmaps.cf"), "")
-	put(b, filepath.Join(dir, "conf/postfix-files"), "")
-	services := fmt.Sprintf("127.0.0.1:%d inet n - n - - smtpd\n", in)
-	for _, s := range []string{"cleanup n - n - 0 cleanup", "qmgr n - n 300 1 qmgr", "rewrite - - n - - trivial-rewrite",
-		"bounce - - n - 0 bounce", "defer - - n - 0 bounce", "trace - - n - 0 bounce", "verify - - n - 1 verify",
-		"flush n - n 1000? 0 flush", "proxymap - - n - - proxymap", "smtp - - n - 20 smtp", "error - - n - - error",
-		"retry - - n - - error", "scache - - n - 1 scache", "anvil - - n - 1 anvil", "tlsmgr - - n 1000? 1 tlsmgr"} {
-		name, rest, _ := strings.Cut(s, " ")
-		services += name + " unix " + rest + "\n"
-	}
-	put(b, filepath.Join(dir, "conf/master.cf"), services+"postlog unix-dgram n - n - 1 postlogd\n")
 }
