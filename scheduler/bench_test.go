@@ -17,7 +17,8 @@ import (
 	"zsched/ta"
 )
 
-// queue is a core with a simulated store that answers at once, for figures.
+// benchQueue is a scheduler for benchmarks, with a simulated spool that answers
+// at once.
 type benchQueue struct {
 	s      *Scheduler
 	now    time.Time
@@ -25,9 +26,9 @@ type benchQueue struct {
 	agents []AgentID
 	feeds  []Feed
 	ops    []Op
-	// spent in Step, and in the longest of them
+	// time spent in Step, and in the longest one
 	inCore, longest time.Duration
-	// names made before the clock runs
+	// made before the measurement
 	hosts, senders []string
 }
 
@@ -67,7 +68,7 @@ func (q *benchQueue) step(e Event) {
 	}
 }
 
-// arrive takes a new message with one recipient on one of so many hosts.
+// arrive adds a new message with one recipient, on one of so many hosts.
 func (q *benchQueue) arrive(hosts int) { q.arriveFor(q.hosts[int(q.last+1)%hosts]) }
 
 func (q *benchQueue) arriveFor(host string) {
@@ -81,7 +82,7 @@ func (q *benchQueue) arriveFor(host string) {
 	}})
 }
 
-// serve lets the agents work off what they were given.
+// serve lets the agents answer the lines that they were given.
 func (q *benchQueue) serve(status ta.Status) {
 	feeds := q.feeds
 	q.feeds = nil
@@ -108,7 +109,7 @@ func (q *benchQueue) fill(n, hosts int) *benchQueue {
 }
 
 // deferAll makes a queue of n messages that wait for their next retry, and one
-// that is with the agent.
+// message that the agent has.
 func (q *benchQueue) deferAll(n, hosts int) *benchQueue {
 	q.arrive(hosts)
 	q.startAgents()
@@ -127,7 +128,8 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkMemory gives the live heap of a waiting message with one recipient.
+// BenchmarkMemory measures the live heap for a waiting message with one
+// recipient.
 func BenchmarkMemory(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -143,10 +145,10 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkCycle gives the cost of a message's whole life (arrival, feed,
-// report, hungry, retirement) while so many others wait for their retries; and
-// while so many others are due before it, so that with each that arrives one
-// is worked on that came long ago.
+// BenchmarkCycle measures the whole life of a message (arrival, feed, report,
+// #hungry, removal): while so many others wait for their retries; and while so
+// many others are due before it, so that for each arrival one old message is
+// delivered.
 func BenchmarkCycle(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -176,14 +178,14 @@ func (q *benchQueue) cycle(b *testing.B) {
 	}
 }
 
-// churnRate is how many messages a second come and go in BenchmarkChurn:
-// about what the files of a fast disk allow.
+// churnRate is how many messages come and go per second in BenchmarkChurn,
+// about as many as the files of a fast disk allow.
 const churnRate = 25_000
 
-// BenchmarkChurn lets mail come and go through a queue of a million that
-// waits, at the pace of a disk. It gives the resident size while that goes on,
-// not after a collection, and the longest Step, in which the collector's share
-// counts.
+// BenchmarkChurn lets mail come and go through a queue of a million waiting
+// messages, at the pace of a disk. It measures the resident size meanwhile, not
+// after a collection, and the longest Step, which includes the garbage
+// collector's share.
 func BenchmarkChurn(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(75))
 	q := newBenchQueue(20).fill(1_000_000, 10_000)
@@ -201,9 +203,9 @@ func BenchmarkChurn(b *testing.B) {
 	b.ReportMetric(residentMB(b), "MB-resident")
 }
 
-// BenchmarkFresh gives the real time from the arrival of a message for a free
-// host until it is fed, while a million deferred ones are due and all of the
-// ring's sessions are taken.
+// BenchmarkFresh measures the real time from the arrival of a message for a
+// free host until it is fed, while a million deferred ones are due and all
+// sessions of the ring are busy.
 func BenchmarkFresh(b *testing.B) {
 	q := newBenchQueue(20).fill(1_000_000, 1000)
 	q.startAgents()
@@ -222,7 +224,7 @@ func BenchmarkFresh(b *testing.B) {
 	b.ReportMetric(waits[len(waits)-1], "ms-longest")
 }
 
-// open lets the agents of a filled queue begin.
+// startAgents starts the agents of a filled queue.
 func (q *benchQueue) startAgents() {
 	q.step(Reloaded{q.s.config})
 	for i := 0; i < len(q.agents); i++ {
@@ -234,7 +236,7 @@ func (q *benchQueue) isFed(path string) bool {
 	return slices.ContainsFunc(q.feeds, func(f Feed) bool { return f.Job.Path == path })
 }
 
-// residentMB is the resident size of this process.
+// residentMB returns the resident size of this process.
 func residentMB(b *testing.B) float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -248,8 +250,9 @@ func residentMB(b *testing.B) float64 {
 	return float64(kb) / 1024
 }
 
-// BenchmarkWalk gives what it takes to list all threads, as a query does, of a
-// million recipients in ten thousand of them, and the longest slice.
+// BenchmarkWalk measures how long it takes to list all threads, as a query
+// does, with a million recipients in ten thousand threads; and the longest
+// slice.
 func BenchmarkWalk(b *testing.B) {
 	q := newBenchQueue(1).fill(1_000_000, 10_000)
 	for name, depth := range map[string]Depth{"threads": Threads, "vertices": Vertices} {

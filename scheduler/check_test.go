@@ -2,8 +2,8 @@ package scheduler
 
 import "fmt"
 
-// check panics if the state contradicts itself. Tests run it after every
-// Step; each line is an invariant that one state can show.
+// check panics if the state contradicts itself. Tests call it after each Step.
+// Each line is an invariant that a single state can show.
 func (s *Scheduler) check() {
 	var c Counts
 	for id, ref := range s.byID {
@@ -35,7 +35,7 @@ func (s *Scheduler) check() {
 	assert(len(s.dirty) == 0, "rings are left to be dispatched")
 	checkLimitQueues("maxta", s.processQueues, len(s.agents))
 	for a := s.idleAgents.head; a != nil; a = a.next {
-		assert(s.halted() || s.needsAgents(a.ring) || !s.blocksOthers(a.ring), "agent %d is parked while a ring waits for a process", a.id)
+		assert(s.halted() || s.needsAgents(a.ring) || !s.blocksOthers(a.ring), "agent %d is idle while a ring waits for a process", a.id)
 	}
 	assert(c.Recipients == s.counts.Recipients, "recipients: counted %d, kept %d", c.Recipients, s.counts.Recipients)
 	assert(c.Vertices == s.counts.Vertices, "vertices: counted %d, kept %d", c.Vertices, s.counts.Vertices)
@@ -75,16 +75,16 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(m.open > 0 || m.pendingWrites > 0 || m.flags&removing != 0, "message %d is done and not leaving", m.id)
 	assert(m.flags&removing == 0 || m.open == 0, "message %d leaves with %d open", m.id, m.open)
 	assert(held == (m.flags&holdOrdered != 0) || m.flags&removing != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
-	assert(m.flags&moving == 0 || s.allHolding(m) && m.pendingWrites == 0, "message %d moves and does not rest", m.id)
-	assert(m.flags&(holdOrdered|moving|removing) != holdOrdered || m.pendingWrites > 0 || !s.allHolding(m), "message %d rests and does not move", m.id)
+	assert(m.flags&moving == 0 || s.allHolding(m) && m.pendingWrites == 0, "message %d is moved and not all holding", m.id)
+	assert(m.flags&(holdOrdered|moving|removing) != holdOrdered || m.pendingWrites > 0 || !s.allHolding(m), "message %d is all holding and not moved", m.id)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
 }
 
-// checkMail: nothing has a place in memory that does not count, and what is
-// shared goes with its last user.
+// checkMail: all memory that is allocated is in use, and shared values have the
+// right number of users.
 func (s *Scheduler) checkMail() {
-	vertices, others, extras, said := 0, 0, 0, 0
+	vertices, more, extras, diagnostics := 0, 0, 0, 0
 	for _, ref := range s.byID {
 		m := s.messages.at(ref)
 		if m.extras != 0 {
@@ -93,11 +93,11 @@ func (s *Scheduler) checkMail() {
 		s.eachVertex(m, func(v *vertex) {
 			vertices++
 			if v.more != 0 {
-				others++
+				more++
 			}
 			for i := range v.len() {
 				if s.recipient(v, i).diagnostic != 0 {
-					said++
+					diagnostics++
 				}
 			}
 		})
@@ -105,18 +105,18 @@ func (s *Scheduler) checkMail() {
 	for _, t := range s.threads {
 		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t.key)
 		if t.diagnostic != 0 {
-			said++
+			diagnostics++
 		}
 	}
-	assert(s.messages.used() == len(s.byID), "messages: %d, %d places", len(s.byID), s.messages.used())
-	assert(s.vertices.used() == vertices, "vertices: %d, %d places", vertices, s.vertices.used())
-	assert(s.moreRecipients.used() == others && s.extras.used() == extras, "others: %d, %d places; extras: %d, %d", others, s.moreRecipients.used(), extras, s.extras.used())
-	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d places", len(s.threads), s.threadTable.used())
+	assert(s.messages.used() == len(s.byID), "messages: %d, %d allocated", len(s.byID), s.messages.used())
+	assert(s.vertices.used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.used())
+	assert(s.moreRecipients.used() == more && s.extras.used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.used(), extras, s.extras.used())
+	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.used())
 	assert(s.senders.totalRefs() == len(s.byID), "senders of %d messages, kept for %d", len(s.byID), s.senders.totalRefs())
-	assert(s.diagnostics.totalRefs() == said, "%d last words, kept for %d", said, s.diagnostics.totalRefs())
+	assert(s.diagnostics.totalRefs() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.totalRefs())
 }
 
-// checkLogs: every message with a log identity is in the chain of it.
+// checkLogs: each message with a log identity is in the chain for it.
 func (s *Scheduler) checkLogs() {
 	named, linked := 0, 0
 	for _, ref := range s.byID {
@@ -135,8 +135,8 @@ func (s *Scheduler) checkLogs() {
 	assert(named == linked, "%d messages have a log identity, %d are known by it", named, linked)
 }
 
-// checkVertex: every recipient is due, waiting with a time or for a named
-// event, with an agent, or done; and no vertex is in two places.
+// checkVertex: each recipient is due, waiting with a time or for a named event,
+// with an agent, or done; and no vertex is in two places.
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
@@ -157,10 +157,10 @@ func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 		assert(s.feedable(v) > 0, "vertex of %d in state %d has nothing to feed", id, v.state)
 	}
 	c.States.add(v.state, 1)
-	assert(v.state != holding || v.ordered == VerbHold, "vertex of %d rests without an order", id)
+	assert(v.state != holding || v.ordered == VerbHold, "vertex of %d is holding without an order", id)
 	assert(v.ordered == 0 || v.state == fed || v.state == reading || v.state == holding || v.state == blocked, "vertex of %d in state %d has an order open", id, v.state)
 	if v.state == blocked {
-		assert(s.feedable(v) == 0, "vertex of %d is dormant with work", id)
+		assert(s.feedable(v) == 0, "vertex of %d is blocked with something to feed", id)
 	}
 	open := int32(0)
 	for i := range v.len() {
@@ -197,7 +197,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	oldest, wake := never, never
 	var states [vertexStates]int32
 	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
-		assert(s.threadOf(v) == t && v.state != 0, "a stranger in thread %v", t.key)
+		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t.key)
 		n++
 		recipients += v.open
 		states[v.state]++
@@ -220,9 +220,9 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
 	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0, "thread %v is empty and still there", t.key)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
-	assert((t.wants > 0) == (t.turnList != nil), "thread %v wants %d and is in line: %v", t.key, t.wants, t.turnList != nil)
+	assert((t.wants > 0) == (t.turnList != nil), "thread %v wants %d and is in a turn list: %v", t.key, t.wants, t.turnList != nil)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
-	assert(!t.params.QueueOnly || t.running || t.queue().len() == 0, "thread %v has mail past a closed gate", t.key)
+	assert(!t.params.QueueOnly || t.running || t.queue().len() == 0, "thread %v has mail in the queue of a run and is not running", t.key)
 	if t.mayFeed() {
 		assert(t.wants == max(0, min(t.queue().len(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().len(), t.freeSlots())
 	} else {
@@ -244,7 +244,7 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 		c.AgentsClosing++
 	}
 	c.Sessions += a.busy()
-	assert(a.freeSessions+a.busy() == a.offered, "agent %d: credit %d, busy %d, offered %d", a.id, a.freeSessions, a.busy(), a.offered)
+	assert(a.freeSessions+a.busy() == a.offered, "agent %d: free %d, busy %d, offered %d", a.id, a.freeSessions, a.busy(), a.offered)
 	assert(a.expected >= 0 && a.expected+a.offered <= a.sessions, "agent %d is to offer %d sessions more, has offered %d of %d", a.id, a.expected, a.offered, a.sessions)
 	assert(a.offered <= a.sessions, "agent %d offered %d sessions of %d", a.id, a.offered, a.sessions)
 	assert(a.state == serving || a.state == closing || len(a.lines) == 0, "agent %d in state %d has lines", a.id, a.state)
@@ -257,7 +257,8 @@ func (s *Scheduler) checkAgent(a *agent, c *Counts) {
 	}
 }
 
-// unreported counts the recipients that are open and not reported on.
+// countUnreported counts the recipients that are open and on which no report
+// came.
 func (s *Scheduler) countUnreported(v *vertex) int {
 	n := 0
 	for i := range v.len() {
@@ -286,7 +287,8 @@ func (s *Scheduler) checkRing(r *ring) {
 		r.key, procs, r.procs, busy, r.busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
 	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
-	// Work waits only for a reason: a limit, sessions to be offered, a halt.
+	// Work waits only for a reason: a limit, sessions that agents should still
+	// offer, or a halt.
 	if r.wants > 0 && !s.halted() && r.expected == 0 {
 		reason := r.limitQueue != nil || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
@@ -294,8 +296,8 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
 }
 
-// checkMembers: the threads of a ring are in the order of their seats, and no
-// thread is in two.
+// checkMembers: the threads of a ring are in the order of their sequence, and
+// no thread is in two rings.
 func (s *Scheduler) checkMembers(r *ring) {
 	n, vertices, last := 0, 0, uint64(0)
 	for t := r.members.head; t != nil; t = r.members.next(t) {
@@ -306,7 +308,7 @@ func (s *Scheduler) checkMembers(r *ring) {
 	assert(n == r.members.len && vertices == r.vertices, "ring %q: %d threads, kept %d; %d vertices, kept %d", r.key, n, r.members.len, vertices, r.vertices)
 }
 
-// checkWalk: a walk stands on what is there.
+// checkWalk: the cursor of a walk is on something that exists.
 func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
 	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
@@ -339,8 +341,8 @@ func (s *Scheduler) checkChannel(c *channel) {
 		c.name, procs, c.procs, busy, c.busy, leaving, c.closing)
 }
 
-// withoutOutcome counts the thread's recipients that no counter of its channel
-// has yet.
+// withoutOutcome counts the thread's recipients that are in no counter of its
+// channel yet.
 func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
 	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
@@ -353,17 +355,17 @@ func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	return n
 }
 
-// checkPlaces: no ring waits at a limit that is not reached.
+// checkLimitQueues: no ring waits at a limit that is not reached.
 func checkLimitQueues(name string, p limitQueues, count int) {
 	for _, line := range p {
 		assert(line.head == nil || count >= line.limit, "%s: a ring waits at %d, %d are taken", name, line.limit, count)
 	}
 }
 
-// used counts the items that are out.
+// used counts the allocated items.
 func (s *slab[N, T]) used() int { return int(s.last) - len(s.freed) }
 
-// users counts those of all values.
+// totalRefs counts the users of all values.
 func (p *pool[N, T]) totalRefs() int {
 	users := 0
 	for n := N(1); n <= p.items.last; n++ {
@@ -372,10 +374,13 @@ func (p *pool[N, T]) totalRefs() int {
 	return users
 }
 
-// each calls f for every entry, in no order that may decide anything.
+// each calls f for each entry, in no particular order.
 func (h *heap[T]) each(f func(key instant, item T)) {
 	for i := range h.n {
 		e := h.at(i)
 		f(e.key, e.item)
 	}
 }
+
+// Check lets the tests in package scheduler_test check the invariants.
+func (s *Scheduler) Check() { s.check() }

@@ -7,17 +7,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seated is something a heap can hold.
+// heapItem is an item of a heap.
 type heapItem struct {
-	name int
-	seat int32
+	name  int
+	index int32
 }
 
 func newItemHeap() *heap[*heapItem] {
-	return &heap[*heapItem]{index: func(s *heapItem) *int32 { return &s.seat }}
+	return &heap[*heapItem]{index: func(s *heapItem) *int32 { return &s.index }}
 }
 
-// slow is the heap's dumb twin: everything in a slice, looked through.
+// sliceHeap is the reference for heap: all items are in a slice that is
+// searched.
 type sliceHeap struct {
 	keys  []instant
 	items []*heapItem
@@ -46,9 +47,10 @@ func (s *sliceHeap) next() instant {
 	return slices.Min(s.keys)
 }
 
+// TestHeapAgainstSlice compares a heap with a sliceHeap.
 func TestHeapAgainstSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h, twin := newItemHeap(), new(sliceHeap)
+		h, reference := newItemHeap(), new(sliceHeap)
 		items := make([]*heapItem, 40)
 		for i := range items {
 			items[i] = &heapItem{name: i}
@@ -59,43 +61,43 @@ func TestHeapAgainstSlice(t *testing.T) {
 			"put": func(t *rapid.T) {
 				k, i := key.Draw(t, "key"), item.Draw(t, "item")
 				h.put(k, i)
-				twin.put(k, i)
+				reference.put(k, i)
 			},
 			"remove": func(t *rapid.T) {
 				i := item.Draw(t, "item")
 				h.remove(i)
-				twin.remove(i)
+				reference.remove(i)
 			},
 			"pop": func(t *rapid.T) {
-				if len(twin.keys) == 0 {
+				if len(reference.keys) == 0 {
 					t.Skip("empty")
 				}
-				least := twin.next()
+				least := reference.next()
 				popped := h.pop()
-				if got := twin.keys[twin.find(popped)]; got != least {
+				if got := reference.keys[reference.find(popped)]; got != least {
 					t.Fatalf("popped an item at %d, the first is at %d", got, least)
 				}
-				twin.remove(popped)
+				reference.remove(popped)
 			},
-			"": func(t *rapid.T) { sameHeap(t, h, twin, items) },
+			"": func(t *rapid.T) { sameHeap(t, h, reference, items) },
 		})
 	})
 }
 
-// sameHeap compares a heap with its twin.
-func sameHeap(t *rapid.T, h *heap[*heapItem], twin *sliceHeap, items []*heapItem) {
-	if h.len() != len(twin.items) || h.next() != twin.next() {
-		t.Fatalf("heap has %d, next %d; twin has %d, next %d", h.len(), h.next(), len(twin.items), twin.next())
+// sameHeap compares a heap with its reference.
+func sameHeap(t *rapid.T, h *heap[*heapItem], reference *sliceHeap, items []*heapItem) {
+	if h.len() != len(reference.items) || h.next() != reference.next() {
+		t.Fatalf("heap has %d, next %d; reference has %d, next %d", h.len(), h.next(), len(reference.items), reference.next())
 	}
 	for _, item := range items {
-		if h.contains(item) != (twin.find(item) >= 0) {
+		if h.contains(item) != (reference.find(item) >= 0) {
 			t.Fatalf("item %d: in the heap %v", item.name, h.contains(item))
 		}
 	}
 	seen := 0
 	h.each(func(key instant, item *heapItem) {
 		seen++
-		if i := twin.find(item); i < 0 || twin.keys[i] != key {
+		if i := reference.find(item); i < 0 || reference.keys[i] != key {
 			t.Fatalf("item %d is at %d", item.name, key)
 		}
 	})
@@ -104,8 +106,7 @@ func sameHeap(t *rapid.T, h *heap[*heapItem], twin *sliceHeap, items []*heapItem
 	}
 }
 
-// TestHeapKeepsItsPages fills a heap over the edges of its pages and empties
-// it again.
+// TestHeapKeepsItsPages fills a heap across several pages and empties it again.
 func TestHeapKeepsItsPages(t *testing.T) {
 	h := newItemHeap()
 	const n = 3*pageSize + 7

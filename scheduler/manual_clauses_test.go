@@ -4,7 +4,7 @@ import "testing"
 
 // TestManualClauses: scheduler(8zm), CONFIGURATION FILE.
 func TestManualClauses(t *testing.T) {
-	hold(t, []says{
+	checkRules(t, []manualRule{
 		{"first command ends it", `If the clause specifies a command, the clause pattern
 		matching sequence is terminated.`, `
 config
@@ -93,7 +93,7 @@ A1 <- #idle
 
 // TestManualKeywords: the known variables and keywords.
 func TestManualKeywords(t *testing.T) {
-	hold(t, []says{
+	checkRules(t, []manualRule{
 		{"idlemax", `If a TA spends more than idlemax time in the idle pool, it is terminated.
 		(3x interval)`, `
 config
@@ -340,7 +340,7 @@ config
 		command="smtp -esrl $LOGDIR/smtp"
 	uucp/*
 		maxchannel=5 command="sm -c $channel uucp"`
-	hold(t, []says{
+	checkRules(t, []manualRule{
 		{"the third clause", `The third clause (error) has an implicit host wildcard of '*'.`, file + `
 arrive 1 error/-
 ----

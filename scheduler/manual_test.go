@@ -5,18 +5,18 @@ import (
 	"testing"
 )
 
-// says is a sentence of the manual and what comes of it, in the words of
-// testdata/README. Where scheduler(8) or scheduler.cf(5) depart from ZMailer's
-// manual, they are cited.
-type says struct {
+// manualRule is a sentence of ZMailer's manual and a scenario, in the words of
+// testdata/README, that shows it. Where our manual, scheduler(8) or
+// scheduler.cf(5), departs from ZMailer's, the sentence says so.
+type manualRule struct {
 	name     string
 	sentence string
-	play     string
+	scenario string
 }
 
 // TestManualAgents: TRANSPORT AGENT INTERFACE.
 func TestManualAgents(t *testing.T) {
-	hold(t, []says{
+	checkRules(t, []manualRule{
 		{"a sample session", `T: #hungry, S: spoolid hostspec, T: diagnostics, … S: EOF`, `
 config
 	smtp idlemax=1m command=smtp
@@ -51,7 +51,7 @@ A1 <- #idle
 `},
 		{"retryat +N", `The retryat response will assume the first word of the text is a numeric
 		parameter, an incremental time in seconds if prefixed by +.`, retryAt("+90")},
-		{"retryat N", `Otherwise an absolute time in seconds since epoch. (The play begins at
+		{"retryat N", `Otherwise an absolute time in seconds since epoch. (The scenario begins at
 		1800000000.)`, retryAt("1800000090")},
 		{"status words", `Status is one of ok, ok2, ok3, error, error2, deferred, deferall, or
 		retryat. The old program had deferback, too.`, `
@@ -85,7 +85,8 @@ A1 <- #idle
 	})
 }
 
-// retryAt is a play in which an agent wants to try again in 90 seconds.
+// retryAt returns a scenario in which an agent wants to try again in 90
+// seconds.
 func retryAt(when string) string {
 	return `
 config
@@ -106,7 +107,7 @@ A1 <- #idle
 
 // TestManualScheduler: DESCRIPTION, OPTIONS and SIGNALS.
 func TestManualScheduler(t *testing.T) {
-	hold(t, []says{
+	checkRules(t, []manualRule{
 		{"one by one", `The scheduler will start a transport agent (or use one from idle-pool), and
 		tell it one by one which message control files to process.`, `
 config
@@ -222,11 +223,11 @@ start A3 for smtp/a: other
 	})
 }
 
-// hold plays what the manual says and compares.
-func hold(t *testing.T, sentences []says) {
+// checkRules runs the scenarios and compares.
+func checkRules(t *testing.T, sentences []manualRule) {
 	for _, s := range sentences {
 		t.Run(s.name, func(t *testing.T) {
-			want := strings.TrimPrefix(s.play, "\n")
+			want := strings.TrimPrefix(s.scenario, "\n")
 			if got := play(t, "manual", want); got != want {
 				t.Errorf("%s\nplayed:\n%s", strings.Join(strings.Fields(s.sentence), " "), got)
 			}

@@ -9,8 +9,8 @@ import (
 	"zsched/ta"
 )
 
-// plain is a scheduler with one clause, for all of smtp, and so many agents at
-// most.
+// plain returns a scheduler with one clause, for all of smtp, and at most so
+// many agents.
 func plain(agents int) *Scheduler {
 	return New(&Config{
 		MaxAgents: agents,
@@ -19,8 +19,8 @@ func plain(agents int) *Scheduler {
 	}, rand.New(rand.NewPCG(1, 2)))
 }
 
-// TestComplete: what the log is told of a message counts every recipient and
-// every way to fail.
+// TestComplete: Complete counts all recipients, and all that failed for
+// whatever reason.
 func TestComplete(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
@@ -47,8 +47,8 @@ func TestComplete(t *testing.T) {
 }
 
 // TestManyRecipients: a message with 40 000 recipients, once to one host and
-// once to as many, goes its way; that must not take a look at all of them for
-// each.
+// once to as many hosts, is handled without a scan of all recipients for each
+// one.
 func TestManyRecipients(t *testing.T) {
 	const n = 40_000
 	now := time.Unix(1_800_000_000, 0)
@@ -73,7 +73,7 @@ func TestManyRecipients(t *testing.T) {
 	if c := s.Counts(); c.Recipients != n+n/4 || c.Vertices != n+1 {
 		t.Fatalf("%+v", c)
 	}
-	// What is left of the first expires in one go.
+	// What is left of the first message expires at once.
 	actions := s.Step(now.Add(2*time.Hour), Tick{})
 	marks := 0
 	for _, a := range actions {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRetryStrategies is the manual's list (retries), with an interval of a
-// minute and without jitter: the waits after each failure.
+// TestRetryStrategies checks the manual's list (retries) with an interval of
+// one minute and without jitter: the waits after each failure.
 func TestRetryStrategies(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -30,7 +30,8 @@ func TestRetryStrategies(t *testing.T) {
 	}
 }
 
-// TestRetryBruteForce: retries=0 is as soon as possible, which is a second.
+// TestRetryBruteForce: retries=0 means as soon as possible, which is one
+// second.
 func TestRetryBruteForce(t *testing.T) {
 	for _, jitter := range []int{0, 10, 100} {
 		p := &Params{Interval: time.Hour, Retries: []int{0}, Jitter: jitter}
@@ -42,9 +43,9 @@ func TestRetryBruteForce(t *testing.T) {
 	}
 }
 
-// TestRetryGoesOnFromARandomPlace: past its end the list goes on at a random
-// number and from there to the end (the manual, retries). The slow twin is a
-// list of all the ways that can go.
+// TestRetryGoesOnFromARandomPlace: after its end, the list continues at a
+// random number and from there to its end (the manual, retries). The reference
+// is a list of all possible sequences.
 func TestRetryGoesOnFromARandomPlace(t *testing.T) {
 	retries := []int{1, 2, 3, 4}
 	p := &Params{Interval: time.Minute, Retries: retries}
@@ -68,8 +69,8 @@ func TestRetryGoesOnFromARandomPlace(t *testing.T) {
 	}
 }
 
-// TestRetryJitter: each wait is within the percentage either way, and both
-// sides are used.
+// TestRetryJitter: each wait is within the percentage in either direction, and
+// both directions occur.
 func TestRetryJitter(t *testing.T) {
 	p := &Params{Interval: time.Hour, Retries: []int{1}, Jitter: 10}
 	shorter, longer := 0, 0
@@ -92,7 +93,7 @@ func TestRetryJitter(t *testing.T) {
 func TestRetryByAge(t *testing.T) {
 	p := &Params{Backoff: BackoffAge, MinBackoff: 5 * time.Minute, MaxBackoff: time.Hour}
 	for _, tt := range []struct{ age, want time.Duration }{
-		{-time.Hour, 5 * time.Minute}, // a file from the future
+		{-time.Hour, 5 * time.Minute}, // an mtime in the future
 		{0, 5 * time.Minute},
 		{20 * time.Minute, 20 * time.Minute},
 		{3 * time.Hour, time.Hour},
@@ -103,7 +104,7 @@ func TestRetryByAge(t *testing.T) {
 	}
 }
 
-// TestRetryOfLargeNumbers: no product runs over.
+// TestRetryOfLargeNumbers: no product overflows.
 func TestRetryOfLargeNumbers(t *testing.T) {
 	p := &Params{Interval: 365 * 24 * time.Hour, Retries: []int{1_000_000}, Jitter: 100}
 	for _, wait := range waits(p, 100) {
@@ -113,7 +114,7 @@ func TestRetryOfLargeNumbers(t *testing.T) {
 	}
 }
 
-// waits runs through so many failures.
+// waits returns the waits after so many failures.
 func waits(p *Params, n int) []time.Duration {
 	r := rand.New(rand.NewPCG(1, 2))
 	var out []time.Duration

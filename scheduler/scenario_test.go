@@ -16,9 +16,24 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected actions of the scenarios")
 
-// TestScenarios plays testdata/*.txt. A file is prose in comments and blocks:
-// lines that tell what happens, a line of four hyphens, and the actions that
-// must come of them. testdata/README explains the words.
+// TestScenarios plays the files testdata/*.txt. Each tells a short story about
+// the scheduler that can be read aloud. A file is comments (#) and blocks. A
+// block has lines that say what happens, then a line of four hyphens, then the
+// actions that must follow:
+//
+//	at 90s hungry A1
+//	----
+//	A1 <- 7 example.org
+//
+// This says: 90 seconds after the start, agent A1 says #hungry, and the
+// scheduler feeds it message 7 for example.org. testdata/README explains all
+// words. The test plays the file, prints the actions that the core really
+// returned in the same form, and compares the texts; with -update it writes
+// them into the file.
+//
+// The scenario methods are in three files: this one plays the lines,
+// scenario_input_test.go reads their arguments, and scenario_output_test.go
+// prints actions and views.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -35,7 +50,7 @@ func TestScenarios(t *testing.T) {
 				return
 			}
 			if !*update {
-				t.Errorf("%s differs; what came of it:\n%s", file, got)
+				t.Errorf("%s differs; the actions really are:\n%s", file, got)
 				return
 			}
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -45,10 +60,11 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play runs a scenario and returns it with the actions that really came.
+// play plays a scenario and returns its text with the actions that the core
+// returned.
 func play(t *testing.T, file, text string) string {
-	st := &stage{t: t, start: time.Unix(1_800_000_000, 0), stored: true}
-	st.now = st.start
+	sc := &scenario{t: t, start: time.Unix(1_800_000_000, 0), writesSucceed: true}
+	sc.now = sc.start
 	var out strings.Builder
 	for n, block := range strings.SplitAfter(text, "\n\n") {
 		told, _, isBlock := strings.Cut(block, "\n----\n")
@@ -56,13 +72,13 @@ func play(t *testing.T, file, text string) string {
 			out.WriteString(block)
 			continue
 		}
-		st.place = fmt.Sprintf("%s, block %d", file, n+1)
-		st.said.Reset()
-		st.tell(told)
-		if st.said.Len() == 0 {
-			st.said.WriteString("nothing\n")
+		sc.position = fmt.Sprintf("%s, block %d", file, n+1)
+		sc.output.Reset()
+		sc.runBlock(told)
+		if sc.output.Len() == 0 {
+			sc.output.WriteString("nothing\n")
 		}
-		out.WriteString(told + "\n----\n" + st.said.String())
+		out.WriteString(told + "\n----\n" + sc.output.String())
 		if strings.HasSuffix(block, "\n\n") {
 			out.WriteString("\n")
 		}
@@ -70,28 +86,31 @@ func play(t *testing.T, file, text string) string {
 	return out.String()
 }
 
-// stage is the world around the core in a scenario.
-type stage struct {
-	t      *testing.T
-	place  string
-	start  time.Time
-	now    time.Time
-	s      *scheduler.Scheduler
-	said   strings.Builder
-	stored bool                                 // writes succeed at once
-	ops    map[scheduler.MessageID]scheduler.Op // last op unanswered
-	moves  map[scheduler.MessageID]scheduler.Op // the same of holding and sending elsewhere
-	hidden []string                             // actions that are not printed, by their first word
+// scenario is all that is around the core while a scenario is played: the
+// clock, a spool that answers at once (unless "store waits"), and agents, whose
+// processes exist at once.
+type scenario struct {
+	t             *testing.T
+	position      string
+	start         time.Time
+	now           time.Time
+	s             *scheduler.Scheduler
+	output        strings.Builder
+	writesSucceed bool                                 // at once
+	ops           map[scheduler.MessageID]scheduler.Op // last one that is not answered
+	moveOps       map[scheduler.MessageID]scheduler.Op // the same, for Hold and Resubmit only
+	hidden        []string                             // first words of actions that are not printed
 }
 
-func (st *stage) fatalf(format string, args ...any) {
-	st.t.Helper()
-	st.t.Fatalf(st.place+": "+format, args...)
+func (sc *scenario) fatalf(format string, args ...any) {
+	sc.t.Helper()
+	sc.t.Fatalf(sc.position+": "+format, args...)
 }
 
-// tell carries out the lines of a block. Indented lines belong to the line
-// before; those of "config" and "reload" are a scheduler.cf without its indent.
-func (st *stage) tell(told string) {
+// runBlock carries out the lines of a block. Indented lines belong to the line
+// before; those after "config" and "reload" are a scheduler.cf without its
+// indentation.
+func (sc *scenario) runBlock(told string) {
 	var lines []string
 	for line := range strings.SplitSeq(told, "\n") {
 		switch {
@@ -104,133 +123,136 @@ func (st *stage) tell(told string) {
 	}
 	for _, line := range lines {
 		first, clauses, _ := strings.Cut(line, "\n")
-		st.one(strings.Fields(first), clauses)
+		sc.runLine(strings.Fields(first), clauses)
 	}
 }
 
-func (st *stage) one(words []string, clauses string) {
+// runLine carries out one line.
+func (sc *scenario) runLine(words []string, clauses string) {
 	if words[0] == "at" {
 		d, err := time.ParseDuration(words[1])
 		if err != nil {
-			st.fatalf("%v", err)
+			sc.fatalf("%v", err)
 		}
-		st.runTo(st.start.Add(d))
+		sc.advanceTo(sc.start.Add(d))
 		words = words[2:]
 	}
 	if len(words) == 0 {
 		return
 	}
 	verb, args := words[0], words[1:]
-	if st.s == nil && verb != "config" {
-		st.fatalf("begin with config")
+	if sc.s == nil && verb != "config" {
+		sc.fatalf("begin with config")
 	}
 	switch verb {
 	case "config":
-		st.s = scheduler.New(st.config(args, clauses), rand.New(rand.NewPCG(1, 2)))
-		st.ops = map[scheduler.MessageID]scheduler.Op{}
-		st.moves = map[scheduler.MessageID]scheduler.Op{}
+		sc.s = scheduler.New(sc.config(args, clauses), rand.New(rand.NewPCG(1, 2)))
+		sc.ops = map[scheduler.MessageID]scheduler.Op{}
+		sc.moveOps = map[scheduler.MessageID]scheduler.Op{}
 	case "reload":
-		st.step(scheduler.Reloaded{Config: st.config(args, clauses)})
+		sc.step(scheduler.Reloaded{Config: sc.config(args, clauses)})
 	case "arrive":
-		for _, id := range st.numbers(args[0]) {
-			st.step(scheduler.Arrived{Message: st.message(id, args[1:])})
+		for _, id := range sc.numbers(args[0]) {
+			sc.step(scheduler.Arrived{Message: sc.message(id, args[1:])})
 		}
 	case "hungry":
 		for _, a := range args {
-			st.step(scheduler.AgentHungry{Agent: st.agent(a)})
+			sc.step(scheduler.AgentHungry{Agent: sc.agent(a)})
 		}
 	case "flooded":
-		st.step(scheduler.AgentFlooded{Agent: st.agent(args[0])})
+		sc.step(scheduler.AgentFlooded{Agent: sc.agent(args[0])})
 	case "done":
-		for _, id := range st.numbers(args[1]) {
-			st.step(scheduler.AgentReported{Agent: st.agent(args[0]), Report: st.report([]string{id + "/100", "ok3"})})
-			st.step(scheduler.AgentHungry{Agent: st.agent(args[0])})
+		for _, id := range sc.numbers(args[1]) {
+			sc.step(scheduler.AgentReported{Agent: sc.agent(args[0]), Report: sc.report([]string{id + "/100", "ok3"})})
+			sc.step(scheduler.AgentHungry{Agent: sc.agent(args[0])})
 		}
 	case "report":
-		st.step(scheduler.AgentReported{Agent: st.agent(args[0]), Report: st.report(args[1:])})
+		sc.step(scheduler.AgentReported{Agent: sc.agent(args[0]), Report: sc.report(args[1:])})
 	case "resync":
-		st.step(scheduler.AgentResync{Agent: st.agent(args[0]), Message: scheduler.MessageID(st.number(args[1]))})
+		sc.step(scheduler.AgentResync{Agent: sc.agent(args[0]), Message: scheduler.MessageID(sc.number(args[1]))})
 	case "exit":
-		st.step(scheduler.AgentExited{Agent: st.agent(args[0]), Status: strings.Join(args[1:], " ")})
+		sc.step(scheduler.AgentExited{Agent: sc.agent(args[0]), Status: strings.Join(args[1:], " ")})
 	case "unstarted":
-		st.step(scheduler.AgentFailed{Agent: st.agent(args[0]), Reason: strings.Join(args[1:], " ")})
+		sc.step(scheduler.AgentFailed{Agent: sc.agent(args[0]), Reason: strings.Join(args[1:], " ")})
 	case "reread":
-		st.reread(args)
+		sc.reread(args)
 	case "etrn":
-		st.step(scheduler.Triggered{Host: args[0]})
+		sc.step(scheduler.Triggered{Host: args[0]})
 	case "order":
-		st.order(args)
+		sc.order(args)
 	case "thread":
 		channel, host, _ := strings.Cut(args[0], "/")
-		st.step(scheduler.HeldThread{Channel: channel, Host: host, Held: args[1] == "held"})
+		sc.step(scheduler.HeldThread{Channel: channel, Host: host, Held: args[1] == "held"})
 	case "stop":
-		st.step(scheduler.Stopping{Slow: args[0] == "slow"})
+		sc.step(scheduler.Stopping{Slow: args[0] == "slow"})
 	case "store":
-		st.store(args)
+		sc.store(args)
 	case "show":
-		st.show(args)
+		sc.show(args)
 	case "hide":
-		st.hidden = append(st.hidden, args...)
+		sc.hidden = append(sc.hidden, args...)
 	default:
-		st.fatalf("unknown word %q", verb)
+		sc.fatalf("unknown word %q", verb)
 	}
 }
 
-// runTo lets time pass: a Tick whenever the core wants one.
-func (st *stage) runTo(end time.Time) {
+// advanceTo lets time pass, with a Tick each time the core wants one.
+func (sc *scenario) advanceTo(end time.Time) {
 	for range 100_000 {
-		next, ok := st.s.Next()
+		next, ok := sc.s.Next()
 		if !ok || next.After(end) {
-			st.now = end
+			sc.now = end
 			return
 		}
-		if next.After(st.now) {
-			st.now = next
+		if next.After(sc.now) {
+			sc.now = next
 		}
-		st.step(scheduler.Tick{})
+		sc.step(scheduler.Tick{})
 	}
-	st.fatalf("time does not pass")
+	sc.fatalf("time does not pass")
 }
 
-// step tells the core one event, prints the actions and answers those on
-// files while the store works.
-func (st *stage) step(e scheduler.Event) {
-	actions := append([]scheduler.Action(nil), st.s.Step(st.now, e)...)
-	st.s.Check()
+// step tells the core one event, prints the actions, and answers those on files
+// if writes succeed.
+func (sc *scenario) step(e scheduler.Event) {
+	actions := append([]scheduler.Action(nil), sc.s.Step(sc.now, e)...)
+	sc.s.Check()
 	for _, a := range actions {
-		text := st.print(a)
+		text := sc.format(a)
 		word, _, _ := strings.Cut(text, " ")
-		if text != "" && !slices.Contains(st.hidden, strings.TrimSuffix(word, ":")) {
+		if text != "" && !slices.Contains(sc.hidden, strings.TrimSuffix(word, ":")) {
 			if e == (scheduler.Event(scheduler.Tick{})) {
-				text = "+" + st.now.Sub(st.start).Round(time.Second).String() + " " + text
+				text = "+" + sc.now.Sub(sc.start).Round(time.Second).String() + " " + text
 			}
-			st.said.WriteString(text + "\n")
+			sc.output.WriteString(text + "\n")
 		}
 	}
 	for _, a := range actions {
 		switch a := a.(type) {
 		case scheduler.Start:
-			st.step(scheduler.AgentStarted{Agent: a.Agent, PID: 1000 + int(a.Agent)})
+			sc.step(scheduler.AgentStarted{Agent: a.Agent, PID: 1000 + int(a.Agent)})
 		case scheduler.Mark:
-			st.answer(a.Message, a.Op)
+			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Finish:
-			st.answer(a.Message, a.Op)
+			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Hold:
-			st.moves[a.Message] = a.Op
-			st.answer(a.Message, a.Op)
+			sc.moveOps[a.Message] = a.Op
+			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Resubmit:
-			st.moves[a.Message] = a.Op
-			st.answer(a.Message, a.Op)
+			sc.moveOps[a.Message] = a.Op
+			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Read:
-			st.ops[a.Message] = a.Op
+			sc.ops[a.Message] = a.Op
 		}
 	}
 }
 
-func (st *stage) answer(id scheduler.MessageID, op scheduler.Op) {
-	if st.stored {
-		st.step(scheduler.Done{Op: op})
+// answerWrite answers an action on files at once, or keeps it for "store done"
+// and the like.
+func (sc *scenario) answerWrite(id scheduler.MessageID, op scheduler.Op) {
+	if sc.writesSucceed {
+		sc.step(scheduler.Done{Op: op})
 		return
 	}
-	st.ops[id] = op
+	sc.ops[id] = op
 }

@@ -7,15 +7,15 @@ import (
 	"zsched/ctlfile"
 )
 
-// desk is the administrators of a simulated world: their orders, what they
-// hold, and their walks through the queue.
+// orderSimulation is the administrators: their orders, what they hold, and
+// their walks through the queue.
 type orderSimulation struct {
 	heldThreads map[threadKey]bool     // held
 	held        map[MessageID]*simFile // held
-	// killed are messages all of which was ordered to be dropped, and expired
-	// those that were ordered to expire.
+	// killed are the messages that were killed as a whole, and expired those for
+	// which an order to expire was given.
 	killed, expired map[MessageID]bool
-	// spared are recipients that were held and not fed since.
+	// mustAttempt are recipients that were held and not fed since.
 	mustAttempt map[MessageID]map[int64]bool
 	walks       []*simWalk
 }
@@ -28,189 +28,191 @@ func newOrderSimulation() orderSimulation {
 	}
 }
 
-// meddle lets an administrator do something.
-func (w *harness) randomOrder() {
-	switch roll := w.rand.IntN(100); {
+// randomOrder lets an administrator do something.
+func (h *harness) randomOrder() {
+	switch roll := h.rand.IntN(100); {
 	case roll < 60:
-		w.continueWalk()
-	case w.faultless || w.last == 0:
+		h.continueWalk()
+	case h.faultless || h.last == 0:
 	case roll < 85:
-		w.order()
+		h.order()
 	case roll < 92:
-		w.holdThread()
+		h.holdThread()
 	default:
-		w.release()
+		h.release()
 	}
 }
 
-func (w *harness) order() {
-	e := Ordered{Order: 1, Verb: Verb(1 + w.rand.IntN(int(VerbReroute))), DryRun: w.chance(10)}
-	e.To = Target{Channel: "smtp", Host: w.host()}
-	for range 1 + w.rand.IntN(3) {
-		target := Target{Message: MessageID(1 + w.rand.IntN(int(w.last)))}
-		if w.chance(40) {
-			target.Channel, target.Host = "smtp", w.host()
+func (h *harness) order() {
+	e := Ordered{Order: 1, Verb: Verb(1 + h.rand.IntN(int(VerbReroute))), DryRun: h.chance(10)}
+	e.To = Target{Channel: "smtp", Host: h.host()}
+	for range 1 + h.rand.IntN(3) {
+		target := Target{Message: MessageID(1 + h.rand.IntN(int(h.last)))}
+		if h.chance(40) {
+			target.Channel, target.Host = "smtp", h.host()
 		}
 		e.Targets = append(e.Targets, target)
 		if e.DryRun || e.Verb == VerbRetry {
 			continue
 		}
-		m := w.s.message(target.Message)
+		m := h.s.message(target.Message)
 		whole := target.Channel == "" && m != nil && m.flags&(removing|moving) == 0
-		w.orders.killed[target.Message] = whole && e.Verb == VerbKill
-		w.orders.expired[target.Message] = w.orders.expired[target.Message] || e.Verb == VerbExpire
+		h.orders.killed[target.Message] = whole && e.Verb == VerbKill
+		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == VerbExpire
 	}
-	before := w.s.Counts()
-	w.step(e)
-	if after := w.s.Counts(); e.DryRun && before != after {
-		w.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
+	before := h.s.Counts()
+	h.step(e)
+	if after := h.s.Counts(); e.DryRun && before != after {
+		h.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
 	}
 }
 
-func (w *harness) holdThread() {
-	key := threadKey{[]string{"smtp", "local", "etrn"}[w.rand.IntN(3)], w.host()}
-	held := !w.orders.heldThreads[key]
-	w.orders.heldThreads[key] = held
+func (h *harness) holdThread() {
+	key := threadKey{[]string{"smtp", "local", "etrn"}[h.rand.IntN(3)], h.host()}
+	held := !h.orders.heldThreads[key]
+	h.orders.heldThreads[key] = held
 	if !held {
-		w.notePending(key)
+		h.notePending(key)
 	}
-	w.step(HeldThread{key.channel, key.host, held})
+	h.step(HeldThread{key.channel, key.host, held})
 }
 
-// spare notes that what is in a thread now must have an attempt.
-func (w *harness) notePending(key threadKey) {
-	t := w.s.threads[key]
+// notePending notes that the recipients that are in a thread now must have an
+// attempt.
+func (h *harness) notePending(key threadKey) {
+	t := h.s.threads[key]
 	if t == nil {
 		return
 	}
-	for v := w.s.vertices.get(t.vertices.head); v != nil; v = w.s.vertices.get(v.next) {
+	for v := h.s.vertices.get(t.vertices.head); v != nil; v = h.s.vertices.get(v.next) {
 		for i := range v.len() {
-			if v.state != fed && v.state != reading && w.s.recipient(v, i).state != writing {
-				w.notePendingOne(w.s.messageOf(v).id, int64(w.s.recipient(v, i).offset))
+			if v.state != fed && v.state != reading && h.s.recipient(v, i).state != writing {
+				h.notePendingOne(h.s.messageOf(v).id, int64(h.s.recipient(v, i).offset))
 			}
 		}
 	}
 }
 
-func (w *harness) notePendingOne(id MessageID, offset int64) {
-	if w.orders.mustAttempt[id] == nil {
-		w.orders.mustAttempt[id] = make(map[int64]bool)
+func (h *harness) notePendingOne(id MessageID, offset int64) {
+	if h.orders.mustAttempt[id] == nil {
+		h.orders.mustAttempt[id] = make(map[int64]bool)
 	}
-	w.orders.mustAttempt[id][offset] = true
+	h.orders.mustAttempt[id][offset] = true
 }
 
-// release takes a held message back into the queue.
-func (w *harness) release() {
-	for id := MessageID(1); id <= w.last; id++ {
-		f := w.orders.held[id]
-		if f == nil || w.files[id] != nil || w.s.Known(id) != Absent {
+// release puts a held message back into the queue.
+func (h *harness) release() {
+	for id := MessageID(1); id <= h.last; id++ {
+		f := h.orders.held[id]
+		if f == nil || h.files[id] != nil || h.s.Known(id) != Absent {
 			continue
 		}
-		delete(w.orders.held, id)
-		w.files[id] = f
+		delete(h.orders.held, id)
+		h.files[id] = f
 		in := f.message
 		in.Released, in.Recipients = true, nil
 		for _, r := range f.recipients {
 			if f.tags[r.Offset] == ctlfile.Open {
 				in.Recipients = append(in.Recipients, r)
-				w.notePendingOne(id, r.Offset)
+				h.notePendingOne(id, r.Offset)
 			} else {
 				f.noteOutcome(r.Offset, f.tags[r.Offset] == ctlfile.Delivered)
 			}
 		}
-		w.step(Arrived{Message: in})
+		h.step(Arrived{Message: in})
 		return
 	}
 }
 
-// hold moves a message out of the queue. Nothing of it may be at work.
-func (w *harness) hold(a Hold) {
-	f := w.files[a.Message]
+// hold moves a message out of the queue.
+func (h *harness) hold(a Hold) {
+	f := h.files[a.Message]
 	if f == nil {
-		w.step(Failed{Op: a.Op, Missing: true})
+		h.step(Failed{Op: a.Op, Missing: true})
 		return
 	}
-	delete(w.files, a.Message)
-	w.orders.held[a.Message] = f
-	w.step(Done{Op: a.Op})
+	delete(h.files, a.Message)
+	h.orders.held[a.Message] = f
+	h.step(Done{Op: a.Op})
 }
 
-// restsAlone: when a message is moved, no agent has it and nothing else of it
-// is under way.
-func (w *harness) checkHold(a Hold) {
-	for op, p := range w.s.store.pending {
+// checkHold: when a message is moved, no agent has it and no other action on it
+// is pending.
+func (h *harness) checkHold(a Hold) {
+	for op, p := range h.s.store.pending {
 		if op != a.Op && p.message.id == a.Message && !p.stale() {
-			w.t.Fatalf("message %d is moved while %T is under way", a.Message, p.action)
+			h.t.Fatalf("message %d is moved while %T is under way", a.Message, p.action)
 		}
 	}
-	for _, agent := range w.s.agents {
+	for _, agent := range h.s.agents {
 		for i := range agent.lines {
 			if agent.lines[i].id == a.Message && !agent.lines[i].ended() {
-				w.t.Fatalf("message %d is moved while agent %d has it", a.Message, agent.id)
+				h.t.Fatalf("message %d is moved while agent %d has it", a.Message, agent.id)
 			}
 		}
 	}
 }
 
-// resubmit gives recipients an outcome elsewhere.
-func (w *harness) resubmit(a Resubmit) {
-	f := w.files[a.Message]
+// resubmit gives recipients their outcome in a new message.
+func (h *harness) resubmit(a Resubmit) {
+	f := h.files[a.Message]
 	if f == nil {
-		w.step(Failed{Op: a.Op, Missing: true})
+		h.step(Failed{Op: a.Op, Missing: true})
 		return
 	}
 	if !slices.IsSorted(a.Offsets) || len(a.Offsets) == 0 {
-		w.t.Fatalf("offsets to be sent elsewhere: %v", a.Offsets)
+		h.t.Fatalf("offsets to be sent elsewhere: %v", a.Offsets)
 	}
 	for _, offset := range a.Offsets {
 		f.tags[offset] = ctlfile.Delivered
 		f.done[offset] = true
 	}
-	w.step(Done{Op: a.Op})
+	h.step(Done{Op: a.Op})
 }
 
-// obeyed checks the actions of a Step against what administrators want.
-func (w *harness) checkOrders(actions []Action) {
+// checkOrders checks the actions of a Step against the orders.
+func (h *harness) checkOrders(actions []Action) {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case Feed:
-			w.checkFeed(a)
+			h.checkFeed(a)
 		case Hold:
-			w.checkHold(a)
+			h.checkHold(a)
 		case Mark:
 			for _, m := range a.Marks {
-				if m.Diagnose && strings.Contains(m.Text, "expired after") && w.orders.mustAttempt[a.Message][m.Offset] {
-					w.t.Fatalf("%d/%d expires before it had an attempt", a.Message, m.Offset)
+				if m.Diagnose && strings.Contains(m.Text, "expired after") && h.orders.mustAttempt[a.Message][m.Offset] {
+					h.t.Fatalf("%d/%d expires before it had an attempt", a.Message, m.Offset)
 				}
 			}
 		case Account:
-			if a.State == "expire" && w.orders.heldThreads[threadKey{a.Channel, a.Host}] && !w.orders.expired[a.Message] {
-				w.t.Fatalf("message %d expires in a held thread", a.Message)
+			if a.State == "expire" && h.orders.heldThreads[threadKey{a.Channel, a.Host}] && !h.orders.expired[a.Message] {
+				h.t.Fatalf("message %d expires in a held thread", a.Message)
 			}
 		}
 	}
 }
 
-func (w *harness) checkFeed(a Feed) {
-	for _, l := range w.s.agents[a.Agent].lines {
-		if l.ended() || w.s.path(w.s.messageOf(l.vertex)) != a.Job.Path || l.thread.key.host != a.Job.Host {
+// checkFeed: nothing is fed that is held or was killed.
+func (h *harness) checkFeed(a Feed) {
+	for _, l := range h.s.agents[a.Agent].lines {
+		if l.ended() || h.s.path(h.s.messageOf(l.vertex)) != a.Job.Path || l.thread.key.host != a.Job.Host {
 			continue
 		}
-		if w.orders.heldThreads[l.thread.key] {
-			w.t.Fatalf("held thread %v is fed", l.thread.key)
+		if h.orders.heldThreads[l.thread.key] {
+			h.t.Fatalf("held thread %v is fed", l.thread.key)
 		}
-		if w.orders.killed[l.id] {
-			w.t.Fatalf("message %d is fed after it was killed", l.id)
+		if h.orders.killed[l.id] {
+			h.t.Fatalf("message %d is fed after it was killed", l.id)
 		}
 		for i := range l.vertex.len() {
-			if r := w.s.recipient(l.vertex, i); r.state != standby {
-				delete(w.orders.mustAttempt[l.id], int64(r.offset))
+			if r := h.s.recipient(l.vertex, i); r.state != standby {
+				delete(h.orders.mustAttempt[l.id], int64(r.offset))
 			}
 		}
 	}
 }
 
-// simWalk is a walk and what was there when it began.
+// simWalk is a walk and what was in the queue when it began.
 type simWalk struct {
 	walk     *Walk
 	threads  map[threadKey]*thread
@@ -218,7 +220,7 @@ type simWalk struct {
 	shown    map[Target]int // threads have no message
 }
 
-// simVertex is a vertex and whose it was then.
+// simVertex is a vertex, with its message and thread when the walk began.
 type simVertex struct {
 	*vertex
 	message MessageID
@@ -226,41 +228,41 @@ type simVertex struct {
 	key     threadKey
 }
 
-// walkOn begins a walk, or takes one a slice further.
-func (w *harness) continueWalk() {
-	if !w.faultless && len(w.orders.walks) < 3 && w.rand.IntN(4) == 0 {
-		w.orders.walks = append(w.orders.walks, w.beginWalk())
+// continueWalk begins a walk, or takes the next slice of one.
+func (h *harness) continueWalk() {
+	if !h.faultless && len(h.orders.walks) < 3 && h.rand.IntN(4) == 0 {
+		h.orders.walks = append(h.orders.walks, h.beginWalk())
 		return
 	}
-	if len(w.orders.walks) == 0 {
+	if len(h.orders.walks) == 0 {
 		return
 	}
-	i := w.rand.IntN(len(w.orders.walks))
-	walk := w.orders.walks[i]
-	if w.chance(2) {
+	i := h.rand.IntN(len(h.orders.walks))
+	walk := h.orders.walks[i]
+	if h.chance(2) {
 		walk.walk.Close()
-	} else if w.nextSlice(walk) {
+	} else if h.nextSlice(walk) {
 		return
 	} else {
-		w.compareWalk(walk)
+		h.compareWalk(walk)
 	}
-	w.orders.walks = slices.Delete(w.orders.walks, i, i+1)
+	h.orders.walks = slices.Delete(h.orders.walks, i, i+1)
 }
 
-func (w *harness) beginWalk() *simWalk {
-	walk := &simWalk{walk: w.s.Walk(Vertices), threads: make(map[threadKey]*thread), shown: make(map[Target]int)}
-	for key, t := range w.s.threads {
+func (h *harness) beginWalk() *simWalk {
+	walk := &simWalk{walk: h.s.Walk(Vertices), threads: make(map[threadKey]*thread), shown: make(map[Target]int)}
+	for key, t := range h.s.threads {
 		walk.threads[key] = t
-		for v := w.s.vertices.get(t.vertices.head); v != nil; v = w.s.vertices.get(v.next) {
-			m := w.s.messageOf(v)
+		for v := h.s.vertices.get(t.vertices.head); v != nil; v = h.s.vertices.get(v.next) {
+			m := h.s.messageOf(v)
 			walk.vertices = append(walk.vertices, simVertex{v, m.id, m.sequence, key})
 		}
 	}
 	return walk
 }
 
-func (w *harness) nextSlice(walk *simWalk) (more bool) {
-	items, more := walk.walk.Next(1 + w.rand.IntN(4))
+func (h *harness) nextSlice(walk *simWalk) (more bool) {
+	items, more := walk.walk.Next(1 + h.rand.IntN(4))
 	for _, item := range items {
 		switch {
 		case item.Thread != nil:
@@ -272,63 +274,63 @@ func (w *harness) nextSlice(walk *simWalk) (more bool) {
 	return more
 }
 
-// compare: what was there all the time came by once.
-func (w *harness) compareWalk(walk *simWalk) {
+// compareWalk: what was there all the time was returned once.
+func (h *harness) compareWalk(walk *simWalk) {
 	for key, t := range walk.threads {
-		if n := walk.shown[Target{0, key.channel, key.host}]; w.s.threads[key] == t && n != 1 {
-			w.t.Fatalf("thread %v came by %d times", key, n)
+		if n := walk.shown[Target{0, key.channel, key.host}]; h.s.threads[key] == t && n != 1 {
+			h.t.Fatalf("thread %v was returned %d times", key, n)
 		}
 	}
 	for _, v := range walk.vertices {
-		m := w.s.message(v.message)
+		m := h.s.message(v.message)
 		if m == nil || m.sequence != v.order || v.state == 0 {
 			continue
 		}
 		if n := walk.shown[Target{v.message, v.key.channel, v.key.host}]; n != 1 {
-			w.t.Fatalf("message %d in %v came by %d times", v.message, v.key, n)
+			h.t.Fatalf("message %d in %v was returned %d times", v.message, v.key, n)
 		}
 	}
 }
 
-// serveReleased has everything tried once: what was held and never fed since
-// must not expire, and waits for a clause, or for an ETRN.
-func (w *harness) serveAll() {
-	for _, ref := range w.s.byID {
-		m := w.s.messages.at(ref)
-		w.s.eachVertex(m, func(v *vertex) {
+// serveAll has everything tried once. What was held and never fed since must
+// not expire; it waits for a clause, or for an ETRN.
+func (h *harness) serveAll() {
+	for _, ref := range h.s.byID {
+		m := h.s.messages.at(ref)
+		h.s.eachVertex(m, func(v *vertex) {
 			for i := range v.len() {
-				if r := w.s.recipient(v, i); v.state != 0 && r.state == open && r.flags&mustAttempt == 0 {
-					w.t.Fatalf("%d/%d in %v is left", m.id, r.offset, w.s.threadOf(v).key)
+				if r := h.s.recipient(v, i); v.state != 0 && r.state == open && r.flags&mustAttempt == 0 {
+					h.t.Fatalf("%d/%d in %v is left", m.id, r.offset, h.s.threadOf(v).key)
 				}
 			}
 		})
 	}
-	config := w.config()
+	config := h.config()
 	config.Clauses = append(config.Clauses, Clause{Channel: "*", Host: "*.example", Settings: []Setting{
 		{Name: "command", Apply: func(p *Params) { p.Command = []string{"any"} }},
 	}})
-	w.step(Reloaded{Config: config})
-	for _, host := range hosts {
-		w.step(Triggered{Host: host})
+	h.step(Reloaded{Config: config})
+	for _, host := range simulationHosts {
+		h.step(Triggered{Host: host})
 	}
 }
 
-// closeDesk lets go of all that is held and brings the walks to their ends.
-func (w *harness) endOrders() {
-	for key, held := range w.orders.heldThreads {
+// endOrders releases all that is held and brings the walks to their ends.
+func (h *harness) endOrders() {
+	for key, held := range h.orders.heldThreads {
 		if held {
-			w.orders.heldThreads[key] = false
-			w.notePending(key)
-			w.step(HeldThread{key.channel, key.host, false})
+			h.orders.heldThreads[key] = false
+			h.notePending(key)
+			h.step(HeldThread{key.channel, key.host, false})
 		}
 	}
-	for len(w.orders.held) > 0 {
-		before := len(w.orders.held)
-		if w.release(); len(w.orders.held) == before {
+	for len(h.orders.held) > 0 {
+		before := len(h.orders.held)
+		if h.release(); len(h.orders.held) == before {
 			return
 		}
 	}
-	for len(w.orders.walks) > 0 {
-		w.continueWalk()
+	for len(h.orders.walks) > 0 {
+		h.continueWalk()
 	}
 }

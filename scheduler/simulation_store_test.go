@@ -6,8 +6,8 @@ import (
 	"zsched/ctlfile"
 )
 
-// simFile is a control file: tags by offset, and who has had an outcome in
-// whatever way.
+// simFile is a control file: its tags by offset, and which recipients had an
+// outcome in any way.
 type simFile struct {
 	message    Message // as it arrived
 	recipients []Recipient
@@ -15,7 +15,8 @@ type simFile struct {
 	done       map[int64]bool
 }
 
-// end notes an outcome; a success is one for all alternatives of its class.
+// noteOutcome notes an outcome. A success counts for all alternatives of its
+// class.
 func (f *simFile) noteOutcome(offset int64, success bool) {
 	f.done[offset] = true
 	for _, r := range f.recipients {
@@ -27,27 +28,28 @@ func (f *simFile) noteOutcome(offset int64, success bool) {
 	}
 }
 
-// later has the store answer at some time, at once in a kind world.
-func (w *harness) answerLater(op Op, work func()) {
-	w.answers = append(w.answers, func() {
+// answerLater has the spool answer at some later time; it may fail unless
+// nothing fails any more.
+func (h *harness) answerLater(op Op, work func()) {
+	h.answers = append(h.answers, func() {
 		switch {
-		case w.down:
-			w.step(Failed{Op: op, Reason: "full", SpoolDown: true})
-		case w.chance(1):
-			w.down = true
-			w.step(Failed{Op: op, Reason: "full", SpoolDown: true})
-		case w.chance(2):
-			w.step(Failed{Op: op, Reason: "busy"})
+		case h.down:
+			h.step(Failed{Op: op, Reason: "full", SpoolDown: true})
+		case h.chance(1):
+			h.down = true
+			h.step(Failed{Op: op, Reason: "full", SpoolDown: true})
+		case h.chance(2):
+			h.step(Failed{Op: op, Reason: "busy"})
 		default:
 			work()
 		}
 	})
 }
 
-func (w *harness) mark(a Mark) {
-	f := w.files[a.Message]
+func (h *harness) mark(a Mark) {
+	f := h.files[a.Message]
 	if f == nil {
-		w.step(Failed{Op: a.Op, Missing: true})
+		h.step(Failed{Op: a.Op, Missing: true})
 		return
 	}
 	for _, m := range a.Marks {
@@ -56,14 +58,14 @@ func (w *harness) mark(a Mark) {
 		}
 		f.noteOutcome(m.Offset, m.Tag == ctlfile.Delivered)
 	}
-	w.step(Done{Op: a.Op})
+	h.step(Done{Op: a.Op})
 }
 
-func (w *harness) read(a Read) {
-	f := w.files[a.Message]
-	if f == nil || w.chance(2) {
-		delete(w.files, a.Message)
-		w.step(Reread{Op: a.Op, Missing: true})
+func (h *harness) read(a Read) {
+	f := h.files[a.Message]
+	if f == nil || h.chance(2) {
+		delete(h.files, a.Message)
+		h.step(Reread{Op: a.Op, Missing: true})
 		return
 	}
 	e := Reread{Op: a.Op}
@@ -71,40 +73,40 @@ func (w *harness) read(a Read) {
 		tag := f.tags[r.Offset]
 		if tag != ctlfile.Open {
 			f.noteOutcome(r.Offset, tag == ctlfile.Delivered)
-		} else if w.chance(3) {
+		} else if h.chance(3) {
 			tag = ctlfile.Locked
 		}
 		e.Recipients = append(e.Recipients, RecipientState{Offset: r.Offset, Tag: tag})
 	}
-	w.step(e)
+	h.step(e)
 }
 
-// finish removes a message. All of its recipients must have an outcome.
-func (w *harness) finish(a Finish) {
-	f := w.files[a.Message]
+// finish removes a message. Each of its recipients must have an outcome.
+func (h *harness) finish(a Finish) {
+	f := h.files[a.Message]
 	if f == nil {
-		w.t.Fatalf("message %d leaves and is not there", a.Message)
+		h.t.Fatalf("message %d is finished and does not exist", a.Message)
 	}
 	for _, r := range f.recipients {
 		if !f.done[r.Offset] {
-			w.t.Fatalf("message %d leaves and nobody knows what became of %d", a.Message, r.Offset)
+			h.t.Fatalf("message %d leaves without an outcome of %d", a.Message, r.Offset)
 		}
 	}
-	delete(w.files, a.Message)
-	w.step(Done{Op: a.Op})
+	delete(h.files, a.Message)
+	h.step(Done{Op: a.Op})
 }
 
-func (w *harness) storeBack() {
-	w.down = false
-	if w.probed {
-		w.probed = false
-		w.step(SpoolBack{})
+func (h *harness) storeBack() {
+	h.down = false
+	if h.probed {
+		h.probed = false
+		h.step(SpoolBack{})
 	}
 }
 
-// answer lets one of the store's answers come; they keep no order.
-func (w *harness) answer(i int) {
-	f := w.answers[i]
-	w.answers = slices.Delete(w.answers, i, i+1)
+// answer gives one of the spool's answers. Answers come in any order.
+func (h *harness) answer(i int) {
+	f := h.answers[i]
+	h.answers = slices.Delete(h.answers, i, i+1)
 	f()
 }

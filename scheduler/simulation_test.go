@@ -11,12 +11,12 @@ import (
 	"zsched/ctlfile"
 )
 
-// TestSimulation lets seeded chance drive the core: messages of all shapes,
-// agents that work, defer, lie, fall silent, do not leave and die, a store
-// that is slow and fails, a configuration that changes. check holds after
-// every Step, nothing starts beyond a limit, and no message leaves before each
-// of its recipients has an outcome. At the end the world turns kind, and every
-// message must leave.
+// TestSimulation drives the core with seeded random events: messages of all
+// shapes; agents that work, defer, report falsely, fall silent, do not exit,
+// and die; a spool that is slow and fails; a configuration that changes. The
+// invariants hold after each Step, nothing starts beyond a limit, and no
+// message leaves before each of its recipients has an outcome. At the end
+// nothing fails any more, and each message must leave.
 func TestSimulation(t *testing.T) {
 	seeds, steps := 12, 2500
 	if testing.Short() {
@@ -25,49 +25,51 @@ func TestSimulation(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := newHarness(t, uint64(seed))
+			h := newHarness(t, uint64(seed))
 			for range steps {
-				w.randomEvent()
+				h.randomEvent()
 			}
-			w.drain()
+			h.drain()
 		})
 	}
 }
 
-// TestSimulatedStop: whatever is under way, a stop comes to its end in time.
+// TestSimulatedStop: whatever is under way, a stop ends in time.
 func TestSimulatedStop(t *testing.T) {
 	for seed := range 12 {
-		w := newHarness(t, uint64(seed))
+		h := newHarness(t, uint64(seed))
 		for range 100 + 50*seed {
-			w.randomEvent()
+			h.randomEvent()
 		}
-		begun := w.now
-		w.step(Stopping{Slow: seed%2 == 0})
-		for !w.s.stop.done {
-			w.randomEvent()
-			if w.now.Sub(begun) > slowStopTimeout+slowKillTimeout+time.Minute {
-				t.Fatalf("seed %d does not stop: %+v", seed, w.s.Counts())
+		begun := h.now
+		h.step(Stopping{Slow: seed%2 == 0})
+		for !h.s.stop.done {
+			h.randomEvent()
+			if h.now.Sub(begun) > slowStopTimeout+slowKillTimeout+time.Minute {
+				t.Fatalf("seed %d does not stop: %+v", seed, h.s.Counts())
 			}
 		}
 	}
 }
 
-// TestSameSeedSameActions: the core has no will of its own.
+// TestSameSeedSameActions: the same events, times and seed give the same
+// actions.
 func TestSameSeedSameActions(t *testing.T) {
 	run := func() uint64 {
-		w := newHarness(t, 42)
-		w.hashing = true
+		h := newHarness(t, 42)
+		h.hashing = true
 		for range 2000 {
-			w.randomEvent()
+			h.randomEvent()
 		}
-		return w.hash
+		return h.hash
 	}
 	if a, b := run(), run(); a != b {
 		t.Errorf("the same events gave different actions: %x, %x", a, b)
 	}
 }
 
-// world plays everything around the core.
+// harness simulates all that is around the core: the spool, the agents, the
+// administrators and the clock.
 type harness struct {
 	t         *testing.T
 	rand      *rand.Rand
@@ -79,36 +81,37 @@ type harness struct {
 	last      MessageID
 	files     map[MessageID]*simFile
 	agents    []*simAgent
-	answers   []func() // of the store, to come
+	answers   []func() // of the spool, to come
 	down      bool
 	probed    bool
 	orders    orderSimulation
 }
 
 func newHarness(t *testing.T, seed uint64) *harness {
-	w := &harness{
+	h := &harness{
 		t:      t,
 		rand:   rand.New(rand.NewPCG(seed, 1)),
 		now:    time.Unix(1_800_000_000, 0),
 		files:  make(map[MessageID]*simFile),
 		orders: newOrderSimulation(),
 	}
-	w.s = New(w.config(), rand.New(rand.NewPCG(seed, 2)))
-	return w
+	h.s = New(h.config(), rand.New(rand.NewPCG(seed, 2)))
+	return h
 }
 
-// config makes clauses with small limits, so that they all bite, and with what
-// a reload may change about the mail and agents that are there.
-func (w *harness) config() *Config {
+// config makes clauses with small limits, so that each limit is reached, and
+// with everything that a reload may change for the mail and the agents that are
+// there.
+func (h *harness) config() *Config {
 	set := func(name string, apply func(*Params)) Setting {
-		return Setting{Name: name, Value: fmt.Sprint(w.rand.IntN(3)), Apply: apply}
+		return Setting{Name: name, Value: fmt.Sprint(h.rand.IntN(3)), Apply: apply}
 	}
-	n := func(most int) int { return 1 + w.rand.IntN(most) }
-	ring, thr, over, sessions, quantum := n(4), n(3), w.rand.IntN(4), n(3), n(3)
-	channel, wakeup := n(6), w.rand.IntN(2) == 0
-	queueOnly, etrnOnly, ageOrder := w.chance(20), !w.chance(30), w.chance(30)
+	n := func(most int) int { return 1 + h.rand.IntN(most) }
+	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
+	channel, wakeup := n(6), h.rand.IntN(2) == 0
+	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
 	command, marking, expiry := []string{"smtp", "-c", "$channel"}, MarkingScheduler, 3*time.Hour
-	if w.chance(30) {
+	if h.chance(30) {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, MarkingAgent, time.Hour
 	}
 	return &Config{
@@ -137,118 +140,120 @@ func (w *harness) config() *Config {
 				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
 			}},
 		},
-		MaxAgents: n(6), ForkRate: n(3), Frozen: w.chance(3),
+		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
 	}
 }
 
-func (w *harness) chance(percent int) bool { return !w.faultless && w.rand.IntN(100) < percent }
+// chance is true in so many of a hundred calls, and never when nothing fails
+// any more.
+func (h *harness) chance(percent int) bool { return !h.faultless && h.rand.IntN(100) < percent }
 
-// turn lets one thing happen.
-func (w *harness) randomEvent() {
-	switch roll := w.rand.IntN(100); {
-	case roll < 12 && !w.faultless:
-		w.arrive()
-	case roll < 60 && len(w.agents) > 0:
-		w.work(w.agents[w.rand.IntN(len(w.agents))])
-	case roll < 70 && len(w.answers) > 0:
-		w.answer(w.rand.IntN(len(w.answers)))
+// randomEvent lets one thing happen.
+func (h *harness) randomEvent() {
+	switch roll := h.rand.IntN(100); {
+	case roll < 12 && !h.faultless:
+		h.arrive()
+	case roll < 60 && len(h.agents) > 0:
+		h.work(h.agents[h.rand.IntN(len(h.agents))])
+	case roll < 70 && len(h.answers) > 0:
+		h.answer(h.rand.IntN(len(h.answers)))
 	case roll < 72:
-		w.step(Triggered{Host: w.host()})
-	case roll < 73 && !w.faultless:
-		w.step(Reloaded{Config: w.config()})
-	case roll < 75 && w.down:
-		w.storeBack()
+		h.step(Triggered{Host: h.host()})
+	case roll < 73 && !h.faultless:
+		h.step(Reloaded{Config: h.config()})
+	case roll < 75 && h.down:
+		h.storeBack()
 	case roll < 85:
-		w.randomOrder()
+		h.randomOrder()
 	default:
-		w.passTime()
+		h.passTime()
 	}
 }
 
-// pass lets time go to the next thing the core waits for, or a little.
-func (w *harness) passTime() {
-	if next, ok := w.s.Next(); ok && (w.faultless || w.rand.IntN(2) == 0) {
-		if next.After(w.now) {
-			w.now = next
+// passTime advances the clock to the time of Next, or a little.
+func (h *harness) passTime() {
+	if next, ok := h.s.Next(); ok && (h.faultless || h.rand.IntN(2) == 0) {
+		if next.After(h.now) {
+			h.now = next
 		}
-		w.tick()
+		h.tick()
 		return
 	}
-	w.now = w.now.Add(time.Duration(w.rand.IntN(5000)) * time.Millisecond)
+	h.now = h.now.Add(time.Duration(h.rand.IntN(5000)) * time.Millisecond)
 }
 
-// tick does what the time has come for. The core must not ask for the same
-// time again and again.
-func (w *harness) tick() {
+// tick sends Ticks until the core wants one in the future. It must not ask for
+// the same time again and again.
+func (h *harness) tick() {
 	for range 50 {
-		w.step(Tick{})
-		if next, ok := w.s.Next(); !ok || next.After(w.now) {
+		h.step(Tick{})
+		if next, ok := h.s.Next(); !ok || next.After(h.now) {
 			return
 		}
 	}
-	w.t.Fatal("time does not pass")
+	h.t.Fatal("time does not pass")
 }
 
-var hosts = []string{"slow.example", "slower.example", "a.example", "b.example", "c.example"}
+var simulationHosts = []string{"slow.example", "slower.example", "a.example", "b.example", "c.example"}
 
-func (w *harness) host() string { return hosts[w.rand.IntN(len(hosts))] }
+func (h *harness) host() string { return simulationHosts[h.rand.IntN(len(simulationHosts))] }
 
-// arrive takes a message. Its number may be that of one that has left.
-func (w *harness) arrive() {
-	w.last++
-	id := w.last
-	if old := MessageID(1 + w.rand.IntN(int(w.last))); w.chance(10) && w.files[old] == nil && w.orders.held[old] == nil && w.s.Known(old) == Absent {
+// arrive adds a message. Its number may be that of one that has left.
+func (h *harness) arrive() {
+	h.last++
+	id := h.last
+	if old := MessageID(1 + h.rand.IntN(int(h.last))); h.chance(10) && h.files[old] == nil && h.orders.held[old] == nil && h.s.Known(old) == Absent {
 		id = old
 	}
 	m := Message{
 		ID: id, Path: fmt.Sprint(id), Sender: "a@b", ErrorTo: "a@b",
-		LogID: fmt.Sprint("log", w.rand.IntN(50)), ModifiedAt: w.now.Add(-time.Duration(w.rand.IntN(9000)) * time.Second), ChangedAt: w.now,
+		LogID: fmt.Sprint("log", h.rand.IntN(50)), ModifiedAt: h.now.Add(-time.Duration(h.rand.IntN(9000)) * time.Second), ChangedAt: h.now,
 	}
-	if w.chance(3) {
-		m.Obsoletes = []string{fmt.Sprint("log", w.rand.IntN(50))}
+	if h.chance(3) {
+		m.Obsoletes = []string{fmt.Sprint("log", h.rand.IntN(50))}
 	}
 	f := &simFile{tags: make(map[int64]ctlfile.Tag), done: make(map[int64]bool)}
-	count := []int{1, 1, 1, 2, 5, 0}[w.rand.IntN(6)]
+	count := []int{1, 1, 1, 2, 5, 0}[h.rand.IntN(6)]
 	for i := range count {
 		r := Recipient{
 			Offset:  int64(100 * (i + 1)),
-			Channel: []string{"smtp", "smtp", "smtp", "local", "etrn", "nowhere"}[w.rand.IntN(6)],
-			Host:    w.host(),
-			Notify:  ctlfile.NotifyFailure | ctlfile.Notify(w.rand.IntN(2))*ctlfile.NotifySuccess,
+			Channel: []string{"smtp", "smtp", "smtp", "local", "etrn", "nowhere"}[h.rand.IntN(6)],
+			Host:    h.host(),
+			Notify:  ctlfile.NotifyFailure | ctlfile.Notify(h.rand.IntN(2))*ctlfile.NotifySuccess,
 		}
-		if w.rand.IntN(4) == 0 {
-			r.Class = 1 + w.rand.IntN(2)
+		if h.rand.IntN(4) == 0 {
+			r.Class = 1 + h.rand.IntN(2)
 		}
 		m.Recipients = append(m.Recipients, r)
 		f.tags[r.Offset] = ctlfile.Open
 	}
 	f.recipients, f.message = m.Recipients, m
-	w.files[id] = f
-	w.orders.killed[id], w.orders.expired[id] = false, false
-	delete(w.orders.mustAttempt, id)
-	w.step(Arrived{Message: m})
+	h.files[id] = f
+	h.orders.killed[id], h.orders.expired[id] = false, false
+	delete(h.orders.mustAttempt, id)
+	h.step(Arrived{Message: m})
 }
 
-// step tells the core an event and carries out what comes of it.
-func (w *harness) step(e Event) {
-	actions := append([]Action(nil), w.s.Step(w.now, e)...)
-	w.s.check()
-	if w.hashing {
-		h := fnv.New64a()
-		fmt.Fprintf(h, "%x %+v", w.hash, actions)
-		w.hash = h.Sum64()
+// step tells the core an event and performs its actions.
+func (h *harness) step(e Event) {
+	actions := append([]Action(nil), h.s.Step(h.now, e)...)
+	h.s.check()
+	if h.hashing {
+		sum := fnv.New64a()
+		fmt.Fprintf(sum, "%x %+v", h.hash, actions)
+		h.hash = sum.Sum64()
 	}
-	w.checkLimits(actions)
-	w.checkOrders(actions)
+	h.checkLimits(actions)
+	h.checkOrders(actions)
 	for _, a := range actions {
-		w.perform(a)
+		h.perform(a)
 	}
 }
 
-// withinLimits: no agent and no session starts beyond a limit. Each clause has
-// its own; so this is about the last start and the last session of a Step.
-func (w *harness) checkLimits(actions []Action) {
-	s := w.s
+// checkLimits: no agent and no session starts beyond a limit. Each clause has
+// its own limits, so this checks the last start and the last session of a Step.
+func (h *harness) checkLimits(actions []Action) {
+	s := h.s
 	var started, fed *agent
 	feeds := make(map[AgentID]int)
 	for _, action := range actions {
@@ -267,95 +272,95 @@ func (w *harness) checkLimits(actions []Action) {
 		}
 	}
 	if fed != nil && s.overLimit(fed.ring, fed.thread) {
-		w.t.Fatalf("agent %d is fed beyond a limit", fed.id)
+		h.t.Fatalf("agent %d is fed beyond a limit", fed.id)
 	}
 	if started == nil {
 		return
 	}
 	r := started.ring
 	if !below(len(s.agents)-1, s.maxTA(r)) || !below(r.procs-1, s.maxRing(r)) || !below(r.channel.procs-1, s.maxChannel(r)) {
-		w.t.Fatalf("agent %d is one too many", started.id)
+		h.t.Fatalf("agent %d is started beyond a limit", started.id)
 	}
 }
 
-func (w *harness) perform(a Action) {
+func (h *harness) perform(a Action) {
 	switch a := a.(type) {
 	case Start:
-		w.start(a)
+		h.start(a)
 	case Feed:
-		w.feed(a)
+		h.feed(a)
 	case Idle:
-		if agent := w.agent(a.Agent); agent != nil {
+		if agent := h.agent(a.Agent); agent != nil {
 			agent.hungryOwed++
 		}
 	case Close:
-		if agent := w.agent(a.Agent); agent != nil {
+		if agent := h.agent(a.Agent); agent != nil {
 			agent.leaving = true
 		}
 	case Kill:
-		if agent := w.agent(a.Agent); agent != nil && (a.Hard || !agent.ignoresTerm) {
-			w.die(agent)
+		if agent := h.agent(a.Agent); agent != nil && (a.Hard || !agent.ignoresTerm) {
+			h.die(agent)
 		}
 	case Mark:
-		w.answerLater(a.Op, func() { w.mark(a) })
+		h.answerLater(a.Op, func() { h.mark(a) })
 	case Read:
-		w.answerLater(a.Op, func() { w.read(a) })
+		h.answerLater(a.Op, func() { h.read(a) })
 	case Finish:
-		w.answerLater(a.Op, func() { w.finish(a) })
+		h.answerLater(a.Op, func() { h.finish(a) })
 	case Hold:
-		w.answerLater(a.Op, func() { w.hold(a) })
+		h.answerLater(a.Op, func() { h.hold(a) })
 	case Resubmit:
-		w.answerLater(a.Op, func() { w.resubmit(a) })
+		h.answerLater(a.Op, func() { h.resubmit(a) })
 	case Probe:
-		w.probed = true
-		if !w.down {
-			w.storeBack()
+		h.probed = true
+		if !h.down {
+			h.storeBack()
 		}
 	}
 }
 
-// settle makes the world kind and waits until the queue is empty but for
-// mail that no clause speaks for, which must expire.
-func (w *harness) drain() {
-	w.faultless = true
-	w.step(Reloaded{Config: w.config()})
-	for n := 0; len(w.s.byID)+len(w.orders.held) > 0; n++ {
-		w.endOrders()
-		if _, waits := w.s.Next(); !waits && len(w.answers) == 0 && len(w.agents) == 0 {
-			w.serveAll()
+// drain lets nothing fail any more and waits until the queue is empty, except
+// for mail that matches no clause, which must expire.
+func (h *harness) drain() {
+	h.faultless = true
+	h.step(Reloaded{Config: h.config()})
+	for n := 0; len(h.s.byID)+len(h.orders.held) > 0; n++ {
+		h.endOrders()
+		if _, waits := h.s.Next(); !waits && len(h.answers) == 0 && len(h.agents) == 0 {
+			h.serveAll()
 		}
 		if n > 20_000 {
-			w.t.Fatalf("%d messages are stuck: %+v", len(w.s.byID), w.s.Counts())
+			h.t.Fatalf("%d messages are stuck: %+v", len(h.s.byID), h.s.Counts())
 		}
-		w.round()
+		h.round()
 	}
-	w.step(Stopping{})
-	for n := 0; !w.s.stop.done; n++ {
+	h.step(Stopping{})
+	for n := 0; !h.s.stop.done; n++ {
 		if n > 1000 {
-			w.t.Fatalf("it does not stop: %+v", w.s.Counts())
+			h.t.Fatalf("it does not stop: %+v", h.s.Counts())
 		}
-		w.round()
+		h.round()
 	}
 }
 
-// round lets everybody do what is to be done, and when that is nothing, time
-// pass.
-func (w *harness) round() {
-	if w.down {
-		w.storeBack()
+// round lets the spool and all agents do their work. If there is none, time
+// passes.
+func (h *harness) round() {
+	if h.down {
+		h.storeBack()
 	}
 	busy := false
-	for len(w.answers) > 0 {
-		w.answer(0)
+	for len(h.answers) > 0 {
+		h.answer(0)
 		busy = true
 	}
-	for _, a := range slices.Clone(w.agents) {
+	for _, a := range slices.Clone(h.agents) {
 		if len(a.lines) > 0 || a.leaving || a.hungryOwed > 0 {
-			w.work(a)
+			h.work(a)
 			busy = true
 		}
 	}
 	if !busy {
-		w.passTime()
+		h.passTime()
 	}
 }

@@ -8,33 +8,33 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSlab: a number is one item's until it is given back, an item does not
+// TestSlab: a number belongs to one item until it is released, an item does not
 // move, and a new one is zero.
 func TestSlab(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s slab[messageRef, int]
-		out := make(map[messageRef]*int)
+		allocated := make(map[messageRef]*int)
 		for i := range rapid.IntRange(0, 500).Draw(t, "steps") {
-			if rapid.IntRange(0, 2).Draw(t, "give") > 0 {
+			if rapid.IntRange(0, 2).Draw(t, "alloc") > 0 {
 				n, item := s.alloc()
-				if n == 0 || out[n] != nil || *item != 0 {
-					t.Fatalf("took %d with %d in it, which is out: %v", n, *item, out[n] != nil)
+				if n == 0 || allocated[n] != nil || *item != 0 {
+					t.Fatalf("number %d has %d in it, which is allocated: %v", n, *item, allocated[n] != nil)
 				}
-				out[n], *item = item, i
+				allocated[n], *item = item, i
 				continue
 			}
 			for n := messageRef(1); n <= s.last; n++ {
-				if out[n] != nil {
+				if allocated[n] != nil {
 					s.release(n)
-					delete(out, n)
+					delete(allocated, n)
 					break
 				}
 			}
 		}
-		if s.used() != len(out) {
-			t.Fatalf("%d are out, not %d", s.used(), len(out))
+		if s.used() != len(allocated) {
+			t.Fatalf("%d are allocated, not %d", s.used(), len(allocated))
 		}
-		for n, item := range out {
+		for n, item := range allocated {
 			if s.at(n) != item {
 				t.Fatalf("%d has moved", n)
 			}
@@ -54,12 +54,13 @@ func TestPool(t *testing.T) {
 	p.release(n)
 	p.release(0)
 	if p.items.used() != 0 {
-		t.Error("it stays")
+		t.Error("the value stays")
 	}
 }
 
-// TestWaitingMailHasNoPointers: the collector has no business there; pointers
-// in a million messages would cost pauses of many milliseconds.
+// TestWaitingMailHasNoPointers: the garbage collector does not look into
+// waiting mail. Pointers in a million messages would cost pauses of many
+// milliseconds.
 func TestWaitingMailHasNoPointers(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[message](), reflect.TypeFor[vertex](), reflect.TypeFor[entry[vertexRef]](),
@@ -89,8 +90,8 @@ func pointerIn(t reflect.Type) string {
 	return t.String()
 }
 
-// TestAnswerForAnother: an answer about a message that is gone does nothing to
-// the one that has its place in memory.
+// TestAnswerForAnother: an answer about a message that has left does nothing to
+// the one that now has its place in memory.
 func TestAnswerForAnother(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
@@ -120,7 +121,7 @@ func TestAnswerForAnother(t *testing.T) {
 	s.Step(now, Reread{Op: old[0], Missing: true})
 	arrive(2)
 	if s.message(2) != first {
-		t.Fatal("the second message has another place: this test shows nothing")
+		t.Fatal("the second message has another place in memory, so this test shows nothing")
 	}
 	s.Step(now, AgentHungry{1})
 	s.Step(now, AgentHungry{2})

@@ -17,8 +17,8 @@ import (
 	"zsched/ta"
 )
 
-// TestTranscripts replays the captured dialogues of the real scheduler with
-// the real agents: told what the agent said, the core must say what the real
+// TestTranscripts replays recorded dialogues between ZMailer's scheduler and
+// its agents. The core is told what the agent said, and must say what the
 // scheduler said, line by line.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("../ta/testdata/agents/*/*.log")
@@ -28,25 +28,25 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			d := &dialogue{t: t, now: time.Unix(1_800_000_000, 0), chunks: readTranscript(t, file)}
-			d.replay()
+			d.run()
 		})
 	}
 }
 
 // chunk is one write of either side.
 type chunk struct {
-	agent bool // the agent wrote it
-	end   bool // it closed its side
-	text  string
+	agent  bool // the agent wrote it
+	closed bool // the side was closed
+	text   string
 }
 
 func (c chunk) lines() []string { return strings.Split(strings.TrimSuffix(c.text, "\n"), "\n") }
 
-// jobs are the job lines of a chunk the scheduler wrote.
+// jobs returns the job lines of a chunk that the scheduler wrote.
 func (c chunk) jobs() []ta.Job {
 	var jobs []ta.Job
 	for _, line := range c.lines() {
-		if c.agent || c.end || line == "" || line == "#idle" {
+		if c.agent || c.closed || line == "" || line == "#idle" {
 			continue
 		}
 		p, host, found := strings.Cut(line, "\t")
@@ -67,8 +67,8 @@ func readTranscript(t *testing.T, file string) []chunk {
 		if words[0] == "#" || len(words) < 3 || words[1] == "TA" {
 			continue
 		}
-		c := chunk{agent: words[1] == "T->S", end: words[2] == "EOF"}
-		if !c.end {
+		c := chunk{agent: words[1] == "T->S", closed: words[2] == "EOF"}
+		if !c.closed {
 			if c.text, err = strconv.Unquote(words[3]); err != nil {
 				t.Fatalf("%s: %v in %s", file, err, in.Text())
 			}
@@ -80,41 +80,41 @@ func readTranscript(t *testing.T, file string) []chunk {
 
 // dialogue plays one agent to the core.
 type dialogue struct {
-	t      *testing.T
-	now    time.Time
-	chunks []chunk
-	s      *scheduler.Scheduler
-	known  map[string]bool // paths of messages that have arrived
-	said   []string        // by the core, not yet compared
-	agent  scheduler.AgentID
-	closed bool
+	t       *testing.T
+	now     time.Time
+	chunks  []chunk
+	s       *scheduler.Scheduler
+	arrived map[string]bool // paths of messages that have arrived
+	output  []string        // said by the core and not yet compared
+	agent   scheduler.AgentID
+	closed  bool
 }
 
-func (d *dialogue) replay() {
+func (d *dialogue) run() {
 	clauses := "*/* overfeed=150 maxring=1 jitter=0 idlemax=100s expiry=0"
 	command := "smtp"
 	if first := d.firstJob(); first.WithHost {
 		command = "smtp $host"
 	}
-	st := &stage{t: d.t}
-	config := st.config(nil, clauses+"\nch command=\""+command+"\"")
+	sc := &scenario{t: d.t}
+	config := sc.config(nil, clauses+"\nch command=\""+command+"\"")
 	d.s = scheduler.New(config, rand.New(rand.NewPCG(1, 2)))
-	d.known = map[string]bool{}
-	d.arriveFor(d.next(0))
+	d.arrived = map[string]bool{}
+	d.arriveForJobs(d.nextFromScheduler(0))
 	for i := 0; i < len(d.chunks); i++ {
 		c := d.chunks[i]
 		switch {
-		case c.agent && c.end:
+		case c.agent && c.closed:
 			d.step(scheduler.AgentExited{Agent: d.agent, Status: "exit status 0"})
 		case c.agent:
-			if i > 0 && !d.idle(i) {
-				d.arriveFor(d.next(i))
+			if i > 0 && !d.answersIdle(i) {
+				d.arriveForJobs(d.nextFromScheduler(i))
 			}
-			d.hear(c)
-		case c.end || c.text == "\n":
-			d.awaitClose()
+			d.agentWrites(c)
+		case c.closed || c.text == "\n":
+			d.expectClose()
 		default:
-			d.compare(i, c)
+			d.expect(i, c)
 		}
 	}
 }
@@ -125,12 +125,13 @@ func (d *dialogue) firstJob() ta.Job {
 			return jobs[0]
 		}
 	}
-	d.t.Fatal("a transcript without a job")
+	d.t.Fatal("the transcript has no job line")
 	return ta.Job{}
 }
 
-// next is what the scheduler wrote after chunk i, before the agent spoke again.
-func (d *dialogue) next(i int) chunk {
+// nextFromScheduler returns what the scheduler wrote after chunk i, before the
+// agent spoke again.
+func (d *dialogue) nextFromScheduler(i int) chunk {
 	for _, c := range d.chunks[i+1:] {
 		if !c.agent {
 			return c
@@ -139,29 +140,31 @@ func (d *dialogue) next(i int) chunk {
 			break
 		}
 	}
-	return chunk{end: true}
+	return chunk{closed: true}
 }
 
-// idle reports whether chunk i answers #idle.
-func (d *dialogue) idle(i int) bool { return !d.chunks[i-1].agent && d.chunks[i-1].text == "#idle\n" }
+// answersIdle reports whether chunk i answers #idle.
+func (d *dialogue) answersIdle(i int) bool {
+	return !d.chunks[i-1].agent && d.chunks[i-1].text == "#idle\n"
+}
 
-// arriveFor has the messages arrive that a chunk's job lines are about.
-func (d *dialogue) arriveFor(c chunk) {
+// arriveForJobs lets the messages of a chunk's job lines arrive.
+func (d *dialogue) arriveForJobs(c chunk) {
 	for _, job := range c.jobs() {
 		host := job.Host
 		if job.WithHost {
 			host = "wh.example"
 		}
-		if d.known[job.Path] {
+		if d.arrived[job.Path] {
 			continue
 		}
-		d.known[job.Path] = true
+		d.arrived[job.Path] = true
 		d.step(scheduler.Arrived{Message: d.message(job.Path, host)})
 	}
 }
 
-// message has the recipients that the transcript reports on; host is where job
-// lines that name none lead to.
+// message returns a message with the recipients on which the agent reports.
+// host is the host of job lines that name none.
 func (d *dialogue) message(file, host string) scheduler.Message {
 	id, _ := ctlfile.Number(path.Base(file))
 	m := scheduler.Message{ID: scheduler.MessageID(id), Path: file, ModifiedAt: d.now, ChangedAt: d.now}
@@ -173,7 +176,7 @@ func (d *dialogue) message(file, host string) scheduler.Message {
 			if !job.WithHost {
 				host = job.Host
 			}
-			for _, offset := range d.reported(i, id) {
+			for _, offset := range d.reportedOffsets(i, id) {
 				if !slices.ContainsFunc(m.Recipients, func(r scheduler.Recipient) bool { return r.Offset == offset }) {
 					m.Recipients = append(m.Recipients, scheduler.Recipient{Offset: offset, Channel: "ch", Host: host})
 				}
@@ -181,15 +184,15 @@ func (d *dialogue) message(file, host string) scheduler.Message {
 		}
 	}
 	slices.SortFunc(m.Recipients, func(a, b scheduler.Recipient) int { return int(a.Offset - b.Offset) })
-	if len(m.Recipients) == 0 { // its agent was killed before it said a word
+	if len(m.Recipients) == 0 { // its agent was killed before it said anything
 		m.Recipients = []scheduler.Recipient{{Offset: 160, Channel: "ch", Host: host}}
 	}
 	return m
 }
 
-// reported are the recipients of a message on which the agent reported after
-// chunk i, until it was given the message again.
-func (d *dialogue) reported(i int, id uint64) []int64 {
+// reportedOffsets returns the recipients of a message on which the agent
+// reported after chunk i, until it was given the message again.
+func (d *dialogue) reportedOffsets(i int, id uint64) []int64 {
 	var offsets []int64
 	for _, c := range d.chunks[i+1:] {
 		if !c.agent && slices.ContainsFunc(c.jobs(), func(j ta.Job) bool { n, _ := ctlfile.Number(path.Base(j.Path)); return n == id }) {
@@ -204,8 +207,8 @@ func (d *dialogue) reported(i int, id uint64) []int64 {
 	return offsets
 }
 
-// hear tells the core what the agent wrote.
-func (d *dialogue) hear(c chunk) {
+// agentWrites tells the core what the agent wrote.
+func (d *dialogue) agentWrites(c chunk) {
 	for _, line := range c.lines() {
 		switch said := ta.ParseLine([]byte(line)); said.Kind {
 		case ta.Hungry:
@@ -218,21 +221,21 @@ func (d *dialogue) hear(c chunk) {
 	}
 }
 
-// compare expects the lines of a chunk from the core; where it has not said
-// them it is waiting for mail, or for the time of a retry.
-func (d *dialogue) compare(i int, c chunk) {
-	d.arriveFor(c)
+// expect compares the lines of a chunk with what the core says. If the core has
+// not said them yet, it waits for mail or for the time of a retry.
+func (d *dialogue) expect(i int, c chunk) {
+	d.arriveForJobs(c)
 	want := c.lines()
-	for n := 0; len(d.said) < len(want) && n < 100; n++ {
+	for n := 0; len(d.output) < len(want) && n < 100; n++ {
 		d.tick()
 	}
-	if len(d.said) < len(want) {
-		d.t.Fatalf("chunk %d: the core said %q, want %q", i, d.said, want)
+	if len(d.output) < len(want) {
+		d.t.Fatalf("chunk %d: the core said %q, want %q", i, d.output, want)
 	}
-	if got := d.said[:len(want)]; !slices.Equal(got, want) {
+	if got := d.output[:len(want)]; !slices.Equal(got, want) {
 		d.t.Errorf("chunk %d: the core said %q, want %q", i, got, want)
 	}
-	d.said = d.said[len(want):]
+	d.output = d.output[len(want):]
 }
 
 func (d *dialogue) tick() {
@@ -242,7 +245,8 @@ func (d *dialogue) tick() {
 	}
 }
 
-func (d *dialogue) awaitClose() {
+// expectClose waits until the core closes the agent.
+func (d *dialogue) expectClose() {
 	for n := 0; !d.closed && n < 100; n++ {
 		d.tick()
 	}
@@ -259,9 +263,9 @@ func (d *dialogue) step(e scheduler.Event) {
 		case scheduler.Start:
 			d.agent = a.Agent
 		case scheduler.Feed:
-			d.said = append(d.said, strings.TrimSuffix(string(ta.AppendJob(nil, a.Job)), "\n"))
+			d.output = append(d.output, strings.TrimSuffix(string(ta.AppendJob(nil, a.Job)), "\n"))
 		case scheduler.Idle:
-			d.said = append(d.said, "#idle")
+			d.output = append(d.output, "#idle")
 		case scheduler.Close:
 			d.closed = true
 		case scheduler.Finish:

@@ -10,8 +10,8 @@ import (
 )
 
 // TestWalkThroughReloads: threads change their rings at random while a walk is
-// under way. Each thread that stays, and each of its vertices, comes by once,
-// under the ring it then belongs to.
+// under way. Each thread that stays, and each of its vertices, is returned
+// once, under the ring that it belongs to then.
 func TestWalkThroughReloads(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -32,7 +32,7 @@ func TestWalkThroughReloads(t *testing.T) {
 		}
 		for target := range j.present {
 			if j.visits[target] != 1 {
-				t.Fatalf("seed %d: %+v came by %d times", seed, target, j.visits[target])
+				t.Fatalf("seed %d: %+v was returned %d times", seed, target, j.visits[target])
 			}
 		}
 		if len(j.s.walks) != 0 {
@@ -41,17 +41,17 @@ func TestWalkThroughReloads(t *testing.T) {
 	}
 }
 
-// journey is a walk through a queue that changes. What it goes by is named by
-// message and thread, a thread by itself without a message.
+// walkTest is a walk through a queue that changes. What it returns is named by
+// message and thread; a thread itself has message 0.
 type walkTest struct {
 	t       *testing.T
 	rand    *rand.Rand
 	now     time.Time
 	s       *Scheduler
 	last    MessageID
-	present map[Target]bool // from the beginning until now
+	present map[Target]bool // since the walk began
 	visits  map[Target]int
-	ring    uint64 // that came by last
+	ring    uint64 // that was returned last
 }
 
 var walkTestHosts = []string{"a", "b", "c", "d", "e", "f"}
@@ -90,12 +90,12 @@ func (j *walkTest) visit(item Item) {
 	default:
 		j.visits[Target{0, item.Thread.Channel, item.Thread.Host}]++
 		if item.Thread.Ring != j.ring {
-			j.t.Fatalf("thread %s of ring %d came by under ring %d", item.Thread.Host, item.Thread.Ring, j.ring)
+			j.t.Fatalf("thread %s of ring %d was returned under ring %d", item.Thread.Host, item.Thread.Ring, j.ring)
 		}
 	}
 }
 
-// meddle changes the queue between two slices.
+// randomChange changes the queue between two slices.
 func (j *walkTest) randomChange() {
 	switch j.rand.IntN(4) {
 	case 0:
@@ -120,13 +120,14 @@ func (j *walkTest) kill(id MessageID) {
 		}
 	}
 	maps.DeleteFunc(j.present, func(target Target, _ bool) bool {
-		// A thread that comes up again is another.
+		// A thread that is made again is another thread.
 		return target.Message == id || j.s.threads[threadKey{target.Channel, target.Host}] == nil
 	})
 }
 
-// scattered is a frozen configuration of overlapping clauses, of which some
-// are missing, in any order: so threads go to and fro between rings that stay.
+// scattered returns a frozen configuration of overlapping clauses in any order,
+// some of which are missing. So threads move to and fro between rings that
+// stay.
 func scattered(r *rand.Rand) *Config {
 	config := &Config{Frozen: true, Defaults: Params{Interval: time.Minute, MaxThr: 1, Sessions: 1, Quantum: 1}}
 	for _, i := range r.Perm(4)[r.IntN(2):] {
@@ -138,8 +139,8 @@ func scattered(r *rand.Rand) *Config {
 	return config
 }
 
-// TestWalkInParts: a vertex of very many recipients comes by in parts, and a
-// slice is bounded by what it shows.
+// TestWalkInParts: a vertex with very many recipients is returned in parts, and
+// a slice is bounded by what it shows.
 func TestWalkInParts(t *testing.T) {
 	const n = 3*maxSlice + 7
 	now := time.Unix(1_800_000_000, 0)
@@ -173,13 +174,13 @@ func TestWalkInParts(t *testing.T) {
 			}
 		}
 		if next != n || second == (name == "message") {
-			t.Errorf("%s: %d of %d recipients came by; the other message: %v", name, next, n, second)
+			t.Errorf("%s: %d of %d recipients were returned; the other message: %v", name, next, n, second)
 		}
 	}
 }
 
-// TestWalkOfNothing: walks over what is not there end at once, and one whose
-// message leaves ends then.
+// TestWalkOfNothing: a walk over something that does not exist ends at once,
+// and a walk over a message that leaves ends then.
 func TestWalkOfNothing(t *testing.T) {
 	q := newBenchQueue(1)
 	for name, w := range map[string]*Walk{"queue": q.s.Walk(Vertices), "thread": q.s.WalkThread("smtp", "a"), "message": q.s.WalkMessage(1)} {

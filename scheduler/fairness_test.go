@@ -10,11 +10,11 @@ import (
 	"zsched/ta"
 )
 
-// TestNobodyStarves keeps every thread of some rings supplied for ever, lets
-// agents work at random speed, and measures how many job lines end between
-// two that one thread is given. In a round each thread has its quantum, behind
-// the lines already given. Rings that have to change processes at a limit take
-// some rounds more.
+// TestNobodyStarves keeps each thread of some rings supplied with mail, lets
+// agents work at random speed, and counts how many job lines end between two
+// that one thread is given. In one round each thread gets its quantum, after
+// the lines already given. Rings that have to exchange processes at a limit
+// take some more rounds.
 func TestNobodyStarves(t *testing.T) {
 	const quantum = 4
 	tests := []struct {
@@ -22,7 +22,7 @@ func TestNobodyStarves(t *testing.T) {
 		rings, threads  int
 		set             func(*Params)
 		agents, perRing int // limits
-		rounds          int // that a thread may wait at most
+		rounds          int // a thread waits at most so many
 	}{
 		{"threads of a ring", 1, 5, func(p *Params) {}, 0, 2, 1},
 		{"one agent", 1, 7, func(p *Params) {}, 1, 1, 1},
@@ -53,7 +53,7 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// fair is a world in which there is always more to do for every host.
+// fairnessTest supplies more mail for each host than is delivered.
 type fairnessTest struct {
 	s       *Scheduler
 	rand    *rand.Rand
@@ -62,7 +62,7 @@ type fairnessTest struct {
 	hosts   []string
 	agents  []*fairAgent
 	ended   int // job lines so far
-	maxOpen int // lines open at most
+	maxOpen int // most lines open at a time
 	fedAt   map[string]int
 	gaps    map[string]int
 }
@@ -94,7 +94,7 @@ func newFairnessTest(rings int, set func(*Params), agents int) *fairnessTest {
 	}
 }
 
-// run supplies every thread and lets so many job lines end.
+// run supplies each thread and lets so many job lines end.
 func (f *fairnessTest) run(rings, threads, lines int) {
 	for i := range rings {
 		for j := range threads {
@@ -122,7 +122,7 @@ func (f *fairnessTest) arrive(host string) {
 	}})
 }
 
-// work ends one of the agent's job lines, and has its host supplied anew.
+// work ends one of the agent's job lines and adds a new message for its host.
 func (f *fairnessTest) work(a *fairAgent) {
 	if len(a.lines) == 0 {
 		if a.leaving {

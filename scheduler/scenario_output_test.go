@@ -8,7 +8,8 @@ import (
 	"zsched/ta"
 )
 
-func (st *stage) print(a scheduler.Action) string {
+// format prints an action as testdata/README describes it.
+func (sc *scenario) format(a scheduler.Action) string {
 	switch a := a.(type) {
 	case scheduler.Start:
 		return fmt.Sprintf("start A%d for %s/%s: %s", a.Agent, a.Channel, a.Host, strings.Join(a.Command, " "))
@@ -69,148 +70,148 @@ func (st *stage) print(a scheduler.Action) string {
 	return fmt.Sprintf("%#v", a)
 }
 
-// show prints what the core knows: counts, next, known N, queue, message N,
-// thread channel/host, explain channel/host, channels, log ID.
-func (st *stage) show(words []string) {
+// show prints views: counts, next, known N, queue, message N, thread
+// channel/host, explain channel/host, channels, log ID.
+func (sc *scenario) show(words []string) {
 	switch words[0] {
 	case "counts":
-		c := st.s.Counts()
-		fmt.Fprintf(&st.said, "messages %d vertices %d recipients %d threads %d agents %d idle %d sessions %d\n",
+		c := sc.s.Counts()
+		fmt.Fprintf(&sc.output, "messages %d vertices %d recipients %d threads %d agents %d idle %d sessions %d\n",
 			c.Messages, c.Vertices, c.Recipients, c.Threads, c.Agents, c.AgentsIdle, c.Sessions)
 	case "next":
-		next, ok := st.s.Next()
+		next, ok := sc.s.Next()
 		if !ok {
-			st.said.WriteString("never\n")
+			sc.output.WriteString("never\n")
 			return
 		}
-		fmt.Fprintf(&st.said, "%v\n", next.Sub(st.start))
+		fmt.Fprintf(&sc.output, "%v\n", next.Sub(sc.start))
 	case "known":
 		names := []string{"absent", "present", "leaving"}
-		fmt.Fprintf(&st.said, "%s\n", names[st.s.Known(scheduler.MessageID(st.number(words[1])))])
+		fmt.Fprintf(&sc.output, "%s\n", names[sc.s.Known(scheduler.MessageID(sc.number(words[1])))])
 	case "queue":
-		st.walk(st.s.Walk(scheduler.Vertices))
+		sc.showWalk(sc.s.Walk(scheduler.Vertices))
 	case "message":
-		st.walk(st.s.WalkMessage(scheduler.MessageID(st.number(words[1]))))
+		sc.showWalk(sc.s.WalkMessage(scheduler.MessageID(sc.number(words[1]))))
 	case "thread":
 		channel, host, _ := strings.Cut(words[1], "/")
-		if t, r := st.s.Thread(channel, host); t != nil {
-			st.showRing(r)
-			st.showThread(t)
+		if t, r := sc.s.Thread(channel, host); t != nil {
+			sc.showRing(r)
+			sc.showThread(t)
 		}
-		st.walk(st.s.WalkThread(channel, host))
+		sc.showWalk(sc.s.WalkThread(channel, host))
 	case "explain":
 		channel, host, _ := strings.Cut(words[1], "/")
-		st.explain(st.s.Explain(channel, host))
+		sc.showExplanation(sc.s.Explain(channel, host))
 	case "channels":
-		for _, c := range st.s.Channels() {
-			fmt.Fprintf(&st.said, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d\n",
+		for _, c := range sc.s.Channels() {
+			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d\n",
 				c.Name, c.In, c.Delivered, c.Deferred, c.Failed, c.Expired, c.Dropped)
 		}
 	case "log":
-		fmt.Fprintln(&st.said, st.s.ByLogID(words[1], 100))
+		fmt.Fprintln(&sc.output, sc.s.ByLogID(words[1], 100))
 	default:
-		st.fatalf("unknown word %q", words[0])
+		sc.fatalf("unknown word %q", words[0])
 	}
 }
 
-// walk prints what a walk comes by, taken in slices of two.
-func (st *stage) walk(w *scheduler.Walk) {
+// showWalk prints the items of a walk, taken in slices of two.
+func (sc *scenario) showWalk(w *scheduler.Walk) {
 	for more := true; more; {
 		var items []scheduler.Item
 		items, more = w.Next(2)
 		for _, item := range items {
 			switch {
 			case item.Ring != nil:
-				st.showRing(item.Ring)
+				sc.showRing(item.Ring)
 			case item.Thread != nil:
-				st.showThread(item.Thread)
+				sc.showThread(item.Thread)
 			default:
-				st.showVertex(item.Vertex)
+				sc.showVertex(item.Vertex)
 			}
 		}
 	}
 }
 
-func (st *stage) showRing(r *scheduler.RingView) {
+func (sc *scenario) showRing(r *scheduler.RingView) {
 	if r.ID == 0 {
-		fmt.Fprintf(&st.said, "no ring: threads %d vertices %d\n", r.Threads, r.Vertices)
+		fmt.Fprintf(&sc.output, "no ring: threads %d vertices %d\n", r.Threads, r.Vertices)
 		return
 	}
-	fmt.Fprintf(&st.said, "ring %d %s/%s: threads %d vertices %d agents %d idle %d sessions %d\n",
+	fmt.Fprintf(&sc.output, "ring %d %s/%s: threads %d vertices %d agents %d idle %d sessions %d\n",
 		r.ID, r.Channel, r.Host, r.Threads, r.Vertices, r.Agents, r.Idle, r.Sessions)
 }
 
-func (st *stage) showThread(t *scheduler.ThreadView) {
-	fmt.Fprintf(&st.said, "  %s/%s: vertices %d recipients %d attempts %d oldest %v", t.Channel, t.Host,
-		t.Vertices, t.Recipients, t.Attempts, st.now.Sub(t.OldestAt))
+func (sc *scenario) showThread(t *scheduler.ThreadView) {
+	fmt.Fprintf(&sc.output, "  %s/%s: vertices %d recipients %d attempts %d oldest %v", t.Channel, t.Host,
+		t.Vertices, t.Recipients, t.Attempts, sc.now.Sub(t.OldestAt))
 	for _, a := range t.Agents {
-		fmt.Fprintf(&st.said, " A%d=%s/%d", a.Agent, a.State, a.Open)
+		fmt.Fprintf(&sc.output, " A%d=%s/%d", a.Agent, a.State, a.Open)
 	}
 	if t.Wait != "" {
-		fmt.Fprintf(&st.said, ", waits: %s", t.Wait)
+		fmt.Fprintf(&sc.output, ", waits: %s", t.Wait)
 	}
 	if !t.WakeAt.IsZero() {
-		fmt.Fprintf(&st.said, ", wakes in %v", t.WakeAt.Sub(st.now))
+		fmt.Fprintf(&sc.output, ", wakes in %v", t.WakeAt.Sub(sc.now))
 	}
 	if t.Last != "" {
-		fmt.Fprintf(&st.said, ", said %q", t.Last)
+		fmt.Fprintf(&sc.output, ", said %q", t.Last)
 	}
-	st.said.WriteString("\n")
+	sc.output.WriteString("\n")
 }
 
-func (st *stage) showVertex(v *scheduler.VertexView) {
-	fmt.Fprintf(&st.said, "    %d %s", v.Message, v.State)
+func (sc *scenario) showVertex(v *scheduler.VertexView) {
+	fmt.Fprintf(&sc.output, "    %d %s", v.Message, v.State)
 	if v.PID != 0 {
-		fmt.Fprintf(&st.said, " with %d", v.PID)
+		fmt.Fprintf(&sc.output, " with %d", v.PID)
 	}
 	if v.Wait != "" {
-		fmt.Fprintf(&st.said, " waits: %s", v.Wait)
+		fmt.Fprintf(&sc.output, " waits: %s", v.Wait)
 	}
 	if !v.WakeAt.IsZero() {
-		fmt.Fprintf(&st.said, " for %v", v.WakeAt.Sub(st.now))
+		fmt.Fprintf(&sc.output, " for %v", v.WakeAt.Sub(sc.now))
 	}
 	if v.Next {
-		st.said.WriteString(" next")
+		sc.output.WriteString(" next")
 	}
 	if v.Ordered != 0 {
-		fmt.Fprintf(&st.said, " ordered %d", v.Ordered)
+		fmt.Fprintf(&sc.output, " ordered %d", v.Ordered)
 	}
 	for _, r := range v.Recipients {
-		fmt.Fprintf(&st.said, " %d", r.Offset)
+		fmt.Fprintf(&sc.output, " %d", r.Offset)
 		if r.Attempts > 0 {
-			fmt.Fprintf(&st.said, "(%d, %q)", r.Attempts, r.Last)
+			fmt.Fprintf(&sc.output, "(%d, %q)", r.Attempts, r.Last)
 		}
 	}
-	st.said.WriteString("\n")
+	sc.output.WriteString("\n")
 }
 
-func (st *stage) explain(e *scheduler.Explanation) {
+func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 	for _, c := range e.Clauses {
-		fmt.Fprintf(&st.said, "clause %s/%s at %s:%d\n", c.Channel, c.Host, c.File, c.Line)
+		fmt.Fprintf(&sc.output, "clause %s/%s at %s:%d\n", c.Channel, c.Host, c.File, c.Line)
 	}
 	for _, s := range e.Settings {
-		fmt.Fprintf(&st.said, "%s=%s at %s:%d\n", s.Name, s.Value, s.File, s.Line)
+		fmt.Fprintf(&sc.output, "%s=%s at %s:%d\n", s.Name, s.Value, s.File, s.Line)
 	}
 	for _, l := range e.Limits {
-		fmt.Fprintf(&st.said, "%s %d of %d", l.Name, l.Used, l.Most)
+		fmt.Fprintf(&sc.output, "%s %d of %d", l.Name, l.Used, l.Most)
 		if l.Blocks {
-			st.said.WriteString(" blocks")
+			sc.output.WriteString(" blocks")
 		}
-		st.said.WriteString("\n")
+		sc.output.WriteString("\n")
 	}
 	if e.Ring == nil {
-		st.said.WriteString("no ring\n")
+		sc.output.WriteString("no ring\n")
 	}
 	if e.Thread == nil {
-		st.said.WriteString("no mail\n")
+		sc.output.WriteString("no mail\n")
 	} else {
-		fmt.Fprintf(&st.said, "%+v\n", e.Thread.States)
+		fmt.Fprintf(&sc.output, "%+v\n", e.Thread.States)
 	}
 	if e.Held {
-		st.said.WriteString("held\n")
+		sc.output.WriteString("held\n")
 	}
-	fmt.Fprintf(&st.said, "waits: %s\n", e.Wait)
+	fmt.Fprintf(&sc.output, "waits: %s\n", e.Wait)
 	if e.Next != "" {
-		fmt.Fprintf(&st.said, "%s in %v\n", e.Next, e.NextAt.Sub(st.now))
+		fmt.Fprintf(&sc.output, "%s in %v\n", e.Next, e.NextAt.Sub(sc.now))
 	}
 }

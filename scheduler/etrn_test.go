@@ -7,9 +7,8 @@ import (
 	"zsched/ta"
 )
 
-// TestPullForwardInSlices: mail that waits for its retries is brought forward
-// at an ETRN, so much at a time that agents are heard in between, and nothing
-// of it is forgotten.
+// TestPullForwardInSlices: an ETRN makes waiting mail due a slice at a time, so
+// that agents are answered in between, and all of it in the end.
 func TestPullForwardInSlices(t *testing.T) {
 	const n = 3*wakeSlice + 7
 	q := newBenchQueue(1)
@@ -39,13 +38,13 @@ func TestPullForwardInSlices(t *testing.T) {
 		}
 	}
 	if th.nextUpdate != 0 {
-		t.Error("it goes on")
+		t.Error("the bulk update has not ended")
 	}
 }
 
-// TestErrandEndsWithItsMail: the last vertex that an errand has to go to leaves
-// before it is there.
-func TestErrandEndsWithItsMail(t *testing.T) {
+// TestBulkUpdateEndsWithItsMail: the last vertex of a bulk update leaves before
+// its turn.
+func TestBulkUpdateEndsWithItsMail(t *testing.T) {
 	q := newBenchQueue(1).fill(wakeSlice+1, 1)
 	host := q.hosts[0]
 	q.s.config.Frozen = true
@@ -53,18 +52,18 @@ func TestErrandEndsWithItsMail(t *testing.T) {
 	q.step(HeldThread{"smtp", host, false})
 	th := q.s.threads[threadKey{"smtp", host}]
 	if th.nextUpdate == 0 {
-		t.Fatal("it has ended already")
+		t.Fatal("the bulk update has ended already")
 	}
 	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: q.last}}})[0].(Mark)
 	q.s.Step(q.now, Done{mark.Op})
 	q.s.check()
 	if th.updates != 0 {
-		t.Error("it goes on")
+		t.Error("the bulk update has not ended")
 	}
 }
 
-// TestReleaseInSlices: mail of a held thread that is past its expiry is let go
-// a slice at a time, and none of it expires before its slice has come.
+// TestReleaseInSlices: mail of a held thread that is past its expiry is
+// released a slice at a time, and none of it expires before its slice.
 func TestReleaseInSlices(t *testing.T) {
 	const n = 3*wakeSlice + 7
 	q := newBenchQueue(1).fill(n, 1)
@@ -81,6 +80,6 @@ func TestReleaseInSlices(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if th := q.s.threads[threadKey{"smtp", host}]; th.updates != 0 || th.nextUpdate != 0 {
-		t.Error("it goes on")
+		t.Error("the bulk update has not ended")
 	}
 }
