@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // Views of the queue, for queries.
 
@@ -168,25 +171,13 @@ type StateCounts struct {
 	Due, Waiting, Fed, Reading, Poisoned, Blocked, Holding int
 }
 
-// Of returns the count of one state.
-func (c StateCounts) Of(state State) int {
-	switch state {
-	case StateDue:
-		return c.Due
-	case StateWaiting:
-		return c.Waiting
-	case StateFed:
-		return c.Fed
-	case StateReading:
-		return c.Reading
-	case StatePoisoned:
-		return c.Poisoned
-	case StateBlocked:
-		return c.Blocked
-	case StateHolding:
-		return c.Holding
+// All yields every state with its count, in a fixed order.
+func (c StateCounts) All() iter.Seq2[State, int] {
+	return func(yield func(State, int) bool) {
+		_ = yield(StateDue, c.Due) && yield(StateWaiting, c.Waiting) && yield(StateFed, c.Fed) &&
+			yield(StateReading, c.Reading) && yield(StatePoisoned, c.Poisoned) &&
+			yield(StateBlocked, c.Blocked) && yield(StateHolding, c.Holding)
 	}
-	return 0
 }
 
 // Counts are counters that are kept up to date, so that reading them costs

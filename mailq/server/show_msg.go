@@ -11,6 +11,10 @@ import (
 	"zsched/mailq"
 )
 
+// errNotInQueue answers a query for a message that has left the queue, which is
+// no fault.
+var errNotInQueue = errors.New("is in the queue")
+
 // showMessage is SHOW MSG: one message, held or not, by its spoolid or number.
 func showMessage(r *request, ctx context.Context) bool {
 	id, rest, ok, err := mailq.CutWord(r.arg)
@@ -26,7 +30,7 @@ func showMessage(r *request, ctx context.Context) bool {
 		case err != nil:
 			return err
 		case !found:
-			return fmt.Errorf("no message %q is in the queue", id)
+			return fmt.Errorf("no message %q %w", id, errNotInQueue)
 		case r.asJSON:
 			return out.object(m)
 		}

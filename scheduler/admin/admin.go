@@ -8,21 +8,19 @@
 // through the port, in short functions: a list is read in slices, and a large
 // order is given in parts. Control files are read in the session's own time.
 //
-// query.go has the lists, message.go single messages, explain.go EXPLAIN,
-// counters.go SHOW COUNTERS, order.go, hold.go and heldthread.go the orders.
+// queue.go has the lists and ETRN, message.go single messages, explain.go
+// EXPLAIN, counters.go SHOW COUNTERS; order.go, hold.go and holdthread.go the
+// orders; log.go what is logged about sessions.
 package admin
 
 import (
 	"context"
 	"iter"
 	"net"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/rs/zerolog"
 
-	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
@@ -57,7 +55,7 @@ type Server struct {
 	queue      *Queue
 	server     *server.Server
 	log        zerolog.Logger
-	limit      restraint // of log lines that strangers cause
+	limit      logLimit // of log lines that any peer can cause
 	rendezvous string
 	dumping    atomic.Bool // the rendezvous file is being written
 }
@@ -97,47 +95,6 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 		return
 	}
 	s.server.Serve(ctx, conn, peer)
-}
-
-// note logs what sessions did that an administrator may want to know. It
-// is called by sessions.
-func (s *Server) note(n server.Note) {
-	unsaid, ok := s.limit.speak(n.Kind, time.Now())
-	if !ok {
-		return
-	}
-	level, text := zerolog.WarnLevel, string(n.Kind)
-	var order *mailq.Order
-	switch n.Kind {
-	case server.NoteOrder:
-		order, level, text = n.Order, zerolog.InfoLevel, "order"
-	case server.NoteTrigger:
-		level, text = zerolog.InfoLevel, "mail asked for"
-	case server.NoteAuth, server.NoteFault:
-		level = zerolog.ErrorLevel
-	}
-	if n.Err != nil && level < zerolog.WarnLevel {
-		level = zerolog.WarnLevel
-	}
-	line := s.log.WithLevel(level).Str("user", n.User).Str("peer", n.Peer)
-	if unsaid > 0 {
-		line = line.Int("unlogged", unsaid)
-	}
-	if order != nil {
-		line = line.Str("order", orderText(order)).Str("reason", order.Why).
-			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
-	}
-	if n.Kind == server.NoteTrigger {
-		line = line.Str("host", n.Host).Str("request", n.Text).Bool("started", n.Started)
-	}
-	line.Err(n.Err).Msg(text)
-}
-
-// orderText is the order without its reason.
-func orderText(o *mailq.Order) string {
-	bare := *o
-	bare.Why = ""
-	return strings.TrimSuffix(bare.String(), " BECAUSE")
 }
 
 // Dump writes the queue to the rendezvous file (SIGUSR2). It does not wait.

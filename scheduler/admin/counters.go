@@ -1,5 +1,7 @@
 package admin
 
+// SHOW COUNTERS: the numbers that the scheduler and the system know.
+
 import (
 	"context"
 	"os"
@@ -11,7 +13,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// Counters are the numbers of SHOW COUNTERS that the scheduler knows.
+// Counters returns the numbers of SHOW COUNTERS by name.
 func (q *Queue) Counters(ctx context.Context) (map[string]float64, error) {
 	var c scheduler.Counts
 	var now, started int64
@@ -63,7 +65,7 @@ func addLoad(all map[string]float64) {
 	}
 }
 
-// addSpace adds what is free in the file systems of the queue and the log.
+// addSpace adds the free space of the file systems of the queue and the log.
 func (q *Queue) addSpace(all map[string]float64) {
 	for prefix, dir := range map[string]string{"SYS.Spool": q.messageDir, "SYS.TportSpool": q.controlDir, "SYS.Log": q.logDir} {
 		if dir == "" {

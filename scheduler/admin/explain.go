@@ -1,5 +1,7 @@
 package admin
 
+// EXPLAIN: what the mail of a destination waits for, in sentences.
+
 import (
 	"context"
 	"fmt"
@@ -10,7 +12,7 @@ import (
 	"zsched/scheduler/daemon"
 )
 
-// Explain says what the core knows of a destination in words.
+// Explain says what the core knows of a destination.
 func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error) {
 	channel, host := strings.ToLower(name.Channel), strings.ToLower(name.Host)
 	var from *scheduler.Explanation
@@ -38,8 +40,8 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	return x, nil
 }
 
-// settings are all parameters in force: those that a clause sets as it has
-// them, then the defaults of the others.
+// settings returns all parameters in force: first those that clauses set, then
+// the defaults of the others.
 func (q *Queue) settings(x *scheduler.Explanation) (all []mailq.Setting) {
 	set := make(map[string]bool)
 	for _, s := range x.Settings {
@@ -57,19 +59,10 @@ func (q *Queue) settings(x *scheduler.Explanation) (all []mailq.Setting) {
 	return all
 }
 
-// countsOf names the states.
-func countsOf(c scheduler.StateCounts) map[scheduler.State]int {
-	return map[scheduler.State]int{
-		scheduler.StateDue: c.Due, scheduler.StateWaiting: c.Waiting, scheduler.StateFed: c.Fed,
-		scheduler.StateReading: c.Reading, scheduler.StatePoisoned: c.Poisoned,
-		scheduler.StateBlocked: c.Blocked, scheduler.StateHolding: c.Holding,
-	}
-}
-
-// states are those of which there are any.
+// states returns the states that some job line is in.
 func states(c scheduler.StateCounts) map[string]int {
 	some := make(map[string]int)
-	for state, n := range countsOf(c) {
+	for state, n := range c.All() {
 		if n > 0 {
 			some[string(state)] = n
 		}
@@ -77,9 +70,9 @@ func states(c scheduler.StateCounts) map[string]int {
 	return some
 }
 
-// upcoming is what happens next in words.
+// upcoming says what happens next.
 var upcoming = map[scheduler.Upcoming]string{
-	scheduler.NothingNext: "nothing that comes with time",
+	scheduler.NothingNext: "nothing at a known time",
 	scheduler.RetryNext:   "the next retry",
 	scheduler.ResumeNext:  "the end of the suspension",
 	scheduler.ExpiryNext:  "the oldest message expires",
@@ -87,7 +80,7 @@ var upcoming = map[scheduler.Upcoming]string{
 	scheduler.ProbeNext:   "the spool is probed",
 }
 
-// because is what due mail waits for in words.
+// because says why due mail waits.
 var because = map[scheduler.Wait]string{
 	scheduler.WaitTA:       "It waits for a process: as many agents run as maxta allows.",
 	scheduler.WaitChannel:  "It waits for a session: the channel has as many as maxchannel allows.",
@@ -100,13 +93,13 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD lets it go.",
 	scheduler.WaitTrigger:  "The thread is queueonly: it waits to be asked for (ETRN or RETRY).",
 	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can.",
-	scheduler.WaitSuspend:  "The destination has failed and is left alone for a while.",
+	scheduler.WaitSuspend:  "The destination has failed and is suspended for a while.",
 	scheduler.WaitSelect:   "The scheduler runs for other threads only (option -p).",
 	scheduler.WaitStopping: "The scheduler is stopping.",
 	scheduler.WaitAgent:    "An agent is on its way.",
 }
 
-// waits is a sentence: why mail waits, or what it does.
+// waits says why mail waits, or what happens to it.
 func waits(x *scheduler.Explanation) string {
 	t := x.Thread
 	switch {

@@ -1,5 +1,7 @@
 package admin
 
+// Single messages: SHOW MSG and FIND.
+
 import (
 	"context"
 	"fmt"
@@ -14,11 +16,10 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// likelyMost bounds the messages of one log identity that the core is asked
-// for.
-const likelyMost = 100
+// maxByLogID bounds the messages with one Message-Id that the core is asked for.
+const maxByLogID = 100
 
-// Message reads the files and adds what the core knows.
+// Message reads a control file and adds what the core knows.
 func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, error) {
 	stored, found, err := q.files.Show(ctx, id)
 	if err != nil || !found {
@@ -28,9 +29,9 @@ func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, e
 	return m, err == nil, err
 }
 
-// Find looks through the control files of the queue and of what is held, by
-// spoolid also through those that are parked or in quarantine. An identity
-// without a pattern of a message in the queue is found at once.
+// Find looks through the control files of the queue and of held messages. A
+// spoolid is also looked for among parked and quarantined messages. A Message-Id
+// without wildcards is looked up in the core, without reading the whole queue.
 func (q *Queue) Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
 	return func(yield func(*mailq.Message, error) bool) {
 		sought := spool.Sought{Places: []spool.Place{spool.Queue, spool.Hold}}
@@ -67,18 +68,18 @@ func (q *Queue) Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Me
 	}
 }
 
-// byLogID reads the messages in the queue that have a log identity, which is
-// written with or without its angle brackets.
+// byLogID reads the messages in the queue that have a Message-Id, written with
+// or without its angle brackets. The core knows only a hash of it.
 func (q *Queue) byLogID(ctx context.Context, logID string) (all []*mailq.Message) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(logID, "<"), ">")
-	var likely []scheduler.MessageID
+	var candidates []scheduler.MessageID
 	err := q.port.Ask(ctx, func(l *daemon.Loop) {
-		likely = append(l.Core().ByLogID(bare, likelyMost), l.Core().ByLogID("<"+bare+">", likelyMost)...)
+		candidates = append(l.Core().ByLogID(bare, maxByLogID), l.Core().ByLogID("<"+bare+">", maxByLogID)...)
 	})
 	if err != nil {
 		return nil
 	}
-	for _, id := range likely {
+	for _, id := range candidates {
 		stored, found, err := q.files.Show(ctx, fmt.Sprint(id))
 		if err != nil || !found || stored.File == nil {
 			continue
@@ -92,7 +93,7 @@ func (q *Queue) byLogID(ctx context.Context, logID string) (all []*mailq.Message
 	return all
 }
 
-// message says what a control file says of a message, and the core of its
+// message combines what the control file says with what the core knows of the
 // recipients.
 func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Message, error) {
 	m := &mailq.Message{
@@ -112,9 +113,9 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	if err != nil {
 		return nil, err
 	}
-	said := make(map[int64]string)
+	reasons := make(map[int64]string)
 	for _, d := range f.Diagnostics {
-		said[d.Recipient] = d.Text
+		reasons[d.Recipient] = d.Text
 	}
 	m.Recipients = make([]mailq.MessageRecipient, len(f.Recipients))
 	for i := range f.Recipients {
@@ -122,7 +123,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		r := &m.Recipients[i]
 		*r = mailq.MessageRecipient{
 			Name: mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()},
-			User: to.User, Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: said[to.Offset],
+			User: to.User, Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
 		}
 		if k, ok := known[to.Offset]; ok && !f.Done(i) {
 			r.State, r.Attempts, r.WakeAt, r.Reason = k.state, k.attempts, k.wakeAt, k.reason
@@ -131,7 +132,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	return m, nil
 }
 
-// knownRecipient is what the core has to say of a recipient.
+// knownRecipient is what the core knows of a recipient.
 type knownRecipient struct {
 	state    string
 	attempts int
@@ -139,16 +140,13 @@ type knownRecipient struct {
 	reason   string
 }
 
-// known asks the core about the recipients of a message in the queue.
+// known returns what the core knows of the recipients of a message, by offset.
 func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]knownRecipient, error) {
 	if stored.Place != spool.Queue {
 		return nil, nil
 	}
 	known := make(map[int64]knownRecipient)
-	begin := func(s *scheduler.Scheduler) *scheduler.Walk {
-		return s.WalkMessage(scheduler.MessageID(stored.Name.ID))
-	}
-	for job, err := range q.jobs(ctx, begin) {
+	for job, err := range q.jobs(ctx, walkMessage(scheduler.MessageID(stored.Name.ID))) {
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +157,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 	return known, nil
 }
 
-// stateIn is what a control file alone says of a recipient.
+// stateIn returns the state of a recipient according to the control file alone.
 func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 	switch {
 	case f.Recipients[i].Tag == ctlfile.Failed:

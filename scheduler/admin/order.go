@@ -1,43 +1,51 @@
 package admin
 
+// Orders: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE and REROUTE of messages,
+// threads and selections.
+
 import (
 	"cmp"
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 )
 
-// Bounds of an order that concerns much mail.
+// A large order is given to the core in parts, no faster than the disk follows.
 const (
-	orderSlice  = 200                   // targets given at once,
-	orderWeight = 2000                  // and vertices of their messages
-	filingMost  = 2000                  // changes of files under way, beyond which it waits
-	filingPause = 10 * time.Millisecond // for so long
+	maxTargets  = 200  // targets in one part
+	maxVertices = 2000 // vertices of their messages in one part
+	// maxWriting is how many changes of files may be under way. While there are
+	// more, the order waits for writingPause.
+	maxWriting   = 2000
+	writingPause = 10 * time.Millisecond
 )
 
-// verbs are those that the core knows.
+// verbs are the orders that the core knows.
 var verbs = map[mailq.Verb]scheduler.Verb{
 	mailq.Kill: scheduler.VerbKill, mailq.Expire: scheduler.VerbExpire, mailq.Retry: scheduler.VerbRetry,
 	mailq.Hold: scheduler.VerbHold, mailq.Requeue: scheduler.VerbRequeue, mailq.Reroute: scheduler.VerbReroute,
 }
 
-// Act carries an order out. What it did before an error is in the outcome.
+// Act carries out an order. The outcome counts what was done, even if there is
+// an error.
 func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	o.To.Channel, o.To.Host = strings.ToLower(o.To.Channel), strings.ToLower(o.To.Host)
 	if o.Thread != nil {
 		o.Thread = &mailq.Name{Channel: strings.ToLower(o.Thread.Channel), Host: strings.ToLower(o.Thread.Host)}
 	}
 	if o.Verb == mailq.Reroute && (o.To.Channel == "" || o.To.Host == "") {
-		return mailq.Outcome{}, errors.New("where to is not said")
+		return mailq.Outcome{}, errors.New("missing channel and host to reroute to")
 	}
 	if strings.ContainsAny(o.To.Channel+o.To.Host, "\n\x00") {
-		return mailq.Outcome{}, errors.New("a line end or NUL is in no channel or host")
+		return mailq.Outcome{}, errors.New("a channel or host cannot contain a line end or NUL")
 	}
 	switch {
 	case o.Message != "":
@@ -47,7 +55,7 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	case o.Where != nil:
 		return q.actOnSelection(ctx, &o)
 	}
-	return mailq.Outcome{}, errors.New("what it is about is not said")
+	return mailq.Outcome{}, errors.New("missing message, thread or selection")
 }
 
 func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
@@ -58,8 +66,7 @@ func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome
 	if !found {
 		return q.actOnHeld(ctx, o, o.Message)
 	}
-	begin := func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkMessage(id) }
-	return q.actOnJobs(ctx, o, begin, func(*scheduler.VertexView) bool { return true })
+	return q.actOnJobs(ctx, o, walkMessage(id), every)
 }
 
 func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
@@ -69,19 +76,18 @@ func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome,
 	case mailq.Release:
 		return q.releaseThread(ctx, *o.Thread, o)
 	}
-	name := *o.Thread
-	begin := func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
-	return q.actOnJobs(ctx, o, begin, func(*scheduler.VertexView) bool { return true })
+	return q.actOnJobs(ctx, o, walkThread(*o.Thread), every)
 }
 
-// actOnSelection looks through the queue first and acts then: what is sent
-// elsewhere and comes back would be met again and again.
+// every selects all job lines.
+func every(*scheduler.VertexView) bool { return true }
+
+// actOnSelection first looks through the queue and then acts. Otherwise it would
+// meet rerouted mail that comes back again and again.
 func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
-	begin := walkVertices
+	begin := walkFunc(walkVertices)
 	if where := o.Where; isName(where.Channel) && isName(where.Host) {
-		begin = func(s *scheduler.Scheduler) *scheduler.Walk {
-			return s.WalkThread(strings.ToLower(where.Channel), strings.ToLower(where.Host))
-		}
+		begin = walkThread(mailq.Name{Channel: strings.ToLower(where.Channel), Host: strings.ToLower(where.Host)})
 	}
 	now := time.Now()
 	did, err := q.actOnJobs(ctx, o, begin, func(v *scheduler.VertexView) bool { return o.Where.Matches(jobOf(v), now) })
@@ -91,39 +97,39 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 	return q.releaseHeld(ctx, o, did)
 }
 
-// isName tells a name from a pattern, and from nothing.
+// isName says whether a text is a name: not empty and not a pattern.
 func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "*?") }
 
 // inQueue finds a message of the queue by spoolid, number or path.
 func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageID, found bool, err error) {
-	id, ok := numberOf(text)
+	n, ok := ctlfile.Number(strings.TrimPrefix(path.Base(text), "S"))
 	if !ok {
 		return 0, false, nil
 	}
+	id = scheduler.MessageID(n)
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		m := l.Core().Message(id)
-		found = m != nil && isCalled(text, id, m.ModifiedAt)
+		// Numbers are used again, spoolids are not.
+		found = m != nil && (!strings.HasPrefix(text, "S") || ctlfile.SpoolID(n, m.ModifiedAt) == text)
 	})
 	return id, found, err
 }
 
-// actOnJobs collects the jobs of a walk that are wanted and has the order
-// carried out on them.
-func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin func(*scheduler.Scheduler) *scheduler.Walk,
-	wanted func(*scheduler.VertexView) bool,
-) (mailq.Outcome, error) {
-	// What of a message goes to one place goes as one.
+// actOnJobs collects the job lines of a walk that are selected, and has the
+// order carried out on them.
+func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected func(*scheduler.VertexView) bool) (mailq.Outcome, error) {
+	// Recipients that go to one destination go as one message.
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range daemon.Walk(ctx, q.port, begin) {
 		if err != nil {
 			return mailq.Outcome{}, err
 		}
 		v := item.Vertex
-		// In the queue a release lets go what was put aside.
+		// In the queue, a release concerns poisoned mail only.
 		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned {
 			continue
 		}
-		if wanted(v) {
+		if selected(v) {
 			targets.add(v)
 		}
 	}
@@ -137,29 +143,30 @@ func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin func(*sched
 	return q.order(ctx, event, targets)
 }
 
-// targets are the jobs that an order is about.
+// targets are the job lines that an order is about.
 type targets struct {
-	whole   bool // messages count, not jobs
-	list    []scheduler.Target
-	met     map[scheduler.MessageID]int // how many messages were met before
-	mixed   bool                        // those of a message do not all stand together
+	whole bool // list holds whole messages
+	list  []scheduler.Target
+	// order is, for each message, how many messages came before it.
+	order   map[scheduler.MessageID]int
+	mixed   bool // the targets of a message are not all adjacent in list
 	threads map[mailq.Name]struct{}
 	last    scheduler.Target
 }
 
 func newTargets(whole bool) *targets {
-	return &targets{whole: whole, met: make(map[scheduler.MessageID]int), threads: make(map[mailq.Name]struct{})}
+	return &targets{whole: whole, order: make(map[scheduler.MessageID]int), threads: make(map[mailq.Name]struct{})}
 }
 
 func (t *targets) add(v *scheduler.VertexView) {
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
-	if target == t.last { // another part of it
+	if target == t.last { // another part of the same vertex
 		return
 	}
 	t.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
-	_, again := t.met[v.Message]
+	_, again := t.order[v.Message]
 	if !again {
-		t.met[v.Message] = len(t.met)
+		t.order[v.Message] = len(t.order)
 	} else if t.last.Message != v.Message {
 		t.mixed = true
 	}
@@ -172,25 +179,25 @@ func (t *targets) add(v *scheduler.VertexView) {
 	}
 }
 
-// byMessage are the targets, those of a message together: what is sent
-// elsewhere of it goes as one.
+// byMessage returns the targets, those of a message adjacent, so that what is
+// sent elsewhere goes as one message.
 func (t *targets) byMessage() []scheduler.Target {
 	if t.mixed && !t.whole {
-		slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(t.met[a.Message], t.met[b.Message]) })
+		slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(t.order[a.Message], t.order[b.Message]) })
 	}
 	return t.list
 }
 
-// order gives the core an order in parts, no faster than the disk follows.
+// order gives the core an order in parts.
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.byMessage()
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = q.port.Ask(ctx, func(l *daemon.Loop) {
-			if !e.DryRun && l.Status().Writing > filingMost {
+			if !e.DryRun && l.Status().Writing > maxWriting {
 				return
 			}
-			n = orderPart(l.Core(), list)
+			n = countPart(l.Core(), list)
 			e.Targets = list[:n]
 			answer := l.Order(e)
 			did.Messages += answer.Messages
@@ -201,7 +208,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 			continue
 		}
 		select {
-		case <-time.After(filingPause):
+		case <-time.After(writingPause):
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -212,19 +219,19 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 	return did, err
 }
 
-// orderPart returns how many of the targets one order may have: whole
-// messages, as the core looks at every vertex of each.
-func orderPart(core *scheduler.Scheduler, list []scheduler.Target) int {
-	weight, last := 0, scheduler.MessageID(0)
+// countPart returns how many of the targets one part may have. It does not
+// divide a message, because the core looks at every vertex of each message.
+func countPart(core *scheduler.Scheduler, list []scheduler.Target) int {
+	vertices, last := 0, scheduler.MessageID(0)
 	for n, target := range list {
 		if n > 0 && target.Message == last {
 			continue
 		}
 		last = target.Message
 		if m := core.Message(last); m != nil {
-			weight += m.Vertices
+			vertices += m.Vertices
 		}
-		if n > 0 && (n >= orderSlice || weight > orderWeight) {
+		if n > 0 && (n >= maxTargets || vertices > maxVertices) {
 			return n
 		}
 	}

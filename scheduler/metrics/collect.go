@@ -93,10 +93,10 @@ func (s *scrape) collectSpool(c collector) {
 }
 
 func (s *scrape) collectThreads(c collector) {
-	for _, state := range states {
+	for state := range (scheduler.StateCounts{}).All() {
 		c.gauge("scheduler_jobs", "Job lines, each one message's recipients in one thread, by state.", float64(s.threads.jobs[state]), "state", string(state))
 	}
-	for _, state := range states {
+	for state := range (scheduler.StateCounts{}).All() {
 		age := 0.0
 		if oldest, ok := s.threads.oldestAt[state]; ok {
 			age = max(0, s.now.Sub(oldest).Seconds())

@@ -165,12 +165,6 @@ type destination struct {
 	oldestAt      time.Time
 }
 
-// states are those by which jobs are counted, also where there are none.
-var states = []scheduler.State{
-	scheduler.StateDue, scheduler.StateWaiting, scheduler.StateFed, scheduler.StateReading,
-	scheduler.StatePoisoned, scheduler.StateBlocked, scheduler.StateHolding,
-}
-
 // walk looks at all threads, and keeps the n largest.
 func (s *Server) walk(ctx context.Context, n int) (threads, error) {
 	all := threads{
@@ -196,8 +190,7 @@ func (s *Server) walk(ctx context.Context, n int) (threads, error) {
 
 func (all *threads) add(t *scheduler.ThreadView) {
 	all.waiting[t.Wait]++
-	for _, state := range states {
-		n := t.States.Of(state)
+	for state, n := range t.States.All() {
 		all.jobs[state] += n
 		if oldest, ok := all.oldestAt[state]; n > 0 && (!ok || t.OldestAt.Before(oldest)) {
 			all.oldestAt[state] = t.OldestAt

@@ -1,8 +1,11 @@
 package admin
 
+// The lists: SHOW SNMP, SHOW QUEUE, SHOW THREAD; and ETRN.
+
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"zsched/mailq"
 	"zsched/mailq/server"
@@ -14,16 +17,15 @@ import (
 // methods run in the goroutines of sessions and post short functions to the
 // loop.
 type Queue struct {
-	port  daemon.Port
-	files Files
-	// params writes parameters as a clause would set them: Options.Params.
-	params func(scheduler.Params) []string
-	// Directories of which SHOW COUNTERS tells the free space.
-	messageDir, controlDir, logDir string
+	port                           daemon.Port
+	files                          Files
+	params                         func(scheduler.Params) []string // Options.Params
+	messageDir, controlDir, logDir string                          // Options
 }
 
 var _ server.Queue = (*Queue)(nil)
 
+// Totals returns the counters below every report.
 func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		c := l.Core().Counts()
@@ -38,6 +40,22 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 	return t, err
 }
 
+// walkFunc begins a walk over the queue.
+type walkFunc func(*scheduler.Scheduler) *scheduler.Walk
+
+func walkRings(s *scheduler.Scheduler) *scheduler.Walk    { return s.Walk(scheduler.Rings) }
+func walkThreads(s *scheduler.Scheduler) *scheduler.Walk  { return s.Walk(scheduler.Threads) }
+func walkVertices(s *scheduler.Scheduler) *scheduler.Walk { return s.Walk(scheduler.Vertices) }
+
+func walkThread(name mailq.Name) walkFunc {
+	return func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
+}
+
+func walkMessage(id scheduler.MessageID) walkFunc {
+	return func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkMessage(id) }
+}
+
+// Rings yields all rings.
 func (q *Queue) Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error] {
 	return func(yield func(*mailq.Ring, error) bool) {
 		for item, err := range daemon.Walk(ctx, q.port, walkRings) {
@@ -52,37 +70,36 @@ func (q *Queue) Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error] {
 	}
 }
 
-func walkRings(s *scheduler.Scheduler) *scheduler.Walk    { return s.Walk(scheduler.Rings) }
-func walkThreads(s *scheduler.Scheduler) *scheduler.Walk  { return s.Walk(scheduler.Threads) }
-func walkVertices(s *scheduler.Scheduler) *scheduler.Walk { return s.Walk(scheduler.Vertices) }
-
+// Threads yields all threads, each with its ring. A ring without threads has a
+// row of its own.
 func (q *Queue) Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error] {
 	return func(yield func(mailq.ThreadRow, error) bool) {
 		var row mailq.ThreadRow
-		fresh := false // the ring has had no row yet
+		empty := false // no thread of the ring was yielded yet
 		for item, err := range daemon.Walk(ctx, q.port, walkThreads) {
 			switch {
 			case err != nil:
 				yield(mailq.ThreadRow{}, err)
 				return
 			case item.Ring != nil:
-				if fresh && !yield(row, nil) {
+				if empty && !yield(row, nil) {
 					return
 				}
-				row, fresh = mailq.ThreadRow{Ring: ringOf(item.Ring)}, true
+				row, empty = mailq.ThreadRow{Ring: ringOf(item.Ring)}, true
 			case item.Thread != nil:
 				if !yield(mailq.ThreadRow{Ring: row.Ring, Thread: threadOf(item.Thread)}, nil) {
 					return
 				}
-				fresh = false
+				empty = false
 			}
 		}
-		if fresh {
+		if empty {
 			yield(row, nil)
 		}
 	}
 }
 
+// Thread returns one thread.
 func (q *Queue) Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error) {
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		t, r := l.Core().Thread(name.Channel, name.Host)
@@ -95,21 +112,21 @@ func (q *Queue) Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRo
 		}
 	})
 	if found && row.Ring == nil {
-		row.Ring = new(mailq.Ring) // of no clause
+		row.Ring = new(mailq.Ring) // no clause gives it a command
 	}
 	return row, found, err
 }
 
-// Jobs puts together what the core gives in parts.
+// Jobs yields the job lines of a thread; with an empty name, those of all.
 func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
-	begin := walkVertices
-	if name != (mailq.Name{}) {
-		begin = func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
+	if name == (mailq.Name{}) {
+		return q.jobs(ctx, walkVertices)
 	}
-	return q.jobs(ctx, begin)
+	return q.jobs(ctx, walkThread(name))
 }
 
-func (q *Queue) jobs(ctx context.Context, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[*mailq.Job, error] {
+// jobs joins the parts in which the core shows a vertex of many recipients.
+func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {
 		var job *mailq.Job
 		for item, err := range daemon.Walk(ctx, q.port, begin) {
@@ -133,4 +150,15 @@ func (q *Queue) jobs(ctx context.Context, begin func(*scheduler.Scheduler) *sche
 			yield(job, nil)
 		}
 	}
+}
+
+// Trigger starts the mail of a host (ETRN). It reports whether there is any.
+func (q *Queue) Trigger(ctx context.Context, host, _ string) (started bool, err error) {
+	host = strings.ToLower(host)
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
+		if started = l.Core().HasMail(host); started {
+			l.Step(scheduler.Triggered{Host: host})
+		}
+	})
+	return started, err
 }

@@ -1,12 +1,12 @@
 package admin
 
+// The core's views as values of the query protocol.
+
 import (
 	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
 )
-
-// What the core shows, as mailq has it.
 
 func ringOf(v *scheduler.RingView) *mailq.Ring {
 	return &mailq.Ring{
@@ -53,7 +53,7 @@ func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
 	return out
 }
 
-// pendingOf is what mail waits for in the words of old.
+// pendingOf says what mail waits for, in the old scheduler's words.
 func pendingOf(w scheduler.Wait) mailq.Pending {
 	switch w {
 	case scheduler.WaitTA:

@@ -1,5 +1,8 @@
 package admin
 
+// Held messages: orders about messages under hold/, which the core does not
+// know.
+
 import (
 	"context"
 	"errors"
@@ -31,7 +34,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	case mailq.Requeue, mailq.Reroute:
 		err = q.resubmitHeld(ctx, m, o.To)
 	default:
-		err = q.port.Release(ctx, m.Name, endings(m, o.Verb))
+		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb))
 	}
 	if err != nil {
 		return mailq.Outcome{}, err
@@ -39,7 +42,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	return did, nil
 }
 
-// outcomeOf counts what is open of a message that lies in files.
+// outcomeOf counts the open recipients of a held message.
 func outcomeOf(m *spool.Stored) mailq.Outcome {
 	did := mailq.Outcome{Messages: 1}
 	for _, job := range heldJobs(m) {
@@ -49,12 +52,13 @@ func outcomeOf(m *spool.Stored) mailq.Outcome {
 	return did
 }
 
-// givenUp is what the core says of a recipient that is expired by order.
-const givenUp = "expired by the administrator"
+// expiredByOrder is the diagnostic of a recipient that EXPIRE has failed, as the
+// core words it.
+const expiredByOrder = "expired by the administrator"
 
-// endings are the outcomes that KILL and EXPIRE give all open recipients of a
+// outcomes returns what KILL and EXPIRE write about the open recipients of a
 // held message.
-func endings(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
+func outcomes(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
 	if m.File == nil {
 		return nil
 	}
@@ -65,16 +69,16 @@ func endings(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
 		mark := spool.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered}
 		if verb == mailq.Expire {
 			mark.Tag, mark.Diagnose = ctlfile.Failed, true
-			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + givenUp + ")", "smtp; 500 (" + givenUp + ")", ""}, "\x01")
-			mark.Text = givenUp
+			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + expiredByOrder + ")", "smtp; 500 (" + expiredByOrder + ")", ""}, "\x01")
+			mark.Text = expiredByOrder
 		}
 		marks = append(marks, mark)
 	}
 	return marks
 }
 
-// resubmitHeld sends what is open of a held message elsewhere. What is left
-// of it then goes the way of all that is done.
+// resubmitHeld sends the open recipients of a held message elsewhere. If no
+// recipient is left open, the message is released, so that it is finished.
 func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) error {
 	sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
 	if err != nil {
@@ -86,12 +90,12 @@ func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name
 		}
 	}
 	if err = q.port.Release(ctx, m.Name, nil); errors.Is(err, daemon.ErrNotHeld) {
-		return nil // another has released what is left
+		return nil // somebody else has released it
 	}
 	return err
 }
 
-// releaseHeld releases the held messages and threads that a selection means.
+// releaseHeld releases the held messages and threads that are selected.
 func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.Outcome) (did mailq.Outcome, err error) {
 	did = released
 	where, now := o.Where, time.Now()
@@ -107,7 +111,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.
 		if !o.DryRun {
 			err := q.port.Release(ctx, m.Name, nil)
 			if errors.Is(err, daemon.ErrNotHeld) {
-				continue // another has released it since
+				continue // somebody else has released it
 			}
 			if err != nil {
 				return did, err
@@ -131,7 +135,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.
 		if !where.Matches(&mailq.Job{Name: name}, now) {
 			continue
 		}
-		more, err := q.liftThread(ctx, name, o.DryRun)
+		more, err := q.unholdThread(ctx, name, o.DryRun)
 		did.Messages += more.Messages
 		did.Recipients += more.Recipients
 		if more.Threads > 0 {
@@ -144,7 +148,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.
 	return did, nil
 }
 
-// selected reports whether a job of a held message is selected.
+// selected says whether a job line of a held message is selected.
 func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
 	for _, job := range heldJobs(m) {
 		if where.Matches(job, now) {
@@ -154,7 +158,7 @@ func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
 	return false
 }
 
-// heldJobs are the jobs that a message would have in the queue.
+// heldJobs returns the job lines that a held message would have in the queue.
 func heldJobs(m *spool.Stored) (jobs []*mailq.Job) {
 	if m.File == nil {
 		return nil

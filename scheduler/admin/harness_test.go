@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -58,7 +59,7 @@ func (s memoryFiles) Find(_ context.Context, what spool.Sought) iter.Seq2[*spool
 			m := stored(files[path], place)
 			if what.Sender != "" && !pattern.Wildcard(what.Sender, m.File.Senders[0].User) ||
 				what.LogID != "" && !pattern.Wildcard(strings.Trim(what.LogID, "<>"), strings.Trim(m.File.LogID, "<>")) ||
-				what.SpoolID != "" && !isCalled(what.SpoolID, scheduler.MessageID(m.Name.ID), m.ModifiedAt) {
+				what.SpoolID != "" && what.SpoolID != m.SpoolID() {
 				continue
 			}
 			all = append(all, m)
@@ -81,7 +82,8 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 	defer s.Mu.Unlock()
 	for place, files := range []map[string]*daemontest.File{s.Files, s.Held} {
 		for _, f := range files {
-			if n, ok := numberOf(id); ok && uint64(n) == f.Taken.Name.ID && isCalled(id, n, f.Taken.ModifiedAt) {
+			n := f.Taken.Name.ID
+			if id == fmt.Sprint(n) || id == ctlfile.SpoolID(n, f.Taken.ModifiedAt) {
 				return stored(f, spool.Place(place)), true, nil
 			}
 		}

@@ -1,5 +1,7 @@
 package admin
 
+// Held threads: HOLD THREAD and RELEASE THREAD.
+
 import (
 	"context"
 
@@ -9,8 +11,8 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// holdThread holds a thread at once, and until it is released, also over a
-// restart. If that cannot be written it is not held.
+// holdThread holds a thread at once and until it is released, even across a
+// restart. If that cannot be recorded, the thread is not held.
 func (q *Queue) holdThread(ctx context.Context, name mailq.Name, dry bool) (did mailq.Outcome, err error) {
 	t := spool.Thread(name)
 	already := false
@@ -27,8 +29,8 @@ func (q *Queue) holdThread(ctx context.Context, name mailq.Name, dry bool) (did 
 	return did, q.port.SetHeld(ctx, t, true)
 }
 
-// liftThread ends the holding of a thread, when that is written.
-func (q *Queue) liftThread(ctx context.Context, name mailq.Name, dry bool) (did mailq.Outcome, err error) {
+// unholdThread ends the hold of a thread, as soon as that is recorded.
+func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, dry bool) (did mailq.Outcome, err error) {
 	t := spool.Thread(name)
 	held := false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -44,17 +46,17 @@ func (q *Queue) liftThread(ctx context.Context, name mailq.Name, dry bool) (did 
 	return did, q.port.SetHeld(ctx, t, false)
 }
 
-// releaseThread lifts a hold and lets go what of the thread was put aside.
+// releaseThread ends the hold of a thread. If the thread is not held, it releases
+// poisoned mail.
 func (q *Queue) releaseThread(ctx context.Context, name mailq.Name, o *mailq.Order) (mailq.Outcome, error) {
-	did, err := q.liftThread(ctx, name, o.DryRun)
+	did, err := q.unholdThread(ctx, name, o.DryRun)
 	if err != nil || did.Threads > 0 {
 		return did, err
 	}
-	begin := func(s *scheduler.Scheduler) *scheduler.Walk { return s.WalkThread(name.Channel, name.Host) }
-	return q.actOnJobs(ctx, o, begin, func(*scheduler.VertexView) bool { return true })
+	return q.actOnJobs(ctx, o, walkThread(name), every)
 }
 
-// threadOutcome is what an order about a whole thread concerns.
+// threadOutcome counts the mail of a thread.
 func threadOutcome(core *scheduler.Scheduler, name mailq.Name) mailq.Outcome {
 	did := mailq.Outcome{Threads: 1}
 	if t, _ := core.Thread(name.Channel, name.Host); t != nil {

@@ -1,0 +1,117 @@
+package admin
+
+// What is logged about sessions, and the log limit for lines that any peer can
+// cause.
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/mailq"
+	"zsched/mailq/server"
+)
+
+const (
+	// maxPerSecond is how many lines of one kind are logged in a second. A
+	// flood of connections or ETRNs must not become a flood of log lines.
+	maxPerSecond = 5
+	// maxText bounds what a line has of a text that the peer chose.
+	maxText = 200
+)
+
+// note logs what a session did, if an administrator may want to know. Sessions
+// call it.
+func (s *Server) note(n server.Note) {
+	missing := 0
+	if n.Kind != server.NoteOrder { // who may give orders may fill the log
+		ok := false
+		if missing, ok = s.limit.take(n.Kind, time.Now()); !ok {
+			return
+		}
+	}
+	line := s.log.WithLevel(level(&n)).Str("user", clip(n.User)).Str("peer", n.Peer)
+	if missing > 0 {
+		line = line.Int("unlogged", missing)
+	}
+	text := string(n.Kind)
+	switch n.Kind {
+	case server.NoteOrder:
+		line = line.Str("order", orderText(n.Order)).Str("reason", clip(n.Order.Why)).
+			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
+	case server.NoteTrigger:
+		line = line.Str("host", clip(n.Host)).Str("request", clip(n.Text)).Bool("started", n.Started)
+		text = "mail asked for"
+	}
+	line.Err(n.Err).Msg(text)
+}
+
+// level is error where the scheduler or its auth file is at fault, warning
+// where something failed, and info where a peer was refused.
+func level(n *server.Note) zerolog.Level {
+	switch n.Kind {
+	case server.NoteAuth, server.NoteFault:
+		return zerolog.ErrorLevel
+	case server.NoteQueue:
+		return zerolog.WarnLevel
+	case server.NoteOrder, server.NoteTrigger, server.NoteWrapper:
+		if n.Err != nil {
+			return zerolog.WarnLevel
+		}
+	}
+	return zerolog.InfoLevel
+}
+
+// orderText returns an order without its reason.
+func orderText(o *mailq.Order) string {
+	bare := *o
+	bare.Why = ""
+	return strings.TrimSuffix(bare.String(), " BECAUSE")
+}
+
+func clip(text string) string {
+	if len(text) > maxText {
+		return text[:maxText] + "…"
+	}
+	return text
+}
+
+// logLimit bounds the lines of each kind to maxPerSecond, and counts the rest.
+type logLimit struct {
+	mu     sync.Mutex
+	byKind map[server.NoteKind]*loggedKind
+}
+
+// loggedKind is what was logged of one kind within a second.
+type loggedKind struct {
+	since   time.Time
+	lines   int
+	missing int // not logged since the last line that was
+}
+
+// take says whether a line may be logged, and how many of its kind before it
+// were not.
+func (l *logLimit) take(kind server.NoteKind, now time.Time) (missing int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byKind == nil {
+		l.byKind = make(map[server.NoteKind]*loggedKind)
+	}
+	k := l.byKind[kind]
+	if k == nil {
+		k = new(loggedKind)
+		l.byKind[kind] = k
+	}
+	if now.Sub(k.since) >= time.Second {
+		k.since, k.lines = now, 0
+	}
+	if k.lines == maxPerSecond {
+		k.missing++
+		return 0, false
+	}
+	k.lines++
+	missing, k.missing = k.missing, 0
+	return missing, true
+}
