@@ -1,5 +1,7 @@
 package ctlfile
 
+// Submitting: how a message and its control file get into the queue.
+
 import (
 	"errors"
 	"fmt"
@@ -18,11 +20,11 @@ import (
 )
 
 // Submit stores a message and its control file in a postoffice, under the
-// number of the message file's inode, and returns the control file's path
-// below transport/. d.Name is not used. After an error nothing of it is left;
-// only a path together with an error says that the message is queued but may
-// not outlive a crash.
-func Submit(office string, levels int, d *Contents, message io.Reader) (path string, err error) {
+// number of the message file's inode, and returns the path of the control file
+// below transport/. It ignores c.Name. After an error the message is not queued
+// and nothing of it is left. The exception is an error together with a path: the
+// message is queued, but may not survive a crash of the machine.
+func Submit(office string, levels int, c *Contents, message io.Reader) (path string, err error) {
 	file, err := os.CreateTemp(filepath.Join(office, "queue"), ".submit-*")
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
@@ -37,30 +39,30 @@ func Submit(office string, levels int, d *Contents, message io.Reader) (path str
 	if err == nil {
 		err = file.Sync()
 	}
-	if err == nil && d.Body > size {
-		err = fmt.Errorf("body offset %d in a message of %d bytes", d.Body, size)
+	if err == nil && c.Body > size {
+		err = fmt.Errorf("body offset %d in a message of %d bytes", c.Body, size)
 	}
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
-	return Enqueue(office, levels, d, file.Name())
+	return Enqueue(office, levels, c, file.Name())
 }
 
-// Enqueue does the router's last steps for a message file that is complete
+// Enqueue does the last steps of a router for a message file that is complete
 // and on disk in the postoffice: it writes the control file under a name that
-// starts with a dot, moves the message file into queue/, then gives the
-// control file its name. If a step fails the message file is where it was. An
-// error together with a path is as for Submit. Nothing is overwritten: a
-// number that is taken is an error, fs.ErrExist.
-func Enqueue(office string, levels int, d *Contents, file string) (path string, err error) {
-	path, err = enqueue(office, levels, d, file)
+// starts with a dot, moves the message file into queue/, and renames the control
+// file to its own name. If a step fails, the message file is where it was. An
+// error together with a path means the same as for Submit. Nothing is
+// overwritten: if a file has the number as its name, the error is fs.ErrExist.
+func Enqueue(office string, levels int, c *Contents, file string) (path string, err error) {
+	path, err = enqueue(office, levels, c, file)
 	if err != nil {
 		return path, fmt.Errorf("enqueue %s: %w", file, err)
 	}
 	return path, nil
 }
 
-func enqueue(office string, levels int, d *Contents, file string) (string, error) {
+func enqueue(office string, levels int, c *Contents, file string) (string, error) {
 	in, err := os.Lstat(file)
 	if err != nil {
 		return "", err
@@ -69,7 +71,7 @@ func enqueue(office string, levels int, d *Contents, file string) (string, error
 		return "", errors.New("not a regular file")
 	}
 	st := in.Sys().(*syscall.Stat_t)
-	named := *d
+	named := *c
 	named.Name = strconv.FormatUint(st.Ino, 10)
 	text, err := named.Encode()
 	if err != nil {
@@ -102,11 +104,12 @@ func enqueue(office string, levels int, d *Contents, file string) (string, error
 		_ = os.Remove(temp)
 		return "", errors.Join(err, moveBack(queued, file, in))
 	}
-	// The scheduler may have the message by now: there is no way back.
+	// The scheduler may have the message by now, so it cannot be taken back.
 	return hash + named.Name, syncdir.Sync(transport)
 }
 
-// makeHashDir makes the directories of a hash prefix where they are missing.
+// makeHashDir makes the hash directories that are missing, and returns the path
+// of the last.
 func makeHashDir(dir, hash string) (string, error) {
 	for letter := range strings.SplitSeq(hash, "/") {
 		if letter == "" {
@@ -127,18 +130,18 @@ func makeHashDir(dir, hash string) (string, error) {
 	return dir, nil
 }
 
-// controlMode lets agents of the group of transport/ write.
+// controlMode lets agents that have the group of transport/ write.
 const controlMode = 0o660
 
-// writeControl writes a control file, still under its temporary name, and
-// waits until it is on disk. It stays ours, whoever sent the message: who can
-// write it decides what is done with the scheduler's rights. As root it gets the
-// group, that of transport/.
+// writeControl writes a control file under its temporary name and syncs it. The
+// file belongs to the calling process's user, never to the sender: whoever can
+// write it decides what is done with the scheduler's rights. If that user is
+// root, the file gets the group, which is that of transport/.
 func writeControl(temp string, text []byte, group int) error {
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, controlMode)
 	if errors.Is(err, fs.ErrExist) {
-		// The inode behind this number is ours: what is there was left by a
-		// crash, of an earlier message.
+		// The number is that of our message file's inode, so a crash has left
+		// this file, and it belongs to an earlier message.
 		if err := os.Remove(temp); err != nil {
 			return err
 		}
@@ -166,8 +169,8 @@ func writeControl(temp string, text []byte, group int) error {
 	return err
 }
 
-// moveMessage moves a message file into queue/ and lets agents read it; or
-// leaves it as it was.
+// moveMessage moves a message file into queue/ and lets agents read it. After an
+// error the file is as it was.
 func moveMessage(file, queued string, was fs.FileInfo, group int) error {
 	if err := move(file, queued); err != nil {
 		return err
@@ -191,13 +194,13 @@ func moveBack(queued, file string, was fs.FileInfo) error {
 	return err
 }
 
-// move renames a file, but not over another.
+// move renames a file and never overwrites another.
 func move(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	switch err {
 	case nil:
 		return nil
-	case unix.EINVAL, unix.ENOSYS: // not on this file system
+	case unix.EINVAL, unix.ENOSYS: // this file system has no such call
 		if err := os.Link(from, to); err != nil {
 			return err
 		}
@@ -206,8 +209,8 @@ func move(from, to string) error {
 	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 }
 
-// Announce tells the scheduler of a new control file, by the datagram
-// "NEW path". It does not wait: the sweep finds what was not heard of.
+// Announce notifies the scheduler of a new control file, by the datagram
+// "NEW path". It does not wait: the sweep finds the file if the datagram is lost.
 func Announce(socket, path string) error {
 	if err := announce(strings.TrimPrefix(socket, "UNIX:"), path); err != nil {
 		return fmt.Errorf("announce %q to %s: %w", path, socket, err)
