@@ -1,7 +1,18 @@
 package mailbox
 
-import "strings"
+// This file has what the address of a recipient means: a user's mailbox, a file
+// or a command, and the account that delivers to it.
 
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"zsched/ta"
+)
+
+// kind says what an address is.
 type kind uint8
 
 const (
@@ -13,16 +24,16 @@ const (
 // address is a user word without its quotes.
 type address struct {
 	kind kind
-	// name is the command, the file's path or the user; of the latter not what
-	// stands behind the last @, which is the domain.
+	// name is the command, the path of the file or the user. domain is what
+	// follows the last @ of a user.
 	name, domain string
 }
 
-// parseAddress reads the user word of a quad.
+// parseAddress parses the user word of a recipient.
 func parseAddress(word string) address {
 	text := strings.TrimLeft(unquote(word), `\`)
 	if command, ok := strings.CutPrefix(text, "|"); ok {
-		// |"command" is another way to write "|command".
+		// |"command" means the same as "|command".
 		return address{kind: toCommand, name: strings.TrimSpace(unquote(command))}
 	}
 	if strings.HasPrefix(text, "/") {
@@ -36,8 +47,8 @@ func parseAddress(word string) address {
 	return a
 }
 
-// unquote takes away double quotes that enclose all of s, and the backslashes
-// by which a router protects quotes and backslashes within.
+// unquote removes double quotes that enclose all of s, and the backslashes by
+// which a router protects quotes and backslashes within.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != '"' {
 		return s
@@ -47,7 +58,7 @@ func unquote(s string) string {
 		switch s[i] {
 		case '"':
 			if i != len(s)-1 {
-				return s // it ends before the word does
+				return s // the quotes do not enclose all of it
 			}
 			return b.String()
 		case '\\':
@@ -60,7 +71,7 @@ func unquote(s string) string {
 	return s
 }
 
-// lower maps ASCII alone, as user names are compared.
+// lower maps ASCII letters to lower case; user names are compared like that.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -69,4 +80,95 @@ func lower(s string) string {
 		}
 	}
 	return string(b)
+}
+
+// target is where a recipient's mail goes, and the account that delivers it.
+type target struct {
+	address
+	*ta.Account
+	// path is the mailbox or file; a Maildir if it ends in a slash.
+	path string
+	// home says that the path is below the user's home directory, where root
+	// creates nothing.
+	home bool
+}
+
+// target finds the account and the path of a recipient's address.
+func (a *Agent) target(r *ta.Recipient) (target, error) {
+	to := target{address: parseAddress(r.User)}
+	var err error
+	if to.kind == toCommand && to.name == "" {
+		return to, &failure{ta.Error, "5.1.3 (bad address)", fmt.Errorf("the command of %q is empty", r.User)}
+	}
+	if to.kind != toUser {
+		to.path = to.name
+		to.Account, err = a.privileged(r, to.kind)
+	} else if to.Account, err = a.user(&to.address); err == nil {
+		to.path, to.home, err = a.Place.find(to)
+	}
+	if err != nil {
+		return to, err
+	}
+	if a.uid != 0 && to.UID != a.uid {
+		return to, &failure{ta.Deferred, "4.3.5 (agent is not root)", fmt.Errorf(
+			"this agent runs as user %d and cannot act as %q (user %d): only root can deliver to others",
+			a.uid, to.Name, to.UID)}
+	}
+	return to, nil
+}
+
+// user finds the account of a mailbox.
+func (a *Agent) user(to *address) (*ta.Account, error) {
+	acc, err := a.ByName(to.name)
+	if errors.Is(err, ta.ErrNoAccount) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
+		to.name = lower(to.name)
+		acc, err = a.ByName(to.name)
+	}
+	switch {
+	case errors.Is(err, ta.ErrNoAccount):
+		return nil, &failure{ta.Error, "5.1.1 (no such user)", fmt.Errorf("no such user: %q", to.name)}
+	case err != nil:
+		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %q: %w", to.name, err)}
+	}
+	return acc, nil
+}
+
+// privileged finds the account with whose privilege a command is run or a file
+// is written. It refuses the privilege of nobody.
+func (a *Agent) privileged(r *ta.Recipient, k kind) (*ta.Account, error) {
+	what := "files"
+	if k == toCommand {
+		what = "commands"
+	}
+	word, _, _ := strings.Cut(r.Privilege, " ")
+	uid, err := strconv.Atoi(word)
+	if err != nil || a.nobody(uid) {
+		return nil, &failure{ta.Error, "5.7.1 (not allowed)", fmt.Errorf(
+			"mail to %s is not allowed with the privilege %q of this address", what, r.Privilege)}
+	}
+	var acc *ta.Account
+	if uid == 0 && a.RootAs != "" {
+		acc, err = a.ByName(a.RootAs)
+	} else {
+		acc, err = a.ByUID(uid)
+	}
+	switch {
+	case errors.Is(err, ta.ErrNoAccount):
+		return nil, &failure{ta.Error, "5.7.1 (not allowed)", fmt.Errorf(
+			"mail to %s is not allowed: its privilege %d is no user's", what, uid)}
+	case err != nil:
+		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %d: %w", uid, err)}
+	}
+	return acc, nil
+}
+
+// nobody reports whether a uid is one with which routers mark addresses that
+// came from outside: a negative number, the greatest of 16 bits, or that of the
+// user nobody.
+func (a *Agent) nobody(uid int) bool {
+	if uid < 0 || uid == 65534 || uid == 65535 || int64(uid) >= 1<<32-2 {
+		return true
+	}
+	acc, err := a.ByName("nobody")
+	return err == nil && acc.UID == uid
 }

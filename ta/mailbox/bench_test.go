@@ -12,26 +12,26 @@ import (
 // BenchmarkDelivery is one message of 4 KiB on disk, done by the agent itself
 // and by a helper.
 func BenchmarkDelivery(b *testing.B) {
-	message, err := os.Create(b.TempDir() + "/message")
+	file, err := os.Create(b.TempDir() + "/message")
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer message.Close()
-	if _, err := message.WriteString(strings.Repeat("0123456789abcde\n", 256)); err != nil {
+	defer file.Close()
+	if _, err := file.WriteString(strings.Repeat("0123456789abcde\n", 256)); err != nil {
 		b.Fatal(err)
 	}
-	l := &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 4096, file: message}
+	l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 4096, file: file}
 	h := helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}}
 	for _, name := range []string{"mbox", "maildir/"} {
 		for _, by := range []string{"itself", "helper"} {
-			o := &order{Path: fmt.Appendf(nil, "%s/%s", b.TempDir(), name), Letter: l, Host: "here"}
+			o := &order{Path: fmt.Appendf(nil, "%s/%s", b.TempDir(), name), Message: l, Host: "here"}
 			b.Run(strings.Trim(name, "/")+"/"+by, func(b *testing.B) {
 				for b.Loop() {
 					out := outcome{}
 					if by == "itself" {
 						out = o.do()
 					} else {
-						out = h.run(o, nil, defaultLimit)
+						out = h.run(o, nil, defaultMailboxLimit)
 					}
 					if out.Status != ta.OK {
 						b.Fatalf("%+v", out)

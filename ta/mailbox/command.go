@@ -1,5 +1,7 @@
 package mailbox
 
+// This file has delivery to a command: its process, environment and exit codes.
+
 import (
 	"bufio"
 	"context"
@@ -18,21 +20,21 @@ import (
 	"zsched/ta"
 )
 
-// commandGrace is how long processes that a command leaves behind may hold its
+// outputWait is how long processes that a command leaves behind may hold its
 // output open.
-const commandGrace = 5 * time.Second
+const outputWait = 5 * time.Second
 
-// script runs a command in its user's home directory, if there is one. The
-// command is parsed by a shell of its own.
+// script runs a command in the home directory of its user, if there is one. A
+// shell of its own parses the command.
 const script = `cd "$HOME" 2>/dev/null; exec /bin/sh -c -- "$1"`
 
-// job is what a command is to do.
+// job is a message for a command.
 type job struct {
 	target
-	*letter
+	*message
 }
 
-// run gives a letter to a command, as its user.
+// run gives a message to a command, as the user of the address.
 func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	input, out, err := a.input(j)
 	if err != nil {
@@ -41,22 +43,23 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	defer input.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), a.TimeLimit)
 	defer cancel()
-	said := &ta.ProgramOutput{}
+	output := &ta.ProgramOutput{}
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
 	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, said, said
-	// A session of its own: no signal but ours reaches it, and ours all of it.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, output
+	// In a session of its own the command gets no signals but ours, and all its
+	// processes get ours.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a.uid == 0 {
 		cmd.SysProcAttr.Credential = j.Account.Credential(j.GID)
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = commandGrace
+	cmd.WaitDelay = outputWait
 	err = cmd.Run()
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	switch {
 	case cmd.ProcessState != nil && cmd.ProcessState.Success():
-		// Errors that are left are of output that others hold open, perhaps
+		// What err says is about output that other processes hold open, perhaps
 		// beyond the time limit.
 		out.Status = ta.OK
 		return out
@@ -65,12 +68,12 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	case cmd.ProcessState == nil:
 		f.cause = fmt.Errorf("start command: %w", err)
 	default:
-		f = ended(cmd.ProcessState, said.Text())
+		f = ended(cmd.ProcessState, output.Text())
 	}
 	return failed(f, false)
 }
 
-// input is the letter as a command reads it, with what is to be logged of it.
+// input is the message as a command reads it, and the outcome to be logged.
 func (a *Agent) input(j job) (f *os.File, out outcome, err error) {
 	out.Name = "|" + j.name
 	uid, gid := -1, -1
@@ -94,12 +97,12 @@ func (a *Agent) input(j job) (f *os.File, out outcome, err error) {
 	return f, out, nil
 }
 
-// ended is what a command's exit status means: five codes are final, a core
-// dump, any other signal and all other codes are not (sysexits).
+// ended is what a command's exit status means. Five exit codes are final; all
+// others, and any signal, defer the recipient.
 func ended(state interface {
 	ExitCode() int
 	String() string
-}, said string) *failure {
+}, output string) *failure {
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	codes := map[int]string{
 		ta.ExitDataErr:     "5.6.0 (data format error)",
@@ -112,26 +115,25 @@ func ended(state interface {
 		f.status, f.code = ta.Error, code
 	}
 	text := "command ended with " + state.String()
-	if said != "" {
-		text += "\r" + strings.ReplaceAll(said, "\n", "\r")
+	if output != "" {
+		text += "\r" + strings.ReplaceAll(output, "\n", "\r")
 	}
 	f.cause = errors.New(text)
 	return f
 }
 
-// environment is all that a command has in its environment. Only the
-// recipient's own words come from outside, and they are as the control file
-// has them.
+// environment is the whole environment of a command. Only the words of the
+// recipient and sender come from outside; they are as the control file has them.
 func (a *Agent) environment(m *ta.Message, r *ta.Recipient, acc *ta.Account) []string {
 	sender := r.From.User
-	if nobodys(r) {
+	if nullSender(r) {
 		sender = "<>"
 	}
 	env := append([]string{}, a.Environ...)
 	env = append(env,
 		"SHELL=/bin/sh", "IFS= \t\n",
 		"HOME="+acc.Home, "USER="+acc.Name, "LOGNAME="+acc.Name, "UID="+strconv.Itoa(acc.UID),
-		"SENDER="+sender, "RECIPIENT="+originally(r),
+		"SENDER="+sender, "RECIPIENT="+originalOrUser(r),
 		"MSGSPOOLID="+m.SpoolID())
 	if m.File.LogID != "" {
 		env = append(env, "MESSAGEID="+m.File.LogID)

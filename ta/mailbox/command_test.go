@@ -14,7 +14,7 @@ func command(line string) string {
 }
 
 func TestCommandGetsTheLetterAndItsEnvironment(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	m := mail(command("cat >letter; pwd; env | sort >environment"))
 	m.body = "From here\nno line end"
 	m.dsn = "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;bob+2Bx@example.org"
@@ -32,7 +32,7 @@ func TestCommandGetsTheLetterAndItsEnvironment(t *testing.T) {
 			t.Errorf("%s: %t in\n%s", want, has, o.read("home/environment"))
 		}
 	}
-	if got := o.read("home/environment"); strings.Contains(got, "GOROOT") || strings.Contains(got, "PLAY") {
+	if got := o.read("home/environment"); strings.Contains(got, "GOROOT") || strings.Contains(got, "HELPER") {
 		t.Errorf("our own environment is in\n%s", got)
 	}
 	m.sender, m.rcpts = "", []string{command("echo $SENDER >sender")}
@@ -41,7 +41,7 @@ func TestCommandGetsTheLetterAndItsEnvironment(t *testing.T) {
 }
 
 func TestCommandEndsByItsExitCode(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
 	for _, c := range []struct{ line, status, pattern string }{
 		{"echo no such format; echo really >&2; exit 65", "error2", "5\\.6\\.0.*command ended with exit status 65\rno such format\rreally"},
@@ -64,7 +64,7 @@ func TestCommandEndsByItsExitCode(t *testing.T) {
 // A command need not read its mail, may leave others behind, and may say more
 // than anybody wants to know.
 func TestCommandsThatAreNotPolite(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
 	m := mail(command("exit 0"))
 	m.body = strings.Repeat("0123456789abcde\n", 1<<17)
@@ -79,7 +79,7 @@ func TestCommandsThatAreNotPolite(t *testing.T) {
 
 // What comes through a pipe ends where the agent is killed.
 func TestCommandGetsAllOrNothing(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
 	o.delivered(a, mail(command("test -f /dev/stdin && cat /dev/stdin /dev/stdin >twice")))
 	if got := o.read("home/twice"); strings.Count(got, "hello\n") != 2 {
@@ -93,20 +93,20 @@ func TestCommandGetsAllOrNothing(t *testing.T) {
 }
 
 func TestCommandIsNoOptionOfTheShell(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
 	o.refused(a, mail(command("-c 'exit 65'")), "deferred", `exit status 127`)
 }
 
 func TestCommandHasItsTime(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}, TimeLimit: time.Millisecond})
 	// What it starts dies with it, or the wait for its output would last.
 	o.refused(a, mail(command("sleep 1000 & sleep 1000")), "deferred", `took more than 1ms`)
 }
 
 func TestPrivilegeOfNobodyIsRefused(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{})
 	for _, privilege := range []string{"65534", "65535", "-1", "-2", "4294967294", "", "99999"} {
 		o.refused(a, mail(`"|touch `+o.path("home/done")+`" `+privilege), "error2", `5\.7\.1.*commands is not allowed`)
@@ -118,7 +118,7 @@ func TestPrivilegeOfNobodyIsRefused(t *testing.T) {
 }
 
 func TestOrdinaryUserDeliversOnlyToItself(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{})
 	a.uid = 4712
 	for _, r := range []string{"bob 0", command("true"), o.path("home/file") + " " + us} {
@@ -127,14 +127,14 @@ func TestOrdinaryUserDeliversOnlyToItself(t *testing.T) {
 }
 
 func TestEmptyCommandIsNone(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for _, word := range []string{"|", `"| "`, `|""`} {
 		o.refused(o.agent(Options{}), mail(word+" "+us), "error2", `5\.1\.3`)
 	}
 }
 
 func TestUnknownUser(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{})
 	for _, user := range []string{"eve", "Eve", "BOb2", "carol", "-", `""`} {
 		o.refused(a, mail(user+" 0"), "error2", `5\.1\.1 \(no such user\)`)

@@ -1,5 +1,8 @@
 package mailbox
 
+// This file has the dot lock of an mbox, and what happens to one whose process
+// is gone.
+
 import (
 	"bytes"
 	"errors"
@@ -15,28 +18,28 @@ import (
 	"zsched/internal/process"
 )
 
-// lockAge is how old a lock file must be that does not say whose it is, or
-// says so for another machine, before it is thought forgotten.
-const lockAge = 5 * time.Minute
+// staleAge is the age at which a lock file counts as stale that names no
+// process, or one of another machine.
+const staleAge = 5 * time.Minute
 
-// dotLock is the file name.lock beside an mbox, which all who know it make
-// before they touch the mbox. Its first line is our pid, as others write and
-// read it; the rest is for ourselves:
+// dotLock is the file name.lock beside an mbox. Programs that know it create it
+// before they touch the mbox. Its first line is our pid, as other programs write
+// and read it; the other lines are our own:
 //
 //	4711
 //	mail.example.org
 //	20480 "\nFrom alice@example.org Sat Nov 21 10:00:00 2026\n"
 //
-// : the machine, and once the mbox is locked its size and what comes next. A
-// nil dotLock is one that the directory did not allow.
+// They are the machine and, once the mbox is locked, its size and the text that
+// will begin there. A nil dotLock is one that the directory did not allow.
 type dotLock struct {
 	dir   int
 	name  string
 	fd    int
-	front int64 // bytes before the note of what comes next
+	front int64 // bytes before the third line
 }
 
-// takeDotLock makes the lock file, or waits for the one that is there.
+// takeDotLock creates the lock file, after waiting for one that exists.
 func (b *mbox) takeDotLock() (*dotLock, error) {
 	l := &dotLock{dir: b.dir, name: b.name + ".lock"}
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -60,7 +63,7 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 				return nil, err
 			}
 		case unix.EACCES, unix.EPERM, unix.EROFS:
-			return nil, nil // there, the other lock must do
+			return nil, nil // the other lock alone must do
 		default:
 			return nil, &os.PathError{Op: "create", Path: string(b.o.Path) + ".lock", Err: err}
 		}
@@ -74,7 +77,8 @@ func (l *dotLock) write(text string) error {
 	return nil
 }
 
-// note writes down, on disk, where the mbox ends and what will begin there.
+// note writes the third line, and syncs it: the size of the mbox and the text
+// that will begin there.
 func (l *dotLock) note(size int64, begin string) error {
 	if l == nil {
 		return nil
@@ -85,9 +89,9 @@ func (l *dotLock) note(size int64, begin string) error {
 	return l.sync()
 }
 
-// keep takes the note back, on disk. The message may be reported from then on,
-// and if the machine stops before the lock's removal is on disk, too, nobody
-// may cut the message off.
+// keep removes the third line, and syncs that. Afterwards the message may be
+// reported: if the machine stops before the removal of the lock file is on disk,
+// nobody cuts the message off.
 func (l *dotLock) keep() error {
 	if l == nil {
 		return nil
@@ -112,11 +116,11 @@ func (l *dotLock) drop() {
 	}
 }
 
-// note is what a lock file says.
+// note is the content of a lock file.
 type note struct {
-	pid  int    // 0: none that can be read
-	host string // "": another program's
-	size int64  // -1: nothing was appended yet
+	pid  int    // 0: there is none
+	host string // "": another program wrote the file
+	size int64  // of the mbox before the delivery; -1: nothing was appended yet
 	next string
 }
 
@@ -138,10 +142,10 @@ func parseNote(text []byte) note {
 	return n
 }
 
-// breakLock removes a lock file whose maker is gone, with the half message it
-// may have left, and says whether it is worth while to try again. The lock of
-// flock on the file itself keeps two from doing it, and the second from
-// removing the first one's new lock.
+// breakLock removes a stale lock file, with the half message that its process may
+// have left, and reports whether to try again at once. A lock of flock(2) on the
+// file itself lets only one process do that, so that no other removes the new
+// lock of the first.
 func (b *mbox) breakLock(name string) bool {
 	fd, err := unix.Openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -165,32 +169,32 @@ func (b *mbox) breakLock(name string) bool {
 	}
 	n := parseNote(text[:size])
 	ours := int(st.Uid) == os.Geteuid() && n.host == b.o.Host
-	if !forgotten(n, ours, time.Unix(st.Mtim.Unix())) {
+	if !stale(n, ours, time.Unix(st.Mtim.Unix())) {
 		return false
 	}
-	// Anybody may have made a lock file in a public directory, and what is at
-	// work on another machine cannot be known: only ours is believed.
+	// In a public directory anybody can create a lock file, and we cannot know
+	// about processes on another machine. So we trust only our own note.
 	if ours && n.size >= 0 && b.restore(n) != nil {
 		return false
 	}
 	return unix.Unlinkat(b.dir, name, 0) == nil
 }
 
-// forgotten says that the maker of a lock is gone. Of our own locks on this
-// machine that is known; other machines' processes cannot be asked after.
-func forgotten(n note, ours bool, madeAt time.Time) bool {
+// stale reports whether the process of a lock file is gone. For our own lock
+// files on this machine we know that; others must also be old.
+func stale(n note, ours bool, madeAt time.Time) bool {
 	if n.pid <= 0 {
-		return time.Since(madeAt) > lockAge
+		return time.Since(madeAt) > staleAge
 	}
 	if !ours {
-		return !process.Exists(n.pid) && time.Since(madeAt) > lockAge
+		return !process.Exists(n.pid) && time.Since(madeAt) > staleAge
 	}
 	// A process of another user has the pid by chance.
 	return unix.Kill(n.pid, 0) != nil || !process.RunningSince(n.pid, madeAt)
 }
 
-// restore cuts the mbox back to where a delivery began that did not end. It
-// does so only if what follows is that delivery and nothing else.
+// restore cuts the mbox back to where an unfinished delivery began, if nothing
+// but that delivery follows there.
 func (b *mbox) restore(n note) error {
 	old := &mbox{o: b.o, dir: b.dir, name: b.name, until: b.until}
 	var named unix.Stat_t
@@ -215,8 +219,8 @@ func (b *mbox) restore(n note) error {
 	return f.Sync()
 }
 
-// begins says that a text begins with the separator next, as far as it goes,
-// and has no other message behind that.
+// begins reports whether a text is one message that begins with next, or a
+// beginning of next.
 func begins(text io.Reader, next string) (bool, error) {
 	front := make([]byte, len(next))
 	n, err := io.ReadFull(text, front)

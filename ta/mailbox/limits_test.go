@@ -15,11 +15,11 @@ import (
 // A file that must not grow so far leaves mailboxes as they were.
 func TestFileSizeLimitDefers(t *testing.T) {
 	for _, name := range []string{"spool/bob", "spool/box/"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		if name == "spool/bob" {
 			o.write(name, "old\n\n")
 		}
-		_, said := play(t, "limited", o.orderFor(name).json(t), "100000")
+		_, said := startProcess(t, "limited", o.orderFor(name).json(t), "100000")
 		var out outcome
 		if err := json.NewDecoder(said).Decode(&out); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestErrorsMeanWhatTheyShould(t *testing.T) {
 // Sessions of one process keep out of each other's way as processes do.
 func TestManyDeliverToOneMbox(t *testing.T) {
 	const sessions, messages = 4, 5
-	o := newOffice(t)
+	o := newTestSpool(t)
 	var wait sync.WaitGroup
 	for range sessions {
 		wait.Go(func() {
@@ -67,7 +67,7 @@ func TestManyDeliverToOneMbox(t *testing.T) {
 				order := o.orderFor("spool/bob")
 				order.LockWait = patience
 				body := strings.NewReader(strings.Repeat("a line\n", 20000))
-				order.Letter = &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: body.Size(), file: body}
+				order.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: body.Size(), file: body}
 				if out := order.do(); out.Status != ta.OK {
 					t.Errorf("%+v", out)
 				}
@@ -84,7 +84,7 @@ func TestManyDeliverToOneMbox(t *testing.T) {
 }
 
 func TestDeliveryLog(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	log := o.path("log")
 	a := o.agent(Options{Log: log, Environ: []string{"PATH=/usr/bin:/bin"}})
 	o.delivered(a, mail("bob 0", command("cat >letter"), "/dev/null "+us))

@@ -11,9 +11,9 @@ import (
 )
 
 func TestLockOfAnotherProcessIsRespected(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("spool/bob", "old\n\n")
-	locker, said := play(t, "locker", nil, o.path("spool/bob"))
+	locker, said := startProcess(t, "locker", nil, o.path("spool/bob"))
 	if line, err := said.ReadString('\n'); line != "here <nil>\n" {
 		t.Fatal(line, err)
 	}
@@ -58,7 +58,7 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 		{"", true, false},
 		{"not a pid\n", true, false},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("spool/bob.lock", c.text)
 		if c.old {
 			if err := os.Chtimes(o.path("spool/bob.lock"), old, old); err != nil {
@@ -76,7 +76,7 @@ func TestDotLockHoldsWhileItsMakerLives(t *testing.T) {
 }
 
 func TestLockOfBeforeTheLastStartIsForgotten(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("spool/bob.lock", fmt.Sprintf("%d\nhere\n", os.Getpid()))
 	if err := os.Chtimes(o.path("spool/bob.lock"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
@@ -89,14 +89,14 @@ func TestLockOfBeforeTheLastStartIsForgotten(t *testing.T) {
 func TestKilledDeliveryLeavesNoHalfMessage(t *testing.T) {
 	for _, name := range []string{"spool/bob", "home/Maildir/"} {
 		t.Run(name, func(t *testing.T) {
-			o := newOffice(t)
+			o := newTestSpool(t)
 			a := o.agent(Options{})
 			if strings.HasSuffix(name, "/") {
 				a = o.agent(Options{Place: Place{Path: "%h/Maildir/"}})
 			}
 			o.delivered(a, mail("bob 0"))
 			before := o.messages(name)
-			stuck, said := play(t, "stuck", o.orderFor(name).json(t))
+			stuck, said := startProcess(t, "stuck", o.orderFor(name).json(t))
 			if line, err := said.ReadString('\n'); line != "here\n" {
 				t.Fatal(line, err)
 			}
@@ -118,7 +118,7 @@ func TestKilledDeliveryLeavesNoHalfMessage(t *testing.T) {
 }
 
 // messages are what a reader shows.
-func (o office) messages(name string) (text string) {
+func (o testSpool) messages(name string) (text string) {
 	if !strings.HasSuffix(name, "/") {
 		return o.read(name)
 	}
@@ -144,7 +144,7 @@ func TestOnlyTheHalfMessageIsTakenBack(t *testing.T) {
 		{begin + strings.Repeat("y", 1<<16-7) + "\nFro", ""},
 		{"something else\n", "something else\n"},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("spool/bob", "old\n\n"+c.rest)
 		o.write("spool/bob.lock", fmt.Sprintf("%d\nhere\n5 %q\n", gone(t), begin))
 		o.delivered(o.agent(Options{}), mail("bob 0"))
@@ -158,9 +158,9 @@ func TestOnlyTheHalfMessageIsTakenBack(t *testing.T) {
 // When the machine stops, a lock file's removal may not be on disk, and the
 // report may be. So what was reported must not be cut off.
 func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	order := o.orderFor("spool/bob")
-	order.Letter = &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
+	order.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
 	b := &mbox{o: order}
 	var err error
 	if b.dir, b.name, err = openParent(string(order.Path)); err != nil {
@@ -189,7 +189,7 @@ func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
 
 // A file that we made, and others wrote to before we had it locked, stays.
 func TestOnlyOurOwnMessageIsTakenBack(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	b := &mbox{o: o.orderFor("spool/bob")}
 	var err error
 	if b.dir, b.name, err = openParent(string(b.o.Path)); err != nil {
@@ -204,7 +204,7 @@ func TestOnlyOurOwnMessageIsTakenBack(t *testing.T) {
 	if _, err := b.lock(b.fd); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.takeBack(); err != nil {
+	if err := b.undo(); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, o.read("spool/bob"), "From other\n\n")
@@ -214,7 +214,7 @@ func TestStrangeNotesAreNoReasonToCut(t *testing.T) {
 	for _, text := range []string{
 		"%d\nhere\n0 \"\"", "%d\nhere\n-1 \"From x\\n\"\n", "%d\nhere\n0 From x\n", "%d\nelse\n0 \"From x\\n\"\n", "%d\nhere\n99 \"From x\\n\"\n",
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("spool/bob", "From x\nA: b\n\n")
 		o.write("spool/bob.lock", fmt.Sprintf(text, gone(t)))
 		old := time.Now().Add(-time.Hour)

@@ -1,39 +1,37 @@
-// Package mailbox is the agent of local delivery. The user word of a recipient
-// says where its mail goes, once double quotes and leading backslashes are
-// stripped:
+// Package mailbox is the agent for local delivery. The user word of a recipient,
+// without double quotes and leading backslashes, says where its mail goes:
 //
 //	|command    to a shell command, run with the privilege of the address
 //	/file       to a file, written with the privilege of the address
 //	user        to the user's mailbox, as that user
 //
-// The privilege is the last word of the quad, the uid on whose word the address
-// is there; mail from anywhere has that of nobody, and nobody may neither run
-// commands nor write files.
+// The privilege is the last word of the recipient: the uid of whoever wrote the
+// address, in an alias file for example. An address that came from outside has
+// the privilege of nobody, who may neither run commands nor write files.
 //
 // A mailbox is an mbox file or a Maildir. Options.Place says which and where.
 //
-// Run as root, the agent opens no file of a user's. Each delivery is a process
-// of its own, this program once more, which is that user from its first
-// instruction on:
+// An agent that runs as root opens no file of a user. It starts a delivery
+// helper for each delivery: this program once more, as a process that is the
+// user from its first instruction on.
 //
-//	agent (root)                     helper (uid, gid and groups of the user)
+//	agent (root)                     delivery helper (uid, gid and groups of the user)
 //	finds the account
 //	opens the message file
 //	starts the helper ─────────────► message file on fd 0, order on fd 3
 //	                                 opens, checks, locks, writes, fsyncs
 //	reports, marks     ◄───────────── outcome on fd 4
 //
-// A thread with another file system uid would save the fork and not the risk:
-// it keeps root's capabilities, with them root's exemption from quotas, and one
-// goroutine on the wrong thread is root again. A process that has given up all
-// four uids cannot take them back, and what kills it kills one delivery.
+// A thread with another file system uid would save the fork, but keep the risk:
+// the thread has root's capabilities, so quotas do not bind it, and a goroutine
+// on the wrong thread is root. A process that has given up all its uids cannot
+// take them back, and if it is killed, one delivery fails.
 //
-// Where nothing changes hands (an ordinary user's own mail, root's own) the
-// agent does the work itself, by the same code.
+// Where the agent is the user already (root, or an ordinary user's own agent),
+// it delivers without a helper, by the same code.
 package mailbox
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -44,34 +42,40 @@ import (
 	"zsched/ta"
 )
 
-// Options say where mail goes and how. Only Place is needed.
+// Options say where mail goes and how. Only Place is required.
 type Options struct {
 	Place Place
 	// Decode turns quoted-printable text into 8-bit text.
 	Decode bool
-	// TouchAccess lets delivery change an mbox's access time, by which
-	// programs tell whether there is new mail.
+	// TouchAccess lets a delivery change the access time of an mbox, from which
+	// programs see whether there is new mail.
 	TouchAccess bool
 	// FatalQuota makes a user over quota a permanent failure.
 	FatalQuota bool
 	// LockWait is how long a mailbox may be locked by others before the
 	// recipient is deferred; 0: not at all.
 	LockWait time.Duration
-	// TimeLimit is how long a command or a helper may take; 0: 15 minutes.
+	// TimeLimit is how long a command may take; 0: 15 minutes.
 	TimeLimit time.Duration
+	// MailboxLimit is how long a delivery helper may take, besides LockWait;
+	// 0: two minutes. Its user can stop it (SIGSTOP), and so hold a session.
+	MailboxLimit time.Duration
+	// Sessions is how many job lines the agent works on at once. No user may
+	// occupy more than half of them with slow deliveries (shares).
+	Sessions int
 	// Domain completes names in Delivered-To; "": the host's name.
 	Domain string
-	// RootAs names the user by whom commands and files of privilege 0 are
-	// done; "": by root.
+	// RootAs names the user who runs commands and writes files of privilege 0;
+	// "": root.
 	RootAs string
 	// Log is a file that gets a line for each delivery, or "".
 	Log string
-	// Environ is what every command has in its environment, NAME=value.
+	// Environ is a part of every command's environment, NAME=value.
 	Environ []string
 }
 
-// Agent is the agent. Its Deliver goes into a ta.Server. The functions are
-// what it asks of the world; New gives those of the system.
+// Agent is the agent; its Deliver is that of a ta.Server. New sets its functions
+// to those of the system.
 type Agent struct {
 	Options
 	// ByName and ByUID find an account; the error is ta.ErrNoAccount or temporary.
@@ -81,14 +85,18 @@ type Agent struct {
 	Warn   func(line string) // for the scheduler's log
 
 	host   string // for unique names
-	uid    int    // we act as
+	uid    int    // of this process
 	helper helper
+	shares shares
 }
 
-// defaultLimit is Options.TimeLimit when it is 0.
-const defaultLimit = 15 * time.Minute
+// The limits where Options sets none.
+const (
+	defaultTimeLimit    = 15 * time.Minute
+	defaultMailboxLimit = 2 * time.Minute
+)
 
-// New makes an agent that asks the system.
+// New makes an agent and checks its options.
 func New(o Options) (*Agent, error) {
 	if err := o.Place.check(); err != nil {
 		return nil, err
@@ -101,9 +109,12 @@ func New(o Options) (*Agent, error) {
 		o.Domain = host
 	}
 	if o.TimeLimit == 0 {
-		o.TimeLimit = defaultLimit
+		o.TimeLimit = defaultTimeLimit
 	}
-	// What whoever started us left open is nothing for commands.
+	if o.MailboxLimit == 0 {
+		o.MailboxLimit = defaultMailboxLimit
+	}
+	// Commands get no descriptor that our own parent left open.
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	a := &Agent{
 		Options: o,
@@ -113,6 +124,7 @@ func New(o Options) (*Agent, error) {
 		host:    host,
 		uid:     os.Geteuid(),
 		helper:  helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}},
+		shares:  shares{most: max(o.Sessions/2, 1), now: time.Now},
 	}
 	if o.RootAs != "" {
 		if _, err := a.ByName(o.RootAs); err != nil {
@@ -122,9 +134,9 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-// Deliver settles all recipients of m. It may be called by several goroutines.
-// What is delivered is reported at once; failures wait for one write of
-// diagnostics.
+// Deliver delivers m to all its recipients. Several goroutines may call it.
+// It reports each success at once, and all failures together, so that their
+// diagnostics are written once.
 func (a *Agent) Deliver(m *ta.Message) {
 	others := map[*ta.Recipient]ta.Result{}
 	for i := range m.Recipients {
@@ -143,74 +155,27 @@ func (a *Agent) Deliver(m *ta.Message) {
 	m.ReportRest(func(r *ta.Recipient) ta.Result { return others[r] })
 }
 
-// deliver finds out what a recipient's address is, and delivers to it.
+// deliver delivers m to one recipient.
 func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 	to, err := a.target(r)
 	if err != nil {
 		return failed(err, a.FatalQuota)
 	}
-	l, err := a.letter(m, r, to)
+	msg, err := a.newMessage(m, r, to)
 	if err != nil {
 		return failed(err, a.FatalQuota)
 	}
-	switch to.kind {
-	case toCommand:
-		return a.run(m, r, job{to, l})
-	case toFile:
-		if to.name == os.DevNull {
-			return outcome{Status: ta.OK, Name: os.DevNull}
-		}
+	if to.kind == toFile && to.name == os.DevNull {
+		return outcome{Status: ta.OK, Name: os.DevNull}
 	}
-	return a.store(m, to, l)
-}
-
-// target is where a recipient's mail goes, and as whom.
-type target struct {
-	address
-	*ta.Account
-	// path is the mailbox or file; a Maildir if it ends in a slash.
-	path string
-	// home says that the path is below the user's home directory, where root
-	// has no business.
-	home bool
-}
-
-// target resolves an address: the account, and the path of a mailbox.
-func (a *Agent) target(r *ta.Recipient) (target, error) {
-	to := target{address: parseAddress(r.User)}
-	var err error
-	if to.kind == toCommand && to.name == "" {
-		return to, &failure{ta.Error, "5.1.3 (bad address)", fmt.Errorf("the command of %q is empty", r.User)}
+	began, ok := a.shares.begin(to.UID)
+	if !ok {
+		return failed(&failure{ta.Deferred, "4.3.2 (too many slow deliveries)", fmt.Errorf(
+			"%d deliveries to user %q take long already", a.shares.most, to.Name)}, false)
 	}
-	if to.kind != toUser {
-		to.path = to.name
-		to.Account, err = a.privileged(r, to.kind)
-	} else if to.Account, err = a.user(&to.address); err == nil {
-		to.path, to.home, err = a.Place.find(to)
+	defer a.shares.end(to.UID, began)
+	if to.kind == toCommand {
+		return a.run(m, r, job{to, msg})
 	}
-	if err != nil {
-		return to, err
-	}
-	if a.uid != 0 && to.UID != a.uid {
-		return to, &failure{ta.Deferred, "4.3.5 (agent is not root)", fmt.Errorf(
-			"this agent runs as user %d and cannot act as %q (user %d): only root can deliver to others",
-			a.uid, to.Name, to.UID)}
-	}
-	return to, nil
-}
-
-// user finds the account of a mailbox.
-func (a *Agent) user(to *address) (*ta.Account, error) {
-	acc, err := a.ByName(to.name)
-	if errors.Is(err, ta.ErrNoAccount) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
-		to.name = lower(to.name)
-		acc, err = a.ByName(to.name)
-	}
-	switch {
-	case errors.Is(err, ta.ErrNoAccount):
-		return nil, &failure{ta.Error, "5.1.1 (no such user)", fmt.Errorf("no such user: %q", to.name)}
-	case err != nil:
-		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %q: %w", to.name, err)}
-	}
-	return acc, nil
+	return a.store(to, msg)
 }

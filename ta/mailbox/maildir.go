@@ -1,5 +1,7 @@
 package mailbox
 
+// This file has delivery to a Maildir.
+
 import (
 	"bufio"
 	"crypto/rand"
@@ -14,17 +16,17 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// maildir is a directory of three: a message is written in tmp, and is there
-// when it has a name in new; readers move it to cur.
+// maildir is a directory with three others: a message is written in tmp and is
+// delivered when it is renamed to new; readers move it to cur.
 type maildir struct {
 	path     string
 	root     int // descriptor of the directory
-	tmp, new int // and of these two in it
+	tmp, new int // descriptors of these directories in it
 }
 
-// deliverMaildir stores a letter in a Maildir of ours, which is made if it is
-// missing. A crash leaves at most a file in tmp, which no reader shows and
-// every reader may remove after 36 hours.
+// deliverMaildir delivers a message to a Maildir of our user, and creates the
+// Maildir if it is missing. A crash leaves at most a file in tmp, which no reader
+// shows and every reader may remove after 36 hours.
 func deliverMaildir(o *order) (out outcome, err error) {
 	box, err := openMaildir(strings.TrimRight(string(o.Path), "/"))
 	if err != nil {
@@ -32,7 +34,7 @@ func deliverMaildir(o *order) (out outcome, err error) {
 	}
 	defer box.close()
 	name := uniqueName(o.Host, time.Now())
-	size, cvt, err := box.write(name, o.Letter)
+	size, cvt, err := box.write(name, o.Message)
 	if err != nil {
 		_ = unix.Unlinkat(box.tmp, name, 0)
 		return out, err
@@ -42,8 +44,8 @@ func deliverMaildir(o *order) (out outcome, err error) {
 		_ = unix.Unlinkat(box.tmp, name, 0)
 		return out, &os.PathError{Op: "rename", Path: box.path + "/new/" + final, Err: err}
 	}
-	// From here on a reader may have it. If the name does not get to the disk,
-	// that is for the next attempt, and costs a second copy.
+	// A reader may have seen the message already. If its name does not reach the
+	// disk, the next attempt delivers a second copy.
 	if err := unix.Fsync(box.new); err != nil {
 		return out, &os.PathError{Op: "sync", Path: box.path + "/new", Err: err}
 	}
@@ -51,7 +53,7 @@ func deliverMaildir(o *order) (out outcome, err error) {
 	return out, nil
 }
 
-// uniqueName is a name that no other delivery has, on any machine.
+// uniqueName is a name that no other delivery uses, on any machine.
 func uniqueName(host string, now time.Time) string {
 	var chance [8]byte
 	_, _ = rand.Read(chance[:]) // does not fail
@@ -59,7 +61,7 @@ func uniqueName(host string, now time.Time) string {
 	return fmt.Sprintf("%d.M%06dP%dR%x.%s", now.Unix(), now.Nanosecond()/1000, os.Getpid(), chance, host)
 }
 
-// openMaildir opens a Maildir and makes what is missing of it.
+// openMaildir opens a Maildir and creates the directories that are missing.
 func openMaildir(path string) (*maildir, error) {
 	box := &maildir{path: path, root: -1, tmp: -1, new: -1}
 	parent, name, err := openParent(path)
@@ -84,7 +86,7 @@ func openMaildir(path string) (*maildir, error) {
 	return box, nil
 }
 
-// obtainDir opens a directory that is ours, and makes it if there is none.
+// obtainDir opens a directory of our user, and creates it if there is none.
 func obtainDir(at int, name string) (fd int, err error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err = unix.Openat(at, name, flags, 0)
@@ -95,7 +97,7 @@ func obtainDir(at int, name string) (fd int, err error) {
 		}
 	}
 	if err == unix.ENOTDIR || err == unix.ELOOP {
-		return -1, unfit(false, "Maildir: %q is no directory", name)
+		return -1, unusable(false, "Maildir: %q is no directory", name)
 	}
 	if err != nil {
 		return -1, &os.PathError{Op: "open Maildir", Path: name, Err: err}
@@ -107,12 +109,13 @@ func obtainDir(at int, name string) (fd int, err error) {
 	}
 	if int(st.Uid) != os.Geteuid() {
 		_ = unix.Close(fd)
-		return -1, unfit(false, "Maildir: %q belongs to user %d", name, st.Uid)
+		return -1, unusable(false, "Maildir: %q belongs to user %d", name, st.Uid)
 	}
 	return fd, nil
 }
 
-// openParent opens the directory that a path is in, for use with names in it.
+// openParent opens the directory that contains a path, and returns the last name
+// of the path.
 func openParent(path string) (fd int, name string, err error) {
 	dir, name := filepath.Split(filepath.Clean(path))
 	fd, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -122,8 +125,8 @@ func openParent(path string) (fd int, name string, err error) {
 	return fd, name, nil
 }
 
-// write writes a letter in tmp and returns when it is on disk.
-func (box *maildir) write(name string, l *letter) (size int64, cvt string, err error) {
+// write writes a message in tmp and syncs it.
+func (box *maildir) write(name string, msg *message) (size int64, cvt string, err error) {
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := box.path + "/tmp/" + name
 	fd, err := unix.Openat(box.tmp, name, flags, 0o600)
@@ -133,7 +136,7 @@ func (box *maildir) write(name string, l *letter) (size int64, cvt string, err e
 	defer unix.Close(fd)
 	out := &counter{fd: fd, path: path}
 	w := bufio.NewWriterSize(out, 64<<10)
-	if cvt, err = l.write(w); err == nil {
+	if cvt, err = msg.write(w); err == nil {
 		err = w.Flush()
 	}
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets the test binary be a helper, and other processes:
+// TestMain makes the test binary a delivery helper, or another process:
 //
 //	locker FILE     locks a file by fcntl until it is killed
 //	stuck           delivers stdin's order and stands still in the middle
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == HelperArg {
 		os.Exit(Help())
 	}
-	switch os.Getenv("PLAY") {
+	switch os.Getenv("HELPER") {
 	case "locker":
 		f, err := os.OpenFile(os.Args[1], os.O_RDWR, 0)
 		if err == nil {
@@ -33,14 +33,14 @@ func TestMain(m *testing.M) {
 		fmt.Println("here", err)
 		select {}
 	case "stuck":
-		l := &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: endless{}}
+		l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: endless{}}
 		readOrder(l).do()
 	case "limited":
 		var limit uint64
 		fmt.Sscan(os.Args[1], &limit)
 		unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit})
 		signal.Ignore(syscall.SIGXFSZ)
-		l := &letter{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: zeros{}}
+		l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: zeros{}}
 		json.NewEncoder(os.Stdout).Encode(readOrder(l).do())
 	default:
 		os.Exit(m.Run())
@@ -48,12 +48,12 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-func readOrder(l *letter) *order {
+func readOrder(msg *message) *order {
 	o := &order{}
 	if err := json.NewDecoder(os.Stdin).Decode(o); err != nil {
 		panic(err)
 	}
-	o.Letter = l
+	o.Message = msg
 	return o
 }
 
@@ -73,12 +73,12 @@ type zeros struct{}
 
 func (zeros) ReadAt(b []byte, at int64) (int, error) { return len(b), nil }
 
-// play starts the test binary as one of the others; it is killed at the end of
-// the test at the latest.
-func play(t *testing.T, role string, stdin io.Reader, args ...string) (cmd *exec.Cmd, stdout *bufio.Reader) {
+// startProcess starts the test binary in one of these roles, and kills it at the
+// end of the test.
+func startProcess(t *testing.T, role string, stdin io.Reader, args ...string) (cmd *exec.Cmd, stdout *bufio.Reader) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", args...)
-	cmd.Env = []string{"PLAY=" + role, "GORACE=atexit_sleep_ms=0"}
+	cmd.Env = []string{"HELPER=" + role, "GORACE=atexit_sleep_ms=0"}
 	cmd.Stdin, cmd.Stderr = stdin, os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -98,8 +98,8 @@ func kill(cmd *exec.Cmd) {
 	}
 }
 
-// orderFor is an order for a helper or a player.
-func (o office) orderFor(name string) *order {
+// orderFor is an order for a helper or another process.
+func (o testSpool) orderFor(name string) *order {
 	slash := name[len(strings.TrimRight(name, "/")):]
 	return &order{Path: []byte(o.path(name) + slash), Host: "here"}
 }

@@ -1,5 +1,7 @@
 package mailbox
 
+// This file has delivery to an mbox file: opening, locking, appending.
+
 import (
 	"bufio"
 	"errors"
@@ -16,39 +18,39 @@ import (
 	"zsched/ta"
 )
 
-// A lock of somebody else's is looked at again after a pause, each twice as
-// long as the one before, from firstPause to lastPause.
+// While another process holds a lock, we look again after a pause that doubles
+// each time, from firstPause to lastPause.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
 )
 
-// mbox is one delivery to a file of messages, which others read and write by
-// the same two locks: the file beside it (dotLock) and a lock of fcntl's.
+// mbox is one delivery to a file of messages. Other programs read and write it
+// under the same two locks: a file beside it (dotLock) and a lock of fcntl(2).
 //
 //	dot lock ─► open, check ─► fcntl lock ─► size into the dot lock, on disk
 //	─► append, on disk ─► size out of the dot lock, on disk ─► unlock
 //
-// Who finds the dot lock without its process, and the size in it, takes back
-// what was appended (mbox.restore).
+// If the process dies, the next delivery finds the dot lock with the size and
+// removes what was appended (mbox.restore).
 type mbox struct {
 	o      *order
 	dir    int // descriptor of its directory
 	name   string
-	until  time.Time // how long locks are waited for
+	until  time.Time // when waiting for locks ends
 	pause  time.Duration
-	dot    *dotLock // nil: the directory allows none
+	dot    *dotLock // nil: the directory does not allow one
 	fd     int
-	opened unix.Stat_t // as it was before
-	made   bool        // by us
+	opened unix.Stat_t // its state before the delivery
+	made   bool        // we created it
 }
 
-// appendMbox appends a letter to an mbox of ours, which is made if it is
-// missing. After an error the file is as it was.
+// appendMbox appends a message to an mbox of our user, and creates the mbox if it
+// is missing. After an error the file is as it was.
 func appendMbox(o *order) (out outcome, err error) {
 	b := &mbox{o: o, fd: -1, until: time.Now().Add(o.LockWait)}
 	if b.dir, b.name, err = openParent(string(o.Path)); err != nil {
-		return out, b.unfit(err)
+		return out, b.openError(err)
 	}
 	defer unix.Close(b.dir)
 	if b.dot, err = b.takeDotLock(); err != nil {
@@ -62,7 +64,7 @@ func appendMbox(o *order) (out outcome, err error) {
 	out.Before, out.Name = b.opened.Size, string(o.Path)
 	out.Bytes, out.Cvt, err = b.append()
 	if err != nil {
-		err = errors.Join(err, b.takeBack())
+		err = errors.Join(err, b.undo())
 	}
 	return out, err
 }
@@ -72,7 +74,7 @@ func (b *mbox) open() error {
 	for {
 		fd, err := b.openOnce()
 		if err != nil {
-			return b.unfit(err)
+			return b.openError(err)
 		}
 		again, err := b.lock(fd)
 		if err == nil && !again {
@@ -86,7 +88,7 @@ func (b *mbox) open() error {
 	}
 }
 
-// openOnce opens the file, or makes it. Whatever it is, that does not block.
+// openOnce opens or creates the file. It never blocks, whatever the file is.
 func (b *mbox) openOnce() (fd int, err error) {
 	const flags = unix.O_RDWR | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	for {
@@ -103,28 +105,29 @@ func (b *mbox) openOnce() (fd int, err error) {
 	}
 }
 
-// unfit says what an error of opening means.
-func (b *mbox) unfit(err error) error {
+// openError says what an error of opening means.
+func (b *mbox) openError(err error) error {
 	switch {
 	case err == unix.ELOOP:
-		return unfit(b.o.File, "%q is a symbolic link", b.o.Path)
+		return unusable(b.o.File, "%q is a symbolic link", b.o.Path)
 	case err == unix.EISDIR:
-		return unfit(b.o.File, "%q is a directory", b.o.Path)
+		return unusable(b.o.File, "%q is a directory", b.o.Path)
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return unfit(b.o.File, "open %q: %w", b.o.Path, err)
+		return unusable(b.o.File, "open %q: %w", b.o.Path, err)
 	}
 	return fmt.Errorf("open %q: %w", b.o.Path, err)
 }
 
-// lock checks what was opened and locks it. It is to be opened again if it has
-// lost its name meanwhile.
+// lock checks and locks the opened file. again means that the file has lost its
+// name meanwhile and another must be opened.
 func (b *mbox) lock(fd int) (again bool, err error) {
 	if again, err := b.check(fd); again || err != nil {
 		return again, err
 	}
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	for {
-		// Of the open file, not the process: other sessions of ours are others.
+		// The lock belongs to the open file, not to the process, so that it keeps
+		// out other sessions of this process too.
 		err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
 		if err == nil {
 			break
@@ -165,28 +168,28 @@ func (b *mbox) check(fd int) (again bool, err error) {
 	case err != nil:
 		return false, &os.PathError{Op: "stat", Path: string(b.o.Path), Err: err}
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return false, unfit(b.o.File, "%q is no regular file", b.o.Path)
+		return false, unusable(b.o.File, "%q is no regular file", b.o.Path)
 	case st.Nlink != 1:
-		return false, unfit(b.o.File, "%q has %d links", b.o.Path, st.Nlink)
+		return false, unusable(b.o.File, "%q has %d links", b.o.Path, st.Nlink)
 	case int(st.Uid) != os.Geteuid():
-		return false, unfit(b.o.File, "%q belongs to user %d", b.o.Path, st.Uid)
+		return false, unusable(b.o.File, "%q belongs to user %d", b.o.Path, st.Uid)
 	}
 	return false, nil
 }
 
-// append writes the letter behind two newlines and returns when it is on disk.
+// append appends the message after two newlines and syncs the file.
 func (b *mbox) append() (n int64, cvt string, err error) {
 	gap, err := b.gap()
 	if err != nil {
 		return 0, "", err
 	}
-	if err := b.dot.note(b.opened.Size, gap+string(b.o.Letter.Separator)); err != nil {
+	if err := b.dot.note(b.opened.Size, gap+string(b.o.Message.Separator)); err != nil {
 		return 0, "", err
 	}
 	f := &counter{fd: b.fd, path: string(b.o.Path)}
 	w := bufio.NewWriterSize(f, 64<<10)
 	_, _ = w.WriteString(gap)
-	if cvt, err = b.o.Letter.writeMbox(w); err != nil {
+	if cvt, err = b.o.Message.writeMbox(w); err != nil {
 		return 0, "", err
 	}
 	if err := unix.Fsync(b.fd); err != nil {
@@ -204,8 +207,8 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 	return f.n, cvt, nil
 }
 
-// gap is what is missing of the two newlines between the messages that are
-// there and ours.
+// gap is what is missing of the two newlines between the existing messages and
+// ours.
 func (b *mbox) gap() (string, error) {
 	size := b.opened.Size
 	if size == 0 {
@@ -229,9 +232,10 @@ func (b *mbox) gap() (string, error) {
 	return "", nil
 }
 
-// takeBack removes what was appended, and the file if it was made for it. In
-// one that we made others may have been before we had it locked.
-func (b *mbox) takeBack() error {
+// undo removes what was appended, and the file if we created it. Another
+// process may have written to a file that we created, before we locked it; such
+// a file stays.
+func (b *mbox) undo() error {
 	if b.made && b.opened.Size == 0 {
 		if err := unix.Unlinkat(b.dir, b.name, 0); err == nil {
 			return nil
@@ -243,7 +247,7 @@ func (b *mbox) takeBack() error {
 	return nil
 }
 
-// counter writes to a descriptor, whole or not at all as far as errors go.
+// counter writes to a descriptor and counts the bytes.
 type counter struct {
 	fd   int
 	path string

@@ -1,29 +1,33 @@
 package mailbox
 
+// This file has the outcome of a delivery: what errors mean for the recipient,
+// the result for the scheduler, and the delivery log.
+
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
 	"zsched/ta"
 )
 
-// outcome is what became of one delivery. A helper sends it as JSON.
+// outcome is the outcome of one delivery. A helper writes it as JSON.
 type outcome struct {
 	Status ta.Status // OK, Error or Deferred
 	Code   string    // enhanced status code, with comment
 	Text   string
-	// Before is the size of the mbox before, Bytes what was written, and Name
-	// where to: for the delivery log.
+	// For the delivery log: Before is the size of the mbox before the delivery,
+	// Bytes how much was written, and Name where.
 	Before, Bytes int64
 	Name          string
-	// Cvt is what was done to the message, in the words of the system's log.
+	// Cvt is the conversion of the message, in the words of the system's log.
 	Cvt string
 }
 
-// failure is an error that knows what it means for the recipient.
+// failure is an error with the status and code that it means for the recipient.
 type failure struct {
 	status ta.Status
 	code   string
@@ -33,8 +37,8 @@ type failure struct {
 func (f *failure) Error() string { return f.cause.Error() }
 func (f *failure) Unwrap() error { return f.cause }
 
-// failed is the outcome that an error means. What is not known to be final is
-// tried again.
+// failed is the outcome for an error. An error that is not known to be final
+// defers the recipient.
 func failed(err error, fatalQuota bool) outcome {
 	out := outcome{Status: ta.Deferred, Code: "4.3.0", Text: strings.ReplaceAll(err.Error(), "\n", "; ")}
 	var known *failure
@@ -53,9 +57,10 @@ func failed(err error, fatalQuota bool) outcome {
 	return out
 }
 
-// unfit is the error of a file that is not what it should be. A user's
-// mailbox can be mended; what an address names is refused.
-func unfit(file bool, format string, args ...any) error {
+// unusable is the error of a mailbox or file to which we do not deliver, because
+// of its type, owner or links. A mailbox can be repaired, so its recipient is
+// deferred. A file that an address names is refused.
+func unusable(file bool, format string, args ...any) error {
 	f := &failure{ta.Deferred, "4.2.0 (mailbox cannot be used)", fmt.Errorf(format, args...)}
 	if file {
 		f.status, f.code = ta.Error, "5.7.1 (not allowed)"
@@ -63,7 +68,7 @@ func unfit(file bool, format string, args ...any) error {
 	return f
 }
 
-// result is the outcome as the server takes it.
+// result is the outcome as a result for the scheduler.
 func (o *outcome) result() ta.Result {
 	code, reply := o.Code, "250"
 	switch o.Status {
@@ -84,4 +89,24 @@ func (o *outcome) result() ta.Result {
 		Code:       code,
 		Diagnostic: "x-local; " + reply + " (" + first + ")",
 	}}
+}
+
+// log appends a line to the delivery log: the message, the size of the mbox
+// before, how much was added, and where.
+func (a *Agent) log(m *ta.Message, out outcome) {
+	if a.Log == "" {
+		return
+	}
+	id := m.File.LogID
+	if id == "" {
+		id = m.SpoolID()
+	}
+	f, err := os.OpenFile(a.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%s %d %d %s\n", id, out.Before, out.Bytes, visible(out.Name))
+		_ = f.Close()
+	}
+	if err != nil && a.Warn != nil {
+		a.Warn(fmt.Sprintf("delivery log: %v", err))
+	}
 }

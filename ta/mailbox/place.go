@@ -1,5 +1,7 @@
 package mailbox
 
+// This file finds the mailbox of a user: the options -d, -D, -P and -C.
+
 import (
 	"fmt"
 	"os"
@@ -26,7 +28,7 @@ type Place struct {
 	Canonical bool
 }
 
-// SpoolDirectories are where mailboxes are if nothing says otherwise.
+// SpoolDirectories are the default directories of mbox files.
 func SpoolDirectories() []string { return []string{"/var/mail", "/usr/mail", "/var/spool/mail"} }
 
 func (p *Place) check() error {
@@ -54,7 +56,7 @@ func (p *Place) check() error {
 
 func (p *Place) pattern() bool { return strings.Contains(p.Path, "%") }
 
-// find is the path of a user's mailbox, and whether it is one of the home
+// find returns the path of a user's mailbox, and whether it is below the home
 // directory.
 func (p *Place) find(to target) (path string, home bool, err error) {
 	name := to.name
@@ -75,7 +77,7 @@ func (p *Place) find(to target) (path string, home bool, err error) {
 	return path, strings.Contains(p.Path, "%h"), nil
 }
 
-// spool is a file in the directory of all mailboxes.
+// spool is the path of a user's mbox in the directory of all mailboxes.
 func (p *Place) spool(name string) (string, error) {
 	dir := p.Path
 	if dir == "" {
@@ -105,8 +107,8 @@ func (p *Place) spool(name string) (string, error) {
 	return filepath.Join(append(levels, name)...), nil
 }
 
-// expand fills in a pattern. What comes from an address or the password file
-// is one component of the path and no more.
+// expand expands a pattern. What comes from an address or the password file is
+// at most one component of the path.
 func (p *Place) expand(to target, name string) (string, error) {
 	var b strings.Builder
 	small, large := pjw(to.Account.Name), crc31(to.Account.Name)
@@ -116,7 +118,7 @@ func (p *Place) expand(to target, name string) (string, error) {
 			continue
 		}
 		var value string
-		i++ // check has seen that there is one
+		i++ // check has made sure that there is one
 		switch p.Path[i] {
 		case '%':
 			b.WriteByte('%')
@@ -152,8 +154,8 @@ func (p *Place) expand(to target, name string) (string, error) {
 	return b.String(), nil
 }
 
-// domain is lower case: a directory's name must not depend on the sender's
-// way to write.
+// domain is the domain of an address in lower case, so that the name of a
+// directory does not depend on how the sender wrote it.
 func (p *Place) domain(to target) string {
 	if to.domain == "" {
 		return "defaultdomain"
@@ -161,7 +163,7 @@ func (p *Place) domain(to target) string {
 	return lower(to.domain)
 }
 
-// component refuses what would lead elsewhere.
+// component refuses a name that would lead to another directory.
 func component(s string) error {
 	if s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\x00") {
 		return fmt.Errorf("%q cannot be part of a mailbox's path", s)
@@ -181,8 +183,8 @@ func pjw(s string) (h uint32) {
 	return h
 }
 
-// crc31 is the checksum that ZMailer calls crc32: of the polynomial
-// x^31 + x^3 + 1, bits reversed, and of seven bits of each byte.
+// crc31 is the checksum that ZMailer calls crc32: its polynomial is
+// x^31 + x^3 + 1 with reversed bits, and it uses seven bits of each byte.
 func crc31(s string) (crc uint32) {
 	const polynomial = 0x48000000
 	for i := 0; i < len(s); i++ {

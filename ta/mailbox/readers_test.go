@@ -28,7 +28,7 @@ func TestPythonReadsWhatIsDelivered(t *testing.T) {
 	}
 	bodies := []string{"first\n", "From the second\n\nFrom a third that is none\n", "no line end", ""}
 	for kind, place := range map[string]string{"mbox": "box", "maildir": "box/"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		a := o.agent(Options{Place: Place{Path: "%h/" + place}})
 		for i, body := range bodies {
 			m := mail("bob 0")

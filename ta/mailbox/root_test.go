@@ -22,14 +22,14 @@ const (
 	spoolGID                     = 4245
 )
 
-// rootOffice is an office in which dave is another user, with a home directory
+// newRootSpool is an testSpool in which dave is another user, with a home directory
 // of his own.
-func rootOffice(t *testing.T) (office, func(Options) *Agent) {
+func newRootSpool(t *testing.T) (testSpool, func(Options) *Agent) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can deliver to others")
 	}
-	o := newOffice(t)
+	o := newTestSpool(t)
 	if err := os.Chmod(filepath.Dir(o.dir), 0o711); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func rootOffice(t *testing.T) (office, func(Options) *Agent) {
 }
 
 // own sets owner, group and mode of a file.
-func (o office) own(name string, uid, gid int, mode uint32) {
+func (o testSpool) own(name string, uid, gid int, mode uint32) {
 	o.t.Helper()
 	if err := os.Lchown(o.path(name), uid, gid); err != nil {
 		o.t.Fatal(err)
@@ -71,7 +71,7 @@ func (o office) own(name string, uid, gid int, mode uint32) {
 }
 
 // owner describes a file's owner, group and mode.
-func (o office) owner(name string) string {
+func (o testSpool) owner(name string) string {
 	o.t.Helper()
 	var st syscall.Stat_t
 	if err := syscall.Lstat(o.path(name), &st); err != nil {
@@ -83,7 +83,7 @@ func (o office) owner(name string) string {
 func davesCommand(line string) string { return `"|` + line + `" ` + strconv.Itoa(otherUID) }
 
 func TestRootDeliversToAMaildirAsItsUser(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	a := agent(Options{Place: Place{Path: "%h/Maildir/"}})
 	o.delivered(a, mail("dave 0"))
 	names := o.names("dave/Maildir/new")
@@ -96,7 +96,7 @@ func TestRootDeliversToAMaildirAsItsUser(t *testing.T) {
 }
 
 func TestRootRunsCommandsAsTheirUser(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	a := agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
 	o.delivered(a, mail(davesCommand("(id -u; id -g; id -G; pwd) >who; cat >>who; exec ls /proc/self/fd >fds")))
 	want := fmt.Sprintf("4242\n4243\n4243 4244\n%s\nFrom alice", o.path("dave"))
@@ -111,7 +111,7 @@ func TestRootRunsCommandsAsTheirUser(t *testing.T) {
 }
 
 func TestRootIsReplacedOnRequest(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	a := agent(Options{Environ: []string{"PATH=/usr/bin:/bin"}})
 	a.RootAs = "dave"
 	o.delivered(a, mail(`"|id -u >who" 0`, o.path("dave/file")+" 0"))
@@ -138,7 +138,7 @@ func TestRootMakesMailboxesInSpoolDirectories(t *testing.T) {
 		{0, 0o1777, "4242:4243 600"},
 	} {
 		for _, pattern := range []string{"", "/%u/"} {
-			o, agent := rootOffice(t)
+			o, agent := newRootSpool(t)
 			o.own("spool", 0, c.gid, c.mode)
 			a := agent(Options{Place: Place{Path: o.path("spool") + pattern}})
 			o.delivered(a, mail("dave 0"))
@@ -167,16 +167,16 @@ func TestRootMakesMailboxesInSpoolDirectories(t *testing.T) {
 // What a user prepares in a directory of his own does not make root touch, or
 // the agent change, what is not his.
 func TestRootIsNotLedAstray(t *testing.T) {
-	for name, trap := range map[string]func(o office) error{
-		"symbolic link to another's file": func(o office) error { return os.Symlink(o.path("home/secret"), o.path("dave/sub/box")) },
-		"dangling link":                   func(o office) error { return os.Symlink(o.path("home/new"), o.path("dave/sub/box")) },
-		"another's file":                  func(o office) error { return os.Rename(o.path("home/secret"), o.path("dave/sub/box")) },
-		"another link to a file":          func(o office) error { return os.Link(o.path("home/secret"), o.path("dave/sub/box")) },
-		"writable file of another's": func(o office) error {
+	for name, trap := range map[string]func(o testSpool) error{
+		"symbolic link to another's file": func(o testSpool) error { return os.Symlink(o.path("home/secret"), o.path("dave/sub/box")) },
+		"dangling link":                   func(o testSpool) error { return os.Symlink(o.path("home/new"), o.path("dave/sub/box")) },
+		"another's file":                  func(o testSpool) error { return os.Rename(o.path("home/secret"), o.path("dave/sub/box")) },
+		"another link to a file":          func(o testSpool) error { return os.Link(o.path("home/secret"), o.path("dave/sub/box")) },
+		"writable file of another's": func(o testSpool) error {
 			o.write("dave/sub/box", "secret\n")
 			return os.Chmod(o.path("dave/sub/box"), 0o666)
 		},
-		"directory that leads elsewhere": func(o office) error {
+		"directory that leads elsewhere": func(o testSpool) error {
 			if err := os.Remove(o.path("dave/sub")); err != nil {
 				return err
 			}
@@ -184,7 +184,7 @@ func TestRootIsNotLedAstray(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, agent := rootOffice(t)
+			o, agent := newRootSpool(t)
 			o.write("home/secret", "secret\n")
 			if err := trap(o); err != nil {
 				t.Fatal(err)
@@ -201,7 +201,7 @@ func TestRootIsNotLedAstray(t *testing.T) {
 
 // A lock file is not followed or cut either, whoever it is of.
 func TestLockFileThatLeadsElsewhereIsLeftAlone(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	o.write("home/secret", "4242\nhere\n0 \"secret\"\n")
 	if err := os.Symlink(o.path("home/secret"), o.path("dave/box.lock")); err != nil {
 		t.Fatal(err)
@@ -221,7 +221,7 @@ func TestLockFileThatLeadsElsewhereIsLeftAlone(t *testing.T) {
 }
 
 // everything is all files outside the queue, with their contents.
-func (o office) everything() (all string) {
+func (o testSpool) everything() (all string) {
 	for _, dir := range []string{"dave", "home", "spool"} {
 		_ = filepath.WalkDir(o.path(dir), func(path string, d os.DirEntry, err error) error {
 			if err != nil {
@@ -237,7 +237,7 @@ func (o office) everything() (all string) {
 
 // Root itself writes only where nobody else could have laid a trap.
 func TestRootsOwnMailGoesOnlyWhereRootRules(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	a := agent(Options{Place: Place{Path: o.path("dave")}})
 	a.ByUID = func(uid int) (*ta.Account, error) { return &ta.Account{Name: "root"}, nil }
 	byName := a.ByName
@@ -261,7 +261,7 @@ func TestRootsOwnMailGoesOnlyWhereRootRules(t *testing.T) {
 }
 
 func TestTrustedDirectories(t *testing.T) {
-	o, _ := rootOffice(t)
+	o, _ := newRootSpool(t)
 	o.mkdir("home/in")
 	for _, c := range []struct{ link, to string }{
 		{"home/here", "in"}, {"home/up", "../home/in/../in"}, {"home/abs", o.path("home/in")},
@@ -292,16 +292,16 @@ func TestTrustedDirectories(t *testing.T) {
 }
 
 func TestHelperThatDiesDefers(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	for _, c := range []struct {
 		path, pattern string
 		args          []string
 	}{
 		{"/bin/false", `4\.3\.0.*ended: exit status 1`, []string{"false"}},
-		{"/bin/echo", `answered "`, []string{"echo", `{"Status":7}`}},
+		{"/bin/echo", `wrote "`, []string{"echo", `{"Status":7}`}},
 		{"/bin/sh", `ended: signal: killed`, []string{"sh", "-c", "kill -9 $$"}},
-		{"/bin/sh", `answered status 0`, []string{"sh", "-c", "echo '{}' >&4"}},
-		{"/none/such", `start the delivering process`, []string{"x"}},
+		{"/bin/sh", `wrote status 0`, []string{"sh", "-c", "echo '{}' >&4"}},
+		{"/none/such", `start the delivery helper`, []string{"x"}},
 	} {
 		a := agent(Options{})
 		a.helper.path, a.helper.args = c.path, c.args
@@ -311,14 +311,15 @@ func TestHelperThatDiesDefers(t *testing.T) {
 	a := agent(Options{})
 	a.helper.path, a.helper.args = "/bin/sh", []string{"sh", "-c", `echo '{"Status":1}' >&4; kill -9 $$`}
 	o.delivered(a, mail("dave 0"))
-	a = agent(Options{TimeLimit: time.Millisecond})
-	a.helper.path, a.helper.args = "/bin/sleep", []string{"sleep", "1000"}
+	// The user may stop it: the limit is that of mailboxes, not of commands.
+	a = agent(Options{MailboxLimit: time.Millisecond, TimeLimit: time.Hour})
+	a.helper.path, a.helper.args = "/bin/sh", []string{"sh", "-c", "kill -STOP $$"}
 	o.refused(a, mail("dave 0"), "deferred", `took more than 1ms`)
 }
 
 // A disk that is full leaves mailboxes as they were.
 func TestFullDiskDefers(t *testing.T) {
-	o, agent := rootOffice(t)
+	o, agent := newRootSpool(t)
 	if err := unix.Mount("tmpfs", o.path("spool"), "tmpfs", 0, "size=64k,mode=1777"); err != nil {
 		t.Skipf("no small disk to fill: %v", err)
 	}

@@ -1,5 +1,12 @@
 package mailbox
 
+// What root may do in a directory of mailboxes depends on who else can change
+// it. A directory that only root can write to, reached through directories that
+// only root can change, belongs to the administrator: there root creates a
+// missing mailbox for its owner in one step. In a directory that a group may
+// write to, root does nothing itself, but the delivery helper gets that group.
+// In all other directories the helper has the user's own rights and no more.
+
 import (
 	"crypto/rand"
 	"errors"
@@ -14,19 +21,12 @@ import (
 	"zsched/ta"
 )
 
-// What root may do in a directory of mailboxes is decided by who else can
-// change it. A directory that only root can write to, reached through none
-// that others can, is the administrator's: there root makes the mailbox that
-// is missing, owner and all, in one step. In one that a group may write to,
-// nothing is done by root, but the helper is lent that group. Everywhere else
-// the user is on his own.
-
-// errDistrusted: somebody but root can change what is at a path.
+// errDistrusted says that others than root can change what is at a path.
 var errDistrusted = errors.New("others than root can change it")
 
-// trusted finds the directory that a path leads to, and says who besides root
-// may write in it by returning its state. The error is errDistrusted if on the
-// way there others than root have a say; then nothing of theirs was looked at.
+// trusted finds the directory at a path. Its state tells who besides root may
+// write in it. The error is errDistrusted if others than root can change a
+// directory or link on the way; nothing behind that is looked at.
 func trusted(dir string) (real string, st unix.Stat_t, err error) {
 	real = "/"
 	rest := parts(dir)
@@ -71,8 +71,8 @@ func parts(path string) []string {
 	return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 }
 
-// prepare does what root can do for a mailbox that is not below the user's
-// home directory, and returns the group that the helper is to have.
+// prepare does what root may do for a mailbox outside the user's home directory,
+// and returns the group for the helper.
 func prepare(o *order, acc *ta.Account) (gid int, err error) {
 	path := strings.TrimRight(string(o.Path), "/")
 	dir, st, err := trusted(filepath.Dir(path))
@@ -88,12 +88,12 @@ func prepare(o *order, acc *ta.Account) (gid int, err error) {
 	case st.Mode&0o020 != 0 && st.Gid != 0:
 		return int(st.Gid), nil
 	}
-	return acc.GID, bestow(filepath.Join(dir, filepath.Base(path)), acc, path != string(o.Path))
+	return acc.GID, createMailbox(filepath.Join(dir, filepath.Base(path)), acc, path != string(o.Path))
 }
 
-// bestow makes a mailbox for its owner, if there is none: under another name
-// first, so that it never is there without being his.
-func bestow(path string, acc *ta.Account, maildir bool) error {
+// createMailbox creates a mailbox for its owner, if there is none. It has another
+// name until it belongs to the owner.
+func createMailbox(path string, acc *ta.Account, maildir bool) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -127,16 +127,17 @@ func bestow(path string, acc *ta.Account, maildir bool) error {
 	return err
 }
 
-// rootsOwn refuses an order of root's own in a directory that others than root
-// can change; where mailboxes are a group may, and all if it is sticky.
-func rootsOwn(o *order) error {
+// checkRootDelivery refuses a delivery by root in a directory that others than
+// root can change. For a mailbox, a group may write to the directory, and
+// everybody if it is sticky.
+func checkRootDelivery(o *order) error {
 	path := strings.TrimRight(string(o.Path), "/")
 	_, st, err := trusted(filepath.Dir(path))
 	if err == nil && o.File && (st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && st.Gid != 0) {
 		err = fmt.Errorf("%q: %w", filepath.Dir(path), errDistrusted)
 	}
 	if errors.Is(err, errDistrusted) {
-		return unfit(o.File, "root does not write to %q: %w", path, err)
+		return unusable(o.File, "root does not write to %q: %w", path, err)
 	}
 	return err
 }

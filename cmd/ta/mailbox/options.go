@@ -48,6 +48,7 @@ func newCommand(p *program.Program) *command {
 	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "a level of directories by a hash of the name; may be repeated")
 	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")
 	f.DurationVar(&o.TimeLimit, "time-limit", 15*time.Minute, "`time` that a command may take")
+	f.DurationVar(&o.MailboxLimit, "mailbox-limit", 2*time.Minute, "`time` that a delivery as another user may take, besides --lock-wait")
 	f.StringVar(&o.RootAs, "root-as", "", "`user` for commands and files of privilege 0, instead of root")
 	for i, n := range noEffect {
 		f.CountVarP(&c.counts[i], n.name, n.letter, n.reason)
@@ -69,8 +70,9 @@ func (c *command) parse(args []string) error {
 	if c.fatal != "" && !c.o.FatalQuota {
 		return fmt.Errorf("-F %q: the only error that can be made final is edquot", c.fatal)
 	}
-	if c.o.TimeLimit <= 0 || c.o.LockWait < 0 {
-		return fmt.Errorf("time limits of %v and %v", c.o.TimeLimit, c.o.LockWait)
+	c.o.Sessions = c.program.Server.Sessions
+	if c.o.TimeLimit <= 0 || c.o.MailboxLimit <= 0 || c.o.LockWait < 0 {
+		return fmt.Errorf("time limits of %v, %v and %v", c.o.TimeLimit, c.o.MailboxLimit, c.o.LockWait)
 	}
 	return c.program.Host()
 }

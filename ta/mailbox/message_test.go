@@ -8,7 +8,7 @@ import (
 )
 
 // delivery makes an mbox of one message and returns it.
-func (o office) delivery(options Options, m message) string {
+func (o testSpool) delivery(options Options, m testMessage) string {
 	o.t.Helper()
 	m.rcpts = []string{"bob 0"}
 	o.delivered(o.agent(options), m)
@@ -27,7 +27,7 @@ func TestLetterHasItsTrace(t *testing.T) {
 	} {
 		m := mail()
 		m.sender, m.dsn = c.sender, c.dsn
-		if got := newOffice(t).delivery(Options{}, m); !strings.Contains(got, c.want) {
+		if got := newTestSpool(t).delivery(Options{}, m); !strings.Contains(got, c.want) {
 			t.Errorf("%q, %q: got\n%s", c.sender, c.dsn, got)
 		}
 	}
@@ -37,7 +37,7 @@ func TestLetterIsTheHeaderAndTheBody(t *testing.T) {
 	m := mail()
 	m.headers = "Received: by mx\n\tid 1\nReturn-Path: <forged@example.com>\n\t(folded)\nSubject: x\nFrom: \xe4 <a@b>\n"
 	m.body = "From me to you\n\nFrom the start\n>From here\nlast line"
-	expect(t, newOffice(t).delivery(Options{}, m),
+	expect(t, newTestSpool(t).delivery(Options{}, m),
 		"From alice@example.net Sat Nov 21 12:00:00 2026\n"+
 			"Return-Path: <alice@example.net>\nDelivered-To: bob@example.org\nX-Orig-To: bob\n"+
 			"Received: by mx\n\tid 1\nSubject: x\nFrom: \xe4 <a@b>\n\n"+
@@ -61,7 +61,7 @@ func TestQuotedPrintableTextIsDecodedOnRequest(t *testing.T) {
 	} {
 		m := mail()
 		m.headers, m.body = c.headers, c.body
-		if got := newOffice(t).delivery(Options{Decode: c.decode}, m); !strings.HasSuffix(got, c.want) {
+		if got := newTestSpool(t).delivery(Options{Decode: c.decode}, m); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%q, decode %t: got\n%s", c.headers, c.decode, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestLoopIsFound(t *testing.T) {
 	for _, headers := range []string{
 		"Delivered-To: bob@example.org\n", "Subject: x\ndelivered-to:\n\tBob@Example.ORG\nDelivered-To: else@where\n",
 	} {
-		o, m := newOffice(t), mail("bob 0")
+		o, m := newTestSpool(t), mail("bob 0")
 		m.headers = headers
 		o.refused(o.agent(Options{}), m, "error2", `5\.4\.6.*delivered to "bob@example.org" before`)
 		if names := o.names("spool"); len(names) > 0 {
@@ -79,7 +79,7 @@ func TestLoopIsFound(t *testing.T) {
 		}
 	}
 	for _, headers := range []string{"Delivered-To: bob@example.com\n", "X-Delivered-To: bob@example.org\n", ""} {
-		o, m := newOffice(t), mail("bob 0")
+		o, m := newTestSpool(t), mail("bob 0")
 		m.headers = headers
 		o.delivered(o.agent(Options{}), m)
 	}
@@ -112,7 +112,7 @@ func FuzzMboxEntryIsOneMessage(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		l := &letter{Separator: []byte("From x y\n"), Header: []byte("A: b\n"), Length: int64(len(body)), file: strings.NewReader(body)}
+		l := &message{Separator: []byte("From x y\n"), Header: []byte("A: b\n"), Length: int64(len(body)), file: strings.NewReader(body)}
 		var b bytes.Buffer
 		w := bufio.NewWriterSize(&b, 16)
 		if _, err := l.writeMbox(w); err != nil {

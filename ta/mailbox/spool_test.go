@@ -14,38 +14,38 @@ import (
 	"zsched/ta"
 )
 
-// office is a postoffice, and a root directory for everything else.
-type office struct {
+// testSpool is a postoffice and the directories of mailboxes.
+type testSpool struct {
 	t   *testing.T
 	dir string
 }
 
-func newOffice(t *testing.T) office {
+func newTestSpool(t *testing.T) testSpool {
 	t.Helper()
-	o := office{t, t.TempDir()}
+	o := testSpool{t, t.TempDir()}
 	for _, d := range []string{"transport", "queue", "public", "spool", "home"} {
 		o.mkdir(d)
 	}
 	return o
 }
 
-func (o office) path(name string) string { return filepath.Join(o.dir, name) }
+func (o testSpool) path(name string) string { return filepath.Join(o.dir, name) }
 
-func (o office) mkdir(name string) {
+func (o testSpool) mkdir(name string) {
 	o.t.Helper()
 	if err := os.MkdirAll(o.path(name), 0o755); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o office) write(name, text string) {
+func (o testSpool) write(name, text string) {
 	o.t.Helper()
 	if err := os.WriteFile(o.path(name), []byte(text), 0o600); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o office) read(name string) string {
+func (o testSpool) read(name string) string {
 	o.t.Helper()
 	b, err := os.ReadFile(o.path(name))
 	if err != nil {
@@ -55,7 +55,7 @@ func (o office) read(name string) string {
 }
 
 // names are the files in a directory; none if there is no directory.
-func (o office) names(dir string) []string {
+func (o testSpool) names(dir string) []string {
 	entries, _ := os.ReadDir(o.path(dir))
 	var names []string
 	for _, e := range entries {
@@ -72,7 +72,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 const ourUID = 4711
 
 // agent makes an agent whose only users are bob and Carol, who are us.
-func (o office) agent(options Options) *Agent {
+func (o testSpool) agent(options Options) *Agent {
 	o.t.Helper()
 	if options.Place.Path == "" {
 		options.Place.Path = o.path("spool")
@@ -111,22 +111,22 @@ func (o office) agent(options Options) *Agent {
 	return a
 }
 
-// message is what the office delivers.
-type message struct {
-	sender  string // of the quad; "": nobody
+// testMessage is a message to deliver.
+type testMessage struct {
+	sender  string // address; "": the null sender
 	headers string
 	body    string
 	rcpts   []string // user word and privilege
 	dsn     string   // N line of each
 }
 
-func mail(rcpts ...string) message {
-	return message{"alice@example.net", "Subject: x\n", "hello\n", rcpts, ""}
+func mail(rcpts ...string) testMessage {
+	return testMessage{"alice@example.net", "Subject: x\n", "hello\n", rcpts, ""}
 }
 
 // deliver has an agent deliver one message, and returns its reports and the
 // tags of the recipients.
-func (o office) deliver(a *Agent, m message) (said, tags string) {
+func (o testSpool) deliver(a *Agent, m testMessage) (said, tags string) {
 	o.t.Helper()
 	sender := "error <> <> 0"
 	if m.sender != "" {
@@ -160,7 +160,7 @@ func (o office) deliver(a *Agent, m message) (said, tags string) {
 }
 
 // delivered fails the test unless the agent delivers.
-func (o office) delivered(a *Agent, m message) {
+func (o testSpool) delivered(a *Agent, m testMessage) {
 	o.t.Helper()
 	if said, tags := o.deliver(a, m); tags != strings.Repeat("+", len(m.rcpts)) {
 		o.t.Fatalf("not delivered: %s", said)
@@ -169,7 +169,7 @@ func (o office) delivered(a *Agent, m message) {
 
 // refused fails the test unless the agent gives this status and something that
 // matches the pattern to one recipient.
-func (o office) refused(a *Agent, m message, status, pattern string) {
+func (o testSpool) refused(a *Agent, m testMessage, status, pattern string) {
 	o.t.Helper()
 	said, tags := o.deliver(a, m)
 	if !strings.Contains(said, "\t"+status+" ") || tags != map[string]string{"deferred": " ", "error2": "-"}[status] {

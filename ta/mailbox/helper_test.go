@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (o office) mode(name string) string {
+func (o testSpool) mode(name string) string {
 	o.t.Helper()
 	info, err := os.Lstat(o.path(name))
 	if err != nil {
@@ -23,7 +23,7 @@ func (o office) mode(name string) string {
 }
 
 func TestMboxIsMadeAndAppendedTo(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{})
 	o.delivered(a, mail("bob 0", `"\\Carol" 0`))
 	expect(t, o.mode("spool/bob"), "-rw-------")
@@ -37,7 +37,7 @@ func TestMboxGetsTwoNewlinesBeforeTheNextMessage(t *testing.T) {
 	for before, gap := range map[string]string{
 		"": "", "\n": "\n", "x": "\n\n", "x\n": "\n", "x\n\n": "", "\n\n": "", "x\n\n\n": "",
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("spool/bob", before)
 		o.delivered(o.agent(Options{}), mail("bob 0"))
 		if got := o.read("spool/bob"); !strings.HasPrefix(got, before+gap+"From alice") {
@@ -47,7 +47,7 @@ func TestMboxGetsTwoNewlinesBeforeTheNextMessage(t *testing.T) {
 }
 
 func TestMboxKeepsItsAccessTime(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("spool/bob", "old\n\n")
 	long := time.Unix(1000000000, 0)
 	if err := os.Chtimes(o.path("spool/bob"), long, long); err != nil {
@@ -66,7 +66,7 @@ func TestMboxKeepsItsAccessTime(t *testing.T) {
 var uniqueNew = regexp.MustCompile(`^\d+\.M\d{6}P\d+R[0-9a-f]{16}\.here,S=(\d+)$`)
 
 func TestMaildirIsMadeAndDeliveredTo(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	a := o.agent(Options{Place: Place{Path: "%h/Maildir/"}})
 	for range 3 {
 		o.delivered(a, mail("bob 0"))
@@ -96,7 +96,7 @@ func TestUniqueNamesAreFileNames(t *testing.T) {
 }
 
 func TestFileIsAppendedTo(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.delivered(o.agent(Options{}), mail(o.path("home/file")+" "+us, "/dev/null "+us))
 	if got := o.read("home/file"); !strings.HasPrefix(got, "From alice") || strings.Contains(got, "Delivered-To") ||
 		!strings.Contains(got, "\nX-Orig-To: "+o.path("home/file")+"\n") {
@@ -105,7 +105,7 @@ func TestFileIsAppendedTo(t *testing.T) {
 }
 
 func TestUnfitFilesAreLeftAlone(t *testing.T) {
-	for name, unfit := range map[string]func(path, other string) error{
+	for name, spoil := range map[string]func(path, other string) error{
 		"symbolic link": func(path, other string) error { return os.Symlink(other, path) },
 		"2 links":       func(path, other string) error { return os.Link(other, path) },
 		"regular":       func(path, _ string) error { return unix.Mkfifo(path, 0o600) },
@@ -113,9 +113,9 @@ func TestUnfitFilesAreLeftAlone(t *testing.T) {
 		"no such file":  func(path, _ string) error { return os.Remove(filepath.Dir(path)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOffice(t)
+			o := newTestSpool(t)
 			o.write("home/other", "mine\n")
-			if err := unfit(o.path("spool/bob"), o.path("home/other")); err != nil {
+			if err := spoil(o.path("spool/bob"), o.path("home/other")); err != nil {
 				t.Fatal(err)
 			}
 			a := o.agent(Options{})
@@ -133,7 +133,7 @@ func TestUnfitFilesAreLeftAlone(t *testing.T) {
 
 func TestUnfitMaildirsAreLeftAlone(t *testing.T) {
 	for _, part := range []string{"", "/tmp", "/new", "/cur"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.mkdir("elsewhere")
 		if part != "" {
 			o.mkdir("home/Maildir")
@@ -151,10 +151,10 @@ func TestUnfitMaildirsAreLeftAlone(t *testing.T) {
 // A message that cannot be read is nothing that a mailbox has to know.
 func TestUnreadableMessageLeavesNothing(t *testing.T) {
 	for _, path := range []string{"spool/bob", "spool/bob/"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("spool/other", "")
-		l := &letter{Separator: []byte("From x\n"), Length: 1 << 20, file: breaking{}}
-		out := (&order{Path: []byte(o.path(path[:9]) + path[9:]), Letter: l, Host: "here"}).do()
+		l := &message{Separator: []byte("From x\n"), Length: 1 << 20, file: breaking{}}
+		out := (&order{Path: []byte(o.path(path[:9]) + path[9:]), Message: l, Host: "here"}).do()
 		if out.Code != "4.3.0" || !strings.Contains(out.Text, "read the message: broken") {
 			t.Errorf("%+v", out)
 		}

@@ -1,5 +1,8 @@
 package mailbox
 
+// This file has the message as one recipient gets it: the trace fields, the
+// header, the body, and the format of an mbox entry.
+
 import (
 	"bufio"
 	"bytes"
@@ -13,23 +16,23 @@ import (
 	"zsched/ta/mime"
 )
 
-// letter is a message as one recipient gets it.
-type letter struct {
+// message is a message as one recipient gets it.
+type message struct {
 	// Separator is the mbox line before it, with its LF: From sender date.
 	Separator []byte
-	// Trace is the header lines that are ours, Header the message's own.
+	// Trace is the header fields that we add, Header the message's own.
 	Trace, Header []byte
 	// Decode makes 8-bit text of quoted-printable text.
 	Decode bool
-	// Offset and Length are the body's place in the message file.
+	// Offset and Length say where in the message file the body is.
 	Offset, Length int64
 
 	file io.ReaderAt // the message file
 }
 
-// letter writes the header of a message for one recipient. The error is that
-// of a loop, or of a message that cannot be read.
-func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, error) {
+// newMessage is m for one recipient. The error says that m is in a loop or
+// cannot be read.
+func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message, error) {
 	body, err := m.Body()
 	if err != nil {
 		return nil, fmt.Errorf("read the message: %w", err)
@@ -43,7 +46,7 @@ func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, erro
 	}
 	sender := "MAILER-DAEMON"
 	var b strings.Builder
-	if nobodys(r) {
+	if nullSender(r) {
 		b.WriteString("Return-Path: <>\n")
 	} else {
 		sender = strings.TrimSuffix(strings.TrimPrefix(visible(r.From.User), "<"), ">")
@@ -52,15 +55,15 @@ func (a *Agent) letter(m *ta.Message, r *ta.Recipient, to target) (*letter, erro
 	if delivered != "" {
 		fmt.Fprintf(&b, "Delivered-To: %s\n", delivered)
 	}
-	fmt.Fprintf(&b, "X-Orig-To: %s\n", originally(r))
-	return &letter{
+	fmt.Fprintf(&b, "X-Orig-To: %s\n", originalOrUser(r))
+	return &message{
 		Separator: separator(sender, a.Now()),
 		Trace:     []byte(b.String()), Header: []byte(mime.WithoutField(headers, "Return-Path")),
 		Decode: a.Decode, Offset: offset, Length: length, file: file,
 	}, nil
 }
 
-// loops says that a message was delivered to this address before.
+// loops reports whether a message was delivered to this address before.
 func loops(header, address string) bool {
 	for name, text := range mime.Fields(header) {
 		if address != "" && strings.EqualFold(name, "Delivered-To") && strings.EqualFold(mime.FieldValue(text), address) {
@@ -70,19 +73,19 @@ func loops(header, address string) bool {
 	return false
 }
 
-// nobodys says that the sender is nobody, as in MAIL FROM:<>.
-func nobodys(r *ta.Recipient) bool {
+// nullSender reports whether the sender is null, as in MAIL FROM:<>.
+func nullSender(r *ta.Recipient) bool {
 	return r.From.Channel == "error" || r.From.User == "<>" || r.From.User == "-"
 }
 
-// separator is the line by which an mbox tells messages apart.
+// separator is the line that begins a message in an mbox.
 func separator(sender string, now time.Time) []byte {
 	return fmt.Appendf(nil, "From %s %s\n", strings.Join(strings.Fields(sender), "-"), now.Format(time.ANSIC))
 }
 
-// deliveredTo is what we write into a message to know it again. A name without
-// domain gets ours, or every bob in the world would be the same. Commands and
-// files have the address they stand for, if it is known.
+// deliveredTo is the address by which we recognize a message that was here
+// before. A name without domain gets ours, or bob would be the same user on
+// every host. For commands and files it is the original address, if known.
 func (a *Agent) deliveredTo(r *ta.Recipient, to target) string {
 	switch {
 	case to.kind != toUser:
@@ -94,8 +97,8 @@ func (a *Agent) deliveredTo(r *ta.Recipient, to target) string {
 	return visible(to.name + "@" + a.Domain)
 }
 
-// originally is the address as the sender wrote it, as far as that is known.
-func originally(r *ta.Recipient) string {
+// originalOrUser is the original address, or else the user word.
+func originalOrUser(r *ta.Recipient) string {
 	if address, ok := original(r); ok {
 		return address
 	}
@@ -112,7 +115,7 @@ func original(r *ta.Recipient) (address string, ok bool) {
 	return "", false
 }
 
-// visible keeps an address from becoming more than one line.
+// visible replaces control characters, so that an address stays on one line.
 func visible(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -123,12 +126,12 @@ func visible(s string) string {
 	return string(b)
 }
 
-// write writes the letter without its separator, and says in the words of the
-// system's log what was done to it. The error is that of w, or one of reading.
-func (l *letter) write(w io.Writer) (cvt string, err error) {
-	body := io.NewSectionReader(l.file, l.Offset, l.Length)
-	if !l.Decode {
-		if _, err := fmt.Fprintf(w, "%s%s\n", l.Trace, l.Header); err != nil {
+// write writes the message without its separator. cvt is the conversion, in the
+// words of the system's log. The error is that of w, or one of reading.
+func (msg *message) write(w io.Writer) (cvt string, err error) {
+	body := io.NewSectionReader(msg.file, msg.Offset, msg.Length)
+	if !msg.Decode {
+		if _, err := fmt.Fprintf(w, "%s%s\n", msg.Trace, msg.Header); err != nil {
 			return "", err
 		}
 		if _, err = io.Copy(w, source{body}); err != nil {
@@ -136,17 +139,17 @@ func (l *letter) write(w io.Writer) (cvt string, err error) {
 		}
 		return "NONE", nil
 	}
-	plan, err := mime.NewPlan(string(l.Header), body, mime.Conversion{To: mime.EightBit, KeepHeader: true})
+	plan, err := mime.NewPlan(string(msg.Header), body, mime.Conversion{To: mime.EightBit, KeepHeader: true})
 	if err != nil {
 		return "", err
 	}
-	if _, err := fmt.Fprintf(w, "%s%s\n", l.Trace, plan.Header()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s%s\n", msg.Trace, plan.Header()); err != nil {
 		return "", err
 	}
 	return plan.Cvt, plan.WriteBody(w)
 }
 
-// source is a message file, whose errors are told from those of a mailbox.
+// source is a message file whose errors can be told from those of a mailbox.
 type source struct{ io.Reader }
 
 func (s source) Read(b []byte) (int, error) {
@@ -157,26 +160,26 @@ func (s source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// writeMbox writes the letter as an entry of an mbox: the separator, lines
-// that look like one quoted, and an empty line at the end.
-func (l *letter) writeMbox(w *bufio.Writer) (cvt string, err error) {
-	_, _ = w.Write(l.Separator)
+// writeMbox writes the message as an entry of an mbox: the separator, the
+// message with lines quoted that look like one, and an empty line.
+func (msg *message) writeMbox(w *bufio.Writer) (cvt string, err error) {
+	_, _ = w.Write(msg.Separator)
 	q := &quoter{w: w, start: true}
-	if cvt, err = l.write(q); err != nil {
+	if cvt, err = msg.write(q); err != nil {
 		return cvt, err
 	}
 	q.end()
 	return cvt, w.Flush()
 }
 
-// fromLine is how a line begins that tells messages apart.
+// fromLine begins a separator.
 const fromLine = "From "
 
 // quoter writes ">" before every line that begins with fromLine.
 type quoter struct {
 	w     *bufio.Writer
 	start bool // of a line
-	held  int  // bytes of fromLine that are seen at the start, and not written
+	held  int  // bytes of fromLine that began the line and are not written yet
 }
 
 func (q *quoter) Write(b []byte) (int, error) {
@@ -204,8 +207,8 @@ func (q *quoter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// release writes what is held: it is known now what line it begins. Errors
-// stay in w.
+// release writes what is held, now that the line is known to be a separator or
+// not. w keeps its first error.
 func (q *quoter) release() {
 	if q.held == len(fromLine) {
 		_ = q.w.WriteByte('>')
@@ -214,7 +217,7 @@ func (q *quoter) release() {
 	q.start, q.held = false, 0
 }
 
-// end ends the last line, and the entry by an empty one.
+// end ends the last line and writes the empty line after the entry.
 func (q *quoter) end() {
 	if q.held > 0 {
 		q.release()
