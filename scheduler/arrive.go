@@ -15,7 +15,7 @@ import (
 // finished at once.
 func (dv *delivery) arrive(in *Message) {
 	if dv.byID[in.ID] != 0 {
-		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is in the queue already, not taken twice"})
+		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
 	m := dv.newMessage(in)

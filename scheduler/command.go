@@ -12,13 +12,13 @@ import (
 // zmailer.conf. An unknown name expands to nothing if it is in braces and
 // stays as it is if not; so does a brace that is not closed. A value with
 // blanks stays within its word.
-func expand(words []string, env map[string]string, channel, host string, sessions int) []string {
+func expand(words []string, env map[string]string, key threadKey, sessions int) []string {
 	lookup := func(name string) (string, bool) {
 		switch name {
 		case "channel":
-			return channel, true
+			return key.channel, true
 		case "host":
-			return host, true
+			return key.host, true
 		case "sessions":
 			return strconv.Itoa(max(1, sessions)), true
 		}

@@ -143,6 +143,6 @@ func (ml *mail) wasReported(v *vertex) bool {
 
 // fileMissing drops a message whose control file is gone.
 func (dv *delivery) fileMissing(m *message) {
-	dv.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, forgotten: " + dv.path(m)})
+	dv.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + dv.path(m)})
 	dv.dropMessage(m)
 }

@@ -119,7 +119,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 
 // ringName returns the key of the ring of a thread, and its expanded command.
 func (q *queue) ringName(key threadKey, clauses []*Clause, p *Params) (name string, command []string) {
-	command = expand(p.Command, q.config.Env, key.channel, key.host, p.Sessions)
+	command = expand(p.Command, q.config.Env, key, p.Sessions)
 	return ringKey(key.channel, clauses, command, p), command
 }
 

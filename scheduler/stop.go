@@ -76,7 +76,7 @@ func (s *Scheduler) wakeStop() {
 	}
 	for _, a := range s.agentsInOrder() {
 		if a.signals == 0 {
-			s.noteAgent(Warning, a, "has not left with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
+			s.noteAgent(Warning, a, "has not exited with "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
 			s.killAgent(a)
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Scheduler) endStop() {
 			left++
 			continue
 		}
-		s.noteAgent(Warning, a, "has no message in hand and does not leave, killed for good")
+		s.noteAgent(Warning, a, "has no open job line and does not exit, sent SIGKILL")
 		s.do(Kill{Agent: a.id, Hard: true})
 		a.signals = 2
 	}

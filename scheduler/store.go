@@ -252,7 +252,7 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	case Hold:
 		why = "cannot be held, is back in the queue: "
 	case Resubmit:
-		why = "cannot be sent elsewhere, is back in the queue: "
+		why = "cannot be resubmitted, is back in the queue: "
 	default:
 		return false
 	}
