@@ -50,7 +50,7 @@ mailq/server:             ctlfile mailq internal/interval internal/pattern inter
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern
-scheduler/config:         scheduler internal/interval internal/pattern internal/zenv participle
+scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       scheduler
@@ -64,7 +64,7 @@ cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin schedul
 cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
-cmd/ta/internal/program:  ta internal/version internal/zenv pflag
+cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
 cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv

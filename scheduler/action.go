@@ -52,7 +52,7 @@ type (
 		Op      Op
 		Message MessageID
 		Path    string
-		Marks   []RecipientMark
+		Marks   []ctlfile.Mark
 	}
 
 	// Read reads a control file again, and clears the locks that dead processes
@@ -138,18 +138,6 @@ type (
 	// performed. Nothing is left to wait for, or the time for that is over.
 	Stopped struct{}
 )
-
-// RecipientMark is the outcome of one recipient.
-type RecipientMark struct {
-	Offset int64
-	Tag    ctlfile.Tag
-	// LeaveTag says that the agent writes the tag itself.
-	LeaveTag bool
-	// Diagnose asks for a d line with Notary and Text before the tag.
-	Diagnose bool
-	Notary   ta.Notary
-	Text     string
-}
 
 // Severity grades a Note.
 type Severity uint8

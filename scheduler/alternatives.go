@@ -50,17 +50,17 @@ func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int
 
 // endSet ends the set after its first success: the other alternatives are
 // tagged as done, too, and their diagnostics do not count.
-func (ml *mail) endSet(set *exclusiveSet, mark RecipientMark, settles []alternative) ([]RecipientMark, []alternative) {
+func (ml *mail) endSet(set *exclusiveSet, mark ctlfile.Mark, settles []alternative) ([]ctlfile.Mark, []alternative) {
 	set.done = true
 	mark.LeaveTag = false
-	marks := []RecipientMark{mark}
+	marks := []ctlfile.Mark{mark}
 	for _, a := range set.members {
 		r := ml.recipient(a.vertex, a.index)
 		if r.state != standby && r.state != promoted {
 			continue
 		}
 		r.state = writing
-		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
+		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, a)
 	}
 	return marks, settles

@@ -72,7 +72,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 }
 
 // groupRecipients makes one vertex for each channel and host.
-func (q *queue) groupRecipients(m *message, in []Recipient, flags recipientFlags) {
+func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags recipientFlags) {
 	var byThread map[threadKey]*vertex
 	var latest *vertex
 	var latestKey threadKey
@@ -117,7 +117,7 @@ func (q *queue) newVertex(m *message, key threadKey) *vertex {
 	return v
 }
 
-func (ml *mail) addRecipient(v *vertex, r *Recipient, flags recipientFlags) {
+func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipientFlags) {
 	if r.Notify&ctlfile.NotifySuccess != 0 {
 		flags |= notifySuccess
 	}

@@ -78,7 +78,7 @@ func (q *benchQueue) arriveFor(host string) {
 	q.step(Arrived{Message{
 		ID: id, Path: name, Sender: q.senders[id%1000], ErrorTo: q.senders[id%1000], LogID: name,
 		ModifiedAt: q.now, ChangedAt: q.now, Size: 2000,
-		Recipients: []Recipient{{Offset: 160, Channel: "smtp", Host: host, Notify: ctlfile.NotifyFailure}},
+		Recipients: []ctlfile.OpenRecipient{{Offset: 160, Channel: "smtp", Host: host, Notify: ctlfile.NotifyFailure}},
 	}})
 }
 

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/pattern"
 )
 
@@ -93,7 +94,7 @@ type Params struct {
 	// PrioritySet tells a priority of 0 from none; the later of nice and
 	// priority in a file is in force.
 	PrioritySet bool
-	Marking     Marking
+	Marking     ctlfile.Marking
 	// AgentTimeout is how long an agent with open job lines may move none; 0: no
 	// limit.
 	AgentTimeout time.Duration
@@ -130,16 +131,6 @@ const (
 	// BackoffAge: the age of the message, but at least MinBackoff and at most
 	// MaxBackoff, as in Postfix.
 	BackoffAge
-)
-
-// Marking says who writes tags and diagnostics into the control file.
-type Marking uint8
-
-const (
-	// MarkingAgent: the agent does. This is ZMailer's contract.
-	MarkingAgent Marking = iota
-	// MarkingScheduler: the scheduler does; the agent only reads and reports.
-	MarkingScheduler
 )
 
 // Feedback is by how much one result moves a window: Amount, divided as Per

@@ -92,7 +92,7 @@ type (
 		Op         Op
 		Missing    bool // the file is gone
 		Owes       bool // the file has diagnostics that were reported to nobody
-		Recipients []RecipientState
+		Recipients []ctlfile.State
 	}
 
 	// SpoolBack: the answer to a Probe. Writing works again.
@@ -133,12 +133,6 @@ type (
 	Stopping struct{ Slow bool }
 )
 
-// RecipientState is what a control file says about one recipient.
-type RecipientState struct {
-	Offset int64
-	Tag    ctlfile.Tag // a lock that a dead process left reads as open
-}
-
 // Message is a message as the spool loaded it.
 type Message struct {
 	ID   MessageID
@@ -157,17 +151,9 @@ type Message struct {
 	// an attempt before they can expire.
 	Released bool
 	// Recipients are those still open, in file order.
-	Recipients []Recipient
+	Recipients []ctlfile.OpenRecipient
 	// Obsoletes has the log identities of messages that this one replaces.
 	Obsoletes []string
-}
-
-// Recipient is one open recipient of an arriving message.
-type Recipient struct {
-	Offset        int64  // of its line in the control file; identifies it there
-	Channel, Host string // lower case
-	Class         int    // class of an X line; 0 for an r line
-	Notify        ctlfile.Notify
 }
 
 func (Tick) event()          {}

@@ -127,7 +127,7 @@ type failureCause struct {
 func (dv *delivery) fail(v *vertex, why failureCause) {
 	message := dv.messageOf(v)
 	message.pendingWrites++ // keeps the message until the loop ends
-	var marks []RecipientMark
+	var marks []ctlfile.Mark
 	var settles []alternative
 	for i := range v.len() {
 		r := dv.recipient(v, i)
@@ -155,7 +155,7 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 
 // outcome returns the mark for a recipient. The action is "failed", whatever
 // the last report said; the recipient and the peer of that report are kept.
-func (c *failureCause) outcome(r *recipient, reported *diagnostic) RecipientMark {
+func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark {
 	var last ta.Notary
 	text := c.words
 	if reported != nil {
@@ -170,9 +170,9 @@ func (c *failureCause) outcome(r *recipient, reported *diagnostic) RecipientMark
 	if recipient == "" {
 		recipient = "\x03" // the user of the r line
 	}
-	return RecipientMark{
+	return ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
-		Notary: ta.Notary(strings.Join([]string{recipient, "failed", c.code, diag, last.Remote()}, "\x01")),
+		Notary: strings.Join([]string{recipient, "failed", c.code, diag, last.Remote()}, "\x01"),
 		Text:   text,
 	}
 }

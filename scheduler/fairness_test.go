@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/ta"
 )
 
@@ -118,7 +119,7 @@ func (f *fairnessTest) arrive(host string) {
 	f.last++
 	f.step(Arrived{Message{
 		ID: f.last, Path: fmt.Sprint(f.last), ModifiedAt: f.now,
-		Recipients: []Recipient{{Offset: 1, Channel: "smtp", Host: host}},
+		Recipients: []ctlfile.OpenRecipient{{Offset: 1, Channel: "smtp", Host: host}},
 	}})
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/ta"
 )
 
@@ -26,14 +27,14 @@ func TestComplete(t *testing.T) {
 	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
 	for i := range 5 {
-		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: "a"})
+		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: "a"})
 	}
 	s.Step(now, Arrived{m})
 	s.Step(now, AgentHungry{1})
 	s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: 0, Status: ta.OK3}})
 	s.Step(now, AgentReported{1, ta.Report{Message: 1, Offset: 1, Status: ta.Error2}})
 	read := s.Step(now, AgentResync{1, 1})[0].(Read)
-	s.Step(now, Reread{Op: read.Op, Recipients: []RecipientState{{2, '+'}, {3, '-'}, {4, ' '}}})
+	s.Step(now, Reread{Op: read.Op, Recipients: []ctlfile.State{{Offset: 2, Tag: '+'}, {Offset: 3, Tag: '-'}, {Offset: 4, Tag: ' '}}})
 	for _, a := range s.Step(now.Add(time.Hour), Tick{}) {
 		if m, ok := a.(Mark); ok {
 			done := s.Step(now.Add(time.Hour), Done{m.Op})
@@ -55,7 +56,7 @@ func TestManyRecipients(t *testing.T) {
 	s := plain(50)
 	one, many := Message{ID: 1, Path: "1", ModifiedAt: now}, Message{ID: 2, Path: "2", ModifiedAt: now}
 	for i := range n {
-		r := Recipient{Offset: int64(i), Channel: "smtp", Host: "one"}
+		r := ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: "one"}
 		one.Recipients = append(one.Recipients, r)
 		r.Host = fmt.Sprint("host", i)
 		many.Recipients = append(many.Recipients, r)
@@ -97,7 +98,7 @@ func TestOrderOnManyVertices(t *testing.T) {
 	for id := range MessageID(2) {
 		m := Message{ID: id + 1, Path: fmt.Sprint(id + 1), ModifiedAt: now}
 		for i := range n {
-			m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: fmt.Sprint("host", i)})
+			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: fmt.Sprint("host", i)})
 		}
 		s.Step(now, Arrived{m})
 	}

@@ -80,9 +80,9 @@ func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	r := dv.recipient(v, i)
 	wanted := r.flags&notifySuccess != 0 && v.ordered != VerbKill
-	mark := RecipientMark{
+	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: a.marks(),
-		Notary: rep.Notary, Text: rep.Text,
+		Notary: string(rep.Notary), Text: rep.Text,
 	}
 	mark.Diagnose = wanted && (rep.Status == ta.OK || !a.marks())
 	if wanted {
@@ -95,9 +95,9 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 // undeliverable ends a recipient that failed permanently.
 func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 	m, r := dv.messageOf(v), dv.recipient(v, i)
-	mark := RecipientMark{
+	mark := ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: a.marks(),
-		Notary: rep.Notary, Text: rep.Text,
+		Notary: string(rep.Notary), Text: rep.Text,
 	}
 	if v.ordered != VerbKill { // a killed recipient gets no notice
 		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&notifyFailure != 0
@@ -113,7 +113,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 // marks reports whether the agent itself writes tags and diagnostics. A reload
 // may change this for the thread after the agent was started, but not for the
 // agent.
-func (a *agent) marks() bool { return a.ring.params.Marking == MarkingAgent }
+func (a *agent) marks() bool { return a.ring.params.Marking == ctlfile.AgentMarks }
 
 // account counts an outcome and has it logged.
 func (dv *delivery) account(v *vertex, i int, state string) {

@@ -72,13 +72,13 @@ func (dv *delivery) reread(e *Reread) {
 
 // compareTags ends the recipients that are done according to the file. It
 // reports whether a live process has locked one.
-func (dv *delivery) compareTags(v *vertex, states []RecipientState) (locked bool) {
+func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool) {
 	for i := range v.len() {
 		r := dv.recipient(v, i)
 		if !r.isOpen() && r.state != promoted {
 			continue
 		}
-		at, found := slices.BinarySearchFunc(states, int64(r.offset), func(st RecipientState, offset int64) int {
+		at, found := slices.BinarySearchFunc(states, int64(r.offset), func(st ctlfile.State, offset int64) int {
 			return int(st.Offset - offset)
 		})
 		if !found {
@@ -87,11 +87,11 @@ func (dv *delivery) compareTags(v *vertex, states []RecipientState) (locked bool
 		switch states[at].Tag {
 		case ctlfile.Delivered:
 			dv.account(v, i, "ok")
-			dv.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
+			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
 			dv.messageOf(v).failed++
 			dv.account(v, i, "error")
-			dv.endRecipient(v, i, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
+			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true
 		}

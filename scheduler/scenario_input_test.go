@@ -93,10 +93,10 @@ func (sc *scenario) message(id string, words []string) scheduler.Message {
 	return m
 }
 
-func (sc *scenario) recipient(word string, before int) scheduler.Recipient {
+func (sc *scenario) recipient(word string, before int) ctlfile.OpenRecipient {
 	where, how, _ := strings.Cut(word, ":")
 	channel, host, _ := strings.Cut(where, "/")
-	r := scheduler.Recipient{
+	r := ctlfile.OpenRecipient{
 		Offset: int64(100 * (before + 1)), Channel: channel, Host: host, Notify: ctlfile.NotifyFailure,
 	}
 	for word := range strings.SplitSeq(how, ",") {
@@ -149,7 +149,7 @@ func (sc *scenario) reread(words []string) {
 		if tag == "" {
 			tag = " "
 		}
-		e.Recipients = append(e.Recipients, scheduler.RecipientState{Offset: int64(sc.number(offset)), Tag: ctlfile.Tag(tag[0])})
+		e.Recipients = append(e.Recipients, ctlfile.State{Offset: int64(sc.number(offset)), Tag: ctlfile.Tag(tag[0])})
 	}
 	sc.step(e)
 }

@@ -10,7 +10,7 @@ import (
 // outcome in any way.
 type simFile struct {
 	message    Message // as it arrived
-	recipients []Recipient
+	recipients []ctlfile.OpenRecipient
 	tags       map[int64]ctlfile.Tag
 	done       map[int64]bool
 }
@@ -76,7 +76,7 @@ func (h *harness) read(a Read) {
 		} else if h.chance(3) {
 			tag = ctlfile.Locked
 		}
-		e.Recipients = append(e.Recipients, RecipientState{Offset: r.Offset, Tag: tag})
+		e.Recipients = append(e.Recipients, ctlfile.State{Offset: r.Offset, Tag: tag})
 	}
 	h.step(e)
 }

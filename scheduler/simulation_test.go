@@ -110,9 +110,9 @@ func (h *harness) config() *Config {
 	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
 	channel, wakeup := n(6), h.rand.IntN(2) == 0
 	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
-	command, marking, expiry := []string{"smtp", "-c", "$channel"}, MarkingScheduler, 3*time.Hour
+	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
 	if h.chance(30) {
-		command, marking, expiry = []string{"smtp", "-c", "$host"}, MarkingAgent, time.Hour
+		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
 	}
 	return &Config{
 		Defaults: Params{
@@ -215,7 +215,7 @@ func (h *harness) arrive() {
 	f := &simFile{tags: make(map[int64]ctlfile.Tag), done: make(map[int64]bool)}
 	count := []int{1, 1, 1, 2, 5, 0}[h.rand.IntN(6)]
 	for i := range count {
-		r := Recipient{
+		r := ctlfile.OpenRecipient{
 			Offset:  int64(100 * (i + 1)),
 			Channel: []string{"smtp", "smtp", "smtp", "local", "etrn", "nowhere"}[h.rand.IntN(6)],
 			Host:    h.host(),

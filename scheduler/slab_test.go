@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"zsched/ctlfile"
 )
 
 // TestSlab: a number belongs to one item until it is released, an item does not
@@ -96,7 +98,7 @@ func TestAnswerForAnother(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
 	arrive := func(id MessageID) {
-		s.Step(now, Arrived{Message{ID: id, Path: "1", ModifiedAt: now, Recipients: []Recipient{
+		s.Step(now, Arrived{Message{ID: id, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{
 			{Offset: 1, Channel: "smtp", Host: "a"}, {Offset: 2, Channel: "smtp", Host: "b"},
 		}}})
 	}

@@ -63,7 +63,7 @@ func (dv *delivery) nextOp() Op {
 
 // endRecipient ends a recipient with an outcome. It is done when the outcome is
 // written, or at once if the agent has written everything.
-func (dv *delivery) endRecipient(v *vertex, i int, mark RecipientMark, success bool) {
+func (dv *delivery) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bool) {
 	r := dv.recipient(v, i)
 	hadTurn := r.state != standby
 	r.state = writing
@@ -80,13 +80,13 @@ func (dv *delivery) endRecipient(v *vertex, i int, mark RecipientMark, success b
 	case mark.LeaveTag && !mark.Diagnose:
 		dv.recipientDone(v, i)
 	default:
-		dv.write(m, []RecipientMark{mark}, []alternative{{v, i}})
+		dv.write(m, []ctlfile.Mark{mark}, []alternative{{v, i}})
 	}
 	dv.blockIfEmpty(v)
 }
 
 // write has outcomes written. Their recipients are done after that.
-func (dv *delivery) write(m *message, marks []RecipientMark, settles []alternative) {
+func (dv *delivery) write(m *message, marks []ctlfile.Mark, settles []alternative) {
 	if b := &dv.store.batch; b.message == m {
 		b.marks, b.recipients = append(b.marks, marks...), append(b.recipients, settles...)
 		return
@@ -105,7 +105,7 @@ func (dv *delivery) write(m *message, marks []RecipientMark, settles []alternati
 // batch collects what is to be written into one file.
 type batch struct {
 	message    *message
-	marks      []RecipientMark
+	marks      []ctlfile.Mark
 	recipients []alternative
 }
 
@@ -164,7 +164,7 @@ func (dv *delivery) finish(m *message) {
 // killVertex tags all recipients of a vertex as done, without a notice.
 func (dv *delivery) killVertex(v *vertex) {
 	m := dv.messageOf(v)
-	var marks []RecipientMark
+	var marks []ctlfile.Mark
 	var settles []alternative
 	for i := range v.len() {
 		r := dv.recipient(v, i)
@@ -177,7 +177,7 @@ func (dv *delivery) killVertex(v *vertex) {
 		if set, place := dv.exclusiveSetOf(m, v, i); set != nil && hadTurn {
 			dv.promote(set, place)
 		}
-		marks = append(marks, RecipientMark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
+		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
 	dv.blockVertex(v)

@@ -177,15 +177,15 @@ func (d *dialogue) message(file, host string) scheduler.Message {
 				host = job.Host
 			}
 			for _, offset := range d.reportedOffsets(i, id) {
-				if !slices.ContainsFunc(m.Recipients, func(r scheduler.Recipient) bool { return r.Offset == offset }) {
-					m.Recipients = append(m.Recipients, scheduler.Recipient{Offset: offset, Channel: "ch", Host: host})
+				if !slices.ContainsFunc(m.Recipients, func(r ctlfile.OpenRecipient) bool { return r.Offset == offset }) {
+					m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: offset, Channel: "ch", Host: host})
 				}
 			}
 		}
 	}
-	slices.SortFunc(m.Recipients, func(a, b scheduler.Recipient) int { return int(a.Offset - b.Offset) })
+	slices.SortFunc(m.Recipients, func(a, b ctlfile.OpenRecipient) int { return int(a.Offset - b.Offset) })
 	if len(m.Recipients) == 0 { // its agent was killed before it said anything
-		m.Recipients = []scheduler.Recipient{{Offset: 160, Channel: "ch", Host: host}}
+		m.Recipients = []ctlfile.OpenRecipient{{Offset: 160, Channel: "ch", Host: host}}
 	}
 	return m
 }

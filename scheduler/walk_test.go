@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"zsched/ctlfile"
 )
 
 // TestWalkThroughReloads: threads change their rings at random while a walk is
@@ -67,7 +69,7 @@ func (j *walkTest) arrive() {
 	m := Message{ID: j.last, Path: fmt.Sprint(j.last), ModifiedAt: j.now}
 	for i := range 2 {
 		host := walkTestHosts[j.rand.IntN(len(walkTestHosts))]
-		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: host})
+		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: host})
 	}
 	j.step(Arrived{m})
 }
@@ -147,7 +149,7 @@ func TestWalkInParts(t *testing.T) {
 	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
 	for i := range n {
-		m.Recipients = append(m.Recipients, Recipient{Offset: int64(i), Channel: "smtp", Host: "a"})
+		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: "a"})
 	}
 	s.Step(now, Arrived{m})
 	s.Step(now, Arrived{Message{ID: 2, Path: "2", ModifiedAt: now, Recipients: m.Recipients[:1]}})

@@ -193,7 +193,7 @@ func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 	switch {
 	case m.owes(r, res):
 		return ctlfile.Open
-	case m.session.server.Marking == AgentMarks && res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
+	case m.session.server.Marking == ctlfile.AgentMarks && res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
 		return ctlfile.Delivered
 	}
 	return 0
@@ -202,7 +202,7 @@ func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 // owes reports whether the sender is owed a notice: of every failure, and of a
 // success if the sender wants that.
 func (m *Message) owes(r *Recipient, res Result) bool {
-	if m.session.server.Marking == SchedulerMarks {
+	if m.session.server.Marking == ctlfile.SchedulerMarks {
 		return false
 	}
 	return res.Status == Error ||
@@ -219,7 +219,7 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 	tag := ctlfile.Open
 	owed := m.owes(r, res)
 	switch {
-	case m.session.server.Marking == SchedulerMarks:
+	case m.session.server.Marking == ctlfile.SchedulerMarks:
 		report.Notary = res.Fields.Notary()
 	case owed && lost == nil && res.Status == OK:
 		report.Status, tag = OK2, ctlfile.Delivered
@@ -242,7 +242,7 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 	m.logVerbose(r, report)
 	m.session.server.Syslog.log(r, res, report)
 	m.session.out.report(report)
-	if m.session.server.Marking == SchedulerMarks {
+	if m.session.server.Marking == ctlfile.SchedulerMarks {
 		return
 	}
 	if report.Status == OK {
@@ -259,7 +259,7 @@ func (m *Message) releaseRest() {
 	for i := range m.Recipients {
 		if r := &m.Recipients[i]; !r.done {
 			r.done = true
-			if m.session.server.Marking == AgentMarks {
+			if m.session.server.Marking == ctlfile.AgentMarks {
 				m.swap(r.Recipient, ctlfile.Locked, ctlfile.Open)
 			}
 		}

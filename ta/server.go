@@ -8,31 +8,9 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"zsched/ctlfile"
 )
-
-// Marking says who changes tags and writes diagnostics in the control file: the
-// keyword marking= of a clause.
-type Marking uint8
-
-const (
-	// AgentMarks is ZMailer's contract: the agent locks a recipient, delivers,
-	// writes its d line if one is owed, reports and tags it.
-	AgentMarks Marking = iota
-	// SchedulerMarks leaves all of that to the scheduler: the agent only reads
-	// and reports.
-	SchedulerMarks
-)
-
-// ParseMarking reads the value of the clause keyword marking=.
-func ParseMarking(s string) (Marking, error) {
-	switch s {
-	case "agent":
-		return AgentMarks, nil
-	case "scheduler":
-		return SchedulerMarks, nil
-	}
-	return 0, fmt.Errorf("marking %q is neither agent nor scheduler", s)
-}
 
 // Server is the main loop of an agent written in Go: it reads job lines, opens
 // the control files that they name, and calls Deliver once for each.
@@ -51,7 +29,7 @@ type Server struct {
 	// Host is the host of job lines that name none, which is the operand of a
 	// command with $host. "" then takes recipients at any host.
 	Host    string
-	Marking Marking
+	Marking ctlfile.Marking
 	// SenderOwned accepts control files that other users own, as ZMailer's
 	// scheduler leaves them to the senders. Whoever owns a control file can
 	// write recipients with the privileges of root into it.

@@ -102,7 +102,7 @@ func (ss *session) work(job Job) {
 func (ss *session) open(job Job) (*Message, error) {
 	s := ss.server
 	flags := syscall.O_RDWR
-	if s.Marking == SchedulerMarks {
+	if s.Marking == ctlfile.SchedulerMarks {
 		flags = syscall.O_RDONLY
 	}
 	path := ss.path(job.Path)
@@ -183,7 +183,7 @@ func (m *Message) read(path string) error {
 	return nil
 }
 
-// take selects the recipients of the job line and, with AgentMarks, locks them.
+// take selects the recipients of the job line and, with ctlfile.AgentMarks, locks them.
 // It selects before it locks, so that only the first of alternative recipients
 // is taken.
 func (m *Message) take() {
@@ -207,7 +207,7 @@ func (m *Message) take() {
 	all := make([]Recipient, 0, len(list))
 	for _, i := range list {
 		r := &f.Recipients[i]
-		if s.Marking == AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
+		if s.Marking == ctlfile.AgentMarks && !m.swap(r, ctlfile.Open, ctlfile.Locked) {
 			continue
 		}
 		all = append(all, Recipient{Recipient: r, From: f.Senders[r.Sender].Address, message: m, index: i})

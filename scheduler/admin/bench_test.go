@@ -17,6 +17,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/ctlfile"
 	"zsched/internal/listen"
 	"zsched/mailq/server"
 	"zsched/scheduler"
@@ -172,23 +173,23 @@ func (s *endless) arrive(threads int) {
 		batch[i] = spool.Taken{
 			Name: spool.Name{Path: fmt.Sprint(id), ID: id}, Sender: "rayan@sender.example", ErrorTo: "rayan@sender.example",
 			ModifiedAt: now, ChangedAt: now, Size: 1000,
-			Recipients: []spool.Recipient{{Offset: 100, Channel: "smtp", Host: fmt.Sprintf("h%d.example", s.arrived%threads)}},
+			Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: fmt.Sprintf("h%d.example", s.arrived%threads)}},
 		}
 	}
 	s.results <- batch
 }
 
-func (s *endless) Found() <-chan []spool.Name           { return nil }
-func (s *endless) Results() <-chan []spool.Result       { return s.results }
-func (s *endless) Take([]spool.Name)                    {}
-func (s *endless) Mark(uint64, string, []spool.Mark)    {}
-func (s *endless) Reread(uint64, string, int)           {}
-func (s *endless) Finish(uint64, string, bool)          {}
-func (s *endless) Probe()                               {}
-func (s *endless) Verbose(string, uint32, string)       {}
-func (s *endless) Sweep()                               {}
-func (s *endless) Hold(uint64, string)                  {}
-func (s *endless) Release(uint64, string)               {}
-func (s *endless) EndHeld(uint64, string, []spool.Mark) {}
-func (s *endless) Resubmit(uint64, spool.Resubmission)  {}
-func (s *endless) HoldThreads(uint64, []spool.Thread)   {}
+func (s *endless) Found() <-chan []spool.Name             { return nil }
+func (s *endless) Results() <-chan []spool.Result         { return s.results }
+func (s *endless) Take([]spool.Name)                      {}
+func (s *endless) Mark(uint64, string, []ctlfile.Mark)    {}
+func (s *endless) Reread(uint64, string, int)             {}
+func (s *endless) Finish(uint64, string, bool)            {}
+func (s *endless) Probe()                                 {}
+func (s *endless) Verbose(string, uint32, string)         {}
+func (s *endless) Sweep()                                 {}
+func (s *endless) Hold(uint64, string)                    {}
+func (s *endless) Release(uint64, string)                 {}
+func (s *endless) EndHeld(uint64, string, []ctlfile.Mark) {}
+func (s *endless) Resubmit(uint64, spool.Resubmission)    {}
+func (s *endless) HoldThreads(uint64, []spool.Thread)     {}

@@ -58,7 +58,7 @@ const expiredByOrder = "expired by the administrator"
 
 // outcomes returns what KILL and EXPIRE write about the open recipients of a
 // held message.
-func outcomes(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
+func outcomes(m *spool.Stored, verb mailq.Verb) (marks []ctlfile.Mark) {
 	if m.File == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func outcomes(m *spool.Stored, verb mailq.Verb) (marks []spool.Mark) {
 		if m.File.Done(i) {
 			continue
 		}
-		mark := spool.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered}
+		mark := ctlfile.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered}
 		if verb == mailq.Expire {
 			mark.Tag, mark.Diagnose = ctlfile.Failed, true
 			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + expiredByOrder + ")", "smtp; 500 (" + expiredByOrder + ")", ""}, "\x01")

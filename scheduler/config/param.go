@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/interval"
 	"zsched/scheduler"
 )
@@ -131,7 +132,7 @@ var keywords = []row[values]{
 		meaning: "priority of the agent, whatever the scheduler's"},
 	{name: "marking", preset: "agent",
 		kind: choice[values]{words: []string{"agent", "scheduler"},
-			put:   func(v *values, i int) { v.Marking = scheduler.Marking(i) },
+			put:   func(v *values, i int) { v.Marking = ctlfile.Marking(i) },
 			index: func(v *values) int { return int(v.Marking) }},
 		meaning: "who writes results into the control file"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit",

@@ -30,6 +30,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 	"zsched/ta/child"
@@ -41,7 +42,7 @@ type Spool interface {
 	Found() <-chan []spool.Name
 	Results() <-chan []spool.Result
 	Take(names []spool.Name)
-	Mark(op uint64, path string, marks []spool.Mark)
+	Mark(op uint64, path string, marks []ctlfile.Mark)
 	Reread(op uint64, path string, dead int)
 	Finish(op uint64, path string, owes bool)
 	Probe()
@@ -52,7 +53,7 @@ type Spool interface {
 	// of Resubmit Resubmitted and that of HoldThreads Recorded.
 	Hold(op uint64, path string)
 	Release(op uint64, id string)
-	EndHeld(op uint64, path string, marks []spool.Mark)
+	EndHeld(op uint64, path string, marks []ctlfile.Mark)
 	Resubmit(op uint64, r spool.Resubmission)
 	HoldThreads(op uint64, threads []spool.Thread)
 	// HeldThreads reads a file in the caller's time. It is called once, before

@@ -50,15 +50,8 @@ func newFiles(l *Loop, o Options) files {
 }
 
 func (f *files) mark(a scheduler.Mark) {
-	marks := make([]spool.Mark, len(a.Marks))
-	for i, m := range a.Marks {
-		marks[i] = spool.Mark{
-			Offset: m.Offset, Tag: m.Tag, LeaveTag: m.LeaveTag,
-			Diagnose: m.Diagnose, Notary: string(m.Notary), Text: m.Text,
-		}
-	}
 	f.pending++
-	f.spool.Mark(uint64(a.Op), a.Path, marks)
+	f.spool.Mark(uint64(a.Op), a.Path, a.Marks)
 }
 
 func (f *files) read(a scheduler.Read) {
@@ -72,11 +65,7 @@ func (f *files) reread(r spool.Reread) {
 		return
 	}
 	f.pending--
-	states := make([]scheduler.RecipientState, len(r.Recipients))
-	for i, s := range r.Recipients {
-		states[i] = scheduler.RecipientState{Offset: s.Offset, Tag: s.Tag}
-	}
-	f.loop.Step(scheduler.Reread{Op: scheduler.Op(r.Op), Missing: r.Missing, Owes: r.Owes, Recipients: states})
+	f.loop.Step(scheduler.Reread{Op: scheduler.Op(r.Op), Missing: r.Missing, Owes: r.Owes, Recipients: r.Recipients})
 }
 
 func (f *files) finish(a scheduler.Finish) {
@@ -261,7 +250,7 @@ func (d *Daemon) do(ctx context.Context, o operation) error {
 }
 
 // Release moves a held message back into the queue: Port.
-func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []spool.Mark) error {
+func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark) error {
 	id := scheduler.MessageID(m.ID)
 	return d.do(ctx, operation{
 		begin: func(l *Loop, op uint64) {

@@ -83,10 +83,7 @@ func (in *intake) taken(r spool.Taken) {
 		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
 		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,
 		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,
-		Recipients: make([]scheduler.Recipient, len(r.Recipients)),
-	}
-	for i, to := range r.Recipients {
-		m.Recipients[i] = scheduler.Recipient(to)
+		Recipients: r.Recipients,
 	}
 	if r.Verbose != "" {
 		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}

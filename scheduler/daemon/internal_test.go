@@ -77,10 +77,10 @@ func TestStatisticsLine(t *testing.T) {
 func TestResubmittedOfAMillion(t *testing.T) {
 	const n = 1_000_000
 	asked := make([]int64, n)
-	r := spool.Resubmitted{Offsets: make([]int64, n/2), Recipients: make([]spool.State, n)}
+	r := spool.Resubmitted{Offsets: make([]int64, n/2), Recipients: make([]ctlfile.State, n)}
 	for i := range asked {
 		asked[i] = int64(100 * i)
-		r.Recipients[i] = spool.State{Offset: asked[i], Tag: ctlfile.Open}
+		r.Recipients[i] = ctlfile.State{Offset: asked[i], Tag: ctlfile.Open}
 		if i < n/2 {
 			r.Offsets[i] = asked[i]
 		} else {
@@ -100,14 +100,14 @@ func TestResubmittedOfAMillion(t *testing.T) {
 func TestRerouteInPartFailsAsAWhole(t *testing.T) {
 	for _, c := range []struct {
 		went   []int64
-		states []spool.State
+		states []ctlfile.State
 		err    error
 		done   bool
 	}{
 		{went: []int64{100, 150}, done: true},
 		{went: []int64{100, 150}, err: syscall.EIO, done: true},
-		{went: []int64{100}, states: []spool.State{{Offset: 150, Tag: ctlfile.Delivered}}, done: true},
-		{went: []int64{100}, states: []spool.State{{Offset: 150, Tag: ctlfile.Locked}}},
+		{went: []int64{100}, states: []ctlfile.State{{Offset: 150, Tag: ctlfile.Delivered}}, done: true},
+		{went: []int64{100}, states: []ctlfile.State{{Offset: 150, Tag: ctlfile.Locked}}},
 		{err: syscall.ENOSPC},
 	} {
 		synctest.Test(t, func(t *testing.T) {

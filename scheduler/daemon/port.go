@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
@@ -27,7 +28,7 @@ type Port interface {
 	// Release moves a held message back into the queue, after it has recorded
 	// the outcomes in ends, if any. The error is ErrNotHeld if the message is
 	// not held any more.
-	Release(ctx context.Context, m spool.Name, ends []spool.Mark) error
+	Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark) error
 	// ResubmitHeld sends the open recipients of a held message to the router
 	// or to another thread. The error is ErrNotHeld as for Release.
 	ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.Resubmitted, error)

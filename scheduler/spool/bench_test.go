@@ -140,7 +140,7 @@ func BenchmarkMark(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i, n := range names {
-		o.s.Mark(uint64(i), n.Path, []Mark{{Offset: at, Tag: ctlfile.Delivered}})
+		o.s.Mark(uint64(i), n.Path, []ctlfile.Mark{{Offset: at, Tag: ctlfile.Delivered}})
 	}
 	drain[Marked](b, o.s, b.N)
 }

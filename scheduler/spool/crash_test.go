@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"zsched/ctlfile"
 )
 
 // Each test below makes the state that a crash between two steps leaves, and
@@ -184,7 +186,7 @@ func TestCrashInMark(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", text+diagnose(at, "bob@b.example", "failed"))
 	o.open(Options{})
-	o.s.Mark(1, "7", []Mark{{Offset: at, Tag: '-', Diagnose: true, Notary: "\x03\x01failed\x015.4.7"}})
+	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: at, Tag: '-', Diagnose: true, Notary: "\x03\x01failed\x015.4.7"}})
 	if r := answer[Marked](o); r.Err != nil {
 		t.Fatal(r.Err)
 	}

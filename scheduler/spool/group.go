@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+
+	"zsched/ctlfile"
 )
 
 // groups are the outcomes that wait to be written, by the path of their file.
@@ -18,7 +20,7 @@ type groups struct {
 // group is outcomes that are written at once, and the operations they are of.
 type group struct {
 	ops   []uint64
-	marks []Mark
+	marks []ctlfile.Mark
 }
 
 // groupLimit bounds the outcomes of a group, and so the lines that are in
@@ -40,7 +42,7 @@ func (s *Spool) pushEdit(path string, run func()) {
 
 // editMarks queues outcomes, with those that are last in the queue of the same
 // file if there are some.
-func (s *Spool) editMarks(op uint64, path string, marks []Mark) {
+func (s *Spool) editMarks(op uint64, path string, marks []ctlfile.Mark) {
 	s.groups.mu.Lock()
 	defer s.groups.mu.Unlock()
 	if g := s.groups.open[path]; g != nil && len(g.marks) < groupLimit {

@@ -29,7 +29,7 @@ func TestMarksOfAFileGoTogether(t *testing.T) {
 	release := o.busy("7")
 	at := offset(t, text, "bob@b")
 	for n := range uint64(many) {
-		o.s.Mark(n, "7", []Mark{{Offset: at, Tag: ctlfile.Failed, Diagnose: true, Text: "no such user"}})
+		o.s.Mark(n, "7", []ctlfile.Mark{{Offset: at, Tag: ctlfile.Failed, Diagnose: true, Text: "no such user"}})
 		at += int64(len(toBob) + 1)
 	}
 	if q := o.s.edits[0]; len(q.items)-q.head != 1 {
@@ -53,9 +53,9 @@ func TestMarksKeepTheirPlaceInTheQueue(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{})
 	release := o.busy("7")
-	o.s.Mark(1, "7", []Mark{{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}})
+	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}})
 	o.s.Reread(2, "7", 0)
-	o.s.Mark(3, "7", []Mark{{Offset: offset(t, text, "carol"), Tag: ctlfile.Delivered}})
+	o.s.Mark(3, "7", []ctlfile.Mark{{Offset: offset(t, text, "carol"), Tag: ctlfile.Delivered}})
 	release()
 	r := answer[Reread](o)
 	if len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Delivered || r.Recipients[1].Tag != ctlfile.Open {

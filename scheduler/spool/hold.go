@@ -39,7 +39,7 @@ func (s *Spool) Release(op uint64, id string) {
 // EndHeld writes outcomes into the control file of a held message, as Mark
 // does, and then releases it: in the queue it is never seen without them. path
 // is that below hold/transport. Answered by Released.
-func (s *Spool) EndHeld(op uint64, path string, marks []Mark) {
+func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 	_, base := split(path)
 	id, _ := ctlfile.Number(base)
 	s.edit(path, func() {

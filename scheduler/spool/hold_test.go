@@ -108,7 +108,7 @@ func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
 	o.write("hold/queue/7", "message")
 	f, err := ctlfile.Parse([]byte(text))
 	check(t, err)
-	end := []Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}}
+	end := []ctlfile.Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed\x015.0.0\x01\x01", Text: "given up"}}
 	// In the way of the release: it stays, and what was written with it.
 	o.write("queue/7", "another's")
 	o.open(Options{})

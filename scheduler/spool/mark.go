@@ -20,7 +20,7 @@ const editTries = 5
 // is done in the file stays as it is. Where one of an exclusive set is
 // delivered the others are tagged '+' with it, and what was to be said of
 // those that had failed counts as said. Answered by Marked.
-func (s *Spool) Mark(op uint64, path string, marks []Mark) {
+func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 	s.editMarks(op, path, marks)
 }
 
@@ -57,10 +57,10 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 	})
 }
 
-func states(f *ctlfile.File) []State {
-	list := make([]State, len(f.Recipients))
+func states(f *ctlfile.File) []ctlfile.State {
+	list := make([]ctlfile.State, len(f.Recipients))
 	for i := range f.Recipients {
-		list[i] = State{f.Recipients[i].Offset, f.Recipients[i].Tag}
+		list[i] = ctlfile.State{Offset: f.Recipients[i].Offset, Tag: f.Recipients[i].Tag}
 	}
 	return list
 }
@@ -108,7 +108,7 @@ func (s *Spool) workOnce(place Place, path string, flags int, work func(*documen
 }
 
 // mark writes outcomes into a file that was just read.
-func (d *document) mark(marks []Mark) error {
+func (d *document) mark(marks []ctlfile.Mark) error {
 	var lines []ctlfile.Diagnostic
 	var recorded map[int64]bool
 	said := outcomes(d.file)
@@ -161,7 +161,7 @@ func (d *document) mark(marks []Mark) error {
 
 // recipient is the one that an outcome is for, unless there is none or the
 // file has it that it came to another end.
-func (d *document) recipient(m Mark) *ctlfile.Recipient {
+func (d *document) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 	i := d.file.Find(m.Offset)
 	if i < 0 {
 		return nil
@@ -176,7 +176,7 @@ func (d *document) recipient(m Mark) *ctlfile.Recipient {
 // diagnosed reports whether the file says already what this outcome would
 // have it say: that the recipient came to this end or, of a delay, anything
 // that the sender is still to be told.
-func (d *document) diagnosed(said map[int64]ctlfile.Tag, m Mark) bool {
+func (d *document) diagnosed(said map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
 	if m.Tag != ctlfile.Open {
 		return said[m.Offset] == m.Tag
 	}
@@ -190,7 +190,7 @@ func (d *document) diagnosed(said map[int64]ctlfile.Tag, m Mark) bool {
 }
 
 // diagnostic is the d line of one outcome.
-func diagnostic(r *ctlfile.Recipient, m Mark) ctlfile.Diagnostic {
+func diagnostic(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
 	return ctlfile.Diagnostic{
 		Tag: ctlfile.Open, Recipient: r.Offset, Header: r.Header, N: r.N,
 		At: time.Now(), Notary: notary(r, m), Text: m.Text,
@@ -200,7 +200,7 @@ func diagnostic(r *ctlfile.Recipient, m Mark) ctlfile.Diagnostic {
 // notary is that of a mark with the recipient filled in and an action that
 // fits the tag: an agent may have been wrong about it, and what the line says
 // is what a restart believes.
-func notary(r *ctlfile.Recipient, m Mark) string {
+func notary(r *ctlfile.Recipient, m ctlfile.Mark) string {
 	fields := strings.Split(m.Notary, "\x01")
 	for len(fields) < 2 {
 		fields = append(fields, "")

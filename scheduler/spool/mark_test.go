@@ -16,7 +16,7 @@ import (
 )
 
 // marked marks and fails the test when that fails.
-func (o *office) marked(path string, marks ...Mark) Marked {
+func (o *office) marked(path string, marks ...ctlfile.Mark) Marked {
 	o.t.Helper()
 	o.s.Mark(9, path, marks)
 	r := answer[Marked](o)
@@ -51,9 +51,9 @@ func TestMarkTags(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{})
 	o.marked("7",
-		Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered},
-		Mark{Offset: offset(t, text, "carol"), Tag: ctlfile.Failed},
-		Mark{Offset: offset(t, text, "r~"), Tag: ctlfile.Delivered})
+		ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered},
+		ctlfile.Mark{Offset: offset(t, text, "carol"), Tag: ctlfile.Failed},
+		ctlfile.Mark{Offset: offset(t, text, "r~"), Tag: ctlfile.Delivered})
 	want := strings.NewReplacer(
 		toBob, strings.Replace(toBob, "r ", "r+", 1),
 		toCarol, strings.Replace(toCarol, "r ", "r-", 1),
@@ -73,7 +73,7 @@ func TestMarkLeavesTheAgentsTag(t *testing.T) {
 	o.open(Options{})
 	at := offset(t, text, "r~")
 	for range 2 { // once more changes nothing
-		o.marked("7", Mark{Offset: at, Tag: ctlfile.Delivered, LeaveTag: true, Diagnose: true, Notary: "\x01\x01\x01\x01", Text: "fake"})
+		o.marked("7", ctlfile.Mark{Offset: at, Tag: ctlfile.Delivered, LeaveTag: true, Diagnose: true, Notary: "\x01\x01\x01\x01", Text: "fake"})
 	}
 	if got := o.tags("transport/7"); got != " ~" {
 		t.Errorf("the tags are %q", got)
@@ -92,7 +92,7 @@ func TestMarkDiagnoses(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{})
 	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
-	marks := []Mark{
+	marks := []ctlfile.Mark{
 		{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01delayed\x014.4.7\x01smtp; 450\x01", Text: "\rexpired after 3 days"},
 		{Offset: carol, Tag: ctlfile.Delivered, Diagnose: true, Notary: "carol@home\x01relayed\x012.0.0", Text: "two\nlines"},
 	}
@@ -129,7 +129,7 @@ func TestMarkMakesActionFitTag(t *testing.T) {
 		{ctlfile.Open, "\x01delayed\x014.4.7", "bob@b.example\x01delayed\x014.4.7"},
 	} {
 		r := &ctlfile.Recipient{Address: ctlfile.Address{User: "bob@b.example"}}
-		if got := notary(r, Mark{Tag: c.tag, Notary: c.notary}); got != c.want {
+		if got := notary(r, ctlfile.Mark{Tag: c.tag, Notary: c.notary}); got != c.want {
 			t.Errorf("%q with tag %c: %q, want %q", c.notary, c.tag, got, c.want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestMarkDelay(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", text)
 	o.open(Options{})
-	m := Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Open, Diagnose: true, Notary: "\x01delayed\x014.4.7"}
+	m := ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Open, Diagnose: true, Notary: "\x01delayed\x014.4.7"}
 	o.marked("7", m)
 	o.marked("7", m)
 	if n := len(o.lines("transport/7")); n != 1 || o.tags("transport/7") != " " {
@@ -162,14 +162,14 @@ func TestMarkLeavesWhatIsDone(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{})
 	o.marked("7",
-		Mark{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"},
-		Mark{Offset: carol, Tag: ctlfile.Delivered},
-		Mark{Offset: bob + 1, Tag: ctlfile.Delivered, Diagnose: true})
+		ctlfile.Mark{Offset: bob, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"},
+		ctlfile.Mark{Offset: carol, Tag: ctlfile.Delivered},
+		ctlfile.Mark{Offset: bob + 1, Tag: ctlfile.Delivered, Diagnose: true})
 	if o.read("transport/7") != text {
 		t.Errorf("the file is\n%s", o.read("transport/7"))
 	}
 	// The agent tags and leaves the d line to us.
-	o.marked("7", Mark{Offset: carol, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"})
+	o.marked("7", ctlfile.Mark{Offset: carol, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"})
 	if len(o.lines("transport/7")) != 1 {
 		t.Errorf("the file is\n%s", o.read("transport/7"))
 	}
@@ -181,10 +181,10 @@ func TestMarkOneAlternativeDelivered(t *testing.T) {
 		"X           1 smtp b.example b@b.example 1",
 		"X           1 smtp c.example c@c.example 1",
 		"X           2 smtp d.example d@d.example 1")
-	mark := func(user string, tag ctlfile.Tag) Mark {
-		return Mark{Offset: offset(t, text, user), Tag: tag, Diagnose: tag == ctlfile.Failed, Notary: "\x01failed\x015.1.1"}
+	mark := func(user string, tag ctlfile.Tag) ctlfile.Mark {
+		return ctlfile.Mark{Offset: offset(t, text, user), Tag: tag, Diagnose: tag == ctlfile.Failed, Notary: "\x01failed\x015.1.1"}
 	}
-	for name, steps := range map[string][][]Mark{
+	for name, steps := range map[string][][]ctlfile.Mark{
 		"one by one": {{mark("a@a", '-')}, {mark("b@b", '+')}},
 		"at once":    {{mark("b@b", '+'), mark("a@a", '-')}},
 	} {
@@ -211,7 +211,7 @@ func TestMarkEndsASetTheAgentDelivered(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", text)
 	o.open(Options{})
-	o.marked("7", Mark{Offset: offset(t, text, "a@a"), Tag: ctlfile.Delivered})
+	o.marked("7", ctlfile.Mark{Offset: offset(t, text, "a@a"), Tag: ctlfile.Delivered})
 	if tags := o.tags("transport/7"); tags != "++" {
 		t.Errorf("tags %q", tags)
 	}
@@ -219,7 +219,7 @@ func TestMarkEndsASetTheAgentDelivered(t *testing.T) {
 
 func TestMarkAndRereadOfAMissingFile(t *testing.T) {
 	o := newOffice(t).open(Options{})
-	if r := o.marked("A/H/7", Mark{Offset: 67, Tag: '+'}); !r.Missing {
+	if r := o.marked("A/H/7", ctlfile.Mark{Offset: 67, Tag: '+'}); !r.Missing {
 		t.Errorf("%+v", r)
 	}
 	o.s.Reread(3, "A/H/7", 0)
@@ -255,9 +255,9 @@ func TestRereadTellsEveryRecipient(t *testing.T) {
 	o.open(Options{})
 	o.s.Reread(3, "7", 1234)
 	r := answer[Reread](o)
-	want := []State{
-		{offset(t, text, "bob@b"), ' '}, {offset(t, text, "carol"), '-'}, {offset(t, text, "c@c"), '-'},
-		{offset(t, text, "d@d"), '+'}, {offset(t, text, "e@e"), '+'},
+	want := []ctlfile.State{
+		{Offset: offset(t, text, "bob@b"), Tag: ' '}, {Offset: offset(t, text, "carol"), Tag: '-'}, {Offset: offset(t, text, "c@c"), Tag: '-'},
+		{Offset: offset(t, text, "d@d"), Tag: '+'}, {Offset: offset(t, text, "e@e"), Tag: '+'},
 	}
 	if fmt.Sprint(r.Recipients) != fmt.Sprint(want) || !r.Owes {
 		t.Errorf("%+v, want %+v", r, want)
@@ -287,7 +287,7 @@ func playFullDisk(dir string) {
 	_ = unix.Getrlimit(unix.RLIMIT_FSIZE, &limit)
 	// Room for half a line.
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: uint64(st.Size() + 20), Max: limit.Max})
-	s.Mark(1, "7", []Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
+	s.Mark(1, "7", []ctlfile.Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
 	full := answer[Marked](o).Err
 	fmt.Println("full:", errors.Is(full, unix.ENOSPC), full)
 	s.Probe()
@@ -295,7 +295,7 @@ func playFullDisk(dir string) {
 	after, err := os.Stat(filepath.Join(dir, "transport/7"))
 	fmt.Println("grown:", err != nil || after.Size() != st.Size())
 	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &limit)
-	s.Mark(2, "7", []Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
+	s.Mark(2, "7", []ctlfile.Mark{{Offset: 67, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x01failed"}})
 	fmt.Println("again:", answer[Marked](o).Err)
 	s.Probe()
 	fmt.Println("probe:", answer[Probed](o).Err != nil)
@@ -336,7 +336,7 @@ func TestMarkOnASmallFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { check(t, unix.Unmount(o.dir, 0)) })
 	text := control("7", toBob)
-	failure := Mark{Offset: offset(t, text, "bob@b"), Tag: '-', Diagnose: true, Notary: "\x01failed", Text: strings.Repeat("x", 5000)}
+	failure := ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: '-', Diagnose: true, Notary: "\x01failed", Text: strings.Repeat("x", 5000)}
 	o.mkdir("transport")
 	o.mkdir("queue")
 	o.put("7", text)
@@ -345,7 +345,7 @@ func TestMarkOnASmallFileSystem(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
 		t.Fatal(err)
 	}
-	o.s.Mark(1, "7", []Mark{failure})
+	o.s.Mark(1, "7", []ctlfile.Mark{failure})
 	if r := answer[Marked](o); !errors.Is(r.Err, unix.ENOSPC) {
 		t.Errorf("%+v", r)
 	}
@@ -382,7 +382,7 @@ func TestMarkThatMayNotWrite(t *testing.T) {
 	o.put("7", text)
 	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
 	o.open(Options{})
-	o.s.Mark(1, "7", []Mark{{Offset: offset(t, text, "bob@b"), Tag: '+'}})
+	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: offset(t, text, "bob@b"), Tag: '+'}})
 	if r := answer[Marked](o); r.Err == nil || r.Missing {
 		t.Errorf("%+v", r)
 	}

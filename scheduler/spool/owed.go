@@ -110,7 +110,7 @@ func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
 		if recorded[r.Offset] || r.Class > 0 && sets[r.Class] && !firstDelivered(f, recorded, i) {
 			continue
 		}
-		m := Mark{Offset: r.Offset, Tag: r.Tag, Notary: lostNotary(r.Tag), Text: lostText}
+		m := ctlfile.Mark{Offset: r.Offset, Tag: r.Tag, Notary: lostNotary(r.Tag), Text: lostText}
 		lines = append(lines, diagnostic(r, m))
 	}
 	return lines
@@ -174,7 +174,7 @@ func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
 // sender asked: mail that was killed, sent elsewhere, or that an alternative
 // made unnecessary. Without it the outcome would count as lost.
 func untold(r *ctlfile.Recipient, tag ctlfile.Tag) ctlfile.Diagnostic {
-	line := diagnostic(r, Mark{Offset: r.Offset, Tag: tag, Text: "nobody is to be told"})
+	line := diagnostic(r, ctlfile.Mark{Offset: r.Offset, Tag: tag, Text: "nobody is to be told"})
 	line.Tag = ctlfile.Delivered
 	return line
 }

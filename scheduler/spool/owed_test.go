@@ -89,7 +89,7 @@ func TestDelayIsNoOutcome(t *testing.T) {
 func TestOutcomeThatNobodyIsToldOfIsNotOwed(t *testing.T) {
 	text := control("7", toBob, "N NOTIFY=SUCCESS,FAILURE", toCarol)
 	for name, end := range map[string]func(o *office){
-		"killed":      func(o *office) { o.marked("7", Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}) },
+		"killed":      func(o *office) { o.marked("7", ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}) },
 		"resubmitted": func(o *office) { o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}}) },
 		"rerouted": func(o *office) {
 			o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}, Channel: "x"})

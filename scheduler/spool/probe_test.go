@@ -75,7 +75,7 @@ func playShutOut(dir string) {
 		try(c.path)
 	}
 	mark := func(path string) {
-		s.Mark(2, path, []Mark{{Offset: 0, Tag: ctlfile.Failed}})
+		s.Mark(2, path, []ctlfile.Mark{{Offset: 0, Tag: ctlfile.Failed}})
 		err := answer[Marked](o).Err
 		s.Probe()
 		fmt.Println("mark", err != nil, errors.Is(err, ErrShut), answer[Probed](o).Err == nil)

@@ -145,9 +145,9 @@ func (s *Spool) sendOne(p *parcel, d *document, answer *Resubmitted) error {
 		// rather than never.
 		return err
 	}
-	marks := make([]Mark, len(p.offsets))
+	marks := make([]ctlfile.Mark, len(p.offsets))
 	for i, offset := range p.offsets {
-		marks[i] = Mark{Offset: offset, Tag: ctlfile.Delivered}
+		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered}
 	}
 	return d.mark(marks)
 }

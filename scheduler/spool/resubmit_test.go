@@ -60,7 +60,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 		if r.Err != nil || r.Missing || !slices.Equal(r.Offsets, []int64{bob, dora}) || len(r.Router) != 1 || r.Name.ID != 0 || r.Owes {
 			t.Fatalf("%+v", r)
 		}
-		if want := []State{{bob, '+'}, {offset(t, text, "carol"), '+'}, {dora, '+'}, {eve, ' '}}; !slices.Equal(r.Recipients, want) {
+		if want := []ctlfile.State{{Offset: bob, Tag: '+'}, {Offset: offset(t, text, "carol"), Tag: '+'}, {Offset: dora, Tag: '+'}, {Offset: eve, Tag: ' '}}; !slices.Equal(r.Recipients, want) {
 			t.Errorf("%+v", r.Recipients)
 		}
 		const want = "external\nrcvdfrom STDIN (scheduler@mx.example)\nenvid env-1\nnotaryret HDRS\nfrom <alice@x.example>\n" +

@@ -35,7 +35,7 @@ type (
 		Owes            bool      // a notice is owed that nobody was sent
 		// Recipients that are open, in file order. Of an exclusive set none
 		// is listed once one was delivered, and none that failed.
-		Recipients []Recipient
+		Recipients []ctlfile.OpenRecipient
 		Obsoletes  []string
 	}
 
@@ -73,7 +73,7 @@ type (
 		Err        error
 		Missing    bool
 		Owes       bool
-		Recipients []State // every recipient of the file, in its order
+		Recipients []ctlfile.State // every recipient of the file, in its order
 	}
 
 	// Finished answers Finish. Err wraps ErrOpen when the file still has a
@@ -124,7 +124,7 @@ type (
 		Name   Name
 		// What the old control file says now, as for Reread.
 		Owes       bool
-		Recipients []State
+		Recipients []ctlfile.State
 	}
 
 	// Probed answers Probe: nil when transport/ can be written, and nothing
@@ -139,21 +139,6 @@ type (
 	// name and no op.
 	Trouble struct{ Text string }
 )
-
-// Recipient is one open recipient of a Taken.
-type Recipient struct {
-	Offset        int64  // identity within the control file
-	Channel, Host string // lower case
-	Class         int    // exclusive set of an X line; 0 for an r line
-	Notify        ctlfile.Notify
-}
-
-// State is what a control file says about one recipient. A lock left by a
-// dead process has been cleared and reads as open.
-type State struct {
-	Offset int64
-	Tag    ctlfile.Tag
-}
 
 // Refusal is why a name did not become a message.
 type Refusal uint8

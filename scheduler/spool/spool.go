@@ -62,7 +62,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
 
@@ -118,18 +117,6 @@ func hostname() string {
 		return name
 	}
 	return "localhost"
-}
-
-// Mark is the outcome of one recipient, to be written into its control file.
-type Mark struct {
-	Offset int64
-	Tag    ctlfile.Tag
-	// LeaveTag says that somebody else writes the tag: the agent.
-	LeaveTag bool
-	// Diagnose asks for a d line before the tag. An empty first field of
-	// Notary, or one of the byte 0x03, stands for the recipient's address.
-	Diagnose     bool
-	Notary, Text string
 }
 
 // Spool is the open spool. Its methods may be called from any goroutine; all

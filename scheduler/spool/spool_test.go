@@ -281,7 +281,7 @@ func offset(t testing.TB, text, part string) int64 {
 	return int64(strings.LastIndexByte(text[:i], '\n') + 1)
 }
 
-func offsets(list []Recipient) []int64 {
+func offsets(list []ctlfile.OpenRecipient) []int64 {
 	var got []int64
 	for _, r := range list {
 		got = append(got, r.Offset)
@@ -394,8 +394,8 @@ func TestMessagesGoThrough(t *testing.T) {
 						t.Fatalf("%+v", r)
 					}
 					known[r.Name.ID] = r.Name.Path
-					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: bob, Tag: '+'}})
-					o.s.Mark(r.Name.ID, r.Name.Path, []Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "\x03\x01failed\x015.1.1"}})
+					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: bob, Tag: '+'}})
+					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "\x03\x01failed\x015.1.1"}})
 					o.s.Reread(r.Name.ID, r.Name.Path, 0)
 				case Marked:
 					if r.Err != nil || r.Missing {

@@ -267,10 +267,10 @@ func (t *taker) message(n Name, d *document, st *unix.Stat_t) Taken {
 			open++
 		}
 	}
-	m.Recipients = make([]Recipient, 0, open)
+	m.Recipients = make([]ctlfile.OpenRecipient, 0, open)
 	for i := range f.Recipients {
 		if r := &f.Recipients[i]; r.Tag == ctlfile.Open {
-			m.Recipients = append(m.Recipients, Recipient{
+			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{
 				Offset:  r.Offset,
 				Channel: t.word(r.RouteChannel()),
 				Host:    t.word(r.RouteHost()),

@@ -37,9 +37,9 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 		Name: Name{"F/F/258367", 258367}, LogID: "<m258367@x.example>",
 		Sender: "alice@x.example", ErrorTo: "alice@x.example", Owner: uint32(os.Geteuid()),
 		ModifiedAt: m.ModifiedAt, ChangedAt: m.ChangedAt, Size: 5,
-		Recipients: []Recipient{
-			{offset(t, text, "bob@b"), "smtp", "b.example", 0, ctlfile.NotifySuccess},
-			{offset(t, text, "carol"), "local", "-", 0, ctlfile.NotifyFailure},
+		Recipients: []ctlfile.OpenRecipient{
+			{Offset: offset(t, text, "bob@b"), Channel: "smtp", Host: "b.example", Notify: ctlfile.NotifySuccess},
+			{Offset: offset(t, text, "carol"), Channel: "local", Host: "-", Notify: ctlfile.NotifyFailure},
 		},
 		Obsoletes: []string{"<old@x.example>"},
 	}

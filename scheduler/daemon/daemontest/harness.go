@@ -158,7 +158,7 @@ type File struct {
 // message is the message with its open recipients.
 func (f *File) message() spool.Taken {
 	t := f.Taken
-	t.Recipients = slices.DeleteFunc(slices.Clone(t.Recipients), func(r spool.Recipient) bool {
+	t.Recipients = slices.DeleteFunc(slices.Clone(t.Recipients), func(r ctlfile.OpenRecipient) bool {
 		return f.Tags[r.Offset] != ctlfile.Open
 	})
 	return t
@@ -185,7 +185,7 @@ func (s *Spool) file(id uint64, hosts ...string) spool.Name {
 	for i, host := range hosts {
 		offset := int64(100 + 50*i)
 		f.Tags[offset] = ctlfile.Open
-		f.Taken.Recipients = append(f.Taken.Recipients, spool.Recipient{Offset: offset, Channel: "smtp", Host: host})
+		f.Taken.Recipients = append(f.Taken.Recipients, ctlfile.OpenRecipient{Offset: offset, Channel: "smtp", Host: host})
 	}
 	s.Files[name.Path] = f
 	return name
@@ -248,7 +248,7 @@ func (s *Spool) Take(names []spool.Name) {
 	}()
 }
 
-func (s *Spool) Mark(op uint64, path string, marks []spool.Mark) {
+func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	f := s.Files[path]
@@ -267,7 +267,7 @@ func (s *Spool) Reread(op uint64, path string, _ int) {
 	r := spool.Reread{Op: op, Missing: f == nil}
 	if f != nil {
 		for _, to := range f.Taken.Recipients {
-			r.Recipients = append(r.Recipients, spool.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
+			r.Recipients = append(r.Recipients, ctlfile.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
 		}
 	}
 	s.Answer(r)

@@ -47,7 +47,7 @@ func (s *Spool) Release(op uint64, id string) {
 	s.Answer(spool.Released{Op: op, Name: f.Taken.Name})
 }
 
-func (s *Spool) EndHeld(op uint64, path string, marks []spool.Mark) {
+func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 	s.Mu.Lock()
 	if f := s.Held[path]; f != nil && s.fault == nil {
 		for _, m := range marks {
@@ -84,7 +84,7 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 			answer.Offsets = append(answer.Offsets, to.Offset)
 			hosts = append(hosts, cmp.Or(r.Host, to.Host))
 		}
-		answer.Recipients = append(answer.Recipients, spool.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
+		answer.Recipients = append(answer.Recipients, ctlfile.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
 	}
 	switch {
 	case len(hosts) == 0:

@@ -1,0 +1,56 @@
+package ctlfile
+
+// Recipients and their outcomes as values, apart from the file they are in.
+
+import "fmt"
+
+// OpenRecipient is a recipient that is still to be delivered to.
+type OpenRecipient struct {
+	Offset        int64  // of its line in the control file; identifies it there
+	Channel, Host string // lower case; of a list of hosts the first
+	Class         int    // class of an X line; 0 for an r line
+	Notify        Notify
+}
+
+// State is what a control file says about one recipient.
+type State struct {
+	Offset int64
+	Tag    Tag // a lock that a dead process left reads as Open
+}
+
+// Mark is the outcome of one recipient, to be written into its control file.
+type Mark struct {
+	Offset int64
+	Tag    Tag
+	// LeaveTag says that the agent writes the tag itself.
+	LeaveTag bool
+	// Diagnose asks for a d line with Notary and Text before the tag. If the
+	// first field of Notary is empty, or the byte 0x03, the recipient's address
+	// takes its place.
+	Diagnose     bool
+	Notary, Text string
+}
+
+// Marking says who writes tags and d lines into the control file: the keyword
+// marking= of a clause.
+type Marking uint8
+
+const (
+	// AgentMarks is ZMailer's contract: the agent locks a recipient, delivers,
+	// writes its d line if one is owed, reports and tags it.
+	AgentMarks Marking = iota
+	// SchedulerMarks leaves all of that to the scheduler: the agent only reads
+	// and reports.
+	SchedulerMarks
+)
+
+// ParseMarking reads the value of the clause keyword marking=.
+func ParseMarking(s string) (Marking, error) {
+	switch s {
+	case "agent":
+		return AgentMarks, nil
+	case "scheduler":
+		return SchedulerMarks, nil
+	}
+	return 0, fmt.Errorf("marking %q is neither agent nor scheduler", s)
+}
