@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -85,6 +86,9 @@ func start(spec Spec) (*Child, error) {
 	}
 
 	attr.Files = []uintptr{uintptr(pair[1]), uintptr(pair[1]), uintptr(pipe[1])}
+	if spec.NoFile > 0 && changesUser(attr.Sys.Credential) && !hasCapability(unix.CAP_SYS_RESOURCE) {
+		spec = limitedByShell(spec)
+	}
 	pid, pidfd, err := fork(spec, attr)
 	if err != nil {
 		sock.Close()
@@ -232,6 +236,36 @@ func limitFiles(pid int, n uint64) error {
 		return fmt.Errorf("limit its open files to %d: %w", n, err)
 	}
 	return nil
+}
+
+// changesUser reports whether a process has another user or group than we.
+func changesUser(c *syscall.Credential) bool {
+	return c != nil && (c.Uid != uint32(os.Geteuid()) || c.Gid != uint32(os.Getegid()))
+}
+
+// hasCapability reports whether this thread has a capability. It may be wrong
+// in saying yes, if the system does not tell.
+func hasCapability(number int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if unix.Capget(&header, &sets[0]) != nil {
+		return true
+	}
+	return sets[number/32].Effective&(1<<(number%32)) != 0
+}
+
+// limitedByShell makes the process a shell that sets its own limit of open files
+// and then becomes the agent. That needs no capability: a root scheduler in a
+// container, or one under systemd, may have none. A program that cannot be run
+// is left to fork, which can say why.
+func limitedByShell(spec Spec) Spec {
+	if unix.Access(spec.Path, unix.X_OK) != nil || len(spec.Args) == 0 {
+		return spec
+	}
+	const script = `ulimit -S -n "$0" 2>/dev/null || ulimit -S -n "$(ulimit -H -n)"; exec "$@"`
+	spec.Args = append([]string{"sh", "-c", script, strconv.FormatUint(spec.NoFile, 10), spec.Path}, spec.Args[1:]...)
+	spec.Path, spec.NoFile = "/bin/sh", 0
+	return spec
 }
 
 // explain says which part of spec an error of fork is about, as far as that can
