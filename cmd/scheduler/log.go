@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -64,8 +65,11 @@ func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 		return err
 	}
 	var to io.Writer = l.main
-	if file == "" && isTerminal(stderr) {
+	switch {
+	case file == "" && isTerminal(stderr):
 		to = zerolog.ConsoleWriter{Out: l.main, TimeFormat: time.DateTime}
+	case file == "" && isJournal(stderr, os.Getenv("JOURNAL_STREAM")):
+		to = journal{l.main}
 	}
 	level := zerolog.InfoLevel
 	if s.verbose || s.verboseLater {
@@ -125,4 +129,34 @@ func isTerminal(w io.Writer) bool {
 	}
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
+}
+
+// isJournal says whether a file is the connection to journald that
+// JOURNAL_STREAM names (systemd.exec(5)).
+func isJournal(w io.Writer, stream string) bool {
+	f, ok := w.(*os.File)
+	if !ok || stream == "" {
+		return false
+	}
+	var stat syscall.Stat_t
+	return syscall.Fstat(int(f.Fd()), &stat) == nil && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
+}
+
+// journal puts the priority in front of each line, where journald reads it
+// (sd-daemon(3)).
+type journal struct{ io.Writer }
+
+// WriteLevel writes one line: zerolog.LevelWriter.
+func (j journal) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	priority := "<6>"
+	switch {
+	case level >= zerolog.ErrorLevel && level != zerolog.NoLevel:
+		priority = "<3>"
+	case level == zerolog.WarnLevel:
+		priority = "<4>"
+	case level == zerolog.DebugLevel:
+		priority = "<7>"
+	}
+	_, err := j.Write(append([]byte(priority), line...))
+	return len(line), err
 }
