@@ -10,28 +10,26 @@ import (
 )
 
 const (
-	// maxHeld bounds what an File holds for a file that does not take
-	// it, beyond the lines that it is at.
+	// maxHeld bounds the lines that wait while the file does not take them.
 	maxHeld = 4 << 20
-	// closeTime is how long a log may take to end: no full pipe, stopped
-	// terminal or stuck syslogd keeps a scheduler from leaving.
-	closeTime = time.Second
+	// closeTimeout bounds Close, so that no full pipe or stopped terminal keeps
+	// the program from exiting.
+	closeTimeout = time.Second
 )
 
-// File appends lines to a file without making the writer wait: what has
-// gathered while the file took the lines before goes out in one write. So
-// nothing lies about in an idle daemon, and a busy one writes in large pieces.
-// What a file does not take (a full disk, a stopped terminal) is kept up to
-// 4 MiB and tried again with the next line; lines beyond that are lost, and
-// counted.
+// Writer appends lines to a file. Lines that come while the file takes others
+// are gathered and go out in one write, so an idle program holds nothing back
+// and a busy one writes in large pieces. What the file does not take (a full
+// disk, a stopped terminal) is kept, up to 4 MiB, and tried again with the next
+// line. Further lines are lost, and counted.
 type Writer struct {
-	// Lost is called with the number of lines lost, once lines go out again.
-	// It may write to the File. Nil: nobody is told.
+	// Lost is called with the number of lines lost, as soon as the file takes
+	// lines again. It may write to the Writer. nil: nobody is told.
 	Lost func(lines int)
 
 	open func() (io.WriteCloser, error)
 	wake chan struct{} // holds one token when there is something to do
-	done chan struct{} // closed when the goroutine has left
+	done chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex
 	gathered []byte
@@ -47,92 +45,85 @@ func Open(open func() (io.WriteCloser, error)) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Writer{open: open, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	go o.run(file)
-	return o, nil
+	w := &Writer{open: open, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go w.run(file)
+	return w, nil
 }
 
 // Write takes whole lines. It never waits and never fails.
-func (o *Writer) Write(lines []byte) (int, error) {
-	o.mu.Lock()
-	if len(o.gathered)+len(lines) > maxHeld {
-		o.lost += bytes.Count(lines, []byte{'\n'})
+func (w *Writer) Write(lines []byte) (int, error) {
+	w.mu.Lock()
+	if len(w.gathered)+len(lines) > maxHeld {
+		w.lost += bytes.Count(lines, []byte{'\n'})
 	} else {
-		o.gathered = append(o.gathered, lines...)
+		w.gathered = append(w.gathered, lines...)
 	}
-	o.mu.Unlock()
-	o.signal()
+	w.mu.Unlock()
+	w.signal()
 	return len(lines), nil
 }
 
 // Reopen closes the file and opens it again by its name, which may be that of
 // another file by now. If that fails, the old file stays in use.
-func (o *Writer) Reopen() {
-	o.mu.Lock()
-	o.reopen = true
-	o.mu.Unlock()
-	o.signal()
+func (w *Writer) Reopen() {
+	w.mu.Lock()
+	w.reopen = true
+	w.mu.Unlock()
+	w.signal()
 }
 
 // Close writes what has gathered and closes the file, or gives up after a
 // second.
-func (o *Writer) Close() {
-	o.mu.Lock()
-	o.closing = true
-	o.mu.Unlock()
-	o.signal()
-	waitClosed(o.done)
-}
-
-// waitClosed waits for what is closing, for a while.
-func waitClosed(done <-chan struct{}) {
-	timer := time.NewTimer(closeTime)
-	defer timer.Stop()
+func (w *Writer) Close() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.signal()
 	select {
-	case <-done:
-	case <-timer.C:
+	case <-w.done:
+	case <-time.After(closeTimeout):
 	}
 }
 
-func (o *Writer) signal() {
+func (w *Writer) signal() {
 	select {
-	case o.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (o *Writer) run(file io.WriteCloser) {
-	defer close(o.done)
-	var lines []byte // taken out, to be written
-	written := 0     // bytes of them that were
-	for range o.wake {
-		// What the file did not take comes first.
-		written += o.put(file, lines[written:])
+func (w *Writer) run(file io.WriteCloser) {
+	defer close(w.done)
+	var lines []byte // being written
+	written := 0     // bytes of lines that the file has taken
+	for range w.wake {
+		// First what the file did not take the last time.
+		written += w.put(file, lines[written:])
 		all := written == len(lines)
 
-		o.mu.Lock()
-		reopen, closing := o.reopen, o.closing
-		o.reopen = false
+		w.mu.Lock()
+		reopen, closing := w.reopen, w.closing
+		w.reopen = false
 		if all {
-			lines, o.gathered, written = o.gathered, lines[:0], 0
+			lines, w.gathered, written = w.gathered, lines[:0], 0
 		}
-		o.mu.Unlock()
+		w.mu.Unlock()
 
-		// Lines from before a Reopen belong into the old file.
+		// Lines from before Reopen go to the old file.
 		if all {
-			written = o.put(file, lines)
+			written = w.put(file, lines)
 		}
 		if reopen {
-			if next, err := o.open(); err == nil {
+			if next, err := w.open(); err == nil {
 				file.Close()
 				file = next
-				// The rest of a line that the old file has the front of
-				// would be none in the new one.
+				// The old file has the beginning of this line; the rest of
+				// it would be no line in the new one.
 				if written > 0 && lines[written-1] != '\n' {
 					written += bytes.IndexByte(lines[written:], '\n') + 1
-					o.lose(1)
+					w.lose(1)
 				}
-				o.signal()
+				w.signal()
 			}
 		}
 		if closing {
@@ -142,8 +133,8 @@ func (o *Writer) run(file io.WriteCloser) {
 	}
 }
 
-// put writes lines and returns how many bytes of them it could.
-func (o *Writer) put(file io.Writer, lines []byte) int {
+// put writes lines and returns how many bytes the file has taken.
+func (w *Writer) put(file io.Writer, lines []byte) int {
 	if len(lines) == 0 {
 		return 0
 	}
@@ -151,17 +142,17 @@ func (o *Writer) put(file io.Writer, lines []byte) int {
 	if err != nil {
 		return n
 	}
-	if lost := o.lose(0); lost > 0 && o.Lost != nil {
-		o.lose(-lost)
-		o.Lost(lost)
+	if lost := w.lose(0); lost > 0 && w.Lost != nil {
+		w.lose(-lost)
+		w.Lost(lost)
 	}
 	return n
 }
 
-// lose counts lines that are lost, and returns how many are by now.
-func (o *Writer) lose(lines int) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.lost += lines
-	return o.lost
+// lose adds to the number of lost lines and returns it.
+func (w *Writer) lose(lines int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lost += lines
+	return w.lost
 }

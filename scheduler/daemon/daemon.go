@@ -20,6 +20,47 @@
 // list is many such functions, each for a slice of a walk; a large order is many,
 // each about a few hundred targets. So neither delays mail, and a list shows
 // the queue as it changes.
+//
+// # The way of a control file
+//
+// From transport/ to its removal. Events and actions are values of package
+// scheduler.
+//
+//	spool.sweep             – reads transport/ and its hash directories
+//	spool.announce          – sends names to the loop, as the watch and the notify socket do
+//	daemon.turn             – receives a batch of names
+//	daemon.take             – drops names that are known or being read
+//	spool.Take              – gives the others to a worker
+//	spool.take              – parses the control file, or refuses it
+//	daemon.taken            – tells the core: Arrived
+//	scheduler.arrive        – groups the recipients into vertices of threads
+//	scheduler.dispatchRing  – finds a session for a due vertex, or starts an agent
+//	scheduler.feed          – picks the vertex: Feed
+//	daemon.feed             – appends the job line to the agent's output
+//	daemon.flush            – writes the output at the end of the turn
+//	scheduler.finish        – when the last recipient is done: Finish
+//	daemon.finish           – asks the spool
+//	spool.finish            – reads the file again and checks that nothing is open
+//	spool.unlink            – removes the control file, then the message file
+//	daemon.finished         – tells the core: Done
+//	scheduler.writeDone     – forgets the message
+//
+// # The way of a report
+//
+// From the agent's line to the tag in the control file.
+//
+//	child.read              – reads lines from the agent's socket
+//	ta.ParseLine            – parses a line
+//	daemon.hear             – turns a batch of lines into events, in the agent's goroutine
+//	daemon.said             – tells the core: AgentReported
+//	scheduler.agentReported – finds the recipient among the agent's job lines
+//	scheduler.delivered     – success; scheduler.undeliverable and scheduler.deferred the others
+//	scheduler.endRecipient  – notes the outcome: Mark
+//	daemon.mark             – asks the spool
+//	spool.Mark              – gives the marks to the worker of that file
+//	spool.mark              – appends the d line, syncs, writes the tag
+//	daemon.changed          – tells the core: Done or Failed
+//	scheduler.writeDone     – counts the recipient as done
 package daemon
 
 import (
