@@ -73,8 +73,8 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// The old writer let a line end through, and with it lines of the sender's
-// choice.
+// The old writer did not refuse a line end, so senders could add lines of their
+// own.
 func TestQuoteRefusesLineEnds(t *testing.T) {
 	for _, component := range []string{"a\nr x", "\n", "a\x00b", "\"a\nb\""} {
 		if got, err := Quote(component); err == nil {

@@ -111,7 +111,7 @@ func TestEncodeRefusesWhatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// Only the preamble's e line, which no reader ever used, is not written.
+// Only the e line before the first sender is not written: no reader used it.
 func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 	files, err := filepath.Glob("testdata/router/*/*.ctl")
 	if err != nil {
@@ -132,7 +132,7 @@ func TestEncodeWritesWhatTheRouterWrote(t *testing.T) {
 	}
 }
 
-// contentsOf is what a file was written from.
+// contentsOf returns the Contents that Encode makes this file from.
 func contentsOf(f *File) *Contents {
 	d := &Contents{
 		Name: f.Name, Body: f.Body, LogID: f.LogID, Verbose: f.Verbose,
@@ -163,8 +163,8 @@ func contentsOf(f *File) *Contents {
 	return d
 }
 
-// expressible reports whether a Contents can say all that the file says of where
-// the mail goes.
+// expressible reports whether a Contents can hold everything that the file says
+// about where the mail goes.
 func expressible(f *File) bool {
 	if f.Name == "" || f.Body < 0 {
 		return false
@@ -280,7 +280,7 @@ func checkOffsets(t *testing.T, data []byte, f *File) {
 	}
 }
 
-// compareMeaning compares what both files say, not where.
+// compareMeaning compares what both files say, without the offsets.
 func compareMeaning(t *testing.T, got, want *File) {
 	t.Helper()
 	equal(t, "Name", got.Name, want.Name)
@@ -303,8 +303,8 @@ func compareMeaning(t *testing.T, got, want *File) {
 	}
 }
 
-// A control file made anew of all recipients of the router's reads the same,
-// though its lines may stand elsewhere.
+// A control file for all recipients of a router's file means the same, although
+// its lines may be at other offsets.
 func TestExtractOfEveryone(t *testing.T) {
 	files, err := filepath.Glob("testdata/router/dirhash0/*.ctl")
 	if err != nil || len(files) == 0 {

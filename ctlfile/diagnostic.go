@@ -93,11 +93,11 @@ func (f *File) nLine(offset int64) int64 {
 	return -1
 }
 
-// AppendTo appends the d line to b in the form that agents write: N is the
+// appendTo appends the d line to b in the form that agents write: N is the
 // offset of the letter. A Tag other than Delivered is written as Open. In Notary
 // and Text a line end becomes CR, TAB and NUL become a space, and both are cut
 // to MaxText.
-func (d *Diagnostic) AppendTo(b []byte) []byte {
+func (d *Diagnostic) appendTo(b []byte) []byte {
 	tag := Open
 	if d.Tag == Delivered {
 		tag = Delivered
@@ -165,7 +165,7 @@ func appendLines(fd int, diagnostics []Diagnostic) error {
 		b = append(b, "  \n"...)
 	}
 	for i := range diagnostics {
-		b = diagnostics[i].AppendTo(b)
+		b = diagnostics[i].appendTo(b)
 	}
 	if err := appendOnce(fd, b); err != nil {
 		return err

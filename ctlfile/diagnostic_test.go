@@ -55,7 +55,7 @@ func TestDiagnosticLineCannotBeBroken(t *testing.T) {
 		Recipient: 226, Header: 262, N: 156, At: time.Unix(5, 0),
 		Notary: "a\nr b\tc\x01failed", Text: "550 no\nd 1:2:3::4\tx\ty\x00z",
 	}
-	f := mustParse(t, worked+string(d.AppendTo(nil)))
+	f := mustParse(t, worked+string(d.appendTo(nil)))
 	equal(t, "lines", len(f.Diagnostics), 1)
 	equal(t, "notary", f.Diagnostics[0].Notary, "a\rr b c\x01failed")
 	equal(t, "text", f.Diagnostics[0].Text, "550 no\rd 1:2:3::4 x y z")
@@ -68,7 +68,7 @@ func TestDiagnosticsOfAnyTextAreReadBack(t *testing.T) {
 			Recipient: 226, Header: 262, N: rapid.SampledFrom([]int64{-1, 156}).Draw(t, "N"),
 			At: time.Unix(rapid.Int64Range(-9, 1<<40).Draw(t, "at"), 0), Notary: text.Draw(t, "notary"), Text: text.Draw(t, "text"),
 		}
-		f, err := Parse(d.AppendTo([]byte(worked)))
+		f, err := Parse(d.appendTo([]byte(worked)))
 		if err != nil || len(f.Diagnostics) != 1 {
 			t.Fatal(f, err)
 		}
@@ -87,7 +87,7 @@ func TestDiagnosticTextIsBounded(t *testing.T) {
 	long := Diagnostic{Recipient: 226, Header: 262, N: -1, At: time.Unix(5, 0)}
 	for _, text := range []string{strings.Repeat("x", MaxText), strings.Repeat("x", 1<<20), strings.Repeat("ä", MaxText), strings.Repeat("\x80", MaxText+9)} {
 		long.Text, long.Notary = text, text
-		d := mustParse(t, worked+string(long.AppendTo(nil))).Diagnostics[0]
+		d := mustParse(t, worked+string(long.appendTo(nil))).Diagnostics[0]
 		if len(d.Text) > MaxText || len(d.Text) < MaxText-3 || d.Notary != d.Text || utf8.ValidString(text) != utf8.ValidString(d.Text) {
 			t.Errorf("%d bytes of text, %d of notary", len(d.Text), len(d.Notary))
 		}
@@ -103,7 +103,7 @@ func TestDiagnosticsAreAppendedThenMarked(t *testing.T) {
 	}
 	const line = "d 226:262:-1::1047508710\tcarol\x01failed\tno such user\n"
 	equal(t, "file", s.text(), worked+line+line)
-	// The descriptor still writes where it is told.
+	// The descriptor does not append after that: Swap writes at its offset.
 	swapOrFail(t, fd, 226, Open, Failed)
 	swapOrFail(t, fd, 296, Open, Delivered)
 	equal(t, "file", s.text(), worked[:227]+"-"+worked[228:]+"d+"+line[2:]+line)
@@ -112,8 +112,8 @@ func TestDiagnosticsAreAppendedThenMarked(t *testing.T) {
 	}
 }
 
-// A crash may leave a d line without its end. What is appended then must not
-// become part of it, nor make an empty line.
+// A crash may leave a d line without its end. A line that is appended later must
+// not become part of it, and must not make an empty line.
 func TestDiagnosticIsAppendedAfterATornLine(t *testing.T) {
 	const torn = "d 109:262:156::1047508710\tbob\x01delive"
 	s := spoolFile(t, worked+torn)
@@ -128,12 +128,12 @@ func TestDiagnosticIsAppendedAfterATornLine(t *testing.T) {
 	equal(t, "torn one's notary", f.Diagnostics[0].Notary, "")
 	equal(t, "recipient", f.Diagnostics[1].Recipient, 226)
 	equal(t, "notary", f.Diagnostics[1].Notary, "carol\x01failed")
-	// Had the other line been whole after all:
+	// The same if the writer of the torn line has completed it:
 	mustParse(t, worked+"d 109:262:156::1\tn\tt\n"+s.text()[296+len(torn):])
 }
 
-// Where the disk is full the file stays as it was, and the error says so: the
-// call itself is silent about why it wrote less.
+// On a full disk the file stays as it was, and the error is ENOSPC, although the
+// system call does not say why it wrote less.
 func TestShortAppendIsRemoved(t *testing.T) {
 	s := spoolFile(t, worked)
 	fd := s.open()

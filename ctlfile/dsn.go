@@ -23,10 +23,10 @@ const (
 // outcomes are the names of the bits of Notify, lowest first.
 var outcomes = [...]string{"SUCCESS", "FAILURE", "DELAY", "NEVER", "TRACE"}
 
-// ParseNotify reads the NOTIFY= word of an N line, up to the first outcome that
+// parseNotify reads the NOTIFY= word of an N line, up to the first outcome that
 // it does not know. Without any it is FAILURE, the default of RFC 3461: an
 // unwanted notice does less harm than a lost one.
-func ParseNotify(dsn string) Notify {
+func parseNotify(dsn string) Notify {
 	list, _ := DSNWord(dsn, "NOTIFY")
 	var set Notify
 	for list != "" {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// worked is the package comment's example.
+// worked is the example of the package comment.
 const worked = `@ 0x00000007
 i 258367
 o 412
@@ -28,7 +28,7 @@ Subject: x
 
 `
 
-// aFile is a control file around some lines of a group.
+// aFile is a control file with these recipient lines.
 func aFile(group string) string {
 	return "@ 0x00000007\ni 7\no 5\ns smtp mx.example a@example 0\n" + group + "m\nSubject: x\n\n"
 }
@@ -199,7 +199,7 @@ func TestMalformedIsReportedWithItsPlace(t *testing.T) {
 	}
 }
 
-// The old readers let an empty line swallow the field behind it.
+// The old readers skipped the line after an empty one.
 func TestEmptyLineOutsideABlockIsMalformed(t *testing.T) {
 	e := malformed(t, "@ 0x7\n\ni 1\n")
 	equal(t, "reason", e.Reason, "empty line")
@@ -207,7 +207,7 @@ func TestEmptyLineOutsideABlockIsMalformed(t *testing.T) {
 	equal(t, "offset", e.Offset, 6)
 }
 
-// The old scheduler took the rest of the file for headers.
+// The old scheduler read the rest of the file as headers.
 func TestBlockWithoutEndIsMalformed(t *testing.T) {
 	for _, block := range []string{"m\n", "m\nA: b\n", "M\nA: b\n"} {
 		e := malformed(t, "i 1\ns a - b 0\nr a - b 0\n"+block)
@@ -215,7 +215,7 @@ func TestBlockWithoutEndIsMalformed(t *testing.T) {
 	}
 }
 
-// The old scheduler unlinked a file of a later format.
+// The old scheduler deleted a file of a later format.
 func TestUnknownFormatIsToldFromMalformed(t *testing.T) {
 	for flags, unknown := range map[string]Flags{"0x00000008": 8, "0x107": 0x100, "9": 8, "0x800000007": 0x800000000} {
 		e := malformed(t, "@ "+flags+"\ni 1\nwhatever that\n\nformat has\n")
@@ -223,8 +223,8 @@ func TestUnknownFormatIsToldFromMalformed(t *testing.T) {
 	}
 }
 
-// The old scheduler let the s line overwrite what the e line had said, so
-// that Errors-To and list owners got nothing.
+// In the old scheduler the s line overwrote the e line, so that Errors-To had no
+// effect and list owners got no notices.
 func TestErrorAddressIsTheLastErrorLine(t *testing.T) {
 	const to = "r           smtp h u 0\n"
 	for _, c := range []struct {
@@ -247,8 +247,8 @@ func TestErrorAddressIsTheLastErrorLine(t *testing.T) {
 	}
 }
 
-// Old agents gave a recipient's N line to another one when its own was not
-// theirs to deliver; the old scheduler did when it was delivered.
+// Old agents gave the N line of a recipient that was not theirs to another one;
+// the old scheduler did so with that of a delivered recipient.
 func TestDeliveryParametersBelongToTheRecipientBefore(t *testing.T) {
 	for _, tag := range []string{" ", "~", "+", "-"} {
 		f := mustParse(t, aFile("r           smtp a a 0\n"+
@@ -275,7 +275,7 @@ func TestSecondNOfARecipientChangesNothing(t *testing.T) {
 	equal(t, "Notify", f.Recipients[0].Notify, NotifySuccess)
 }
 
-// Fields with a tag that they cannot have were skipped by the old scheduler.
+// The old scheduler skipped lines with a tag that their letter cannot have.
 func TestTaggedFieldIsSkipped(t *testing.T) {
 	f := mustParse(t, aFile("l+<no@example>\nr           a - b 0\nN+NOTIFY=NEVER\nd~1:2:3::4\tn\tt\n"))
 	equal(t, "LogID", f.LogID, "")
@@ -333,7 +333,7 @@ func TestRecipientsWithoutHeaderBlock(t *testing.T) {
 	equal(t, "Sender", f.Recipients[1].Sender, 0)
 }
 
-// The old agents had room for one line in four bytes.
+// The old agents reserved room for a line in every four bytes.
 func TestShortLines(t *testing.T) {
 	f := mustParse(t, strings.Repeat("?\n", 1<<16)+aFile("r           smtp a a 0\n"))
 	equal(t, "offset", f.Recipients[0].Offset, 1<<17+13+4+4+30)
@@ -347,8 +347,8 @@ func TestTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// Every file of a real router and of real agents reads as a twin of the
-// parser reads it, which knows the layout of today's files alone.
+// Parse reads every file of a real router and of real agents as the twin does, a
+// second parser that knows only the layout of today's files.
 func TestRealFilesReadAsTheyShould(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.ctl")
 	if err != nil {
@@ -369,8 +369,7 @@ func TestRealFilesReadAsTheyShould(t *testing.T) {
 	}
 }
 
-// twin reads lines into words with the standard library alone, and keeps what
-// it finds as text.
+// twin splits lines into words with the standard library and keeps them as text.
 func compareTwin(t *testing.T, name, text string, f *File) {
 	t.Helper()
 	var senders, recipients, diagnostics []string
@@ -414,11 +413,11 @@ func compareTwin(t *testing.T, name, text string, f *File) {
 	equal(t, name+" m", f.Headers(len(f.Recipients)-1), last["m"])
 	equal(t, name+" diagnostics", len(f.Diagnostics), len(diagnostics))
 	for i, d := range f.Diagnostics {
-		equal(t, name+" d", string(d.AppendTo(nil)), diagnostics[i]+"\n")
+		equal(t, name+" d", string(d.appendTo(nil)), diagnostics[i]+"\n")
 	}
 }
 
-// What the twin cannot tell: values of real files, by eye.
+// Values of real files that the twin does not check, read by eye.
 func TestRealFilesBinding(t *testing.T) {
 	read := func(name string) *File {
 		t.Helper()

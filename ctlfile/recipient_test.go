@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// No old program read X lines at all: a file with nothing else was deleted
-// without a word.
+// No old program read X lines: a file with no other recipients was deleted, and
+// no notice was sent.
 func TestAlternativesAreTriedInOrder(t *testing.T) {
 	for _, c := range []struct{ tags, open, done string }{
 		{"      ", "abd", ""},

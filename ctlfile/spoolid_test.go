@@ -14,7 +14,7 @@ func TestSpoolID(t *testing.T) {
 	equal(t, "whole second", SpoolID(258367, at), "S258367AbTCLWiT")
 	equal(t, "nanoseconds", SpoolID(258367, at.Add(123456789)), "S258367AbTCLWiTHW8wV")
 	equal(t, "elsewhere", SpoolID(258367, at.In(time.FixedZone("", -5*3600))), "S258367AbTCLWiT")
-	// Longer than the 30 bytes that the old programs had for it.
+	// Longer than the 30 bytes that the old programs reserved for it.
 	equal(t, "longest", SpoolID(math.MaxUint64, at.Add(999999999)), "S18446744073709551615AbTCLWiT7ioj-")
 }
 
@@ -66,7 +66,7 @@ func TestHashDir(t *testing.T) {
 	}
 }
 
-// The manifest tells where the router put each file.
+// The manifest says where the router put each file.
 func TestHashDirsOfTheRouter(t *testing.T) {
 	for levels, dir := range map[int]string{0: "dirhash0", 2: "dirhash2"} {
 		manifest, err := os.ReadFile("testdata/router/" + dir + "/MANIFEST")

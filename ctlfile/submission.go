@@ -71,11 +71,11 @@ func (f *File) Resubmissions(recipients []int) []*Submission {
 	return list
 }
 
-// Front is everything of a submission before its body. It fails for what the
+// front is everything of a submission before its body. It fails for what the
 // router would read as something else: an address that is not a PlainAddress, an
 // empty line in the header. An ENVID, RET or N word that cannot stand in a line
 // is left out, because the mail is worth more than its parameters.
-func (s *Submission) Front() ([]byte, error) {
+func (s *Submission) front() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("write submission: %w", err)
 	}
@@ -156,7 +156,7 @@ func dsnWords(dsn string, keys ...string) string {
 // Write writes the submission into a new file in the postoffice's public/ and
 // syncs it. pattern is that of os.CreateTemp. After an error there is no file.
 func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file string, err error) {
-	front, err := s.Front()
+	front, err := s.front()
 	if err != nil {
 		return "", err
 	}

@@ -20,7 +20,7 @@ func everyone(f *File) []int {
 	return all
 }
 
-// routed reads what the router was given and what it made of it.
+// routed reads a message that the router got, and the control file that it wrote.
 func routed(t *testing.T, name string) (f *File, message string) {
 	t.Helper()
 	base := filepath.Join("testdata/router/dirhash0", name)
@@ -38,13 +38,13 @@ func routed(t *testing.T, name string) (f *File, message string) {
 	return f, string(given)
 }
 
-// submitted is the whole of a file's submissions.
+// submitted is the text of all submissions of a file.
 func submitted(t *testing.T, f *File, body string) string {
 	t.Helper()
 	var all strings.Builder
 	for _, s := range f.Resubmissions(everyone(f)) {
 		s.By = "hold@mx"
-		front, err := s.Front()
+		front, err := s.front()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,8 +53,8 @@ func submitted(t *testing.T, f *File, body string) string {
 	return all.String()
 }
 
-// What smtpserver once gave to the router comes out of the control file again,
-// but for what no control file keeps.
+// A submission from the control file is the message that smtpserver gave to the
+// router, except for the lines that no control file keeps.
 func TestResubmissionsAreWhatTheRouterWasGiven(t *testing.T) {
 	for _, name := range []string{"05-dsn-retfull", "06-null-sender", "13-deliverby"} {
 		f, message := routed(t, name)
@@ -75,7 +75,7 @@ func TestResubmissionsAreWhatTheRouterWasGiven(t *testing.T) {
 
 func TestResubmissionsAreApartWhereTheyMust(t *testing.T) {
 	f, _ := routed(t, "04-dsn-all")
-	// Of erin the router kept no RET and no ENVID.
+	// The router wrote no RET and no ENVID for erin.
 	head := f.Headers(0) + "\n"
 	equal(t, "submissions", submitted(t, f, ""), "external\nrcvdfrom STDIN (hold@mx)\n"+
 		"envid QQ314159\nnotaryret HDRS\nfrom <alice@sender.example>\n"+
@@ -109,18 +109,18 @@ func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
 		"header":       {From: from, Header: "A: b\n\nC: d\n", To: to("c")},
 		"header empty": {From: from, Header: "\nC: d\n", To: to("c")},
 	} {
-		if front, err := s.Front(); err == nil {
+		if front, err := s.front(); err == nil {
 			t.Errorf("%s: %q", name, front)
 		}
 	}
 }
 
-// Parameters are worth less than the mail: a bad one is left out.
+// The mail is worth more than its parameters: a bad one is left out.
 func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 	front := func(envID, ret, dsn string) string {
 		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Address{User: "f"},
 			To: []*Recipient{{Address: Address{User: "a"}, DSN: dsn}}}
-		front, err := s.Front()
+		front, err := s.front()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,13 +160,13 @@ func TestGiveRouter(t *testing.T) {
 		equal(t, "name", name, hash+strconv.FormatUint(inode, 10))
 		equal(t, "files", tree(t, dir), "router/"+name)
 		text, _ := os.ReadFile(filepath.Join(dir, "router", name))
-		front, _ := s.Front()
+		front, _ := s.front()
 		equal(t, "text", string(text), string(front)+"body\n")
 	}
 }
 
-// Everybody may make files in router/. One that takes the name of a message
-// neither loses it nor keeps it out.
+// Every user may make files in router/. A file that has the name of a submission
+// neither replaces it nor keeps it out.
 func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 	for levels := range 2 {
 		dir := newPostoffice(t)

@@ -151,8 +151,8 @@ func TestEnqueueTakesTheMessageFileItself(t *testing.T) {
 	equal(t, "inode", queued, inode)
 }
 
-// When its last step failed the old router unlinked the message file, which
-// it had already moved.
+// When its last step failed, the old router deleted the message file, which it
+// had already moved.
 func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 	for _, taken := range []string{"transport", "queue"} {
 		for levels := range 3 {

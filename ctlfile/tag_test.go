@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// aSpoolFile is a file that marks can be put into. Each call of open is
-// another program's view of it.
+// aSpoolFile is a control file on disk. Each descriptor that open returns stands
+// for another program.
 type aSpoolFile struct {
 	t    *testing.T
 	path string
@@ -82,7 +82,7 @@ func TestSwapWritesTagAndPIDAlone(t *testing.T) {
 	}
 }
 
-// The old agents wrote the first six digits, which is another process.
+// The old agents wrote the first six digits, which is the pid of another process.
 func TestLockNeverTruncatesAPID(t *testing.T) {
 	for _, pid := range []int{1000000, 4194304, 1 << 40} {
 		s := spoolFile(t, worked)
@@ -92,7 +92,7 @@ func TestLockNeverTruncatesAPID(t *testing.T) {
 	}
 }
 
-// The old program reported a lock on such lines without having written it.
+// The old agents reported a lock on such lines without having written it.
 func TestLineWithoutPIDFieldIsLockedByItsTag(t *testing.T) {
 	for _, rest := range []string{"local - rayan 7", " local - rayan 7", "  1 x 7"} {
 		front := "i 15582\no 60\ns local - rayan 7\n"
@@ -132,7 +132,7 @@ func TestSwapRefusesAnotherState(t *testing.T) {
 	equal(t, "file", s.text(), worked)
 }
 
-// What is reported as written is written: all else is an error.
+// Swap never reports a change that it has not written.
 func TestSwapFailsLoudly(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -206,8 +206,8 @@ func TestAgentsNeverLockTheSameRecipient(t *testing.T) {
 	equal(t, "tags", tags(locked), strings.Repeat("~", recipients))
 }
 
-// Each agent locks, fails and reports recipients of its own in the same file;
-// nothing of it may get lost, nor anything else change.
+// Each agent locks and fails recipients of its own in the same file. No change
+// may get lost, and nothing else may change.
 func TestAgentsMarkAndAppendSideBySide(t *testing.T) {
 	const agents, recipients = 6, 48
 	text := manyRecipients(recipients)

@@ -51,7 +51,7 @@ func TestSubmitTellsTheScheduler(t *testing.T) {
 		}
 		return strings.TrimSpace(stdout.String())
 	}
-	submit() // nobody listens: no harm
+	submit() // no scheduler listens: not an error
 
 	for _, name := range []string{".scheduler.notify", "other"} {
 		socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unixgram"})
@@ -108,7 +108,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// What strangers wrote neither steers the terminal nor changes its order.
+// Text of other people cannot steer the terminal or change the order of its text.
 func TestShownTextIsPrintable(t *testing.T) {
 	const hostile = "a\x1b[2Jb\u0085c\u009bd\u202ee\u2066f\u2028g\u2029h\u200fi\x9bj\x7f"
 	file := filepath.Join(t.TempDir(), "7")

@@ -139,7 +139,7 @@ func TestConditionThatDoesNotHold(t *testing.T) {
 	}
 }
 
-// A deferral says so to delivery status notifications too.
+// The action and status of a deferral are those of a delay in notices too.
 func TestDeferralsAreDelayed(t *testing.T) {
 	r := waiting(errors.New("not yet"))
 	if r.Status != ta.Deferred || r.Fields != (ta.Fields{Action: "delayed", Code: "4.4.3 (waiting)",
@@ -193,7 +193,7 @@ func TestSubmissionHasEnvelopeHeaderAndBody(t *testing.T) {
 	}
 }
 
-// One submission cannot have two senders; nobody must answer a null sender.
+// One submission cannot have two senders, and a null sender stays one.
 func TestSendersAreSubmittedApart(t *testing.T) {
 	a := newAgent(t)
 	reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"), rcpt("TIMEOUT:1", "eve"),
@@ -231,8 +231,8 @@ func TestWhatCannotBeSubmittedWaits(t *testing.T) {
 	}
 }
 
-// The router would run a program with the rights of the one who submits it.
-// The others of the same message are not kept back by such a recipient.
+// The router could run a program with the rights of the agent. Such a recipient
+// does not keep back the others of the same message.
 func TestProgramsAndFilesAreNotSubmitted(t *testing.T) {
 	for _, user := range []string{"|cmd", "/path", "<|cmd>", "(c)|cmd", "@a:|cmd", "g:|cmd;", `"|cmd x"@localhost`, ":include:/x"} {
 		a := newAgent(t)
@@ -293,8 +293,8 @@ func TestHomeOfNobodyKnown(t *testing.T) {
 	}
 }
 
-// A router that has letter directories looks for mail in them, and one that
-// listens is told.
+// The submission goes into a letter directory if the router has them, and the
+// router's socket gets a notice.
 func TestRouterIsGivenMailWhereItLooks(t *testing.T) {
 	a := newAgent(t)
 	a.RouterLevels, a.RouterNotify = 1, "UNIX:"+filepath.Join(a.Postoffice, "notify")

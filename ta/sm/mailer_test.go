@@ -14,7 +14,7 @@ func zenv(name string) (string, bool) {
 	return value, ok
 }
 
-// mailer reads a line that must be right.
+// mailer parses a line that has no error.
 func mailer(t *testing.T, line string) *Mailer {
 	t.Helper()
 	mailers, problems := Parse("sm.conf", line+"\n", mailbin, zenv)
@@ -61,7 +61,7 @@ func TestExampleOfTheManual(t *testing.T) {
 	}
 }
 
-// The examples of our own, with a table of the flags that it lists.
+// The examples of sm.conf(5) have no errors, and it lists every flag.
 func TestOurManual(t *testing.T) {
 	text, err := os.ReadFile("../../man/sm.conf.5")
 	if err != nil {

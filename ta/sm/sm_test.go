@@ -58,7 +58,7 @@ func (b *harness) read(name string) string {
 	return string(text)
 }
 
-// rcpt is a recipient line of somebody who may run programs as we do.
+// rcpt is a recipient line whose privilege is the user of the test.
 func rcpt(user string) string {
 	return fmt.Sprintf("r           prog h.example %s %d\n", user, os.Geteuid())
 }
@@ -149,7 +149,7 @@ func TestBatchSMTPHasNoLineOrWordOfStrangers(t *testing.T) {
 	}
 }
 
-// Quotes are gone from what the shell command gets, but not from header fields.
+// Flag s removes quotes from arguments, but not from header fields.
 func TestFieldsOfTheEnvelopeKeepTheirQuotes(t *testing.T) {
 	b := newHarness(t, "nsPe", "cat >got; echo \"$@\" >>got", "$g $u")
 	b.deliver("s smtp mx \"alice x\"@example.org 0\n"+strings.TrimSuffix(rcpt(`"bob y"@x`), "\n")+" x)\n", "A: b\n\n")
@@ -296,8 +296,8 @@ func TestProgramThatIsNotThereIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The program starts another, and neither heeds SIGTERM. Both are gone
-// afterwards: nobody has the fifo open for writing any more.
+// The program starts another, and both ignore SIGTERM. Both have ended when no
+// process has the fifo open for writing.
 func TestLimitEndsTheWholeGroup(t *testing.T) {
 	b := newHarness(t, "-", "exec 3>fifo; trap '' TERM; (exec sleep 600) & sleep 600", "")
 	name := filepath.Join(b.dir, "fifo")
@@ -320,7 +320,7 @@ func TestLimitEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-// Deferred, what it did would be done twice.
+// If it were deferred, the message would be delivered twice.
 func TestProgramThatWasDoneAtItsLimitHasDelivered(t *testing.T) {
 	b := newHarness(t, "-", "exit 0", "")
 	input, err := os.Open(os.DevNull)
@@ -335,8 +335,8 @@ func TestProgramThatWasDoneAtItsLimitHasDelivered(t *testing.T) {
 	}
 }
 
-// With a terminal of ours a program could type on it, and with a descriptor
-// that the scheduler left open read or write what only root may.
+// A program that had our terminal could write input into it, and one that had a
+// descriptor of the scheduler could read or write files of root.
 func TestProgramHasNeitherOurTerminalNorOurFiles(t *testing.T) {
 	open, err := syscall.Dup(1)
 	if err != nil {
@@ -457,7 +457,7 @@ func TestFindAccount(t *testing.T) {
 	}
 }
 
-// BenchmarkRun is the rate of one session with the smallest of programs.
+// BenchmarkRun measures the rate of one session with a program that does nothing.
 func BenchmarkRun(b *testing.B) {
 	mailers, _ := Parse("sm.conf", "x n /bin/true true $u", mailbin, zenv)
 	a := New(mailers["x"])

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The test binary is hold when it is told to be.
+// The test binary runs as hold if PLAY says so.
 func TestMain(m *testing.M) {
 	if os.Getenv("PLAY") == "hold" {
 		main()

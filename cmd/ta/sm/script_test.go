@@ -24,9 +24,9 @@ func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"sm": main}) 
 // a script has
 //
 //	submit NAME user...   a message for them at channel prog, host here; its
-//	                      job line goes to the file told, its path into $NAME
-//	status N command...   which exits with that
-//	queued N              until that many control files are there
+//	                      job line goes to the file jobs, its path into $NAME
+//	status N command...   runs a command that must exit with N
+//	queued N              waits until there are N control files
 func TestScripts(t *testing.T) {
 	scheduler := filepath.Join(t.TempDir(), "scheduler")
 	testscript.Run(t, testscript.Params{
@@ -40,7 +40,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SCHEDULER", scheduler)
 			e.Setenv("GORACE", "atexit_sleep_ms=0")
 			e.Defer(func() { end(filepath.Join(e.WorkDir, "po/.pid.scheduler")) })
-			return furnish(e.WorkDir)
+			return prepare(e.WorkDir)
 		},
 		Condition: func(name string) (bool, error) {
 			if name != "scheduler" {
@@ -62,9 +62,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// furnish makes a script's files know where they are, and links the agent to
+// prepare replaces $WORK in a script's files and links the agent to the place
 // where the scheduler looks for it.
-func furnish(work string) error {
+func prepare(work string) error {
 	program, err := exec.LookPath("sm")
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func furnish(work string) error {
 	})
 }
 
-// end makes sure that no daemon outlives its script.
+// end kills a daemon that is left when its script ends.
 func end(pidfile string) {
 	text, err := os.ReadFile(pidfile)
 	if err != nil {
@@ -114,11 +114,11 @@ func submit(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("Grüße.\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)
-	told, err := os.OpenFile(ts.Getenv("WORK")+"/told", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	jobs, err := os.OpenFile(ts.Getenv("WORK")+"/jobs", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	ts.Check(err)
-	_, err = told.WriteString(path + "\there\n")
+	_, err = jobs.WriteString(path + "\there\n")
 	ts.Check(err)
-	ts.Check(told.Close())
+	ts.Check(jobs.Close())
 }
 
 func status(ts *testscript.TestScript, _ bool, args []string) {
@@ -129,7 +129,7 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// queued waits; its patience is far more than it takes.
+// queued waits until there are that many control files, for 30 seconds at most.
 func queued(ts *testscript.TestScript, _ bool, args []string) {
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		files, err := filepath.Glob(ts.MkAbs("po/transport/[0-9]*"))
