@@ -259,28 +259,26 @@ func TestStopTakesNothing(t *testing.T) {
 // A spool that cannot be written stops the feeding; it is probed, and when it
 // is back everything goes on.
 func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
-	for _, fault := range []error{syscall.ENOSPC, spool.ErrShut} {
-		synctest.Test(t, func(t *testing.T) {
-			h := daemontest.New(t, nil)
-			h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", fault))
-			h.Run()
-			h.Spool.Bring(1, "a.example")
-			synctest.Wait()
-			h.Spool.Bring(2, "b.example")
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if n := strings.Count(h.Stats.String(), "\n"); n != 1 {
-				t.Errorf("%d recipients were delivered: %v", n, fault)
-			}
-			h.Spool.Fail(nil)
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if h.Spool.Left() != 0 || h.Spool.Probes < 10 {
-				t.Errorf("%d control files are left after %d probes", h.Spool.Left(), h.Spool.Probes)
-			}
-			h.Stop(syscall.SIGTERM)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", spool.ErrSpoolDown))
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.Spool.Bring(2, "b.example")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := strings.Count(h.Stats.String(), "\n"); n != 1 {
+			t.Errorf("%d recipients were delivered", n)
+		}
+		h.Spool.Fail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if h.Spool.Left() != 0 || h.Spool.Probes < 10 {
+			t.Errorf("%d control files are left after %d probes", h.Spool.Left(), h.Spool.Probes)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
 }
 
 // A fault of one file is that file's alone.

@@ -121,7 +121,7 @@ func (f *files) missing(op scheduler.Op) {
 func (f *files) done(op scheduler.Op, err error) {
 	f.pending--
 	if err != nil {
-		f.loop.Step(scheduler.Failed{Op: op, Reason: err.Error(), SpoolDown: wide(err)})
+		f.loop.Step(scheduler.Failed{Op: op, Reason: err.Error(), SpoolDown: errors.Is(err, spool.ErrSpoolDown)})
 		return
 	}
 	f.loop.Step(scheduler.Done{Op: op})

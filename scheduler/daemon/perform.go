@@ -3,9 +3,7 @@ package daemon
 // What the core's actions and the spool's results lead to.
 
 import (
-	"errors"
 	"path"
-	"syscall"
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -107,14 +105,4 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Trouble:
 		l.log.Error().Msg(r.Text)
 	}
-}
-
-// wide tells a fault of the whole spool from one of a single file.
-func wide(err error) bool {
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, spool.ErrShut} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

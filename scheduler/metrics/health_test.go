@@ -25,7 +25,7 @@ func TestHealthTurnsRedWhileTheSpoolCannotBeWritten(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Run()
 		h.wantHealth(http.StatusOK, "ok")
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.ENOSPC))
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w: %w", "1", syscall.ENOSPC, spool.ErrSpoolDown))
 		h.Spool.Bring(1, "a.example")
 		synctest.Wait()
 		h.wantHealth(http.StatusServiceUnavailable, "no space left")
@@ -78,7 +78,7 @@ func TestHealthTurnsRedWhenTheLoopHangs(t *testing.T) {
 func TestHealthTurnsRedWhileTheSpoolIsShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
-		h.Spool.Fail(fmt.Errorf("finishing %q: %w: %w", "1", syscall.EACCES, spool.ErrShut))
+		h.Spool.Fail(fmt.Errorf("finishing %q: %w: %w", "1", syscall.EACCES, spool.ErrSpoolDown))
 		h.Run()
 		h.Spool.Bring(1, "a.example")
 		time.Sleep(time.Hour)
@@ -96,7 +96,7 @@ func TestHealthIsThatOfTheMailAndNotOfAnOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Run()
-		h.Spool.Fail(syscall.ENOSPC)
+		h.Spool.Fail(spool.ErrSpoolDown)
 		if err := h.Daemon.SetHeld(t.Context(), spool.Thread{Channel: "smtp", Host: "a.example"}, true); err == nil {
 			t.Error("held")
 		}

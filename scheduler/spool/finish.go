@@ -19,7 +19,8 @@ type finish struct {
 // Finish removes a message of which all recipients are done: the control file
 // first, then the message file. With owes it looks for diagnostics that
 // nobody was sent, and where a notice is owed both files are parked under
-// postman/ instead. Answered by Finished, whose error may be ErrShut.
+// postman/ instead. Answered by Finished, whose error may wrap
+// ErrSpoolDown.
 func (s *Spool) Finish(op uint64, path string, owes bool) {
 	s.finishes.push(finish{op, path, owes})
 }
@@ -40,7 +41,7 @@ func (s *Spool) retire() {
 		}
 		extra, parked, err := s.finish(f, &buf)
 		if err != nil {
-			err = fmt.Errorf("finishing %q: %w", f.path, s.blame(f.path, err))
+			err = fmt.Errorf("finishing %q: %w", f.path, s.classify(f.path, err))
 		}
 		answers = append(append(answers, extra...), Finished{f.op, err, parked})
 		if len(answers) >= answerLimit {

@@ -84,7 +84,7 @@ func (s *Spool) rework(path string, flags int, work func(*document) error) (extr
 			return []Result{gone}, true, nil
 		}
 	}
-	return nil, false, fmt.Errorf("control file %q: %w", path, s.blame(path, err))
+	return nil, false, fmt.Errorf("control file %q: %w", path, s.classify(path, err))
 }
 
 // workOn is rework of a control file wherever it lies, which stays there.

@@ -14,7 +14,7 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 	s.edit(path, func() {
 		missing, err := s.carry(path, from, to)
 		if err != nil {
-			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, err)
+			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, s.classify(path, err))
 		}
 		s.outbox.add([]Result{Moved{op, err, missing}})
 	})

@@ -58,7 +58,7 @@ func (s *Spool) resubmitted(r *Resubmission, answer Resubmitted, err error) {
 	case errors.Is(err, errGone):
 		answer.Missing = true
 	case err != nil:
-		answer.Err = fmt.Errorf("resubmitting %q: %w", r.Path, err)
+		answer.Err = fmt.Errorf("resubmitting %q: %w", r.Path, s.classify(r.Path, err))
 	}
 	s.outbox.add([]Result{answer})
 }

@@ -58,7 +58,7 @@ type (
 	}
 
 	// Marked answers Mark. Missing says that there is no control file any
-	// more in which to mark; then Err is nil. Err may wrap ErrShut.
+	// more in which to mark; then Err is nil. Err may wrap ErrSpoolDown.
 	Marked struct {
 		Op      uint64
 		Err     error
@@ -77,7 +77,8 @@ type (
 	}
 
 	// Finished answers Finish. Err wraps ErrOpen when the file still has a
-	// recipient to work on; then nothing was done. It may wrap ErrShut.
+	// recipient to work on; then nothing was done. It may wrap
+	// ErrSpoolDown.
 	Finished struct {
 		Op     uint64
 		Err    error
@@ -127,8 +128,8 @@ type (
 		Recipients []ctlfile.State
 	}
 
-	// Probed answers Probe: nil when transport/ can be written, and nothing
-	// is shut any more (ErrShut).
+	// Probed answers Probe: nil when transport/ and the directories that
+	// could not be written can be written.
 	Probed struct{ Err error }
 
 	// Swept: one sweep of the whole tree is at its end; what it found has

@@ -134,13 +134,13 @@ type Spool struct {
 	outbox  *outbox
 	sweeps  chan struct{} // capacity 1: a whole sweep is asked for
 
-	takes    *queue[[]Name]
-	finishes *queue[finish]
-	edits    []*queue[func()] // by path, so that one file has one writer
-	groups   groups
-	errands  *queue[func()] // work that may take long: copies and searches
-	seed     maphash.Seed
-	shut     shut
+	takes      *queue[[]Name]
+	finishes   *queue[finish]
+	edits      []*queue[func()] // by path, so that one file has one writer
+	groups     groups
+	errands    *queue[func()] // work that may take long: copies and searches
+	seed       maphash.Seed
+	unwritable unwritable
 
 	// temp begins the names of our temporary files; it is no other process's.
 	temp string
@@ -164,20 +164,20 @@ func Open(o Options) (*Spool, error) {
 	o.setDefaults()
 	o.Postoffice = filepath.Clean(o.Postoffice)
 	s := &Spool{
-		options:  o,
-		found:    make(chan []Name),
-		results:  make(chan []Result),
-		intake:   newIntake(),
-		outbox:   newOutbox(),
-		sweeps:   make(chan struct{}, 1),
-		takes:    newQueue[[]Name](),
-		finishes: newQueue[finish](),
-		errands:  newQueue[func()](),
-		groups:   groups{open: map[string]*group{}},
-		seed:     maphash.MakeSeed(),
-		shut:     shut{folders: map[folder]struct{}{}},
-		temp:     tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
-		done:     make(chan struct{}),
+		options:    o,
+		found:      make(chan []Name),
+		results:    make(chan []Result),
+		intake:     newIntake(),
+		outbox:     newOutbox(),
+		sweeps:     make(chan struct{}, 1),
+		takes:      newQueue[[]Name](),
+		finishes:   newQueue[finish](),
+		errands:    newQueue[func()](),
+		groups:     groups{open: map[string]*group{}},
+		seed:       maphash.MakeSeed(),
+		unwritable: unwritable{directories: map[directory]struct{}{}},
+		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
+		done:       make(chan struct{}),
 	}
 	if err := s.openPlaces(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)

@@ -64,7 +64,7 @@ func playShutOut(dir string) {
 		s.Finish(1, what, what == "A/5")
 		err := answer[Finished](o).Err
 		s.Probe()
-		fmt.Println(what, err != nil, errors.Is(err, ErrShut), answer[Probed](o).Err == nil)
+		fmt.Println(what, err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
 	}
 	for _, c := range []struct{ shut, path string }{
 		{"transport", "1"}, {"queue", "2"}, {"transport/A/H", "A/H/3"}, {"queue/A", "A/4"}, {"transport/A", "A/5"},
@@ -78,7 +78,7 @@ func playShutOut(dir string) {
 		s.Mark(2, path, []ctlfile.Mark{{Offset: 0, Tag: ctlfile.Failed}})
 		err := answer[Marked](o).Err
 		s.Probe()
-		fmt.Println("mark", err != nil, errors.Is(err, ErrShut), answer[Probed](o).Err == nil)
+		fmt.Println("mark", err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
 	}
 	mode("transport/6", 0)
 	mark("6")
@@ -139,7 +139,7 @@ func TestFileThatCannotBeRemovedIsAFaultOfItsOwn(t *testing.T) {
 	}
 	r := o.finished("7", false)
 	check(t, immutable(path, false))
-	if !errors.Is(r.Err, unix.EPERM) || errors.Is(r.Err, ErrShut) {
+	if !errors.Is(r.Err, unix.EPERM) || errors.Is(r.Err, ErrSpoolDown) {
 		t.Errorf("%+v", r)
 	}
 }
