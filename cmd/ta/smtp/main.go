@@ -1,4 +1,4 @@
-// Smtp is the agent of SMTP and LMTP: smtp(8).
+// Smtp is the agent that delivers over SMTP and LMTP: smtp(8).
 package main
 
 import (
@@ -14,7 +14,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, title))
 }
 
-// run is the program. title makes a text the title of the process.
+// run is the program. title sets the title of the process.
 func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	p := program.New("smtp", "smtp", stdout, stderr)
 	c := newCommand(p)

@@ -1,3 +1,5 @@
+// This file holds the options: smtp(8), OPTIONS.
+
 package main
 
 import (
@@ -7,11 +9,13 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"zsched/cmd/ta/internal/program"
 	"zsched/ta/smtp"
 )
 
-// command is the command line.
+// command is the command line and what it says.
 type command struct {
 	program *program.Program
 	o       smtp.Options
@@ -24,7 +28,7 @@ type command struct {
 	single   bool
 	title    bool
 	wks      bool
-	warnings []string // options without effect
+	warnings []string // of options without effect
 }
 
 func newCommand(p *program.Program) *command {
@@ -36,54 +40,53 @@ func newCommand(p *program.Program) *command {
 	return c
 }
 
-// oldFlags are ZMailer's, by their letters.
+// oldFlags adds the options of ZMailer, which have letters.
 func (c *command) oldFlags() {
 	f, o := c.program.Flags, &c.o
-	f.BoolVarP(&c.single, "single", "1", false, "one message a connection")
+	f.BoolVarP(&c.single, "single", "1", false, "close each connection after one message")
 	f.BoolVarP(&o.IPv6First, "ipv6-first", "6", false, "try IPv6 addresses first")
-	f.CountVarP(&c.seven, "seven-bit", "7", "send 7 bits, quoted-printable where needed; twice: and no ESMTP")
-	f.BoolVarP(&o.EightClean, "eight-bit", "8", false, "the channel is 8-bit clean")
-	f.StringVarP(&c.secrets, "secrets", "A", "", "`file` of names and passwords")
-	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections to one mail exchanger; 0 for any")
-	f.CountVarP(&c.debug, "debug", "d", "the protocol goes to the scheduler's log too")
-	f.BoolVarP(&o.ShareMX, "share-mx", "e", false, "hosts with the same mail exchanger share connections")
-	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only where the greeting has ESMTP in it")
-	f.StringVarP(&o.Forced, "forced", "F", "", "all mail goes to this `destination`: UNIX:/path, [address] or a name")
-	f.StringVarP(&o.Name, "helo", "h", "", "our own `name`, for EHLO")
-	f.BoolVarP(&o.KeepHeaders, "keep-headers", "H", false, "do not encode headers")
-	f.StringVarP(&c.local, "local", "L", "", "local `address`: iface:name, an address or a name")
-	f.StringVarP(&c.log, "log", "l", "", "protocol log, a `file`")
-	f.BoolVarP(&o.LMTP, "lmtp", "M", false, "LMTP; needs -p or -F UNIX:")
-	f.StringArrayVarP(&c.keywords, "option", "O", nil, "a `keyword`; none is known")
+	f.CountVarP(&c.seven, "seven-bit", "7", "send 7 bits, converting messages if need be; twice: use no ESMTP either")
+	f.BoolVarP(&o.EightClean, "eight-bit", "8", false, "do not convert messages for peers without 8BITMIME")
+	f.StringVarP(&c.secrets, "secrets", "A", "", "`file` of user names and passwords for AUTH")
+	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections that one mail exchanger may have; 0: no limit")
+	f.CountVarP(&c.debug, "debug", "d", "write the protocol log to the scheduler's log too")
+	f.BoolVarP(&o.ShareMX, "share-mx", "e", false, "let hosts with the same mail exchanger share connections")
+	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only if the greeting has ESMTP in it")
+	f.StringVarP(&o.Forced, "forced", "F", "", "send all mail to this `destination`: UNIX:/path, [address] or a name")
+	f.StringVarP(&o.Name, "helo", "h", "", "`name` of this host, for EHLO")
+	f.BoolVarP(&o.KeepHeaders, "keep-headers", "H", false, "do not encode headers when a message is converted")
+	f.StringVarP(&c.local, "local", "L", "", "local `address` to connect from: iface:name, an address or a name")
+	f.StringVarP(&c.log, "log", "l", "", "append the protocol log to this `file`")
+	f.BoolVarP(&o.LMTP, "lmtp", "M", false, "speak LMTP; needs -p or -F UNIX:/path")
+	f.StringArrayVarP(&c.keywords, "option", "O", nil, "`keyword` without effect; none is known")
 	f.IntVarP(&o.Port, "port", "p", 0, "`port` to connect to (default 25)")
 	f.BoolVarP(&o.Disabled.Pipelining, "no-pipelining", "P", false, "do not pipeline")
 	f.BoolVarP(&o.Dialer.LowPort, "low-port", "r", false, "connect from a port below 1024")
-	f.BoolVarP(&c.title, "show", "s", false, "the title of the process says what is being done")
-	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates and the like")
-	f.StringVarP(&c.timeouts, "timeouts", "T", "", "time `limits`, such as conn=3m,dot=20m")
-	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "`bytes` of the sockets' buffers; 0 for the system's")
+	f.BoolVarP(&c.title, "show", "s", false, "show what is being done in the title of the process")
+	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates")
+	f.StringVarP(&c.timeouts, "timeouts", "T", "", "`timeouts`, such as conn=3m,dot=20m")
+	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "`bytes` that the buffers of sockets have; 0: the system's default")
 	f.BoolVarP(&c.wks, "wks", "W", false, "without effect")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
-	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "our own addresses are no loop")
+	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "do not regard our own addresses as a loop")
 }
 
-// newFlags have no letters.
+// newFlags adds the options that have no letters.
 func (c *command) newFlags() {
 	f, limits := c.program.Flags, &c.o.Limits
 	f.StringVar(&c.resolver, "resolver", "", "`address` of the DNS server to ask, host:port; default: the system's")
-	f.StringVar(&c.policy, "tls-policy", "", "`file` that says which destinations must have TLS")
-	f.IntVar(&limits.Backlog, "backlog", limits.Backlog, "`number` of jobs on a connection before another is opened")
-	f.IntVar(&limits.MessageMax, "msgsessions", limits.MessageMax, "`number` of connections that a message has at any rate; 0 for any")
-	f.IntVar(&limits.MessageScale, "msgscale", limits.MessageScale, "`factor` of the free connections that it may have beyond that")
-	f.IntVar(&limits.Jobs, "max-jobs", limits.Jobs, "`number` of jobs after which a connection is closed; 0 for any")
-	f.DurationVar(&limits.Age, "max-age", limits.Age, "`time` after which a connection in use is closed; 0 for any")
-	f.DurationVar(&limits.Idle, "max-idle", limits.Idle, "`time` after which one that is not is closed")
+	f.StringVar(&c.policy, "tls-policy", "", "`file` of the destinations that must have TLS")
+	f.IntVar(&limits.Backlog, "backlog", limits.Backlog, "`number` of messages that a connection has in hand before another one is opened")
+	f.IntVar(&limits.MessageMax, "msgsessions", limits.MessageMax, "`number` of connections that a message may always have; 0: no limit")
+	f.IntVar(&limits.MessageScale, "msgscale", limits.MessageScale, "a message may have more as long as it has fewer than this `factor` times the free ones")
+	f.IntVar(&limits.Jobs, "max-jobs", limits.Jobs, "`number` of messages after which a connection is closed; 0: never")
+	f.DurationVar(&limits.Age, "max-age", limits.Age, "`time` after which a connection in use is closed; 0: never")
+	f.DurationVar(&limits.Idle, "max-idle", limits.Idle, "`time` after which an idle connection is closed")
 	f.DurationVar(&limits.Retry, "retry", limits.Retry, "`time` for which a host that cannot be connected to is not tried")
 	f.DurationVar(&limits.Forget, "forget", limits.Forget, "`time` after which nothing is known of a host")
 }
 
-// parse reads the command line and what can be checked without the files that
-// it names.
+// parse reads the command line and checks it, without the files that it names.
 func (c *command) parse(args []string) error {
 	if err := c.program.Parse(args); err != nil {
 		return err
@@ -93,11 +96,10 @@ func (c *command) parse(args []string) error {
 	case o.LMTP && o.Port == 0 && !strings.HasPrefix(strings.ToUpper(o.Forced), "UNIX:"):
 		return errors.New("LMTP has no port of its own: -M needs -p or -F UNIX:/path")
 	case o.Port < 0 || o.Port > 65535:
-		return fmt.Errorf("port %d", o.Port)
-	case min(limits.PerHost, limits.Backlog, limits.MessageMax, limits.MessageScale, limits.Jobs, o.Dialer.Buffer) < 0:
-		return errors.New("a number is less than 0")
-	case min(limits.Age, limits.Idle, limits.Retry, limits.Forget) < 0:
-		return errors.New("a time is less than 0")
+		return fmt.Errorf("port %d is not between 0 and 65535", o.Port)
+	}
+	if err := c.negative(); err != nil {
+		return err
 	}
 	if c.timeouts != "" {
 		if err := o.Timeouts.Set(c.timeouts); err != nil {
@@ -118,7 +120,19 @@ func (c *command) parse(args []string) error {
 	return c.program.Host()
 }
 
-// options reads the files and asks the system for what was not given.
+// negative is an error if a number or a time is less than 0.
+func (c *command) negative() (err error) {
+	c.program.Flags.Visit(func(f *pflag.Flag) {
+		kind, value := f.Value.Type(), f.Value.String()
+		if (kind == "int" || kind == "duration") && strings.HasPrefix(value, "-") {
+			err = fmt.Errorf("--%s %s is less than 0", f.Name, value)
+		}
+	})
+	return err
+}
+
+// options reads the files that the command line names, and asks the system for what
+// it does not say.
 func (c *command) options() (smtp.Options, error) {
 	o := c.o
 	if c.resolver != "" {

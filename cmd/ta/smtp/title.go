@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// takeTitle moves the arguments away from where the system shows them from,
-// and returns what writes there instead: the title that ps shows. There is no
-// more room than the command line had; the rest of a text is cut off.
+// takeTitle returns what changes the title of the process, as ps(1) shows it (option
+// -s). The title takes the place of the command line, so that a longer text is cut.
 //
 // The strings of os.Args are the bytes that the kernel laid out, one after the
-// other, each with a NUL; nothing else may refer to them any more.
+// other, each with a NUL. takeTitle copies them, because nothing else may refer to
+// those bytes from then on.
 func takeTitle() func(string) {
 	var room []byte
 	for i, arg := range os.Args {
