@@ -1,5 +1,5 @@
-// Peer is an SMTP server for the demonstration: it takes every message, offers
-// STARTTLS, and says what it got when it is told to end.
+// Peer is an SMTP server for the demonstration. It accepts every message, offers
+// STARTTLS, and prints what it got when it ends.
 //
 //	peer certificate.pem
 //
@@ -41,7 +41,7 @@ func serve(file string, stdout io.Writer, signals <-chan os.Signal) error {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return err
 	}
-	peer, err := smtptest.Start(smtptest.Options{TLS: tls})
+	peer, err := smtptest.Serve(smtptest.Options{TLS: tls})
 	if err != nil {
 		return err
 	}

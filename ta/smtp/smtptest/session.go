@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// session is one connection to a peer.
+// session is one connection to a Peer.
 type session struct {
 	p      *Peer
 	nc     net.Conn
@@ -22,7 +22,7 @@ type session struct {
 	tls    bool
 	user   string
 
-	now Message // being sent
+	now Message // the one that is being sent
 }
 
 var errEnd = errors.New("end of session")
@@ -52,8 +52,8 @@ func (s *session) serve() {
 	_ = s.w.Flush()
 }
 
-// act does what the script says at a moment, else answers as usual. It returns
-// the answer's code.
+// act does what the script says for a command or a point, else sends the usual reply.
+// It returns the code of the reply.
 func (s *session) act(at, usual string) (code int, err error) {
 	answered := false
 	for step := range strings.SplitSeq(s.p.rule(at), "; ") {
@@ -74,7 +74,7 @@ func (s *session) act(at, usual string) (code int, err error) {
 	return s.say(usual)
 }
 
-// step does one step of a rule; what is no step is an answer.
+// step does one step of a rule. If the step is a reply, it is returned.
 func (s *session) step(step string) (answer string, err error) {
 	word, rest, _ := strings.Cut(step, " ")
 	switch word {
@@ -126,7 +126,7 @@ func (s *session) step(step string) (answer string, err error) {
 	return "", nil
 }
 
-// say sends an answer. Answers gather while there are commands to read.
+// say sends a reply. Replies gather while there are commands to read.
 func (s *session) say(answer string) (code int, err error) {
 	code, _ = strconv.Atoi(answer[:min(3, len(answer))])
 	lines := strings.Split(answer, "\n")
@@ -189,7 +189,7 @@ func (s *session) command(line string) error {
 	return err
 }
 
-// path is the address in the first angle brackets.
+// path returns the address in the first angle brackets.
 func path(s string) string {
 	_, rest, _ := strings.Cut(s, "<")
 	address, _, _ := strings.Cut(rest, ">")
@@ -260,7 +260,7 @@ func (s *session) data(line string) error {
 		}
 	}
 	s.now.Data = text.String()
-	return s.verdict()
+	return s.finalReply()
 }
 
 func (s *session) chunk(line string) error {
@@ -279,28 +279,28 @@ func (s *session) chunk(line string) error {
 	}
 	s.now.Data += string(text)
 	if len(words) > 2 && strings.EqualFold(words[2], "LAST") {
-		return s.verdict()
+		return s.finalReply()
 	}
 	_, err = s.say("250 2.0.0 chunk taken")
 	return err
 }
 
-// verdict answers a message, which is remembered before.
-func (s *session) verdict() error {
+// finalReply records a message and replies to it.
+func (s *session) finalReply() error {
 	s.p.mu.Lock()
 	at := len(s.p.messages)
 	s.p.messages = append(s.p.messages, s.now)
 	s.p.changed.Broadcast()
 	s.p.mu.Unlock()
-	moments := []string{"dot"}
+	points := []string{"dot"}
 	if s.p.options.LMTP {
-		moments = nil
+		points = nil
 		for _, to := range s.now.Recipients {
-			moments = append(moments, "dot <"+to+">")
+			points = append(points, "dot <"+to+">")
 		}
 	}
 	s.now = Message{}
-	for _, m := range moments {
+	for _, m := range points {
 		code, err := s.act(m, "250 2.6.0 message accepted")
 		if err != nil {
 			return err
@@ -314,7 +314,7 @@ func (s *session) verdict() error {
 	return nil
 }
 
-// auth lets in who has the password.
+// auth does AUTH with PLAIN or LOGIN.
 func (s *session) auth(line string) error {
 	words := strings.Fields(line)
 	var user, password string

@@ -1,30 +1,30 @@
-// Package smtptest is an SMTP and LMTP server that behaves as badly as it is
-// told to, and remembers what it was told: a peer for tests and
-// demonstrations of a client.
+// Package smtptest holds SMTP and LMTP servers for tests and demonstrations of a
+// client. Server behaves well. Peer misbehaves as its script says. Both remember what
+// the client sent.
 //
-// Its script is a list of rules. A rule applies to a command that begins with
-// its On, in any case, or to one of the moments
+// The script of a Peer is a list of rules. A rule applies to commands that begin with
+// its On, in any case, or to one of these points:
 //
 //	connect   before the greeting
 //	body      after the first line of a message
-//	dot       after a message, before its reply; in LMTP once a recipient,
+//	dot       after a message, before its reply; in LMTP once for each recipient,
 //	          as "dot <address>"
 //
-// and says what to do, in steps with "; " between them:
+// Its Do says what happens, in steps with "; " between them:
 //
-//	550 5.1.1 no such user    answer so; "\n" begins a further line of the
-//	                          answer, "\r\n" another one
+//	550 5.1.1 no such user    send this reply; "\n" begins a further line of the
+//	                          reply, "\r\n" a second reply
 //	drop                      close the connection
 //	reset                     close it with a TCP reset
-//	stall                     say nothing until the client goes
+//	stall                     send nothing until the client closes the connection
 //	hold                      wait for Release
 //	deaf                      read nothing until the peer is closed
-//	wait 50ms                 be slow
-//	garbage                   answer the next byte with what is no TLS, nor SMTP
+//	wait 50ms                 wait
+//	garbage                   reply to the next byte with what is neither TLS nor SMTP
 //	discard                   lose what the client has sent already
 //
-// Steps without an answer are followed by the usual one. A rule with Times
-// applies so often; the first that applies counts.
+// After steps without a reply the usual reply follows. A rule with Times applies so
+// often. The first rule that applies is used.
 //
 //	smtptest.Rule{On: "RCPT To:<bob", Do: "451 4.2.2 later"}
 //	smtptest.Rule{On: "dot", Do: "drop", Times: 1}
@@ -45,24 +45,24 @@ type Rule struct {
 	Times int // 0: always
 }
 
-// Options are a peer's manners.
+// Options say how a Peer or a Server behaves.
 type Options struct {
 	// Address to listen at; "" is a free port of 127.0.0.1. One with a slash
 	// is the path of a unix socket.
 	Address string
 	LMTP    bool
-	// Offers are the lines of the answer to EHLO; nil offers what the peer
-	// can do: PIPELINING, SIZE, 8BITMIME, SMTPUTF8, CHUNKING, DSN, DELIVERBY,
-	// ENHANCEDSTATUSCODES, and STARTTLS and AUTH where they are set up.
+	// Offers are the lines of the reply to EHLO. nil offers what the peer knows:
+	// PIPELINING, SIZE, 8BITMIME, SMTPUTF8, CHUNKING, DSN, DELIVERBY,
+	// ENHANCEDSTATUSCODES, and STARTTLS and AUTH if they are configured.
 	Offers []string
 	Rules  []Rule
 	TLS    *tls.Config // for STARTTLS
-	// User and Password let a client AUTH with PLAIN or LOGIN.
+	// User and Password are those of AUTH. "": no AUTH.
 	User, Password string
 }
 
-// Message is one that a peer has accepted, or would have if it had not dropped
-// the connection at the dot.
+// Message is a message that came whole. A Peer may have refused it or dropped the
+// connection at the dot.
 type Message struct {
 	Conn       int    // 1, 2, … in the order of connections
 	Mail       string // the whole MAIL command
@@ -71,12 +71,11 @@ type Message struct {
 	Recipients []string
 	Data       string // as sent, with CRLF, without dots added
 	TLS        bool
-	User       string // that it authenticated as
-	// Answered says that an acceptance was sent.
-	Answered bool
+	User       string // of AUTH; "": none
+	Answered   bool   // an acceptance was sent
 }
 
-// Peer is a running server.
+// Peer is a server with a script.
 type Peer struct {
 	Addr     string // host:port, or the path of the socket
 	options  Options
@@ -98,14 +97,7 @@ type Peer struct {
 
 // Start starts a peer.
 func Start(o Options) (*Peer, error) {
-	network := "tcp"
-	switch {
-	case o.Address == "":
-		o.Address = "127.0.0.1:0"
-	case strings.Contains(o.Address, "/"):
-		network = "unix"
-	}
-	l, err := net.Listen(network, o.Address)
+	l, err := listen(o.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +108,7 @@ func Start(o Options) (*Peer, error) {
 	return p, nil
 }
 
-// Close ends all sessions and waits for them.
+// Close ends all sessions and waits until they have ended.
 func (p *Peer) Close() {
 	p.mu.Lock()
 	if !p.closed {
@@ -131,25 +123,26 @@ func (p *Peer) Close() {
 	p.serving.Wait()
 }
 
-// Release lets sessions go on that hold, for ever. It may be called once.
+// Release ends all waits of the step hold, later ones too. It may be called once.
 func (p *Peer) Release() { close(p.released) }
 
-// Messages are those that came, in the order of their ends.
+// Messages returns the messages that came whole, in that order.
 func (p *Peer) Messages() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]Message{}, p.messages...)
 }
 
-// Commands are all commands of all connections, with "(connect)" for each new
-// one.
+// Commands returns all commands of all connections, and "(connect)" for each new
+// connection.
 func (p *Peer) Commands() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string{}, p.commands...)
 }
 
-// Connections counts those open now, the most that ever were, and all.
+// Connections counts the connections that are open now, the most that were open at
+// once, and all.
 func (p *Peer) Connections() (open, peak, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +167,7 @@ func (p *Peer) AwaitMessages(n int) {
 	}
 }
 
-// AwaitCommand waits until a command that begins so has come so often.
+// AwaitCommand waits until a command that begins with prefix has come so often.
 func (p *Peer) AwaitCommand(prefix string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,13 +217,13 @@ func (p *Peer) accept() {
 	}
 }
 
-// note remembers a command. The lock is held.
+// note records a command. p.mu is held.
 func (p *Peer) note(line string) {
 	p.commands = append(p.commands, line)
 	p.changed.Broadcast()
 }
 
-// rule is what the script has for a command or moment.
+// rule returns what the script says for a command or a point.
 func (p *Peer) rule(line string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
