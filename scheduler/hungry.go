@@ -117,13 +117,11 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 	l := &a.lines[n]
 	l.vertex = nil
 	dv.lineEnded(a)
-	t := l.thread
+	dv.applyOutcome(l, l.thread)
 	if v.state == 0 { // removed: its last recipient is done
-		dv.applyOutcome(l, t)
 		return
 	}
 	v.crashes = 0
-	dv.applyOutcome(l, t)
 	if l.retryAt != 0 {
 		dv.postpone(v, l.retryAt)
 		return

@@ -14,10 +14,18 @@ type threadKey struct{ channel, host string }
 
 // thread is the mail for one channel and host.
 //
-// A thread is open for feeding (mayFeed), suspended after its destination has
-// failed, held by an administrator, or, if it is queueonly, closed until an
-// ETRN begins a run. It is dropped when it has no vertices, no sessions and no
-// suspension.
+// A thread is fed if none of these holds (mayFeed):
+//
+//	suspended      begins: deferall, a status x.4.1 or x.4.2, retryat
+//	               ends:   its time has come, an ETRN, a retry order
+//	held           begins and ends: HeldThread
+//	not running    (queueonly only)
+//	               begins: nothing of the run is due any more, a suspension
+//	               ends:   an ETRN, a retry order
+//	without ring   no clause gives a command
+//	not selected   option -p
+//
+// It is dropped when it has no vertices, no sessions and no suspension.
 //
 // Invariant: a thread is in its ring's ready or spent list if and only if wants
 // is above 0.
@@ -116,8 +124,8 @@ func (q *queue) obtainThread(key threadKey) *thread {
 		return t
 	}
 	t := &thread{key: key, channel: q.obtainChannel(key.channel), held: q.held[key]}
-	ref, place := q.threadTable.alloc()
-	t.ref, *place = ref, t
+	ref, entry := q.threadTable.alloc()
+	t.ref, *entry = ref, t
 	t.vertices.of = q.threadLinks
 	t.queues[0].index, t.queues[1].index = q.queueIndex, q.queueIndex
 	q.threads[key] = t
@@ -199,7 +207,7 @@ func (q *queue) detachThread(t *thread) {
 
 func (q *queue) linkVertex(t *thread, v *vertex) {
 	m := q.messageOf(v)
-	// Mail of one sender tends to come together: share the string.
+	// Messages of one sender often follow each other: share the string.
 	if last := q.vertices.get(t.vertices.tail); last != nil {
 		if other := q.messageOf(last); other.sender != m.sender && q.sender(other) == q.sender(m) {
 			q.senders.release(m.sender)
