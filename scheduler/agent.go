@@ -88,15 +88,6 @@ type line struct {
 
 func (l *line) ended() bool { return l.vertex == nil }
 
-// busy is how many sessions of the agent are in use. An agent with one session
-// uses it for all lines that wait in its pipe.
-func (a *agent) busy() int {
-	if a.sessions == 1 {
-		return min(1, len(a.lines))
-	}
-	return len(a.lines)
-}
-
 // hasOpenLine reports whether the agent is working on a message.
 func (a *agent) hasOpenLine() bool {
 	return slices.ContainsFunc(a.lines, func(l line) bool { return !l.ended() })

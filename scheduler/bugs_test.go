@@ -19,7 +19,7 @@ var oldBugs = []struct{ bug, tests string }{
 	{"the time of retryat was ignored", "retryat TestManualAgents"},
 	{"a batch was fed, and the next when all of it was answered", "overfeed_window"},
 	{"the first hungry agent swallowed a thread that several should share", "overfeed_and_maxthr"},
-	{"idle agents counted at the limits and were never evicted", "limit_evicts_idle limit_evicts_asked"},
+	{"idle agents counted at the limits and were never evicted", "limit_evicts_idle limit_evicts_idle_sent"},
 	{"idlemax unset was none, and its sweep came every two minutes", "idlemax_unset"},
 	{"an agent without a first #hungry, or silent, held its thread for ever", "watchdog watchdog_first_hungry kill_escalation"},
 	{"mail that came between #idle and its answer waited an interval", "idle_race"},

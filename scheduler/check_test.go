@@ -384,3 +384,12 @@ func (h *heap[T]) each(f func(key instant, item T)) {
 
 // Check lets the tests in package scheduler_test check the invariants.
 func (s *Scheduler) Check() { s.check() }
+
+// busy is how many sessions of the agent are in use. An agent with one session
+// uses it for all lines that wait in its pipe.
+func (a *agent) busy() int {
+	if a.sessions == 1 {
+		return min(1, len(a.lines))
+	}
+	return len(a.lines)
+}

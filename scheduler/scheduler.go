@@ -30,8 +30,9 @@
 //
 // # The parts
 //
-// Scheduler embeds four parts, each of which embeds the ones below it. A method
-// belongs to the lowest part that has all it needs.
+// Scheduler is made of five parts. Each embeds the one below it; queue embeds
+// both mail and agenda. A method belongs to the lowest part that has all it
+// needs.
 //
 //	Scheduler  events in, actions out, views of the queue for queries
 //	delivery   what becomes of job lines: outcomes, retries, writes, orders
@@ -45,7 +46,8 @@
 //	what can happen, what can be done  event.go action.go
 //	clauses, parameters, commands      clause.go command.go
 //	arrival, x lines, X lines          arrive.go alternatives.go
-//	threads, rings, quantum            thread.go ring.go
+//	threads, window, ageorder          thread.go
+//	rings, quantum                     ring.go
 //	what is fed next, overfeed         pick.go overfeed.go
 //	maxta, maxchannel, maxring         limits.go
 //	start of agents, their states      start.go agent.go idle.go
