@@ -46,22 +46,22 @@ func runAgent() int {
 	return 0
 }
 
-// agent is a started agent and what it says, one value at a time.
+// agent is a started agent and the lines that it wrote.
 type agent struct {
 	*child.Child
-	t     *testing.T
-	heard chan []child.Event
-	said  []string // heard, not yet expected
-	wrote []string // the same of standard error, which has no order with it
+	t      *testing.T
+	events chan []child.Event
+	said   []string // lines of the socket that no test has looked at
+	wrote  []string // the same of standard error, whose order with said is not known
 }
 
 func start(t *testing.T, dir string, argv ...string) *agent {
 	t.Helper()
-	a := &agent{t: t, heard: make(chan []child.Event)}
+	a := &agent{t: t, events: make(chan []child.Event)}
 	c, err := child.Start(child.Spec{
 		Path: argv[0], Args: argv, Dir: dir, UID: -1, GID: -1,
 		Env: []string{"HELPER=agent", "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
-	}, func(b []child.Event) { a.heard <- b })
+	}, func(b []child.Event) { a.events <- b })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,13 +78,13 @@ func gone(line string) bool {
 	return strings.HasPrefix(line, "exit status") || strings.HasPrefix(line, "signal")
 }
 
-// next takes the next line off one of the agent's two streams. Its end is said
-// again and again.
+// next takes the next line off one of the agent's two streams. After the agent's
+// exit it returns the exit status each time.
 func (a *agent) next(from *[]string) string {
 	a.t.Helper()
 	for len(*from) == 0 {
 		select {
-		case batch := <-a.heard:
+		case batch := <-a.events:
 			for _, h := range batch {
 				a.note(h)
 			}
@@ -99,7 +99,7 @@ func (a *agent) next(from *[]string) string {
 	return line
 }
 
-// note makes what was heard a line of a dialogue.
+// note adds an event to the lines.
 func (a *agent) note(h child.Event) {
 	switch h := h.(type) {
 	case child.Stderr:
@@ -148,7 +148,7 @@ func (a *agent) dialogue(script string) {
 	}
 }
 
-// postoffice makes one with the messages 15582 and 15583 for four recipients.
+// postoffice creates a postoffice with the messages 15582 and 15583 for four recipients.
 func postoffice(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

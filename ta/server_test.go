@@ -90,8 +90,8 @@ func (o testSpool) tags(path string) string {
 	return string(tags)
 }
 
-// serve runs a server over what the scheduler says and returns what it
-// answers. The server's Name and Channel have defaults.
+// serve runs a server on the lines of a scheduler and returns its own. The
+// server's Name and Channel have defaults.
 func (o testSpool) serve(s *Server, told string) string {
 	o.t.Helper()
 	var out, log bytes.Buffer
@@ -452,7 +452,7 @@ func TestVerboseLogIsOnlyAddedTo(t *testing.T) {
 	}
 }
 
-// The name of the log is the submitter's word, and the agent may be root.
+// The submitter chooses the name of the log, and the agent may be root.
 func TestVerboseLogIsTheSubmittersOwn(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("1", rcpt("smtp", "a.example", "bob"))

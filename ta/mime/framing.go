@@ -1,5 +1,7 @@
 package mime
 
+// This file writes the lines of a message with CRLF, doubled dots or quoted From.
+
 import (
 	"bufio"
 	"io"

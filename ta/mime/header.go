@@ -1,5 +1,7 @@
 package mime
 
+// This file reads the fields of headers, and makes headers 7-bit (RFC 2047, 2231).
+
 import (
 	"iter"
 	"mime"
@@ -73,7 +75,13 @@ func unfold(value string) string { return strings.TrimSpace(unfolder.Replace(val
 
 // has8 reports whether there is a byte above 127.
 func has8[T string | []byte](s T) bool {
-	for i := range len(s) {
+	i := 0
+	for ; i+8 <= len(s); i += 8 { // every message passes here
+		if (s[i]|s[i+1]|s[i+2]|s[i+3]|s[i+4]|s[i+5]|s[i+6]|s[i+7])&0x80 != 0 {
+			return true
+		}
+	}
+	for ; i < len(s); i++ {
 		if s[i] > 0x7f {
 			return true
 		}

@@ -118,6 +118,7 @@ func NewPlan(header string, body io.ReadSeeker, how Conversion) (*Plan, error) {
 
 // scan finds what bytes the body has, without regard to its parts.
 func (p *Plan) scan() (seen bytesSeen, err error) {
+	seen.narrow = p.how.Narrow
 	in, err := p.reader()
 	if err != nil {
 		return seen, err
@@ -127,6 +128,9 @@ func (p *Plan) scan() (seen bytesSeen, err error) {
 		seen.add(b)
 		if err != nil && err != bufio.ErrBufferFull {
 			return seen, readError(err)
+		}
+		if seen.eight && !seen.narrow {
+			return seen, nil // the rest makes no difference
 		}
 	}
 }

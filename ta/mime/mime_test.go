@@ -194,7 +194,7 @@ type broken struct{ io.Reader }
 
 func (broken) Seek(int64, int) (int64, error) { return 0, nil }
 
-// Decoding is a favour: what it cannot read is delivered all the same.
+// Decoding is optional: a message that cannot be decoded is delivered as it is.
 func TestWhatCannotBeDecodedStays(t *testing.T) {
 	body := "--b\nX: " + strings.Repeat("y", maxPartHeader) + "\n\nx\n--b--\n"
 	p, err := NewPlan("Content-Type: multipart/mixed; boundary=b\n", strings.NewReader(body), Conversion{To: EightBit})
@@ -224,7 +224,7 @@ func TestUnreadableMessageIsNoShorterMessage(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if p.body = strings.NewReader("ä\n"); p.WriteBody(fullDisk{}) != errFull {
-			t.Error("nobody heard of the full disk")
+			t.Error("the error of the full disk is lost")
 		}
 	}
 	p.body = strings.NewReader("ä") // a file that has become shorter

@@ -1,5 +1,7 @@
 package mime
 
+// This file encodes, repairs and decodes quoted-printable (RFC 2045 section 6.7).
+
 import (
 	"bufio"
 	"bytes"
@@ -83,7 +85,9 @@ func (q *qpEncoder) escape(c byte) {
 	if q.column+3 > qpWidth {
 		q.soft()
 	}
-	_, _ = q.w.Write([]byte{'=', hexDigits[c>>4], hexDigits[c&15]})
+	_ = q.w.WriteByte('=')
+	_ = q.w.WriteByte(hexDigits[c>>4])
+	_ = q.w.WriteByte(hexDigits[c&15])
 	q.column += 3
 }
 
