@@ -17,10 +17,10 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// Exit codes, as mailq(1) lists them: those of sysexits.h.
+// Exit codes, which are those of sysexits.h (mailq(1), "EXIT STATUS").
 const (
 	exitOK          = 0
-	exitFault       = 1 // there is no such message, or nothing was found
+	exitFailure     = 1 // there is no such message, or nothing was found
 	exitUsage       = 64
 	exitUnavailable = 69
 	exitNoQueue     = 72
@@ -29,12 +29,12 @@ const (
 	exitRefused     = 77
 )
 
-// A usageError is a command line that makes no sense.
+// usageError is a command line that makes no sense.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// An outputError is one of standard output.
+// outputError is an error of standard output.
 type outputError struct{ error }
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -50,19 +50,15 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	default:
 		out := bufio.NewWriterSize(stdout, 64<<10)
-		s := &session{options: o, out: out, stderr: stderr, terminal: isTerminal(stdout)}
-		err = s.run()
+		p := &program{options: o, out: out, stderr: stderr, terminal: isTerminal(stdout)}
+		err = p.run()
 		if flushed := out.Flush(); flushed != nil {
 			err = outputError{flushed}
 		}
 	}
-	if err == nil {
-		return exitOK
+	if err != nil && !errors.Is(err, errSilent) {
+		fmt.Fprintf(stderr, "mailq: %s\n", client.Plain(err.Error()))
 	}
-	if errors.Is(err, errNothing) {
-		return exitFault
-	}
-	fmt.Fprintf(stderr, "mailq: %s\n", client.Plain(err.Error()))
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprint(stderr, usageLine)
 	}
@@ -73,6 +69,8 @@ func exitCode(err error) int {
 	var usage usageError
 	var output outputError
 	switch {
+	case err == nil:
+		return exitOK
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &output):
@@ -80,15 +78,15 @@ func exitCode(err error) int {
 	case errors.Is(err, errNoPostoffice):
 		return exitNoQueue
 	}
-	switch client.FaultOf(err) {
+	switch client.KindOf(err) {
 	case client.Unavailable:
 		return exitUnavailable
-	case client.Garbled:
+	case client.Malformed:
 		return exitProtocol
 	case client.Refused:
 		return exitRefused
 	}
-	return exitFault
+	return exitFailure
 }
 
 func isTerminal(w io.Writer) bool {

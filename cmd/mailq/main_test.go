@@ -21,11 +21,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"mailq": main})
 }
 
-// TestScripts runs testdata, with a zmailer.conf whose postoffice is $PO, which
-// is not made, and which has MAILSHARE=$WORK. "serve socket session..." plays servers on a UNIX
-// socket: each session is a file of lines that the server says ("S: "), that
-// must come ("C: ") or of which the beginning must come ("C~ "). "exits n
-// command..." is exec of a command that must exit so.
+// TestScripts runs testdata with a zmailer.conf that has MAILSHARE=$WORK and the
+// postoffice $PO, which does not exist. "serve socket session..." plays servers on
+// a UNIX socket. Each session is a file of lines that the server sends ("S: "),
+// that must come ("C: "), or that must begin so ("C~ "); HELP is refused, as
+// ZMailer does, where the session does not have it. "exits n command..." runs a
+// command that must exit with n.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -72,7 +73,7 @@ func serve(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
 	playTo(t, ts, listener, args[1:])
 }
 
-// listen listens on a port, whose number becomes a variable.
+// listen listens on a TCP port and puts its number into a variable.
 func listen(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: listen variable session...")
@@ -83,8 +84,8 @@ func listen(t *testing.T, ts *testscript.TestScript, neg bool, args []string) {
 	playTo(t, ts, listener, args[1:])
 }
 
-// playTo plays sessions in order and checks at the end of the script that
-// each was had.
+// playTo plays sessions in order. At the end of the script it checks that each was
+// played.
 func playTo(t *testing.T, ts *testscript.TestScript, listener net.Listener, files []string) {
 	var sessions []string
 	for _, file := range files {
@@ -118,11 +119,15 @@ func play(conn net.Conn, session string) error {
 	for line := range strings.Lines(session) {
 		kind, text, _ := strings.Cut(line, " ")
 		if kind == "S:" {
-			// The client may have heard enough and left.
+			// The client may have read enough and closed the connection.
 			_, _ = io.WriteString(conn, text)
 			continue
 		}
 		got, err := in.ReadString('\n')
+		if got == "HELP\n" && text != got {
+			_, _ = io.WriteString(conn, "-MAILQ2 Unknown command, or refused by access control; VERB='HELP' REST=''\n")
+			got, err = in.ReadString('\n')
+		}
 		if err != nil {
 			return fmt.Errorf("%w where %q should come", err, text)
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|socket] [-u user]
-             [-U user/password] [-Z file] [server]
+             [-U user/password] [-Z file] [--json] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value | --explain channel/host |
              --shape | --reasons | --etrn host | --verbs   [--json]
@@ -26,34 +26,34 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              [--dry-run] [--because text]
 `
 
-// options are the command line.
+// options are the options of the command line.
 type options struct {
-	prefer          int // address family
-	channel, host   string
+	prefer          int          // address family to try first: 0, 4 or 6
+	thread          threadFilter // -c and -h
 	debug           bool
-	owner           *int // of -i and -u
-	at              string
-	queue           int
+	owner           *int // -i and -u
+	address         string
+	queue           int // how many -Q
 	status, summary int
 	verbose         int
-	name, password  string
-	named           bool // by -U
+	user, password  string
+	userGiven       bool // -U
 	version         bool
 	zenv            string
 	server          string
 
-	report string // a command of the protocol that is shown as it comes
-	finds  bool   // and may find nothing
-	etrn   string
-	order  mailq.Order
-	acting []string // verbs given
-	msgs   []string
-	thread []string
-	where  []string
-	json   bool
-	top    bool
-	every  time.Duration
-	wait   time.Duration
+	report         string // the command of a report
+	mayFindNothing bool   // the report is a search
+	etrn           string
+	order          mailq.Order // without a target
+	chosen         []string    // reports and verbs given; more than one is an error
+	messages       []string
+	threads        []string
+	where          []string
+	json           bool
+	top            bool
+	every          time.Duration
+	timeout        time.Duration
 }
 
 func parseOptions(args []string) (*options, error) {
@@ -76,70 +76,76 @@ func newFlags(o *options) *pflag.FlagSet {
 	f := pflag.NewFlagSet("mailq", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
-	o.name, o.password = "nobody", "nobody"
-	o.oldFlags(f)
+	o.user, o.password = "nobody", "nobody"
+	o.listFlags(f)
+	o.serverFlags(f)
 	o.reportFlags(f)
 	o.orderFlags(f)
-	f.BoolVar(&o.top, "top", false, "watch the threads on a full screen")
-	f.DurationVar(&o.every, "every", 5*time.Second, "how often --top asks")
-	f.BoolVar(&o.json, "json", false, "one JSON object a line")
-	f.DurationVar(&o.wait, "timeout", 2*time.Minute, "how long the server may be silent; 0: for ever")
+	f.BoolVar(&o.top, "top", false, "show a live view of the threads")
+	f.DurationVar(&o.every, "every", 5*time.Second, "`time` between two updates of --top")
+	f.BoolVar(&o.json, "json", false, "print JSON, one object a line")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
 
-// oldFlags are those of ZMailer's mailq.
-func (o *options) oldFlags(f *pflag.FlagSet) {
-	f.BoolFuncP("ipv4", "4", "try IPv4 before IPv6", when(func() { o.prefer = 4 }))
-	f.BoolFuncP("ipv6", "6", "try IPv6 before IPv4 (default)", when(func() { o.prefer = 6 }))
-	f.StringVarP(&o.channel, "channel", "c", "", "with -h: the `channel` of the one thread shown (default smtp)")
-	f.StringVarP(&o.host, "host", "h", "", "show the thread of this `host` only")
-	f.BoolVarP(&o.debug, "debug", "d", false, "show on standard error what the server sends")
+// listFlags are the options of ZMailer's mailq about what is shown. The usage of a
+// flag that is counted begins with two back quotes: it takes no value.
+func (o *options) listFlags(f *pflag.FlagSet) {
+	f.StringVarP(&o.thread.channel, "channel", "c", "", "show this `channel` only; with -h the default is smtp")
+	f.StringVarP(&o.thread.host, "host", "h", "", "show the thread of this `host` only")
+	f.BoolFuncP("mine", "i", "show only messages that you sent", flagAction(func() { o.setOwner(os.Getuid()) }))
+	f.FuncP("user", "u", "show only messages that this `user` sent", o.setUser)
+	f.CountVarP(&o.verbose, "verbose", "v", "``show Message-Id, sender, recipients and diagnostics; twice: more")
+	f.BoolFuncP("terse", "t", "undo -v", flagAction(func() { o.verbose = 0 }))
+	f.CountVarP(&o.summary, "summary", "S", "``show the number of messages and bytes of each thread; twice: only messages")
+	f.CountVarP(&o.queue, "queue", "Q", "``show threads; twice: rings; three times: totals; four times: counters")
+	f.BoolFuncP("counters", "M", "show counters, as -QQQQ", flagAction(func() { o.queue = 4 }))
+	f.CountVarP(&o.status, "status", "s", "``show the state of router and scheduler first; twice: nothing else")
 	f.StringP("expand", "E", "", "ignored")
 	_ = f.MarkHidden("expand")
-	f.BoolFuncP("mine", "i", "show only messages that you sent", when(func() { o.setOwner(os.Getuid()) }))
-	f.BoolFuncP("counters", "M", "show the counters, as -QQQQ", when(func() { o.queue = 4 }))
-	f.StringVarP(&o.at, "port", "p", "", "`port`, service, /path or UNIX:/path of a socket")
-	f.CountVarP(&o.queue, "queue", "Q", "show threads; twice: rings; three times: totals; four: counters")
-	f.CountVarP(&o.status, "status", "s", "state of router and scheduler first; twice: nothing else")
-	f.CountVarP(&o.summary, "summary", "S", "count messages and bytes; twice: only messages")
-	f.BoolFuncP("terse", "t", "not verbose", when(func() { o.verbose = 0 }))
-	f.FuncP("user", "u", "show only messages that this user sent", o.setUser)
-	f.FuncP("login", "U", "user/password for the server (default nobody/nobody)", o.setLogin)
-	f.Func("password-file", "file whose first line is the password", o.readPassword)
-	f.CountVarP(&o.verbose, "verbose", "v", "identity, sender, recipients and diagnostics; twice: more")
-	f.StringVarP(&o.zenv, "zenv", "Z", "", "zmailer.conf to read (default /opt/mail/zmailer.conf)")
+}
+
+// serverFlags are the options about the server and the user.
+func (o *options) serverFlags(f *pflag.FlagSet) {
+	f.BoolFuncP("ipv4", "4", "try IPv4 addresses first", flagAction(func() { o.prefer = 4 }))
+	f.BoolFuncP("ipv6", "6", "try IPv6 addresses first (the default)", flagAction(func() { o.prefer = 6 }))
+	f.StringVarP(&o.address, "port", "p", "", "`port`, TCP service, or /path of a UNIX socket")
+	f.FuncP("login", "U", "log in with this `user/password` (default nobody/nobody)", o.setLogin)
+	f.Func("password-file", "read the password from the first line of this `file`", o.readPassword)
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "`time` that the server may be silent; 0: any time")
+	f.StringVarP(&o.zenv, "zenv", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
+	f.BoolVarP(&o.debug, "debug", "d", false, "print every line of the server on standard error")
 }
 
 func (o *options) reportFlags(f *pflag.FlagSet) {
-	report := func(command string) { o.report, o.acting = command, append(o.acting, "a report") }
-	f.Func("show", "one message: its spoolid or number", func(id string) error {
-		report("SHOW MSG " + mailq.Quote(id))
+	report := func(flag, command string) { o.report, o.chosen = command, append(o.chosen, flag) }
+	f.Func("show", "show the message with this `id`: its spoolid or number", func(id string) error {
+		report("--show", mailq.ShowMessage(id))
 		return nil
 	})
-	f.Func("find", "messages: recipient=, sender=, message-id= or spoolid=", func(s string) error {
+	f.Func("find", "show messages by `kind=value`: recipient, sender, message-id or spoolid", func(s string) error {
 		kind, value, ok := strings.Cut(s, "=")
 		if !ok || value == "" {
 			return fmt.Errorf("%q is not kind=value", s)
 		}
 		if kinds := []string{"recipient", "sender", "message-id", "spoolid"}; !slices.Contains(kinds, kind) {
-			return fmt.Errorf("unknown kind %q; there are %s", kind, strings.Join(kinds, ", "))
+			return fmt.Errorf("unknown kind %q; the kinds are %s", kind, strings.Join(kinds, ", "))
 		}
-		o.finds = true
-		report("FIND " + kind + " " + mailq.Quote(value))
+		o.mayFindNothing = true
+		report("--find", "FIND "+kind+" "+mailq.Quote(value))
 		return nil
 	})
-	f.Func("explain", "what the mail for channel/host waits for", func(s string) error {
+	f.Func("explain", "say what the mail for `channel/host` waits for", func(s string) error {
 		name, err := parseName(s)
-		report("EXPLAIN " + quoteName(name))
+		report("--explain", mailq.Explain(name))
 		return err
 	})
 	for _, simple := range []struct{ flag, command, usage string }{
-		{"shape", "SHOW SHAPE", "recipients by destination and age"},
-		{"reasons", "SHOW REASONS", "last diagnostics and how many have them"},
-		{"verbs", "HELP", "what the server lets you do"},
+		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
+		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
+		{"verbs", "HELP", "show the commands of the protocol that you may use"},
 	} {
-		f.BoolFunc(simple.flag, simple.usage, when(func() { report(simple.command) }))
+		f.BoolFunc(simple.flag, simple.usage, flagAction(func() { report("--"+simple.flag, simple.command) }))
 	}
 	f.StringVar(&o.etrn, "etrn", "", "start the mail for this `host` now")
 }
@@ -153,28 +159,29 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 		{mailq.Release, "let held mail go"},
 		{mailq.Retry, "make mail due now"},
 		{mailq.Kill, "drop mail without a notice"},
-		{mailq.Expire, "give mail back to its sender"},
-		{mailq.Requeue, "route messages anew"},
+		{mailq.Expire, "return mail to its senders"},
+		{mailq.Requeue, "give messages back to the router"},
 	} {
-		f.BoolFunc(strings.ToLower(string(act.verb)), act.usage, when(func() {
-			o.order.Verb, o.acting = act.verb, append(o.acting, string(act.verb))
+		flag := strings.ToLower(string(act.verb))
+		f.BoolFunc(flag, act.usage, flagAction(func() {
+			o.order.Verb, o.chosen = act.verb, append(o.chosen, "--"+flag)
 		}))
 	}
-	f.Func("reroute", "move mail to channel/host", func(s string) (err error) {
-		o.order.Verb, o.acting = mailq.Reroute, append(o.acting, string(mailq.Reroute))
+	f.Func("reroute", "send mail to `channel/host` instead", func(s string) (err error) {
+		o.order.Verb, o.chosen = mailq.Reroute, append(o.chosen, "--reroute")
 		o.order.To, err = parseName(s)
 		return err
 	})
-	f.StringArrayVar(&o.msgs, "msg", nil, "act on the message with this spoolid or number")
-	f.StringArrayVar(&o.thread, "thread", nil, "act on the thread `channel/host`")
-	f.StringArrayVar(&o.where, "where", nil, "act on what fits `key=value`: channel, host, sender, reason, older, younger")
-	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count")
-	f.StringVar(&o.order.Why, "because", "", "`text` for the scheduler's log")
+	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
+	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
+	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail by `key=value`: channel, host, sender, reason, older, younger")
+	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
+	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
 }
 
-// when is the action of an option without a value; "=false" is as if it were
-// not there.
-func when(do func()) func(string) error {
+// flagAction is the action of an option without a value. "=false" means that the
+// option is not given.
+func flagAction(do func()) func(string) error {
 	return func(value string) error {
 		yes, err := strconv.ParseBool(value)
 		if yes {
@@ -202,17 +209,17 @@ func (o *options) setUser(name string) error {
 	return nil
 }
 
-// setLogin takes user and password apart at the first "/", where there is none
-// at the first ":", else at the first ",".
+// setLogin splits user and password at the first "/", or at the first ":" if there
+// is no "/", or else at the first ",".
 func (o *options) setLogin(s string) error {
-	o.named = true
+	o.userGiven = true
 	for _, separator := range []string{"/", ":", ","} {
 		if name, password, ok := strings.Cut(s, separator); ok {
-			o.name, o.password = name, password
+			o.user, o.password = name, password
 			return nil
 		}
 	}
-	o.name = s
+	o.user = s
 	return nil
 }
 
@@ -233,48 +240,50 @@ func parseName(s string) (mailq.Name, error) {
 	return mailq.Name{Channel: channel, Host: host}, nil
 }
 
-func quoteName(name mailq.Name) string {
-	return mailq.Quote(name.Channel) + " " + mailq.Quote(name.Host)
-}
-
-// check finds options that make no sense together.
+// check finds options that make no sense together, and sets the channel that goes
+// with -h.
 func (o *options) check() error {
 	if o.etrn != "" {
-		o.acting = append(o.acting, "--etrn")
+		o.chosen = append(o.chosen, "--etrn")
 	}
 	if o.top {
-		o.acting = append(o.acting, "--top")
+		o.chosen = append(o.chosen, "--top")
 	}
-	about := len(o.msgs) + len(o.thread) + len(o.where)
+	targets := len(o.messages) + len(o.threads) + len(o.where)
 	switch {
-	case len(o.acting) > 1:
-		return errors.New("one thing at a time: more than one report or verb is asked for")
-	case o.order.Verb == "" && (about > 0 || o.order.DryRun || o.order.Why != ""):
-		return errors.New("--msg, --thread, --where, --dry-run and --because need a verb, such as --hold")
-	case o.order.Verb != "" && about == 0:
-		return fmt.Errorf("%s what? --msg, --thread or --where says it", o.order.Verb)
-	case o.order.Verb == mailq.Requeue && len(o.thread) > 0:
-		return errors.New("--requeue is for messages: --msg or --where")
+	case len(o.chosen) > 1:
+		return fmt.Errorf("%s: only one report or order at a time", strings.Join(o.chosen, " and "))
+	case o.thread != threadFilter{} && (len(o.chosen) > 0 || o.queue > 1):
+		return errors.New("-c and -h go with the list of messages and with -Q only")
+	case o.order.Verb == "" && (targets > 0 || o.order.DryRun || o.order.Why != ""):
+		return errors.New("--msg, --thread, --where, --dry-run and --because need an order, such as --hold")
+	case o.order.Verb != "" && targets == 0:
+		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
+	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:
+		return errors.New("--requeue takes --msg or --where, not --thread")
 	case o.queue > 4:
 		return errors.New("-Q may be given four times at most")
 	case o.every < 100*time.Millisecond:
 		return errors.New("--every must be 100ms or more")
-	case o.wait < 0:
+	case o.timeout < 0:
 		return errors.New("--timeout must not be negative")
+	}
+	if o.thread.host != "" && o.thread.channel == "" {
+		o.thread.channel = "smtp"
 	}
 	return nil
 }
 
-// orders are those that the command line gives, one for each thing named and
-// one for the selection.
+// orders returns the orders of the command line: one for each message and thread,
+// and one for the selection.
 func (o *options) orders() ([]mailq.Order, error) {
 	var orders []mailq.Order
-	for _, id := range o.msgs {
+	for _, id := range o.messages {
 		order := o.order
 		order.Message = id
 		orders = append(orders, order)
 	}
-	for _, s := range o.thread {
+	for _, s := range o.threads {
 		name, err := parseName(s)
 		if err != nil {
 			return nil, err
@@ -286,7 +295,7 @@ func (o *options) orders() ([]mailq.Order, error) {
 	if len(o.where) == 0 {
 		return orders, nil
 	}
-	// In a shell the blanks of a value are quoted by other means.
+	// The shell has removed the quotes, so blanks belong to the value.
 	var words []string
 	for _, s := range o.where {
 		key, value, _ := strings.Cut(s, "=")

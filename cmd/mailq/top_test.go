@@ -14,6 +14,7 @@ import (
 // as it was.
 func TestTop(t *testing.T) {
 	const until, end = "S: +OK until LF.LF\n", "S: .\n"
+	const help = "C: HELP\n" + until + "S: [JSON] SHOW COUNTERS\n" + end
 	threads := "C: JSON SHOW QUEUE THREADS\n" + until +
 		`S: {"ring":1,"channel":"smtp","host":"a.example","jobs":1,"recipients":1,"oldest_at":"2026-11-21T10:00:00Z"}` + "\n" +
 		`S: {"ring":1,"channel":"smtp","host":"b.example","jobs":9,"recipients":12,"oldest_at":"2026-11-21T10:00:00Z","reason":"busy"}` + "\n" + end +
@@ -23,7 +24,7 @@ func TestTop(t *testing.T) {
 	jobs := "C: JSON SHOW THREAD smtp b.example\n" + until +
 		`S: {"channel":"smtp","host":"b.example","spoolid":"S1abc","sender":"alice@a.example","recipients":[{"offset":1,"attempts":2,"reason":"busy"}]}` + "\n" + end
 	socket := filepath.Join(t.TempDir(), "mailq")
-	server := playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\n"+
+	server := playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\n"+help+
 		threads+jobs+"C: HOLD MSG S1abc\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+jobs+later)
 
 	terminal := start(t, "-p", socket, "--top", "--every", "1h")
@@ -58,7 +59,7 @@ func TestTopEnds(t *testing.T) {
 	terminal.shows("connect failed")
 	terminal.ends(exitUnavailable)
 
-	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: JSON SHOW QUEUE THREADS\nC: never\n")
+	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\nC: never\n")
 	terminal = start(t, "-p", socket, "--top")
 	terminal.shows("asking")
 	if err := terminal.cmd.Process.Signal(unix.SIGTERM); err != nil {

@@ -1,3 +1,13 @@
+// Package client asks a server of MAILQ, ours or ZMailer's (package mailq), and
+// prints what it answers (mailq(1)).
+//
+//	Dialer ──► net.Conn ──► Client ──► Threads, Jobs, Send, Lines ──► Printer
+//
+// A Client is one dialogue of either version. Of our own server it asks for JSON;
+// of a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
+// THREADS2 and SHOW THREAD, and of a server of version 1 its dump. A Printer
+// writes lists as ZMailer's client wrote them, with what it finds in the
+// Postoffice where that may be read. Reconnecting is for a program that stays.
 package client
 
 import (
@@ -5,16 +15,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
-	"os"
 	"strings"
 	"time"
 
 	"zsched/mailq"
 )
 
-// Client is one dialogue with a server, of either version:
+// Client is one dialogue with a server:
 //
 //	S: version zmailer 1.0            S: version zmailer 2.0
 //	S: Vertices:                      S: 220 MAILQ-V2-CHALLENGE: 795233126.898330.1
@@ -27,40 +35,72 @@ import (
 //	                                  C: QUIT
 //	                                  S: +Bye bye
 //
-// In version 1 the server talks and the client is silent. Several commands
-// may be sent before the first answer is read. A Client is used by one
-// goroutine at a time, but may be closed by another.
+// In version 1 only the server writes. In version 2 several commands may be sent
+// before the first answer is read. One goroutine at a time uses a Client; another
+// may close it.
 type Client struct {
 	// Version is 1 or 2.
 	Version int
 
 	conn      net.Conn
 	in        *bufio.Reader
-	server    string // for messages
+	options   Options
 	challenge string
-	patience  time.Duration
-	trace     io.Writer
+	json      jsonSupport
 	broken    error // why the dialogue cannot go on
 }
 
-// Dialogue says how a Client behaves.
-type Dialogue struct {
-	Server   string        // its name in messages
-	Patience time.Duration // how long the server may be silent; 0: for ever
-	Trace    io.Writer     // gets every line received as "- line"; nil: none
+// Options are the options of a Client.
+type Options struct {
+	Server  string        // its name in error messages
+	Timeout time.Duration // how long the server may be silent; 0: for ever
+	Trace   io.Writer     // gets every line received as "- line"; nil: no trace
 }
 
-// maxReply is how long one line from the server may be, in bytes. Long are
-// those of version 1 that list the messages of a channel.
-const maxReply = 64 << 20
+// Kind is the kind of an Error; mailq(1) has an exit code for each.
+type Kind int
 
-// NewClient begins a dialogue: it reads the greeting. The connection is the
-// Client's, also when there is an error.
-func New(conn net.Conn, how Dialogue) (*Client, error) {
-	c := &Client{
-		conn: conn, in: bufio.NewReaderSize(patient{conn, how.Patience}, 64<<10),
-		server: how.Server, patience: how.Patience, trace: how.Trace,
+const (
+	// Unavailable: no server answers there, or it fell silent.
+	Unavailable Kind = iota + 1
+	// Refused: the server refuses the login or the command.
+	Refused
+	// Malformed: what came is not MAILQ, or it breaks off.
+	Malformed
+	// NotDone: the server understood the command and could not execute it. There
+	// is no such message, for example.
+	NotDone
+)
+
+// Error is an error of a dialogue with a server.
+type Error struct {
+	Kind Kind
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of an error that this package returned, or 0 for any
+// other error.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
 	}
+	return 0
+}
+
+func errorf(kind Kind, format string, args ...any) error {
+	return &Error{kind, fmt.Errorf(format, args...)}
+}
+
+// New begins a dialogue: it reads the greeting. It closes the connection if there
+// is an error.
+func New(conn net.Conn, options Options) (*Client, error) {
+	in := bufio.NewReaderSize(deadlineReader{conn, options.Timeout}, 64<<10)
+	c := &Client{conn: conn, in: in, options: options}
 	if err := c.greet(); err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -69,9 +109,10 @@ func New(conn net.Conn, how Dialogue) (*Client, error) {
 }
 
 func (c *Client) greet() error {
+	server := c.options.Server
 	line, err := c.line()
 	if errors.Is(err, io.EOF) {
-		return fault(Unavailable, "%s hung up without a word: it has too many sessions", c.server)
+		return errorf(Unavailable, "%s closed the connection without a greeting: it has too many sessions", server)
 	}
 	if err != nil {
 		return err
@@ -83,23 +124,30 @@ func (c *Client) greet() error {
 	case strings.HasPrefix(line, mailq.GreetingV2):
 		c.Version = 2
 	case strings.HasPrefix(line, "5"):
-		return fault(Refused, "%s refuses us: %q", c.server, line)
+		return errorf(Refused, "%s refuses the connection: %q", server, line)
 	default:
-		return fault(Garbled, "version mismatch, input is %q", line)
+		return errorf(Malformed, "version mismatch, input is %q", line)
 	}
 	if c.challenge, err = c.line(); err != nil {
-		return c.cut(err)
+		return c.unexpectedEnd(err)
 	}
 	if strings.HasPrefix(c.challenge, "5") {
-		return fault(Refused, "%s refuses us: %q", c.server, c.challenge)
+		return errorf(Refused, "%s refuses the connection: %q", server, c.challenge)
 	}
 	return nil
 }
 
-// Close ends the dialogue without a good-bye.
+// NeedsVersion2 returns the error for a command that a server of version 1 does
+// not have.
+func (c *Client) NeedsVersion2() error {
+	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and --top need version 2: "+
+		"start its scheduler with -M 2 (scheduler(8))", c.options.Server)
+}
+
+// Close ends the dialogue at once.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Quit says good-bye and ends the dialogue.
+// Quit ends the dialogue with QUIT.
 func (c *Client) Quit() error {
 	if c.Version == 2 && c.broken == nil && c.Send("QUIT") == nil {
 		_, _ = c.line()
@@ -107,24 +155,19 @@ func (c *Client) Quit() error {
 	return c.conn.Close()
 }
 
-// Login tells the server who is asking (scheduler(8), "MAILQv2 PROTOCOL").
+// Login logs a user in (scheduler(8), "MAILQv2 PROTOCOL").
 func (c *Client) Login(user, password string) error {
 	if strings.ContainsAny(user, " \t\r\n") || user == "" {
-		return fault(Refused, "user %q: a user is one word", user)
+		return errorf(Refused, "user %q: a user name is one word", user)
 	}
-	if err := c.Send("AUTH " + user + " " + mailq.Digest(c.challenge, password)); err != nil {
-		return err
+	_, err := c.Ask("AUTH " + user + " " + mailq.Digest(c.challenge, password))
+	if KindOf(err) == Refused {
+		return errorf(Refused, "user %q not accepted by %s: %w", user, c.options.Server, err)
 	}
-	if _, err := c.Answer(); err != nil {
-		if FaultOf(err) == Refused {
-			return fault(Refused, "user %q not accepted by %s: %w", user, c.server, err)
-		}
-		return err
-	}
-	return nil
+	return err
 }
 
-// Send sends a command without waiting for its answer.
+// Send sends a command and does not wait for its answer.
 func (c *Client) Send(command string) error {
 	if c.broken != nil {
 		return c.broken
@@ -132,36 +175,13 @@ func (c *Client) Send(command string) error {
 	if strings.ContainsAny(command, "\r\n") {
 		return fmt.Errorf("command %q is more than a line", command)
 	}
-	if c.patience > 0 {
-		_ = c.conn.SetWriteDeadline(time.Now().Add(c.patience))
+	if c.options.Timeout > 0 {
+		_ = c.conn.SetWriteDeadline(time.Now().Add(c.options.Timeout))
 	}
 	if _, err := io.WriteString(c.conn, command+"\n"); err != nil {
-		c.broken = fault(Unavailable, "writing to %s: %w", c.server, cause(err))
-		return c.broken
+		return c.breakOff(errorf(Unavailable, "writing to %s: %w", c.options.Server, cause(err)))
 	}
 	return nil
-}
-
-// Answer reads the answer to a command that has one line: the text after "+".
-// A refusal is an error. Empty lines before it are those that the old server
-// sends after KILL.
-func (c *Client) Answer() (string, error) {
-	line, err := "", error(nil)
-	for line == "" {
-		if line, err = c.line(); err != nil {
-			return "", c.cut(err)
-		}
-	}
-	switch text := line[1:]; line[0] {
-	case '+':
-		return text, nil
-	case '-':
-		if why, ok := strings.CutPrefix(text, "ERR; "); ok {
-			return "", fault(NotDone, "%s", Plain(why))
-		}
-		return "", fault(Refused, "%s", Plain(text))
-	}
-	return "", c.spoil(fault(Garbled, "%s answers %q, neither yes nor no", c.server, line))
 }
 
 // Ask sends a command and reads its answer of one line.
@@ -172,123 +192,22 @@ func (c *Client) Ask(command string) (string, error) {
 	return c.Answer()
 }
 
-// Lines reads the answer to a command that has many lines. A client that
-// stops before the last one can only be closed.
-func (c *Client) Lines() iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if _, err := c.Answer(); err != nil {
-			yield("", err)
-			return
-		}
-		for first := true; ; first = false {
-			line, err := c.line()
-			if err != nil {
-				yield("", c.cut(err))
-				return
-			}
-			if line == "." {
-				return
-			}
-			line = strings.TrimPrefix(line, ".")
-			if why, ok := strings.CutPrefix(line, mailq.Incomplete); ok {
-				if end, err := c.line(); err != nil || end != "." {
-					_ = c.spoil(fault(Garbled, "%s goes on after the end", c.server))
-				}
-				yield("", notWhole(first, why))
-				return
-			}
-			if !yield(line, nil) {
-				_ = c.spoil(errors.New("the last answer was not read to its end"))
-				return
-			}
-		}
-	}
-}
-
-// notWhole is the error of a list that broke off, perhaps before its first
-// line.
-func notWhole(first bool, why string) error {
-	if first {
-		return fault(NotDone, "%s", Plain(why))
-	}
-	return fault(Unavailable, "the list is not whole: %s", Plain(why))
-}
-
-// Show sends a command and reads its answer of many lines.
-func (c *Client) Show(command string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if err := c.Send(command); err != nil {
-			yield("", err)
-			return
-		}
-		c.Lines()(yield)
-	}
-}
-
-// line reads a line without its end. Its error is io.EOF where the server
-// closed the connection between two lines.
-func (c *Client) line() (string, error) {
-	if c.broken != nil {
-		return "", c.broken
-	}
-	var long []byte
-	for {
-		piece, err := c.in.ReadSlice('\n')
-		switch {
-		case err == nil && long == nil:
-			return c.traced(string(piece)), nil
-		case len(long)+len(piece) > maxReply:
-			return "", c.spoil(fault(Garbled, "%s sends a line of more than %d bytes", c.server, maxReply))
-		}
-		long = append(long, piece...)
-		switch {
-		case err == nil:
-			return c.traced(string(long)), nil
-		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF) && len(long) == 0:
-			c.broken = io.EOF
-			return "", err
-		case errors.Is(err, io.EOF):
-			return "", c.spoil(fault(Garbled, "%s hung up in the middle of a line", c.server))
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return "", c.spoil(fault(Unavailable, "%s said nothing for %v", c.server, c.patience))
-		default:
-			return "", c.spoil(fault(Unavailable, "reading from %s: %w", c.server, cause(err)))
-		}
-	}
-}
-
-func (c *Client) traced(line string) string {
-	line = strings.TrimSuffix(line, "\n")
-	if c.trace != nil {
-		fmt.Fprintf(c.trace, "- %s\n", Plain(line))
-	}
-	return line
-}
-
-// cut is the error of a line that should have come: an end of file is none
-// that the protocol knows there.
-func (c *Client) cut(err error) error {
-	if errors.Is(err, io.EOF) {
-		return c.spoil(fault(Garbled, "%s hung up in the middle of its answer", c.server))
-	}
-	return err
-}
-
-func (c *Client) spoil(err error) error {
+// breakOff notes why the dialogue cannot go on.
+func (c *Client) breakOff(err error) error {
 	c.broken = err
 	return err
 }
 
-// patient is a connection whose other end has some time for each read.
-type patient struct {
+// deadlineReader gives the other end of a connection a limited time for each
+// read.
+type deadlineReader struct {
 	net.Conn
-	time.Duration
+	timeout time.Duration
 }
 
-func (p patient) Read(b []byte) (int, error) {
-	if p.Duration > 0 {
-		_ = p.SetReadDeadline(time.Now().Add(p.Duration))
+func (r deadlineReader) Read(b []byte) (int, error) {
+	if r.timeout > 0 {
+		_ = r.SetReadDeadline(time.Now().Add(r.timeout))
 	}
-	return p.Conn.Read(b)
+	return r.Conn.Read(b)
 }

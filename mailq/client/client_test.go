@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"iter"
 	"net"
 	"path/filepath"
 	"strings"
@@ -14,11 +16,12 @@ import (
 	"zsched/mailq"
 )
 
-// playServer plays one session on a UNIX socket: lines that begin with "S: " are
-// sent, those with "C: " must come. "S- " sends without a line end. What is sent
-// without a word from the client goes in one write: the client may leave in the
-// middle of it. It ends with the connection closed.
-func playServer(t *testing.T, transcript string) Address {
+// startServer serves one session on a UNIX socket and then closes it. It sends the
+// lines that begin with "S: "; "S- " sends without a line end. The lines that begin
+// with "C: " must come. HELP is refused, as ZMailer does, where the transcript does
+// not have it. All lines between two of the client go in one write, because the
+// client may leave in the middle.
+func startServer(t *testing.T, transcript string) Address {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mailq")
 	listener, err := net.Listen("unix", path)
@@ -56,6 +59,12 @@ func play(conn net.Conn, transcript string) error {
 				return err
 			}
 			got, err := in.ReadString('\n')
+			if got == "HELP\n" && text != got {
+				if _, err := io.WriteString(conn, "-MAILQ2 Unknown command, or refused by access control; VERB='HELP' REST=''\n"); err != nil {
+					return err
+				}
+				got, err = in.ReadString('\n')
+			}
 			if err != nil || got != text {
 				return fmt.Errorf("%q came where %q should: %v", got, text, err)
 			}
@@ -64,14 +73,14 @@ func play(conn net.Conn, transcript string) error {
 	return out.Flush()
 }
 
-// dialPlayed begins a dialogue with a played server.
-func dialPlayed(t *testing.T, transcript string) (*Client, error) {
+// dialServer begins a dialogue with a server that plays a transcript.
+func dialServer(t *testing.T, transcript string) (*Client, error) {
 	t.Helper()
-	conn, err := Dialer{}.Dial(context.Background(), playServer(t, transcript))
+	conn, err := Dialer{}.Dial(context.Background(), startServer(t, transcript))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(conn, Dialogue{Server: "here", Patience: time.Minute})
+	c, err := New(conn, Options{Server: "here", Timeout: time.Minute})
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}
@@ -86,7 +95,7 @@ const login = "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\nS: +OK\n"
 
 func dialVersion2(t *testing.T, transcript string) *Client {
 	t.Helper()
-	c, err := dialPlayed(t, version2+login+transcript)
+	c, err := dialServer(t, version2+login+transcript)
 	if err == nil {
 		err = c.Login("nobody", "nobody")
 	}
@@ -96,21 +105,16 @@ func dialVersion2(t *testing.T, transcript string) *Client {
 	return c
 }
 
-// converse does what mailq does with a server that speaks either version.
-func converse(c *Client, p *Printer, show string, names ...mailq.Name) error {
+// printQueue prints a report, or the list of messages, of a server of either
+// version.
+func printQueue(c *Client, p *Printer, report string, names ...mailq.Name) error {
 	defer c.Quit()
 	switch {
-	case c.Version == 1 && show != "":
+	case c.Version == 1 && report != "":
 		if err := c.SkipDump(); err != nil {
 			return err
 		}
-		for line, err := range c.Rest() {
-			if err != nil {
-				return err
-			}
-			_ = p.Line(line)
-		}
-		return nil
+		return printLines(p, c.Rest())
 	case c.Version == 1:
 		d, err := c.Dump()
 		if err != nil {
@@ -126,22 +130,38 @@ func converse(c *Client, p *Printer, show string, names ...mailq.Name) error {
 	if err := c.Login("nobody", "nobody"); err != nil {
 		return err
 	}
-	if show != "" {
-		for line, err := range c.Show(show) {
+	if report != "" {
+		return printLines(p, c.Show(report))
+	}
+	json, err := c.HasJSON()
+	if err != nil {
+		return err
+	}
+	p.ZMailer = !json
+	if names == nil {
+		for t, err := range c.Threads() {
 			if err != nil {
 				return err
 			}
-			_ = p.Line(line)
+			names = append(names, t.Name)
 		}
-		return nil
 	}
-	if names == nil {
-		var err error
-		if names, err = c.Names(); err != nil {
+	if err := c.Jobs(names, p.Job); err != nil {
+		return err
+	}
+	return p.Finish(2)
+}
+
+func printLines(p *Printer, lines iter.Seq2[string, error]) error {
+	for line, err := range lines {
+		if err == nil {
+			err = p.Line(line)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return c.List(names, p)
+	return nil
 }
 
 // TestDialogueEnds: whatever a server does, the client ends with an error that
@@ -149,39 +169,39 @@ func converse(c *Client, p *Printer, show string, names ...mailq.Name) error {
 func TestDialogueEnds(t *testing.T) {
 	for _, test := range []struct {
 		name, transcript string
-		fault            Fault
+		kind             Kind
 		says             string
 	}{
-		{"too many sessions", "", Unavailable, "hung up without a word"},
-		{"another protocol", "S: SSH-2.0-OpenSSH_9.9\n", Garbled, "version mismatch"},
+		{"too many sessions", "", Unavailable, "closed the connection without a greeting"},
+		{"another protocol", "S: SSH-2.0-OpenSSH_9.9\n", Malformed, "version mismatch"},
 		{"wrapped", "S: 500 TCP-WRAPPER refusing 'mailq' query from your whereabouts\r\n", Refused, "TCP-WRAPPER"},
 		{"no access", "S: version zmailer 2.0\nS: 550 NO ACCESS FOR YOU\n", Refused, "NO ACCESS"},
-		{"no challenge", "S: version zmailer 2.0\n", Garbled, "in the middle of its answer"},
-		{"end in the greeting", "S- version zmailer", Garbled, "in the middle of a line"},
-		{"no answer to a login", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\n", Garbled, "in the middle of its answer"},
+		{"no challenge", "S: version zmailer 2.0\n", Malformed, "in the middle of its answer"},
+		{"end in the greeting", "S- version zmailer", Malformed, "in the middle of a line"},
+		{"no answer to a login", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\n", Malformed, "in the middle of its answer"},
 		{"wrong password", version2 + "C: AUTH nobody 1304725670c8069b18abb3e3eafa7f8f\nS: -BAD USER OR PASSWORD\n", Refused, `user "nobody" not accepted by here: BAD USER OR PASSWORD`},
 		{"verb refused", version2 + login + "C: SHOW QUEUE THREADS2\nS: -MAILQ2 Unknown command, or refused by access control; VERB='SHOW' REST='QUEUE'\n", Refused, "access control"},
-		{"neither yes nor no", version2 + login + "C: SHOW QUEUE THREADS2\nS: OK\n", Garbled, "neither yes nor no"},
-		{"end in a list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx.example\tN=1\n", Garbled, "in the middle of its answer"},
-		{"end in a line", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS- smtp\tx.exa\n", Garbled, "in the middle of a line"},
-		{"no thread", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\n", Garbled, "malformed thread"},
+		{"neither + nor -", version2 + login + "C: SHOW QUEUE THREADS2\nS: OK\n", Malformed, "neither + nor -"},
+		{"end in a list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx.example\tN=1\n", Malformed, "in the middle of its answer"},
+		{"end in a line", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS- smtp\tx.exa\n", Malformed, "in the middle of a line"},
+		{"no thread", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\n", Malformed, "malformed thread"},
 		{"broken list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: *** the list is not whole: no time\nS: .\n", Unavailable, "not whole: no time"},
 		{"nothing but trouble", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: *** the list is not whole: no such\nS: .\n", NotDone, "no such"},
 		{"not done", version2 + login + "C: SHOW QUEUE THREADS2\nS: -ERR; no \x1bsuch\n", NotDone, "no ^[such"},
-		{"no recipient", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: .\nC: SHOW THREAD smtp x\nS: +OK until LF.LF\nS: 1\t0\tx\n", Garbled, "too few fields"},
-		{"v1 without end", "S: version zmailer 1.0\nS: Vertices:\n", Garbled, "in the middle of its answer"},
-		{"v1 without anything", "S: version zmailer 1.0\n", Garbled, "in the middle of its answer"},
-		{"v1 garbled", "S: version zmailer 1.0\nS: Vertices:\nS: 1:\tx\n", Garbled, "malformed message"},
-		{"v1 garbled list", "S: version zmailer 1.0\nS: Vertices:\nS: Channels:\nS: smtp 1\n", Garbled, "malformed list"},
+		{"no recipient", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: .\nC: SHOW THREAD smtp x\nS: +OK until LF.LF\nS: 1\t0\tx\n", Malformed, "too few fields"},
+		{"v1 without end", "S: version zmailer 1.0\nS: Vertices:\n", Malformed, "in the middle of its answer"},
+		{"v1 without anything", "S: version zmailer 1.0\n", Malformed, "in the middle of its answer"},
+		{"v1 garbled", "S: version zmailer 1.0\nS: Vertices:\nS: 1:\tx\n", Malformed, "malformed message"},
+		{"v1 garbled list", "S: version zmailer 1.0\nS: Vertices:\nS: Channels:\nS: smtp 1\n", Malformed, "malformed list"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := dialPlayed(t, test.transcript)
+			c, err := dialServer(t, test.transcript)
 			var out strings.Builder
 			if err == nil {
-				err = converse(c, &Printer{Out: &out, Now: captured}, "")
+				err = printQueue(c, &Printer{Out: &out, Now: captureTime}, "")
 			}
-			if FaultOf(err) != test.fault || !strings.Contains(fmt.Sprint(err), test.says) {
-				t.Errorf("fault %d: %v", FaultOf(err), err)
+			if KindOf(err) != test.kind || !strings.Contains(fmt.Sprint(err), test.says) {
+				t.Errorf("fault %d: %v", KindOf(err), err)
 			}
 			if out.Len() > 0 {
 				t.Errorf("printed %q", &out)
@@ -194,8 +214,8 @@ func TestDialogueEnds(t *testing.T) {
 func TestSilenceEnds(t *testing.T) {
 	here, there := net.Pipe()
 	defer there.Close()
-	_, err := New(here, Dialogue{Server: "here", Patience: time.Nanosecond})
-	if FaultOf(err) != Unavailable || !strings.Contains(fmt.Sprint(err), "said nothing for 1ns") {
+	_, err := New(here, Options{Server: "here", Timeout: time.Nanosecond})
+	if KindOf(err) != Unavailable || !strings.Contains(fmt.Sprint(err), "said nothing for 1ns") {
 		t.Errorf("%v", err)
 	}
 }
@@ -211,8 +231,8 @@ func TestLinesAreBounded(t *testing.T) {
 			}
 		}
 	}()
-	_, err := New(here, Dialogue{Server: "here"})
-	if FaultOf(err) != Garbled {
+	_, err := New(here, Options{Server: "here"})
+	if KindOf(err) != Malformed {
 		t.Errorf("%v", err)
 	}
 }
@@ -228,7 +248,7 @@ func TestConnectFails(t *testing.T) {
 		{Path: filepath.Join(t.TempDir(), "none")},
 		{Host: "127.0.0.1", Port: port},
 	} {
-		if _, err := (Dialer{}).Dial(context.Background(), to); FaultOf(err) != Unavailable ||
+		if _, err := (Dialer{}).Dial(context.Background(), to); KindOf(err) != Unavailable ||
 			!strings.HasPrefix(fmt.Sprint(err), "connect failed to "+to.String()) {
 			t.Errorf("%v: %v", to, err)
 		}
@@ -300,13 +320,16 @@ func TestObjects(t *testing.T) {
 	}
 	var got []string
 	for item, err := range Objects[mailq.ThreadItem](lines) {
+		if err != nil {
+			item = new(mailq.ThreadItem)
+		}
 		got = append(got, fmt.Sprint(item.Host, err))
 	}
 	if want := "[x<nil> the list is not whole: no^[ time]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 	for _, err := range Objects[mailq.ThreadItem](func(yield func(string, error) bool) { yield("{", nil) }) {
-		if FaultOf(err) != Garbled {
+		if KindOf(err) != Malformed {
 			t.Errorf("%v", err)
 		}
 	}

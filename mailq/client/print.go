@@ -9,39 +9,41 @@ import (
 	"zsched/mailq"
 )
 
-// Printer writes what a server says as people read it (mailq(1)). Its caller
-// buffers Out. The zero value of every field but Out and Now means: no.
+// Printer prints lists, reports and JSON (mailq(1)). Out and Now must be set; the
+// caller buffers Out.
 type Printer struct {
 	Out io.Writer
 	Now time.Time
-	// Terminal: Out is one. No byte from the network commands it then, and
-	// the line ends inside diagnostics, which are CR, are shown as ^M. For
-	// programs they are the bytes that they always were.
+	// Terminal says that Out is a terminal. Then the CRs between the lines of a
+	// diagnostic are shown as ^M. In either case no other control character from
+	// the network is written.
 	Terminal bool
-	// Colour sets off what matters.
+	// Colour prints headings bold.
 	Colour bool
-	// Verbose 1 adds identity, sender and recipients of each message, 2 its
-	// size and age in version 1.
+	// ZMailer says that the server has no JSON. Its list is printed exactly as
+	// ZMailer's client prints it.
+	ZMailer bool
+	// Verbose 1 adds Message-Id, sender, recipients and diagnostics of each
+	// message; 2 also adds size and age in version 1.
 	Verbose int
-	// Summary 1 counts files and bytes instead of listing them, 2 only files.
+	// Summary 1 prints the number of files and their bytes instead of a list, 2
+	// only the number of files.
 	Summary int
-	// Spool is where control files are read, nil to read none.
+	// Spool is where control files are read; nil: none are read.
 	Spool *Postoffice
-	// Owner is the user whose messages are shown; nil shows all.
+	// Owner is the user whose messages are printed; nil: all are.
 	Owner *int
 
-	thread  mailq.Name // whose header is printed
-	path    string     // the message that file is about
-	file    *SpoolFile // nil: not readable
-	files   int        // of the thread, for Summary
-	bytes   int64
-	headed  bool // the thread's header is printed
-	hidden  bool // the message is not of Owner
-	printed bool // anything at all
-	err     error
+	thread  mailq.Name
+	file    *SpoolFile // of the message being printed; nil: it cannot be read
+	files   int        // of the thread
+	bytes   int64      // of the thread
+	headed  bool       // the thread's heading is printed
+	printed bool       // anything is printed
+	err     error      // the first error of Out
 }
 
-// printf writes, until a write has failed.
+// printf writes, unless a write has failed before.
 func (p *Printer) printf(format string, args ...any) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.Out, format, args...)
@@ -49,7 +51,7 @@ func (p *Printer) printf(format string, args ...any) {
 	}
 }
 
-// safe is a text from the network for Out.
+// safe returns a text from the network as it is written to Out.
 func (p *Printer) safe(text string) string {
 	if p.Terminal {
 		return Plain(text)
@@ -57,17 +59,17 @@ func (p *Printer) safe(text string) string {
 	return escape(text, "\t\r")
 }
 
-// head begins a thread.
-func (p *Printer) head(name mailq.Name) {
-	p.foot()
-	p.thread, p.headed, p.files, p.bytes, p.path = name, false, 0, 0, ""
+// beginThread begins a thread. With Owner its heading waits for the first message.
+func (p *Printer) beginThread(name mailq.Name) {
+	p.endThread()
+	p.thread, p.headed, p.files, p.bytes = name, false, 0, 0
 	if p.Owner == nil {
-		p.header()
+		p.heading()
 	}
 }
 
-// header names the thread, once.
-func (p *Printer) header() {
+// heading prints the name of the thread, once.
+func (p *Printer) heading() {
 	if p.headed {
 		return
 	}
@@ -84,8 +86,8 @@ const (
 	normal = "\x1b[0m"
 )
 
-// foot ends a thread with its summary.
-func (p *Printer) foot() {
+// endThread prints the summary of a thread.
+func (p *Printer) endThread() {
 	if !p.headed || p.Summary == 0 {
 		return
 	}
@@ -100,10 +102,10 @@ func (p *Printer) foot() {
 	}
 }
 
-// message looks at the file of a message and reports whether it is to be
-// shown.
-func (p *Printer) message(path string) bool {
-	p.path, p.file, p.hidden = path, nil, false
+// beginMessage begins a message: it reads what is needed of its files, and reports
+// whether the message is to be printed.
+func (p *Printer) beginMessage(path string) bool {
+	p.file = nil
 	if p.Spool != nil {
 		switch {
 		case p.Summary == 0 && p.Verbose > 0:
@@ -113,10 +115,10 @@ func (p *Printer) message(path string) bool {
 		}
 	}
 	if p.Owner != nil {
-		if p.hidden = p.file == nil || p.file.UID != *p.Owner; p.hidden {
+		if p.file == nil || p.file.UID != *p.Owner {
 			return false
 		}
-		p.header()
+		p.heading()
 	}
 	p.files++
 	if p.file != nil {
@@ -125,10 +127,10 @@ func (p *Printer) message(path string) bool {
 	return true
 }
 
-// Finish ends the last thread, says in words that there was nothing where the
-// old mailq did, and returns the first error of writing.
+// Finish ends the list and returns the first error of Out. An empty list is said
+// to be empty where ZMailer's client said so: with Owner, and in version 1.
 func (p *Printer) Finish(version int) error {
-	p.foot()
+	p.endThread()
 	switch {
 	case p.printed:
 	case p.Owner != nil:
@@ -139,20 +141,20 @@ func (p *Printer) Finish(version int) error {
 	return p.err
 }
 
-// Line writes a line of a report as it is.
+// Line prints a line of a report.
 func (p *Printer) Line(line string) error {
 	p.printf("%s\n", p.safe(line))
 	return p.err
 }
 
-// JSON writes a line that is an object of JSON, or returns what is wrong with
-// it.
+// JSON prints a line of JSON. A line that is not JSON, or that ends a list which is
+// not whole, is an error.
 func (p *Printer) JSON(line string) error {
-	if err := jsonTrouble(!p.printed, line); err != nil {
+	if err := listError(!p.printed, line); err != nil {
 		return err
 	}
 	if !json.Valid([]byte(line)) {
-		return fault(Garbled, "malformed JSON %q", line)
+		return errorf(Malformed, "malformed JSON %q", line)
 	}
 	p.printf("%s\n", plainJSON(line))
 	return p.err

@@ -10,10 +10,10 @@ import (
 	"zsched/mailq"
 )
 
-// printed is what a printer makes of a v1 dump.
-func printed(t *testing.T, p *Printer, dump string) string {
+// printDump prints a dump of version 1.
+func printDump(t *testing.T, p *Printer, dump string) string {
 	t.Helper()
-	c, err := dialPlayed(t, "S: version zmailer 1.0\n"+dump)
+	c, err := dialServer(t, "S: version zmailer 1.0\n"+dump)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func printed(t *testing.T, p *Printer, dump string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	p.Out, p.Now = &out, captured
+	p.Out, p.Now = &out, captureTime
 	if err := p.Dump(d); err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ S: d1.example:	>2>1
 S: End:
 `
 
-// messages is the place of the first of twoMessages, which has its two
-// recipients, of 590 and 275 bytes.
+// messages returns a postoffice with the first of twoMessages: its two recipients,
+// and files of 590 and 275 bytes.
 func messages(t *testing.T) *Postoffice {
 	t.Helper()
 	spool := capturedSpool(t)
@@ -77,15 +77,15 @@ func TestPrintVersion1(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p := test.Printer
 			p.Spool = messages(t)
-			if got := printed(t, &p, twoMessages); got != test.want {
+			if got := printDump(t, &p, twoMessages); got != test.want {
 				t.Errorf("%s", difference(got, test.want))
 			}
 		})
 	}
-	if got := printed(t, &Printer{Summary: 1}, twoMessages); got != head+"\t  2 files, no file size info available\n" {
+	if got := printDump(t, &Printer{Summary: 1}, twoMessages); got != head+"\t  2 files, no file size info available\n" {
 		t.Errorf("without files: %q", got)
 	}
-	if got := printed(t, &Printer{}, "S: Vertices:\nS: End:\n"); got != "Transport queue is empty -- or scheduler uses -Q -mode\n" {
+	if got := printDump(t, &Printer{}, "S: Vertices:\nS: End:\n"); got != "Transport queue is empty -- or scheduler uses -Q -mode\n" {
 		t.Errorf("empty queue: %q", got)
 	}
 }
@@ -93,7 +93,7 @@ func TestPrintVersion1(t *testing.T) {
 // TestHostInTwoChannels: each has its own mail. The old client showed all of
 // it under one of them.
 func TestHostInTwoChannels(t *testing.T) {
-	got := printed(t, &Printer{}, `S: Vertices:
+	got := printDump(t, &Printer{}, `S: Vertices:
 S: 1:	11	1; 98	#a
 S: 2:	12	1; 98	#b
 S: 3:	13	1; 98	#c
@@ -109,23 +109,58 @@ S: End:
 	}
 }
 
-func recipients(t *testing.T, p *Printer, lines ...string) string {
+// printThread prints the answer of ZMailer's server to SHOW THREAD.
+func printThread(t *testing.T, p *Printer, lines ...string) string {
 	t.Helper()
-	var out strings.Builder
-	p.Out, p.Now = &out, captured
+	answer := "-no HELP\n" + mailq.Until + "\n"
 	for _, line := range lines {
-		r, err := parseRecipient(line)
-		if err != nil {
-			t.Fatal(err)
+		if line[0] == '.' {
+			line = "." + line
 		}
-		if err := p.Recipient(mailq.Name{Channel: "smtpdn", Host: "d1.example"}, r); err != nil {
-			t.Fatal(err)
-		}
+		answer += line + "\n"
+	}
+	answer += ".\n"
+	c, err := dialScripted(mailq.GreetingV2 + "\n220 x\n" + answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	p.Out, p.Now, p.ZMailer = &out, captureTime, true
+	if err := c.Jobs([]mailq.Name{{Channel: "smtpdn", Host: "d1.example"}}, p.Job); err != nil {
+		t.Fatal(err)
 	}
 	if err := p.Finish(2); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// TestPrintJobs: of a server with JSON the list has the last reply, in one line,
+// and counts that are right.
+func TestPrintJobs(t *testing.T) {
+	name := mailq.Name{Channel: "smtp", Host: "x.example"}
+	jobs := []*mailq.Job{
+		{Name: name, Path: "K/11", Sender: "a@b", ExpiresAt: captureTime.Add(time.Minute), Recipients: []mailq.Recipient{
+			{Attempts: 1, User: "u@x.example"}, {Attempts: 1, Reason: "\r<<- RCPT To:<v@x.example>\r->> 451 4.2.2 busy\r"}}},
+		{Name: name, Path: "12", Recipients: []mailq.Recipient{{Attempts: 2, Reason: "smtp; 500 (refused)"}}},
+		{Name: name, Path: "13", Recipients: []mailq.Recipient{{}}},
+	}
+	for verbose, want := range []string{
+		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires) \n",
+		"smtp/x.example:\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
+			"\t12: (2 tries, never expires)\n\t  from\t<>\n\t  diag\tsmtp; 500 (refused)\n\t13: (0 tries, never expires)\n\t  from\t<>\n",
+	} {
+		var out strings.Builder
+		p := &Printer{Out: &out, Now: captureTime, Terminal: true, Verbose: verbose}
+		for _, job := range jobs {
+			if err := p.Job(job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out.String() != want {
+			t.Errorf("%s", difference(out.String(), want))
+		}
+	}
 }
 
 func TestPrintVersion2(t *testing.T) {
@@ -158,12 +193,12 @@ func TestPrintVersion2(t *testing.T) {
 			if !strings.HasPrefix(want, "No") {
 				want = "smtpdn/d1.example:\n" + want
 			}
-			if got := recipients(t, &p, x1, u1, null, old); got != want {
+			if got := printThread(t, &p, x1, u1, null, old); got != want {
 				t.Errorf("%s", difference(got, want))
 			}
 		})
 	}
-	if got := recipients(t, &Printer{}); got != "" {
+	if got := printThread(t, &Printer{}); got != "" {
 		t.Errorf("empty queue: %q", got)
 	}
 }
@@ -190,17 +225,17 @@ func TestControlFileOfAnother(t *testing.T) {
 	} {
 		path, _, _ := strings.Cut(line, "\t")
 		want := "smtpdn/d1.example:\n\t" + path + ": (0 tries, never expires)\n\t  from\ta\n"
-		if got := recipients(t, &Printer{Verbose: 1, Spool: spool}, line); got != want {
+		if got := printThread(t, &Printer{Verbose: 1, Spool: spool}, line); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-func TestOldAge(t *testing.T) {
+func TestAgesOfVersion1(t *testing.T) {
 	for seconds, want := range map[int]string{
 		0: "0s", 60: "60s", 61: "1m1s", 3600: "60m0s", 3661: "1h1m1s", 86400: "24h0s", 90061: "1d1h1m", 86401: "1d1s", 90000: "1d60m0s",
 	} {
-		if got := oldAge(time.Duration(seconds) * time.Second); got != want {
+		if got := formatAgeV1(time.Duration(seconds) * time.Second); got != want {
 			t.Errorf("%d: %s, want %s", seconds, got, want)
 		}
 	}
@@ -262,9 +297,9 @@ func TestPrintJSON(t *testing.T) {
 			t.Errorf("%q: %q, %v", line, &out, err)
 		}
 	}
-	for line, fault := range map[string]Fault{`{"error":"no time"}`: NotDone, "{": Garbled, "{\"a\":\"\x1b\"}": Garbled} {
+	for line, kind := range map[string]Kind{`{"error":"no time"}`: NotDone, "{": Malformed, "{\"a\":\"\x1b\"}": Malformed} {
 		p := Printer{Out: fullDisk{}}
-		if err := p.JSON(line); FaultOf(err) != fault {
+		if err := p.JSON(line); KindOf(err) != kind {
 			t.Errorf("%q: %v", line, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Dump writes a queue as version 1 tells it:
+// Dump prints a dump of version 1:
 //
 //	smtp/example.org:
 //		N/B/860211:	smtp; 451 later (retry in 7s, expires in 4d23h, tries=1)
@@ -14,7 +14,7 @@ import (
 func (p *Printer) Dump(d *Dump) error {
 	for i := range d.Threads {
 		t := &d.Threads[i]
-		p.head(t.Name)
+		p.beginThread(t.Name)
 		for j := range t.Jobs {
 			p.dumpJob(&t.Jobs[j])
 		}
@@ -26,7 +26,7 @@ func (p *Printer) Dump(d *Dump) error {
 }
 
 func (p *Printer) dumpJob(job *DumpJob) {
-	if !p.message(job.Path) || p.Summary > 0 {
+	if !p.beginMessage(job.Path) || p.Summary > 0 {
 		return
 	}
 	line := p.safe(job.Path)
@@ -43,13 +43,14 @@ func (p *Printer) dumpJob(job *DumpJob) {
 	}
 }
 
-// dumpDetail writes what the control file adds.
+// dumpDetail prints what the control file adds. It prints nothing if no recipient
+// of the job is in the file: then the file is that of another message, or the
+// recipients are done by now.
 func (p *Printer) dumpDetail(job *DumpJob) {
 	var to []string
 	for _, offset := range job.Offsets {
 		user, ok := p.file.Recipient(p.thread, offset)
 		if !ok {
-			// It is another message, or the recipient is done by now.
 			continue
 		}
 		to = append(to, p.safe(user))
@@ -59,7 +60,7 @@ func (p *Printer) dumpDetail(job *DumpJob) {
 	}
 	id := p.safe(p.file.LogID)
 	if p.Verbose > 1 && p.file.Size > 0 {
-		id += fmt.Sprintf(", %d bytes, age %s", p.file.Size, oldAge(p.Now.Sub(p.file.ModTime)))
+		id += fmt.Sprintf(", %d bytes, age %s", p.file.Size, formatAgeV1(p.Now.Sub(p.file.ModTime)))
 	}
 	if id != "" {
 		p.printf("\t  id\t%s\n", id)
@@ -70,9 +71,10 @@ func (p *Printer) dumpDetail(job *DumpJob) {
 	p.printf("\t  to\t%s\n", strings.Join(to, "\n\t\t"))
 }
 
-// oldAge is an age in at most three of days, hours, minutes and seconds; a
-// unit is used for what is more than one of it, so that an hour is 60m0s.
-func oldAge(d time.Duration) string {
+// formatAgeV1 writes an age as ZMailer's client does: at most three of days, hours,
+// minutes and seconds. A unit is used where there is more than one of it, so an
+// hour is 60m0s.
+func formatAgeV1(d time.Duration) string {
 	s := int64(d / time.Second)
 	var b strings.Builder
 	fields := 3

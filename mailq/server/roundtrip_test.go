@@ -28,7 +28,7 @@ func TestClientReadsServersObjects(t *testing.T) {
 		defer close(done)
 		New(q, Settings{Version: 2}).Serve(t.Context(), far, Peer{})
 	}()
-	c, err := client.New(near, client.Dialogue{Server: "here"})
+	c, err := client.New(near, client.Options{Server: "here"})
 	must(t, err)
 	same(t, c, "JSON SHOW SNMP", &q.totals)
 	same(t, c, "JSON SHOW QUEUE SHORT", q.rows[0].Ring, q.rows[2].Ring)

@@ -11,9 +11,11 @@ import (
 	"zsched/mailq"
 )
 
-// errNotInQueue answers a query for a message that has left the queue, which is
-// no fault.
-var errNotInQueue = errors.New("is in the queue")
+// notInQueue answers a query for a message that has left the queue: its spoolid or
+// number. This is no fault, and is not logged.
+type notInQueue string
+
+func (id notInQueue) Error() string { return fmt.Sprintf("no message %q is in the queue", string(id)) }
 
 // showMessage is SHOW MSG: one message, held or not, by its spoolid or number.
 func showMessage(r *request, ctx context.Context) bool {
@@ -30,7 +32,7 @@ func showMessage(r *request, ctx context.Context) bool {
 		case err != nil:
 			return err
 		case !found:
-			return fmt.Errorf("no message %q %w", id, errNotInQueue)
+			return notInQueue(id)
 		case r.asJSON:
 			return out.object(m)
 		}

@@ -118,7 +118,8 @@ func help(r *request, _ context.Context) bool {
 func (r *request) list(write func(out *answer) error) bool {
 	out := &answer{w: r.out, framed: true}
 	err := write(out)
-	if err != nil && !errors.Is(err, errWrite) && !errors.Is(err, errNotInQueue) {
+	var gone notInQueue
+	if err != nil && !errors.Is(err, errWrite) && !errors.As(err, &gone) {
 		r.note(Note{Kind: NoteQueue, Err: err})
 	}
 	return out.end(err, r.asJSON) == nil

@@ -1,3 +1,15 @@
+// Package top is the live view of mailq --top: the threads of a queue on a full
+// screen, with keys to sort and filter them, to open one, and to hold, release or
+// retry its mail (mailq(1), "LIVE VIEW"). It is the only package that uses a
+// terminal library.
+//
+//	          ┌── keys, sizes ◄── screen
+//	one loop ─┼── ticks: ask again
+//	          └── answers ◄── a goroutine that asks the server
+//
+// Only the loop touches the state and the screen. It never waits for the server,
+// so keys work while the server is slow or gone. Only what has changed is drawn
+// again.
 package top
 
 import (
@@ -12,34 +24,24 @@ import (
 	"zsched/mailq/client"
 )
 
-// Top is the live view of mailq --top: the threads of a queue on a full
-// screen, with keys to sort and filter them, to look into one, and to hold,
-// release or retry its mail.
-//
-//	          ┌── keys, sizes ◄── screen
-//	one loop ─┼── time to ask again
-//	          └── answers ◄── a goroutine that asks the server
-//
-// The loop alone has the state and draws it; it never waits for the server, so
-// keys work while that is slow or gone. What has not changed is not drawn
-// again.
+// Top is the live view on a screen.
 type Top struct {
-	Screen tcell.Screen // after Init; the caller's to Fini
+	Screen tcell.Screen // initialised; the caller finishes it
 	Source Source
-	Every  time.Duration // between two questions
+	Every  time.Duration // between two questions to the source
 }
 
-// TopSource is where the view has its queue from. Its methods are called by
-// one goroutine, not that of the screen, and may take their time.
+// Source is where the view gets the queue from, such as a client.Reconnecting. One
+// goroutine calls its methods; they may block.
 type Source interface {
-	// Picture returns all threads.
-	Picture() (*client.Snapshot, error)
-	// Jobs returns the first job lines of a thread, and whether there are more.
+	// Snapshot returns all threads.
+	Snapshot() (*client.Snapshot, error)
+	// Jobs returns the first jobs of a thread, and whether there are more.
 	Jobs(name mailq.Name) (jobs []*mailq.Job, more bool, err error)
-	// Text returns the lines of SHOW MSG or EXPLAIN.
-	Text(command string) ([]string, error)
-	// Give gives an order and returns what came of it, in words.
-	Give(order *mailq.Order) (string, error)
+	// Report returns the lines of SHOW MSG or EXPLAIN.
+	Report(command string) ([]string, error)
+	// Order gives an order and returns the reply in words.
+	Order(order *mailq.Order) (string, error)
 }
 
 // Watch shows the view on the terminal of this process until the user leaves
@@ -50,7 +52,7 @@ func Watch(ctx context.Context, source Source, every time.Duration) error {
 		err = screen.Init()
 	}
 	if err != nil {
-		return fmt.Errorf("no full screen here (TERM is %q): %w", os.Getenv("TERM"), err)
+		return fmt.Errorf("this terminal has no full screen (TERM is %q): %w", os.Getenv("TERM"), err)
 	}
 	defer screen.Fini()
 	(&Top{screen, source, every}).Run(ctx)
@@ -70,7 +72,7 @@ func (t *Top) Run(ctx context.Context) {
 	ticker := time.NewTicker(t.Every)
 	defer ticker.Stop()
 
-	v := &topView{every: t.Every}
+	v := &view{every: t.Every}
 	asker.ask(v.refresh())
 	for !v.left {
 		v.draw(t.Screen, time.Now())
@@ -86,8 +88,7 @@ func (t *Top) Run(ctx context.Context) {
 			case *tcell.EventResize:
 				t.Screen.Sync()
 			case *tcell.EventError:
-				// The terminal is gone.
-				return
+				return // the terminal is gone
 			case *tcell.EventKey:
 				asker.ask(v.key(event))
 			}
@@ -102,29 +103,30 @@ func (t *Top) Run(ctx context.Context) {
 	}
 }
 
-// A question is put to the source; the answer is what to do with the view,
-// and may lead to another question.
+// A question asks the source. Its answer changes the view and may return another
+// question.
 type (
 	question func(Source) answer
-	answer   func(*topView) question
+	answer   func(*view) question
 )
 
-// asker asks one question after the other. The loop owns busy.
+// asker asks one question after the other in a goroutine.
 type asker struct {
 	questions chan question
 	answers   chan answer
-	busy      int
+	busy      int // questions without an answer; the loop's
 }
 
-// maxQuestions is how many may wait. A user who gives more orders than that
-// while the server is silent is not heard.
+// maxQuestions is how many questions may wait. Keys that would add more, while the
+// server is silent, have no effect.
 const maxQuestions = 64
 
 func startAsker(source Source) *asker {
 	a := &asker{questions: make(chan question, maxQuestions), answers: make(chan answer, maxQuestions)}
 	go func() {
 		for q := range a.questions {
-			// There is room for an answer to every question that may wait.
+			// This does not block: every question that may wait has room for its
+			// answer.
 			a.answers <- q(source)
 		}
 	}()

@@ -14,24 +14,24 @@ import (
 	"zsched/mailq/client"
 )
 
-// picturedQueue is a source with a queue that does not change, but for what
+// fakeSource is a source with a queue that does not change, but for what
 // it is told.
-type picturedQueue struct {
-	mu      sync.Mutex
-	picture client.Snapshot
-	fail    error
-	orders  []string
+type fakeSource struct {
+	mu       sync.Mutex
+	snapshot client.Snapshot
+	fail     error
+	orders   []string
 }
 
-func (q *picturedQueue) Picture() (*client.Snapshot, error) {
+func (q *fakeSource) Snapshot() (*client.Snapshot, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	p := q.picture
+	p := q.snapshot
 	p.Threads = append([]mailq.Thread(nil), p.Threads...)
 	return &p, q.fail
 }
 
-func (q *picturedQueue) Jobs(name mailq.Name) ([]*mailq.Job, bool, error) {
+func (q *fakeSource) Jobs(name mailq.Name) ([]*mailq.Job, bool, error) {
 	return []*mailq.Job{
 		{Name: name, SpoolID: "S1aaa", Sender: "alice@a.example", State: "waiting", ArrivedAt: noon.Add(-time.Hour), WakeAt: noon.Add(time.Minute),
 			Recipients: []mailq.Recipient{{Attempts: 2, Reason: "smtp; 451\rbusy"}}},
@@ -39,25 +39,25 @@ func (q *picturedQueue) Jobs(name mailq.Name) ([]*mailq.Job, bool, error) {
 	}, true, q.fail
 }
 
-func (q *picturedQueue) Text(command string) ([]string, error) {
+func (q *fakeSource) Report(command string) ([]string, error) {
 	return []string{"about " + command, "\x1b[2Jsecond"}, q.fail
 }
 
-func (q *picturedQueue) Give(order *mailq.Order) (string, error) {
+func (q *fakeSource) Order(order *mailq.Order) (string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.orders = append(q.orders, order.String())
 	if order.Verb == mailq.Hold && order.Thread != nil {
-		for i := range q.picture.Threads {
-			if q.picture.Threads[i].Name == *order.Thread {
-				q.picture.Threads[i].Held = true
+		for i := range q.snapshot.Threads {
+			if q.snapshot.Threads[i].Name == *order.Thread {
+				q.snapshot.Threads[i].Held = true
 			}
 		}
 	}
 	return string(order.Verb) + " 1 messages, 1 recipients, 1 threads.", q.fail
 }
 
-func (q *picturedQueue) given() string {
+func (q *fakeSource) given() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return strings.Join(q.orders, "; ")
@@ -65,8 +65,8 @@ func (q *picturedQueue) given() string {
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func threeThreads() *picturedQueue {
-	return &picturedQueue{picture: client.Snapshot{
+func threeThreads() *fakeSource {
+	return &fakeSource{snapshot: client.Snapshot{
 		Threads: []mailq.Thread{
 			{Name: mailq.Name{Channel: "smtp", Host: "a.example"}, Jobs: 1, Recipients: 1, Rate: 3, OldestAt: noon.Add(-time.Minute), Agents: []mailq.Agent{{PID: 7}}},
 			{Name: mailq.Name{Channel: "smtp", Host: "b.example"}, Jobs: 20, Recipients: 30, OldestAt: noon.Add(-time.Hour), WakeAt: noon.Add(90 * time.Second), Reason: "smtp; 451\rbusy try later"},
@@ -76,15 +76,15 @@ func threeThreads() *picturedQueue {
 	}}
 }
 
-// topScreen is a view on a simulated screen, driven key by key.
-type topScreen struct {
+// testScreen is a view on a simulated screen, driven key by key.
+type testScreen struct {
 	t *testing.T
-	*topView
+	*view
 	source Source
 	screen tcell.SimulationScreen
 }
 
-func newTopScreen(t *testing.T, source Source, width, height int) *topScreen {
+func newTestScreen(t *testing.T, source Source, width, height int) *testScreen {
 	t.Helper()
 	screen := tcell.NewSimulationScreen("UTF-8")
 	if err := screen.Init(); err != nil {
@@ -92,7 +92,7 @@ func newTopScreen(t *testing.T, source Source, width, height int) *topScreen {
 	}
 	t.Cleanup(screen.Fini)
 	screen.SetSize(width, height)
-	s := &topScreen{t, new(topView), source, screen}
+	s := &testScreen{t, new(view), source, screen}
 	s.every = time.Second
 	s.settle(s.refresh())
 	s.asked = noon
@@ -100,9 +100,9 @@ func newTopScreen(t *testing.T, source Source, width, height int) *topScreen {
 }
 
 // settle answers questions until there are none.
-func (s *topScreen) settle(q question) {
+func (s *testScreen) settle(q question) {
 	for q != nil {
-		q = q(s.source)(s.topView)
+		q = q(s.source)(s.view)
 	}
 }
 
@@ -113,7 +113,7 @@ var namedKeys = map[string]tcell.Key{
 }
 
 // press presses keys: names, or letters one by one.
-func (s *topScreen) press(keys ...string) {
+func (s *testScreen) press(keys ...string) {
 	for _, key := range keys {
 		if named, ok := namedKeys[key]; ok {
 			s.settle(s.key(tcell.NewEventKey(named, 0, 0)))
@@ -126,7 +126,7 @@ func (s *topScreen) press(keys ...string) {
 }
 
 // lines are what the screen shows.
-func (s *topScreen) shown() []string {
+func (s *testScreen) shown() []string {
 	s.draw(s.screen, noon)
 	s.screen.Show()
 	return screenLines(s.screen)
@@ -146,7 +146,7 @@ func screenLines(screen tcell.SimulationScreen) []string {
 }
 
 // first is the first word of every row of the list.
-func (s *topScreen) first() string {
+func (s *testScreen) first() string {
 	var words []string
 	for _, line := range s.shown()[2 : len(s.shown())-1] {
 		if f := strings.Fields(line); len(f) > 0 {
@@ -156,10 +156,10 @@ func (s *topScreen) first() string {
 	return strings.Join(words, " ")
 }
 
-func (s *topScreen) last() string { return s.shown()[len(s.shown())-1] }
+func (s *testScreen) last() string { return s.shown()[len(s.shown())-1] }
 
 func TestTopShowsThreads(t *testing.T) {
-	s := newTopScreen(t, threeThreads(), 100, 8)
+	s := newTestScreen(t, threeThreads(), 100, 8)
 	want := `mailq  3 threads, 23 jobs, 33 recipients, 5 agents (4 idle)                                 12:00:00
 THREAD                           JOBS   RCPTS    RATE  OLDEST   STATE           REASON
 smtp/b.example                     20      30          1h       in 1m30s        busy try later
@@ -174,7 +174,7 @@ sorted by size   ? help   q quit`
 }
 
 func TestTopSorts(t *testing.T) {
-	s := newTopScreen(t, threeThreads(), 100, 8)
+	s := newTestScreen(t, threeThreads(), 100, 8)
 	for _, want := range []string{
 		"rate: smtp/a.example local/- smtp/b.example",
 		"oldest: local/- smtp/b.example smtp/a.example",
@@ -189,13 +189,13 @@ func TestTopSorts(t *testing.T) {
 		}
 	}
 	s.press("S")
-	if got := s.first(); got != "smtp/a.example local/- smtp/b.example" || !strings.Contains(s.last(), "the other way") {
-		t.Errorf("the other way: %s; %s", got, s.last())
+	if got := s.first(); got != "smtp/a.example local/- smtp/b.example" || !strings.Contains(s.last(), "reversed") {
+		t.Errorf("reversed: %s; %s", got, s.last())
 	}
 }
 
 func TestTopFilters(t *testing.T) {
-	s := newTopScreen(t, threeThreads(), 100, 8)
+	s := newTestScreen(t, threeThreads(), 100, 8)
 	for keys, want := range map[string]string{
 		"SMTP/":   "smtp/b.example smtp/a.example",
 		"held":    "nothing",
@@ -229,19 +229,19 @@ func TestTopFilters(t *testing.T) {
 // TestTopKeepsItsPlace: the cursor stays on its thread when others change.
 func TestTopKeepsItsPlace(t *testing.T) {
 	q := threeThreads()
-	s := newTopScreen(t, q, 100, 8)
+	s := newTestScreen(t, q, 100, 8)
 	s.press("down")
-	q.picture.Threads[2].Recipients = 1000
+	q.snapshot.Threads[2].Recipients = 1000
 	s.press(" ")
-	if name, _ := s.selected(); name.Channel != "local" || s.list.at != 0 {
-		t.Errorf("%v at %d", name, s.list.at)
+	if name, _ := s.selected(); name.Channel != "local" || s.threadList.at != 0 {
+		t.Errorf("%v at %d", name, s.threadList.at)
 	}
-	q.picture.Threads = q.picture.Threads[:1]
+	q.snapshot.Threads = q.snapshot.Threads[:1]
 	s.press("G", " ")
 	if name, ok := s.selected(); !ok || name.Host != "a.example" {
 		t.Errorf("%v %v", name, ok)
 	}
-	q.picture.Threads = nil
+	q.snapshot.Threads = nil
 	s.press(" ", "down", "enter", "e", "h", "y")
 	if got := s.first(); got != "the" || q.given() != "" {
 		t.Errorf("%s; %s", got, q.given())
@@ -249,11 +249,11 @@ func TestTopKeepsItsPlace(t *testing.T) {
 }
 
 func TestTopScrolls(t *testing.T) {
-	q := new(picturedQueue)
+	q := new(fakeSource)
 	for i := range 100 {
-		q.picture.Threads = append(q.picture.Threads, mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: fmt.Sprintf("h%02d", i)}})
+		q.snapshot.Threads = append(q.snapshot.Threads, mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: fmt.Sprintf("h%02d", i)}})
 	}
-	s := newTopScreen(t, q, 60, 8)
+	s := newTestScreen(t, q, 60, 8)
 	for _, step := range []struct{ key, shows string }{
 		{"G", "smtp/h95 smtp/h96 smtp/h97 smtp/h98 smtp/h99"},
 		{"up", "smtp/h95 smtp/h96 smtp/h97 smtp/h98 smtp/h99"},
@@ -277,7 +277,7 @@ func TestTopScrolls(t *testing.T) {
 
 func TestTopOpens(t *testing.T) {
 	q := threeThreads()
-	s := newTopScreen(t, q, 120, 8)
+	s := newTestScreen(t, q, 120, 8)
 	s.press("enter")
 	want := `smtp/b.example              RCPTS TRIES  AGE      STATE         SENDER                       REASON
 S1aaa                           1     2  1h       in 1m         alice@a.example              busy
@@ -317,7 +317,7 @@ Esc back   ? help`
 // TestTopAsksBeforeItActs: an order is given after y and no other key.
 func TestTopAsksBeforeItActs(t *testing.T) {
 	q := threeThreads()
-	s := newTopScreen(t, q, 100, 8)
+	s := newTestScreen(t, q, 100, 8)
 	s.press("h")
 	if got := s.last(); got != "HOLD THREAD smtp b.example? (y/n)" {
 		t.Errorf("%s", got)
@@ -342,14 +342,14 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 	}
 }
 
-// TestTopShowsTrouble: what was there stays, and says how old it is.
-func TestTopShowsTrouble(t *testing.T) {
+// TestTopShowsErrors: the last snapshot stays, with its age.
+func TestTopShowsErrors(t *testing.T) {
 	q := threeThreads()
-	s := newTopScreen(t, q, 100, 8)
-	q.fail = errors.New("here said nothing for 2m0s")
+	s := newTestScreen(t, q, 100, 8)
+	q.fail = errors.New("here reply nothing for 2m0s")
 	s.press(" ")
 	s.asked = noon.Add(-time.Minute)
-	if got := s.shown(); got[7] != "here said nothing for 2m0s" || !strings.HasSuffix(got[0], "1m old") || !strings.HasPrefix(got[2], "smtp/b") {
+	if got := s.shown(); got[7] != "here reply nothing for 2m0s" || !strings.HasSuffix(got[0], "1m old") || !strings.HasPrefix(got[2], "smtp/b") {
 		t.Errorf("%q", got)
 	}
 	for _, key := range []string{"enter", "e", "esc"} {

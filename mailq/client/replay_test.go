@@ -12,8 +12,8 @@ import (
 	"zsched/mailq"
 )
 
-// captured is the moment that the captured outputs are made for.
-var captured = time.Unix(1795234800, 0)
+// captureTime is the time of the captured outputs.
+var captureTime = time.Unix(1795234800, 0)
 
 // capturedSpool has the messages of the captures, with their ages.
 func capturedSpool(t *testing.T) *Postoffice {
@@ -26,7 +26,7 @@ func capturedSpool(t *testing.T) *Postoffice {
 		"H/836219": 237 * time.Second, "J/836221": 237 * time.Second, "M/836224": 237 * time.Second,
 		"Y/836184": 26*time.Minute + 28*time.Second,
 	} {
-		if err := os.Chtimes(filepath.Join(dir, "queue", path), time.Time{}, captured.Add(-age)); err != nil {
+		if err := os.Chtimes(filepath.Join(dir, "queue", path), time.Time{}, captureTime.Add(-age)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,13 +63,13 @@ func TestPrintsAsTheOldClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			want = bytes.ReplaceAll(want, []byte("Communication error! Malformed data entry!\n"), nil)
-			c, err := dialPlayed(t, string(server))
+			c, err := dialServer(t, string(server))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			p := &Printer{Out: &out, Now: captured, Verbose: run.verbose, Spool: spool}
-			if err := converse(c, p, run.show, run.names...); err != nil {
+			p := &Printer{Out: &out, Now: captureTime, Verbose: run.verbose, Spool: spool}
+			if err := printQueue(c, p, run.show, run.names...); err != nil {
 				t.Fatal(err)
 			}
 			if out.String() != string(want) {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,9 +14,9 @@ import (
 	"zsched/mailq"
 )
 
-// Postoffice is the directory $POSTOFFICE as the client reads it: for the
-// recipients and identities of messages, which are not in the protocol. Most
-// users may not read all of it.
+// Postoffice is the directory $POSTOFFICE. The client reads control files there for
+// what the text of the protocol does not have: addresses, Message-Ids and sizes.
+// Most users may not read all of it.
 type Postoffice struct {
 	Dir string
 }
@@ -25,15 +24,15 @@ type Postoffice struct {
 // SpoolFile is one message of a postoffice.
 type SpoolFile struct {
 	*ctlfile.File
-	UID     int       // owner of the message file, who sent it
+	UID     int       // owner of the message file, who sent it; -1: not known
 	Control int64     // size of the control file in bytes
-	Size    int64     // size of the message file in bytes, headers as received
+	Size    int64     // size of the message file in bytes
 	ModTime time.Time // of the message file
 }
 
-// Read reads the control file of a path that a server has named, relative to
-// transport/, and looks at the message file. What is no regular file inside
-// the directory is not read.
+// Read reads the control file at a path that a server has named, relative to
+// transport/, and the status of the message file. It reads nothing but regular
+// files inside the directory.
 func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 	info, err := p.Stat(path)
 	if err != nil {
@@ -59,7 +58,7 @@ func (p *Postoffice) Read(path string) (*SpoolFile, error) {
 	return info, nil
 }
 
-// Stat is Read without the contents.
+// Stat is Read without the contents of the control file.
 func (p *Postoffice) Stat(path string) (*SpoolFile, error) {
 	control, err := p.stat("transport", path)
 	if err != nil {
@@ -89,8 +88,8 @@ func (p *Postoffice) stat(directory, path string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// Recipient is the address of the recipient at an offset, if it is one of the
-// thread: a server elsewhere may number its messages as this postoffice does.
+// Recipient returns the address of the recipient at an offset. ok is false if it is
+// not a recipient of the thread: then the file is that of another message.
 func (s *SpoolFile) Recipient(name mailq.Name, offset int64) (user string, ok bool) {
 	i := s.Find(offset)
 	if i < 0 {
@@ -99,6 +98,3 @@ func (s *SpoolFile) Recipient(name mailq.Name, offset int64) (user string, ok bo
 	r := &s.Recipients[i]
 	return r.User, strings.EqualFold(r.Channel, name.Channel) && strings.EqualFold(r.Host, name.Host)
 }
-
-// notThere reports whether a file is missing, which needs no words.
-func notThere(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -11,28 +11,28 @@ import (
 	"zsched/mailq/client"
 )
 
-// bytesTo is a terminal that counts what is written to it.
-type bytesTo struct {
+// countingTTY is a terminal that counts what is written to it.
+type countingTTY struct {
 	written int
 	stop    chan bool
 }
 
-func (b *bytesTo) Start() error        { return nil }
-func (b *bytesTo) Stop() error         { return nil }
-func (b *bytesTo) Drain() error        { close(b.stop); return nil }
-func (b *bytesTo) NotifyResize(func()) {}
-func (b *bytesTo) WindowSize() (tcell.WindowSize, error) {
+func (b *countingTTY) Start() error        { return nil }
+func (b *countingTTY) Stop() error         { return nil }
+func (b *countingTTY) Drain() error        { close(b.stop); return nil }
+func (b *countingTTY) NotifyResize(func()) {}
+func (b *countingTTY) WindowSize() (tcell.WindowSize, error) {
 	return tcell.WindowSize{Width: 100, Height: 30}, nil
 }
-func (b *bytesTo) Read([]byte) (int, error)    { <-b.stop; return 0, io.EOF }
-func (b *bytesTo) Write(p []byte) (int, error) { b.written += len(p); return len(p), nil }
-func (b *bytesTo) Close() error                { return nil }
+func (b *countingTTY) Read([]byte) (int, error)    { <-b.stop; return 0, io.EOF }
+func (b *countingTTY) Write(p []byte) (int, error) { b.written += len(p); return len(p), nil }
+func (b *countingTTY) Close() error                { return nil }
 
 // TestTopSendsOnlyChanges: over a slow link a screen that shows the same again
 // costs next to nothing.
 func TestTopSendsOnlyChanges(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	tty := &bytesTo{stop: make(chan bool)}
+	tty := &countingTTY{stop: make(chan bool)}
 	screen, err := tcell.NewTerminfoScreenFromTty(tty)
 	if err == nil {
 		err = screen.Init()
@@ -41,7 +41,7 @@ func TestTopSendsOnlyChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer screen.Fini()
-	s := newTopScreen(t, threeThreads(), 100, 8)
+	s := newTestScreen(t, threeThreads(), 100, 8)
 	show := func(now time.Time) int {
 		before := tty.written
 		s.draw(screen, now)
@@ -52,7 +52,7 @@ func TestTopSendsOnlyChanges(t *testing.T) {
 	if again := show(noon); first < 500 || again > 50 {
 		t.Errorf("%d bytes at first, %d for the same again", first, again)
 	}
-	// Times of four threads and of the picture.
+	// Times of four threads and of the snapshot.
 	if later := show(noon.Add(time.Second)); later > 250 {
 		t.Errorf("%d bytes for another second", later)
 	}
@@ -67,7 +67,7 @@ func TestTopRuns(t *testing.T) {
 	}
 	defer screen.Fini()
 	screen.SetSize(80, 10)
-	stuck := &stuckQueue{picturedQueue: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
+	stuck := &stuckSource{fakeSource: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
 	done := make(chan bool)
 	go func() {
 		(&Top{Screen: screen, Source: stuck, Every: time.Hour}).Run(t.Context())
@@ -84,15 +84,15 @@ func TestTopRuns(t *testing.T) {
 	stuck.answer <- true
 }
 
-type stuckQueue struct {
-	*picturedQueue
+type stuckSource struct {
+	*fakeSource
 	asked, answer chan bool
 }
 
-func (q *stuckQueue) Picture() (*client.Snapshot, error) {
+func (q *stuckSource) Snapshot() (*client.Snapshot, error) {
 	q.asked <- true
 	<-q.answer
-	return q.picturedQueue.Picture()
+	return q.fakeSource.Snapshot()
 }
 
 // TestTopEndsWithItsContext: a signal ends it, also while the source is asked.
@@ -102,7 +102,7 @@ func TestTopEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer screen.Fini()
-	stuck := &stuckQueue{picturedQueue: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
+	stuck := &stuckSource{fakeSource: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan bool)
 	go func() {

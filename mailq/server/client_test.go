@@ -27,7 +27,7 @@ func against(t *testing.T, s *Server, peer Peer) *client.Client {
 	}()
 	conn, err := net.Dial("unix", listener.Addr().String())
 	must(t, err)
-	c, err := client.New(conn, client.Dialogue{Server: "here", Patience: time.Minute})
+	c, err := client.New(conn, client.Options{Server: "here", Timeout: time.Minute})
 	must(t, err)
 	t.Cleanup(func() {
 		_ = c.Close()
@@ -51,7 +51,7 @@ func TestBothSidesTogether(t *testing.T) {
 		{"list", 2, "", []string{
 			"smtp/down.example:",
 			"\tM/K/860194: (3 tries, expires in 3d2",
-			"\tM/L/860195: (1 tries, never expires) smtp; 500",
+			"\tM/L/860195: (1 try, never expires) smtp; 500",
 			"smtp/up.example:",
 			"\tM/L/860195: (0 tries, never expires) ",
 		}},
@@ -90,8 +90,8 @@ func TestBothSidesTogether(t *testing.T) {
 	}
 }
 
-// TestViewOfOurServer: the live view gets all it shows.
-func TestViewOfOurServer(t *testing.T) {
+// TestReconnectingAsksOurServer: the live view gets all it shows.
+func TestReconnectingAsksOurServer(t *testing.T) {
 	q := busyQueue(time.Now())
 	s := newServer(t, q)
 	source, err := client.NewReconnecting(func() (*client.Client, error) {
@@ -99,7 +99,7 @@ func TestViewOfOurServer(t *testing.T) {
 		return c, c.Login("nobody", "nobody")
 	})
 	must(t, err)
-	p, err := source.Picture()
+	p, err := source.Snapshot()
 	must(t, err)
 	down := p.Threads[0]
 	if len(p.Threads) != 2 || down.Host != "down.example" || down.Rate != 0.5 || down.Reason == "" || p.Totals == nil || p.Totals.IdleAgents != 1 {
@@ -111,19 +111,19 @@ func TestViewOfOurServer(t *testing.T) {
 		t.Errorf("%v, %v", jobs, more)
 	}
 	for _, command := range []string{"EXPLAIN smtp down.example", "SHOW MSG S860194HfBVWBh"} {
-		if text, err := source.Text(command); err != nil || len(text) < 3 {
+		if text, err := source.Report(command); err != nil || len(text) < 3 {
 			t.Errorf("%s: %q, %v", command, text, err)
 		}
 	}
-	if _, err := source.Text("SHOW MSG nosuch"); client.FaultOf(err) != client.NotDone || fmt.Sprint(err) != `no message "nosuch" is in the queue` {
+	if _, err := source.Report("SHOW MSG nosuch"); client.KindOf(err) != client.NotDone || fmt.Sprint(err) != `no message "nosuch" is in the queue` {
 		t.Errorf("%v", err)
 	}
-	said, err := source.Give(&mailq.Order{Verb: mailq.Retry, Thread: &down.Name})
-	if err != nil || said != "RETRY 3 messages, 5 recipients, 2 threads." {
-		t.Errorf("%q, %v", said, err)
+	text, err := source.Order(&mailq.Order{Verb: mailq.Retry, Thread: &down.Name})
+	if err != nil || text != "RETRY 3 messages, 5 recipients, 2 threads." {
+		t.Errorf("%q, %v", text, err)
 	}
 	q.outcome = mailq.Outcome{}
-	if _, err = source.Give(&mailq.Order{Verb: mailq.Retry, Message: "S9"}); client.FaultOf(err) != client.NotDone || fmt.Sprint(err) != "nothing in the queue matches" {
+	if _, err = source.Order(&mailq.Order{Verb: mailq.Retry, Message: "S9"}); client.KindOf(err) != client.NotDone || fmt.Sprint(err) != "nothing in the queue matches" {
 		t.Errorf("%v", err)
 	}
 }
@@ -138,11 +138,17 @@ func printAnswer(c *client.Client, p *client.Printer, report string) error {
 		return p.Dump(d)
 	}
 	if report == "" {
-		names, err := c.Names()
-		if err != nil {
+		var names []mailq.Name
+		for t, err := range c.Threads() {
+			if err != nil {
+				return err
+			}
+			names = append(names, t.Name)
+		}
+		if err := c.Jobs(names, p.Job); err != nil {
 			return err
 		}
-		return c.List(names, p)
+		return p.Finish(2)
 	}
 	for line, err := range c.Show(report) {
 		if err != nil {

@@ -8,14 +8,14 @@ import (
 	"zsched/mailq"
 )
 
-// topHelp is the page of keys. mailq(1) has it too.
-var topHelp = []string{
+// helpText is the page of keys. mailq(1) has it too.
+var helpText = []string{
 	"up, down, j, k     move            PgUp, PgDn, g, G   by pages, first, last",
 	"Enter              open a thread, then a message",
 	"Esc, Backspace     back",
 	"s                  sort by the next column: size, rate, oldest, state, reason, name",
-	"S                  sort the other way",
-	"/                  filter by name, state or reason; * and ? match names; Enter keeps it",
+	"S                  reverse the order",
+	"/                  filter by name, state or reason; * and ? for the name; Enter keeps it",
 	"e                  explain what the thread waits for",
 	"h                  hold the thread or message",
 	"r                  release it",
@@ -25,8 +25,8 @@ var topHelp = []string{
 	"q                  leave",
 }
 
-// key does what a key asks for.
-func (v *topView) key(event *tcell.EventKey) question {
+// key handles a key.
+func (v *view) key(event *tcell.EventKey) question {
 	switch {
 	case event.Key() == tcell.KeyCtrlC:
 		v.left = true
@@ -50,13 +50,13 @@ func (v *topView) key(event *tcell.EventKey) question {
 	return nil
 }
 
-// topStep is how far PgUp and PgDn go.
-const topStep = 10
+// pageStep is how many rows PgUp and PgDn move.
+const pageStep = 10
 
-func (v *topView) moveBy(key tcell.Key) {
+func (v *view) moveBy(key tcell.Key) {
 	const far = 1 << 30
 	by, ok := map[tcell.Key]int{
-		tcell.KeyUp: -1, tcell.KeyDown: 1, tcell.KeyPgUp: -topStep, tcell.KeyPgDn: topStep,
+		tcell.KeyUp: -1, tcell.KeyDown: 1, tcell.KeyPgUp: -pageStep, tcell.KeyPgDn: pageStep,
 		tcell.KeyHome: -far, tcell.KeyEnd: far,
 	}[key]
 	if !ok {
@@ -64,22 +64,22 @@ func (v *topView) moveBy(key tcell.Key) {
 	}
 	switch v.page {
 	case threadsPage:
-		v.list.move(by, len(v.rows))
+		v.threadList.move(by, len(v.rows))
 	case jobsPage:
-		v.line.move(by, len(v.jobs))
+		v.jobList.move(by, len(v.jobs))
 	case textPage:
 		v.first = max(0, min(v.first+by, len(v.text)-1))
 	}
 }
 
-func (v *topView) letter(r rune) question {
+func (v *view) letter(r rune) question {
 	switch r {
 	case 'q':
 		v.left = v.page == threadsPage
 		return v.back()
 	case '?':
 		if v.page != helpPage {
-			v.turn(helpPage)
+			v.push(helpPage)
 		}
 	case 'j':
 		v.moveBy(tcell.KeyDown)
@@ -107,11 +107,11 @@ func (v *topView) letter(r rune) question {
 	return nil
 }
 
-// arrangeBy changes which threads stand where.
-func (v *topView) arrangeBy(r rune) {
+// arrangeBy sorts or filters the threads.
+func (v *view) arrangeBy(r rune) {
 	switch r {
 	case 's':
-		v.order = (v.order + 1) % topOrders
+		v.order = (v.order + 1) % orders
 		v.reversed = false
 	case 'S':
 		v.reversed = !v.reversed
@@ -121,28 +121,28 @@ func (v *topView) arrangeBy(r rune) {
 	v.arrange()
 }
 
-// open opens the thread or the message under the cursor.
-func (v *topView) open() question {
+// open opens the thread or message under the cursor.
+func (v *view) open() question {
 	switch v.page {
 	case threadsPage:
 		name, ok := v.selected()
 		if !ok {
 			return nil
 		}
-		v.turn(jobsPage)
-		v.name, v.jobs, v.more, v.line = name, nil, false, topList{}
+		v.push(jobsPage)
+		v.name, v.jobs, v.more, v.jobList = name, nil, false, list{}
 		return v.openThread(name)
 	case jobsPage:
-		if v.line.at < len(v.jobs) {
-			id := v.jobs[v.line.at].SpoolID
-			return v.openText("message "+id, "SHOW MSG "+mailq.Quote(id))
+		if v.jobList.at < len(v.jobs) {
+			id := v.jobs[v.jobList.at].SpoolID
+			return v.openText("message "+id, mailq.ShowMessage(id))
 		}
 	}
 	return nil
 }
 
-// back closes a page; on the first it lets the filter go.
-func (v *topView) back() question {
+// back closes a page. On the page of threads it clears the filter.
+func (v *view) back() question {
 	if v.page == threadsPage {
 		v.filter = ""
 		v.arrange()
@@ -156,7 +156,7 @@ func (v *topView) back() question {
 	return nil
 }
 
-func (v *topView) explain() question {
+func (v *view) explain() question {
 	name := v.name
 	switch v.page {
 	case threadsPage:
@@ -168,18 +168,18 @@ func (v *topView) explain() question {
 	default:
 		return nil
 	}
-	return v.openText(name.Channel+"/"+name.Host, "EXPLAIN "+mailq.Quote(name.Channel)+" "+mailq.Quote(name.Host))
+	return v.openText(name.Channel+"/"+name.Host, mailq.Explain(name))
 }
 
-// propose asks whether an order is meant.
-func (v *topView) propose(verb mailq.Verb) {
+// propose asks the user to confirm an order.
+func (v *view) propose(verb mailq.Verb) {
 	if v.page == threadsPage || v.page == jobsPage {
 		v.pending = v.orderFor(verb)
 	}
 }
 
-// decide takes the answer: y, and everything else is no.
-func (v *topView) decide(event *tcell.EventKey) question {
+// decide takes the user's answer: y gives the order, any other key drops it.
+func (v *view) decide(event *tcell.EventKey) question {
 	order := v.pending
 	v.pending = nil
 	if event.Key() == tcell.KeyRune && (event.Rune() == 'y' || event.Rune() == 'Y') {
@@ -190,8 +190,8 @@ func (v *topView) decide(event *tcell.EventKey) question {
 	return nil
 }
 
-// typeFilter edits the filter. What is typed counts at once.
-func (v *topView) typeFilter(event *tcell.EventKey) {
+// typeFilter edits the filter. Each key takes effect at once.
+func (v *view) typeFilter(event *tcell.EventKey) {
 	switch event.Key() {
 	case tcell.KeyEnter:
 		v.typing = false

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Port is where MAILQ is answered over TCP when the system knows no service
-// "mailq" (scheduler(8), "MAILQ(v1) PROTOCOL").
+// Port is the TCP port of MAILQ where the system has no service "mailq"
+// (scheduler(8), "MAILQ(v1) PROTOCOL").
 const Port = 174
 
 // Address is where a server listens: a UNIX socket or a TCP port.
@@ -31,10 +31,10 @@ func (a Address) String() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port))
 }
 
-// ParseAddress reads what the option -p says: /path or UNIX:/path, a port
-// number or the name of a TCP service, TCP: in front of these, and with a host
-// TCP:host:port. A part that the text does not have is that of unset.
-func ParseAddress(text string, unset Address) (Address, error) {
+// ParseAddress reads the value of option -p or of PARAMmailqsock: /path or
+// UNIX:/path; a port or the name of a TCP service, also with TCP: in front; or
+// host:port. What the text does not say is taken from defaults.
+func ParseAddress(text string, defaults Address) (Address, error) {
 	if path, ok := cutPrefixFold(text, "UNIX:"); ok || strings.HasPrefix(text, "/") {
 		if !strings.HasPrefix(path, "/") {
 			return Address{}, fmt.Errorf("%q: the path of a socket begins with /", text)
@@ -42,7 +42,7 @@ func ParseAddress(text string, unset Address) (Address, error) {
 		return Address{Path: path}, nil
 	}
 	service, _ := cutPrefixFold(text, "TCP:")
-	at := Address{Host: unset.Host, Port: unset.Port}
+	at := Address{Host: defaults.Host, Port: defaults.Port}
 	if host, port, err := net.SplitHostPort(service); err == nil {
 		service = port
 		if host != "" {
@@ -82,7 +82,7 @@ func cutPrefixFold(s, prefix string) (after string, found bool) {
 type Dialer struct {
 	// Prefer is 4 or 6, the address family to try first; 0 is 6.
 	Prefer int
-	// Timeout is for each address tried; 0 means none.
+	// Timeout is the timeout for each address that is tried; 0: none.
 	Timeout time.Duration
 }
 
@@ -92,13 +92,13 @@ func (d Dialer) Dial(ctx context.Context, to Address) (net.Conn, error) {
 	if to.Path != "" {
 		conn, err := dialer.DialContext(ctx, "unix", to.Path)
 		if err != nil {
-			return nil, fault(Unavailable, "connect failed to %s: %w", to, cause(err))
+			return nil, errorf(Unavailable, "connect failed to %s: %w", to, cause(err))
 		}
 		return conn, nil
 	}
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", to.Host)
 	if err != nil {
-		return nil, fault(Unavailable, "cannot find address of %s: %w", to.Host, err)
+		return nil, errorf(Unavailable, "cannot find address of %s: %w", to.Host, err)
 	}
 	var failed []string
 	for _, first := range []bool{true, false} {
@@ -113,10 +113,10 @@ func (d Dialer) Dial(ctx context.Context, to Address) (net.Conn, error) {
 			failed = append(failed, fmt.Sprintf("%s: %v", a.Unmap(), cause(err)))
 		}
 	}
-	return nil, fault(Unavailable, "connect failed to %s: %s", to, strings.Join(failed, "; "))
+	return nil, errorf(Unavailable, "connect failed to %s: %s", to, strings.Join(failed, "; "))
 }
 
-// cause is a network error without the addresses that its report names again.
+// cause returns a network error without the addresses that our message has already.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

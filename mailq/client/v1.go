@@ -11,10 +11,10 @@ import (
 	"zsched/mailq"
 )
 
-// Dump is what a server of version 1 says about its queue.
+// Dump is the dump of a server of version 1.
 type Dump struct {
-	// Threads in the order in which the old mailq printed them: what the
-	// server lists last is first.
+	// Threads are in the order in which ZMailer's client prints them: the last
+	// one that the server lists is the first.
 	Threads []DumpThread
 }
 
@@ -29,22 +29,21 @@ type DumpJob struct {
 	Path       string // of the control file below transport/
 	Recipients int
 	Offsets    []int64 // of the recipients in the control file
-	Text       string  // why it waits, in words
-	HasText    bool    // there was a text, be it empty
+	Text       string  // the last diagnostic and what it waits for
+	HasText    bool    // the line has a text, which may be empty
 }
 
-// Dump reads the first part of a dump, up to "End:". What follows it is what
-// Rest yields.
+// Dump reads the jobs of a dump, up to "End:". Rest yields what follows.
 func (c *Client) Dump() (*Dump, error) {
 	b := dumpReader{texts: make(map[string]string), jobs: make(map[uint64]*dumpJob)}
 	for {
 		line, err := c.line()
 		if err != nil {
-			return nil, c.cut(err)
+			return nil, c.unexpectedEnd(err)
 		}
 		done, err := b.line(line)
 		if err != nil {
-			return nil, c.spoil(fault(Garbled, "%s: %w", c.server, err))
+			return nil, c.breakOff(errorf(Malformed, "%s: %w", c.options.Server, err))
 		}
 		if done {
 			return b.dump(), nil
@@ -52,12 +51,12 @@ func (c *Client) Dump() (*Dump, error) {
 	}
 }
 
-// SkipDump reads over the first part of a dump.
+// SkipDump skips the jobs of a dump.
 func (c *Client) SkipDump() error {
 	for {
 		line, err := c.line()
 		if err != nil {
-			return c.cut(err)
+			return c.unexpectedEnd(err)
 		}
 		if strings.HasPrefix(line, dumpEnd) {
 			return nil
@@ -65,8 +64,7 @@ func (c *Client) SkipDump() error {
 	}
 }
 
-// Rest yields the lines up to the end of the connection: in version 1 the
-// report on threads.
+// Rest yields the lines behind the jobs of a dump: the report on threads.
 func (c *Client) Rest() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for {
@@ -89,36 +87,36 @@ const (
 	dumpEnd      = "End:"
 )
 
-// dumpJob is a job until the dump is read.
+// dumpJob is a job while the dump is read.
 type dumpJob struct {
 	DumpJob
 	channel, host string
-	taken         bool // it is in its thread
+	listed        bool // in its thread
 }
 
 // dumpReader reads a dump line by line.
 type dumpReader struct {
 	part  string
-	texts map[string]string // jobs of a thread have much the same text
+	texts map[string]string // interned: jobs of a thread have the same text
 	jobs  map[uint64]*dumpJob
-	// channels and hosts have the jobs of each in the order listed.
-	channels, hosts webs
+	// channels and hosts have the jobs of each, in the order of the dump.
+	channels, hosts index
 }
 
-// webs are the lines of "Channels:" or "Hosts:".
-type webs struct {
+// index has the lines of "Channels:" or "Hosts:".
+type index struct {
 	names []string
 	jobs  map[string][]*dumpJob
 }
 
-func (w *webs) add(name string, jobs []*dumpJob) {
-	if w.jobs == nil {
-		w.jobs = make(map[string][]*dumpJob)
+func (x *index) add(name string, jobs []*dumpJob) {
+	if x.jobs == nil {
+		x.jobs = make(map[string][]*dumpJob)
 	}
-	if _, known := w.jobs[name]; !known {
-		w.names = append(w.names, name)
+	if _, known := x.jobs[name]; !known {
+		x.names = append(x.names, name)
 	}
-	w.jobs[name] = append(w.jobs[name], jobs...)
+	x.jobs[name] = append(x.jobs[name], jobs...)
 }
 
 func (b *dumpReader) line(line string) (done bool, err error) {
@@ -137,11 +135,11 @@ func (b *dumpReader) line(line string) (done bool, err error) {
 	case b.part == dumpJobs:
 		return false, b.job(line)
 	}
-	return false, b.web(line)
+	return false, b.indexLine(line)
 }
 
-// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be blanks for tabs
-// and nothing from the last tab on.
+// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". Blanks may stand for the TABs,
+// and the part from the last TAB on may be missing.
 func (b *dumpReader) job(line string) error {
 	malformed := fmt.Errorf("malformed message %q", line)
 	name, rest, ok := strings.Cut(line, ":")
@@ -169,12 +167,12 @@ func (b *dumpReader) job(line string) error {
 		}
 		job.Offsets = append(job.Offsets, n)
 	}
-	job.Text, job.HasText = b.same(text), found
+	job.Text, job.HasText = b.intern(text), found
 	b.jobs[key] = job
 	return nil
 }
 
-// cutBlank cuts the first word off.
+// cutBlank takes the first word off s.
 func cutBlank(s string) (word, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t")
 	end := strings.IndexAny(s, " \t")
@@ -184,8 +182,8 @@ func cutBlank(s string) (word, rest string, ok bool) {
 	return s[:end], s[end:], true
 }
 
-// same returns one string for all that are equal.
-func (b *dumpReader) same(text string) string {
+// intern returns the same string for all equal texts.
+func (b *dumpReader) intern(text string) string {
 	if known, ok := b.texts[text]; ok {
 		return known
 	}
@@ -193,9 +191,9 @@ func (b *dumpReader) same(text string) string {
 	return text
 }
 
-// web reads "NAME:\t>KEY>KEY". A key of a message that was not listed belongs
-// to one that the server had not numbered, and is passed over.
-func (b *dumpReader) web(line string) error {
+// indexLine reads "NAME:\t>KEY>KEY". A key that no job has is skipped: ZMailer's
+// server lists messages that it has not numbered.
+func (b *dumpReader) indexLine(line string) error {
 	name, keys, ok := strings.Cut(line, ":\t>")
 	if !ok {
 		return fmt.Errorf("malformed list of messages %q", line)
@@ -225,18 +223,18 @@ func (b *dumpReader) web(line string) error {
 	return nil
 }
 
-// dump puts the threads together. A host may have mail in several channels;
-// the old mailq showed it all under the first.
+// dump builds the threads. A host may have mail in several channels; ZMailer's
+// client prints all of it under one of them.
 func (b *dumpReader) dump() *Dump {
 	threads := make(map[mailq.Name]*DumpThread)
-	// Within its thread a job stands as in the list of its host.
+	// In its thread a job has the place that it has in the list of its host.
 	for host, jobs := range b.hosts.jobs {
 		for i := len(jobs) - 1; i >= 0; i-- {
 			job := jobs[i]
-			if job.taken || job.host != host || job.channel == "" {
+			if job.listed || job.host != host || job.channel == "" {
 				continue
 			}
-			job.taken = true
+			job.listed = true
 			name := mailq.Name{Channel: job.channel, Host: host}
 			if threads[name] == nil {
 				threads[name] = &DumpThread{Name: name}

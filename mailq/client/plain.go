@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is text from outside in a form that a terminal shows and does not
-// obey: control bytes as ^M and ^[, other characters without a picture as
-// \u009b, bytes that are no UTF-8 as \x9b. Tabs stay.
+// Plain makes text from outside safe for a terminal. Control bytes become ^M and
+// ^[, other characters that cannot be printed \u009b, bytes that are not UTF-8
+// \x9b. TABs stay.
 func Plain(text string) string { return escape(text, "\t") }
 
-// escape writes what is not printable and not kept in visible form.
+// escape replaces all characters that are neither printable nor in keep.
 func escape(text, keep string) string {
 	if clean(text, keep) {
 		return text
@@ -25,7 +25,7 @@ func escape(text, keep string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case shown(r, keep):
+		case printable(r, keep):
 			b.WriteString(text[i : i+size])
 		case r < ' ' || r == 0x7f:
 			b.WriteByte('^')
@@ -39,7 +39,7 @@ func escape(text, keep string) string {
 	return b.String()
 }
 
-// clean reports whether nothing in the text needs escaping.
+// clean reports whether escape would change nothing.
 func clean(text, keep string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' && !strings.Contains(keep, text[i:i+1]) || text[i] >= 0x7f {
@@ -54,19 +54,19 @@ func cleanRunes(text, keep string) bool {
 		return false
 	}
 	for _, r := range text {
-		if !shown(r, keep) {
+		if !printable(r, keep) {
 			return false
 		}
 	}
 	return true
 }
 
-func shown(r rune, keep string) bool {
+func printable(r rune, keep string) bool {
 	return unicode.IsPrint(r) || strings.ContainsRune(keep, r)
 }
 
-// plainJSON is a line of JSON with the same meaning and nothing in it that
-// commands a terminal. Bytes that are no UTF-8 become U+FFFD.
+// plainJSON makes a line of JSON safe for a terminal without changing its meaning.
+// Bytes that are not UTF-8 become U+FFFD.
 func plainJSON(line string) string {
 	if clean(line, "\t") {
 		return line
@@ -74,7 +74,7 @@ func plainJSON(line string) string {
 	var b strings.Builder
 	for _, r := range line {
 		switch high, low := utf16.EncodeRune(r); {
-		case shown(r, "\t"):
+		case printable(r, "\t"):
 			b.WriteRune(r)
 		case high != unicode.ReplacementChar:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)

@@ -17,40 +17,44 @@ import (
 	"zsched/scheduler/config"
 )
 
-// A place is where the questions go.
-type place struct {
+// This file finds the server to ask: that of the command line, that of MAILSERVER
+// in zmailer.conf, or the one whose socket PARAMmailqsock (or PARAMmailqpath) in
+// scheduler.cf names.
+
+// target is the server to ask and its postoffice.
+type target struct {
 	client.Address
 	spool *client.Postoffice
-	local bool // the server is on this machine
+	local bool // the server is on this host
 }
 
-// errNoPostoffice is the absence of a scheduler to ask.
+// errNoPostoffice says that no scheduler was ever started in POSTOFFICE.
 var errNoPostoffice = errors.New("not active")
 
-// findPlace finds the server: that of the command line, else that of
-// MAILSERVER, else the one of the postoffice, which says in its scheduler.cf
-// where it listens, if we may read that.
-func findPlace(o *options, env *zenv.File) (*place, error) {
+// findTarget finds the server. The command line comes first, then MAILSERVER, then
+// the scheduler of POSTOFFICE: on the host that exports the directory over NFS, or
+// on this host, at the socket that scheduler.cf names if the user may read that.
+func findTarget(o *options, env *zenv.File) (*target, error) {
 	dir := env.Value("POSTOFFICE")
-	at := &place{spool: &client.Postoffice{Dir: dir}, local: true}
+	at := &target{spool: &client.Postoffice{Dir: dir}, local: true}
 	at.Host, at.Port = o.server, servicePort()
 	if at.Host == "" {
 		at.Host = env.Value("MAILSERVER")
 	}
-	asked := at.Host != ""
-	if !asked {
+	named := at.Host != ""
+	if !named {
 		at.Host = mountedFrom(dir)
 	}
 	switch {
-	case o.at != "":
+	case o.address != "":
 		var err error
-		if at.Address, err = client.ParseAddress(o.at, at.Address); err != nil {
+		if at.Address, err = client.ParseAddress(o.address, at.Address); err != nil {
 			return nil, usageError("-p " + err.Error())
 		}
-	case !asked && at.Host == "localhost":
-		at.Address = configured(env, at.Address)
+	case !named && at.Host == "localhost":
+		at.Address = configuredAddress(env, at.Address)
 	}
-	if !asked && o.at == "" && o.status == 0 && !at.spool.Active() {
+	if !named && o.address == "" && o.status == 0 && !at.spool.Active() {
 		return nil, fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
 	}
 	at.local = at.Path != "" || isLocal(at.Host)
@@ -64,12 +68,12 @@ func servicePort() int {
 	return client.Port
 }
 
-// configured is where scheduler.cf says that its scheduler answers, or unset
-// if that cannot be read.
-func configured(env *zenv.File, unset client.Address) client.Address {
+// configuredAddress returns the address of PARAMmailqsock in scheduler.cf, or
+// fallback if that file cannot be read or has none.
+func configuredAddress(env *zenv.File, fallback client.Address) client.Address {
 	file, err := config.Load(config.DefaultFile(env), env)
 	if err != nil {
-		return unset
+		return fallback
 	}
 	switch socket := file.Params.MailqSock; socket.Network {
 	case "unix":
@@ -77,19 +81,19 @@ func configured(env *zenv.File, unset client.Address) client.Address {
 	case "tcp":
 		host, port, err := net.SplitHostPort(socket.Address)
 		if err != nil {
-			return unset
+			return fallback
 		}
 		if bound, err := netip.ParseAddr(host); host == "" || err == nil && bound.IsUnspecified() {
-			host = unset.Host
+			host = fallback.Host
 		}
 		if at, err := client.ParseAddress(port, client.Address{Host: host}); err == nil {
 			return at
 		}
 	}
-	return unset
+	return fallback
 }
 
-// mountedFrom is the machine that a directory is mounted from over NFS, or
+// mountedFrom returns the host that a directory is mounted from over NFS, or
 // localhost.
 func mountedFrom(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -99,10 +103,11 @@ func mountedFrom(dir string) string {
 	if err != nil {
 		return "localhost"
 	}
-	return serverOf(dir, string(mounts))
+	return nfsServer(dir, string(mounts))
 }
 
-func serverOf(dir, mounts string) string {
+// nfsServer is mountedFrom for the text of /proc/self/mounts.
+func nfsServer(dir, mounts string) string {
 	host, longest := "localhost", -1
 	for line := range strings.Lines(mounts) {
 		f := strings.Fields(line)
@@ -121,7 +126,7 @@ func within(dir, top string) bool {
 	return top == "/" || dir == top || strings.HasPrefix(dir, top+"/")
 }
 
-// isLocal reports whether every address of a host is one of this machine.
+// isLocal reports whether every address of a host is an address of this host.
 func isLocal(host string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -139,8 +144,8 @@ func isLocal(host string) bool {
 	})
 }
 
-// canonical is the name under which a server shows up above its queue.
-func canonical(host string) string {
+// canonicalName returns the name of a server for the first line of the output.
+func canonicalName(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host
 	}

@@ -8,12 +8,13 @@ import (
 	"zsched/mailq"
 )
 
-// sessions is a source whose server plays one transcript after the other.
+// sessions returns a Reconnecting whose server plays one transcript after the
+// other.
 func sessions(t *testing.T, transcripts ...string) *Reconnecting {
 	t.Helper()
 	source, err := NewReconnecting(func() (*Client, error) {
 		if len(transcripts) == 0 {
-			return nil, fault(Unavailable, "no more sessions")
+			return nil, errorf(Unavailable, "no more sessions")
 		}
 		next := transcripts[0]
 		transcripts = transcripts[1:]
@@ -25,10 +26,14 @@ func sessions(t *testing.T, transcripts ...string) *Reconnecting {
 	return source
 }
 
-const until = "S: +OK until LF.LF\n"
+const (
+	until = "S: +OK until LF.LF\n"
+	// help is how our server says that it has JSON.
+	help = "C: HELP\n" + until + "S: [JSON] SHOW COUNTERS\nS: .\n"
+)
 
 func TestSourceReadsJSON(t *testing.T) {
-	s := sessions(t, "C: JSON SHOW QUEUE THREADS\n"+until+
+	s := sessions(t, help+"C: JSON SHOW QUEUE THREADS\n"+until+
 		`S: {"ring":1,"channel":"smtp","host":"x.example","jobs":2,"recipients":3,"rate":1.5,"held":true,"oldest_at":"2026-11-21T10:00:00Z"}`+"\nS: .\n"+
 		"C: JSON SHOW SNMP\n"+until+`S: {"agents":4,"idle_agents":3}`+"\nS: .\n"+
 		"C: JSON SHOW THREAD smtp x.example\n"+until+`S: {"channel":"smtp","host":"x.example","spoolid":"S1","recipients":[{"offset":1,"attempts":2}]}`+"\nS: .\n"+
@@ -36,7 +41,7 @@ func TestSourceReadsJSON(t *testing.T) {
 		"C: HOLD THREAD smtp x.example\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+
 		"C: RELEASE MSG S1\nS: -No KILL allowed for you.\n"+
 		"C: EXPLAIN smtp x.example\n"+until+"S: .\n")
-	p, err := s.Picture()
+	p, err := s.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,37 +52,35 @@ func TestSourceReadsJSON(t *testing.T) {
 	if err != nil || more || len(jobs) != 1 || jobs[0].SpoolID != "S1" {
 		t.Errorf("%v, %v, %v", jobs, more, err)
 	}
-	if text, err := s.Text("EXPLAIN smtp x.example"); err != nil || fmt.Sprint(text) != "[it waits]" {
+	if text, err := s.Report("EXPLAIN smtp x.example"); err != nil || fmt.Sprint(text) != "[it waits]" {
 		t.Errorf("%v, %v", text, err)
 	}
-	if said, err := s.Give(&mailq.Order{Verb: mailq.Hold, Thread: &mailq.Name{Channel: "smtp", Host: "x.example"}}); err != nil || said != "HOLD 1 messages, 1 recipients, 1 threads." {
-		t.Errorf("%v, %v", said, err)
+	if text, err := s.Order(&mailq.Order{Verb: mailq.Hold, Thread: &mailq.Name{Channel: "smtp", Host: "x.example"}}); err != nil || text != "HOLD 1 messages, 1 recipients, 1 threads." {
+		t.Errorf("%v, %v", text, err)
 	}
-	if _, err := s.Give(&mailq.Order{Verb: mailq.Release, Message: "S1"}); FaultOf(err) != Refused {
+	if _, err := s.Order(&mailq.Order{Verb: mailq.Release, Message: "S1"}); KindOf(err) != Refused {
 		t.Errorf("%v", err)
 	}
 	// A refusal does not end the dialogue.
-	if _, err := s.Text("EXPLAIN smtp x.example"); err != nil {
+	if _, err := s.Report("EXPLAIN smtp x.example"); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestSourceOfAnOldServer: without JSON there is less to see.
 func TestSourceOfAnOldServer(t *testing.T) {
-	const unknown = "S: -MAILQ2 Unknown command, or refused by access control; VERB='JSON' REST=''\n"
-	s := sessions(t, "C: JSON SHOW QUEUE THREADS\n"+unknown+
-		"C: SHOW QUEUE THREADS2\n"+until+"S: smtp\tx.example\tN=2\tR=3\tA=4\tpend=>MaxRing\tQA=57s\nS: .\n"+
+	s := sessions(t, "C: SHOW QUEUE THREADS2\n"+until+"S: smtp\tx.example\tN=2\tR=3\tA=4\tpend=>MaxRing\tQA=57s\nS: .\n"+
 		"C: SHOW QUEUE THREADS2\n"+until+"S: .\n"+
 		"C: SHOW THREAD smtp x.example\n"+until+"S: #smtp/x.example/0  N=2\n"+
 		"S: H/11\t0\ta@b\t98\t0\t0\t0\t4\tthread\tsays\nS: H/11\t1\ta@b\t150\t0\t0\t0\t4\tthread\tsays\nS: 12\t0\t\t98\t0\t0\t0\t0\tthread\t\nS: .\n")
-	p, err := s.Picture()
+	p, err := s.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Threads[0]; got.Host != "x.example" || got.Jobs != 2 || got.Recipients != 3 || got.Pending != mailq.PendingRing || p.Totals != nil {
 		t.Errorf("%+v, %+v", got, p.Totals)
 	}
-	if p, err = s.Picture(); err != nil || len(p.Threads) != 0 {
+	if p, err = s.Snapshot(); err != nil || len(p.Threads) != 0 {
 		t.Errorf("%v, %v", p, err)
 	}
 	jobs, more, err := s.Jobs(mailq.Name{Channel: "smtp", Host: "x.example"})
@@ -89,39 +92,39 @@ func TestSourceOfAnOldServer(t *testing.T) {
 // TestSourceBeginsAnew: a server that has closed the dialogue is asked again,
 // once.
 func TestSourceBeginsAnew(t *testing.T) {
-	const empty = "C: JSON SHOW QUEUE THREADS\n" + until + "S: .\nC: JSON SHOW SNMP\nS: -refused\n"
-	s := sessions(t, empty, "C: JSON SHOW QUEUE THREADS\n"+until+"S: {}\n", empty)
+	const empty = help + "C: JSON SHOW QUEUE THREADS\n" + until + "S: .\nC: JSON SHOW SNMP\nS: -refused\n"
+	s := sessions(t, empty, help+"C: JSON SHOW QUEUE THREADS\n"+until+"S: {}\n", empty)
 	for _, want := range []error{nil, errTest, nil} {
-		if p, err := s.Picture(); (err == nil) != (want == nil) || err == nil && len(p.Threads) > 0 {
+		if p, err := s.Snapshot(); (err == nil) != (want == nil) || err == nil && len(p.Threads) > 0 {
 			t.Errorf("%v, %v, want %v", p, err, want)
 		}
 	}
-	if _, err := s.Picture(); FaultOf(err) != Unavailable {
+	if _, err := s.Snapshot(); KindOf(err) != Unavailable {
 		t.Errorf("%v", err)
 	}
 }
 
-var errTest = fault(Garbled, "the list broke off")
+var errTest = errorf(Malformed, "the list broke off")
 
 // TestSourceStopsAtALongThread: and begins anew, for the rest of the answer is
 // not worth waiting for.
 func TestSourceStopsAtALongThread(t *testing.T) {
-	many := strings.Repeat("S: {}\n", topJobs+1)
-	s := sessions(t, "C: JSON SHOW THREAD smtp x\n"+until+many, "C: HELP\n"+until+strings.ReplaceAll(many, "{}", "x"), "C: HELP\n"+until+"S: .\n")
+	many := strings.Repeat("S: {}\n", maxItems+1)
+	s := sessions(t, help+"C: JSON SHOW THREAD smtp x\n"+until+many, "C: EXPLAIN smtp x\n"+until+strings.ReplaceAll(many, "{}", "x"), "C: EXPLAIN smtp x\n"+until+"S: .\n")
 	jobs, more, err := s.Jobs(mailq.Name{Channel: "smtp", Host: "x"})
-	if len(jobs) != topJobs || !more || err != nil {
+	if len(jobs) != maxItems || !more || err != nil {
 		t.Errorf("%d jobs, %v, %v", len(jobs), more, err)
 	}
-	for _, want := range []int{topJobs, 0} {
-		if lines, err := s.Text("HELP"); len(lines) != want || err != nil {
+	for _, want := range []int{maxItems, 0} {
+		if lines, err := s.Report("EXPLAIN smtp x"); len(lines) != want || err != nil {
 			t.Errorf("%d lines, %v", len(lines), err)
 		}
 	}
 }
 
 func TestSourceWantsVersion2(t *testing.T) {
-	_, err := NewReconnecting(func() (*Client, error) { return dialPlayed(t, "S: version zmailer 1.0\n") })
-	if FaultOf(err) != Refused {
+	_, err := NewReconnecting(func() (*Client, error) { return dialServer(t, "S: version zmailer 1.0\n") })
+	if KindOf(err) != Refused || !strings.Contains(fmt.Sprint(err), "start its scheduler with -M 2") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,10 +14,10 @@ import (
 	"zsched/mailq"
 )
 
-// WriteStatus writes what option -s shows: how many files wait for the router
-// and the scheduler, and whether those two are at work. For a server on
-// another machine that is not known. An error is about a directory that
-// cannot be read, and the others are written all the same.
+// WriteStatus writes what option -s shows: how many files wait for the router and
+// for the scheduler, and whether these two are running. local says that they run
+// on this host; of other hosts nothing is known. The error is about a directory
+// that cannot be read; the others are written all the same.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n",
@@ -73,7 +75,7 @@ func (p *Postoffice) scheduler(files int, local bool) string {
 	return "idle"
 }
 
-// alive reports whether a pid file names a process, and whether there is one.
+// alive reports whether there is a pid file, and whether its process exists.
 func (p *Postoffice) alive(name string) (alive, started bool) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
 	if err != nil {
@@ -86,7 +88,7 @@ func (p *Postoffice) alive(name string) (alive, started bool) {
 	return process.Exists(pid), true
 }
 
-// Active reports whether a scheduler has been started in this postoffice.
+// Active reports whether a scheduler was ever started in this postoffice.
 func (p *Postoffice) Active() bool {
 	_, err := os.Stat(filepath.Join(p.Dir, ".pid.scheduler"))
 	return err == nil
@@ -101,7 +103,7 @@ func (p *Postoffice) newer(name, than string) bool {
 	return err == nil && a.ModTime().After(b.ModTime())
 }
 
-// counted is what is in a directory of the postoffice and its hash
+// counted is the number of messages in a directory of the postoffice and its hash
 // directories.
 type counted struct {
 	files int
@@ -115,11 +117,11 @@ func (p *Postoffice) count(name string) counted {
 	return c
 }
 
-// add counts the names that begin with a digit, without sorting them.
+// add counts the names in a directory that begin with a digit.
 func (c *counted) add(dir string) {
 	f, err := os.Open(dir)
 	if err != nil {
-		if !notThere(err) {
+		if !errors.Is(err, fs.ErrNotExist) {
 			c.err = err
 		}
 		return

@@ -23,16 +23,16 @@ odd:/ /var/spoolish fuse.sshfs rw 0 0
 		"/other/po":             "2001:db8::7",
 		"/po":                   "localhost",
 	} {
-		if got := serverOf(dir, mounts); got != want {
+		if got := nfsServer(dir, mounts); got != want {
 			t.Errorf("%s: %s, want %s", dir, got, want)
 		}
 	}
-	if got := serverOf("/po", ""); got != "localhost" {
+	if got := nfsServer("/po", ""); got != "localhost" {
 		t.Errorf("without mounts: %s", got)
 	}
 }
 
-// TestLocal: the addresses of this machine are, those for documentation are
+// TestLocal: the addresses of this host are local, those for documentation are
 // not.
 func TestLocal(t *testing.T) {
 	for host, want := range map[string]bool{
@@ -51,7 +51,7 @@ func TestLocal(t *testing.T) {
 			t.Errorf("%v is not ours: %v", a, err)
 		}
 	}
-	if got := canonical("192.0.2.1"); got != "192.0.2.1" {
+	if got := canonicalName("192.0.2.1"); got != "192.0.2.1" {
 		t.Errorf("%s", got)
 	}
 }

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/cmd/mailq/top"
+	"zsched/internal/zenv"
+	"zsched/mailq"
+	"zsched/mailq/client"
+)
+
+// program is one run of mailq: it finds the server, asks, and prints.
+type program struct {
+	*options
+	out      *bufio.Writer
+	stderr   io.Writer
+	terminal bool // standard output is one
+	target   *target
+	client   *client.Client
+}
+
+// connectTimeout is the timeout for each address of a server.
+const connectTimeout = 30 * time.Second
+
+// errSilent is exit code 1 without a further message.
+var errSilent = errors.New("nothing found")
+
+func (p *program) run() error {
+	orders, err := p.orders()
+	if err != nil {
+		return usageError(err.Error())
+	}
+	env, err := zenv.Read(p.zenv)
+	if err != nil && p.zenv != "" {
+		return usageError(err.Error())
+	}
+	if err != nil {
+		fmt.Fprintf(p.stderr, "mailq: %v\n", err)
+	}
+	if p.target, err = findTarget(p.options, env); err != nil {
+		return err
+	}
+	if p.top {
+		return p.watch()
+	}
+	if !p.target.local && !p.json {
+		fmt.Fprintf(p.out, "[%s]\n", client.Plain(canonicalName(p.target.Host)))
+	}
+	if p.status > 0 {
+		if err := p.target.spool.WriteStatus(p.out, p.target.local); err != nil {
+			fmt.Fprintf(p.stderr, "mailq: %v\n", err)
+		}
+		if p.status > 1 && p.summary == 0 {
+			return nil
+		}
+	}
+	if p.client, err = p.connect(); err != nil {
+		return err
+	}
+	defer func() { _ = p.client.Quit() }()
+	if p.client.Version == 1 {
+		return p.version1()
+	}
+	return p.version2(orders)
+}
+
+// connect begins a dialogue and, in version 2, logs in.
+func (p *program) connect() (*client.Client, error) {
+	dialer := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}
+	conn, err := dialer.Dial(context.Background(), p.target.Address)
+	if err != nil {
+		return nil, err
+	}
+	options := client.Options{Server: p.target.String(), Timeout: p.timeout}
+	if p.debug {
+		options.Trace = p.stderr
+	}
+	c, err := client.New(conn, options)
+	if err != nil || c.Version == 1 {
+		return c, err
+	}
+	err = c.Login(p.user, p.password)
+	if client.KindOf(err) == client.Refused && p.target.Path != "" && !p.userGiven {
+		// On a UNIX socket the server may know us by our credentials and need no
+		// login. If it does not, it refuses the first command.
+		return c, nil
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// printer returns a printer for the options given.
+func (p *program) printer() *client.Printer {
+	return &client.Printer{
+		Out: p.out, Now: time.Now(), Terminal: p.terminal, Colour: p.terminal && colourful(),
+		Verbose: p.verbose, Summary: p.summary, Spool: p.target.spool, Owner: p.owner,
+	}
+}
+
+// colourful reports whether the user wants colours: see https://no-color.org.
+func colourful() bool {
+	term := os.Getenv("TERM")
+	return os.Getenv("NO_COLOR") == "" && term != "" && term != "dumb"
+}
+
+func (p *program) version1() error {
+	printer := p.printer()
+	switch {
+	case p.report != "", p.etrn != "", p.order.Verb != "", p.json:
+		return p.client.NeedsVersion2()
+	case p.queue == 0:
+		dump, err := p.client.Dump()
+		if err != nil {
+			return err
+		}
+		dump.Threads = filterThreads(dump.Threads, p.thread, func(t client.DumpThread) mailq.Name { return t.Name })
+		return printer.Dump(dump)
+	}
+	if err := p.client.SkipDump(); err != nil {
+		return err
+	}
+	for line, err := range p.client.Rest() {
+		if err != nil {
+			return err
+		}
+		if p.queue > 1 && strings.HasPrefix(line, " ") || !p.thread.matchesLine(line) {
+			continue
+		}
+		if err := printer.Line(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *program) version2(orders []mailq.Order) error {
+	switch {
+	case len(orders) > 0:
+		return p.act(orders)
+	case p.etrn != "":
+		text, err := p.client.Ask("ETRN " + mailq.Quote(p.etrn))
+		if err == nil {
+			fmt.Fprintln(p.out, client.Plain(strings.TrimPrefix(text, "OK; ")))
+		}
+		return err
+	case p.report != "":
+		shown, err := p.lines(p.report)
+		if err == nil && p.mayFindNothing && !shown {
+			return errSilent
+		}
+		return err
+	case p.queue > 0:
+		_, err := p.lines("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1])
+		return err
+	}
+	return p.list()
+}
+
+// lines prints the lines of an answer as they come. shown is false if there is
+// none.
+func (p *program) lines(command string) (shown bool, err error) {
+	printer := p.printer()
+	show, matches := printer.Line, p.thread.matchesLine
+	if p.json {
+		command = "JSON " + command
+		show, matches = printer.JSON, p.thread.matchesJSON
+	}
+	for line, err := range p.client.Show(command) {
+		if err != nil {
+			return shown, err
+		}
+		if !matches(line) {
+			continue
+		}
+		shown = true
+		if err := show(line); err != nil {
+			return shown, err
+		}
+	}
+	return shown, nil
+}
+
+// list prints the mail of the threads.
+func (p *program) list() error {
+	names, err := p.names()
+	if err != nil {
+		return err
+	}
+	printer := p.printer()
+	if p.json {
+		return p.client.Pipeline(len(names),
+			func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
+			func(_ int, line string) error { return printer.JSON(line) })
+	}
+	hasJSON, err := p.client.HasJSON()
+	if err != nil {
+		return err
+	}
+	printer.ZMailer = !hasJSON
+	err = p.client.Jobs(names, printer.Job)
+	return errors.Join(err, printer.Finish(2))
+}
+
+// names returns the threads to list: the one that -h names, or those of the queue,
+// or of the channel that -c names.
+func (p *program) names() ([]mailq.Name, error) {
+	if p.thread.host != "" {
+		return []mailq.Name{{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}}, nil
+	}
+	var names []mailq.Name
+	for t, err := range p.client.Threads() {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, t.Name)
+	}
+	return filterThreads(names, p.thread, func(n mailq.Name) mailq.Name { return n }), nil
+}
+
+// act gives orders and prints what each did. An order that cannot be executed is
+// reported, and the next one is given; any other error ends it.
+func (p *program) act(orders []mailq.Order) error {
+	var failed error
+	for i := range orders {
+		order := &orders[i]
+		text, err := p.client.Ask(order.String())
+		if client.KindOf(err) == client.NotDone {
+			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", client.Plain(targetOf(order)), err)
+			failed = errSilent
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		did, err := mailq.ParseOutcome("+" + text)
+		if err != nil {
+			return &client.Error{Kind: client.Malformed, Err: err}
+		}
+		if p.json {
+			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
+		} else {
+			_, err = fmt.Fprintln(p.out, outcomeText(order, did, len(orders) > 1))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// orderItem is the line of --json for an order.
+type orderItem struct {
+	Verb   mailq.Verb `json:"verb"`
+	DryRun bool       `json:"dry_run"`
+	Target string     `json:"target"`
+	mailq.Outcome
+}
+
+// targetOf says what an order is about.
+func targetOf(o *mailq.Order) string {
+	switch {
+	case o.Thread != nil:
+		return "thread " + o.Thread.Channel + "/" + o.Thread.Host
+	case o.Where != nil:
+		return o.Where.String()
+	}
+	return "message " + o.Message
+}
+
+// outcomeText says what an order did, and for named what it was about.
+func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
+	text := fmt.Sprintf("%s %s, %s, %s.", o.Verb, mailq.Plural(did.Messages, "message", "messages"),
+		mailq.Plural(did.Recipients, "recipient", "recipients"), mailq.Plural(did.Threads, "thread", "threads"))
+	if o.DryRun {
+		text = "DRYRUN " + text
+	}
+	if named {
+		text = client.Plain(targetOf(o)) + ": " + text
+	}
+	return text
+}
+
+// watch shows the live view until the user leaves it.
+func (p *program) watch() error {
+	source, err := client.NewReconnecting(p.connect)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	return top.Watch(ctx, source, p.every)
+}

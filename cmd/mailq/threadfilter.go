@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"zsched/mailq"
+)
+
+// threadFilter is what -c and -h say: the channel and the host of the threads that
+// are shown, in any case. "" matches every channel or host.
+type threadFilter struct {
+	channel, host string
+}
+
+func (f threadFilter) matches(name mailq.Name) bool {
+	return (f.channel == "" || strings.EqualFold(f.channel, name.Channel)) &&
+		(f.host == "" || strings.EqualFold(f.host, name.Host))
+}
+
+// matchesLine reports whether a line of SHOW QUEUE THREADS is about a thread that
+// matches. Lines about rings and totals match if every thread does.
+func (f threadFilter) matchesLine(line string) bool {
+	if f == (threadFilter{}) {
+		return true
+	}
+	name, isThread := strings.CutPrefix(line, "    ")
+	if !isThread {
+		return false
+	}
+	channel, rest, _ := strings.Cut(name, "/")
+	// Behind the host stands /0 or /2, and then the numbers.
+	host, _, _ := strings.Cut(rest, "\t")
+	host, _, _ = strings.Cut(host, " N=")
+	host = host[:max(0, strings.LastIndexByte(host, '/'))]
+	return f.matches(mailq.Name{Channel: channel, Host: host})
+}
+
+// matchesJSON reports whether a line of JSON is about a thread that matches.
+func (f threadFilter) matchesJSON(line string) bool {
+	if f == (threadFilter{}) {
+		return true
+	}
+	var item struct {
+		mailq.Name
+		mailq.ListError
+	}
+	err := json.Unmarshal([]byte(line), &item)
+	return err != nil || item.Error != "" || f.matches(item.Name)
+}
+
+// filterThreads returns the items whose name matches.
+func filterThreads[T any](items []T, f threadFilter, name func(T) mailq.Name) []T {
+	return slices.DeleteFunc(items, func(item T) bool { return !f.matches(name(item)) })
+}

@@ -1,0 +1,103 @@
+package client
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// Job writes a job of a thread. The jobs of a thread must come one after the
+// other.
+//
+//	smtp/example.org:
+//		M/836224: (1 try, expires in 4d23h) 451 later
+//
+// With Verbose:
+//
+//	smtp/example.org:
+//		M/836224: (2 tries, age 3m57s, expires in 4d23h, 590+275 bytes)
+//		  id	<m1@sender.example>
+//		  from	alice@sender.example
+//		  to	bob@example.org
+//		  diag	smtp; 451 later
+func (p *Printer) Job(job *mailq.Job) error {
+	if job.Name != p.thread {
+		p.beginThread(job.Name)
+	}
+	if !p.beginMessage(job.Path) || p.Summary > 0 || len(job.Recipients) == 0 {
+		return p.err
+	}
+	if p.Verbose == 0 {
+		attempts, reason := p.tries(job)
+		p.printf("\t%s: (%s, %s) %s\n", p.safe(job.Path), attempts, p.expiry(job), p.safe(reason))
+		return p.err
+	}
+	// A server elsewhere may have given the number of our file to another
+	// message: the file counts only if the recipient is in it.
+	if p.file != nil {
+		if _, ok := p.file.Recipient(job.Name, job.Recipients[0].Offset); !ok {
+			p.file = nil
+		}
+	}
+	p.jobHead(job)
+	for i := range job.Recipients {
+		r := &job.Recipients[i]
+		user := r.User
+		if user == "" && p.file != nil {
+			user, _ = p.file.Recipient(job.Name, r.Offset)
+		}
+		if user != "" {
+			p.printf("\t  to\t%s\n", p.safe(user))
+		}
+		for line := range strings.SplitSeq(r.Reason, "\r") {
+			if line != "" {
+				p.printf("\t  diag\t%s\n", p.safe(line))
+			}
+		}
+	}
+	return p.err
+}
+
+// jobHead writes what the recipients of a job have in common.
+func (p *Printer) jobHead(job *mailq.Job) {
+	attempts, _ := p.tries(job)
+	facts := []string{attempts}
+	if p.file != nil {
+		facts = append(facts, "age "+mailq.FormatSpan(p.Now.Sub(p.file.ModTime)))
+	}
+	facts = append(facts, p.expiry(job))
+	if p.file != nil {
+		facts = append(facts, fmt.Sprintf("%d+%d bytes", p.file.Control, p.file.Size))
+	}
+	p.printf("\t%s: (%s)\n", p.safe(job.Path), strings.Join(facts, ", "))
+	if p.file != nil && p.file.LogID != "" {
+		p.printf("\t  id\t%s\n", p.safe(p.file.LogID))
+	}
+	p.printf("\t  from\t%s\n", p.safe(cmp.Or(job.Sender, "<>")))
+}
+
+// tries returns how often delivery was tried, in words, and why it failed: the
+// last reply to one of the recipients. Of ZMailer's server both are those of the
+// first recipient, and the whole diagnostic, as ZMailer's client had them.
+func (p *Printer) tries(job *mailq.Job) (attempts, reason string) {
+	if p.ZMailer {
+		return fmt.Sprintf("%d tries", job.Recipients[0].Attempts), job.Recipients[0].Reason
+	}
+	most := 0
+	for i := range job.Recipients {
+		most = max(most, job.Recipients[i].Attempts)
+		reason = cmp.Or(reason, mailq.LastReply(job.Recipients[i].Reason))
+	}
+	return mailq.Plural(most, "try", "tries"), reason
+}
+
+// expiry says when a job expires, in whole seconds of the clock.
+func (p *Printer) expiry(job *mailq.Job) string {
+	if job.ExpiresAt.IsZero() {
+		return "never expires"
+	}
+	return "expires in " + mailq.FormatSpan(time.Duration(job.ExpiresAt.Unix()-p.Now.Unix())*time.Second)
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"iter"
+	"strings"
+
+	"zsched/mailq"
+)
+
+// This file asks for threads and jobs: as JSON, or as text from a server that has
+// no JSON.
+
+// jsonSupport says whether the server has JSON.
+type jsonSupport int
+
+const (
+	unknown jsonSupport = iota
+	noJSON
+	hasJSON
+)
+
+// HasJSON reports whether the server has JSON, as ours does. It asks for HELP
+// once: ZMailer's server refuses that.
+func (c *Client) HasJSON() (bool, error) {
+	if c.json == unknown {
+		found := noJSON
+		for line, err := range c.Show("HELP") {
+			if KindOf(err) == Refused {
+				break
+			}
+			if err != nil {
+				return false, err
+			}
+			if strings.HasPrefix(line, "[JSON] ") {
+				found = hasJSON
+			}
+		}
+		c.json = found
+	}
+	return c.json == hasJSON, nil
+}
+
+// Threads yields all threads. Of a server without JSON they have names, counts and
+// what they wait for.
+func (c *Client) Threads() iter.Seq2[*mailq.Thread, error] {
+	return func(yield func(*mailq.Thread, error) bool) {
+		json, err := c.HasJSON()
+		switch {
+		case err != nil:
+			yield(nil, err)
+		case json:
+			for item, err := range Objects[mailq.ThreadItem](c.Show("JSON SHOW QUEUE THREADS")) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if !yield(&item.Thread, nil) {
+					return
+				}
+			}
+		default:
+			for line, err := range c.Show("SHOW QUEUE THREADS2") {
+				var t *mailq.Thread
+				if err == nil {
+					if t, err = parseThread(line); err != nil {
+						_ = c.breakOff(err)
+					}
+				}
+				if !yield(t, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Totals returns the totals, or nil from a server without JSON or one that refuses
+// them to this user.
+func (c *Client) Totals() (totals *mailq.Totals, err error) {
+	if json, err := c.HasJSON(); err != nil || !json {
+		return nil, err
+	}
+	for t, err := range Objects[mailq.Totals](c.Show("JSON SHOW SNMP")) {
+		if KindOf(err) == Refused {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		totals = t
+	}
+	return totals, nil
+}
+
+// Jobs calls do with each job of each thread, in order. An error of do ends it;
+// then the client can only be closed.
+func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
+	json, err := c.HasJSON()
+	if err != nil {
+		return err
+	}
+	if !json {
+		return c.textJobs(names, do)
+	}
+	last := -1
+	return c.Pipeline(len(names),
+		func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
+		func(i int, line string) error {
+			job, err := parseObject[mailq.Job](i != last, line)
+			if last = i; err != nil {
+				return err
+			}
+			return do(job)
+		})
+}
+
+// pipelined is how many commands are sent before the answer to the first is read.
+// More would only fill buffers; fewer would wait for a distant server.
+const pipelined = 16
+
+// Pipeline sends n commands and calls do with each line of each answer, in order.
+// An error of do ends it.
+func (c *Client) Pipeline(n int, command func(i int) string, do func(i int, line string) error) error {
+	sent := 0
+	for i := range n {
+		for ; sent < n && sent < i+pipelined; sent++ {
+			if err := c.Send(command(sent)); err != nil {
+				return err
+			}
+		}
+		for line, err := range c.Lines() {
+			if err == nil {
+				err = do(i, line)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// This file reads the text of SHOW QUEUE THREADS2 and SHOW THREAD, which servers
+// without JSON have (scheduler(8), "MAILQv2 PROTOCOL").
+
+// parseThread reads a line of SHOW QUEUE THREADS2: the name and the numbers of a
+// thread. Fields that the line does not have are zero.
+func parseThread(line string) (*mailq.Thread, error) {
+	fields := strings.Split(line, "\t")
+	if len(fields) < 2 || fields[0] == "" {
+		return nil, errorf(Malformed, "malformed thread %q", line)
+	}
+	t := &mailq.Thread{Name: mailq.Name{Channel: fields[0], Host: fields[1]}}
+	for _, field := range fields[2:] {
+		key, value, _ := strings.Cut(field, "=")
+		switch n, err := strconv.Atoi(value); {
+		case key == "pend":
+			t.Pending = mailq.Pending(value)
+		case err != nil:
+		case key == "N":
+			t.Jobs = n
+		case key == "R":
+			t.Recipients = n
+		case key == "A":
+			t.Attempts = n
+		}
+	}
+	return t, nil
+}
+
+// textJobs calls do with each job of each thread, from the lines of SHOW THREAD.
+func (c *Client) textJobs(names []mailq.Name, do func(*mailq.Job) error) error {
+	var job *mailq.Job // of which more lines may come
+	flush := func() error {
+		if job == nil {
+			return nil
+		}
+		complete := job
+		job = nil
+		return do(complete)
+	}
+	err := c.Pipeline(len(names), func(i int) string { return mailq.ShowThread(names[i]) },
+		func(i int, line string) error {
+			// The first line is about the thread itself.
+			if strings.HasPrefix(line, "#") {
+				return flush()
+			}
+			index, one, err := parseRecipient(line)
+			if err != nil {
+				return err
+			}
+			if job != nil && index > 0 && job.Name == names[i] && job.Path == one.Path {
+				job.Recipients = append(job.Recipients, one.Recipients...)
+				return nil
+			}
+			if err := flush(); err != nil {
+				return err
+			}
+			one.Name = names[i]
+			job = one
+			return nil
+		})
+	if flushed := flush(); err == nil {
+		err = flushed
+	}
+	return err
+}
+
+// parseRecipient reads a line of SHOW THREAD: a job with one of its recipients,
+// and the index of that recipient in its job.
+func parseRecipient(line string) (index int, job *mailq.Job, err error) {
+	malformed := func(what string) error {
+		return errorf(Malformed, "malformed recipient %q: %s", line, what)
+	}
+	f := strings.SplitN(line, "\t", 11)
+	if len(f) > 1 && !isNumber(f[1]) {
+		// Servers before ZMailer 2.99.52 do not number the recipients.
+		f = append([]string{f[0], "0"}, f[1:]...)
+	}
+	if len(f) < 10 {
+		return 0, nil, malformed("it has too few fields")
+	}
+	var n [10]int64
+	for _, i := range []int{1, 3, 4, 5, 6, 7} {
+		if n[i], err = strconv.ParseInt(f[i], 10, 64); err != nil {
+			return 0, nil, malformed(fmt.Sprintf("%q is not a number", f[i]))
+		}
+	}
+	// f[8] says in words what the job waits for.
+	return int(n[1]), &mailq.Job{
+		Path: f[0], SpoolID: f[0][strings.LastIndexByte(f[0], '/')+1:], Sender: f[2],
+		ExpiresAt: unixTime(n[4]), WakeAt: unixTime(n[5]), FedAt: unixTime(n[6]),
+		Recipients: []mailq.Recipient{{Offset: n[3], Attempts: int(n[7]), Reason: f[9]}},
+	}, nil
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 31)
+	return err == nil
+}
+
+// unixTime returns the time of a time_t. 0 means that there is none.
+func unixTime(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
+}
