@@ -105,18 +105,21 @@ type Params struct {
 	WakeupRestartOnly bool
 	AgeOrder          bool
 
-	// Windows, slots and shares.
-	InitialConcurrency int // 0: the window is MaxThr and does not move
-	PositiveFeedback   Feedback
-	NegativeFeedback   Feedback
-	CohortLimit        float64
-	SlotCost           int
-	SlotDiscount       int // percent
-	SlotLoan           int
-	MinSlots           int
-	MsgSessions        int
-	MsgScale           int
-	Share              string
+	// Windows.
+	InitialConcurrency int      // the first window; 0: the window is MaxThr and does not move
+	PositiveFeedback   Feedback // after a job line without a destination failure
+	NegativeFeedback   Feedback // after a destination failure
+	CohortLimit        float64  // failed cohorts after which the thread is dead
+	// Preemption between the jobs of a ring.
+	SlotCost     int // vertices of a job for each slot; 0: no preemption
+	SlotDiscount int // percent of the other job's size
+	SlotLoan     int // slots
+	MinSlots     int // a job with fewer slots is not preempted
+	// Sessions of one message: fewer than MsgSessions, or fewer than MsgScale
+	// times the free ones.
+	MsgSessions int
+	MsgScale    int
+	Share       string // who takes turns: sender, senderdomain or none
 
 	// ReportTimes are when interim reports are sent after arrival.
 	ReportTimes []time.Duration

@@ -160,13 +160,13 @@ func (a *agent) view(t *thread) AgentView {
 func (a *agent) word() AgentState {
 	switch {
 	case a.signals > 0:
-		return AgentError
+		return AgentKilled
 	case a.state == starting:
 		return AgentStarting
 	case a.state == serving:
-		return AgentStuff
+		return AgentServing
 	case a.state == closing:
-		return AgentFinish
+		return AgentClosing
 	}
 	return AgentIdle
 }

@@ -74,10 +74,10 @@ type AgentView struct {
 type AgentState string
 
 const (
-	AgentError    AgentState = "ERROR"  // it was sent a signal
+	AgentKilled   AgentState = "ERROR"  // it was sent a signal
 	AgentStarting AgentState = "LARVA"  // it has not said #hungry yet
-	AgentStuff    AgentState = "STUFF"  // it is fed, and more may come
-	AgentFinish   AgentState = "FINISH" // it finishes its job lines and exits
+	AgentServing  AgentState = "STUFF"  // it is fed, and more may come
+	AgentClosing  AgentState = "FINISH" // it finishes its job lines and exits
 	AgentIdle     AgentState = "IDLE"
 )
 

@@ -2,7 +2,7 @@ package scheduler
 
 import "slices"
 
-// Walk and its cursor: how a query goes through the queue in slices.
+// Walks: how a query goes through the queue in slices.
 
 // Depth says how far down a Walk goes.
 type Depth uint8
@@ -43,6 +43,7 @@ type Walk struct {
 	shown bool
 	next  *thread
 	// steps are what is left to return after a reload.
+	// Invariant: there are none while ring is set.
 	steps []walkStep
 
 	vertex *vertex // next of its thread
