@@ -79,7 +79,7 @@ func TestSecretsFile(t *testing.T) {
 	}
 }
 
-// A server that asks for ever is given up after eight challenges.
+// A server that sends challenges for ever is given up after eight.
 func TestSASLEnds(t *testing.T) {
 	p := start(t, smtptest.Options{User: "joe", Password: "secret", Rules: script("AUTH -> 334 YQ==\n* -> 334 YQ==")})
 	o := newTestSpool(t)

@@ -13,7 +13,7 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// messages puts n into a postoffice, all for bob, and returns their job lines.
+// messages writes n messages for bob, and returns their job lines.
 func (o *testSpool) messages(n int) (jobs []string) {
 	for i := 1; i <= n; i++ {
 		o.message(i, to("bob@a.example"), header, "text\n")
@@ -66,8 +66,8 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 	}
 }
 
-// A connection that ended while it was idle, or ends as soon as it is used
-// again, costs the next message nothing.
+// If a connection ends while it is idle, or as soon as it is used again, the next
+// message goes over another one at once.
 func TestConnectionThatEndedIsReplaced(t *testing.T) {
 	for name, rules := range map[string][]smtptest.Rule{
 		"closed":                   {{On: "dot", Do: "250 2.6.0 taken; drop"}},
@@ -94,14 +94,14 @@ func TestConnectionThatEndedIsReplaced(t *testing.T) {
 			t.Errorf("%s: %d messages", name, n)
 		}
 	}
-	// A new connection that does so is the destination's answer.
+	// If a new connection ends so, the mail is deferred.
 	p := start(t, smtptest.Options{Rules: script("MAIL -> drop")})
 	o := newTestSpool(t)
 	o.messages(1)
 	if said := o.brief(o.once(options(p))); said != "bob deferred 4.4.0 ->> (peer closed the connection)\n" {
 		t.Error(said)
 	}
-	// One that always does so when it is used again is not tried for ever.
+	// If every connection ends when it is used again, the job is not requeued for ever.
 	p = start(t, smtptest.Options{Rules: []smtptest.Rule{{On: "MAIL From:<alice", Do: "250 ok", Times: 1}, {On: "MAIL", Do: "421 4.3.2 enough; drop"}}})
 	a := New(options(p))
 	defer a.Close()
@@ -111,8 +111,8 @@ func TestConnectionThatEndedIsReplaced(t *testing.T) {
 	}
 }
 
-// Within one job too: what was said too much at the end of one transaction is
-// not taken for the answers of the next.
+// A reply too many at the end of a transaction is not taken for a reply to the next
+// one, in the same job either.
 func TestAnswerTooMany(t *testing.T) {
 	p := start(t, smtptest.Options{Offers: []string{"PIPELINING", "DSN"}, Rules: []smtptest.Rule{
 		{On: "dot", Do: "250 2.6.0 taken\r\n250 2.6.0 and again", Times: 1},
@@ -149,7 +149,7 @@ func TestNextExchanger(t *testing.T) {
 		{"greeting", "10 mx.example, 20 mx.example", "connect -> 554 5.3.2 no", "deferall 4.4.1 ->> 554 5.3.2 no"},
 		{"all refused", "10 dead.example, 20 dead.example", "", "deferall 4.4.1 connect to dead.example at 127.0.0.2:PORT: connection refused"},
 	} {
-		// The peer listens at 127.0.0.1 alone.
+		// The peer listens at 127.0.0.1 only.
 		p := start(t, smtptest.Options{Rules: script(c.first)})
 		o := newTestSpool(t)
 		o.messages(2)
@@ -160,7 +160,8 @@ func TestNextExchanger(t *testing.T) {
 		if said := o.brief(o.feed(a, "1")); said != want {
 			t.Errorf("%s: %s, want %s", c.name, said, want)
 		}
-		// What is known to be dead is not tried again at once, and says so.
+		// A host that could not be connected to is not tried again at once, and
+		// the report says so.
 		if strings.HasPrefix(c.said, "deferall") {
 			said := o.brief(o.feed(a, "2"))
 			if !strings.HasPrefix(said, "bob deferall 4.4.1 ") || !strings.Contains(o.feed(a, "2"), "it is not tried again before ") {
@@ -171,7 +172,8 @@ func TestNextExchanger(t *testing.T) {
 	}
 }
 
-// A job line that names no host is about all recipients, each host by itself.
+// A job line without a host is about all recipients. Each host is delivered to by
+// itself.
 func TestJobLineWithoutHost(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: script("MAIL From:<never -> 550 5.7.1 no")})
 	o := newTestSpool(t)
@@ -224,7 +226,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// talk serves an agent that is fed by hand.
+// talk is an agent that a test feeds line by line.
 type talk struct {
 	in   *io.PipeWriter
 	done chan error
@@ -257,7 +259,7 @@ func (w *talk) feed(t testing.TB, jobs ...string) {
 	}
 }
 
-// end is what the agent has said when it has done all that it was fed.
+// end returns what the agent has written when it has done all its job lines.
 func (w *talk) end(t testing.TB) string {
 	t.Helper()
 	_ = w.in.Close()
@@ -267,8 +269,8 @@ func (w *talk) end(t testing.TB) string {
 	return w.out.String()
 }
 
-// Sessions bounds the connections, idle ones too, and all job lines get on at
-// once as far as that goes.
+// Sessions bounds the connections, including idle ones. Within that bound all job
+// lines are worked on at once.
 func TestManySessions(t *testing.T) {
 	const sessions, hosts, each = 12, 5, 8
 	p := start(t, smtptest.Options{})
@@ -316,7 +318,7 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// The limit of a mail exchanger holds however many hosts share it.
+// The limit of a mail exchanger holds for all hosts that share it.
 func TestLimitOfAnExchanger(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: []smtptest.Rule{{On: "MAIL", Do: "stall", Times: 2}}})
 	o := newTestSpool(t)
@@ -333,8 +335,8 @@ func TestLimitOfAnExchanger(t *testing.T) {
 	if open, _, total := p.Connections(); open != 2 || total != 2 {
 		t.Errorf("%d connections, %d in all", open, total)
 	}
-	// The peer goes: two jobs fail with their connections, the others find a
-	// host that does not answer any more.
+	// The peer ends: two jobs lose their connections, and the others cannot
+	// connect.
 	p.Close()
 	said := w.end(t)
 	a.Close()

@@ -10,7 +10,7 @@ import (
 	"zsched/ta/mime"
 )
 
-// changing is a message file that is another one from some reading on.
+// changing is a message file whose text changes.
 type changing struct {
 	*strings.Reader
 	then string

@@ -9,8 +9,8 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// The dialogues that the old agent was captured with, byte for byte. That one
-// said BODY=8BITMIME of everything.
+// Sessions of ZMailer's agent that were captured, byte for byte. It sent
+// BODY=8BITMIME with every message.
 func TestReportsAreThoseOfTheOldAgent(t *testing.T) {
 	old := smtptest.Options{
 		Offers: []string{"8BITMIME", "SIZE", "DSN", "ENHANCEDSTATUSCODES"},

@@ -9,8 +9,8 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// What of an extension is used, and what becomes of mail that needs one that
-// is not offered: the commands of the envelope, and the reports.
+// Which extensions are used, and what happens to mail that needs one that is not
+// offered: the commands of the envelope, and the reports.
 func TestExtensions(t *testing.T) {
 	all := []string{"SIZE 1000", "8BITMIME", "SMTPUTF8", "DSN", "DELIVERBY 60", "ENHANCEDSTATUSCODES"}
 	const dsn = "N NOTIFY=SUCCESS,DELAY,TRACE ORCPT=rfc822;bob+2Bx@b.example INRCPT=rfc822;x BY=600;RT\nR hdrs\nn env-7\n"
@@ -36,7 +36,7 @@ func TestExtensions(t *testing.T) {
 		{name: "nobody", offers: nil, control: "s error - alice@sender.example 0\n" + to("bob@a.example"),
 			want: "MAIL From:<>\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 
-		// Delivery status notices are for the one who knows of them.
+		// DSN parameters are for servers that offer DSN.
 		{name: "DSN", offers: all, control: to("bob@a.example") + dsn,
 			want: "MAIL From:<alice@sender.example> SIZE=53 RET=HDRS ENVID=env-7 BY=540;RT\n" +
 				"RCPT To:<bob@a.example> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;bob+2Bx@b.example\nDATA",
@@ -51,7 +51,7 @@ func TestExtensions(t *testing.T) {
 				"MAIL From:<alice@sender.example> RET=HDRS\nRCPT To:<eve@a.example>\nDATA",
 			said: "bob ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted"},
 
-		// Time for delivery. The message is a minute old.
+		// DELIVERBY. The message is a minute old.
 		{name: "BY in time", offers: all, control: to("bob@a.example") + "N BY=600;N\n",
 			want: "MAIL From:<alice@sender.example> SIZE=53 BY=540;N\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 		{name: "BY late, notify", offers: all, control: to("bob@a.example") + "N BY=30;n\n",
@@ -69,7 +69,7 @@ func TestExtensions(t *testing.T) {
 		{name: "BY nonsense", offers: all, control: to("bob@a.example") + "N BY=soon\n",
 			want: "MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<bob@a.example>\nDATA", said: "bob ok3 ->> 250 2.6.0 message accepted"},
 
-		// Addresses beyond ASCII.
+		// Addresses that are not ASCII.
 		{name: "SMTPUTF8", offers: all, control: to("böb@a.example", "eve@a.example"),
 			want: "MAIL From:<alice@sender.example> SMTPUTF8 SIZE=53\nRCPT To:<böb@a.example>\nDATA\n" +
 				"MAIL From:<alice@sender.example> SIZE=53\nRCPT To:<eve@a.example>\nDATA",
@@ -80,7 +80,7 @@ func TestExtensions(t *testing.T) {
 		{name: "sender beyond ASCII", offers: nil, control: "s smtp x ålice@sender.example 0\n" + to("eve@a.example"),
 			said: "eve error2 an address is not ASCII, and the next host does not accept those"},
 
-		// Addresses that would be more than one word, or command.
+		// Addresses that would end their word or their command.
 		{name: "quoted", offers: nil, control: to(`"slow\ joe"@a.example`),
 			want: "MAIL From:<alice@sender.example>\nRCPT To:<\"slow\\ joe\"@a.example>\nDATA", said: `"slow\ ok3 ->> 250 2.6.0 message accepted`},
 		{name: "brackets", offers: nil, control: to("<bob@a.example>"),
@@ -102,7 +102,7 @@ func TestExtensions(t *testing.T) {
 			t.Errorf("%s: says %s, want %s", c.name, said, c.said)
 		}
 		got := commands(p, "(connect)", "EHLO", "QUIT", "RSET")
-		// The test itself may take a second.
+		// A second may pass during the test.
 		got = strings.NewReplacer("BY=539;", "BY=540;", "BY=-31;", "BY=-30;").Replace(got)
 		if c.want = strings.ReplaceAll(c.want, "SIZE=53", fmt.Sprintf("SIZE=%d", len(header)+len("text\r\n\r\n")+2)); got != c.want {
 			t.Errorf("%s: commands\n%s, want\n%s", c.name, got, c.want)
@@ -156,7 +156,7 @@ func TestLongAddress(t *testing.T) {
 	}
 }
 
-// Eight bits for a peer that takes seven (RFC 6152 section 3).
+// Messages with eight bits for a server that accepts seven (RFC 6152 section 3).
 func TestEightBits(t *testing.T) {
 	const mime = "Subject: hello\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n"
 	const signed = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Conversion: prohibited\n"
@@ -202,7 +202,7 @@ func TestEightBits(t *testing.T) {
 	}
 }
 
-// A hundred recipients a transaction, and fewer where the peer wants so.
+// A transaction has up to 100 recipients, and fewer if the server accepts fewer.
 func TestManyRecipients(t *testing.T) {
 	var users []string
 	for i := range 250 {
@@ -213,7 +213,7 @@ func TestManyRecipients(t *testing.T) {
 		sizes []int
 	}{
 		{nil, []int{100, 100, 50}},
-		// u050 and all of its transaction are too many, once.
+		// Ten recipients from u050 on are too many, once.
 		{[]smtptest.Rule{{On: "RCPT To:<u05", Do: "452 4.5.3 too many", Times: 10}}, []int{90, 100, 60}},
 		{[]smtptest.Rule{{On: "RCPT To:<u24", Do: "552 5.5.3 too many", Times: 10}}, []int{100, 100, 40, 10}},
 	} {
@@ -238,7 +238,7 @@ func TestManyRecipients(t *testing.T) {
 			t.Errorf("%d connections", total)
 		}
 	}
-	// With nobody taken before it, it is an answer like others.
+	// If no recipient was accepted before, 452 is a refusal like others.
 	p := start(t, smtptest.Options{Rules: script("RCPT -> 452 4.2.2 full")})
 	o := newTestSpool(t)
 	o.message(1, to("bob@a.example"), header, "text\n")
@@ -247,7 +247,7 @@ func TestManyRecipients(t *testing.T) {
 	}
 }
 
-// Peers that offer what they do not have.
+// Servers that reject what they offer.
 func TestServersThatRejectWhatTheyOffer(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -284,71 +284,6 @@ func TestServersThatRejectWhatTheyOffer(t *testing.T) {
 		a.Close()
 		if n := len(p.Messages()); n != c.got {
 			t.Errorf("%s: %d messages", c.name, n)
-		}
-	}
-}
-
-// A peer that stalls costs no more than the time it is given.
-func TestTimeouts(t *testing.T) {
-	const moment = 50 * time.Millisecond
-	for _, c := range []struct {
-		at, said string
-		set      func(*Timeouts)
-	}{
-		{"connect", "deferall 4.4.2 greeting: timed out", func(l *Timeouts) { l.Greet = moment }},
-		{"EHLO", "deferall 4.4.2 EHLO: timed out", func(l *Timeouts) { l.Command = moment }},
-		{"MAIL", "deferred 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Mail = moment }},
-		{"RCPT", "deferred 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Rcpt = moment }},
-		{"DATA", "deferback 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Data = moment }},
-		{"dot", "deferback 4.4.0 ->> (timed out)", func(l *Timeouts) { l.Dot = moment }},
-	} {
-		p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: c.at, Do: "stall"}}})
-		o := newTestSpool(t)
-		o.message(1, to("bob@a.example"), header, "text\n")
-		opts := options(p)
-		c.set(&opts.Timeouts)
-		if said := o.brief(o.once(opts)); said != "bob "+c.said+"\n" {
-			t.Errorf("%s: %s", c.at, said)
-		}
-	}
-	// A peer that refuses the message while it is sent, and reads no more.
-	big := strings.Repeat(strings.Repeat("x", 999)+"\n", 6_000)
-	p := start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "552 5.3.4 too big; deaf"}}})
-	o := newTestSpool(t)
-	o.message(1, to("bob@a.example"), header, big)
-	opts := options(p)
-	opts.Dialer.Buffer, opts.Timeouts.Write = 16<<10, moment
-	if said := o.brief(o.once(opts)); said != "bob error2 ->> 552 5.3.4 too big\n" {
-		t.Error(said)
-	}
-	// A peer that does not read: what does not fit into the sockets' buffers
-	// waits, but not for ever.
-	p = start(t, smtptest.Options{Offers: []string{}, Rules: []smtptest.Rule{{On: "body", Do: "deaf"}}})
-	o = newTestSpool(t)
-	o.message(1, to("bob@a.example"), header, big)
-	opts = options(p)
-	opts.Dialer.Buffer = 16 << 10
-	opts.Timeouts.Write, opts.Timeouts.Dot = moment, moment
-	if said := o.brief(o.once(opts)); said != "bob deferback 4.4.0 ->> (timed out)\n" {
-		t.Error(said)
-	}
-}
-
-func TestSetTimeouts(t *testing.T) {
-	l := DefaultTimeouts()
-	if err := l.Set("conn=1m,CMD=30, dot=1h,tcpw=5s,data=2m30s,greet=7s"); err != nil {
-		t.Fatal(err)
-	}
-	want := Timeouts{Connect: time.Minute, Greet: 7 * time.Second, Command: 30 * time.Second, Data: 150 * time.Second, Write: 5 * time.Second, Dot: time.Hour}
-	if l != want || l.mail() != 30*time.Second || l.rcpt() != 30*time.Second {
-		t.Errorf("%+v", l)
-	}
-	if err := l.Set("mail=1s,rcpt=2s"); err != nil || l.mail() != time.Second || l.rcpt() != 2*time.Second {
-		t.Errorf("%+v %v", l, err)
-	}
-	for _, wrong := range []string{"", "conn", "conn=", "conn=x", "conn=0", "conn=-1s", "what=1m", "conn=1m,"} {
-		if err := l.Set(wrong); err == nil {
-			t.Errorf("%q is accepted", wrong)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestReplyLines(t *testing.T) {
 			t.Errorf("%.60q: %s, want %s", in, got, want)
 		}
 	}
-	// A long line is cut, not refused; one without end is no line.
+	// A long line is cut. One without end is an error.
 	if got := readReply(t, "250 "+strings.Repeat("x", 100_000)+"\r\n"); len(got) > maxReplyLine+50 || !strings.HasPrefix(got, "250 ") {
 		t.Errorf("%.60q of %d bytes", got, len(got))
 	}
@@ -50,7 +50,7 @@ func TestReplyLines(t *testing.T) {
 	}
 }
 
-// readReply reads one reply from a peer that says this and closes.
+// readReply reads one reply from a server that sends a text and closes.
 func readReply(t testing.TB, said string) string {
 	t.Helper()
 	near, far := net.Pipe()
@@ -64,7 +64,7 @@ func readReply(t testing.TB, said string) string {
 	return fmt.Sprintf("%d %q %q %s", r.Code, r.Status, r.Text(), r.status())
 }
 
-// Whatever a peer says is a reply or an error, and its parts can stand in a
+// Whatever a server sends is a reply or an error. The parts of a reply can stand in a
 // report.
 func FuzzReply(f *testing.F) {
 	for _, s := range []string{"250 ok\r\n", "550-5.1.1 no\r\n550 5.1.1 user\r\n", "250-\n250\n", "220\x00 \t\r\r\n"} {

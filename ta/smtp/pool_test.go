@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// board is a pool whose connections do nothing by themselves.
+// poolTest is a pool whose connections do nothing by themselves.
 type poolTest struct {
 	*pool
 	testing.TB
@@ -36,7 +36,7 @@ func newPoolTest(t testing.TB, l Limits) *poolTest {
 	return b
 }
 
-// levels are "a b, c": targets a and b, and c as their fallback.
+// levels reads "a b, c": the targets a and b, and c as the next level.
 func levels(text string) (all [][]*target) {
 	for level := range strings.SplitSeq(text, ", ") {
 		var ts []*target
@@ -48,8 +48,9 @@ func levels(text string) (all [][]*target) {
 	return all
 }
 
-// job places a job of a message and says where it went: "a+" for a connection
-// opened there, "a1" for a ride on the first one opened, "wait" or "none".
+// job submits a job of a message and returns what was decided: "a+" for a new
+// connection to a, "a1" for a ride on the first connection that was opened, "wait" or
+// "none".
 func (b *poolTest) job(message uint64, to string) string {
 	b.Helper()
 	j := &job{message: message, levels: levels(to)}
@@ -74,7 +75,7 @@ func (b *poolTest) job(message uint64, to string) string {
 	return ""
 }
 
-// want places jobs of one message and checks where they went.
+// want submits jobs of one message and checks what was decided.
 func (b *poolTest) want(message uint64, to string, want ...string) {
 	b.Helper()
 	var got []string
@@ -86,7 +87,7 @@ func (b *poolTest) want(message uint64, to string, want ...string) {
 	}
 }
 
-// conn is the connection opened as the nth.
+// conn returns the nth connection that was opened.
 func (b *poolTest) conn(n int) *conn { return b.started[n-1] }
 
 // done finishes n jobs of a connection.
@@ -101,8 +102,8 @@ func (b *poolTest) done(c *conn, n int) {
 
 func (b *poolTest) pass(d time.Duration) { b.clock = b.clock.Add(d) }
 
-// A target that refuses one connection more is used by those that it has, and
-// one that refuses all is given up, by all jobs.
+// If a target refuses a further connection, its jobs use those that it has. If it
+// refuses all, all jobs give it up.
 func TestRefusedConnectionIsNotReplacedByAnother(t *testing.T) {
 	b := newPoolTest(t, Limits{Sessions: 10})
 	b.want(1, "a", "a+", "a+", "a+")
@@ -118,8 +119,7 @@ func TestRefusedConnectionIsNotReplacedByAnother(t *testing.T) {
 	}
 }
 
-// Nor are all exchangers of a great many tried, when each takes its time to
-// fail.
+// Of many exchangers not all are tried, if each takes long to fail.
 func TestTryingEnds(t *testing.T) {
 	b := newPoolTest(t, Limits{Sessions: 10})
 	b.job(1, "a, b, c, d, e, f")
@@ -132,7 +132,8 @@ func TestTryingEnds(t *testing.T) {
 	}
 }
 
-// What a peer lacks for the policy of one destination is nothing to others.
+// A server that does not comply with the policy of one destination is still used for
+// others.
 func TestPolicyFailureIsNotTheTargets(t *testing.T) {
 	b := newPoolTest(t, Limits{Sessions: 10})
 	b.want(1, "a", "a+")
@@ -143,7 +144,7 @@ func TestPolicyFailureIsNotTheTargets(t *testing.T) {
 	b.want(2, "a", "a+")
 }
 
-// Whatever happens, in any order: the bounds hold and no job is lost.
+// After any sequence of events the bounds hold and no job is lost.
 func TestPoolHoldsItsInvariant(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -202,7 +203,7 @@ func (b *poolTest) check(seed uint64, step, open int) {
 	}
 }
 
-// What has expired is not kept for ever.
+// Records that have expired are removed.
 func TestDestinationsForget(t *testing.T) {
 	d := NewDestinations().(*memory)
 	now := time.Now()

@@ -11,8 +11,7 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// script is one rule after the other, "on -> do", with NUL for line ends in
-// answers.
+// script reads rules, one a line: "on -> do". NUL is a line end within a reply.
 func script(text string) (rules []smtptest.Rule) {
 	for line := range strings.Lines(text) {
 		if on, do, ok := strings.Cut(strings.TrimSpace(line), " -> "); ok {
@@ -22,7 +21,7 @@ func script(text string) (rules []smtptest.Rule) {
 	return rules
 }
 
-// What a peer does at each point, and what is reported of bob and of eve.
+// What a server does at each point, and what is reported of bob and of eve.
 func TestReplies(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -30,8 +29,8 @@ func TestReplies(t *testing.T) {
 		d            string // diagnostics
 		dots         int    // messages that the peer got whole
 	}{
-		// Connect and greeting: the destination is out of order. All
-		// recipients go with one deferall.
+		// Connect and greeting: the destination does not work. One deferall
+		// reports all recipients.
 		{name: "dropped at once", script: "connect -> drop",
 			bob: "deferall 4.4.2 greeting: peer closed the connection", eve: "-"},
 		{name: "greeting 421", script: "connect -> 421 4.3.2 busy",
@@ -86,7 +85,7 @@ func TestReplies(t *testing.T) {
 		{name: "many lines", script: `dot -> 550 5.7.1 no` + "\x00" + `550 5.7.1 really`, bob: "error2 ->> 550 5.7.1 really",
 			d: "failed 5.7.1 smtp; 550 (no really)", dots: 1},
 	} {
-		// Without extensions, and pipelined.
+		// Without extensions, and with pipelining.
 		for _, offers := range [][]string{{}, {"PIPELINING"}} {
 			rules := script(c.script)
 			p := start(t, smtptest.Options{Offers: offers, Rules: rules})
@@ -114,15 +113,15 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// swapped has its two lines the other way round: who is refused hears of it
-// before the message is accepted.
+// swapped exchanges two lines: a refused recipient is reported before an accepted
+// one.
 func swapped(s string) string {
 	first, second, _ := strings.Cut(s, "\n")
 	return second + first + "\n"
 }
 
-// After the final dot nobody can know: the recipients stay, and nothing is
-// sent again in this job, although another exchanger would take it.
+// If the connection ends after the final dot, the recipients stay in the queue, and
+// the job does not send the message again, although another exchanger would accept it.
 func TestNothingIsSentTwiceAfterTheDot(t *testing.T) {
 	for _, lost := range []string{"drop", "reset", "wait 10ms; drop", "421 4.3.2 going; drop"} {
 		for _, offers := range [][]string{{}, {"PIPELINING"}, {"CHUNKING"}} {
@@ -138,7 +137,7 @@ func TestNothingIsSentTwiceAfterTheDot(t *testing.T) {
 			if n := len(p.Messages()); n != 1 {
 				t.Errorf("%s: sent %d times", lost, n)
 			}
-			// The scheduler's next attempt is another matter.
+			// The scheduler's next attempt sends it.
 			if said := o.brief(o.feed(a, "1")); said != "bob ok3 ->> 250 2.6.0 message accepted\n" {
 				t.Errorf("%s: then %s", lost, said)
 			}
@@ -147,8 +146,8 @@ func TestNothingIsSentTwiceAfterTheDot(t *testing.T) {
 	}
 }
 
-// What is accepted is reported before anything else can go wrong, and whoever
-// is in the same transaction and was refused is not sent it again.
+// An acceptance is reported before anything else can fail, and the recipient is not
+// sent the message again with the rest of its transaction.
 func TestAcceptedIsNeverSentAgain(t *testing.T) {
 	p := start(t, smtptest.Options{LMTP: true, Rules: []smtptest.Rule{{On: "dot <eve", Do: "drop"}}, Address: filepath.Join(t.TempDir(), "lmtp")})
 	o := newTestSpool(t)
@@ -168,8 +167,8 @@ func TestAcceptedIsNeverSentAgain(t *testing.T) {
 	}
 }
 
-// DATA goes with the envelope; who wants the message although there is nobody
-// to get it gets a dot.
+// DATA is pipelined with the envelope. A server that then wants the message although
+// all recipients were refused gets a dot.
 func TestDataIsPipelined(t *testing.T) {
 	p := start(t, smtptest.Options{Offers: []string{"PIPELINING"}, Rules: script(`RCPT To:<bob -> 550 5.1.1 no bob
 		RCPT To:<ann -> wait 10ms; 450 4.2.1 ann later`)})
@@ -203,7 +202,7 @@ func TestDataIsPipelined(t *testing.T) {
 	}
 }
 
-// A peer that talks too much is cut short, in the middle.
+// The report of a long reply lacks its middle.
 func TestLongAnswer(t *testing.T) {
 	p := start(t, smtptest.Options{Rules: script("MAIL -> 550 5.7.1 " + strings.Repeat("no", 900) + strings.Repeat("\x00550 5.7.1 "+strings.Repeat("no", 900), 60) + "\x00550 5.7.1 never")})
 	o := newTestSpool(t)
@@ -217,8 +216,8 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// What is kept of a server that talks too much is bounded when it is read, not only
-// when it is reported.
+// What is kept of long replies is bounded when they are read, not only when they are
+// reported.
 func TestTranscriptsAreClippedWhenRead(t *testing.T) {
 	long := strings.Repeat("250-"+strings.Repeat("x", 2000)+"\r\n", 100) + "250 the end\r\n"
 	near, far := net.Pipe()

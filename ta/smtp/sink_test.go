@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// findSink finds Postfix's smtp-sink, in the PATH or in .peers ("make peers"),
-// with what it needs in its environment.
+// findSink finds Postfix's smtp-sink in the PATH or in .peers ("make peers"), and what
+// it needs in its environment.
 func findSink(t testing.TB) (program, environment string) {
 	t.Helper()
 	if program, err := exec.LookPath("smtp-sink"); err == nil {
@@ -101,7 +101,8 @@ func TestPostfixSink(t *testing.T) {
 	}
 }
 
-// BenchmarkSink is deliveries a second to smtp-sink, with so many sessions.
+// BenchmarkSink measures deliveries to smtp-sink, and the processor time that the agent
+// takes for each.
 func BenchmarkSink(b *testing.B) {
 	findSink(b)
 	for _, sessions := range []int{1, 20} {
@@ -131,7 +132,7 @@ func BenchmarkSink(b *testing.B) {
 	}
 }
 
-// cpuTime is the CPU time of this process.
+// cpuTime returns the processor time of this process.
 func cpuTime(tb testing.TB) time.Duration {
 	tb.Helper()
 	var used syscall.Rusage

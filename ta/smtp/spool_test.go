@@ -18,8 +18,8 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// names is a DNS in memory: "mx a.example" is "10 mx1.example, 20 mx2.example",
-// "a mx1.example" is "192.0.2.1, 2001:db8::1"; "?" does not answer.
+// names is a DNS in memory: "mx a.example" is "10 mx1.example, 20 mx2.example", and
+// "a mx1.example" is "192.0.2.1, 2001:db8::1". "?" means no answer.
 type names map[string]string
 
 func (n names) MX(_ context.Context, domain string) ([]MX, error) {
@@ -83,7 +83,7 @@ func options(p *smtptest.Peer) Options {
 	return o
 }
 
-// office is a postoffice.
+// testSpool is a postoffice with messages.
 type testSpool struct {
 	testing.TB
 	dir  string
@@ -101,7 +101,7 @@ func newTestSpool(t testing.TB) *testSpool {
 	return o
 }
 
-// message puts one in: the lines of its recipients, its header and its body.
+// message writes a message: the lines of its recipients, its header and its body.
 func (o *testSpool) message(number int, lines, header, body string) {
 	o.Helper()
 	if !strings.Contains("\n"+lines, "\ns ") {
@@ -130,7 +130,7 @@ func (o *testSpool) control(number int) string {
 	return string(text)
 }
 
-// to is a recipient's line at a.example.
+// to returns the lines of recipients at a.example.
 func to(users ...string) string {
 	var b strings.Builder
 	for _, u := range users {
@@ -141,13 +141,13 @@ func to(users ...string) string {
 
 const header = "From: alice@sender.example\nSubject: hello\n"
 
-// server is an agent at a postoffice.
+// server is the loop of an agent that works in the postoffice.
 func (o *testSpool) server(a *Agent, out io.Writer) *ta.Server {
 	return &ta.Server{Name: "smtp", Channel: "smtp", Dir: filepath.Join(o.dir, "transport"), Out: out, Err: os.Stderr, Deliver: a.Deliver}
 }
 
-// feed gives job lines, without TAB for a.example, to an agent and returns its
-// reports.
+// feed gives job lines to an agent and returns its reports. A job line without TAB is
+// for a.example.
 func (o *testSpool) feed(a *Agent, jobs ...string) string {
 	o.Helper()
 	var out bytes.Buffer
@@ -166,7 +166,7 @@ func (o *testSpool) feed(a *Agent, jobs ...string) string {
 	return strings.ReplaceAll(out.String(), "#hungry\n", "")
 }
 
-// once feeds message 1 to a new agent, which leaves.
+// once feeds message 1 to a new agent and closes it.
 func (o *testSpool) once(opts Options) string {
 	o.Helper()
 	a := New(opts)
@@ -174,8 +174,8 @@ func (o *testSpool) once(opts Options) string {
 	return o.feed(a, "1")
 }
 
-// brief is reports without their fields but the code, with the local part of
-// the recipient for its offset, and of the text the last line.
+// brief shortens reports: the local part of the recipient in place of its offset, of
+// the fields the code, and of the text the last line.
 func (o *testSpool) brief(said string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {
@@ -214,8 +214,8 @@ func (o *testSpool) diagnostics(number int) string {
 	return strings.Join(all, "\n")
 }
 
-// lines are the commands that a peer got, without the ones that matter to no
-// test here.
+// commands returns the commands that a peer got, without those that begin with some
+// texts.
 func commands(p *smtptest.Peer, but ...string) string {
 	var all []string
 	for _, c := range p.Commands() {

@@ -43,7 +43,7 @@ func TestTLS(t *testing.T) {
 		{name: "not offered", without: true, said: taken},
 		{name: "off", policy: "a.example none", said: taken},
 		{name: "refused", script: "STARTTLS -> 454 4.7.0 not now", said: taken},
-		// Opportunistic TLS that breaks is done without.
+		// If opportunistic TLS fails, the message is sent without.
 		{name: "broken", script: "STARTTLS -> 220 go; garbage", said: taken, total: 2},
 		{name: "dropped", script: "STARTTLS -> drop", said: taken, total: 2},
 		{name: "words behind the answer", script: "STARTTLS -> 220 go\n250 I am the peer, believe me", said: "deferall 4.7.5 there was more behind the reply to STARTTLS"},
@@ -100,7 +100,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Our own certificate, for who wants to see one.
+// Our own certificate, for servers that demand one.
 func TestClientCertificate(t *testing.T) {
 	config, _, err := smtptest.Certificate("mx.a.example")
 	if err != nil {

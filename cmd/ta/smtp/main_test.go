@@ -17,9 +17,9 @@ import (
 	"zsched/ta/smtp/smtptest"
 )
 
-// The test binary is smtp when it is told to be.
+// The test binary is smtp if the environment says so.
 func TestMain(m *testing.M) {
-	if os.Getenv("PLAY") == "smtp" {
+	if os.Getenv("SMTP_HELPER_PROCESS") != "" {
 		main()
 	}
 	os.Exit(m.Run())
@@ -58,11 +58,11 @@ func peer(tb testing.TB, o smtptest.Options) (p *smtptest.Peer, port string) {
 	return p, port
 }
 
-// agent is the command, not yet started.
+// agent returns the command, not yet started.
 func agent(transport string, environment []string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = append([]string{"smtp"}, args...)
-	cmd.Env = append([]string{"PLAY=smtp", "GORACE=atexit_sleep_ms=0"}, environment...)
+	cmd.Env = append([]string{"SMTP_HELPER_PROCESS=1", "GORACE=atexit_sleep_ms=0"}, environment...)
 	cmd.Dir = transport
 	return cmd
 }
@@ -77,20 +77,20 @@ func TestSMTP(t *testing.T) {
 	}
 	const host = "[127.0.0.1]"
 	for _, c := range []struct {
-		args, told, said, stderr string
-		status                   int
+		args, input, output, stderr string
+		status                      int
 	}{
-		{args: "-V", said: "smtp 0.9.0\n"},
-		{args: "-c smtp -p PORT", told: "1\t[127.0.0.1]\n#idle\n\n", said: "#hungry\n1/101 ok3\n#hungry\n#hungry\n"},
+		{args: "-V", output: "smtp 0.9.0\n"},
+		{args: "-c smtp -p PORT", input: "1\t[127.0.0.1]\n#idle\n\n", output: "#hungry\n1/101 ok3\n#hungry\n#hungry\n"},
 		// As scheduler.cf files in the field have it.
-		{args: "-esrl LOG -p PORT -T conn=3m,tcpw=5m,cmd=5m,data=2m,dot=20m [127.0.0.1]", told: "1\n\n", said: "#hungry\n1/101 ok3\n#hungry\n"},
-		{args: "-8EHPp PORT -F [127.0.0.1] -h me.example -w 65536 -6", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n"},
-		{args: "-771xXp PORT -C 5 -L 127.0.0.1", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n"},
-		{args: "--marking scheduler --sessions 2 -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n#hungry\n1/101 ok3\n#hungry\n"},
-		{args: "-d -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: 1 - <<- QUIT"},
-		{args: "-W -O what -p PORT", said: "#hungry\n", stderr: "# smtp: option -W is without effect"},
-		{args: "-l /nowhere/log -p PORT", told: "1\t[127.0.0.1]\n", said: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: no protocol log: "},
-		{args: "-p PORT", told: "2\t[127.0.0.1]\n", said: "#hungry\n#resync 2\n#hungry\n"},
+		{args: "-esrl LOG -p PORT -T conn=3m,tcpw=5m,cmd=5m,data=2m,dot=20m [127.0.0.1]", input: "1\n\n", output: "#hungry\n1/101 ok3\n#hungry\n"},
+		{args: "-8EHPp PORT -F [127.0.0.1] -h me.example -w 65536 -6", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n"},
+		{args: "-771xXp PORT -C 5 -L 127.0.0.1", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n"},
+		{args: "--marking scheduler --sessions 2 -p PORT", input: "1\t[127.0.0.1]\n", output: "#hungry\n#hungry\n1/101 ok3\n#hungry\n"},
+		{args: "-d -p PORT", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: 1 - <<- QUIT"},
+		{args: "-W -O what -p PORT", output: "#hungry\n", stderr: "# smtp: option -W is without effect"},
+		{args: "-l /nowhere/log -p PORT", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: no protocol log: "},
+		{args: "-p PORT", input: "2\t[127.0.0.1]\n", output: "#hungry\n#resync 2\n#hungry\n"},
 		{args: "-M", status: 64, stderr: "-M needs -p or -F UNIX:/path"},
 		{args: "-A /nowhere", status: 64, stderr: "no such file"},
 		{args: "-A SECRETS", status: 64, stderr: "secrets:1: "},
@@ -107,16 +107,16 @@ func TestSMTP(t *testing.T) {
 	} {
 		args := strings.NewReplacer("PORT", port, "LOG", log, "SECRETS", secrets).Replace(c.args)
 		cmd := agent(spool(t, host), nil, strings.Fields(args)...)
-		cmd.Stdin = strings.NewReader(c.told)
+		cmd.Stdin = strings.NewReader(c.input)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		out, _ := cmd.Output()
-		// Of a report the recipient and the word.
+		// Keep the recipient and the status of a report.
 		said := regexp.MustCompile(`(?m)^(\d+/\d+)\t.*?\t(\w+) .*$`).ReplaceAllString(string(out), "$1 $2")
 		if strings.Contains(c.args, "-esr") && os.Geteuid() != 0 {
 			continue // ports below 1024 are not for everybody
 		}
-		if said != c.said || cmd.ProcessState.ExitCode() != c.status || !strings.Contains(stderr.String(), c.stderr) {
+		if said != c.output || cmd.ProcessState.ExitCode() != c.status || !strings.Contains(stderr.String(), c.stderr) {
 			t.Errorf("smtp %s: %q, %q, %v", c.args, said, stderr.String(), cmd.ProcessState)
 		}
 	}
@@ -140,14 +140,14 @@ func checkLog(t *testing.T, log string) {
 	}
 	line := regexp.MustCompile(`^\d+ 1 20\S+Z (S1Ab\S+|-) (<<-|->>) (.+)\n$`)
 	for l := range strings.Lines(string(text)) {
-		// The connection is opened for the message; QUIT is about none.
+		// The connection is opened for the message. QUIT is about none.
 		if m := line.FindStringSubmatch(l); m == nil || (m[1] == "-") != (m[3] == "QUIT" || m[3] == "(close)") {
 			t.Errorf("a line of the protocol log is %q", l)
 		}
 	}
 }
 
-// The title shows what is being done, where the command line was.
+// The title takes the place of the command line and shows what is being done.
 func TestTitle(t *testing.T) {
 	p, port := peer(t, smtptest.Options{Rules: []smtptest.Rule{{On: "dot", Do: "hold"}}})
 	cmd := agent(spool(t, "[127.0.0.1]"), nil, "-s", "-c", "smtp", "-p", port, "-l", "/dev/null", "--max-idle", "60s")
@@ -270,7 +270,7 @@ func holdConnections(tb testing.TB, sessions, hosts int, o smtptest.Options) {
 	}
 }
 
-// memory is what a process has resident, now and at most, in MB.
+// memory returns the resident memory of a process, now and at most, in MB.
 func memory(tb testing.TB, pid int) (now, most float64) {
 	tb.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -43,7 +43,7 @@ func TestOptionsAreThoseOfTheManual(t *testing.T) {
 	}
 }
 
-// Every command with smtp in it that somebody could copy is one that it takes.
+// The agent accepts every command in the documentation that somebody could copy.
 func TestExamplesOfClausesAreTaken(t *testing.T) {
 	seen := 0
 	for _, name := range []string{"scheduler.cf.example", "man/scheduler.cf.5", "man/smtp.8", "packaging/demo"} {
@@ -51,7 +51,7 @@ func TestExamplesOfClausesAreTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What a manual page and a shell script have to write otherwise.
+		// Undo the escapes of manual pages and shell scripts.
 		plain := strings.NewReplacer(`\-`, "-", `\$`, "$").Replace(string(text))
 		for _, m := range regexp.MustCompile(`command="smtp ([^"]*)"`).FindAllStringSubmatch(plain, -1) {
 			line := strings.ReplaceAll(m[1], "\\\n", "")

@@ -40,7 +40,7 @@ func benchPostfix(b *testing.B, peers string, port int) func() measured {
 		put(b, config, string(text))
 		start := time.Now()
 		pid, stop := master()
-		// What it deferred would wait for its time; this says not to.
+		// Have it try the deferred messages now.
 		until(b, "Postfix runs", func() bool {
 			return peerCommand(peers, "sbin/postkick", "-c", filepath.Join(dir, "conf"), "public", "qmgr", "DFAI").Run() == nil
 		})

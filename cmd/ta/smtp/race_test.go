@@ -2,5 +2,5 @@
 
 package main
 
-// raced: the race detector takes several times the memory.
+// raced says that the race detector is on, which takes several times the memory.
 const raced = true
