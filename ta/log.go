@@ -1,7 +1,7 @@
 package ta
 
-// This file has what is logged of each recipient: a line of the system's log,
-// and one of the file that the control file's v line names.
+// This file logs the result of each recipient: to the system's log, and to the
+// file that the control file's v line names.
 
 import (
 	"fmt"
@@ -108,8 +108,8 @@ func logWord(s string, max int) string {
 }
 
 // Syslog writes a line for each recipient to the system's log, facility mail.
-// It makes nobody wait: lines that syslogd does not take are dropped and
-// counted. It is for Server.Syslog; a nil Syslog logs nothing.
+// It never blocks: lines that syslogd does not take are dropped and counted. It
+// is for Server.Syslog; a nil Syslog logs nothing.
 type Syslog struct {
 	style SyslogStyle
 	w     *asyncsyslog.Writer

@@ -21,8 +21,8 @@ import (
 // errNothing says that the control file has nothing for this job line now.
 var errNothing = errors.New("no open recipient")
 
-// errOthersWrite says that others than the user this agent runs as could write
-// recipients of their own into the control file.
+// errOthersWrite says that other users than ours could have written recipients
+// into the control file.
 var errOthersWrite = errors.New("others can write the control file")
 
 // session works on one job line at a time. It reuses memory from one message
@@ -263,9 +263,9 @@ func (m *Message) moved() bool {
 	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
 }
 
-// openFile opens a file below the postoffice. It waits for no fifo and for
-// nobody's lease (fcntl(2)), by which the sender of a message could block a
-// session, and follows no link. It is a system call because os.Open would offer
+// openFile opens a file below the postoffice. It follows no link, and does not
+// wait for a fifo or a lease (fcntl(2)), with which the sender of a message could
+// block a session. It is a system call because os.Open would offer
 // the file to the runtime's poller first, which takes as long as delivering it.
 func openFile(path string, flags int) (fd int, err error) {
 	err = eintr.Retry(func() (err error) {

@@ -141,7 +141,7 @@ func TestUnfitMaildirsAreLeftAlone(t *testing.T) {
 		if err := os.Symlink(o.path("elsewhere"), o.path("home/Maildir"+part)); err != nil {
 			t.Fatal(err)
 		}
-		o.refused(o.agent(Options{Place: Place{Path: "%h/Maildir/"}}), mail("bob 0"), "deferred", `is no directory`)
+		o.refused(o.agent(Options{Place: Place{Path: "%h/Maildir/"}}), mail("bob 0"), "deferred", `is not a directory`)
 		if names := o.names("elsewhere"); len(names) > 0 {
 			t.Errorf("%q: the link was followed: %q", part, names)
 		}

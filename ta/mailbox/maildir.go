@@ -97,7 +97,7 @@ func obtainDir(at int, name string) (fd int, err error) {
 		}
 	}
 	if err == unix.ENOTDIR || err == unix.ELOOP {
-		return -1, unusable(false, "Maildir: %q is no directory", name)
+		return -1, unusable(false, "Maildir: %q is not a directory", name)
 	}
 	if err != nil {
 		return -1, &os.PathError{Op: "open Maildir", Path: name, Err: err}

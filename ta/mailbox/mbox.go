@@ -207,8 +207,8 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 	return f.n, cvt, nil
 }
 
-// gap is what is missing of the two newlines between the existing messages and
-// ours.
+// gap returns those of the two newlines between the existing messages and ours
+// that are missing.
 func (b *mbox) gap() (string, error) {
 	size := b.opened.Size
 	if size == 0 {

@@ -30,7 +30,7 @@ type message struct {
 	file io.ReaderAt // the message file
 }
 
-// newMessage is m for one recipient. The error says that m is in a loop or
+// newMessage is m for one recipient. The error says that m is in a mail loop, or
 // cannot be read.
 func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message, error) {
 	body, err := m.Body()

@@ -89,7 +89,7 @@ func (p *Place) spool(name string) (string, error) {
 		}
 	}
 	if dir == "" {
-		return "", fmt.Errorf("there is none of %s", strings.Join(SpoolDirectories(), ", "))
+		return "", fmt.Errorf("none of the directories exists: %s", strings.Join(SpoolDirectories(), ", "))
 	}
 	if err := component(name); err != nil {
 		return "", err

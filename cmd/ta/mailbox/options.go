@@ -24,9 +24,9 @@ type command struct {
 
 // noEffect are options that ZMailer's mailbox has and this one ignores.
 var noEffect = []struct{ letter, name, reason string }{
-	{"b", "no-biff", "is without effect: nobody is told by biff"},
+	{"b", "no-biff", "is without effect: biff is not supported"},
 	{"M", "mmdf", "is without effect: there are no MMDF folders any more"},
-	{"r", "no-rbiff", "is without effect: nobody is told by biff"},
+	{"r", "no-rbiff", "is without effect: biff is not supported"},
 	{"R", "old-R", "is without effect"},
 	{"S", "return-receipts", "is without effect: receipts are asked for by NOTIFY=SUCCESS"},
 	{"U", "xuidl", "is without effect: no X-UIDL header is written"},
