@@ -57,7 +57,7 @@ const answerLimit = 16
 // answerAll hands answers out and returns the list to be used again.
 func (s *Spool) answerAll(answers []Result) []Result {
 	if len(answers) > 0 {
-		s.outbox.add(answers)
+		s.queue.add(answers, 0)
 		clear(answers)
 	}
 	return answers[:0]

@@ -102,7 +102,7 @@ const probeBytes = 64 << 10
 // Probe tries whether transport/ can be written, and whether files can be made
 // and removed in the directories in which that failed. Answered by Probed.
 func (s *Spool) Probe() {
-	s.edit("", func() { s.outbox.add([]Result{Probed{s.probe()}}) })
+	s.edit("", func() { s.queue.add([]Result{Probed{s.probe()}}, 0) })
 }
 
 func (s *Spool) probe() error {

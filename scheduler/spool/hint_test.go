@@ -113,7 +113,7 @@ func TestWatchIsNarrow(t *testing.T) {
 
 // What was lost on the way is swept up.
 func TestWatchOverflowBringsTheSweepForward(t *testing.T) {
-	s := &Spool{sweeps: make(chan struct{}, 1), outbox: newOutbox()}
+	s := &Spool{sweeps: make(chan struct{}, 1), queue: newResultQueue()}
 	errs := make(chan error, 1)
 	errs <- fsnotify.ErrEventOverflow
 	close(errs)
@@ -123,8 +123,8 @@ func TestWatchOverflowBringsTheSweepForward(t *testing.T) {
 	default:
 		t.Error("no sweep")
 	}
-	if len(s.outbox.results) != 0 {
-		t.Errorf("said %v", s.outbox.results)
+	if len(s.queue.results) != 0 {
+		t.Errorf("said %v", s.queue.results)
 	}
 }
 

@@ -21,14 +21,14 @@ func (s *Spool) Release(op uint64, id string) {
 	what, ok := parseIdentity(id)
 	switch {
 	case !ok:
-		s.outbox.add([]Result{Released{Op: op, Missing: true}})
+		s.queue.add([]Result{Released{Op: op, Missing: true}}, 0)
 	case what.path != "":
 		s.releaseHeld(op, Name{what.path, what.number})
 	default:
 		s.errands.push(func() {
 			n, err := s.locate(context.Background(), Hold, what)
 			if err != nil || n.ID == 0 {
-				s.outbox.add([]Result{Released{Op: op, Err: err, Missing: err == nil}})
+				s.queue.add([]Result{Released{Op: op, Err: err, Missing: err == nil}}, 0)
 				return
 			}
 			s.releaseHeld(op, n)
@@ -46,17 +46,17 @@ func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 		err := s.workOn(Hold, path, unix.O_RDWR, func(d *document) error { return d.mark(marks) })
 		switch {
 		case errors.Is(err, errGone):
-			s.outbox.add([]Result{Released{Op: op, Missing: true}})
+			s.queue.add([]Result{Released{Op: op, Missing: true}}, 0)
 		case err != nil:
-			s.outbox.add([]Result{Released{Op: op, Err: fmt.Errorf("held control file %q: %w", path, err)}})
+			s.queue.add([]Result{Released{Op: op, Err: fmt.Errorf("held control file %q: %w", path, err)}}, 0)
 		default:
-			s.outbox.add([]Result{s.released(op, Name{path, id})})
+			s.queue.add([]Result{s.released(op, Name{path, id})}, 0)
 		}
 	})
 }
 
 func (s *Spool) releaseHeld(op uint64, n Name) {
-	s.edit(n.Path, func() { s.outbox.add([]Result{s.released(op, n)}) })
+	s.edit(n.Path, func() { s.queue.add([]Result{s.released(op, n)}, 0) })
 }
 
 // released carries a message back. It is the only one at work on the file

@@ -30,7 +30,7 @@ func (s *Spool) markAll(path string, g *group) {
 	for _, op := range g.ops {
 		answers = append(answers, Marked{op, err, missing})
 	}
-	s.outbox.add(answers)
+	s.queue.add(answers, 0)
 }
 
 // Reread reads the control file again, having cleared locks that dead
@@ -53,7 +53,7 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 			return nil
 		})
 		answer.Missing, answer.Err = missing, err
-		s.outbox.add(append(extra, answer))
+		s.queue.add(append(extra, answer), 0)
 	})
 }
 

@@ -16,7 +16,7 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 		if err != nil {
 			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, s.classify(path, err))
 		}
-		s.outbox.add([]Result{Moved{op, err, missing}})
+		s.queue.add([]Result{Moved{op, err, missing}}, 0)
 	})
 }
 

@@ -157,7 +157,7 @@ func (s *Spool) listen(n *notifySocket) error {
 		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
-		if names = s.intake.unexpected(names, false); len(names) > 0 && !s.announce(names) {
+		if len(names) > 0 && !s.announce(names) {
 			return net.ErrClosed
 		}
 	}

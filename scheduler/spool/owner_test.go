@@ -62,11 +62,11 @@ func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
 	check(t, err)
 	defer sender.Close()
 	o.refused("7", Busy)
-	o.s.intake.mu.Lock()
-	w := o.s.intake.waiting["7"]
+	o.s.refusals.mu.Lock()
+	w := o.s.refusals.waiting["7"]
 	w.since = time.Now().Add(-inUseLimit)
-	o.s.intake.waiting["7"] = w
-	o.s.intake.mu.Unlock()
+	o.s.refusals.waiting["7"] = w
+	o.s.refusals.mu.Unlock()
 	o.refused("7", Quarantined)
 	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
 }

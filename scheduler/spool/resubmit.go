@@ -60,7 +60,7 @@ func (s *Spool) resubmitted(r *Resubmission, answer Resubmitted, err error) {
 	case err != nil:
 		answer.Err = fmt.Errorf("resubmitting %q: %w", r.Path, s.classify(r.Path, err))
 	}
-	s.outbox.add([]Result{answer})
+	s.queue.add([]Result{answer}, 0)
 }
 
 // choose returns which recipients of a file go: those asked for that are open.

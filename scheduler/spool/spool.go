@@ -11,9 +11,9 @@
 //
 // Names come out of Found as hints arrive (inotify, datagrams) and as the
 // sweep reaches them; the hints only say "look now", the sweep is the truth.
-// The receiver passes those that it does not know to Take. Of a name that is
-// neither being taken nor waiting to be looked at again the spool remembers
-// nothing, so that ten million messages in the queue cost it nothing.
+// The receiver passes those to Take that it does not know and has not passed
+// already. The spool remembers no names but those that were refused, so that ten
+// million messages in the queue cost it nothing.
 //
 //	sweep ──┐
 //	watch ──┼─► Found ─► receiver ─► Take ────────► takers ──┐
@@ -127,18 +127,18 @@ type Spool struct {
 	pairs   [placeCount]pair
 	control postoffice.Control
 
-	found   chan []Name
-	results chan []Result
-	watcher watcher
-	intake  *intake
-	outbox  *outbox
-	sweeps  chan struct{} // capacity 1: a whole sweep is asked for
+	found    chan []Name
+	results  chan []Result
+	watcher  watcher
+	refusals *refusals
+	queue    *resultQueue
+	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
 
-	takes      *queue[[]Name]
-	finishes   *queue[finish]
-	edits      []*queue[func()] // by path, so that one file has one writer
+	takes      *workQueue[[]Name]
+	finishes   *workQueue[finish]
+	edits      []*workQueue[func()] // by path, so that one file has one writer
 	groups     groups
-	errands    *queue[func()] // work that may take long: copies and searches
+	errands    *workQueue[func()] // work that may take long: copies and searches
 	seed       maphash.Seed
 	unwritable unwritable
 
@@ -167,12 +167,12 @@ func Open(o Options) (*Spool, error) {
 		options:    o,
 		found:      make(chan []Name),
 		results:    make(chan []Result),
-		intake:     newIntake(),
-		outbox:     newOutbox(),
+		refusals:   newRefusals(),
+		queue:      newResultQueue(),
 		sweeps:     make(chan struct{}, 1),
-		takes:      newQueue[[]Name](),
-		finishes:   newQueue[finish](),
-		errands:    newQueue[func()](),
+		takes:      newWorkQueue[[]Name](),
+		finishes:   newWorkQueue[finish](),
+		errands:    newWorkQueue[func()](),
 		groups:     groups{open: map[string]*group{}},
 		seed:       maphash.MakeSeed(),
 		unwritable: unwritable{directories: map[directory]struct{}{}},
@@ -205,7 +205,7 @@ func (s *Spool) openPlaces() (err error) {
 
 // start runs the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
-	s.spawn(s.deliver)
+	s.spawn(s.sendResults)
 	for range s.options.Takers {
 		s.spawn(newTaker(s).run)
 	}
@@ -213,7 +213,7 @@ func (s *Spool) start() {
 		s.spawn(s.retire)
 	}
 	for range s.options.Markers {
-		edits := newQueue[func()]()
+		edits := newWorkQueue[func()]()
 		s.edits = append(s.edits, edits)
 		s.spawn(func() { work(edits) })
 	}
@@ -223,7 +223,7 @@ func (s *Spool) start() {
 	s.startWatch()
 	socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
 	s.spawn(func() { s.notified(socket, err) })
-	s.spawn(s.again)
+	s.spawn(s.announceRefused)
 	s.spawn(s.sweeping)
 	s.spawn(s.tending)
 }
@@ -233,17 +233,6 @@ func (s *Spool) spawn(run func()) { s.running.Go(run) }
 // errandRunners are as many as one of them may copy a large message while
 // the other does the rest.
 const errandRunners = 2
-
-// work is the goroutine that empties one queue of edits or errands.
-func work(edits *queue[func()]) {
-	for {
-		edit, ok := edits.pop()
-		if !ok {
-			return
-		}
-		edit()
-	}
-}
 
 // Found gives out names of control files, in batches of at most 256, from
 // the sweep, the watch and the notify socket. A name can come more than once,
@@ -257,9 +246,9 @@ func (s *Spool) Found() <-chan []Name { return s.found }
 func (s *Spool) Results() <-chan []Result { return s.results }
 
 // Sweep brings the next sweep of the whole tree forward to now.
-func (s *Spool) Sweep() { nudge(s.sweeps) }
+func (s *Spool) Sweep() { wake(s.sweeps) }
 
-func (s *Spool) trouble(text string) { s.outbox.add([]Result{Trouble{text}}) }
+func (s *Spool) trouble(text string) { s.queue.add([]Result{Trouble{text}}, 0) }
 
 func (s *Spool) closed() bool {
 	select {

@@ -375,13 +375,15 @@ func TestMessagesGoThrough(t *testing.T) {
 		}
 	}()
 	known := map[uint64]string{} // path of what is under way
+	taking := map[uint64]bool{}  // what Take has not answered yet
 	left := n
 	for left > 0 {
 		select {
 		case names := <-o.s.Found():
 			var fresh []Name
 			for _, name := range names {
-				if known[name.ID] == "" {
+				if known[name.ID] == "" && !taking[name.ID] {
+					taking[name.ID] = true
 					fresh = append(fresh, name)
 				}
 			}
@@ -394,6 +396,7 @@ func TestMessagesGoThrough(t *testing.T) {
 						t.Fatalf("%+v", r)
 					}
 					known[r.Name.ID] = r.Name.Path
+					delete(taking, r.Name.ID)
 					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: bob, Tag: '+'}})
 					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "\x03\x01failed\x015.1.1"}})
 					o.s.Reread(r.Name.ID, r.Name.Path, 0)
@@ -414,6 +417,7 @@ func TestMessagesGoThrough(t *testing.T) {
 					delete(known, r.Op)
 					left--
 				case Refused:
+					delete(taking, r.Name.ID)
 					if r.Why != Vanished {
 						t.Fatalf("%+v", r)
 					}

@@ -27,7 +27,7 @@ type sweeper struct {
 	begunAt time.Time     // when the first name of the batch was put in
 	waited  time.Duration // for the receiver, in this sweep
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
-	claimed uint64        // names ever taken, when the limits began to count
+	asked   uint64        // names ever asked for, when the limits began to count
 }
 
 // sweeping is the goroutine that sweeps in its time.
@@ -54,14 +54,14 @@ func (s *Spool) sweeping() {
 		}
 		endedAt := time.Now()
 		if read {
-			claimed, released := s.intake.counts()
-			plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, claimed-released)
+			asked, answered := s.queue.counts()
+			plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, asked-answered)
 		} else {
 			plan.failed(endedAt)
 		}
 		timer.Reset(plan.rest(endedAt))
 		if read && whole {
-			s.outbox.add([]Result{Swept{}})
+			s.queue.add([]Result{Swept{}}, 0)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (s *Spool) sweeping() {
 // is false when it could not begin, open when the spool was closed meanwhile.
 func (w *sweeper) sweep(whole bool) (read, open bool) {
 	w.waited = 0
-	w.claimed, _ = w.s.intake.counts()
+	w.asked, _ = w.s.queue.counts()
 	w.limitAt = time.Now().Add(w.s.options.NewTime)
 	depth := 0
 	if whole {
@@ -143,7 +143,7 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 // flush gives the batch out and, when that was enough for now, waits until it
 // is digested. What the receiver made of this batch shows at the next.
 func (w *sweeper) flush() bool {
-	names := w.s.intake.unexpected(w.batch, true)
+	names := w.s.refusals.skip(w.batch)
 	w.batch = nil
 	if len(names) == 0 {
 		return true
@@ -154,19 +154,19 @@ func (w *sweeper) flush() bool {
 	}
 	now := time.Now()
 	w.waited += now.Sub(sentAt)
-	claimed, _ := w.s.intake.counts()
-	if claimed-w.claimed < uint64(w.s.options.NewLimit) && now.Before(w.limitAt) {
+	asked, _ := w.s.queue.counts()
+	if asked-w.asked < uint64(w.s.options.NewLimit) && now.Before(w.limitAt) {
 		return true
 	}
-	for _, released := w.s.intake.counts(); released < claimed; _, released = w.s.intake.counts() {
+	for _, answered := w.s.queue.counts(); answered < asked; _, answered = w.s.queue.counts() {
 		select {
 		case <-w.s.done:
 			return false
-		case <-w.s.intake.progress:
+		case <-w.s.queue.progress:
 		}
 	}
 	w.waited += time.Since(now)
-	w.claimed = claimed
+	w.asked = asked
 	w.limitAt = time.Now().Add(w.s.options.NewTime)
 	return true
 }

@@ -137,24 +137,17 @@ func TestSweepStopsAtItsLimit(t *testing.T) {
 }
 
 func TestSweepPassesOverWhatWaits(t *testing.T) {
-	in := newIntake()
+	in := newRefusals()
 	now := time.Now()
 	busy, fresh := Name{"7", 7}, Name{"8", 8}
 	list := func() []Name { return []Name{busy, fresh} }
 
-	if in.claim([]Name{busy}); len(in.unexpected(list(), false)) != 1 {
-		t.Error("what is being taken is given out")
-	}
-	in.release([]uint64{7})
 	for try := range 3 {
-		if got := in.refuse(busy, now.Add(busyRetry)); got != try+1 {
+		if got := in.add(busy, now.Add(busyRetry)); got != try+1 {
 			t.Errorf("refusal %d is counted as %d", try+1, got)
 		}
-		if got := in.unexpected(list(), true); !slices.Equal(got, []Name{fresh}) {
+		if got := in.skip(list()); !slices.Equal(got, []Name{fresh}) {
 			t.Errorf("the sweep gives %v", got)
-		}
-		if got := in.unexpected(list(), false); !slices.Equal(got, list()) {
-			t.Errorf("a hint gives %v", got)
 		}
 		names, next := in.due(now.Add(busyRetry - 1))
 		if len(names) != 0 || !next.Equal(now.Add(busyRetry)) {
@@ -164,51 +157,51 @@ func TestSweepPassesOverWhatWaits(t *testing.T) {
 		if !slices.Equal(names, []Name{busy}) || !next.IsZero() {
 			t.Errorf("due are %v, next at %v", names, next)
 		}
-		if got := in.unexpected(list(), true); !slices.Equal(got, list()) {
+		if got := in.skip(list()); !slices.Equal(got, list()) {
 			t.Errorf("the sweep gives %v", got)
 		}
 	}
-	in.accept("7")
-	if got := in.refuse(busy, time.Time{}); got != 1 {
+	in.remove("7")
+	if got := in.add(busy, time.Time{}); got != 1 {
 		t.Errorf("refusal 1 is counted as %d", got)
 	}
 }
 
 // Hints keep bringing names: what a sweep found is digested all the same.
 func TestBacklogIsCounted(t *testing.T) {
-	in := newIntake()
-	in.claim([]Name{{"7", 7}, {"7", 7}, {"8", 8}, {"x", 0}})
-	in.release([]uint64{8})
-	in.claim([]Name{{"9", 9}})
-	if claimed, released := in.counts(); claimed != 3 || released != 1 {
-		t.Errorf("%d claimed, %d released", claimed, released)
+	q := newResultQueue()
+	q.ask(2)
+	q.answer(1)
+	q.ask(1)
+	if asked, answered := q.counts(); asked != 3 || answered != 1 {
+		t.Errorf("%d asked, %d answered", asked, answered)
 	}
 	select {
-	case <-in.progress:
+	case <-q.progress:
 	default:
 		t.Error("nobody was told")
 	}
 }
 
 func TestWaitingIsBounded(t *testing.T) {
-	in := newIntake()
+	in := newRefusals()
 	now := time.Now()
 	for i := range waitLimit + 100 {
-		in.refuse(Name{strconv.Itoa(i), uint64(i)}, now)
+		in.add(Name{strconv.Itoa(i), uint64(i)}, now)
 	}
 	if len(in.waiting) != waitLimit {
 		t.Errorf("%d names wait", len(in.waiting))
 	}
 	// The refusals of names that are not remembered count together.
 	for i := range 3 {
-		if tries := in.refuse(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now); tries != 101+i {
+		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now); tries != 101+i {
 			t.Errorf("try %d of a name that is not remembered", tries)
 		}
 	}
 	// Those that were given out again and came to nothing make room.
 	for names, _ := in.due(now); len(names) > 0; names, _ = in.due(now) {
 	}
-	if tries := in.refuse(Name{"x", 1}, now); len(in.waiting) != 1 || tries != 1 {
+	if tries := in.add(Name{"x", 1}, now); len(in.waiting) != 1 || tries != 1 {
 		t.Errorf("%d names wait, after try %d", len(in.waiting), tries)
 	}
 }
@@ -217,7 +210,7 @@ func TestWaitingIsBounded(t *testing.T) {
 func TestRefusedNamesComeBack(t *testing.T) {
 	o := newOffice(t).open(Options{})
 	o.sweep()
-	o.s.intake.refuse(Name{"A/H/7", 7}, time.Now())
+	o.s.refusals.add(Name{"A/H/7", 7}, time.Now())
 	if got := o.found(); !slices.Equal(got, []Name{{"A/H/7", 7}}) {
 		t.Errorf("found %v", got)
 	}

@@ -34,13 +34,13 @@ const (
 	graceTime = time.Minute
 )
 
-// Take reads these control files. Each name is answered by Taken or Refused,
-// Triggered before it or in its stead. A name that is being read already is
-// passed over and has its one answer; it is for the receiver to know what it
-// has asked for, because once the answer is on its way to it asking again is
-// taking again.
+// Take reads these control files. Each name is answered by Taken or Refused, or
+// by Triggered before it or in its place. The receiver knows which names it has
+// asked for: a name that is given again before its answer is read twice. Take
+// keeps names.
 func (s *Spool) Take(names []Name) {
-	for part := range slices.Chunk(s.intake.claim(names), takeLimit) {
+	s.queue.ask(len(names))
+	for part := range slices.Chunk(names, takeLimit) {
 		s.takes.push(part)
 	}
 }
@@ -53,7 +53,7 @@ type taker struct {
 	words   map[string]string // channels and hosts, each once
 	answers []dated
 	results []Result
-	taken   []uint64
+	names   int // that were read since the last answer
 }
 
 // dated is a result and the ctime, in nanoseconds, by which it is sorted.
@@ -76,7 +76,7 @@ func (t *taker) run() {
 		startedAt := time.Now()
 		for _, n := range names {
 			t.take(n)
-			t.taken = append(t.taken, n.ID)
+			t.names++
 			// Each may have waited for a cold disk.
 			if now := time.Now(); now.Sub(startedAt) > takeAge {
 				t.answer()
@@ -93,10 +93,10 @@ func (t *taker) answer() {
 	for _, a := range t.answers {
 		t.results = append(t.results, a.result)
 	}
-	t.s.outbox.add(t.results, t.taken...)
+	t.s.queue.add(t.results, t.names)
 	clear(t.answers)
 	clear(t.results)
-	t.answers, t.results, t.taken = t.answers[:0], t.results[:0], t.taken[:0]
+	t.answers, t.results, t.names = t.answers[:0], t.results[:0], 0
 }
 
 func (t *taker) say(r Result) { t.answers = append(t.answers, dated{0, r}) }
@@ -135,7 +135,7 @@ func (t *taker) take(n Name) {
 		return
 	}
 	t.triggers(now, d.file)
-	t.s.intake.accept(n.Path)
+	t.s.refusals.remove(n.Path)
 	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), t.message(now, &d, &st)})
 }
 
@@ -183,7 +183,7 @@ func (t *taker) trigger(n Name, d *document) {
 		t.refuse(n, Unreadable, "unlink: "+err.Error())
 		return
 	}
-	t.s.intake.accept(n.Path)
+	t.s.refusals.remove(n.Path)
 }
 
 // reject answers for a file that is no message for this reason, and puts away
@@ -196,7 +196,7 @@ func (t *taker) reject(n Name, d *document, err error) {
 	case errors.Is(err, errChanged):
 		t.refuse(n, Busy, err.Error())
 	case errors.Is(err, postoffice.ErrInUse):
-		if t.s.intake.waitedFor(n.Path, time.Now()) < inUseLimit {
+		if t.s.refusals.refusedFor(n.Path, time.Now()) < inUseLimit {
 			t.refuse(n, Busy, err.Error())
 			return
 		}
@@ -233,7 +233,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	case Unreadable:
 		at = time.Now().Add(unreadableRetry)
 	}
-	return Refused{n, why, reason, s.intake.refuse(n, at)}
+	return Refused{n, why, reason, s.refusals.add(n, at)}
 }
 
 // message is the Taken of a control file that was read and put in order. Its

@@ -325,7 +325,7 @@ func TestTakeTellsWhereTheRefusedFileIsNow(t *testing.T) {
 	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
 	r := o.open(Options{HashLevels: 2}).refused("7", Unreadable)
 	o.holds("queue/A/H/7", "transport/A/H/7")
-	in := o.s.intake
+	in := o.s.refusals
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if _, waits := in.waiting["A/H/7"]; r.Name.Path != "A/H/7" || !waits {
@@ -402,46 +402,6 @@ func TestTakeAnswersOldestFirst(t *testing.T) {
 		} else {
 			before = at
 		}
-	}
-}
-
-// What is asked for twice at once has one answer; more would be mail twice.
-func TestTakeOnce(t *testing.T) {
-	o := newOffice(t)
-	o.put("7", control("7", toBob))
-	o.put("7-1", control("7-1", toBob))
-	o.put("8", control("8", toBob))
-	o.open(Options{})
-	o.s.Take([]Name{{"7", 7}, {"7", 7}, {"7-1", 7}, {"", 0}})
-	if m := answer[Taken](o); m.Name.Path != "7" {
-		t.Errorf("%+v", m)
-	}
-	if m := o.taken("8"); m.Name.ID != 8 {
-		t.Errorf("%+v", m)
-	}
-}
-
-// The receiver may have its answer, and ask again, before we know that it has.
-func TestTakeAgainWhileTheAnswerIsOnItsWay(t *testing.T) {
-	in := newIntake()
-	seven, eight := Name{"7", 7}, Name{"8", 8}
-	in.claim([]Name{seven, eight})
-	if got := in.claim([]Name{seven}); len(got) != 0 {
-		t.Errorf("%v is read twice", got)
-	}
-	in.answer([]uint64{7})
-	if got := in.claim([]Name{seven, seven, eight}); len(got) != 0 {
-		t.Errorf("%v is read twice", got)
-	}
-	if got := in.release([]uint64{7}); !slices.Equal(got, []Name{seven}) {
-		t.Errorf("%v is read again", got)
-	}
-	in.answer([]uint64{7, 8})
-	if got := in.release([]uint64{7, 8}); len(got) != 0 {
-		t.Errorf("%v is read a third time", got)
-	}
-	if len(in.taking) != 0 || len(in.later) != 0 || in.claimed != in.released {
-		t.Errorf("left is %+v", in)
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *Spool) HoldThreads(op uint64, threads []Thread) {
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", threadsFile, err)
 		}
-		s.outbox.add([]Result{Recorded{op, err}})
+		s.queue.add([]Result{Recorded{op, err}}, 0)
 	})
 }
 

@@ -140,7 +140,7 @@ func (w *watcher) heed(e fsnotify.Event, names *[]Name) {
 // give gives out the names and empties the list. It is false when the spool
 // was closed meanwhile.
 func (w *watcher) give(names *[]Name) bool {
-	batch := w.s.intake.unexpected(*names, false)
+	batch := *names
 	*names = nil
 	return len(batch) == 0 || w.s.announce(batch)
 }

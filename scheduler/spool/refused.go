@@ -1,0 +1,155 @@
+package spool
+
+// Refused control files, which are read again later.
+
+import (
+	"sync"
+	"time"
+)
+
+// refusals knows the names that were refused and are to be read again. It is all
+// that the spool remembers of names.
+type refusals struct {
+	mu      sync.Mutex
+	waiting map[string]wait // by path
+	// unremembered counts refusals in a row that were not remembered because
+	// waiting was full.
+	unremembered int
+	changed      chan struct{} // capacity 1: something waits
+}
+
+// wait is a refused name.
+type wait struct {
+	name  Name
+	at    time.Time // when to give it out again; zero: that has been done
+	since time.Time // the first refusal
+	tries int
+}
+
+// waitLimit bounds the refused names that are remembered. The sweep finds the
+// others again in its own time.
+const waitLimit = 4096
+
+func newRefusals() *refusals {
+	return &refusals{waiting: map[string]wait{}, changed: make(chan struct{}, 1)}
+}
+
+// skip drops from names, in place, those that wait to be read again.
+func (rs *refusals) skip(names []Name) []Name {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if len(rs.waiting) == 0 {
+		return names
+	}
+	kept := names[:0]
+	for _, n := range names {
+		if w, ok := rs.waiting[n.Path]; !ok || w.at.IsZero() {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// add notes a refusal and returns how many there were in a row: of this name, or
+// of all names that are not remembered. With a zero at the name is not read
+// again.
+func (rs *refusals) add(n Name, at time.Time) int {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	was := rs.waiting[n.Path]
+	tries := was.tries + 1
+	if at.IsZero() {
+		delete(rs.waiting, n.Path)
+		return tries
+	}
+	if tries == 1 && len(rs.waiting) >= waitLimit {
+		rs.forgetAnnounced()
+		if len(rs.waiting) >= waitLimit {
+			rs.unremembered++
+			return rs.unremembered
+		}
+		rs.unremembered = 0
+	}
+	if tries == 1 {
+		was.since = time.Now()
+	}
+	rs.waiting[n.Path] = wait{n, at, was.since, tries}
+	wake(rs.changed)
+	return tries
+}
+
+// forgetAnnounced makes room: it drops names that were given out again without
+// becoming messages.
+func (rs *refusals) forgetAnnounced() {
+	for path, w := range rs.waiting {
+		if w.at.IsZero() {
+			delete(rs.waiting, path)
+		}
+	}
+}
+
+// refusedFor is how long ago a name was first refused; 0 when it is not
+// remembered.
+func (rs *refusals) refusedFor(path string, now time.Time) time.Duration {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if w, ok := rs.waiting[path]; ok {
+		return now.Sub(w.since)
+	}
+	return 0
+}
+
+// remove forgets that a name was refused before.
+func (rs *refusals) remove(path string) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	delete(rs.waiting, path)
+}
+
+// due returns the names whose time has come, and when the next one's comes
+// (zero: none waits).
+func (rs *refusals) due(now time.Time) (names []Name, next time.Time) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for path, w := range rs.waiting {
+		switch {
+		case w.at.IsZero():
+		case !w.at.After(now) && len(names) < batchLimit:
+			names = append(names, w.name)
+			w.at = time.Time{}
+			rs.waiting[path] = w
+		case next.IsZero() || w.at.Before(next):
+			next = w.at
+		}
+	}
+	return names, next
+}
+
+// announceRefused is the goroutine that gives refused names out again.
+func (s *Spool) announceRefused() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.done:
+			return
+		case <-s.refusals.changed:
+		case <-timer.C:
+		}
+		names, next := s.refusals.due(time.Now())
+		if len(names) > 0 && !s.announce(names) {
+			return
+		}
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// wake sends to a channel of capacity 1, unless it has been sent to already.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
