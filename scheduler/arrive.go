@@ -31,6 +31,7 @@ func (dv *delivery) arrive(in *Message) {
 		return
 	}
 	dv.eachVertex(m, dv.enterQueue)
+	dv.eachVertex(m, func(v *vertex) { dv.overfeedThread(dv.threadOf(v)) })
 }
 
 func (dv *delivery) newMessage(in *Message) *message {

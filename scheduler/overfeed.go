@@ -14,6 +14,17 @@ func (d *dispatch) overfeed(a *agent) {
 	}
 }
 
+// overfeedThread gives mail that has just arrived to the agents that work on its
+// thread.
+func (d *dispatch) overfeedThread(t *thread) {
+	for _, a := range t.agents {
+		if a.sessions == 1 && a.state == serving && a.thread == t {
+			d.overfeed(a)
+			d.updateThread(t)
+		}
+	}
+}
+
 // lineRoom is how many more lines of its thread the agent may be given: one,
 // until it has ended a line; then overfeed beyond the one it is working on. If
 // maxthr is over 1, each session gets an equal part of the due lines. While
