@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"zsched/ta/smtp/smtptest"
 )
@@ -243,6 +244,19 @@ func TestTranscriptsAreClippedWhenRead(t *testing.T) {
 	}
 	if n := len(opening.String()); n > 2*maxText+maxReplyLine {
 		t.Errorf("the transcript of the opening has %d bytes", n)
+	}
+}
+
+// No text ends or begins within a character, whatever its length.
+func TestTextsAreCutBetweenCharacters(t *testing.T) {
+	for pad := range 3 {
+		long := strings.Repeat("x", pad) + strings.Repeat("€", maxText)
+		r := newReply(550, []string{"550 " + long})
+		for name, text := range map[string]string{"diagnostic": r.diagnostic(), "report": clip(long)} {
+			if !utf8.ValidString(text) {
+				t.Errorf("the %s is not UTF-8: %.40q ... %q", name, text, text[len(text)-20:])
+			}
+		}
 	}
 }
 

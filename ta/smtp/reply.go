@@ -21,6 +21,7 @@ type Reply struct {
 const (
 	maxReplyLine  = 2048 // bytes; RFC 5321 section 4.5.3.1.5 allows 512
 	maxReplyLines = 128
+	maxDiagnostic = 500 // bytes of a reply's text
 )
 
 // errProtocol means that what the server says is not SMTP.
@@ -150,5 +151,8 @@ func defaultStatus(code int) string {
 // user)".
 func (r Reply) diagnostic() string {
 	text := r.Text()
-	return fmt.Sprintf("smtp; %d (%s)", r.Code, text[:min(len(text), 500)])
+	if len(text) > maxDiagnostic {
+		text = strings.ToValidUTF8(text[:maxDiagnostic], "")
+	}
+	return "smtp; " + strconv.Itoa(r.Code) + " (" + text + ")"
 }

@@ -64,7 +64,8 @@ func clip(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return text[:maxText/4] + "\r...\r" + text[len(text)-maxText*3/4:]
+	// A character that is cut in two is dropped.
+	return strings.ToValidUTF8(text[:maxText/4], "") + "\r...\r" + strings.ToValidUTF8(text[len(text)-maxText*3/4:], "")
 }
 
 // visible escapes what could mislead the reader of a log or change the state of a
