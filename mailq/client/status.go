@@ -78,6 +78,9 @@ func (p *Postoffice) scheduler(files int, local bool) string {
 // alive reports whether there is a pid file, and whether its process exists.
 func (p *Postoffice) alive(name string) (alive, started bool) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
+	if errors.Is(err, fs.ErrPermission) {
+		return true, true // only the scheduler's user can read it; it is there, so it probably runs
+	}
 	if err != nil {
 		return false, false
 	}

@@ -1,6 +1,9 @@
 package spool
 
+// The pid file: one scheduler at a time in a postoffice.
+
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,50 +13,64 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/process"
 )
 
 const (
-	// leaveTime is how long a running daemon is given to leave.
-	leaveTime = time.Minute
-	// leavePoll is how often it is looked after.
+	// leaveTimeout is how long a running scheduler is given to leave.
+	leaveTimeout = time.Minute
+	// leavePoll is how often the pid file is tried meanwhile.
 	leavePoll = 50 * time.Millisecond
 )
 
-// PidFile is the claim of one daemon to one spool. It is held by a lock on
-// the file, which ends with the process however that ends; the number in the
-// file is for people and for our successor.
+// pidFileMode keeps others out: who can open the file can lock it.
+const pidFileMode = 0o600
+
+// PidFile is the claim of one daemon to one spool. It is held by a lock on the
+// file (flock(2)), which ends with the process however that ends. The pid in the
+// file is for people and for the next scheduler.
 type PidFile struct {
-	// Unwritten is why the number could not be written, where the disk is full;
-	// nil: it was. The claim stands all the same, but a successor does not know
-	// whom to ask to leave.
+	// Unwritten is the error that the pid could not be written with because the
+	// disk is full, or nil. The claim holds all the same, but the next scheduler
+	// does not know which process to ask to leave.
 	Unwritten error
 
 	path string
 	file *os.File
 }
 
-// AcquirePid claims the spool whose pid file is path (.pid.scheduler). A
-// daemon that holds it is sent SIGTERM and given a minute to leave. A pid is
-// believed only while the file is locked, and open in that process: otherwise
-// it may be anyone's. When ctx is done nobody waits any longer, and its cause
-// is the error.
+// AcquirePid claims the spool whose pid file is path (.pid.scheduler).
+//
+// A scheduler that has the claim is sent SIGTERM and given a minute to leave;
+// it is never killed. Its pid is believed if the file is locked and open in
+// that process. ZMailer's scheduler does not lock the file: a pid in a file
+// that nobody has locked is believed if the process is named "scheduler" and is
+// not younger than the file.
+//
+// When ctx is done, AcquirePid stops waiting and returns its cause.
 func AcquirePid(ctx context.Context, path string) (*PidFile, error) {
-	return acquirePid(ctx, path, leaveTime)
+	return acquirePid(ctx, path, leaveTimeout)
 }
 
-func acquirePid(ctx context.Context, path string, patience time.Duration) (*PidFile, error) {
-	deadline := time.Now().Add(patience)
+func acquirePid(ctx context.Context, path string, timeout time.Duration) (*PidFile, error) {
+	deadline := time.Now().Add(timeout)
 	ticker := time.NewTicker(leavePoll)
 	defer ticker.Stop()
 	before, signalled := 0, 0
 	for {
 		p, holder, err := tryPid(path)
-		if p != nil || err != nil {
+		if err != nil || p != nil && holder == 0 {
 			return p, err
 		}
-		// Twice the same, because one that has just taken the lock has not
-		// written its pid yet.
-		if holder == before && holder != signalled && holder > 1 && holder != os.Getpid() && hasOpen(holder, path) {
+		// A scheduler that has just locked the file has not written its pid yet,
+		// so the pid in a locked file has to be the same twice.
+		believed := holder == before && holder > 1 && holder != os.Getpid() && hasOpen(holder, path)
+		if p != nil {
+			p.file.Close()
+			believed = true
+		}
+		if believed && holder != signalled {
 			if err := unix.Kill(holder, unix.SIGTERM); err != nil && err != unix.ESRCH {
 				return nil, fmt.Errorf("asking process %d to leave, which holds %q: %w", holder, path, err)
 			}
@@ -71,10 +88,11 @@ func acquirePid(ctx context.Context, path string, patience time.Duration) (*PidF
 	}
 }
 
-// tryPid claims the file if nobody has it; else holder is the pid in it, 0 if
-// there is none.
+// tryPid locks the file and, unless a scheduler that does not lock it runs,
+// writes our pid. p is nil if another process has the lock. holder is the pid of
+// a scheduler that may have to leave, 0 if there is none.
 func tryPid(path string) (p *PidFile, holder int, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, pidFileMode)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -84,9 +102,15 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 		return nil, readPid(file), nil
 	}
 	if err == nil && !sameFile(file, path) {
-		// Its holder removed it while we waited at the door; claim the next.
+		// The process that held the lock has removed the file.
 		file.Close()
 		return nil, 0, nil
+	}
+	if err == nil {
+		if holder := unlockedScheduler(file); holder > 0 {
+			return &PidFile{path: path, file: file}, holder, nil
+		}
+		err = file.Chmod(pidFileMode) // of a file of earlier versions
 	}
 	if err == nil {
 		err = writePid(file)
@@ -100,6 +124,21 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 		return nil, 0, err
 	}
 	return &PidFile{err, path, file}, 0, nil
+}
+
+// unlockedScheduler returns the pid in the file if that is a running scheduler
+// which does not lock it, such as ZMailer's, and 0 otherwise.
+func unlockedScheduler(file *os.File) int {
+	pid := readPid(file)
+	info, err := file.Stat()
+	if err != nil || pid <= 1 || pid == os.Getpid() || !process.RunningSince(pid, info.ModTime()) {
+		return 0
+	}
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil || string(bytes.TrimSpace(name)) != "scheduler" {
+		return 0
+	}
+	return pid
 }
 
 func readPid(file *os.File) int {
@@ -120,9 +159,9 @@ func writePid(file *os.File) error {
 	return err
 }
 
-// hasOpen reports whether a process has the file open, as one that holds its
-// lock must: anybody who can read the file can lock it, and the number in it
-// may be left from one that is dead. Where the system does not tell, it has.
+// hasOpen reports whether a process has the file open, as the process that holds
+// its lock must have. The pid in the file may be left from a process that is
+// dead. Where the system does not tell, the answer is yes.
 func hasOpen(pid int, path string) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	list, err := os.ReadDir(dir)
@@ -141,7 +180,7 @@ func hasOpen(pid int, path string) bool {
 	return false
 }
 
-// sameFile reports whether path still names the file that is open.
+// sameFile reports whether path still names the open file.
 func sameFile(file *os.File, path string) bool {
 	open, err := file.Stat()
 	if err != nil {
@@ -151,9 +190,10 @@ func sameFile(file *os.File, path string) bool {
 	return err == nil && os.SameFile(open, named)
 }
 
-// Release gives the claim up and removes the file.
+// Release gives up the claim and removes the file, unless another scheduler has
+// written its own pid into it: ZMailer's does so without asking for the lock.
 func (p *PidFile) Release() {
-	if sameFile(p.file, p.path) {
+	if sameFile(p.file, p.path) && (p.Unwritten != nil || readPid(p.file) == os.Getpid()) {
 		os.Remove(p.path)
 	}
 	p.file.Close()

@@ -1,15 +1,20 @@
 package spool
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/process"
 )
 
 func TestPidFile(t *testing.T) {
@@ -142,4 +147,102 @@ func TestPidFileRemovedMeanwhile(t *testing.T) {
 		t.Errorf("the second's is gone: %v", err)
 	}
 	second.Release()
+}
+
+// Another user who can open the file could lock it and keep the next scheduler
+// from starting.
+func TestPidFileIsClosedToOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	check(t, os.WriteFile(path, []byte("999999\n"), 0o644)) // of an earlier version
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	defer p.Release()
+	info, err := os.Stat(path)
+	check(t, err)
+	if info.Mode() != 0o600 {
+		t.Errorf("the mode is %v", info.Mode())
+	}
+}
+
+// unlocked starts a process named "scheduler" and writes its pid into the file
+// without a lock, as ZMailer's scheduler does. At SIGTERM it does what command
+// says.
+func unlocked(t *testing.T, path, command string) *exec.Cmd {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "scheduler")
+	check(t, os.WriteFile(program, []byte("#!/bin/sh\ntrap '"+command+"' TERM\necho ready\nwhile :; do read x; done\n"), 0o755))
+	cmd := exec.Command(program)
+	in, err := cmd.StdinPipe()
+	check(t, err)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	check(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	if line := bufio.NewScanner(out); !line.Scan() {
+		t.Fatal("it does not start")
+	}
+	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", cmd.Process.Pid), 0o644))
+	return cmd
+}
+
+func TestPidFileOfAnUnlockedSchedulerIsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	old := unlocked(t, path, "exit 7")
+	reaped := make(chan struct{})
+	go func() {
+		old.Wait()
+		close(reaped)
+	}()
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	defer p.Release()
+	<-reaped
+	if code := old.ProcessState.ExitCode(); code != 7 {
+		t.Errorf("it left with %d", code)
+	}
+}
+
+func TestPidFileOfAnUnlockedSchedulerThatStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	old := unlocked(t, path, "echo no")
+	_, err := acquirePid(t.Context(), path, 3*leavePoll)
+	want := fmt.Sprintf("process %d holds it and does not leave", old.Process.Pid)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if !process.RunningSince(old.Process.Pid, time.Now()) {
+		t.Error("it was killed")
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", old.Process.Pid) {
+		t.Errorf("the file says %q, %v", text, err)
+	}
+}
+
+// The pid in a file that nobody has locked may be that of any process by now.
+func TestPidFileOfAnotherProgramSignalsNobody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	pid, lines, _ := play(t, "wait", "")
+	lines.Scan()
+	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o600))
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	p.Release()
+	if !process.RunningSince(pid, time.Now()) {
+		t.Error("it was told to leave")
+	}
+}
+
+func TestPidFileOfASuccessorIsLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	check(t, os.WriteFile(path, []byte("4711\n"), 0o600)) // as ZMailer's scheduler does
+	p.Release()
+	if text, err := os.ReadFile(path); err != nil || string(text) != "4711\n" {
+		t.Errorf("%q, %v", text, err)
+	}
 }
