@@ -36,7 +36,7 @@ ctlfile:                  internal/eintr internal/postoffice internal/syncdir x/
 
 ta:                       ctlfile internal/asyncsyslog internal/eintr internal/postoffice
 ta/child:                 ta internal/eintr x/sys
-ta/mime:                  go-message
+ta/mime:
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report go-message
 ta/hold:                  ctlfile ta internal/interval

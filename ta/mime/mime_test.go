@@ -174,6 +174,7 @@ func TestWhatCannotBeConvertedIsRefused(t *testing.T) {
 		"Content-Type: message/partial\n\nä\n",
 		"Content-Type: multipart/mixed\n\nä\n",
 		"Content-Type: multipart/mixed; boundary=b\n\n--b\nX: " + strings.Repeat("x", maxPartHeader) + "\n\nä\n--b--\n",
+		"Content-Type: multipart/mixed; boundary=b\n\n--b\n\nä\n" + strings.Repeat("--b\n\n\n", maxParts) + "--b--\n",
 	} {
 		header, body, _ := strings.Cut(message, "\n\n")
 		if _, err := NewPlan(header+"\n", strings.NewReader(body), seven); !errors.Is(err, ErrConversion) {

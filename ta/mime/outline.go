@@ -15,7 +15,7 @@ const (
 	maxDepth = 32
 	// maxPartHeader bounds the header of a part, in bytes.
 	maxPartHeader = 256 << 10
-	// maxParts bounds the parts of a message.
+	// maxParts bounds the parts of a message, and so the memory for its outline.
 	maxParts = 100_000
 )
 
@@ -97,7 +97,7 @@ func (o *outliner) take() {
 // part reads a part whose header was read, up to the end of the message or to
 // a boundary that is not its own.
 func (o *outliner) part(p *part) {
-	if o.parts++; p.kind != leaf && (o.depth >= maxDepth || o.parts >= maxParts) {
+	if p.kind != leaf && o.depth >= maxDepth {
 		p.kind, p.fixed = leaf, true
 	}
 	o.depth++
@@ -155,6 +155,11 @@ func (o *outliner) around(p *part) {
 
 // child reads the header of a part of p, then the part.
 func (o *outliner) child(p *part, fallback string) {
+	if o.parts++; o.parts > maxParts {
+		o.refuse("more than %d parts", maxParts)
+		o.line = nil // so nothing more is read
+		return
+	}
 	o.begin(convertHeader, nil)
 	at := len(o.segments) - 1
 	var header []byte
