@@ -29,7 +29,7 @@ import (
 
 // Files reads control files in the caller's time; *spool.Spool is one.
 type Files interface {
-	Find(ctx context.Context, what spool.Sought) iter.Seq2[*spool.Stored, error]
+	Find(ctx context.Context, what spool.Query) iter.Seq2[*spool.Stored, error]
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
 }
 

@@ -43,7 +43,7 @@ func (h *harness) queue() *Queue { return h.server.Queue() }
 // memoryFiles reads the control files of a spool in memory.
 type memoryFiles struct{ *daemontest.Spool }
 
-func (s memoryFiles) Find(_ context.Context, what spool.Sought) iter.Seq2[*spool.Stored, error] {
+func (s memoryFiles) Find(_ context.Context, what spool.Query) iter.Seq2[*spool.Stored, error] {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	var all []*spool.Stored

@@ -101,7 +101,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.
 	where, now := o.Where, time.Now()
 	names := make(map[mailq.Name]struct{})
 	defer func() { did.Threads += len(names) }()
-	for m, err := range q.files.Find(ctx, spool.Sought{Places: []spool.Place{spool.Hold}}) {
+	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
 		if err != nil {
 			return did, err
 		}

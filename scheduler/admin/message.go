@@ -34,7 +34,7 @@ func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, e
 // without wildcards is looked up in the core, without reading the whole queue.
 func (q *Queue) Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
 	return func(yield func(*mailq.Message, error) bool) {
-		sought := spool.Sought{Places: []spool.Place{spool.Queue, spool.Hold}}
+		sought := spool.Query{Places: []spool.Place{spool.Queue, spool.Hold}}
 		switch what.Kind {
 		case "recipient":
 			sought.Recipient = what.Value

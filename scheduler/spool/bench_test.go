@@ -202,7 +202,7 @@ func BenchmarkFind(b *testing.B) {
 	o := newOffice(b)
 	names := o.fill(10000)
 	o.open(Options{})
-	what := Sought{LogID: "m" + strconv.FormatUint(names[5000].ID, 10) + "@*"}
+	what := Query{LogID: "m" + strconv.FormatUint(names[5000].ID, 10) + "@*"}
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0

@@ -156,11 +156,11 @@ func TestCrashInFinish(t *testing.T) {
 	if len(got) != 1 || got[0] != "F/F/258367" {
 		t.Fatalf("orphans %q", got)
 	}
-	if text := o.s.putAway(got[0], time.Now()); text != "" {
+	if text := o.s.quarantineOrphan(got[0], time.Now()); text != "" {
 		t.Errorf("it is one at the second look: %s", text)
 	}
 	o.holds(before...)
-	if text := o.s.putAway(got[0], time.Now().Add(day)); text == "" {
+	if text := o.s.quarantineOrphan(got[0], time.Now().Add(day)); text == "" {
 		t.Error("nothing was said")
 	}
 	if o.read("corrupt/queue/F/F/258367") != "its control file was unlinked" {
@@ -173,7 +173,7 @@ func TestCrashInFinish(t *testing.T) {
 		t.Error("no reason")
 	}
 	o.write("queue/F/F/258367", "another")
-	o.s.putAway(got[0], time.Now().Add(day))
+	o.s.quarantineOrphan(got[0], time.Now().Add(day))
 	if o.read("corrupt/queue/F/F/258367.1") != "another" {
 		t.Error("the second has no name of its own")
 	}

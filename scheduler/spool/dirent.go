@@ -1,5 +1,7 @@
 package spool
 
+// Reading directories entry by entry.
+
 import (
 	"encoding/binary"
 	"iter"

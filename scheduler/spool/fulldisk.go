@@ -1,7 +1,8 @@
 package spool
 
 // A full or faulty disk, and directories that cannot be written: how they are
-// told from a fault of one file, and how the spool is probed until it works.
+// told from a fault of one file, how the spool is probed until it works, and how
+// much room a file system has.
 
 import (
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
 )
 
 // ErrSpoolDown says that not one file is at fault but the spool: the disk is
@@ -118,4 +121,33 @@ func incompressible(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
 	return b
+}
+
+// Space is what a file system has.
+type Space struct {
+	FreeKB, UsedKB       uint64 // of 1024 bytes; free is what others than root may use
+	FreeFiles, UsedFiles uint64 // inodes
+}
+
+// ReadSpace asks the file system that a directory is on (statfs(2)).
+func ReadSpace(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := eintr.Retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return Space{}, fmt.Errorf("asking for the space of %q: %w", dir, err)
+	}
+	block := uint64(max(st.Frsize, 1))
+	return Space{
+		FreeKB:    kilobytes(st.Bavail, block),
+		UsedKB:    kilobytes(st.Blocks-min(st.Bfree, st.Blocks), block),
+		FreeFiles: st.Ffree,
+		UsedFiles: st.Files - min(st.Ffree, st.Files),
+	}, nil
+}
+
+// kilobytes is that of so many blocks, whose size is a power of two.
+func kilobytes(blocks, block uint64) uint64 {
+	if block >= 1024 {
+		return blocks * (block / 1024)
+	}
+	return blocks / (1024 / block)
 }

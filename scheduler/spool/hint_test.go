@@ -79,7 +79,7 @@ func TestWatchHeedsNewNamesOnly(t *testing.T) {
 		{Name: "/var/spool/postoffice/transport/0", Op: fsnotify.Create},
 		{Name: "/elsewhere/12", Op: fsnotify.Create},
 	} {
-		w.heed(e, &names)
+		w.onEvent(e, &names)
 	}
 	if !slices.Equal(names, []Name{{"A/H/7", 7}}) {
 		t.Errorf("%v", names)

@@ -134,7 +134,7 @@ func killEverywhere(t *testing.T, task string, least int, begin func(*office), l
 		killed := killedAt(t, o.dir, task, n)
 		at := fmt.Sprintf("%s, killed at call %d", task, n)
 		o.open(Options{})
-		o.s.discardParcels()
+		o.s.removeStale()
 		o.s.releases()
 		look(o, at)
 		o.close()

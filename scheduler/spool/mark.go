@@ -1,9 +1,15 @@
 package spool
 
+// Marking: outcomes are written into control files, those of one file in few
+// writes.
+
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +32,7 @@ func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 
 // markAll writes a group and answers for all of it.
 func (s *Spool) markAll(path string, g *group) {
-	answers, missing, err := s.rework(path, unix.O_RDWR, func(d *document) error { return d.mark(g.marks) })
+	answers, missing, err := s.rework(path, unix.O_RDWR, func(d *controlFile) error { return d.mark(g.marks) })
 	for _, op := range g.ops {
 		answers = append(answers, Marked{op, err, missing})
 	}
@@ -40,7 +46,7 @@ func (s *Spool) markAll(path string, g *group) {
 func (s *Spool) Reread(op uint64, path string, dead int) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
-		extra, missing, err := s.rework(path, unix.O_RDONLY, func(d *document) error {
+		extra, missing, err := s.rework(path, unix.O_RDONLY, func(d *controlFile) error {
 			locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true, dead: dead}
 			if err := d.settle(locks.held); err != nil {
 				return err
@@ -68,9 +74,9 @@ func states(f *ctlfile.File) []ctlfile.State {
 // rework reads a control file and lets work change it, once more whenever
 // somebody else changed it meanwhile. A file that is beyond understanding goes
 // to corrupt/, is missing from then on, and extra tells of it.
-func (s *Spool) rework(path string, flags int, work func(*document) error) (extra []Result, missing bool, err error) {
+func (s *Spool) rework(path string, flags int, work func(*controlFile) error) (extra []Result, missing bool, err error) {
 	err = s.workOn(Queue, path, flags, work)
-	var bad *garbled
+	var bad *malformed
 	switch {
 	case err == nil:
 		return nil, false, nil
@@ -88,7 +94,7 @@ func (s *Spool) rework(path string, flags int, work func(*document) error) (extr
 }
 
 // workOn is rework of a control file wherever it lies, which stays there.
-func (s *Spool) workOn(place Place, path string, flags int, work func(*document) error) (err error) {
+func (s *Spool) workOn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
 	for range editTries {
 		if err = s.workOnce(place, path, flags, work); !errors.Is(err, errChanged) {
 			break
@@ -97,7 +103,7 @@ func (s *Spool) workOn(place Place, path string, flags int, work func(*document)
 	return err
 }
 
-func (s *Spool) workOnce(place Place, path string, flags int, work func(*document) error) error {
+func (s *Spool) workOnce(place Place, path string, flags int, work func(*controlFile) error) error {
 	var buf []byte
 	d, err := load(s.control, s.pairs[place].transport, path, flags, &buf)
 	if err != nil {
@@ -108,7 +114,7 @@ func (s *Spool) workOnce(place Place, path string, flags int, work func(*documen
 }
 
 // mark writes outcomes into a file that was just read.
-func (d *document) mark(marks []ctlfile.Mark) error {
+func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	var lines []ctlfile.Diagnostic
 	var recorded map[int64]bool
 	said := outcomes(d.file)
@@ -161,7 +167,7 @@ func (d *document) mark(marks []ctlfile.Mark) error {
 
 // recipient is the one that an outcome is for, unless there is none or the
 // file has it that it came to another end.
-func (d *document) recipient(m ctlfile.Mark) *ctlfile.Recipient {
+func (d *controlFile) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 	i := d.file.Find(m.Offset)
 	if i < 0 {
 		return nil
@@ -176,7 +182,7 @@ func (d *document) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 // diagnosed reports whether the file says already what this outcome would
 // have it say: that the recipient came to this end or, of a delay, anything
 // that the sender is still to be told.
-func (d *document) diagnosed(said map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
+func (d *controlFile) diagnosed(said map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
 	if m.Tag != ctlfile.Open {
 		return said[m.Offset] == m.Tag
 	}
@@ -215,4 +221,57 @@ func notary(r *ctlfile.Recipient, m ctlfile.Mark) string {
 		}
 	}
 	return strings.Join(fields, "\x01")
+}
+
+// groups are the outcomes that wait to be written, by the path of their file.
+// A message of a hundred thousand recipients may have as many outcomes, and
+// each write begins with a look at all of the file: those that come while one
+// is at it go together in the next.
+type groups struct {
+	mu   sync.Mutex
+	open map[string]*group
+}
+
+// group is outcomes that are written at once, and the operations they are of.
+type group struct {
+	ops   []uint64
+	marks []ctlfile.Mark
+}
+
+// groupLimit bounds the outcomes of a group, and so the lines that are in
+// memory for one write.
+const groupLimit = 4096
+
+// edit queues work on one file behind all other work on that file.
+func (s *Spool) edit(path string, run func()) {
+	s.groups.mu.Lock()
+	defer s.groups.mu.Unlock()
+	delete(s.groups.open, path) // what comes after this work is not done before it
+	s.pushEdit(path, run)
+}
+
+func (s *Spool) pushEdit(path string, run func()) {
+	n := maphash.String(s.seed, path) % uint64(len(s.edits))
+	s.edits[n].push(run)
+}
+
+// editMarks queues outcomes, with those that are last in the queue of the same
+// file if there are some.
+func (s *Spool) editMarks(op uint64, path string, marks []ctlfile.Mark) {
+	s.groups.mu.Lock()
+	defer s.groups.mu.Unlock()
+	if g := s.groups.open[path]; g != nil && len(g.marks) < groupLimit {
+		g.ops, g.marks = append(g.ops, op), append(g.marks, marks...)
+		return
+	}
+	g := &group{[]uint64{op}, slices.Clip(marks)}
+	s.groups.open[path] = g
+	s.pushEdit(path, func() {
+		s.groups.mu.Lock()
+		if s.groups.open[path] == g {
+			delete(s.groups.open, path)
+		}
+		s.groups.mu.Unlock()
+		s.markAll(path, g)
+	})
 }

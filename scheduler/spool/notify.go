@@ -1,5 +1,7 @@
 package spool
 
+// The notify socket, at which routers say what is new.
+
 import (
 	"errors"
 	"fmt"

@@ -89,6 +89,6 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	}
 	// The next scheduler removes what this one leaves.
 	o.open(Options{})
-	o.s.discardParcels()
+	o.s.removeStale()
 	o.holds("queue/7", "transport/7")
 }

@@ -1,5 +1,7 @@
 package spool
 
+// Results: what the spool answers and tells.
+
 import (
 	"errors"
 	"time"

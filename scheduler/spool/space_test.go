@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -25,25 +24,5 @@ func TestKilobytes(t *testing.T) {
 		if got := kilobytes(c[0], c[1]); got != c[2] {
 			t.Errorf("%d blocks of %d bytes are %d kB, want %d", c[0], c[1], got, c[2])
 		}
-	}
-}
-
-func TestCountFiles(t *testing.T) {
-	o := newOffice(t)
-	for _, path := range []string{"1", "2x", "A/3", "A/B/4", "A/B/C/5", "a/6", "AB/7", ".8", "x9", "0"} {
-		o.write("router/"+path, "")
-	}
-	o.mkdir("router/10")
-	n, err := CountFiles(t.Context(), filepath.Join(o.dir, "router"))
-	if n != 6 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if _, err := CountFiles(t.Context(), filepath.Join(o.dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := CountFiles(ctx, filepath.Join(o.dir, "router")); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
 	}
 }

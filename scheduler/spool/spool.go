@@ -1,6 +1,7 @@
-// Package spool is the scheduler's hands in $POSTOFFICE: it finds control
-// files, takes them, writes outcomes into them and removes what is done. It
-// never logs and holds no opinion; everything it learns comes back as values.
+// Package spool works on the queue in $POSTOFFICE for the scheduler: it finds and
+// loads control files, writes outcomes into them and removes messages that are
+// done. It never logs and makes no decisions about mail. All that it finds out
+// comes back as results.
 //
 //	$POSTOFFICE/                   control file      message file
 //	    the queue                  transport/F/F/258367   queue/F/F/258367
@@ -207,7 +208,7 @@ func (s *Spool) openPlaces() (err error) {
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
 	for range s.options.Takers {
-		s.spawn(newTaker(s).run)
+		s.spawn(newLoader(s).run)
 	}
 	for range s.options.Retirers {
 		s.spawn(s.retire)
@@ -225,7 +226,7 @@ func (s *Spool) start() {
 	s.spawn(func() { s.notified(socket, err) })
 	s.spawn(s.announceRefused)
 	s.spawn(s.sweeping)
-	s.spawn(s.tending)
+	s.spawn(s.janitor)
 }
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }

@@ -1,5 +1,7 @@
 package spool
 
+// The sweep, which reads transport/ for control files.
+
 import (
 	"time"
 

@@ -1,5 +1,7 @@
 package spool
 
+// System calls on single files.
+
 import (
 	"golang.org/x/sys/unix"
 

@@ -1,5 +1,7 @@
 package spool
 
+// Verbose logs, which senders ask for with a v line.
+
 import (
 	"path/filepath"
 	"runtime"

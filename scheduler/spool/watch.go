@@ -1,8 +1,13 @@
 package spool
 
+// Watching transport/ for names that appear, with inotify.
+
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -63,9 +68,9 @@ func (w *watcher) watch(prefix string) {
 	}
 }
 
-// explore watches a directory that has just appeared, gives out what is in it
+// watchTree watches a directory that has just appeared, gives out what is in it
 // already, and does the same with the directories in it down to depth.
-func (w *watcher) explore(prefix string, depth int) bool {
+func (w *watcher) watchTree(prefix string, depth int) bool {
 	w.watch(prefix)
 	fd, err := openDir(w.s.pairs[Queue].transport, "./"+prefix)
 	if err != nil {
@@ -77,14 +82,14 @@ func (w *watcher) explore(prefix string, depth int) bool {
 		if n, ok := named(fd, prefix, e); ok {
 			names = append(names, n)
 		} else if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) &&
-			!w.explore(prefix+string(e.name)+"/", depth-1) {
+			!w.watchTree(prefix+string(e.name)+"/", depth-1) {
 			return false
 		}
-		if len(names) == batchLimit && !w.give(&names) {
+		if len(names) == batchLimit && !w.emit(&names) {
 			return false
 		}
 	}
-	return w.give(&names)
+	return w.emit(&names)
 }
 
 func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
@@ -105,21 +110,21 @@ func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
 			if !ok {
 				return
 			}
-			w.heed(e, &names)
+			w.onEvent(e, &names)
 			// What else has been heard by now goes into the same batch.
 			for more := len(events); more > 0 && len(names) < batchLimit; more-- {
-				w.heed(<-events, &names)
+				w.onEvent(<-events, &names)
 			}
-			if !w.give(&names) {
+			if !w.emit(&names) {
 				return
 			}
 		}
 	}
 }
 
-// heed adds to names what an event tells of. A rename into the directory is a
+// onEvent adds to names what an event tells of. A rename into the directory is a
 // Create too.
-func (w *watcher) heed(e fsnotify.Event, names *[]Name) {
+func (w *watcher) onEvent(e fsnotify.Event, names *[]Name) {
 	if !e.Has(fsnotify.Create) {
 		return
 	}
@@ -133,14 +138,69 @@ func (w *watcher) heed(e fsnotify.Event, names *[]Name) {
 		return
 	}
 	if level := len(prefix) / 2; isLetter(base) && level < maxDepth {
-		w.explore(path+"/", maxDepth-level-1)
+		w.watchTree(path+"/", maxDepth-level-1)
 	}
 }
 
-// give gives out the names and empties the list. It is false when the spool
+// emit gives out the names and empties the list. It is false when the spool
 // was closed meanwhile.
-func (w *watcher) give(names *[]Name) bool {
+func (w *watcher) emit(names *[]Name) bool {
 	batch := *names
 	*names = nil
 	return len(batch) == 0 || w.s.announce(batch)
+}
+
+// narrower makes the watch deaf to what agents and we ourselves do to files
+// all day. fsnotify asks the kernel for every kind of event and offers no way
+// to ask for fewer; but each tag that is written and each file that is
+// unlinked is then an event to make, read and drop, which costs a sixth of all
+// processor time in a busy queue. The kernel lets anyone who has the inotify
+// descriptor change what is watched for. Where we cannot get at it, all events
+// come, and are dropped.
+type narrower struct {
+	fd int // a duplicate of fsnotify's descriptor, or -1
+}
+
+// narrowEvents are the events that say that a name is new, and those by which
+// fsnotify knows that a directory is gone.
+const narrowEvents = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// newNarrower finds the inotify descriptor of this process that watches a
+// directory, by what /proc says of each.
+func newNarrower(dir string) narrower {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return narrower{-1}
+	}
+	list, _ := os.ReadDir("/proc/self/fd")
+	for _, entry := range list {
+		if what, _ := os.Readlink("/proc/self/fd/" + entry.Name()); what != "anon_inode:inotify" {
+			continue
+		}
+		text, _ := os.ReadFile("/proc/self/fdinfo/" + entry.Name())
+		if !strings.Contains(string(text), fmt.Sprintf(" ino:%x sdev:", st.Ino)) {
+			continue
+		}
+		n, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			return narrower{fd}
+		}
+	}
+	return narrower{-1}
+}
+
+// narrow cuts down what a directory is watched for that fsnotify watches.
+func (n narrower) narrow(dir string) {
+	if n.fd >= 0 {
+		_, _ = unix.InotifyAddWatch(n.fd, dir, narrowEvents)
+	}
+}
+
+func (n narrower) close() {
+	if n.fd >= 0 {
+		unix.Close(n.fd)
+	}
 }

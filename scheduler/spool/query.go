@@ -1,9 +1,12 @@
 package spool
 
+// Queries of people: messages are found and shown wherever they lie.
+
 import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -11,21 +14,184 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/pattern"
 	"zsched/internal/postoffice"
 )
+
+// Query says what Find looks for. A message is found when all that is not ""
+// fits. Patterns have '*' for any text and '?' for one byte, and do not mind
+// the case of ASCII letters.
+type Query struct {
+	// Places to look in, nil for all of them.
+	Places []Place
+	// Recipient is a pattern of the user of any recipient, done or not.
+	Recipient string
+	// Sender is a pattern of any sender's user; "<>" is the null sender.
+	Sender string
+	// LogID is a pattern of the l line. Angle brackets around it, and around
+	// addresses, do not matter.
+	LogID string
+	// SpoolID is a spoolid, or the number or path of a control file.
+	SpoolID string
+}
+
+// Find yields the messages that fit, in no order, reading directories and
+// control files as it goes: no more than one control file is in memory at any
+// time, and none of the spool's workers is asked or waited for. A message that
+// is moved meanwhile may come twice or not at all. What cannot be understood
+// has no recipient or sender and is found by the rest alone. What cannot be
+// read comes as an error, after which Find goes on; when ctx is done, its
+// error is the last.
+func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] {
+	return func(yield func(*Stored, error) bool) {
+		places := what.Places
+		if places == nil {
+			places = []Place{Queue, Hold, Postman, Corrupt}
+		}
+		for _, p := range places {
+			if !s.findIn(ctx, p, &what, yield) {
+				return
+			}
+		}
+	}
+}
+
+// findIn looks in one place. It is false when no more is wanted.
+func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*Stored, error) bool) bool {
+	h, err := s.openReader(p)
+	if err != nil {
+		return yield(nil, err) && err != errClosed
+	}
+	defer h.close()
+	going := true
+	visit := func(n Name) bool {
+		m, err := h.read(n)
+		switch {
+		case err != nil:
+			going = yield(nil, err)
+		case m != nil && what.fits(m):
+			going = yield(m, nil)
+		}
+		return going
+	}
+	if what.SpoolID != "" {
+		id, ok := parseIdentity(what.SpoolID)
+		if !ok {
+			return false
+		}
+		n, err := h.find(ctx, id)
+		if n.ID != 0 {
+			return visit(n)
+		}
+		return (err == nil || yield(nil, err)) && ctx.Err() == nil
+	}
+	err = h.walk(ctx, visit)
+	return going && (err == nil || yield(nil, err)) && ctx.Err() == nil
+}
+
+func (w *Query) fits(m *Stored) bool {
+	if m.File == nil {
+		return w.Recipient == "" && w.Sender == "" && w.LogID == ""
+	}
+	return m.File.Name != "" && // not of a trigger
+		(w.LogID == "" || pattern.Wildcard(bare(w.LogID), bare(m.File.LogID))) &&
+		(w.Recipient == "" || w.fitsRecipient(m.File)) &&
+		(w.Sender == "" || w.fitsSender(m.File))
+}
+
+func (w *Query) fitsRecipient(f *ctlfile.File) bool {
+	wanted := bare(w.Recipient)
+	for i := range f.Recipients {
+		if pattern.Wildcard(wanted, bare(f.Recipients[i].User)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Query) fitsSender(f *ctlfile.File) bool {
+	wanted := bare(w.Sender)
+	for i := range f.Senders {
+		user := bare(f.Senders[i].User)
+		if f.Senders[i].Channel == "error" {
+			user = ""
+		}
+		if pattern.Wildcard(wanted, user) {
+			return true
+		}
+	}
+	return false
+}
+
+// bare takes the angle brackets off an address or identity.
+func bare(s string) string {
+	if inner, ok := strings.CutPrefix(s, "<"); ok {
+		if inner, ok := strings.CutSuffix(inner, ">"); ok {
+			return inner
+		}
+	}
+	return s
+}
+
+// Stored is a message as it lies in the spool.
+type Stored struct {
+	Place Place
+	Name  Name
+	// File is nil when the control file cannot be understood; Reason says why.
+	// Under corrupt/ it says why the message was put there.
+	File       *ctlfile.File
+	Reason     string
+	Control    int64     // bytes of the control file
+	ChangedAt  time.Time // its ctime
+	Size       int64     // bytes of the message file, -1 when there is none
+	ModifiedAt time.Time // mtime of the message file; zero when there is none
+}
+
+// SpoolID is the message's identity in logs.
+func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.ModifiedAt) }
+
+// Show reads one message wherever it lies: in the queue, held, parked or in
+// quarantine. id is the path of its control file below transport/, its number
+// or its spoolid. It reads at once, in the caller's time, and asks none of the
+// spool's workers.
+func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
+	what, ok := parseIdentity(id)
+	if !ok {
+		return nil, false, nil
+	}
+	for p := range placeCount {
+		if m, err = s.show(ctx, p, what); m != nil || err != nil {
+			return m, m != nil, err
+		}
+	}
+	return nil, false, nil
+}
+
+func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error) {
+	h, err := s.openReader(p)
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	n, err := h.find(ctx, id)
+	if err != nil || n.ID == 0 {
+		return nil, err
+	}
+	return h.read(n)
+}
 
 // errClosed says that a query came too late.
 var errClosed = errors.New("the spool was closed")
 
-// shelf is one place as one query reads it: by descriptors of its own, so that
+// queueReader is one place as one query reads it: by descriptors of its own, so that
 // a query waits for nobody and nobody for it.
-type shelf struct {
+type queueReader struct {
 	place Place
 	pair
 	buf []byte
 }
 
-func (s *Spool) openShelf(p Place) (*shelf, error) {
+func (s *Spool) openReader(p Place) (*queueReader, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	if s.closed() {
@@ -40,14 +206,14 @@ func (s *Spool) openShelf(p Place) (*shelf, error) {
 		unix.Close(transport)
 		return nil, fmt.Errorf("opening %squeue: %w", p.dir(), err)
 	}
-	return &shelf{place: p, pair: pair{transport, queue}}, nil
+	return &queueReader{place: p, pair: pair{transport, queue}}, nil
 }
 
 // read reads one message; nil when it is not there.
-func (h *shelf) read(n Name) (*Stored, error) {
+func (h *queueReader) read(n Name) (*Stored, error) {
 	m := &Stored{Place: h.place, Name: n, Size: -1}
 	d, err := load(postoffice.Control{}, h.transport, n.Path, unix.O_RDONLY, &h.buf)
-	var bad *garbled
+	var bad *malformed
 	switch {
 	case errors.Is(err, errGone):
 		return nil, nil
@@ -74,7 +240,7 @@ const reasonBytes = 4096
 
 // reason is why a message is in quarantine: the second line of what lies
 // beside its control file.
-func (h *shelf) reason(path string) string {
+func (h *queueReader) reason(path string) string {
 	fd, err := openFile(h.transport, path+reasonSuffix, unix.O_RDONLY, 0)
 	if err != nil {
 		return ""
@@ -90,14 +256,14 @@ func (h *shelf) reason(path string) string {
 
 // walk visits the names of control files, in no order, until visit is false or
 // ctx is done. A directory that cannot be read is passed over; err tells of it.
-func (h *shelf) walk(ctx context.Context, visit func(Name) bool) error {
+func (h *queueReader) walk(ctx context.Context, visit func(Name) bool) error {
 	w := walk{h: h, ctx: ctx, visit: visit}
 	w.read("")
 	return errors.Join(w.errs...)
 }
 
 type walk struct {
-	h     *shelf
+	h     *queueReader
 	ctx   context.Context
 	visit func(Name) bool
 	errs  []error
@@ -179,7 +345,7 @@ func parseIdentity(id string) (identity, bool) {
 
 // find returns the control file that is meant; its ID is 0 when there is none.
 // It tries the names that a router gives before it walks through all.
-func (h *shelf) find(ctx context.Context, id identity) (Name, error) {
+func (h *queueReader) find(ctx context.Context, id identity) (Name, error) {
 	if id.path != "" {
 		if n := (Name{id.path, id.number}); h.is(n, id) {
 			return n, nil
@@ -209,7 +375,7 @@ func (h *shelf) find(ctx context.Context, id identity) (Name, error) {
 
 // is reports whether there is such a control file, and whether its message
 // has the spoolid asked for.
-func (h *shelf) is(n Name, id identity) bool {
+func (h *queueReader) is(n Name, id identity) bool {
 	var st unix.Stat_t
 	if stat(h.transport, n.Path, &st) != nil || !regular(&st) {
 		return false
@@ -222,7 +388,7 @@ func (h *shelf) is(n Name, id identity) bool {
 
 // locate finds a message in one place; the ID is 0 when it is not there.
 func (s *Spool) locate(ctx context.Context, p Place, id identity) (Name, error) {
-	h, err := s.openShelf(p)
+	h, err := s.openReader(p)
 	if err != nil {
 		return Name{}, err
 	}

@@ -1,5 +1,7 @@
 package spool
 
+// Notices: whether a control file owes one to the sender, and what it tells.
+
 import (
 	"fmt"
 
@@ -73,7 +75,7 @@ func decided(f *ctlfile.File, class int) bool {
 // how, and whose sender wants to hear of it: an agent tagged them itself and
 // died before anybody wrote down what it would have said. Then it reads the
 // file again. What nobody need be told has a line that says so.
-func (d *document) recordLost() error {
+func (d *controlFile) recordLost() error {
 	lines := lostOutcomes(d.file)
 	if len(lines) == 0 {
 		return nil

@@ -1,18 +1,72 @@
 package spool
 
+// Dead locks, and what else a process that died left in a control file.
+
 import (
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/process"
 )
+
+// locks judges the locks of one control file. Many recipients tend to be
+// locked by one process, which is asked after once.
+type locks struct {
+	writtenAt time.Time // the file's mtime: no lock is younger
+	// known says that the message is in our memory, so that locks with no
+	// exact pid are of agents of ours, and dead is the one that died (0: none).
+	known bool
+	dead  int
+
+	asked int // the pid asked after last, and the answer
+	alive bool
+}
+
+// held reports whether a locked recipient is being worked on.
+func (l *locks) held(r *ctlfile.Recipient) bool {
+	pid := r.PID()
+	switch {
+	case pid == l.dead:
+		return false
+	case pid >= ctlfile.MaxPID:
+		return l.known && l.dead < ctlfile.MaxPID
+	case pid != l.asked:
+		l.asked, l.alive = pid, alive(pid, l.writtenAt)
+	}
+	return l.alive
+}
+
+// any returns the pid of a process that holds a recipient of the file, or 0.
+func (l *locks) any(f *ctlfile.File) int {
+	for i := range f.Recipients {
+		if r := &f.Recipients[i]; r.Tag == ctlfile.Locked && l.held(r) {
+			return r.PID()
+		}
+	}
+	return 0
+}
+
+// alive reports whether a lock is held: its process exists and was there when
+// the lock was written, which is no later than writtenAt, the control file's
+// mtime. A blank, zero or unreadable pid (0) is nobody's; so is ctlfile.MaxPID,
+// which stands for many and means only something to who wrote it; and our own,
+// because we write no locks.
+func alive(pid int, writtenAt time.Time) bool {
+	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
+		return false
+	}
+	return process.RunningSince(pid, writtenAt)
+}
 
 // settle brings the file to where it would be had nobody died: locks that are
 // not held are cleared, a recipient that a d line says is done is done, and
 // where one of an exclusive set is delivered nothing of it is left to do.
-func (d *document) settle(held func(*ctlfile.Recipient) bool) error {
+func (d *controlFile) settle(held func(*ctlfile.Recipient) bool) error {
 	said := outcomes(d.file)
 	for i := range d.file.Recipients {
 		r := &d.file.Recipients[i]
@@ -32,7 +86,7 @@ func (d *document) settle(held func(*ctlfile.Recipient) bool) error {
 
 // settleSets ends the exclusive sets of which one recipient is delivered: the
 // open ones are tagged with it, and of those that failed nobody need hear.
-func (d *document) settleSets() error {
+func (d *controlFile) settleSets() error {
 	delivered := deliveredSets(d.file)
 	if len(delivered) == 0 {
 		return nil
@@ -49,7 +103,7 @@ func (d *document) settleSets() error {
 		line := &d.file.Diagnostics[i]
 		if n := d.file.Find(line.Recipient); line.Tag == ctlfile.Open && n >= 0 &&
 			d.file.Recipients[n].Tag == ctlfile.Failed && delivered[d.file.Recipients[n].Class] {
-			if err := d.told(i); err != nil {
+			if err := d.markReported(i); err != nil {
 				return err
 			}
 		}
@@ -57,9 +111,9 @@ func (d *document) settleSets() error {
 	return nil
 }
 
-// trim removes a last line that a crash cut short, lest the next one be
+// truncateTorn removes a last line that a crash cut short, lest the next one be
 // appended to it. One that has grown since it was read is no crash's.
-func (d *document) trim() error {
+func (d *controlFile) truncateTorn() error {
 	if d.file.Torn < 0 {
 		return nil
 	}

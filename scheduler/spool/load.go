@@ -1,5 +1,7 @@
 package spool
 
+// Loading control files: reading, finding the message file, answering.
+
 import (
 	"cmp"
 	"errors"
@@ -15,12 +17,12 @@ import (
 )
 
 const (
-	// takeLimit bounds what one taker does in one go.
+	// takeLimit bounds what one loader does in one go.
 	takeLimit = batchLimit
 	// takeAge is how long answers are kept for the rest of a batch, which
 	// they are to be sorted with.
 	takeAge = 20 * time.Millisecond
-	// wordLimit bounds a taker's memory of channels and hosts.
+	// wordLimit bounds a loader's memory of channels and hosts.
 	wordLimit = 8192
 
 	// When refused names are looked at again.
@@ -45,9 +47,9 @@ func (s *Spool) Take(names []Name) {
 	}
 }
 
-// taker is one goroutine that reads control files. What it holds is only
+// loader is one goroutine that reads control files. What it holds is only
 // there to be used again.
-type taker struct {
+type loader struct {
 	s       *Spool
 	buf     []byte
 	words   map[string]string // channels and hosts, each once
@@ -63,11 +65,11 @@ type dated struct {
 	result Result
 }
 
-func newTaker(s *Spool) *taker {
-	return &taker{s: s, buf: make([]byte, 64<<10), words: map[string]string{}}
+func newLoader(s *Spool) *loader {
+	return &loader{s: s, buf: make([]byte, 64<<10), words: map[string]string{}}
 }
 
-func (t *taker) run() {
+func (t *loader) run() {
 	for {
 		names, ok := t.s.takes.pop()
 		if !ok {
@@ -88,7 +90,7 @@ func (t *taker) run() {
 }
 
 // answer hands out what there is, oldest control file first.
-func (t *taker) answer() {
+func (t *loader) answer() {
 	slices.SortStableFunc(t.answers, func(a, b dated) int { return cmp.Compare(a.at, b.at) })
 	for _, a := range t.answers {
 		t.results = append(t.results, a.result)
@@ -99,10 +101,10 @@ func (t *taker) answer() {
 	t.answers, t.results, t.names = t.answers[:0], t.results[:0], 0
 }
 
-func (t *taker) say(r Result) { t.answers = append(t.answers, dated{0, r}) }
+func (t *loader) say(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
 // take reads one control file and says what became of it.
-func (t *taker) take(n Name) {
+func (t *loader) take(n Name) {
 	d, err := load(t.s.control, t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
@@ -114,7 +116,7 @@ func (t *taker) take(n Name) {
 		return
 	}
 	if _, base := split(n.Path); d.file.Name != base {
-		t.reject(n, &d, &garbled{"the i line says " + d.file.Name + ", which is not the file's name"})
+		t.reject(n, &d, &malformed{"the i line says " + d.file.Name + ", which is not the file's name"})
 		return
 	}
 	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix())}
@@ -126,7 +128,7 @@ func (t *taker) take(n Name) {
 	if !ok {
 		return
 	}
-	err = errors.Join(d.trim(), d.settle(locks.held))
+	err = errors.Join(d.truncateTorn(), d.settle(locks.held))
 	if err == nil {
 		err = d.recordLost()
 	}
@@ -139,7 +141,7 @@ func (t *taker) take(n Name) {
 	t.answers = append(t.answers, dated{d.st.Ctim.Nano(), t.message(now, &d, &st)})
 }
 
-func (t *taker) triggers(n Name, f *ctlfile.File) {
+func (t *loader) triggers(n Name, f *ctlfile.File) {
 	for _, value := range f.Triggers {
 		t.say(Triggered{n, ctlfile.TriggerHost(value), strings.Clone(value)})
 	}
@@ -147,18 +149,18 @@ func (t *taker) triggers(n Name, f *ctlfile.File) {
 
 // place finds the message file and brings both files to where they belong. It
 // is false when it has given the answer itself.
-func (t *taker) place(n Name, d *document) (st unix.Stat_t, now Name, ok bool) {
+func (t *loader) place(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
 	for range 2 {
 		switch err := stat(t.s.pairs[Queue].queue, n.Path, &st); {
 		case err == nil && regular(&st):
-			now = t.s.hashed(n)
+			now = t.s.rehash(n)
 			d.path = now.Path
 			return st, now, true
 		case err != nil && err != unix.ENOENT:
 			t.reject(n, d, err)
 			return st, n, false
 		}
-		where, place, found, err := t.s.follow(n)
+		where, place, found, err := t.s.resumeMove(n)
 		switch {
 		case err != nil:
 			t.reject(n, d, err)
@@ -167,7 +169,7 @@ func (t *taker) place(n Name, d *document) (st unix.Stat_t, now Name, ok bool) {
 			t.refuse(n, Elsewhere, "its message file is in "+place.dir()+"queue; it has followed it")
 			return st, n, false
 		case !found:
-			t.reject(n, d, &garbled{"there is no message file queue/" + n.Path})
+			t.reject(n, d, &malformed{"there is no message file queue/" + n.Path})
 			return st, n, false
 		}
 		n, d.path = where, where.Path
@@ -177,7 +179,7 @@ func (t *taker) place(n Name, d *document) (st unix.Stat_t, now Name, ok bool) {
 }
 
 // trigger says what a file without a message asks for, and removes it.
-func (t *taker) trigger(n Name, d *document) {
+func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
 	if err := remove(t.s.pairs[Queue].transport, n.Path); err != nil {
 		t.refuse(n, Unreadable, "unlink: "+err.Error())
@@ -188,8 +190,8 @@ func (t *taker) trigger(n Name, d *document) {
 
 // reject answers for a file that is no message for this reason, and puts away
 // what cannot be understood.
-func (t *taker) reject(n Name, d *document, err error) {
-	var bad *garbled
+func (t *loader) reject(n Name, d *controlFile, err error) {
+	var bad *malformed
 	switch {
 	case errors.Is(err, errGone):
 		t.refuse(n, Vanished, err.Error())
@@ -218,7 +220,7 @@ func (s *Spool) discard(n Name, reason string) Refused {
 	return s.refused(n, Quarantined, reason)
 }
 
-func (t *taker) refuse(n Name, why Refusal, reason string) {
+func (t *loader) refuse(n Name, why Refusal, reason string) {
 	t.say(t.s.refused(n, why, reason))
 }
 
@@ -238,7 +240,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 
 // message is the Taken of a control file that was read and put in order. Its
 // strings are its own: those of the file share one copy of all of its text.
-func (t *taker) message(n Name, d *document, st *unix.Stat_t) Taken {
+func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Taken {
 	f := d.file
 	m := Taken{
 		Name:       n,
@@ -283,7 +285,7 @@ func (t *taker) message(n Name, d *document, st *unix.Stat_t) Taken {
 }
 
 // word returns the one copy of a channel or host that all messages share.
-func (t *taker) word(s string) string {
+func (t *loader) word(s string) string {
 	if w, ok := t.words[s]; ok {
 		return w
 	}

@@ -390,11 +390,11 @@ func TestTakeAnswersOldestFirst(t *testing.T) {
 		o.put(name, control(name, toBob))
 	}
 	o.open(Options{})
-	taker := newTaker(o.s)
+	loader := newLoader(o.s)
 	for i := range 100 {
-		taker.take(Name{strconv.Itoa(1099 - i), uint64(1099 - i)})
+		loader.take(Name{strconv.Itoa(1099 - i), uint64(1099 - i)})
 	}
-	taker.answer()
+	loader.answer()
 	var before time.Time
 	for range 100 {
 		if at := answer[Taken](o).ChangedAt; at.Before(before) {
@@ -417,7 +417,7 @@ func TestTakeTrimsATornLine(t *testing.T) {
 	}
 }
 
-// One control file with very many recipients must not cost each taker a buffer
+// One control file with very many recipients must not cost each loader a buffer
 // of its size for good.
 func TestLoadKeepsNoLargeBuffer(t *testing.T) {
 	o := newOffice(t)
@@ -446,7 +446,7 @@ func TestTrimSparesALineThatWasFinishedMeanwhile(t *testing.T) {
 	defer d.close()
 	text += "08710\tbob@b.example\x01failed\tno such user\n"
 	o.write("transport/7", text)
-	if err := d.trim(); !errors.Is(err, errChanged) {
+	if err := d.truncateTorn(); !errors.Is(err, errChanged) {
 		t.Errorf("error %v", err)
 	}
 	if o.read("transport/7") != text {

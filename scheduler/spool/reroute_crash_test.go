@@ -52,7 +52,7 @@ func (o *office) survives(step string, want map[string]int) {
 	o.t.Helper()
 	o.close()
 	o.open(Options{})
-	o.s.discardParcels()
+	o.s.removeStale()
 	for _, path := range o.files() {
 		if strings.HasPrefix(path, "public/") {
 			o.t.Errorf("%s: %s is left", step, path)
@@ -77,17 +77,17 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 		o.put("7", control("7", toThree))
 		o.open(Options{})
 		asked := Resubmission{Path: "7"}
-		parcels, err := o.s.pack(&asked)
+		staged, err := o.s.stage(&asked)
 		check(t, err)
-		if len(parcels) != 2 {
-			t.Fatalf("%+v", parcels)
+		if len(staged) != 2 {
+			t.Fatalf("%+v", staged)
 		}
 		var answer Resubmitted
 		switch step {
 		case 1:
-			_, err = o.s.give(&parcels[0], &answer)
+			_, err = o.s.publish(&staged[0], &answer)
 		case 2:
-			err = o.s.send(&asked, parcels[:1], &answer)
+			err = o.s.commit(&asked, staged[:1], &answer)
 		}
 		check(t, err)
 		o.survives(fmt.Sprint("step ", step), want)
@@ -96,19 +96,19 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 
 func TestCrashInReroute(t *testing.T) {
 	asked := Resubmission{Path: "7", Channel: "uucp", Host: "relay"}
-	begin := func() (*office, parcel) {
+	begin := func() (*office, stagedCopy) {
 		o := routedOffice(t)
 		o.put("7", control("7", toBob))
 		o.open(Options{})
-		parcels, err := o.s.pack(&asked)
+		staged, err := o.s.stage(&asked)
 		check(t, err)
-		if len(parcels) != 1 {
-			t.Fatalf("%+v", parcels)
+		if len(staged) != 1 {
+			t.Fatalf("%+v", staged)
 		}
-		return o, parcels[0]
+		return o, staged[0]
 	}
 	// The number that the copy has, and the control file that goes with it.
-	prepared := func(o *office, p parcel) (id, text string) {
+	prepared := func(o *office, p stagedCopy) (id, text string) {
 		var st unix.Stat_t
 		check(t, unix.Stat(p.file, &st))
 		p.draft.Name = fmt.Sprint(st.Ino)
@@ -133,12 +133,12 @@ func TestCrashInReroute(t *testing.T) {
 
 	o, p = begin()
 	var answer Resubmitted
-	_, err := o.s.give(&p, &answer)
+	_, err := o.s.publish(&p, &answer)
 	check(t, err)
 	o.survives("the new control file has its name", map[string]int{"bob@b.example": 2})
 
 	o, p = begin()
-	check(t, o.s.send(&asked, []parcel{p}, &answer))
+	check(t, o.s.commit(&asked, []stagedCopy{p}, &answer))
 	o.survives("the old recipient is tagged", map[string]int{"bob@b.example": 1})
 }
 
@@ -157,14 +157,14 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 			o := routedOffice(t)
 			o.put("7", text)
 			o.open(Options{})
-			parcels, err := o.s.pack(&asked)
+			staged, err := o.s.stage(&asked)
 			check(t, err)
 			change(o)
 			before := slices.DeleteFunc(o.files(), func(path string) bool {
 				return strings.HasPrefix(path, "public/") || strings.HasPrefix(path, "queue/.tmp/")
 			})
 			var answer Resubmitted
-			if err := o.s.send(&asked, parcels, &answer); err == nil || answer.Offsets != nil {
+			if err := o.s.commit(&asked, staged, &answer); err == nil || answer.Offsets != nil {
 				t.Errorf("%s: %v, %+v", name, err, answer)
 			}
 			o.holds(before...)
@@ -177,17 +177,17 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	o := routedOffice(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
-	parcels, err := o.s.pack(&Resubmission{Path: "7"})
+	staged, err := o.s.stage(&Resubmission{Path: "7"})
 	check(t, err)
 	var buf []byte
 	d, err := load(postoffice.Control{}, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	check(t, err)
-	parcels[0].control = d.st
+	staged[0].control = d.st
 	// The name is another file's by the time that the tag is due.
 	o.write("transport/tmp", control("7", toBob))
 	check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
 	var answer Resubmitted
-	if err := o.s.sendOne(&parcels[0], &d, &answer); err == nil || len(answer.Offsets) != 1 || len(answer.Router) != 1 {
+	if err := o.s.commitOne(&staged[0], &d, &answer); err == nil || len(answer.Offsets) != 1 || len(answer.Router) != 1 {
 		t.Errorf("%v, %+v", err, answer)
 	}
 	if got := o.whereabouts()["bob@b.example"]; got != 2 {
@@ -210,7 +210,7 @@ func TestDiscardParcelsOfOthersOnly(t *testing.T) {
 	o.open(Options{})
 	mine := "public/" + o.s.temp + "1"
 	o.write(mine, "under way")
-	o.s.discardParcels()
+	o.s.removeStale()
 	kept = append(kept, mine)
 	slices.Sort(kept)
 	o.holds(kept...)

@@ -1,5 +1,7 @@
 package spool
 
+// An open control file, as it was read and as it is changed.
+
 import (
 	"errors"
 	"fmt"
@@ -10,8 +12,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// document is a control file that was read and may be changed in place.
-type document struct {
+// controlFile is a control file that was read and may be changed in place.
+type controlFile struct {
 	at   int // directory that path is below
 	path string
 	st   unix.Stat_t // when it was read
@@ -26,20 +28,20 @@ var errGone = errors.New("no such file")
 // our writing. What was read is no longer true.
 var errChanged = errors.New("changed while it was worked on")
 
-// garbled is the error for a file that was read and cannot be understood.
-type garbled struct{ reason string }
+// malformed is the error for a file that was read and cannot be understood.
+type malformed struct{ reason string }
 
-func (e *garbled) Error() string { return e.reason }
+func (e *malformed) Error() string { return e.reason }
 
 // bufferKept is how large a buffer is kept for the next control file.
 const bufferKept = 1 << 20
 
 // load reads the control file at path. Opened with O_RDWR it can be written
 // without another look. The buffer is used and, if it grew a bit, replaced. The
-// error is errGone, a *garbled, postoffice.ErrInUse or the system's; st is valid
-// for a *garbled.
-func load(control postoffice.Control, at int, path string, flags int, buf *[]byte) (document, error) {
-	d := document{at: at, path: path, fd: -1}
+// error is errGone, a *malformed, postoffice.ErrInUse or the system's; st is valid
+// for a *malformed.
+func load(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
+	d := controlFile{at: at, path: path, fd: -1}
 	fd, st, err := control.Open(at, path, flags)
 	d.st = st
 	switch err {
@@ -58,12 +60,12 @@ func load(control postoffice.Control, at int, path string, flags int, buf *[]byt
 	return d, nil
 }
 
-func (d *document) read(fd int, buf *[]byte) error {
+func (d *controlFile) read(fd int, buf *[]byte) error {
 	switch {
 	case d.st.Size == 0:
-		return &garbled{"the file is empty"}
+		return &malformed{"the file is empty"}
 	case d.st.Size > ctlfile.MaxSize:
-		return &garbled{fmt.Sprintf("a file of %d bytes is too large", d.st.Size)}
+		return &malformed{fmt.Sprintf("a file of %d bytes is too large", d.st.Size)}
 	}
 	data, err := readWhole(fd, d.st.Size, *buf)
 	if err != nil {
@@ -73,12 +75,12 @@ func (d *document) read(fd int, buf *[]byte) error {
 		*buf = data
 	}
 	if d.file, err = ctlfile.Parse(data); err != nil {
-		return &garbled{err.Error()}
+		return &malformed{err.Error()}
 	}
 	return nil
 }
 
-func (d *document) close() {
+func (d *controlFile) close() {
 	if d.fd >= 0 {
 		unix.Close(d.fd)
 		d.fd = -1
@@ -86,7 +88,7 @@ func (d *document) close() {
 }
 
 // writable returns a descriptor of the very file that was read.
-func (d *document) writable() (int, error) {
+func (d *controlFile) writable() (int, error) {
 	if d.fd >= 0 {
 		return d.fd, nil
 	}
@@ -104,7 +106,7 @@ func (d *document) writable() (int, error) {
 }
 
 // tag changes the tag of recipient i in the file and in memory.
-func (d *document) tag(i int, to ctlfile.Tag) error {
+func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 	r := &d.file.Recipients[i]
 	if r.Tag == to {
 		return nil
@@ -124,8 +126,8 @@ func (d *document) tag(i int, to ctlfile.Tag) error {
 	return nil
 }
 
-// told tags d line i as one of which the sender was told or need not be.
-func (d *document) told(i int) error {
+// markReported tags d line i as one of which the sender was told or need not be.
+func (d *controlFile) markReported(i int) error {
 	fd, err := d.writable()
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // sought is what Find finds, as place and path, sorted.
-func (o *office) sought(what Sought) []string {
+func (o *office) sought(what Query) []string {
 	o.t.Helper()
 	var list []string
 	for m, err := range o.s.Find(o.t.Context(), what) {
@@ -44,29 +44,29 @@ func TestFind(t *testing.T) {
 	all := []string{"7", "F/F/258367", "corrupt/11.1", "corrupt/A/10", "hold/A/8", "postman/A/9"}
 	bobs := []string{"F/F/258367", "corrupt/A/10", "hold/A/8", "postman/A/9"}
 	for _, c := range []struct {
-		what Sought
+		what Query
 		want []string
 	}{
-		{Sought{}, all},
-		{Sought{Places: []Place{Hold, Postman}}, []string{"hold/A/8", "postman/A/9"}},
-		{Sought{Recipient: "bob@b.example"}, bobs},
-		{Sought{Recipient: "<BOB@*.example>"}, bobs},
-		{Sought{Recipient: "bob@b.exampl"}, nil},
-		{Sought{Recipient: "carol"}, []string{"F/F/258367"}},
-		{Sought{Recipient: `"carol ?"@*`}, []string{"7"}},
-		{Sought{Recipient: "*", Sender: "<>"}, []string{"7"}},
-		{Sought{Sender: "alice@*"}, bobs},
-		{Sought{Sender: "alice@*", Recipient: "carol"}, []string{"F/F/258367"}},
-		{Sought{LogID: "<m8@x.example>"}, []string{"hold/A/8"}},
-		{Sought{LogID: "M9@x.*"}, []string{"postman/A/9"}},
-		{Sought{SpoolID: "258367"}, []string{"F/F/258367"}},
-		{Sought{SpoolID: "9"}, []string{"postman/A/9"}},
-		{Sought{SpoolID: "11"}, []string{"corrupt/11.1"}},
-		{Sought{SpoolID: o.spoolID("hold/queue/A/8")}, []string{"hold/A/8"}},
-		{Sought{SpoolID: "9", Places: []Place{Hold}}, nil},
-		{Sought{SpoolID: "9", Recipient: "nobody"}, nil},
-		{Sought{SpoolID: "x"}, nil},
-		{Sought{SpoolID: "12345"}, nil},
+		{Query{}, all},
+		{Query{Places: []Place{Hold, Postman}}, []string{"hold/A/8", "postman/A/9"}},
+		{Query{Recipient: "bob@b.example"}, bobs},
+		{Query{Recipient: "<BOB@*.example>"}, bobs},
+		{Query{Recipient: "bob@b.exampl"}, nil},
+		{Query{Recipient: "carol"}, []string{"F/F/258367"}},
+		{Query{Recipient: `"carol ?"@*`}, []string{"7"}},
+		{Query{Recipient: "*", Sender: "<>"}, []string{"7"}},
+		{Query{Sender: "alice@*"}, bobs},
+		{Query{Sender: "alice@*", Recipient: "carol"}, []string{"F/F/258367"}},
+		{Query{LogID: "<m8@x.example>"}, []string{"hold/A/8"}},
+		{Query{LogID: "M9@x.*"}, []string{"postman/A/9"}},
+		{Query{SpoolID: "258367"}, []string{"F/F/258367"}},
+		{Query{SpoolID: "9"}, []string{"postman/A/9"}},
+		{Query{SpoolID: "11"}, []string{"corrupt/11.1"}},
+		{Query{SpoolID: o.spoolID("hold/queue/A/8")}, []string{"hold/A/8"}},
+		{Query{SpoolID: "9", Places: []Place{Hold}}, nil},
+		{Query{SpoolID: "9", Recipient: "nobody"}, nil},
+		{Query{SpoolID: "x"}, nil},
+		{Query{SpoolID: "12345"}, nil},
 	} {
 		if got := o.sought(c.what); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.what, got, c.want)
@@ -122,7 +122,7 @@ func TestShowOfAnOldSpoolID(t *testing.T) {
 	o.open(Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // a walk would end with this
-	h, err := o.s.openShelf(Queue)
+	h, err := o.s.openReader(Queue)
 	check(t, err)
 	defer h.close()
 	id, _ := parseIdentity("S258367AbTCLWiT")
@@ -145,7 +145,7 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	found := 0
 	var last error
-	for _, err := range o.s.Find(ctx, Sought{}) {
+	for _, err := range o.s.Find(ctx, Query{}) {
 		if last = err; err == nil {
 			found++
 			cancel()
@@ -154,7 +154,7 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	if found != 1 || !errors.Is(last, context.Canceled) {
 		t.Errorf("%d found, then %v", found, last)
 	}
-	for range o.s.Find(t.Context(), Sought{}) {
+	for range o.s.Find(t.Context(), Query{}) {
 		break // and no more is read
 	}
 }
@@ -165,7 +165,7 @@ func TestFindAfterClose(t *testing.T) {
 	o := library(t)
 	s := o.s
 	n := 0
-	for m, err := range s.Find(t.Context(), Sought{Places: []Place{Queue, Hold}}) {
+	for m, err := range s.Find(t.Context(), Query{Places: []Place{Queue, Hold}}) {
 		if n++; n == 1 {
 			if m == nil || err != nil {
 				t.Fatal(err)
@@ -184,7 +184,7 @@ func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 	o := newOffice(t)
 	o.put("8", control("8", toBob))
 	o.open(Options{})
-	h, err := o.s.openShelf(Queue)
+	h, err := o.s.openReader(Queue)
 	check(t, err)
 	defer h.close()
 	w := walk{h: h, ctx: t.Context(), visit: func(Name) bool { return true }}

@@ -1,5 +1,7 @@
 package spool
 
+// Retiring: the files of a message that is done are removed, or parked.
+
 import (
 	"errors"
 	"fmt"
@@ -69,7 +71,7 @@ func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err 
 	}
 	d, err := load(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
 	defer d.close()
-	var bad *garbled
+	var bad *malformed
 	switch {
 	case errors.Is(err, errGone):
 		return nil, false, s.unlink(f.path)
@@ -93,7 +95,7 @@ func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err 
 	if !owes(d.file, true) {
 		return nil, false, s.unlink(f.path)
 	}
-	_, err = s.carry(f.path, Queue, Postman)
+	_, err = s.moveMessage(f.path, Queue, Postman)
 	return nil, err == nil, err
 }
 

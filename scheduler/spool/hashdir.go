@@ -1,0 +1,231 @@
+package spool
+
+// Places and hash directories, and how a message moves between them.
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+)
+
+// Move carries a message from one place to another: the message file first,
+// then the control file. Nothing is overwritten. Answered by Moved.
+func (s *Spool) Move(op uint64, path string, from, to Place) {
+	s.edit(path, func() {
+		missing, err := s.moveMessage(path, from, to)
+		if err != nil {
+			err = fmt.Errorf("moving %q from %s to %s: %w", path, from, to, s.classify(path, err))
+		}
+		s.queue.add([]Result{Moved{op, err, missing}}, 0)
+	})
+}
+
+// moveMessage moves both files of a message. When the second step fails the first
+// is taken back; when that fails too, or the process dies in between, the
+// next load finishes the move.
+func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	a, b := s.pairs[from], s.pairs[to]
+	mode := to.prefixMode()
+
+	moved := true
+	switch err := moveFile(a.queue, path, b.queue, path, mode); err {
+	case nil:
+	case unix.ENOENT:
+		// Perhaps a process before us got so far.
+		moved = false
+		if exists(a.transport, path) && !exists(b.queue, path) {
+			return false, fmt.Errorf("message file: %w", err)
+		}
+	default:
+		return false, fmt.Errorf("message file: %w", err)
+	}
+	err = moveFile(a.transport, path, b.transport, path, mode)
+	if err != nil && moved {
+		_ = rename(b.queue, path, a.queue, path)
+	}
+	if err == unix.ENOENT {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("control file: %w", err)
+	}
+	return false, nil
+}
+
+// prefixMode is the mode of the place's hash directories. Agents and routers
+// run under other groups in the queue, nobody but us works elsewhere.
+func (p Place) prefixMode() uint32 {
+	if p == Queue {
+		return 0o2755
+	}
+	return 0o750
+}
+
+// moveFile renames a file, making the hash directories that it needs. ENOENT
+// means that there is no such file, EEXIST that the new name is taken.
+func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error {
+	err := rename(fromDir, from, toDir, to)
+	prefix, _ := split(to)
+	if err != unix.ENOENT || prefix == "" || !exists(fromDir, from) {
+		return err
+	}
+	if err := makePrefix(toDir, prefix, mode); err != nil {
+		return err
+	}
+	return rename(fromDir, from, toDir, to)
+}
+
+// rehash moves a message from the top of the queue into its hash directory
+// and returns its new name. When that cannot be done it stays as it was and
+// is handled where it is. found says where the message file is.
+func (s *Spool) rehash(n Name) Name {
+	dir := ctlfile.HashDir(n.ID, s.options.HashLevels)
+	prefix, base := split(n.Path)
+	if prefix != "" || dir == "" {
+		return n
+	}
+	q, path := s.pairs[Queue], dir+base
+	if moveFile(q.queue, base, q.queue, path, Queue.prefixMode()) != nil {
+		return n
+	}
+	if moveFile(q.transport, base, q.transport, path, Queue.prefixMode()) != nil {
+		_ = rename(q.queue, path, q.queue, base)
+		return n
+	}
+	return Name{path, n.ID}
+}
+
+// resumeMove finishes a move that was cut between its steps, for a control file
+// in the queue without a message file at its side. It returns the name that
+// the control file now has and the place where it is; found is false when its
+// message file is nowhere.
+//
+// A message file with a control file at its own side is that one's, not ours.
+func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error) {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	prefix, base := split(n.Path)
+	q := s.pairs[Queue]
+	home := ctlfile.HashDir(n.ID, s.options.HashLevels)
+	for levels := range maxDepth + 1 {
+		dir := ctlfile.HashDir(n.ID, levels)
+		other := dir + base
+		if dir == prefix || !lone(q, other) {
+			continue
+		}
+		if prefix == "" && dir == home {
+			err := moveFile(q.transport, n.Path, q.transport, other, Queue.prefixMode())
+			return Name{other, n.ID}, Queue, true, err
+		}
+		err := moveFile(q.queue, other, q.queue, n.Path, Queue.prefixMode())
+		return n, Queue, true, err
+	}
+	for _, p := range []Place{Hold, Postman, Corrupt} {
+		if lone(s.pairs[p], n.Path) {
+			err := moveFile(q.transport, n.Path, s.pairs[p].transport, n.Path, p.prefixMode())
+			return n, p, true, err
+		}
+	}
+	return n, Queue, false, nil
+}
+
+// lone reports whether there is a message file of this path and no control
+// file beside it.
+func lone(p pair, path string) bool {
+	var st unix.Stat_t
+	return stat(p.queue, path, &st) == nil && regular(&st) && !exists(p.transport, path)
+}
+
+// Place is a pair of directories that hold messages: control files in
+// transport/, message files in queue/, under one hash prefix and name.
+type Place uint8
+
+const (
+	Queue   Place = iota // $POSTOFFICE itself: what is to be delivered
+	Hold                 // $POSTOFFICE/hold: what a postmaster holds back
+	Postman              // $POSTOFFICE/postman: what owes a notice
+	Corrupt              // $POSTOFFICE/corrupt: what is beyond understanding
+
+	placeCount
+)
+
+// dir is where the place is, below $POSTOFFICE, with its slash.
+func (p Place) dir() string {
+	return [placeCount]string{"", "hold/", "postman/", "corrupt/"}[p]
+}
+
+// String names the place for people.
+func (p Place) String() string {
+	if p == Queue {
+		return "the queue"
+	}
+	return strings.TrimSuffix(p.dir(), "/")
+}
+
+// pair holds the descriptors of a place's two directories.
+type pair struct{ transport, queue int }
+
+// openPair opens the directories of a place below $POSTOFFICE, open as
+// office. All but those of the queue are made when they are missing.
+func openPair(office int, p Place) (pair, error) {
+	none := pair{-1, -1}
+	if p != Queue {
+		for _, dir := range []string{p.dir(), p.dir() + "transport", p.dir() + "queue"} {
+			if err := makeDir(office, dir, 0o750); err != nil {
+				return none, fmt.Errorf("making %q: %w", dir, err)
+			}
+		}
+	}
+	transport, err := openDir(office, p.dir()+"transport")
+	if err != nil {
+		return none, fmt.Errorf("opening %q: %w", p.dir()+"transport", err)
+	}
+	queue, err := openDir(office, p.dir()+"queue")
+	if err != nil {
+		unix.Close(transport)
+		return none, fmt.Errorf("opening %q: %w", p.dir()+"queue", err)
+	}
+	return pair{transport, queue}, nil
+}
+
+func (d pair) close() {
+	unix.Close(d.transport)
+	unix.Close(d.queue)
+}
+
+// makeDir makes a directory with exactly this mode, whatever the umask. One
+// that exists is left as it is.
+func makeDir(at int, path string, mode uint32) error {
+	switch err := unix.Mkdirat(at, path, mode&0o777); err {
+	case nil:
+		return unix.Fchmodat(at, path, mode, 0)
+	case unix.EEXIST:
+		return nil
+	default:
+		return err
+	}
+}
+
+// makePrefix makes the hash directories of a prefix such as "B/I/".
+func makePrefix(at int, prefix string, mode uint32) error {
+	for i := range len(prefix) {
+		if prefix[i] != '/' {
+			continue
+		}
+		if err := makeDir(at, prefix[:i], mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split cuts a path into its hash prefix, with the slash, and its base name.
+func split(path string) (prefix, base string) {
+	i := strings.LastIndexByte(path, '/') + 1
+	return path[:i], path[i:]
+}
