@@ -159,8 +159,8 @@ type MessageRecipient struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// Sought is what FIND looks for.
-type Sought struct {
+// Query is what FIND looks for.
+type Query struct {
 	Kind  string // recipient, sender, message-id or spoolid
 	Value string // an address, perhaps with * and ?, or an identity
 }

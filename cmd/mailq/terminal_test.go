@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 )
@@ -34,7 +35,7 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 	}
 }
 
-// playOnce plays one session and tells how it went.
+// playOnce plays one session and then sends its error, or nil.
 func playOnce(t *testing.T, socket, session string) <-chan error {
 	t.Helper()
 	_ = os.Remove(socket)
@@ -55,13 +56,13 @@ func playOnce(t *testing.T, socket, session string) <-chan error {
 	return done
 }
 
-// terminal is a pseudo-terminal with mailq in it.
+// terminal is a pseudo-terminal in which mailq runs.
 type terminal struct {
 	*os.File
 	t    *testing.T
 	cmd  *exec.Cmd
-	read string // all that it has got
-	seen string // and not yet looked at
+	read string // everything that mailq wrote
+	seen string // the part of it that shows has not passed yet
 }
 
 func start(t *testing.T, args ...string) *terminal {
@@ -78,7 +79,10 @@ func startWith(t *testing.T, env string, args ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Where the program shows something else, reading the terminal ends too.
+	limit := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
+		limit.Stop()
 		_ = cmd.Process.Kill()
 		_ = f.Close()
 	})

@@ -186,7 +186,7 @@ func TestDialogueEnds(t *testing.T) {
 		{"end in a line", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS- smtp\tx.exa\n", Malformed, "in the middle of a line"},
 		{"no thread", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\n", Malformed, "malformed thread"},
 		{"broken list", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: *** the list is not whole: no time\nS: .\n", Unavailable, "not whole: no time"},
-		{"nothing but trouble", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: *** the list is not whole: no such\nS: .\n", NotDone, "no such"},
+		{"only an error", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: *** the list is not whole: no such\nS: .\n", NotDone, "no such"},
 		{"not done", version2 + login + "C: SHOW QUEUE THREADS2\nS: -ERR; no \x1bsuch\n", NotDone, "no ^[such"},
 		{"no recipient", version2 + login + "C: SHOW QUEUE THREADS2\nS: +OK until LF.LF\nS: smtp\tx\nS: .\nC: SHOW THREAD smtp x\nS: +OK until LF.LF\nS: 1\t0\tx\n", Malformed, "too few fields"},
 		{"v1 without end", "S: version zmailer 1.0\nS: Vertices:\n", Malformed, "in the middle of its answer"},

@@ -78,7 +78,7 @@ func TestAddressLists(t *testing.T) {
 			t.Errorf("%q accepts %q, want %q", tt.list, got, tt.accepts)
 		}
 		if tt.accepts == nobody && len(problems) == 0 {
-			t.Errorf("%q: nothing was said of it", tt.list)
+			t.Errorf("%q: no problem was reported", tt.list)
 		}
 	}
 	list, _ := parseAddresses("[10.0.0.0]/8")
@@ -128,7 +128,7 @@ func TestLinesOfTheAuthFile(t *testing.T) {
 			t.Errorf("%s: rights %s, want %s", tt.name, got, tt.want)
 		}
 		if list.mayConnect(loopback) != (got != "-") && tt.name != "case of users" && tt.name != "no trimming" && tt.name != "none is an answer" {
-			t.Errorf("%s: welcome %v", tt.name, list.mayConnect(loopback))
+			t.Errorf("%s: may connect %v", tt.name, list.mayConnect(loopback))
 		}
 	}
 }
@@ -143,7 +143,7 @@ func letters(r rights) string {
 	return s
 }
 
-// TestAuthFileOfOthersIsRefused: it holds passwords, and grants what is in it.
+// TestAuthFileOfOthersIsRefused: the file holds passwords and grants rights.
 func TestAuthFileOfOthersIsRefused(t *testing.T) {
 	path := authFile(t, users)
 	uid := os.Getuid()
@@ -227,7 +227,7 @@ func TestAuthFileIsReadEveryTime(t *testing.T) {
 	}
 }
 
-// refused expects that a peer is turned away at the door.
+// refused expects that a peer is refused in the greeting.
 func refused(t *testing.T, s *Server, peer Peer) {
 	t.Helper()
 	k := connect(t, s, peer)

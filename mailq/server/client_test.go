@@ -13,7 +13,7 @@ import (
 	"zsched/mailq/client"
 )
 
-// against begins a dialogue with our own server.
+// against begins a dialogue of our client with our server.
 func against(t *testing.T, s *Server, peer Peer) *client.Client {
 	t.Helper()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "mailq"))
@@ -39,7 +39,7 @@ func against(t *testing.T, s *Server, peer Peer) *client.Client {
 
 var root = Peer{UID: 0, User: "root"}
 
-// TestBothSidesTogether: what our server says, our client shows.
+// TestBothSidesTogether: our client prints what our server answers.
 func TestBothSidesTogether(t *testing.T) {
 	now := time.Now()
 	for _, test := range []struct {
@@ -90,7 +90,7 @@ func TestBothSidesTogether(t *testing.T) {
 	}
 }
 
-// TestReconnectingAsksOurServer: the live view gets all it shows.
+// TestReconnectingAsksOurServer: the live view gets everything that it shows.
 func TestReconnectingAsksOurServer(t *testing.T) {
 	q := busyQueue(time.Now())
 	s := newServer(t, q)
@@ -128,7 +128,7 @@ func TestReconnectingAsksOurServer(t *testing.T) {
 	}
 }
 
-// printAnswer prints a report, or the list of the mail.
+// printAnswer prints a report, or the list of messages.
 func printAnswer(c *client.Client, p *client.Printer, report string) error {
 	if c.Version == 1 {
 		d, err := c.Dump()

@@ -18,7 +18,7 @@ import (
 	"zsched/mailq/client"
 )
 
-// still is a connection whose peer has said all and hears all.
+// scriptedConn is a connection whose peer has sent everything and reads everything.
 type scriptedConn struct {
 	net.Conn
 	io.Reader
@@ -31,8 +31,8 @@ func (s *scriptedConn) Close() error                     { return nil }
 func (s *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
 func (s *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzSession: whatever a client sends is answered in the protocol's frames, a
-// reply a line; and without a login it reaches nothing.
+// FuzzSession: whatever a client sends, each line gets one reply in the protocol's
+// framing; without a login nothing is executed.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte("SHOW SNMP\nSHOW THREAD smtp down.example\nKILL MSG 1\nKILL FOO\nJSON EXPLAIN a b\nQUIT\n"))
 	f.Add([]byte("AUTH nobody 0\r\nHELP\r\n\x00\n\nFIND sender \"a\\x2a\"\nSHOW COUNTERS\nHOLD WHERE host=\"a b\" DRYRUN BECAUSE\n"))
@@ -53,7 +53,7 @@ func FuzzSession(f *testing.F) {
 			conn := &scriptedConn{Reader: bytes.NewReader(input)}
 			s.Serve(context.Background(), conn, peer)
 			if !peer.unix() && (len(q.orders) > 0 || len(q.triggered) > 0) {
-				t.Errorf("a stranger was obeyed: %+v", q.orders)
+				t.Errorf("an order was executed without a login: %+v", q.orders)
 			}
 			if s.sessions.count() != 0 {
 				t.Error("the session is still counted")
@@ -63,12 +63,12 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// checkFrames counts the replies in what a server said.
-func checkFrames(t *testing.T, said string, input []byte) {
+// checkFrames counts the replies in the output of a server.
+func checkFrames(t *testing.T, output string, input []byte) {
 	t.Helper()
-	body, ok := strings.CutPrefix(said, mailq.GreetingV2+"\n220 MAILQ-V2-CHALLENGE: ")
-	if !ok || !strings.HasSuffix(said, "\n") {
-		t.Fatalf("%.200q", said)
+	body, ok := strings.CutPrefix(output, mailq.GreetingV2+"\n220 MAILQ-V2-CHALLENGE: ")
+	if !ok || !strings.HasSuffix(output, "\n") {
+		t.Fatalf("%.200q", output)
 	}
 	lines := strings.Split(strings.TrimSuffix(body, "\n"), "\n")[1:]
 	replies := 0
@@ -78,7 +78,7 @@ func checkFrames(t *testing.T, said string, input []byte) {
 		}
 		replies++
 		if lines[i] == "" || lines[i][0] != '+' && lines[i][0] != '-' {
-			t.Fatalf("reply %q in %q", lines[i], said)
+			t.Fatalf("reply %q in %q", lines[i], output)
 		}
 		if lines[i] != mailq.Until {
 			continue
@@ -89,7 +89,7 @@ func checkFrames(t *testing.T, said string, input []byte) {
 			}
 		}
 		if i == len(lines) {
-			t.Fatalf("a list without end: %.200q", said)
+			t.Fatalf("a list without end: %.200q", output)
 		}
 	}
 	if given := bytes.Count(input, []byte{'\n'}); replies > given {
@@ -97,7 +97,7 @@ func checkFrames(t *testing.T, said string, input []byte) {
 	}
 }
 
-// FuzzAuthFile: nobody is let in by a line whose addresses he is not in.
+// FuzzAuthFile: no line admits a peer whose address is not in it.
 func FuzzAuthFile(f *testing.F) {
 	f.Add(users, "127.0.0.1")
 	f.Add("nobody:x:ALL:[localhost]\nnobody:x:ALL:![10.0.0.0]/8 [127.0.0.0]/8", "10.0.0.1")
@@ -152,8 +152,8 @@ func FuzzWrappers(f *testing.F) {
 	})
 }
 
-// FuzzClientReadsServer: whatever is in a queue, our client reads what our
-// server says of it, in both versions, and finds as much as there is.
+// FuzzClientReadsServer: whatever is in a queue, our client reads all of it from our
+// server, in both versions.
 func FuzzClientReadsServer(f *testing.F) {
 	f.Add("smtp", "a.example", "M/K/1", "alice@a", "busy\rvery", int64(17), 3)
 	f.Add("", ".", ".", "a\tb\n", ".\n.\n", int64(0), 0)

@@ -12,7 +12,7 @@ import (
 	"zsched/mailq"
 )
 
-// endlessQueue is a queue that makes its threads as they are taken.
+// endlessQueue is a queue that makes its threads as they are read.
 type endlessQueue struct {
 	fakeQueue
 	most  int // 0: no end
@@ -32,8 +32,8 @@ func (e *endlessQueue) Threads(context.Context) iter.Seq2[mailq.ThreadRow, error
 	}
 }
 
-// TestLargeQueueIsShownAsItIsTaken shows threads of a million recipients to a
-// client that reads them, and looks at the memory in use on the way.
+// TestLargeQueueIsShownAsItIsTaken lists the threads of a million recipients for a
+// client, and measures the heap meanwhile.
 func TestLargeQueueIsShownAsItIsTaken(t *testing.T) {
 	const most = 200_000
 	q := &endlessQueue{most: most}
@@ -72,7 +72,7 @@ func TestLargeQueueIsShownAsItIsTaken(t *testing.T) {
 	}
 }
 
-// BenchmarkThreads2 is a line of SHOW QUEUE THREADS2.
+// BenchmarkThreads2 writes lines of SHOW QUEUE THREADS2.
 func BenchmarkThreads2(b *testing.B) {
 	q := &endlessQueue{most: b.N}
 	r := &report{queue: q, out: &answer{w: bufio.NewWriterSize(io.Discard, outBuffer), framed: true}}

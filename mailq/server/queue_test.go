@@ -16,7 +16,7 @@ import (
 	"zsched/mailq"
 )
 
-// fakeQueue is a Queue that stands still.
+// fakeQueue is a Queue that does not change.
 type fakeQueue struct {
 	totals   mailq.Totals
 	rows     []mailq.ThreadRow
@@ -69,7 +69,7 @@ func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Jo
 	return each(jobs, p.broken)
 }
 
-func (p *fakeQueue) Find(_ context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
+func (p *fakeQueue) Find(_ context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error] {
 	var found []*mailq.Message
 	for _, m := range p.messages {
 		if what.Kind == "sender" && pattern.Wildcard(what.Value, m.Sender) || what.Kind == "spoolid" && what.Value == m.SpoolID {
@@ -120,8 +120,9 @@ func each[T any](items []T, broken error) iter.Seq2[T, error] {
 	}
 }
 
-// The rest of this file reads captured answers of the old program into a
-// fakeQueue that they are right for, at one time.
+// The rest of this file builds a fakeQueue from captured answers of ZMailer's server.
+
+// captureReader builds the queue that the answers describe at the time now.
 
 type captureReader struct {
 	*fakeQueue
@@ -243,7 +244,7 @@ func clockTime(s string) time.Time {
 	return time.Unix(n, 0)
 }
 
-// parseSpan reads what SayTime writes.
+// parseSpan reads what mailq.FormatSpan writes.
 func parseSpan(s string) time.Duration {
 	d, err := interval.Parse(s)
 	if err != nil {
@@ -252,7 +253,7 @@ func parseSpan(s string) time.Duration {
 	return d
 }
 
-// vertices reads the jobs of a fakeQueue of v1.
+// vertex reads a job of a dump of v1.
 func (p *captureReader) vertex(s string) error {
 	f := strings.SplitN(s, "\t", 4)
 	_, offsets, _ := strings.Cut(f[2], "; ")

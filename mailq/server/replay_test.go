@@ -19,9 +19,9 @@ import (
 	"zsched/mailq"
 )
 
-// The sessions in testdata/server are captures of the old program. They are
-// replayed at the time they were made, over a fakeQueue of the queue painted
-// from what they say, and must come out byte for byte.
+// The sessions in testdata are captures of ZMailer's server. They are replayed at the
+// time at which they were made, with a fakeQueue built from their answers, and our
+// server must give the same answers byte for byte.
 
 const users = `# as shipped
 nobody:nobody:SNMP QQ TT ETRN:  [127.0.0.0]/8 [ipv6.0::1]/128
@@ -38,7 +38,7 @@ func authFile(t *testing.T, text string) string {
 
 var loopback = Peer{Addr: netip.MustParseAddr("127.0.0.1")}
 
-// testClient is the client's end of a session.
+// testClient is the client of a session.
 type testClient struct {
 	t         *testing.T
 	conn      net.Conn
@@ -47,7 +47,7 @@ type testClient struct {
 	over      chan struct{} // closed when Serve has returned
 }
 
-// begin opens a session. It ends with the test at the latest.
+// connect opens a session. The session ends with the test at the latest.
 func connect(t *testing.T, s *Server, peer Peer) *testClient {
 	t.Helper()
 	client, server := net.Pipe()
@@ -60,7 +60,7 @@ func connect(t *testing.T, s *Server, peer Peer) *testClient {
 	return k
 }
 
-// converse begins a session of v2 and reads its greeting.
+// dial opens a session of v2 and reads its greeting.
 func dial(t *testing.T, s *Server, peer Peer) *testClient {
 	t.Helper()
 	k := connect(t, s, peer)
@@ -88,7 +88,7 @@ func (k *testClient) send(text string) {
 	}
 }
 
-// answer reads a whole answer, with the empty line behind the old ones to KILL.
+// answer reads a whole answer, with the empty line behind ZMailer's replies to KILL.
 func (k *testClient) answer(command string) []string {
 	k.t.Helper()
 	lines := []string{k.line()}
@@ -109,7 +109,7 @@ func (k *testClient) ask(command string) []string {
 	return k.answer(command)
 }
 
-// reply is an answer of one line.
+// reply gives a command and returns its answer of one line.
 func (k *testClient) reply(command string) string {
 	k.t.Helper()
 	lines := k.ask(command)
@@ -126,13 +126,13 @@ func (k *testClient) login(user, password string) {
 	}
 }
 
-// ends says whether nothing more comes.
+// ends reports whether the session ends without another line.
 func (k *testClient) ends() bool {
 	rest, _ := io.ReadAll(k.in)
 	return len(rest) == 0
 }
 
-// exchange is a command of a capture and what came back.
+// exchange is a command of a capture and its answer.
 type exchange struct {
 	command string
 	answer  []string
@@ -154,7 +154,7 @@ func readCapture(t *testing.T, name string) (list []exchange) {
 	return list
 }
 
-// paint makes the fakeQueue that a session was captured of.
+// queueOf builds the queue of a captured session.
 func queueOf(t *testing.T, list []exchange, now time.Time) *fakeQueue {
 	t.Helper()
 	p := &captureReader{fakeQueue: &fakeQueue{}, now: now}
@@ -186,8 +186,8 @@ func queueOf(t *testing.T, list []exchange, now time.Time) *fakeQueue {
 
 var challenge = regexp.MustCompile(`^220 MAILQ-V2-CHALLENGE: [0-9]+\.[0-9]+\.[0-9]+$`)
 
-// replay gives the captured commands again and returns the differences. The
-// old program's answers to KILL THREAD and HELP are not asked for.
+// replay gives the captured commands again and returns the differences. The answers
+// to KILL THREAD and HELP, which are others in our server, are not compared.
 func replay(k *testClient, list []exchange, password string) (differences []string) {
 	differ := func(command string, got, want any) {
 		differences = append(differences, fmt.Sprintf("%s\n  got  %q\n  want %q", command, got, want))
@@ -229,8 +229,8 @@ func replay(k *testClient, list []exchange, password string) (differences []stri
 	return differences
 }
 
-// captures names the sessions, the time of each, and the password where the
-// login went well.
+// captures has the sessions, the time of each, and the password if the login
+// succeeded.
 var captures = []struct {
 	name     string
 	at       int64
@@ -257,7 +257,7 @@ func TestSessionsOfTheOldServerReplay(t *testing.T) {
 	}
 }
 
-// TestReplayCanFail spoils the fakeQueue in small ways, each of which must show.
+// TestReplayCanFail changes the queue in small ways; each must be a difference.
 func TestReplayCanFail(t *testing.T) {
 	spoil := map[string]func(p *fakeQueue){
 		"attempts":   func(p *fakeQueue) { p.rows[0].Thread.Attempts++ },
@@ -286,9 +286,9 @@ func TestReplayCanFail(t *testing.T) {
 	}
 }
 
-// TestPictureOfTheOldServerReplays does the same for v1. Channels and hosts
-// stand in an order of their own there, which means nothing.
-func TestPictureOfTheOldServerReplays(t *testing.T) {
+// TestDumpOfTheOldServerReplays does the same for v1. The order of channels and hosts
+// has no meaning there and is not compared.
+func TestDumpOfTheOldServerReplays(t *testing.T) {
 	text, err := os.ReadFile("testdata/v1-raw.txt")
 	must(t, err)
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestPictureOfTheOldServerReplays(t *testing.T) {
 	})
 }
 
-// names gives the jobs of a web their channel or host.
+// names sets the channel or the host of the jobs of an index.
 func (p *captureReader) names(web string, of func(*mailq.Job) *string) {
 	for line := range strings.SplitSeq(strings.TrimSpace(web), "\n") {
 		name, ids, _ := strings.Cut(line, ":\t>")

@@ -43,7 +43,7 @@ type Queue interface {
 	Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error]
 	// Find yields the messages that match, held ones too. It may read many
 	// files.
-	Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error]
+	Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error]
 	// Message returns a message by its spoolid or number, held or not.
 	Message(ctx context.Context, id string) (m *mailq.Message, found bool, err error)
 	// Explain says what the mail of a destination waits for.
@@ -59,9 +59,9 @@ type Queue interface {
 }
 
 const (
-	// IdleTimeout is how long a session may be silent after its last command,
+	// idleTimeout is how long a session may be silent after its last command,
 	// and how long a peer may take to read 64 KiB of an answer.
-	IdleTimeout = 90 * time.Second
+	idleTimeout = 90 * time.Second
 
 	outBuffer = 64 << 10
 	// closeTimeout is how long a peer may take to read the rest of an answer
@@ -199,7 +199,7 @@ type deadlineWriter struct {
 }
 
 func (w *deadlineWriter) Write(b []byte) (int, error) {
-	timeout := IdleTimeout
+	timeout := idleTimeout
 	if w.ctx.Err() != nil {
 		timeout = closeTimeout
 	}

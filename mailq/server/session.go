@@ -116,7 +116,7 @@ func (s *session) readLine(ctx context.Context) (string, error) {
 		if err := s.out.Flush(); err != nil {
 			return "", errWrite
 		}
-		_ = s.conn.SetReadDeadline(time.Now().Add(IdleTimeout))
+		_ = s.conn.SetReadDeadline(time.Now().Add(idleTimeout))
 	}
 	// This check comes after the deadline is set: otherwise this deadline could
 	// replace the one that Serve sets when ctx is done.

@@ -15,8 +15,8 @@ import (
 	"zsched/mailq"
 )
 
-// daemonUID is whom the server under test runs as: the owner of the test's
-// files or, where that is root, somebody else.
+// daemonUID is the user that the server under test runs as: the owner of the test's
+// files, or another user if that is root.
 func daemonUID() int {
 	if uid := os.Getuid(); uid != 0 {
 		return uid
@@ -57,7 +57,7 @@ func TestIdleCountsFromTheLastCommand(t *testing.T) {
 		k.login("nobody", "nobody")
 		start := time.Now()
 		for range 10 {
-			time.Sleep(IdleTimeout - time.Second)
+			time.Sleep(idleTimeout - time.Second)
 			if r := k.reply("NOOP"); !strings.HasPrefix(r, "-MAILQ2") {
 				t.Fatal(r)
 			}
@@ -69,7 +69,7 @@ func TestIdleCountsFromTheLastCommand(t *testing.T) {
 		if !k.ends() {
 			t.Error("more than silence at the end")
 		}
-		if got := time.Since(last); got != IdleTimeout {
+		if got := time.Since(last); got != idleTimeout {
 			t.Errorf("closed after %v", got)
 		}
 		if n := s.Counters()["SC.MQ2TimedOut"]; n != 1 {
@@ -78,7 +78,7 @@ func TestIdleCountsFromTheLastCommand(t *testing.T) {
 	})
 }
 
-// TestDribblingIsIdling: bytes that make no command do not keep a session.
+// TestDribblingIsIdling: bytes without a line end do not keep a session open.
 func TestDribblingIsIdling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := dial(t, newServer(t, &fakeQueue{}), loopback)
@@ -90,14 +90,13 @@ func TestDribblingIsIdling(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		<-k.over
-		if got := time.Since(start); got > IdleTimeout+time.Second {
+		if got := time.Since(start); got > idleTimeout+time.Second {
 			t.Errorf("open for %v", got)
 		}
 	})
 }
 
-// TestReaderThatStopsIsLeft: the queue is not held, and after a while the
-// session is over.
+// TestReaderThatStopsIsLeft: the queue is not read on, and the session times out.
 func TestReaderThatStopsIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &endlessQueue{}
@@ -107,7 +106,7 @@ func TestReaderThatStopsIsLeft(t *testing.T) {
 		k.send("SHOW QUEUE THREADS2\n")
 		start := time.Now()
 		<-k.over
-		if got := time.Since(start); got != IdleTimeout {
+		if got := time.Since(start); got != idleTimeout {
 			t.Errorf("left after %v", got)
 		}
 		if q.given > 10000 {
@@ -215,8 +214,8 @@ func TestEndOfFileEndsTheSession(t *testing.T) {
 	}
 }
 
-// TestBrokenListsEnd: a client that waits for the end of a list would wait for
-// ever, and one that got an end must know that it is not all.
+// TestBrokenListsEnd: a client that waits for the end of a list must get one, and must
+// know that the list is not whole.
 func TestBrokenListsEnd(t *testing.T) {
 	ring := &mailq.Ring{ID: 1, Channel: "smtp", Host: "*"}
 	whole := &fakeQueue{
@@ -252,7 +251,7 @@ func TestBrokenListsEnd(t *testing.T) {
 	}
 }
 
-// TestFaultEndsOneSession: what goes wrong in one is no matter of others.
+// TestFaultEndsOneSession and no other.
 func TestFaultEndsOneSession(t *testing.T) {
 	var fault Note
 	s := newServer(t, faulty{&fakeQueue{}}, func(set *Settings) { set.Note = func(n Note) { fault = n } })

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// MaxSessions is how many sessions a server has at most. Root and the server's
+// maxSessions is how many sessions a server has at most. Root and the server's
 // own user may have as many again on UNIX sockets. When all are taken, a new
 // connection takes the place of a peer that has not logged in, or else of a
 // session that has been idle for stallTime, so that silent peers cannot keep
 // users out. If there is no such session, the new connection is closed without
 // an answer.
-const MaxSessions = 20
+const maxSessions = 20
 
 // stallTime is how long a session may be idle before another may take its place.
 const stallTime = 10 * time.Second
@@ -40,9 +40,9 @@ type slot struct {
 func (s *sessions) open(conn net.Conn, peer Peer, trusted bool) (opened *slot, refused *Peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := MaxSessions
+	limit := maxSessions
 	if trusted {
-		limit += MaxSessions
+		limit += maxSessions
 	}
 	now := time.Now()
 	if len(s.slots) >= limit {

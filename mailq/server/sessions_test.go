@@ -31,7 +31,7 @@ func TestTwentySessionsAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, refused := countFull(t)
 		var open []*testClient
-		for range MaxSessions {
+		for range maxSessions {
 			k := dial(t, s, loopback)
 			k.login("nobody", "nobody")
 			open = append(open, k)
@@ -59,7 +59,7 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, refused := countFull(t)
 		var strangers []*testClient
-		for i := range MaxSessions {
+		for i := range maxSessions {
 			strangers = append(strangers, dial(t, s, address(i+1)))
 		}
 		start := time.Now()
@@ -72,11 +72,11 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 			t.Errorf("the oldest stranger is not closed; refused: %q", *refused)
 		}
 		<-strangers[0].over
-		if n := s.sessions.count(); n != MaxSessions {
+		if n := s.sessions.count(); n != maxSessions {
 			t.Errorf("%d sessions", n)
 		}
 		// More strangers push out strangers, not the user.
-		for i := range 2 * MaxSessions {
+		for i := range 2 * maxSessions {
 			dial(t, s, address(101+i))
 		}
 		if r := k.reply("ETRN"); r != "+OK; an ETRN didn't start anything." {
@@ -91,7 +91,7 @@ func TestOneAddressPushesOutItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, refused := countFull(t)
 		k := dial(t, s, address(100))
-		for range 3 * MaxSessions {
+		for range 3 * maxSessions {
 			dial(t, s, address(1))
 		}
 		k.login("nobody", "nobody")
@@ -100,7 +100,7 @@ func TestOneAddressPushesOutItself(t *testing.T) {
 				t.Errorf("refused: %s", peer)
 			}
 		}
-		if len(*refused) != 2*MaxSessions+1 {
+		if len(*refused) != 2*maxSessions+1 {
 			t.Errorf("%d refused", len(*refused))
 		}
 	})
@@ -112,7 +112,7 @@ func TestIdleUsersGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := countFull(t)
 		var users []*testClient
-		for range MaxSessions {
+		for range maxSessions {
 			k := dial(t, s, loopback)
 			k.login("nobody", "nobody")
 			users = append(users, k)
@@ -132,10 +132,10 @@ func TestIdleUsersGiveWay(t *testing.T) {
 func TestRootHasPlacesOfHisOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := countFull(t)
-		for range MaxSessions {
+		for range maxSessions {
 			dial(t, s, loopback).login("nobody", "nobody")
 		}
-		for range MaxSessions {
+		for range maxSessions {
 			dial(t, s, Peer{UID: 0})
 		}
 		start := time.Now()

@@ -56,7 +56,7 @@ func find(r *request, ctx context.Context) bool {
 	if err != nil {
 		return r.reject(err)
 	}
-	what := mailq.Sought{Kind: kind, Value: value}
+	what := mailq.Query{Kind: kind, Value: value}
 	return r.report(
 		func(rep *report) error {
 			for m, err := range rep.queue.Find(ctx, what) {
@@ -89,7 +89,12 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 	}
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s, %s", r.User, r.Channel, r.Host, r.State, mailq.Plural(r.Attempts, "try", "tries"))
+		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s", r.User, r.Channel, r.Host, r.State)
+		// The attempts of a recipient that is done, or whose message is held, may
+		// not be known any more.
+		if ended := r.State == "delivered" || r.State == "failed" || r.State == "held"; r.Attempts > 0 || !ended {
+			line += ", " + mailq.Plural(r.Attempts, "try", "tries")
+		}
 		if wait := r.WakeAt.Unix() - now.Unix(); !r.WakeAt.IsZero() && wait > 0 {
 			line += ", retry in " + formatSeconds(wait)
 		}

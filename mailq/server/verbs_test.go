@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the new verbs answer")
 
-// busyQueue is a queue with something of everything in it.
+// busyQueue is a queue that has every kind of item.
 func busyQueue(now time.Time) *fakeQueue {
 	ago := func(d time.Duration) time.Time { return now.Add(-d).UTC() }
 	in := func(d time.Duration) time.Time { return now.Add(d).UTC() }
@@ -105,7 +105,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 	})
 }
 
-// orderLines are one of each form.
+// orderLines has an order of each form.
 var orderLines = []string{
 	"KILL MSG 12345 BECAUSE", "KILL MSG 12345 DRYRUN", "KILL THREAD smtp d1.example", `HOLD THREAD smtp "" BECAUSE of rain`,
 	"RELEASE MSG S12345ABC DRYRUN BECAUSE it is so", "RETRY WHERE host=*.se older=3d DRYRUN", "EXPIRE WHERE sender=<>", "REQUEUE MSG 1",
@@ -174,7 +174,7 @@ func TestActingVerbs(t *testing.T) {
 	}
 }
 
-// TestRightsAreKept: each right lets do what it is for and nothing else.
+// TestRightsAreKept: each right allows its own commands and no others.
 func TestRightsAreKept(t *testing.T) {
 	needs := map[string]string{
 		"SHOW SNMP": "S", "SHOW QUEUE SHORT": "Q", "SHOW QUEUE THREADS": "T", "SHOW QUEUE THREADS2": "T", "SHOW THREAD a b": "T",

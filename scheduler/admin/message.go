@@ -32,7 +32,7 @@ func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, e
 // Find looks through the control files of the queue and of held messages. A
 // spoolid is also looked for among parked and quarantined messages. A Message-Id
 // without wildcards is looked up in the core, without reading the whole queue.
-func (q *Queue) Find(ctx context.Context, what mailq.Sought) iter.Seq2[*mailq.Message, error] {
+func (q *Queue) Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error] {
 	return func(yield func(*mailq.Message, error) bool) {
 		sought := spool.Query{Places: []spool.Place{spool.Queue, spool.Hold}}
 		switch what.Kind {

@@ -176,7 +176,7 @@ func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 				t.Errorf("%q is %+v, %v", name, m, err)
 			}
 		}
-		for _, what := range []mailq.Sought{
+		for _, what := range []mailq.Query{
 			{Kind: "message-id", Value: "m7@here"}, {Kind: "message-id", Value: "<m7@here>"}, {Kind: "message-id", Value: "m?@*"},
 			{Kind: "sender", Value: "ray*"}, {Kind: "spoolid", Value: id},
 		} {
@@ -191,7 +191,7 @@ func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 				t.Errorf("%v finds %d messages", what, n)
 			}
 		}
-		for _, err := range q.Find(ctx, mailq.Sought{Kind: "colour", Value: "red"}) {
+		for _, err := range q.Find(ctx, mailq.Query{Kind: "colour", Value: "red"}) {
 			if err == nil {
 				t.Error("messages have colours")
 			}

@@ -82,7 +82,7 @@ func TestWrappers(t *testing.T) {
 	}
 }
 
-func TestPicturesAreForFriends(t *testing.T) {
+func TestDumpsAreForAdmittedPeers(t *testing.T) {
 	s := New(&fakeQueue{}, Settings{Version: 1})
 	k := connect(t, s, Peer{Addr: netip.MustParseAddr("192.0.2.1")})
 	got, err := io.ReadAll(k.in)

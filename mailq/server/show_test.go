@@ -1,0 +1,58 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+func TestColumnsOfThreads(t *testing.T) {
+	for host, want := range map[string]string{
+		"": "\t\t\t\t", "abcd": "\t\t\t", "abcde": "\t\t", "one.example": "\t\t", "other.example": "\t",
+		"abcdefghijklmnopqrs": "\t", "abcdefghijklmnopqrst": "\t", "abcdefghijklmnopqrstu": " ",
+		"a-very-long-host-name-indeed.sub.example.com": " ",
+	} {
+		line := string(appendThread(nil, &mailq.Thread{Name: mailq.Name{Channel: "smtp", Host: host}}, time.Now()))
+		if host == "" {
+			line = string(appendThread(nil, &mailq.Thread{Name: mailq.Name{Channel: "", Host: ""}}, time.Now()))
+		}
+		_, rest, _ := strings.Cut(line, "/0")
+		if gap, _, _ := strings.Cut(rest, "N="); gap != want {
+			t.Errorf("%q: gap %q, want %q", line, gap, want)
+		}
+	}
+}
+
+func TestWaits(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for _, tt := range []struct {
+		thread     mailq.Thread
+		full, tabs string
+	}{
+		{mailq.Thread{Pending: mailq.PendingChannel}, " pend=>MaxChannel QA=0s channelwait", "\tpend=>MaxChannel\tQA=0s"},
+		{mailq.Thread{Pending: mailq.PendingRing}, " pend=>MaxRing QA=0s threadwait", "\tpend=>MaxRing\tQA=0s"},
+		{mailq.Thread{Pending: mailq.PendingCommand}, " pend=ConfBUG:NoCmdDefined! QA=0s", "\tpend=ConfBUG:NoCmdDefined!\tQA=0s"},
+		{mailq.Thread{Pending: mailq.PendingRing, WakeAt: now.Add(time.Minute)}, " W=60s QA=0s", "\tW=60s\tQA=0s"},
+		{mailq.Thread{Pending: mailq.PendingHeld, Held: true, WakeAt: now.Add(time.Minute)}, " pend=Held QA=0s", "\tpend=Held\tQA=0s"},
+		{mailq.Thread{WakeAt: now.Add(999 * time.Millisecond)}, " QA=0s", "\tQA=0s"},
+		{mailq.Thread{Pending: mailq.PendingRing, Agents: []mailq.Agent{{PID: 5, State: "IDLE"}}, Unfed: 3},
+			" P={5} HA={0}s FA={never}s OF={0} S={IDLE} UF=3 QA=0s", "\tP={5}\tHA={0}s\tFA={never}s\tOF={0}\tS={IDLE}\tUF=3\tQA=0s"},
+	} {
+		tt.thread.OldestAt = now
+		if got := string(appendDetail(nil, &tt.thread, now, ' ')); got != "N=0   R=0   A=0 "+tt.full {
+			t.Errorf("%q, want %q", got, tt.full)
+		}
+		if got := string(appendDetail(nil, &tt.thread, now, '\t')); got != "N=0\tR=0\tA=0"+tt.tabs {
+			t.Errorf("%q, want %q", got, tt.tabs)
+		}
+	}
+	rcpt := mailq.Job{Recipients: []mailq.Recipient{{}}}
+	for pending, want := range map[mailq.Pending]string{mailq.PendingTA: "", mailq.PendingThread: "", mailq.PendingChannel: "channel", mailq.PendingRing: "thread", mailq.NotPending: "thread", mailq.PendingHeld: "thread"} {
+		rcpt.Pending = pending
+		if got := strings.Split(string(appendRecipient(nil, &rcpt, 0, now)), "\t"); len(got) != 10 || got[8] != want {
+			t.Errorf("%s: %q", pending, got)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+)
+
+func TestRendezvous(t *testing.T) {
+	now := time.Now()
+	q := busyQueue(now)
+	s := New(q, Settings{Version: 2})
+	path := filepath.Join(t.TempDir(), "mailq.text")
+	must(t, os.WriteFile(path, []byte(strings.Repeat("old\n", 10000)), 0o644))
+	must(t, s.Rendezvous(context.Background(), path))
+	text, err := os.ReadFile(path)
+	must(t, err)
+	if !strings.HasPrefix(string(text), mailq.GreetingV1+"\nVertices:\n1:\tM/K/860194\t2; 215,100\t#smtp; 500") || strings.Contains(string(text), "old") ||
+		!strings.Contains(string(text), "Rcpnts in 24 out 20 stored 4\n") {
+		t.Errorf("%s", text)
+	}
+	info, err := os.Stat(path)
+	must(t, err)
+	if !info.ModTime().Before(now) || info.ModTime().Before(now.Add(-2*time.Second)) {
+		t.Errorf("mtime %v, written at %v", info.ModTime(), now)
+	}
+	link := path + ".link"
+	must(t, os.Symlink(path, link))
+	if err := s.Rendezvous(context.Background(), link); err == nil {
+		t.Error("a symbolic link was followed")
+	}
+	if err := s.Rendezvous(context.Background(), filepath.Join(path, "none")); err == nil {
+		t.Error("a file below a file was written")
+	}
+}
+
+func TestStatesOfJobs(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for _, tt := range []struct {
+		job  mailq.Job
+		want string
+	}{
+		{mailq.Job{WakeAt: now.Add(5 * time.Second), PID: 7}, "(retry in 5s)"},
+		{mailq.Job{WakeAt: now.Add(-5 * time.Second)}, "(activation pending, thread inactive)"},
+		{mailq.Job{Pending: mailq.PendingTA}, "(waiting for slot)"},
+		{mailq.Job{Pending: mailq.PendingThread}, "(waiting for slot)"},
+		{mailq.Job{Pending: mailq.PendingChannel}, "(waiting for channel slot)"},
+		{mailq.Job{Pending: mailq.PendingRing}, "(waiting for thread slot)"},
+		{mailq.Job{Pending: mailq.PendingHeld}, "(activation pending, thread inactive)"},
+		{mailq.Job{PID: 7}, "(running now, pid=7)"},
+		{mailq.Job{PID: 7, Next: true}, "(running now, pid=7 NextFeed)"},
+		{mailq.Job{ExpiresAt: now.Add(90 * time.Minute)}, "(activation pending, thread inactive, expires in 1h30m, tries=4)"},
+		{mailq.Job{ExpiresAt: now.Add(-time.Minute)}, "(activation pending, thread inactive, expires in -1m, tries=4)"},
+	} {
+		tt.job.Path, tt.job.Recipients = "X/1", []mailq.Recipient{{Offset: 3, Attempts: 4}, {Offset: 9, Attempts: 2}}
+		want := "12:\tX/1\t2; 3,9\t#" + tt.want
+		if got := string(appendVertex(nil, 12, &tt.job, now)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
