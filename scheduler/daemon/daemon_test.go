@@ -2,10 +2,7 @@ package daemon_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,7 +14,6 @@ import (
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
 	"zsched/ta"
-	"zsched/ta/child"
 )
 
 func TestFreshMessageIsDeliveredAndRemoved(t *testing.T) {
@@ -138,124 +134,6 @@ func TestKnownNameIsNotTakenAgain(t *testing.T) {
 	})
 }
 
-// A fast stop lets open job lines end, but not for long. An agent that does not
-// mind SIGTERM may finish its message by itself.
-func TestFastStopLeavesAnAgentItsMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		hang := make(chan struct{})
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen(); <-hang }
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		began := h.Since()
-		h.Signals <- syscall.SIGTERM
-		<-h.Ended
-		if took := h.Since() - began; took < 5*time.Second || took > 10*time.Second {
-			t.Errorf("the stop took %v", took)
-		}
-		if lines, signals := h.Agent(0).Given(); lines != "" || signals != "[terminated]" {
-			t.Errorf("the agent was sent %q and %s", lines, signals)
-		}
-		h.Agent(0).Signal(syscall.SIGKILL)
-		close(hang)
-		if h.Spool.Left() != 1 {
-			t.Error("the message is gone")
-		}
-	})
-}
-
-// The agent has no handler: any signal would cost the messages it was given.
-func TestSlowStopWaitsForOpenJobLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			time.Sleep(time.Minute)
-			a.ReportAll(job, ta.OK2, "delivered")
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		h.Signals <- syscall.SIGQUIT
-		synctest.Wait()
-		if lines, signals := h.Agent(0).Given(); lines != "" || signals != "[]" {
-			t.Errorf("the agent was sent %q and %s", lines, signals)
-		}
-		<-h.Ended
-		if _, signals := h.Agent(0).Given(); signals != "[]" {
-			t.Errorf("the agent was sent %s", signals)
-		}
-		if took := h.Since(); took < time.Minute || took > 61*time.Second {
-			t.Errorf("the stop took %v", took)
-		}
-		if h.Spool.Left() != 0 {
-			t.Error("the message was not finished")
-		}
-	})
-}
-
-// An agent that has nothing and does not leave would stay for ever.
-func TestNoAgentWithoutAMessageOutlivesAStop(t *testing.T) {
-	for sig, most := range map[os.Signal]time.Duration{syscall.SIGTERM: 6 * time.Second, syscall.SIGQUIT: 40 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			h := daemontest.New(t, nil)
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-				a.ReportAll(job, ta.OK2, "delivered")
-				a.Deafen()
-			}
-			h.Run()
-			h.Spool.Bring(1, "a.example")
-			synctest.Wait()
-			began := h.Since()
-			h.Signals <- sig
-			<-h.Ended
-			if _, signals := h.Agent(0).Given(); signals != "[terminated killed]" {
-				t.Errorf("%v: the agent was sent %s", sig, signals)
-			}
-			if took := h.Since() - began; took > most {
-				t.Errorf("%v: the stop took %v", sig, took)
-			}
-		})
-	}
-}
-
-func TestSecondSignalHastensASlowStop(t *testing.T) {
-	for _, second := range []os.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
-		synctest.Test(t, func(t *testing.T) {
-			h := daemontest.New(t, nil)
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen() }
-			h.Run()
-			h.Spool.Bring(1, "a.example")
-			synctest.Wait()
-			h.Signals <- syscall.SIGQUIT
-			time.Sleep(time.Minute)
-			began := h.Since()
-			h.Stop(second)
-			if took := h.Since() - began; took > 10*time.Second {
-				t.Errorf("%v: the stop took another %v", second, took)
-			}
-		})
-	}
-}
-
-// During a stop nothing is taken any more.
-func TestStopTakesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen() }
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		h.Signals <- syscall.SIGTERM
-		synctest.Wait()
-		select {
-		case h.Spool.Names <- []spool.Name{h.Spool.Put(2, "b.example")}:
-			t.Error("a name was received")
-		case <-h.Ended:
-		}
-	})
-}
-
 // A spool that cannot be written stops the feeding; it is probed, and when it
 // is back everything goes on.
 func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
@@ -342,56 +220,6 @@ func TestRefusalIsLoggedNowAndThen(t *testing.T) {
 	})
 }
 
-// With -S no agent starts before the whole queue is loaded.
-func TestSynchronousStartupLoadsEverythingFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Options.Synchronous = true
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		h.Spool.Bring(2, "b.example", "c.example")
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if h.Started() != 0 {
-			t.Error("an agent was started")
-		}
-		h.Spool.Answer(spool.Swept{})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if h.Spool.Left() != 0 {
-			t.Error("nothing was delivered after it")
-		}
-		if want := "Synchronous startup completed, messages: 2 recipients: 3"; !strings.Contains(h.Log.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, h.Log)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// With -W the verbose log begins after the startup scan.
-func TestVerboseLogCanWaitForTheStartupScan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Options.VerboseLater = true
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		h.Spool.Answer(spool.Swept{})
-		synctest.Wait()
-		if strings.Contains(h.Log.String(), "Arrived") {
-			t.Errorf("it began too early:\n%s", h.Log)
-		}
-		h.Spool.Bring(2, "a.example")
-		synctest.Wait()
-		for _, want := range []string{`"event":"Arrived"`, `"action":"Feed"`, `"event":"AgentReported"`, `"action":"Finish"`} {
-			if !strings.Contains(h.Log.String(), want) {
-				t.Errorf("the log lacks %s:\n%s", want, h.Log)
-			}
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
 // With -p what is finished stays, and is not taken again.
 func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -404,162 +232,6 @@ func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
 		synctest.Wait()
 		if h.Spool.Left() != 1 || h.Spool.Takes() != 1 || strings.Count(h.Stats.String(), "\n") != 1 {
 			t.Errorf("%d control files left, taken %d times, statistics %q", h.Spool.Left(), h.Spool.Takes(), h.Stats)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-func TestOperandsAreAllThatIsDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			if job.Host == "dead.example" {
-				a.ReportAll(job, ta.Deferred, "later")
-			} else {
-				time.Sleep(time.Minute)
-				a.ReportAll(job, ta.OK2, "delivered")
-			}
-		}
-		h.Options.Files = []spool.Name{h.Spool.Put(1, "a.example"), h.Spool.Put(2, "dead.example"), {Path: "9", ID: 9}}
-		h.Spool.Put(3, "b.example")
-		h.Run()
-		<-h.Ended
-		if h.Spool.Left() != 2 || h.Spool.Takes() != 2 {
-			t.Errorf("%d control files left, %d taken", h.Spool.Left(), h.Spool.Takes())
-		}
-		if h.Since() > 2*time.Minute {
-			t.Errorf("it took %v", h.Since())
-		}
-	})
-}
-
-func TestReloadChangesWhatIsInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		good := daemontest.OneClause(nil)
-		h.Options.Config = daemontest.OneClause(func(p *scheduler.Params) { p.Command = nil })
-		var bad error = errors.New("scheduler.cf:3:1: no such keyword")
-		h.Options.Reload = func() (*scheduler.Config, error) {
-			time.Sleep(time.Second) // a name server is asked for a user, say
-			return good, bad
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		h.Signals <- syscall.SIGUSR1
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if h.Started() != 0 || !strings.Contains(h.Log.String(), "scheduler.cf:3:1") {
-			t.Errorf("after a bad file %d agents run, and the log is:\n%s", h.Started(), h.Log)
-		}
-		bad = nil
-		h.Signals <- syscall.SIGUSR1
-		h.Signals <- syscall.SIGUSR1 // while the first is under way
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if h.Spool.Left() != 0 {
-			t.Error("after a good file nothing is delivered")
-		}
-		if n := strings.Count(h.Log.String(), "configuration read again"); n != 2 {
-			t.Errorf("read again %d times", n)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-func TestSignalsReopenSweepAndDump(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		reopened := 0
-		h.Options.Reopen = func() { reopened++ }
-		h.Run()
-		h.Signals <- syscall.SIGHUP
-		h.Signals <- syscall.SIGALRM
-		h.Signals <- syscall.SIGUSR2
-		synctest.Wait()
-		if reopened != 1 || h.Spool.Sweeps != 1 || !strings.Contains(h.Log.String(), `"Messages":0`) {
-			t.Errorf("reopened %d times, swept %d times, log:\n%s", reopened, h.Spool.Sweeps, h.Log)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// A process that takes long to start holds nobody up.
-func TestSlowStartDoesNotHoldUpTheLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		first := true
-		h.Options.Agents.Start = func(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
-			if first {
-				first = false
-				time.Sleep(time.Minute)
-			}
-			return h.Start(spec, sink)
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		h.Spool.Bring(2, "b.example")
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if h.Started() != 1 || h.Spool.Left() != 0 {
-			t.Errorf("%d control files are left after a second", h.Spool.Left())
-		}
-		time.Sleep(time.Minute)
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-func TestStartThatFailsIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		failures := 2
-		h.Options.Agents.Start = func(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
-			if failures--; failures >= 0 {
-				return nil, errors.New("fork: resource temporarily unavailable")
-			}
-			return h.Start(spec, sink)
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if h.Spool.Left() != 0 {
-			t.Error("it was not delivered")
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
-// What an agent says beside the protocol is logged with its channel and pid.
-func TestWhatAnAgentSaysIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			a.Say(
-				child.Line{Kind: ta.Comment, Text: "# connecting"},
-				child.Stderr("assertion missed"),
-				child.Line{Kind: ta.Malformed, Text: "what\x01ever", Reason: "no slash"},
-				child.Line{Kind: ta.Resync, Path: "none"},
-			)
-			a.ReportAll(job, ta.OK2, "delivered")
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
-		for _, want := range []string{"connecting", "assertion missed", `what\u0001ever`, `"none"`} {
-			line := ""
-			for l := range strings.Lines(h.Log.String()) {
-				if strings.Contains(l, want) {
-					line = l
-				}
-			}
-			if !strings.Contains(line, `"channel":"smtp"`) || !strings.Contains(line, `"pid":1000`) {
-				t.Errorf("%q is logged as %q", want, line)
-			}
-		}
-		if h.Spool.Left() != 0 {
-			t.Error("it was not delivered")
 		}
 		h.Stop(syscall.SIGTERM)
 	})
@@ -622,25 +294,6 @@ func TestVerboseLogOfAMessageIsKept(t *testing.T) {
 	})
 }
 
-// That agents do without their limit is said, and not of each of them.
-func TestAgentsWithoutALimitAreToldOfOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			a.Say(child.Unlimited("operation not permitted"))
-			a.ReportAll(job, ta.OK2, "delivered")
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		h.Spool.Bring(2, "b.example")
-		synctest.Wait()
-		if n := strings.Count(h.Log.String(), "operation not permitted"); n != 1 || h.Spool.Left() != 0 {
-			t.Errorf("%d control files are left, and the log says %q", h.Spool.Left(), h.Log)
-		}
-		h.Stop(syscall.SIGTERM)
-	})
-}
-
 // lines returns the log as JSON objects.
 func lines(t *testing.T, log *daemontest.Buffer) (all []map[string]any) {
 	t.Helper()
@@ -678,74 +331,5 @@ func TestVerboseLogIsJSONThroughout(t *testing.T) {
 		if !found["arrived"] || !found["state"] {
 			t.Errorf("found only %v in:\n%s", found, h.Log)
 		}
-	})
-}
-
-// An agent that writes on and on does not fill the log: what is beyond a limit
-// is counted, and if it does not stop, it is ended.
-func TestAgentThatFloodsTheLogIsEnded(t *testing.T) {
-	for name, flood := range map[string]child.Event{
-		"stderr":    child.Stderr(strings.Repeat("e", 8000)),
-		"malformed": child.Line{Kind: ta.Malformed, Text: "junk", Reason: "no slash"},
-		"comments":  child.Line{Kind: ta.Comment, Text: "# junk"},
-		"hungry":    child.Line{Kind: ta.Hungry},
-		"reports":   child.Line{Kind: ta.Reported, Report: ta.Report{Message: 99, Offset: 1, Status: ta.OK2}},
-		"resyncs":   child.Line{Kind: ta.Resync, Path: "99"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			h := daemontest.New(t, nil)
-			first := true
-			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-				if !first {
-					a.ReportAll(job, ta.OK2, "delivered")
-					return
-				}
-				first = false
-				for range 200 {
-					a.Say(slices.Repeat([]child.Event{flood}, 100)...)
-				}
-			}
-			h.Run()
-			h.Spool.Bring(1, "a.example")
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if _, signals := h.Agent(0).Given(); signals != "[terminated]" {
-				t.Errorf("%s: the agent was sent %s", name, signals)
-			}
-			if n := len(h.Log.String()); n > 100_000 || h.Spool.Left() != 0 {
-				t.Errorf("%s: %d bytes of log, %d control files left", name, n, h.Spool.Left())
-			}
-			if !strings.Contains(h.Log.String(), "lines of the agent were not logged") {
-				t.Errorf("%s: the log does not count what it lacks", name)
-			}
-			h.Stop(syscall.SIGTERM)
-		})
-	}
-}
-
-// Output that moves no job line is no sign of life.
-func TestNoisyAgentThatMovesNothingIsEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := daemontest.New(t, nil)
-		first := true
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			if !first {
-				a.ReportAll(job, ta.OK2, "delivered")
-				return
-			}
-			first = false
-			for range 3 * 60 {
-				time.Sleep(time.Minute)
-				a.Say(child.Stderr("still there"), child.Line{Kind: ta.Malformed, Text: "junk"})
-			}
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		time.Sleep(4 * time.Hour)
-		synctest.Wait()
-		if _, signals := h.Agent(0).Given(); !strings.HasPrefix(signals, "[terminated") || h.Spool.Left() != 0 {
-			t.Errorf("the agent was sent %s, %d control files are left", signals, h.Spool.Left())
-		}
-		h.Stop(syscall.SIGTERM)
 	})
 }

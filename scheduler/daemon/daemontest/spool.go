@@ -1,112 +1,194 @@
 package daemontest
 
+// A spool in memory: take, mark, read again and finish.
+
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"sync"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/scheduler/spool"
 )
 
-// Orders on the spool in memory: a held message is in Held instead of Files.
+// Spool is a queue without directories. Its fields may be read and set while no
+// loop runs, or between synctest.Wait and the next event.
+type Spool struct {
+	harness *Harness
+	Names   chan []spool.Name // found
+	Answers chan []spool.Result
 
-// HeldFiles returns the number of held messages.
-func (s *Spool) HeldFiles() int {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return len(s.Held)
+	Mu        sync.Mutex
+	Files     map[string]*File // by path, in the queue
+	Held      map[string]*File // by path, in hold/
+	Threads   []spool.Thread   // that are held
+	MaxTaking int              // names being taken at one time, at most
+	Sweeps    int
+	Probes    int
+	Slow      time.Duration // time that each Finish takes
+	Finished  func()        // called after each Finish, before it is answered
+	Lines     []string      // that Verbose wrote
+	Sent      []string      // to the router
+	// Meanwhile is what somebody else does to held messages after they were
+	// looked up, or sent elsewhere.
+	Meanwhile func()
+
+	takes  int
+	taking int
+	fault  error // of every Finish, Probe and order; nil: none
 }
 
-func (s *Spool) Hold(op uint64, path string) {
+// File is a control file.
+type File struct {
+	Taken spool.Taken
+	Tags  map[int64]ctlfile.Tag
+}
+
+// message is the message with its open recipients.
+func (f *File) message() spool.Taken {
+	t := f.Taken
+	t.Recipients = slices.DeleteFunc(slices.Clone(t.Recipients), func(r ctlfile.OpenRecipient) bool {
+		return f.Tags[r.Offset] != ctlfile.Open
+	})
+	return t
+}
+
+func newSpool(h *Harness) *Spool {
+	return &Spool{
+		harness: h, Names: make(chan []spool.Name), Answers: make(chan []spool.Result, 1<<16),
+		Files: make(map[string]*File), Held: make(map[string]*File), Finished: func() {},
+	}
+}
+
+// Put writes a control file with recipients at these hosts.
+func (s *Spool) Put(id uint64, hosts ...string) spool.Name {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	err := s.fault
+	return s.file(id, hosts...)
+}
+
+func (s *Spool) file(id uint64, hosts ...string) spool.Name {
+	name := spool.Name{Path: strconv.FormatUint(id, 10), ID: id}
+	f := &File{Tags: make(map[int64]ctlfile.Tag)}
+	f.Taken = spool.Taken{Name: name, LogID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
+	for i, host := range hosts {
+		offset := int64(100 + 50*i)
+		f.Tags[offset] = ctlfile.Open
+		f.Taken.Recipients = append(f.Taken.Recipients, ctlfile.OpenRecipient{Offset: offset, Channel: "smtp", Host: host})
+	}
+	s.Files[name.Path] = f
+	return name
+}
+
+// Bring puts a control file there and says so.
+func (s *Spool) Bring(id uint64, hosts ...string) {
+	s.Names <- []spool.Name{s.Put(id, hosts...)}
+}
+
+func (s *Spool) Found() <-chan []spool.Name { return s.Names }
+
+func (s *Spool) Results() <-chan []spool.Result { return s.Answers }
+
+func (s *Spool) Probe() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Probes++
+	s.Answer(spool.Probed{Err: s.fault})
+}
+
+// Fail makes writing fail from now on, or work again.
+func (s *Spool) Fail(err error) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.fault = err
+}
+
+// Answer sends a result to the loop.
+func (s *Spool) Answer(r spool.Result) { s.Answers <- []spool.Result{r} }
+
+func (s *Spool) Sweep() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Sweeps++
+}
+
+func (s *Spool) Verbose(_ string, _ uint32, line string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Lines = append(s.Lines, line)
+}
+
+func (s *Spool) Take(names []spool.Name) {
+	s.Mu.Lock()
+	s.taking += len(names)
+	s.MaxTaking = max(s.MaxTaking, s.taking)
+	s.Mu.Unlock()
+	go func() {
+		for _, name := range names {
+			s.Mu.Lock()
+			var r spool.Result = spool.Refused{Name: name, Why: spool.Vanished, Tries: 1}
+			if f := s.Files[name.Path]; f != nil {
+				s.takes++
+				r = f.message()
+			}
+			s.taking--
+			s.Mu.Unlock()
+			s.Answer(r)
+		}
+	}()
+}
+
+func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	f := s.Files[path]
-	if err == nil && f != nil {
-		delete(s.Files, path)
-		s.Held[path] = f
-	}
-	s.Answer(spool.Moved{Op: op, Err: err, Missing: f == nil})
-}
-
-func (s *Spool) Release(op uint64, id string) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	f := s.Held[id]
-	if f == nil {
-		s.Answer(spool.Released{Op: op, Missing: true})
-		return
-	}
-	if s.fault != nil {
-		s.Answer(spool.Released{Op: op, Err: s.fault})
-		return
-	}
-	delete(s.Held, id)
-	s.Files[id] = f
-	s.Answer(spool.Released{Op: op, Name: f.Taken.Name})
-}
-
-func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
-	s.Mu.Lock()
-	if f := s.Held[path]; f != nil && s.fault == nil {
-		for _, m := range marks {
+	for _, m := range marks {
+		if f != nil && !m.LeaveTag {
 			f.Tags[m.Offset] = m.Tag
 		}
 	}
-	s.Mu.Unlock()
-	s.Release(op, path)
+	s.Answer(spool.Marked{Op: op, Missing: f == nil})
 }
 
-// Resubmit gives recipients to the router, whose queue is sent, or makes a
-// control file of a number that nobody has.
-func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
+func (s *Spool) Reread(op uint64, path string, _ int) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	if s.Meanwhile != nil {
-		defer s.Meanwhile()
-	}
-	from := s.Files
-	if r.From == spool.Hold {
-		from = s.Held
-	}
-	f := from[r.Path]
-	if f == nil {
-		s.Answer(spool.Resubmitted{Op: op, Missing: true})
-		return
-	}
-	answer := spool.Resubmitted{Op: op, Err: s.fault}
-	var hosts []string
-	for _, to := range f.Taken.Recipients {
-		asked := r.Offsets == nil || slices.Contains(r.Offsets, to.Offset)
-		if s.fault == nil && asked && f.Tags[to.Offset] == ctlfile.Open {
-			f.Tags[to.Offset] = ctlfile.Delivered
-			answer.Offsets = append(answer.Offsets, to.Offset)
-			hosts = append(hosts, cmp.Or(r.Host, to.Host))
+	f := s.Files[path]
+	r := spool.Reread{Op: op, Missing: f == nil}
+	if f != nil {
+		for _, to := range f.Taken.Recipients {
+			r.Recipients = append(r.Recipients, ctlfile.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
 		}
-		answer.Recipients = append(answer.Recipients, ctlfile.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
 	}
-	switch {
-	case len(hosts) == 0:
-	case r.Host == "":
-		s.Sent = append(s.Sent, fmt.Sprint(f.Taken.Name.ID, " ", hosts))
-	default:
-		answer.Name = s.file(f.Taken.Name.ID+1000, hosts...)
-	}
-	s.Answer(answer)
+	s.Answer(r)
 }
 
-func (s *Spool) HoldThreads(op uint64, threads []spool.Thread) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if s.fault == nil {
-		s.Threads = slices.Clone(threads)
-	}
-	s.Answer(spool.Recorded{Op: op, Err: s.fault})
+func (s *Spool) Finish(op uint64, path string, _ bool) {
+	go func() {
+		time.Sleep(s.Slow)
+		s.Mu.Lock()
+		err := s.fault
+		if err == nil {
+			delete(s.Files, path)
+		}
+		s.Mu.Unlock()
+		s.Finished()
+		s.Answer(spool.Finished{Op: op, Err: err})
+	}()
 }
 
-func (s *Spool) HeldThreads() ([]spool.Thread, error) {
+// Left returns how many control files there are.
+func (s *Spool) Left() int {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return slices.Clone(s.Threads), s.fault
+	return len(s.Files)
+}
+
+// Takes returns how often a control file was read.
+func (s *Spool) Takes() int {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.takes
 }

@@ -1,0 +1,194 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/mailq"
+	"zsched/scheduler/daemon/daemontest"
+	"zsched/ta"
+)
+
+func TestHeldMessageWaitsInItsPlaceUntilReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		if h.Spool.Left() != 2 || h.Spool.HeldFiles() != 1 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		m, found, err := h.queue().Message(t.Context(), "1")
+		if err != nil || !found || !m.Held || m.Recipients[0].State != "held" {
+			t.Errorf("%+v, %v, %v", m, found, err)
+		}
+		h.want("RETRY MSG 1", 0, 0, 0)
+		h.want("HOLD MSG 1", 0, 0, 0)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example b.example" && got != "b.example a.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.want("RELEASE MSG 1 DRYRUN", 1, 2, 2)
+		h.want("RELEASE MSG 1", 1, 2, 2)
+		if h.Spool.Left() != 0 || h.Spool.HeldFiles() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A released message gets an attempt however old it is.
+func TestReleasedMessageIsTriedBeforeItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
+		time.Sleep(30 * 24 * time.Hour)
+		h.want("RELEASE WHERE host=a.example", 2, 3, 2)
+		if got := h.delivered(); strings.Count(got, "example") != 3 || strings.Contains(h.Stats.String(), "expire") {
+			t.Errorf("statistics are %q", h.Stats)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// What somebody else has released since it was looked up does not keep the
+// rest.
+func TestReleaseOfASelectionGoesOnWhereOneIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD WHERE sender=rayan", 3, 4, 2)
+		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "1") }
+		h.want("RELEASE WHERE sender=rayan", 2, 2, 2)
+		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// It went to the router: that what is left of it was released by another is no
+// failure.
+func TestRequeueOfAHeldMessageThatIsReleasedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 2", 1, 1, 1)
+		h.Spool.Meanwhile = func() { delete(h.Spool.Held, "2") }
+		h.want("REQUEUE MSG 2", 1, 1, 1)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldMessageCanEndWhereItLies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD WHERE host=*", 3, 4, 2)
+		h.want("KILL MSG 1", 1, 2, 2)
+		h.want("EXPIRE MSG 2", 1, 1, 1)
+		if h.Spool.HeldFiles() != 1 || h.Spool.Left() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.want("REQUEUE MSG 3", 1, 1, 1)
+		if h.Spool.HeldFiles() != 0 || h.Spool.Left() != 0 || fmt.Sprint(h.Spool.Sent) != "[3 [b.example]]" {
+			t.Errorf("%d left, %d held, sent %v", h.Spool.Left(), h.Spool.HeldFiles(), h.Spool.Sent)
+		}
+		if got := h.delivered(); got != "" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldMessageCanBeRerouted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		h.want("REROUTE MSG 1 smtp relay.example", 1, 2, 2)
+		if got := h.delivered(); got != "relay.example relay.example" || h.Spool.HeldFiles() != 0 {
+			t.Errorf("delivered to %s, %d held", got, h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// What an agent has is held when it comes back.
+func TestHoldWaitsForTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			time.Sleep(time.Minute)
+			deferAll(a, job)
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.want("HOLD MSG 1", 1, 1, 1)
+		if h.Spool.HeldFiles() != 0 {
+			t.Error("it was taken from the agent")
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if h.Spool.HeldFiles() != 1 {
+			t.Error("it was not held")
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD THREAD smtp a.example DRYRUN", 2, 2, 1)
+		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
+		h.want("HOLD THREAD smtp a.example", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+		h.Run()
+		for i := range 4 {
+			h.Spool.Bring(uint64(i+1), "a.example")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		row, _, _ := h.queue().Thread(t.Context(), mailq.Name{Channel: "smtp", Host: "a.example"})
+		if row.Thread == nil || !row.Thread.Held || strings.Contains(h.delivered(), "a.example") {
+			t.Errorf("the thread is %+v, delivered to %s", row.Thread, h.delivered())
+		}
+		h.want("RELEASE THREAD smtp a.example", 4, 4, 1)
+		if len(h.Spool.Threads) != 0 || strings.Count(h.delivered(), "a.example") != 4 {
+			t.Errorf("held are %v, delivered to %s", h.Spool.Threads, h.delivered())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A hold that cannot be written is no hold: it would be gone after a restart.
+func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.Spool.Fail(syscall.EACCES)
+		if did, err := h.act("HOLD THREAD smtp a.example"); err == nil {
+			t.Errorf("held: %+v", did)
+		}
+		h.Spool.Fail(nil)
+		h.want("HOLD THREAD smtp b.example", 2, 2, 1)
+		if fmt.Sprint(h.Spool.Threads) != "[{smtp b.example}]" {
+			t.Errorf("held are %v", h.Spool.Threads)
+		}
+		h.Spool.Fail(syscall.EACCES)
+		if did, err := h.act("RELEASE THREAD smtp b.example"); err == nil {
+			t.Errorf("released: %+v", did)
+		}
+		h.Spool.Fail(nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example a.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.want("RELEASE WHERE host=b.*", 2, 2, 1)
+		if got := h.delivered(); got != "a.example a.example b.example b.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
