@@ -1,5 +1,7 @@
 package main
 
+// Detaching: how the scheduler becomes a daemon (scheduler(8), -d).
+
 import (
 	"fmt"
 	"io"
@@ -9,11 +11,11 @@ import (
 	"syscall"
 )
 
-// readyVariable tells a detached scheduler that its parent waits at
-// descriptor 3 to hear that it is up.
+// readyVariable tells a detached scheduler that its parent waits for a line on
+// descriptor 3, which says that the scheduler has started.
 const readyVariable = "SCHEDULER_READY_FD"
 
-// readyPipe returns that descriptor, nil when nobody waits.
+// readyPipe returns that descriptor, or nil if no parent waits.
 func readyPipe() *os.File {
 	if os.Getenv(readyVariable) != "3" {
 		return nil
@@ -24,7 +26,7 @@ func readyPipe() *os.File {
 }
 
 // detach runs the same command line in a session of its own, without a
-// terminal, and returns when that is up, or with its exit code when it is not.
+// terminal. It returns 0 when that scheduler has started, or its exit code.
 func detach(args []string, stderr io.Writer) int {
 	code, err := detached(args, stderr)
 	if err != nil {
@@ -44,7 +46,7 @@ func detached(args []string, stderr io.Writer) (int, error) {
 		return 0, err
 	}
 	defer ready.Close()
-	// Until the log is open, what is wrong is said where the admin sees it.
+	// Until its log is open, the child writes its errors to our standard error.
 	child := &exec.Cmd{
 		Path:        self,
 		Args:        append([]string{os.Args[0]}, args...),
@@ -71,7 +73,8 @@ func detached(args []string, stderr io.Writer) (int, error) {
 	return 0, fmt.Errorf("%v", child.ProcessState)
 }
 
-// daemonEnvironment takes out what is about the person who started it.
+// daemonEnvironment removes the variables that describe the user who started
+// the scheduler.
 func daemonEnvironment(from []string) []string {
 	var env []string
 	for _, entry := range from {

@@ -1,5 +1,7 @@
 package main
 
+// Limits of the scheduler's own process: descriptors, groups, umask, priority.
+
 import (
 	"fmt"
 	"os"
@@ -7,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Of the descriptors the scheduler may have, ownFiles are not for agents: 27
-// are open in one that rests, its workers and sweeps need up to 20 more, and
-// somebody may ask how it is. An agent costs agentFiles: its socket, its
-// standard error, and the handle by which it is signalled and awaited.
+// Of the descriptors that the scheduler may have, ownFiles are not for agents:
+// an idle scheduler has 27 open, its workers and sweeps need up to 20 more, and
+// queries need some. An agent needs agentFiles: its socket, its standard error,
+// and the pidfd by which it is signalled and waited for.
 const (
 	ownFiles   = 64
 	agentFiles = 3
@@ -37,8 +39,14 @@ func ownLimits() (maxAgents int, err error) {
 	return max(1, (int(min(files.Cur, 1<<20))-ownFiles)/agentFiles), nil
 }
 
-// ownPriority applies sysnice, which adds to what the process has, and
-// syspriority, which is absolute.
+// ownUmask makes what the scheduler and its agents create not writable for
+// others, whatever the umask was that it was started with. A stricter one stays.
+func ownUmask() {
+	syscall.Umask(syscall.Umask(0o022) | 0o022)
+}
+
+// ownPriority applies sysnice, which is added to the priority that the process
+// has, and syspriority, which is absolute.
 func ownPriority(nice, priority *int) error {
 	if nice == nil && priority == nil {
 		return nil
@@ -54,7 +62,7 @@ func ownPriority(nice, priority *int) error {
 	if priority != nil {
 		value = *priority
 	}
-	// Linux counts it by thread, and new threads have what their maker has.
+	// On Linux each thread has a priority, which new threads inherit.
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return fmt.Errorf("setting the priority: %w", err)

@@ -14,7 +14,7 @@ import (
 	"zsched/internal/asyncsyslog"
 )
 
-// logs are what the scheduler writes for people to read.
+// logs are the files and the syslog that the scheduler writes.
 type logs struct {
 	log        zerolog.Logger
 	main       *asyncfile.Writer

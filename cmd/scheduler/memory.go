@@ -1,5 +1,7 @@
 package main
 
+// Memory: the garbage collector and its limit.
+
 import (
 	"math"
 	"os"
@@ -10,12 +12,13 @@ import (
 	"syscall"
 )
 
-// How much garbage may lie about, where GOGC does not say it: half of what is
-// alive, which keeps a million waiting messages below 800 MB under churn. A
-// small queue would be collected thousands of times a second that way, so a
-// ballast of 64 MB, which is never touched and so never resident, counts as
-// alive. Measured with a million messages passing through a queue of a
-// thousand (µs of the core for each, resident at most):
+// Default garbage collector settings when GOGC is unset.
+//
+// 50 % keeps a million waiting messages below 800 MB under churn. With a small
+// queue the collector would then run thousands of times a second, so 64 MB that
+// are never touched, and so never resident, count as live. Measured with a
+// million messages passing through a queue of a thousand (µs of the core for
+// each message, maximum resident size):
 //
 //	GOGC=100  3.7  19 MB        GOGC=50  5.1  10 MB        GOGC=50, ballast  2.7  45 MB
 const (
@@ -23,9 +26,9 @@ const (
 	ballastBytes   = 64 << 20
 )
 
-// setMemory puts that in force, and a limit near which the collector works
-// harder rather than let the system kill us. The result is the ballast: it has
-// to be kept alive.
+// setMemory applies these settings, and a memory limit near which the collector
+// works harder, so that the system does not kill the process. The caller has to
+// keep the result alive (runtime.KeepAlive): it is the ballast.
 func setMemory() []byte {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryAllowed() / 10 * 9)
@@ -37,8 +40,8 @@ func setMemory() []byte {
 	return make([]byte, ballastBytes)
 }
 
-// memoryAllowed is what the machine has, or the control group allows if that
-// is less.
+// memoryAllowed returns the memory of the machine, or of the control group if
+// that is less, in bytes.
 func memoryAllowed() int64 {
 	allowed := int64(math.MaxInt64)
 	var machine syscall.Sysinfo_t
@@ -54,7 +57,7 @@ func memoryAllowed() int64 {
 		if !ok {
 			continue
 		}
-		// The limit of any group above holds too.
+		// The limits of the groups above apply too.
 		for ; ; group = path.Dir(group) {
 			text, err := os.ReadFile(path.Join("/sys/fs/cgroup", group, "memory.max"))
 			if limit, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil {

@@ -25,7 +25,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// setting is all that is known before anything is opened.
+// setting is what is known before anything is opened.
 type setting struct {
 	*options
 	env       *zenv.File
@@ -33,8 +33,10 @@ type setting struct {
 	maxAgents int
 }
 
-// serve is the scheduler itself. ready, if not nil, is told when it is up.
+// serve runs the scheduler until it is stopped. If ready is not nil, serve
+// writes a line to it when the scheduler has started.
 func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
+	ownUmask()
 	maxAgents, err := ownLimits()
 	if err != nil {
 		return err
@@ -56,12 +58,12 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 		return err
 	}
 	defer logs.close()
-	// Before the pid file says whom to signal.
+	// Before the pid file tells others which process to signal.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
 		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Ignore(syscall.SIGPIPE)
-	// Who ends us while we wait for another to leave does not wait with us.
+	// A signal to stop also ends the wait for a running scheduler to leave.
 	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	pid, err := spool.AcquirePid(waiting, filepath.Join(where.postoffice, ".pid.scheduler"))
 	stop()
@@ -70,13 +72,13 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	}
 	defer pid.Release()
 	if pid.Unwritten != nil {
-		logs.log.Error().Err(pid.Unwritten).Msg("started all the same; the next scheduler cannot ask this one to leave")
+		logs.log.Error().Err(pid.Unwritten).Msg("pid file not written; the next scheduler cannot ask this one to leave")
 	}
 	return s.run(file, logs, signals, ready)
 }
 
-// load reads the configuration file and adds what the command line and the
-// system say.
+// load reads the configuration file and adds the settings of the command line
+// and of the system.
 func (s *setting) load() (*config.File, error) {
 	file, err := config.Load(s.where.config, s.env)
 	if err != nil {
@@ -115,7 +117,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	}
 	defer spooler.Close()
 	if s.daemon {
-		// From here on nobody looks at our standard error.
+		// From here on nobody reads our standard error.
 		if err := redirect(s.where.log); err != nil {
 			return err
 		}
@@ -130,7 +132,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	options.Reload = func() (*scheduler.Config, error) {
 		again, err := s.load()
 		if err != nil {
-			return nil, fmt.Errorf("reading it again: %w", err)
+			return nil, fmt.Errorf("reloading the configuration: %w", err)
 		}
 		warn(log, again)
 		warnChangedSockets(file, again, log)

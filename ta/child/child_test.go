@@ -486,6 +486,14 @@ func TestLimitOfAnotherUsersAgentNeedsNoCapability(t *testing.T) {
 	}
 }
 
+func TestChildHasASessionOfItsOwn(t *testing.T) {
+	a := begin(t, "mute")
+	session, err := unix.Getsid(a.PID())
+	if err != nil || session != a.PID() {
+		t.Errorf("process %d is in session %d, %v", a.PID(), session, err)
+	}
+}
+
 func TestLimitThatCannotBeSetIsTold(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to start an agent as another user")

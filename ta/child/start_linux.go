@@ -119,7 +119,9 @@ func polled(fd int, name string) (*os.File, error) {
 // attributes decides the user and the groups. An agent gets none of the
 // supplementary groups of a scheduler that runs as root.
 func attributes(spec Spec) (*syscall.ProcAttr, error) {
-	sys := &syscall.SysProcAttr{}
+	// A session of its own: keys at the scheduler's terminal, such as ^C, do not
+	// signal agents, and an agent cannot write to that terminal as its own.
+	sys := &syscall.SysProcAttr{Setsid: true}
 	uid, gid := os.Geteuid(), os.Getegid()
 	if uid != 0 {
 		if spec.UID != -1 && spec.UID != uid {
