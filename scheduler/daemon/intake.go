@@ -1,5 +1,8 @@
 package daemon
 
+// Intake: control files from their names to messages in the core, and those that
+// are refused.
+
 import (
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -13,7 +16,7 @@ type intake struct {
 	taking map[uint64]struct{} // given to the spool, not yet answered
 	// leaving holds names that were found while a message of that number was
 	// being removed. Inodes are reused at once, so the name may be that of a
-	// new message: it is taken when the old one has left.
+	// new message: it is taken when the old message has been removed.
 	leaving   map[scheduler.MessageID]spool.Name
 	finishing map[scheduler.Op]scheduler.MessageID
 	kept      map[scheduler.MessageID]struct{} // with Keep: finished, not to be taken again
@@ -35,7 +38,7 @@ func newIntake(l *Loop, s Spool) intake {
 	}
 }
 
-// take has those read of which the core does not know.
+// take has the spool read the control files that the core does not know.
 func (in *intake) take(names []spool.Name) {
 	fresh := names[:0]
 	for _, name := range names {
@@ -59,8 +62,8 @@ func (in *intake) take(names []spool.Name) {
 	}
 }
 
-// finished is called when a Finish was answered: a name that waited for this
-// message to leave is taken now.
+// finished takes the name that waited for the removal of a message, after its
+// Finish was answered.
 func (in *intake) finished(op scheduler.Op) {
 	id, ok := in.finishing[op]
 	if !ok {
@@ -74,7 +77,7 @@ func (in *intake) finished(op scheduler.Op) {
 	}
 }
 
-// taken tells the core of a message.
+// taken tells the core that a message has arrived.
 func (in *intake) taken(r spool.Taken) {
 	l := in.loop
 	delete(in.taking, r.Name.ID)

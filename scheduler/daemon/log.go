@@ -38,7 +38,7 @@ func appendAccount(b []byte, a scheduler.Account, now time.Time) []byte {
 	return append(b, '\n')
 }
 
-// complete is logged when the last recipient of a message is done.
+// complete logs that the last recipient of a message is done.
 func (d *Daemon) complete(a scheduler.Complete) {
 	debug := d.loop.log.Debug()
 	if d.options.Syslog == nil && !debug.Enabled() {
@@ -51,8 +51,8 @@ func (d *Daemon) complete(a scheduler.Complete) {
 	}
 }
 
-// note logs what the core has to say. What an agent causes counts towards the
-// limit of its output.
+// note logs a line of the core. A line about an agent counts towards the limit of
+// that agent's output.
 func (d *Daemon) note(n scheduler.Note) {
 	l := &d.loop
 	log, missing := &l.log, 0

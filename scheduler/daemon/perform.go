@@ -1,6 +1,6 @@
 package daemon
 
-// What the core's actions and the spool's results lead to.
+// Dispatch of the core's actions and of the spool's results.
 
 import (
 	"path"

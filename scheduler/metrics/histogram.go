@@ -2,11 +2,12 @@ package metrics
 
 import "slices"
 
-// histogram counts observations by size.
+// histogram counts observations by size: scheduler_feed_seconds and
+// scheduler_loop_pause_seconds.
 type histogram struct {
 	bounds []float64 // upper, ascending; never changed
-	counts []uint64  // for each bound those up to it and above the one before
-	total  uint64    // those above all bounds too
+	counts []uint64  // for each bound, the observations up to it and above the bound before
+	total  uint64    // observations above all bounds included
 	sum    float64
 }
 
@@ -31,7 +32,7 @@ func (h *histogram) copy() histogram {
 	return c
 }
 
-// cumulative returns how many there were up to each bound.
+// cumulative returns the number of observations up to each bound.
 func (h *histogram) cumulative() map[float64]uint64 {
 	buckets := make(map[float64]uint64, len(h.bounds))
 	var n uint64
