@@ -1,5 +1,7 @@
 package main
 
+// Logs: the log file, the statistics and the syslog, and how they are reopened.
+
 import (
 	"fmt"
 	"io"

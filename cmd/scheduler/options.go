@@ -1,5 +1,7 @@
 package main
 
+// Options: the command line of scheduler(8).
+
 import (
 	"fmt"
 	"strconv"
@@ -11,8 +13,8 @@ import (
 	"zsched/scheduler"
 )
 
-// options are the command line, read from left to right: -d, -i and -v undo
-// each other, and -W concerns the -v before it.
+// options is the command line. It is read from left to right: the last of -d, -i
+// and -v counts, and -W changes the -v before it.
 type options struct {
 	daemon       bool
 	verbose      bool

@@ -1,5 +1,7 @@
 package main
 
+// Files and directories: where the postoffice, the logs and the programs are.
+
 import (
 	"os"
 	"path/filepath"
@@ -13,8 +15,9 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// places are where things are, all absolute: the scheduler works in
-// POSTOFFICE/transport, and that is not where an admin's relative names begin.
+// places are the paths of files and directories. They are absolute, because the
+// scheduler changes its directory to POSTOFFICE/transport, and relative names on
+// the command line begin where it was started.
 type places struct {
 	postoffice, mailbin, config, log, statistics, rendezvous string
 }

@@ -1,5 +1,7 @@
 package main
 
+// Queries: the sockets, settings and rights of mailq and of the metrics.
+
 import (
 	"bytes"
 	"context"

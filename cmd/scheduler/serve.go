@@ -1,5 +1,7 @@
 package main
 
+// Startup and reload: how the scheduler is put together and run.
+
 import (
 	"context"
 	"errors"

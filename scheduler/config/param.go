@@ -1,5 +1,8 @@
 package config
 
+// The table of keywords and PARAMs: every name with its kind, bounds and
+// default.
+
 import (
 	"slices"
 	"strings"
@@ -9,9 +12,6 @@ import (
 	"zsched/internal/interval"
 	"zsched/scheduler"
 )
-
-// The table of keywords and PARAMs: every name with its kind, bounds and
-// default.
 
 // row is one keyword of a clause, or one PARAM.
 type row[T any] struct {
