@@ -153,23 +153,32 @@ func dsnWords(dsn string, keys ...string) string {
 	return words.String()
 }
 
-// Write writes the submission into a new file in the postoffice's public/ and
-// syncs it. pattern is that of os.CreateTemp. After an error there is no file.
-func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file string, err error) {
+// Encode writes the submission with its body. Nothing is written if the router
+// would read it as something else.
+func (s *Submission) Encode(to io.Writer, body io.Reader) error {
 	front, err := s.front()
 	if err != nil {
-		return "", err
+		return err
 	}
-	f, err := os.CreateTemp(filepath.Join(postoffice, "public"), pattern)
-	if err != nil {
-		return "", fmt.Errorf("write submission: %w", err)
-	}
-	w := bufio.NewWriterSize(f, 64<<10)
+	w := bufio.NewWriterSize(to, 64<<10)
 	_, _ = w.Write(front) // w keeps the error
 	if _, err = io.Copy(w, body); err == nil {
 		err = w.Flush()
 	}
-	if err == nil {
+	if err != nil {
+		return fmt.Errorf("write submission: %w", err)
+	}
+	return nil
+}
+
+// Write writes the submission into a new file in the postoffice's public/ and
+// syncs it. pattern is that of os.CreateTemp. After an error there is no file.
+func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file string, err error) {
+	f, err := os.CreateTemp(filepath.Join(postoffice, "public"), pattern)
+	if err != nil {
+		return "", fmt.Errorf("write submission: %w", err)
+	}
+	if err = s.Encode(f, body); err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {
@@ -177,7 +186,7 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
-		return "", fmt.Errorf("write submission: %w", err)
+		return "", err
 	}
 	return f.Name(), nil
 }

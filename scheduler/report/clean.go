@@ -1,0 +1,84 @@
+package report
+
+// Cleaning: what a remote server or a sender wrote, made fit for a notice.
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxLine  = 500  // bytes of a line that comes from outside
+	maxReply = 12   // lines of the other side's reply
+	maxField = 2000 // bytes of a delivery status field
+)
+
+// oneLine returns valid UTF-8 without control and format characters (among them
+// the ones that reorder text), with blanks in place of line ends.
+func oneLine(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r' || r == 0x2028 || r == 0x2029:
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		return r
+	}, s))
+}
+
+// clip shortens s to max bytes and marks that it did.
+func clip(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	end := max - len("...")
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "..."
+}
+
+// toASCII puts a question mark in place of every other character.
+func toASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x80 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// reply returns what the other side said, as lines: the last reply of a
+// transcript, and all lines that are no transcript. Where there is no text, the
+// diagnostic code says it.
+func (r *Recipient) reply() (lines []string) {
+	var last []string
+	inReply := false
+	for line := range strings.SplitSeq(r.Text, "\r") {
+		said, theirs := strings.CutPrefix(line, "->>")
+		if theirs && !inReply {
+			last = nil
+		}
+		inReply = theirs
+		line = clip(oneLine(line), maxLine)
+		switch {
+		case theirs:
+			last = append(last, clip(oneLine(said), maxLine))
+		case line != "" && !strings.HasPrefix(line, "<<-"):
+			lines = append(lines, line)
+		}
+	}
+	lines = append(lines, last...)
+	if len(lines) == 0 {
+		if _, said, _ := strings.Cut(r.Diagnostic, ";"); oneLine(said) != "" {
+			lines = []string{clip(oneLine(said), maxLine)}
+		}
+	}
+	if len(lines) > maxReply {
+		lines = append([]string{"..."}, lines[len(lines)-maxReply:]...)
+	}
+	return lines
+}

@@ -1,0 +1,241 @@
+package report
+
+// Composing: the header and the three parts of a notice.
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"mime/quotedprintable"
+	"net/mail"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/emersion/go-message/textproto"
+)
+
+// Composed is a notice as a message, with LF at line ends.
+type Composed struct {
+	Header string // lines with their ends
+	Body   []byte
+}
+
+// Compose makes the message out of a notice.
+func Compose(n *Notice) (*Composed, error) {
+	c := composer{Notice: n, global: !isASCII(strings.Join(n.To, ""))}
+	c.boundary = c.chooseBoundary()
+	body, err := c.body()
+	if err != nil {
+		return nil, fmt.Errorf("compose notice about %s: %w", n.SpoolID, err)
+	}
+	var header bytes.Buffer
+	if err := textproto.WriteHeader(&header, c.header()); err != nil {
+		return nil, fmt.Errorf("compose notice about %s: %w", n.SpoolID, err)
+	}
+	return &Composed{
+		Header: strings.TrimSuffix(string(unixLines(header.Bytes())), "\n"),
+		Body:   unixLines(body),
+	}, nil
+}
+
+// unixLines puts LF in place of the library's line ends.
+func unixLines(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }
+
+// composer is the work on one notice.
+type composer struct {
+	*Notice
+	boundary string
+	global   bool // the notice goes to an address that is not ASCII (RFC 6533)
+	eightBit bool // a part has bytes above 127
+}
+
+// chooseBoundary returns a boundary that nothing in the message contains.
+func (c *composer) chooseBoundary() string {
+	for n := 0; ; n++ {
+		boundary := c.SpoolID + "=_/" + c.unique() + "." + strconv.Itoa(n)
+		if !strings.Contains(c.Header, boundary) && !bytes.Contains(c.Body, []byte(boundary)) {
+			return boundary
+		}
+	}
+}
+
+// unique is different in each notice of a message.
+func (c *composer) unique() string { return strconv.FormatInt(c.WrittenAt.UnixNano(), 36) }
+
+// header returns the header of the notice, last field first, which is the order
+// in which the library adds.
+func (c *composer) header() (h textproto.Header) {
+	if c.eightBit {
+		h.Add("Content-Transfer-Encoding", "8bit")
+	}
+	h.Add("Content-Type", "multipart/report; report-type="+c.statusType("delivery-status")+"; boundary=\""+c.boundary+"\"")
+	h.Add("MIME-Version", "1.0")
+	h.Add("Auto-Submitted", "auto-replied")
+	if id := c.messageID(); id != "" {
+		h.Add("References", id)
+		h.Add("In-Reply-To", id)
+	}
+	c.addUnlessForm(&h, "Message-ID", "<"+c.SpoolID+"."+c.unique()+"@"+oneLine(c.Host)+">")
+	c.addUnlessForm(&h, "Date", c.WrittenAt.Format(dateLayout))
+	h.Add("Subject", c.encodedWord(c.subject()))
+	if c.Form != nil {
+		for _, field := range c.Form.Fields {
+			name, value, _ := strings.Cut(field, ": ")
+			h.Add(name, c.encodedWord(value))
+		}
+	}
+	if c.Sender == "" {
+		h.Add("To", "dummy:;")
+	} else {
+		h.Add("To", "<"+oneLine(c.Sender)+">")
+	}
+	c.addUnlessForm(&h, "From", "Mail Delivery System <MAILER-DAEMON@"+oneLine(c.Host)+">")
+	return h
+}
+
+func (c *composer) addUnlessForm(h *textproto.Header, name, value string) {
+	if c.Form == nil || !c.Form.sets(name) {
+		h.Add(name, value)
+	}
+}
+
+// encodedWord encodes a value that is not ASCII, unless the notice may have
+// UTF-8 in its header.
+func (c *composer) encodedWord(s string) string {
+	if c.global {
+		return s
+	}
+	return mime.QEncoding.Encode("utf-8", s)
+}
+
+// subject is the form's with a list of how many recipients had which outcome.
+func (c *composer) subject() string {
+	subject := "Delivery report about your message"
+	if c.Form != nil && c.Form.Subject != "" {
+		subject = c.Form.Subject
+	}
+	if c.Sender == "" {
+		subject = "Double-fault: " + subject
+	}
+	var counts []string
+	for _, a := range []struct {
+		action Action
+		word   string
+	}{{Failed, "FAILED"}, {Delayed, "DELAYED"}, {Relayed, "RELAYED-OK"}, {Delivered, "DELIVERED-OK"}, {Expanded, "EXPANDED-OK"}} {
+		if n := c.count(a.action); n > 0 {
+			counts = append(counts, a.word+"("+strconv.Itoa(n)+")")
+		}
+	}
+	return subject + " [" + strings.Join(counts, ",") + "]"
+}
+
+// messageID returns the Message-ID of the message, "" if it has none that could
+// stand in a field.
+func (c *composer) messageID() string {
+	m, err := mail.ReadMessage(strings.NewReader(c.Header + "\n"))
+	if err != nil {
+		return ""
+	}
+	id := strings.TrimSpace(m.Header.Get("Message-Id"))
+	if len(id) < 3 || len(id) > 900 || id[0] != '<' || id[len(id)-1] != '>' ||
+		strings.ContainsAny(id[1:len(id)-1], " \t<>") || !isASCII(id) || oneLine(id) != id {
+		return ""
+	}
+	return id
+}
+
+// statusType is a media subtype of RFC 3464, or its counterpart of RFC 6533.
+func (c *composer) statusType(name string) string {
+	if c.global {
+		return "global-" + name
+	}
+	return name
+}
+
+// body returns the three parts.
+func (c *composer) body() ([]byte, error) {
+	status, err := c.deliveryStatus(!c.global)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	w := textproto.NewMultipartWriter(&b)
+	if err := w.SetBoundary(c.boundary); err != nil {
+		return nil, err
+	}
+	b.WriteString("This is a delivery report in MIME format (RFC 3464).\n\n")
+	text := c.text()
+	textType := "text/plain; charset=us-ascii"
+	if !isASCII(text) {
+		textType = "text/plain; charset=utf-8"
+	}
+	original, originalType := c.original()
+	for _, p := range []struct {
+		kind, description string
+		body              []byte
+	}{
+		{textType, "Notification", []byte(text)},
+		{"message/" + c.statusType("delivery-status"), "Delivery report", status},
+		{originalType, "Returned message", original},
+	} {
+		if err := c.part(w, p.kind, p.description, p.body); err != nil {
+			return nil, err
+		}
+	}
+	err = w.Close()
+	return b.Bytes(), err
+}
+
+// part writes one part. A text that is not ASCII is encoded, so that it survives
+// any way; a returned message may not be encoded.
+func (c *composer) part(w *textproto.MultipartWriter, kind, description string, body []byte) error {
+	encoding := ""
+	switch {
+	case isASCII(body):
+	case strings.HasPrefix(kind, "text/plain"):
+		encoding = "quoted-printable"
+		var b bytes.Buffer
+		q := quotedprintable.NewWriter(&b)
+		_, _ = q.Write(body) // a Buffer does not fail
+		_ = q.Close()
+		body = b.Bytes()
+	default:
+		encoding, c.eightBit = "8bit", true
+	}
+	var h textproto.Header
+	if encoding != "" {
+		h.Add("Content-Transfer-Encoding", encoding)
+	}
+	h.Add("Content-Type", kind)
+	h.Add("Content-Description", description)
+	to, err := w.CreatePart(h)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(body)
+	return err
+}
+
+// original returns the third part and its type: the message or its header.
+func (c *composer) original() (text []byte, kind string) {
+	header := c.Header
+	if header != "" && !strings.HasSuffix(header, "\n") {
+		header += "\n"
+	}
+	global := !isASCII(header) && utf8.ValidString(header)
+	switch {
+	case c.Full && global:
+		kind = "message/global"
+	case c.Full:
+		kind = "message/rfc822"
+	case global:
+		kind = "message/global-headers"
+	default:
+		kind = "text/rfc822-headers"
+	}
+	if !c.Full {
+		return []byte(header), kind
+	}
+	return append([]byte(header+"\n"), c.Body...), kind
+}

@@ -1,0 +1,95 @@
+package report
+
+// The form: what a postmaster wants notices to say (MAILSHARE/forms/delivery).
+
+import (
+	"net/mail"
+	"slices"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+// Form is a template of notices. Its file has lines "HDR field" for fields of
+// the header, "ADR field" for fields whose address gets a copy, and "SUB
+// Subject: text", then an empty line and the text for people.
+type Form struct {
+	Fields  []string // "Name: value", without the ones that a notice sets itself
+	Subject string   // "" for the built-in one
+	Copies  []string // plain addresses of the ADR lines
+	Text    string   // "" for the built-in one
+}
+
+// ours are the fields that a form cannot set. The address of a Bcc field gets a
+// copy, and no field says so.
+var ours = []string{"bcc", "to", "subject", "in-reply-to", "references", "auto-submitted", "mime-version"}
+
+// ParseForm reads a form. It ignores what it does not understand, because a
+// notice with a poor text is worth more than none.
+func ParseForm(text string) *Form {
+	head, body, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
+	if rest, ok := strings.CutPrefix(text, "\n"); ok {
+		head, body = "", rest
+	}
+	f := &Form{Text: body}
+	for line := range strings.SplitSeq(head, "\n") {
+		if len(line) < 4 {
+			continue
+		}
+		field := oneLine(line[4:])
+		name, value, ok := strings.Cut(field, ":")
+		switch word := line[:4]; {
+		case !ok || !isFieldName(name):
+		case word == "SUB ":
+			f.Subject = strings.TrimSpace(value)
+		case word == "ADR ":
+			f.Copies = append(f.Copies, addressesIn(value)...)
+			f.addField(name, value)
+		case word == "HDR ":
+			f.addField(name, value)
+		}
+	}
+	return f
+}
+
+func (f *Form) addField(name, value string) {
+	lower := strings.ToLower(name)
+	if !slices.Contains(ours, lower) && !strings.HasPrefix(lower, "content-") {
+		f.Fields = append(f.Fields, name+": "+strings.TrimSpace(value))
+	}
+}
+
+// sets reports whether the form has a field of that name.
+func (f *Form) sets(name string) bool {
+	return slices.ContainsFunc(f.Fields, func(field string) bool {
+		have, _, _ := strings.Cut(field, ":")
+		return strings.EqualFold(have, name)
+	})
+}
+
+func isFieldName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// addressesIn returns the plain addresses of a field's value, in any form that
+// such a field has: "a@b", "<a@b>", "A B <a@b>, c@d".
+func addressesIn(value string) (addresses []string) {
+	value = strings.TrimSpace(value)
+	if bare := unbracketed(value); ctlfile.PlainAddress(bare) {
+		return []string{bare}
+	}
+	list, _ := mail.ParseAddressList(value)
+	for _, a := range list {
+		if ctlfile.PlainAddress(a.Address) {
+			addresses = append(addresses, a.Address)
+		}
+	}
+	return addresses
+}
+
+func unbracketed(address string) string {
+	if inner, ok := strings.CutPrefix(address, "<"); ok {
+		return strings.TrimSuffix(inner, ">")
+	}
+	return address
+}

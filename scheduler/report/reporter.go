@@ -1,0 +1,194 @@
+package report
+
+// The reporter: which notice a control file leads to, and to whom it goes.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// Reporter writes the notices of a postoffice. It does not change, so several
+// goroutines may use it.
+type Reporter struct {
+	Postoffice string
+	// Host is the DNS name of this mail system, in Reporting-MTA and From.
+	Host string
+	// By is who submits notices, in the router's trace: "scheduler@host".
+	By string
+	// Router says where notices are submitted. Its Postoffice is ignored.
+	Router ctlfile.Router
+	// FormFile is the path of the form, usually MAILSHARE/forms/delivery. If
+	// there is no such file, the built-in form is used.
+	FormFile string
+	// HeadersOnly says what a notice of failure returns where the sender gave no
+	// RET: the header only, and not the whole message (option -n).
+	HeadersOnly bool
+	// MaxBody is the size in bytes of the largest body that is returned. 0 means
+	// DefaultMaxBody.
+	MaxBody int64
+	// Async leaves out the fsync of a notice (PARAMmsgwriteasync).
+	Async bool
+	// StoreErrors keeps notices about messages with a null sender, which nobody
+	// gets, in postman/ (PARAMstore-error-on-error).
+	StoreErrors bool
+}
+
+// DefaultMaxBody is the default of Reporter.MaxBody.
+const DefaultMaxBody = 256 << 10
+
+// Message is a message about which a notice is to be sent.
+type Message struct {
+	SpoolID   string
+	File      *ctlfile.File
+	ArrivedAt time.Time
+	// Recipients are those of the notice: see Recipients. There is at least one.
+	Recipients []Recipient
+	// Queued is the message file. It is read from File.Body if the notice
+	// returns the body.
+	Queued io.ReaderAt
+	Size   int64 // of the message file
+	// Temp begins the names of temporary files.
+	Temp string
+}
+
+// ErrNobody says that a notice has no addressee: the sender of the message is
+// null, no address of the form gets copies and errors on errors are not stored.
+var ErrNobody = errors.New("the sender is null, and nobody gets a copy")
+
+// AnswersNullSender reports whether there is a notice for messages with a null
+// sender: for the addresses of the form, or for postman/.
+func (r *Reporter) AnswersNullSender() bool {
+	form, err := r.form()
+	return r.StoreErrors || err == nil && form != nil && len(form.Copies) > 0
+}
+
+// Report composes a notice and submits it. It returns the file of the notice,
+// below the postoffice. The notice is on disk when it returns.
+func (r *Reporter) Report(m *Message, now time.Time) (file string, err error) {
+	n, err := r.Notice(m, now)
+	if err != nil {
+		return "", fmt.Errorf("notice about %s: %w", m.SpoolID, err)
+	}
+	composed, err := Compose(n)
+	if err == nil && len(n.To) == 0 {
+		file, err = r.store(composed, m.Temp)
+	} else if err == nil {
+		file, err = r.submit(n, composed, m.Temp)
+	}
+	if err != nil {
+		return file, fmt.Errorf("notice about %s: %w", m.SpoolID, err)
+	}
+	return file, nil
+}
+
+// Notice returns the content of the notice about a message.
+func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
+	form, err := r.form()
+	if err != nil {
+		return nil, err
+	}
+	n := &Notice{
+		Host: r.Host, SpoolID: m.SpoolID, ArrivedAt: m.ArrivedAt, WrittenAt: now,
+		Recipients: m.Recipients, Form: form,
+	}
+	if !m.File.NullSender {
+		n.To = errorAddresses(m.File.ErrorTo)
+		n.Sender = n.To[0]
+	}
+	if form != nil {
+		for _, copied := range form.Copies {
+			if !slices.Contains(n.To, copied) {
+				n.To = append(n.To, copied)
+			}
+		}
+	}
+	if len(n.To) == 0 && !r.StoreErrors {
+		return nil, ErrNobody
+	}
+	ret := ""
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if n.Header == "" {
+			n.Header = m.File.Headers(i)
+		}
+		if n.EnvelopeID == "" {
+			n.EnvelopeID = oneLine(ctlfile.DecodeXtext(to.EnvID))
+		}
+		if ret == "" {
+			ret = to.Ret
+		}
+	}
+	return n, r.readBody(n, m, ret)
+}
+
+// readBody adds the body, if the notice returns it: only a notice of failure
+// does (RFC 3461 section 4.3).
+func (r *Reporter) readBody(n *Notice, m *Message, ret string) error {
+	n.Full = !r.HeadersOnly
+	switch {
+	case strings.EqualFold(ret, "FULL"):
+		n.Full = true
+	case strings.EqualFold(ret, "HDRS"):
+		n.Full = false
+	}
+	length := m.Size - m.File.Body
+	if !n.Full || n.count(Failed) == 0 || m.Queued == nil || m.File.Body < 0 || length < 0 {
+		n.Full = false
+		return nil
+	}
+	most := r.MaxBody
+	if most == 0 {
+		most = DefaultMaxBody
+	}
+	if length > most {
+		n.Full, n.TooLarge = false, true
+		return nil
+	}
+	var err error
+	n.Body, err = io.ReadAll(io.NewSectionReader(m.Queued, m.File.Body, length))
+	if err != nil {
+		return fmt.Errorf("read the message: %w", err)
+	}
+	return nil
+}
+
+// maxForm is the size in bytes that is read of a form.
+const maxForm = 64 << 10
+
+// form reads the form; nil if there is none.
+func (r *Reporter) form() (*Form, error) {
+	if r.FormFile == "" {
+		return nil, nil
+	}
+	f, err := os.Open(r.FormFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxForm))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", r.FormFile, err)
+	}
+	return ParseForm(string(text)), nil
+}
+
+// errorAddresses returns the addresses that a notice goes to. An address that is
+// a program, a file or none at all is answered to the postmaster, because the
+// router would deliver it with rights that the sender does not have.
+func errorAddresses(errorTo string) []string {
+	if list := addressesIn(errorTo); len(list) > 0 {
+		return list
+	}
+	return []string{"postmaster"}
+}

@@ -1,0 +1,195 @@
+package report
+
+// The delivery status: the part of a notice that programs read (RFC 3464
+// section 2, RFC 6533 section 4).
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/emersion/go-message/textproto"
+
+	"zsched/ctlfile"
+)
+
+// group is the fields of the message, or of one recipient, in the body of a
+// message/delivery-status.
+type group struct {
+	header textproto.Header
+	// ascii says that the part may not have other characters.
+	ascii bool
+}
+
+// add adds a field in front of the others, which is how the library adds. A
+// field without a value is left out.
+func (g *group) add(name, value string) {
+	value = clip(oneLine(value), maxField)
+	if g.ascii {
+		value = toASCII(value)
+	}
+	if value != "" {
+		g.header.Add(name, value)
+	}
+}
+
+// deliveryStatus returns the body of the second part. ascii is false for
+// message/global-delivery-status.
+func (n *Notice) deliveryStatus(ascii bool) ([]byte, error) {
+	var b bytes.Buffer
+	message := group{ascii: ascii}
+	message.add("X-Spool-Id", n.SpoolID)
+	message.add("Arrival-Date", n.ArrivedAt.Format(dateLayout))
+	message.add("Reporting-MTA", "dns; "+n.Host)
+	message.add("Original-Envelope-Id", n.EnvelopeID)
+	if err := textproto.WriteHeader(&b, message.header); err != nil {
+		return nil, fmt.Errorf("delivery status: %w", err)
+	}
+	for i := range n.Recipients {
+		if err := textproto.WriteHeader(&b, n.Recipients[i].fields(ascii)); err != nil {
+			return nil, fmt.Errorf("delivery status of %q: %w", n.Recipients[i].Address, err)
+		}
+	}
+	// An empty line stands between groups, and none behind the last.
+	return bytes.TrimSuffix(b.Bytes(), []byte("\r\n")), nil
+}
+
+// fields returns the group of one recipient, last field first.
+func (r *Recipient) fields(ascii bool) textproto.Header {
+	g := group{ascii: ascii}
+	if r.Action == Delayed && !r.RetryUntil.IsZero() {
+		g.add("Will-Retry-Until", r.RetryUntil.Format(dateLayout))
+	}
+	if !r.LastAttempt.IsZero() {
+		g.add("Last-Attempt-Date", r.LastAttempt.Format(dateLayout))
+	}
+	if typed(r.Diagnostic) {
+		g.add("Diagnostic-Code", r.Diagnostic)
+	}
+	if remote := r.Remote; remote != "" {
+		if !typed(remote) {
+			remote = "dns; " + remote
+		}
+		g.add("Remote-MTA", remote)
+	}
+	g.add("Status", r.status())
+	g.add("Action", r.Action.String())
+	kind := ""
+	if !strings.Contains(r.Address, "@") || strings.HasPrefix(r.Address, "ns:") {
+		kind = "x-local"
+	}
+	g.add("Final-Recipient", typedAddress(kind, oneLine(r.Address), ascii))
+	if kind, address := r.original(); address != "" {
+		g.add("Original-Recipient", typedAddress(kind, address, ascii))
+	}
+	return g.header
+}
+
+// original returns the type and the address of the ORCPT word, decoded.
+func (r *Recipient) original() (kind, address string) {
+	kind, address = ctlfile.DSNAddress(r.Original)
+	return strings.ToLower(oneLine(kind)), oneLine(decodeUTF8Address(kind, address))
+}
+
+// typed reports whether a value begins with a type and a semicolon.
+func typed(s string) bool {
+	kind, _, found := strings.Cut(s, ";")
+	return found && kind != "" && !strings.ContainsAny(strings.TrimSpace(kind), " \t()")
+}
+
+// typedAddress returns an address with its type; "" stands for that of a mail
+// address: rfc822, or utf-8 where the address is not ASCII.
+func typedAddress(kind, address string, ascii bool) string {
+	if !isASCII(address) {
+		kind = "utf-8"
+	}
+	switch kind {
+	case "":
+		kind = "rfc822"
+	case "utf-8":
+		if ascii {
+			address = encodeUTF8Address(address)
+		}
+	}
+	return kind + "; " + address
+}
+
+// encodeUTF8Address returns the form utf-8-addr-xtext of an address, which is
+// ASCII (RFC 6533 section 3): every other character is \x{HEX}.
+func encodeUTF8Address(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r > ' ' && r < 0x7f && r != '\\' && r != '+' && r != '=' {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\x{%02X}`, r)
+		}
+	}
+	return b.String()
+}
+
+// decodeUTF8Address undoes the encoding of an address of the type utf-8.
+func decodeUTF8Address(kind, s string) string {
+	if !strings.EqualFold(kind, "utf-8") || !strings.Contains(s, `\x{`) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, `\x{`)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		digits, after, closed := strings.Cut(rest, "}")
+		var r rune
+		if _, err := fmt.Sscanf(digits, "%x", &r); !closed || len(digits) > 6 || err != nil {
+			b.WriteString(`\x{` + rest)
+			return b.String()
+		}
+		b.WriteRune(r)
+		s = after
+	}
+}
+
+// status returns the enhanced status code. Its class is that of the action: a
+// failure may also have class 4, which says that the last problem was a
+// temporary one (an expired recipient).
+func (r *Recipient) status() string {
+	code := statusCode(r.Status)
+	switch {
+	case r.Action == Failed && code != "" && code[0] != '2':
+		return code
+	case r.Action == Failed:
+		return "5.0.0"
+	case r.Action == Delayed && code != "" && code[0] == '4':
+		return code
+	case r.Action == Delayed && code != "" && code[0] == '5':
+		// Agents say 5.x.x of what they try again.
+		return "4" + code[1:]
+	case r.Action == Delayed:
+		return "4.4.7"
+	case code != "" && code[0] == '2':
+		return code
+	}
+	return "2.0.0"
+}
+
+// statusCode returns the code that s begins with, "" if it is none:
+// class.subject.detail, of one, up to three and up to three digits.
+func statusCode(s string) string {
+	s = strings.TrimSpace(s)
+	end := 0
+	for end < len(s) && (s[end] == '.' || '0' <= s[end] && s[end] <= '9') {
+		end++
+	}
+	parts := strings.Split(s[:end], ".")
+	if len(parts) != 3 || !strings.Contains("245", parts[0]) || len(parts[0]) != 1 {
+		return ""
+	}
+	for _, part := range parts[1:] {
+		if len(part) < 1 || len(part) > 3 {
+			return ""
+		}
+	}
+	return s[:end]
+}
