@@ -208,6 +208,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(states == t.states && int(recipients) == t.recipients, "thread %v: states %v, kept %v; %d recipients, kept %d", t.key, states, t.states, recipients, t.recipients)
 	assert(oldest == t.modTimes.earliest() && wake == t.wakeTimes.earliest(), "thread %v: oldest %d, kept %d; next wake %d, kept %d", t.key, oldest, t.modTimes.earliest(), wake, t.wakeTimes.earliest())
+	s.checkWindow(t)
 	assert(t.held == s.held[t.key], "thread %v is held: %v", t.key, t.held)
 	sessions := 0
 	for _, a := range t.agents {
@@ -234,6 +235,23 @@ func (s *Scheduler) checkThread(t *thread) {
 			assert(s.threadOf(v) == t && v.state == due, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
 		})
 	}
+}
+
+// checkWindow: a window is from 1 to maxthr, and the vertices that a success
+// makes due are counted.
+func (s *Scheduler) checkWindow(t *thread) {
+	w, size := &t.window, t.windowSize()
+	assert(size >= 1 && size <= max(1, t.params.MaxThr), "thread %v has a window of %d", t.key, size)
+	assert(w.success >= 0 && w.success < 1 && w.failure >= 0 && w.failure < 1, "thread %v has feedback %+v", t.key, *w)
+	assert(w.size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t.key, w.size)
+	assert(!w.dead || size == 1 && *w == window{dead: true}, "thread %v is dead with %+v", t.key, *w)
+	pulled := int32(0)
+	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
+		if v.state == waiting && v.destinationFailed {
+			pulled++
+		}
+	}
+	assert(pulled == t.pulled, "thread %v: %d wait for a success, kept %d", t.key, pulled, t.pulled)
 }
 
 func (s *Scheduler) checkAgent(a *agent, c *Counts) {

@@ -110,6 +110,7 @@ type Params struct {
 	PositiveFeedback   Feedback // after a job line without a destination failure
 	NegativeFeedback   Feedback // after a destination failure
 	CohortLimit        float64  // failed cohorts after which the thread is dead
+	FeedbackLog        bool     // log each feedback and the window after it
 	// Preemption between the jobs of a ring.
 	SlotCost     int // vertices of a job for each slot; 0: no preemption
 	SlotDiscount int // percent of the other job's size

@@ -59,6 +59,7 @@ type bulkUpdate uint8
 const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
+	pullForward                        // what failed with the destination is due now
 )
 
 // beginUpdate begins a bulk update. One that is not finished begins again
@@ -74,7 +75,7 @@ func (q *queue) updateVertex(v *vertex) {
 	if t.updates&releaseHeld != 0 {
 		q.releaseHeldVertex(v)
 	}
-	if t.updates&wakeWaiting != 0 && v.state == waiting {
+	if v.state == waiting && (t.updates&wakeWaiting != 0 || t.updates&pullForward != 0 && v.destinationFailed) {
 		q.makeDue(v)
 	}
 }

@@ -113,7 +113,7 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 	if t != nil {
 		b := s.blocksOf(t)
 		limits[0].Blocks, limits[1].Blocks, limits[2].Blocks, limits[3].Blocks = b.processes, b.channel, b.ring, b.thread
-		limits[3].Used, limits[3].Most = t.busy, t.window()
+		limits[3].Used, limits[3].Most = t.busy, t.windowSize()
 	}
 	return limits
 }
@@ -167,6 +167,8 @@ const (
 	WaitChannel  Wait = "maxchannel"     // the limit of the channel
 	WaitRing     Wait = "maxring"        // the limit of the ring
 	WaitThread   Wait = "maxthr"         // the limit of the thread
+	WaitWindow   Wait = "window"         // less than maxthr after failures, or not grown yet
+	WaitProbe    Wait = "probe"          // one session tries a dead destination
 	WaitFrozen   Wait = "frozen"         // option -F
 	WaitForks    Wait = "fork rate"      // option -R
 	WaitCommand  Wait = "no command"     // no clause gives one
@@ -206,7 +208,7 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 	}
 	switch b := s.blocksOf(t); {
 	case b.thread:
-		return WaitThread
+		return t.windowWait()
 	case b.ring:
 		return WaitRing
 	case b.channel:
@@ -221,6 +223,18 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 		return WaitForks
 	}
 	return WaitAgent
+}
+
+// windowWait is why a thread that has as many sessions as it may is not given
+// more.
+func (t *thread) windowWait() Wait {
+	switch {
+	case t.window.dead:
+		return WaitProbe
+	case t.windowSize() < max(1, t.params.MaxThr):
+		return WaitWindow
+	}
+	return WaitThread
 }
 
 // blocks says which limits keep due mail of a thread from being fed.

@@ -106,9 +106,9 @@ func (d *dispatch) yield(r *ring, t *thread) {
 	d.markDirty(r)
 }
 
-// endLine ends the agent's job line for the vertex and applies its results: a
-// failed destination suspends the thread, and what is still open in the vertex
-// takes one retry step.
+// endLine ends the agent's job line for the vertex and applies its results: the
+// thread gets its feedback, and what is still open in the vertex takes one retry
+// step.
 func (dv *delivery) endLine(a *agent, v *vertex) {
 	n := 0
 	for a.lines[n].vertex != v {
@@ -122,6 +122,7 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 		return
 	}
 	v.crashes = 0
+	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	if l.retryAt != 0 {
 		dv.postpone(v, l.retryAt)
 		return

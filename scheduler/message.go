@@ -91,6 +91,9 @@ type vertex struct {
 	readReason         readReason
 	retry              uint8 // index in Retries of the next step
 	crashes            uint8 // agents in a row that died on it
+	// destinationFailed says that its last deferral was a failure of the
+	// destination.
+	destinationFailed bool
 	// ordered is what an order wants done when no agent has the vertex, and
 	// when the turn of its alternatives comes; 0: nothing.
 	ordered Verb
@@ -115,6 +118,9 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	t := q.threadOf(v)
 	if v.state == waiting {
 		t.wakeTimes.remove(v.wakeAt.second())
+		if v.destinationFailed {
+			t.pulled--
+		}
 	}
 	t.states[v.state]--
 	q.states[v.state]--
@@ -123,6 +129,9 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	q.states[state]++
 	if state == waiting {
 		t.wakeTimes.add(wakeAt.second())
+		if v.destinationFailed {
+			t.pulled++
+		}
 	}
 }
 

@@ -26,15 +26,16 @@ func (d *dispatch) overfeedThread(t *thread) {
 }
 
 // lineRoom is how many more lines of its thread the agent may be given: one,
-// until it has ended a line; then overfeed beyond the one it is working on. If
-// maxthr is over 1, each session gets an equal part of the due lines. While
+// until it has ended a line and while the thread is probed; then overfeed beyond
+// the one it is working on. If the window is over 1, each session gets an equal
+// part of the due lines. While
 // others wait, it is at most what is left of the quantum.
 func (d *dispatch) lineRoom(a *agent, t *thread) int {
-	if !a.hasEndedLine {
+	if !a.hasEndedLine || t.window.dead {
 		return 1 - len(a.lines)
 	}
 	window := t.params.Overfeed + 1
-	if sessions := t.params.MaxThr; sessions > 1 {
+	if sessions := t.windowSize(); sessions > 1 {
 		window = min(window, (t.queue().len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)
@@ -55,7 +56,7 @@ func (d *dispatch) contended(r *ring, t *thread) bool {
 // overLimit reports whether more sessions are busy than the limits allow, which
 // happens after a reload.
 func (d *dispatch) overLimit(r *ring, t *thread) bool {
-	return !below(t.busy-1, t.window()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
+	return !below(t.busy-1, t.windowSize()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
 }
 
 // mayStay reports whether a session that has become free continues with its

@@ -119,7 +119,7 @@ func (d *dispatch) feed(a *agent, t *thread) {
 	m := d.messageOf(v)
 	d.wakes.remove(v.ref)
 	d.setState(v, fed, 0)
-	v.readReason = noReason
+	v.readReason, v.destinationFailed = noReason, false
 	v.fedAt, v.agent = d.now.second(), a.id
 	t.lastEventAt = v.fedAt
 	a.lines = append(a.lines, line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: d.feedable(v)})

@@ -42,13 +42,15 @@ func (dv *delivery) agentExited(e AgentExited) {
 }
 
 // revokeLine ends a line that its agent has not ended, and has the file read
-// again. What the agent said about the destination counts.
+// again. What the agent said about the destination counts. If it died and said
+// nothing, that is no feedback.
 func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
 	v := l.vertex
 	l.vertex = nil
-	if l.destinationFailed || l.retryAt != 0 {
+	if l.destinationFailed || l.retryAt != 0 || why == foundNothing {
 		dv.applyOutcome(l, l.thread)
 	}
+	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	dv.readAgain(v, why, pid)
 }
 

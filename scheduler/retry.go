@@ -8,8 +8,8 @@ import (
 )
 
 // Retries: what follows when a job line has ended. A recipient that was
-// deferred waits (retries, backoff, jitter), a deferall suspends the thread, a
-// retryat names the time.
+// deferred waits (retries, backoff, jitter), a dead destination suspends the
+// thread, a retryat names the time.
 
 // Bounds of a wait.
 const (
@@ -70,21 +70,6 @@ func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 	}
 	seconds = min(seconds, int64(most/time.Second))
 	return dv.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
-}
-
-// applyOutcome applies the result of an ended line to its thread: a retryat or
-// a failed destination suspends the thread, anything else resets its retries.
-// A line that was fed before a suspension does not advance the thread's
-// retries.
-func (dv *delivery) applyOutcome(l *line, t *thread) {
-	switch {
-	case l.retryAt != 0:
-		dv.suspend(t, max(l.retryAt, t.suspendedUntil))
-	case !l.destinationFailed:
-		t.retry = 0
-	case l.suspensions == t.suspensions:
-		dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
-	}
 }
 
 // suspensionLength returns how long a failed destination is left alone, and

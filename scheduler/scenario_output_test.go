@@ -153,6 +153,12 @@ func (sc *scenario) showThread(t *scheduler.ThreadView) {
 	if !t.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, ", wakes in %v", t.WakeAt.Sub(sc.now))
 	}
+	if f := t.Feedback; f != (scheduler.FeedbackView{}) {
+		fmt.Fprintf(&sc.output, ", window %d success %.2f failure %.2f failed cohorts %.2f", t.Window, f.Success, f.Failure, f.FailedCohorts)
+		if f.Dead {
+			sc.output.WriteString(" dead")
+		}
+	}
 	if t.Last != "" {
 		fmt.Fprintf(&sc.output, ", said %q", t.Last)
 	}

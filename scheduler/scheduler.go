@@ -46,7 +46,8 @@
 //	what can happen, what can be done  event.go action.go
 //	clauses, parameters, commands      clause.go command.go
 //	arrival, x lines, X lines          arrive.go alternatives.go
-//	threads, window, ageorder          thread.go
+//	threads, ageorder                  thread.go
+//	window, dead destinations          window.go
 //	rings, quantum                     ring.go
 //	what is fed next, overfeed         pick.go overfeed.go
 //	maxta, maxchannel, maxring         limits.go

@@ -99,7 +99,11 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
-		Window: t.window(), Sessions: t.busy, Held: t.held,
+		Window: t.windowSize(), Sessions: t.busy, Held: t.held,
+		Feedback: FeedbackView{
+			Success: t.window.success, Failure: t.window.failure,
+			FailedCohorts: t.window.failedCohorts, Dead: t.window.dead,
+		},
 		Wait: s.waitOf(t), Rate: t.completions.now(s.now),
 	}
 	for state, n := range t.states {

@@ -109,6 +109,7 @@ func (h *harness) config() *Config {
 	n := func(most int) int { return 1 + h.rand.IntN(most) }
 	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
 	channel, wakeup := n(6), h.rand.IntN(2) == 0
+	setWindow := h.windowSettings()
 	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
 	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
 	if h.chance(30) {
@@ -125,11 +126,13 @@ func (h *harness) config() *Config {
 			{Channel: "smtp", Host: "slow*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
 				set("maxring", func(p *Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
+				set("initialconcurrency", setWindow),
 				set("wakeuprestartonly", func(p *Params) { p.WakeupRestartOnly = wakeup }),
 			}},
 			{Channel: "smtp", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"smtp", "${sessions}"} }),
 				set("sessions", func(p *Params) { p.Sessions, p.MaxThr, p.MaxChannel = sessions, thr, channel }),
+				set("initialconcurrency", setWindow),
 			}},
 			{Channel: "local", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"mailbox", "$host"} }),
@@ -141,6 +144,19 @@ func (h *harness) config() *Config {
 			}},
 		},
 		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
+	}
+}
+
+// windowSettings returns windows of all kinds, constant ones included.
+func (h *harness) windowSettings() func(*Params) {
+	feedback := func() Feedback { return Feedback{float64(h.rand.IntN(5)) / 4, Per(h.rand.IntN(3))} }
+	initial, up, down := max(0, h.rand.IntN(5)-1), feedback(), feedback()
+	cohorts, maxThr := float64(h.rand.IntN(8))/4, 1+h.rand.IntN(5)
+	return func(p *Params) {
+		p.InitialConcurrency, p.PositiveFeedback, p.NegativeFeedback, p.CohortLimit = initial, up, down, cohorts
+		if initial > 0 {
+			p.MaxThr = maxThr
+		}
 	}
 }
 

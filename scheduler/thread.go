@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Threads: the mail for one channel and host, its window (maxthr,
-// wakeuprestartonly), and its queue (ageorder).
+// Threads: the mail for one channel and host, and its queue (ageorder). Its
+// window is in window.go.
 
 // threadKey names a thread.
 type threadKey struct{ channel, host string }
@@ -16,8 +16,9 @@ type threadKey struct{ channel, host string }
 //
 // A thread is fed if none of these holds (mayFeed):
 //
-//	suspended      begins: deferall, a status x.4.1 or x.4.2, retryat
-//	               ends:   its time has come, an ETRN, a retry order
+//	suspended      begins: the destination is dead (window.go), retryat
+//	               ends:   its time has come, an ETRN, a retry order, a late
+//	                       success
 //	held           begins and ends: HeldThread
 //	not running    (queueonly only)
 //	               begins: nothing of the run is due any more, a suspension
@@ -59,18 +60,20 @@ type thread struct {
 	running  bool // a run of a queueonly thread, begun by an ETRN
 	selected bool // by option -p
 
-	busy int // sessions
+	window window
+	busy   int // sessions
 	// agents has one entry for each session, and the agents that were started
 	// for the thread and have not said #hungry yet.
 	agents []*agent
-	// sessionCap bounds busy below the window if wakeuprestartonly keeps new
-	// mail from starting more agents.
+	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
+	// more agents; 0: no bound.
 	sessionCap int
 	wants      int // how many more sessions it could use now
 
 	suspendedUntil instant   // 0: not suspended
 	suspensions    uint32    // begun and ended so far, see vertex.suspensionsWhenDue
 	retry          uint8     // index in Retries of the next suspension
+	pulled         int32     // waiting vertices that are due when the thread is revived
 	resumeIndex    int32     // in agenda.resumes
 	nextUpdate     vertexRef // where the bulk updates continue; 0: none
 
@@ -81,37 +84,6 @@ type thread struct {
 
 	lastAgent  *agent        // the last that served it; nil: none, or gone
 	diagnostic diagnosticRef // last report on any recipient; recipients share it
-}
-
-// window is how many sessions the thread may use now.
-func (t *thread) window() int { return max(1, t.params.MaxThr) }
-
-// freeSlots is how many more sessions the thread may take.
-func (t *thread) freeSlots() int {
-	window := t.window()
-	if t.params.WakeupRestartOnly {
-		window = min(window, t.sessionCap)
-	}
-	return window - t.busy
-}
-
-// setSessionCap sets the cap of wakeuprestartonly: mail that arrives starts no
-// further agent while one is serving the thread or starting for it, unless the
-// thread wants more sessions than those anyway. Other events remove the cap.
-func (t *thread) setSessionCap(arrival bool) {
-	t.sessionCap = t.window()
-	if !arrival || !t.params.WakeupRestartOnly || len(t.agents) == 0 {
-		return
-	}
-	starting := 0
-	for _, a := range t.agents {
-		if a.startedFor == t {
-			starting += a.sessions
-		}
-	}
-	if t.wants <= starting {
-		t.sessionCap = min(t.sessionCap, t.busy+starting)
-	}
 }
 
 // mayFeed reports whether the state of the thread allows feeding.
@@ -168,6 +140,9 @@ func (q *queue) assignRing(t *thread) {
 	r, params := q.obtainRing(t.key)
 	if r == nil && (t.params == nil || t.ring != nil) {
 		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+	}
+	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
+		t.window = window{dead: t.window.dead}
 	}
 	t.params = params
 	if t.memberOf != nil && r == t.ring {

@@ -45,6 +45,7 @@ type ThreadView struct {
 	LastEventAt time.Time
 
 	Window   int // sessions that it may use now
+	Feedback FeedbackView
 	Sessions int // busy
 	Agents   []AgentView
 	Held     bool
@@ -58,6 +59,16 @@ type ThreadView struct {
 
 	Last string  // text of the last report on any recipient; \r between lines
 	Rate float64 // recipients done per minute, over the last minutes
+}
+
+// FeedbackView is the feedback on the window of a thread (scheduler.cf(5),
+// initialconcurrency).
+type FeedbackView struct {
+	// Success and Failure are the parts of a session, below 1, by which results
+	// have not moved the window yet.
+	Success, Failure float64
+	FailedCohorts    float64 // windows in a row that failed; at CohortLimit it is dead
+	Dead             bool    // suspended, or tried with one session
 }
 
 // AgentView is an agent that serves a thread or is being started for it.

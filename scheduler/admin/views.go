@@ -62,7 +62,7 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingChannel
 	case scheduler.WaitRing:
 		return mailq.PendingRing
-	case scheduler.WaitThread:
+	case scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitProbe:
 		return mailq.PendingThread
 	case scheduler.WaitFrozen, scheduler.WaitSelect, scheduler.WaitStopping:
 		return mailq.PendingFrozen

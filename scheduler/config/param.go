@@ -167,18 +167,21 @@ var keywords = []row[values]{
 		meaning: "job lines an agent works on at once"},
 
 	// Windows.
-	{name: "initialconcurrency", pending: true, preset: "0", zero: "always maxthr",
+	{name: "initialconcurrency", preset: "0", zero: "always maxthr",
 		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},
 		meaning: "sessions a thread begins with"},
-	{name: "positivefeedback", pending: true, preset: "1/N",
+	{name: "positivefeedback", preset: "1/N",
 		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.PositiveFeedback }},
 		meaning: "how far a success widens the window"},
-	{name: "negativefeedback", pending: true, preset: "1/N",
+	{name: "negativefeedback", preset: "1/N",
 		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.NegativeFeedback }},
 		meaning: "how far a failure of the destination narrows the window"},
-	{name: "cohortlimit", pending: true, preset: "1",
+	{name: "cohortlimit", preset: "1",
 		kind:    ratio[values]{field: func(v *values) *float64 { return &v.CohortLimit }, low: 0.01, high: 1000},
 		meaning: "failed windows in a row that make a destination dead"},
+	{name: "feedbacklog", preset: "no",
+		kind:    flag[values]{field: func(v *values) *bool { return &v.FeedbackLog }},
+		meaning: "log how windows move"},
 
 	// What is next.
 	{name: "ageorder", preset: "no",

@@ -1,0 +1,221 @@
+package scheduler
+
+import (
+	"math"
+	"strconv"
+)
+
+// Windows: how many sessions a thread may use (maxthr, initialconcurrency,
+// cohortlimit, wakeuprestartonly), and dead destinations.
+
+// window is the concurrency of a thread, by the rules of Postfix's queue
+// manager. Each ended job line gives one feedback: a destination failure is
+// negative, an agent's death is neither, and everything else is positive.
+//
+// Without initialconcurrency the window is constant, and the first destination
+// failure declares the thread dead. With it, the window moves, and the thread
+// is dead when cohortlimit windows in a row have failed.
+//
+//	        destination failures: cohortlimit is reached
+//	alive ──────────────────────────────────────────────► dead, suspended
+//	  ▲                                                    │          ▲
+//	  │ a late success (a window that moves)               │ end of the suspension
+//	  ├────────────────────────────────────────────────────┤          │ failure: the next
+//	  │ a success                                          ▼          │ retry step
+//	  └─────────────────────────────────────────────── dead, probing ─┘
+//
+// While it probes, the window is 1 and the session gets one job line at a time.
+type window struct {
+	// size is how many sessions the thread may use while it is alive; 0: the
+	// initial ones.
+	// Invariant: it is 0 if the window is constant.
+	size int
+	// success and failure are the feedback that has not moved the window yet.
+	// Invariant: at least 0 and below 1.
+	success, failure float64
+	// failedCohorts is the part of windows in a row that failed.
+	failedCohorts float64
+	dead          bool
+}
+
+// epsilon is the tolerance of sums of fractions: ten times 1/10 counts as 1.
+const epsilon = 1e-9
+
+// of returns the amount for a window of n sessions.
+func (f Feedback) of(n int) float64 {
+	switch f.Per {
+	case PerN:
+		return f.Amount / float64(n)
+	case PerSqrt:
+		return f.Amount / math.Sqrt(float64(n))
+	}
+	return f.Amount
+}
+
+// sessions is how many sessions the window allows under these parameters.
+func (w *window) sessions(p *Params) int {
+	limit := max(1, p.MaxThr)
+	switch {
+	case w.dead:
+		return 1
+	case p.InitialConcurrency == 0:
+		return limit
+	case w.size == 0:
+		return min(p.InitialConcurrency, limit)
+	}
+	return min(w.size, limit)
+}
+
+// succeed gives positive feedback. busy is how many sessions of the thread are
+// busy, with the one that reports. Beyond busy plus the initial sessions the
+// window does not grow, because it is not used.
+func (w *window) succeed(p *Params, busy int) {
+	w.failedCohorts = 0
+	size := w.sessions(p)
+	if size >= max(1, p.MaxThr) || size >= busy+p.InitialConcurrency {
+		return
+	}
+	w.success += p.PositiveFeedback.of(size)
+	for w.success >= 1-epsilon {
+		size++
+		w.success = max(0, w.success-1)
+		w.failure = 0
+	}
+	w.size = min(size, max(1, p.MaxThr))
+}
+
+// fail gives negative feedback. It reports whether the destination is dead.
+func (w *window) fail(p *Params) bool {
+	if w.dead || p.InitialConcurrency == 0 {
+		return true
+	}
+	size := w.sessions(p)
+	w.failedCohorts += 1 / float64(size)
+	if w.failedCohorts >= p.CohortLimit-epsilon {
+		return true
+	}
+	w.failure -= p.NegativeFeedback.of(size)
+	for w.failure < -epsilon {
+		size--
+		w.failure++
+		w.success = 0
+	}
+	w.failure = max(0, w.failure)
+	w.size = max(1, size)
+	return false
+}
+
+// windowSize is how many sessions the thread may use now.
+func (t *thread) windowSize() int { return t.window.sessions(t.params) }
+
+// freeSlots is how many more sessions the thread may take.
+func (t *thread) freeSlots() int {
+	size := t.windowSize()
+	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
+		size = min(size, t.sessionCap)
+	}
+	return size - t.busy
+}
+
+// setSessionCap sets the cap of wakeuprestartonly: mail that arrives starts no
+// further agent while one is serving the thread or starting for it, unless the
+// thread wants more sessions than those anyway. Other events remove the cap.
+func (t *thread) setSessionCap(arrival bool) {
+	t.sessionCap = 0
+	if !arrival || !t.params.WakeupRestartOnly || len(t.agents) == 0 {
+		return
+	}
+	starting := 0
+	for _, a := range t.agents {
+		if a.startedFor == t {
+			starting += a.sessions
+		}
+	}
+	if t.wants <= starting {
+		t.sessionCap = t.busy + starting
+	}
+}
+
+// applyOutcome applies the result of an ended line to its thread: feedback for
+// the window, and a suspension by retryat.
+func (dv *delivery) applyOutcome(l *line, t *thread) {
+	switch {
+	case !l.destinationFailed:
+		dv.destinationAnswered(t, l.suspensions == t.suspensions)
+	case l.retryAt == 0 && l.suspensions == t.suspensions:
+		dv.destinationFailed(t)
+	}
+	if l.retryAt != 0 {
+		dv.suspend(t, max(l.retryAt, t.suspendedUntil))
+	}
+}
+
+// destinationAnswered handles positive feedback. A thread that is dead is
+// revived: by a probe with its whole window, by a late result (of a line that
+// was fed before the suspension) with as many sessions as are at work. With a
+// constant window, a late result does not end the suspension.
+func (dv *delivery) destinationAnswered(t *thread, recent bool) {
+	t.retry = 0
+	switch {
+	case t.params.InitialConcurrency == 0 && t.window.dead && t.suspendedUntil == 0:
+		dv.revive(t, 0)
+	case t.params.InitialConcurrency == 0:
+	case t.window.dead && recent:
+		dv.revive(t, t.params.InitialConcurrency)
+	case t.window.dead:
+		dv.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
+	default:
+		before := t.windowSize()
+		t.window.succeed(t.params, t.busy)
+		dv.noteFeedback(t, "success")
+		if t.windowSize() != before {
+			dv.updateThread(t)
+		}
+	}
+}
+
+// destinationFailed handles negative feedback of a line that was fed since the
+// last suspension. A thread that is dead by it is suspended for the next step
+// of its retries.
+func (dv *delivery) destinationFailed(t *thread) {
+	if !t.window.fail(t.params) {
+		dv.noteFeedback(t, "failure")
+		dv.updateThread(t)
+		return
+	}
+	t.window = window{dead: true}
+	dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
+	dv.noteFeedback(t, "dead")
+}
+
+// revive ends the death of a thread, and its suspension. The mail that failed
+// together with the destination is due now; the window bounds how much of it is
+// fed.
+func (dv *delivery) revive(t *thread, size int) {
+	t.window = window{size: size}
+	if t.suspendedUntil != 0 {
+		t.suspendedUntil = dv.now
+	}
+	dv.noteFeedback(t, "revived")
+	if t.pulled > 0 {
+		dv.beginUpdate(t, pullForward)
+		return
+	}
+	if t.suspendedUntil != 0 {
+		dv.resumeThread(t)
+	}
+	dv.updateThread(t)
+}
+
+// noteFeedback logs a feedback and the window after it (feedbacklog).
+func (ag *agenda) noteFeedback(t *thread, what string) {
+	if !t.params.FeedbackLog {
+		return
+	}
+	fraction := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+	w := &t.window
+	ag.do(Note{Text: "feedback " + t.key.channel + "/" + t.key.host + ": " + what +
+		", window " + strconv.Itoa(t.windowSize()) + " of " + strconv.Itoa(max(1, t.params.MaxThr)) +
+		", busy " + strconv.Itoa(t.busy) + ", success " + fraction(w.success) +
+		", failure " + fraction(w.failure) + ", failed cohorts " + fraction(w.failedCohorts)})
+}
