@@ -170,7 +170,7 @@ func (s *endless) arrive(threads int) {
 	for i := range batch {
 		s.arrived++
 		id := uint64(s.arrived)
-		batch[i] = spool.Taken{
+		batch[i] = spool.Loaded{
 			Name: spool.Name{Path: fmt.Sprint(id), ID: id}, Sender: "rayan@sender.example", ErrorTo: "rayan@sender.example",
 			ModifiedAt: now, ChangedAt: now, Size: 1000,
 			Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: fmt.Sprintf("h%d.example", s.arrived%threads)}},
@@ -181,7 +181,7 @@ func (s *endless) arrive(threads int) {
 
 func (s *endless) Found() <-chan []spool.Name             { return nil }
 func (s *endless) Results() <-chan []spool.Result         { return s.results }
-func (s *endless) Take([]spool.Name)                      {}
+func (s *endless) Load([]spool.Name)                      {}
 func (s *endless) Mark(uint64, string, []ctlfile.Mark)    {}
 func (s *endless) Reread(uint64, string, int)             {}
 func (s *endless) Finish(uint64, string, bool)            {}

@@ -82,8 +82,8 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 	defer s.Mu.Unlock()
 	for place, files := range []map[string]*daemontest.File{s.Files, s.Held} {
 		for _, f := range files {
-			n := f.Taken.Name.ID
-			if id == fmt.Sprint(n) || id == ctlfile.SpoolID(n, f.Taken.ModifiedAt) {
+			n := f.Loaded.Name.ID
+			if id == fmt.Sprint(n) || id == ctlfile.SpoolID(n, f.Loaded.ModifiedAt) {
 				return stored(f, spool.Place(place)), true, nil
 			}
 		}
@@ -93,7 +93,7 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 
 // stored is the file as queries read it.
 func stored(f *daemontest.File, place spool.Place) *spool.Stored {
-	t := f.Taken
+	t := f.Loaded
 	m := &spool.Stored{
 		Place: place, Name: t.Name, Control: 300, Size: t.Size, ModifiedAt: t.ModifiedAt, ChangedAt: t.ChangedAt,
 		File: &ctlfile.File{

@@ -160,7 +160,7 @@ func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 		q, ctx := h.queue(), t.Context()
 		h.Spool.Bring(7, "a.example", "b.example")
 		synctest.Wait()
-		id := ctlfile.SpoolID(7, h.Spool.Files["7"].Taken.ModifiedAt)
+		id := ctlfile.SpoolID(7, h.Spool.Files["7"].Loaded.ModifiedAt)
 		for _, name := range []string{"7", id} {
 			m, found, err := q.Message(ctx, name)
 			if err != nil || !found || m.SpoolID != id || m.Sender != "rayan" || m.LogID != "<m7@here>" || m.Held {

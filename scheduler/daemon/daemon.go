@@ -30,8 +30,8 @@
 //	spool.announce          – sends names to the loop, as the watch and the notify socket do
 //	daemon.turn             – receives a batch of names
 //	daemon.take             – drops names that are known or being read
-//	spool.Take              – gives the others to a worker
-//	spool.take              – parses the control file, or refuses it
+//	spool.Load              – gives the others to a worker
+//	spool.load              – parses the control file, or refuses it
 //	daemon.taken            – tells the core: Arrived
 //	scheduler.arrive        – groups the recipients into vertices of threads
 //	scheduler.dispatchRing  – finds a session for a due vertex, or starts an agent
@@ -82,7 +82,7 @@ import (
 type Spool interface {
 	Found() <-chan []spool.Name
 	Results() <-chan []spool.Result
-	Take(names []spool.Name)
+	Load(names []spool.Name)
 	Mark(op uint64, path string, marks []ctlfile.Mark)
 	Reread(op uint64, path string, dead int)
 	Finish(op uint64, path string, owes bool)

@@ -245,13 +245,13 @@ func TestManyResultsAreDealtWithInPieces(t *testing.T) {
 		var all []spool.Result
 		for i := range 3*daemon.MaxBatch + 1 {
 			name := h.Spool.Put(uint64(i+1), "a.example")
-			all = append(all, h.Spool.Files[name.Path].Taken)
+			all = append(all, h.Spool.Files[name.Path].Loaded)
 		}
 		h.Spool.Answers <- all
 		for turn := 1; turn <= 4; turn++ {
 			d.Turn()
-			if want := min(turn*daemon.MaxBatch, len(all)); d.Taken() != want {
-				t.Errorf("after turn %d %d messages have arrived, want %d", turn, d.Taken(), want)
+			if want := min(turn*daemon.MaxBatch, len(all)); d.Loaded() != want {
+				t.Errorf("after turn %d %d messages have arrived, want %d", turn, d.Loaded(), want)
 			}
 		}
 	})
@@ -284,7 +284,7 @@ func TestVerboseLogOfAMessageIsKept(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Run()
 		name := h.Spool.Put(1, "a.example")
-		h.Spool.Files["1"].Taken.Verbose = "../public/v_1"
+		h.Spool.Files["1"].Loaded.Verbose = "../public/v_1"
 		h.Spool.Names <- []spool.Name{name}
 		synctest.Wait()
 		if len(h.Spool.Lines) != 3 {

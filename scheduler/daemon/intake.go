@@ -58,7 +58,7 @@ func (in *intake) take(names []spool.Name) {
 		}
 	}
 	if len(fresh) > 0 {
-		in.spool.Take(fresh)
+		in.spool.Load(fresh)
 	}
 }
 
@@ -78,7 +78,7 @@ func (in *intake) finished(op scheduler.Op) {
 }
 
 // taken tells the core that a message has arrived.
-func (in *intake) taken(r spool.Taken) {
+func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
 	delete(in.taking, r.Name.ID)
 	m := scheduler.Message{

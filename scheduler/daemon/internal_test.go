@@ -18,9 +18,9 @@ import (
 	"zsched/ta/child"
 )
 
-// Turn, Taken and MaxBatch are for the tests in package daemon_test.
-func (d *Daemon) Turn()      { d.turn() }
-func (d *Daemon) Taken() int { return d.loop.intake.messages }
+// Turn, Loaded and MaxBatch are for the tests in package daemon_test.
+func (d *Daemon) Turn()       { d.turn() }
+func (d *Daemon) Loaded() int { return d.loop.intake.messages }
 
 const (
 	MaxBatch  = maxBatch

@@ -67,7 +67,7 @@ func (d *Daemon) result(r spool.Result) {
 		l.observer.Result(l.now, r)
 	}
 	switch r := r.(type) {
-	case spool.Taken:
+	case spool.Loaded:
 		l.intake.taken(r)
 	case spool.Refused:
 		l.intake.refused(r)
@@ -102,7 +102,7 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Swept:
 		d.startup.swept = true
 		l.files.forgetVerbose()
-	case spool.Trouble:
+	case spool.Warning:
 		l.log.Error().Msg(r.Text)
 	}
 }

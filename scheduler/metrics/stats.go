@@ -126,7 +126,7 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 		s.spoolError("resubmit", r.Err)
 	case spool.Swept:
 		s.sweptAt = now
-	case spool.Trouble:
+	case spool.Warning:
 		s.spoolErrors["other"]++
 	}
 }

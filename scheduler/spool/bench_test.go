@@ -33,7 +33,7 @@ func (o *office) fill(n int) []Name {
 
 // The floor is what the system asks for in any case, in one plain loop: per
 // message open, fstat, read, close the control file and stat the message.
-func BenchmarkTakeFloor(b *testing.B) {
+func BenchmarkLoadFloor(b *testing.B) {
 	o := newOffice(b)
 	names := o.fill(10000)
 	transport, err := openDir(unix.AT_FDCWD, filepath.Join(o.dir, "transport"))
@@ -65,19 +65,19 @@ func drain[T Result](b *testing.B, s *Spool, n int) {
 			switch r := r.(type) {
 			case T:
 				n--
-			case Refused, Trouble:
+			case Refused, Warning:
 				b.Fatalf("%+v", r)
 			}
 		}
 	}
 }
 
-func BenchmarkTake(b *testing.B) {
+func BenchmarkLoad(b *testing.B) {
 	o := newOffice(b)
 	names := o.fill(10000)
-	for _, takers := range []int{1, 2, 4} {
-		b.Run("takers="+strconv.Itoa(takers), func(b *testing.B) {
-			o.open(Options{Takers: takers})
+	for _, loaders := range []int{1, 2, 4} {
+		b.Run("loaders="+strconv.Itoa(loaders), func(b *testing.B) {
+			o.open(Options{Loaders: loaders})
 			b.ReportAllocs()
 			b.ResetTimer()
 			// A few batches under way at any time, as from a sweep.
@@ -86,14 +86,14 @@ func BenchmarkTake(b *testing.B) {
 				for asked < b.N && asked-answered <= 4*batchLimit {
 					at := asked % len(names)
 					n := min(batchLimit, len(names)-at, b.N-asked)
-					o.s.Take(names[at : at+n])
+					o.s.Load(names[at : at+n])
 					asked += n
 				}
 				for _, r := range <-o.s.Results() {
 					switch r := r.(type) {
-					case Taken:
+					case Loaded:
 						answered++
-					case Refused, Trouble:
+					case Refused, Warning:
 						b.Fatalf("%+v", r)
 					}
 				}
@@ -164,7 +164,7 @@ func BenchmarkFirstBatch(b *testing.B) {
 	}
 }
 
-// From datagram to Taken on an idle spool.
+// From datagram to Loaded on an idle spool.
 func BenchmarkNotified(b *testing.B) {
 	o := newOffice(b)
 	names := o.fill(1000)
@@ -190,7 +190,7 @@ func BenchmarkNotified(b *testing.B) {
 		_, err := unix.Write(socket, []byte("NEW "+names[i%len(names)].Path))
 		check(b, err)
 		i++
-		o.s.Take(<-o.s.Found())
+		o.s.Load(<-o.s.Found())
 		<-o.s.Results()
 		worst = max(worst, time.Since(startedAt))
 	}

@@ -36,11 +36,11 @@ func (e *malformed) Error() string { return e.reason }
 // bufferKept is how large a buffer is kept for the next control file.
 const bufferKept = 1 << 20
 
-// load reads the control file at path. Opened with O_RDWR it can be written
+// readControl reads the control file at path. Opened with O_RDWR it can be written
 // without another look. The buffer is used and, if it grew a bit, replaced. The
 // error is errGone, a *malformed, postoffice.ErrInUse or the system's; st is valid
 // for a *malformed.
-func load(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
+func readControl(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
 	d := controlFile{at: at, path: path, fd: -1}
 	fd, st, err := control.Open(at, path, flags)
 	d.st = st

@@ -25,7 +25,7 @@ func TestCrashInHashMove(t *testing.T) {
 		o := newOffice(t)
 		o.write("transport/"+c.control, text)
 		o.write("queue/"+c.message, "message")
-		m := o.open(Options{HashLevels: 2}).taken(c.control)
+		m := o.open(Options{HashLevels: 2}).loaded(c.control)
 		want := c.want
 		if name == "levels were one, half done" {
 			// The message comes back to the top, and both go from there.
@@ -51,7 +51,7 @@ func TestHashMoveThatFailsIsUndone(t *testing.T) {
 	o := newOffice(t)
 	o.put("258367", control("258367", toBob))
 	o.write("transport/F/F/258367", "another of this name")
-	if m := o.open(Options{HashLevels: 2}).taken("258367"); m.Name.Path != "258367" {
+	if m := o.open(Options{HashLevels: 2}).loaded("258367"); m.Name.Path != "258367" {
 		t.Errorf("%+v", m)
 	}
 	o.holds("queue/258367", "transport/258367", "transport/F/F/258367")

@@ -68,7 +68,7 @@ func TestTakeClearsDeadLocks(t *testing.T) {
 		o := newOffice(t)
 		o.put("7", control("7", line))
 		o.age("transport/7", 0)
-		if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+		if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 			t.Errorf("%s: %+v", name, m)
 		}
 		if got := o.tags("transport/7"); got != " " {
@@ -82,7 +82,7 @@ func TestTakeClearsDeadLocks(t *testing.T) {
 func TestTakeClearsALockWithoutPid(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", "i 7\ns local - alice 0\nr~smtp b.example bob@b.example 65534\nm\nSubject: x\n\n")
-	if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
 	}
 	if got := o.read("transport/7"); got != "i 7\ns local - alice 0\nr smtp b.example bob@b.example 65534\nm\nSubject: x\n\n" {
@@ -103,7 +103,7 @@ func TestTakeRespectsLiveLocks(t *testing.T) {
 		t.Error("the file was changed")
 	}
 	stop()
-	if m := o.taken("7"); len(m.Recipients) != 2 {
+	if m := o.loaded("7"); len(m.Recipients) != 2 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -115,7 +115,7 @@ func TestTakeClearsALockOfAReusedPid(t *testing.T) {
 	lines.Scan()
 	o := newOffice(t)
 	o.put("7", control("7", locked(pid))) // an hour ago
-	if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
 	}
 }

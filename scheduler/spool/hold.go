@@ -34,7 +34,7 @@ func (s *Spool) Release(op uint64, id string) {
 	case what.path != "":
 		s.releaseHeld(op, Name{what.path, what.number})
 	default:
-		s.errands.push(func() {
+		s.bulk.push(func() {
 			n, err := s.locate(context.Background(), Hold, what)
 			if err != nil || n.ID == 0 {
 				s.queue.add([]Result{Released{Op: op, Err: err, Missing: err == nil}}, 0)

@@ -47,7 +47,7 @@ func TestHoldAndRelease(t *testing.T) {
 				t.Fatalf("%s: %+v", id, r)
 			}
 			o.holds("queue/"+path, "transport/"+path)
-			if m := o.taken(r.Name.Path); len(m.Recipients) != 1 {
+			if m := o.loaded(r.Name.Path); len(m.Recipients) != 1 {
 				t.Errorf("%+v", m)
 			}
 		}

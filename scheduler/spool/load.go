@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// takeLimit bounds what one loader does in one go.
-	takeLimit = batchLimit
-	// takeAge is how long answers are kept for the rest of a batch, which
+	// loadLimit bounds what one loader does in one go.
+	loadLimit = batchLimit
+	// loadDelay is how long answers are kept for the rest of a batch, which
 	// they are to be sorted with.
-	takeAge = 20 * time.Millisecond
+	loadDelay = 20 * time.Millisecond
 	// wordLimit bounds a loader's memory of channels and hosts.
 	wordLimit = 8192
 
@@ -36,14 +36,14 @@ const (
 	graceTime = time.Minute
 )
 
-// Take reads these control files. Each name is answered by Taken or Refused, or
+// Load reads these control files. Each name is answered by Loaded or Refused, or
 // by Triggered before it or in its place. The receiver knows which names it has
-// asked for: a name that is given again before its answer is read twice. Take
+// asked for: a name that is given again before its answer is read twice. Load
 // keeps names.
-func (s *Spool) Take(names []Name) {
+func (s *Spool) Load(names []Name) {
 	s.queue.ask(len(names))
-	for part := range slices.Chunk(names, takeLimit) {
-		s.takes.push(part)
+	for part := range slices.Chunk(names, loadLimit) {
+		s.loads.push(part)
 	}
 }
 
@@ -71,16 +71,16 @@ func newLoader(s *Spool) *loader {
 
 func (t *loader) run() {
 	for {
-		names, ok := t.s.takes.pop()
+		names, ok := t.s.loads.pop()
 		if !ok {
 			return
 		}
 		startedAt := time.Now()
 		for _, n := range names {
-			t.take(n)
+			t.load(n)
 			t.names++
 			// Each may have waited for a cold disk.
-			if now := time.Now(); now.Sub(startedAt) > takeAge {
+			if now := time.Now(); now.Sub(startedAt) > loadDelay {
 				t.answer()
 				startedAt = now
 			}
@@ -101,11 +101,11 @@ func (t *loader) answer() {
 	t.answers, t.results, t.names = t.answers[:0], t.results[:0], 0
 }
 
-func (t *loader) say(r Result) { t.answers = append(t.answers, dated{0, r}) }
+func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
 // take reads one control file and says what became of it.
-func (t *loader) take(n Name) {
-	d, err := load(t.s.control, t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
+func (t *loader) load(n Name) {
+	d, err := readControl(t.s.control, t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
@@ -143,7 +143,7 @@ func (t *loader) take(n Name) {
 
 func (t *loader) triggers(n Name, f *ctlfile.File) {
 	for _, value := range f.Triggers {
-		t.say(Triggered{n, ctlfile.TriggerHost(value), strings.Clone(value)})
+		t.add(Triggered{n, ctlfile.TriggerHost(value), strings.Clone(value)})
 	}
 }
 
@@ -202,13 +202,13 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 			t.refuse(n, Busy, err.Error())
 			return
 		}
-		t.say(t.s.discard(n, "it belonged to another user, and for an hour a process has had it open for writing"))
+		t.add(t.s.discard(n, "it belonged to another user, and for an hour a process has had it open for writing"))
 	case !errors.As(err, &bad):
 		t.refuse(n, Unreadable, err.Error())
 	case time.Since(time.Unix(d.st.Mtim.Unix())).Abs() < graceTime:
 		t.refuse(n, Unfinished, err.Error())
 	default:
-		t.say(t.s.discard(n, bad.reason))
+		t.add(t.s.discard(n, bad.reason))
 	}
 }
 
@@ -221,7 +221,7 @@ func (s *Spool) discard(n Name, reason string) Refused {
 }
 
 func (t *loader) refuse(n Name, why Refusal, reason string) {
-	t.say(t.s.refused(n, why, reason))
+	t.add(t.s.refused(n, why, reason))
 }
 
 // refused notes when a name is to be looked at again, if ever.
@@ -238,11 +238,11 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	return Refused{n, why, reason, s.refusals.add(n, at)}
 }
 
-// message is the Taken of a control file that was read and put in order. Its
+// message is the Loaded of a control file that was read and put in order. Its
 // strings are its own: those of the file share one copy of all of its text.
-func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Taken {
+func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	f := d.file
-	m := Taken{
+	m := Loaded{
 		Name:       n,
 		LogID:      strings.Clone(f.LogID),
 		Verbose:    strings.Clone(f.Verbose),

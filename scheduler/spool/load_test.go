@@ -26,14 +26,14 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 	o.write("queue/F/F/258367", "12345")
 	at := time.Date(2003, 3, 12, 22, 38, 19, 123456789, time.UTC)
 	check(t, os.Chtimes(filepath.Join(o.dir, "queue/F/F/258367"), at, at))
-	m := o.open(Options{}).taken("F/F/258367")
+	m := o.open(Options{}).loaded("F/F/258367")
 
 	var st unix.Stat_t
 	check(t, unix.Stat(filepath.Join(o.dir, "transport/F/F/258367"), &st))
 	if !m.ModifiedAt.Equal(at) || !m.ChangedAt.Equal(time.Unix(st.Ctim.Unix())) || m.Size != 5 {
 		t.Errorf("times %v and %v, size %d", m.ModifiedAt, m.ChangedAt, m.Size)
 	}
-	want := Taken{
+	want := Loaded{
 		Name: Name{"F/F/258367", 258367}, LogID: "<m258367@x.example>",
 		Sender: "alice@x.example", ErrorTo: "alice@x.example", Owner: uint32(os.Geteuid()),
 		ModifiedAt: m.ModifiedAt, ChangedAt: m.ChangedAt, Size: 5,
@@ -44,7 +44,7 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 		Obsoletes: []string{"<old@x.example>"},
 	}
 	if got := fmt.Sprintf("%+v", m); got != fmt.Sprintf("%+v", want) {
-		t.Errorf("taken\n%s, want\n%+v", got, want)
+		t.Errorf("loaded\n%s, want\n%+v", got, want)
 	}
 	if o.read("transport/F/F/258367") != text {
 		t.Error("the file was changed")
@@ -56,7 +56,7 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 func TestTakeSendsReportsToTheErrorAddress(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", strings.Replace(control("7", toBob), "e alice@", "e owner-list@", 1))
-	m := o.open(Options{}).taken("7")
+	m := o.open(Options{}).loaded("7")
 	if m.ErrorTo != "owner-list@x.example" || m.Sender != "alice@x.example" {
 		t.Errorf("reports to %q, sender %q", m.ErrorTo, m.Sender)
 	}
@@ -65,7 +65,7 @@ func TestTakeSendsReportsToTheErrorAddress(t *testing.T) {
 func TestTakeNullSender(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", strings.Replace(control("7", toBob), "s local alice@x.example", "s error -", 1))
-	if m := o.open(Options{}).taken("7"); !m.NullSender || m.ErrorTo != "" {
+	if m := o.open(Options{}).loaded("7"); !m.NullSender || m.ErrorTo != "" {
 		t.Errorf("%+v", m)
 	}
 }
@@ -73,7 +73,7 @@ func TestTakeNullSender(t *testing.T) {
 func TestTakeLowersChannelAndHost(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", control("7", "r           SMTP B.Example Bob@B.Example 65534"))
-	r := o.open(Options{}).taken("7").Recipients[0]
+	r := o.open(Options{}).loaded("7").Recipients[0]
 	if r.Channel != "smtp" || r.Host != "b.example" {
 		t.Errorf("%+v", r)
 	}
@@ -91,7 +91,7 @@ func TestTakeBindsNotifyToItsRecipient(t *testing.T) {
 		"r           smtp a.example b@a.example 65534",
 		"r           smtp a.example c@a.example 65534", "N NOTIFY=DELAY,FAILURE"))
 	var got []ctlfile.Notify
-	for _, r := range o.open(Options{}).taken("7").Recipients {
+	for _, r := range o.open(Options{}).loaded("7").Recipients {
 		got = append(got, r.Notify)
 	}
 	want := []ctlfile.Notify{ctlfile.NotifyFailure, ctlfile.NotifyDelay | ctlfile.NotifyFailure}
@@ -104,7 +104,7 @@ func TestTakeBindsNotifyToItsRecipient(t *testing.T) {
 func TestTakeWithoutLogIdentity(t *testing.T) {
 	o := newOffice(t)
 	o.put("7", strings.Replace(control("7", toBob), "l <m7@x.example>\n", "", 1))
-	if m := o.open(Options{}).taken("7"); m.LogID != "" || len(m.Recipients) != 1 {
+	if m := o.open(Options{}).loaded("7"); m.LogID != "" || len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -122,7 +122,7 @@ func TestTakeAlternatives(t *testing.T) {
 		"X           3 smtp g.example g@g.example 65534")
 	o := newOffice(t)
 	o.put("7", text)
-	m := o.open(Options{}).taken("7")
+	m := o.open(Options{}).loaded("7")
 	want := []int64{
 		offset(t, text, "r@a"), offset(t, text, "a@a"), offset(t, text, "b@b"), offset(t, text, "d@d"),
 	}
@@ -145,7 +145,7 @@ func TestTakeForgivesFailedAlternatives(t *testing.T) {
 	text += diagnose(offset(t, text, "a@a"), "a@a.example", "failed")
 	o := newOffice(t)
 	o.put("7", text)
-	if m := o.open(Options{}).taken("7"); m.Owes || len(m.Recipients) != 0 {
+	if m := o.open(Options{}).loaded("7"); m.Owes || len(m.Recipients) != 0 {
 		t.Errorf("%+v", m)
 	}
 	if !strings.Contains(o.read("transport/7"), "\nd+") {
@@ -177,7 +177,7 @@ func TestTakeSettlesByDiagnostics(t *testing.T) {
 		at := offset(t, text, "bob@b")
 		o := newOffice(t)
 		o.put("7", text+diagnose(at, "bob@b.example", c.action))
-		m := o.open(Options{}).taken("7")
+		m := o.open(Options{}).loaded("7")
 		if len(m.Recipients) != c.open {
 			t.Errorf("%s: open are %+v", c.action, m.Recipients)
 		}
@@ -191,7 +191,7 @@ func TestTakeSettlesNothingWithoutNotary(t *testing.T) {
 	text := control("7", toBob)
 	o := newOffice(t)
 	o.put("7", text+fmt.Sprintf("d %d:-1:-1::1047508710 x\tfailed\x01failed\ttext\n", offset(t, text, "bob@b")))
-	if m := o.open(Options{}).taken("7"); len(m.Recipients) != 1 {
+	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -223,7 +223,7 @@ func TestTakeOwes(t *testing.T) {
 	} {
 		o := newOffice(t)
 		o.put("7", c.text)
-		if m := o.open(Options{}).taken("7"); m.Owes != c.owes {
+		if m := o.open(Options{}).loaded("7"); m.Owes != c.owes {
 			t.Errorf("%s: owes %v", name, m.Owes)
 		}
 	}
@@ -291,7 +291,7 @@ func TestTakeWaitsForAnUnfinishedFile(t *testing.T) {
 		o.holds("queue/7", "transport/7")
 	}
 	o.put("7", good)
-	o.taken("7")
+	o.loaded("7")
 }
 
 func TestTakeLeavesWhatIsNoFile(t *testing.T) {
@@ -352,7 +352,7 @@ func TestTakeLargeNumber(t *testing.T) {
 	const name = "18446744073709551615"
 	o := newOffice(t)
 	o.put(name, control(name, toBob))
-	if m := o.open(Options{HashLevels: 2}).taken(name); m.Name.ID != 1<<64-1 {
+	if m := o.open(Options{HashLevels: 2}).loaded(name); m.Name.ID != 1<<64-1 {
 		t.Errorf("%+v", m.Name)
 	}
 }
@@ -362,7 +362,7 @@ func TestTakeLongName(t *testing.T) {
 	name := "7-" + strings.Repeat("x", 250)
 	o := newOffice(t)
 	o.put(name, control(name, toBob))
-	if m := o.open(Options{HashLevels: 2}).taken(name); m.Name.Path != "A/H/"+name {
+	if m := o.open(Options{HashLevels: 2}).loaded(name); m.Name.Path != "A/H/"+name {
 		t.Errorf("%+v", m.Name)
 	}
 }
@@ -377,7 +377,7 @@ func TestTakeTrigger(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	got = o.take("8")
-	if len(got) != 2 || got[0].(Triggered).Host != "b.example" || got[1].(Taken).Name.ID != 8 {
+	if len(got) != 2 || got[0].(Triggered).Host != "b.example" || got[1].(Loaded).Name.ID != 8 {
 		t.Errorf("%+v", got)
 	}
 	o.holds("queue/8", "transport/8")
@@ -392,12 +392,12 @@ func TestTakeAnswersOldestFirst(t *testing.T) {
 	o.open(Options{})
 	loader := newLoader(o.s)
 	for i := range 100 {
-		loader.take(Name{strconv.Itoa(1099 - i), uint64(1099 - i)})
+		loader.load(Name{strconv.Itoa(1099 - i), uint64(1099 - i)})
 	}
 	loader.answer()
 	var before time.Time
 	for range 100 {
-		if at := answer[Taken](o).ChangedAt; at.Before(before) {
+		if at := answer[Loaded](o).ChangedAt; at.Before(before) {
 			t.Fatalf("%v after %v", at, before)
 		} else {
 			before = at
@@ -411,7 +411,7 @@ func TestTakeTrimsATornLine(t *testing.T) {
 	text := control("7", toBob)
 	o := newOffice(t)
 	o.put("7", text+"d 67:-1:-1::10475")
-	o.open(Options{}).taken("7")
+	o.open(Options{}).loaded("7")
 	if o.read("transport/7") != text {
 		t.Errorf("the file is %q", o.read("transport/7"))
 	}
@@ -425,7 +425,7 @@ func TestLoadKeepsNoLargeBuffer(t *testing.T) {
 	o.open(Options{})
 	small := make([]byte, 0, 1000)
 	buf := small
-	d, err := load(o.s.control, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := readControl(o.s.control, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	if err != nil || len(d.file.Recipients) != 30001 {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestTrimSparesALineThatWasFinishedMeanwhile(t *testing.T) {
 	o.put("7", text)
 	o.open(Options{})
 	var buf []byte
-	d, err := load(o.s.control, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := readControl(o.s.control, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	check(t, err)
 	defer d.close()
 	text += "08710\tbob@b.example\x01failed\tno such user\n"
@@ -479,7 +479,7 @@ func TestTakeManifest(t *testing.T) {
 			}
 			o.open(Options{HashLevels: levels})
 			for path, f := range files {
-				m := o.taken(path)
+				m := o.loaded(path)
 				if m.Name.Path != path || len(m.Recipients) != len(f.Recipients) || m.Owes {
 					t.Errorf("%s: %+v", path, m)
 				}
@@ -511,7 +511,7 @@ func TestTakeInterrupted(t *testing.T) {
 			o.put(path, string(text))
 			// Whoever has these pids today is younger than the file.
 			o.age("transport/"+path, 20*365*24*time.Hour)
-			m := o.open(Options{}).taken(path)
+			m := o.open(Options{}).loaded(path)
 			var open []int64
 			for _, user := range want {
 				open = append(open, offset(t, string(text), " "+user))

@@ -105,7 +105,7 @@ func (s *Spool) workOn(place Place, path string, flags int, work func(*controlFi
 
 func (s *Spool) workOnce(place Place, path string, flags int, work func(*controlFile) error) error {
 	var buf []byte
-	d, err := load(s.control, s.pairs[place].transport, path, flags, &buf)
+	d, err := readControl(s.control, s.pairs[place].transport, path, flags, &buf)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
 	} {
 		text := control("7", append(c.lines, toBob)...)
 		readings := map[string]func(o *office) bool{
-			"take":   func(o *office) bool { return o.taken("7").Owes },
+			"take":   func(o *office) bool { return o.loaded("7").Owes },
 			"reread": func(o *office) bool { o.s.Reread(1, "7", 0); return answer[Reread](o).Owes },
 		}
 		for reading, read := range readings {
@@ -80,7 +80,7 @@ func TestDelayIsNoOutcome(t *testing.T) {
 	text := control("7", done(toBob, "-"))
 	o := newOffice(t)
 	o.put("7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "delayed"))
-	if !o.open(Options{}).taken("7").Owes {
+	if !o.open(Options{}).loaded("7").Owes {
 		t.Error("owes nothing")
 	}
 }
@@ -101,7 +101,7 @@ func TestOutcomeThatNobodyIsToldOfIsNotOwed(t *testing.T) {
 		if got, want := o.outcomesIn("transport/7"), []string{"+bob@b.example delivered"}; !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
-		if o.taken("7").Owes {
+		if o.loaded("7").Owes {
 			t.Errorf("%s: owes", name)
 		}
 	}

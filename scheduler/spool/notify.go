@@ -129,7 +129,7 @@ func (s *Spool) notified(n *notifySocket, err error) {
 		// The same trouble every five seconds is told once.
 		if text := fmt.Sprintf("notify socket: %v", err); text != said && !s.closed() {
 			said = text
-			s.trouble(text)
+			s.warn(text)
 		}
 		timer := time.NewTimer(notifyRetry)
 		select {

@@ -30,7 +30,7 @@ func TestSenderCannotWriteTheControlFileOfATakenMessage(t *testing.T) {
 	for _, mode := range []os.FileMode{0o460, 0o600} {
 		o := newOffice(t).open(Options{})
 		o.putAs(nobody, mode, "7", control("7", toBob))
-		if m := o.taken("7"); m.Owner != nobody || len(m.Recipients) != 1 {
+		if m := o.loaded("7"); m.Owner != nobody || len(m.Recipients) != 1 {
 			t.Errorf("owner %d, recipients %v", m.Owner, m.Recipients)
 		}
 		var st unix.Stat_t
@@ -52,7 +52,7 @@ func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
 	}
 	o.refused("7", Busy)
 	check(t, sender.Close())
-	o.taken("7")
+	o.loaded("7")
 }
 
 func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
@@ -75,7 +75,7 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	o := newOffice(t).open(Options{})
 	o.putAs(nobody, 0o600, "7", control("7", toBob))
 	o.mkdir("public")
-	o.taken("7")
+	o.loaded("7")
 	message, err := os.Open(filepath.Join(o.dir, "queue/7"))
 	check(t, err)
 	defer message.Close()

@@ -93,7 +93,7 @@ func (s *Spool) janitor() {
 		}
 		for _, path := range suspects {
 			if text := s.quarantineOrphan(path, time.Now()); text != "" {
-				s.trouble(text)
+				s.warn(text)
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (s *Spool) release(path string, p Place) {
 		return
 	}
 	if err := moveFile(s.pairs[p].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
-		s.trouble(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
+		s.warn(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
 	}
 }
 
@@ -219,7 +219,7 @@ func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string)
 	fd, err := openDir(s.office, root+"/"+prefix)
 	if err != nil {
 		if err != unix.ENOENT {
-			s.trouble(fmt.Sprintf("opening %s/%s: %v", root, prefix, err))
+			s.warn(fmt.Sprintf("opening %s/%s: %v", root, prefix, err))
 		}
 		return true
 	}
@@ -229,7 +229,7 @@ func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string)
 		startedAt := time.Now()
 		read, err := getdents(fd, buf)
 		if err != nil {
-			s.trouble(fmt.Sprintf("reading %s/%s: %v", root, prefix, err))
+			s.warn(fmt.Sprintf("reading %s/%s: %v", root, prefix, err))
 		}
 		if len(read) == 0 {
 			return true

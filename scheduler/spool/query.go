@@ -212,7 +212,7 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 // read reads one message; nil when it is not there.
 func (h *queueReader) read(n Name) (*Stored, error) {
 	m := &Stored{Place: h.place, Name: n, Size: -1}
-	d, err := load(postoffice.Control{}, h.transport, n.Path, unix.O_RDONLY, &h.buf)
+	d, err := readControl(postoffice.Control{}, h.transport, n.Path, unix.O_RDONLY, &h.buf)
 	var bad *malformed
 	switch {
 	case errors.Is(err, errGone):

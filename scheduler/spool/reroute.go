@@ -48,7 +48,7 @@ type Resubmission struct {
 // one keeps the age of its message file, and its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
-	s.errands.push(func() {
+	s.bulk.push(func() {
 		staged, err := s.stage(&r)
 		if err != nil {
 			s.resubmitted(&r, Resubmitted{Op: op}, err)
@@ -116,7 +116,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 		}
 	}()
 	var buf []byte
-	d, err := load(s.control, s.pairs[r.From].transport, r.Path, unix.O_RDWR, &buf)
+	d, err := readControl(s.control, s.pairs[r.From].transport, r.Path, unix.O_RDWR, &buf)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (p *stagedCopy) remove() {
 func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	from := s.pairs[r.From]
 	var buf []byte
-	d, err := load(s.control, from.transport, r.Path, unix.O_RDONLY, &buf)
+	d, err := readControl(s.control, from.transport, r.Path, unix.O_RDONLY, &buf)
 	if err != nil {
 		return nil, err
 	}

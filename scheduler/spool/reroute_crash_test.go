@@ -30,7 +30,7 @@ func (o *office) whereabouts() map[string]int {
 		}
 		switch {
 		case strings.HasPrefix(dir, "transport/"):
-			for _, r := range o.taken(strings.TrimPrefix(path, "transport/")).Recipients {
+			for _, r := range o.loaded(strings.TrimPrefix(path, "transport/")).Recipients {
 				f, err := ctlfile.Parse([]byte(o.read(path)))
 				check(o.t, err)
 				lives[f.Recipients[f.Find(r.Offset)].User]++
@@ -180,7 +180,7 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	staged, err := o.s.stage(&Resubmission{Path: "7"})
 	check(t, err)
 	var buf []byte
-	d, err := load(postoffice.Control{}, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := readControl(postoffice.Control{}, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
 	check(t, err)
 	staged[0].control = d.st
 	// The name is another file's by the time that the tag is due.

@@ -126,7 +126,7 @@ func TestResubmitElsewhere(t *testing.T) {
 		// It has the age of the old one, and is taken.
 		old, err := os.Stat(filepath.Join(o.dir, from.dir()+"queue/F/F/258367"))
 		check(t, err)
-		m := o.taken(n.Path)
+		m := o.loaded(n.Path)
 		if !m.ModifiedAt.Equal(old.ModTime()) || len(m.Recipients) != 1 || m.Recipients[0].Channel != "uucp" {
 			t.Errorf("%+v", m)
 		}

@@ -20,10 +20,10 @@ type Name struct {
 }
 
 type (
-	// Taken is a message whose control file was read and understood and whose
+	// Loaded is a message whose control file was read and understood and whose
 	// message file is there. It may have no open recipient: then it is to be
 	// finished.
-	Taken struct {
+	Loaded struct {
 		Name    Name   // where it lies now, a hash move done
 		LogID   string // "" when it has none
 		Verbose string // path for Verbose, "" when nobody asked
@@ -96,7 +96,7 @@ type (
 	}
 
 	// Released answers Release. Name is where the message lies in the queue
-	// now, for the receiver to pass to Take; a hint or the sweep may bring it
+	// now, for the receiver to pass to Load; a hint or the sweep may bring it
 	// too. Missing says that no held message was meant.
 	Released struct {
 		Op      uint64
@@ -122,7 +122,7 @@ type (
 		Offsets []int64
 		// Router are the names of the new messages below router/; Name is that
 		// of the new control file in the queue, for the receiver to pass to
-		// Take, and zero when the router has them.
+		// Load, and zero when the router has them.
 		Router []string
 		Name   Name
 		// What the old control file says now, as for Reread.
@@ -138,9 +138,9 @@ type (
 	// been given out.
 	Swept struct{}
 
-	// Trouble is something the administrator should read that belongs to no
+	// Warning is something the administrator should read that belongs to no
 	// name and no op.
-	Trouble struct{ Text string }
+	Warning struct{ Text string }
 )
 
 // Refusal is why a name did not become a message.
@@ -187,7 +187,7 @@ func (r Refusal) String() string {
 // ErrOpen says that a message has a recipient that is not done.
 var ErrOpen = errors.New("a recipient is still open")
 
-func (Taken) result()       {}
+func (Loaded) result()      {}
 func (Refused) result()     {}
 func (Triggered) result()   {}
 func (Marked) result()      {}
@@ -199,4 +199,4 @@ func (Recorded) result()    {}
 func (Resubmitted) result() {}
 func (Probed) result()      {}
 func (Swept) result()       {}
-func (Trouble) result()     {}
+func (Warning) result()     {}

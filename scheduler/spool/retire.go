@@ -69,7 +69,7 @@ func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err 
 	if !f.owes {
 		return nil, false, s.unlink(f.path)
 	}
-	d, err := load(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
+	d, err := readControl(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
 	defer d.close()
 	var bad *malformed
 	switch {

@@ -12,12 +12,12 @@
 //
 // Names come out of Found as hints arrive (inotify, datagrams) and as the
 // sweep reaches them; the hints only say "look now", the sweep is the truth.
-// The receiver passes those to Take that it does not know and has not passed
+// The receiver passes those to Load that it does not know and has not passed
 // already. The spool remembers no names but those that were refused, so that ten
 // million messages in the queue cost it nothing.
 //
 //	sweep ──┐
-//	watch ──┼─► Found ─► receiver ─► Take ────────► takers ──┐
+//	watch ──┼─► Found ─► receiver ─► Load ────────► loaders ──┐
 //	notify ─┘              │                                 ├─► Results
 //	                       ├──► Mark, Reread, Move, Finish ──┤
 //	                       └──► Hold, Release, Resubmit ─────┘
@@ -87,9 +87,9 @@ type Options struct {
 	// trace; default scheduler@ and the host's name.
 	RouterLevels     int
 	RouterNotify, By string
-	// Takers read control files, default the number of processors and at
+	// Loaders read control files, default the number of processors and at
 	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
-	Takers, Markers, Retirers int
+	Loaders, Markers, Retirers int
 }
 
 func (o *Options) setDefaults() {
@@ -99,7 +99,7 @@ func (o *Options) setDefaults() {
 		}
 	}
 	preset(&o.NewLimit, 40000)
-	preset(&o.Takers, max(2, runtime.NumCPU()))
+	preset(&o.Loaders, max(2, runtime.NumCPU()))
 	preset(&o.Markers, 4)
 	preset(&o.Retirers, 2)
 	if o.By == "" {
@@ -135,11 +135,11 @@ type Spool struct {
 	queue    *resultQueue
 	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
 
-	takes      *workQueue[[]Name]
+	loads      *workQueue[[]Name]
 	finishes   *workQueue[finish]
 	edits      []*workQueue[func()] // by path, so that one file has one writer
 	groups     groups
-	errands    *workQueue[func()] // work that may take long: copies and searches
+	bulk       *workQueue[func()] // work that may take long: copies and searches
 	seed       maphash.Seed
 	unwritable unwritable
 
@@ -171,9 +171,9 @@ func Open(o Options) (*Spool, error) {
 		refusals:   newRefusals(),
 		queue:      newResultQueue(),
 		sweeps:     make(chan struct{}, 1),
-		takes:      newWorkQueue[[]Name](),
+		loads:      newWorkQueue[[]Name](),
 		finishes:   newWorkQueue[finish](),
-		errands:    newWorkQueue[func()](),
+		bulk:       newWorkQueue[func()](),
 		groups:     groups{open: map[string]*group{}},
 		seed:       maphash.MakeSeed(),
 		unwritable: unwritable{directories: map[directory]struct{}{}},
@@ -207,7 +207,7 @@ func (s *Spool) openPlaces() (err error) {
 // start runs the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
-	for range s.options.Takers {
+	for range s.options.Loaders {
 		s.spawn(newLoader(s).run)
 	}
 	for range s.options.Retirers {
@@ -218,8 +218,8 @@ func (s *Spool) start() {
 		s.edits = append(s.edits, edits)
 		s.spawn(func() { work(edits) })
 	}
-	for range errandRunners {
-		s.spawn(func() { work(s.errands) })
+	for range bulkWorkers {
+		s.spawn(func() { work(s.bulk) })
 	}
 	s.startWatch()
 	socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
@@ -231,25 +231,25 @@ func (s *Spool) start() {
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }
 
-// errandRunners are as many as one of them may copy a large message while
+// bulkWorkers are as many as one of them may copy a large message while
 // the other does the rest.
-const errandRunners = 2
+const bulkWorkers = 2
 
 // Found gives out names of control files, in batches of at most 256, from
 // the sweep, the watch and the notify socket. A name can come more than once,
 // and come when its message is long known: the receiver decides what is new,
-// and passes that to Take before it receives again. The receiver's pace is
+// and passes that to Load before it receives again. The receiver's pace is
 // the pace of the sweep. The channel is never closed.
 func (s *Spool) Found() <-chan []Name { return s.found }
 
-// Results gives out answers in batches, those to one Take oldest control file
+// Results gives out answers in batches, those to one Load oldest control file
 // first. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
 
 // Sweep brings the next sweep of the whole tree forward to now.
 func (s *Spool) Sweep() { wake(s.sweeps) }
 
-func (s *Spool) trouble(text string) { s.queue.add([]Result{Trouble{text}}, 0) }
+func (s *Spool) warn(text string) { s.queue.add([]Result{Warning{text}}, 0) }
 
 func (s *Spool) closed() bool {
 	select {
@@ -265,9 +265,9 @@ func (s *Spool) closed() bool {
 func (s *Spool) Close() {
 	s.closing.Do(func() {
 		close(s.done)
-		s.takes.close()
+		s.loads.close()
 		s.finishes.close()
-		s.errands.close()
+		s.bulk.close()
 		for _, edits := range s.edits {
 			edits.close()
 		}

@@ -190,18 +190,18 @@ func (o *office) take(paths ...string) []Result {
 		}
 		names[i] = Name{path, id}
 	}
-	o.s.Take(names)
+	o.s.Load(names)
 	var got []Result
 	for left := len(names); left > 0; {
 		r := o.next()
 		switch r := r.(type) {
-		case Taken, Refused:
+		case Loaded, Refused:
 			left--
 		case Triggered:
 			if o.unaccompanied(r.Name.Path) {
 				left--
 			}
-		case Trouble:
+		case Warning:
 			o.t.Fatalf("trouble: %s", r.Text)
 		case Swept:
 			continue
@@ -227,13 +227,13 @@ func (o *office) next() Result {
 	return r
 }
 
-// taken takes one control file, which must become a message.
-func (o *office) taken(path string) Taken {
+// loaded loads one control file, which must become a message.
+func (o *office) loaded(path string) Loaded {
 	o.t.Helper()
 	got := o.take(path)
-	m, ok := got[len(got)-1].(Taken)
+	m, ok := got[len(got)-1].(Loaded)
 	if !ok {
-		o.t.Fatalf("%q: %+v, want it taken", path, got)
+		o.t.Fatalf("%q: %+v, want it loaded", path, got)
 	}
 	return m
 }
@@ -332,7 +332,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 	o.open(Options{HashLevels: 2})
 	// In the middle of everything: names found, being taken, results waiting.
-	o.s.Take(<-o.s.Found())
+	o.s.Load(<-o.s.Found())
 	<-o.s.Results()
 	o.close()
 	if after := descriptors(t); after != before {
@@ -375,7 +375,7 @@ func TestMessagesGoThrough(t *testing.T) {
 		}
 	}()
 	known := map[uint64]string{} // path of what is under way
-	taking := map[uint64]bool{}  // what Take has not answered yet
+	taking := map[uint64]bool{}  // what Load has not answered yet
 	left := n
 	for left > 0 {
 		select {
@@ -387,11 +387,11 @@ func TestMessagesGoThrough(t *testing.T) {
 					fresh = append(fresh, name)
 				}
 			}
-			o.s.Take(fresh)
+			o.s.Load(fresh)
 		case results := <-o.s.Results():
 			for _, r := range results {
 				switch r := r.(type) {
-				case Taken:
+				case Loaded:
 					if known[r.Name.ID] != "" || len(r.Recipients) != 2 {
 						t.Fatalf("%+v", r)
 					}
@@ -421,7 +421,7 @@ func TestMessagesGoThrough(t *testing.T) {
 					if r.Why != Vanished {
 						t.Fatalf("%+v", r)
 					}
-				case Trouble:
+				case Warning:
 					t.Fatal(r.Text)
 				}
 			}

@@ -80,7 +80,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	}
 	fd, err := openDir(w.s.office, "transport")
 	if err != nil {
-		w.s.trouble("opening transport: " + err.Error())
+		w.s.warn("opening transport: " + err.Error())
 		return false, true
 	}
 	defer unix.Close(fd)
@@ -96,7 +96,7 @@ func (w *sweeper) read(fd int, prefix string, depth int) bool {
 	for {
 		read, err := getdents(fd, w.buffers[depth])
 		if err != nil {
-			w.s.trouble("reading transport/" + prefix + ": " + err.Error())
+			w.s.warn("reading transport/" + prefix + ": " + err.Error())
 		}
 		if len(read) == 0 {
 			return true
@@ -122,7 +122,7 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 			unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			if err != unix.ENOENT {
-				w.s.trouble("opening transport/" + sub + ": " + err.Error())
+				w.s.warn("opening transport/" + sub + ": " + err.Error())
 			}
 			return true
 		}

@@ -119,11 +119,11 @@ func TestSweepStopsAtItsLimit(t *testing.T) {
 				seen[n.Path] = true
 			}
 			asked += len(names)
-			o.s.Take(names)
+			o.s.Load(names)
 		case results := <-o.s.Results():
 			for _, r := range results {
 				switch r.(type) {
-				case Taken:
+				case Loaded:
 					answered++
 				case Swept:
 					if len(seen) != 95 {

@@ -40,7 +40,7 @@ func (s *Spool) startWatch() {
 	w.narrower.fd = -1
 	fs, err := fsnotify.NewBufferedWatcher(watchBuffer)
 	if err != nil {
-		s.trouble("watching transport: " + err.Error() + "; new mail is found by sweeping")
+		s.warn("watching transport: " + err.Error() + "; new mail is found by sweeping")
 		return
 	}
 	w.fs = fs
@@ -64,7 +64,7 @@ func (w *watcher) watch(prefix string) {
 		w.narrow(w.root + prefix)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, fsnotify.ErrClosed):
 	case !w.full.Swap(true):
-		w.s.trouble("watching transport/" + prefix + ": " + err.Error() + "; new mail there is found by sweeping")
+		w.s.warn("watching transport/" + prefix + ": " + err.Error() + "; new mail there is found by sweeping")
 	}
 }
 
@@ -103,7 +103,7 @@ func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
 				return
 			}
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.s.trouble("watching transport: " + err.Error())
+				w.s.warn("watching transport: " + err.Error())
 			}
 			w.s.Sweep()
 		case e, ok := <-events:

@@ -93,7 +93,7 @@ type resultQueue struct {
 	results  []Result
 	names    int           // that these results answer
 	ready    chan struct{} // capacity 1: there are results
-	asked    uint64        // names ever given to Take
+	asked    uint64        // names ever given to Load
 	answered uint64        // names whose result the receiver has
 	progress chan struct{} // capacity 1: answered has grown
 }
@@ -135,7 +135,7 @@ func (q *resultQueue) answer(names int) {
 	}
 }
 
-// counts are the names ever given to Take, and those of them whose result the
+// counts are the names ever given to Load, and those of them whose result the
 // receiver has.
 func (q *resultQueue) counts() (asked, answered uint64) {
 	q.mu.Lock()

@@ -118,7 +118,7 @@ func (a *FakeAgent) ReportAll(job ta.Job, status ta.Status, text string) {
 	s.Mu.Lock()
 	f := s.Files[job.Path]
 	var reports []child.Event
-	for _, to := range f.Taken.Recipients {
+	for _, to := range f.Loaded.Recipients {
 		if to.Host != job.Host || f.Tags[to.Offset] != ctlfile.Open {
 			continue
 		}
@@ -129,7 +129,7 @@ func (a *FakeAgent) ReportAll(job ta.Job, status ta.Status, text string) {
 			f.Tags[to.Offset] = ctlfile.Failed
 		}
 		reports = append(reports, child.Line{Kind: ta.Reported, Report: ta.Report{
-			Message: f.Taken.Name.ID, Offset: to.Offset, Status: status, Text: text,
+			Message: f.Loaded.Name.ID, Offset: to.Offset, Status: status, Text: text,
 		}})
 	}
 	s.Mu.Unlock()

@@ -44,7 +44,7 @@ func (s *Spool) Release(op uint64, id string) {
 	}
 	delete(s.Held, id)
 	s.Files[id] = f
-	s.Answer(spool.Released{Op: op, Name: f.Taken.Name})
+	s.Answer(spool.Released{Op: op, Name: f.Loaded.Name})
 }
 
 func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
@@ -77,7 +77,7 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 	}
 	answer := spool.Resubmitted{Op: op, Err: s.fault}
 	var hosts []string
-	for _, to := range f.Taken.Recipients {
+	for _, to := range f.Loaded.Recipients {
 		asked := r.Offsets == nil || slices.Contains(r.Offsets, to.Offset)
 		if s.fault == nil && asked && f.Tags[to.Offset] == ctlfile.Open {
 			f.Tags[to.Offset] = ctlfile.Delivered
@@ -89,9 +89,9 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 	switch {
 	case len(hosts) == 0:
 	case r.Host == "":
-		s.Sent = append(s.Sent, fmt.Sprint(f.Taken.Name.ID, " ", hosts))
+		s.Sent = append(s.Sent, fmt.Sprint(f.Loaded.Name.ID, " ", hosts))
 	default:
-		answer.Name = s.file(f.Taken.Name.ID+1000, hosts...)
+		answer.Name = s.file(f.Loaded.Name.ID+1000, hosts...)
 	}
 	s.Answer(answer)
 }

@@ -42,13 +42,13 @@ type Spool struct {
 
 // File is a control file.
 type File struct {
-	Taken spool.Taken
-	Tags  map[int64]ctlfile.Tag
+	Loaded spool.Loaded
+	Tags   map[int64]ctlfile.Tag
 }
 
 // message is the message with its open recipients.
-func (f *File) message() spool.Taken {
-	t := f.Taken
+func (f *File) message() spool.Loaded {
+	t := f.Loaded
 	t.Recipients = slices.DeleteFunc(slices.Clone(t.Recipients), func(r ctlfile.OpenRecipient) bool {
 		return f.Tags[r.Offset] != ctlfile.Open
 	})
@@ -72,11 +72,11 @@ func (s *Spool) Put(id uint64, hosts ...string) spool.Name {
 func (s *Spool) file(id uint64, hosts ...string) spool.Name {
 	name := spool.Name{Path: strconv.FormatUint(id, 10), ID: id}
 	f := &File{Tags: make(map[int64]ctlfile.Tag)}
-	f.Taken = spool.Taken{Name: name, LogID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
+	f.Loaded = spool.Loaded{Name: name, LogID: fmt.Sprintf("<m%d@here>", id), Sender: "rayan", ErrorTo: "rayan", ModifiedAt: time.Now(), ChangedAt: time.Now(), Size: 100}
 	for i, host := range hosts {
 		offset := int64(100 + 50*i)
 		f.Tags[offset] = ctlfile.Open
-		f.Taken.Recipients = append(f.Taken.Recipients, ctlfile.OpenRecipient{Offset: offset, Channel: "smtp", Host: host})
+		f.Loaded.Recipients = append(f.Loaded.Recipients, ctlfile.OpenRecipient{Offset: offset, Channel: "smtp", Host: host})
 	}
 	s.Files[name.Path] = f
 	return name
@@ -120,7 +120,7 @@ func (s *Spool) Verbose(_ string, _ uint32, line string) {
 	s.Lines = append(s.Lines, line)
 }
 
-func (s *Spool) Take(names []spool.Name) {
+func (s *Spool) Load(names []spool.Name) {
 	s.Mu.Lock()
 	s.taking += len(names)
 	s.MaxTaking = max(s.MaxTaking, s.taking)
@@ -158,7 +158,7 @@ func (s *Spool) Reread(op uint64, path string, _ int) {
 	f := s.Files[path]
 	r := spool.Reread{Op: op, Missing: f == nil}
 	if f != nil {
-		for _, to := range f.Taken.Recipients {
+		for _, to := range f.Loaded.Recipients {
 			r.Recipients = append(r.Recipients, ctlfile.State{Offset: to.Offset, Tag: f.Tags[to.Offset]})
 		}
 	}
