@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -86,14 +88,16 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 }
 
 // reasonKey returns what diagnostics of one kind have in common: the last reply,
-// without what stands in <> and [], the addresses and ports of one attempt.
+// without what differs from one attempt to the next. That is what stands in <>
+// and [], the addresses and ports; and "..." stands for names of hosts,
+// addresses, and times of day.
 func reasonKey(text string) string {
 	text = mailq.LastReply(text)
 	var b strings.Builder
 	for text != "" && b.Len() < maxReasonKey {
 		i := strings.IndexAny(text, "<[")
 		if i < 0 {
-			b.WriteString(text)
+			appendGeneral(&b, text)
 			break
 		}
 		// A bracket counts if it is closed before the next one opens. So the
@@ -102,7 +106,8 @@ func reasonKey(text string) string {
 		if text[i] == '[' {
 			pair = "[]"
 		}
-		b.WriteString(text[:i+1])
+		appendGeneral(&b, text[:i])
+		b.WriteByte(text[i])
 		end := strings.IndexAny(text[i+1:], pair)
 		if end > 0 && text[i+1+end] == pair[1] {
 			b.WriteString("...")
@@ -111,6 +116,77 @@ func reasonKey(text string) string {
 		text = text[i+1:]
 	}
 	return cutText(mailq.Field(b.String()), maxReasonKey)
+}
+
+// appendGeneral appends a text with "..." for each name of a host, address and
+// time of day in it.
+func appendGeneral(b *strings.Builder, text string) {
+	for text != "" && b.Len() < maxReasonKey {
+		n := 0
+		for n < len(text) && isNamePart(text[n]) {
+			n++
+		}
+		if n == 0 {
+			b.WriteByte(text[0])
+			text = text[1:]
+			continue
+		}
+		word := strings.TrimRight(text[:n], ".:-")
+		if isHostName(word) || isAddress(word) || isTimeOfDay(word) {
+			b.WriteString("..." + text[len(word):n])
+		} else {
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+}
+
+func isNamePart(c byte) bool {
+	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '.' || c == '-' || c == ':' || c == '_' ||
+		c == '@' || c == '+'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isHostName reports whether a word, or what follows its "@", has two or more
+// labels and ends in letters like a domain. "4.2.2" and "e.g" are none.
+func isHostName(word string) bool {
+	word = word[strings.LastIndexByte(word, '@')+1:]
+	dot := strings.LastIndexByte(word, '.')
+	if dot <= 0 || strings.Contains(word, "..") || strings.Contains(word, ":") {
+		return false
+	}
+	for i := dot + 1; i < len(word); i++ {
+		if isDigit(word[i]) && !strings.HasPrefix(word[dot+1:], "xn--") {
+			return false
+		}
+	}
+	return len(word)-dot > 2
+}
+
+// isAddress reports whether a word is an IP address, perhaps with a port.
+func isAddress(word string) bool {
+	if _, err := netip.ParseAddr(word); err == nil {
+		return true
+	}
+	_, err := netip.ParseAddrPort(word)
+	return err == nil
+}
+
+// isTimeOfDay reports whether a word is a time such as 08:15 or 8:15:09.
+func isTimeOfDay(word string) bool {
+	parts := strings.Split(word, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return false
+	}
+	for i, part := range parts {
+		part, _, _ = strings.Cut(part, ".")
+		n, err := strconv.ParseUint(part, 10, 8)
+		if err != nil || n > 60 || len(part) > 2 || i > 0 && len(part) != 2 {
+			return false
+		}
+	}
+	return true
 }
 
 // cutText returns at most n bytes of s and does not split a character.
