@@ -22,7 +22,7 @@ func TestReasonsAreGrouped(t *testing.T) {
 		"451 4.2.2 mx1.example.com busy until 08:15:09": "451 4.2.2 ... busy until ...",
 		"connect to 192.0.2.1:25: refused":              "connect to ...: refused",
 		"no route to 2001:db8::1, 8:15":                 "no route to ..., ...",
-		"user u@a.example unknown (e.g. 5.1.1)":        "user ... unknown (e.g. 5.1.1)",
+		"user u@a.example unknown (e.g. 5.1.1)":         "user ... unknown (e.g. 5.1.1)",
 		"host xn--bcher-kva.xn--p1ai: 421":              "host ...: 421",
 		"ratio 10:99 of a..b":                           "ratio 10:99 of a..b",
 	} {
