@@ -17,6 +17,7 @@ func (q *queue) triggered(host string) {
 			continue
 		}
 		if t.suspendedUntil != 0 {
+			t.undoRetryStep()
 			t.suspendedUntil = q.now
 		}
 		if t.params.QueueOnly && !t.running {
@@ -75,7 +76,12 @@ func (q *queue) updateVertex(v *vertex) {
 	if t.updates&releaseHeld != 0 {
 		q.releaseHeldVertex(v)
 	}
-	if v.state == waiting && (t.updates&wakeWaiting != 0 || t.updates&pullForward != 0 && v.destinationFailed) {
+	switch {
+	case v.state != waiting:
+	case t.updates&wakeWaiting != 0:
+		v.undoRetryStep()
+		q.makeDue(v)
+	case t.updates&pullForward != 0 && v.destinationFailed:
 		q.makeDue(v)
 	}
 }

@@ -94,6 +94,8 @@ type vertex struct {
 	// destinationFailed says that its last deferral was a failure of the
 	// destination.
 	destinationFailed bool
+	// inRetryStep says that it waits, or is due, after a step of its retries.
+	inRetryStep bool
 	// ordered is what an order wants done when no agent has the vertex, and
 	// when the turn of its alternatives comes; 0: nothing.
 	ordered Verb

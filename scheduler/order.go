@@ -194,11 +194,13 @@ func (dv *delivery) execute(v *vertex) {
 func (dv *delivery) retryNow(v *vertex) {
 	t := dv.threadOf(v)
 	if t.suspendedUntil != 0 {
+		t.undoRetryStep()
 		t.suspendedUntil = dv.now
 		dv.resumeThread(t)
 	}
 	t.running = t.params.QueueOnly
 	if v.state != due {
+		v.undoRetryStep()
 		v.crashes = 0
 		dv.makeDue(v)
 		return

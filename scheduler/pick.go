@@ -122,6 +122,7 @@ func (d *dispatch) feed(a *agent, t *thread) {
 	v.readReason, v.destinationFailed = noReason, false
 	v.fedAt, v.agent = d.now.second(), a.id
 	t.lastEventAt = v.fedAt
+	v.inRetryStep = false
 	a.lines = append(a.lines, line{id: m.id, vertex: v, thread: t, startedAt: d.now, suspensions: t.suspensions, unreported: d.feedable(v)})
 	a.fedAt = d.now
 	if len(a.lines) == 1 {

@@ -80,8 +80,27 @@ func (dv *delivery) suspensionLength(t *thread) time.Duration {
 		oldest = dv.messageOf(head).modifiedAt
 	}
 	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
-	t.retry = next
+	t.retry, t.inRetryStep = next, true
 	return wait
+}
+
+// undoRetryStep is called where somebody ends the wait of a vertex by hand
+// (RETRY, ETRN). If that attempt fails, the vertex waits for the same step
+// again: an attempt by hand is none of the schedule.
+func (v *vertex) undoRetryStep() {
+	if v.inRetryStep && v.retry > 0 {
+		v.retry--
+	}
+	v.inRetryStep = false
+}
+
+// undoRetryStep is called where somebody ends the suspension of a thread by
+// hand.
+func (t *thread) undoRetryStep() {
+	if t.inRetryStep && t.retry > 0 {
+		t.retry--
+	}
+	t.inRetryStep = false
 }
 
 // suspend keeps the thread from being fed until then. Mail that arrives
@@ -107,7 +126,7 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 	switch {
 	case tried:
 		wait, next := retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
-		v.retry = next
+		v.retry, v.inRetryStep = next, true
 		dv.postpone(v, dv.now.after(wait))
 	case v.ordered != 0:
 		dv.execute(v)

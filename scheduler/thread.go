@@ -73,6 +73,7 @@ type thread struct {
 	suspendedUntil instant   // 0: not suspended
 	suspensions    uint32    // begun and ended so far, see vertex.suspensionsWhenDue
 	retry          uint8     // index in Retries of the next suspension
+	inRetryStep    bool      // the suspension is a step of retries, not a retryat
 	pulled         int32     // waiting vertices that are due when the thread is revived
 	resumeIndex    int32     // in agenda.resumes
 	nextUpdate     vertexRef // where the bulk updates continue; 0: none

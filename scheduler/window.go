@@ -147,6 +147,7 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 	}
 	if l.retryAt != 0 {
 		dv.suspend(t, max(l.retryAt, t.suspendedUntil))
+		t.inRetryStep = false
 	}
 }
 
