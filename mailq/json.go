@@ -30,8 +30,8 @@ type Totals struct {
 
 // Ring is a line of JSON SHOW QUEUE SHORT: the threads that share agents.
 type Ring struct {
-	// ID is unique while the scheduler runs and is never used again. Several
-	// rings may have the same patterns.
+	// ID is unique for as long as the scheduler runs and is never reused.
+	// Several rings may have the same patterns.
 	ID uint64 `json:"ring"`
 	// Channel and Host are the pattern of the clause that gives the command.
 	Channel  string `json:"channel_pattern"`
@@ -67,7 +67,7 @@ type Thread struct {
 	Attempts   int       `json:"attempts"`   // results reported so far
 	Unfed      int       `json:"unfed"`      // due jobs that no agent has
 	Agents     []Agent   `json:"agents,omitempty"`
-	WakeAt     time.Time `json:"wake_at,omitzero"` // zero: it waits for no time
+	WakeAt     time.Time `json:"wake_at,omitzero"` // zero: it is not waiting for a time
 	Pending    Pending   `json:"pending,omitempty"`
 	OldestAt   time.Time `json:"oldest_at"` // mtime of its oldest message file
 	Held       bool      `json:"held,omitempty"`
@@ -102,7 +102,7 @@ const (
 	PendingHeld    Pending = "Held"
 	PendingTrigger Pending = "QueueOnly"
 	PendingSpool   Pending = "SpoolDown"
-	PendingPoison  Pending = "Poisoned" // nothing in the thread is due but poison
+	PendingPoison  Pending = "Poisoned" // all due mail of the thread is poisoned
 )
 
 // Job is a line of JSON SHOW THREAD: one message's recipients in one thread.
@@ -165,8 +165,8 @@ type Query struct {
 	Value string // an address, perhaps with * and ?, or an identity
 }
 
-// Explanation is the answer to JSON EXPLAIN: why the mail of a destination
-// waits, or that it does not wait.
+// Explanation is the answer to JSON EXPLAIN: what the mail for a
+// destination is waiting for, if anything.
 type Explanation struct {
 	Name
 	Known    bool           `json:"known"` // there is mail for it now
@@ -213,12 +213,12 @@ type CounterItem struct {
 // ReasonItem is a line of JSON SHOW REASONS: a diagnostic and how many
 // recipients have it.
 type ReasonItem struct {
-	// Reason is the last line of the diagnostic, without what differs from one
-	// attempt to the next: see --reasons in mailq(1).
+	// Reason is the last line of the diagnostic, without the parts that differ
+	// between attempts: see --reasons in mailq(1).
 	Reason     string `json:"reason"`
 	Recipients int    `json:"recipients"`
 	Jobs       int    `json:"jobs"`
-	Example    string `json:"example"` // one whole diagnostic; \r between lines
+	Example    string `json:"example"` // one complete diagnostic; \r between lines
 	// Destination is the thread that the example is from.
 	Destination Name `json:"destination"`
 	// Others: this line counts all reasons that have no line of their own.
@@ -226,7 +226,7 @@ type ReasonItem struct {
 }
 
 // ShapeBounds are the upper bounds of the columns of SHOW SHAPE in minutes. One
-// more column has what is older.
+// more column counts everything older.
 var ShapeBounds = [...]int{5, 10, 20, 40, 80, 160, 320, 640, 1280}
 
 // ShapeItem is a line of JSON SHOW SHAPE: the recipients of a destination by the
@@ -240,7 +240,7 @@ type ShapeItem struct {
 	Ages [len(ShapeBounds) + 1]int `json:"ages"`
 }
 
-// ListError is the last object of a list that is not whole.
+// ListError is the last object of an incomplete list.
 type ListError struct {
 	Error string `json:"error"`
 }
@@ -249,5 +249,5 @@ type ListError struct {
 type VerbItem struct {
 	Command   string `json:"command"`
 	Arguments string `json:"arguments,omitempty"`
-	JSON      bool   `json:"json,omitempty"` // JSON may stand in front of it
+	JSON      bool   `json:"json,omitempty"` // JSON may precede it
 }

@@ -1,7 +1,6 @@
 // Package mailq is the query protocol on the wire: MAILQ v1 and v2, their verbs,
-// requests and replies, and the values that are sent as JSON. Package
-// mailq/server answers and package mailq/client asks; nothing here connects or
-// reads files.
+// requests and replies, and the values that are sent as JSON. It opens no
+// connections and no files.
 //
 // # Version 1
 //
@@ -21,7 +20,7 @@
 // # Version 2
 //
 // The client sends a line and the server answers with a reply. Lines end in LF;
-// the server drops every CR, and everything in a line from NUL on.
+// the server drops every CR, and the rest of a line from the first NUL.
 //
 //	S: version zmailer 2.0
 //	S: 220 MAILQ-V2-CHALLENGE: 1795234572.265840.1
@@ -37,12 +36,12 @@
 //
 // Framing: a reply is a line that begins with "+" or "-"; it is never empty. If
 // the line is Until, text lines follow, and then a line ".". A text line that
-// begins with a dot has that dot doubled. An empty line in place of a reply has
-// no meaning: ZMailer sends one after each reply to KILL, and so does this
-// server after the two replies that ZMailer has.
+// begins with a dot has that dot doubled. Clients ignore an empty line in place
+// of a reply: ZMailer sends one after each reply to KILL, and this server sends
+// one after those two replies to KILL that it has in common with ZMailer.
 //
-// A list breaks off where the queue cannot be read any further. Then its last
-// line before the dot begins with Incomplete, or in JSON is a ListError.
+// If the queue cannot be read to its end, the last line before the dot begins
+// with Incomplete, or is a ListError in JSON.
 //
 // # Commands
 //
@@ -84,21 +83,21 @@
 //	HOLD WHERE channel=smtp host=*.example.com older=3d DRYRUN
 //	EXPIRE THREAD smtp gone.example BECAUSE the customer moved away
 //
-// The reply counts what the order did. With DRYRUN the word DRYRUN stands before
-// the verb, and the reply counts what the order would do. An order that touches
-// nothing is refused. KILL MSG id with nothing behind it is ZMailer's command and
-// always has ZMailer's reply; with an empty BECAUSE it has a count. See
-// Order.String and ParseOutcome.
+// The reply counts what the order did. The reply to a dry run has DRYRUN before
+// the verb and counts what the order would do. An order that matches nothing is
+// refused. KILL MSG id with nothing after it is ZMailer's command and always gets
+// ZMailer's reply; with an empty BECAUSE it gets a count. See Order.String and
+// ParseOutcome.
 //
 // The keys of a selection are channel, host, sender and reason, which are
-// patterns with * and ? for the whole text, in any case; and older and younger,
-// which are spans such as 3d or 1h30m and compare the age of the message file. A
-// job must match every key that is given. Each key may stand there once, and
-// there must be at least one. sender=<> is the null sender.
+// patterns with * and ? that must match the whole text, ignoring case; and older
+// and younger, which are spans such as 3d or 1h30m and compare the age of the
+// message file. A job must match every key that is given. Each key may be given
+// once, and at least one is required. sender=<> is the null sender.
 //
 // # Words
 //
-// Words are separated by blanks and TABs. A word, or the value behind key=, that
+// Words are separated by spaces and TABs. A word, or the value after key=, that
 // begins with a double quote ends at the next double quote. Between the two, \"
 // and \\ stand for the second byte, \t, \r and \n for the control characters, and
 // \xHH for any byte. All other bytes stand for themselves. "" is an empty word.
@@ -106,7 +105,7 @@
 //
 // # JSON
 //
-// With JSON in front each line of the answer is one of these:
+// After JSON and a command, each line of the answer is one of these:
 //
 //	SHOW SNMP            Totals
 //	SHOW COUNTERS        CounterItem
@@ -134,9 +133,9 @@ const (
 	GreetingV2 = "version zmailer 2.0"
 	// Until is the reply that text lines follow.
 	Until = "+OK until LF.LF"
-	// Incomplete begins the last text line of a list that is not whole.
+	// Incomplete begins the last text line of an incomplete list.
 	Incomplete = "*** the list is not whole: "
-	// MaxLine is the longest line of a client in bytes, without its LF. A
-	// longer line ends the session.
+	// MaxLine is the longest line that a client may send, in bytes, without its
+	// LF. A longer line ends the session.
 	MaxLine = 16 << 10
 )

@@ -45,7 +45,7 @@ type Outcome struct {
 	Threads    int `json:"threads"`
 }
 
-// String returns the command that gives the order, without LF. By is not in it.
+// String returns the command that gives the order, without LF. By is not part of it.
 // KILL MSG ends with an empty BECAUSE if it would otherwise be the old command,
 // because the reply to that has no count.
 func (o *Order) String() string {
@@ -87,7 +87,7 @@ func Explain(name Name) string { return "EXPLAIN " + name.words() }
 // ShowMessage returns the command that asks for a message by spoolid or number.
 func ShowMessage(id string) string { return "SHOW MSG " + Quote(id) }
 
-// String returns the counts as they stand in replies.
+// String returns the counts in the form that replies use.
 func (o Outcome) String() string {
 	return fmt.Sprintf("%d messages, %d recipients, %d threads", o.Messages, o.Recipients, o.Threads)
 }
@@ -101,8 +101,8 @@ func (o *Order) Reply(did Outcome) string {
 	return fmt.Sprintf("+OK; %s%s %s.", dry, o.Verb, did)
 }
 
-// ParseOutcome reads the reply to an order. The error has the server's text if
-// the server refused, or says that the reply is none to an order.
+// ParseOutcome reads the reply to an order. The error is the server's text if
+// the server refused the order, or says that this is no reply to an order.
 func ParseOutcome(reply string) (Outcome, error) {
 	var o Outcome
 	var verb string
@@ -136,7 +136,7 @@ var targets = map[Verb]struct{ msg, thread, where bool }{
 var ErrUnknownRequest = errors.New("unknown request")
 
 // ParseOrder reads the rest of a line that begins with an acting verb. plain is
-// true for MSG id with nothing behind it: after KILL this is ZMailer's own
+// true for MSG id with nothing after it: after KILL this is ZMailer's own
 // command, whose reply has no count.
 func ParseOrder(verb Verb, rest string) (o Order, plain bool, err error) {
 	o.Verb = verb

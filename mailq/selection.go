@@ -11,7 +11,7 @@ import (
 	"zsched/internal/pattern"
 )
 
-// Selection picks the jobs that an order is about: the words key=value behind
+// Selection picks the jobs that an order is about: the key=value words after
 // WHERE. A job matches if it matches every field that is set.
 type Selection struct {
 	Channel, Host  string        // patterns with * and ?
@@ -23,7 +23,7 @@ type Selection struct {
 const selectionKeys = "channel, host, sender, reason, older and younger"
 
 // ParseSelection reads key=value words. There must be at least one; each of the
-// keys channel, host, sender, reason, older and younger may stand there once.
+// keys channel, host, sender, reason, older and younger may be given once.
 func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// This file writes passwords, spans, counts and diagnostics as the protocol and
-// its reports have them.
+// This file formats passwords, spans, counts and diagnostics for the protocol and
+// its reports.
 
 // Digest returns what AUTH sends for a password: the MD5 sum of the challenge
 // followed by the password, in lower case hexadecimal. The challenge is the
@@ -21,7 +21,7 @@ func Digest(challenge, password string) string {
 
 // FormatSpan writes a span in days, hours, minutes and seconds: 59s, 1h1m1s,
 // 1d1m1s, 1d1h. A unit that is zero is left out. Minutes and seconds are left
-// out where there are days and hours. Fractions of a second do not count.
+// out if there are both days and hours. Fractions of a second are dropped.
 func FormatSpan(d time.Duration) string {
 	s := int64(d / time.Second)
 	if s == 0 {
@@ -52,7 +52,7 @@ func FormatSpan(d time.Duration) string {
 }
 
 // OneLine makes text safe inside a line. A line end becomes CR, which separates
-// the lines of a diagnostic, and NUL becomes a blank.
+// the lines of a diagnostic, and NUL becomes a space.
 func OneLine(s string) string {
 	if !strings.ContainsAny(s, "\n\x00") {
 		return s
@@ -60,20 +60,19 @@ func OneLine(s string) string {
 	return strings.NewReplacer("\r\n", "\r", "\n", "\r", "\x00", " ").Replace(s)
 }
 
-// Field is OneLine for text between TABs: a TAB becomes a blank.
+// Field is OneLine for text between TABs: a TAB becomes a space.
 func Field(s string) string {
 	return strings.ReplaceAll(OneLine(s), "\t", " ")
 }
 
-// OneReply is Field for a reply of one line: CR becomes a blank, because some
+// OneReply is Field for a reply of one line: CR becomes a space, because some
 // readers drop it.
 func OneReply(s string) string {
 	return strings.ReplaceAll(Field(s), "\r", " ")
 }
 
-// LastReply returns the last line of a diagnostic that is not empty, where the
-// other side's answer stands, without the arrow that marks an answer in a
-// transcript.
+// LastReply returns the last non-empty line of a diagnostic, which holds the
+// remote host's reply, without the arrow that marks a reply in a transcript.
 func LastReply(reason string) string {
 	reason = strings.TrimRight(reason, "\r\n \t")
 	last := reason[strings.LastIndexAny(reason, "\r\n")+1:]

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Words of a command stand between blanks. A word that is empty or has blanks in
-// it stands in double quotes.
+// This file reads and writes the words of a command. They are separated by
+// blanks, which are spaces and TABs. A word that is empty or contains a blank is
+// put between double quotes.
 
 const hexDigits = "0123456789abcdef"
 
@@ -38,16 +39,16 @@ func Quote(s string) string {
 
 var (
 	errUnfinished = errors.New("a quoted word does not end")
-	errEscape     = errors.New(`after \ in a quoted word only " \ t r n and xHH may stand`)
+	errEscape     = errors.New(`a \ in a quoted word must be followed by " \ t r n or xHH`)
 	errNoBlank    = errors.New("a quoted word must be followed by a blank")
 )
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// TrimBlanks removes blanks and TABs in front of s.
+// TrimBlanks removes the blanks at the start of s.
 func TrimBlanks(s string) string { return strings.TrimLeft(s, " \t") }
 
-// cutRaw takes the next word off s as it stands, without regard to quotes.
+// CutRaw takes the next word off s without interpreting quotes.
 // The rest begins with its next word.
 func CutRaw(s string) (word, rest string) {
 	s = TrimBlanks(s)
@@ -58,8 +59,8 @@ func CutRaw(s string) (word, rest string) {
 	return s[:i], TrimBlanks(s[i:])
 }
 
-// cutWord takes the next word off s and undoes its quotes. It is not ok at
-// the end of s.
+// CutWord takes the next word off s and removes its quotes. ok is false at the
+// end of s.
 func CutWord(s string) (word, rest string, ok bool, err error) {
 	s = TrimBlanks(s)
 	if s == "" {
@@ -73,7 +74,7 @@ func CutWord(s string) (word, rest string, ok bool, err error) {
 	return word, rest, err == nil, err
 }
 
-// unquote reads a quoted word. s begins behind the first quote.
+// unquote reads a quoted word. s begins after the first quote.
 func unquote(s string) (word, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -98,8 +99,8 @@ func unquote(s string) (word, rest string, err error) {
 	return "", "", errUnfinished
 }
 
-// unescape reads an escape. s begins behind the backslash; n is the number of
-// bytes read, and 0 if this is no escape.
+// unescape reads an escape. s begins after the backslash; n is the number of
+// bytes read, or 0 if this is not an escape.
 func unescape(s string) (c byte, n int) {
 	if s == "" {
 		return 0, 0

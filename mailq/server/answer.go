@@ -10,12 +10,14 @@ import (
 	"zsched/mailq"
 )
 
-// errWrite says that the peer takes no more. The cause does not matter.
+// errWrite says that nothing more can be sent to the peer. The cause does not
+// matter.
 var errWrite = errors.New("writing to the peer")
 
-// answer writes an answer of many lines. A framed answer is one of v2: Until in
-// front, initial dots doubled, a dot at the end. Until is not written before the
-// first line or the end, so that an early error can still become a refusal.
+// answer writes an answer of many lines. A framed answer is one of v2: it
+// begins with Until, doubles initial dots and ends with a dot. Until is written
+// only with the first line or the end, so that an error before that can still be
+// sent as a refusal.
 type answer struct {
 	w      *bufio.Writer
 	framed bool
@@ -23,7 +25,7 @@ type answer struct {
 	line   []byte // scratch for the caller
 }
 
-// put writes a line. There is no LF in it.
+// put writes a line, which must not contain LF.
 func (a *answer) put(line []byte) error {
 	a.begin()
 	if a.framed && len(line) > 0 && line[0] == '.' {
@@ -83,7 +85,7 @@ func (a *answer) begin() {
 	a.begun = true
 }
 
-// incomplete writes the last line of a list that is not whole.
+// incomplete writes the last line of an incomplete list.
 func (a *answer) incomplete(why error, asJSON bool) error {
 	if asJSON {
 		return a.object(mailq.ListError{Error: why.Error()})
@@ -91,8 +93,8 @@ func (a *answer) incomplete(why error, asJSON bool) error {
 	return a.text(mailq.Incomplete + mailq.OneReply(why.Error()))
 }
 
-// end ends the answer. why says that the list is not whole, or is nil. There is
-// always an end, because ZMailer's client waits for it for ever.
+// end ends the answer. why says why the list is incomplete, or is nil. An end is
+// always written, because ZMailer's client waits for it for ever.
 func (a *answer) end(why error, asJSON bool) error {
 	if errors.Is(why, errWrite) {
 		return why

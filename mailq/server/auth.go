@@ -14,8 +14,8 @@ import (
 
 // This file reads the auth file (PARAMauthfile in scheduler.cf(5); scheduler(8),
 // "MAILQv2 AUTHENTICATION FILE"). A line is user:password:attributes:addresses.
-// The first line counts that has the user, accepts the address and has a known
-// attribute; no other line does. The file is read at each greeting and each
+// Only the first line counts that names the user, accepts the address and has a
+// known attribute. The file is read at each greeting and each
 // login, so there is nothing to reload.
 
 const (
@@ -30,13 +30,13 @@ type account struct {
 	from           addressList
 }
 
-// accounts are the lines of the auth file that have a known attribute, in their
+// accounts are the lines of the auth file that have a known attribute, in file
 // order.
 type accounts []account
 
 // readAccounts reads the auth file. The file holds passwords: it must be a
 // regular file, belong to root or uid, and be readable and writable for its owner
-// only. Problems are about lines that do not mean what they seem to mean.
+// only. problems is about lines that do not mean what they seem to mean.
 func readAccounts(path string, uid int) (list accounts, problems []error, err error) {
 	// O_NONBLOCK: a named pipe in its place must not block the session.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -100,10 +100,10 @@ func parseAccounts(text string) (list accounts, problems []error) {
 		fields := strings.SplitN(line, ":", 4)
 		switch {
 		case len(line) > maxAuthLine:
-			problem(fmt.Errorf("longer than %d bytes and not used", maxAuthLine))
+			problem(fmt.Errorf("ignored, because it is longer than %d bytes", maxAuthLine))
 			continue
 		case len(fields) < 4:
-			problem(errors.New("less than four fields and not used: user:password:attributes:addresses"))
+			problem(errors.New("ignored, because it has fewer than the four fields user:password:attributes:addresses"))
 			continue
 		}
 		granted, known := parseRights(fields[2])
@@ -131,7 +131,7 @@ func (l accounts) mayConnect(p Peer) bool {
 }
 
 // find returns the line for a user and a peer. A line that grants NONE hides the
-// lines behind it; it is found, but ok is false.
+// lines after it; it is found, but ok is false.
 func (l accounts) find(user string, p Peer) (a *account, ok bool) {
 	for i := range l {
 		if l[i].user == user && l[i].accepts(p) {

@@ -12,8 +12,8 @@ import (
 // [!]"["address"]"["/"width]. The first network that contains the peer decides.
 // A field that is empty or blank accepts every address.
 //
-// A network that cannot be read matches no address. With a "!" in front it
-// refuses every address that no earlier network matched, because nobody knows
+// A network that cannot be read matches no address. With a "!" before it, it
+// refuses every address that no earlier network matched, because it is unknown
 // which addresses it was meant to refuse.
 type addressList struct {
 	all      bool
@@ -22,11 +22,11 @@ type addressList struct {
 
 type network struct {
 	prefix netip.Prefix // invalid: it could not be read
-	not    bool         // "!" stands in front
+	not    bool         // "!" precedes it
 }
 
-// parseAddresses reads an address list. problems has what it could not read; the
-// list is usable all the same.
+// parseAddresses reads an address list. problems says what could not be
+// read; the list can be used all the same.
 func parseAddresses(s string) (list addressList, problems []error) {
 	if strings.Trim(s, " ") == "" {
 		return addressList{all: true}, nil
@@ -51,12 +51,12 @@ func parseAddresses(s string) (list addressList, problems []error) {
 		i += max(0, len(text)-1)
 	}
 	if len(list.networks) == 0 {
-		problems = append(problems, fmt.Errorf("%q matches no address: addresses stand in brackets", s))
+		problems = append(problems, fmt.Errorf("%q matches no address: an address must be in brackets", s))
 	}
 	return list, problems
 }
 
-// cutNetwork returns the "[...]" at the front of s, with "/" and digits behind it.
+// cutNetwork returns the "[...]" at the front of s, and "/" and digits after it.
 func cutNetwork(s string) string {
 	end := strings.IndexByte(s, ']')
 	if end < 0 {

@@ -12,20 +12,20 @@ import (
 	"zsched/mailq"
 )
 
-// counts are the counters of the server itself, by the part of their names behind
-// SC.MQ2.
+// counts are the counters of the server itself. The keys are their names without
+// the prefix SC.MQ2.
 type counts struct {
-	mu sync.Mutex
-	by map[string]uint64
+	mu     sync.Mutex
+	byName map[string]uint64
 }
 
 func (c *counts) add(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.by == nil {
-		c.by = make(map[string]uint64)
+	if c.byName == nil {
+		c.byName = make(map[string]uint64)
 	}
-	c.by[name]++
+	c.byName[name]++
 }
 
 // Counters returns the counters of the server's sessions by their names in SHOW
@@ -34,7 +34,7 @@ func (s *Server) Counters() map[string]float64 {
 	s.counts.mu.Lock()
 	defer s.counts.mu.Unlock()
 	all := map[string]float64{"SC.MQ2Parallel-G": float64(s.sessions.count())}
-	for name, n := range s.counts.by {
+	for name, n := range s.counts.byName {
 		all["SC.MQ2"+name] = float64(n)
 	}
 	return all
@@ -86,7 +86,7 @@ func counterLine(name string, value float64) string {
 	return fmt.Sprintf("%-32s%10d", name, uint64(max(0, value)))
 }
 
-// showCounters is SHOW COUNTERS.
+// showCounters executes SHOW COUNTERS.
 func showCounters(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		all, err := r.server.allCounters(ctx, time.Now())
@@ -112,7 +112,7 @@ func counterItems(out *answer, all map[string]float64) error {
 }
 
 func (r *request) counterText(ctx context.Context, out *answer, all map[string]float64) error {
-	// ZMailer printed the magic number of its shared memory. Here is none.
+	// ZMailer printed the magic number of its shared memory. There is none here.
 	if err := out.text(fmt.Sprintf("ZMailer SHM segment dump; Magic=0x%08X", 0)); err != nil {
 		return err
 	}

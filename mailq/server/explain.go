@@ -11,8 +11,8 @@ import (
 	"zsched/mailq"
 )
 
-// explain is EXPLAIN: what the mail for a destination waits for, the limits, and
-// the clauses and parameters in force.
+// explain executes EXPLAIN: it shows what the mail for a destination waits for,
+// the limits, and the clauses and parameters in force.
 func explain(r *request, ctx context.Context) bool {
 	name, err := threadName(r.arg)
 	if err != nil {

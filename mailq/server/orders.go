@@ -7,10 +7,10 @@ import (
 	"zsched/mailq"
 )
 
-// act is every acting verb: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE and
+// act executes every acting verb: KILL, EXPIRE, RETRY, HOLD, RELEASE, REQUEUE and
 // REROUTE. It gives the order to the queue and replies with a count. An order or
-// a dry run that touches nothing is an error, except for KILL MSG id: ZMailer
-// did not look, and scripts expect its reply and the empty line behind it.
+// a dry run that matches nothing is an error, except for KILL MSG id: ZMailer did
+// not check that, and scripts expect its reply and the empty line after it.
 func act(r *request, ctx context.Context) bool {
 	order, plain, err := mailq.ParseOrder(mailq.Verb(r.verb), r.rest)
 	switch {
@@ -50,7 +50,8 @@ func act(r *request, ctx context.Context) bool {
 	return true
 }
 
-// orderCounter returns the name of an order's counter behind SC.MQ2, or "".
+// orderCounter returns the name of an order's counter without the prefix SC.MQ2,
+// or "".
 func orderCounter(o *mailq.Order) string {
 	switch {
 	case o.Verb == mailq.Kill && o.Thread != nil:

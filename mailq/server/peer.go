@@ -21,8 +21,8 @@ type Peer struct {
 	User string
 }
 
-// PeerOf returns the peer of an accepted connection. Over a UNIX socket these are
-// the credentials that the kernel noted when the peer connected.
+// PeerOf returns the peer of an accepted connection. Over a UNIX socket its
+// credentials are those that the kernel recorded when the peer connected.
 func PeerOf(conn net.Conn) (Peer, error) {
 	switch c := conn.(type) {
 	case *net.TCPConn:
@@ -70,7 +70,7 @@ func (p Peer) name() string {
 }
 
 // addresses returns the addresses to look for in the auth file. A peer on a UNIX
-// socket is on this host, so it counts as loopback of both families.
+// socket is on this host, so it counts as the loopback address of both families.
 func (p Peer) addresses() []netip.Addr {
 	if p.unix() {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}

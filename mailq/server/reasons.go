@@ -18,7 +18,7 @@ const (
 	maxReasonKey = 200  // bytes of a diagnostic that are compared
 )
 
-// showReasons is SHOW REASONS: the last diagnostics of all recipients, grouped, the
+// showReasons executes SHOW REASONS: the last diagnostics of all recipients, grouped, the
 // most frequent first.
 func showReasons(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {
@@ -87,9 +87,9 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 	return list, nil
 }
 
-// reasonKey returns what diagnostics of one kind have in common: the last reply,
-// without what differs from one attempt to the next. That is what stands in <>
-// and [], the addresses and ports; and "..." stands for names of hosts,
+// reasonKey returns what diagnostics of one kind have in common: the last reply
+// without the parts that differ between attempts. The text inside <> and [], which
+// is addresses and ports, is left out, and "..." replaces names of hosts,
 // addresses, and times of day.
 func reasonKey(text string) string {
 	text = mailq.LastReply(text)
@@ -100,8 +100,8 @@ func reasonKey(text string) string {
 			appendGeneral(&b, text)
 			break
 		}
-		// A bracket counts if it is closed before the next one opens. So the
-		// arrow "<<-" of a transcript is no bracket.
+		// A bracket counts only if it is closed before the next one opens, so the
+		// arrow "<<-" of a transcript does not count.
 		pair := "<>"
 		if text[i] == '[' {
 			pair = "[]"

@@ -7,8 +7,8 @@
 //
 // A session may do what the rights of its user allow. On TCP a user logs in with
 // a password; the auth file has users, passwords, rights and addresses. On a UNIX
-// socket the kernel's credentials say who the peer is. Version 1 knows no users:
-// TCP-wrappers' files say who gets a dump.
+// socket the kernel's credentials say who the peer is. Version 1 has no users:
+// TCP-wrappers' files say which addresses get a dump.
 package server
 
 import (
@@ -25,8 +25,8 @@ import (
 )
 
 // Queue is the scheduler as sessions see it. Its methods are called from any
-// goroutine. A sequence reads the queue in small pieces, so a large queue is
-// shown as it changes, not as it was at one moment. A sequence ends early when
+// goroutine. A sequence reads the queue in small pieces, so a large queue may
+// change while it is shown. A sequence ends early when
 // ctx is done.
 type Queue interface {
 	// Totals returns counters that are kept as the queue changes.
@@ -38,8 +38,8 @@ type Queue interface {
 	Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error]
 	// Thread finds a thread by its name.
 	Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRow, found bool, err error)
-	// Jobs yields the jobs of one thread in the order taken, or those of all
-	// threads when the name is empty.
+	// Jobs yields the jobs of one thread in the order in which agents get them,
+	// or those of all threads when the name is empty.
 	Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error]
 	// Find yields the messages that match, held ones too. It may read many
 	// files.
@@ -90,8 +90,8 @@ type Settings struct {
 	Extra func(ctx context.Context) []byte
 	// Alive reports whether a process exists. nil: ask the system.
 	Alive func(pid int) bool
-	// Note is called by any goroutine with what should be logged. nil: nothing
-	// is logged.
+	// Note receives what should be logged. It may be called from any goroutine.
+	// nil: nothing is logged.
 	Note func(Note)
 }
 
@@ -116,7 +116,7 @@ const (
 	NoteFault   NoteKind = "fault"   // a bug in this program ended the session: Err
 )
 
-// Note is something that should be logged. Kind says which of the fields behind
+// Note is something that should be logged. Kind says which of the fields after
 // Peer are set.
 type Note struct {
 	Kind       NoteKind
@@ -178,11 +178,11 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 	defer cancel()
 	out := bufio.NewWriterSize(&deadlineWriter{ctx, conn, slot}, outBuffer)
 	if settings.Version == 1 {
-		slot.setUser()
+		slot.admit()
 		s.serveV1(ctx, out, peer, settings)
 		return
 	}
-	// A line may have CR and LF behind it; one byte more shows that it is too
+	// The line end may be CR and LF; one byte more shows that the line is too
 	// long.
 	in := bufio.NewReaderSize(conn, mailq.MaxLine+3)
 	one := &session{server: s, settings: settings, slot: slot, conn: conn, peer: peer, in: in, out: out}

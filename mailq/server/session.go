@@ -26,10 +26,10 @@ type session struct {
 	out      *bufio.Writer
 
 	challenge string
-	known     bool   // may give commands, with these rights:
+	admitted  bool   // logged in, or known by the credentials of a UNIX socket
 	user      string // for the log
-	rights    rights
-	failures  int // see maxFailures
+	rights    rights // once admitted
+	failures  int    // see maxFailures
 }
 
 func (s *session) run(ctx context.Context) {
@@ -61,7 +61,7 @@ func (s *session) greet() bool {
 	list := s.readAuthFile()
 	s.useCredentials(list)
 	s.reply(mailq.GreetingV2)
-	if !s.known && !list.mayConnect(s.peer) {
+	if !s.admitted && !list.mayConnect(s.peer) {
 		s.server.counts.add("AuthRej")
 		s.note(Note{Kind: NoteAccess})
 		s.reply("550 NO ACCESS FOR YOU")
@@ -90,8 +90,8 @@ func (s *session) useCredentials(list accounts) {
 }
 
 func (s *session) login(user string, granted rights) {
-	s.known, s.user, s.rights = true, user, granted
-	s.slot.setUser()
+	s.admitted, s.user, s.rights = true, user, granted
+	s.slot.admit()
 }
 
 // readAuthFile reads the auth file. A file that cannot be used counts as empty.
@@ -139,7 +139,7 @@ func (s *session) readLine(ctx context.Context) (string, error) {
 	return string(line), nil
 }
 
-// countEnd counts why there is no next line.
+// countEnd counts the reason why no further line could be read.
 func (s *session) countEnd(ctx context.Context, err error) {
 	count := &s.server.counts
 	switch {
@@ -156,7 +156,7 @@ func (s *session) countEnd(ctx context.Context, err error) {
 	}
 }
 
-// reply queues a line for the peer. An error shows when the line is sent.
+// reply queues a line for the peer. An error is reported when the line is sent.
 func (s *session) reply(line string) {
 	_, _ = s.out.WriteString(line)
 	_ = s.out.WriteByte('\n')
@@ -170,7 +170,7 @@ func (s *session) note(n Note) {
 	s.settings.Note(n)
 }
 
-// execute executes a line and reports whether the session goes on.
+// execute executes a line and reports whether the session continues.
 func (s *session) execute(ctx context.Context, line string) bool {
 	count := &s.server.counts
 	count.add("Commands")
@@ -180,9 +180,9 @@ func (s *session) execute(ctx context.Context, line string) bool {
 		count.add("CommandQUIT")
 		s.reply("+Bye bye")
 		return false
-	case verb == "AUTH" && (!s.known || s.peer.unix()):
+	case verb == "AUTH" && (!s.admitted || s.peer.unix()):
 		return s.auth(rest)
-	case !s.known:
+	case !s.admitted:
 		count.add("CommandsRej")
 		s.reply("-BAD; USER MUST AUTHENTICATE")
 		return s.countFailure()
@@ -198,8 +198,8 @@ func (s *session) execute(ctx context.Context, line string) bool {
 	return c.run(&request{session: s, command: c, verb: verb, rest: rest, arg: arg, asJSON: asJSON}, ctx)
 }
 
-// cutVerb takes the verb off a line. Unlike mailq.CutRaw it finds no verb behind
-// a blank.
+// cutVerb takes the verb off a line. Unlike mailq.CutRaw, it finds no verb in a
+// line that begins with a blank.
 func cutVerb(line string) (verb, rest string) {
 	if i := strings.IndexAny(line, " \t"); i >= 0 {
 		return line[:i], mailq.TrimBlanks(line[i:])
@@ -222,7 +222,7 @@ func (s *session) refuse(c *command, verb, rest string) {
 }
 
 // auth executes AUTH user digest. Root and the server's own user on a UNIX socket
-// keep all their rights; other peers there may get more rights by it.
+// keep all their rights; another local user may gain rights by it.
 func (s *session) auth(rest string) bool {
 	count := &s.server.counts
 	count.add("CommandAUTH")
@@ -249,8 +249,8 @@ func (s *session) auth(rest string) bool {
 	return s.countFailure()
 }
 
-// countFailure counts a failed login, or a command without one, and reports
-// whether the session goes on.
+// countFailure counts a failed login, or a command sent before the login, and
+// reports whether the session continues.
 func (s *session) countFailure() bool {
 	s.failures++
 	return s.failures < maxFailures

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// maxSessions is how many sessions a server has at most. Root and the server's
-// own user may have as many again on UNIX sockets. When all are taken, a new
-// connection takes the place of a peer that has not logged in, or else of a
-// session that has been idle for stallTime, so that silent peers cannot keep
-// users out. If there is no such session, the new connection is closed without
-// an answer.
+// maxSessions is the maximum number of sessions. Root and the server's own user
+// may have as many again on UNIX sockets. At the limit, a new connection replaces
+// the session of a peer that has not logged in, or else one that has been idle
+// for stallTime, so that silent peers cannot keep users out. If there is no such
+// session, the new connection is closed without an answer.
 const maxSessions = 20
 
-// stallTime is how long a session may be idle before another may take its place.
+// stallTime is how long a session may be idle before another may replace it.
 const stallTime = 10 * time.Second
 
 // sessions are the sessions that are open.
@@ -31,7 +30,7 @@ type slot struct {
 	peer    Peer
 	trusted bool
 
-	user     bool // logged in, or known without a login
+	admitted bool // logged in, or needs no login
 	activeAt time.Time
 }
 
@@ -54,32 +53,32 @@ func (s *sessions) open(conn net.Conn, peer Peer, trusted bool) (opened *slot, r
 		_ = victim.conn.Close()
 		refused = &victim.peer
 	}
-	opened = &slot{all: s, conn: conn, peer: peer, trusted: trusted, user: trusted, activeAt: now}
+	opened = &slot{all: s, conn: conn, peer: peer, trusted: trusted, admitted: trusted, activeAt: now}
 	s.slots = append(s.slots, opened)
 	return opened, refused
 }
 
 // victim returns the session to close for a new one, or nil. Peers that have not
-// logged in come first. Of several sessions it is the oldest of the address that
-// has most of them.
+// logged in come first. Among several sessions it chooses the oldest of the peer
+// that has the most.
 func (s *sessions) victim(now time.Time) *slot {
-	var strangers, idle []*slot
+	var notAdmitted, idle []*slot
 	for _, sl := range s.slots {
 		switch {
 		case sl.trusted:
-		case !sl.user:
-			strangers = append(strangers, sl)
+		case !sl.admitted:
+			notAdmitted = append(notAdmitted, sl)
 		case now.Sub(sl.activeAt) >= stallTime:
 			idle = append(idle, sl)
 		}
 	}
-	if len(strangers) > 0 {
-		return oldestOfMost(strangers)
+	if len(notAdmitted) > 0 {
+		return oldestOfBusiestPeer(notAdmitted)
 	}
-	return oldestOfMost(idle)
+	return oldestOfBusiestPeer(idle)
 }
 
-func oldestOfMost(slots []*slot) (found *slot) {
+func oldestOfBusiestPeer(slots []*slot) (found *slot) {
 	count := make(map[string]int)
 	for _, sl := range slots {
 		count[sl.peer.String()]++
@@ -102,23 +101,23 @@ func (s *sessions) count() int {
 	return len(s.slots)
 }
 
-// close gives the slot back, unless another session has taken it already.
+// close frees the slot, unless another session has replaced this one.
 func (sl *slot) close() {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()
 	sl.all.remove(sl)
 }
 
-// active notes that the peer sent a line or read a part of an answer.
+// active records that the peer sent a line or read a part of an answer.
 func (sl *slot) active() {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()
 	sl.activeAt = time.Now()
 }
 
-// setUser notes that the peer is no stranger.
-func (sl *slot) setUser() {
+// admit records that the peer has logged in or needs no login.
+func (sl *slot) admit() {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()
-	sl.user = true
+	sl.admitted = true
 }

@@ -17,8 +17,8 @@ const (
 	maxShapeName = 48      // width of the column of names
 )
 
-// showShape is SHOW SHAPE, the table that Postfix's qshape prints: for each
-// destination the number of recipients by the age of their message. The first
+// showShape executes SHOW SHAPE, which prints the table of Postfix's qshape: for
+// each destination the number of recipients by the age of their message. The first
 // line has the sums, then the largest destinations come first.
 func showShape(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {

@@ -11,13 +11,13 @@ import (
 	"zsched/mailq"
 )
 
-// notInQueue answers a query for a message that has left the queue: its spoolid or
-// number. This is no fault, and is not logged.
+// notInQueue is the error for a message that is not in the queue: the spoolid or
+// number asked for. Messages leave the queue all the time, so it is not logged.
 type notInQueue string
 
 func (id notInQueue) Error() string { return fmt.Sprintf("no message %q is in the queue", string(id)) }
 
-// showMessage is SHOW MSG: one message, held or not, by its spoolid or number.
+// showMessage executes SHOW MSG: one message, held or not, by its spoolid or number.
 func showMessage(r *request, ctx context.Context) bool {
 	id, rest, ok, err := mailq.CutWord(r.arg)
 	if err == nil && (!ok || rest != "") {
@@ -40,8 +40,8 @@ func showMessage(r *request, ctx context.Context) bool {
 	})
 }
 
-// find is FIND: every message that has a recipient, a sender, a Message-Id or a
-// spoolid.
+// find executes FIND: every message with the given recipient, sender, Message-Id
+// or spoolid.
 func find(r *request, ctx context.Context) bool {
 	kind, rest := mailq.CutRaw(r.arg)
 	switch kind {
@@ -72,7 +72,7 @@ func find(r *request, ctx context.Context) bool {
 		func(rep *report) error { return objects(rep.out, rep.queue.Find(ctx, what)) })
 }
 
-// writeMessage writes a message in words.
+// writeMessage writes a message as text.
 func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 	head := fmt.Sprintf("%s: spoolid %s, age %s, %d+%d bytes", mailq.Field(m.Path), mailq.Field(m.SpoolID),
 		formatSeconds(now.Unix()-m.ArrivedAt.Unix()), m.Control, m.Size)
@@ -91,7 +91,7 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 		r := &m.Recipients[i]
 		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s", r.User, r.Channel, r.Host, r.State)
 		// The attempts of a recipient that is done, or whose message is held, may
-		// not be known any more.
+		// no longer be known.
 		if ended := r.State == "delivered" || r.State == "failed" || r.State == "held"; r.Attempts > 0 || !ended {
 			line += ", " + mailq.Plural(r.Attempts, "try", "tries")
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // report writes a report on the queue: SHOW QUEUE THREADS, THREADS2 and SHORT,
-// SHOW SNMP, SHOW THREAD. All its spans end at now.
+// SHOW SNMP, SHOW THREAD, FIND. All ages and waits in it are relative to now.
 type report struct {
 	queue Queue
 	now   time.Time
@@ -47,7 +47,7 @@ func showThreads2(r *request, ctx context.Context) bool {
 		func(rep *report) error { return rep.threadItems(ctx) })
 }
 
-// threads is SHOW QUEUE THREADS, and what follows End: in v1.
+// threads writes SHOW QUEUE THREADS, which also follows End: in v1.
 func (r *report) threads(ctx context.Context) error {
 	var ring mailq.Ring
 	begun := false
@@ -82,7 +82,7 @@ func (r *report) threads(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// rings is SHOW QUEUE SHORT.
+// rings writes SHOW QUEUE SHORT.
 func (r *report) rings(ctx context.Context) error {
 	for ring, err := range r.queue.Rings(ctx) {
 		if err != nil {
@@ -98,7 +98,7 @@ func (r *report) rings(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// threads2 is SHOW QUEUE THREADS2: threads only, with TABs between the fields.
+// threads2 writes SHOW QUEUE THREADS2: threads only, with TABs between the fields.
 func (r *report) threads2(ctx context.Context) error {
 	for row, err := range r.queue.Threads(ctx) {
 		if err != nil {
@@ -130,8 +130,8 @@ func (r *report) ringFoot(ring *mailq.Ring) error {
 	return r.out.put(r.out.line)
 }
 
-// totals writes the two lines below every report, which alone are SHOW SNMP. With
-// seconds the uptime is in seconds. Rcpnts in the first line counts jobs, as in
+// totals writes the two lines below every report, which alone are SHOW SNMP. If
+// seconds is true, the uptime is in seconds. Rcpnts in the first line counts jobs, as in
 // ZMailer: programs draw graphs of it.
 func (r *report) totals(ctx context.Context, seconds bool) error {
 	t, err := r.queue.Totals(ctx)
@@ -242,8 +242,8 @@ func appendAgents(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 		b = append(b, '}')
 	}
 	list("P", func(b []byte, a *mailq.Agent) []byte { return strconv.AppendInt(b, int64(a.PID), 10) })
-	// Programs that read HA want a number: an agent that was never hungry counts
-	// as hungry now.
+	// Programs that read HA expect a number: an agent that has not yet been
+	// hungry counts as hungry now.
 	list("HA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.HungryAt, now, "0") })
 	b = append(b, 's')
 	list("FA", func(b []byte, a *mailq.Agent) []byte { return appendSince(b, a.FedAt, now, "never") })
@@ -261,7 +261,7 @@ func appendSince(b []byte, at, now time.Time, never string) []byte {
 	return strconv.AppendInt(b, now.Unix()-at.Unix(), 10)
 }
 
-// threadItems is JSON SHOW QUEUE THREADS.
+// threadItems writes JSON SHOW QUEUE THREADS.
 func (r *report) threadItems(ctx context.Context) error {
 	for row, err := range r.queue.Threads(ctx) {
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"zsched/mailq"
 )
 
-// showThread is SHOW THREAD: a first line that begins with #, then a line for each
+// showThread executes SHOW THREAD: a first line that begins with #, then a line for each
 // recipient. The answer for a thread that does not exist is empty.
 func showThread(r *request, ctx context.Context) bool {
 	name, err := threadName(r.arg)

@@ -16,8 +16,8 @@ import (
 //
 // These forms are understood: the daemons mailq and ALL; the clients ALL,
 // localhost, addresses, prefixes such as 1.2.3. and networks such as 1.2.3.0/24,
-// 1.2.3.0/255.255.255.0 and [2001:db8::]/32, also with ALL@ in front. No other
-// form admits anybody. A client list with names or EXCEPT does not match in
+// 1.2.3.0/255.255.255.0 and [2001:db8::]/32, also after ALL@. No other form admits
+// anybody. A client list with names or EXCEPT does not match in
 // hosts.allow and matches every address in hosts.deny. A line with options, which
 // might say "deny", refuses every address that it could match.
 
@@ -201,7 +201,7 @@ func parseWrapperNet(s string) (netip.Prefix, bool) {
 	return p.Masked(), err == nil
 }
 
-// maskBits returns the width of a mask. ok is false if a zero stands before a one.
+// maskBits returns the width of a mask. ok is false if a zero precedes a one.
 func maskBits(mask [4]byte) (bits int, ok bool) {
 	for i := range 32 {
 		one := mask[i/8]&(0x80>>(i%8)) != 0

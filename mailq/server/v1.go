@@ -71,8 +71,8 @@ type dumper struct {
 	channels, hosts index
 }
 
-// index lists the jobs of each channel or of each host. Names stand in the order
-// in which they were met. The two indexes are all that a dump keeps in memory, 8
+// index lists the jobs of each channel or of each host. Names are in the order
+// of their first jobs. The two indexes are all that a dump keeps in memory, 8
 // bytes a job.
 type index struct {
 	names []string
@@ -125,7 +125,7 @@ func (d *dumper) vertices(ctx context.Context, queue Queue) error {
 }
 
 // appendVertex appends a line of Vertices: number, control file, the count and
-// the offsets of the recipients, and behind # the last diagnostic and the state.
+// the offsets of the recipients, and after # the last diagnostic and the state.
 func appendVertex(b []byte, id uint32, job *mailq.Job, now time.Time) []byte {
 	b = fmt.Appendf(b, "%d:\t%s\t%d; ", id, mailq.Field(job.Path), len(job.Recipients))
 	attempts, reason := 0, ""
@@ -177,8 +177,8 @@ func appendState(b []byte, job *mailq.Job, now time.Time) []byte {
 
 // Rendezvous writes the dump of v1 to the rendezvous file, for hosts where mailq
 // reads that (scheduler(8), -q). An mtime one second in the past tells readers
-// that the file is whole. A symbolic link is not followed: in the usual directory
-// every user may make one.
+// that the file is complete. A symbolic link is not followed: in the usual
+// directory any user can create one.
 func (s *Server) Rendezvous(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"zsched/mailq"
 )
 
-// This file has the table of verbs, and finds the command that a line gives.
+// This file has the table of verbs, and finds the command of a line.
 
 // command is an entry of the table of verbs.
 type command struct {
-	words     string // the verb and the words behind it that name the command
+	words     string // the verb and the words after it that name the command
 	arguments string // for HELP
 	right     rights
-	counter   string // its name behind SC.MQ2 in SHOW COUNTERS; "": none
-	asJSON    bool   // JSON may stand in front
-	// run executes a request and reports whether the session goes on.
+	counter   string // its name in SHOW COUNTERS without the prefix SC.MQ2; "": none
+	asJSON    bool   // JSON may precede it
+	// run executes a request and reports whether the session continues.
 	run func(r *request, ctx context.Context) bool
 }
 
@@ -27,12 +27,12 @@ type request struct {
 	*session
 	*command
 	verb, rest string // the line
-	arg        string // what stands behind the command's words
+	arg        string // what follows the command's words
 	asJSON     bool
 }
 
 // verbs returns every command but QUIT, EXIT and AUTH, which need no login. A
-// line gives the first command whose words it begins with.
+// line is the first of these commands whose words it begins with.
 func verbs() []*command {
 	list := []*command{
 		{words: "SHOW SNMP", right: rightSNMP, counter: "CommandShowQueueVeryShort", asJSON: true, run: showSNMP},
@@ -63,7 +63,7 @@ func verbs() []*command {
 		&command{words: "QUIT", run: help})
 }
 
-// findCommand returns the command that a line gives, or nil.
+// findCommand returns the command of a line, or nil.
 func findCommand(verb, rest string) (c *command, arg string, asJSON bool) {
 	if verb == "JSON" {
 		verb, rest = mailq.CutRaw(rest)
@@ -88,7 +88,7 @@ func findCommand(verb, rest string) (c *command, arg string, asJSON bool) {
 	return nil, "", asJSON
 }
 
-// help is HELP: the commands that the user may give.
+// help executes HELP: it lists the commands that the user may use.
 func help(r *request, _ context.Context) bool {
 	return r.list(func(out *answer) error {
 		for _, c := range verbs() {
@@ -114,7 +114,7 @@ func help(r *request, _ context.Context) bool {
 }
 
 // list answers with the lines that write writes. The session ends if the peer
-// does not take them.
+// does not read them.
 func (r *request) list(write func(out *answer) error) bool {
 	out := &answer{w: r.out, framed: true}
 	err := write(out)
@@ -136,15 +136,15 @@ func (r *request) report(text, asJSON func(*report) error) bool {
 	})
 }
 
-// reject answers a command that makes no sense or cannot be executed. The session
-// goes on.
+// reject answers a command that is invalid or cannot be executed. The session
+// continues.
 func (r *request) reject(err error) bool {
 	r.server.counts.add("CommandsRej")
 	r.reply("-ERR; " + mailq.OneReply(err.Error()))
 	return true
 }
 
-// hasNoArguments refuses a command that has words behind it but takes none.
+// hasNoArguments refuses a command that is followed by words but takes none.
 func (r *request) hasNoArguments() bool {
 	if r.arg == "" {
 		return true
@@ -153,9 +153,9 @@ func (r *request) hasNoArguments() bool {
 	return false
 }
 
-// threadName reads a channel and a host, in any case: in the queue both are in
-// lower case. ZMailer's client does not quote, so a host with blanks in it is
-// taken as it stands.
+// threadName reads a channel and a host and maps both to lower case, as they are
+// in the queue. ZMailer's client does not quote, so a host may contain blanks
+// without quotes.
 func threadName(arg string) (mailq.Name, error) {
 	name, rest, err := mailq.CutName(arg)
 	if err == nil && rest != "" {
