@@ -54,7 +54,7 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 	case !named && at.Host == "localhost":
 		at.Address = configuredAddress(env, at.Address)
 	}
-	if !named && o.address == "" && o.status == 0 && !at.spool.Active() {
+	if !named && o.address == "" && o.status == 0 && !at.spool.EverActive() {
 		return nil, fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
 	}
 	at.local = at.Path != "" || isLocal(at.Host)

@@ -29,12 +29,12 @@ const (
 	exitRefused     = 77
 )
 
-// usageError is a command line that makes no sense.
+// usageError is the error of an invalid command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// outputError is an error of standard output.
+// outputError is an error of writing to standard output.
 type outputError struct{ error }
 
 func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {

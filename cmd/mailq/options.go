@@ -89,7 +89,7 @@ func newFlags(o *options) *pflag.FlagSet {
 }
 
 // listFlags are the options of ZMailer's mailq about what is shown. The usage of a
-// flag that is counted begins with two back quotes: it takes no value.
+// flag that is counted begins with two back quotes, so that --help shows no value.
 func (o *options) listFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.thread.channel, "channel", "c", "", "show this `channel` only; with -h the default is smtp")
 	f.StringVarP(&o.thread.host, "host", "h", "", "show the thread of this `host` only")
@@ -112,9 +112,9 @@ func (o *options) serverFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.address, "port", "p", "", "`port`, TCP service, or /path of a UNIX socket")
 	f.FuncP("login", "U", "log in with this `user/password` (default nobody/nobody)", o.setLogin)
 	f.Func("password-file", "read the password from the first line of this `file`", o.readPassword)
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "`time` that the server may be silent; 0: any time")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "longest `time` that the server may be silent; 0: no limit")
 	f.StringVarP(&o.zenv, "zenv", "Z", "", "read this zmailer.conf `file` (default /opt/mail/zmailer.conf)")
-	f.BoolVarP(&o.debug, "debug", "d", false, "print every line of the server on standard error")
+	f.BoolVarP(&o.debug, "debug", "d", false, "print every line from the server on standard error")
 }
 
 func (o *options) reportFlags(f *pflag.FlagSet) {
@@ -123,7 +123,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		report("--show", mailq.ShowMessage(id))
 		return nil
 	})
-	f.Func("find", "show messages by `kind=value`: recipient, sender, message-id or spoolid", func(s string) error {
+	f.Func("find", "show messages that match `kind=value`: recipient, sender, message-id or spoolid", func(s string) error {
 		kind, value, ok := strings.Cut(s, "=")
 		if !ok || value == "" {
 			return fmt.Errorf("%q is not kind=value", s)
@@ -174,7 +174,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	})
 	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
-	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail by `key=value`: channel, host, sender, reason, older, younger")
+	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`: channel, host, sender, reason, older, younger")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
 	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
 }
@@ -240,8 +240,8 @@ func parseName(s string) (mailq.Name, error) {
 	return mailq.Name{Channel: channel, Host: host}, nil
 }
 
-// check finds options that make no sense together, and sets the channel that goes
-// with -h.
+// check refuses options that contradict each other, and sets the default channel of
+// -h.
 func (o *options) check() error {
 	if o.etrn != "" {
 		o.chosen = append(o.chosen, "--etrn")

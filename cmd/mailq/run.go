@@ -25,7 +25,7 @@ type program struct {
 	*options
 	out      *bufio.Writer
 	stderr   io.Writer
-	terminal bool // standard output is one
+	terminal bool // standard output is a terminal
 	target   *target
 	client   *client.Client
 }
@@ -75,7 +75,7 @@ func (p *program) run() error {
 	return p.version2(orders)
 }
 
-// connect begins a dialogue and, in version 2, logs in.
+// connect begins a session and, in version 2, logs in.
 func (p *program) connect() (*client.Client, error) {
 	dialer := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}
 	conn, err := dialer.Dial(context.Background(), p.target.Address)
@@ -92,8 +92,8 @@ func (p *program) connect() (*client.Client, error) {
 	}
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && p.target.Path != "" && !p.userGiven {
-		// On a UNIX socket the server may know us by our credentials and need no
-		// login. If it does not, it refuses the first command.
+		// On a UNIX socket the server may admit the user by the kernel's
+		// credentials, without a login. If it does not, it refuses the first command.
 		return c, nil
 	}
 	if err != nil {
@@ -170,8 +170,8 @@ func (p *program) version2(orders []mailq.Order) error {
 	return p.list()
 }
 
-// lines prints the lines of an answer as they come. shown is false if there is
-// none.
+// lines prints the lines of an answer as they arrive. shown is false if nothing was
+// printed.
 func (p *program) lines(command string) (shown bool, err error) {
 	printer := p.printer()
 	show, matches := printer.Line, p.thread.matchesLine
@@ -281,7 +281,7 @@ func targetOf(o *mailq.Order) string {
 	return "message " + o.Message
 }
 
-// outcomeText says what an order did, and for named what it was about.
+// outcomeText says what an order did, and if named is true, to what.
 func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	text := fmt.Sprintf("%s %s, %s, %s.", o.Verb, mailq.Plural(did.Messages, "message", "messages"),
 		mailq.Plural(did.Recipients, "recipient", "recipients"), mailq.Plural(did.Threads, "thread", "threads"))
@@ -294,7 +294,7 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	return text
 }
 
-// watch shows the live view until the user leaves it.
+// watch shows the live view until the user quits it.
 func (p *program) watch() error {
 	source, err := client.NewReconnecting(p.connect)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // threadFilter is what -c and -h say: the channel and the host of the threads that
-// are shown, in any case. "" matches every channel or host.
+// are shown, in upper or lower case. "" matches every channel or host.
 type threadFilter struct {
 	channel, host string
 }
@@ -30,7 +30,7 @@ func (f threadFilter) matchesLine(line string) bool {
 		return false
 	}
 	channel, rest, _ := strings.Cut(name, "/")
-	// Behind the host stands /0 or /2, and then the numbers.
+	// The host is followed by /0 or /2, and then by the numbers.
 	host, _, _ := strings.Cut(rest, "\t")
 	host, _, _ = strings.Cut(host, " N=")
 	host = host[:max(0, strings.LastIndexByte(host, '/'))]

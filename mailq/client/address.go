@@ -32,7 +32,7 @@ func (a Address) String() string {
 }
 
 // ParseAddress reads the value of option -p or of PARAMmailqsock: /path or
-// UNIX:/path; a port or the name of a TCP service, also with TCP: in front; or
+// UNIX:/path; a port or the name of a TCP service, also after TCP:; or
 // host:port. What the text does not say is taken from defaults.
 func ParseAddress(text string, defaults Address) (Address, error) {
 	if path, ok := cutPrefixFold(text, "UNIX:"); ok || strings.HasPrefix(text, "/") {
@@ -116,7 +116,8 @@ func (d Dialer) Dial(ctx context.Context, to Address) (net.Conn, error) {
 	return nil, errorf(Unavailable, "connect failed to %s: %s", to, strings.Join(failed, "; "))
 }
 
-// cause returns a network error without the addresses that our message has already.
+// cause returns a network error without the addresses, which our message names
+// already.
 func cause(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

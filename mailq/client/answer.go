@@ -19,8 +19,9 @@ import (
 // line lists all messages of a channel.
 const maxLine = 64 << 20
 
-// Answer reads an answer of one line and returns the text behind "+". A refusal
-// is an error. Empty lines in front are those that ZMailer sends after KILL.
+// Answer reads an answer of one line and returns the text after "+". A refusal is
+// an error. Answer skips the empty lines that ZMailer sends after its replies to
+// KILL.
 func (c *Client) Answer() (string, error) {
 	line, err := "", error(nil)
 	for line == "" {
@@ -60,7 +61,7 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 			line = strings.TrimPrefix(line, ".")
 			if why, ok := strings.CutPrefix(line, mailq.Incomplete); ok {
 				if end, err := c.line(); err != nil || end != "." {
-					_ = c.breakOff(errorf(Malformed, "%s goes on after the end of an answer", c.options.Server))
+					_ = c.breakOff(errorf(Malformed, "%s sends more lines after the end of an answer", c.options.Server))
 				}
 				yield("", incomplete(first, why))
 				return
@@ -73,8 +74,8 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 	}
 }
 
-// incomplete returns the error of a list that is not whole. A list without any
-// line is a command that could not be executed.
+// incomplete returns the error of an incomplete list. If the list has no line, the
+// command could not be executed.
 func incomplete(first bool, why string) error {
 	if first {
 		return errorf(NotDone, "%s", Plain(why))
@@ -94,7 +95,7 @@ func (c *Client) Show(command string) iter.Seq2[string, error] {
 }
 
 // Objects reads the lines of an answer as JSON, one object a line. If the list is
-// not whole, its last item is an error.
+// incomplete, its last item is an error.
 func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		first := true
@@ -111,7 +112,7 @@ func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 	}
 }
 
-// parseObject reads a line of JSON; first says that it is the first of its
+// parseObject reads a line of JSON. first says whether it is the first line of its
 // answer.
 func parseObject[T any](first bool, line string) (*T, error) {
 	if err := listError(first, line); err != nil {
@@ -124,8 +125,8 @@ func parseObject[T any](first bool, line string) (*T, error) {
 	return object, nil
 }
 
-// listError returns the error of a list that is not whole if the line is a
-// mailq.ListError, or nil.
+// listError returns the error of an incomplete list if the line is a
+// mailq.ListError, or else nil.
 func listError(first bool, line string) error {
 	var last mailq.ListError
 	if strings.HasPrefix(line, `{"error":`) && json.Unmarshal([]byte(line), &last) == nil {
@@ -175,8 +176,8 @@ func (c *Client) traced(line string) string {
 	return line
 }
 
-// unexpectedEnd returns the error for a line that should have come. In the middle
-// of an answer an end of file is an error of its own.
+// unexpectedEnd returns the error for a line that is missing. An end of file in the
+// middle of an answer becomes an error of kind Malformed.
 func (c *Client) unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return c.breakOff(errorf(Malformed, "%s closed the connection in the middle of its answer", c.options.Server))

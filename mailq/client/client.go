@@ -3,11 +3,11 @@
 //
 //	Dialer ──► net.Conn ──► Client ──► Threads, Jobs, Send, Lines ──► Printer
 //
-// A Client is one dialogue of either version. Of our own server it asks for JSON;
-// of a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
-// THREADS2 and SHOW THREAD, and of a server of version 1 its dump. A Printer
-// writes lists as ZMailer's client wrote them, with what it finds in the
-// Postoffice where that may be read. Reconnecting is for a program that stays.
+// A Client is one session of either version. It asks our own server for JSON. From
+// a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
+// THREADS2 and SHOW THREAD, and from a server of version 1 the dump. A Printer
+// writes lists as ZMailer's client wrote them, and adds what it can read in the
+// Postoffice. Reconnecting is for a program that keeps running.
 package client
 
 import (
@@ -22,7 +22,7 @@ import (
 	"zsched/mailq"
 )
 
-// Client is one dialogue with a server:
+// Client is one session with a server:
 //
 //	S: version zmailer 1.0            S: version zmailer 2.0
 //	S: Vertices:                      S: 220 MAILQ-V2-CHALLENGE: 795233126.898330.1
@@ -47,7 +47,7 @@ type Client struct {
 	options   Options
 	challenge string
 	json      jsonSupport
-	broken    error // why the dialogue cannot go on
+	broken    error // why the session cannot continue
 }
 
 // Options are the options of a Client.
@@ -61,18 +61,18 @@ type Options struct {
 type Kind int
 
 const (
-	// Unavailable: no server answers there, or it fell silent.
+	// Unavailable: no server answers at the address, or it stopped answering.
 	Unavailable Kind = iota + 1
 	// Refused: the server refuses the login or the command.
 	Refused
-	// Malformed: what came is not MAILQ, or it breaks off.
+	// Malformed: the answer is not MAILQ, or it breaks off.
 	Malformed
 	// NotDone: the server understood the command and could not execute it. There
 	// is no such message, for example.
 	NotDone
 )
 
-// Error is an error of a dialogue with a server.
+// Error is an error of a session with a server.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -96,7 +96,7 @@ func errorf(kind Kind, format string, args ...any) error {
 	return &Error{kind, fmt.Errorf(format, args...)}
 }
 
-// New begins a dialogue: it reads the greeting. It closes the connection if there
+// New begins a session: it reads the greeting. It closes the connection if there
 // is an error.
 func New(conn net.Conn, options Options) (*Client, error) {
 	in := bufio.NewReaderSize(deadlineReader{conn, options.Timeout}, 64<<10)
@@ -137,17 +137,16 @@ func (c *Client) greet() error {
 	return nil
 }
 
-// NeedsVersion2 returns the error for a command that a server of version 1 does
-// not have.
+// NeedsVersion2 returns the error for a command that version 1 does not have.
 func (c *Client) NeedsVersion2() error {
 	return errorf(Refused, "%s speaks version 1 of MAILQ, which has only lists; reports, orders, --json and --top need version 2: "+
 		"start its scheduler with -M 2 (scheduler(8))", c.options.Server)
 }
 
-// Close ends the dialogue at once.
+// Close ends the session at once.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Quit ends the dialogue with QUIT.
+// Quit ends the session with QUIT.
 func (c *Client) Quit() error {
 	if c.Version == 2 && c.broken == nil && c.Send("QUIT") == nil {
 		_, _ = c.line()
@@ -173,7 +172,7 @@ func (c *Client) Send(command string) error {
 		return c.broken
 	}
 	if strings.ContainsAny(command, "\r\n") {
-		return fmt.Errorf("command %q is more than a line", command)
+		return fmt.Errorf("command %q is longer than one line", command)
 	}
 	if c.options.Timeout > 0 {
 		_ = c.conn.SetWriteDeadline(time.Now().Add(c.options.Timeout))
@@ -192,7 +191,7 @@ func (c *Client) Ask(command string) (string, error) {
 	return c.Answer()
 }
 
-// breakOff notes why the dialogue cannot go on.
+// breakOff records why the session cannot continue, and returns err.
 func (c *Client) breakOff(err error) error {
 	c.broken = err
 	return err

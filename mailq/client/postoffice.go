@@ -15,8 +15,8 @@ import (
 )
 
 // Postoffice is the directory $POSTOFFICE. The client reads control files there for
-// what the text of the protocol does not have: addresses, Message-Ids and sizes.
-// Most users may not read all of it.
+// what the protocol does not send as text: addresses, Message-Ids and sizes. Most
+// users are not permitted to read all of them.
 type Postoffice struct {
 	Dir string
 }

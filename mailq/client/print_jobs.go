@@ -9,8 +9,8 @@ import (
 	"zsched/mailq"
 )
 
-// Job writes a job of a thread. The jobs of a thread must come one after the
-// other.
+// Job writes a job of a thread. The jobs of a thread must be written
+// without those of other threads between them.
 //
 //	smtp/example.org:
 //		M/836224: (1 try, expires in 4d23h) 451 later
@@ -35,8 +35,8 @@ func (p *Printer) Job(job *mailq.Job) error {
 		p.printf("\t%s: (%s, %s) %s\n", p.safe(job.Path), attempts, p.expiry(job), p.safe(reason))
 		return p.err
 	}
-	// A server elsewhere may have given the number of our file to another
-	// message: the file counts only if the recipient is in it.
+	// On another host this number may belong to another message. The file is
+	// therefore used only if the recipient is in it.
 	if p.file != nil {
 		if _, ok := p.file.Recipient(job.Name, job.Recipients[0].Offset); !ok {
 			p.file = nil
@@ -80,8 +80,9 @@ func (p *Printer) jobHead(job *mailq.Job) {
 }
 
 // tries returns how often delivery was tried, in words, and why it failed: the
-// last reply to one of the recipients. Of ZMailer's server both are those of the
-// first recipient, and the whole diagnostic, as ZMailer's client had them.
+// last reply to one of the recipients. For ZMailer's server both are those of
+// the first recipient, and reason is its complete diagnostic, as in ZMailer's
+// client.
 func (p *Printer) tries(job *mailq.Job) (attempts, reason string) {
 	if p.ZMailer {
 		return fmt.Sprintf("%d tries", job.Recipients[0].Attempts), job.Recipients[0].Reason

@@ -19,8 +19,8 @@ const (
 	hasJSON
 )
 
-// HasJSON reports whether the server has JSON, as ours does. It asks for HELP
-// once: ZMailer's server refuses that.
+// HasJSON reports whether the server has JSON, as ours does. It sends HELP once,
+// which ZMailer's server refuses.
 func (c *Client) HasJSON() (bool, error) {
 	if c.json == unknown {
 		found := noJSON
@@ -40,8 +40,8 @@ func (c *Client) HasJSON() (bool, error) {
 	return c.json == hasJSON, nil
 }
 
-// Threads yields all threads. Of a server without JSON they have names, counts and
-// what they wait for.
+// Threads yields all threads. From a server without JSON they have only names,
+// counts and what they wait for.
 func (c *Client) Threads() iter.Seq2[*mailq.Thread, error] {
 	return func(yield func(*mailq.Thread, error) bool) {
 		json, err := c.HasJSON()
@@ -92,8 +92,8 @@ func (c *Client) Totals() (totals *mailq.Totals, err error) {
 	return totals, nil
 }
 
-// Jobs calls do with each job of each thread, in order. An error of do ends it;
-// then the client can only be closed.
+// Jobs calls do with each job of each thread, in order. The first error of
+// do ends it; then the client can only be closed.
 func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
 	json, err := c.HasJSON()
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
 const pipelined = 16
 
 // Pipeline sends n commands and calls do with each line of each answer, in order.
-// An error of do ends it.
+// The first error of do ends it.
 func (c *Client) Pipeline(n int, command func(i int) string, do func(i int, line string) error) error {
 	sent := 0
 	for i := range n {

@@ -7,12 +7,12 @@ import (
 	"zsched/mailq"
 )
 
-// Reconnecting asks a server again and again, as a program does that stays. When
-// the server has closed the dialogue, it begins another: servers close idle
-// sessions. One goroutine at a time uses it.
+// Reconnecting queries a server again and again for a program that keeps running.
+// If the server has closed the session, Reconnecting begins another, because
+// servers close idle sessions. One goroutine at a time uses it.
 type Reconnecting struct {
 	connect func() (*Client, error)
-	client  *Client // nil: no dialogue is open
+	client  *Client // nil: no session is open
 }
 
 // Snapshot is the queue at one moment.
@@ -24,8 +24,8 @@ type Snapshot struct {
 // maxItems is how many jobs of a thread, or lines of a report, are read.
 const maxItems = 1000
 
-// NewReconnecting begins the first dialogue, so that a server that cannot be asked
-// is an error at once. connect begins a dialogue and logs in.
+// NewReconnecting begins the first session, so that it fails at once if the server
+// cannot be reached. connect begins a session and logs in.
 func NewReconnecting(connect func() (*Client, error)) (*Reconnecting, error) {
 	c, err := connect()
 	if err != nil {
@@ -38,9 +38,9 @@ func NewReconnecting(connect func() (*Client, error)) (*Reconnecting, error) {
 	return &Reconnecting{connect: connect, client: c}, nil
 }
 
-// do calls ask with a dialogue. If an old dialogue fails, the server may have
-// closed it; then do calls ask again with a new one. The orders of the live view
-// do no harm when they are given twice.
+// do calls ask with a session. If an old session fails, the server may have closed
+// it; then do calls ask again with a new one. The orders of the live view do no
+// harm when they are given twice.
 func (r *Reconnecting) do(ask func(*Client) error) error {
 	fresh := r.client == nil
 	if fresh {
@@ -64,7 +64,7 @@ func (r *Reconnecting) do(ask func(*Client) error) error {
 // errEnough ends the reading of a long answer: maxItems were read.
 var errEnough = errors.New("more than is shown")
 
-// drop ends the dialogue, perhaps in the middle of an answer.
+// drop ends the session, perhaps in the middle of an answer.
 func (r *Reconnecting) drop() {
 	_ = r.client.Close()
 	r.client = nil
@@ -126,7 +126,7 @@ func (r *Reconnecting) Report(command string) (lines []string, err error) {
 	return lines, err
 }
 
-// Order gives an order and returns the reply in words.
+// Order gives an order and returns the text of the reply.
 func (r *Reconnecting) Order(order *mailq.Order) (text string, err error) {
 	err = r.do(func(c *Client) (err error) {
 		text, err = c.Ask(order.String())

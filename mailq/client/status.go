@@ -16,8 +16,8 @@ import (
 
 // WriteStatus writes what option -s shows: how many files wait for the router and
 // for the scheduler, and whether these two are running. local says that they run
-// on this host; of other hosts nothing is known. The error is about a directory
-// that cannot be read; the others are written all the same.
+// on this host; nothing is known about other hosts. The error is about a directory
+// that cannot be read; the other lines are written all the same.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n",
@@ -75,11 +75,14 @@ func (p *Postoffice) scheduler(files int, local bool) string {
 	return "idle"
 }
 
-// alive reports whether there is a pid file, and whether its process exists.
+// alive reports whether the process of a pid file exists, and whether there is a
+// pid file with a pid at all.
 func (p *Postoffice) alive(name string) (alive, started bool) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
 	if errors.Is(err, fs.ErrPermission) {
-		return true, true // only the scheduler's user can read it; it is there, so it probably runs
+		// Only the scheduler's user can read the file. It exists, so the scheduler
+		// probably runs.
+		return true, true
 	}
 	if err != nil {
 		return false, false
@@ -91,8 +94,8 @@ func (p *Postoffice) alive(name string) (alive, started bool) {
 	return process.Exists(pid), true
 }
 
-// Active reports whether a scheduler was ever started in this postoffice.
-func (p *Postoffice) Active() bool {
+// EverActive reports whether a scheduler was ever started in this postoffice.
+func (p *Postoffice) EverActive() bool {
 	_, err := os.Stat(filepath.Join(p.Dir, ".pid.scheduler"))
 	return err == nil
 }

@@ -39,7 +39,7 @@ func parseThread(line string) (*mailq.Thread, error) {
 
 // textJobs calls do with each job of each thread, from the lines of SHOW THREAD.
 func (c *Client) textJobs(names []mailq.Name, do func(*mailq.Job) error) error {
-	var job *mailq.Job // of which more lines may come
+	var job *mailq.Job // the last one; more of its recipients may follow
 	flush := func() error {
 		if job == nil {
 			return nil

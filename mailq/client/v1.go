@@ -64,7 +64,7 @@ func (c *Client) SkipDump() error {
 	}
 }
 
-// Rest yields the lines behind the jobs of a dump: the report on threads.
+// Rest yields the lines after the jobs of a dump: the report on threads.
 func (c *Client) Rest() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for {
@@ -138,8 +138,8 @@ func (b *dumpReader) line(line string) (done bool, err error) {
 	return false, b.indexLine(line)
 }
 
-// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". Blanks may stand for the TABs,
-// and the part from the last TAB on may be missing.
+// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be spaces in
+// place of the TABs, and the part from the last TAB on may be missing.
 func (b *dumpReader) job(line string) error {
 	malformed := fmt.Errorf("malformed message %q", line)
 	name, rest, ok := strings.Cut(line, ":")
@@ -227,7 +227,8 @@ func (b *dumpReader) indexLine(line string) error {
 // client prints all of it under one of them.
 func (b *dumpReader) dump() *Dump {
 	threads := make(map[mailq.Name]*DumpThread)
-	// In its thread a job has the place that it has in the list of its host.
+	// The jobs of a thread are in the reverse order of their host's list, as
+	// ZMailer's client prints them.
 	for host, jobs := range b.hosts.jobs {
 		for i := len(jobs) - 1; i >= 0; i-- {
 			job := jobs[i]

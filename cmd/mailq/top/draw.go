@@ -19,7 +19,7 @@ type line struct {
 	style       tcell.Style
 }
 
-// draw draws the view. It sets each cell once and clears none, so that cells which
+// draw draws the view. It sets each cell once and clears none, so that cells that
 // do not change are not sent to the terminal.
 func (v *view) draw(screen tcell.Screen, now time.Time) {
 	width, height := screen.Size()
@@ -124,10 +124,10 @@ func (v *view) snapshotTime(now time.Time) string {
 	if v.snapshot == nil {
 		return ""
 	}
-	if age := now.Sub(v.asked); age > 3*v.every {
+	if age := now.Sub(v.askedAt); age > 3*v.every {
 		return " " + mailq.FormatSpan(age) + " old"
 	}
-	return " " + v.asked.Format(time.TimeOnly)
+	return " " + v.askedAt.Format(time.TimeOnly)
 }
 
 // threadLines fills the body with threads and returns the headings of the columns.
@@ -167,7 +167,8 @@ func threadColumns(nameWidth int, c [7]string) string {
 	return fmt.Sprintf("%-*s %7s %7s %7s  %-8s %-15s %s", nameWidth, cutTo(client.Plain(c[0]), nameWidth), c[1], c[2], c[3], c[4], c[5], c[6])
 }
 
-// stateColumn returns the state with its number.
+// stateColumn returns the state of a thread, with the number of its agents or the
+// time until its retry.
 func stateColumn(t *mailq.Thread, now time.Time) string {
 	switch state := stateOf(t); state {
 	case "busy":
@@ -250,8 +251,8 @@ func (v *view) foot() line {
 	switch {
 	case v.typing:
 		return line{text: "/" + v.filter}
-	case v.pending != nil:
-		return line{text: v.pending.String() + "? (y/n)", style: tcell.StyleDefault.Bold(true)}
+	case v.unconfirmed != nil:
+		return line{text: v.unconfirmed.String() + "? (y/n)", style: tcell.StyleDefault.Bold(true)}
 	case v.note != "":
 		return line{text: v.note}
 	case v.err != nil:
@@ -259,7 +260,7 @@ func (v *view) foot() line {
 	case v.page != threadsPage:
 		return line{text: "Esc back   ? help"}
 	}
-	text := "sorted by " + v.order.String()
+	text := "sorted by " + v.sortedBy.String()
 	if v.reversed {
 		text += ", reversed"
 	}

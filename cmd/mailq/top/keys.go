@@ -22,20 +22,20 @@ var helpText = []string{
 	"t                  try it now",
 	"space              ask the server now",
 	"?                  this page",
-	"q                  leave",
+	"q                  back; on the first page, quit",
 }
 
 // key handles a key.
 func (v *view) key(event *tcell.EventKey) question {
 	switch {
 	case event.Key() == tcell.KeyCtrlC:
-		v.left = true
+		v.quit = true
 		return nil
 	case v.typing:
 		v.typeFilter(event)
 		return nil
-	case v.pending != nil:
-		return v.decide(event)
+	case v.unconfirmed != nil:
+		return v.confirm(event)
 	}
 	v.note = ""
 	switch event.Key() {
@@ -75,7 +75,7 @@ func (v *view) moveBy(key tcell.Key) {
 func (v *view) letter(r rune) question {
 	switch r {
 	case 'q':
-		v.left = v.page == threadsPage
+		v.quit = v.page == threadsPage
 		return v.back()
 	case '?':
 		if v.page != helpPage {
@@ -111,7 +111,7 @@ func (v *view) letter(r rune) question {
 func (v *view) arrangeBy(r rune) {
 	switch r {
 	case 's':
-		v.order = (v.order + 1) % orders
+		v.sortedBy = (v.sortedBy + 1) % sortKeys
 		v.reversed = false
 	case 'S':
 		v.reversed = !v.reversed
@@ -148,8 +148,8 @@ func (v *view) back() question {
 		v.arrange()
 		return nil
 	}
-	last := len(v.under) - 1
-	v.page, v.under = v.under[last], v.under[:last]
+	last := len(v.previous) - 1
+	v.page, v.previous = v.previous[last], v.previous[:last]
 	if v.page == threadsPage {
 		return v.refresh()
 	}
@@ -174,14 +174,14 @@ func (v *view) explain() question {
 // propose asks the user to confirm an order.
 func (v *view) propose(verb mailq.Verb) {
 	if v.page == threadsPage || v.page == jobsPage {
-		v.pending = v.orderFor(verb)
+		v.unconfirmed = v.orderFor(verb)
 	}
 }
 
-// decide takes the user's answer: y gives the order, any other key drops it.
-func (v *view) decide(event *tcell.EventKey) question {
-	order := v.pending
-	v.pending = nil
+// confirm handles the user's answer: y gives the order, any other key drops it.
+func (v *view) confirm(event *tcell.EventKey) question {
+	order := v.unconfirmed
+	v.unconfirmed = nil
 	if event.Key() == tcell.KeyRune && (event.Rune() == 'y' || event.Rune() == 'Y') {
 		v.note = order.String() + " …"
 		return v.give(order)

@@ -28,10 +28,10 @@ import (
 type Top struct {
 	Screen tcell.Screen // initialised; the caller finishes it
 	Source Source
-	Every  time.Duration // between two questions to the source
+	Every  time.Duration // between two snapshots
 }
 
-// Source is where the view gets the queue from, such as a client.Reconnecting. One
+// Source provides the queue that the view shows, such as a client.Reconnecting. One
 // goroutine calls its methods; they may block.
 type Source interface {
 	// Snapshot returns all threads.
@@ -40,12 +40,12 @@ type Source interface {
 	Jobs(name mailq.Name) (jobs []*mailq.Job, more bool, err error)
 	// Report returns the lines of SHOW MSG or EXPLAIN.
 	Report(command string) ([]string, error)
-	// Order gives an order and returns the reply in words.
+	// Order gives an order and returns the text of the reply.
 	Order(order *mailq.Order) (string, error)
 }
 
-// Watch shows the view on the terminal of this process until the user leaves
-// or ctx ends.
+// Watch shows the view on the terminal of this process until the user quits
+// or ctx is done.
 func Watch(ctx context.Context, source Source, every time.Duration) error {
 	screen, err := tcell.NewScreen()
 	if err == nil {
@@ -59,7 +59,7 @@ func Watch(ctx context.Context, source Source, every time.Duration) error {
 	return nil
 }
 
-// Run shows the view until the user leaves, ctx ends or the screen is
+// Run shows the view until the user quits, ctx is done or the screen is
 // finished.
 func (t *Top) Run(ctx context.Context) {
 	events := make(chan tcell.Event)
@@ -74,7 +74,7 @@ func (t *Top) Run(ctx context.Context) {
 
 	v := &view{every: t.Every}
 	asker.ask(v.refresh())
-	for !v.left {
+	for !v.quit {
 		v.draw(t.Screen, time.Now())
 		t.Screen.Show()
 		select {
@@ -110,11 +110,11 @@ type (
 	answer   func(*view) question
 )
 
-// asker asks one question after the other in a goroutine.
+// asker runs a goroutine that puts one question after the other to the source.
 type asker struct {
 	questions chan question
 	answers   chan answer
-	busy      int // questions without an answer; the loop's
+	busy      int // questions without an answer; only the loop uses it
 }
 
 // maxQuestions is how many questions may wait. Keys that would add more, while the

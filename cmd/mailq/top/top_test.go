@@ -95,7 +95,7 @@ func newTestScreen(t *testing.T, source Source, width, height int) *testScreen {
 	s := &testScreen{t, new(view), source, screen}
 	s.every = time.Second
 	s.settle(s.refresh())
-	s.asked = noon
+	s.askedAt = noon
 	return s
 }
 
@@ -184,7 +184,7 @@ func TestTopSorts(t *testing.T) {
 		"size: smtp/b.example local/- smtp/a.example",
 	} {
 		s.press("s")
-		if got := s.order.String() + ": " + s.first(); got != want {
+		if got := s.sortedBy.String() + ": " + s.first(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -221,8 +221,8 @@ func TestTopFilters(t *testing.T) {
 		t.Errorf("%s", s.last())
 	}
 	s.press("q", "esc")
-	if s.left || s.filter != "" || len(s.rows) != 3 {
-		t.Errorf("left %v, filter %q, %d rows", s.left, s.filter, len(s.rows))
+	if s.quit || s.filter != "" || len(s.rows) != 3 {
+		t.Errorf("left %v, filter %q, %d rows", s.quit, s.filter, len(s.rows))
 	}
 }
 
@@ -305,11 +305,11 @@ Esc back   ? help`
 		t.Errorf("%s", got)
 	}
 	s.press("q", "q", "q")
-	if s.left || s.page != threadsPage {
-		t.Errorf("left %v, page %d", s.left, s.page)
+	if s.quit || s.page != threadsPage {
+		t.Errorf("left %v, page %d", s.quit, s.page)
 	}
 	s.press("q")
-	if !s.left {
+	if !s.quit {
 		t.Error("still there")
 	}
 }
@@ -323,8 +323,8 @@ func TestTopAsksBeforeItActs(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	s.press("enter", "h", "n", "h", "esc", "h", "q")
-	if q.given() != "" || s.left || s.last() != "nothing done" {
-		t.Errorf("%q, left %v, %s", q.given(), s.left, s.last())
+	if q.given() != "" || s.quit || s.last() != "nothing done" {
+		t.Errorf("%q, left %v, %s", q.given(), s.quit, s.last())
 	}
 	s.press("h", "y")
 	if q.given() != "HOLD THREAD smtp b.example" || s.last() != "HOLD 1 messages, 1 recipients, 1 threads." ||
@@ -348,7 +348,7 @@ func TestTopShowsErrors(t *testing.T) {
 	s := newTestScreen(t, q, 100, 8)
 	q.fail = errors.New("here reply nothing for 2m0s")
 	s.press(" ")
-	s.asked = noon.Add(-time.Minute)
+	s.askedAt = noon.Add(-time.Minute)
 	if got := s.shown(); got[7] != "here reply nothing for 2m0s" || !strings.HasSuffix(got[0], "1m old") || !strings.HasPrefix(got[2], "smtp/b") {
 		t.Errorf("%q", got)
 	}

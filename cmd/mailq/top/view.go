@@ -14,30 +14,30 @@ import (
 // view is what the screen shows, and where the user is.
 type view struct {
 	snapshot *client.Snapshot // nil: none yet
-	asked    time.Time        // when the snapshot was asked for
+	askedAt  time.Time        // when the snapshot was requested
 	err      error            // of the last question
 	every    time.Duration
 
-	order      order
+	sortedBy   sortKey
 	reversed   bool
 	filter     string
 	rows       []*mailq.Thread // the threads, filtered and sorted
 	threadList list            // position in rows
 
-	page    page
-	under   []page     // the pages below this one; the last is the next
-	name    mailq.Name // the thread of the page of jobs
-	jobs    []*mailq.Job
-	more    bool // there are more jobs than these
-	jobList list // position in jobs
-	title   string
-	text    []string // the page of text, under title
-	first   int      // first line of the text on the screen
+	page     page
+	previous []page     // the pages to go back to; the last is the next one
+	name     mailq.Name // the thread of the page of jobs
+	jobs     []*mailq.Job
+	more     bool // there are more jobs than these
+	jobList  list // position in jobs
+	title    string
+	text     []string // the page of text, under title
+	first    int      // first line of the text on the screen
 
-	typing  bool         // the user edits the filter
-	pending *mailq.Order // waits for y
-	note    string       // reply to the last order
-	left    bool
+	typing      bool         // the user edits the filter
+	unconfirmed *mailq.Order // the user has not confirmed it yet; nil: none
+	note        string       // reply to the last order
+	quit        bool
 }
 
 // page says what the middle of the screen shows.
@@ -68,28 +68,27 @@ func (l *list) scroll(rows, height int) {
 	l.first = max(l.first, l.at-height+1)
 }
 
-// order says how threads are sorted.
-type order int
+// sortKey says how threads are sorted.
+type sortKey int
 
 const (
-	bySize order = iota
+	bySize sortKey = iota
 	byRate
 	byAge
 	byState
 	byReason
 	byName
-	orders
+	sortKeys // how many there are
 )
 
-func (o order) String() string {
-	return [...]string{"size", "rate", "oldest", "state", "reason", "name"}[o]
+func (k sortKey) String() string {
+	return [...]string{"size", "rate", "oldest", "state", "reason", "name"}[k]
 }
 
-// compare sorts the threads that need attention to the front: the largest, the
-// oldest.
-func (o order) compare(a, b *mailq.Thread) int {
+// compare puts first the threads that need attention: the largest or the oldest.
+func (k sortKey) compare(a, b *mailq.Thread) int {
 	n := 0
-	switch o {
+	switch k {
 	case bySize:
 		n = cmp.Compare(b.Recipients, a.Recipients)
 	case byRate:
@@ -104,7 +103,7 @@ func (o order) compare(a, b *mailq.Thread) int {
 	return cmp.Or(n, strings.Compare(a.Channel, b.Channel), strings.Compare(a.Host, b.Host))
 }
 
-// stateOf returns the state of a thread in a word.
+// stateOf returns the state of a thread as one word.
 func stateOf(t *mailq.Thread) string {
 	switch {
 	case t.Held:
@@ -121,7 +120,7 @@ func stateOf(t *mailq.Thread) string {
 
 // push opens a page on top of this one.
 func (v *view) push(to page) {
-	v.under = append(v.under, v.page)
+	v.previous = append(v.previous, v.page)
 	v.page = to
 }
 
@@ -136,7 +135,7 @@ func (v *view) refresh() question {
 		return func(v *view) question {
 			v.err = err
 			if err == nil {
-				v.snapshot, v.asked = snapshot, at
+				v.snapshot, v.askedAt = snapshot, at
 				v.arrange()
 			}
 			return nil
@@ -161,7 +160,7 @@ func (v *view) openThread(name mailq.Name) question {
 	}
 }
 
-// openText asks for the lines of a command.
+// openText asks for the lines of a report and opens a page with them.
 func (v *view) openText(title, command string) question {
 	return func(source Source) answer {
 		lines, err := source.Report(command)
@@ -206,9 +205,9 @@ func (v *view) arrange() {
 	}
 	slices.SortFunc(v.rows, func(a, b *mailq.Thread) int {
 		if v.reversed {
-			return v.order.compare(b, a)
+			return v.sortedBy.compare(b, a)
 		}
-		return v.order.compare(a, b)
+		return v.sortedBy.compare(a, b)
 	})
 	if i := slices.IndexFunc(v.rows, func(t *mailq.Thread) bool { return any && t.Name == selected }); i >= 0 {
 		v.threadList.at = i
