@@ -122,6 +122,42 @@ type (
 		Failed     int
 	}
 
+	// Attempt is for the event log: a recipient was deferred or has its
+	// outcome. Alternatives that are not needed any more have none.
+	Attempt struct {
+		Message       MessageID
+		Offset        int64
+		Channel, Host string
+		Agent         AgentID // 0: no agent was concerned
+		// State is that of Account, or "deferred", or "killed".
+		State        string
+		Notary, Text string // as the agent reported them
+		Tries        int    // since the message was loaded, this one included
+		NextAt       time.Time
+		Owes         bool // the message owes a notice now
+	}
+
+	// Touched is for the event log: an order affects recipients of a message.
+	Touched struct {
+		Message    MessageID
+		ModifiedAt time.Time // of the message file
+		Recipients int
+		To         Target // of VerbReroute
+		// As in Ordered. By is "" where another message obsoletes this one.
+		Name, By, Why string
+	}
+
+	// Condition is for the event log: from now on mail waits for something
+	// unusual. It is a whole thread where Message is 0. State is poisoned,
+	// blocked (as alternatives for others, or a thread without a command),
+	// suspended, or gone (the control file).
+	Condition struct {
+		State         string
+		Message       MessageID
+		Channel, Host string
+		NextAt        time.Time // when it ends; zero: not known
+	}
+
 	// Note is a log message for the administrator.
 	Note struct {
 		Severity Severity
@@ -148,19 +184,22 @@ const (
 	Error
 )
 
-func (Start) action()    {}
-func (Feed) action()     {}
-func (Idle) action()     {}
-func (Close) action()    {}
-func (Kill) action()     {}
-func (Mark) action()     {}
-func (Read) action()     {}
-func (Finish) action()   {}
-func (Hold) action()     {}
-func (Resubmit) action() {}
-func (Answer) action()   {}
-func (Account) action()  {}
-func (Complete) action() {}
-func (Note) action()     {}
-func (Probe) action()    {}
-func (Stopped) action()  {}
+func (Start) action()     {}
+func (Feed) action()      {}
+func (Idle) action()      {}
+func (Close) action()     {}
+func (Kill) action()      {}
+func (Mark) action()      {}
+func (Read) action()      {}
+func (Finish) action()    {}
+func (Hold) action()      {}
+func (Resubmit) action()  {}
+func (Answer) action()    {}
+func (Account) action()   {}
+func (Complete) action()  {}
+func (Attempt) action()   {}
+func (Touched) action()   {}
+func (Condition) action() {}
+func (Note) action()      {}
+func (Probe) action()     {}
+func (Stopped) action()   {}

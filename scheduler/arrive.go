@@ -148,6 +148,7 @@ func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
 	if q.feedable(v) == 0 {
 		q.setState(v, blocked, 0)
+		q.noteVertex(v, "blocked")
 		q.planWake(v)
 		return
 	}
@@ -167,7 +168,7 @@ func (dv *delivery) obsolete(by *message, logIDs []string) {
 			}
 			m.flags |= obsoleted
 			dv.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			dv.apply(&Ordered{Verb: VerbKill}, m, dv.openVertices(m))
+			dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)}, m, dv.openVertices(m))
 		}
 	}
 }

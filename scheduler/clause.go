@@ -30,6 +30,8 @@ type Config struct {
 	// Only restricts feeding to some threads (option -p). The zero value
 	// selects all.
 	Only Selection
+	// Events asks for Attempt, Touched and Condition.
+	Events bool
 }
 
 // Selection selects threads by channel and host. Each may be "*" or empty,

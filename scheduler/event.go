@@ -117,6 +117,9 @@ type (
 		To Target
 		// DryRun counts and changes nothing.
 		DryRun bool
+		// Name is the order as the administrator gave it, By says who that is,
+		// and Why has the reason given: all for Touched.
+		Name, By, Why string
 	}
 
 	// HeldThread: if Held, the mail for this channel and host, present and to

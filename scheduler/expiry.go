@@ -136,12 +136,13 @@ func (dv *delivery) fail(v *vertex, why failureCause) {
 		}
 		message.flags |= owesNotice
 		message.failed++
-		dv.account(v, i, "expire")
+		mark := why.outcome(r, dv.diagnostics.get(r.diagnostic))
+		dv.account(v, i, "expire", replyOf(&mark))
 		if set, _ := dv.exclusiveSetOf(message, v, i); set != nil {
-			dv.endRecipient(v, i, why.outcome(r, dv.diagnostics.get(r.diagnostic)), false)
+			dv.endRecipient(v, i, mark, false)
 			continue
 		}
-		marks, settles = append(marks, why.outcome(r, dv.diagnostics.get(r.diagnostic))), append(settles, alternative{v, i})
+		marks, settles = append(marks, mark), append(settles, alternative{v, i})
 		r.state = writing
 		dv.clearDiagnostic(r)
 	}

@@ -163,6 +163,7 @@ const (
 	notifyFailure
 	mustAttempt // it was held and must have an attempt before it can expire
 	counted     // its outcome is in the counters of the channel
+	unreported  // the line that has ended counts as an attempt without a report
 )
 
 // recipientState:

@@ -92,6 +92,7 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	if n == 0 || e.DryRun {
 		return n
 	}
+	dv.noteTouched(e, m, n)
 	if e.Verb == VerbRetry {
 		for _, v := range concerned {
 			dv.retryNow(v)

@@ -58,10 +58,12 @@ func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
 // attempt, too.
 func (q *queue) poisonVertex(v *vertex) {
 	q.countAttempts(v)
+	q.noteDeferrals(v, 0)
 	q.reopenRecipients(v)
 	q.setState(v, poisoned, 0)
 	key := q.threadOf(v).key
 	q.do(Note{Severity: Error, Message: q.messageOf(v).id, Text: "an agent for " + key.channel + "/" +
 		key.host + " died on it three times running: put aside until a retry, a reload, a release or a restart"})
+	q.noteVertex(v, "poisoned")
 	q.planWake(v)
 }

@@ -88,7 +88,7 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	if wanted {
 		dv.messageOf(v).flags |= owesNotice
 	}
-	dv.account(v, i, statusWord(rep.Status))
+	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
 	dv.endRecipient(v, i, mark, true)
 }
 
@@ -106,7 +106,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		}
 	}
 	m.failed++
-	dv.account(v, i, statusWord(rep.Status))
+	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
 	dv.endRecipient(v, i, mark, false)
 }
 
@@ -116,7 +116,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 func (a *agent) marks() bool { return a.ring.params.Marking == ctlfile.AgentMarks }
 
 // account counts an outcome and has it logged.
-func (dv *delivery) account(v *vertex, i int, state string) {
+func (dv *delivery) account(v *vertex, i int, state string, said reply) {
 	m, t := dv.messageOf(v), dv.threadOf(v)
 	dv.recipient(v, i).flags |= counted
 	t.attempts++
@@ -126,6 +126,7 @@ func (dv *delivery) account(v *vertex, i int, state string) {
 		Message: m.id, ModifiedAt: m.modifiedAt.time(), ChangedAt: m.changedAt.time(),
 		State: state, Channel: t.key.channel, Host: t.key.host,
 	})
+	dv.noteOutcome(v, i, state, said)
 }
 
 // statusWord returns the status in the words of the statistics log.

@@ -86,11 +86,11 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 		}
 		switch states[at].Tag {
 		case ctlfile.Delivered:
-			dv.account(v, i, "ok")
+			dv.account(v, i, "ok", reply{agent: v.agent, text: "tagged by the agent, not reported"})
 			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered, LeaveTag: true}, true)
 		case ctlfile.Failed:
 			dv.messageOf(v).failed++
-			dv.account(v, i, "error")
+			dv.account(v, i, "error", reply{agent: v.agent, text: "tagged by the agent, not reported"})
 			dv.endRecipient(v, i, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: true}, false)
 		case ctlfile.Locked:
 			locked = true
@@ -106,6 +106,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	v.readReason = noReason
 	switch {
 	case v.ordered != 0:
+		dv.noteDeferrals(v, 0)
 		dv.reopenRecipients(v)
 		dv.execute(v)
 	case locked:
@@ -144,5 +145,8 @@ func (ml *mail) wasReported(v *vertex) bool {
 // fileMissing drops a message whose control file is gone.
 func (dv *delivery) fileMissing(m *message) {
 	dv.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + dv.path(m)})
+	if dv.config.Events {
+		dv.do(Condition{State: "gone", Message: m.id})
+	}
 	dv.dropMessage(m)
 }

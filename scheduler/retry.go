@@ -113,6 +113,7 @@ func (q *queue) suspend(t *thread, till instant) {
 	t.suspendedUntil = till
 	t.suspensions++
 	q.resumes.put(till, t)
+	q.noteThread(t, "suspended", till)
 	q.updateThread(t)
 }
 
@@ -121,13 +122,14 @@ func (q *queue) suspend(t *thread, till instant) {
 // nothing was tried, but the turn of an alternative has come, the vertex is due
 // at once.
 func (dv *delivery) takeRetryStep(v *vertex) {
-	tried := dv.countAttempts(v)
-	dv.reopenRecipients(v)
-	switch {
-	case tried:
+	if dv.countAttempts(v) {
 		wait, next := retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
 		v.retry, v.inRetryStep = next, true
 		dv.postpone(v, dv.now.after(wait))
+		return
+	}
+	dv.reopenRecipients(v)
+	switch {
 	case v.ordered != 0:
 		dv.execute(v)
 	case dv.feedable(v) > 0:
@@ -144,6 +146,7 @@ func (ml *mail) countAttempts(v *vertex) (tried bool) {
 		switch r := ml.recipient(v, i); r.state {
 		case open:
 			ml.attempted(v, i)
+			r.flags |= unreported
 			tried = true
 		case reported:
 			tried = true
@@ -157,6 +160,7 @@ func (ml *mail) reopenRecipients(v *vertex) {
 	for i := range v.len() {
 		if r := ml.recipient(v, i); r.state == reported || r.state == promoted {
 			r.state = open
+			r.flags &^= unreported
 		}
 	}
 }
@@ -164,6 +168,7 @@ func (ml *mail) reopenRecipients(v *vertex) {
 // postpone makes the vertex wait until then; in a queueonly thread it waits for
 // the next run. Recipients past their expiry expire here.
 func (dv *delivery) postpone(v *vertex, till instant) {
+	dv.noteDeferrals(v, till)
 	dv.reopenRecipients(v)
 	dv.setState(v, waiting, till)
 	if v.ordered != 0 {

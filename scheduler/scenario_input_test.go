@@ -19,7 +19,7 @@ var testSystem = config.System{
 }
 
 // config reads the lines of "config" and "reload": clauses, and before them
-// words for what has no keyword: maxagents=3 forkrate=2 timeout=2h frozen
+// words for what has no keyword: maxagents=3 forkrate=2 timeout=2h frozen events
 // only=smtp/host.
 func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
 	f, err := config.Parse("scheduler.cf", []byte(clauses+"\n"), testSystem)
@@ -42,6 +42,8 @@ func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
 			}
 		case "frozen":
 			c.Frozen = true
+		case "events":
+			c.Events = true
 		case "only":
 			c.Only.Channel, c.Only.Host, _ = strings.Cut(value, "/")
 		default:
@@ -201,7 +203,7 @@ func (sc *scenario) order(words []string) {
 	if !ok {
 		sc.fatalf("unknown order %q", words[0])
 	}
-	e.Verb = verb
+	e.Verb, e.Name = verb, strings.ToUpper(words[0])
 	if n := len(words); n > 2 && words[n-2] == "to" {
 		e.To.Channel, e.To.Host, _ = strings.Cut(words[n-1], "/")
 		words = words[:n-2]

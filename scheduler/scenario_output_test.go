@@ -62,6 +62,20 @@ func (sc *scenario) format(a scheduler.Action) string {
 			return fmt.Sprintf("note %d: %s", a.Message, a.Text)
 		}
 		return "note: " + a.Text
+	case scheduler.Attempt:
+		text := fmt.Sprintf("attempt %d/%d %s/%s A%d %s, tries %d: %q %q", a.Message, a.Offset, a.Channel, a.Host, a.Agent, a.State, a.Tries, a.Notary, a.Text)
+		if !a.NextAt.IsZero() {
+			text += fmt.Sprintf(", next in %v", a.NextAt.Sub(sc.now))
+		}
+		return text
+	case scheduler.Touched:
+		return fmt.Sprintf("touched %d by %q: %s, %d recipients, %q", a.Message, a.By, a.Name, a.Recipients, a.Why)
+	case scheduler.Condition:
+		text := fmt.Sprintf("condition %s: %d %s/%s", a.State, a.Message, a.Channel, a.Host)
+		if !a.NextAt.IsZero() {
+			text += fmt.Sprintf(", for %v", a.NextAt.Sub(sc.now))
+		}
+		return text
 	case scheduler.Probe:
 		return "probe"
 	case scheduler.Stopped:

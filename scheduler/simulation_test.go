@@ -116,6 +116,7 @@ func (h *harness) config() *Config {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
 	}
 	return &Config{
+		Events: true,
 		Defaults: Params{
 			AgentTimeout: 10 * time.Minute,
 			Interval:     time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,

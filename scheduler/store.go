@@ -174,6 +174,7 @@ func (dv *delivery) killVertex(v *vertex) {
 		hadTurn := r.state != standby
 		r.state = writing
 		dv.clearDiagnostic(r)
+		dv.noteOutcome(v, i, "killed", reply{})
 		if set, place := dv.exclusiveSetOf(m, v, i); set != nil && hadTurn {
 			dv.promote(set, place)
 		}

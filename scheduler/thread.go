@@ -141,6 +141,7 @@ func (q *queue) assignRing(t *thread) {
 	r, params := q.obtainRing(t.key)
 	if r == nil && (t.params == nil || t.ring != nil) {
 		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})
+		q.noteThread(t, "blocked", 0)
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = window{dead: t.window.dead}

@@ -11,6 +11,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/mailq"
+	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/spool"
 )
@@ -39,7 +40,19 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	if err != nil {
 		return mailq.Outcome{}, err
 	}
+	q.touched(ctx, o, m, did.Recipients)
 	return did, nil
+}
+
+// touched has the event log tell of an order about a held message.
+func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, recipients int) {
+	// The order is carried out, so that a caller who is gone does not matter.
+	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
+		l.Touched(scheduler.Touched{
+			Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: recipients,
+			To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why,
+		})
+	})
 }
 
 // outcomeOf counts the open recipients of a held message.
@@ -116,6 +129,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.
 			if err != nil {
 				return did, err
 			}
+			q.touched(ctx, o, m, outcomeOf(m).Recipients)
 		}
 		did.Messages++
 		for _, job := range heldJobs(m) {

@@ -135,13 +135,17 @@ func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, s
 	}
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
-		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
+		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
+		Name: string(o.Verb), By: actorText(o), Why: o.Why,
 	}
 	if o.Verb == mailq.Release {
 		event.Verb = scheduler.VerbRetry
 	}
 	return q.order(ctx, event, targets)
 }
+
+// actorText says who gave an order, for the event log.
+func actorText(o *mailq.Order) string { return strings.TrimSpace(o.By.User + " " + o.By.Peer) }
 
 // targets are the job lines that an order is about.
 type targets struct {

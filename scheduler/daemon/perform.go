@@ -47,6 +47,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 		d.complete(a)
 	case scheduler.Note:
 		d.note(a)
+	case scheduler.Attempt, scheduler.Touched, scheduler.Condition: // for observers
 	case scheduler.Stopped:
 		d.done = true
 	default:

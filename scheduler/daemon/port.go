@@ -82,6 +82,14 @@ func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
 	return l.answer
 }
 
+// Touched tells the observer of an order about a held message, which the core
+// does not know.
+func (l *Loop) Touched(t scheduler.Touched) {
+	if l.observer != nil {
+		l.observer.Action(l.now, t)
+	}
+}
+
 // HeldThreads returns all held threads, sorted.
 func (l *Loop) HeldThreads() []spool.Thread { return l.held.sorted() }
 

@@ -279,6 +279,9 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				Class:   r.Class,
 				Notify:  r.Notify,
 			})
+			if t.s.options.Users {
+				m.Recipients[len(m.Recipients)-1].User = strings.Clone(r.User)
+			}
 		}
 	}
 	return m

@@ -87,6 +87,8 @@ type Options struct {
 	// trace; default scheduler@ and the host's name.
 	RouterLevels     int
 	RouterNotify, By string
+	// Users asks for the addresses of recipients (OpenRecipient.User).
+	Users bool
 	// Loaders read control files, default the number of processors and at
 	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
 	Loaders, Markers, Retirers int

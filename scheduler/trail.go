@@ -1,0 +1,96 @@
+package scheduler
+
+import "zsched/ctlfile"
+
+// The event log (scheduler-events(5)): what only the core knows of it. These
+// actions change nothing, and there are none unless Config.Events is set.
+
+// reply is what is known of the end of an attempt.
+type reply struct {
+	agent        AgentID // 0: no agent said it
+	notary, text string
+}
+
+// noteOutcome tells the outcome of a recipient, in the words of Attempt.State.
+func (q *queue) noteOutcome(v *vertex, i int, state string, said reply) {
+	if !q.config.Events {
+		return
+	}
+	m, r, t := q.messageOf(v), q.recipient(v, i), q.threadOf(v)
+	tries := int(r.attempts)
+	if said.agent != 0 {
+		tries++
+	}
+	q.do(Attempt{
+		Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
+		Agent: said.agent, State: state, Notary: said.notary, Text: said.text, Tries: tries,
+		Owes: m.flags&owesNotice != 0,
+	})
+}
+
+// noteDeferrals tells of the recipients of an ended line that are to be tried
+// again. A nextAt of 0 means that no time is planned. The states of the
+// recipients must still be those of the line.
+func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
+	if !q.config.Events {
+		return
+	}
+	m, t := q.messageOf(v), q.threadOf(v)
+	for i := range v.len() {
+		r := q.recipient(v, i)
+		if r.state != reported {
+			continue
+		}
+		a := Attempt{
+			Message: m.id, Offset: int64(r.offset), Channel: t.key.channel, Host: t.key.host,
+			Agent: v.agent, State: "deferred", Tries: int(r.attempts), Owes: m.flags&owesNotice != 0,
+		}
+		if nextAt != 0 && !t.params.QueueOnly {
+			a.NextAt = max(nextAt, t.suspendedUntil).time()
+		}
+		switch last := q.diagnostics.get(r.diagnostic); {
+		case r.flags&unreported != 0:
+			a.Text = "the agent gave no report"
+			if v.crashes > 0 {
+				a.Text = "the agent ended without a report"
+			}
+		case last != nil:
+			a.Notary, a.Text = last.notary, last.text
+		}
+		q.do(a)
+	}
+}
+
+// noteThread tells that nothing of a thread is fed from now on. A nextAt of 0
+// means that no end is planned.
+func (q *queue) noteThread(t *thread, state string, nextAt instant) {
+	if !q.config.Events {
+		return
+	}
+	c := Condition{State: state, Channel: t.key.channel, Host: t.key.host}
+	if nextAt != 0 {
+		c.NextAt = nextAt.time()
+	}
+	q.do(c)
+}
+
+// noteVertex tells that a part of a message is in an unusual state from now on.
+func (q *queue) noteVertex(v *vertex, state string) {
+	if q.config.Events {
+		key := q.threadOf(v).key
+		q.do(Condition{State: state, Message: q.messageOf(v).id, Channel: key.channel, Host: key.host})
+	}
+}
+
+// noteTouched tells that an order affects a message.
+func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
+	if q.config.Events {
+		q.do(Touched{
+			Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, To: e.To,
+			Name: e.Name, By: e.By, Why: e.Why,
+		})
+	}
+}
+
+// replyOf is the reply that an outcome written by us stands for.
+func replyOf(mark *ctlfile.Mark) reply { return reply{notary: mark.Notary, text: mark.Text} }
