@@ -45,6 +45,8 @@ ta/sm:                    ctlfile ta ta/mime x/sys
 ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
 ta/smtp/smtptest:         go-smtp go-sasl
 
+smtpserver:               ctlfile internal/eintr internal/syncdir go-sasl go-smtp x/bcrypt x/sys zerolog
+
 mailq:                    ctlfile internal/interval internal/pattern
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
@@ -64,6 +66,7 @@ cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin schedul
 cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
+cmd/smtpserver:           ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
@@ -88,6 +91,7 @@ var modules = map[string]string{
 	"prometheus": "github.com/prometheus/client_golang",
 	"systemd":    "github.com/coreos/go-systemd",
 	"tcell":      "github.com/gdamore/tcell",
+	"x/bcrypt":   "golang.org/x/crypto/bcrypt",
 	"x/idna":     "golang.org/x/net/idna",
 	"x/sys":      "golang.org/x/sys",
 	"zerolog":    "github.com/rs/zerolog",

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,6 +45,12 @@ type Submission struct {
 	EnvID, Ret string  // envelope identity (xtext), and FULL or HDRS; "" for none
 	To         []*Recipient
 	Header     string // lines without an empty one between them
+
+	// What an SMTP server knows besides; the router writes the Received field
+	// from it.
+	RcvdFrom string // in place of STDIN and By: "mx.example.org ([192.0.2.1])"
+	With     string // protocol: "ESMTPS"; "" for none
+	BodyType string // "8BITMIME"; "" for none
 }
 
 // Resubmissions returns submissions for some recipients, given by index. A
@@ -100,10 +107,21 @@ func (s *Submission) check() error {
 			return fmt.Errorf("recipient %.200q: %w", r.User, ErrNotPlain)
 		}
 	}
-	if strings.ContainsFunc(s.By, isControl) {
-		return fmt.Errorf("%.200q has a control character", s.By)
+	for _, text := range []string{s.By, s.RcvdFrom, s.With, s.BodyType} {
+		if strings.ContainsFunc(text, isControl) {
+			return fmt.Errorf("%.200q has a control character", text)
+		}
 	}
 	return nil
+}
+
+// Envelope returns the lines of envelope with env-end, for a caller that writes
+// the header and the body itself. It fails as Write does.
+func (s *Submission) Envelope() ([]byte, error) {
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("write submission: %w", err)
+	}
+	return []byte(strings.Join(s.envelope(), "\n") + "\n"), nil
 }
 
 func (s *Submission) nullSender() bool {
@@ -112,7 +130,18 @@ func (s *Submission) nullSender() bool {
 
 // envelope is the lines before the header.
 func (s *Submission) envelope() []string {
-	lines := []string{"external", "rcvdfrom STDIN (" + s.By + ")"}
+	lines := []string{"external"}
+	if s.RcvdFrom != "" {
+		lines = append(lines, "rcvdfrom "+s.RcvdFrom)
+	} else {
+		lines = append(lines, "rcvdfrom STDIN ("+s.By+")")
+	}
+	if s.BodyType != "" {
+		lines = append(lines, "bodytype "+s.BodyType)
+	}
+	if s.With != "" {
+		lines = append(lines, "with "+s.With)
+	}
 	if DSNValue(s.EnvID) {
 		lines = append(lines, "envid "+s.EnvID)
 	}
@@ -205,15 +234,41 @@ type Router struct {
 // name already, the file gets a random number. An error together with a name
 // says that the router has the file, but that it may not survive a crash.
 func (r Router) Give(file string) (name string, err error) {
-	name, err = r.give(file)
-	if err != nil {
-		err = fmt.Errorf("give %s to the router: %w", file, err)
+	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return syncdir.Sync(dirs[0]) })
+	return names[0], errs[0]
+}
+
+// GiveAll is Give for files that are complete at the same time. After renaming
+// them it calls sync once with their directories in router/, which makes the
+// names durable. Both lists that it returns have the order of the files.
+func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names []string, errs []error) {
+	names, errs = make([]string, len(files)), make([]error, len(files))
+	var dirs []string
+	for i, file := range files {
+		if names[i], errs[i] = r.give(file); names[i] == "" {
+			continue
+		}
+		if dir := filepath.Dir(filepath.Join(r.Postoffice, "router", names[i])); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
 	}
-	if name != "" && r.Notify != "" {
-		// An error does not matter: the router looks into router/ by itself.
-		_ = Announce(r.Notify, "router "+name)
+	var notDurable error
+	if len(dirs) > 0 {
+		notDurable = sync(dirs)
 	}
-	return name, err
+	for i, file := range files {
+		if names[i] != "" {
+			errs[i] = notDurable
+		}
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("give %s to the router: %w", file, errs[i])
+		}
+		if names[i] != "" && r.Notify != "" {
+			// An error does not matter: the router looks into router/ by itself.
+			_ = Announce(r.Notify, "router "+names[i])
+		}
+	}
+	return names, errs
 }
 
 func (r Router) give(file string) (string, error) {
@@ -234,7 +289,7 @@ func (r Router) give(file string) (string, error) {
 		// Another file was put in its place before it was renamed.
 		return "", errors.Join(errors.New("it was replaced by another file"), os.Remove(path))
 	}
-	return name, syncdir.Sync(filepath.Dir(path))
+	return name, nil
 }
 
 // place renames a file into router/ under a number.

@@ -1,0 +1,219 @@
+package main
+
+// Options of the command line and of smtpserver.cf, which have the same names.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"zsched/ctlfile"
+	"zsched/internal/listen"
+	"zsched/internal/zenv"
+	"zsched/smtpserver"
+)
+
+const usageLine = `usage: smtpserver [-iV] [-Z zenvfile] [-f configfile] [-l address] [--option value ...]
+       smtpserver --hash-password < password
+`
+
+// options are what the command line and the file say.
+type options struct {
+	zenv, config                 string
+	version, check, hashPassword bool
+	listen                       []address
+	certificate, key             string
+	noTLS                        bool
+	smtpserver.Options
+}
+
+// address is where and how mail is taken.
+type address struct {
+	text     string
+	at       listen.Address
+	protocol smtpserver.Protocol
+}
+
+func (a address) String() string { return a.text }
+
+// parseAddress reads [smtp:|smtps:|lmtp:]host:port or [smtp:|lmtp:]/path.
+func parseAddress(text string) (address, error) {
+	a, where := address{text: text}, text
+	for word, protocol := range map[string]smtpserver.Protocol{
+		"smtp:": smtpserver.SMTP, "smtps:": smtpserver.SMTPS, "lmtp:": smtpserver.LMTP,
+	} {
+		if rest, ok := strings.CutPrefix(text, word); ok {
+			a.protocol, where = protocol, rest
+		}
+	}
+	if strings.HasPrefix(where, "/") {
+		a.at = listen.Address{Network: "unix", Address: where}
+		return a, nil
+	}
+	colon := strings.LastIndexByte(where, ':')
+	if port, err := strconv.ParseUint(where[colon+1:], 10, 16); colon < 0 || err != nil {
+		return a, fmt.Errorf("address %q is not host:port (port %d) or /path", text, port)
+	}
+	a.at = listen.Address{Network: "tcp", Address: where}
+	return a, nil
+}
+
+func newFlags(o *options) *pflag.FlagSet {
+	*o = options{Options: smtpserver.Default()}
+	f := pflag.NewFlagSet("smtpserver", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.BoolP("interactive", "i", false, "do not detach, which is always so")
+	f.BoolVarP(&o.version, "version", "V", false, "print the version")
+	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
+	f.BoolVar(&o.hashPassword, "hash-password", false, "read a password and print its hash for the password file")
+	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
+	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
+	f.FuncP("listen", "l", "`address` to take mail at: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
+		a, err := parseAddress(text)
+		o.listen = append(o.listen, a)
+		return err
+	})
+	f.StringVar(&o.Hostname, "hostname", "", "`name` of this host")
+	f.Func("domain", "`domain` of ours; one that begins with a dot is all below it (the host's name)", func(text string) error {
+		o.Domains = append(o.Domains, strings.ToLower(text))
+		return nil
+	})
+	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
+	f.Func("xclient", "`network` whose clients may use XCLIENT", prefixes(&o.XCLIENT))
+	f.StringVar(&o.certificate, "certificate", "", "PEM `file` for TLS; one is made if this is not given")
+	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")
+	f.BoolVar(&o.noTLS, "no-tls", false, "offer neither STARTTLS nor AUTH")
+	f.StringVar(&o.Passwords, "passwords", "", "`file` of lines user:bcrypt-hash, for AUTH")
+	f.Func("max-size", "`bytes` of a message at most, with k, M or G (50M)", size(&o.MaxSize))
+	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "recipients of a message at most")
+	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "sessions at once")
+	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "sessions at once from one address of another network")
+	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "errors of a client of another network between two messages")
+	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M)", size(&o.MinFree))
+	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "files in router/ from which mail is delayed; 0: no limit")
+	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/")
+	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")
+	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, besides a second for each kilobyte")
+	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` of a session without a message")
+	return f
+}
+
+func prefixes(list *[]netip.Prefix) func(string) error {
+	return func(text string) error {
+		prefix, err := netip.ParsePrefix(text)
+		if addr, e := netip.ParseAddr(text); e == nil {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		*list = append(*list, prefix)
+		return err
+	}
+}
+
+func size(bytes *int64) func(string) error {
+	return func(text string) error {
+		digits := strings.TrimRight(text, "kMG")
+		n, err := strconv.ParseInt(digits, 10, 40)
+		unit, ok := map[string]int64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text[len(digits):]]
+		if err != nil || !ok || n < 1 {
+			return fmt.Errorf("%q is not a size", text)
+		}
+		*bytes = n * unit
+		return nil
+	}
+}
+
+// readFile reads the configuration file: a line has the name of an option and
+// its value. The command line counts more than the file, except that lists have
+// what both say. Without option -f the file may be missing.
+func (o *options) readFile(flags *pflag.FlagSet, share string) error {
+	path := o.config
+	if path == "" {
+		path = filepath.Join(share, "smtpserver.cf")
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && o.config == "" {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the configuration: %w", err)
+	}
+	given := make(map[string]bool)
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.Type() != "func" })
+	for i, line := range strings.Split(string(data), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "" || given[name] {
+			continue
+		}
+		flag := flags.Lookup(name)
+		if flag == nil || flag.Shorthand != "" && name != "listen" {
+			return fmt.Errorf("%s:%d: no option %q", path, i+1, name)
+		}
+		if value = strings.TrimSpace(value); value == "" {
+			value = flag.NoOptDefVal
+		}
+		if err := flags.Set(name, value); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+	}
+	return nil
+}
+
+// server completes the options from zmailer.conf.
+func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
+	s := o.Options
+	if s.Hostname == "" {
+		s.Hostname = env.Value("HOSTNAME")
+	}
+	if s.Hostname == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return s, err
+		}
+		s.Hostname = name
+	}
+	if len(s.Domains) == 0 {
+		s.Domains = []string{strings.ToLower(s.Hostname)}
+	}
+	if len(o.listen) == 0 {
+		o.listen = []address{{"127.0.0.1:25", listen.Address{Network: "tcp", Address: "127.0.0.1:25"}, smtpserver.SMTP}}
+	}
+	for _, n := range []int{s.MaxRecipients, s.MaxSessions, s.MaxFromAddress, s.MaxErrors} {
+		if n < 1 {
+			return s, fmt.Errorf("a limit is %d, and has to be at least 1", n)
+		}
+	}
+	for _, d := range []time.Duration{s.CommandTimeout, s.DataTimeout, s.SessionTimeout} {
+		if d < time.Second {
+			return s, fmt.Errorf("a timeout is %v, and has to be at least 1s", d)
+		}
+	}
+	share := env.Value("MAILSHARE")
+	s.Passwords = absolute(share, s.Passwords)
+	s.Router = ctlfile.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	s.NotifySock = env.Value("SCHEDULERNOTIFY")
+	if o.noTLS {
+		for _, a := range o.listen {
+			if a.protocol == smtpserver.SMTPS {
+				return s, fmt.Errorf("address %s needs TLS, which is off", a.text)
+			}
+		}
+		return s, nil
+	}
+	key := o.key
+	if key == "" {
+		key = o.certificate
+	}
+	var err error
+	s.TLS, err = smtpserver.TLS(absolute(share, o.certificate), absolute(share, key), s.Hostname)
+	return s, err
+}

@@ -1,0 +1,87 @@
+package smtpserver
+
+// Certificates for TLS: a given one, or one that is made at the start.
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/big"
+	"os"
+	"sync"
+	"time"
+)
+
+// TLS returns the settings for TLS with the certificate and key in two PEM
+// files, which are read again when the certificate has changed. Without files
+// it makes a certificate for the host, which no client can verify.
+func TLS(certificate, key, hostname string) (*tls.Config, error) {
+	// Some senders cannot resume a session with the tickets of Go.
+	config := &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
+	if certificate == "" {
+		made, err := selfSigned(hostname)
+		if err != nil {
+			return nil, fmt.Errorf("make certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{made}
+		return config, nil
+	}
+	f := &certificateFiles{certificate: certificate, key: key}
+	if _, err := f.current(); err != nil {
+		return nil, fmt.Errorf("read certificate: %w", err)
+	}
+	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current() }
+	return config, nil
+}
+
+// certificateFiles is a certificate on disk.
+type certificateFiles struct {
+	certificate, key string
+
+	mu       sync.Mutex
+	modified time.Time // of the certificate that is loaded
+	loaded   *tls.Certificate
+}
+
+// current returns the certificate on disk, or the last that could be read.
+func (f *certificateFiles) current() (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	info, err := os.Stat(f.certificate)
+	if err == nil && f.loaded != nil && info.ModTime().Equal(f.modified) {
+		return f.loaded, nil
+	}
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.LoadX509KeyPair(f.certificate, f.key)
+	}
+	switch {
+	case err == nil:
+		f.loaded, f.modified = &pair, info.ModTime()
+	case f.loaded == nil:
+		return nil, err
+	}
+	return f.loaded, nil
+}
+
+func selfSigned(hostname string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: hostname}, DNSNames: []string{hostname},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(10, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}

@@ -1,0 +1,241 @@
+package smtpserver
+
+// Commands that the connection reads, refuses or answers before go-smtp.
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// nextCommand makes the next command for go-smtp pending.
+func (c *connection) nextCommand() error {
+	for {
+		line, err := c.readLine()
+		if err != nil {
+			return err
+		}
+		if c.code == 334 { // the client's part of AUTH
+			c.give(line)
+			return nil
+		}
+		if c.commands++; c.commands > c.server.o.MaxRecipients+extraCommands {
+			return c.hangUp("421 4.7.0 Too many commands without a message")
+		}
+		if c.errors > c.maxErrors() {
+			return c.hangUp("421 4.7.0 Too many errors")
+		}
+		forward, err := c.command(line)
+		if err != nil {
+			return err
+		}
+		if forward {
+			return nil
+		}
+	}
+}
+
+func (c *connection) maxErrors() int {
+	if c.client.trusted {
+		return c.server.o.MaxRecipients + extraCommands
+	}
+	return c.server.o.MaxErrors
+}
+
+func (c *connection) give(line string) {
+	c.pending, c.code = []byte(line+"\r\n"), 0
+}
+
+// readLine reads a command line without its end. It sends what is to be sent
+// before it waits.
+func (c *connection) readLine() (string, error) {
+	if c.in.Buffered() == 0 {
+		if err := c.flush(); err != nil {
+			return "", c.end(err)
+		}
+	}
+	now := time.Now()
+	deadline := now.Add(c.server.o.CommandTimeout)
+	if total := c.quiet.Add(c.server.o.SessionTimeout); total.Before(deadline) {
+		deadline = total
+	}
+	c.idle.Store(true)
+	_ = c.Conn.SetReadDeadline(deadline)
+	if c.stopping.Load() {
+		return "", c.hangUp("421 4.3.2 The server stops")
+	}
+	line, err := c.in.ReadSlice('\n')
+	c.idle.Store(false)
+	switch {
+	case err == nil:
+		return strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r"), nil
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", c.hangUp("500 5.5.2 Line too long")
+	case c.stopping.Load():
+		return "", c.hangUp("421 4.3.2 The server stops")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "", c.hangUp("421 4.4.2 Timeout")
+	}
+	return "", c.end(io.EOF)
+}
+
+// command handles a command line, or forwards it to go-smtp.
+func (c *connection) command(line string) (forward bool, err error) {
+	if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
+		c.reply("500 5.5.2 Control characters in a command")
+		return false, nil
+	}
+	verb, arg, _ := strings.Cut(line, " ")
+	verb = strings.ToUpper(verb)
+	if c.greeted == "" && slices.Contains([]string{"MAIL", "RCPT", "DATA", "BDAT", "AUTH", "ETRN"}, verb) {
+		if verb == "BDAT" {
+			return false, c.hangUp("503 5.5.1 Say EHLO first")
+		}
+		c.reply("503 5.5.1 Say EHLO first")
+		return false, nil
+	}
+	switch verb {
+	case "STARTTLS":
+		return false, c.startTLS(arg)
+	case "ETRN":
+		c.reply(c.etrn(strings.TrimSpace(arg)))
+		return false, nil
+	case "XCLIENT":
+		c.reply(c.xclient(arg))
+		return false, nil
+	case "RCPT":
+		line = c.completePostmaster(line)
+	case "BDAT":
+		if !c.beginChunk(arg) {
+			return false, c.hangUp("501 5.5.4 BDAT takes a size and LAST")
+		}
+	}
+	c.verb = verb
+	c.give(line)
+	return true, nil
+}
+
+// beginChunk notes how many bytes follow a BDAT command. It has to refuse all
+// that go-smtp refuses without reading these bytes.
+func (c *connection) beginChunk(arg string) bool {
+	words := strings.Fields(arg)
+	if len(words) == 0 || len(words) > 2 || len(words) == 2 && !strings.EqualFold(words[1], "LAST") {
+		return false
+	}
+	size, err := strconv.ParseUint(words[0], 10, 32)
+	if err != nil {
+		return false
+	}
+	c.chunk, c.last, c.began, c.received = size, len(words) == 2, time.Now(), 0
+	return true
+}
+
+// completePostmaster gives RCPT TO:<postmaster> a domain, without which go-smtp
+// refuses it (RFC 5321 section 4.1.1.3).
+func (c *connection) completePostmaster(line string) string {
+	const address = "<postmaster>"
+	at := strings.Index(strings.ToLower(line), address)
+	if at < 0 || strings.IndexByte(line, '<') != at {
+		return line
+	}
+	return line[:at+len(address)-1] + "@" + c.server.o.Hostname + line[at+len(address)-1:]
+}
+
+// startTLS is STARTTLS (RFC 3207). What the client said before has to be said
+// again.
+func (c *connection) startTLS(arg string) error {
+	switch {
+	case arg != "":
+		c.reply("501 5.5.4 STARTTLS takes no parameter")
+		return nil
+	case c.server.o.TLS == nil || c.tls() != nil:
+		c.reply("503 5.5.1 TLS is not available now")
+		return nil
+	case c.in.Buffered() > 0:
+		return c.hangUp("554 5.5.1 Wait for the answer to STARTTLS")
+	}
+	c.reply("220 2.0.0 Ready to start TLS")
+	if err := c.flush(); err != nil {
+		return c.end(err)
+	}
+	conn := tls.Server(c.Conn, c.server.o.TLS)
+	_ = c.Conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	if err := conn.Handshake(); err != nil {
+		c.server.o.Log.Info().Stringer("client", c.client).Err(err).Msg("TLS handshake")
+		return c.end(io.EOF)
+	}
+	c.use(conn)
+	c.greeted = ""
+	return nil
+}
+
+func (c *connection) mayXCLIENT() bool {
+	addr := remoteAddr(c.Conn)
+	for _, prefix := range c.server.o.XCLIENT {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// xclient is XCLIENT with ADDR, Postfix's command by which a test or a proxy
+// says who the client is.
+func (c *connection) xclient(arg string) string {
+	if !c.mayXCLIENT() {
+		return "550 5.7.1 XCLIENT is not for you"
+	}
+	for word := range strings.FieldsSeq(arg) {
+		name, value, _ := strings.Cut(word, "=")
+		if !strings.EqualFold(name, "ADDR") {
+			continue
+		}
+		if len(value) > 5 && strings.EqualFold(value[:5], "IPV6:") {
+			value = value[5:]
+		}
+		addr, err := netip.ParseAddr(value)
+		if err != nil {
+			return "501 5.5.4 Not an address"
+		}
+		c.client = client{addr: addr.Unmap(), trusted: c.server.trusts(addr.Unmap())}
+		c.greeted = ""
+		return "220 " + c.server.o.Hostname + " ESMTP"
+	}
+	return "501 5.5.4 XCLIENT takes ADDR="
+}
+
+// etrn is ETRN (RFC 1985): the scheduler tries a host's mail now.
+func (c *connection) etrn(host string) string {
+	host = strings.ToLower(strings.TrimLeft(host, "@"))
+	switch {
+	case !c.client.trusted:
+		return "459 4.7.1 ETRN is not for you"
+	case host == "":
+		return "501 5.5.4 ETRN takes a host"
+	case !isHost(host):
+		return "501 5.5.4 Not a host's name"
+	}
+	if err := c.server.queue.trigger(host, c.client.String()); err != nil {
+		c.server.o.Log.Error().Err(err).Str("host", host).Msg("ETRN")
+		return "458 4.3.0 The queue cannot be started now"
+	}
+	return "250 2.0.0 Queuing started for " + host
+}
+
+// isHost reports whether a word has a host's letters and begins with one.
+func isHost(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if letter := c >= 'a' && c <= 'z' || s[i] >= '0' && s[i] <= '9'; !letter && (i == 0 || s[i] != '.' && s[i] != '-') {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) < 256
+}

@@ -1,0 +1,335 @@
+package smtpserver
+
+// The wrapped connection: what a client says before go-smtp sees it, and what
+// go-smtp answers before the client sees it.
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxCommand is the length of a command line in bytes, with its end.
+	maxCommand = 4096
+	// writeTimeout is how long a client may take to receive replies.
+	writeTimeout = time.Minute
+	// handshakeTimeout bounds a TLS handshake.
+	handshakeTimeout = 30 * time.Second
+	// minRate is the slowest transfer of a message that is tolerated after
+	// Options.DataTimeout, in bytes a second.
+	minRate = 1024
+	// extraCommands may come between two messages besides one for each
+	// recipient.
+	extraCommands = 100
+)
+
+// errBareNewline says that a message has a CR or an LF that is not part of a
+// CRLF.
+var errBareNewline = errors.New("bare CR or LF")
+
+// connection is a client's connection as go-smtp sees it. It gives go-smtp one
+// command line at a time and the next one only when that one is answered, so
+// that both always agree on what is a command and what is a message. It
+// implements STARTTLS, ETRN and XCLIENT itself.
+//
+// One goroutine uses it, except for stop.
+type connection struct {
+	net.Conn // the client's; TLS after STARTTLS
+	server   *Server
+	lmtp     bool
+	in       *bufio.Reader
+	out      *bufio.Writer
+
+	pending  []byte // what go-smtp has not read of a command line
+	verb     string // of the last command that went to go-smtp
+	last     bool   // it is BDAT with LAST
+	code     int    // of the last reply; 0 until the command is answered
+	chunk    uint64 // bytes of a BDAT chunk that are still to come
+	data     dataState
+	began    time.Time // of the message or chunk
+	received int64     // bytes of it
+	ended    bool      // no more is read from the client
+
+	key netip.Prefix // its sessions are counted by
+
+	// From XCLIENT, or the connection itself.
+	client   client
+	greeted  string    // HELO, EHLO or LHLO; "" before, and after STARTTLS
+	quiet    time.Time // of the last accepted message, or the start
+	errors   int       // replies of class 4 and 5 since then
+	commands int       // since then
+
+	idle, stopping atomic.Bool
+}
+
+// client is who speaks.
+type client struct {
+	addr    netip.Addr // the zero value for a UNIX socket or a pipe
+	trusted bool       // may send anywhere
+}
+
+// dataState is where the reading of a message is, after DATA.
+type dataState int
+
+const (
+	noData dataState = iota
+	lineStart
+	dot     // after a dot at the start of a line
+	dotCR   // after that and a CR
+	text    // within a line
+	textCR  // after a CR
+	dataEnd // after the line with a dot
+)
+
+func newConnection(s *Server, conn net.Conn, lmtp bool) *connection {
+	c := &connection{server: s, lmtp: lmtp, quiet: time.Now()}
+	c.use(conn)
+	c.client.addr = remoteAddr(conn)
+	c.client.trusted = s.trusts(c.client.addr)
+	return c
+}
+
+func (c *connection) use(conn net.Conn) {
+	c.Conn = conn
+	c.in = bufio.NewReaderSize(conn, maxCommand)
+	c.out = bufio.NewWriterSize(conn, 1024)
+}
+
+// remoteAddr is the IP address of a client, the zero value for other networks.
+func remoteAddr(conn net.Conn) netip.Addr {
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// tls returns the state of the TLS connection, nil for none.
+func (c *connection) tls() *tls.ConnectionState {
+	if conn, ok := c.Conn.(*tls.Conn); ok {
+		state := conn.ConnectionState()
+		return &state
+	}
+	return nil
+}
+
+// SetReadDeadline does nothing: the connection has deadlines of its own.
+func (c *connection) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline does nothing, for the same reason.
+func (c *connection) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline does nothing, for the same reason.
+func (c *connection) SetDeadline(time.Time) error { return nil }
+
+// Close sends the replies that are left.
+func (c *connection) Close() error {
+	defer c.server.leave(c)
+	c.ended = true
+	_ = c.flush()
+	return c.Conn.Close()
+}
+
+func (c *connection) flush() error {
+	if c.out.Buffered() == 0 {
+		return nil
+	}
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return c.out.Flush()
+}
+
+// Write takes a line of a reply from go-smtp. It is sent before the connection
+// next waits for the client.
+func (c *connection) Write(p []byte) (int, error) {
+	if len(p) >= 4 {
+		if code, err := strconv.Atoi(string(p[:3])); err == nil {
+			c.replied(code, p[3] == ' ')
+		}
+	}
+	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := c.out.Write(p); err != nil {
+		return 0, err
+	}
+	if c.code == 250 && bytes.HasPrefix(p, []byte("250-Hello ")) && c.verb != "HELO" {
+		_, _ = c.out.WriteString(c.extensions())
+	}
+	return len(p), nil
+}
+
+// replied notes the code of a reply, whose last line this may be.
+func (c *connection) replied(code int, last bool) {
+	c.code = code
+	switch {
+	case !last:
+	case code >= 400:
+		c.errors++
+	case code == 250 && (c.verb == "DATA" || c.verb == "BDAT" && c.last):
+		c.quiet, c.errors, c.commands = time.Now(), 0, 0
+	}
+	if code == 250 && (c.verb == "HELO" || c.verb == "EHLO" || c.verb == "LHLO") {
+		c.greeted = c.verb
+	}
+}
+
+// extensions are the lines of the answer to EHLO that go-smtp does not write.
+func (c *connection) extensions() string {
+	var lines strings.Builder
+	if c.server.o.TLS != nil && c.tls() == nil {
+		lines.WriteString("250-STARTTLS\r\n")
+	}
+	if c.client.trusted && !c.lmtp {
+		lines.WriteString("250-ETRN\r\n")
+	}
+	if c.mayXCLIENT() {
+		lines.WriteString("250-XCLIENT ADDR\r\n")
+	}
+	return lines.String()
+}
+
+// reply answers a command that go-smtp does not see.
+func (c *connection) reply(line string) {
+	if line[0] >= '4' {
+		c.errors++
+	}
+	_, _ = c.out.WriteString(line + "\r\n") // c.out keeps the error
+}
+
+// hangUp answers and ends the session.
+func (c *connection) hangUp(line string) error {
+	c.reply(line)
+	c.ended = true
+	return io.EOF
+}
+
+// Read gives go-smtp the next command line, or what comes of a message.
+func (c *connection) Read(p []byte) (int, error) {
+	switch {
+	case c.ended:
+		return 0, io.EOF
+	case c.chunk > 0 && len(c.pending) == 0:
+		return c.readChunk(p)
+	case c.verb == "DATA" && c.code == 354:
+		c.code, c.data, c.began, c.received = 0, lineStart, time.Now(), 0
+	}
+	if c.data != noData {
+		return c.readData(p)
+	}
+	if len(c.pending) == 0 {
+		if err := c.nextCommand(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.pending)
+	c.pending = c.pending[n:]
+	return n, nil
+}
+
+// readChunk reads a part of a BDAT chunk.
+func (c *connection) readChunk(p []byte) (int, error) {
+	if uint64(len(p)) > c.chunk {
+		p = p[:c.chunk]
+	}
+	if err := c.awaitData(); err != nil {
+		return 0, err
+	}
+	n, err := c.in.Read(p)
+	c.chunk -= uint64(n)
+	c.received += int64(n)
+	return n, c.end(err)
+}
+
+// readData reads a part of a message after DATA, up to and including the line
+// with a dot. A bare CR or LF ends the session, because somebody else may see
+// the end of the message in it.
+func (c *connection) readData(p []byte) (int, error) {
+	if err := c.awaitData(); err != nil {
+		return 0, err
+	}
+	if _, err := c.in.Peek(1); err != nil {
+		return 0, c.end(err)
+	}
+	part, _ := c.in.Peek(min(len(p), c.in.Buffered()))
+	n := 0
+	for n < len(part) && c.data != dataEnd {
+		state, ok := c.data.after(part[n])
+		if !ok {
+			c.ended = true
+			return 0, errBareNewline
+		}
+		c.data = state
+		n++
+	}
+	copy(p, part[:n])
+	_, _ = c.in.Discard(n)
+	c.received += int64(n)
+	if c.data == dataEnd {
+		c.data = noData
+	}
+	return n, nil
+}
+
+// after is the state after one more byte. It is not ok if the byte makes a bare
+// CR or LF.
+func (s dataState) after(b byte) (next dataState, ok bool) {
+	switch {
+	case b == '\n':
+		switch s {
+		case dotCR:
+			return dataEnd, true
+		case textCR:
+			return lineStart, true
+		}
+		return s, false
+	case s == dotCR || s == textCR:
+		return s, false
+	case b == '\r' && s == dot:
+		return dotCR, true
+	case b == '\r':
+		return textCR, true
+	case b == '.' && s == lineStart:
+		return dot, true
+	}
+	return text, true
+}
+
+// awaitData sends what is to be sent and sets the deadline of the next read of
+// a message.
+func (c *connection) awaitData() error {
+	if c.in.Buffered() > 0 {
+		return nil
+	}
+	if err := c.flush(); err != nil {
+		return c.end(err)
+	}
+	o := &c.server.o
+	deadline := c.began.Add(o.DataTimeout + time.Duration(c.received/minRate)*time.Second)
+	if idle := time.Now().Add(o.CommandTimeout); idle.Before(deadline) {
+		deadline = idle
+	}
+	return c.Conn.SetReadDeadline(deadline)
+}
+
+// end notes that an error ends the session.
+func (c *connection) end(err error) error {
+	if err != nil {
+		c.ended = true
+	}
+	return err
+}
+
+// stop ends the session when its client is not within a message. Any goroutine
+// may call it.
+func (c *connection) stop() {
+	c.stopping.Store(true)
+	if c.idle.Load() {
+		_ = c.Conn.SetReadDeadline(time.Now())
+	}
+}

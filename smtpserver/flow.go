@@ -1,0 +1,125 @@
+package smtpserver
+
+// Flow control: mail is taken slowly when the queue falls behind, and not at
+// all when the disk is nearly full.
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// flowDelay is how long a message is delayed for each whole limit of files
+	// that wait.
+	flowDelay = time.Second
+	// maxFlowDelay is the longest delay.
+	maxFlowDelay = 10 * time.Second
+	// closedAt is the number of limits from which no message is taken.
+	closedAt = 20
+	// countPause is the time between two counts; it is longer after a count
+	// that took long.
+	countPause = time.Second
+	// diskPause is how long the free space that was found is believed.
+	diskPause = time.Second
+	// minInodes are the free inodes that are left to others.
+	minInodes = 1000
+)
+
+var (
+	errFull = &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 3, 1}, Message: "Not enough disk space"}
+	errBusy = &smtp.SMTPError{Code: 452, EnhancedCode: smtp.EnhancedCode{4, 3, 2}, Message: "The queue is too long"}
+)
+
+// flow says whether there is room for a message, and how fast it may come.
+type flow struct {
+	postoffice string
+	limits     map[string]int // files in a directory of the postoffice, below it
+	minFree    int64          // bytes
+	level      atomic.Int64   // files over limit, in hundredths, of the fullest directory
+
+	mu     sync.Mutex
+	asked  time.Time // when the disk was looked at
+	free   int64     // bytes
+	inodes uint64    // free
+}
+
+// watch counts the files of each directory until done is closed. A count ends
+// where more files make no difference, and takes at most a twentieth of the
+// time.
+func (f *flow) watch(done <-chan struct{}) {
+	for {
+		began, level := time.Now(), 0
+		for name, limit := range f.limits {
+			if limit > 0 {
+				level = max(level, 100*countFiles(filepath.Join(f.postoffice, name), closedAt*limit)/limit)
+			}
+		}
+		f.level.Store(int64(level))
+		select {
+		case <-done:
+			return
+		case <-time.After(max(countPause, 20*time.Since(began))):
+		}
+	}
+}
+
+// countFiles counts the names in a directory and in its letter directories, up
+// to enough.
+func countFiles(dir string, enough int) int {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer d.Close()
+	n := 0
+	for n < enough {
+		names, err := d.Readdirnames(1024)
+		for _, name := range names {
+			if len(name) == 1 && name[0] >= 'A' && name[0] <= 'Z' {
+				n += countFiles(filepath.Join(dir, name), enough-n)
+			} else {
+				n++
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return n
+}
+
+// delay is how long a message has to wait now.
+func (f *flow) delay() time.Duration {
+	return min(maxFlowDelay, flowDelay*time.Duration(f.level.Load()/100))
+}
+
+// admit returns an error if no message of a size in bytes can be taken now.
+func (f *flow) admit(size int64) error {
+	if f.level.Load() >= 100*closedAt {
+		return errBusy
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.asked) > diskPause {
+		var st unix.Statfs_t
+		if err := unix.Statfs(f.postoffice, &st); err != nil {
+			return nil // writing will say why
+		}
+		f.asked = time.Now()
+		f.free, f.inodes = int64(st.Bavail)*st.Bsize, st.Ffree
+		if st.Files == 0 { // no fixed number
+			f.inodes = minInodes
+		}
+	}
+	if f.free-size < f.minFree || f.inodes < minInodes {
+		return errFull
+	}
+	f.free -= size // until the disk is looked at again
+	return nil
+}

@@ -1,0 +1,326 @@
+// Package smtpserver takes mail by SMTP (RFC 5321) and LMTP (RFC 2033) and gives
+// it to the router.
+//
+//	client ─► connection ─► go-smtp ─► session ─► queue ─► $POSTOFFICE/router/
+//	          (one command  (syntax,   (policy)   (group
+//	          at a time)    states)               commit)
+//
+// github.com/emersion/go-smtp is the server: it parses MAIL and RCPT with their
+// parameters, keeps the order of commands, and does DATA, BDAT and AUTH. What it
+// does not have, or does too late, is in the connection that it reads from:
+//
+//   - One command is given to it at a time, and the next one when that one is
+//     answered. So both always agree on where a message ends, and a message with
+//     a bare CR or LF ends the session before anything after it is read.
+//   - STARTTLS is the connection's, so that commands sent before the handshake
+//     never count after it. So are ETRN and XCLIENT, which go-smtp refuses.
+//   - Command lines are bounded before they are read into memory. The deadline
+//     of a message moves on while it arrives at a tolerable rate; go-smtp sets
+//     one deadline for the whole message.
+//   - Errors, commands without a message and the time without one are counted.
+//
+// The reply 250 to a message is sent when the message and its name in router/
+// are on disk. A crash before that leaves either nothing in router/, or a
+// complete message that the client sends again.
+//
+// The envelope has a rcvdfrom and a with line, from which the router writes the
+// Received field. The server adds no field to the message.
+package smtpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	"github.com/rs/zerolog"
+
+	"zsched/ctlfile"
+)
+
+// Options are the settings of a server: smtpserver(8).
+type Options struct {
+	Hostname   string
+	Router     ctlfile.Router // where messages go
+	NotifySock string         // of the scheduler, for ETRN
+	TLS        *tls.Config    // nil: no STARTTLS and no AUTH
+	Passwords  string         // file; "": no AUTH
+
+	Domains  []string       // ours: "example.org", and ".example.org" for all below it
+	Networks []netip.Prefix // whose clients may send anywhere
+	XCLIENT  []netip.Prefix // whose clients may say that they are others
+
+	MaxSize        int64 // of a message, in bytes
+	MaxRecipients  int   // of a message
+	MaxSessions    int   // at once
+	MaxFromAddress int   // sessions at once from an address outside Networks
+	MaxErrors      int   // replies of class 4 and 5 between two messages, outside Networks
+
+	MinFree        int64         // bytes of disk that are left free
+	RouterMax      int           // files in router/ from which mail is delayed; 0: no limit
+	TransportMax   int           // the same for transport/
+	CommandTimeout time.Duration // without a byte
+	DataTimeout    time.Duration // of a message, besides its size at the slowest rate
+	SessionTimeout time.Duration // without a message
+
+	Log zerolog.Logger
+}
+
+// Default returns the options that a server has unless told otherwise.
+func Default() Options {
+	return Options{
+		Hostname: "localhost",
+		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		MaxSize:  50 << 20, MaxRecipients: 1000, MaxSessions: 500, MaxFromAddress: 50, MaxErrors: 30,
+		MinFree: 64 << 20, RouterMax: 1000, TransportMax: 1000000,
+		CommandTimeout: 5 * time.Minute, DataTimeout: 10 * time.Minute, SessionTimeout: time.Hour,
+		Log: zerolog.Nop(),
+	}
+}
+
+// Server takes mail from any number of listeners.
+type Server struct {
+	o          Options
+	queue      *queue
+	flow       *flow
+	passwords  *passwords
+	smtp, lmtp *smtp.Server
+	envelopes  atomic.Int64 // bytes of recipients in memory
+	stopped    chan struct{}
+
+	mu       sync.Mutex
+	sessions map[*connection]bool
+	from     map[netip.Prefix]int // sessions from an address
+	ending   sync.WaitGroup       // one for each session
+}
+
+// New returns a server for a postoffice. Close ends it.
+func New(o Options) (*Server, error) {
+	q, err := openQueue(o.Router, o.NotifySock)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		o: o, queue: q, passwords: newPasswords(o.Passwords), stopped: make(chan struct{}),
+		flow: &flow{
+			postoffice: o.Router.Postoffice, minFree: o.MinFree,
+			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
+		},
+		sessions: make(map[*connection]bool), from: make(map[netip.Prefix]int),
+	}
+	s.smtp, s.lmtp = s.newProtocol(false), s.newProtocol(true)
+	go s.flow.watch(s.stopped)
+	return s, nil
+}
+
+func (s *Server) newProtocol(lmtp bool) *smtp.Server {
+	p := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &session{server: s, conn: c.Conn().(*connection), helo: c}, nil
+	}))
+	p.Domain, p.LMTP = s.o.Hostname, lmtp
+	p.MaxMessageBytes, p.MaxRecipients = s.o.MaxSize, s.o.MaxRecipients
+	p.MaxLineLength = 0        // the connection's maxCommand and the session's maxTextLine
+	p.AllowInsecureAuth = true // the session asks for TLS
+	p.EnableSMTPUTF8, p.EnableDSN = true, true
+	p.ErrorLog = log.New(logWriter{s.o.Log}, "", 0)
+	return p
+}
+
+// logWriter logs what go-smtp reports: panics, and errors of accept.
+type logWriter struct{ log zerolog.Logger }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.log.Error().Msg(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// Protocol is what is spoken at a listener.
+type Protocol int
+
+const (
+	SMTP  Protocol = iota
+	SMTPS          // TLS from the start (RFC 8314)
+	LMTP
+)
+
+// Serve takes mail from a listener until accepting fails or the server closes.
+func (s *Server) Serve(l net.Listener, p Protocol) error {
+	server := s.smtp
+	if p == LMTP {
+		server = s.lmtp
+	}
+	return server.Serve(gate{Listener: l, server: s, protocol: p})
+}
+
+// gate is a listener that bounds the number of sessions.
+type gate struct {
+	net.Listener
+	server   *Server
+	protocol Protocol
+}
+
+func (g gate) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := newConnection(g.server, conn, g.protocol == LMTP)
+		if !g.server.enter(c) {
+			// It fits into the socket's buffer.
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+			if g.protocol != SMTPS {
+				_, _ = fmt.Fprintf(conn, "421 4.3.2 %s Too many sessions\r\n", g.server.o.Hostname)
+			}
+			_ = conn.Close()
+			continue
+		}
+		if g.protocol == SMTPS {
+			_ = conn.SetReadDeadline(time.Now().Add(handshakeTimeout))
+			c.use(tls.Server(conn, g.server.o.TLS))
+		}
+		return c, nil
+	}
+}
+
+// addressKey is what sessions are counted by: an IPv4 address, or the network
+// of an IPv6 address.
+func addressKey(addr netip.Addr) netip.Prefix {
+	bits := 64
+	if addr.Is4() {
+		bits = 32
+	}
+	prefix, _ := addr.Prefix(bits)
+	return prefix
+}
+
+// enter reports whether there may be one more session.
+func (s *Server) enter(c *connection) bool {
+	c.key = addressKey(c.client.addr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.stopped:
+		return false
+	default:
+	}
+	if len(s.sessions) >= s.o.MaxSessions || !c.client.trusted && s.from[c.key] >= s.o.MaxFromAddress {
+		return false
+	}
+	s.sessions[c] = true
+	s.from[c.key]++
+	s.ending.Add(1)
+	return true
+}
+
+// leave is called when a connection is closed, once or more.
+func (s *Server) leave(c *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.sessions[c] {
+		return
+	}
+	delete(s.sessions, c)
+	if s.from[c.key]--; s.from[c.key] == 0 {
+		delete(s.from, c.key)
+	}
+	s.ending.Done()
+}
+
+// Close lets the sessions end that are within a message, until the context is
+// done, and ends the others. Listeners have to be closed before.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	close(s.stopped)
+	for c := range s.sessions {
+		c.stop()
+	}
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		s.ending.Wait()
+		close(ended)
+	}()
+	var err error
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	err = errors.Join(err, s.smtp.Close(), s.lmtp.Close())
+	s.queue.close()
+	return err
+}
+
+// trusts reports whether a client at an address may send anywhere. One that has
+// no IP address is a process of this machine.
+func (s *Server) trusts(addr netip.Addr) bool {
+	return !addr.IsValid() ||
+		slices.ContainsFunc(s.o.Networks, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// isOurs reports whether anybody may send to a domain.
+func (s *Server) isOurs(domain string) bool {
+	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
+	return slices.ContainsFunc(s.o.Domains, func(ours string) bool {
+		return domain == ours || strings.HasPrefix(ours, ".") && strings.HasSuffix(domain, ours)
+	})
+}
+
+func (c client) String() string {
+	if !c.addr.IsValid() {
+		return "local"
+	}
+	return c.addr.String()
+}
+
+// ServeConn takes mail from one connection, such as a pipe on standard input,
+// and returns when it is closed.
+func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
+	closed := make(chan struct{})
+	l := &oneConn{conn: &notifyClose{Conn: conn, closed: closed}, closed: closed}
+	if err := s.Serve(l, p); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// oneConn is a listener that accepts one connection, and fails when that one is
+// closed.
+type oneConn struct {
+	conn   net.Conn // nil when it is accepted
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if conn := l.conn; conn != nil {
+		l.conn = nil
+		return conn, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error   { return nil }
+func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "stdin", Net: "unix"} }
+
+// notifyClose closes a channel with the connection.
+type notifyClose struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *notifyClose) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}

@@ -1,0 +1,483 @@
+package smtpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"zsched/ctlfile"
+)
+
+// started is a server with a postoffice of its own on a loopback port.
+type started struct {
+	*Server
+	t      *testing.T
+	office string
+	l      net.Listener
+}
+
+func start(t *testing.T, change func(*Options)) *started {
+	t.Helper()
+	office := t.TempDir()
+	for _, dir := range []string{"public", "router", "transport", "queue"} {
+		if err := os.Mkdir(filepath.Join(office, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := Default()
+	o.Hostname, o.Domains = "mx.ours.example", []string{"ours.example", ".below.example"}
+	o.Router = ctlfile.Router{Postoffice: office}
+	o.XCLIENT, o.MinFree = o.Networks, 0
+	var err error
+	if o.TLS, err = TLS("", "", o.Hostname); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(l, SMTP)
+	t.Cleanup(func() {
+		l.Close()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Close(ctx)
+	})
+	return &started{s, t, office, l}
+}
+
+// dialog is a client's side of a session.
+type dialog struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func (s *started) dial() *dialog {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.l.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	d := &dialog{s.t, conn, bufio.NewReader(conn)}
+	d.expect("220 mx.ours.example")
+	return d
+}
+
+// stranger is a session whose client is in no known network.
+func (s *started) stranger() *dialog {
+	s.t.Helper()
+	d := s.dial()
+	d.say("XCLIENT ADDR=192.0.2.9", "220 ")
+	d.say("EHLO far.example", "250 ")
+	return d
+}
+
+func (d *dialog) send(text string) {
+	d.t.Helper()
+	if _, err := d.conn.Write([]byte(text)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// reply reads a whole reply, "" at the end of the session.
+func (d *dialog) reply() string {
+	var all strings.Builder
+	for {
+		line, err := d.in.ReadString('\n')
+		all.WriteString(line)
+		if err != nil || len(line) < 4 || line[3] != '-' {
+			return all.String()
+		}
+	}
+}
+
+// expect reads a reply and fails unless its last line begins so.
+func (d *dialog) expect(prefix string) string {
+	d.t.Helper()
+	reply := d.reply()
+	last := strings.TrimSuffix(reply, "\r\n")
+	if last = last[strings.LastIndexByte(last, '\n')+1:]; !strings.HasPrefix(last, prefix) {
+		d.t.Fatalf("reply %q, want %q", reply, prefix)
+	}
+	return reply
+}
+
+func (d *dialog) say(line, prefix string) string {
+	d.t.Helper()
+	d.send(line + "\r\n")
+	return d.expect(prefix)
+}
+
+func (d *dialog) startTLS() {
+	d.t.Helper()
+	d.say("STARTTLS", "220 ")
+	conn := tls.Client(d.conn, &tls.Config{InsecureSkipVerify: true})
+	d.conn, d.in = conn, bufio.NewReader(conn)
+}
+
+// ended fails unless the server has closed the connection.
+func (d *dialog) ended() {
+	d.t.Helper()
+	if reply := d.reply(); reply != "" {
+		d.t.Errorf("reply %q after the end", reply)
+	}
+}
+
+// messages are the files that the router would take.
+func (s *started) messages() []string {
+	s.t.Helper()
+	var texts []string
+	entries, err := os.ReadDir(filepath.Join(s.office, "router"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(s.office, "router", e.Name()))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// nothingLeft fails if there is an incomplete message.
+func (s *started) nothingLeft() {
+	s.t.Helper()
+	if left, _ := filepath.Glob(filepath.Join(s.office, "public", ".*")); len(left) > 0 {
+		s.t.Errorf("left: %q", left)
+	}
+}
+
+func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	caps := d.say("EHLO client.example", "250 ")
+	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "STARTTLS", "ETRN"} {
+		if !strings.Contains(caps, word+"\r\n") {
+			t.Errorf("EHLO lacks %s: %q", word, caps)
+		}
+	}
+	d.say("MAIL FROM:<a@far.example> BODY=8BITMIME RET=HDRS ENVID=QQ+3D1 SIZE=99", "250 ")
+	d.say("RCPT TO:<b@ours.example> NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;b+2Bx@ours.example", "250 ")
+	d.say("RCPT TO:<\"c d\"@elsewhere.example>", "250 ")
+	d.say("RCPT TO:<postmaster>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("Subject: x\r\n\r\n..dots\r\nbody\r\n.", "250 2.0.0 OK: queued as ")
+	want := `external
+rcvdfrom client.example ([127.0.0.1])
+bodytype 8BITMIME
+with ESMTP
+envid QQ+3D1
+notaryret HDRS
+from <a@far.example>
+todsn NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;b+2Bx@ours.example
+to <b@ours.example>
+to <"c d"@elsewhere.example>
+to <postmaster@mx.ours.example>
+env-end
+Subject: x
+
+.dots
+body
+`
+	if got := s.messages(); len(got) != 1 || got[0] != want {
+		t.Errorf("messages %q, want %q", got, want)
+	}
+	d.say("QUIT", "221 ")
+	s.nothingLeft()
+}
+
+func TestNullSenderIsTheErrorChannel(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("HELO client.example", "250 ")
+	d.say("MAIL FROM:<>", "250 ")
+	d.say("RCPT TO:<b@ours.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say(".", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with SMTP\nchannel error\nto ") {
+		t.Errorf("messages %q", got)
+	}
+}
+
+func TestStrangersSendToOurDomainsOnly(t *testing.T) {
+	s := start(t, nil)
+	d := s.stranger()
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	for address, want := range map[string]string{
+		"b@ours.example": "250 ", "b@OURS.Example": "250 ", "b@x.below.example": "250 ",
+		"b@below.example": "550 5.7.1", "b@elsewhere.example": "550 5.7.1", "b@xours.example": "550 5.7.1",
+		`"b@ours.example"@elsewhere.example`: "55", "b@ours.example@elsewhere.example": "55",
+		"@ours.example:b@elsewhere.example": "550 5.7.1", "b@[127.0.0.1]": "550 5.7.1",
+	} {
+		t.Run(address, func(t *testing.T) { d.t = t; d.say("RCPT TO:<"+address+">", want) })
+	}
+}
+
+func TestAddressesThatTheRouterWouldReadOtherwiseAreRefused(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	for _, address := range []string{`"|rm"@ours.example`, "|rm@ours.example", "/etc/passwd@ours.example", `":include:/x"@ours.example`, "a@b@c"} {
+		d.say("RCPT TO:<"+address+">", "55")
+	}
+	d.say("RCPT TO:<\xc3\xa4@ours.example>", "553 5.6.7")
+	d.say("MAIL FROM:<c@far.example>", "503 ")
+	d.say("RSET", "250 ")
+	d.say("MAIL FROM:<a@far.example> SMTPUTF8", "250 ")
+	d.say("RCPT TO:<\xc3\xa4@ours.example> ORCPT=utf-8;\\x{E4}@ours.example", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], `todsn ORCPT=utf-8;\x{E4}@ours.example`) {
+		t.Errorf("messages %q", got)
+	}
+}
+
+func begin(d *dialog) {
+	d.t.Helper()
+	d.say("EHLO x.example", "250 ")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("RCPT TO:<b@ours.example>", "250 ")
+}
+
+func TestBareNewlineEndsTheSession(t *testing.T) {
+	for _, end := range []string{
+		"x\n.\r\n", "x\r.\r\n", "x\r\n.\n", "x\r\n.\r", "x\n.\n", "x\r.\r", "x\r\r\n.\r\n", "x\r\n\r.\r\n", ".\rX\r\n.\r\n",
+	} {
+		t.Run(fmt.Sprintf("%q", end), func(t *testing.T) {
+			s := start(t, nil)
+			d := s.dial()
+			begin(d)
+			d.say("DATA", "354 ")
+			d.send("Subject: x\r\n\r\n" + end + "MAIL FROM:<evil@far.example>\r\nRCPT TO:<b@ours.example>\r\nDATA\r\nhidden\r\n.\r\n")
+			d.expect("550 5.5.2")
+			d.ended()
+			if got := s.messages(); len(got) != 0 {
+				t.Errorf("messages %q", got)
+			}
+			s.nothingLeft()
+		})
+	}
+}
+
+func TestChunksMakeOneMessage(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	begin(d)
+	d.send("BDAT 14\r\nSubject: x\r\n\r\nBDAT 7\r\n.\r\n.x\r\nBDAT 5 LAST\r\nno LFNOOP\r\n")
+	for range 4 {
+		d.expect("250 ")
+	}
+	if got := s.messages(); len(got) != 1 || !strings.HasSuffix(got[0], "env-end\nSubject: x\n\n.\n.x\nno LF\n") {
+		t.Errorf("messages %q", got)
+	}
+	begin(d)
+	d.send("BDAT 4 LAST\r\na\nb\r")
+	d.expect("550 5.5.2")
+	d.send("BDAT 6 LAST\r\nRSET\r\n") // no message is begun: the bytes are not a command
+	d.expect("502 ")
+	d.say("NOOP", "250 ")
+	d.send("BDAT x\r\nMAIL FROM:<a@b.example>\r\n")
+	d.expect("501 ")
+	d.ended()
+}
+
+func TestChunksMayBeBrokenOff(t *testing.T) {
+	s := start(t, nil)
+	for range 20 {
+		d := s.dial()
+		begin(d)
+		d.send("BDAT 3\r\nabcRSET\r\n")
+		d.expect("250 ")
+		d.expect("250 ")
+		begin(d)
+		d.send("BDAT 100\r\nabc")
+		d.conn.Close()
+	}
+	d := s.dial()
+	begin(d)
+	d.send("BDAT 5 LAST\r\n\r\na\r\n")
+	d.expect("250 ")
+	if got := s.messages(); len(got) != 1 {
+		t.Errorf("messages %q", got)
+	}
+}
+
+func TestCommandsBeforeTheHandshakeDoNotCountAfterIt(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.send("EHLO x\r\n")
+	d.expect("250 ")
+	d.send("STARTTLS\r\nMAIL FROM:<a@far.example>\r\n")
+	d.expect("554 ")
+	d.ended()
+
+	d = s.dial()
+	begin(d)
+	d.startTLS()
+	d.say("RCPT TO:<b@ours.example>", "503 ")
+	if caps := d.say("EHLO x", "250 "); strings.Contains(caps, "STARTTLS") {
+		t.Errorf("EHLO %q", caps)
+	}
+	d.say("RCPT TO:<b@ours.example>", "502 ")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("RCPT TO:<b@ours.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\n.", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "rcvdfrom x ([127.0.0.1] TLS 1.3 TLS_") || !strings.Contains(got[0], "with ESMTPS\n") {
+		t.Errorf("messages %q", got)
+	}
+}
+
+func TestGarbageInTLSEndsTheSession(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("STARTTLS", "220 ")
+	d.send(strings.Repeat("\x00\xffgarbage\r\n", 1000))
+	if _, err := d.in.WriteTo(new(bytes.Buffer)); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Error(err)
+	}
+	begin(s.dial())
+}
+
+func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "passwords")
+	empty, _ := bcrypt.GenerateFromPassword(nil, bcrypt.MinCost)
+	if err := os.WriteFile(file, []byte("# users\nann:"+string(hash)+"\neve:"+string(empty)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(o *Options) { o.Passwords = file })
+	plain := func(user, password string) string {
+		return "AUTH PLAIN " + base64.StdEncoding.EncodeToString([]byte("\x00"+user+"\x00"+password))
+	}
+	d := s.stranger()
+	d.say(plain("ann", "secret"), "523 ")
+	d.startTLS()
+	if caps := d.say("EHLO x", "250 "); !strings.Contains(caps, "AUTH PLAIN\r\n") {
+		t.Errorf("EHLO %q", caps)
+	}
+	d.say(plain("ann", "wrong"), "535 ")
+	d.say(plain("eve", ""), "535 ")
+	d.say("AUTH PLAIN", "334 ")
+	d.say(base64.StdEncoding.EncodeToString([]byte("\x00ann\x00secret")), "235 ")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\n.", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with ESMTPSA\n") {
+		t.Errorf("messages %q", got)
+	}
+
+	for range maxAddressGuesses/maxGuesses + 1 { // all from the address of a stranger
+		d = s.stranger()
+		d.startTLS()
+		d.say("EHLO x", "250 ")
+		for i := 0; ; i++ {
+			d.send(plain("nobody", "guess") + "\r\n")
+			if reply := d.reply(); strings.HasPrefix(reply, "421 ") {
+				break
+			} else if i == maxGuesses || !strings.HasPrefix(reply, "535 ") {
+				t.Fatalf("guess %d: %q", i, reply)
+			}
+		}
+		d.ended()
+	}
+	d = s.stranger()
+	d.startTLS()
+	d.say("EHLO x", "250 ")
+	d.say(plain("ann", "secret"), "421 ")
+}
+
+func TestETRNWritesATriggerForTheScheduler(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("ETRN Far.Example", "250 ")
+	files, _ := filepath.Glob(filepath.Join(s.office, "transport", "*-etrn"))
+	if len(files) != 1 {
+		t.Fatalf("files %q", files)
+	}
+	if _, ok := ctlfile.Number(filepath.Base(files[0])); !ok {
+		t.Errorf("%s is not a control file's name", files[0])
+	}
+	if text, _ := os.ReadFile(files[0]); string(text) != "T far.example 127.0.0.1\n" {
+		t.Errorf("text %q", text)
+	}
+	d.say("ETRN -x", "501 ")
+	s.stranger().say("ETRN far.example", "459 ")
+}
+
+func TestLMTPHasAReplyForEachRecipient(t *testing.T) {
+	s := start(t, nil)
+	l, err := net.Listen("unix", filepath.Join(s.office, "lmtp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go s.Serve(l, LMTP)
+	conn, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	d := &dialog{t, conn, bufio.NewReader(conn)}
+	d.expect("220 ")
+	d.say("LHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example>", "250 ")
+	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
+	d.say("RCPT TO:<c@ours.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	d.expect("250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "rcvdfrom x (local)\nwith LMTP\n") {
+		t.Errorf("messages %q", got)
+	}
+}
+
+func TestPipeIsAClientOfThisMachine(t *testing.T) {
+	s := start(t, nil)
+	ours, theirs := net.Pipe()
+	done := make(chan error)
+	go func() { done <- s.ServeConn(theirs, SMTP) }()
+	d := &dialog{t, ours, bufio.NewReader(ours)}
+	d.expect("220 ")
+	begin(d)
+	d.say("RCPT TO:<b@elsewhere.example>", "250 ")
+	d.say("QUIT", "221 ")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestXCLIENTIsForItsNetworksOnly(t *testing.T) {
+	s := start(t, func(o *Options) { o.XCLIENT = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
+	s.dial().say("XCLIENT ADDR=192.0.2.1", "550 ")
+}
