@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
 
@@ -200,10 +201,10 @@ func (s *Submission) Encode(to io.Writer, body io.Reader) error {
 	return nil
 }
 
-// Write writes the submission into a new file in the postoffice's public/ and
-// syncs it. pattern is that of os.CreateTemp. After an error there is no file.
-func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file string, err error) {
-	f, err := os.CreateTemp(filepath.Join(postoffice, "public"), pattern)
+// Write writes the submission into a new file of postoffice.CreateTemp, whose
+// name begins with prefix, and syncs it. After an error there is no file.
+func (s *Submission) Write(office, prefix string, body io.Reader) (file string, err error) {
+	f, err := postoffice.CreateTemp(office, prefix)
 	if err != nil {
 		return "", fmt.Errorf("write submission: %w", err)
 	}
@@ -214,7 +215,7 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 		err = e
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
+		_ = postoffice.RemovePath(f.Name())
 		return "", err
 	}
 	return f.Name(), nil
@@ -287,7 +288,7 @@ func (r Router) give(file string) (string, error) {
 	path := filepath.Join(r.Postoffice, "router", name)
 	if now, err := os.Lstat(path); err == nil && now.Sys().(*syscall.Stat_t).Ino != inode {
 		// Another file was put in its place before it was renamed.
-		return "", errors.Join(errors.New("it was replaced by another file"), os.Remove(path))
+		return "", errors.Join(postoffice.ErrReplaced, postoffice.RemovePath(path))
 	}
 	return name, nil
 }
@@ -296,10 +297,10 @@ func (r Router) give(file string) (string, error) {
 func (r Router) place(file string, number uint64) (name string, err error) {
 	router := filepath.Join(r.Postoffice, "router")
 	hash, base := HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
-	err = move(file, filepath.Join(router, hash, base))
+	err = postoffice.Publish(file, filepath.Join(router, hash, base))
 	if hash != "" && errors.Is(err, fs.ErrNotExist) {
 		hash = ""
-		err = move(file, filepath.Join(router, base))
+		err = postoffice.Publish(file, filepath.Join(router, base))
 	}
 	return hash + base, err
 }

@@ -136,9 +136,8 @@ func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 func TestGiveRouter(t *testing.T) {
 	for levels := range 3 {
 		dir := newPostoffice(t)
-		mkdir(t, filepath.Join(dir, "public"))
 		s := Submission{By: "x", From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
-		file, err := s.Write(dir, "x-*", strings.NewReader("body\n"))
+		file, err := s.Write(dir, "x-", strings.NewReader("body\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,18 +196,18 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 }
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
-	dir := newPostoffice(t)
+	dir := t.TempDir()
 	s := Submission{From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
-	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without public/: %q, %v", file, err)
+	if file, err := s.Write(dir, "x-", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without queue/: %q, %v", file, err)
 	}
-	mkdir(t, filepath.Join(dir, "public"))
+	dir = newPostoffice(t)
 	lost := errors.New("lost")
-	if file, err := s.Write(dir, "x-*", iotest.ErrReader(lost)); file != "" || !errors.Is(err, lost) {
+	if file, err := s.Write(dir, "x-", iotest.ErrReader(lost)); file != "" || !errors.Is(err, lost) {
 		t.Errorf("%q, %v", file, err)
 	}
 	s.To = nil
-	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || err == nil {
+	if file, err := s.Write(dir, "x-", strings.NewReader("")); file != "" || err == nil {
 		t.Errorf("for nobody: %q, %v", file, err)
 	}
 	equal(t, "files", tree(t, dir), "")

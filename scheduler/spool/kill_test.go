@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"zsched/internal/postoffice"
 )
 
 // Here a process does one thing and is killed at the first, the second, the
@@ -192,7 +193,7 @@ func everyoneLives(o *office, at string) {
 
 func inOnePlace(o *office, at string) {
 	// What a sweep does: it sends the control file after its message.
-	if exists(o.s.pairs[Queue].transport, "A/H/7") {
+	if postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
 		o.take("A/H/7")
 	}
 	files := o.files()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // finish is a message to be removed.
@@ -112,10 +113,10 @@ func allDone(f *ctlfile.File) bool {
 
 func (s *Spool) unlink(path string) error {
 	q := s.pairs[Queue]
-	if err := remove(q.transport, path); err != nil {
+	if err := postoffice.Remove(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
 	}
-	if err := remove(q.queue, path); err != nil {
+	if err := postoffice.Remove(q.queue, path); err != nil {
 		return fmt.Errorf("unlinking the message file: %w", err)
 	}
 	return nil

@@ -190,7 +190,7 @@ func Open(o Options) (*Spool, error) {
 }
 
 func (s *Spool) openPlaces() (err error) {
-	if s.office, err = openDir(unix.AT_FDCWD, s.options.Postoffice); err != nil {
+	if s.office, err = postoffice.OpenDir(postoffice.WorkingDir, s.options.Postoffice); err != nil {
 		return err
 	}
 	for p := range placeCount {

@@ -1,27 +1,14 @@
 package ctlfile
 
-// Opening control files and message files, and writing to a v line's file.
+// Verbose logs: writing to the file that a v line names.
 
 import (
-	"errors"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/eintr"
 )
-
-// OpenQuietly calls open with these flags so that reading the file leaves its
-// access time alone, which would cost as much again as the reading. The system
-// permits that only to the file's owner and to root (open(2), O_NOATIME); for
-// others the file is opened without it.
-func OpenQuietly(flags int, open func(flags int) (fd int, err error)) (fd int, err error) {
-	fd, err = open(flags | unix.O_NOATIME)
-	if errors.Is(err, unix.EPERM) {
-		return open(flags)
-	}
-	return fd, err
-}
 
 // AppendVerbose appends a line, with its LF, to the file that a v line names.
 // The submitter chose that name and may name any file. The line is therefore
