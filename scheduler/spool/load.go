@@ -251,7 +251,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 		ModifiedAt: time.Unix(st.Mtim.Unix()),
 		ChangedAt:  time.Unix(d.st.Ctim.Unix()),
 		Size:       st.Size,
-		Owes:       owes(f, false),
+		Owes:       t.s.owes(f, false),
 	}
 	if last := len(f.Senders) - 1; last >= 0 {
 		m.Sender = strings.Clone(f.Senders[last].User)

@@ -84,6 +84,9 @@ const (
 // before a crash and is in nobody's way.
 func (s *Spool) janitor() {
 	s.removeStale()
+	if s.options.Reporter != nil && !s.reportParked() {
+		return
+	}
 	for {
 		if !s.releases() || !s.pause(janitorInterval) {
 			return

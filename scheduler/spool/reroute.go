@@ -129,7 +129,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 			break
 		}
 	}
-	answer.Owes, answer.Recipients = owes(d.file, false), states(d.file)
+	answer.Owes, answer.Recipients = s.owes(d.file, false), states(d.file)
 	return err
 }
 
