@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // Owed is a message that owes its sender a notice.
@@ -79,7 +80,7 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
-	fd, err := openFile(s.pairs[place].queue, d.path, unix.O_RDONLY, 0)
+	fd, err := postoffice.Open(s.pairs[place].queue, d.path, unix.O_RDONLY)
 	switch err {
 	case nil:
 		o.Message = os.NewFile(uintptr(fd), "queue/"+d.path)
@@ -129,7 +130,7 @@ func (s *Spool) reportParked() bool {
 
 func (s *Spool) reportOneParked(path string) error {
 	p := s.pairs[Postman]
-	if !exists(p.queue, path) && exists(s.pairs[Queue].queue, path) {
+	if !postoffice.Exists(p.queue, path) && postoffice.Exists(s.pairs[Queue].queue, path) {
 		return nil // it is on its way back into the queue
 	}
 	done, notice := false, ""
@@ -155,7 +156,7 @@ func (s *Spool) reportOneParked(path string) error {
 		return err
 	}
 	// The message file first: a control file without one is found again.
-	if err := errors.Join(remove(p.queue, path), remove(p.transport, path)); err != nil {
+	if err := errors.Join(postoffice.Remove(p.queue, path), postoffice.Remove(p.transport, path)); err != nil {
 		return err
 	}
 	_, base := split(path)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/internal/postoffice"
 	"zsched/scheduler/report"
 )
 
@@ -203,7 +204,7 @@ func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
 // there until it was.
 func oneOrTwoNotices(o *office, at string) {
 	killed := len(o.notices())
-	if !exists(o.s.pairs[Queue].transport, "A/H/7") {
+	if !postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
 		// The message file alone is an orphan.
 		if killed != 1 {
 			o.t.Errorf("%s: %d notices of a message that is gone", at, killed)
