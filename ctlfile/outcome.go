@@ -1,6 +1,6 @@
 package ctlfile
 
-// Recipients and their outcomes as values, apart from the file they are in.
+// Recipients and their outcomes as values that are independent of the file.
 
 import "fmt"
 
@@ -38,7 +38,8 @@ type Marking uint8
 
 const (
 	// AgentMarks is ZMailer's contract: the agent locks a recipient, delivers,
-	// writes its d line if one is owed, reports and tags it.
+	// writes its d line if one is needed, reports the outcome and writes the
+	// tag.
 	AgentMarks Marking = iota
 	// SchedulerMarks leaves all of that to the scheduler: the agent only reads
 	// and reports.

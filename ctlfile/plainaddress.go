@@ -15,7 +15,7 @@ var ErrNotPlain = errors.New("not a plain mail address")
 // and no part of it can be read as a program (|command), a file (/path), an
 // :include: list, a comment, a group, a source route or a second address. An
 // address of that kind runs or writes with a privilege, and the router would not
-// give it the privilege that it had when it was routed first.
+// give it the privilege that it had when it was first routed.
 //
 // A local part is words with one of !%/ between them. A word begins with a
 // letter, a digit, a byte above 127 or one of _-+=#$&'*?^{} and may also have

@@ -44,7 +44,7 @@ func submitted(t *testing.T, f *File, body string) string {
 	var all strings.Builder
 	for _, s := range f.Resubmissions(everyone(f)) {
 		s.By = "hold@mx"
-		front, err := s.front()
+		front, err := s.beforeBody()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
 		"header":       {From: from, Header: "A: b\n\nC: d\n", To: to("c")},
 		"header empty": {From: from, Header: "\nC: d\n", To: to("c")},
 	} {
-		if front, err := s.front(); err == nil {
+		if front, err := s.beforeBody(); err == nil {
 			t.Errorf("%s: %q", name, front)
 		}
 	}
@@ -120,7 +120,7 @@ func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 	front := func(envID, ret, dsn string) string {
 		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Address{User: "f"},
 			To: []*Recipient{{Address: Address{User: "a"}, DSN: dsn}}}
-		front, err := s.front()
+		front, err := s.beforeBody()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestGiveRouter(t *testing.T) {
 		equal(t, "name", name, hash+strconv.FormatUint(inode, 10))
 		equal(t, "files", tree(t, dir), "router/"+name)
 		text, _ := os.ReadFile(filepath.Join(dir, "router", name))
-		front, _ := s.front()
+		front, _ := s.beforeBody()
 		equal(t, "text", string(text), string(front)+"body\n")
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// Submit stores a message and its control file in a postoffice, under the
-// number of the message file's inode, and returns the path of the control file
-// below transport/. It ignores c.Name. After an error the message is not queued
-// and nothing of it is left. The exception is an error together with a path: the
+// Submit stores a message and its control file in a postoffice, under the number
+// of the message file's inode, and returns the path of the control file below
+// transport/. It ignores c.Name. After an error the message is not queued and no
+// file of it is left. The exception is an error together with a path: the
 // message is queued, but may not survive a crash of the machine.
 func Submit(office string, levels int, c *Contents, message io.Reader) (path string, err error) {
 	file, err := postoffice.CreateTemp(office, "submit-")
@@ -53,7 +53,7 @@ func Submit(office string, levels int, c *Contents, message io.Reader) (path str
 // starts with a dot, moves the message file into queue/, and renames the control
 // file to its own name. If a step fails, the message file is where it was. An
 // error together with a path means the same as for Submit. Nothing is
-// overwritten: if a file has the number as its name, the error is fs.ErrExist.
+// overwritten: if a file of that name exists, the error is fs.ErrExist.
 func Enqueue(office string, levels int, c *Contents, file string) (path string, err error) {
 	path, err = enqueue(office, levels, c, file)
 	if err != nil {
@@ -133,8 +133,9 @@ func moveBack(queued, file string, was fs.FileInfo) error {
 	return err
 }
 
-// Announce notifies the scheduler of a new control file, by the datagram
-// "NEW path". It does not wait: the sweep finds the file if the datagram is lost.
+// Announce sends the datagram "NEW path" to a notify socket: the scheduler's for
+// a new control file, or the router's. It does not wait: a sweep finds the file
+// if the datagram is lost.
 func Announce(socket, path string) error {
 	if err := announce(strings.TrimPrefix(socket, "UNIX:"), path); err != nil {
 		return fmt.Errorf("announce %q to %s: %w", path, socket, err)

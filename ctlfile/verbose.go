@@ -13,11 +13,11 @@ import (
 // AppendVerbose appends a line, with its LF, to the file that a v line names.
 // The submitter chose that name and may name any file. The line is therefore
 // written only if the file is a regular one that belongs to owner, who owns the
-// message file too: otherwise a process of root would write into the files of
-// others. That is found out before the file is opened, because opening alone can
-// have an effect, on a device for example. The file is not created, a symbolic
-// link is not followed, and neither a fifo nor a lease is waited for. Errors are
-// ignored: the log must not delay the delivery.
+// message file too: otherwise a process run by root would write into other
+// users' files. This is checked before the file is opened, because opening alone
+// can have an effect, on a device for example. The file is not created, a
+// symbolic link is not followed, and AppendVerbose waits neither for a fifo nor
+// for a lease. Errors are ignored: the log must not delay the delivery.
 func AppendVerbose(path string, owner uint32, line string) {
 	found, err := eintr.Retry1(func() (int, error) {
 		return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

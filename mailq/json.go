@@ -165,8 +165,8 @@ type Query struct {
 	Value string // an address, perhaps with * and ?, or an identity
 }
 
-// Explanation is the answer to JSON EXPLAIN: what the mail for a
-// destination is waiting for, if anything.
+// Explanation is the answer to JSON EXPLAIN: what the mail for a destination is
+// waiting for, if anything.
 type Explanation struct {
 	Name
 	Known    bool           `json:"known"` // there is mail for it now

@@ -88,8 +88,9 @@ func newFlags(o *options) *pflag.FlagSet {
 	return f
 }
 
-// listFlags are the options of ZMailer's mailq about what is shown. The usage of a
-// flag that is counted begins with two back quotes, so that --help shows no value.
+// listFlags are the options of ZMailer's mailq about what is shown. The usage of
+// a flag that is counted begins with two back quotes, so that --help shows no
+// value.
 func (o *options) listFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.thread.channel, "channel", "c", "", "show this `channel` only; with -h the default is smtp")
 	f.StringVarP(&o.thread.host, "host", "h", "", "show the thread of this `host` only")
@@ -240,8 +241,8 @@ func parseName(s string) (mailq.Name, error) {
 	return mailq.Name{Channel: channel, Host: host}, nil
 }
 
-// check refuses options that contradict each other, and sets the default channel of
-// -h.
+// check refuses options that contradict each other, and sets the default channel
+// of -h.
 func (o *options) check() error {
 	if o.etrn != "" {
 		o.chosen = append(o.chosen, "--etrn")

@@ -93,7 +93,8 @@ func (p *program) connect() (*client.Client, error) {
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && p.target.Path != "" && !p.userGiven {
 		// On a UNIX socket the server may admit the user by the kernel's
-		// credentials, without a login. If it does not, it refuses the first command.
+		// credentials, without a login. If it does not, it refuses the first
+		// command.
 		return c, nil
 	}
 	if err != nil {
@@ -170,8 +171,8 @@ func (p *program) version2(orders []mailq.Order) error {
 	return p.list()
 }
 
-// lines prints the lines of an answer as they arrive. shown is false if nothing was
-// printed.
+// lines prints the lines of an answer as they arrive. shown is false if nothing
+// was printed.
 func (p *program) lines(command string) (shown bool, err error) {
 	printer := p.printer()
 	show, matches := printer.Line, p.thread.matchesLine

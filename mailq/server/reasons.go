@@ -18,8 +18,8 @@ const (
 	maxReasonKey = 200  // bytes of a diagnostic that are compared
 )
 
-// showReasons executes SHOW REASONS: the last diagnostics of all recipients, grouped, the
-// most frequent first.
+// showReasons executes SHOW REASONS: the last diagnostics of all recipients,
+// grouped, the most frequent first.
 func showReasons(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		items, err := gatherReasons(ctx, r.server.queue)
@@ -88,8 +88,8 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 }
 
 // reasonKey returns what diagnostics of one kind have in common: the last reply
-// without the parts that differ between attempts. The text inside <> and [], which
-// is addresses and ports, is left out, and "..." replaces names of hosts,
+// without the parts that differ between attempts. The text inside <> and [],
+// which is addresses and ports, is left out, and "..." replaces names of hosts,
 // addresses, and times of day.
 func reasonKey(text string) string {
 	text = mailq.LastReply(text)
@@ -100,8 +100,8 @@ func reasonKey(text string) string {
 			appendGeneral(&b, text)
 			break
 		}
-		// A bracket counts only if it is closed before the next one opens, so the
-		// arrow "<<-" of a transcript does not count.
+		// A bracket counts only if it is closed before the next one opens, so
+		// the arrow "<<-" of a transcript does not count.
 		pair := "<>"
 		if text[i] == '[' {
 			pair = "[]"
