@@ -10,7 +10,7 @@ type OpenRecipient struct {
 	Channel, Host string // lower case; of a list of hosts the first
 	Class         int    // class of an X line; 0 for an r line
 	Notify        Notify
-	User          string // the address; "" where the reader was not asked for it
+	User          string // the address, or "" if the caller did not ask for it
 }
 
 // State is what a control file says about one recipient.

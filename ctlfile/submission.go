@@ -183,7 +183,7 @@ func dsnWords(dsn string, keys ...string) string {
 }
 
 // Encode writes the submission with its body. Nothing is written if the router
-// would read it as something else.
+// would misread it.
 func (s *Submission) Encode(to io.Writer, body io.Reader) error {
 	beforeBody, err := s.beforeBody()
 	if err != nil {
@@ -240,7 +240,7 @@ func (r Router) Give(file string) (name string, err error) {
 
 // GiveAll is Give for files that are complete at the same time. After renaming
 // them it calls sync once with their directories in router/, which makes the
-// names durable. Both lists that it returns have the order of the files.
+// names durable. Both results are in the order of files.
 func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names []string, errs []error) {
 	names, errs = make([]string, len(files)), make([]error, len(files))
 	var dirs []string

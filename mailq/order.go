@@ -121,7 +121,7 @@ func ParseOutcome(reply string) (Outcome, error) {
 	return o, nil
 }
 
-// targets says which targets each acting verb takes.
+// targets has the kinds of target that each acting verb takes.
 var targets = map[Verb]struct{ msg, thread, where bool }{
 	Kill:    {true, true, true},
 	Expire:  {true, true, true},

@@ -85,7 +85,7 @@ func (e usageError) Error() string { return string(e) }
 // errPrinted says that the errors have been printed already.
 var errPrinted = errors.New("errors were printed")
 
-// A controlFile is a control file with its path and text.
+// A controlFile is a parsed control file with its path and text.
 type controlFile struct {
 	path string
 	text []byte
