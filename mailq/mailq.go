@@ -89,11 +89,13 @@
 // gets ZMailer's reply; with an empty BECAUSE it gets a count. See Order.String
 // and ParseOutcome.
 //
-// The keys of a selection are channel, host, sender and reason, which are
-// patterns with * and ? that must match the whole text, ignoring case; and older
-// and younger, which are spans such as 3d or 1h30m and compare the age of the
-// message file. A job must match every key that is given. Each key may be given
-// once, and at least one is required. sender=<> is the null sender.
+// The keys of a selection are channel, host, sender, recipient, message-id and
+// reason, which are patterns with * and ? that must match the whole text, ignoring
+// case; state, which is one of JobStates; older and younger, which are spans such
+// as 3d or 1h30m and compare the age of the message file; larger and smaller,
+// which are sizes such as 500k or 10M and compare its bytes. A job must match
+// every key that is given. Each key may be given once, and at least one is
+// required. sender=<> is the null sender.
 //
 // # Words
 //
