@@ -1,6 +1,6 @@
 package ctlfile
 
-// Parse: reading a complete control file.
+// Parse: reading a whole control file.
 
 import (
 	"bytes"

@@ -145,6 +145,8 @@ type (
 		To         Target // of VerbReroute
 		// As in Ordered. By is "" where another message obsoletes this one.
 		Name, By, Why string
+		// New names what has become of a held message that was sent elsewhere.
+		New string
 	}
 
 	// Condition is for the event log: from now on mail waits for something

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"zsched/ctlfile"
-	"zsched/internal/postoffice"
 )
 
 // Message is one message at one agent: a control file, and the recipients in it
@@ -74,9 +73,9 @@ func (m *Message) Body() (*io.SectionReader, error) {
 		return nil, errors.New("the control file does not say where the body starts")
 	}
 	if m.body == nil {
-		fd, err := postoffice.OpenAt(postoffice.WorkingDir, m.path, os.O_RDONLY, 0)
+		fd, err := openFile(m.path, syscall.O_RDONLY)
 		if err != nil {
-			return nil, &os.PathError{Op: "open", Path: m.path, Err: err}
+			return nil, err
 		}
 		m.body = os.NewFile(uintptr(fd), m.path)
 	}

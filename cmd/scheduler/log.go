@@ -14,6 +14,7 @@ import (
 
 	"zsched/internal/asyncfile"
 	"zsched/internal/asyncsyslog"
+	"zsched/scheduler/eventlog"
 )
 
 // logs are the files and the syslog that the scheduler writes.
@@ -21,6 +22,7 @@ type logs struct {
 	log        zerolog.Logger
 	main       *asyncfile.Writer
 	statistics *asyncfile.Writer   // nil: none
+	events     *eventlog.Writer    // nil: none
 	syslog     *asyncsyslog.Writer // nil: none
 }
 
@@ -82,11 +84,28 @@ func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 	return nil
 }
 
+// openEvents opens the event log that the configuration names, if any.
+func (l *logs) openEvents(place string) (err error) {
+	if place == "" {
+		return nil
+	}
+	l.events, err = eventlog.Open(place, func(lines int) {
+		l.log.Warn().Int("lines", lines).Msg("event log lines lost")
+	})
+	if err != nil {
+		return fmt.Errorf("opening the event log: %w", err)
+	}
+	return nil
+}
+
 // reopen is for after the files were moved away.
 func (l *logs) reopen() {
 	l.main.Reopen()
 	if l.statistics != nil {
 		l.statistics.Reopen()
+	}
+	if l.events != nil {
+		l.events.Reopen()
 	}
 }
 
@@ -95,6 +114,9 @@ func (l *logs) close() {
 	l.syslog.Close()
 	if l.statistics != nil {
 		l.statistics.Close()
+	}
+	if l.events != nil {
+		l.events.Close()
 	}
 	l.main.Close()
 }

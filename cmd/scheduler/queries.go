@@ -107,6 +107,9 @@ func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
 			log.Warn().Stringer("socket", both[1]).Msg(name + " has changed, which has an effect at the next start")
 		}
 	}
+	if opened.Params.EventLog != now.Params.EventLog {
+		log.Warn().Str("place", now.Params.EventLog).Msg("PARAMevent-log has changed, which has an effect at the next start")
+	}
 }
 
 // inherited are the sockets that a service manager has opened for us

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
@@ -24,8 +23,8 @@ import (
 	"zsched/scheduler/admin"
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/eventlog"
 	"zsched/scheduler/metrics"
-	"zsched/scheduler/report"
 	"zsched/scheduler/spool"
 )
 
@@ -35,6 +34,7 @@ type setting struct {
 	env       *zenv.File
 	where     *places
 	maxAgents int
+	events    bool // there is an event log, as the configuration said at the start
 }
 
 // serve runs the scheduler until it is stopped. If ready is not nil, serve
@@ -49,11 +49,13 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	if err != nil {
 		return err
 	}
-	s := &setting{o, env, where, maxAgents}
+	s := &setting{options: o, env: env, where: where, maxAgents: maxAgents}
 	file, err := s.load()
 	if err != nil {
 		return err
 	}
+	s.events = file.Params.EventLog != ""
+	file.Scheduler.Events = s.events
 	if err := os.Chdir(where.transport()); err != nil {
 		return err
 	}
@@ -62,6 +64,9 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 		return err
 	}
 	defer logs.close()
+	if err := logs.openEvents(file.Params.EventLog); err != nil {
+		return err
+	}
 	// Before the pid file tells others which process to signal.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
@@ -93,6 +98,7 @@ func (s *setting) load() (*config.File, error) {
 	c.ForkRate = s.forkRate
 	c.Frozen = s.frozen
 	c.Only = s.only
+	c.Events = s.events
 	return file, nil
 }
 
@@ -149,10 +155,16 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	}
 	stats := metrics.NewStats()
 	options.Observer = stats
+	if logs.events != nil {
+		options.Observer = daemon.Observers{stats, eventlog.New(logs.events)}
+	}
 
 	loop := daemon.New(options)
 	queries = admin.New(s.adminOptions(file, loop, spooler, log))
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Queries: queries.Counters, Log: log}
+	if logs.events != nil {
+		scrapes.EventsLost = logs.events.Lost
+	}
 	sockets := s.openSockets(file, queries, scrapes)
 	loop.Run()
 	sockets.Close()
@@ -204,30 +216,12 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 		NotifySocket: file.Params.NotifySock.Address,
 		RouterLevels: s.env.RouterLevels(),
 	}
+	o.Users = s.events
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
-	o.Reporter = daemon.Reporter{Reporter: s.reporter(file)}
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}
 	return o
-}
-
-// reporter writes notices to senders.
-func (s *setting) reporter(file *config.File) *report.Reporter {
-	host := s.env.Value("ORGDOMAIN")
-	if host == "" {
-		host, _ = os.Hostname()
-	}
-	return &report.Reporter{
-		Postoffice:  s.where.postoffice,
-		Host:        host,
-		By:          "scheduler@" + host,
-		Router:      ctlfile.Router{Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")},
-		FormFile:    filepath.Join(s.env.Value("MAILSHARE"), "forms", "delivery"),
-		HeadersOnly: s.returnHeaders,
-		Async:       file.Params.MsgWriteAsync,
-		StoreErrors: file.Params.StoreErrorOnError,
-	}
 }
 
 func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {

@@ -6,7 +6,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,28 +29,30 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	if o.DryRun {
 		return did, nil
 	}
+	newFiles := ""
 	switch o.Verb {
 	case mailq.Release:
 		err = q.port.Release(ctx, m.Name, nil)
 	case mailq.Requeue, mailq.Reroute:
-		err = q.resubmitHeld(ctx, m, o.To)
+		newFiles, err = q.resubmitHeld(ctx, m, o.To)
 	default:
 		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb))
 	}
 	if err != nil {
 		return mailq.Outcome{}, err
 	}
-	q.touched(ctx, o, m, did.Recipients)
+	q.touched(ctx, o, m, newFiles)
 	return did, nil
 }
 
-// touched has the event log tell of an order about a held message.
-func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, recipients int) {
+// touched has the event log tell of an order about a held message. newFiles are
+// those that it was resubmitted as.
+func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, newFiles string) {
 	// The order is carried out, so that a caller who is gone does not matter.
 	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
 		l.Touched(scheduler.Touched{
-			Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: recipients,
-			To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why,
+			Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: outcomeOf(m).Recipients,
+			To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why, New: newFiles,
 		})
 	})
 }
@@ -59,7 +60,7 @@ func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, re
 // outcomeOf counts the open recipients of a held message.
 func outcomeOf(m *spool.Stored) mailq.Outcome {
 	did := mailq.Outcome{Messages: 1}
-	for _, job := range storedJobs(m) {
+	for _, job := range heldJobs(m) {
 		did.Threads++
 		did.Recipients += len(job.Recipients)
 	}
@@ -93,30 +94,34 @@ func outcomes(m *spool.Stored, verb mailq.Verb) (marks []ctlfile.Mark) {
 
 // resubmitHeld sends the open recipients of a held message elsewhere. If no
 // recipient is left open, the message is released, so that it is finished.
-func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) error {
+func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) (newFiles string, err error) {
 	sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
 	if err != nil {
-		return err
+		return "", err
 	}
+	newFiles = sent.NewFiles()
 	for _, r := range sent.Recipients {
 		if r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked {
-			return nil
+			return newFiles, nil
 		}
 	}
 	if err = q.port.Release(ctx, m.Name, nil); errors.Is(err, daemon.ErrNotHeld) {
-		return nil // somebody else has released it
+		return newFiles, nil // somebody else has released it
 	}
-	return err
+	return newFiles, err
 }
 
 // releaseHeld releases the held messages and threads that are selected.
-func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) error {
+func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.Outcome) (did mailq.Outcome, err error) {
+	did = released
 	where, now := o.Where, time.Now()
+	names := make(map[mailq.Name]struct{})
+	defer func() { did.Threads += len(names) }()
 	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
 		if err != nil {
-			return err
+			return did, err
 		}
-		if !slices.ContainsFunc(storedJobs(m), isSelected(where, now)) {
+		if !selected(where, m, now) {
 			continue
 		}
 		if !o.DryRun {
@@ -125,68 +130,74 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 				continue // somebody else has released it
 			}
 			if err != nil {
-				return err
+				return did, err
 			}
-			q.touched(ctx, o, m, outcomeOf(m).Recipients)
+			q.touched(ctx, o, m, "")
 		}
-		did.messages++
-		for _, job := range storedJobs(m) {
-			did.recipients += len(job.Recipients)
-			did.threads[job.Name] = struct{}{}
+		did.Messages++
+		for _, job := range heldJobs(m) {
+			did.Recipients += len(job.Recipients)
+			names[job.Name] = struct{}{}
 		}
 	}
-	if where.NeedsFile() || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
-		return nil
+	if where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
+		return did, nil
 	}
 	var threads []spool.Thread
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
-		return err
+		return did, err
 	}
 	for _, t := range threads {
 		name := mailq.Name(t)
-		if !where.Matches(&mailq.Job{Name: name, State: mailq.StateHeld, Held: true}, now) {
+		if !where.Matches(&mailq.Job{Name: name}, now) {
 			continue
 		}
 		more, err := q.unholdThread(ctx, name, o.DryRun)
-		did.add(more)
+		did.Messages += more.Messages
+		did.Recipients += more.Recipients
 		if more.Threads > 0 {
-			did.threads[name] = struct{}{}
+			names[name] = struct{}{}
 		}
 		if err != nil {
-			return err
+			return did, err
 		}
 	}
-	return nil
+	return did, nil
 }
 
-// actOnHeldSelection carries out KILL, EXPIRE, REQUEUE or REROUTE on the held
-// messages that are selected. The order is about whole messages, so every open
-// recipient of a message must be selected.
-func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tally) error {
-	match := isSelected(o.Where, time.Now())
-	var held []*spool.Stored
-	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
-		if err != nil {
-			return err
-		}
-		jobs := storedJobs(m)
-		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool { return !match(j) }) {
-			m.File = nil // read again when its turn comes
-			held = append(held, m)
-			for _, job := range jobs {
-				did.threads[job.Name] = struct{}{}
-			}
+// selected says whether a job line of a held message is selected.
+func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
+	for _, job := range heldJobs(m) {
+		if where.Matches(job, now) {
+			return true
 		}
 	}
-	for _, m := range held {
-		more, err := q.actOnHeld(ctx, o, m.SpoolID())
-		if errors.Is(err, daemon.ErrNotHeld) {
+	return false
+}
+
+// heldJobs returns the job lines that a held message would have in the queue.
+func heldJobs(m *spool.Stored) (jobs []*mailq.Job) {
+	if m.File == nil {
+		return nil
+	}
+	byName := make(map[mailq.Name]*mailq.Job)
+	sender := ""
+	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
+		sender = m.File.Senders[n-1].User
+	}
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if m.File.Done(i) {
 			continue
 		}
-		did.add(more)
-		if err != nil {
-			return err
+		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
+		job := byName[name]
+		if job == nil {
+			job = &mailq.Job{Name: name, Sender: sender, ArrivedAt: m.ModifiedAt}
+			byName[name] = job
+			jobs = append(jobs, job)
 		}
+		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset})
 	}
-	return nil
+	return jobs
 }

@@ -274,6 +274,9 @@ type Params struct {
 	ActiveLimit, RecipientLimit, RingReserve int
 	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
+	// EventLog is the file of the event log, or UNIX:/path of the socket of its
+	// reader; empty: none.
+	EventLog string
 	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
 	KeepSpoolMode bool
 	// SharesFile is the path of the file that Shares was read from. Shares has
@@ -317,6 +320,9 @@ var params = []row[Params]{
 	{name: "metrics",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "where counters are shown"},
+	{name: "event-log",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.EventLog }, path: true},
+		meaning: "where a line about each event of each message is written"},
 	{name: "spool-mode", preset: "0750",
 		kind: choice[Params]{words: []string{"0750", "keep"},
 			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },

@@ -27,6 +27,9 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectSpool(c)
 	s.collectThreads(c)
 	s.collectQueries(c)
+	if s.eventsLost != nil {
+		c.counter("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(s.eventsLost()))
+	}
 	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.stats.turns)
 	c.gauge("scheduler_loop_longest_pause_seconds", "The longest of these since the start.", s.stats.longestTurn.Seconds())
 }

@@ -48,7 +48,10 @@ type Server struct {
 	// Queries are the counters of mailq sessions by their names in SHOW
 	// COUNTERS; nil: there are no sessions.
 	Queries func() map[string]float64
-	Log     zerolog.Logger
+	// EventsLost counts the lines that the event log has lost; nil: there is
+	// none.
+	EventsLost func() uint64
+	Log        zerolog.Logger
 }
 
 // Serve answers at a listener until it is closed.
@@ -96,13 +99,14 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 
 // scrape is what one scrape shows.
 type scrape struct {
-	now      time.Time
-	counts   scheduler.Counts
-	stats    values
-	status   daemon.Status
-	channels []scheduler.ChannelView
-	threads  threads
-	queries  map[string]float64
+	now        time.Time
+	counts     scheduler.Counts
+	stats      values
+	status     daemon.Status
+	channels   []scheduler.ChannelView
+	threads    threads
+	queries    map[string]float64
+	eventsLost func() uint64 // nil: there is no event log
 }
 
 func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) {
@@ -121,6 +125,7 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 	if s.Queries != nil {
 		c.queries = s.Queries()
 	}
+	c.eventsLost = s.EventsLost
 	return c, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/eintr"
-	"zsched/internal/postoffice"
 )
 
 const (
@@ -74,18 +73,18 @@ func bindNotify(path string) (*notifySocket, error) {
 // bindTo gives a socket its name, which a socket of a process before us may
 // still have, and returns the name's inode.
 func bindTo(fd int, path string) (inode uint64, err error) {
-	dir, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Dir(path))
+	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path))
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(dir)
 	base := filepath.Base(path)
 	var st unix.Stat_t
-	if postoffice.Stat(dir, base, &st) == nil {
+	if stat(dir, base, &st) == nil {
 		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 			return 0, fmt.Errorf("%q exists and is no socket", path)
 		}
-		if err := postoffice.Remove(dir, base); err != nil {
+		if err := remove(dir, base); err != nil {
 			return 0, err
 		}
 	}
@@ -98,15 +97,15 @@ func bindTo(fd int, path string) (inode uint64, err error) {
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
 		return 0, err
 	}
-	err = postoffice.Stat(dir, base, &st)
+	err = stat(dir, base, &st)
 	return st.Ino, err
 }
 
 // close stops listening and removes the name, unless it is another's by now.
 func (n *notifySocket) close() {
 	var st unix.Stat_t
-	if postoffice.Stat(postoffice.WorkingDir, n.path, &st) == nil && st.Ino == n.inode {
-		postoffice.Remove(postoffice.WorkingDir, n.path)
+	if stat(unix.AT_FDCWD, n.path, &st) == nil && st.Ino == n.inode {
+		remove(unix.AT_FDCWD, n.path)
 	}
 	n.conn.Close()
 }

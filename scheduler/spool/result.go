@@ -4,6 +4,7 @@ package spool
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"zsched/ctlfile"
@@ -84,25 +85,7 @@ type (
 	Finished struct {
 		Op     uint64
 		Err    error
-		Notice string // file of the notice that was written, below $POSTOFFICE, or ""
-		Parked bool   // it owes a notice: both files are under postman/ now
-	}
-
-	// Reported answers Report. Notice is the file of the notice, below
-	// $POSTOFFICE; "" if none was owed or nobody gets it. Missing says that there
-	// is no such control file. Err may wrap ErrSpoolDown.
-	Reported struct {
-		Op      uint64
-		Err     error
-		Missing bool
-		Notice  string
-	}
-
-	// Unparked: a message was removed from postman/, because its notice was
-	// written or none is owed any more (then Notice is "").
-	Unparked struct {
-		Name   Name
-		Notice string
+		Parked bool // it owes a notice: both files are under postman/ now
 	}
 
 	// Moved answers Move and Hold. Missing says that there was no such control
@@ -205,14 +188,24 @@ func (r Refusal) String() string {
 // ErrOpen says that a message has a recipient that is not done.
 var ErrOpen = errors.New("a recipient is still open")
 
+// NewFiles names what was written, below POSTOFFICE, with blanks between.
+func (r *Resubmitted) NewFiles() string {
+	var names []string
+	for _, name := range r.Router {
+		names = append(names, "router/"+name)
+	}
+	if r.Name.Path != "" {
+		names = append(names, "transport/"+r.Name.Path)
+	}
+	return strings.Join(names, " ")
+}
+
 func (Loaded) result()      {}
 func (Refused) result()     {}
 func (Triggered) result()   {}
 func (Marked) result()      {}
 func (Reread) result()      {}
 func (Finished) result()    {}
-func (Reported) result()    {}
-func (Unparked) result()    {}
 func (Moved) result()       {}
 func (Released) result()    {}
 func (Recorded) result()    {}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"zsched/internal/postoffice"
 )
 
 func (o *office) finished(path string, owes bool) Finished {
@@ -132,7 +131,7 @@ func TestMove(t *testing.T) {
 // where is the place that has a control file.
 func (o *office) where(path string) Place {
 	for p := range placeCount {
-		if postoffice.Exists(o.s.pairs[p].transport, path) {
+		if exists(o.s.pairs[p].transport, path) {
 			return p
 		}
 	}

@@ -1,0 +1,355 @@
+// Package eventlog writes the event log of the scheduler: what happened to each
+// message, one JSON object a line (scheduler-events(5)).
+//
+//	{"time":"2026-11-22T08:15:06.123Z","event":"arrival","spoolid":"S12AbTCLWiT","message_id":"<1@a>",
+//	 "sender":"a@b","recipient":"u@h","channel":"smtp","host":"h","since":"…","delay":0.213,"size":812,"recipients":1}
+//	{"time":"…","event":"attempt","spoolid":"S12AbTCLWiT",…,"pid":711,"command":"smtp -c smtp","peer":"mx.h (192.0.2.1)",
+//	 "status":"deferred","class":4,"dsn":"4.7.1","text":"451 4.7.1 greylisted","tries":1,"next":"…"}
+//	{"time":"…","event":"end","spoolid":"S12AbTCLWiT",…,"recipients":1,"failed":0}
+//
+// A Log observes the loop (daemon.Observer), builds each line in the loop's
+// goroutine without reflection, and hands it to a writer that does not wait
+// (Open). The core keeps no addresses, so the Log keeps those of the messages in
+// the queue, some hundred bytes for each.
+package eventlog
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// Log writes events. It belongs to the loop's goroutine.
+type Log struct {
+	out      io.Writer
+	line     line
+	now      time.Time // of the event under way
+	messages map[scheduler.MessageID]*message
+	agents   map[scheduler.AgentID]*agent
+	exited   []scheduler.AgentID                  // oldest first; still in agents
+	ops      map[scheduler.Op]scheduler.MessageID // Finish, Hold and Resubmit that are not answered
+	started  bool                                 // the first sweep has ended
+	down     bool                                 // the spool cannot be written
+}
+
+// message is what lines about a message in the queue repeat.
+type message struct {
+	spoolid, messageID, sender string
+	since                      time.Time // mtime of the message file
+	users                      []user    // by offset
+	owes                       bool      // "owed" was written
+	recipients, failed         int       // when it is complete
+}
+
+// user is the address of a recipient.
+type user struct {
+	offset  int64
+	address string
+}
+
+type agent struct {
+	pid     int // 0: not started yet
+	command string
+}
+
+// maxExited bounds the agents that are remembered after their exit, because the
+// end of their job lines follows when files have been read.
+const maxExited = 256
+
+var _ daemon.Observer = (*Log)(nil)
+
+// New returns a Log that writes each line with one call of out.Write, which must
+// not wait. The configuration of the core must have Events set, and the spool
+// Users.
+func New(out io.Writer) *Log {
+	return &Log{
+		out:      out,
+		messages: make(map[scheduler.MessageID]*message),
+		agents:   make(map[scheduler.AgentID]*agent),
+		ops:      make(map[scheduler.Op]scheduler.MessageID),
+	}
+}
+
+// Event tells what happened: daemon.Observer.
+func (l *Log) Event(now time.Time, e scheduler.Event) {
+	l.now = now
+	switch e := e.(type) {
+	case scheduler.Arrived:
+		l.arrived(&e.Message)
+	case scheduler.AgentStarted:
+		if a := l.agents[e.Agent]; a != nil {
+			a.pid = e.PID
+		}
+	case scheduler.AgentFailed:
+		delete(l.agents, e.Agent)
+	case scheduler.AgentExited:
+		l.exited = append(l.exited, e.Agent)
+		if len(l.exited) > maxExited {
+			delete(l.agents, l.exited[0])
+			l.exited = l.exited[1:]
+		}
+	case scheduler.HeldThread:
+		event := release
+		if e.Held {
+			event = hold
+		}
+		l.begin(event).text(channel, e.Channel).text(host, e.Host)
+		l.write()
+	case scheduler.Failed:
+		if e.SpoolDown && !l.down {
+			l.down = true
+			l.begin(spoolDown).text(text, oneLine(e.Reason))
+			l.write()
+		}
+	case scheduler.SpoolBack:
+		if l.down {
+			l.down = false
+			l.begin(spoolUp)
+			l.write()
+		}
+	case scheduler.Done:
+		// With option -p the spool is not asked, and nothing is removed.
+		if id, ok := l.ops[e.Op]; ok {
+			delete(l.ops, e.Op)
+			l.ended(id, end)
+		}
+	}
+}
+
+// Action tells what the core wants: daemon.Observer.
+func (l *Log) Action(now time.Time, a scheduler.Action) {
+	l.now = now
+	switch a := a.(type) {
+	case scheduler.Start:
+		l.agents[a.Agent] = &agent{command: commandLine(a.Command)}
+	case scheduler.Attempt:
+		l.attempted(&a)
+	case scheduler.Touched:
+		l.touched(&a)
+	case scheduler.Condition:
+		l.condition(&a)
+	case scheduler.Complete:
+		if m := l.messages[a.Message]; m != nil {
+			m.recipients, m.failed = a.Recipients, a.Failed
+		}
+	case scheduler.Finish:
+		l.ops[a.Op] = a.Message
+	case scheduler.Hold:
+		l.ops[a.Op] = a.Message
+	case scheduler.Resubmit:
+		l.ops[a.Op] = a.Message
+	}
+}
+
+// Result tells what the spool did: daemon.Observer.
+func (l *Log) Result(now time.Time, r spool.Result) {
+	l.now = now
+	switch r := r.(type) {
+	case spool.Finished:
+		id, ok := l.take(r.Op, r.Err)
+		switch {
+		case errors.Is(r.Err, spool.ErrOpen): // a sweep loads the message again
+			delete(l.messages, id)
+		case ok && r.Parked:
+			l.ended(id, parked)
+		case ok:
+			l.ended(id, end)
+		}
+	case spool.Moved:
+		if id, ok := l.take(r.Op, r.Err); ok && !r.Missing {
+			l.ended(id, hold)
+		}
+	case spool.Resubmitted:
+		if id, ok := l.take(r.Op, nil); ok && len(r.Offsets) > 0 {
+			l.begin(resubmitted).message(l.messages[id]).number(recipients, len(r.Offsets)).text(newFile, r.NewFiles())
+			l.write()
+		}
+	case spool.Refused:
+		l.refused(&r)
+	case spool.Swept:
+		l.started = true
+	}
+}
+
+// Turn is of no interest: daemon.Observer.
+func (l *Log) Turn(time.Duration) {}
+
+// take returns the message of an operation and whether it has succeeded. One
+// that has failed and is tried again stays known.
+func (l *Log) take(op uint64, err error) (scheduler.MessageID, bool) {
+	id, ok := l.ops[scheduler.Op(op)]
+	if err == nil || errors.Is(err, spool.ErrOpen) {
+		delete(l.ops, scheduler.Op(op))
+	}
+	return id, ok && err == nil
+}
+
+// arrived writes one line for each recipient.
+func (l *Log) arrived(in *scheduler.Message) {
+	m := &message{
+		spoolid: ctlfile.SpoolID(uint64(in.ID), in.ModifiedAt), messageID: in.LogID,
+		sender: in.Sender, since: in.ModifiedAt,
+	}
+	if in.NullSender {
+		m.sender = "<>"
+	}
+	l.messages[in.ID] = m
+	how := ""
+	switch {
+	case in.Released:
+		how = "released"
+	case !l.started:
+		how = "found at the start"
+	}
+	arrival := func() *line {
+		return l.begin(arrival).message(m)
+	}
+	rest := func(b *line) {
+		b.text(file, in.Path).times(m.since, l.now).number(size, int(max(0, in.Size))).number(recipients, len(in.Recipients)).text(text, how)
+		l.write()
+	}
+	if len(in.Recipients) == 0 {
+		rest(arrival())
+	}
+	m.users = make([]user, 0, len(in.Recipients))
+	for i := range in.Recipients {
+		r := &in.Recipients[i]
+		m.users = append(m.users, user{r.Offset, r.User})
+		rest(arrival().text(recipient, r.User).text(channel, r.Channel).text(host, r.Host))
+	}
+	l.owes(m, in.Owes)
+}
+
+// owes writes, once, that a message owes a notice.
+func (l *Log) owes(m *message, owes bool) {
+	if !owes || m == nil || m.owes {
+		return
+	}
+	m.owes = true
+	l.begin(owed).message(m)
+	l.write()
+}
+
+func (l *Log) attempted(a *scheduler.Attempt) {
+	event, status, class := attempt, a.State, 5
+	switch status {
+	case "ok", "ok2", "ok3":
+		class = 2
+	case "deferred":
+		class = 4
+	case "expire":
+		event = expiry
+	case "killed":
+		event, class = kill, 0
+	}
+	m := l.messages[a.Message]
+	b := l.begin(event).message(m).text(recipient, m.address(a.Offset)).text(channel, a.Channel).text(host, a.Host)
+	if by := l.agents[a.Agent]; by != nil {
+		b.number(pid, by.pid).text(command, by.command)
+	}
+	said := parseReply(a.Notary, a.Text, event == expiry)
+	b.text(peer, said.peer).text(statusField, status)
+	if class > 0 {
+		b.number(classField, class)
+	}
+	b.text(dsn, said.code).text(text, said.text)
+	if m != nil {
+		b.times(m.since, l.now)
+	}
+	b.number(tries, a.Tries).time(next, a.NextAt)
+	l.write()
+	l.owes(m, a.Owes)
+}
+
+func (l *Log) touched(a *scheduler.Touched) {
+	b := l.begin(order)
+	if m := l.messages[a.Message]; m != nil {
+		b.message(m)
+	} else { // it is held
+		b.text(spoolid, ctlfile.SpoolID(uint64(a.Message), a.ModifiedAt))
+	}
+	b.text(orderField, a.Name).text(by, cmp.Or(a.By, "scheduler")).text(why, oneLine(a.Why)).number(recipients, a.Recipients)
+	if a.To.Channel != "" {
+		b.text(to, a.To.Channel+"/"+a.To.Host)
+	}
+	b.text(newFile, a.New)
+	l.write()
+}
+
+// conditions are the events of the core's conditions.
+var conditions = map[string]event{"poisoned": poisoned, "blocked": blocked, "suspended": suspended, "gone": gone}
+
+func (l *Log) condition(c *scheduler.Condition) {
+	m := l.messages[c.Message]
+	l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host).time(next, c.NextAt)
+	l.write()
+	if c.State == "gone" {
+		delete(l.messages, c.Message)
+	}
+}
+
+// refused writes why a control file did not become a message. What is refused
+// again and again is written at doubling distances.
+func (l *Log) refused(r *spool.Refused) {
+	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
+		return
+	}
+	event := refused
+	if r.Why == spool.Quarantined {
+		event = quarantined
+	}
+	l.begin(event).text(file, r.Name.Path).text(statusField, r.Why.String()).text(text, oneLine(r.Reason))
+	l.write()
+}
+
+// ended writes the last line about a message in the queue, and forgets it.
+func (l *Log) ended(id scheduler.MessageID, event event) {
+	m := l.messages[id]
+	if m == nil {
+		return
+	}
+	b := l.begin(event).message(m).times(m.since, l.now)
+	if event != hold {
+		b.number(recipients, m.recipients).number(failed, m.failed)
+	}
+	l.write()
+	delete(l.messages, id)
+}
+
+// address returns the address of the recipient at an offset, or "".
+func (m *message) address(offset int64) string {
+	if m == nil {
+		return ""
+	}
+	low, high := 0, len(m.users)
+	for low < high {
+		if mid := (low + high) / 2; m.users[mid].offset < offset {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low < len(m.users) && m.users[low].offset == offset {
+		return m.users[low].address
+	}
+	return ""
+}
+
+// commandLine returns the command of an agent without its environment.
+func commandLine(words []string) string {
+	for len(words) > 1 && strings.Contains(words[0], "=") {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(append([]string{path.Base(words[0])}, words[1:]...), " ")
+}

@@ -1,0 +1,206 @@
+package eventlog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+)
+
+// manualNames are the names that a section of scheduler-events(5) explains.
+func manualNames(t *testing.T, section string) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../man/scheduler-events.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(page), "\n.SH "+section+"\n")
+	if !found {
+		t.Fatalf("no section %s", section)
+	}
+	body, _, _ := strings.Cut(after, "\n.SH ")
+	var names []string
+	for _, line := range regexp.MustCompile(`(?m)^\.TP\n\.BR? (.+)$`).FindAllStringSubmatch(body, -1) {
+		for name := range strings.FieldsSeq(strings.ReplaceAll(line[1], `", "`, " ")) {
+			names = append(names, strings.ReplaceAll(name, `\-`, "-"))
+		}
+	}
+	return names
+}
+
+func TestManualHasEveryEventAndFieldAndNoOther(t *testing.T) {
+	for section, known := range map[string][]string{"EVENTS": events[:], "FIELDS": fields[:]} {
+		names := manualNames(t, section)
+		for _, name := range known {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s of the manual lacks %s", section, name)
+			}
+		}
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				t.Errorf("%s of the manual explains %s, which does not exist", section, name)
+			}
+		}
+	}
+}
+
+// told returns the lines that tell writes, as objects.
+func told(t *testing.T, tell func(l *Log)) []map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	tell(New(&out))
+	var lines []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		lines = append(lines, object)
+	}
+	return lines
+}
+
+var began = time.Date(2026, 11, 22, 8, 15, 6, 123456789, time.UTC)
+
+func arrivedMessage(id scheduler.MessageID, users ...string) scheduler.Arrived {
+	m := scheduler.Message{ID: id, Path: "12", LogID: "<1@a>", Sender: "a@b", ModifiedAt: began, Size: 800}
+	for i, user := range users {
+		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(100 * (i + 1)), Channel: "smtp", Host: "h", User: user})
+	}
+	return scheduler.Arrived{Message: m}
+}
+
+func TestLifeOfAMessage(t *testing.T) {
+	later := began.Add(1500 * time.Millisecond)
+	lines := told(t, func(l *Log) {
+		l.Result(began, spool.Swept{})
+		l.Event(began, arrivedMessage(12, "u@h", "v@h"))
+		l.Action(began, scheduler.Start{Agent: 3, Command: []string{"A=b", "/usr/lib/ta/smtp", "-c", "smtp"}})
+		l.Event(began, scheduler.AgentStarted{Agent: 3, PID: 711})
+		l.Action(later, scheduler.Attempt{
+			Message: 12, Offset: 200, Channel: "smtp", Host: "h", Agent: 3, State: "deferred", Tries: 1, NextAt: later.Add(time.Minute),
+			Notary: "v@h\x01delayed\x014.7.1 (try later)\x01smtp; 451\x01dns; mx.h (192.0.2.1)", Text: "<<- RCPT\r->> 451 4.7.1 greylisted",
+		})
+		l.Action(later, scheduler.Complete{Message: 12, Recipients: 2, Failed: 1})
+		l.Action(later, scheduler.Finish{Op: 7, Message: 12})
+		l.Result(later, spool.Finished{Op: 7, Parked: true})
+	})
+	if len(lines) != 4 {
+		t.Fatalf("%d lines: %v", len(lines), lines)
+	}
+	attempt := lines[2]
+	for name, want := range map[string]any{
+		"time": "2026-11-22T08:15:07.623Z", "event": "attempt", "spoolid": ctlfile.SpoolID(12, began), "message_id": "<1@a>", "sender": "a@b",
+		"recipient": "v@h", "channel": "smtp", "host": "h", "pid": 711.0, "command": "smtp -c smtp", "peer": "mx.h (192.0.2.1)",
+		"status": "deferred", "class": 4.0, "dsn": "4.7.1", "text": "451 4.7.1 greylisted",
+		"since": "2026-11-22T08:15:06.123Z", "delay": 1.5, "tries": 1.0, "next": "2026-11-22T08:16:07.623Z",
+	} {
+		if attempt[name] != want {
+			t.Errorf("%s is %v instead of %v", name, attempt[name], want)
+		}
+	}
+	if lines[3]["event"] != "parked" || lines[3]["failed"] != 1.0 {
+		t.Errorf("the end is %v", lines[3])
+	}
+}
+
+// A text of the other side cannot break the line, whatever is in it.
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"plain", "\"\\\x00\x1b[2J\x7f", "\u202e\u2028\u0085é世😀", "\xff\xc3", strings.Repeat("é", maxText)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, said string) {
+		var n line
+		n.begin(began, attempt)
+		n.text(text, said)
+		var got map[string]string
+		if err := json.Unmarshal(append(n.b, '}'), &got); err != nil {
+			t.Fatalf("%v: %s", err, n.b)
+		}
+		want := strings.ToValidUTF8(said, "\ufffd")
+		if len(said) <= maxText && len([]rune(want)) == len([]rune(said)) && got["text"] != string([]rune(said)) {
+			t.Fatalf("%q became %q", said, got["text"])
+		}
+		for _, c := range n.b {
+			if c < ' ' || c == 0x7f {
+				t.Fatalf("a control in %q", n.b)
+			}
+		}
+		if len(got["text"]) > maxText*3+3 {
+			t.Fatalf("%d bytes of text", len(got["text"]))
+		}
+	})
+}
+
+// The reader of a socket gets whole lines, also on a second connection.
+func TestSocketReaderMayComeAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c := &connection{path: path}
+	defer c.Close()
+	if _, err := c.Write([]byte("one\ntw")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(first, make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	for n, err := c.Write([]byte("o\n")); err == nil; n, err = c.Write([]byte("o\n")) {
+		if n != 2 {
+			t.Fatalf("%d bytes taken without an error", n)
+		}
+	}
+	rest := []byte("o\nthree\n")
+	for len(rest) > 0 {
+		n, _ := c.Write(rest)
+		rest = rest[n:]
+	}
+	second, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if line, err := bufio.NewReader(second).ReadString('\n'); line != "three\n" {
+		t.Errorf("the second reader has %q, %v", line, err)
+	}
+}
+
+func TestRelativePlaceIsRefused(t *testing.T) {
+	if _, err := Open("events", nil); err == nil {
+		t.Error("a relative path is taken")
+	}
+}
+
+func BenchmarkAttempt(b *testing.B) {
+	l := New(io.Discard)
+	l.Event(began, arrivedMessage(12, "user@destination.example"))
+	l.Action(began, scheduler.Start{Agent: 3, Command: []string{"smtp", "-c", "smtp"}})
+	a := scheduler.Attempt{
+		Message: 12, Offset: 100, Channel: "smtp", Host: "destination.example", Agent: 3, State: "ok", Tries: 1,
+		Notary: "user@destination.example\x01relayed\x012.0.0\x01smtp; 250\x01dns; mx.destination.example", Text: "250 2.0.0 Ok: queued as 4F2",
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l.attempted(&a)
+	}
+}

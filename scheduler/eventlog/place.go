@@ -1,0 +1,133 @@
+package eventlog
+
+// Places: the file or the socket that PARAMevent-log names.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"zsched/internal/asyncfile"
+)
+
+// File returns the name of the file that a place means; "" if it is a socket.
+func File(place string) string {
+	if _, ok := socket(place); ok {
+		return ""
+	}
+	return place
+}
+
+func socket(place string) (path string, ok bool) {
+	if len(place) > 5 && strings.EqualFold(place[:5], "UNIX:") {
+		return place[5:], true
+	}
+	return "", false
+}
+
+// Writer takes lines without waiting. It holds back up to 4 MiB while the file
+// or the reader does not take them; further lines are lost and counted, also in
+// the log itself.
+type Writer struct {
+	*asyncfile.Writer
+	lost atomic.Uint64
+}
+
+// Lost returns how many lines were lost since the start, as far as the log says
+// so too.
+func (w *Writer) Lost() uint64 { return w.lost.Load() }
+
+// Open opens the event log: a file, made with mode 0640 if there is none, or the
+// stream socket UNIX:/path at which a reader listens. A reader who is not there
+// is looked for every second. Lost is told, in another goroutine, how many lines
+// were lost.
+func Open(place string, lostLines func(lines int)) (*Writer, error) {
+	open := func() (io.WriteCloser, error) {
+		return os.OpenFile(place, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	}
+	path, ok := socket(place)
+	if !filepath.IsAbs(place) && !ok {
+		return nil, fmt.Errorf("%q is not an absolute path", place)
+	}
+	if ok {
+		open = func() (io.WriteCloser, error) { return &connection{path: path}, nil }
+	}
+	out, err := asyncfile.Open(open)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{Writer: out}
+	out.Lost = func(n int) {
+		w.lost.Add(uint64(n))
+		var told line
+		told.begin(time.Now(), lost)
+		told.number(linesField, n)
+		_, _ = out.Write(append(told.b, '}', '\n'))
+		lostLines(n)
+	}
+	return w, nil
+}
+
+// connection is a connection to a reader, made again after it broke.
+type connection struct {
+	path    string
+	conn    net.Conn // nil: none
+	retryAt time.Time
+	midLine bool // the last byte that was taken is not the end of a line
+	torn    bool // and that was on another connection
+}
+
+const (
+	dialTimeout  = time.Second
+	dialInterval = time.Second
+)
+
+var errNoReader = errors.New("nobody reads the event log")
+
+// Write writes as much as the reader takes: io.Writer. The rest of a line that
+// another connection has the beginning of is skipped.
+func (c *connection) Write(b []byte) (n int, err error) {
+	if c.conn == nil {
+		if time.Now().Before(c.retryAt) {
+			return 0, errNoReader
+		}
+		c.conn, err = net.DialTimeout("unix", c.path, dialTimeout)
+		if err != nil {
+			c.conn, c.retryAt = nil, time.Now().Add(dialInterval)
+			return 0, err
+		}
+		c.torn = c.midLine
+	}
+	if c.torn {
+		end := bytes.IndexByte(b, '\n')
+		if end < 0 {
+			return len(b), nil
+		}
+		n, c.torn, c.midLine = end+1, false, false
+	}
+	sent, err := c.conn.Write(b[n:])
+	n += sent
+	if sent > 0 {
+		c.midLine = b[n-1] != '\n'
+	}
+	if err != nil {
+		c.conn.Close()
+		c.conn, c.retryAt = nil, time.Now()
+	}
+	return n, err
+}
+
+// Close closes the connection: io.Closer.
+func (c *connection) Close() error {
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.Close()
+}
