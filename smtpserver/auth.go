@@ -79,7 +79,7 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 func (s *session) authenticate(identity, user, password string) error {
 	p, addr := s.server.passwords, s.conn.client.addr
 	if s.fails >= maxGuesses || p.exhausted(addr) {
-		s.conn.ended = true
+		s.conn.ended.Store(true)
 		return refusal(421, smtp.EnhancedCode{4, 7, 0}, "Too many wrong passwords")
 	}
 	ok, err := p.verify(user, password)

@@ -101,6 +101,10 @@ func (c *connection) command(line string) (forward bool, err error) {
 		c.reply("503 5.5.1 Say EHLO first")
 		return false, nil
 	}
+	if c.chunks > 0 && !slices.Contains([]string{"BDAT", "NOOP", "QUIT"}, verb) {
+		// go-smtp may give the result of a message that is broken off to the next.
+		return false, c.hangUp("421 4.5.0 The message was broken off")
+	}
 	switch verb {
 	case "STARTTLS":
 		return false, c.startTLS(arg)
@@ -115,6 +119,9 @@ func (c *connection) command(line string) (forward bool, err error) {
 	case "BDAT":
 		if !c.beginChunk(arg) {
 			return false, c.hangUp("501 5.5.4 BDAT takes a size and LAST")
+		}
+		if c.chunks > 0 && c.chunks+int64(c.chunk) > c.server.o.MaxSize {
+			return false, c.hangUp("552 5.3.4 Message too large")
 		}
 	}
 	c.verb = verb

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -41,23 +42,27 @@ var errBareNewline = errors.New("bare CR or LF")
 // that both always agree on what is a command and what is a message. It
 // implements STARTTLS, ETRN and XCLIENT itself.
 //
-// One goroutine uses it, except for stop.
+// One goroutine uses it, except for stop and Close.
 type connection struct {
-	net.Conn // the client's; TLS after STARTTLS
+	net.Conn          // the client's; TLS after STARTTLS
+	raw      net.Conn // without TLS
 	server   *Server
 	lmtp     bool
 	in       *bufio.Reader
-	out      *bufio.Writer
+
+	sending sync.Mutex // go-smtp may close the connection from another goroutine
+	out     *bufio.Writer
 
 	pending  []byte // what go-smtp has not read of a command line
 	verb     string // of the last command that went to go-smtp
 	last     bool   // it is BDAT with LAST
 	code     int    // of the last reply; 0 until the command is answered
 	chunk    uint64 // bytes of a BDAT chunk that are still to come
+	chunks   int64  // bytes of the chunks of a message without the last, 0 for none
 	data     dataState
-	began    time.Time // of the message or chunk
-	received int64     // bytes of it
-	ended    bool      // no more is read from the client
+	began    time.Time   // of the message or chunk
+	received int64       // bytes of it
+	ended    atomic.Bool // no more is read from the client
 
 	key netip.Prefix // its sessions are counted by
 
@@ -91,7 +96,7 @@ const (
 )
 
 func newConnection(s *Server, conn net.Conn, lmtp bool) *connection {
-	c := &connection{server: s, lmtp: lmtp, quiet: time.Now()}
+	c := &connection{raw: conn, server: s, lmtp: lmtp, quiet: time.Now()}
 	c.use(conn)
 	c.client.addr = remoteAddr(conn)
 	c.client.trusted = s.trusts(c.client.addr)
@@ -99,6 +104,8 @@ func newConnection(s *Server, conn net.Conn, lmtp bool) *connection {
 }
 
 func (c *connection) use(conn net.Conn) {
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	c.Conn = conn
 	c.in = bufio.NewReaderSize(conn, maxCommand)
 	c.out = bufio.NewWriterSize(conn, 1024)
@@ -133,12 +140,17 @@ func (c *connection) SetDeadline(time.Time) error { return nil }
 // Close sends the replies that are left.
 func (c *connection) Close() error {
 	defer c.server.leave(c)
-	c.ended = true
+	c.ended.Store(true)
 	_ = c.flush()
-	return c.Conn.Close()
+	c.sending.Lock()
+	conn := c.Conn
+	c.sending.Unlock()
+	return conn.Close()
 }
 
 func (c *connection) flush() error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	if c.out.Buffered() == 0 {
 		return nil
 	}
@@ -154,6 +166,8 @@ func (c *connection) Write(p []byte) (int, error) {
 			c.replied(code, p[3] == ' ')
 		}
 	}
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := c.out.Write(p); err != nil {
 		return 0, err
@@ -173,6 +187,13 @@ func (c *connection) replied(code int, last bool) {
 		c.errors++
 	case code == 250 && (c.verb == "DATA" || c.verb == "BDAT" && c.last):
 		c.quiet, c.errors, c.commands = time.Now(), 0, 0
+	}
+	if c.verb == "BDAT" {
+		if code != 250 || c.last {
+			c.chunks = 0
+		} else {
+			c.chunks += max(1, c.received)
+		}
 	}
 	if code == 250 && (c.verb == "HELO" || c.verb == "EHLO" || c.verb == "LHLO") {
 		c.greeted = c.verb
@@ -199,20 +220,22 @@ func (c *connection) reply(line string) {
 	if line[0] >= '4' {
 		c.errors++
 	}
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	_, _ = c.out.WriteString(line + "\r\n") // c.out keeps the error
 }
 
 // hangUp answers and ends the session.
 func (c *connection) hangUp(line string) error {
 	c.reply(line)
-	c.ended = true
+	c.ended.Store(true)
 	return io.EOF
 }
 
 // Read gives go-smtp the next command line, or what comes of a message.
 func (c *connection) Read(p []byte) (int, error) {
 	switch {
-	case c.ended:
+	case c.ended.Load():
 		return 0, io.EOF
 	case c.chunk > 0 && len(c.pending) == 0:
 		return c.readChunk(p)
@@ -261,7 +284,7 @@ func (c *connection) readData(p []byte) (int, error) {
 	for n < len(part) && c.data != dataEnd {
 		state, ok := c.data.after(part[n])
 		if !ok {
-			c.ended = true
+			c.ended.Store(true)
 			return 0, errBareNewline
 		}
 		c.data = state
@@ -320,7 +343,7 @@ func (c *connection) awaitData() error {
 // end notes that an error ends the session.
 func (c *connection) end(err error) error {
 	if err != nil {
-		c.ended = true
+		c.ended.Store(true)
 	}
 	return err
 }
@@ -330,6 +353,6 @@ func (c *connection) end(err error) error {
 func (c *connection) stop() {
 	c.stopping.Store(true)
 	if c.idle.Load() {
-		_ = c.Conn.SetReadDeadline(time.Now())
+		_ = c.raw.SetReadDeadline(time.Now())
 	}
 }

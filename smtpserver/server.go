@@ -237,9 +237,16 @@ func (s *Server) leave(c *connection) {
 }
 
 // Close lets the sessions end that are within a message, until the context is
-// done, and ends the others. Listeners have to be closed before.
+// done, and ends the others. Listeners have to be closed before. A second call
+// does nothing.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
+	select {
+	case <-s.stopped:
+		s.mu.Unlock()
+		return nil
+	default:
+	}
 	close(s.stopped)
 	for c := range s.sessions {
 		c.stop()
@@ -255,8 +262,13 @@ func (s *Server) Close(ctx context.Context) error {
 	case <-ended:
 	case <-ctx.Done():
 		err = ctx.Err()
+		s.mu.Lock()
+		for c := range s.sessions {
+			_ = c.raw.Close()
+		}
+		s.mu.Unlock()
 	}
-	err = errors.Join(err, s.smtp.Close(), s.lmtp.Close())
+	_, _ = s.smtp.Close(), s.lmtp.Close() // only the listeners are left, which are closed
 	s.queue.close()
 	return err
 }

@@ -311,9 +311,12 @@ func TestChunksMayBeBrokenOff(t *testing.T) {
 	for range 20 {
 		d := s.dial()
 		begin(d)
-		d.send("BDAT 3\r\nabcRSET\r\n")
+		d.send("BDAT 3\r\nabcNOOP\r\nRSET\r\n")
 		d.expect("250 ")
 		d.expect("250 ")
+		d.expect("421 ")
+		d.ended()
+		d = s.dial()
 		begin(d)
 		d.send("BDAT 100\r\nabc")
 		d.conn.Close()

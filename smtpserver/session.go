@@ -145,7 +145,7 @@ func (s *session) Data(r io.Reader) error {
 	if mail == nil {
 		return smtp.ErrDataReset
 	}
-	log := s.server.o.Log.With().Stringer("client", s.conn.client).Str("from", mail.From.User).Logger()
+	log := s.server.o.Log.With().Str("client", mail.RcvdFrom).Str("from", mail.From.User).Logger()
 	m, size, err := s.receive(mail, r)
 	if err == nil {
 		if err = s.server.queue.commit(m); err == nil {
@@ -260,7 +260,8 @@ func (t *textWriter) end() error {
 func (s *session) rcvdFrom() string {
 	var b strings.Builder
 	for _, r := range s.helo.Hostname() {
-		if r > ' ' && r < 0x7f && !strings.ContainsRune(`()<>",;\`, r) && b.Len() < 255 {
+		known := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if (known || r == '[' || b.Len() > 0 && strings.ContainsRune("-._:]", r)) && b.Len() < 255 {
 			b.WriteRune(r)
 		}
 	}

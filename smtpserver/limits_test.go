@@ -1,0 +1,206 @@
+package smtpserver
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEndlessLinesAreNotKept(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	go io.WriteString(d.conn, "EHLO "+strings.Repeat("x", 1<<20))
+	d.expect("500 5.5.2")
+
+	d = s.dial()
+	begin(d)
+	d.say("DATA", "354 ")
+	d.send(strings.Repeat("x", 1<<20) + "\r\n.\r\n")
+	d.expect("552 5.6.0")
+	d.say("NOOP", "250 ")
+	s.nothingLeft()
+}
+
+func TestMillionRecipientsEndTheSession(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxRecipients = 50 })
+	for _, d := range []*dialog{s.dial(), s.stranger()} {
+		d.say("EHLO x.example", "250 ")
+		d.say("MAIL FROM:<a@far.example>", "250 ")
+		go func() {
+			for i := range 1000000 {
+				if _, err := io.WriteString(d.conn, "RCPT TO:<b"+strconv.Itoa(i)+"@elsewhere.example>\r\n"); err != nil {
+					return
+				}
+			}
+		}()
+		replies := 0
+		for d.reply() != "" {
+			replies++
+		}
+		if replies > 300 {
+			t.Errorf("%d replies", replies)
+		}
+	}
+	if n := s.envelopes.Load(); n < 0 || n > 50*1000 {
+		t.Errorf("%d bytes of envelopes", n)
+	}
+}
+
+func TestNonsenseEndsTheSession(t *testing.T) {
+	s := start(t, nil)
+	for _, line := range []string{"NOOP", "FOO BAR", "\x00\x01\x02", "VRFY <a@ours.example>", "XCLIENT", "ETRN"} {
+		d := s.dial()
+		go io.WriteString(d.conn, strings.Repeat(line+"\r\n", 2*Default().MaxRecipients))
+		replies := 0
+		for d.reply() != "" {
+			replies++
+		}
+		if replies > Default().MaxRecipients+extraCommands+1 {
+			t.Errorf("%q: %d replies", line, replies)
+		}
+	}
+}
+
+func TestSlowMessageTimesOut(t *testing.T) {
+	s := start(t, func(o *Options) { o.DataTimeout = 20 * time.Millisecond })
+	d := s.dial()
+	begin(d)
+	d.say("DATA", "354 ")
+	d.send("x")
+	d.expect("421 4.4.2")
+	s.nothingLeft()
+}
+
+func TestSilentClientTimesOut(t *testing.T) {
+	s := start(t, func(o *Options) { o.CommandTimeout = 20 * time.Millisecond })
+	s.dial().expect("421 4.4.2")
+	s = start(t, func(o *Options) { o.SessionTimeout = 20 * time.Millisecond })
+	s.dial().expect("421 4.4.2")
+}
+
+func TestSessionsAreLimited(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"in all":          func(o *Options) { o.MaxSessions = 2 },
+		"from an address": func(o *Options) { o.MaxFromAddress, o.Networks = 2, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, change)
+			first := s.dial()
+			s.dial()
+			conn, err := net.Dial("tcp", s.l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if line, _ := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(line, "421 4.3.2 ") {
+				t.Errorf("reply %q", line)
+			}
+			first.say("QUIT", "221 ")
+			first.ended()
+			for line := ""; !strings.HasPrefix(line, "220 "); { // the session ends soon
+				conn, err := net.Dial("tcp", s.l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				line, _ = bufio.NewReader(conn).ReadString('\n')
+			}
+		})
+	}
+}
+
+func TestMessageTooLargeIsRefused(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSize = 1000 })
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example> SIZE=1001", "552 ")
+	begin(d)
+	d.say("DATA", "354 ")
+	d.say(strings.Repeat("x\r\n", 1000)+".", "552 ")
+	begin(d)
+	d.send("BDAT 600\r\n" + strings.Repeat("x", 598) + "\r\n")
+	d.expect("250 ")
+	d.send("BDAT 600\r\n")
+	d.expect("552 ")
+	s.nothingLeft()
+}
+
+func TestFullDiskIsATemporaryError(t *testing.T) {
+	s := start(t, func(o *Options) { o.MinFree = 1 << 60 })
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example>", "452 4.3.1")
+}
+
+func TestMissingDirectoryIsATemporaryError(t *testing.T) {
+	s := start(t, nil)
+	if err := os.Remove(filepath.Join(s.office, "router")); err != nil {
+		t.Fatal(err)
+	}
+	d := s.dial()
+	begin(d)
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "451 ")
+	s.nothingLeft()
+}
+
+func TestMailIsDelayedAndThenRefusedWhereTheQueueIsLong(t *testing.T) {
+	office := t.TempDir()
+	f := &flow{postoffice: office, limits: map[string]int{"router": 2, "transport": 0}}
+	done := make(chan struct{})
+	close(done) // watch counts once
+	for dir, files := range map[string]int{"router": 0, "router/A": 3, "router/B": 2} {
+		if err := os.Mkdir(filepath.Join(office, dir), 0o700); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+		if dir != "router" {
+			write(t, filepath.Join(office, dir), files)
+		}
+	}
+	f.watch(done)
+	if got := f.delay(); got != 2*flowDelay || f.admit(0) != nil {
+		t.Errorf("delay %v, %v", got, f.admit(0))
+	}
+	write(t, filepath.Join(office, "router"), 200)
+	f.watch(done)
+	if got := f.delay(); got != maxFlowDelay || f.admit(0) != errBusy {
+		t.Errorf("delay %v, %v", got, f.admit(0))
+	}
+}
+
+func write(t *testing.T, dir string, files int) {
+	t.Helper()
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestStopEndsIdleSessionsAndAwaitsMessages(t *testing.T) {
+	s := start(t, nil)
+	idle, busy := s.dial(), s.dial()
+	begin(busy)
+	busy.say("DATA", "354 ")
+	busy.send("x\r\n")
+	s.l.Close()
+	closed := make(chan error)
+	go func() { closed <- s.Server.Close(t.Context()) }()
+	idle.expect("421 4.3.2")
+	idle.ended()
+	busy.send(".\r\n")
+	busy.expect("250 ")
+	busy.expect("421 4.3.2")
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if got := s.messages(); len(got) != 1 {
+		t.Errorf("messages %q", got)
+	}
+}

@@ -1,0 +1,89 @@
+package smtpserver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// submit commits a small message in a goroutine.
+func (s *started) submit(all *sync.WaitGroup) {
+	s.t.Helper()
+	m, err := s.queue.create()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, _ = m.w.WriteString("env-end\n\nx\n")
+	all.Go(func() {
+		if err := s.queue.commit(m); err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
+	s := start(t, nil)
+	one, all := 0, 0
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	s.queue.syncFile = func(*os.File) error {
+		one++
+		close(begun)
+		<-proceed
+		return nil
+	}
+	s.queue.syncAll = func() error { all++; return nil }
+	var submitted sync.WaitGroup
+	s.submit(&submitted)
+	<-begun // the first is being synced, and the others wait meanwhile
+	const more = 100
+	for range more {
+		s.submit(&submitted)
+	}
+	for len(s.queue.complete) < more {
+		// until all are in the queue
+	}
+	close(proceed)
+	submitted.Wait()
+	if one != 1 || all != 1 {
+		t.Errorf("%d syncs of one file, %d of all", one, all)
+	}
+	if got := len(s.messages()); got != more+1 {
+		t.Errorf("%d messages", got)
+	}
+}
+
+func TestMessageIsNotAcknowledgedUnlessItIsOnDisk(t *testing.T) {
+	s := start(t, nil)
+	fault := errors.New("input/output error")
+	s.queue.syncFile = func(f *os.File) error {
+		if got := s.messages(); len(got) != 0 {
+			t.Errorf("in router/ before its sync: %q", got)
+		}
+		return fault
+	}
+	d := s.dial()
+	begin(d)
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "451 ")
+	if got := s.messages(); len(got) != 0 {
+		t.Errorf("messages %q", got)
+	}
+	s.nothingLeft()
+}
+
+func TestWhatADeadProcessLeftIsRemoved(t *testing.T) {
+	s := start(t, nil)
+	public := filepath.Join(s.office, "public")
+	for _, name := range []string{".smtpserver-2147483647-1", ".smtpserver-1-1", "other"} {
+		if err := os.WriteFile(filepath.Join(public, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.queue.removeAbandoned()
+	entries, _ := os.ReadDir(public)
+	if len(entries) != 2 {
+		t.Errorf("left %v", entries)
+	}
+}
