@@ -39,7 +39,7 @@ ta/child:                 ta internal/eintr x/sys
 ta/mime:
 ta/discard:               ctlfile ta
 ta/errormail:             ctlfile ta scheduler/report go-message
-ta/hold:                  ctlfile ta internal/interval
+ta/hold:                  ctlfile ta internal/interval internal/postoffice
 ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
 ta/sm:                    ctlfile ta ta/mime x/sys
 ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
@@ -63,7 +63,7 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon 
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
 scheduler/metrics:        ctlfile scheduler scheduler/daemon scheduler/spool internal/listen prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/spool internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
@@ -179,6 +179,63 @@ func TestLinkedPackagesAreNotImportedByAccident(t *testing.T) {
 			if slices.ContainsFunc(program.without, func(of string) bool { return isPart(name, of) }) {
 				t.Errorf("%s links %s", program.folders, name)
 			}
+		}
+	}
+}
+
+// fileCalls change or open files by name, or change who may use them.
+var fileCalls = map[string][]string{
+	"os": {"Open", "OpenFile", "OpenRoot", "Create", "CreateTemp", "ReadFile", "WriteFile", "Chown", "Lchown", "Chmod",
+		"Chtimes", "Rename", "Remove", "RemoveAll", "Link", "Symlink", "Mkdir", "MkdirAll", "MkdirTemp", "Truncate"},
+	"unix": {"Open", "Openat", "Openat2", "Creat", "Chown", "Lchown", "Fchown", "Fchownat", "Chmod", "Fchmod", "Fchmodat",
+		"Rename", "Renameat", "Renameat2", "Unlink", "Unlinkat", "Link", "Linkat", "Symlink", "Symlinkat", "Mkdir",
+		"Mkdirat", "Mkfifo", "Mkfifoat", "Truncate"},
+	"syscall": {"Open", "Openat", "Creat", "Chown", "Lchown", "Fchown", "Fchownat", "Chmod", "Fchmod", "Fchmodat",
+		"Rename", "Renameat", "Unlink", "Unlinkat", "Link", "Symlink", "Mkdir", "Mkdirat", "Mkfifo", "Truncate"},
+}
+
+// ownFileCalls are the calls in fileCalls that packages make themselves, with
+// the reason.
+var ownFileCalls = map[string]string{
+	"ctlfile/verbose.go unix.Open":           "a v line names a file anywhere, which is opened with the rights of the sender",
+	"scheduler/report/reporter.go os.Open":   "the form of notices, below MAILSHARE",
+	"scheduler/spool/notify.go unix.Fchmod":  "a socket gets its mode before it has a name",
+	"scheduler/spool/pidfile.go os.ReadFile": "below /proc",
+	"scheduler/spool/watch.go os.ReadFile":   "below /proc",
+	"ta/program.go syscall.Open":             "a file without a name in the system's temporary directory",
+	"ta/program.go os.CreateTemp":            "the same where the file system has no such files",
+	"ta/program.go os.Remove":                "the same",
+}
+
+// TestOnlyPackagePostofficeTouchesThePostoffice: who may own a file below
+// $POSTOFFICE, and how it is opened, is decided in one place.
+func TestOnlyPackagePostofficeTouchesThePostoffice(t *testing.T) {
+	packages := []string{"ctlfile", "scheduler/spool", "scheduler/report", "ta", "ta/errormail", "ta/hold"}
+	used := map[string]bool{}
+	eachFile(t, func(file string, set *token.FileSet, f *ast.File) {
+		if !slices.Contains(packages, path.Dir(file)) {
+			return
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			x, ok := call.X.(*ast.Ident)
+			if !ok || !slices.Contains(fileCalls[x.Name], call.Sel.Name) {
+				return true
+			}
+			name := x.Name + "." + call.Sel.Name
+			if ownFileCalls[file+" "+name] == "" {
+				t.Errorf("%s: %s: only package postoffice may do that below $POSTOFFICE", set.Position(n.Pos()), name)
+			}
+			used[file+" "+name] = true
+			return true
+		})
+	})
+	for name := range ownFileCalls {
+		if !used[name] {
+			t.Errorf("%s is an exception that nothing needs", name)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 // and backslashes.
 type Address struct {
 	Channel, Host, User string
-	// Privilege is a numeric uid, possibly with more words behind it. It is ""
+	// Privilege is a numeric uid, possibly with more words after it. It is ""
 	// when the line ends before it.
 	Privilege string
 }
 
-// String is the address as it stands in a file.
+// String returns the address as it is written in a file.
 func (a Address) String() string {
 	s := a.Channel + " " + a.Host + " " + a.User
 	if a.Privilege != "" {
@@ -27,9 +27,9 @@ func (a Address) String() string {
 	return s
 }
 
-// parseAddress splits an address quad into its words, left to right; reason
-// says why it is none. A user with a blank in it must have it quoted, whatever
-// the old manual says: no program ever looked for the last word first.
+// parseAddress splits an address quad into its words, left to right; reason says
+// why s is not one. A blank in the user must be quoted, whatever the old manual
+// says: no program ever split a quad from the right.
 func parseAddress(s string) (a Address, reason string) {
 	rest := s
 	if a.Channel, rest, reason = cutWord(rest); reason != "" {
@@ -51,7 +51,7 @@ func parseAddress(s string) (a Address, reason string) {
 	return a, ""
 }
 
-// cutWord cuts the first word of s and the blanks around it off.
+// cutWord cuts off the first word of s and the blanks around it.
 func cutWord(s string) (word, rest, reason string) {
 	s = skipBlanks(s)
 	end, closed := scanWord(s)
@@ -66,7 +66,7 @@ func cutWord(s string) (word, rest, reason string) {
 
 // scanWord finds the end of the word at the front of s: an unquoted blank, or
 // the end of s. A backslash quotes the next byte, in double quotes and outside.
-// The word is not closed if s ends inside quotes or behind a backslash.
+// The word is not closed if s ends inside quotes or after a backslash.
 func scanWord(s string) (end int, closed bool) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -87,8 +87,9 @@ func scanWord(s string) (end int, closed bool) {
 	return len(s), !quoted
 }
 
-// mxList is the length of a parenthesised list of hosts, ((mx1)(mx2 mx3)), at
-// the front of s; 0 if there is none. An unbalanced one is an ordinary word.
+// mxList returns the length of a parenthesised list of hosts, ((mx1)(mx2 mx3)),
+// at the front of s, or 0 if there is none. An unbalanced list is an ordinary
+// word.
 func mxList(s string) int {
 	if s == "" || s[0] != '(' {
 		return 0
@@ -129,11 +130,11 @@ func (a Address) routable() bool {
 	return len(a.Channel) <= MaxWord && (len(a.Host) <= MaxWord || len(a.RouteHost()) <= MaxWord)
 }
 
-// RouteChannel is the channel as the scheduler groups by it: in lower case.
+// RouteChannel returns the channel that the scheduler groups by: in lower case.
 func (a Address) RouteChannel() string { return lower(a.Channel) }
 
-// RouteHost is the host as the scheduler groups by it: in lower case, and the
-// first name of a list such as ((mx1)(mx2 mx3)).
+// RouteHost returns the host that the scheduler groups by: in lower case, and of
+// a list such as ((mx1)(mx2 mx3)) the first name.
 func (a Address) RouteHost() string {
 	host := a.Host
 	if strings.HasPrefix(host, "(") {
@@ -145,10 +146,10 @@ func (a Address) RouteHost() string {
 	return lower(host)
 }
 
-// Quote returns the one word that stands for a component of an address: "-" for
-// an empty one, and in double quotes what could not be read back as one word. A
-// component that is a word already, with quotes of its own, stays as it is. A
-// component with a line end or NUL is an error.
+// Quote returns a component of an address as one word: "-" if it is empty, and
+// in double quotes if it could not be read back as one word. A component that is
+// a word already, perhaps with quotes of its own, stays as it is. A component
+// with a line end or NUL is an error.
 func Quote(component string) (string, error) {
 	if err := checkLine(component); err != nil {
 		return "", err
@@ -162,7 +163,7 @@ func Quote(component string) (string, error) {
 	return `"` + quoteEscapes.Replace(component) + `"`, nil
 }
 
-// CutWord cuts the first word of an address off s, with its quotes, and the
+// CutWord cuts off the first word of an address in s, with its quotes, and the
 // blanks around it. ok is false when there is no word, or its quotes do not
 // close.
 func CutWord(s string) (word, rest string, ok bool) {
@@ -172,7 +173,7 @@ func CutWord(s string) (word, rest string, ok bool) {
 
 var quoteEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
-// checkLine refuses text that cannot stand within a line of a control file.
+// checkLine refuses text that cannot be part of a line of a control file.
 func checkLine(s string) error {
 	if i := strings.IndexAny(s, "\n\x00"); i >= 0 {
 		return fmt.Errorf("%.200q has a line end or NUL at byte %d", s, i)

@@ -28,7 +28,7 @@ type Contents struct {
 // HeaderBlock is an m block and the recipients that it is for.
 type HeaderBlock struct {
 	Envelopes []Envelope
-	Header    string // lines without an empty one between them
+	Header    string // lines, none of them empty
 }
 
 // Envelope is a sender and its recipients. A sender in channel "error" is the
@@ -61,18 +61,19 @@ func (f *File) Extract(recipients []int) *Contents {
 		b := &c.Blocks[len(c.Blocks)-1]
 		if r.Sender != sender {
 			sender = r.Sender
-			b.Envelopes = append(b.Envelopes, Envelope{Sender: numbered(f.Senders[sender].Address)})
+			b.Envelopes = append(b.Envelopes, Envelope{Sender: withNumericPrivilege(f.Senders[sender].Address)})
 		}
 		e := &b.Envelopes[len(b.Envelopes)-1]
 		e.Recipients = append(e.Recipients, EnvelopeRecipient{
-			Address: numbered(r.Address), Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
+			Address: withNumericPrivilege(r.Address), Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
 		})
 	}
 	return c
 }
 
-// numbered cuts the privilege of an address to the number that it begins with.
-func numbered(a Address) Address {
+// withNumericPrivilege cuts the privilege of an address down to the number that
+// it begins with. An address without a privilege gets Nobody.
+func withNumericPrivilege(a Address) Address {
 	a.Privilege, _, _ = strings.Cut(a.Privilege, " ")
 	if a.Privilege == "" {
 		a.Privilege = Nobody
@@ -82,7 +83,7 @@ func numbered(a Address) Address {
 
 // Encode returns the control file, in the router's order (ctlfile(5)). It fails
 // for what Parse could not read back: a line end in a value, an empty line in a
-// header block, a privilege that is no number.
+// header block, a privilege that is not a number.
 func (c *Contents) Encode() ([]byte, error) {
 	e := encoder{b: make([]byte, 0, 1024)}
 	e.contents(c)

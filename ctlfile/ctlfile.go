@@ -30,11 +30,11 @@
 // anywhere else is malformed.
 //
 // An address quad is channel, host, user and privilege with a space between
-// each; a blank inside one of them stands in double quotes or behind a
-// backslash, and an empty one is written "-". Programs use the words as they
-// are in the file, quotes included. In an r or X line the quad starts at the
-// 13th byte: six bytes hold the pid of the agent that has locked the recipient,
-// four are reserved for delay reports, which no program writes.
+// each; a blank inside one of them is between double quotes or after a
+// backslash, and an empty one is written "-". Programs use the words as they are
+// in the file, quotes included. In an r or X line the quad starts at the 13th
+// byte: six bytes hold the pid of the agent that has locked the recipient, four
+// are reserved for delay reports, which no program writes.
 //
 //	  0 @ 0x00000007
 //	 13 i 258367
@@ -69,10 +69,10 @@
 //
 //	d 226:262:-1::1047508710<TAB>notary<TAB>no such user
 //
-// The numbers are the offsets of the recipient, of its header text and of its
-// N line (-1 for none), an empty field, and the time. The notary's fields have
-// 0x01 between them. In the free text CR stands for a line end. The tag of the
-// d line becomes '+' when the sender has been told.
+// The numbers are the offsets of the recipient, of its header text and of its N
+// line (-1 for none), an empty field, and the time. The notary's fields are
+// separated by 0x01. In the free text CR stands for a line end. The tag of the d
+// line becomes '+' when the sender has been told.
 package ctlfile
 
 import (
@@ -85,8 +85,8 @@ import (
 const MaxSize = 1 << 30
 
 // MaxWord is the largest length in bytes of the channel and the host that a
-// recipient is routed by: both go into lines to agents and from mailq clients.
-// The host that a recipient is routed by is the first of a list of hosts.
+// recipient is routed by (RouteChannel and RouteHost). Both appear in lines to
+// agents and in lines from mailq clients.
 const MaxWord = 4096
 
 // Flags say which format a control file has: its @ line.
@@ -134,8 +134,8 @@ type Sender struct {
 	Address
 }
 
-// Headers is the text of recipient i's header block, each line with its end. It
-// is "" for a recipient without a block.
+// Headers returns the text of recipient i's header block, each line with its
+// end, or "" for a recipient without a block.
 func (f *File) Headers(i int) string {
 	if r := &f.Recipients[i]; r.Header >= 0 {
 		return f.text[r.Header:r.HeaderEnd]
@@ -161,7 +161,7 @@ func (f *File) Lines() iter.Seq2[int64, string] {
 	}
 }
 
-// TriggerHost is the host in the value of a T line, in lower case: the word
+// TriggerHost returns the host in the value of a T line, in lower case: the word
 // before the first blank. The rest of the value says who sent the ETRN.
 func TriggerHost(value string) string {
 	if end := strings.IndexAny(value, " \t"); end >= 0 {

@@ -34,7 +34,7 @@ type Diagnostic struct {
 }
 
 // diagnostic parses a d line. No error in it makes the file malformed, because
-// many programs write d lines and the mail is worth more than they are. An
+// many programs write d lines, and the mail matters more than they do. An
 // unreadable number counts as unknown.
 func (p *parser) diagnostic(at int, tag Tag, value string) {
 	if tag != Open && tag != Delivered {
@@ -63,7 +63,7 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 		// of the notary is unknown, so what is left must not decide anything.
 		d.Text = notary
 	case extra != "" || seconds < 0 && rest != "":
-		// The field before the notary is no time: this is another format.
+		// The field before the notary is not a time: this is another format.
 		d.Text = text
 	default:
 		d.Notary, d.Text = notary, text
@@ -71,7 +71,7 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 	p.file.Diagnostics = append(p.file.Diagnostics, d)
 }
 
-// cutNumber takes a number and its colon off s; -1 if it is no number.
+// cutNumber takes a number and its colon off s. n is -1 if it is not a number.
 func cutNumber(s string) (n int64, rest string) {
 	digits, rest, _ := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(strings.Trim(digits, " "), 10, 64)
@@ -81,8 +81,9 @@ func cutNumber(s string) (n int64, rest string) {
 	return n, rest
 }
 
-// nLine is the offset of the N line that a d line refers to. Agents write that
-// offset; the old scheduler wrote the offset of its value, two bytes further.
+// nLine returns the offset of the N line that a d line refers to, or -1. Agents
+// write that offset; the old scheduler wrote the offset of its value, two bytes
+// later.
 func (f *File) nLine(offset int64) int64 {
 	i := sort.Search(len(f.Recipients), func(i int) bool { return f.Recipients[i].Offset >= offset }) - 1
 	if i >= 0 {
@@ -141,8 +142,8 @@ func appendText(b []byte, s string) []byte {
 // AppendDiagnostic appends d lines and returns when they are on disk. All of
 // them go out in one write, so that lines of other processes do not come between
 // them. If the write is short, what it wrote is removed and the error is ENOSPC.
-// fd is as for Swap and must not be in use elsewhere meanwhile. The Offset of
-// the diagnostics is ignored.
+// fd is as for Swap and must not be used by another goroutine during the call.
+// The Offset of the diagnostics is ignored.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
 	if len(diagnostics) == 0 {
 		return nil
@@ -209,7 +210,7 @@ func appendOnce(fd int, b []byte) error {
 }
 
 // truncateAppend removes the n bytes that this descriptor has appended, unless
-// another process has appended behind them.
+// another process has appended to the file after them.
 func truncateAppend(fd, n int) error {
 	end, err := unix.Seek(fd, 0, io.SeekCurrent)
 	if err != nil {

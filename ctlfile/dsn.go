@@ -2,9 +2,9 @@ package ctlfile
 
 // DSN parameters (RFC 3461): the N line, and what R and n lines are made of.
 //
-// An N line is KEY=value words with blanks between them. The keys, in any case,
-// are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The words are not split once
-// and kept: DSNWord searches the line each time.
+// An N line is KEY=value words with blanks between them. The keys, in upper or
+// lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The words are not
+// split once and kept: DSNWord searches the line each time.
 
 import "strings"
 
@@ -24,8 +24,8 @@ const (
 var outcomes = [...]string{"SUCCESS", "FAILURE", "DELAY", "NEVER", "TRACE"}
 
 // parseNotify reads the NOTIFY= word of an N line, up to the first outcome that
-// it does not know. Without any it is FAILURE, the default of RFC 3461: an
-// unwanted notice does less harm than a lost one.
+// it does not know. Without any outcome it is FAILURE, the default of RFC 3461:
+// an unwanted notice does less harm than a lost one.
 func parseNotify(dsn string) Notify {
 	list, _ := DSNWord(dsn, "NOTIFY")
 	var set Notify
@@ -53,7 +53,7 @@ func parseOutcome(word string) Notify {
 	return 0
 }
 
-// String is the value of a NOTIFY= word.
+// String returns the value of a NOTIFY= word.
 func (n Notify) String() string {
 	var names []string
 	for i, name := range outcomes {

@@ -46,8 +46,8 @@ func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, 
 	return lines.String(), body, io.MultiReader(&seen, in), nil
 }
 
-// readLine appends one line to b; of a line that makes b longer than MaxHeader
-// only a part. At the end of the message it appends nothing.
+// readLine appends one line to b, or only a part of a line that makes b longer
+// than MaxHeader. At the end of the message it appends nothing.
 func readLine(in *bufio.Reader, b *bytes.Buffer) error {
 	for {
 		part, err := in.ReadSlice('\n')

@@ -1,6 +1,6 @@
 package ctlfile
 
-// Recipients and their outcomes as values, apart from the file they are in.
+// Recipients and their outcomes as values that are independent of the file.
 
 import "fmt"
 
@@ -10,7 +10,7 @@ type OpenRecipient struct {
 	Channel, Host string // lower case; of a list of hosts the first
 	Class         int    // class of an X line; 0 for an r line
 	Notify        Notify
-	User          string // the address; "" where the reader was not asked for it
+	User          string // the address, or "" if the caller did not ask for it
 }
 
 // State is what a control file says about one recipient.
@@ -38,7 +38,8 @@ type Marking uint8
 
 const (
 	// AgentMarks is ZMailer's contract: the agent locks a recipient, delivers,
-	// writes its d line if one is owed, reports and tags it.
+	// writes its d line if one is needed, reports the outcome and writes the
+	// tag.
 	AgentMarks Marking = iota
 	// SchedulerMarks leaves all of that to the scheduler: the agent only reads
 	// and reports.

@@ -1,6 +1,6 @@
 package ctlfile
 
-// Parse: reading a whole control file.
+// Parse: reading a complete control file.
 
 import (
 	"bytes"

@@ -15,12 +15,12 @@ var ErrNotPlain = errors.New("not a plain mail address")
 // and no part of it can be read as a program (|command), a file (/path), an
 // :include: list, a comment, a group, a source route or a second address. An
 // address of that kind runs or writes with a privilege, and the router would not
-// give it the privilege that it had when it was routed first.
+// give it the privilege that it had when it was first routed.
 //
 // A local part is words with one of !%/ between them. A word begins with a
-// letter, a digit, a byte above 127 or one of _-+=#$&'*?^{} and may also have
-// . and ~ after its first byte. Within double quotes a word may have commas, and
-// a blank, an escaped quote or an escaped backslash may stand between two words.
+// letter, a digit, a byte above 127 or one of _-+=#$&'*?^{} and may also have .
+// and ~ after its first byte. Within double quotes a word may have commas, and a
+// blank, an escaped quote or an escaped backslash may separate two words.
 func PlainAddress(address string) bool {
 	if inner, ok := strings.CutPrefix(address, "<"); ok {
 		if address, ok = strings.CutSuffix(inner, ">"); !ok {

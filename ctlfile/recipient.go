@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Recipient is an r or X line together with the N, R and n lines behind it.
+// Recipient is an r or X line together with the N, R and n lines after it.
 type Recipient struct {
 	Offset int64  // of the letter: the recipient's identity
 	Tag    Tag    // its state when the file was read
@@ -25,7 +25,7 @@ type Recipient struct {
 	Ret, EnvID        string // values of its R and n lines
 }
 
-// PID is the process that holds the recipient's lock. It is 0 when the field is
+// PID returns the process that holds the recipient's lock, or 0 if the field is
 // blank, zero, unreadable or missing. MaxPID stands for every greater pid.
 func (r *Recipient) PID() int {
 	n, err := strconv.ParseUint(r.Lock, 10, 31)
@@ -46,8 +46,8 @@ func (f *File) Find(offset int64) int {
 
 // Open reports whether an agent may work on recipient i now: its tag is Open
 // and, if it is one of several alternatives (X), all alternatives before it have
-// failed and none behind it is delivered or locked. So alternatives are tried
-// one at a time in file order until the first success.
+// failed and none after it is delivered or locked. So alternatives are tried one
+// at a time in file order until the first success.
 func (f *File) Open(i int) bool {
 	r := &f.Recipients[i]
 	if r.Tag != Open {
@@ -177,7 +177,8 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	return nil
 }
 
-// header gives the recipients since the last m block the block's text.
+// header assigns the text of an m block to the recipients since the block
+// before.
 func (p *parser) header(start, end int) {
 	for ; p.headed < len(p.file.Recipients); p.headed++ {
 		r := &p.file.Recipients[p.headed]

@@ -1,20 +1,20 @@
 package ctlfile
 
-// Spoolid and hash directories: the names that a message has.
+// The spoolid of a message, and the hash directories of its files.
 
 import (
 	"strconv"
 	"time"
 )
 
-// idAlphabet has '0' twice, at 26 and 62. It stays so, because people compare
-// our spoolids with those of older programs.
+// idAlphabet has '0' twice, at 26 and 62. It must stay so, because people
+// compare our spoolids with those of older programs.
 const idAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123abcdefghijklmnopqrstuvwxyz4567890-"
 
-// SpoolID is the message's identity in logs and notices (scheduler(8),
-// "Spoolid"): S, the number of its control file, and the modification time of its
-// message file, in eight characters, with five more for the nanoseconds if they
-// are not 0.
+// SpoolID returns the message's identity in logs and notices (scheduler(8),
+// "Spoolid"): S, the number of its control file, and the modification time of
+// its message file, in eight characters, with five more for the nanoseconds if
+// they are not 0.
 func SpoolID(n uint64, mtime time.Time) string {
 	t := mtime.UTC()
 	b := make([]byte, 0, 1+20+8+5)
@@ -36,9 +36,9 @@ func appendID(b []byte, values ...int) []byte {
 	return b
 }
 
-// Number is the decimal number that a base name begins with. It identifies the
-// message. ok is false if there is none, if it is zero, or if it needs more than
-// 64 bits.
+// Number returns the decimal number that a base name begins with. It identifies
+// the message. ok is false if there is none, if it is zero, or if it needs more
+// than 64 bits.
 func Number(name string) (n uint64, ok bool) {
 	end := 0
 	for end < len(name) && isDigit(name[end]) {
@@ -48,8 +48,8 @@ func Number(name string) (n uint64, ok bool) {
 	return n, err == nil && n > 0
 }
 
-// HashDir is the path of message n's hash directory below transport/ and queue/:
-// "" for no levels, "I/" for one, "B/I/" for two, which is the maximum.
+// HashDir returns the path of message n's hash directory below transport/ and
+// queue/: "" for no levels, "I/" for one, "B/I/" for two, which is the maximum.
 func HashDir(n uint64, levels int) string {
 	outer, inner := 'A'+byte(n/26%26), 'A'+byte(n%26)
 	switch {

@@ -1,6 +1,6 @@
 package ctlfile
 
-// Submissions: messages that are given to the router again.
+// Submissions: messages that go back to the router.
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
 
@@ -34,20 +35,19 @@ import (
 //
 //	body
 //
-// "external" makes the router give the recipients no privilege, whoever owns
-// the file. The file keeps the owner who wrote it: the router believes a from
-// line only in a file of a user whom it trusts, and so "channel error", which
-// stands in place of that line for the null sender. The form has no line for
-// another address of error messages: they go to the sender.
+// "external" makes the router give the recipients no privilege, whoever owns the
+// file. The file keeps the owner who wrote it: the router believes a from line,
+// and "channel error", which replaces it for the null sender, only in a file of
+// a user whom it trusts. The format has no line for another address of error
+// messages: they go to the sender.
 type Submission struct {
 	By         string  // who submits it, "scheduler@mx.example.org"
 	From       Address // the channel "error" is the null sender
 	EnvID, Ret string  // envelope identity (xtext), and FULL or HDRS; "" for none
 	To         []*Recipient
-	Header     string // lines without an empty one between them
+	Header     string // lines, none of them empty
 
-	// What an SMTP server knows besides; the router writes the Received field
-	// from it.
+	// What an SMTP server also knows. The router writes the Received field from it.
 	RcvdFrom string // in place of STDIN and By: "mx.example.org ([192.0.2.1])"
 	With     string // protocol: "ESMTPS"; "" for none
 	BodyType string // "8BITMIME"; "" for none
@@ -78,11 +78,11 @@ func (f *File) Resubmissions(recipients []int) []*Submission {
 	return list
 }
 
-// front is everything of a submission before its body. It fails for what the
-// router would read as something else: an address that is not a PlainAddress, an
-// empty line in the header. An ENVID, RET or N word that cannot stand in a line
-// is left out, because the mail is worth more than its parameters.
-func (s *Submission) front() ([]byte, error) {
+// beforeBody returns everything of a submission before its body. It fails for
+// what the router would misread, such as an address that is not a PlainAddress
+// or an empty line in the header. An ENVID, RET or N word that cannot be part of
+// a line is left out, because the mail matters more than its parameters.
+func (s *Submission) beforeBody() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("write submission: %w", err)
 	}
@@ -128,7 +128,7 @@ func (s *Submission) nullSender() bool {
 	return s.From.Channel == "error" || s.From.User == "<>"
 }
 
-// envelope is the lines before the header.
+// envelope returns the lines before the header.
 func (s *Submission) envelope() []string {
 	lines := []string{"external"}
 	if s.RcvdFrom != "" {
@@ -162,7 +162,7 @@ func (s *Submission) envelope() []string {
 	return append(lines, "env-end")
 }
 
-// bracketed is an address in angle brackets, which some addresses have already.
+// bracketed puts an address between angle brackets, which some have already.
 func bracketed(address string) string {
 	if strings.HasPrefix(address, "<") && strings.HasSuffix(address, ">") {
 		return address
@@ -183,14 +183,14 @@ func dsnWords(dsn string, keys ...string) string {
 }
 
 // Encode writes the submission with its body. Nothing is written if the router
-// would read it as something else.
+// would misread it.
 func (s *Submission) Encode(to io.Writer, body io.Reader) error {
-	front, err := s.front()
+	beforeBody, err := s.beforeBody()
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(to, 64<<10)
-	_, _ = w.Write(front) // w keeps the error
+	_, _ = w.Write(beforeBody) // w keeps the error
 	if _, err = io.Copy(w, body); err == nil {
 		err = w.Flush()
 	}
@@ -200,10 +200,10 @@ func (s *Submission) Encode(to io.Writer, body io.Reader) error {
 	return nil
 }
 
-// Write writes the submission into a new file in the postoffice's public/ and
-// syncs it. pattern is that of os.CreateTemp. After an error there is no file.
-func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file string, err error) {
-	f, err := os.CreateTemp(filepath.Join(postoffice, "public"), pattern)
+// Write writes the submission into a new file of postoffice.CreateTemp, whose
+// name begins with prefix, and syncs it. After an error there is no file.
+func (s *Submission) Write(office, prefix string, body io.Reader) (file string, err error) {
+	f, err := postoffice.CreateTemp(office, prefix)
 	if err != nil {
 		return "", fmt.Errorf("write submission: %w", err)
 	}
@@ -214,7 +214,7 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 		err = e
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
+		_ = postoffice.RemovePath(f.Name())
 		return "", err
 	}
 	return f.Name(), nil
@@ -223,16 +223,16 @@ func (s *Submission) Write(postoffice, pattern string, body io.Reader) (file str
 // Router says where a router looks for messages.
 type Router struct {
 	Postoffice string
-	Levels     int    // 1 where router/ has letter directories (ROUTERDIRHASH), else 0
+	Levels     int    // 1 if router/ has hash directories (ROUTERDIRHASH), else 0
 	Notify     string // socket of a router that listens for names (ROUTERNOTIFY), or ""
 }
 
 // Give renames a file that is complete and on disk into router/, under the
 // number of its inode, announces it, and returns its name below router/. If the
-// letter directory is missing, the file goes into router/ itself. Give
-// overwrites nothing: every user may make files in router/, and if one has the
-// name already, the file gets a random number. An error together with a name
-// says that the router has the file, but that it may not survive a crash.
+// hash directory is missing, the file goes into router/ itself. Give overwrites
+// nothing: any user may create files in router/, and if the name is taken, the
+// file gets a random number. An error together with a name says that the router
+// has the file, but that it may not survive a crash.
 func (r Router) Give(file string) (name string, err error) {
 	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return syncdir.Sync(dirs[0]) })
 	return names[0], errs[0]
@@ -240,7 +240,7 @@ func (r Router) Give(file string) (name string, err error) {
 
 // GiveAll is Give for files that are complete at the same time. After renaming
 // them it calls sync once with their directories in router/, which makes the
-// names durable. Both lists that it returns have the order of the files.
+// names durable. Both results are in the order of files.
 func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names []string, errs []error) {
 	names, errs = make([]string, len(files)), make([]error, len(files))
 	var dirs []string
@@ -264,7 +264,7 @@ func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names [
 			errs[i] = fmt.Errorf("give %s to the router: %w", file, errs[i])
 		}
 		if names[i] != "" && r.Notify != "" {
-			// An error does not matter: the router looks into router/ by itself.
+			// An error does not matter: the router scans router/ anyway.
 			_ = Announce(r.Notify, "router "+names[i])
 		}
 	}
@@ -286,8 +286,8 @@ func (r Router) give(file string) (string, error) {
 	}
 	path := filepath.Join(r.Postoffice, "router", name)
 	if now, err := os.Lstat(path); err == nil && now.Sys().(*syscall.Stat_t).Ino != inode {
-		// Another file was put in its place before it was renamed.
-		return "", errors.Join(errors.New("it was replaced by another file"), os.Remove(path))
+		// Another file replaced it before the rename.
+		return "", errors.Join(postoffice.ErrReplaced, postoffice.RemovePath(path))
 	}
 	return name, nil
 }
@@ -296,14 +296,14 @@ func (r Router) give(file string) (string, error) {
 func (r Router) place(file string, number uint64) (name string, err error) {
 	router := filepath.Join(r.Postoffice, "router")
 	hash, base := HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
-	err = move(file, filepath.Join(router, hash, base))
+	err = postoffice.Publish(file, filepath.Join(router, hash, base))
 	if hash != "" && errors.Is(err, fs.ErrNotExist) {
 		hash = ""
-		err = move(file, filepath.Join(router, base))
+		err = postoffice.Publish(file, filepath.Join(router, base))
 	}
 	return hash + base, err
 }
 
-// unusedNumber is a random number that no inode has. Old programs name a file
-// after its inode and overwrite the file that has that name.
+// unusedNumber returns a random number that no inode has. Old programs name a
+// file after its inode and overwrite the file that has that name.
 func unusedNumber() uint64 { return 1<<62 | rand.Uint64N(1<<62) }

@@ -44,7 +44,7 @@ func submitted(t *testing.T, f *File, body string) string {
 	var all strings.Builder
 	for _, s := range f.Resubmissions(everyone(f)) {
 		s.By = "hold@mx"
-		front, err := s.front()
+		front, err := s.beforeBody()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestFrontRefusesWhatReadsAsMore(t *testing.T) {
 		"header":       {From: from, Header: "A: b\n\nC: d\n", To: to("c")},
 		"header empty": {From: from, Header: "\nC: d\n", To: to("c")},
 	} {
-		if front, err := s.front(); err == nil {
+		if front, err := s.beforeBody(); err == nil {
 			t.Errorf("%s: %q", name, front)
 		}
 	}
@@ -120,7 +120,7 @@ func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 	front := func(envID, ret, dsn string) string {
 		s := Submission{By: "x", EnvID: envID, Ret: ret, Header: "A: b", From: Address{User: "f"},
 			To: []*Recipient{{Address: Address{User: "a"}, DSN: dsn}}}
-		front, err := s.front()
+		front, err := s.beforeBody()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,9 +136,8 @@ func TestFrontLeavesOutParametersThatReadAsMore(t *testing.T) {
 func TestGiveRouter(t *testing.T) {
 	for levels := range 3 {
 		dir := newPostoffice(t)
-		mkdir(t, filepath.Join(dir, "public"))
 		s := Submission{By: "x", From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
-		file, err := s.Write(dir, "x-*", strings.NewReader("body\n"))
+		file, err := s.Write(dir, "x-", strings.NewReader("body\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +159,7 @@ func TestGiveRouter(t *testing.T) {
 		equal(t, "name", name, hash+strconv.FormatUint(inode, 10))
 		equal(t, "files", tree(t, dir), "router/"+name)
 		text, _ := os.ReadFile(filepath.Join(dir, "router", name))
-		front, _ := s.front()
+		front, _ := s.beforeBody()
 		equal(t, "text", string(text), string(front)+"body\n")
 	}
 }
@@ -197,18 +196,18 @@ func TestGiveRouterWhereTheNameIsTaken(t *testing.T) {
 }
 
 func TestWriteThatFailsLeavesNothing(t *testing.T) {
-	dir := newPostoffice(t)
+	dir := t.TempDir()
 	s := Submission{From: Address{User: "alice"}, To: []*Recipient{{Address: Address{User: "bob"}}}}
-	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without public/: %q, %v", file, err)
+	if file, err := s.Write(dir, "x-", strings.NewReader("")); file != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without queue/: %q, %v", file, err)
 	}
-	mkdir(t, filepath.Join(dir, "public"))
+	dir = newPostoffice(t)
 	lost := errors.New("lost")
-	if file, err := s.Write(dir, "x-*", iotest.ErrReader(lost)); file != "" || !errors.Is(err, lost) {
+	if file, err := s.Write(dir, "x-", iotest.ErrReader(lost)); file != "" || !errors.Is(err, lost) {
 		t.Errorf("%q, %v", file, err)
 	}
 	s.To = nil
-	if file, err := s.Write(dir, "x-*", strings.NewReader("")); file != "" || err == nil {
+	if file, err := s.Write(dir, "x-", strings.NewReader("")); file != "" || err == nil {
 		t.Errorf("for nobody: %q, %v", file, err)
 	}
 	equal(t, "files", tree(t, dir), "")

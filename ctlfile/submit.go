@@ -19,20 +19,20 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// Submit stores a message and its control file in a postoffice, under the
-// number of the message file's inode, and returns the path of the control file
-// below transport/. It ignores c.Name. After an error the message is not queued
-// and nothing of it is left. The exception is an error together with a path: the
+// Submit stores a message and its control file in a postoffice, under the number
+// of the message file's inode, and returns the path of the control file below
+// transport/. It ignores c.Name. After an error the message is not queued and no
+// file of it is left. The exception is an error together with a path: the
 // message is queued, but may not survive a crash of the machine.
 func Submit(office string, levels int, c *Contents, message io.Reader) (path string, err error) {
-	file, err := os.CreateTemp(filepath.Join(office, "queue"), ".submit-*")
+	file, err := postoffice.CreateTemp(office, "submit-")
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
 	defer func() {
 		_ = file.Close()
 		if path == "" {
-			_ = os.Remove(file.Name())
+			_ = postoffice.RemovePath(file.Name())
 		}
 	}()
 	size, err := io.Copy(file, message)
@@ -53,7 +53,7 @@ func Submit(office string, levels int, c *Contents, message io.Reader) (path str
 // starts with a dot, moves the message file into queue/, and renames the control
 // file to its own name. If a step fails, the message file is where it was. An
 // error together with a path means the same as for Submit. Nothing is
-// overwritten: if a file has the number as its name, the error is fs.ErrExist.
+// overwritten: if a file of that name exists, the error is fs.ErrExist.
 func Enqueue(office string, levels int, c *Contents, file string) (path string, err error) {
 	path, err = enqueue(office, levels, c, file)
 	if err != nil {
@@ -78,11 +78,11 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 		return "", err
 	}
 	hash := HashDir(st.Ino, levels)
-	transport, err := makeHashDir(filepath.Join(office, "transport"), hash)
+	transport, err := postoffice.MakeQueueDir(office, "transport", hash)
 	if err != nil {
 		return "", err
 	}
-	queue, err := makeHashDir(filepath.Join(office, "queue"), hash)
+	queue, err := postoffice.MakeQueueDir(office, "queue", hash)
 	if err != nil {
 		return "", err
 	}
@@ -92,87 +92,26 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 		return "", err
 	}
 	group := int(agents.Sys().(*syscall.Stat_t).Gid)
-	if err := writeControl(temp, text, group); err != nil {
+	if err := postoffice.WriteControl(temp, text, group); err != nil {
 		return "", err
 	}
 	queued := filepath.Join(queue, named.Name)
 	if err := moveMessage(file, queued, in, group); err != nil {
-		_ = os.Remove(temp)
+		_ = postoffice.RemovePath(temp)
 		return "", err
 	}
-	if err := move(temp, filepath.Join(transport, named.Name)); err != nil {
-		_ = os.Remove(temp)
+	if err := postoffice.Publish(temp, filepath.Join(transport, named.Name)); err != nil {
+		_ = postoffice.RemovePath(temp)
 		return "", errors.Join(err, moveBack(queued, file, in))
 	}
 	// The scheduler may have the message by now, so it cannot be taken back.
 	return hash + named.Name, syncdir.Sync(transport)
 }
 
-// makeHashDir makes the hash directories that are missing, and returns the path
-// of the last.
-func makeHashDir(dir, hash string) (string, error) {
-	for letter := range strings.SplitSeq(hash, "/") {
-		if letter == "" {
-			continue
-		}
-		dir = filepath.Join(dir, letter)
-		err := os.Mkdir(dir, 0o755)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err == nil {
-			err = os.Chmod(dir, 0o755|fs.ModeSetgid)
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return dir, nil
-}
-
-// controlMode lets agents that have the group of transport/ write.
-const controlMode = 0o660
-
-// writeControl writes a control file under its temporary name and syncs it. The
-// file belongs to the calling process's user, never to the sender: whoever can
-// write it decides what is done with the scheduler's rights. If that user is
-// root, the file gets the group, which is that of transport/.
-func writeControl(temp string, text []byte, group int) error {
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, controlMode)
-	if errors.Is(err, fs.ErrExist) {
-		// The number is that of our message file's inode, so a crash has left
-		// this file, and it belongs to an earlier message.
-		if err := os.Remove(temp); err != nil {
-			return err
-		}
-		file, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, controlMode)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err == nil && os.Geteuid() == 0 {
-		err = file.Chown(-1, group)
-	}
-	if err == nil {
-		err = file.Chmod(controlMode)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if e := file.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		_ = os.Remove(temp)
-	}
-	return err
-}
-
 // moveMessage moves a message file into queue/ and lets agents read it. After an
 // error the file is as it was.
 func moveMessage(file, queued string, was fs.FileInfo, group int) error {
-	if err := move(file, queued); err != nil {
+	if err := postoffice.Publish(file, queued); err != nil {
 		return err
 	}
 	err := postoffice.Chmod(queued, was, uint32(was.Mode().Perm()|0o440)&0o660, group)
@@ -188,29 +127,15 @@ func moveMessage(file, queued string, was fs.FileInfo, group int) error {
 // moveBack undoes moveMessage.
 func moveBack(queued, file string, was fs.FileInfo) error {
 	err := postoffice.Chmod(queued, was, uint32(was.Mode().Perm()), int(was.Sys().(*syscall.Stat_t).Gid))
-	if e := move(queued, file); e != nil {
+	if e := postoffice.Publish(queued, file); e != nil {
 		return fmt.Errorf("the message stays in %s: %w", queued, e)
 	}
 	return err
 }
 
-// move renames a file and never overwrites another.
-func move(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	switch err {
-	case nil:
-		return nil
-	case unix.EINVAL, unix.ENOSYS: // this file system has no such call
-		if err := os.Link(from, to); err != nil {
-			return err
-		}
-		return os.Remove(from)
-	}
-	return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-}
-
-// Announce notifies the scheduler of a new control file, by the datagram
-// "NEW path". It does not wait: the sweep finds the file if the datagram is lost.
+// Announce sends the datagram "NEW path" to a notify socket: the scheduler's for
+// a new control file, or the router's. It does not wait: a sweep finds the file
+// if the datagram is lost.
 func Announce(socket, path string) error {
 	if err := announce(strings.TrimPrefix(socket, "UNIX:"), path); err != nil {
 		return fmt.Errorf("announce %q to %s: %w", path, socket, err)

@@ -76,7 +76,7 @@ func TestSubmit(t *testing.T) {
 		equal(t, "inode", inode, n)
 		equal(t, "message mode", mode, 0o640)
 		mode, _ = stat(t, filepath.Join(dir, "transport", path))
-		equal(t, "control file mode", mode, fs.FileMode(controlMode))
+		equal(t, "control file mode", mode, fs.FileMode(0o660))
 
 		text, err := os.ReadFile(filepath.Join(dir, "transport", path))
 		if err != nil {

@@ -24,17 +24,17 @@ const (
 )
 
 // MaxPID is the greatest pid that a lock can name. It stands for every greater
-// pid too; only the memory of the scheduler can tell which process that is.
+// pid too; only the scheduler that started the process knows which one it is.
 const MaxPID = 999999
 
 const pidWidth = 6
 
-// Swap changes the tag of the r, X or d line at offset, that of its letter,
-// from one state to another, and the pid field behind the tag: to the pid for a
-// lock, to blanks for everything else. The change from ' ' to '+' leaves the pid
-// field alone, and so does any change of a d line, which has no such field.
-// Swap reports false, and has written nothing, if the tag is not from or another
-// process is taking the same lock. It never reports true without having written.
+// Swap changes the tag of the r, X or d line whose letter is at offset from one
+// state to another. It also writes the pid field after the tag: the pid for a
+// lock, blanks for every other tag. The change from ' ' to '+' leaves the pid
+// field as it is, and so does any change of a d line, which has no such field.
+// Swap returns false, and has written nothing, if the tag is not from or another
+// process is taking the same lock. It never returns true without having written.
 //
 // A line of an old file may have no pid field. Then the tag byte alone is the
 // lock: agents respect it, but no program can tell who holds it. Its PID reads
@@ -83,10 +83,11 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 }
 
 // lockBytes makes reading and writing a tag one step among programs that use
-// this package, by a file lock on the tag and the pid field. It ends when fd is
-// closed; until then the tag says the same. Where the file system has no such
-// locks, only the scheduler prevents that two agents lock a recipient: it gives
-// a job line to one agent at a time.
+// this package, by a file lock on the tag and the pid field. The file lock ends
+// when fd is closed; from the write on, the tag itself shows who has the
+// recipient. Where the file system has no such locks, only the scheduler
+// prevents two agents from locking a recipient: it gives a job line to one agent
+// at a time.
 func lockBytes(fd int, offset int64) bool {
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: offset + 1, Len: 1 + pidWidth}
 	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
@@ -94,7 +95,7 @@ func lockBytes(fd int, offset int64) bool {
 }
 
 // readFront reads the letter, the tag and what may be a pid of the line that
-// starts at offset. It checks that a line end stands before the line.
+// starts at offset. It checks that a line end precedes the line.
 func readFront(fd int, offset int64) ([]byte, error) {
 	buf := make([]byte, 1+2+pidWidth)
 	buf[0] = '\n'
@@ -176,7 +177,7 @@ func pwrite(fd int, b []byte, offset int64) error {
 }
 
 // errShortWrite is the error of a write that took only n bytes. The system does
-// not say why, but with a file the reason is that there was no room for more:
+// not say why, but for a file the reason is that there was no room for more:
 // most files end within a block, so a full disk often shows itself this way.
 func errShortWrite(n, of int) error {
 	return fmt.Errorf("%d of %d bytes written: %w", n, of, unix.ENOSPC)

@@ -107,20 +107,25 @@ const (
 
 // Job is a line of JSON SHOW THREAD: one message's recipients in one thread.
 type Job struct {
-	Name                   // of the thread
-	WithHost   bool        `json:"with_host"`
-	Message    uint64      `json:"message"` // number in the control file's name
-	Path       string      `json:"path"`    // of the control file below transport/
-	SpoolID    string      `json:"spoolid"`
-	Sender     string      `json:"sender"`         // "" for <>
-	State      string      `json:"state"`          // due, waiting, fed, reading, poisoned, blocked or holding
-	PID        int         `json:"pid,omitempty"`  // of the agent that has it
-	Next       bool        `json:"next,omitempty"` // the next to be fed
-	ArrivedAt  time.Time   `json:"arrived_at"`     // mtime of the message file
-	ExpiresAt  time.Time   `json:"expires_at,omitzero"`
-	WakeAt     time.Time   `json:"wake_at,omitzero"`
-	FedAt      time.Time   `json:"fed_at,omitzero"`
-	Pending    Pending     `json:"pending,omitempty"`
+	Name                // of the thread
+	WithHost  bool      `json:"with_host"`
+	Message   uint64    `json:"message"` // number in the control file's name
+	Path      string    `json:"path"`    // of the control file below transport/
+	SpoolID   string    `json:"spoolid"`
+	Sender    string    `json:"sender"`         // "" for <>
+	State     string    `json:"state"`          // due, waiting, fed, reading, poisoned, blocked, holding or held
+	PID       int       `json:"pid,omitempty"`  // of the agent that has it
+	Next      bool      `json:"next,omitempty"` // the next to be fed
+	ArrivedAt time.Time `json:"arrived_at"`     // mtime of the message file
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	WakeAt    time.Time `json:"wake_at,omitzero"`
+	FedAt     time.Time `json:"fed_at,omitzero"`
+	Pending   Pending   `json:"pending,omitempty"`
+	Held      bool      `json:"held,omitempty"` // it, its message or its thread
+	// LogID and Size are the Message-Id and the bytes of the message file. They
+	// are missing where the files were not read.
+	LogID      string      `json:"log_id,omitempty"`
+	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
 }
 
@@ -165,8 +170,8 @@ type Query struct {
 	Value string // an address, perhaps with * and ?, or an identity
 }
 
-// Explanation is the answer to JSON EXPLAIN: what the mail for a
-// destination is waiting for, if anything.
+// Explanation is the answer to JSON EXPLAIN: what the mail for a destination is
+// waiting for, if anything.
 type Explanation struct {
 	Name
 	Known    bool           `json:"known"` // there is mail for it now

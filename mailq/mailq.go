@@ -85,23 +85,25 @@
 //
 // The reply counts what the order did. The reply to a dry run has DRYRUN before
 // the verb and counts what the order would do. An order that matches nothing is
-// refused. KILL MSG id with nothing after it is ZMailer's command and always gets
-// ZMailer's reply; with an empty BECAUSE it gets a count. See Order.String and
-// ParseOutcome.
+// refused. KILL MSG id with nothing after it is ZMailer's command and always
+// gets ZMailer's reply; with an empty BECAUSE it gets a count. See Order.String
+// and ParseOutcome.
 //
-// The keys of a selection are channel, host, sender and reason, which are
-// patterns with * and ? that must match the whole text, ignoring case; and older
-// and younger, which are spans such as 3d or 1h30m and compare the age of the
-// message file. A job must match every key that is given. Each key may be given
-// once, and at least one is required. sender=<> is the null sender.
+// The keys of a selection are channel, host, sender, recipient, message-id and
+// reason, which are patterns with * and ? that must match the whole text, ignoring
+// case; state, which is one of JobStates; older and younger, which are spans such
+// as 3d or 1h30m and compare the age of the message file; larger and smaller,
+// which are sizes such as 500k or 10M and compare its bytes. A job must match
+// every key that is given. Each key may be given once, and at least one is
+// required. sender=<> is the null sender.
 //
 // # Words
 //
 // Words are separated by spaces and TABs. A word, or the value after key=, that
 // begins with a double quote ends at the next double quote. Between the two, \"
-// and \\ stand for the second byte, \t, \r and \n for the control characters, and
-// \xHH for any byte. All other bytes stand for themselves. "" is an empty word.
-// See Quote.
+// and \\ stand for the second byte, \t, \r and \n for the control characters,
+// and \xHH for any byte. All other bytes stand for themselves. "" is an empty
+// word. See Quote.
 //
 // # JSON
 //

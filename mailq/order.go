@@ -45,9 +45,9 @@ type Outcome struct {
 	Threads    int `json:"threads"`
 }
 
-// String returns the command that gives the order, without LF. By is not part of it.
-// KILL MSG ends with an empty BECAUSE if it would otherwise be the old command,
-// because the reply to that has no count.
+// String returns the command that gives the order, without LF. By is not part of
+// it. KILL MSG ends with an empty BECAUSE if it would otherwise be the old
+// command, because the reply to that has no count.
 func (o *Order) String() string {
 	words := []string{string(o.Verb)}
 	switch {
@@ -121,7 +121,7 @@ func ParseOutcome(reply string) (Outcome, error) {
 	return o, nil
 }
 
-// targets says which targets each acting verb takes.
+// targets has the kinds of target that each acting verb takes.
 var targets = map[Verb]struct{ msg, thread, where bool }{
 	Kill:    {true, true, true},
 	Expire:  {true, true, true},

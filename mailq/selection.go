@@ -3,7 +3,9 @@ package mailq
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,14 +18,27 @@ import (
 type Selection struct {
 	Channel, Host  string        // patterns with * and ?
 	Sender         string        // pattern; "<>" is the null sender
+	Recipient      string        // pattern, of any recipient's address
+	MessageID      string        // pattern, with or without angle brackets
+	State          string        // one of JobStates
 	Reason         string        // pattern, of the last diagnostic
 	Older, Younger time.Duration // age of the message
+	// Larger and Smaller compare the bytes of the message file: at least
+	// Larger, and less than Smaller. 0: any size.
+	Larger, Smaller int64
 }
 
-const selectionKeys = "channel, host, sender, reason, older and younger"
+const selectionKeys = "channel, host, sender, recipient, message-id, state, reason, older, younger, larger and smaller"
 
-// ParseSelection reads key=value words. There must be at least one; each of the
-// keys channel, host, sender, reason, older and younger may be given once.
+// JobStates are the states that a selection knows. Held is all mail that is kept
+// back by an order: messages under hold/ and the mail of held threads.
+var JobStates = [...]string{"due", "waiting", "fed", "reading", "poisoned", "blocked", "holding", StateHeld}
+
+// StateHeld is the state of a job that is held.
+const StateHeld = "held"
+
+// ParseSelection reads key=value words. There must be at least one, and each key
+// may be given once.
 func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {
@@ -76,6 +91,19 @@ func (sel *Selection) set(key, value string) (err error) {
 		sel.Host = value
 	case "sender":
 		sel.Sender = value
+	case "recipient":
+		sel.Recipient = value
+	case "message-id":
+		sel.MessageID = value
+	case "state":
+		sel.State = strings.ToLower(value)
+		if !slices.Contains(JobStates[:], sel.State) {
+			err = fmt.Errorf("state=%q is none of %s", value, strings.Join(JobStates[:], ", "))
+		}
+	case "larger":
+		sel.Larger, err = parseSize(key, value)
+	case "smaller":
+		sel.Smaller, err = parseSize(key, value)
 	case "reason":
 		sel.Reason = value
 	case "older":
@@ -99,11 +127,29 @@ func parseAge(key, value string) (time.Duration, error) {
 	return d, nil
 }
 
+// parseSize reads a number of bytes, which may end with k, M or G: 1024 bytes,
+// 1024 k and 1024 M.
+func parseSize(key, value string) (int64, error) {
+	digits, unit := value, int64(1)
+	if i := strings.IndexByte("kmg", value[len(value)-1]|0x20); i >= 0 {
+		digits, unit = value[:len(value)-1], 1<<(10*(i+1))
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil || n < 0 || n > math.MaxInt64/unit:
+		return 0, fmt.Errorf("%s=%q is no size such as 500k or 10M", key, value)
+	case n == 0:
+		return 0, fmt.Errorf("%s=%q: must be more than zero", key, value)
+	}
+	return n * unit, nil
+}
+
 // String writes the selection as ParseSelection reads it.
 func (sel *Selection) String() string {
 	var words []string
 	for _, p := range [...]struct{ key, value string }{
-		{"channel", sel.Channel}, {"host", sel.Host}, {"sender", sel.Sender}, {"reason", sel.Reason},
+		{"channel", sel.Channel}, {"host", sel.Host}, {"sender", sel.Sender}, {"recipient", sel.Recipient},
+		{"message-id", sel.MessageID}, {"state", sel.State}, {"reason", sel.Reason},
 	} {
 		if p.value != "" {
 			words = append(words, p.key+"="+Quote(p.value))
@@ -115,12 +161,50 @@ func (sel *Selection) String() string {
 	if sel.Younger > 0 {
 		words = append(words, "younger="+interval.Format(sel.Younger))
 	}
+	if sel.Larger > 0 {
+		words = append(words, "larger="+strconv.FormatInt(sel.Larger, 10))
+	}
+	if sel.Smaller > 0 {
+		words = append(words, "smaller="+strconv.FormatInt(sel.Smaller, 10))
+	}
 	return strings.Join(words, " ")
 }
 
-// Matches reports whether a job is selected at the time now. A reason matches
-// if that of any recipient of the job does.
+// NeedsFile reports whether the control file and the message file must be read
+// to know what is selected: MatchesFile is to be asked besides Matches.
+func (sel *Selection) NeedsFile() bool {
+	return sel.Recipient != "" || sel.MessageID != "" || sel.Larger > 0 || sel.Smaller > 0
+}
+
+// MatchesFile reports whether a job is selected by what its files say: the
+// addresses of its recipients, its Message-Id and its size.
+func (sel *Selection) MatchesFile(job *Job) bool {
+	if sel.Larger > 0 && job.Size < sel.Larger || sel.Smaller > 0 && job.Size >= sel.Smaller {
+		return false
+	}
+	if sel.MessageID != "" && !pattern.Wildcard(bare(sel.MessageID), bare(job.LogID)) {
+		return false
+	}
+	return sel.Recipient == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool {
+		return pattern.Wildcard(bare(sel.Recipient), bare(r.User))
+	})
+}
+
+// bare removes the angle brackets around an address or a Message-Id.
+func bare(s string) string {
+	if len(s) > 1 && s[0] == '<' && s[len(s)-1] == '>' {
+		return s[1 : len(s)-1]
+	}
+	return s
+}
+
+// Matches reports whether a job is selected at the time now by what the
+// scheduler keeps in memory. A reason matches if that of any recipient of the
+// job does.
 func (sel *Selection) Matches(job *Job, now time.Time) bool {
+	if sel.State == StateHeld && !job.Held || sel.State != StateHeld && sel.State != "" && sel.State != job.State {
+		return false
+	}
 	age := now.Sub(job.ArrivedAt)
 	if sel.Older > 0 && age < sel.Older || sel.Younger > 0 && age >= sel.Younger {
 		return false

@@ -9,6 +9,7 @@ import (
 func TestSelections(t *testing.T) {
 	for _, good := range []string{
 		"channel=smtp", "host=*.example.com", "sender=<>", `reason="*timed out*"`, "older=3d", "younger=1h30m", "older=90s",
+		"recipient=*@x", "message-id=<1@x>", "state=held", "larger=10240", "smaller=1",
 		`channel=smtp host=*.example.com sender="\"odd one\"@x" reason=*refused* older=1d younger=7d`,
 	} {
 		sel, err := ParseSelection(good)
@@ -39,6 +40,12 @@ func TestSelections(t *testing.T) {
 		"channel=smtp DRYRUN":      "no key=value",
 		`reason="x`:                "does not end",
 		"=x":                       "unknown key",
+		"state=hold":               "none of due, waiting",
+		"larger=x":                 "no size",
+		"larger=k":                 "no size",
+		"smaller=0":                "more than zero",
+		"larger=-1":                "no size",
+		"larger=9999999999999G":    "no size",
 		`sender="odd one"@x`:       "followed by a blank",
 	} {
 		_, err := ParseSelection(bad)
@@ -51,22 +58,26 @@ func TestSelections(t *testing.T) {
 func TestSelectionMatches(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	job := &Job{Name: Name{"smtp", "mx.Example.com"}, Sender: "a@b", ArrivedAt: now.Add(-2 * time.Hour),
-		Recipients: []Recipient{{Reason: ""}, {Reason: "451 busy, try later"}}}
-	bounce := &Job{Name: Name{"local", "x"}, ArrivedAt: now}
+		State: "waiting", Size: 10240, LogID: "<1@x>",
+		Recipients: []Recipient{{Reason: "", User: "U@x.example"}, {Reason: "451 busy, try later"}}}
+	bounce := &Job{Name: Name{"local", "x"}, ArrivedAt: now, State: "due", Held: true, Size: 100}
 	for text, want := range map[string]string{
 		"channel=smtp": "j", "channel=SMTP": "j", "channel=smt": "", "channel=*": "jb", "host=*.example.COM": "j", "host=?": "b",
 		"sender=<>": "b", "sender=a@*": "j", "sender=*": "jb", "reason=*BUSY*": "j", "reason=*": "jb"[:1],
 		"older=1h": "j", "older=2h": "j", "older=3h": "", "younger=2h": "b", "younger=3h": "jb", "channel=smtp older=3h": "",
+		"state=waiting": "j", "state=held": "b", "state=DUE": "b", "state=fed": "",
+		"larger=10k": "j", "larger=10241": "", "smaller=10k": "b", "smaller=1M larger=10": "jb",
+		"recipient=u@x.example": "j", "recipient=<u@*>": "j", "recipient=v@*": "", "message-id=1@x": "j", "message-id=<1@*>": "j",
 	} {
 		sel, err := ParseSelection(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := ""
-		if sel.Matches(job, now) {
+		if sel.Matches(job, now) && sel.MatchesFile(job) {
 			got += "j"
 		}
-		if sel.Matches(bounce, now) {
+		if sel.Matches(bounce, now) && sel.MatchesFile(bounce) {
 			got += "b"
 		}
 		if got != want {

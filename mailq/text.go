@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// This file formats passwords, spans, counts and diagnostics for the protocol and
-// its reports.
+// This file formats passwords, spans, counts and diagnostics for the protocol
+// and its reports.
 
 // Digest returns what AUTH sends for a password: the MD5 sum of the challenge
 // followed by the password, in lower case hexadecimal. The challenge is the

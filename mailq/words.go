@@ -48,8 +48,8 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 // TrimBlanks removes the blanks at the start of s.
 func TrimBlanks(s string) string { return strings.TrimLeft(s, " \t") }
 
-// CutRaw takes the next word off s without interpreting quotes.
-// The rest begins with its next word.
+// CutRaw takes the next word off s without interpreting quotes. The rest begins
+// with its next word.
 func CutRaw(s string) (word, rest string) {
 	s = TrimBlanks(s)
 	i := strings.IndexAny(s, " \t")

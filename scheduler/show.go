@@ -182,6 +182,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m),
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered,
+		Held: t.held || v.state == holding,
 	}
 	switch v.state {
 	case due:

@@ -109,6 +109,7 @@ type VertexView struct {
 	WakeAt    time.Time // of a waiting vertex
 	FedAt     time.Time // last, to the second; zero: never
 	Ordered   Verb      // recorded order, executed when it comes back; 0: none
+	Held      bool      // with its thread, or it is to be held
 
 	// Recipients that are not done. A vertex with very many comes in several
 	// items; First counts the recipients in the items before.

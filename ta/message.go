@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // Message is one message at one agent: a control file, and the recipients in it
@@ -73,9 +74,9 @@ func (m *Message) Body() (*io.SectionReader, error) {
 		return nil, errors.New("the control file does not say where the body starts")
 	}
 	if m.body == nil {
-		fd, err := openFile(m.path, syscall.O_RDONLY)
+		fd, err := postoffice.OpenAt(postoffice.WorkingDir, m.path, os.O_RDONLY, 0)
 		if err != nil {
-			return nil, err
+			return nil, &os.PathError{Op: "open", Path: m.path, Err: err}
 		}
 		m.body = os.NewFile(uintptr(fd), m.path)
 	}

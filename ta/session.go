@@ -16,6 +16,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // errNothing says that the control file has nothing for this job line now.
@@ -106,9 +107,9 @@ func (ss *session) open(job Job) (*Message, error) {
 		flags = syscall.O_RDONLY
 	}
 	path := ss.path(job.Path)
-	fd, err := ctlfile.OpenQuietly(flags, func(flags int) (int, error) { return openFile(path, flags) })
+	fd, err := postoffice.Open(postoffice.WorkingDir, path, flags)
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1}
 	if s.Syslog != nil {
@@ -261,21 +262,6 @@ func (m *Message) moved() bool {
 	}
 	err := eintr.Retry(func() error { return syscall.Stat(m.session.path(m.Job.Path), &there) })
 	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
-}
-
-// openFile opens a file below the postoffice. It follows no link, and does not
-// wait for a fifo or a lease (fcntl(2)), with which the sender of a message could
-// block a session. It is a system call because os.Open would offer
-// the file to the runtime's poller first, which takes as long as delivering it.
-func openFile(path string, flags int) (fd int, err error) {
-	err = eintr.Retry(func() (err error) {
-		fd, err = syscall.Open(path, flags|syscall.O_CLOEXEC|syscall.O_NOCTTY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
-		return err
-	})
-	if err != nil {
-		return -1, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	return fd, nil
 }
 
 func readAt(fd int, b []byte, offset int64) (n int, err error) {

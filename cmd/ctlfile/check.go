@@ -1,6 +1,6 @@
 package main
 
-// The verb check: what is wrong in a control file that Parse accepts.
+// The verb check: what is wrong with a control file that Parse accepts.
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// check looks for what Parse does not: whether the message file is in its place,
-// and whether the file has everything that agents need.
+// check checks what Parse does not: whether the message file is in its place,
+// and whether the control file has everything that agents need.
 func check(_ io.Writer, f controlFile) error {
 	var wrong []error
 	complain := func(offset int64, format string, args ...any) {
@@ -51,7 +51,7 @@ func check(_ io.Writer, f controlFile) error {
 	return errors.Join(wrong...)
 }
 
-// queueOf is the directory of the message file. For a control file below
+// queueOf returns the directory of the message file. For a control file below
 // transport/, in hash directories or not, it is the same directory below queue/;
 // for a file anywhere else it is "".
 func queueOf(path string) (string, error) {

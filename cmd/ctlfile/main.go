@@ -33,7 +33,7 @@ const usage = `usage: ctlfile show FILE...
 const help = `Show, check and submit message control files, the files in POSTOFFICE/transport.
 
   show     print every line of each file with its offset and its meaning
-  check    print what is wrong in each file; nothing for a file that is in order
+  check    print what is wrong with each file, and nothing for a file without faults
   submit   put a message into the queue as a router does, and print the path of
            its control file
 
@@ -77,7 +77,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFault
 }
 
-// A usageError is a wrong command line.
+// A usageError is the error of an invalid command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -85,7 +85,7 @@ func (e usageError) Error() string { return string(e) }
 // errPrinted says that the errors have been printed already.
 var errPrinted = errors.New("errors were printed")
 
-// A controlFile is a control file with its path and text.
+// A controlFile is a parsed control file with its path and text.
 type controlFile struct {
 	path string
 	text []byte
@@ -130,10 +130,10 @@ func read(path string) (controlFile, error) {
 	return controlFile{path, text, file}, err
 }
 
-// printable replaces the characters that could steer a terminal or change the
-// order in which its text is read: control characters (C0 and C1) but line ends
-// and TABs, format characters (bidirectional marks among them), and separators
-// of lines and paragraphs.
+// printable replaces the characters that could control a terminal or change the
+// order in which its text is read: control characters (C0 and C1) except line
+// ends and TABs, format characters (bidirectional marks among them), and
+// separators of lines and paragraphs.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {

@@ -1,6 +1,6 @@
 package main
 
-// The verb show: every line of a control file in words.
+// The verb show: every line of a control file, with its meaning.
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"zsched/ta"
 )
 
-// names are the meanings of the letters.
-var names = map[byte]string{
+// meanings are the meanings of the letters of lines.
+var meanings = map[byte]string{
 	'@': "format", 'v': "verbose log", 'i': "message file", 'o': "body at", 'l': "log identity",
 	'b': "other body", 'e': "errors to", 'x': "obsoletes", 'T': "trigger", 's': "sender",
 	'r': "recipient", 'X': "alternative", 'N': "  parameters", 'R': "  return", 'n': "  envelope id",
@@ -27,7 +27,7 @@ func show(out io.Writer, f controlFile) error {
 	diagnostics := f.Diagnostics
 	for offset, line := range f.Lines() {
 		put := func(format string, args ...any) {
-			fmt.Fprintf(&b, "%8d  %-16s", offset, names[line[0]])
+			fmt.Fprintf(&b, "%8d  %-16s", offset, meanings[line[0]])
 			fmt.Fprintf(&b, format+"\n", args...)
 		}
 		recipient := f.Find(offset)
@@ -44,7 +44,7 @@ func show(out io.Writer, f controlFile) error {
 			diagnostics = diagnostics[1:]
 		case line[0] == 'd':
 			put("%q, cut short or of another format", line)
-		case names[line[0]] == "" || len(line) < 2:
+		case meanings[line[0]] == "" || len(line) < 2:
 			put("%q, ignored", line)
 		case line[1] != byte(ctlfile.Open):
 			put("%q, ignored for its tag", line)
@@ -56,7 +56,7 @@ func show(out io.Writer, f controlFile) error {
 	return err
 }
 
-// describe is a recipient's address and state.
+// describe returns a recipient's address and state.
 func describe(f *ctlfile.File, i int) string {
 	r := &f.Recipients[i]
 	text := r.Address.String()

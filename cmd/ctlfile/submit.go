@@ -35,7 +35,7 @@ func submitFlags(s *submission) *pflag.FlagSet {
 	f.Usage = func() {}
 	f.StringVarP(&s.postoffice, "postoffice", "P", "", "the postoffice `directory`; required")
 	f.IntVarP(&s.levels, "hash", "H", 0, "`levels` of hash directories, 0 to 2")
-	f.StringVar(&s.from, "from", "", "the sender's `address`, empty or <> for the null sender; required")
+	f.StringVar(&s.from, "from", "", "the sender's `address`; empty or <> is the null sender; required")
 	f.StringVar(&s.errorTo, "error-to", "", "`address` for error messages instead of the sender's")
 	f.StringVar(&s.notify, "notify", "", "`outcomes` to tell the sender of, such as SUCCESS,FAILURE; or words such as NOTIFY=NEVER ORCPT=...")
 	f.StringVar(&s.ret, "ret", "", "`part` of the message that a notice returns, HDRS or FULL")
@@ -87,7 +87,8 @@ func submit(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	return err
 }
 
-// envelope is the sender, in the form that the router writes, and the recipients.
+// envelope returns the sender, in the form that the router writes, and the
+// recipients.
 func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
 	e := ctlfile.Envelope{Sender: ctlfile.Address{Channel: "local", Host: s.from, User: s.from, Privilege: "0"}}
 	if s.from == "" || s.from == "<>" {
@@ -110,7 +111,7 @@ func (s *submission) envelope(recipients []string) (ctlfile.Envelope, error) {
 	return e, nil
 }
 
-// messageID is the Message-ID of a header, "" if there is none.
+// messageID returns the Message-ID of a header, or "" if there is none.
 func messageID(header string) string {
 	header = strings.NewReplacer("\n ", " ", "\n\t", " ").Replace(header)
 	for line := range strings.Lines(header) {
@@ -122,8 +123,8 @@ func messageID(header string) string {
 	return ""
 }
 
-// announce notifies the scheduler. An error is only printed: the scheduler finds
-// the file by itself.
+// announce notifies the scheduler. An error is only printed, because the
+// scheduler finds the file without the notice too.
 func (s *submission) announce(path string, stderr io.Writer) {
 	if s.quiet {
 		return

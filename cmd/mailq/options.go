@@ -23,7 +23,7 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
        mailq --hold | --release | --retry | --kill | --expire | --requeue |
              --reroute channel/host
              --msg id | --thread channel/host | --where key=value
-             [--dry-run] [--because text]
+             [--dry-run] [--yes] [--because text]
 `
 
 // options are the options of the command line.
@@ -47,6 +47,7 @@ type options struct {
 	etrn           string
 	order          mailq.Order // without a target
 	chosen         []string    // reports and verbs given; more than one is an error
+	yes            bool
 	messages       []string
 	threads        []string
 	where          []string
@@ -88,8 +89,9 @@ func newFlags(o *options) *pflag.FlagSet {
 	return f
 }
 
-// listFlags are the options of ZMailer's mailq about what is shown. The usage of a
-// flag that is counted begins with two back quotes, so that --help shows no value.
+// listFlags are the options of ZMailer's mailq about what is shown. The usage of
+// a flag that is counted begins with two back quotes, so that --help shows no
+// value.
 func (o *options) listFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.thread.channel, "channel", "c", "", "show this `channel` only; with -h the default is smtp")
 	f.StringVarP(&o.thread.host, "host", "h", "", "show the thread of this `host` only")
@@ -174,7 +176,8 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	})
 	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
-	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`: channel, host, sender, reason, older, younger")
+	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
+	f.BoolVar(&o.yes, "yes", false, "give the order even if it touches more than a hundred messages")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
 	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
 }
@@ -240,8 +243,8 @@ func parseName(s string) (mailq.Name, error) {
 	return mailq.Name{Channel: channel, Host: host}, nil
 }
 
-// check refuses options that contradict each other, and sets the default channel of
-// -h.
+// check refuses options that contradict each other, and sets the default channel
+// of -h.
 func (o *options) check() error {
 	if o.etrn != "" {
 		o.chosen = append(o.chosen, "--etrn")
@@ -255,8 +258,8 @@ func (o *options) check() error {
 		return fmt.Errorf("%s: only one report or order at a time", strings.Join(o.chosen, " and "))
 	case o.thread != threadFilter{} && (len(o.chosen) > 0 || o.queue > 1):
 		return errors.New("-c and -h go with the list of messages and with -Q only")
-	case o.order.Verb == "" && (targets > 0 || o.order.DryRun || o.order.Why != ""):
-		return errors.New("--msg, --thread, --where, --dry-run and --because need an order, such as --hold")
+	case o.order.Verb == "" && (targets > 0 || o.yes || o.order.DryRun || o.order.Why != ""):
+		return errors.New("--msg, --thread, --where, --dry-run, --yes and --because need an order, such as --hold")
 	case o.order.Verb != "" && targets == 0:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:

@@ -93,7 +93,8 @@ func (p *program) connect() (*client.Client, error) {
 	err = c.Login(p.user, p.password)
 	if client.KindOf(err) == client.Refused && p.target.Path != "" && !p.userGiven {
 		// On a UNIX socket the server may admit the user by the kernel's
-		// credentials, without a login. If it does not, it refuses the first command.
+		// credentials, without a login. If it does not, it refuses the first
+		// command.
 		return c, nil
 	}
 	if err != nil {
@@ -170,8 +171,8 @@ func (p *program) version2(orders []mailq.Order) error {
 	return p.list()
 }
 
-// lines prints the lines of an answer as they arrive. shown is false if nothing was
-// printed.
+// lines prints the lines of an answer as they arrive. shown is false if nothing
+// was printed.
 func (p *program) lines(command string) (shown bool, err error) {
 	printer := p.printer()
 	show, matches := printer.Line, p.thread.matchesLine
@@ -234,10 +235,13 @@ func (p *program) names() ([]mailq.Name, error) {
 // act gives orders and prints what each did. An order that cannot be executed is
 // reported, and the next one is given; any other error ends it.
 func (p *program) act(orders []mailq.Order) error {
+	if err := p.confirm(orders); err != nil {
+		return err
+	}
 	var failed error
 	for i := range orders {
 		order := &orders[i]
-		text, err := p.client.Ask(order.String())
+		did, err := p.give(order)
 		if client.KindOf(err) == client.NotDone {
 			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", client.Plain(targetOf(order)), err)
 			failed = errSilent
@@ -245,10 +249,6 @@ func (p *program) act(orders []mailq.Order) error {
 		}
 		if err != nil {
 			return err
-		}
-		did, err := mailq.ParseOutcome("+" + text)
-		if err != nil {
-			return &client.Error{Kind: client.Malformed, Err: err}
 		}
 		if p.json {
 			err = json.NewEncoder(p.out).Encode(orderItem{order.Verb, order.DryRun, targetOf(order), did})
@@ -260,6 +260,47 @@ func (p *program) act(orders []mailq.Order) error {
 		}
 	}
 	return failed
+}
+
+// give gives one order and returns what it did.
+func (p *program) give(order *mailq.Order) (mailq.Outcome, error) {
+	text, err := p.client.Ask(order.String())
+	if err != nil {
+		return mailq.Outcome{}, err
+	}
+	did, err := mailq.ParseOutcome("+" + text)
+	if err != nil {
+		return did, &client.Error{Kind: client.Malformed, Err: err}
+	}
+	return did, nil
+}
+
+// maxUnasked is how many messages an order may touch without --yes.
+const maxUnasked = 100
+
+// confirm refuses orders that would touch many messages, unless the user has
+// given --yes. The scheduler counts them in a dry run.
+func (p *program) confirm(orders []mailq.Order) error {
+	if p.yes || p.order.DryRun {
+		return nil
+	}
+	messages := 0
+	for _, order := range orders {
+		if order.Message != "" {
+			messages++
+			continue
+		}
+		order.DryRun = true
+		would, err := p.give(&order)
+		if err != nil && client.KindOf(err) != client.NotDone {
+			return err
+		}
+		messages += would.Messages
+	}
+	if messages > maxUnasked {
+		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.chosen[0], messages)
+	}
+	return nil
 }
 
 // orderItem is the line of --json for an order.

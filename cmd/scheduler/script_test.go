@@ -28,7 +28,9 @@ func TestMain(m *testing.M) {
 // TestScripts runs the whole program in a postoffice of its own, po, with the
 // agent player. Beside the usual commands a script has
 //
-//	submit NAME host...      a message to somebody at each host; $NAME is its path
+//	submit NAME host...      a message to somebody at each host; $NAME is its path;
+//	                         $SENDER, $DSN, $RET and $ENVID are used if set
+//	notice FILE              until router/ has a notice; it is moved to that file
 //	await FILE PATTERN       until the file matches
 //	gone FILE...             until none of them exists
 //	queued N                 until that many control files are there
@@ -61,7 +63,7 @@ func TestScripts(t *testing.T) {
 			return furnish(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"submit": submit, "await": await, "gone": gone, "queued": queued, "signal": signals,
+			"submit": submit, "notice": notice, "await": await, "gone": gone, "queued": queued, "signal": signals,
 			"mailq": mailqAt, "answers": answers, "get": get,
 		},
 	})
@@ -140,14 +142,33 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Address{Channel: "local", Host: "-", User: "rayan", Privilege: "7"}}},
 		Header:    "From: rayan\nSubject: a test\n",
 	}
+	sender := &group.Envelopes[0].Sender
+	switch user := ts.Getenv("SENDER"); user {
+	case "":
+	case "<>":
+		sender.Channel, sender.User = "error", "<>"
+	default:
+		sender.User = user
+	}
 	for _, host := range args[1:] {
-		to := ctlfile.EnvelopeRecipient{Address: ctlfile.Address{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"}}
+		to := ctlfile.EnvelopeRecipient{
+			Address: ctlfile.Address{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"},
+			DSN:     ts.Getenv("DSN"), Ret: ts.Getenv("RET"), EnvID: ts.Getenv("ENVID"),
+		}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)
 	}
 	draft := &ctlfile.Contents{LogID: "<" + args[0] + "@here>", Blocks: []ctlfile.HeaderBlock{group}}
 	path, err := ctlfile.Submit(ts.MkAbs("po"), 0, draft, strings.NewReader("A test.\n"))
 	ts.Check(err)
 	ts.Setenv(args[0], path)
+}
+
+func notice(ts *testscript.TestScript, neg bool, args []string) {
+	router := ts.MkAbs("po/router")
+	until(ts, "a notice", func() bool {
+		files, _ := os.ReadDir(router)
+		return len(files) > 0 && os.Rename(filepath.Join(router, files[0].Name()), ts.MkAbs(args[0])) == nil
+	})
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {
@@ -206,7 +227,7 @@ func play() {
 		status, text := ta.OK, "250 played"
 		switch args[0] {
 		case "error":
-			status = ta.Error
+			status, text = ta.Error, "550 the player does not want it"
 		case "defer":
 			status = ta.Deferred
 		case "unless":

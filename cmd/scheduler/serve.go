@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
@@ -25,6 +26,7 @@ import (
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/eventlog"
 	"zsched/scheduler/metrics"
+	"zsched/scheduler/report"
 	"zsched/scheduler/spool"
 )
 
@@ -218,10 +220,29 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 	}
 	o.Users = s.events
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
+	o.Reporter = daemon.Reporter{Reporter: s.reporter(file)}
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}
 	return o
+}
+
+// reporter writes notices to senders.
+func (s *setting) reporter(file *config.File) *report.Reporter {
+	host := s.env.Value("ORGDOMAIN")
+	if host == "" {
+		host, _ = os.Hostname()
+	}
+	return &report.Reporter{
+		Postoffice:  s.where.postoffice,
+		Host:        host,
+		By:          "scheduler@" + host,
+		Router:      ctlfile.Router{Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")},
+		FormFile:    filepath.Join(s.env.Value("MAILSHARE"), "forms", "delivery"),
+		HeadersOnly: s.returnHeaders,
+		Async:       file.Params.MsgWriteAsync,
+		StoreErrors: file.Params.StoreErrorOnError,
+	}
 }
 
 func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {

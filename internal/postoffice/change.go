@@ -1,23 +1,23 @@
 package postoffice
 
-// Owner, group and mode of single files, changed through a descriptor.
+// Owner, group, mode and age of single files, changed through a descriptor.
 
 import (
 	"errors"
-	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrReplaced says that a name is another file's by now.
-var ErrReplaced = errors.New("the name is another file's by now")
+// ErrReplaced says that a name belongs to another file now.
+var ErrReplaced = errors.New("it was replaced by another file")
 
 // Chmod sets the mode of the regular file at path and, as root, its group. It
-// changes nothing unless the file is the one that was meant, by device and
-// inode. A symbolic link is not followed.
+// changes nothing unless the file is meant, by device and inode. A symbolic link
+// is not followed.
 func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
-	fd, err := OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
+	fd, err := Open(WorkingDir, path, unix.O_RDONLY)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -41,29 +41,23 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 	return nil
 }
 
-// TempDir is a directory below queue/ in which only our user can reach a name.
-const TempDir = ".tmp"
-
-// OpenTemp makes queue/.tmp below the open directory queue/ if it is missing,
-// and opens it. What is made there becomes somebody's only when it is complete.
-func OpenTemp(queue int) (fd int, err error) {
-	if err := unix.Mkdirat(queue, TempDir, 0o700); err != nil && err != unix.EEXIST {
-		return -1, fmt.Errorf("making queue/%s: %w", TempDir, err)
-	}
-	fd, err = OpenAt(queue, TempDir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return -1, fmt.Errorf("opening queue/%s: %w", TempDir, err)
-	}
+// CopyMetadata gives a new file of ours the age and the mode of another and, as
+// root, its owner and group.
+func CopyMetadata(to, from *os.File) error {
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0) {
-		err = fmt.Errorf("it belongs to user %d and has mode %#o", st.Uid, st.Mode&0o7777)
+	if err := unix.Fstat(int(from.Fd()), &st); err != nil {
+		return err
 	}
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("using queue/%s: %w", TempDir, err)
+	fd := int(to.Fd())
+	times := []unix.Timespec{st.Mtim, st.Mtim}
+	if err := unix.UtimesNanoAt(WorkingDir, "/proc/self/fd/"+strconv.Itoa(fd), times, 0); err != nil {
+		return err
 	}
-	return fd, nil
+	if err := unix.Fchmod(fd, st.Mode&0o777); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return unix.Fchown(fd, int(st.Uid), int(st.Gid))
 }
-
-// TempPath is the path of a file in queue/.tmp.
-func TempPath(postoffice, name string) string { return postoffice + "/queue/" + TempDir + "/" + name }

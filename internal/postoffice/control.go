@@ -14,20 +14,20 @@ import (
 var ErrNotRegular = errors.New("not a regular file")
 
 // ErrInUse says that a control file belonged to another user and that a process
-// still has it open for writing. The file is root's by now; it can be used when
+// still has it open for writing. The file is root's now, and can be used when
 // that process has closed it.
 var ErrInUse = errors.New("another process has it open for writing")
 
 const (
-	// controlMode is that of a control file that was taken over.
+	// controlMode lets agents that have the group of transport/ write.
 	controlMode = 0o660
-	// unprovenMode marks a file that is root's, and that somebody else may
+	// unprovenMode marks a file that is root's, and that another process may
 	// still have open. A restart finds the mark.
 	unprovenMode = 0
 )
 
-// Control opens control files to act on them. It is a value that does not
-// change and may be used by many goroutines.
+// Control opens control files to act on them. It does not change and may be used
+// by many goroutines. The zero value takes nothing over.
 type Control struct {
 	takesOver bool
 	group     int // of files that were taken over
@@ -65,7 +65,7 @@ func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, 
 
 // open opens a regular file.
 func open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
-	if fd, err = openQuietly(dir, path, flags); err != nil {
+	if fd, err = Open(dir, path, flags); err != nil {
 		return -1, st, err
 	}
 	err = unix.Fstat(fd, &st)
@@ -127,4 +127,40 @@ func (c Control) own(fd int) error {
 		return err
 	}
 	return unix.Fchmod(fd, unprovenMode)
+}
+
+// WriteControl writes a new control file under its temporary name and syncs it.
+// The file belongs to our user, never to the sender. If that user is root, the
+// file gets the group, which is that of transport/.
+func WriteControl(temp string, text []byte, group int) (err error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL
+	fd, err := OpenAt(WorkingDir, temp, flags, controlMode)
+	if err == unix.EEXIST {
+		// The number is that of our message file's inode, so a crash has left
+		// this file, and it belongs to an earlier message.
+		if err = Remove(WorkingDir, temp); err == nil {
+			fd, err = OpenAt(WorkingDir, temp, flags, controlMode)
+		}
+	}
+	if err != nil {
+		return &os.PathError{Op: "create", Path: temp, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), temp)
+	_, err = file.Write(text)
+	if err == nil && os.Geteuid() == 0 {
+		err = file.Chown(-1, group)
+	}
+	if err == nil {
+		err = file.Chmod(controlMode)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = Remove(WorkingDir, temp)
+	}
+	return err
 }

@@ -19,9 +19,9 @@ import (
 // line lists all messages of a channel.
 const maxLine = 64 << 20
 
-// Answer reads an answer of one line and returns the text after "+". A refusal is
-// an error. Answer skips the empty lines that ZMailer sends after its replies to
-// KILL.
+// Answer reads an answer of one line and returns the text after "+". A refusal
+// is an error. Answer skips the empty lines that ZMailer sends after its replies
+// to KILL.
 func (c *Client) Answer() (string, error) {
 	line, err := "", error(nil)
 	for line == "" {
@@ -74,8 +74,8 @@ func (c *Client) Lines() iter.Seq2[string, error] {
 	}
 }
 
-// incomplete returns the error of an incomplete list. If the list has no line, the
-// command could not be executed.
+// incomplete returns the error of an incomplete list. If the list has no line,
+// the command could not be executed.
 func incomplete(first bool, why string) error {
 	if first {
 		return errorf(NotDone, "%s", Plain(why))
@@ -94,8 +94,8 @@ func (c *Client) Show(command string) iter.Seq2[string, error] {
 	}
 }
 
-// Objects reads the lines of an answer as JSON, one object a line. If the list is
-// incomplete, its last item is an error.
+// Objects reads the lines of an answer as JSON, one object a line. If the list
+// is incomplete, its last item is an error.
 func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		first := true
@@ -112,8 +112,8 @@ func Objects[T any](lines iter.Seq2[string, error]) iter.Seq2[*T, error] {
 	}
 }
 
-// parseObject reads a line of JSON. first says whether it is the first line of its
-// answer.
+// parseObject reads a line of JSON. first says whether it is the first line of
+// its answer.
 func parseObject[T any](first bool, line string) (*T, error) {
 	if err := listError(first, line); err != nil {
 		return nil, err
@@ -176,8 +176,8 @@ func (c *Client) traced(line string) string {
 	return line
 }
 
-// unexpectedEnd returns the error for a line that is missing. An end of file in the
-// middle of an answer becomes an error of kind Malformed.
+// unexpectedEnd returns the error for a line that is missing. An end of file in
+// the middle of an answer becomes an error of kind Malformed.
 func (c *Client) unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return c.breakOff(errorf(Malformed, "%s closed the connection in the middle of its answer", c.options.Server))

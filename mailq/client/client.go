@@ -3,8 +3,8 @@
 //
 //	Dialer ──► net.Conn ──► Client ──► Threads, Jobs, Send, Lines ──► Printer
 //
-// A Client is one session of either version. It asks our own server for JSON. From
-// a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
+// A Client is one session of either version. It asks our own server for JSON.
+// From a server without JSON, such as ZMailer's, it reads the text of SHOW QUEUE
 // THREADS2 and SHOW THREAD, and from a server of version 1 the dump. A Printer
 // writes lists as ZMailer's client wrote them, and adds what it can read in the
 // Postoffice. Reconnecting is for a program that keeps running.

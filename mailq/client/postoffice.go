@@ -14,9 +14,9 @@ import (
 	"zsched/mailq"
 )
 
-// Postoffice is the directory $POSTOFFICE. The client reads control files there for
-// what the protocol does not send as text: addresses, Message-Ids and sizes. Most
-// users are not permitted to read all of them.
+// Postoffice is the directory $POSTOFFICE. The client reads control files there
+// for what the protocol does not send as text: addresses, Message-Ids and sizes.
+// Most users are not permitted to read all of them.
 type Postoffice struct {
 	Dir string
 }

@@ -59,8 +59,8 @@ func (p *Printer) safe(text string) string {
 	return escape(text, "\t\r")
 }
 
-// beginThread begins a thread. With Owner, its heading is printed with
-// the first message.
+// beginThread begins a thread. With Owner, its heading is printed with the first
+// message.
 func (p *Printer) beginThread(name mailq.Name) {
 	p.endThread()
 	p.thread, p.headed, p.files, p.bytes = name, false, 0, 0
@@ -103,8 +103,8 @@ func (p *Printer) endThread() {
 	}
 }
 
-// beginMessage begins a message: it reads those of its files that are needed, and
-// reports whether the message is to be printed.
+// beginMessage begins a message: it reads those of its files that are needed,
+// and reports whether the message is to be printed.
 func (p *Printer) beginMessage(path string) bool {
 	p.file = nil
 	if p.Spool != nil {
@@ -128,8 +128,8 @@ func (p *Printer) beginMessage(path string) bool {
 	return true
 }
 
-// Finish ends the list and returns the first error of Out. It says that a list is
-// empty where ZMailer's client does: with Owner, and in version 1.
+// Finish ends the list and returns the first error of Out. It says that a list
+// is empty where ZMailer's client does: with Owner, and in version 1.
 func (p *Printer) Finish(version int) error {
 	p.endThread()
 	switch {
@@ -148,8 +148,8 @@ func (p *Printer) Line(line string) error {
 	return p.err
 }
 
-// JSON prints a line of JSON. A line that is not JSON, or that ends an incomplete
-// list, is an error.
+// JSON prints a line of JSON. A line that is not JSON, or that ends an
+// incomplete list, is an error.
 func (p *Printer) JSON(line string) error {
 	if err := listError(!p.printed, line); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"zsched/mailq"
 )
 
-// Job writes a job of a thread. The jobs of a thread must be written
-// without those of other threads between them.
+// Job writes a job of a thread. The jobs of a thread must be written without
+// those of other threads between them.
 //
 //	smtp/example.org:
 //		M/836224: (1 try, expires in 4d23h) 451 later

@@ -71,9 +71,9 @@ func (p *Printer) dumpDetail(job *DumpJob) {
 	p.printf("\t  to\t%s\n", strings.Join(to, "\n\t\t"))
 }
 
-// formatAgeV1 writes an age as ZMailer's client does: at most three of days, hours,
-// minutes and seconds. A unit is used only if the age is longer than it, so
-// an hour is 60m0s.
+// formatAgeV1 writes an age as ZMailer's client does: at most three of days,
+// hours, minutes and seconds. A unit is used only if the age is longer than it,
+// so an hour is 60m0s.
 func formatAgeV1(d time.Duration) string {
 	s := int64(d / time.Second)
 	var b strings.Builder

@@ -92,8 +92,8 @@ func (c *Client) Totals() (totals *mailq.Totals, err error) {
 	return totals, nil
 }
 
-// Jobs calls do with each job of each thread, in order. The first error of
-// do ends it; then the client can only be closed.
+// Jobs calls do with each job of each thread, in order. The first error of do
+// ends it; then the client can only be closed.
 func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
 	json, err := c.HasJSON()
 	if err != nil {
@@ -118,8 +118,8 @@ func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
 // More would only fill buffers; fewer would wait for a distant server.
 const pipelined = 16
 
-// Pipeline sends n commands and calls do with each line of each answer, in order.
-// The first error of do ends it.
+// Pipeline sends n commands and calls do with each line of each answer, in
+// order. The first error of do ends it.
 func (c *Client) Pipeline(n int, command func(i int) string, do func(i int, line string) error) error {
 	sent := 0
 	for i := range n {

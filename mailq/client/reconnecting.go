@@ -7,9 +7,9 @@ import (
 	"zsched/mailq"
 )
 
-// Reconnecting queries a server again and again for a program that keeps running.
-// If the server has closed the session, Reconnecting begins another, because
-// servers close idle sessions. One goroutine at a time uses it.
+// Reconnecting queries a server again and again for a program that keeps
+// running. If the server has closed the session, Reconnecting begins another,
+// because servers close idle sessions. One goroutine at a time uses it.
 type Reconnecting struct {
 	connect func() (*Client, error)
 	client  *Client // nil: no session is open
@@ -24,8 +24,8 @@ type Snapshot struct {
 // maxItems is how many jobs of a thread, or lines of a report, are read.
 const maxItems = 1000
 
-// NewReconnecting begins the first session, so that it fails at once if the server
-// cannot be reached. connect begins a session and logs in.
+// NewReconnecting begins the first session, so that it fails at once if the
+// server cannot be reached. connect begins a session and logs in.
 func NewReconnecting(connect func() (*Client, error)) (*Reconnecting, error) {
 	c, err := connect()
 	if err != nil {
@@ -38,9 +38,9 @@ func NewReconnecting(connect func() (*Client, error)) (*Reconnecting, error) {
 	return &Reconnecting{connect: connect, client: c}, nil
 }
 
-// do calls ask with a session. If an old session fails, the server may have closed
-// it; then do calls ask again with a new one. The orders of the live view do no
-// harm when they are given twice.
+// do calls ask with a session. If an old session fails, the server may have
+// closed it; then do calls ask again with a new one. The orders of the live view
+// do no harm when they are given twice.
 func (r *Reconnecting) do(ask func(*Client) error) error {
 	fresh := r.client == nil
 	if fresh {

@@ -14,10 +14,10 @@ import (
 	"zsched/mailq"
 )
 
-// WriteStatus writes what option -s shows: how many files wait for the router and
-// for the scheduler, and whether these two are running. local says that they run
-// on this host; nothing is known about other hosts. The error is about a directory
-// that cannot be read; the other lines are written all the same.
+// WriteStatus writes what option -s shows: how many files wait for the router
+// and for the scheduler, and whether these two are running. local says that they
+// run on this host; nothing is known about other hosts. The error is about a
+// directory that cannot be read; the other lines are written all the same.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n",
@@ -80,8 +80,8 @@ func (p *Postoffice) scheduler(files int, local bool) string {
 func (p *Postoffice) alive(name string) (alive, started bool) {
 	text, err := os.ReadFile(filepath.Join(p.Dir, name))
 	if errors.Is(err, fs.ErrPermission) {
-		// Only the scheduler's user can read the file. It exists, so the scheduler
-		// probably runs.
+		// Only the scheduler's user can read the file. It exists, so the
+		// scheduler probably runs.
 		return true, true
 	}
 	if err != nil {

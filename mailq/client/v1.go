@@ -138,8 +138,8 @@ func (b *dumpReader) line(line string) (done bool, err error) {
 	return false, b.indexLine(line)
 }
 
-// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be spaces in
-// place of the TABs, and the part from the last TAB on may be missing.
+// job reads "KEY:\tFILE\tN; OFFSET,OFFSET\t#TEXT". There may be spaces in place
+// of the TABs, and the part from the last TAB on may be missing.
 func (b *dumpReader) job(line string) error {
 	malformed := fmt.Errorf("malformed message %q", line)
 	name, rest, ok := strings.Cut(line, ":")

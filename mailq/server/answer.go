@@ -14,10 +14,10 @@ import (
 // matter.
 var errWrite = errors.New("writing to the peer")
 
-// answer writes an answer of many lines. A framed answer is one of v2: it
-// begins with Until, doubles initial dots and ends with a dot. Until is written
-// only with the first line or the end, so that an error before that can still be
-// sent as a refusal.
+// answer writes an answer of many lines. A framed answer is one of v2: it begins
+// with Until, doubles initial dots and ends with a dot. Until is written only
+// with the first line or the end, so that an error before that can still be sent
+// as a refusal.
 type answer struct {
 	w      *bufio.Writer
 	framed bool

@@ -15,8 +15,8 @@ import (
 // This file reads the auth file (PARAMauthfile in scheduler.cf(5); scheduler(8),
 // "MAILQv2 AUTHENTICATION FILE"). A line is user:password:attributes:addresses.
 // Only the first line counts that names the user, accepts the address and has a
-// known attribute. The file is read at each greeting and each
-// login, so there is nothing to reload.
+// known attribute. The file is read at each greeting and each login, so there is
+// nothing to reload.
 
 const (
 	maxAuthLine = 1998    // bytes; ZMailer ignored longer lines
@@ -35,8 +35,8 @@ type account struct {
 type accounts []account
 
 // readAccounts reads the auth file. The file holds passwords: it must be a
-// regular file, belong to root or uid, and be readable and writable for its owner
-// only. problems is about lines that do not mean what they seem to mean.
+// regular file, belong to root or uid, and be readable and writable for its
+// owner only. problems is about lines that do not mean what they seem to mean.
 func readAccounts(path string, uid int) (list accounts, problems []error, err error) {
 	// O_NONBLOCK: a named pipe in its place must not block the session.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

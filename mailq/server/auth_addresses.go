@@ -25,8 +25,8 @@ type network struct {
 	not    bool         // "!" precedes it
 }
 
-// parseAddresses reads an address list. problems says what could not be
-// read; the list can be used all the same.
+// parseAddresses reads an address list. problems says what could not be read;
+// the list can be used all the same.
 func parseAddresses(s string) (list addressList, problems []error) {
 	if strings.Trim(s, " ") == "" {
 		return addressList{all: true}, nil

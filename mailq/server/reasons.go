@@ -18,8 +18,8 @@ const (
 	maxReasonKey = 200  // bytes of a diagnostic that are compared
 )
 
-// showReasons executes SHOW REASONS: the last diagnostics of all recipients, grouped, the
-// most frequent first.
+// showReasons executes SHOW REASONS: the last diagnostics of all recipients,
+// grouped, the most frequent first.
 func showReasons(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		items, err := gatherReasons(ctx, r.server.queue)
@@ -88,25 +88,25 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 }
 
 // reasonKey returns what diagnostics of one kind have in common: the last reply
-// without the parts that differ between attempts. The text inside <> and [], which
-// is addresses and ports, is left out, and "..." replaces names of hosts,
-// addresses, and times of day.
+// without the parts that differ between attempts. The text inside <> and [],
+// which is addresses and ports, is left out, and "..." replaces host names,
+// addresses and times of day.
 func reasonKey(text string) string {
 	text = mailq.LastReply(text)
 	var b strings.Builder
 	for text != "" && b.Len() < maxReasonKey {
 		i := strings.IndexAny(text, "<[")
 		if i < 0 {
-			appendGeneral(&b, text)
+			appendMasked(&b, text)
 			break
 		}
-		// A bracket counts only if it is closed before the next one opens, so the
-		// arrow "<<-" of a transcript does not count.
+		// A bracket counts only if it is closed before the next one opens, so
+		// the arrow "<<-" of a transcript does not count.
 		pair := "<>"
 		if text[i] == '[' {
 			pair = "[]"
 		}
-		appendGeneral(&b, text[:i])
+		appendMasked(&b, text[:i])
 		b.WriteByte(text[i])
 		end := strings.IndexAny(text[i+1:], pair)
 		if end > 0 && text[i+1+end] == pair[1] {
@@ -118,9 +118,9 @@ func reasonKey(text string) string {
 	return cutText(mailq.Field(b.String()), maxReasonKey)
 }
 
-// appendGeneral appends a text with "..." for each name of a host, address and
-// time of day in it.
-func appendGeneral(b *strings.Builder, text string) {
+// appendMasked appends a text. "..." replaces each host name, address and time
+// of day in it.
+func appendMasked(b *strings.Builder, text string) {
 	for text != "" && b.Len() < maxReasonKey {
 		n := 0
 		for n < len(text) && isNamePart(text[n]) {
@@ -149,7 +149,8 @@ func isNamePart(c byte) bool {
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // isHostName reports whether a word, or what follows its "@", has two or more
-// labels and ends in letters like a domain. "4.2.2" and "e.g" are none.
+// labels and ends in letters like a domain. "4.2.2" and "e.g" are not host
+// names.
 func isHostName(word string) bool {
 	word = word[strings.LastIndexByte(word, '@')+1:]
 	dot := strings.LastIndexByte(word, '.')

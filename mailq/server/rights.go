@@ -29,7 +29,8 @@ var attributes = map[string]rights{
 func (r rights) has(need rights) bool { return r&need == need }
 
 // parseRights reads the attributes of a line: words in upper case, separated by
-// single blanks. Other words are ignored; known is false if no word is an attribute.
+// single blanks. Other words are ignored; known is false if no word is an
+// attribute.
 func parseRights(field string) (r rights, known bool) {
 	for word := range strings.SplitSeq(field, " ") {
 		more, ok := attributes[word]

@@ -6,9 +6,9 @@
 //	                    └───────── v2 ──► session: a line, a reply, a line, …
 //
 // A session may do what the rights of its user allow. On TCP a user logs in with
-// a password; the auth file has users, passwords, rights and addresses. On a UNIX
-// socket the kernel's credentials say who the peer is. Version 1 has no users:
-// TCP-wrappers' files say which addresses get a dump.
+// a password; the auth file has users, passwords, rights and addresses. On a
+// UNIX socket the kernel's credentials say who the peer is. Version 1 has no
+// users: TCP-wrappers' files say which addresses get a dump.
 package server
 
 import (
@@ -26,8 +26,7 @@ import (
 
 // Queue is the scheduler as sessions see it. Its methods are called from any
 // goroutine. A sequence reads the queue in small pieces, so a large queue may
-// change while it is shown. A sequence ends early when
-// ctx is done.
+// change while it is shown. A sequence ends early when ctx is done.
 type Queue interface {
 	// Totals returns counters that are kept as the queue changes.
 	Totals(ctx context.Context) (mailq.Totals, error)

@@ -221,8 +221,8 @@ func (s *session) refuse(c *command, verb, rest string) {
 	s.reply("-MAILQ2 Unknown command, or refused by access control; VERB='" + verb + "' REST='" + rest + "'")
 }
 
-// auth executes AUTH user digest. Root and the server's own user on a UNIX socket
-// keep all their rights; another local user may gain rights by it.
+// auth executes AUTH user digest. Root and the server's own user on a UNIX
+// socket keep all their rights; another local user may gain rights by it.
 func (s *session) auth(rest string) bool {
 	count := &s.server.counts
 	count.add("CommandAUTH")

@@ -8,10 +8,10 @@ import (
 )
 
 // maxSessions is the maximum number of sessions. Root and the server's own user
-// may have as many again on UNIX sockets. At the limit, a new connection replaces
-// the session of a peer that has not logged in, or else one that has been idle
-// for stallTime, so that silent peers cannot keep users out. If there is no such
-// session, the new connection is closed without an answer.
+// may have as many again on UNIX sockets. At the limit, a new connection
+// replaces the session of a peer that has not logged in, or else one that has
+// been idle for stallTime, so that silent peers cannot keep users out. If there
+// is no such session, the new connection is closed without an answer.
 const maxSessions = 20
 
 // stallTime is how long a session may be idle before another may replace it.

@@ -18,8 +18,8 @@ const (
 )
 
 // showShape executes SHOW SHAPE, which prints the table of Postfix's qshape: for
-// each destination the number of recipients by the age of their message. The first
-// line has the sums, then the largest destinations come first.
+// each destination the number of recipients by the age of their message. The
+// first line has the sums, then the largest destinations come first.
 func showShape(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		items, err := gatherShape(ctx, r.server.queue, time.Now())

@@ -17,7 +17,8 @@ type notInQueue string
 
 func (id notInQueue) Error() string { return fmt.Sprintf("no message %q is in the queue", string(id)) }
 
-// showMessage executes SHOW MSG: one message, held or not, by its spoolid or number.
+// showMessage executes SHOW MSG: one message, held or not, by its spoolid or
+// number.
 func showMessage(r *request, ctx context.Context) bool {
 	id, rest, ok, err := mailq.CutWord(r.arg)
 	if err == nil && (!ok || rest != "") {
@@ -90,8 +91,8 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
 		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s", r.User, r.Channel, r.Host, r.State)
-		// The attempts of a recipient that is done, or whose message is held, may
-		// no longer be known.
+		// The attempts of a recipient that is done, or whose message is held,
+		// may no longer be known.
 		if ended := r.State == "delivered" || r.State == "failed" || r.State == "held"; r.Attempts > 0 || !ended {
 			line += ", " + mailq.Plural(r.Attempts, "try", "tries")
 		}

@@ -98,7 +98,8 @@ func (r *report) rings(ctx context.Context) error {
 	return r.totals(ctx, false)
 }
 
-// threads2 writes SHOW QUEUE THREADS2: threads only, with TABs between the fields.
+// threads2 writes SHOW QUEUE THREADS2: threads only, with TABs between the
+// fields.
 func (r *report) threads2(ctx context.Context) error {
 	for row, err := range r.queue.Threads(ctx) {
 		if err != nil {
@@ -131,8 +132,8 @@ func (r *report) ringFoot(ring *mailq.Ring) error {
 }
 
 // totals writes the two lines below every report, which alone are SHOW SNMP. If
-// seconds is true, the uptime is in seconds. Rcpnts in the first line counts jobs, as in
-// ZMailer: programs draw graphs of it.
+// seconds is true, the uptime is in seconds. Rcpnts in the first line counts
+// jobs, as in ZMailer: programs draw graphs of it.
 func (r *report) totals(ctx context.Context, seconds bool) error {
 	t, err := r.queue.Totals(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"zsched/mailq"
 )
 
-// showThread executes SHOW THREAD: a first line that begins with #, then a line for each
-// recipient. The answer for a thread that does not exist is empty.
+// showThread executes SHOW THREAD: a first line that begins with #, then a line
+// for each recipient. The answer for a thread that does not exist is empty.
 func showThread(r *request, ctx context.Context) bool {
 	name, err := threadName(r.arg)
 	if err != nil {

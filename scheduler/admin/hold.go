@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, ne
 // outcomeOf counts the open recipients of a held message.
 func outcomeOf(m *spool.Stored) mailq.Outcome {
 	did := mailq.Outcome{Messages: 1}
-	for _, job := range heldJobs(m) {
+	for _, job := range storedJobs(m) {
 		did.Threads++
 		did.Recipients += len(job.Recipients)
 	}
@@ -112,16 +113,13 @@ func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name
 }
 
 // releaseHeld releases the held messages and threads that are selected.
-func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.Outcome) (did mailq.Outcome, err error) {
-	did = released
+func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) error {
 	where, now := o.Where, time.Now()
-	names := make(map[mailq.Name]struct{})
-	defer func() { did.Threads += len(names) }()
 	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
 		if err != nil {
-			return did, err
+			return err
 		}
-		if !selected(where, m, now) {
+		if !slices.ContainsFunc(storedJobs(m), isSelected(where, now)) {
 			continue
 		}
 		if !o.DryRun {
@@ -130,74 +128,68 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, released mailq.
 				continue // somebody else has released it
 			}
 			if err != nil {
-				return did, err
+				return err
 			}
 			q.touched(ctx, o, m, "")
 		}
-		did.Messages++
-		for _, job := range heldJobs(m) {
-			did.Recipients += len(job.Recipients)
-			names[job.Name] = struct{}{}
+		did.messages++
+		for _, job := range storedJobs(m) {
+			did.recipients += len(job.Recipients)
+			did.threads[job.Name] = struct{}{}
 		}
 	}
-	if where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
-		return did, nil
+	if where.NeedsFile() || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
+		return nil
 	}
 	var threads []spool.Thread
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
-		return did, err
+		return err
 	}
 	for _, t := range threads {
 		name := mailq.Name(t)
-		if !where.Matches(&mailq.Job{Name: name}, now) {
+		if !where.Matches(&mailq.Job{Name: name, State: mailq.StateHeld, Held: true}, now) {
 			continue
 		}
 		more, err := q.unholdThread(ctx, name, o.DryRun)
-		did.Messages += more.Messages
-		did.Recipients += more.Recipients
+		did.add(more)
 		if more.Threads > 0 {
-			names[name] = struct{}{}
+			did.threads[name] = struct{}{}
 		}
 		if err != nil {
-			return did, err
+			return err
 		}
 	}
-	return did, nil
+	return nil
 }
 
-// selected says whether a job line of a held message is selected.
-func selected(where *mailq.Selection, m *spool.Stored, now time.Time) bool {
-	for _, job := range heldJobs(m) {
-		if where.Matches(job, now) {
-			return true
+// actOnHeldSelection carries out KILL, EXPIRE, REQUEUE or REROUTE on the held
+// messages that are selected. The order is about whole messages, so every open
+// recipient of a message must be selected.
+func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tally) error {
+	match := isSelected(o.Where, time.Now())
+	var held []*spool.Stored
+	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
+		if err != nil {
+			return err
+		}
+		jobs := storedJobs(m)
+		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool { return !match(j) }) {
+			m.File = nil // read again when its turn comes
+			held = append(held, m)
+			for _, job := range jobs {
+				did.threads[job.Name] = struct{}{}
+			}
 		}
 	}
-	return false
-}
-
-// heldJobs returns the job lines that a held message would have in the queue.
-func heldJobs(m *spool.Stored) (jobs []*mailq.Job) {
-	if m.File == nil {
-		return nil
-	}
-	byName := make(map[mailq.Name]*mailq.Job)
-	sender := ""
-	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
-		sender = m.File.Senders[n-1].User
-	}
-	for i := range m.File.Recipients {
-		to := &m.File.Recipients[i]
-		if m.File.Done(i) {
+	for _, m := range held {
+		more, err := q.actOnHeld(ctx, o, m.SpoolID())
+		if errors.Is(err, daemon.ErrNotHeld) {
 			continue
 		}
-		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
-		job := byName[name]
-		if job == nil {
-			job = &mailq.Job{Name: name, Sender: sender, ArrivedAt: m.ModifiedAt}
-			byName[name] = job
-			jobs = append(jobs, job)
+		did.add(more)
+		if err != nil {
+			return err
 		}
-		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset})
 	}
-	return jobs
+	return nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // maxByLogID bounds the messages with one Message-Id that the core is asked for.
-const maxByLogID = 100
+const maxByLogID = 5000
 
 // Message reads a control file and adds what the core knows.
 func (q *Queue) Message(ctx context.Context, id string) (*mailq.Message, bool, error) {
@@ -49,10 +49,15 @@ func (q *Queue) Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Mes
 			return
 		}
 		if what.Kind == "message-id" && !strings.ContainsAny(what.Value, "*?") {
-			for _, m := range q.byLogID(ctx, what.Value) {
-				if !yield(m, nil) {
+			known, err := q.storedByLogID(ctx, what.Value)
+			for _, stored := range known {
+				var m *mailq.Message
+				if m, err = q.message(ctx, stored); !yield(m, err) {
 					return
 				}
+			}
+			if err != nil && !yield(nil, err) {
+				return
 			}
 			sought.Places = sought.Places[1:]
 		}
@@ -68,29 +73,24 @@ func (q *Queue) Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Mes
 	}
 }
 
-// byLogID reads the messages in the queue that have a Message-Id, written with
-// or without its angle brackets. The core knows only a hash of it.
-func (q *Queue) byLogID(ctx context.Context, logID string) (all []*mailq.Message) {
+// storedByLogID reads the messages in the queue that have a Message-Id, written
+// with or without its angle brackets. The core knows only a hash of it.
+func (q *Queue) storedByLogID(ctx context.Context, logID string) (all []*spool.Stored, err error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(logID, "<"), ">")
 	var candidates []scheduler.MessageID
-	err := q.port.Ask(ctx, func(l *daemon.Loop) {
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		candidates = append(l.Core().ByLogID(bare, maxByLogID), l.Core().ByLogID("<"+bare+">", maxByLogID)...)
 	})
-	if err != nil {
-		return nil
-	}
 	for _, id := range candidates {
 		stored, found, err := q.files.Show(ctx, fmt.Sprint(id))
-		if err != nil || !found || stored.File == nil {
+		if err != nil || !found || stored.Place != spool.Queue || stored.File == nil {
 			continue
 		}
 		if strings.EqualFold(strings.Trim(stored.File.LogID, "<>"), bare) {
-			if m, err := q.message(ctx, stored); err == nil {
-				all = append(all, m)
-			}
+			all = append(all, stored)
 		}
 	}
-	return all
+	return all, err
 }
 
 // message combines what the control file says with what the core knows of the

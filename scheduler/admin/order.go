@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -90,11 +91,37 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		begin = walkThread(mailq.Name{Channel: strings.ToLower(where.Channel), Host: strings.ToLower(where.Host)})
 	}
 	now := time.Now()
-	did, err := q.actOnJobs(ctx, o, begin, func(v *scheduler.VertexView) bool { return o.Where.Matches(jobOf(v), now) })
-	if err != nil || o.Verb != mailq.Release {
-		return did, err
+	selected, err := q.selector(ctx, o.Where, now)
+	if err != nil {
+		return mailq.Outcome{}, err
 	}
-	return q.releaseHeld(ctx, o, did)
+	did := newTally()
+	err = q.countJobs(ctx, o, countedJobs{begin, selected, did})
+	switch {
+	case err != nil || o.Verb == mailq.Hold || o.Verb == mailq.Retry:
+	case o.Verb == mailq.Release:
+		err = q.releaseHeld(ctx, o, did)
+	case o.Where.State == mailq.StateHeld:
+		err = q.actOnHeldSelection(ctx, o, did)
+	}
+	return did.outcome(), err
+}
+
+// tally counts what an order has done so far.
+type tally struct {
+	messages, recipients int
+	threads              map[mailq.Name]struct{}
+}
+
+func newTally() *tally { return &tally{threads: make(map[mailq.Name]struct{})} }
+
+func (t *tally) add(did mailq.Outcome) {
+	t.messages += did.Messages
+	t.recipients += did.Recipients
+}
+
+func (t *tally) outcome() mailq.Outcome {
+	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads)}
 }
 
 // isName says whether a text is a name: not empty and not a pattern.
@@ -118,19 +145,39 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 // actOnJobs collects the job lines of a walk that are selected, and has the
 // order carried out on them.
 func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected func(*scheduler.VertexView) bool) (mailq.Outcome, error) {
+	did := newTally()
+	err := q.countJobs(ctx, o, countedJobs{begin, selected, did})
+	return did.outcome(), err
+}
+
+// countedJobs are the job lines of a walk that are selected, and where to count
+// them.
+type countedJobs struct {
+	begin    walkFunc
+	selected func(*scheduler.VertexView) bool
+	did      *tally
+}
+
+// countJobs is actOnJobs, counted in jobs.did.
+func (q *Queue) countJobs(ctx context.Context, o *mailq.Order, jobs countedJobs) error {
 	// Recipients that go to one destination go as one message.
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
-	for item, err := range daemon.Walk(ctx, q.port, begin) {
+	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
-			return mailq.Outcome{}, err
+			return err
 		}
 		v := item.Vertex
 		// In the queue, a release concerns poisoned mail only.
 		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned {
 			continue
 		}
-		if selected(v) {
+		if jobs.selected(v) {
 			targets.add(v)
+		}
+	}
+	if o.Verb == mailq.Hold && o.Where != nil {
+		if err := q.refusePartialHold(ctx, targets); err != nil {
+			return err
 		}
 	}
 	event := scheduler.Ordered{
@@ -141,7 +188,12 @@ func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, s
 	if o.Verb == mailq.Release {
 		event.Verb = scheduler.VerbRetry
 	}
-	return q.order(ctx, event, targets)
+	did, err := q.order(ctx, event, targets)
+	jobs.did.add(did)
+	if did.Recipients > 0 {
+		maps.Copy(jobs.did.threads, targets.threads)
+	}
+	return err
 }
 
 // actorText says who gave an order, for the event log.
@@ -151,15 +203,20 @@ func actorText(o *mailq.Order) string { return strings.TrimSpace(o.By.User + " "
 type targets struct {
 	whole bool // list holds whole messages
 	list  []scheduler.Target
-	// order is, for each message, how many messages came before it.
-	order   map[scheduler.MessageID]int
-	mixed   bool // the targets of a message are not all adjacent in list
-	threads map[mailq.Name]struct{}
-	last    scheduler.Target
+	// order is, for each message, how many messages came before it, and vertices
+	// how many of its vertices are targets.
+	order    map[scheduler.MessageID]int
+	vertices map[scheduler.MessageID]int
+	mixed    bool // the targets of a message are not all adjacent in list
+	threads  map[mailq.Name]struct{}
+	last     scheduler.Target
 }
 
 func newTargets(whole bool) *targets {
-	return &targets{whole: whole, order: make(map[scheduler.MessageID]int), threads: make(map[mailq.Name]struct{})}
+	return &targets{
+		whole: whole, order: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
+		threads: make(map[mailq.Name]struct{}),
+	}
 }
 
 func (t *targets) add(v *scheduler.VertexView) {
@@ -168,6 +225,9 @@ func (t *targets) add(v *scheduler.VertexView) {
 		return
 	}
 	t.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
+	if t.whole {
+		t.vertices[v.Message]++
+	}
 	_, again := t.order[v.Message]
 	if !again {
 		t.order[v.Message] = len(t.order)
@@ -192,7 +252,7 @@ func (t *targets) byMessage() []scheduler.Target {
 	return t.list
 }
 
-// order gives the core an order in parts.
+// order gives the core an order in parts, and counts messages and recipients.
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.byMessage()
 	for len(list) > 0 && err == nil {
@@ -216,9 +276,6 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-	}
-	if did.Recipients > 0 {
-		did.Threads = len(t.threads)
 	}
 	return did, err
 }

@@ -32,6 +32,7 @@ type files struct {
 	waiting   map[uint64]func(spool.Result)
 	resubmits map[scheduler.Op][]int64 // offsets of the recipients, for each Resubmit
 	verbose   map[scheduler.MessageID]verboseLog
+	syslog    func(severity scheduler.Severity, line string) // nil: none
 }
 
 // verboseLog is the file in which a sender can read what becomes of a message.
@@ -42,7 +43,7 @@ type verboseLog struct {
 
 func newFiles(l *Loop, o Options) files {
 	return files{
-		loop: l, spool: o.Spool, keep: o.Keep, only: len(o.Files) > 0,
+		loop: l, spool: o.Spool, keep: o.Keep, only: len(o.Files) > 0, syslog: o.Syslog,
 		waiting:   make(map[uint64]func(spool.Result)),
 		resubmits: make(map[scheduler.Op][]int64),
 		verbose:   make(map[scheduler.MessageID]verboseLog),
@@ -86,6 +87,10 @@ func (f *files) finish(a scheduler.Finish) {
 
 func (f *files) finished(r spool.Finished) {
 	op, err := scheduler.Op(r.Op), r.Err
+	f.logNotice(f.loop.intake.finishing[op], r.Notice)
+	if r.Parked {
+		f.loop.log.Warn().Uint64("file", uint64(f.loop.intake.finishing[op])).Msg("a message that owes a notice is moved to postman")
+	}
 	if errors.Is(err, spool.ErrOpen) {
 		// The file has a recipient that the core does not know. The core drops
 		// the message, and a sweep finds the file again.

@@ -83,6 +83,8 @@ func (d *Daemon) result(r spool.Result) {
 		l.files.reread(r)
 	case spool.Finished:
 		l.files.finished(r)
+	case spool.Unparked:
+		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
 	case spool.Moved:
 		l.files.changed(r.Op, r.Missing, r.Err)
 	case spool.Released:

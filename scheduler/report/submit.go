@@ -4,7 +4,6 @@ package report
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,7 +38,7 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 	router.Postoffice = r.Postoffice
 	name, err := router.Give(file)
 	if name == "" {
-		_ = os.Remove(file)
+		_ = postoffice.RemovePath(file)
 		return "", err
 	}
 	return "router/" + name, err
@@ -62,8 +61,8 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 	}
 	name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + ":error-on-error"
 	postman := filepath.Join(r.Postoffice, "postman")
-	if err := os.Rename(file, filepath.Join(postman, name)); err != nil {
-		_ = os.Remove(file)
+	if err := postoffice.Publish(file, filepath.Join(postman, name)); err != nil {
+		_ = postoffice.RemovePath(file)
 		return "", err
 	}
 	return "postman/" + name, syncdir.Sync(postman)
@@ -71,7 +70,7 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 
 // write writes a submission under a temporary name and returns the name.
 func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (string, error) {
-	f, err := r.create(temp)
+	f, err := postoffice.CreateTemp(r.Postoffice, temp)
 	if err != nil {
 		return "", err
 	}
@@ -83,37 +82,8 @@ func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (strin
 		err = e
 	}
 	if err != nil {
-		_ = os.Remove(f.Name())
+		_ = postoffice.RemovePath(f.Name())
 		return "", err
 	}
 	return f.Name(), nil
-}
-
-// create makes a temporary file in queue/.tmp, where nobody else can reach a
-// name. An agent that is not root cannot use that directory and takes public/.
-func (r *Reporter) create(temp string) (*os.File, error) {
-	f, err := r.createInTemp(temp)
-	if err != nil && os.Geteuid() != 0 {
-		return os.CreateTemp(filepath.Join(r.Postoffice, "public"), temp+"*")
-	}
-	return f, err
-}
-
-func (r *Reporter) createInTemp(temp string) (*os.File, error) {
-	queue, err := os.Open(filepath.Join(r.Postoffice, "queue"))
-	if err != nil {
-		return nil, err
-	}
-	defer queue.Close()
-	fd, err := postoffice.OpenTemp(int(queue.Fd()))
-	if err != nil {
-		return nil, err
-	}
-	dir := os.NewFile(uintptr(fd), postoffice.TempDir)
-	defer dir.Close()
-	f, err := os.CreateTemp(postoffice.TempPath(r.Postoffice, ""), temp+"*")
-	if err != nil {
-		return nil, fmt.Errorf("create a temporary file: %w", err)
-	}
-	return f, nil
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // fill makes n messages two directories deep and returns their names.
@@ -36,10 +37,10 @@ func (o *office) fill(n int) []Name {
 func BenchmarkLoadFloor(b *testing.B) {
 	o := newOffice(b)
 	names := o.fill(10000)
-	transport, err := openDir(unix.AT_FDCWD, filepath.Join(o.dir, "transport"))
+	transport, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Join(o.dir, "transport"))
 	check(b, err)
 	defer unix.Close(transport)
-	queue, err := openDir(unix.AT_FDCWD, filepath.Join(o.dir, "queue"))
+	queue, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Join(o.dir, "queue"))
 	check(b, err)
 	defer unix.Close(queue)
 	buf := make([]byte, 64<<10)

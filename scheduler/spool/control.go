@@ -67,7 +67,7 @@ func (d *controlFile) read(fd int, buf *[]byte) error {
 	case d.st.Size > ctlfile.MaxSize:
 		return &malformed{fmt.Sprintf("a file of %d bytes is too large", d.st.Size)}
 	}
-	data, err := readWhole(fd, d.st.Size, *buf)
+	data, err := postoffice.ReadFull(fd, d.st.Size, *buf)
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
@@ -92,7 +92,7 @@ func (d *controlFile) writable() (int, error) {
 	if d.fd >= 0 {
 		return d.fd, nil
 	}
-	fd, err := openFile(d.at, d.path, unix.O_RDWR, 0)
+	fd, err := postoffice.OpenAt(d.at, d.path, unix.O_RDWR, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open for writing: %w", err)
 	}

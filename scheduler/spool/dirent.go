@@ -11,6 +11,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // dirents is a run of directory entries as getdents64(2) writes them. Reading
@@ -106,7 +107,7 @@ func isKind(dir int, e dirent, kind byte) bool {
 		return e.kind == kind
 	}
 	var st unix.Stat_t
-	if stat(dir, string(e.name), &st) != nil {
+	if postoffice.Stat(dir, string(e.name), &st) != nil {
 		return false
 	}
 	return byte(st.Mode&unix.S_IFMT>>12) == kind

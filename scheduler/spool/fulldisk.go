@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // ErrSpoolDown says that not one file is at fault but the spool: the disk is
@@ -61,8 +62,8 @@ func (d directory) failure() error {
 
 // try makes a file of this text in it, and removes it.
 func (d directory) try(text []byte, sync bool) error {
-	err := writeFile(d.at, d.prefix+probeName, text, sync)
-	if removing := remove(d.at, d.prefix+probeName); err == nil {
+	err := postoffice.WriteFile(d.at, d.prefix+probeName, text, sync)
+	if removing := postoffice.Remove(d.at, d.prefix+probeName); err == nil {
 		err = removing
 	}
 	return err

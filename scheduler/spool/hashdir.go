@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // Move carries a message from one place to another: the message file first,
@@ -38,7 +39,7 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 	case unix.ENOENT:
 		// Perhaps a process before us got so far.
 		moved = false
-		if exists(a.transport, path) && !exists(b.queue, path) {
+		if postoffice.Exists(a.transport, path) && !postoffice.Exists(b.queue, path) {
 			return false, fmt.Errorf("message file: %w", err)
 		}
 	default:
@@ -46,7 +47,7 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 	}
 	err = moveFile(a.transport, path, b.transport, path, mode)
 	if err != nil && moved {
-		_ = rename(b.queue, path, a.queue, path)
+		_ = postoffice.Rename(b.queue, path, a.queue, path)
 	}
 	if err == unix.ENOENT {
 		return true, nil
@@ -69,15 +70,15 @@ func (p Place) prefixMode() uint32 {
 // moveFile renames a file, making the hash directories that it needs. ENOENT
 // means that there is no such file, EEXIST that the new name is taken.
 func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error {
-	err := rename(fromDir, from, toDir, to)
+	err := postoffice.Rename(fromDir, from, toDir, to)
 	prefix, _ := split(to)
-	if err != unix.ENOENT || prefix == "" || !exists(fromDir, from) {
+	if err != unix.ENOENT || prefix == "" || !postoffice.Exists(fromDir, from) {
 		return err
 	}
-	if err := makePrefix(toDir, prefix, mode); err != nil {
+	if err := postoffice.MakeHashDirs(toDir, prefix, mode); err != nil {
 		return err
 	}
-	return rename(fromDir, from, toDir, to)
+	return postoffice.Rename(fromDir, from, toDir, to)
 }
 
 // rehash moves a message from the top of the queue into its hash directory
@@ -94,7 +95,7 @@ func (s *Spool) rehash(n Name) Name {
 		return n
 	}
 	if moveFile(q.transport, base, q.transport, path, Queue.prefixMode()) != nil {
-		_ = rename(q.queue, path, q.queue, base)
+		_ = postoffice.Rename(q.queue, path, q.queue, base)
 		return n
 	}
 	return Name{path, n.ID}
@@ -138,7 +139,7 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 // file beside it.
 func lone(p pair, path string) bool {
 	var st unix.Stat_t
-	return stat(p.queue, path, &st) == nil && regular(&st) && !exists(p.transport, path)
+	return postoffice.Stat(p.queue, path, &st) == nil && postoffice.IsRegular(&st) && !postoffice.Exists(p.transport, path)
 }
 
 // Place is a pair of directories that hold messages: control files in
@@ -176,16 +177,16 @@ func openPair(office int, p Place) (pair, error) {
 	none := pair{-1, -1}
 	if p != Queue {
 		for _, dir := range []string{p.dir(), p.dir() + "transport", p.dir() + "queue"} {
-			if err := makeDir(office, dir, 0o750); err != nil {
+			if err := postoffice.MakeDir(office, dir, 0o750); err != nil {
 				return none, fmt.Errorf("making %q: %w", dir, err)
 			}
 		}
 	}
-	transport, err := openDir(office, p.dir()+"transport")
+	transport, err := postoffice.OpenDir(office, p.dir()+"transport")
 	if err != nil {
 		return none, fmt.Errorf("opening %q: %w", p.dir()+"transport", err)
 	}
-	queue, err := openDir(office, p.dir()+"queue")
+	queue, err := postoffice.OpenDir(office, p.dir()+"queue")
 	if err != nil {
 		unix.Close(transport)
 		return none, fmt.Errorf("opening %q: %w", p.dir()+"queue", err)
@@ -196,32 +197,6 @@ func openPair(office int, p Place) (pair, error) {
 func (d pair) close() {
 	unix.Close(d.transport)
 	unix.Close(d.queue)
-}
-
-// makeDir makes a directory with exactly this mode, whatever the umask. One
-// that exists is left as it is.
-func makeDir(at int, path string, mode uint32) error {
-	switch err := unix.Mkdirat(at, path, mode&0o777); err {
-	case nil:
-		return unix.Fchmodat(at, path, mode, 0)
-	case unix.EEXIST:
-		return nil
-	default:
-		return err
-	}
-}
-
-// makePrefix makes the hash directories of a prefix such as "B/I/".
-func makePrefix(at int, prefix string, mode uint32) error {
-	for i := range len(prefix) {
-		if prefix[i] != '/' {
-			continue
-		}
-		if err := makeDir(at, prefix[:i], mode); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // split cuts a path into its hash prefix, with the slash, and its base name.

@@ -8,14 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"math"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
 
@@ -107,8 +107,8 @@ const (
 // is written again. No file is no thread. What can be read comes back also
 // with an error, which says what could not.
 func (s *Spool) HeldThreads() ([]Thread, error) {
-	text, err := os.ReadFile(filepath.Join(s.options.Postoffice, threadsFile))
-	if errors.Is(err, os.ErrNotExist) {
+	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
+	if err == unix.ENOENT {
 		return nil, nil
 	}
 	if err != nil {
@@ -212,12 +212,12 @@ func (s *Spool) writeThreads(threads []Thread) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(s.office, threadsTemp, text, true); err != nil {
-		_ = remove(s.office, threadsTemp)
+	if err := postoffice.WriteFile(s.office, threadsTemp, text, true); err != nil {
+		_ = postoffice.Remove(s.office, threadsTemp)
 		return err
 	}
-	if err := unix.Renameat(s.office, threadsTemp, s.office, threadsFile); err != nil {
-		_ = remove(s.office, threadsTemp)
+	if err := postoffice.Replace(s.office, threadsTemp, s.office, threadsFile); err != nil {
+		_ = postoffice.Remove(s.office, threadsTemp)
 		return err
 	}
 	return syncdir.At(s.office, "hold")

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"zsched/internal/postoffice"
 )
 
 // Here a process does one thing and is killed at the first, the second, the
@@ -24,7 +25,7 @@ const killLimit = 60
 
 // playVictim opens the spool and does what it was told to.
 func playVictim(dir string) {
-	s, err := Open(Options{Postoffice: dir, By: "scheduler@mx.example"})
+	s, err := Open(Options{Postoffice: dir, By: "scheduler@mx.example", Reporter: reporter(dir)})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -39,13 +40,15 @@ func playVictim(dir string) {
 		s.Hold(1, "A/H/7")
 	case "release":
 		s.Release(1, "7")
+	case "notice":
+		s.Finish(1, "A/H/7", true)
 	case "threads":
 		s.HoldThreads(1, []Thread{{"smtp", "b.example"}})
 	}
 	for results := range s.Results() {
 		for _, r := range results {
 			switch r.(type) {
-			case Resubmitted, Moved, Released, Recorded:
+			case Resubmitted, Moved, Released, Recorded, Finished:
 				os.Exit(0)
 			}
 		}
@@ -166,6 +169,10 @@ func TestKilled(t *testing.T) {
 		"reroute": {12, put(""), everyoneLives},
 		"hold":    {2, put(""), inOnePlace},
 		"release": {2, put("hold/"), inOnePlace},
+		"notice": {8, func(o *office) {
+			o.write("transport/A/H/7", failed7())
+			o.write("queue/A/H/7", "message of some length")
+		}, oneOrTwoNotices},
 		"threads": {4, func(o *office) { o.write("hold/threads", "smtp a.example\n") }, oneListOrTheOther},
 	} {
 		t.Run(task, func(t *testing.T) {
@@ -192,7 +199,7 @@ func everyoneLives(o *office, at string) {
 
 func inOnePlace(o *office, at string) {
 	// What a sweep does: it sends the control file after its message.
-	if exists(o.s.pairs[Queue].transport, "A/H/7") {
+	if postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
 		o.take("A/H/7")
 	}
 	files := o.files()

@@ -151,8 +151,8 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 // is false when it has given the answer itself.
 func (t *loader) place(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
 	for range 2 {
-		switch err := stat(t.s.pairs[Queue].queue, n.Path, &st); {
-		case err == nil && regular(&st):
+		switch err := postoffice.Stat(t.s.pairs[Queue].queue, n.Path, &st); {
+		case err == nil && postoffice.IsRegular(&st):
 			now = t.s.rehash(n)
 			d.path = now.Path
 			return st, now, true
@@ -181,7 +181,7 @@ func (t *loader) place(n Name, d *controlFile) (st unix.Stat_t, now Name, ok boo
 // trigger says what a file without a message asks for, and removes it.
 func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
-	if err := remove(t.s.pairs[Queue].transport, n.Path); err != nil {
+	if err := postoffice.Remove(t.s.pairs[Queue].transport, n.Path); err != nil {
 		t.refuse(n, Unreadable, "unlink: "+err.Error())
 		return
 	}
@@ -251,7 +251,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 		ModifiedAt: time.Unix(st.Mtim.Unix()),
 		ChangedAt:  time.Unix(d.st.Ctim.Unix()),
 		Size:       st.Size,
-		Owes:       owes(f, false),
+		Owes:       t.s.owes(f, false),
 	}
 	if last := len(f.Senders) - 1; last >= 0 {
 		m.Sender = strings.Clone(f.Senders[last].User)

@@ -54,7 +54,7 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 			if err := d.recordLost(); err != nil {
 				return err
 			}
-			answer.Owes = owes(d.file, false)
+			answer.Owes = s.owes(d.file, false)
 			answer.Recipients = states(d.file)
 			return nil
 		})

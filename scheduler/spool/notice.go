@@ -10,12 +10,18 @@ import (
 	"zsched/ctlfile"
 )
 
-// owes reports whether the file has a d line of which the sender wants to
-// hear and has not. While a set of alternatives is undecided its failures are
-// nobody's business; final says that nothing is undecided any more.
-func owes(f *ctlfile.File, final bool) bool {
-	if f.NullSender {
-		return false
+// owes reports whether the file has a d line that is still to be reported.
+func (s *Spool) owes(f *ctlfile.File, final bool) bool { return len(s.owed(f, final)) > 0 }
+
+// owed returns the d lines that are still to be reported, by index: those that
+// the sender wants to be told of and was not. The failures of a set of
+// alternatives count when the set is decided; final says that all are.
+//
+// A message with a null sender owes nothing, unless somebody else gets its
+// notices. These are about its failures, whatever NOTIFY says.
+func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
+	if f.NullSender && (s.options.Reporter == nil || !s.answersNull) {
+		return nil
 	}
 	for i := range f.Diagnostics {
 		line := &f.Diagnostics[i]
@@ -24,18 +30,23 @@ func owes(f *ctlfile.File, final bool) bool {
 		}
 		n := f.Find(line.Recipient)
 		if n < 0 {
-			// Of whom it speaks nobody knows: the sender may.
-			if ctlfile.NotifyFailure == tells(line.Notary, ctlfile.Failed) {
-				return true
+			// The line names no recipient that we know. The sender may know it.
+			if tells(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
+				lines = append(lines, i)
 			}
 			continue
 		}
 		r := &f.Recipients[n]
-		if r.Notify.Wants(tells(line.Notary, r.Tag)) && (final || decided(f, r.Class)) {
-			return true
+		news := tells(line.Notary, r.Tag)
+		wanted := r.Notify.Wants(news)
+		if f.NullSender {
+			wanted = news == ctlfile.NotifyFailure
+		}
+		if wanted && (final || decided(f, r.Class)) {
+			lines = append(lines, i)
 		}
 	}
-	return false
+	return lines
 }
 
 // tells is the kind of news a d line is about a recipient with this tag. One

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 const (
@@ -73,18 +74,18 @@ func bindNotify(path string) (*notifySocket, error) {
 // bindTo gives a socket its name, which a socket of a process before us may
 // still have, and returns the name's inode.
 func bindTo(fd int, path string) (inode uint64, err error) {
-	dir, err := openDir(unix.AT_FDCWD, filepath.Dir(path))
+	dir, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Dir(path))
 	if err != nil {
 		return 0, err
 	}
 	defer unix.Close(dir)
 	base := filepath.Base(path)
 	var st unix.Stat_t
-	if stat(dir, base, &st) == nil {
+	if postoffice.Stat(dir, base, &st) == nil {
 		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 			return 0, fmt.Errorf("%q exists and is no socket", path)
 		}
-		if err := remove(dir, base); err != nil {
+		if err := postoffice.Remove(dir, base); err != nil {
 			return 0, err
 		}
 	}
@@ -97,15 +98,15 @@ func bindTo(fd int, path string) (inode uint64, err error) {
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: address}); err != nil {
 		return 0, err
 	}
-	err = stat(dir, base, &st)
+	err = postoffice.Stat(dir, base, &st)
 	return st.Ino, err
 }
 
 // close stops listening and removes the name, unless it is another's by now.
 func (n *notifySocket) close() {
 	var st unix.Stat_t
-	if stat(unix.AT_FDCWD, n.path, &st) == nil && st.Ino == n.inode {
-		remove(unix.AT_FDCWD, n.path)
+	if postoffice.Stat(postoffice.WorkingDir, n.path, &st) == nil && st.Ino == n.inode {
+		postoffice.Remove(postoffice.WorkingDir, n.path)
 	}
 	n.conn.Close()
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/internal/postoffice"
 	"zsched/internal/process"
 )
 
@@ -92,10 +93,11 @@ func acquirePid(ctx context.Context, path string, timeout time.Duration) (*PidFi
 // writes our pid. p is nil if another process has the lock. holder is the pid of
 // a scheduler that may have to leave, 0 if there is none.
 func tryPid(path string) (p *PidFile, holder int, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, pidFileMode)
+	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_RDWR|os.O_CREATE, pidFileMode)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	file := os.NewFile(uintptr(fd), path)
 	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		defer file.Close()
@@ -194,7 +196,7 @@ func sameFile(file *os.File, path string) bool {
 // written its own pid into it: ZMailer's does so without asking for the lock.
 func (p *PidFile) Release() {
 	if sameFile(p.file, p.path) && (p.Unwritten != nil || readPid(p.file) == os.Getpid()) {
-		os.Remove(p.path)
+		_ = postoffice.RemovePath(p.path)
 	}
 	p.file.Close()
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // quarantineTries bounds the names that are tried for one file.
@@ -27,19 +28,19 @@ func (s *Spool) quarantine(path, reason string) error {
 	defer s.moving.Unlock()
 	q, c := s.pairs[Queue], s.pairs[Corrupt]
 	prefix, _ := split(path)
-	if err := makePrefix(c.transport, prefix, Corrupt.prefixMode()); err != nil {
+	if err := postoffice.MakeHashDirs(c.transport, prefix, Corrupt.prefixMode()); err != nil {
 		return fmt.Errorf("making corrupt/transport/%s: %w", prefix, err)
 	}
 	for try := range quarantineTries {
 		to := numberedPath(path, try)
 		// A name is free when it has no control file, and no message file
 		// unless we come after ours.
-		if exists(c.transport, to) || exists(q.queue, path) && exists(c.queue, to) {
+		if postoffice.Exists(c.transport, to) || postoffice.Exists(q.queue, path) && postoffice.Exists(c.queue, to) {
 			continue
 		}
 		text := fmt.Sprintf("transport/%s and queue/%s, %s\n%s\n",
 			path, path, time.Now().UTC().Format(time.RFC3339), reason)
-		if err := writeFile(c.transport, to+reasonSuffix, []byte(text), false); err != nil {
+		if err := postoffice.WriteFile(c.transport, to+reasonSuffix, []byte(text), false); err != nil {
 			return fmt.Errorf("writing corrupt/transport/%s.reason: %w", to, err)
 		}
 		err := moveFile(q.queue, path, c.queue, to, Corrupt.prefixMode())
@@ -52,7 +53,7 @@ func (s *Spool) quarantine(path, reason string) error {
 			return nil
 		}
 		if moved {
-			_ = rename(c.queue, to, q.queue, path)
+			_ = postoffice.Rename(c.queue, to, q.queue, path)
 		}
 		return fmt.Errorf("moving transport/%s to corrupt/transport/%s: %w", path, to, err)
 	}
@@ -83,6 +84,9 @@ const (
 // before a crash and is in nobody's way.
 func (s *Spool) janitor() {
 	s.removeStale()
+	if s.options.Reporter != nil && !s.reportParked() {
+		return
+	}
 	for {
 		if !s.releases() || !s.pause(janitorInterval) {
 			return
@@ -127,14 +131,14 @@ func (s *Spool) releases() bool {
 }
 
 func (s *Spool) release(path string, p Place) {
-	if exists(s.pairs[p].queue, path) {
+	if postoffice.Exists(s.pairs[p].queue, path) {
 		return
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	q := s.pairs[Queue]
 	prefix, base := split(path)
-	if !lone(q, path) || exists(s.pairs[p].queue, path) || exists(q.transport, prefix+"."+base) {
+	if !lone(q, path) || postoffice.Exists(s.pairs[p].queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
 		return
 	}
 	if err := moveFile(s.pairs[p].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
@@ -158,11 +162,11 @@ func (s *Spool) orphans(now time.Time) []string {
 // neither in its place nor in another, finished or in the router's making.
 func (s *Spool) orphaned(path string, now time.Time) bool {
 	q := s.pairs[Queue]
-	if exists(q.transport, path) {
+	if postoffice.Exists(q.transport, path) {
 		return false
 	}
 	var st unix.Stat_t
-	if stat(q.queue, path, &st) != nil || !regular(&st) {
+	if postoffice.Stat(q.queue, path, &st) != nil || !postoffice.IsRegular(&st) {
 		return false
 	}
 	since := now.Add(-orphanAge)
@@ -173,11 +177,11 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 	id, _ := ctlfile.Number(base)
 	for levels := range maxDepth + 1 {
 		dir := ctlfile.HashDir(id, levels)
-		if exists(q.transport, dir+base) || exists(q.transport, dir+"."+base) {
+		if postoffice.Exists(q.transport, dir+base) || postoffice.Exists(q.transport, dir+"."+base) {
 			return false
 		}
 	}
-	return !exists(s.pairs[Hold].transport, path) && !exists(s.pairs[Postman].transport, path)
+	return !postoffice.Exists(s.pairs[Hold].transport, path) && !postoffice.Exists(s.pairs[Postman].transport, path)
 }
 
 // quarantineOrphan moves an orphan to corrupt/queue, with the reason beside it, and
@@ -191,17 +195,17 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 	q, c := s.pairs[Queue], s.pairs[Corrupt]
 	reason := "it has had no control file for a day"
 	prefix, _ := split(path)
-	err := makePrefix(c.queue, prefix, Corrupt.prefixMode())
+	err := postoffice.MakeHashDirs(c.queue, prefix, Corrupt.prefixMode())
 	for try := 0; err == nil && try < quarantineTries; try++ {
 		to := numberedPath(path, try)
-		if exists(c.queue, to) || exists(c.transport, to) {
+		if postoffice.Exists(c.queue, to) || postoffice.Exists(c.transport, to) {
 			continue
 		}
 		text := fmt.Sprintf("queue/%s, %s\n%s\n", path, now.UTC().Format(time.RFC3339), reason)
-		if err = writeFile(c.queue, to+reasonSuffix, []byte(text), false); err != nil {
+		if err = postoffice.WriteFile(c.queue, to+reasonSuffix, []byte(text), false); err != nil {
 			break
 		}
-		if err = rename(q.queue, path, c.queue, to); err == nil {
+		if err = postoffice.Rename(q.queue, path, c.queue, to); err == nil {
 			return fmt.Sprintf("queue/%s: %s; it is corrupt/queue/%s now", path, reason, to)
 		}
 	}
@@ -216,7 +220,7 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 // for a twentieth of the time. It ends when visit says so, and is false when
 // the spool was closed meanwhile.
 func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
-	fd, err := openDir(s.office, root+"/"+prefix)
+	fd, err := postoffice.OpenDir(s.office, root+"/"+prefix)
 	if err != nil {
 		if err != unix.ENOENT {
 			s.warn(fmt.Sprintf("opening %s/%s: %v", root, prefix, err))

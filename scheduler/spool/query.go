@@ -197,11 +197,11 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 	if s.closed() {
 		return nil, errClosed
 	}
-	transport, err := openDir(s.office, p.dir()+"transport")
+	transport, err := postoffice.OpenDir(s.office, p.dir()+"transport")
 	if err != nil {
 		return nil, fmt.Errorf("opening %stransport: %w", p.dir(), err)
 	}
-	queue, err := openDir(s.office, p.dir()+"queue")
+	queue, err := postoffice.OpenDir(s.office, p.dir()+"queue")
 	if err != nil {
 		unix.Close(transport)
 		return nil, fmt.Errorf("opening %squeue: %w", p.dir(), err)
@@ -224,7 +224,7 @@ func (h *queueReader) read(n Name) (*Stored, error) {
 	}
 	m.File, m.Control, m.ChangedAt = d.file, d.st.Size, time.Unix(d.st.Ctim.Unix())
 	var st unix.Stat_t
-	if stat(h.queue, n.Path, &st) == nil && regular(&st) {
+	if postoffice.Stat(h.queue, n.Path, &st) == nil && postoffice.IsRegular(&st) {
 		m.Size, m.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
 	}
 	if h.place == Corrupt {
@@ -241,12 +241,12 @@ const reasonBytes = 4096
 // reason is why a message is in quarantine: the second line of what lies
 // beside its control file.
 func (h *queueReader) reason(path string) string {
-	fd, err := openFile(h.transport, path+reasonSuffix, unix.O_RDONLY, 0)
+	fd, err := postoffice.OpenAt(h.transport, path+reasonSuffix, unix.O_RDONLY, 0)
 	if err != nil {
 		return ""
 	}
 	defer unix.Close(fd)
-	text, err := readWhole(fd, reasonBytes, nil)
+	text, err := postoffice.ReadFull(fd, reasonBytes, nil)
 	if err != nil {
 		return ""
 	}
@@ -271,7 +271,7 @@ type walk struct {
 
 // read is false when the walk is over.
 func (w *walk) read(prefix string) bool {
-	fd, err := openDir(w.h.transport, "./"+prefix)
+	fd, err := postoffice.OpenDir(w.h.transport, "./"+prefix)
 	if err != nil {
 		return w.fail("opening", prefix, err)
 	}
@@ -377,13 +377,13 @@ func (h *queueReader) find(ctx context.Context, id identity) (Name, error) {
 // has the spoolid asked for.
 func (h *queueReader) is(n Name, id identity) bool {
 	var st unix.Stat_t
-	if stat(h.transport, n.Path, &st) != nil || !regular(&st) {
+	if postoffice.Stat(h.transport, n.Path, &st) != nil || !postoffice.IsRegular(&st) {
 		return false
 	}
 	if id.spoolID == "" {
 		return true
 	}
-	return stat(h.queue, n.Path, &st) == nil && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
+	return postoffice.Stat(h.queue, n.Path, &st) == nil && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
 }
 
 // locate finds a message in one place; the ID is 0 when it is not there.

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,7 +129,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 			break
 		}
 	}
-	answer.Owes, answer.Recipients = owes(d.file, false), states(d.file)
+	answer.Owes, answer.Recipients = s.owes(d.file, false), states(d.file)
 	return err
 }
 
@@ -194,7 +192,7 @@ type stagedCopy struct {
 
 func (p *stagedCopy) remove() {
 	if p.file != "" {
-		_ = os.Remove(p.file)
+		_ = postoffice.RemovePath(p.file)
 	}
 }
 
@@ -212,7 +210,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	if len(chosen) == 0 {
 		return nil, nil
 	}
-	fd, err := openFile(from.queue, r.Path, unix.O_RDONLY, 0)
+	fd, err := postoffice.OpenAt(from.queue, r.Path, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("message file: %w", err)
 	}
@@ -242,7 +240,7 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *os.File) 
 	for _, sub := range f.Resubmissions(chosen) {
 		sub.By = s.options.By
 		body := io.NewSectionReader(message, f.Body, math.MaxInt64-f.Body)
-		file, err := sub.Write(s.options.Postoffice, s.temp+"*", interruptible{s, body})
+		file, err := sub.Write(s.options.Postoffice, s.temp, interruptible{s, body})
 		if err != nil {
 			for i := range staged {
 				staged[i].remove()
@@ -284,54 +282,27 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 	return []stagedCopy{p}, nil
 }
 
-// copyMessage makes a copy in queue/.tmp, on disk, of the same owner and age.
-// Nobody but us can reach a name there, so that its owner cannot replace it.
+// copyMessage copies a message into queue/.tmp, on disk, with its owner and age.
+// Nobody but us can reach a name there, so its owner cannot replace it.
 func (s *Spool) copyMessage(message *os.File) (path string, err error) {
-	dir, err := postoffice.OpenTemp(s.pairs[Queue].queue)
+	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
 	if err != nil {
 		return "", fmt.Errorf("copying the message: %w", err)
 	}
-	defer unix.Close(dir)
-	name := s.temp + strconv.FormatUint(rand.Uint64(), 36)
-	fd, err := postoffice.OpenAt(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("copying the message: %w", err)
+	if _, err = io.Copy(f, interruptible{s, message}); err == nil {
+		err = postoffice.CopyMetadata(f, message)
 	}
-	f := os.NewFile(uintptr(fd), name)
-	err = s.fillCopy(dir, f, message)
+	if err == nil {
+		err = f.Sync()
+	}
 	if e := f.Close(); err == nil {
 		err = e
 	}
 	if err != nil {
-		_ = remove(dir, name)
+		_ = postoffice.RemovePath(f.Name())
 		return "", fmt.Errorf("copying the message: %w", err)
 	}
-	return postoffice.TempPath(s.options.Postoffice, name), nil
-}
-
-// fillCopy copies the message into a new file in the directory, then its age,
-// mode and owner.
-func (s *Spool) fillCopy(dir int, to, message *os.File) error {
-	if _, err := io.Copy(to, interruptible{s, message}); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(int(message.Fd()), &st); err != nil {
-		return err
-	}
-	times := []unix.Timespec{st.Mtim, st.Mtim}
-	if err := unix.UtimesNanoAt(dir, to.Name(), times, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if err := unix.Fchmod(int(to.Fd()), st.Mode&0o777); err != nil {
-		return err
-	}
-	if os.Geteuid() == 0 {
-		if err := unix.Fchown(int(to.Fd()), int(st.Uid), int(st.Gid)); err != nil {
-			return err
-		}
-	}
-	return to.Sync()
+	return f.Name(), nil
 }
 
 // interruptible reads until the spool is closed.
@@ -351,35 +322,39 @@ func (r interruptible) Read(b []byte) (int, error) {
 // between it and the next '-' tells the process that made them.
 const tempPrefix = "scheduler-"
 
-// removeStale removes the staged copies of a process before us.
+// staleAge is how old a temporary file of any process has to be before it counts
+// as left by a crash.
+const staleAge = 24 * time.Hour
+
+// removeStale removes temporary files that no process works on any more: staged
+// copies of schedulers before us, and everything old in queue/.tmp.
 func (s *Spool) removeStale() {
-	if fd, err := openDir(s.office, "public"); err == nil {
-		s.removeStaleIn(fd)
+	if fd, err := postoffice.OpenDir(s.office, "public"); err == nil {
+		s.removeStaleIn(fd, false)
 		unix.Close(fd)
 	}
-	if fd, err := openDir(s.pairs[Queue].queue, postoffice.TempDir); err == nil {
-		s.removeStaleIn(fd)
+	if fd, err := postoffice.OpenTemp(s.pairs[Queue].queue); err == nil {
+		s.removeStaleIn(fd, true)
 		unix.Close(fd)
 	}
 }
 
-func (s *Spool) removeStaleIn(dir int) {
+// removeStaleIn removes them from one directory. In public/ everybody may make
+// files, so only our own are removed. In one that is private to us a copy may
+// belong to its sender already.
+func (s *Spool) removeStaleIn(dir int, private bool) {
 	for e := range entries(dir, make([]byte, direntBytes)) {
 		name := string(e.name)
-		if !strings.HasPrefix(name, tempPrefix) || strings.HasPrefix(name, s.temp) {
+		var st unix.Stat_t
+		if strings.HasPrefix(name, s.temp) || postoffice.Stat(dir, name, &st) != nil || !postoffice.IsRegular(&st) {
 			continue
 		}
-		// Anybody may make files in public/. In queue/.tmp nobody else does, and
-		// a copy may be its sender's already.
-		var st unix.Stat_t
-		if stat(dir, name, &st) == nil && regular(&st) && (int(st.Uid) == os.Geteuid() || oursAlone(dir)) {
-			_ = remove(dir, name)
+		if !private && int(st.Uid) != os.Geteuid() {
+			continue
+		}
+		old := private && time.Since(time.Unix(st.Ctim.Unix())) > staleAge
+		if old || strings.HasPrefix(name, tempPrefix) {
+			_ = postoffice.Remove(dir, name)
 		}
 	}
-}
-
-// oursAlone reports whether nobody else can make a name in the directory.
-func oursAlone(dir int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(dir, &st) == nil && int(st.Uid) == os.Geteuid() && st.Mode&0o077 == 0
 }

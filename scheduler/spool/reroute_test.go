@@ -248,7 +248,7 @@ func TestResubmitThatFails(t *testing.T) {
 		"no body":      {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
 		"body behind":  {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
 		"no message":   {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
-		"no public":    {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "public"))) }, Resubmission{}},
+		"no .tmp":      {func(o *office) { o.write("queue/.tmp", "in the way") }, Resubmission{}},
 		"another's .tmp": {func(o *office) {
 			o.mkdir("queue/.tmp")
 			check(t, os.Chmod(filepath.Join(o.dir, "queue/.tmp"), 0o777))

@@ -85,7 +85,25 @@ type (
 	Finished struct {
 		Op     uint64
 		Err    error
-		Parked bool // it owes a notice: both files are under postman/ now
+		Notice string // file of the notice that was written, below $POSTOFFICE, or ""
+		Parked bool   // it owes a notice: both files are under postman/ now
+	}
+
+	// Reported answers Report. Notice is the file of the notice, below
+	// $POSTOFFICE; "" if none was owed or nobody gets it. Missing says that there
+	// is no such control file. Err may wrap ErrSpoolDown.
+	Reported struct {
+		Op      uint64
+		Err     error
+		Missing bool
+		Notice  string
+	}
+
+	// Unparked: a message was removed from postman/, because its notice was
+	// written or none is owed any more (then Notice is "").
+	Unparked struct {
+		Name   Name
+		Notice string
 	}
 
 	// Moved answers Move and Hold. Missing says that there was no such control
@@ -206,6 +224,8 @@ func (Triggered) result()   {}
 func (Marked) result()      {}
 func (Reread) result()      {}
 func (Finished) result()    {}
+func (Reported) result()    {}
+func (Unparked) result()    {}
 func (Moved) result()       {}
 func (Released) result()    {}
 func (Recorded) result()    {}

@@ -1,14 +1,17 @@
 package spool
 
-// Retiring: the files of a message that is done are removed, or parked.
+// Retiring: the files of a message that is done are removed, once
+// their notices are written.
 
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // finish is a message to be removed.
@@ -20,11 +23,19 @@ type finish struct {
 
 // Finish removes a message of which all recipients are done: the control file
 // first, then the message file. With owes it looks for diagnostics that
-// nobody was sent, and where a notice is owed both files are parked under
-// postman/ instead. Answered by Finished, whose error may wrap
-// ErrSpoolDown.
+// nobody was sent, and writes the notice first. If there is no Reporter, or the
+// notice can never be written, both files are moved to postman/ instead. The
+// result is Finished, whose error may wrap ErrSpoolDown.
 func (s *Spool) Finish(op uint64, path string, owes bool) {
-	s.finishes.push(finish{op, path, owes})
+	f := finish{op, path, owes}
+	if !owes {
+		s.finishes.push(f)
+		return
+	}
+	s.notices.push(func() {
+		var buf []byte
+		s.queue.add(s.finish(f, &buf), 0)
+	})
 }
 
 // retire is the goroutine that finishes messages. There are several because
@@ -41,11 +52,7 @@ func (s *Spool) retire() {
 				return
 			}
 		}
-		extra, parked, err := s.finish(f, &buf)
-		if err != nil {
-			err = fmt.Errorf("finishing %q: %w", f.path, s.classify(f.path, err))
-		}
-		answers = append(append(answers, extra...), Finished{f.op, err, parked})
+		answers = append(answers, s.finish(f, &buf)...)
 		if len(answers) >= answerLimit {
 			answers = s.answerAll(answers)
 		}
@@ -65,38 +72,61 @@ func (s *Spool) answerAll(answers []Result) []Result {
 	return answers[:0]
 }
 
-func (s *Spool) finish(f finish, buf *[]byte) (extra []Result, parked bool, err error) {
+// finish removes a message and returns the results: Finished is the last.
+func (s *Spool) finish(f finish, buf *[]byte) []Result {
+	answer := Finished{Op: f.op}
+	var quarantined []Result
+	err := s.finishOwing(f, buf, &answer)
+	var bad *malformed
+	if errors.As(err, &bad) {
+		_, base := split(f.path)
+		id, _ := ctlfile.Number(base)
+		if gone := s.discard(Name{f.path, id}, bad.reason); gone.Why == Quarantined {
+			quarantined, err = []Result{gone}, nil
+		}
+	}
+	if err != nil {
+		answer.Err = fmt.Errorf("finishing %q: %w", f.path, s.classify(f.path, err))
+	}
+	return append(quarantined, answer)
+}
+
+// finishOwing writes the notice that the message owes, if it may owe one, and
+// then removes the message.
+func (s *Spool) finishOwing(f finish, buf *[]byte, answer *Finished) error {
 	if !f.owes {
-		return nil, false, s.unlink(f.path)
+		return s.unlink(f.path)
 	}
 	d, err := readControl(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
 	defer d.close()
-	var bad *malformed
 	switch {
 	case errors.Is(err, errGone):
-		return nil, false, s.unlink(f.path)
-	case errors.As(err, &bad):
-		_, base := split(f.path)
-		id, _ := ctlfile.Number(base)
-		gone := s.discard(Name{f.path, id}, bad.reason)
-		if gone.Why == Quarantined {
-			return []Result{gone}, false, nil
-		}
-		return nil, false, err
+		return s.unlink(f.path)
 	case err != nil:
-		return nil, false, err
-	}
-	if !allDone(d.file) {
-		return nil, false, ErrOpen
+		return err
+	case !allDone(d.file):
+		return ErrOpen
 	}
 	if err := d.recordLost(); err != nil {
-		return nil, false, err
+		return err
 	}
-	if !owes(d.file, true) {
-		return nil, false, s.unlink(f.path)
+	lines := s.owed(d.file, true)
+	if len(lines) == 0 {
+		return s.unlink(f.path)
+	}
+	if s.options.Reporter != nil {
+		answer.Notice, err = s.report(Queue, &d, lines, time.Time{})
+		switch {
+		case err == nil:
+			return s.unlink(f.path)
+		case mayWorkLater(err):
+			return err
+		}
+		s.warn(fmt.Sprintf("no notice for %s, which is moved to postman: %v", f.path, err))
 	}
 	_, err = s.moveMessage(f.path, Queue, Postman)
-	return nil, err == nil, err
+	answer.Parked = err == nil
+	return err
 }
 
 // allDone reports whether no recipient is open. One that is still locked has
@@ -112,10 +142,10 @@ func allDone(f *ctlfile.File) bool {
 
 func (s *Spool) unlink(path string) error {
 	q := s.pairs[Queue]
-	if err := remove(q.transport, path); err != nil {
+	if err := postoffice.Remove(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
 	}
-	if err := remove(q.queue, path); err != nil {
+	if err := postoffice.Remove(q.queue, path); err != nil {
 		return fmt.Errorf("unlinking the message file: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"zsched/internal/postoffice"
 )
 
 func (o *office) finished(path string, owes bool) Finished {
@@ -131,7 +132,7 @@ func TestMove(t *testing.T) {
 // where is the place that has a control file.
 func (o *office) where(path string) Place {
 	for p := range placeCount {
-		if exists(o.s.pairs[p].transport, path) {
+		if postoffice.Exists(o.s.pairs[p].transport, path) {
 			return p
 		}
 	}

@@ -44,6 +44,8 @@
 //	                 '+'                                     at the next start
 //	hold a thread    the list beside the old, fsync,         nothing
 //	                 rename, fsync
+//	report           notice in queue/.tmp, fsync, rename     one notice may be sent twice
+//	                 into router/, fsync; d lines '+'
 //	finish           control file, then message file         a message file alone: after a
 //	                                                         day it is moved to corrupt/
 //
@@ -89,6 +91,9 @@ type Options struct {
 	RouterNotify, By string
 	// Users asks for the addresses of recipients (OpenRecipient.User).
 	Users bool
+	// Reporter writes notices. Without one, messages that owe a notice are moved
+	// to postman/.
+	Reporter Reporter
 	// Loaders read control files, default the number of processors and at
 	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
 	Loaders, Markers, Retirers int
@@ -137,13 +142,16 @@ type Spool struct {
 	queue    *resultQueue
 	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
 
-	loads      *workQueue[[]Name]
-	finishes   *workQueue[finish]
-	edits      []*workQueue[func()] // by path, so that one file has one writer
-	groups     groups
-	bulk       *workQueue[func()] // work that may take long: copies and searches
-	seed       maphash.Seed
-	unwritable unwritable
+	loads    *workQueue[[]Name]
+	finishes *workQueue[finish]
+	edits    []*workQueue[func()] // by path, so that one file has one writer
+	groups   groups
+	bulk     *workQueue[func()] // work that may take long: copies and searches
+	notices  *workQueue[func()] // messages that may owe a notice
+	// answersNull is what the Reporter said at the start.
+	answersNull bool
+	seed        maphash.Seed
+	unwritable  unwritable
 
 	// temp begins the names of our temporary files; it is no other process's.
 	temp string
@@ -176,12 +184,14 @@ func Open(o Options) (*Spool, error) {
 		loads:      newWorkQueue[[]Name](),
 		finishes:   newWorkQueue[finish](),
 		bulk:       newWorkQueue[func()](),
+		notices:    newWorkQueue[func()](),
 		groups:     groups{open: map[string]*group{}},
 		seed:       maphash.MakeSeed(),
 		unwritable: unwritable{directories: map[directory]struct{}{}},
 		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
 		done:       make(chan struct{}),
 	}
+	s.answersNull = o.Reporter != nil && o.Reporter.AnswersNullSender()
 	if err := s.openPlaces(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
@@ -190,7 +200,7 @@ func Open(o Options) (*Spool, error) {
 }
 
 func (s *Spool) openPlaces() (err error) {
-	if s.office, err = openDir(unix.AT_FDCWD, s.options.Postoffice); err != nil {
+	if s.office, err = postoffice.OpenDir(postoffice.WorkingDir, s.options.Postoffice); err != nil {
 		return err
 	}
 	for p := range placeCount {
@@ -222,6 +232,9 @@ func (s *Spool) start() {
 	}
 	for range bulkWorkers {
 		s.spawn(func() { work(s.bulk) })
+	}
+	for range noticeWriters {
+		s.spawn(func() { work(s.notices) })
 	}
 	s.startWatch()
 	socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
@@ -270,6 +283,7 @@ func (s *Spool) Close() {
 		s.loads.close()
 		s.finishes.close()
 		s.bulk.close()
+		s.notices.close()
 		for _, edits := range s.edits {
 			edits.close()
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"zsched/internal/postoffice"
 )
 
 const (
@@ -78,7 +79,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	if whole {
 		depth = maxDepth
 	}
-	fd, err := openDir(w.s.office, "transport")
+	fd, err := postoffice.OpenDir(w.s.office, "transport")
 	if err != nil {
 		w.s.warn("opening transport: " + err.Error())
 		return false, true
@@ -118,8 +119,7 @@ func (w *sweeper) read(fd int, prefix string, depth int) bool {
 func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 	if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
 		sub := prefix + string(e.name) + "/"
-		child, err := unix.Openat(fd, string(e.name),
-			unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		child, err := postoffice.OpenAt(fd, string(e.name), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			if err != unix.ENOENT {
 				w.s.warn("opening transport/" + sub + ": " + err.Error())

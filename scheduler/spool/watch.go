@@ -13,6 +13,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+	"zsched/internal/postoffice"
 )
 
 // watchBuffer is how many events may wait for us outside the kernel's queue.
@@ -72,7 +73,7 @@ func (w *watcher) watch(prefix string) {
 // already, and does the same with the directories in it down to depth.
 func (w *watcher) watchTree(prefix string, depth int) bool {
 	w.watch(prefix)
-	fd, err := openDir(w.s.pairs[Queue].transport, "./"+prefix)
+	fd, err := postoffice.OpenDir(w.s.pairs[Queue].transport, "./"+prefix)
 	if err != nil {
 		return true
 	}

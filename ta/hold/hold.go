@@ -26,13 +26,14 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 	"zsched/ta"
 )
 
 // Agent is the agent. Its Deliver goes into a ta.Server. New sets the functions
 // to those of the system; tests set others.
 type Agent struct {
-	Postoffice string // the directory that has public/ and router/
+	Postoffice string // the directory that has queue/ and router/
 	Host       string // the name of this machine, for the router's trace
 	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH),
 	// else 0.
@@ -144,14 +145,14 @@ func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err e
 	if err != nil {
 		return "", fmt.Errorf("read the message: %w", err)
 	}
-	file, err := s.Write(a.Postoffice, "hold-*", body)
+	file, err := s.Write(a.Postoffice, "hold-", body)
 	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
 	router := ctlfile.Router{Postoffice: a.Postoffice, Levels: a.RouterLevels, Notify: a.RouterNotify}
 	name, err = router.Give(file)
 	if name == "" {
-		_ = os.Remove(file)
+		_ = postoffice.RemovePath(file)
 		return "", fmt.Errorf("submit: %w", err)
 	}
 	return name, nil

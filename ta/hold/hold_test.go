@@ -148,12 +148,12 @@ func TestDeferralsAreDelayed(t *testing.T) {
 	}
 }
 
-// submitted is the name of the one file in router/; none is left in public/.
+// submitted is the name of the one file in router/; none is left in queue/.tmp.
 func submitted(t *testing.T, a *Agent) string {
 	t.Helper()
 	names := list(t, a, "router")
-	if len(names) != 1 || len(list(t, a, "public")) > 0 {
-		t.Fatalf("router/ has %q, public/ %q", names, list(t, a, "public"))
+	if len(names) != 1 || len(list(t, a, "queue/.tmp")) > 0 {
+		t.Fatalf("router/ has %q, queue/.tmp %q", names, list(t, a, "queue/.tmp"))
 	}
 	return names[0]
 }
@@ -216,17 +216,23 @@ func TestSendersAreSubmittedApart(t *testing.T) {
 }
 
 func TestWhatCannotBeSubmittedWaits(t *testing.T) {
-	for _, missing := range []string{"public", "router"} {
+	for _, missing := range []string{"queue/.tmp", "router"} {
 		a := newAgent(t)
-		if err := os.Remove(filepath.Join(a.Postoffice, missing)); err != nil {
+		var err error
+		if missing == "router" {
+			err = os.Remove(filepath.Join(a.Postoffice, missing))
+		} else {
+			err = os.WriteFile(filepath.Join(a.Postoffice, missing), nil, 0o600) // no directory can be made
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		reports := deliver(t, a, "TIMEOUT:1", sender, rcpt("TIMEOUT:1", "bob"))
 		if !strings.HasPrefix(reports, "7/82 deferred submit: ") {
 			t.Errorf("without %s/: %q", missing, reports)
 		}
-		if missing == "router" && len(list(t, a, "public")) > 0 {
-			t.Errorf("public/ has %q", list(t, a, "public"))
+		if missing == "router" && len(list(t, a, "queue/.tmp")) > 0 {
+			t.Errorf("queue/.tmp has %q", list(t, a, "queue/.tmp"))
 		}
 	}
 }

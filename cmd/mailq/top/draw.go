@@ -19,8 +19,8 @@ type line struct {
 	style       tcell.Style
 }
 
-// draw draws the view. It sets each cell once and clears none, so that cells that
-// do not change are not sent to the terminal.
+// draw draws the view. It sets each cell once and clears none, so that cells
+// that do not change are not sent to the terminal.
 func (v *view) draw(screen tcell.Screen, now time.Time) {
 	width, height := screen.Size()
 	screen.HideCursor()
@@ -167,8 +167,8 @@ func threadColumns(nameWidth int, c [7]string) string {
 	return fmt.Sprintf("%-*s %7s %7s %7s  %-8s %-15s %s", nameWidth, cutTo(client.Plain(c[0]), nameWidth), c[1], c[2], c[3], c[4], c[5], c[6])
 }
 
-// stateColumn returns the state of a thread, with the number of its agents or the
-// time until its retry.
+// stateColumn returns the state of a thread, with the number of its agents or
+// the time until its retry.
 func stateColumn(t *mailq.Thread, now time.Time) string {
 	switch state := stateOf(t); state {
 	case "busy":

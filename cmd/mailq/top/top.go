@@ -31,8 +31,8 @@ type Top struct {
 	Every  time.Duration // between two snapshots
 }
 
-// Source provides the queue that the view shows, such as a client.Reconnecting. One
-// goroutine calls its methods; they may block.
+// Source provides the queue that the view shows, such as a client.Reconnecting.
+// One goroutine calls its methods; they may block.
 type Source interface {
 	// Snapshot returns all threads.
 	Snapshot() (*client.Snapshot, error)
@@ -44,8 +44,8 @@ type Source interface {
 	Order(order *mailq.Order) (string, error)
 }
 
-// Watch shows the view on the terminal of this process until the user quits
-// or ctx is done.
+// Watch shows the view on the terminal of this process until the user quits or
+// ctx is done.
 func Watch(ctx context.Context, source Source, every time.Duration) error {
 	screen, err := tcell.NewScreen()
 	if err == nil {

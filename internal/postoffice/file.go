@@ -1,0 +1,192 @@
+package postoffice
+
+// Single files: found, renamed, removed, read and written.
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
+)
+
+// Stat examines a name itself: it does not follow a symbolic link.
+func Stat(dir int, path string, st *unix.Stat_t) error {
+	return eintr.Retry(func() error { return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+// Exists reports whether a name exists. It is true also when the system does
+// not say: nothing may be built on the absence of the name.
+func Exists(dir int, path string) bool {
+	var st unix.Stat_t
+	return Stat(dir, path, &st) != unix.ENOENT
+}
+
+// IsRegular reports whether a file is a regular one.
+func IsRegular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
+
+// Remove unlinks a file. A file that does not exist is no error.
+func Remove(dir int, path string) error {
+	err := eintr.Retry(func() error { return unix.Unlinkat(dir, path, 0) })
+	if err == unix.ENOENT {
+		return nil
+	}
+	return err
+}
+
+// Rename renames a file and overwrites nothing: the error is EEXIST if the new
+// name exists. It is for directories in which nobody else makes names; Publish
+// is for the others.
+func Rename(fromDir int, from string, toDir int, to string) error {
+	err := renameNoReplace(fromDir, from, toDir, to)
+	if err != unix.EINVAL && err != unix.ENOSYS {
+		return err
+	}
+	// This file system has no such call.
+	if Exists(toDir, to) {
+		return unix.EEXIST
+	}
+	return Replace(fromDir, from, toDir, to)
+}
+
+func renameNoReplace(fromDir int, from string, toDir int, to string) error {
+	return eintr.Retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+}
+
+// Replace renames a file and replaces the file that has the new name.
+func Replace(fromDir int, from string, toDir int, to string) error {
+	return eintr.Retry(func() error { return unix.Renameat(fromDir, from, toDir, to) })
+}
+
+// Publish is Rename into a directory in which others may make names at any
+// moment. A crash on a file system without renameat2(2) can leave the file with
+// both names. The error is an *os.LinkError.
+func Publish(from, to string) error {
+	err := renameNoReplace(WorkingDir, from, WorkingDir, to)
+	if err == unix.EINVAL || err == unix.ENOSYS {
+		if err = unix.Link(from, to); err == nil {
+			err = Remove(WorkingDir, from)
+		}
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// ReadFull reads an open file of that many bytes from its start into buf, which
+// it replaces if it is too small. It returns what it read, which is less than
+// size if the file is shorter.
+func ReadFull(fd int, size int64, buf []byte) ([]byte, error) {
+	if int64(cap(buf)) < size {
+		buf = make([]byte, size, size+size/4)
+	}
+	buf = buf[:size]
+	for have := 0; have < len(buf); {
+		n, err := eintr.Retry1(func() (int, error) { return unix.Pread(fd, buf[have:], int64(have)) })
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return buf[:have], nil
+		}
+		have += n
+	}
+	return buf, nil
+}
+
+// ReadFile reads at most limit bytes of a file.
+func ReadFile(dir int, path string, limit int64) ([]byte, error) {
+	fd, err := Open(dir, path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	return ReadFull(fd, min(st.Size, limit), nil)
+}
+
+// WriteFile writes a small file in place of the one of that name, and syncs it
+// if durable is set.
+func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
+	fd, err := OpenAt(dir, path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := unix.Close(fd); err == nil {
+			err = e
+		}
+	}()
+	for len(text) > 0 {
+		n, err := eintr.Retry1(func() (int, error) { return unix.Write(fd, text) })
+		if err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	if durable {
+		return unix.Fsync(fd)
+	}
+	return nil
+}
+
+// MakeDir makes a directory with exactly this mode, whatever the umask is. A
+// directory that exists stays as it is.
+func MakeDir(dir int, path string, mode uint32) error {
+	switch err := unix.Mkdirat(dir, path, mode&0o777); err {
+	case nil:
+		return unix.Fchmodat(dir, path, mode, 0)
+	case unix.EEXIST:
+		return nil
+	default:
+		return err
+	}
+}
+
+// MakeHashDirs makes the hash directories of a prefix such as "B/I/".
+func MakeHashDirs(dir int, prefix string, mode uint32) error {
+	for i := range len(prefix) {
+		if prefix[i] != '/' {
+			continue
+		}
+		if err := MakeDir(dir, prefix[:i], mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HashDirMode is the mode of hash directories in transport/ and queue/. Agents
+// and routers run under other groups there.
+const HashDirMode = 0o2755
+
+// MakeQueueDir makes the hash directories of a prefix below transport/ or queue/
+// of a postoffice, and returns the path of the last.
+func MakeQueueDir(postoffice, name, prefix string) (path string, err error) {
+	top := filepath.Join(postoffice, name)
+	fd, err := OpenDir(WorkingDir, top)
+	if err == nil {
+		err = MakeHashDirs(fd, prefix, HashDirMode)
+		unix.Close(fd)
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "make hash directories", Path: top + "/" + prefix, Err: err}
+	}
+	return filepath.Join(top, strings.TrimSuffix(prefix, "/")), nil
+}
+
+// RemovePath is Remove for callers without an open directory.
+func RemovePath(path string) error {
+	if err := Remove(WorkingDir, path); err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package postoffice
+
+// queue/.tmp, in which only our user can reach a name: files are made there and
+// published when they are complete.
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// TempDir is the directory of temporary files below queue/.
+const TempDir = ".tmp"
+
+// TempPath is the path of a file in queue/.tmp.
+func TempPath(postoffice, name string) string { return postoffice + "/queue/" + TempDir + "/" + name }
+
+// OpenTemp opens queue/.tmp below the open directory queue/, and makes it first
+// if it is missing. That it is not ours alone is an error.
+func OpenTemp(queue int) (fd int, err error) {
+	if err := unix.Mkdirat(queue, TempDir, 0o700); err != nil && err != unix.EEXIST {
+		return -1, fmt.Errorf("making queue/%s: %w", TempDir, err)
+	}
+	fd, err = Open(queue, TempDir, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, fmt.Errorf("opening queue/%s: %w", TempDir, err)
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && !private(&st) {
+		err = fmt.Errorf("it belongs to user %d and has mode %#o", st.Uid, st.Mode&0o7777)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("using queue/%s: %w", TempDir, err)
+	}
+	return fd, nil
+}
+
+// private reports whether only our user can reach a name in a directory.
+func private(st *unix.Stat_t) bool { return int(st.Uid) == os.Geteuid() && st.Mode&0o077 == 0 }
+
+// CreateTemp makes a new file with mode 0600 in queue/.tmp, whose name begins
+// with prefix. An agent that is not root may not make files below queue/: its
+// file is in public/, where nobody but its own user can replace it while that
+// directory has the sticky bit.
+func CreateTemp(postoffice, prefix string) (*os.File, error) {
+	f, err := createTempInQueue(postoffice, prefix)
+	if os.Geteuid() != 0 && errors.Is(err, unix.EACCES) {
+		return createIn(WorkingDir, postoffice+"/public/", prefix)
+	}
+	return f, err
+}
+
+func createTempInQueue(postoffice, prefix string) (*os.File, error) {
+	queue, err := OpenDir(WorkingDir, postoffice+"/queue")
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: postoffice + "/queue", Err: err}
+	}
+	defer unix.Close(queue)
+	temp, err := OpenTemp(queue)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(temp)
+	return createIn(temp, TempPath(postoffice, ""), prefix)
+}
+
+// createIn makes a new file with a random name in a directory that is open or,
+// if dir is WorkingDir, has the path.
+func createIn(dir int, path, prefix string) (*os.File, error) {
+	name := prefix + strconv.FormatUint(rand.Uint64(), 36)
+	below := name
+	if dir == WorkingDir {
+		below = path + name
+	}
+	fd, err := OpenAt(dir, below, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "create", Path: path + name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path+name), nil
+}

@@ -1,0 +1,147 @@
+package admin
+
+// Selections: which job lines an order with WHERE is about, and which it may
+// not divide.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// selector returns a function that says whether a job line of the queue is
+// selected. What only files know is read before, in the caller's time.
+func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (func(*scheduler.VertexView) bool, error) {
+	if !where.NeedsFile() {
+		return func(v *scheduler.VertexView) bool { return where.Matches(jobOf(v), now) }, nil
+	}
+	type part struct {
+		spoolID string
+		name    mailq.Name
+	}
+	parts := make(map[part]struct{})
+	err := q.eachStored(ctx, where, func(m *spool.Stored) {
+		for _, job := range storedJobs(m) {
+			if where.MatchesFile(job) {
+				parts[part{job.SpoolID, job.Name}] = struct{}{}
+			}
+		}
+	})
+	return func(v *scheduler.VertexView) bool {
+		job := jobOf(v)
+		_, selected := parts[part{job.SpoolID, job.Name}]
+		return selected && where.Matches(job, now)
+	}, err
+}
+
+// eachStored calls do with the messages of the queue that may be selected by
+// what their files say. A Message-Id without wildcards is looked up in the core,
+// so that not the whole queue is read.
+func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(*spool.Stored)) error {
+	sought := spool.Query{Places: []spool.Place{spool.Queue}, Recipient: where.Recipient, LogID: where.MessageID}
+	if where.MessageID != "" && !strings.ContainsAny(where.MessageID, "*?") {
+		stored, err := q.storedByLogID(ctx, where.MessageID)
+		for _, m := range stored {
+			do(m)
+		}
+		return err
+	}
+	for m, err := range q.files.Find(ctx, sought) {
+		if err != nil {
+			return err
+		}
+		do(m)
+	}
+	return nil
+}
+
+// isSelected returns a function that says whether a job of a message that was
+// read is selected.
+func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
+	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
+}
+
+// storedJobs returns the job lines of the open recipients of a message, as they
+// are in the queue or would be there.
+func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
+	if m.File == nil {
+		return nil
+	}
+	byName := make(map[mailq.Name]*mailq.Job)
+	whole := mailq.Job{
+		Message: m.Name.ID, Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
+		LogID: m.File.LogID, Size: max(0, m.Size),
+	}
+	if m.Place == spool.Hold {
+		whole.State, whole.Held = mailq.StateHeld, true
+	}
+	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
+		whole.Sender = m.File.Senders[n-1].User
+	}
+	for i := range m.File.Recipients {
+		to := &m.File.Recipients[i]
+		if m.File.Done(i) {
+			continue
+		}
+		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}
+		job := byName[name]
+		if job == nil {
+			job = new(mailq.Job)
+			*job = whole
+			job.Name = name
+			byName[name] = job
+			jobs = append(jobs, job)
+		}
+		job.Recipients = append(job.Recipients, mailq.Recipient{Offset: to.Offset, User: to.User})
+	}
+	return jobs
+}
+
+// refusePartialHold refuses to hold messages of which only a part is selected:
+// the files of a message are held as a whole, and its mail for other
+// destinations would be held too.
+func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
+	var larger []scheduler.MessageID // they have, or had, more than is selected
+	for part := range slices.Chunk(slices.Collect(maps.Keys(t.vertices)), maxTargets) {
+		err := q.port.Ask(ctx, func(l *daemon.Loop) {
+			for _, id := range part {
+				if m := l.Core().Message(id); m != nil && m.Vertices > t.vertices[id] {
+					larger = append(larger, id)
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	partial := 0
+	for _, id := range larger {
+		open, last := 0, mailq.Name{}
+		for item, err := range daemon.Walk(ctx, q.port, walkMessage(id)) {
+			if err != nil {
+				return err
+			}
+			if name := (mailq.Name{Channel: item.Vertex.Channel, Host: item.Vertex.Host}); name != last {
+				open++
+				last = name
+			}
+		}
+		if open > t.vertices[id] {
+			partial++
+		}
+	}
+	if partial == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s selected for one destination and %s mail for others, which would be held too; "+
+		"HOLD THREAD holds the mail of a destination, HOLD MSG a whole message",
+		mailq.Plural(partial, "message is", "messages are"), map[bool]string{true: "has", false: "have"}[partial == 1])
+}

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+)
+
+func TestSelectionsByWhatFilesSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("RETRY WHERE recipient=u@B.example DRYRUN", 2, 2, 1)
+		h.want("RETRY WHERE recipient=u@b.example host=a.example DRYRUN", 0, 0, 0)
+		h.want("RETRY WHERE larger=1 DRYRUN", 3, 4, 2)
+		h.want("RETRY WHERE larger=1G DRYRUN", 0, 0, 0)
+		h.want("RETRY WHERE smaller=1G younger=1d DRYRUN", 3, 4, 2)
+		h.want("KILL WHERE message-id=* DRYRUN", 3, 4, 2)
+		h.want("KILL WHERE message-id=<*> recipient=u@a.* DRYRUN", 2, 2, 1)
+		h.want("KILL WHERE message-id=nobody@example DRYRUN", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestSelectionsByState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("KILL WHERE state=waiting DRYRUN", 3, 4, 2)
+		h.want("KILL WHERE state=due DRYRUN", 0, 0, 0)
+		h.want("KILL WHERE state=held DRYRUN", 0, 0, 0)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		h.want("HOLD THREAD smtp b.example", 1, 1, 1)
+		h.want("KILL WHERE state=waiting DRYRUN", 2, 2, 2)
+		h.want("KILL WHERE state=held DRYRUN", 2, 3, 2)
+		h.want("KILL WHERE state=held host=a.example DRYRUN", 0, 0, 0) // message 1 is for b.example, too
+		h.want("RELEASE WHERE state=held DRYRUN", 2, 3, 2)
+		h.want("KILL WHERE state=held recipient=u@*", 2, 3, 2)
+		if h.Spool.Left() != 1 || h.Spool.HeldFiles() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// The files of a message are held as a whole: an order for one destination does
+// not hold its mail for another without a word.
+func TestHoldOfOneDestinationDoesNotHoldOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		for _, dry := range []string{"", " DRYRUN"} {
+			did, err := h.act("HOLD WHERE host=a.example" + dry)
+			if err == nil || !strings.HasPrefix(err.Error(), "1 message is selected") || !strings.Contains(err.Error(), "HOLD THREAD") {
+				t.Errorf("did %+v, %v", did, err)
+			}
+		}
+		if h.Spool.Left() != 3 || h.Spool.HeldFiles() != 0 {
+			t.Errorf("%d left, %d held", h.Spool.Left(), h.Spool.HeldFiles())
+		}
+		h.want("KILL MSG 1", 1, 2, 2)
+		h.want("HOLD WHERE host=a.example", 1, 1, 1)
+		h.Stop(syscall.SIGTERM)
+	})
+}

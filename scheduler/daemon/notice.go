@@ -1,0 +1,48 @@
+package daemon
+
+// Notices to senders: what the spool has reported, and what is logged of it.
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"zsched/scheduler"
+	"zsched/scheduler/report"
+	"zsched/scheduler/spool"
+)
+
+// Reporter writes the notices of the spool: spool.Reporter. The zero value of its
+// Reporter is not valid.
+type Reporter struct{ *report.Reporter }
+
+// Report composes a notice and submits it.
+func (r Reporter) Report(o *spool.Owed) (file string, err error) {
+	m := report.Message{
+		SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Size: o.Size, Temp: o.Temp,
+		Recipients: report.Recipients(o.File, o.Lines),
+	}
+	if o.Message != nil { // else Queued would hold a nil file
+		m.Queued = o.Message
+	}
+	for i := range m.Recipients {
+		m.Recipients[i].RetryUntil = o.RetryUntil
+	}
+	file, err = r.Reporter.Report(&m, time.Now())
+	if errors.Is(err, report.ErrNobody) {
+		return "", nil
+	}
+	return file, err
+}
+
+// logNotice logs that a notice was written.
+func (f *files) logNotice(m scheduler.MessageID, notice string) {
+	if notice == "" {
+		return
+	}
+	file := strconv.FormatUint(uint64(m), 10)
+	f.loop.log.Info().Str("file", file).Str("notice", notice).Msg("notice to the sender written")
+	if f.syslog != nil {
+		f.syslog(scheduler.Info, file+": notice to the sender: "+notice)
+	}
+}

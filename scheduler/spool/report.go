@@ -1,0 +1,166 @@
+package spool
+
+// Reporting: notices that messages owe are written, and their d lines marked.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+// Owed is a message that owes its sender a notice.
+type Owed struct {
+	Name Name
+	File *ctlfile.File
+	// Lines are the d lines that the notice is about, by their index in
+	// File.Diagnostics.
+	Lines []int
+	// Message is the message file, open for reading until the call returns; nil
+	// if there is none.
+	Message    *os.File
+	Size       int64     // of the message file
+	ModifiedAt time.Time // its mtime; of the control file if there is none
+	// RetryUntil is when recipients that are delayed expire; zero: not known.
+	RetryUntil time.Time
+	// Temp begins the names of temporary files, so that the next start of the
+	// scheduler finds what a crash has left of them.
+	Temp string
+}
+
+// SpoolID is the message's identity in logs and notices.
+func (o *Owed) SpoolID() string { return ctlfile.SpoolID(o.Name.ID, o.ModifiedAt) }
+
+// Reporter writes notices.
+type Reporter interface {
+	// Report writes a notice durably and returns its file below $POSTOFFICE. It
+	// returns "" if nobody gets a notice. An error together with a file says
+	// that the notice is written but may not survive a crash.
+	Report(o *Owed) (file string, err error)
+	// AnswersNullSender reports whether somebody gets notices about messages
+	// with a null sender.
+	AnswersNullSender() bool
+}
+
+// noticeWriters is how many notices are written at a time. Most of the time goes
+// into waiting for the disk.
+const noticeWriters = 4
+
+// Report writes the notice that a message in the queue owes, and marks its d
+// lines as reported. RetryUntil is as in Owed. The result is Reported.
+func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
+	s.notices.push(func() {
+		answer := Reported{Op: op}
+		extra, missing, err := s.rework(path, unix.O_RDWR, func(d *controlFile) error {
+			lines := s.owed(d.file, false)
+			if len(lines) == 0 || s.options.Reporter == nil {
+				return nil
+			}
+			var err error
+			answer.Notice, err = s.report(Queue, d, lines, retryUntil)
+			return err
+		})
+		answer.Missing, answer.Err = missing, err
+		s.queue.add(append(extra, answer), 0)
+	})
+}
+
+// report writes the notice about some d lines of a control file and marks them.
+// After an error that lines could not be marked, a notice may be sent twice.
+func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
+	_, base := split(d.path)
+	id, _ := ctlfile.Number(base)
+	o := Owed{
+		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: s.temp,
+		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
+	}
+	fd, err := postoffice.Open(s.pairs[place].queue, d.path, unix.O_RDONLY)
+	switch err {
+	case nil:
+		o.Message = os.NewFile(uintptr(fd), "queue/"+d.path)
+		defer o.Message.Close()
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return "", fmt.Errorf("message file: %w", err)
+		}
+		o.Size, o.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
+	case unix.ENOENT:
+	default:
+		return "", fmt.Errorf("message file: %w", err)
+	}
+	notice, err = s.options.Reporter.Report(&o)
+	switch {
+	case err != nil && notice == "":
+		return "", err
+	case err != nil:
+		s.warn(fmt.Sprintf("%s is written, but may not survive a crash: %v", notice, err))
+	}
+	for _, i := range lines {
+		if err := d.markReported(i); err != nil {
+			return notice, err
+		}
+	}
+	return notice, nil
+}
+
+// mayWorkLater reports whether an error of a Reporter is the system's, which
+// may be gone at another time: no room on the disk, say.
+func mayWorkLater(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) || errors.Is(err, errChanged)
+}
+
+// reportParked writes the notices that messages in postman/ owe and removes
+// these messages. What cannot be reported stays. It is false when the spool was
+// closed meanwhile.
+func (s *Spool) reportParked() bool {
+	return s.slowWalk(Postman.dir()+"transport", "", maxDepth, func(path string) bool {
+		if err := s.reportOneParked(path); err != nil {
+			s.warn(fmt.Sprintf("no notice for postman/transport/%s, which stays: %v", path, err))
+		}
+		return !s.closed()
+	})
+}
+
+func (s *Spool) reportOneParked(path string) error {
+	p := s.pairs[Postman]
+	if !postoffice.Exists(p.queue, path) && postoffice.Exists(s.pairs[Queue].queue, path) {
+		return nil // it is on its way back into the queue
+	}
+	done, notice := false, ""
+	err := s.workOn(Postman, path, unix.O_RDWR, func(d *controlFile) error {
+		if !allDone(d.file) {
+			return ErrOpen
+		}
+		if err := d.recordLost(); err != nil {
+			return err
+		}
+		done = true
+		if lines := s.owed(d.file, true); len(lines) > 0 {
+			var err error
+			notice, err = s.report(Postman, d, lines, time.Time{})
+			return err
+		}
+		return nil
+	})
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	if err != nil || !done {
+		return err
+	}
+	// The message file first: a control file without one is found again.
+	if err := errors.Join(postoffice.Remove(p.queue, path), postoffice.Remove(p.transport, path)); err != nil {
+		return err
+	}
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	s.queue.add([]Result{Unparked{Name{path, id}, notice}}, 0)
+	return nil
+}

@@ -1,0 +1,229 @@
+package spool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"zsched/internal/postoffice"
+	"zsched/scheduler/report"
+)
+
+// testReporter writes real notices.
+type testReporter struct {
+	report.Reporter
+	err error // if set, is returned instead
+}
+
+func reporter(dir string) *testReporter {
+	return &testReporter{Reporter: report.Reporter{Postoffice: dir, Host: "mx.example", By: "scheduler@mx.example"}}
+}
+
+func (r *testReporter) Report(o *Owed) (string, error) {
+	if r.err != nil {
+		return "", r.err
+	}
+	m := report.Message{SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Size: o.Size, Temp: o.Temp,
+		Recipients: report.Recipients(o.File, o.Lines)}
+	if o.Message != nil {
+		m.Queued = o.Message
+	}
+	for i := range m.Recipients {
+		m.Recipients[i].RetryUntil = o.RetryUntil
+	}
+	file, err := r.Reporter.Report(&m, time.Now())
+	if errors.Is(err, report.ErrNobody) {
+		return "", nil
+	}
+	return file, err
+}
+
+// notices returns the text of the notices in router/.
+func (o *office) notices() (texts []string) {
+	o.t.Helper()
+	for _, path := range o.files() {
+		if strings.HasPrefix(path, "router/") {
+			texts = append(texts, o.read(path))
+		}
+	}
+	return texts
+}
+
+// failed returns a control file in which bob has failed and lines follow, with
+// his d line.
+func failed7(lines ...string) string {
+	text := control("7", append([]string{done(toBob, "-")}, lines...)...)
+	return text + diagnose(offset(&testing.T{}, text, "@b.example"), "bob@b.example", "failed")
+}
+
+func TestFinishWritesTheNoticeFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		text    string
+		notices int
+	}{
+		"failed":          {failed7(), 1},
+		"never":           {failed7("N NOTIFY=NEVER"), 0},
+		"success only":    {failed7("N NOTIFY=SUCCESS"), 0},
+		"told":            {strings.Replace(failed7(), "\nd ", "\nd+", 1), 0},
+		"no d line":       {control("7", done(toBob, "-")), 1},
+		"null sender":     {strings.Replace(failed7(), "s local", "s error", 1), 0},
+		"two recipients":  {failed7(done(toCarol, "-")), 1},
+		"other delivered": {failed7(done(toCarol, "+")), 1},
+	} {
+		o := routedOffice(t)
+		o.put("A/H/7", c.text)
+		r := o.open(Options{Reporter: reporter(o.dir)}).finished("A/H/7", true)
+		if r.Err != nil || r.Parked || (r.Notice != "") != (c.notices > 0) {
+			t.Errorf("%s: %+v", name, r)
+		}
+		notices := o.notices()
+		if len(notices) != c.notices || len(o.files()) != c.notices {
+			t.Errorf("%s: files %q", name, o.files())
+		}
+		for _, text := range notices {
+			if !strings.Contains(text, "\nto <alice@x.example>\n") || !strings.Contains(text, "\nchannel error\n") ||
+				!strings.Contains(text, "\nFinal-Recipient: rfc822; bob@b.example\nAction: failed\n") || strings.Contains(text, "Action: delivered") {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+	}
+}
+
+func TestNoticeThatCannotBeWritten(t *testing.T) {
+	t.Run("for now, leaves the message where it is", func(t *testing.T) {
+		o := routedOffice(t)
+		o.put("A/H/7", failed7())
+		rep := reporter(o.dir)
+		rep.err = &os.PathError{Op: "open", Path: "x", Err: syscall.ENOSPC}
+		o.open(Options{Reporter: rep})
+		if r := o.finished("A/H/7", true); !errors.Is(r.Err, ErrSpoolDown) || r.Parked {
+			t.Errorf("%+v", r)
+		}
+		o.holds("queue/A/H/7", "transport/A/H/7")
+		rep.err = nil
+		if r := o.finished("A/H/7", true); r.Err != nil || len(o.notices()) != 1 || len(o.files()) != 1 {
+			t.Errorf("%+v: %q", r, o.files())
+		}
+	})
+	t.Run("ever, has the message moved to postman", func(t *testing.T) {
+		o := routedOffice(t)
+		o.put("A/H/7", failed7())
+		rep := reporter(o.dir)
+		rep.err = errors.New("beyond me")
+		if r := o.open(Options{Reporter: rep}).finished("A/H/7", true); r.Err != nil || !r.Parked {
+			t.Errorf("%+v", r)
+		}
+		o.holds("postman/queue/A/H/7", "postman/transport/A/H/7")
+	})
+}
+
+func TestMessagesInPostmanAreReportedAtTheStart(t *testing.T) {
+	o := routedOffice(t)
+	for _, place := range []string{"transport/", "queue/"} {
+		o.write("postman/"+place+"A/H/7", failed7())
+		o.write("postman/"+place+"8", strings.ReplaceAll(failed7(), "i 7\n", "i 8\n"))
+		o.write("postman/"+place+"9", strings.ReplaceAll(control("9", toBob), "i 7\n", "i 9\n")) // still open
+	}
+	o.open(Options{Reporter: reporter(o.dir)})
+	for range 2 {
+		if r := answer[Unparked](o); r.Notice == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	var left []string
+	for _, path := range o.files() {
+		if !strings.HasPrefix(path, "router/") {
+			left = append(left, path)
+		}
+	}
+	if len(o.notices()) != 2 || strings.Join(left, " ") != "postman/queue/9 postman/transport/9" {
+		t.Errorf("%d notices, left %q", len(o.notices()), left)
+	}
+}
+
+func (o *office) reported(path string) Reported {
+	o.t.Helper()
+	o.s.Report(9, path, time.Unix(1800000000, 0))
+	return answer[Reported](o)
+}
+
+func TestReportMarksWhatItReported(t *testing.T) {
+	o := routedOffice(t)
+	text := failed7("N NOTIFY=FAILURE ORCPT=rfc822;b", toCarol, "N NOTIFY=DELAY")
+	carol := offset(t, text, "carol")
+	text += diagnose(carol, "carol", "delayed")
+	// An earlier notice told of this one.
+	text += strings.Replace(diagnose(carol, "carol", "delayed"), "d ", "d+", 1)
+	o.put("7", text)
+	o.open(Options{Reporter: reporter(o.dir)})
+	r := o.reported("7")
+	notices := o.notices()
+	if r.Err != nil || r.Missing || r.Notice == "" || len(notices) != 1 {
+		t.Fatalf("%+v: %q", r, notices)
+	}
+	for _, want := range []string{"Action: failed\n", "Action: delayed\n", "Will-Retry-Until: ", "Original-Recipient: rfc822; b\n"} {
+		if strings.Count(notices[0], want) != 1 {
+			t.Errorf("%q in %s", want, notices[0])
+		}
+	}
+	if got := strings.Join(o.outcomesIn("transport/7"), ","); got != "+bob@b.example failed,+carol delayed,+carol delayed" {
+		t.Errorf("d lines %s", got)
+	}
+	// Nothing is owed any more, and nothing is written.
+	if r := o.reported("7"); r.Err != nil || r.Notice != "" || len(o.notices()) != 1 {
+		t.Errorf("again: %+v", r)
+	}
+	if r := o.reported("8"); !r.Missing || r.Err != nil {
+		t.Errorf("of no file: %+v", r)
+	}
+}
+
+func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
+	o := routedOffice(t)
+	o.mkdir("postman")
+	o.put("7", strings.Replace(failed7("N NOTIFY=NEVER"), "s local", "s error", 1))
+	rep := reporter(o.dir)
+	rep.StoreErrors = true
+	r := o.open(Options{Reporter: rep}).finished("7", true)
+	if r.Err != nil || !strings.HasPrefix(r.Notice, "postman/") || len(o.notices()) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if text := o.read(r.Notice); !strings.Contains(text, "Action: failed") || !strings.HasSuffix(r.Notice, ":error-on-error") {
+		t.Errorf("%s: %s", r.Notice, text)
+	}
+	if _, err := os.Stat(filepath.Join(o.dir, "transport/7")); err == nil {
+		t.Error("the message is still there")
+	}
+}
+
+// oneOrTwoNotices: the failure is reported, at most twice, and the message is
+// there until it was.
+func oneOrTwoNotices(o *office, at string) {
+	killed := len(o.notices())
+	if !postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
+		// The message file alone is an orphan.
+		if killed != 1 {
+			o.t.Errorf("%s: %d notices of a message that is gone", at, killed)
+		}
+		return
+	}
+	o.open(Options{Reporter: reporter(o.dir)})
+	if m := o.loaded("A/H/7"); len(m.Recipients) != 0 {
+		o.t.Errorf("%s: open again: %+v", at, m)
+	}
+	if r := o.finished("A/H/7", true); r.Err != nil {
+		o.t.Errorf("%s: %v", at, r.Err)
+	}
+	if n := len(o.notices()); n < 1 || n > 2 || killed > 1 {
+		o.t.Errorf("%s: %d notices, then %d in %q", at, killed, n, o.files())
+	}
+	for _, path := range o.files() {
+		if !strings.HasPrefix(path, "router/") {
+			o.t.Errorf("%s: %s is left", at, path)
+		}
+	}
+}
