@@ -16,7 +16,8 @@ import (
 )
 
 const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|socket] [-u user]
-             [-U user/password] [-Z file] [--json] [server]
+             [-U user/password] [-Z file] [--json]
+             [--sort size|age|rate|next] [--limit number] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value | --explain channel/host |
              --shape | --reasons | --etrn host | --verbs   [--json]
@@ -39,6 +40,8 @@ type options struct {
 	user, password  string
 	userGiven       bool // -U
 	version         bool
+	sort            string // a key of sortKeys; "": the order of the server
+	limit           int    // messages or threads that are listed; 0: all
 	zenv            string
 	server          string
 
@@ -102,6 +105,8 @@ func (o *options) listFlags(f *pflag.FlagSet) {
 	f.CountVarP(&o.summary, "summary", "S", "``show the number of messages and bytes of each thread; twice: only messages")
 	f.CountVarP(&o.queue, "queue", "Q", "``show threads; twice: rings; three times: totals; four times: counters")
 	f.BoolFuncP("counters", "M", "show counters, as -QQQQ", flagAction(func() { o.queue = 4 }))
+	f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt", o.setSort)
+	f.IntVar(&o.limit, "limit", 0, "list this `number` of messages, or of threads with -Q, at most")
 	f.CountVarP(&o.status, "status", "s", "``show the state of router and scheduler first; twice: nothing else")
 	f.StringP("expand", "E", "", "ignored")
 	_ = f.MarkHidden("expand")
@@ -258,6 +263,10 @@ func (o *options) check() error {
 		return fmt.Errorf("%s: only one report or order at a time", strings.Join(o.chosen, " and "))
 	case o.thread != threadFilter{} && (len(o.chosen) > 0 || o.queue > 1):
 		return errors.New("-c and -h go with the list of messages and with -Q only")
+	case o.limit < 0:
+		return errors.New("--limit must not be negative")
+	case (o.sort != "" || o.limit > 0) && (len(o.chosen) > 0 || o.queue > 1):
+		return errors.New("--sort and --limit go with the list of messages and with -Q only")
 	case o.order.Verb == "" && (targets > 0 || o.yes || o.order.DryRun || o.order.Why != ""):
 		return errors.New("--msg, --thread, --where, --dry-run, --yes and --because need an order, such as --hold")
 	case o.order.Verb != "" && targets == 0:

@@ -121,7 +121,7 @@ func colourful() bool {
 func (p *program) version1() error {
 	printer := p.printer()
 	switch {
-	case p.report != "", p.etrn != "", p.order.Verb != "", p.json:
+	case p.report != "", p.etrn != "", p.order.Verb != "", p.json, p.sort != "", p.limit > 0:
 		return p.client.NeedsVersion2()
 	case p.queue == 0:
 		dump, err := p.client.Dump()
@@ -164,6 +164,8 @@ func (p *program) version2(orders []mailq.Order) error {
 			return errSilent
 		}
 		return err
+	case p.queue == 1 && (p.sort != "" || p.limit > 0):
+		return p.sortedLines()
 	case p.queue > 0:
 		_, err := p.lines("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1])
 		return err
@@ -193,43 +195,6 @@ func (p *program) lines(command string) (shown bool, err error) {
 		}
 	}
 	return shown, nil
-}
-
-// list prints the mail of the threads.
-func (p *program) list() error {
-	names, err := p.names()
-	if err != nil {
-		return err
-	}
-	printer := p.printer()
-	if p.json {
-		return p.client.Pipeline(len(names),
-			func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
-			func(_ int, line string) error { return printer.JSON(line) })
-	}
-	hasJSON, err := p.client.HasJSON()
-	if err != nil {
-		return err
-	}
-	printer.ZMailer = !hasJSON
-	err = p.client.Jobs(names, printer.Job)
-	return errors.Join(err, printer.Finish(2))
-}
-
-// names returns the threads to list: the one that -h names, or those of the queue,
-// or of the channel that -c names.
-func (p *program) names() ([]mailq.Name, error) {
-	if p.thread.host != "" {
-		return []mailq.Name{{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}}, nil
-	}
-	var names []mailq.Name
-	for t, err := range p.client.Threads() {
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, t.Name)
-	}
-	return filterThreads(names, p.thread, func(n mailq.Name) mailq.Name { return n }), nil
 }
 
 // act gives orders and prints what each did. An order that cannot be executed is

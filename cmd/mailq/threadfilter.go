@@ -25,16 +25,28 @@ func (f threadFilter) matchesLine(line string) bool {
 	if f == (threadFilter{}) {
 		return true
 	}
+	name, isThread := lineName(line)
+	return isThread && f.matches(name)
+}
+
+// lineName returns the thread that a line of SHOW QUEUE THREADS is about.
+func lineName(line string) (_ mailq.Name, isThread bool) {
 	name, isThread := strings.CutPrefix(line, "    ")
 	if !isThread {
-		return false
+		return mailq.Name{}, false
 	}
 	channel, rest, _ := strings.Cut(name, "/")
 	// The host is followed by /0 or /2, and then by the numbers.
 	host, _, _ := strings.Cut(rest, "\t")
 	host, _, _ = strings.Cut(host, " N=")
 	host = host[:max(0, strings.LastIndexByte(host, '/'))]
-	return f.matches(mailq.Name{Channel: channel, Host: host})
+	return mailq.Name{Channel: channel, Host: host}, true
+}
+
+// jsonName returns the thread that a line of JSON is about.
+func jsonName(line string) (name mailq.Name, ok bool) {
+	err := json.Unmarshal([]byte(line), &name)
+	return name, err == nil && name != mailq.Name{}
 }
 
 // matchesJSON reports whether a line of JSON is about a thread that matches.

@@ -1,0 +1,190 @@
+package main
+
+// The lists of messages and threads: which threads, in which order, how many,
+// and the total below.
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// sortKeys are what --sort takes: which of two threads comes first. Threads that
+// are equal stay in the order of the server.
+var sortKeys = map[string]func(a, b *mailq.Thread) int{
+	"size": func(a, b *mailq.Thread) int { return cmp.Compare(b.Jobs, a.Jobs) },
+	"age":  func(a, b *mailq.Thread) int { return compareTimes(a.OldestAt, b.OldestAt) },
+	"rate": func(a, b *mailq.Thread) int { return cmp.Compare(b.Rate, a.Rate) },
+	"next": func(a, b *mailq.Thread) int {
+		if a.Held != b.Held {
+			return map[bool]int{true: 1, false: -1}[a.Held]
+		}
+		return a.WakeAt.Compare(b.WakeAt) // without a time it is due
+	},
+}
+
+// compareTimes compares two times; one that is not known comes last.
+func compareTimes(a, b time.Time) int {
+	if a.IsZero() || b.IsZero() {
+		return b.Compare(a)
+	}
+	return a.Compare(b)
+}
+
+// setSort sets --sort.
+func (o *options) setSort(key string) error {
+	if sortKeys[key] == nil {
+		return fmt.Errorf("%q is none of %s", key, strings.Join(slices.Sorted(maps.Keys(sortKeys)), ", "))
+	}
+	o.sort = key
+	return nil
+}
+
+// threads returns the threads to list: the one that -h names, or those of the
+// queue, or of the channel that -c names, in the order that --sort names.
+func (p *program) threads() ([]*mailq.Thread, error) {
+	if p.thread.host != "" && p.queue == 0 {
+		name := mailq.Name{Channel: strings.ToLower(p.thread.channel), Host: strings.ToLower(p.thread.host)}
+		return []*mailq.Thread{{Name: name}}, nil
+	}
+	var threads []*mailq.Thread
+	for t, err := range p.client.Threads() {
+		if err != nil {
+			return nil, err
+		}
+		if p.thread.matches(t.Name) {
+			threads = append(threads, t)
+		}
+	}
+	if p.sort != "" {
+		slices.SortStableFunc(threads, sortKeys[p.sort])
+	}
+	return threads, nil
+}
+
+// errEnough ends a list at its limit.
+var errEnough = errors.New("as many as --limit allows")
+
+// list prints the mail of the threads, and below it the total.
+func (p *program) list() error {
+	threads, err := p.threads()
+	if err != nil {
+		return err
+	}
+	names := make([]mailq.Name, len(threads))
+	for i, t := range threads {
+		names[i] = t.Name
+	}
+	hasJSON, err := p.client.HasJSON()
+	if err != nil {
+		return err
+	}
+	total := ""
+	if hasJSON && !p.json && p.owner == nil && p.thread.host == "" {
+		if total, err = p.total(threads); err != nil {
+			return err
+		}
+	}
+	printer, shown := p.printer(), 0
+	within := func(print func() error) error {
+		if shown++; p.limit > 0 && shown > p.limit {
+			shown--
+			return errEnough
+		}
+		return print()
+	}
+	if p.json {
+		err = p.client.Pipeline(len(names),
+			func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
+			func(_ int, line string) error { return within(func() error { return printer.JSON(line) }) })
+	} else {
+		printer.ZMailer = !hasJSON
+		err = p.client.Jobs(names, func(job *mailq.Job) error { return within(func() error { return printer.Job(job) }) })
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	if p.json {
+		return err
+	}
+	err = errors.Join(err, printer.Finish(2))
+	if err != nil || total == "" {
+		return err
+	}
+	if p.limit > 0 {
+		total += fmt.Sprintf(" (%d shown)", shown)
+	}
+	return printer.Line(total)
+}
+
+// total returns the line below a list; "" if there is nothing to count. It is
+// asked for before the list, which may be broken off.
+func (p *program) total(threads []*mailq.Thread) (string, error) {
+	var all mailq.Totals
+	for _, t := range threads {
+		all.Messages += t.Jobs // one that is in several threads counts once in each
+		all.Recipients += t.Recipients
+	}
+	if p.thread == (threadFilter{}) {
+		totals, err := p.client.Totals()
+		if err != nil {
+			return "", err
+		}
+		if totals != nil {
+			all = *totals
+		}
+	}
+	if len(threads) == 0 && all.Messages == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(all.Messages, "message", "messages"),
+		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(len(threads), "thread", "threads")), nil
+}
+
+// sortedLines prints the lines of -Q that are about threads, without those of
+// rings and totals, in the order of --sort and as many as --limit allows.
+func (p *program) sortedLines() error {
+	threads, err := p.threads()
+	if err != nil {
+		return err
+	}
+	printer := p.printer()
+	command, nameOf, show := "SHOW QUEUE THREADS", lineName, printer.Line
+	if p.json {
+		command, nameOf, show = "JSON "+command, jsonName, printer.JSON
+	}
+	lines := make(map[mailq.Name]string)
+	for line, err := range p.client.Show(command) {
+		if err != nil {
+			return err
+		}
+		if name, ok := nameOf(line); ok {
+			lines[name] = line
+		}
+	}
+	for _, t := range threads[:p.bounded(len(threads))] {
+		if line, ok := lines[t.Name]; ok { // it may have ended meanwhile
+			if err := show(line); err != nil {
+				return err
+			}
+		}
+	}
+	if p.json {
+		return nil
+	}
+	return printer.Line(fmt.Sprintf("Total: %s (%d shown)", mailq.Plural(len(threads), "thread", "threads"), p.bounded(len(threads))))
+}
+
+// bounded returns n, or --limit if that is less.
+func (p *program) bounded(n int) int {
+	if p.limit > 0 {
+		return min(n, p.limit)
+	}
+	return n
+}
