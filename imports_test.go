@@ -23,6 +23,7 @@ const allowed = `
 internal/asyncfile:
 internal/asyncsyslog:
 internal/eintr:
+internal/header:
 internal/interval:
 internal/listen:          zerolog
 internal/pattern:
@@ -68,6 +69,9 @@ cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config inte
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
 cmd/smtpserver:           ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/eintr internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
+cmd/router/envelope:      ctlfile
+cmd/router/table:         ctlfile internal/pattern x/sys
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
@@ -170,6 +174,7 @@ func TestLinkedPackagesAreNotImportedByAccident(t *testing.T) {
 		{"./cmd/scheduler", []string{modules["tcell"], "github.com/charmbracelet", module + "mailq/client", module + "cmd/mailq/top"}},
 		{"./cmd/mailq", []string{modules["prometheus"], module + "scheduler/daemon", module + "mailq/server"}},
 		{"./cmd/ctlfile", []string{module + "scheduler", modules["participle"], modules["tcell"]}},
+		{"./cmd/router", []string{module + "scheduler", modules["participle"], modules["prometheus"], modules["tcell"]}},
 	} {
 		out, err := exec.Command("go", "list", "-deps", program.folders).CombinedOutput()
 		if err != nil {

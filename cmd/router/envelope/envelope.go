@@ -1,0 +1,228 @@
+// Package envelope reads what a submission in $POSTOFFICE/router begins with: the
+// envelope, one keyword and its value a line, up to "env-end" or to the first
+// line of the header.
+//
+//	external                                     the recipients get no privilege
+//	rcvdfrom client.example ([192.0.2.7])        for the Received field
+//	with ESMTP
+//	envid QQ314159                               DSN parameters (RFC 3461)
+//	notaryret HDRS
+//	from <alice@sender.example>                  or "channel error", the null sender
+//	todsn NOTIFY=SUCCESS ORCPT=rfc822;b@old.example   for the next recipient
+//	to <bob@smtp.example>
+//	env-end
+//
+// Other keywords of ZMailer's programs are known and skipped. Text from outside is
+// in the values, so nothing here trusts them: addresses are checked where they
+// are routed. An unknown keyword, a control character and a line without an end
+// are errors with their place, because a recipient could be lost behind them.
+package envelope
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+// Limits of an envelope. A line of the longest address with all its DSN
+// parameters is far shorter.
+const (
+	MaxLine = 16 << 10  // bytes
+	MaxSize = 256 << 20 // bytes
+)
+
+// Envelope is the envelope of a submission.
+type Envelope struct {
+	External bool
+	// From is the address of the sender as it was written. It is "" with Null,
+	// and if there is no line for it.
+	From       string
+	Null       bool   // the sender is the null sender
+	EnvID, Ret string // "" for none
+	RcvdFrom   string // who gave the message, "" for an unknown
+	With, Via  string // words of the Received field
+	FullName   string // of the user who submitted it
+	To         []Recipient
+	Size       int64 // of the envelope in bytes; the header is behind it
+}
+
+// Recipient is a "to" line with the "todsn" line before it.
+type Recipient struct {
+	Address string // as it was written
+	DSN     string // value of an N line, "" for none
+	Line    int    // from 1
+}
+
+// Error says where an envelope cannot be read.
+type Error struct {
+	Line, Column int // from 1; a column is a byte
+	Reason       string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Reason) }
+
+// skipped are keywords that mean nothing to a static router.
+var skipped = map[string]bool{
+	"bodytype": true, "comment": true, "errormsg": true, "identinfo": true, "loginname": true,
+	"user": true, "verbose": true, "authname": true, "smtputf8": true,
+}
+
+// Read reads an envelope and returns a reader for the rest, which is the message.
+// An error that is no *Error is one of reading.
+func Read(from io.Reader) (*Envelope, io.Reader, error) {
+	p := parser{in: bufio.NewReaderSize(from, MaxLine), envelope: new(Envelope)}
+	for {
+		line, end, err := p.next()
+		if err != nil {
+			return nil, nil, err
+		}
+		if end {
+			return p.envelope, p.in, nil
+		}
+		if err := p.apply(line); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+type parser struct {
+	in       *bufio.Reader
+	envelope *Envelope
+	line     int
+	dsn      string // of the next recipient
+}
+
+func (p *parser) fail(column int, format string, args ...any) error {
+	return &Error{p.line, column, fmt.Sprintf(format, args...)}
+}
+
+// next returns the next line of the envelope. end is true behind the last, where
+// the reader is at the header.
+func (p *parser) next() (line string, end bool, err error) {
+	p.line++
+	raw, err := p.peekLine()
+	if err != nil {
+		return "", false, err
+	}
+	line = strings.TrimSuffix(string(raw), "\n")
+	word, after, _ := cutWord(line)
+	if line == "" || strings.HasPrefix(after, ":") {
+		return "", true, nil
+	}
+	if raw[len(raw)-1] != '\n' {
+		return "", false, p.fail(len(line)+1, "the line has no end")
+	}
+	_, _ = p.in.Discard(len(raw))
+	if p.envelope.Size += int64(len(raw)); p.envelope.Size > MaxSize {
+		return "", false, p.fail(1, "the envelope is longer than %d bytes", MaxSize)
+	}
+	return line, word == "env-end" || word == "env-eof", nil
+}
+
+// peekLine returns the line at the reader, with its end, without taking it. Where
+// the line is longer than the reader's buffer, it returns the front, which is
+// enough to tell a header from an envelope.
+func (p *parser) peekLine() ([]byte, error) {
+	for size := 256; ; size *= 2 {
+		size = min(size, MaxLine)
+		raw, err := p.in.Peek(size)
+		if i := strings.IndexByte(string(raw), '\n'); i >= 0 {
+			return raw[:i+1], nil
+		}
+		switch {
+		case errors.Is(err, io.EOF) && len(raw) == 0:
+			return nil, p.fail(1, "the file ends within the envelope")
+		case errors.Is(err, io.EOF) || size == MaxLine:
+			if _, after, _ := cutWord(string(raw)); strings.HasPrefix(after, ":") {
+				return raw, nil
+			}
+			return nil, p.fail(len(raw)+1, "the line has no end within %d bytes", MaxLine)
+		case err != nil:
+			return nil, fmt.Errorf("read the envelope: %w", err)
+		}
+	}
+}
+
+// cutWord cuts the keyword off a line. column is where the value begins.
+func cutWord(line string) (word, after string, column int) {
+	i := strings.IndexAny(line, " \t:")
+	if i < 0 {
+		return line, "", len(line) + 1
+	}
+	after = strings.TrimLeft(line[i:], " \t")
+	return line[:i], after, len(line) - len(after) + 1
+}
+
+func (p *parser) apply(line string) error {
+	e := p.envelope
+	word, value, column := cutWord(line)
+	value = strings.TrimRight(value, " \t\r")
+	if i := strings.IndexFunc(value, isControl); i >= 0 {
+		return p.fail(column+i, "a control character in the value of %q", word)
+	}
+	switch word {
+	case "external":
+		e.External = true
+	case "from":
+		e.From, e.Null = value, value == "<>"
+		if e.Null {
+			e.From = ""
+		} else if value == "" {
+			return p.fail(column, "the sender is missing")
+		}
+	case "channel":
+		// Its other values say how the sender's mail came in, which is of no use here.
+		e.Null = e.Null || value == "error"
+	case "todsn":
+		p.dsn = parameters(value)
+	case "to":
+		if value == "" {
+			return p.fail(column, "the recipient is missing")
+		}
+		e.To = append(e.To, Recipient{value, p.dsn, p.line})
+		p.dsn = ""
+	case "envid":
+		e.EnvID = parameter(value)
+	case "notaryret":
+		e.Ret = parameter(value)
+	case "rcvdfrom":
+		e.RcvdFrom = value
+	case "with":
+		e.With = value
+	case "via":
+		e.Via = value
+	case "fullname":
+		e.FullName = value
+	default:
+		if !skipped[word] {
+			return p.fail(1, "unknown keyword %.100q", word)
+		}
+	}
+	return nil
+}
+
+// parameter returns a DSN parameter that can stand in an SMTP command, else "":
+// the mail is worth more than its parameters.
+func parameter(value string) string {
+	if !ctlfile.DSNValue(value) {
+		return ""
+	}
+	return value
+}
+
+// parameters returns the words of a todsn line that an N line may have.
+func parameters(value string) string {
+	var words []string
+	for _, key := range []string{"NOTIFY", "ORCPT", "INRCPT", "INFROM", "EZMLM", "BY"} {
+		if v, ok := ctlfile.DSNWord(value, key); ok && ctlfile.DSNValue(v) {
+			words = append(words, key+"="+v)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }

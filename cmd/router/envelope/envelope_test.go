@@ -1,0 +1,103 @@
+package envelope
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const full = `external
+rcvdfrom client.example ([192.0.2.7])
+with ESMTP
+bodytype 8BITMIME
+envid QQ314159
+notaryret HDRS
+from <alice@sender.example>
+todsn NOTIFY=SUCCESS ORCPT=rfc822;b@old.example X=y
+to <bob@smtp.example>
+to carol
+env-end
+`
+
+func TestEnvelopeOfAServer(t *testing.T) {
+	const message = "from: lower case\nto: x\n\nbody\n"
+	for _, s := range []string{full, strings.TrimSuffix(full, "env-end\n")} {
+		e, rest, err := Read(strings.NewReader(s + message))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &Envelope{
+			External: true, From: "<alice@sender.example>", EnvID: "QQ314159", Ret: "HDRS",
+			RcvdFrom: "client.example ([192.0.2.7])", With: "ESMTP", Size: int64(len(s)),
+			To: []Recipient{{"<bob@smtp.example>", "NOTIFY=SUCCESS ORCPT=rfc822;b@old.example", 9}, {"carol", "", 10}},
+		}
+		if !reflect.DeepEqual(e, want) {
+			t.Errorf("%+v", e)
+		}
+		if text, _ := io.ReadAll(rest); string(text) != message {
+			t.Errorf("rest %q", text)
+		}
+	}
+}
+
+func TestEnvelopeMayBeMissing(t *testing.T) {
+	for _, message := range []string{"To: a@b\n\nx", "\nbody", "Subject: " + strings.Repeat("long ", MaxLine) + "\n\nx"} {
+		e, rest, err := Read(strings.NewReader(message))
+		if err != nil || e.Size != 0 || len(e.To) != 0 {
+			t.Fatalf("%.20q: %+v, %v", message, e, err)
+		}
+		if text, _ := io.ReadAll(rest); string(text) != message {
+			t.Errorf("%.20q: rest %.20q", message, text)
+		}
+	}
+}
+
+func TestNullSender(t *testing.T) {
+	for _, line := range []string{"channel error", "from <>", "from <a@b>\nchannel error"} {
+		if e, _, err := Read(strings.NewReader(line + "\nenv-end\n\n")); err != nil || !e.Null {
+			t.Errorf("%q: %+v, %v", line, e, err)
+		}
+	}
+}
+
+func TestErrorsHaveTheirPlace(t *testing.T) {
+	for s, want := range map[string]string{
+		"external\nfoo bar\n":            `2:1: unknown keyword "foo"`,
+		"to <a@b>\nto\n":                 "2:3: the recipient is missing",
+		"from\n":                         "1:5: the sender is missing",
+		"to <a\x01b>\n":                  `1:6: a control character in the value of "to"`,
+		"to <a\rb>\n":                    `1:6: a control character in the value of "to"`,
+		"external\n":                     "2:1: the file ends within the envelope",
+		"to <a@b>":                       "1:9: the line has no end within 16384 bytes",
+		"to " + strings.Repeat("a", 1e5): "1:16385: the line has no end within 16384 bytes",
+		"":                               "1:1: the file ends within the envelope",
+	} {
+		_, _, err := Read(strings.NewReader(s))
+		var where *Error
+		if !errors.As(err, &where) || err.Error() != want {
+			t.Errorf("%.20q: %v", s, err)
+		}
+	}
+}
+
+func FuzzEnvelope(f *testing.F) {
+	f.Add(full + "Subject: x\n\nbody")
+	f.Add("to <a@b>\nenv-eof\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		e, rest, err := Read(strings.NewReader(s))
+		if err != nil {
+			return
+		}
+		text, err := io.ReadAll(rest)
+		if err != nil || s[e.Size:] != string(text) {
+			t.Fatalf("size %d of %q, rest %q, %v", e.Size, s, text, err)
+		}
+		for _, r := range e.To {
+			if r.Address == "" || strings.ContainsAny(r.Address+r.DSN, "\n\r\x00") || r.Line < 1 {
+				t.Errorf("recipient %+v", r)
+			}
+		}
+	})
+}

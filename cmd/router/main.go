@@ -1,0 +1,154 @@
+// Router is the static router: it takes submissions out of $POSTOFFICE/router and
+// gives them to the scheduler, by a table of routes and one of aliases
+// (router(8), routes(5), aliases(5)).
+//
+//	main       options, the tables, --check
+//	serve      the loop: what wakes the router, and batches
+//	message    what a submission becomes: sender, recipients, header
+//	queue      the files: staging, moving, syncing, recovery after a crash
+//	aside      submissions that cannot be read
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"zsched/cmd/router/table"
+	"zsched/internal/version"
+	"zsched/internal/zenv"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitFault = 1
+	exitUsage = 64
+)
+
+// defaultMaxHops is the number of Received fields beyond which a message is in a
+// loop. RFC 5321 section 6.3 wants it to be at least 100.
+const defaultMaxHops = 100
+
+type options struct {
+	foreground bool
+	zenv       string
+	check      bool
+	once       bool
+	checkUsers bool
+	maxHops    int
+	verbose    bool
+	version    bool
+}
+
+func newFlags(o *options) *pflag.FlagSet {
+	f := pflag.NewFlagSet("router", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.BoolVarP(&o.foreground, "interactive", "i", false, "run in the foreground, which is the only way it runs")
+	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
+	f.BoolVar(&o.check, "check", false, "check both tables, print what is wrong, and exit")
+	f.BoolVar(&o.once, "once", false, "route the submissions that wait, and exit")
+	f.BoolVar(&o.checkUsers, "check-users", false, "fail mail to local users that this machine does not have")
+	f.IntVar(&o.maxHops, "max-hops", defaultMaxHops, "fail a message with more Received fields than this `number`")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each message that is routed")
+	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
+	return f
+}
+
+const usageLine = "usage: router [-iv] [-Z FILE] [--check | --once] [--check-users] [--max-hops N]\n"
+
+func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	o := new(options)
+	flags := newFlags(o)
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
+		return exitOK
+	case err == nil && o.version:
+		fmt.Fprintln(stdout, version.Line("router"))
+		return exitOK
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("unexpected operand %q", flags.Arg(0))
+	case err == nil && o.maxHops < 1:
+		err = fmt.Errorf("--max-hops %d is less than 1", o.maxHops)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "router: %v\n%s", err, usageLine)
+		return exitUsage
+	}
+	env, err := zenv.Read(o.zenv)
+	if err != nil {
+		fmt.Fprintf(stderr, "router: %v\n", err)
+		return exitFault
+	}
+	loader := newLoader(o, env)
+	if err := loader.Load(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitFault
+	}
+	if o.check {
+		t := loader.Table()
+		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
+		return exitOK
+	}
+	log := newLog(stderr, o.verbose)
+	if err := serve(o, env, loader, log); err != nil {
+		log.Error().Err(err).Msg("router stopped")
+		return exitFault
+	}
+	return exitOK
+}
+
+// newLoader finds the tables and the names of this machine.
+func newLoader(o *options, env *zenv.File) *table.Loader {
+	share := env.Value("MAILSHARE")
+	l := &table.Loader{
+		RoutesFile:  filepath.Join(share, "routes"),
+		AliasesFile: filepath.Join(share, "aliases"),
+	}
+	host := hostname()
+	if domain := env.Value("ORGDOMAIN"); domain != "" && !strings.EqualFold(domain, host) {
+		l.Domains = append(l.Domains, domain)
+	}
+	l.Domains = append(l.Domains, host)
+	if o.checkUsers {
+		l.HasUser = hasUser
+	}
+	return l
+}
+
+// hasUser reports whether this machine has a user. An error of the database
+// counts as yes: the local agent asks again.
+func hasUser(name string) bool {
+	_, err := user.Lookup(name)
+	var unknown user.UnknownUserError
+	return !errors.As(err, &unknown)
+}
+
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "localhost"
+	}
+	return strings.ToLower(host)
+}
+
+// newLog writes one JSON object a line.
+func newLog(stderr io.Writer, verbose bool) zerolog.Logger {
+	level := zerolog.InfoLevel
+	if verbose {
+		level = zerolog.DebugLevel
+	}
+	return zerolog.New(stderr).Level(level).With().Timestamp().Logger()
+}

@@ -1,0 +1,285 @@
+package main
+
+// What a submission becomes: its sender, its recipients, the header that is
+// delivered, and one control file for each sender.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/mail"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"zsched/cmd/router/envelope"
+	"zsched/cmd/router/table"
+	"zsched/ctlfile"
+	"zsched/internal/header"
+)
+
+// submission is a file of router/ that is open.
+type submission struct {
+	name  string // below router/
+	file  *os.File
+	info  os.FileInfo
+	inode uint64
+	uid   int
+}
+
+// unreadable is the reason why a submission is put aside. Other errors leave it
+// where it is, to be tried again.
+type unreadable struct{ error }
+
+func unreadablef(format string, args ...any) error { return unreadable{fmt.Errorf(format, args...)} }
+
+// site is what the router knows of this machine, besides the tables.
+type site struct {
+	host    string // for Received and Message-ID
+	maxHops int
+	trusted map[int]bool // users whose word for the sender counts
+	login   func(uid int) string
+}
+
+// routed is what a submission becomes.
+type routed struct {
+	// contents has a control file for each sender: the submission's own, and the
+	// owners of lists. Its names are still empty.
+	contents   []*ctlfile.Contents
+	id         string // spoolid
+	logID      string // Message-ID
+	sender     string // "" for the null sender
+	from       string // rcvdfrom
+	recipients int
+}
+
+// read reads a submission and routes its recipients.
+func (s *site) read(in *submission, t *table.Table) (*routed, error) {
+	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, 1<<62))
+	var malformed *envelope.Error
+	if errors.As(err, &malformed) {
+		return nil, unreadablef("%s:%w", in.name, err)
+	} else if err != nil {
+		return nil, err
+	}
+	text, body, _, err := ctlfile.ReadHeader(rest)
+	var failed *os.PathError
+	if errors.As(err, &failed) {
+		return nil, err
+	} else if err != nil {
+		return nil, unreadable{err}
+	}
+	fields := header.Split(text)
+	to, err := recipients(e, fields)
+	if err != nil {
+		return nil, err
+	}
+	r := &routed{id: ctlfile.SpoolID(in.inode, in.info.ModTime())}
+	from := s.sender(in, e, t)
+	r.sender = from.address
+	targets := s.targets(to, fields, t)
+	r.recipients = len(targets)
+	fields, r.logID = s.header(in, e, fields, from, r.id)
+	if s.trusted[in.uid] {
+		r.from = e.RcvdFrom
+	}
+	r.contents = group(in.uid, from, e, targets)
+	for _, c := range r.contents {
+		c.Body, c.LogID, c.Blocks[0].Header = e.Size+body, r.logID, fields.String()
+	}
+	return r, nil
+}
+
+// recipients are those of the envelope or, if it has none, of the header.
+func recipients(e *envelope.Envelope, fields header.Fields) ([]envelope.Recipient, error) {
+	if len(e.To) > 0 {
+		return e.To, nil
+	}
+	names := []string{"To", "Cc", "Bcc"}
+	if resent := []string{"Resent-To", "Resent-Cc", "Resent-Bcc"}; fields.Has(resent...) {
+		names = resent
+	}
+	list, err := fields.Addresses(names...)
+	if err != nil {
+		return nil, unreadable{err}
+	}
+	if len(list) == 0 {
+		return nil, unreadablef("no recipient, neither in the envelope nor in the header")
+	}
+	var to []envelope.Recipient
+	for _, address := range list {
+		to = append(to, envelope.Recipient{Address: address})
+	}
+	return to, nil
+}
+
+// origin is the sender of a submission.
+type origin struct {
+	address string // with its domain; "" for the null sender
+	// login is the address of the user who submitted it. believed says that the
+	// user may name any sender.
+	login    string
+	believed bool
+}
+
+// sender decides who the sender is. Users who are not trusted send as themselves
+// or as nobody.
+func (s *site) sender(in *submission, e *envelope.Envelope, t *table.Table) origin {
+	login := s.login(in.uid)
+	o := origin{login: login + "@" + t.Domain, believed: s.trusted[in.uid]}
+	local, domain, ok := t.Split(e.From)
+	switch {
+	case e.Null:
+	case e.From == "":
+		o.address = o.login
+	case o.believed && ok:
+		o.address = local + "@" + domain
+	case o.believed:
+		// An address that is valid but that no submission may name as a recipient.
+		// Others become the null sender: the mail is worth more than its notices.
+		bare := strings.TrimSuffix(strings.TrimPrefix(e.From, "<"), ">")
+		if _, err := mail.ParseAddress("<" + bare + ">"); err == nil {
+			o.address = bare
+		}
+	case ok && t.IsLocal(local, domain) && (local == login || strings.HasPrefix(local, login+"+")):
+		o.address = local + "@" + domain
+	default:
+		o.address = o.login
+	}
+	return o
+}
+
+// targets routes the recipients. Each target is there once for each sender.
+func (s *site) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) []table.Target {
+	looping := fields.Count("Received") > s.maxHops
+	var list []table.Target
+	seen := map[table.Target]bool{}
+	for _, r := range to {
+		targets := []table.Target{table.Fail(table.HopCount, r.Address, r.DSN)}
+		if !looping {
+			targets = t.Route(r.Address, r.DSN)
+		}
+		for _, target := range targets {
+			key := target
+			key.DSN = ""
+			if at := strings.LastIndexByte(key.User, '@'); at >= 0 && key.Channel != "error" {
+				key.User = key.User[:at] + strings.ToLower(key.User[at:])
+			}
+			if !seen[key] {
+				seen[key] = true
+				list = append(list, target)
+			}
+		}
+	}
+	return list
+}
+
+// group makes the contents of one control file for each sender, in the order in
+// which the senders come up.
+func group(uid int, from origin, e *envelope.Envelope, targets []table.Target) []*ctlfile.Contents {
+	var list []*ctlfile.Contents
+	made := map[string]*ctlfile.Contents{}
+	for _, t := range targets {
+		c := made[t.Owner]
+		if c == nil {
+			address := from.address
+			if t.Owner != "" {
+				address = t.Owner
+			}
+			c = &ctlfile.Contents{Blocks: []ctlfile.HeaderBlock{{Envelopes: []ctlfile.Envelope{{Sender: senderAddress(address, uid)}}}}}
+			made[t.Owner] = c
+			list = append(list, c)
+		}
+		r := ctlfile.EnvelopeRecipient{
+			Address: ctlfile.Address{Channel: t.Channel, Host: t.Host, User: t.User, Privilege: strconv.Itoa(t.UID)},
+			DSN:     t.DSN,
+		}
+		if t.Owner == "" {
+			r.Ret, r.EnvID = e.Ret, e.EnvID
+		}
+		to := &c.Blocks[0].Envelopes[0]
+		to.Recipients = append(to.Recipients, r)
+	}
+	return list
+}
+
+// senderAddress is the address of an s line.
+func senderAddress(address string, uid int) ctlfile.Address {
+	if address == "" {
+		return ctlfile.Address{Channel: "error", Host: "<>", User: "<>", Privilege: strconv.Itoa(uid)}
+	}
+	return ctlfile.Address{Channel: table.Local, Host: address, User: address, Privilege: strconv.Itoa(uid)}
+}
+
+// header is the header that is delivered: a Received field before the others, no
+// Bcc and Return-Path, and what is missing behind them.
+func (s *site) header(in *submission, e *envelope.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
+	at := in.info.ModTime()
+	fields = fields.Without("Bcc", "Resent-Bcc", "Return-Path")
+	all := header.Fields{s.received(e, from, id, at)}
+	all = append(all, fields...)
+	logID := fields.Value("Message-ID")
+	if logID == "" || len(logID) > 500 || strings.ContainsFunc(logID, isControl) {
+		logID = "<" + id + "@" + s.host + ">"
+	}
+	if !fields.Has("Message-ID") {
+		all = append(all, "Message-ID: "+logID+"\n")
+	}
+	if !fields.Has("Date") {
+		all = append(all, "Date: "+at.Format(time.RFC1123Z)+"\n")
+	}
+	if !fields.Has("From") {
+		all = append(all, "From: "+displayed(e.FullName, from, s.host)+"\n")
+	} else if authors, err := fields.Addresses("From"); !from.believed && !fields.Has("Sender") && from.address != "" &&
+		(err != nil || len(authors) != 1 || !strings.EqualFold(authors[0], from.address)) {
+		all = append(all, "Sender: "+from.login+"\n")
+	}
+	return all, logID
+}
+
+// received is the trace field (RFC 5321 section 4.4). Only trusted users tell
+// where a message came from.
+func (s *site) received(e *envelope.Envelope, from origin, id string, at time.Time) string {
+	date := at.Format(time.RFC1123Z)
+	if !from.believed || e.RcvdFrom == "" {
+		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", s.host, from.login, id, date)
+	}
+	protocol := ""
+	if e.Via != "" {
+		protocol += " via " + e.Via
+	}
+	if e.With != "" {
+		protocol += " with " + e.With
+	}
+	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, s.host, protocol, id, date)
+}
+
+// displayed is the value of a From field that the router makes.
+func displayed(name string, from origin, host string) string {
+	address := from.address
+	if address == "" {
+		address = "MAILER-DAEMON@" + host
+	}
+	if name == "" {
+		return address
+	}
+	return (&mail.Address{Name: name, Address: address}).String()
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// loginName is the name of a user, or one made of the number.
+func loginName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && ctlfile.PlainAddress(u.Username) {
+		return u.Username
+	}
+	return "user" + strconv.Itoa(uid)
+}
+
+// ownerOf is the user that a file belongs to.
+func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+func inodeOf(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

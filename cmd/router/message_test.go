@@ -1,0 +1,150 @@
+package main
+
+import (
+	"net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zsched/ctlfile"
+)
+
+// route routes one submission of a user and returns its control files, that of
+// the first sender first.
+func (o *office) route(uid int, text string) []*ctlfile.File {
+	o.t.Helper()
+	o.write("router/1", text)
+	if err := os.Chown(filepath.Join(o.dir, "router/1"), uid, -1); err != nil {
+		o.t.Fatal(err)
+	}
+	r := o.router()
+	r.site.login = func(uid int) string { return map[int]string{0: "root", 1000: "ann"}[uid] }
+	r.drain()
+	var files []*ctlfile.File
+	for _, path := range o.files("transport") {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		f, err := ctlfile.Parse(data)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		files = append(files, f)
+		_ = os.Remove(path)
+	}
+	if len(files) == 0 {
+		o.t.Fatalf("nothing queued: %q", o.files("."))
+	}
+	return files
+}
+
+// headerOf is the header that a control file delivers.
+func headerOf(t *testing.T, f *ctlfile.File) mail.Header {
+	t.Helper()
+	m, err := mail.ReadMessage(strings.NewReader(f.Headers(0) + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Header
+}
+
+func TestHeaderIsCompleted(t *testing.T) {
+	o := newOffice(t, 0)
+	h := headerOf(t, o.route(os.Geteuid(), "rcvdfrom client.example ([192.0.2.7])\nwith ESMTP\nfrom <s@a.example>\nto <x@b.example>\nenv-end\nSubject: x\nBcc: y@z\nReturn-Path: <q@r>\n\nbody\n")[0])
+	if got := h.Get("Received"); !strings.HasPrefix(got, "from client.example ([192.0.2.7]) by ") || !strings.Contains(got, " with ESMTP id S") {
+		t.Errorf("Received: %s", got)
+	}
+	if _, err := h.Date(); err != nil || !strings.HasPrefix(h.Get("Message-Id"), "<S") || h.Get("From") != "s@a.example" || h.Get("Subject") != "x" {
+		t.Errorf("%v, %v", h, err)
+	}
+	if h.Get("Bcc") != "" || h.Get("Return-Path") != "" || h.Get("Sender") != "" {
+		t.Errorf("%v", h)
+	}
+	const complete = "from <s@a.example>\nto <x@b.example>\nenv-end\nFROM: q@r\nMessage-Id:\n <1@2>\ndate: yesterday\n\n"
+	f := o.route(os.Geteuid(), complete+"body\n")[0]
+	if text := f.Headers(0); !strings.HasSuffix(text, "FROM: q@r\nMessage-Id:\n <1@2>\ndate: yesterday\n") || strings.Count(text, "\n") != 6 || f.LogID != "<1@2>" {
+		t.Errorf("%q, log id %s", text, f.LogID)
+	}
+}
+
+func TestEnvelopeIsKept(t *testing.T) {
+	f := newOffice(t, 0).route(os.Geteuid(), "envid QQ1\nnotaryret HDRS\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS ORCPT=rfc822;o@p BY=60;R\nto <x@b.example>\nto <x@B.example>\nto <|sh>\nenv-end\n\nbody\n")[0]
+	if len(f.Recipients) != 2 {
+		t.Fatalf("%+v", f.Recipients)
+	}
+	r := f.Recipients[0]
+	if r.DSN != "NOTIFY=SUCCESS ORCPT=rfc822;o@p BY=60;R" || r.Ret != "HDRS" || r.EnvID != "QQ1" || r.Privilege != ctlfile.Nobody {
+		t.Errorf("%+v", r)
+	}
+	if r := f.Recipients[1]; r.Channel != "error" || r.Host != "badaddress" || r.Privilege != ctlfile.Nobody {
+		t.Errorf("%+v", r)
+	}
+	if f.NullSender || f.ErrorTo != "s@a.example" {
+		t.Errorf("sender %+v", f.Senders)
+	}
+}
+
+func TestNullSenderStaysNull(t *testing.T) {
+	f := newOffice(t, 0).route(os.Geteuid(), "channel error\nerrormsg\nto <x@b.example>\nenv-end\nSubject: x\n\nbody\n")[0]
+	if !f.NullSender || !strings.Contains(f.Headers(0), "From: MAILER-DAEMON@") {
+		t.Errorf("%+v %s", f.Senders, f.Headers(0))
+	}
+}
+
+func TestUsersSendAsThemselves(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to other users")
+	}
+	o := newOffice(t, 0)
+	for from, want := range map[string]string{
+		"from <boss@a.example>":            "ann@mx.example",
+		"from ann":                         "ann@mx.example",
+		"from <ann+lists@mx.example>":      "ann+lists@mx.example",
+		"from <ann@elsewhere.example>":     "ann@mx.example",
+		"from <>":                          "<>",
+		"channel error":                    "<>",
+		"external\nfrom <root@mx.example>": "ann@mx.example",
+		"rcvdfrom forged":                  "ann@mx.example",
+	} {
+		f := o.route(1000, from+"\nto <x@b.example>\nenv-end\nFrom: boss@a.example\n\nbody\n")[0]
+		if got := f.Senders[0].User; got != want || f.Senders[0].Privilege != "1000" {
+			t.Errorf("%q: %+v", from, f.Senders)
+		}
+		h := headerOf(t, f)
+		if sender := h.Get("Sender"); (sender != "ann@mx.example") != (want == "<>") {
+			t.Errorf("%q: Sender %q", from, sender)
+		}
+		if strings.Contains(h.Get("Received"), "forged") || !strings.Contains(h.Get("Received"), "(from ann@mx.example)") {
+			t.Errorf("%q: Received %q", from, h.Get("Received"))
+		}
+	}
+}
+
+func TestRecipientsOfTheHeader(t *testing.T) {
+	f := newOffice(t, 0).route(os.Geteuid(), "To: x@b.example, root\nCc: \"Y, Z\" <y@b.example>\nBcc: z@b.example\n\nbody\n")[0]
+	var got []string
+	for _, r := range f.Recipients {
+		got = append(got, r.User)
+	}
+	if s := strings.Join(got, " "); s != "x@b.example root@mx.example y@b.example z@b.example" || strings.Contains(f.Headers(0), "z@b") {
+		t.Errorf("%s\n%s", s, f.Headers(0))
+	}
+}
+
+func TestLoopsEnd(t *testing.T) {
+	loop := strings.Repeat("Received: by x\n", defaultMaxHops+1)
+	f := newOffice(t, 0).route(os.Geteuid(), "from <s@a.example>\ntodsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\n"+loop+"\nbody\n")[0]
+	if r := f.Recipients[0]; r.Channel != "error" || r.Host != "hopcount" || r.User != "<x@b.example>" || r.DSN != "NOTIFY=FAILURE" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestListsHaveTheirOwner(t *testing.T) {
+	files := newOffice(t, 0).route(os.Geteuid(), "envid Q\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS\nto list\nenv-end\n\nbody\n")
+	f := files[0]
+	if len(files) != 1 || f.Senders[0].User != "owner-list@mx.example" || len(f.Recipients) != 2 || f.Recipients[0].DSN != "" || f.Recipients[0].EnvID != "" {
+		t.Errorf("%+v", f)
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"zsched/ctlfile"
+	"zsched/internal/zenv"
+)
+
+// office is a postoffice of a test.
+type office struct {
+	t   *testing.T
+	dir string
+	env *zenv.File
+}
+
+func newOffice(t *testing.T, levels int) *office {
+	t.Helper()
+	o := &office{t: t, dir: t.TempDir()}
+	for _, name := range []string{"router", "queue", "transport", "share"} {
+		if err := os.Mkdir(filepath.Join(o.dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.env = zenv.Parse(fmt.Appendf(nil, "POSTOFFICE=%s\nMAILSHARE=%s/share\nORGDOMAIN=mx.example\nSYSLOGFLG=none\nSCHEDULERDIRHASH=%d\n", o.dir, o.dir, levels))
+	o.write("share/routes", "mx.example local\n* smtp\n")
+	o.write("share/aliases", "list: x@a.example, y@b.example\nowner-list: root\nlist2: x@a.example\nowner-list2: root\n")
+	return o
+}
+
+func (o *office) write(name, text string) {
+	o.t.Helper()
+	if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o644); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *office) router() *router {
+	o.t.Helper()
+	options := &options{maxHops: defaultMaxHops}
+	loader := newLoader(options, o.env)
+	if err := loader.Load(); err != nil {
+		o.t.Fatal(err)
+	}
+	r, err := newRouter(options, o.env, loader, zerolog.New(zerolog.NewTestWriter(o.t)))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	r.queue.levels, _ = o.env.HashLevels()
+	o.t.Cleanup(r.queue.close)
+	return r
+}
+
+// files lists the regular files below a directory.
+func (o *office) files(dir string) []string {
+	o.t.Helper()
+	var list []string
+	err := filepath.WalkDir(filepath.Join(o.dir, dir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		o.t.Fatal(err)
+	}
+	return list
+}
+
+// deliver does what a scheduler does with the control files that it sees: it adds
+// sender and recipients to done and removes both files.
+func (o *office) deliver(done map[string]int) {
+	o.t.Helper()
+	for _, path := range o.files("transport") {
+		if strings.Contains(path, "/"+stagingDir+"/") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		f, err := ctlfile.Parse(text)
+		if err != nil {
+			o.t.Fatalf("%s: %v", path, err)
+		}
+		message := strings.Replace(path, "/transport/", "/queue/", 1)
+		if data, err := os.ReadFile(message); err != nil || !strings.HasSuffix(string(data), "\n\nbody\n") || string(data[f.Body:]) != "body\n" {
+			o.t.Errorf("message %q, %v", data, err)
+		}
+		for _, r := range f.Recipients {
+			done[f.Senders[r.Sender].User+" to "+r.User]++
+		}
+		if err := errors.Join(os.Remove(path), os.Remove(message)); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+}
+
+const toList = "from <s@a.example>\nto <bob@c.example>\nto list\nto list2\nto carol\nenv-end\nSubject: x\n\nbody\n"
+
+var listDone = map[string]int{
+	"s@a.example to bob@c.example": 1, "s@a.example to carol@mx.example": 1,
+	"owner-list@mx.example to x@a.example": 1, "owner-list@mx.example to y@b.example": 1,
+	"owner-list2@mx.example to x@a.example": 1,
+	"s@a.example to z@d.example":            1,
+}
+
+type killed struct{}
+
+// dieAt runs f until its step number n, where it dies, and reports whether there
+// was such a step.
+func dieAt(r *router, n int, f func()) (died bool) {
+	defer func() {
+		if r.queue.step = func(string) {}; died {
+			return
+		}
+		if e := recover(); e != nil {
+			if _, ok := e.(killed); !ok {
+				panic(e)
+			}
+			died = true
+		}
+	}()
+	r.queue.step = func(string) {
+		if n--; n < 0 {
+			panic(killed{})
+		}
+	}
+	f()
+	return false
+}
+
+// TestKilledAtEveryStep: whatever the step at which the router dies, and with or
+// without a scheduler that goes on meanwhile, each recipient gets one copy.
+func TestKilledAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
+	for _, delivering := range []bool{false, true} {
+		for first, more := 0, true; more; first++ {
+			for _, second := range []int{1000, 0, 1, 2, 3} {
+				o := newOffice(t, 1)
+				o.write("router/1", toList)
+				o.write("router/2", "from <s@a.example>\nto <z@d.example>\nenv-end\nSubject: y\n\nbody\n")
+				done := map[string]int{}
+				r := o.router()
+				more = dieAt(r, first, r.drain)
+				if delivering {
+					o.deliver(done)
+				}
+				r = o.router()
+				dieAt(r, second, r.drain)
+				if delivering {
+					o.deliver(done)
+				}
+				o.router().drain()
+				o.deliver(done)
+				where := fmt.Sprintf("died at %d and %d, delivering %v", first, second, delivering)
+				if !maps.Equal(done, listDone) {
+					t.Errorf("%s: %v", where, done)
+				}
+				for _, dir := range []string{"router", "queue", "transport", "corrupt"} {
+					if left := o.files(dir); len(left) > 0 {
+						t.Errorf("%s: left %q", where, left)
+					}
+				}
+				if !more {
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestSubmissionsOfABatchShareTheirSyncs(t *testing.T) {
+	for _, c := range []struct{ submissions, waits int }{{1, 3}, {100, 2}} {
+		o := newOffice(t, 0)
+		for i := range c.submissions {
+			o.write(fmt.Sprint("router/", i+1), "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
+		}
+		r := o.router()
+		r.drain()
+		if r.queue.waits > c.waits || len(o.files("transport")) != c.submissions {
+			t.Errorf("%d submissions: %d waits, %d queued", c.submissions, r.queue.waits, len(o.files("transport")))
+		}
+	}
+}
+
+func TestWhatCannotBeReadIsPutAside(t *testing.T) {
+	o := newOffice(t, 0)
+	o.write("router/1", "nonsense\n")
+	o.write("router/2", "from <a@b>\nto <x@a.example>\n")
+	o.write("router/3", "Subject: nobody gets it\n\nbody\n")
+	o.write("router/4", "To: a b c@d\n\nbody\n")
+	o.write("router/5", "to <x@a.example>\nenv-end\nX: \x00\n\nbody\n")
+	o.write("router/6", "to <x@a.example>\nenv-end\n\nbody\n")
+	o.write("router/.hidden", "")
+	o.write("corrupt-1", "")
+	err := errors.Join(
+		os.Link(filepath.Join(o.dir, "router/6"), filepath.Join(o.dir, "router/7")),
+		os.Symlink("/etc/passwd", filepath.Join(o.dir, "router/8")),
+		os.Mkdir(filepath.Join(o.dir, "router/9"), 0o755),
+		os.MkdirAll(filepath.Join(o.dir, "corrupt/router"), 0o755),
+		os.Rename(filepath.Join(o.dir, "corrupt-1"), filepath.Join(o.dir, "corrupt/router/1")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.router().drain()
+	entries, _ := os.ReadDir(filepath.Join(o.dir, "corrupt/router"))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	want := strings.Fields("1 1.1 1.1.reason 2 2.reason 3 3.reason 4 4.reason 5 5.reason 6 6.reason 7 7.reason 8 8.reason 9 9.reason")
+	if !slices.Equal(names, want) {
+		t.Errorf("aside: %q", names)
+	}
+	if left := o.files("router"); len(left) != 1 { // .hidden
+		t.Errorf("left %q", left)
+	}
+	if queued := o.files("transport"); len(queued) != 0 {
+		t.Errorf("queued %q", queued)
+	}
+	reason, _ := os.ReadFile(filepath.Join(o.dir, "corrupt/router/1.1.reason"))
+	if !strings.Contains(string(reason), `1:1:1: unknown keyword "nonsense"`) {
+		t.Errorf("%q", reason)
+	}
+}
+
+// A staged control file whose message is nowhere may be all that is left of it.
+func TestLoneStagedControlFileIsKept(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	o.write("transport/.router/4711", "@ 0x00000007\n")
+	r.drain()
+	if files := o.files("corrupt/router"); len(files) != 2 || !strings.HasSuffix(files[0], "/4711.control") {
+		t.Errorf("%q", files)
+	}
+}
+
+func TestNumberThatIsTakenIsTriedAgain(t *testing.T) {
+	o := newOffice(t, 0)
+	o.write("router/1", "to <x@a.example>\nenv-end\n\nbody\n")
+	info, err := os.Stat(filepath.Join(o.dir, "router/1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := "queue/" + decimal(inodeOf(info))
+	o.write(taken, "another message")
+	r := o.router()
+	r.drain()
+	if len(o.files("router")) != 1 || len(o.files("transport")) != 0 || len(r.retryAt) != 1 {
+		t.Errorf("%q %q", o.files("router"), o.files("transport"))
+	}
+	if err := os.Remove(filepath.Join(o.dir, taken)); err != nil {
+		t.Fatal(err)
+	}
+	clear(r.retryAt)
+	r.drain()
+	if len(o.files("transport")) != 1 {
+		t.Errorf("%q", o.files("."))
+	}
+}

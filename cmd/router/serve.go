@@ -1,0 +1,417 @@
+package main
+
+// The loop: what wakes the router, which submissions wait, and batches of them.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"zsched/cmd/router/table"
+	"zsched/ctlfile"
+	"zsched/internal/asyncsyslog"
+	"zsched/internal/zenv"
+)
+
+const (
+	// batchLimit bounds the submissions of one batch, each of which is open.
+	batchLimit = 200
+	// batchBytes bounds what the control files of a batch hold in memory.
+	batchBytes = 32 << 20
+	// sweepInterval is how often router/ is read in case an event was lost.
+	sweepInterval = 10 * time.Second
+	// retryInterval is how long a submission that could not be routed waits.
+	retryInterval = 30 * time.Second
+	// tableInterval is how often the files of the tables are looked at.
+	tableInterval = time.Second
+)
+
+// router is the running program. One goroutine does everything.
+type router struct {
+	site    *site
+	queue   *queue
+	loader  *table.Loader
+	log     zerolog.Logger
+	syslog  *asyncsyslog.Writer // nil: none
+	notify  string              // the scheduler's socket
+	waiting []string            // names below router/, each once
+	known   map[string]bool     // those in waiting
+	retryAt map[string]time.Time
+	lookAt  time.Time // when the tables' files are looked at next
+}
+
+func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*router, error) {
+	levels, _ := env.HashLevels()
+	q, err := openQueue(env.Value("POSTOFFICE"), levels)
+	if err != nil {
+		return nil, err
+	}
+	host := hostname()
+	if !strings.Contains(host, ".") {
+		host = loader.Domains[0]
+	}
+	r := &router{
+		site: &site{
+			host: host, maxHops: o.maxHops, login: loginName,
+			trusted: map[int]bool{0: true, os.Geteuid(): true},
+		},
+		queue: q, loader: loader, log: log, notify: env.Value("SCHEDULERNOTIFY"),
+		known: map[string]bool{}, retryAt: map[string]time.Time{},
+	}
+	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
+		u, err := user.Lookup(name)
+		if err != nil {
+			return nil, fmt.Errorf("ROUTERTRUSTED: %w", err)
+		}
+		uid, err := strconv.Atoi(u.Uid)
+		if err != nil {
+			return nil, fmt.Errorf("ROUTERTRUSTED: user %s: %w", name, err)
+		}
+		r.site.trusted[uid] = true
+	}
+	if flags, set := env.Lookup("SYSLOGFLG"); !set || strings.ContainsAny(flags, "rR") {
+		r.syslog = asyncsyslog.Open(asyncsyslog.Options{Tag: "router", CloseTimeout: time.Second})
+	}
+	return r, nil
+}
+
+func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) error {
+	r, err := newRouter(o, env, loader, log)
+	if err != nil {
+		return err
+	}
+	defer r.queue.close()
+	defer r.syslog.Close()
+	lock, err := lockPid(filepath.Join(r.queue.office, ".pid.router"))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	log.Info().Int("pid", os.Getpid()).Msg("router started")
+	if o.once {
+		r.drain()
+		return nil
+	}
+	r.recover()
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGPIPE)
+	w, err := r.watch()
+	if err != nil {
+		log.Warn().Err(err).Msg("router/ is not watched; new mail is found by sweeping")
+		w = new(fsnotify.Watcher)
+	}
+	notified := r.listen(env.Value("ROUTERNOTIFY"))
+	r.loop(signals, w, notified)
+	log.Info().Msg("router stopped")
+	return nil
+}
+
+// lockPid makes sure that one router works in a postoffice. The lock ends with the
+// process.
+func lockPid(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("another router works here: lock %s: %w", path, err)
+	}
+	if err = file.Truncate(0); err == nil {
+		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// watch watches router/ and its letter directories for names that appear.
+func (r *router) watch() (*fsnotify.Watcher, error) {
+	w, err := fsnotify.NewBufferedWatcher(1024)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(r.queue.office, "router")
+	if err := w.Add(dir); err != nil {
+		_ = w.Close()
+		return nil, err
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() && isLetter(e.Name()) {
+			_ = w.Add(filepath.Join(dir, e.Name()))
+		}
+	}
+	return w, nil
+}
+
+// listen returns a channel of names that datagrams at the socket ROUTERNOTIFY name.
+// Anybody may send one: "NEW router X/1234".
+func (r *router) listen(address string) <-chan string {
+	path := strings.TrimPrefix(address, "UNIX:")
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
+		_ = os.Remove(path)
+	}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err == nil {
+		err = os.Chmod(path, 0o222)
+	}
+	if err != nil {
+		r.log.Warn().Err(err).Msg("notify socket; new mail is found by watching router/")
+		return nil
+	}
+	names := make(chan string, batchLimit)
+	go func() {
+		buf := make([]byte, 512)
+		for {
+			n, err := conn.Read(buf)
+			if err != nil {
+				return
+			}
+			name, ok := strings.CutPrefix(string(buf[:n]), "NEW router ")
+			if dir, base := filepath.Split(name); ok && isSubmission(base) && (dir == "" || isLetter(strings.TrimSuffix(dir, "/"))) {
+				select {
+				case names <- name:
+				default: // the sweep finds it
+				}
+			}
+		}
+	}()
+	return names
+}
+
+func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
+	sweep := time.NewTicker(sweepInterval)
+	defer sweep.Stop()
+	r.sweep()
+	ready := make(chan struct{})
+	close(ready)
+	for {
+		var work <-chan struct{}
+		if len(r.waiting) > 0 {
+			work = ready
+		}
+		select {
+		case s := <-signals:
+			if s == syscall.SIGINT || s == syscall.SIGTERM {
+				return
+			}
+			r.reload()
+			r.sweep()
+		case e := <-w.Events:
+			r.onEvent(w, e)
+		case err := <-w.Errors:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				r.log.Warn().Err(err).Msg("watching router/")
+			}
+			r.sweep()
+		case name := <-notified:
+			r.add(name)
+		case <-sweep.C:
+			r.recover()
+			r.sweep()
+		case <-work:
+			// What has arrived by now shares the syncs of this batch.
+			for n := len(w.Events); n > 0; n-- {
+				r.onEvent(w, <-w.Events)
+			}
+			r.batch()
+		}
+	}
+}
+
+func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
+	if !e.Has(fsnotify.Create) {
+		return
+	}
+	name, err := filepath.Rel(filepath.Join(r.queue.office, "router"), e.Name)
+	if err != nil {
+		return
+	}
+	if isLetter(name) {
+		_ = w.Add(e.Name)
+		r.sweep()
+		return
+	}
+	if isSubmission(filepath.Base(name)) {
+		r.add(name)
+	}
+}
+
+func (r *router) sweep() {
+	for _, name := range r.queue.names() {
+		r.add(name)
+	}
+}
+
+// add makes a submission wait for its batch, unless it failed a moment ago.
+func (r *router) add(name string) {
+	if at, failed := r.retryAt[name]; failed && time.Now().Before(at) || r.known[name] {
+		return
+	}
+	r.known[name] = true
+	r.waiting = append(r.waiting, name)
+}
+
+// drain routes what waits now.
+func (r *router) drain() {
+	r.recover()
+	r.sweep()
+	for len(r.waiting) > 0 {
+		r.batch()
+	}
+}
+
+// recover ends what was begun before a crash.
+func (r *router) recover() {
+	paths, err := r.queue.recover()
+	for _, path := range paths {
+		r.log.Info().Str("file", path).Msg("queued after an interruption")
+		r.announce(path)
+	}
+	if err != nil {
+		r.log.Error().Err(err).Msg("recovering what was staged")
+	}
+}
+
+// reload reads the tables again. Wrong ones leave those in force.
+func (r *router) reload() {
+	if err := r.loader.Load(); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			r.log.Error().Str("error", strings.TrimSpace(line)).Msg("tables not reloaded; the old ones stay in force")
+		}
+		return
+	}
+	t := r.loader.Table()
+	r.log.Info().Int("routes", len(t.Routes.All())).Int("aliases", t.Aliases.Len()).Msg("tables reloaded")
+}
+
+// batch routes some of the submissions that wait.
+func (r *router) batch() {
+	if now := time.Now(); now.After(r.lookAt) {
+		r.lookAt = now.Add(tableInterval)
+		if r.loader.Changed(now) {
+			r.reload()
+		}
+	}
+	var jobs []*job
+	size, taken := 0, 0
+	for taken < len(r.waiting) && len(jobs) < batchLimit && size < batchBytes {
+		name := r.waiting[taken]
+		taken++
+		delete(r.known, name)
+		if j := r.open(name); j != nil {
+			jobs = append(jobs, j)
+			size += len(j.contents[0].Blocks[0].Header) + 200*j.recipients
+		}
+	}
+	r.waiting = r.waiting[taken:]
+	if len(r.waiting) == 0 {
+		r.waiting = nil
+	}
+	startedAt := time.Now()
+	r.queue.commit(jobs)
+	for _, j := range jobs {
+		_ = j.file.Close()
+		r.finish(j, startedAt)
+	}
+}
+
+// open opens and routes a submission. It returns nil if there is nothing to do with
+// it now.
+func (r *router) open(name string) *job {
+	in, err := r.queue.open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(r.retryAt, name)
+		return nil
+	}
+	if err != nil {
+		r.fail(name, err)
+		return nil
+	}
+	routed, err := r.site.read(in, r.loader.Table())
+	if err != nil {
+		_ = in.file.Close()
+		r.fail(name, err)
+		return nil
+	}
+	return &job{submission: in, routed: routed}
+}
+
+// fail deals with a submission that is not queued: one that cannot be read is put
+// aside, and any other is tried again.
+func (r *router) fail(name string, err error) {
+	var bad unreadable
+	if errors.As(err, &bad) {
+		path := filepath.Join(r.queue.office, "router", name)
+		if moved := r.queue.aside(path, filepath.Base(name), err.Error()); moved == nil {
+			r.log.Error().Str("file", name).Err(err).Msg("submission put aside in corrupt/router")
+			delete(r.retryAt, name)
+			return
+		} else {
+			err = errors.Join(err, moved)
+		}
+	}
+	if _, again := r.retryAt[name]; !again {
+		r.log.Error().Str("file", name).Err(err).Msg("submission not routed; it is tried again")
+	}
+	if len(r.retryAt) > 100000 {
+		clear(r.retryAt)
+	}
+	r.retryAt[name] = time.Now().Add(retryInterval)
+}
+
+// finish reports a job that was committed.
+func (r *router) finish(j *job, startedAt time.Time) {
+	if j.err != nil {
+		if j.moved {
+			r.log.Error().Str("file", j.name).Err(j.err).Msg("message not queued yet; recovery goes on with it")
+			return
+		}
+		r.fail(j.name, j.err)
+		return
+	}
+	delete(r.retryAt, j.name)
+	r.announce(r.queue.path(j.inode))
+	for _, c := range j.copies {
+		r.announce(r.queue.path(c.inode))
+	}
+	now := time.Now()
+	r.log.Debug().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Msg("routed")
+	r.syslog.Info(fmt.Sprintf("%s: from=%s, rrelay=%s, size=%d, nrcpts=%d, msgid=%s, delay=%s, xdelay=%s",
+		j.id, j.sender, j.from, j.info.Size(), j.recipients, j.logID,
+		clock(now.Sub(j.info.ModTime())), clock(now.Sub(startedAt))))
+}
+
+// announce tells the scheduler of a control file. An error does not matter: the
+// scheduler watches transport/.
+func (r *router) announce(path string) {
+	if r.notify != "" {
+		_ = ctlfile.Announce(r.notify, path)
+	}
+}
+
+// clock is a span as HH:MM:SS.
+func clock(d time.Duration) string {
+	s := int(max(d, 0).Seconds())
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}

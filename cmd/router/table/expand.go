@@ -1,0 +1,344 @@
+package table
+
+// Routing: what one recipient of a submission becomes.
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+// Table is both tables and what else decides where mail goes.
+type Table struct {
+	Routes  *Routes
+	Aliases *Aliases
+	Domain  string // of names without a domain
+	// HasUser tells whether there is a local user. nil: the local agent finds
+	// that out when it delivers.
+	HasUser func(name string) bool
+}
+
+// Forms are the hosts of the channel error, which name the reason of a failure
+// (errormail(8)), with their status codes (RFC 3463).
+const (
+	UnknownUser = "nosuchuser"   // 5.1.1
+	NoRoute     = "unresolvable" // 5.1.2
+	BadAddress  = "badaddress"   // 5.1.3
+	Loop        = "aliasloop"    // 5.4.6
+	HopCount    = "hopcount"     // 5.4.6
+)
+
+// Target is where a copy of the message goes.
+type Target struct {
+	Channel, Host, User string
+	UID                 int    // the privilege
+	Owner               string // address of the owner of the list, who becomes the sender; "" for none
+	DSN                 string // value of the N line
+}
+
+// nobody is the privilege of an address from outside: ctlfile.Nobody.
+var nobody, _ = strconv.Atoi(ctlfile.Nobody)
+
+// maxAddress is how long an address may be in bytes.
+const maxAddress = 2000
+
+// Fail is the target of a recipient that cannot be delivered to.
+func Fail(form, address, dsn string) Target {
+	return Target{Channel: "error", Host: form, User: printable(address), UID: nobody, DSN: dsn}
+}
+
+// printable makes text from outside safe as a word of a control file.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+	if s = s[:min(len(s), maxAddress)]; s == "" {
+		return "<>"
+	}
+	return s
+}
+
+// Split divides an address into its parts. A source route (RFC 5321 appendix C)
+// and angle brackets are taken off, and a name without a domain gets the default
+// one. ok is false for an address that a router must not take from outside: a
+// program, a file, a list of addresses.
+func (t *Table) Split(address string) (local, domain string, ok bool) {
+	if inner, found := strings.CutPrefix(address, "<"); found {
+		address = strings.TrimSuffix(inner, ">")
+	}
+	if strings.HasPrefix(address, "@") {
+		if _, after, found := strings.Cut(address, ":"); found {
+			address = after
+		}
+	}
+	if len(address) > maxAddress || !ctlfile.PlainAddress(address) || strings.HasPrefix(address, "<") {
+		return "", "", false
+	}
+	at := strings.LastIndexByte(address, '@')
+	if at < 0 {
+		return address, t.Domain, true
+	}
+	domain = strings.TrimSuffix(address[at+1:], ".")
+	return address[:at], domain, domain != ""
+}
+
+// Address is an address with its domain, without brackets and route.
+func (t *Table) Address(address string) (string, bool) {
+	local, domain, ok := t.Split(address)
+	return local + "@" + domain, ok
+}
+
+// IsLocal reports whether the mail of an address stays on this machine.
+func (t *Table) IsLocal(local, domain string) bool {
+	route, ok := t.Routes.Find(local, domain)
+	return ok && route.Channel == Local
+}
+
+// Route returns where a recipient's copies go; there is at least one. dsn is the
+// value of its N line.
+func (t *Table) Route(address, dsn string) []Target {
+	e := expansion{Table: t, done: map[string]bool{}}
+	e.expand(address, scope{dsn: dsn})
+	return e.targets
+}
+
+// expansion is the work on one recipient.
+type expansion struct {
+	*Table
+	targets []Target
+	done    map[string]bool // aliases that were expanded, with their owners
+}
+
+// scope is what an alias hands down to its members.
+type scope struct {
+	chain []string // the aliases on the way here
+	owner string
+	dsn   string
+}
+
+func (e *expansion) fail(form, address string, s scope) {
+	t := Fail(form, address, s.dsn)
+	t.Owner = s.owner
+	e.targets = append(e.targets, t)
+}
+
+func (e *expansion) expand(address string, s scope) {
+	local, domain, ok := e.Split(address)
+	if !ok {
+		e.fail(BadAddress, address, s)
+		return
+	}
+	whole := local + "@" + domain
+	if a := e.Aliases.find(whole); a != nil && e.follow(a, whole, s) {
+		return
+	}
+	route, ok := e.Routes.Find(local, domain)
+	if !ok {
+		e.fail(NoRoute, whole, s)
+		return
+	}
+	if route.Channel == Local {
+		if a := e.localAlias(local); a != nil && e.follow(a, whole, s) {
+			return
+		}
+		if !e.hasUser(local) {
+			e.fail(UnknownUser, whole, s)
+			return
+		}
+	}
+	e.deliver(route, whole, domain, s)
+}
+
+// deliver adds the target of an address that is no alias.
+func (e *expansion) deliver(route Route, whole, domain string, s scope) {
+	t := Target{Channel: route.Channel, Host: route.Host, User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn}
+	if t.Host == "" && t.Channel != Local {
+		t.Host = strings.ToLower(domain)
+	}
+	e.targets = append(e.targets, t)
+}
+
+// localAlias returns the alias of a local part, with its detail ("name+detail")
+// or without it.
+func (e *expansion) localAlias(local string) *alias {
+	if a := e.Aliases.find(local); a != nil {
+		return a
+	}
+	base, _, found := strings.Cut(local, "+")
+	if !found || base == "" {
+		return nil
+	}
+	return e.Aliases.find(base)
+}
+
+func (e *expansion) hasUser(local string) bool {
+	if e.HasUser == nil {
+		return true
+	}
+	local = strings.Trim(local, `"`)
+	base, _, _ := strings.Cut(local, "+")
+	return e.HasUser(local) || e.HasUser(strings.ToLower(local)) ||
+		base != "" && base != local && (e.HasUser(base) || e.HasUser(strings.ToLower(base)))
+}
+
+// follow expands an alias. It reports false where the address is to be delivered
+// to as it is: an alias that names itself means the mailbox.
+func (e *expansion) follow(a *alias, whole string, s scope) bool {
+	if n := len(s.chain); n > 0 && s.chain[n-1] == a.name {
+		return false
+	}
+	if slices.Contains(s.chain, a.name) {
+		e.fail(Loop, whole, s)
+		return true
+	}
+	next := e.inherit(a, whole, s)
+	// An alias that is reached on two ways has its members already.
+	key := next.owner + "\x00" + a.name
+	if e.done[key] {
+		return true
+	}
+	e.done[key] = true
+	for i := range a.members {
+		m := &a.members[i]
+		switch m.kind {
+		case program:
+			e.targets = append(e.targets, Target{
+				Channel: Local, User: m.text, UID: m.uid, Owner: next.owner, DSN: next.dsn,
+			})
+		case user:
+			e.mailbox(m.text, next)
+		default:
+			e.expand(m.text, next)
+		}
+	}
+	return true
+}
+
+// mailbox delivers to \name without looking it up again.
+func (e *expansion) mailbox(name string, s scope) {
+	local, domain, ok := e.Split(name)
+	route, found := e.Routes.Find(local, domain)
+	switch {
+	case !ok:
+		e.fail(BadAddress, name, s)
+	case !found:
+		e.fail(NoRoute, local+"@"+domain, s)
+	default:
+		e.deliver(route, local+"@"+domain, domain, s)
+	}
+}
+
+// inherit is what the members of an alias get (RFC 3461 section 5.2.7): those of
+// a list nothing, because the list is where the message was delivered and its
+// owner sends it on; a single member everything; several members everything but
+// the request for notices of success, of which the sender would get many.
+func (e *expansion) inherit(a *alias, whole string, s scope) scope {
+	next := scope{chain: append(slices.Clone(s.chain), a.name), owner: s.owner, dsn: s.dsn}
+	listName, _, _ := strings.Cut(a.name, "@")
+	if owner := e.Aliases.names["owner-"+a.name]; owner != nil || e.Aliases.names["owner-"+listName] != nil {
+		_, domain, _ := e.Split(whole)
+		next.owner, next.dsn = "owner-"+listName+"@"+domain, ""
+		return next
+	}
+	if _, ok := ctlfile.DSNWord(s.dsn, "ORCPT"); !ok {
+		next.dsn = strings.TrimLeft(next.dsn+" ORCPT=rfc822;"+ctlfile.EncodeXtext(whole), " ")
+	}
+	if len(a.members) > 1 {
+		next.dsn = withoutSuccess(next.dsn)
+	}
+	return next
+}
+
+// withoutSuccess takes SUCCESS out of the NOTIFY word.
+func withoutSuccess(dsn string) string {
+	words := strings.Fields(dsn)
+	for i, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		if !strings.EqualFold(key, "NOTIFY") {
+			continue
+		}
+		rest := slices.DeleteFunc(strings.Split(value, ","), func(o string) bool { return strings.EqualFold(o, "SUCCESS") })
+		if len(rest) == 0 {
+			rest = []string{"NEVER"}
+		}
+		words[i] = key + "=" + strings.Join(rest, ",")
+	}
+	return strings.Join(words, " ")
+}
+
+// Check returns the loops among the aliases, each as an error with the place of
+// an alias that is in it.
+func (t *Table) Check() []error {
+	c := checker{t, map[string]uint8{}, nil}
+	names := make([]string, 0, len(t.Aliases.names))
+	for name := range t.Aliases.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		c.visit(t.Aliases.names[name], nil)
+	}
+	return c.errs
+}
+
+type checker struct {
+	*Table
+	state map[string]uint8 // 1: its loop is reported, 2: done
+	errs  []error
+}
+
+func (c *checker) visit(a *alias, chain []string) {
+	if c.state[a.name] == 2 {
+		return
+	}
+	if i := slices.Index(chain, a.name); i >= 0 {
+		if c.state[a.name] != 1 {
+			c.errs = append(c.errs, &Error{c.Aliases.file(), a.line, 1,
+				"aliases name each other: " + strings.Join(append(chain[i:], a.name), " -> ")})
+		}
+		c.state[a.name] = 1
+		return
+	}
+	chain = append(slices.Clone(chain), a.name)
+	for i := range a.members {
+		m := &a.members[i]
+		if next := c.next(m); next != nil && next.name != a.name {
+			c.visit(next, chain)
+		}
+	}
+	c.state[a.name] = 2
+}
+
+// next is the alias that a member is, or nil.
+func (c *checker) next(m *Member) *alias {
+	if m.kind != address {
+		return nil
+	}
+	local, domain, ok := c.Split(m.text)
+	if !ok {
+		return nil
+	}
+	if a := c.Aliases.names[strings.ToLower(local+"@"+domain)]; a != nil {
+		return a
+	}
+	if !c.IsLocal(local, domain) {
+		return nil
+	}
+	base, _, _ := strings.Cut(strings.ToLower(local), "+")
+	if a := c.Aliases.names[strings.ToLower(local)]; a != nil {
+		return a
+	}
+	return c.Aliases.names[base]
+}
+
+func (a *Aliases) file() string {
+	if len(a.files) == 0 {
+		return "aliases"
+	}
+	return a.files[0]
+}

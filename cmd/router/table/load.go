@@ -1,0 +1,103 @@
+package table
+
+// Loading: reading both tables, and reading them again when a file changes.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Loader keeps the table in force up to date with its files.
+type Loader struct {
+	RoutesFile, AliasesFile string
+	Domains                 []string // of this machine; the first is that of bare names
+	HasUser                 func(string) bool
+
+	table  *Table
+	stamps map[string]stamp // of the files when they were read
+}
+
+// stamp tells versions of a file from each other.
+type stamp struct {
+	inode    uint64
+	size     int64
+	modified int64 // nanoseconds
+	changed  int64
+}
+
+// settleTime is how long a file has to be unchanged before it is read again: an
+// editor may be writing it.
+const settleTime = time.Second
+
+// Table is the table in force.
+func (l *Loader) Table() *Table { return l.table }
+
+// Load reads the tables. With an error, which lists everything that is wrong, the
+// table in force stays.
+func (l *Loader) Load() error {
+	stamps := map[string]stamp{l.RoutesFile: stampOf(l.RoutesFile), l.AliasesFile: stampOf(l.AliasesFile)}
+	routes, errs := l.readRoutes()
+	aliases, more := ReadAliases(l.AliasesFile)
+	errs = append(errs, more...)
+	if aliases != nil {
+		for _, file := range aliases.files {
+			if _, known := stamps[file]; !known {
+				stamps[file] = stampOf(file)
+			}
+		}
+	}
+	// Remembered also with an error: the same files are not read again.
+	l.stamps = stamps
+	t := &Table{Routes: routes, Aliases: aliases, Domain: l.Domains[0], HasUser: l.HasUser}
+	if len(errs) == 0 {
+		errs = t.Check()
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	l.table = t
+	return nil
+}
+
+func (l *Loader) readRoutes() (*Routes, []error) {
+	text, err := os.ReadFile(l.RoutesFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return DefaultRoutes(l.Domains...), nil
+	}
+	if err == nil && len(text) > maxTable {
+		err = fmt.Errorf("%s: longer than %d bytes", l.RoutesFile, maxTable)
+	}
+	if err != nil {
+		return nil, []error{err}
+	}
+	return ParseRoutes(l.RoutesFile, string(text))
+}
+
+// Changed reports whether a file is another than the one that was read, and has
+// been so for a second.
+func (l *Loader) Changed(now time.Time) bool {
+	changed := false
+	for file, was := range l.stamps {
+		is := stampOf(file)
+		if is == was {
+			continue
+		}
+		if now.Sub(time.Unix(0, is.modified)).Abs() < settleTime {
+			return false
+		}
+		changed = true
+	}
+	return changed
+}
+
+func stampOf(file string) stamp {
+	info, err := os.Stat(file)
+	if err != nil {
+		return stamp{}
+	}
+	st := info.Sys().(*syscall.Stat_t)
+	return stamp{st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
+}

@@ -1,0 +1,307 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const routesText = `# who gets what
+mx.example        local
+boss@other.example smtp vip.example   # one address
+*.partner.example smtp [192.0.2.25]
+Old.Example       error nosuchdomain
+*.example         smtp
+`
+
+const aliasesText = `# names
+staff: ann@a.example, bob,
+	"carol c"@b.example
+
+owner-staff: dave
+one: ann@a.example
+two: ann@a.example, bob
+sales@shop.example: dave
+root: root, eve@a.example
+bob: \bob, archive
+archive: "|/bin/archive \"x, y\"", /var/log/mail.box
+ring: round
+round: ring+x
+`
+
+func newTable(t *testing.T) *Table {
+	t.Helper()
+	routes, errs := ParseRoutes("routes", routesText)
+	aliases, more := ParseAliases("aliases", aliasesText)
+	if len(errs)+len(more) > 0 {
+		t.Fatal(errs, more)
+	}
+	return &Table{Routes: routes, Aliases: aliases, Domain: "mx.example"}
+}
+
+// show is a target in one line.
+func show(t Target) string {
+	s := fmt.Sprintf("%s %s %s", t.Channel, t.Host, t.User)
+	if t.UID != nobody {
+		s += fmt.Sprint(" uid ", t.UID)
+	}
+	if t.Owner != "" {
+		s += " owner " + t.Owner
+	}
+	if t.DSN != "" {
+		s += " " + t.DSN
+	}
+	return s
+}
+
+func TestRecipientsAreRouted(t *testing.T) {
+	table := newTable(t)
+	for _, c := range []struct{ address, dsn, want string }{
+		{"<x@A.example>", "", "smtp a.example x@A.example"},
+		{"x@up.partner.example", "", "smtp [192.0.2.25] x@up.partner.example"},
+		{"boss@other.example", "NOTIFY=NEVER", "smtp vip.example boss@other.example NOTIFY=NEVER"},
+		{"x@old.example", "", "error nosuchdomain x@old.example"},
+		{"x@elsewhere.org", "", "error unresolvable x@elsewhere.org"},
+		{"ann", "", "local  ann@mx.example"},
+		{"<@relay.example,@b:x@a.example>", "", "smtp a.example x@a.example"},
+		{"x@a.example.", "", "smtp a.example x@a.example"},
+		{"|/bin/sh", "", "error badaddress |/bin/sh"},
+		{"/etc/passwd", "", "error badaddress /etc/passwd"},
+		{":include:/etc/passwd", "", "error badaddress :include:/etc/passwd"},
+		{`"|sh"@mx.example`, "", `error badaddress "|sh"@mx.example`},
+		{"", "", "error badaddress <>"},
+		{strings.Repeat("x", 3000), "", "error badaddress " + strings.Repeat("x", maxAddress)},
+		{"root", "", "local  root@mx.example; smtp a.example eve@a.example"},
+		{"postmaster@MX.example", "", "local  root@mx.example; smtp a.example eve@a.example"},
+		{"sales@shop.example", "", "local  dave@mx.example"},
+		{"sales@other.shop.example", "", "smtp other.shop.example sales@other.shop.example"},
+		{"ring", "", "error aliasloop ring+x@mx.example"},
+		{"archive+2026", "", `local  |/bin/archive "x, y" uid 0; local  /var/log/mail.box uid 0`},
+		{"bob", "", `local  bob@mx.example; local  |/bin/archive "x, y" uid 0; local  /var/log/mail.box uid 0`},
+	} {
+		var got []string
+		for _, target := range table.Route(c.address, c.dsn) {
+			if c.dsn == "" {
+				target.DSN = "" // the next test is about ORCPT
+			}
+			got = append(got, show(target))
+		}
+		if text := strings.Join(got, "; "); text != c.want {
+			t.Errorf("%.40q: %s\nwant %s", c.address, text, c.want)
+		}
+	}
+}
+
+func TestDSNParametersThroughAliases(t *testing.T) {
+	table := newTable(t)
+	const asked = "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;x@old.example"
+	for address, want := range map[string][]string{
+		"one":   {"smtp a.example ann@a.example NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;x@old.example"},
+		"two":   {"smtp a.example ann@a.example NOTIFY=FAILURE ORCPT=rfc822;x@old.example"},
+		"staff": {"smtp a.example ann@a.example owner owner-staff@mx.example"},
+	} {
+		for i, w := range want {
+			if got := show(table.Route(address, asked)[i]); got != w {
+				t.Errorf("%s: %s", address, got)
+			}
+		}
+	}
+	if got := table.Route("two", "NOTIFY=SUCCESS BY=60;R")[0].DSN; got != "NOTIFY=NEVER BY=60;R ORCPT=rfc822;two@mx.example" {
+		t.Error(got)
+	}
+	for _, target := range table.Route("staff", asked) {
+		if target.Owner != "owner-staff@mx.example" || strings.Contains(target.DSN, "x@old.example") {
+			t.Errorf("%+v", target)
+		}
+	}
+}
+
+func TestUnknownUsersFailWhereUsersAreChecked(t *testing.T) {
+	table := newTable(t)
+	table.HasUser = func(name string) bool { return name == "ann" || name == "root" }
+	for address, want := range map[string]string{
+		"ann": "local", "Ann+x": "local", "nobody": "error", "postmaster": "local", "zed@a.example": "smtp",
+	} {
+		if got := table.Route(address, "")[0]; got.Channel != want || want == "error" && got.Host != UnknownUser {
+			t.Errorf("%s: %+v", address, got)
+		}
+	}
+}
+
+// Aliases that name each other many times are expanded once each.
+func TestExpansionIsLinear(t *testing.T) {
+	var b strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&b, "a%d: a%d, a%d, x%d@a.example\n", i, i+1, i+2, i)
+	}
+	b.WriteString("a60: y@a.example\na61: z@a.example\n")
+	aliases, errs := ParseAliases("aliases", b.String())
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	table := newTable(t)
+	table.Aliases = aliases
+	if n := len(table.Route("a0", "")); n != 62 {
+		t.Errorf("%d targets", n)
+	}
+}
+
+func TestErrorsOfTablesHaveTheirPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\n":              "r:1:2: the channel is missing",
+		"\n*.{a smtp":      `r:2:1: "{" is not closed in the pattern "*.{a"`,
+		"a SMTP":           `r:1:3: channel "SMTP" is not of small letters and digits`,
+		"a smtp (b)":       `r:1:8: host "(b)" has a '('`,
+		"a smtp b c # d":   `r:1:10: unexpected "c" after the host`,
+		"# only a comment": "",
+	} {
+		_, errs := ParseRoutes("r", text)
+		if got := fmt.Sprint(errors.Join(errs...)); got != want && !(want == "" && len(errs) == 0) {
+			t.Errorf("%q: %s", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		" folded\n":      "a:1:1: a folded line without an alias before it",
+		"none\n":         "a:1:1: no colon after the name",
+		"x: y\nX: z":     `a:2:1: alias "x" is also in line 1`,
+		"x: a b, c":      `a:1:4: "a b" is not a mail address`,
+		"x: a,\n \"b, c": "a:2:2: the quotes do not close",
+		"\"x: y":         "a:1:1: the name's quotes do not close",
+		": y":            `a:1:1: "" is not a name`,
+	} {
+		if _, errs := ParseAliases("a", text); fmt.Sprint(errors.Join(errs...)) != want {
+			t.Errorf("%q: %v", text, errs)
+		}
+	}
+	aliases, _ := ParseAliases("a", "x: y\ny: z@mx.example\nz: x, x\nself: self\n")
+	table := newTable(t)
+	table.Aliases = aliases
+	if errs := table.Check(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "x -> y -> z -> x") {
+		t.Errorf("%v", errs)
+	}
+}
+
+// write writes a file below a new directory.
+func write(t *testing.T, path, text string, mode os.FileMode) string {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWhoMayNamePrograms(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to other users")
+	}
+	dir := t.TempDir()
+	list := filepath.Join(dir, "list")
+	path := filepath.Join(dir, "aliases")
+	for _, c := range []struct {
+		what            string
+		tableUID, uid   int
+		tableMode, mode os.FileMode
+		list, want      string
+	}{
+		{"root's list", 0, 0, 0o644, 0o644, "|/bin/x", ""},
+		{"another user's list of addresses", 0, 1000, 0o644, 0o644, "a@b", ""},
+		{"another user's list", 0, 1000, 0o644, 0o644, "a@b\n|/bin/x", "the file belongs to user 1000"},
+		{"another user's include", 0, 1000, 0o644, 0o644, ":include:/etc/shadow", "the file belongs to user 1000"},
+		{"the table owner's list", 1000, 1000, 0o644, 0o644, "|/bin/x", ""},
+		{"a list that others can write", 0, 0, 0o644, 0o666, "/tmp/x", "others can write the file"},
+		{"a table that its group can write", 0, 0, 0o664, 0o644, "a@b", "an :include: is not allowed: others can write"},
+	} {
+		write(t, list, c.list, c.mode)
+		write(t, path, "x: :include:"+list+"\n", c.tableMode)
+		if err := errors.Join(os.Chown(list, c.uid, -1), os.Chown(path, c.tableUID, -1), os.Chown(dir, c.tableUID, -1)); err != nil {
+			t.Fatal(err)
+		}
+		a, errs := ReadAliases(path)
+		if got := fmt.Sprint(errors.Join(errs...)); c.want == "" && len(errs) > 0 || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s", c.what, got)
+		}
+		if c.what == "the table owner's list" && a.names["x"].members[0].uid != 1000 {
+			t.Errorf("%s: %+v", c.what, a.names["x"].members)
+		}
+	}
+}
+
+func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
+	dir := t.TempDir()
+	l := &Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+	if err := l.Load(); err != nil {
+		t.Fatal(err) // neither file is needed
+	}
+	if got := show(l.Table().Route("x@a.b", "")[0]); got != "smtp a.b x@a.b" {
+		t.Error(got)
+	}
+	list := write(t, filepath.Join(dir, "list"), "a@b\n", 0o644)
+	write(t, l.AliasesFile, "x: :include:"+list+"\n", 0o644)
+	now := time.Now()
+	if l.Changed(now) || !l.Changed(now.Add(time.Minute)) {
+		t.Error("a change is to be seen when it has settled")
+	}
+	if err := l.Load(); err != nil || len(l.Table().Route("x", "")) != 1 {
+		t.Fatal(err)
+	}
+	write(t, list, "a@b\nc d\n", 0o644)
+	if !l.Changed(now.Add(time.Minute)) {
+		t.Error("a change of an included file is not seen")
+	}
+	if err := l.Load(); err == nil || !strings.Contains(err.Error(), "list:2:1: ") {
+		t.Errorf("%v", err)
+	}
+	if l.Changed(now.Add(time.Minute)) || len(l.Table().Route("x", "")) != 1 {
+		t.Error("the broken table is read again, or in force")
+	}
+}
+
+func FuzzRoutes(f *testing.F) {
+	f.Add(routesText, "x@a.example")
+	f.Fuzz(func(t *testing.T, text, address string) {
+		r, errs := ParseRoutes("r", text)
+		for _, err := range errs {
+			var where *Error
+			if !errors.As(err, &where) || where.Line < 1 || where.Column < 1 {
+				t.Errorf("%v", err)
+			}
+		}
+		local, domain, _ := strings.Cut(address, "@")
+		if route, ok := r.Find(local, domain); ok && route.Channel == "" {
+			t.Errorf("%+v", route)
+		}
+	})
+}
+
+func FuzzAliases(f *testing.F) {
+	f.Add(aliasesText, "two@mx.example", "NOTIFY=SUCCESS")
+	f.Add("x: \"|a\\\"\", \\b, :include:/c", "x", "")
+	f.Fuzz(func(t *testing.T, text, address, dsn string) {
+		aliases, errs := ParseAliases("a", text)
+		for _, err := range errs {
+			var where *Error
+			if !errors.As(err, &where) || where.Line < 1 || where.Column < 1 {
+				t.Errorf("%v", err)
+			}
+		}
+		table := &Table{Routes: DefaultRoutes("mx.example"), Aliases: aliases, Domain: "mx.example"}
+		table.Check()
+		targets := table.Route(address, dsn)
+		outside := !strings.Contains(text, "|") && !strings.Contains(text, "/")
+		for _, target := range targets {
+			if target.Channel == "" || target.User == "" || strings.ContainsAny(target.User, "\n\x00") {
+				t.Errorf("%+v", target)
+			}
+			if outside && target.UID != nobody || target.Channel == Local && target.UID == nobody && strings.ContainsAny(target.User[:1], "|/:") {
+				t.Errorf("a privilege from outside: %+v", target)
+			}
+		}
+	})
+}

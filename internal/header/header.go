@@ -1,0 +1,204 @@
+// Package header reads and changes the header of a message as text: fields stay
+// byte for byte as they were, with their order, folding and spelling.
+//
+//	Received: from client.example by mx.example     one field: a line and
+//		id S836142; Sat, 21 Nov 2026 03:53:25 +0000   the folded lines after it
+//	Bcc: hidden@example.org
+//
+// It also finds the addresses in fields such as To (RFC 5322 section 3.4).
+package header
+
+import (
+	"fmt"
+	"net/mail"
+	"slices"
+	"strings"
+)
+
+// Fields are the fields of a header in their order. Each ends with a line end.
+type Fields []string
+
+// Split divides a header into its fields. The text has no empty line.
+func Split(text string) Fields {
+	var fields Fields
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(line, "\n") {
+			line += "\n"
+		}
+		if last := len(fields) - 1; last >= 0 && (line[0] == ' ' || line[0] == '\t') {
+			fields[last] += line
+			continue
+		}
+		fields = append(fields, line)
+	}
+	return fields
+}
+
+// String is the whole header.
+func (f Fields) String() string { return strings.Join(f, "") }
+
+// name is the name of a field, in its own spelling.
+func name(field string) string {
+	n, _, _ := strings.Cut(field, ":")
+	return strings.TrimRight(n, " \t")
+}
+
+// Is reports whether a field has one of these names, in any case.
+func Is(field string, names ...string) bool {
+	n := name(field)
+	return slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(n, other) })
+}
+
+// Has reports whether there is a field of one of these names.
+func (f Fields) Has(names ...string) bool {
+	return slices.ContainsFunc(f, func(field string) bool { return Is(field, names...) })
+}
+
+// Count is the number of fields of a name.
+func (f Fields) Count(name string) int {
+	n := 0
+	for _, field := range f {
+		if Is(field, name) {
+			n++
+		}
+	}
+	return n
+}
+
+// Without returns the fields that have none of these names.
+func (f Fields) Without(names ...string) Fields {
+	return slices.DeleteFunc(slices.Clone(f), func(field string) bool { return Is(field, names...) })
+}
+
+// Value is the value of the first field of a name, unfolded, or "".
+func (f Fields) Value(name string) string {
+	for _, field := range f {
+		if Is(field, name) {
+			return value(field)
+		}
+	}
+	return ""
+}
+
+func value(field string) string {
+	_, v, _ := strings.Cut(field, ":")
+	return strings.TrimSpace(strings.NewReplacer("\r", "", "\n", "").Replace(v))
+}
+
+// Addresses returns the addresses in all fields of these names, without display
+// names and comments. A name without a domain is an address too. The error names
+// the field.
+func (f Fields) Addresses(names ...string) ([]string, error) {
+	var found []string
+	for _, field := range f {
+		if !Is(field, names...) {
+			continue
+		}
+		list, err := AddressList(value(field))
+		if err != nil {
+			return nil, fmt.Errorf("header field %s: %w", name(field), err)
+		}
+		found = append(found, list...)
+	}
+	return found, nil
+}
+
+// AddressList returns the addresses of a list such as "Bob <bob@example.org>,
+// root, staff: a@b, c@d;".
+func AddressList(list string) ([]string, error) {
+	var found []string
+	for _, part := range splitList(list) {
+		address, err := parseAddress(part)
+		if err != nil {
+			return nil, fmt.Errorf("address %.200q: %w", part, err)
+		}
+		found = append(found, address)
+	}
+	return found, nil
+}
+
+func parseAddress(part string) (string, error) {
+	parsed, err := mail.ParseAddress(part)
+	if err == nil {
+		// The package takes the quotes off a local part; the text has them.
+		at := strings.LastIndexByte(parsed.Address, '@')
+		return quoteLocal(parsed.Address[:at]) + parsed.Address[at:], nil
+	}
+	// What the package does not know: a name without a domain, and the literal of
+	// an IPv6 address.
+	if open := strings.LastIndexByte(part, '<'); open >= 0 {
+		part = strings.TrimSuffix(part[open+1:], ">")
+	}
+	part = strings.TrimSpace(part)
+	local, domain, full := strings.Cut(part, "@")
+	literal := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]")
+	if local == "" || strings.ContainsAny(local, specials) || full && !literal ||
+		literal && strings.ContainsAny(domain[1:len(domain)-1], specials[:len(specials)-1]) {
+		return "", err
+	}
+	return part, nil
+}
+
+// specials are the characters that stand in no atom; the last is the colon.
+const specials = " \t\r\n<>()[];@\\,\":"
+
+// quoteLocal puts a local part in double quotes if it is not a dot-atom.
+func quoteLocal(local string) string {
+	if local != "" && !strings.ContainsAny(local, " \t\"\\()<>[]:;@,") &&
+		!strings.HasPrefix(local, ".") && !strings.HasSuffix(local, ".") && !strings.Contains(local, "..") {
+		return local
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(local) + `"`
+}
+
+// splitList divides a list at its commas, outside quotes, comments, angle
+// brackets and domain literals. Of a group it keeps the members.
+func splitList(list string) []string {
+	var parts []string
+	var part strings.Builder
+	end := func() {
+		if s := strings.TrimSpace(part.String()); s != "" {
+			parts = append(parts, s)
+		}
+		part.Reset()
+	}
+	quoted, comment, bracket := false, 0, false
+	for i := 0; i < len(list); i++ {
+		c := list[i]
+		switch {
+		case c == '\\' && i+1 < len(list) && (quoted || comment > 0):
+			if comment == 0 {
+				part.WriteString(list[i : i+2])
+			}
+			i++
+			continue
+		case comment > 0:
+			if c == '(' {
+				comment++
+			} else if c == ')' {
+				comment--
+			}
+			continue
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '(':
+			comment++
+			continue
+		case c == '<' || c == '[':
+			bracket = true
+		case c == '>' || c == ']':
+			bracket = false
+		case bracket:
+		case c == ',' || c == ';':
+			end()
+			continue
+		case c == ':':
+			part.Reset() // the name of a group
+			continue
+		}
+		part.WriteByte(c)
+	}
+	end()
+	return parts
+}
