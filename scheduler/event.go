@@ -22,8 +22,9 @@ type AgentID uint32
 type Op uint64
 
 type (
-	// Tick: the time has come that Next returned.
-	Tick struct{}
+	// Tick: the time has come that Next returned. RetryWrites makes writes that
+	// failed due, as a signal does.
+	Tick struct{ RetryWrites bool }
 
 	// Arrived: a message was loaded from the spool.
 	Arrived struct{ Message Message }

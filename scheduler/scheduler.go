@@ -163,6 +163,9 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 func (s *Scheduler) handle(e Event) {
 	switch e := e.(type) {
 	case Tick:
+		if e.RetryWrites && s.store.retryAt != 0 {
+			s.store.retryAt = s.now
+		}
 		s.wake()
 	case Arrived:
 		s.arrive(&e.Message)

@@ -13,7 +13,7 @@ import (
 // Times between attempts to write.
 const (
 	probeInterval = 10 * time.Second // while the spool is down
-	retryInterval = time.Minute      // after one file has failed
+	retryInterval = 20 * time.Second // after one file has failed
 	lockedDelay   = 32 * time.Second // for a recipient that a live process has locked
 )
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,6 +84,16 @@ func open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 // or may open it.
 func foreign(st *unix.Stat_t) bool {
 	return st.Uid != 0 || st.Mode&0o777 == unprovenMode || st.Mode&unix.S_IWOTH != 0
+}
+
+// InUseSince returns since when a file for which Open returned ErrInUse has been
+// root's, or the zero time if Open has just taken it over. st is what Open
+// returned. A process that writes into the file makes the time later.
+func InUseSince(st *unix.Stat_t) time.Time {
+	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
+		return time.Time{}
+	}
+	return time.Unix(st.Ctim.Unix())
 }
 
 // takeOver makes a control file root's.

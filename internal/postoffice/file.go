@@ -3,6 +3,7 @@ package postoffice
 // Single files: found, renamed, removed, read and written.
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -55,6 +56,18 @@ func Rename(fromDir int, from string, toDir int, to string) error {
 
 func renameNoReplace(fromDir int, from string, toDir int, to string) error {
 	return eintr.Retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+}
+
+// CanRename reports whether files can be renamed from one directory to another:
+// both are on one file system, and reached by one mount of it.
+func CanRename(from, to int) (bool, error) {
+	var a, b unix.Stat_t
+	if err := errors.Join(unix.Fstat(from, &a), unix.Fstat(to, &b)); err != nil {
+		return false, err
+	}
+	// The system looks at the mounts before it looks for the file.
+	const none = ".scheduler.none"
+	return a.Dev == b.Dev && renameNoReplace(from, none, to, none) != unix.EXDEV, nil
 }
 
 // Replace renames a file and replaces the file that has the new name.

@@ -26,9 +26,9 @@ func (d *Daemon) signal(sig os.Signal) {
 			o.Reopen()
 		}
 	case syscall.SIGALRM:
-		o.Spool.Sweep()
-		l.Step(scheduler.Tick{})
+		d.lookAgain()
 	case syscall.SIGUSR1:
+		d.lookAgain()
 		d.beginReload()
 	case syscall.SIGUSR2:
 		l.logState()
@@ -36,6 +36,13 @@ func (d *Daemon) signal(sig os.Signal) {
 			o.Dump()
 		}
 	}
+}
+
+// lookAgain sweeps now, and tries again what failed because of a fault that an
+// administrator may have corrected.
+func (d *Daemon) lookAgain() {
+	d.options.Spool.Sweep()
+	d.loop.Step(scheduler.Tick{RetryWrites: true})
 }
 
 // stop is a stop under way. The core decides how long it may take.

@@ -249,9 +249,10 @@ func TestSignalsReopenSweepAndDump(t *testing.T) {
 		h.Run()
 		h.Signals <- syscall.SIGHUP
 		h.Signals <- syscall.SIGALRM
+		h.Signals <- syscall.SIGUSR1
 		h.Signals <- syscall.SIGUSR2
 		synctest.Wait()
-		if reopened != 1 || h.Spool.Sweeps != 1 || !strings.Contains(h.Log.String(), `"Messages":0`) {
+		if reopened != 1 || h.Spool.Sweeps != 2 || !strings.Contains(h.Log.String(), `"Messages":0`) {
 			t.Errorf("reopened %d times, swept %d times, log:\n%s", reopened, h.Spool.Sweeps, h.Log)
 		}
 		h.Stop(syscall.SIGTERM)

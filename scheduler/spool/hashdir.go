@@ -116,7 +116,7 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 	for levels := range maxDepth + 1 {
 		dir := ctlfile.HashDir(n.ID, levels)
 		other := dir + base
-		if dir == prefix || !lone(q, other) {
+		if dir == prefix || !messageOnly(q, other) {
 			continue
 		}
 		if prefix == "" && dir == home {
@@ -127,7 +127,7 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 		return n, Queue, true, err
 	}
 	for _, p := range []Place{Hold, Postman, Corrupt} {
-		if lone(s.pairs[p], n.Path) {
+		if messageOnly(s.pairs[p], n.Path) {
 			err := moveFile(q.transport, n.Path, s.pairs[p].transport, n.Path, p.prefixMode())
 			return n, p, true, err
 		}
@@ -135,9 +135,9 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 	return n, Queue, false, nil
 }
 
-// lone reports whether there is a message file of this path and no control
+// messageOnly reports whether there is a message file of this path and no control
 // file beside it.
-func lone(p pair, path string) bool {
+func messageOnly(p pair, path string) bool {
 	var st unix.Stat_t
 	return postoffice.Stat(p.queue, path, &st) == nil && postoffice.IsRegular(&st) && !postoffice.Exists(p.transport, path)
 }

@@ -52,7 +52,7 @@ func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 	_, base := split(path)
 	id, _ := ctlfile.Number(base)
 	s.edit(path, func() {
-		err := s.workOn(Hold, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(marks) })
+		err := s.changeIn(Hold, path, unix.O_RDWR, func(d *controlFile) error { return d.mark(marks) })
 		switch {
 		case errors.Is(err, errGone):
 			s.queue.add([]Result{Released{Op: op, Missing: true}}, 0)

@@ -28,10 +28,10 @@ const (
 	// When refused names are looked at again.
 	busyRetry       = 32 * time.Second
 	unfinishedRetry = 10 * time.Second
-	unreadableRetry = 2 * time.Minute
-	// inUseLimit is how long a control file that belonged to another user may
+	unreadableRetry = 20 * time.Second
+	// maxInUse is how long a control file that belonged to another user may
 	// stay open for writing before it goes to quarantine.
-	inUseLimit = time.Hour
+	maxInUse = time.Hour
 	// A file changed within graceTime may still be in the making.
 	graceTime = time.Minute
 )
@@ -198,7 +198,8 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 	case errors.Is(err, errChanged):
 		t.refuse(n, Busy, err.Error())
 	case errors.Is(err, postoffice.ErrInUse):
-		if t.s.refusals.refusedFor(n.Path, time.Now()) < inUseLimit {
+		since := postoffice.InUseSince(&d.st)
+		if since.IsZero() || time.Since(since) < t.s.inUseLimit {
 			t.refuse(n, Busy, err.Error())
 			return
 		}

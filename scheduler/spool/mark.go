@@ -17,26 +17,71 @@ import (
 	"zsched/ctlfile"
 )
 
-// editTries bounds how often a file is read again that others change while we
-// work on it: an agent tags after it has reported.
-const editTries = 5
+// maxChangeTries bounds how often a file is read again that another process
+// changes while we work on it: an agent tags a recipient after its report.
+const maxChangeTries = 5
 
-// Mark writes the outcomes into the control file: diagnostics first, durably,
-// then tags. It may be repeated after a failure or a crash. A recipient that
-// is done in the file stays as it is. Where one of an exclusive set is
-// delivered the others are tagged '+' with it, and what was to be said of
-// those that had failed counts as said. Answered by Marked.
+// Mark writes outcomes into a control file: d lines first, durably, then tags.
+// It may be repeated after a failure or a crash. A recipient that is done in the
+// file stays as it is. If one recipient of an exclusive set is delivered, the
+// open ones of the set are tagged '+' too, and the d lines of those that failed
+// count as reported. The result is Marked.
 func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
-	s.editMarks(op, path, marks)
+	s.batches.mu.Lock()
+	defer s.batches.mu.Unlock()
+	if b := s.batches.open[path]; b != nil && len(b.marks) < maxBatchMarks {
+		b.ops, b.marks = append(b.ops, op), append(b.marks, marks...)
+		return
+	}
+	b := &markBatch{[]uint64{op}, slices.Clip(marks)}
+	s.batches.open[path] = b
+	s.pushEdit(path, func() { s.writeBatch(path, b) })
 }
 
-// markAll writes a group and answers for all of it.
-func (s *Spool) markAll(path string, g *group) {
-	answers, missing, err := s.rework(path, unix.O_RDWR, func(d *controlFile) error { return d.mark(g.marks) })
-	for _, op := range g.ops {
-		answers = append(answers, Marked{op, err, missing})
+// writeBatch writes a batch and adds a result for each of its operations.
+func (s *Spool) writeBatch(path string, b *markBatch) {
+	s.batches.mu.Lock()
+	if s.batches.open[path] == b {
+		delete(s.batches.open, path)
 	}
-	s.queue.add(answers, 0)
+	s.batches.mu.Unlock()
+	results, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error { return d.mark(b.marks) })
+	for _, op := range b.ops {
+		results = append(results, Marked{op, err, missing})
+	}
+	s.queue.add(results, 0)
+}
+
+// markBatches are the outcomes that are still to be written, by the path of
+// their file. A message of a hundred thousand recipients may have as many
+// outcomes, and each write first reads the whole file. Outcomes that come while
+// a write to their file is queued are therefore written together.
+type markBatches struct {
+	mu   sync.Mutex
+	open map[string]*markBatch
+}
+
+// markBatch is outcomes that are written at once, and their operations.
+type markBatch struct {
+	ops   []uint64
+	marks []ctlfile.Mark
+}
+
+// maxBatchMarks bounds the outcomes of a batch, and so the lines that are in
+// memory for one write.
+const maxBatchMarks = 4096
+
+// edit queues work on one file behind all other work on that file.
+func (s *Spool) edit(path string, run func()) {
+	s.batches.mu.Lock()
+	defer s.batches.mu.Unlock()
+	delete(s.batches.open, path) // later outcomes are written after this work
+	s.pushEdit(path, run)
+}
+
+func (s *Spool) pushEdit(path string, run func()) {
+	n := maphash.String(s.seed, path) % uint64(len(s.edits))
+	s.edits[n].push(run)
 }
 
 // Reread reads the control file again, having cleared locks that dead
@@ -46,7 +91,7 @@ func (s *Spool) markAll(path string, g *group) {
 func (s *Spool) Reread(op uint64, path string, dead int) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
-		extra, missing, err := s.rework(path, unix.O_RDONLY, func(d *controlFile) error {
+		extra, missing, err := s.change(path, unix.O_RDONLY, func(d *controlFile) error {
 			locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true, dead: dead}
 			if err := d.settle(locks.held); err != nil {
 				return err
@@ -71,11 +116,10 @@ func states(f *ctlfile.File) []ctlfile.State {
 	return list
 }
 
-// rework reads a control file and lets work change it, once more whenever
-// somebody else changed it meanwhile. A file that is beyond understanding goes
-// to corrupt/, is missing from then on, and extra tells of it.
-func (s *Spool) rework(path string, flags int, work func(*controlFile) error) (extra []Result, missing bool, err error) {
-	err = s.workOn(Queue, path, flags, work)
+// change reads a control file in the queue and lets work change it. A malformed
+// file goes to corrupt/: missing is then set, and results has its Refused.
+func (s *Spool) change(path string, flags int, work func(*controlFile) error) (results []Result, missing bool, err error) {
+	err = s.changeIn(Queue, path, flags, work)
 	var bad *malformed
 	switch {
 	case err == nil:
@@ -85,32 +129,30 @@ func (s *Spool) rework(path string, flags int, work func(*controlFile) error) (e
 	case errors.As(err, &bad):
 		_, base := split(path)
 		id, _ := ctlfile.Number(base)
-		gone := s.discard(Name{path, id}, bad.reason)
-		if gone.Why == Quarantined {
-			return []Result{gone}, true, nil
+		refused := s.discard(Name{path, id}, bad.reason)
+		if refused.Why == Quarantined {
+			return []Result{refused}, true, nil
 		}
 	}
 	return nil, false, fmt.Errorf("control file %q: %w", path, s.classify(path, err))
 }
 
-// workOn is rework of a control file wherever it lies, which stays there.
-func (s *Spool) workOn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
-	for range editTries {
-		if err = s.workOnce(place, path, flags, work); !errors.Is(err, errChanged) {
-			break
+// changeIn is change for a file in any place. It moves nothing. It reads the file
+// again and repeats the work when another process has changed the file meanwhile.
+func (s *Spool) changeIn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
+	var buf []byte
+	for range maxChangeTries {
+		var d controlFile
+		if d, err = readControl(s.control, s.pairs[place].transport, path, flags, &buf); err != nil {
+			return err
+		}
+		err = work(&d)
+		d.close()
+		if !errors.Is(err, errChanged) {
+			return err
 		}
 	}
 	return err
-}
-
-func (s *Spool) workOnce(place Place, path string, flags int, work func(*controlFile) error) error {
-	var buf []byte
-	d, err := readControl(s.control, s.pairs[place].transport, path, flags, &buf)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	return work(&d)
 }
 
 // mark writes outcomes into a file that was just read.
@@ -221,57 +263,4 @@ func notary(r *ctlfile.Recipient, m ctlfile.Mark) string {
 		}
 	}
 	return strings.Join(fields, "\x01")
-}
-
-// groups are the outcomes that wait to be written, by the path of their file.
-// A message of a hundred thousand recipients may have as many outcomes, and
-// each write begins with a look at all of the file: those that come while one
-// is at it go together in the next.
-type groups struct {
-	mu   sync.Mutex
-	open map[string]*group
-}
-
-// group is outcomes that are written at once, and the operations they are of.
-type group struct {
-	ops   []uint64
-	marks []ctlfile.Mark
-}
-
-// groupLimit bounds the outcomes of a group, and so the lines that are in
-// memory for one write.
-const groupLimit = 4096
-
-// edit queues work on one file behind all other work on that file.
-func (s *Spool) edit(path string, run func()) {
-	s.groups.mu.Lock()
-	defer s.groups.mu.Unlock()
-	delete(s.groups.open, path) // what comes after this work is not done before it
-	s.pushEdit(path, run)
-}
-
-func (s *Spool) pushEdit(path string, run func()) {
-	n := maphash.String(s.seed, path) % uint64(len(s.edits))
-	s.edits[n].push(run)
-}
-
-// editMarks queues outcomes, with those that are last in the queue of the same
-// file if there are some.
-func (s *Spool) editMarks(op uint64, path string, marks []ctlfile.Mark) {
-	s.groups.mu.Lock()
-	defer s.groups.mu.Unlock()
-	if g := s.groups.open[path]; g != nil && len(g.marks) < groupLimit {
-		g.ops, g.marks = append(g.ops, op), append(g.marks, marks...)
-		return
-	}
-	g := &group{[]uint64{op}, slices.Clip(marks)}
-	s.groups.open[path] = g
-	s.pushEdit(path, func() {
-		s.groups.mu.Lock()
-		if s.groups.open[path] == g {
-			delete(s.groups.open, path)
-		}
-		s.groups.mu.Unlock()
-		s.markAll(path, g)
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,11 +61,10 @@ func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
 	check(t, err)
 	defer sender.Close()
 	o.refused("7", Busy)
-	o.s.refusals.mu.Lock()
-	w := o.s.refusals.waiting["7"]
-	w.since = time.Now().Add(-inUseLimit)
-	o.s.refusals.waiting["7"] = w
-	o.s.refusals.mu.Unlock()
+	// The next scheduler counts the same hour.
+	o.open(Options{})
+	o.refused("7", Busy)
+	o.s.inUseLimit = 0
 	o.refused("7", Quarantined)
 	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -32,13 +33,16 @@ const pidFileMode = 0o600
 // file (flock(2)), which ends with the process however that ends. The pid in the
 // file is for people and for the next scheduler.
 type PidFile struct {
-	// Unwritten is the error that the pid could not be written with because the
-	// disk is full, or nil. The claim holds all the same, but the next scheduler
-	// does not know which process to ask to leave.
+	// Unwritten is why the pid file could not be made or written on a full disk,
+	// or nil. The claim holds all the same, but the next scheduler does not know
+	// which process to ask to leave.
 	Unwritten error
 
 	path string
-	file *os.File
+	file *os.File // nil if it could not be made
+	// transport holds a lock on the directory transport/, which keeps a second
+	// scheduler out when there is no pid file.
+	transport *os.File
 }
 
 // AcquirePid claims the spool whose pid file is path (.pid.scheduler).
@@ -95,11 +99,18 @@ func acquirePid(ctx context.Context, path string, timeout time.Duration) (*PidFi
 func tryPid(path string) (p *PidFile, holder int, err error) {
 	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_RDWR|os.O_CREATE, pidFileMode)
 	if err != nil {
-		return nil, 0, &os.PathError{Op: "open", Path: path, Err: err}
+		err = &os.PathError{Op: "open", Path: path, Err: err}
+		if !isFull(err) {
+			return nil, 0, err
+		}
+		if transport, e := lockTransport(path); e == nil && transport != nil {
+			return &PidFile{Unwritten: err, path: path, transport: transport}, 0, nil
+		}
+		return nil, 0, err
 	}
 	file := os.NewFile(uintptr(fd), path)
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	if err == unix.EWOULDBLOCK {
 		defer file.Close()
 		return nil, readPid(file), nil
 	}
@@ -117,15 +128,40 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 	if err == nil {
 		err = writePid(file)
 	}
-	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 	if err != nil {
 		err = fmt.Errorf("pid file %q: %w", path, err)
 	}
-	if err != nil && !full {
+	if err != nil && !isFull(err) {
 		file.Close()
 		return nil, 0, err
 	}
-	return &PidFile{err, path, file}, 0, nil
+	transport, e := lockTransport(path)
+	if e != nil {
+		// A scheduler that could not make a pid file runs.
+		_ = postoffice.RemovePath(path)
+		file.Close()
+		return nil, 0, e
+	}
+	return &PidFile{err, path, file, transport}, 0, nil
+}
+
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// lockTransport locks the directory transport/ beside the pid file. The file is
+// nil if there is no such directory. Only users who can write control files can
+// open it, so nobody else can take the lock. The error says that another process
+// has it.
+func lockTransport(pidFile string) (*os.File, error) {
+	path := filepath.Join(filepath.Dir(pidFile), "transport")
+	fd, err := postoffice.OpenDir(postoffice.WorkingDir, path)
+	if err != nil {
+		return nil, nil
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("%q is locked by a scheduler without a pid file: %w", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // unlockedScheduler returns the pid in the file if that is a running scheduler
@@ -195,6 +231,12 @@ func sameFile(file *os.File, path string) bool {
 // Release gives up the claim and removes the file, unless another scheduler has
 // written its own pid into it: ZMailer's does so without asking for the lock.
 func (p *PidFile) Release() {
+	if p.transport != nil {
+		p.transport.Close()
+	}
+	if p.file == nil {
+		return
+	}
 	if sameFile(p.file, p.path) && (p.Unwritten != nil || readPid(p.file) == os.Getpid()) {
 		_ = postoffice.RemovePath(p.path)
 	}

@@ -57,6 +57,33 @@ func TestPidFileOnAFullDisk(t *testing.T) {
 	}
 }
 
+func TestPidFileThatCannotBeMadeForWantOfInodes(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=3"); err != nil {
+		t.Skipf("cannot mount a file system with few inodes: %v", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(dir, 0)) })
+	check(t, os.Mkdir(filepath.Join(dir, "transport"), 0o700))
+	filler, path := filepath.Join(dir, "filler"), filepath.Join(dir, "pid")
+	check(t, os.WriteFile(filler, nil, 0o600))
+	p, err := AcquirePid(t.Context(), path)
+	check(t, err)
+	if !errors.Is(p.Unwritten, unix.ENOSPC) {
+		t.Errorf("unwritten: %v", p.Unwritten)
+	}
+	for range 2 {
+		if again, err := AcquirePid(t.Context(), path); err == nil {
+			again.Release()
+			t.Error("a second scheduler has the spool")
+		}
+		_ = os.Remove(filler)
+	}
+	p.Release()
+	p, err = AcquirePid(t.Context(), path)
+	check(t, err)
+	p.Release()
+}
+
 func TestPidFileIsTakenOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	pid, lines, _ := play(t, "daemon", path)

@@ -4,6 +4,7 @@ package spool
 // message files.
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -87,8 +88,8 @@ func (s *Spool) janitor() {
 	if s.options.Reporter != nil && !s.reportParked() {
 		return
 	}
-	for {
-		if !s.releases() || !s.pause(janitorInterval) {
+	for ; ; s.removeStale() {
+		if !s.releases() || !s.resumeEnqueue(time.Now()) || !s.pause(janitorInterval) {
 			return
 		}
 		suspects := s.orphans(time.Now())
@@ -130,6 +131,73 @@ func (s *Spool) releases() bool {
 	return true
 }
 
+// unfinishedAge is how old a control file with a temporary name has to be before
+// it counts as left by a crash of the router or of REROUTE.
+const unfinishedAge = 15 * time.Minute
+
+// resumeEnqueue completes what a crash interrupted between the last steps of
+// putting a message into the queue: the control file still has its temporary
+// name ".N". If the message file is in queue/ already, it is nowhere else, and
+// the control file gets its name. Otherwise the message is where it was before,
+// and the control file is removed after a day. It is false when the spool was
+// closed meanwhile.
+func (s *Spool) resumeEnqueue(now time.Time) bool {
+	return s.slowWalkFor(unfinishedName, "transport", "", maxDepth, func(temp string) bool {
+		s.resumeOne(temp, now)
+		return true
+	})
+}
+
+// unfinishedName is the path of a directory entry that is a control file with a
+// temporary name.
+func unfinishedName(dir int, prefix string, e dirent) (path string, ok bool) {
+	if len(e.name) < 2 || e.name[0] != '.' {
+		return "", false
+	}
+	_, ok = named(dir, prefix, dirent{e.name[1:], unix.DT_REG})
+	return prefix + string(e.name), ok && isKind(dir, e, unix.DT_REG)
+}
+
+func (s *Spool) resumeOne(temp string, now time.Time) {
+	prefix, base := split(temp)
+	base = base[1:]
+	q, path := s.pairs[Queue], prefix+base
+	var st unix.Stat_t
+	if postoffice.Stat(q.transport, temp, &st) != nil {
+		return
+	}
+	age := now.Sub(time.Unix(st.Mtim.Unix()))
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if !messageOnly(q, path) {
+		if age > orphanAge {
+			_ = postoffice.Remove(q.transport, temp)
+		}
+		return
+	}
+	if age < unfinishedAge {
+		return
+	}
+	var buf []byte
+	d, err := readControl(s.control, q.transport, temp, unix.O_RDONLY, &buf)
+	var bad *malformed
+	switch {
+	case errors.As(err, &bad) || err == nil && d.file.Name != base:
+		// The router had not put it on disk. The message becomes an orphan.
+		if age > orphanAge {
+			_ = postoffice.Remove(q.transport, temp)
+		}
+		return
+	case err == nil:
+		err = postoffice.Rename(q.transport, temp, q.transport, path)
+	}
+	if err != nil {
+		s.warn(fmt.Sprintf("completing transport/%s, which a crash left: %v", temp, err))
+		return
+	}
+	s.warn(fmt.Sprintf("a crash left transport/%s; it is transport/%s now", temp, path))
+}
+
 func (s *Spool) release(path string, p Place) {
 	if postoffice.Exists(s.pairs[p].queue, path) {
 		return
@@ -138,7 +206,7 @@ func (s *Spool) release(path string, p Place) {
 	defer s.moving.Unlock()
 	q := s.pairs[Queue]
 	prefix, base := split(path)
-	if !lone(q, path) || postoffice.Exists(s.pairs[p].queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
+	if !messageOnly(q, path) || postoffice.Exists(s.pairs[p].queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
 		return
 	}
 	if err := moveFile(s.pairs[p].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
@@ -220,6 +288,15 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 // for a twentieth of the time. It ends when visit says so, and is false when
 // the spool was closed meanwhile.
 func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
+	return s.slowWalkFor(func(dir int, prefix string, e dirent) (string, bool) {
+		n, ok := named(dir, prefix, e)
+		return n.Path, ok
+	}, root, prefix, depth, visit)
+}
+
+// slowWalkFor is slowWalk for the files that pick chooses, whose paths it returns.
+func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path string, ok bool),
+	root, prefix string, depth int, visit func(path string) bool) bool {
 	fd, err := postoffice.OpenDir(s.office, root+"/"+prefix)
 	if err != nil {
 		if err != unix.ENOENT {
@@ -240,8 +317,8 @@ func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string)
 		}
 		var letters []string
 		for e := range read.all() {
-			if n, ok := named(fd, prefix, e); ok {
-				if !visit(n.Path) {
+			if path, ok := pick(fd, prefix, e); ok {
+				if !visit(path) {
 					return !s.closed()
 				}
 			} else if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
@@ -252,7 +329,7 @@ func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string)
 			return false
 		}
 		for _, letter := range letters {
-			if !s.slowWalk(root, prefix+letter, depth-1, visit) {
+			if !s.slowWalkFor(pick, root, prefix+letter, depth-1, visit) {
 				return false
 			}
 		}

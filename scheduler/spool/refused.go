@@ -22,7 +22,6 @@ type refusals struct {
 type wait struct {
 	name  Name
 	at    time.Time // when to give it out again; zero: that has been done
-	since time.Time // the first refusal
 	tries int
 }
 
@@ -70,10 +69,7 @@ func (rs *refusals) add(n Name, at time.Time) int {
 		}
 		rs.unremembered = 0
 	}
-	if tries == 1 {
-		was.since = time.Now()
-	}
-	rs.waiting[n.Path] = wait{n, at, was.since, tries}
+	rs.waiting[n.Path] = wait{n, at, tries}
 	wake(rs.changed)
 	return tries
 }
@@ -88,15 +84,18 @@ func (rs *refusals) forgetAnnounced() {
 	}
 }
 
-// refusedFor is how long ago a name was first refused; 0 when it is not
-// remembered.
-func (rs *refusals) refusedFor(path string, now time.Time) time.Duration {
+// retryNow makes all names due.
+func (rs *refusals) retryNow() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if w, ok := rs.waiting[path]; ok {
-		return now.Sub(w.since)
+	now := time.Now()
+	for path, w := range rs.waiting {
+		if w.at.After(now) {
+			w.at = now
+			rs.waiting[path] = w
+		}
 	}
-	return 0
+	wake(rs.changed)
 }
 
 // remove forgets that a name was refused before.

@@ -57,7 +57,7 @@ const noticeWriters = 4
 func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 	s.notices.push(func() {
 		answer := Reported{Op: op}
-		extra, missing, err := s.rework(path, unix.O_RDWR, func(d *controlFile) error {
+		extra, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error {
 			lines := s.owed(d.file, false)
 			if len(lines) == 0 || s.options.Reporter == nil {
 				return nil
@@ -134,7 +134,7 @@ func (s *Spool) reportOneParked(path string) error {
 		return nil // it is on its way back into the queue
 	}
 	done, notice := false, ""
-	err := s.workOn(Postman, path, unix.O_RDWR, func(d *controlFile) error {
+	err := s.changeIn(Postman, path, unix.O_RDWR, func(d *controlFile) error {
 		if !allDone(d.file) {
 			return ErrOpen
 		}

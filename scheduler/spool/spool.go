@@ -145,13 +145,15 @@ type Spool struct {
 	loads    *workQueue[[]Name]
 	finishes *workQueue[finish]
 	edits    []*workQueue[func()] // by path, so that one file has one writer
-	groups   groups
+	batches  markBatches
 	bulk     *workQueue[func()] // work that may take long: copies and searches
 	notices  *workQueue[func()] // messages that may owe a notice
 	// answersNull is what the Reporter said at the start.
 	answersNull bool
 	seed        maphash.Seed
 	unwritable  unwritable
+
+	inUseLimit time.Duration // maxInUse; tests set another
 
 	// temp begins the names of our temporary files; it is no other process's.
 	temp string
@@ -185,10 +187,11 @@ func Open(o Options) (*Spool, error) {
 		finishes:   newWorkQueue[finish](),
 		bulk:       newWorkQueue[func()](),
 		notices:    newWorkQueue[func()](),
-		groups:     groups{open: map[string]*group{}},
+		batches:    markBatches{open: map[string]*markBatch{}},
 		seed:       maphash.MakeSeed(),
 		unwritable: unwritable{directories: map[directory]struct{}{}},
 		temp:       tempPrefix + strconv.FormatInt(time.Now().UnixNano(), 36) + "-",
+		inUseLimit: maxInUse,
 		done:       make(chan struct{}),
 	}
 	s.answersNull = o.Reporter != nil && o.Reporter.AnswersNullSender()
@@ -204,7 +207,12 @@ func (s *Spool) openPlaces() (err error) {
 		return err
 	}
 	for p := range placeCount {
-		if s.pairs[p], err = openPair(s.office, p); err != nil {
+		if s.pairs[p], err = openPair(s.office, p); err == nil && p != Queue {
+			if err = requireOneFileSystem(p, s.pairs[Queue], s.pairs[p]); err != nil {
+				s.pairs[p].close()
+			}
+		}
+		if err != nil {
 			for opened := range p {
 				s.pairs[opened].close()
 			}
@@ -214,6 +222,25 @@ func (s *Spool) openPlaces() (err error) {
 	}
 	s.control, err = postoffice.NewControl(s.pairs[Queue].transport)
 	return err
+}
+
+// requireOneFileSystem checks that messages can be renamed between a place and
+// the queue.
+func requireOneFileSystem(p Place, queue, other pair) error {
+	for _, d := range []struct {
+		name         string
+		queue, other int
+	}{{"transport", queue.transport, other.transport}, {"queue", queue.queue, other.queue}} {
+		ok, err := postoffice.CanRename(d.queue, d.other)
+		if err != nil {
+			return fmt.Errorf("examining %s%s: %w", p.dir(), d.name, err)
+		}
+		if !ok {
+			return fmt.Errorf("%s%s is on another file system than %s: messages cannot be renamed between them",
+				p.dir(), d.name, d.name)
+		}
+	}
+	return nil
 }
 
 // start runs the workers first, then the hints, then the sweep.
@@ -261,8 +288,11 @@ func (s *Spool) Found() <-chan []Name { return s.found }
 // first. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
 
-// Sweep brings the next sweep of the whole tree forward to now.
-func (s *Spool) Sweep() { wake(s.sweeps) }
+// Sweep sweeps the whole tree now, and reads refused control files again.
+func (s *Spool) Sweep() {
+	s.refusals.retryNow()
+	wake(s.sweeps)
+}
 
 func (s *Spool) warn(text string) { s.queue.add([]Result{Warning{text}}, 0) }
 

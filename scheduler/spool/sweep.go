@@ -31,11 +31,15 @@ type sweeper struct {
 	waited  time.Duration // for the receiver, in this sweep
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
 	asked   uint64        // names ever asked for, when the limits began to count
+	// failing are the directories that cannot be read, by prefix, with the text
+	// that was said of each. incomplete says that this sweep met one.
+	failing    map[string]string
+	incomplete bool
 }
 
 // sweeping is the goroutine that sweeps in its time.
 func (s *Spool) sweeping() {
-	w := &sweeper{s: s}
+	w := &sweeper{s: s, failing: map[string]string{}}
 	var plan schedule
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -59,7 +63,8 @@ func (s *Spool) sweeping() {
 		if read {
 			asked, answered := s.queue.counts()
 			plan.swept(endedAt, whole, endedAt.Sub(startedAt)-w.waited, asked-answered)
-		} else {
+		}
+		if !read || w.incomplete {
 			plan.failed(endedAt)
 		}
 		timer.Reset(plan.rest(endedAt))
@@ -72,7 +77,7 @@ func (s *Spool) sweeping() {
 // sweep reads transport/, with its letter directories when whole is set. read
 // is false when it could not begin, open when the spool was closed meanwhile.
 func (w *sweeper) sweep(whole bool) (read, open bool) {
-	w.waited = 0
+	w.waited, w.incomplete = 0, false
 	w.asked, _ = w.s.queue.counts()
 	w.limitAt = time.Now().Add(w.s.options.NewTime)
 	depth := 0
@@ -81,7 +86,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	}
 	fd, err := postoffice.OpenDir(w.s.office, "transport")
 	if err != nil {
-		w.s.warn("opening transport: " + err.Error())
+		w.fail("", "opening", err)
 		return false, true
 	}
 	defer unix.Close(fd)
@@ -97,9 +102,11 @@ func (w *sweeper) read(fd int, prefix string, depth int) bool {
 	for {
 		read, err := getdents(fd, w.buffers[depth])
 		if err != nil {
-			w.s.warn("reading transport/" + prefix + ": " + err.Error())
+			w.fail(prefix, "reading", err)
+			return true
 		}
 		if len(read) == 0 {
+			delete(w.failing, prefix)
 			return true
 		}
 		for e := range read.all() {
@@ -122,7 +129,7 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 		child, err := postoffice.OpenAt(fd, string(e.name), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			if err != unix.ENOENT {
-				w.s.warn("opening transport/" + sub + ": " + err.Error())
+				w.fail(sub, "opening", err)
 			}
 			return true
 		}
@@ -140,6 +147,17 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 	}
 	w.batch = append(w.batch, name)
 	return len(w.batch) < min(batchLimit, w.s.options.NewLimit) || w.flush()
+}
+
+// fail notes that a directory cannot be read, and says so once. The next sweep is
+// a whole one again.
+func (w *sweeper) fail(prefix, doing string, err error) {
+	w.incomplete = true
+	text := doing + " transport/" + prefix + ": " + err.Error()
+	if w.failing[prefix] != text {
+		w.failing[prefix] = text
+		w.s.warn(text)
+	}
 }
 
 // flush gives the batch out and, when that was enough for now, waits until it

@@ -265,7 +265,7 @@ func TestSchedule(t *testing.T) {
 func TestSweepThatCannotBegin(t *testing.T) {
 	o := newOffice(t).open(Options{})
 	o.sweep()
-	w := &sweeper{s: o.s}
+	w := &sweeper{s: o.s, failing: map[string]string{}}
 	if read, open := w.sweep(true); !read || !open {
 		t.Errorf("read %v, open %v", read, open)
 	}

@@ -106,7 +106,7 @@ func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
 			if !errors.Is(err, fsnotify.ErrEventOverflow) {
 				w.s.warn("watching transport: " + err.Error())
 			}
-			w.s.Sweep()
+			wake(w.s.sweeps)
 		case e, ok := <-events:
 			if !ok {
 				return

@@ -1,0 +1,108 @@
+package spool
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	w := &sweeper{s: o.s, failing: map[string]string{}}
+	o.close() // its warnings are only counted
+	for range 2 {
+		w.visit(-1, "", maxDepth, dirent{[]byte("A"), unix.DT_DIR})
+	}
+	if !w.incomplete || len(w.failing) != 1 || !strings.HasPrefix(w.failing["A/"], "opening transport/A/: ") {
+		t.Errorf("incomplete %v, failing %q", w.incomplete, w.failing)
+	}
+	var plan schedule
+	now := time.Now()
+	plan.swept(now, true, 0, 0)
+	plan.failed(now)
+	if rest := plan.rest(now); rest != topEvery || !plan.whole(now.Add(rest)) {
+		t.Errorf("the next sweep is in %v, whole: %v", rest, plan.whole(now.Add(rest)))
+	}
+}
+
+func TestSweepBringsRefusedNamesAtOnce(t *testing.T) {
+	o := newOffice(t).open(Options{})
+	o.s.refusals.add(Name{"7", 7}, time.Now().Add(time.Hour))
+	o.s.Sweep()
+	if names := <-o.s.Found(); len(names) != 1 || names[0].Path != "7" {
+		t.Errorf("found %v", names)
+	}
+}
+
+// unfinished makes what a crash of the router leaves: a control file with its
+// temporary name.
+func (o *office) unfinished(path, text string, age time.Duration) {
+	o.t.Helper()
+	o.write(path, text)
+	o.age(path, age)
+}
+
+func TestEnqueueThatACrashInterruptedIsCompleted(t *testing.T) {
+	o := newOffice(t)
+	o.unfinished("transport/A/H/.7", control("7", toBob), unfinishedAge)
+	o.write("queue/A/H/7", "message")
+	o.unfinished("transport/.8", control("8", toBob), unfinishedAge-time.Minute) // the router may be at work
+	o.write("queue/8", "message")
+	o.unfinished("transport/.9", control("9", toBob), orphanAge+time.Minute) // its message is still elsewhere
+	o.unfinished("transport/.10", "i 10", orphanAge+time.Minute)             // not complete
+	o.write("queue/10", "message")
+	o.unfinished("transport/.11", control("12", toBob), unfinishedAge) // of another message
+	o.write("queue/11", "message")
+	o.open(Options{HashLevels: 2})
+	o.s.resumeEnqueue(time.Now())
+	o.holds("queue/10", "queue/11", "queue/8", "queue/A/H/7", "transport/.11", "transport/.8", "transport/A/H/7")
+}
+
+func TestRerouteThatACrashInterruptedIsCompleted(t *testing.T) {
+	o := routedOffice(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{HashLevels: 1})
+	staged, err := o.s.stage(&Resubmission{Path: "7", Channel: "x", Host: "y"})
+	check(t, err)
+	var answer Resubmitted
+	name, err := o.s.publish(&staged[0], &answer)
+	check(t, err)
+	prefix, base := split(name)
+	temp := "transport/" + prefix + "." + base
+	check(t, os.Rename(filepath.Join(o.dir, "transport", name), filepath.Join(o.dir, temp)))
+	o.age(temp, unfinishedAge)
+	o.s.resumeEnqueue(time.Now())
+	want := []string{"queue/" + name, "queue/7", "transport/" + name, "transport/7"}
+	slices.Sort(want)
+	o.holds(want...)
+}
+
+// Messages are renamed between the places, which cannot be done from one file
+// system to another.
+func TestPlacesOnAnotherFileSystemAreRefused(t *testing.T) {
+	for _, dir := range []string{"hold", "postman/queue", "corrupt/transport"} {
+		o := newOffice(t)
+		o.mkdir(dir)
+		path := filepath.Join(o.dir, dir)
+		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k"); err != nil {
+			t.Skipf("cannot mount a file system: %v", err)
+		}
+		before := descriptors(t)
+		s, err := Open(Options{Postoffice: o.dir})
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "on another file system") {
+			t.Errorf("%s: error %v", dir, err)
+		}
+		if after := descriptors(t); after != before {
+			t.Errorf("%s: %d descriptors before, %d after", dir, before, after)
+		}
+		check(t, unix.Unmount(path, 0))
+	}
+}
