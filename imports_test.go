@@ -50,6 +50,7 @@ smtpserver:               ctlfile internal/eintr internal/syncdir go-sasl go-smt
 
 mailq:                    ctlfile internal/interval internal/pattern
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process
+mailq/trace:              mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern
@@ -65,7 +66,7 @@ scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/
 scheduler/metrics:        ctlfile scheduler scheduler/daemon scheduler/spool internal/listen prometheus zerolog
 
 cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top mailq mailq/client scheduler/config internal/version internal/zenv pflag x/sys
+cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
 cmd/smtpserver:           ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog

@@ -21,6 +21,7 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value | --explain channel/host |
              --shape | --reasons | --etrn host | --verbs   [--json]
+       mailq --trace message|address [--event-log file] [--json]
        mailq --hold | --release | --retry | --kill | --expire | --requeue |
              --reroute channel/host
              --msg id | --thread channel/host | --where key=value
@@ -48,6 +49,8 @@ type options struct {
 	report         string // the command of a report
 	mayFindNothing bool   // the report is a search
 	etrn           string
+	trace          string // a message or an address
+	eventLog       string
 	order          mailq.Order // without a target
 	chosen         []string    // reports and verbs given; more than one is an error
 	yes            bool
@@ -154,6 +157,14 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 	} {
 		f.BoolFunc(simple.flag, simple.usage, flagAction(func() { report("--"+simple.flag, simple.command) }))
 	}
+	f.Func("trace", "tell the life of a message, named by spoolid, Message-Id or file, or of all mail of an `address`", func(what string) error {
+		if what == "" {
+			return errors.New("a message or an address is needed")
+		}
+		o.trace, o.chosen = what, append(o.chosen, "--trace")
+		return nil
+	})
+	f.StringVar(&o.eventLog, "event-log", "", "with --trace: read this `file` instead of that of PARAMevent-log")
 	f.StringVar(&o.etrn, "etrn", "", "start the mail for this `host` now")
 }
 
@@ -273,6 +284,8 @@ func (o *options) check() error {
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:
 		return errors.New("--requeue takes --msg or --where, not --thread")
+	case o.eventLog != "" && o.trace == "":
+		return errors.New("--event-log goes with --trace only")
 	case o.queue > 4:
 		return errors.New("-Q may be given four times at most")
 	case o.every < 100*time.Millisecond:

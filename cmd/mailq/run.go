@@ -48,6 +48,9 @@ func (p *program) run() error {
 	if err != nil {
 		fmt.Fprintf(p.stderr, "mailq: %v\n", err)
 	}
+	if p.trace != "" {
+		return p.tellLife(env)
+	}
 	if p.target, err = findTarget(p.options, env); err != nil {
 		return err
 	}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"zsched/internal/zenv"
+	"zsched/mailq/client"
+	"zsched/mailq/trace"
+	"zsched/scheduler/config"
+)
+
+// This file is --trace: it finds the event log and tells the life of a message.
+
+// tellLife prints what the event log has about a message or an address. It asks
+// no server, so it works for mail that is gone and while no scheduler runs.
+func (p *program) tellLife(env *zenv.File) error {
+	log, err := p.findEventLog(env)
+	if err != nil {
+		return err
+	}
+	files, err := trace.Files(log)
+	if err != nil {
+		return cannotRead(err)
+	}
+	events, err := trace.Read(files, p.trace)
+	if err != nil {
+		return cannotRead(err)
+	}
+	if len(events) == 0 {
+		fmt.Fprintf(p.stderr, "mailq: %s has nothing about %s\n", client.Plain(strings.Join(files, ", ")), client.Plain(p.trace))
+		return errSilent
+	}
+	if p.json {
+		err = trace.PrintJSON(p.out, events)
+	} else {
+		err = trace.Print(p.out, events, time.Local)
+	}
+	if err != nil {
+		return outputError{err}
+	}
+	return nil
+}
+
+// findEventLog returns the file that --event-log or the configuration names.
+func (p *program) findEventLog(env *zenv.File) (string, error) {
+	if p.eventLog != "" {
+		return p.eventLog, nil
+	}
+	if p.server != "" || p.address != "" {
+		return "", usageError("--trace reads a file of this host: it takes neither a server nor -p")
+	}
+	name := config.DefaultFile(env)
+	file, err := config.Load(name, env)
+	if err != nil {
+		return "", fmt.Errorf("the place of the event log is not known (--event-log names it): %w", err)
+	}
+	place := file.Params.EventLog
+	switch {
+	case place == "":
+		return "", fmt.Errorf("there is no event log: %s has no PARAMevent-log", name)
+	case len(place) > 5 && strings.EqualFold(place[:5], "UNIX:"):
+		return "", fmt.Errorf("the event log goes to the socket %s; where its reader keeps a file, --event-log names it", place[5:])
+	}
+	return place, nil
+}
+
+// cannotRead says in words why the event log cannot be read.
+func cannotRead(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("reading the event log: %w: it has the addresses of all mail, and not everybody may read it", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("reading the event log: %w: the scheduler has not written any event since PARAMevent-log was set", err)
+	}
+	return fmt.Errorf("reading the event log: %w", err)
+}

@@ -1,0 +1,238 @@
+package trace
+
+// Printing: the life of each message in lines that a person reads.
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+	"zsched/mailq/client"
+)
+
+// PrintJSON prints the lines of the log as they are.
+func PrintJSON(out io.Writer, events []*Event) error {
+	w := bufio.NewWriter(out)
+	for _, e := range events {
+		w.Write(e.raw)
+		w.WriteByte('\n')
+	}
+	return w.Flush()
+}
+
+// life is what was told of one message.
+type life struct {
+	id, messageID, sender string
+	lines                 []string
+	destinations          map[[2]string]bool // channels and hosts of its recipients
+	suspended             *Event             // what the last line tells; nil: something else
+	over                  bool               // it has left the queue
+}
+
+// Print tells the life of each message, the one that is mentioned first first.
+// Times are those of the location.
+func Print(out io.Writer, events []*Event, where *time.Location) error {
+	var lives []*life
+	byID := make(map[string]*life)
+	var files []string // about no message
+	for _, e := range events {
+		l := byID[e.SpoolID]
+		switch {
+		case e.SpoolID == "" && e.File != "":
+			files = append(files, line(e, where))
+			continue
+		case e.SpoolID == "": // about a thread
+			for _, l := range lives {
+				if !l.over && l.destinations[[2]string{e.Channel, e.Host}] {
+					l.add(e, line(e, where))
+				}
+			}
+			continue
+		case l == nil:
+			l = &life{id: e.SpoolID, destinations: make(map[[2]string]bool)}
+			byID[e.SpoolID] = l
+			lives = append(lives, l)
+		}
+		l.add(e, line(e, where))
+	}
+	w := bufio.NewWriter(out)
+	for _, text := range files {
+		fmt.Fprintln(w, text)
+	}
+	for i, l := range lives {
+		if i > 0 || len(files) > 0 {
+			fmt.Fprintln(w)
+		}
+		l.print(w)
+	}
+	return w.Flush()
+}
+
+// add adds the line of an event.
+func (l *life) add(e *Event, text string) {
+	if e.MessageID != "" {
+		l.messageID = e.MessageID
+	}
+	if e.Sender != "" {
+		l.sender = e.Sender
+	}
+	// The suspension that an attempt causes is told just before it, and the
+	// attempt says when the next one is.
+	if e.Event == "attempt" && l.suspended != nil && l.suspended.Time.Equal(e.Time) {
+		l.lines = l.lines[:len(l.lines)-1]
+	}
+	l.lines = append(l.lines, text)
+	l.suspended = nil
+	if e.Event == "suspended" {
+		l.suspended = e
+	}
+	if e.SpoolID != "" {
+		l.over = ends(e)
+	}
+	if e.Event == "arrival" {
+		l.destinations[[2]string{e.Channel, e.Host}] = true
+	}
+}
+
+func (l *life) print(w io.Writer) {
+	head := []string{l.id}
+	if l.messageID != "" {
+		head = append(head, l.messageID)
+	}
+	if l.sender != "" {
+		head = append(head, "from "+l.sender)
+	}
+	fmt.Fprintln(w, client.Plain(strings.Join(head, " ")))
+	for _, text := range l.lines {
+		fmt.Fprintln(w, "  "+text)
+	}
+	if !l.over {
+		fmt.Fprintln(w, "  (not done yet, as far as the log goes)")
+	}
+}
+
+// line tells one event.
+func line(e *Event, where *time.Location) string {
+	return e.Time.In(where).Format("2006-01-02 15:04:05.000") + "  " + client.Plain(e.words(where))
+}
+
+// words are the words of an event, without its time.
+func (e *Event) words(where *time.Location) string {
+	to := e.Channel + "/" + e.Host
+	switch e.Event {
+	case "arrival":
+		return e.arrivalWords()
+	case "attempt", "expiry":
+		return e.attemptWords(where)
+	case "kill":
+		return e.Recipient + ": dropped without a notice"
+	case "order":
+		text := e.Order + " by " + e.By
+		if e.To != "" {
+			text += ", to " + e.To
+		}
+		if e.Why != "" {
+			text += ": " + e.Why
+		}
+		if e.New != "" {
+			text += "; now " + e.New
+		}
+		return text
+	case "resubmitted":
+		return mailq.Plural(e.Recipients, "recipient", "recipients") + " sent elsewhere, now " + e.New
+	case "hold":
+		if e.SpoolID == "" {
+			return "mail for " + to + " is held"
+		}
+		return "held"
+	case "release":
+		return "mail for " + to + " is not held any more"
+	case "parked":
+		return "done, " + e.counts() + ", waits in postman/ for its notice"
+	case "poisoned":
+		return "put aside: agents for " + to + " died on it three times running"
+	case "blocked":
+		if e.SpoolID == "" {
+			return "mail for " + to + " waits: no clause gives a command"
+		}
+		return "its mail for " + to + " waits as an alternative"
+	case "suspended":
+		return "mail for " + to + " is suspended until " + clock(e.Next, e.Time, where)
+	case "owed":
+		return "a notice is owed to the sender"
+	case "quarantined":
+		return e.File + " is not understood and is in corrupt/: " + e.Text
+	case "refused":
+		return e.File + " cannot be read now (" + e.Status + "): " + e.Text
+	case "gone":
+		return "dropped: its control file has disappeared"
+	case "end":
+		return "done, " + e.counts()
+	}
+	return strings.TrimSpace(strings.Join([]string{e.Event, e.Status, e.File, e.Text}, " "))
+}
+
+func (e *Event) arrivalWords() string {
+	text := "arrived"
+	switch e.Text {
+	case "released":
+		text = "released"
+	case "found at the start":
+		text = "found in the queue when the scheduler started"
+	}
+	if e.Recipient == "" {
+		return text + " without open recipients"
+	}
+	return fmt.Sprintf("%s for %s (%s/%s), %s", text, e.Recipient, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
+}
+
+func (e *Event) attemptWords(where *time.Location) string {
+	words := map[string]string{"ok": "delivered", "ok2": "delivered", "ok3": "delivered", "error": "failed", "error2": "failed", "expire": "given up", "deferred": "deferred"}
+	text := e.Recipient + ": " + words[e.Status]
+	if e.Tries > 1 && e.Status != "expire" {
+		text += fmt.Sprintf(" at try %d", e.Tries)
+	}
+	if e.Peer != "" {
+		text += " by " + e.Peer
+	} else {
+		text += " for " + e.Channel + "/" + e.Host
+	}
+	if e.PID != 0 {
+		program, _, _ := strings.Cut(e.Command, " ")
+		text += fmt.Sprintf(" (%s[%d])", program, e.PID)
+	}
+	said := e.Text
+	if e.DSN != "" && !strings.Contains(said, e.DSN) {
+		said = strings.TrimSpace(e.DSN + " " + said)
+	}
+	if said != "" {
+		text += ": " + said
+	}
+	if !e.Next.IsZero() {
+		text += "; next try " + clock(e.Next, e.Time, where)
+	}
+	return text
+}
+
+func (e *Event) counts() string {
+	text := mailq.Plural(e.Recipients, "recipient", "recipients")
+	if e.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", e.Failed)
+	}
+	if e.Delay > 0 {
+		text += ", after " + mailq.FormatSpan(time.Duration(e.Delay*float64(time.Second)))
+	}
+	return text
+}
+
+// clock returns a time, with its date if that is another day.
+func clock(at, now time.Time, where *time.Location) string {
+	at, now = at.In(where), now.In(where)
+	if at.Year() == now.Year() && at.YearDay() == now.YearDay() {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}

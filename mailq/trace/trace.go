@@ -1,0 +1,298 @@
+// Package trace tells the life of a message from the event log of the scheduler
+// (scheduler-events(5), mailq(1) --trace).
+//
+//	Files ──► Read: events of the messages sought ──► Print
+//
+// A message is sought by its spoolid, Message-Id or file name, or by an address.
+// The log is read twice: first to find the spoolids, then their events. A message
+// that was sent elsewhere (REQUEUE, REROUTE) is followed.
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Event is a line of the event log.
+type Event struct {
+	Time       time.Time `json:"time"`
+	Event      string    `json:"event"`
+	SpoolID    string    `json:"spoolid"`
+	MessageID  string    `json:"message_id"`
+	Sender     string    `json:"sender"`
+	Recipient  string    `json:"recipient"`
+	Channel    string    `json:"channel"`
+	Host       string    `json:"host"`
+	PID        int       `json:"pid"`
+	Command    string    `json:"command"`
+	Peer       string    `json:"peer"`
+	Status     string    `json:"status"`
+	Class      int       `json:"class"`
+	DSN        string    `json:"dsn"`
+	Text       string    `json:"text"`
+	Since      time.Time `json:"since"`
+	Delay      float64   `json:"delay"`
+	Tries      int       `json:"tries"`
+	Next       time.Time `json:"next"`
+	Order      string    `json:"order"`
+	By         string    `json:"by"`
+	Why        string    `json:"why"`
+	To         string    `json:"to"`
+	New        string    `json:"new"`
+	File       string    `json:"file"`
+	Size       int       `json:"size"`
+	Recipients int       `json:"recipients"`
+	Failed     int       `json:"failed"`
+	Lines      int       `json:"lines"`
+
+	raw []byte // the line
+}
+
+// Files returns the event log and the older ones that were moved aside, oldest
+// first: the same name with a dot or hyphen and more behind it.
+func Files(log string) ([]string, error) {
+	if _, err := os.Stat(filepath.Dir(log)); err != nil {
+		return nil, err
+	}
+	type dated struct {
+		name string
+		at   time.Time
+	}
+	var found []dated
+	for _, pattern := range []string{"", ".*", "-*"} {
+		names, err := filepath.Glob(quoteMeta(log) + pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+				found = append(found, dated{name, info.ModTime()})
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil, &fs.PathError{Op: "open", Path: log, Err: fs.ErrNotExist}
+	}
+	slices.SortStableFunc(found, func(a, b dated) int {
+		switch { // what is being written is last
+		case a.name == log:
+			return 1
+		case b.name == log:
+			return -1
+		}
+		return a.at.Compare(b.at)
+	})
+	names := make([]string, len(found))
+	for i, f := range found {
+		names[i] = f.name
+	}
+	return names, nil
+}
+
+// quoteMeta keeps a path from being read as a pattern.
+func quoteMeta(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// maxLine bounds a line of the log. Longer ones are no events.
+const maxLine = 64 << 10
+
+// each calls do with each event of the files whose line contains one of the words,
+// in any case. The words are in lower case; do may add to them.
+func each(files []string, words func() [][]byte, do func(*Event)) error {
+	for _, name := range files {
+		if err := eachIn(name, words, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachIn(name string, words func() [][]byte, do func(*Event)) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if strings.HasSuffix(name, ".gz") {
+		if in, err = gzip.NewReader(f); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	lines := bufio.NewReaderSize(in, maxLine)
+	var lower []byte
+	for {
+		line, err := lines.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue // no event of ours
+		case err == io.EOF: // what is behind the last line end is being written
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		lower = appendLower(lower[:0], line)
+		if !slices.ContainsFunc(words(), func(word []byte) bool { return bytes.Contains(lower, word) }) {
+			continue
+		}
+		e := new(Event)
+		if json.Unmarshal(line, e) != nil || e.Event == "" {
+			continue
+		}
+		e.raw = bytes.Clone(bytes.TrimRight(line, "\n"))
+		do(e)
+	}
+}
+
+// search is what is sought, and the messages that were found.
+type search struct {
+	what    string
+	number  string // of the control file, where what is a file name; else ""
+	ids     map[string]bool
+	whole   map[string]bool // those of which all recipients are meant
+	files   map[string]bool // below transport/, that messages were sent elsewhere as
+	mailIDs map[string]bool // Message-Ids of messages that went to the router
+	words   [][]byte        // that a line of interest contains one of
+}
+
+// Read returns the events about what is sought, in the order of the files.
+func Read(files []string, what string) ([]*Event, error) {
+	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
+	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
+		s.number = base
+		s.want(base)
+	} else {
+		s.want(bareID(what))
+	}
+	words := func() [][]byte { return s.words }
+	if err := each(files, words, s.find); err != nil {
+		return nil, err
+	}
+	if len(s.ids) == 0 && s.number == "" {
+		return nil, nil
+	}
+	s.words = [][]byte{[]byte(`"host":`), []byte(`"file":`)} // of threads and files
+	for id := range s.ids {
+		s.want(id)
+	}
+	var events []*Event
+	alive := make(map[[2]string]map[string]bool) // messages, by channel and host
+	err := each(files, words, func(e *Event) {
+		if s.about(e) {
+			events = append(events, e)
+			note(alive, e)
+		} else if e.SpoolID == "" && len(alive[[2]string{e.Channel, e.Host}]) > 0 && e.Host != "" {
+			events = append(events, e)
+		}
+	})
+	return events, err
+}
+
+// note keeps which messages have mail for which channel and host.
+func note(alive map[[2]string]map[string]bool, e *Event) {
+	name := [2]string{e.Channel, e.Host}
+	switch {
+	case e.Event == "arrival" && e.Host != "":
+		if alive[name] == nil {
+			alive[name] = make(map[string]bool)
+		}
+		alive[name][e.SpoolID] = true
+	case ends(e):
+		for _, ids := range alive {
+			delete(ids, e.SpoolID)
+		}
+	}
+}
+
+// ends reports whether the message leaves the queue with the event.
+func ends(e *Event) bool {
+	switch e.Event {
+	case "end", "parked", "gone", "hold":
+		return e.SpoolID != ""
+	}
+	return false
+}
+
+// want has lines read that contain the text.
+func (s *search) want(text string) {
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) == nil {
+		s.words = append(s.words, appendLower(nil, bytes.Trim(quoted.Bytes(), "\"\n")))
+	}
+}
+
+// appendLower appends text with ASCII letters in lower case.
+func appendLower(b, text []byte) []byte {
+	for _, c := range text {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+func bareID(id string) string { return strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">") }
+
+// find notes the message of an event, if it is sought.
+func (s *search) find(e *Event) {
+	if e.SpoolID == "" {
+		return
+	}
+	all := strings.EqualFold(e.Sender, s.what) || e.SpoolID == s.what ||
+		e.MessageID != "" && strings.EqualFold(bareID(e.MessageID), bareID(s.what)) ||
+		s.number != "" && numberOf(e.SpoolID) == s.number ||
+		e.Event == "arrival" && s.files[e.File] || e.MessageID != "" && s.mailIDs[e.MessageID]
+	if !all && !strings.EqualFold(e.Recipient, s.what) && !s.ids[e.SpoolID] {
+		return
+	}
+	if !s.ids[e.SpoolID] {
+		s.ids[e.SpoolID] = true
+		s.want(e.SpoolID)
+	}
+	s.whole[e.SpoolID] = s.whole[e.SpoolID] || all
+	for file := range strings.FieldsSeq(e.New) {
+		if control, ok := strings.CutPrefix(file, "transport/"); ok {
+			s.files[control] = true
+			s.words = append(s.words, appendLower(nil, []byte(`"file":"`+control+`"`)))
+		} else if e.MessageID != "" && !s.mailIDs[e.MessageID] {
+			s.mailIDs[e.MessageID] = true
+			s.want(e.MessageID)
+		}
+	}
+}
+
+// about reports whether an event is to be told.
+func (s *search) about(e *Event) bool {
+	if e.SpoolID == "" {
+		return s.number != "" && e.File != "" && path.Base(e.File) == s.number
+	}
+	return s.ids[e.SpoolID] && (s.whole[e.SpoolID] || e.Recipient == "" || strings.EqualFold(e.Recipient, s.what))
+}
+
+// numberOf returns the number of the control file in a spoolid. The eight
+// characters of the time are behind it, or thirteen.
+func numberOf(spoolid string) string {
+	digits := strings.TrimPrefix(spoolid, "S")
+	for i, c := range digits {
+		if c < '0' || c > '9' {
+			return digits[:i]
+		}
+	}
+	return digits
+}
