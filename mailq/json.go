@@ -112,11 +112,12 @@ type Job struct {
 	Message   uint64    `json:"message"` // number in the control file's name
 	Path      string    `json:"path"`    // of the control file below transport/
 	SpoolID   string    `json:"spoolid"`
-	Sender    string    `json:"sender"`         // "" for <>
-	State     string    `json:"state"`          // due, waiting, fed, reading, poisoned, blocked, holding or held
-	PID       int       `json:"pid,omitempty"`  // of the agent that has it
-	Next      bool      `json:"next,omitempty"` // the next to be fed
-	ArrivedAt time.Time `json:"arrived_at"`     // mtime of the message file
+	Sender    string    `json:"sender"`          // "" for <>
+	Owner     *uint32   `json:"owner,omitempty"` // uid of the user who submitted it; nil: not known
+	State     string    `json:"state"`           // due, waiting, fed, reading, poisoned, blocked, holding or held
+	PID       int       `json:"pid,omitempty"`   // of the agent that has it
+	Next      bool      `json:"next,omitempty"`  // the next to be fed
+	ArrivedAt time.Time `json:"arrived_at"`      // mtime of the message file
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	WakeAt    time.Time `json:"wake_at,omitzero"`
 	FedAt     time.Time `json:"fed_at,omitzero"`

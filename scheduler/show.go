@@ -179,7 +179,7 @@ func (a *agent) word() AgentState {
 func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	m, t := s.messageOf(v), s.threadOf(v)
 	view := &VertexView{
-		Message: m.id, Path: s.path(m), Sender: s.reversePath(m),
+		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: m.owner,
 		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered,
 		Held: t.held || v.state == holding,

@@ -97,6 +97,7 @@ type VertexView struct {
 	Message       MessageID
 	Path          string // of the control file below transport/
 	Sender        string // "" for the null sender
+	Owner         uint32 // uid of the owner of the message file
 	Channel, Host string
 	WithHost      bool
 	ModifiedAt    time.Time // mtime of the message file

@@ -104,8 +104,9 @@ func (p *Printer) endThread() {
 }
 
 // beginMessage begins a message: it reads those of its files that are needed,
-// and reports whether the message is to be printed.
-func (p *Printer) beginMessage(path string) bool {
+// and reports whether the message is to be printed. Its owner is known to a
+// server that speaks JSON; for another one the message file says it.
+func (p *Printer) beginMessage(path string, owner *uint32) bool {
 	p.file = nil
 	if p.Spool != nil {
 		switch {
@@ -116,7 +117,11 @@ func (p *Printer) beginMessage(path string) bool {
 		}
 	}
 	if p.Owner != nil {
-		if p.file == nil || p.file.UID != *p.Owner {
+		if owner == nil && p.file != nil && p.file.UID >= 0 {
+			uid := uint32(p.file.UID)
+			owner = &uid
+		}
+		if owner == nil || int(*owner) != *p.Owner {
 			return false
 		}
 		p.heading()

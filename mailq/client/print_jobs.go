@@ -27,7 +27,7 @@ func (p *Printer) Job(job *mailq.Job) error {
 	if job.Name != p.thread {
 		p.beginThread(job.Name)
 	}
-	if !p.beginMessage(job.Path) || p.Summary > 0 || len(job.Recipients) == 0 {
+	if !p.beginMessage(job.Path, job.Owner) || p.Summary > 0 || len(job.Recipients) == 0 {
 		return p.err
 	}
 	if p.Verbose == 0 {

@@ -304,3 +304,22 @@ func TestPrintJSON(t *testing.T) {
 		}
 	}
 }
+
+// An ordinary user cannot enter the directories of the queue: the server says
+// whose a message is.
+func TestOwnerIsTheServersToSay(t *testing.T) {
+	me, others := 501, uint32(502)
+	mine := uint32(me)
+	var out strings.Builder
+	p := Printer{Out: &out, Now: time.Unix(0, 0), Owner: &me, Spool: &Postoffice{Dir: t.TempDir()}}
+	for path, owner := range map[string]*uint32{"1": &mine, "2": &others, "3": nil} {
+		job := mailq.Job{Path: path, Owner: owner, Recipients: []mailq.Recipient{{}}}
+		job.Name = mailq.Name{Channel: "smtp", Host: "x"}
+		if err := p.Job(&job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "smtp/x:\n\t1: (0 tries, never expires) \n"; out.String() != want {
+		t.Errorf("%s", difference(out.String(), want))
+	}
+}

@@ -26,7 +26,7 @@ func (p *Printer) Dump(d *Dump) error {
 }
 
 func (p *Printer) dumpJob(job *DumpJob) {
-	if !p.beginMessage(job.Path) || p.Summary > 0 {
+	if !p.beginMessage(job.Path, nil) || p.Summary > 0 {
 		return
 	}
 	line := p.safe(job.Path)

@@ -39,7 +39,7 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 	return &mailq.Job{
 		Name: mailq.Name{Channel: v.Channel, Host: v.Host}, WithHost: v.WithHost,
 		Message: uint64(v.Message), Path: v.Path, SpoolID: ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt),
-		Sender: v.Sender, State: string(v.State), PID: v.PID, Next: v.Next,
+		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
 		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v),
 	}
