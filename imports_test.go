@@ -73,6 +73,7 @@ cmd/smtpserver:           ctlfile smtpserver internal/listen internal/version in
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/eintr internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys
+cmd/sendmail:             ctlfile smtpserver internal/header internal/version internal/zenv pflag x/sys zerolog
 cmd/ta/internal/program:  ctlfile ta internal/version internal/zenv pflag
 cmd/ta/discard:           cmd/ta/internal/program ta ta/discard
 cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv

@@ -1,0 +1,83 @@
+package main
+
+// SMTP on standard input and output: option -bs.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/zenv"
+	"zsched/smtpserver"
+)
+
+// closeTimeout is how long the end of a session may take.
+const closeTimeout = 10 * time.Second
+
+// serve speaks SMTP as smtpserver(8) does, with a client that may send anywhere.
+// The router takes the user for the sender unless it trusts the user.
+func serve(env *zenv.File) error {
+	o := smtpserver.Default()
+	o.Router = ctlfile.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	o.NotifySock = env.Value("SCHEDULERNOTIFY")
+	if host, err := os.Hostname(); err == nil {
+		o.Hostname = host
+	}
+	o.Log = zerolog.New(os.Stderr).Level(zerolog.WarnLevel)
+	server, err := smtpserver.New(o)
+	if err != nil {
+		return place(err)
+	}
+	conn, written, err := standardConn(os.Stdin, os.Stdout)
+	if err != nil {
+		return err
+	}
+	err = server.ServeConn(conn, smtpserver.SMTP)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err = errors.Join(err, server.Close(ctx))
+	_ = conn.Close()
+	<-written
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		return exitf(exitIO, "SMTP session: %w", err)
+	}
+	return nil
+}
+
+// standardConn makes a connection of two files, which may be of any kind. It
+// copies between them and one end of a socket pair. written is closed when all
+// output is written.
+func standardConn(in io.Reader, out io.Writer) (conn net.Conn, written <-chan struct{}, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a socket pair: %w", err)
+	}
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "socketpair")
+		var e error
+		ends[i], e = net.FileConn(file)
+		err = errors.Join(err, e, file.Close())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	go func() {
+		_, _ = io.Copy(ends[0], in)
+		_ = ends[0].(*net.UnixConn).CloseWrite()
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(out, ends[0])
+	}()
+	return ends[1], done, nil
+}

@@ -1,0 +1,244 @@
+package main
+
+// Submitting: the message on standard input becomes a submission in router/.
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/mail"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"zsched/ctlfile"
+	"zsched/internal/header"
+	"zsched/internal/zenv"
+)
+
+// submit takes a message. When it returns nil, the message and its name in
+// router/ are on disk.
+func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin io.Reader) error {
+	if len(operands) == 0 && !o.recipient {
+		return exitf(exitUsage, "no recipient")
+	}
+	s, login, err := o.submission(hasFrom)
+	if err != nil {
+		return err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	s.By = login + "@" + host
+	in := &input{in: bufio.NewReaderSize(stdin, 64<<10), dots: o.dots}
+	text, offset, whole, err := ctlfile.ReadHeader(in)
+	switch {
+	case in.failed != nil:
+		return exitf(exitIO, "read the message: %w", in.failed)
+	case err != nil:
+		return exit{exitData, err}
+	}
+	fields := header.Split(text)
+	to, err := o.recipients(operands, fields)
+	if err != nil {
+		return err
+	}
+	dsn := ""
+	if o.notify != "" {
+		dsn = "NOTIFY=" + strings.ToUpper(o.notify)
+	}
+	for _, address := range to {
+		s.To = append(s.To, &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn})
+	}
+	fields = fields.Without("Bcc", "Resent-Bcc")
+	if o.fullName != "" && !fields.Has("From") {
+		fields = append(fields, fromField(o.fullName, s, login, env.Value("ORGDOMAIN"), host))
+	}
+	s.Header = fields.String()
+	if _, err := io.CopyN(io.Discard, whole, offset); err != nil {
+		return exitf(exitIO, "read the message: %w", err)
+	}
+	return o.give(env, s, whole, in)
+}
+
+// submission checks what the command line says about the envelope.
+func (o *options) submission(hasFrom bool) (*ctlfile.Submission, string, error) {
+	login := loginName()
+	s := &ctlfile.Submission{BodyType: strings.ToUpper(o.bodyType)}
+	s.From.User = login
+	switch {
+	case hasFrom && (o.from == "" || o.from == "<>"):
+		s.From = ctlfile.Address{Channel: "error", User: "<>"}
+	case hasFrom:
+		list, err := header.AddressList(o.from)
+		if err != nil || len(list) != 1 || !ctlfile.PlainAddress(list[0]) {
+			return nil, "", exitf(exitData, "sender %.200q is not an address", o.from)
+		}
+		s.From.User = list[0]
+	}
+	if s.BodyType != "" && s.BodyType != "7BIT" && s.BodyType != "8BITMIME" {
+		return nil, "", exitf(exitUsage, "-B %.50q is neither 7BIT nor 8BITMIME", o.bodyType)
+	}
+	switch s.Ret = strings.ToUpper(o.ret); s.Ret {
+	case "", "HDRS", "FULL":
+	default:
+		return nil, "", exitf(exitUsage, "-R %.50q is neither hdrs nor full", o.ret)
+	}
+	if s.EnvID = ctlfile.EncodeXtext(o.envID); len(s.EnvID) > 100 {
+		return nil, "", exitf(exitUsage, "-V is longer than the 100 bytes of RFC 3461")
+	}
+	if o.notify != "" {
+		words := strings.Split(strings.ToUpper(o.notify), ",")
+		for _, w := range words {
+			if w != "NEVER" && w != "SUCCESS" && w != "FAILURE" && w != "DELAY" || w == "NEVER" && len(words) > 1 {
+				return nil, "", exitf(exitUsage, "-N %.50q is neither never nor a list of success, failure and delay", o.notify)
+			}
+		}
+	}
+	return s, login, nil
+}
+
+// recipients are the operands and, with -t, those of the header.
+func (o *options) recipients(operands []string, fields header.Fields) ([]string, error) {
+	var to []string
+	for _, operand := range operands {
+		list, err := header.AddressList(operand)
+		if err != nil {
+			return nil, exit{exitData, err}
+		}
+		to = append(to, list...)
+	}
+	if o.recipient {
+		names := []string{"To", "Cc", "Bcc"}
+		if resent := []string{"Resent-To", "Resent-Cc", "Resent-Bcc"}; fields.Has(resent...) {
+			names = resent
+		}
+		list, err := fields.Addresses(names...)
+		if err != nil {
+			return nil, exit{exitData, err}
+		}
+		to = append(to, list...)
+	}
+	if len(to) == 0 {
+		return nil, exitf(exitData, "no recipient")
+	}
+	for _, address := range to {
+		if !ctlfile.PlainAddress(address) {
+			return nil, exitf(exitData, "recipient %.200q: %w", address, ctlfile.ErrNotPlain)
+		}
+	}
+	return to, nil
+}
+
+// fromField is the From field of a message without one.
+func fromField(name string, s *ctlfile.Submission, login, domain, host string) string {
+	address := s.From.User
+	if s.From.Channel == "error" {
+		address = login
+	}
+	if !strings.Contains(address, "@") {
+		if domain == "" {
+			domain = host
+		}
+		address += "@" + domain
+	}
+	return "From: " + (&mail.Address{Name: name, Address: address}).String() + "\n"
+}
+
+// give writes the submission and gives it to the router.
+func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in *input) error {
+	office := env.Value("POSTOFFICE")
+	file, err := s.Write(office, "sendmail-", body)
+	switch {
+	case in.failed != nil:
+		return exitf(exitIO, "read the message: %w", in.failed)
+	case errors.Is(err, ctlfile.ErrNotPlain):
+		return exit{exitData, err}
+	case err != nil:
+		return place(err)
+	}
+	r := ctlfile.Router{Postoffice: office, Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
+	name, err := r.Give(file)
+	if err == nil {
+		return nil
+	}
+	if name == "" {
+		_ = os.Remove(file)
+		return place(err)
+	}
+	return exitf(exitTemporal, "the message is in router/%s, but may not survive a crash: %w", name, err)
+}
+
+// loginName is the name of the user who runs the program.
+func loginName() string {
+	uid := strconv.Itoa(os.Getuid())
+	if u, err := user.LookupId(uid); err == nil && ctlfile.PlainAddress(u.Username) {
+		return u.Username
+	}
+	return "user" + uid
+}
+
+// input is the message as programs write it: up to a line with a dot alone, with
+// line ends of either kind, and perhaps a "From " line of a mailbox in front.
+type input struct {
+	in     *bufio.Reader
+	dots   bool // a dot alone does not end it
+	failed error
+
+	begun   bool
+	midLine bool // the last piece had no line end
+	rest    []byte
+	ended   bool
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	for len(i.rest) == 0 {
+		if i.ended {
+			return 0, io.EOF
+		}
+		i.next()
+		if i.failed != nil {
+			return 0, i.failed
+		}
+	}
+	n := copy(p, i.rest)
+	i.rest = i.rest[n:]
+	return n, nil
+}
+
+// next reads the next line, or a part of a long one.
+func (i *input) next() {
+	line, err := i.in.ReadSlice('\n')
+	startsLine := !i.midLine
+	i.midLine = errors.Is(err, bufio.ErrBufferFull)
+	switch {
+	case err == io.EOF:
+		i.ended = true
+	case err != nil && !i.midLine:
+		i.failed = fmt.Errorf("standard input: %w", err)
+		return
+	}
+	if i.midLine && line[len(line)-1] == '\r' {
+		// The line end may follow.
+		_ = i.in.UnreadByte()
+		line = line[:len(line)-1]
+	}
+	if bytes.HasSuffix(line, []byte("\r\n")) {
+		line[len(line)-2] = '\n'
+		line = line[:len(line)-1]
+	}
+	if startsLine && !i.dots && (string(line) == ".\n" || i.ended && string(line) == ".") {
+		i.ended = true
+		return
+	}
+	first := !i.begun
+	i.begun = true
+	if first && startsLine && !i.midLine && bytes.HasPrefix(line, []byte("From ")) {
+		return
+	}
+	i.rest = line
+}
