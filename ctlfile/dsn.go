@@ -6,7 +6,11 @@ package ctlfile
 // lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The words are not
 // split once and kept: DSNWord searches the line each time.
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Notify is the set of delivery outcomes that the sender wants to be told of
 // (RFC 3461 section 4.1).
@@ -68,6 +72,40 @@ func (n Notify) String() string {
 // the Notify bits. NEVER overrides the others.
 func (n Notify) Wants(outcome Notify) bool {
 	return n&NotifyNever == 0 && n&outcome != 0
+}
+
+// DeliverBy is the BY word of an N line (RFC 2852): the sender wants the message
+// delivered within a time after its arrival.
+type DeliverBy struct {
+	Given  bool
+	After  time.Duration // since arrival; may be negative
+	Return bool          // the recipient fails then; else its sender is told of a delay
+}
+
+// maxDeliverBy bounds the seconds of a BY word: RFC 2852 has nine digits.
+const maxDeliverBy = 999999999
+
+// ParseDeliverBy reads the BY word of an N line, "BY=3600;R". The zero value
+// stands for none, for one that is malformed, and for one that asks for a notice
+// of delay where NOTIFY says that none is wanted.
+func ParseDeliverBy(dsn string) DeliverBy {
+	value, _ := DSNWord(dsn, "BY")
+	digits, mode, _ := strings.Cut(value, ";")
+	seconds, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || seconds > maxDeliverBy || seconds < -maxDeliverBy || mode == "" {
+		return DeliverBy{}
+	}
+	by := DeliverBy{Given: true, After: time.Duration(seconds) * time.Second}
+	switch mode[0] {
+	case 'R', 'r':
+		by.Return = true
+	case 'N', 'n':
+		_, says := DSNWord(dsn, "NOTIFY")
+		by.Given = !says || parseNotify(dsn).Wants(NotifyDelay)
+	default:
+		by.Given = false
+	}
+	return by
 }
 
 // DSNWord returns the value of the first KEY=value word of an N line. A word

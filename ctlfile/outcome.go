@@ -10,7 +10,9 @@ type OpenRecipient struct {
 	Channel, Host string // lower case; of a list of hosts the first
 	Class         int    // class of an X line; 0 for an r line
 	Notify        Notify
-	User          string // the address, or "" if the caller did not ask for it
+	Delays        int       // notices of delay that its sender had: the DDDD field
+	DeliverBy     DeliverBy // from its N line
+	User          string    // the address, or "" if the caller did not ask for it
 }
 
 // State is what a control file says about one recipient.
@@ -30,6 +32,8 @@ type Mark struct {
 	// takes its place.
 	Diagnose     bool
 	Notary, Text string
+	// Delays, if not 0, is written into the DDDD field.
+	Delays int
 }
 
 // Marking says who writes tags and d lines into the control file: the keyword

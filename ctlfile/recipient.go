@@ -13,6 +13,7 @@ type Recipient struct {
 	Offset int64  // of the letter: the recipient's identity
 	Tag    Tag    // its state when the file was read
 	Lock   string // the pid bytes without their blanks; see PID
+	Delays int    // notices of delay that the sender had: the DDDD field
 	Class  int    // of an X line, from 1; 0 for an r line
 	Address
 	Sender int // index into File.Senders
@@ -108,6 +109,10 @@ func (p *parser) recipient(at int, line string) *ParseError {
 		return p.malformed(at, "recipient line %.200q is too short", line)
 	}
 	r.Lock = lock
+	if f.Flags&(HasPID|HasDelay) == HasPID|HasDelay {
+		r.Delays, _ = strconv.Atoi(strings.Trim(line[delayAt:delayAt+delayWidth], " "))
+		r.Delays = max(0, r.Delays)
+	}
 	reason := ""
 	if line[0] == 'X' {
 		if r.Class, rest, ok = cutClass(rest); !ok {
@@ -131,7 +136,6 @@ func (p *parser) recipient(at int, line string) *ParseError {
 // flags a field is there if it is blanks or digits; hence no channel may start
 // with a digit.
 func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
-	const delayWidth = 4
 	if flags&HasPID != 0 || isPIDField(s) {
 		if len(s) < pidWidth {
 			return "", "", false

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -80,6 +81,32 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// delayAt is where a recipient line has its DDDD field, counted from its letter.
+const delayAt, delayWidth = 2 + pidWidth, 4
+
+// SetDelays writes how many notices of delay a recipient's sender had into the
+// DDDD field of the r or X line at offset. It does nothing to a line without
+// such a field. fd is as for Swap.
+func SetDelays(fd int, offset int64, delays int) error {
+	front := make([]byte, delayAt+delayWidth)
+	n, err := pread(fd, front, offset)
+	if err == nil && (n < len(front) || front[0] != 'r' && front[0] != 'X' || !isPIDField(string(front[2:])) || !isDelayField(string(front[delayAt:]))) {
+		return nil
+	}
+	if err == nil {
+		err = pwrite(fd, fmt.Appendf(nil, "%*d", delayWidth, min(max(delays, 0), 9999)), offset+delayAt)
+	}
+	if err != nil {
+		return fmt.Errorf("write the delay field at byte %d: %w", offset, err)
+	}
+	return nil
+}
+
+// isDelayField reports whether s is four blanks or digits.
+func isDelayField(s string) bool {
+	return len(s) == delayWidth && strings.Trim(s, " 0123456789") == ""
 }
 
 // lockBytes makes reading and writing a tag one step among programs that use

@@ -64,9 +64,19 @@ type (
 		PID     int // of the agent that died; 0 if none did
 	}
 
+	// Report writes the notice that a message owes its sender and marks its
+	// diagnostics as reported. RetryUntil is when the first of the open
+	// recipients expires; zero: never. The answer is Done or Failed.
+	Report struct {
+		Op         Op
+		Message    MessageID
+		Path       string
+		RetryUntil time.Time
+	}
+
 	// Finish removes the files of a message without open recipients, the
-	// control file first. If the message owes a notice, the files are moved to
-	// postman/ instead. The answer is Done or Failed.
+	// control file first. If the message owes a notice, it is written
+	// first. The answer is Done or Failed.
 	Finish struct {
 		Op      Op
 		Message MessageID
@@ -194,6 +204,7 @@ func (Kill) action()      {}
 func (Mark) action()      {}
 func (Read) action()      {}
 func (Finish) action()    {}
+func (Report) action()    {}
 func (Hold) action()      {}
 func (Resubmit) action()  {}
 func (Answer) action()    {}

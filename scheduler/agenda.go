@@ -18,13 +18,17 @@ type agenda struct {
 	resumes   heap[*thread]   // ends of suspensions, and bulk updates to continue
 	deadlines heap[*agent]    // see dispatch.deadline
 	backoffs  heap[*ring]     // rings that may start an agent again
+
+	notices heap[*noticePlan] // about messages with open recipients
+	delays  heap[*delayPlan]  // reporttimes and deadlines
 }
 
 // do appends an action to those of this Step.
 func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
-	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next())
+	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
+		ag.notices.next(), ag.delays.next())
 }
 
 // instant is a time in nanoseconds since the epoch, which takes a third of the

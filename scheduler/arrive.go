@@ -31,6 +31,7 @@ func (dv *delivery) arrive(in *Message) {
 		return
 	}
 	dv.eachVertex(m, dv.enterQueue)
+	dv.planInterimNotice(m)
 	dv.eachVertex(m, func(v *vertex) { dv.overfeedThread(dv.threadOf(v)) })
 }
 
@@ -95,6 +96,7 @@ func (q *queue) groupRecipients(m *message, in []ctlfile.OpenRecipient, flags re
 			latest, latestKey = v, key
 		}
 		q.addRecipient(v, r, flags)
+		q.noteDelays(v, r, m.modifiedAt)
 		m.open++
 		m.recipients++
 		if r.Class != 0 {
@@ -124,6 +126,9 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	}
 	if r.Notify&ctlfile.NotifyFailure != 0 {
 		flags |= notifyFailure
+	}
+	if r.Notify.Wants(ctlfile.NotifyDelay) {
+		flags |= notifyDelay
 	}
 	in := recipient{offset: uint32(r.Offset), flags: flags, state: open}
 	if v.count == 0 {

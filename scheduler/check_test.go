@@ -51,6 +51,22 @@ func (s *Scheduler) check() {
 	for _, w := range s.walks {
 		s.checkWalk(w)
 	}
+	s.checkNotices()
+}
+
+// checkNotices: what is planned is about mail that is there, and a notice whose
+// time has come waits only for something that is being written.
+func (s *Scheduler) checkNotices() {
+	for ref, p := range s.noticePlans {
+		m := s.messages.at(ref)
+		assert(p.message == ref && s.byID[m.id] == ref, "a notice is planned about message %d, which has left", m.id)
+		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
+		assert(s.notices.contains(p) || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
+	}
+	for ref, p := range s.delayPlans {
+		v := s.vertices.at(ref)
+		assert(p.vertex == ref && v.state != 0, "the delay of a vertex that has left is planned")
+	}
 }
 
 func assert(holds bool, format string, args ...any) {

@@ -25,6 +25,9 @@ type Config struct {
 	// ForkRate is how many agents may be started within one second (option
 	// -R). 0 means no limit.
 	ForkRate int
+	// ReportInterval is how long failures of a message are collected for one
+	// notice while it has open recipients. 0: until its end.
+	ReportInterval time.Duration
 	// Frozen: no agents are started (option -F).
 	Frozen bool
 	// Only restricts feeding to some threads (option -p). The zero value

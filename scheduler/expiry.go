@@ -57,6 +57,9 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 // of its wait, or its expiry. A vertex past its first expiry without an attempt
 // is looked at in every interval, because a suspension may count as an attempt.
 func (q *queue) planWake(v *vertex) {
+	if len(q.delayPlans) > 0 {
+		q.planDelay(v)
+	}
 	t := q.threadOf(v)
 	primary, secondary := q.expiry(v)
 	if t.held || primary <= q.now && !q.mayExpire(v) {
@@ -111,7 +114,7 @@ func (dv *delivery) expire(v *vertex) {
 	}
 	words := "expired after " + inWords(dv.threadOf(v).params.Expiry)
 	dv.fail(v, failureCause{
-		words: words, code: "5.4.7 (delivery time expired)",
+		words: words, code: "4.4.7 (delivery time expired)", keepsCode: true,
 		applies: func(r *recipient) bool { return dv.expired(v, r) },
 	})
 }
@@ -120,7 +123,10 @@ func (dv *delivery) expire(v *vertex) {
 // which ones.
 type failureCause struct {
 	words, code string
-	applies     func(*recipient) bool
+	// keepsCode says that the status code of the last report takes the place of
+	// code, if it is one of a temporary failure.
+	keepsCode bool
+	applies   func(*recipient) bool
 }
 
 // fail ends recipients of a vertex with a notice.
@@ -163,6 +169,10 @@ func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark 
 		last = ta.Notary(reported.notary)
 		text = "\r" + c.words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
 	}
+	code := c.code
+	if reported := last.Code(); c.keepsCode && strings.HasPrefix(reported, "4.") {
+		code = reported
+	}
 	diag := last.Diagnostic()
 	if diag == "" {
 		diag = "smtp; 500 (" + c.words + ")"
@@ -173,7 +183,7 @@ func (c *failureCause) outcome(r *recipient, reported *diagnostic) ctlfile.Mark 
 	}
 	return ctlfile.Mark{
 		Offset: int64(r.offset), Tag: ctlfile.Failed, Diagnose: true,
-		Notary: strings.Join([]string{recipient, "failed", c.code, diag, last.Remote()}, "\x01"),
+		Notary: strings.Join([]string{recipient, "failed", code, diag, last.Remote()}, "\x01"),
 		Text:   text,
 	}
 }

@@ -23,7 +23,10 @@ type mail struct {
 	senders        pool[senderRef, string]
 	diagnostics    pool[diagnosticRef, diagnostic]
 	threadTable    slab[threadRef, *thread]
-	loaded         int64 // last message.sequence that was given
+	noticePlans    map[messageRef]*noticePlan
+	delayPlans     map[vertexRef]*delayPlan
+	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
+	loaded         int64                // last message.sequence that was given
 
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32

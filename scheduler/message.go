@@ -161,6 +161,7 @@ type recipientFlags uint8
 const (
 	notifySuccess recipientFlags = 1 << iota // NOTIFY of the DSN line
 	notifyFailure
+	notifyDelay
 	mustAttempt // it was held and must have an attempt before it can expire
 	counted     // its outcome is in the counters of the channel
 	unreported  // the line that has ended counts as an attempt without a report
@@ -195,10 +196,14 @@ func (dv *delivery) advance(m *message) {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
 		dv.finish(m)
+	case dv.owesNoticeNow(m):
+		dv.report(m)
 	case m.flags&holdOrdered != 0 && dv.allHolding(m):
 		m.flags |= moving
 		op := dv.nextOp()
 		dv.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
+	default:
+		dv.planInterimNotice(m)
 	}
 }
 
@@ -221,6 +226,10 @@ func (dv *delivery) dropMessage(m *message) {
 // removeMessage frees a message whose vertices are removed.
 func (ml *mail) removeMessage(m *message) {
 	ml.unlinkLogID(m)
+	if p := ml.noticePlans[m.ref]; p != nil {
+		p.message = 0
+		delete(ml.noticePlans, m.ref)
+	}
 	delete(ml.byID, m.id)
 	ml.counts.Messages--
 	ml.counts.MessagesOut++
@@ -246,6 +255,11 @@ func (q *queue) removeVertex(v *vertex) {
 	t := q.threadOf(v)
 	t.dequeueVertex(v)
 	q.wakes.remove(v.ref)
+	delete(q.expireReasons, v.ref)
+	if p := q.delayPlans[v.ref]; p != nil {
+		q.delays.remove(p)
+		delete(q.delayPlans, v.ref)
+	}
 	q.setState(v, 0, 0)
 	for _, w := range q.walks {
 		w.vertexLeaves(v)

@@ -135,6 +135,10 @@ func (v *vertex) resubmitting() bool {
 func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	for _, v := range vertices {
 		v.ordered = e.Verb
+		delete(dv.expireReasons, v.ref)
+		if e.Verb == VerbExpire && e.Why != "" {
+			dv.expireReasons[v.ref] = e.Why
+		}
 		if e.Verb == VerbReroute {
 			dv.recordReroute(m, v, threadKey{e.To.Channel, e.To.Host})
 		}
@@ -216,8 +220,12 @@ func (dv *delivery) retryNow(v *vertex) {
 // expireNow fails what is left of a vertex, as an administrator wants.
 func (dv *delivery) expireNow(v *vertex) {
 	dv.reopenRecipients(v)
+	words := "expired by the administrator"
+	if why := dv.expireReasons[v.ref]; why != "" {
+		words += ": " + why
+	}
 	dv.fail(v, failureCause{
-		words: "expired by the administrator", code: "5.0.0 (expired by the administrator)",
+		words: words, code: "5.0.0 (expired by the administrator)",
 		applies: func(r *recipient) bool { return r.state == open || r.state == standby },
 	})
 	if v.state != 0 {

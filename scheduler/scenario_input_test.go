@@ -68,7 +68,9 @@ func (sc *scenario) message(id string, words []string) scheduler.Message {
 			m.Owes = true
 		case word == "released":
 			m.Released = true
-		case !set:
+		case word == "null":
+			m.Sender, m.ErrorTo, m.NullSender = "<>", "", true
+		case !set || strings.Contains(name, ":"):
 			m.Recipients = append(m.Recipients, sc.recipient(word, len(m.Recipients)))
 		case name == "from":
 			m.Sender, m.ErrorTo = value, value
@@ -106,6 +108,12 @@ func (sc *scenario) recipient(word string, before int) ctlfile.OpenRecipient {
 		case word == "":
 		case word == "success":
 			r.Notify |= ctlfile.NotifySuccess
+		case word == "delay":
+			r.Notify |= ctlfile.NotifyDelay
+		case strings.HasPrefix(word, "delays="):
+			r.Delays = sc.number(word[len("delays="):])
+		case strings.HasPrefix(word, "by="):
+			r.DeliverBy = ctlfile.ParseDeliverBy("BY=" + word[len("by="):])
 		case word == "never":
 			r.Notify = ctlfile.NotifyNever
 		case word[0] == 'x':

@@ -34,6 +34,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 			if m.Diagnose {
 				text += fmt.Sprintf(" d(%q %q)", m.Notary, m.Text)
 			}
+			if m.Delays > 0 {
+				text += fmt.Sprintf(" delays %d", m.Delays)
+			}
 		}
 		return text
 	case scheduler.Read:
@@ -57,6 +60,11 @@ func (sc *scenario) format(a scheduler.Action) string {
 		return fmt.Sprintf("log %d %s %s/%s", a.Message, a.State, a.Channel, a.Host)
 	case scheduler.Complete:
 		return ""
+	case scheduler.Report:
+		if a.RetryUntil.IsZero() {
+			return fmt.Sprintf("report %d", a.Message)
+		}
+		return fmt.Sprintf("report %d, retried until +%v", a.Message, a.RetryUntil.Sub(sc.start))
 	case scheduler.Note:
 		if a.Message != 0 {
 			return fmt.Sprintf("note %d: %s", a.Message, a.Text)

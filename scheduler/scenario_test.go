@@ -233,6 +233,8 @@ func (sc *scenario) step(e scheduler.Event) {
 			sc.step(scheduler.AgentStarted{Agent: a.Agent, PID: 1000 + int(a.Agent)})
 		case scheduler.Mark:
 			sc.answerWrite(a.Message, a.Op)
+		case scheduler.Report:
+			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Finish:
 			sc.answerWrite(a.Message, a.Op)
 		case scheduler.Hold:

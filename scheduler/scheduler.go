@@ -55,6 +55,7 @@
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
 //	retries, deferall, retryat         retry.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
+//	reporttimes, interim notices       notice.go
 //	work on control files              store.go
 //	orders, held mail                  order.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
@@ -134,6 +135,10 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
+	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
+	s.expireReasons = make(map[vertexRef]string)
+	s.notices.index = func(p *noticePlan) *int32 { return &p.index }
+	s.delays.index = func(p *delayPlan) *int32 { return &p.index }
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
 	s.threadLinks = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
 	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
@@ -235,6 +240,12 @@ func (s *Scheduler) wake() {
 	}
 	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
 		s.markDirty(s.backoffs.pop())
+	}
+	for n := 0; n < wakeSlice && s.delays.next() <= s.now; n++ {
+		s.delayDue(s.delays.pop())
+	}
+	for n := 0; n < wakeSlice && s.notices.next() <= s.now; n++ {
+		s.noticeDue(s.notices.pop())
 	}
 	s.wakeForks()
 	s.retryWritesDue()

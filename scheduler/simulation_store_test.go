@@ -81,6 +81,15 @@ func (h *harness) read(a Read) {
 	h.step(e)
 }
 
+// writeNotice writes a notice. Two for one message are never written at a time.
+func (h *harness) writeNotice(a Report) {
+	if h.files[a.Message] == nil {
+		h.step(Failed{Op: a.Op, Missing: true})
+		return
+	}
+	h.step(Done{Op: a.Op})
+}
+
 // finish removes a message. Each of its recipients must have an outcome.
 func (h *harness) finish(a Finish) {
 	f := h.files[a.Message]

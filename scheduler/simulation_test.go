@@ -116,8 +116,10 @@ func (h *harness) config() *Config {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
 	}
 	return &Config{
-		Events: true,
+		Events:         true,
+		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
 		Defaults: Params{
+			ReportTimes:  []time.Duration{time.Minute, time.Hour, 20 * time.Minute},
 			AgentTimeout: 10 * time.Minute,
 			Interval:     time.Minute, Expiry: expiry, Expiry2: time.Hour, Retries: []int{1, 2, 3}, Jitter: 10,
 			MaxThr: 1, Sessions: 1, Quantum: 5, UID: -1, GID: -1,
@@ -236,7 +238,11 @@ func (h *harness) arrive() {
 			Offset:  int64(100 * (i + 1)),
 			Channel: []string{"smtp", "smtp", "smtp", "local", "etrn", "nowhere"}[h.rand.IntN(6)],
 			Host:    h.host(),
-			Notify:  ctlfile.NotifyFailure | ctlfile.Notify(h.rand.IntN(2))*ctlfile.NotifySuccess,
+			Notify:  ctlfile.NotifyFailure | ctlfile.Notify(h.rand.IntN(2))*ctlfile.NotifySuccess | ctlfile.Notify(h.rand.IntN(2))*ctlfile.NotifyDelay,
+			Delays:  h.rand.IntN(2),
+		}
+		if h.chance(10) {
+			r.DeliverBy = ctlfile.DeliverBy{Given: true, After: time.Duration(h.rand.IntN(9000)-1000) * time.Second, Return: h.chance(50)}
 		}
 		if h.rand.IntN(4) == 0 {
 			r.Class = 1 + h.rand.IntN(2)
@@ -322,6 +328,8 @@ func (h *harness) perform(a Action) {
 		h.answerLater(a.Op, func() { h.mark(a) })
 	case Read:
 		h.answerLater(a.Op, func() { h.read(a) })
+	case Report:
+		h.answerLater(a.Op, func() { h.writeNotice(a) })
 	case Finish:
 		h.answerLater(a.Op, func() { h.finish(a) })
 	case Hold:

@@ -146,8 +146,8 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 	r.state = done
 }
 
-// finish has the files of a message removed, or moved to postman/ if it owes a
-// notice.
+// finish has the files of a message removed, after the notice that it may owe is
+// written.
 func (dv *delivery) finish(m *message) {
 	m.flags |= removing
 	op := dv.nextOp()

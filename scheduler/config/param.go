@@ -99,9 +99,9 @@ var keywords = []row[values]{
 	{name: "wakeuprestartonly", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.WakeupRestartOnly }},
 		meaning: "new mail does not start another agent for its thread"},
-	{name: "reporttimes", pending: true,
+	{name: "reporttimes",
 		kind:    times{field: func(v *values) *[]time.Duration { return &v.ReportTimes }, low: time.Second, high: year, most: 4},
-		meaning: "ages at which interim reports are sent"},
+		meaning: "ages at which senders who asked for it are told of a delay"},
 
 	// What to start.
 	{name: "command",
@@ -262,9 +262,10 @@ type Params struct {
 	// ReportInterval is the time between notices about a message that has open
 	// recipients as well as failed ones.
 	ReportInterval time.Duration
-	// MsgWriteAsync leaves it to the system when results are written to disk.
+	// MsgWriteAsync leaves it to the system when notices are written to disk.
 	MsgWriteAsync bool
-	// StoreErrorOnError keeps a notice that could not be delivered.
+	// StoreErrorOnError keeps notices about messages with a null sender, which
+	// nobody gets, in postman/.
 	StoreErrorOnError bool
 	// AgentTimeout is the default of the keyword agent-timeout.
 	AgentTimeout time.Duration
@@ -296,13 +297,13 @@ var params = []row[Params]{
 	{name: "notifysock",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.NotifySock }, local: true},
 		meaning: "where routers say what is new"},
-	{name: "global-report-interval", pending: true, preset: "5m",
+	{name: "global-report-interval", preset: "5m",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.ReportInterval }, low: time.Second, high: year},
 		meaning: "how often failures so far are reported"},
-	{name: "msgwriteasync", pending: true, preset: "no",
+	{name: "msgwriteasync", preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.MsgWriteAsync }, off: true},
-		meaning: "do not wait for the disk"},
-	{name: "store-error-on-error", pending: true, preset: "no",
+		meaning: "do not wait until a notice is on disk"},
+	{name: "store-error-on-error", preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.StoreErrorOnError }, off: true},
 		meaning: "keep notices that nobody can be sent"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit",

@@ -54,6 +54,7 @@ func Parse(name string, data []byte, system System) (*File, error) {
 		r.fail("there is no clause in the file")
 	}
 	r.file.Scheduler.Defaults.AgentTimeout = r.file.Params.AgentTimeout
+	r.file.Scheduler.ReportInterval = r.file.Params.ReportInterval
 	if len(r.errors) > 0 {
 		sortByPlace(r.errors, func(e Error) Place { return e.Place })
 		return nil, r.errors

@@ -86,6 +86,7 @@ type Spool interface {
 	Mark(op uint64, path string, marks []ctlfile.Mark)
 	Reread(op uint64, path string, dead int)
 	Finish(op uint64, path string, owes bool)
+	Report(op uint64, path string, retryUntil time.Time)
 	Probe()
 	Verbose(path string, owner uint32, line string)
 	Sweep()

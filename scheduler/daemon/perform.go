@@ -30,6 +30,8 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.files.mark(a)
 	case scheduler.Read:
 		l.files.read(a)
+	case scheduler.Report:
+		l.files.report(a)
 	case scheduler.Finish:
 		l.files.finish(a)
 	case scheduler.Hold:
@@ -83,6 +85,9 @@ func (d *Daemon) result(r spool.Result) {
 		l.files.reread(r)
 	case spool.Finished:
 		l.files.finished(r)
+	case spool.Reported:
+		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
+		l.files.changed(r.Op, r.Missing, r.Err)
 	case spool.Unparked:
 		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
 	case spool.Moved:

@@ -116,6 +116,8 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 		s.spoolError("read", r.Err)
 	case spool.Finished:
 		s.spoolError("finish", r.Err)
+	case spool.Reported:
+		s.spoolError("report", r.Err)
 	case spool.Moved:
 		s.spoolError("hold", r.Err)
 	case spool.Released:

@@ -126,6 +126,19 @@ func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 	return nil
 }
 
+// setDelays writes how many notices of delay a recipient's sender had.
+func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
+	fd, err := d.writable()
+	if err != nil {
+		return err
+	}
+	if err := ctlfile.SetDelays(fd, r.Offset, delays); err != nil {
+		return err
+	}
+	r.Delays = delays
+	return nil
+}
+
 // markReported tags d line i as one of which the sender was told or need not be.
 func (d *controlFile) markReported(i int) error {
 	fd, err := d.writable()

@@ -279,6 +279,9 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				Host:    t.word(r.RouteHost()),
 				Class:   r.Class,
 				Notify:  r.Notify,
+
+				Delays:    delays(f, r),
+				DeliverBy: ctlfile.ParseDeliverBy(r.DSN),
 			})
 			if t.s.options.Users {
 				m.Recipients[len(m.Recipients)-1].User = strings.Clone(r.User)

@@ -191,8 +191,17 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		}
 	}
 	for _, m := range marks {
-		if r := d.recipient(m); r != nil && !m.LeaveTag {
+		r := d.recipient(m)
+		if r == nil {
+			continue
+		}
+		if !m.LeaveTag {
 			if err := d.tag(d.file.Find(r.Offset), m.Tag); err != nil {
+				return err
+			}
+		}
+		if m.Delays > 0 {
+			if err := d.setDelays(r, m.Delays); err != nil {
 				return err
 			}
 		}

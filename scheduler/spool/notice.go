@@ -39,14 +39,30 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 		r := &f.Recipients[n]
 		news := tells(line.Notary, r.Tag)
 		wanted := r.Notify.Wants(news)
-		if f.NullSender {
+		switch {
+		case f.NullSender:
 			wanted = news == ctlfile.NotifyFailure
+		case news == ctlfile.NotifyDelay:
+			by := ctlfile.ParseDeliverBy(r.DSN)
+			wanted = (wanted || by.Given && !by.Return) && !f.Done(n) // a delay that is over is no news
 		}
 		if wanted && (final || decided(f, r.Class)) {
 			lines = append(lines, i)
 		}
 	}
 	return lines
+}
+
+// delays returns how many notices of delay the sender had about a recipient: the
+// DDDD field, or the d lines of an older file without it.
+func delays(f *ctlfile.File, r *ctlfile.Recipient) int {
+	n := 0
+	for i := range f.Diagnostics {
+		if line := &f.Diagnostics[i]; line.Recipient == r.Offset && action(line.Notary) == delayed {
+			n++
+		}
+	}
+	return max(n, r.Delays)
 }
 
 // tells is the kind of news a d line is about a recipient with this tag. One

@@ -56,7 +56,9 @@ const noticeWriters = 4
 // lines as reported. RetryUntil is as in Owed. The result is Reported.
 func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 	s.notices.push(func() {
-		answer := Reported{Op: op}
+		_, base := split(path)
+		id, _ := ctlfile.Number(base)
+		answer := Reported{Op: op, Name: Name{path, id}}
 		extra, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error {
 			lines := s.owed(d.file, false)
 			if len(lines) == 0 || s.options.Reporter == nil {

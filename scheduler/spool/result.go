@@ -94,6 +94,7 @@ type (
 	// is no such control file. Err may wrap ErrSpoolDown.
 	Reported struct {
 		Op      uint64
+		Name    Name
 		Err     error
 		Missing bool
 		Notice  string

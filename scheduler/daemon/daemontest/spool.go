@@ -165,6 +165,13 @@ func (s *Spool) Reread(op uint64, path string, _ int) {
 	s.Answer(r)
 }
 
+// Report writes no notice and says that it did.
+func (s *Spool) Report(op uint64, path string, _ time.Time) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Answer(spool.Reported{Op: op, Missing: s.Files[path] == nil})
+}
+
 func (s *Spool) Finish(op uint64, path string, _ bool) {
 	go func() {
 		time.Sleep(s.Slow)

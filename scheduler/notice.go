@@ -1,0 +1,269 @@
+package scheduler
+
+// Notices: when senders are told of failures while the message still has open
+// recipients (PARAMglobal-report-interval), of delays (reporttimes) and of
+// deadlines that they gave (DELIVERBY). At the end of a message, Finish writes
+// what is owed.
+
+import (
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// noticePlan is the next notice about a message that has open recipients. All
+// failures up to then are in one notice.
+type noticePlan struct {
+	message messageRef // 0: the message has left
+	at      instant
+	index   int32 // in agenda.notices
+}
+
+// delayPlan is what a vertex has of recipients whose sender wants to be told of
+// delays, or gave a deadline. Few have one.
+type delayPlan struct {
+	vertex    vertexRef
+	told      int // how many of the reporttimes have passed and been told
+	deadlines []deliverBy
+	index     int32 // in agenda.delays
+}
+
+// deliverBy is the deadline of a recipient (RFC 2852).
+type deliverBy struct {
+	recipient int // index in the vertex
+	at        instant
+	fails     bool // the recipient fails then; else its sender is told
+	told      bool // it has passed
+}
+
+// planNotice plans a notice about a message, if it owes one and has open
+// recipients.
+func (dv *delivery) planNotice(m *message, at instant) {
+	if m.flags&(owesNotice|nullSender) != owesNotice || m.open == 0 {
+		return
+	}
+	p := dv.noticePlans[m.ref]
+	if p == nil {
+		p = &noticePlan{message: m.ref, at: never}
+		dv.noticePlans[m.ref] = p
+	}
+	if at < p.at {
+		p.at = at
+		dv.notices.put(at, p)
+	}
+}
+
+// planInterimNotice plans the notice of PARAMglobal-report-interval.
+func (dv *delivery) planInterimNotice(m *message) {
+	if d := dv.config.ReportInterval; d > 0 && m.flags&owesNotice != 0 {
+		dv.planNotice(m, dv.now.after(d))
+	}
+}
+
+// noticeDue has a notice written whose time has come. Where outcomes of the
+// message are being written, advance does it after them.
+func (dv *delivery) noticeDue(p *noticePlan) {
+	if m := dv.messages.get(p.message); m != nil {
+		dv.advance(m)
+	}
+}
+
+// owesNoticeNow reports whether the time of a planned notice has come.
+func (dv *delivery) owesNoticeNow(m *message) bool {
+	p := dv.noticePlans[m.ref]
+	return p != nil && p.at <= dv.now
+}
+
+// report has the notice written that a message owes. Whatever is to be reported
+// from now on is for the next one.
+func (dv *delivery) report(m *message) {
+	dv.notices.remove(dv.noticePlans[m.ref])
+	delete(dv.noticePlans, m.ref)
+	m.flags &^= owesNotice
+	m.pendingWrites++
+	op := dv.nextOp()
+	action := Report{Op: op, Message: m.id, Path: dv.path(m)}
+	if at := dv.messageExpiry(m); at != never && at > dv.now {
+		action.RetryUntil = at.time()
+	}
+	dv.issue(op, &pending{action: action, message: m})
+}
+
+// messageExpiry returns when the first of the open recipients expires.
+func (dv *delivery) messageExpiry(m *message) instant {
+	first := never
+	dv.eachVertex(m, func(v *vertex) {
+		if v.state != 0 {
+			primary, _ := dv.expiry(v)
+			first = min(first, primary)
+		}
+	})
+	return first
+}
+
+// noteDelays takes over what a recipient's N line says of delays: its NOTIFY, the
+// notices of delay that it had, and its deadline.
+func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt instant) {
+	wanted := in.Notify.Wants(ctlfile.NotifyDelay)
+	if !wanted && !in.DeliverBy.Given {
+		return
+	}
+	p := ml.delayPlans[v.ref]
+	if p == nil {
+		p = &delayPlan{vertex: v.ref}
+		ml.delayPlans[v.ref] = p
+	}
+	p.told = max(p.told, in.Delays)
+	if by := in.DeliverBy; by.Given {
+		at := modifiedAt.after(by.After)
+		// A notice that was sent before a restart tells of the deadline too.
+		p.deadlines = append(p.deadlines, deliverBy{recipient: int(v.count) - 1, at: at, fails: by.Return, told: !by.Return && in.Delays > 0})
+	}
+}
+
+// planDelay plans when the delay of a vertex is looked at next.
+func (q *queue) planDelay(v *vertex) {
+	p := q.delayPlans[v.ref]
+	m := q.messageOf(v)
+	if p == nil || m.flags&nullSender != 0 {
+		return
+	}
+	next := never
+	for _, after := range q.threadOf(v).params.ReportTimes {
+		if at := m.modifiedAt.after(after); at > q.now {
+			next = min(next, at)
+		}
+	}
+	if q.reportTimesPassed(v) > p.told {
+		next = q.now
+	}
+	for _, d := range p.deadlines {
+		switch {
+		case d.told || !q.recipient(v, d.recipient).isUndelivered():
+		case d.at > q.now:
+			next = min(next, d.at)
+		case q.deadlinePending(v, d): // planWake calls again
+		default:
+			next = q.now
+		}
+	}
+	if next == never {
+		q.delays.remove(p)
+		return
+	}
+	q.delays.put(next, p)
+}
+
+// reportTimesPassed counts the reporttimes that the age of a vertex is past.
+func (q *queue) reportTimesPassed(v *vertex) (n int) {
+	age := q.now.since(q.messageOf(v).modifiedAt)
+	for _, after := range q.threadOf(v).params.ReportTimes {
+		if age >= after {
+			n++
+		}
+	}
+	return n
+}
+
+// deadlinePending reports whether a recipient cannot fail now: an agent has it,
+// its file is being read, or it is held or was and has had no attempt since.
+func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
+	t := q.threadOf(v)
+	return d.fails && (v.state == fed || v.state == reading || v.state == holding || t.held || t.updates&releaseHeld != 0 ||
+		q.recipient(v, d.recipient).flags&mustAttempt != 0)
+}
+
+// delayDue tells senders of delays, and ends recipients whose deadline has
+// passed.
+func (dv *delivery) delayDue(p *delayPlan) {
+	v := dv.vertices.at(p.vertex)
+	m := dv.messageOf(v)
+	if m.flags&(removing|moving) != 0 {
+		return
+	}
+	var marks []ctlfile.Mark
+	age := inWords(dv.now.since(m.modifiedAt).Truncate(time.Second))
+	if passed := dv.reportTimesPassed(v); passed > p.told {
+		p.told = passed
+		for i := range v.len() {
+			if r := dv.recipient(v, i); r.isOpen() && r.flags&notifyDelay != 0 {
+				marks = append(marks, dv.delayMark(r, "not delivered yet after "+age, p.told))
+			}
+		}
+	}
+	var failed []int
+	for n := range p.deadlines {
+		d := &p.deadlines[n]
+		r := dv.recipient(v, d.recipient)
+		switch {
+		case d.told || d.at > dv.now || !r.isUndelivered() || dv.deadlinePending(v, *d):
+			continue
+		case d.fails:
+			failed = append(failed, d.recipient)
+		case r.isOpen():
+			marks = append(marks, dv.delayMark(r, "not delivered within the time that the sender gave", max(1, p.told)))
+		}
+		d.told = true
+	}
+	if len(marks) > 0 {
+		m.flags |= owesNotice
+		dv.planNotice(m, dv.now)
+		dv.write(m, marks, nil)
+	}
+	if len(failed) > 0 {
+		dv.failAtDeadline(v, failed)
+	}
+	if v.state != 0 {
+		dv.planDelay(v)
+	}
+}
+
+// failAtDeadline fails recipients of a vertex, by index, because the time has
+// passed that their sender gave.
+func (dv *delivery) failAtDeadline(v *vertex, indices []int) {
+	var late []*recipient
+	for _, i := range indices {
+		late = append(late, dv.recipient(v, i))
+	}
+	dv.fail(v, failureCause{
+		words: "not delivered within the time that the sender gave", code: "5.4.7 (delivery time expired)",
+		applies: func(r *recipient) bool {
+			for _, other := range late {
+				if r == other {
+					return r.state == open || r.state == standby
+				}
+			}
+			return false
+		},
+	})
+}
+
+// isUndelivered reports whether the recipient is open, or waits for its turn.
+func (r *recipient) isUndelivered() bool {
+	return r.isOpen() || r.state == standby || r.state == promoted
+}
+
+// delayMark returns the d line that says that a recipient is delayed. It leaves
+// the tag as it is.
+func (dv *delivery) delayMark(r *recipient, words string, delays int) ctlfile.Mark {
+	var last ta.Notary
+	text, code := words, "4.4.7 (not delivered yet)"
+	if reported := dv.diagnostics.get(r.diagnostic); reported != nil {
+		last = ta.Notary(reported.notary)
+		text = "\r" + words + ", problem was:\r" + strings.TrimLeft(reported.text, "\r")
+		if c := last.Code(); c != "" {
+			code = c
+		}
+	}
+	recipient := last.Recipient()
+	if recipient == "" {
+		recipient = "\x03" // the user of the r line
+	}
+	return ctlfile.Mark{
+		Offset: int64(r.offset), Tag: ctlfile.Open, LeaveTag: true, Diagnose: true, Delays: delays,
+		Notary: strings.Join([]string{recipient, "delayed", code, last.Diagnostic(), last.Remote()}, "\x01"),
+		Text:   text,
+	}
+}
