@@ -149,7 +149,7 @@ func (s *session) Data(r io.Reader) error {
 	m, size, err := s.receive(mail, r)
 	if err == nil {
 		if err = s.server.queue.commit(m); err == nil {
-			log.Info().Str("message", m.name).Int("recipients", len(mail.To)).Int64("size", size).
+			log.Info().Str("file", m.name).Int("recipients", len(mail.To)).Int64("size", size).
 				Str("with", mail.With).Str("user", s.user).Msg("accepted")
 			return refusal(250, smtp.EnhancedCode{2, 0, 0}, "OK: queued as "+m.name)
 		}

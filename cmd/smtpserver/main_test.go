@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/smtp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain makes the test binary the server when a test starts it so.
+func TestMain(m *testing.M) {
+	if os.Getenv("SMTPSERVER_TEST") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// place is a postoffice with its configuration.
+type place struct {
+	t   testing.TB
+	dir string
+}
+
+func newPlace(t testing.TB, config string) place {
+	t.Helper()
+	p := place{t, t.TempDir()}
+	for _, dir := range []string{"public", "router", "transport", "queue"} {
+		if err := os.Mkdir(filepath.Join(p.dir, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	zenv := fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\n", p.dir, p.dir)
+	for name, text := range map[string]string{"zmailer.conf": zenv, "smtpserver.cf": config} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// start starts a server on a port of the system's choice.
+func (p place) start() (server *exec.Cmd, address string) {
+	p.t.Helper()
+	server = exec.Command(os.Args[0], "-i", "-Z", filepath.Join(p.dir, "zmailer.conf"), "-l", "127.0.0.1:0")
+	server.Env = append(os.Environ(), "SMTPSERVER_TEST=1")
+	stderr, err := server.StderrPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = server.Process.Kill() })
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		var line struct{ Message, Address string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "listening" {
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return server, line.Address
+		}
+		p.t.Log(lines.Text())
+	}
+	p.t.Fatal("the server does not listen")
+	return nil, ""
+}
+
+func TestKilledServerLosesNothingThatItAcknowledged(t *testing.T) {
+	p := newPlace(t, "domain ours.example\nno-tls\n")
+	acknowledged := make(map[string]bool)
+	var mu sync.Mutex
+	for round := range 5 {
+		server, address := p.start()
+		var clients sync.WaitGroup
+		enough := make(chan bool, 1000)
+		for client := range 8 {
+			clients.Go(func() {
+				for i := 0; ; i++ {
+					id := fmt.Sprintf("<%d.%d.%d@client.example>", round, client, i)
+					body := "Message-ID: " + id + "\r\n\r\n" + strings.Repeat("text\r\n", 500) + "end\r\n"
+					err := smtp.SendMail(address, nil, "a@client.example", []string{"b@ours.example"}, []byte(body))
+					if err != nil {
+						return // killed
+					}
+					mu.Lock()
+					acknowledged[id] = true
+					mu.Unlock()
+					select {
+					case enough <- true:
+					default:
+					}
+				}
+			})
+		}
+		go func() {
+			clients.Wait()
+			close(enough)
+		}()
+		for range 20 + 7*round {
+			if _, going := <-enough; !going {
+				t.Fatal("no client could send")
+			}
+		}
+		_ = server.Process.Kill()
+		_ = server.Wait()
+		for range enough { // until the clients have noticed
+		}
+	}
+	found := make(map[string]bool)
+	files, _ := filepath.Glob(filepath.Join(p.dir, "router", "*"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(text), "\nMessage-ID: ")
+		id, body, _ := strings.Cut(after, "\n")
+		if !strings.HasSuffix(body, "text\nend\n") {
+			t.Errorf("%s is not complete", file)
+		}
+		found[id] = true
+	}
+	for id := range acknowledged {
+		if !found[id] {
+			t.Errorf("%s is lost", id)
+		}
+	}
+	server, _ := p.start()
+	if left, _ := filepath.Glob(filepath.Join(p.dir, "public", ".*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("stopped: %v", err)
+	}
+}
+
+func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
+	for config, want := range map[string]string{
+		"# fine\nmax-size 5k\n":            "",
+		"no-tls\nmax-sise 5k\n":            "smtpserver.cf:2: no option",
+		"max-size many\n":                  "smtpserver.cf:1: ",
+		"network 1.2.3.4/99\n":             "smtpserver.cf:1: ",
+		"listen nowhere\n":                 "smtpserver.cf:1: ",
+		"config other\n":                   "smtpserver.cf:1: no option",
+		"max-recipients 0\n":               "at least 1",
+		"certificate missing.pem\n":        "missing.pem",
+		"no-tls\nlisten smtps:[::1]:465\n": "needs TLS",
+	} {
+		p := newPlace(t, config)
+		var out, errs bytes.Buffer
+		code := run([]string{"--check", "-Z", filepath.Join(p.dir, "zmailer.conf")}, nil, &out, &errs)
+		if ok := want == ""; ok != (code == 0) || !strings.Contains(errs.String(), want) {
+			t.Errorf("%q: code %d, %q", config, code, errs.String())
+		}
+	}
+}
+
+func TestHashIsOfThePassword(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"--hash-password"}, strings.NewReader("secret\n"), &out, &errs); code != 0 || !strings.HasPrefix(out.String(), "$2") {
+		t.Errorf("code %d, %q", code, out.String())
+	}
+	if code := run([]string{"--hash-password"}, strings.NewReader("\n"), &out, &errs); code != exitUsage {
+		t.Errorf("code %d for no password", code)
+	}
+}
+
+// BenchmarkMessages sends small messages over open sessions.
+func BenchmarkMessages(b *testing.B) {
+	for _, sessions := range []int{1, 20} {
+		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+			p := newPlace(b, "no-tls\ndomain ours.example\nrouter-max 0\n")
+			_, address := p.start()
+			work := make(chan bool)
+			var clients sync.WaitGroup
+			for range sessions {
+				c, err := smtp.Dial(address)
+				if err != nil {
+					b.Fatal(err)
+				}
+				clients.Go(func() {
+					defer c.Close()
+					for range work {
+						if err := send(c); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			for b.Loop() {
+				work <- true
+			}
+			close(work)
+			clients.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+		})
+	}
+}
+
+func send(c *smtp.Client) error {
+	err := c.Mail("a@client.example")
+	if err == nil {
+		err = c.Rcpt("b@ours.example")
+	}
+	if err != nil {
+		return err
+	}
+	w, err := c.Data()
+	if err != nil {
+		return err
+	}
+	_, _ = w.Write(bytes.Repeat([]byte("text of a small message\r\n"), 80))
+	return w.Close()
+}
+
+// BenchmarkMemory reports the memory of a server with 500 sessions that are
+// within a message.
+func BenchmarkMemory(b *testing.B) {
+	p := newPlace(b, "no-tls\ndomain ours.example\n")
+	server, address := p.start()
+	for range 500 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		in := bufio.NewReader(conn)
+		fmt.Fprint(conn, "HELO x\r\nMAIL FROM:<a@client.example>\r\nRCPT TO:<b@ours.example>\r\nDATA\r\n")
+		for line := ""; !strings.HasPrefix(line, "354"); {
+			if line, err = in.ReadString('\n'); err != nil {
+				b.Fatal(err)
+			}
+		}
+		fmt.Fprint(conn, strings.Repeat("text\r\n", 1000))
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", server.Process.Pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	var kilobytes float64
+	_, _ = fmt.Sscan(after, &kilobytes)
+	for b.Loop() {
+	}
+	b.ReportMetric(kilobytes/1024, "MB")
+}
