@@ -1,6 +1,6 @@
 package ta
 
-// This file has the reader of lines, of bounded length, that both sides use.
+// This file reads lines of bounded length, for both sides.
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 	"io"
 )
 
-// Errors that LineReader.Next returns together with bytes that are no line.
+// Errors that LineReader.Next returns together with bytes that are not a
+// complete line.
 var (
 	// ErrLong says that the line is longer than allowed. Its beginning is
-	// returned, the rest up to its LF is dropped.
+	// returned; the rest, up to its LF, is dropped.
 	ErrLong = errors.New("line is too long")
-	// ErrTail says that the stream ended within a line. What came of it is
-	// returned, and must not be taken for the line, which may have been longer.
+	// ErrTail says that the stream ended within a line. The part that
+	// arrived is returned. It must not be taken for a complete line.
 	ErrTail = errors.New("stream ended within a line")
 )
 
@@ -106,8 +107,8 @@ func (l *LineReader) fill() {
 		copy(grown, l.buf[:l.end])
 		l.buf = grown
 	}
-	// A reader may return nothing without an error and is called again then,
-	// but not for ever.
+	// A Reader may return 0 bytes without an error. It is then called again, but
+	// not forever.
 	for range 100 {
 		n, err := l.r.Read(l.buf[l.end:])
 		l.end += n

@@ -57,7 +57,7 @@ type Logged struct {
 }
 
 // Line is the text of the line, without its end. Its parts are cut to the
-// lengths that readers of such logs know, and hold no control characters.
+// lengths that log parsers expect, and hold no control characters.
 func (l Logged) Line(style SyslogStyle) string {
 	between, last, maxText := ", ", " ", 200
 	if style == SyslogTabs {
@@ -94,7 +94,7 @@ func clock(d time.Duration) string {
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// logWord cuts s to max bytes and replaces its control characters by blanks.
+// logWord cuts s to max bytes and replaces its control characters with spaces.
 func logWord(s string, max int) string {
 	if len(s) > max {
 		s = s[:max]
@@ -115,7 +115,8 @@ type Syslog struct {
 	w     *asyncsyslog.Writer
 }
 
-// OpenSyslog starts the log in the name of an agent. It is nil for SyslogOff.
+// OpenSyslog opens the system's log with the agent's name as the tag. It returns
+// nil for SyslogOff.
 func OpenSyslog(agent string, style SyslogStyle) *Syslog {
 	return openSyslog(style, asyncsyslog.Options{Tag: agent})
 }
@@ -127,7 +128,7 @@ func openSyslog(style SyslogStyle, o asyncsyslog.Options) *Syslog {
 	return &Syslog{style, asyncsyslog.Open(o)}
 }
 
-// Close writes the lines that wait, or gives up after two seconds.
+// Close writes the waiting lines, or gives up after two seconds.
 func (s *Syslog) Close() {
 	if s != nil {
 		s.w.Close()

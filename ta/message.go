@@ -1,7 +1,7 @@
 package ta
 
-// This file has a message as an agent's Deliver gets it, and what happens when
-// a recipient gets its result: diagnostic, report, tag.
+// This file defines the message that an agent's Deliver gets, and records the
+// result of a recipient: diagnostic, report, tag.
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Message is one message at one agent: a control file, and the recipients in it
-// that the job line names. It is valid until Deliver returns, and for one
-// goroutine at a time.
+// Message is what one job line asks for: a control file, and the recipients in
+// it that the line selects. It is valid until Deliver returns. Only one goroutine
+// at a time may use it.
 type Message struct {
 	Job        Job
 	ID         uint64 // number of the control file
@@ -47,9 +47,9 @@ type Recipient struct {
 
 // Result is the outcome of one recipient.
 type Result struct {
-	// Status is OK, OK3, Error, Deferred, DeferBack, DeferAll or RetryAt. OK3
-	// is a success that we do not notify the sender of, whatever was asked for:
-	// the next host has taken that over. OK2 and Error2 count as OK and Error,
+	// Status is OK, OK3, Error, Deferred, DeferBack, DeferAll or RetryAt. With
+	// OK3 we do not notify the sender of the success, even if that was asked
+	// for: the next host does. OK2 and Error2 count as OK and Error,
 	// anything else as Deferred.
 	Status Status
 	// Fields become the notary data. An empty Recipient becomes the user word,
@@ -90,9 +90,9 @@ func (r *Recipient) Headers() string { return r.message.File.Headers(r.index) }
 // Reported reports whether the recipient has its result.
 func (r *Recipient) Reported() bool { return r.done }
 
-// Report gives the recipient its result: it writes the d line if one is owed,
-// reports, and tags. A DeferAll is the result of all others that have none, too.
-// A second result is dropped and logged.
+// Report records the recipient's result: it writes the d line if the sender is
+// owed a notice, reports to the scheduler, and tags the recipient. DeferAll also
+// ends all recipients that have no result. A second result is dropped and logged.
 func (r *Recipient) Report(result Result) {
 	if r.done {
 		r.message.session.server.warn("%s: second result %v for the recipient at %d",
@@ -118,7 +118,7 @@ func (m *Message) ReportRest(result func(*Recipient) Result) {
 }
 
 // record writes the d lines to disk, then the reports, then the tags. In this
-// order no recipient is tagged whose reason could be lost.
+// order, the reason of a tagged recipient is always on disk.
 func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {
 	var few [4]Result
 	results := few[:0]
@@ -210,8 +210,8 @@ func (m *Message) owes(r *Recipient, res Result) bool {
 		res.Status == OK && r.Notify.Wants(ctlfile.NotifySuccess)
 }
 
-// finish reports and tags one recipient. lost is the error of writing the d
-// lines. A failure without its d line becomes a deferral. A success without its
+// finish reports and tags one recipient. lost is the error of AppendDiagnostic,
+// if any. A failure without its d line becomes a deferral. A success without its
 // d line is still a success, and the report asks the scheduler to write the line
 // (ok instead of ok2).
 func (m *Message) finish(r *Recipient, res Result, lost error) {

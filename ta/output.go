@@ -27,7 +27,7 @@ type output struct {
 	spare   []byte     // the other of two buffers
 	armed   bool       // timer runs
 	writing bool       // a flush is under way, which will take buf too
-	err     error      // of the first write that failed; no other follows
+	err     error      // of the first write that failed; nothing is written after it
 	written *sync.Cond // signals that writing has become false
 }
 
@@ -73,7 +73,7 @@ func (o *output) added() {
 	}
 }
 
-// flush writes what there is, or leaves that to the flush that is under way.
+// flush writes all waiting lines, or leaves them to the flush that is under way.
 func (o *output) flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

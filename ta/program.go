@@ -1,6 +1,6 @@
 package ta
 
-// This file has what agents that run programs need: accounts, the message as a
+// This file provides what agents that run programs need: accounts, the message as a
 // program's standard input, what it prints, and exit codes.
 
 import (
@@ -16,10 +16,10 @@ import (
 	"syscall"
 )
 
-// Account is a user of the system, as whom an agent that is root works.
+// Account is a user of the system. An agent that is root can act as that user.
 type Account struct {
 	Name, Home string
-	LongName   string // the full name in the password file
+	FullName   string // the full name in the password file
 	UID, GID   int
 	Groups     []int // supplementary ones
 }
@@ -43,7 +43,7 @@ func newAccount(u *user.User, err error) (*Account, error) {
 	case err != nil:
 		return nil, err
 	}
-	acc := &Account{Name: u.Username, Home: u.HomeDir, LongName: u.Name}
+	acc := &Account{Name: u.Username, Home: u.HomeDir, FullName: u.Name}
 	if acc.UID, err = strconv.Atoi(u.Uid); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,9 @@ func newAccount(u *user.User, err error) (*Account, error) {
 	return acc, nil
 }
 
-// Credential is that of a process for an account, in group gid. It always sets
-// the supplementary groups, so that the process keeps none of ours.
+// Credential returns the credential of a process that runs as acc, in group gid.
+// It always sets the supplementary groups, so that the process keeps none of
+// ours.
 func (acc *Account) Credential(gid int) *syscall.Credential {
 	c := &syscall.Credential{Uid: uint32(acc.UID), Gid: uint32(gid), Groups: []uint32{uint32(acc.GID)}}
 	for _, g := range acc.Groups {

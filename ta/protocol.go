@@ -1,7 +1,7 @@
 package ta
 
-// This file has the lines of the protocol other than reports: job lines, the
-// words that begin with #, and what an agent's line is.
+// This file writes and parses job lines and the words that begin with #, and
+// parses the reports of agents.
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ const resyncWord = "#resync"
 type Job struct {
 	Path string // control file below transport/: hash prefix and name
 	Host string // the thread's host, lower case
-	// WithHost says that the command line already named the host ($host), so
-	// that the line is the path alone.
+	// WithHost says that the agent's command already names the host ($host), so
+	// the job line is the path alone.
 	WithHost bool
 }
 
@@ -50,7 +50,7 @@ func ParseJob(line []byte) (Job, error) {
 	path, rest, tab := bytes.Cut(line, []byte{'\t'})
 	switch {
 	case len(line) > MaxLine:
-		return Job{}, fmt.Errorf("job line of %d bytes", len(line))
+		return Job{}, fmt.Errorf("job line of %d bytes is too long", len(line))
 	case len(path) == 0:
 		return Job{}, fmt.Errorf("job line %q names no control file", clip(line))
 	case path[0] == '#':
@@ -85,8 +85,8 @@ type Line struct {
 	Report Report // of Reported
 }
 
-// ParseLine parses one line of an agent, given without its LF. A line that is
-// none of the protocol is Malformed.
+// ParseLine parses one line of an agent, given without its LF. A line that
+// is not in the protocol is Malformed.
 func ParseLine(line []byte) Line {
 	switch {
 	case len(line) > MaxLine:
@@ -171,9 +171,10 @@ func cutStatus(b []byte) (word, text []byte) {
 	return b, nil
 }
 
-// cutRetry takes the number off the text of a retryat: "+N" from now or "N"
-// since the epoch, its word ended by one separator. Text that does not begin
-// with a number is left as it is.
+// cutRetry cuts the number off the text of a retryat: "+N" seconds from now or
+// "N" seconds since the epoch. It drops the rest of the number's word, and one
+// separator after the word. Text that does not begin with a number is left as
+// it is.
 func cutRetry(text string) (Retry, string) {
 	rest := strings.TrimLeft(text, " \t\v\f\r")
 	unsigned, relative := strings.CutPrefix(rest, "+")

@@ -1,7 +1,7 @@
 package ta
 
-// This file has reports: the lines by which an agent gives one recipient its
-// result, with the delivery status fields that RFC 3464 wants.
+// This file defines reports: the lines with which an agent reports one
+// recipient's result, and the delivery status fields of RFC 3464 in them.
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // "Transport agent interface").
 type Status uint8
 
-// The statuses. Exit codes of programs are no part of the protocol.
+// The statuses. Exit codes of programs are not part of the protocol.
 const (
 	// OK: delivered. The scheduler writes the diagnostic, if one is owed.
 	OK Status = iota + 1
@@ -64,7 +64,7 @@ func parseStatus(word []byte) (Status, bool) {
 //
 //	id "/" offset TAB notary TAB status SP message LF
 //
-// The zero value is no valid report.
+// The zero value is not a valid report.
 type Report struct {
 	Message uint64 // number of the control file
 	Offset  int64  // recipient's identity: byte offset of its r (or X) line
@@ -82,8 +82,8 @@ type Retry struct {
 	Seconds  int64 // any value an agent writes; the scheduler clamps it
 }
 
-// AppendReport appends the report line r with its LF. A LF within it becomes a
-// CR, which separates the lines of a report's text. A TAB in the notary fields
+// AppendReport appends the report line r with its LF. An LF within it becomes
+// a CR, which separates the lines of a report's text. A TAB in the notary fields
 // becomes a blank. The text is cut so that the line fits MaxLine, and the notary
 // fields are cut to half of that. A RetryAt without a number whose text begins
 // with a number is written as Deferred, which means the same and cannot be

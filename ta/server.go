@@ -25,13 +25,13 @@ import (
 //	reported                    nothing to do
 type Server struct {
 	Name    string // the program, for logs and notary fields: "smtp"
-	Channel string // takes recipients of this channel, spelt as in the file; "": any
-	// Host is the host of job lines that name none, which is the operand of a
-	// command with $host. "" then takes recipients at any host.
+	Channel string // takes recipients of this channel, case-sensitive; "": any
+	// Host is the host for job lines that name none. An agent whose command
+	// contains $host gets it as an operand. "" selects recipients at any host.
 	Host    string
 	Marking ctlfile.Marking
-	// SenderOwned accepts control files that other users own, as ZMailer's
-	// scheduler leaves them to the senders. Whoever owns a control file can
+	// SenderOwned accepts control files of other users, because ZMailer's
+	// scheduler leaves them with the senders. Whoever owns a control file can
 	// write recipients with the privileges of root into it.
 	SenderOwned bool
 	Sessions    int // job lines that may be open at once; 0: 1
@@ -68,8 +68,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// serveOne works on one job line after the other. Its reports are written when
-// no further job line waits, or a moment later (output).
+// serveOne works on one job line after another. Its reports are written when no
+// further job line is waiting, and at the latest after outputDelay.
 func (s *Server) serveOne(ctx context.Context, lines *LineReader, out *output) error {
 	ss := newSession(s, out, 0)
 	out.line(HungryLine)
@@ -131,7 +131,7 @@ func (s *Server) serveMany(ctx context.Context, lines *LineReader, out *output) 
 }
 
 // next reads up to the next job line and answers other lines. ok is false when
-// the agent is to leave.
+// the agent should exit.
 func (s *Server) next(ctx context.Context, lines *LineReader, out *output) (job Job, ok bool, err error) {
 	for ctx.Err() == nil {
 		line, err := lines.Next()

@@ -1,7 +1,7 @@
 package ta
 
-// This file has the work on one job line: the control file is opened, its open
-// recipients are locked, and the message file is found.
+// This file works on one job line: it opens the control file, locks its open
+// recipients and finds the message file.
 
 import (
 	"errors"
@@ -19,10 +19,10 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// errNothing says that the control file has nothing for this job line now.
+// errNothing says that the control file has no recipient for this job line now.
 var errNothing = errors.New("no open recipient")
 
-// errOthersWrite says that other users than ours could have written recipients
+// errOthersWrite says that users other than ours could have written recipients
 // into the control file.
 var errOthersWrite = errors.New("others can write the control file")
 
@@ -37,8 +37,9 @@ type session struct {
 	buf    []byte // contents of the control file
 }
 
-// initialBuffer holds a control file of the usual size, which is then read in
-// one call. The memory of far larger ones is given back.
+// initialBuffer is the size of the first buffer, in bytes. A control file of the
+// usual size fits into it and is read in one call. A buffer that has grown far
+// larger is dropped after the message.
 const initialBuffer = 8 << 10
 
 func newSession(s *Server, out *output, number int) *session {
@@ -138,7 +139,7 @@ func (ss *session) open(job Job) (*Message, error) {
 }
 
 // trust refuses a control file that others could have written recipients into:
-// one that everybody may write and, as root, one that is not root's.
+// one that everybody may write to and, if we are root, one that is not root's.
 func (m *Message) trust() error {
 	var st syscall.Stat_t
 	err := eintr.Retry(func() error { return syscall.Fstat(m.fd, &st) })
@@ -216,27 +217,28 @@ func (m *Message) take() {
 	m.Recipients = all
 }
 
-// sameHost compares hosts as the scheduler does when it groups recipients:
-// without regard to case, and by the first of a list of hosts.
+// sameHost compares hosts as the scheduler does when it groups recipients: it
+// ignores case, and only the first of a list of hosts counts.
 func sameHost(r *ctlfile.Recipient, host string) bool {
 	return strings.EqualFold(r.Host, host) ||
 		strings.HasPrefix(r.Host, "(") && strings.EqualFold(r.RouteHost(), host)
 }
 
 // swap changes a recipient's tag from one value to another, and reports whether
-// it had the first.
+// it had the old value.
 func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
 	done, err := ctlfile.Swap(m.fd, r.Offset, from, to, m.session.pid)
 	switch {
 	case err != nil:
 		m.session.server.warn("%s: %v", m.Job.Path, err)
 	case !done && from == ctlfile.Locked:
-		m.session.server.warn("%s: the lock at %d was taken away", m.Job.Path, r.Offset)
+		m.session.server.warn("%s: another process removed the lock at %d", m.Job.Path, r.Offset)
 	}
 	return done
 }
 
-// findMessage looks for the message file beside the control file.
+// findMessage looks for the message file in queue/, in the directory that
+// corresponds to the control file's.
 func (m *Message) findMessage() error {
 	dir := m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1]
 	m.path = m.session.path("../queue/" + dir + m.File.Name)
@@ -253,8 +255,8 @@ func (m *Message) findMessage() error {
 	return nil
 }
 
-// moved reports whether the control file is no longer where it was opened. The
-// message file was then moved with it and is not missing.
+// moved reports whether the control file is no longer where it was opened. If
+// so, the message file was moved with it and is not missing.
 func (m *Message) moved() bool {
 	var opened, there syscall.Stat_t
 	if eintr.Retry(func() error { return syscall.Fstat(m.fd, &opened) }) != nil {

@@ -1,7 +1,7 @@
 package ta
 
-// This file has the agent as the scheduler's child: its standard streams, the
-// signals at which it leaves, and its limit of open files.
+// This file sets up an agent as a child of the scheduler: its standard streams,
+// the signals that end it, and its limit on open files.
 
 import (
 	"context"
@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// Standard connects s to the standard streams, on which the scheduler's child
-// talks, and returns a context that ends at SIGTERM, SIGINT, SIGQUIT or SIGHUP.
-// The agent then finishes its message and leaves. A scheduler that is gone
-// makes Serve return an error; SIGPIPE does not kill the agent in the middle of
-// a message.
+// Standard connects s to the standard streams, which lead to the scheduler, and
+// returns a context that ends at SIGTERM, SIGINT, SIGQUIT or SIGHUP. The agent
+// then finishes its message and exits. If the scheduler is gone, Serve returns
+// an error; SIGPIPE does not kill the agent in the middle of a message.
 func (s *Server) Standard() (ctx context.Context, stop func()) {
 	s.In, s.Out, s.Err = os.Stdin, os.Stdout, os.Stderr
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -36,10 +35,10 @@ func (s *Server) Main() int {
 	return ExitOK
 }
 
-// interruptible returns a reader whose Read returns when ctx ends. What r is
-// decides how: a read deadline, shutting down that direction of a blocking
-// socket, or, for any other file (an agent started by hand has a pipe or a
-// terminal), abandoning the Read. stop releases ctx.
+// interruptible returns a reader whose Read returns when ctx ends. It sets
+// a read deadline, shuts down that direction of a blocking socket or, for any
+// other file (an agent started by hand has a pipe or a terminal), abandons the
+// Read. stop releases ctx.
 func interruptible(ctx context.Context, r io.Reader) (_ io.Reader, stop func() bool) {
 	f, ok := r.(interface {
 		SetReadDeadline(time.Time) error
@@ -66,8 +65,8 @@ func isSocket(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-// contextReader reads until ctx ends. A Read that is under way then continues
-// in its goroutine, so nothing may be read afterwards.
+// contextReader reads until ctx ends. A Read that is under way at that
+// moment continues in its goroutine, so r must not be used afterwards.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -93,20 +92,19 @@ func (c *contextReader) Read(b []byte) (int, error) {
 
 // raiseFiles raises the soft limit of open files to the hard one. The Go
 // runtime does that at the start of every program, but the scheduler sets our
-// soft limit after it has started us (scheduler(8), -N), and chance decides
-// which comes last. An agent with a hundred connections would sometimes be left
-// with 32 files. The scheduler has set the limit before it writes its first
-// line.
+// soft limit after it has started us (scheduler(8), -N), and either may happen
+// last. An agent with a hundred connections would sometimes be left with 32
+// files. By the time the scheduler writes its first line, it has set the limit.
 func raiseFiles() {
 	var files syscall.Rlimit
-	// The runtime may stop one below.
+	// The runtime may set a limit one below the hard one.
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil && files.Cur+1 < files.Max {
 		files.Cur = files.Max
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files)
 	}
 }
 
-// onFirstRead is a Reader that calls do once, when the first bytes have come.
+// onFirstRead is a Reader that calls do once, when the first bytes arrive.
 type onFirstRead struct {
 	io.Reader
 	do func()

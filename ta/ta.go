@@ -7,7 +7,7 @@
 //
 //	T: #hungry                           the agent is ready
 //	S: B/I/15582 TAB example.net         a job line: message and host
-//	T: 15582/109 TAB TAB ok3 250 ok      one recipient of it is done
+//	T: 15582/109 TAB TAB ok3 250 ok      one of its recipients is done
 //	T: 15582/156 TAB bob^Afailed^A4.2.2^Asmtp; 451 later^A^A TAB deferred later
 //	T: #hungry                           this answers the job line
 //	S: #idle                             there is nothing to do now
@@ -17,13 +17,12 @@
 //	T: #hungry
 //	S: (empty line, end of file)         leave
 //
-// That is ZMailer's protocol, byte for byte (scheduler(8), "Transport agent
-// interface"); its manual is ta(7). An agent whose command names the host
-// ($host) is given the path alone.
+// That is ZMailer's protocol, byte for byte; its manual is ta(7). If the agent's
+// command contains $host, a job line is the path alone.
 //
-// One thing is new. An agent whose command says so (${sessions}) keeps up to N
+// One thing is new. An agent whose command contains ${sessions} keeps up to N
 // job lines open at once. It writes #hungry N times at the start, and once for
-// each line that has ended:
+// each job line that has ended:
 //
 //	T: #hungry #hungry                   (two lines; sessions=2)
 //	S: B/I/15582 TAB example.net
@@ -32,10 +31,10 @@
 //	T: #hungry                           15583 has ended; one more line, please
 //
 // A job line ends when all its recipients are reported, at a deferall (the
-// unreported ones count as deferred) or when it is resynced. A #hungry that
-// answers no ended line, except for an agent's first N, ends the oldest open
+// unreported ones count as deferred) or when it is resynced. Apart from an
+// agent's first N, a #hungry that follows no ended line ends the oldest open
 // line.
 //
-// Neither side trusts the other: lines are bounded (MaxLine), what cannot be
-// parsed is a value (Malformed), and no input causes a panic.
+// Neither side trusts the other: lines are bounded (MaxLine), a line that cannot
+// be parsed becomes a value (Malformed), and no input causes a panic.
 package ta

@@ -16,9 +16,9 @@
 //
 // Everything that the agent wrote is read, to the end of file, before Exited is
 // emitted: waiting for the process first would lose what is still in the socket.
-// Two cases would take for ever, and a grace period (Spec.Grace) ends them. A
-// descendant of a process that is gone may hold its streams open: what is there
-// by then is read, and the streams are closed. An agent that has closed its
+// In two cases that would take forever, so a grace period (Spec.Grace) bounds
+// them. A descendant of a process that is gone may hold its streams open: what
+// has arrived when the period ends is read, and the streams are closed. An agent that has closed its
 // socket may fail to exit: it is killed.
 package child
 
@@ -45,8 +45,8 @@ const (
 	maxStderr = 8 << 10 // bytes of one line on standard error
 )
 
-// Spec says what to start and how. Names in it are resolved and words are
-// expanded.
+// Spec says what to start and how. Its names are already resolved and its
+// words expanded.
 type Spec struct {
 	Path string   // program; not looked up along PATH
 	Args []string // argv, the program's name first
@@ -101,7 +101,7 @@ func (Exited) event()    {}
 // Errors of Send.
 var (
 	ErrClosed  = errors.New("agent's input is closed")
-	ErrBacklog = errors.New("agent does not take its input")
+	ErrBacklog = errors.New("agent does not read its input")
 )
 
 // Child is a started agent.

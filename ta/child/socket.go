@@ -1,6 +1,6 @@
 package child
 
-// This file has both directions of an agent's socket.
+// This file writes to and reads from an agent's socket.
 
 import (
 	"errors"
@@ -46,7 +46,7 @@ func (c *Child) Send(b []byte) error {
 }
 
 // CloseWrite makes the agent read end of file after everything that was sent.
-// Send returns an error from now on.
+// Send returns an error from then on.
 func (c *Child) CloseWrite() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +71,7 @@ func (c *Child) write(b []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// drain writes what is pending, as fast as the agent reads, until nothing is.
+// drain writes what is pending, as fast as the agent reads, until nothing is left.
 func (c *Child) drain() {
 	defer c.finished.Done()
 	for {

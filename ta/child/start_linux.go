@@ -20,8 +20,8 @@ import (
 // Command converts the expanded words of a clause's command= into the fields of
 // Spec. Leading words with a '=' are assignments to its environment. The next
 // word is the program, below mailbin/ta (mailbin is absolute) unless it begins
-// with '/'; PATH is not searched. The environment is those assignments, then TZ
-// of the scheduler, then PATH and ZCONFIG from env, the names of zmailer.conf.
+// with '/'; PATH is not searched. The environment is those assignments, then the
+// scheduler's TZ, then PATH and ZCONFIG from env, the values of zmailer.conf.
 // An assignment in the command replaces a later one of the same name.
 func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
 	for len(words) > 0 && strings.Contains(words[0], "=") {
@@ -107,7 +107,8 @@ func start(spec Spec) (*Child, error) {
 	return c, err
 }
 
-// polled makes a descriptor of ours one on which goroutines can wait.
+// polled makes fd a non-blocking file, so that a goroutine that waits for it
+// occupies no thread.
 func polled(fd int, name string) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
@@ -154,9 +155,9 @@ func attributes(spec Spec) (*syscall.ProcAttr, error) {
 	return &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: sys}, nil
 }
 
-// closeOnExec keeps from the agent every descriptor but the standard streams.
-// Those that we open have the flag already; those that our own parent left open
-// may not.
+// closeOnExec sets the close-on-exec flag of every descriptor except the standard
+// streams. Those that we open have the flag already; those that our own parent
+// left open may not.
 func closeOnExec() { unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 // fork starts the process. It has its priority from its first instruction on,
@@ -219,11 +220,11 @@ func setPriority(spec Spec) error {
 	return nil
 }
 
-// limitFiles sets the soft limit of open files, within the hard one, of a
-// process that may already run: the limit belongs to a process, so the thread
-// that forks cannot have it alone. For a process of another user, or one that
-// changed its user itself, the system wants CAP_SYS_RESOURCE. An agent works
-// without the limit too.
+// limitFiles sets the soft limit on open files, at most to the hard one, of a
+// process that may already be running. The limit belongs to a process: unlike
+// the priority, it cannot be set for the forking thread alone. For a process of
+// another user, or one that changed its user itself, the system requires
+// CAP_SYS_RESOURCE. An agent works without the limit too.
 func limitFiles(pid int, n uint64) error {
 	if n == 0 {
 		return nil
@@ -240,13 +241,13 @@ func limitFiles(pid int, n uint64) error {
 	return nil
 }
 
-// changesUser reports whether a process has another user or group than we.
+// changesUser reports whether a process has a user or group other than ours.
 func changesUser(c *syscall.Credential) bool {
 	return c != nil && (c.Uid != uint32(os.Geteuid()) || c.Gid != uint32(os.Getegid()))
 }
 
-// hasCapability reports whether this thread has a capability. It may be wrong
-// in saying yes, if the system does not tell.
+// hasCapability reports whether this thread has a capability. If the
+// system does not say, it returns true.
 func hasCapability(number int) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData

@@ -1,7 +1,7 @@
 // Package discard is an agent that discards mail and reports it as delivered,
 // discard(8): for channels whose mail nobody wants, and to try a scheduler.cf.
 // For tests and benchmarks of the scheduler it can also let a share of its
-// recipients fail or be deferred, take time for each message, and get killed.
+// recipients fail or be deferred, take time for each message, and kill itself.
 package discard
 
 import (
@@ -31,7 +31,7 @@ type Options struct {
 	// means never.
 	DieAfter int
 	Log      string // file that gets a line "path offset" for each delivery, or ""
-	Seed     uint64 // of the random numbers; 0 for another each time
+	Seed     uint64 // of the random numbers; 0: a different one each time
 }
 
 // Agent is the agent. Its Deliver goes into a ta.Server.
@@ -50,7 +50,7 @@ type Agent struct {
 func New(o Options) (*Agent, error) {
 	for _, percent := range []int{o.Fail, o.Defer, o.DeferAll, o.Fail + o.Defer} {
 		if percent < 0 || percent > 100 {
-			return nil, fmt.Errorf("%d percent of the mail", percent)
+			return nil, fmt.Errorf("%d percent is not between 0 and 100", percent)
 		}
 	}
 	a := &Agent{options: o, left: o.DieAfter, die: killSelf}

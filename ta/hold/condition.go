@@ -18,10 +18,10 @@ import (
 	"zsched/internal/interval"
 )
 
-// testTimeout is how long a script or a look-up may take.
+// testTimeout is how long a script or a lookup may take.
 const testTimeout = 5 * time.Minute
 
-// test returns nil if a condition holds, or the reason why it does not yet.
+// test returns nil if a condition is met, or the reason why it is not yet.
 // modifiedAt is the time of the message file.
 func (a *Agent) test(condition string, modifiedAt time.Time) error {
 	class, parameter, ok := strings.Cut(condition, ":")

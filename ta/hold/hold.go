@@ -1,12 +1,12 @@
 // Package hold is the agent of the channel hold, hold(8): mail that waits until
-// a condition holds. The host word of a recipient is the condition,
+// a condition is met. The host word of a recipient is the condition,
 //
 //	CLASS:parameter
 //
 // and the user word is the address to try then: the agent submits the recipient
-// to the router again. The classes, in any case:
+// to the router again. The classes, in upper or lower case:
 //
-//	NS:domain/TYPE         a look-up in the DNS gives no temporary error
+//	NS:domain/TYPE         a DNS lookup gives no temporary error
 //	TIMEOUT:seconds        that time, in seconds since 1970, is past
 //	AGE:interval           the message is that old: 1d12h30m
 //	IO:text                by chance, one time in ten
@@ -35,14 +35,14 @@ import (
 type Agent struct {
 	Postoffice string // the directory that has queue/ and router/
 	Host       string // the name of this machine, for the router's trace
-	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH),
-	// else 0.
+	// RouterLevels is 1 where router/ has hash directories (ROUTERDIRHASH), else
+	// 0.
 	RouterLevels int
 	RouterNotify string // socket of a router that wants notices (ROUTERNOTIFY), or ""
 
 	Now func() time.Time
-	// LookUp looks a record up in the DNS. It returns only temporary errors: that
-	// a name does not exist is an answer.
+	// LookUp looks a record up in the DNS. It returns only temporary errors: a
+	// name that does not exist is not an error.
 	LookUp func(ctx context.Context, domain, kind string) error
 	// Script runs a script. The error is nil if it exits with 0.
 	Script func(ctx context.Context, name, argument string) error
@@ -72,8 +72,8 @@ func New(postoffice, mailbin string) *Agent {
 	}
 }
 
-// Deliver submits the recipients of m again if their condition holds, and defers
-// them if it does not. Each condition is tested once.
+// Deliver submits the recipients of m again if their condition is met, and
+// defers them if it is not. Each condition is tested once.
 func (a *Agent) Deliver(m *ta.Message) {
 	tested := map[string]error{}
 	var ready []*ta.Recipient
@@ -125,8 +125,8 @@ func (a *Agent) resubmit(m *ta.Message, ready []*ta.Recipient) {
 				r.Report(waiting(err))
 				continue
 			}
-			// OK3: the sender is not told of this as a delivery, because the
-			// agent that delivers the submission will tell of that one.
+			// OK3: the sender gets no notice of this success, because the agent
+			// that delivers the submission sends one.
 			r.Report(ta.Result{
 				Status: ta.OK3,
 				Fields: ta.Fields{Action: "relayed", Code: "2.0.0"},

@@ -136,7 +136,7 @@ func (p *Place) expand(to target, name string) (string, error) {
 		case 'u':
 			value = name
 		case 'U':
-			value = to.LongName
+			value = to.FullName
 		case 'a':
 			if value = name; to.domain != "" {
 				value += "@" + to.domain

@@ -10,7 +10,7 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	bob := &ta.Account{Name: "bob", Home: "/home/bob", LongName: "Bob Builder"}
+	bob := &ta.Account{Name: "bob", Home: "/home/bob", FullName: "Bob Builder"}
 	for _, c := range []struct {
 		place   Place
 		address string

@@ -87,7 +87,7 @@ func (o testSpool) agent(options Options) *Agent {
 	users := map[string]*ta.Account{}
 	for _, name := range []string{"bob", "Carol"} {
 		users[name] = &ta.Account{
-			Name: name, Home: o.path("home"), LongName: "The " + name,
+			Name: name, Home: o.path("home"), FullName: "The " + name,
 			UID: ourUID, GID: ourUID,
 		}
 	}

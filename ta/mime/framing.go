@@ -23,7 +23,7 @@ type Framer struct {
 	w      *bufio.Writer // it keeps its first error
 	how    Framing
 	within bool // a line has begun and is not ended
-	from   int  // how many bytes of fromLine have begun the line and are not written
+	from   int  // bytes of fromLine that begin the line and are not written yet
 	cr     bool // a CR is not written yet: it may belong to the line end
 }
 
@@ -55,7 +55,7 @@ func (f *Framer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// literal writes a byte that does not end a line. At the front of a line it
+// literal writes a byte that does not end a line. At the start of a line it
 // holds back what may become fromLine.
 func (f *Framer) literal(c byte) {
 	if f.within && f.from == 0 {
@@ -93,7 +93,7 @@ func (f *Framer) endLine() {
 	f.within, f.cr = false, false
 }
 
-// Close ends a last line that has no end. It does not close the writer.
+// Close adds the line end if the last line has none. It does not close the writer.
 func (f *Framer) Close() error {
 	if f.cr {
 		f.literal('\r')

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Fields yields the fields of a header, each by its name and with all of its
-// text: the name, continuations and line ends. A line that is no field comes
-// with an empty name.
+// Fields yields the name and the whole text of each field of a header. The text
+// includes the name, continuations and line ends. A line that is not a field has
+// an empty name.
 func Fields(header string) iter.Seq2[string, string] {
 	return func(yield func(name, text string) bool) {
 		for header != "" {
@@ -47,7 +47,7 @@ func FieldValue(text string) string {
 	return unfold(value)
 }
 
-// WithoutField is a header without the fields of a name, in any case.
+// WithoutField returns a header without the fields of that name. It ignores case.
 func WithoutField(header, name string) string {
 	var b strings.Builder
 	for n, text := range Fields(header) {
@@ -58,7 +58,7 @@ func WithoutField(header, name string) string {
 	return b.String()
 }
 
-// firstValue is the value of the first field of a name, on one line; "" if
+// firstValue is the value of the first field of that name, on one line; "" if
 // there is none.
 func firstValue(header, name string) string {
 	for n, text := range Fields(header) {
@@ -76,7 +76,7 @@ func unfold(value string) string { return strings.TrimSpace(unfolder.Replace(val
 // has8 reports whether there is a byte above 127.
 func has8[T string | []byte](s T) bool {
 	i := 0
-	for ; i+8 <= len(s); i += 8 { // every message passes here
+	for ; i+8 <= len(s); i += 8 { // every message passes through here
 		if (s[i]|s[i+1]|s[i+2]|s[i+3]|s[i+4]|s[i+5]|s[i+6]|s[i+7])&0x80 != 0 {
 			return true
 		}

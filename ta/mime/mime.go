@@ -1,14 +1,13 @@
-// Package mime converts messages between eight-bit and seven-bit paths: the
-// bodies and headers of a message that the next hop takes only in seven bits
-// (RFC 6152), or quoted-printable text for a reader who wants it decoded. It
-// follows MIME (RFC 2045 to 2049) through multiparts and forwarded messages to
-// the single part:
+// Package mime converts messages in two directions. For a next hop that accepts
+// only 7-bit data, it encodes headers and bodies (RFC 6152). For a reader that
+// wants 8-bit text, it decodes quoted-printable. It follows MIME (RFC 2045 to
+// 2049) through multiparts and forwarded messages down to the single part:
 //
 //	part                        SevenBit                  EightBit
 //	text or not, 7bit to binary quoted-printable          as it is
-//	quoted-printable            its 8-bit bytes, =XX      decoded, if text and
-//	                                                      nothing is lost by it
-//	base64                      without its 8-bit bytes   as it is
+//	quoted-printable            8-bit bytes become =XX    decoded, if it is text
+//	                                                      and nothing is lost
+//	base64                      8-bit bytes are dropped   as it is
 //	any other encoding          ErrConversion             as it is
 //	around parts                8-bit bytes become "?"    as it is
 //
@@ -20,8 +19,8 @@
 // The package has its own reader of multiparts and its own quoted-printable.
 // The reader of go-message drops the text around parts, wraps and re-encodes
 // parts that need no conversion, which breaks their signatures, and gives up on
-// multiparts that are not closed. The writer of mime/quotedprintable makes a
-// line end of a single CR, and cannot protect a "From " that begins a line.
+// multiparts that are not closed. The writer of mime/quotedprintable turns
+// a single CR into a line end, and cannot protect a "From " that begins a line.
 //
 // Memory is bounded: a message is read line by line, twice, and only the
 // outline of its parts is kept (maxDepth, maxParts, maxPartHeader).
@@ -50,8 +49,8 @@ const (
 // Conversion says how a message is to be converted.
 type Conversion struct {
 	To Target
-	// Narrow, with SevenBit: control characters and blanks do not survive
-	// either. Bodies with a TAB, another control character or a blank at the
+	// Narrow, with SevenBit, says that control characters and blanks do not
+	// survive either. Bodies with a TAB, another control character or a blank at the
 	// end of a line are encoded too, and no encoded body has a literal blank.
 	Narrow bool
 	// KeepHeader leaves bytes above 127 in the message's header. The headers of
@@ -77,13 +76,13 @@ type Plan struct {
 	header   string
 	body     io.ReadSeeker
 	how      Conversion
-	top      *part     // the message itself; nil: the body stays
-	segments []segment // the whole body in order; nil: the body stays
+	top      *part     // the message itself; nil: the body is not converted
+	segments []segment // the whole body in order; nil: the body is not converted
 }
 
 // NewPlan plans the conversion of a message: a header block without the empty
 // line that ends it, and a body. Lines end with LF, or CR and LF. The error is
-// ErrConversion, with SevenBit only, or one of reading.
+// ErrConversion, with SevenBit only, or a read error.
 func NewPlan(header string, body io.ReadSeeker, how Conversion) (*Plan, error) {
 	p := &Plan{header: header, body: body, how: how, Cvt: "NONE"}
 	bytes, err := p.scan()
@@ -116,7 +115,7 @@ func NewPlan(header string, body io.ReadSeeker, how Conversion) (*Plan, error) {
 	return p, nil
 }
 
-// scan finds what bytes the body has, without regard to its parts.
+// scan finds which kinds of bytes the body has, in all of its parts together.
 func (p *Plan) scan() (seen bytesSeen, err error) {
 	seen.narrow = p.how.Narrow
 	in, err := p.reader()
@@ -183,9 +182,9 @@ func (p *Plan) Header() string {
 	return p.header
 }
 
-// WriteBody writes the body. Lines end as they came, those that were encoded or
-// decoded with LF. It may be called again. The error is that of the writer, or
-// one of reading.
+// WriteBody writes the body. Lines keep their ends, except that lines which
+// were encoded or decoded end with LF. It may be called again. The error is that
+// of the writer, or a read error.
 func (p *Plan) WriteBody(w io.Writer) error {
 	if p.segments == nil {
 		if _, err := p.body.Seek(0, io.SeekStart); err != nil {

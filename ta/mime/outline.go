@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxDepth is how many parts may be inside each other. A part that is
-	// deeper counts as one without parts.
+	// maxDepth is how deeply parts may be nested. A deeper part is treated as
+	// one without parts.
 	maxDepth = 32
 	// maxPartHeader bounds the header of a part, in bytes.
 	maxPartHeader = 256 << 10
@@ -66,7 +66,7 @@ func (o *outliner) next() {
 	}
 }
 
-// findBoundary looks whether the line is a boundary of an open multipart.
+// findBoundary checks whether the line is a boundary of an open multipart.
 func (o *outliner) findBoundary() {
 	if o.at = -1; len(o.open) == 0 || !bytes.HasPrefix(o.line, []byte("--")) {
 		return
@@ -83,7 +83,7 @@ func (o *outliner) findBoundary() {
 // more reports whether there is a line and it is not a boundary.
 func (o *outliner) more() bool { return len(o.line) > 0 && o.at < 0 }
 
-// begin begins a segment, to which take adds the line.
+// begin starts a segment, to which take adds lines.
 func (o *outliner) begin(do action, p *part) *segment {
 	o.segments = append(o.segments, segment{do: do, part: p})
 	return &o.segments[len(o.segments)-1]

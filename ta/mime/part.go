@@ -1,7 +1,7 @@
 package mime
 
-// This file has one part of a message: what its header says, how that header is
-// rewritten, and what bytes its body has.
+// This file defines one part of a message: what its header says, how that header
+// is rewritten, and which kinds of bytes its body has.
 
 import (
 	"mime"
@@ -28,7 +28,7 @@ type part struct {
 	message  bool // the header is that of a message, not of a part in one
 	signed   bool // inside a multipart/signed
 	digest   bool // parts in it are messages unless they say otherwise
-	fixed    bool // must not be encoded: it would be another part then
+	fixed    bool // must not be encoded (RFC 2045 section 6.4), or is nested too deeply
 
 	changed     bool   // this part or one in it is converted
 	eightAfter  bool   // decoded text in it has bytes above 127
@@ -108,7 +108,7 @@ type bytesSeen struct {
 	eight bool // a byte above 127
 	odd   bool // a control character, or a blank at the end of a line
 	blank bool // the last byte was a blank
-	cr    bool // ... a CR
+	cr    bool // the last byte was a CR
 }
 
 // add takes the next piece of the body.
@@ -133,7 +133,7 @@ func (s *bytesSeen) add(b []byte) {
 
 // charsetCheck finds out whether a text that comes in pieces is UTF-8.
 type charsetCheck struct {
-	partial []byte // the begin of a character that is not complete
+	partial []byte // the beginning of an incomplete character
 	invalid bool
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// qpWidth is how long a line in quoted-printable becomes, without the "=" of
+	// qpWidth is how long a line in quoted-printable may become, without the "=" of
 	// a soft line break (RFC 2045 section 6.7, rule 5: 76 in all).
 	qpWidth = 75
 	// maxTextLine is how long a line of 8bit text may be (RFC 5322 section 2.1.1).
@@ -19,7 +19,7 @@ const (
 const hexDigits = "0123456789ABCDEF"
 
 // qpEncoder writes quoted-printable. A line that begins with "From " or is a
-// dot alone is encoded so that nobody on the way takes it for something else
+// dot alone is encoded so that no program on the way misreads it
 // (RFC 2049 section 3). A CR that does not end a line is kept, as =0D.
 type qpEncoder struct {
 	w      *bufio.Writer // it keeps its first error
@@ -55,8 +55,8 @@ func (q *qpEncoder) finish() {
 	q.held, q.column = nil, 0
 }
 
-// text writes the first n bytes of b; the end of b is the end of a line, or the
-// bytes after the first n are at least lookahead.
+// text writes the first n bytes of b. Either b ends where a line ends, or at
+// least lookahead bytes follow the first n.
 func (q *qpEncoder) text(b []byte, n int) {
 	for i, c := range b[:n] {
 		blank := (c == ' ' || c == '\t') && !q.narrow && i < len(b)-1
@@ -76,7 +76,7 @@ func (q *qpEncoder) text(b []byte, n int) {
 	}
 }
 
-// mistakable reports whether a line must not stand as it is.
+// mistakable reports whether a line must not be written as it is.
 func mistakable(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("From ")) || len(line) == 1 && line[0] == '.'
 }
@@ -114,8 +114,8 @@ func (q *qpEncoder) mend(b []byte) {
 	}
 }
 
-// qpDecoder decodes quoted-printable, and finds out whether the result is a
-// text that may stand in place of it.
+// qpDecoder decodes quoted-printable, and finds out whether the result is
+// text that may replace it.
 type qpDecoder struct {
 	w          *bufio.Writer // nil: only check
 	boundaries []string      // that no line of the result may begin with
@@ -123,11 +123,11 @@ type qpDecoder struct {
 	piece      bool          // the last piece had no line end
 
 	eight bool // the result has a byte above 127
-	bad   bool // it is no quoted-printable, or no text of lines of maxTextLine
+	bad   bool // not quoted-printable, or the result is not text of lines up to maxTextLine
 }
 
-// write takes a line. A line that comes in several pieces is too long to be
-// quoted-printable of text.
+// write takes a line. A line that comes in several pieces is too long for
+// quoted-printable text.
 func (d *qpDecoder) write(b []byte) {
 	d.bad = d.bad || d.piece
 	d.piece = b[len(b)-1] != '\n'

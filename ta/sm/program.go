@@ -43,7 +43,8 @@ func (a *Agent) runAs(r *ta.Recipient) (user, error) {
 	if err != nil {
 		return user{}, fmt.Errorf("find uid %d: %w", uid, err)
 	}
-	// For root the groups are set too: the agent may have others than root's.
+	// For root the groups are set too: the agent may have groups that are not
+	// root's.
 	return user{account, uid == a.UID && uid != 0}, nil
 }
 
@@ -151,7 +152,7 @@ func (o outcome) result() ta.Result {
 			code = "4.3.2"
 		}
 		return deferred(code, fmt.Sprintf("the program does not start: %v", o.err))
-	case o.limit > 0 && !o.state.Success(): // with success it had delivered by then
+	case o.limit > 0 && !o.state.Success(): // a program that succeeded has delivered
 		return o.with(deferred("4.3.0", fmt.Sprintf("killed after %v", o.limit)))
 	}
 	status, _ := o.state.Sys().(syscall.WaitStatus)

@@ -94,7 +94,7 @@ func (a *Agent) Deliver(m *ta.Message) {
 }
 
 const (
-	// maxGroup is the largest number of recipients of a run.
+	// maxGroup is the largest number of recipients in one run.
 	maxGroup = 1000
 	// maxGroupBytes is the largest sum of the lengths of their addresses. Every
 	// system accepts some 100 kB of arguments.

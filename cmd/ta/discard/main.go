@@ -21,7 +21,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	p.Flags.DurationVar(&options.Delay, "delay", 0, "`time` that each message takes, such as 50ms")
 	p.Flags.IntVar(&options.DieAfter, "die-after", 0, "end by SIGKILL after this `number` of deliveries, with the last one unreported")
 	p.Flags.StringVar(&options.Log, "log", "", "`file` that gets a line \"path offset\" for each delivery")
-	p.Flags.Uint64Var(&options.Seed, "seed", 0, "`seed` of the random numbers; 0 for another each time")
+	p.Flags.Uint64Var(&options.Seed, "seed", 0, "`seed` of the random numbers; 0 for a different one each time")
 
 	err := p.Parse(args)
 	if err == nil {

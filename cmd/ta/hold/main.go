@@ -1,4 +1,4 @@
-// Hold is the agent for mail that waits until a condition holds: hold(8).
+// Hold is the agent for mail that waits until a condition is met: hold(8).
 package main
 
 import (

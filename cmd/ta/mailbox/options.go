@@ -11,7 +11,7 @@ import (
 	"zsched/ta/mailbox"
 )
 
-// command is the options of the command line.
+// command holds the options of the command line.
 type command struct {
 	program *program.Program
 	o       mailbox.Options
@@ -25,25 +25,25 @@ type command struct {
 // noEffect are options that ZMailer's mailbox has and this one ignores.
 var noEffect = []struct{ letter, name, reason string }{
 	{"b", "no-biff", "is without effect: biff is not supported"},
-	{"M", "mmdf", "is without effect: there are no MMDF folders any more"},
+	{"M", "mmdf", "is without effect: MMDF folders are not supported"},
 	{"r", "no-rbiff", "is without effect: biff is not supported"},
 	{"R", "old-R", "is without effect"},
-	{"S", "return-receipts", "is without effect: receipts are asked for by NOTIFY=SUCCESS"},
+	{"S", "return-receipts", "is without effect: senders request receipts with NOTIFY=SUCCESS"},
 	{"U", "xuidl", "is without effect: no X-UIDL header is written"},
-	{"X", "crc-levels", "is without effect: -d with %X in a pattern does that"},
+	{"X", "crc-levels", "is without effect: use -d with %X in a pattern"},
 }
 
 func newCommand(p *program.Program) *command {
 	c := &command{program: p, counts: make([]int, len(noEffect))}
 	f, o := p.Flags, &c.o
-	f.BoolVarP(&o.Decode, "decode", "8", false, "make 8-bit text of quoted-printable text")
+	f.BoolVarP(&o.Decode, "decode", "8", false, "decode quoted-printable text to 8-bit text")
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
-	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "spell users as the password file does")
+	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name in the password file, not in the address")
 	f.StringVarP(&o.Place.Path, "directory", "d", "", "`path` of the directory of mbox files, or pattern of mailboxes")
 	f.CountVarP(&o.Place.Letters, "letter-levels", "D", "a level of directories by the letters of the name; may be repeated")
 	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` that is final: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
-	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "leave 8-bit headers as they are, which is always so")
+	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "leave 8-bit headers as they are (they always are)")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
 	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "a level of directories by a hash of the name; may be repeated")
 	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")
@@ -72,13 +72,13 @@ func (c *command) parse(args []string) error {
 	}
 	c.o.Sessions = c.program.Server.Sessions
 	if c.o.TimeLimit <= 0 || c.o.MailboxLimit <= 0 || c.o.LockWait < 0 {
-		return fmt.Errorf("time limits of %v, %v and %v", c.o.TimeLimit, c.o.MailboxLimit, c.o.LockWait)
+		return fmt.Errorf("time limits of %v and %v must be positive, and a lock wait of %v not negative", c.o.TimeLimit, c.o.MailboxLimit, c.o.LockWait)
 	}
 	return c.program.Host()
 }
 
-// addZenv takes from zmailer.conf the mailboxes' pattern that the command line
-// does not give, our domain, and the environment of commands.
+// addZenv takes from zmailer.conf the pattern of mailboxes, if the command line
+// gives none, our domain, and the environment of commands.
 func addZenv(o *mailbox.Options, env *zenv.File) {
 	if o.Place.Path == "" {
 		o.Place.Path = env.Value("MAILBOX")

@@ -1,6 +1,6 @@
 package main
 
-// The mailer: its line in sm.conf.
+// This file finds the mailer's line in sm.conf.
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 )
 
 // readMailer finds the mailer's line. It prints all errors of the file. The exit
-// status is that of a mailer that is missing, or whose own line has an error.
+// status is for a mailer that is missing or whose own line has an error.
 func readMailer(env *zenv.File, file, name string, stderr io.Writer) (*sm.Mailer, int) {
 	share := env.Value("MAILSHARE")
 	if file == "" {

@@ -19,9 +19,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	file := p.Flags.StringP("file", "f", "", "read this `file`, not sm.conf or sm.cf in MAILSHARE")
 	p.Flags.StringVarP(&p.Server.Host, "host", "h", "", "take recipients at this `host` where a job line names none")
 	p.Flags.BoolVarP(&agent.EightBit, "eight-bit", "8", false, "the program is 8-bit clean; decode quoted-printable text")
-	p.Flags.BoolVarP(&agent.Narrow, "narrow", "Q", false, "TABs and blanks do not survive the way; encode them")
+	p.Flags.BoolVarP(&agent.Narrow, "narrow", "Q", false, "encode TABs and blanks, which do not survive the way")
 	p.Flags.BoolVarP(&agent.KeepHeader, "keep-header", "H", false, "leave 8-bit headers as they are")
-	p.Flags.DurationVar(&agent.Limit, "limit", agent.Limit, "`time` that a run of the program may take; 0 for any")
+	p.Flags.DurationVar(&agent.Limit, "limit", agent.Limit, "`time` that a run of the program may take; 0 for no limit")
 
 	err := p.Parse(args)
 	switch {
@@ -31,7 +31,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case p.Flags.NArg() != 1:
 		err = fmt.Errorf("one mailer, not %q", p.Flags.Args())
 	case agent.Limit < 0:
-		err = fmt.Errorf("limit %v is in the past", agent.Limit)
+		err = fmt.Errorf("limit %v is negative", agent.Limit)
 	}
 	if err != nil {
 		return p.Exit(err)

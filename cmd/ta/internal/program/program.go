@@ -57,7 +57,7 @@ func New(name, channel string, stdout, stderr io.Writer) *Program {
 // errVersion ends a program that has printed its version.
 var errVersion = errors.New("version printed")
 
-// configError is a file of the configuration that cannot be read.
+// configError says that a configuration file cannot be read.
 type configError struct{ error }
 
 // Parse reads the command line. The error is for Exit; it is also set where
