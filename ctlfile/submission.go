@@ -296,12 +296,10 @@ func (r Router) give(file string) (string, error) {
 func (r Router) place(file string, number uint64) (name string, err error) {
 	router := filepath.Join(r.Postoffice, "router")
 	hash, base := HashDir(number, min(r.Levels, 1)), strconv.FormatUint(number, 10)
-	err = postoffice.Publish(file, filepath.Join(router, hash, base))
-	if hash != "" && errors.Is(err, fs.ErrNotExist) {
+	if hash != "" && !postoffice.IsTrustedDir(filepath.Join(router, hash)) {
 		hash = ""
-		err = postoffice.Publish(file, filepath.Join(router, base))
 	}
-	return hash + base, err
+	return hash + base, postoffice.Publish(file, filepath.Join(router, hash, base))
 }
 
 // unusedNumber returns a random number that no inode has. Old programs name a

@@ -229,3 +229,28 @@ func write(t *testing.T, file, text string) {
 		t.Fatal(err)
 	}
 }
+
+// In router/ every user can make a letter directory of his own, or a link to any
+// other directory.
+func TestGiveRouterDoesNotUseALetterDirectoryOfAnotherUser(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"link": func(path string) error { return os.Symlink(t.TempDir(), path) },
+		"directory": func(path string) error {
+			if os.Geteuid() != 0 {
+				t.Skip("needs root, to give a directory away")
+			}
+			return errors.Join(os.Mkdir(path, 0o755), os.Chown(path, 65534, 65534))
+		},
+	} {
+		dir := newPostoffice(t)
+		for l := 'A'; l <= 'Z'; l++ {
+			equal(t, name, make(filepath.Join(dir, "router", string(l))), nil)
+		}
+		file := filepath.Join(dir, "mine")
+		write(t, file, "mine")
+		_, inode := stat(t, file)
+		given, err := Router{Postoffice: dir, Levels: 1}.Give(file)
+		equal(t, name, err, nil)
+		equal(t, name, given, strconv.FormatUint(inode, 10))
+	}
+}

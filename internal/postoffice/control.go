@@ -128,13 +128,19 @@ func (c Control) takeOver(dir int, path string) error {
 }
 
 // own gives the file to root and closes it to everybody. The mode is set again
-// after the owner, who could have changed it in between. A crash leaves a file
-// that is still another user's, or one that is marked.
+// after the owner, who could have changed it in between. An access control list
+// of the former owner goes: with the mode that the file gets later it would let
+// him write again. A crash leaves a file that still belongs to another user, or
+// one that is marked.
 func (c Control) own(fd int) error {
 	if err := unix.Fchmod(fd, unprovenMode); err != nil {
 		return err
 	}
 	if err := unix.Fchown(fd, 0, c.group); err != nil {
+		return err
+	}
+	err := unix.Fremovexattr(fd, "system.posix_acl_access")
+	if err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP {
 		return err
 	}
 	return unix.Fchmod(fd, unprovenMode)

@@ -1,6 +1,7 @@
 package postoffice
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -155,6 +156,38 @@ func TestReaderDoesNotKeepAControlFileFromBeingTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Close(fd)
+	tr.is(0, controlMode)
+}
+
+// acl is an access control list that gives a user the right to write, as the
+// system stores it.
+func acl(user uint32) []byte {
+	list := []byte{2, 0, 0, 0}
+	for _, e := range []struct{ tag, perm, id uint32 }{
+		{0x01, 6, 0xffffffff}, {0x02, 6, user}, {0x04, 4, 0xffffffff}, {0x10, 6, 0xffffffff}, {0x20, 0, 0xffffffff},
+	} {
+		list = binary.LittleEndian.AppendUint16(list, uint16(e.tag))
+		list = binary.LittleEndian.AppendUint16(list, uint16(e.perm))
+		list = binary.LittleEndian.AppendUint32(list, e.id)
+	}
+	return list
+}
+
+func TestAccessListOfTheFormerOwnerIsRemoved(t *testing.T) {
+	const list = "system.posix_acl_access"
+	tr := newTransport(t)
+	path := tr.write(nobody, 0o600)
+	if err := unix.Setxattr(path, list, acl(nobody), 0); err != nil {
+		t.Skipf("cannot set an access control list: %v", err)
+	}
+	fd, _, err := tr.Open(tr.fd, "7", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if n, err := unix.Fgetxattr(fd, list, nil); err != unix.ENODATA {
+		t.Errorf("the file has a list of %d bytes, error %v", n, err)
+	}
 	tr.is(0, controlMode)
 }
 

@@ -151,6 +151,14 @@ func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
 	return nil
 }
 
+// IsTrustedDir reports whether a path names a directory, and no symbolic link to
+// one, that belongs to root or to our user. In router/ any user can make a name.
+func IsTrustedDir(path string) bool {
+	var st unix.Stat_t
+	return Stat(WorkingDir, path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR &&
+		(st.Uid == 0 || int(st.Uid) == os.Geteuid())
+}
+
 // MakeDir makes a directory with exactly this mode, whatever the umask is. A
 // directory that exists stays as it is.
 func MakeDir(dir int, path string, mode uint32) error {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"zsched/mailq"
@@ -177,18 +177,25 @@ func appendState(b []byte, job *mailq.Job, now time.Time) []byte {
 
 // Rendezvous writes the dump of v1 to the rendezvous file, for hosts where mailq
 // reads that (scheduler(8), -q). An mtime one second in the past tells readers
-// that the file is complete. A symbolic link is not followed: in the usual
-// directory any user can create one.
-func (s *Server) Rendezvous(ctx context.Context, path string) (err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o644)
+// that the file is complete. In the usual directory any user can create files, so
+// a new file replaces whatever has the name.
+func (s *Server) Rendezvous(ctx context.Context, path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".mailq-*")
 	if err != nil {
 		return fmt.Errorf("rendezvous file: %w", err)
 	}
 	w := bufio.NewWriterSize(f, outBuffer)
 	err = dump(ctx, w, s.queue, s.settings.Load().Brief)
-	err = errors.Join(err, w.Flush(), f.Close())
+	err = errors.Join(err, w.Flush(), f.Chmod(0o644), f.Close())
 	then := time.Now().Add(-time.Second)
-	if err = errors.Join(err, os.Chtimes(path, then, then)); err != nil {
+	if err == nil {
+		err = os.Chtimes(f.Name(), then, then)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
 		return fmt.Errorf("rendezvous file %s: %w", path, err)
 	}
 	return nil

@@ -29,10 +29,12 @@ func TestRendezvous(t *testing.T) {
 	if !info.ModTime().Before(now) || info.ModTime().Before(now.Add(-2*time.Second)) {
 		t.Errorf("mtime %v, written at %v", info.ModTime(), now)
 	}
-	link := path + ".link"
-	must(t, os.Symlink(path, link))
-	if err := s.Rendezvous(context.Background(), link); err == nil {
-		t.Error("a symbolic link was followed")
+	target, link := path+".target", path+".link"
+	must(t, os.WriteFile(target, []byte("another file"), 0o600))
+	must(t, os.Symlink(target, link))
+	must(t, s.Rendezvous(context.Background(), link))
+	if text, err := os.ReadFile(target); err != nil || string(text) != "another file" {
+		t.Errorf("a symbolic link was followed: %q, %v", text, err)
 	}
 	if err := s.Rendezvous(context.Background(), filepath.Join(path, "none")); err == nil {
 		t.Error("a file below a file was written")
