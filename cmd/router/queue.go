@@ -49,6 +49,11 @@ type queue struct {
 	root   bool
 	fs     *os.File // transport/, for syncfs
 	waits  int      // synchronous waits, counted for tests
+	noSync bool     // tests that kill the process need no disk
+	// dirs are the hash directories that are known to be there. made says that one
+	// was made since the last syncfs.
+	dirs map[string]bool
+	made bool
 	// step is called before every change of the file system. Tests stop there.
 	step func(what string)
 }
@@ -69,7 +74,7 @@ type copied struct {
 }
 
 func openQueue(office string, levels int) (*queue, error) {
-	q := &queue{office: office, levels: levels, root: os.Geteuid() == 0, step: func(string) {}}
+	q := &queue{office: office, levels: levels, root: os.Geteuid() == 0, dirs: map[string]bool{}, step: func(string) {}}
 	for _, name := range []string{"router", "queue", "transport"} {
 		if info, err := os.Stat(filepath.Join(office, name)); err != nil {
 			return nil, err
@@ -198,6 +203,9 @@ func (q *queue) stage(j *job) error {
 			j.copies = append(j.copies, copied{inode: inode})
 			number, name = inode, name+"+"+decimal(inode)
 		}
+		if err := q.prepare(number); err != nil {
+			return err
+		}
 		c.Name = decimal(number)
 		text, err := c.Encode()
 		if err != nil {
@@ -206,6 +214,31 @@ func (q *queue) stage(j *job) error {
 		if err := q.write(name, text); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// prepare makes the hash directories of a number before the sync of what is
+// staged, which makes them durable as well.
+func (q *queue) prepare(n uint64) error {
+	if q.levels == 0 {
+		return nil
+	}
+	for _, name := range []string{"queue", "transport"} {
+		dir := filepath.Dir(q.place(name, n))
+		if q.dirs[dir] {
+			continue
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			q.step("make " + dir)
+			q.made = true
+			if err := makeHashDir(dir, q.levels); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		q.dirs[dir] = true
 	}
 	return nil
 }
@@ -295,7 +328,7 @@ func (q *queue) syncStaged(jobs []*job) {
 		return
 	}
 	var err error
-	if live > few || copies {
+	if live > few || copies || q.made {
 		err = q.syncfs()
 	} else {
 		for _, j := range jobs {
@@ -317,15 +350,21 @@ func (q *queue) syncStaged(jobs []*job) {
 
 func (q *queue) syncfs() error {
 	q.waits++
-	if err := eintr.Retry(func() error { return unix.Syncfs(int(q.fs.Fd())) }); err != nil {
-		return fmt.Errorf("sync the file system of %s: %w", q.fs.Name(), err)
+	if !q.noSync {
+		if err := eintr.Retry(func() error { return unix.Syncfs(int(q.fs.Fd())) }); err != nil {
+			return fmt.Errorf("sync the file system of %s: %w", q.fs.Name(), err)
+		}
 	}
+	q.made = false
 	return nil
 }
 
 // syncPath syncs a file or a directory.
 func (q *queue) syncPath(path string) error {
 	q.waits++
+	if q.noSync {
+		return nil
+	}
 	info, err := os.Lstat(path)
 	if err == nil && info.IsDir() {
 		return syncdir.Sync(path)
@@ -399,7 +438,8 @@ func (q *queue) move(from, to string) error {
 		if e := makeHashDir(filepath.Dir(to), q.levels); e != nil {
 			return e
 		}
-		// The directory itself has to last as well.
+		// The directory itself has to last as well. It was there a moment ago, or
+		// recovery needs it.
 		if e := q.syncfs(); e != nil {
 			return e
 		}

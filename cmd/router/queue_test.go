@@ -153,17 +153,22 @@ func TestKilledAtEveryStep(t *testing.T) {
 				o.write("router/1", toList)
 				o.write("router/2", "from <s@a.example>\nto <z@d.example>\nenv-end\nSubject: y\n\nbody\n")
 				done := map[string]int{}
-				r := o.router()
+				newRouter := func() *router {
+					r := o.router()
+					r.queue.noSync = true
+					return r
+				}
+				r := newRouter()
 				more = dieAt(r, first, r.drain)
 				if delivering {
 					o.deliver(done)
 				}
-				r = o.router()
+				r = newRouter()
 				dieAt(r, second, r.drain)
 				if delivering {
 					o.deliver(done)
 				}
-				o.router().drain()
+				newRouter().drain()
 				o.deliver(done)
 				where := fmt.Sprintf("died at %d and %d, delivering %v", first, second, delivering)
 				if !maps.Equal(done, listDone) {
@@ -183,15 +188,15 @@ func TestKilledAtEveryStep(t *testing.T) {
 }
 
 func TestSubmissionsOfABatchShareTheirSyncs(t *testing.T) {
-	for _, c := range []struct{ submissions, waits int }{{1, 3}, {100, 2}} {
-		o := newOffice(t, 0)
+	for _, c := range []struct{ submissions, levels, waits int }{{1, 0, 3}, {1, 2, 2}, {100, 0, 2}, {100, 2, 2}} {
+		o := newOffice(t, c.levels)
 		for i := range c.submissions {
 			o.write(fmt.Sprint("router/", i+1), "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
 		}
 		r := o.router()
 		r.drain()
 		if r.queue.waits > c.waits || len(o.files("transport")) != c.submissions {
-			t.Errorf("%d submissions: %d waits, %d queued", c.submissions, r.queue.waits, len(o.files("transport")))
+			t.Errorf("%+v: %d waits, %d queued", c, r.queue.waits, len(o.files("transport")))
 		}
 	}
 }
