@@ -39,7 +39,7 @@ ta:                       ctlfile internal/asyncsyslog internal/eintr internal/p
 ta/child:                 ta internal/eintr x/sys
 ta/mime:
 ta/discard:               ctlfile ta
-ta/errormail:             ctlfile ta scheduler/report go-message
+ta/errormail:             ctlfile ta scheduler/report
 ta/hold:                  ctlfile ta internal/interval internal/postoffice
 ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
 ta/sm:                    ctlfile ta ta/mime x/sys

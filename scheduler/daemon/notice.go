@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"errors"
+	"io"
 	"strconv"
 	"time"
 
@@ -19,11 +20,11 @@ type Reporter struct{ *report.Reporter }
 // Report composes a notice and submits it.
 func (r Reporter) Report(o *spool.Owed) (file string, err error) {
 	m := report.Message{
-		SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Size: o.Size, Temp: o.Temp,
+		SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Temp: o.Temp,
 		Recipients: report.Recipients(o.File, o.Lines),
 	}
-	if o.Message != nil { // else Queued would hold a nil file
-		m.Queued = o.Message
+	if at := o.File.Body; o.Message != nil && at >= 0 && at <= o.Size {
+		m.Body = io.NewSectionReader(o.Message, at, o.Size-at)
 	}
 	for i := range m.Recipients {
 		m.Recipients[i].RetryUntil = o.RetryUntil

@@ -51,10 +51,9 @@ type Message struct {
 	ArrivedAt time.Time
 	// Recipients are those of the notice: see Recipients. There is at least one.
 	Recipients []Recipient
-	// Queued is the message file. It is read from File.Body if the notice
-	// returns the body.
-	Queued io.ReaderAt
-	Size   int64 // of the message file
+	// Body is the message's body, which is read if the notice returns it; nil if
+	// it cannot be read.
+	Body *io.SectionReader
 	// Temp begins the names of temporary files.
 	Temp string
 }
@@ -139,8 +138,7 @@ func (r *Reporter) readBody(n *Notice, m *Message, ret string) error {
 	case strings.EqualFold(ret, "HDRS"):
 		n.Full = false
 	}
-	length := m.Size - m.File.Body
-	if !n.Full || n.count(Failed) == 0 || m.Queued == nil || m.File.Body < 0 || length < 0 {
+	if !n.Full || n.count(Failed) == 0 || m.Body == nil {
 		n.Full = false
 		return nil
 	}
@@ -148,13 +146,12 @@ func (r *Reporter) readBody(n *Notice, m *Message, ret string) error {
 	if most == 0 {
 		most = DefaultMaxBody
 	}
-	if length > most {
+	if m.Body.Size() > most {
 		n.Full, n.TooLarge = false, true
 		return nil
 	}
 	var err error
-	n.Body, err = io.ReadAll(io.NewSectionReader(m.Queued, m.File.Body, length))
-	if err != nil {
+	if n.Body, err = io.ReadAll(m.Body); err != nil {
 		return fmt.Errorf("read the message: %w", err)
 	}
 	return nil

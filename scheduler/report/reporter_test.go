@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,10 +33,9 @@ func newOffice(t *testing.T, control string) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const text = "x:\nbody\n"
 	o.message = Message{
 		SpoolID: "S1", File: f, ArrivedAt: arrived, Recipients: Recipients(f, all(f)),
-		Queued: strings.NewReader(text), Size: int64(len(text)), Temp: "scheduler-test-",
+		Body: io.NewSectionReader(strings.NewReader("body\n"), 0, 5), Temp: "scheduler-test-",
 	}
 	return o
 }
@@ -43,6 +43,7 @@ func newOffice(t *testing.T, control string) *office {
 // report reports and returns the file, split into envelope and message.
 func (o *office) report() (file, envelope, text string) {
 	o.Helper()
+	_, _ = o.message.Body.Seek(0, io.SeekStart)
 	file, err := o.Report(&o.message, written)
 	if err != nil {
 		o.Fatal(err)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,10 +28,10 @@ func (r *testReporter) Report(o *Owed) (string, error) {
 	if r.err != nil {
 		return "", r.err
 	}
-	m := report.Message{SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Size: o.Size, Temp: o.Temp,
+	m := report.Message{SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Temp: o.Temp,
 		Recipients: report.Recipients(o.File, o.Lines)}
-	if o.Message != nil {
-		m.Queued = o.Message
+	if at := o.File.Body; o.Message != nil && at >= 0 && at <= o.Size {
+		m.Body = io.NewSectionReader(o.Message, at, o.Size-at)
 	}
 	for i := range m.Recipients {
 		m.Recipients[i].RetryUntil = o.RetryUntil

@@ -1,0 +1,37 @@
+// Errormail is the agent that tells senders of addresses that the router could
+// not route: errormail(8).
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+
+	"zsched/cmd/ta/internal/program"
+	"zsched/ta/errormail"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	p := program.New("errormail", "error", stdout, stderr)
+	headers := p.Flags.BoolP("headers-only", "n", false, "return the header only where the sender gave no RET")
+	err := p.Parse(args)
+	if err == nil {
+		err = p.Host()
+	}
+	if err != nil {
+		return p.Exit(err)
+	}
+	env, err := p.Zenv()
+	if err != nil {
+		return p.Exit(err)
+	}
+	// The scheduler starts agents in $POSTOFFICE/transport.
+	agent := errormail.New("..", filepath.Join(env.Value("MAILSHARE"), "forms"), env.Value("ORGDOMAIN"))
+	agent.Reporter.HeadersOnly = *headers
+	agent.Reporter.Router.Levels = env.RouterLevels()
+	agent.Reporter.Router.Notify = env.Value("ROUTERNOTIFY")
+	p.Server.Deliver = agent.Deliver
+	return p.Serve()
+}

@@ -1,0 +1,125 @@
+// Package errormail is the agent of the channel error, errormail(8): it tells
+// senders of addresses that the router could not route. The host of such a
+// recipient is the name of a form, which says what is wrong with the address;
+// the user is the address.
+//
+//	r           error nosuchuser bob@example.org 65534
+//
+// The notice is that of the scheduler (package report), with the form
+// MAILSHARE/forms/nosuchuser in place of forms/delivery.
+package errormail
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler/report"
+	"zsched/ta"
+)
+
+// Agent is the agent. Its Deliver goes into a ta.Server.
+type Agent struct {
+	Reporter report.Reporter // without its FormFile
+	Forms    string          // the directory of the forms, MAILSHARE/forms
+	Now      func() time.Time
+}
+
+// New returns an agent for a postoffice. domain is the DNS name of this mail
+// system, or "" for that of this machine.
+func New(postoffice, forms, domain string) *Agent {
+	if domain == "" {
+		if domain, _ = os.Hostname(); domain == "" {
+			domain = "localhost"
+		}
+	}
+	return &Agent{
+		Reporter: report.Reporter{Postoffice: postoffice, Host: domain, By: "errormail@" + domain},
+		Forms:    forms, Now: time.Now,
+	}
+}
+
+// Deliver tells the sender of all recipients of m. There is one notice for each
+// form.
+func (a *Agent) Deliver(m *ta.Message) {
+	byForm := map[string][]*ta.Recipient{}
+	var forms []string
+	for i := range m.Recipients {
+		r := &m.Recipients[i]
+		form := strings.ToLower(r.Host)
+		if byForm[form] == nil {
+			forms = append(forms, form)
+		}
+		byForm[form] = append(byForm[form], r)
+	}
+	for _, form := range forms {
+		result := a.tell(m, form, byForm[form])
+		for _, r := range byForm[form] {
+			r.Report(result)
+		}
+	}
+}
+
+// tell writes the notice about recipients with the same form. The recipients are
+// done when it is on disk.
+func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
+	about := report.Message{
+		SpoolID: m.SpoolID(), File: m.File, ArrivedAt: m.ModifiedAt, Temp: "scheduler-errormail-",
+	}
+	for _, r := range rs {
+		if r.Notify.Wants(ctlfile.NotifyFailure) || m.File.NullSender {
+			about.Recipients = append(about.Recipients, a.recipient(r, form))
+		}
+	}
+	if len(about.Recipients) == 0 {
+		return done("the sender wants no notice")
+	}
+	if body, err := m.Body(); err == nil {
+		about.Body = body
+	}
+	reporter := a.Reporter
+	reporter.FormFile = a.formFile(form)
+	file, err := reporter.Report(&about, a.Now())
+	switch {
+	case errors.Is(err, report.ErrNobody):
+		return done("the sender is null: no notice")
+	case file == "":
+		return ta.Result{
+			Status: ta.Deferred, Text: err.Error(),
+			Fields: ta.Fields{Action: "delayed", Code: "4.3.0", Diagnostic: "x-local; 466 (" + err.Error() + ")"},
+		}
+	}
+	return done("notice " + file)
+}
+
+// done is the result of recipients that need nothing more. OK3: nobody is to be
+// told of a success.
+func done(text string) ta.Result {
+	return ta.Result{Status: ta.OK3, Text: text, Fields: ta.Fields{Action: "delivered", Code: "2.0.0"}}
+}
+
+// recipient is one recipient of the notice.
+func (a *Agent) recipient(r *ta.Recipient, form string) report.Recipient {
+	to := report.Recipient{
+		Address: strings.TrimSuffix(strings.TrimPrefix(r.User, "<"), ">"), Action: report.Failed, Status: "5.0.0",
+		Diagnostic: "x-local; 500 (" + form + ")", LastAttempt: a.Now(),
+		Text: "the address cannot be routed (" + form + ")",
+	}
+	to.Original, _ = ctlfile.DSNWord(r.DSN, "ORCPT")
+	return to
+}
+
+// formFile is the path of a form. Where there is none, or the name is not that
+// of a file in the directory, it is the scheduler's.
+func (a *Agent) formFile(form string) string {
+	if form != "-" && !strings.HasPrefix(form, ".") && filepath.Base(form) == form {
+		path := filepath.Join(a.Forms, form)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return filepath.Join(a.Forms, "delivery")
+}
