@@ -167,6 +167,8 @@ func (e *Event) words(where *time.Location) string {
 		return e.File + " is not understood and is in corrupt/: " + e.Text
 	case "refused":
 		return e.File + " cannot be read now (" + e.Status + "): " + e.Text
+	case "notice":
+		return "a notice to the sender was written, " + e.New
 	case "gone":
 		return "dropped: its control file has disappeared"
 	case "end":

@@ -155,6 +155,7 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 	switch r := r.(type) {
 	case spool.Finished:
 		id, ok := l.take(r.Op, r.Err)
+		l.noticed(l.messages[id], "", r.Notice)
 		switch {
 		case errors.Is(r.Err, spool.ErrOpen): // a sweep loads the message again
 			delete(l.messages, id)
@@ -172,6 +173,8 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 			l.begin(resubmitted).message(l.messages[id]).number(recipients, len(r.Offsets)).text(newFile, r.NewFiles())
 			l.write()
 		}
+	case spool.Unparked:
+		l.noticed(nil, r.Name.Path, r.Notice)
 	case spool.Refused:
 		l.refused(&r)
 	case spool.Swept:
@@ -236,6 +239,19 @@ func (l *Log) owes(m *message, owes bool) {
 	m.owes = true
 	l.begin(owed).message(m)
 	l.write()
+}
+
+// noticed writes that the sender gets a notice. The message is nil if only its
+// file in postman/ is known.
+func (l *Log) noticed(m *message, path, written string) {
+	if written == "" {
+		return
+	}
+	l.begin(notice).message(m).text(file, path).text(newFile, written)
+	l.write()
+	if m != nil {
+		m.owes = false // a later failure is told again
+	}
 }
 
 func (l *Log) attempted(a *scheduler.Attempt) {

@@ -31,6 +31,7 @@ const (
 	blocked
 	suspended
 	owed
+	notice
 	gone
 	spoolDown
 	spoolUp
@@ -40,7 +41,7 @@ const (
 
 var events = [...]string{
 	"arrival", "attempt", "expiry", "kill", "order", "resubmitted", "hold", "release", "parked", "quarantined", "refused",
-	"poisoned", "blocked", "suspended", "owed", "gone", "spool-down", "spool-up", "lost", "end",
+	"poisoned", "blocked", "suspended", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
 }
 
 // field is the name of a field.
