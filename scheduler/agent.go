@@ -47,8 +47,11 @@ type agent struct {
 	// lines were given and not answered by #hungry, in order.
 	lines        []line
 	hasEndedLine bool
-	thread       *thread // last one served; nil: none
-	signals      int     // sent so far: SIGTERM, then SIGKILL
+	// picks is how many job lines it was given since it came to its thread, or
+	// since others had a chance to take its place.
+	picks   int
+	thread  *thread // last one served; nil: none
+	signals int     // sent so far: SIGTERM, then SIGKILL
 
 	startedFor *thread // until the first #hungry, or until the thread is dropped
 

@@ -112,6 +112,7 @@ func (q *queue) newVertex(m *message, key threadKey) *vertex {
 	} else {
 		x := q.obtainExtras(m)
 		x.vertices = append(x.vertices, ref)
+		v.ordinal = uint16(min(len(x.vertices), maxOrdinal))
 	}
 	t := q.obtainThread(key)
 	v.ref, v.message, v.thread = ref, m.ref, t.ref

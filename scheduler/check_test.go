@@ -93,6 +93,7 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 	assert(held == (m.flags&holdOrdered != 0) || m.flags&removing != 0, "message %d is to be held: %v, kept %v", m.id, held, !held)
 	assert(m.flags&moving == 0 || s.allHolding(m) && m.pendingWrites == 0, "message %d is moved and not all holding", m.id)
 	assert(m.flags&(holdOrdered|moving|removing) != holdOrdered || m.pendingWrites > 0 || !s.allHolding(m), "message %d is all holding and not moved", m.id)
+	s.checkJobs(m)
 	c.Recipients += int(m.open)
 	c.Vertices += linked
 }
@@ -156,7 +157,7 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
-	queued, planned := v.queueIndex != 0, v.wakeIndex != 0
+	queued, planned := v.flow != 0 && v.queueIndex != 0, v.wakeIndex != 0
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)
@@ -237,20 +238,15 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
 	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0, "thread %v is empty and still there", t.key)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
-	assert((t.wants > 0) == (t.turnList != nil), "thread %v wants %d and is in a turn list: %v", t.key, t.wants, t.turnList != nil)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
 	assert(!t.params.QueueOnly || t.running || t.queue().len() == 0, "thread %v has mail in the queue of a run and is not running", t.key)
 	if t.mayFeed() {
-		assert(t.wants == max(0, min(t.queue().len(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().len(), t.freeSlots())
+		assert(t.wants == max(0, min(t.queue().pickable(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().pickable(), t.freeSlots())
 	} else {
 		assert(t.wants == 0, "thread %v wants sessions and may not have any", t.key)
 	}
-	for _, q := range t.queues {
-		q.each(func(_ instant, ref vertexRef) {
-			v := s.vertices.at(ref)
-			assert(s.threadOf(v) == t && v.state == due, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
-		})
-	}
+	assert(t.queue().len() == 0 || t.open == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t.key, t.open)
+	s.checkQueues(t)
 }
 
 // checkWindow: a window is from 1 to maxthr, and the vertices that a success
@@ -317,6 +313,7 @@ func (s *Scheduler) checkRing(r *ring) {
 	for t := r.members.head; t != nil; t = r.members.next(t) {
 		wants += t.wants
 	}
+	s.checkTurns(r)
 	assert(procs == r.procs && busy == r.busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
 		r.key, procs, r.procs, busy, r.busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)

@@ -35,6 +35,9 @@ type Config struct {
 	Only Selection
 	// Events asks for Attempt, Touched and Condition.
 	Events bool
+	// Shares has the weights of senders and domains, in lower case, for turns;
+	// others have 1.
+	Shares map[string]int
 }
 
 // Selection selects threads by channel and host. Each may be "*" or empty,

@@ -23,7 +23,7 @@ func (q *queue) triggered(host string) {
 		if t.params.QueueOnly && !t.running {
 			// What waits for the next run is in this run.
 			t.running = true
-			t.active = 1 - t.active
+			q.swapQueues(t)
 		}
 		q.beginUpdate(t, wakeWaiting)
 	}
@@ -35,10 +35,12 @@ func (q *queue) triggered(host string) {
 func (q *queue) endRun(t *thread) {
 	t.running = false
 	if t.queues[t.active].len() > t.queues[1-t.active].len() {
-		t.active = 1 - t.active
+		q.swapQueues(t)
 	}
 	for t.queue().len() > 0 {
-		q.enqueueVertex(t, q.vertices.at(t.queue().pop()), true)
+		v := q.vertices.at(t.queue().any())
+		q.dequeueVertex(v)
+		q.enqueueVertex(t, v, true)
 	}
 }
 

@@ -169,6 +169,7 @@ const (
 	WaitThread   Wait = "maxthr"         // the limit of the thread
 	WaitWindow   Wait = "window"         // less than maxthr after failures, or not grown yet
 	WaitProbe    Wait = "probe"          // one session tries a dead destination
+	WaitMessage  Wait = "msgsessions"    // the message has as many sessions as it may
 	WaitFrozen   Wait = "frozen"         // option -F
 	WaitForks    Wait = "fork rate"      // option -R
 	WaitCommand  Wait = "no command"     // no clause gives one
@@ -213,6 +214,8 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 		return WaitRing
 	case b.channel:
 		return WaitChannel
+	case t.queue().pickable() == 0:
+		return WaitMessage
 	case t.ring.expected > 0:
 		return WaitAgent
 	case b.start:

@@ -14,8 +14,9 @@ import (
 // TestNobodyStarves keeps each thread of some rings supplied with mail, lets
 // agents work at random speed, and counts how many job lines end between two
 // that one thread is given. In one round each thread gets its quantum, after
-// the lines already given. Rings that have to exchange processes at a limit
-// take some more rounds.
+// the lines already given. A thread that is the first of one round may be the
+// last of the next. Rings that have to exchange processes at a limit take some
+// more rounds.
 func TestNobodyStarves(t *testing.T) {
 	const quantum = 4
 	tests := []struct {
@@ -25,11 +26,11 @@ func TestNobodyStarves(t *testing.T) {
 		agents, perRing int // limits
 		rounds          int // a thread waits at most so many
 	}{
-		{"threads of a ring", 1, 5, func(p *Params) {}, 0, 2, 1},
-		{"one agent", 1, 7, func(p *Params) {}, 1, 1, 1},
-		{"overfeed", 1, 5, func(p *Params) { p.Overfeed = 100 }, 0, 2, 1},
-		{"several sessions a thread", 1, 5, func(p *Params) { p.Overfeed, p.MaxThr = 10, 3 }, 0, 4, 1},
-		{"several sessions an agent", 1, 5, func(p *Params) { p.Sessions, p.MaxThr = 3, 2 }, 0, 4, 1},
+		{"threads of a ring", 1, 5, func(p *Params) {}, 0, 2, 2},
+		{"one agent", 1, 7, func(p *Params) {}, 1, 1, 2},
+		{"overfeed", 1, 5, func(p *Params) { p.Overfeed = 100 }, 0, 2, 2},
+		{"several sessions a thread", 1, 5, func(p *Params) { p.Overfeed, p.MaxThr = 10, 3 }, 0, 4, 2},
+		{"several sessions an agent", 1, 5, func(p *Params) { p.Sessions, p.MaxThr = 3, 2 }, 0, 4, 2},
 		{"rings, one process", 4, 1, func(p *Params) {}, 1, 0, 2},
 		{"rings, two processes", 4, 3, func(p *Params) {}, 2, 0, 2},
 		{"rings with overfeed", 4, 3, func(p *Params) { p.Overfeed = 100 }, 2, 0, 2},

@@ -44,7 +44,7 @@ func (q *queue) releaseHeldVertex(v *vertex) {
 // to hold/.
 func (dv *delivery) holdVertex(v *vertex) {
 	t := dv.threadOf(v)
-	t.dequeueVertex(v)
+	dv.dequeueVertex(v)
 	dv.wakes.remove(v.ref)
 	dv.setState(v, holding, v.wakeAt)
 	dv.updateThread(t)

@@ -70,10 +70,13 @@ func (d *dispatch) finishLine(a *agent) bool {
 		return true
 	}
 	d.endSession(a, t)
+	if a.state == serving {
+		if p, ok := d.stay(a, t); ok {
+			d.serve(a, p)
+			return true
+		}
+	}
 	switch {
-	case a.state == serving && d.mayStay(a, t):
-		d.serve(a, t)
-		return true
 	case a.state == serving && d.blocksOthers(a.ring):
 		d.closeAgent(a)
 	case a.state == closing && len(a.lines) == 0:

@@ -33,6 +33,8 @@ type extras struct {
 	vertices []vertexRef // after the first
 	sets     []*exclusiveSet
 	reroutes map[vertexRef]threadKey // where VerbReroute sends vertices
+	jobs     []*job                  // one for each ring with several vertices
+	sessions int32                   // in which the message is being worked on
 	// The messages with the same log identity that were loaded before and after.
 	older, newer messageRef
 }
@@ -85,12 +87,16 @@ type vertex struct {
 	suspensionsWhenDue uint32
 	open               int32 // recipients that are not done
 	wakeIndex          int32 // in agenda.wakes
-	queueIndex         int32 // in a queue of the thread
-	queue              uint8 // index in thread.queues of the one it is or was in
-	state              vertexState
-	readReason         readReason
-	retry              uint8 // index in Retries of the next step
-	crashes            uint8 // agents in a row that died on it
+	queueIndex         int32 // in a heap of its sizeQueue
+	flow               flowRef
+	// ordinal is its place among the vertices of the message, up to maxOrdinal.
+	ordinal    uint16
+	queue      uint8 // index in thread.queues of the one it is or was in
+	aside      bool  // in sizeQueue.limited
+	state      vertexState
+	readReason readReason
+	retry      uint8 // index in Retries of the next step
+	crashes    uint8 // agents in a row that died on it
 	// destinationFailed says that its last deferral was a failure of the
 	// destination.
 	destinationFailed bool
@@ -123,6 +129,12 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 		if v.destinationFailed {
 			t.pulled--
 		}
+	}
+	if v.state == fed {
+		q.countMessageSession(q.messageOf(v), -1)
+	}
+	if state == fed {
+		q.countMessageSession(q.messageOf(v), 1)
 	}
 	t.states[v.state]--
 	q.states[v.state]--
@@ -253,7 +265,8 @@ func (dv *delivery) detachLine(v *vertex) {
 // dropped.
 func (q *queue) removeVertex(v *vertex) {
 	t := q.threadOf(v)
-	t.dequeueVertex(v)
+	q.dequeueVertex(v)
+	q.forgetVertex(v)
 	q.wakes.remove(v.ref)
 	delete(q.expireReasons, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {

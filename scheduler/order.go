@@ -211,7 +211,7 @@ func (dv *delivery) retryNow(v *vertex) {
 		return
 	}
 	if v.queue != t.active {
-		t.dequeueVertex(v)
+		dv.dequeueVertex(v)
 		dv.enqueueVertex(t, v, false)
 	}
 	dv.updateThread(t)

@@ -5,12 +5,18 @@ package scheduler
 // working on.
 
 // overfeed gives further lines to an agent with one session, so that it finds
-// the next line when it has finished one (scheduler.cf(5), overfeed).
+// the next line when it has finished one (scheduler.cf(5), overfeed). They ride
+// on its session, also if the thread may take no other.
 func (d *dispatch) overfeed(a *agent) {
 	t := a.thread
 	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() && !d.overLimit(a.ring, t) &&
 		t.queue().len() > 0 && d.lineRoom(a, t) > 0 {
-		d.feed(a, t)
+		d.setOpen(t, true)
+		p, ok := d.stayingPick(t)
+		if !ok {
+			break
+		}
+		d.feed(a, p)
 	}
 }
 
@@ -28,8 +34,8 @@ func (d *dispatch) overfeedThread(t *thread) {
 // lineRoom is how many more lines of its thread the agent may be given: one,
 // until it has ended a line and while the thread is probed; then overfeed beyond
 // the one it is working on. If the window is over 1, each session gets an equal
-// part of the due lines. While
-// others wait, it is at most what is left of the quantum.
+// part of the due lines. While others wait, it is at most what is left of the
+// quantum.
 func (d *dispatch) lineRoom(a *agent, t *thread) int {
 	if !a.hasEndedLine || t.window.dead {
 		return 1 - len(a.lines)
@@ -40,17 +46,20 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 	}
 	room := window - len(a.lines)
 	if d.contended(a.ring, t) {
-		room = min(room, t.params.Quantum-t.picks)
+		room = min(room, t.params.Quantum-a.picks)
 	}
 	return room
 }
 
 // contended reports whether others wait for what a session of the thread
-// occupies: another thread of the ring, or another ring at a limit. A thread that
-// has used its quantum counts too, because it comes first in the next round.
+// occupies: another thread of the ring, or another ring at a limit.
 func (d *dispatch) contended(r *ring, t *thread) bool {
-	return r.ready.hasOther(t) || r.spent.hasOther(t) ||
-		r.channel.sessionQueues.total() > 0 || r.channel.processQueues.total() > 0 || d.processQueues.total() > 0
+	return r.wants > t.wants || d.othersWait(r)
+}
+
+// othersWait reports whether other rings wait for a session or a process.
+func (d *dispatch) othersWait(r *ring) bool {
+	return r.channel.sessionQueues.total() > 0 || r.channel.processQueues.total() > 0 || d.processQueues.total() > 0
 }
 
 // overLimit reports whether more sessions are busy than the limits allow, which
@@ -59,13 +68,15 @@ func (d *dispatch) overLimit(r *ring, t *thread) bool {
 	return !below(t.busy-1, t.windowSize()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
 }
 
-// mayStay reports whether a session that has become free continues with its
-// thread, to which its connection may still be open.
-func (d *dispatch) mayStay(a *agent, t *thread) bool {
+// stay returns the pick with which a session that has become free continues on
+// its thread, to which its connection may still be open; if it may.
+func (d *dispatch) stay(a *agent, t *thread) (pick, bool) {
 	r := a.ring
 	if d.halted() || t.ring != r || !t.mayFeed() || t.queue().len() == 0 || t.freeSlots() <= 0 ||
-		!below(r.busy, d.maxRing(r)) || !below(r.channel.busy, d.maxChannel(r)) {
-		return false
+		!below(r.busy, d.maxRing(r)) || !below(r.channel.busy, d.maxChannel(r)) ||
+		a.picks >= t.params.Quantum && d.othersWait(r) {
+		return pick{}, false
 	}
-	return t.round != r.round || t.picks < t.params.Quantum || !d.contended(r, t)
+	d.setOpen(t, true)
+	return d.stayingPick(t)
 }

@@ -2,8 +2,17 @@ package scheduler
 
 import "zsched/ta"
 
-// Picks: which thread of a ring gets a session next, in which agent, and which
-// vertex is fed.
+// Picks: which vertex of a ring is fed next, and to which agent.
+
+// pick is a vertex chosen for a session.
+type pick struct {
+	vertex *vertex
+	// preempted is the job that its job preempts, and need the slots that it
+	// takes for that; nil: none.
+	preempted *job
+	need      int
+	staying   bool // the session stays on its thread
+}
 
 // markDirty has the ring dispatched before the Step ends.
 func (q *queue) markDirty(r *ring) {
@@ -32,13 +41,15 @@ func (d *dispatch) dispatchDirty() {
 // halted reports whether nothing at all may be fed.
 func (d *dispatch) halted() bool { return d.stop.begun || d.spoolDown || d.config.Frozen }
 
-// dispatchRing gives sessions to the ring's threads, in turn, as far as the
-// limits allow. Then it sends #idle to agents without work, and lets rings that
-// wait at a limit have what this ring does not use.
+// dispatchRing gives sessions to the ring's mail as far as the limits allow.
+// Then it sends #idle to agents without work, and lets rings that wait at a
+// limit have what this ring does not use.
 func (d *dispatch) dispatchRing(r *ring) {
+	if len(r.limited) > 0 {
+		d.releaseAside(r)
+	}
 	for !d.halted() {
-		t := r.nextThread()
-		if t == nil {
+		if r.wants == 0 {
 			r.dequeue()
 			r.waitingSince = 0
 			break
@@ -50,18 +61,64 @@ func (d *dispatch) dispatchRing(r *ring) {
 			d.waitAt(&r.channel.sessionQueues, limit, r)
 			break
 		}
+		p, ok := d.nextPick(r)
+		if !ok {
+			continue // what wanted a session was set aside
+		}
+		t := d.threadOf(p.vertex)
 		a := r.sessionFor(t)
 		if a == nil {
 			d.startFor(r, t)
 			break
 		}
-		d.serve(a, t)
+		d.serve(a, p)
 	}
 	d.idleUnused(r)
 	d.admit(r.channel.sessionQueues, r.channel.busy)
 	d.admit(r.channel.processQueues, r.channel.procs)
 	d.admit(d.processQueues, len(d.agents))
 	d.evictIdle(r.channel)
+}
+
+// nextPick returns the next vertex for a new session: of the share whose turn
+// it is, the first in the order of the job list, or of a job that preempts that
+// one's. It returns none if all messages that want sessions may take no more.
+func (d *dispatch) nextPick(r *ring) (pick, bool) {
+	for {
+		s := r.turn()
+		if s == nil {
+			return pick{}, false
+		}
+		v := d.vertices.at(s.next().due.first())
+		if d.maySpread(v, r) {
+			return d.preempt(pick{vertex: v}), true
+		}
+		d.setAside(v)
+	}
+}
+
+// stayingPick returns the next vertex for a session that stays on its thread:
+// of the share whose turn it is, the first one for the thread. It returns none
+// if that share has none there, or if its threads take turns and this one had
+// its quantum. If no new session could be used, anything for the thread can
+// ride.
+func (d *dispatch) stayingPick(t *thread) (pick, bool) {
+	dq := t.queue()
+	s := t.ring.turn()
+	if s == nil {
+		return pick{vertex: d.vertices.at(dq.first(&d.mail)), staying: true}, true
+	}
+	f := dq.of(s)
+	if f == nil || f.n == 0 {
+		return pick{}, false
+	}
+	if !f.hasQuantum() {
+		if s.firstOpen(f) != nil {
+			return pick{}, false
+		}
+		s.newRound()
+	}
+	return pick{vertex: d.vertices.at(f.first()), staying: true}, true
 }
 
 // sessionFor finds a free session for the thread: in the agent that served it
@@ -80,8 +137,9 @@ func (r *ring) sessionFor(t *thread) *agent {
 	return nil
 }
 
-// serve gives the agent a session on the thread and feeds it.
-func (d *dispatch) serve(a *agent, t *thread) {
+// serve gives the agent a session on the thread of the pick and feeds it.
+func (d *dispatch) serve(a *agent, p pick) {
+	t := d.threadOf(p.vertex)
 	if a.state == idle {
 		d.takeIdle(a)
 		a.ring.free = append(a.ring.free, a)
@@ -90,10 +148,10 @@ func (d *dispatch) serve(a *agent, t *thread) {
 	if a.freeSessions == 0 {
 		a.ring.removeFree(a)
 	}
-	a.thread, t.lastAgent = t, a
-	if t.turnList == &a.ring.spent {
-		a.ring.newRound()
+	if !p.staying && (a.thread != t || a.picks >= t.params.Quantum) {
+		a.picks = 0
 	}
+	a.thread, t.lastAgent = t, a
 	if a.ring.limitQueue == nil {
 		a.ring.waitingSince = 0
 	}
@@ -102,21 +160,25 @@ func (d *dispatch) serve(a *agent, t *thread) {
 	t.agents = append(t.agents, a)
 	a.ring.busy++
 	a.ring.channel.busy++
-	d.feed(a, t)
+	d.feed(a, p)
 	if a.sessions == 1 {
 		d.overfeed(a)
 	}
 	d.updateThread(t)
-	if t.turnList != nil { // the next thread has its turn
-		t.delist()
-		a.ring.enlist(t)
-	}
 }
 
-// feed gives the agent the first due vertex of the thread as a job line.
-func (d *dispatch) feed(a *agent, t *thread) {
-	v := d.vertices.at(t.queue().pop())
-	m := d.messageOf(v)
+// feed gives the agent the vertex of the pick as a job line.
+func (d *dispatch) feed(a *agent, p pick) {
+	if p.preempted != nil && !d.overtake(p) {
+		p.vertex = d.vertices.at(p.preempted.share.next().due.first())
+	}
+	v := p.vertex
+	t, m := d.threadOf(v), d.messageOf(v)
+	(*d.flows.at(v.flow)).charge()
+	if j := d.jobOf(v); j != nil {
+		j.countSlots(p.staying)
+	}
+	d.dequeueVertex(v)
 	d.wakes.remove(v.ref)
 	d.setState(v, fed, 0)
 	v.readReason, v.destinationFailed = noReason, false
@@ -129,9 +191,6 @@ func (d *dispatch) feed(a *agent, t *thread) {
 		a.progressAt = d.now
 		d.planDeadline(a)
 	}
-	if t.round != a.ring.round {
-		t.round, t.picks = a.ring.round, 0
-	}
-	t.picks++
+	a.picks++
 	d.do(Feed{Agent: a.id, Job: ta.Job{Path: d.path(m), Host: t.key.host, WithHost: a.ring.hostless}})
 }

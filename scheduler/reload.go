@@ -38,6 +38,7 @@ func (s *Scheduler) reload(config *Config) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
+		s.reweigh(r)
 		s.retireRing(r)
 		s.markDirty(r)
 	}
@@ -73,7 +74,7 @@ func (s *Scheduler) retireRing(r *ring) {
 // sameAgenda reports whether vertices have the same place in the queue and in
 // the agenda under both parameters. If so, a long queue need not be scanned.
 func sameAgenda(a, b *Params) bool {
-	return a.AgeOrder == b.AgeOrder && a.QueueOnly == b.QueueOnly && a.Expiry == b.Expiry && a.Expiry2 == b.Expiry2
+	return a.AgeOrder == b.AgeOrder && a.Share == b.Share && a.QueueOnly == b.QueueOnly && a.Expiry == b.Expiry && a.Expiry2 == b.Expiry2
 }
 
 // requeueThread puts the vertices of the thread where the new parameters want
@@ -87,7 +88,7 @@ func (s *Scheduler) requeueThread(t *thread) {
 			s.makeDue(v)
 		case due:
 			nextRun := v.queue != t.active && t.params.QueueOnly
-			t.dequeueVertex(v)
+			s.dequeueVertex(v)
 			s.enqueueVertex(t, v, nextRun)
 			s.planWake(v)
 		case waiting, blocked:

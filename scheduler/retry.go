@@ -208,7 +208,7 @@ func (dv *delivery) wakeVertex(v *vertex) {
 // blockVertex keeps a vertex that has nothing to feed now.
 func (q *queue) blockVertex(v *vertex) {
 	t := q.threadOf(v)
-	t.dequeueVertex(v)
+	q.dequeueVertex(v)
 	q.setState(v, blocked, 0)
 	q.planWake(v)
 	q.updateThread(t)

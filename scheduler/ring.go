@@ -6,16 +6,11 @@ import (
 	"strings"
 )
 
-// Rings: the threads that can share agents, and how these take turns for a
-// session (quantum).
+// Rings: the threads that can share agents.
 
 // ring is a set of threads that can share agents: the same clauses matched
 // them, they have the same channel, and their command expands to the same
-// words.
-//
-// The threads that want sessions take turns. In one round, each gets at most
-// quantum picks while others wait: it is in ready until then and in spent
-// afterwards. When no thread is in ready, the next round begins.
+// words. Which of them is fed next is decided by shares, flows and jobs.
 type ring struct {
 	id      uint64       // in the order in which rings were made, from 1
 	key     string       // ringKey
@@ -33,10 +28,13 @@ type ring struct {
 	members  list[*thread] // in the order of thread.sequence
 	vertices int           // of the members
 
-	example      threadKey // of a thread that is or was a member
-	ready, spent list[*thread]
-	round        uint32
-	wants        int // sum of thread.wants
+	example threadKey // of a thread that is or was a member
+	wants   int       // sum of thread.wants
+
+	shares               map[string]*share // by name; those with due mail, and debtors
+	newShares, oldShares list[*share]      // those that take turns
+	debtors              []*share          // in debt, some of them without mail
+	limited              []*job            // that may not take a new session
 
 	procs    int      // agents, idle ones included
 	busy     int      // sessions
@@ -97,8 +95,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			example: key,
 		}
-		r.ready.of = func(t *thread) *links[*thread] { return &t.turnLinks }
-		r.spent.of = r.ready.of
+		r.newShares.of, r.oldShares.of = shareLinksOf, shareLinksOf
 		r.members.of = memberLinksOf
 		q.lastRing++
 		r.id = q.lastRing
@@ -158,45 +155,5 @@ func (q *queue) dropRingWhenEmpty(r *ring) {
 	}
 	if r.channel.latest == r {
 		r.channel.latest = nil
-	}
-}
-
-// enlist puts a thread that wants sessions at the end of its list.
-func (r *ring) enlist(t *thread) {
-	if t.round != r.round {
-		t.round, t.picks = r.round, 0
-	}
-	t.turnList = &r.ready
-	if t.picks >= t.params.Quantum {
-		t.turnList = &r.spent
-	}
-	t.turnList.append(t)
-}
-
-// delist takes a thread out of its list, if it is in one.
-func (t *thread) delist() {
-	if t.turnList != nil {
-		t.turnList.remove(t)
-		t.turnList = nil
-	}
-}
-
-// nextThread returns the thread whose turn it is, or nil if none wants a
-// session.
-func (r *ring) nextThread() *thread {
-	if r.ready.head == nil {
-		return r.spent.head
-	}
-	return r.ready.head
-}
-
-// newRound begins a round. It is called when a session goes to a thread that
-// has used its quantum, and not before: otherwise a session at work could take
-// its thread's next quantum while others wait.
-func (r *ring) newRound() {
-	r.round++
-	for t := r.spent.head; t != nil; t = r.spent.head {
-		t.delist()
-		r.enlist(t)
 	}
 }

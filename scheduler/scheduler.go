@@ -48,8 +48,11 @@
 //	arrival, x lines, X lines          arrive.go alternatives.go
 //	threads, ageorder                  thread.go
 //	window, dead destinations          window.go
-//	rings, quantum                     ring.go
+//	rings                              ring.go
 //	what is fed next, overfeed         pick.go overfeed.go
+//	share, PARAMshares, quantum        share.go flow.go
+//	jobs, preemption (slotcost)        job.go preempt.go
+//	msgsessions, msgscale              msgsessions.go
 //	maxta, maxchannel, maxring         limits.go
 //	start of agents, their states      start.go agent.go idle.go
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
@@ -121,6 +124,8 @@ type queue struct {
 	orphans ring
 	dirty   []*ring // to be dispatched before the Step ends
 
+	spareFlows []*flow // empty ones, for reuse
+
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
 }
@@ -148,6 +153,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.order.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
 	s.orphans.members.of = memberLinksOf
+	s.orphans.newShares.of, s.orphans.oldShares.of = shareLinksOf, shareLinksOf
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	return s

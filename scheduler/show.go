@@ -187,7 +187,10 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	switch v.state {
 	case due:
 		view.Wait = s.waitOf(t)
-		view.Next = t.queue().len() > 0 && t.queue().first() == v.ref
+		if v.aside && view.Wait == WaitAgent {
+			view.Wait = WaitMessage
+		}
+		view.Next = v.queue == t.active && v.flow != 0 && (*s.flows.at(v.flow)).first() == v.ref
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
 			view.PID = a.pid

@@ -109,7 +109,7 @@ func (h *harness) config() *Config {
 	n := func(most int) int { return 1 + h.rand.IntN(most) }
 	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
 	channel, wakeup := n(6), h.rand.IntN(2) == 0
-	setWindow := h.windowSettings()
+	setWindow, setTurns := h.windowSettings(), h.turnSettings()
 	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
 	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
 	if h.chance(30) {
@@ -125,7 +125,7 @@ func (h *harness) config() *Config {
 			MaxThr: 1, Sessions: 1, Quantum: 5, UID: -1, GID: -1,
 		},
 		Clauses: []Clause{
-			{Channel: "*", Host: "*"},
+			{Channel: "*", Host: "*", Settings: []Setting{set("share", setTurns)}},
 			{Channel: "smtp", Host: "slow*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
 				set("maxring", func(p *Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
@@ -146,6 +146,7 @@ func (h *harness) config() *Config {
 				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
 			}},
 		},
+		Shares:    map[string]int{"x": n(3), "c@y": n(3)},
 		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
 	}
 }
@@ -161,6 +162,23 @@ func (h *harness) windowSettings() func(*Params) {
 			p.MaxThr = maxThr
 		}
 	}
+}
+
+// turnSettings returns shares, preemption and sessions of a message of all
+// kinds.
+func (h *harness) turnSettings() func(*Params) {
+	cost, discount, loan, least := h.rand.IntN(4), 50*h.rand.IntN(3), h.rand.IntN(4), h.rand.IntN(3)
+	sessions, scale := h.rand.IntN(4), h.rand.IntN(4)
+	kind := []string{"sender", "senderdomain", "none"}[h.rand.IntN(3)]
+	return func(p *Params) {
+		p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = cost, discount, loan, least
+		p.MsgSessions, p.MsgScale, p.Share = sessions, scale, kind
+	}
+}
+
+// sender returns one of a few senders, in a few domains.
+func (h *harness) sender() string {
+	return []string{"a@x", "b@x", "c@y", "D@Y", ""}[h.rand.IntN(5)]
 }
 
 // chance is true in so many of a hundred calls, and never when nothing fails
@@ -224,15 +242,16 @@ func (h *harness) arrive() {
 	if old := MessageID(1 + h.rand.IntN(int(h.last))); h.chance(10) && h.files[old] == nil && h.orders.held[old] == nil && h.s.Known(old) == Absent {
 		id = old
 	}
+	sender := h.sender()
 	m := Message{
-		ID: id, Path: fmt.Sprint(id), Sender: "a@b", ErrorTo: "a@b",
+		ID: id, Path: fmt.Sprint(id), Sender: sender, ErrorTo: "a@b",
 		LogID: fmt.Sprint("log", h.rand.IntN(50)), ModifiedAt: h.now.Add(-time.Duration(h.rand.IntN(9000)) * time.Second), ChangedAt: h.now,
 	}
 	if h.chance(3) {
 		m.Obsoletes = []string{fmt.Sprint("log", h.rand.IntN(50))}
 	}
 	f := &simFile{tags: make(map[int64]ctlfile.Tag), done: make(map[int64]bool)}
-	count := []int{1, 1, 1, 2, 5, 0}[h.rand.IntN(6)]
+	count := []int{1, 1, 1, 1, 1, 2, 2, 5, 12, 0}[h.rand.IntN(10)]
 	for i := range count {
 		r := ctlfile.OpenRecipient{
 			Offset:  int64(100 * (i + 1)),

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Threads: the mail for one channel and host, and its queue (ageorder). Its
-// window is in window.go.
+// Threads: the mail for one channel and host. The window is in window.go, the
+// queue in flow.go.
 
 // threadKey names a thread.
 type threadKey struct{ channel, host string }
@@ -27,9 +27,6 @@ type threadKey struct{ channel, host string }
 //	not selected   option -p
 //
 // It is dropped when it has no vertices, no sessions and no suspension.
-//
-// Invariant: a thread is in its ring's ready or spent list if and only if wants
-// is above 0.
 type thread struct {
 	ref      threadRef
 	key      threadKey
@@ -55,7 +52,7 @@ type thread struct {
 	// the other has those for the next run of a queueonly thread.
 	// Invariant: only a queueonly thread has vertices for a next run. All of
 	// its due vertices are there while it is not running.
-	queues   [2]heap[vertexRef]
+	queues   [2]dueQueue
 	active   uint8
 	running  bool // a run of a queueonly thread, begun by an ETRN
 	selected bool // by option -p
@@ -78,10 +75,9 @@ type thread struct {
 	resumeIndex    int32     // in agenda.resumes
 	nextUpdate     vertexRef // where the bulk updates continue; 0: none
 
-	picks     int            // in this round of the ring
-	round     uint32         // the round that picks counts
-	turnList  *list[*thread] // the ring's ready or spent list; nil: in none
-	turnLinks links[*thread] // in turnList
+	// open says that it may take another session.
+	open   bool
+	parked []*sizeQueue // that picks do not find until it opens
 
 	lastAgent  *agent        // the last that served it; nil: none, or gone
 	diagnostic diagnosticRef // last report on any recipient; recipients share it
@@ -100,7 +96,6 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	ref, entry := q.threadTable.alloc()
 	t.ref, *entry = ref, t
 	t.vertices.of = q.threadLinks
-	t.queues[0].index, t.queues[1].index = q.queueIndex, q.queueIndex
 	q.threads[key] = t
 	q.counts.Threads++
 	q.assignRing(t)
@@ -111,28 +106,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 }
 
 // queue has the vertices that may be fed now.
-func (t *thread) queue() *heap[vertexRef] { return &t.queues[t.active] }
-
-// enqueueVertex puts a due vertex into the queue. In a queueonly thread without
-// a run, or if nextRun, it waits for the next run.
-func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
-	v.queue = t.active
-	if nextRun || t.params.QueueOnly && !t.running {
-		v.queue = 1 - t.active
-	}
-	t.queues[v.queue].put(q.queueKey(t, v), v.ref)
-}
-
-func (t *thread) dequeueVertex(v *vertex) { t.queues[v.queue].remove(v.ref) }
-
-// queueKey is the vertex's place in the queue: in the order of loading or, with
-// ageorder, by the age of its message.
-func (q *queue) queueKey(t *thread, v *vertex) instant {
-	if t.params.AgeOrder {
-		return q.messageOf(v).modifiedAt
-	}
-	return instant(q.messageOf(v).sequence)
-}
+func (t *thread) queue() *dueQueue { return &t.queues[t.active] }
 
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
@@ -150,15 +124,36 @@ func (q *queue) assignRing(t *thread) {
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
-	q.detachThread(t)
-	t.ring, t.memberOf = r, &q.orphans
+	dueNow := q.emptyQueues(t)
+	from, to := t.memberOf, &q.orphans
 	if r != nil {
-		t.memberOf = r
+		to = r
 	}
+	if from != nil {
+		q.moveJobs(t, from, to)
+	}
+	q.detachThread(t)
+	t.ring, t.memberOf = r, to
 	q.threadSequence++
 	t.sequence = q.threadSequence
 	t.memberOf.members.append(t)
 	t.memberOf.vertices += t.vertices.len
+	for _, v := range dueNow {
+		q.enqueueVertex(t, v, v.queue != t.active)
+	}
+}
+
+// emptyQueues takes all due vertices out of the queues, and returns them.
+func (q *queue) emptyQueues(t *thread) []*vertex {
+	var out []*vertex
+	for v := q.vertices.get(t.vertices.head); v != nil; v = q.vertices.get(v.next) {
+		if v.state == due {
+			q.dequeueVertex(v)
+			out = append(out, v)
+		}
+	}
+	q.unpark(t, t.takeParked())
+	return out
 }
 
 // detachThread takes the thread out of its ring.
@@ -176,9 +171,8 @@ func (q *queue) detachThread(t *thread) {
 	if r == nil {
 		return
 	}
-	t.delist()
 	r.wants -= t.wants
-	t.wants = 0
+	t.wants, t.open = 0, false
 	q.dropRingWhenEmpty(r)
 }
 
@@ -240,20 +234,15 @@ func (q *queue) updateThread(t *thread) {
 	}
 	wants := 0
 	if t.mayFeed() {
-		wants = max(0, min(t.queue().len(), t.freeSlots()))
+		wants = max(0, min(t.queue().pickable(), t.freeSlots()))
 	}
+	q.setOpen(t, t.mayFeed() && t.freeSlots() > 0)
 	r := t.ring
 	if r == nil {
 		return
 	}
 	r.wants += wants - t.wants
 	t.wants = wants
-	switch {
-	case wants == 0:
-		t.delist()
-	case t.turnList == nil:
-		r.enlist(t)
-	}
 	if wants > 0 || r.limitQueue != nil {
 		q.markDirty(r)
 	}
@@ -264,6 +253,7 @@ func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
 	}
+	q.unpark(t, t.takeParked())
 	q.detachThread(t)
 	q.resumes.remove(t)
 	delete(q.threads, t.key)

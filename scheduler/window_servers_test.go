@@ -23,6 +23,7 @@ type serverModel struct {
 	connect func(end func(ok bool))
 	starts  int
 	results []result
+	fedAt   map[string]time.Time // by path
 }
 
 type result struct {
@@ -80,6 +81,9 @@ func (m *serverModel) step(e Event) {
 		case Idle:
 			m.after(0, func() { m.step(AgentHungry{a.Agent}) })
 		case Feed:
+			if m.fedAt != nil {
+				m.fedAt[a.Job.Path] = m.now
+			}
 			// It connects 10 ms after the line before.
 			m.after(10*time.Millisecond, func() { m.connect(func(ok bool) { m.end(a, ok) }) })
 		case Finish:

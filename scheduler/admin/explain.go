@@ -88,6 +88,7 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitThread:   "It waits for a session: the thread has as many as maxthr allows.",
 	scheduler.WaitWindow:   "It waits for a session: the thread has as many as its window allows.",
 	scheduler.WaitProbe:    "The destination has failed: one session tries it, and the rest waits for the result.",
+	scheduler.WaitMessage:  "It waits for a session: the message has as many as msgsessions and msgscale allow.",
 	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started.",
 	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as -R allows.",
 	scheduler.WaitCommand:  "No clause that matches has a command.",

@@ -235,7 +235,7 @@ func TestExplanationIsInWords(t *testing.T) {
 func TestEveryWaitHasWords(t *testing.T) {
 	for _, wait := range []scheduler.Wait{
 		scheduler.WaitTA, scheduler.WaitChannel, scheduler.WaitRing, scheduler.WaitThread, scheduler.WaitFrozen,
-		scheduler.WaitWindow, scheduler.WaitProbe,
+		scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage,
 		scheduler.WaitForks, scheduler.WaitCommand, scheduler.WaitStart, scheduler.WaitHeld, scheduler.WaitTrigger,
 		scheduler.WaitSpool, scheduler.WaitSuspend, scheduler.WaitSelect, scheduler.WaitStopping, scheduler.WaitAgent,
 	} {

@@ -62,7 +62,7 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingChannel
 	case scheduler.WaitRing:
 		return mailq.PendingRing
-	case scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitProbe:
+	case scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage:
 		return mailq.PendingThread
 	case scheduler.WaitFrozen, scheduler.WaitSelect, scheduler.WaitStopping:
 		return mailq.PendingFrozen

@@ -182,8 +182,8 @@ func TestProgramsOfCommands(t *testing.T) {
 }
 
 func TestKeywordsWithoutEffectAreListed(t *testing.T) {
-	file := mustParse(t, "PARAMactive-limit=5\na "+settled+"skew=3 slotcost=5 maxthr=2")
-	if got := strings.Join(file.WithoutEffect(), " "); got != "slotcost skew PARAMactive-limit" {
+	file := mustParse(t, "PARAMactive-limit=5\na "+settled+"skew=3 maxthr=2")
+	if got := strings.Join(file.WithoutEffect(), " "); got != "skew PARAMactive-limit" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -1,0 +1,130 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+)
+
+// Sessions of one message (msgsessions, msgscale): a message for many
+// destinations leaves sessions to others.
+//
+// The rule is from Finch, Notes on an MTA scheduler (2007): a message may take
+// a new session if it has fewer than msgsessions, or fewer than msgscale times
+// the free ones. A message that may not can ride on an open session, one that
+// stays on its thread.
+
+// maySpread reports whether the message of a vertex may take a new session.
+func (d *dispatch) maySpread(v *vertex, r *ring) bool {
+	m := d.messageOf(v)
+	return !d.isMulti(m) || d.mayAdd(m, r) > 0
+}
+
+// mayAdd is how many more sessions a message with several vertices may take.
+func (d *dispatch) mayAdd(m *message, r *ring) int {
+	p := r.params
+	most := p.MsgSessions
+	if most == 0 {
+		return math.MaxInt
+	}
+	if p.MsgScale > 0 {
+		free := d.freeSessions(r)
+		if free > math.MaxInt32 {
+			return math.MaxInt
+		}
+		most = max(most, p.MsgScale*free)
+	}
+	return most - int(d.extras.at(m.extras).sessions)
+}
+
+// freeSessions is how many more sessions the ring could start under maxring,
+// maxchannel and maxta.
+func (d *dispatch) freeSessions(r *ring) int {
+	free := math.MaxInt
+	if limit := d.maxRing(r); limit > 0 {
+		free = min(free, limit-r.busy)
+	}
+	if limit := d.maxChannel(r); limit > 0 {
+		free = min(free, limit-r.channel.busy)
+	}
+	if limit := d.maxTA(r); limit > 0 {
+		sessions := (limit-len(d.agents)+d.counts.AgentsIdle)*max(1, r.params.Sessions) + r.expected
+		for _, a := range r.free {
+			sessions += a.freeSessions
+		}
+		free = min(free, sessions)
+	}
+	return max(0, free)
+}
+
+// setAside takes a vertex out of what picks find: its message may not take a
+// new session.
+func (d *dispatch) setAside(v *vertex) {
+	sq := d.sizeQueueOf(v)
+	key := d.keyOf(v)
+	sq.due.remove(v.ref)
+	sq.relink()
+	sq.limited.put(key, v.ref)
+	v.aside = true
+	t := sq.flow.thread
+	t.queues[v.queue].limited++
+	j := d.jobOf(v)
+	if len(j.aside) == 0 {
+		j.ring.limited = append(j.ring.limited, j)
+	}
+	j.aside = append(j.aside, v.ref)
+	d.updateThread(t)
+}
+
+// releaseAside lets picks find vertices again whose messages may take new
+// sessions: as many as that, and those before them whose thread is closed.
+func (d *dispatch) releaseAside(r *ring) {
+	for _, j := range slices.Clone(r.limited) {
+		m := d.messages.at(j.message)
+		for n := d.mayAdd(m, r); n > 0 && len(j.aside) > 0; {
+			v := d.vertices.at(j.aside[0])
+			j.aside = j.aside[1:]
+			if v.message != j.message || !v.aside || d.jobOf(v) != j {
+				continue
+			}
+			sq, key := d.sizeQueueOf(v), d.keyOf(v)
+			sq.limited.remove(v.ref)
+			sq.due.put(key, v.ref)
+			v.aside = false
+			t := sq.flow.thread
+			t.queues[v.queue].limited--
+			sq.relink()
+			d.updateThread(t)
+			if t.open {
+				n--
+			}
+		}
+		if len(j.aside) == 0 {
+			j.dropAside()
+		}
+	}
+}
+
+// dropAside forgets which vertices were set aside.
+func (j *job) dropAside() {
+	j.aside = nil
+	if i := slices.Index(j.ring.limited, j); i >= 0 {
+		j.ring.limited = slices.Delete(j.ring.limited, i, i+1)
+	}
+}
+
+// countMessageSession counts a session that a message has taken or given back.
+func (q *queue) countMessageSession(m *message, n int32) {
+	if !q.isMulti(m) {
+		return
+	}
+	x := q.extras.at(m.extras)
+	x.sessions += n
+	if n > 0 {
+		return
+	}
+	for _, j := range x.jobs {
+		if len(j.aside) > 0 {
+			q.markDirty(j.ring)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// jobModel delivers jobs over one session, one entry after another, to hosts
+// that are all different. Nothing is blocked and nothing comes late.
+type jobModel struct {
+	s       *Scheduler
+	now     time.Time
+	hosts   int
+	last    MessageID
+	entries map[MessageID]int
+	picks   []MessageID
+	agent   AgentID
+	offsets map[string]int64 // by host
+	pending []Feed
+}
+
+func newJobModel(p Params) *jobModel {
+	p.Interval, p.Retries, p.Quantum, p.UID, p.GID = time.Hour, []int{1}, 50, -1, -1
+	p.MaxThr, p.MaxRing, p.Sessions, p.Marking = 1, 1, 1, ctlfile.AgentMarks
+	m := &jobModel{now: time.Unix(1_800_000_000, 0), entries: make(map[MessageID]int), offsets: make(map[string]int64)}
+	m.s = New(&Config{Defaults: p, Clauses: []Clause{{Channel: "smtp", Host: "*", Settings: []Setting{
+		{Name: "command", Value: "smtp", Apply: func(p *Params) { p.Command = []string{"smtp"} }},
+	}}}}, rand.New(rand.NewPCG(3, 4)))
+	return m
+}
+
+func (m *jobModel) arrive(entries int) {
+	m.last++
+	in := Message{ID: m.last, Path: strconv.Itoa(int(m.last)), ModifiedAt: m.now}
+	for i := range entries {
+		m.hosts++
+		host := "h" + strconv.Itoa(m.hosts)
+		m.offsets[host] = int64(100 * (i + 1))
+		in.Recipients = append(in.Recipients, ctlfile.OpenRecipient{Offset: m.offsets[host], Channel: "smtp", Host: host})
+	}
+	m.entries[m.last] = entries
+	m.step(Arrived{in})
+}
+
+func (m *jobModel) step(e Event) {
+	for _, a := range append([]Action(nil), m.s.Step(m.now, e)...) {
+		switch a := a.(type) {
+		case Start:
+			m.agent = a.Agent
+		case Feed:
+			id, _ := strconv.Atoi(a.Job.Path)
+			m.picks = append(m.picks, MessageID(id))
+			m.pending = append(m.pending, a)
+		case Finish:
+			m.step(Done{a.Op})
+		}
+	}
+	if len(m.picks)%128 == 0 {
+		m.s.check()
+	}
+}
+
+// deliver ends the job line that the agent has.
+func (m *jobModel) deliver() {
+	if len(m.pending) == 0 {
+		m.step(AgentHungry{m.agent})
+		return
+	}
+	f := m.pending[0]
+	m.pending = m.pending[1:]
+	id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
+	m.step(AgentReported{f.Agent, ta.Report{Message: id, Offset: m.offsets[f.Job.Host], Status: ta.OK3}})
+	m.step(AgentHungry{f.Agent})
+}
+
+// TestPreemptionSequences prints the published sequences, and those of the
+// parameters by default.
+func TestPreemptionSequences(t *testing.T) {
+	for _, tt := range []struct {
+		jobs                       []int
+		cost, discount, loan, slot int
+		want                       string
+	}{
+		{[]int{4, 1, 1, 1, 1}, 1, 0, 0, 3, "12131415"},
+		{[]int{10, 2, 2}, 2, 0, 0, 3, "11112211113311"},
+		{[]int{10, 2, 2}, 2, 50, 0, 3, "11221111331111"},
+		{[]int{10, 2, 2}, 2, 50, 3, 3, "12211113311111"},
+		{[]int{10, 2, 2}, 5, 50, 3, 3, "11111111112233"},
+		{[]int{10, 2, 2}, 0, 50, 3, 3, "11111111112233"},
+		// Too many entries for what the first can earn.
+		{[]int{10, 6}, 2, 0, 0, 3, "1111111111222222"},
+		// Of two new jobs the smaller one is first.
+		{[]int{10, 2, 1}, 2, 0, 0, 3, "1131111221111"},
+	} {
+		m := newJobModel(Params{SlotCost: tt.cost, SlotDiscount: tt.discount, SlotLoan: tt.loan, MinSlots: tt.slot})
+		for _, n := range tt.jobs {
+			m.arrive(n)
+		}
+		for len(m.s.byID) > 0 {
+			m.deliver()
+		}
+		var got strings.Builder
+		for _, id := range m.picks {
+			fmt.Fprint(&got, id)
+		}
+		if got.String() != tt.want {
+			t.Errorf("jobs %v with %d, %d, %d, %d: %s, want %s", tt.jobs, tt.cost, tt.discount, tt.loan, tt.slot, got.String(), tt.want)
+		}
+	}
+}
+
+// TestPreemptionInflatesWithinBounds: from its first to its last pick, a job
+// takes at most k/(k-1) times as long as without preemption, at any depth; and
+// at most (k+1)/k times where those that overtake are not overtaken.
+func TestPreemptionInflatesWithinBounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	deepest := 0
+	for load := range 40 {
+		k := 1 + r.IntN(5)
+		p := Params{SlotCost: k, SlotDiscount: r.IntN(101), SlotLoan: r.IntN(6), MinSlots: 1 + r.IntN(3)}
+		flat := k == 1 || r.IntN(2) == 0
+		m := newJobModel(p)
+		for range 200 {
+			switch {
+			case r.IntN(100) >= 15:
+			case flat:
+				m.arrive([]int{1 + r.IntN(max(1, p.MinSlots*k-1)), 60 + r.IntN(20)}[r.IntN(2)])
+			default:
+				m.arrive([]int{1, 1 + r.IntN(5), 1 + r.IntN(100)}[r.IntN(3)])
+			}
+			m.now = m.now.Add(time.Duration(r.IntN(3)) * time.Second)
+			m.deliver()
+			deepest = max(deepest, m.depth())
+		}
+		for len(m.s.byID) > 0 {
+			m.deliver()
+		}
+		first, last := make(map[MessageID]int), make(map[MessageID]int)
+		for i, id := range m.picks {
+			if _, seen := first[id]; !seen {
+				first[id] = i
+			}
+			last[id] = i
+		}
+		for id, entries := range m.entries {
+			span := last[id] - first[id] + 1
+			over := span*(k-1) > entries*k // k/(k-1)
+			if flat {
+				over = span*k > entries*(k+1)
+			}
+			if over {
+				t.Fatalf("load %d, %d+%d: job %d of %d entries took %d picks", load, k, p.MinSlots, id, entries, span)
+			}
+		}
+	}
+	if deepest < 2 {
+		t.Errorf("no job that had overtaken was overtaken")
+	}
+}
+
+// depth returns the height of the highest stack.
+func (m *jobModel) depth() int {
+	deepest := 0
+	for _, ref := range m.s.byID {
+		if msg := m.s.messages.at(ref); msg.extras != 0 {
+			for _, j := range m.s.extras.at(msg.extras).jobs {
+				n := 0
+				for ; j.parent != nil; j = j.parent {
+					n++
+				}
+				deepest = max(deepest, n)
+			}
+		}
+	}
+	return deepest
+}
+
+// TestMessageLeavesSessionsFree: with 1000 sessions and msgscale 10, one message
+// settles at 10/11 of them, and two at 10/21 each.
+func TestMessageLeavesSessionsFree(t *testing.T) {
+	const sessions = 1000
+	for _, messages := range []int{1, 2} {
+		p := Params{MsgSessions: 20, MsgScale: 10}
+		m := newJobModel(p)
+		c := *m.s.config
+		c.Defaults.MaxRing, c.Defaults.Sessions = sessions, 100
+		m.s.config = &c
+		for range messages {
+			m.arrive(6000)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		agents := make(map[AgentID]bool)
+		feeds := &m.pending
+		busy := func(id MessageID) int {
+			msg := m.s.message(id)
+			return int(m.s.extras.at(msg.extras).sessions)
+		}
+		for range 4000 {
+			for id := range MessageID(11) {
+				if a := m.s.agents[AgentID(id)]; a != nil && !agents[a.id] {
+					agents[a.id] = true
+					for range a.sessions {
+						m.s.Step(m.now, Tick{})
+						m.stepUnchecked(AgentHungry{a.id})
+					}
+				}
+			}
+			if len(*feeds) == 0 {
+				continue
+			}
+			i := r.IntN(len(*feeds))
+			(*feeds)[0], (*feeds)[i] = (*feeds)[i], (*feeds)[0]
+			f := (*feeds)[0]
+			*feeds = (*feeds)[1:]
+			id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
+			m.stepUnchecked(AgentReported{f.Agent, ta.Report{Message: id, Offset: m.offsets[f.Job.Host], Status: ta.OK3}})
+			m.stepUnchecked(AgentHungry{f.Agent})
+		}
+		m.s.check()
+		want := map[int]float64{1: sessions * 10.0 / 11, 2: sessions * 10.0 / 21}[messages]
+		for id := range messages {
+			if got := float64(busy(MessageID(id + 1))); got < want-sessions/100 || got > want+sessions/100 {
+				t.Errorf("%d messages: one has %v sessions, want %.0f", messages, got, want)
+			}
+		}
+	}
+}
+
+// stepUnchecked is step without the invariants, which are slow for a large
+// queue.
+func (m *jobModel) stepUnchecked(e Event) {
+	for _, a := range append([]Action(nil), m.s.Step(m.now, e)...) {
+		switch a := a.(type) {
+		case Feed:
+			m.pending = append(m.pending, a)
+		case Finish:
+			m.stepUnchecked(Done{a.Op})
+		case Idle:
+			m.stepUnchecked(AgentHungry{a.Agent})
+		}
+	}
+}

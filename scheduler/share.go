@@ -1,0 +1,277 @@
+package scheduler
+
+import "strings"
+
+// Shares: which sender has its turn in a ring (share, PARAMshares, quantum).
+
+// turnVertices is how many vertices a share of weight 1 may pick in one turn.
+const turnVertices = 8
+
+// share is the due mail of one ring whose sender, or domain of the sender, is
+// the same. Every pick first selects the share whose turn it is, by deficit
+// round robin.
+//
+// A share that is new takes its turns before the old ones, so that somebody who
+// sends little need not wait for those who send much. When it runs empty, it
+// becomes an old one, at their tail. Its deficit, which may be a debt, survives.
+type share struct {
+	name   string
+	ring   *ring
+	weight int
+	// deficit is how many vertices it may still pick in this turn. A debt is
+	// below 0.
+	deficit int
+	old     bool          // it has run empty, or had a turn
+	turns   *list[*share] // ring.newShares or ring.oldShares; nil: in none
+	links[*share]
+	debtor bool         // is in ring.debtors
+	flows  int          // with due vertices
+	sizes  []*shareSize // in ascending order of size
+	moved  []*job       // that have overtaken another
+	// round counts the rounds in which each thread of the share gets quantum
+	// picks.
+	round uint32
+}
+
+// shareSize has the due vertices of a share whose jobs have the same size. Its
+// heaps are in the order of the job list.
+type shareSize struct {
+	size int32
+	open heap[*sizeQueue]
+	// spent has the threads that have used their quantum in this round.
+	spent heap[*sizeQueue]
+}
+
+// shareName returns the name of the share for a sender.
+func shareName(kind, sender string) string {
+	switch kind {
+	case "sender":
+		return strings.ToLower(sender)
+	case "none", "":
+		return ""
+	}
+	return strings.ToLower(sender[strings.LastIndexByte(sender, '@')+1:])
+}
+
+// weight returns the weight of a share. The weight of a sender without one of
+// its own is that of its domain.
+func (c *Config) weight(name string) int {
+	if w := c.Shares[name]; w > 0 {
+		return w
+	}
+	if w := c.Shares[name[strings.LastIndexByte(name, '@')+1:]]; w > 0 {
+		return w
+	}
+	return 1
+}
+
+func shareLinksOf(s *share) *links[*share] { return &s.links }
+
+// obtainShare finds or makes the share of a sender in a ring.
+func (q *queue) obtainShare(r *ring, kind, sender string) *share {
+	name := shareName(kind, sender)
+	s := r.shares[name]
+	if s == nil {
+		weight := q.config.weight(name)
+		s = &share{name: name, ring: r, weight: weight, deficit: weight * turnVertices}
+		if r.shares == nil {
+			r.shares = make(map[string]*share)
+		}
+		r.shares[name] = s
+	}
+	return s
+}
+
+// size returns the heaps for jobs of a size.
+func (s *share) size(size int32) *shareSize {
+	i := 0
+	for i < len(s.sizes) && s.sizes[i].size < size {
+		i++
+	}
+	if i == len(s.sizes) || s.sizes[i].size != size {
+		sz := &shareSize{size: size}
+		sz.open.index = func(sq *sizeQueue) *int32 { return &sq.index }
+		sz.spent.index = sz.open.index
+		s.sizes = append(s.sizes, nil)
+		copy(s.sizes[i+1:], s.sizes[i:])
+		s.sizes[i] = sz
+	}
+	return s.sizes[i]
+}
+
+// enlist puts the share among those that take turns.
+func (s *share) enlist() {
+	if s.turns != nil {
+		return
+	}
+	s.turns = &s.ring.oldShares
+	if !s.old {
+		s.turns = &s.ring.newShares
+	}
+	s.turns.append(s)
+}
+
+func (s *share) delist() {
+	s.turns.remove(s)
+	s.turns = nil
+}
+
+// dropWhenEmpty forgets a share without mail. A share in debt is remembered as
+// long as others have mail.
+func (s *share) dropWhenEmpty() {
+	if s.flows == 0 && s.turns == nil && s.deficit >= 0 && s.ring.shares[s.name] == s {
+		delete(s.ring.shares, s.name)
+	}
+}
+
+// turn returns the share whose turn it is, or nil if nothing can be picked.
+func (r *ring) turn() *share {
+	for {
+		s := r.newShares.head
+		if s == nil {
+			s = r.oldShares.head
+		}
+		if s == nil {
+			r.forgiveDebts()
+			return nil
+		}
+		wasOld := s.old
+		switch {
+		case s.next() == nil:
+			s.delist()
+			s.old = true
+			if !wasOld {
+				s.enlist()
+				continue
+			}
+			s.dropWhenEmpty()
+		case s.deficit <= 0:
+			s.deficit += s.weight * turnVertices
+			s.delist()
+			s.old = true
+			s.enlist()
+		default:
+			return s
+		}
+	}
+}
+
+// forgiveDebts forgets the shares without mail when nobody takes turns.
+func (r *ring) forgiveDebts() {
+	if len(r.debtors) == 0 {
+		return
+	}
+	for _, s := range r.debtors {
+		s.deficit, s.debtor = max(s.deficit, 0), false
+		s.dropWhenEmpty()
+	}
+	clear(r.debtors)
+	r.debtors = r.debtors[:0]
+}
+
+// charge counts a pick of the flow's share.
+func (f *flow) charge() {
+	s := f.share
+	if f.round != s.round {
+		f.round, f.picks = s.round, 0
+	}
+	f.picks++
+	s.deficit--
+	if s.deficit < 0 && !s.debtor {
+		s.debtor = true
+		s.ring.debtors = append(s.ring.debtors, s)
+	}
+}
+
+// next returns where the first vertex in the order of the job list is that can
+// be picked; nil if there is none. If all threads that can be fed have used
+// their quantum, a new round begins.
+func (s *share) next() *sizeQueue {
+	if sq := s.firstOpen(nil); sq != nil {
+		return sq
+	}
+	if !s.newRound() {
+		return nil
+	}
+	return s.firstOpen(nil)
+}
+
+// firstOpen returns the same, but only in this round, and outside the flow
+// except.
+func (s *share) firstOpen(except *flow) *sizeQueue {
+	var best *sizeQueue
+	for _, sz := range s.sizes {
+		sq := sz.first()
+		if except != nil && sq != nil && sq.flow == except {
+			sq = sz.firstOutside(except)
+		}
+		if sq != nil && (best == nil || sq.due.next() < best.due.next()) {
+			best = sq
+		}
+	}
+	return best
+}
+
+// first returns the queue with the first vertex of the size that can be picked
+// in this round. Threads that are closed or have used their quantum leave the
+// heap when they are found at its head.
+func (sz *shareSize) first() *sizeQueue {
+	for sz.open.len() > 0 {
+		sq := sz.open.first()
+		switch f := sq.flow; {
+		case !f.thread.open:
+			sq.park()
+		case f.hasQuantum():
+			return sq
+		default:
+			sz.open.remove(sq)
+			sz.spent.put(sq.due.next(), sq)
+			sq.place = inSpent
+		}
+	}
+	return nil
+}
+
+// firstOutside returns the first queue that is not of the flow, which is at the
+// head. A flow has one queue of each size.
+func (sz *shareSize) firstOutside(f *flow) *sizeQueue {
+	head := sz.open.first()
+	sz.open.remove(head)
+	other := sz.first()
+	sz.open.put(head.due.next(), head)
+	return other
+}
+
+// hasQuantum reports whether the thread may have another pick in this round of
+// the share.
+func (f *flow) hasQuantum() bool {
+	return f.round != f.share.round || f.picks < f.thread.params.Quantum
+}
+
+// newRound begins a round. It reports whether a thread can be picked that could
+// not be picked before.
+func (s *share) newRound() bool {
+	found := false
+	for _, sz := range s.sizes {
+		for sz.spent.len() > 0 {
+			sq := sz.spent.pop()
+			if !sq.flow.thread.open {
+				sq.place = inNone
+				sq.setParked()
+				continue
+			}
+			sz.open.put(sq.due.next(), sq)
+			sq.place = inOpen
+			found = true
+		}
+	}
+	s.round++
+	return found
+}
+
+// reweigh gives all shares the weights of a new configuration.
+func (q *queue) reweigh(r *ring) {
+	for name, s := range r.shares {
+		s.weight = q.config.weight(name)
+	}
+}
