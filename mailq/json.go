@@ -26,6 +26,23 @@ type Totals struct {
 	MessagesOut   uint64 `json:"messages_out"`
 	RecipientsIn  uint64 `json:"recipients_in"`
 	RecipientsOut uint64 `json:"recipients_out"`
+	// What does not move by itself. It is in none of the counts above, except
+	// for Poisoned and the mail of HeldThreads. Parked and Quarantined are the
+	// messages under postman/, which owe a notice that could not be written, and
+	// under corrupt/.
+	Held        Kept `json:"held"`
+	HeldThreads Kept `json:"held_threads"`
+	Parked      Kept `json:"parked"`
+	Quarantined Kept `json:"quarantined"`
+	Poisoned    Kept `json:"poisoned"`
+	Blocked     Kept `json:"blocked"` // jobs: alternatives wait, or outcomes are being written
+}
+
+// Kept counts messages, threads or jobs that are kept back.
+type Kept struct {
+	Count    int       `json:"count"`
+	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest arrived, where that is known
+	Reason   string    `json:"reason,omitempty"`   // of the oldest
 }
 
 // Ring is a line of JSON SHOW QUEUE SHORT: the threads that share agents.
@@ -129,6 +146,23 @@ type Job struct {
 	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
 }
+
+// HeldItem is a line of JSON SHOW HELD: a part of a held message for one
+// destination, or a held thread. A thread has no message, path and spoolid.
+type HeldItem struct {
+	Job
+	// HeldAt, Until, By and Why are those of the order. They are missing where
+	// no record of it is left.
+	HeldAt time.Time `json:"held_at,omitzero"`
+	Until  time.Time `json:"until,omitzero"` // zero: until it is released
+	By     string    `json:"by,omitempty"`
+	Why    string    `json:"because,omitempty"`
+	// Messages counts the mail of a held thread.
+	Messages int `json:"messages,omitempty"`
+}
+
+// IsThread says that the item is a held thread.
+func (h *HeldItem) IsThread() bool { return h.SpoolID == "" }
 
 // Recipient is a recipient of a Job that is not done.
 type Recipient struct {

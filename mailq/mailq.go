@@ -59,6 +59,7 @@
 //	SHOW QUEUE THREADS2               TT     threads, fields between TABs
 //	SHOW THREAD channel host          TT     recipients, fields between TABs
 //	SHOW MSG id                       TT     a message: spoolid or number
+//	SHOW HELD                         TT     held messages and threads: who, when, why, until
 //	SHOW REASONS                      TT     last diagnostics with counts
 //	SHOW SHAPE                        TT     recipients by destination and age
 //	EXPLAIN channel host              TT     what the mail of a destination waits for
@@ -77,9 +78,11 @@
 //	      | WHERE key=value… TO channel host
 //	                                  KILL   as HOLD
 //
-// An acting verb may end with DRYRUN (or DRY), with BECAUSE and a text for the
-// log, or with both in this order:
+// An acting verb may end with DRYRUN (or DRY), with FOR and a span after which a
+// hold ends by itself, with BECAUSE and a text for the log, or with several of
+// them in this order:
 //
+//	HOLD THREAD smtp example.com FOR 2h BECAUSE they asked for it
 //	HOLD WHERE channel=smtp host=*.example.com older=3d DRYRUN
 //	EXPIRE THREAD smtp gone.example BECAUSE the customer moved away
 //
@@ -116,6 +119,7 @@
 //	SHOW QUEUE THREADS2  ThreadItem
 //	SHOW THREAD          Job
 //	SHOW MSG, FIND       Message
+//	SHOW HELD            HeldItem
 //	SHOW REASONS         ReasonItem
 //	SHOW SHAPE           ShapeItem
 //	EXPLAIN              Explanation

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"zsched/internal/interval"
 )
 
 // Verb is an acting verb: what an order does.
@@ -23,13 +26,14 @@ const (
 // Where is set.
 type Order struct {
 	Verb    Verb
-	Message string     // spoolid or number
-	Thread  *Name      // the whole thread; HOLD also keeps back what arrives later
-	Where   *Selection // everything in the queue that matches
-	To      Name       // the new thread of Reroute
-	DryRun  bool       // count only
-	By      Actor      // not part of the command
-	Why     string     // the reason given, for the log
+	Message string        // spoolid or number
+	Thread  *Name         // the whole thread; HOLD also keeps back what arrives later
+	Where   *Selection    // everything in the queue that matches
+	To      Name          // the new thread of Reroute
+	DryRun  bool          // count only
+	For     time.Duration // after which a Hold ends by itself; 0: when it is released
+	By      Actor         // not part of the command
+	Why     string        // the reason given, for the log
 }
 
 // Actor is the user who gives an order.
@@ -66,6 +70,9 @@ func (o *Order) String() string {
 	}
 	if o.DryRun {
 		words = append(words, "DRYRUN")
+	}
+	if o.For > 0 {
+		words = append(words, "FOR", interval.Format(o.For))
 	}
 	if why := TrimBlanks(OneReply(o.Why)); why != "" {
 		words = append(words, "BECAUSE", why)
@@ -168,11 +175,23 @@ func ParseOrder(verb Verb, rest string) (o Order, plain bool, err error) {
 	return o, target == "MSG" && rest == "", err
 }
 
-// parseTail reads DRYRUN and BECAUSE.
+// parseTail reads DRYRUN, FOR and BECAUSE.
 func (o *Order) parseTail(rest string) error {
 	word, after := CutRaw(rest)
 	if word == "DRYRUN" || word == "DRY" {
 		o.DryRun = true
+		word, after = CutRaw(after)
+	}
+	if word == "FOR" {
+		if o.Verb != Hold {
+			return fmt.Errorf("FOR goes with HOLD only")
+		}
+		var span string
+		span, after = CutRaw(after)
+		var err error
+		if o.For, err = ParseSpan("FOR", span); err != nil {
+			return err
+		}
 		word, after = CutRaw(after)
 	}
 	switch word {
@@ -182,7 +201,7 @@ func (o *Order) parseTail(rest string) error {
 		o.Why = after
 		return nil
 	}
-	return fmt.Errorf("%q is not understood; only DRYRUN and BECAUSE may follow", word)
+	return fmt.Errorf("%q is not understood; only DRYRUN, FOR and BECAUSE may follow", word)
 }
 
 // CutName takes a channel and a host off s.

@@ -3,6 +3,7 @@ package mailq
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func orders() map[string]Order {
@@ -21,6 +22,8 @@ func orders() map[string]Order {
 		"RELEASE MSG S12345ABC DRYRUN BECAUSE it is so":      {Verb: Release, Message: "S12345ABC", DryRun: true, Why: "it is so"},
 		"RETRY WHERE host=*.se older=3d DRYRUN":              {Verb: Retry, Where: sel("host=*.se older=3d"), DryRun: true},
 		"EXPIRE WHERE sender=<>":                             {Verb: Expire, Where: sel("sender=<>")},
+		"HOLD WHERE channel=x DRYRUN FOR 1h30m BECAUSE y":    {Verb: Hold, Where: sel("channel=x"), DryRun: true, For: 90 * time.Minute, Why: "y"},
+		"HOLD MSG 1 FOR 2d":                                  {Verb: Hold, Message: "1", For: 48 * time.Hour},
 		"REQUEUE MSG 1":                                      {Verb: Requeue, Message: "1"},
 		"REROUTE MSG 1 smtp relay.example":                   {Verb: Reroute, Message: "1", To: Name{"smtp", "relay.example"}},
 		"REROUTE THREAD smtp a local -":                      {Verb: Reroute, Thread: &Name{"smtp", "a"}, To: Name{"local", "-"}},

@@ -107,16 +107,17 @@ func (sel *Selection) set(key, value string) (err error) {
 	case "reason":
 		sel.Reason = value
 	case "older":
-		sel.Older, err = parseAge(key, value)
+		sel.Older, err = ParseSpan(key, value)
 	case "younger":
-		sel.Younger, err = parseAge(key, value)
+		sel.Younger, err = ParseSpan(key, value)
 	default:
 		err = fmt.Errorf("unknown key %q; the keys are %s", key, selectionKeys)
 	}
 	return err
 }
 
-func parseAge(key, value string) (time.Duration, error) {
+// ParseSpan reads a span above zero, such as 3d or 1h30m. key is for the error.
+func ParseSpan(key, value string) (time.Duration, error) {
 	d, err := interval.Parse(value)
 	if err == nil && d == 0 {
 		err = errors.New("must be more than zero")

@@ -5,6 +5,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/mailq/client"
 )
 
 // sortKeys are what --sort takes: which of two threads comes first. Threads that
@@ -71,7 +73,8 @@ func (p *program) threads() ([]*mailq.Thread, error) {
 // errEnough ends a list at its limit.
 var errEnough = errors.New("as many as --limit allows")
 
-// list prints the mail of the threads, and below it the total.
+// list prints the mail of the threads, then held messages, which are in no thread,
+// and the total.
 func (p *program) list() error {
 	threads, err := p.threads()
 	if err != nil {
@@ -85,18 +88,30 @@ func (p *program) list() error {
 	if err != nil {
 		return err
 	}
-	total := ""
+	var total []string
 	if hasJSON && !p.json && p.owner == nil && p.thread.host == "" {
 		if total, err = p.total(threads); err != nil {
 			return err
 		}
 	}
-	printer, shown := p.printer(), 0
+	var held []*mailq.HeldItem
+	if hasJSON && p.owner == nil && p.summary == 0 {
+		if held, err = p.heldMessages(); err != nil {
+			return err
+		}
+	}
+	printer := p.printer()
+	printer.ZMailer = !hasJSON
+	printer.Held = make(map[mailq.Name]bool)
+	for _, t := range threads {
+		printer.Held[t.Name] = t.Held
+	}
+	shown := 0
 	within := func(print func() error) error {
-		if shown++; p.limit > 0 && shown > p.limit {
-			shown--
+		if p.limit > 0 && shown == p.limit {
 			return errEnough
 		}
+		shown++
 		return print()
 	}
 	if p.json {
@@ -104,8 +119,10 @@ func (p *program) list() error {
 			func(i int) string { return "JSON " + mailq.ShowThread(names[i]) },
 			func(_ int, line string) error { return within(func() error { return printer.JSON(line) }) })
 	} else {
-		printer.ZMailer = !hasJSON
 		err = p.client.Jobs(names, func(job *mailq.Job) error { return within(func() error { return printer.Job(job) }) })
+	}
+	for i := 0; i < len(held) && err == nil; i++ {
+		err = within(func() error { return p.printHeld(printer, held[i], i == 0) })
 	}
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -114,18 +131,53 @@ func (p *program) list() error {
 		return err
 	}
 	err = errors.Join(err, printer.Finish(2))
-	if err != nil || total == "" {
-		return err
+	if p.limit > 0 && len(total) > 0 {
+		total[0] += fmt.Sprintf(" (%d shown)", shown)
 	}
-	if p.limit > 0 {
-		total += fmt.Sprintf(" (%d shown)", shown)
+	for i := 0; i < len(total) && err == nil; i++ {
+		err = printer.Line(total[i])
 	}
-	return printer.Line(total)
+	return err
 }
 
-// total returns the line below a list; "" if there is nothing to count. It is
-// asked for before the list, which may be broken off.
-func (p *program) total(threads []*mailq.Thread) (string, error) {
+// heldMessages returns the held messages, which the threads do not have, as many
+// as --limit allows.
+func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
+	for item, err := range client.Objects[mailq.HeldItem](p.client.Show("JSON SHOW HELD")) {
+		if client.KindOf(err) == client.Refused { // an older scheduler, or a user who may not ask
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if (p.limit == 0 || len(items) < p.limit) && !item.IsThread() && p.thread.matches(item.Name) {
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// printHeld prints a part of a held message.
+func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first bool) error {
+	if p.json {
+		line, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		return printer.JSON(string(line))
+	}
+	if first {
+		if err := printer.Line("held:"); err != nil {
+			return err
+		}
+	}
+	return printer.Line("\t" + item.Text(printer.Now))
+}
+
+// total returns the lines below a list: the total, and what is kept back. There is
+// none if there is nothing to count. It is asked for before the list, which may be
+// broken off.
+func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	var all mailq.Totals
 	for _, t := range threads {
 		all.Messages += t.Jobs // one that is in several threads counts once in each
@@ -134,17 +186,22 @@ func (p *program) total(threads []*mailq.Thread) (string, error) {
 	if p.thread == (threadFilter{}) {
 		totals, err := p.client.Totals()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if totals != nil {
 			all = *totals
 		}
 	}
-	if len(threads) == 0 && all.Messages == 0 {
-		return "", nil
+	kept := all.KeptText(time.Now())
+	if len(threads) == 0 && all.Messages == 0 && kept == "" {
+		return nil, nil
 	}
-	return fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(all.Messages, "message", "messages"),
-		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(len(threads), "thread", "threads")), nil
+	lines = append(lines, fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(all.Messages, "message", "messages"),
+		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(len(threads), "thread", "threads")))
+	if kept != "" {
+		lines = append(lines, kept)
+	}
+	return lines, nil
 }
 
 // sortedLines prints the lines of -Q that are about threads, without those of

@@ -20,12 +20,12 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              [--sort size|age|rate|next] [--limit number] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value | --explain channel/host |
-             --shape | --reasons | --etrn host | --verbs   [--json]
+             --held | --shape | --reasons | --etrn host | --verbs   [--json]
        mailq --trace message|address [--event-log file] [--json]
        mailq --hold | --release | --retry | --kill | --expire | --requeue |
              --reroute channel/host
              --msg id | --thread channel/host | --where key=value
-             [--dry-run] [--yes] [--because text]
+             [--for time] [--dry-run] [--yes] [--because text]
 `
 
 // options are the options of the command line.
@@ -151,6 +151,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		return err
 	})
 	for _, simple := range []struct{ flag, command, usage string }{
+		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
 		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
 		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
 		{"verbs", "HELP", "show the commands of the protocol that you may use"},
@@ -193,6 +194,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
 	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
+	f.Func("for", "end the hold after this `time`, such as 2h or 1d12h", o.setFor)
 	f.BoolVar(&o.yes, "yes", false, "give the order even if it touches more than a hundred messages")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
 	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
@@ -226,6 +228,12 @@ func (o *options) setUser(name string) error {
 	}
 	o.setOwner(uid)
 	return nil
+}
+
+// setFor sets the time after which a hold ends.
+func (o *options) setFor(s string) (err error) {
+	o.order.For, err = mailq.ParseSpan("--for", s)
+	return err
 }
 
 // setLogin splits user and password at the first "/", or at the first ":" if there
@@ -280,6 +288,8 @@ func (o *options) check() error {
 		return errors.New("--sort and --limit go with the list of messages and with -Q only")
 	case o.order.Verb == "" && (targets > 0 || o.yes || o.order.DryRun || o.order.Why != ""):
 		return errors.New("--msg, --thread, --where, --dry-run, --yes and --because need an order, such as --hold")
+	case o.order.For > 0 && o.order.Verb != mailq.Hold:
+		return errors.New("--for goes with --hold only")
 	case o.order.Verb != "" && targets == 0:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -168,7 +169,12 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		scrapes.EventsLost = logs.events.Lost
 	}
 	sockets := s.openSockets(file, queries, scrapes)
+	holding, stopHolding := context.WithCancel(context.Background())
+	var keeper sync.WaitGroup
+	keeper.Go(func() { queries.KeepHolds(holding) })
 	loop.Run()
+	stopHolding()
+	keeper.Wait()
 	sockets.Close()
 	log.Info().Msg("scheduler daemon stopped")
 	return nil

@@ -33,6 +33,8 @@ type Printer struct {
 	Spool *Postoffice
 	// Owner is the user whose messages are printed; nil: all are.
 	Owner *int
+	// Held has the threads that are held.
+	Held map[mailq.Name]bool
 
 	thread  mailq.Name
 	file    *SpoolFile // of the message being printed; nil: it cannot be read
@@ -79,7 +81,11 @@ func (p *Printer) heading() {
 	if p.Colour {
 		line = bold + line + normal
 	}
-	p.printf("%s:\n", line)
+	line += ":"
+	if p.Held[p.thread] {
+		line += " held"
+	}
+	p.printf("%s\n", line)
 }
 
 const (

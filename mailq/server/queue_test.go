@@ -25,6 +25,7 @@ type fakeQueue struct {
 	explain  mailq.Explanation
 	counters map[string]float64
 	outcome  mailq.Outcome
+	held     []*mailq.HeldItem
 
 	triggered []string
 	orders    []mailq.Order
@@ -99,6 +100,10 @@ func (p *fakeQueue) Trigger(_ context.Context, host, text string) (bool, error) 
 	return slices.ContainsFunc(p.rows, func(r mailq.ThreadRow) bool {
 		return r.Thread != nil && r.Thread.Host == host && len(r.Thread.Agents) == 0
 	}), nil
+}
+
+func (p *fakeQueue) Held(context.Context) iter.Seq2[*mailq.HeldItem, error] {
+	return each(p.held, p.broken)
 }
 
 func (p *fakeQueue) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {

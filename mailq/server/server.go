@@ -53,6 +53,9 @@ type Queue interface {
 	// Trigger starts the mail of a host now (ETRN) and reports whether there was
 	// any.
 	Trigger(ctx context.Context, host, text string) (bool, error)
+	// Held yields the held messages, a part for each destination, and the held
+	// threads.
+	Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error]
 	// Act executes an order.
 	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
 }

@@ -151,7 +151,13 @@ func (r *report) totals(ctx context.Context, seconds bool) error {
 	}
 	r.out.line = fmt.Appendf(r.out.line[:0], "Msgs in %d out %d stored %d Rcpnts in %d out %d stored %d",
 		t.MessagesIn, t.MessagesOut, t.Messages, t.RecipientsIn, t.RecipientsOut, t.Recipients)
-	return r.out.put(r.out.line)
+	if err := r.out.put(r.out.line); err != nil {
+		return err
+	}
+	if kept := t.KeptText(r.now); kept != "" && r.out.framed {
+		return r.out.text(mailq.OneReply(kept))
+	}
+	return nil
 }
 
 // formatSeconds writes a span. ZMailer counts in whole seconds of the clock, so

@@ -41,6 +41,7 @@ func verbs() []*command {
 		{words: "SHOW QUEUE THREADS2", right: rightTT, counter: "CommandShowQueueThreads2", asJSON: true, run: showThreads2},
 		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, counter: "CommandShowThread", asJSON: true, run: showThread},
 		{words: "SHOW MSG", arguments: "id", right: rightTT, asJSON: true, run: showMessage},
+		{words: "SHOW HELD", right: rightTT, asJSON: true, run: showHeld},
 		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},
 		{words: "SHOW SHAPE", right: rightTT, asJSON: true, run: showShape},
 		{words: "SHOW COUNTERS", counter: "CommandShowCounters", asJSON: true, run: showCounters},
@@ -56,7 +57,11 @@ func verbs() []*command {
 		case mailq.Reroute:
 			arguments = "MSG id channel host | THREAD channel host channel host | WHERE key=value... TO channel host"
 		}
-		list = append(list, &command{words: string(verb), arguments: arguments + " [DRYRUN] [BECAUSE text]", right: rightKILL, run: act})
+		tail := " [DRYRUN] [BECAUSE text]"
+		if verb == mailq.Hold {
+			tail = " [DRYRUN] [FOR span] [BECAUSE text]"
+		}
+		list = append(list, &command{words: string(verb), arguments: arguments + tail, right: rightKILL, run: act})
 	}
 	return append(list,
 		&command{words: "HELP", asJSON: true, run: help},

@@ -10,7 +10,8 @@
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
 // EXPLAIN, counters.go SHOW COUNTERS; order.go, hold.go and holdthread.go the
-// orders; log.go what is logged about sessions.
+// orders; held.go SHOW HELD and the ends of holds; kept.go the counts of what does
+// not move by itself; log.go what is logged about sessions.
 package admin
 
 import (
@@ -18,6 +19,7 @@ import (
 	"iter"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -31,6 +33,13 @@ import (
 type Files interface {
 	Find(ctx context.Context, what spool.Query) iter.Seq2[*spool.Stored, error]
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
+	// Count counts the messages of a place.
+	Count(ctx context.Context, p spool.Place) (spool.Census, error)
+	// RecordHold, HoldRecords and DropHoldRecord write, read and remove the
+	// records of HOLD orders.
+	RecordHold(r spool.HoldRecord) error
+	HoldRecords() ([]spool.HoldRecord, error)
+	DropHoldRecord(number uint64) error
 }
 
 // Options is what a Server is made of. Port and Files must be set.
@@ -64,7 +73,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params,
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, rendezvous: o.Rendezvous,

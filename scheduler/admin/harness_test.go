@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"zsched/ctlfile"
@@ -22,6 +23,7 @@ type harness struct {
 	t       *testing.T
 	options Options
 	server  *Server // made by Run
+	records holdRecordFiles
 }
 
 func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
@@ -34,14 +36,17 @@ func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
 func (h *harness) Run() {
 	h.Harness.Run()
 	o := h.options
-	o.Port, o.Files, o.Log = h.Daemon, memoryFiles{h.Spool}, h.Options.Log
+	o.Port, o.Files, o.Log = h.Daemon, memoryFiles{h.Spool, &h.records}, h.Options.Log
 	h.server = New(o)
 }
 
 func (h *harness) queue() *Queue { return h.server.Queue() }
 
 // memoryFiles reads the control files of a spool in memory.
-type memoryFiles struct{ *daemontest.Spool }
+type memoryFiles struct {
+	*daemontest.Spool
+	records *holdRecordFiles
+}
 
 func (s memoryFiles) Find(_ context.Context, what spool.Query) iter.Seq2[*spool.Stored, error] {
 	s.Mu.Lock()
@@ -89,6 +94,46 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 		}
 	}
 	return nil, false, nil
+}
+
+func (s memoryFiles) Count(ctx context.Context, p spool.Place) (c spool.Census, err error) {
+	if p != spool.Hold {
+		return c, nil
+	}
+	for m := range s.Find(ctx, spool.Query{Places: []spool.Place{p}}) {
+		c.Messages++
+		c.Oldest, c.OldestAt = m.Name, m.ModifiedAt
+	}
+	return c, nil
+}
+
+func (s memoryFiles) RecordHold(r spool.HoldRecord) error {
+	s.records.Lock()
+	defer s.records.Unlock()
+	s.records.last++
+	r.Number = s.records.last
+	s.records.all = append(s.records.all, r)
+	return nil
+}
+
+func (s memoryFiles) HoldRecords() ([]spool.HoldRecord, error) {
+	s.records.Lock()
+	defer s.records.Unlock()
+	return slices.Clone(s.records.all), nil
+}
+
+func (s memoryFiles) DropHoldRecord(number uint64) error {
+	s.records.Lock()
+	defer s.records.Unlock()
+	s.records.all = slices.DeleteFunc(s.records.all, func(r spool.HoldRecord) bool { return r.Number == number })
+	return nil
+}
+
+// holdRecordFiles are hold/orders/.
+type holdRecordFiles struct {
+	sync.Mutex
+	all  []spool.HoldRecord
+	last uint64
 }
 
 // stored is the file as queries read it.

@@ -24,11 +24,14 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 		return mailq.Outcome{}, err
 	}
 	did := outcomeOf(m)
-	if o.Verb == mailq.Hold || o.Verb == mailq.Retry {
+	if o.Verb == mailq.Retry || o.Verb == mailq.Hold && o.For == 0 {
 		return mailq.Outcome{}, nil
 	}
 	if o.DryRun {
 		return did, nil
+	}
+	if o.Verb == mailq.Hold { // it has another end from now on
+		return did, q.recordHold(o, []string{m.SpoolID()})
 	}
 	newFiles := ""
 	switch o.Verb {

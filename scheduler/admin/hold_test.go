@@ -113,17 +113,29 @@ func TestHeldMessageCanBeRerouted(t *testing.T) {
 	})
 }
 
+// slow is a loop whose agent has message 1 for so long, and then defers it. After
+// that it delivers.
+func slow(t *testing.T, patience time.Duration) *harness {
+	h := newHarness(t, nil)
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		if patience == 0 {
+			a.ReportAll(job, ta.OK2, "delivered")
+			return
+		}
+		time.Sleep(patience)
+		patience = 0
+		deferAll(a, job)
+	}
+	h.Run()
+	h.Spool.Bring(1, "a.example")
+	synctest.Wait()
+	return h
+}
+
 // What an agent has is held when it comes back.
 func TestHoldWaitsForTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, nil)
-		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
-			time.Sleep(time.Minute)
-			deferAll(a, job)
-		}
-		h.Run()
-		h.Spool.Bring(1, "a.example")
-		synctest.Wait()
+		h := slow(t, time.Minute)
 		h.want("HOLD MSG 1", 1, 1, 1)
 		if h.Spool.HeldFiles() != 0 {
 			t.Error("it was taken from the agent")

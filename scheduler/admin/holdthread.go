@@ -12,18 +12,22 @@ import (
 )
 
 // holdThread holds a thread at once and until it is released, even across a
-// restart. If that cannot be recorded, the thread is not held.
-func (q *Queue) holdThread(ctx context.Context, name mailq.Name, dry bool) (did mailq.Outcome, err error) {
-	t := spool.Thread(name)
+// restart. If that cannot be recorded, the thread is not held. The hold of a
+// thread that is held can be given another end.
+func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
+	name, t := *o.Thread, spool.Thread(*o.Thread)
 	already := false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		already = l.IsHeld(t)
 		did = threadOutcome(l.Core(), name)
 	})
-	if already {
+	if already && o.For == 0 {
 		return mailq.Outcome{}, err
 	}
-	if err != nil || dry {
+	if err != nil || o.DryRun {
+		return did, err
+	}
+	if err = q.recordHold(o, nil, t); err != nil || already {
 		return did, err
 	}
 	return did, q.port.SetHeld(ctx, t, true)

@@ -73,7 +73,7 @@ func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome
 func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
 	switch o.Verb {
 	case mailq.Hold:
-		return q.holdThread(ctx, *o.Thread, o.DryRun)
+		return q.holdThread(ctx, o)
 	case mailq.Release:
 		return q.releaseThread(ctx, *o.Thread, o)
 	}
@@ -180,6 +180,11 @@ func (q *Queue) countJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return err
 		}
 	}
+	if o.Verb == mailq.Hold && !o.DryRun && len(targets.list) > 0 {
+		if err := q.recordHold(o, targets.spoolIDs); err != nil {
+			return err
+		}
+	}
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
 		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
@@ -201,8 +206,9 @@ func actorText(o *mailq.Order) string { return strings.TrimSpace(o.By.User + " "
 
 // targets are the job lines that an order is about.
 type targets struct {
-	whole bool // list holds whole messages
-	list  []scheduler.Target
+	whole    bool // list holds whole messages
+	list     []scheduler.Target
+	spoolIDs []string // of the messages in list, if it holds whole messages
 	// order is, for each message, how many messages came before it, and vertices
 	// how many of its vertices are targets.
 	order    map[scheduler.MessageID]int
@@ -240,6 +246,7 @@ func (t *targets) add(v *scheduler.VertexView) {
 		t.list = append(t.list, target)
 	case !again:
 		t.list = append(t.list, scheduler.Target{Message: v.Message})
+		t.spoolIDs = append(t.spoolIDs, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt))
 	}
 }
 

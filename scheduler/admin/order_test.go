@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"zsched/internal/interval"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
@@ -22,6 +23,9 @@ func (h *harness) act(command string) (mailq.Outcome, error) {
 	words := strings.Fields(command)
 	if words[len(words)-1] == "DRYRUN" {
 		o.DryRun, words = true, words[:len(words)-1]
+	}
+	if n := len(words) - 2; words[n] == "FOR" {
+		o.For, words = parseSpan(h.t, words[n+1]), words[:n]
 	}
 	o.Verb = mailq.Verb(words[0])
 	if o.Verb == mailq.Reroute {
@@ -41,6 +45,14 @@ func (h *harness) act(command string) (mailq.Outcome, error) {
 		o.Where = &sel
 	}
 	return h.queue().Act(h.t.Context(), o)
+}
+
+func parseSpan(t *testing.T, s string) time.Duration {
+	d, err := interval.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // want is the outcome that an order has to have.

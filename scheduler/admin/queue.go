@@ -6,11 +6,15 @@ import (
 	"context"
 	"iter"
 	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
 )
 
 // Queue is the scheduler's queue as the query server sees it: server.Queue. Its
@@ -21,12 +25,17 @@ type Queue struct {
 	files                          Files
 	params                         func(scheduler.Params) []string // Options.Params
 	messageDir, controlDir, logDir string                          // Options
+	log                            zerolog.Logger
+	// ends is told the end of each hold that ends by itself.
+	ends chan time.Time
+	kept keptCounts
 }
 
 var _ server.Queue = (*Queue)(nil)
 
 // Totals returns the counters below every report.
 func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
+	var threads []spool.Thread
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		c := l.Core().Counts()
 		t = mailq.Totals{
@@ -35,9 +44,15 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			StartedAt:  l.Status().StartedAt,
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
+			Poisoned: mailq.Kept{Count: c.States.Poisoned}, Blocked: mailq.Kept{Count: c.States.Blocked},
 		}
+		threads = l.HeldThreads()
 	})
-	return t, err
+	if err != nil {
+		return t, err
+	}
+	t.HeldThreads.Count = len(threads)
+	return t, q.addKept(ctx, &t)
 }
 
 // walkFunc begins a walk over the queue.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // sought is what Find finds, as place and path, sorted.
@@ -193,5 +194,22 @@ func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 	}
 	if !w.read("8/") || len(w.errs) != 1 {
 		t.Errorf("one that is none: %v", w.errs)
+	}
+}
+
+func TestCountCountsAPlace(t *testing.T) {
+	o := newOffice(t)
+	for _, path := range []string{"hold/%s/7", "hold/%s/A/8"} {
+		o.write(fmt.Sprintf(path, "transport"), control("7", toBob))
+		o.write(fmt.Sprintf(path, "queue"), "message")
+	}
+	o.age("hold/queue/A/8", 48*time.Hour)
+	s := o.open(Options{}).s
+	c, err := s.Count(t.Context(), Hold)
+	if err != nil || c.Messages != 2 || c.Oldest.Path != "A/8" || time.Since(c.OldestAt) < 47*time.Hour {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := s.Count(t.Context(), Corrupt); err != nil || c != (Census{}) {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

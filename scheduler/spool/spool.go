@@ -133,7 +133,9 @@ type Spool struct {
 	options Options
 	office  int // descriptor of $POSTOFFICE
 	pairs   [placeCount]pair
-	control postoffice.Control
+	// recording is held while a hold record is written.
+	recording sync.Mutex
+	control   postoffice.Control
 
 	found    chan []Name
 	results  chan []Result

@@ -1,0 +1,68 @@
+package mailq
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// KeptText says in one line what does not move by itself, with the age and the
+// reason of the oldest: "Kept back: 2 messages held (oldest 3h: they asked)". It
+// is "" if there is nothing. Blocked jobs are left out: nearly all of them are
+// blocked for the moment in which their outcomes are written.
+func (t *Totals) KeptText(now time.Time) string {
+	var parts []string
+	for _, k := range []struct {
+		kept               *Kept
+		what, one, several string
+	}{
+		{&t.Held, "held", "message", "messages"},
+		{&t.HeldThreads, "held", "thread", "threads"},
+		{&t.Parked, "owed a notice", "message", "messages"},
+		{&t.Quarantined, "quarantined", "message", "messages"},
+		{&t.Poisoned, "poisoned", "job", "jobs"},
+	} {
+		if k.kept.Count == 0 {
+			continue
+		}
+		text := Plural(k.kept.Count, k.one, k.several) + " " + k.what
+		var oldest []string
+		if !k.kept.OldestAt.IsZero() {
+			oldest = append(oldest, "oldest "+FormatSpan(now.Sub(k.kept.OldestAt)))
+		}
+		if k.kept.Reason != "" {
+			oldest = append(oldest, k.kept.Reason)
+		}
+		if len(oldest) > 0 {
+			text += fmt.Sprintf(" (%s)", strings.Join(oldest, ": "))
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Kept back: " + strings.Join(parts, ", ")
+}
+
+// Text is a line of SHOW HELD.
+func (h *HeldItem) Text(now time.Time) string {
+	name := h.Channel + "/" + h.Host
+	text := name + ": " + Plural(h.Messages, "message", "messages")
+	if !h.IsThread() {
+		text = fmt.Sprintf("%s: %s, %s, %s", h.Path, h.SpoolID, name, Plural(len(h.Recipients), "recipient", "recipients"))
+	}
+	if h.HeldAt.IsZero() {
+		return text + ", held, not known by whom"
+	}
+	text += fmt.Sprintf(", held %s by %s", FormatSpan(now.Sub(h.HeldAt)), cmp.Or(h.By, "somebody"))
+	if h.Until.IsZero() {
+		text += ", until released"
+	} else {
+		text += ", ends in " + FormatSpan(max(0, h.Until.Sub(now)))
+	}
+	if h.Why != "" {
+		text += ": " + h.Why
+	}
+	return text
+}

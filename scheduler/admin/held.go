@@ -1,0 +1,283 @@
+package admin
+
+// SHOW HELD: who held what, when, why and until when; and the ends of holds that
+// end by themselves.
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// holdRecords are the records that count, by what is held: the last one about
+// each message and thread.
+type holdRecords struct {
+	messages map[string]*spool.HoldRecord // by spoolid
+	threads  map[spool.Thread]*spool.HoldRecord
+}
+
+func latest(records []spool.HoldRecord) holdRecords {
+	l := holdRecords{make(map[string]*spool.HoldRecord), make(map[spool.Thread]*spool.HoldRecord)}
+	for i := range records {
+		r := &records[i]
+		for _, id := range r.Messages {
+			l.messages[id] = r
+		}
+		for _, t := range r.Threads {
+			l.threads[t] = r
+		}
+	}
+	return l
+}
+
+// Held yields the held threads and then the held messages, a part for each
+// destination.
+func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
+	return func(yield func(*mailq.HeldItem, error) bool) {
+		records, err := q.files.HoldRecords()
+		if err != nil && !yield(nil, err) {
+			return
+		}
+		by := latest(records)
+		var threads []*mailq.HeldItem
+		err = q.port.Ask(ctx, func(l *daemon.Loop) {
+			for _, t := range l.HeldThreads() {
+				item := heldItem(&mailq.Job{Name: mailq.Name(t), State: mailq.StateHeld, Held: true}, by.threads[t])
+				item.Messages = threadOutcome(l.Core(), mailq.Name(t)).Messages
+				threads = append(threads, item)
+			}
+		})
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, item := range threads {
+			if !yield(item, nil) {
+				return
+			}
+		}
+		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
+			if err != nil {
+				if !yield(nil, err) {
+					return
+				}
+				continue
+			}
+			for _, job := range storedJobs(m) {
+				if !yield(heldItem(job, by.messages[job.SpoolID]), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func heldItem(job *mailq.Job, r *spool.HoldRecord) *mailq.HeldItem {
+	item := &mailq.HeldItem{Job: *job}
+	if item.Recipients == nil {
+		item.Recipients = []mailq.Recipient{}
+	}
+	if r != nil {
+		item.HeldAt, item.Until, item.By, item.Why = r.Since, r.Until, r.By, r.Why
+	}
+	return item
+}
+
+// recordHold records a HOLD before it is executed. What cannot be recorded is not
+// held.
+func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.Thread) error {
+	now := time.Now()
+	r := spool.HoldRecord{Since: now, By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why)), Messages: messages, Threads: threads}
+	if o.For > 0 {
+		r.Until = now.Add(o.For)
+	}
+	if err := q.files.RecordHold(r); err != nil {
+		return err
+	}
+	if o.For > 0 {
+		q.endsAt(r.Until)
+	}
+	return nil
+}
+
+// endsAt has KeepHolds wake at a time, or earlier.
+func (q *Queue) endsAt(at time.Time) {
+	for {
+		select {
+		case q.ends <- at:
+			return
+		case sooner := <-q.ends:
+			if sooner.Before(at) {
+				at = sooner
+			}
+		}
+	}
+}
+
+const (
+	// holdPause is how long an end is left alone that could not be brought about:
+	// an agent still has the message, or files cannot be moved.
+	holdPause = time.Minute
+	// recordsPause is the time between two searches for records about which
+	// nothing is held any more, and grace how long a record is kept in any case:
+	// its order may still be under way.
+	recordsPause = time.Hour
+	grace        = time.Minute
+)
+
+// KeepHolds ends the holds whose time has come, and removes records about which
+// nothing is held any more, until ctx is done.
+func (s *Server) KeepHolds(ctx context.Context) {
+	q := s.queue
+	next := q.endHolds(ctx)
+	for {
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case at := <-q.ends:
+			timer.Stop()
+			if at.Before(next) {
+				next = at
+			}
+		case <-timer.C:
+			next = q.endHolds(ctx)
+		}
+	}
+}
+
+// endHolds ends the holds whose time has come. It returns when the next one ends.
+func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
+	now := time.Now()
+	next = now.Add(recordsPause)
+	records, err := q.files.HoldRecords()
+	if err != nil {
+		q.log.Error().Err(err).Msg("not every record of a hold can be read")
+	}
+	by := latest(records)
+	for i := range records {
+		r := &records[i]
+		p := &recordPass{queue: q, record: r, now: now}
+		for _, id := range r.Messages {
+			if by.messages[id] == r {
+				p.message(ctx, id)
+			}
+		}
+		for _, t := range r.Threads {
+			if by.threads[t] == r {
+				p.thread(ctx, t)
+			}
+		}
+		if ctx.Err() != nil {
+			return next
+		}
+		if did := p.ended; did != (mailq.Outcome{}) {
+			q.log.Info().Str("by", r.By).Str("reason", r.Why).Time("since", r.Since).
+				Int("messages", did.Messages).Int("recipients", did.Recipients).Int("threads", did.Threads).
+				Err(p.err).Msg("a hold has ended at its time")
+		} else if p.err != nil {
+			q.log.Error().Err(p.err).Msg("a hold cannot be ended")
+		}
+		switch {
+		case p.alive && r.Ended(now):
+			next = earlier(next, now.Add(holdPause))
+		case p.alive && !r.Until.IsZero():
+			next = earlier(next, r.Until)
+		case !p.alive && now.Sub(r.Since) >= grace:
+			if err := q.files.DropHoldRecord(r.Number); err != nil {
+				q.log.Error().Err(err).Msg("a record of a hold cannot be removed")
+			}
+		}
+	}
+	return next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// recordPass looks at what one record is about.
+type recordPass struct {
+	queue  *Queue
+	record *spool.HoldRecord
+	now    time.Time
+	alive  bool // something is held, or is to be held
+	ended  mailq.Outcome
+	err    error // the last one
+}
+
+// message ends the hold of a message if its time has come.
+func (p *recordPass) message(ctx context.Context, id string) {
+	q := p.queue
+	m, found, err := q.files.Show(ctx, id)
+	switch {
+	case err != nil:
+		p.alive, p.err = true, err
+		return
+	case !found:
+		return
+	case m.Place == spool.Queue:
+		p.alive = p.alive || q.isToBeHeld(ctx, m)
+		return
+	case m.Place != spool.Hold:
+		return
+	case !p.record.Ended(p.now):
+		p.alive = true
+		return
+	}
+	o := &mailq.Order{Verb: mailq.Release, Message: id, By: mailq.Actor{User: "scheduler"}, Why: "the hold has ended at its time"}
+	did, err := q.actOnHeld(ctx, o, id)
+	if errors.Is(err, daemon.ErrNotHeld) {
+		return
+	}
+	if err != nil {
+		p.alive, p.err = true, err
+		return
+	}
+	p.count(did)
+}
+
+// thread ends the hold of a thread if its time has come.
+func (p *recordPass) thread(ctx context.Context, t spool.Thread) {
+	did := mailq.Outcome{}
+	var err error
+	if p.record.Ended(p.now) {
+		did, err = p.queue.unholdThread(ctx, mailq.Name(t), false)
+	} else {
+		err = p.queue.port.Ask(ctx, func(l *daemon.Loop) { p.alive = p.alive || l.IsHeld(t) })
+	}
+	if err != nil {
+		p.alive, p.err = true, err
+		return
+	}
+	p.count(did)
+}
+
+func (p *recordPass) count(did mailq.Outcome) {
+	p.ended.Messages += did.Messages
+	p.ended.Recipients += did.Recipients
+	p.ended.Threads += did.Threads
+}
+
+// isToBeHeld reports whether a message of the queue is to be held as soon as no
+// agent has any of it.
+func (q *Queue) isToBeHeld(ctx context.Context, m *spool.Stored) (pending bool) {
+	id := scheduler.MessageID(m.Name.ID)
+	for item, err := range daemon.Walk(ctx, q.port, walkMessage(id)) {
+		if err != nil {
+			return true
+		}
+		pending = pending || item.Vertex.Ordered == scheduler.VerbHold || item.Vertex.State == scheduler.StateHolding
+	}
+	return pending
+}

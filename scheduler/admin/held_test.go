@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// keep runs KeepHolds until the test ends.
+func (h *harness) keep() (stop func()) {
+	ctx, cancel := context.WithCancel(h.t.Context())
+	done := make(chan struct{})
+	go func() { h.server.KeepHolds(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+// held is what SHOW HELD has.
+func (h *harness) held() string {
+	var all []string
+	for item, err := range h.queue().Held(h.t.Context()) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		end := "open"
+		if !item.Until.IsZero() {
+			end = item.Until.Sub(item.HeldAt).String()
+		}
+		if item.IsThread() {
+			all = append(all, fmt.Sprintf("%s %d by %s %s", item.Host, item.Messages, item.By, end))
+		} else {
+			all = append(all, fmt.Sprintf("%s %s by %s %s", item.Path, item.Host, item.By, end))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestHoldsEndByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		stop := h.keep()
+		h.want("HOLD MSG 1 FOR 2h", 1, 2, 2)
+		h.want("HOLD MSG 2", 1, 1, 1)
+		h.want("HOLD THREAD smtp b.example FOR 1h", 1, 1, 1)
+		if got := h.held(); got != "b.example 1 by postmaster uid 0 1h0m0s, 1 a.example by postmaster uid 0 2h0m0s, "+
+			"1 b.example by postmaster uid 0 2h0m0s, 2 a.example by postmaster uid 0 open" {
+			t.Errorf("held: %s", got)
+		}
+		totals, err := h.queue().Totals(t.Context())
+		if err != nil || totals.Held.Count != 2 || totals.HeldThreads.Count != 1 || totals.Held.OldestAt.IsZero() {
+			t.Errorf("%+v, %v", totals, err)
+		}
+		time.Sleep(59 * time.Minute)
+		synctest.Wait()
+		if got := h.delivered(); got != "" {
+			t.Errorf("delivered to %s", got)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if got := h.delivered(); got != "b.example" {
+			t.Errorf("delivered to %s", got)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); strings.Count(got, "b.example") != 2 || strings.Count(got, "a.example") != 1 {
+			t.Errorf("delivered to %s", got)
+		}
+		if got := h.held(); got != "2 a.example by postmaster uid 0 open" {
+			t.Errorf("held: %s", got)
+		}
+		stop()
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// The end of a hold is on disk. If it comes while no scheduler runs, the next one
+// ends the hold when it starts. A release and a later hold count more than an
+// earlier one with an end.
+func TestEndOfAHoldOutlivesARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		stop := h.keep()
+		h.want("HOLD MSG 1 FOR 1h", 1, 2, 2)
+		h.want("HOLD MSG 2 FOR 1h", 1, 1, 1)
+		h.want("HOLD MSG 3 FOR 3h", 1, 1, 1)
+		h.want("HOLD MSG 3 FOR 1d", 1, 1, 1)
+		h.want("HOLD THREAD smtp c.example FOR 1h", 0, 0, 1)
+		h.want("RELEASE MSG 2 DRYRUN", 1, 1, 1)
+		stop()
+		h.Stop(syscall.SIGTERM)
+		time.Sleep(2 * time.Hour)
+		h.Run()
+		stop = h.keep()
+		synctest.Wait()
+		if got := h.held(); got != "3 b.example by postmaster uid 0 24h0m0s" {
+			t.Errorf("held: %s", got)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if n := len(h.records.all); n != 1 {
+			t.Errorf("%d records are left", n)
+		}
+		stop()
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A record is not removed while an agent still has what is to be held.
+func TestHoldThatHasNotBegunIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := slow(t, 90*time.Minute)
+		stop := h.keep()
+		h.want("HOLD MSG 1 FOR 1h", 1, 1, 1)
+		time.Sleep(80 * time.Minute)
+		synctest.Wait()
+		if len(h.records.all) != 1 || h.Spool.HeldFiles() != 0 {
+			t.Errorf("%d records, %d held", len(h.records.all), h.Spool.HeldFiles())
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example" {
+			t.Errorf("the end of the hold has come: %d held, delivered to %q", h.Spool.HeldFiles(), got)
+		}
+		stop()
+		h.Stop(syscall.SIGTERM)
+	})
+}

@@ -1,0 +1,36 @@
+package spool
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
+	o := newOffice(t)
+	s := o.open(Options{}).s
+	if records, err := s.HoldRecords(); len(records) > 0 || err != nil {
+		t.Fatalf("%+v, %v", records, err)
+	}
+	since := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	first := HoldRecord{Since: since, Until: since.Add(2 * time.Hour), By: "root uid 0", Why: "they\nasked", Messages: []string{"S1A", "S2B"}}
+	second := HoldRecord{Since: since, Threads: []Thread{{"#a", "b"}, {"smtp", "example.org"}}}
+	for _, r := range []HoldRecord{first, second} {
+		if err := s.RecordHold(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Number, first.Why, second.Number = 1, "they asked", 2
+	if records, err := s.HoldRecords(); err != nil || !reflect.DeepEqual(records, []HoldRecord{first, second}) {
+		t.Errorf("%+v, %v", records, err)
+	}
+	if err := s.DropHoldRecord(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RecordHold(first); err != nil {
+		t.Fatal(err)
+	}
+	if records, err := s.HoldRecords(); err != nil || len(records) != 2 || records[0].Number != 2 || records[1].Number != 3 {
+		t.Errorf("%+v, %v", records, err)
+	}
+}
