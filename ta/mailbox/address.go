@@ -1,7 +1,7 @@
 package mailbox
 
-// This file has what the address of a recipient means: a user's mailbox, a file
-// or a command, and the account that delivers to it.
+// This file interprets the address of a recipient: it is a user's mailbox, a file
+// or a command, and an account delivers to it.
 
 import (
 	"errors"
@@ -47,8 +47,8 @@ func parseAddress(word string) address {
 	return a
 }
 
-// unquote removes double quotes that enclose all of s, and the backslashes by
-// which a router protects quotes and backslashes within.
+// unquote removes double quotes that enclose all of s, and the backslashes
+// with which a router escapes quotes and backslashes inside.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != '"' {
 		return s
@@ -71,7 +71,7 @@ func unquote(s string) string {
 	return s
 }
 
-// lower maps ASCII letters to lower case; user names are compared like that.
+// lower maps ASCII letters to lower case; user names are looked up like that.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -155,7 +155,7 @@ func (a *Agent) privileged(r *ta.Recipient, k kind) (*ta.Account, error) {
 	switch {
 	case errors.Is(err, ta.ErrNoAccount):
 		return nil, &failure{ta.Error, "5.7.1 (not allowed)", fmt.Errorf(
-			"mail to %s is not allowed: its privilege %d is no user's", what, uid)}
+			"mail to %s is not allowed: no user has its privilege %d", what, uid)}
 	case err != nil:
 		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %d: %w", uid, err)}
 	}
@@ -163,8 +163,8 @@ func (a *Agent) privileged(r *ta.Recipient, k kind) (*ta.Account, error) {
 }
 
 // nobody reports whether a uid is one with which routers mark addresses that
-// came from outside: a negative number, the greatest of 16 bits, or that of the
-// user nobody.
+// came from outside: a negative number, one of the two largest numbers of 16 or
+// 32 bits, or the uid of the user nobody.
 func (a *Agent) nobody(uid int) bool {
 	if uid < 0 || uid == 65534 || uid == 65535 || int64(uid) >= 1<<32-2 {
 		return true

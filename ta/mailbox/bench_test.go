@@ -24,7 +24,7 @@ func BenchmarkDelivery(b *testing.B) {
 	h := helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}}
 	for _, name := range []string{"mbox", "maildir/"} {
 		for _, by := range []string{"itself", "helper"} {
-			o := &order{Path: fmt.Appendf(nil, "%s/%s", b.TempDir(), name), Message: l, Host: "here"}
+			o := &request{Path: fmt.Appendf(nil, "%s/%s", b.TempDir(), name), Message: l, Host: "here"}
 			b.Run(strings.Trim(name, "/")+"/"+by, func(b *testing.B) {
 				for b.Loop() {
 					out := outcome{}

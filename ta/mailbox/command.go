@@ -1,6 +1,6 @@
 package mailbox
 
-// This file has delivery to a command: its process, environment and exit codes.
+// This file delivers to a command: its process, environment and exit codes.
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ import (
 const outputWait = 5 * time.Second
 
 // script runs a command in the home directory of its user, if there is one. A
-// shell of its own parses the command.
+// second shell parses the command.
 const script = `cd "$HOME" 2>/dev/null; exec /bin/sh -c -- "$1"`
 
 // job is a message for a command.
@@ -47,8 +47,8 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", script, "sh", j.name)
 	cmd.Env, cmd.Dir = a.environment(m, r, j.Account), "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, output
-	// In a session of its own the command gets no signals but ours, and all its
-	// processes get ours.
+	// In a session of its own the command gets only our signals, and they reach
+	// all of its processes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a.uid == 0 {
 		cmd.SysProcAttr.Credential = j.Account.Credential(j.GID)
@@ -59,8 +59,8 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	switch {
 	case cmd.ProcessState != nil && cmd.ProcessState.Success():
-		// What err says is about output that other processes hold open, perhaps
-		// beyond the time limit.
+		// An error is about output that other processes hold open, perhaps beyond
+		// the time limit.
 		out.Status = ta.OK
 		return out
 	case ctx.Err() != nil:
@@ -97,7 +97,7 @@ func (a *Agent) input(j job) (f *os.File, out outcome, err error) {
 	return f, out, nil
 }
 
-// ended is what a command's exit status means. Five exit codes are final; all
+// ended returns the failure that a command's exit status means. Five exit codes are final; all
 // others, and any signal, defer the recipient.
 func ended(state interface {
 	ExitCode() int

@@ -1,7 +1,7 @@
 package mailbox
 
-// This file has the dot lock of an mbox, and what happens to one whose process
-// is gone.
+// This file creates the dot lock of an mbox, and removes one whose process is
+// gone.
 
 import (
 	"bytes"
@@ -18,11 +18,11 @@ import (
 	"zsched/internal/process"
 )
 
-// staleAge is the age at which a lock file counts as stale that names no
-// process, or one of another machine.
+// staleAge is how old a lock file must be to count as stale if it names no
+// process, or if another program or machine wrote it.
 const staleAge = 5 * time.Minute
 
-// dotLock is the file name.lock beside an mbox. Programs that know it create it
+// dotLock is the file name.lock beside an mbox. Programs that use it create it
 // before they touch the mbox. Its first line is our pid, as other programs write
 // and read it; the other lines are our own:
 //
@@ -48,7 +48,7 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 		switch err {
 		case nil:
 			l.fd = fd
-			text := fmt.Sprintf("%d\n%s\n", os.Getpid(), b.o.Host)
+			text := fmt.Sprintf("%d\n%s\n", os.Getpid(), b.request.Host)
 			if err := l.write(text); err != nil {
 				l.drop()
 				return nil, err
@@ -65,7 +65,7 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 		case unix.EACCES, unix.EPERM, unix.EROFS:
 			return nil, nil // the other lock alone must do
 		default:
-			return nil, &os.PathError{Op: "create", Path: string(b.o.Path) + ".lock", Err: err}
+			return nil, &os.PathError{Op: "create", Path: string(b.request.Path) + ".lock", Err: err}
 		}
 	}
 }
@@ -121,7 +121,7 @@ type note struct {
 	pid  int    // 0: there is none
 	host string // "": another program wrote the file
 	size int64  // of the mbox before the delivery; -1: nothing was appended yet
-	next string
+	next string // text that begins at size
 }
 
 func parseNote(text []byte) note {
@@ -144,8 +144,8 @@ func parseNote(text []byte) note {
 
 // breakLock removes a stale lock file, with the half message that its process may
 // have left, and reports whether to try again at once. A lock of flock(2) on the
-// file itself lets only one process do that, so that no other removes the new
-// lock of the first.
+// file itself lets only one process do that, so that no other removes the lock
+// file that the first creates next.
 func (b *mbox) breakLock(name string) bool {
 	fd, err := unix.Openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -168,7 +168,7 @@ func (b *mbox) breakLock(name string) bool {
 		return false
 	}
 	n := parseNote(text[:size])
-	ours := int(st.Uid) == os.Geteuid() && n.host == b.o.Host
+	ours := int(st.Uid) == os.Geteuid() && n.host == b.request.Host
 	if !stale(n, ours, time.Unix(st.Mtim.Unix())) {
 		return false
 	}
@@ -189,14 +189,14 @@ func stale(n note, ours bool, madeAt time.Time) bool {
 	if !ours {
 		return !process.Exists(n.pid) && time.Since(madeAt) > staleAge
 	}
-	// A process of another user has the pid by chance.
+	// If another user's process has the pid, the pid was reused.
 	return unix.Kill(n.pid, 0) != nil || !process.RunningSince(n.pid, madeAt)
 }
 
 // restore cuts the mbox back to where an unfinished delivery began, if nothing
 // but that delivery follows there.
 func (b *mbox) restore(n note) error {
-	old := &mbox{o: b.o, dir: b.dir, name: b.name, until: b.until}
+	old := &mbox{request: b.request, dir: b.dir, name: b.name, until: b.until}
 	var named unix.Stat_t
 	if unix.Fstatat(b.dir, b.name, &named, unix.AT_SYMLINK_NOFOLLOW) == unix.ENOENT {
 		return nil

@@ -1,7 +1,7 @@
 package mailbox
 
-// This file has the delivery to a mailbox or file, and the delivery helper: a
-// process that does it as the user.
+// This file delivers to a mailbox or file, and has the delivery helper: a process
+// that does so as the user.
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"zsched/ta"
 )
 
-// order is one delivery to a mailbox or file, as the helper reads it. Names and
+// request is one delivery to a mailbox or file, as the helper reads it. Names and
 // headers are bytes, because they need not be UTF-8.
-type order struct {
+type request struct {
 	Path    []byte // a Maildir if it ends in a slash
 	File    bool   // named by the address, not a user's mailbox
 	Message *message
@@ -33,15 +33,15 @@ type order struct {
 	FatalQuota  bool
 }
 
-// do carries out the order as the user of this process.
-func (o *order) do() outcome {
+// do carries out the request as the user of this process.
+func (req *request) do() outcome {
 	deliver := appendMbox
-	if !o.File && strings.HasSuffix(string(o.Path), "/") {
+	if !req.File && strings.HasSuffix(string(req.Path), "/") {
 		deliver = deliverMaildir
 	}
-	out, err := deliver(o)
+	out, err := deliver(req)
 	if err != nil {
-		return failed(err, o.FatalQuota)
+		return failed(err, req.FatalQuota)
 	}
 	out.Status = ta.OK
 	return out
@@ -49,56 +49,57 @@ func (o *order) do() outcome {
 
 // store delivers to a mailbox or file, as its owner.
 func (a *Agent) store(to target, msg *message) outcome {
-	o := &order{
+	req := &request{
 		Path: []byte(to.path), File: to.kind == toFile, Message: msg, Host: a.host,
 		LockWait: a.LockWait, TouchAccess: a.TouchAccess, FatalQuota: a.FatalQuota,
 	}
 	if to.UID == a.uid {
 		if a.uid == 0 {
-			if err := checkRootDelivery(o); err != nil {
+			if err := checkRootDelivery(req); err != nil {
 				return failed(err, a.FatalQuota)
 			}
 		}
-		return o.do()
+		return req.do()
 	}
 	gid := to.GID
 	if to.kind == toUser && !to.home {
 		var err error
-		if gid, err = prepare(o, to.Account); err != nil {
+		if gid, err = prepare(req, to.Account); err != nil {
 			return failed(fmt.Errorf("make mailbox: %w", err), a.FatalQuota)
 		}
 	}
-	return a.helper.run(o, to.Account.Credential(gid), a.LockWait+a.MailboxLimit)
+	return a.helper.run(req, to.Account.Credential(gid), a.LockWait+a.MailboxLimit)
 }
 
-// HelperArg, as its only argument, makes the program a delivery helper (Help).
+// HelperArg, as its only argument, makes the program a delivery helper
+// (RunHelper).
 const HelperArg = "--deliver-one"
 
 // The descriptors of a helper, besides the message file as its standard input
 // and the scheduler's log as its standard error.
 const (
-	orderFD   = 3
+	requestFD = 3
 	outcomeFD = 4
 )
 
 // maxOutcome is how many bytes of a helper's outcome are read.
 const maxOutcome = 64 << 10
 
-// Help is the main function of a helper: it reads an order, carries it out and
-// writes the outcome. It returns the exit status.
-func Help() int {
-	// A process that may have a group which its user has not must not be traced
-	// by that user.
+// RunHelper is the main function of a helper: it reads a request, carries it out
+// and writes the outcome. It returns the exit status.
+func RunHelper() int {
+	// This process may have a group that its user does not have, so that user
+	// must not be able to trace it.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	signal.Ignore(syscall.SIGXFSZ, syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT)
 	unix.Umask(0o022)
-	var o order
-	if err := json.NewDecoder(os.NewFile(orderFD, "order")).Decode(&o); err != nil || o.Message == nil {
-		fmt.Fprintf(os.Stderr, "# mailbox: no order (%v)\n", err)
+	var req request
+	if err := json.NewDecoder(os.NewFile(requestFD, "request")).Decode(&req); err != nil || req.Message == nil {
+		fmt.Fprintf(os.Stderr, "# mailbox: no request (%v)\n", err)
 		return ta.ExitUsage
 	}
-	o.Message.file = os.Stdin
-	if err := json.NewEncoder(os.NewFile(outcomeFD, "outcome")).Encode(o.do()); err != nil {
+	req.Message.file = os.Stdin
+	if err := json.NewEncoder(os.NewFile(outcomeFD, "outcome")).Encode(req.do()); err != nil {
 		return ta.ExitIOErr
 	}
 	return ta.ExitOK
@@ -111,15 +112,15 @@ type helper struct {
 	env  []string
 }
 
-// run carries out an order in a process of its own, with the credential as.
-func (h helper) run(o *order, as *syscall.Credential, limit time.Duration) outcome {
+// run carries out a request in a process that has the given credential.
+func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.path)
 	cmd.Args, cmd.Env, cmd.Dir = h.args, append([]string{}, h.env...), "/"
-	cmd.Stdin, cmd.Stderr = o.Message.file.(*os.File), os.Stderr // as ta.Message opens it
+	cmd.Stdin, cmd.Stderr = req.Message.file.(*os.File), os.Stderr // ta.Message opens it as one
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setsid: true}
-	out, err := exchange(cmd, o)
+	out, err := exchange(cmd, req)
 	switch {
 	case out.Status == ta.OK || out.Status == ta.Error || out.Status == ta.Deferred:
 		return out // whatever happened to the process after that
@@ -131,29 +132,29 @@ func (h helper) run(o *order, as *syscall.Credential, limit time.Duration) outco
 	return failed(&failure{ta.Deferred, "4.3.0", err}, false)
 }
 
-// exchange starts a helper, writes its order and reads the outcome.
-func exchange(cmd *exec.Cmd, o *order) (out outcome, err error) {
-	orderRead, orderWrite, err := os.Pipe()
+// exchange starts a helper, writes its request and reads the outcome.
+func exchange(cmd *exec.Cmd, req *request) (out outcome, err error) {
+	requestRead, requestWrite, err := os.Pipe()
 	if err != nil {
 		return out, err
 	}
-	defer orderWrite.Close()
+	defer requestWrite.Close()
 	outcomeRead, outcomeWrite, err := os.Pipe()
 	if err != nil {
-		_ = orderRead.Close()
+		_ = requestRead.Close()
 		return out, err
 	}
 	defer outcomeRead.Close()
-	cmd.ExtraFiles = []*os.File{orderRead, outcomeWrite}
+	cmd.ExtraFiles = []*os.File{requestRead, outcomeWrite}
 	err = cmd.Start()
-	_ = orderRead.Close()
+	_ = requestRead.Close()
 	_ = outcomeWrite.Close()
 	if err != nil {
-		return out, fmt.Errorf("start the delivery helper ended: %w", err)
+		return out, fmt.Errorf("start the delivery helper: %w", err)
 	}
-	// If the helper does not read its order, cmd.Wait has the better error.
-	_ = json.NewEncoder(orderWrite).Encode(o)
-	_ = orderWrite.Close()
+	// If the helper does not read its request, cmd.Wait has the better error.
+	_ = json.NewEncoder(requestWrite).Encode(req)
+	_ = requestWrite.Close()
 	answer, _ := io.ReadAll(io.LimitReader(outcomeRead, maxOutcome))
 	ended := cmd.Wait()
 	switch err := json.Unmarshal(answer, &out); {

@@ -154,7 +154,7 @@ func TestUnreadableMessageLeavesNothing(t *testing.T) {
 		o := newTestSpool(t)
 		o.write("spool/other", "")
 		l := &message{Separator: []byte("From x\n"), Length: 1 << 20, file: breaking{}}
-		out := (&order{Path: []byte(o.path(path[:9]) + path[9:]), Message: l, Host: "here"}).do()
+		out := (&request{Path: []byte(o.path(path[:9]) + path[9:]), Message: l, Host: "here"}).do()
 		if out.Code != "4.3.0" || !strings.Contains(out.Text, "read the message: broken") {
 			t.Errorf("%+v", out)
 		}

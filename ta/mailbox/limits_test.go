@@ -19,7 +19,7 @@ func TestFileSizeLimitDefers(t *testing.T) {
 		if name == "spool/bob" {
 			o.write(name, "old\n\n")
 		}
-		_, said := startProcess(t, "limited", o.orderFor(name).json(t), "100000")
+		_, said := startProcess(t, "limited", o.requestFor(name).json(t), "100000")
 		var out outcome
 		if err := json.NewDecoder(said).Decode(&out); err != nil {
 			t.Fatal(err)
@@ -64,11 +64,11 @@ func TestManyDeliverToOneMbox(t *testing.T) {
 	for range sessions {
 		wait.Go(func() {
 			for range messages {
-				order := o.orderFor("spool/bob")
-				order.LockWait = patience
+				request := o.requestFor("spool/bob")
+				request.LockWait = patience
 				body := strings.NewReader(strings.Repeat("a line\n", 20000))
-				order.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: body.Size(), file: body}
-				if out := order.do(); out.Status != ta.OK {
+				request.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: body.Size(), file: body}
+				if out := request.do(); out.Status != ta.OK {
 					t.Errorf("%+v", out)
 				}
 			}

@@ -96,7 +96,7 @@ func TestKilledDeliveryLeavesNoHalfMessage(t *testing.T) {
 			}
 			o.delivered(a, mail("bob 0"))
 			before := o.messages(name)
-			stuck, said := startProcess(t, "stuck", o.orderFor(name).json(t))
+			stuck, said := startProcess(t, "stuck", o.requestFor(name).json(t))
 			if line, err := said.ReadString('\n'); line != "here\n" {
 				t.Fatal(line, err)
 			}
@@ -159,11 +159,11 @@ func TestOnlyTheHalfMessageIsTakenBack(t *testing.T) {
 // report may be. So what was reported must not be cut off.
 func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
 	o := newTestSpool(t)
-	order := o.orderFor("spool/bob")
-	order.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
-	b := &mbox{o: order}
+	request := o.requestFor("spool/bob")
+	request.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), file: strings.NewReader("")}
+	b := &mbox{request: request}
 	var err error
-	if b.dir, b.name, err = openParent(string(order.Path)); err != nil {
+	if b.dir, b.name, err = openParent(string(request.Path)); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Close(b.dir)
@@ -190,9 +190,9 @@ func TestDeliveredMessageOutlivesALockThatIsThereAgain(t *testing.T) {
 // A file that we made, and others wrote to before we had it locked, stays.
 func TestOnlyOurOwnMessageIsTakenBack(t *testing.T) {
 	o := newTestSpool(t)
-	b := &mbox{o: o.orderFor("spool/bob")}
+	b := &mbox{request: o.requestFor("spool/bob")}
 	var err error
-	if b.dir, b.name, err = openParent(string(b.o.Path)); err != nil {
+	if b.dir, b.name, err = openParent(string(b.request.Path)); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Close(b.dir)

@@ -12,13 +12,13 @@
 // A mailbox is an mbox file or a Maildir. Options.Place says which and where.
 //
 // An agent that runs as root opens no file of a user. It starts a delivery
-// helper for each delivery: this program once more, as a process that is the
+// helper for each delivery: another process of this program, which runs as the
 // user from its first instruction on.
 //
 //	agent (root)                     delivery helper (uid, gid and groups of the user)
 //	finds the account
 //	opens the message file
-//	starts the helper ─────────────► message file on fd 0, order on fd 3
+//	starts the helper ─────────────► message file on fd 0, request on fd 3
 //	                                 opens, checks, locks, writes, fsyncs
 //	reports, marks     ◄───────────── outcome on fd 4
 //
@@ -50,20 +50,21 @@ type Options struct {
 	// TouchAccess lets a delivery change the access time of an mbox, from which
 	// programs see whether there is new mail.
 	TouchAccess bool
-	// FatalQuota makes a user over quota a permanent failure.
+	// FatalQuota makes delivery to a user over quota fail permanently.
 	FatalQuota bool
 	// LockWait is how long a mailbox may be locked by others before the
 	// recipient is deferred; 0: not at all.
 	LockWait time.Duration
 	// TimeLimit is how long a command may take; 0: 15 minutes.
 	TimeLimit time.Duration
-	// MailboxLimit is how long a delivery helper may take, besides LockWait;
-	// 0: two minutes. Its user can stop it (SIGSTOP), and so hold a session.
+	// MailboxLimit is how long a delivery helper may take, in addition to
+	// LockWait; 0: two minutes. Its user can stop it (SIGSTOP), and so occupy a
+	// session.
 	MailboxLimit time.Duration
 	// Sessions is how many job lines the agent works on at once. No user may
 	// occupy more than half of them with slow deliveries (shares).
 	Sessions int
-	// Domain completes names in Delivered-To; "": the host's name.
+	// Domain is added to user names in Delivered-To; "": the host's name.
 	Domain string
 	// RootAs names the user who runs commands and writes files of privilege 0;
 	// "": root.
@@ -124,7 +125,7 @@ func New(o Options) (*Agent, error) {
 		host:    host,
 		uid:     os.Geteuid(),
 		helper:  helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}},
-		shares:  shares{most: max(o.Sessions/2, 1), now: time.Now},
+		shares:  shares{maxSlow: max(o.Sessions/2, 1), now: time.Now},
 	}
 	if o.RootAs != "" {
 		if _, err := a.ByName(o.RootAs); err != nil {
@@ -171,7 +172,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 	began, ok := a.shares.begin(to.UID)
 	if !ok {
 		return failed(&failure{ta.Deferred, "4.3.2 (too many slow deliveries)", fmt.Errorf(
-			"%d deliveries to user %q take long already", a.shares.most, to.Name)}, false)
+			"%d deliveries to user %q are slow already", a.shares.maxSlow, to.Name)}, false)
 	}
 	defer a.shares.end(to.UID, began)
 	if to.kind == toCommand {

@@ -1,6 +1,6 @@
 package mailbox
 
-// This file has delivery to a Maildir.
+// This file delivers to a Maildir.
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// maildir is a directory with three others: a message is written in tmp and is
+// maildir is a directory with three subdirectories: a message is written in tmp and is
 // delivered when it is renamed to new; readers move it to cur.
 type maildir struct {
 	path     string
@@ -27,14 +27,14 @@ type maildir struct {
 // deliverMaildir delivers a message to a Maildir of our user, and creates the
 // Maildir if it is missing. A crash leaves at most a file in tmp, which no reader
 // shows and every reader may remove after 36 hours.
-func deliverMaildir(o *order) (out outcome, err error) {
-	box, err := openMaildir(strings.TrimRight(string(o.Path), "/"))
+func deliverMaildir(req *request) (out outcome, err error) {
+	box, err := openMaildir(strings.TrimRight(string(req.Path), "/"))
 	if err != nil {
 		return out, err
 	}
 	defer box.close()
-	name := uniqueName(o.Host, time.Now())
-	size, cvt, err := box.write(name, o.Message)
+	name := uniqueName(req.Host, time.Now())
+	size, cvt, err := box.write(name, req.Message)
 	if err != nil {
 		_ = unix.Unlinkat(box.tmp, name, 0)
 		return out, err
@@ -55,10 +55,10 @@ func deliverMaildir(o *order) (out outcome, err error) {
 
 // uniqueName is a name that no other delivery uses, on any machine.
 func uniqueName(host string, now time.Time) string {
-	var chance [8]byte
-	_, _ = rand.Read(chance[:]) // does not fail
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // does not fail
 	host = strings.NewReplacer("/", `\057`, ":", `\072`).Replace(host)
-	return fmt.Sprintf("%d.M%06dP%dR%x.%s", now.Unix(), now.Nanosecond()/1000, os.Getpid(), chance, host)
+	return fmt.Sprintf("%d.M%06dP%dR%x.%s", now.Unix(), now.Nanosecond()/1000, os.Getpid(), random, host)
 }
 
 // openMaildir opens a Maildir and creates the directories that are missing.

@@ -18,11 +18,11 @@ import (
 // TestMain makes the test binary a delivery helper, or another process:
 //
 //	locker FILE     locks a file by fcntl until it is killed
-//	stuck           delivers stdin's order and stands still in the middle
-//	limited BYTES   delivers stdin's order; no file may grow beyond that
+//	stuck           delivers stdin's request and stands still in the middle
+//	limited BYTES   delivers stdin's request; no file may grow beyond that
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == HelperArg {
-		os.Exit(Help())
+		os.Exit(RunHelper())
 	}
 	switch os.Getenv("HELPER") {
 	case "locker":
@@ -34,22 +34,22 @@ func TestMain(m *testing.M) {
 		select {}
 	case "stuck":
 		l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: endless{}}
-		readOrder(l).do()
+		readRequest(l).do()
 	case "limited":
 		var limit uint64
 		fmt.Sscan(os.Args[1], &limit)
 		unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit})
 		signal.Ignore(syscall.SIGXFSZ)
 		l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: zeros{}}
-		json.NewEncoder(os.Stdout).Encode(readOrder(l).do())
+		json.NewEncoder(os.Stdout).Encode(readRequest(l).do())
 	default:
 		os.Exit(m.Run())
 	}
 	os.Exit(0)
 }
 
-func readOrder(msg *message) *order {
-	o := &order{}
+func readRequest(msg *message) *request {
+	o := &request{}
 	if err := json.NewDecoder(os.Stdin).Decode(o); err != nil {
 		panic(err)
 	}
@@ -98,13 +98,13 @@ func kill(cmd *exec.Cmd) {
 	}
 }
 
-// orderFor is an order for a helper or another process.
-func (o testSpool) orderFor(name string) *order {
+// requestFor is a request for a helper or another process.
+func (o testSpool) requestFor(name string) *request {
 	slash := name[len(strings.TrimRight(name, "/")):]
-	return &order{Path: []byte(o.path(name) + slash), Host: "here"}
+	return &request{Path: []byte(o.path(name) + slash), Host: "here"}
 }
 
-func (o *order) json(t *testing.T) io.Reader {
+func (o *request) json(t *testing.T) io.Reader {
 	t.Helper()
 	b, err := json.Marshal(o)
 	if err != nil {

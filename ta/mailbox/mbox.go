@@ -1,6 +1,6 @@
 package mailbox
 
-// This file has delivery to an mbox file: opening, locking, appending.
+// This file delivers to an mbox file: opening, locking, appending.
 
 import (
 	"bufio"
@@ -26,7 +26,7 @@ const (
 )
 
 // mbox is one delivery to a file of messages. Other programs read and write it
-// under the same two locks: a file beside it (dotLock) and a lock of fcntl(2).
+// under the same two locks: a file beside it (dotLock) and an fcntl(2) lock.
 //
 //	dot lock ─► open, check ─► fcntl lock ─► size into the dot lock, on disk
 //	─► append, on disk ─► size out of the dot lock, on disk ─► unlock
@@ -34,22 +34,22 @@ const (
 // If the process dies, the next delivery finds the dot lock with the size and
 // removes what was appended (mbox.restore).
 type mbox struct {
-	o      *order
-	dir    int // descriptor of its directory
-	name   string
-	until  time.Time // when waiting for locks ends
-	pause  time.Duration
-	dot    *dotLock // nil: the directory does not allow one
-	fd     int
-	opened unix.Stat_t // its state before the delivery
-	made   bool        // we created it
+	request *request
+	dir     int // descriptor of its directory
+	name    string
+	until   time.Time // when waiting for locks ends
+	pause   time.Duration
+	dot     *dotLock // nil: the directory does not allow one
+	fd      int
+	opened  unix.Stat_t // its state before the delivery
+	made    bool        // we created it
 }
 
 // appendMbox appends a message to an mbox of our user, and creates the mbox if it
 // is missing. After an error the file is as it was.
-func appendMbox(o *order) (out outcome, err error) {
-	b := &mbox{o: o, fd: -1, until: time.Now().Add(o.LockWait)}
-	if b.dir, b.name, err = openParent(string(o.Path)); err != nil {
+func appendMbox(req *request) (out outcome, err error) {
+	b := &mbox{request: req, fd: -1, until: time.Now().Add(req.LockWait)}
+	if b.dir, b.name, err = openParent(string(req.Path)); err != nil {
 		return out, b.openError(err)
 	}
 	defer unix.Close(b.dir)
@@ -61,7 +61,7 @@ func appendMbox(o *order) (out outcome, err error) {
 		return out, err
 	}
 	defer unix.Close(b.fd) // unlocks it
-	out.Before, out.Name = b.opened.Size, string(o.Path)
+	out.Before, out.Name = b.opened.Size, string(req.Path)
 	out.Bytes, out.Cvt, err = b.append()
 	if err != nil {
 		err = errors.Join(err, b.undo())
@@ -109,13 +109,13 @@ func (b *mbox) openOnce() (fd int, err error) {
 func (b *mbox) openError(err error) error {
 	switch {
 	case err == unix.ELOOP:
-		return unusable(b.o.File, "%q is a symbolic link", b.o.Path)
+		return unusable(b.request.File, "%q is a symbolic link", b.request.Path)
 	case err == unix.EISDIR:
-		return unusable(b.o.File, "%q is a directory", b.o.Path)
+		return unusable(b.request.File, "%q is a directory", b.request.Path)
 	case errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return unusable(b.o.File, "open %q: %w", b.o.Path, err)
+		return unusable(b.request.File, "open %q: %w", b.request.Path, err)
 	}
-	return fmt.Errorf("open %q: %w", b.o.Path, err)
+	return fmt.Errorf("open %q: %w", b.request.Path, err)
 }
 
 // lock checks and locks the opened file. again means that the file has lost its
@@ -133,7 +133,7 @@ func (b *mbox) lock(fd int) (again bool, err error) {
 			break
 		}
 		if err != unix.EAGAIN && err != unix.EACCES && err != unix.EINTR {
-			return false, &os.PathError{Op: "lock", Path: string(b.o.Path), Err: err}
+			return false, &os.PathError{Op: "lock", Path: string(b.request.Path), Err: err}
 		}
 		if err := b.wait(); err != nil {
 			return false, err
@@ -142,23 +142,24 @@ func (b *mbox) lock(fd int) (again bool, err error) {
 	return b.check(fd)
 }
 
-// wait waits for a lock of somebody else's, or no more.
+// wait pauses while somebody else holds a lock. The error says that the time for
+// that is up.
 func (b *mbox) wait() error {
 	left := time.Until(b.until)
 	if left <= 0 {
-		return &failure{ta.Deferred, "4.2.0 (mailbox is locked)", fmt.Errorf("%q is locked", b.o.Path)}
+		return &failure{ta.Deferred, "4.2.0 (mailbox is locked)", fmt.Errorf("%q is locked", b.request.Path)}
 	}
 	b.pause = min(max(2*b.pause, firstPause), lastPause)
 	time.Sleep(min(left, b.pause))
 	return nil
 }
 
-// check refuses a file that may be more, or another's, than it seems: it is
-// regular, ours, and has no name but this.
+// check refuses a file that is not what it seems: it must be regular, belong to
+// us and have no other name. again is that of lock.
 func (b *mbox) check(fd int) (again bool, err error) {
 	var named unix.Stat_t
 	if err := unix.Fstat(fd, &b.opened); err != nil {
-		return false, &os.PathError{Op: "stat", Path: string(b.o.Path), Err: err}
+		return false, &os.PathError{Op: "stat", Path: string(b.request.Path), Err: err}
 	}
 	err = unix.Fstatat(b.dir, b.name, &named, unix.AT_SYMLINK_NOFOLLOW)
 	st := &b.opened
@@ -166,13 +167,13 @@ func (b *mbox) check(fd int) (again bool, err error) {
 	case err == unix.ENOENT || err == nil && (named.Ino != st.Ino || named.Dev != st.Dev):
 		return true, nil
 	case err != nil:
-		return false, &os.PathError{Op: "stat", Path: string(b.o.Path), Err: err}
+		return false, &os.PathError{Op: "stat", Path: string(b.request.Path), Err: err}
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return false, unusable(b.o.File, "%q is no regular file", b.o.Path)
+		return false, unusable(b.request.File, "%q is not a regular file", b.request.Path)
 	case st.Nlink != 1:
-		return false, unusable(b.o.File, "%q has %d links", b.o.Path, st.Nlink)
+		return false, unusable(b.request.File, "%q has %d links", b.request.Path, st.Nlink)
 	case int(st.Uid) != os.Geteuid():
-		return false, unusable(b.o.File, "%q belongs to user %d", b.o.Path, st.Uid)
+		return false, unusable(b.request.File, "%q belongs to user %d", b.request.Path, st.Uid)
 	}
 	return false, nil
 }
@@ -183,13 +184,13 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	if err := b.dot.note(b.opened.Size, gap+string(b.o.Message.Separator)); err != nil {
+	if err := b.dot.note(b.opened.Size, gap+string(b.request.Message.Separator)); err != nil {
 		return 0, "", err
 	}
-	f := &counter{fd: b.fd, path: string(b.o.Path)}
+	f := &counter{fd: b.fd, path: string(b.request.Path)}
 	w := bufio.NewWriterSize(f, 64<<10)
 	_, _ = w.WriteString(gap)
-	if cvt, err = b.o.Message.writeMbox(w); err != nil {
+	if cvt, err = b.request.Message.writeMbox(w); err != nil {
 		return 0, "", err
 	}
 	if err := unix.Fsync(b.fd); err != nil {
@@ -200,15 +201,15 @@ func (b *mbox) append() (n int64, cvt string, err error) {
 	}
 	if b.made {
 		_ = syncdir.At(b.dir, ".") // a directory that cannot be read cannot be synced
-	} else if !b.o.TouchAccess {
+	} else if !b.request.TouchAccess {
 		times := []unix.Timespec{b.opened.Atim, {Nsec: unix.UTIME_OMIT}}
 		_ = unix.UtimesNanoAt(b.dir, b.name, times, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	return f.n, cvt, nil
 }
 
-// gap returns those of the two newlines between the existing messages and ours
-// that are missing.
+// gap returns the newlines that are missing: there must be two between the
+// existing messages and ours.
 func (b *mbox) gap() (string, error) {
 	size := b.opened.Size
 	if size == 0 {
@@ -221,7 +222,7 @@ func (b *mbox) gap() (string, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return "", &os.PathError{Op: "read", Path: string(b.o.Path), Err: err}
+		return "", &os.PathError{Op: "read", Path: string(b.request.Path), Err: err}
 	}
 	switch {
 	case tail[len(tail)-1] != '\n':
@@ -242,7 +243,7 @@ func (b *mbox) undo() error {
 		}
 	}
 	if err := unix.Ftruncate(b.fd, b.opened.Size); err != nil {
-		return fmt.Errorf("take it back: %w", err)
+		return fmt.Errorf("remove what was appended: %w", err)
 	}
 	return nil
 }

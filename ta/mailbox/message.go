@@ -1,7 +1,7 @@
 package mailbox
 
-// This file has the message as one recipient gets it: the trace fields, the
-// header, the body, and the format of an mbox entry.
+// This file writes the message for one recipient: the trace fields, the header,
+// the body, and the format of an mbox entry.
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ type message struct {
 	Separator []byte
 	// Trace is the header fields that we add, Header the message's own.
 	Trace, Header []byte
-	// Decode makes 8-bit text of quoted-printable text.
+	// Decode turns quoted-printable text into 8-bit text.
 	Decode bool
 	// Offset and Length say where in the message file the body is.
 	Offset, Length int64
@@ -127,7 +127,7 @@ func visible(s string) string {
 }
 
 // write writes the message without its separator. cvt is the conversion, in the
-// words of the system's log. The error is that of w, or one of reading.
+// words of the system's log. The error is that of w, or a read error.
 func (msg *message) write(w io.Writer) (cvt string, err error) {
 	body := io.NewSectionReader(msg.file, msg.Offset, msg.Length)
 	if !msg.Decode {
@@ -161,7 +161,8 @@ func (s source) Read(b []byte) (int, error) {
 }
 
 // writeMbox writes the message as an entry of an mbox: the separator, the
-// message with lines quoted that look like one, and an empty line.
+// message, in which lines that look like a separator are quoted, and an empty
+// line.
 func (msg *message) writeMbox(w *bufio.Writer) (cvt string, err error) {
 	_, _ = w.Write(msg.Separator)
 	q := &quoter{w: w, start: true}
@@ -178,7 +179,7 @@ const fromLine = "From "
 // quoter writes ">" before every line that begins with fromLine.
 type quoter struct {
 	w     *bufio.Writer
-	start bool // of a line
+	start bool // nothing of the line is written yet
 	held  int  // bytes of fromLine that began the line and are not written yet
 }
 

@@ -1,6 +1,6 @@
 package mailbox
 
-// This file has the outcome of a delivery: what errors mean for the recipient,
+// This file defines the outcome of a delivery: what errors mean for the recipient,
 // the result for the scheduler, and the delivery log.
 
 import (
@@ -57,7 +57,7 @@ func failed(err error, fatalQuota bool) outcome {
 	return out
 }
 
-// unusable is the error of a mailbox or file to which we do not deliver, because
+// unusable is the error for a mailbox or file to which we do not deliver because
 // of its type, owner or links. A mailbox can be repaired, so its recipient is
 // deferred. A file that an address names is refused.
 func unusable(file bool, format string, args ...any) error {

@@ -15,16 +15,18 @@ import (
 type Place struct {
 	// Path is a directory of mbox files named by their users, or, with a % in
 	// it, the pattern of a mailbox: a Maildir if it ends in a slash, else an
-	// mbox. It is absolute; "" is the first that exists of SpoolDirectories.
+	// mbox. It must be absolute. "" means the first of SpoolDirectories that
+	// exists.
 	//
-	//	%u user   %h home directory   %U long name   %a address
+	//	%u user   %h home directory   %U full name   %a address
 	//	%D domain   %d its first label   %% a percent sign
 	//	%x, %X the next letter of a hash of the user's name
 	Path string
-	// Letters is how many levels of directories of one letter each, the first
-	// of the name, are between; Hashes how many, 2 at most, by a hash of it.
+	// Letters is the number of directory levels that are named by the first
+	// letters of the user's name, one letter each. Hashes is the number of
+	// levels, 2 at most, that are named by a hash of it.
 	Letters, Hashes int
-	// Canonical spells users as the password file does, not as the address.
+	// Canonical takes a user's name from the password file, not the address.
 	Canonical bool
 }
 
@@ -36,11 +38,11 @@ func (p *Place) check() error {
 	case p.Path != "" && p.Path[0] != '/' && !strings.HasPrefix(p.Path, "%h"):
 		return fmt.Errorf("mailboxes in %q: not an absolute path", p.Path)
 	case p.Hashes > 2:
-		return fmt.Errorf("%d levels of hashed directories: there are two at most", p.Hashes)
+		return fmt.Errorf("%d levels of directories by hash (-P): two at most", p.Hashes)
 	case p.Letters > 0 && p.Hashes > 0:
 		return fmt.Errorf("directories by letters (-D) and by hash (-P) exclude each other")
 	case p.pattern() && p.Letters+p.Hashes > 0:
-		return fmt.Errorf("a pattern (%q) has no levels of directories (-D, -P); %%x and %%X are for that", p.Path)
+		return fmt.Errorf("a pattern (%q) cannot have levels of directories (-D, -P); use %%x or %%X in it", p.Path)
 	}
 	for rest := p.Path; ; {
 		_, after, found := strings.Cut(rest, "%")
@@ -72,7 +74,7 @@ func (p *Place) find(to target) (path string, home bool, err error) {
 		err = fmt.Errorf("mailbox %q is not an absolute path", path)
 	}
 	if err != nil {
-		return "", false, &failure{ta.Deferred, "4.3.5 (where mailboxes are)", err}
+		return "", false, &failure{ta.Deferred, "4.3.5 (mailbox path)", err}
 	}
 	return path, strings.Contains(p.Path, "%h"), nil
 }
@@ -107,8 +109,8 @@ func (p *Place) spool(name string) (string, error) {
 	return filepath.Join(append(levels, name)...), nil
 }
 
-// expand expands a pattern. What comes from an address or the password file is
-// at most one component of the path.
+// expand expands a pattern. Except for the home directory, what comes from an
+// address or the password file is at most one component of the path.
 func (p *Place) expand(to target, name string) (string, error) {
 	var b strings.Builder
 	small, large := pjw(to.Account.Name), crc31(to.Account.Name)
@@ -125,7 +127,7 @@ func (p *Place) expand(to target, name string) (string, error) {
 			continue
 		case 'h':
 			if !filepath.IsAbs(to.Home) {
-				return "", fmt.Errorf("home directory %q is no absolute path", to.Home)
+				return "", fmt.Errorf("home directory %q is not an absolute path", to.Home)
 			}
 			b.WriteString(to.Home)
 			continue

@@ -12,12 +12,12 @@ import (
 const slowAfter = 10 * time.Second
 
 // shares keeps one user from occupying all sessions. A user can make deliveries
-// slow, with a command that sleeps or by stopping the delivery helper. A
-// delivery to a user who has most slow ones under way is deferred. A burst of
-// mail whose deliveries are fast is not.
+// slow, with a command that sleeps or by stopping the delivery helper. If a
+// user has maxSlow slow deliveries under way, a further one is deferred. A burst
+// of fast deliveries is not.
 type shares struct {
-	most int // slow deliveries that a user may have
-	now  func() time.Time
+	maxSlow int // slow deliveries that a user may have under way
+	now     func() time.Time
 
 	mu    sync.Mutex
 	began map[int][]time.Time // by uid: the deliveries under way
@@ -33,7 +33,7 @@ func (s *shares) begin(uid int) (began time.Time, ok bool) {
 			slow++
 		}
 	}
-	if slow >= s.most {
+	if slow >= s.maxSlow {
 		return now, false
 	}
 	if s.began == nil {

@@ -7,7 +7,7 @@ import (
 
 func TestUserOccupiesNoMoreThanHisShareWithSlowDeliveries(t *testing.T) {
 	now := noon
-	s := shares{most: 2, now: func() time.Time { return now }}
+	s := shares{maxSlow: 2, now: func() time.Time { return now }}
 	var began []time.Time
 	begin := func(uid int, want bool) {
 		t.Helper()

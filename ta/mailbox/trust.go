@@ -21,12 +21,12 @@ import (
 	"zsched/ta"
 )
 
-// errDistrusted says that others than root can change what is at a path.
+// errDistrusted says that users other than root can change what is at a path.
 var errDistrusted = errors.New("others than root can change it")
 
-// trusted finds the directory at a path. Its state tells who besides root may
-// write in it. The error is errDistrusted if others than root can change a
-// directory or link on the way; nothing behind that is looked at.
+// trusted resolves the path of a directory and returns its state, which says who
+// besides root may write to it. The error is errDistrusted if users other than
+// root can change a directory or link on the way; trusted goes no further then.
 func trusted(dir string) (real string, st unix.Stat_t, err error) {
 	real = "/"
 	rest := parts(dir)
@@ -73,8 +73,8 @@ func parts(path string) []string {
 
 // prepare does what root may do for a mailbox outside the user's home directory,
 // and returns the group for the helper.
-func prepare(o *order, acc *ta.Account) (gid int, err error) {
-	path := strings.TrimRight(string(o.Path), "/")
+func prepare(req *request, acc *ta.Account) (gid int, err error) {
+	path := strings.TrimRight(string(req.Path), "/")
 	dir, st, err := trusted(filepath.Dir(path))
 	if errors.Is(err, errDistrusted) {
 		return acc.GID, nil
@@ -88,19 +88,19 @@ func prepare(o *order, acc *ta.Account) (gid int, err error) {
 	case st.Mode&0o020 != 0 && st.Gid != 0:
 		return int(st.Gid), nil
 	}
-	return acc.GID, createMailbox(filepath.Join(dir, filepath.Base(path)), acc, path != string(o.Path))
+	return acc.GID, createMailbox(filepath.Join(dir, filepath.Base(path)), acc, path != string(req.Path))
 }
 
-// createMailbox creates a mailbox for its owner, if there is none. It has another
-// name until it belongs to the owner.
+// createMailbox creates a mailbox for its owner, if there is none. The
+// mailbox has a temporary name until it belongs to the owner.
 func createMailbox(path string, acc *ta.Account, maildir bool) error {
 	if _, err := os.Lstat(path); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	dir, name := filepath.Split(path)
-	var chance [8]byte
-	_, _ = rand.Read(chance[:]) // does not fail
-	draft := fmt.Sprintf("%s.%s.%x", dir, name, chance)
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // does not fail
+	draft := fmt.Sprintf("%s.%s.%x", dir, name, random)
 	var err error
 	if maildir {
 		err = os.Mkdir(draft, 0o700)
@@ -127,17 +127,17 @@ func createMailbox(path string, acc *ta.Account, maildir bool) error {
 	return err
 }
 
-// checkRootDelivery refuses a delivery by root in a directory that others than
-// root can change. For a mailbox, a group may write to the directory, and
-// everybody if it is sticky.
-func checkRootDelivery(o *order) error {
-	path := strings.TrimRight(string(o.Path), "/")
+// checkRootDelivery refuses a delivery by root in a directory that users other
+// than root can change. The directory of a mailbox may be writable by a group,
+// and by everybody if it is sticky.
+func checkRootDelivery(req *request) error {
+	path := strings.TrimRight(string(req.Path), "/")
 	_, st, err := trusted(filepath.Dir(path))
-	if err == nil && o.File && (st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && st.Gid != 0) {
+	if err == nil && req.File && (st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && st.Gid != 0) {
 		err = fmt.Errorf("%q: %w", filepath.Dir(path), errDistrusted)
 	}
 	if errors.Is(err, errDistrusted) {
-		return unusable(o.File, "root does not write to %q: %w", path, err)
+		return unusable(req.File, "root does not write to %q: %w", path, err)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-// Mailbox is the agent of local delivery: mailbox(8).
+// Mailbox is the agent for local delivery: mailbox(8).
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == mailbox.HelperArg {
-		os.Exit(mailbox.Help())
+		os.Exit(mailbox.RunHelper())
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
