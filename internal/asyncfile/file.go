@@ -97,7 +97,7 @@ func (w *Writer) run(file io.WriteCloser) {
 	var lines []byte // being written
 	written := 0     // bytes of lines that the file has taken
 	for range w.wake {
-		// First what the file did not take the last time.
+		// First write what the file did not take last time.
 		written += w.put(file, lines[written:])
 		all := written == len(lines)
 
@@ -118,7 +118,7 @@ func (w *Writer) run(file io.WriteCloser) {
 				file.Close()
 				file = next
 				// The old file has the beginning of this line; the rest of
-				// it would be no line in the new one.
+				// it would not be a complete line in the new one.
 				if written > 0 && lines[written-1] != '\n' {
 					written += bytes.IndexByte(lines[written:], '\n') + 1
 					w.lose(1)

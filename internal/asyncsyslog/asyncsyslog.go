@@ -1,9 +1,10 @@
 // Package asyncsyslog writes lines to the system's log, facility mail, without
 // making the caller wait. Lines that syslogd does not take in time are dropped
-// and counted; as soon as it takes lines again, one of them tells the count.
+// and counted; as soon as it takes lines again, a line says how many were lost.
 // Where no syslogd listens, the writer tries to connect after a pause that
-// doubles each time, and drops the lines in between: six failed connections for
-// every line would cost a busy program more than its work.
+// doubles each time, and drops the lines in between: package log/syslog makes six
+// attempts, and six failures for every line would cost a busy program more than
+// its work.
 package asyncsyslog
 
 import (
@@ -74,8 +75,8 @@ func (w *Writer) send(l line) {
 	}
 }
 
-// Close writes the lines that wait, or gives up when CloseTimeout has passed.
-// No line may be passed on after it.
+// Close writes the waiting lines, or gives up when CloseTimeout has passed. Info
+// and Error must not be called after it.
 func (w *Writer) Close() {
 	if w == nil {
 		return

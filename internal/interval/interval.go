@@ -23,7 +23,7 @@ var units = [...]struct {
 }{{'w', 7 * day}, {'d', day}, {'h', time.Hour}, {'m', time.Minute}, {'s', time.Second}}
 
 // Parse reads an interval. The units are w, d, h, m and s; a last number
-// without a unit counts seconds; one blank may stand between two components.
+// without a unit counts seconds; one blank may separate two components.
 // The error does not quote the whole text: the caller does.
 func Parse(s string) (time.Duration, error) {
 	if s == "" {
@@ -82,8 +82,8 @@ func quoteFirst(s string) string {
 	return `""`
 }
 
-// Format writes whole seconds so that Parse reads the same. It uses no weeks,
-// which older programs do not read.
+// Format writes d, in whole seconds, so that Parse reads the same value. It uses
+// no weeks, which older programs do not read.
 func Format(d time.Duration) string {
 	var b strings.Builder
 	for _, u := range units[1:] {

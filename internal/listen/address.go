@@ -1,6 +1,7 @@
 package listen
 
-// The addresses of sockets: PARAMmailqsock, PARAMmetrics and BINDADDR.
+// This file opens the sockets at an address: PARAMmailqsock, PARAMmetrics and
+// BINDADDR.
 
 import (
 	"errors"
@@ -24,7 +25,7 @@ type Address struct {
 
 // socket is one listening socket.
 type socket struct {
-	name   string // as the log has it: "mailq tcp4 :174"
+	name   string // for the log: "mailq tcp4 :174"
 	listen func() (net.Listener, error)
 }
 
@@ -80,7 +81,7 @@ func bindHost(text string) (string, error) {
 	}
 	ip := net.ParseIP(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
 	if ip.To4() == nil {
-		return "", fmt.Errorf("BINDADDR %q is no IPv4 address", text)
+		return "", fmt.Errorf("BINDADDR %q is not an IPv4 address", text)
 	}
 	return ip.String(), nil
 }
@@ -102,7 +103,7 @@ func interfaceHost(name string) (string, error) {
 	return "", fmt.Errorf("BINDADDR: interface %q has no IPv4 address", name)
 }
 
-// listenUnix listens at a path. It replaces a socket at which nobody answers,
+// listenUnix listens at a path. It replaces a socket on which nobody answers,
 // and nothing else.
 func listenUnix(path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
@@ -133,7 +134,7 @@ func removeStale(path string) error {
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("another process answers at %q", path)
+		return fmt.Errorf("another process answers on %q", path)
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

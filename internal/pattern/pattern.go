@@ -2,18 +2,19 @@
 //
 // There are two kinds of pattern. A clause of scheduler.cf(5) has a Glob:
 //
-//   - any text, also none
-//     ?        any one byte
-//     [a-c]    one byte of a set; [^a-c] and [!a-c] one that is not in it
-//     {x,y}    one of several patterns; braces may nest
-//     \*       the byte after the backslash, as it is
+//	?        any one byte
+//	*        any text, or none
+//	[a-c]    one byte of a set; [^a-c] and [!a-c] one that is not in it
+//	{x,y}    one of several patterns; braces may nest
+//	\*       the byte after the backslash, as it is
 //
 // A query of mailq(1) has only * and ?, because addresses and diagnostics are
 // full of brackets: see Wildcard.
 //
-// Both ignore case. Both take at most the product of the two lengths, since the
-// texts come from strangers. The package is pure: it imports nothing but
-// strings, so that the scheduler's core may use it.
+// Both ignore case. The texts come from strangers, so matching takes at most time
+// proportional to the product of the two lengths, for each combination of the
+// alternatives in braces. The package is pure: it imports nothing but strings, so
+// that the scheduler's core may use it.
 package pattern
 
 import "strings"
@@ -62,11 +63,11 @@ func lower(c byte) byte {
 }
 
 // matchStars matches a pattern in which * is any text. matchByte reports
-// whether the front of a pattern, which is not empty, matches one byte, and how
-// many bytes long that front is.
+// whether the start of a pattern, which is not empty, matches one byte, and how
+// many bytes of the pattern that takes.
 //
-// After a mismatch only the last * is tried with a longer text. That is enough,
-// because an earlier * could not reach a text that the last one cannot.
+// After a mismatch only the last * is tried with a longer text. That is enough: a
+// longer text for an earlier * would only leave less for the rest of the pattern.
 func matchStars(pattern, s string, matchByte func(pattern string, c byte) (width int, ok bool)) bool {
 	p, i := 0, 0
 	star, starEnd := -1, 0 // the index after the last *, and where its text ends in s
@@ -119,7 +120,7 @@ func globBraces(pattern, s string) bool {
 	return matchStars(pattern, s, globByte)
 }
 
-// globByte matches one byte with the front of a pattern without braces.
+// globByte matches one byte with the start of a pattern without braces.
 func globByte(pattern string, c byte) (width int, ok bool) {
 	switch pattern[0] {
 	case '?':
@@ -155,7 +156,7 @@ func (b byteSet) has(c byte) bool {
 	return in != b.negated
 }
 
-// parseSet reads the set at the front of a pattern. A closing bracket right
+// parseSet reads the set at the start of a pattern. A closing bracket right
 // after the opening one belongs to the set.
 func parseSet(pattern string) (set byteSet, rest string, ok bool) {
 	body := pattern[1:]
@@ -172,7 +173,7 @@ func parseSet(pattern string) (set byteSet, rest string, ok bool) {
 	return set, body[end+1:], true
 }
 
-// parseBraces reads the alternatives between the braces at the front of a
+// parseBraces reads the alternatives between the braces at the start of a
 // pattern.
 func parseBraces(pattern string) (alternatives []string, rest string, ok bool) {
 	depth, start := 0, 1

@@ -1,6 +1,7 @@
 package postoffice
 
-// Owner, group, mode and age of single files, changed through a descriptor.
+// This file changes the owner, group, mode and times of single files through a
+// descriptor.
 
 import (
 	"errors"
@@ -14,8 +15,8 @@ import (
 var ErrReplaced = errors.New("it was replaced by another file")
 
 // Chmod sets the mode of the regular file at path and, as root, its group. It
-// changes nothing unless the file is meant, by device and inode. A symbolic link
-// is not followed.
+// changes nothing unless the file has the device and inode of meant. It does not
+// follow a symbolic link.
 func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 	fd, err := Open(WorkingDir, path, unix.O_RDONLY)
 	if err != nil {
@@ -41,8 +42,8 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 	return nil
 }
 
-// CopyMetadata gives a new file of ours the age and the mode of another and, as
-// root, its owner and group.
+// CopyMetadata gives a new file of ours the modification time and the mode of
+// another and, as root, its owner and group.
 func CopyMetadata(to, from *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(from.Fd()), &st); err != nil {

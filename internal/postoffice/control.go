@@ -1,6 +1,6 @@
 package postoffice
 
-// Control files: how one is opened, and how one of another user is taken over.
+// This file opens control files, and takes over those of other users.
 
 import (
 	"errors"
@@ -22,13 +22,13 @@ var ErrInUse = errors.New("another process has it open for writing")
 const (
 	// controlMode lets agents that have the group of transport/ write.
 	controlMode = 0o660
-	// unprovenMode marks a file that is root's, and that another process may
-	// still have open. A restart finds the mark.
+	// unprovenMode marks a file that is root's but that another process may
+	// still have open. The mark outlasts a restart.
 	unprovenMode = 0
 )
 
-// Control opens control files to act on them. It does not change and may be used
-// by many goroutines. The zero value takes nothing over.
+// Control opens control files to act on them. It is immutable, so many goroutines
+// may use it. The zero value takes nothing over.
 type Control struct {
 	takesOver bool
 	group     int // of files that were taken over
@@ -44,8 +44,7 @@ func NewControl(transport int) (Control, error) {
 	return Control{takesOver: os.Geteuid() == 0, group: int(st.Gid)}, nil
 }
 
-// Open opens the control file at path below dir and tells what fstat(2) says of
-// it. As root it first takes over a file that another user owns, or that anybody
+// Open opens the control file at path below dir and returns its fstat(2) state. As root it first takes over a file that another user owns, or that anybody
 // may write; the error is ErrInUse while somebody has that file open. Other
 // errors are ErrNotRegular and the system's.
 func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
@@ -80,8 +79,8 @@ func open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 	return fd, st, nil
 }
 
-// foreign reports whether others than root may have the file open for writing,
-// or may open it.
+// foreign reports whether users other than root may have the file open for
+// writing, or may open it.
 func foreign(st *unix.Stat_t) bool {
 	return st.Uid != 0 || st.Mode&0o777 == unprovenMode || st.Mode&unix.S_IWOTH != 0
 }
@@ -109,7 +108,7 @@ func (c Control) takeOver(dir int, path string) error {
 		}
 	}
 	// A read lease is given when no descriptor of the file, and no mapping, can
-	// write. A reader cannot become a writer: he may not open it again.
+	// write. A reader cannot become a writer: its mode lets nobody open it again.
 	switch _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); err {
 	case nil:
 	case unix.EAGAIN:
@@ -117,7 +116,8 @@ func (c Control) takeOver(dir int, path string) error {
 	default:
 		return fmt.Errorf("proving that nobody has it open (a lease): %w", err)
 	}
-	// One who was allowed to open it before, and is late, waits for the lease.
+	// A process that was allowed to open the file before it was ours, and does
+	// so late, waits for the lease.
 	if lease, err := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {
 		return ErrInUse
 	}
@@ -127,11 +127,11 @@ func (c Control) takeOver(dir int, path string) error {
 	return nil
 }
 
-// own gives the file to root and closes it to everybody. The mode is set again
-// after the owner, who could have changed it in between. An access control list
-// of the former owner goes: with the mode that the file gets later it would let
-// him write again. A crash leaves a file that still belongs to another user, or
-// one that is marked.
+// own gives the file to root and closes it to everybody. It sets the mode a second
+// time because the old owner could have changed it in between. It removes an
+// access control list, with which the mode that the file gets later would let the
+// old owner write again. A crash leaves a file that still belongs to another
+// user, or one that is marked.
 func (c Control) own(fd int) error {
 	if err := unix.Fchmod(fd, unprovenMode); err != nil {
 		return err

@@ -1,6 +1,6 @@
 package postoffice
 
-// Single files: found, renamed, removed, read and written.
+// This file finds, renames, removes, reads and writes single files.
 
 import (
 	"errors"
@@ -20,8 +20,8 @@ func Stat(dir int, path string, st *unix.Stat_t) error {
 	return eintr.Retry(func() error { return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
-// Exists reports whether a name exists. It is true also when the system does
-// not say: nothing may be built on the absence of the name.
+// Exists reports whether a name exists. It is also true when the system does
+// not say, because callers act on the absence of a name.
 func Exists(dir int, path string) bool {
 	var st unix.Stat_t
 	return Stat(dir, path, &st) != unix.ENOENT
@@ -30,7 +30,7 @@ func Exists(dir int, path string) bool {
 // IsRegular reports whether a file is a regular one.
 func IsRegular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFREG }
 
-// Remove unlinks a file. A file that does not exist is no error.
+// Remove unlinks a file. A file that does not exist is not an error.
 func Remove(dir int, path string) error {
 	err := eintr.Retry(func() error { return unix.Unlinkat(dir, path, 0) })
 	if err == unix.ENOENT {
@@ -40,8 +40,8 @@ func Remove(dir int, path string) error {
 }
 
 // Rename renames a file and overwrites nothing: the error is EEXIST if the new
-// name exists. It is for directories in which nobody else makes names; Publish
-// is for the others.
+// name exists. It is for directories in which nobody else creates names;
+// Publish is for the others.
 func Rename(fromDir int, from string, toDir int, to string) error {
 	err := renameNoReplace(fromDir, from, toDir, to)
 	if err != unix.EINVAL && err != unix.ENOSYS {
@@ -75,8 +75,8 @@ func Replace(fromDir int, from string, toDir int, to string) error {
 	return eintr.Retry(func() error { return unix.Renameat(fromDir, from, toDir, to) })
 }
 
-// Publish is Rename into a directory in which others may make names at any
-// moment. A crash on a file system without renameat2(2) can leave the file with
+// Publish is Rename into a directory in which others may create names at
+// any moment. A crash on a file system without renameat2(2) can leave the file with
 // both names. The error is an *os.LinkError.
 func Publish(from, to string) error {
 	err := renameNoReplace(WorkingDir, from, WorkingDir, to)
@@ -91,9 +91,9 @@ func Publish(from, to string) error {
 	return nil
 }
 
-// ReadFull reads an open file of that many bytes from its start into buf, which
-// it replaces if it is too small. It returns what it read, which is less than
-// size if the file is shorter.
+// ReadFull reads the first size bytes of an open file into buf, or into a new
+// buffer if buf is too small. It returns what it read: fewer bytes if the file is
+// shorter.
 func ReadFull(fd int, size int64, buf []byte) ([]byte, error) {
 	if int64(cap(buf)) < size {
 		buf = make([]byte, size, size+size/4)
@@ -126,8 +126,7 @@ func ReadFile(dir int, path string, limit int64) ([]byte, error) {
 	return ReadFull(fd, min(st.Size, limit), nil)
 }
 
-// WriteFile writes a small file in place of the one of that name, and syncs it
-// if durable is set.
+// WriteFile creates or overwrites a small file, and syncs it if durable is set.
 func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
 	fd, err := OpenAt(dir, path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o640)
 	if err != nil {
@@ -186,7 +185,7 @@ func MakeHashDirs(dir int, prefix string, mode uint32) error {
 }
 
 // HashDirMode is the mode of hash directories in transport/ and queue/. Agents
-// and routers run under other groups there.
+// and routers, which run under other groups, can enter them.
 const HashDirMode = 0o2755
 
 // MakeQueueDir makes the hash directories of a prefix below transport/ or queue/

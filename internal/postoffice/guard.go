@@ -1,6 +1,7 @@
 package postoffice
 
-// Modes of transport/ and queue/: nobody but root and the agents' group enters.
+// This file sets the modes of transport/ and queue/, so that only root and the
+// agents' group can enter them.
 
 import (
 	"fmt"
@@ -14,9 +15,9 @@ import (
 const guardedMode = 0o750
 
 // Guard sets the modes of transport/ and queue/ below a postoffice to 0750 and
-// keeps their setgid bits. A directory of group 0 gets the group that is given,
-// if that is not 0. It returns what it changed, in words for a log. For others
-// than root it does nothing.
+// keeps their setgid bits. A directory of group 0 gets the given group, unless that
+// is 0 too. Guard returns what it changed, in words for a log. It does nothing
+// unless it runs as root.
 func Guard(postoffice string, group int) (changes []string, err error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -39,7 +39,7 @@ import (
 // WorkingDir stands for the working directory where a directory is wanted.
 const WorkingDir = unix.AT_FDCWD
 
-// Open opens a file for the calling process alone. It follows no symbolic link
+// Open opens a file that child processes do not inherit. It follows no symbolic link
 // at the end of path, waits for no fifo and for no lease, and leaves the access
 // time alone, because an update of that costs as much as reading a small file.
 // Only the owner and root may ask for that (O_NOATIME), so for others the file
@@ -52,8 +52,8 @@ func Open(dir int, path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// OpenAt is Open that does not mind the access time, and whose flags may create
-// the file. The umask applies to mode.
+// OpenAt is like Open, but it does not preserve the access time, and its flags
+// may create the file. The umask applies to mode.
 func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	for {

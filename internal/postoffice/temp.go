@@ -1,7 +1,7 @@
 package postoffice
 
-// queue/.tmp, in which only our user can reach a name: files are made there and
-// published when they are complete.
+// This file creates files in queue/.tmp, where only our user can reach a name.
+// They are published when they are complete.
 
 import (
 	"errors"
@@ -19,8 +19,8 @@ const TempDir = ".tmp"
 // TempPath is the path of a file in queue/.tmp.
 func TempPath(postoffice, name string) string { return postoffice + "/queue/" + TempDir + "/" + name }
 
-// OpenTemp opens queue/.tmp below the open directory queue/, and makes it first
-// if it is missing. That it is not ours alone is an error.
+// OpenTemp opens queue/.tmp below the open directory queue/, and creates it
+// if it is missing. If other users can reach names in it, that is an error.
 func OpenTemp(queue int) (fd int, err error) {
 	if err := unix.Mkdirat(queue, TempDir, 0o700); err != nil && err != unix.EEXIST {
 		return -1, fmt.Errorf("making queue/%s: %w", TempDir, err)
@@ -44,7 +44,7 @@ func OpenTemp(queue int) (fd int, err error) {
 func private(st *unix.Stat_t) bool { return int(st.Uid) == os.Geteuid() && st.Mode&0o077 == 0 }
 
 // CreateTemp makes a new file with mode 0600 in queue/.tmp, whose name begins
-// with prefix. An agent that is not root may not make files below queue/: its
+// with prefix. An agent that is not root may not create files below queue/: its
 // file is in public/, where nobody but its own user can replace it while that
 // directory has the sticky bit.
 func CreateTemp(postoffice, prefix string) (*os.File, error) {
@@ -69,8 +69,8 @@ func createTempInQueue(postoffice, prefix string) (*os.File, error) {
 	return createIn(temp, TempPath(postoffice, ""), prefix)
 }
 
-// createIn makes a new file with a random name in a directory that is open or,
-// if dir is WorkingDir, has the path.
+// createIn creates a new file with a random name in the open directory dir or,
+// if that is WorkingDir, in the directory path.
 func createIn(dir int, path, prefix string) (*os.File, error) {
 	name := prefix + strconv.FormatUint(rand.Uint64(), 36)
 	below := name

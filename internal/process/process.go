@@ -17,14 +17,14 @@ func Exists(pid int) bool {
 	return pid > 0 && unix.Kill(pid, 0) != unix.ESRCH
 }
 
-// startSlack is how far apart the start of a process and a file's time may be
-// although the process wrote the file: both are coarse.
+// startSlack is how much later than a file's time its writer may seem to have
+// started: both times are coarse.
 const startSlack = 2 * time.Second
 
 // RunningSince reports whether the process with this pid runs and started
 // before writtenAt, the time of the file that names it. A process that started
-// later has the pid by chance. A zombie does not run. Where /proc does not
-// tell, a process that exists counts as running.
+// later has reused the pid. A zombie does not run. Where /proc does not say, a
+// process that exists counts as running.
 func RunningSince(pid int, writtenAt time.Time) bool {
 	if !Exists(pid) {
 		return false

@@ -11,7 +11,7 @@ import (
 	"zsched/internal/eintr"
 )
 
-// Sync syncs a directory, which it has to be able to read.
+// Sync syncs a directory. The process must be allowed to read it.
 func Sync(path string) error { return At(unix.AT_FDCWD, path) }
 
 // At syncs a directory whose path is relative to the directory at. The error

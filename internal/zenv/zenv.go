@@ -1,7 +1,7 @@
 // Package zenv reads zmailer.conf, the file that tells the scheduler, its
 // agents and its tools where everything is (zmailer.conf(5)).
 //
-//	POSTOFFICE=/var/spool/postoffice     NAME=value, one a line
+//	POSTOFFICE=/var/spool/postoffice     NAME=value, one per line
 //	MAILSHARE = /opt/mail                not an assignment: a blank before "="
 //	LOGDIR="/var/log/mail"               one pair of double quotes is removed
 //	# SYSLOGFLG=T                        a comment
@@ -44,9 +44,9 @@ type File struct {
 	path string // absolute; the value of ZCONFIG unless a line sets it
 }
 
-// Read reads a zmailer.conf. An empty path means DefaultPath, which need not
-// exist: the File is nil then. So it is with an error, which a caller that was
-// given no path may report and go on.
+// Read reads a zmailer.conf. An empty path means DefaultPath; if that file does
+// not exist, Read returns nil, nil. With an error the File is nil too: a caller
+// that was given no path may report the error and continue.
 func Read(path string) (*File, error) {
 	named := path != ""
 	if !named {
@@ -80,7 +80,7 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
-// Parse reads the text of a zmailer.conf. No text is an error: what is not an
+// Parse reads the text of a zmailer.conf. It never fails: a line that is not an
 // assignment is a comment.
 func Parse(data []byte) *File {
 	f := &File{set: make(map[string]string)}
@@ -154,7 +154,7 @@ func (f *File) HashLevels() (levels int, set bool) {
 	return 0, false
 }
 
-// RouterLevels returns 1 if router/ has letter directories, because
+// RouterLevels returns 1 if router/ has hash directories, because
 // ROUTERDIRHASH is exactly "1", and 0 otherwise.
 func (f *File) RouterLevels() int {
 	if f.Value("ROUTERDIRHASH") == "1" {
