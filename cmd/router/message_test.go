@@ -143,8 +143,17 @@ func TestLoopsEnd(t *testing.T) {
 
 func TestListsHaveTheirOwner(t *testing.T) {
 	files := newOffice(t, 0).route(os.Geteuid(), "envid Q\nfrom <s@a.example>\ntodsn NOTIFY=SUCCESS\nto list\nenv-end\n\nbody\n")
-	f := files[0]
-	if len(files) != 1 || f.Senders[0].User != "owner-list@mx.example" || len(f.Recipients) != 2 || f.Recipients[0].DSN != "" || f.Recipients[0].EnvID != "" {
-		t.Errorf("%+v", f)
+	if len(files) != 2 {
+		t.Fatalf("%d control files", len(files))
+	}
+	for _, f := range files {
+		if f.Senders[0].User == "s@a.example" {
+			// The sender is told that the list has it.
+			if r := f.Recipients[0]; r.Host != "delivered" || r.User != "list@mx.example" || r.DSN != "NOTIFY=SUCCESS" || r.EnvID != "Q" {
+				t.Errorf("%+v", r)
+			}
+		} else if f.Senders[0].User != "owner-list@mx.example" || len(f.Recipients) != 2 || f.Recipients[0].DSN != "" || f.Recipients[0].EnvID != "" {
+			t.Errorf("%+v", f)
+		}
 	}
 }

@@ -70,7 +70,7 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 		SpoolID: m.SpoolID(), File: m.File, ArrivedAt: m.ModifiedAt, Temp: "scheduler-errormail-",
 	}
 	for _, r := range rs {
-		if r.Notify.Wants(ctlfile.NotifyFailure) || m.File.NullSender {
+		if wanted(r, form, m.File.NullSender) {
 			about.Recipients = append(about.Recipients, a.recipient(r, form))
 		}
 	}
@@ -101,12 +101,51 @@ func done(text string) ta.Result {
 	return ta.Result{Status: ta.OK3, Text: text, Fields: ta.Fields{Action: "delivered", Code: "2.0.0"}}
 }
 
+// meaning is what the name of a form says about a recipient.
+type meaning struct {
+	action       report.Action
+	status, text string
+}
+
+// meanings are those of the forms that router(8) uses. The action of any other is
+// failed, with the status 5.0.0.
+var meanings = map[string]meaning{
+	"nosuchuser":   {report.Failed, "5.1.1", "there is no user of this name"},
+	"unresolvable": {report.Failed, "5.1.2", "there is no route to this domain"},
+	"nosuchdomain": {report.Failed, "5.1.2", "there is no such domain"},
+	"badaddress":   {report.Failed, "5.1.3", "this is not a mail address"},
+	"aliasloop":    {report.Failed, "5.4.6", "the aliases of this address lead back to it"},
+	"hopcount":     {report.Failed, "5.4.6", "the message went through too many hosts and is in a loop"},
+	// Not failures, but what happened to an address that stands for others.
+	"expanded":  {report.Expanded, "2.1.5", "the message went on to several addresses"},
+	"delivered": {report.Delivered, "2.1.5", "the message was delivered to a mailing list"},
+}
+
+func meaningOf(form string) meaning {
+	if known, ok := meanings[form]; ok {
+		return known
+	}
+	return meaning{report.Failed, "5.0.0", "the address cannot be routed"}
+}
+
+// wanted reports whether a recipient is to be in the notice. That of a null sender
+// may have a copy for somebody else.
+func wanted(r *ta.Recipient, form string, nullSender bool) bool {
+	if meaningOf(form).action != report.Failed {
+		return r.Notify.Wants(ctlfile.NotifySuccess) && !nullSender
+	}
+	return r.Notify.Wants(ctlfile.NotifyFailure) || nullSender
+}
+
 // recipient is one recipient of the notice.
 func (a *Agent) recipient(r *ta.Recipient, form string) report.Recipient {
+	m := meaningOf(form)
 	to := report.Recipient{
-		Address: strings.TrimSuffix(strings.TrimPrefix(r.User, "<"), ">"), Action: report.Failed, Status: "5.0.0",
-		Diagnostic: "x-local; 500 (" + form + ")", LastAttempt: a.Now(),
-		Text: "the address cannot be routed (" + form + ")",
+		Address: strings.TrimSuffix(strings.TrimPrefix(r.User, "<"), ">"), Action: m.action, Status: m.status,
+		LastAttempt: a.Now(), Text: m.text + " (" + form + ")",
+	}
+	if m.action == report.Failed {
+		to.Diagnostic = "x-local; 500 (" + form + ")"
 	}
 	to.Original, _ = ctlfile.DSNWord(r.DSN, "ORCPT")
 	return to

@@ -70,8 +70,8 @@ func TestSenderIsToldOfAllAddressesAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\nchannel error\n", "\ntodsn NOTIFY=NEVER ORCPT=rfc822;alice@example.org\nto <alice@example.org>\n",
-		"\nOriginal-Recipient: rfc822; Bob@b\nFinal-Recipient: rfc822; bob@b.example\nAction: failed\nStatus: 5.0.0\nDiagnostic-Code: x-local; 500 (nosuchuser)\n",
-		"\nFinal-Recipient: rfc822; eve@e.example\n", "\n  <eve@e.example>\n", "the address cannot be routed (nosuchuser)", "\nbody\n",
+		"\nOriginal-Recipient: rfc822; Bob@b\nFinal-Recipient: rfc822; bob@b.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: x-local; 500 (nosuchuser)\n",
+		"\nFinal-Recipient: rfc822; eve@e.example\n", "\n  <eve@e.example>\n", "there is no user of this name (nosuchuser)", "\nbody\n",
 	} {
 		if strings.Count(notices[0], want) < 1 {
 			t.Errorf("no %q in %s", want, notices[0])
@@ -120,5 +120,24 @@ func TestNoticeThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	}
 	if reports, _ := deliver(t, a, "nosuchuser", sender, rcpt("bob")); !strings.Contains(reports, " deferred ") {
 		t.Errorf("%q", reports)
+	}
+}
+
+func TestFormSaysWhatHappened(t *testing.T) {
+	for form, want := range map[string]string{
+		"hopcount": "Action: failed\nStatus: 5.4.6\n", "strange": "Action: failed\nStatus: 5.0.0\n",
+		"expanded": "Action: expanded\nStatus: 2.1.5\n", "delivered": "Action: delivered\nStatus: 2.1.5\n",
+	} {
+		line := strings.Replace(rcpt("bob"), "nosuchuser", form, 1)
+		notify := "N NOTIFY=FAILURE"
+		if strings.Contains(want, "2.1.5") {
+			if _, notices := deliver(t, newAgent(t), form, sender, line, notify); len(notices) != 0 {
+				t.Errorf("%s, unasked: %q", form, notices)
+			}
+			notify = "N NOTIFY=SUCCESS"
+		}
+		if _, notices := deliver(t, newAgent(t), form, sender, line, notify); len(notices) != 1 || !strings.Contains(notices[0], want) {
+			t.Errorf("%s: %q", form, notices)
+		}
 	}
 }

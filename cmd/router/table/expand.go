@@ -30,6 +30,13 @@ const (
 	HopCount    = "hopcount"     // 5.4.6
 )
 
+// Forms that are no failures: a sender who asked for notices of success hears of
+// an alias for several addresses, and of a list, which ends the delivery.
+const (
+	Expanded  = "expanded"
+	Delivered = "delivered"
+)
+
 // Target is where a copy of the message goes.
 type Target struct {
 	Channel, Host, User string
@@ -203,6 +210,7 @@ func (e *expansion) follow(a *alias, whole string, s scope) bool {
 		return true
 	}
 	e.done[key] = true
+	e.confirm(a, whole, s, next)
 	for i := range a.members {
 		m := &a.members[i]
 		switch m.kind {
@@ -252,6 +260,27 @@ func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 		next.dsn = withoutSuccess(next.dsn)
 	}
 	return next
+}
+
+// confirm adds the notice for a sender who asked to hear of success and whose
+// request ends at this alias.
+func (e *expansion) confirm(a *alias, whole string, s, next scope) {
+	form := Expanded
+	if next.owner != s.owner {
+		form = Delivered
+	} else if len(a.members) < 2 {
+		return
+	}
+	if list, _ := ctlfile.DSNWord(s.dsn, "NOTIFY"); !slices.ContainsFunc(strings.Split(list, ","), func(o string) bool { return strings.EqualFold(o, "SUCCESS") }) {
+		return
+	}
+	dsn := "NOTIFY=SUCCESS"
+	if original, ok := ctlfile.DSNWord(s.dsn, "ORCPT"); ok {
+		dsn += " ORCPT=" + original
+	}
+	notice := Fail(form, whole, dsn)
+	notice.Owner = s.owner
+	e.targets = append(e.targets, notice)
 }
 
 // withoutSuccess takes SUCCESS out of the NOTIFY word.
