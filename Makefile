@@ -54,6 +54,12 @@ cover:
 demo: all
 	@packaging/demo
 
+# Attacks of local users on the built programs, as root and with two users that
+# it makes and removes; it says so when it is skipped.
+attack: all
+	$(GO) build -o bin/attack ./packaging/attack
+	bin/attack; status=$$?; rm bin/attack; exit $$status
+
 # Postfix's smtp-sink, qmgr and smtp, unpacked but not installed: the tests of
 # the smtp agent talk to them, and its benchmark runs beside them.
 peers:
@@ -75,4 +81,4 @@ install: all
 		done; \
 	done
 
-.PHONY: all test race fuzz bench crash check cover demo peers install
+.PHONY: all test race fuzz bench crash attack check cover demo peers install

@@ -82,6 +82,7 @@ cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/zenv
 cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
 cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
 
+packaging/attack:
 packaging/peer:           ta/smtp/smtptest
 `
 

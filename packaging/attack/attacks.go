@@ -1,0 +1,347 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const toSMTP = "r           smtp b.example bob@b.example 65534"
+
+// attacks are tried in this order. The scheduler runs all the time.
+var attacks = []struct {
+	name string
+	try  func(s *site) error
+}{
+	{"names in the queue are out of reach", queueIsClosed},
+	{"a control file that its sender has open waits", openControlFileWaits},
+	{"a sender's hidden right to write is gone", accessListIsGone},
+	{"the pid file cannot be locked by a user", pidFileIsClosed},
+	{"the notify socket is root's", notifyIsClosed},
+	{"orders of a user are refused", ordersAreRefused},
+	{"mailq -i shows a user what is his", ownMailIsShown},
+	{"addresses that run programs do not reach the router", programsAreRefused},
+	{"links in public/ and router/ lead nowhere", linksInRouter},
+	{"a letter directory of a user gets nothing", letterDirectory},
+	{"a verbose log is not written into another's file", verboseLog},
+	{"the rendezvous file follows no link", rendezvous},
+	{"links, FIFOs and locks in the mail spool", mailSpool},
+	{"two thousand silent connections keep nobody out", silentConnections},
+}
+
+func queueIsClosed(s *site) error {
+	name, file, err := s.submit(s.a, false, toSMTP)
+	if err != nil {
+		return err
+	}
+	file.Close()
+	if err := s.queued(name); err != nil {
+		return err
+	}
+	return s.mayNot(s.a, "ls po/transport", "ls po/queue", "ls po/hold", "ls po/queue/.tmp",
+		"cat po/transport/"+name, "cat po/queue/"+name, "chmod 666 po/transport/"+name,
+		"echo x >>po/transport/"+name, "ln po/zmailer.conf po/transport/1", "ln -s /etc/passwd po/queue/1",
+		"mv po/transport po/t", "mv po/transport/"+name+" po/public/", "mkdir po/transport/A", "rm -r po/public")
+}
+
+func openControlFileWaits(s *site) error {
+	name, file, err := s.submit(s.a, true, "r           local - "+s.a.name+" 0")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	path := filepath.Join(s.dir, "po/transport", name)
+	err = s.until("the file is root's", func() error {
+		var st syscall.Stat_t
+		if err := syscall.Lstat(path, &st); err != nil || st.Uid != 0 || st.Mode&0o777 != 0 {
+			return fmt.Errorf("owner %d, mode %#o, %w", st.Uid, st.Mode&0o777, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.scheduler.Process.Signal(syscall.SIGALRM); err != nil {
+		return err
+	}
+	// The scheduler reads the names in one order: when a later message is there,
+	// this one was tried again.
+	later, other, err := s.submit(s.b, false, toSMTP)
+	if err != nil {
+		return err
+	}
+	other.Close()
+	if err := s.queued(later); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(s.dir, "mail", s.a.name)); err == nil {
+		return errors.New("it was delivered while the sender had it open")
+	}
+	if err := errors.Join(file.Close(), s.scheduler.Process.Signal(syscall.SIGALRM)); err != nil {
+		return err
+	}
+	return s.until("it is delivered when he has closed it", func() error {
+		_, err := os.Lstat(filepath.Join(s.dir, "mail", s.a.name))
+		return err
+	})
+}
+
+func accessListIsGone(s *site) error {
+	// The file is made with the list, as its owner could have set it.
+	const list = "system.posix_acl_access"
+	name, file, err := s.submit(s.a, true, toSMTP)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	path := filepath.Join(s.dir, "po/transport", name)
+	entry := func(tag, perm byte, id uint32) []byte {
+		return []byte{tag, 0, perm, 0, byte(id), byte(id >> 8), byte(id >> 16), byte(id >> 24)}
+	}
+	const none = 0xffffffff
+	value := []byte{2, 0, 0, 0}
+	for _, e := range [][]byte{entry(1, 6, none), entry(2, 6, s.a.uid), entry(4, 6, none), entry(16, 6, none), entry(32, 0, none)} {
+		value = append(value, e...)
+	}
+	if err := syscall.Setxattr(path, list, value, 0); err != nil {
+		return nil // a file system without such lists
+	}
+	if err := errors.Join(os.Chown(path, int(s.a.uid), 0), file.Close(), s.scheduler.Process.Signal(syscall.SIGALRM)); err != nil {
+		return err
+	}
+	if err := s.queued(name); err != nil {
+		return err
+	}
+	if n, err := syscall.Getxattr(path, list, nil); err != syscall.ENODATA {
+		return fmt.Errorf("the list has %d bytes, error %v", n, err)
+	}
+	return nil
+}
+
+func pidFileIsClosed(s *site) error {
+	return s.mayNot(s.a, "exec 3<po/.pid.scheduler", "exec 3>>po/.pid.scheduler", "rm -f po/.pid.scheduler")
+}
+
+func notifyIsClosed(s *site) error {
+	cmd := s.role(s.a, "datagram", "po/.scheduler.notify")
+	if out, err := cmd.CombinedOutput(); err == nil {
+		return fmt.Errorf("a user sent a notification: %s", out)
+	}
+	return nil
+}
+
+func (s *site) userMailq(args string) string {
+	return fmt.Sprintf("bin/mailq -Z %s/zmailer.conf -p %s/po/mailq %s", s.dir, s.dir, args)
+}
+
+func ordersAreRefused(s *site) error {
+	var lines []string
+	for _, order := range []string{"--kill", "--hold", "--expire", "--requeue", "--reroute x/y", "--retry"} {
+		lines = append(lines, s.userMailq(order+" --yes --where host=b.example"))
+	}
+	if err := s.mayNot(s.a, lines...); err != nil {
+		return err
+	}
+	if list, err := s.files("po/transport"); err != nil || len(list) == 0 {
+		return fmt.Errorf("the queue has %q, %w", list, err)
+	}
+	return nil
+}
+
+func ownMailIsShown(s *site) error {
+	name, file, err := s.submit(s.b, false, "r           smtp own.example bob@own.example 65534")
+	if err != nil {
+		return err
+	}
+	file.Close()
+	if err := s.queued(name); err != nil {
+		return err
+	}
+	if out, _ := s.sh(s.b, "%s", s.userMailq("-i")); !strings.Contains(out, name) {
+		return fmt.Errorf("the owner sees %q", out)
+	}
+	if out, _ := s.sh(s.a, "%s", s.userMailq("-i")); strings.Contains(out, name) {
+		return fmt.Errorf("another user sees %q", out)
+	}
+	return nil
+}
+
+func programsAreRefused(s *site) error {
+	proof := filepath.Join(s.dir, "proof")
+	for i, address := range []string{"|touch %s", "<|touch %s>", "(c)|touch %s", "@a:|touch %s", "g:|touch %s;", "%s", ":include:%s"} {
+		host := fmt.Sprintf("p%d.example", i)
+		quoted := `"` + fmt.Sprintf(address, proof) + `"`
+		name, file, err := s.submit(s.a, false, "r           smtp "+host+" "+quoted+" 65534")
+		if err != nil {
+			return err
+		}
+		file.Close()
+		if err := s.queued(name); err != nil {
+			return err
+		}
+		_, _ = s.mailq("--requeue", "--where", "host="+host) // it refuses, or leaves the message
+	}
+	list, err := s.files("po/router")
+	if err != nil || len(list) > 0 {
+		return fmt.Errorf("router/ has %q, %w", list, err)
+	}
+	if _, err := os.Lstat(proof); err == nil {
+		return errors.New("a program was run")
+	}
+	return nil
+}
+
+func linksInRouter(s *site) error {
+	cmd := s.role(s.a, "swap", filepath.Join(s.dir, "po"), filepath.Join(s.dir, "victim"))
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	const many = 20
+	for i := range 2 * many {
+		host := fmt.Sprintf("s%d.example", i)
+		name, file, err := s.submit(s.a, false, "r           smtp "+host+" bob@"+host+" 65534")
+		if err != nil {
+			return err
+		}
+		file.Close()
+		if err := s.queued(name); err != nil {
+			return err
+		}
+		order := []string{"--requeue"}
+		if i%2 == 0 {
+			order = []string{"--reroute", "smtp/new-" + host}
+		}
+		if _, err := s.mailq(append(order, "--msg", name)...); err != nil {
+			return err
+		}
+	}
+	return s.until("every submission is in router/", func() error {
+		list, err := s.files("po/router")
+		if roots := strings.Count(strings.Join(list, "\n")+"\n", "0 po/router/"); err == nil && roots < many {
+			err = fmt.Errorf("%d of %d files are root's", roots, len(list))
+		}
+		return err
+	})
+}
+
+func letterDirectory(s *site) error {
+	if out, err := s.sh(s.b, "mkdir po/public/theirs; for l in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z; do ln -s ../public/theirs po/router/$l; done"); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	name, file, err := s.submit(s.a, false, "r           smtp letter.example bob@letter.example 65534")
+	if err != nil {
+		return err
+	}
+	file.Close()
+	if err := s.queued(name); err != nil {
+		return err
+	}
+	if _, err := s.mailq("--requeue", "--msg", name); err != nil {
+		return err
+	}
+	err = s.until("the message has left the queue", func() error {
+		if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); err == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	list, e := s.files("po/public/theirs")
+	if len(list) > 0 {
+		err = errors.Join(err, fmt.Errorf("the user's directory has %q", list))
+	}
+	return errors.Join(err, e)
+}
+
+func verboseLog(s *site) error {
+	if out, err := s.sh(s.a, "mkfifo po/public/fifo && ln -s %s/victim po/public/link", s.dir); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	for _, log := range []string{s.dir + "/victim", "../public/fifo", "../public/link"} {
+		name, file, err := s.submit(s.a, false, "v "+log, toSMTP)
+		if err != nil {
+			return err
+		}
+		file.Close()
+		if err := s.queued(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rendezvous(s *site) error {
+	path := filepath.Join(s.dir, "po/public/rendezvous")
+	if out, err := s.sh(s.a, "rm -f %s; ln -s %s/victim %s", path, s.dir, path); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	if err := s.scheduler.Process.Signal(syscall.SIGUSR2); err != nil {
+		return err
+	}
+	return s.until("the rendezvous file is a file", func() error {
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			return fmt.Errorf("it is %v, %w", info, err)
+		}
+		return nil
+	})
+}
+
+func mailSpool(s *site) error {
+	box := filepath.Join(s.dir, "mail", s.b.name)
+	deliver := func(line string) error {
+		if out, err := s.sh(s.a, line, box, s.dir); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		name, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
+		if err != nil {
+			return err
+		}
+		file.Close()
+		// It is refused or waits: in any case something is said of it soon.
+		err = s.until("the agent has tried "+line, func() error {
+			out, err := s.mailq("--json")
+			if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
+				err = errors.New("not yet")
+			}
+			return err
+		})
+		gone := s.until("the message is gone", func() error {
+			if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); errors.Is(err, os.ErrNotExist) {
+				return nil
+			}
+			_, err := s.mailq("--kill", "--msg", name)
+			return errors.Join(err, errors.New("it is there"))
+		})
+		_ = os.Remove(box)
+		return errors.Join(err, gone, s.victimIsWhole())
+	}
+	return errors.Join(deliver("ln -s %[2]s/victim %[1]s"), deliver("mkfifo %[1]s # %[2]s"),
+		deliver("echo 1 >%[1]s.lock # %[2]s"))
+}
+
+func silentConnections(s *site) error {
+	cmd := s.role(s.a, "connect", filepath.Join(s.dir, "po/mailq"), "2000")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		return fmt.Errorf("the user's connections: %w", err)
+	}
+	began := time.Now()
+	if _, err := s.mailq("-QQQ"); err != nil {
+		return err
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		return fmt.Errorf("a query took %v", took)
+	}
+	return nil
+}

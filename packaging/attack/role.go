@@ -1,0 +1,72 @@
+package main
+
+// What the users' processes do that a shell cannot do fast enough.
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// roleTime bounds a process that works until it is killed.
+const roleTime = time.Minute
+
+// role is this program, run by a user in a role.
+func (s *site) role(a account, role string, args ...string) *exec.Cmd {
+	cmd := a.command(s.ctx, filepath.Join(s.dir, "bin/attack"), args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(cmd.Env, "ATTACK_ROLE="+role)
+	return cmd
+}
+
+// play plays a role.
+func play(role string, args []string) {
+	err := fmt.Errorf("unknown role %q", role)
+	switch role {
+	case "datagram":
+		var c net.Conn
+		if c, err = net.Dial("unixgram", args[0]); err == nil {
+			_, err = c.Write([]byte("NEW 1"))
+		}
+	case "connect":
+		n, _ := strconv.Atoi(args[1])
+		var open []net.Conn
+		for range n {
+			c, e := net.DialTimeout("unix", args[0], time.Second)
+			if e != nil {
+				break
+			}
+			open = append(open, c)
+		}
+		fmt.Println(len(open), "connections")
+		time.Sleep(roleTime)
+		err = nil
+	case "swap":
+		err = swap(args[0], args[1])
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// swap tries to put links to a target in the place of every file that appears in
+// public/ and router/, and in places where one could appear.
+func swap(postoffice, target string) error {
+	for end := time.Now().Add(roleTime); time.Now().Before(end); {
+		for _, dir := range []string{"public", "router"} {
+			list, _ := os.ReadDir(filepath.Join(postoffice, dir))
+			for _, e := range list {
+				path := filepath.Join(postoffice, dir, e.Name())
+				if os.Rename(path, path+".old") == nil || os.Remove(path) == nil {
+					_ = os.Symlink(target, path)
+				}
+			}
+		}
+	}
+	return nil
+}
