@@ -1,5 +1,5 @@
-// Package header reads and changes the header of a message as text: fields stay
-// byte for byte as they were, with their order, folding and spelling.
+// Package header reads and changes the header of a message as text: fields keep
+// every byte, and so their order, folding and spelling.
 //
 //	Received: from client.example by mx.example     one field: a line and
 //		id S836142; Sat, 21 Nov 2026 03:53:25 +0000   the folded lines after it
@@ -43,7 +43,7 @@ func name(field string) string {
 	return strings.TrimRight(n, " \t")
 }
 
-// Is reports whether a field has one of these names, in any case.
+// Is reports whether a field has one of these names. It ignores case.
 func Is(field string, names ...string) bool {
 	n := name(field)
 	return slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(n, other) })
@@ -54,7 +54,7 @@ func (f Fields) Has(names ...string) bool {
 	return slices.ContainsFunc(f, func(field string) bool { return Is(field, names...) })
 }
 
-// Count is the number of fields of a name.
+// Count is the number of fields with this name.
 func (f Fields) Count(name string) int {
 	n := 0
 	for _, field := range f {
@@ -70,7 +70,7 @@ func (f Fields) Without(names ...string) Fields {
 	return slices.DeleteFunc(slices.Clone(f), func(field string) bool { return Is(field, names...) })
 }
 
-// Value is the value of the first field of a name, unfolded, or "".
+// Value is the value of the first field with this name, unfolded, or "".
 func (f Fields) Value(name string) string {
 	for _, field := range f {
 		if Is(field, name) {
@@ -120,12 +120,12 @@ func AddressList(list string) ([]string, error) {
 func parseAddress(part string) (string, error) {
 	parsed, err := mail.ParseAddress(part)
 	if err == nil {
-		// The package takes the quotes off a local part; the text has them.
+		// net/mail removes the quotes of a local part; the text has them.
 		at := strings.LastIndexByte(parsed.Address, '@')
 		return quoteLocal(parsed.Address[:at]) + parsed.Address[at:], nil
 	}
-	// What the package does not know: a name without a domain, and the literal of
-	// an IPv6 address.
+	// net/mail does not accept a name without a domain, or the literal of an IPv6
+	// address.
 	if open := strings.LastIndexByte(part, '<'); open >= 0 {
 		part = strings.TrimSuffix(part[open+1:], ">")
 	}
@@ -139,7 +139,7 @@ func parseAddress(part string) (string, error) {
 	return part, nil
 }
 
-// specials are the characters that stand in no atom; the last is the colon.
+// specials are the characters that an atom cannot contain; the last is the colon.
 const specials = " \t\r\n<>()[];@\\,\":"
 
 // quoteLocal puts a local part in double quotes if it is not a dot-atom.
@@ -152,7 +152,7 @@ func quoteLocal(local string) string {
 }
 
 // splitList divides a list at its commas, outside quotes, comments, angle
-// brackets and domain literals. Of a group it keeps the members.
+// brackets and domain literals. It replaces a group by its members.
 func splitList(list string) []string {
 	var parts []string
 	var part strings.Builder

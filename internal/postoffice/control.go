@@ -85,9 +85,10 @@ func foreign(st *unix.Stat_t) bool {
 	return st.Uid != 0 || st.Mode&0o777 == unprovenMode || st.Mode&unix.S_IWOTH != 0
 }
 
-// InUseSince returns since when a file for which Open returned ErrInUse has been
-// root's, or the zero time if Open has just taken it over. st is what Open
-// returned. A process that writes into the file makes the time later.
+// InUseSince is for a file for which Open returned ErrInUse. It returns the time
+// at which the file became root's, or the zero time if Open has just taken it
+// over. st is what Open returned. A process that writes into the file makes the
+// time later.
 func InUseSince(st *unix.Stat_t) time.Time {
 	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
 		return time.Time{}
