@@ -34,7 +34,7 @@
 // backslash, and an empty one is written "-". Programs use the words as they are
 // in the file, quotes included. In an r or X line the quad starts at the 13th
 // byte: six bytes hold the pid of the agent that has locked the recipient, four
-// are reserved for delay reports, which no program writes.
+// have how many notices of delay the sender had.
 //
 //	  0 @ 0x00000007
 //	 13 i 258367

@@ -99,13 +99,13 @@ func ParseDeliverBy(dsn string) DeliverBy {
 	switch mode[0] {
 	case 'R', 'r':
 		by.Return = true
+		return by
 	case 'N', 'n':
-		_, says := DSNWord(dsn, "NOTIFY")
-		by.Given = !says || parseNotify(dsn).Wants(NotifyDelay)
-	default:
-		by.Given = false
+		if _, says := DSNWord(dsn, "NOTIFY"); !says || parseNotify(dsn).Wants(NotifyDelay) {
+			return by
+		}
 	}
-	return by
+	return DeliverBy{}
 }
 
 // DSNWord returns the value of the first KEY=value word of an N line. A word

@@ -251,3 +251,30 @@ func swapOrFail(t *testing.T, fd int, offset int64, from, to Tag) {
 		t.Errorf("Swap at %d from %q: %v, %v", offset, from, done, err)
 	}
 }
+
+func TestSetDelaysWritesTheDelayFieldAlone(t *testing.T) {
+	const quad = "smtp x y 0\nm\nSubject: x\n\n"
+	for before, after := range map[string]string{
+		"r           ": "r          7", // blanks in both fields
+		"r~  4711    ": "r~  4711   7", // locked meanwhile
+		"X-         6": "X-         7",
+		"r    4711  ":  "r    4711  ",  // the field is too short
+		"d           ": "d           ", // no recipient
+		"r ":           "r ",           // an old file without fields
+	} {
+		s := spoolFile(t, "@ 0x00000007\n"+before+quad)
+		if err := SetDelays(s.open(), 13, 7); err != nil {
+			t.Errorf("%q: %v", before, err)
+		}
+		if got := s.text(); got != "@ 0x00000007\n"+after+quad {
+			t.Errorf("%q: %q", before, got)
+		}
+	}
+}
+
+func TestDelayFieldIsRead(t *testing.T) {
+	f, err := Parse([]byte("@ 0x00000007\ni 7\ns local - a 0\nr         12smtp x y 0\nr           smtp x z 0\nm\n\n"))
+	if err != nil || f.Recipients[0].Delays != 12 || f.Recipients[1].Delays != 0 || f.Recipients[0].Channel != "smtp" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 	"zsched/scheduler/report"
 )
@@ -180,6 +181,62 @@ func TestReportMarksWhatItReported(t *testing.T) {
 	}
 	if r := o.reported("8"); !r.Missing || r.Err != nil {
 		t.Errorf("of no file: %+v", r)
+	}
+}
+
+// A delay is written while an agent has the recipient: the lock stays.
+func TestDelayLeavesTheTag(t *testing.T) {
+	o := routedOffice(t)
+	text := control("7", locked(os.Getpid()), "N NOTIFY=DELAY", toCarol, "N BY=60;N")
+	bob, carol := offset(t, text, "@b.example"), offset(t, text, "carol")
+	o.put("7", text)
+	o.open(Options{Reporter: reporter(o.dir)})
+	mark := func(at int64) ctlfile.Mark {
+		return ctlfile.Mark{Offset: at, Tag: ctlfile.Open, LeaveTag: true, Diagnose: true, Delays: 2,
+			Notary: "\x03\x01delayed\x014.4.1\x01\x01", Text: "later"}
+	}
+	for range 2 { // the second time nothing is added
+		o.s.Mark(1, "7", []ctlfile.Mark{mark(bob), mark(carol)})
+		if r := answer[Marked](o); r.Err != nil || r.Missing {
+			t.Fatalf("%+v", r)
+		}
+		if got := strings.Join(o.outcomesIn("transport/7"), ","); got != " bob@b.example delayed, carol delayed" {
+			t.Errorf("d lines %s", got)
+		}
+	}
+	after, err := ctlfile.Parse([]byte(o.read("transport/7")))
+	check(t, err)
+	if r := after.Recipients[0]; r.Tag != ctlfile.Locked || r.Delays != 2 || r.PID() != os.Getpid() {
+		t.Errorf("%+v", r)
+	}
+	if r := o.reported("7"); r.Err != nil || len(o.notices()) != 1 {
+		t.Errorf("%+v", r)
+	}
+	if text := o.notices()[0]; strings.Count(text, "Action: delayed\n") != 2 || strings.Count(text, "Status: 4.4.1\n") != 2 {
+		t.Errorf("%s", text)
+	}
+}
+
+// A delay that nobody was told of before the recipient was done is no news.
+func TestDelayThatIsOverIsNotReported(t *testing.T) {
+	o := routedOffice(t)
+	text := control("7", done(toBob, "+"), "N NOTIFY=DELAY")
+	o.put("7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "delayed"))
+	if r := o.open(Options{Reporter: reporter(o.dir)}).finished("7", true); r.Err != nil || len(o.files()) != 0 {
+		t.Errorf("%+v: %q", r, o.files())
+	}
+}
+
+func TestLoadTellsOfDelaysAndDeadlines(t *testing.T) {
+	o := routedOffice(t)
+	text := control("7", toBob, "N NOTIFY=DELAY BY=60;R", toCarol)
+	bob := offset(t, text, "@b.example")
+	text = strings.Replace(text, toCarol, "r         3"+toCarol[12:], 1)
+	text += strings.Repeat(strings.Replace(diagnose(bob, "bob@b.example", "delayed"), "d ", "d+", 1), 2)
+	o.put("7", text)
+	m := o.open(Options{}).loaded("7")
+	if len(m.Recipients) != 2 || m.Recipients[0].Delays != 2 || m.Recipients[0].DeliverBy != (ctlfile.DeliverBy{Given: true, After: time.Minute, Return: true}) {
+		t.Errorf("%+v", m.Recipients)
 	}
 }
 
