@@ -21,9 +21,14 @@ func (dv *delivery) arrive(in *Message) {
 	m := dv.newMessage(in)
 	dv.byID[m.id] = m.ref
 	dv.counts.Messages++
-	dv.counts.MessagesIn++
-	dv.counts.BytesIn += uint64(max(0, in.Size))
-	dv.counts.RecipientsIn += uint64(m.open)
+	if in.Released {
+		dv.counts.MessagesReleased++
+		dv.counts.RecipientsReleased += uint64(m.open)
+	} else {
+		dv.counts.MessagesIn++
+		dv.counts.BytesIn += uint64(max(0, in.Size))
+		dv.counts.RecipientsIn += uint64(m.open)
+	}
 	dv.counts.Recipients += int(m.open)
 	dv.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
@@ -145,7 +150,11 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	v.open++
 	t := ml.threadOf(v)
 	t.recipients++
-	t.channel.in++
+	if flags&mustAttempt != 0 {
+		t.channel.released++
+	} else {
+		t.channel.in++
+	}
 }
 
 // enterQueue makes a new vertex due, or blocked if all of its recipients are

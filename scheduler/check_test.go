@@ -45,8 +45,8 @@ func (s *Scheduler) check() {
 	assert(len(s.byID) == s.counts.Messages, "messages: %d, kept %d", len(s.byID), s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
-	assert(s.counts.MessagesIn-s.counts.MessagesOut == uint64(len(s.byID)), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, len(s.byID))
-	assert(s.counts.RecipientsIn-s.counts.RecipientsOut == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
+	assert(s.counts.MessagesIn+s.counts.MessagesReleased-s.counts.MessagesOut-s.counts.MessagesHeld == uint64(len(s.byID)), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, len(s.byID))
+	assert(s.counts.RecipientsIn+s.counts.RecipientsReleased-s.counts.RecipientsOut-s.counts.RecipientsHeld == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
 	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	for _, w := range s.walks {
 		s.checkWalk(w)
@@ -359,14 +359,14 @@ func (s *Scheduler) checkChannel(c *channel) {
 			}
 		}
 	}
-	out := c.delivered + c.failed + c.expired + c.dropped
+	out := c.delivered + c.failed + c.expired + c.dropped + c.held
 	inside := uint64(0)
 	for _, t := range s.threads {
 		if t.channel == c {
 			inside += s.withoutOutcome(t)
 		}
 	}
-	assert(c.in == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
+	assert(c.in+c.released == out+inside, "channel %s: %d in, %d out, %d there", c.name, c.in, out, inside)
 	checkLimitQueues("processes of "+c.name, c.processQueues, procs)
 	checkLimitQueues("sessions of "+c.name, c.sessionQueues, busy)
 	assert(procs == c.procs && busy == c.busy && leaving == c.closing, "channel %s: processes %d, kept %d; sessions %d, kept %d; leaving %d, kept %d",

@@ -158,7 +158,7 @@ type channel struct {
 	processQueues, sessionQueues limitQueues
 
 	// Recipients since the start, as in ChannelView.
-	in, delivered, deferred, failed, expired, dropped uint64
+	in, delivered, deferred, failed, expired, dropped, held, released uint64
 }
 
 // count counts an outcome; state is a word of the statistics log.

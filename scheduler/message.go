@@ -235,6 +235,25 @@ func (dv *delivery) dropMessage(m *message) {
 	dv.removeMessage(m)
 }
 
+// dropHeld removes a message that lies under hold/ now. It is counted as held,
+// and not as out or dropped.
+func (dv *delivery) dropHeld(m *message) {
+	recipients := uint64(m.open)
+	dv.eachVertex(m, func(v *vertex) {
+		for i := range v.len() {
+			if r := dv.recipient(v, i); r.state != done && r.flags&counted == 0 {
+				r.flags |= counted
+				dv.threadOf(v).channel.held++
+			}
+		}
+	})
+	dv.dropMessage(m)
+	dv.counts.MessagesOut--
+	dv.counts.MessagesHeld++
+	dv.counts.RecipientsOut -= recipients
+	dv.counts.RecipientsHeld += recipients
+}
+
 // removeMessage frees a message whose vertices are removed.
 func (ml *mail) removeMessage(m *message) {
 	ml.unlinkLogID(m)

@@ -126,8 +126,8 @@ func (sc *scenario) show(words []string) {
 		sc.showExplanation(sc.s.Explain(channel, host))
 	case "channels":
 		for _, c := range sc.s.Channels() {
-			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d\n",
-				c.Name, c.In, c.Delivered, c.Deferred, c.Failed, c.Expired, c.Dropped)
+			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d held %d released %d\n",
+				c.Name, c.In, c.Delivered, c.Deferred, c.Failed, c.Expired, c.Dropped, c.Held, c.Released)
 		}
 	case "log":
 		fmt.Fprintln(&sc.output, sc.s.ByLogID(words[1], 100))

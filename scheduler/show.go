@@ -67,6 +67,7 @@ func (s *Scheduler) Channels() []ChannelView {
 			Name: c.name, Agents: c.procs, Sessions: c.busy,
 			In: c.in, Delivered: c.delivered, Deferred: c.deferred,
 			Failed: c.failed, Expired: c.expired, Dropped: c.dropped,
+			Held: c.held, Released: c.released,
 		})
 	}
 	return views

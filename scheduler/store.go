@@ -201,7 +201,7 @@ func (dv *delivery) writeDone(op Op) {
 		dv.removeMessage(m)
 		return
 	case Hold:
-		dv.dropMessage(m)
+		dv.dropHeld(m)
 		return
 	}
 	for _, a := range p.recipients {

@@ -131,9 +131,10 @@ type ChannelView struct {
 	Agents, Sessions int
 	// Counts of recipients that came, and of outcomes. A recipient counts as
 	// Deferred each time. Dropped are those that left without an outcome:
-	// killed, obsoleted, held, resubmitted or missing ones, and alternatives
-	// that were not needed.
-	In, Delivered, Deferred, Failed, Expired, Dropped uint64
+	// killed, obsoleted, resubmitted or missing ones, and alternatives that
+	// were not needed. Held were moved to hold/, and Released came back from
+	// there.
+	In, Delivered, Deferred, Failed, Expired, Dropped, Held, Released uint64
 }
 
 // MessageView is a message in the queue.
@@ -208,10 +209,10 @@ type Counts struct {
 	AgentsClosing int
 	Sessions      int // busy
 
-	// Loaded, and gone from memory (done, held, resubmitted or missing). The
-	// difference is what is there.
-	MessagesIn, MessagesOut     uint64
-	RecipientsIn, RecipientsOut uint64
-	BytesIn                     uint64 // sizes of the message files loaded
-	AgentsStarted               uint64
+	// Loaded, and gone from memory (done, resubmitted or missing); moved to hold/,
+	// and back from there. In and Released, without Out and Held, are what is there.
+	MessagesIn, MessagesOut, MessagesHeld, MessagesReleased         uint64
+	RecipientsIn, RecipientsOut, RecipientsHeld, RecipientsReleased uint64
+	BytesIn                                                         uint64 // sizes of the message files loaded
+	AgentsStarted                                                   uint64
 }
