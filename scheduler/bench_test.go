@@ -178,6 +178,72 @@ func (q *benchQueue) cycle(b *testing.B) {
 	}
 }
 
+// BenchmarkTurns measures the life of a message in one ring with 100 000 jobs due
+// and everything on: windows, the turns of 1000 senders, preemption, and the
+// sessions of a message. One message in a hundred is for twenty of the 1000
+// hosts.
+func BenchmarkTurns(b *testing.B) {
+	q := newBenchQueue(100)
+	p := &q.s.config.Defaults
+	p.InitialConcurrency, p.MaxThr, p.CohortLimit = 3, 10, 1
+	p.PositiveFeedback, p.NegativeFeedback = Feedback{1, PerN}, Feedback{1, PerN}
+	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = 5, 50, 3, 3
+	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
+	r := rand.New(rand.NewPCG(5, 6))
+	offsets := make(map[string]int64) // of recipients after the first, by path and host
+	arrive := func() {
+		q.last++
+		id := q.last
+		name, sender := strconv.FormatUint(uint64(id), 10), q.senders[r.IntN(1000)]
+		m := Message{ID: id, Path: name, Sender: sender, ErrorTo: sender, LogID: name, ModifiedAt: q.now, ChangedAt: q.now}
+		first, n := r.IntN(1000), 1
+		if id%100 == 0 {
+			n = 20
+		}
+		for i := range n {
+			host := q.hosts[(first+50*i)%1000]
+			m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(160 + i), Channel: "smtp", Host: host})
+			if i > 0 {
+				offsets[name+host] = int64(160 + i)
+			}
+		}
+		q.step(Arrived{m})
+	}
+	q.s.config.Frozen = true
+	for range 100_000 {
+		arrive()
+	}
+	q.s.config.Frozen = false
+	q.step(Reloaded{q.s.config})
+	for i := 0; i < len(q.agents); i++ {
+		for range 20 {
+			q.step(AgentHungry{Agent: q.agents[i]})
+		}
+	}
+	b.ReportAllocs()
+	q.inCore = 0
+	n, lines := q.s.Counts().Messages, 0
+	for b.Loop() {
+		q.now = q.now.Add(time.Millisecond)
+		arrive()
+		for q.s.Counts().Messages > n {
+			f := q.feeds[0]
+			q.feeds = q.feeds[1:]
+			id, _ := strconv.ParseUint(f.Job.Path, 10, 64)
+			offset := max(160, offsets[f.Job.Path+f.Job.Host])
+			q.step(AgentReported{Agent: f.Agent, Report: ta.Report{Message: id, Offset: offset, Status: ta.OK3}})
+			q.step(AgentHungry{Agent: f.Agent})
+			for _, op := range q.ops {
+				q.step(Done{Op: op})
+			}
+			q.ops = q.ops[:0]
+			lines++
+		}
+	}
+	b.ReportMetric(float64(q.inCore.Nanoseconds())/float64(b.N), "ns-in-core/op")
+	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
+}
+
 // churnRate is how many messages come and go per second in BenchmarkChurn,
 // about as many as the files of a fast disk allow.
 const churnRate = 25_000

@@ -201,6 +201,15 @@ func (sc *scenario) showVertex(v *scheduler.VertexView) {
 	if v.Next {
 		sc.output.WriteString(" next")
 	}
+	if v.Share != "" && v.Share != "b.example" { // the sender without from=
+		fmt.Fprintf(&sc.output, " share %s", v.Share)
+	}
+	if v.Job.Size > 1 {
+		fmt.Fprintf(&sc.output, " job %d of %d, slots %d", v.Job.Due, v.Job.Size, v.Job.Slots)
+		if v.Job.Overtook {
+			sc.output.WriteString(" overtook")
+		}
+	}
 	if v.Ordered != 0 {
 		fmt.Fprintf(&sc.output, " ordered %d", v.Ordered)
 	}

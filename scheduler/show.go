@@ -100,6 +100,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
+		Shares: len(t.queue().flows),
 		Window: t.windowSize(), Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
 			Success: t.window.success, Failure: t.window.failure,
@@ -191,6 +192,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		if v.aside && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
+		view.Share, view.Job = s.viewJob(v)
 		view.Next = v.queue == t.active && v.flow != 0 && (*s.flows.at(v.flow)).first() == v.ref
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
@@ -206,6 +208,20 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		view.FedAt = v.fedAt.time()
 	}
 	return view
+}
+
+// viewJob returns the share and the job of a due vertex.
+func (s *Scheduler) viewJob(v *vertex) (string, JobView) {
+	share := (*s.flows.at(v.flow)).share
+	j := s.jobOf(v)
+	if j == nil {
+		return share.name, JobView{Size: 1, Due: 1}
+	}
+	slots := 0
+	if cost := j.ring.params; cost != nil && cost.SlotCost > 0 {
+		slots = j.avail / cost.SlotCost
+	}
+	return share.name, JobView{Size: int(j.size), Due: int(j.due), Slots: slots, Overtook: j.parent != nil}
 }
 
 func (s *Scheduler) viewRecipient(r *recipient) RecipientView {

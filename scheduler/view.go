@@ -44,6 +44,7 @@ type ThreadView struct {
 	// LastEventAt is when mail last arrived or was last fed, to the second.
 	LastEventAt time.Time
 
+	Shares   int // of due mail that may be fed in this run
 	Window   int // sessions that it may use now
 	Feedback FeedbackView
 	Sessions int // busy
@@ -109,13 +110,27 @@ type VertexView struct {
 	ExpiresAt time.Time // zero: never
 	WakeAt    time.Time // of a waiting vertex
 	FedAt     time.Time // last, to the second; zero: never
-	Ordered   Verb      // recorded order, executed when it comes back; 0: none
-	Held      bool      // with its thread, or it is to be held
+	// Share is whose turn a due vertex waits for: a sender, a domain, or "" for
+	// all. Job is what is due of its message in the ring.
+	Share   string
+	Job     JobView
+	Ordered Verb // recorded order, executed when it comes back; 0: none
+	Held    bool // with its thread, or it is to be held
 
 	// Recipients that are not done. A vertex with very many comes in several
 	// items; First counts the recipients in the items before.
 	First      int
 	Recipients []RecipientView
+}
+
+// JobView is the vertices of a message in one ring, of which one is due
+// (scheduler.cf(5), slotcost).
+type JobView struct {
+	Size  int // vertices that were open when the first became due
+	Due   int
+	Slots int // that it has earned and not used; below 0: it owes them
+	// Overtook says that it has overtaken another job, which is not done yet.
+	Overtook bool
 }
 
 // RecipientView is a recipient that is not done.
