@@ -3,17 +3,28 @@
 
 GO        = go
 FUZZTIME  = 10s
-MAILSHARE = /opt/mail
-MAILBIN   = $(MAILSHARE)/bin
-MANDIR    = /usr/local/share/man
+
+PREFIX     = /opt
+MAILSHARE  = $(PREFIX)/mail
+MAILBIN    = $(MAILSHARE)/bin
+# The usual places of a system for the usual PREFIX, else places below it.
+system     = $(if $(filter /opt /usr /usr/local,$(PREFIX)),$(1),$(PREFIX)$(2))
+MANDIR     = $(call system,/usr/local/share/man,/share/man)
+POSTOFFICE = $(call system,/var/spool/postoffice,/var/spool/postoffice)
+LOGDIR     = $(call system,/var/log/mail,/var/log/mail)
+UNITDIR    = $(call system,/etc/systemd/system,/etc/systemd/system)
+LOGROTATEDIR = $(call system,/etc/logrotate.d,/etc/logrotate.d)
+PLACES     = DESTDIR='$(DESTDIR)' MAILSHARE='$(MAILSHARE)' MAILBIN='$(MAILBIN)' MANDIR='$(MANDIR)' \
+	POSTOFFICE='$(POSTOFFICE)' LOGDIR='$(LOGDIR)' UNITDIR='$(UNITDIR)' LOGROTATEDIR='$(LOGROTATEDIR)'
+LDFLAGS    = -X zsched/internal/zenv.defaultPath=$(MAILSHARE)/zmailer.conf
 
 MAINS  = $(patsubst %/main.go,%,$(wildcard ./cmd/*/main.go))
 AGENTS = $(patsubst %/main.go,%,$(wildcard ./cmd/ta/*/main.go))
 
 all:
 	@mkdir -p bin/ta
-	$(if $(MAINS),$(GO) build -o bin/ $(MAINS))
-	$(if $(AGENTS),$(GO) build -o bin/ta/ $(AGENTS))
+	$(if $(MAINS),$(GO) build -ldflags '$(LDFLAGS)' -o bin/ $(MAINS))
+	$(if $(AGENTS),$(GO) build -ldflags '$(LDFLAGS)' -o bin/ta/ $(AGENTS))
 
 test: all
 	$(GO) test ./...
@@ -68,17 +79,16 @@ peers:
 	rm -r .peers/deb
 	chmod -R a+rX .peers
 
-# The places are the defaults of zmailer.conf(5).
+# Programs find zmailer.conf in the MAILSHARE that they are built with. With a
+# PREFIX of your own everything is below it, and root is not needed. install-mta
+# adds the router, the SMTP server and sendmail, for sites without ZMailer's.
 install: all
-	install -d $(DESTDIR)$(MAILBIN)/ta
-	install $$(find bin -maxdepth 1 -type f) $(DESTDIR)$(MAILBIN)
-	install bin/ta/* $(DESTDIR)$(MAILBIN)/ta
-	install -m 644 scheduler.cf.example $(DESTDIR)$(MAILSHARE)
-	@for s in 1 5 7 8; do \
-		for f in man/*.$$s; do \
-			test -f $$f || continue; \
-			install -D -m 644 $$f $(DESTDIR)$(MANDIR)/man$$s/$$(basename $$f); \
-		done; \
-	done
+	@$(PLACES) packaging/install install scheduler
 
-.PHONY: all test race fuzz bench crash attack check cover demo peers install
+install-mta: all
+	@$(PLACES) packaging/install install mta
+
+uninstall:
+	@$(PLACES) packaging/install uninstall
+
+.PHONY: all test race fuzz bench crash attack check cover demo peers install install-mta uninstall

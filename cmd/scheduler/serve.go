@@ -77,7 +77,11 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	signal.Ignore(syscall.SIGPIPE)
 	// A signal to stop also ends the wait for a running scheduler to leave.
 	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	pid, err := spool.AcquirePid(waiting, filepath.Join(where.postoffice, ".pid.scheduler"))
+	acquire := spool.ClaimPid // two in the foreground: somebody has made a mistake
+	if o.daemon {
+		acquire = spool.AcquirePid
+	}
+	pid, err := acquire(waiting, filepath.Join(where.postoffice, ".pid.scheduler"))
 	stop()
 	if err != nil {
 		return err
@@ -143,6 +147,8 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	options.Files = operands
 	options.Signals = signals
 	options.Reload = func() (*scheduler.Config, error) {
+		notifyReloading()
+		defer notifyReady()
 		again, err := s.load()
 		if err != nil {
 			return nil, fmt.Errorf("reloading the configuration: %w", err)
@@ -153,8 +159,12 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		return again.Scheduler, nil
 	}
 	options.Dump = func() { queries.Dump() }
-	if ready != nil {
-		options.Ready = func() { io.WriteString(ready, "\n"); ready.Close() }
+	options.Ready = func() {
+		notifyReady()
+		if ready != nil {
+			io.WriteString(ready, "\n")
+			ready.Close()
+		}
 	}
 	stats := metrics.NewStats()
 	options.Observer = stats
@@ -169,12 +179,13 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		scrapes.EventsLost = logs.events.Lost
 	}
 	sockets := s.openSockets(file, queries, scrapes)
-	holding, stopHolding := context.WithCancel(context.Background())
-	var keeper sync.WaitGroup
-	keeper.Go(func() { queries.KeepHolds(holding) })
+	helping, stopHelping := context.WithCancel(context.Background())
+	var helpers sync.WaitGroup
+	helpers.Go(func() { queries.KeepHolds(helping) })
+	helpers.Go(func() { feedWatchdog(helping, loop) })
 	loop.Run()
-	stopHolding()
-	keeper.Wait()
+	stopHelping()
+	helpers.Wait()
 	sockets.Close()
 	log.Info().Msg("scheduler daemon stopped")
 	return nil

@@ -20,8 +20,14 @@ import (
 	"strings"
 )
 
-// DefaultPath is the file that Read reads when none is named.
-const DefaultPath = "/opt/mail/zmailer.conf"
+// defaultPath is set by the linker when the tree is installed at another place:
+//
+//	go build -ldflags '-X zsched/internal/zenv.defaultPath=/usr/local/mail/zmailer.conf'
+var defaultPath = "/opt/mail/zmailer.conf"
+
+// DefaultPath is the file that Read reads when none is named. Its directory is
+// the default of MAILSHARE.
+func DefaultPath() string { return defaultPath }
 
 // maxSize is how long the file may be, in bytes.
 const maxSize = 4 << 20
@@ -29,8 +35,8 @@ const maxSize = 4 << 20
 // defaults are the values of names that no line sets. ${NAME} in a default
 // stands for the value of that name in the file.
 var defaults = map[string]string{
-	"MAILSHARE":       "/opt/mail",
-	"MAILBIN":         "/opt/mail/bin",
+	"MAILSHARE":       filepath.Dir(defaultPath),
+	"MAILBIN":         filepath.Join(filepath.Dir(defaultPath), "bin"),
 	"LOGDIR":          "/var/log/mail",
 	"POSTOFFICE":      "/var/spool/postoffice",
 	"RENDEZVOUS":      "${POSTOFFICE}/.mailq.text",
@@ -50,7 +56,7 @@ type File struct {
 func Read(path string) (*File, error) {
 	named := path != ""
 	if !named {
-		path = DefaultPath
+		path = DefaultPath()
 	}
 	data, err := readFile(path)
 	if !named && errors.Is(err, fs.ErrNotExist) {

@@ -90,8 +90,8 @@ func unwrap(err error) error {
 }
 
 func TestAnUnnamedFileNeedNotExist(t *testing.T) {
-	if _, err := os.Stat(DefaultPath); err == nil {
-		t.Skip("this machine has a " + DefaultPath)
+	if _, err := os.Stat(DefaultPath()); err == nil {
+		t.Skip("this machine has a " + DefaultPath())
 	}
 	z, err := Read("")
 	if share := z.Value("MAILSHARE"); err != nil || share != "/opt/mail" {

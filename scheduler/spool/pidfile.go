@@ -55,10 +55,20 @@ type PidFile struct {
 //
 // When ctx is done, AcquirePid stops waiting and returns its cause.
 func AcquirePid(ctx context.Context, path string) (*PidFile, error) {
-	return acquirePid(ctx, path, leaveTimeout)
+	return acquirePid(ctx, path, leaveTimeout, true)
 }
 
-func acquirePid(ctx context.Context, path string, timeout time.Duration) (*PidFile, error) {
+// ErrRunning says that another scheduler has the spool.
+var ErrRunning = errors.New("another scheduler is running")
+
+// ClaimPid claims the spool as AcquirePid does if no other scheduler runs. If
+// one does, the error is ErrRunning and it is left alone.
+func ClaimPid(ctx context.Context, path string) (*PidFile, error) {
+	return acquirePid(ctx, path, leaveTimeout, false)
+}
+
+// acquirePid asks a running scheduler to leave if replace is true.
+func acquirePid(ctx context.Context, path string, timeout time.Duration, replace bool) (*PidFile, error) {
 	deadline := time.Now().Add(timeout)
 	ticker := time.NewTicker(leavePoll)
 	defer ticker.Stop()
@@ -74,6 +84,9 @@ func acquirePid(ctx context.Context, path string, timeout time.Duration) (*PidFi
 		if p != nil {
 			p.file.Close()
 			believed = true
+		}
+		if believed && !replace {
+			return nil, fmt.Errorf("pid file %q: process %d: %w", path, holder, ErrRunning)
 		}
 		if believed && holder != signalled {
 			if err := unix.Kill(holder, unix.SIGTERM); err != nil && err != unix.ESRCH {

@@ -91,6 +91,9 @@ func TestPidFileIsTakenOver(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", pid) {
 		t.Fatalf("file says %q, %v", text, err)
 	}
+	if _, err := ClaimPid(t.Context(), path); !errors.Is(err, ErrRunning) {
+		t.Errorf("claimed from one that runs: %v", err)
+	}
 	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	defer p.Release()
@@ -106,7 +109,7 @@ func TestPidFileOfOneWhoStays(t *testing.T) {
 	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	defer p.Release()
-	if _, err := acquirePid(t.Context(), path, 3*leavePoll); err == nil {
+	if _, err := acquirePid(t.Context(), path, 3*leavePoll, true); err == nil {
 		t.Error("two hold it")
 	}
 	if text, _ := os.ReadFile(path); string(text) != fmt.Sprintf("%d\n", os.Getpid()) {
@@ -123,7 +126,7 @@ func TestPidFileIsWaitedForUntilSomebodySaysNo(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("terminated")
 	cancel(why)
-	if _, err := acquirePid(ctx, path, time.Hour); !errors.Is(err, why) {
+	if _, err := acquirePid(ctx, path, time.Hour, true); !errors.Is(err, why) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -153,7 +156,7 @@ func TestPidFileLockedByAStrangerSignalsNobody(t *testing.T) {
 	check(t, err)
 	defer file.Close()
 	check(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
-	if _, err := acquirePid(t.Context(), path, 5*leavePoll); err == nil {
+	if _, err := acquirePid(t.Context(), path, 5*leavePoll, true); err == nil {
 		t.Error("it was had although locked")
 	}
 	if !alive(pid, time.Now()) {
@@ -236,7 +239,7 @@ func TestPidFileOfAnUnlockedSchedulerIsTakenOver(t *testing.T) {
 func TestPidFileOfAnUnlockedSchedulerThatStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	old := unlocked(t, path, "echo no")
-	_, err := acquirePid(t.Context(), path, 3*leavePoll)
+	_, err := acquirePid(t.Context(), path, 3*leavePoll, true)
 	want := fmt.Sprintf("process %d holds it and does not leave", old.Process.Pid)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
