@@ -53,32 +53,35 @@ func toASCII(s string) string {
 
 // reply returns what the other side said, as lines: the last reply of a
 // transcript, and all lines that are no transcript. Where there is no text, the
-// diagnostic code says it.
-func (r *Recipient) reply() (lines []string) {
+// diagnostic code says it. theirs says that all lines are the other side's.
+func (r *Recipient) reply() (lines []string, theirs bool) {
 	var last []string
 	inReply := false
 	for line := range strings.SplitSeq(r.Text, "\r") {
-		said, theirs := strings.CutPrefix(line, "->>")
-		if theirs && !inReply {
+		said, reply := strings.CutPrefix(line, "->>")
+		if reply && !inReply {
 			last = nil
 		}
-		inReply = theirs
+		inReply = reply
 		line = clip(oneLine(line), maxLine)
 		switch {
-		case theirs:
+		case reply:
 			last = append(last, clip(oneLine(said), maxLine))
 		case line != "" && !strings.HasPrefix(line, "<<-"):
 			lines = append(lines, line)
 		}
 	}
+	theirs = len(lines) == 0
 	lines = append(lines, last...)
 	if len(lines) == 0 {
-		if _, said, _ := strings.Cut(r.Diagnostic, ";"); oneLine(said) != "" {
+		kind, said, _ := strings.Cut(r.Diagnostic, ";")
+		theirs = strings.EqualFold(strings.TrimSpace(kind), "smtp")
+		if oneLine(said) != "" {
 			lines = []string{clip(oneLine(said), maxLine)}
 		}
 	}
 	if len(lines) > maxReply {
 		lines = append([]string{"..."}, lines[len(lines)-maxReply:]...)
 	}
-	return lines
+	return lines, theirs
 }

@@ -228,6 +228,19 @@ A report for programs and your message follow.
 	fields(t, p.groups[2], map[string]string{"Final-Recipient": "x-local; dave", "Original-Recipient": ""})
 }
 
+func TestExpirySaysWhatTheLastProblemWas(t *testing.T) {
+	n := plain()
+	n.Recipients[0].Status = "4.2.2"
+	n.Recipients[0].Text = "\rexpired after 3 days, problem was:\r<<- MAIL From:<a@b>\r->> 250 ok\r<<- RCPT To:<bob@example.net>\r->> 451-4.2.2 busy\r->> 451 4.2.2 later"
+	p := parse(t, n)
+	const want = "    The reason, from the last attempt at mx.example.net (192.0.2.1):\n" +
+		"      expired after 3 days, problem was:\n      451-4.2.2 busy\n      451 4.2.2 later\n    The mailbox is full."
+	if !strings.Contains(p.parts[0], want) {
+		t.Errorf("text %s", p.parts[0])
+	}
+	fields(t, p.groups[0], map[string]string{"Action": "failed", "Status": "4.2.2"})
+}
+
 func TestWholeMessageOrItsHeaderIsReturned(t *testing.T) {
 	n := plain()
 	p := parse(t, n)

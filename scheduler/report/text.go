@@ -93,8 +93,8 @@ func (n *Notice) describe(b *bytes.Buffer, r *Recipient) {
 		b.WriteString(wrap("You addressed it to <"+clip(address, maxLine)+">.", "    "))
 	}
 	if r.Action == Failed || r.Action == Delayed {
-		if lines := r.reply(); len(lines) > 0 {
-			b.WriteString(wrap(r.speaker(), "    "))
+		if lines, theirs := r.reply(); len(lines) > 0 {
+			b.WriteString(wrap(r.speaker(theirs), "    "))
 			for _, line := range lines {
 				b.WriteString("      " + line + "\n")
 			}
@@ -110,12 +110,15 @@ func (n *Notice) describe(b *bytes.Buffer, r *Recipient) {
 }
 
 // speaker introduces the reply.
-func (r *Recipient) speaker() string {
+func (r *Recipient) speaker(theirs bool) string {
 	_, host, _ := strings.Cut(r.Remote, ";")
-	if host = clip(oneLine(host), maxLine); host != "" {
+	switch host = clip(oneLine(host), maxLine); {
+	case host == "":
+		return "The reason:"
+	case theirs:
 		return "What the mail server " + host + " said:"
 	}
-	return "The reason:"
+	return "The reason, from the last attempt at " + host + ":"
 }
 
 // advices say what a sender can do about a failure, by the beginning of the

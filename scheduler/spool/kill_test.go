@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"zsched/internal/postoffice"
@@ -40,6 +41,8 @@ func playVictim(dir string) {
 		s.Hold(1, "A/H/7")
 	case "release":
 		s.Release(1, "7")
+	case "interim notice":
+		s.Report(1, "A/H/7", time.Time{})
 	case "notice":
 		s.Finish(1, "A/H/7", true)
 	case "threads":
@@ -48,7 +51,7 @@ func playVictim(dir string) {
 	for results := range s.Results() {
 		for _, r := range results {
 			switch r.(type) {
-			case Resubmitted, Moved, Released, Recorded, Finished:
+			case Resubmitted, Moved, Released, Recorded, Finished, Reported, Unparked:
 				os.Exit(0)
 			}
 		}
@@ -170,6 +173,10 @@ func TestKilled(t *testing.T) {
 		"hold":    {2, put(""), inOnePlace},
 		"release": {2, put("hold/"), inOnePlace},
 		"notice": {8, func(o *office) {
+			o.write("transport/A/H/7", failed7())
+			o.write("queue/A/H/7", "message of some length")
+		}, oneOrTwoNotices},
+		"interim notice": {6, func(o *office) {
 			o.write("transport/A/H/7", failed7())
 			o.write("queue/A/H/7", "message of some length")
 		}, oneOrTwoNotices},
