@@ -3,10 +3,13 @@
 // (router(8), routes(5), aliases(5)).
 //
 //	main       options, the tables, --check
-//	serve      the loop: what wakes the router, and batches
+//	serve      the loop: which submissions wait, and batches of them
+//	wake       inotify and the notify socket
 //	message    what a submission becomes: sender, recipients, header
-//	queue      the files: staging, moving, syncing, recovery after a crash
-//	aside      submissions that cannot be read
+//	intake     submissions in router/, and those that cannot be read
+//	queue      batches: what is staged, moved and synced, in which order
+//	files      the single steps on files
+//	recovery   what a crash left of a batch
 package main
 
 import (

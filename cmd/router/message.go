@@ -158,9 +158,9 @@ func (s *site) targets(to []envelope.Recipient, fields header.Fields, t *table.T
 	var list []table.Target
 	seen := map[table.Target]bool{}
 	for _, r := range to {
-		targets := []table.Target{table.Fail(table.HopCount, r.Address, r.DSN)}
-		if !looping {
-			targets = t.Route(r.Address, r.DSN)
+		targets := t.Route(r.Address, r.DSN)
+		if address, ok := t.Address(r.Address); looping && ok {
+			targets = []table.Target{table.Fail(table.HopCount, address, r.DSN)}
 		}
 		for _, target := range targets {
 			key := target

@@ -19,12 +19,12 @@ import (
 
 // office is a postoffice of a test.
 type office struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 	env *zenv.File
 }
 
-func newOffice(t *testing.T, levels int) *office {
+func newOffice(t testing.TB, levels int) *office {
 	t.Helper()
 	o := &office{t: t, dir: t.TempDir()}
 	for _, name := range []string{"router", "queue", "transport", "share"} {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/signal"
 	"os/user"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"zsched/cmd/router/table"
 	"zsched/ctlfile"
@@ -120,85 +118,6 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	return nil
 }
 
-// lockPid makes sure that one router works in a postoffice. The lock ends with the
-// process.
-func lockPid(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("another router works here: lock %s: %w", path, err)
-	}
-	if err = file.Truncate(0); err == nil {
-		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())
-	}
-	if err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-// watch watches router/ and its letter directories for names that appear.
-func (r *router) watch() (*fsnotify.Watcher, error) {
-	w, err := fsnotify.NewBufferedWatcher(1024)
-	if err != nil {
-		return nil, err
-	}
-	dir := filepath.Join(r.queue.office, "router")
-	if err := w.Add(dir); err != nil {
-		_ = w.Close()
-		return nil, err
-	}
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if e.IsDir() && isLetter(e.Name()) {
-			_ = w.Add(filepath.Join(dir, e.Name()))
-		}
-	}
-	return w, nil
-}
-
-// listen returns a channel of names that datagrams at the socket ROUTERNOTIFY name.
-// Anybody may send one: "NEW router X/1234".
-func (r *router) listen(address string) <-chan string {
-	path := strings.TrimPrefix(address, "UNIX:")
-	if path == "" {
-		return nil
-	}
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
-		_ = os.Remove(path)
-	}
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err == nil {
-		err = os.Chmod(path, 0o222)
-	}
-	if err != nil {
-		r.log.Warn().Err(err).Msg("notify socket; new mail is found by watching router/")
-		return nil
-	}
-	names := make(chan string, batchLimit)
-	go func() {
-		buf := make([]byte, 512)
-		for {
-			n, err := conn.Read(buf)
-			if err != nil {
-				return
-			}
-			name, ok := strings.CutPrefix(string(buf[:n]), "NEW router ")
-			if dir, base := filepath.Split(name); ok && isSubmission(base) && (dir == "" || isLetter(strings.TrimSuffix(dir, "/"))) {
-				select {
-				case names <- name:
-				default: // the sweep finds it
-				}
-			}
-		}
-	}()
-	return names
-}
-
 func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
@@ -236,24 +155,6 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 			}
 			r.batch()
 		}
-	}
-}
-
-func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
-	if !e.Has(fsnotify.Create) {
-		return
-	}
-	name, err := filepath.Rel(filepath.Join(r.queue.office, "router"), e.Name)
-	if err != nil {
-		return
-	}
-	if isLetter(name) {
-		_ = w.Add(e.Name)
-		r.sweep()
-		return
-	}
-	if isSubmission(filepath.Base(name)) {
-		r.add(name)
 	}
 }
 
@@ -393,7 +294,7 @@ func (r *router) finish(j *job, startedAt time.Time) {
 	delete(r.retryAt, j.name)
 	r.announce(r.queue.path(j.inode))
 	for _, c := range j.copies {
-		r.announce(r.queue.path(c.inode))
+		r.announce(r.queue.path(c))
 	}
 	now := time.Now()
 	r.log.Debug().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Msg("routed")

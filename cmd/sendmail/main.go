@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -142,7 +143,7 @@ func execute(args []string, stdin io.Reader, stdout io.Writer) error {
 	}
 	switch {
 	case o.queue:
-		return o.become(env, "mailq", "--retry", "--where", "host=*", "--yes")
+		return o.retry(env, stdout)
 	case o.mode == "m":
 		return o.submit(env, flags.Args(), flags.Changed("from") || flags.Changed("sender"), stdin)
 	case o.mode == "s":
@@ -171,19 +172,46 @@ func withoutIntervals(args []string) []string {
 	return list
 }
 
-// become replaces this program by another of ours, which is in MAILBIN or, if
-// zmailer.conf sets none, beside this one.
+// become replaces this program by another of ours.
 func (o *options) become(env *zenv.File, name string, args ...string) error {
+	path, argv := o.program(env, name, args...)
+	err := syscall.Exec(path, argv, os.Environ())
+	return exitf(exitOSFile, "run %s: %w", path, err)
+}
+
+// program returns the path and the arguments of one of our programs, which is in
+// MAILBIN or, if zmailer.conf sets none, beside this one.
+func (o *options) program(env *zenv.File, name string, args ...string) (path string, argv []string) {
 	dir, set := env.Lookup("MAILBIN")
 	if self, err := os.Executable(); err == nil && !set {
 		dir = filepath.Dir(self)
 	}
-	argv := append([]string{name}, args...)
+	argv = append([]string{name}, args...)
 	if o.zenv != "" {
 		argv = append(argv, "-Z", o.zenv)
 	}
-	err := syscall.Exec(filepath.Join(dir, name), argv, os.Environ())
-	return exitf(exitOSFile, "run %s: %w", filepath.Join(dir, name), err)
+	return filepath.Join(dir, name), argv
+}
+
+// mailqNothing is the exit code of mailq when the queue has no such mail.
+const mailqNothing = 1
+
+// retry asks the scheduler to try all mail now. An empty queue is no error.
+func (o *options) retry(env *zenv.File, stdout io.Writer) error {
+	path, argv := o.program(env, "mailq", "--retry", "--where", "host=*", "--yes")
+	var said strings.Builder
+	cmd := exec.Cmd{Path: path, Args: argv, Stdout: stdout, Stderr: &said}
+	err := cmd.Run()
+	var failed *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &failed):
+		return exitf(exitOSFile, "run %s: %w", path, err)
+	case failed.ExitCode() == mailqNothing:
+		return nil
+	}
+	return exitf(max(failed.ExitCode(), mailqNothing), "%s", strings.TrimSpace(said.String()))
 }
 
 // place classifies an error of the postoffice.

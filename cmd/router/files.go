@@ -1,0 +1,185 @@
+package main
+
+// Single steps on files: writing and copying into the staging directory, moving,
+// hash directories, and the waits for the disk.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
+	"zsched/internal/syncdir"
+)
+
+// prepare makes the hash directories of a number before the sync of what is
+// staged, which makes them durable as well.
+func (q *queue) prepare(n uint64) error {
+	if q.levels == 0 {
+		return nil
+	}
+	for _, name := range []string{"queue", "transport"} {
+		dir := filepath.Dir(q.place(name, n))
+		if q.dirs[dir] {
+			continue
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			q.step("make " + dir)
+			q.made = true
+			if err := makeHashDir(dir, q.levels); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		q.dirs[dir] = true
+	}
+	return nil
+}
+
+// share lets agents read or write a file by the group of transport/.
+func (q *queue) share(file *os.File, mode os.FileMode) error {
+	if q.root {
+		if err := file.Chown(-1, q.group); err != nil {
+			return err
+		}
+	}
+	return file.Chmod(mode)
+}
+
+// write writes a control file into the staging directory. An old one of that name
+// is what a job before left that could not be ended.
+func (q *queue) write(name string, text []byte) error {
+	q.step("write " + name)
+	path := q.staging(name)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, q.share(file, 0o660), file.Close())
+}
+
+// copyMessage copies a job's message into the staging directory and returns the
+// inode of the copy. It belongs to the owner of the submission.
+func (q *queue) copyMessage(j *job) (uint64, error) {
+	q.step("copy " + decimal(j.inode))
+	file, err := os.CreateTemp(q.staging(""), "new-*")
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil {
+		_, err = io.Copy(file, io.NewSectionReader(j.file, 0, 1<<62))
+	}
+	if err == nil && q.root {
+		err = file.Chown(j.uid, q.group)
+	}
+	if err == nil {
+		err = file.Chmod(0o640)
+	}
+	if err == nil {
+		// The age of the message is that of the submission.
+		err = os.Chtimes(file.Name(), time.Time{}, j.info.ModTime())
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), q.staging(decimal(inodeOf(info))+".msg"))
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return 0, err
+	}
+	return inodeOf(info), nil
+}
+
+func (q *queue) syncfs() error {
+	q.waits++
+	if !q.noSync {
+		if err := eintr.Retry(func() error { return unix.Syncfs(int(q.fs.Fd())) }); err != nil {
+			return fmt.Errorf("sync the file system of %s: %w", q.fs.Name(), err)
+		}
+	}
+	q.made = false
+	return nil
+}
+
+// syncPath syncs a file or a directory.
+func (q *queue) syncPath(path string) error {
+	q.waits++
+	if q.noSync {
+		return nil
+	}
+	info, err := os.Lstat(path)
+	if err == nil && info.IsDir() {
+		return syncdir.Sync(path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return file.Sync()
+}
+
+// move renames a file, makes the hash directory if it is missing, and overwrites
+// nothing.
+func (q *queue) move(from, to string) error {
+	err := rename(from, to)
+	if errors.Is(err, fs.ErrNotExist) && q.levels > 0 {
+		if _, e := os.Lstat(from); e != nil {
+			return err
+		}
+		if e := makeHashDir(filepath.Dir(to), q.levels); e != nil {
+			return e
+		}
+		// The directory itself has to last as well. It was there a moment ago, or
+		// recovery needs it.
+		if e := q.syncfs(); e != nil {
+			return e
+		}
+		err = rename(from, to)
+	}
+	return err
+}
+
+func rename(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // this file system has no such call
+		if err := os.Link(from, to); err != nil {
+			return err
+		}
+		return os.Remove(from)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// makeHashDir makes a directory of letters and those above it, levels in all.
+func makeHashDir(dir string, levels int) error {
+	if levels == 0 {
+		return nil
+	}
+	if err := makeHashDir(filepath.Dir(dir), levels-1); err != nil {
+		return err
+	}
+	err := os.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o755|fs.ModeSetgid)
+	}
+	return err
+}

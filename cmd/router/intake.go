@@ -1,0 +1,101 @@
+package main
+
+// Submissions in router/: their names, how one is opened, and how one that cannot
+// be read is put aside.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
+)
+
+// open opens a file of router/. It must be a regular file with one name only: a
+// user could give another name to a file of somebody else.
+func (q *queue) open(name string) (*submission, error) {
+	path := filepath.Join(q.office, "router", name)
+	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
+	if err == unix.ELOOP || err == unix.ENXIO {
+		return nil, unreadablef("a symbolic link or a socket")
+	} else if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), path)
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = unreadablef("not a regular file")
+	} else if err == nil && info.Sys().(*syscall.Stat_t).Nlink != 1 {
+		err = unreadablef("the file has %d names", info.Sys().(*syscall.Stat_t).Nlink)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return &submission{name: name, file: file, info: info, inode: inodeOf(info), uid: ownerOf(info)}, nil
+}
+
+// names lists the submissions in router/ and its letter directories.
+func (q *queue) names() []string {
+	var names []string
+	top, _ := os.ReadDir(filepath.Join(q.office, "router"))
+	for _, e := range top {
+		if isSubmission(e.Name()) {
+			names = append(names, e.Name())
+		} else if e.IsDir() && isLetter(e.Name()) {
+			below, _ := os.ReadDir(filepath.Join(q.office, "router", e.Name()))
+			for _, b := range below {
+				if isSubmission(b.Name()) {
+					names = append(names, e.Name()+"/"+b.Name())
+				}
+			}
+		}
+	}
+	return names
+}
+
+// isSubmission reports whether a base name is one under which a program leaves a
+// complete submission.
+func isSubmission(base string) bool { return base != "" && '0' <= base[0] && base[0] <= '9' }
+
+func isLetter(base string) bool { return len(base) == 1 && 'A' <= base[0] && base[0] <= 'Z' }
+
+// aside moves a file to corrupt/router/, with the reason beside it. What is there
+// already stays.
+func (q *queue) aside(path, name, reason string) error {
+	dir := filepath.Join(q.office, "corrupt", "router")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	for try := range 1000 {
+		to := filepath.Join(dir, name)
+		if try > 0 {
+			to += "." + strconv.Itoa(try)
+		}
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		q.step("reason " + name)
+		text := fmt.Sprintf("%s, %s\n%s\n", path, time.Now().UTC().Format(time.RFC3339), reason)
+		if err := os.WriteFile(to+".reason", []byte(text), 0o640); err != nil {
+			return err
+		}
+		q.step("aside " + name)
+		if err := rename(path, to); err != nil {
+			_ = os.Remove(to + ".reason")
+			if errors.Is(err, fs.ErrExist) {
+				continue
+			}
+			return err
+		}
+		return q.syncPath(dir)
+	}
+	return fmt.Errorf("put %s aside: %w", path, fs.ErrExist)
+}

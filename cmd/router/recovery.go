@@ -1,0 +1,145 @@
+package main
+
+// Recovery: what the staging directory has after a crash, or after an error of the
+// file system in the middle of a batch.
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"zsched/ctlfile"
+)
+
+// staged is what the staging directory has of one submission.
+type staged struct {
+	original bool // there is its own control file
+	copies   []uint64
+}
+
+// recover ends what a router before this one began, and what a failure of the file
+// system kept this one from ending. It returns the control files that it has
+// moved to their names.
+func (q *queue) recover() (paths []string, err error) {
+	entries, err := os.ReadDir(q.staging(""))
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	found := map[uint64]*staged{}
+	belongs := map[string]bool{} // copies that a control file is for
+	for _, e := range entries {
+		first, second, isCopy := strings.Cut(e.Name(), "+")
+		n, err := strconv.ParseUint(first, 10, 64)
+		if err != nil {
+			continue
+		}
+		if found[n] == nil {
+			found[n] = new(staged)
+		}
+		if !isCopy {
+			found[n].original = true
+		} else if m, err := strconv.ParseUint(second, 10, 64); err == nil {
+			found[n].copies = append(found[n].copies, m)
+			belongs[second+".msg"] = true
+		}
+	}
+	for _, e := range entries {
+		if name := e.Name(); strings.HasPrefix(name, "new-") || strings.HasSuffix(name, ".msg") && !belongs[name] {
+			err = errors.Join(err, os.Remove(q.staging(name)))
+		}
+	}
+	for n, s := range found {
+		done, e := q.resume(n, s)
+		paths, err = append(paths, done...), errors.Join(err, e)
+	}
+	return paths, err
+}
+
+// resume ends one submission: its control files go to their names if the message
+// is in queue/, else they are removed, because the submission is routed again.
+func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
+	if !q.isQueued(n) {
+		return nil, q.undo(n, s)
+	}
+	for _, m := range s.copies {
+		message := q.staging(decimal(m) + ".msg")
+		if _, e := os.Lstat(message); e == nil {
+			q.step("resume copy " + decimal(m))
+			if e := q.move(message, q.place("queue", m)); e != nil {
+				return paths, e
+			}
+		}
+	}
+	if err := q.syncfs(); err != nil {
+		return paths, err
+	}
+	for _, m := range s.copies {
+		if err := q.publish(decimal(n)+"+"+decimal(m), m); err != nil {
+			return paths, err
+		}
+		paths = append(paths, q.path(m))
+	}
+	if !s.original {
+		return paths, nil
+	}
+	if len(s.copies) > 0 {
+		if err := q.syncfs(); err != nil {
+			return paths, err
+		}
+	}
+	return append(paths, q.path(n)), q.publish(decimal(n), n)
+}
+
+// isQueued reports whether the message file with an inode is in queue/ under that
+// number. It is brought to the hash directory that is configured now.
+func (q *queue) isQueued(n uint64) bool {
+	for levels := range 3 {
+		path := filepath.Join(q.office, "queue", ctlfile.HashDir(n, levels), decimal(n))
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && inodeOf(info) == n {
+			return levels == q.levels || q.move(path, q.place("queue", n)) == nil
+		}
+	}
+	return false
+}
+
+// undo removes what was staged for a submission that is still in router/. If it is
+// not there, its control file may be all that is left of the mail: it is put aside.
+func (q *queue) undo(n uint64, s *staged) error {
+	var err error
+	for _, m := range s.copies {
+		q.step("undo copy " + decimal(m))
+		if info, e := os.Lstat(q.place("queue", m)); e == nil && inodeOf(info) == m {
+			err = errors.Join(err, os.Remove(q.place("queue", m)))
+		}
+		err = errors.Join(err, removeIfThere(q.staging(decimal(m)+".msg")), removeIfThere(q.staging(decimal(n)+"+"+decimal(m))))
+	}
+	if !s.original {
+		return err
+	}
+	if !q.inRouter(n) {
+		return errors.Join(err, q.aside(q.staging(decimal(n)), decimal(n)+".control",
+			"its message is neither in router/ nor in queue/"))
+	}
+	q.step("undo " + decimal(n))
+	return errors.Join(err, removeIfThere(q.staging(decimal(n))))
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// inRouter reports whether a file in router/ has an inode.
+func (q *queue) inRouter(n uint64) bool {
+	for _, name := range q.names() {
+		if info, err := os.Lstat(filepath.Join(q.office, "router", name)); err == nil && inodeOf(info) == n {
+			return true
+		}
+	}
+	return false
+}
