@@ -175,6 +175,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	loop := daemon.New(options)
 	queries = admin.New(s.adminOptions(file, loop, spooler, log))
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Queries: queries.Counters, Log: log}
+	scrapes.Kept = func(ctx context.Context) ([]metrics.Kept, error) { return kept(ctx, queries.Queue()) }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.Lost
 	}
@@ -189,6 +190,22 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	sockets.Close()
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
+}
+
+// kept counts mail that does not move by itself for the metrics, as mailq has it.
+func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
+	t, err := queue.Totals(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []metrics.Kept{
+		{State: "held", Count: t.Held.Count, OldestAt: t.Held.OldestAt},
+		{State: "held_threads", Count: t.HeldThreads.Count},
+		{State: "parked", Count: t.Parked.Count, OldestAt: t.Parked.OldestAt},
+		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},
+		{State: "poisoned", Count: t.Poisoned.Count, OldestAt: t.Poisoned.OldestAt},
+		{State: "blocked", Count: t.Blocked.Count},
+	}, nil
 }
 
 // guard keeps all but root and the agents' group out of the queue and returns

@@ -45,20 +45,15 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 			return
 		}
 		by := latest(records)
-		var threads []*mailq.HeldItem
-		err = q.port.Ask(ctx, func(l *daemon.Loop) {
-			for _, t := range l.HeldThreads() {
-				item := heldItem(&mailq.Job{Name: mailq.Name(t), State: mailq.StateHeld, Held: true}, by.threads[t])
-				item.Messages = threadOutcome(l.Core(), mailq.Name(t)).Messages
-				threads = append(threads, item)
-			}
-		})
-		if err != nil {
+		var threads []spool.Thread
+		if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
 			yield(nil, err)
 			return
 		}
-		for _, item := range threads {
-			if !yield(item, nil) {
+		for _, t := range threads {
+			item := heldItem(&mailq.Job{Name: mailq.Name(t), State: mailq.StateHeld, Held: true}, by.threads[t])
+			err := q.port.Ask(ctx, func(l *daemon.Loop) { item.Messages = threadOutcome(l.Core(), item.Name).Messages })
+			if !yield(item, err) || err != nil {
 				return
 			}
 		}
@@ -136,6 +131,7 @@ const (
 func (s *Server) KeepHolds(ctx context.Context) {
 	q := s.queue
 	next := q.endHolds(ctx)
+	q.noteKept(ctx)
 	for {
 		timer := time.NewTimer(time.Until(next))
 		select {
@@ -150,6 +146,22 @@ func (s *Server) KeepHolds(ctx context.Context) {
 		case <-timer.C:
 			next = q.endHolds(ctx)
 		}
+	}
+}
+
+// noteKept logs at the start what does not move by itself. What begins later is
+// logged when it begins.
+func (q *Queue) noteKept(ctx context.Context) {
+	t, err := q.Totals(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, daemon.ErrStopped) {
+			q.log.Error().Err(err).Msg("mail that is kept back cannot be counted")
+		}
+		return
+	}
+	if t.KeptText(time.Now()) != "" {
+		q.log.Warn().Int("held", t.Held.Count).Int("held_threads", t.HeldThreads.Count).Int("parked", t.Parked.Count).
+			Int("quarantined", t.Quarantined.Count).Msg("mail is kept back")
 	}
 }
 

@@ -22,6 +22,7 @@ func (s *scrape) Describe(chan<- *prometheus.Desc) {}
 func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	c := collector{to}
 	s.collectQueue(c)
+	s.collectKept(c)
 	s.collectFlow(c)
 	s.collectAgents(c)
 	s.collectSpool(c)
@@ -43,6 +44,18 @@ func (s *scrape) collectQueue(c collector) {
 	c.counter("scheduler_messages_out_total", "Messages finished.", float64(n.MessagesOut))
 	c.counter("scheduler_recipients_in_total", "Recipients taken.", float64(n.RecipientsIn))
 	c.counter("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
+}
+
+// collectKept sends what does not move by itself.
+func (s *scrape) collectKept(c collector) {
+	for _, k := range s.kept {
+		c.gauge("scheduler_kept", "Messages, threads or jobs that do not move by themselves.", float64(k.Count), "state", k.State)
+		age := 0.0
+		if !k.OldestAt.IsZero() {
+			age = max(0, s.now.Sub(k.OldestAt).Seconds())
+		}
+		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message among them; 0 where it is not known.", age, "state", k.State)
+	}
 }
 
 func (s *scrape) collectFlow(c collector) {

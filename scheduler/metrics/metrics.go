@@ -48,10 +48,20 @@ type Server struct {
 	// Queries are the counters of mailq sessions by their names in SHOW
 	// COUNTERS; nil: there are no sessions.
 	Queries func() map[string]float64
+	// Kept counts what does not move by itself, as mailq does; nil: it is not
+	// counted.
+	Kept func(context.Context) ([]Kept, error)
 	// EventsLost counts the lines that the event log has lost; nil: there is
 	// none.
 	EventsLost func() uint64
 	Log        zerolog.Logger
+}
+
+// Kept counts messages, threads or jobs that do not move by themselves.
+type Kept struct {
+	State    string // held, held_threads, parked, quarantined, poisoned or blocked
+	Count    int
+	OldestAt time.Time // when the oldest arrived; zero: not known, or there is none
 }
 
 // Serve answers at a listener until it is closed.
@@ -106,6 +116,7 @@ type scrape struct {
 	channels   []scheduler.ChannelView
 	threads    threads
 	queries    map[string]float64
+	kept       []Kept
 	eventsLost func() uint64 // nil: there is no event log
 }
 
@@ -124,6 +135,11 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 	}
 	if s.Queries != nil {
 		c.queries = s.Queries()
+	}
+	if s.Kept != nil {
+		if c.kept, err = s.Kept(ctx); err != nil {
+			s.Log.Warn().Err(err).Msg("mail that is kept back is not counted in the metrics")
+		}
 	}
 	c.eventsLost = s.EventsLost
 	return c, nil
@@ -148,6 +164,8 @@ func limitChannels(all []scheduler.ChannelView) []scheduler.ChannelView {
 		other.Failed += c.Failed
 		other.Expired += c.Expired
 		other.Dropped += c.Dropped
+		other.Held += c.Held
+		other.Released += c.Released
 	}
 	return some
 }

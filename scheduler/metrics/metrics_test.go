@@ -25,10 +25,11 @@ type harness struct {
 	t        *testing.T
 	stats    *Stats
 	listener pipeListener
+	kept     func(context.Context) ([]Kept, error)
 }
 
 func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
-	h := &harness{daemontest.New(t, set), t, NewStats(), make(pipeListener)}
+	h := &harness{Harness: daemontest.New(t, set), t: t, stats: NewStats(), listener: make(pipeListener)}
 	h.Options.Observer = h.stats
 	return h
 }
@@ -36,7 +37,7 @@ func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
 // Run starts the loop and the server, which ends with the test.
 func (h *harness) Run() {
 	h.Harness.Run()
-	server := &Server{Port: h.Daemon, Stats: h.stats, Log: h.Options.Log}
+	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, Log: h.Options.Log}
 	go server.Serve(h.listener)
 }
 
@@ -137,6 +138,20 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		if len(grep(body, "go_goroutines")) == 0 || len(grep(body, "scheduler_loop_pause_seconds_bucket")) == 0 {
 			t.Error("no process metrics, or no pauses")
 		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestKeptMailHasItsCountAndAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.kept = func(context.Context) ([]Kept, error) {
+			return []Kept{{"held", 2, time.Now().Add(-time.Hour)}, {"parked", 0, time.Time{}}}, nil
+		}
+		h.Run()
+		_, body := h.get("/metrics")
+		wantLines(t, body, `scheduler_kept{state="held"} 2`, `scheduler_kept_oldest_seconds{state="held"} 3600`,
+			`scheduler_kept{state="parked"} 0`, `scheduler_kept_oldest_seconds{state="parked"} 0`)
 		h.Stop(syscall.SIGTERM)
 	})
 }
