@@ -120,6 +120,10 @@ func (q *queue) dropFlow(f *flow) {
 	s.flows--
 	f.thread, f.share = nil, nil
 	f.sizes = f.sizes[:min(1, len(f.sizes))]
+	for _, sq := range f.sizes {
+		sq.due.trim()
+		sq.limited.trim()
+	}
 	if len(q.spareFlows) < maxSpareFlows {
 		q.spareFlows = append(q.spareFlows, f)
 	} else {

@@ -111,6 +111,14 @@ func (h *heap[T]) shrink() {
 	}
 }
 
+// trim frees the memory of an empty heap that was large.
+func (h *heap[T]) trim() {
+	const small = 16
+	if h.n == 0 && (len(h.pages) > 1 || len(h.pages) == 1 && len(h.pages[0]) > small) {
+		h.pages = nil
+	}
+}
+
 // up moves the entry at i to its place among its ancestors and returns that.
 func (h *heap[T]) up(i int) int {
 	e := *h.at(i)

@@ -62,8 +62,11 @@ func (d *dispatch) dispatchRing(r *ring) {
 			break
 		}
 		p, ok := d.nextPick(r)
-		if !ok {
+		if !ok && r.wants == 0 {
 			continue // what wanted a session was set aside
+		}
+		if !ok {
+			break
 		}
 		t := d.threadOf(p.vertex)
 		a := r.sessionFor(t)

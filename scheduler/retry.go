@@ -75,10 +75,7 @@ func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 // suspensionLength returns how long a failed destination is left alone, and
 // advances the thread's retries.
 func (dv *delivery) suspensionLength(t *thread) time.Duration {
-	oldest := dv.now
-	if head := dv.vertices.get(t.vertices.head); head != nil {
-		oldest = dv.messageOf(head).modifiedAt
-	}
+	oldest := min(t.modTimes.earliest(), dv.now)
 	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
 	t.retry, t.inRetryStep = next, true
 	return wait

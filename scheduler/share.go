@@ -1,6 +1,9 @@
 package scheduler
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Shares: which sender has its turn in a ring (share, PARAMshares, quantum).
 
@@ -41,6 +44,9 @@ type shareSize struct {
 	// spent has the threads that have used their quantum in this round.
 	spent heap[*sizeQueue]
 }
+
+// maxEmptySizes is from how many sizes on those without mail are dropped.
+const maxEmptySizes = 4
 
 // shareName returns the name of the share for a sender.
 func shareName(kind, sender string) string {
@@ -199,6 +205,9 @@ func (s *share) next() *sizeQueue {
 // firstOpen returns the same, but only in this round, and outside the flow
 // except.
 func (s *share) firstOpen(except *flow) *sizeQueue {
+	if len(s.sizes) > maxEmptySizes {
+		s.sizes = slices.DeleteFunc(s.sizes, func(sz *shareSize) bool { return sz.open.len()+sz.spent.len() == 0 })
+	}
 	var best *sizeQueue
 	for _, sz := range s.sizes {
 		sq := sz.first()
