@@ -64,6 +64,7 @@ cover:
 
 demo: all
 	@packaging/demo
+	@packaging/demo-mta
 
 # Attacks of local users on the built programs, as root and with two users that
 # it makes and removes; it says so when it is skipped.
