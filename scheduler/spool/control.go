@@ -21,25 +21,24 @@ type controlFile struct {
 	fd   int // open for writing, or -1; see writable
 }
 
-// errGone says that there is no regular file of that name.
+// errGone says that there is no regular file of this name.
 var errGone = errors.New("no such file")
 
-// errChanged says that somebody else changed the file between our reading and
-// our writing. What was read is no longer true.
+// errChanged says that another process changed the file after we had read it.
 var errChanged = errors.New("changed while it was worked on")
 
-// malformed is the error for a file that was read and cannot be understood.
+// malformed is the error for a file whose contents cannot be understood.
 type malformed struct{ reason string }
 
 func (e *malformed) Error() string { return e.reason }
 
-// bufferKept is how large a buffer is kept for the next control file.
+// bufferKept bounds the buffer that is kept for the next control file.
 const bufferKept = 1 << 20
 
-// readControl reads the control file at path. Opened with O_RDWR it can be written
-// without another look. The buffer is used and, if it grew a bit, replaced. The
-// error is errGone, a *malformed, postoffice.ErrInUse or the system's; st is valid
-// for a *malformed.
+// readControl reads the control file at path. With O_RDWR it stays open for
+// writing. buf is used, and replaced if it was too small. The error is errGone, a
+// *malformed, postoffice.ErrInUse or the system's; st is valid for a *malformed
+// and for ErrInUse.
 func readControl(control postoffice.Control, at int, path string, flags int, buf *[]byte) (controlFile, error) {
 	d := controlFile{at: at, path: path, fd: -1}
 	fd, st, err := control.Open(at, path, flags)
@@ -87,7 +86,7 @@ func (d *controlFile) close() {
 	}
 }
 
-// writable returns a descriptor of the very file that was read.
+// writable returns a descriptor, open for writing, of the file that was read.
 func (d *controlFile) writable() (int, error) {
 	if d.fd >= 0 {
 		return d.fd, nil
@@ -139,7 +138,7 @@ func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
 	return nil
 }
 
-// markReported tags d line i as one of which the sender was told or need not be.
+// markReported tags d line i as one that the sender was told of or need not be.
 func (d *controlFile) markReported(i int) error {
 	fd, err := d.writable()
 	if err != nil {

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// loadLimit bounds what one loader does in one go.
+	// loadLimit bounds the names that a loader gets at once.
 	loadLimit = batchLimit
-	// loadDelay is how long answers are kept for the rest of a batch, which
-	// they are to be sorted with.
+	// loadDelay is how long results are kept for the rest of a batch, with
+	// which they are sorted.
 	loadDelay = 20 * time.Millisecond
-	// wordLimit bounds a loader's memory of channels and hosts.
+	// wordLimit bounds the channels and hosts that a loader remembers.
 	wordLimit = 8192
 
-	// When refused names are looked at again.
+	// How long after a refusal a name is read again.
 	busyRetry       = 32 * time.Second
 	unfinishedRetry = 10 * time.Second
 	unreadableRetry = 20 * time.Second
 	// maxInUse is how long a control file that belonged to another user may
 	// stay open for writing before it goes to quarantine.
 	maxInUse = time.Hour
-	// A file changed within graceTime may still be in the making.
+	// A file that was changed within graceTime may still be incomplete.
 	graceTime = time.Minute
 )
 
-// Load reads these control files. Each name is answered by Loaded or Refused, or
-// by Triggered before it or in its place. The receiver knows which names it has
-// asked for: a name that is given again before its answer is read twice. Load
-// keeps names.
+// Load reads these control files. The result for each name is Loaded or Refused,
+// or Triggered before it or instead of it. The receiver knows which names it has
+// passed to Load: a name that is passed again before its result is read twice.
+// Load keeps the slice.
 func (s *Spool) Load(names []Name) {
 	s.queue.ask(len(names))
 	for part := range slices.Chunk(names, loadLimit) {
@@ -47,19 +47,19 @@ func (s *Spool) Load(names []Name) {
 	}
 }
 
-// loader is one goroutine that reads control files. What it holds is only
-// there to be used again.
+// loader is one goroutine that reads control files. Its fields are reused from
+// file to file.
 type loader struct {
 	s       *Spool
 	buf     []byte
 	words   map[string]string // channels and hosts, each once
 	answers []dated
 	results []Result
-	names   int // that were read since the last answer
+	names   int // read since the last answer
 }
 
 // dated is a result and the ctime, in nanoseconds, by which it is sorted.
-// What is no message comes before all messages.
+// Everything else comes before all messages.
 type dated struct {
 	at     int64
 	result Result
@@ -89,7 +89,7 @@ func (t *loader) run() {
 	}
 }
 
-// answer hands out what there is, oldest control file first.
+// answer queues the results so far, in the order of the control files' age.
 func (t *loader) answer() {
 	slices.SortStableFunc(t.answers, func(a, b dated) int { return cmp.Compare(a.at, b.at) })
 	for _, a := range t.answers {
@@ -103,7 +103,7 @@ func (t *loader) answer() {
 
 func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
-// take reads one control file and says what became of it.
+// load reads one control file and adds its results.
 func (t *loader) load(n Name) {
 	d, err := readControl(t.s.control, t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
 	defer d.close()
@@ -124,7 +124,7 @@ func (t *loader) load(n Name) {
 		t.refuse(n, Busy, "locked by process "+strconv.Itoa(pid))
 		return
 	}
-	st, now, ok := t.place(n, &d)
+	st, now, ok := t.locate(n, &d)
 	if !ok {
 		return
 	}
@@ -147,9 +147,9 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 	}
 }
 
-// place finds the message file and brings both files to where they belong. It
-// is false when it has given the answer itself.
-func (t *loader) place(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
+// locate finds the message file and moves both files to their hash directory. If
+// ok is false, the result has been added.
+func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
 	for range 2 {
 		switch err := postoffice.Stat(t.s.pairs[Queue].queue, n.Path, &st); {
 		case err == nil && postoffice.IsRegular(&st):
@@ -178,7 +178,7 @@ func (t *loader) place(n Name, d *controlFile) (st unix.Stat_t, now Name, ok boo
 	return st, n, false
 }
 
-// trigger says what a file without a message asks for, and removes it.
+// trigger adds the results of a file that has no message, and removes the file.
 func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
 	if err := postoffice.Remove(t.s.pairs[Queue].transport, n.Path); err != nil {
@@ -188,8 +188,8 @@ func (t *loader) trigger(n Name, d *controlFile) {
 	t.s.refusals.remove(n.Path)
 }
 
-// reject answers for a file that is no message for this reason, and puts away
-// what cannot be understood.
+// reject adds the result of a file that is no message because of an error, and
+// moves it to corrupt/ if it is malformed.
 func (t *loader) reject(n Name, d *controlFile, err error) {
 	var bad *malformed
 	switch {
@@ -213,7 +213,7 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 	}
 }
 
-// discard moves a message that cannot be understood to corrupt/.
+// discard moves a malformed message to corrupt/.
 func (s *Spool) discard(n Name, reason string) Refused {
 	if err := s.quarantine(n.Path, reason); err != nil {
 		return s.refused(n, Unreadable, reason+"; "+err.Error())
@@ -225,7 +225,7 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 	t.add(t.s.refused(n, why, reason))
 }
 
-// refused notes when a name is to be looked at again, if ever.
+// refused notes when a refused name is to be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	var at time.Time
 	switch why {
@@ -239,8 +239,8 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	return Refused{n, why, reason, s.refusals.add(n, at)}
 }
 
-// message is the Loaded of a control file that was read and put in order. Its
-// strings are its own: those of the file share one copy of all of its text.
+// message makes the Loaded of a control file. It copies the strings: those of
+// the file share one copy of its whole text.
 func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 	f := d.file
 	m := Loaded{

@@ -84,10 +84,10 @@ func (s *Spool) pushEdit(path string, run func()) {
 	s.edits[n].push(run)
 }
 
-// Reread reads the control file again, having cleared locks that dead
-// processes left, dead's among them (0: none died), and settled what a d line
-// says. Of locks with no exact pid, which are our agents', it clears all when
-// dead is one of those. Answered by Reread.
+// Reread reads the control file again. It first clears the locks of dead
+// processes, including dead (0: none died), and settles recipients by their d
+// lines. Locks without an exact pid are those of our agents: if dead has no exact
+// pid, all of them are cleared. The result is Reread.
 func (s *Spool) Reread(op uint64, path string, dead int) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
@@ -210,14 +210,14 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	case !sets:
 		return nil
 	case notices:
-		// Among the new lines may be some that nobody need hear of.
+		// The new lines may include some that need not be reported.
 		return errChanged
 	}
 	return d.settleSets()
 }
 
-// recipient is the one that an outcome is for, unless there is none or the
-// file has it that it came to another end.
+// recipient returns the recipient that an outcome is for. It is nil if there is
+// none, or if the file says that it ended in another way.
 func (d *controlFile) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 	i := d.file.Find(m.Offset)
 	if i < 0 {
@@ -230,9 +230,8 @@ func (d *controlFile) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 	return r
 }
 
-// diagnosed reports whether the file says already what this outcome would
-// have it say: that the recipient came to this end or, of a delay, anything
-// that the sender is still to be told.
+// diagnosed reports whether the file has a d line for this outcome already. For
+// a delay this is one of which the sender is still to be told.
 func (d *controlFile) diagnosed(said map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
 	if m.Tag != ctlfile.Open {
 		return said[m.Offset] == m.Tag
@@ -246,7 +245,7 @@ func (d *controlFile) diagnosed(said map[int64]ctlfile.Tag, m ctlfile.Mark) bool
 	return false
 }
 
-// diagnostic is the d line of one outcome.
+// diagnostic returns the d line of an outcome.
 func diagnostic(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
 	return ctlfile.Diagnostic{
 		Tag: ctlfile.Open, Recipient: r.Offset, Header: r.Header, N: r.N,
@@ -254,9 +253,9 @@ func diagnostic(r *ctlfile.Recipient, m ctlfile.Mark) ctlfile.Diagnostic {
 	}
 }
 
-// notary is that of a mark with the recipient filled in and an action that
-// fits the tag: an agent may have been wrong about it, and what the line says
-// is what a restart believes.
+// notary returns the notary of an outcome with the recipient filled in and with
+// an action that fits the tag. The agent may have given a wrong action, and a
+// restart believes what the line says.
 func notary(r *ctlfile.Recipient, m ctlfile.Mark) string {
 	fields := strings.Split(m.Notary, "\x01")
 	for len(fields) < 2 {

@@ -1,6 +1,6 @@
 package spool
 
-// Results: what the spool answers and tells.
+// Results of operations, and events that the spool notices by itself.
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"zsched/ctlfile"
 )
 
-// Result is what the spool has to say about one thing it was asked or came
-// across. The set is sealed: what is in this file is all there is.
+// Result is the result of one operation, or something that the spool noticed.
+// The types in this file are all there are.
 type Result interface{ result() }
 
 // Name is a control file's place below transport/ and its number.
@@ -21,13 +21,12 @@ type Name struct {
 }
 
 type (
-	// Loaded is a message whose control file was read and understood and whose
-	// message file is there. It may have no open recipient: then it is to be
-	// finished.
+	// Loaded is a message: its control file was read and understood, and its
+	// message file exists. If it has no open recipient, it is to be finished.
 	Loaded struct {
-		Name    Name   // where it lies now, a hash move done
-		LogID   string // "" when it has none
-		Verbose string // path for Verbose, "" when nobody asked
+		Name    Name   // after a move to its hash directory
+		LogID   string // "" if it has none
+		Verbose string // path for Spool.Verbose; "" without a v line
 		// Sender is the user of the last s line; ErrorTo is where reports go.
 		Sender, ErrorTo string
 		NullSender      bool
@@ -35,7 +34,7 @@ type (
 		ModifiedAt      time.Time // mtime of the message file
 		ChangedAt       time.Time // ctime of the control file, as it was found
 		Size            int64     // bytes of the message file
-		Owes            bool      // a notice is owed that nobody was sent
+		Owes            bool      // a notice is owed and not sent
 		// Recipients that are open, in file order. Of an exclusive set none
 		// is listed once one was delivered, and none that failed.
 		Recipients []ctlfile.OpenRecipient
@@ -46,31 +45,30 @@ type (
 	Refused struct {
 		Name   Name
 		Why    Refusal
-		Reason string // as a person reads it
-		// Tries counts the refusals of this name in a row, from 1. Beyond
-		// 4096 names that wait for another look those of the others count
-		// together: whoever tells of every doubling does not tell of each.
+		Reason string // in words
+		// Tries counts the refusals of this name in a row, from 1. Names beyond
+		// 4096 that wait are not remembered, and their refusals count together.
 		Tries int
 	}
 
-	// Triggered: a file asked for the mail of this host now (ETRN).
+	// Triggered says that a file asked for the mail of this host now (ETRN).
 	Triggered struct {
 		Name Name
 		Host string // lower case
 		Text string // the whole value: the host and who asked
 	}
 
-	// Marked answers Mark. Missing says that there is no control file any
-	// more in which to mark; then Err is nil. Err may wrap ErrSpoolDown.
+	// Marked is the result of Mark. Missing says that the control file does not
+	// exist any more; then Err is nil. Err may wrap ErrSpoolDown.
 	Marked struct {
 		Op      uint64
 		Err     error
 		Missing bool
 	}
 
-	// Reread answers Reread. When the file is gone, or was found to be
-	// beyond understanding and put away (which a Refused tells), Missing is
-	// set and Err is nil.
+	// Reread is the result of Reread. Missing is set, and Err is nil, if the
+	// file does not exist or was malformed and moved to corrupt/; in the latter
+	// case there is a Refused, too.
 	Reread struct {
 		Op         uint64
 		Err        error
@@ -79,9 +77,8 @@ type (
 		Recipients []ctlfile.State // every recipient of the file, in its order
 	}
 
-	// Finished answers Finish. Err wraps ErrOpen when the file still has a
-	// recipient to work on; then nothing was done. It may wrap
-	// ErrSpoolDown.
+	// Finished is the result of Finish. Err wraps ErrOpen if the file still has
+	// an open recipient; then nothing was done. It may wrap ErrSpoolDown.
 	Finished struct {
 		Op     uint64
 		Err    error
@@ -89,7 +86,7 @@ type (
 		Parked bool   // it owes a notice: both files are under postman/ now
 	}
 
-	// Reported answers Report. Notice is the file of the notice, below
+	// Reported is the result of Report. Notice is the file of the notice, below
 	// $POSTOFFICE; "" if none was owed or nobody gets it. Missing says that there
 	// is no such control file. Err may wrap ErrSpoolDown.
 	Reported struct {
@@ -100,24 +97,24 @@ type (
 		Notice  string
 	}
 
-	// Unparked: a message was removed from postman/, because its notice was
-	// written or none is owed any more (then Notice is "").
+	// Unparked says that a message was removed from postman/, because its notice
+	// was written or none is owed any more (then Notice is "").
 	Unparked struct {
 		Name   Name
 		Notice string
 	}
 
-	// Moved answers Move and Hold. Missing says that there was no such control
-	// file.
+	// Moved is the result of Move and Hold. Missing says that there is no such
+	// control file.
 	Moved struct {
 		Op      uint64
 		Err     error
 		Missing bool
 	}
 
-	// Released answers Release. Name is where the message lies in the queue
-	// now, for the receiver to pass to Load; a hint or the sweep may bring it
-	// too. Missing says that no held message was meant.
+	// Released is the result of Release and EndHeld. Name is where the message
+	// is in the queue now, for the receiver to pass to Load; a hint or the sweep
+	// may report it, too. Missing says that there is no such held message.
 	Released struct {
 		Op      uint64
 		Err     error
@@ -125,24 +122,25 @@ type (
 		Name    Name
 	}
 
-	// Recorded answers HoldThreads: nil when the list is on disk.
+	// Recorded is the result of HoldThreads. Err is nil if the list is on disk.
 	Recorded struct {
 		Op  uint64
 		Err error
 	}
 
-	// Resubmitted answers Resubmit. Offsets are the recipients that went, '+'
-	// in the old control file; they may come with an error that kept the rest.
-	// A recipient that went and could not be tagged is among them, with that
-	// error: it will go twice unless memory knows.
+	// Resubmitted is the result of Resubmit. Offsets are the recipients that
+	// were sent and are tagged '+' in the old control file. Err may say why the
+	// others were not. If Err says that a recipient was sent but could not be
+	// tagged, Offsets has it too: it is sent twice unless the receiver remembers
+	// it.
 	Resubmitted struct {
 		Op      uint64
 		Err     error
 		Missing bool
 		Offsets []int64
-		// Router are the names of the new messages below router/; Name is that
-		// of the new control file in the queue, for the receiver to pass to
-		// Load, and zero when the router has them.
+		// Router has the names of the new messages below router/. Name is the new
+		// control file in the queue, for the receiver to pass to Load; it is zero
+		// if the router has the messages.
 		Router []string
 		Name   Name
 		// What the old control file says now, as for Reread.
@@ -150,16 +148,16 @@ type (
 		Recipients []ctlfile.State
 	}
 
-	// Probed answers Probe: nil when transport/ and the directories that
-	// could not be written can be written.
+	// Probed is the result of Probe. Err is nil if transport/, and the
+	// directories that could not be written, can be written.
 	Probed struct{ Err error }
 
-	// Swept: one sweep of the whole tree is at its end; what it found has
-	// been given out.
+	// Swept says that a sweep of the whole tree has ended and that all its names
+	// were received.
 	Swept struct{}
 
-	// Warning is something the administrator should read that belongs to no
-	// name and no op.
+	// Warning is a text for the administrator that belongs to no name and no
+	// operation.
 	Warning struct{ Text string }
 )
 
@@ -167,25 +165,26 @@ type (
 type Refusal uint8
 
 const (
-	// Vanished: there is no such regular file. Nothing to worry about.
+	// Vanished: there is no such regular file any more. This is harmless.
 	Vanished Refusal = iota + 1
-	// Busy: a live process has a recipient locked. Looked at again after 32 s.
+	// Busy: a live process has locked a recipient. The file is read again after
+	// 32 s.
 	Busy
-	// Unfinished: not understood, but changed within the last minute, so
-	// that somebody may still be writing it. Looked at again after 10 s.
+	// Unfinished: malformed, but changed within the last minute, so that a
+	// process may still be writing it. It is read again after 10 s.
 	Unfinished
-	// Unreadable: the system did not let us read, write or move it. Looked
-	// at again after 2 min.
+	// Unreadable: the system did not let us read, write or move it. It is read
+	// again after 20 s.
 	Unreadable
-	// Quarantined: read but not understood, or without its message file;
-	// what there was of the two lies under corrupt/ now.
+	// Quarantined: malformed, or without its message file. What there was of the
+	// two files is under corrupt/ now.
 	Quarantined
-	// Elsewhere: its message file was found held, parked or in quarantine,
-	// and the control file has followed it there.
+	// Elsewhere: its message file is in hold/, postman/ or corrupt/, and the
+	// control file was moved there, too.
 	Elsewhere
 )
 
-// String names the refusal as logs do.
+// String returns the word that logs and metrics use.
 func (r Refusal) String() string {
 	switch r {
 	case Vanished:
@@ -207,7 +206,7 @@ func (r Refusal) String() string {
 // ErrOpen says that a message has a recipient that is not done.
 var ErrOpen = errors.New("a recipient is still open")
 
-// NewFiles names what was written, below POSTOFFICE, with blanks between.
+// NewFiles returns the new files below $POSTOFFICE, with blanks between them.
 func (r *Resubmitted) NewFiles() string {
 	var names []string
 	for _, name := range r.Router {

@@ -1,56 +1,54 @@
 // Package spool works on the queue in $POSTOFFICE for the scheduler: it finds and
 // loads control files, writes outcomes into them and removes messages that are
-// done. It never logs and makes no decisions about mail. All that it finds out
-// comes back as results.
+// done. It never logs and makes no decisions about mail. Everything that it
+// finds out is returned as a Result.
 //
-//	$POSTOFFICE/                   control file      message file
-//	    the queue                  transport/F/F/258367   queue/F/F/258367
-//	    held back                  hold/transport/…       hold/queue/…
-//	                               hold/threads: what is held by destination
-//	    owing a notice             postman/transport/…    postman/queue/…
-//	    beyond understanding       corrupt/transport/…    corrupt/queue/…
+//	$POSTOFFICE/              control file           message file
+//	    the queue             transport/F/F/258367   queue/F/F/258367
+//	    held messages         hold/transport/…       hold/queue/…
+//	                          hold/threads: the held threads
+//	    owing a notice        postman/transport/…    postman/queue/…
+//	    quarantine            corrupt/transport/…    corrupt/queue/…
 //
-// Names come out of Found as hints arrive (inotify, datagrams) and as the
-// sweep reaches them; the hints only say "look now", the sweep is the truth.
-// The receiver passes those to Load that it does not know and has not passed
-// already. The spool remembers no names but those that were refused, so that ten
-// million messages in the queue cost it nothing.
+// Found returns the names of control files. They come from hints (inotify,
+// datagrams) and from the sweep. Hints may be lost; the sweep finds every file.
+// The receiver passes the names that it does not know to Load. The spool
+// remembers only the names that it refused, so ten million messages in the queue
+// cost it no memory.
 //
 //	sweep ──┐
-//	watch ──┼─► Found ─► receiver ─► Load ────────► loaders ──┐
+//	watch ──┼─► Found ─► receiver ─► Load ───────► loaders ──┐
 //	notify ─┘              │                                 ├─► Results
 //	                       ├──► Mark, Reread, Move, Finish ──┤
 //	                       └──► Hold, Release, Resubmit ─────┘
 //
-// Show and Find read for people, in their own time: no worker and no answer
-// has anything to do with them.
+// Show and Find answer queries. They read the directories themselves, in the
+// goroutine of the caller, and use no worker.
 //
-// The files are the truth: the process can be killed between any two system
-// calls, and whoever reads the directories next goes on from there.
+// The files are the only lasting state: the process may be killed between any
+// two system calls, and the next one continues with what it reads.
 //
 //	step             order                                   a crash in between costs
-//	take             read; require i and the message file    nothing
-//	hash move, hold, message file, then control file; a      nothing
-//	release, park,   control file whose message file lies in
-//	quarantine       the sister place is sent after it
-//	clear a lock     tag, in place                           nothing: the pid stays dead
+//	load             read; require i and the message file    nothing
+//	hash move, hold, message file, then control file; if     nothing
+//	release, park,   the message file of a control file is
+//	quarantine       in the other place, the move is completed
+//	clear a lock     tag, in place                           nothing: the process stays dead
 //	mark             d line, fsync, tag                      nothing: a d line that names an
 //	                                                         open recipient settles it
-//	to the router    submission in public/, fsync, rename    those recipients go twice; a
-//	                 into router/, fsync, old tags '+'       file in public/ is removed at
-//	                                                         the next start
-//	reroute          copy of the message in queue/.tmp,      those recipients go twice; a
-//	                 then in the router's order; old tags    file in queue/.tmp is removed
-//	                 '+'                                     at the next start
-//	hold a thread    the list beside the old, fsync,         nothing
-//	                 rename, fsync
+//	to the router    submission in queue/.tmp, fsync,        those recipients are sent twice
+//	                 rename into router/, fsync, old tags '+'
+//	reroute          copy of the message in queue/.tmp,      those recipients are sent twice;
+//	                 then in the router's order; old tags    a control file that still has its
+//	                 '+'                                     temporary name is completed
+//	hold a thread    new list, fsync, rename, fsync          nothing
 //	report           notice in queue/.tmp, fsync, rename     one notice may be sent twice
 //	                 into router/, fsync; d lines '+'
 //	finish           control file, then message file         a message file alone: after a
 //	                                                         day it is moved to corrupt/
 //
-// Nothing is ever unlinked but what is finished, trigger files and our own
-// temporary ones, and nothing but the list of held threads is ever overwritten.
+// Nothing is unlinked except finished messages, trigger files and our own
+// temporary files. Nothing is overwritten except the list of held threads.
 package spool
 
 import (
@@ -75,18 +73,18 @@ type Options struct {
 	// HashLevels is how deep control files found at the top of transport/
 	// are moved: 0, 1 or 2 (option -H, SCHEDULERDIRHASH).
 	HashLevels int
-	// NewLimit and NewTime end a sweep that found so many new names or took
-	// so long; it goes on when those are digested (option -E). Default 40000
-	// and 5 s, at least 10, and 2 s to 15 s.
+	// NewLimit and NewTime pause a sweep that has found this many new names or
+	// has taken this long, until those are loaded (option -E). The default is
+	// 40000 and 5 s; at least 10, and 2 s to 15 s.
 	NewLimit int
 	NewTime  time.Duration
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
-	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH);
+	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH).
 	// RouterNotify is the socket of a router that listens for names
-	// (ROUTERNOTIFY), "" for none. By is who resubmits mail, in the router's
-	// trace; default scheduler@ and the host's name.
+	// (ROUTERNOTIFY), or "". By names the submitter in the router's trace; the
+	// default is scheduler@ and the host's name.
 	RouterLevels     int
 	RouterNotify, By string
 	// Users asks for the addresses of recipients (OpenRecipient.User).
@@ -94,8 +92,8 @@ type Options struct {
 	// Reporter writes notices. Without one, messages that owe a notice are moved
 	// to postman/.
 	Reporter Reporter
-	// Loaders read control files, default the number of processors and at
-	// least 2; Markers write in them, default 4; Retirers unlink, default 2.
+	// Loaders read control files (default: the number of processors, at least
+	// 2), Markers write in them (default 4), Retirers unlink (default 2).
 	Loaders, Markers, Retirers int
 }
 
@@ -245,7 +243,7 @@ func requireOneFileSystem(p Place, queue, other pair) error {
 	return nil
 }
 
-// start runs the workers first, then the hints, then the sweep.
+// start starts the workers first, then the hints, then the sweep.
 func (s *Spool) start() {
 	s.spawn(s.sendResults)
 	for range s.options.Loaders {
@@ -275,19 +273,19 @@ func (s *Spool) start() {
 
 func (s *Spool) spawn(run func()) { s.running.Go(run) }
 
-// bulkWorkers are as many as one of them may copy a large message while
-// the other does the rest.
+// bulkWorkers is 2 so that one worker may copy a large message while the other
+// does the rest.
 const bulkWorkers = 2
 
-// Found gives out names of control files, in batches of at most 256, from
-// the sweep, the watch and the notify socket. A name can come more than once,
-// and come when its message is long known: the receiver decides what is new,
-// and passes that to Load before it receives again. The receiver's pace is
-// the pace of the sweep. The channel is never closed.
+// Found returns names of control files, in batches of at most 256, from the
+// sweep, the watch and the notify socket. A name may come more than once, also
+// when its message is already known: the receiver decides what is new, and
+// passes that to Load before it receives again. The sweep is as fast as the
+// receiver. The channel is never closed.
 func (s *Spool) Found() <-chan []Name { return s.found }
 
-// Results gives out answers in batches, those to one Load oldest control file
-// first. The channel is never closed.
+// Results returns results in batches. Those of one Load come in the order of
+// the control files' age, the oldest first. The channel is never closed.
 func (s *Spool) Results() <-chan []Result { return s.results }
 
 // Sweep sweeps the whole tree now, and reads refused control files again.
@@ -307,8 +305,8 @@ func (s *Spool) closed() bool {
 	}
 }
 
-// Close stops everything, gives up what was asked but not begun, and removes
-// the notify socket. No answers come after it.
+// Close stops everything, drops what was asked for but has not begun, and
+// removes the notify socket. No results come after it.
 func (s *Spool) Close() {
 	s.closing.Do(func() {
 		close(s.done)
