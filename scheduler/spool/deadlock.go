@@ -1,6 +1,6 @@
 package spool
 
-// Dead locks, and what else a process that died left in a control file.
+// Dead locks, and what else a dead process has left in a control file.
 
 import (
 	"fmt"
@@ -14,12 +14,12 @@ import (
 	"zsched/internal/process"
 )
 
-// locks judges the locks of one control file. Many recipients tend to be
-// locked by one process, which is asked after once.
+// locks decides about the locks of one control file. Many recipients are often
+// locked by the same process, so the last answer about a process is kept.
 type locks struct {
 	writtenAt time.Time // the file's mtime: no lock is younger
-	// known says that the message is in our memory, so that locks with no
-	// exact pid are of agents of ours, and dead is the one that died (0: none).
+	// known says that the message is in the receiver's memory. Locks without an
+	// exact pid then belong to our agents, of which dead has died (0: none).
 	known bool
 	dead  int
 
@@ -27,7 +27,7 @@ type locks struct {
 	alive bool
 }
 
-// held reports whether a locked recipient is being worked on.
+// held reports whether the process that locked a recipient may still work on it.
 func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
 	switch {
@@ -41,7 +41,7 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 	return l.alive
 }
 
-// any returns the pid of a process that holds a recipient of the file, or 0.
+// any returns the pid of a process that holds a lock in the file, or 0.
 func (l *locks) any(f *ctlfile.File) int {
 	for i := range f.Recipients {
 		if r := &f.Recipients[i]; r.Tag == ctlfile.Locked && l.held(r) {
@@ -51,11 +51,11 @@ func (l *locks) any(f *ctlfile.File) int {
 	return 0
 }
 
-// alive reports whether a lock is held: its process exists and was there when
-// the lock was written, which is no later than writtenAt, the control file's
-// mtime. A blank, zero or unreadable pid (0) is nobody's; so is ctlfile.MaxPID,
-// which stands for many and means only something to who wrote it; and our own,
-// because we write no locks.
+// alive reports whether the process that wrote a lock still exists: it must have
+// been running at writtenAt, the control file's mtime, which is no earlier than
+// the lock. A pid that is blank, zero or unreadable (0) is nobody's. Neither is
+// ctlfile.MaxPID, which stands for all larger pids and means something only to
+// the process that wrote it, nor our own pid, because we write no locks.
 func alive(pid int, writtenAt time.Time) bool {
 	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
 		return false
@@ -63,17 +63,17 @@ func alive(pid int, writtenAt time.Time) bool {
 	return process.RunningSince(pid, writtenAt)
 }
 
-// settle brings the file to where it would be had nobody died: locks that are
-// not held are cleared, a recipient that a d line says is done is done, and
-// where one of an exclusive set is delivered nothing of it is left to do.
+// settle completes what dead processes have left undone: locks that are not held
+// are cleared, a recipient whose d line says that it is done is tagged so, and the
+// exclusive sets are settled.
 func (d *controlFile) settle(held func(*ctlfile.Recipient) bool) error {
-	said := outcomes(d.file)
+	recorded := outcomes(d.file)
 	for i := range d.file.Recipients {
 		r := &d.file.Recipients[i]
 		if r.Tag != ctlfile.Open && (r.Tag != ctlfile.Locked || held(r)) {
 			continue
 		}
-		to, ok := said[r.Offset]
+		to, ok := recorded[r.Offset]
 		if !ok {
 			to = ctlfile.Open
 		}
@@ -84,8 +84,8 @@ func (d *controlFile) settle(held func(*ctlfile.Recipient) bool) error {
 	return d.settleSets()
 }
 
-// settleSets ends the exclusive sets of which one recipient is delivered: the
-// open ones are tagged with it, and of those that failed nobody need hear.
+// settleSets ends the exclusive sets of which one recipient is delivered: its open
+// recipients are tagged '+', and the failures of the others need not be reported.
 func (d *controlFile) settleSets() error {
 	delivered := deliveredSets(d.file)
 	if len(delivered) == 0 {
@@ -111,8 +111,9 @@ func (d *controlFile) settleSets() error {
 	return nil
 }
 
-// truncateTorn removes a last line that a crash cut short, lest the next one be
-// appended to it. One that has grown since it was read is no crash's.
+// truncateTorn removes a last line that a crash has cut short, so that the next
+// line is not appended to it. A line that has grown since it was read is still
+// being written.
 func (d *controlFile) truncateTorn() error {
 	if d.file.Torn < 0 {
 		return nil
@@ -134,7 +135,7 @@ func (d *controlFile) truncateTorn() error {
 	return nil
 }
 
-// deliveredSets are the classes of X lines of which one is delivered.
+// deliveredSets returns the classes of X lines of which one is delivered.
 func deliveredSets(f *ctlfile.File) map[int]bool {
 	var sets map[int]bool
 	for i := range f.Recipients {
@@ -148,26 +149,26 @@ func deliveredSets(f *ctlfile.File) map[int]bool {
 	return sets
 }
 
-// outcomes are the tags that d lines say recipients have, by offset. The last
-// line counts.
+// outcomes returns the tags that recipients should have by their d lines, by
+// offset. The last line counts.
 func outcomes(f *ctlfile.File) map[int64]ctlfile.Tag {
-	var said map[int64]ctlfile.Tag
+	var recorded map[int64]ctlfile.Tag
 	for i := range f.Diagnostics {
 		line := &f.Diagnostics[i]
 		tag, ok := outcome(line.Notary)
 		if !ok {
 			continue
 		}
-		if said == nil {
-			said = make(map[int64]ctlfile.Tag, len(f.Diagnostics))
+		if recorded == nil {
+			recorded = make(map[int64]ctlfile.Tag, len(f.Diagnostics))
 		}
-		said[line.Recipient] = tag
+		recorded[line.Recipient] = tag
 	}
-	return said
+	return recorded
 }
 
-// outcome is the tag of a recipient of which this was said. A delay, or a
-// word that is none of RFC 3464's, settles nothing.
+// outcome returns the tag that a notary stands for. A delay, or a word that is
+// not in RFC 3464, stands for none.
 func outcome(notary string) (ctlfile.Tag, bool) {
 	switch action(notary) {
 	case failed:
@@ -187,8 +188,8 @@ const (
 	expanded  = "expanded"
 )
 
-// action is the second field of a notary, cut to the word of RFC 3464 that it
-// starts with; agents have put more behind it. "" is none of them.
+// action returns the second field of a notary, cut to the word of RFC 3464 that
+// it begins with, because agents have appended other text. It is "" for none.
 func action(notary string) string {
 	_, rest, _ := strings.Cut(notary, "\x01")
 	field, _, _ := strings.Cut(rest, "\x01")

@@ -14,12 +14,12 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// dirents is a run of directory entries as getdents64(2) writes them. Reading
-// them ourselves is what keeps a directory of any size a stream: nothing is
-// gathered, sorted or asked of the file system again.
+// dirents is a run of directory entries as getdents64(2) writes them. We read
+// them ourselves because a directory of any size then is a stream: os.ReadDir
+// would collect and sort all of it first.
 type dirents []byte
 
-// getdents reads the next entries; none are left when there are none.
+// getdents reads the next entries. At the end of the directory there are none.
 func getdents(fd int, buf []byte) (dirents, error) {
 	n, err := eintr.Retry1(func() (int, error) { return unix.Getdents(fd, buf) })
 	switch err {
@@ -31,7 +31,7 @@ func getdents(fd int, buf []byte) (dirents, error) {
 	return nil, err
 }
 
-// entries is all that is left to read of an open directory.
+// entries returns the entries of an open directory that were not read yet.
 func entries(fd int, buf []byte) iter.Seq[dirent] {
 	return func(yield func(dirent) bool) {
 		for {
@@ -48,13 +48,13 @@ func entries(fd int, buf []byte) iter.Seq[dirent] {
 	}
 }
 
-// dirent is one directory entry. Its name is good until the buffer is reused.
+// dirent is one directory entry. Its name is valid until the buffer is reused.
 type dirent struct {
 	name []byte
 	kind byte // DT_REG and so on; DT_UNKNOWN on some file systems
 }
 
-// all is every entry, also "." and "..", which no caller takes for a name.
+// all returns every entry, including "." and "..".
 func (d dirents) all() iter.Seq[dirent] {
 	const (
 		length = unsafe.Offsetof(unix.Dirent{}.Reclen)
@@ -79,7 +79,7 @@ func (d dirents) all() iter.Seq[dirent] {
 	}
 }
 
-// named is the control file that an entry of a directory is, if it is one.
+// named returns the control file that a directory entry is, if it is one.
 func named(dir int, prefix string, e dirent) (Name, bool) {
 	if len(e.name) == 0 || e.name[0] < '0' || e.name[0] > '9' || !isKind(dir, e, unix.DT_REG) {
 		return Name{}, false
@@ -89,8 +89,8 @@ func named(dir int, prefix string, e dirent) (Name, bool) {
 	return Name{path, id}, ok
 }
 
-// numbered returns the number of a control file's base name. Names with
-// control characters are not ours: no agent could be told of them on one line.
+// numbered returns the number of a control file's base name. A name with control
+// characters has none: it could not be sent to an agent in a job line.
 func numbered(base string) (uint64, bool) {
 	for i := range len(base) {
 		if c := base[i]; c < ' ' || c == 0x7f || c == '/' {
@@ -100,8 +100,8 @@ func numbered(base string) (uint64, bool) {
 	return ctlfile.Number(base)
 }
 
-// isKind reports whether an entry is of this kind, asking the file itself
-// where the directory does not say.
+// isKind reports whether an entry is of this kind. It examines the file where the
+// directory does not say.
 func isKind(dir int, e dirent, kind byte) bool {
 	if e.kind != unix.DT_UNKNOWN {
 		return e.kind == kind

@@ -1,8 +1,8 @@
 package spool
 
-// A full or faulty disk, and directories that cannot be written: how they are
-// told from a fault of one file, how the spool is probed until it works, and how
-// much room a file system has.
+// A full or faulty disk, and directories that cannot be written: how such a fault
+// is distinguished from one of a single file, how the spool is probed until it
+// works, and how much space a file system has.
 
 import (
 	"errors"
@@ -16,15 +16,16 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// ErrSpoolDown says that not one file is at fault but the spool: the disk is
-// full, faulty or read-only, or no file can be made or removed in the directory.
-// The next change will fail too, so nothing is fed until a Probe succeeds.
+// ErrSpoolDown says that the fault is not one file's but the spool's: the disk is
+// full, faulty or read-only, or files can be neither made nor removed in the
+// directory. The next change would fail, too, so nothing is fed until a Probe
+// succeeds.
 var ErrSpoolDown = errors.New("the spool cannot be written")
 
-// classify adds ErrSpoolDown to an error with the control file at path in the
-// queue, or its message file, if the error is not that file's. The system does
-// not say whether a file or its directory may not be changed, so the directory
-// is tried.
+// classify adds ErrSpoolDown to an error about the control file at path in the
+// queue, or about its message file, if the fault is not that file's. The system
+// does not say whether it forbids a change to the file or to its directory, so
+// classify tries the directory.
 func (s *Spool) classify(path string, err error) error {
 	for _, errno := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
 		if errors.Is(err, errno) {
@@ -45,14 +46,14 @@ func (s *Spool) classify(path string, err error) error {
 	return err
 }
 
-// directory is one of the queue's.
+// directory is a directory of the queue.
 type directory struct {
 	at     int    // transport/ or queue/
 	prefix string // below it, with the slash; "" is at itself
 }
 
-// failure returns why no file can be made and removed in it. A directory
-// that does not exist is no error.
+// failure returns why no file can be made and removed in the directory. It is nil
+// for a directory that does not exist.
 func (d directory) failure() error {
 	if err := d.try(nil, false); err != unix.ENOENT {
 		return err
@@ -60,7 +61,7 @@ func (d directory) failure() error {
 	return nil
 }
 
-// try makes a file of this text in it, and removes it.
+// try makes a file with this text in the directory and removes it.
 func (d directory) try(text []byte, sync bool) error {
 	err := postoffice.WriteFile(d.at, d.prefix+probeName, text, sync)
 	if removing := postoffice.Remove(d.at, d.prefix+probeName); err == nil {
@@ -69,8 +70,8 @@ func (d directory) try(text []byte, sync bool) error {
 	return err
 }
 
-// unwritable are the directories in which files can be neither made nor removed,
-// as far as that was noticed: at most those of the queue.
+// unwritable are the directories in which files were found to be neither made nor
+// removed. There are at most as many as the queue has.
 type unwritable struct {
 	mu          sync.Mutex
 	directories map[directory]struct{}
@@ -82,7 +83,7 @@ func (u *unwritable) add(d directory) {
 	u.directories[d] = struct{}{}
 }
 
-// probe tries them all again and forgets those that can be written.
+// probe tries all of them again and forgets those that can be written.
 func (u *unwritable) probe() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,16 +96,16 @@ func (u *unwritable) probe() error {
 	return nil
 }
 
-// probeName starts with a dot, so that nobody takes it for a control file.
+// probeName starts with a dot, so that it is no control file's.
 const probeName = ".scheduler.probe"
 
 // probeBytes is how much a probe writes: more than fits into the rest of a block
-// or beside the file's inode when no outcome does, and room for some hundred
-// outcomes. Otherwise mail would be fed again for the first block that is free.
+// or into an inode, and room for some hundred outcomes. Otherwise the first free
+// block would start the feeding again.
 const probeBytes = 64 << 10
 
-// Probe tries whether transport/ can be written, and whether files can be made
-// and removed in the directories in which that failed. Answered by Probed.
+// Probe tries to write in transport/, and in the directories that could not be
+// written. The result is Probed.
 func (s *Spool) Probe() {
 	s.edit("", func() { s.queue.add([]Result{Probed{s.probe()}}, 0) })
 }
@@ -124,17 +125,18 @@ func incompressible(n int) []byte {
 	return b
 }
 
-// Space is what a file system has.
+// Space is the space of a file system.
 type Space struct {
 	FreeKB, UsedKB       uint64 // of 1024 bytes; free is what others than root may use
 	FreeFiles, UsedFiles uint64 // inodes
 }
 
-// ReadSpace asks the file system that a directory is on (statfs(2)).
+// ReadSpace returns the space of the file system that a directory is on
+// (statfs(2)).
 func ReadSpace(dir string) (Space, error) {
 	var st unix.Statfs_t
 	if err := eintr.Retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
-		return Space{}, fmt.Errorf("asking for the space of %q: %w", dir, err)
+		return Space{}, fmt.Errorf("reading the space of %q: %w", dir, err)
 	}
 	block := uint64(max(st.Frsize, 1))
 	return Space{
@@ -145,7 +147,7 @@ func ReadSpace(dir string) (Space, error) {
 	}, nil
 }
 
-// kilobytes is that of so many blocks, whose size is a power of two.
+// kilobytes converts a number of blocks. The block size is a power of two.
 func kilobytes(blocks, block uint64) uint64 {
 	if block >= 1024 {
 		return blocks * (block / 1024)

@@ -1,6 +1,6 @@
 package spool
 
-// Places and hash directories, and how a message moves between them.
+// Places and hash directories, and how messages are moved between them.
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Move carries a message from one place to another: the message file first,
-// then the control file. Nothing is overwritten. Answered by Moved.
+// Move moves a message from one place to another: the message file first, then
+// the control file. It overwrites nothing. The result is Moved.
 func (s *Spool) Move(op uint64, path string, from, to Place) {
 	s.edit(path, func() {
 		missing, err := s.moveMessage(path, from, to)
@@ -24,9 +24,9 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 	})
 }
 
-// moveMessage moves both files of a message. When the second step fails the first
-// is taken back; when that fails too, or the process dies in between, the
-// next load finishes the move.
+// moveMessage moves both files of a message. If the second move fails, the first
+// is undone. If that fails, too, or the process dies in between, the next load
+// completes the move.
 func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -58,8 +58,8 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 	return false, nil
 }
 
-// prefixMode is the mode of the place's hash directories. Agents and routers
-// run under other groups in the queue, nobody but us works elsewhere.
+// prefixMode is the mode of the place's hash directories. In the queue, agents
+// and routers work under other groups; elsewhere nobody else does.
 func (p Place) prefixMode() uint32 {
 	if p == Queue {
 		return 0o2755
@@ -67,8 +67,8 @@ func (p Place) prefixMode() uint32 {
 	return 0o750
 }
 
-// moveFile renames a file, making the hash directories that it needs. ENOENT
-// means that there is no such file, EEXIST that the new name is taken.
+// moveFile renames a file and makes the hash directories that it needs. ENOENT
+// means that there is no such file, EEXIST that the new name is in use.
 func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error {
 	err := postoffice.Rename(fromDir, from, toDir, to)
 	prefix, _ := split(to)
@@ -81,9 +81,8 @@ func moveFile(fromDir int, from string, toDir int, to string, mode uint32) error
 	return postoffice.Rename(fromDir, from, toDir, to)
 }
 
-// rehash moves a message from the top of the queue into its hash directory
-// and returns its new name. When that cannot be done it stays as it was and
-// is handled where it is. found says where the message file is.
+// rehash moves a message from the top of the queue into its hash directory and
+// returns its new name. If that fails, the message stays where it is.
 func (s *Spool) rehash(n Name) Name {
 	dir := ctlfile.HashDir(n.ID, s.options.HashLevels)
 	prefix, base := split(n.Path)
@@ -101,12 +100,11 @@ func (s *Spool) rehash(n Name) Name {
 	return Name{path, n.ID}
 }
 
-// resumeMove finishes a move that was cut between its steps, for a control file
-// in the queue without a message file at its side. It returns the name that
-// the control file now has and the place where it is; found is false when its
-// message file is nowhere.
+// resumeMove completes an interrupted move, for a control file in the queue
+// without a message file beside it. It returns the control file's name and place
+// after that; found is false if the message file is nowhere.
 //
-// A message file with a control file at its own side is that one's, not ours.
+// A message file with a control file beside it belongs to that one.
 func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -135,32 +133,33 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 	return n, Queue, false, nil
 }
 
-// messageOnly reports whether there is a message file of this path and no control
-// file beside it.
+// messageOnly reports whether a message file exists under this path without a
+// control file beside it.
 func messageOnly(p pair, path string) bool {
 	var st unix.Stat_t
 	return postoffice.Stat(p.queue, path, &st) == nil && postoffice.IsRegular(&st) && !postoffice.Exists(p.transport, path)
 }
 
 // Place is a pair of directories that hold messages: control files in
-// transport/, message files in queue/, under one hash prefix and name.
+// transport/ and message files in queue/, each message with the same hash prefix
+// and name in both.
 type Place uint8
 
 const (
-	Queue   Place = iota // $POSTOFFICE itself: what is to be delivered
-	Hold                 // $POSTOFFICE/hold: what a postmaster holds back
-	Postman              // $POSTOFFICE/postman: what owes a notice
-	Corrupt              // $POSTOFFICE/corrupt: what is beyond understanding
+	Queue   Place = iota // $POSTOFFICE itself: mail to be delivered
+	Hold                 // $POSTOFFICE/hold: held mail
+	Postman              // $POSTOFFICE/postman: mail that owes a notice
+	Corrupt              // $POSTOFFICE/corrupt: quarantine
 
 	placeCount
 )
 
-// dir is where the place is, below $POSTOFFICE, with its slash.
+// dir is the place's directory below $POSTOFFICE, with its slash.
 func (p Place) dir() string {
 	return [placeCount]string{"", "hold/", "postman/", "corrupt/"}[p]
 }
 
-// String names the place for people.
+// String names the place in logs.
 func (p Place) String() string {
 	if p == Queue {
 		return "the queue"
@@ -171,8 +170,8 @@ func (p Place) String() string {
 // pair holds the descriptors of a place's two directories.
 type pair struct{ transport, queue int }
 
-// openPair opens the directories of a place below $POSTOFFICE, open as
-// office. All but those of the queue are made when they are missing.
+// openPair opens the directories of a place below the open directory $POSTOFFICE.
+// It makes those that are missing, except those of the queue.
 func openPair(office int, p Place) (pair, error) {
 	none := pair{-1, -1}
 	if p != Queue {

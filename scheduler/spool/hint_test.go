@@ -252,7 +252,7 @@ func TestNotifySocketIsTriedAgain(t *testing.T) {
 	path := filepath.Join(o.dir, ".scheduler.notify")
 	check(t, os.WriteFile(path, []byte("not ours"), 0o600))
 	o.open(Options{})
-	if r := answer[Warning](o); !strings.Contains(r.Text, "is no socket") {
+	if r := answer[Warning](o); !strings.Contains(r.Text, "is not a socket") {
 		t.Errorf("%+v", r)
 	}
 	if text := o.read(".scheduler.notify"); text != "not ours" {

@@ -19,13 +19,12 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// Hold carries a message from the queue to hold/, where nothing but Release
-// brings it back. Answered by Moved.
+// Hold moves a message from the queue to hold/, from where only Release brings it
+// back. The result is Moved.
 func (s *Spool) Hold(op uint64, path string) { s.Move(op, path, Queue, Hold) }
 
-// Release carries a held message back to the queue, message file first. id is
-// its path below hold/transport, its number or its spoolid. Answered by
-// Released.
+// Release moves a held message back to the queue, message file first. id is its
+// path below hold/transport, its number or its spoolid. The result is Released.
 func (s *Spool) Release(op uint64, id string) {
 	what, ok := parseIdentity(id)
 	switch {
@@ -45,9 +44,9 @@ func (s *Spool) Release(op uint64, id string) {
 	}
 }
 
-// EndHeld writes outcomes into the control file of a held message, as Mark
-// does, and then releases it: in the queue it is never seen without them. path
-// is that below hold/transport. Answered by Released.
+// EndHeld writes outcomes into the control file of a held message, as Mark does,
+// and then releases it, so that it is never in the queue without them. path is
+// relative to hold/transport. The result is Released.
 func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 	_, base := split(path)
 	id, _ := ctlfile.Number(base)
@@ -68,8 +67,7 @@ func (s *Spool) releaseHeld(op uint64, n Name) {
 	s.edit(n.Path, func() { s.queue.add([]Result{s.released(op, n)}, 0) })
 }
 
-// released carries a message back. It is the only one at work on the file
-// meanwhile.
+// released moves a message back. Nobody else works on the file meanwhile.
 func (s *Spool) released(op uint64, n Name) Released {
 	answer := Released{Op: op}
 	missing, err := s.moveMessage(n.Path, Hold, Queue)
@@ -84,8 +82,8 @@ func (s *Spool) released(op uint64, n Name) Released {
 	return answer
 }
 
-// Thread names a thread that is held: mail for it waits, what is there and
-// what comes. Both words are as the scheduler groups by them, in lower case.
+// Thread names a held thread: the mail that it has and gets waits. Both words are
+// in lower case, as the scheduler groups by them.
 type Thread struct{ Channel, Host string }
 
 // threadsFile lists the held threads, below $POSTOFFICE.
@@ -94,18 +92,18 @@ const (
 	threadsTemp = "hold/.threads"
 )
 
-// HeldThreads reads $POSTOFFICE/hold/threads, a line for each thread that is
-// held:
+// HeldThreads reads $POSTOFFICE/hold/threads, which has a line for each held
+// thread:
 //
 //	smtp<TAB>example.org
 //
-// channel and host, a tab or blanks between them, each a word by the control
-// file's rule: a blank in it stands in double quotes or behind a backslash,
-// and the quotes are part of the word. No word has a line end or NUL; any
-// other byte stands for itself. Blanks before the channel do not matter; empty
-// lines and those that begin with '#' are skipped, and not kept when the list
-// is written again. No file is no thread. What can be read comes back also
-// with an error, which says what could not.
+// The line is a channel and a host with a tab or blanks between them. Each is a
+// word as in a control file: a blank in it is inside double quotes or after a
+// backslash, and the quotes are part of the word. No word has a line end or NUL;
+// any other byte stands for itself. Blanks before the channel are ignored. Empty
+// lines and lines that begin with '#' are skipped, and are lost when the list is
+// written again. Without a file there is no thread. Together with an error,
+// HeldThreads returns what it could read.
 func (s *Spool) HeldThreads() ([]Thread, error) {
 	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
 	if err == unix.ENOENT {
@@ -121,9 +119,9 @@ func (s *Spool) HeldThreads() ([]Thread, error) {
 	return threads, err
 }
 
-// HoldThreads writes the list of held threads, all of it: it is there as it
-// was or as it is to be, whatever happens. Lists are written in the order
-// given. Answered by Recorded.
+// HoldThreads writes the whole list of held threads: a crash leaves the old list
+// or the new one. Lists are written in the order of the calls. The result is
+// Recorded.
 func (s *Spool) HoldThreads(op uint64, threads []Thread) {
 	threads = slices.Clone(threads)
 	s.edit(threadsFile, func() {
@@ -135,10 +133,10 @@ func (s *Spool) HoldThreads(op uint64, threads []Thread) {
 	})
 }
 
-// badThreads bounds the lines that an error tells of.
+// badThreads bounds the lines that an error names.
 const badThreads = 10
 
-// parseThreads reads a list, each thread once, in order.
+// parseThreads reads a list and returns each thread once, sorted.
 func parseThreads(text string) (threads []Thread, err error) {
 	var bad []error
 	n := 0
@@ -162,20 +160,20 @@ func parseThreads(text string) (threads []Thread, err error) {
 	return distinct(threads), errors.Join(bad...)
 }
 
-// isWord reports whether s is one word, as not all is that a list of hosts may
-// begin with.
+// isWord reports whether s is one word. A list of hosts may begin with something
+// that is none.
 func isWord(s string) bool {
 	word, _, ok := ctlfile.CutWord(s)
 	return ok && word == s
 }
 
-// thread is that of a channel and host as control files have them.
+// thread returns the thread of a channel and a host as control files have them.
 func thread(channel, host string) Thread {
 	q := ctlfile.Address{Channel: channel, Host: host}
 	return Thread{q.RouteChannel(), q.RouteHost()}
 }
 
-// distinct sorts threads and keeps one of each, in place.
+// distinct sorts threads and removes duplicates, in place.
 func distinct(threads []Thread) []Thread {
 	slices.SortFunc(threads, func(a, b Thread) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
@@ -183,7 +181,7 @@ func distinct(threads []Thread) []Thread {
 	return slices.Compact(threads)
 }
 
-// printThreads is the file of a list.
+// printThreads returns the text of a list.
 func printThreads(threads []Thread) ([]byte, error) {
 	list := make([]Thread, len(threads))
 	for i, t := range threads {

@@ -159,7 +159,7 @@ func (s *Spool) changeIn(place Place, path string, flags int, work func(*control
 func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	var lines []ctlfile.Diagnostic
 	var recorded map[int64]bool
-	said := outcomes(d.file)
+	settled := outcomes(d.file)
 	sets, notices := false, false
 	for _, m := range marks {
 		r := d.recipient(m)
@@ -168,7 +168,7 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 		}
 		sets = sets || r.Class > 0
 		switch {
-		case m.Diagnose && !d.diagnosed(said, m):
+		case m.Diagnose && !d.diagnosed(settled, m):
 			lines = append(lines, diagnostic(r, m))
 			notices = true
 		case m.Diagnose, m.LeaveTag, d.file.NullSender, !r.Notify.Wants(kindOf(m.Tag)):
@@ -232,9 +232,9 @@ func (d *controlFile) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 
 // diagnosed reports whether the file has a d line for this outcome already. For
 // a delay this is one of which the sender is still to be told.
-func (d *controlFile) diagnosed(said map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
+func (d *controlFile) diagnosed(settled map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
 	if m.Tag != ctlfile.Open {
-		return said[m.Offset] == m.Tag
+		return settled[m.Offset] == m.Tag
 	}
 	for i := range d.file.Diagnostics {
 		line := &d.file.Diagnostics[i]

@@ -65,9 +65,9 @@ func delays(f *ctlfile.File, r *ctlfile.Recipient) int {
 	return max(n, r.Delays)
 }
 
-// tells is the kind of news a d line is about a recipient with this tag. One
-// who failed is news of failure also when the agent did not know the word for
-// it: rather a notice too many than one lost.
+// tells returns the kind of notice that a d line about a recipient with this tag
+// calls for. A failed recipient calls for one of failure even if the agent gave no
+// known action: one notice too many is better than none.
 func tells(notary string, tag ctlfile.Tag) ctlfile.Notify {
 	switch action(notary) {
 	case failed:
@@ -83,8 +83,8 @@ func tells(notary string, tag ctlfile.Tag) ctlfile.Notify {
 	return 0
 }
 
-// decided reports whether one of an exclusive set is delivered or all of them
-// have failed. An r line stands alone and always is.
+// decided reports whether one recipient of an exclusive set is delivered or all of
+// them have failed. The recipient of an r line is in no set and always decided.
 func decided(f *ctlfile.File, class int) bool {
 	open := false
 	for i := range f.Recipients {
@@ -98,10 +98,10 @@ func decided(f *ctlfile.File, class int) bool {
 	return !open
 }
 
-// recordLost appends d lines for recipients that are done, though no line says
-// how, and whose sender wants to hear of it: an agent tagged them itself and
-// died before anybody wrote down what it would have said. Then it reads the
-// file again. What nobody need be told has a line that says so.
+// recordLost appends d lines for recipients that are done but have no d line,
+// although the sender wants to be told of them: the agent tagged them itself and
+// died before its report was recorded. Then it reads the file again. An outcome
+// that need not be reported has a d line that says so.
 func (d *controlFile) recordLost() error {
 	lines := lostOutcomes(d.file)
 	if len(lines) == 0 {
@@ -121,7 +121,7 @@ func (d *controlFile) recordLost() error {
 	return d.read(fd, &buf)
 }
 
-// lostOutcomes are the d lines that recordLost writes.
+// lostOutcomes returns the d lines that recordLost writes.
 func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
 	if f.NullSender {
 		return nil
@@ -145,7 +145,7 @@ func lostOutcomes(f *ctlfile.File) (lines []ctlfile.Diagnostic) {
 	return lines
 }
 
-// kindOf is the news that a tag is.
+// kindOf returns the kind of notice that a tag calls for.
 func kindOf(tag ctlfile.Tag) ctlfile.Notify {
 	switch tag {
 	case ctlfile.Failed:
@@ -156,8 +156,7 @@ func kindOf(tag ctlfile.Tag) ctlfile.Notify {
 	return 0
 }
 
-// lostText is the text of a d line for an outcome of which only the tag is
-// left.
+// lostText is the text of a d line for an outcome of which only the tag is known.
 const lostText = "reason not known: what the agent said of this address was lost"
 
 func lostNotary(tag ctlfile.Tag) string {
@@ -167,8 +166,8 @@ func lostNotary(tag ctlfile.Tag) string {
 	return "\x03\x01delivered\x012.0.0 (details not known)\x01x-local; 250 (details not known)\x01"
 }
 
-// recordedOutcomes are the recipients, by offset, of which a d line says more
-// than that they are delayed. It is never nil.
+// recordedOutcomes returns the recipients, by offset, whose d lines say more than
+// that they are delayed. It is never nil.
 func recordedOutcomes(f *ctlfile.File) map[int64]bool {
 	recorded := make(map[int64]bool, len(f.Diagnostics))
 	for i := range f.Diagnostics {
@@ -180,8 +179,8 @@ func recordedOutcomes(f *ctlfile.File) map[int64]bool {
 }
 
 // firstDelivered reports whether recipient i of an exclusive set is the first of
-// its set that is tagged '+', and no other that is so has its outcome recorded.
-// One of them was delivered, and the others were tagged with it.
+// its set that is tagged '+', and no other such recipient has a recorded outcome.
+// One of them was delivered, and the others were tagged together with it.
 func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
 	first := -1
 	for j := range f.Recipients {
@@ -199,9 +198,9 @@ func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
 	return first == i
 }
 
-// untold is the d line for an outcome of which nobody is to be told though the
-// sender asked: mail that was killed, sent elsewhere, or that an alternative
-// made unnecessary. Without it the outcome would count as lost.
+// untold returns the d line of an outcome that is not reported although the sender
+// asked: the mail was killed, or sent elsewhere, or an alternative was delivered.
+// Without the line the outcome would count as lost.
 func untold(r *ctlfile.Recipient, tag ctlfile.Tag) ctlfile.Diagnostic {
 	line := diagnostic(r, ctlfile.Mark{Offset: r.Offset, Tag: tag, Text: "nobody is to be told"})
 	line.Tag = ctlfile.Delivered

@@ -1,6 +1,6 @@
 package spool
 
-// The notify socket, at which routers say what is new.
+// The notify socket, to which routers send the names of new control files.
 
 import (
 	"errors"
@@ -20,23 +20,24 @@ import (
 )
 
 const (
-	// maxDatagram is the longest notification that is heeded.
+	// maxDatagram is the longest notification that is read.
 	maxDatagram = 999
-	// notifyRetry is how often a socket that failed is tried again.
+	// notifyRetry is how long after an error the socket is made again.
 	notifyRetry = 5 * time.Second
-	// notifyBytes is the receive buffer that is asked for.
+	// notifyBytes is the size of the receive buffer that is asked for.
 	notifyBytes = 1 << 20
 )
 
-// notifySocket is where routers say "NEW F/F/258367", one datagram a control
-// file. It is mode 0200: its owner may write, nobody else.
+// notifySocket is where routers send "NEW F/F/258367", one datagram for each
+// control file. It has mode 0200: only its owner may write.
 type notifySocket struct {
 	path  string
 	conn  net.PacketConn
-	inode uint64 // of the path, to tell ours from a successor's
+	inode uint64 // of the path; a successor has another
 }
 
-// notifyPath reads the forms in which a configuration names the socket.
+// notifyPath returns the path that a configuration names as UNIX:/path, /path or
+// nothing.
 func notifyPath(postoffice, setting string) string {
 	path := strings.TrimPrefix(setting, "UNIX:")
 	if path == "" {
@@ -45,7 +46,7 @@ func notifyPath(postoffice, setting string) string {
 	return path
 }
 
-// bindNotify makes the socket, in place of whatever socket was there.
+// bindNotify makes the socket and replaces the socket that has its name.
 func bindNotify(path string) (*notifySocket, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -71,8 +72,8 @@ func bindNotify(path string) (*notifySocket, error) {
 	return &notifySocket{path, conn, inode}, nil
 }
 
-// bindTo gives a socket its name, which a socket of a process before us may
-// still have, and returns the name's inode.
+// bindTo gives a socket its name, which a socket of an earlier process may still
+// have, and returns the name's inode.
 func bindTo(fd int, path string) (inode uint64, err error) {
 	dir, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Dir(path))
 	if err != nil {
@@ -83,7 +84,7 @@ func bindTo(fd int, path string) (inode uint64, err error) {
 	var st unix.Stat_t
 	if postoffice.Stat(dir, base, &st) == nil {
 		if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-			return 0, fmt.Errorf("%q exists and is no socket", path)
+			return 0, fmt.Errorf("%q exists and is not a socket", path)
 		}
 		if err := postoffice.Remove(dir, base); err != nil {
 			return 0, err
@@ -102,7 +103,7 @@ func bindTo(fd int, path string) (inode uint64, err error) {
 	return st.Ino, err
 }
 
-// close stops listening and removes the name, unless it is another's by now.
+// close closes the socket and removes the name, unless it is another socket's now.
 func (n *notifySocket) close() {
 	var st unix.Stat_t
 	if postoffice.Stat(postoffice.WorkingDir, n.path, &st) == nil && st.Ino == n.inode {
@@ -111,9 +112,10 @@ func (n *notifySocket) close() {
 	n.conn.Close()
 }
 
-// notified is the goroutine that listens, on n or on what it can bind later.
+// notified is the goroutine that receives from n, or from the socket that it can
+// make later.
 func (s *Spool) notified(n *notifySocket, err error) {
-	said := ""
+	reported := ""
 	for {
 		if err == nil {
 			stop := make(chan struct{})
@@ -127,9 +129,9 @@ func (s *Spool) notified(n *notifySocket, err error) {
 			err = s.listen(n)
 			close(stop)
 		}
-		// The same trouble every five seconds is told once.
-		if text := fmt.Sprintf("notify socket: %v", err); text != said && !s.closed() {
-			said = text
+		// The same error is reported once, not every five seconds.
+		if text := fmt.Sprintf("notify socket: %v", err); text != reported && !s.closed() {
+			reported = text
 			s.warn(text)
 		}
 		timer := time.NewTimer(notifyRetry)
@@ -143,7 +145,7 @@ func (s *Spool) notified(n *notifySocket, err error) {
 	}
 }
 
-// listen gives out what datagrams name until the socket fails or is closed.
+// listen announces the names in datagrams until the socket fails or is closed.
 func (s *Spool) listen(n *notifySocket) error {
 	raw, err := n.conn.(syscall.Conn).SyscallConn()
 	if err != nil {
@@ -188,8 +190,8 @@ func receive(fd int, buf []byte) ([]Name, error) {
 	return names, nil
 }
 
-// parseNotification reads "NEW name", "NEW L/name" or "NEW L/L/name". Anything
-// else is nobody's word.
+// parseNotification parses "NEW name", "NEW L/name" or "NEW L/L/name". Other
+// datagrams are ignored.
 func parseNotification(datagram []byte) (Name, bool) {
 	path, ok := strings.CutPrefix(string(datagram), "NEW ")
 	if !ok || len(datagram) > maxDatagram {

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// leaveTimeout is how long a running scheduler is given to leave.
+	// leaveTimeout is how long a running scheduler may take to exit.
 	leaveTimeout = time.Minute
 	// leavePoll is how often the pid file is tried meanwhile.
 	leavePoll = 50 * time.Millisecond
 )
 
-// pidFileMode keeps others out: who can open the file can lock it.
+// pidFileMode keeps other users out: who can open the file can lock it.
 const pidFileMode = 0o600
 
-// PidFile is the claim of one daemon to one spool. It is held by a lock on the
-// file (flock(2)), which ends with the process however that ends. The pid in the
-// file is for people and for the next scheduler.
+// PidFile is the claim of one scheduler to one spool. It is held by a lock on the
+// file (flock(2)), which ends with the process. The pid in the file is for people
+// and for the next scheduler.
 type PidFile struct {
 	// Unwritten is why the pid file could not be made or written on a full disk,
 	// or nil. The claim holds all the same, but the next scheduler does not know
@@ -47,11 +47,11 @@ type PidFile struct {
 
 // AcquirePid claims the spool whose pid file is path (.pid.scheduler).
 //
-// A scheduler that has the claim is sent SIGTERM and given a minute to leave;
-// it is never killed. Its pid is believed if the file is locked and open in
-// that process. ZMailer's scheduler does not lock the file: a pid in a file
-// that nobody has locked is believed if the process is named "scheduler" and is
-// not younger than the file.
+// A scheduler that holds the claim is sent SIGTERM and has a minute to exit; it is
+// never killed. Its pid is believed if the file is locked and that process has it
+// open. ZMailer's scheduler does not lock the file: the pid in a file that nobody
+// has locked is believed if the process is named "scheduler" and is not younger
+// than the file.
 //
 // When ctx is done, AcquirePid stops waiting and returns its cause.
 func AcquirePid(ctx context.Context, path string) (*PidFile, error) {
@@ -90,18 +90,18 @@ func acquirePid(ctx context.Context, path string, timeout time.Duration, replace
 		}
 		if believed && holder != signalled {
 			if err := unix.Kill(holder, unix.SIGTERM); err != nil && err != unix.ESRCH {
-				return nil, fmt.Errorf("asking process %d to leave, which holds %q: %w", holder, path, err)
+				return nil, fmt.Errorf("asking process %d, which holds %q, to exit: %w", holder, path, err)
 			}
 			signalled = holder
 		}
 		before = holder
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("pid file %q: process %d holds it and does not leave", path, holder)
+			return nil, fmt.Errorf("pid file %q: process %d holds it and does not exit", path, holder)
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("pid file %q: waiting for process %d to leave: %w", path, holder, context.Cause(ctx))
+			return nil, fmt.Errorf("pid file %q: waiting for process %d to exit: %w", path, holder, context.Cause(ctx))
 		}
 	}
 }
@@ -210,9 +210,9 @@ func writePid(file *os.File) error {
 	return err
 }
 
-// hasOpen reports whether a process has the file open, as the process that holds
-// its lock must have. The pid in the file may be left from a process that is
-// dead. Where the system does not tell, the answer is yes.
+// hasOpen reports whether a process has the file open, as the holder of its lock
+// must. The pid in the file may be that of a dead process. If the system does not
+// say, the answer is yes.
 func hasOpen(pid int, path string) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	list, err := os.ReadDir(dir)
@@ -242,7 +242,7 @@ func sameFile(file *os.File, path string) bool {
 }
 
 // Release gives up the claim and removes the file, unless another scheduler has
-// written its own pid into it: ZMailer's does so without asking for the lock.
+// written its own pid into it, as ZMailer's does without the lock.
 func (p *PidFile) Release() {
 	if p.transport != nil {
 		p.transport.Close()

@@ -240,7 +240,7 @@ func TestPidFileOfAnUnlockedSchedulerThatStays(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	old := unlocked(t, path, "echo no")
 	_, err := acquirePid(t.Context(), path, 3*leavePoll, true)
-	want := fmt.Sprintf("process %d holds it and does not leave", old.Process.Pid)
+	want := fmt.Sprintf("process %d holds it and does not exit", old.Process.Pid)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

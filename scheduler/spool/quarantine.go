@@ -1,7 +1,7 @@
 package spool
 
-// Quarantine under corrupt/: of messages that cannot be understood and of orphan
-// message files.
+// Quarantine under corrupt/, for malformed messages and orphan message files, and
+// the janitor, which completes what a crash has interrupted.
 
 import (
 	"errors"
@@ -15,15 +15,15 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// quarantineTries bounds the names that are tried for one file.
+// quarantineTries bounds the names that are tried for one message.
 const quarantineTries = 1000
 
-// reasonSuffix ends the name of what says why a message is in quarantine.
+// reasonSuffix ends the name of the file that says why a message is in quarantine.
 const reasonSuffix = ".reason"
 
-// quarantine moves both files of a message that cannot be understood to
-// corrupt/, with the reason in words beside the control file. What lies there
-// under the same name stays: then the newcomer's files get ".1" and so on.
+// quarantine moves both files of a malformed message to corrupt/ and writes the
+// reason into a file beside the control file. If the name is in use there, the
+// files get ".1", ".2" and so on.
 func (s *Spool) quarantine(path, reason string) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -61,7 +61,8 @@ func (s *Spool) quarantine(path, reason string) error {
 	return fmt.Errorf("quarantining %q: %w", path, unix.EEXIST)
 }
 
-// numberedPath is the path itself, then with ".1", ".2" and so on.
+// numberedPath returns the path for n = 0, and then the path with ".1", ".2" and
+// so on.
 func numberedPath(path string, n int) string {
 	if n == 0 {
 		return path
@@ -70,19 +71,19 @@ func numberedPath(path string, n int) string {
 }
 
 const (
-	// janitorInterval is how often the places are walked for what a crash left.
+	// janitorInterval is the time between two passes of the janitor.
 	janitorInterval = time.Hour
-	// orphanAge is how long a message file must have been as it is.
+	// orphanAge is how long an orphan must have been unchanged.
 	orphanAge = 24 * time.Hour
-	// orphanLimit bounds the orphans of one walk; the next finds the rest.
+	// orphanLimit bounds the orphans of one pass; the next finds the others.
 	orphanLimit = 1000
-	// recheckDelay is how long after the first an orphan is looked at again:
-	// one whose control file was just removed is about to go itself.
+	// recheckDelay is how long after the first an orphan is examined again. A
+	// message file whose control file was just removed is about to be removed.
 	recheckDelay = time.Minute
 )
 
-// janitor is the goroutine that finishes, without haste, what was begun
-// before a crash and is in nobody's way.
+// janitor is the goroutine that slowly completes what a crash has interrupted and
+// what does not hinder other mail.
 func (s *Spool) janitor() {
 	s.removeStale()
 	if s.options.Reporter != nil && !s.reportParked() {
@@ -116,9 +117,9 @@ func (s *Spool) pause(d time.Duration) bool {
 	}
 }
 
-// releases finishes moves into the queue that were cut between their steps:
-// the message file is there, the control file still held or parked. It is
-// false when the spool was closed meanwhile.
+// releases completes moves into the queue that were interrupted between their
+// steps: the message file is there, the control file still under hold/ or
+// postman/. It is false if the spool was closed meanwhile.
 func (s *Spool) releases() bool {
 	for _, p := range []Place{Hold, Postman} {
 		if !s.slowWalk(p.dir()+"transport", "", maxDepth, func(path string) bool {
@@ -214,7 +215,7 @@ func (s *Spool) release(path string, p Place) {
 	}
 }
 
-// orphans walks queue/ for message files that nobody answers for.
+// orphans walks through queue/ and returns the orphans.
 func (s *Spool) orphans(now time.Time) []string {
 	var found []string
 	s.slowWalk("queue", "", maxDepth, func(path string) bool {
@@ -226,8 +227,8 @@ func (s *Spool) orphans(now time.Time) []string {
 	return found
 }
 
-// orphaned reports whether a message file has had no control file for a day:
-// neither in its place nor in another, finished or in the router's making.
+// orphaned reports whether a message file has had no control file for a day, in
+// its place or another, under its own name or the router's temporary one.
 func (s *Spool) orphaned(path string, now time.Time) bool {
 	q := s.pairs[Queue]
 	if postoffice.Exists(q.transport, path) {
@@ -252,8 +253,8 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 	return !postoffice.Exists(s.pairs[Hold].transport, path) && !postoffice.Exists(s.pairs[Postman].transport, path)
 }
 
-// quarantineOrphan moves an orphan to corrupt/queue, with the reason beside it, and
-// returns what to say about it: "" when it is none any more.
+// quarantineOrphan moves an orphan to corrupt/queue, writes the reason beside it
+// and returns a text for the log; "" if the file is no orphan any more.
 func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -283,10 +284,9 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 	return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
 }
 
-// slowWalk visits the numbered files below one directory of the post office and
-// its letter directories, resting so long after each piece that it is at work
-// for a twentieth of the time. It ends when visit says so, and is false when
-// the spool was closed meanwhile.
+// slowWalk visits the numbered files below a directory of the postoffice and in
+// its letter directories. It works for a twentieth of the time only. It ends when
+// visit returns false, and returns false if the spool was closed meanwhile.
 func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
 	return s.slowWalkFor(func(dir int, prefix string, e dirent) (string, bool) {
 		n, ok := named(dir, prefix, e)

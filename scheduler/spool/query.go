@@ -1,6 +1,6 @@
 package spool
 
-// Queries of people: messages are found and shown wherever they lie.
+// Queries: messages are found and shown in any place.
 
 import (
 	"context"
@@ -18,30 +18,29 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Query says what Find looks for. A message is found when all that is not ""
-// fits. Patterns have '*' for any text and '?' for one byte, and do not mind
-// the case of ASCII letters.
+// Query is what Find looks for. A message matches if every field that is not ""
+// matches. In patterns, '*' stands for any text and '?' for one byte, and ASCII
+// letters match in either case.
 type Query struct {
 	// Places to look in, nil for all of them.
 	Places []Place
-	// Recipient is a pattern of the user of any recipient, done or not.
+	// Recipient is a pattern for the user of any recipient, done or not.
 	Recipient string
-	// Sender is a pattern of any sender's user; "<>" is the null sender.
+	// Sender is a pattern for the user of any sender; "<>" is the null sender.
 	Sender string
-	// LogID is a pattern of the l line. Angle brackets around it, and around
-	// addresses, do not matter.
+	// LogID is a pattern for the l line. Angle brackets around it, and around
+	// addresses, are ignored.
 	LogID string
 	// SpoolID is a spoolid, or the number or path of a control file.
 	SpoolID string
 }
 
-// Find yields the messages that fit, in no order, reading directories and
-// control files as it goes: no more than one control file is in memory at any
-// time, and none of the spool's workers is asked or waited for. A message that
-// is moved meanwhile may come twice or not at all. What cannot be understood
-// has no recipient or sender and is found by the rest alone. What cannot be
-// read comes as an error, after which Find goes on; when ctx is done, its
-// error is the last.
+// Find returns the messages that match, in no order. It reads directories and
+// control files as it goes, with at most one control file in memory, and uses no
+// worker. A message that is moved meanwhile may come twice or not at all. A
+// malformed message has no recipient and no sender and is found by the other
+// fields alone. A message that cannot be read comes as an error, after which Find
+// continues. When ctx is done, its error comes last.
 func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] {
 	return func(yield func(*Stored, error) bool) {
 		places := what.Places
@@ -56,7 +55,7 @@ func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] 
 	}
 }
 
-// findIn looks in one place. It is false when no more is wanted.
+// findIn looks in one place. It is false if no more is wanted.
 func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*Stored, error) bool) bool {
 	h, err := s.openReader(p)
 	if err != nil {
@@ -123,7 +122,7 @@ func (w *Query) fitsSender(f *ctlfile.File) bool {
 	return false
 }
 
-// bare takes the angle brackets off an address or identity.
+// bare removes the angle brackets around an address or a Message-Id.
 func bare(s string) string {
 	if inner, ok := strings.CutPrefix(s, "<"); ok {
 		if inner, ok := strings.CutSuffix(inner, ">"); ok {
@@ -133,12 +132,12 @@ func bare(s string) string {
 	return s
 }
 
-// Stored is a message as it lies in the spool.
+// Stored is a message as it is on disk.
 type Stored struct {
 	Place Place
 	Name  Name
-	// File is nil when the control file cannot be understood; Reason says why.
-	// Under corrupt/ it says why the message was put there.
+	// File is nil if the control file is malformed; Reason says why. Under
+	// corrupt/, Reason says why the message was moved there.
 	File       *ctlfile.File
 	Reason     string
 	Control    int64     // bytes of the control file
@@ -147,13 +146,12 @@ type Stored struct {
 	ModifiedAt time.Time // mtime of the message file; zero when there is none
 }
 
-// SpoolID is the message's identity in logs.
+// SpoolID returns the message's identity in logs.
 func (m *Stored) SpoolID() string { return ctlfile.SpoolID(m.Name.ID, m.ModifiedAt) }
 
-// Show reads one message wherever it lies: in the queue, held, parked or in
-// quarantine. id is the path of its control file below transport/, its number
-// or its spoolid. It reads at once, in the caller's time, and asks none of the
-// spool's workers.
+// Show reads one message in any place. id is the path of its control file below
+// transport/, its number or its spoolid. It runs in the caller's goroutine and
+// uses no worker.
 func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err error) {
 	what, ok := parseIdentity(id)
 	if !ok {
@@ -180,11 +178,10 @@ func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error)
 	return h.read(n)
 }
 
-// errClosed says that a query came too late.
+// errClosed says that the spool was closed before a query.
 var errClosed = errors.New("the spool was closed")
 
-// queueReader is one place as one query reads it: by descriptors of its own, so that
-// a query waits for nobody and nobody for it.
+// queueReader is one place as a query reads it, with descriptors of its own.
 type queueReader struct {
 	place Place
 	pair
@@ -209,7 +206,7 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 	return &queueReader{place: p, pair: pair{transport, queue}}, nil
 }
 
-// read reads one message; nil when it is not there.
+// read reads one message. It is nil if it does not exist.
 func (h *queueReader) read(n Name) (*Stored, error) {
 	m := &Stored{Place: h.place, Name: n, Size: -1}
 	d, err := readControl(postoffice.Control{}, h.transport, n.Path, unix.O_RDONLY, &h.buf)
@@ -238,7 +235,7 @@ func (h *queueReader) read(n Name) (*Stored, error) {
 // reasonBytes bounds what is read of a .reason file.
 const reasonBytes = 4096
 
-// reason is why a message is in quarantine: the second line of what lies
+// reason returns why a message is in quarantine: the second line of the file
 // beside its control file.
 func (h *queueReader) reason(path string) string {
 	fd, err := postoffice.OpenAt(h.transport, path+reasonSuffix, unix.O_RDONLY, 0)
@@ -254,8 +251,8 @@ func (h *queueReader) reason(path string) string {
 	return strings.TrimSuffix(reason, "\n")
 }
 
-// walk visits the names of control files, in no order, until visit is false or
-// ctx is done. A directory that cannot be read is passed over; err tells of it.
+// walk visits the names of control files, in no order, until visit returns false
+// or ctx is done. It skips a directory that it cannot read; err has its error.
 func (h *queueReader) walk(ctx context.Context, visit func(Name) bool) error {
 	w := walk{h: h, ctx: ctx, visit: visit}
 	w.read("")
@@ -308,7 +305,7 @@ func (w *walk) entry(fd int, prefix string, e dirent) bool {
 	return true
 }
 
-// fail notes an error, unless it is that the directory has just gone.
+// fail keeps an error, unless the directory was removed.
 func (w *walk) fail(doing, prefix string, err error) bool {
 	if err != unix.ENOENT {
 		w.errs = append(w.errs, fmt.Errorf("%s %stransport/%s: %w", doing, w.h.place.dir(), prefix, err))
@@ -316,14 +313,14 @@ func (w *walk) fail(doing, prefix string, err error) bool {
 	return true
 }
 
-// identity is one of the forms in which people name a message.
+// identity is a message as people name it.
 type identity struct {
 	path    string // "" when only the number is known
 	number  uint64
 	spoolID string // "" when that is not known
 }
 
-// parseIdentity reads a path below transport/, a number or a spoolid.
+// parseIdentity parses a path below transport/, a number or a spoolid.
 func parseIdentity(id string) (identity, bool) {
 	if rest, ok := strings.CutPrefix(id, "S"); ok {
 		n, ok := ctlfile.Number(rest)
@@ -343,8 +340,8 @@ func parseIdentity(id string) (identity, bool) {
 	return identity{path: id, number: n}, true
 }
 
-// find returns the control file that is meant; its ID is 0 when there is none.
-// It tries the names that a router gives before it walks through all.
+// find returns the control file that is meant; its ID is 0 if there is none. It
+// tries the names that a router gives before it walks through all.
 func (h *queueReader) find(ctx context.Context, id identity) (Name, error) {
 	if id.path != "" {
 		if n := (Name{id.path, id.number}); h.is(n, id) {
@@ -373,8 +370,8 @@ func (h *queueReader) find(ctx context.Context, id identity) (Name, error) {
 	return found, err
 }
 
-// is reports whether there is such a control file, and whether its message
-// has the spoolid asked for.
+// is reports whether there is such a control file, and whether its message has
+// the spoolid that is asked for.
 func (h *queueReader) is(n Name, id identity) bool {
 	var st unix.Stat_t
 	if postoffice.Stat(h.transport, n.Path, &st) != nil || !postoffice.IsRegular(&st) {
@@ -386,7 +383,7 @@ func (h *queueReader) is(n Name, id identity) bool {
 	return postoffice.Stat(h.queue, n.Path, &st) == nil && ctlfile.SpoolID(n.ID, time.Unix(st.Mtim.Unix())) == id.spoolID
 }
 
-// locate finds a message in one place; the ID is 0 when it is not there.
+// locate finds a message in one place; its ID is 0 if it is not there.
 func (s *Spool) locate(ctx context.Context, p Place, id identity) (Name, error) {
 	h, err := s.openReader(p)
 	if err != nil {

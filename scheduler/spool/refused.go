@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// refusals knows the names that were refused and are to be read again. It is all
-// that the spool remembers of names.
+// refusals are the names that were refused and are to be read again. They are all
+// names that the spool remembers.
 type refusals struct {
 	mu      sync.Mutex
 	waiting map[string]wait // by path
@@ -21,19 +21,19 @@ type refusals struct {
 // wait is a refused name.
 type wait struct {
 	name  Name
-	at    time.Time // when to give it out again; zero: that has been done
+	at    time.Time // when to announce it again; zero: it was
 	tries int
 }
 
 // waitLimit bounds the refused names that are remembered. The sweep finds the
-// others again in its own time.
+// others again.
 const waitLimit = 4096
 
 func newRefusals() *refusals {
 	return &refusals{waiting: map[string]wait{}, changed: make(chan struct{}, 1)}
 }
 
-// skip drops from names, in place, those that wait to be read again.
+// skip removes from names, in place, those that are to be read again later.
 func (rs *refusals) skip(names []Name) []Name {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -74,8 +74,8 @@ func (rs *refusals) add(n Name, at time.Time) int {
 	return tries
 }
 
-// forgetAnnounced makes room: it drops names that were given out again without
-// becoming messages.
+// forgetAnnounced makes room: it drops names that were announced again and have
+// not become messages.
 func (rs *refusals) forgetAnnounced() {
 	for path, w := range rs.waiting {
 		if w.at.IsZero() {
@@ -98,15 +98,15 @@ func (rs *refusals) retryNow() {
 	wake(rs.changed)
 }
 
-// remove forgets that a name was refused before.
+// remove forgets a name.
 func (rs *refusals) remove(path string) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	delete(rs.waiting, path)
 }
 
-// due returns the names whose time has come, and when the next one's comes
-// (zero: none waits).
+// due returns the names whose time has come, and when the next one is due (zero:
+// none waits).
 func (rs *refusals) due(now time.Time) (names []Name, next time.Time) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -124,7 +124,7 @@ func (rs *refusals) due(now time.Time) (names []Name, next time.Time) {
 	return names, next
 }
 
-// announceRefused is the goroutine that gives refused names out again.
+// announceRefused is the goroutine that announces refused names again.
 func (s *Spool) announceRefused() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -145,7 +145,7 @@ func (s *Spool) announceRefused() {
 	}
 }
 
-// wake sends to a channel of capacity 1, unless it has been sent to already.
+// wake sends to a channel of capacity 1, unless it is full already.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -1,7 +1,7 @@
 package spool
 
-// REQUEUE and REROUTE: recipients are given to the router again, or to another
-// channel and host.
+// REQUEUE and REROUTE: recipients are submitted to the router again, or sent to
+// another channel and host.
 
 import (
 	"errors"
@@ -19,31 +19,31 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Resubmission asks for recipients of a message to go another way.
+// Resubmission says which recipients of a message are sent where.
 type Resubmission struct {
 	From Place // Queue or Hold
 	Path string
-	// Offsets of the recipients, nil for all that are open. What is not open,
-	// or locked by a live process, stays as it is. Of an exclusive set the
-	// first of those asked for goes, and the set is done with it.
+	// Offsets of the recipients; nil for all that are open. A recipient that is
+	// not open, or is locked by a live process, stays as it is. Of an exclusive
+	// set only the first of them is sent, and the set is done with it.
 	Offsets []int64
-	// Channel and Host are where they go instead; both "" for the router.
+	// Channel and Host are where they are sent; both "" for the router.
 	Channel, Host string
 }
 
-// Resubmit gives recipients of a message another life: to the router as a new
-// message in router/, or rerouted, in a control file of their own with a copy
-// of the message, to another channel and host. Then the old recipients are
-// tagged '+': of them nobody need be told, because the new ones keep what the
-// sender asked to hear of. Answered by Resubmitted. A held message of which no
-// recipient is left open is to be released, so that it can be finished.
+// Resubmit sends recipients of a message another way: to the router as a new
+// message in router/, or to another channel and host with a control file of their
+// own and a copy of the message. Then it tags the old recipients '+'. They need no
+// notice, because the new ones keep what the sender asked for. The result is
+// Resubmitted. A held message without open recipients is to be released, so that
+// it can be finished.
 //
-// The router is given the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers
-// and the body. Its form of envelope has no place for an error address other
-// than the sender; the time of BY counts anew; T lines are not repeated, for
-// what they asked was done. An address that is no ctlfile.PlainAddress is
-// refused. To the router the message is as old as its resubmission; a rerouted
-// one keeps the age of its message file, and its x lines.
+// The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
+// the body. Its envelope has no line for an error address other than the sender;
+// the time of BY starts anew; T lines are not repeated, because they were carried
+// out. An address that is not a ctlfile.PlainAddress is refused. For the router
+// the message is as old as its resubmission; a rerouted message keeps the age of
+// its message file and its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	s.bulk.push(func() {
@@ -60,7 +60,7 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	})
 }
 
-// resubmitted answers.
+// resubmitted queues the result.
 func (s *Spool) resubmitted(r *Resubmission, answer Resubmitted, err error) {
 	switch {
 	case errors.Is(err, errGone):
@@ -71,20 +71,21 @@ func (s *Spool) resubmitted(r *Resubmission, answer Resubmitted, err error) {
 	s.queue.add([]Result{answer}, 0)
 }
 
-// choose returns which recipients of a file go: those asked for that are open.
+// choose returns the recipients of a file that are sent: those asked for that are
+// open.
 func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) bool) (chosen []int) {
 	asked := slices.Sorted(slices.Values(r.Offsets))
-	said := outcomes(f)
+	settled := outcomes(f)
 	open := func(to *ctlfile.Recipient) bool {
-		_, done := said[to.Offset]
+		_, done := settled[to.Offset]
 		return !done && (to.Tag == ctlfile.Open || to.Tag == ctlfile.Locked && !held(to))
 	}
-	// Sets of which one is at its end, under way or chosen.
+	// Sets of which one recipient is done, being delivered or chosen.
 	taken := map[int]bool{}
 	for i := range f.Recipients {
 		if to := &f.Recipients[i]; to.Class > 0 && !open(to) {
 			tag := to.Tag
-			if outcome, ok := said[to.Offset]; ok && tag != ctlfile.Delivered {
+			if outcome, ok := settled[to.Offset]; ok && tag != ctlfile.Delivered {
 				tag = outcome
 			}
 			taken[to.Class] = taken[to.Class] || tag != ctlfile.Failed
@@ -104,9 +105,8 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 	return chosen
 }
 
-// commit publishes the staged copies, each with its recipients' tags after it. It is
-// the only one at work on the file meanwhile. What is not given away is
-// removed.
+// commit publishes the staged copies and tags the recipients of each. Nobody else
+// works on the file meanwhile. It removes copies that were not published.
 func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted) error {
 	defer func() {
 		for _, p := range staged {
@@ -120,7 +120,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 	}
 	defer d.close()
 	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
-	// A torn line stays: an agent that is at another recipient may be at it.
+	// A torn line stays: an agent may be writing it for another recipient.
 	if err := d.settle(locks.held); err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 	p.file = ""
 	answer.Offsets = append(answer.Offsets, p.offsets...)
 	if err != nil {
-		// It may not outlive a crash: the old recipients stay, to go twice
-		// rather than never.
+		// The copy may not survive a crash. The old recipients stay open: twice
+		// is better than never.
 		return err
 	}
 	marks := make([]ctlfile.Mark, len(p.offsets))
@@ -161,7 +161,7 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 }
 
 // publish gives a staged copy its final name and returns that name. An error
-// together with a name says that it may not outlive a crash.
+// together with a name says that the copy may not survive a crash.
 func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err error) {
 	office := s.options.Postoffice
 	if p.draft != nil {
@@ -181,10 +181,10 @@ func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err er
 	return name, err
 }
 
-// stagedCopy is a message for some recipients of another, complete and on disk
-// under a temporary name in public/ or queue/.tmp.
+// stagedCopy is a message for some recipients of another message, complete and on
+// disk in queue/.tmp.
 type stagedCopy struct {
-	file    string // "" once it was given away
+	file    string // "" once it is published
 	offsets []int64
 	draft   *ctlfile.Contents // of the new control file; nil when the router gets it
 	control unix.Stat_t       // of the old control file
@@ -196,8 +196,8 @@ func (p *stagedCopy) remove() {
 	}
 }
 
-// stage makes the staged copies of a resubmission. It only reads the old message, and
-// can take as long as copying it does.
+// stage makes the staged copies of a resubmission. It only reads the old message,
+// and may take as long as copying it takes.
 func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	from := s.pairs[r.From]
 	var buf []byte
@@ -305,7 +305,7 @@ func (s *Spool) copyMessage(message *os.File) (path string, err error) {
 	return f.Name(), nil
 }
 
-// interruptible reads until the spool is closed.
+// interruptible is a reader that fails when the spool is closed.
 type interruptible struct {
 	s    *Spool
 	from io.Reader
@@ -318,8 +318,8 @@ func (r interruptible) Read(b []byte) (int, error) {
 	return r.from.Read(b)
 }
 
-// tempPrefix begins the names of our temporary files; what is
-// between it and the next '-' tells the process that made them.
+// tempPrefix begins the names of our temporary files. The part up to the next '-'
+// identifies the process that made them.
 const tempPrefix = "scheduler-"
 
 // staleAge is how old a temporary file of any process has to be before it counts

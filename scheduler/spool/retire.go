@@ -1,7 +1,7 @@
 package spool
 
-// Retiring: the files of a message that is done are removed, once
-// their notices are written.
+// Retiring: the files of a message that is done are removed once its notice is
+// written.
 
 import (
 	"errors"
@@ -21,11 +21,11 @@ type finish struct {
 	owes bool
 }
 
-// Finish removes a message of which all recipients are done: the control file
-// first, then the message file. With owes it looks for diagnostics that
-// nobody was sent, and writes the notice first. If there is no Reporter, or the
-// notice can never be written, both files are moved to postman/ instead. The
-// result is Finished, whose error may wrap ErrSpoolDown.
+// Finish removes a message whose recipients are all done: the control file first,
+// then the message file. With owes, it first writes the notice that the d lines
+// may call for. If there is no Reporter, or the notice can never be written, it
+// moves both files to postman/ instead. The result is Finished, whose error may
+// wrap ErrSpoolDown.
 func (s *Spool) Finish(op uint64, path string, owes bool) {
 	f := finish{op, path, owes}
 	if !owes {
@@ -38,15 +38,15 @@ func (s *Spool) Finish(op uint64, path string, owes bool) {
 	})
 }
 
-// retire is the goroutine that finishes messages. There are several because
-// the time goes into the file system's waiting.
+// retire is the goroutine that finishes messages. There are several, because most
+// of the time is spent waiting for the file system.
 func (s *Spool) retire() {
 	var buf []byte
 	var answers []Result
 	for {
 		f, ok := s.finishes.poll()
 		if !ok {
-			// Nothing may be kept back over a wait of unknown length.
+			// The wait may be long: nothing is kept back.
 			answers = s.answerAll(answers)
 			if f, ok = s.finishes.pop(); !ok {
 				return
@@ -59,11 +59,11 @@ func (s *Spool) retire() {
 	}
 }
 
-// answerLimit bounds the answers that a retirer keeps back while there is more
-// to finish: waking the receiver costs a good part of what an unlink does.
+// answerLimit bounds the results that a retirer keeps while there is more to
+// finish: waking the receiver costs a good part of what an unlink does.
 const answerLimit = 16
 
-// answerAll hands answers out and returns the list to be used again.
+// answerAll queues results and returns the empty list, to be used again.
 func (s *Spool) answerAll(answers []Result) []Result {
 	if len(answers) > 0 {
 		s.queue.add(answers, 0)
@@ -129,8 +129,8 @@ func (s *Spool) finishOwing(f finish, buf *[]byte, answer *Finished) error {
 	return err
 }
 
-// allDone reports whether no recipient is open. One that is still locked has
-// been reported on: its agent reports first and tags after.
+// allDone reports whether no recipient is open. One that is still locked has been
+// reported: its agent reports first and tags after that.
 func allDone(f *ctlfile.File) bool {
 	for i := range f.Recipients {
 		if f.Recipients[i].Tag == ctlfile.Open && !f.Done(i) {

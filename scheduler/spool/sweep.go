@@ -12,32 +12,32 @@ import (
 const (
 	// batchLimit bounds the names of one batch.
 	batchLimit = 256
-	// batchAge is how long a batch that is not full is kept for more.
+	// batchAge is how long a batch that is not full waits for more names.
 	batchAge = time.Millisecond
 	// direntBytes is how much of a directory is read at once.
 	direntBytes = 32 << 10
-	// maxDepth is how deep letter directories go.
+	// maxDepth is how many levels of letter directories there are.
 	maxDepth = 2
 )
 
-// sweeper reads the directories. It is streamed: what one system call found
-// is given out before the next is made, so that the first names of a large
-// directory are worked on while the rest is read.
+// sweeper reads the directories as a stream: it announces what one system call has
+// found before it makes the next, so that the first names of a large directory are
+// worked on while the rest is read.
 type sweeper struct {
 	s       *Spool
 	buffers [maxDepth + 1][]byte
 	batch   []Name
-	begunAt time.Time     // when the first name of the batch was put in
+	begunAt time.Time     // when the batch got its first name
 	waited  time.Duration // for the receiver, in this sweep
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
 	asked   uint64        // names ever asked for, when the limits began to count
-	// failing are the directories that cannot be read, by prefix, with the text
-	// that was said of each. incomplete says that this sweep met one.
+	// failing are the directories that cannot be read, by prefix, with the error
+	// that was reported. incomplete says that this sweep has met one.
 	failing    map[string]string
 	incomplete bool
 }
 
-// sweeping is the goroutine that sweeps in its time.
+// sweeping is the goroutine that sweeps.
 func (s *Spool) sweeping() {
 	w := &sweeper{s: s, failing: map[string]string{}}
 	var plan schedule
@@ -74,8 +74,8 @@ func (s *Spool) sweeping() {
 	}
 }
 
-// sweep reads transport/, with its letter directories when whole is set. read
-// is false when it could not begin, open when the spool was closed meanwhile.
+// sweep reads transport/ and, if whole is set, its letter directories. read is
+// false if it could not begin, open if the spool was closed meanwhile.
 func (w *sweeper) sweep(whole bool) (read, open bool) {
 	w.waited, w.incomplete = 0, false
 	w.asked, _ = w.s.queue.counts()
@@ -93,8 +93,8 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	return true, w.read(fd, "", depth) && w.flush()
 }
 
-// read gives out the control files of one directory and, down to depth, of
-// the letter directories in it.
+// read announces the control files of a directory and of the letter directories
+// in it, down to depth.
 func (w *sweeper) read(fd int, prefix string, depth int) bool {
 	if w.buffers[depth] == nil {
 		w.buffers[depth] = make([]byte, direntBytes)
@@ -149,8 +149,8 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 	return len(w.batch) < min(batchLimit, w.s.options.NewLimit) || w.flush()
 }
 
-// fail notes that a directory cannot be read, and says so once. The next sweep is
-// a whole one again.
+// fail notes that a directory cannot be read, and reports a new error once. The
+// next sweep is a whole one again.
 func (w *sweeper) fail(prefix, doing string, err error) {
 	w.incomplete = true
 	text := doing + " transport/" + prefix + ": " + err.Error()
@@ -160,8 +160,8 @@ func (w *sweeper) fail(prefix, doing string, err error) {
 	}
 }
 
-// flush gives the batch out and, when that was enough for now, waits until it
-// is digested. What the receiver made of this batch shows at the next.
+// flush announces the batch and, at a limit of this sweep, waits until all names
+// are loaded. What the receiver did with the batch is known at the next one.
 func (w *sweeper) flush() bool {
 	names := w.s.refusals.skip(w.batch)
 	w.batch = nil
@@ -191,7 +191,8 @@ func (w *sweeper) flush() bool {
 	return true
 }
 
-// announce gives names out. It is false when the spool was closed meanwhile.
+// announce sends names to the receiver. It is false if the spool was closed
+// meanwhile.
 func (s *Spool) announce(names []Name) bool {
 	select {
 	case s.found <- names:
@@ -201,24 +202,24 @@ func (s *Spool) announce(names []Name) bool {
 	}
 }
 
-// schedule says when the next sweep is and how much of the tree it reads. The
-// top of transport/ is read every 10 to 20 s, by the backlog, the whole every
-// 120 s or when something says so; and never is more than a twentieth of the
-// time spent on it.
+// schedule says when the next sweep is and how much of the tree it reads. The top
+// of transport/ is read every 10 to 20 s, depending on the backlog, and the whole
+// tree every 120 s or when that is asked for. Sweeping takes a twentieth of the
+// time at most.
 type schedule struct {
 	nextAt  time.Time // of any sweep
 	wholeAt time.Time // of the next whole one
-	restAt  time.Time // not before this, whatever is asked
+	restAt  time.Time // not before this, even if asked for
 }
 
 const (
 	topEvery   = 10 * time.Second
 	wholeEvery = 120 * time.Second
-	perBacklog = 32 // names being taken that put the next sweep off a second
-	restFactor = 19 // times as long at rest as at work
+	perBacklog = 32 // names being loaded that delay the next sweep by a second
+	restFactor = 19 // seconds of rest for each second of work
 )
 
-// swept notes that a sweep has ended that took busy of our own time.
+// swept notes the end of a sweep that has taken busy of our own time.
 func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog uint64) {
 	p.restAt = now.Add(restFactor * max(busy, 0))
 	p.nextAt = now.Add(topEvery + time.Duration(min(10, backlog/perBacklog))*time.Second)
@@ -227,16 +228,16 @@ func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog 
 	}
 }
 
-// failed notes that a sweep could not be made. The next is a whole one.
+// failed notes that a sweep was not complete. The next is a whole one.
 func (p *schedule) failed(now time.Time) {
 	p.nextAt = now.Add(topEvery)
 	p.wholeAt = p.nextAt
 }
 
-// hasten makes the next sweep a whole one, as soon as may be.
+// hasten makes the next sweep a whole one, as soon as possible.
 func (p *schedule) hasten() { p.nextAt, p.wholeAt = time.Time{}, time.Time{} }
 
-// rest is how long to wait from now for the next sweep.
+// rest returns how long to wait for the next sweep.
 func (p *schedule) rest(now time.Time) time.Duration {
 	at := p.nextAt
 	if p.wholeAt.Before(at) {

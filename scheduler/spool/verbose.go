@@ -1,6 +1,6 @@
 package spool
 
-// Verbose logs, which senders ask for with a v line.
+// Verbose logs, for which senders ask with a v line.
 
 import (
 	"path/filepath"
@@ -12,10 +12,9 @@ import (
 	"zsched/ctlfile"
 )
 
-// Verbose appends a line to the log that a sender asked for, with the rights
-// of owner, as ctlfile.AppendVerbose does. A relative path is below
-// $POSTOFFICE/transport. There is no answer: nobody may be kept waiting by a
-// log that is not there.
+// Verbose appends a line to the log that a v line names, with the rights of owner,
+// as ctlfile.AppendVerbose does. A relative path is below $POSTOFFICE/transport.
+// There is no result: a log that does not work must not delay anything.
 func (s *Spool) Verbose(path string, owner uint32, line string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.options.Postoffice, "transport", path)
@@ -24,7 +23,7 @@ func (s *Spool) Verbose(path string, owner uint32, line string) {
 	s.edit(path, func() { appendAs(path, owner, line) })
 }
 
-// appendAs does what Verbose says. The rights are those of one thread, which
+// appendAs does the work of Verbose. It changes the rights of one thread, which
 // ends with the goroutine that is locked to it.
 func appendAs(path string, owner uint32, line string) {
 	if unix.Geteuid() != 0 || owner == 0 {
@@ -35,7 +34,7 @@ func appendAs(path string, owner uint32, line string) {
 	go func() {
 		defer close(finished)
 		runtime.LockOSThread()
-		// The call cannot fail, only do nothing; the second asks what it did.
+		// The call returns no error; the second call returns the uid now in force.
 		_ = unix.Setfsuid(int(owner))
 		if now, _ := unix.SetfsuidRetUid(-1); now == int(owner) {
 			ctlfile.AppendVerbose(path, owner, line)

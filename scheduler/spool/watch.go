@@ -16,21 +16,21 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// watchBuffer is how many events may wait for us outside the kernel's queue.
+// watchBuffer is how many events may wait outside the kernel's queue.
 const watchBuffer = 1024
 
-// watcher hears of names that appear in transport/ and its letter
-// directories. All it says are hints: what it misses the sweep finds, and
-// where it cannot be had at all the spool does without.
+// watcher learns of names that appear in transport/ and its letter directories.
+// They are hints: the sweep finds what the watcher misses, and the spool also
+// works without it.
 //
-// Every directory is watched before it is read, so that no name can fall
-// between the two: the sweep watches the letter directories as it comes to
-// them, and those made later are watched, and looked into, when they appear.
+// Every directory is watched before it is read, so that no name can be missed
+// between the two: the sweep watches the letter directories as it reaches them,
+// and those made later are watched, and read, when they appear.
 type watcher struct {
 	s    *Spool
-	fs   *fsnotify.Watcher // nil where the system has no watches to give
+	fs   *fsnotify.Watcher // nil where the system permits no watches
 	root string            // transport/, as events name it, with a slash
-	full atomic.Bool       // the system gives no more
+	full atomic.Bool       // the system permits no more watches
 	narrower
 }
 
@@ -54,7 +54,7 @@ func (s *Spool) startWatch() {
 	})
 }
 
-// watch watches transport/prefix, once however often it is asked to.
+// watch watches transport/prefix. It may be called again.
 func (w *watcher) watch(prefix string) {
 	if w.fs == nil || w.full.Load() {
 		return
@@ -69,8 +69,8 @@ func (w *watcher) watch(prefix string) {
 	}
 }
 
-// watchTree watches a directory that has just appeared, gives out what is in it
-// already, and does the same with the directories in it down to depth.
+// watchTree watches a directory that has just appeared, announces the names in it,
+// and does the same with the directories in it down to depth.
 func (w *watcher) watchTree(prefix string, depth int) bool {
 	w.watch(prefix)
 	fd, err := postoffice.OpenDir(w.s.pairs[Queue].transport, "./"+prefix)
@@ -112,7 +112,7 @@ func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
 				return
 			}
 			w.onEvent(e, &names)
-			// What else has been heard by now goes into the same batch.
+			// All other events that are there go into the same batch.
 			for more := len(events); more > 0 && len(names) < batchLimit; more-- {
 				w.onEvent(<-events, &names)
 			}
@@ -123,8 +123,8 @@ func (w *watcher) run(events <-chan fsnotify.Event, errs <-chan error) {
 	}
 }
 
-// onEvent adds to names what an event tells of. A rename into the directory is a
-// Create too.
+// onEvent adds the name that an event is about. A rename into the directory is
+// also a Create.
 func (w *watcher) onEvent(e fsnotify.Event, names *[]Name) {
 	if !e.Has(fsnotify.Create) {
 		return
@@ -143,31 +143,29 @@ func (w *watcher) onEvent(e fsnotify.Event, names *[]Name) {
 	}
 }
 
-// emit gives out the names and empties the list. It is false when the spool
-// was closed meanwhile.
+// emit announces the names and empties the list. It is false if the spool was
+// closed meanwhile.
 func (w *watcher) emit(names *[]Name) bool {
 	batch := *names
 	*names = nil
 	return len(batch) == 0 || w.s.announce(batch)
 }
 
-// narrower makes the watch deaf to what agents and we ourselves do to files
-// all day. fsnotify asks the kernel for every kind of event and offers no way
-// to ask for fewer; but each tag that is written and each file that is
-// unlinked is then an event to make, read and drop, which costs a sixth of all
-// processor time in a busy queue. The kernel lets anyone who has the inotify
-// descriptor change what is watched for. Where we cannot get at it, all events
-// come, and are dropped.
+// narrower reduces the events that the kernel sends. fsnotify asks for every kind
+// and has no option for fewer, but each tag and each unlink is then an event to
+// make, read and drop, which costs a sixth of all processor time in a busy queue.
+// The process that has the inotify descriptor may change what is watched for.
+// Where we cannot find the descriptor, all events come and are dropped.
 type narrower struct {
 	fd int // a duplicate of fsnotify's descriptor, or -1
 }
 
-// narrowEvents are the events that say that a name is new, and those by which
-// fsnotify knows that a directory is gone.
+// narrowEvents are the events that announce a new name, and those by which
+// fsnotify notices that a directory is gone.
 const narrowEvents = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
 // newNarrower finds the inotify descriptor of this process that watches a
-// directory, by what /proc says of each.
+// directory, by the descriptions in /proc.
 func newNarrower(dir string) narrower {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -193,7 +191,7 @@ func newNarrower(dir string) narrower {
 	return narrower{-1}
 }
 
-// narrow cuts down what a directory is watched for that fsnotify watches.
+// narrow reduces the events of a directory that fsnotify watches.
 func (n narrower) narrow(dir string) {
 	if n.fd >= 0 {
 		_, _ = unix.InotifyAddWatch(n.fd, dir, narrowEvents)

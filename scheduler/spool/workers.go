@@ -4,8 +4,8 @@ package spool
 
 import "sync"
 
-// workQueue is work that waits for a worker: first in, first out, without bound.
-// The receiver of Found and the core bound it, by how much they ask for.
+// workQueue is an unbounded queue of work, first in, first out. The receiver of
+// Found and the core bound it by how much they ask for.
 type workQueue[T any] struct {
 	mu     sync.Mutex
 	more   sync.Cond
@@ -27,8 +27,8 @@ func (q *workQueue[T]) push(item T) {
 	q.more.Signal()
 }
 
-// pop waits for an item. It is false once the queue is closed, whatever is
-// left in it.
+// pop waits for an item. It is false once the queue is closed, even if items are
+// left.
 func (q *workQueue[T]) pop() (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,14 +38,14 @@ func (q *workQueue[T]) pop() (T, bool) {
 	return q.next()
 }
 
-// poll is pop that does not wait: it is false also when there is no item.
+// poll is pop without waiting: it is also false if there is no item.
 func (q *workQueue[T]) poll() (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.next()
 }
 
-// next removes the first item, if there is one. The lock is held.
+// next removes the first item, if there is one. The lock must be held.
 func (q *workQueue[T]) next() (T, bool) {
 	var none T
 	if q.closed || q.head == len(q.items) {
@@ -73,7 +73,7 @@ func (q *workQueue[T]) close() {
 	q.more.Broadcast()
 }
 
-// work is a worker that empties a queue of functions.
+// work is a worker that runs functions from a queue.
 func work(queue *workQueue[func()]) {
 	for {
 		do, ok := queue.pop()
@@ -86,8 +86,8 @@ func work(queue *workQueue[func()]) {
 
 // resultQueue collects results, so that no worker waits for the receiver and a
 // slow receiver gets few large batches. It holds no more than was asked for. It
-// also counts the names that were asked for and answered: the difference is the
-// backlog of a sweep.
+// also counts the names that were passed to Load and those whose result the
+// receiver has: the difference is the backlog of a sweep.
 type resultQueue struct {
 	mu       sync.Mutex
 	results  []Result
@@ -111,7 +111,7 @@ func (q *resultQueue) add(results []Result, names int) {
 	wake(q.ready)
 }
 
-// removeAll takes everything out.
+// removeAll removes and returns everything.
 func (q *resultQueue) removeAll() (results []Result, names int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,8 +135,8 @@ func (q *resultQueue) answer(names int) {
 	}
 }
 
-// counts are the names ever given to Load, and those of them whose result the
-// receiver has.
+// counts returns how many names were passed to Load, and for how many of them the
+// receiver has the result.
 func (q *resultQueue) counts() (asked, answered uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
