@@ -14,7 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"zsched/ctlfile"
 	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
 
@@ -32,7 +34,7 @@ func (q *queue) prepare(n uint64) error {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			q.step("make " + dir)
 			q.made = true
-			if err := makeHashDir(dir, q.levels); err != nil {
+			if _, err := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); err != nil {
 				return err
 			}
 		} else if err != nil {
@@ -131,15 +133,16 @@ func (q *queue) syncPath(path string) error {
 	return file.Sync()
 }
 
-// move renames a file, makes the hash directory if it is missing, and overwrites
-// nothing.
-func (q *queue) move(from, to string) error {
-	err := rename(from, to)
+// move renames a file to its number in queue/ or transport/. It makes the hash
+// directory if it is missing, and overwrites nothing.
+func (q *queue) move(from, name string, n uint64) error {
+	to := q.place(name, n)
+	err := postoffice.Publish(from, to)
 	if errors.Is(err, fs.ErrNotExist) && q.levels > 0 {
 		if _, e := os.Lstat(from); e != nil {
 			return err
 		}
-		if e := makeHashDir(filepath.Dir(to), q.levels); e != nil {
+		if _, e := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); e != nil {
 			return e
 		}
 		// The directory itself has to last as well. It was there a moment ago, or
@@ -147,39 +150,7 @@ func (q *queue) move(from, to string) error {
 		if e := q.syncfs(); e != nil {
 			return e
 		}
-		err = rename(from, to)
-	}
-	return err
-}
-
-func rename(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL || err == unix.ENOSYS { // this file system has no such call
-		if err := os.Link(from, to); err != nil {
-			return err
-		}
-		return os.Remove(from)
-	}
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
-}
-
-// makeHashDir makes a directory of letters and those above it, levels in all.
-func makeHashDir(dir string, levels int) error {
-	if levels == 0 {
-		return nil
-	}
-	if err := makeHashDir(filepath.Dir(dir), levels-1); err != nil {
-		return err
-	}
-	err := os.Mkdir(dir, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o755|fs.ModeSetgid)
+		err = postoffice.Publish(from, to)
 	}
 	return err
 }

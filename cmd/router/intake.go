@@ -22,6 +22,11 @@ import (
 // user could give another name to a file of somebody else.
 func (q *queue) open(name string) (*submission, error) {
 	path := filepath.Join(q.office, "router", name)
+	if dir, _ := filepath.Split(name); dir != "" && !postoffice.IsTrustedDir(filepath.Dir(path)) {
+		// It could be a link to any directory, whose files root would take for mail.
+		// Anybody can send a datagram with this name, so it is not worth a message.
+		return nil, fs.ErrNotExist
+	}
 	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
 	if err == unix.ELOOP || err == unix.ENXIO {
 		return nil, unreadablef("a symbolic link or a socket")
@@ -49,7 +54,7 @@ func (q *queue) names() []string {
 	for _, e := range top {
 		if isSubmission(e.Name()) {
 			names = append(names, e.Name())
-		} else if e.IsDir() && isLetter(e.Name()) {
+		} else if isLetter(e.Name()) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", e.Name())) {
 			below, _ := os.ReadDir(filepath.Join(q.office, "router", e.Name()))
 			for _, b := range below {
 				if isSubmission(b.Name()) {
@@ -88,7 +93,7 @@ func (q *queue) aside(path, name, reason string) error {
 			return err
 		}
 		q.step("aside " + name)
-		if err := rename(path, to); err != nil {
+		if err := postoffice.Publish(path, to); err != nil {
 			_ = os.Remove(to + ".reason")
 			if errors.Is(err, fs.ErrExist) {
 				continue

@@ -230,18 +230,18 @@ func (q *queue) syncStaged(jobs []*job) {
 func (q *queue) moveMessages(j *job) error {
 	from, to := filepath.Join(q.office, "router", j.name), q.place("queue", j.inode)
 	q.step("move message " + decimal(j.inode))
-	if err := q.move(from, to); err != nil {
+	if err := q.move(from, "queue", j.inode); err != nil {
 		return err
 	}
 	if now, err := os.Lstat(to); err != nil || inodeOf(now) != j.inode {
 		// Its owner gave the name to another file in between.
-		return errors.Join(errors.New("the file was replaced by another"), err, q.move(to, from))
+		return errors.Join(errors.New("the file was replaced by another"), err, postoffice.Publish(to, from))
 	}
 	j.moved = true
 	for i := range j.copies {
 		c := j.copies[i]
 		q.step("move copy " + decimal(c))
-		if err := q.move(q.staging(decimal(c)+".msg"), q.place("queue", c)); err != nil {
+		if err := q.move(q.staging(decimal(c)+".msg"), "queue", c); err != nil {
 			return err
 		}
 	}
@@ -273,5 +273,5 @@ func (q *queue) syncMoved(jobs []*job) {
 // publish moves a staged control file to its name.
 func (q *queue) publish(staged string, number uint64) error {
 	q.step("publish " + staged)
-	return q.move(q.staging(staged), q.place("transport", number))
+	return q.move(q.staging(staged), "transport", number)
 }

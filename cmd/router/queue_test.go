@@ -277,3 +277,58 @@ func TestNumberThatIsTakenIsTriedAgain(t *testing.T) {
 		t.Errorf("%q", o.files("."))
 	}
 }
+
+// In router/ every user can make a name: a link to a directory, or a directory
+// whose names he can change, must not have its files taken for mail.
+func TestLetterDirectoriesOfOthersAreNotRead(t *testing.T) {
+	o := newOffice(t, 0)
+	const text = "to <x@a.example>\nenv-end\n\nbody\n"
+	err := errors.Join(os.Mkdir(filepath.Join(o.dir, "private"), 0o700), os.Mkdir(filepath.Join(o.dir, "router/B"), 0o755),
+		os.Mkdir(filepath.Join(o.dir, "router/C"), 0o755), os.Symlink("../private", filepath.Join(o.dir, "router/A")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.write("private/1", text)
+	o.write("router/B/2", text)
+	o.write("router/C/3", text)
+	want := 2
+	if os.Geteuid() == 0 {
+		want = 1
+		if err := os.Chown(filepath.Join(o.dir, "router/B"), 1000, 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := o.router()
+	r.add("A/1") // as a datagram does
+	r.add("B/2")
+	r.drain()
+	if n := len(o.files("transport")); n != want || len(o.files("private")) != 1 {
+		t.Errorf("%d queued, want %d; private %q", n, want, o.files("private"))
+	}
+}
+
+func TestFileThatIsReplacedWhileItIsRoutedIsNotQueued(t *testing.T) {
+	o := newOffice(t, 1)
+	o.write("router/1", "to <x@a.example>\nenv-end\n\nbody\n")
+	o.write("other", "to <y@a.example>\nenv-end\n\nbody\n")
+	r := o.router()
+	r.queue.step = func(what string) {
+		if strings.HasPrefix(what, "move message ") {
+			if err := os.Rename(filepath.Join(o.dir, "other"), filepath.Join(o.dir, "router/1")); err != nil {
+				t.Error(err)
+			}
+			r.queue.step = func(string) {}
+		}
+	}
+	r.drain()
+	if len(o.files("transport"))+len(o.files("queue")) != 0 || len(o.files("router")) != 1 {
+		t.Errorf("%q", o.files("."))
+	}
+	clear(r.retryAt)
+	r.drain() // the other file is a submission too
+	done := map[string]int{}
+	o.deliver(done)
+	if len(done) != 1 {
+		t.Errorf("%v", done)
+	}
+}

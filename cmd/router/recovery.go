@@ -68,7 +68,7 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 		message := q.staging(decimal(m) + ".msg")
 		if _, e := os.Lstat(message); e == nil {
 			q.step("resume copy " + decimal(m))
-			if e := q.move(message, q.place("queue", m)); e != nil {
+			if e := q.move(message, "queue", m); e != nil {
 				return paths, e
 			}
 		}
@@ -99,7 +99,7 @@ func (q *queue) isQueued(n uint64) bool {
 	for levels := range 3 {
 		path := filepath.Join(q.office, "queue", ctlfile.HashDir(n, levels), decimal(n))
 		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && inodeOf(info) == n {
-			return levels == q.levels || q.move(path, q.place("queue", n)) == nil
+			return levels == q.levels || q.move(path, "queue", n) == nil
 		}
 	}
 	return false

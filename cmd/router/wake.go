@@ -13,6 +13,8 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
 )
 
 // lockPid makes sure that one router works in a postoffice. The lock ends with the
@@ -49,8 +51,8 @@ func (r *router) watch() (*fsnotify.Watcher, error) {
 	}
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.IsDir() && isLetter(e.Name()) {
-			_ = w.Add(filepath.Join(dir, e.Name()))
+		if path := filepath.Join(dir, e.Name()); isLetter(e.Name()) && postoffice.IsTrustedDir(path) {
+			_ = w.Add(path)
 		}
 	}
 	return w, nil
@@ -103,8 +105,10 @@ func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 		return
 	}
 	if isLetter(name) {
-		_ = w.Add(e.Name)
-		r.sweep()
+		if postoffice.IsTrustedDir(e.Name) {
+			_ = w.Add(e.Name)
+			r.sweep()
+		}
 		return
 	}
 	if isSubmission(filepath.Base(name)) {

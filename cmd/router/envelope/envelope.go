@@ -31,8 +31,9 @@ import (
 // Limits of an envelope. A line of the longest address with all its DSN
 // parameters is far shorter.
 const (
-	MaxLine = 16 << 10  // bytes
-	MaxSize = 256 << 20 // bytes
+	MaxLine       = 16 << 10 // bytes
+	MaxSize       = 64 << 20 // bytes
+	MaxRecipients = 250000
 )
 
 // Envelope is the envelope of a submission.
@@ -182,6 +183,9 @@ func (p *parser) apply(line string) error {
 	case "to":
 		if value == "" {
 			return p.fail(column, "the recipient is missing")
+		}
+		if len(e.To) == MaxRecipients {
+			return p.fail(1, "more than %d recipients", MaxRecipients)
 		}
 		e.To = append(e.To, Recipient{value, p.dsn, p.line})
 		p.dsn = ""

@@ -82,6 +82,13 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 	}
 }
 
+func TestEnvelopeIsBounded(t *testing.T) {
+	_, _, err := Read(strings.NewReader(strings.Repeat("to a@b\n", MaxRecipients+1) + "env-end\n\n"))
+	if err == nil || !strings.Contains(err.Error(), "250001:1: more than 250000 recipients") {
+		t.Errorf("%v", err)
+	}
+}
+
 func FuzzEnvelope(f *testing.F) {
 	f.Add(full + "Subject: x\n\nbody")
 	f.Add("to <a@b>\nenv-eof\n")
