@@ -104,9 +104,10 @@ func (dv *delivery) messageExpiry(m *message) instant {
 }
 
 // noteDelays takes over what a recipient's N line says of delays: its NOTIFY, the
-// notices of delay that it had, and its deadline.
+// notices of delay that it had, and its deadline. A reload that sets reporttimes
+// holds for mail that is loaded after it.
 func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt instant) {
-	wanted := in.Notify.Wants(ctlfile.NotifyDelay)
+	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(ml.threadOf(v).params.ReportTimes) > 0
 	if !wanted && !in.DeliverBy.Given {
 		return
 	}
@@ -223,20 +224,13 @@ func (dv *delivery) delayDue(p *delayPlan) {
 // failAtDeadline fails recipients of a vertex, by index, because the time has
 // passed that their sender gave.
 func (dv *delivery) failAtDeadline(v *vertex, indices []int) {
-	var late []*recipient
+	late := make(map[*recipient]bool, len(indices))
 	for _, i := range indices {
-		late = append(late, dv.recipient(v, i))
+		late[dv.recipient(v, i)] = true
 	}
 	dv.fail(v, failureCause{
 		words: "not delivered within the time that the sender gave", code: "5.4.7 (delivery time expired)",
-		applies: func(r *recipient) bool {
-			for _, other := range late {
-				if r == other {
-					return r.state == open || r.state == standby
-				}
-			}
-			return false
-		},
+		applies: func(r *recipient) bool { return late[r] && (r.state == open || r.state == standby) },
 	})
 }
 

@@ -270,6 +270,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 			open++
 		}
 	}
+	lines := delayLines(f)
 	m.Recipients = make([]ctlfile.OpenRecipient, 0, open)
 	for i := range f.Recipients {
 		if r := &f.Recipients[i]; r.Tag == ctlfile.Open {
@@ -280,7 +281,7 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				Class:   r.Class,
 				Notify:  r.Notify,
 
-				Delays:    delays(f, r),
+				Delays:    max(r.Delays, lines[r.Offset]),
 				DeliverBy: ctlfile.ParseDeliverBy(r.DSN),
 			})
 			if t.s.options.Users {

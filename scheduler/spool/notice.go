@@ -53,16 +53,18 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 	return lines
 }
 
-// delays returns how many notices of delay the sender had about a recipient: the
-// DDDD field, or the d lines of an older file without it.
-func delays(f *ctlfile.File, r *ctlfile.Recipient) int {
-	n := 0
+// delayLines counts the d lines of delays for each recipient, by offset. A crash
+// may have come between one of them and the DDDD field.
+func delayLines(f *ctlfile.File) (counts map[int64]int) {
 	for i := range f.Diagnostics {
-		if line := &f.Diagnostics[i]; line.Recipient == r.Offset && action(line.Notary) == delayed {
-			n++
+		if line := &f.Diagnostics[i]; action(line.Notary) == delayed {
+			if counts == nil {
+				counts = make(map[int64]int)
+			}
+			counts[line.Recipient]++
 		}
 	}
-	return max(n, r.Delays)
+	return counts
 }
 
 // tells returns the kind of notice that a d line about a recipient with this tag

@@ -184,6 +184,23 @@ func TestReportMarksWhatItReported(t *testing.T) {
 	}
 }
 
+// The old program printed entries that the sender had not asked for, as soon as
+// there was one that he had.
+func TestWhatNobodyAskedForIsNotInTheNotice(t *testing.T) {
+	o := routedOffice(t)
+	text := failed7(done(toCarol, "+"), "N NOTIFY=FAILURE", "r+          smtp e eve 1", "r-          smtp f fay 1", "N NOTIFY=SUCCESS")
+	text += diagnose(offset(t, text, "carol"), "carol", "delivered")
+	text += diagnose(offset(t, text, "eve"), "eve", "*SW-ERROR*not-act-rc=64*")
+	text += diagnose(offset(t, text, "fay"), "fay", "failed")
+	o.put("7", text)
+	if r := o.open(Options{Reporter: reporter(o.dir)}).finished("7", true); r.Err != nil || len(o.notices()) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if text := o.notices()[0]; strings.Count(text, "\nAction: ") != 1 || !strings.Contains(text, "bob@b.example\nAction: failed\n") {
+		t.Errorf("%s", text)
+	}
+}
+
 // A delay is written while an agent has the recipient: the lock stays.
 func TestDelayLeavesTheTag(t *testing.T) {
 	o := routedOffice(t)
