@@ -19,6 +19,13 @@ func (d *dispatch) maySpread(v *vertex, r *ring) bool {
 	return !d.isMulti(m) || d.mayAdd(m, r) > 0
 }
 
+// mayUseMore reports whether the message of a vertex may take more sessions than
+// the starting agents of the ring will bring.
+func (d *dispatch) mayUseMore(v *vertex, r *ring) bool {
+	m := d.messageOf(v)
+	return !d.isMulti(m) || d.mayAdd(m, r) > r.expected
+}
+
 // mayAdd is how many more sessions a message with several vertices may take.
 func (d *dispatch) mayAdd(m *message, r *ring) int {
 	p := r.params

@@ -71,7 +71,9 @@ func (d *dispatch) dispatchRing(r *ring) {
 		t := d.threadOf(p.vertex)
 		a := r.sessionFor(t)
 		if a == nil {
-			d.startFor(r, t)
+			if d.mayUseMore(p.vertex, r) {
+				d.startFor(r, t)
+			}
 			break
 		}
 		d.serve(a, p)

@@ -207,7 +207,6 @@ func TestMessageLeavesSessionsFree(t *testing.T) {
 				if a := m.s.agents[AgentID(id)]; a != nil && !agents[a.id] {
 					agents[a.id] = true
 					for range a.sessions {
-						m.s.Step(m.now, Tick{})
 						m.stepUnchecked(AgentHungry{a.id})
 					}
 				}
