@@ -115,14 +115,18 @@ func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name
 	return newFiles, err
 }
 
-// releaseHeld releases the held messages and threads that are selected.
+// releaseHeld releases the held threads and messages that are selected. Threads
+// come first, so that their mail is counted before released messages join it.
 func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) error {
-	where, now := o.Where, time.Now()
+	if err := q.releaseThreads(ctx, o, did); err != nil {
+		return err
+	}
+	match := isSelected(o.Where, time.Now())
 	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(storedJobs(m), isSelected(where, now)) {
+		if !slices.ContainsFunc(storedJobs(m), match) {
 			continue
 		}
 		if !o.DryRun {
@@ -141,6 +145,13 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 			did.threads[job.Name] = struct{}{}
 		}
 	}
+	return nil
+}
+
+// releaseThreads releases the held threads that are selected. A selection by what
+// only messages have selects no thread.
+func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) error {
+	where, now := o.Where, time.Now()
 	if where.NeedsFile() || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {
 		return nil
 	}

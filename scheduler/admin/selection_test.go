@@ -42,6 +42,20 @@ func TestSelectionsByState(t *testing.T) {
 	})
 }
 
+// A dry run of a release counts what the release counts, also where a released
+// message joins a thread that is released by the same order.
+func TestReleaseCountsLikeItsDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 1", 1, 2, 2)
+		h.want("HOLD THREAD smtp b.example", 1, 1, 1)
+		h.want("RELEASE WHERE state=held DRYRUN", 2, 3, 2)
+		h.want("RELEASE WHERE state=held", 2, 3, 2)
+		h.want("RELEASE WHERE state=held", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // The files of a message are held as a whole: an order for one destination does
 // not hold its mail for another without a word.
 func TestHoldOfOneDestinationDoesNotHoldOthers(t *testing.T) {
