@@ -59,14 +59,18 @@ func (ml *mail) allHolding(m *message) bool {
 	return rests
 }
 
-// undoHold takes a message that could not be moved back into the queue.
+// undoHold takes a message back into the queue that could not be moved, or is not
+// to be held any more.
 func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving | holdOrdered
 	dv.eachVertex(m, func(v *vertex) {
-		if v.state != holding {
+		if v.ordered != VerbHold {
 			return
 		}
 		v.ordered = 0
+		if v.state != holding { // an agent has it, or its file is being read
+			return
+		}
 		switch {
 		case dv.feedable(v) == 0:
 			dv.blockVertex(v)

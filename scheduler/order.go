@@ -28,6 +28,10 @@ const (
 	VerbRequeue
 	// VerbReroute sends recipients to another channel and host (Resubmit).
 	VerbReroute
+	// VerbRelease makes poisoned mail due now, and withdraws a VerbHold that
+	// waits for an agent, for the whole message. What lies under hold/ is not
+	// known here.
+	VerbRelease
 )
 
 // Target is a message, or the part of it for one channel and host.
@@ -65,7 +69,7 @@ func (dv *delivery) ordered(e *Ordered) {
 // targetVertices returns the vertices of a message that are targets, each once.
 func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*vertex {
 	vertices := dv.openVertices(m)
-	if e.Verb == VerbHold {
+	if e.Verb == VerbHold || e.Verb == VerbRelease && m.flags&holdOrdered != 0 {
 		return vertices
 	}
 	wanted := make(map[*thread]bool, len(targets))
@@ -93,10 +97,14 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 		return n
 	}
 	dv.noteTouched(e, m, n)
-	if e.Verb == VerbRetry {
+	switch e.Verb {
+	case VerbRetry:
 		for _, v := range concerned {
 			dv.retryNow(v)
 		}
+		return n
+	case VerbRelease:
+		dv.releaseNow(m, concerned)
 		return n
 	}
 	dv.inBatch(m, func() {
@@ -110,6 +118,8 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
+		return 0
+	case e.Verb == VerbRelease && v.state != poisoned && v.ordered != VerbHold:
 		return 0
 	case e.Verb == VerbReroute && dv.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
 		return 0
@@ -215,6 +225,19 @@ func (dv *delivery) retryNow(v *vertex) {
 		dv.enqueueVertex(t, v, false)
 	}
 	dv.updateThread(t)
+}
+
+// releaseNow makes the poisoned ones of these vertices due. The rest is to be
+// held; then nothing of the message is.
+func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
+	for _, v := range vertices {
+		if v.state == poisoned && v.ordered == 0 {
+			dv.retryNow(v)
+		}
+	}
+	if m.flags&holdOrdered != 0 {
+		dv.undoHold(m)
+	}
 }
 
 // expireNow fails what is left of a vertex, as an administrator wants.

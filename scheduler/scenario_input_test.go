@@ -197,7 +197,7 @@ func (sc *scenario) store(words []string) {
 // verbs are the words of an order.
 var verbs = map[string]scheduler.Verb{
 	"kill": scheduler.VerbKill, "expire": scheduler.VerbExpire, "retry": scheduler.VerbRetry,
-	"hold": scheduler.VerbHold, "requeue": scheduler.VerbRequeue, "reroute": scheduler.VerbReroute,
+	"release": scheduler.VerbRelease, "hold": scheduler.VerbHold, "requeue": scheduler.VerbRequeue, "reroute": scheduler.VerbReroute,
 }
 
 // order reads: kill 7, expire 7-9 smtp/host, kill 7 smtp/host smtp/other,

@@ -44,7 +44,7 @@ func (h *harness) randomOrder() {
 }
 
 func (h *harness) order() {
-	e := Ordered{Order: 1, Verb: Verb(1 + h.rand.IntN(int(VerbReroute))), DryRun: h.chance(10)}
+	e := Ordered{Order: 1, Verb: Verb(1 + h.rand.IntN(int(VerbRelease))), DryRun: h.chance(10)}
 	e.To = Target{Channel: "smtp", Host: h.host()}
 	for range 1 + h.rand.IntN(3) {
 		target := Target{Message: MessageID(1 + h.rand.IntN(int(h.last)))}
@@ -52,7 +52,7 @@ func (h *harness) order() {
 			target.Channel, target.Host = "smtp", h.host()
 		}
 		e.Targets = append(e.Targets, target)
-		if e.DryRun || e.Verb == VerbRetry {
+		if e.DryRun || e.Verb == VerbRetry || e.Verb == VerbRelease {
 			continue
 		}
 		m := h.s.message(target.Message)

@@ -238,17 +238,14 @@ func (p *recordPass) message(ctx context.Context, id string) {
 		return
 	case !found:
 		return
-	case m.Place == spool.Queue:
-		p.alive = p.alive || q.isToBeHeld(ctx, m)
-		return
-	case m.Place != spool.Hold:
+	case m.Place == spool.Queue && !q.isToBeHeld(ctx, m), m.Place != spool.Queue && m.Place != spool.Hold:
 		return
 	case !p.record.Ended(p.now):
 		p.alive = true
 		return
 	}
 	o := &mailq.Order{Verb: mailq.Release, Message: id, By: mailq.Actor{User: "scheduler"}, Why: "the hold has ended at its time"}
-	did, err := q.actOnHeld(ctx, o, id)
+	did, err := q.actOnMessage(ctx, o)
 	if errors.Is(err, daemon.ErrNotHeld) {
 		return
 	}

@@ -108,15 +108,32 @@ func TestEndOfAHoldOutlivesARestart(t *testing.T) {
 	})
 }
 
-// A record is not removed while an agent still has what is to be held.
-func TestHoldThatHasNotBegunIsNotForgotten(t *testing.T) {
+// A release withdraws a hold that waits for an agent.
+func TestReleaseWithdrawsAHoldThatHasNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := slow(t, time.Minute)
+		h.want("HOLD MSG 1", 1, 1, 1)
+		h.want("RELEASE MSG 1 DRYRUN", 1, 1, 1)
+		h.want("RELEASE MSG 1", 1, 1, 1)
+		h.want("RELEASE MSG 1", 0, 0, 0)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if got := h.delivered(); got != "a.example" {
+			t.Errorf("%d held, delivered to %q", h.Spool.HeldFiles(), got)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A hold ends at its time also if an agent still has the message.
+func TestHoldThatHasNotBegunEndsAtItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := slow(t, 90*time.Minute)
 		stop := h.keep()
 		h.want("HOLD MSG 1 FOR 1h", 1, 1, 1)
 		time.Sleep(80 * time.Minute)
 		synctest.Wait()
-		if len(h.records.all) != 1 || h.Spool.HeldFiles() != 0 {
+		if len(h.records.all) != 0 || h.Spool.HeldFiles() != 0 {
 			t.Errorf("%d records, %d held", len(h.records.all), h.Spool.HeldFiles())
 		}
 		time.Sleep(time.Hour)

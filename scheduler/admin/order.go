@@ -32,7 +32,8 @@ const (
 // verbs are the orders that the core knows.
 var verbs = map[mailq.Verb]scheduler.Verb{
 	mailq.Kill: scheduler.VerbKill, mailq.Expire: scheduler.VerbExpire, mailq.Retry: scheduler.VerbRetry,
-	mailq.Hold: scheduler.VerbHold, mailq.Requeue: scheduler.VerbRequeue, mailq.Reroute: scheduler.VerbReroute,
+	mailq.Hold: scheduler.VerbHold, mailq.Release: scheduler.VerbRelease,
+	mailq.Requeue: scheduler.VerbRequeue, mailq.Reroute: scheduler.VerbReroute,
 }
 
 // Act carries out an order. The outcome counts what was done, even if there is
@@ -167,8 +168,8 @@ func (q *Queue) countJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return err
 		}
 		v := item.Vertex
-		// In the queue, a release concerns poisoned mail only.
-		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned {
+		// In the queue, a release concerns poisoned mail and what is to be held.
+		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
 			continue
 		}
 		if jobs.selected(v) {
@@ -189,9 +190,6 @@ func (q *Queue) countJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
 		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
 		Name: string(o.Verb), By: actorText(o), Why: o.Why,
-	}
-	if o.Verb == mailq.Release {
-		event.Verb = scheduler.VerbRetry
 	}
 	did, err := q.order(ctx, event, targets)
 	jobs.did.add(did)
