@@ -152,6 +152,13 @@ func TestCrashInFinish(t *testing.T) {
 	if got := o.s.orphans(time.Now()); len(got) != 0 {
 		t.Fatalf("orphans of today: %q", got)
 	}
+	o.write("transport/.router/258367", "") // our router's, before it is started again
+	if got := o.s.orphans(time.Now().Add(day)); len(got) != 0 {
+		t.Fatalf("orphans although the router has staged something: %q", got)
+	}
+	if err := os.RemoveAll(filepath.Join(o.dir, "transport/.router")); err != nil {
+		t.Fatal(err)
+	}
 	got := o.s.orphans(time.Now().Add(day))
 	if len(got) != 1 || got[0] != "F/F/258367" {
 		t.Fatalf("orphans %q", got)

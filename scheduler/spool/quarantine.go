@@ -218,6 +218,9 @@ func (s *Spool) release(path string, p Place) {
 // orphans walks through queue/ and returns the orphans.
 func (s *Spool) orphans(now time.Time) []string {
 	var found []string
+	if s.routerHasStaged() {
+		return nil
+	}
 	s.slowWalk("queue", "", maxDepth, func(path string) bool {
 		if s.orphaned(path, now) {
 			found = append(found, path)
@@ -225,6 +228,23 @@ func (s *Spool) orphans(now time.Time) []string {
 		return len(found) < orphanLimit
 	})
 	return found
+}
+
+// routerHasStaged reports whether router(8) has control files in transport/.router,
+// whose messages may be in queue/ already. It moves them to their names when it is
+// started again.
+func (s *Spool) routerHasStaged() bool {
+	fd, err := postoffice.OpenDir(s.pairs[Queue].transport, ".router")
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	for e := range entries(fd, make([]byte, direntBytes)) {
+		if e.name[0] != '.' {
+			return true
+		}
+	}
+	return false
 }
 
 // orphaned reports whether a message file has had no control file for a day, in
