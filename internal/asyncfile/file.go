@@ -98,7 +98,8 @@ func (w *Writer) run(file io.WriteCloser) {
 	written := 0     // bytes of lines that the file has taken
 	for range w.wake {
 		// First write what the file did not take last time.
-		written += w.put(file, lines[written:])
+		n, took := put(file, lines[written:])
+		written += n
 		all := written == len(lines)
 
 		w.mu.Lock()
@@ -111,7 +112,12 @@ func (w *Writer) run(file io.WriteCloser) {
 
 		// Lines from before Reopen go to the old file.
 		if all {
-			written = w.put(file, lines)
+			n, more := put(file, lines)
+			written, took = n, took || more
+		}
+		// Not before there is room for what Lost writes.
+		if took {
+			w.tellLost()
 		}
 		if reopen {
 			if next, err := w.open(); err == nil {
@@ -133,20 +139,22 @@ func (w *Writer) run(file io.WriteCloser) {
 	}
 }
 
-// put writes lines and returns how many bytes the file has taken.
-func (w *Writer) put(file io.Writer, lines []byte) int {
+// put writes lines. It returns how many bytes the file has taken, and whether it
+// takes lines now.
+func put(file io.Writer, lines []byte) (n int, took bool) {
 	if len(lines) == 0 {
-		return 0
+		return 0, false
 	}
 	n, err := file.Write(lines)
-	if err != nil {
-		return n
-	}
+	return n, err == nil
+}
+
+// tellLost tells how many lines were lost, if any.
+func (w *Writer) tellLost() {
 	if lost := w.lose(0); lost > 0 && w.Lost != nil {
 		w.lose(-lost)
 		w.Lost(lost)
 	}
-	return n
 }
 
 // lose adds to the number of lost lines and returns it.

@@ -183,7 +183,7 @@ func (e *Event) arrivalWords() string {
 	case "released":
 		text = "released"
 	case "found at the start":
-		text = "found in the queue when the scheduler started"
+		text = "found in the queue at the start"
 	}
 	if e.Recipient == "" {
 		return text + " without open recipients"

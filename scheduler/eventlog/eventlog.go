@@ -29,15 +29,15 @@ import (
 
 // Log writes events. It belongs to the loop's goroutine.
 type Log struct {
-	out      io.Writer
-	line     line
-	now      time.Time // of the event under way
-	messages map[scheduler.MessageID]*message
-	agents   map[scheduler.AgentID]*agent
-	exited   []scheduler.AgentID                  // oldest first; still in agents
-	ops      map[scheduler.Op]scheduler.MessageID // Finish, Hold and Resubmit that are not answered
-	started  bool                                 // the first sweep has ended
-	down     bool                                 // the spool cannot be written
+	out       io.Writer
+	startedAt time.Time // older control files were there at the start
+	line      line
+	now       time.Time // of the event under way
+	messages  map[scheduler.MessageID]*message
+	agents    map[scheduler.AgentID]*agent
+	exited    []scheduler.AgentID                  // oldest first; still in agents
+	ops       map[scheduler.Op]scheduler.MessageID // Finish, Hold and Resubmit that are not answered
+	down      bool                                 // the spool cannot be written
 }
 
 // message is what lines about a message in the queue repeat.
@@ -71,7 +71,7 @@ var _ daemon.Observer = (*Log)(nil)
 // Users.
 func New(out io.Writer) *Log {
 	return &Log{
-		out:      out,
+		out: out, startedAt: time.Now(),
 		messages: make(map[scheduler.MessageID]*message),
 		agents:   make(map[scheduler.AgentID]*agent),
 		ops:      make(map[scheduler.Op]scheduler.MessageID),
@@ -177,8 +177,6 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 		l.noticed(nil, r.Name.Path, r.Notice)
 	case spool.Refused:
 		l.refused(&r)
-	case spool.Swept:
-		l.started = true
 	}
 }
 
@@ -209,7 +207,7 @@ func (l *Log) arrived(in *scheduler.Message) {
 	switch {
 	case in.Released:
 		how = "released"
-	case !l.started:
+	case in.ChangedAt.Before(l.startedAt):
 		how = "found at the start"
 	}
 	arrival := func() *line {

@@ -85,7 +85,6 @@ func arrivedMessage(id scheduler.MessageID, users ...string) scheduler.Arrived {
 func TestLifeOfAMessage(t *testing.T) {
 	later := began.Add(1500 * time.Millisecond)
 	lines := told(t, func(l *Log) {
-		l.Result(began, spool.Swept{})
 		l.Event(began, arrivedMessage(12, "u@h", "v@h"))
 		l.Action(began, scheduler.Start{Agent: 3, Command: []string{"A=b", "/usr/lib/ta/smtp", "-c", "smtp"}})
 		l.Event(began, scheduler.AgentStarted{Agent: 3, PID: 711})
@@ -182,6 +181,63 @@ func TestSocketReaderMayComeAgain(t *testing.T) {
 	defer second.Close()
 	if line, err := bufio.NewReader(second).ReadString('\n'); line != "three\n" {
 		t.Errorf("the second reader has %q, %v", line, err)
+	}
+}
+
+// While nobody reads, a bounded number of lines is kept. The reader who comes is
+// told how many were lost, and so is the log of the scheduler.
+func TestLostLinesAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	noted := make(chan int, 100)
+	w, err := Open("UNIX:"+path, func(lines int) { noted <- lines })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	const kept, written = 4 << 20 / 1000, 10_000
+	long := []byte(strings.Repeat("x", 999) + "\n")
+	for range written {
+		w.Write(long)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	// The writer tries again with the next line.
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		for {
+			select {
+			case <-time.After(10 * time.Millisecond):
+				w.Write([]byte("next\n"))
+			case <-stop:
+				return
+			}
+		}
+	}()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	lines := bufio.NewScanner(conn)
+	whole := 0
+	for lines.Scan() && !strings.Contains(lines.Text(), `"lost"`) {
+		if len(lines.Text()) == 999 {
+			whole++
+		}
+	}
+	var told struct{ Lines int }
+	if err := json.Unmarshal(lines.Bytes(), &told); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-noted; n != told.Lines || w.Lost() != uint64(n) || n < written-2*kept {
+		t.Errorf("%d lines are told, %d noted, %d counted", told.Lines, n, w.Lost())
+	}
+	if whole+told.Lines < written {
+		t.Errorf("%d lines came and %d were lost, of %d", whole, told.Lines, written)
 	}
 }
 
