@@ -228,6 +228,19 @@ A report for programs and your message follow.
 	fields(t, p.groups[2], map[string]string{"Final-Recipient": "x-local; dave", "Original-Recipient": ""})
 }
 
+func TestTextOfManyRecipientsIsBounded(t *testing.T) {
+	n := plain()
+	for range 1000 {
+		n.Recipients = append(n.Recipients, n.Recipients[0])
+	}
+	n.Recipients = append(n.Recipients, Recipient{Address: "last@example.net", Action: Delayed})
+	p := parse(t, n)
+	if strings.Count(p.parts[0], "<bob@example.net>") != 100 || !strings.Contains(p.parts[0], "There are 901 more addresses") ||
+		!strings.Contains(p.parts[0], "<last@example.net>") || len(p.groups) != 1002 {
+		t.Errorf("%d groups, text of %d bytes", len(p.groups), len(p.parts[0]))
+	}
+}
+
 func TestExpirySaysWhatTheLastProblemWas(t *testing.T) {
 	n := plain()
 	n.Recipients[0].Status = "4.2.2"

@@ -48,11 +48,7 @@ func (n *Notice) text() string {
 	for a := Failed; a <= Expanded; a++ {
 		if count := n.count(a); count > 0 {
 			b.WriteString(wrap(headings[a][min(count, 2)-1], "") + "\n")
-			for i := range n.Recipients {
-				if n.Recipients[i].Action == a {
-					n.describe(&b, &n.Recipients[i])
-				}
-			}
+			n.describeAll(&b, a, count)
 		}
 	}
 	returned := "The header of your message"
@@ -84,6 +80,27 @@ func (n *Notice) describeMessage(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "  %-12s%s\n", "Arrived:", n.ArrivedAt.Format(dateLayout))
 	fmt.Fprintf(b, "  %-12s%s\n\n", "Queue name:", n.SpoolID)
+}
+
+// maxDescribed is how many recipients with the same action are described.
+const maxDescribed = 100
+
+// describeAll writes what happened to the recipients with an action, of which
+// there are so many.
+func (n *Notice) describeAll(b *bytes.Buffer, a Action, count int) {
+	described := 0
+	for i := range n.Recipients {
+		r := &n.Recipients[i]
+		switch {
+		case r.Action != a:
+		case described == maxDescribed:
+			b.WriteString(wrap(fmt.Sprintf("There are %d more addresses, which the report for programs lists.", count-described), "  ") + "\n")
+			return
+		default:
+			described++
+			n.describe(b, r)
+		}
+	}
 }
 
 // describe writes what happened to one recipient and what the sender can do.
