@@ -14,7 +14,7 @@ import (
 )
 
 // fill makes n messages two directories deep and returns their names.
-func (o *office) fill(n int) []Name {
+func (o *testSpool) fill(n int) []Name {
 	o.t.Helper()
 	names := make([]Name, n)
 	for i := range names {
@@ -35,7 +35,7 @@ func (o *office) fill(n int) []Name {
 // The floor is what the system asks for in any case, in one plain loop: per
 // message open, fstat, read, close the control file and stat the message.
 func BenchmarkLoadFloor(b *testing.B) {
-	o := newOffice(b)
+	o := newTestSpool(b)
 	names := o.fill(10000)
 	transport, err := postoffice.OpenDir(postoffice.WorkingDir, filepath.Join(o.dir, "transport"))
 	check(b, err)
@@ -74,7 +74,7 @@ func drain[T Result](b *testing.B, s *Spool, n int) {
 }
 
 func BenchmarkLoad(b *testing.B) {
-	o := newOffice(b)
+	o := newTestSpool(b)
 	names := o.fill(10000)
 	for _, loaders := range []int{1, 2, 4} {
 		b.Run("loaders="+strconv.Itoa(loaders), func(b *testing.B) {
@@ -104,7 +104,7 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 func BenchmarkFinishFloor(b *testing.B) {
-	o := newOffice(b)
+	o := newTestSpool(b)
 	names := o.fill(b.N)
 	transport := filepath.Join(o.dir, "transport") + "/"
 	queue := filepath.Join(o.dir, "queue") + "/"
@@ -118,7 +118,7 @@ func BenchmarkFinishFloor(b *testing.B) {
 func BenchmarkFinish(b *testing.B) {
 	for _, retirers := range []int{1, 2, 4} {
 		b.Run("retirers="+strconv.Itoa(retirers), func(b *testing.B) {
-			o := newOffice(b)
+			o := newTestSpool(b)
 			names := o.fill(b.N)
 			o.open(Options{Retirers: retirers})
 			b.ReportAllocs()
@@ -134,7 +134,7 @@ func BenchmarkFinish(b *testing.B) {
 // A mark without a d line, as for each recipient where agents leave the
 // marking to the scheduler.
 func BenchmarkMark(b *testing.B) {
-	o := newOffice(b)
+	o := newTestSpool(b)
 	names := o.fill(b.N)
 	at := offset(b, control("1000000", toBob), "bob@b")
 	o.open(Options{})
@@ -150,7 +150,7 @@ func BenchmarkMark(b *testing.B) {
 func BenchmarkFirstBatch(b *testing.B) {
 	for _, n := range []int{100, 10000, 100000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			o := newOffice(b)
+			o := newTestSpool(b)
 			for i := range n {
 				check(b, os.WriteFile(filepath.Join(o.dir, "transport", strconv.Itoa(1000000+i)), nil, 0o640))
 			}
@@ -167,7 +167,7 @@ func BenchmarkFirstBatch(b *testing.B) {
 
 // From datagram to Loaded on an idle spool.
 func BenchmarkNotified(b *testing.B) {
-	o := newOffice(b)
+	o := newTestSpool(b)
 	names := o.fill(1000)
 	o.open(Options{})
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -200,7 +200,7 @@ func BenchmarkNotified(b *testing.B) {
 
 // A search through all of 10000 messages for one of them.
 func BenchmarkFind(b *testing.B) {
-	o := newOffice(b)
+	o := newTestSpool(b)
 	names := o.fill(10000)
 	o.open(Options{})
 	what := Query{LogID: "m" + strconv.FormatUint(names[5000].ID, 10) + "@*"}

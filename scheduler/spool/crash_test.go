@@ -22,7 +22,7 @@ func TestCrashInHashMove(t *testing.T) {
 		"levels were one, half done": {"258367", "F/258367", "258367"},
 		"somebody moved one":         {"F/258367", "F/F/258367", "F/258367"},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("transport/"+c.control, text)
 		o.write("queue/"+c.message, "message")
 		m := o.open(Options{HashLevels: 2}).loaded(c.control)
@@ -48,7 +48,7 @@ func TestCrashInHashMove(t *testing.T) {
 }
 
 func TestHashMoveThatFailsIsUndone(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("258367", control("258367", toBob))
 	o.write("transport/F/F/258367", "another of this name")
 	if m := o.open(Options{HashLevels: 2}).loaded("258367"); m.Name.Path != "258367" {
@@ -60,7 +60,7 @@ func TestHashMoveThatFailsIsUndone(t *testing.T) {
 // A message file that has its own control file beside it is not ours, though
 // it has our name.
 func TestTakeFollowsNobodyElsesMessage(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("transport/258367", control("258367", toBob))
 	o.put("F/F/258367", "another's")
 	for _, place := range []string{"hold/", "postman/", "corrupt/"} {
@@ -81,7 +81,7 @@ func TestTakeFollowsNobodyElsesMessage(t *testing.T) {
 
 func TestCrashInHoldAndPark(t *testing.T) {
 	for _, place := range []string{"hold/", "postman/"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("transport/F/F/258367", control("258367", toBob))
 		o.write(place+"queue/F/F/258367", "message")
 		o.open(Options{}).refused("F/F/258367", Elsewhere)
@@ -90,7 +90,7 @@ func TestCrashInHoldAndPark(t *testing.T) {
 }
 
 func TestCrashInQuarantine(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("transport/A/H/7", control("7", toBob))
 	o.write("corrupt/queue/A/H/7", "message")
 	o.open(Options{}).refused("A/H/7", Elsewhere)
@@ -100,7 +100,7 @@ func TestCrashInQuarantine(t *testing.T) {
 // The same where the name was not free: the control file finds the message
 // file that went before it.
 func TestCrashInNumberedQuarantine(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("corrupt/transport/7", "earlier")
 	o.write("corrupt/queue/7", "earlier")
 	o.write("transport/7", "garbage")
@@ -113,7 +113,7 @@ func TestCrashInNumberedQuarantine(t *testing.T) {
 
 func TestCrashInRelease(t *testing.T) {
 	for _, place := range []string{"hold/", "postman/"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		text := control("258367", toBob)
 		o.write("queue/F/F/258367", "message")
 		o.write(place+"transport/F/F/258367", text)
@@ -134,7 +134,7 @@ func TestCrashInRelease(t *testing.T) {
 
 func TestCrashInFinish(t *testing.T) {
 	day := 24*time.Hour + time.Minute
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("queue/F/F/258367", "its control file was unlinked")
 	o.put("A/H/7", "a control file is beside it")
 	o.write("queue/A/I/8", "the router is at work")
@@ -168,7 +168,7 @@ func TestCrashInFinish(t *testing.T) {
 	}
 	o.holds(before...)
 	if text := o.s.quarantineOrphan(got[0], time.Now().Add(day)); text == "" {
-		t.Error("nothing was said")
+		t.Error("there was no warning")
 	}
 	if o.read("corrupt/queue/F/F/258367") != "its control file was unlinked" {
 		t.Error("it is another file")
@@ -190,7 +190,7 @@ func TestCrashInFinish(t *testing.T) {
 func TestCrashInMark(t *testing.T) {
 	text := control("7", toBob, toCarol)
 	at := offset(t, text, "bob@b")
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text+diagnose(at, "bob@b.example", "failed"))
 	o.open(Options{})
 	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: at, Tag: '-', Diagnose: true, Notary: "\x03\x01failed\x015.4.7"}})

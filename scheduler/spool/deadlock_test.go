@@ -13,7 +13,7 @@ import (
 )
 
 func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
-	pid, lines, stop := play(t, "wait", "")
+	pid, lines, stop := startHelper(t, "wait", "")
 	lines.Scan()
 	now := time.Now()
 	if !alive(pid, now) {
@@ -41,7 +41,7 @@ func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
 // A process that nobody has waited for yet has a pid, but does nothing.
 func TestZombiesAreDead(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "SPOOL_TEST_ROLE=wait")
+	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER=wait")
 	check(t, cmd.Start()) // its standard input is empty
 	check(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	if alive(cmd.Process.Pid, time.Now()) {
@@ -55,7 +55,7 @@ func locked(pid int) string {
 }
 
 func TestTakeClearsDeadLocks(t *testing.T) {
-	pid, _, stop := play(t, "wait", "")
+	pid, _, stop := startHelper(t, "wait", "")
 	stop()
 	for name, line := range map[string]string{
 		"dead":       locked(pid),
@@ -65,7 +65,7 @@ func TestTakeClearsDeadLocks(t *testing.T) {
 		"blank":      "r~          smtp b.example bob@b.example 65534",
 		"unreadable": "r~  1x34    smtp b.example bob@b.example 65534",
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("7", control("7", line))
 		o.age("transport/7", 0)
 		if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
@@ -80,7 +80,7 @@ func TestTakeClearsDeadLocks(t *testing.T) {
 // Files of old have no pid field, and the old program never really locked
 // them: the tag alone is the lock, and after a restart nobody's.
 func TestTakeClearsALockWithoutPid(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", "i 7\ns local - alice 0\nr~smtp b.example bob@b.example 65534\nm\nSubject: x\n\n")
 	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
@@ -91,9 +91,9 @@ func TestTakeClearsALockWithoutPid(t *testing.T) {
 }
 
 func TestTakeRespectsLiveLocks(t *testing.T) {
-	pid, lines, stop := play(t, "wait", "")
+	pid, lines, stop := startHelper(t, "wait", "")
 	lines.Scan()
-	o := newOffice(t)
+	o := newTestSpool(t)
 	text := control("7", toCarol, locked(pid))
 	o.put("7", text)
 	o.age("transport/7", 0)
@@ -111,9 +111,9 @@ func TestTakeRespectsLiveLocks(t *testing.T) {
 // The pid of an agent that died may by now be somebody else's. The old
 // program waited for that somebody.
 func TestTakeClearsALockOfAReusedPid(t *testing.T) {
-	pid, lines, _ := play(t, "wait", "")
+	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", locked(pid))) // an hour ago
 	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
@@ -121,9 +121,9 @@ func TestTakeClearsALockOfAReusedPid(t *testing.T) {
 }
 
 func TestRereadSparesLiveLocks(t *testing.T) {
-	pid, lines, _ := play(t, "wait", "")
+	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
-	dead, _, stop := play(t, "wait", "")
+	dead, _, stop := startHelper(t, "wait", "")
 	stop()
 	const big = ctlfile.MaxPID
 	for name, c := range map[string]struct {
@@ -135,7 +135,7 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 		"it died just now":    {pid, "  ~"},
 		"one without a field": {4194000, "~  "},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("7", control("7", locked(pid), locked(dead), locked(big)))
 		o.age("transport/7", 0)
 		o.open(Options{})

@@ -16,7 +16,7 @@ import (
 )
 
 func TestProbe(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.s.Probe()
 	if p := answer[Probed](o); p.Err != nil {
 		t.Fatal(p.Err)
@@ -42,8 +42,8 @@ func ordinary() error {
 
 const someUser = 65534
 
-// playShutOut finishes and marks what it may not, and says what came of it.
-func playShutOut(dir string) {
+// helpUnwritable finishes and marks what it may not, and says what came of it.
+func helpUnwritable(dir string) {
 	if err := ordinary(); err != nil {
 		fmt.Println(err)
 		return
@@ -54,7 +54,7 @@ func playShutOut(dir string) {
 		return
 	}
 	defer s.Close()
-	o := &office{dir: dir, s: s}
+	o := &testSpool{dir: dir, s: s}
 	mode := func(path string, mode os.FileMode) {
 		if err := os.Chmod(filepath.Join(dir, path), mode); err != nil {
 			fmt.Println(err)
@@ -66,12 +66,12 @@ func playShutOut(dir string) {
 		s.Probe()
 		fmt.Println(what, err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
 	}
-	for _, c := range []struct{ shut, path string }{
+	for _, c := range []struct{ closed, path string }{
 		{"transport", "1"}, {"queue", "2"}, {"transport/A/H", "A/H/3"}, {"queue/A", "A/4"}, {"transport/A", "A/5"},
 	} {
-		mode(c.shut, 0o555)
+		mode(c.closed, 0o555)
 		try(c.path)
-		mode(c.shut, 0o755)
+		mode(c.closed, 0o755)
 		try(c.path)
 	}
 	mark := func(path string) {
@@ -92,7 +92,7 @@ func playShutOut(dir string) {
 // file that was to be removed, and a probe looks at that directory until it is
 // open again. That one file may not be opened says nothing of any other.
 func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for _, path := range []string{"1", "2", "A/H/3", "A/4", "6"} {
 		o.put(path, control("7", toBob))
 	}
@@ -107,10 +107,10 @@ func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
 			return os.Chown(path, someUser, -1)
 		}))
 	}
-	_, lines, _ := play(t, "shut out", o.dir)
-	var said []string
+	_, lines, _ := startHelper(t, "unwritable", o.dir)
+	var got []string
 	for lines.Scan() {
-		said = append(said, lines.Text())
+		got = append(got, lines.Text())
 	}
 	// Did it fail; was it the directory; does a probe succeed?
 	want := []string{
@@ -121,8 +121,8 @@ func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
 		"A/5 true true false", "A/5 false false true",
 		"mark true false true", "mark true true false", "mark true false true",
 	}
-	if !slices.Equal(said, want) {
-		t.Errorf("said\n%q, want\n%q", said, want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q, want\n%q", got, want)
 	}
 	o.holds("postman/queue/A/5", "postman/transport/A/5", "queue/6", "transport/6")
 }
@@ -130,7 +130,7 @@ func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
 // A file that cannot be removed although others can is a fault of its own:
 // mail is not held up for it.
 func TestFileThatCannotBeRemovedIsAFaultOfItsOwn(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	path := filepath.Join(o.dir, "transport/7")

@@ -8,7 +8,7 @@ import (
 )
 
 // busy keeps the marker of a file at work until the result is called.
-func (o *office) busy(path string) (release func()) {
+func (o *testSpool) busy(path string) (release func()) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	o.s.edit(path, func() {
 		close(begun)
@@ -23,7 +23,7 @@ func (o *office) busy(path string) (release func()) {
 func TestMarksOfAFileGoTogether(t *testing.T) {
 	const many = 100
 	text := control("7", strings.TrimSuffix(strings.Repeat(toBob+"\n", many), "\n"))
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{Markers: 1})
 	release := o.busy("7")
@@ -49,7 +49,7 @@ func TestMarksOfAFileGoTogether(t *testing.T) {
 // What was asked for between two outcomes is done between them.
 func TestMarksKeepTheirPlaceInTheQueue(t *testing.T) {
 	text := control("7", toBob, toCarol)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	release := o.busy("7")
@@ -67,7 +67,7 @@ func TestMarksKeepTheirPlaceInTheQueue(t *testing.T) {
 }
 
 func TestMarksOfAMissingFileAreAllAnswered(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	release := o.busy("7")
 	o.s.Mark(1, "7", nil)
 	o.s.Mark(2, "7", nil)

@@ -20,7 +20,7 @@ import (
 // of its directories two minutes: what comes before that came by the hint.
 
 func TestWatchHears(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.mkdir("transport/A")
 	o.mkdir("transport/B/I")
 	o.open(Options{})
@@ -46,7 +46,7 @@ func ofPath(path string) func(Name) bool { return func(n Name) bool { return n.P
 
 // A directory may have files before anybody can watch it.
 func TestWatchLooksIntoNewDirectories(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i := range 300 {
 		o.write("tmp/Q/"+string([]byte{'1' + byte(i/100), '0' + byte(i/10%10), '0' + byte(i%10)}), "")
 	}
@@ -88,7 +88,7 @@ func TestWatchHeedsNewNamesOnly(t *testing.T) {
 
 // What agents do to files all day makes no events.
 func TestWatchIsNarrow(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.mkdir("transport/A/H")
 	o.open(Options{})
 	o.sweep()
@@ -124,7 +124,7 @@ func TestWatchOverflowBringsTheSweepForward(t *testing.T) {
 		t.Error("no sweep")
 	}
 	if len(s.queue.results) != 0 {
-		t.Errorf("said %v", s.queue.results)
+		t.Errorf("results %v", s.queue.results)
 	}
 }
 
@@ -183,7 +183,7 @@ func notify(t *testing.T, socket string, datagrams ...string) {
 }
 
 func TestNotify(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	// What a daemon that was killed left behind.
 	path := filepath.Join(o.dir, ".scheduler.notify")
 	stale, err := net.ListenPacket("unixgram", path)
@@ -210,7 +210,7 @@ func TestNotify(t *testing.T) {
 }
 
 func TestNotifySocketElsewhere(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	// Longer than an address may be.
 	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 120))
 	check(t, os.Mkdir(dir, 0o755))
@@ -235,7 +235,7 @@ func TestNotifySocketElsewhere(t *testing.T) {
 
 // A successor may have bound the name while we were leaving.
 func TestCloseLeavesASuccessorsSocket(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.sweep()
 	path := filepath.Join(o.dir, ".scheduler.notify")
 	successor, err := bindNotify(path)
@@ -248,7 +248,7 @@ func TestCloseLeavesASuccessorsSocket(t *testing.T) {
 // Without the socket there is still the sweep; it is bound when it can be.
 func TestNotifySocketIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t)
+	o := newTestSpool(t)
 	path := filepath.Join(o.dir, ".scheduler.notify")
 	check(t, os.WriteFile(path, []byte("not ours"), 0o600))
 	o.open(Options{})

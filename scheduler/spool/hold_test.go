@@ -8,7 +8,7 @@ import (
 	"zsched/ctlfile"
 )
 
-func (o *office) release(id string) Released {
+func (o *testSpool) release(id string) Released {
 	o.t.Helper()
 	o.s.Release(5, id)
 	r := answer[Released](o)
@@ -19,7 +19,7 @@ func (o *office) release(id string) Released {
 }
 
 // spoolID is that of a message file.
-func (o *office) spoolID(path string) string {
+func (o *testSpool) spoolID(path string) string {
 	o.t.Helper()
 	st, err := os.Stat(filepath.Join(o.dir, path))
 	check(o.t, err)
@@ -31,7 +31,7 @@ func (o *office) spoolID(path string) string {
 // A message that was held and released, by whatever name, is taken again.
 func TestHoldAndRelease(t *testing.T) {
 	for _, path := range []string{"258367", "H/258367", "F/F/258367", "X/Y/258367-7"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		_, base := split(path)
 		text := control(base, toBob)
 		o.put(path, text)
@@ -55,7 +55,7 @@ func TestHoldAndRelease(t *testing.T) {
 }
 
 func TestReleaseOfWhatIsNotHeld(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("F/F/258367", control("258367", toBob))
 	o.write("hold/transport/A/H/7", control("7", toBob))
 	o.write("hold/queue/A/H/7", "message")
@@ -71,7 +71,7 @@ func TestReleaseOfWhatIsNotHeld(t *testing.T) {
 
 func TestReleaseOverwritesNothing(t *testing.T) {
 	for _, taken := range []string{"queue/7", "transport/7"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("hold/queue/7", "message")
 		o.write("hold/transport/7", control("7", toBob))
 		o.write(taken, "another's")
@@ -90,7 +90,7 @@ func TestReleaseOverwritesNothing(t *testing.T) {
 // The message file went, its control file did not: it is what a crash leaves,
 // and asking again finishes it, unless the spool was quicker.
 func TestReleaseAgain(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.open(Options{})
 	o.write("hold/transport/7", control("7", toBob))
 	o.write("queue/7", "message")
@@ -102,7 +102,7 @@ func TestReleaseAgain(t *testing.T) {
 
 // A held message that is to end is not in the queue before that is written.
 func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	text := control("7", toBob)
 	o.write("hold/transport/7", text)
 	o.write("hold/queue/7", "message")
@@ -130,7 +130,7 @@ func TestHeldMessageEndsBeforeItIsReleased(t *testing.T) {
 	f, err = ctlfile.Parse([]byte(o.read("transport/7")))
 	check(t, err)
 	if len(f.Diagnostics) != 1 {
-		t.Errorf("said twice: %+v", f.Diagnostics)
+		t.Errorf("written twice: %+v", f.Diagnostics)
 	}
 	o.s.EndHeld(7, "7", end)
 	if r := answer[Released](o); !r.Missing {

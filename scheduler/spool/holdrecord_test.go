@@ -7,7 +7,7 @@ import (
 )
 
 func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	s := o.open(Options{}).s
 	if records, err := s.HoldRecords(); len(records) > 0 || err != nil {
 		t.Fatalf("%+v, %v", records, err)

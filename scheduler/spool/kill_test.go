@@ -24,8 +24,8 @@ import (
 // killLimit is more calls than any of these things makes.
 const killLimit = 60
 
-// playVictim opens the spool and does what it was told to.
-func playVictim(dir string) {
+// helpKilled opens the spool and does what it was told to.
+func helpKilled(dir string) {
 	s, err := Open(Options{Postoffice: dir, By: "scheduler@mx.example", Reporter: reporter(dir)})
 	if err != nil {
 		fmt.Println(err)
@@ -58,15 +58,15 @@ func playVictim(dir string) {
 	}
 }
 
-// killedAt runs the victim and kills it at its nth changing call. It is false
-// when the victim had come to its end before.
+// killedAt runs the helper and kills it at its nth changing call. It is false
+// if the helper has exited before.
 func killedAt(t *testing.T, dir, task string, n int) bool {
 	t.Helper()
 	// Only the thread that starts a process may trace it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "SPOOL_TEST_ROLE=victim", "SPOOL_TEST_PATH="+dir, "SPOOL_TEST_TASK="+task)
+	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER=killed", "SPOOL_TEST_PATH="+dir, "SPOOL_TEST_TASK="+task)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
@@ -90,7 +90,7 @@ func killedAt(t *testing.T, dir, task string, n int) bool {
 				continue
 			}
 			if status.Exited() && status.ExitStatus() != 0 {
-				t.Fatalf("%s: the victim failed", task)
+				t.Fatalf("%s: the helper failed", task)
 			}
 			return status.Signaled()
 		}
@@ -131,11 +131,11 @@ func changing(regs *unix.PtraceRegs) bool {
 	return false
 }
 
-// killEverywhere kills a task at each of its calls, each time in an office made
+// killEverywhere kills a task at each of its calls, each time in a test spool made
 // anew, and looks at what is left.
-func killEverywhere(t *testing.T, task string, least int, begin func(*office), look func(o *office, at string)) {
+func killEverywhere(t *testing.T, task string, least int, begin func(*testSpool), look func(o *testSpool, at string)) {
 	for n := 1; ; n++ {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		begin(o)
 		killed := killedAt(t, o.dir, task, n)
 		at := fmt.Sprintf("%s, killed at call %d", task, n)
@@ -157,30 +157,30 @@ func killEverywhere(t *testing.T, task string, least int, begin func(*office), l
 
 func TestKilled(t *testing.T) {
 	text := control("7", toThree)
-	put := func(place string) func(*office) {
-		return func(o *office) {
+	put := func(place string) func(*testSpool) {
+		return func(o *testSpool) {
 			o.write(place+"transport/A/H/7", text)
 			o.write(place+"queue/A/H/7", "message of some length")
 		}
 	}
 	for task, c := range map[string]struct {
 		least int
-		begin func(*office)
-		look  func(o *office, at string)
+		begin func(*testSpool)
+		look  func(o *testSpool, at string)
 	}{
 		"router":  {10, put(""), everyoneLives},
 		"reroute": {12, put(""), everyoneLives},
 		"hold":    {2, put(""), inOnePlace},
 		"release": {2, put("hold/"), inOnePlace},
-		"notice": {8, func(o *office) {
+		"notice": {8, func(o *testSpool) {
 			o.write("transport/A/H/7", failed7())
 			o.write("queue/A/H/7", "message of some length")
 		}, oneOrTwoNotices},
-		"interim notice": {6, func(o *office) {
+		"interim notice": {6, func(o *testSpool) {
 			o.write("transport/A/H/7", failed7())
 			o.write("queue/A/H/7", "message of some length")
 		}, oneOrTwoNotices},
-		"threads": {4, func(o *office) { o.write("hold/threads", "smtp a.example\n") }, oneListOrTheOther},
+		"threads": {4, func(o *testSpool) { o.write("hold/threads", "smtp a.example\n") }, oneListOrTheOther},
 	} {
 		t.Run(task, func(t *testing.T) {
 			t.Parallel()
@@ -190,11 +190,11 @@ func TestKilled(t *testing.T) {
 }
 
 // everyoneLives: nobody is lost, and nobody goes more than twice.
-func everyoneLives(o *office, at string) {
-	lives := o.whereabouts()
+func everyoneLives(o *testSpool, at string) {
+	copies := o.copies()
 	for _, user := range []string{"bob@b.example", "carol", "eve@e.example"} {
-		if n := lives[user]; n < 1 || n > 2 {
-			o.t.Errorf("%s: %d lives of %s in %q", at, n, user, o.files())
+		if n := copies[user]; n < 1 || n > 2 {
+			o.t.Errorf("%s: %d copies of %s in %q", at, n, user, o.files())
 		}
 	}
 	for _, path := range o.files() {
@@ -204,10 +204,10 @@ func everyoneLives(o *office, at string) {
 	}
 }
 
-func inOnePlace(o *office, at string) {
+func inOnePlace(o *testSpool, at string) {
 	// What a sweep does: it sends the control file after its message.
 	if postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
-		o.take("A/H/7")
+		o.load("A/H/7")
 	}
 	files := o.files()
 	if !slices.Equal(files, []string{"queue/A/H/7", "transport/A/H/7"}) &&
@@ -216,7 +216,7 @@ func inOnePlace(o *office, at string) {
 	}
 }
 
-func oneListOrTheOther(o *office, at string) {
+func oneListOrTheOther(o *testSpool, at string) {
 	list := o.heldThreads()
 	if !slices.Equal(list, []Thread{{"smtp", "a.example"}}) && !slices.Equal(list, []Thread{{"smtp", "b.example"}}) {
 		o.t.Errorf("%s: %q", at, list)

@@ -21,7 +21,7 @@ import (
 func TestTakeTellsWhatTheFileSays(t *testing.T) {
 	text := control("258367", "x <old@x.example>", toBob,
 		"N NOTIFY=SUCCESS ORCPT=rfc822;bob@b.example", toCarol)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("F/F/258367", text)
 	o.write("queue/F/F/258367", "12345")
 	at := time.Date(2003, 3, 12, 22, 38, 19, 123456789, time.UTC)
@@ -54,7 +54,7 @@ func TestTakeTellsWhatTheFileSays(t *testing.T) {
 // The e line is where reports go; the old program had it overwritten by the s
 // line that follows.
 func TestTakeSendsReportsToTheErrorAddress(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", strings.Replace(control("7", toBob), "e alice@", "e owner-list@", 1))
 	m := o.open(Options{}).loaded("7")
 	if m.ErrorTo != "owner-list@x.example" || m.Sender != "alice@x.example" {
@@ -63,7 +63,7 @@ func TestTakeSendsReportsToTheErrorAddress(t *testing.T) {
 }
 
 func TestTakeNullSender(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", strings.Replace(control("7", toBob), "s local alice@x.example", "s error -", 1))
 	if m := o.open(Options{}).loaded("7"); !m.NullSender || m.ErrorTo != "" {
 		t.Errorf("%+v", m)
@@ -71,7 +71,7 @@ func TestTakeNullSender(t *testing.T) {
 }
 
 func TestTakeLowersChannelAndHost(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", "r           SMTP B.Example Bob@B.Example 65534"))
 	r := o.open(Options{}).loaded("7").Recipients[0]
 	if r.Channel != "smtp" || r.Host != "b.example" {
@@ -85,7 +85,7 @@ func TestTakeLowersChannelAndHost(t *testing.T) {
 // Each recipient has its own NOTIFY, also behind one that is done; the old
 // program gave it to whoever was sorted first.
 func TestTakeBindsNotifyToItsRecipient(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7",
 		"r+          smtp a.example a@a.example 65534", "N NOTIFY=NEVER",
 		"r           smtp a.example b@a.example 65534",
@@ -102,7 +102,7 @@ func TestTakeBindsNotifyToItsRecipient(t *testing.T) {
 
 // A message without a Message-ID has no l line. The old program lost it.
 func TestTakeWithoutLogIdentity(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", strings.Replace(control("7", toBob), "l <m7@x.example>\n", "", 1))
 	if m := o.open(Options{}).loaded("7"); m.LogID != "" || len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
@@ -120,7 +120,7 @@ func TestTakeAlternatives(t *testing.T) {
 		"X-          3 smtp e.example e@e.example 65534",
 		"X+          3 smtp f.example f@f.example 65534",
 		"X           3 smtp g.example g@g.example 65534")
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	m := o.open(Options{}).loaded("7")
 	want := []int64{
@@ -143,7 +143,7 @@ func TestTakeForgivesFailedAlternatives(t *testing.T) {
 		"X-          1 smtp a.example a@a.example 65534",
 		"X+          1 smtp b.example b@b.example 65534")
 	text += diagnose(offset(t, text, "a@a"), "a@a.example", "failed")
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	if m := o.open(Options{}).loaded("7"); m.Owes || len(m.Recipients) != 0 {
 		t.Errorf("%+v", m)
@@ -175,7 +175,7 @@ func TestTakeSettlesByDiagnostics(t *testing.T) {
 	} {
 		text := control("7", toBob)
 		at := offset(t, text, "bob@b")
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("7", text+diagnose(at, "bob@b.example", c.action))
 		m := o.open(Options{}).loaded("7")
 		if len(m.Recipients) != c.open {
@@ -189,7 +189,7 @@ func TestTakeSettlesByDiagnostics(t *testing.T) {
 
 func TestTakeSettlesNothingWithoutNotary(t *testing.T) {
 	text := control("7", toBob)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text+fmt.Sprintf("d %d:-1:-1::1047508710 x\tfailed\x01failed\ttext\n", offset(t, text, "bob@b")))
 	if m := o.open(Options{}).loaded("7"); len(m.Recipients) != 1 {
 		t.Errorf("%+v", m)
@@ -221,7 +221,7 @@ func TestTakeOwes(t *testing.T) {
 		"alternative left":     {with("failed", "X-          1 smtp b.example b@b.example 1", "X           1 smtp c.example c@c.example 1"), false},
 		"alternatives all out": {with("failed", "X-          1 smtp b.example b@b.example 1", "X-          1 smtp c.example c@c.example 1"), true},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("7", c.text)
 		if m := o.open(Options{}).loaded("7"); m.Owes != c.owes {
 			t.Errorf("%s: owes %v", name, m.Owes)
@@ -243,7 +243,7 @@ func TestTakeQuarantines(t *testing.T) {
 		"empty file":        "",
 		"zeros":             string(make([]byte, 500)),
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("A/H/7", text)
 		r := o.open(Options{}).refused("A/H/7", Quarantined)
 		o.holds("corrupt/queue/A/H/7", "corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
@@ -258,14 +258,14 @@ func TestTakeQuarantines(t *testing.T) {
 }
 
 func TestTakeQuarantinesWithoutMessageFile(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("transport/A/H/7", control("7", toBob))
 	o.open(Options{}).refused("A/H/7", Quarantined)
 	o.holds("corrupt/transport/A/H/7", "corrupt/transport/A/H/7.reason")
 }
 
 func TestQuarantineOverwritesNothing(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	for range 3 {
 		o.put("7", "garbage")
 		o.refused("7", Quarantined)
@@ -280,7 +280,7 @@ func TestQuarantineOverwritesNothing(t *testing.T) {
 
 // What changed a moment ago may still be written by somebody.
 func TestTakeWaitsForAnUnfinishedFile(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	good := control("7", toBob)
 	for i, text := range []string{"", good[:40], strings.TrimSuffix(good, "\n")} {
 		o.put("7", text)
@@ -295,7 +295,7 @@ func TestTakeWaitsForAnUnfinishedFile(t *testing.T) {
 }
 
 func TestTakeLeavesWhatIsNoFile(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.mkdir("transport/5")
 	check(t, os.Symlink("/etc/passwd", filepath.Join(o.dir, "transport/6")))
 	check(t, unix.Mkfifo(filepath.Join(o.dir, "transport/7"), 0o600))
@@ -306,7 +306,7 @@ func TestTakeLeavesWhatIsNoFile(t *testing.T) {
 
 func TestTakeLeavesWhatItMayNotRead(t *testing.T) {
 	restricted(t)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
 	o.put("8", control("8", "r~     0    smtp b.example b@b.example 1"))
 	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0))
@@ -320,7 +320,7 @@ func TestTakeLeavesWhatItMayNotRead(t *testing.T) {
 // What is looked at again is what lies there by then.
 func TestTakeTellsWhereTheRefusedFileIsNow(t *testing.T) {
 	restricted(t)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", "r~     0    smtp b.example b@b.example 1"))
 	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
 	r := o.open(Options{HashLevels: 2}).refused("7", Unreadable)
@@ -335,7 +335,7 @@ func TestTakeTellsWhereTheRefusedFileIsNow(t *testing.T) {
 
 func TestTakeLeavesWhatItCannotMoveAside(t *testing.T) {
 	restricted(t)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", "garbage")
 	o.open(Options{})
 	check(t, os.Chmod(filepath.Join(o.dir, "transport"), 0o555))
@@ -350,7 +350,7 @@ func TestTakeLeavesWhatItCannotMoveAside(t *testing.T) {
 // Numbers have 64 bits; the old program had 32 at places.
 func TestTakeLargeNumber(t *testing.T) {
 	const name = "18446744073709551615"
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put(name, control(name, toBob))
 	if m := o.open(Options{HashLevels: 2}).loaded(name); m.Name.ID != 1<<64-1 {
 		t.Errorf("%+v", m.Name)
@@ -360,7 +360,7 @@ func TestTakeLargeNumber(t *testing.T) {
 // The old program copied names into buffers of 100 bytes.
 func TestTakeLongName(t *testing.T) {
 	name := "7-" + strings.Repeat("x", 250)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put(name, control(name, toBob))
 	if m := o.open(Options{HashLevels: 2}).loaded(name); m.Name.Path != "A/H/"+name {
 		t.Errorf("%+v", m.Name)
@@ -368,15 +368,15 @@ func TestTakeLongName(t *testing.T) {
 }
 
 func TestTakeTrigger(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("transport/77-etrn", "T Example.ORG 192.0.2.7\n")
 	o.put("8", strings.Replace(control("8", toBob), "e alice", "T b.example\ne alice", 1))
-	got := o.open(Options{}).take("77-etrn")
+	got := o.open(Options{}).load("77-etrn")
 	want := Triggered{Name{"77-etrn", 77}, "example.org", "Example.ORG 192.0.2.7"}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	got = o.take("8")
+	got = o.load("8")
 	if len(got) != 2 || got[0].(Triggered).Host != "b.example" || got[1].(Loaded).Name.ID != 8 {
 		t.Errorf("%+v", got)
 	}
@@ -384,7 +384,7 @@ func TestTakeTrigger(t *testing.T) {
 }
 
 func TestTakeAnswersOldestFirst(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i := range 100 {
 		name := strconv.Itoa(1000 + i)
 		o.put(name, control(name, toBob))
@@ -409,7 +409,7 @@ func TestTakeAnswersOldestFirst(t *testing.T) {
 // next must not be appended to it.
 func TestTakeTrimsATornLine(t *testing.T) {
 	text := control("7", toBob)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text+"d 67:-1:-1::10475")
 	o.open(Options{}).loaded("7")
 	if o.read("transport/7") != text {
@@ -420,7 +420,7 @@ func TestTakeTrimsATornLine(t *testing.T) {
 // One control file with very many recipients must not cost each loader a buffer
 // of its size for good.
 func TestLoadKeepsNoLargeBuffer(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", strings.Repeat(toBob+"\n", 30000)+toCarol))
 	o.open(Options{})
 	small := make([]byte, 0, 1000)
@@ -437,7 +437,7 @@ func TestLoadKeepsNoLargeBuffer(t *testing.T) {
 // What was torn when it was read may be whole by now, and tell of a failure.
 func TestTrimSparesALineThatWasFinishedMeanwhile(t *testing.T) {
 	text := control("7", toBob) + "d 67:-1:-1::10475"
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	var buf []byte
@@ -461,7 +461,7 @@ func TestTakeManifest(t *testing.T) {
 			manifest, err := os.Open(filepath.Join(dir, "MANIFEST"))
 			check(t, err)
 			defer manifest.Close()
-			o := newOffice(t)
+			o := newTestSpool(t)
 			files := map[string]*ctlfile.File{}
 			for lines := bufio.NewScanner(manifest); lines.Scan(); {
 				m := line.FindStringSubmatch(lines.Text())
@@ -507,7 +507,7 @@ func TestTakeInterrupted(t *testing.T) {
 			text, err := os.ReadFile("testdata/control-files/" + name + ".ctl")
 			check(t, err)
 			path := regexp.MustCompile(`(?m)^i (\d+)$`).FindStringSubmatch(string(text))[1]
-			o := newOffice(t)
+			o := newTestSpool(t)
 			o.put(path, string(text))
 			// Whoever has these pids today is younger than the file.
 			o.age("transport/"+path, 20*365*24*time.Hour)

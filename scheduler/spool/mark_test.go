@@ -16,7 +16,7 @@ import (
 )
 
 // marked marks and fails the test when that fails.
-func (o *office) marked(path string, marks ...ctlfile.Mark) Marked {
+func (o *testSpool) marked(path string, marks ...ctlfile.Mark) Marked {
 	o.t.Helper()
 	o.s.Mark(9, path, marks)
 	r := answer[Marked](o)
@@ -27,7 +27,7 @@ func (o *office) marked(path string, marks ...ctlfile.Mark) Marked {
 }
 
 // tags are those of the r and X lines, in file order.
-func (o *office) tags(path string) string {
+func (o *testSpool) tags(path string) string {
 	o.t.Helper()
 	f, err := ctlfile.Parse([]byte(o.read(path)))
 	check(o.t, err)
@@ -39,7 +39,7 @@ func (o *office) tags(path string) string {
 }
 
 // lines are the d lines of a file, with their times taken out.
-func (o *office) lines(path string) []string {
+func (o *testSpool) lines(path string) []string {
 	o.t.Helper()
 	text := regexp.MustCompile(`::\d+\t`).ReplaceAllString(o.read(path), "::T\t")
 	return regexp.MustCompile(`(?m)^d.*$`).FindAllString(text, -1)
@@ -47,7 +47,7 @@ func (o *office) lines(path string) []string {
 
 func TestMarkTags(t *testing.T) {
 	text := control("7", toBob, toCarol, "N NOTIFY=NEVER", locked(ctlfile.MaxPID))
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	o.marked("7",
@@ -68,7 +68,7 @@ func TestMarkTags(t *testing.T) {
 // notary does not.
 func TestMarkLeavesTheAgentsTag(t *testing.T) {
 	text := control("7", toBob, locked(ctlfile.MaxPID))
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	at := offset(t, text, "r~")
@@ -88,7 +88,7 @@ func TestMarkLeavesTheAgentsTag(t *testing.T) {
 // of the letter as agents write it, and an expiry is always a failure.
 func TestMarkDiagnoses(t *testing.T) {
 	text := control("7", toBob, "N NOTIFY=FAILURE", toCarol)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
@@ -135,10 +135,10 @@ func TestMarkMakesActionFitTag(t *testing.T) {
 	}
 }
 
-// A delay changes no tag, and is said again only when the first was told.
+// A delay changes no tag, and is written again only after the first was reported.
 func TestMarkDelay(t *testing.T) {
 	text := control("7", toBob)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	m := ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Open, Diagnose: true, Notary: "\x01delayed\x014.4.7"}
@@ -158,7 +158,7 @@ func TestMarkDelay(t *testing.T) {
 func TestMarkLeavesWhatIsDone(t *testing.T) {
 	text := control("7", strings.Replace(toBob, "r ", "r+", 1), strings.Replace(toCarol, "r ", "r-", 1))
 	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	o.marked("7",
@@ -188,7 +188,7 @@ func TestMarkOneAlternativeDelivered(t *testing.T) {
 		"one by one": {{mark("a@a", '-')}, {mark("b@b", '+')}},
 		"at once":    {{mark("b@b", '+'), mark("a@a", '-')}},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("7", text)
 		o.open(Options{})
 		for _, marks := range steps {
@@ -208,7 +208,7 @@ func TestMarkEndsASetTheAgentDelivered(t *testing.T) {
 	text := control("7",
 		"X+          1 smtp a.example a@a.example 1",
 		"X           1 smtp b.example b@b.example 1")
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	o.marked("7", ctlfile.Mark{Offset: offset(t, text, "a@a"), Tag: ctlfile.Delivered})
@@ -218,7 +218,7 @@ func TestMarkEndsASetTheAgentDelivered(t *testing.T) {
 }
 
 func TestMarkAndRereadOfAMissingFile(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	if r := o.marked("A/H/7", ctlfile.Mark{Offset: 67, Tag: '+'}); !r.Missing {
 		t.Errorf("%+v", r)
 	}
@@ -231,7 +231,7 @@ func TestMarkAndRereadOfAMissingFile(t *testing.T) {
 // A file that an agent ruined is put away at once; asking again would not
 // mend it.
 func TestRereadQuarantines(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", "garbage")
 	o.open(Options{})
 	o.s.Reread(3, "7", 0)
@@ -250,7 +250,7 @@ func TestRereadTellsEveryRecipient(t *testing.T) {
 		"X+          1 smtp d.example d@d.example 1",
 		"X           1 smtp e.example e@e.example 1")
 	text += diagnose(offset(t, text, "c@c"), "c@c", "failed")
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
 	o.s.Reread(3, "7", 1234)
@@ -267,9 +267,9 @@ func TestRereadTellsEveryRecipient(t *testing.T) {
 	}
 }
 
-// playFullDisk marks on a disk that is full, as far as this process can tell,
+// helpFullDisk marks on a disk that is full, as far as this process can tell,
 // then on one that has room again.
-func playFullDisk(dir string) {
+func helpFullDisk(dir string) {
 	signal.Ignore(unix.SIGXFSZ)
 	s, err := Open(Options{Postoffice: dir})
 	if err != nil {
@@ -277,7 +277,7 @@ func playFullDisk(dir string) {
 		return
 	}
 	defer s.Close()
-	o := &office{dir: dir, s: s}
+	o := &testSpool{dir: dir, s: s}
 	st, err := os.Stat(filepath.Join(dir, "transport/7"))
 	if err != nil {
 		fmt.Println(err)
@@ -312,16 +312,16 @@ func TestMarkOnAFullDisk(t *testing.T) {
 	if offset(t, text, "bob@b") != 67 {
 		t.Fatalf("recipient at %d", offset(t, text, "bob@b"))
 	}
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
-	_, lines, _ := play(t, "full", o.dir)
-	var said []string
+	_, lines, _ := startHelper(t, "full", o.dir)
+	var got []string
 	for lines.Scan() {
-		said = append(said, lines.Text())
+		got = append(got, lines.Text())
 	}
-	if len(said) != 5 || !strings.HasPrefix(said[0], "full: true control file \"7\"") || said[1] != "probe: true" ||
-		said[2] != "grown: false" || said[3] != "again: <nil>" || said[4] != "probe: false" {
-		t.Errorf("said %q", said)
+	if len(got) != 5 || !strings.HasPrefix(got[0], "full: true control file \"7\"") || got[1] != "probe: true" ||
+		got[2] != "grown: false" || got[3] != "again: <nil>" || got[4] != "probe: false" {
+		t.Errorf("got %q", got)
 	}
 	if o.tags("transport/7") != "-" || len(o.lines("transport/7")) != 1 {
 		t.Errorf("the file is\n%s", o.read("transport/7"))
@@ -330,7 +330,7 @@ func TestMarkOnAFullDisk(t *testing.T) {
 
 // The same on a real file system, whose files end within a block.
 func TestMarkOnASmallFileSystem(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	if err := unix.Mount("tmpfs", o.dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("no file system of a megabyte to be had: %v", err)
 	}
@@ -378,7 +378,7 @@ func fileSize(t *testing.T, path string) int64 {
 func TestMarkThatMayNotWrite(t *testing.T) {
 	restricted(t)
 	text := control("7", toBob)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text)
 	check(t, os.Chmod(filepath.Join(o.dir, "transport/7"), 0o400))
 	o.open(Options{})

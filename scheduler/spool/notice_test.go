@@ -11,7 +11,7 @@ import (
 
 // outcomesIn are the tags of the d lines of a file, with the recipient's user
 // and the action: " bob@b.example failed".
-func (o *office) outcomesIn(path string) []string {
+func (o *testSpool) outcomesIn(path string) []string {
 	o.t.Helper()
 	var list []string
 	for _, line := range o.lines(path) {
@@ -44,12 +44,12 @@ func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
 		"alternative asked":     {[]string{"X+          1 smtp b b 1", success, "X+          1 smtp c c 1", success}, []string{" b delivered"}},
 	} {
 		text := control("7", append(c.lines, toBob)...)
-		readings := map[string]func(o *office) bool{
-			"take":   func(o *office) bool { return o.loaded("7").Owes },
-			"reread": func(o *office) bool { o.s.Reread(1, "7", 0); return answer[Reread](o).Owes },
+		readings := map[string]func(o *testSpool) bool{
+			"take":   func(o *testSpool) bool { return o.loaded("7").Owes },
+			"reread": func(o *testSpool) bool { o.s.Reread(1, "7", 0); return answer[Reread](o).Owes },
 		}
 		for reading, read := range readings {
-			o := newOffice(t)
+			o := newTestSpool(t)
 			o.put("7", text)
 			o.open(Options{})
 			for range 2 { // the second time nothing is added
@@ -65,7 +65,7 @@ func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
 }
 
 func TestFinishParksAMessageWhoseOutcomeWasLost(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", done(toBob, "-")))
 	if r := o.open(Options{}).finished("7", true); r.Err != nil || !r.Parked {
 		t.Errorf("%+v", r)
@@ -78,7 +78,7 @@ func TestFinishParksAMessageWhoseOutcomeWasLost(t *testing.T) {
 // A delay that the sender was told of says nothing about how it ended.
 func TestDelayIsNoOutcome(t *testing.T) {
 	text := control("7", done(toBob, "-"))
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "delayed"))
 	if !o.open(Options{}).loaded("7").Owes {
 		t.Error("owes nothing")
@@ -88,14 +88,16 @@ func TestDelayIsNoOutcome(t *testing.T) {
 // What nobody is to be told is written down as told.
 func TestOutcomeThatNobodyIsToldOfIsNotOwed(t *testing.T) {
 	text := control("7", toBob, "N NOTIFY=SUCCESS,FAILURE", toCarol)
-	for name, end := range map[string]func(o *office){
-		"killed":      func(o *office) { o.marked("7", ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}) },
-		"resubmitted": func(o *office) { o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}}) },
-		"rerouted": func(o *office) {
+	for name, end := range map[string]func(o *testSpool){
+		"killed": func(o *testSpool) {
+			o.marked("7", ctlfile.Mark{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered})
+		},
+		"resubmitted": func(o *testSpool) { o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}}) },
+		"rerouted": func(o *testSpool) {
 			o.resubmitted(Resubmission{Path: "7", Offsets: []int64{offset(t, text, "bob@b")}, Channel: "x"})
 		},
 	} {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("7", text)
 		end(o.open(Options{}))
 		if got, want := o.outcomesIn("transport/7"), []string{"+bob@b.example delivered"}; !slices.Equal(got, want) {

@@ -13,7 +13,7 @@ import (
 const nobody = 65534
 
 // putAs is put of a message that a router left to its sender.
-func (o *office) putAs(uid int, mode os.FileMode, path, control string) {
+func (o *testSpool) putAs(uid int, mode os.FileMode, path, control string) {
 	o.t.Helper()
 	if os.Geteuid() != 0 {
 		o.t.Skip("needs root, to take files over")
@@ -27,7 +27,7 @@ func (o *office) putAs(uid int, mode os.FileMode, path, control string) {
 
 func TestSenderCannotWriteTheControlFileOfATakenMessage(t *testing.T) {
 	for _, mode := range []os.FileMode{0o460, 0o600} {
-		o := newOffice(t).open(Options{})
+		o := newTestSpool(t).open(Options{})
 		o.putAs(nobody, mode, "7", control("7", toBob))
 		if m := o.loaded("7"); m.Owner != nobody || len(m.Recipients) != 1 {
 			t.Errorf("owner %d, recipients %v", m.Owner, m.Recipients)
@@ -41,7 +41,7 @@ func TestSenderCannotWriteTheControlFileOfATakenMessage(t *testing.T) {
 }
 
 func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.putAs(nobody, 0o600, "7", control("7", toBob))
 	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
 	check(t, err)
@@ -55,7 +55,7 @@ func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
 }
 
 func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.putAs(nobody, 0o600, "7", control("7", toBob))
 	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
 	check(t, err)
@@ -70,7 +70,7 @@ func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
 }
 
 func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.putAs(nobody, 0o600, "7", control("7", toBob))
 	o.mkdir("public")
 	o.loaded("7")

@@ -86,7 +86,7 @@ func TestPidFileThatCannotBeMadeForWantOfInodes(t *testing.T) {
 
 func TestPidFileIsTakenOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	pid, lines, _ := play(t, "daemon", path)
+	pid, lines, _ := startHelper(t, "daemon", path)
 	lines.Scan()
 	if text, err := os.ReadFile(path); err != nil || string(text) != fmt.Sprintf("%d\n", pid) {
 		t.Fatalf("file says %q, %v", text, err)
@@ -133,7 +133,7 @@ func TestPidFileIsWaitedForUntilSomebodySaysNo(t *testing.T) {
 
 // A number in a file that nobody holds may by now be anybody's.
 func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
-	pid, lines, _ := play(t, "wait", "")
+	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
@@ -148,7 +148,7 @@ func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
 // Anybody who may read the file can lock it, and what a dead daemon left in it
 // may be the number of anyone.
 func TestPidFileLockedByAStrangerSignalsNobody(t *testing.T) {
-	pid, lines, _ := play(t, "wait", "")
+	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
 	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o644))
@@ -255,7 +255,7 @@ func TestPidFileOfAnUnlockedSchedulerThatStays(t *testing.T) {
 // The pid in a file that nobody has locked may be that of any process by now.
 func TestPidFileOfAnotherProgramSignalsNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".pid.scheduler")
-	pid, lines, _ := play(t, "wait", "")
+	pid, lines, _ := startHelper(t, "wait", "")
 	lines.Scan()
 	check(t, os.WriteFile(path, fmt.Appendf(nil, "%d\n", pid), 0o600))
 	p, err := AcquirePid(t.Context(), path)

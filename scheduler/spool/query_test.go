@@ -11,7 +11,7 @@ import (
 )
 
 // sought is what Find finds, as place and path, sorted.
-func (o *office) sought(what Query) []string {
+func (o *testSpool) sought(what Query) []string {
 	o.t.Helper()
 	var list []string
 	for m, err := range o.s.Find(o.t.Context(), what) {
@@ -22,9 +22,9 @@ func (o *office) sought(what Query) []string {
 	return list
 }
 
-// library is an office with messages in every place.
-func library(t *testing.T) *office {
-	o := newOffice(t)
+// library is a test spool with messages in every place.
+func library(t *testing.T) *testSpool {
+	o := newTestSpool(t)
 	o.put("F/F/258367", control("258367", toBob, strings.Replace(toCarol, "r ", "r+", 1)))
 	o.put("7", strings.Replace(control("7", "r           smtp x.example \"carol x\"@x.example 0"),
 		"s local alice@x.example", "s error <>", 1))
@@ -118,7 +118,7 @@ func TestShow(t *testing.T) {
 
 // Another message has the number now, and no walk is made for the old one.
 func TestShowOfAnOldSpoolID(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("F/F/258367", control("258367", toBob))
 	o.open(Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +137,7 @@ func TestShowOfAnOldSpoolID(t *testing.T) {
 }
 
 func TestFindEndsWithItsContext(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i := range 10 {
 		o.put(fmt.Sprint(100+i), control(fmt.Sprint(100+i), toBob))
 	}
@@ -182,7 +182,7 @@ func TestFindAfterClose(t *testing.T) {
 }
 
 func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("8", control("8", toBob))
 	o.open(Options{})
 	h, err := o.s.openReader(Queue)
@@ -198,7 +198,7 @@ func TestWalkGoesOnBehindWhatItCannotRead(t *testing.T) {
 }
 
 func TestCountCountsAPlace(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for _, path := range []string{"hold/%s/7", "hold/%s/A/8"} {
 		o.write(fmt.Sprintf(path, "transport"), control("7", toBob))
 		o.write(fmt.Sprintf(path, "queue"), "message")

@@ -12,7 +12,7 @@ import (
 )
 
 func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	w := &sweeper{s: o.s, failing: map[string]string{}}
 	o.close() // its warnings are only counted
 	for range 2 {
@@ -31,7 +31,7 @@ func TestSweepOfTheWholeTreeIsRepeatedSoonWhenADirectoryCannotBeOpened(t *testin
 }
 
 func TestSweepBringsRefusedNamesAtOnce(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.s.refusals.add(Name{"7", 7}, time.Now().Add(time.Hour))
 	o.s.Sweep()
 	if names := <-o.s.Found(); len(names) != 1 || names[0].Path != "7" {
@@ -41,14 +41,14 @@ func TestSweepBringsRefusedNamesAtOnce(t *testing.T) {
 
 // unfinished makes what a crash of the router leaves: a control file with its
 // temporary name.
-func (o *office) unfinished(path, text string, age time.Duration) {
+func (o *testSpool) unfinished(path, text string, age time.Duration) {
 	o.t.Helper()
 	o.write(path, text)
 	o.age(path, age)
 }
 
 func TestEnqueueThatACrashInterruptedIsCompleted(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.unfinished("transport/A/H/.7", control("7", toBob), unfinishedAge)
 	o.write("queue/A/H/7", "message")
 	o.unfinished("transport/.8", control("8", toBob), unfinishedAge-time.Minute) // the router may be at work
@@ -64,7 +64,7 @@ func TestEnqueueThatACrashInterruptedIsCompleted(t *testing.T) {
 }
 
 func TestRerouteThatACrashInterruptedIsCompleted(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{HashLevels: 1})
 	staged, err := o.s.stage(&Resubmission{Path: "7", Channel: "x", Host: "y"})
@@ -86,7 +86,7 @@ func TestRerouteThatACrashInterruptedIsCompleted(t *testing.T) {
 // system to another.
 func TestPlacesOnAnotherFileSystemAreRefused(t *testing.T) {
 	for _, dir := range []string{"hold", "postman/queue", "corrupt/transport"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.mkdir(dir)
 		path := filepath.Join(o.dir, dir)
 		if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k"); err != nil {

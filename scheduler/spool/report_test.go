@@ -45,7 +45,7 @@ func (r *testReporter) Report(o *Owed) (string, error) {
 }
 
 // notices returns the text of the notices in router/.
-func (o *office) notices() (texts []string) {
+func (o *testSpool) notices() (texts []string) {
 	o.t.Helper()
 	for _, path := range o.files() {
 		if strings.HasPrefix(path, "router/") {
@@ -76,7 +76,7 @@ func TestFinishWritesTheNoticeFirst(t *testing.T) {
 		"two recipients":  {failed7(done(toCarol, "-")), 1},
 		"other delivered": {failed7(done(toCarol, "+")), 1},
 	} {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("A/H/7", c.text)
 		r := o.open(Options{Reporter: reporter(o.dir)}).finished("A/H/7", true)
 		if r.Err != nil || r.Parked || (r.Notice != "") != (c.notices > 0) {
@@ -97,7 +97,7 @@ func TestFinishWritesTheNoticeFirst(t *testing.T) {
 
 func TestNoticeThatCannotBeWritten(t *testing.T) {
 	t.Run("for now, leaves the message where it is", func(t *testing.T) {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("A/H/7", failed7())
 		rep := reporter(o.dir)
 		rep.err = &os.PathError{Op: "open", Path: "x", Err: syscall.ENOSPC}
@@ -112,7 +112,7 @@ func TestNoticeThatCannotBeWritten(t *testing.T) {
 		}
 	})
 	t.Run("ever, has the message moved to postman", func(t *testing.T) {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("A/H/7", failed7())
 		rep := reporter(o.dir)
 		rep.err = errors.New("beyond me")
@@ -124,7 +124,7 @@ func TestNoticeThatCannotBeWritten(t *testing.T) {
 }
 
 func TestMessagesInPostmanAreReportedAtTheStart(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	for _, place := range []string{"transport/", "queue/"} {
 		o.write("postman/"+place+"A/H/7", failed7())
 		o.write("postman/"+place+"8", strings.ReplaceAll(failed7(), "i 7\n", "i 8\n"))
@@ -147,14 +147,14 @@ func TestMessagesInPostmanAreReportedAtTheStart(t *testing.T) {
 	}
 }
 
-func (o *office) reported(path string) Reported {
+func (o *testSpool) reported(path string) Reported {
 	o.t.Helper()
 	o.s.Report(9, path, time.Unix(1800000000, 0))
 	return answer[Reported](o)
 }
 
 func TestReportMarksWhatItReported(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	text := failed7("N NOTIFY=FAILURE ORCPT=rfc822;b", toCarol, "N NOTIFY=DELAY")
 	carol := offset(t, text, "carol")
 	text += diagnose(carol, "carol", "delayed")
@@ -187,7 +187,7 @@ func TestReportMarksWhatItReported(t *testing.T) {
 // The old program printed entries that the sender had not asked for, as soon as
 // there was one that he had.
 func TestWhatNobodyAskedForIsNotInTheNotice(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	text := failed7(done(toCarol, "+"), "N NOTIFY=FAILURE", "r+          smtp e eve 1", "r-          smtp f fay 1", "N NOTIFY=SUCCESS")
 	text += diagnose(offset(t, text, "carol"), "carol", "delivered")
 	text += diagnose(offset(t, text, "eve"), "eve", "*SW-ERROR*not-act-rc=64*")
@@ -203,7 +203,7 @@ func TestWhatNobodyAskedForIsNotInTheNotice(t *testing.T) {
 
 // A delay is written while an agent has the recipient: the lock stays.
 func TestDelayLeavesTheTag(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	text := control("7", locked(os.Getpid()), "N NOTIFY=DELAY", toCarol, "N BY=60;N")
 	bob, carol := offset(t, text, "@b.example"), offset(t, text, "carol")
 	o.put("7", text)
@@ -236,7 +236,7 @@ func TestDelayLeavesTheTag(t *testing.T) {
 
 // A delay that nobody was told of before the recipient was done is no news.
 func TestDelayThatIsOverIsNotReported(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	text := control("7", done(toBob, "+"), "N NOTIFY=DELAY")
 	o.put("7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "delayed"))
 	if r := o.open(Options{Reporter: reporter(o.dir)}).finished("7", true); r.Err != nil || len(o.files()) != 0 {
@@ -245,7 +245,7 @@ func TestDelayThatIsOverIsNotReported(t *testing.T) {
 }
 
 func TestLoadTellsOfDelaysAndDeadlines(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	text := control("7", toBob, "N NOTIFY=DELAY BY=60;R", toCarol)
 	bob := offset(t, text, "@b.example")
 	text = strings.Replace(text, toCarol, "r         3"+toCarol[12:], 1)
@@ -258,7 +258,7 @@ func TestLoadTellsOfDelaysAndDeadlines(t *testing.T) {
 }
 
 func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	o.mkdir("postman")
 	o.put("7", strings.Replace(failed7("N NOTIFY=NEVER"), "s local", "s error", 1))
 	rep := reporter(o.dir)
@@ -277,7 +277,7 @@ func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
 
 // oneOrTwoNotices: the failure is reported, at most twice, and the message is
 // there until it was.
-func oneOrTwoNotices(o *office, at string) {
+func oneOrTwoNotices(o *testSpool, at string) {
 	killed := len(o.notices())
 	if !postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
 		// The message file alone is an orphan.

@@ -18,11 +18,11 @@ import (
 // process dies after each of them, and the next one must find every recipient
 // in at least one place, and in no more than two.
 
-// whereabouts counts the lives of each recipient: open in a control file that
+// copies counts the copies of each recipient: open in a control file that
 // can be taken, or in a submission.
-func (o *office) whereabouts() map[string]int {
+func (o *testSpool) copies() map[string]int {
 	o.t.Helper()
-	lives := map[string]int{}
+	copies := map[string]int{}
 	for _, path := range o.files() {
 		dir, base := filepath.Split(path)
 		if base[0] < '0' || base[0] > '9' {
@@ -33,22 +33,22 @@ func (o *office) whereabouts() map[string]int {
 			for _, r := range o.loaded(strings.TrimPrefix(path, "transport/")).Recipients {
 				f, err := ctlfile.Parse([]byte(o.read(path)))
 				check(o.t, err)
-				lives[f.Recipients[f.Find(r.Offset)].User]++
+				copies[f.Recipients[f.Find(r.Offset)].User]++
 			}
 		case strings.HasPrefix(dir, "router/"):
 			for line := range strings.Lines(o.read(path)) {
 				if to, ok := strings.CutPrefix(line, "to <"); ok {
-					lives[strings.TrimSuffix(to, ">\n")]++
+					copies[strings.TrimSuffix(to, ">\n")]++
 				}
 			}
 		}
 	}
-	return lives
+	return copies
 }
 
 // survives opens the spool again, as a new process would, and looks after
 // everyone.
-func (o *office) survives(step string, want map[string]int) {
+func (o *testSpool) survives(step string, want map[string]int) {
 	o.t.Helper()
 	o.close()
 	o.open(Options{})
@@ -58,7 +58,7 @@ func (o *office) survives(step string, want map[string]int) {
 			o.t.Errorf("%s: %s is left", step, path)
 		}
 	}
-	if got := o.whereabouts(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := o.copies(); fmt.Sprint(got) != fmt.Sprint(want) {
 		o.t.Errorf("%s: %v, want %v", step, got, want)
 	}
 }
@@ -73,7 +73,7 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 		{"bob@b.example": 2, "carol": 2, "eve@e.example": 1}, // one is given away, nobody is tagged
 		{"bob@b.example": 1, "carol": 1, "eve@e.example": 1}, // they are tagged, the other is not given
 	} {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("7", control("7", toThree))
 		o.open(Options{})
 		asked := Resubmission{Path: "7"}
@@ -96,8 +96,8 @@ func TestCrashInResubmitToTheRouter(t *testing.T) {
 
 func TestCrashInReroute(t *testing.T) {
 	asked := Resubmission{Path: "7", Channel: "uucp", Host: "relay"}
-	begin := func() (*office, stagedCopy) {
-		o := routedOffice(t)
+	begin := func() (*testSpool, stagedCopy) {
+		o := newRoutedSpool(t)
 		o.put("7", control("7", toBob))
 		o.open(Options{})
 		staged, err := o.s.stage(&asked)
@@ -108,7 +108,7 @@ func TestCrashInReroute(t *testing.T) {
 		return o, staged[0]
 	}
 	// The number that the copy has, and the control file that goes with it.
-	prepared := func(o *office, p stagedCopy) (id, text string) {
+	prepared := func(o *testSpool, p stagedCopy) (id, text string) {
 		var st unix.Stat_t
 		check(t, unix.Stat(p.file, &st))
 		p.draft.Name = fmt.Sprint(st.Ino)
@@ -142,19 +142,19 @@ func TestCrashInReroute(t *testing.T) {
 	o.survives("the old recipient is tagged", map[string]int{"bob@b.example": 1})
 }
 
-// Between packing and sending somebody else took a recipient: nothing is sent.
+// Between staging and publishing somebody else took a recipient: nothing is sent.
 func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 	text := control("7", toBob, toCarol)
-	for name, change := range map[string]func(o *office){
-		"delivered": func(o *office) { o.write("transport/7", strings.Replace(text, "r ", "r+", 1)) },
-		"another file": func(o *office) {
+	for name, change := range map[string]func(o *testSpool){
+		"delivered": func(o *testSpool) { o.write("transport/7", strings.Replace(text, "r ", "r+", 1)) },
+		"another file": func(o *testSpool) {
 			o.write("transport/tmp", text)
 			check(t, os.Rename(filepath.Join(o.dir, "transport/tmp"), filepath.Join(o.dir, "transport/7")))
 		},
-		"gone": func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "transport/7"))) },
+		"gone": func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "transport/7"))) },
 	} {
 		for _, asked := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}} {
-			o := routedOffice(t)
+			o := newRoutedSpool(t)
 			o.put("7", text)
 			o.open(Options{})
 			staged, err := o.s.stage(&asked)
@@ -174,7 +174,7 @@ func TestResubmitOfWhatChangedMeanwhile(t *testing.T) {
 
 // A tag that cannot be written is told, with who went all the same.
 func TestResubmitThatCannotTag(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	staged, err := o.s.stage(&Resubmission{Path: "7"})
@@ -190,13 +190,13 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	if err := o.s.commitOne(&staged[0], &d, &answer); err == nil || len(answer.Offsets) != 1 || len(answer.Router) != 1 {
 		t.Errorf("%v, %+v", err, answer)
 	}
-	if got := o.whereabouts()["bob@b.example"]; got != 2 {
-		t.Errorf("%d lives", got)
+	if got := o.copies()["bob@b.example"]; got != 2 {
+		t.Errorf("%d copies", got)
 	}
 }
 
-func TestDiscardParcelsOfOthersOnly(t *testing.T) {
-	o := routedOffice(t)
+func TestDiscardCopiesOfOthersOnly(t *testing.T) {
+	o := newRoutedSpool(t)
 	o.write("public/hold-1", "another program's")
 	o.mkdir("public/" + tempPrefix + "x")
 	o.write("public/"+tempPrefix+"0-1", "left by a process before us")

@@ -15,15 +15,15 @@ import (
 	"zsched/ctlfile"
 )
 
-// routedOffice is an office with what submitters and the router have.
-func routedOffice(t *testing.T) *office {
-	o := newOffice(t)
+// newRoutedSpool is a test spool with what submitters and the router have.
+func newRoutedSpool(t *testing.T) *testSpool {
+	o := newTestSpool(t)
 	o.mkdir("public")
 	o.mkdir("router")
 	return o
 }
 
-func (o *office) resubmitted(r Resubmission) Resubmitted {
+func (o *testSpool) resubmitted(r Resubmission) Resubmitted {
 	o.t.Helper()
 	o.s.Resubmit(7, r)
 	got := answer[Resubmitted](o)
@@ -34,7 +34,7 @@ func (o *office) resubmitted(r Resubmission) Resubmitted {
 }
 
 // tagsIn are the tags of a control file's recipients, wherever it is.
-func (o *office) tagsIn(path string) string {
+func (o *testSpool) tagsIn(path string) string {
 	o.t.Helper()
 	f, err := ctlfile.Parse([]byte(o.read(path)))
 	check(o.t, err)
@@ -47,7 +47,7 @@ func (o *office) tagsIn(path string) string {
 
 func TestResubmitToTheRouter(t *testing.T) {
 	for _, from := range []Place{Queue, Hold} {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		text := control("7", toBob, "N NOTIFY=SUCCESS ORCPT=rfc822;b@old BY=60;R INRCPT=x", "R HDRS", "n env-1",
 			strings.Replace(toCarol, "r ", "r+", 1),
 			"r           smtp d.example dora@d.example 65534", "R HDRS", "n env-1",
@@ -97,7 +97,7 @@ func TestResubmitToTheRouter(t *testing.T) {
 
 func TestResubmitElsewhere(t *testing.T) {
 	for _, from := range []Place{Queue, Hold} {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		text := "@ 0x00000007\nv ../public/v_1\ni 258367\no 12\nl <m@x>\nT t.example\nx <old@x>\ne alice@x\ns local alice@x alice@x 0\n" +
 			toBob + "\nN NOTIFY=SUCCESS\nR HDRS\nn env-1\n" + toCarol + "\nm\nSubject: x\n\n"
 		o.write(from.dir()+"transport/F/F/258367", text)
@@ -138,7 +138,7 @@ func TestResubmitElsewhere(t *testing.T) {
 
 // Nothing but the host or nothing but the channel is an order too.
 func TestResubmitToAnEmptyHost(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	r := o.resubmitted(Resubmission{Path: "7", Channel: "local"})
@@ -149,8 +149,8 @@ func TestResubmitToAnEmptyHost(t *testing.T) {
 
 // Who is locked by a live process stays; a dead one's lock is no lock.
 func TestResubmitSparesLiveLocks(t *testing.T) {
-	pid, _, stop := play(t, "wait", "")
-	o := routedOffice(t)
+	pid, _, stop := startHelper(t, "wait", "")
+	o := newRoutedSpool(t)
 	text := control("7", locked(pid), toCarol)
 	o.put("7", text)
 	o.age("transport/7", -time.Minute)
@@ -168,8 +168,8 @@ func TestResubmitSparesLiveLocks(t *testing.T) {
 
 // An agent that is at another recipient may be in the middle of a d line.
 func TestResubmitLeavesATornLine(t *testing.T) {
-	pid, _, _ := play(t, "wait", "")
-	o := routedOffice(t)
+	pid, _, _ := startHelper(t, "wait", "")
+	o := newRoutedSpool(t)
 	const torn = "d 67:-1:-1::10475"
 	o.put("7", control("7", locked(pid), toCarol)+torn)
 	o.age("transport/7", -time.Minute)
@@ -187,7 +187,7 @@ func TestResubmitLeavesATornLine(t *testing.T) {
 func TestResubmitHeedsDiagnostics(t *testing.T) {
 	text := control("7", toBob, toCarol)
 	bob := offset(t, text, "bob@")
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	o.put("7", text+diagnose(bob, "bob@b.example", "failed"))
 	o.open(Options{})
 	r := o.resubmitted(Resubmission{Path: "7"})
@@ -211,7 +211,7 @@ func TestResubmitOneOfASet(t *testing.T) {
 		{"-+ ", "2", "", "-++"},
 	} {
 		text := set(c.tags)
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("7", text)
 		o.open(Options{})
 		r := Resubmission{Path: "7", Channel: "smtp", Host: "relay"}
@@ -239,31 +239,31 @@ func TestResubmitOneOfASet(t *testing.T) {
 // What cannot be done leaves everything as it was.
 func TestResubmitThatFails(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(o *office)
+		change func(o *testSpool)
 		ask    Resubmission
 	}{
-		"program":      {func(o *office) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
-		"plain beside": {func(o *office) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
-		"file":         {func(o *office) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
-		"no body":      {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
-		"body behind":  {func(o *office) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
-		"no message":   {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
-		"no .tmp":      {func(o *office) { o.write("queue/.tmp", "in the way") }, Resubmission{}},
-		"another's .tmp": {func(o *office) {
+		"program":      {func(o *testSpool) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
+		"plain beside": {func(o *testSpool) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
+		"file":         {func(o *testSpool) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
+		"no body":      {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
+		"body behind":  {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
+		"no message":   {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
+		"no .tmp":      {func(o *testSpool) { o.write("queue/.tmp", "in the way") }, Resubmission{}},
+		"another's .tmp": {func(o *testSpool) {
 			o.mkdir("queue/.tmp")
 			check(t, os.Chmod(filepath.Join(o.dir, "queue/.tmp"), 0o777))
 		}, Resubmission{Channel: "x"}},
-		"no router":     {func(o *office) { check(t, os.Remove(filepath.Join(o.dir, "router"))) }, Resubmission{}},
-		"odd host":      {func(o *office) {}, Resubmission{Channel: "x", Host: "a\nb"}},
-		"list of hosts": {func(o *office) {}, Resubmission{Channel: "x", Host: "(a)"}},
-		"garbage":       {func(o *office) { o.put("7", "garbage") }, Resubmission{}},
-		"no letter directory": {func(o *office) {
+		"no router":     {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "router"))) }, Resubmission{}},
+		"odd host":      {func(o *testSpool) {}, Resubmission{Channel: "x", Host: "a\nb"}},
+		"list of hosts": {func(o *testSpool) {}, Resubmission{Channel: "x", Host: "(a)"}},
+		"garbage":       {func(o *testSpool) { o.put("7", "garbage") }, Resubmission{}},
+		"no letter directory": {func(o *testSpool) {
 			for l := 'A'; l <= 'Z'; l++ {
 				o.write("transport/"+string(l), "in the way")
 			}
 		}, Resubmission{Channel: "x"}},
 	} {
-		o := routedOffice(t)
+		o := newRoutedSpool(t)
 		o.put("7", control("7", toBob))
 		c.change(o)
 		o.open(Options{HashLevels: 1})
@@ -281,7 +281,7 @@ func TestResubmitThatFails(t *testing.T) {
 }
 
 func TestResubmitOfWhatIsGone(t *testing.T) {
-	o := routedOffice(t).open(Options{})
+	o := newRoutedSpool(t).open(Options{})
 	for _, r := range []Resubmission{{Path: "7"}, {Path: "7", Channel: "x"}, {Path: "7", From: Hold}} {
 		if got := o.resubmitted(r); got.Err != nil || !got.Missing {
 			t.Errorf("%+v", got)
@@ -291,7 +291,7 @@ func TestResubmitOfWhatIsGone(t *testing.T) {
 }
 
 func TestResubmitNotifiesTheRouter(t *testing.T) {
-	o := routedOffice(t)
+	o := newRoutedSpool(t)
 	o.put("7", control("7", toBob))
 	for l := 'A'; l <= 'Z'; l++ {
 		o.mkdir("router/" + string(l))
@@ -311,6 +311,6 @@ func TestResubmitNotifiesTheRouter(t *testing.T) {
 	_, base := split(r.Router[0])
 	id, _ := ctlfile.Number(base)
 	if got, want := string(buf[:n]), "NEW router "+ctlfile.HashDir(id, 1)+base; got != want {
-		t.Errorf("said %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"zsched/internal/postoffice"
 )
 
-func (o *office) finished(path string, owes bool) Finished {
+func (o *testSpool) finished(path string, owes bool) Finished {
 	o.t.Helper()
 	o.s.Finish(9, path, owes)
 	r := answer[Finished](o)
@@ -31,9 +31,9 @@ func TestFinish(t *testing.T) {
 		parked bool
 	}{
 		"plain":                {control("7", done), false, false},
-		"owes, it is said":     {control("7", done, "N NOTIFY=DELAY"), true, false},
+		"owes, a delay":        {control("7", done, "N NOTIFY=DELAY"), true, false},
 		"owes":                 {failure(done), true, true},
-		"nobody said":          {failure(done), false, false},
+		"owes is not set":      {failure(done), false, false},
 		"told":                 {strings.Replace(failure(done), "\nd ", "\nd+", 1), true, false},
 		"never":                {failure(done, "N NOTIFY=NEVER"), true, false},
 		"to nobody":            {strings.Replace(failure(done), "s local", "s error", 1), true, false},
@@ -41,7 +41,7 @@ func TestFinish(t *testing.T) {
 		"alternative delivered": {strings.Replace(failure("X-          1 smtp b.example b@b.example 1",
 			"X+          1 smtp c.example c@c.example 1"), "\nd ", "\nd+", 1), true, false},
 	} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("A/H/7", c.text)
 		r := o.open(Options{}).finished("A/H/7", c.owes)
 		if r.Err != nil || r.Parked != c.parked {
@@ -59,7 +59,7 @@ func TestFinish(t *testing.T) {
 }
 
 func TestFinishRefusesAnOpenRecipient(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
 	if r := o.open(Options{}).finished("7", true); !errors.Is(r.Err, ErrOpen) || r.Parked {
 		t.Errorf("%+v", r)
@@ -69,7 +69,7 @@ func TestFinishRefusesAnOpenRecipient(t *testing.T) {
 
 func TestFinishWhatIsGone(t *testing.T) {
 	for _, owes := range []bool{false, true} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.write("queue/7", "message")
 		if r := o.open(Options{}).finished("7", owes); r.Err != nil {
 			t.Errorf("%+v", r)
@@ -82,7 +82,7 @@ func TestFinishWhatIsGone(t *testing.T) {
 }
 
 func TestFinishQuarantines(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", "garbage")
 	o.open(Options{})
 	if r := o.finished("7", true); r.Err != nil || r.Parked {
@@ -95,7 +95,7 @@ func TestFinishQuarantines(t *testing.T) {
 // restart would take the message for lost.
 func TestFinishThatFailsLeavesBoth(t *testing.T) {
 	restricted(t)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	check(t, os.Chmod(filepath.Join(o.dir, "transport"), 0o555))
@@ -112,7 +112,7 @@ func TestFinishThatFailsLeavesBoth(t *testing.T) {
 }
 
 func TestMove(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	text := control("258367", toBob)
 	o.put("F/F/258367", text)
 	o.open(Options{})
@@ -130,7 +130,7 @@ func TestMove(t *testing.T) {
 }
 
 // where is the place that has a control file.
-func (o *office) where(path string) Place {
+func (o *testSpool) where(path string) Place {
 	for p := range placeCount {
 		if postoffice.Exists(o.s.pairs[p].transport, path) {
 			return p
@@ -140,7 +140,7 @@ func (o *office) where(path string) Place {
 }
 
 func TestMoveTwice(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
 	o.open(Options{})
 	o.s.Move(1, "7", Queue, Hold)
@@ -156,7 +156,7 @@ func TestMoveTwice(t *testing.T) {
 
 // A move that was cut is finished by asking again.
 func TestMoveAgain(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("transport/7", control("7", toBob))
 	o.write("hold/queue/7", "message")
 	o.open(Options{})
@@ -169,7 +169,7 @@ func TestMoveAgain(t *testing.T) {
 
 func TestMoveOverwritesNothing(t *testing.T) {
 	for _, taken := range []string{"hold/queue/7", "hold/transport/7"} {
-		o := newOffice(t)
+		o := newTestSpool(t)
 		o.put("7", control("7", toBob))
 		o.write(taken, "another's")
 		o.open(Options{})
@@ -187,7 +187,7 @@ func TestMoveOverwritesNothing(t *testing.T) {
 // A retirer that keeps answers back for more of them must not be left with
 // them when another takes what it saw waiting.
 func TestFinishAnswersAreNotKeptBack(t *testing.T) {
-	o := newOffice(t).open(Options{Retirers: 2})
+	o := newTestSpool(t).open(Options{Retirers: 2})
 	const together = 3
 	for range 3000 {
 		for n := range uint64(together) {

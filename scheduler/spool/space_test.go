@@ -8,7 +8,7 @@ import (
 )
 
 func TestReadSpace(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	s, err := ReadSpace(o.dir)
 	check(t, err)
 	if s.FreeKB == 0 || s.UsedKB == 0 && s.UsedFiles == 0 {

@@ -24,25 +24,25 @@ import (
 // a pid file, has no room left on its disk, may not write in a directory, or is
 // killed.
 func TestMain(m *testing.M) {
-	switch os.Getenv("SPOOL_TEST_ROLE") {
+	switch os.Getenv("SPOOL_TEST_HELPER") {
 	case "":
 		os.Exit(m.Run())
 	case "wait": // until our standard input ends
 		fmt.Println("ready")
 		_, _ = os.Stdin.Read(make([]byte, 1))
 	case "daemon":
-		playDaemon(os.Getenv("SPOOL_TEST_PATH"))
+		helpDaemon(os.Getenv("SPOOL_TEST_PATH"))
 	case "full":
-		playFullDisk(os.Getenv("SPOOL_TEST_PATH"))
-	case "shut out":
-		playShutOut(os.Getenv("SPOOL_TEST_PATH"))
-	case "victim":
-		playVictim(os.Getenv("SPOOL_TEST_PATH"))
+		helpFullDisk(os.Getenv("SPOOL_TEST_PATH"))
+	case "unwritable":
+		helpUnwritable(os.Getenv("SPOOL_TEST_PATH"))
+	case "killed":
+		helpKilled(os.Getenv("SPOOL_TEST_PATH"))
 	}
 }
 
-// playDaemon holds a pid file until it is asked to leave.
-func playDaemon(path string) {
+// helpDaemon holds a pid file until it is asked to leave.
+func helpDaemon(path string) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, unix.SIGTERM)
 	p, err := AcquirePid(context.Background(), path)
@@ -55,12 +55,12 @@ func playDaemon(path string) {
 	p.Release()
 }
 
-// play starts the test binary in one of its roles. lines is what it says; it
+// startHelper starts the test binary in one of its roles. lines is what it says; it
 // ends when stop is called, at the end of the test if not before.
-func play(t *testing.T, role, path string) (pid int, lines *bufio.Scanner, stop func()) {
+func startHelper(t *testing.T, role, path string) (pid int, lines *bufio.Scanner, stop func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "SPOOL_TEST_ROLE="+role, "SPOOL_TEST_PATH="+path)
+	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER="+role, "SPOOL_TEST_PATH="+path)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	check(t, err)
@@ -86,24 +86,24 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// office is a $POSTOFFICE for one test.
-type office struct {
+// testSpool is a $POSTOFFICE for one test.
+type testSpool struct {
 	t   testing.TB
 	dir string
 	s   *Spool
-	// said is what came out of Results and was not asked for yet.
-	said []Result
+	// results came out of Results and were not asked for yet.
+	results []Result
 }
 
-func newOffice(t testing.TB) *office {
-	o := &office{t: t, dir: t.TempDir()}
+func newTestSpool(t testing.TB) *testSpool {
+	o := &testSpool{t: t, dir: t.TempDir()}
 	o.mkdir("transport")
 	o.mkdir("queue")
 	return o
 }
 
 // open opens the spool. Another may have been open before.
-func (o *office) open(options Options) *office {
+func (o *testSpool) open(options Options) *testSpool {
 	o.t.Helper()
 	o.close()
 	options.Postoffice = o.dir
@@ -114,20 +114,20 @@ func (o *office) open(options Options) *office {
 	return o
 }
 
-func (o *office) close() {
+func (o *testSpool) close() {
 	if o.s != nil {
 		o.s.Close()
-		o.s, o.said = nil, nil
+		o.s, o.results = nil, nil
 	}
 }
 
-func (o *office) mkdir(path string) {
+func (o *testSpool) mkdir(path string) {
 	o.t.Helper()
 	check(o.t, os.MkdirAll(filepath.Join(o.dir, path), 0o755))
 }
 
 // write makes a file that nobody has touched for an hour.
-func (o *office) write(path, text string) {
+func (o *testSpool) write(path, text string) {
 	o.t.Helper()
 	o.mkdir(filepath.Dir(path))
 	check(o.t, os.WriteFile(filepath.Join(o.dir, path), []byte(text), 0o640))
@@ -135,28 +135,28 @@ func (o *office) write(path, text string) {
 }
 
 // age sets a file's mtime.
-func (o *office) age(path string, age time.Duration) {
+func (o *testSpool) age(path string, age time.Duration) {
 	o.t.Helper()
 	at := time.Now().Add(-age)
 	check(o.t, os.Chtimes(filepath.Join(o.dir, path), at, at))
 }
 
 // put makes a message: its control file and its message file.
-func (o *office) put(path, control string) {
+func (o *testSpool) put(path, control string) {
 	o.t.Helper()
 	o.write("queue/"+path, "Subject: x\n\nbody\n")
 	o.write("transport/"+path, control)
 }
 
-func (o *office) read(path string) string {
+func (o *testSpool) read(path string) string {
 	o.t.Helper()
 	text, err := os.ReadFile(filepath.Join(o.dir, path))
 	check(o.t, err)
 	return string(text)
 }
 
-// files lists every regular file of the office, sorted.
-func (o *office) files() []string {
+// files lists every regular file of the spool, sorted.
+func (o *testSpool) files() []string {
 	o.t.Helper()
 	var list []string
 	check(o.t, filepath.WalkDir(o.dir, func(path string, d os.DirEntry, err error) error {
@@ -169,17 +169,17 @@ func (o *office) files() []string {
 	return list
 }
 
-// holds fails the test unless the office has exactly these files, in order.
-func (o *office) holds(want ...string) {
+// holds fails the test unless the spool has exactly these files, in order.
+func (o *testSpool) holds(want ...string) {
 	o.t.Helper()
 	if got := o.files(); !slices.Equal(got, want) {
 		o.t.Fatalf("files are %q, want %q", got, want)
 	}
 }
 
-// take asks for these and returns the answers, one a name and what else was
-// said of them.
-func (o *office) take(paths ...string) []Result {
+// load loads these and returns the results: one for each name, and others about
+// them.
+func (o *testSpool) load(paths ...string) []Result {
 	o.t.Helper()
 	names := make([]Name, len(paths))
 	for i, path := range paths {
@@ -202,7 +202,7 @@ func (o *office) take(paths ...string) []Result {
 				left--
 			}
 		case Warning:
-			o.t.Fatalf("trouble: %s", r.Text)
+			o.t.Fatalf("warning: %s", r.Text)
 		case Swept:
 			continue
 		}
@@ -212,25 +212,25 @@ func (o *office) take(paths ...string) []Result {
 }
 
 // unaccompanied reports whether a control file has no message file beside it.
-func (o *office) unaccompanied(path string) bool {
+func (o *testSpool) unaccompanied(path string) bool {
 	_, err := os.Lstat(filepath.Join(o.dir, "queue", path))
 	return err != nil
 }
 
 // next is the next result.
-func (o *office) next() Result {
-	if len(o.said) == 0 {
-		o.said = <-o.s.Results()
+func (o *testSpool) next() Result {
+	if len(o.results) == 0 {
+		o.results = <-o.s.Results()
 	}
-	r := o.said[0]
-	o.said = o.said[1:]
+	r := o.results[0]
+	o.results = o.results[1:]
 	return r
 }
 
 // loaded loads one control file, which must become a message.
-func (o *office) loaded(path string) Loaded {
+func (o *testSpool) loaded(path string) Loaded {
 	o.t.Helper()
-	got := o.take(path)
+	got := o.load(path)
 	m, ok := got[len(got)-1].(Loaded)
 	if !ok {
 		o.t.Fatalf("%q: %+v, want it loaded", path, got)
@@ -239,9 +239,9 @@ func (o *office) loaded(path string) Loaded {
 }
 
 // refused takes one control file, which must not.
-func (o *office) refused(path string, why Refusal) Refused {
+func (o *testSpool) refused(path string, why Refusal) Refused {
 	o.t.Helper()
-	got := o.take(path)
+	got := o.load(path)
 	r, ok := got[len(got)-1].(Refused)
 	if !ok || r.Why != why {
 		o.t.Fatalf("%q: %+v, want it refused: %v", path, got, why)
@@ -250,7 +250,7 @@ func (o *office) refused(path string, why Refusal) Refused {
 }
 
 // answer is the next result of this type; others are dropped.
-func answer[T Result](o *office) T {
+func answer[T Result](o *testSpool) T {
 	for {
 		if r, ok := o.next().(T); ok {
 			return r
@@ -290,7 +290,7 @@ func offsets(list []ctlfile.OpenRecipient) []int64 {
 }
 
 func TestOpenMakesThePlaces(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	for _, dir := range []string{"hold", "postman", "corrupt"} {
 		for _, sub := range []string{dir, dir + "/transport", dir + "/queue"} {
 			st, err := os.Stat(filepath.Join(o.dir, sub))
@@ -305,7 +305,7 @@ func TestOpenMakesThePlaces(t *testing.T) {
 }
 
 func TestOpenWithoutQueueIsAnError(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	check(t, os.Remove(filepath.Join(o.dir, "queue")))
 	before := descriptors(t)
 	if _, err := Open(Options{Postoffice: o.dir}); err == nil || !strings.Contains(err.Error(), "queue") {
@@ -323,9 +323,9 @@ func descriptors(t testing.TB) int {
 }
 
 func TestCloseLeavesNothingBehind(t *testing.T) {
-	newOffice(t).open(Options{}).close() // the runtime's own first
+	newTestSpool(t).open(Options{}).close() // the runtime's own first
 	before := descriptors(t)
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i := range 300 {
 		name := fmt.Sprint(1000 + i)
 		o.put(name, control(name, toBob))
@@ -350,7 +350,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 
 // Every message goes all the way, once, whatever comes in whatever order.
 func TestMessagesGoThrough(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	text := control("1000", toBob, toCarol)
 	bob, carol := offset(t, text, "bob@b"), offset(t, text, "carol")
 	put := func(name, dir string) {
@@ -448,7 +448,7 @@ func restricted(t *testing.T) {
 }
 
 func TestVerboseWritesOnlyTheOwnersFile(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	uid := uint32(os.Geteuid())
 	o.write("public/v_1", "begin\n")
 	log := filepath.Join(o.dir, "public/v_1")
@@ -482,19 +482,19 @@ func TestVerboseHasTheOwnersRightsOnly(t *testing.T) {
 		t.Skip("needs root, to write as somebody else")
 	}
 	const uid = 65534
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	// All the way there must be open to the owner; the last step is not.
 	check(t, os.Chmod(o.dir, 0o755))
 	check(t, os.Chmod(filepath.Dir(o.dir), 0o755))
 	o.write("open/v_1", "")
-	o.write("shut/v_1", "")
-	for _, dir := range []string{"open", "shut"} {
+	o.write("closed/v_1", "")
+	for _, dir := range []string{"open", "closed"} {
 		check(t, os.Chown(filepath.Join(o.dir, dir, "v_1"), uid, -1))
 	}
-	check(t, os.Chmod(filepath.Join(o.dir, "shut"), 0o700))
+	check(t, os.Chmod(filepath.Join(o.dir, "closed"), 0o700))
 	appendAs(filepath.Join(o.dir, "open/v_1"), uid, "taken\n")
-	appendAs(filepath.Join(o.dir, "shut/v_1"), uid, "taken\n")
-	if o.read("open/v_1") != "taken\n" || o.read("shut/v_1") != "" {
-		t.Errorf("open %q, shut %q", o.read("open/v_1"), o.read("shut/v_1"))
+	appendAs(filepath.Join(o.dir, "closed/v_1"), uid, "taken\n")
+	if o.read("open/v_1") != "taken\n" || o.read("closed/v_1") != "" {
+		t.Errorf("open %q, closed %q", o.read("open/v_1"), o.read("closed/v_1"))
 	}
 }

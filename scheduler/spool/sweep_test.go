@@ -16,7 +16,7 @@ import (
 const patience = 30 * time.Second
 
 // found is the next batch of names.
-func (o *office) found() []Name {
+func (o *testSpool) found() []Name {
 	o.t.Helper()
 	select {
 	case names := <-o.s.Found():
@@ -29,7 +29,7 @@ func (o *office) found() []Name {
 
 // sweep returns all names up to the end of the next whole sweep, sorted. It
 // takes none of them.
-func (o *office) sweep() []string {
+func (o *testSpool) sweep() []string {
 	o.t.Helper()
 	var paths []string
 	for {
@@ -55,7 +55,7 @@ func (o *office) sweep() []string {
 }
 
 func TestSweepFindsControlFiles(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	want := []string{"258367", "258367-789", "77-etrn", "A/7", "A/H/8", "Z/Z/18446744073709551615"}
 	slices.Sort(want)
 	for _, path := range append(want, ".9", "A/.10", "..etrn-x1", "0", "00", "x11", "-12", "a/13",
@@ -77,7 +77,7 @@ func TestSweepFindsControlFiles(t *testing.T) {
 }
 
 func TestSweepGivesEachNameOnce(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	var want []string
 	for i := range 2000 {
 		path := strconv.Itoa(10000 + i)
@@ -97,7 +97,7 @@ func TestSweepGivesEachNameOnce(t *testing.T) {
 // when that is digested.
 func TestSweepStopsAtItsLimit(t *testing.T) {
 	const limit = 10
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i := range 95 {
 		name := strconv.Itoa(1000 + i)
 		o.put(name, control(name, toBob))
@@ -208,7 +208,7 @@ func TestWaitingIsBounded(t *testing.T) {
 
 // The spool looks at a refused name again by itself.
 func TestRefusedNamesComeBack(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.sweep()
 	o.s.refusals.add(Name{"A/H/7", 7}, time.Now())
 	if got := o.found(); !slices.Equal(got, []Name{{"A/H/7", 7}}) {
@@ -263,7 +263,7 @@ func TestSchedule(t *testing.T) {
 
 // A whole sweep that could not begin is still to be made, and soon.
 func TestSweepThatCannotBegin(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	o.sweep()
 	w := &sweeper{s: o.s, failing: map[string]string{}}
 	if read, open := w.sweep(true); !read || !open {
@@ -284,7 +284,7 @@ func TestSweepThatCannotBegin(t *testing.T) {
 
 // The first names of a directory of any size come before the rest is read.
 func TestSweepStreams(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	for i := range 3000 {
 		o.write(fmt.Sprintf("transport/%d", 10000+i), "")
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func (o *office) holdThreads(list ...Thread) Recorded {
+func (o *testSpool) holdThreads(list ...Thread) Recorded {
 	o.t.Helper()
 	o.s.HoldThreads(6, list)
 	r := answer[Recorded](o)
@@ -18,7 +18,7 @@ func (o *office) holdThreads(list ...Thread) Recorded {
 	return r
 }
 
-func (o *office) heldThreads() []Thread {
+func (o *testSpool) heldThreads() []Thread {
 	o.t.Helper()
 	list, err := o.s.HeldThreads()
 	check(o.t, err)
@@ -26,7 +26,7 @@ func (o *office) heldThreads() []Thread {
 }
 
 func TestHeldThreads(t *testing.T) {
-	o := newOffice(t).open(Options{})
+	o := newTestSpool(t).open(Options{})
 	if list := o.heldThreads(); list != nil {
 		t.Errorf("%q in no file", list)
 	}
@@ -82,7 +82,7 @@ func TestHeldThreadsWithBadLines(t *testing.T) {
 
 // A list that cannot be written leaves the old one, and nothing beside it.
 func TestHoldThreadsThatFails(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("hold/threads", "smtp a.example\n")
 	o.open(Options{})
 	if r := o.holdThreads(Thread{"smtp", "a\nsmtp b"}); r.Err == nil {
@@ -100,7 +100,7 @@ func TestHoldThreadsThatFails(t *testing.T) {
 
 // The new list is beside the old one and has not its name yet.
 func TestCrashInHoldThreads(t *testing.T) {
-	o := newOffice(t)
+	o := newTestSpool(t)
 	o.write("hold/threads", "smtp a.example\n")
 	o.write("hold/.threads", "smtp a.exa")
 	o.open(Options{})
