@@ -108,14 +108,14 @@ type (
 	}
 
 	// Answer says how many messages and recipients an Ordered affects, or would
-	// affect. It counts those that are with an agent and follow later.
+	// affect. It includes those that are with an agent and follow later.
 	Answer struct {
 		Order      uint64
 		Messages   int
 		Recipients int
 	}
 
-	// Account is one line of the statistics log: a recipient has its outcome.
+	// Account is one line of the statistics log: the outcome of a recipient.
 	Account struct {
 		Message       MessageID
 		ModifiedAt    time.Time
@@ -133,12 +133,12 @@ type (
 	}
 
 	// Attempt is for the event log: a recipient was deferred or has its
-	// outcome. Alternatives that are not needed any more have none.
+	// outcome. There is none for alternatives that are no longer needed.
 	Attempt struct {
 		Message       MessageID
 		Offset        int64
 		Channel, Host string
-		Agent         AgentID // 0: no agent was concerned
+		Agent         AgentID // 0: no agent was involved
 		// State is that of Account, or "deferred", or "killed".
 		State        string
 		Notary, Text string // as the agent reported them
@@ -153,16 +153,17 @@ type (
 		ModifiedAt time.Time // of the message file
 		Recipients int
 		To         Target // of VerbReroute
-		// As in Ordered. By is "" where another message obsoletes this one.
+		// As in Ordered. By is "" if another message obsoletes this one.
 		Name, By, Why string
-		// New names what has become of a held message that was sent elsewhere.
+		// New names the new message that a held message became when it was
+		// rerouted.
 		New string
 	}
 
 	// Condition is for the event log: from now on mail waits for something
-	// unusual. It is a whole thread where Message is 0. State is poisoned,
-	// blocked (as alternatives for others, or a thread without a command),
-	// suspended, or gone (the control file).
+	// unusual. If Message is 0, a whole thread waits. State is poisoned,
+	// blocked (alternatives that wait for others, or a thread without a
+	// command), suspended, or gone (the control file).
 	Condition struct {
 		State         string
 		Message       MessageID
@@ -182,8 +183,8 @@ type (
 	// it can. Otherwise there is no answer, and the core asks again.
 	Probe struct{}
 
-	// Stopped: the process may exit when the actions before this one are
-	// performed. Nothing is left to wait for, or the time for that is over.
+	// Stopped: the process may exit when the actions before this one have been
+	// performed. Nothing is left to wait for, or the time for waiting is over.
 	Stopped struct{}
 )
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The agenda: the time, the actions of this Step, and what is planned for
-// later; with the types that keep times and rates.
+// The agenda: the current time, the actions of this Step, and what is planned
+// for later. Also the types for times and rates.
 
-// agenda has the heaps of what happens at a time.
+// agenda has the heaps of what is planned, by time.
 type agenda struct {
 	now instant  // of the current Step
 	out []Action // of the current Step
@@ -38,8 +38,8 @@ type instant int64
 // never is later than every time.
 const never instant = math.MaxInt64
 
-// at converts a time. A message file can have any mtime: what is outside 1970
-// to 2262 becomes the nearest instant.
+// at converts a time. A message file can have any mtime: a time outside 1970 to
+// 2262 becomes the nearest instant.
 func at(t time.Time) instant {
 	switch seconds := t.Unix(); {
 	case t.IsZero():
@@ -64,8 +64,8 @@ func (i instant) after(d time.Duration) instant {
 
 func (i instant) since(earlier instant) time.Duration { return time.Duration(i - earlier) }
 
-// second is a time in seconds since the epoch, for times that are shown to the
-// second only. Zero means none. It ends in 2106.
+// second is a time in whole seconds since the epoch, for times that need no
+// fractions. Zero means none. The type overflows in 2106.
 type second uint32
 
 func atSecond(t time.Time) second { return second(min(max(0, t.Unix()), math.MaxUint32)) }
@@ -79,10 +79,11 @@ func (s second) instant() instant { return instant(s) * instant(time.Second) }
 func (s second) time() time.Time { return time.Unix(int64(s), 0) }
 
 // timeMultiset is a set of times, to the second, in which a time can occur
-// several times. It returns the earliest at once. It takes eight bytes for each
-// different second, which is little for the many messages of a busy thread.
+// several times. The earliest is found in constant time. The set takes eight
+// bytes for each different second, which is little even for the many messages
+// of a busy thread.
 type timeMultiset struct {
-	// counts are in the order of time.
+	// counts are in order of time.
 	// Invariant: the first one, if there is one, has n above 0.
 	counts []timeCount
 	empty  int // how many of counts have n = 0
@@ -149,8 +150,8 @@ func (m *timeMultiset) earliest() instant {
 // rateMinutes is the time constant of a rate.
 const rateMinutes = 5
 
-// rate is how many things happen per minute: an average in which what happened
-// rateMinutes ago counts 1/e of what happens now.
+// rate is how many things happen per minute: an average in which an event
+// rateMinutes ago counts 1/e as much as an event now.
 type rate struct {
 	perMinute float64 // at the time at
 	at        instant

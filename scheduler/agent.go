@@ -10,7 +10,7 @@ import (
 
 // Agents: their states, their job lines, and how they are closed and killed.
 
-// Times that an agent is given. scheduler(8), "Agents".
+// How long an agent may take. scheduler(8), "Agents".
 const (
 	firstHungryTimeout   = 5 * time.Minute  // from the start to the first #hungry
 	closeTimeout         = 30 * time.Second // from the empty line to SIGTERM
@@ -18,7 +18,7 @@ const (
 	defaultIdleIntervals = 3                // idlemax in intervals, if it is not set
 )
 
-// agent is a process that delivers, or is being started.
+// agent is a process that delivers mail, or one that is being started.
 //
 //	            #hungry          nothing to do          #hungry
 //	starting ───────────► serving ───────────► idleSent ───────► idle
@@ -35,16 +35,17 @@ type agent struct {
 	pid      int // 0: not known yet
 	state    agentState
 	sessions int // job lines that it may have open
-	// offered is how many of its sessions it has offered: the #hungry lines
-	// that did not answer anything.
+	// offered is how many of its sessions it has offered: the number of #hungry
+	// lines that did not answer anything.
 	offered int
 	// freeSessions is how many sessions can be given a job line.
 	// Invariant: freeSessions plus its busy sessions is offered.
 	freeSessions int
-	// expected is how many more sessions it should offer. It is 0 after the
-	// first job line that has ended.
+	// expected is how many more sessions it should offer. It is 0 once a job
+	// line has ended.
 	expected int
-	// lines were given and not answered by #hungry, in order.
+	// lines are the job lines that #hungry has not answered yet, in the order
+	// in which they were given.
 	lines        []line
 	hasEndedLine bool
 	// picks is how many job lines it was given since it came to its thread, or
@@ -55,7 +56,7 @@ type agent struct {
 
 	startedFor *thread // until the first #hungry, or until the thread is dropped
 
-	stateSince instant // or the last signal
+	stateSince instant // when the state began; after a signal, when it was sent
 	// progressAt is when the agent last said something that moved a job line
 	// or answered #idle, or was given a job line when it had none.
 	progressAt    instant
@@ -132,15 +133,15 @@ func (d *dispatch) expectSessions(a *agent, n int) {
 	a.expected = n
 }
 
-// lineEnded notes that the agent has ended a job line. It works, and it has no
-// more sessions than it has offered.
+// lineEnded notes that the agent has ended a job line: it is able to work, and
+// it has no more sessions than it has offered.
 func (d *dispatch) lineEnded(a *agent) {
 	a.hasEndedLine = true
 	d.expectSessions(a, 0)
 }
 
-// closeAgent has an agent exit when it has answered its job lines. Its process
-// counts until it is gone.
+// closeAgent makes an agent exit once it has answered its job lines. Its
+// process counts towards the limits until it is gone.
 func (d *dispatch) closeAgent(a *agent) {
 	switch a.state {
 	case closing:
@@ -175,13 +176,13 @@ func (d *dispatch) sendClose(a *agent) {
 	d.planDeadline(a)
 }
 
-// deadline returns when something must be done about an agent that continues as
-// it is; never if nothing must.
+// deadline returns when something must be done about an agent if nothing
+// changes before; never if nothing need be done.
 func (d *dispatch) deadline(a *agent) instant {
 	switch {
 	case a.signals == 1:
 		return a.stateSince.after(killTimeout)
-	case a.signals > 1: // the kernel sees to it
+	case a.signals > 1: // SIGKILL: the kernel ends it
 		return never
 	case a.state == starting:
 		return a.stateSince.after(firstHungryTimeout)
@@ -221,8 +222,9 @@ func (a *agent) oldestWork(now instant) instant {
 	return oldest
 }
 
-// planDeadline plans the next look at an agent. A look that comes too early
-// only plans the next one, so an agent that talks costs nothing.
+// planDeadline plans the next check of an agent. A check that comes too early
+// only plans the next one, so nothing is replanned each time an agent makes
+// progress.
 func (d *dispatch) planDeadline(a *agent) {
 	at := d.deadline(a)
 	if at != never && (!d.deadlines.contains(a) || at < d.deadlines.at(int(a.deadlineIndex)-1).key) {
@@ -297,7 +299,7 @@ func (d *dispatch) dropAgent(a *agent) {
 	d.counts.Agents--
 	r.procs--
 	r.channel.procs--
-	// Rings that wait for the process come before the threads that the agent served.
+	// Rings that wait for a process come before the threads that the agent served.
 	d.admit(d.processQueues, len(d.agents))
 	d.admit(r.channel.processQueues, r.channel.procs)
 	for i := range a.lines {

@@ -49,7 +49,7 @@ func (ml *mail) exclusiveSetOf(m *message, v *vertex, i int) (*exclusiveSet, int
 }
 
 // endSet ends the set after its first success: the other alternatives are
-// tagged as done, too, and their diagnostics do not count.
+// tagged as done too, and their diagnostics are ignored.
 func (ml *mail) endSet(set *exclusiveSet, mark ctlfile.Mark, settles []alternative) ([]ctlfile.Mark, []alternative) {
 	set.done = true
 	mark.LeaveTag = false

@@ -188,16 +188,16 @@ func (dv *delivery) obsolete(by *message, logIDs []string) {
 	}
 }
 
-// hashLogID stands for a log identity in memory. If two identities have the
-// same hash, the error address and the owner still have to be the same for one
-// to be taken for the other.
+// hashLogID returns the hash that represents a log identity in memory. If two
+// identities have the same hash, one is taken for the other only if the error
+// address and the owner are also the same.
 func hashLogID(id string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	return max(1, h.Sum64())
 }
 
-// linkLogID makes the message known by its log identity.
+// linkLogID puts the message first in the chain of its log identity.
 func (ml *mail) linkLogID(m *message) {
 	if head := ml.messages.get(ml.byLogHash[m.logHash]); head != nil {
 		ml.obtainExtras(m).older, ml.obtainExtras(head).newer = head.ref, m.ref
@@ -206,7 +206,7 @@ func (ml *mail) linkLogID(m *message) {
 }
 
 // olderWithLogID returns the message with the same log identity that was loaded
-// before, or nil.
+// before this one, or nil.
 func (ml *mail) olderWithLogID(m *message) *message {
 	if m.extras == 0 {
 		return nil

@@ -33,10 +33,10 @@ type Config struct {
 	// Only restricts feeding to some threads (option -p). The zero value
 	// selects all.
 	Only Selection
-	// Events asks for Attempt, Touched and Condition.
+	// Events asks for the actions Attempt, Touched and Condition.
 	Events bool
-	// Shares has the weights of senders and domains, in lower case, for turns;
-	// others have 1.
+	// Shares has the weights of senders and domains, in lower case, for taking
+	// turns. The weight of all others is 1.
 	Shares map[string]int
 }
 
@@ -81,30 +81,30 @@ type Params struct {
 	IdleMax    time.Duration // 0: three times Interval
 	Expiry     time.Duration // from the message file's mtime; 0: never
 	Expiry2    time.Duration // beyond Expiry, without any attempt
-	Retries    []int         // multiples of Interval, one a failed attempt
+	Retries    []int         // multiples of Interval, one for each failed attempt
 	Backoff    Backoff
 	MinBackoff time.Duration // for BackoffAge
 	MaxBackoff time.Duration // for BackoffAge
 	Jitter     int           // percent by which a retry is spread
 
-	MaxTA      int // processes in all; 0: Config.MaxAgents
+	MaxTA      int // processes in total; 0: Config.MaxAgents
 	MaxChannel int // busy sessions and processes of the channel; 0: MaxTA
 	MaxRing    int // busy sessions and processes of the ring; 0: MaxTA
 	MaxThr     int // busy sessions of the thread; at least 1
 	Overfeed   int // job lines given beyond the one being worked on
-	Sessions   int // job lines one agent may have open; at least 1
-	Quantum    int // picks a thread may have in a round while others wait
+	Sessions   int // job lines that one agent may have open; at least 1
+	Quantum    int // picks that a thread may have in a round while others wait
 
 	Command  []string // words, unexpanded; empty: none
 	UID, GID int      // -1: the scheduler's own
 	Nice     int
 	Priority int // absolute, when PrioritySet
-	// PrioritySet tells a priority of 0 from none; the later of nice and
-	// priority in a file is in force.
+	// PrioritySet distinguishes a priority of 0 from none. Of nice and priority,
+	// the later in the file is in force.
 	PrioritySet bool
 	Marking     ctlfile.Marking
-	// AgentTimeout is how long an agent with open job lines may move none; 0: no
-	// limit.
+	// AgentTimeout is how long an agent with open job lines may make no
+	// progress on any of them; 0: no limit.
 	AgentTimeout time.Duration
 	// JobTimeout is how long an agent may work on one job line; 0: no limit.
 	JobTimeout time.Duration
@@ -120,7 +120,7 @@ type Params struct {
 	CohortLimit        float64  // failed cohorts after which the thread is dead
 	FeedbackLog        bool     // log each feedback and the window after it
 	// Preemption between the jobs of a ring.
-	SlotCost     int // vertices of a job for each slot; 0: no preemption
+	SlotCost     int // how many vertices of a job make one slot; 0: no preemption
 	SlotDiscount int // percent of the other job's size
 	SlotLoan     int // slots
 	MinSlots     int // a job with fewer slots is not preempted
@@ -180,7 +180,7 @@ func match(clauses []Clause, channel, host string) []*Clause {
 	return matched
 }
 
-// MatchesAll reports whether the clause is for */*, which gives defaults to the
+// MatchesAll reports whether the clause is for */*, which sets defaults for the
 // clauses after it.
 func (c *Clause) MatchesAll() bool { return c.Channel == "*" && c.Host == "*" }
 

@@ -9,9 +9,9 @@ import (
 
 // expand puts values into the words of a command (scheduler.cf(5), command):
 // $channel, $host and ${sessions}, with or without braces, and names of
-// zmailer.conf. An unknown name expands to nothing if it is in braces and
-// stays as it is if not; so does a brace that is not closed. A value with
-// blanks stays within its word.
+// zmailer.conf. An unknown name in braces expands to nothing; without braces it
+// stays as it is, and so does a brace that is not closed. A value with spaces
+// stays within its word.
 func expand(words []string, env map[string]string, key threadKey, sessions int) []string {
 	lookup := func(name string) (string, bool) {
 		switch name {

@@ -1,12 +1,12 @@
 package scheduler
 
-// ETRN and queueonly: the mail of a host is started on request. Also the bulk
-// updates that this needs: changes to all vertices of a thread, a slice at a
-// time.
+// ETRN and queueonly: delivery of the mail for a host begins on request. Also
+// the bulk updates that this needs: changes to all vertices of a thread, a batch
+// at a time.
 
-// triggered makes the mail of a host due now, on each channel, without regard
-// to waits and queueonly (ETRN, RFC 1985). A queueonly thread begins a run, in
-// which everything is tried once; what is deferred waits for the next run.
+// triggered makes the mail for a host due now, on each channel, whether or not
+// it is waiting or queueonly (ETRN, RFC 1985). A queueonly thread begins a run,
+// in which everything is tried once; what is deferred waits for the next run.
 func (q *queue) triggered(host string) {
 	for _, c := range q.channelOrder {
 		t := q.threads[threadKey{c.name, host}]
@@ -21,7 +21,7 @@ func (q *queue) triggered(host string) {
 			t.suspendedUntil = q.now
 		}
 		if t.params.QueueOnly && !t.running {
-			// What waits for the next run is in this run.
+			// What has waited for the next run belongs to this run.
 			t.running = true
 			q.swapQueues(t)
 		}
@@ -55,7 +55,7 @@ func (s *Scheduler) HasMail(host string) bool {
 	return false
 }
 
-// bulkUpdate is a change to all vertices of a thread. It is carried out a slice
+// bulkUpdate is a change to all vertices of a thread. It is carried out a batch
 // at a time, so that agents are answered in between.
 type bulkUpdate uint8
 
@@ -65,8 +65,8 @@ const (
 	pullForward                        // what failed with the destination is due now
 )
 
-// beginUpdate begins a bulk update. One that is not finished begins again
-// together with it.
+// beginUpdate begins a bulk update. An unfinished one starts again together
+// with it.
 func (q *queue) beginUpdate(t *thread, e bulkUpdate) {
 	t.updates |= e
 	t.nextUpdate = t.vertices.head
@@ -107,8 +107,8 @@ func (q *queue) resumeThread(t *thread) int {
 	return n
 }
 
-// planResume puts a thread into the agenda at the time at which its bulk
-// updates continue or its suspension ends.
+// planResume puts a thread into the agenda at the time when its bulk updates
+// continue or its suspension ends.
 func (ag *agenda) planResume(t *thread) {
 	switch {
 	case t.nextUpdate != 0:

@@ -22,21 +22,21 @@ type AgentID uint32
 type Op uint64
 
 type (
-	// Tick: the time has come that Next returned. RetryWrites makes writes that
-	// failed due, as a signal does.
+	// Tick: the time that Next returned has come. RetryWrites, which a signal
+	// causes, makes writes that failed due now.
 	Tick struct{ RetryWrites bool }
 
 	// Arrived: a message was loaded from the spool.
 	Arrived struct{ Message Message }
 
-	// AgentStarted: the process of a Start exists. Its first #hungry is still
+	// AgentStarted: a Start has created the process. Its first #hungry is still
 	// to come.
 	AgentStarted struct {
 		Agent AgentID
 		PID   int
 	}
 
-	// AgentFailed: a Start did not give a process.
+	// AgentFailed: a Start created no process.
 	AgentFailed struct {
 		Agent  AgentID
 		Reason string
@@ -59,14 +59,15 @@ type (
 		Message MessageID
 	}
 
-	// AgentFlooded: the agent writes so much besides progress on its job lines
-	// that the log cannot take it. It is ended.
+	// AgentFlooded: the agent writes so much that is not progress on its job
+	// lines that the log cannot take it. The core ends it.
 	AgentFlooded struct{ Agent AgentID }
 
-	// AgentExited: the process is gone. All that it said was told before.
+	// AgentExited: the process is gone. The events for all its output have come
+	// before this one.
 	AgentExited struct {
 		Agent  AgentID
-		Status string // as a person reads it: "exit status 1", "signal: killed"
+		Status string // for people to read: "exit status 1", "signal: killed"
 	}
 
 	// Done: the Action with this Op is on disk. A Read is answered by Reread
@@ -106,8 +107,8 @@ type (
 	Reloaded struct{ Config *Config }
 
 	// Ordered: an administrator wants something done with mail. The answer is
-	// an Answer in the same Step. What is with an agent follows when it comes
-	// back. The cost of the Step grows with the number of vertices of the
+	// an Answer in the same Step. Mail that is with an agent follows when it
+	// comes back. The cost of the Step grows with the number of vertices of the
 	// messages that are targets. So a long list is split into several events,
 	// with the targets in one message next to each other.
 	Ordered struct {
@@ -118,15 +119,15 @@ type (
 		To Target
 		// DryRun counts and changes nothing.
 		DryRun bool
-		// Name is the order as the administrator gave it, By says who that is,
-		// and Why has the reason given: all for Touched.
+		// Name is the order as the administrator gave it, By is who gave it, and
+		// Why is the reason given. All three are for Touched.
 		Name, By, Why string
 	}
 
-	// HeldThread: if Held, the mail for this channel and host, present and to
-	// come, is neither fed nor expired. Otherwise the thread is released, and
-	// each recipient gets an attempt before it can expire. At the start, held
-	// threads are told before any mail.
+	// HeldThread: if Held, the mail for this channel and host, present and
+	// future, is neither fed nor expired. Otherwise the thread is released, and
+	// each recipient gets an attempt before it can expire. At the start, these
+	// events come before any mail.
 	HeldThread struct {
 		Channel, Host string
 		Held          bool

@@ -10,14 +10,14 @@ import (
 )
 
 // Expiry: recipients that are too old fail with a notice (scheduler.cf(5),
-// expiry and expiry2). Also the wake time of a vertex, which expiry is part of.
+// expiry and expiry2). Also the wake time of a vertex, which depends on expiry.
 
-// defaultExpiry2 is how long after its expiry a recipient is kept that was
-// never attempted, if expiry2 is not set.
+// defaultExpiry2 is how long a recipient that was never attempted is kept after
+// its expiry, if expiry2 is not set.
 const defaultExpiry2 = 24 * time.Hour
 
 // expired reports whether a recipient's time is over: it is past expiry and had
-// an attempt in the life of this process, or it is past expiry and expiry2. A
+// an attempt since this process was started, or it is past expiry2 too. A
 // recipient of a held thread does not expire.
 func (q *queue) expired(v *vertex, r *recipient) bool {
 	t := q.threadOf(v)
@@ -34,13 +34,14 @@ func (q *queue) outlastedSuspension(v *vertex) bool {
 	return v.state == due && v.suspensionsWhenDue < q.threadOf(v).suspensions
 }
 
-// expiry returns when the vertex's recipients expire: with an attempt, and
-// without one. The times are never if the recipients do not expire.
+// expiry returns when the vertex's recipients expire if they had an attempt
+// (primary), and if they had none (secondary). Both times are never if the
+// recipients do not expire.
 func (q *queue) expiry(v *vertex) (primary, secondary instant) {
 	return q.threadOf(v).params.expiryOf(q.messageOf(v).modifiedAt)
 }
 
-// expiryOf returns the same for a message of that age.
+// expiryOf returns the same for a message file with that mtime.
 func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 	if p.Expiry == 0 {
 		return never, never
@@ -123,13 +124,13 @@ func (dv *delivery) expire(v *vertex) {
 // which ones.
 type failureCause struct {
 	words, code string
-	// keepsCode says that the status code of the last report takes the place of
-	// code, if it is one of a temporary failure.
+	// keepsCode says that the status code of the last report replaces code if it
+	// stands for a temporary failure.
 	keepsCode bool
 	applies   func(*recipient) bool
 }
 
-// fail ends recipients of a vertex with a notice.
+// fail marks recipients of a vertex as failed. Their sender gets a notice.
 func (dv *delivery) fail(v *vertex, why failureCause) {
 	message := dv.messageOf(v)
 	message.pendingWrites++ // keeps the message until the loop ends

@@ -9,7 +9,7 @@ import (
 // mail waits for.
 
 // Explanation says how the mail for a channel and host is treated and what it
-// waits for. It can be made for any channel and host, with mail or without.
+// waits for. It can be made for any channel and host, even without mail.
 type Explanation struct {
 	Channel, Host string
 	Held          bool
@@ -18,19 +18,20 @@ type Explanation struct {
 	// Clauses that match, in order. They belong to the Config.
 	Clauses []*Clause
 	// Settings in force, in the order in which the clauses first name them. If
-	// one is set twice, it is the later. What is not here has its default.
+	// one is set twice, the later one is in force. Parameters that are not here
+	// have their defaults.
 	Settings []Setting
 	Params   *Params // in force
 	Limits   []Limit
 	// Wait is why due mail is not fed now, or WaitHeld.
 	Wait Wait
-	// Next is what happens next by itself, and NextAt when. They are zero if
-	// the thread waits for somebody else or for nothing.
+	// Next is what happens next without outside action, and NextAt is when.
+	// They are zero if the thread waits for an agent, a person or nothing.
 	Next   Upcoming
 	NextAt time.Time
 }
 
-// Upcoming is the next thing that happens to a thread at a time.
+// Upcoming is the next thing that happens to a thread at a known time.
 type Upcoming string
 
 const (
@@ -118,7 +119,7 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 	return limits
 }
 
-// upcoming returns the next thing that happens to a thread at a time.
+// upcoming returns the next thing that happens to a thread at a known time.
 func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 	if t.held {
 		return NothingNext, time.Time{}
@@ -167,9 +168,9 @@ const (
 	WaitChannel  Wait = "maxchannel"     // the limit of the channel
 	WaitRing     Wait = "maxring"        // the limit of the ring
 	WaitThread   Wait = "maxthr"         // the limit of the thread
-	WaitWindow   Wait = "window"         // less than maxthr after failures, or not grown yet
+	WaitWindow   Wait = "window"         // it is below maxthr: reduced by failures, or not grown yet
 	WaitProbe    Wait = "probe"          // one session tries a dead destination
-	WaitMessage  Wait = "msgsessions"    // the message has as many sessions as it may
+	WaitMessage  Wait = "msgsessions"    // the message has as many sessions as it may have
 	WaitFrozen   Wait = "frozen"         // option -F
 	WaitForks    Wait = "fork rate"      // option -R
 	WaitCommand  Wait = "no command"     // no clause gives one
@@ -228,8 +229,8 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 	return WaitAgent
 }
 
-// windowWait is why a thread that has as many sessions as it may is not given
-// more.
+// windowWait returns why a thread that has as many sessions as it may have is
+// not given more.
 func (t *thread) windowWait() Wait {
 	switch {
 	case t.window.dead:
@@ -251,7 +252,7 @@ func (s *Scheduler) blocksOf(t *thread) blocks {
 	if r == nil || t.states[due] == 0 || !t.mayFeed() || s.halted() {
 		return blocks{}
 	}
-	// A process more is needed where no agent has a session to give.
+	// One more process is needed if no agent has a free session.
 	full := r.sessionFor(t) == nil && r.expected == 0
 	failures := s.startFailures[r.clause]
 	return blocks{

@@ -1,16 +1,17 @@
 package scheduler
 
-// Flows: the due vertices of a thread, by share and by the size of their jobs.
+// Flows: the due vertices of a thread, grouped by share and by the size of their
+// jobs.
 
 // dueQueue has the due vertices of a thread.
 type dueQueue struct {
 	flows   []*flow
 	byShare map[*share]*flow // if there are many flows; else nil
 	n       int              // vertices
-	limited int              // of these, in sizeQueue.limited
+	limited int              // vertices in sizeQueue.limited
 }
 
-// manyFlows is from how many flows on they are found by a map.
+// manyFlows is the number of flows above which a map finds them.
 const manyFlows = 8
 
 // flow is the due vertices of one thread in one share.
@@ -37,7 +38,7 @@ type sizeQueue struct {
 	place place
 	index int32 // in a heap of the share
 	// limited has vertices whose message may not take a new session. They can
-	// ride on a session of the thread.
+	// still be fed to a session that the thread already has ("ride" on it).
 	limited heap[vertexRef]
 }
 
@@ -161,8 +162,8 @@ func (q *queue) obtainSize(f *flow, size int32) *sizeQueue {
 
 func (sq *sizeQueue) empty() bool { return sq.due.len()+sq.limited.len() == 0 }
 
-// first returns the first vertex of the flow, also if it may only ride. The
-// flow must not be empty.
+// first returns the first vertex of the flow, even if it may only ride. The flow
+// must not be empty.
 func (f *flow) first() vertexRef {
 	var first vertexRef
 	least := never
@@ -269,8 +270,8 @@ func (f *flow) hasParked() bool {
 	return false
 }
 
-// relink puts the queue where picks find it, in the order of its first vertex;
-// or nowhere if it is empty or not of this run.
+// relink puts the queue where picks find it, at the position that its first
+// vertex gives it; or nowhere if it is empty or waits for the next run.
 func (sq *sizeQueue) relink() {
 	f := sq.flow
 	s, t := f.share, f.thread
@@ -311,8 +312,8 @@ func (sq *sizeQueue) setParked() {
 	t.parked = append(t.parked, sq)
 }
 
-// setOpen notes whether the thread may take another session. If so, what was
-// parked is linked again.
+// setOpen notes whether the thread may take another session. If so, its parked
+// queues are linked again.
 func (q *queue) setOpen(t *thread, open bool) {
 	t.open = open
 	if !open || len(t.parked) == 0 {

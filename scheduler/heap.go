@@ -1,10 +1,11 @@
 package scheduler
 
-// heap is a priority queue of items by a key, the smallest first. The key is a
-// time in the agenda, and the place in the queue in a thread. Entries have the
-// key, so that sifting does not touch the items. Each item knows its index, so
-// that it can be removed from anywhere. Entries are in pages and not in one
-// slice, so that growing to a million entries never copies them all at once.
+// heap is a priority queue of items, the one with the smallest key first. In the
+// agenda the key is a time; in a thread it is the vertex's place in the queue.
+// Entries contain the key, so that sifting does not touch the items. Each item
+// knows its index, so that it can be removed from anywhere. Entries are in pages
+// and not in one slice, so that growing to a million entries never copies them
+// all at once.
 //
 // An item can be in one heap for each index that it has.
 type heap[T any] struct {
@@ -43,7 +44,7 @@ func (h *heap[T]) first() T { return h.at(0).item }
 
 func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
-// put adds an item with a key, or gives it this key.
+// put adds an item with a key, or changes the key of an item in the heap.
 func (h *heap[T]) put(key instant, item T) {
 	if position := *h.index(item); position != 0 {
 		i := int(position) - 1

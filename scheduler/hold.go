@@ -9,7 +9,7 @@ package scheduler
 // they can expire, however long that takes.
 
 // heldThread holds the mail for a channel and host, or releases it. What an
-// agent has stays there.
+// agent has stays with the agent.
 func (q *queue) heldThread(key threadKey, held bool) {
 	if held {
 		q.held[key] = true
@@ -52,11 +52,11 @@ func (dv *delivery) holdVertex(v *vertex) {
 }
 
 // allHolding reports whether all vertices of the message are holding, so that
-// nothing of it changes any more.
+// nothing in it changes any more.
 func (ml *mail) allHolding(m *message) bool {
-	rests := true
-	ml.eachVertex(m, func(v *vertex) { rests = rests && (v.state == 0 || v.state == holding) })
-	return rests
+	all := true
+	ml.eachVertex(m, func(v *vertex) { all = all && (v.state == 0 || v.state == holding) })
+	return all
 }
 
 // undoHold takes a message back into the queue that could not be moved, or is not

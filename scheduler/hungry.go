@@ -34,8 +34,8 @@ func (dv *delivery) agentHungry(id AgentID) {
 	}
 }
 
-// addSession handles one of an agent's first #hungry lines after the very
-// first. An agent that is closing gets no line for it.
+// addSession handles a #hungry, other than the very first, with which an agent
+// offers one of its sessions. An agent that is closing gets no job line for it.
 func (d *dispatch) addSession(a *agent) {
 	a.offered++
 	a.freeSessions++

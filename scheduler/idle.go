@@ -25,9 +25,9 @@ func (d *dispatch) takeIdle(a *agent) {
 	d.planDeadline(a)
 }
 
-// idleUnused looks at the agents of the ring that have a free session and no
-// open line. They are sent #idle. If another ring waits for their process, or
-// no work will come for them, they are closed.
+// idleUnused handles the agents of the ring that have a free session and no open
+// line. It sends them #idle. If another ring waits for their process, or if no
+// work will come for them, it closes them.
 func (d *dispatch) idleUnused(r *ring) {
 	for i := len(r.free) - 1; i >= 0; i-- {
 		a := r.free[i]
@@ -48,7 +48,7 @@ func (d *dispatch) idleUnused(r *ring) {
 	}
 }
 
-// rebindAgent gives a new thread the idle agent that last served a thread of
+// rebindAgent gives a new thread the idle agent that last served a thread with
 // the same channel and host: its connection may still be open.
 func (r *ring) rebindAgent(t *thread) {
 	for _, a := range slices.Backward(r.idle) {

@@ -4,7 +4,8 @@ package scheduler
 // (ageorder).
 
 // job is the vertices of one message in one ring. A message with one vertex has
-// no job of this type: its size is 1, and its place is that of its message.
+// no value of this type: its job's size is 1, and its job's place is that of the
+// message.
 type job struct {
 	message messageRef
 	ring    *ring
@@ -15,21 +16,21 @@ type job struct {
 	size int32
 	open int32 // vertices that are not removed
 	due  int32
-	// avail is the slots that it has earned, times slotcost.
+	// avail is the number of slots that it has earned, times slotcost.
 	avail int
-	// parent is the job that it has overtaken, or what is left of that one's
-	// parents; nil: none. reserved and used are the slots that it was expected
-	// to use, and used so far.
+	// parent is the job that it has overtaken or, if that job has left the list,
+	// that job's parent; nil: none. reserved is the number of slots that it was
+	// expected to use, and used the number that it has used so far.
 	parent         *job
 	children       []*job
 	reserved, used int
 
-	aside []vertexRef // vertices set aside, with some that no longer are
+	aside []vertexRef // vertices set aside, and some that no longer are
 }
 
-// A key of the job list has the place of the message in the order of loading;
-// then some bits for jobs that have overtaken others, which get keys between
-// those of two messages; and the ordinal of the vertex.
+// A key of the job list consists of the message's place in the order of loading;
+// some bits for jobs that have overtaken others, which get keys between those of
+// two messages; and the ordinal of the vertex.
 const (
 	ordinalBits = 12
 	keyBits     = ordinalBits + 12
@@ -38,9 +39,10 @@ const (
 
 func (m *message) key() instant { return instant(m.sequence) << keyBits }
 
-// queueKey is the vertex's place in the job list: in the order of loading, with
-// jobs that have overtaken others before these, and in the order of the file; or,
-// with ageorder, by the age of its message.
+// queueKey is the vertex's place in the job list. The list is in the order of
+// loading and then of the control file, except that a job that has overtaken
+// another comes before it. With ageorder, the list is in the order of the
+// messages' ages.
 func (q *queue) queueKey(t *thread, v *vertex) instant {
 	m := q.messageOf(v)
 	if t.params.AgeOrder {
@@ -59,7 +61,7 @@ func (ml *mail) isMulti(m *message) bool {
 }
 
 // jobOf returns the job of a vertex; nil if its message has one vertex, or if
-// none of its vertices in the ring was due yet.
+// none of the message's vertices in the ring has been due yet.
 func (ml *mail) jobOf(v *vertex) *job {
 	m := ml.messageOf(v)
 	if !ml.isMulti(m) {
@@ -85,7 +87,7 @@ func (ml *mail) sizeOf(v *vertex) int32 {
 	return 1
 }
 
-// enlistVertex counts a due vertex in its job.
+// enlistVertex counts a vertex that becomes due in its job.
 func (q *queue) enlistVertex(v *vertex, s *share) {
 	m := q.messageOf(v)
 	if !q.isMulti(m) {
@@ -128,8 +130,8 @@ func (ml *mail) forgetVertex(v *vertex) {
 	}
 }
 
-// moveJobs counts the vertices of a thread in the jobs of another ring. None of
-// them is queued.
+// moveJobs moves the counts of a thread's vertices to the jobs of another ring.
+// None of the vertices may be queued.
 func (q *queue) moveJobs(t *thread, from, to *ring) {
 	for v := q.vertices.get(t.vertices.head); v != nil; v = q.vertices.get(v.next) {
 		m := q.messageOf(v)

@@ -5,10 +5,10 @@ import (
 )
 
 // Limits: maxta, maxchannel and maxring, and the queues of rings that wait at
-// them. (The limit on a thread, maxthr, is its window: thread.go. The limit on
-// starts, -R, is in start.go.)
+// them. (The limit on a thread, maxthr, bounds its window: thread.go. The limit
+// on starts, -R, is in start.go.)
 
-// maxTA is the limit on processes that holds for the ring; 0: none.
+// maxTA is the limit on processes that applies to the ring; 0: none.
 func (d *dispatch) maxTA(r *ring) int {
 	if r.params.MaxTA > 0 {
 		return r.params.MaxTA
@@ -64,8 +64,8 @@ func (d *dispatch) waitAt(p *limitQueues, limit int, r *ring) {
 	}
 }
 
-// enqueueRing puts the ring into the queue. A ring that was admitted from one
-// limit and then met another stands before those that have not waited as long.
+// enqueueRing puts the ring into the queue. A ring that one limit admitted and
+// that then met another comes before those that have not waited as long.
 func (d *dispatch) enqueueRing(l *limitQueue, r *ring) {
 	if r.waitingSince == 0 {
 		d.limitSequence++
@@ -82,7 +82,7 @@ func (d *dispatch) enqueueRing(l *limitQueue, r *ring) {
 	r.limitQueue = l
 }
 
-// dequeue takes the ring out of the queue in which it waits, if any.
+// dequeue takes the ring out of the queue in which it waits, if it waits.
 func (r *ring) dequeue() {
 	if r.limitQueue != nil {
 		r.limitQueue.remove(r)
@@ -108,8 +108,8 @@ func (p *limitQueues) clear() {
 	*p = nil
 }
 
-// admit lets rings try again whose limit is above count: one ring for each free
-// slot, in order.
+// admit lets rings try again if their limit is above count: one ring for each
+// free place, in order.
 func (d *dispatch) admit(p limitQueues, count int) {
 	for _, line := range p {
 		for n := count; n < line.limit && line.head != nil; n++ {
@@ -120,9 +120,9 @@ func (d *dispatch) admit(p limitQueues, count int) {
 	}
 }
 
-// evictIdle closes idle agents, the longest idle first, whose processes are
-// needed by rings that wait at a limit. It spares agents whose own ring has
-// work for them and only waits for a session.
+// evictIdle closes idle agents if rings that wait at a limit need their
+// processes, the longest idle first. It spares agents whose own ring has work
+// for them and only waits for a session.
 func (d *dispatch) evictIdle(c *channel) {
 	if d.processQueues.total() <= d.counts.AgentsClosing && c.processQueues.total() <= c.closing {
 		return
@@ -136,8 +136,8 @@ func (d *dispatch) evictIdle(c *channel) {
 	}
 }
 
-// blocksOthers reports whether another ring waits for a process that one of
-// this ring occupies.
+// blocksOthers reports whether another ring waits for a process while this ring
+// has one.
 func (d *dispatch) blocksOthers(r *ring) bool {
 	return d.processQueues.total() > d.counts.AgentsClosing || r.channel.processQueues.total() > r.channel.closing
 }
@@ -151,8 +151,8 @@ type channel struct {
 	procs   int // agents, idle and closing ones included
 	busy    int // sessions
 	closing int // agents that are closing; they still count in procs
-	// latest is the last ring found whose command is the same for all hosts.
-	// The next new host probably belongs to it.
+	// latest is the ring found last among those whose command is the same for
+	// all hosts. The next new host probably belongs to it.
 	latest *ring
 	// Rings that wait for a process, or for a session, under maxchannel.
 	processQueues, sessionQueues limitQueues

@@ -9,7 +9,7 @@ import (
 // The mail in memory: messages, vertices, recipients and what they share.
 
 // mail has the messages and their vertices. They refer to each other by number
-// (slab), so that the garbage collector does not look at them.
+// (slab), so that the garbage collector need not scan them.
 //
 // A message and its vertices keep their numbers until the message leaves. A
 // vertex without open recipients has state 0 until then.

@@ -2,31 +2,31 @@ package scheduler
 
 // Messages, vertices and recipients, with their states.
 
-// message is one control file. It has no pointers, see slab.
+// message is one control file. It has no pointers (see slab).
 type message struct {
 	id         MessageID
 	logHash    uint64  // hashLogID of the log identity; 0: none
 	sequence   int64   // place in the order of loading; not reused
 	modifiedAt instant // mtime of the message file
 	changedAt  second  // ctime of the control file when loaded
-	owner      uint32  // uid of the message file
+	owner      uint32  // uid of the owner of the message file
 	recipients int32   // open ones when loaded
 	// open counts recipients that are not done.
-	// Invariant: it is the sum of open of the vertices.
+	// Invariant: it is the sum of the vertices' open.
 	open   int32
 	failed int32
 	ref    messageRef
 	sender senderRef
-	first  vertexRef // the only one of nearly all messages; 0: none
+	first  vertexRef // nearly all messages have only this one; 0: none
 	extras extrasRef // 0 for most messages
-	// pendingWrites counts actions on the file that are not answered. The
-	// message is not finished before they are.
+	// pendingWrites counts actions on the file that have no answer yet. Until
+	// they have one, the message is not finished.
 	pendingWrites int16
 	flags         messageFlags
 	levels        uint8 // hash levels of the path, if the path has the usual form
 }
 
-// extras has what few messages need.
+// extras has the fields that few messages need.
 type extras struct {
 	path     string      // if id and levels do not give it
 	errorTo  string      // if it is not the sender
@@ -34,7 +34,7 @@ type extras struct {
 	sets     []*exclusiveSet
 	reroutes map[vertexRef]threadKey // where VerbReroute sends vertices
 	jobs     []*job                  // one for each ring with several vertices
-	sessions int32                   // in which the message is being worked on
+	sessions int32                   // how many sessions work on the message
 	// The messages with the same log identity that were loaded before and after.
 	older, newer messageRef
 }
@@ -52,7 +52,7 @@ const (
 )
 
 // vertex is the recipients of one message for one channel and host: one job
-// line. It has no pointers, see slab.
+// line. It has no pointers (see slab).
 //
 //	          wake time, ETRN, retry order
 //	   ┌────────────────┐
@@ -79,11 +79,11 @@ type vertex struct {
 	wakeAt           instant       // of a waiting vertex; kept while holding
 	first            recipient
 	agent            AgentID // the last one that it was fed to; 0: none
-	fedAt            second  // last; 0: never
+	fedAt            second  // the last time; 0: never
 	count            int32   // recipients, those done included
-	// suspensionsWhenDue is thread.suspensions when the vertex became due. A
-	// suspension that it waits through counts as an attempt (scheduler.cf(5),
-	// expiry).
+	// suspensionsWhenDue is what thread.suspensions was when the vertex became
+	// due. A suspension that it waits through counts as an attempt
+	// (scheduler.cf(5), expiry).
 	suspensionsWhenDue uint32
 	open               int32 // recipients that are not done
 	wakeIndex          int32 // in agenda.wakes
@@ -102,8 +102,8 @@ type vertex struct {
 	destinationFailed bool
 	// inRetryStep says that it waits, or is due, after a step of its retries.
 	inRetryStep bool
-	// ordered is what an order wants done when no agent has the vertex, and
-	// when the turn of its alternatives comes; 0: nothing.
+	// ordered is the verb of an order that waits until no agent has the vertex
+	// and it is the turn of its alternatives; 0: none.
 	ordered Verb
 }
 
@@ -116,7 +116,7 @@ const (
 	fed                             // with an agent
 	reading                         // its file is being read again
 	poisoned                        // agents died on it
-	blocked                         // nothing of it can be fed
+	blocked                         // none of its recipients can be fed
 	holding                         // until the whole message can be moved to hold/
 	vertexStates
 )
@@ -176,7 +176,7 @@ const (
 	notifyDelay
 	mustAttempt // it was held and must have an attempt before it can expire
 	counted     // its outcome is in the counters of the channel
-	unreported  // the line that has ended counts as an attempt without a report
+	unreported  // the agent ended the line without a report on it: an attempt
 )
 
 // recipientState:
@@ -200,9 +200,9 @@ func (r *recipient) isOpen() bool { return r.state == open || r.state == reporte
 
 func (v *vertex) len() int { return int(v.count) }
 
-// advance does what must wait until nothing of a message is being written: a
-// message without open recipients is finished, and one that is to be held is
-// moved when all of it is holding.
+// advance does what must wait until no outcome of a message is being written. It
+// finishes a message without open recipients, and moves a message that is to be
+// held once all its vertices are holding.
 func (dv *delivery) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
@@ -235,8 +235,8 @@ func (dv *delivery) dropMessage(m *message) {
 	dv.removeMessage(m)
 }
 
-// dropHeld removes a message that lies under hold/ now. It is counted as held,
-// and not as out or dropped.
+// dropHeld removes a message that is now under hold/. It is counted as held, and
+// not as out or dropped.
 func (dv *delivery) dropHeld(m *message) {
 	recipients := uint64(m.open)
 	dv.eachVertex(m, func(v *vertex) {

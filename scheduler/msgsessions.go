@@ -6,12 +6,12 @@ import (
 )
 
 // Sessions of one message (msgsessions, msgscale): a message for many
-// destinations leaves sessions to others.
+// destinations leaves sessions for others.
 //
 // The rule is from Finch, Notes on an MTA scheduler (2007): a message may take
 // a new session if it has fewer than msgsessions, or fewer than msgscale times
-// the free ones. A message that may not can ride on an open session, one that
-// stays on its thread.
+// the free ones. A message that may not take one can still ride on an open
+// session, one that stays on its thread.
 
 // maySpread reports whether the message of a vertex may take a new session.
 func (d *dispatch) maySpread(v *vertex, r *ring) bool {
@@ -63,8 +63,8 @@ func (d *dispatch) freeSessions(r *ring) int {
 	return max(0, free)
 }
 
-// setAside takes a vertex out of what picks find: its message may not take a
-// new session.
+// setAside hides a vertex from picks, because its message may not take a new
+// session.
 func (d *dispatch) setAside(v *vertex) {
 	sq := d.sizeQueueOf(v)
 	key := d.keyOf(v)
@@ -82,8 +82,9 @@ func (d *dispatch) setAside(v *vertex) {
 	d.updateThread(t)
 }
 
-// releaseAside lets picks find vertices again whose messages may take new
-// sessions: as many as that, and those before them whose thread is closed.
+// releaseAside lets picks find vertices again if their messages may take new
+// sessions: one for each new session, and any before them whose thread is
+// closed.
 func (d *dispatch) releaseAside(r *ring) {
 	for _, j := range slices.Clone(r.limited) {
 		m := d.messages.at(j.message)

@@ -2,8 +2,8 @@ package scheduler
 
 // Notices: when senders are told of failures while the message still has open
 // recipients (PARAMglobal-report-interval), of delays (reporttimes) and of
-// deadlines that they gave (DELIVERBY). At the end of a message, Finish writes
-// what is owed.
+// missed deadlines that they gave (DELIVERBY). At the end of a message, Finish
+// writes the notice that is still owed.
 
 import (
 	"strings"
@@ -13,19 +13,19 @@ import (
 	"zsched/ta"
 )
 
-// noticePlan is the next notice about a message that has open recipients. All
-// failures up to then are in one notice.
+// noticePlan is the next notice about a message that has open recipients. The
+// notice reports all failures up to its time.
 type noticePlan struct {
 	message messageRef // 0: the message has left
 	at      instant
 	index   int32 // in agenda.notices
 }
 
-// delayPlan is what a vertex has of recipients whose sender wants to be told of
-// delays, or gave a deadline. Few have one.
+// delayPlan is for a vertex with recipients whose sender wants to be told of
+// delays, or gave a deadline. Few vertices have one.
 type delayPlan struct {
 	vertex    vertexRef
-	told      int // how many of the reporttimes have passed and been told
+	told      int // how many of the reporttimes have passed and been reported
 	deadlines []deliverBy
 	index     int32 // in agenda.delays
 }
@@ -34,8 +34,8 @@ type delayPlan struct {
 type deliverBy struct {
 	recipient int // index in the vertex
 	at        instant
-	fails     bool // the recipient fails then; else its sender is told
-	told      bool // it has passed
+	fails     bool // the recipient fails then; otherwise its sender is told
+	told      bool // it has passed, and that has been handled
 }
 
 // planNotice plans a notice about a message, if it owes one and has open
@@ -62,8 +62,8 @@ func (dv *delivery) planInterimNotice(m *message) {
 	}
 }
 
-// noticeDue has a notice written whose time has come. Where outcomes of the
-// message are being written, advance does it after them.
+// noticeDue starts the writing of a notice whose time has come. If outcomes of
+// the message are still being written, a later call of advance does it.
 func (dv *delivery) noticeDue(p *noticePlan) {
 	if m := dv.messages.get(p.message); m != nil {
 		dv.advance(m)
@@ -76,8 +76,8 @@ func (dv *delivery) owesNoticeNow(m *message) bool {
 	return p != nil && p.at <= dv.now
 }
 
-// report has the notice written that a message owes. Whatever is to be reported
-// from now on is for the next one.
+// report starts the writing of the notice that a message owes. Whatever has to
+// be reported from now on goes into the next one.
 func (dv *delivery) report(m *message) {
 	dv.notices.remove(dv.noticePlans[m.ref])
 	delete(dv.noticePlans, m.ref)
@@ -103,9 +103,9 @@ func (dv *delivery) messageExpiry(m *message) instant {
 	return first
 }
 
-// noteDelays takes over what a recipient's N line says of delays: its NOTIFY, the
-// notices of delay that it had, and its deadline. A reload that sets reporttimes
-// holds for mail that is loaded after it.
+// noteDelays notes what a recipient's N line says about delays: its NOTIFY, the
+// number of its notices of delay so far, and its deadline. A reload that sets
+// reporttimes applies to mail that is loaded after it.
 func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt instant) {
 	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(ml.threadOf(v).params.ReportTimes) > 0
 	if !wanted && !in.DeliverBy.Given {
@@ -119,12 +119,12 @@ func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt inst
 	p.told = max(p.told, in.Delays)
 	if by := in.DeliverBy; by.Given {
 		at := modifiedAt.after(by.After)
-		// A notice that was sent before a restart tells of the deadline too.
+		// A notice that was sent before a restart reported the deadline too.
 		p.deadlines = append(p.deadlines, deliverBy{recipient: int(v.count) - 1, at: at, fails: by.Return, told: !by.Return && in.Delays > 0})
 	}
 }
 
-// planDelay plans when the delay of a vertex is looked at next.
+// planDelay plans when the delay of a vertex is checked next.
 func (q *queue) planDelay(v *vertex) {
 	p := q.delayPlans[v.ref]
 	m := q.messageOf(v)
@@ -157,7 +157,7 @@ func (q *queue) planDelay(v *vertex) {
 	q.delays.put(next, p)
 }
 
-// reportTimesPassed counts the reporttimes that the age of a vertex is past.
+// reportTimesPassed counts the reporttimes that the age of a vertex has reached.
 func (q *queue) reportTimesPassed(v *vertex) (n int) {
 	age := q.now.since(q.messageOf(v).modifiedAt)
 	for _, after := range q.threadOf(v).params.ReportTimes {
@@ -169,7 +169,8 @@ func (q *queue) reportTimesPassed(v *vertex) (n int) {
 }
 
 // deadlinePending reports whether a recipient cannot fail now: an agent has it,
-// its file is being read, or it is held or was and has had no attempt since.
+// its file is being read, it is held, or it was held and has had no attempt
+// since.
 func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
 	t := q.threadOf(v)
 	return d.fails && (v.state == fed || v.state == reading || v.state == holding || t.held || t.updates&releaseHeld != 0 ||
@@ -221,8 +222,8 @@ func (dv *delivery) delayDue(p *delayPlan) {
 	}
 }
 
-// failAtDeadline fails recipients of a vertex, by index, because the time has
-// passed that their sender gave.
+// failAtDeadline fails recipients of a vertex, given by index, because the time
+// that their sender gave has passed.
 func (dv *delivery) failAtDeadline(v *vertex, indices []int) {
 	late := make(map[*recipient]bool, len(indices))
 	for _, i := range indices {

@@ -6,16 +6,16 @@ import "slices"
 // order is executed at once on vertices that no agent has and whose file is not
 // being read. In the others it is recorded, and executed when they come back.
 
-// Verb is what an Ordered wants done with its targets. What an agent has done
-// with a target until it comes back stays done. A later order on the same mail
-// replaces one that is recorded.
+// Verb is what an Ordered does with its targets. Whatever an agent does with a
+// target before it comes back is final. A later order on the same mail replaces
+// a recorded one.
 type Verb uint8
 
 const (
 	// VerbKill drops recipients without a notice: they are tagged as done.
 	VerbKill Verb = iota + 1
-	// VerbExpire fails recipients now, with a notice that an administrator did
-	// it.
+	// VerbExpire fails recipients now, with a notice that an administrator
+	// expired them.
 	VerbExpire
 	// VerbRetry makes recipients due now, within the window. It ends their wait
 	// and the suspension of their thread, and makes poisoned ones due. In a
@@ -56,9 +56,9 @@ func (dv *delivery) ordered(e *Ordered) {
 		if m == nil || m.flags&(removing|moving) != 0 {
 			continue
 		}
-		concerned := dv.apply(e, m, dv.targetVertices(e, m, here))
-		answer.Recipients += concerned
-		if concerned > 0 && !counted[m.id] {
+		recipients := dv.apply(e, m, dv.targetVertices(e, m, here))
+		answer.Recipients += recipients
+		if recipients > 0 && !counted[m.id] {
 			counted[m.id] = true
 			answer.Messages++
 		}
@@ -86,11 +86,11 @@ func (dv *delivery) targetVertices(e *Ordered, m *message, targets []Target) []*
 // recipients are affected.
 func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	n := 0
-	concerned := vertices[:0]
+	touched := vertices[:0]
 	for _, v := range vertices {
 		if here := dv.affected(v, e); here > 0 {
 			n += here
-			concerned = append(concerned, v)
+			touched = append(touched, v)
 		}
 	}
 	if n == 0 || e.DryRun {
@@ -99,17 +99,17 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 	dv.noteTouched(e, m, n)
 	switch e.Verb {
 	case VerbRetry:
-		for _, v := range concerned {
+		for _, v := range touched {
 			dv.retryNow(v)
 		}
 		return n
 	case VerbRelease:
-		dv.releaseNow(m, concerned)
+		dv.releaseNow(m, touched)
 		return n
 	}
 	dv.inBatch(m, func() {
-		dv.recordOrder(m, concerned, e)
-		dv.executeAll(m, concerned)
+		dv.recordOrder(m, touched, e)
+		dv.executeAll(m, touched)
 	})
 	return n
 }
@@ -127,7 +127,7 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	n := 0
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		// Recipients that are being resubmitted may come back; then the order applies.
+		// Recipients that are being resubmitted may come back. The order then applies.
 		if r.state != done && (r.state != writing || v.resubmitting()) {
 			n++
 		}
@@ -161,8 +161,8 @@ func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	}
 }
 
-// refreshHoldOrder clears the flag that the message is to be held if this holds
-// for none of its vertices any more.
+// refreshHoldOrder clears the flag that the message is to be held if this is no
+// longer true of any of its vertices.
 func (ml *mail) refreshHoldOrder(m *message) {
 	if !slices.ContainsFunc(ml.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
 		m.flags &^= holdOrdered
@@ -170,7 +170,7 @@ func (ml *mail) refreshHoldOrder(m *message) {
 }
 
 // executeAll executes the recorded orders on those vertices that no agent has.
-// What goes to the same place is resubmitted as one message.
+// Recipients that go to the same place are resubmitted as one message.
 func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	var together []*vertex
 	for _, v := range vertices {
@@ -227,8 +227,8 @@ func (dv *delivery) retryNow(v *vertex) {
 	dv.updateThread(t)
 }
 
-// releaseNow makes the poisoned ones of these vertices due. The rest is to be
-// held; then nothing of the message is.
+// releaseNow makes the poisoned vertices among these due, and withdraws the hold
+// of the message from the others.
 func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
 	for _, v := range vertices {
 		if v.state == poisoned && v.ordered == 0 {
@@ -240,7 +240,7 @@ func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
 	}
 }
 
-// expireNow fails what is left of a vertex, as an administrator wants.
+// expireNow fails the open recipients of a vertex by an administrator's order.
 func (dv *delivery) expireNow(v *vertex) {
 	dv.reopenRecipients(v)
 	words := "expired by the administrator"

@@ -1,12 +1,12 @@
 package scheduler
 
-// Overfeed, and how long a session stays with its thread. Overfeed is job lines
-// given to an agent with one session before it has answered the line that it is
-// working on.
+// Overfeed, and how long a session stays with its thread. Overfeeding gives an
+// agent with one session more job lines before it has answered the line that it
+// is working on.
 
-// overfeed gives further lines to an agent with one session, so that it finds
-// the next line when it has finished one (scheduler.cf(5), overfeed). They ride
-// on its session, also if the thread may take no other.
+// overfeed gives more lines to an agent with one session, so that it finds the
+// next line when it has finished one (scheduler.cf(5), overfeed). They ride on
+// its session, even if the thread may not take another.
 func (d *dispatch) overfeed(a *agent) {
 	t := a.thread
 	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() && !d.overLimit(a.ring, t) &&
@@ -31,11 +31,11 @@ func (d *dispatch) overfeedThread(t *thread) {
 	}
 }
 
-// lineRoom is how many more lines of its thread the agent may be given: one,
-// until it has ended a line and while the thread is probed; then overfeed beyond
-// the one it is working on. If the window is over 1, each session gets an equal
-// part of the due lines. While others wait, it is at most what is left of the
-// quantum.
+// lineRoom is how many more lines of its thread the agent may be given. Until
+// the agent has ended a line, and while the thread is probed, it may have one;
+// otherwise overfeed lines besides the one that it is working on. If the window
+// is over 1, each session gets an equal part of the due lines. While others
+// wait, the agent gets at most the rest of its quantum.
 func (d *dispatch) lineRoom(a *agent, t *thread) int {
 	if !a.hasEndedLine || t.window.dead {
 		return 1 - len(a.lines)
@@ -69,7 +69,8 @@ func (d *dispatch) overLimit(r *ring, t *thread) bool {
 }
 
 // stay returns the pick with which a session that has become free continues on
-// its thread, to which its connection may still be open; if it may.
+// its thread, whose connection may still be open. It reports whether the session
+// may stay.
 func (d *dispatch) stay(a *agent, t *thread) (pick, bool) {
 	r := a.ring
 	if d.halted() || t.ring != r || !t.mayFeed() || t.queue().len() == 0 || t.freeSlots() <= 0 ||

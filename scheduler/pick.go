@@ -7,14 +7,14 @@ import "zsched/ta"
 // pick is a vertex chosen for a session.
 type pick struct {
 	vertex *vertex
-	// preempted is the job that its job preempts, and need the slots that it
-	// takes for that; nil: none.
+	// preempted is the job that the vertex's job preempts; nil: none. need is
+	// how many slots that takes.
 	preempted *job
 	need      int
 	staying   bool // the session stays on its thread
 }
 
-// markDirty has the ring dispatched before the Step ends.
+// markDirty makes sure that the ring is dispatched before the Step ends.
 func (q *queue) markDirty(r *ring) {
 	if !r.dirty {
 		r.dirty = true
@@ -23,7 +23,7 @@ func (q *queue) markDirty(r *ring) {
 }
 
 // dispatchDirty dispatches each dirty ring. Rings that become dirty meanwhile
-// follow, and the ring that has given a session back comes last.
+// follow. The ring that has given a session back comes last.
 func (d *dispatch) dispatchDirty() {
 	for i := 0; i < len(d.dirty); i++ {
 		r := d.dirty[i]
@@ -43,7 +43,7 @@ func (d *dispatch) halted() bool { return d.stop.begun || d.spoolDown || d.confi
 
 // dispatchRing gives sessions to the ring's mail as far as the limits allow.
 // Then it sends #idle to agents without work, and lets rings that wait at a
-// limit have what this ring does not use.
+// limit have the sessions and processes that this ring does not use.
 func (d *dispatch) dispatchRing(r *ring) {
 	if len(r.limited) > 0 {
 		d.releaseAside(r)
@@ -63,7 +63,7 @@ func (d *dispatch) dispatchRing(r *ring) {
 		}
 		p, ok := d.nextPick(r)
 		if !ok && r.wants == 0 {
-			continue // what wanted a session was set aside
+			continue // the vertices that wanted a session were set aside
 		}
 		if !ok {
 			break
@@ -85,9 +85,9 @@ func (d *dispatch) dispatchRing(r *ring) {
 	d.evictIdle(r.channel)
 }
 
-// nextPick returns the next vertex for a new session: of the share whose turn
-// it is, the first in the order of the job list, or of a job that preempts that
-// one's. It returns none if all messages that want sessions may take no more.
+// nextPick returns the next vertex for a new session. In the share whose turn it
+// is, that is the first vertex of the job list, or one of a job that preempts
+// its job. There is none if no message that wants a session may take another.
 func (d *dispatch) nextPick(r *ring) (pick, bool) {
 	for {
 		s := r.turn()
@@ -103,10 +103,10 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 }
 
 // stayingPick returns the next vertex for a session that stays on its thread:
-// of the share whose turn it is, the first one for the thread. It returns none
-// if that share has none there, or if its threads take turns and this one had
-// its quantum. If no new session could be used, anything for the thread can
-// ride.
+// the thread's first in the share whose turn it is. There is none if that share
+// has none in the thread, or if its threads take turns and this one has used up
+// its quantum. If no vertex of the ring can use a new session, any vertex of the
+// thread can ride.
 func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 	dq := t.queue()
 	s := t.ring.turn()
@@ -126,9 +126,9 @@ func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 	return pick{vertex: d.vertices.at(f.first()), staying: true}, true
 }
 
-// sessionFor finds a free session for the thread: in the agent that served it
-// last, then in one that is serving, then in the youngest idle one. It returns
-// nil if there is none.
+// sessionFor finds a free session for the thread. It tries the agent that served
+// the thread last, then one that is serving, then the one that became idle last.
+// It returns nil if there is none.
 func (r *ring) sessionFor(t *thread) *agent {
 	if a := t.lastAgent; a != nil && a.ring == r && a.thread == t && a.freeSessions > 0 && (a.state == idle || a.state == serving) {
 		return a

@@ -1,16 +1,16 @@
 package scheduler
 
-// Poison: what the death of an agent costs, and the vertices that agents die
-// on.
+// Poison: what follows from the death of an agent, and the vertices that agents
+// die on.
 
 // maxCrashes is how many agents in a row may die on a vertex before it is
 // poisoned.
 const maxCrashes = 3
 
 // agentExited takes back the job lines of an agent that is gone. If the line
-// that it was working on is still open, that costs one attempt. Before any
-// recipient of its lines is fed again, the files are read: the agent may have
-// tagged recipients that it did not report.
+// that it was working on is still open, that line counts as one attempt. Before
+// any recipient of its lines is fed again, the files are read: the agent may
+// have tagged recipients that it did not report.
 func (dv *delivery) agentExited(e AgentExited) {
 	a := dv.agents[e.Agent]
 	if a == nil {
@@ -41,9 +41,9 @@ func (dv *delivery) agentExited(e AgentExited) {
 	dv.dropAgent(a)
 }
 
-// revokeLine ends a line that its agent has not ended, and has the file read
-// again. What the agent said about the destination counts. If it died and said
-// nothing, that is no feedback.
+// revokeLine ends a line that its agent has not ended, and starts reading the
+// file again. What the agent said about the destination counts. If it died and
+// said nothing, there is no feedback.
 func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
 	v := l.vertex
 	l.vertex = nil
@@ -54,8 +54,8 @@ func (dv *delivery) revokeLine(l *line, why readReason, pid int) {
 	dv.readAgain(v, why, pid)
 }
 
-// poisonVertex puts aside a vertex that agents die on. The last death costs an
-// attempt, too.
+// poisonVertex stops the feeding of a vertex that agents die on. The last death
+// counts as an attempt too.
 func (q *queue) poisonVertex(v *vertex) {
 	q.countAttempts(v)
 	q.noteDeferrals(v, 0)

@@ -5,16 +5,15 @@ import "slices"
 // Preemption: a job with few vertices overtakes one with many (slotcost,
 // slotdiscount, slotloan, minslots).
 //
-// Each pick of a job earns it a part of a slot: slotcost picks are one slot. A
-// job that is delivered in so many slots may be delivered first. So the time in
-// which a big job is delivered grows by a factor of at most
-// slotcost/(slotcost-1), however deep small jobs overtake each other, and small
-// jobs need not wait for its end. The rules are those of Postfix's queue
-// manager.
+// Each pick of a job earns it a part of a slot: slotcost picks earn one slot. A
+// job that needs no more slots than that may be delivered first. So the delivery
+// of a big job takes longer by a factor of at most slotcost/(slotcost-1),
+// however deep small jobs overtake each other, and small jobs need not wait for
+// its end. The rules are those of Postfix's queue manager.
 
-// preempt returns the pick of the job that preempts the current one, the first
-// in list order that can be picked: the one with the greatest age for its size.
-// If no job may preempt it, the pick stays as it is.
+// preempt returns the pick of the job that preempts the current one: the job
+// with the greatest age for its size. The current job is the first in list order
+// that can be picked. If no job may preempt it, preempt returns p.
 func (d *dispatch) preempt(p pick) pick {
 	v := p.vertex
 	cur := d.jobOf(v)
@@ -23,7 +22,7 @@ func (d *dispatch) preempt(p pick) pick {
 	}
 	params := cur.ring.params
 	cost := params.SlotCost
-	most := (int(cur.due) + cur.avail) / cost // slots that it can earn in all
+	most := (int(cur.due) + cur.avail) / cost // slots that it can earn in total
 	var best *vertex
 	bestNeed := 0
 	for _, sz := range cur.share.sizes {
@@ -66,7 +65,7 @@ func (d *dispatch) before(a *vertex, sizeA int, b *vertex, sizeB int) bool {
 	return left > right || left == right && d.keyOf(a) < d.keyOf(b)
 }
 
-// overtake moves the job of the pick in front of the one that it preempts, and
+// overtake moves the job of the pick ahead of the one that it preempts, and
 // reserves the slots. It reports whether there was room between the keys.
 func (d *dispatch) overtake(p pick) bool {
 	cur, j := p.preempted, d.jobOf(p.vertex)
@@ -113,7 +112,7 @@ func (j *job) keyBefore() (instant, bool) {
 	return key, key > low
 }
 
-// countSlots counts a pick of a job from the job list, or of a session that
+// countSlots counts a pick of a job: from the job list, or for a session that
 // stays on its thread. The latter is not charged to the parent.
 func (j *job) countSlots(staying bool) {
 	j.avail++
@@ -122,9 +121,9 @@ func (j *job) countSlots(staying bool) {
 	}
 }
 
-// leaveStack ends a job's part in the stack of a job that it has preempted: the
-// slots that it did not use are given back, and what it used in addition is
-// taken.
+// leaveStack removes a job from the children of the job that it has preempted.
+// The parent gets back the slots that the job did not use, and pays for those
+// that it used in addition.
 func (q *queue) leaveStack(j *job) {
 	if j.share != nil {
 		if i := slices.Index(j.share.moved, j); i >= 0 {

@@ -2,10 +2,10 @@ package scheduler
 
 // Reload: a new configuration, told by Reloaded.
 
-// reload puts a new configuration in force. A thread whose clauses, command and
-// process attributes do not change keeps its ring, its agents and its wake
-// times. New limits and intervals hold at once. The agents of a ring that has
-// no threads any more finish their job lines and are closed. Poisoned vertices
+// reload puts a new configuration into force. A thread whose clauses, command
+// and process attributes do not change keeps its ring, its agents and its wake
+// times. New limits and intervals apply at once. The agents of a ring that no
+// longer has threads finish their job lines and are closed. Poisoned vertices
 // are due again.
 func (s *Scheduler) reload(config *Config) {
 	remaining := make([]map[walkStep]bool, len(s.walks))
@@ -52,7 +52,8 @@ func (s *Scheduler) reload(config *Config) {
 	}
 }
 
-// retireRing takes a ring out of use that no new mail would belong to.
+// retireRing takes a ring out of use if it has no threads and no new mail would
+// belong to it.
 func (s *Scheduler) retireRing(r *ring) {
 	if r.members.len > 0 {
 		return

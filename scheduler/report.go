@@ -42,9 +42,9 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 }
 
 // findReported finds the recipient of a report: first in the agent's open
-// lines; then in the message, where the agent must be the last that was given
-// the vertex. The line is nil if the report comes after its line has ended. The
-// vertex is nil if the report does not count.
+// lines; then in the message, if the agent was the last to be given the vertex.
+// The line is nil if the report comes after its line has ended. The vertex is
+// nil if the report does not count.
 func (ml *mail) findReported(a *agent, rep *ta.Report) (*line, *vertex, int) {
 	id := MessageID(rep.Message)
 	for n := range a.lines {
@@ -99,7 +99,7 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: a.marks(),
 		Notary: string(rep.Notary), Text: rep.Text,
 	}
-	if v.ordered != VerbKill { // a killed recipient gets no notice
+	if v.ordered != VerbKill { // nobody is notified about a killed recipient
 		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
 			m.flags |= owesNotice
@@ -110,12 +110,12 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 	dv.endRecipient(v, i, mark, false)
 }
 
-// marks reports whether the agent itself writes tags and diagnostics. A reload
-// may change this for the thread after the agent was started, but not for the
+// marks reports whether the agent itself writes tags and diagnostics. After the
+// agent was started, a reload may change this for the thread, but not for the
 // agent.
 func (a *agent) marks() bool { return a.ring.params.Marking == ctlfile.AgentMarks }
 
-// account counts an outcome and has it logged.
+// account counts an outcome and asks for it to be logged.
 func (dv *delivery) account(v *vertex, i int, state string, said reply) {
 	m, t := dv.messageOf(v), dv.threadOf(v)
 	dv.recipient(v, i).flags |= counted

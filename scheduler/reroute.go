@@ -14,9 +14,10 @@ func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 	x.reroutes[v.ref] = to
 }
 
-// resubmit has the open recipients of some vertices written into a new message.
-// A recipient that has alternatives is sent together with those that are left.
-// Vertices whose alternatives wait for one elsewhere keep their order.
+// resubmit starts writing the open recipients of some vertices into a new
+// message. A recipient that has alternatives is sent together with those that
+// are left. Vertices whose alternatives wait for one in another vertex keep the
+// recorded order.
 func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	p := &pending{message: m}
 	var offsets []int64
@@ -68,7 +69,7 @@ func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 	return left
 }
 
-// resubmitFailed makes recipients due again that could not be resubmitted.
+// resubmitFailed makes recipients that could not be resubmitted due again.
 func (dv *delivery) resubmitFailed(p *pending) {
 	for i, a := range p.recipients {
 		if r := dv.recipient(a.vertex, a.index); r.state == writing {

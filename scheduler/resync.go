@@ -8,8 +8,8 @@ import (
 )
 
 // Resync: when a job line ends without its reports, because the agent asked for
-// a resync or died, the control file is read again before anything of the
-// vertex is fed.
+// a resync or died, the control file is read again before the vertex is fed
+// again.
 
 // agentResync ends the agent's line for the message: the agent found nothing to
 // do there.
@@ -99,8 +99,8 @@ func (dv *delivery) compareTags(v *vertex, states []ctlfile.State) (locked bool)
 	return locked
 }
 
-// vertexRead decides what follows for a vertex after its file was read. A line
-// that was not worked on costs no attempt.
+// vertexRead decides what happens to a vertex after its file was read. A line
+// that was not worked on does not count as an attempt.
 func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	why := v.readReason
 	v.readReason = noReason

@@ -7,13 +7,13 @@ import (
 	"zsched/ta"
 )
 
-// Retries: what follows when a job line has ended. A recipient that was
+// Retries: what happens after a job line has ended. A recipient that was
 // deferred waits (retries, backoff, jitter), a dead destination suspends the
-// thread, a retryat names the time.
+// thread, and a retryat gives the time.
 
 // Bounds of a wait.
 const (
-	// shortestRetry holds for retries=0, too.
+	// shortestRetry applies to retries=0 too.
 	shortestRetry = time.Second
 	// longestRetry keeps products of large numbers within a time.Duration.
 	longestRetry = 366 * 24 * time.Hour
@@ -57,8 +57,8 @@ func spread(d time.Duration, percent int, r *rand.Rand) time.Duration {
 	return d - width + time.Duration(r.Int64N(2*int64(width)+1))
 }
 
-// retryTime returns the time that a retryat names. It is at least one second
-// and at most the time to expiry from now.
+// retryTime returns the time that a retryat gives: at least one second and at
+// most Expiry from now.
 func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 	most := dv.threadOf(v).params.Expiry
 	if most == 0 {
@@ -72,8 +72,8 @@ func (dv *delivery) retryTime(v *vertex, r ta.Retry) instant {
 	return dv.now.after(max(time.Duration(seconds)*time.Second, shortestRetry))
 }
 
-// suspensionLength returns how long a failed destination is left alone, and
-// advances the thread's retries.
+// suspensionLength returns how long a thread is suspended after its destination
+// has failed, and advances the thread's retries.
 func (dv *delivery) suspensionLength(t *thread) time.Duration {
 	oldest := min(t.modTimes.earliest(), dv.now)
 	wait, next := retryStep(t.params, t.retry, dv.now.since(oldest), dv.rand)
@@ -81,9 +81,9 @@ func (dv *delivery) suspensionLength(t *thread) time.Duration {
 	return wait
 }
 
-// undoRetryStep is called where somebody ends the wait of a vertex by hand
+// undoRetryStep is called when somebody ends the wait of a vertex by hand
 // (RETRY, ETRN). If that attempt fails, the vertex waits for the same step
-// again: an attempt by hand is none of the schedule.
+// again: an attempt by hand is not part of the schedule.
 func (v *vertex) undoRetryStep() {
 	if v.inRetryStep && v.retry > 0 {
 		v.retry--
@@ -91,8 +91,7 @@ func (v *vertex) undoRetryStep() {
 	v.inRetryStep = false
 }
 
-// undoRetryStep is called where somebody ends the suspension of a thread by
-// hand.
+// undoRetryStep is called when somebody ends the suspension of a thread by hand.
 func (t *thread) undoRetryStep() {
 	if t.inRetryStep && t.retry > 0 {
 		t.retry--
@@ -100,8 +99,8 @@ func (t *thread) undoRetryStep() {
 	t.inRetryStep = false
 }
 
-// suspend keeps the thread from being fed until then. Mail that arrives
-// meanwhile waits with it. A suspension ends only at its time, even if the
+// suspend keeps the thread from being fed until the given time. Mail that
+// arrives meanwhile waits too. The suspension lasts until its time even if the
 // thread becomes empty.
 func (q *queue) suspend(t *thread, till instant) {
 	if t.params.QueueOnly {
@@ -114,9 +113,9 @@ func (q *queue) suspend(t *thread, till instant) {
 	q.updateThread(t)
 }
 
-// takeRetryStep moves the open recipients of a vertex by one retry step, or
-// expires them. Recipients on which no report came count as attempted. If
-// nothing was tried, but the turn of an alternative has come, the vertex is due
+// takeRetryStep makes the open recipients of a vertex wait for one retry step,
+// or expires them. Recipients without a report count as attempted. If no
+// recipient was tried, but it is the turn of an alternative, the vertex is due
 // at once.
 func (dv *delivery) takeRetryStep(v *vertex) {
 	if dv.countAttempts(v) {
@@ -136,8 +135,8 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 	}
 }
 
-// countAttempts counts the line as an attempt at each recipient on which no
-// report came, and says whether any recipient was tried.
+// countAttempts counts the line as an attempt at each recipient without a
+// report, and reports whether any recipient was tried.
 func (ml *mail) countAttempts(v *vertex) (tried bool) {
 	for i := range v.len() {
 		switch r := ml.recipient(v, i); r.state {
@@ -162,8 +161,8 @@ func (ml *mail) reopenRecipients(v *vertex) {
 	}
 }
 
-// postpone makes the vertex wait until then; in a queueonly thread it waits for
-// the next run. Recipients past their expiry expire here.
+// postpone makes the vertex wait until the given time; in a queueonly thread it
+// waits for the next run. Recipients past their expiry expire here.
 func (dv *delivery) postpone(v *vertex, till instant) {
 	dv.noteDeferrals(v, till)
 	dv.reopenRecipients(v)
@@ -188,7 +187,7 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 }
 
 // wakeVertex is called at the time in the agenda: the vertex's wait is over, or
-// a recipient of it may have expired.
+// one of its recipients may have expired.
 func (dv *delivery) wakeVertex(v *vertex) {
 	dv.expire(v)
 	switch {
