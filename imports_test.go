@@ -69,7 +69,7 @@ cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin schedul
 cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
-cmd/smtpserver:           ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/smtpserver:           cmd/router/table ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/eintr internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys

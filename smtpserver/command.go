@@ -56,10 +56,8 @@ func (c *connection) give(line string) {
 // readLine reads a command line without its end. It sends what is to be sent
 // before it waits.
 func (c *connection) readLine() (string, error) {
-	if c.in.Buffered() == 0 {
-		if err := c.flush(); err != nil {
-			return "", c.end(err)
-		}
+	if c.in.Buffered() == 0 && c.flush() != nil {
+		return "", c.end(io.EOF)
 	}
 	now := time.Now()
 	deadline := now.Add(c.server.o.CommandTimeout)

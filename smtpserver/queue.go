@@ -120,8 +120,8 @@ func (q *queue) create() (*incoming, error) {
 
 // discard removes a message that is not committed.
 func (q *queue) discard(m *incoming) {
-	q.open.Done()
 	m.remove()
+	q.open.Done()
 }
 
 func (m *incoming) remove() {

@@ -58,6 +58,9 @@ type Options struct {
 	Domains  []string       // ours: "example.org", and ".example.org" for all below it
 	Networks []netip.Prefix // whose clients may send anywhere
 	XCLIENT  []netip.Prefix // whose clients may say that they are others
+	// CheckRecipient tells whether the router would fail an address; nil: all
+	// are taken. Any goroutine may call it.
+	CheckRecipient func(address string) RecipientFault
 
 	MaxSize        int64 // of a message, in bytes
 	MaxRecipients  int   // of a message
@@ -74,6 +77,15 @@ type Options struct {
 
 	Log zerolog.Logger
 }
+
+// RecipientFault is why an address cannot have mail.
+type RecipientFault int
+
+const (
+	NoFault     RecipientFault = iota
+	UnknownUser                // 5.1.1
+	NoRoute                    // 5.1.2
+)
 
 // Default returns the options that a server has unless told otherwise.
 func Default() Options {

@@ -484,3 +484,26 @@ func TestXCLIENTIsForItsNetworksOnly(t *testing.T) {
 	s := start(t, func(o *Options) { o.XCLIENT = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} })
 	s.dial().say("XCLIENT ADDR=192.0.2.1", "550 ")
 }
+
+func TestTLSFromTheStart(t *testing.T) {
+	s := start(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go s.Serve(l, SMTPS)
+	conn, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	d := &dialog{t, conn, bufio.NewReader(conn)}
+	d.expect("220 ")
+	begin(d)
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	if got := s.messages(); len(got) != 1 || !strings.Contains(got[0], "with ESMTPS\n") {
+		t.Errorf("messages %q", got)
+	}
+}

@@ -102,6 +102,14 @@ func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
 		s.server.o.Log.Info().Stringer("client", s.conn.client).Str("to", address).Msg("relaying refused")
 		return refusal(550, smtp.EnhancedCode{5, 7, 1}, "Relaying is not allowed")
 	}
+	if check := s.server.o.CheckRecipient; check != nil {
+		switch check(address) {
+		case UnknownUser:
+			return refusal(550, smtp.EnhancedCode{5, 1, 1}, "No such user")
+		case NoRoute:
+			return refusal(550, smtp.EnhancedCode{5, 1, 2}, "No way to this domain")
+		}
+	}
 	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn(o)}
 	size := int64(len(address)*2 + len(r.DSN) + recipientSize)
 	if s.server.envelopes.Add(size) > maxEnvelopes {

@@ -64,6 +64,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		server, err = o.server(env)
 	}
+	log := newLog(stderr)
+	if err == nil && o.checkRecipients {
+		var r *recipients
+		r, err = newRecipients(env, server.Hostname)
+		r.log, server.CheckRecipient = log, r.check
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
 		return exitConfig
@@ -71,7 +77,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if o.check {
 		return 0
 	}
-	server.Log = newLog(stderr)
+	server.Log = log
 	if err := serve(server, o.listen); err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
 		return exitFault

@@ -260,3 +260,29 @@ func BenchmarkMemory(b *testing.B) {
 	}
 	b.ReportMetric(kilobytes/1024, "MB")
 }
+
+func TestAddressesThatTheRouterWouldFailAreRefused(t *testing.T) {
+	p := newPlace(t, "no-tls\nhostname ours.example\ncheck-recipients\n")
+	for name, text := range map[string]string{"routes": "ours.example local\n*.far.example smtp\n", "aliases": "team: root\n"} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, address := p.start()
+	c, err := smtp.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Mail("a@client.example"); err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[string]string{
+		"root@ours.example": "", "team@ours.example": "", "Postmaster@ours.example": "", "x@mx.far.example": "",
+		"nosuchuser-xyz@ours.example": `550 "5.1.1`, "x@nowhere.example": `550 "5.1.2`,
+	} {
+		if err := c.Rcpt(to); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", to, err, want)
+		}
+	}
+}

@@ -32,6 +32,7 @@ type options struct {
 	listen                       []address
 	certificate, key             string
 	noTLS                        bool
+	checkRecipients              bool
 	smtpserver.Options
 }
 
@@ -89,6 +90,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
 	f.Func("xclient", "`network` whose clients may use XCLIENT", prefixes(&o.XCLIENT))
+	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) would fail by its tables")
 	f.StringVar(&o.certificate, "certificate", "", "PEM `file` for TLS; one is made if this is not given")
 	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")
 	f.BoolVar(&o.noTLS, "no-tls", false, "offer neither STARTTLS nor AUTH")

@@ -1,0 +1,83 @@
+package main
+
+// Recipients: which addresses the router would fail, by its own tables.
+
+import (
+	"errors"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/cmd/router/table"
+	"zsched/internal/zenv"
+	"zsched/smtpserver"
+)
+
+// recipients looks addresses up in routes(5) and aliases(5).
+type recipients struct {
+	log zerolog.Logger
+
+	mu     sync.Mutex
+	loader *table.Loader
+	looked time.Time // when the files were looked at
+}
+
+// newRecipients reads the tables.
+func newRecipients(env *zenv.File, hostname string) (*recipients, error) {
+	share := env.Value("MAILSHARE")
+	r := &recipients{log: zerolog.Nop(), looked: time.Now(), loader: &table.Loader{
+		RoutesFile: filepath.Join(share, "routes"), AliasesFile: filepath.Join(share, "aliases"),
+		HasUser: hasUser,
+	}}
+	if domain := env.Value("ORGDOMAIN"); domain != "" && !strings.EqualFold(domain, hostname) {
+		r.loader.Domains = append(r.loader.Domains, domain)
+	}
+	r.loader.Domains = append(r.loader.Domains, strings.ToLower(hostname))
+	return r, r.loader.Load()
+}
+
+// hasUser reports whether this machine has a user. An error of the database
+// counts as yes: the local agent asks again.
+func hasUser(name string) bool {
+	_, err := user.Lookup(name)
+	var unknown user.UnknownUserError
+	return !errors.As(err, &unknown)
+}
+
+// current is the table in force. It is read again when its files have changed.
+func (r *recipients) current() *table.Table {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.looked) > time.Second {
+		r.looked = now
+		if r.loader.Changed(now) {
+			if err := r.loader.Load(); err != nil {
+				r.log.Error().Err(err).Msg("the tables have errors; the old ones stay in force")
+			}
+		}
+	}
+	return r.loader.Table()
+}
+
+// check returns why the router would fail an address: smtpserver.Options.
+func (r *recipients) check(address string) smtpserver.RecipientFault {
+	if local, _, _ := strings.Cut(address, "@"); strings.EqualFold(local, "postmaster") {
+		return smtpserver.NoFault // RFC 5321 section 4.5.1
+	}
+	fault := smtpserver.NoFault
+	for _, target := range r.current().Route(address, "") {
+		switch {
+		case target.Channel != "error":
+			return smtpserver.NoFault
+		case target.Host == table.UnknownUser:
+			fault = smtpserver.UnknownUser
+		case target.Host == table.NoRoute:
+			fault = smtpserver.NoRoute
+		}
+	}
+	return fault
+}
