@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -97,6 +98,9 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 }
 
 func (s memoryFiles) Count(ctx context.Context, p spool.Place) (c spool.Census, err error) {
+	if s.records.unreadable {
+		return c, errors.New("permission denied")
+	}
 	if p != spool.Hold {
 		return c, nil
 	}
@@ -132,8 +136,9 @@ func (s memoryFiles) DropHoldRecord(number uint64) error {
 // holdRecordFiles are hold/orders/.
 type holdRecordFiles struct {
 	sync.Mutex
-	all  []spool.HoldRecord
-	last uint64
+	all        []spool.HoldRecord
+	last       uint64
+	unreadable bool // hold/, postman/ and corrupt/ are
 }
 
 // stored is the file as queries read it.

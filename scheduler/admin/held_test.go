@@ -108,6 +108,25 @@ func TestEndOfAHoldOutlivesARestart(t *testing.T) {
 	})
 }
 
+func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.records.unreadable = true
+		for range 2 {
+			if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Messages != 3 || totals.Held.Count != 0 {
+				t.Errorf("%+v, %v", totals, err)
+			}
+		}
+		h.records.unreadable = false
+		h.want("HOLD MSG 1", 1, 2, 2)
+		time.Sleep(countPause)
+		if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Held.Count != 1 {
+			t.Errorf("%+v, %v", totals, err)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
 // A release withdraws a hold that waits for an agent.
 func TestReleaseWithdrawsAHoldThatHasNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

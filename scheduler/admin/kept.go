@@ -21,6 +21,9 @@ import (
 // query.
 const keptShare = 20
 
+// countPause is the time until what could not be counted is counted again.
+const countPause = time.Minute
+
 // keptCounts are counts that are taken by looking through directories or through
 // the queue, in the time of those who ask.
 type keptCounts struct {
@@ -47,8 +50,13 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 		{&k.held, spool.Hold, &t.Held}, {&k.parked, spool.Postman, &t.Parked}, {&k.quarantined, spool.Corrupt, &t.Quarantined},
 	} {
 		err := p.count.refresh(func() (mailq.Kept, error) { return q.countPlace(ctx, p.place) })
-		if err != nil {
-			return err
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			// The other totals do not depend on these directories.
+			q.log.Warn().Err(err).Msg("mail that is kept back cannot be counted; the last count is shown")
+			p.count.freshUntil = time.Now().Add(countPause)
 		}
 		*p.to = p.count.kept
 	}
