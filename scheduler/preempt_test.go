@@ -242,7 +242,7 @@ func (m *jobModel) stepUnchecked(e Event) {
 		case Finish:
 			m.stepUnchecked(Done{a.Op})
 		case Idle:
-			m.stepUnchecked(AgentHungry{a.Agent})
+			m.stepUnchecked(AgentHungry(a))
 		}
 	}
 }

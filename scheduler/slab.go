@@ -150,8 +150,3 @@ func (l *list[H]) remove(item H) {
 
 // next returns the item after another, or none at the end.
 func (l *list[H]) next(item H) H { return l.of(item).next }
-
-// hasOther reports whether an item other than this is in the list.
-func (l *list[H]) hasOther(item H) bool {
-	return l.len > 1 || l.len == 1 && l.head != item
-}

@@ -79,7 +79,7 @@ func (m *serverModel) step(e Event) {
 			m.starts++
 			m.after(time.Duration(m.starts)*10*time.Millisecond, func() { m.step(AgentHungry{a.Agent}) })
 		case Idle:
-			m.after(0, func() { m.step(AgentHungry{a.Agent}) })
+			m.after(0, func() { m.step(AgentHungry(a)) })
 		case Feed:
 			if m.fedAt != nil {
 				m.fedAt[a.Job.Path] = m.now
