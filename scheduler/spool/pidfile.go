@@ -116,10 +116,11 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 		if !isFull(err) {
 			return nil, 0, err
 		}
-		if transport, e := lockTransport(path); e == nil && transport != nil {
-			return &PidFile{Unwritten: err, path: path, transport: transport}, 0, nil
+		transport, e := lockTransport(path)
+		if transport == nil {
+			return nil, 0, errors.Join(err, e)
 		}
-		return nil, 0, err
+		return &PidFile{Unwritten: err, path: path, transport: transport}, 0, nil
 	}
 	file := os.NewFile(uintptr(fd), path)
 	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
