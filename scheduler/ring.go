@@ -17,10 +17,10 @@ type ring struct {
 	inOrder links[*ring] // in queue.order
 	channel *channel
 	clauses []*Clause // that matched
-	clause  string    // clauseKey; rings with the same clause share start failures
+	clause  string    // clauseKey; rings with the same one share start failures
 	params  *Params
 	command []string // expanded
-	// hostless: the command has $host, and job lines leave out the host.
+	// hostless: the command contains $host, so job lines leave out the host.
 	hostless bool
 	dropped  bool // no longer in queue.order
 	retired  bool // no thread is left after a reload; the agents are closed
@@ -34,7 +34,7 @@ type ring struct {
 	shares               map[string]*share // by name; those with due mail, and debtors
 	newShares, oldShares list[*share]      // those that take turns
 	debtors              []*share          // in debt, some of them without mail
-	limited              []*job            // that may not take a new session
+	limited              []*job            // with vertices that are set aside
 
 	procs    int      // agents, idle ones included
 	busy     int      // sessions
@@ -51,8 +51,8 @@ type ring struct {
 	waitingSince uint64
 }
 
-// ringKey tells which threads can share agents. It contains everything that an
-// agent process depends on.
+// ringKey returns the key that threads have in common if they can share agents.
+// It contains everything that an agent process depends on.
 func ringKey(channel string, clauses []*Clause, command []string, p *Params) string {
 	var b strings.Builder
 	word := func(s string) {

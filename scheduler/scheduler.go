@@ -25,17 +25,17 @@
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
 // control file is being read again), poisoned, blocked or holding; message.go
 // draws these states. A due vertex is in the queue of its thread. The agenda
-// (agenda.go) has what happens at a time: the end of a wait or a suspension, an
-// expiry, the deadline of an agent.
+// (agenda.go) has everything that happens at a given time: the end of a wait or
+// a suspension, an expiry, the deadline of an agent.
 //
 // # The parts
 //
 // Scheduler is made of five parts. Each embeds the one below it; queue embeds
-// both mail and agenda. A method belongs to the lowest part that has all it
-// needs.
+// both mail and agenda. A method belongs to the lowest part that has everything
+// the method needs.
 //
 //	Scheduler  events in, actions out, views of the queue for queries
-//	delivery   what becomes of job lines: outcomes, retries, writes, orders
+//	delivery   what job lines lead to: outcomes, retries, writes, orders
 //	dispatch   agents, the limits on them, and which vertex is fed next
 //	queue      threads and rings, what is due, what expires
 //	mail       messages, vertices and recipients in memory
@@ -81,7 +81,7 @@ type Scheduler struct {
 	delivery
 }
 
-// delivery is what becomes of job lines: outcomes, retries, writes to control
+// delivery handles what job lines lead to: outcomes, retries, writes to control
 // files, and orders.
 type delivery struct {
 	dispatch
@@ -119,8 +119,8 @@ type queue struct {
 	rings    map[string]*ring // by ring.key; without retired ones
 	order    list[*ring]      // all rings in the order in which they were made
 	lastRing uint64           // last ring.id that was given
-	// orphans stands for a ring: it has the threads for which no clause gives a
-	// command. It is not in order.
+	// orphans takes the place of a ring for the threads for which no clause
+	// gives a command. It is not in the list order.
 	orphans ring
 	dirty   []*ring // to be dispatched before the Step ends
 
@@ -131,7 +131,7 @@ type queue struct {
 }
 
 // New returns a scheduler with an empty queue. The config must not change; a
-// new one comes with a Reloaded event. All chance comes from r.
+// new one comes with a Reloaded event. All random numbers come from r.
 func New(config *Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.config, s.rand = config, r
@@ -160,8 +160,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 }
 
 // Step tells the scheduler one event and returns what to do about it, in
-// order. The slice is valid until the next Step. Time must not go back; an
-// earlier now counts as the latest one seen.
+// order. The slice is valid until the next Step. Time does not go back: if now
+// is earlier than in a previous Step, the latest time seen is used instead.
 func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	s.now = max(s.now, at(now))
 	s.out = s.out[:0]
@@ -218,7 +218,7 @@ func (s *Scheduler) handle(e Event) {
 }
 
 // Next returns the time at which the scheduler wants a Tick if no other event
-// comes before; false if it waits for events only. The time may be in the past.
+// comes first; false if it only waits for events. The time may be in the past.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
 	next = min(next, s.agenda.next(), s.forks.next(), s.store.next(), s.stop.next())
@@ -228,12 +228,12 @@ func (s *Scheduler) Next() (time.Time, bool) {
 	return next.time(), true
 }
 
-// wakeSlice bounds how much of each kind one Tick does, so that a million
-// wake-ups at one moment do not delay what agents say. The rest stays overdue,
-// and Next asks for another Tick at once.
+// wakeSlice bounds how much work of each kind one Tick does, so that a million
+// wake-ups at one moment do not delay the answers to agents. The rest stays
+// overdue, and Next asks for another Tick at once.
 const wakeSlice = 500
 
-// wake does what the time has come for.
+// wake does everything that is due by now.
 func (s *Scheduler) wake() {
 	for n := 0; n < wakeSlice && s.resumes.next() <= s.now; n++ {
 		n += s.resumeThread(s.resumes.pop())

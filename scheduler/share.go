@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Shares: which sender has its turn in a ring (share, PARAMshares, quantum).
+// Shares: whose turn it is in a ring (share, PARAMshares, quantum).
 
 // turnVertices is how many vertices a share of weight 1 may pick in one turn.
 const turnVertices = 8
@@ -14,23 +14,23 @@ const turnVertices = 8
 // the same. Every pick first selects the share whose turn it is, by deficit
 // round robin.
 //
-// A share that is new takes its turns before the old ones, so that somebody who
-// sends little need not wait for those who send much. When it runs empty, it
-// becomes an old one, at their tail. Its deficit, which may be a debt, survives.
+// A new share takes its turns before the old ones, so that somebody who sends
+// little need not wait for those who send a lot. When it runs empty, it becomes
+// the last of the old ones. It keeps its deficit, which may be a debt.
 type share struct {
 	name   string
 	ring   *ring
 	weight int
-	// deficit is how many vertices it may still pick in this turn. A debt is
-	// below 0.
+	// deficit is how many vertices it may still pick in this turn. A negative
+	// deficit is a debt.
 	deficit int
-	old     bool          // it has run empty, or had a turn
+	old     bool          // it has run empty, or used up a turn
 	turns   *list[*share] // ring.newShares or ring.oldShares; nil: in none
 	links[*share]
 	debtor bool         // is in ring.debtors
-	flows  int          // with due vertices
+	flows  int          // number of its flows with due vertices
 	sizes  []*shareSize // in ascending order of size
-	moved  []*job       // that have overtaken another
+	moved  []*job       // jobs that have overtaken another
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
@@ -59,8 +59,8 @@ func shareName(kind, sender string) string {
 	return strings.ToLower(sender[strings.LastIndexByte(sender, '@')+1:])
 }
 
-// weight returns the weight of a share. The weight of a sender without one of
-// its own is that of its domain.
+// weight returns the weight of a share. A sender without a weight has that of
+// its domain.
 func (c *Config) weight(name string) int {
 	if w := c.Shares[name]; w > 0 {
 		return w
@@ -162,7 +162,8 @@ func (r *ring) turn() *share {
 	}
 }
 
-// forgiveDebts forgets the shares without mail when nobody takes turns.
+// forgiveDebts forgives all debts when no share takes turns, and forgets the
+// shares without mail.
 func (r *ring) forgiveDebts() {
 	if len(r.debtors) == 0 {
 		return
@@ -175,7 +176,7 @@ func (r *ring) forgiveDebts() {
 	r.debtors = r.debtors[:0]
 }
 
-// charge counts a pick of the flow's share.
+// charge counts a pick from the flow against its share.
 func (f *flow) charge() {
 	s := f.share
 	if f.round != s.round {
@@ -189,9 +190,9 @@ func (f *flow) charge() {
 	}
 }
 
-// next returns where the first vertex in the order of the job list is that can
-// be picked; nil if there is none. If all threads that can be fed have used
-// their quantum, a new round begins.
+// next returns the queue with the first vertex, in the order of the job list,
+// that can be picked; nil if there is none. If all threads that can be fed have
+// used their quantum, a new round begins.
 func (s *share) next() *sizeQueue {
 	if sq := s.firstOpen(nil); sq != nil {
 		return sq
@@ -202,7 +203,7 @@ func (s *share) next() *sizeQueue {
 	return s.firstOpen(nil)
 }
 
-// firstOpen returns the same, but only in this round, and outside the flow
+// firstOpen returns the same, but begins no new round and leaves out the flow
 // except.
 func (s *share) firstOpen(except *flow) *sizeQueue {
 	if len(s.sizes) > maxEmptySizes {
@@ -241,8 +242,8 @@ func (sz *shareSize) first() *sizeQueue {
 	return nil
 }
 
-// firstOutside returns the first queue that is not of the flow, which is at the
-// head. A flow has one queue of each size.
+// firstOutside returns the first queue that does not belong to the flow. The
+// flow's own queue must be at the head; a flow has one queue of each size.
 func (sz *shareSize) firstOutside(f *flow) *sizeQueue {
 	head := sz.open.first()
 	sz.open.remove(head)
@@ -257,8 +258,8 @@ func (f *flow) hasQuantum() bool {
 	return f.round != f.share.round || f.picks < f.thread.params.Quantum
 }
 
-// newRound begins a round. It reports whether a thread can be picked that could
-// not be picked before.
+// newRound begins a round. It reports whether a thread can now be picked that
+// had used its quantum.
 func (s *share) newRound() bool {
 	found := false
 	for _, sz := range s.sizes {

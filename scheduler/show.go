@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// How the views of queries are made, and where queries begin.
+// Queries: how their views are made, and the calls that begin them.
 
 // Thread returns a thread and its ring, or nil if there is no mail.
 func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
@@ -35,7 +35,7 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 	}
 }
 
-// Known says whether a control file with that number is to be loaded.
+// Known reports whether a control file with that number should be loaded.
 func (s *Scheduler) Known(id MessageID) Standing {
 	m := s.message(id)
 	switch {
@@ -47,9 +47,9 @@ func (s *Scheduler) Known(id MessageID) Standing {
 	return Present
 }
 
-// ByLogID returns the messages with that log identity, at most so many, the
-// latest first. Only a hash of the identity is kept, so the caller must compare
-// with the control files.
+// ByLogID returns the messages with that log identity, the latest first and at
+// most limit of them. Only a hash of the identity is kept, so the caller must
+// compare it with the control files.
 func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	var ids []MessageID
 	for m := s.messages.get(s.byLogHash[hashLogID(logID)]); m != nil && len(ids) < limit; m = s.olderWithLogID(m) {
@@ -58,8 +58,8 @@ func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	return ids
 }
 
-// Channels returns all channels that have had mail, in the order in which their
-// mail first came.
+// Channels returns all channels that have had mail, in the order of their first
+// mail.
 func (s *Scheduler) Channels() []ChannelView {
 	views := make([]ChannelView, 0, len(s.channelOrder))
 	for _, c := range s.channelOrder {

@@ -3,11 +3,11 @@ package scheduler
 // Memory for a million messages: slab and pool, in which items have numbers,
 // and list, whose links are in the items.
 
-// slab has items of one type in pages, under numbers. Items that exist by the
-// million are kept in slabs and refer to each other by number. The garbage
-// collector never looks into items without pointers, so a queue of a million
-// messages costs it nothing. Items do not move: a pointer to an item is valid
-// until the item is released. Pages are kept for later items.
+// slab keeps items of one type in pages and gives each a number. Items of which
+// there may be millions are kept in slabs and refer to each other by number. The
+// garbage collector does not scan items without pointers, so a queue of a
+// million messages costs it nothing. Items do not move: a pointer to an item is
+// valid until the item is released. Pages are kept for later items.
 type slab[N ~uint32, T any] struct {
 	pages []*[slabPage]T
 	last  N   // the greatest number so far; the first is 1
@@ -95,9 +95,10 @@ func (p *pool[N, T]) release(n N) {
 	}
 }
 
-// list is a doubly linked list whose links are in the items. An item is
-// appended and removed anywhere in one step and without an allocation. Items
-// are named by a handle, a pointer or a number; the zero handle means none.
+// list is a doubly linked list whose links are in the items. Appending an item,
+// or removing one from anywhere, takes constant time and no allocation. A
+// handle, which is a pointer or a number, identifies an item; the zero handle
+// means none.
 //
 // An item can be in one list for each links value that it has.
 type list[H comparable] struct {
@@ -111,7 +112,7 @@ type links[H comparable] struct{ next, prev H }
 
 func (l *list[H]) append(item H) { l.insert(item, l.tail) }
 
-// insert puts an item after another, or in front of all if that is none.
+// insert puts an item after the item before, or at the head if before is none.
 func (l *list[H]) insert(item, before H) {
 	var none H
 	own := l.of(item)

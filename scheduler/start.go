@@ -2,8 +2,8 @@ package scheduler
 
 import "time"
 
-// Start of agents: when a ring starts one, the limit on starts per second
-// (-R), and the delay after starts that failed.
+// Starting agents: when a ring starts one, the limit on starts per second (-R),
+// and the delay after failed starts.
 
 // startFor starts an agent if the threads of the ring want more sessions than
 // the agents that are starting will bring, and if the limits on processes allow
@@ -106,7 +106,7 @@ func (d *dispatch) agentFailed(e AgentFailed) {
 
 // forkRate limits starts to a number per second (option -R).
 type forkRate struct {
-	second instant // the second, as a number, that count is for
+	second instant // what count is for, in seconds since the epoch
 	count  int
 	queue  *limitQueue
 }
@@ -141,9 +141,9 @@ func (d *dispatch) wakeForks() {
 	}
 }
 
-// startFailures is about a clause whose agents cannot be started or die before
-// their first #hungry. Its rings wait until the time until. Then one agent is
-// tried; the others wait for its result.
+// startFailures is the state of a clause whose agents cannot be started or die
+// before their first #hungry. Its rings wait for the time until. Then they try
+// one agent, and the others wait for its result.
 type startFailures struct {
 	failures int
 	until    instant
@@ -163,7 +163,7 @@ func (d *dispatch) countStartFailure(r *ring) {
 		t = new(startFailures)
 		d.startFailures[r.clause] = t
 	}
-	if t.until <= d.now { // else it started before the last one failed
+	if t.until <= d.now { // otherwise it was started before the last one failed
 		t.failures++
 		t.until = d.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))
 	}
@@ -178,8 +178,8 @@ func (d *dispatch) mustDelayStart(t *startFailures, r *ring) bool {
 		return true
 	}
 	if a := d.agents[t.trial]; a != nil && a.state == starting {
-		// By then it has said #hungry, and clearStartFailures has woken the ring, or
-		// it is gone.
+		// By then, the agent has said #hungry and clearStartFailures has woken the
+		// ring, or the agent is gone.
 		d.backoffs.put(a.stateSince.after(firstHungryTimeout+killTimeout), r)
 		return true
 	}

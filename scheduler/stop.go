@@ -8,12 +8,12 @@ import (
 // Stop: nothing more is fed, agents are closed when they have answered their
 // job lines, and killed at a deadline (SIGTERM, SIGQUIT).
 
-// Times of a stop. scheduler(8), "SIGNALS".
+// How long a stop waits. scheduler(8), "SIGNALS".
 const (
 	// From the beginning until agents are sent SIGTERM.
 	fastStopTimeout = 5 * time.Second
 	slowStopTimeout = 5 * time.Minute
-	// From then until nothing is waited for any more.
+	// From then until the stop ends, whatever is left.
 	fastKillTimeout = time.Second
 	slowKillTimeout = 30 * time.Second
 )
@@ -33,9 +33,9 @@ func (st *stopping) next() instant {
 	return st.deadline
 }
 
-// beginStop begins a stop, or makes a slow one fast. An agent that has not said
-// #hungry has nothing to finish, and does not read yet what it is told; it is
-// killed.
+// beginStop begins a stop, or makes a slow one fast. It kills an agent that has
+// not said #hungry yet: such an agent has nothing to finish, and does not read
+// its input yet.
 func (s *Scheduler) beginStop(slow bool) {
 	if s.stop.done || s.stop.begun && (slow || !s.stop.slow) {
 		return
@@ -59,7 +59,7 @@ func (s *Scheduler) beginStop(slow bool) {
 	}
 }
 
-// wakeStop kills the agents that are still there at the first deadline, and
+// wakeStop kills the agents that are still running at the first deadline, and
 // ends the stop at the second.
 func (s *Scheduler) wakeStop() {
 	if s.stop.next() > s.now {
@@ -83,9 +83,9 @@ func (s *Scheduler) wakeStop() {
 }
 
 // endStop ends a stop at its last deadline. An agent that is working on a
-// message may finish that without us: its recipients are locked in its name.
-// Any other agent is sent SIGKILL. What even that does not end, a process or a
-// write that hangs in the kernel, is left.
+// message may finish it after the scheduler has exited: it has locked its
+// recipients. Any other agent is sent SIGKILL. A process or a write that hangs
+// in the kernel is left behind.
 func (s *Scheduler) endStop() {
 	left := 0
 	for _, a := range s.agentsInOrder() {

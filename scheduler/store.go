@@ -17,7 +17,7 @@ const (
 	lockedDelay   = 32 * time.Second // for a recipient that a live process has locked
 )
 
-// store has the actions on control files that are not answered. Each is kept
+// store has the actions on control files that have no answer yet. Each is kept
 // until it is known to be on disk. One that has failed is issued again.
 type store struct {
 	last    Op
@@ -27,12 +27,12 @@ type store struct {
 	retryAt instant // when to probe, or to issue failed again; 0: nothing to do
 }
 
-// pending is one action on files that is not answered.
+// pending is one action on files that has no answer yet.
 type pending struct {
 	action     Action
 	message    *message
 	id         MessageID        // of message
-	sequence   int64            // of message; tells whether it has left
+	sequence   int64            // of message; shows whether it has left
 	vertex     *vertex          // of a Read
 	recipients []alternative    // of a Mark or Resubmit; they are done after it
 	previous   []recipientState // of a Resubmit: their states before
@@ -85,7 +85,7 @@ func (dv *delivery) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bo
 	dv.blockIfEmpty(v)
 }
 
-// write has outcomes written. Their recipients are done after that.
+// write asks for outcomes to be written. Their recipients are done after that.
 func (dv *delivery) write(m *message, marks []ctlfile.Mark, settles []alternative) {
 	if b := &dv.store.batch; b.message == m {
 		b.marks, b.recipients = append(b.marks, marks...), append(b.recipients, settles...)
@@ -121,8 +121,8 @@ func (dv *delivery) inBatch(m *message, work func()) {
 	dv.advance(m)
 }
 
-// recipientDone ends a recipient whose outcome is on disk; and its vertex and
-// its message if it was the last.
+// recipientDone ends a recipient whose outcome is on disk. If it was the last
+// one, its vertex and its message end too.
 func (dv *delivery) recipientDone(v *vertex, i int) {
 	t := dv.threadOf(v)
 	dv.countOut(t, dv.recipient(v, i))
@@ -146,8 +146,8 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 	r.state = done
 }
 
-// finish has the files of a message removed, after the notice that it may owe is
-// written.
+// finish asks for the files of a message to be removed, after the notice that it
+// may owe has been written.
 func (dv *delivery) finish(m *message) {
 	m.flags |= removing
 	op := dv.nextOp()
@@ -213,7 +213,7 @@ func (dv *delivery) writeDone(op Op) {
 	dv.advance(m)
 }
 
-// writeFailed keeps what could not be written, to be issued again.
+// writeFailed keeps an action that failed, to issue it again later.
 func (dv *delivery) writeFailed(e Failed) {
 	p := dv.store.pending[e.Op]
 	if p == nil {
@@ -244,9 +244,9 @@ func (dv *delivery) writeFailed(e Failed) {
 	}
 }
 
-// moveFailed takes mail back into the queue that could not be held or
-// resubmitted. It is not tried again, because an order must not be carried out
-// long after its answer. It reports whether the action was one of these.
+// moveFailed takes mail that could not be held or resubmitted back into the
+// queue. The action is not tried again, because an order must not be carried out
+// long after its answer. moveFailed reports whether the action was one of these.
 func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	m, why := p.message, ""
 	switch p.action.(type) {
@@ -298,7 +298,7 @@ func (dv *delivery) spoolBack() {
 	}
 }
 
-// reissueFailed issues again, in order, what could not be written.
+// reissueFailed issues the failed actions again, in order.
 func (dv *delivery) reissueFailed() {
 	ops := dv.store.failed
 	dv.store.failed, dv.store.retryAt = nil, 0

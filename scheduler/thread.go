@@ -16,12 +16,12 @@ type threadKey struct{ channel, host string }
 //
 // A thread is fed if none of these holds (mayFeed):
 //
-//	suspended      begins: the destination is dead (window.go), retryat
+//	suspended      begins: the destination is dead (window.go), or a retryat
 //	               ends:   its time has come, an ETRN, a retry order, a late
 //	                       success
 //	held           begins and ends: HeldThread
 //	not running    (queueonly only)
-//	               begins: nothing of the run is due any more, a suspension
+//	               begins: no vertex of the run is due any more, a suspension
 //	               ends:   an ETRN, a retry order
 //	without ring   no clause gives a command
 //	not selected   option -p
@@ -34,7 +34,7 @@ type thread struct {
 	params   *Params
 	ring     *ring           // nil: no clause gives it a command
 	memberOf *ring           // ring, or queue.orphans
-	vertices list[vertexRef] // in the order of linking
+	vertices list[vertexRef] // in the order in which they joined
 	// What queries show, kept up to date.
 	states      [vertexStates]int32 // vertices by state
 	recipients  int                 // not done
@@ -71,13 +71,13 @@ type thread struct {
 	suspensions    uint32    // begun and ended so far, see vertex.suspensionsWhenDue
 	retry          uint8     // index in Retries of the next suspension
 	inRetryStep    bool      // the suspension is a step of retries, not a retryat
-	pulled         int32     // waiting vertices that are due when the thread is revived
+	pulled         int32     // waiting vertices that a revival of the thread makes due
 	resumeIndex    int32     // in agenda.resumes
 	nextUpdate     vertexRef // where the bulk updates continue; 0: none
 
 	// open says that it may take another session.
 	open   bool
-	parked []*sizeQueue // that picks do not find until it opens
+	parked []*sizeQueue // queues that picks do not find until the thread opens
 
 	lastAgent  *agent        // the last that served it; nil: none, or gone
 	diagnostic diagnosticRef // last report on any recipient; recipients share it
@@ -222,8 +222,8 @@ func (q *queue) makeDue(v *vertex) {
 	q.updateThread(t)
 }
 
-// updateThread updates what depends on the state of the thread: its place in
-// the ring, and its existence if it is empty.
+// updateThread updates what depends on the state of the thread, above all what
+// it wants from its ring. It drops the thread if it is empty.
 func (q *queue) updateThread(t *thread) {
 	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 {
 		t.running = false

@@ -2,16 +2,16 @@ package scheduler
 
 import "zsched/ctlfile"
 
-// The event log (scheduler-events(5)): what only the core knows of it. These
-// actions change nothing, and there are none unless Config.Events is set.
+// The event log (scheduler-events(5)): the part of it that only the core knows.
+// These actions change nothing, and there are none unless Config.Events is set.
 
-// reply is what is known of the end of an attempt.
+// reply is what is known about how an attempt ended.
 type reply struct {
 	agent        AgentID // 0: no agent said it
 	notary, text string
 }
 
-// noteOutcome tells the outcome of a recipient, in the words of Attempt.State.
+// noteOutcome reports the outcome of a recipient, in the words of Attempt.State.
 func (q *queue) noteOutcome(v *vertex, i int, state string, said reply) {
 	if !q.config.Events {
 		return
@@ -28,9 +28,9 @@ func (q *queue) noteOutcome(v *vertex, i int, state string, said reply) {
 	})
 }
 
-// noteDeferrals tells of the recipients of an ended line that are to be tried
-// again. A nextAt of 0 means that no time is planned. The states of the
-// recipients must still be those of the line.
+// noteDeferrals reports the recipients of an ended line that will be tried
+// again. A nextAt of 0 means that no time is planned. The recipients must still
+// have the states that they had in the line.
 func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 	if !q.config.Events {
 		return
@@ -61,8 +61,8 @@ func (q *queue) noteDeferrals(v *vertex, nextAt instant) {
 	}
 }
 
-// noteThread tells that nothing of a thread is fed from now on. A nextAt of 0
-// means that no end is planned.
+// noteThread reports that a thread is not fed from now on. A nextAt of 0 means
+// that no end is planned.
 func (q *queue) noteThread(t *thread, state string, nextAt instant) {
 	if !q.config.Events {
 		return
@@ -74,7 +74,7 @@ func (q *queue) noteThread(t *thread, state string, nextAt instant) {
 	q.do(c)
 }
 
-// noteVertex tells that a part of a message is in an unusual state from now on.
+// noteVertex reports that a vertex is in an unusual state from now on.
 func (q *queue) noteVertex(v *vertex, state string) {
 	if q.config.Events {
 		key := q.threadOf(v).key
@@ -82,7 +82,7 @@ func (q *queue) noteVertex(v *vertex, state string) {
 	}
 }
 
-// noteTouched tells that an order affects a message.
+// noteTouched reports that an order affects a message.
 func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
 	if q.config.Events {
 		q.do(Touched{
@@ -92,5 +92,5 @@ func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
 	}
 }
 
-// replyOf is the reply that an outcome written by us stands for.
+// replyOf returns the reply for an outcome that the scheduler itself writes.
 func replyOf(mark *ctlfile.Mark) reply { return reply{notary: mark.Notary, text: mark.Text} }

@@ -7,8 +7,8 @@ import (
 
 // Views of the queue, for queries.
 
-// A view is a copy that does not change while the queue goes on. Making one
-// takes no longer than the item that it shows is large.
+// A view is a copy that does not change when the queue does. The time to make
+// one depends only on the size of the item that it shows.
 
 // RingView is a ring. The threads for which no clause gives a command come last
 // in a walk, after a ring with an ID of 0 and no pattern.
@@ -65,8 +65,8 @@ type ThreadView struct {
 // FeedbackView is the feedback on the window of a thread (scheduler.cf(5),
 // initialconcurrency).
 type FeedbackView struct {
-	// Success and Failure are the parts of a session, below 1, by which results
-	// have not moved the window yet.
+	// Success and Failure are the parts of a session, below 1, that results have
+	// added up to but that have not moved the window yet.
 	Success, Failure float64
 	FailedCohorts    float64 // windows in a row that failed; at CohortLimit it is dead
 	Dead             bool    // suspended, or tried with one session
@@ -106,7 +106,7 @@ type VertexView struct {
 	State     State
 	Wait      Wait      // of a due vertex: why it is not fed now
 	PID       int       // of the agent that has it
-	Next      bool      // it is the next of its thread to be fed
+	Next      bool      // it is the next in its thread to be fed
 	ExpiresAt time.Time // zero: never
 	WakeAt    time.Time // of a waiting vertex
 	FedAt     time.Time // last, to the second; zero: never
@@ -117,8 +117,8 @@ type VertexView struct {
 	Ordered Verb // recorded order, executed when it comes back; 0: none
 	Held    bool // with its thread, or it is to be held
 
-	// Recipients that are not done. A vertex with very many comes in several
-	// items; First counts the recipients in the items before.
+	// Recipients that are not done. A vertex with very many of them comes in
+	// several items; First counts the recipients in the items before this one.
 	First      int
 	Recipients []RecipientView
 }
@@ -224,8 +224,9 @@ type Counts struct {
 	AgentsClosing int
 	Sessions      int // busy
 
-	// Loaded, and gone from memory (done, resubmitted or missing); moved to hold/,
-	// and back from there. In and Released, without Out and Held, are what is there.
+	// In: loaded. Out: gone from memory (done, resubmitted or missing). Held:
+	// moved to hold/. Released: back from there. In plus Released, minus Out and
+	// Held, is what is in memory.
 	MessagesIn, MessagesOut, MessagesHeld, MessagesReleased         uint64
 	RecipientsIn, RecipientsOut, RecipientsHeld, RecipientsReleased uint64
 	BytesIn                                                         uint64 // sizes of the message files loaded

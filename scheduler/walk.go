@@ -2,7 +2,7 @@ package scheduler
 
 import "slices"
 
-// Walks: how a query goes through the queue in slices.
+// Walks: how a query goes through the queue a part at a time.
 
 // Depth says how far down a Walk goes.
 type Depth uint8
@@ -26,12 +26,12 @@ type Item struct {
 // thread its vertices in the order in which they were linked.
 //
 // A thread or vertex that is in the queue from the first slice to the last is
-// returned exactly once, also when a reload moves it to another ring. What
-// arrives or leaves in between may be returned or not. A ring is returned again
-// before threads that a reload has moved to it.
+// returned exactly once, even if a reload moves it to another ring. Whatever
+// arrives or leaves in between may or may not be returned. A ring is returned
+// again before threads that a reload has moved to it.
 //
 // The scheduler keeps an open walk until the walk has reached its end. A walk
-// that is given up earlier must be closed.
+// that is abandoned earlier must be closed.
 type Walk struct {
 	s     *Scheduler // nil: closed
 	depth Depth
@@ -42,7 +42,7 @@ type Walk struct {
 	ring  *ring
 	shown bool
 	next  *thread
-	// steps are what is left to return after a reload.
+	// steps are the rings and threads still to be returned after a reload.
 	// Invariant: there are none while ring is set.
 	steps []walkStep
 
@@ -59,17 +59,17 @@ type walkStep struct {
 	thread *thread
 }
 
-// part says where a vertex with very many recipients is continued.
+// part is the position within a vertex with very many recipients.
 type part struct {
 	index  int // of the next recipient
 	before int // recipients returned so far
 }
 
 const (
-	// maxSlice bounds the recipients and agents that one slice shows, beside
-	// the number of items.
+	// maxSlice bounds the recipients and agents that one slice shows, besides
+	// the bound on the number of items.
 	maxSlice = 2000
-	// maxPart is how many recipients one item has at most.
+	// maxPart is the greatest number of recipients in one item.
 	maxPart = 500
 )
 
@@ -257,8 +257,8 @@ func (w *Walk) remaining() map[walkStep]bool {
 	return left
 }
 
-// replan continues the walk over what was remaining before a reload, in the
-// rings where the threads are now.
+// replan continues the walk, after a reload, with what remained before it, in
+// the rings where the threads are now.
 func (w *Walk) replan(remaining map[walkStep]bool) {
 	w.toRing(nil)
 	w.steps = nil
@@ -276,7 +276,7 @@ func (w *Walk) replan(remaining map[walkStep]bool) {
 	}
 }
 
-// The scheduler tells each open walk what leaves.
+// The scheduler tells each open walk when something leaves the queue.
 
 func (w *Walk) vertexLeaves(v *vertex) {
 	if w.vertex == v {
@@ -285,7 +285,7 @@ func (w *Walk) vertexLeaves(v *vertex) {
 }
 
 // threadLeaves: the thread leaves its ring. Its vertices are still returned if
-// the walk is among them.
+// the walk has reached them.
 func (w *Walk) threadLeaves(t *thread) {
 	if w.next == t {
 		w.next = w.ring.members.next(t)

@@ -24,7 +24,8 @@ import (
 //	  │ a success                                          ▼          │ retry step
 //	  └─────────────────────────────────────────────── dead, probing ─┘
 //
-// While it probes, the window is 1 and the session gets one job line at a time.
+// While the thread is probing, the window is 1, and the session gets one job
+// line at a time.
 type window struct {
 	// size is how many sessions the thread may use while it is alive; 0: the
 	// initial ones.
@@ -33,7 +34,8 @@ type window struct {
 	// success and failure are the feedback that has not moved the window yet.
 	// Invariant: at least 0 and below 1.
 	success, failure float64
-	// failedCohorts is the part of windows in a row that failed.
+	// failedCohorts is how many windows in a row have failed. Each failure adds
+	// 1/size.
 	failedCohorts float64
 	dead          bool
 }
@@ -67,8 +69,8 @@ func (w *window) sessions(p *Params) int {
 }
 
 // succeed gives positive feedback. busy is how many sessions of the thread are
-// busy, with the one that reports. Beyond busy plus the initial sessions the
-// window does not grow, because it is not used.
+// busy, including the one that reports. The window does not grow beyond busy
+// plus the initial sessions, because it would not be used.
 func (w *window) succeed(p *Params, busy int) {
 	w.failedCohorts = 0
 	size := w.sessions(p)
@@ -151,10 +153,10 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 	}
 }
 
-// destinationAnswered handles positive feedback. A thread that is dead is
-// revived: by a probe with its whole window, by a late result (of a line that
-// was fed before the suspension) with as many sessions as are at work. With a
-// constant window, a late result does not end the suspension.
+// destinationAnswered handles positive feedback, which revives a dead thread. A
+// probe revives it with its initial window; a late result (of a line that was
+// fed before the suspension) with as many sessions as are busy. With a constant
+// window, a late result does not end the suspension.
 func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 	t.retry = 0
 	switch {
@@ -175,9 +177,9 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 	}
 }
 
-// destinationFailed handles negative feedback of a line that was fed since the
-// last suspension. A thread that is dead by it is suspended for the next step
-// of its retries.
+// destinationFailed handles negative feedback from a line that was fed since the
+// last suspension. If it makes the thread dead, the thread is suspended for the
+// next step of its retries.
 func (dv *delivery) destinationFailed(t *thread) {
 	if !t.window.fail(t.params) {
 		dv.noteFeedback(t, "failure")
@@ -189,7 +191,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 	dv.noteFeedback(t, "dead")
 }
 
-// revive ends the death of a thread, and its suspension. The mail that failed
+// revive makes a dead thread alive and ends its suspension. The mail that failed
 // together with the destination is due now; the window bounds how much of it is
 // fed.
 func (dv *delivery) revive(t *thread, size int) {
@@ -208,7 +210,7 @@ func (dv *delivery) revive(t *thread, size int) {
 	dv.updateThread(t)
 }
 
-// noteFeedback logs a feedback and the window after it (feedbacklog).
+// noteFeedback logs one feedback and the window after it (feedbacklog).
 func (ag *agenda) noteFeedback(t *thread, what string) {
 	if !t.params.FeedbackLog {
 		return
