@@ -117,8 +117,8 @@ func (c Control) takeOver(dir int, path string) error {
 	default:
 		return fmt.Errorf("proving that nobody has it open (a lease): %w", err)
 	}
-	// A process that was allowed to open the file before it was ours, and does
-	// so late, waits for the lease.
+	// A process that passed the permission check before the file was ours, but
+	// opens it only now, waits for the lease.
 	if lease, err := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {
 		return ErrInUse
 	}

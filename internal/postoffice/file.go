@@ -20,8 +20,8 @@ func Stat(dir int, path string, st *unix.Stat_t) error {
 	return eintr.Retry(func() error { return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW) })
 }
 
-// Exists reports whether a name exists. It is also true when the system does
-// not say, because callers act on the absence of a name.
+// Exists reports whether a name exists. If that is unknown because of an error,
+// it returns true, because callers act on the absence of a name.
 func Exists(dir int, path string) bool {
 	var st unix.Stat_t
 	return Stat(dir, path, &st) != unix.ENOENT
@@ -150,8 +150,8 @@ func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
 	return nil
 }
 
-// IsTrustedDir reports whether a path names a directory, and no symbolic link to
-// one, that belongs to root or to our user. In router/ any user can make a name.
+// IsTrustedDir reports whether a path names a directory, not a symbolic link to
+// one, that belongs to root or to our user. Any user can create names in router/.
 func IsTrustedDir(path string) bool {
 	var st unix.Stat_t
 	return Stat(WorkingDir, path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR &&

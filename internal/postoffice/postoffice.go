@@ -1,6 +1,6 @@
 // Package postoffice has the rules for the files below $POSTOFFICE: who may
 // own them, which modes they have, and how they are opened, moved and removed.
-// It is the only package that does so.
+// No other package does these things itself.
 //
 //	below $POSTOFFICE       owner and mode under a root scheduler   who else can reach a name in it
 //	transport/, queue/      root, 0750, group of the agents         the group, to read and search

@@ -12,8 +12,8 @@ import (
 	"zsched/ta/child"
 )
 
-// agent is a started agent as the loop knows it. While its process does not
-// exist, child is nil and what is meant for it waits here.
+// agent is a started agent as the loop knows it. Until its process exists, child
+// is nil, and output and signals wait here.
 type agent struct {
 	id      scheduler.AgentID
 	log     zerolog.Logger // names its channel and, once there is one, its pid
@@ -31,7 +31,7 @@ type agents struct {
 	options AgentOptions
 	loop    *Loop
 	byID    map[scheduler.AgentID]*agent
-	unsent  []*agent // those that something is to be written to at the end of the turn
+	unsent  []*agent // those with output or signals for the end of the turn
 }
 
 func newAgents(d *Daemon) agents {
@@ -49,7 +49,7 @@ func (all *agents) starting() int {
 	return n
 }
 
-// agentStart is how the start of an agent ended.
+// agentStart is the result of starting an agent.
 type agentStart struct {
 	agent scheduler.AgentID
 	child Agent
@@ -97,7 +97,7 @@ func (all *agents) startOutside(l *listener, spec child.Spec) {
 	select {
 	case all.daemon.started <- s:
 	case <-all.daemon.stopped:
-		if s.err == nil { // it would run on, and nobody would know of it
+		if s.err == nil { // otherwise it would keep running unnoticed
 			_ = s.child.Signal(syscall.SIGKILL)
 		}
 	}
@@ -133,7 +133,7 @@ func (all *agents) send(id scheduler.AgentID, line string) {
 	}
 }
 
-// close asks an agent to leave. Old agents need the empty line.
+// close asks an agent to exit. Old agents need the empty line.
 func (all *agents) close(c scheduler.Close) {
 	a := all.byID[c.Agent]
 	if a == nil {
@@ -162,7 +162,7 @@ func (all *agents) queue(a *agent) {
 	}
 }
 
-// flush gives each agent what this turn brought for it, in one write.
+// flush sends each agent its output of this turn, in one write, and its signals.
 func (all *agents) flush() {
 	for _, a := range all.unsent {
 		a.queued = false

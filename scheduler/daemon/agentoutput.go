@@ -1,7 +1,7 @@
 package daemon
 
-// What agents write: protocol lines become events, everything else goes to the
-// log within a limit.
+// Output of agents: protocol lines become events; everything else goes to the
+// log, up to a limit.
 
 import (
 	"strings"
@@ -45,8 +45,8 @@ type listener struct {
 	known   <-chan struct{} // closed when the core knows that the agent started
 }
 
-// hear passes on what the agent said. It waits while the loop is behind, and
-// the agent with it.
+// hear passes on what the agent said. While the loop is busy, hear waits, and so
+// the agent must wait too.
 func (l *listener) hear(all []child.Event) {
 	select {
 	case <-l.known:
@@ -72,7 +72,7 @@ func (l *listener) hear(all []child.Event) {
 	}
 }
 
-// event returns what the core is told; nil: nothing.
+// event returns the event for the core; nil if there is none.
 func (l *listener) event(heard child.Event) scheduler.Event {
 	switch heard := heard.(type) {
 	case child.Line:
@@ -124,8 +124,8 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 	})
 }
 
-// logged logs a line of the agent's within the limit. The event is not nil when
-// the agent is to be ended.
+// logged logs a line of the agent, up to the limit. If the agent has to be
+// ended, logged returns the event that does so; otherwise nil.
 func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) scheduler.Event {
 	missing, ok := l.limit.take(time.Now())
 	if !ok {
@@ -143,12 +143,12 @@ func (l *listener) logged(level zerolog.Level, write func(*zerolog.Event)) sched
 }
 
 const (
-	// outputBurst is how many lines of an agent are logged at once, and
-	// outputInterval the time in which it earns one more.
+	// outputBurst is how many lines of an agent may be logged at once. After
+	// each outputInterval, one more may be.
 	outputBurst    = 50
 	outputInterval = time.Second
-	// maxUnlogged is how many lines an agent may write beyond that, without
-	// being given a job line, until it is ended.
+	// maxUnlogged is how many lines beyond that an agent may write without being
+	// given a job line. After that it is ended.
 	maxUnlogged = 10_000
 	// maxClip bounds the bytes of one line that are logged.
 	maxClip = 1000
@@ -161,18 +161,18 @@ func clip(text string) string {
 	return text
 }
 
-// outputLimit bounds what is logged of one agent, and counts the rest. The loop
-// and the agent's listener share it.
+// outputLimit bounds how many lines about one agent are logged, and counts the
+// rest. The loop and the agent's listener share it.
 type outputLimit struct {
 	mu       sync.Mutex
-	earnedAt time.Time // up to then lines were earned; zero: outputBurst are there
-	lines    int       // that may be logged now
-	missing  int       // not logged since the last one that was
-	excess   int       // not logged since the last job line
+	earnedAt time.Time // lines includes those earned up to then; zero: not used yet
+	lines    int       // lines that may be logged now
+	missing  int       // lines not logged since the last logged line
+	excess   int       // lines not logged since the last job line
 	told     bool      // flooded has returned true
 }
 
-// take says whether a line may be logged, and how many before it were not.
+// take reports whether a line may be logged, and how many before it were not.
 func (o *outputLimit) take(now time.Time) (missing int, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -192,7 +192,7 @@ func (o *outputLimit) take(now time.Time) (missing int, ok bool) {
 	return missing, true
 }
 
-// flooded says, once, that the agent has written too much.
+// flooded reports, only once, that the agent has written too much.
 func (o *outputLimit) flooded() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -210,15 +210,15 @@ func (o *outputLimit) fed() {
 	o.mu.Unlock()
 }
 
-// rest returns how many lines were not logged since the last one that was.
+// rest returns how many lines were not logged since the last logged line.
 func (o *outputLimit) rest() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.missing
 }
 
-// oncePerProgram remembers what is logged once for a program and its user,
-// whatever the hosts that its agents deliver to.
+// oncePerProgram remembers the programs, each with its user, for which something
+// was logged, so that it is logged once and not once per host.
 type oncePerProgram struct {
 	mu     sync.Mutex
 	logged map[programUser]struct{}
@@ -229,7 +229,7 @@ type programUser struct {
 	user    int
 }
 
-// first says whether this is the first call for a program and its user.
+// first reports whether this is the first call for a program and its user.
 func (o *oncePerProgram) first(program string, user int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package daemon runs the scheduler: one goroutine, the loop, owns the core and
-// learns through channels what happens. It waits in one select:
+// Package daemon runs the scheduler: one goroutine, the loop, owns the core.
+// Everything that happens reaches it through channels. It waits in one select:
 //
 //	found names ──┐ only while few control files are being read
 //	results     ──┤           ┌────────────────────────────┐
@@ -21,7 +21,7 @@
 // each about a few hundred targets. So neither delays mail, and a list shows
 // the queue as it changes.
 //
-// # The way of a control file
+// # The path of a control file
 //
 // From transport/ to its removal. Events and actions are values of package
 // scheduler.
@@ -45,7 +45,7 @@
 //	daemon.finished         – tells the core: Done
 //	scheduler.writeDone     – forgets the message
 //
-// # The way of a report
+// # The path of a report
 //
 // From the agent's line to the tag in the control file.
 //
@@ -98,8 +98,8 @@ type Spool interface {
 	EndHeld(op uint64, path string, marks []ctlfile.Mark)
 	Resubmit(op uint64, r spool.Resubmission)
 	HoldThreads(op uint64, threads []spool.Thread)
-	// HeldThreads reads a file in the caller's time. It is called once, before
-	// the loop begins.
+	// HeldThreads is the exception: it waits while it reads a file. It is called
+	// once, before the loop begins.
 	HeldThreads() ([]spool.Thread, error)
 }
 
@@ -130,13 +130,13 @@ type AgentOptions struct {
 	Env     map[string]string // the ZENV variables
 	Dir     string            // their working directory, POSTOFFICE/transport
 	NoFile  uint64            // their limit of open files (option -N); 0: unchanged
-	// FileGroup is the group of control and message files, which those of them
-	// that are not root have too; 0: none.
+	// FileGroup is the group of control and message files. Agents that are not
+	// root get it too; 0: none.
 	FileGroup int
 }
 
-// Options is what a Daemon is made of. Config, Rand, Spool and Agents.Start
-// must be set.
+// Options are the parameters of New. Config, Rand, Spool and Agents.Start must
+// be set.
 type Options struct {
 	Config *scheduler.Config
 	Rand   *rand.Rand
@@ -159,8 +159,8 @@ type Options struct {
 	Synchronous bool
 	// Keep leaves finished messages where they are (option -p).
 	Keep bool
-	// Files, if any, are the only control files taken. Run returns when
-	// nothing more of them is due.
+	// Files, if any, are the only control files taken. Run returns when nothing
+	// in them is due any more.
 	Files []spool.Name
 
 	Signals <-chan os.Signal
@@ -181,7 +181,8 @@ type Observer interface {
 	Event(now time.Time, e scheduler.Event)
 	Action(now time.Time, a scheduler.Action)
 	Result(now time.Time, r spool.Result)
-	// Turn tells how long the loop dealt with one thing and heard nothing else.
+	// Turn reports how long the loop worked in one turn, in which it heard
+	// nothing else.
 	Turn(took time.Duration)
 }
 
@@ -189,8 +190,8 @@ const (
 	// maxTaking bounds the control files that are being read at any time, so
 	// that the names of a full queue wait in its directories and not in memory.
 	maxTaking = 1024
-	// maxBatch bounds what one turn of the loop deals with, so that nothing
-	// waits long for the next turn.
+	// maxBatch bounds how many things one turn of the loop handles, so that
+	// nothing waits long for the next turn.
 	maxBatch = 256
 )
 
@@ -207,7 +208,7 @@ type Daemon struct {
 	asked     bool // the last turn dealt with a question
 	agentSaid chan agentEvents
 	started   chan agentStart
-	backlog   chan []spool.Result // holds what the last turn left of its results
+	backlog   chan []spool.Result // holds the results that the last turn left
 	stopped   chan struct{}       // closed when the loop has ended
 
 	startup startup

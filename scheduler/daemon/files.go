@@ -15,11 +15,11 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// portOps is set in the numbers of those operations that a caller of the port
-// asked for, so that they are not taken for the core's.
+// portOps is a bit in the numbers of operations that a caller of the port asked
+// for. It distinguishes them from the core's.
 const portOps = 1 << 63
 
-// files knows the changes of files that the spool has been asked for.
+// files has the changes to files that the spool was asked for.
 type files struct {
 	loop    *Loop
 	spool   Spool
@@ -35,7 +35,7 @@ type files struct {
 	syslog    func(severity scheduler.Severity, line string) // nil: none
 }
 
-// verboseLog is the file in which a sender can read what becomes of a message.
+// verboseLog is the file in which a sender can follow what happens to a message.
 type verboseLog struct {
 	path  string
 	owner uint32
@@ -165,8 +165,8 @@ func (f *files) resubmitted(r spool.Resubmitted) {
 	}
 }
 
-// allSent says whether all these recipients were sent elsewhere or are done
-// according to the file. It is linear: there may be a million of them.
+// allSent reports whether all these recipients were sent elsewhere or are done
+// according to the file. It takes linear time: there may be a million of them.
 func allSent(offsets []int64, r spool.Resubmitted) bool {
 	done := make(map[int64]struct{}, len(offsets))
 	for _, offset := range r.Offsets {
@@ -192,7 +192,7 @@ func (f *files) takeNew(r spool.Resubmitted) {
 	}
 }
 
-// fed writes into the sender's file that a job line was given.
+// fed writes into the sender's file that an agent was given a job line.
 func (f *files) fed(job scheduler.Feed) {
 	id, ok := messageOf(job.Job.Path)
 	if v, wanted := f.verbose[id]; ok && wanted {
@@ -210,8 +210,8 @@ func (f *files) forgetVerbose() {
 	}
 }
 
-// answered hands a result to the caller of the port who waits for it, if there
-// is one.
+// answered passes a result to the caller of the port that waits for it, and
+// reports whether there is one.
 func (f *files) answered(op uint64, r spool.Result) bool {
 	end, ok := f.waiting[op]
 	if ok {
@@ -229,7 +229,7 @@ type operation struct {
 	end   func(l *Loop, r spool.Result) error
 }
 
-// do has the spool carry out an operation, waits for its end and returns its
+// do asks the spool to carry out an operation, waits for its end and returns its
 // error.
 func (d *Daemon) do(ctx context.Context, o operation) error {
 	done := make(chan error, 1)

@@ -1,7 +1,7 @@
 package daemon
 
-// Intake: control files from their names to messages in the core, and those that
-// are refused.
+// Intake: how control files become messages in the core, and which files are
+// refused.
 
 import (
 	"zsched/ctlfile"
@@ -9,7 +9,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// intake is what the loop knows of control files on their way into the core.
+// intake is what the loop knows about control files on their way into the core.
 type intake struct {
 	loop   *Loop
 	spool  Spool
@@ -19,7 +19,7 @@ type intake struct {
 	// new message: it is taken when the old message has been removed.
 	leaving   map[scheduler.MessageID]spool.Name
 	finishing map[scheduler.Op]scheduler.MessageID
-	kept      map[scheduler.MessageID]struct{} // with Keep: finished, not to be taken again
+	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
 	// released are messages on their way back from hold/.
 	released map[scheduler.MessageID]struct{}
 
@@ -38,7 +38,7 @@ func newIntake(l *Loop, s Spool) intake {
 	}
 }
 
-// take has the spool read the control files that the core does not know.
+// take asks the spool to read the control files that the core does not know.
 func (in *intake) take(names []spool.Name) {
 	fresh := names[:0]
 	for _, name := range names {
@@ -104,7 +104,8 @@ func (in *intake) taken(r spool.Loaded) {
 // refused logs why a control file did not become a message.
 func (in *intake) refused(r spool.Refused) {
 	delete(in.taking, r.Name.ID)
-	// What is refused again and again is logged at doubling distances.
+	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th
+	// try and so on.
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
 	}

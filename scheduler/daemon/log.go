@@ -51,7 +51,7 @@ func (d *Daemon) complete(a scheduler.Complete) {
 	}
 }
 
-// note logs a line of the core. A line about an agent counts towards the limit of
+// note logs a line of the core. A line about an agent counts towards the limit on
 // that agent's output.
 func (d *Daemon) note(n scheduler.Note) {
 	l := &d.loop

@@ -11,9 +11,9 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// Loop is everything that belongs to the goroutine of Run: the core, the time
-// of the turn under way, and what is known of agents and files. Functions given
-// to Ask receive it and must not keep it.
+// Loop is everything that belongs to the goroutine of Run: the core, the time of
+// the current turn, and what is known about agents and files. Functions given to
+// Ask receive it and must not keep it.
 type Loop struct {
 	core      *scheduler.Scheduler
 	now       time.Time // of this turn
@@ -33,7 +33,7 @@ type Loop struct {
 	held   heldThreads
 }
 
-// turn waits for one thing and deals with it.
+// turn waits until one of the channels has something, and handles it.
 func (d *Daemon) turn() {
 	l := &d.loop
 	asked := false
@@ -69,8 +69,8 @@ func (d *Daemon) turn() {
 	d.asked = asked
 }
 
-// found is where names of control files come from. It is nil while enough files
-// are being read, during a stop, and where the command line names the files.
+// found returns the channel of names of control files. It is nil while enough
+// files are being read, during a stop, and if the command line names the files.
 func (d *Daemon) found() <-chan []spool.Name {
 	if len(d.loop.intake.taking) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
 		return nil
@@ -78,7 +78,7 @@ func (d *Daemon) found() <-chan []spool.Name {
 	return d.options.Spool.Found()
 }
 
-// results is where results come from: first what the last turn left of its own.
+// results returns the channel of results: first those that the last turn left.
 func (d *Daemon) results() <-chan []spool.Result {
 	if len(d.backlog) > 0 {
 		return d.backlog
@@ -86,9 +86,9 @@ func (d *Daemon) results() <-chan []spool.Result {
 	return d.options.Spool.Results()
 }
 
-// asking is where questions come from. It is nil in the turn after a question
-// while results or agents' lines wait, so that no number of questions delays
-// mail.
+// asking returns the channel of questions. It is nil in the turn after a
+// question while results or agents' lines wait, so that questions, however many,
+// do not delay mail.
 func (d *Daemon) asking() <-chan question {
 	if d.asked && len(d.agentSaid)+len(d.results()) > 0 {
 		return nil

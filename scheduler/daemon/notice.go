@@ -1,6 +1,6 @@
 package daemon
 
-// Notices to senders: what the spool has reported, and what is logged of it.
+// Notices to senders: how the spool writes them, and what is logged about them.
 
 import (
 	"errors"

@@ -63,7 +63,7 @@ func messageOf(file string) (scheduler.MessageID, bool) {
 	return scheduler.MessageID(n), ok
 }
 
-// result deals with one result of the spool.
+// result handles one result of the spool.
 func (d *Daemon) result(r spool.Result) {
 	l := &d.loop
 	if l.observer != nil {

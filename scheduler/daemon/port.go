@@ -17,9 +17,9 @@ import (
 // Port is the loop as packages admin and metrics see it; *Daemon is one.
 type Port interface {
 	// Ask runs f in the loop and returns when f has returned. f must be quick:
-	// long work asks again and again, for a slice each time. The loop deals
-	// with one question a turn, and leaves other things that are ready every
-	// second turn. The error is that of ctx or ErrStopped; f has not run then.
+	// long work calls Ask many times, for a part of the work each time. The loop
+	// handles one question a turn; while other things are ready, they get every
+	// second turn. If the error is that of ctx or ErrStopped, f has not run.
 	Ask(ctx context.Context, f func(*Loop)) error
 
 	// SetHeld holds a thread or releases it, durably: HOLD THREAD and RELEASE
@@ -39,7 +39,7 @@ var _ Port = (*Daemon)(nil)
 var (
 	// ErrStopped answers a question that comes after the loop has ended.
 	ErrStopped = errors.New("the scheduler is stopping")
-	// ErrNotHeld says that somebody else has released a message meanwhile.
+	// ErrNotHeld says that somebody else has released the message meanwhile.
 	ErrNotHeld = errors.New("the message is not held any more")
 )
 
@@ -69,11 +69,11 @@ func (d *Daemon) Ask(ctx context.Context, f func(*Loop)) error {
 // Core is the core, for views. Events go through Step.
 func (l *Loop) Core() *scheduler.Scheduler { return l.core }
 
-// Now is the time of the turn under way.
+// Now is the time of the current turn.
 func (l *Loop) Now() time.Time { return l.now }
 
-// Order tells the core an order and returns its answer. The order's number is
-// chosen here.
+// Order gives the core an order and returns its answer. Order chooses the number
+// of the order.
 func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
 	l.lastOrder++
 	e.Order = l.lastOrder
@@ -99,16 +99,16 @@ func (l *Loop) IsHeld(t spool.Thread) bool {
 	return held
 }
 
-// Status is what the loop knows beside the core.
+// Status is what the loop knows besides the core.
 type Status struct {
 	StartedAt time.Time
 	Taking    int  // control files being read
-	Writing   int  // changes of files that the spool has not answered
+	Writing   int  // changes to files that the spool has not answered
 	Starting  int  // agents whose process does not exist yet
 	FilesOnly bool // the command line names the files; there are no sweeps
 }
 
-// Status returns it as of this turn.
+// Status returns the status as of this turn.
 func (l *Loop) Status() Status {
 	return Status{
 		StartedAt: l.startedAt, Taking: len(l.intake.taking), Writing: l.files.pending,
@@ -120,8 +120,8 @@ func (l *Loop) Status() Status {
 // time, or 1 ms when the garbage collector makes it help.
 const walkSlice = 64
 
-// Walk yields the items of a walk over the queue, one slice a question. A walk
-// that is given up is closed, even if ctx is done.
+// Walk yields the items of a walk over the queue, one slice per question. A walk
+// that is abandoned is closed, even if ctx is done.
 func Walk(ctx context.Context, port Port, begin func(*scheduler.Scheduler) *scheduler.Walk) iter.Seq2[scheduler.Item, error] {
 	return func(yield func(scheduler.Item, error) bool) {
 		var walk *scheduler.Walk

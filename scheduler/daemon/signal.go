@@ -45,10 +45,10 @@ func (d *Daemon) lookAgain() {
 	d.loop.Step(scheduler.Tick{RetryWrites: true})
 }
 
-// stop is a stop under way. The core decides how long it may take.
+// stop is the state of a stop. The core decides how long it may take.
 type stop struct{ begun, slow bool }
 
-// beginStop begins a stop, or hastens the one under way.
+// beginStop begins a stop, or makes a slow one fast.
 func (d *Daemon) beginStop(slow bool) {
 	if d.stop.begun && (slow || !d.stop.slow) {
 		return
@@ -57,9 +57,9 @@ func (d *Daemon) beginStop(slow bool) {
 	d.loop.Step(scheduler.Stopping{Slow: slow})
 }
 
-// stopAfterFiles begins to stop when the files named on the command line are
-// dealt with: nothing is being read, written or delivered, and nothing will be
-// within a second.
+// stopAfterFiles begins a stop once the files named on the command line are
+// done: nothing is being read, written or delivered, and nothing will be within
+// a second.
 func (d *Daemon) stopAfterFiles() {
 	if len(d.options.Files) == 0 || d.stop.begun {
 		return
@@ -101,7 +101,8 @@ func (d *Daemon) beginReload() {
 	}
 }
 
-// reloaded puts a new configuration in force; a bad one leaves the old.
+// reloaded puts a new configuration into force. If it has errors, the old one
+// stays in force.
 func (d *Daemon) reloaded(r reloaded) {
 	l := &d.loop
 	d.reload.begun = false
@@ -119,7 +120,7 @@ func (d *Daemon) reloaded(r reloaded) {
 	}
 }
 
-// splitErrors returns the errors that an error joins.
+// splitErrors returns the errors that errors.Join has joined into err.
 func splitErrors(err error) []error {
 	var list interface{ Unwrap() []error }
 	if errors.As(err, &list) {
@@ -128,11 +129,12 @@ func splitErrors(err error) []error {
 	return []error{err}
 }
 
-// startup is the time until everything that the first sweep found is read.
+// startup is the state of the time until everything that the first sweep found
+// has been read.
 type startup struct {
 	over  bool
 	swept bool // the first sweep has ended
-	// config is what comes into force then (option -S); nil: nothing new.
+	// config comes into force then (option -S); nil: nothing changes.
 	config *scheduler.Config
 }
 
@@ -148,8 +150,8 @@ func (d *Daemon) frozenUntilLoaded(c *scheduler.Config) *scheduler.Config {
 	return &frozen
 }
 
-// finishStartup ends the startup when everything that the first sweep found is
-// read.
+// finishStartup ends the startup when everything that the first sweep found has
+// been read.
 func (d *Daemon) finishStartup() {
 	s, l := &d.startup, &d.loop
 	if s.over || !s.swept || len(l.intake.taking) > 0 {

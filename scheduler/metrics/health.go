@@ -1,7 +1,7 @@
 package metrics
 
-// Health: /healthz answers 200 while mail can move, and 503 with a reason when
-// the loop or the spool stands still.
+// Health: /healthz answers 200 while mail can be delivered, and 503 with a
+// reason when the loop or the spool hangs.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// unhealthy says why mail cannot move; "": it can.
+// unhealthy returns why mail cannot be delivered; "" if it can.
 func (s *Server) unhealthy(ctx context.Context) (why string) {
 	ctx, cancel := context.WithTimeout(ctx, loopTimeout)
 	defer cancel()
@@ -36,7 +36,7 @@ func (s *Server) unhealthy(ctx context.Context) (why string) {
 	return why
 }
 
-// unhealthy says what is wrong with the spool.
+// unhealthy returns what is wrong with the spool; "" if nothing is.
 func (s *Stats) unhealthy(now time.Time, status daemon.Status) string {
 	silent, unswept := now.Sub(s.answeredAt), now.Sub(s.sweptAt)
 	switch {

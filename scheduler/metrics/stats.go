@@ -1,6 +1,6 @@
 package metrics
 
-// Counters that are kept as things pass through the loop.
+// Counters of what passes through the loop.
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type Stats struct {
 
 // values are the counters themselves.
 type values struct {
-	turns        histogram         // how long the loop heard nothing else
+	turns        histogram         // length of the loop's turns
 	longestTurn  time.Duration     // since the start
 	feeds        histogram         // from arrival to the first job line
 	spoolErrors  map[string]uint64 // by what was being done
@@ -133,7 +133,7 @@ func (s *Stats) Result(now time.Time, r spool.Result) {
 	}
 }
 
-// spoolError counts an error. A file that has open recipients yet is none.
+// spoolError counts an error. A file that still has open recipients is not one.
 func (s *Stats) spoolError(doing string, err error) {
 	if err != nil && !errors.Is(err, spool.ErrOpen) {
 		s.spoolErrors[doing]++
