@@ -1,0 +1,301 @@
+package spool
+
+// The janitor: what a crash has interrupted is completed, and orphan message files
+// go to quarantine.
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+const (
+	// janitorInterval is the time between two passes of the janitor.
+	janitorInterval = time.Hour
+	// orphanAge is how long an orphan must have been unchanged.
+	orphanAge = 24 * time.Hour
+	// orphanLimit bounds the orphans of one pass; the next finds the others.
+	orphanLimit = 1000
+	// recheckDelay is how long after the first an orphan is examined again. A
+	// message file whose control file was just removed is about to be removed.
+	recheckDelay = time.Minute
+)
+
+// janitor is the goroutine that slowly completes what a crash has interrupted and
+// what does not hinder other mail.
+func (s *Spool) janitor() {
+	s.removeStale()
+	if s.options.Reporter != nil && !s.reportParked() {
+		return
+	}
+	for ; ; s.removeStale() {
+		if !s.releases() || !s.resumeEnqueue(time.Now()) || !s.pause(janitorInterval) {
+			return
+		}
+		suspects := s.orphans(time.Now())
+		if len(suspects) > 0 && !s.pause(recheckDelay) {
+			return
+		}
+		for _, path := range suspects {
+			if text := s.quarantineOrphan(path, time.Now()); text != "" {
+				s.warn(text)
+			}
+		}
+	}
+}
+
+// pause waits. It is false when the spool was closed meanwhile.
+func (s *Spool) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// releases completes moves into the queue that were interrupted between their
+// steps: the message file is there, the control file still under hold/ or
+// postman/. It is false if the spool was closed meanwhile.
+func (s *Spool) releases() bool {
+	for _, p := range []Place{Hold, Postman} {
+		if !s.slowWalk(p.dir()+"transport", "", maxDepth, func(path string) bool {
+			s.release(path, p)
+			return true
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// unfinishedAge is how old a control file with a temporary name has to be before
+// it counts as left by a crash of the router or of REROUTE.
+const unfinishedAge = 15 * time.Minute
+
+// resumeEnqueue completes what a crash interrupted between the last steps of
+// putting a message into the queue: the control file still has its temporary
+// name ".N". If the message file is in queue/ already, it is nowhere else, and
+// the control file gets its name. Otherwise the message is where it was before,
+// and the control file is removed after a day. It is false when the spool was
+// closed meanwhile.
+func (s *Spool) resumeEnqueue(now time.Time) bool {
+	return s.slowWalkFor(unfinishedName, "transport", "", maxDepth, func(temp string) bool {
+		s.resumeOne(temp, now)
+		return true
+	})
+}
+
+// unfinishedName is the path of a directory entry that is a control file with a
+// temporary name.
+func unfinishedName(dir int, prefix string, e dirent) (path string, ok bool) {
+	if len(e.name) < 2 || e.name[0] != '.' {
+		return "", false
+	}
+	_, ok = named(dir, prefix, dirent{e.name[1:], unix.DT_REG})
+	return prefix + string(e.name), ok && isKind(dir, e, unix.DT_REG)
+}
+
+func (s *Spool) resumeOne(temp string, now time.Time) {
+	prefix, base := split(temp)
+	base = base[1:]
+	q, path := s.pairs[Queue], prefix+base
+	var st unix.Stat_t
+	if postoffice.Stat(q.transport, temp, &st) != nil {
+		return
+	}
+	age := now.Sub(time.Unix(st.Mtim.Unix()))
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if !messageOnly(q, path) {
+		if age > orphanAge {
+			_ = postoffice.Remove(q.transport, temp)
+		}
+		return
+	}
+	if age < unfinishedAge {
+		return
+	}
+	var buf []byte
+	d, err := readControl(s.control, q.transport, temp, unix.O_RDONLY, &buf)
+	var bad *malformed
+	switch {
+	case errors.As(err, &bad) || err == nil && d.file.Name != base:
+		// The router had not put it on disk. The message becomes an orphan.
+		if age > orphanAge {
+			_ = postoffice.Remove(q.transport, temp)
+		}
+		return
+	case err == nil:
+		err = postoffice.Rename(q.transport, temp, q.transport, path)
+	}
+	if err != nil {
+		s.warn(fmt.Sprintf("completing transport/%s, which a crash left: %v", temp, err))
+		return
+	}
+	s.warn(fmt.Sprintf("a crash left transport/%s; it is transport/%s now", temp, path))
+}
+
+func (s *Spool) release(path string, p Place) {
+	if postoffice.Exists(s.pairs[p].queue, path) {
+		return
+	}
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	q := s.pairs[Queue]
+	prefix, base := split(path)
+	if !messageOnly(q, path) || postoffice.Exists(s.pairs[p].queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
+		return
+	}
+	if err := moveFile(s.pairs[p].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
+		s.warn(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
+	}
+}
+
+// orphans walks through queue/ and returns the orphans.
+func (s *Spool) orphans(now time.Time) []string {
+	var found []string
+	if s.routerHasStaged() {
+		return nil
+	}
+	s.slowWalk("queue", "", maxDepth, func(path string) bool {
+		if s.orphaned(path, now) {
+			found = append(found, path)
+		}
+		return len(found) < orphanLimit
+	})
+	return found
+}
+
+// routerHasStaged reports whether router(8) has control files in transport/.router,
+// whose messages may be in queue/ already. It moves them to their names when it is
+// started again.
+func (s *Spool) routerHasStaged() bool {
+	fd, err := postoffice.OpenDir(s.pairs[Queue].transport, ".router")
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	for e := range entries(fd, make([]byte, direntBytes)) {
+		if e.name[0] != '.' {
+			return true
+		}
+	}
+	return false
+}
+
+// orphaned reports whether a message file has had no control file for a day, in
+// its place or another, under its own name or the router's temporary one.
+func (s *Spool) orphaned(path string, now time.Time) bool {
+	q := s.pairs[Queue]
+	if postoffice.Exists(q.transport, path) {
+		return false
+	}
+	var st unix.Stat_t
+	if postoffice.Stat(q.queue, path, &st) != nil || !postoffice.IsRegular(&st) {
+		return false
+	}
+	since := now.Add(-orphanAge)
+	if time.Unix(st.Mtim.Unix()).After(since) || time.Unix(st.Ctim.Unix()).After(since) {
+		return false
+	}
+	_, base := split(path)
+	id, _ := ctlfile.Number(base)
+	for levels := range maxDepth + 1 {
+		dir := ctlfile.HashDir(id, levels)
+		if postoffice.Exists(q.transport, dir+base) || postoffice.Exists(q.transport, dir+"."+base) {
+			return false
+		}
+	}
+	return !postoffice.Exists(s.pairs[Hold].transport, path) && !postoffice.Exists(s.pairs[Postman].transport, path)
+}
+
+// quarantineOrphan moves an orphan to corrupt/queue, writes the reason beside it
+// and returns a text for the log; "" if the file is no orphan any more.
+func (s *Spool) quarantineOrphan(path string, now time.Time) string {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	if !s.orphaned(path, now) {
+		return ""
+	}
+	q, c := s.pairs[Queue], s.pairs[Corrupt]
+	reason := "it has had no control file for a day"
+	prefix, _ := split(path)
+	err := postoffice.MakeHashDirs(c.queue, prefix, Corrupt.prefixMode())
+	for try := 0; err == nil && try < quarantineTries; try++ {
+		to := numberedPath(path, try)
+		if postoffice.Exists(c.queue, to) || postoffice.Exists(c.transport, to) {
+			continue
+		}
+		text := fmt.Sprintf("queue/%s, %s\n%s\n", path, now.UTC().Format(time.RFC3339), reason)
+		if err = postoffice.WriteFile(c.queue, to+reasonSuffix, []byte(text), false); err != nil {
+			break
+		}
+		if err = postoffice.Rename(q.queue, path, c.queue, to); err == nil {
+			return fmt.Sprintf("queue/%s: %s; it is corrupt/queue/%s now", path, reason, to)
+		}
+	}
+	if err == nil {
+		err = unix.EEXIST
+	}
+	return fmt.Sprintf("queue/%s: %s; moving it to corrupt/queue: %v", path, reason, err)
+}
+
+// slowWalk visits the numbered files below a directory of the postoffice and in
+// its letter directories. It works for a twentieth of the time only. It ends when
+// visit returns false, and returns false if the spool was closed meanwhile.
+func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
+	return s.slowWalkFor(func(dir int, prefix string, e dirent) (string, bool) {
+		n, ok := named(dir, prefix, e)
+		return n.Path, ok
+	}, root, prefix, depth, visit)
+}
+
+// slowWalkFor is slowWalk for the files that pick chooses, whose paths it returns.
+func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path string, ok bool),
+	root, prefix string, depth int, visit func(path string) bool) bool {
+	fd, err := postoffice.OpenDir(s.office, root+"/"+prefix)
+	if err != nil {
+		if err != unix.ENOENT {
+			s.warn(fmt.Sprintf("opening %s/%s: %v", root, prefix, err))
+		}
+		return true
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, direntBytes)
+	for {
+		startedAt := time.Now()
+		read, err := getdents(fd, buf)
+		if err != nil {
+			s.warn(fmt.Sprintf("reading %s/%s: %v", root, prefix, err))
+		}
+		if len(read) == 0 {
+			return true
+		}
+		var letters []string
+		for e := range read.all() {
+			if path, ok := pick(fd, prefix, e); ok {
+				if !visit(path) {
+					return !s.closed()
+				}
+			} else if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
+				letters = append(letters, string(e.name)+"/")
+			}
+		}
+		if !s.pause(restFactor * time.Since(startedAt)) {
+			return false
+		}
+		for _, letter := range letters {
+			if !s.slowWalkFor(pick, root, prefix+letter, depth-1, visit) {
+				return false
+			}
+		}
+	}
+}
