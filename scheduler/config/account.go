@@ -14,7 +14,7 @@ import (
 	"zsched/scheduler"
 )
 
-// System is what the reader has to know about the machine.
+// System contains the facts about the machine that the reader needs.
 type System struct {
 	Zenv *zenv.File
 	// UID and GID are those of the scheduler. Only UID 0 can start agents as
@@ -71,8 +71,8 @@ func (k account) read(text string, r *reader) (func(*scheduler.Params), error) {
 	if err != nil {
 		return nil, err
 	}
-	// Another user than root can start agents only as itself, which is -1 in
-	// the parameters.
+	// A scheduler that does not run as root can start agents only as its own
+	// user, which the parameters represent as -1.
 	if r.system.UID != 0 {
 		if id != k.self(r.system) {
 			r.warnOnce("only root can start agents as another "+k.what+"; they keep the scheduler's own %s", k.what)
@@ -84,7 +84,7 @@ func (k account) read(text string, r *reader) (func(*scheduler.Params), error) {
 
 func (k account) resolve(text string, r *reader) (int, error) {
 	if text[0] >= '0' && text[0] <= '9' {
-		// The highest number means "no change" to the system's calls.
+		// The system calls take the highest number to mean "no change".
 		id, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || id >= math.MaxUint32 {
 			return 0, fmt.Errorf("a number of a %s is from 0 to %d", k.what, uint32(math.MaxUint32-1))

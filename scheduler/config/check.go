@@ -1,7 +1,7 @@
 package config
 
-// The checks behind scheduler --check: what can be read, but cannot work or
-// cannot be meant.
+// The checks find settings that are valid on their own, but cannot work or are
+// probably mistakes (scheduler --check).
 
 import (
 	"fmt"
@@ -16,8 +16,8 @@ import (
 	"zsched/scheduler"
 )
 
-// checkClauses reports what is wrong only about several keywords or several
-// clauses together.
+// checkClauses reports mistakes in the combination of several keywords or
+// clauses.
 func (r *reader) checkClauses() {
 	defaults := r.file.Scheduler.Defaults
 	clauses := r.file.Scheduler.Clauses
@@ -55,7 +55,8 @@ func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
 	}
 }
 
-// checkLimits reports limits that are above another one and so never reached.
+// checkLimits reports limits that are never reached because another limit is
+// lower.
 func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
 	type limit struct {
 		name     string
@@ -97,8 +98,8 @@ func (r *reader) checkPattern(c *scheduler.Clause) {
 	}
 }
 
-// checkReached reports a clause that no recipient gets to, because an earlier
-// clause that has a command matches all that it matches.
+// checkReached reports a clause that is never used, because an earlier clause
+// that has a command matches everything that it matches.
 func (r *reader) checkReached(i int) {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
@@ -114,8 +115,8 @@ func (r *reader) checkReached(i int) {
 	}
 }
 
-// covers reports whether every name that matches the narrow pattern is known to
-// match the wide one too.
+// covers reports whether every name that matches the narrow pattern certainly
+// matches the wide one too.
 func covers(wide, narrow string) bool {
 	return wide == "*" || strings.EqualFold(wide, narrow) ||
 		!strings.ContainsAny(narrow, wildcards) && pattern.Glob(wide, narrow)
@@ -162,7 +163,7 @@ func checkProgram(program, mailbin string, env map[string]string) error {
 		return value, ok
 	})
 	if len(unknown) > 0 || strings.Contains(path, "$") {
-		return nil // it differs by channel or host
+		return nil // it depends on the channel or host
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(mailbin, "ta", path)
@@ -177,8 +178,8 @@ func checkProgram(program, mailbin string, env map[string]string) error {
 	return nil
 }
 
-// WithoutEffect returns the keywords and PARAMs that the file sets and that do
-// nothing in this version, in the order of scheduler.cf(5).
+// WithoutEffect returns the keywords and PARAMs that the file sets, but that have
+// no effect in this version, in the order of scheduler.cf(5).
 func (f *File) WithoutEffect() []string {
 	set := make(map[string]bool)
 	for i := range f.Scheduler.Clauses {

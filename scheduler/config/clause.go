@@ -1,6 +1,6 @@
 package config
 
-// Clauses: the parameters that one leaves in force, and empty clauses.
+// Clauses: the parameters that result from a clause, and empty clauses.
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 )
 
 // Effective returns the parameters for a recipient that matches the clause with
-// this index and no earlier clause but */*.
+// this index and no earlier clause except */*.
 func (f *File) Effective(clause int) scheduler.Params {
 	p := f.Scheduler.Defaults
 	for i := range f.Scheduler.Clauses[:clause+1] {
@@ -24,7 +24,7 @@ func (f *File) Effective(clause int) scheduler.Params {
 }
 
 // fillEmpty gives every empty clause the settings of the next clause that has
-// any. A */* clause takes no part in that.
+// any. It neither fills */* clauses nor copies from them.
 func (r *reader) fillEmpty() {
 	var next []scheduler.Setting
 	for i, c := range slices.Backward(r.file.Scheduler.Clauses) {

@@ -1,6 +1,6 @@
 package config
 
-// Compatibility: where a scheduler.conf of ZMailer acts differently now.
+// Compatibility: where ZMailer treated a scheduler.conf differently.
 
 import (
 	"fmt"
@@ -61,8 +61,8 @@ func (r *reader) patternDifferences(c *scheduler.Clause) {
 }
 
 // maxComparisons is how many pairs of clauses are compared to find differences,
-// and again to find clauses that are never reached. A file that has more pairs
-// gets fewer warnings.
+// and again to find clauses that are never reached. Pairs above this number are
+// not compared, so they cause no warnings.
 const maxComparisons = 1 << 22
 
 // searchDifference: in ZMailer a clause without a command ended the search.
@@ -81,13 +81,14 @@ func (r *reader) searchDifference(i int) {
 }
 
 // defaultDifferences reports each default that differs from ZMailer's once, at
-// the first clause in which it is in force.
+// the first clause that uses it.
 func (r *reader) defaultDifferences(c *scheduler.Clause, own, inherited map[string]bool) {
 	for _, row := range keywords {
 		if row.zmailer == "" || own[row.name] || inherited[row.name] || r.warned[row.name] {
 			continue
 		}
-		// A scheduler that cannot switch groups has ZMailer's default anyway.
+		// A scheduler that does not run as root cannot change groups, so ZMailer's
+		// default applies.
 		if row.name == "group" && r.system.UID != 0 {
 			continue
 		}
@@ -96,8 +97,8 @@ func (r *reader) defaultDifferences(c *scheduler.Clause, own, inherited map[stri
 	}
 }
 
-// mayOverlap guesses whether some name matches both patterns: the text before
-// the first wildcard of one has to begin the text before that of the other.
+// mayOverlap guesses whether any name matches both patterns: of the texts before
+// their first wildcards, one must be a prefix of the other.
 func mayOverlap(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	i, j := strings.IndexAny(a, wildcards), strings.IndexAny(b, wildcards)
@@ -112,5 +113,5 @@ func mayOverlap(a, b string) bool {
 	return strings.HasPrefix(a[:i], b[:j]) || strings.HasPrefix(b[:j], a[:i])
 }
 
-// wildcards are the bytes of a pattern that do not stand for themselves.
+// wildcards are the bytes that have a special meaning in a pattern.
 const wildcards = `*?[{\`

@@ -13,16 +13,16 @@
 //	        command="smtp -c $channel \
 //	                 -l ${LOGDIR}/smtp"             only a quoted value continues on the next line
 //
-// A file is read in this order: grammar.go cuts it into sections and words;
-// reader.go makes clauses and parameters of them, by the table in param.go,
-// whose rows have a kind of value from kind.go; check.go finds what cannot work
-// or cannot be meant; compat.go finds where ZMailer treated the file
-// differently. The table is the only place that knows the name, kind, default
-// and bounds of a keyword, and a test compares the manual page with it.
+// A file is read in this order: grammar.go splits it into sections and words;
+// reader.go turns them into clauses and parameters, according to the table in
+// param.go, whose rows have a kind of value from kind.go; check.go finds
+// settings that cannot work or are probably mistakes; compat.go finds where
+// ZMailer treated the file differently. The table alone defines the name, kind,
+// default and bounds of a keyword, and a test compares the manual page with it.
 //
 // The whole file is read before any of it is used, and all its errors are
-// reported, each with its place. This package matches no patterns: the core
-// does (package scheduler).
+// reported, each with its place. This package does not match recipients against
+// patterns: package scheduler does.
 package config
 
 import (
@@ -36,18 +36,18 @@ import (
 )
 
 // OldName is the name of ZMailer's file. A File of that name was probably
-// written for ZMailer, so that its Differences matter.
+// written for ZMailer, so its Differences matter.
 const OldName = "scheduler.conf"
 
 // File is the content of one scheduler.cf.
 type File struct {
 	Name string
-	// Scheduler has the clauses, the defaults, the names that commands may use
-	// and the agents' time limit. The caller sets the other fields.
+	// Scheduler has the clauses, the defaults, the names that commands may use,
+	// the report interval and the shares. The caller sets the other fields.
 	Scheduler *scheduler.Config
 	Params    Params
-	// SysNice and SysPriority are for the scheduler's own process. They apply
-	// once, not at every reload. nil: not set.
+	// SysNice and SysPriority are for the scheduler's own process. They are
+	// applied once, not at every reload. nil: not set.
 	SysNice, SysPriority *int
 	// Warnings are probable mistakes, in the order of the file. Differences are
 	// the places where ZMailer treated the file differently.
@@ -56,8 +56,8 @@ type File struct {
 	setParams map[string]bool // the PARAMs that the file sets
 }
 
-// maxFile is how long a configuration file may be, in bytes. The length of a
-// line has no other limit.
+// maxFile is the maximum length of a configuration file, in bytes. The length
+// of a line has no other limit.
 const maxFile = 4 << 20
 
 // DefaultFile returns the configuration file of a scheduler without option -f:
@@ -78,9 +78,9 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// Load reads a configuration file on this machine, for the user that the
+// Load reads a configuration file for this machine and the user that the
 // process runs as. If the file has mistakes, the error is an Errors. A nil env
-// has the defaults.
+// means the defaults of zmailer.conf.
 func Load(file string, env *zenv.File) (*File, error) {
 	data, err := readFile(file)
 	if err != nil {
@@ -89,8 +89,8 @@ func Load(file string, env *zenv.File) (*File, error) {
 	return Parse(file, data, Host(env))
 }
 
-// readFile bounds what it reads, because the path may name a device or a core
-// dump.
+// readFile limits how much it reads, because the path may name a device or a
+// core dump.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -104,13 +104,13 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Lines returns parameters as a clause would set them, one a line, in the order
-// of scheduler.cf(5), without those that have no value.
+// Lines returns the parameters as a clause would set them, one per line, in the
+// order of scheduler.cf(5), without those that have no value.
 func Lines(p scheduler.Params) []string {
 	return lines(keywords, "", &p)
 }
 
-// Lines returns the parameters as a file would set them, one a line.
+// Lines returns the parameters as a file would set them, one per line.
 func (p Params) Lines() []string {
 	return lines(params, "PARAM", &p)
 }

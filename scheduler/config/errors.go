@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Place is a position in a file. Lines and columns count from 1; a column of 0
-// is not known.
+// Place is a position in a file. Lines and columns count from 1; column 0 means
+// that the column is not known.
 type Place struct {
 	File         string
 	Line, Column int
@@ -30,7 +30,7 @@ type Error struct {
 
 func (e Error) Error() string { return e.Place.String() + ": " + e.Text }
 
-// Errors are all mistakes in a file, in its order.
+// Errors are all mistakes in a file, in the order of the file.
 type Errors []Error
 
 func (e Errors) Error() string {
@@ -50,7 +50,7 @@ func (e Errors) Unwrap() []error {
 	return out
 }
 
-// Warning is something in a file that is accepted, but probably not meant.
+// Warning is something in a file that is accepted, but probably a mistake.
 type Warning struct {
 	Place
 	Text string

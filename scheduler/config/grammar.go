@@ -1,6 +1,6 @@
 package config
 
-// The grammar cuts scheduler.cf into sections and words (scheduler.cf(5), Form).
+// The grammar splits scheduler.cf into sections and words (scheduler.cf(5), Form).
 
 import (
 	"strings"
@@ -12,9 +12,9 @@ import (
 // The grammar accepts every sequence of bytes, so that the reader can report
 // each mistake at its place and go on to the next one.
 //
-// Only a line break before the first column is significant. A line break that
-// is followed by an indented word, perhaps after empty lines and comments, is
-// white space; so is a carriage return. "#" begins a comment where a word can
+// A line break is significant only if the next word begins in the first column.
+// A line break that is followed by an indented word, perhaps after empty lines
+// and comments, is white space; so is a carriage return. "#" begins a comment where a word can
 // begin, and it ends a name, but it is an ordinary byte in a value. A quoted
 // value ends at the next quote; a backslash at the end of a line continues it
 // on the next line.
@@ -29,7 +29,7 @@ var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Name", Pattern: `[^ \t\r\n=#]+`},
 })
 
-// file is the syntax of a whole scheduler.cf.
+// file is the syntax of a complete scheduler.cf.
 type file struct {
 	Sections []*section `parser:"( Newline | @@ )*"`
 }
@@ -41,8 +41,8 @@ type section struct {
 }
 
 // word is a name, a name with a value, or a value without a name. Value is the
-// text of the file from the blanks before "=" on; it is empty if there is no
-// "=".
+// text of the file from the blanks before "=" to the end of the word; it is empty
+// if there is no "=".
 type word struct {
 	Pos, EndPos lexer.Position
 
@@ -65,10 +65,10 @@ func (w *word) raw() string {
 
 func (w *word) quoted() bool { return strings.HasPrefix(w.raw(), `"`) }
 
-// closed reports whether a quoted value has its second quote.
+// closed reports whether a quoted value has its closing quote.
 func (w *word) closed() bool { return strings.Count(w.raw(), `"`) == 2 }
 
-// text returns the value without quotes, its lines joined.
+// text returns the value without quotes and with its lines joined.
 func (w *word) text() string {
 	v := w.raw()
 	if !w.quoted() {

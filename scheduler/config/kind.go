@@ -15,14 +15,15 @@ import (
 )
 
 // kind is a kind of value: how it is read, which field of a T it sets, and how
-// it is written again.
+// it is shown.
 type kind[T any] interface {
-	// read checks a value and returns the function that puts it in force. The
-	// reader puts the name and the value before its error.
+	// read checks a value and returns the function that applies it. The reader
+	// adds the name and the value to the error.
 	read(text string, r *reader) (func(*T), error)
-	// show writes the value in force, or "" if there is none.
+	// show returns the current value as a file would set it, or "" if there is
+	// none.
 	show(*T) string
-	// String names the kind and its bounds, as scheduler.cf(5) does.
+	// String returns the kind and its bounds as scheduler.cf(5) gives them.
 	String() string
 }
 
@@ -59,7 +60,7 @@ type count[T any] struct {
 	low, high int
 	floor     bool          // a value below low means low, as in ZMailer
 	then      func(*T)      // called after the field is set; may be nil
-	unset     func(*T) bool // reports that there is no value; may be nil
+	unset     func(*T) bool // reports whether there is no value; may be nil
 }
 
 func (k count[T]) String() string {
@@ -182,7 +183,7 @@ func (k feedback[T]) show(v *T) string {
 // choice is one of several words.
 type choice[T any] struct {
 	words []string
-	put   func(*T, int) // the index of the word
+	put   func(*T, int) // takes the index of the word
 	index func(*T) int
 }
 
@@ -202,10 +203,10 @@ func (k choice[T]) read(text string, _ *reader) (func(*T), error) {
 
 func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }
 
-// flag is on when it is named without a value; a value may switch it on or off.
+// flag is on if it has no value; a value may switch it on or off.
 type flag[T any] struct {
 	field func(*T) *bool // nil: without effect
-	// off says that 0 meant off in ZMailer as well.
+	// off says that ZMailer, too, took 0 for off.
 	off bool
 }
 

@@ -101,8 +101,8 @@ func quoteList(words []string) string {
 	return `"` + strings.Join(words, " ") + `"`
 }
 
-// words is a command line: words with blanks between them and no quotes. The
-// words with "=" before the program are for the agent's environment.
+// words is a command line: words with blanks between them and no quotes. Words
+// that contain "=" before the program go into the agent's environment.
 type words struct {
 	field func(*scheduler.Params) *[]string
 }
@@ -150,7 +150,8 @@ func plainNames(text string) []string {
 	return names
 }
 
-// commandNames are the names in a command that stand for something in its ring.
+// commandNames are the names in a command whose values come from the ring, not
+// from zmailer.conf.
 var commandNames = []string{"channel", "host", "sessions"}
 
 // commandName looks up a name in a command. The values of commandNames are not

@@ -20,15 +20,16 @@ type row[T any] struct {
 	kind    kind[T]
 	preset  string // the default, as a file would set it; empty: none
 	zero    string // what 0 stands for, where that is not "none"
-	meaning string // one line for the manual and --help
+	meaning string // begins the entry in scheduler.cf(5)
 	// zmailer says what ZMailer did when neither the clause nor */* set the
-	// keyword, where the default does otherwise.
+	// keyword; empty where this program does the same.
 	zmailer string
-	// pending marks what is read and checked, but has no effect in this version.
+	// pending marks a row that is read and checked, but has no effect in this
+	// version.
 	pending bool
 }
 
-// find returns the row with this name or alias, in any case, or nil.
+// find returns the row with this name or alias, ignoring case, or nil.
 func find[T any](table []row[T], name string) *row[T] {
 	for i := range table {
 		same := func(known string) bool { return strings.EqualFold(known, name) }
@@ -60,8 +61,8 @@ const (
 // that its files can be read.
 const withoutEffect = "without effect"
 
-// keywords are all keywords of a clause, in the order of scheduler.cf(5). No
-// other place knows a name, a kind, a bound or a default.
+// keywords are all keywords of a clause, in the order of scheduler.cf(5). Names,
+// kinds, bounds and defaults are defined nowhere else.
 var keywords = []row[values]{
 	// When to try.
 	{name: "interval", preset: "1m",
@@ -74,34 +75,34 @@ var keywords = []row[values]{
 		zmailer: "ZMailer tried again at every sweep"},
 	{name: "jitter", preset: "10",
 		kind:    count[values]{field: func(v *values) *int { return &v.Jitter }, high: 100},
-		meaning: "percent by which a wait is spread"},
+		meaning: "percentage by which waits vary at random"},
 	{name: "backoff", preset: "retries",
 		kind: choice[values]{words: []string{"retries", "age"},
 			put:   func(v *values, i int) { v.Backoff = scheduler.Backoff(i) },
 			index: func(v *values) int { return int(v.Backoff) }},
-		meaning: "arithmetic of the waits"},
+		meaning: "how waits are calculated"},
 	{name: "minbackoff", preset: "5m",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MinBackoff }, low: time.Second, high: year},
-		meaning: "shortest wait of backoff=age"},
+		meaning: "shortest wait with backoff=age"},
 	{name: "maxbackoff", preset: "4000s",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MaxBackoff }, low: time.Second, high: year},
-		meaning: "longest wait of backoff=age"},
+		meaning: "longest wait with backoff=age"},
 	{name: "expiry", preset: "3d", zero: "never",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: interval.Max},
-		meaning: "age at which a recipient that was tried is given up",
+		meaning: "age at which a recipient that was tried expires",
 		zmailer: "ZMailer never gave mail up"},
 	{name: "expiry2", preset: "1d", zero: "a day",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: interval.Max, zero: day},
-		meaning: "time beyond expiry at which one that was never tried is given up"},
+		meaning: "time after expiry at which a recipient that was never tried expires"},
 	{name: "queueonly", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.QueueOnly }},
-		meaning: "start only when asked to"},
+		meaning: "deliver only on request"},
 	{name: "wakeuprestartonly", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.WakeupRestartOnly }},
 		meaning: "new mail does not start another agent for its thread"},
 	{name: "reporttimes",
 		kind:    times{field: func(v *values) *[]time.Duration { return &v.ReportTimes }, low: time.Second, high: year, most: 4},
-		meaning: "ages at which senders who asked for it are told of a delay"},
+		meaning: "ages at which senders who asked for it (NOTIFY=DELAY) are notified of a delay"},
 
 	// What to start.
 	{name: "command",
@@ -124,12 +125,12 @@ var keywords = []row[values]{
 		kind: count[values]{field: func(v *values) *int { return &v.Nice }, low: -40, high: 39,
 			then:  func(v *values) { v.Priority, v.PrioritySet = 0, false },
 			unset: func(v *values) bool { return v.PrioritySet }},
-		meaning: "how much nicer than the scheduler the agent is"},
+		meaning: "nice value of the agent, relative to the scheduler's"},
 	{name: "priority",
 		kind: count[values]{field: func(v *values) *int { return &v.Priority }, low: -20, high: 19,
 			then:  func(v *values) { v.Nice, v.PrioritySet = 0, true },
 			unset: func(v *values) bool { return !v.PrioritySet }},
-		meaning: "priority of the agent, whatever the scheduler's"},
+		meaning: "priority of the agent, regardless of the scheduler's"},
 	{name: "marking", preset: "agent",
 		kind: choice[values]{words: []string{"agent", "scheduler"},
 			put:   func(v *values, i int) { v.Marking = ctlfile.Marking(i) },
@@ -137,7 +138,7 @@ var keywords = []row[values]{
 		meaning: "who writes results into the control file"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.AgentTimeout }, high: year},
-		meaning: "how long an agent may have job lines open and move none"},
+		meaning: "how long an agent may have open job lines without progress on any"},
 	{name: "job-timeout", preset: "1d", zero: "no limit",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.JobTimeout }, high: year},
 		meaning: "how long an agent may work on one job line"},
@@ -148,19 +149,19 @@ var keywords = []row[values]{
 	// How much at a time.
 	{name: "maxta", aliases: []string{"maxtransport", "maxtransports"}, preset: "0", zero: "what the descriptors allow",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxTA }, high: 1000000, floor: true},
-		meaning: "agents in all"},
+		meaning: "maximum number of agents in total"},
 	{name: "maxchannel", aliases: []string{"maxchannels"}, preset: "0", zero: "maxta",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxChannel }, high: 1000000, floor: true},
-		meaning: "busy sessions of the channel"},
+		meaning: "maximum number of busy sessions of the channel"},
 	{name: "maxring", aliases: []string{"maxrings"}, preset: "0", zero: "maxta",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxRing }, high: 1000000, floor: true},
-		meaning: "busy sessions of the ring"},
+		meaning: "maximum number of busy sessions of the ring"},
 	{name: "maxthr", preset: "1",
 		kind:    count[values]{field: func(v *values) *int { return &v.MaxThr }, low: 1, high: 1000000, floor: true},
-		meaning: "busy sessions of the thread"},
+		meaning: "maximum number of busy sessions of the thread"},
 	{name: "overfeed", preset: "150",
 		kind:    count[values]{field: func(v *values) *int { return &v.Overfeed }, high: 100000, floor: true},
-		meaning: "job lines an agent is given beyond the one it works on",
+		meaning: "job lines an agent is given in addition to the one it works on",
 		zmailer: "ZMailer gave an agent one job line at a time"},
 	{name: "sessions", preset: "1",
 		kind:    count[values]{field: func(v *values) *int { return &v.Sessions }, low: 1, high: 1000},
@@ -169,7 +170,7 @@ var keywords = []row[values]{
 	// Windows.
 	{name: "initialconcurrency", preset: "0", zero: "always maxthr",
 		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},
-		meaning: "sessions a thread begins with"},
+		meaning: "initial window of a thread"},
 	{name: "positivefeedback", preset: "1/N",
 		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.PositiveFeedback }},
 		meaning: "how far a success widens the window"},
@@ -178,33 +179,33 @@ var keywords = []row[values]{
 		meaning: "how far a failure of the destination narrows the window"},
 	{name: "cohortlimit", preset: "1",
 		kind:    ratio[values]{field: func(v *values) *float64 { return &v.CohortLimit }, low: 0.01, high: 1000},
-		meaning: "failed windows in a row that make a destination dead"},
+		meaning: "number of consecutive failed windows after which a destination is dead"},
 	{name: "feedbacklog", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.FeedbackLog }},
-		meaning: "log how windows move"},
+		meaning: "log how windows change"},
 
-	// What is next.
+	// What is delivered next.
 	{name: "ageorder", preset: "no",
 		kind:    flag[values]{field: func(v *values) *bool { return &v.AgeOrder }},
 		meaning: "oldest message first"},
 	{name: "slotcost", preset: "5", zero: "nothing overtakes",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotCost }, high: 1000},
-		meaning: "picks of a message that earn one for a smaller one before it"},
+		meaning: "number of picks of a big message that earn one slot for a smaller message"},
 	{name: "slotdiscount", preset: "50",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotDiscount }, high: 100},
-		meaning: "percent of the price of overtaking that is let off"},
+		meaning: "percentage discount on the price of overtaking"},
 	{name: "slotloan", preset: "3",
 		kind:    count[values]{field: func(v *values) *int { return &v.SlotLoan }, high: 1000},
-		meaning: "picks lent towards the price of overtaking"},
+		meaning: "slots lent towards the price of overtaking"},
 	{name: "minslots", preset: "3",
 		kind:    count[values]{field: func(v *values) *int { return &v.MinSlots }, high: 1000},
-		meaning: "picks a message must be able to earn to be overtaken at all"},
+		meaning: "slots a message must be able to earn to be overtaken at all"},
 	{name: "msgsessions", preset: "20",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgSessions }, low: 1, high: 1000000},
-		meaning: "sessions any message may have"},
+		meaning: "number of sessions that any message may have"},
 	{name: "msgscale", preset: "10",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgScale }, high: 1000000},
-		meaning: "times the free sessions that a message may have instead"},
+		meaning: "number of sessions per free session that a message may have instead"},
 	{name: "share", preset: "senderdomain",
 		kind: choice[values]{words: shareWords,
 			put: func(v *values, i int) { v.Share = shareWords[i] },
@@ -216,7 +217,7 @@ var keywords = []row[values]{
 				}
 				return 0
 			}},
-		meaning: "between whom turns are shared"},
+		meaning: "who takes turns"},
 	{name: "quantum", preset: "50",
 		kind:    count[values]{field: func(v *values) *int { return &v.Quantum }, low: 1, high: 1000000},
 		meaning: "picks a thread may have in a round while others wait"},
@@ -224,7 +225,7 @@ var keywords = []row[values]{
 	// The scheduler's own process.
 	{name: "sysnice",
 		kind:    processCount{field: func(f *File) **int { return &f.SysNice }, low: -40, high: 39},
-		meaning: "how much nicer the scheduler makes itself"},
+		meaning: "increment of the scheduler's own nice value"},
 	{name: "syspriority",
 		kind:    processCount{field: func(f *File) **int { return &f.SysPriority }, low: -20, high: 19},
 		meaning: "priority of the scheduler"},
@@ -244,16 +245,16 @@ var keywords = []row[values]{
 		meaning: withoutEffect},
 }
 
-// shareWords are the values of the keyword share. The first is what the
-// zero value of a parameter set shows as.
+// shareWords are the values of the keyword share. An unset Share is shown as
+// the first of them.
 var shareWords = []string{"sender", "senderdomain", "none"}
 
 // Params are the parameters of the scheduler itself, which PARAM lines set.
 type Params struct {
 	// MailqSock is the socket of the query protocol (mailq(1)).
 	MailqSock Socket
-	// AuthFile is the path of the file that says who may query what; empty:
-	// none, and queries are answered in version 1 of the protocol.
+	// AuthFile is the path of the auth file, which says who may send which
+	// queries; empty: none, and the scheduler uses version 1 of the protocol.
 	AuthFile string
 	// NotifySock is the socket at which routers announce new control files:
 	// PARAMnotifysock, else SCHEDULERNOTIFY of zmailer.conf. The zero value
@@ -262,16 +263,16 @@ type Params struct {
 	// ReportInterval is the time between notices about a message that has open
 	// recipients as well as failed ones.
 	ReportInterval time.Duration
-	// MsgWriteAsync leaves it to the system when notices are written to disk.
+	// MsgWriteAsync means that notices are not synced to disk.
 	MsgWriteAsync bool
 	// StoreErrorOnError keeps notices about messages with a null sender, which
-	// nobody gets, in postman/.
+	// cannot be sent, in postman/.
 	StoreErrorOnError bool
 	// AgentTimeout is the default of the keyword agent-timeout.
 	AgentTimeout time.Duration
-	// ActiveLimit and RecipientLimit are how many messages and recipients may
-	// be in memory; 0: no limit. RingReserve is how many messages a ring may
-	// have there although a limit is reached.
+	// ActiveLimit and RecipientLimit are the maximum numbers of messages and
+	// recipients in memory; 0: no limit. RingReserve is how many messages a ring
+	// may have in memory even if a limit is reached.
 	ActiveLimit, RecipientLimit, RingReserve int
 	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
@@ -286,44 +287,44 @@ type Params struct {
 	Shares     map[string]int
 }
 
-// params are all the PARAM lines there are, in the order of scheduler.cf(5).
+// params are all PARAMs, in the order of scheduler.cf(5).
 var params = []row[Params]{
 	{name: "mailqpath", aliases: []string{"mailqsock"}, preset: "TCP:174",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.MailqSock }, port: mailqPort},
-		meaning: "where queries are answered"},
+		meaning: "socket at which the scheduler answers queries"},
 	{name: "authfile",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.AuthFile }, path: true},
-		meaning: "who may ask what"},
+		meaning: "file that says who may send which queries and orders"},
 	{name: "notifysock",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.NotifySock }, local: true},
-		meaning: "where routers say what is new"},
+		meaning: "socket at which routers announce new messages"},
 	{name: "global-report-interval", preset: "5m",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.ReportInterval }, low: time.Second, high: year},
-		meaning: "how often failures so far are reported"},
+		meaning: "how often the failures so far of a message that still has open recipients are reported"},
 	{name: "msgwriteasync", preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.MsgWriteAsync }, off: true},
 		meaning: "do not wait until a notice is on disk"},
 	{name: "store-error-on-error", preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.StoreErrorOnError }, off: true},
-		meaning: "keep notices that nobody can be sent"},
+		meaning: "keep notices that cannot be sent"},
 	{name: "agent-timeout", preset: "2h", zero: "no limit",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.AgentTimeout }, high: year},
-		meaning: "how long an agent may have job lines open and move none, where its clause does not say"},
+		meaning: "how long an agent may have open job lines without progress on any, unless its clause sets"},
 	{name: "active-limit", pending: true, preset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.ActiveLimit }, high: 1000000000},
-		meaning: "messages in memory"},
+		meaning: "maximum number of messages in memory"},
 	{name: "recipient-limit", pending: true, preset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RecipientLimit }, high: 1000000000},
-		meaning: "recipients in memory"},
+		meaning: "maximum number of recipients in memory"},
 	{name: "ring-reserve", pending: true, preset: "100",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
-		meaning: "messages a ring may have in memory whatever the limits say"},
+		meaning: "messages a ring may have in memory regardless of the limits"},
 	{name: "metrics",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
-		meaning: "where counters are shown"},
+		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},
 	{name: "event-log",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.EventLog }, path: true},
-		meaning: "where a line about each event of each message is written"},
+		meaning: "log to which the scheduler writes a line about each event of each message"},
 	{name: "spool-mode", preset: "0750",
 		kind: choice[Params]{words: []string{"0750", "keep"},
 			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },
@@ -333,8 +334,8 @@ var params = []row[Params]{
 				}
 				return 0
 			}},
-		meaning: "mode that a root scheduler gives transport and queue"},
+		meaning: "mode that a scheduler running as root gives to the directories transport and queue"},
 	{name: "shares",
 		kind:    sharesFile{},
-		meaning: "weights of senders and domains"},
+		meaning: "file of the weights of senders and domains"},
 }

@@ -19,10 +19,10 @@ type reader struct {
 	file            *File
 	errors          Errors
 	at              Place           // of the word or clause that is being read
-	warned          map[string]bool // warnings that are given only once and were
-	readingDefaults bool            // defaults cause no warnings
+	warned          map[string]bool // warnings that are given only once, if given already
+	readingDefaults bool            // suppresses warnings
 	comparisonsLeft int             // pairs of clauses that may still be compared
-	copied          map[int]bool    // clauses that are empty and have the settings of another
+	copied          map[int]bool    // empty clauses, which have the settings of another one
 }
 
 // Parse reads the text of a configuration file. Errors and warnings call it
@@ -66,8 +66,8 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	return r.file, nil
 }
 
-// grammarError is the only error that the grammar has: a file with more words
-// than participle accepts.
+// grammarError returns the only error that the grammar can cause: a file has
+// more words than participle accepts.
 func grammarError(name string, err error) Error {
 	place := Place{name, 1, 1}
 	if at, ok := err.(participle.Error); ok {
@@ -103,7 +103,7 @@ func (r *reader) expand(text string) string {
 	return expanded
 }
 
-// defaults returns the parameters that are in force when no clause sets any.
+// defaults returns the parameters that apply when no clause sets any.
 func (r *reader) defaults() scheduler.Params {
 	v := scheduler.Params{UID: -1, GID: -1}
 	applyDefaults(r, keywords, &v)
@@ -124,8 +124,8 @@ func (r *reader) paramDefaults() Params {
 	return v
 }
 
-// applyDefaults puts the defaults of a table in force. It leaves out a default
-// that does not exist on this machine, such as a group.
+// applyDefaults applies the defaults of a table. It leaves out a default that
+// does not exist on this machine, such as a group.
 func applyDefaults[T any](r *reader, table []row[T], v *T) {
 	r.readingDefaults = true
 	defer func() { r.readingDefaults = false }()
@@ -232,8 +232,8 @@ func (r *reader) pattern(head *word) {
 	})
 }
 
-// setting reads one keyword into the last clause. If the word before it ends
-// right where it begins, a quote inside a quoted value is the likely mistake.
+// setting adds one keyword to the last clause. If it directly follows the word
+// before it, the likely mistake is a quote inside a quoted value.
 func (r *reader) setting(w, before *word) {
 	row := find(keywords, w.Name)
 	if row == nil {
@@ -284,8 +284,8 @@ func (r *reader) param(name string, w *word) {
 	}
 }
 
-// value checks the value of a word by its row and returns the function that
-// puts it in force, or nil after an error.
+// value checks the value of a word according to its row and returns the function
+// that applies it, or nil after an error.
 func value[T any](r *reader, row *row[T], w *word) func(*T) {
 	if w.quoted() && !w.closed() {
 		r.fail("%s: the quote that opens here is not closed on its line%s", w.Name, unclosedHint(w))

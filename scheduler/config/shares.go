@@ -12,8 +12,8 @@ import (
 const maxWeight = 1000
 
 // sharesFile is the path of a file of weights. A line has a sender or a domain,
-// in any case, and its weight; "#" begins a comment; the last line of a name
-// counts.
+// whose case does not matter, and its weight; "#" begins a comment; the last line
+// for a name applies.
 type sharesFile struct{}
 
 func (sharesFile) String() string { return "path" }
@@ -50,7 +50,7 @@ func parseShares(file string, data []byte) (weights map[string]int, wrong Errors
 		if weight < 1 || weight > maxWeight {
 			wrong = append(wrong, Error{
 				Place{file, line, 1},
-				fmt.Sprintf("a line is a sender or a domain and its weight, a number from 1 to %d", maxWeight),
+				fmt.Sprintf("a line must have a sender or a domain and its weight, a number from 1 to %d", maxWeight),
 			})
 			continue
 		}

@@ -93,7 +93,7 @@ func localSocket(path string) (Socket, error) {
 func (k socket[T]) number(service string, r *reader) (int, error) {
 	if port, err := strconv.Atoi(service); err == nil {
 		if port < 1 || port > 65535 {
-			return 0, errors.New("a port is from 1 to 65535")
+			return 0, errors.New("a port must be from 1 to 65535")
 		}
 		return port, nil
 	}

@@ -1,6 +1,6 @@
 package config
 
-// A suggestion is the keyword that an unknown keyword was probably meant to be.
+// Suggestions: the known name that an unknown one was probably meant to be.
 
 import (
 	"fmt"
@@ -29,17 +29,17 @@ func mostLike(name string, words []string) string {
 	return best
 }
 
-// maxDistanceName is the length above which editDistance does not look at a
-// name, because the table would grow with what a stranger wrote.
+// maxDistanceName is the maximum length of a name, in bytes, that editDistance
+// compares: the file must not decide how large the table grows.
 const maxDistanceName = 64
 
 // editDistance returns how many bytes have to be inserted, removed or changed
-// to make b of a. Two adjacent bytes in the wrong order count once.
+// to turn a into b. Two adjacent bytes in the wrong order count once.
 func editDistance(a, b string) int {
 	if len(a) > maxDistanceName {
 		return len(a)
 	}
-	// Rows of the table of distances between the prefixes of a and those of b.
+	// These are rows of the table of distances between the prefixes of a and b.
 	var rowBefore, rowAbove []int
 	row := make([]int, len(b)+1)
 	for j := range row {
