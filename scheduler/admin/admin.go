@@ -1,17 +1,17 @@
-// Package admin answers queries about the queue and carries out orders: it is the
-// queue behind the query protocol (mailq), and the sessions at PARAMmailqsock.
+// Package admin answers queries about the queue and carries out orders. It serves
+// the sessions of the query protocol (mailq) at PARAMmailqsock.
 //
 //	mailq ── socket ──► server.Server ──► Queue ──► daemon.Port ──► the loop
 //	                                       └─────► Files: control files, read here
 //
-// Each session runs in its own goroutine. What it needs of the core it asks
-// through the port, in short functions: a list is read in slices, and a large
-// order is given in parts. Control files are read in the session's own time.
+// Each session runs in its own goroutine. It reaches the core through the port,
+// with short functions: a list is read in slices, and a large order is given in
+// parts. The session itself reads control files; the loop does not wait for that.
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
 // EXPLAIN, counters.go SHOW COUNTERS; order.go, hold.go and holdthread.go the
-// orders; held.go SHOW HELD and the ends of holds; kept.go the counts of what does
-// not move by itself; log.go what is logged about sessions.
+// orders; held.go SHOW HELD and the ends of holds; kept.go the counts of mail that
+// is kept back; log.go what is logged about sessions.
 package admin
 
 import (
@@ -29,11 +29,11 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// Files reads control files in the caller's time; *spool.Spool is one.
+// Files reads control files in the caller's goroutine; *spool.Spool is one.
 type Files interface {
 	Find(ctx context.Context, what spool.Query) iter.Seq2[*spool.Stored, error]
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
-	// Count counts the messages of a place.
+	// Count counts the messages in a place.
 	Count(ctx context.Context, p spool.Place) (spool.Census, error)
 	// RecordHold, HoldRecords and DropHoldRecord write, read and remove the
 	// records of HOLD orders.
@@ -42,7 +42,7 @@ type Files interface {
 	DropHoldRecord(number uint64) error
 }
 
-// Options is what a Server is made of. Port and Files must be set.
+// Options are the parameters of New. Port and Files must be set.
 type Options struct {
 	Port  daemon.Port
 	Files Files
@@ -51,11 +51,11 @@ type Options struct {
 	Settings server.Settings
 	// Rendezvous is the file that Dump writes; "": none.
 	Rendezvous string
-	// Params writes parameters as a clause would set them, "name=value" each,
-	// for EXPLAIN. nil: EXPLAIN shows only what clauses set.
+	// Params writes parameters for EXPLAIN as a clause would set them: a
+	// "name=value" for each. nil: EXPLAIN shows only what clauses set.
 	Params func(scheduler.Params) []string
-	// MessageDir, ControlDir and LogDir are the directories of which SHOW
-	// COUNTERS tells the free space; "": not told.
+	// MessageDir, ControlDir and LogDir are the directories whose free space
+	// SHOW COUNTERS reports; "": not reported.
 	MessageDir, ControlDir, LogDir string
 }
 
@@ -64,7 +64,7 @@ type Server struct {
 	queue      *Queue
 	server     *server.Server
 	log        zerolog.Logger
-	limit      logLimit // of log lines that any peer can cause
+	limit      logLimit // on log lines that any peer can cause
 	rendezvous string
 	dumping    atomic.Bool // the rendezvous file is being written
 }
@@ -92,8 +92,8 @@ func (s *Server) Configure(settings server.Settings) {
 // Queue is the queue that the sessions see.
 func (s *Server) Queue() *Queue { return s.queue }
 
-// Counters are what the server counts of its sessions, by their names in SHOW
-// COUNTERS.
+// Counters returns what the server counts about its sessions, by the names in
+// SHOW COUNTERS.
 func (s *Server) Counters() map[string]float64 { return s.server.Counters() }
 
 // Serve serves one session on a connection.
@@ -112,7 +112,7 @@ func (s *Server) Dump() {
 		return
 	}
 	if s.dumping.Swap(true) {
-		return // the dump under way will do
+		return // the current dump is enough
 	}
 	go func() {
 		defer s.dumping.Store(false)

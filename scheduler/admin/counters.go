@@ -49,7 +49,7 @@ func (q *Queue) Counters(ctx context.Context) (map[string]float64, error) {
 	return all, nil
 }
 
-// addLoad adds load averages, where the system has them.
+// addLoad adds the load averages, if the system has them.
 func addLoad(all map[string]float64) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -1,6 +1,6 @@
 package admin
 
-// EXPLAIN: what the mail of a destination waits for, in sentences.
+// EXPLAIN: what the mail for a destination waits for, in sentences.
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"zsched/scheduler/daemon"
 )
 
-// Explain says what the core knows of a destination.
+// Explain says what the core knows about a destination.
 func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error) {
 	channel, host := strings.ToLower(name.Channel), strings.ToLower(name.Host)
 	var from *scheduler.Explanation
@@ -87,19 +87,19 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitRing:     "It waits for a session: the ring has as many as maxring allows.",
 	scheduler.WaitThread:   "It waits for a session: the thread has as many as maxthr allows.",
 	scheduler.WaitWindow:   "It waits for a session: the thread has as many as its window allows.",
-	scheduler.WaitProbe:    "The destination has failed: one session tries it, and the rest waits for the result.",
+	scheduler.WaitProbe:    "The destination has failed: one session tries it, and the other mail waits for the result.",
 	scheduler.WaitMessage:  "It waits for a session: the message has as many as msgsessions and msgscale allow.",
 	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started.",
 	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as -R allows.",
 	scheduler.WaitCommand:  "No clause that matches has a command.",
 	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work.",
-	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD lets it go.",
+	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD releases it.",
 	scheduler.WaitTrigger:  "The thread is queueonly: it waits to be asked for (ETRN or RETRY).",
 	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can.",
-	scheduler.WaitSuspend:  "The destination has failed and is suspended for a while.",
-	scheduler.WaitSelect:   "The scheduler runs for other threads only (option -p).",
+	scheduler.WaitSuspend:  "The destination has failed, so the thread is suspended for a while.",
+	scheduler.WaitSelect:   "The scheduler only delivers the mail of other threads (option -p).",
 	scheduler.WaitStopping: "The scheduler is stopping.",
-	scheduler.WaitAgent:    "An agent is on its way.",
+	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free.",
 }
 
 // waits says why mail waits, or what happens to it.
@@ -108,7 +108,7 @@ func waits(x *scheduler.Explanation) string {
 	switch {
 	case t != nil:
 	case x.Held:
-		return "There is no mail for it, and what comes is held. " + because[scheduler.WaitHeld]
+		return "There is no mail for it, and mail that arrives is held. " + because[scheduler.WaitHeld]
 	case x.Params != nil && len(x.Params.Command) == 0:
 		return "There is no mail for it, and none would be delivered. " + because[scheduler.WaitCommand]
 	default:
@@ -126,7 +126,7 @@ func waits(x *scheduler.Explanation) string {
 	case s.Waiting > 0:
 		return "Every job waits for its retry."
 	case s.Reading > 0:
-		return "Control files are being read again after an agent left."
+		return "Control files are being read again after an agent exited or found nothing to do."
 	case s.Poisoned > 0:
 		return "Agents died on it three times running: RELEASE, a reload or a restart gives it another chance."
 	case s.Holding > 0:

@@ -1,7 +1,7 @@
 package admin
 
-// SHOW HELD: who held what, when, why and until when; and the ends of holds that
-// end by themselves.
+// SHOW HELD: who held what, when, why and until when. Also the end of holds that
+// have a time limit.
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// holdRecords are the records that count, by what is held: the last one about
-// each message and thread.
+// holdRecords are the records in force, by what is held: the last one about each
+// message and thread.
 type holdRecords struct {
 	messages map[string]*spool.HoldRecord // by spoolid
 	threads  map[spool.Thread]*spool.HoldRecord
@@ -84,8 +84,8 @@ func heldItem(job *mailq.Job, r *spool.HoldRecord) *mailq.HeldItem {
 	return item
 }
 
-// recordHold records a HOLD before it is executed. What cannot be recorded is not
-// held.
+// recordHold records a HOLD before it is executed. If it cannot be recorded,
+// nothing is held.
 func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.Thread) error {
 	now := time.Now()
 	r := spool.HoldRecord{Since: now, By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why)), Messages: messages, Threads: threads}
@@ -101,7 +101,7 @@ func (q *Queue) recordHold(o *mailq.Order, messages []string, threads ...spool.T
 	return nil
 }
 
-// endsAt has KeepHolds wake at a time, or earlier.
+// endsAt makes KeepHolds wake at the given time or earlier.
 func (q *Queue) endsAt(at time.Time) {
 	for {
 		select {
@@ -116,18 +116,18 @@ func (q *Queue) endsAt(at time.Time) {
 }
 
 const (
-	// holdPause is how long an end is left alone that could not be brought about:
-	// an agent still has the message, or files cannot be moved.
+	// holdPause is the time until another attempt to end a hold that could not
+	// be ended: an agent still has the message, or files cannot be moved.
 	holdPause = time.Minute
-	// recordsPause is the time between two searches for records about which
-	// nothing is held any more, and grace how long a record is kept in any case:
-	// its order may still be under way.
+	// recordsPause is the time between two searches for records of holds that
+	// are over. A record is always kept for grace, because its order may not
+	// have been carried out yet.
 	recordsPause = time.Hour
 	grace        = time.Minute
 )
 
-// KeepHolds ends the holds whose time has come, and removes records about which
-// nothing is held any more, until ctx is done.
+// KeepHolds ends the holds whose time has come, and removes the records of holds
+// that are over, until ctx is done.
 func (s *Server) KeepHolds(ctx context.Context) {
 	q := s.queue
 	next := q.endHolds(ctx)
@@ -149,8 +149,8 @@ func (s *Server) KeepHolds(ctx context.Context) {
 	}
 }
 
-// noteKept logs at the start what does not move by itself. What begins later is
-// logged when it begins.
+// noteKept logs at the start how much mail is kept back. Mail that is kept back
+// later is logged at that time.
 func (q *Queue) noteKept(ctx context.Context) {
 	t, err := q.Totals(ctx)
 	if err != nil {
@@ -218,12 +218,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// recordPass looks at what one record is about.
+// recordPass checks the messages and threads of one record.
 type recordPass struct {
 	queue  *Queue
 	record *spool.HoldRecord
 	now    time.Time
-	alive  bool // something is held, or is to be held
+	alive  bool // the record still has something held or to be held
 	ended  mailq.Outcome
 	err    error // the last one
 }

@@ -30,7 +30,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	if o.DryRun {
 		return did, nil
 	}
-	if o.Verb == mailq.Hold { // it has another end from now on
+	if o.Verb == mailq.Hold { // its hold ends at another time now
 		return did, q.recordHold(o, []string{m.SpoolID()})
 	}
 	newFiles := ""
@@ -49,10 +49,10 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	return did, nil
 }
 
-// touched has the event log tell of an order about a held message. newFiles are
-// those that it was resubmitted as.
+// touched reports an order about a held message to the event log. newFiles are
+// the files as which the message was resubmitted.
 func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, newFiles string) {
-	// The order is carried out, so that a caller who is gone does not matter.
+	// The order has been carried out, so it is reported even if the caller is gone.
 	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
 		l.Touched(scheduler.Touched{
 			Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: outcomeOf(m).Recipients,
@@ -148,8 +148,8 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 	return nil
 }
 
-// releaseThreads releases the held threads that are selected. A selection by what
-// only messages have selects no thread.
+// releaseThreads releases the held threads that are selected. A selection by a
+// property that only messages have selects no thread.
 func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) error {
 	where, now := o.Where, time.Now()
 	if where.NeedsFile() || where.Sender != "" || where.Reason != "" || where.Older > 0 || where.Younger > 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // holdThread holds a thread at once and until it is released, even across a
-// restart. If that cannot be recorded, the thread is not held. The hold of a
-// thread that is held can be given another end.
+// restart. If that cannot be recorded, the thread is not held. For a thread that
+// is already held, it can change when the hold ends.
 func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
 	name, t := *o.Thread, spool.Thread(*o.Thread)
 	already := false

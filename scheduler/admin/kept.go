@@ -1,7 +1,7 @@
 package admin
 
-// What does not move by itself: held, parked, quarantined and poisoned mail,
-// counted with the age and the reason of the oldest.
+// Mail that is kept back until somebody acts: held, parked, quarantined and
+// poisoned mail, counted with the age and the reason of the oldest.
 
 import (
 	"cmp"
@@ -15,17 +15,16 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// keptShare bounds how much of the time counting may take: counts are used again
-// until this many times the time that counting took is over. So those of a few
-// messages are always fresh, and a million held messages are not counted for each
-// query.
+// keptShare bounds how much of the time counting may take: a count is used again
+// for keptShare times as long as the counting took. So the count of a few messages
+// is always fresh, and a million held messages are not counted for each query.
 const keptShare = 20
 
-// countPause is the time until what could not be counted is counted again.
+// countPause is the time until another attempt to count, after one has failed.
 const countPause = time.Minute
 
-// keptCounts are counts that are taken by looking through directories or through
-// the queue, in the time of those who ask.
+// keptCounts are counts that need a search through directories or through the
+// queue. The goroutine of whoever asks makes it.
 type keptCounts struct {
 	mu                        sync.Mutex
 	held, parked, quarantined keptCount
@@ -37,7 +36,7 @@ type keptCount struct {
 	freshUntil time.Time
 }
 
-// addKept adds what totals have of mail that is kept back.
+// addKept adds to the totals those of mail that is kept back.
 func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	k := &q.kept
 	k.mu.Lock()

@@ -18,7 +18,7 @@ const (
 	// maxPerSecond is how many lines of one kind are logged in a second. A
 	// flood of connections or ETRNs must not become a flood of log lines.
 	maxPerSecond = 5
-	// maxText bounds what a line has of a text that the peer chose.
+	// maxText bounds the bytes that are logged of a text that the peer chose.
 	maxText = 200
 )
 
@@ -48,8 +48,8 @@ func (s *Server) note(n server.Note) {
 	line.Err(n.Err).Msg(text)
 }
 
-// level is error where the scheduler or its auth file is at fault, warning
-// where something failed, and info where a peer was refused.
+// level returns error if the scheduler or its auth file is at fault, warning if
+// something failed, and info if a peer was refused.
 func level(n *server.Note) zerolog.Level {
 	switch n.Kind {
 	case server.NoteAuth, server.NoteFault:
@@ -88,10 +88,10 @@ type logLimit struct {
 type loggedKind struct {
 	since   time.Time
 	lines   int
-	missing int // not logged since the last line that was
+	missing int // lines not logged since the last logged line
 }
 
-// take says whether a line may be logged, and how many of its kind before it
+// take reports whether a line may be logged, and how many of its kind before it
 // were not.
 func (l *logLimit) take(kind server.NoteKind, now time.Time) (missing int, ok bool) {
 	l.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// maxByLogID bounds the messages with one Message-Id that the core is asked for.
+// maxByLogID is how many messages with one Message-Id are asked of the core.
 const maxByLogID = 5000
 
 // Message reads a control file and adds what the core knows.
@@ -45,7 +45,7 @@ func (q *Queue) Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Mes
 		case "spoolid":
 			sought.SpoolID, sought.Places = what.Value, nil // everywhere
 		default:
-			yield(nil, fmt.Errorf("cannot look for a %q", what.Kind))
+			yield(nil, fmt.Errorf("cannot search by %q", what.Kind))
 			return
 		}
 		if what.Kind == "message-id" && !strings.ContainsAny(what.Value, "*?") {
@@ -93,7 +93,7 @@ func (q *Queue) storedByLogID(ctx context.Context, logID string) (all []*spool.S
 	return all, err
 }
 
-// message combines what the control file says with what the core knows of the
+// message combines what the control file says with what the core knows about the
 // recipients.
 func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Message, error) {
 	m := &mailq.Message{
@@ -132,7 +132,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 	return m, nil
 }
 
-// knownRecipient is what the core knows of a recipient.
+// knownRecipient is what the core knows about a recipient.
 type knownRecipient struct {
 	state    string
 	attempts int
@@ -140,7 +140,7 @@ type knownRecipient struct {
 	reason   string
 }
 
-// known returns what the core knows of the recipients of a message, by offset.
+// known returns what the core knows about the recipients of a message, by offset.
 func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]knownRecipient, error) {
 	if stored.Place != spool.Queue {
 		return nil, nil

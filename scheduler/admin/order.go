@@ -19,11 +19,11 @@ import (
 	"zsched/scheduler/daemon"
 )
 
-// A large order is given to the core in parts, no faster than the disk follows.
+// A large order is given to the core in parts, no faster than the disk can write.
 const (
 	maxTargets  = 200  // targets in one part
 	maxVertices = 2000 // vertices of their messages in one part
-	// maxWriting is how many changes of files may be under way. While there are
+	// maxWriting is how many changes to files may be unfinished. While there are
 	// more, the order waits for writingPause.
 	maxWriting   = 2000
 	writingPause = 10 * time.Millisecond
@@ -85,7 +85,7 @@ func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome,
 func every(*scheduler.VertexView) bool { return true }
 
 // actOnSelection first looks through the queue and then acts. Otherwise it would
-// meet rerouted mail that comes back again and again.
+// find rerouted mail again and again.
 func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
 	begin := walkFunc(walkVertices)
 	if where := o.Where; isName(where.Channel) && isName(where.Host) {
@@ -125,7 +125,7 @@ func (t *tally) outcome() mailq.Outcome {
 	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads)}
 }
 
-// isName says whether a text is a name: not empty and not a pattern.
+// isName reports whether a text is a name: not empty and not a pattern.
 func isName(s string) bool { return s != "" && !strings.ContainsAny(s, "*?") }
 
 // inQueue finds a message of the queue by spoolid, number or path.
@@ -143,15 +143,15 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 	return id, found, err
 }
 
-// actOnJobs collects the job lines of a walk that are selected, and has the
-// order carried out on them.
+// actOnJobs collects the selected job lines of a walk and carries out the order
+// on them.
 func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected func(*scheduler.VertexView) bool) (mailq.Outcome, error) {
 	did := newTally()
 	err := q.countJobs(ctx, o, countedJobs{begin, selected, did})
 	return did.outcome(), err
 }
 
-// countedJobs are the job lines of a walk that are selected, and where to count
+// countedJobs are the selected job lines of a walk, and the tally that counts
 // them.
 type countedJobs struct {
 	begin    walkFunc

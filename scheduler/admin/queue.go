@@ -33,7 +33,7 @@ type Queue struct {
 
 var _ server.Queue = (*Queue)(nil)
 
-// Totals returns the counters below every report.
+// Totals returns the totals at the end of every report.
 func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 	var threads []spool.Thread
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -132,7 +132,7 @@ func (q *Queue) Thread(ctx context.Context, name mailq.Name) (row mailq.ThreadRo
 	return row, found, err
 }
 
-// Jobs yields the job lines of a thread; with an empty name, those of all.
+// Jobs yields the job lines of a thread; with an empty name, those of all threads.
 func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job, error] {
 	if name == (mailq.Name{}) {
 		return q.jobs(ctx, walkVertices)
@@ -140,7 +140,7 @@ func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job,
 	return q.jobs(ctx, walkThread(name))
 }
 
-// jobs joins the parts in which the core shows a vertex of many recipients.
+// jobs joins the parts in which the core shows a vertex with many recipients.
 func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {
 		var job *mailq.Job

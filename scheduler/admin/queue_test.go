@@ -214,7 +214,7 @@ func TestExplanationIsInWords(t *testing.T) {
 			t.Errorf("%+v, %v", x, err)
 		}
 		h.act("HOLD THREAD smtp c.example")
-		if x, err := q.Explain(ctx, mailq.Name{Channel: "smtp", Host: "c.example"}); err != nil || !strings.Contains(x.Waits, "what comes is held") {
+		if x, err := q.Explain(ctx, mailq.Name{Channel: "smtp", Host: "c.example"}); err != nil || !strings.Contains(x.Waits, "mail that arrives is held") {
 			t.Errorf("%+v, %v", x, err)
 		}
 		h.Spool.Bring(1, "a.example")

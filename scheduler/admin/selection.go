@@ -1,7 +1,7 @@
 package admin
 
-// Selections: which job lines an order with WHERE is about, and which it may
-// not divide.
+// Selections: which job lines an order with WHERE affects, and which messages it
+// may not divide.
 
 import (
 	"context"
@@ -17,8 +17,9 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// selector returns a function that says whether a job line of the queue is
-// selected. What only files know is read before, in the caller's time.
+// selector returns a function that reports whether a job line of the queue is
+// selected. Before that, it reads what only files contain, in the caller's
+// goroutine.
 func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (func(*scheduler.VertexView) bool, error) {
 	if !where.NeedsFile() {
 		return func(v *scheduler.VertexView) bool { return where.Matches(jobOf(v), now) }, nil
@@ -44,7 +45,7 @@ func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.T
 
 // eachStored calls do with the messages of the queue that may be selected by
 // what their files say. A Message-Id without wildcards is looked up in the core,
-// so that not the whole queue is read.
+// to avoid reading the whole queue.
 func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(*spool.Stored)) error {
 	sought := spool.Query{Places: []spool.Place{spool.Queue}, Recipient: where.Recipient, LogID: where.MessageID}
 	if where.MessageID != "" && !strings.ContainsAny(where.MessageID, "*?") {
@@ -63,7 +64,7 @@ func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(
 	return nil
 }
 
-// isSelected returns a function that says whether a job of a message that was
+// isSelected returns a function that reports whether a job of a message that was
 // read is selected.
 func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
 	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
@@ -105,9 +106,9 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 	return jobs
 }
 
-// refusePartialHold refuses to hold messages of which only a part is selected:
-// the files of a message are held as a whole, and its mail for other
-// destinations would be held too.
+// refusePartialHold refuses to hold messages if only a part of them is selected:
+// the files of a message are held as a whole, so its mail for other destinations
+// would be held too.
 func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 	var larger []scheduler.MessageID // they have, or had, more than is selected
 	for part := range slices.Chunk(slices.Collect(maps.Keys(t.vertices)), maxTargets) {

@@ -31,8 +31,8 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	if s.eventsLost != nil {
 		c.counter("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(s.eventsLost()))
 	}
-	c.histogram("scheduler_loop_pause_seconds", "Time during which the loop dealt with one thing and heard no other.", s.stats.turns)
-	c.gauge("scheduler_loop_longest_pause_seconds", "The longest of these since the start.", s.stats.longestTurn.Seconds())
+	c.histogram("scheduler_loop_pause_seconds", "Length of the turns of the loop, each of which handles one batch of events.", s.stats.turns)
+	c.gauge("scheduler_loop_longest_pause_seconds", "Length of the longest turn of the loop since the start.", s.stats.longestTurn.Seconds())
 }
 
 func (s *scrape) collectQueue(c collector) {
@@ -46,15 +46,15 @@ func (s *scrape) collectQueue(c collector) {
 	c.counter("scheduler_recipients_out_total", "Recipients done.", float64(n.RecipientsOut))
 }
 
-// collectKept sends what does not move by itself.
+// collectKept sends the counts of mail that is kept back until somebody acts.
 func (s *scrape) collectKept(c collector) {
 	for _, k := range s.kept {
-		c.gauge("scheduler_kept", "Messages, threads or jobs that do not move by themselves.", float64(k.Count), "state", k.State)
+		c.gauge("scheduler_kept", "Messages, threads or jobs that are kept back.", float64(k.Count), "state", k.State)
 		age := 0.0
 		if !k.OldestAt.IsZero() {
 			age = max(0, s.now.Sub(k.OldestAt).Seconds())
 		}
-		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message among them; 0 where it is not known.", age, "state", k.State)
+		c.gauge("scheduler_kept_oldest_seconds", "Age of the oldest message that is kept back; 0 if it is not known.", age, "state", k.State)
 	}
 }
 
@@ -66,9 +66,9 @@ func (s *scrape) collectFlow(c collector) {
 	}
 	each("scheduler_arrived_total", "Recipients taken, by channel.", func(v *scheduler.ChannelView) uint64 { return v.In })
 	each("scheduler_delivered_total", "Recipients delivered, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Delivered })
-	each("scheduler_deferred_total", "Reports that a recipient is to be tried again, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Deferred })
+	each("scheduler_deferred_total", "Deferrals of recipients, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Deferred })
 	each("scheduler_failed_total", "Recipients failed, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Failed })
-	each("scheduler_expired_total", "Recipients given up for their age, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Expired })
+	each("scheduler_expired_total", "Recipients that have expired, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Expired })
 	each("scheduler_dropped_total", "Recipients that left without an outcome: killed, obsoleted, sent elsewhere, lost or not needed.", func(v *scheduler.ChannelView) uint64 { return v.Dropped })
 	each("scheduler_held_total", "Recipients whose message was moved to hold/, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Held })
 	each("scheduler_released_total", "Recipients whose message came back from hold/, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Released })
@@ -87,17 +87,17 @@ func (s *scrape) collectAgents(c collector) {
 	} {
 		c.gauge("scheduler_agents", "Agents, by what they do.", float64(of.n), "state", of.state)
 	}
-	c.gauge("scheduler_sessions", "Sessions at work.", float64(n.Sessions))
+	c.gauge("scheduler_sessions", "Busy sessions of agents.", float64(n.Sessions))
 	c.counter("scheduler_agents_started_total", "Agents started.", float64(n.AgentsStarted))
 	c.counter("scheduler_agent_start_failures_total", "Agents that could not be started.", float64(s.stats.startsFailed))
 }
 
 func (s *scrape) collectSpool(c collector) {
 	for _, doing := range slices.Sorted(maps.Keys(s.stats.spoolErrors)) {
-		c.counter("scheduler_spool_errors_total", "What could not be done to files, by what it was.", float64(s.stats.spoolErrors[doing]), "doing", doing)
+		c.counter("scheduler_spool_errors_total", "Failed operations on control and message files, by operation.", float64(s.stats.spoolErrors[doing]), "doing", doing)
 	}
 	for _, why := range slices.SortedFunc(maps.Keys(s.stats.refused), cmp.Compare) {
-		c.counter("scheduler_refused_total", "Looks at control files that did not become messages, by why.", float64(s.stats.refused[why]), "why", why.String())
+		c.counter("scheduler_refused_total", "Control files that were read but not taken, by reason; each attempt counts.", float64(s.stats.refused[why]), "why", why.String())
 	}
 	up := 1.0
 	if s.stats.spoolDown != "" {
@@ -105,8 +105,8 @@ func (s *scrape) collectSpool(c collector) {
 	}
 	c.gauge("scheduler_spool_up", "Whether the spool can be written.", up)
 	c.gauge("scheduler_spool_taking", "Control files being read.", float64(s.status.Taking))
-	c.gauge("scheduler_spool_writing", "Changes of files under way.", float64(s.status.Writing))
-	c.gauge("scheduler_spool_unwritten", "Changes of files that failed and will be tried again.", float64(s.counts.FailedWrites))
+	c.gauge("scheduler_spool_writing", "Changes to files that are not finished.", float64(s.status.Writing))
+	c.gauge("scheduler_spool_unwritten", "Changes to files that failed and will be tried again.", float64(s.counts.FailedWrites))
 	c.gauge("scheduler_last_sweep_seconds", "Time since the last sweep of the whole queue ended.", s.now.Sub(s.stats.sweptAt).Seconds())
 }
 
@@ -140,7 +140,7 @@ func (s *scrape) collectThreads(c collector) {
 func (s *scrape) collectQueries(c collector) {
 	c.gauge("scheduler_query_sessions", "Sessions of mailq.", s.queries["SC.MQ2Parallel-G"])
 	for name, what := range map[string]string{"SC.MQ2Connects": "connected", "SC.MQ2AuthRej": "refused", "SC.MQ2TimedOut": "timed out"} {
-		c.counter("scheduler_query_sessions_total", "Sessions of mailq, by what became of them.", s.queries[name], "event", what)
+		c.counter("scheduler_query_sessions_total", "Sessions of mailq, by event.", s.queries[name], "event", what)
 	}
 	c.counter("scheduler_query_commands_total", "Commands of mailq.", s.queries["SC.MQ2Commands"])
 }

@@ -3,7 +3,7 @@
 //
 // Stats counts what passes through the loop, as its observer. A scrape copies
 // these counters and the core's in one function in the loop, then walks over the
-// threads in slices. So the numbers are of one moment, except those of the walk.
+// threads in slices. So all numbers are of one moment, except those of the walk.
 package metrics
 
 import (
@@ -35,8 +35,8 @@ const (
 	// otherChannels.
 	maxChannels   = 100
 	otherChannels = "other"
-	// maxConns bounds the connections to the socket, which answers everybody
-	// who reaches it.
+	// maxConns bounds the connections to the socket, because anybody who can
+	// reach it is answered.
 	maxConns      = 32
 	scrapeTimeout = 20 * time.Second
 )
@@ -48,16 +48,16 @@ type Server struct {
 	// Queries are the counters of mailq sessions by their names in SHOW
 	// COUNTERS; nil: there are no sessions.
 	Queries func() map[string]float64
-	// Kept counts what does not move by itself, as mailq does; nil: it is not
+	// Kept counts the mail that is kept back, as mailq does; nil: it is not
 	// counted.
 	Kept func(context.Context) ([]Kept, error)
-	// EventsLost counts the lines that the event log has lost; nil: there is
-	// none.
+	// EventsLost counts the lines that the event log has lost; nil: there is no
+	// event log.
 	EventsLost func() uint64
 	Log        zerolog.Logger
 }
 
-// Kept counts messages, threads or jobs that do not move by themselves.
+// Kept counts messages, threads or jobs that are kept back in one state.
 type Kept struct {
 	State    string // held, held_threads, parked, quarantined, poisoned or blocked
 	Count    int
@@ -173,7 +173,7 @@ func limitChannels(all []scheduler.ChannelView) []scheduler.ChannelView {
 // threads is what a walk over the threads gives.
 type threads struct {
 	jobs     map[scheduler.State]int
-	waiting  map[scheduler.Wait]int        // threads whose due mail waits, by what for
+	waiting  map[scheduler.Wait]int        // threads whose due mail waits, by reason
 	oldestAt map[scheduler.State]time.Time // mtime of the oldest message file
 	// silentSince is the last event of the thread that has gone longest
 	// without one; zero: there is none.
