@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"zsched/internal/version"
 	"zsched/scheduler"
 )
 
@@ -21,6 +22,7 @@ func (s *scrape) Describe(chan<- *prometheus.Desc) {}
 // Collect sends all metrics.
 func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	c := collector{to}
+	c.gauge("scheduler_build_info", "The version, as a label; the value is always 1.", 1, "version", version.Number)
 	s.collectQueue(c)
 	s.collectKept(c)
 	s.collectFlow(c)
