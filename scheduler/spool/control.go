@@ -125,7 +125,7 @@ func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 	return nil
 }
 
-// setDelays writes how many notices of delay a recipient's sender had.
+// setDelays writes how many notices of delay about a recipient its sender has had.
 func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
 	fd, err := d.writable()
 	if err != nil {
@@ -138,7 +138,7 @@ func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
 	return nil
 }
 
-// markReported tags d line i as one that the sender was told of or need not be.
+// markReported tags d line i as reported: the sender was told of it or need not be.
 func (d *controlFile) markReported(i int) error {
 	fd, err := d.writable()
 	if err != nil {

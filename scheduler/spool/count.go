@@ -9,15 +9,15 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Census counts the messages that lie in one place.
+// Census is the number of messages in one place, and the oldest of them.
 type Census struct {
 	Messages int
 	Oldest   Name      // the one whose message file is oldest
 	OldestAt time.Time // mtime of that file; zero if there is none
 }
 
-// Count counts the messages of a place by their names, in the caller's time. It
-// reads no control file.
+// Count counts the messages in a place by their names, in the caller's goroutine.
+// It reads no control file.
 func (s *Spool) Count(ctx context.Context, p Place) (c Census, err error) {
 	h, err := s.openReader(p)
 	if err != nil {

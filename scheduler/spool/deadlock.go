@@ -149,8 +149,8 @@ func deliveredSets(f *ctlfile.File) map[int]bool {
 	return sets
 }
 
-// outcomes returns the tags that recipients should have by their d lines, by
-// offset. The last line counts.
+// outcomes returns the tags that recipients should have according to their d
+// lines, by offset. Of several lines, the last counts.
 func outcomes(f *ctlfile.File) map[int64]ctlfile.Tag {
 	var recorded map[int64]ctlfile.Tag
 	for i := range f.Diagnostics {

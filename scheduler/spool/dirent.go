@@ -79,7 +79,7 @@ func (d dirents) all() iter.Seq[dirent] {
 	}
 }
 
-// named returns the control file that a directory entry is, if it is one.
+// named returns the name of the control file in a directory entry, if it is one.
 func named(dir int, prefix string, e dirent) (Name, bool) {
 	if len(e.name) == 0 || e.name[0] < '0' || e.name[0] > '9' || !isKind(dir, e, unix.DT_REG) {
 		return Name{}, false

@@ -96,12 +96,12 @@ func (u *unwritable) probe() error {
 	return nil
 }
 
-// probeName starts with a dot, so that it is no control file's.
+// probeName starts with a dot, so that it is not taken for a control file.
 const probeName = ".scheduler.probe"
 
 // probeBytes is how much a probe writes: more than fits into the rest of a block
-// or into an inode, and room for some hundred outcomes. Otherwise the first free
-// block would start the feeding again.
+// or into an inode, and as much as some hundred outcomes need. With less, the
+// first free block would start the feeding again.
 const probeBytes = 64 << 10
 
 // Probe tries to write in transport/, and in the directories that could not be

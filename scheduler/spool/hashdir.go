@@ -37,7 +37,7 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 	switch err := moveFile(a.queue, path, b.queue, path, mode); err {
 	case nil:
 	case unix.ENOENT:
-		// Perhaps a process before us got so far.
+		// Perhaps an earlier process got this far.
 		moved = false
 		if postoffice.Exists(a.transport, path) && !postoffice.Exists(b.queue, path) {
 			return false, fmt.Errorf("message file: %w", err)

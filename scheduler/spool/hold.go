@@ -82,8 +82,8 @@ func (s *Spool) released(op uint64, n Name) Released {
 	return answer
 }
 
-// Thread names a held thread: the mail that it has and gets waits. Both words are
-// in lower case, as the scheduler groups by them.
+// Thread names a held thread, whose present and future mail waits. Both words are
+// in lower case, because the scheduler groups by them.
 type Thread struct{ Channel, Host string }
 
 // threadsFile lists the held threads, below $POSTOFFICE.
@@ -160,8 +160,8 @@ func parseThreads(text string) (threads []Thread, err error) {
 	return distinct(threads), errors.Join(bad...)
 }
 
-// isWord reports whether s is one word. A list of hosts may begin with something
-// that is none.
+// isWord reports whether s is one word. The first host of a list, which thread
+// returns, may not be one.
 func isWord(s string) bool {
 	word, _, ok := ctlfile.CutWord(s)
 	return ok && word == s

@@ -19,9 +19,9 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// HoldRecord is one HOLD order. The files that it is about are held because they
-// lie under hold/, and threads because hold/threads lists them; a record only
-// adds who did that and when it ends. Of two records about the same message or
+// HoldRecord is one HOLD order. Messages are held because their files are under
+// hold/, and threads because hold/threads lists them; a record only adds who held
+// them, why, and when the hold ends. Of two records about the same message or
 // thread, the one with the higher number counts.
 type HoldRecord struct {
 	Number   uint64    // of the file, set by RecordHold
@@ -40,8 +40,8 @@ const (
 	recordTemp = recordsDir + "/.new"
 )
 
-// RecordHold writes a record durably, in the caller's time. The file has lines
-// of a word and a value:
+// RecordHold writes a record durably, in the caller's goroutine. Each line of the
+// file is a word and a value:
 //
 //	since 2026-11-22T08:00:00Z
 //	until 2026-11-22T10:00:00Z
@@ -112,8 +112,8 @@ func (r *HoldRecord) text() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// HoldRecords reads all records, the oldest first. What can be read comes back
-// also with an error.
+// HoldRecords reads all records, the oldest first. Together with an error, it
+// returns what it could read.
 func (s *Spool) HoldRecords() (records []HoldRecord, err error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
@@ -158,7 +158,7 @@ func parseHoldRecord(number uint64, text string) HoldRecord {
 	return r
 }
 
-// DropHoldRecord removes a record about which nothing is held any more.
+// DropHoldRecord removes a record whose holds have all ended.
 func (s *Spool) DropHoldRecord(number uint64) error {
 	s.open.RLock()
 	defer s.open.RUnlock()

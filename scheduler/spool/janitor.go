@@ -26,8 +26,8 @@ const (
 	recheckDelay = time.Minute
 )
 
-// janitor is the goroutine that slowly completes what a crash has interrupted and
-// what does not hinder other mail.
+// janitor is the goroutine that slowly completes whatever a crash has interrupted
+// and other mail need not wait for.
 func (s *Spool) janitor() {
 	s.removeStale()
 	if s.options.Reporter != nil && !s.reportParked() {

@@ -19,8 +19,8 @@ import (
 const (
 	// loadLimit bounds the names that a loader gets at once.
 	loadLimit = batchLimit
-	// loadDelay is how long results are kept for the rest of a batch, with
-	// which they are sorted.
+	// loadDelay is how long results are kept, so that they can be sorted with the
+	// rest of their batch.
 	loadDelay = 20 * time.Millisecond
 	// wordLimit bounds the channels and hosts that a loader remembers.
 	wordLimit = 8192
@@ -37,9 +37,9 @@ const (
 )
 
 // Load reads these control files. The result for each name is Loaded or Refused,
-// or Triggered before it or instead of it. The receiver knows which names it has
-// passed to Load: a name that is passed again before its result is read twice.
-// Load keeps the slice.
+// with a Triggered before it or instead of it. The receiver must remember which
+// names it has passed to Load: a file whose name is passed again before its result
+// comes is read twice. Load keeps the slice.
 func (s *Spool) Load(names []Name) {
 	s.queue.ask(len(names))
 	for part := range slices.Chunk(names, loadLimit) {
@@ -188,8 +188,8 @@ func (t *loader) trigger(n Name, d *controlFile) {
 	t.s.refusals.remove(n.Path)
 }
 
-// reject adds the result of a file that is no message because of an error, and
-// moves it to corrupt/ if it is malformed.
+// reject adds the result of a file that cannot become a message because of an
+// error, and moves it to corrupt/ if it is malformed.
 func (t *loader) reject(n Name, d *controlFile, err error) {
 	var bad *malformed
 	switch {
@@ -225,7 +225,7 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 	t.add(t.s.refused(n, why, reason))
 }
 
-// refused notes when a refused name is to be read again, if ever.
+// refused notes when the file of a refused name will be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	var at time.Time
 	switch why {

@@ -71,7 +71,7 @@ type markBatch struct {
 // memory for one write.
 const maxBatchMarks = 4096
 
-// edit queues work on one file behind all other work on that file.
+// edit queues work on one file after all other work on that file.
 func (s *Spool) edit(path string, run func()) {
 	s.batches.mu.Lock()
 	defer s.batches.mu.Unlock()
@@ -137,8 +137,8 @@ func (s *Spool) change(path string, flags int, work func(*controlFile) error) (r
 	return nil, false, fmt.Errorf("control file %q: %w", path, s.classify(path, err))
 }
 
-// changeIn is change for a file in any place. It moves nothing. It reads the file
-// again and repeats the work when another process has changed the file meanwhile.
+// changeIn is like change, for a file in any place, but moves nothing. It reads the
+// file again and repeats the work if another process has changed it meanwhile.
 func (s *Spool) changeIn(place Place, path string, flags int, work func(*controlFile) error) (err error) {
 	var buf []byte
 	for range maxChangeTries {
@@ -230,8 +230,8 @@ func (d *controlFile) recipient(m ctlfile.Mark) *ctlfile.Recipient {
 	return r
 }
 
-// diagnosed reports whether the file has a d line for this outcome already. For
-// a delay this is one of which the sender is still to be told.
+// diagnosed reports whether the file already has a d line for this outcome. For a
+// delay, only a line that has not been reported yet counts.
 func (d *controlFile) diagnosed(settled map[int64]ctlfile.Tag, m ctlfile.Mark) bool {
 	if m.Tag != ctlfile.Open {
 		return settled[m.Offset] == m.Tag

@@ -1,6 +1,6 @@
 package spool
 
-// Notices: whether a control file owes one to the sender, and what it tells.
+// Notices: whether a control file owes the sender one, and what the notice reports.
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 		}
 		n := f.Find(line.Recipient)
 		if n < 0 {
-			// The line names no recipient that we know. The sender may know it.
+			// We know no recipient for the line, but the sender may know it.
 			if tells(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
 				lines = append(lines, i)
 			}
@@ -159,7 +159,7 @@ func kindOf(tag ctlfile.Tag) ctlfile.Notify {
 }
 
 // lostText is the text of a d line for an outcome of which only the tag is known.
-const lostText = "reason not known: what the agent said of this address was lost"
+const lostText = "reason not known: what the agent said about this address was lost"
 
 func lostNotary(tag ctlfile.Tag) string {
 	if tag == ctlfile.Failed {

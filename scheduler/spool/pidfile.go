@@ -26,7 +26,7 @@ const (
 	leavePoll = 50 * time.Millisecond
 )
 
-// pidFileMode keeps other users out: who can open the file can lock it.
+// pidFileMode keeps other users out: whoever can open the file can lock it.
 const pidFileMode = 0o600
 
 // PidFile is the claim of one scheduler to one spool. It is held by a lock on the
@@ -34,8 +34,8 @@ const pidFileMode = 0o600
 // and for the next scheduler.
 type PidFile struct {
 	// Unwritten is why the pid file could not be made or written on a full disk,
-	// or nil. The claim holds all the same, but the next scheduler does not know
-	// which process to ask to leave.
+	// or nil. The claim is still valid, but the next scheduler does not know which
+	// process to ask to exit.
 	Unwritten error
 
 	path string

@@ -1,6 +1,6 @@
 package spool
 
-// Quarantine under corrupt/ of malformed messages.
+// Quarantine: malformed messages are moved to corrupt/.
 
 import (
 	"fmt"

@@ -1,6 +1,6 @@
 package spool
 
-// Queries: messages are found and shown in any place.
+// Queries: finding and showing messages in any place.
 
 import (
 	"context"
@@ -181,7 +181,7 @@ func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error)
 // errClosed says that the spool was closed before a query.
 var errClosed = errors.New("the spool was closed")
 
-// queueReader is one place as a query reads it, with descriptors of its own.
+// queueReader reads one place for a query, with descriptors of its own.
 type queueReader struct {
 	place Place
 	pair
@@ -340,8 +340,8 @@ func parseIdentity(id string) (identity, bool) {
 	return identity{path: id, number: n}, true
 }
 
-// find returns the control file that is meant; its ID is 0 if there is none. It
-// tries the names that a router gives before it walks through all.
+// find returns the control file with this identity; its ID is 0 if there is none.
+// It tries the names that a router gives before it walks through all names.
 func (h *queueReader) find(ctx context.Context, id identity) (Name, error) {
 	if id.path != "" {
 		if n := (Name{id.path, id.number}); h.is(n, id) {

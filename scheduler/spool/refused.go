@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// refusals are the names that were refused and are to be read again. They are all
-// names that the spool remembers.
+// refusals are the names whose files were refused and will be read again. The spool
+// remembers no other names.
 type refusals struct {
 	mu      sync.Mutex
 	waiting map[string]wait // by path
 	// unremembered counts refusals in a row that were not remembered because
 	// waiting was full.
 	unremembered int
-	changed      chan struct{} // capacity 1: something waits
+	changed      chan struct{} // capacity 1: a name was added or made due
 }
 
 // wait is a refused name.

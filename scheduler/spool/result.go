@@ -35,8 +35,8 @@ type (
 		ChangedAt       time.Time // ctime of the control file, as it was found
 		Size            int64     // bytes of the message file
 		Owes            bool      // a notice is owed and not sent
-		// Recipients that are open, in file order. Of an exclusive set none
-		// is listed once one was delivered, and none that failed.
+		// Recipients that are open, in file order. An exclusive set of which one
+		// was delivered has none here, and members that failed are not here.
 		Recipients []ctlfile.OpenRecipient
 		Obsoletes  []string
 	}

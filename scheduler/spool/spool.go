@@ -81,10 +81,10 @@ type Options struct {
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
-	// RouterLevels is 1 where router/ has letter directories (ROUTERDIRHASH).
+	// RouterLevels is 1 if router/ has letter directories (ROUTERDIRHASH).
 	// RouterNotify is the socket of a router that listens for names
-	// (ROUTERNOTIFY), or "". By names the submitter in the router's trace; the
-	// default is scheduler@ and the host's name.
+	// (ROUTERNOTIFY), or "". By is the name of the submitter in the router's
+	// trace; the default is scheduler@ and the host's name.
 	RouterLevels     int
 	RouterNotify, By string
 	// Users asks for the addresses of recipients (OpenRecipient.User).
@@ -148,14 +148,14 @@ type Spool struct {
 	batches  markBatches
 	bulk     *workQueue[func()] // work that may take long: copies and searches
 	notices  *workQueue[func()] // messages that may owe a notice
-	// answersNull is what the Reporter said at the start.
+	// answersNull is the result of Reporter.AnswersNullSender at the start.
 	answersNull bool
 	seed        maphash.Seed
 	unwritable  unwritable
 
 	inUseLimit time.Duration // maxInUse; tests set another
 
-	// temp begins the names of our temporary files; it is no other process's.
+	// temp begins the names of our temporary files; no other process uses it.
 	temp string
 
 	// moving is held through every two-step move of a message that may be
@@ -169,10 +169,10 @@ type Spool struct {
 	running sync.WaitGroup
 }
 
-// Open makes the directories corrupt/, hold/ and postman/ where they are
-// missing, binds the notify socket, begins to watch and to sweep. An error
-// is one without which there is no spool: $POSTOFFICE/transport or
-// $POSTOFFICE/queue cannot be opened, say.
+// Open makes the directories corrupt/, hold/ and postman/ if they are missing,
+// binds the notify socket, and begins to watch and to sweep. It only returns an
+// error if the spool cannot work, for example because $POSTOFFICE/transport or
+// $POSTOFFICE/queue cannot be opened.
 func Open(o Options) (*Spool, error) {
 	o.setDefaults()
 	o.Postoffice = filepath.Clean(o.Postoffice)
@@ -278,9 +278,9 @@ func (s *Spool) spawn(run func()) { s.running.Go(run) }
 const bulkWorkers = 2
 
 // Found returns names of control files, in batches of at most 256, from the
-// sweep, the watch and the notify socket. A name may come more than once, also
-// when its message is already known: the receiver decides what is new, and
-// passes that to Load before it receives again. The sweep is as fast as the
+// sweep, the watch and the notify socket. A name may come more than once, even
+// if its message is already known: the receiver decides which names are new, and
+// passes those to Load before it receives again. The sweep is as fast as the
 // receiver. The channel is never closed.
 func (s *Spool) Found() <-chan []Name { return s.found }
 
@@ -305,8 +305,8 @@ func (s *Spool) closed() bool {
 	}
 }
 
-// Close stops everything, drops what was asked for but has not begun, and
-// removes the notify socket. No results come after it.
+// Close stops everything, drops operations that have not begun, and removes the
+// notify socket. No results come after it.
 func (s *Spool) Close() {
 	s.closing.Do(func() {
 		close(s.done)

@@ -20,9 +20,9 @@ const (
 	maxDepth = 2
 )
 
-// sweeper reads the directories as a stream: it announces what one system call has
-// found before it makes the next, so that the first names of a large directory are
-// worked on while the rest is read.
+// sweeper reads the directories as a stream: it announces the names that one
+// system call has found before it makes the next, so that the first names of a
+// large directory are loaded while the rest is read.
 type sweeper struct {
 	s       *Spool
 	buffers [maxDepth + 1][]byte
@@ -32,7 +32,7 @@ type sweeper struct {
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
 	asked   uint64        // names ever asked for, when the limits began to count
 	// failing are the directories that cannot be read, by prefix, with the error
-	// that was reported. incomplete says that this sweep has met one.
+	// that was reported. incomplete says that this sweep has found one.
 	failing    map[string]string
 	incomplete bool
 }
@@ -161,7 +161,8 @@ func (w *sweeper) fail(prefix, doing string, err error) {
 }
 
 // flush announces the batch and, at a limit of this sweep, waits until all names
-// are loaded. What the receiver did with the batch is known at the next one.
+// are loaded. Which names of a batch the receiver has passed to Load is only known
+// when it receives the next one.
 func (w *sweeper) flush() bool {
 	names := w.s.refusals.skip(w.batch)
 	w.batch = nil
@@ -204,8 +205,7 @@ func (s *Spool) announce(names []Name) bool {
 
 // schedule says when the next sweep is and how much of the tree it reads. The top
 // of transport/ is read every 10 to 20 s, depending on the backlog, and the whole
-// tree every 120 s or when that is asked for. Sweeping takes a twentieth of the
-// time at most.
+// tree every 120 s or on request. Sweeping takes at most a twentieth of the time.
 type schedule struct {
 	nextAt  time.Time // of any sweep
 	wholeAt time.Time // of the next whole one
