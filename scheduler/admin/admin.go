@@ -100,7 +100,7 @@ func (s *Server) Counters() map[string]float64 { return s.server.Counters() }
 func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	peer, err := server.PeerOf(conn)
 	if err != nil {
-		s.log.Warn().Err(err).Msg("a query whose peer is not known is not answered")
+		s.log.Warn().Err(err).Msg("query not answered, because its peer is not known")
 		return
 	}
 	s.server.Serve(ctx, conn, peer)
@@ -117,7 +117,7 @@ func (s *Server) Dump() {
 	go func() {
 		defer s.dumping.Store(false)
 		if err := s.server.Rendezvous(context.Background(), s.rendezvous); err != nil {
-			s.log.Error().Err(err).Msg("the queue cannot be written out")
+			s.log.Error().Err(err).Msg("the queue cannot be written to the rendezvous file")
 			return
 		}
 		s.log.Info().Str("file", s.rendezvous).Msg("the queue is written out")

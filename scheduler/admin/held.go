@@ -171,7 +171,7 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 	next = now.Add(recordsPause)
 	records, err := q.files.HoldRecords()
 	if err != nil {
-		q.log.Error().Err(err).Msg("not every record of a hold can be read")
+		q.log.Error().Err(err).Msg("some records of holds cannot be read")
 	}
 	by := latest(records)
 	for i := range records {

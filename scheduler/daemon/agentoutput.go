@@ -112,7 +112,7 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 			return e
 		}
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
-			e.Str("file", clip(said.Path)).Msg("agent resyncs a file that is no control file")
+			e.Str("file", clip(said.Path)).Msg("agent asks to resync a file that is not a control file")
 		})
 	case ta.Comment:
 		return l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {

@@ -159,7 +159,7 @@ func (f *files) resubmitted(r spool.Resubmitted) {
 		f.done(op, cmp.Or(r.Err, errNotAll))
 	default:
 		if r.Err != nil {
-			f.loop.log.Error().Err(r.Err).Msg("recipients were sent elsewhere, but not all of that is recorded")
+			f.loop.log.Error().Err(r.Err).Msg("recipients were sent elsewhere, but not all of them are marked as done")
 		}
 		f.done(op, nil)
 	}

@@ -71,7 +71,7 @@ func (d *Daemon) stopAfterFiles() {
 	if next, ok := l.core.Next(); busy || ok && next.Before(l.now.Add(time.Second)) {
 		return
 	}
-	l.log.Info().Int("messages", counts.Messages).Msg("the files named are dealt with; left in the queue")
+	l.log.Info().Int("messages", counts.Messages).Msg("the files named are done; messages left in the queue")
 	d.beginStop(false)
 }
 
@@ -108,7 +108,7 @@ func (d *Daemon) reloaded(r reloaded) {
 	d.reload.begun = false
 	if r.err != nil {
 		for _, err := range splitErrors(r.err) {
-			l.log.Error().Err(err).Msg("configuration not read again, the old one stays in force")
+			l.log.Error().Err(err).Msg("configuration cannot be read again; the old one stays in force")
 		}
 	} else {
 		l.Step(scheduler.Reloaded{Config: d.frozenUntilLoaded(r.config)})
