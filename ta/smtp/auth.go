@@ -1,4 +1,4 @@
-// This file holds AUTH: the file of secrets (option -A) and the SASL dialogue.
+// This file holds AUTH: the file of secrets (option -A) and the SASL exchange.
 
 package smtp
 
@@ -34,7 +34,7 @@ var (
 // ReadSecrets reads the file of -A. Each line is a host, a user, a password, and
 // the mechanisms to use. The host is the mail exchanger's name, the destination's,
 // ".domain" or "*". The word "plaintext" among the mechanisms permits the password
-// to be sent without TLS. It is an error if everybody may read or write the file.
+// to be sent without TLS. It is an error if others may read or write the file.
 func ReadSecrets(name string) (*Secrets, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -64,8 +64,8 @@ func ReadSecrets(name string) (*Secrets, error) {
 	})
 }
 
-// find returns the secret of the first of some hosts that has one of its own, else
-// the one of "*".
+// find returns the secret of the first host that has one of its own, else the one
+// of "*".
 func (s *Secrets) find(hosts ...string) (secret, bool) {
 	if s == nil {
 		return secret{}, false
@@ -88,8 +88,8 @@ func (s *Secrets) has(host string) bool {
 	return ok
 }
 
-// client returns the mechanism to use. protected says that others cannot read the
-// connection.
+// client returns the mechanism to use. protected says that nobody can eavesdrop on
+// the connection.
 func (one secret) client(offered []string, protected bool, host string) (sasl.Client, error) {
 	wanted := one.mechanisms
 	if len(wanted) == 0 {
@@ -116,8 +116,8 @@ func (one secret) client(offered []string, protected bool, host string) (sasl.Cl
 	return nil, fmt.Errorf("none of %s is offered", strings.Join(wanted, ", "))
 }
 
-// authenticate logs in if there is a secret for the host. If it cannot, no mail is
-// sent, because the server might refuse the mail for good.
+// authenticate logs in if there is a secret for the host. If the login fails, no
+// mail is sent, because the server might refuse the mail permanently.
 func (o *opener) authenticate(s *session, policy Policy) *openError {
 	one, ok := o.secrets.find(s.target.name, policy.Domain)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// choice is what is decided for a job. The rules, and the words ride, widen,
+// choice is the decision for a job. The rules, and the words ride, widen,
 // backlog and victim, are those of Tony Finch, "Notes on an MTA scheduler" (28
 // February 2007). To ride is to use a connection that has work already. To widen
 // is to use one more connection for a message. The backlog is the number of jobs
@@ -19,8 +19,8 @@ import (
 //
 //	active   it has connections with work in hand
 //	idle     it has connections without
-//	closed   it was connected to and works
-//	unused   nothing is known of it
+//	closed   it has no connections now, but the last one could be opened
+//	unused   nothing is known about it
 //	retry    it could not be connected to, and may be tried again
 //
 // A target that could not be connected to, and may not yet be tried again, drops
@@ -30,11 +30,11 @@ import (
 //	(the message has enough connections)             ride on an active one, or wait
 //	the newest idle connection                       ride
 //	(no connection is free or idle)                  ride, or wait
-//	an unused target, by chance                      open
+//	an unused target, at random                      open
 //	the closed target opened longest ago             open
-//	a target that may be retried, by chance          open
+//	a target that may be retried, at random          open
 //	the target with the fewest connections           open one more
-//	(all targets have as many as they may)           ride
+//	(all targets have their maximum)                 ride
 //	(no target works)                                try the next level
 //	(there is no further level)                      none
 type choice struct {
@@ -77,8 +77,8 @@ func (p *pool) choose(j *job, now time.Time) choice {
 	return nothing
 }
 
-// classify puts the targets of a level into classes. What is known of those that
-// drop out goes into nothing.
+// classify puts the targets of a level into classes. It records in nothing when
+// those that drop out may be retried, and why they failed.
 func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice) *classes {
 	c := &classes{opened: map[*target]time.Time{}}
 	for _, t := range level {
@@ -193,7 +193,7 @@ func spread(active []*conn) choice {
 	return choice{kind: ride, conn: active[0]}
 }
 
-// mayWiden reports whether the job's message may use one connection more: it has
+// mayWiden reports whether the job's message may use one more connection: it has
 // few, or few in proportion to the free ones.
 func (p *pool) mayWiden(j *job) bool {
 	n := p.messages[j.message]
@@ -211,8 +211,8 @@ func (p *pool) free() int {
 	return p.limits.Sessions - busy
 }
 
-// hasRoom reports whether a connection can be opened, after closing an idle one
-// if need be.
+// hasRoom reports whether a connection can be opened, if necessary after closing
+// an idle one.
 func (p *pool) hasRoom() bool {
 	return len(p.conns) < p.limits.Sessions || p.free() > 0
 }
@@ -224,9 +224,9 @@ func (p *pool) hostHasRoom(t *target) bool {
 		slices.ContainsFunc(there, func(k *conn) bool { return len(k.jobs) == 0 })
 }
 
-// victim returns the idle connection to close for a new one: of those to the same
-// host if the host has no room, else of all, the one that has been idle longest.
-// It is nil if none has to be closed.
+// victim returns the idle connection to close for a new one: the one that has been
+// idle longest, among those to the same host if the host has no room, else among
+// all. It is nil if none has to be closed.
 func (p *pool) victim(t *target) *conn {
 	among := p.conns
 	switch {

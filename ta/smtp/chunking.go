@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// sendChunk sends the message as one chunk, whose length goes before it.
+// sendChunk sends the message as one chunk, preceded by its length.
 func (t *transaction) sendChunk() error {
 	t.dataSent = true
 	line := fmt.Sprintf("BDAT %d LAST", t.content.size)
@@ -22,8 +22,8 @@ var errNoChunking = errors.New("peer offers CHUNKING and does not know BDAT")
 
 // rejectsChunk reports whether a reply to BDAT says that the server does not know
 // it although it offered CHUNKING, and records that: the next attempt uses DATA.
-// The server took the message for commands. Whatever it made of them, it has no
-// message, and the connection is of no more use.
+// The server took the message for commands. It has not received the message, and
+// the connection can no longer be used.
 func (t *transaction) rejectsChunk(r Reply) bool {
 	if !t.ext.chunking || r.Code != 500 && r.Code != 502 {
 		return false

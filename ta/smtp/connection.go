@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A connection's states. The jobs that a closed connection has left are assigned
-// again.
+// These are the states of a connection. The jobs that remain when a connection
+// closes are assigned again.
 //
 //	          opened            job               job
 //	opening ──────────► idle ◄───────► working ──────► working …
@@ -38,8 +38,8 @@ func (a *Agent) start(c *conn) {
 	})
 }
 
-// run does the jobs of a connection, and closes it when it is no longer wanted or
-// broken.
+// run does the jobs of a connection, and closes it when it is broken or no longer
+// wanted.
 func (a *Agent) run(c *conn, s *session) {
 	for {
 		j := a.pool.next(c)
@@ -76,8 +76,8 @@ func (a *Agent) run(c *conn, s *session) {
 	}
 }
 
-// spoolID is the spoolid of a job's message, "" if neither the log nor the title
-// needs it.
+// spoolID returns the spoolid of a job's message, or "" if neither the log nor the
+// title needs it.
 func (a *Agent) spoolID(j *job) string {
 	if a.o.Log == nil && a.o.Title == nil {
 		return ""

@@ -20,13 +20,13 @@ type content struct {
 	body    io.ReadSeeker
 	plan    *mime.Plan // conversion of the body; nil: none
 	buffers *buffers
-	cvt     string // conversion in the words of the system's log
-	size    int64  // bytes that are sent, without added dots
-	eight   bool   // some of them are above 127
+	cvt     string // name of the conversion in the syslog
+	size    int64  // number of bytes to send, without added dots
+	eight   bool   // some bytes are above 127
 }
 
-// measure counts the bytes of a message, after the conversion that it needs. Most
-// messages need none, and are then read once. The error is mime.ErrConversion or a
+// measure counts the bytes of a message after any conversion that it needs. Most
+// messages need none and are read only once. The error is mime.ErrConversion or a
 // localError.
 func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers) (*content, error) {
 	c := &content{header: header, body: body, buffers: b, cvt: "NONE"}
@@ -52,7 +52,7 @@ func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers)
 	return c, nil
 }
 
-// writeTo writes the message with its line ends as they are. The error is the
+// writeTo writes the message without changing its line ends. The error is the
 // writer's or a localError.
 func (c *content) writeTo(w textWriter) error {
 	if _, err := w.WriteString(c.header); err != nil {
@@ -86,9 +86,10 @@ func (c *content) copyBody(w io.Writer) error {
 	return err
 }
 
-// sendTo sends exactly as many bytes as were measured, between two lines of the
-// dialogue. dots says that a dot at the front of a line is doubled. If the message
-// has changed since, the error is a localError and the line after is not sent.
+// sendTo sends exactly as many bytes as were measured, between the lines before and
+// after. dots says that a dot at the beginning of a line is doubled. If the message
+// has changed since it was measured, the error is a localError and the line after
+// is not sent.
 func (c *content) sendTo(w io.Writer, before, after string, dots bool) error {
 	buf := c.buffers.get()
 	defer c.buffers.put(buf)
@@ -110,13 +111,12 @@ type textWriter interface {
 	failed() error
 }
 
-// lineCounter counts the bytes that a text has when each of its lines ends with
-// CRLF.
+// lineCounter counts the bytes that a text has if each of its lines ends with CRLF.
 type lineCounter struct {
 	size   int64
 	eight  bool // a byte is above 127
 	cr     bool // the last byte was a CR
-	inLine bool // the last line is not ended
+	inLine bool // the last line has not ended
 }
 
 func (n *lineCounter) failed() error                     { return nil }
@@ -170,14 +170,14 @@ func has8(b []byte) bool {
 type sender struct {
 	w      io.Writer
 	out    []byte // not yet written
-	dots   bool   // a dot at the front of a line is doubled (RFC 5321 section 4.5.2)
+	dots   bool   // a dot at the beginning of a line is doubled (RFC 5321 section 4.5.2)
 	left   int64  // bytes that may still follow, without added dots
 	cr     bool   // the last byte was a CR, and its CRLF is in out
 	inLine bool
 	err    error // of w, or errChanged
 }
 
-// errChanged means that the message has not as many bytes as were measured.
+// errChanged means that the message does not have as many bytes as were measured.
 var errChanged = errors.New("the message changed while it was sent")
 
 func (s *sender) failed() error                        { return s.err }
@@ -210,7 +210,7 @@ func (s *sender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// add adds a line, or a part of one that is not ended.
+// add adds a line, or part of a line that has not ended.
 func (s *sender) add(line []byte, ended bool) {
 	s.left -= int64(len(line))
 	if s.dots && !s.inLine && len(line) > 0 && line[0] == '.' {
@@ -247,7 +247,8 @@ func (s *sender) flush() error {
 	return err
 }
 
-// localError is a message that cannot be read, not a server that cannot be reached.
+// localError means that the message cannot be read. Other errors mean that it could
+// not be sent.
 type localError struct{ err error }
 
 func (e *localError) Error() string { return e.err.Error() }

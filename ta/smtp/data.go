@@ -35,8 +35,9 @@ func (t *transaction) sendData() error {
 	return t.takeFinalReplies(".")
 }
 
-// interrupted ends a transaction whose message could not be sent whole. The server
-// does not have it, and may have said why before it closed the connection.
+// interrupted ends a transaction whose message could not be sent completely. The
+// server does not have it, and may have given the reason before it closed the
+// connection.
 func (t *transaction) interrupted(err error) error {
 	var local *localError
 	if errors.As(err, &local) {
@@ -59,7 +60,7 @@ func (t *transaction) report(r *ta.Recipient, reply Reply, text string, temporar
 	case reply.Permanent():
 		result.Status = ta.Error
 	case reply.Code/100 != 4:
-		// A reply that makes no sense here does not refuse anything for good.
+		// A reply that makes no sense here is not a permanent refusal.
 		result.Fields.Code = "4.5.0"
 	}
 	t.a.report(r, result, t.cvt)

@@ -1,5 +1,5 @@
-// This file holds the destination database: what is known of hosts beyond the
-// open connections.
+// This file holds the destination database: what the agent knows about hosts,
+// besides their open connections.
 
 package smtp
 
@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Destinations is the destination database. Each process has its own, unless it
-// is given one that several share. It is called with a lock held and must return
-// soon.
+// Destinations is the destination database. Each Agent has its own, unless Options
+// gives it one. It is called with a lock held and must return soon.
 type Destinations interface {
 	// Find returns the record of a host, if there is one.
 	Find(host string, now time.Time) (Record, bool)
-	// Note replaces the record of a host. It is dropped at a time.
+	// Note replaces the record of a host. The new record expires at until.
 	Note(host string, r Record, until time.Time)
 }
 
-// Record is what is known of one host.
+// Record is what is known about one host.
 type Record struct {
 	OpenedAt time.Time // when the newest connection to it was opened
 	// RetryAt is when the host may be tried again, after it could not be
 	// connected to. Zero: the host works.
 	RetryAt    time.Time
 	Failure    string // why it could not be connected to, for people
-	NoChunking bool   // it offers CHUNKING and does not know BDAT
+	NoChunking bool   // it offers CHUNKING but does not know BDAT
 }
 
-// memory is a Destinations of this process. It removes expired records after as
-// many notes as the last such sweep left records.
+// memory is a Destinations in the memory of this process. It sweeps out expired
+// records once it has had about as many notes as records remained after the last
+// sweep.
 type memory struct {
 	mu      sync.Mutex
 	records map[string]expiring

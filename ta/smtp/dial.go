@@ -79,7 +79,7 @@ func (d *Dialer) dial(network, address string, limit time.Duration) (net.Conn, e
 	}
 	if d.LowPort {
 		nc, err := dialLow(dialer, from, address)
-		if !errors.Is(err, syscall.EACCES) { // such a port takes root
+		if !errors.Is(err, syscall.EACCES) { // only root may use such a port
 			return nc, err
 		}
 	}
@@ -106,8 +106,8 @@ func dialLow(dialer net.Dialer, from netip.Addr, address string) (net.Conn, erro
 	return nil, errors.New("no local port below 1024 is free")
 }
 
-// from returns the local address for a connection to another. The zero value means
-// any. ok is false if the Dialer has addresses and none is of that family.
+// from returns the local address for a connection to an address. The zero value
+// means any. ok is false if the Dialer has addresses but none of that family.
 func (d *Dialer) from(to netip.Addr) (local netip.Addr, ok bool) {
 	for _, a := range d.Local {
 		if a.Is4() == to.Is4() {
@@ -119,7 +119,7 @@ func (d *Dialer) from(to netip.Addr) (local netip.Addr, ok bool) {
 
 func (d *Dialer) setBuffers(_, _ string, conn syscall.RawConn) error {
 	return conn.Control(func(fd uintptr) {
-		// Smaller buffers than wanted are no reason not to connect.
+		// An error is ignored: the connection works with other buffer sizes too.
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, d.Buffer)
 		_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, d.Buffer)
 	})

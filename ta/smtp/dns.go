@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Resolver looks up what routing needs. Names have no dot at their end.
+// Resolver looks up what routing needs. Names have no trailing dot.
 type Resolver interface {
 	// MX returns the mail exchangers of a domain in no particular order. The
 	// error is ErrNotFound if the DNS answers that there is none, and any other
-	// if it does not answer.
+	// error if it does not answer.
 	MX(ctx context.Context, domain string) ([]MX, error)
 	// Addresses returns the addresses of a host. Errors are those of MX.
 	Addresses(ctx context.Context, host string) ([]netip.Addr, error)
@@ -32,8 +32,8 @@ type MX struct {
 // ErrNotFound means that the name, or the record, does not exist.
 var ErrNotFound = errors.New("not found")
 
-// NewResolver returns the resolver of the system, including its hosts file. If a
-// server is given, host and port, only that is asked.
+// NewResolver returns the resolver of the system, including its hosts file. If
+// server (host:port) is not empty, only that server is asked.
 func NewResolver(server string) Resolver {
 	r := &net.Resolver{PreferGo: true, StrictErrors: true}
 	s := system{r, hostsFile}
@@ -52,9 +52,9 @@ type system struct {
 	file func(ctx context.Context, host string) []netip.Addr
 }
 
-// hostsFile looks a host up in the system's hosts file only. The resolver does so
-// for names without the dot at their end, but then tries the search list of
-// resolv.conf too; its Dial fails here, so that it asks no server.
+// hostsFile looks up a host only in the system's hosts file. The resolver reads that
+// file for names without a trailing dot, but then tries the search list of
+// resolv.conf too; its Dial fails here, so it asks no server.
 func hostsFile(ctx context.Context, host string) []netip.Addr {
 	r := net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, ErrNotFound
@@ -78,8 +78,8 @@ func (s system) MX(ctx context.Context, domain string) ([]MX, error) {
 	return list, nil
 }
 
-// Addresses looks up each family by itself: a server that fails for AAAA is no
-// reason to doubt the A records, and the other way round.
+// Addresses looks up each family separately: a server that fails for AAAA is no
+// reason to doubt the A records, and vice versa.
 func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	if found := s.file(ctx, host); len(found) > 0 {
 		return unmap(found), nil
@@ -100,7 +100,7 @@ func (s system) Addresses(ctx context.Context, host string) ([]netip.Addr, error
 	return nil, dnsError(failed[1])
 }
 
-// unmap makes IPv4 addresses of those in the IPv6 form ::ffff:192.0.2.1.
+// unmap turns IPv4-mapped IPv6 addresses (::ffff:192.0.2.1) into IPv4 addresses.
 func unmap(list []netip.Addr) []netip.Addr {
 	for i := range list {
 		list[i] = list[i].Unmap()
@@ -122,14 +122,14 @@ func dnsError(err error) error {
 }
 
 const (
-	// cacheTime is how long an answer is used again. It is about the length of a
-	// burst of mail, and so short that the TTL of the records is not needed.
+	// cacheTime is how long an answer is reused. It is about the length of a
+	// burst of mail, and so short that the TTL of the records does not matter.
 	cacheTime  = time.Minute
 	maxAnswers = 10_000 // of either kind
 )
 
-// cache keeps answers, so that the messages of a queue do not repeat a question.
-// It does not keep failures to answer.
+// cache keeps answers, so that the messages of a queue do not repeat a query. It
+// does not keep failures to answer.
 type cache struct {
 	ask Resolver
 	now func() time.Time

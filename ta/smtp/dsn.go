@@ -14,7 +14,7 @@ import (
 	"zsched/ta"
 )
 
-// dsnOfMail are the DSN parameters of MAIL, with a blank before each.
+// dsnOfMail returns the DSN parameters of MAIL, with a blank before each.
 func (e *envelope) dsnOfMail() (parameters string) {
 	if ret := strings.ToUpper(e.ret); ret == "FULL" || ret == "HDRS" {
 		parameters += " RET=" + ret
@@ -25,7 +25,7 @@ func (e *envelope) dsnOfMail() (parameters string) {
 	return parameters
 }
 
-// dsnOfRcpt are the DSN parameters of RCPT, with a blank before each.
+// dsnOfRcpt returns the DSN parameters of RCPT, with a blank before each.
 func dsnOfRcpt(r *ta.Recipient) (parameters string) {
 	if _, given := ctlfile.DSNWord(r.DSN, "NOTIFY"); given {
 		if notify := notifyParameter(r.Notify); notify != "" {
@@ -38,7 +38,8 @@ func dsnOfRcpt(r *ta.Recipient) (parameters string) {
 	return parameters
 }
 
-// notifyParameter is the value of NOTIFY: the words of RFC 3461, NEVER alone.
+// notifyParameter returns the value of NOTIFY in the words of RFC 3461. NEVER
+// excludes all others.
 func notifyParameter(n ctlfile.Notify) string {
 	if n&ctlfile.NotifyNever != 0 {
 		return "NEVER"
@@ -46,7 +47,7 @@ func notifyParameter(n ctlfile.Notify) string {
 	return (n & (ctlfile.NotifySuccess | ctlfile.NotifyFailure | ctlfile.NotifyDelay)).String()
 }
 
-// validParameter reports whether a value can stand in a command.
+// validParameter reports whether a value is valid in a command.
 func validParameter(s string) bool {
 	return s != "" && len(s) <= 500 &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
@@ -55,8 +56,8 @@ func validParameter(s string) bool {
 // deadline is a request to deliver within a time.
 type deadline struct {
 	left   int64  // seconds; negative when it is past
-	mode   byte   // R: return the message then; N: go on, and tell the sender
-	suffix string // mode, and T to be told of relays
+	mode   byte   // R: then return the message; N: then notify the sender and go on
+	suffix string // the mode, and T if the sender wants to be notified of relays
 }
 
 // parseBy reads the value of BY. The time counts from the arrival of the message.
@@ -70,7 +71,7 @@ func parseBy(value string, age time.Duration) (d deadline, ok bool) {
 	return deadline{left: n - int64(age/time.Second), mode: mode[0], suffix: mode}, true
 }
 
-// byParameter is the value of BY to pass on, or the reason for which the message
+// byParameter returns the value of BY to pass on, or the reason why the message
 // must not be sent.
 func (e *envelope) byParameter(ext extensions, age time.Duration) (by string, refused *failure) {
 	d, ok := parseBy(e.by, age)

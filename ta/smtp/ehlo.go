@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// session is an SMTP or LMTP session: a connection on which the server has
-// greeted us and said what it can do.
+// session is an SMTP or LMTP session: a connection on which the server has sent
+// its greeting and its extensions.
 type session struct {
 	*wire
 	target  *target
@@ -18,7 +18,7 @@ type session struct {
 	ext     extensions
 	tls     bool
 	opening transcript
-	spoolID string // of the message at hand, for the log; "": none
+	spoolID string // of the current message, for the log; "": none
 }
 
 // extensions are what a server offers in its reply to EHLO, without those that
@@ -29,11 +29,11 @@ type extensions struct {
 	size      int64 // longest message that it accepts in bytes, if sized; 0: not given
 	sized     bool
 	deliverBy bool
-	minBy     int64    // smallest number of seconds that BY may have with mode R
+	minBy     int64    // minimum of BY with mode R, in seconds
 	auth      []string // mechanisms, in upper case
 }
 
-// remote is the server as notices name it.
+// remote returns the name of the server in notices.
 func (s *session) remote() string { return s.target.remote(s.address) }
 
 // parseExtensions reads the lines of a reply to EHLO after the first.
@@ -72,7 +72,7 @@ func parseExtensions(lines []string) (e extensions) {
 	return e
 }
 
-// firstNumber returns the first parameter; 0 if there is none or it is no number.
+// firstNumber returns the first parameter; 0 if there is none or it is not a number.
 func firstNumber(words []string) int64 {
 	if len(words) < 2 {
 		return 0
@@ -102,10 +102,10 @@ type opener struct {
 	log      func(LogLine)
 }
 
-// Disabled names what is not used although servers may offer it.
+// Disabled says which extensions are not used, even if servers offer them.
 type Disabled struct {
 	ESMTP            bool // say HELO, not EHLO
-	ESMTPUnannounced bool // say HELO if the greeting has no ESMTP in it
+	ESMTPUnannounced bool // say HELO if the greeting does not contain ESMTP
 	Pipelining       bool
 	EightBit         bool // neither 8BITMIME nor SMTPUTF8: all messages are sent in 7 bits
 }
@@ -170,7 +170,7 @@ func (o *opener) openAt(c *conn, network, address string, policy Policy) (*sessi
 	return s, nil
 }
 
-// withoutPort is the address of host:port.
+// withoutPort returns the host of host:port, without brackets.
 func withoutPort(address string) string {
 	if at := strings.LastIndexByte(address, ':'); at >= 0 {
 		return strings.Trim(address[:at], "[]")
@@ -236,14 +236,15 @@ func (o *opener) withoutDisabled(e extensions) extensions {
 	return e
 }
 
-// lost is the failure of a connection that ended, or that does not speak SMTP.
+// lost is the failure of a connection that ended, or whose server does not speak
+// SMTP.
 func (s *session) lost(at string, err error) *openError {
 	return &openError{failure: &failure{code: "4.4.2", diagnostic: "smtp; 466 (" + at + ": " + why(err) + ")",
 		remote: s.remote(), text: s.opening.String() + "\r" + at + ": " + why(err)}}
 }
 
-// refused is the failure of a server that does not want us. It is always
-// temporary here: a server refuses a message for good only when it sees one.
+// refused is the failure of a server that refuses the session. It is always
+// temporary, because the server has not seen the message.
 func (s *session) refused(r Reply) *openError {
 	return &openError{failure: &failure{code: "4.4.1", diagnostic: r.diagnostic(), remote: s.remote(), text: s.opening.String()}}
 }

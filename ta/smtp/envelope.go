@@ -19,8 +19,8 @@ type delivery struct {
 	contents     []keptContent
 }
 
-// maxRecipients is how many recipients a transaction has. Every server accepts as
-// many (RFC 5321 section 4.5.3.1.8).
+// maxRecipients is the maximum number of recipients in a transaction. Every server
+// must accept this many (RFC 5321 section 4.5.3.1.8).
 const maxRecipients = 100
 
 // shared is what the recipients of a transaction have in common.
@@ -38,7 +38,7 @@ type envelope struct {
 	recipients []*ta.Recipient
 }
 
-// envelopes groups the recipients that are not reported.
+// envelopes groups the recipients that have not been reported.
 func (d *delivery) envelopes() []*envelope {
 	var all []*envelope
 	byShared := map[shared]*envelope{}
@@ -60,7 +60,7 @@ func (d *delivery) envelopes() []*envelope {
 	return all
 }
 
-// reversePath is the sender's address, empty for the null sender.
+// reversePath returns the sender's address, empty for the null sender.
 func reversePath(r *ta.Recipient) string {
 	if r.From.Channel == "error" || r.From.User == "-" {
 		return ""
@@ -68,8 +68,8 @@ func reversePath(r *ta.Recipient) string {
 	return withoutBrackets(r.From.User)
 }
 
-// withoutBrackets is an address without the angle brackets that some routers
-// write.
+// withoutBrackets removes the angle brackets that some routers write around an
+// address.
 func withoutBrackets(address string) string {
 	if inner, ok := strings.CutPrefix(address, "<"); ok {
 		return strings.TrimSuffix(inner, ">")
@@ -77,12 +77,12 @@ func withoutBrackets(address string) string {
 	return address
 }
 
-// maxAddress is the longest address that is sent, in bytes. RFC 5321 section
-// 4.5.3.1.3 permits 256.
+// maxAddress is the maximum length of an address that is sent, in bytes. RFC 5321
+// section 4.5.3.1.3 permits 256.
 const maxAddress = 1000
 
-// validAddress reports whether an address can stand in a command: it is not empty,
-// not too long, and does not end the path or the line that it stands in.
+// validAddress reports whether an address is valid in a command: it is not empty,
+// not too long, and does not end the path or the line that contains it.
 func validAddress(address string) bool {
 	if len(address) > maxAddress {
 		return false
@@ -106,7 +106,7 @@ func validAddress(address string) bool {
 	return !quoted && address != ""
 }
 
-// mailCommand is the MAIL command.
+// mailCommand returns the MAIL command.
 func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
 	line := "MAIL From:<" + e.from + ">"
 	if c.eight && ext.eightBit {
@@ -127,7 +127,7 @@ func (e *envelope) mailCommand(ext extensions, c *content, by string) string {
 	return line
 }
 
-// rcptCommand is the RCPT command for a recipient.
+// rcptCommand returns the RCPT command for a recipient.
 func rcptCommand(ext extensions, r *ta.Recipient) string {
 	line := "RCPT To:<" + withoutBrackets(r.User) + ">"
 	if ext.dsn {

@@ -1,5 +1,5 @@
-// This file holds the spellings of a host word. IDNA2008 (RFC 5891) makes one ASCII
-// form of those of a domain.
+// This file turns the spellings of a host word into one. IDNA2008 (RFC 5891) defines
+// the ASCII form of a domain.
 
 package smtp
 
@@ -12,15 +12,15 @@ import (
 )
 
 // lookupProfile maps and normalises names for lookup (RFC 5895, UTS 46). It
-// does not insist on host names: underscores and hyphens may stand anywhere,
-// since the DNS takes them.
+// does not insist on host names: underscores and hyphens may be anywhere,
+// because the DNS accepts them.
 func lookupProfile() *idna.Profile {
 	return idna.New(idna.MapForLookup(), idna.BidiRule(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 }
 
-// asciiDomain returns a domain as the DNS knows it: lower case, without the dot
-// at the end, and with A-labels in place of U-labels. The error is one for
-// people.
+// asciiDomain returns a domain in the form of the DNS: in lower case, without the
+// trailing dot, and with A-labels in place of U-labels. The error can be shown to
+// users.
 func asciiDomain(domain string) (string, error) {
 	name := strings.ToLower(domain)
 	if !ascii(domain) {
@@ -41,8 +41,8 @@ func asciiDomain(domain string) (string, error) {
 	return name, nil
 }
 
-// canonicalHost returns the one spelling of a host word, or of ".domain" and "*",
-// under which tables have it.
+// canonicalHost returns the spelling of a host word, of ".domain" or of "*" that
+// the tables use as key.
 func canonicalHost(host string) (string, error) {
 	switch path, unix := cutPrefixFold(host, "UNIX:"); {
 	case host == "*":
@@ -62,8 +62,8 @@ func canonicalHost(host string) (string, error) {
 	return asciiDomain(host)
 }
 
-// canonicalOr is canonicalHost for lookups. What is no host word stays as it is,
-// and is not found.
+// canonicalOr is canonicalHost for lookups. It returns what is not a host word
+// unchanged, and the lookup then finds nothing.
 func canonicalOr(host string) string {
 	if name, err := canonicalHost(host); err == nil {
 		return name
@@ -72,7 +72,7 @@ func canonicalOr(host string) string {
 }
 
 // notInDomain reports whether a character cannot be part of a domain in a mail
-// address. Most others can, whether or not somebody would register them.
+// address. All others are accepted, even if no registry would accept them.
 func notInDomain(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\()<>@,;:", r)
 }

@@ -5,9 +5,9 @@ package smtp
 
 import "zsched/ta"
 
-// takeFinalReplies takes the replies to the message, which follows a line: one
-// reply, in LMTP one for each recipient. An acceptance is reported before anything
-// else is done.
+// takeFinalReplies takes the replies to the message: one reply, or in LMTP one for
+// each recipient. line is the client's line that they answer. An acceptance is
+// reported before anything else is done.
 func (t *transaction) takeFinalReplies(line string) error {
 	before := t.data
 	step := len(t.states)
@@ -45,8 +45,8 @@ func (t *transaction) finalReply(states []recipientState, r Reply) error {
 	return nil
 }
 
-// accepted is the result of a recipient whose message the server has accepted. A
-// server with DSN tells the sender itself, and then we must not.
+// accepted returns the result of a recipient whose message the server has accepted.
+// A server with DSN notifies the sender itself, and then we must not.
 func (t *transaction) accepted(one recipientState, r Reply) ta.Result {
 	status, action := ta.OK, "relayed"
 	if t.ext.dsn {

@@ -1,4 +1,4 @@
-// This file holds the way from a host word to mail exchangers: MX records, null
+// This file holds the routing from a host word to mail exchangers: MX records, null
 // MX, address literals, lists of hosts, and loops.
 
 package smtp
@@ -25,7 +25,7 @@ type target struct {
 	socket    string           // path of a unix socket, or ""
 }
 
-// remote names the target at an address as notices do: "dns; mx.example.net
+// remote returns the name of the target in notices: "dns; mx.example.net
 // (192.0.2.1)".
 func (t *target) remote(address string) string {
 	switch {
@@ -37,8 +37,8 @@ func (t *target) remote(address string) string {
 	return "dns; " + t.name + " (" + address + ")"
 }
 
-// failure is the reason for which mail cannot be delivered to a destination, now
-// or at all.
+// failure is the reason why mail cannot be delivered to a destination, now or at
+// all.
 type failure struct {
 	permanent  bool
 	code       string // enhanced status code
@@ -56,7 +56,7 @@ type router struct {
 	port      int
 	forced    string                // destination of all mail, or ""
 	noMX      bool                  // look up addresses only
-	localOK   bool                  // our own addresses are no loop
+	localOK   bool                  // our own addresses do not count as a loop
 	ipv6First bool                  // else IPv4 first
 	name      string                // our host name
 	ours      func(netip.Addr) bool // whether an address is one of this machine
@@ -158,9 +158,9 @@ func listedHosts(list string) []MX {
 	return found
 }
 
-// exchangers makes targets of a list of exchangers. If this machine is in the
+// exchangers turns a list of exchangers into targets. If this machine is in the
 // list, it and those that are not preferred to it are left out, because they
-// would send the mail to us again.
+// would send the mail back to us.
 func (r *router) exchangers(ctx context.Context, domain string, list []MX) ([][]*target, *failure) {
 	slices.SortStableFunc(list, func(a, b MX) int { return cmp.Compare(a.Preference, b.Preference) })
 	if len(list) > maxExchangers {
@@ -192,8 +192,8 @@ func (r *router) exchangers(ctx context.Context, domain string, list []MX) ([][]
 	return usable(domain, levels, unanswered)
 }
 
-// usable drops empty levels. If none is left, the failure is that of a lookup
-// that was not answered, or else permanent.
+// usable drops empty levels. If none is left, it returns unanswered, the failure of
+// a lookup, or else a permanent failure.
 func usable(domain string, levels [][]*target, unanswered *failure) ([][]*target, *failure) {
 	levels = slices.DeleteFunc(levels, func(l []*target) bool { return len(l) == 0 })
 	switch {
@@ -223,11 +223,12 @@ func (r *router) loop(addr netip.Addr) bool {
 // smtpPort is where this machine's SMTP server would listen.
 const smtpPort = 25
 
-// loopsCount reports whether loops are looked for. Mail for another port or for a
-// forced destination goes to another program, which is no loop.
+// loopsCount reports whether the router checks for loops. Mail for another port or
+// for a forced destination goes to another program, which is not a loop.
 func (r *router) loopsCount() bool { return r.port == smtpPort && !r.localOK && r.forced == "" }
 
-// target makes a target of an exchanger, addresses of the preferred family first.
+// target turns an exchanger into a target, with the addresses of the preferred
+// family first.
 func (r *router) target(host string, addresses []netip.Addr) *target {
 	t := &target{name: host}
 	for _, first := range []bool{true, false} {

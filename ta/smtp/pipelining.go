@@ -1,5 +1,5 @@
-// This file holds the connection as lines. Commands gather and are sent together
-// when a reply is wanted, which is pipelining (RFC 2920). Every read and write has
+// This file holds the connection as lines. Commands are buffered and sent together
+// when a reply is needed, which is pipelining (RFC 2920). Every read and write has
 // a timeout.
 
 package smtp
@@ -32,7 +32,7 @@ func newWire(nc net.Conn, writeTimeout time.Duration, trace func(direction, line
 	return w
 }
 
-// attach replaces the connection, by TLS over it.
+// attach replaces the connection, for example with TLS over it.
 func (w *wire) attach(nc net.Conn) {
 	w.nc = nc
 	w.r = bufio.NewReaderSize(nc, 4096)
@@ -49,13 +49,13 @@ func (t timedWriter) Write(b []byte) (int, error) {
 	return t.w.nc.Write(b)
 }
 
-// send adds a command to those that are sent with the next reply that is wanted.
+// send buffers a command, which is sent when the next reply is read.
 func (w *wire) send(line string) error {
 	w.trace(ours, visible(line))
 	return w.sendUnlogged(line)
 }
 
-// sendUnlogged is send for a line that must not be seen in logs.
+// sendUnlogged is send for a line that must not appear in logs.
 func (w *wire) sendUnlogged(line string) error {
 	if _, err := w.w.WriteString(line); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (w *wire) command(timeout time.Duration, line string) (Reply, error) {
 	return w.reply(timeout)
 }
 
-// reply sends what has gathered and reads one reply.
+// reply sends the buffered commands and reads one reply.
 func (w *wire) reply(timeout time.Duration) (Reply, error) {
 	if err := w.w.Flush(); err != nil {
 		return Reply{}, fmt.Errorf("write: %w", err)
@@ -115,7 +115,7 @@ func (w *wire) readReply(timeout time.Duration) (Reply, error) {
 // maxDropped is how much of a line may be dropped, in bytes.
 const maxDropped = 1 << 20
 
-// line reads one line. Of a line that is too long, the end is dropped.
+// line reads one line. It drops the end of a line that is too long.
 func (w *wire) line() (string, error) {
 	var line []byte
 	for dropped := 0; ; {
@@ -155,8 +155,8 @@ func (w *wire) close() {
 	}
 }
 
-// why returns the error of a connection for people, without the addresses and
-// file descriptors that package net adds.
+// why returns the error of a connection as a text for users, without the addresses
+// and the operation that package net adds.
 func why(err error) string {
 	var op *net.OpError
 	var timeout net.Error

@@ -1,4 +1,4 @@
-// This file holds the pool of connections and the limits of their number.
+// This file holds the pool of connections and its limits.
 
 package smtp
 
@@ -18,8 +18,8 @@ type Limits struct {
 	// opened. 0: 1, because the scheduler's window already decides how many
 	// messages are delivered at once.
 	Backlog int
-	// A message may always have MessageMax connections. It may have more while
-	// it has fewer than MessageScale times the free ones.
+	// A message may always have MessageMax connections. It may have more as long
+	// as it has fewer than MessageScale times the number of free ones.
 	MessageMax, MessageScale int
 	Jobs                     int           // jobs after which a connection is closed
 	Age                      time.Duration // after which a connection in use is closed
@@ -28,7 +28,7 @@ type Limits struct {
 	Forget                   time.Duration // after which the record of a host is dropped; 0: ten minutes
 }
 
-// DefaultLimits are those of a process whose command line sets none.
+// DefaultLimits returns the limits of a process whose command line sets none.
 func DefaultLimits() Limits {
 	return Limits{Sessions: 1, Backlog: 1, MessageMax: 20, MessageScale: 10, Jobs: 100,
 		Age: 5 * time.Minute, Idle: time.Minute, Retry: 30 * time.Second, Forget: 10 * time.Minute}
@@ -67,7 +67,7 @@ type pool struct {
 	conns    []*conn            // open, or about to be opened
 	hosts    map[string][]*conn // the same by target
 	messages map[uint64]int     // number of jobs in hand by message
-	waiting  []*job             // in the order in which they came
+	waiting  []*job             // in the order in which they arrived
 	opened   int                // connections so far
 }
 
@@ -86,16 +86,16 @@ type job struct {
 }
 
 // maxTrying is how long new connections are tried for a job. An attempt that
-// began before may take longer.
+// began within this time may end later.
 const maxTrying = 10 * time.Minute
 
-// conn is one connection, from the moment at which the pool decides to open it.
+// conn is one connection, from the moment when the pool decides to open it.
 type conn struct {
 	target *target
 	domain string // that it was opened for; "" serves all that share the target
 	policy any
 	order  int   // 1, 2, … in the order of opening
-	after  *conn // must be closed before this one is opened; nil: nothing
+	after  *conn // must be closed before this one is opened; nil: none
 
 	spoolID string // of the message that it is opened for, for the log
 
@@ -113,7 +113,7 @@ func (c *conn) serves(j *job) bool {
 	return c.policy == j.policy && (c.domain == "" || c.domain == j.domain)
 }
 
-// submit finds a connection for a job, or lets it wait for one.
+// submit finds a connection for a job, or makes it wait for one.
 func (p *pool) submit(j *job) {
 	p.mu.Lock()
 	if j.since.IsZero() {
@@ -124,7 +124,7 @@ func (p *pool) submit(j *job) {
 	p.perform(d)
 }
 
-// decisions are what follows from assigning jobs and must be done without the
+// decisions are the results of assigning jobs that perform carries out without the
 // lock.
 type decisions struct {
 	started []*conn
@@ -137,7 +137,7 @@ type failedJob struct {
 	choice choice
 }
 
-// assignAll assigns the jobs that wait, and then others. p.mu is held.
+// assignAll assigns the waiting jobs, and then those given. p.mu is held.
 func (p *pool) assignAll(jobs ...*job) (d decisions) {
 	all := append(p.waiting, jobs...)
 	p.waiting = nil
@@ -187,7 +187,7 @@ func (p *pool) open(c choice, j *job) *conn {
 	return k
 }
 
-// unlink makes a connection one that is no longer chosen.
+// unlink removes a connection from those that can be chosen.
 func (p *pool) unlink(c *conn) {
 	same := func(k *conn) bool { return k == c }
 	p.conns = slices.DeleteFunc(p.conns, same)
@@ -225,7 +225,7 @@ func (p *pool) record(target string) Record {
 	return r
 }
 
-// refused ends a connection that could not be opened. Its jobs get another
+// refused records that a connection could not be opened. Its jobs get another
 // target.
 func (p *pool) refused(c *conn, f *failure) {
 	p.mu.Lock()
@@ -248,7 +248,7 @@ func (p *pool) refused(c *conn, f *failure) {
 	p.closed(c)
 }
 
-// closed ends a connection that is closed. The jobs that it has left are
+// closed removes a closed connection from the pool. Its remaining jobs are
 // assigned again, before those that wait.
 func (p *pool) closed(c *conn) {
 	p.mu.Lock()
@@ -274,9 +274,9 @@ func (p *pool) unassign(j *job) {
 	}
 }
 
-// finish takes the job that is done off its connection and reports whether the
+// finish removes the finished job from its connection and reports whether the
 // connection may do another one. It may not if it is broken (not good), or if it
-// is old by its jobs or by its time.
+// has reached the limit Jobs or Age.
 func (p *pool) finish(c *conn, good bool) (goOn bool) {
 	p.mu.Lock()
 	p.unassign(c.jobs[0])

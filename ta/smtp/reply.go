@@ -12,8 +12,8 @@ import (
 // Reply is a server's reply to a command (RFC 5321 section 4.2).
 type Reply struct {
 	Code int
-	// Status is the enhanced status code (RFC 3463) at the front of the text. ""
-	// means that there is none, or one of another class than Code.
+	// Status is the enhanced status code (RFC 3463) at the beginning of the text.
+	// "" means that there is none, or that its class differs from that of Code.
 	Status string
 	Lines  []string // as received, with the code, without line ends
 }
@@ -24,16 +24,16 @@ const (
 	maxDiagnostic = 500 // bytes of a reply's text
 )
 
-// errProtocol means that what the server says is not SMTP.
+// errProtocol means that what the server sends is not SMTP.
 var errProtocol = errors.New("peer does not speak SMTP")
 
 // OK reports whether the command succeeded.
 func (r Reply) OK() bool { return r.Code/100 == 2 }
 
-// Permanent reports whether the command failed for good.
+// Permanent reports whether the command failed permanently.
 func (r Reply) Permanent() bool { return r.Code/100 == 5 }
 
-// Text is the reply without its codes. Its lines are joined by blanks.
+// Text returns the reply without its codes, with its lines joined by blanks.
 func (r Reply) Text() string {
 	var b strings.Builder
 	for i, line := range r.Lines {
@@ -49,7 +49,7 @@ func (r Reply) Text() string {
 	return b.String()
 }
 
-// replyText is a line of a reply without its code and the separator.
+// replyText returns a line of a reply without its code and the separator.
 func replyText(line string) string {
 	if len(line) < 4 {
 		return ""
@@ -74,7 +74,7 @@ func parseReplyLine(line string) (code int, last bool, err error) {
 	return code, len(line) == 3 || line[3] == ' ', nil
 }
 
-// newReply makes a Reply from its lines.
+// newReply makes a Reply from its code and lines.
 func newReply(code int, lines []string) Reply {
 	r := Reply{Code: code, Lines: lines}
 	status := leadingStatus(strings.TrimSpace(replyText(lines[len(lines)-1])))
@@ -84,8 +84,8 @@ func newReply(code int, lines []string) Reply {
 	return r
 }
 
-// leadingStatus is the enhanced status code at the front of a text, or "". The
-// subject and the detail have up to three digits.
+// leadingStatus returns the enhanced status code at the beginning of a text, or "".
+// The subject and the detail have up to three digits.
 func leadingStatus(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	parts := strings.Split(word, ".")
@@ -100,10 +100,10 @@ func leadingStatus(text string) string {
 	return word
 }
 
-// status is the enhanced status code of a reply within a session. If the server
-// gives none, it is the one that fits the reply's code. The codes x.4.1 and x.4.2
-// become x.4.0, because they would make the scheduler defer the whole destination,
-// although this server answers. The transcript has the server's own code.
+// status returns the enhanced status code of a reply within a session. If the
+// server gives none, it is the one that matches the reply code. The codes x.4.1 and
+// x.4.2 become x.4.0, because they would make the scheduler defer the whole
+// destination, although this server answers. The transcript has the server's code.
 func (r Reply) status() string {
 	s := r.Status
 	if s == "" {
@@ -121,7 +121,7 @@ func defaultStatus(code int) string {
 		return "2.0.0"
 	}
 	switch code % 100 {
-	case 0, 1, 2, 3, 4: // syntax, unknown command, order, parameter
+	case 0, 1, 2, 3, 4: // syntax, unknown command, sequence, parameter
 		if code/100 == 5 {
 			return class + "5." + []string{"2", "4", "1", "1", "4"}[code%100]
 		}
@@ -147,8 +147,8 @@ func defaultStatus(code int) string {
 	return class + "0.0"
 }
 
-// diagnostic is the reply as delivery status notices show it: "smtp; 550 (no such
-// user)".
+// diagnostic returns the reply in the form of delivery status notices: "smtp; 550
+// (no such user)".
 func (r Reply) diagnostic() string {
 	text := r.Text()
 	if len(text) > maxDiagnostic {

@@ -1,4 +1,4 @@
-// This file holds what is reported of a job's recipients.
+// This file holds the reports about the recipients of a job.
 
 package smtp
 
@@ -15,10 +15,10 @@ import (
 // before and ended when the job began.
 const maxRequeues = 3
 
-// do does one job on a connection. After an error the connection is of no more
-// use. Then all recipients of the job are reported, except with errRequeue: the
-// server has answered nothing about those that are left, which may go to another
-// connection.
+// do does one job on a connection. After an error the connection can no longer be
+// used, and all recipients of the job are reported, unless the error is errRequeue:
+// then the server has sent no reply about the remaining ones, and another connection
+// may try them.
 func (a *Agent) do(c *conn, s *session, j *job) error {
 	used := c.finished > 0
 	for _, e := range j.delivery.envelopes() {
@@ -42,8 +42,8 @@ func (a *Agent) do(c *conn, s *session, j *job) error {
 	return nil
 }
 
-// reportLost defers the recipients that are left when a connection ends. The code
-// is not one that makes the scheduler defer the whole destination.
+// reportLost defers the recipients that remain when a connection ends. It uses no
+// status code that makes the scheduler defer the whole destination.
 func (a *Agent) reportLost(t *transaction, err error) {
 	what := why(err)
 	f := &failure{code: "4.4.0", diagnostic: "smtp; 466 (" + what + ")", remote: t.s.remote(), text: "\r->> (" + what + ")"}
@@ -81,8 +81,8 @@ func (a *Agent) report(r *ta.Recipient, result ta.Result, cvt string) {
 	r.Report(result)
 }
 
-// result is what a failure means for a recipient: an error if it is permanent, else
-// a temporary status.
+// result returns the result of a recipient after this failure: an error if it is
+// permanent, else a temporary status.
 func (f *failure) result(temporary ta.Status) ta.Result {
 	if f.permanent {
 		temporary = ta.Error
@@ -91,8 +91,8 @@ func (f *failure) result(temporary ta.Status) ta.Result {
 }
 
 // reportFailure reports all recipients of a delivery for which there is no target.
-// A temporary failure defers the whole destination, if the job line is about this
-// destination only.
+// A temporary failure defers the whole destination if the job line has no other
+// destination.
 func (a *Agent) reportFailure(d *delivery, f *failure) {
 	if d.wholeJobLine {
 		d.message.ReportRest(func(*ta.Recipient) ta.Result { return f.result(ta.DeferAll) })

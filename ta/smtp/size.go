@@ -1,5 +1,5 @@
-// This file holds what is checked and prepared before MAIL: addresses, SIZE, and
-// the conversion for servers without 8BITMIME.
+// This file holds the checks and preparations before MAIL: addresses, SIZE, and the
+// conversion for servers without 8BITMIME.
 
 package smtp
 
@@ -12,8 +12,8 @@ import (
 	"zsched/ta/mime"
 )
 
-// prepare prepares what is sent, and reports the recipients that cannot be sent
-// to. It returns whether any is left.
+// prepare prepares the envelope and the content, and reports the recipients to whom
+// nothing can be sent. It reports whether any other is left.
 func (t *transaction) prepare() bool {
 	t.ext = t.s.ext
 	if t.a.pool.record(t.s.target.name).NoChunking {
@@ -45,13 +45,13 @@ func (t *transaction) prepare() bool {
 	return len(t.states) > 0
 }
 
-// unsendable is a permanent failure that we find ourselves.
+// unsendable is a permanent failure that the agent itself finds.
 func unsendable(code, text string) *failure {
 	return &failure{permanent: true, code: code, diagnostic: "smtp; 550 (" + text + ")", text: text}
 }
 
-// prepareContent measures the message, and converts it if the server accepts seven
-// bits only.
+// prepareContent measures the message, and converts it if the server accepts only
+// seven bits.
 func (t *transaction) prepareContent() *failure {
 	o := &t.a.o
 	how := mime.Conversion{KeepHeader: o.KeepHeaders}
@@ -72,8 +72,8 @@ func (t *transaction) prepareContent() *failure {
 	return nil
 }
 
-// content returns the message under a header, measured and converted. It is kept
-// for further transactions of the delivery.
+// content returns the message with a header, measured and converted. It keeps the
+// result for further transactions of the delivery.
 func (d *delivery) content(header string, how mime.Conversion, b *buffers) (*content, error) {
 	for _, kept := range d.contents {
 		if kept.how == how && kept.header == header {

@@ -7,13 +7,12 @@
 //	   │                               connection   one job at a time
 //	   └──────────── report: result, transcript ◄────────────────────┘
 //
-// The reply of the server, and the moment at which it comes, decide what is
-// reported:
+// The server's reply, and the moment when it arrives, decide what is reported:
 //
-//	no target can be connected to and greets  deferall
-//	MAIL or RCPT is refused for now           deferred
-//	DATA or the message is refused for now    deferback
-//	any of them is refused for good           error
+//	no session can be opened with any target  deferall
+//	MAIL or RCPT is refused temporarily       deferred
+//	DATA or the message, likewise             deferback
+//	any of them is refused permanently        error
 //	the connection ends before DATA           deferred, x.4.0
 //	the connection ends after DATA            deferback, x.4.0
 //	the message is accepted                   ok, before anything else is done
@@ -21,7 +20,7 @@
 // Between the final dot and its reply the client cannot know whether the server
 // has the message. If the connection ends in that time, the recipients stay in
 // the queue (deferback), so that no mail is lost. The same job does not try
-// again, neither on another connection nor at another exchanger. A message that
+// again, either on another connection or at another exchanger. A message that
 // was accepted is never sent again.
 package smtp
 
@@ -39,10 +38,10 @@ type Options struct {
 	Name   string // our host name, for EHLO and to recognise loops
 	Port   int    // 0: 25
 	LMTP   bool
-	Forced string // destination of all mail, whatever its host word: "UNIX:/path", "[address]" or a name
+	Forced string // destination of all mail, regardless of its host word: "UNIX:/path", "[address]" or a name
 
 	NoMX      bool // look up addresses only
-	LocalOK   bool // our own addresses are no loop
+	LocalOK   bool // our own addresses do not count as a loop
 	IPv6First bool
 	ShareMX   bool // destinations with the same exchanger share connections
 
@@ -63,11 +62,11 @@ type Options struct {
 	// Log is called with every line of every session. It may be called by several
 	// goroutines. nil: no log.
 	Log func(LogLine)
-	// Title is called with what the agent is doing. nil: nobody wants to know.
+	// Title is called with a description of what the agent is doing. nil: not called.
 	Title func(string)
 }
 
-// Agent delivers messages. Its Deliver is for a ta.Server.
+// Agent delivers messages. Its method Deliver is meant for ta.Server.Deliver.
 type Agent struct {
 	o      Options
 	router router
@@ -147,8 +146,8 @@ func (a *Agent) policy(host string) Policy {
 	return p
 }
 
-// divide groups the recipients of a message by destination. Most job lines name
-// a host, and then there is one group.
+// divide groups the recipients of a message by destination. If the job line names a
+// host, as most do, there is only one group.
 func (a *Agent) divide(m *ta.Message) []*delivery {
 	var all []*delivery
 	byHost := map[string]*delivery{}

@@ -31,7 +31,7 @@ func (o *opener) startTLS(s *session, policy Policy) *openError {
 	case r.Code != 220:
 		return nil
 	case s.r.Buffered() > 0:
-		// Somebody may have injected plain text, to be taken for the server's.
+		// An attacker may have injected plain text that would pass for the server's.
 		return s.violates("there was more behind the reply to STARTTLS")
 	}
 	client := tls.Client(s.nc, o.tls.config(policy, s.target))
@@ -53,9 +53,9 @@ func (o *opener) startTLS(s *session, policy Policy) *openError {
 	return o.hello(s, true)
 }
 
-// config is the configuration of one connection. It replaces the library's check
-// of the certificate, because the certificate may be for one of several names,
-// and below TLSVerify for any.
+// config returns the configuration of one connection. It replaces the library's
+// check of the certificate, because the certificate may be for one of several
+// names, and below TLSVerify for any name.
 func (t *TLS) config(p Policy, to *target) *tls.Config {
 	c := t.base.Clone()
 	c.ServerName = strings.Trim(to.name, "[]")
@@ -77,8 +77,8 @@ func (t *TLS) config(p Policy, to *target) *tls.Config {
 	return c
 }
 
-// verifyForOne verifies a certificate chain for one of several names. The error
-// is that of the last.
+// verifyForOne verifies that a certificate chain is valid for one of several names.
+// The error is that of the last name.
 func verifyForOne(chain []*x509.Certificate, names []string, roots *x509.CertPool) error {
 	if len(chain) == 0 {
 		return errors.New("no certificate")

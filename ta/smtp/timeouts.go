@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Timeouts say how long each step may take (RFC 5321 section 4.5.3.2). The comments
-// begin with the names of option -T.
+// Timeouts say how long each step may take (RFC 5321 section 4.5.3.2). Each comment
+// begins with the name in option -T.
 type Timeouts struct {
 	Connect time.Duration // conn: making the connection
 	Greet   time.Duration // greet: the greeting
@@ -22,7 +22,8 @@ type Timeouts struct {
 	Dot     time.Duration // dot: the reply to the message
 }
 
-// DefaultTimeouts are ZMailer's. None is shorter than the RFC recommends.
+// DefaultTimeouts returns ZMailer's timeouts. None is shorter than the RFC
+// recommends.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		Connect: 3 * time.Minute, Greet: 5 * time.Minute, Command: 5 * time.Minute,

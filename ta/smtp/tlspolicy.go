@@ -19,7 +19,7 @@ import (
 // those of Postfix.
 type TLSLevel uint8
 
-// The levels. Each demands what the one before demands, and more.
+// The levels. Each demands everything that the previous one demands, and more.
 const (
 	// TLSNone (none): STARTTLS is not used.
 	TLSNone TLSLevel = iota
@@ -28,11 +28,11 @@ const (
 	TLSMay
 	// TLSEncrypt (encrypt): mail is sent under TLS only.
 	TLSEncrypt
-	// TLSVerify (verify): the certificate must be good for the name of the mail
+	// TLSVerify (verify): the certificate must be valid for the name of the mail
 	// exchanger.
 	TLSVerify
-	// TLSSecure (secure): the certificate must be good for the destination's
-	// name, which does not come from the DNS as that of the exchanger does.
+	// TLSSecure (secure): the certificate must be valid for the destination's
+	// name, which, unlike that of the exchanger, does not come from the DNS.
 	TLSSecure
 )
 
@@ -55,7 +55,7 @@ type TLS struct {
 	Ignored []string          // words of the file that have no effect
 }
 
-// NewTLS has level may for all destinations.
+// NewTLS returns a TLS with level may for all destinations.
 func NewTLS() *TLS { return &TLS{level: TLSMay, table: map[string]Policy{}} }
 
 // ReadFile reads the file of -S. Each line is a word and a value.
@@ -74,7 +74,7 @@ func (t *TLS) ReadFile(name string) error {
 			return t.addCertificatesIn(value)
 		case "demand-tls-mode":
 			t.level = max(t.level, TLSEncrypt)
-		case "tls-loglevel": // the protocol log always has it
+		case "tls-loglevel": // the protocol log always has this information
 		default:
 			t.Ignored = append(t.Ignored, words[0])
 		}
@@ -145,8 +145,8 @@ func (t *TLS) ReadPolicy(name string) error {
 }
 
 // policy returns the policy of a destination. For a list of hosts it is the
-// strictest of theirs: as nobody looked the hosts up in the DNS, a certificate that
-// has to be good for the destination may be good for any host of that level.
+// strictest of theirs: because the hosts do not come from the DNS, a certificate
+// that must be valid for the destination may be valid for any host of that level.
 func (t *TLS) policy(destination string) Policy {
 	if !strings.HasPrefix(destination, "(") {
 		return t.policyOfOne(destination)
@@ -178,8 +178,8 @@ func (t *TLS) policyOfOne(host string) Policy {
 	return p
 }
 
-// findDomain finds the entry of a domain: its own, else the nearest one of a
-// domain above it (with a dot in front), else "*".
+// findDomain finds the entry of a domain: its own, else that of the closest parent
+// domain (with a leading dot), else "*".
 func findDomain[T any](table map[string]T, domain string) (found T, ok bool) {
 	if found, ok = findOwn(table, domain); ok {
 		return found, true

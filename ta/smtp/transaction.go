@@ -23,21 +23,21 @@ type transaction struct {
 	states    []recipientState
 	mail      string    // transcript of MAIL
 	data      string    // transcript of what follows the RCPTs
-	answered  bool      // the server has replied something other than 421
-	dataSent  bool      // DATA or BDAT is sent: the server may have the message
-	pending   []command // sent and not replied to
+	answered  bool      // the server has sent a reply other than 421
+	dataSent  bool      // DATA or BDAT was sent: the server may have the message
+	pending   []command // sent, but not yet replied to
 	refused   bool      // MAIL was refused
-	dataReply Reply     // to DATA, once it has come
+	dataReply Reply     // to DATA, once it has arrived
 }
 
-// recipientState is how far a recipient has come in a transaction.
+// recipientState is the progress of a recipient in a transaction.
 type recipientState struct {
 	*ta.Recipient
 	rcpt     string // transcript of RCPT
 	accepted bool
 }
 
-// command is a command and what is done with its reply.
+// command is a command and the function that takes its reply.
 type command struct {
 	line    string
 	timeout time.Duration
@@ -51,9 +51,9 @@ func (e *errClosing) Error() string { return e.reply.Lines[0] }
 
 var errUnasked = errors.New("peer answers what it was not asked")
 
-// run does the transaction. again are recipients that need another transaction.
-// After an error the connection is of no more use, and some recipients may not be
-// reported.
+// run does the transaction. It returns in again the recipients that need another
+// transaction. After an error the connection can no longer be used, and some
+// recipients may not have been reported.
 func (t *transaction) run() (again []*ta.Recipient, err error) {
 	if !t.prepare() {
 		return nil, nil
@@ -62,7 +62,7 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 		return nil, err
 	}
 	if t.refused {
-		// Recipients that are not reported are for another attempt without
+		// Recipients that have not been reported get another attempt without
 		// extensions.
 		return t.unreported(), t.sendNothing()
 	}
@@ -81,8 +81,9 @@ func (t *transaction) run() (again []*ta.Recipient, err error) {
 // sendEnvelope sends MAIL and the RCPTs, and with pipelining DATA too.
 func (t *transaction) sendEnvelope() error {
 	if t.s.r.Buffered() > 0 {
-		// A reply to nothing. From here on each reply would be taken for that to
-		// the next command, and a refusal for an acceptance.
+		// This reply answers no command. If it were ignored, each reply would be
+		// taken for the reply to the next command, and a refusal could pass for an
+		// acceptance.
 		return errUnasked
 	}
 	timeouts := &t.a.o.Timeouts
@@ -150,9 +151,9 @@ func (t *transaction) takeReplies() error {
 	return nil
 }
 
-// rcptRefused reports a recipient that the server refuses. If the server has only
-// enough recipients, the recipient is not reported: it is for the next
-// transaction.
+// rcptRefused reports a recipient that the server refuses. If the server only
+// refuses because it has accepted enough recipients, this one is not reported: it
+// goes into the next transaction.
 func (t *transaction) rcptRefused(one *recipientState, r Reply) {
 	if r.Code == 452 || r.Code == 552 {
 		for i := range t.states {

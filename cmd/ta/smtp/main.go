@@ -14,7 +14,8 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, title))
 }
 
-// run is the program. title sets the title of the process.
+// run runs the program and returns its exit code. title sets the title of the
+// process.
 func run(args []string, stdout, stderr io.Writer, title func(string)) int {
 	p := program.New("smtp", "smtp", stdout, stderr)
 	c := newCommand(p)

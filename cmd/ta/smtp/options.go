@@ -15,7 +15,7 @@ import (
 	"zsched/ta/smtp"
 )
 
-// command is the command line and what it says.
+// command is the command line and the options of package smtp that it sets.
 type command struct {
 	program *program.Program
 	o       smtp.Options
@@ -28,7 +28,7 @@ type command struct {
 	single   bool
 	title    bool
 	wks      bool
-	warnings []string // of options without effect
+	warnings []string // about options without effect
 }
 
 func newCommand(p *program.Program) *command {
@@ -45,13 +45,13 @@ func (c *command) oldFlags() {
 	f, o := c.program.Flags, &c.o
 	f.BoolVarP(&c.single, "single", "1", false, "close each connection after one message")
 	f.BoolVarP(&o.IPv6First, "ipv6-first", "6", false, "try IPv6 addresses first")
-	f.CountVarP(&c.seven, "seven-bit", "7", "send 7 bits, converting messages if need be; twice: use no ESMTP either")
+	f.CountVarP(&c.seven, "seven-bit", "7", "send 7 bits, converting messages if necessary; given twice, use no ESMTP either")
 	f.BoolVarP(&o.EightClean, "eight-bit", "8", false, "do not convert messages for peers without 8BITMIME")
 	f.StringVarP(&c.secrets, "secrets", "A", "", "`file` of user names and passwords for AUTH")
 	f.IntVarP(&o.Limits.PerHost, "per-host", "C", 0, "`number` of connections that one mail exchanger may have; 0: no limit")
 	f.CountVarP(&c.debug, "debug", "d", "write the protocol log to the scheduler's log too")
 	f.BoolVarP(&o.ShareMX, "share-mx", "e", false, "let hosts with the same mail exchanger share connections")
-	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only if the greeting has ESMTP in it")
+	f.BoolVarP(&o.Disabled.ESMTPUnannounced, "ehlo-if-said", "E", false, "say EHLO only if the greeting contains ESMTP")
 	f.StringVarP(&o.Forced, "forced", "F", "", "send all mail to this `destination`: UNIX:/path, [address] or a name")
 	f.StringVarP(&o.Name, "helo", "h", "", "`name` of this host, for EHLO")
 	f.BoolVarP(&o.KeepHeaders, "keep-headers", "H", false, "do not encode headers when a message is converted")
@@ -62,10 +62,10 @@ func (c *command) oldFlags() {
 	f.IntVarP(&o.Port, "port", "p", 0, "`port` to connect to (default 25)")
 	f.BoolVarP(&o.Disabled.Pipelining, "no-pipelining", "P", false, "do not pipeline")
 	f.BoolVarP(&o.Dialer.LowPort, "low-port", "r", false, "connect from a port below 1024")
-	f.BoolVarP(&c.title, "show", "s", false, "show what is being done in the title of the process")
+	f.BoolVarP(&c.title, "show", "s", false, "show in the title of the process what the agent is doing")
 	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates")
 	f.StringVarP(&c.timeouts, "timeouts", "T", "", "`timeouts`, such as conn=3m,dot=20m")
-	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "`bytes` that the buffers of sockets have; 0: the system's default")
+	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "size of the socket buffers in `bytes`; 0: the system's default")
 	f.BoolVarP(&c.wks, "wks", "W", false, "without effect")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
 	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "do not regard our own addresses as a loop")
@@ -78,12 +78,12 @@ func (c *command) newFlags() {
 	f.StringVar(&c.policy, "tls-policy", "", "`file` of the destinations that must have TLS")
 	f.IntVar(&limits.Backlog, "backlog", limits.Backlog, "`number` of messages that a connection has in hand before another one is opened")
 	f.IntVar(&limits.MessageMax, "msgsessions", limits.MessageMax, "`number` of connections that a message may always have; 0: no limit")
-	f.IntVar(&limits.MessageScale, "msgscale", limits.MessageScale, "a message may have more as long as it has fewer than this `factor` times the free ones")
+	f.IntVar(&limits.MessageScale, "msgscale", limits.MessageScale, "a message may have more connections while it has fewer than this `factor` times the free ones")
 	f.IntVar(&limits.Jobs, "max-jobs", limits.Jobs, "`number` of messages after which a connection is closed; 0: never")
 	f.DurationVar(&limits.Age, "max-age", limits.Age, "`time` after which a connection in use is closed; 0: never")
 	f.DurationVar(&limits.Idle, "max-idle", limits.Idle, "`time` after which an idle connection is closed")
 	f.DurationVar(&limits.Retry, "retry", limits.Retry, "`time` for which a host that cannot be connected to is not tried")
-	f.DurationVar(&limits.Forget, "forget", limits.Forget, "`time` after which nothing is known of a host")
+	f.DurationVar(&limits.Forget, "forget", limits.Forget, "`time` after which the record of a host is forgotten")
 }
 
 // parse reads the command line and checks it, without the files that it names.
@@ -120,7 +120,7 @@ func (c *command) parse(args []string) error {
 	return c.program.Host()
 }
 
-// negative is an error if a number or a time is less than 0.
+// negative returns an error if a number or a time is less than 0.
 func (c *command) negative() (err error) {
 	c.program.Flags.Visit(func(f *pflag.Flag) {
 		kind, value := f.Value.Type(), f.Value.String()
@@ -131,8 +131,8 @@ func (c *command) negative() (err error) {
 	return err
 }
 
-// options reads the files that the command line names, and asks the system for what
-// it does not say.
+// options reads the files that the command line names, and gets the missing settings
+// from the system.
 func (c *command) options() (smtp.Options, error) {
 	o := c.o
 	if c.resolver != "" {

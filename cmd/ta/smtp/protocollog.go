@@ -11,8 +11,8 @@ import (
 
 // openLog opens the protocol log (option -l). Each line has the pid, the number of
 // the connection, the time and the spoolid, and is one write, so that several agents
-// can share the file. With debug the lines go to the scheduler's log too. It is nil
-// if nobody wants the lines.
+// can share the file. With debug the lines go to the scheduler's log too. The
+// function is nil if there is neither a file nor debug.
 func openLog(name string, debug int, stderr io.Writer) (func(smtp.LogLine), error) {
 	var file io.Writer
 	var err error

@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// takeTitle returns what changes the title of the process, as ps(1) shows it (option
-// -s). The title takes the place of the command line, so that a longer text is cut.
+// takeTitle returns a function that changes the title of the process, as ps(1) shows
+// it (option -s). The title overwrites the command line, so a longer text is cut.
 //
-// The strings of os.Args are the bytes that the kernel laid out, one after the
-// other, each with a NUL. takeTitle copies them, because nothing else may refer to
-// those bytes from then on.
+// The strings of os.Args are the bytes that the kernel laid out, one string after
+// the other, each with a NUL. takeTitle replaces the strings with copies, because
+// nothing else may refer to those bytes from then on.
 func takeTitle() func(string) {
 	var room []byte
 	for i, arg := range os.Args {
