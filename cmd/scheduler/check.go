@@ -1,6 +1,6 @@
 package main
 
-// Option --check: reading the configuration file and reporting what is wrong.
+// Option --check reads the configuration file and reports what is wrong with it.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"zsched/scheduler/config"
 )
 
-// check reports the errors and warnings of the configuration file. With
+// check reports the errors and warnings for the configuration file. With
 // --compat, or if the file has ZMailer's name, it also reports what ZMailer did
 // differently.
 func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {

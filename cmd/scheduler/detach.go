@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// readyVariable tells a detached scheduler that its parent waits for a line on
-// descriptor 3, which says that the scheduler has started.
+// readyVariable is set in the environment of a detached scheduler whose parent
+// waits for it to start: the scheduler then writes a line to descriptor 3.
 const readyVariable = "SCHEDULER_READY_FD"
 
-// readyPipe returns that descriptor, or nil if no parent waits.
+// readyPipe returns descriptor 3, or nil if no parent waits.
 func readyPipe() *os.File {
 	if os.Getenv(readyVariable) != "3" {
 		return nil
@@ -25,8 +25,8 @@ func readyPipe() *os.File {
 	return os.NewFile(3, "ready")
 }
 
-// detach runs the same command line in a session of its own, without a
-// terminal. It returns 0 when that scheduler has started, or its exit code.
+// detach runs the same command line in a new session, without a terminal. It
+// returns 0 when that scheduler has started, or else its exit code.
 func detach(args []string, stderr io.Writer) int {
 	code, err := detached(args, stderr)
 	if err != nil {

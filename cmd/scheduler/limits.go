@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// Of the descriptors that the scheduler may have, ownFiles are not for agents:
-// an idle scheduler has 27 open, its workers and sweeps need up to 20 more, and
-// queries need some. An agent needs agentFiles: its socket, its standard error,
-// and the pidfd by which it is signalled and waited for.
+// ownFiles is how many descriptors the scheduler keeps for itself: an idle
+// scheduler has 27 open, its workers and sweeps need up to 20 more, and queries
+// need some. agentFiles is how many it needs for each agent: the socket, the
+// standard error, and the pidfd with which it signals the agent and waits for it.
 const (
 	ownFiles   = 64
 	agentFiles = 3
 )
 
-// ownLimits drops the supplementary groups of root and raises the limit of
-// open files as far as it goes. It returns how many agents that allows.
+// ownLimits drops root's supplementary groups and raises the limit on open files
+// to its maximum. It returns how many agents that limit allows.
 func ownLimits() (maxAgents int, err error) {
 	if os.Geteuid() == 0 {
 		if err := syscall.Setgroups(nil); err != nil {
@@ -39,14 +39,14 @@ func ownLimits() (maxAgents int, err error) {
 	return max(1, (int(min(files.Cur, 1<<20))-ownFiles)/agentFiles), nil
 }
 
-// ownUmask makes what the scheduler and its agents create not writable for
-// others, whatever the umask was that it was started with. A stricter one stays.
+// ownUmask ensures that group and others cannot write the files that the
+// scheduler and its agents create. A stricter umask stays.
 func ownUmask() {
 	syscall.Umask(syscall.Umask(0o022) | 0o022)
 }
 
-// ownPriority applies sysnice, which is added to the priority that the process
-// has, and syspriority, which is absolute.
+// ownPriority applies sysnice, which is added to the current priority of the
+// process, and syspriority, which is absolute.
 func ownPriority(nice, priority *int) error {
 	if nice == nil && priority == nil {
 		return nil
@@ -57,7 +57,7 @@ func ownPriority(nice, priority *int) error {
 		if err != nil {
 			return fmt.Errorf("sysnice: %w", err)
 		}
-		value = 20 - raw + *nice // the system call answers 20 less the value
+		value = 20 - raw + *nice // the system call returns 20 minus the value
 	}
 	if priority != nil {
 		value = *priority

@@ -1,6 +1,6 @@
 package main
 
-// Logs: the log file, the statistics and the syslog, and how they are reopened.
+// Logs: the log file, the statistics log, the event log and the syslog.
 
 import (
 	"fmt"
@@ -49,8 +49,8 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 	return l, nil
 }
 
-// openMain opens the log. A file gets one JSON object a line; without a file
-// the lines go to stderr, written for people where that is a terminal.
+// openMain opens the log. A file gets one JSON object per line; without a file
+// the lines go to stderr, in a readable form if that is a terminal.
 func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 	file, again := s.where.log, false
 	l.main, err = asyncfile.Open(func() (io.WriteCloser, error) {
@@ -98,7 +98,7 @@ func (l *logs) openEvents(place string) (err error) {
 	return nil
 }
 
-// reopen is for after the files were moved away.
+// reopen opens all log files again, after they were renamed.
 func (l *logs) reopen() {
 	l.main.Reopen()
 	if l.statistics != nil {
@@ -109,7 +109,7 @@ func (l *logs) reopen() {
 	}
 }
 
-// close writes out what is left.
+// close writes the lines that are still buffered and closes the logs.
 func (l *logs) close() {
 	l.syslog.Close()
 	if l.statistics != nil {
@@ -125,8 +125,8 @@ func openAppend(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 }
 
-// redirect sends a daemon's standard output and error, where only a crash
-// would say something, to its log.
+// redirect sends a daemon's standard output and error to its log. Only a crash
+// writes to them.
 func redirect(file string) error {
 	f, err := openAppend(file)
 	if err != nil {
@@ -155,7 +155,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-// isJournal says whether a file is the connection to journald that
+// isJournal reports whether a file is the connection to journald that
 // JOURNAL_STREAM names (systemd.exec(5)).
 func isJournal(w io.Writer, stream string) bool {
 	f, ok := w.(*os.File)
@@ -166,11 +166,11 @@ func isJournal(w io.Writer, stream string) bool {
 	return syscall.Fstat(int(f.Fd()), &stat) == nil && stream == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
-// journal puts the priority in front of each line, where journald reads it
-// (sd-daemon(3)).
+// journal adds the priority at the beginning of each line, where journald expects
+// it (sd-daemon(3)).
 type journal struct{ io.Writer }
 
-// WriteLevel writes one line: zerolog.LevelWriter.
+// WriteLevel writes one line. It implements zerolog.LevelWriter.
 func (j journal) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	priority := "<6>"
 	switch {

@@ -20,10 +20,10 @@ const (
 	exitOK    = 0
 	exitFault = 1   // configuration, log, pid file, spool
 	exitUsage = 64  // -M and -p
-	exitFlags = 129 // 128 and the one error that ends the reading of options
+	exitFlags = 129 // 128 + 1, because reading the options stops at the first error
 )
 
-// A usageError is a wrong use of one option that has an exit code of its own.
+// usageError is an error in the value of -M or -p, which has its own exit code.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }

@@ -14,11 +14,12 @@ import (
 
 // Default garbage collector settings when GOGC is unset.
 //
-// 50 % keeps a million waiting messages below 800 MB under churn. With a small
-// queue the collector would then run thousands of times a second, so 64 MB that
-// are never touched, and so never resident, count as live. Measured with a
-// million messages passing through a queue of a thousand (µs of the core for
-// each message, maximum resident size):
+// GOGC=50 keeps a million waiting messages below 800 MB while messages come and
+// go. With a small queue the collector would then run thousands of times a
+// second. To prevent that, a ballast of 64 MB counts as live; it is never touched
+// and therefore never resident. Measured with a million messages that pass
+// through a queue of a thousand (µs per message in package scheduler, maximum
+// resident size):
 //
 //	GOGC=100  3.7  19 MB        GOGC=50  5.1  10 MB        GOGC=50, ballast  2.7  45 MB
 const (
@@ -26,9 +27,9 @@ const (
 	ballastBytes   = 64 << 20
 )
 
-// setMemory applies these settings, and a memory limit near which the collector
-// works harder, so that the system does not kill the process. The caller has to
-// keep the result alive (runtime.KeepAlive): it is the ballast.
+// setMemory applies these settings and sets a memory limit; near it the collector
+// works harder, so that the system does not kill the process. It returns the
+// ballast, which the caller has to keep alive (runtime.KeepAlive).
 func setMemory() []byte {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryAllowed() / 10 * 9)
@@ -57,7 +58,7 @@ func memoryAllowed() int64 {
 		if !ok {
 			continue
 		}
-		// The limits of the groups above apply too.
+		// The limits of the parent groups apply too.
 		for ; ; group = path.Dir(group) {
 			text, err := os.ReadFile(path.Join("/sys/fs/cgroup", group, "memory.max"))
 			if limit, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // options is the command line. It is read from left to right: the last of -d, -i
-// and -v counts, and -W changes the -v before it.
+// and -v applies, and -W changes the -v before it.
 type options struct {
 	daemon       bool
 	verbose      bool
@@ -26,9 +26,9 @@ type options struct {
 	config, zenv, postoffice string // "": the default
 	log, statistics          string // "": the default, none
 	rendezvous               string // for the query dump of SIGUSR2
-	queueMode                bool   // -Q: version 1 leaves out messages
+	queueMode                bool   // -Q: replies in version 1 leave out messages
 	mailqVersion             int    // 0: not given
-	returnHeaders            bool   // -n: RET is HDRS where the sender said nothing
+	returnHeaders            bool   // -n: RET is HDRS unless the sender set it
 
 	hashLevels  int
 	newLimit    int
@@ -65,9 +65,9 @@ func newFlags(o *options) *pflag.FlagSet {
 	on := func(name, short, usage string, set func()) {
 		f.BoolFuncP(name, short, usage, func(string) error { set(); return nil })
 	}
-	on("daemon", "d", "run as a daemon, also after -v", func() { o.daemon = true })
+	on("daemon", "d", "run as a daemon, even after -v", func() { o.daemon = true })
 	on("interactive", "i", "do not detach", func() { o.daemon = false })
-	on("verbose", "v", "log all that happens, and do not detach", func() { o.verbose, o.daemon = true, false })
+	on("verbose", "v", "log everything, and do not detach", func() { o.verbose, o.daemon = true, false })
 	on("delay-verbose", "W", "after -v: only after the startup scan", func() {
 		o.verbose, o.verboseLater = false, o.verbose || o.verboseLater
 	})
@@ -79,17 +79,17 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
 	f.StringVarP(&o.log, "log", "L", "", "log `file` instead of LOGDIR/scheduler")
 	f.StringVarP(&o.statistics, "statistics", "l", "", "append delivery statistics to this `file`")
-	f.StringVarP(&o.rendezvous, "rendezvous", "q", "", "`file` for the dump of SIGUSR2")
-	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "leave messages out of answers in version 1")
+	f.StringVarP(&o.rendezvous, "rendezvous", "q", "", "`file` into which SIGUSR2 dumps the queue")
+	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "leave messages out of replies in version 1")
 	f.FuncP("mailq", "M", "`version` of the mailq protocol, 1 or 2", o.setMailq)
-	on("hash", "H", "one level of hash directories, twice: two", func() { o.hashLevels = min(2, o.hashLevels+1) })
-	f.FuncP("new-entries", "E", "`n[,seconds]` a scan takes at most", o.setNewEntries)
+	on("hash", "H", "use one level of hash directories; given twice, two", func() { o.hashLevels = min(2, o.hashLevels+1) })
+	f.FuncP("new-entries", "E", "limit of each scan, as `n[,seconds]`: new messages, and time", o.setNewEntries)
 	f.BoolVarP(&o.frozen, "freeze", "F", false, "start no agents")
 	f.BoolVarP(&o.synchronous, "synchronous", "S", false, "load the whole queue before the first agent starts")
 	f.FuncP("agent-files", "N", "`files` an agent may have open (32)", o.setAgentFiles)
-	on("headers-only", "n", "return headers only where the sender said nothing", func() { o.returnHeaders = !o.returnHeaders })
-	f.FuncP("thread", "p", "run `channel/host` only, and keep what is finished", o.setThread)
-	f.FuncP("fork-rate", "R", "`agents` started in a second at most (30)", o.setForkRate)
+	on("headers-only", "n", "return only headers, unless the sender set RET", func() { o.returnHeaders = !o.returnHeaders })
+	f.FuncP("thread", "p", "run `channel/host` only, and keep finished messages", o.setThread)
+	f.FuncP("fork-rate", "R", "maximum number of `agents` started in one second (30)", o.setForkRate)
 	return f
 }
 

@@ -25,14 +25,14 @@ import (
 	"zsched/scheduler/metrics"
 )
 
-// TCP-wrappers' files, which version 1 minds.
+// The files of TCP wrappers, which apply to version 1.
 const (
 	hostsAllow = "/etc/hosts.allow"
 	hostsDeny  = "/etc/hosts.deny"
 )
 
-// querySettings is how queries are answered, according to a configuration file
-// and the command line.
+// querySettings returns the settings of the query server, from a configuration
+// file and the command line.
 func (s *setting) querySettings(file *config.File) server.Settings {
 	version := max(1, s.mailqVersion)
 	if auth := file.Params.AuthFile; auth != "" && syscall.Access(auth, readable) == nil {
@@ -48,7 +48,7 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	return to
 }
 
-// authProblems says what is wrong with the auth file.
+// authProblems returns what is wrong with the auth file.
 func authProblems(file *config.File) []error {
 	if file.Params.AuthFile == "" {
 		return nil
@@ -59,11 +59,11 @@ func authProblems(file *config.File) []error {
 // readable is R_OK of access(2).
 const readable = 4
 
-// metricsName is the name of the socket for metrics in a service manager's
-// FileDescriptorName.
+// metricsName is the name that FileDescriptorName= in a socket unit gives to the
+// socket for metrics.
 const metricsName = "metrics"
 
-// adminOptions is what the query server is made of.
+// adminOptions returns the options of the query server.
 func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.Files, log zerolog.Logger) admin.Options {
 	o := admin.Options{
 		Port: port, Files: files, Log: log, Settings: s.querySettings(file),
@@ -77,7 +77,7 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 	return o
 }
 
-// openSockets opens the sockets at which queries and scrapes are answered.
+// openSockets opens the sockets for queries and for metrics scrapes.
 func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes *metrics.Server) *listen.Sockets {
 	sockets, handed := listen.New(scrapes.Log), inherited()
 	forMetrics := handed[metricsName]
@@ -96,8 +96,8 @@ func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes 
 	return sockets
 }
 
-// warnChangedSockets logs sockets that a reload names anew: the old ones stay
-// open.
+// warnChangedSockets logs which sockets, or event log, a reloaded file changes:
+// the old ones stay open until the next start.
 func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
 	for name, both := range map[string][2]config.Socket{
 		"PARAMmailqpath": {opened.Params.MailqSock, now.Params.MailqSock},
@@ -112,8 +112,8 @@ func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
 	}
 }
 
-// inherited are the sockets that a service manager has opened for us
-// (systemd.socket(5)).
+// inherited returns the sockets that the service manager has opened for this
+// process, by name (systemd.socket(5)).
 func inherited() map[string][]net.Listener {
 	listeners, err := activation.ListenersWithNames()
 	if err != nil {
@@ -131,13 +131,14 @@ func inherited() map[string][]net.Listener {
 	return listeners
 }
 
-// Bounds of the program that adds to SHOW COUNTERS.
+// Limits of the program of SCHEDULER_M_EXTRA.
 const (
 	extraTime  = 5 * time.Second
 	extraBytes = 64 << 10
 )
 
-// extraCounters is what the program of SCHEDULER_M_EXTRA writes.
+// extraCounters returns the output of the program of SCHEDULER_M_EXTRA, which is
+// added to SHOW COUNTERS.
 func extraCounters(ctx context.Context, program string) []byte {
 	ctx, cancel := context.WithTimeout(ctx, extraTime)
 	defer cancel()
@@ -151,7 +152,7 @@ func extraCounters(ctx context.Context, program string) []byte {
 	return out.Bytes()
 }
 
-// bounded keeps the beginning of what is written to it.
+// bounded keeps the beginning of what is written to it and drops the rest.
 type bounded struct {
 	bytes.Buffer
 	left int

@@ -1,6 +1,6 @@
 package main
 
-// Startup and reload: how the scheduler is put together and run.
+// Startup and reload: how the parts of the scheduler are connected and run.
 
 import (
 	"context"
@@ -31,13 +31,13 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// setting is what is known before anything is opened.
+// setting is what the scheduler knows before it opens anything.
 type setting struct {
 	*options
 	env       *zenv.File
 	where     *places
 	maxAgents int
-	events    bool // there is an event log, as the configuration said at the start
+	events    bool // there is an event log, according to the configuration at startup
 }
 
 // serve runs the scheduler until it is stopped. If ready is not nil, serve
@@ -70,14 +70,14 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	if err := logs.openEvents(file.Params.EventLog); err != nil {
 		return err
 	}
-	// Before the pid file tells others which process to signal.
+	// Signals are caught before the pid file tells other programs whom to signal.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT,
 		syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Ignore(syscall.SIGPIPE)
-	// A signal to stop also ends the wait for a running scheduler to leave.
+	// A signal to stop also ends the wait for a running scheduler to exit.
 	waiting, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	acquire := spool.ClaimPid // two in the foreground: somebody has made a mistake
+	acquire := spool.ClaimPid // in the foreground a second scheduler is a mistake, and does not wait
 	if o.daemon {
 		acquire = spool.AcquirePid
 	}
@@ -93,8 +93,8 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	return s.run(file, logs, signals, ready)
 }
 
-// load reads the configuration file and adds the settings of the command line
-// and of the system.
+// load reads the configuration file and adds the settings from the command line
+// and the system.
 func (s *setting) load() (*config.File, error) {
 	file, err := config.Load(s.where.config, s.env)
 	if err != nil {
@@ -192,7 +192,8 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	return nil
 }
 
-// kept counts mail that does not move by itself for the metrics, as mailq has it.
+// kept counts, for the metrics, the mail that stays until somebody intervenes. It
+// gives the same numbers as mailq.
 func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 	t, err := queue.Totals(ctx)
 	if err != nil {
@@ -208,9 +209,9 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 	}, nil
 }
 
-// guard keeps all but root and the agents' group out of the queue and returns
-// that group, which control files get: that of transport/ where it is not 0,
-// else the group of the first clause whose agents are not root.
+// guard closes the queue to everybody but root and the agents' group, and returns
+// the group of transport/, which control files get. If that group was 0, it
+// becomes the group of the first clause whose agents are not root.
 func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err error) {
 	if !file.Params.KeepSpoolMode {
 		changes, err := postoffice.Guard(s.where.postoffice, agentGroup(file.Scheduler))
@@ -224,8 +225,8 @@ func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err e
 	return postoffice.Group(s.where.transport())
 }
 
-// agentGroup is the group of the first clause whose agents are not root; 0
-// where all are.
+// agentGroup returns the group of the first clause whose agents do not run as
+// root; 0 if all do.
 func agentGroup(c *scheduler.Config) int {
 	defaults := c.Defaults
 	for _, clause := range c.Clauses {

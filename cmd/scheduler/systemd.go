@@ -1,7 +1,8 @@
 package main
 
-// The service manager: notices of start and reload, and its watchdog
-// (sd_notify(3)). Without a service manager nothing happens here.
+// The service manager: the scheduler notifies it of start and reload, and keeps
+// its watchdog alive (sd_notify(3)). Without a service manager these functions do
+// nothing.
 
 import (
 	"context"
@@ -12,19 +13,20 @@ import (
 	"zsched/scheduler/daemon"
 )
 
-// notifyReady says that the scheduler has started or has done a reload.
+// notifyReady tells the service manager that the scheduler has started or
+// finished a reload.
 func notifyReady() { _, _ = systemd.SdNotify(false, systemd.SdNotifyReady) }
 
-// notifyReloading says that a reload has begun. Type=notify-reload wants the
-// time with it.
+// notifyReloading tells the service manager that a reload has begun.
+// Type=notify-reload requires the time as well.
 func notifyReloading() {
 	if usec := systemd.SdNotifyMonotonicUsec(); usec != "" {
 		_, _ = systemd.SdNotify(false, systemd.SdNotifyReloading+"\n"+usec)
 	}
 }
 
-// feedWatchdog tells the watchdog twice in its interval that the loop turns. It
-// asks the loop each time, so a loop that hangs is noticed.
+// feedWatchdog tells the watchdog twice per interval that the loop is running.
+// It asks the loop each time, so the watchdog notices a loop that hangs.
 func feedWatchdog(ctx context.Context, loop *daemon.Daemon) {
 	interval, err := systemd.SdWatchdogEnabled(false)
 	if err != nil || interval <= 0 {
