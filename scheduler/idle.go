@@ -2,8 +2,8 @@ package scheduler
 
 import "slices"
 
-// Idle agents: #idle is sent to an agent for which there is no work, and it
-// waits for more until idlemax.
+// Idle agents: #idle is sent to an agent for which there is no work. Its stay
+// ends after idlemax (agent.go).
 
 // agentIdle handles the #hungry that answers #idle.
 func (d *dispatch) agentIdle(a *agent) {

@@ -46,19 +46,19 @@
 //	what can happen, what can be done  event.go action.go
 //	clauses, parameters, commands      clause.go command.go
 //	arrival, x lines, X lines          arrive.go alternatives.go
-//	threads, ageorder                  thread.go
+//	threads, wakeuprestartonly         thread.go window.go
 //	window, dead destinations          window.go
 //	rings                              ring.go
 //	what is fed next, overfeed         pick.go overfeed.go
 //	share, PARAMshares, quantum        share.go flow.go
-//	jobs, preemption (slotcost)        job.go preempt.go
+//	jobs, ageorder, preemption         job.go preempt.go
 //	msgsessions, msgscale              msgsessions.go
 //	maxta, maxchannel, maxring         limits.go
-//	start of agents, their states      start.go agent.go idle.go
+//	start of agents, states, idlemax   start.go agent.go idle.go
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
 //	retries, deferall, retryat         retry.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
-//	reporttimes, interim notices       notice.go
+//	reporttimes, DELIVERBY, notices    notice.go
 //	work on control files              store.go
 //	orders, held mail                  order.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go

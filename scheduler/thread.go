@@ -111,7 +111,7 @@ func (t *thread) queue() *dueQueue { return &t.queues[t.active] }
 // assignRing finds the clauses and the ring of the thread under the current
 // configuration.
 func (q *queue) assignRing(t *thread) {
-	t.selected = q.config.Only.selects(t.key)
+	t.selected = q.config.Only.selects(t.key) // option -p
 	r, params := q.obtainRing(t.key)
 	if r == nil && (t.params == nil || t.ring != nil) {
 		q.do(Note{Severity: Error, Text: "no clause with a command matches " + t.key.channel + "/" + t.key.host + ", its mail waits"})

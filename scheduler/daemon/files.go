@@ -71,7 +71,7 @@ func (f *files) reread(r spool.Reread) {
 
 func (f *files) finish(a scheduler.Finish) {
 	l := f.loop
-	if f.keep {
+	if f.keep { // option -p
 		l.intake.kept[a.Message] = struct{}{}
 		l.queue(scheduler.Done{Op: a.Op})
 		return

@@ -1,6 +1,7 @@
 package spool
 
-// Loading control files: reading, finding the message file, answering.
+// Loading control files: reading, finding the message file, answering. A root
+// scheduler takes over files of other users: internal/postoffice/control.go.
 
 import (
 	"cmp"

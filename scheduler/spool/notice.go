@@ -1,6 +1,7 @@
 package spool
 
-// Notices: whether a control file owes the sender one, and what the notice reports.
+// Notices: whether a control file owes the sender one (NOTIFY of the DSN
+// parameters decides), and what the notice reports.
 
 import (
 	"fmt"
