@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Certificate makes a self-signed certificate for some host names, and returns it as
-// PEM text too, for a client that is to trust it.
+// Certificate makes a self-signed certificate for some host names. It also returns
+// the certificate as PEM text, for a client that should trust it.
 func Certificate(names ...string) (config *tls.Config, text []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	gosmtp "github.com/emersion/go-smtp"
 )
 
-// Server is a well-behaved SMTP or LMTP server on emersion/go-smtp, which is not
-// ours: it shows that a client works with the servers of others. It accepts all
-// mail, with two exceptions: RCPT for the local part "nobody" is refused (550 5.1.1),
-// and so is in LMTP the message for "full" (452 4.2.2).
+// Server is a well-behaved SMTP or LMTP server, built on emersion/go-smtp. Because
+// that is not our code, it shows that a client works with the servers of others. It
+// accepts all mail, with two exceptions: it refuses RCPT for the local part "nobody"
+// (550 5.1.1) and, in LMTP, the message for "full" (452 4.2.2).
 type Server struct {
 	Addr string // host:port, or the path of the socket
 
@@ -27,7 +27,7 @@ type Server struct {
 	messages []Message
 }
 
-// Serve starts a server. Its options have neither Offers nor Rules.
+// Serve starts a server. The options must have neither Offers nor Rules.
 func Serve(o Options) (*Server, error) {
 	if len(o.Offers)+len(o.Rules) > 0 {
 		return nil, errors.New("a server on go-smtp has no script")
@@ -50,7 +50,7 @@ func (s *Server) Close() {
 	s.serving.Wait()
 }
 
-// Messages returns the messages that were accepted, for one recipient at least.
+// Messages returns the messages that were accepted for at least one recipient.
 func (s *Server) Messages() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *authSession) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-// listen listens at an address as Options has it.
+// listen listens at an address of the form that Options describes.
 func listen(address string) (net.Listener, error) {
 	switch {
 	case address == "":

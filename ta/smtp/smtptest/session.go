@@ -52,7 +52,8 @@ func (s *session) serve() {
 	_ = s.w.Flush()
 }
 
-// act does what the script says for a command or a point, else sends the usual reply.
+// act does what the script says for a command or a point, or else sends the usual
+// reply.
 // It returns the code of the reply.
 func (s *session) act(at, usual string) (code int, err error) {
 	answered := false
@@ -126,7 +127,7 @@ func (s *session) step(step string) (answer string, err error) {
 	return "", nil
 }
 
-// say sends a reply. Replies gather while there are commands to read.
+// say sends a reply. Replies are buffered while there are commands to read.
 func (s *session) say(answer string) (code int, err error) {
 	code, _ = strconv.Atoi(answer[:min(3, len(answer))])
 	lines := strings.Split(answer, "\n")

@@ -1,16 +1,16 @@
 // Package smtptest holds SMTP and LMTP servers for tests and demonstrations of a
-// client. Server behaves well. Peer misbehaves as its script says. Both remember what
-// the client sent.
+// client. Server behaves well. Peer misbehaves according to its script. Both record
+// what the client sent.
 //
 // The script of a Peer is a list of rules. A rule applies to commands that begin with
-// its On, in any case, or to one of these points:
+// its On, ignoring case, or to one of these points:
 //
 //	connect   before the greeting
 //	body      after the first line of a message
 //	dot       after a message, before its reply; in LMTP once for each recipient,
 //	          as "dot <address>"
 //
-// Its Do says what happens, in steps with "; " between them:
+// Its Do says what happens, in steps separated by "; ":
 //
 //	550 5.1.1 no such user    send this reply; "\n" begins a further line of the
 //	                          reply, "\r\n" a second reply
@@ -23,8 +23,8 @@
 //	garbage                   reply to the next byte with what is neither TLS nor SMTP
 //	discard                   lose what the client has sent already
 //
-// After steps without a reply the usual reply follows. A rule with Times applies so
-// often. The first rule that applies is used.
+// If no step is a reply, the usual reply follows. A rule applies as often as Times
+// says. The first rule that applies is used.
 //
 //	smtptest.Rule{On: "RCPT To:<bob", Do: "451 4.2.2 later"}
 //	smtptest.Rule{On: "dot", Do: "drop", Times: 1}
@@ -61,11 +61,11 @@ type Options struct {
 	User, Password string
 }
 
-// Message is a message that came whole. A Peer may have refused it or dropped the
-// connection at the dot.
+// Message is a message that was received completely. A Peer may have refused it or
+// dropped the connection at the dot.
 type Message struct {
 	Conn       int    // 1, 2, … in the order of connections
-	Mail       string // the whole MAIL command
+	Mail       string // the complete MAIL command
 	Rcpts      []string
 	From       string
 	Recipients []string
@@ -123,10 +123,11 @@ func (p *Peer) Close() {
 	p.serving.Wait()
 }
 
-// Release ends all waits of the step hold, later ones too. It may be called once.
+// Release ends all waits of the step hold, including later ones. It may be called
+// only once.
 func (p *Peer) Release() { close(p.released) }
 
-// Messages returns the messages that came whole, in that order.
+// Messages returns the messages that were received completely, in that order.
 func (p *Peer) Messages() []Message {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,15 +142,15 @@ func (p *Peer) Commands() []string {
 	return append([]string{}, p.commands...)
 }
 
-// Connections counts the connections that are open now, the most that were open at
-// once, and all.
+// Connections returns the number of connections that are open now, the maximum that
+// were open at once, and the total.
 func (p *Peer) Connections() (open, peak, total int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns), p.peak, p.total
 }
 
-// Await waits until so many connections are open.
+// Await waits until the given number of connections is open.
 func (p *Peer) Await(open int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +159,8 @@ func (p *Peer) Await(open int) {
 	}
 }
 
-// AwaitMessages waits until so many messages have come whole.
+// AwaitMessages waits until the given number of messages has been received
+// completely.
 func (p *Peer) AwaitMessages(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +169,8 @@ func (p *Peer) AwaitMessages(n int) {
 	}
 }
 
-// AwaitCommand waits until a command that begins with prefix has come so often.
+// AwaitCommand waits until a command that begins with prefix has been received the
+// given number of times.
 func (p *Peer) AwaitCommand(prefix string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
