@@ -158,11 +158,11 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 		for levels := range 3 {
 			dir := newPostoffice(t)
 			file, inode := inRouter(t, dir)
-			inTheWay := filepath.Join(dir, taken, HashDir(inode, levels), strconv.FormatUint(inode, 10))
-			if err := os.MkdirAll(filepath.Dir(inTheWay), 0o755); err != nil {
+			squatter := filepath.Join(dir, taken, HashDir(inode, levels), strconv.FormatUint(inode, 10))
+			if err := os.MkdirAll(filepath.Dir(squatter), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(inTheWay, []byte("of another message"), 0o600); err != nil {
+			if err := os.WriteFile(squatter, []byte("of another message"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			before := tree(t, dir)
@@ -176,7 +176,7 @@ func TestEnqueueNeverLosesTheMessage(t *testing.T) {
 			equal(t, "error", err, nil)
 			mode, _ := stat(t, file)
 			equal(t, "mode", mode, 0o600)
-			other, err := os.ReadFile(inTheWay)
+			other, err := os.ReadFile(squatter)
 			equal(t, "the other", string(other), "of another message")
 			equal(t, "error", err, nil)
 		}

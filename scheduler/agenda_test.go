@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMomentsAgainstSlice compares a timeMultiset with a slice that is searched
+// TestTimeMultisetAgainstSlice compares a timeMultiset with a slice that is searched
 // each time.
-func TestMomentsAgainstSlice(t *testing.T) {
+func TestTimeMultisetAgainstSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var m timeMultiset
 		var reference []second

@@ -32,13 +32,13 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 		return nil, err
 	}
 	if s.where.statistics != "" {
-		outlet, err := asyncfile.Open(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
+		statistics, err := asyncfile.Open(func() (io.WriteCloser, error) { return openAppend(s.where.statistics) })
 		if err != nil {
 			l.close()
 			return nil, err
 		}
-		outlet.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("statistics lines lost") }
-		l.statistics = outlet
+		statistics.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("statistics lines lost") }
+		l.statistics = statistics
 	}
 	if s.env.LogsCompletions() {
 		l.syslog = asyncsyslog.Open(asyncsyslog.Options{
