@@ -28,14 +28,14 @@ func (a Address) String() string {
 }
 
 // parseAddress splits an address quad into its words, left to right; reason says
-// why s is not one. A blank in the user must be quoted, whatever the old manual
-// says: no program ever split a quad from the right.
+// why s is not one. A blank in the user must be quoted: the old manual
+// suggests splitting a quad from the right, but no program does.
 func parseAddress(s string) (a Address, reason string) {
 	rest := s
 	if a.Channel, rest, reason = cutWord(rest); reason != "" {
 		return a, "channel " + reason
 	}
-	if end := mxList(rest); end > 0 {
+	if end := mxListLen(rest); end > 0 {
 		a.Host, rest = rest[:end], skipBlanks(rest[end:])
 	} else if a.Host, rest, reason = cutWord(rest); reason != "" {
 		return a, "host " + reason
@@ -65,8 +65,8 @@ func cutWord(s string) (word, rest, reason string) {
 }
 
 // scanWord finds the end of the word at the front of s: an unquoted blank, or
-// the end of s. A backslash quotes the next byte, in double quotes and outside.
-// The word is not closed if s ends inside quotes or after a backslash.
+// the end of s. A backslash escapes the next byte, inside and outside double
+// quotes. The word is not closed if s ends inside quotes or after a backslash.
 func scanWord(s string) (end int, closed bool) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -87,10 +87,10 @@ func scanWord(s string) (end int, closed bool) {
 	return len(s), !quoted
 }
 
-// mxList returns the length of a parenthesised list of hosts, ((mx1)(mx2 mx3)),
+// mxListLen returns the length of a parenthesised list of hosts, ((mx1)(mx2 mx3)),
 // at the front of s, or 0 if there is none. An unbalanced list is an ordinary
 // word.
-func mxList(s string) int {
+func mxListLen(s string) int {
 	if s == "" || s[0] != '(' {
 		return 0
 	}
@@ -125,7 +125,8 @@ func isPrivilege(s string) bool {
 
 var errTooLong = fmt.Errorf("channel or host is longer than %d bytes", MaxWord)
 
-// routable reports whether channel and host are no longer than they may be.
+// routable reports whether channel and host are at most MaxWord bytes
+// long; of a list of hosts only the first name counts.
 func (a Address) routable() bool {
 	return len(a.Channel) <= MaxWord && (len(a.Host) <= MaxWord || len(a.RouteHost()) <= MaxWord)
 }
@@ -133,8 +134,8 @@ func (a Address) routable() bool {
 // RouteChannel returns the channel that the scheduler groups by: in lower case.
 func (a Address) RouteChannel() string { return lower(a.Channel) }
 
-// RouteHost returns the host that the scheduler groups by: in lower case, and of
-// a list such as ((mx1)(mx2 mx3)) the first name.
+// RouteHost returns the host that the scheduler groups by: in lower case; for
+// a list such as ((mx1)(mx2 mx3)), the first name.
 func (a Address) RouteHost() string {
 	host := a.Host
 	if strings.HasPrefix(host, "(") {

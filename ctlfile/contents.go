@@ -18,8 +18,8 @@ type Contents struct {
 	Name      string // i line; Submit and Enqueue set it themselves
 	Body      int64  // offset of the body in the message file
 	LogID     string // the Message-ID, or ""
-	Verbose   string // file that is to get a log of the delivery, or ""
-	ErrorTo   string // address for error messages, "" for the last sender's
+	Verbose   string // file to which the delivery is logged, or ""
+	ErrorTo   string // address for error messages; "": the last sender's address
 	Obsoletes []string
 	Triggers  []string
 	Blocks    []HeaderBlock
@@ -42,7 +42,7 @@ type Envelope struct {
 // EnvelopeRecipient is a recipient of an Envelope.
 type EnvelopeRecipient struct {
 	Address
-	Class           int    // from 1 for alternatives of each other, else 0
+	Class           int    // alternatives share a class, from 1; 0: not an alternative
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 }
 

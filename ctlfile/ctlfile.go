@@ -2,12 +2,12 @@
 // $POSTOFFICE/transport that say where a message goes, how far it has come
 // and what went wrong (ctlfile(5)).
 //
-// A control file is lines of bytes. The first byte of a line is its letter,
+// A control file consists of lines. The first byte of a line is its letter,
 // the second its tag; the value starts at the third:
 //
 //	letter  value                                            how often
 //	@       format flags, 0x00000007                         first, once
-//	v       file that gets a log of the delivery
+//	v       file to which the delivery is logged
 //	i       name of the message file, and of this file       once
 //	o       offset of the body in the message file           once
 //	l       log identity, the Message-ID
@@ -30,11 +30,11 @@
 // anywhere else is malformed.
 //
 // An address quad is channel, host, user and privilege with a space between
-// each; a blank inside one of them is between double quotes or after a
+// each; a blank inside one of them is quoted with double quotes or a
 // backslash, and an empty one is written "-". Programs use the words as they are
 // in the file, quotes included. In an r or X line the quad starts at the 13th
-// byte: six bytes hold the pid of the agent that has locked the recipient, four
-// have how many notices of delay the sender had.
+// byte: six bytes hold the pid of the agent that has locked the recipient, the
+// next four the number of delay notices that the sender has been sent.
 //
 //	  0 @ 0x00000007
 //	 13 i 258367
@@ -71,7 +71,7 @@
 //
 // The numbers are the offsets of the recipient, of its header text and of its N
 // line (-1 for none), an empty field, and the time. The notary's fields are
-// separated by 0x01. In the free text CR stands for a line end. The tag of the d
+// separated by 0x01. In the free text CR stands for a newline. The tag of the d
 // line becomes '+' when the sender has been told.
 package ctlfile
 
@@ -110,7 +110,7 @@ type File struct {
 	Name    string
 	Body    int64  // offset of the body in the message file, -1 if unknown
 	LogID   string // "" when there was no Message-ID
-	Verbose string // file that is to get a log of the delivery, or ""
+	Verbose string // file to which the delivery is logged, or ""
 	// ErrorTo is where error messages go: the last e line, else the user of
 	// the last s line. It is "" if NullSender.
 	ErrorTo    string
@@ -148,7 +148,7 @@ func (f *File) Headers(i int) string {
 func (f *File) Lines() iter.Seq2[int64, string] {
 	return func(yield func(int64, string) bool) {
 		for at := 0; at < len(f.text); {
-			next, _ := lineEnd(f.text, at)
+			next, _ := nextLine(f.text, at)
 			if next < 0 {
 				yield(int64(at), f.text[at:])
 				return
@@ -175,8 +175,8 @@ type ParseError struct {
 	Line   int   // from 1; the lines of blocks count
 	Offset int64 // of the line's first byte
 	Reason string
-	// Unsupported are the format flags that Parse does not know: a later
-	// program wrote the file, and it is not malformed. 0 for any other error.
+	// Unsupported holds the format flags that Parse does not know. If it is not
+	// 0, a newer program wrote the file, and the file is not malformed.
 	Unsupported Flags
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // MaxText is the largest length in bytes of a d line's notary, and of its text.
-// Longer ones are cut.
+// Longer ones are truncated.
 const MaxText = 8162
 
 // Diagnostic is a d line: what became of a recipient.
@@ -27,10 +27,10 @@ type Diagnostic struct {
 	Tag       Tag   // Open, or Delivered when the sender has been told
 	Recipient int64 // the recipient's offset, 0 if unreadable
 	Header    int64 // its Header, -1 or 0 if unknown
-	N         int64 // its N, -1 if unknown; either form is read, see Parse
+	N         int64 // offset of its N line, -1 if unknown; some programs write 2 more, see Parse
 	At        time.Time
 	Notary    string // fields separated by 0x01, "" if there is none
-	Text      string // CR stands for a line end
+	Text      string // CR stands for a newline
 }
 
 // diagnostic parses a d line. No error in it makes the file malformed, because
@@ -59,8 +59,9 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 	notary, text, whole := strings.Cut(message, "\t")
 	switch {
 	case !whole:
-		// A crash cut the line short, and another line's end closed it. The rest
-		// of the notary is unknown, so what is left must not decide anything.
+		// A crash truncated the line, and the next append completed it with its
+		// own newline. The rest of the notary is unknown, so what is left must
+		// not decide anything.
 		d.Text = notary
 	case extra != "" || seconds < 0 && rest != "":
 		// The field before the notary is not a time: this is another format.
@@ -71,7 +72,8 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 	p.file.Diagnostics = append(p.file.Diagnostics, d)
 }
 
-// cutNumber takes a number and its colon off s. n is -1 if it is not a number.
+// cutNumber splits a number and the colon after it from the front of s. n is
+// -1 if it is not a number.
 func cutNumber(s string) (n int64, rest string) {
 	digits, rest, _ := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(strings.Trim(digits, " "), 10, 64)
@@ -155,14 +157,15 @@ func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
 }
 
 func appendLines(fd int, diagnostics []Diagnostic) error {
-	torn, err := endsTorn(fd)
+	torn, err := lastLineIsTorn(fd)
 	if err != nil {
 		return err
 	}
 	var b []byte
 	if torn {
-		// This ends the torn line. If its writer has completed it by now, an
-		// empty line would be malformed; a line of an unknown letter is not.
+		// End the torn line with blanks, not with a newline alone: if its writer
+		// has completed it by now, a newline alone would be an empty line, which
+		// is malformed. A line that begins with a blank is ignored.
 		b = append(b, "  \n"...)
 	}
 	for i := range diagnostics {
@@ -174,9 +177,9 @@ func appendLines(fd int, diagnostics []Diagnostic) error {
 	return eintr.Retry(func() error { return unix.Fdatasync(fd) })
 }
 
-// endsTorn reports whether the last line has no end: a crash cut it short, or
-// another process is writing it now.
-func endsTorn(fd int) (bool, error) {
+// lastLineIsTorn reports whether the last line has no newline: a crash truncated it,
+// or another process is writing it now.
+func lastLineIsTorn(fd int) (bool, error) {
 	size, err := fileSize(fd)
 	if err != nil || size == 0 {
 		return false, err

@@ -3,8 +3,8 @@ package ctlfile
 // DSN parameters (RFC 3461): the N line, and what R and n lines are made of.
 //
 // An N line is KEY=value words with blanks between them. The keys, in upper or
-// lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The words are not
-// split once and kept: DSNWord searches the line each time.
+// lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The line is
+// not split in advance: DSNWord searches it on each call.
 
 import (
 	"strconv"
@@ -79,15 +79,15 @@ func (n Notify) Wants(outcome Notify) bool {
 type DeliverBy struct {
 	Given  bool
 	After  time.Duration // since arrival; may be negative
-	Return bool          // the recipient fails then; else its sender is told of a delay
+	Return bool          // at the deadline the recipient fails; if false, its sender is told of the delay
 }
 
 // maxDeliverBy bounds the seconds of a BY word: RFC 2852 has nine digits.
 const maxDeliverBy = 999999999
 
-// ParseDeliverBy reads the BY word of an N line, "BY=3600;R". The zero value
-// stands for none, for one that is malformed, and for one that asks for a notice
-// of delay where NOTIFY says that none is wanted.
+// ParseDeliverBy reads the BY word of an N line, "BY=3600;R". It returns
+// the zero value if BY is missing or malformed, or asks for a delay notice that
+// NOTIFY excludes.
 func ParseDeliverBy(dsn string) DeliverBy {
 	value, _ := DSNWord(dsn, "BY")
 	digits, mode, _ := strings.Cut(value, ";")
@@ -101,7 +101,7 @@ func ParseDeliverBy(dsn string) DeliverBy {
 		by.Return = true
 		return by
 	case 'N', 'n':
-		if _, says := DSNWord(dsn, "NOTIFY"); !says || parseNotify(dsn).Wants(NotifyDelay) {
+		if _, given := DSNWord(dsn, "NOTIFY"); !given || parseNotify(dsn).Wants(NotifyDelay) {
 			return by
 		}
 	}
@@ -151,7 +151,7 @@ func DSNAddress(value string) (kind, address string) {
 }
 
 // DecodeXtext decodes xtext (RFC 3461 section 4): a plus sign and two
-// hexadecimal digits are one byte. A plus sign before anything else is itself.
+// hexadecimal digits are one byte. Any other plus sign stands for itself.
 func DecodeXtext(s string) string {
 	if !strings.Contains(s, "+") {
 		return s

@@ -46,7 +46,7 @@ func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, 
 	return lines.String(), body, io.MultiReader(&seen, in), nil
 }
 
-// readLine appends one line to b, or only a part of a line that makes b longer
+// readLine appends one line to b. It stops within the line once b is longer
 // than MaxHeader. At the end of the message it appends nothing.
 func readLine(in *bufio.Reader, b *bytes.Buffer) error {
 	for {

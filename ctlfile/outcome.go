@@ -7,10 +7,10 @@ import "fmt"
 // OpenRecipient is a recipient that is still to be delivered to.
 type OpenRecipient struct {
 	Offset        int64  // of its line in the control file; identifies it there
-	Channel, Host string // lower case; of a list of hosts the first
+	Channel, Host string // lower case; the first of a list of hosts
 	Class         int    // class of an X line; 0 for an r line
 	Notify        Notify
-	Delays        int       // notices of delay that its sender had: the DDDD field
+	Delays        int       // delay notices that its sender has been sent: the delay field
 	DeliverBy     DeliverBy // from its N line
 	User          string    // the address, or "" if the caller did not ask for it
 }
@@ -18,7 +18,7 @@ type OpenRecipient struct {
 // State is what a control file says about one recipient.
 type State struct {
 	Offset int64
-	Tag    Tag // a lock that a dead process left reads as Open
+	Tag    Tag // a lock left by a dead process is reported as Open
 }
 
 // Mark is the outcome of one recipient, to be written into its control file.
@@ -28,11 +28,12 @@ type Mark struct {
 	// LeaveTag says that the agent writes the tag itself.
 	LeaveTag bool
 	// Diagnose asks for a d line with Notary and Text before the tag. If the
-	// first field of Notary is empty, or the byte 0x03, the recipient's address
-	// takes its place.
+	// first field of Notary is empty, or the byte 0x03, which the scheduler
+	// writes for "the user of the recipient line", the recipient's address takes
+	// its place.
 	Diagnose     bool
 	Notary, Text string
-	// Delays, if not 0, is written into the DDDD field.
+	// Delays, if not 0, is written into the delay field.
 	Delays int
 }
 

@@ -16,8 +16,8 @@ import (
 // the same and must not be removed.
 //
 // N, R and n lines belong to the r or X line before them, whatever its tag.
-// A line with a tag that its letter cannot have is skipped, as older programs
-// do, unless it says who gets or sent the mail: then the file is malformed.
+// A line whose tag is invalid for its letter is skipped, as in older programs.
+// If it is an s, r or X line, the file is malformed.
 func Parse(data []byte) (*File, error) {
 	f, err := parse(data)
 	if err != nil {
@@ -51,10 +51,10 @@ func parse(data []byte) (*File, *ParseError) {
 }
 
 type parser struct {
-	text    string
-	file    *File
-	headed  int    // number of recipients that have their header block
-	errorTo string // the last e line
+	text       string
+	file       *File
+	withHeader int    // number of recipients that have their header block
+	errorTo    string // the last e line
 }
 
 // usualFile is a File and, in the same allocation, the one sender and the one
@@ -102,7 +102,7 @@ func (p *parser) malformed(at int, format string, args ...any) *ParseError {
 
 // line parses the line or block at an offset and returns the offset of the next.
 func (p *parser) line(at int) (next int, err *ParseError) {
-	next, reason := lineEnd(p.text, at)
+	next, reason := nextLine(p.text, at)
 	if next < 0 && p.text[at] == 'd' {
 		// Only an append can be cut short by a crash. The tag of its recipient
 		// is changed after the append, so no outcome is lost with this line.
@@ -122,9 +122,9 @@ func (p *parser) line(at int) (next int, err *ParseError) {
 	return next, p.field(at, p.text[at:next-1])
 }
 
-// lineEnd returns where the next line starts, or the reason why the line at this
+// nextLine returns where the next line starts, or the reason why the line at this
 // offset is malformed. next is -1 if the text ends before the line does.
-func lineEnd(text string, at int) (next int, reason string) {
+func nextLine(text string, at int) (next int, reason string) {
 	rest := text[at+1:]
 	switch text[at] {
 	case '\n':
@@ -207,7 +207,8 @@ func (p *parser) anyText(letter byte, value string) {
 	}
 }
 
-// flags parses the @ line, a number in any notation of C.
+// flags parses the @ line, a number in C notation: decimal, octal or
+// hexadecimal.
 func (p *parser) flags(at int, value string) *ParseError {
 	n, err := strconv.ParseUint(strings.Trim(value, " \t"), 0, 64)
 	if err != nil {

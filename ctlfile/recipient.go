@@ -13,7 +13,7 @@ type Recipient struct {
 	Offset int64  // of the letter: the recipient's identity
 	Tag    Tag    // its state when the file was read
 	Lock   string // the pid bytes without their blanks; see PID
-	Delays int    // notices of delay that the sender had: the DDDD field
+	Delays int    // delay notices that the sender has been sent: the delay field
 	Class  int    // of an X line, from 1; 0 for an r line
 	Address
 	Sender int // index into File.Senders
@@ -104,7 +104,7 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	if r.Sender < 0 {
 		return p.malformed(at, "recipient before any sender")
 	}
-	lock, rest, ok := f.Flags.cutLock(line[2:])
+	lock, rest, ok := f.Flags.cutFields(line[2:])
 	if !ok {
 		return p.malformed(at, "recipient line %.200q is too short", line)
 	}
@@ -132,10 +132,10 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	return nil
 }
 
-// cutLock takes the pid and the delay field off a recipient line. Without
-// flags a field is there if it is blanks or digits; hence no channel may start
+// cutFields splits the pid and the delay field from the front of a recipient
+// line. Without flags a field is there if it is blanks or digits; hence no channel may start
 // with a digit.
-func (flags Flags) cutLock(s string) (lock, rest string, ok bool) {
+func (flags Flags) cutFields(s string) (lock, rest string, ok bool) {
 	if flags&HasPID != 0 || isPIDField(s) {
 		if len(s) < pidWidth {
 			return "", "", false
@@ -181,11 +181,11 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	return nil
 }
 
-// header assigns the text of an m block to the recipients since the block
-// before.
+// header assigns the text of an m block to the recipients since the
+// previous block.
 func (p *parser) header(start, end int) {
-	for ; p.headed < len(p.file.Recipients); p.headed++ {
-		r := &p.file.Recipients[p.headed]
+	for ; p.withHeader < len(p.file.Recipients); p.withHeader++ {
+		r := &p.file.Recipients[p.withHeader]
 		r.Header, r.HeaderEnd = int64(start), int64(end)
 	}
 }

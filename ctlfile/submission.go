@@ -36,10 +36,10 @@ import (
 //	body
 //
 // "external" makes the router give the recipients no privilege, whoever owns the
-// file. The file keeps the owner who wrote it: the router believes a from line,
-// and "channel error", which replaces it for the null sender, only in a file of
-// a user whom it trusts. The format has no line for another address of error
-// messages: they go to the sender.
+// file. The file must keep its owner: the router accepts a from line, or
+// "channel error" in its place for the null sender, only from a user whom it
+// trusts. The format has no line for a separate error address: error messages go
+// to the sender.
 type Submission struct {
 	By         string  // who submits it, "scheduler@mx.example.org"
 	From       Address // the channel "error" is the null sender
@@ -162,7 +162,7 @@ func (s *Submission) envelope() []string {
 	return append(lines, "env-end")
 }
 
-// bracketed puts an address between angle brackets, which some have already.
+// bracketed puts an address in angle brackets unless it already has them.
 func bracketed(address string) string {
 	if strings.HasPrefix(address, "<") && strings.HasSuffix(address, ">") {
 		return address
@@ -200,8 +200,8 @@ func (s *Submission) Encode(to io.Writer, body io.Reader) error {
 	return nil
 }
 
-// Write writes the submission into a new file of postoffice.CreateTemp, whose
-// name begins with prefix, and syncs it. After an error there is no file.
+// Write writes the submission to a new file made by postoffice.CreateTemp with
+// prefix, and syncs it. After an error there is no file.
 func (s *Submission) Write(office, prefix string, body io.Reader) (file string, err error) {
 	f, err := postoffice.CreateTemp(office, prefix)
 	if err != nil {
@@ -238,7 +238,7 @@ func (r Router) Give(file string) (name string, err error) {
 	return names[0], errs[0]
 }
 
-// GiveAll is Give for files that are complete at the same time. After renaming
+// GiveAll gives several complete files to the router, as Give does. After renaming
 // them it calls sync once with their directories in router/, which makes the
 // names durable. Both results are in the order of files.
 func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names []string, errs []error) {

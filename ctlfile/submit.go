@@ -87,11 +87,11 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 		return "", err
 	}
 	temp := filepath.Join(transport, "."+named.Name)
-	agents, err := os.Stat(filepath.Join(office, "transport"))
+	transportInfo, err := os.Stat(filepath.Join(office, "transport"))
 	if err != nil {
 		return "", err
 	}
-	group := int(agents.Sys().(*syscall.Stat_t).Gid)
+	group := int(transportInfo.Sys().(*syscall.Stat_t).Gid)
 	if err := postoffice.WriteControl(temp, text, group); err != nil {
 		return "", err
 	}

@@ -14,7 +14,8 @@ import (
 	"zsched/internal/eintr"
 )
 
-// Tag is the byte after a line's letter: the state of what the line is about.
+// Tag is the byte after a line's letter: the state of the recipient, diagnostic
+// or other subject of the line.
 type Tag byte
 
 const (
@@ -83,11 +84,11 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 	return true, nil
 }
 
-// delayAt is where a recipient line has its DDDD field, counted from its letter.
+// delayAt is where a recipient line has its delay field, counted from its letter.
 const delayAt, delayWidth = 2 + pidWidth, 4
 
-// SetDelays writes how many notices of delay a recipient's sender had into the
-// DDDD field of the r or X line at offset. It does nothing to a line without
+// SetDelays writes how many delay notices a recipient's sender has been sent into
+// the delay field of the r or X line at offset. It does nothing to a line without
 // such a field. fd is as for Swap.
 func SetDelays(fd int, offset int64, delays int) error {
 	front := make([]byte, delayAt+delayWidth)
@@ -109,9 +110,9 @@ func isDelayField(s string) bool {
 	return len(s) == delayWidth && strings.Trim(s, " 0123456789") == ""
 }
 
-// lockBytes makes reading and writing a tag one step among programs that use
-// this package, by a file lock on the tag and the pid field. The file lock ends
-// when fd is closed; from the write on, the tag itself shows who has the
+// lockBytes makes the change of a tag atomic among programs that use this
+// package, by a file lock on the tag and the pid field. The file lock ends
+// when fd is closed; once the tag is written, the tag itself shows who has the
 // recipient. Where the file system has no such locks, only the scheduler
 // prevents two agents from locking a recipient: it gives a job line to one agent
 // at a time.
@@ -143,8 +144,8 @@ func readFront(fd int, offset int64) ([]byte, error) {
 	return front[1:], nil
 }
 
-// hasPIDField reports whether the line with this front has a pid field. In a
-// line without one, writing a pid would overwrite the channel's first letters.
+// hasPIDField reports whether the line that begins with these bytes has a pid
+// field. In a line without one, writing a pid would overwrite the channel's first letters.
 func hasPIDField(front []byte) (bool, error) {
 	switch front[0] {
 	case 'd':

@@ -30,7 +30,7 @@ func AppendVerbose(path string, owner uint32, line string) {
 	if unix.Fstat(found, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Uid != owner {
 		return
 	}
-	// This opens the file that was looked at, whatever path names by now.
+	// This opens the file that was checked, whatever path now names.
 	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := eintr.Retry1(func() (int, error) {
 		return unix.Open("/proc/self/fd/"+strconv.Itoa(found), flags, 0)

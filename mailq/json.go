@@ -26,16 +26,16 @@ type Totals struct {
 	MessagesOut   uint64 `json:"messages_out"`
 	RecipientsIn  uint64 `json:"recipients_in"`
 	RecipientsOut uint64 `json:"recipients_out"`
-	// What does not move by itself. It is in none of the counts above, except
-	// for Poisoned and the mail of HeldThreads. Parked and Quarantined are the
-	// messages under postman/, which owe a notice that could not be written, and
-	// under corrupt/.
+	// Mail that is kept back and does not merely wait for its next attempt. It is
+	// in none of the counts above, except for Poisoned and the mail of HeldThreads.
+	// Parked are the messages under postman/, whose notice to the sender could
+	// not be written; Quarantined are those under corrupt/.
 	Held        Kept `json:"held"`
 	HeldThreads Kept `json:"held_threads"`
 	Parked      Kept `json:"parked"`
 	Quarantined Kept `json:"quarantined"`
 	Poisoned    Kept `json:"poisoned"`
-	Blocked     Kept `json:"blocked"` // jobs: alternatives wait, or outcomes are being written
+	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
 }
 
 // Kept counts messages, threads or jobs that are kept back.
@@ -90,7 +90,7 @@ type Thread struct {
 	Held       bool      `json:"held,omitempty"`
 	Reason     string    `json:"reason,omitempty"` // last diagnostic of any recipient
 	Window     int       `json:"window"`           // sessions that it may use now
-	Rate       float64   `json:"rate"`             // recipients done a minute, over the last minutes
+	Rate       float64   `json:"rate"`             // recipients finished per minute, over the last few minutes
 }
 
 // Agent is an agent that works on a thread.

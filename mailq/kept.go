@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// KeptText says in one line what does not move by itself, with the age and the
+// KeptText says in one line which mail is kept back, with the age and the
 // reason of the oldest: "Kept back: 2 messages held (oldest 3h: they asked)". It
 // is "" if there is nothing. Blocked jobs are left out: nearly all of them are
-// blocked for the moment in which their outcomes are written.
+// blocked only while their outcomes are being written.
 func (t *Totals) KeptText(now time.Time) string {
 	var parts []string
 	for _, k := range []struct {

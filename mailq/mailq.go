@@ -38,7 +38,7 @@
 // the line is Until, text lines follow, and then a line ".". A text line that
 // begins with a dot has that dot doubled. Clients ignore an empty line in place
 // of a reply: ZMailer sends one after each reply to KILL, and this server sends
-// one after those two replies to KILL that it has in common with ZMailer.
+// one only after "+OK; KILLed something." and after "-Unknown request." to KILL.
 //
 // If the queue cannot be read to its end, the last line before the dot begins
 // with Incomplete, or is a ListError in JSON.
@@ -62,7 +62,7 @@
 //	SHOW HELD                         TT     held messages and threads: who, when, why, until
 //	SHOW REASONS                      TT     last diagnostics with counts
 //	SHOW SHAPE                        TT     recipients by destination and age
-//	EXPLAIN channel host              TT     what the mail of a destination waits for
+//	EXPLAIN channel host              TT     what the mail for a destination is waiting for
 //	FIND recipient|sender|message-id|spoolid value
 //	                                  TT     messages, held ones too
 //	JSON SHOW …, JSON EXPLAIN …, JSON FIND …
@@ -78,9 +78,10 @@
 //	      | WHERE key=value… TO channel host
 //	                                  KILL   as HOLD
 //
-// An acting verb may end with DRYRUN (or DRY), with FOR and a span after which a
-// hold ends by itself, with BECAUSE and a text for the log, or with several of
-// them in this order:
+// An order, which is a line that begins with one of the verbs from KILL to
+// REROUTE, may end with DRYRUN (or DRY), with FOR and a span after which a hold
+// ends by itself, with BECAUSE and a text for the log, or with several of them in
+// this sequence:
 //
 //	HOLD THREAD smtp example.com FOR 2h BECAUSE they asked for it
 //	HOLD WHERE channel=smtp host=*.example.com older=3d DRYRUN
@@ -92,13 +93,20 @@
 // gets ZMailer's reply; with an empty BECAUSE it gets a count. See Order.String
 // and ParseOutcome.
 //
-// The keys of a selection are channel, host, sender, recipient, message-id and
-// reason, which are patterns with * and ? that must match the whole text, ignoring
-// case; state, which is one of JobStates; older and younger, which are spans such
-// as 3d or 1h30m and compare the age of the message file; larger and smaller,
-// which are sizes such as 500k or 10M and compare its bytes. A job must match
-// every key that is given. Each key may be given once, and at least one is
-// required. sender=<> is the null sender.
+// A selection has these keys:
+//
+//	key                value                compared with
+//	channel, host      pattern              the job's thread
+//	sender, recipient  pattern              the addresses
+//	message-id         pattern              the Message-ID
+//	reason             pattern              the last diagnostics
+//	state              one of JobStates     the state of the job
+//	older, younger     span, 3d or 1h30m    the age of the message file
+//	larger, smaller    size, 500k or 10M    the bytes of the message file
+//
+// A pattern may contain * and ?. It must match the whole text, ignoring case. A
+// job must match every key that is given. Each key may be given once, and at
+// least one is required. sender=<> is the null sender.
 //
 // # Words
 //

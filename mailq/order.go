@@ -31,7 +31,7 @@ type Order struct {
 	Where   *Selection    // everything in the queue that matches
 	To      Name          // the new thread of Reroute
 	DryRun  bool          // count only
-	For     time.Duration // after which a Hold ends by itself; 0: when it is released
+	For     time.Duration // time until a Hold ends by itself; 0: it lasts until released
 	By      Actor         // not part of the command
 	Why     string        // the reason given, for the log
 }
@@ -88,7 +88,7 @@ func (n Name) words() string { return Quote(n.Channel) + " " + Quote(n.Host) }
 // ShowThread returns the command that lists the jobs of a thread.
 func ShowThread(name Name) string { return "SHOW THREAD " + name.words() }
 
-// Explain returns the command that asks what the mail of a thread waits for.
+// Explain returns the command that asks what the mail of a thread is waiting for.
 func Explain(name Name) string { return "EXPLAIN " + name.words() }
 
 // ShowMessage returns the command that asks for a message by spoolid or number.
@@ -184,7 +184,7 @@ func (o *Order) parseTail(rest string) error {
 	}
 	if word == "FOR" {
 		if o.Verb != Hold {
-			return fmt.Errorf("FOR goes with HOLD only")
+			return fmt.Errorf("FOR applies only to HOLD")
 		}
 		var span string
 		span, after = CutRaw(after)

@@ -172,7 +172,7 @@ func (sel *Selection) String() string {
 }
 
 // NeedsFile reports whether the control file and the message file must be read
-// to know what is selected: MatchesFile is to be asked besides Matches.
+// to decide. Then both Matches and MatchesFile must be true.
 func (sel *Selection) NeedsFile() bool {
 	return sel.Recipient != "" || sel.MessageID != "" || sel.Larger > 0 || sel.Smaller > 0
 }
@@ -200,8 +200,8 @@ func bare(s string) string {
 }
 
 // Matches reports whether a job is selected at the time now by what the
-// scheduler keeps in memory. A reason matches if that of any recipient of the
-// job does.
+// scheduler keeps in memory. Reason matches if the reason of any
+// recipient of the job matches.
 func (sel *Selection) Matches(job *Job, now time.Time) bool {
 	if sel.State == StateHeld && !job.Held || sel.State != StateHeld && sel.State != "" && sel.State != job.State {
 		return false

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// This file formats passwords, spans, counts and diagnostics for the protocol
+// This file formats password digests, spans, counts and diagnostics for the protocol
 // and its reports.
 
 // Digest returns what AUTH sends for a password: the MD5 sum of the challenge

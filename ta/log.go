@@ -48,7 +48,7 @@ type Logged struct {
 	SpoolID   string
 	User      string
 	Channel   string
-	Delay     time.Duration // since the message came
+	Delay     time.Duration // since the message arrived
 	XDelay    time.Duration // of this attempt
 	Relay, IP string        // host that was talked to and its address, or ""
 	Status    Status
@@ -56,7 +56,7 @@ type Logged struct {
 	Cvt       string // NONE, QP, MPQP, 8BIT or UNKNOWN; "" leaves it out
 }
 
-// Line is the text of the line, without its end. Its parts are cut to the
+// Line returns the text of the line, without a newline. Its parts are cut to the
 // lengths that log parsers expect, and hold no control characters.
 func (l Logged) Line(style SyslogStyle) string {
 	between, last, maxText := ", ", " ", 200
@@ -71,7 +71,7 @@ func (l Logged) Line(style SyslogStyle) string {
 		b.WriteString(" ")
 	}
 	fmt.Fprintf(&b, "to=<%s>%sdelay=%s%sxdelay=%s%smailer=%s", logWord(l.User, 200), between,
-		clock(l.Delay), between, clock(l.XDelay), between, logWord(l.Channel, 80))
+		formatHMS(l.Delay), between, formatHMS(l.XDelay), between, logWord(l.Channel, 80))
 	if l.Relay != "" {
 		maxText = 400
 		b.WriteString(between + "relay=" + logWord(l.Relay, 200))
@@ -88,8 +88,8 @@ func (l Logged) Line(style SyslogStyle) string {
 	return b.String()
 }
 
-// clock is a time span as hours, minutes and seconds.
-func clock(d time.Duration) string {
+// formatHMS returns a time span as hours, minutes and seconds.
+func formatHMS(d time.Duration) string {
 	s := max(int64(d/time.Second), 0)
 	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
 }

@@ -24,7 +24,7 @@ type Message struct {
 	Session    int    // number of the session that works on it, from 0
 	File       *ctlfile.File
 	Size       int64     // of the message file
-	ModifiedAt time.Time // mtime of the message file: the message's age
+	ModifiedAt time.Time // when the message arrived: the mtime of the message file
 	Recipients []Recipient
 
 	session  *session

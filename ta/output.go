@@ -51,17 +51,17 @@ func (o *output) line(words ...string) {
 		o.buf = append(o.buf, w...)
 	}
 	o.buf = append(o.buf, '\n')
-	o.added()
+	o.unlockAndFlush()
 }
 
 func (o *output) report(r Report) {
 	o.mu.Lock()
 	o.buf = AppendReport(o.buf, r)
-	o.added()
+	o.unlockAndFlush()
 }
 
-// added unlocks o after a line was added.
-func (o *output) added() {
+// unlockAndFlush unlocks o after a line was added, and flushes it now or soon.
+func (o *output) unlockAndFlush() {
 	full := len(o.buf) >= maxOutputDelayed
 	if !full && !o.armed {
 		o.armed = true

@@ -27,7 +27,8 @@ const (
 	Error2
 	// Deferred: try this recipient again later.
 	Deferred
-	// DeferBack: as Deferred; sent when a connection was lost late.
+	// DeferBack: as Deferred; sent when the connection was lost after
+	// DATA or BDAT, so that the server may have the message.
 	DeferBack
 	// DeferAll: the destination failed; every unreported recipient of the
 	// job line is deferred with this one.

@@ -31,8 +31,8 @@ type Server struct {
 	Host    string
 	Marking ctlfile.Marking
 	// SenderOwned accepts control files of other users, because ZMailer's
-	// scheduler leaves them with the senders. Whoever owns a control file can
-	// write recipients with the privileges of root into it.
+	// scheduler leaves them owned by the senders. The owner of a control file can
+	// add recipients that have root's privilege.
 	SenderOwned bool
 	Sessions    int // job lines that may be open at once; 0: 1
 	// Syslog gets a line for each recipient reported on; nil: none.

@@ -19,8 +19,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// errNothing says that the control file has no recipient for this job line now.
-var errNothing = errors.New("no open recipient")
+// errNoRecipient says that the control file has no recipient for this job line now.
+var errNoRecipient = errors.New("no open recipient")
 
 // errOthersWrite says that users other than ours could have written recipients
 // into the control file.
@@ -57,7 +57,7 @@ func (ss *session) work(job Job) {
 		ss.buf = make([]byte, initialBuffer)
 	}
 	if err != nil {
-		if err != errNothing {
+		if err != errNoRecipient {
 			ss.server.warn("%v", err)
 		}
 		ss.out.line(resyncWord, " ", job.Path)
@@ -100,7 +100,7 @@ func (ss *session) work(job Job) {
 }
 
 // open reads the control file and takes the open recipients of the job line.
-// The error is errNothing if there are none.
+// The error is errNoRecipient if there are none.
 func (ss *session) open(job Job) (*Message, error) {
 	s := ss.server
 	flags := syscall.O_RDWR
@@ -116,7 +116,7 @@ func (ss *session) open(job Job) (*Message, error) {
 	if s.Syslog != nil {
 		m.openedAt = time.Now()
 	}
-	err = m.trust()
+	err = m.checkOwner()
 	number, ok := ctlfile.Number(filepath.Base(job.Path))
 	if !ok {
 		err = fmt.Errorf("control file %q has no number", job.Path)
@@ -128,7 +128,7 @@ func (ss *session) open(job Job) (*Message, error) {
 	if err == nil {
 		m.take()
 		if len(m.Recipients) == 0 {
-			err = errNothing
+			err = errNoRecipient
 		}
 	}
 	if err != nil {
@@ -138,9 +138,9 @@ func (ss *session) open(job Job) (*Message, error) {
 	return m, nil
 }
 
-// trust refuses a control file that others could have written recipients into:
+// checkOwner refuses a control file that others could have written recipients into:
 // one that everybody may write to and, if we are root, one that is not root's.
-func (m *Message) trust() error {
+func (m *Message) checkOwner() error {
 	var st syscall.Stat_t
 	err := eintr.Retry(func() error { return syscall.Fstat(m.fd, &st) })
 	switch {

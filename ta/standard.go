@@ -36,7 +36,7 @@ func (s *Server) Main() int {
 }
 
 // interruptible returns a reader whose Read returns when ctx ends. It sets
-// a read deadline, shuts down that direction of a blocking socket or, for any
+// a read deadline, shuts down the read side of a blocking socket or, for any
 // other file (an agent started by hand has a pipe or a terminal), abandons the
 // Read. stop releases ctx.
 func interruptible(ctx context.Context, r io.Reader) (_ io.Reader, stop func() bool) {

@@ -32,8 +32,8 @@
 //
 // A job line ends when all its recipients are reported, at a deferall (the
 // unreported ones count as deferred) or when it is resynced. Apart from an
-// agent's first N, a #hungry that follows no ended line ends the oldest open
-// line.
+// agent's first N, a #hungry that does not answer an ended job line ends the
+// oldest open one.
 //
 // Neither side trusts the other: lines are bounded (MaxLine), a line that cannot
 // be parsed becomes a value (Malformed), and no input causes a panic.

@@ -53,7 +53,7 @@ type Client struct {
 // Options are the options of a Client.
 type Options struct {
 	Server  string        // its name in error messages
-	Timeout time.Duration // how long the server may be silent; 0: for ever
+	Timeout time.Duration // how long the server may be silent; 0: forever
 	Trace   io.Writer     // gets every line received as "- line"; nil: no trace
 }
 

@@ -86,25 +86,25 @@ func (a *answer) begin() {
 }
 
 // incomplete writes the last line of an incomplete list.
-func (a *answer) incomplete(why error, asJSON bool) error {
+func (a *answer) incomplete(cause error, asJSON bool) error {
 	if asJSON {
-		return a.object(mailq.ListError{Error: why.Error()})
+		return a.object(mailq.ListError{Error: cause.Error()})
 	}
-	return a.text(mailq.Incomplete + mailq.OneReply(why.Error()))
+	return a.text(mailq.Incomplete + mailq.OneReply(cause.Error()))
 }
 
-// end ends the answer. why says why the list is incomplete, or is nil. An end is
-// always written, because ZMailer's client waits for it for ever.
-func (a *answer) end(why error, asJSON bool) error {
-	if errors.Is(why, errWrite) {
-		return why
+// end ends the answer. cause is the error that made the list incomplete, or nil. An
+// end is always written, because ZMailer's client waits for it forever.
+func (a *answer) end(cause error, asJSON bool) error {
+	if errors.Is(cause, errWrite) {
+		return cause
 	}
 	var err error
 	switch {
-	case why != nil && !a.begun:
-		_, err = a.w.WriteString("-ERR; " + mailq.OneReply(why.Error()) + "\n")
-	case why != nil:
-		if err = a.incomplete(why, asJSON); err != nil {
+	case cause != nil && !a.begun:
+		_, err = a.w.WriteString("-ERR; " + mailq.OneReply(cause.Error()) + "\n")
+	case cause != nil:
+		if err = a.incomplete(cause, asJSON); err != nil {
 			return err
 		}
 		fallthrough

@@ -14,8 +14,8 @@ import (
 
 // This file reads the auth file (PARAMauthfile in scheduler.cf(5); scheduler(8),
 // "MAILQv2 AUTHENTICATION FILE"). A line is user:password:attributes:addresses.
-// Only the first line counts that names the user, accepts the address and has a
-// known attribute. The file is read at each greeting and each login, so there is
+// Only the first line that names the user, accepts the address and has a known
+// attribute counts. The file is read at each greeting and each login, so there is
 // nothing to reload.
 
 const (
@@ -36,7 +36,8 @@ type accounts []account
 
 // readAccounts reads the auth file. The file holds passwords: it must be a
 // regular file, belong to root or uid, and be readable and writable for its
-// owner only. problems is about lines that do not mean what they seem to mean.
+// owner only. problems lists lines that are ignored or whose
+// addresses do not mean what they seem to.
 func readAccounts(path string, uid int) (list accounts, problems []error, err error) {
 	// O_NONBLOCK: a named pipe in its place must not block the session.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -79,8 +80,8 @@ func checkAuthFile(f *os.File, uid int) error {
 }
 
 // CheckAuthFile returns what is wrong with an auth file for a server that runs as
-// uid: why the server would not use it, or which lines do not mean what they seem
-// to mean.
+// uid: why the server would not use it, or which lines it ignores or have
+// addresses that do not mean what they seem to.
 func CheckAuthFile(path string, uid int) []error {
 	_, problems, err := readAccounts(path, uid)
 	if err != nil {

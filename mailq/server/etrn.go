@@ -7,8 +7,8 @@ import (
 	"zsched/mailq"
 )
 
-// etrn executes ETRN: it starts the mail for a host, as SMTP's ETRN does. The
-// host may be in upper or lower case. Administrators send the command, and so do
+// etrn executes ETRN: it starts delivery of the mail for a host, as SMTP's
+// ETRN does. The host may be in upper or lower case. Administrators send the command, and so do
 // mail servers on behalf of their clients; text says for whom.
 func etrn(r *request, ctx context.Context) bool {
 	host, text := mailq.CutRaw(r.arg)

@@ -11,7 +11,7 @@ import (
 	"zsched/mailq"
 )
 
-// explain executes EXPLAIN: it shows what the mail for a destination waits for,
+// explain executes EXPLAIN: it shows what the mail for a destination is waiting for,
 // the limits, and the clauses and parameters in force.
 func explain(r *request, ctx context.Context) bool {
 	name, err := threadName(r.arg)
@@ -30,7 +30,7 @@ func explain(r *request, ctx context.Context) bool {
 	})
 }
 
-// stateText says what a destination waits for or does.
+// stateText says what the mail for a destination is waiting for or doing.
 func stateText(e *mailq.Explanation, now time.Time) []string {
 	text := []string{e.Channel + "/" + e.Host + ": " + e.Waits}
 	next := e.Next

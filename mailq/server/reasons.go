@@ -46,7 +46,7 @@ func showReasons(r *request, ctx context.Context) bool {
 }
 
 func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error) {
-	by := make(map[string]*mailq.ReasonItem)
+	byReason := make(map[string]*mailq.ReasonItem)
 	others := &mailq.ReasonItem{Reason: "(others)", Others: true}
 	var list, seen []*mailq.ReasonItem
 	for job, err := range queue.Jobs(ctx, mailq.Name{}) {
@@ -60,7 +60,7 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 				continue
 			}
 			key := reasonKey(text)
-			it := by[key]
+			it := byReason[key]
 			switch {
 			case it == nil && len(list) == maxReasons:
 				it = others
@@ -70,7 +70,7 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 					Reason: strings.Clone(key), Example: strings.Clone(text),
 					Destination: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)},
 				}
-				by[it.Reason] = it
+				byReason[it.Reason] = it
 				list = append(list, it)
 			}
 			it.Recipients++
@@ -88,9 +88,9 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 }
 
 // reasonKey returns what diagnostics of one kind have in common: the last reply
-// without the parts that differ between attempts. The text inside <> and [],
-// which is addresses and ports, is left out, and "..." replaces host names,
-// addresses and times of day.
+// without the parts that differ between attempts. "..." replaces the text
+// inside <> and [], which is addresses and ports, and host names, addresses and
+// times of day elsewhere.
 func reasonKey(text string) string {
 	text = mailq.LastReply(text)
 	var b strings.Builder

@@ -45,13 +45,13 @@ type Queue interface {
 	Find(ctx context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error]
 	// Message returns a message by its spoolid or number, held or not.
 	Message(ctx context.Context, id string) (m *mailq.Message, found bool, err error)
-	// Explain says what the mail of a destination waits for.
+	// Explain says what the mail for a destination is waiting for.
 	Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error)
 	// Counters returns the numbers of SHOW COUNTERS and of metrics by name, such
 	// as "SC.StoredMessages-G". A name that is missing counts as 0.
 	Counters(ctx context.Context) (map[string]float64, error)
-	// Trigger starts the mail of a host now (ETRN) and reports whether there was
-	// any.
+	// Trigger starts delivery of the mail for a host now (ETRN) and reports
+	// whether there was any.
 	Trigger(ctx context.Context, host, text string) (bool, error)
 	// Held yields the held messages, a part for each destination, and the held
 	// threads.
@@ -106,7 +106,7 @@ func (s *Settings) trusts(p Peer) bool {
 type NoteKind string
 
 const (
-	NoteOrder   NoteKind = "order"         // an acting verb: Order, Outcome, Err
+	NoteOrder   NoteKind = "order"         // an order was given: Order, Outcome, Err
 	NoteTrigger NoteKind = "etrn"          // ETRN: Host, Text, Started, Err
 	NoteLogin   NoteKind = "login refused" // AUTH failed: User, Err
 	NoteAccess  NoteKind = "access"        // the auth file has no line for the peer
@@ -184,13 +184,13 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 		s.serveV1(ctx, out, peer, settings)
 		return
 	}
-	// The line end may be CR and LF; one byte more shows that the line is too
-	// long.
+	// Room for CR, LF and one byte more, so that a full buffer means that the
+	// line is too long.
 	in := bufio.NewReaderSize(conn, mailq.MaxLine+3)
-	one := &session{server: s, settings: settings, slot: slot, conn: conn, peer: peer, in: in, out: out}
+	sess := &session{server: s, settings: settings, slot: slot, conn: conn, peer: peer, in: in, out: out}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	defer stop()
-	one.run(ctx)
+	sess.run(ctx)
 }
 
 // deadlineWriter gives the peer of a connection a limited time for each write.

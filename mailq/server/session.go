@@ -222,7 +222,7 @@ func (s *session) refuse(c *command, verb, rest string) {
 }
 
 // auth executes AUTH user digest. Root and the server's own user on a UNIX
-// socket keep all their rights; another local user may gain rights by it.
+// socket keep all their rights; another local user may gain rights by logging in.
 func (s *session) auth(rest string) bool {
 	count := &s.server.counts
 	count.add("CommandAUTH")

@@ -25,7 +25,7 @@ type sessions struct {
 
 // slot is the place of one session.
 type slot struct {
-	all     *sessions // its mu guards the fields below peer
+	all     *sessions // its mu guards admitted and activeAt
 	conn    net.Conn
 	peer    Peer
 	trusted bool

@@ -19,7 +19,7 @@ const (
 
 // showShape executes SHOW SHAPE, which prints the table of Postfix's qshape: for
 // each destination the number of recipients by the age of their message. The
-// first line has the sums, then the largest destinations come first.
+// first line has the sums. The destinations follow, largest first.
 func showShape(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.list(func(out *answer) error {
 		items, err := gatherShape(ctx, r.server.queue, time.Now())
@@ -40,19 +40,19 @@ func showShape(r *request, ctx context.Context) bool {
 
 func gatherShape(ctx context.Context, queue Queue, now time.Time) ([]*mailq.ShapeItem, error) {
 	all, others := &mailq.ShapeItem{All: true}, &mailq.ShapeItem{Others: true}
-	by := make(map[mailq.Name]*mailq.ShapeItem)
+	byName := make(map[mailq.Name]*mailq.ShapeItem)
 	items := []*mailq.ShapeItem{all}
 	for job, err := range queue.Jobs(ctx, mailq.Name{}) {
 		if err != nil {
 			return nil, err
 		}
-		it := by[job.Name]
+		it := byName[job.Name]
 		switch {
-		case it == nil && len(by) == maxShapes:
+		case it == nil && len(byName) == maxShapes:
 			it = others
 		case it == nil:
 			it = &mailq.ShapeItem{Name: mailq.Name{Channel: strings.Clone(job.Channel), Host: strings.Clone(job.Host)}}
-			by[it.Name] = it
+			byName[it.Name] = it
 			items = append(items, it)
 		}
 		n, column := len(job.Recipients), shapeColumn(now.Sub(job.ArrivedAt))

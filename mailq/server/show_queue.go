@@ -131,7 +131,7 @@ func (r *report) ringFoot(ring *mailq.Ring) error {
 	return r.out.put(r.out.line)
 }
 
-// totals writes the two lines below every report, which alone are SHOW SNMP. If
+// totals writes the totals, which end every report; SHOW SNMP has nothing else. If
 // seconds is true, the uptime is in seconds. Rcpnts in the first line counts
 // jobs, as in ZMailer: programs draw graphs of it.
 func (r *report) totals(ctx context.Context, seconds bool) error {
@@ -197,7 +197,7 @@ func appendName(b []byte, t *mailq.Thread) []byte {
 	return append(b, withHost(t.WithHost)...)
 }
 
-// appendDetail appends the numbers of a thread and what it waits for. sep, a
+// appendDetail appends the numbers of a thread and what it is waiting for. sep, a
 // blank or a TAB, separates the words.
 func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 	if sep == ' ' {

@@ -21,7 +21,8 @@ import (
 // hosts.allow and matches every address in hosts.deny. A line with options, which
 // might say "deny", refuses every address that it could match.
 
-// matching says whether a pattern matches. perhaps: it is not understood.
+// matching says whether a pattern matches. perhaps: the pattern is
+// not understood and may match.
 type matching int
 
 const (

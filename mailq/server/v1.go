@@ -33,7 +33,7 @@ func (s *Server) serveV1(ctx context.Context, out *bufio.Writer, peer Peer, sett
 
 // dump writes the dump of v1 (scheduler(8), "MAILQ(v1) PROTOCOL"). With brief it
 // leaves out the jobs. It always writes End:, because ZMailer's client waits for
-// that for ever.
+// that forever.
 func dump(ctx context.Context, w *bufio.Writer, queue Queue, brief bool) error {
 	d := &dumper{out: &answer{w: w}, now: time.Now()}
 	_ = d.out.text(mailq.GreetingV1)
@@ -176,9 +176,9 @@ func appendState(b []byte, job *mailq.Job, now time.Time) []byte {
 }
 
 // Rendezvous writes the dump of v1 to the rendezvous file, for hosts where mailq
-// reads that (scheduler(8), -q). An mtime one second in the past tells readers
+// reads that file (scheduler(8), -q). An mtime one second in the past tells readers
 // that the file is complete. In the usual directory any user can create files, so
-// a new file replaces whatever has the name.
+// a new file replaces any file of that name.
 func (s *Server) Rendezvous(ctx context.Context, path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".mailq-*")
 	if err != nil {

@@ -32,7 +32,7 @@ type request struct {
 }
 
 // verbs returns every command but QUIT, EXIT and AUTH, which need no login. A
-// line is the first of these commands whose words it begins with.
+// line names the first of these commands whose words it begins with.
 func verbs() []*command {
 	list := []*command{
 		{words: "SHOW SNMP", right: rightSNMP, counter: "CommandShowQueueVeryShort", asJSON: true, run: showSNMP},
@@ -118,7 +118,7 @@ func help(r *request, _ context.Context) bool {
 	})
 }
 
-// list answers with the lines that write writes. The session ends if the peer
+// list sends the lines that the function write produces. The session ends if the peer
 // does not read them.
 func (r *request) list(write func(out *answer) error) bool {
 	out := &answer{w: r.out, framed: true}

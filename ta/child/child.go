@@ -38,7 +38,7 @@ import (
 const (
 	// Grace is the grace period where Spec sets none.
 	Grace = 5 * time.Second
-	// MaxPending is how many bytes Send keeps that the socket has not taken.
+	// MaxPending is the maximum number of unsent bytes that Send keeps.
 	MaxPending = 1 << 20
 
 	maxBatch  = 256     // events in one call of the handler
@@ -48,21 +48,21 @@ const (
 // Spec says what to start and how. Its names are already resolved and its
 // words expanded.
 type Spec struct {
-	Path string   // program; not looked up along PATH
+	Path string   // program; not looked up in PATH
 	Args []string // argv, the program's name first
 	Env  []string // the whole environment, NAME=value
 	Dir  string   // working directory: $POSTOFFICE/transport; "": the caller's
 
 	UID, GID int // -1: unchanged
-	// FileGroup is a supplementary group of an agent that is not root: that of
-	// control and message files. 0: none.
+	// FileGroup is the group of control and message files. An agent that is not
+	// root gets it as a supplementary group. 0: none.
 	FileGroup int
 
 	Nice        int  // added to the caller's own
 	Priority    int  // absolute, instead of Nice, when PrioritySet
 	PrioritySet bool // Priority is set, and may be 0
 
-	NoFile uint64        // soft limit of open files; 0: unchanged
+	NoFile uint64        // soft limit on open files; 0: unchanged
 	Grace  time.Duration // grace period of the package comment; 0: Grace
 }
 
@@ -129,8 +129,8 @@ type Child struct {
 	closing  bool // CloseWrite was called, or the socket is broken
 }
 
-// Start starts an agent. If there is an error, which says why no process was
-// started, handler is never called. Otherwise it is called with batches of
+// Start starts an agent. If it returns an error, no process was started and
+// handler is never called. Otherwise it is called with batches of
 // bounded size, in the order of events, by one goroutine at a time; the last
 // event of the last batch is Exited. While handler blocks, the agent is not
 // read.

@@ -105,7 +105,7 @@ func (c *Child) shutdown() {
 
 // drainLimit is how many bytes are read from a stream after the grace period.
 // A socket or pipe holds less, so everything that the process itself wrote is
-// read, however late we are. A descendant that writes for ever is cut off.
+// read, however late we are. A descendant that writes forever is cut off.
 const drainLimit = 4 << 20
 
 // stream reads a file. After the file's read deadline it reads only what is
@@ -117,8 +117,8 @@ type stream struct {
 	held bool // it ended although a process has the other end open
 }
 
-// Read returns io.EOF for every error. A reset by the peer, which unread input
-// causes, is also the end of an agent.
+// Read returns io.EOF for every error. A connection reset also means that the
+// agent is gone: it occurs when the agent closes its socket with unread input.
 func (s *stream) Read(b []byte) (int, error) {
 	if !s.late {
 		n, err := s.f.Read(b)

@@ -18,11 +18,11 @@ import (
 )
 
 // Command converts the expanded words of a clause's command= into the fields of
-// Spec. Leading words with a '=' are assignments to its environment. The next
+// Spec. Leading words with an '=' are assignments to its environment. The next
 // word is the program, below mailbin/ta (mailbin is absolute) unless it begins
 // with '/'; PATH is not searched. The environment is those assignments, then the
 // scheduler's TZ, then PATH and ZCONFIG from env, the values of zmailer.conf.
-// An assignment in the command replaces a later one of the same name.
+// A variable assigned in the command is not set again from TZ, PATH or ZCONFIG.
 func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
 	for len(words) > 0 && strings.Contains(words[0], "=") {
 		environ = append(environ, words[0])
@@ -121,7 +121,7 @@ func polled(fd int, name string) (*os.File, error) {
 // supplementary groups of a scheduler that runs as root.
 func attributes(spec Spec) (*syscall.ProcAttr, error) {
 	// A session of its own: keys at the scheduler's terminal, such as ^C, do not
-	// signal agents, and an agent cannot write to that terminal as its own.
+	// signal agents, and that terminal is not an agent's controlling terminal.
 	sys := &syscall.SysProcAttr{Setsid: true}
 	uid, gid := os.Geteuid(), os.Getegid()
 	if uid != 0 {
@@ -220,8 +220,8 @@ func setPriority(spec Spec) error {
 	return nil
 }
 
-// limitFiles sets the soft limit on open files, at most to the hard one, of a
-// process that may already be running. The limit belongs to a process: unlike
+// limitFiles sets a process's soft limit on open files, but not above the hard
+// limit. The process may already be running. The limit belongs to a process: unlike
 // the priority, it cannot be set for the forking thread alone. For a process of
 // another user, or one that changed its user itself, the system requires
 // CAP_SYS_RESOURCE. An agent works without the limit too.
@@ -285,7 +285,7 @@ func explain(spec Spec, err error) error {
 		return fmt.Errorf("become user %d, group %d: %w", spec.UID, spec.GID, err)
 	}
 	if err == unix.EAGAIN {
-		return fmt.Errorf("fork: %w (limit of processes)", err)
+		return fmt.Errorf("fork: %w (process limit reached)", err)
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 package mailbox
 
 // This file interprets the address of a recipient: it is a user's mailbox, a file
-// or a command, and an account delivers to it.
+// or a command, and the account under which it is delivered to.
 
 import (
 	"errors"
@@ -71,7 +71,8 @@ func unquote(s string) string {
 	return s
 }
 
-// lower maps ASCII letters to lower case; user names are looked up like that.
+// lower maps ASCII letters to lower case. A user name that begins with a capital
+// and is not found as written is looked up in lower case.
 func lower(s string) string {
 	b := []byte(s)
 	for i, c := range b {

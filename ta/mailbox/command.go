@@ -59,8 +59,8 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	f := &failure{status: ta.Deferred, code: "4.3.0 (command failed)"}
 	switch {
 	case cmd.ProcessState != nil && cmd.ProcessState.Success():
-		// An error is about output that other processes hold open, perhaps beyond
-		// the time limit.
+		// Any error now only means that other processes still hold the output
+		// open, perhaps beyond the time limit.
 		out.Status = ta.OK
 		return out
 	case ctx.Err() != nil:
@@ -68,12 +68,13 @@ func (a *Agent) run(m *ta.Message, r *ta.Recipient, j job) outcome {
 	case cmd.ProcessState == nil:
 		f.cause = fmt.Errorf("start command: %w", err)
 	default:
-		f = ended(cmd.ProcessState, output.Text())
+		f = exitFailure(cmd.ProcessState, output.Text())
 	}
 	return failed(f, false)
 }
 
-// input is the message as a command reads it, and the outcome to be logged.
+// input writes the message for a command to a file. It also returns the outcome
+// to log.
 func (a *Agent) input(j job) (f *os.File, out outcome, err error) {
 	out.Name = "|" + j.name
 	uid, gid := -1, -1
@@ -97,9 +98,9 @@ func (a *Agent) input(j job) (f *os.File, out outcome, err error) {
 	return f, out, nil
 }
 
-// ended returns the failure that a command's exit status means. Five exit codes are final; all
-// others, and any signal, defer the recipient.
-func ended(state interface {
+// exitFailure returns the failure that a command's exit status means. Five exit
+// codes are final; all others, and any signal, defer the recipient.
+func exitFailure(state interface {
 	ExitCode() int
 	String() string
 }, output string) *failure {

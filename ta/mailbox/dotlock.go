@@ -30,8 +30,9 @@ const staleAge = 5 * time.Minute
 //	mail.example.org
 //	20480 "\nFrom alice@example.org Sat Nov 21 10:00:00 2026\n"
 //
-// They are the machine and, once the mbox is locked, its size and the text that
-// will begin there. A nil dotLock is one that the directory did not allow.
+// The second line is the machine. The third, written once the mbox is locked, is
+// its size and the text that will begin at that offset. A nil dotLock is one that
+// the directory did not allow.
 type dotLock struct {
 	dir   int
 	name  string
@@ -63,7 +64,7 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 				return nil, err
 			}
 		case unix.EACCES, unix.EPERM, unix.EROFS:
-			return nil, nil // the other lock alone must do
+			return nil, nil // the fcntl lock alone must suffice
 		default:
 			return nil, &os.PathError{Op: "create", Path: string(b.request.Path) + ".lock", Err: err}
 		}
@@ -91,7 +92,7 @@ func (l *dotLock) note(size int64, begin string) error {
 
 // keep removes the third line, and syncs that. Afterwards the message may be
 // reported: if the machine stops before the removal of the lock file is on disk,
-// nobody cuts the message off.
+// no later delivery removes the message.
 func (l *dotLock) keep() error {
 	if l == nil {
 		return nil
@@ -143,9 +144,9 @@ func parseNote(text []byte) note {
 }
 
 // breakLock removes a stale lock file, with the half message that its process may
-// have left, and reports whether to try again at once. A lock of flock(2) on the
-// file itself lets only one process do that, so that no other removes the lock
-// file that the first creates next.
+// have left, and reports whether to try again at once. Only one process at a
+// time may do this (flock(2) on the lock file). Otherwise a second one could
+// remove the new lock file of the first.
 func (b *mbox) breakLock(name string) bool {
 	fd, err := unix.Openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -219,8 +220,8 @@ func (b *mbox) restore(n note) error {
 	return f.Sync()
 }
 
-// begins reports whether a text is one message that begins with next, or a
-// beginning of next.
+// begins reports whether text is a single message that begins with next, or is
+// itself a prefix of next.
 func begins(text io.Reader, next string) (bool, error) {
 	front := make([]byte, len(next))
 	n, err := io.ReadFull(text, front)

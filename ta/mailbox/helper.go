@@ -118,7 +118,7 @@ func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) o
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.path)
 	cmd.Args, cmd.Env, cmd.Dir = h.args, append([]string{}, h.env...), "/"
-	cmd.Stdin, cmd.Stderr = req.Message.file.(*os.File), os.Stderr // ta.Message opens it as one
+	cmd.Stdin, cmd.Stderr = req.Message.file.(*os.File), os.Stderr // ta.Message.Body opens an *os.File
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setsid: true}
 	out, err := exchange(cmd, req)
 	switch {

@@ -11,7 +11,7 @@
 //
 // A mailbox is an mbox file or a Maildir. Options.Place says which and where.
 //
-// An agent that runs as root opens no file of a user. It starts a delivery
+// An agent that runs as root never opens a user's file. It starts a delivery
 // helper for each delivery: another process of this program, which runs as the
 // user from its first instruction on.
 //
@@ -66,8 +66,8 @@ type Options struct {
 	Sessions int
 	// Domain is added to user names in Delivered-To; "": the host's name.
 	Domain string
-	// RootAs names the user who runs commands and writes files of privilege 0;
-	// "": root.
+	// RootAs names the user who runs commands and writes files for addresses
+	// with privilege 0; "": root.
 	RootAs string
 	// Log is a file that gets a line for each delivery, or "".
 	Log string

@@ -28,8 +28,8 @@ const (
 // mbox is one delivery to a file of messages. Other programs read and write it
 // under the same two locks: a file beside it (dotLock) and an fcntl(2) lock.
 //
-//	dot lock ─► open, check ─► fcntl lock ─► size into the dot lock, on disk
-//	─► append, on disk ─► size out of the dot lock, on disk ─► unlock
+//	dot lock ─► open, check ─► fcntl lock ─► write the size to the dot lock, sync
+//	─► append, sync ─► remove the size from the dot lock, sync ─► unlock
 //
 // If the process dies, the next delivery finds the dot lock with the size and
 // removes what was appended (mbox.restore).
@@ -118,8 +118,8 @@ func (b *mbox) openError(err error) error {
 	return fmt.Errorf("open %q: %w", b.request.Path, err)
 }
 
-// lock checks and locks the opened file. again means that the file has lost its
-// name meanwhile and another must be opened.
+// lock checks and locks the opened file. again means that the name no
+// longer refers to this file, so the caller must open it again.
 func (b *mbox) lock(fd int) (again bool, err error) {
 	if again, err := b.check(fd); again || err != nil {
 		return again, err
@@ -155,7 +155,7 @@ func (b *mbox) wait() error {
 }
 
 // check refuses a file that is not what it seems: it must be regular, belong to
-// us and have no other name. again is that of lock.
+// us and have no other name. again is as for lock.
 func (b *mbox) check(fd int) (again bool, err error) {
 	var named unix.Stat_t
 	if err := unix.Fstat(fd, &b.opened); err != nil {

@@ -30,8 +30,8 @@ type message struct {
 	file io.ReaderAt // the message file
 }
 
-// newMessage is m for one recipient. The error says that m is in a mail loop, or
-// cannot be read.
+// newMessage returns m as the recipient gets it. The error says that m is
+// in a mail loop, or cannot be read.
 func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message, error) {
 	body, err := m.Body()
 	if err != nil {
@@ -84,8 +84,8 @@ func separator(sender string, now time.Time) []byte {
 }
 
 // deliveredTo is the address by which we recognize a message that was here
-// before. A name without domain gets ours, or bob would be the same user on
-// every host. For commands and files it is the original address, if known.
+// before. A name without domain gets ours; otherwise bob would be the same
+// user on every host. For commands and files it is the original address, if known.
 func (a *Agent) deliveredTo(r *ta.Recipient, to target) string {
 	switch {
 	case to.kind != toUser:

@@ -113,7 +113,7 @@ func (p *Place) spool(name string) (string, error) {
 // address or the password file is at most one component of the path.
 func (p *Place) expand(to target, name string) (string, error) {
 	var b strings.Builder
-	small, large := pjw(to.Account.Name), crc31(to.Account.Name)
+	pjwHash, crcHash := pjw(to.Account.Name), crc31(to.Account.Name)
 	for i := 0; i < len(p.Path); i++ {
 		if p.Path[i] != '%' {
 			b.WriteByte(p.Path[i])
@@ -132,9 +132,9 @@ func (p *Place) expand(to target, name string) (string, error) {
 			b.WriteString(to.Home)
 			continue
 		case 'x':
-			value, small = letter26(small), small/26
+			value, pjwHash = letter26(pjwHash), pjwHash/26
 		case 'X':
-			value, large = letter26(large), large/26
+			value, crcHash = letter26(crcHash), crcHash/26
 		case 'u':
 			value = name
 		case 'U':

@@ -23,7 +23,8 @@ type shares struct {
 	began map[int][]time.Time // by uid: the deliveries under way
 }
 
-// begin reports whether a delivery to a user may begin, and when it did.
+// begin begins a delivery if the user may have one more, and returns its start
+// time.
 func (s *shares) begin(uid int) (began time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
