@@ -28,8 +28,8 @@ func (a Address) String() string {
 }
 
 // parseAddress splits an address quad into its words, left to right; reason says
-// why s is not one. A blank in the user must be quoted: the old manual
-// suggests splitting a quad from the right, but no program does.
+// why s is not one. A blank in the user must be quoted, even if an old
+// manual says otherwise: no program splits a quad from the right.
 func parseAddress(s string) (a Address, reason string) {
 	rest := s
 	if a.Channel, rest, reason = cutWord(rest); reason != "" {

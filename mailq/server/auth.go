@@ -80,7 +80,7 @@ func checkAuthFile(f *os.File, uid int) error {
 }
 
 // CheckAuthFile returns what is wrong with an auth file for a server that runs as
-// uid: why the server would not use it, or which lines it ignores or have
+// uid: why the server would not use it, which lines it ignores, or which lines have
 // addresses that do not mean what they seem to.
 func CheckAuthFile(path string, uid int) []error {
 	_, problems, err := readAccounts(path, uid)
