@@ -56,13 +56,19 @@ func start(t *testing.T, change func(*Options)) *started {
 		t.Fatal(err)
 	}
 	go s.Serve(l, SMTP)
+	all := &started{s, t, office, l}
 	t.Cleanup(func() {
 		l.Close()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = s.Close(ctx)
+		all.stop()
 	})
-	return &started{s, t, office, l}
+	return all
+}
+
+// stop ends the server and does not wait for its sessions.
+func (s *started) stop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Close(ctx)
 }
 
 // dialog is a client's side of a session.
@@ -163,9 +169,12 @@ func (s *started) messages() []string {
 	return texts
 }
 
-// nothingLeft fails if there is an incomplete message.
+// nothingLeft ends the server, which waits for the messages that sessions are
+// still giving up, and fails if an incomplete message is on disk.
 func (s *started) nothingLeft() {
 	s.t.Helper()
+	s.l.Close()
+	s.stop()
 	if left, _ := filepath.Glob(filepath.Join(s.office, "public", ".*")); len(left) > 0 {
 		s.t.Errorf("left: %q", left)
 	}

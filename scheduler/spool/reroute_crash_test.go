@@ -128,6 +128,7 @@ func TestCrashInReroute(t *testing.T) {
 	o, p = begin()
 	id, text = prepared(o, p)
 	o.write("transport/."+id, text)
+	o.age("transport/."+id, 0) // so that it is not yet completed
 	check(t, os.Rename(p.file, filepath.Join(o.dir, "queue", id)))
 	o.survives("the copy is in the queue", map[string]int{"bob@b.example": 1})
 
