@@ -36,6 +36,14 @@ type Totals struct {
 	Quarantined Kept `json:"quarantined"`
 	Poisoned    Kept `json:"poisoned"`
 	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
+	// Reload is the zero value if there was no reload since StartedAt.
+	Reload Reload `json:"reload,omitzero"`
+}
+
+// Reload is how the last reload of the configuration ended.
+type Reload struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error,omitempty"` // the first one; "": the new configuration is in force
 }
 
 // Kept counts messages, threads or jobs that are kept back.

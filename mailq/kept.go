@@ -45,6 +45,16 @@ func (t *Totals) KeptText(now time.Time) string {
 	return "Kept back: " + strings.Join(parts, ", ")
 }
 
+// ReloadText says in one line that the last reload has failed: "Configuration
+// not reloaded 3m ago: scheduler.cf:3:5: …". It is "" if the reload has succeeded,
+// or if there was none.
+func (t *Totals) ReloadText(now time.Time) string {
+	if t.Reload.Error == "" {
+		return ""
+	}
+	return fmt.Sprintf("Configuration not reloaded %s ago: %s", FormatSpan(now.Sub(t.Reload.At)), t.Reload.Error)
+}
+
 // Text is a line of SHOW HELD.
 func (h *HeldItem) Text(now time.Time) string {
 	name := h.Channel + "/" + h.Host

@@ -192,16 +192,18 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 			all = *totals
 		}
 	}
-	kept := all.KeptText(time.Now())
-	if len(threads) == 0 && all.Messages == 0 && kept == "" {
+	var notes []string
+	for _, note := range []string{all.KeptText(time.Now()), all.ReloadText(time.Now())} {
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	if len(threads) == 0 && all.Messages == 0 && len(notes) == 0 {
 		return nil, nil
 	}
 	lines = append(lines, fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(all.Messages, "message", "messages"),
 		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(len(threads), "thread", "threads")))
-	if kept != "" {
-		lines = append(lines, kept)
-	}
-	return lines, nil
+	return append(lines, notes...), nil
 }
 
 // sortedLines prints the lines of -Q that are about threads, without those of

@@ -154,8 +154,13 @@ func (r *report) totals(ctx context.Context, seconds bool) error {
 	if err := r.out.put(r.out.line); err != nil {
 		return err
 	}
-	if kept := t.KeptText(r.now); kept != "" && r.out.framed {
-		return r.out.text(mailq.OneReply(kept))
+	for _, text := range []string{t.KeptText(r.now), t.ReloadText(r.now)} {
+		if text == "" || !r.out.framed {
+			continue
+		}
+		if err := r.out.text(mailq.OneReply(text)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -37,14 +37,15 @@ var _ server.Queue = (*Queue)(nil)
 func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 	var threads []spool.Thread
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		c := l.Core().Counts()
+		c, status := l.Core().Counts(), l.Status()
 		t = mailq.Totals{
 			Agents: c.Agents, IdleAgents: c.AgentsIdle,
 			Messages: c.Messages, Threads: c.Threads, Jobs: c.Vertices, Recipients: c.Recipients,
-			StartedAt:  l.Status().StartedAt,
+			StartedAt:  status.StartedAt,
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
 			Poisoned: mailq.Kept{Count: c.States.Poisoned}, Blocked: mailq.Kept{Count: c.States.Blocked},
+			Reload: mailq.Reload(status.Reload),
 		}
 		threads = l.HeldThreads()
 	})

@@ -24,8 +24,9 @@ type Loop struct {
 	log       zerolog.Logger
 	verbose   bool
 
-	lastOrder uint64
-	answer    scheduler.Answer // to the last order
+	lastOrder  uint64
+	answer     scheduler.Answer // to the last order
+	lastReload Reload
 
 	agents agents
 	intake intake

@@ -106,13 +106,14 @@ type Status struct {
 	Writing   int  // changes to files that the spool has not answered
 	Starting  int  // agents whose process does not exist yet
 	FilesOnly bool // the command line names the files; there are no sweeps
+	Reload    Reload
 }
 
 // Status returns the status as of this turn.
 func (l *Loop) Status() Status {
 	return Status{
 		StartedAt: l.startedAt, Taking: len(l.intake.taking), Writing: l.files.pending,
-		Starting: l.agents.starting(), FilesOnly: l.files.only,
+		Starting: l.agents.starting(), FilesOnly: l.files.only, Reload: l.lastReload,
 	}
 }
 

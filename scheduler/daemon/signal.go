@@ -82,6 +82,13 @@ type reload struct {
 	done  chan reloaded
 }
 
+// Reload is how the last reload of the configuration ended. The zero value says
+// that there was none since the start.
+type Reload struct {
+	At    time.Time
+	Error string // the first error; "": the new configuration is in force
+}
+
 type reloaded struct {
 	config *scheduler.Config
 	err    error
@@ -106,8 +113,11 @@ func (d *Daemon) beginReload() {
 func (d *Daemon) reloaded(r reloaded) {
 	l := &d.loop
 	d.reload.begun = false
+	l.lastReload = Reload{At: l.now}
 	if r.err != nil {
-		for _, err := range splitErrors(r.err) {
+		all := splitErrors(r.err)
+		l.lastReload.Error = all[0].Error()
+		for _, err := range all {
 			l.log.Error().Err(err).Msg("configuration cannot be read again; the old one stays in force")
 		}
 	} else {

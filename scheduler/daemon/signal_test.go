@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zsched/scheduler"
+	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
 	"zsched/ta"
@@ -226,6 +227,13 @@ func TestReloadChangesWhatIsInForce(t *testing.T) {
 		if h.Started() != 0 || !strings.Contains(h.Log.String(), "scheduler.cf:3:1") {
 			t.Errorf("after a bad file %d agents run, and the log is:\n%s", h.Started(), h.Log)
 		}
+		reload := func() (r daemon.Reload) {
+			_ = h.Daemon.Ask(t.Context(), func(l *daemon.Loop) { r = l.Status().Reload })
+			return r
+		}
+		if r := reload(); r.At.IsZero() || r.Error != bad.Error() {
+			t.Errorf("after a bad file the last reload is %+v", r)
+		}
 		bad = nil
 		h.Signals <- syscall.SIGUSR1
 		h.Signals <- syscall.SIGUSR1 // while the first is under way
@@ -233,6 +241,9 @@ func TestReloadChangesWhatIsInForce(t *testing.T) {
 		synctest.Wait()
 		if h.Spool.Left() != 0 {
 			t.Error("after a good file nothing is delivered")
+		}
+		if r := reload(); r.At.IsZero() || r.Error != "" {
+			t.Errorf("after a good file the last reload is %+v", r)
 		}
 		if n := strings.Count(h.Log.String(), "configuration read again"); n != 2 {
 			t.Errorf("read again %d times", n)

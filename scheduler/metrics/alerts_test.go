@@ -34,6 +34,9 @@ func fullScrape() *scrape {
 		eventsLost: func() uint64 { return 0 },
 	}
 	s.stats.spoolErrors["mark"] = 1
+	for i := range outcomes {
+		s.stats.results[result{class: outcome(i)}] = 1
+	}
 	s.stats.refused[spool.Vanished] = 1
 	for _, state := range []string{"held", "held_threads", "parked", "quarantined", "poisoned", "blocked"} {
 		s.kept = append(s.kept, Kept{State: state})

@@ -33,6 +33,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	if s.eventsLost != nil {
 		c.counter("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(s.eventsLost()))
 	}
+	s.collectReload(c)
 	c.histogram("scheduler_loop_pause_seconds", "Length of the turns of the loop, each of which handles one batch of events.", s.stats.turns)
 	c.gauge("scheduler_loop_longest_pause_seconds", "Length of the longest turn of the loop since the start.", s.stats.longestTurn.Seconds())
 }
@@ -75,6 +76,12 @@ func (s *scrape) collectFlow(c collector) {
 	each("scheduler_held_total", "Recipients whose message was moved to hold/, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Held })
 	each("scheduler_released_total", "Recipients whose message came back from hold/, by channel.", func(v *scheduler.ChannelView) uint64 { return v.Released })
 	c.histogram("scheduler_feed_seconds", "Time from a message's arrival to its first job line; a sample when very many wait.", s.stats.feeds)
+	for _, to := range []outcome{delivered, failed, expired} {
+		c.histogram("scheduler_outcome_seconds", "Age of the message at the outcome of each recipient.", s.stats.ages[to], "result", to.String())
+	}
+	for r, n := range s.stats.results {
+		c.counter("scheduler_reports_total", "Reports of agents, by result and enhanced status code.", float64(n), "result", r.class.String(), "code", r.code.String())
+	}
 }
 
 func (s *scrape) collectAgents(c collector) {
@@ -91,7 +98,10 @@ func (s *scrape) collectAgents(c collector) {
 	}
 	c.gauge("scheduler_sessions", "Busy sessions of agents.", float64(n.Sessions))
 	c.counter("scheduler_agents_started_total", "Agents started.", float64(n.AgentsStarted))
-	c.counter("scheduler_agent_start_failures_total", "Agents that could not be started.", float64(s.stats.startsFailed))
+	c.counter("scheduler_agent_start_failures_total", "Agents that could not be started, or ended before they asked for work.", float64(s.stats.startsFailed))
+	for _, how := range []string{"exit", "signal", "killed"} {
+		c.counter("scheduler_agent_deaths_total", "Agents that ended at work or idle without having been asked to, by how.", float64(s.stats.deaths[how]), "how", how)
+	}
 }
 
 func (s *scrape) collectSpool(c collector) {
@@ -139,6 +149,21 @@ func (s *scrape) collectThreads(c collector) {
 	}
 }
 
+// collectReload sends how the last reload ended. Without a reload there is the
+// configuration of the start, which is in force.
+func (s *scrape) collectReload(c collector) {
+	last, ok := s.status.Reload, 1.0
+	if last.Error != "" {
+		ok = 0
+	}
+	at := last.At
+	if at.IsZero() {
+		at = s.status.StartedAt
+	}
+	c.gauge("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", ok)
+	c.gauge("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", float64(at.UnixMilli())/1000)
+}
+
 func (s *scrape) collectQueries(c collector) {
 	c.gauge("scheduler_query_sessions", "Sessions of mailq.", s.queries["SC.MQ2Parallel-G"])
 	for name, what := range map[string]string{"SC.MQ2Connects": "connected", "SC.MQ2AuthRej": "refused", "SC.MQ2TimedOut": "timed out"} {
@@ -171,9 +196,13 @@ func (c collector) metric(kind prometheus.ValueType, name, help string, x float6
 	c.to <- metric
 }
 
-func (c collector) histogram(name, help string, h histogram) {
-	desc := prometheus.NewDesc(name, help, nil, nil)
-	c.to <- prometheus.MustNewConstHistogram(desc, h.total, h.sum, h.cumulative())
+func (c collector) histogram(name, help string, h histogram, labels ...string) {
+	var names, values []string
+	for pair := range slices.Chunk(labels, 2) {
+		names, values = append(names, pair[0]), append(values, label(pair[1]))
+	}
+	desc := prometheus.NewDesc(name, help, names, nil)
+	c.to <- prometheus.MustNewConstHistogram(desc, h.total, h.sum, h.cumulative(), values...)
 }
 
 // label makes a text valid as a label: UTF-8. Bytes that are not are written as

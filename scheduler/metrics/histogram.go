@@ -2,8 +2,8 @@ package metrics
 
 import "slices"
 
-// histogram counts observations by size: scheduler_feed_seconds and
-// scheduler_loop_pause_seconds.
+// histogram counts observations by size: scheduler_feed_seconds,
+// scheduler_outcome_seconds and scheduler_loop_pause_seconds.
 type histogram struct {
 	bounds []float64 // upper, ascending; never changed
 	counts []uint64  // for each bound, the observations up to it and above the bound before

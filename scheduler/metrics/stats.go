@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"path"
+	"strings"
 	"time"
 
 	"zsched/ctlfile"
@@ -19,16 +20,33 @@ import (
 type Stats struct {
 	values
 	waiting map[scheduler.MessageID]time.Time // arrivals that are not fed yet
+	unready map[scheduler.AgentID]struct{}    // agents that have not said #hungry yet
+	leaving map[scheduler.AgentID]departure   // agents that were asked to exit, or killed
 }
+
+// departure is how the scheduler made an agent leave.
+type departure uint8
+
+const (
+	closed departure = iota + 1
+	killed
+)
 
 // values are the counters themselves.
 type values struct {
-	turns        histogram         // length of the loop's turns
-	longestTurn  time.Duration     // since the start
-	feeds        histogram         // from arrival to the first job line
-	spoolErrors  map[string]uint64 // by what was being done
-	refused      map[spool.Refusal]uint64
-	startsFailed uint64 // agents that could not be started
+	turns       histogram         // length of the loop's turns
+	longestTurn time.Duration     // since the start
+	feeds       histogram         // from arrival to the first job line
+	spoolErrors map[string]uint64 // by what was being done
+	refused     map[spool.Refusal]uint64
+	// startsFailed counts agents that could not be started, and those that ended
+	// before their first #hungry.
+	startsFailed uint64
+	// deaths counts agents that ended later without having been asked to, by how:
+	// exit, signal, or killed (by the scheduler, for their silence or their noise).
+	deaths  map[string]uint64
+	results map[result]uint64        // reports of agents
+	ages    [len(outcomes)]histogram // of messages, at the outcomes of recipients
 
 	sweptAt    time.Time // when the last sweep ended
 	answeredAt time.Time // when the spool last answered
@@ -44,6 +62,7 @@ const maxWaiting = 4096
 var (
 	turnBounds = []float64{.0001, .0003, .001, .002, .005, .01, .02, .05, .1, .5, 1}
 	feedBounds = []float64{.0005, .001, .002, .005, .01, .05, .1, .5, 1, 5, 30, 60, 300, 1800, 3600, 6 * 3600, 24 * 3600}
+	ageBounds  = []float64{.1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
 )
 
 var _ daemon.Observer = (*Stats)(nil)
@@ -51,8 +70,10 @@ var _ daemon.Observer = (*Stats)(nil)
 // NewStats returns counters at zero.
 func NewStats() *Stats {
 	now := time.Now()
-	return &Stats{
+	s := &Stats{
 		values: values{
+			deaths:      make(map[string]uint64),
+			results:     make(map[result]uint64),
 			turns:       newHistogram(turnBounds),
 			feeds:       newHistogram(feedBounds),
 			spoolErrors: make(map[string]uint64),
@@ -61,7 +82,13 @@ func NewStats() *Stats {
 			answeredAt:  now,
 		},
 		waiting: make(map[scheduler.MessageID]time.Time),
+		unready: make(map[scheduler.AgentID]struct{}),
+		leaving: make(map[scheduler.AgentID]departure),
 	}
+	for i := range s.ages {
+		s.ages[i] = newHistogram(ageBounds)
+	}
+	return s
 }
 
 // Event counts an event: daemon.Observer.
@@ -72,7 +99,16 @@ func (s *Stats) Event(now time.Time, e scheduler.Event) {
 			s.waiting[e.Message.ID] = now
 		}
 	case scheduler.AgentFailed:
+		delete(s.unready, e.Agent)
 		s.startsFailed++
+	case scheduler.AgentHungry:
+		if len(s.unready) > 0 {
+			delete(s.unready, e.Agent)
+		}
+	case scheduler.AgentReported:
+		s.results[result{outcomeOf(e.Report.Status), parseStatusCode(e.Report.Notary.Code())}]++
+	case scheduler.AgentExited:
+		s.exited(e)
 	case scheduler.Failed:
 		if e.SpoolDown {
 			s.spoolDown = e.Reason // until a probe succeeds
@@ -89,8 +125,38 @@ func (s *Stats) Action(now time.Time, a scheduler.Action) {
 		if len(s.waiting) > 0 {
 			s.fed(a.Job.Path, now)
 		}
+	case scheduler.Account:
+		s.ages[outcomeOfState(a.State)].observe(max(0, now.Sub(a.ModifiedAt).Seconds()))
 	case scheduler.Complete:
 		delete(s.waiting, a.Message)
+	case scheduler.Start:
+		s.unready[a.Agent] = struct{}{}
+	case scheduler.Close:
+		s.leaving[a.Agent] = closed
+	case scheduler.Kill:
+		if s.leaving[a.Agent] == 0 {
+			s.leaving[a.Agent] = killed
+		}
+	}
+}
+
+// exited counts an agent that has ended although it was not asked to. One that
+// was asked before its first #hungry has not failed to start.
+func (s *Stats) exited(e scheduler.AgentExited) {
+	how := s.leaving[e.Agent]
+	_, unready := s.unready[e.Agent]
+	delete(s.leaving, e.Agent)
+	delete(s.unready, e.Agent)
+	switch {
+	case how == closed:
+	case unready:
+		s.startsFailed++
+	case how == killed:
+		s.deaths["killed"]++
+	case strings.HasPrefix(e.Status, "signal"):
+		s.deaths["signal"]++
+	default:
+		s.deaths["exit"]++
 	}
 }
 
@@ -157,5 +223,9 @@ func (s *Stats) snapshot(core *scheduler.Scheduler) values {
 	v := s.values
 	v.turns, v.feeds = s.turns.copy(), s.feeds.copy()
 	v.spoolErrors, v.refused = maps.Clone(s.spoolErrors), maps.Clone(s.refused)
+	v.deaths, v.results = maps.Clone(s.deaths), maps.Clone(s.results)
+	for i := range v.ages {
+		v.ages[i] = s.ages[i].copy()
+	}
 	return v
 }
