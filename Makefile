@@ -78,8 +78,9 @@ attack: all
 	$(GO) build -o bin/attack ./packaging/attack
 	bin/attack; status=$$?; rm bin/attack; exit $$status
 
-# Postfix's smtp-sink, qmgr and smtp, unpacked but not installed: the tests of
-# the smtp agent talk to them, and its benchmark runs beside them.
+# A Postfix, unpacked but not installed: tests of the smtp agent talk to its
+# smtp-sink, and benchmarks of mail that comes in, goes through and goes out run
+# beside it.
 peers:
 	rm -rf .peers && mkdir -p .peers/deb
 	cd .peers/deb && apt-get download postfix && dpkg -x postfix_*.deb ..

@@ -27,6 +27,7 @@ internal/header:
 internal/interval:
 internal/listen:          zerolog
 internal/pattern:
+internal/peertest:
 internal/postoffice:      internal/eintr x/sys
 internal/process:         x/sys
 internal/syncdir:         internal/eintr x/sys

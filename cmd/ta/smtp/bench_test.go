@@ -2,15 +2,15 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"zsched/internal/peertest"
 )
 
 // messagesPerRun is how many messages each run of the benchmark delivers.
@@ -32,13 +32,10 @@ type measured struct {
 // Postfix comes from .peers ("make peers"), and runs in a folder of its own, for
 // which it must be started by root.
 func BenchmarkDelivery(b *testing.B) {
-	peers := findPeers(b)
-	for name, prepare := range map[string]func(*testing.B, string, int) func() measured{"scheduler": benchScheduler, "postfix": benchPostfix} {
+	peers := peertest.Find(b)
+	for name, prepare := range map[string]func(*testing.B, peertest.Peers, int) func() measured{"scheduler": benchScheduler, "postfix": benchPostfix} {
 		b.Run(name, func(b *testing.B) {
-			if os.Geteuid() != 0 {
-				b.Skip("Postfix and its smtp-sink must be started by root")
-			}
-			deliver := prepare(b, peers, startSink(b, peers))
+			deliver := prepare(b, peers, peers.Sink(b))
 			var elapsed time.Duration
 			cpu := map[string]time.Duration{}
 			for b.Loop() {
@@ -55,92 +52,6 @@ func BenchmarkDelivery(b *testing.B) {
 			}
 		})
 	}
-}
-
-// findPeers returns the folder that Postfix's package was unpacked in.
-func findPeers(b *testing.B) string {
-	b.Helper()
-	peers, err := filepath.Abs("../../../.peers")
-	if err == nil {
-		peers, err = filepath.EvalSymlinks(peers)
-	}
-	if err != nil {
-		b.Skip("no Postfix in .peers: make peers gets it")
-	}
-	return peers
-}
-
-// peerCommand is a program of Postfix's package.
-func peerCommand(peers, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(filepath.Join(peers, "usr", program), args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(peers, "usr/lib/postfix"))
-	return cmd
-}
-
-func mustRun(tb testing.TB, cmd *exec.Cmd) {
-	tb.Helper()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		tb.Fatalf("%s: %v\n%s", cmd.Path, err, out)
-	}
-}
-
-// background runs a program and its children until stop is called or the benchmark
-// is over.
-func background(tb testing.TB, cmd *exec.Cmd) (stop func()) {
-	tb.Helper()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-			_ = cmd.Wait()
-		}
-	}
-	tb.Cleanup(stop)
-	return stop
-}
-
-// freePort returns a port that nobody listens at now.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// until waits until a condition holds.
-func until(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); <-time.After(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatal("waited a minute until " + what)
-		}
-	}
-}
-
-func answers(port int) func() bool {
-	return func() bool {
-		nc, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))
-		if err == nil {
-			_ = nc.Close()
-		}
-		return err == nil
-	}
-}
-
-func startSink(b *testing.B, peers string) (port int) {
-	b.Helper()
-	port = freePort(b)
-	background(b, peerCommand(peers, "sbin/smtp-sink", "-u", "nobody", fmt.Sprint("127.0.0.1:", port), "100"))
-	until(b, "smtp-sink listens", answers(port))
-	return port
 }
 
 // empty reports whether no file is left below some folders.
@@ -221,11 +132,11 @@ func cpuTimes(tb testing.TB, root int) map[string]time.Duration {
 	return times
 }
 
-func benchScheduler(b *testing.B, _ string, port int) func() measured {
+func benchScheduler(b *testing.B, _ peertest.Peers, port int) func() measured {
 	b.Helper()
 	bin := b.TempDir()
 	for program, source := range map[string]string{"scheduler": "../../scheduler", "ta/smtp": "."} {
-		mustRun(b, exec.Command("go", "build", "-o", filepath.Join(bin, program), source))
+		peertest.Run(b, exec.Command("go", "build", "-o", filepath.Join(bin, program), source))
 	}
 	hosts := make([]string, messagesPerRun)
 	for i := range hosts {
@@ -236,29 +147,22 @@ func benchScheduler(b *testing.B, _ string, port int) func() measured {
 		office := filepath.Dir(transport)
 		body := strings.Repeat("text of a message\n", 100)
 		for i := range messagesPerRun {
-			put(b, filepath.Join(office, "queue", fmt.Sprint(i+1)), body)
+			peertest.Put(b, filepath.Join(office, "queue", fmt.Sprint(i+1)), body)
 		}
 		for _, d := range []string{"router", "public", "postman"} {
 			if err := os.Mkdir(filepath.Join(office, d), 0o755); err != nil {
 				b.Fatal(err)
 			}
 		}
-		put(b, filepath.Join(office, "zmailer.conf"), "POSTOFFICE="+office+"\nMAILBIN="+bin+"\nMAILSHARE="+office+"\nLOGDIR="+office+"\nSYSLOGFLG=\n")
-		put(b, filepath.Join(office, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
+		peertest.Put(b, filepath.Join(office, "zmailer.conf"), "POSTOFFICE="+office+"\nMAILBIN="+bin+"\nMAILSHARE="+office+"\nLOGDIR="+office+"\nSYSLOGFLG=\n")
+		peertest.Put(b, filepath.Join(office, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
 			"smtp/*\n\tmaxta=1 maxthr=20 sessions=20\n\tcommand=\"smtp -c $channel -F [127.0.0.1] -p %d --sessions ${sessions}\"\n", office, port))
 		cmd := exec.Command(filepath.Join(bin, "scheduler"), "-i", "-Z", filepath.Join(office, "zmailer.conf"), "-f", filepath.Join(office, "scheduler.cf"))
 		start := time.Now()
-		stop := background(b, cmd)
-		until(b, "the scheduler has delivered", emptied(b, transport))
+		stop := peertest.Background(b, cmd)
+		peertest.Until(b, "the scheduler has delivered", emptied(b, transport))
 		m := measured{elapsed: changedAt(b, transport).Sub(start), cpu: cpuTimes(b, cmd.Process.Pid)}
 		stop()
 		return m
-	}
-}
-
-func put(tb testing.TB, name, text string) {
-	tb.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		tb.Fatal(err)
 	}
 }

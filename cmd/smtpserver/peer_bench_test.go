@@ -1,0 +1,205 @@
+package main
+
+// Benchmarks beside Postfix: mail that comes in, and mail that goes through the
+// whole server.
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/internal/peertest"
+)
+
+// messagesPerRun is how many messages each run of BenchmarkMail sends.
+const messagesPerRun = 4000
+
+// BenchmarkMail sends mail with Postfix's smtp-source over twenty sessions. "in"
+// ends when all messages are acknowledged, and nothing takes them out of the
+// queue meanwhile. "through" ends when Postfix's smtp-sink has all of them; ours
+// go through smtpserver, router, scheduler and the smtp agent. Both servers wait
+// for the disk as their manuals say.
+//
+// sync-ms is what one fsync of a small new file takes just before the run.
+// waits/message counts the calls of fsync, fdatasync and syncfs of all processes
+// of a server, in a run of its own under strace.
+//
+// Postfix comes from .peers ("make peers").
+func BenchmarkMail(b *testing.B) {
+	peers := peertest.Find(b)
+	bin := b.TempDir()
+	for program, source := range map[string]string{
+		"smtpserver": ".", "router": "../router", "scheduler": "../scheduler", "ta/smtp": "../ta/smtp",
+	} {
+		peertest.Run(b, exec.Command("go", "build", "-o", filepath.Join(bin, program), source))
+	}
+	for _, through := range []bool{false, true} {
+		for _, server := range []server{{"zsched", startOurs}, {"postfix", startPostfix}} {
+			b.Run(map[bool]string{false: "in/", true: "through/"}[through]+server.name, func(b *testing.B) {
+				r := mailRun{peers: peers, bin: bin, through: through}
+				sync := syncTime(b)
+				var elapsed time.Duration
+				for b.Loop() {
+					elapsed += r.send(b, server)
+				}
+				r.trace = filepath.Join(b.TempDir(), "calls")
+				r.send(b, server)
+				b.ReportMetric(float64(messagesPerRun*b.N)/elapsed.Seconds(), "messages/s")
+				b.ReportMetric(float64(calls(b, r.trace))/messagesPerRun, "waits/message")
+				b.ReportMetric(float64(sync.Microseconds())/1000, "sync-ms")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+// server is what is measured. start starts it, with all mail sent to a port, and
+// returns the port at which it takes mail.
+type server struct {
+	name  string
+	start func(b *testing.B, r *mailRun, to int) (in int, stop func())
+}
+
+type mailRun struct {
+	peers   peertest.Peers
+	bin     string // our programs
+	through bool   // mail is delivered, too
+	trace   string // names of files for strace, or ""
+}
+
+// send sends the messages and returns how long it took.
+func (r *mailRun) send(b *testing.B, s server) time.Duration {
+	b.Helper()
+	to := peertest.FreePort(b)
+	sink := r.peers.Command("sbin/smtp-sink", "-u", "nobody", "-M", strconv.Itoa(messagesPerRun), fmt.Sprint("127.0.0.1:", to), "100")
+	arrived := make(chan error, 1)
+	if r.through {
+		if err := sink.Start(); err != nil {
+			b.Fatal(err)
+		}
+		go func() { arrived <- sink.Wait() }()
+		defer func() { _ = sink.Process.Kill() }()
+		peertest.Until(b, "smtp-sink listens", peertest.Answers(to))
+	}
+	in, stop := s.start(b, r, to)
+	defer stop()
+	peertest.Until(b, s.name+" listens", peertest.Answers(in))
+	began := time.Now()
+	peertest.Run(b, r.peers.Source(in, messagesPerRun, "alice@sender.example", "bob@a.example", "-d"))
+	if r.through {
+		select {
+		case <-arrived:
+		case <-time.After(3 * time.Minute):
+			b.Fatalf("%s: not all messages have arrived in three minutes", s.name)
+		}
+	}
+	return time.Since(began)
+}
+
+// traced is a command that runs under strace, if a trace is wanted. A process
+// and its children write to files that begin with the name of the trace.
+func (r *mailRun) traced(cmd *exec.Cmd) *exec.Cmd {
+	if r.trace == "" {
+		return cmd
+	}
+	args := []string{"-ff", "--seccomp-bpf", "-e", "trace=fsync,fdatasync,syncfs", "-o", r.trace + "." + filepath.Base(cmd.Path), cmd.Path}
+	traced := exec.Command("strace", append(args, cmd.Args[1:]...)...)
+	traced.Env = cmd.Env
+	return traced
+}
+
+// calls counts the calls in all files of a trace.
+func calls(b *testing.B, trace string) int {
+	b.Helper()
+	files, err := filepath.Glob(trace + ".*")
+	if err != nil || len(files) == 0 {
+		b.Fatalf("no trace %s: %v", trace, err)
+	}
+	n := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += strings.Count(string(text), "sync(") + strings.Count(string(text), "syncfs(")
+	}
+	return n
+}
+
+func startOurs(b *testing.B, r *mailRun, to int) (in int, stop func()) {
+	b.Helper()
+	p := newPlace(b, "no-tls\ndomain ours.example\nrouter-max 0\ntransport-max 0\nmin-free 1k\n")
+	in = peertest.FreePort(b)
+	for _, dir := range []string{"postman", "log"} {
+		if err := os.Mkdir(filepath.Join(p.dir, dir), 0o700); err != nil {
+			b.Fatal(err)
+		}
+	}
+	zenv := filepath.Join(p.dir, "zmailer.conf")
+	peertest.Put(b, zenv, fmt.Sprintf("POSTOFFICE=%s\nMAILSHARE=%s\nMAILBIN=%s\nLOGDIR=%s/log\nROUTERNOTIFY=%s/.router.notify\nSYSLOGFLG=\n",
+		p.dir, p.dir, r.bin, p.dir, p.dir))
+	peertest.Put(b, filepath.Join(p.dir, "scheduler.cf"), fmt.Sprintf("PARAMmailqsock = \"UNIX:%s/.mailq\"\n*/*\n\tuser=0 group=0 expiry=1h\n"+
+		"smtp/*\n\tmaxta=1 maxthr=20 sessions=20\n\tcommand=\"smtp -c $channel -F [127.0.0.1] -p %d --sessions ${sessions}\"\n", p.dir, to))
+	var stops []func()
+	run := func(program string, args ...string) {
+		cmd := exec.Command(filepath.Join(r.bin, program), append([]string{"-i", "-Z", zenv}, args...)...)
+		stops = append(stops, peertest.Background(b, r.traced(cmd)))
+	}
+	if r.through {
+		run("scheduler")
+		run("router")
+		peertest.Until(b, "scheduler and router listen", func() bool {
+			_, err := os.Stat(filepath.Join(p.dir, ".router.notify"))
+			_, err2 := os.Stat(filepath.Join(p.dir, ".mailq"))
+			return err == nil && err2 == nil
+		})
+	}
+	run("smtpserver", "-l", fmt.Sprint("127.0.0.1:", in))
+	return in, func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// startPostfix starts Postfix. Mail that only comes in is put into its queue
+// "hold", so that the queue manager does not see it.
+func startPostfix(b *testing.B, r *mailRun, to int) (in int, stop func()) {
+	b.Helper()
+	more := []string{"in_flow_delay = 0"}
+	if !r.through {
+		more = append(more, "smtpd_client_restrictions = check_client_access static:HOLD")
+	}
+	p := peertest.NewPostfix(b, r.peers, to, more...)
+	_, stop = p.StartAs(b, r.traced)
+	return p.In, stop
+}
+
+// syncTime is what one fsync of a new small file takes.
+func syncTime(b *testing.B) time.Duration {
+	b.Helper()
+	dir := b.TempDir()
+	const files = 50
+	var took time.Duration
+	for i := range files {
+		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
+		if err == nil {
+			_, err = f.WriteString(strings.Repeat("text", 500))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took += time.Since(began)
+		_ = f.Close()
+	}
+	return took / files
+}
