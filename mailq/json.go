@@ -14,13 +14,15 @@ type Name struct {
 
 // Totals is the answer to JSON SHOW SNMP.
 type Totals struct {
-	Agents     int       `json:"agents"`
-	IdleAgents int       `json:"idle_agents"`
-	Messages   int       `json:"messages"`
-	Threads    int       `json:"threads"`
-	Jobs       int       `json:"jobs"`
-	Recipients int       `json:"recipients"`
-	StartedAt  time.Time `json:"started_at"`
+	Agents     int `json:"agents"`
+	IdleAgents int `json:"idle_agents"`
+	Messages   int `json:"messages"`
+	Threads    int `json:"threads"`
+	Jobs       int `json:"jobs"`
+	Recipients int `json:"recipients"`
+	// States counts the jobs of each state of JobStates that some job is in.
+	States    map[string]int `json:"states,omitempty"`
+	StartedAt time.Time      `json:"started_at"`
 	// The next four count since StartedAt.
 	MessagesIn    uint64 `json:"messages_in"`
 	MessagesOut   uint64 `json:"messages_out"`

@@ -58,6 +58,7 @@
 //	SHOW QUEUE THREADS                TT     rings, threads and totals
 //	SHOW QUEUE THREADS2               TT     threads, fields between TABs
 //	SHOW THREAD channel host          TT     recipients, fields between TABs
+//	SHOW WHERE key=value…             TT     the jobs that an order with this selection would affect
 //	SHOW MSG id                       TT     a message: spoolid or number
 //	SHOW HELD                         TT     held messages and threads: who, when, why, until
 //	SHOW REASONS                      TT     last diagnostics with counts
@@ -126,6 +127,7 @@
 //	SHOW QUEUE THREADS   ThreadItem
 //	SHOW QUEUE THREADS2  ThreadItem
 //	SHOW THREAD          Job
+//	SHOW WHERE           Job
 //	SHOW MSG, FIND       Message
 //	SHOW HELD            HeldItem
 //	SHOW REASONS         ReasonItem

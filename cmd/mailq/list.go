@@ -140,6 +140,80 @@ func (p *program) list() error {
 	return err
 }
 
+// listSelected prints the mail that --where selects, thread by thread, and its
+// total. If nothing is selected, the error is errSilent, as for --find.
+func (p *program) listSelected() error {
+	where, err := p.selection()
+	if err != nil {
+		return usageError(err.Error())
+	}
+	command := "JSON SHOW WHERE " + where.String()
+	if p.json {
+		return p.limited(command)
+	}
+	byThread := make(map[mailq.Name][]*mailq.Job)
+	var names []mailq.Name
+	total := mailq.Outcome{}
+	messages := make(map[string]bool)
+	for job, err := range client.Objects[mailq.Job](p.client.Show(command)) {
+		if err != nil {
+			return err
+		}
+		if byThread[job.Name] == nil {
+			names = append(names, job.Name)
+		}
+		total.Recipients += len(job.Recipients)
+		messages[job.SpoolID] = true
+		byThread[job.Name] = append(byThread[job.Name], job)
+	}
+	if len(names) == 0 {
+		return errSilent
+	}
+	printer := p.printer()
+	shown := 0
+	for _, name := range names {
+		for _, job := range byThread[name] {
+			if shown < p.bounded(shown+1) {
+				shown++
+				if err := printer.Job(job); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := printer.Finish(2); err != nil || p.owner != nil {
+		return err
+	}
+	text := fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(len(messages), "message", "messages"),
+		mailq.Plural(total.Recipients, "recipient", "recipients"), mailq.Plural(len(names), "thread", "threads"))
+	if p.limit > 0 {
+		text += fmt.Sprintf(" (%d shown)", shown)
+	}
+	return printer.Line(text)
+}
+
+// limited prints the objects of an answer, as many as --limit allows.
+func (p *program) limited(command string) error {
+	printer := p.printer()
+	shown := 0
+	for line, err := range p.client.Show(command) {
+		if err != nil {
+			return err
+		}
+		if p.limit > 0 && shown == p.limit {
+			return nil
+		}
+		shown++
+		if err := printer.JSON(line); err != nil {
+			return err
+		}
+	}
+	if shown == 0 {
+		return errSilent
+	}
+	return nil
+}
+
 // heldMessages returns the held messages, which the threads do not have, as many
 // as --limit allows.
 func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {

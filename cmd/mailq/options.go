@@ -17,7 +17,8 @@ import (
 
 const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|socket] [-u user]
              [-U user/password] [-Z file] [--json]
-             [--sort size|age|rate|next] [--limit number] [server]
+             [--sort size|age|rate|next] [--limit number]
+             [--where key=value] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value | --explain channel/host |
              --held | --shape | --reasons | --etrn host | --verbs   [--json]
@@ -193,7 +194,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	})
 	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
-	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
+	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
 	f.Func("for", "end the hold after this `time`, such as 2h or 1d12h", o.setFor)
 	f.BoolVar(&o.yes, "yes", false, "give the order even if it touches more than a hundred messages")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
@@ -286,8 +287,10 @@ func (o *options) check() error {
 		return errors.New("--limit must not be negative")
 	case (o.sort != "" || o.limit > 0) && (len(o.chosen) > 0 || o.queue > 1):
 		return errors.New("--sort and --limit go with the list of messages and with -Q only")
-	case o.order.Verb == "" && (targets > 0 || o.yes || o.order.DryRun || o.order.Why != ""):
-		return errors.New("--msg, --thread, --where, --dry-run, --yes and --because need an order, such as --hold")
+	case o.order.Verb == "" && (targets > len(o.where) || o.yes || o.order.DryRun || o.order.Why != ""):
+		return errors.New("--msg, --thread, --dry-run, --yes and --because need an order, such as --hold")
+	case o.order.Verb == "" && len(o.where) > 0 && (len(o.chosen) > 0 || o.queue > 0 || o.thread != threadFilter{} || o.sort != ""):
+		return errors.New("--where goes with an order or with the list of messages only; -c smtp is --where channel=smtp")
 	case o.order.For > 0 && o.order.Verb != mailq.Hold:
 		return errors.New("--for goes with --hold only")
 	case o.order.Verb != "" && targets == 0:
@@ -310,7 +313,7 @@ func (o *options) check() error {
 }
 
 // orders returns the orders of the command line: one for each message and thread,
-// and one for the selection.
+// and one for the selection. Without a verb there is none.
 func (o *options) orders() ([]mailq.Order, error) {
 	var orders []mailq.Order
 	for _, id := range o.messages {
@@ -327,8 +330,19 @@ func (o *options) orders() ([]mailq.Order, error) {
 		order.Thread = &name
 		orders = append(orders, order)
 	}
+	selection, err := o.selection()
+	if err != nil || selection == nil || o.order.Verb == "" {
+		return orders, err
+	}
+	order := o.order
+	order.Where = selection
+	return append(orders, order), nil
+}
+
+// selection returns what --where selects, or nil.
+func (o *options) selection() (*mailq.Selection, error) {
 	if len(o.where) == 0 {
-		return orders, nil
+		return nil, nil
 	}
 	// The shell has removed the quotes, so blanks belong to the value.
 	var words []string
@@ -340,7 +354,5 @@ func (o *options) orders() ([]mailq.Order, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--where: %w", err)
 	}
-	order := o.order
-	order.Where = &selection
-	return append(orders, order), nil
+	return &selection, nil
 }

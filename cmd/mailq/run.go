@@ -124,7 +124,7 @@ func colourful() bool {
 func (p *program) version1() error {
 	printer := p.printer()
 	switch {
-	case p.report != "", p.etrn != "", p.order.Verb != "", p.json, p.sort != "", p.limit > 0:
+	case p.report != "", p.etrn != "", p.order.Verb != "", p.json, p.sort != "", p.limit > 0, len(p.where) > 0:
 		return p.client.NeedsVersion2()
 	case p.queue == 0:
 		dump, err := p.client.Dump()
@@ -172,6 +172,8 @@ func (p *program) version2(orders []mailq.Order) error {
 	case p.queue > 0:
 		_, err := p.lines("SHOW " + [...]string{"QUEUE THREADS", "QUEUE SHORT", "SNMP", "COUNTERS"}[p.queue-1])
 		return err
+	case len(p.where) > 0:
+		return p.listSelected()
 	}
 	return p.list()
 }

@@ -70,6 +70,16 @@ func (p *fakeQueue) Jobs(_ context.Context, name mailq.Name) iter.Seq2[*mailq.Jo
 	return each(jobs, p.broken)
 }
 
+func (p *fakeQueue) Select(_ context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
+	var jobs []*mailq.Job
+	for _, j := range p.jobs {
+		if where.Matches(j, time.Now()) {
+			jobs = append(jobs, j)
+		}
+	}
+	return each(jobs, p.broken)
+}
+
 func (p *fakeQueue) Find(_ context.Context, what mailq.Query) iter.Seq2[*mailq.Message, error] {
 	var found []*mailq.Message
 	for _, m := range p.messages {

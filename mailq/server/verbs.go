@@ -40,6 +40,7 @@ func verbs() []*command {
 		{words: "SHOW QUEUE THREADS", right: rightTT, counter: "CommandShowQueueThreads", asJSON: true, run: showThreads},
 		{words: "SHOW QUEUE THREADS2", right: rightTT, counter: "CommandShowQueueThreads2", asJSON: true, run: showThreads2},
 		{words: "SHOW THREAD", arguments: "channel host", right: rightTT, counter: "CommandShowThread", asJSON: true, run: showThread},
+		{words: "SHOW WHERE", arguments: "key=value...", right: rightTT, asJSON: true, run: showWhere},
 		{words: "SHOW MSG", arguments: "id", right: rightTT, asJSON: true, run: showMessage},
 		{words: "SHOW HELD", right: rightTT, asJSON: true, run: showHeld},
 		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},

@@ -85,6 +85,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 			"SHOW QUEUE THREADS", "JSON SHOW QUEUE THREADS", "SHOW QUEUE THREADS2", "JSON SHOW QUEUE THREADS2",
 			"SHOW THREAD smtp up.example", "JSON SHOW THREAD smtp up.example", "SHOW THREAD smtp down.example", `SHOW THREAD "smtp" "down.example"`,
 			"SHOW THREAD SMTP down.example", "SHOW THREAD smtp", "JSON SHOW THREAD smtp nosuch",
+			"SHOW WHERE host=*.example older=1h", "JSON SHOW WHERE state=fed", "SHOW WHERE host=nosuch", "SHOW WHERE", "SHOW WHERE size=3",
 			"JSON HELP", "SHOW THREAD SMTP Up.EXAMPLE", "JSON", "JSON KILL MSG 1", "JSON JSON SHOW SNMP",
 			"SHOW COUNTERS",
 		} {

@@ -59,7 +59,7 @@ func (q *Queue) settings(x *scheduler.Explanation) (all []mailq.Setting) {
 	return all
 }
 
-// states returns the states that some job line is in.
+// states returns the states that some job line is in, and how many are.
 func states(c scheduler.StateCounts) map[string]int {
 	some := make(map[string]int)
 	for state, n := range c.All() {

@@ -87,17 +87,12 @@ func every(*scheduler.VertexView) bool { return true }
 // actOnSelection first looks through the queue and then acts. Otherwise it would
 // find rerouted mail again and again.
 func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
-	begin := walkFunc(walkVertices)
-	if where := o.Where; isName(where.Channel) && isName(where.Host) {
-		begin = walkThread(mailq.Name{Channel: strings.ToLower(where.Channel), Host: strings.ToLower(where.Host)})
-	}
-	now := time.Now()
-	selected, err := q.selector(ctx, o.Where, now)
+	selected, err := q.selector(ctx, o.Where, time.Now())
 	if err != nil {
 		return mailq.Outcome{}, err
 	}
 	did := newTally()
-	err = q.countJobs(ctx, o, countedJobs{begin, selected, did})
+	err = q.countJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool { return selected(jobOf(v)) }, did})
 	switch {
 	case err != nil || o.Verb == mailq.Hold || o.Verb == mailq.Retry:
 	case o.Verb == mailq.Release:

@@ -6,6 +6,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,12 +18,55 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// selector returns a function that reports whether a job line of the queue is
+// Select yields the jobs that an order with this selection would affect. Held
+// messages are among them only if the selection says state=held.
+func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*mailq.Job, error] {
+	return func(yield func(*mailq.Job, error) bool) {
+		now := time.Now()
+		selected, err := q.selector(ctx, &where, now)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for job, err := range q.jobs(ctx, walkOf(&where)) {
+			if err != nil || selected(job) {
+				if !yield(job, err) || err != nil {
+					return
+				}
+			}
+		}
+		if where.State != mailq.StateHeld {
+			return
+		}
+		match := isSelected(&where, now)
+		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, job := range storedJobs(m) {
+				if match(job) && !yield(job, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// walkOf begins a walk over the part of the queue in which a selection can match.
+func walkOf(where *mailq.Selection) walkFunc {
+	if isName(where.Channel) && isName(where.Host) {
+		return walkThread(mailq.Name{Channel: strings.ToLower(where.Channel), Host: strings.ToLower(where.Host)})
+	}
+	return walkVertices
+}
+
+// selector returns a function that reports whether a job of the queue is
 // selected. Before that, it reads what only files contain, in the caller's
 // goroutine.
-func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (func(*scheduler.VertexView) bool, error) {
+func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (func(*mailq.Job) bool, error) {
 	if !where.NeedsFile() {
-		return func(v *scheduler.VertexView) bool { return where.Matches(jobOf(v), now) }, nil
+		return func(job *mailq.Job) bool { return where.Matches(job, now) }, nil
 	}
 	type part struct {
 		spoolID string
@@ -36,8 +80,7 @@ func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.T
 			}
 		}
 	})
-	return func(v *scheduler.VertexView) bool {
-		job := jobOf(v)
+	return func(job *mailq.Job) bool {
 		_, selected := parts[part{job.SpoolID, job.Name}]
 		return selected && where.Matches(job, now)
 	}, err

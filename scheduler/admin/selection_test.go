@@ -1,10 +1,14 @@
 package admin
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
+
+	"zsched/mailq"
 )
 
 func TestSelectionsByWhatFilesSay(t *testing.T) {
@@ -18,6 +22,40 @@ func TestSelectionsByWhatFilesSay(t *testing.T) {
 		h.want("KILL WHERE message-id=* DRYRUN", 3, 4, 2)
 		h.want("KILL WHERE message-id=<*> recipient=u@a.* DRYRUN", 2, 2, 1)
 		h.want("KILL WHERE message-id=nobody@example DRYRUN", 0, 0, 0)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// SHOW WHERE lists what an order with the same selection affects.
+func TestSelectListsWhatAnOrderAffects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD MSG 3", 1, 1, 1)
+		for where, want := range map[string]string{
+			"channel=smtp":                      "1 a.example, 1 b.example, 2 a.example",
+			"recipient=u@B.*":                   "1 b.example",
+			"channel=smtp host=A.example":       "1 a.example, 2 a.example",
+			"state=held":                        "3 b.example",
+			"state=held recipient=nobody@*":     "",
+			"message-id=* host=a.* smaller=10G": "1 a.example, 2 a.example",
+			"older=3d":                          "",
+		} {
+			sel, err := mailq.ParseSelection(where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for job, err := range h.queue().Select(t.Context(), sel) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, fmt.Sprintf("%d %s", job.Message, job.Host))
+			}
+			slices.Sort(got)
+			if got := strings.Join(got, ", "); got != want {
+				t.Errorf("%s: %s, want %s", where, got, want)
+			}
+		}
 		h.Stop(syscall.SIGTERM)
 	})
 }
