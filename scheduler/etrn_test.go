@@ -48,8 +48,8 @@ func TestBulkUpdateEndsWithItsMail(t *testing.T) {
 	q := newBenchQueue(1).fill(wakeSlice+1, 1)
 	host := q.hosts[0]
 	q.s.config.Frozen = true
-	q.step(HeldThread{"smtp", host, true})
-	q.step(HeldThread{"smtp", host, false})
+	q.step(HeldThread{Channel: "smtp", Host: host, Held: true})
+	q.step(HeldThread{Channel: "smtp", Host: host, Held: false})
 	th := q.s.threads[threadKey{"smtp", host}]
 	if th.nextUpdate == 0 {
 		t.Fatal("the bulk update has ended already")
@@ -69,9 +69,9 @@ func TestReleaseInSlices(t *testing.T) {
 	q := newBenchQueue(1).fill(n, 1)
 	host := q.hosts[0]
 	q.s.config.Frozen = true
-	q.step(HeldThread{"smtp", host, true})
+	q.step(HeldThread{Channel: "smtp", Host: host, Held: true})
 	q.now = q.now.Add(1000 * time.Hour)
-	q.step(HeldThread{"smtp", host, false})
+	q.step(HeldThread{Channel: "smtp", Host: host, Held: false})
 	for next, ok := q.s.Next(); ok && !next.After(q.now); next, ok = q.s.Next() {
 		q.step(Tick{})
 	}

@@ -131,6 +131,9 @@ type (
 	HeldThread struct {
 		Channel, Host string
 		Held          bool
+		// By is who ordered it and Why the reason given, for the event log; both
+		// are "" at the start.
+		By, Why string
 	}
 
 	// Stopping: feed nothing more, close the agents, then say Stopped. A slow

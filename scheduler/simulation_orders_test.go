@@ -74,7 +74,7 @@ func (h *harness) holdThread() {
 	if !held {
 		h.notePending(key)
 	}
-	h.step(HeldThread{key.channel, key.host, held})
+	h.step(HeldThread{Channel: key.channel, Host: key.host, Held: held})
 }
 
 // notePending notes that the recipients that are in a thread now must have an
@@ -321,7 +321,7 @@ func (h *harness) endOrders() {
 		if held {
 			h.orders.heldThreads[key] = false
 			h.notePending(key)
-			h.step(HeldThread{key.channel, key.host, false})
+			h.step(HeldThread{Channel: key.channel, Host: key.host, Held: false})
 		}
 	}
 	for len(h.orders.held) > 0 {

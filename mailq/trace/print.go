@@ -145,11 +145,11 @@ func (e *Event) words(where *time.Location) string {
 		return mailq.Plural(e.Recipients, "recipient", "recipients") + " sent elsewhere, now " + e.New
 	case "hold":
 		if e.SpoolID == "" {
-			return "mail for " + to + " is held"
+			return "mail for " + to + " is held" + e.orderedBy()
 		}
 		return "held"
 	case "release":
-		return "mail for " + to + " is not held any more"
+		return "mail for " + to + " is not held any more" + e.orderedBy()
 	case "parked":
 		return "done, " + e.counts() + ", waits in postman/ for its notice"
 	case "poisoned":
@@ -175,6 +175,17 @@ func (e *Event) words(where *time.Location) string {
 		return "done, " + e.counts()
 	}
 	return strings.TrimSpace(strings.Join([]string{e.Event, e.Status, e.File, e.Text}, " "))
+}
+
+// orderedBy says who ordered something and why, if that is known.
+func (e *Event) orderedBy() (text string) {
+	if e.By != "" {
+		text = ", by " + e.By
+	}
+	if e.Why != "" {
+		text += ": " + e.Why
+	}
+	return text
 }
 
 func (e *Event) arrivalWords() string {

@@ -218,6 +218,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// endOfHold returns the order that the scheduler gives when the time of a hold is
+// over. The message is "" if it was a thread.
+func endOfHold(message string) *mailq.Order {
+	return &mailq.Order{
+		Verb: mailq.Release, Message: message, By: mailq.Actor{User: "scheduler"}, Why: "the hold has ended at its time",
+	}
+}
+
 // recordPass checks the messages and threads of one record.
 type recordPass struct {
 	queue  *Queue
@@ -244,8 +252,7 @@ func (p *recordPass) message(ctx context.Context, id string) {
 		p.alive = true
 		return
 	}
-	o := &mailq.Order{Verb: mailq.Release, Message: id, By: mailq.Actor{User: "scheduler"}, Why: "the hold has ended at its time"}
-	did, err := q.actOnMessage(ctx, o)
+	did, err := q.actOnMessage(ctx, endOfHold(id))
 	if errors.Is(err, daemon.ErrNotHeld) {
 		return
 	}
@@ -261,7 +268,7 @@ func (p *recordPass) thread(ctx context.Context, t spool.Thread) {
 	did := mailq.Outcome{}
 	var err error
 	if p.record.Ended(p.now) {
-		did, err = p.queue.unholdThread(ctx, mailq.Name(t), false)
+		did, err = p.queue.unholdThread(ctx, mailq.Name(t), endOfHold(""))
 	} else {
 		err = p.queue.port.Ask(ctx, func(l *daemon.Loop) { p.alive = p.alive || l.IsHeld(t) })
 	}

@@ -31,7 +31,10 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 		return did, nil
 	}
 	if o.Verb == mailq.Hold { // its hold ends at another time now
-		return did, q.recordHold(o, []string{m.SpoolID()})
+		if err = q.recordHold(o, []string{m.SpoolID()}); err == nil {
+			q.touched(ctx, o, m, "")
+		}
+		return did, err
 	}
 	newFiles := ""
 	switch o.Verb {
@@ -164,7 +167,7 @@ func (q *Queue) releaseThreads(ctx context.Context, o *mailq.Order, did *tally) 
 		if !where.Matches(&mailq.Job{Name: name, State: mailq.StateHeld, Held: true}, now) {
 			continue
 		}
-		more, err := q.unholdThread(ctx, name, o.DryRun)
+		more, err := q.unholdThread(ctx, name, o)
 		did.add(more)
 		if more.Threads > 0 {
 			did.threads[name] = struct{}{}

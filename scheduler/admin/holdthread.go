@@ -27,14 +27,17 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	if err != nil || o.DryRun {
 		return did, err
 	}
-	if err = q.recordHold(o, nil, t); err != nil || already {
+	if err = q.recordHold(o, nil, t); err != nil {
 		return did, err
 	}
-	return did, q.port.SetHeld(ctx, t, true)
+	return did, q.port.SetHeld(ctx, scheduler.HeldThread{
+		Channel: t.Channel, Host: t.Host, Held: true, By: actorText(o), Why: o.Why,
+	})
 }
 
-// unholdThread ends the hold of a thread, as soon as that is recorded.
-func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, dry bool) (did mailq.Outcome, err error) {
+// unholdThread ends the hold of a thread, as soon as that is recorded. The order
+// says who ends it and why; its target is not used.
+func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, o *mailq.Order) (did mailq.Outcome, err error) {
 	t := spool.Thread(name)
 	held := false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -44,16 +47,16 @@ func (q *Queue) unholdThread(ctx context.Context, name mailq.Name, dry bool) (di
 	if !held {
 		return mailq.Outcome{}, err
 	}
-	if err != nil || dry {
+	if err != nil || o.DryRun {
 		return did, err
 	}
-	return did, q.port.SetHeld(ctx, t, false)
+	return did, q.port.SetHeld(ctx, scheduler.HeldThread{Channel: t.Channel, Host: t.Host, By: actorText(o), Why: o.Why})
 }
 
 // releaseThread ends the hold of a thread. If the thread is not held, it releases
 // poisoned mail.
 func (q *Queue) releaseThread(ctx context.Context, name mailq.Name, o *mailq.Order) (mailq.Outcome, error) {
-	did, err := q.unholdThread(ctx, name, o.DryRun)
+	did, err := q.unholdThread(ctx, name, o)
 	if err != nil || did.Threads > 0 {
 		return did, err
 	}

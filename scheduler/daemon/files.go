@@ -318,14 +318,8 @@ func (h *heldThreads) load() {
 	}
 	for _, t := range threads {
 		h.set[t] = struct{}{}
-		h.tell(t)
+		h.loop.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true})
 	}
-}
-
-// tell tells the core whether a thread is held.
-func (h *heldThreads) tell(t spool.Thread) {
-	_, held := h.set[t]
-	h.loop.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: held})
 }
 
 func (h *heldThreads) sorted() []spool.Thread {
@@ -345,22 +339,26 @@ func (h *heldThreads) change(t spool.Thread, held bool) {
 
 // SetHeld holds a thread or releases it: Port. What cannot be recorded is
 // undone.
-func (d *Daemon) SetHeld(ctx context.Context, t spool.Thread, held bool) error {
+func (d *Daemon) SetHeld(ctx context.Context, e scheduler.HeldThread) error {
+	t := spool.Thread{Channel: e.Channel, Host: e.Host}
+	before := false
 	return d.do(ctx, operation{
 		begin: func(l *Loop, op uint64) {
-			l.held.change(t, held)
-			if held {
-				l.held.tell(t)
+			before = l.IsHeld(t)
+			l.held.change(t, e.Held)
+			if e.Held {
+				l.Step(e)
 			}
 			l.files.spool.HoldThreads(op, l.held.sorted())
 		},
 		end: func(l *Loop, r spool.Result) error {
 			err := r.(spool.Recorded).Err
 			if err != nil {
-				l.held.change(t, !held)
+				l.held.change(t, before)
+				e.Held, e.Why = before, err.Error()
 			}
-			if !held || err != nil {
-				l.held.tell(t)
+			if !e.Held || err != nil {
+				l.Step(e)
 			}
 			return err
 		},

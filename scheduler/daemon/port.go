@@ -24,7 +24,7 @@ type Port interface {
 
 	// SetHeld holds a thread or releases it, durably: HOLD THREAD and RELEASE
 	// THREAD. A hold is in force at once, a release when it is recorded.
-	SetHeld(ctx context.Context, t spool.Thread, held bool) error
+	SetHeld(ctx context.Context, e scheduler.HeldThread) error
 	// Release moves a held message back into the queue, after it has recorded
 	// the outcomes in ends, if any. The error is ErrNotHeld if the message is
 	// not held any more.

@@ -101,7 +101,7 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 		if e.Held {
 			event = hold
 		}
-		l.begin(event).text(channel, e.Channel).text(host, e.Host)
+		l.begin(event).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(why, oneLine(e.Why))
 		l.write()
 	case scheduler.Failed:
 		if e.SpoolDown && !l.down {
@@ -173,6 +173,8 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 			l.begin(resubmitted).message(l.messages[id]).number(recipients, len(r.Offsets)).text(newFile, r.NewFiles())
 			l.write()
 		}
+	case spool.Reported: // it is still in the queue
+		l.noticed(l.messages[scheduler.MessageID(r.Name.ID)], "", r.Notice)
 	case spool.Unparked:
 		l.noticed(nil, r.Name.Path, r.Notice)
 	case spool.Refused:

@@ -115,6 +115,29 @@ func TestLifeOfAMessage(t *testing.T) {
 	}
 }
 
+// A notice while the message is still in the queue is an event of the message.
+func TestInterimNoticeIsAnEvent(t *testing.T) {
+	lines := told(t, func(l *Log) {
+		l.Event(began, arrivedMessage(12, "u@h"))
+		l.Result(began, spool.Reported{Op: 3, Name: spool.Name{Path: "12", ID: 12}, Notice: "router/77"})
+		l.Result(began, spool.Reported{Op: 4, Name: spool.Name{Path: "12", ID: 12}}) // nobody gets one
+	})
+	if len(lines) != 2 || lines[1]["event"] != "notice" || lines[1]["new"] != "router/77" || lines[1]["spoolid"] != ctlfile.SpoolID(12, began) {
+		t.Errorf("%v", lines)
+	}
+}
+
+func TestHoldOfAThreadSaysWhoAndWhy(t *testing.T) {
+	lines := told(t, func(l *Log) {
+		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", Held: true, By: "root uid 0", Why: "a\nstorm"})
+		l.Event(began, scheduler.HeldThread{Channel: "smtp", Host: "h", By: "scheduler"})
+	})
+	if len(lines) != 2 || lines[0]["event"] != "hold" || lines[0]["by"] != "root uid 0" || lines[0]["why"] != "a storm" ||
+		lines[1]["event"] != "release" || lines[1]["by"] != "scheduler" {
+		t.Errorf("%v", lines)
+	}
+}
+
 // A text of the other side cannot break the line, whatever is in it.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{"plain", "\"\\\x00\x1b[2J\x7f", "\u202e\u2028\u0085é世😀", "\xff\xc3", strings.Repeat("é", maxText)} {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
 
@@ -97,7 +98,7 @@ func TestHealthIsThatOfTheMailAndNotOfAnOrder(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Run()
 		h.Spool.Fail(spool.ErrSpoolDown)
-		if err := h.Daemon.SetHeld(t.Context(), spool.Thread{Channel: "smtp", Host: "a.example"}, true); err == nil {
+		if err := h.Daemon.SetHeld(t.Context(), scheduler.HeldThread{Channel: "smtp", Host: "a.example", Held: true}); err == nil {
 			t.Error("held")
 		}
 		h.Spool.Fail(nil)
