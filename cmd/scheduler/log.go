@@ -3,6 +3,7 @@ package main
 // Logs: the log file, the statistics log, the event log and the syslog.
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -121,14 +122,54 @@ func (l *logs) close() {
 	l.main.Close()
 }
 
-func openAppend(file string) (*os.File, error) {
+// openAppend opens a log file. On a full disk, a file that does not exist is made
+// with the first line for which there is room; until then the lines are kept in
+// memory.
+func openAppend(file string) (io.WriteCloser, error) {
+	f, err := createAppend(file)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return &lateFile{name: file}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func createAppend(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+}
+
+// lateFile is a log file that could not be made yet.
+type lateFile struct {
+	name string
+	file *os.File // nil: not made
+}
+
+func (l *lateFile) Write(b []byte) (int, error) {
+	if l.file == nil {
+		var err error
+		if l.file, err = createAppend(l.name); err != nil {
+			return 0, err
+		}
+	}
+	return l.file.Write(b)
+}
+
+func (l *lateFile) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
 }
 
 // redirect sends a daemon's standard output and error to its log. Only a crash
 // writes to them.
 func redirect(file string) error {
-	f, err := openAppend(file)
+	f, err := createAppend(file)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		f, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0) // until the log is reopened
+	}
 	if err != nil {
 		return err
 	}

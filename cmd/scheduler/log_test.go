@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -40,5 +42,34 @@ func TestJournalIsTheStreamThatTheEnvironmentNames(t *testing.T) {
 		if isJournal(file, stream) != want {
 			t.Errorf("%q: %v", stream, !want)
 		}
+	}
+}
+
+func TestLogFileIsMadeWhenAFullDiskHasRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=2"); err != nil {
+		t.Skipf("cannot mount a file system with few inodes: %v", err)
+	}
+	defer syscall.Unmount(dir, 0)
+	filler, name := filepath.Join(dir, "filler"), filepath.Join(dir, "log")
+	if err := os.WriteFile(filler, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := openAppend(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := log.Write([]byte("one\n")); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Write([]byte("one\n")); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(name); string(text) != "one\n" {
+		t.Errorf("the file has %q, %v", text, err)
 	}
 }

@@ -36,7 +36,7 @@ func (s *Spool) classify(path string, err error) error {
 		return err
 	}
 	prefix, _ := split(path)
-	q := s.pairs[Queue]
+	q := s.pair(Queue)
 	for _, d := range []directory{{q.transport, prefix}, {q.queue, prefix}} {
 		if d.failure() != nil {
 			s.unwritable.add(d)
@@ -111,7 +111,7 @@ func (s *Spool) Probe() {
 }
 
 func (s *Spool) probe() error {
-	transport := directory{at: s.pairs[Queue].transport}
+	transport := directory{at: s.pair(Queue).transport}
 	if err := transport.try(incompressible(probeBytes), true); err != nil {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
 	}

@@ -30,7 +30,14 @@ func (s *Spool) Move(op uint64, path string, from, to Place) {
 func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err error) {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	a, b := s.pairs[from], s.pairs[to]
+	a := s.pair(from)
+	if a.transport < 0 {
+		return true, nil
+	}
+	b, err := s.obtainPair(to)
+	if err != nil {
+		return false, err
+	}
 	mode := to.prefixMode()
 
 	moved := true
@@ -89,7 +96,7 @@ func (s *Spool) rehash(n Name) Name {
 	if prefix != "" || dir == "" {
 		return n
 	}
-	q, path := s.pairs[Queue], dir+base
+	q, path := s.pair(Queue), dir+base
 	if moveFile(q.queue, base, q.queue, path, Queue.prefixMode()) != nil {
 		return n
 	}
@@ -109,7 +116,7 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 	s.moving.Lock()
 	defer s.moving.Unlock()
 	prefix, base := split(n.Path)
-	q := s.pairs[Queue]
+	q := s.pair(Queue)
 	home := ctlfile.HashDir(n.ID, s.options.HashLevels)
 	for levels := range maxDepth + 1 {
 		dir := ctlfile.HashDir(n.ID, levels)
@@ -125,8 +132,8 @@ func (s *Spool) resumeMove(n Name) (now Name, place Place, found bool, err error
 		return n, Queue, true, err
 	}
 	for _, p := range []Place{Hold, Postman, Corrupt} {
-		if messageOnly(s.pairs[p], n.Path) {
-			err := moveFile(q.transport, n.Path, s.pairs[p].transport, n.Path, p.prefixMode())
+		if messageOnly(s.pair(p), n.Path) {
+			err := moveFile(q.transport, n.Path, s.pair(p).transport, n.Path, p.prefixMode())
 			return n, p, true, err
 		}
 	}

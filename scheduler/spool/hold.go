@@ -210,6 +210,9 @@ func (s *Spool) writeThreads(threads []Thread) error {
 	if err != nil {
 		return err
 	}
+	if _, err := s.obtainPair(Hold); err != nil {
+		return err
+	}
 	if err := postoffice.WriteFile(s.office, threadsTemp, text, true); err != nil {
 		_ = postoffice.Remove(s.office, threadsTemp)
 		return err

@@ -61,6 +61,9 @@ func (s *Spool) RecordHold(r HoldRecord) error {
 	}
 	s.recording.Lock()
 	defer s.recording.Unlock()
+	if _, err := s.obtainPair(Hold); err != nil {
+		return err
+	}
 	if err := postoffice.MakeDir(s.office, recordsDir, 0o750); err != nil {
 		return fmt.Errorf("making %s: %w", recordsDir, err)
 	}

@@ -106,7 +106,7 @@ func unfinishedName(dir int, prefix string, e dirent) (path string, ok bool) {
 func (s *Spool) resumeOne(temp string, now time.Time) {
 	prefix, base := split(temp)
 	base = base[1:]
-	q, path := s.pairs[Queue], prefix+base
+	q, path := s.pair(Queue), prefix+base
 	var st unix.Stat_t
 	if postoffice.Stat(q.transport, temp, &st) != nil {
 		return
@@ -144,17 +144,17 @@ func (s *Spool) resumeOne(temp string, now time.Time) {
 }
 
 func (s *Spool) release(path string, p Place) {
-	if postoffice.Exists(s.pairs[p].queue, path) {
+	if postoffice.Exists(s.pair(p).queue, path) {
 		return
 	}
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	q := s.pairs[Queue]
+	q := s.pair(Queue)
 	prefix, base := split(path)
-	if !messageOnly(q, path) || postoffice.Exists(s.pairs[p].queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
+	if !messageOnly(q, path) || postoffice.Exists(s.pair(p).queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
 		return
 	}
-	if err := moveFile(s.pairs[p].transport, path, q.transport, path, Queue.prefixMode()); err != nil {
+	if err := moveFile(s.pair(p).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		s.warn(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
 	}
 }
@@ -178,7 +178,7 @@ func (s *Spool) orphans(now time.Time) []string {
 // whose messages may be in queue/ already. It moves them to their names when it is
 // started again.
 func (s *Spool) routerHasStaged() bool {
-	fd, err := postoffice.OpenDir(s.pairs[Queue].transport, ".router")
+	fd, err := postoffice.OpenDir(s.pair(Queue).transport, ".router")
 	if err != nil {
 		return false
 	}
@@ -194,7 +194,7 @@ func (s *Spool) routerHasStaged() bool {
 // orphaned reports whether a message file has had no control file for a day, in
 // its place or another, under its own name or the router's temporary one.
 func (s *Spool) orphaned(path string, now time.Time) bool {
-	q := s.pairs[Queue]
+	q := s.pair(Queue)
 	if postoffice.Exists(q.transport, path) {
 		return false
 	}
@@ -214,7 +214,7 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 			return false
 		}
 	}
-	return !postoffice.Exists(s.pairs[Hold].transport, path) && !postoffice.Exists(s.pairs[Postman].transport, path)
+	return !postoffice.Exists(s.pair(Hold).transport, path) && !postoffice.Exists(s.pair(Postman).transport, path)
 }
 
 // quarantineOrphan moves an orphan to corrupt/queue, writes the reason beside it
@@ -225,10 +225,13 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 	if !s.orphaned(path, now) {
 		return ""
 	}
-	q, c := s.pairs[Queue], s.pairs[Corrupt]
 	reason := "it has had no control file for a day"
+	q := s.pair(Queue)
 	prefix, _ := split(path)
-	err := postoffice.MakeHashDirs(c.queue, prefix, Corrupt.prefixMode())
+	c, err := s.obtainPair(Corrupt)
+	if err == nil {
+		err = postoffice.MakeHashDirs(c.queue, prefix, Corrupt.prefixMode())
+	}
 	for try := 0; err == nil && try < quarantineTries; try++ {
 		to := numberedPath(path, try)
 		if postoffice.Exists(c.queue, to) || postoffice.Exists(c.transport, to) {

@@ -206,7 +206,7 @@ func everyoneLives(o *testSpool, at string) {
 
 func inOnePlace(o *testSpool, at string) {
 	// What a sweep does: it sends the control file after its message.
-	if postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
+	if postoffice.Exists(o.s.pair(Queue).transport, "A/H/7") {
 		o.load("A/H/7")
 	}
 	files := o.files()

@@ -106,7 +106,7 @@ func (t *loader) add(r Result) { t.answers = append(t.answers, dated{0, r}) }
 
 // load reads one control file and adds its results.
 func (t *loader) load(n Name) {
-	d, err := readControl(t.s.control, t.s.pairs[Queue].transport, n.Path, unix.O_RDONLY, &t.buf)
+	d, err := readControl(t.s.control, t.s.pair(Queue).transport, n.Path, unix.O_RDONLY, &t.buf)
 	defer d.close()
 	if err != nil {
 		t.reject(n, &d, err)
@@ -152,7 +152,7 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 // ok is false, the result has been added.
 func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
 	for range 2 {
-		switch err := postoffice.Stat(t.s.pairs[Queue].queue, n.Path, &st); {
+		switch err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st); {
 		case err == nil && postoffice.IsRegular(&st):
 			now = t.s.rehash(n)
 			d.path = now.Path
@@ -182,7 +182,7 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bo
 // trigger adds the results of a file that has no message, and removes the file.
 func (t *loader) trigger(n Name, d *controlFile) {
 	t.triggers(n, d.file)
-	if err := postoffice.Remove(t.s.pairs[Queue].transport, n.Path); err != nil {
+	if err := postoffice.Remove(t.s.pair(Queue).transport, n.Path); err != nil {
 		t.refuse(n, Unreadable, "unlink: "+err.Error())
 		return
 	}

@@ -24,7 +24,11 @@ const reasonSuffix = ".reason"
 func (s *Spool) quarantine(path, reason string) error {
 	s.moving.Lock()
 	defer s.moving.Unlock()
-	q, c := s.pairs[Queue], s.pairs[Corrupt]
+	q := s.pair(Queue)
+	c, err := s.obtainPair(Corrupt)
+	if err != nil {
+		return err
+	}
 	prefix, _ := split(path)
 	if err := postoffice.MakeHashDirs(c.transport, prefix, Corrupt.prefixMode()); err != nil {
 		return fmt.Errorf("making corrupt/transport/%s: %w", prefix, err)

@@ -59,7 +59,7 @@ func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] 
 func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*Stored, error) bool) bool {
 	h, err := s.openReader(p)
 	if err != nil {
-		return yield(nil, err) && err != errClosed
+		return err == errNoPlace || yield(nil, err) && err != errClosed
 	}
 	defer h.close()
 	going := true
@@ -167,6 +167,9 @@ func (s *Spool) Show(ctx context.Context, id string) (m *Stored, found bool, err
 
 func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error) {
 	h, err := s.openReader(p)
+	if err == errNoPlace {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +180,10 @@ func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error)
 	}
 	return h.read(n)
 }
+
+// errNoPlace says that the directories of a place are missing, so that it has no
+// messages.
+var errNoPlace = errors.New("the place is missing")
 
 // errClosed says that the spool was closed before a query.
 var errClosed = errors.New("the spool was closed")
@@ -195,6 +202,9 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 		return nil, errClosed
 	}
 	transport, err := postoffice.OpenDir(s.office, p.dir()+"transport")
+	if err == unix.ENOENT && s.pair(p).transport < 0 {
+		return nil, errNoPlace
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %stransport: %w", p.dir(), err)
 	}
@@ -386,6 +396,9 @@ func (h *queueReader) is(n Name, id identity) bool {
 // locate finds a message in one place; its ID is 0 if it is not there.
 func (s *Spool) locate(ctx context.Context, p Place, id identity) (Name, error) {
 	h, err := s.openReader(p)
+	if err == errNoPlace {
+		return Name{}, nil
+	}
 	if err != nil {
 		return Name{}, err
 	}

@@ -82,7 +82,7 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 		Name: Name{d.path, id}, File: d.file, Lines: lines, RetryUntil: retryUntil, Temp: s.temp,
 		ModifiedAt: time.Unix(d.st.Mtim.Unix()),
 	}
-	fd, err := postoffice.Open(s.pairs[place].queue, d.path, unix.O_RDONLY)
+	fd, err := postoffice.Open(s.pair(place).queue, d.path, unix.O_RDONLY)
 	switch err {
 	case nil:
 		o.Message = os.NewFile(uintptr(fd), "queue/"+d.path)
@@ -131,8 +131,8 @@ func (s *Spool) reportParked() bool {
 }
 
 func (s *Spool) reportOneParked(path string) error {
-	p := s.pairs[Postman]
-	if !postoffice.Exists(p.queue, path) && postoffice.Exists(s.pairs[Queue].queue, path) {
+	p := s.pair(Postman)
+	if !postoffice.Exists(p.queue, path) && postoffice.Exists(s.pair(Queue).queue, path) {
 		return nil // it is on its way back into the queue
 	}
 	done, notice := false, ""

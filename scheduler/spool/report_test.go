@@ -279,7 +279,7 @@ func TestDoubleFaultIsStoredWhenAskedFor(t *testing.T) {
 // there until it was.
 func oneOrTwoNotices(o *testSpool, at string) {
 	killed := len(o.notices())
-	if !postoffice.Exists(o.s.pairs[Queue].transport, "A/H/7") {
+	if !postoffice.Exists(o.s.pair(Queue).transport, "A/H/7") {
 		// The message file alone is an orphan.
 		if killed != 1 {
 			o.t.Errorf("%s: %d notices of a message that is gone", at, killed)

@@ -114,7 +114,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 		}
 	}()
 	var buf []byte
-	d, err := readControl(s.control, s.pairs[r.From].transport, r.Path, unix.O_RDWR, &buf)
+	d, err := readControl(s.control, s.pair(r.From).transport, r.Path, unix.O_RDWR, &buf)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (p *stagedCopy) remove() {
 // stage makes the staged copies of a resubmission. It only reads the old message,
 // and may take as long as copying it takes.
 func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
-	from := s.pairs[r.From]
+	from := s.pair(r.From)
 	var buf []byte
 	d, err := readControl(s.control, from.transport, r.Path, unix.O_RDONLY, &buf)
 	if err != nil {
@@ -333,7 +333,7 @@ func (s *Spool) removeStale() {
 		s.removeStaleIn(fd, false)
 		unix.Close(fd)
 	}
-	if fd, err := postoffice.OpenTemp(s.pairs[Queue].queue); err == nil {
+	if fd, err := postoffice.OpenTemp(s.pair(Queue).queue); err == nil {
 		s.removeStaleIn(fd, true)
 		unix.Close(fd)
 	}

@@ -181,7 +181,7 @@ func TestResubmitThatCannotTag(t *testing.T) {
 	staged, err := o.s.stage(&Resubmission{Path: "7"})
 	check(t, err)
 	var buf []byte
-	d, err := readControl(postoffice.Control{}, o.s.pairs[Queue].transport, "7", unix.O_RDONLY, &buf)
+	d, err := readControl(postoffice.Control{}, o.s.pair(Queue).transport, "7", unix.O_RDONLY, &buf)
 	check(t, err)
 	staged[0].control = d.st
 	// The name is another file's by the time that the tag is due.

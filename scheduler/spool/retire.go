@@ -97,7 +97,7 @@ func (s *Spool) finishOwing(f finish, buf *[]byte, answer *Finished) error {
 	if !f.owes {
 		return s.unlink(f.path)
 	}
-	d, err := readControl(s.control, s.pairs[Queue].transport, f.path, unix.O_RDONLY, buf)
+	d, err := readControl(s.control, s.pair(Queue).transport, f.path, unix.O_RDONLY, buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
@@ -141,7 +141,7 @@ func allDone(f *ctlfile.File) bool {
 }
 
 func (s *Spool) unlink(path string) error {
-	q := s.pairs[Queue]
+	q := s.pair(Queue)
 	if err := postoffice.Remove(q.transport, path); err != nil {
 		return fmt.Errorf("unlinking the control file: %w", err)
 	}

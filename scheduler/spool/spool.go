@@ -59,6 +59,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -129,8 +130,9 @@ func hostname() string {
 // but Open and Close return at once.
 type Spool struct {
 	options Options
-	office  int // descriptor of $POSTOFFICE
-	pairs   [placeCount]pair
+	office  int                              // descriptor of $POSTOFFICE
+	pairs   [placeCount]atomic.Pointer[pair] // nil: missing
+	making  sync.Mutex                       // held while a place is made
 	// recording is held while a hold record is written.
 	recording sync.Mutex
 	control   postoffice.Control
@@ -207,21 +209,62 @@ func (s *Spool) openPlaces() (err error) {
 		return err
 	}
 	for p := range placeCount {
-		if s.pairs[p], err = openPair(s.office, p); err == nil && p != Queue {
-			if err = requireOneFileSystem(p, s.pairs[Queue], s.pairs[p]); err != nil {
-				s.pairs[p].close()
-			}
+		_, err = s.obtainPair(p)
+		if p != Queue && isFull(err) {
+			// A full disk is no reason not to start: what is in the queue may
+			// be what fills it.
+			s.warn(fmt.Sprintf("%v; this is tried again when it is needed", err))
+			err = nil
 		}
 		if err != nil {
-			for opened := range p {
-				s.pairs[opened].close()
-			}
-			unix.Close(s.office)
+			s.closePlaces()
 			return err
 		}
 	}
-	s.control, err = postoffice.NewControl(s.pairs[Queue].transport)
+	if s.control, err = postoffice.NewControl(s.pair(Queue).transport); err != nil {
+		s.closePlaces()
+	}
 	return err
+}
+
+func (s *Spool) closePlaces() {
+	for p := range placeCount {
+		if pair := s.pairs[p].Load(); pair != nil {
+			pair.close()
+		}
+	}
+	unix.Close(s.office)
+}
+
+// pair returns the directories of a place. While they are missing, because the
+// disk was full at the start, their descriptors are -1, and nothing exists there.
+func (s *Spool) pair(p Place) pair {
+	if pair := s.pairs[p].Load(); pair != nil {
+		return *pair
+	}
+	return pair{-1, -1}
+}
+
+// obtainPair is like pair, but it makes the directories if they are missing. It is
+// for those who put something there.
+func (s *Spool) obtainPair(p Place) (pair, error) {
+	s.making.Lock()
+	defer s.making.Unlock()
+	if made := s.pairs[p].Load(); made != nil {
+		return *made, nil
+	}
+	made, err := openPair(s.office, p)
+	if err != nil {
+		return made, err
+	}
+	if p != Queue {
+		if err := requireOneFileSystem(p, s.pair(Queue), made); err != nil {
+			made.close()
+			return pair{-1, -1}, err
+		}
+	}
+	s.pairs[p].Store(&made)
+	return made, nil
 }
 
 // requireOneFileSystem checks that messages can be renamed between a place and
@@ -321,9 +364,6 @@ func (s *Spool) Close() {
 		s.watcher.close()
 		s.open.Lock()
 		defer s.open.Unlock()
-		for _, p := range s.pairs {
-			p.close()
-		}
-		unix.Close(s.office)
+		s.closePlaces()
 	})
 }
