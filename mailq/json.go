@@ -101,6 +101,13 @@ type Thread struct {
 	Reason     string    `json:"reason,omitempty"` // last diagnostic of any recipient
 	Window     int       `json:"window"`           // sessions that it may use now
 	Rate       float64   `json:"rate"`             // recipients finished per minute, over the last few minutes
+	// WindowLimit is the most that the window can be (maxthr); 0: not known.
+	WindowLimit    int         `json:"window_limit,omitempty"`
+	Sessions       int         `json:"sessions,omitempty"` // busy
+	Destination    Destination `json:"destination,omitempty"`
+	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
+	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window does not move
+	Shares         int         `json:"shares,omitempty"`   // of its due mail
 }
 
 // Agent is an agent that works on a thread.
@@ -155,6 +162,8 @@ type Job struct {
 	LogID      string      `json:"log_id,omitempty"`
 	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
+	// Position is where a due job stands; nil: it is not due, or not known.
+	Position *Position `json:"position,omitempty"`
 }
 
 // HeldItem is a line of JSON SHOW HELD: a part of a held message for one
@@ -219,16 +228,21 @@ type Query struct {
 // waiting for, if anything.
 type Explanation struct {
 	Name
-	Known    bool           `json:"known"` // there is mail for it now
-	Thread   *Thread        `json:"thread,omitempty"`
-	Ring     *Ring          `json:"ring,omitempty"`
-	Clauses  []Clause       `json:"clauses"`
-	Settings []Setting      `json:"settings"` // every parameter in force
-	Limits   []Limit        `json:"limits"`
-	Waits    string         `json:"waits"` // a sentence: why it waits, or what it does
-	NextAt   time.Time      `json:"next_at,omitzero"`
-	Next     string         `json:"next"`   // the next event, in words
-	States   map[string]int `json:"states"` // jobs by state
+	Known    bool      `json:"known"` // there is mail for it now
+	Thread   *Thread   `json:"thread,omitempty"`
+	Ring     *Ring     `json:"ring,omitempty"`
+	Clauses  []Clause  `json:"clauses"`
+	Settings []Setting `json:"settings"` // every parameter in force
+	Limits   []Limit   `json:"limits"`
+	Waits    string    `json:"waits"` // a sentence: why it waits, or what it does
+	// Rules are all rules that keep the next job from being fed. Waits is about
+	// the first of them.
+	Rules []Rule `json:"rules,omitempty"`
+	// NextJob is the job of the thread that is fed next; nil: none is due.
+	NextJob *Job           `json:"next_job,omitempty"`
+	NextAt  time.Time      `json:"next_at,omitzero"`
+	Next    string         `json:"next"`   // the next event, in words
+	States  map[string]int `json:"states"` // jobs by state
 }
 
 // Clause is a clause of scheduler.cf that matches.
@@ -248,7 +262,7 @@ type Setting struct {
 
 // Limit is a limit on a thread and how much of it is used.
 type Limit struct {
-	Name   string `json:"name"` // maxta, maxchannel, maxring or maxthr
+	Name   string `json:"name"` // maxta, maxchannel, maxring, maxthr or window
 	Used   int    `json:"used"`
 	Most   int    `json:"most"` // 0: no limit
 	Blocks bool   `json:"blocks"`

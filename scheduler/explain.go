@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -25,6 +26,11 @@ type Explanation struct {
 	Limits   []Limit
 	// Wait is why due mail is not fed now, or WaitHeld.
 	Wait Wait
+	// Rules are all rules that keep the next vertex from being fed, the one of
+	// Wait first.
+	Rules []Wait
+	// Vertex is the one of the thread that is fed next; nil: none is due.
+	Vertex *VertexView
 	// Next is what happens next without outside action, and NextAt is when.
 	// They are zero if the thread waits for an agent, a person or nothing.
 	Next   Upcoming
@@ -45,7 +51,7 @@ const (
 
 // Limit is one of the limits on a thread and how much of it is used.
 type Limit struct {
-	Name   string // maxta, maxchannel, maxring, maxthr
+	Name   string // maxta, maxchannel, maxring, maxthr, window
 	Used   int    // processes for maxta, busy sessions for the others
 	Most   int    // 0: no limit
 	Blocks bool   // due mail is not fed because of it
@@ -65,6 +71,11 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 		e.Thread = s.viewThread(t)
 		e.Wait = e.Thread.Wait
 		e.Next, e.NextAt = s.upcoming(t)
+		if v := s.nextVertex(t); v != nil {
+			w := Walk{s: s, positions: true}
+			e.Vertex = w.visitVertex(v).Vertex
+		}
+		e.Rules = s.rules(t, e.Vertex)
 	}
 	if r != nil {
 		e.Ring = s.viewRing(r)
@@ -107,14 +118,16 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 		busy,
 		{Name: "maxring", Most: s.maxRing(would)},
 		{Name: "maxthr", Most: max(1, p.MaxThr)},
+		{Name: "window", Most: new(window).sessions(p)},
 	}
 	if r != nil {
 		limits[2].Used = r.busy
 	}
 	if t != nil {
 		b := s.blocksOf(t)
-		limits[0].Blocks, limits[1].Blocks, limits[2].Blocks, limits[3].Blocks = b.processes, b.channel, b.ring, b.thread
-		limits[3].Used, limits[3].Most = t.busy, t.windowSize()
+		limits[0].Blocks, limits[1].Blocks, limits[2].Blocks = b.processes, b.channel, b.ring
+		limits[3].Used, limits[3].Blocks = t.busy, b.thread && t.windowWait() == WaitThread
+		limits[4].Used, limits[4].Most, limits[4].Blocks = t.busy, t.windowSize(), b.thread
 	}
 	return limits
 }
@@ -184,49 +197,92 @@ const (
 	WaitAgent    Wait = "agent expected" // one is starting, or will be free
 )
 
+// Rules that decide which mail is fed when a session is free. They are in
+// Explanation.Rules, but are no reasons why a thread waits.
+const (
+	WaitRetry   Wait = "retry"    // no vertex is due yet
+	WaitShare   Wait = "share"    // other shares have their turns first
+	WaitQuantum Wait = "quantum"  // the thread has used its quantum in this round
+	WaitJobs    Wait = "job list" // other jobs of the share are before it
+)
+
 // waitOf returns why due mail of a thread is not fed now. It is the first
 // reason found; when an administrator removes it, there may be another. A held
 // thread has its reason even if no mail is due.
 func (s *Scheduler) waitOf(t *thread) Wait {
+	for wait := range s.waits(t) {
+		return wait
+	}
+	return NoWait
+}
+
+// waits yields all reasons why due mail of a thread is not fed now. Those that
+// can be found only when others do not hold are left out.
+func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
+	return func(yield func(Wait) bool) {
+		if t.held && !yield(WaitHeld) || t.states[due] == 0 {
+			return
+		}
+		if t.ring == nil {
+			yield(WaitCommand)
+			return
+		}
+		for _, reason := range [...]struct {
+			wait  Wait
+			holds bool
+		}{
+			{WaitSelect, !t.selected}, {WaitSuspend, t.suspendedUntil != 0},
+			{WaitTrigger, t.params.QueueOnly && !t.running}, {WaitStopping, s.stop.begun},
+			{WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
+		} {
+			if reason.holds && !yield(reason.wait) {
+				return
+			}
+		}
+		if !t.mayFeed() || s.halted() {
+			return
+		}
+		b := s.blocksOf(t)
+		expected := t.ring.expected > 0
+		message := t.queue().pickable() == 0
+		for _, reason := range [...]struct {
+			wait  Wait
+			holds bool
+		}{
+			{t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
+			{WaitMessage, message}, {WaitAgent, expected}, {WaitStart, b.start && !expected},
+			{WaitTA, b.processes && !expected}, {WaitForks, b.forks && !expected},
+			{WaitAgent, !expected && !message && b == blocks{}},
+		} {
+			if reason.holds && !yield(reason.wait) {
+				return
+			}
+		}
+	}
+}
+
+// rules returns all rules that keep the next vertex of a thread from being fed.
+func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
+	rules := slices.Collect(s.waits(t))
 	switch {
-	case t.held:
-		return WaitHeld
-	case t.states[due] == 0:
-		return NoWait
-	case t.ring == nil:
-		return WaitCommand
-	case !t.selected:
-		return WaitSelect
-	case t.suspendedUntil != 0:
-		return WaitSuspend
-	case t.params.QueueOnly && !t.running:
-		return WaitTrigger
-	case s.stop.begun:
-		return WaitStopping
-	case s.spoolDown:
-		return WaitSpool
-	case s.config.Frozen:
-		return WaitFrozen
+	case next == nil && t.states[waiting] > 0:
+		rules = append(rules, WaitRetry)
+	case next == nil || next.Position == nil || !t.mayFeed():
+	default:
+		p := next.Position
+		if next.Wait == WaitMessage && !slices.Contains(rules, WaitMessage) {
+			rules = append(rules, WaitMessage)
+		}
+		if p.SharesBefore > 0 {
+			rules = append(rules, WaitShare)
+		}
+		if p.QuantumUsed && p.PicksBefore > 0 {
+			rules = append(rules, WaitQuantum)
+		} else if p.JobsBefore > 0 {
+			rules = append(rules, WaitJobs)
+		}
 	}
-	switch b := s.blocksOf(t); {
-	case b.thread:
-		return t.windowWait()
-	case b.ring:
-		return WaitRing
-	case b.channel:
-		return WaitChannel
-	case t.queue().pickable() == 0:
-		return WaitMessage
-	case t.ring.expected > 0:
-		return WaitAgent
-	case b.start:
-		return WaitStart
-	case b.processes:
-		return WaitTA
-	case b.forks:
-		return WaitForks
-	}
-	return WaitAgent
+	return rules
 }
 
 // windowWait returns why a thread that has as many sessions as it may have is

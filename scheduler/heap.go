@@ -44,6 +44,27 @@ func (h *heap[T]) first() T { return h.at(0).item }
 
 func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
+// eachBelow calls do with each item whose key is below the limit, in no
+// particular order, until do returns false. It reports whether do never did.
+func (h *heap[T]) eachBelow(limit instant, do func(T) bool) bool {
+	var visit func(i int) bool
+	visit = func(i int) bool {
+		if i >= h.n || h.at(i).key >= limit {
+			return true
+		}
+		if !do(h.at(i).item) {
+			return false
+		}
+		for child := i*fanout + 1; child <= i*fanout+fanout; child++ {
+			if !visit(child) {
+				return false
+			}
+		}
+		return true
+	}
+	return visit(0)
+}
+
 // put adds an item with a key, or changes the key of an item in the heap.
 func (h *heap[T]) put(key instant, item T) {
 	if position := *h.index(item); position != 0 {

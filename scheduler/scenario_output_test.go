@@ -175,7 +175,7 @@ func (sc *scenario) showThread(t *scheduler.ThreadView) {
 	if !t.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, ", wakes in %v", t.WakeAt.Sub(sc.now))
 	}
-	if f := t.Feedback; f != (scheduler.FeedbackView{}) {
+	if f := t.Feedback; f != (scheduler.FeedbackView{CohortLimit: f.CohortLimit}) {
 		fmt.Fprintf(&sc.output, ", window %d success %.2f failure %.2f failed cohorts %.2f", t.Window, f.Success, f.Failure, f.FailedCohorts)
 		if f.Dead {
 			sc.output.WriteString(" dead")
@@ -201,14 +201,8 @@ func (sc *scenario) showVertex(v *scheduler.VertexView) {
 	if v.Next {
 		sc.output.WriteString(" next")
 	}
-	if v.Share != "" && v.Share != "b.example" { // the sender without from=
-		fmt.Fprintf(&sc.output, " share %s", v.Share)
-	}
-	if v.Job.Size > 1 {
-		fmt.Fprintf(&sc.output, " job %d of %d, slots %d", v.Job.Due, v.Job.Size, v.Job.Slots)
-		if v.Job.Overtook {
-			sc.output.WriteString(" overtook")
-		}
+	if p := v.Position; p != nil {
+		sc.showPosition(p)
 	}
 	if v.Ordered != 0 {
 		fmt.Fprintf(&sc.output, " ordered %d", v.Ordered)
@@ -220,6 +214,35 @@ func (sc *scenario) showVertex(v *scheduler.VertexView) {
 		}
 	}
 	sc.output.WriteString("\n")
+}
+
+// showPosition prints what differs from that of a message with one vertex that
+// is the first of the only share. b.example is the sender without from=.
+func (sc *scenario) showPosition(p *scheduler.PositionView) {
+	if p.Share != "b.example" && p.Share != "" || p.Turn != p.Share || p.SharesBefore > 0 {
+		fmt.Fprintf(&sc.output, " share %q weight %d deficit %d", p.Share, p.Weight, p.Deficit)
+		if p.Turn != p.Share || p.SharesBefore > 0 {
+			fmt.Fprintf(&sc.output, " after %d, turn of %q", p.SharesBefore, p.Turn)
+		}
+	}
+	if j := p.Job; j.Size > 1 {
+		fmt.Fprintf(&sc.output, " job %d of %d, slots %d, sessions %d of %d", j.Due, j.Size, j.Slots, j.Sessions, j.MaxSessions)
+		if j.Overtook != 0 {
+			fmt.Fprintf(&sc.output, " overtook %d", j.Overtook)
+		}
+		if j.OvertakenBy != 0 {
+			fmt.Fprintf(&sc.output, " overtaken by %d", j.OvertakenBy)
+		}
+	}
+	if p.JobsBefore > 0 {
+		fmt.Fprintf(&sc.output, " after %d jobs", p.JobsBefore)
+	}
+	if p.PicksBefore > 0 {
+		fmt.Fprintf(&sc.output, " after %d picks", p.PicksBefore)
+	}
+	if p.QuantumUsed {
+		sc.output.WriteString(" quantum used")
+	}
 }
 
 func (sc *scenario) showExplanation(e *scheduler.Explanation) {
@@ -248,6 +271,12 @@ func (sc *scenario) showExplanation(e *scheduler.Explanation) {
 		sc.output.WriteString("held\n")
 	}
 	fmt.Fprintf(&sc.output, "waits: %s\n", e.Wait)
+	if len(e.Rules) > 1 || len(e.Rules) == 1 && e.Rules[0] != e.Wait {
+		fmt.Fprintf(&sc.output, "rules: %q\n", e.Rules)
+	}
+	if e.Vertex != nil {
+		sc.showVertex(e.Vertex)
+	}
 	if e.Next != "" {
 		fmt.Fprintf(&sc.output, "%s in %v\n", e.Next, e.NextAt.Sub(sc.now))
 	}

@@ -62,7 +62,7 @@
 //	work on control files              store.go
 //	orders, held mail                  order.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
-//	queries                            view.go show.go explain.go walk.go
+//	queries                            view.go show.go explain.go position.go walk.go
 //	how a million messages are kept    message.go mail.go slab.go heap.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a

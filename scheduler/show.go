@@ -101,10 +101,11 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
 		Shares: len(t.queue().flows),
-		Window: t.windowSize(), Sessions: t.busy, Held: t.held,
+		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
+		WindowMoves: t.params.InitialConcurrency > 0, Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
 			Success: t.window.success, Failure: t.window.failure,
-			FailedCohorts: t.window.failedCohorts, Dead: t.window.dead,
+			FailedCohorts: t.window.failedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.dead,
 		},
 		Wait: s.waitOf(t), Rate: t.completions.now(s.now),
 	}
@@ -122,6 +123,9 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	}
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
+	}
+	if t.suspendedUntil != 0 {
+		v.SuspendedUntil = t.suspendedUntil.time()
 	}
 	if last := s.diagnostics.get(t.diagnostic); last != nil {
 		v.Last = last.text
@@ -192,7 +196,6 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		if v.aside && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
-		view.Share, view.Job = s.viewJob(v)
 		view.Next = v.queue == t.active && v.flow != 0 && (*s.flows.at(v.flow)).first() == v.ref
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
@@ -208,20 +211,6 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		view.FedAt = v.fedAt.time()
 	}
 	return view
-}
-
-// viewJob returns the share and the job of a due vertex.
-func (s *Scheduler) viewJob(v *vertex) (string, JobView) {
-	share := (*s.flows.at(v.flow)).share
-	j := s.jobOf(v)
-	if j == nil {
-		return share.name, JobView{Size: 1, Due: 1}
-	}
-	slots := 0
-	if cost := j.ring.params; cost != nil && cost.SlotCost > 0 {
-		slots = j.avail / cost.SlotCost
-	}
-	return share.name, JobView{Size: int(j.size), Due: int(j.due), Slots: slots, Overtook: j.parent != nil}
 }
 
 func (s *Scheduler) viewRecipient(r *recipient) RecipientView {

@@ -44,12 +44,16 @@ type ThreadView struct {
 	// LastEventAt is when mail last arrived or was last fed, to the second.
 	LastEventAt time.Time
 
-	Shares   int // of due mail that may be fed in this run
-	Window   int // sessions that it may use now
-	Feedback FeedbackView
-	Sessions int // busy
-	Agents   []AgentView
-	Held     bool
+	Shares      int // of due mail that may be fed in this run
+	Window      int // sessions that it may use now
+	WindowLimit int // maxthr
+	// WindowMoves: feedback moves the window (initialconcurrency is set).
+	WindowMoves    bool
+	Feedback       FeedbackView
+	SuspendedUntil time.Time // zero: it is not suspended
+	Sessions       int       // busy
+	Agents         []AgentView
+	Held           bool
 
 	// Wait is why due mail is not fed now. It is also set if other mail of the
 	// thread is being fed.
@@ -68,8 +72,10 @@ type FeedbackView struct {
 	// Success and Failure are the parts of a session, below 1, that results have
 	// added up to but that have not moved the window yet.
 	Success, Failure float64
-	FailedCohorts    float64 // windows in a row that failed; at CohortLimit it is dead
-	Dead             bool    // suspended, or tried with one session
+	// FailedCohorts is how many windows in a row have failed. At CohortLimit the
+	// thread is dead.
+	FailedCohorts, CohortLimit float64
+	Dead                       bool // suspended, or tried with one session
 }
 
 // AgentView is an agent that serves a thread or is being started for it.
@@ -110,27 +116,16 @@ type VertexView struct {
 	ExpiresAt time.Time // zero: never
 	WakeAt    time.Time // of a waiting vertex
 	FedAt     time.Time // last, to the second; zero: never
-	// Share is whose turn a due vertex waits for: a sender, a domain, or "" for
-	// all. Job is what is due of its message in the ring.
-	Share   string
-	Job     JobView
-	Ordered Verb // recorded order, executed when it comes back; 0: none
-	Held    bool // with its thread, or it is to be held
+	// Position is where a due vertex stands in the order of picks. It is nil in
+	// walks over everything, because it takes longer to find.
+	Position *PositionView
+	Ordered  Verb // recorded order, executed when it comes back; 0: none
+	Held     bool // with its thread, or it is to be held
 
 	// Recipients that are not done. A vertex with very many of them comes in
 	// several items; First counts the recipients in the items before this one.
 	First      int
 	Recipients []RecipientView
-}
-
-// JobView is the vertices of a message in one ring, of which one is due
-// (scheduler.cf(5), slotcost).
-type JobView struct {
-	Size  int // vertices that were open when the first became due
-	Due   int
-	Slots int // that it has earned and not used; below 0: it owes them
-	// Overtook says that it has overtaken another job, which is not done yet.
-	Overtook bool
 }
 
 // RecipientView is a recipient that is not done.

@@ -33,8 +33,9 @@ type Item struct {
 // The scheduler keeps an open walk until the walk has reached its end. A walk
 // that is abandoned earlier must be closed.
 type Walk struct {
-	s     *Scheduler // nil: closed
-	depth Depth
+	s         *Scheduler // nil: closed
+	depth     Depth
+	positions bool // return the positions of due vertices
 
 	// The cursor of a walk over everything: the current ring, whether it has
 	// been returned, and its next thread. ring is nil in other walks, at the
@@ -82,7 +83,7 @@ func (s *Scheduler) Walk(depth Depth) *Walk {
 
 // WalkThread begins a walk over the vertices of one thread.
 func (s *Scheduler) WalkThread(channel, host string) *Walk {
-	w := &Walk{s: s, depth: Vertices}
+	w := &Walk{s: s, depth: Vertices, positions: true}
 	if t := s.threads[threadKey{channel, host}]; t != nil {
 		w.enter(t)
 	}
@@ -92,7 +93,7 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
-	w := &Walk{s: s, depth: Vertices, message: s.message(id)}
+	w := &Walk{s: s, depth: Vertices, positions: true, message: s.message(id)}
 	s.walks = append(s.walks, w)
 	return w
 }
@@ -203,6 +204,9 @@ func (w *Walk) nextOfMessage() Item {
 // visitVertex returns a vertex, or the next part of it.
 func (w *Walk) visitVertex(v *vertex) Item {
 	view := w.s.viewVertex(v)
+	if w.positions && v.state == due {
+		view.Position = w.s.position(v)
+	}
 	view.First = w.part.before
 	i := w.part.index
 	for ; i < v.len() && len(view.Recipients) < maxPart; i++ {

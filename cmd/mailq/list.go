@@ -102,9 +102,9 @@ func (p *program) list() error {
 	}
 	printer := p.printer()
 	printer.ZMailer = !hasJSON
-	printer.Held = make(map[mailq.Name]bool)
+	printer.Threads = make(map[mailq.Name]*mailq.Thread)
 	for _, t := range threads {
-		printer.Held[t.Name] = t.Held
+		printer.Threads[t.Name] = t
 	}
 	shown := 0
 	within := func(print func() error) error {

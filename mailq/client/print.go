@@ -33,8 +33,8 @@ type Printer struct {
 	Spool *Postoffice
 	// Owner is the user whose messages are printed; nil: all are.
 	Owner *int
-	// Held has the threads that are held.
-	Held map[mailq.Name]bool
+	// Threads has what is known about the threads; nil: nothing is.
+	Threads map[mailq.Name]*mailq.Thread
 
 	thread  mailq.Name
 	file    *SpoolFile // of the message being printed; nil: it cannot be read
@@ -82,8 +82,13 @@ func (p *Printer) heading() {
 		line = bold + line + normal
 	}
 	line += ":"
-	if p.Held[p.thread] {
-		line += " held"
+	if t := p.Threads[p.thread]; t != nil {
+		if t.Held {
+			line += " held"
+		}
+		if window := t.WindowText(p.Now); p.Verbose > 0 && window != "" {
+			line += " " + p.safe(window)
+		}
 	}
 	p.printf("%s\n", line)
 }

@@ -17,10 +17,12 @@ import (
 //
 // With Verbose:
 //
-//	smtp/example.org:
+//	smtp/example.org: 0 of 1 session
 //		M/836224: (2 tries, age 3m57s, expires in 4d23h, 590+275 bytes)
 //		  id	<m1@sender.example>
 //		  from	alice@sender.example
+//		  share	sender.example, weight 1, deficit 8, its turn
+//		  job	1 of 1 due, first in its share
 //		  to	bob@example.org
 //		  diag	smtp; 451 later
 func (p *Printer) Job(job *mailq.Job) error {
@@ -77,6 +79,10 @@ func (p *Printer) jobHead(job *mailq.Job) {
 		p.printf("\t  id\t%s\n", p.safe(p.file.LogID))
 	}
 	p.printf("\t  from\t%s\n", p.safe(cmp.Or(job.Sender, "<>")))
+	if at := job.Position; at != nil {
+		p.printf("\t  share\t%s\n", p.safe(at.ShareText()))
+		p.printf("\t  job\t%s\n", p.safe(at.JobText()))
+	}
 }
 
 // tries returns how often delivery was tried, in words, and why it failed: the

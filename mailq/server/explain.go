@@ -33,6 +33,11 @@ func explain(r *request, ctx context.Context) bool {
 // stateText says what the mail for a destination is waiting for or doing.
 func stateText(e *mailq.Explanation, now time.Time) []string {
 	text := []string{e.Channel + "/" + e.Host + ": " + e.Waits}
+	for _, rule := range e.Rules {
+		if rule.Text != e.Waits {
+			text = append(text, "also: "+rule.Text)
+		}
+	}
 	next := e.Next
 	if !e.NextAt.IsZero() {
 		wait := max(0, e.NextAt.Unix()-now.Unix())
@@ -42,8 +47,18 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 		text = append(text, "next: "+next)
 	}
 	if e.Thread != nil && e.Known {
+		window := e.Thread.WindowText(now)
+		if window == "" {
+			window = mailq.Plural(e.Thread.Window, "session", "sessions")
+		}
 		text = append(text, "thread: "+string(appendDetail(nil, e.Thread, now, ' ')),
-			fmt.Sprintf("window: %s; %.1f recipients done a minute", mailq.Plural(e.Thread.Window, "session", "sessions"), e.Thread.Rate))
+			fmt.Sprintf("window: %s; %.1f recipients done a minute", window, e.Thread.Rate))
+		if f := e.Thread.Feedback; f != nil {
+			text = append(text, "feedback: "+f.Text())
+		}
+	}
+	if j := e.NextJob; j != nil && j.Position != nil {
+		text = append(text, "next job: "+mailq.Field(j.Path)+", "+j.Position.JobText(), "share: "+j.Position.ShareText())
 	}
 	if len(e.States) > 0 {
 		var states []string

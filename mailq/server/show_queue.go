@@ -70,6 +70,9 @@ func (r *report) threads(ctx context.Context) error {
 			continue
 		}
 		r.out.line = appendThread(r.out.line[:0], row.Thread, r.now)
+		if r.out.framed {
+			r.out.line = appendWindow(r.out.line, row.Thread)
+		}
 		if err := r.out.put(r.out.line); err != nil {
 			return err
 		}
@@ -236,6 +239,19 @@ func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 		case mailq.PendingRing:
 			b = append(b, " threadwait"...)
 		}
+	}
+	return b
+}
+
+// appendWindow appends the window of a thread and its limit, unless it is constant
+// and open. ZMailer's scheduler has no such word, and version 1 has none.
+func appendWindow(b []byte, t *mailq.Thread) []byte {
+	if t.Feedback == nil && t.Destination == mailq.Tried || t.WindowLimit == 0 {
+		return b
+	}
+	b = fmt.Appendf(b, " win=%d/%d", t.Window, t.WindowLimit)
+	if t.Destination != mailq.Tried {
+		b = append(append(b, ' '), mailq.OneReply(string(t.Destination))...)
 	}
 	return b
 }

@@ -35,17 +35,20 @@ func busyQueue(now time.Time) *fakeQueue {
 	}
 	p.rows = []mailq.ThreadRow{
 		{Ring: ring, Thread: &mailq.Thread{Name: down, Jobs: 2, Recipients: 3, Attempts: 4, WakeAt: in(90 * time.Second), OldestAt: ago(26 * time.Hour),
-			Reason: refused, Window: 1, Rate: 0.5}},
+			Reason: refused, Window: 1, Rate: 0.5, WindowLimit: 20, Destination: mailq.Suspended, SuspendedUntil: in(90 * time.Second),
+			Feedback: &mailq.Feedback{FailedCohorts: 0.5, CohortLimit: 1}, Shares: 1}},
 		{Ring: ring, Thread: &mailq.Thread{Name: up, Jobs: 1, Recipients: 1, Unfed: 0, OldestAt: ago(7 * time.Minute), Window: 2,
 			Agents: []mailq.Agent{{PID: 77, HungryAt: ago(3 * time.Second), FedAt: ago(3 * time.Second), Open: 1, State: "STUFF"}, {PID: 78, State: "LARVA"}}}},
 		{Ring: idle},
 	}
+	position := &mailq.Position{Share: "small.example", Weight: 1, Deficit: 3, Turn: "", SharesBefore: 2, Size: 10, Due: 4,
+		JobsBefore: 12, PicksBefore: 31, Slots: -1, Overtook: 7, OvertakenBy: 860194, Sessions: 3, MaxSessions: 20}
 	p.jobs = []*mailq.Job{
 		{Name: down, Message: 860194, Path: "M/K/860194", SpoolID: "S860194HfBVWBh", Sender: "alice@a.example", State: "waiting",
 			ArrivedAt: ago(26 * time.Hour), ExpiresAt: in(94 * time.Hour), WakeAt: in(90 * time.Second), FedAt: ago(time.Minute),
 			Recipients: []mailq.Recipient{{Offset: 215, Attempts: 3, Reason: refused}, {Offset: 100, Attempts: 3, Reason: "\r<<- RCPT To:<x@down.example>\r->> 451 4.2.2 <x@down.example> busy"}}},
-		{Name: down, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "waiting",
-			ArrivedAt: ago(15 * time.Minute), WakeAt: in(90 * time.Second), Recipients: []mailq.Recipient{{Offset: 90, Attempts: 1, Reason: strings.ReplaceAll(refused, "35144", "35999")}}},
+		{Name: down, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "due",
+			ArrivedAt: ago(15 * time.Minute), WakeAt: in(90 * time.Second), Position: position, Recipients: []mailq.Recipient{{Offset: 90, Attempts: 1, Reason: strings.ReplaceAll(refused, "35144", "35999")}}},
 		{Name: up, Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", State: "fed", PID: 77, Next: true,
 			ArrivedAt: ago(7 * time.Minute), FedAt: ago(3 * time.Second), Recipients: []mailq.Recipient{{Offset: 160}}},
 	}
@@ -60,7 +63,9 @@ func busyQueue(now time.Time) *fakeQueue {
 	p.explain = mailq.Explanation{Name: down, Known: true, Thread: p.rows[0].Thread, Ring: ring,
 		Clauses:  []mailq.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
 		Settings: []mailq.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
-		Limits:   []mailq.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}},
+		Limits:   []mailq.Limit{{Name: "maxta", Used: 2}, {Name: "maxring", Used: 20, Most: 20, Blocks: true}, {Name: "window", Most: 1}},
+		Rules:    []mailq.Rule{{Rule: "suspended", Text: "its destination failed and is left alone until 22:15:30"}, {Rule: "share", Text: "Others come first (share=sender).", Settings: []mailq.Setting{{Name: "share", Value: "sender"}}}},
+		NextJob:  p.jobs[1],
 		Waits:    "its destination failed and is left alone until 22:15:30", NextAt: in(90 * time.Second), Next: "its mail is due",
 		States: map[string]int{"waiting": 2, "due": 1}}
 	return p

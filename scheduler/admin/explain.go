@@ -21,12 +21,17 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	}
 	x := &mailq.Explanation{
 		Name: mailq.Name{Channel: channel, Host: host}, Known: from.Thread != nil,
-		Settings: q.settings(from), Waits: waits(from), Next: upcoming[from.Next], NextAt: from.NextAt,
+		Settings: q.settings(from), Next: upcoming[from.Next], NextAt: from.NextAt,
 		States: make(map[string]int),
 	}
+	x.Rules = rulesOf(from, x.Settings)
+	x.Waits = waits(from, x.Rules)
 	if from.Thread != nil {
 		x.Thread = threadOf(from.Thread)
 		x.States = states(from.Thread.States)
+	}
+	if from.Vertex != nil {
+		x.NextJob = jobOf(from.Vertex)
 	}
 	if from.Ring != nil {
 		x.Ring = ringOf(from.Ring)
@@ -80,51 +85,28 @@ var upcoming = map[scheduler.Upcoming]string{
 	scheduler.ProbeNext:   "the spool is probed",
 }
 
-// because says why due mail waits.
-var because = map[scheduler.Wait]string{
-	scheduler.WaitTA:       "It waits for a process: as many agents run as maxta allows.",
-	scheduler.WaitChannel:  "It waits for a session: the channel has as many as maxchannel allows.",
-	scheduler.WaitRing:     "It waits for a session: the ring has as many as maxring allows.",
-	scheduler.WaitThread:   "It waits for a session: the thread has as many as maxthr allows.",
-	scheduler.WaitWindow:   "It waits for a session: the thread has as many as its window allows.",
-	scheduler.WaitProbe:    "The destination has failed: one session tries it, and the other mail waits for the result.",
-	scheduler.WaitMessage:  "It waits for a session: the message has as many as msgsessions and msgscale allow.",
-	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started.",
-	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as -R allows.",
-	scheduler.WaitCommand:  "No clause that matches has a command.",
-	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work.",
-	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD releases it.",
-	scheduler.WaitTrigger:  "The thread is queueonly: it waits to be asked for (ETRN or RETRY).",
-	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can.",
-	scheduler.WaitSuspend:  "The destination has failed, so the thread is suspended for a while.",
-	scheduler.WaitSelect:   "The scheduler only delivers the mail of other threads (option -p).",
-	scheduler.WaitStopping: "The scheduler is stopping.",
-	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free.",
-}
-
 // waits says why mail waits, or what happens to it.
-func waits(x *scheduler.Explanation) string {
+func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 	t := x.Thread
 	switch {
 	case t != nil:
 	case x.Held:
-		return "There is no mail for it, and mail that arrives is held. " + because[scheduler.WaitHeld]
+		return "There is no mail for it, and mail that arrives is held. " + because[scheduler.WaitHeld] + "."
 	case x.Params != nil && len(x.Params.Command) == 0:
-		return "There is no mail for it, and none would be delivered. " + because[scheduler.WaitCommand]
+		return "There is no mail for it, and none would be delivered. " + because[scheduler.WaitCommand] + "."
 	default:
 		return "There is no mail for it."
 	}
-	if sentence := because[x.Wait]; sentence != "" {
-		return sentence
-	}
 	s := t.States
 	switch {
+	case x.Wait != scheduler.NoWait:
+		return rules[0].Text
 	case s.Fed > 0:
 		return fmt.Sprintf("It is being delivered: %d jobs are with agents, %d are due.", s.Fed, s.Due)
 	case s.Due > 0:
 		return fmt.Sprintf("%d jobs are due and are fed as agents ask for them.", s.Due)
-	case s.Waiting > 0:
-		return "Every job waits for its retry."
+	case len(rules) > 0:
+		return rules[0].Text
 	case s.Reading > 0:
 		return "Control files are being read again after an agent exited or found nothing to do."
 	case s.Poisoned > 0:

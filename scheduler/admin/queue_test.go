@@ -220,7 +220,7 @@ func TestExplanationIsInWords(t *testing.T) {
 		h.Spool.Bring(1, "a.example")
 		synctest.Wait()
 		x, err = q.Explain(ctx, mailq.Name{Channel: "SMTP", Host: "A.example"})
-		if err != nil || !x.Known || x.Waits != "Every job waits for its retry." || x.Next != "the next retry" || x.NextAt.IsZero() || x.States["waiting"] != 1 {
+		if err != nil || !x.Known || x.Waits != "Every job waits for its retry (interval=1m0s)." || x.Next != "the next retry" || x.NextAt.IsZero() || x.States["waiting"] != 1 {
 			t.Errorf("%+v, %v", x, err)
 		}
 		got := fmt.Sprint(x.Settings)
@@ -231,17 +231,33 @@ func TestExplanationIsInWords(t *testing.T) {
 	})
 }
 
-// Every reason of the core's has words of its own.
-func TestEveryWaitHasWords(t *testing.T) {
-	for _, wait := range []scheduler.Wait{
+// Every rule has a sentence, and the settings that it names are in the manual.
+func TestEveryRuleHasASentence(t *testing.T) {
+	manual, err := os.ReadFile("../../man/scheduler.cf.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := []scheduler.Wait{
 		scheduler.WaitTA, scheduler.WaitChannel, scheduler.WaitRing, scheduler.WaitThread, scheduler.WaitFrozen,
 		scheduler.WaitWindow, scheduler.WaitProbe, scheduler.WaitMessage,
 		scheduler.WaitForks, scheduler.WaitCommand, scheduler.WaitStart, scheduler.WaitHeld, scheduler.WaitTrigger,
 		scheduler.WaitSpool, scheduler.WaitSuspend, scheduler.WaitSelect, scheduler.WaitStopping, scheduler.WaitAgent,
-	} {
-		if because[wait] == "" {
-			t.Errorf("no words for %q", wait)
+	}
+	for _, wait := range append(waits, scheduler.WaitRetry, scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs) {
+		for _, p := range []scheduler.Params{{}, {MaxTA: 3, InitialConcurrency: 2, AgeOrder: true, Backoff: scheduler.BackoffAge}} {
+			x := &scheduler.Explanation{Params: &p, Thread: &scheduler.ThreadView{Feedback: scheduler.FeedbackView{Dead: true}}}
+			text, names := sentence(wait, x)
+			if len(text) < 20 || strings.HasSuffix(text, ".") {
+				t.Errorf("%q: %q", wait, text)
+			}
+			for _, name := range names {
+				if !strings.Contains(string(manual), "\n.BR "+name+" ") {
+					t.Errorf("%q names %s, which scheduler.cf(5) does not have", wait, name)
+				}
+			}
 		}
+	}
+	for _, wait := range waits {
 		timed := wait == scheduler.WaitSuspend || wait == scheduler.WaitAgent
 		if pending := pendingOf(wait); (pending == mailq.NotPending) != timed {
 			t.Errorf("%q pends as %q", wait, pending)

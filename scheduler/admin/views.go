@@ -22,6 +22,16 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		Jobs: v.Vertices, Recipients: v.Recipients, Attempts: v.Attempts, Unfed: v.States.Due,
 		WakeAt: v.WakeAt, Pending: pendingOf(v.Wait), OldestAt: v.OldestAt,
 		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
+		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, Shares: v.Shares,
+	}
+	switch {
+	case !v.SuspendedUntil.IsZero():
+		t.Destination = mailq.Suspended
+	case v.Feedback.Dead:
+		t.Destination = mailq.Probing
+	}
+	if f := v.Feedback; v.WindowMoves {
+		t.Feedback = &mailq.Feedback{Positive: f.Success, Negative: f.Failure, FailedCohorts: f.FailedCohorts, CohortLimit: f.CohortLimit}
 	}
 	if len(v.Agents) > 0 {
 		t.Agents = make([]mailq.Agent, len(v.Agents))
@@ -41,7 +51,20 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Message: uint64(v.Message), Path: v.Path, SpoolID: ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt),
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
-		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v),
+		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v), Position: positionOf(v.Position),
+	}
+}
+
+func positionOf(v *scheduler.PositionView) *mailq.Position {
+	if v == nil {
+		return nil
+	}
+	return &mailq.Position{
+		Share: v.Share, Weight: v.Weight, Deficit: v.Deficit, Turn: v.Turn, SharesBefore: v.SharesBefore,
+		Size: v.Job.Size, Due: v.Job.Due, Slots: v.Job.Slots,
+		Overtook: uint64(v.Job.Overtook), OvertakenBy: uint64(v.Job.OvertakenBy),
+		Sessions: v.Job.Sessions, MaxSessions: v.Job.MaxSessions,
+		JobsBefore: v.JobsBefore, PicksBefore: v.PicksBefore, Full: v.Full, QuantumUsed: v.QuantumUsed,
 	}
 }
 

@@ -1,0 +1,188 @@
+package admin
+
+// EXPLAIN: the rules that keep mail waiting, each in a sentence with the numbers
+// and the settings that it follows.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+	"zsched/scheduler"
+)
+
+// rulesOf returns the rules that keep the next job of a thread from being fed.
+func rulesOf(x *scheduler.Explanation, settings []mailq.Setting) (rules []mailq.Rule) {
+	for _, wait := range x.Rules {
+		rules = append(rules, ruleOf(wait, x, settings))
+	}
+	return rules
+}
+
+func ruleOf(wait scheduler.Wait, x *scheduler.Explanation, settings []mailq.Setting) mailq.Rule {
+	text, names := sentence(wait, x)
+	rule := mailq.Rule{Rule: string(wait)}
+	var values []string
+	for _, name := range names {
+		i := slices.IndexFunc(settings, func(s mailq.Setting) bool { return s.Name == name })
+		if i < 0 {
+			continue
+		}
+		rule.Settings = append(rule.Settings, settings[i])
+		if value := settings[i].Value; value != "" {
+			name += "=" + value
+		}
+		values = append(values, name)
+	}
+	if values != nil {
+		text += " (" + strings.Join(values, ", ") + ")"
+	}
+	rule.Text = text + "."
+	return rule
+}
+
+// sentence says what a rule does, without the full stop, and names the settings
+// that it follows.
+func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
+	switch wait {
+	case scheduler.WaitTA, scheduler.WaitChannel, scheduler.WaitRing, scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitMessage:
+		return sessionSentence(wait, x)
+	case scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs:
+		return orderSentence(wait, x)
+	case scheduler.WaitProbe:
+		return "The destination has failed: one session tries it, and the other mail waits for the result", deathSettings(x.Params)
+	case scheduler.WaitSuspend:
+		if t := x.Thread; t != nil && !t.Feedback.Dead {
+			return "An agent said when to try again (retryat), so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339), nil
+		} else if t != nil {
+			return "The destination has failed, so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339),
+				append(deathSettings(x.Params), backoffSettings(x.Params)...)
+		}
+		return "The destination has failed, so the thread is suspended for a while", nil
+	case scheduler.WaitRetry:
+		return "Every job waits for its retry", backoffSettings(x.Params)
+	case scheduler.WaitTrigger:
+		return "The thread waits to be asked for (ETRN or RETRY)", []string{"queueonly"}
+	}
+	return because[wait], nil
+}
+
+// because has the rules that no setting of a clause is about.
+var because = map[scheduler.Wait]string{
+	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started",
+	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as option -R allows",
+	scheduler.WaitCommand:  "No clause that matches has a command",
+	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work",
+	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD releases it",
+	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can",
+	scheduler.WaitSelect:   "The scheduler only delivers the mail of other threads (option -p)",
+	scheduler.WaitStopping: "The scheduler is stopping",
+	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free",
+}
+
+// sessionSentence is about the limits on sessions and processes.
+func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
+	used, most := 0, 0
+	for _, l := range x.Limits {
+		if l.Name == string(wait) {
+			used, most = l.Used, l.Most
+		}
+	}
+	switch wait {
+	case scheduler.WaitTA:
+		return fmt.Sprintf("It waits for a process: %d agents run, and %s", used, atMost(most, x.Params.MaxTA)), limitSettings(x.Params.MaxTA, "maxta", x.Params)
+	case scheduler.WaitChannel:
+		return fmt.Sprintf("It waits for a session: the channel may have %s and as many agents, and %s", sessions(most), busy(used)),
+			limitSettings(x.Params.MaxChannel, "maxchannel", x.Params)
+	case scheduler.WaitRing:
+		return fmt.Sprintf("It waits for a session: the ring may have %s and as many agents, and %s", sessions(most), busy(used)),
+			limitSettings(x.Params.MaxRing, "maxring", x.Params)
+	case scheduler.WaitThread:
+		if used < most {
+			return "New mail starts no further agent while one is at work", []string{"wakeuprestartonly"}
+		}
+		return fmt.Sprintf("It waits for a session: the thread may have %s, and %s", sessions(most), busy(used)), []string{"maxthr"}
+	case scheduler.WaitWindow:
+		return fmt.Sprintf("It waits for a session: the window of the thread is %s, and %s", sessions(most), busy(used)),
+			[]string{"initialconcurrency", "positivefeedback", "negativefeedback", "maxthr"}
+	}
+	text = "It waits for a session: its message has as many as it may have"
+	if v := x.Vertex; v != nil && v.Position != nil && v.Position.Job.MaxSessions > 0 {
+		text = fmt.Sprintf("It waits for a session: its message may have %s, and %s", sessions(v.Position.Job.MaxSessions), busy(v.Position.Job.Sessions))
+	}
+	return text, []string{"msgsessions", "msgscale"}
+}
+
+func sessions(n int) string { return mailq.Plural(n, "session", "sessions") }
+
+func busy(n int) string { return mailq.Plural(n, "is busy", "are busy") }
+
+// atMost says how many agents may run.
+func atMost(most, maxTA int) string {
+	if maxTA == 0 {
+		return fmt.Sprintf("the scheduler's open files allow %d", most)
+	}
+	return fmt.Sprintf("%d may", most)
+}
+
+// limitSettings names the setting that a limit comes from: maxta where it has no
+// value of its own.
+func limitSettings(value int, name string, p *scheduler.Params) []string {
+	switch {
+	case value > 0:
+		return []string{name}
+	case p.MaxTA > 0:
+		return []string{name, "maxta"}
+	}
+	return nil
+}
+
+// orderSentence is about the mail that comes first when a session is free.
+func orderSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
+	p := new(scheduler.PositionView)
+	if x.Vertex != nil && x.Vertex.Position != nil {
+		p = x.Vertex.Position
+	}
+	switch wait {
+	case scheduler.WaitShare:
+		return fmt.Sprintf("When a session is free, it is the turn of %s; %s before %s",
+			mailq.ShareName(p.Turn), countOf(p.SharesBefore, false, "share comes", "shares come"), mailq.ShareName(p.Share)), []string{"share"}
+	case scheduler.WaitQuantum:
+		return fmt.Sprintf("The thread has used its quantum in this round: %s first",
+			countOf(p.PicksBefore, p.Full, "job line of another thread comes", "job lines of other threads come")), []string{"quantum"}
+	}
+	settings = []string{"slotcost", "slotdiscount", "slotloan", "minslots"}
+	if x.Params.AgeOrder {
+		settings = []string{"ageorder"}
+	}
+	text = fmt.Sprintf("In the job list of its share, %s before it", countOf(p.JobsBefore, p.Full, "message comes", "messages come"))
+	if p.Job.OvertakenBy != 0 {
+		text += fmt.Sprintf(", and message %d has overtaken it", p.Job.OvertakenBy)
+	}
+	return text, settings
+}
+
+func countOf(n int, more bool, one, many string) string {
+	if more {
+		return "over " + mailq.Plural(n, one, many)
+	}
+	return mailq.Plural(n, one, many)
+}
+
+// deathSettings are the settings by which a destination is dead.
+func deathSettings(p *scheduler.Params) []string {
+	if p != nil && p.InitialConcurrency > 0 {
+		return []string{"initialconcurrency", "cohortlimit"}
+	}
+	return nil
+}
+
+// backoffSettings are the settings that give the length of a wait.
+func backoffSettings(p *scheduler.Params) []string {
+	if p != nil && p.Backoff == scheduler.BackoffAge {
+		return []string{"backoff", "minbackoff", "maxbackoff", "jitter"}
+	}
+	return []string{"interval", "retries", "jitter"}
+}

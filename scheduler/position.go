@@ -1,0 +1,187 @@
+package scheduler
+
+import "math"
+
+// Job position: where a due vertex stands in the order of picks, for queries
+// (share, quantum, slotcost, msgsessions).
+
+// PositionView is where a due vertex stands in the order of picks. Its share
+// waits for its turn among the shares of the ring, and its job for its place in
+// the share's job list.
+type PositionView struct {
+	// Share is a sender, a domain, or "" for all mail and for null senders.
+	// Deficit is how many vertices the share may still pick in its turn; below 0
+	// it has picked too many.
+	Share           string
+	Weight, Deficit int
+	// Turn is the share whose turn it is, and SharesBefore is how many have
+	// theirs before this one.
+	Turn         string
+	SharesBefore int
+
+	// Job is what is due of the message in the ring.
+	Job JobView
+	// JobsBefore and PicksBefore are the jobs, and their vertices, that are
+	// before it in the share's job list and could be picked now. If Full is set,
+	// there are more: counting ends at maxBefore vertices.
+	JobsBefore, PicksBefore int
+	Full                    bool
+	// QuantumUsed says that the thread has used its quantum in this round.
+	QuantumUsed bool
+}
+
+// JobView is the vertices of a message in one ring, of which one is due
+// (scheduler.cf(5), slotcost).
+type JobView struct {
+	Size  int // vertices that were open when the first became due
+	Due   int
+	Slots int // that it has earned and not used; below 0: it owes them
+	// Overtook is the message that it has overtaken, and OvertakenBy the last
+	// one that has overtaken it, as long as they are not done. 0: none.
+	Overtook, OvertakenBy MessageID
+	// Sessions is how many the whole message has, and MaxSessions how many it
+	// may have now in this ring (msgsessions, msgscale). 0: no limit.
+	Sessions, MaxSessions int
+}
+
+// maxBefore bounds the shares, and the vertices, that a view counts.
+const maxBefore = 1000
+
+// position returns where a due vertex stands, or nil if it is in no queue.
+func (s *Scheduler) position(v *vertex) *PositionView {
+	if v.flow == 0 {
+		return nil
+	}
+	f := *s.flows.at(v.flow)
+	p := &PositionView{Share: f.share.name, Weight: f.share.weight, Deficit: f.share.deficit, Job: s.viewJob(v)}
+	p.Turn, p.SharesBefore = f.share.turnsBefore()
+	p.QuantumUsed = !f.hasQuantum()
+	s.countBefore(v, f, p)
+	return p
+}
+
+// turnsBefore returns the share whose turn it is, and how many shares have
+// theirs before this one. A share that has used up its turn comes after those
+// that have not. One that takes no turns now, because its threads are closed,
+// comes back after the others of its age.
+func (s *share) turnsBefore() (turn string, before int) {
+	turn = s.name
+	found, passed := false, false
+	visited := 0
+	for _, turns := range [...]*list[*share]{&s.ring.newShares, &s.ring.oldShares} {
+		for other := turns.head; other != nil && visited < maxBefore; other = turns.next(other) {
+			visited++
+			passed = passed || other == s
+			if other.deficit <= 0 || !other.hasMail() {
+				continue
+			}
+			if !found {
+				turn, found = other.name, true
+			}
+			if other != s && (!passed || s.deficit <= 0) {
+				before++
+			}
+		}
+		passed = passed || s.turns == nil && !s.old
+	}
+	return turn, before
+}
+
+// hasMail reports whether the share has due mail whose threads were not found
+// closed.
+func (s *share) hasMail() bool {
+	for _, sz := range s.sizes {
+		if sz.open.len()+sz.spent.len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// countBefore counts the vertices that are picked before v in its share, if
+// nothing arrives and no job overtakes another. As long as other threads have
+// quantum, a thread without it comes after them.
+func (s *Scheduler) countBefore(v *vertex, f *flow, p *PositionView) {
+	key := s.keyOf(v)
+	jobs := make(map[messageRef]bool)
+	visit := func(sq *sizeQueue, below instant) bool {
+		if !sq.flow.thread.open {
+			return true
+		}
+		return sq.due.eachBelow(below, func(ref vertexRef) bool {
+			if ref == v.ref {
+				return true
+			}
+			if p.PicksBefore == maxBefore {
+				p.Full = true
+				return false
+			}
+			p.PicksBefore++
+			jobs[s.vertices.at(ref).message] = true
+			return true
+		})
+	}
+	spent := f.find(s.sizeOf(v)).place == inSpent
+	for _, sz := range f.share.sizes {
+		below := key
+		if spent {
+			below = never
+		}
+		if !sz.open.eachBelow(below, func(sq *sizeQueue) bool { return visit(sq, below) }) ||
+			spent && !sz.spent.eachBelow(key, func(sq *sizeQueue) bool { return visit(sq, key) }) {
+			break
+		}
+	}
+	delete(jobs, v.message)
+	p.JobsBefore = len(jobs)
+}
+
+// viewJob returns the job of a due vertex.
+func (s *Scheduler) viewJob(v *vertex) JobView {
+	j := s.jobOf(v)
+	if j == nil {
+		return JobView{Size: 1, Due: 1}
+	}
+	view := JobView{Size: int(j.size), Due: int(j.due)}
+	if j.parent != nil {
+		view.Overtook = s.messages.at(j.parent.message).id
+	}
+	if n := len(j.children); n > 0 {
+		view.OvertakenBy = s.messages.at(j.children[n-1].message).id
+	}
+	m, p := s.messages.at(j.message), j.ring.params
+	view.Sessions = int(s.extras.at(m.extras).sessions)
+	if p == nil {
+		return view // no clause gives a command
+	}
+	if p.SlotCost > 0 {
+		view.Slots = j.avail / p.SlotCost
+	}
+	if more := s.mayAdd(m, j.ring); more < math.MaxInt {
+		view.MaxSessions = max(0, view.Sessions+more)
+	}
+	return view
+}
+
+// nextVertex returns the vertex of a thread that is picked next, as far as that
+// is known: the first of the first share, in the order of turns, that has some
+// in the thread. It is nil if none is due.
+func (s *Scheduler) nextVertex(t *thread) *vertex {
+	dq := t.queue()
+	if dq.len() == 0 {
+		dq = &t.queues[1-t.active] // of a queueonly thread that is not running
+	}
+	if dq.len() == 0 {
+		return nil
+	}
+	visited := 0
+	for _, turns := range [...]*list[*share]{&t.memberOf.newShares, &t.memberOf.oldShares} {
+		for other := turns.head; other != nil && visited < maxBefore; other = turns.next(other) {
+			visited++
+			if f := dq.of(other); f != nil && f.n > 0 {
+				return s.vertices.at(f.first())
+			}
+		}
+	}
+	return s.vertices.at(dq.any())
+}
