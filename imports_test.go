@@ -31,6 +31,7 @@ internal/peertest:
 internal/postoffice:      internal/eintr x/sys
 internal/process:         x/sys
 internal/syncdir:         internal/eintr x/sys
+internal/throttle:
 internal/version:
 internal/zenv:
 
@@ -47,10 +48,10 @@ ta/sm:                    ctlfile ta ta/mime x/sys
 ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
 ta/smtp/smtptest:         go-smtp go-sasl
 
-smtpserver:               ctlfile internal/eintr internal/syncdir go-sasl go-smtp x/bcrypt x/sys zerolog
+smtpserver:               ctlfile internal/eintr internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/interval internal/pattern
-mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process
+mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle
 mailq/trace:              mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 

@@ -19,11 +19,12 @@ const (
 	// maxGuesses is the number of wrong passwords in a session.
 	maxGuesses = 3
 	// maxAddressGuesses is the number of wrong passwords from an address within
-	// guessPeriod.
+	// guessPeriod, and maxUserGuesses that for a user, from all addresses.
 	maxAddressGuesses = 20
+	maxUserGuesses    = 50
 	guessPeriod       = 10 * time.Minute
-	// maxGuessers bounds the addresses that are remembered.
-	maxGuessers = 10000
+	// maxRemembered bounds the addresses, and the users, that are remembered.
+	maxRemembered = 10000
 	// hashesAtOnce bounds the processors that clients can keep busy.
 	hashesAtOnce = 2
 	// maxPasswordFile is its size in bytes.
@@ -36,21 +37,35 @@ type passwords struct {
 	path  string // "" for none
 	slots chan struct{}
 
-	mu       sync.Mutex
-	read     os.FileInfo
-	hashes   map[string][]byte
-	dummy    []byte // a hash that costs as much as that of a user
-	guessers map[netip.Addr]*guesses
+	mu     sync.Mutex
+	read   os.FileInfo
+	hashes map[string][]byte
+	dummy  []byte // a hash that costs as much as that of a user
+
+	byAddress map[netip.Prefix]*guesses // wrong passwords, by addressKey
+	byUser    map[string]*guesses
+	// proven are the addresses from which a user has given the right password.
+	// Guesses from elsewhere do not keep the user out there.
+	proven map[login]bool
 }
 
-// guesses are the wrong passwords of an address.
+// guesses are the wrong passwords of an address, or for a user.
 type guesses struct {
 	n     int
 	since time.Time
 }
 
+// login is a user at an address.
+type login struct {
+	user    string
+	address netip.Prefix
+}
+
 func newPasswords(path string) *passwords {
-	return &passwords{path: path, slots: make(chan struct{}, hashesAtOnce), guessers: make(map[netip.Addr]*guesses)}
+	return &passwords{
+		path: path, slots: make(chan struct{}, hashesAtOnce),
+		byAddress: make(map[netip.Prefix]*guesses), byUser: make(map[string]*guesses), proven: make(map[login]bool),
+	}
 }
 
 // AuthMechanisms are those that EHLO lists: none without TLS.
@@ -77,19 +92,25 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 }
 
 func (s *session) authenticate(identity, user, password string) error {
-	p, addr := s.server.passwords, s.conn.client.addr
-	if s.fails >= maxGuesses || p.exhausted(addr) {
+	p, l := s.server.passwords, login{user, addressKey(s.conn.client.addr)}
+	ofAddress, ofUser := p.exhausted(l)
+	switch {
+	case s.fails >= maxGuesses || ofAddress:
 		s.conn.ended.Store(true)
 		return refusal(421, smtp.EnhancedCode{4, 7, 0}, "Too many wrong passwords")
+	case ofUser:
+		s.fails++
+		return refusal(454, smtp.EnhancedCode{4, 7, 0}, "Too many wrong passwords for this user")
 	}
 	ok, err := p.verify(user, password)
 	if err != nil {
 		s.server.o.Log.Error().Err(err).Msg("reading the passwords")
 		return refusal(454, smtp.EnhancedCode{4, 7, 0}, "Passwords cannot be checked now")
 	}
-	if !ok || identity != "" && identity != user {
+	ok = ok && (identity == "" || identity == user)
+	p.note(l, ok)
+	if !ok {
 		s.fails++
-		p.wrong(addr)
 		s.server.o.Log.Warn().Stringer("client", s.conn.client).Str("user", user).Msg("wrong password")
 		return smtp.ErrAuthFailed
 	}
@@ -148,25 +169,42 @@ func (p *passwords) load() error {
 	return nil
 }
 
-// exhausted reports whether an address has guessed too often.
-func (p *passwords) exhausted(addr netip.Addr) bool {
+// exhausted reports whether there were too many wrong passwords from an address,
+// or for a user.
+func (p *passwords) exhausted(l login) (ofAddress, ofUser bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.guessers[addr]
-	return g != nil && g.n >= maxAddressGuesses && time.Since(g.since) < guessPeriod
+	return p.byAddress[l.address].reached(maxAddressGuesses), p.byUser[l.user].reached(maxUserGuesses) && !p.proven[l]
 }
 
-// wrong notes a wrong password.
-func (p *passwords) wrong(addr netip.Addr) {
+func (g *guesses) reached(limit int) bool {
+	return g != nil && g.n >= limit && time.Since(g.since) < guessPeriod
+}
+
+// note notes a right or a wrong password.
+func (p *passwords) note(l login, right bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := p.guessers[addr]
+	if right {
+		if len(p.proven) >= maxRemembered {
+			clear(p.proven)
+		}
+		p.proven[l] = true
+		return
+	}
+	count(p.byAddress, l.address)
+	count(p.byUser, l.user)
+}
+
+// count adds a wrong password.
+func count[K comparable](of map[K]*guesses, key K) {
+	g := of[key]
 	if g == nil || time.Since(g.since) >= guessPeriod {
-		if len(p.guessers) >= maxGuessers {
-			clear(p.guessers)
+		if len(of) >= maxRemembered {
+			clear(of)
 		}
 		g = &guesses{since: time.Now()}
-		p.guessers[addr] = g
+		of[key] = g
 	}
 	g.n++
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"zsched/ctlfile"
 )
 
 // nextCommand makes the next command for go-smtp pending.
@@ -112,6 +114,12 @@ func (c *connection) command(line string) (forward bool, err error) {
 	case "XCLIENT":
 		c.reply(c.xclient(arg))
 		return false, nil
+	case "MAIL":
+		var ok bool
+		if line, ok = c.takeDeliverBy(line); !ok {
+			c.reply("501 5.5.4 BY takes seconds and a mode, as BY=3600;R")
+			return false, nil
+		}
 	case "RCPT":
 		line = c.completePostmaster(line)
 	case "BDAT":
@@ -151,6 +159,50 @@ func (c *connection) completePostmaster(line string) string {
 		return line
 	}
 	return line[:at+len(address)-1] + "@" + c.server.o.Hostname + line[at+len(address)-1:]
+}
+
+// takeDeliverBy takes the BY parameter (RFC 2852) out of a MAIL command, since
+// go-smtp knows it for RCPT only, and notes it. It is not ok if the value is none.
+func (c *connection) takeDeliverBy(line string) (rest string, ok bool) {
+	c.deliverBy = ""
+	from := pathEnd(line)
+	for at, word := from, ""; at < len(line); at += len(word) {
+		if line[at] == ' ' || line[at] == '\t' {
+			word = line[at : at+1]
+			continue
+		}
+		word, _, _ = strings.Cut(line[at:], " ")
+		name, value, _ := strings.Cut(word, "=")
+		if !strings.EqualFold(name, "BY") {
+			continue
+		}
+		by := ctlfile.ParseDeliverBy("BY=" + value)
+		_, mode, _ := strings.Cut(value, ";")
+		if !by.Given || by.Return && by.After <= 0 || len(mode) > 1 && !strings.EqualFold(mode[1:], "T") || c.deliverBy != "" {
+			return "", false
+		}
+		c.deliverBy = strings.ToUpper(value)
+		line = line[:at] + line[at+len(word):]
+		word = ""
+	}
+	return strings.TrimRight(line, " "), true
+}
+
+// pathEnd is the index behind the path of a MAIL or RCPT command, whose local
+// part may be quoted.
+func pathEnd(line string) int {
+	quoted := false
+	for i := 0; i < len(line); i++ {
+		switch {
+		case quoted && line[i] == '\\':
+			i++
+		case line[i] == '"':
+			quoted = !quoted
+		case line[i] == '>' && !quoted:
+			return i + 1
+		}
+	}
+	return len(line)
 }
 
 // startTLS is STARTTLS (RFC 3207). What the client said before has to be said
@@ -226,6 +278,8 @@ func (c *connection) etrn(host string) string {
 		return "501 5.5.4 ETRN takes a host"
 	case !isHost(host):
 		return "501 5.5.4 Not a host's name"
+	case !c.server.triggers.Allow(host, time.Now()):
+		return "250 2.0.0 Queuing was started for " + host + " a moment ago"
 	}
 	if err := c.server.queue.trigger(host, c.client.String()); err != nil {
 		c.server.o.Log.Error().Err(err).Str("host", host).Msg("ETRN")

@@ -67,11 +67,13 @@ type connection struct {
 	key netip.Prefix // its sessions are counted by
 
 	// From XCLIENT, or the connection itself.
-	client   client
-	greeted  string    // HELO, EHLO or LHLO; "" before, and after STARTTLS
-	quiet    time.Time // of the last accepted message, or the start
-	errors   int       // replies of class 4 and 5 since then
-	commands int       // since then
+	client  client
+	greeted string // HELO, EHLO or LHLO; "" before, and after STARTTLS
+	// deliverBy is the value of the last MAIL command's BY parameter, or "".
+	deliverBy string
+	quiet     time.Time // of the last accepted message, or the start
+	errors    int       // replies of class 4 and 5 since then
+	commands  int       // since then
 
 	idle, stopping atomic.Bool
 }
@@ -203,6 +205,7 @@ func (c *connection) replied(code int, last bool) {
 // extensions are the lines of the answer to EHLO that go-smtp does not write.
 func (c *connection) extensions() string {
 	var lines strings.Builder
+	lines.WriteString("250-DELIVERBY\r\n")
 	if c.server.o.TLS != nil && c.tls() == nil {
 		lines.WriteString("250-STARTTLS\r\n")
 	}

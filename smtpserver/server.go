@@ -45,6 +45,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
+	"zsched/internal/throttle"
 )
 
 // Options are the settings of a server: smtpserver(8).
@@ -108,12 +109,16 @@ type Server struct {
 	smtp, lmtp *smtp.Server
 	envelopes  atomic.Int64 // bytes of recipients in memory
 	stopped    chan struct{}
+	triggers   throttle.Throttle // ETRNs of a host
 
 	mu       sync.Mutex
 	sessions map[*connection]bool
 	from     map[netip.Prefix]int // sessions from an address
 	ending   sync.WaitGroup       // one for each session
 }
+
+// triggerPeriod is how often clients together may start the mail of a host.
+const triggerPeriod = time.Minute
 
 // New returns a server for a postoffice. Close ends it.
 func New(o Options) (*Server, error) {
@@ -127,6 +132,7 @@ func New(o Options) (*Server, error) {
 			postoffice: o.Router.Postoffice, minFree: o.MinFree,
 			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
 		},
+		triggers: throttle.Throttle{Period: triggerPeriod},
 		sessions: make(map[*connection]bool), from: make(map[netip.Prefix]int),
 	}
 	s.smtp, s.lmtp = s.newProtocol(false), s.newProtocol(true)

@@ -184,7 +184,7 @@ func TestMessageIsInRouterWhenItIsAcknowledged(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
 	caps := d.say("EHLO client.example", "250 ")
-	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "STARTTLS", "ETRN"} {
+	for _, word := range []string{"SIZE 52428800", "DSN", "8BITMIME", "SMTPUTF8", "PIPELINING", "CHUNKING", "ENHANCEDSTATUSCODES", "DELIVERBY", "STARTTLS", "ETRN"} {
 		if !strings.Contains(caps, word+"\r\n") {
 			t.Errorf("EHLO lacks %s: %q", word, caps)
 		}
@@ -428,11 +428,73 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 	d.say(plain("ann", "secret"), "421 ")
 }
 
+func TestGuessesFromManyAddressesEndForTheUser(t *testing.T) {
+	p := newPasswords("")
+	from := func(i int) login { return login{"ann", addressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))} }
+	p.note(from(200), true)
+	for i := range maxUserGuesses {
+		if _, ofUser := p.exhausted(from(i)); ofUser {
+			t.Fatalf("exhausted after %d guesses", i)
+		}
+		p.note(from(i), false)
+	}
+	for l, want := range map[login]bool{from(100): true, from(200): false, {"bob", from(100).address}: false} {
+		if ofAddress, ofUser := p.exhausted(l); ofAddress || ofUser != want {
+			t.Errorf("%v: exhausted %v, want %v; of the address %v", l, ofUser, want, ofAddress)
+		}
+	}
+
+	file := filepath.Join(t.TempDir(), "passwords")
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err == nil {
+		err = os.WriteFile(file, []byte("ann:"+string(hash)+"\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(o *Options) { o.Passwords = file })
+	for i := range maxUserGuesses {
+		s.passwords.note(from(i), false)
+	}
+	d := s.stranger()
+	d.startTLS()
+	d.say("EHLO x", "250 ")
+	d.say("AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00ann\x00secret")), "454 ")
+}
+
+func TestDeadlineOfTheSenderIsKeptForEachRecipient(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	for _, by := range []string{"BY=", "BY=10", "BY=10;X", "BY=10;RX", "BY=0;R", "BY=-1;R", "BY=1;R BY=2;R", "BY=1000000000;R"} {
+		d.say("MAIL FROM:<a@far.example> "+by, "501 5.5.4")
+	}
+	d.say(`MAIL FROM:<"x BY=7"@far.example> by=3600;rt RET=HDRS`, "250 ")
+	d.say("MAIL FROM:<b@far.example> BY=9;N", "503 ")
+	d.say("RCPT TO:<b@ours.example> NOTIFY=DELAY", "250 ")
+	d.say("RCPT TO:<c@ours.example>", "250 ")
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	begin(d)
+	d.say("DATA", "354 ")
+	d.say("\r\nx\r\n.", "250 ")
+	got := strings.Join(s.messages(), "")
+	for _, want := range []string{"todsn NOTIFY=DELAY BY=3600;RT\nto <b@ours", "todsn BY=3600;RT\nto <c@ours", "notaryret HDRS\n", "from <\"x BY=7\"@far.example>\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	if n := strings.Count(got, "BY=3600"); n != 2 {
+		t.Errorf("%d recipients have the deadline: %q", n, got)
+	}
+}
+
 func TestETRNWritesATriggerForTheScheduler(t *testing.T) {
 	s := start(t, nil)
 	d := s.dial()
 	d.say("EHLO x", "250 ")
-	d.say("ETRN Far.Example", "250 ")
+	d.say("ETRN Far.Example", "250 2.0.0 Queuing started ")
+	d.say("ETRN far.example", "250 2.0.0 Queuing was started ") // once a minute
 	files, _ := filepath.Glob(filepath.Join(s.office, "transport", "*-etrn"))
 	if len(files) != 1 {
 		t.Fatalf("files %q", files)

@@ -45,6 +45,8 @@ type session struct {
 	mail     *ctlfile.Submission // nil between two messages
 	utf8     bool                // SMTPUTF8 was given
 	envelope int64               // bytes of memory counted for mail
+	// deliverBy is the value of the message's BY parameter, or "".
+	deliverBy string
 }
 
 func refusal(code int, enhanced smtp.EnhancedCode, text string) error {
@@ -78,7 +80,7 @@ func (s *session) Mail(from string, o *smtp.MailOptions) error {
 		return err
 	}
 	s.server.pause(s.server.flow.delay())
-	s.utf8 = o.UTF8
+	s.utf8, s.deliverBy = o.UTF8, s.conn.deliverBy
 	s.mail = &ctlfile.Submission{
 		From: ctlfile.Address{User: address}, EnvID: xtext(o.EnvelopeID), Ret: string(o.Return),
 		RcvdFrom: s.rcvdFrom(), With: s.with(),
@@ -110,7 +112,7 @@ func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
 			return refusal(550, smtp.EnhancedCode{5, 1, 2}, "No way to this domain")
 		}
 	}
-	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn(o)}
+	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn(o, s.deliverBy)}
 	size := int64(len(address)*2 + len(r.DSN) + recipientSize)
 	if s.server.envelopes.Add(size) > maxEnvelopes {
 		s.server.envelopes.Add(-size)
@@ -308,8 +310,9 @@ func (s *session) with() string {
 	return word
 }
 
-// dsn is the value of a recipient's N line.
-func dsn(o *smtp.RcptOptions) string {
+// dsn is the value of a recipient's N line. deliverBy is the value of its BY word
+// or "".
+func dsn(o *smtp.RcptOptions, deliverBy string) string {
 	var words []string
 	if len(o.Notify) > 0 {
 		values := make([]string, len(o.Notify))
@@ -324,6 +327,9 @@ func dsn(o *smtp.RcptOptions) string {
 			encode = utf8Xtext
 		}
 		words = append(words, "ORCPT="+strings.ToLower(string(o.OriginalRecipientType))+";"+encode(o.OriginalRecipient))
+	}
+	if deliverBy != "" {
+		words = append(words, "BY="+deliverBy)
 	}
 	return strings.Join(words, " ")
 }

@@ -3,18 +3,21 @@ package server
 import (
 	"context"
 	"strings"
+	"time"
 
 	"zsched/mailq"
 )
 
 // etrn executes ETRN: it starts delivery of the mail for a host, as SMTP's
 // ETRN does. The host may be in upper or lower case. Administrators send the command, and so do
-// mail servers on behalf of their clients; text says for whom.
+// mail servers on behalf of their clients; text says for whom. Users who may not
+// give orders start the mail of a host once a minute together, because an ETRN
+// overrides the schedule of retries.
 func etrn(r *request, ctx context.Context) bool {
 	host, text := mailq.CutRaw(r.arg)
 	host = strings.ToLower(host)
 	started := false
-	if host != "" {
+	if host != "" && (r.rights.has(rightKILL) || r.server.triggers.Allow(host, time.Now())) {
 		var err error
 		started, err = r.server.queue.Trigger(ctx, host, text)
 		r.note(Note{Kind: NoteTrigger, Host: host, Text: text, Started: started, Err: err})

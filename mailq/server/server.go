@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"zsched/internal/process"
+	"zsched/internal/throttle"
 	"zsched/mailq"
 )
 
@@ -75,6 +76,9 @@ const (
 	// maxFailures is how many failed logins, and commands without a login, end a
 	// session.
 	maxFailures = 10
+	// triggerPeriod is how often users who may not give orders may start the
+	// mail of a host.
+	triggerPeriod = time.Minute
 )
 
 // Settings are the server's settings. Configure may change them at any time.
@@ -140,11 +144,13 @@ type Server struct {
 	challenges atomic.Uint64 // the last number in a challenge
 	sessions   sessions
 	counts     counts
+	// triggers bounds the ETRNs of users who may not give orders.
+	triggers throttle.Throttle
 }
 
 // New returns a server that answers from a queue.
 func New(queue Queue, settings Settings) *Server {
-	s := &Server{queue: queue}
+	s := &Server{queue: queue, triggers: throttle.Throttle{Period: triggerPeriod}}
 	s.Configure(settings)
 	return s
 }

@@ -237,6 +237,31 @@ func TestTriggerIgnoresCase(t *testing.T) {
 	}
 }
 
+// TestHostIsTriggeredOnceAMinute: without a limit, ETRN voids the schedule of
+// retries. Users who may give orders have no limit.
+func TestHostIsTriggeredOnceAMinute(t *testing.T) {
+	q := busyQueue(time.Now())
+	server := newServer(t, q)
+	for range 2 {
+		k := dial(t, server, loopback)
+		k.login("nobody", "nobody")
+		k.reply("ETRN Down.example")
+		if got := k.reply("ETRN down.example"); got != "+OK; an ETRN didn't start anything." {
+			t.Error(got)
+		}
+	}
+	if want := []string{"down.example|"}; !slices.Equal(q.triggered, want) {
+		t.Errorf("%q", q.triggered)
+	}
+	k := dial(t, server, Peer{UID: 0})
+	for range 2 {
+		k.reply("ETRN down.example")
+	}
+	if len(q.triggered) != 3 {
+		t.Errorf("%q", q.triggered)
+	}
+}
+
 // TestHostWithBlanks: the old client sends names as they are.
 func TestHostWithBlanks(t *testing.T) {
 	q := busyQueue(time.Now())
