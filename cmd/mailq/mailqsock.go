@@ -26,6 +26,10 @@ type target struct {
 	client.Address
 	spool *client.Postoffice
 	local bool // the server is on this host
+	// inactive is the error if the server does not answer, because no scheduler
+	// seems to have run; nil: that of the connection. A scheduler that was started
+	// on a full disk answers, but has no pid file.
+	inactive error
 }
 
 // errNoPostoffice says that no scheduler was ever started in POSTOFFICE.
@@ -55,7 +59,10 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 		at.Address = configuredAddress(env, at.Address)
 	}
 	if !named && o.address == "" && o.status == 0 && !at.spool.EverActive() {
-		return nil, fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
+		at.inactive = fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
+		if at.Path == "" {
+			return nil, at.inactive
+		}
 	}
 	at.local = at.Path != "" || isLocal(at.Host)
 	return at, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,7 +84,7 @@ func (p *program) connect() (*client.Client, error) {
 	dialer := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}
 	conn, err := dialer.Dial(context.Background(), p.target.Address)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(p.target.inactive, err)
 	}
 	options := client.Options{Server: p.target.String(), Timeout: p.timeout}
 	if p.debug {
