@@ -18,7 +18,8 @@ PLACES     = DESTDIR='$(DESTDIR)' MAILSHARE='$(MAILSHARE)' MAILBIN='$(MAILBIN)' 
 	POSTOFFICE='$(POSTOFFICE)' LOGDIR='$(LOGDIR)' UNITDIR='$(UNITDIR)' LOGROTATEDIR='$(LOGROTATEDIR)'
 LDFLAGS    = -X zsched/internal/zenv.defaultPath=$(MAILSHARE)/zmailer.conf
 
-MAINS  = $(patsubst %/main.go,%,$(wildcard ./cmd/*/main.go))
+# cmd/simulate is for those who work on the scheduler, and is not built.
+MAINS  = $(filter-out ./cmd/simulate,$(patsubst %/main.go,%,$(wildcard ./cmd/*/main.go)))
 AGENTS = $(patsubst %/main.go,%,$(wildcard ./cmd/ta/*/main.go))
 
 all:
@@ -53,6 +54,11 @@ bench: all
 # The long form of what the tests do in short: an old agent, fifty kills.
 crash: all
 	$(GO) test -count=1 -v -run 'OldAgent|Killed' ./cmd/scheduler -args -messages 40000 -kills 50
+
+# The core against models of agents and servers, in virtual time: prints our
+# figures beside the published ones, and rewrites the page and the plots.
+simulate:
+	$(GO) run ./cmd/simulate --doc doc/simulation
 
 # Formatting, vet, staticcheck (a tool of go.mod), and who may import whom.
 check:
@@ -99,4 +105,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench crash attack check cover demo peers install install-mta uninstall
+.PHONY: all test race fuzz bench crash simulate attack check cover demo peers install install-mta uninstall

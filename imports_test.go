@@ -59,7 +59,7 @@ scheduler:                ctlfile ta internal/pattern
 scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
-scheduler/simulate:       scheduler
+scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler go-redis
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
@@ -71,6 +71,7 @@ cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin schedul
 cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
+cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/eintr internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile

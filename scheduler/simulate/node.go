@@ -1,0 +1,226 @@
+package simulate
+
+import (
+	"strconv"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/scheduler"
+	"zsched/ta"
+)
+
+// Node is one core with a model of what is around it: a spool that never fails,
+// and agents that pass each job line to a server.
+type Node struct {
+	*Clock
+	server Server
+	core   *scheduler.Scheduler
+
+	messages map[scheduler.MessageID]*Message
+	last     scheduler.MessageID // the last that was given
+	starting time.Duration       // when the agent that is started last is ready
+	tickAt   time.Duration       // of the Tick that is planned; 0: none is
+
+	// Fed and Ended are told of each job line that begins and ends. They may be
+	// nil.
+	Fed, Ended func(*Delivery)
+}
+
+// Message is a message of the load.
+type Message struct {
+	ID        scheduler.MessageID
+	Sender    string
+	ArrivedAt time.Duration
+	FedAt     time.Duration // its first job line; 0: none yet
+	Sessions  int           // busy with it
+	offsets   map[string][]int64
+}
+
+// Delivery is one job line: the recipients of a message for one host.
+type Delivery struct {
+	Node     *Node
+	Message  *Message
+	Host     string
+	OK       bool // of an ended one: delivered, or else the destination failed
+	agent    scheduler.AgentID
+	finished bool
+}
+
+// Server is told that a client has connected for a delivery. It calls
+// Delivery.End when the delivery is over.
+type Server func(*Delivery)
+
+const (
+	// channel is the channel of all mail.
+	channel = "smtp"
+	// startTime is how long after another an agent can be started.
+	startTime = 10 * time.Millisecond
+	// connectTime is how long after a job line its client connects.
+	connectTime = 10 * time.Millisecond
+	// noRetry is an interval that does not end within a simulation.
+	noRetry = 365 * 24 * time.Hour
+)
+
+// defaults are the parameters of scheduler.cf(5), except that no mail is retried.
+func defaults() scheduler.Params {
+	byN := scheduler.Feedback{Amount: 1, Per: scheduler.PerN}
+	return scheduler.Params{
+		Interval: noRetry, Retries: []int{1}, Jitter: 10, UID: -1, GID: -1, Marking: ctlfile.AgentMarks,
+		MaxThr: 1, Sessions: 1, Quantum: 50,
+		PositiveFeedback: byN, NegativeFeedback: byN, CohortLimit: 1,
+		SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,
+		MsgSessions: 20, MsgScale: 10, Share: "senderdomain",
+	}
+}
+
+// NewNode returns a node with an empty queue. The weights of senders may be nil.
+func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server) *Node {
+	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message)}
+	command := []string{"smtp", "--sessions", "${sessions}"}
+	n.core = scheduler.New(&scheduler.Config{
+		Defaults: p, Shares: weights,
+		Clauses: []scheduler.Clause{{Channel: channel, Host: "*", Settings: []scheduler.Setting{
+			{Name: "command", Apply: func(p *scheduler.Params) { p.Command = command }},
+		}}},
+	}, c.newRand())
+	return n
+}
+
+// Submit lets a message arrive that has one recipient at each host named. A host
+// that is named twice has two recipients, which are one job line.
+func (n *Node) Submit(sender string, hosts ...string) *Message {
+	n.last++
+	m := &Message{ID: n.last, Sender: sender, ArrivedAt: n.now, offsets: make(map[string][]int64, len(hosts))}
+	n.messages[m.ID] = m
+	at := beginning.Add(n.now)
+	arrived := scheduler.Message{
+		ID: m.ID, Path: strconv.FormatUint(uint64(m.ID), 10),
+		Sender: sender, ErrorTo: sender, ModifiedAt: at, ChangedAt: at,
+	}
+	for i, host := range hosts {
+		offset := int64(100 * (i + 1))
+		m.offsets[host] = append(m.offsets[host], offset)
+		arrived.Recipients = append(arrived.Recipients, ctlfile.OpenRecipient{Offset: offset, Channel: channel, Host: host})
+	}
+	n.step(scheduler.Arrived{Message: arrived})
+	return m
+}
+
+// Queued returns the number of messages in the queue.
+func (n *Node) Queued() int { return n.core.Counts().Messages }
+
+// Window returns the window of a host; 0 if there is no mail for it.
+func (n *Node) Window(host string) int {
+	t, _ := n.core.Thread(channel, host)
+	if t == nil {
+		return 0
+	}
+	return t.Window
+}
+
+// End ends a delivery. If it is not ok, the destination has failed.
+func (d *Delivery) End(ok bool) {
+	if d.finished {
+		panic("simulate: a delivery ends twice")
+	}
+	n, status := d.Node, ta.OK3
+	d.OK, d.finished = ok, true
+	d.Message.Sessions--
+	if !ok {
+		status = ta.DeferAll
+	}
+	for _, offset := range d.Message.offsets[d.Host] {
+		n.step(scheduler.AgentReported{Agent: d.agent, Report: ta.Report{Message: uint64(d.Message.ID), Offset: offset, Status: status}})
+		if !ok {
+			break // deferall is about all recipients
+		}
+	}
+	if n.Ended != nil {
+		n.Ended(d)
+	}
+	n.step(scheduler.AgentHungry{Agent: d.agent})
+}
+
+// step tells the core an event, and plans what its actions lead to.
+func (n *Node) step(e scheduler.Event) {
+	for _, a := range n.core.Step(beginning.Add(n.now), e) {
+		n.perform(a)
+	}
+	n.planTick()
+}
+
+// answer tells the core an event at once, but after the present one.
+func (n *Node) answer(e scheduler.Event) { n.After(0, func() { n.step(e) }) }
+
+func (n *Node) perform(a scheduler.Action) {
+	switch a := a.(type) {
+	case scheduler.Start:
+		n.start(a)
+	case scheduler.Feed:
+		n.feed(a)
+	case scheduler.Idle:
+		n.answer(scheduler.AgentHungry(a))
+	case scheduler.Close:
+		n.answer(scheduler.AgentExited{Agent: a.Agent, Status: "exit status 0"})
+	case scheduler.Mark:
+		n.answer(scheduler.Done{Op: a.Op})
+	case scheduler.Report:
+		n.answer(scheduler.Done{Op: a.Op})
+	case scheduler.Finish:
+		delete(n.messages, a.Message)
+		n.answer(scheduler.Done{Op: a.Op})
+	case scheduler.Kill, scheduler.Read, scheduler.Hold, scheduler.Resubmit, scheduler.Probe:
+		panic("simulate: the models do not expect this action")
+	}
+}
+
+// start starts an agent. It asks for as many job lines as it has sessions.
+func (n *Node) start(a scheduler.Start) {
+	n.starting = max(n.starting, n.now) + startTime
+	sessions, err := strconv.Atoi(a.Command[len(a.Command)-1])
+	if err != nil {
+		panic("simulate: the command does not end with the number of sessions")
+	}
+	n.After(n.starting-n.now, func() {
+		n.step(scheduler.AgentStarted{Agent: a.Agent, PID: int(a.Agent)})
+		for range sessions {
+			n.step(scheduler.AgentHungry{Agent: a.Agent})
+		}
+	})
+}
+
+func (n *Node) feed(a scheduler.Feed) {
+	id, err := strconv.ParseUint(a.Job.Path, 10, 64)
+	m := n.messages[scheduler.MessageID(id)]
+	if err != nil || m == nil {
+		panic("simulate: an agent is fed a message that is not in the queue")
+	}
+	if m.FedAt == 0 {
+		m.FedAt = n.now
+	}
+	m.Sessions++
+	d := &Delivery{Node: n, Message: m, Host: a.Job.Host, agent: a.Agent}
+	if n.Fed != nil {
+		n.Fed(d)
+	}
+	n.After(connectTime, func() { n.server(d) })
+}
+
+// planTick plans a Tick for the time that the core wants.
+func (n *Node) planTick() {
+	next, ok := n.core.Next()
+	if !ok {
+		return
+	}
+	at := max(next.Sub(beginning), n.now)
+	if n.tickAt != 0 && n.tickAt <= at {
+		return
+	}
+	n.tickAt = at
+	n.After(at-n.now, func() {
+		if n.tickAt == at {
+			n.tickAt = 0
+			n.step(scheduler.Tick{})
+		}
+	})
+}

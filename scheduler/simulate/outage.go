@@ -1,0 +1,96 @@
+package simulate
+
+import "time"
+
+// Dead destinations (cohortlimit, retries): a host that was away, and the mail
+// that has waited for it.
+
+var outageScene = Scene{
+	Name:  "outage",
+	Title: "A host that was away for an hour",
+	Setting: "50 000 messages wait for one host, with interval=1m retries=1 initialconcurrency=5 maxthr=20. The host " +
+		"fails every attempt for an hour, each after a second, and then takes 1 to 1.2 seconds for a delivery.",
+	Reference: "none; the aim is that no period of ten seconds holds more than twice the mean of the drain",
+	Run: func(seed uint64) Result {
+		const messages, back = 50_000, time.Hour
+		c := NewClock(seed)
+		p := defaults()
+		p.Interval, p.InitialConcurrency, p.MaxThr = time.Minute, 5, 20
+		n := NewNode(c, p, nil, awayUntil(back, steady(time.Second, 1200*time.Millisecond)))
+		var drain drainRate
+		failed := 0
+		n.Ended = func(d *Delivery) {
+			if d.OK {
+				drain.add(c.Now())
+			} else {
+				failed++
+			}
+		}
+		for range messages {
+			n.Submit("a@example.org", "host")
+		}
+		window, queue := Line{Step: true}, Line{}
+		c.Every(5*time.Second, func() {
+			window.Points = append(window.Points, Point{c.Now().Minutes(), float64(n.Window("host"))})
+			queue.Points = append(queue.Points, Point{c.Now().Minutes(), float64(n.Queued()) / 1000})
+		})
+		c.Run(func() bool { return drain.total == messages })
+		mean := drain.mean()
+		return Result{
+			Figures: []Figure{
+				// The window, then probes: 55 seconds apart or more.
+				atMost("attempts at the host while it was away", 0, float64(failed), 72),
+				atMost("most deliveries in ten seconds, in means", 2, drain.most()/mean, 2),
+			},
+			Plots: []Plot{{
+				Name: "outage", Title: "A host that was away for an hour", X: "minutes", XMax: 120,
+				Panels: []Panel{
+					{Title: "window", Y: "sessions", YMax: 25, Lines: []Line{window}, Marks: []Mark{{20, "maxthr"}}},
+					{Title: "thousands of messages in the queue", Y: "thousands", YMax: messages / 1000, Lines: []Line{queue}},
+					{Title: "deliveries in ten seconds", Y: "deliveries", Lines: []Line{drain.line()}, YMax: 2.2 * mean, Marks: []Mark{{2 * mean, "twice the mean"}}},
+				},
+			}},
+		}
+	},
+}
+
+// drainRate counts deliveries in periods of ten seconds.
+type drainRate struct {
+	total   int
+	first   int   // the number of the first period, from the beginning
+	periods []int // from the first on
+}
+
+const drainPeriod = 10 * time.Second
+
+func (r *drainRate) add(at time.Duration) {
+	period := int(at / drainPeriod)
+	if r.total == 0 {
+		r.first = period
+	}
+	for len(r.periods) <= period-r.first {
+		r.periods = append(r.periods, 0)
+	}
+	r.periods[period-r.first]++
+	r.total++
+}
+
+func (r *drainRate) mean() float64 { return float64(r.total) / float64(len(r.periods)) }
+
+func (r *drainRate) most() float64 {
+	most := 0
+	for _, n := range r.periods {
+		most = max(most, n)
+	}
+	return float64(most)
+}
+
+func (r *drainRate) line() Line {
+	l := Line{Step: true, Points: []Point{{0, 0}}}
+	at := func(period int) float64 { return (time.Duration(period) * drainPeriod).Minutes() }
+	for i, n := range r.periods {
+		l.Points = append(l.Points, Point{at(r.first + i), float64(n)})
+	}
+	l.Points = append(l.Points, Point{at(r.first + len(r.periods)), 0})
+	return l
+}

@@ -1,0 +1,183 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// Windows (initialconcurrency, positivefeedback, negativefeedback): scenes with
+// a server that refuses connections, and with servers that are congested.
+
+// style is a kind of feedback, with the published figures.
+type style struct {
+	name                      string
+	per                       scheduler.Per
+	deferred, mean, deviation float64
+}
+
+var limiterScene = Scene{
+	Name:  "limiter",
+	Title: "A server that limits its clients",
+	Setting: "1000 messages with two recipients each go to one host, with initialconcurrency=5 and maxthr=20. The server " +
+		"takes five connections and answers 421 to any further one; a delivery takes two seconds. The window is " +
+		"sampled at the end of each delivery. Nothing is retried.",
+	Reference: "Postfix, Queue Scheduler, \"Impact of active server concurrency limiter\"",
+	Run: func(seed uint64) Result {
+		styles := []style{
+			{"1/N", scheduler.PerN, 16.5, 5.17, 0.38},
+			{"1/sqrt(N)", scheduler.PerSqrt, 24.5, 5.28, 0.45},
+			{"1", scheduler.PerOne, 49.7, 5.63, 0.67},
+		}
+		result := Result{}
+		plot := Plot{Name: "limiter", Title: "Window of a host that takes five connections", X: "deliveries ended", XMax: 150}
+		for _, st := range styles {
+			w := measureWindow(NewClock(seed), st, 5, 1000, limited(5, 2*time.Second, 2200*time.Millisecond))
+			const why = "the service time is random; another seed gives a little more or less"
+			result.Figures = append(result.Figures,
+				near(st.name+": deferred, %", 1, w.deferred(), st.deferred, 1).because(why),
+				near(st.name+": mean window", 2, w.mean(), st.mean, 0.2).because(why),
+				near(st.name+": deviation of the window", 2, w.deviation(), st.deviation, 0.2).because(why),
+			)
+			plot.Panels = append(plot.Panels, Panel{
+				Y: "window", Title: "feedback " + st.name, YMax: 10, Lines: []Line{{Points: w.byDelivery, Step: true}},
+				Marks: []Mark{{5, "the limit"}},
+			})
+		}
+		result.Plots = append(result.Plots, plot)
+		return result
+	},
+}
+
+var growthScene = Scene{
+	Name:  "growth",
+	Title: "How a window grows",
+	Setting: "1000 messages go to a host that takes any number of connections, with initialconcurrency=5 and maxthr=20. A " +
+		"delivery takes 2 to 2.2 seconds. The figure is the number of deliveries after which the window is 20.",
+	Reference: "Postfix, Queue Scheduler: with 1/N, one session more after each cohort (5 + 6 + ... + 19); with 1, one more " +
+		"after each delivery; 1/sqrt(N) lies between them",
+	Run: func(seed uint64) Result {
+		result := Result{}
+		panel := Panel{Y: "window", YMax: 22, Marks: []Mark{{20, "maxthr"}}}
+		for _, st := range []style{{name: "1/N", per: scheduler.PerN}, {name: "1/sqrt(N)", per: scheduler.PerSqrt}, {name: "1", per: scheduler.PerOne}} {
+			w := measureWindow(NewClock(seed), st, 5, 1000, steady(2*time.Second, 2200*time.Millisecond))
+			full := slices.IndexFunc(w.byDelivery, func(p Point) bool { return p.Y == 20 })
+			name := st.name + ": deliveries until the window is 20"
+			switch st.per {
+			case scheduler.PerN:
+				result.Figures = append(result.Figures, same(name, strconv.Itoa(full), "180"))
+			case scheduler.PerOne:
+				result.Figures = append(result.Figures, same(name, strconv.Itoa(full), "15"))
+			default:
+				result.Figures = append(result.Figures, unbounded(name, 0, float64(full)))
+			}
+			panel.Lines = append(panel.Lines, Line{Name: "feedback " + st.name, Points: w.byTime, Step: true})
+		}
+		result.Plots = []Plot{{Name: "growth", Title: "How a window grows", X: "seconds", XMax: 40, Panels: []Panel{panel}}}
+		return result
+	},
+}
+
+var connectScene = Scene{
+	Name:  "connect",
+	Title: "Congested servers: time-out while connecting",
+	Setting: "1000 deliveries to one host, with initialconcurrency=20 and maxthr=20. Five server processes take two " +
+		"seconds each, behind a queue of six connections. A client beyond these sends its SYN again after 3, 9 and " +
+		"21 seconds and gives up after 30.",
+	Reference: "Postfix, Queue Scheduler, \"Impact of the 30s SMTP connect timeout\"",
+	Run: func(seed uint64) Result {
+		return congestion(seed, 1000, 1, seconds(0, 3, 9, 21), 30*time.Second, []style{
+			{"1/N", scheduler.PerN, 9.9, 19.4, 0.49},
+			{"1/sqrt(N)", scheduler.PerSqrt, 10.4, 19.6, 0.59},
+			{"1", scheduler.PerOne, 10.1, 19.5, 1.29},
+		})
+	},
+}
+
+var greetingScene = Scene{
+	Name:  "greeting",
+	Title: "Congested servers: time-out while waiting for the greeting",
+	Setting: "10 000 deliveries to the same servers. A client beyond the queue is connected and tries to get its greeting " +
+		"after 3, 9, 21, 45 and 93 seconds; it gives up after 300.",
+	Reference: "Postfix, Queue Scheduler, \"Impact of the 300s SMTP greeting timeout\"",
+	Run: func(seed uint64) Result {
+		return congestion(seed, 10_000, 2, seconds(0, 3, 9, 21, 45, 93), 300*time.Second, []style{
+			{"1/N", scheduler.PerN, 1.16, 19.8, 0.37},
+			{"1/sqrt(N)", scheduler.PerSqrt, 1.21, 19.9, 0.23},
+			{"1", scheduler.PerOne, 1.18, 20.0, 0.16},
+		})
+	},
+}
+
+// seconds returns times in seconds.
+func seconds(n ...time.Duration) []time.Duration {
+	for i := range n {
+		n[i] *= time.Second
+	}
+	return n
+}
+
+// congestion measures the styles of feedback with congested servers.
+func congestion(seed uint64, deliveries, decimals int, repeats []time.Duration, timeout time.Duration, styles []style) Result {
+	result := Result{}
+	for _, st := range styles {
+		s := &congested{processes: 5, room: 6, service: 2 * time.Second, repeats: repeats, timeout: timeout}
+		w := measureWindow(NewClock(seed), st, 20, deliveries, s.connect)
+		const why = "a model of the network; the window follows how the time-outs fall together"
+		result.Figures = append(result.Figures,
+			near(st.name+": deferred, %", decimals, w.deferred(), st.deferred, 2).because(why),
+			atLeast(st.name+": mean window", 1, w.mean(), 19).beside(decimal(1, st.mean)).because(why),
+			unbounded(st.name+": deviation of the window", 2, w.deviation()).beside(decimal(2, st.deviation)).because(why),
+		)
+	}
+	return result
+}
+
+// windowSamples has the window after each delivery.
+type windowSamples struct {
+	n, failed    int
+	sum, squares float64
+	// The window after each of the first deliveries, by their number and by the
+	// time in seconds.
+	byDelivery, byTime []Point
+}
+
+// measureWindow delivers messages of two recipients to one host.
+func measureWindow(c *Clock, st style, initial, messages int, server Server) *windowSamples {
+	p := defaults()
+	p.InitialConcurrency, p.MaxThr = initial, 20
+	p.PositiveFeedback = scheduler.Feedback{Amount: 1, Per: st.per}
+	p.NegativeFeedback = p.PositiveFeedback
+	n := NewNode(c, p, nil, server)
+	start := []Point{{0, float64(initial)}}
+	w := &windowSamples{byDelivery: start, byTime: start}
+	n.Ended = func(d *Delivery) { w.add(d.OK, n.Window("host"), c.Now()) }
+	for range messages {
+		n.Submit("a@example.org", "host", "host")
+	}
+	c.Run(func() bool { return w.n == messages })
+	return w
+}
+
+func (w *windowSamples) add(ok bool, window int, at time.Duration) {
+	w.n++
+	if !ok {
+		w.failed++
+	}
+	size := float64(window)
+	w.sum += size
+	w.squares += size * size
+	if w.n <= 1000 {
+		w.byDelivery = append(w.byDelivery, Point{float64(w.n), size})
+		w.byTime = append(w.byTime, Point{at.Seconds(), size})
+	}
+}
+
+func (w *windowSamples) deferred() float64 { return 100 * float64(w.failed) / float64(w.n) }
+func (w *windowSamples) mean() float64     { return w.sum / float64(w.n) }
+func (w *windowSamples) deviation() float64 {
+	return math.Sqrt(w.squares/float64(w.n) - w.mean()*w.mean())
+}
