@@ -44,8 +44,12 @@ type JobView struct {
 	Sessions, MaxSessions int
 }
 
-// maxBefore bounds the shares, and the vertices, that a view counts.
-const maxBefore = 1000
+const (
+	// maxBefore bounds the shares, and the vertices, that a view counts.
+	maxBefore = 1000
+	// maxVisited bounds the queues that are looked at for that.
+	maxVisited = 10 * maxBefore
+)
 
 // position returns where a due vertex stands, or nil if it is in no queue.
 func (s *Scheduler) position(v *vertex) *PositionView {
@@ -56,7 +60,7 @@ func (s *Scheduler) position(v *vertex) *PositionView {
 	p := &PositionView{Share: f.share.name, Weight: f.share.weight, Deficit: f.share.deficit, Job: s.viewJob(v)}
 	p.Turn, p.SharesBefore = f.share.turnsBefore()
 	p.QuantumUsed = !f.hasQuantum()
-	s.countBefore(v, f, p)
+	s.countBefore(v, p)
 	return p
 }
 
@@ -99,14 +103,23 @@ func (s *share) hasMail() bool {
 }
 
 // countBefore counts the vertices that are picked before v in its share, if
-// nothing arrives and no job overtakes another. As long as other threads have
-// quantum, a thread without it comes after them.
-func (s *Scheduler) countBefore(v *vertex, f *flow, p *PositionView) {
+// nothing arrives and no job overtakes another. A thread that has used its
+// quantum comes after those that have not.
+func (s *Scheduler) countBefore(v *vertex, p *PositionView) {
 	key := s.keyOf(v)
 	jobs := make(map[messageRef]bool)
-	visit := func(sq *sizeQueue, below instant) bool {
-		if !sq.flow.thread.open {
+	visited := 0
+	countIn := func(sq *sizeQueue) bool {
+		visited++
+		below := key
+		switch used := !sq.flow.hasQuantum(); {
+		case visited > maxVisited:
+			p.Full = true
+			return false
+		case !sq.flow.thread.open || used && !p.QuantumUsed:
 			return true
+		case p.QuantumUsed && !used:
+			below = never
 		}
 		return sq.due.eachBelow(below, func(ref vertexRef) bool {
 			if ref == v.ref {
@@ -121,14 +134,12 @@ func (s *Scheduler) countBefore(v *vertex, f *flow, p *PositionView) {
 			return true
 		})
 	}
-	spent := f.find(s.sizeOf(v)).place == inSpent
-	for _, sz := range f.share.sizes {
-		below := key
-		if spent {
-			below = never
-		}
-		if !sz.open.eachBelow(below, func(sq *sizeQueue) bool { return visit(sq, below) }) ||
-			spent && !sz.spent.eachBelow(key, func(sq *sizeQueue) bool { return visit(sq, key) }) {
+	below := key
+	if p.QuantumUsed {
+		below = never
+	}
+	for _, sz := range (*s.flows.at(v.flow)).share.sizes {
+		if !sz.open.eachBelow(below, countIn) || !sz.spent.eachBelow(below, countIn) {
 			break
 		}
 	}
