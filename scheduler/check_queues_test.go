@@ -15,16 +15,16 @@ func (s *Scheduler) checkQueues(t *thread) {
 		dq := &t.queues[i]
 		n, limited := 0, 0
 		for index, f := range dq.flows {
-			assert(f.thread == t && f.index == index && int(f.queue) == i && dq.of(f.share) == f && *s.flows.at(f.ref) == f, "thread %v has a flow of another", t.key)
+			assert(f.thread == t && int(f.index) == index && int(f.queue) == i && s.flowOf(t, uint8(i), f.share) == f && s.flows.at(f.ref) == f, "thread %v has a flow of another", t.key)
 			assert(f.share.ring == t.memberOf && f.share.ring.shares[f.share.name] == f.share, "thread %v has a flow in a share that is gone", t.key)
 			inFlow := 0
-			for _, sq := range f.sizes {
-				inFlow += sq.due.len() + sq.limited.len()
-				limited += sq.limited.len()
+			for sq := range f.all {
+				inFlow += sq.len()
+				limited += sq.len() - sq.due.len()
 				s.checkSizeQueue(t, sq)
 				assert(parked[sq] == (sq.place == inParked), "thread %v has parked a queue or not", t.key)
 			}
-			assert(inFlow == f.n && (inFlow > 0 || f.hasParked()), "thread %v: a flow of %d, kept %d", t.key, inFlow, f.n)
+			assert(inFlow == int(f.n) && (inFlow > 0 || f.hasParked()), "thread %v: a flow of %d, kept %d", t.key, inFlow, f.n)
 			n += inFlow
 		}
 		assert(n == dq.n && limited == dq.limited, "thread %v: %d due, kept %d; %d limited, kept %d", t.key, n, dq.n, limited, dq.limited)
@@ -35,12 +35,15 @@ func (s *Scheduler) checkQueues(t *thread) {
 
 func (s *Scheduler) checkSizeQueue(t *thread, sq *sizeQueue) {
 	f := sq.flow
-	for _, h := range []*heap[vertexRef]{&sq.due, &sq.limited} {
+	for _, h := range []*heap[vertexRef]{&sq.due, sq.limited} {
+		if h == nil {
+			continue
+		}
 		h.each(func(key instant, ref vertexRef) {
 			v := s.vertices.at(ref)
 			assert(s.threadOf(v) == t && v.state == due && v.flow == f.ref && v.queue == f.queue, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
 			assert(s.sizeOf(v) == sq.size && key == s.queueKey(t, v), "a vertex of %d has size %d and key %d, queued as %d, %d", s.messageOf(v).id, s.sizeOf(v), s.queueKey(t, v), sq.size, key)
-			assert(v.aside == (h == &sq.limited), "a vertex of %d is set aside: %v", s.messageOf(v).id, v.aside)
+			assert(v.aside == (h == sq.limited), "a vertex of %d is set aside: %v", s.messageOf(v).id, v.aside)
 		})
 	}
 	if sq.due.len() == 0 || f.queue != t.active {
@@ -76,8 +79,8 @@ func (s *Scheduler) checkTurns(r *ring) {
 		assert(sh.weight == s.config.weight(name), "share %q has weight %d", name, sh.weight)
 		want, key := vertexRef(0), never
 		for t := r.members.head; t != nil; t = r.members.next(t) {
-			if f := t.queue().of(sh); f != nil && t.open && f.hasQuantum() {
-				for _, sq := range f.sizes {
+			if f := s.flowOf(t, t.active, sh); f != nil && t.open && f.hasQuantum() {
+				for sq := range f.all {
 					sq.due.each(func(k instant, v vertexRef) {
 						if sq.place == inOpen && k < key {
 							want, key = v, k
@@ -86,7 +89,7 @@ func (s *Scheduler) checkTurns(r *ring) {
 				}
 			}
 		}
-		got := sh.firstOpen(nil)
+		got := sh.firstOpen()
 		assert((got == nil) == (want == 0) && (got == nil || got.due.next() == key), "share %q: the first vertex in list order is not found", name)
 		for _, j := range sh.moved {
 			assert(j.share == sh && j.due > 0 && j.key&(1<<keyBits-1) != 0, "share %q has a job that has not overtaken", name)

@@ -6,25 +6,38 @@ package scheduler
 // dueQueue has the due vertices of a thread.
 type dueQueue struct {
 	flows   []*flow
-	byShare map[*share]*flow // if there are many flows; else nil
-	n       int              // vertices
-	limited int              // vertices in sizeQueue.limited
+	indexed bool // the flows are in queue.flowIndex
+	n       int  // vertices
+	limited int  // vertices in sizeQueue.limited
 }
 
-// manyFlows is the number of flows above which a map finds them.
-const manyFlows = 8
+// manyFlows is the number of flows of a thread above which queue.flowIndex finds
+// them.
+const manyFlows = 4
 
-// flow is the due vertices of one thread in one share.
+// flowKey names a flow in queue.flowIndex.
+type flowKey uint64
+
+// keyOfFlow returns the name of a flow of the thread. Its other queue has only
+// flows of shares that are not in this one, or it has another key.
+func keyOfFlow(t *thread, queue uint8, s *share) flowKey {
+	return flowKey(t.ref)<<33 | flowKey(queue)<<32 | flowKey(s.ref)
+}
+
+// flow is the due vertices of one thread in one share. There may be as many flows
+// as vertices. So a flow is one piece of memory in a slab, which contains the
+// queue of the first size.
 type flow struct {
 	thread *thread
 	share  *share
 	ref    flowRef
-	queue  uint8 // index in thread.queues
-	index  int   // in dueQueue.flows
-	sizes  []*sizeQueue
-	n      int // vertices
-	picks  int // in this round of the share
+	index  int32 // in dueQueue.flows
+	n      int32 // vertices
+	picks  int32 // in this round of the share
 	round  uint32
+	queue  uint8 // index in thread.queues
+	own    sizeQueue
+	others []*sizeQueue // of other sizes; nil in most flows
 }
 
 // sizeQueue is the vertices of a flow whose jobs have the same size.
@@ -33,13 +46,13 @@ type flow struct {
 //	parked: its thread was found closed; it is linked when the thread opens
 type sizeQueue struct {
 	flow  *flow
-	size  int32
-	due   heap[vertexRef] // in the order of the job list
-	place place
+	size  int32 // 0: not in use yet
 	index int32 // in a heap of the share
+	place place
+	due   heap[vertexRef] // in the order of the job list
 	// limited has vertices whose message may not take a new session. They can
 	// still be fed to a session that the thread already has ("ride" on it).
-	limited heap[vertexRef]
+	limited *heap[vertexRef] // nil: none yet
 }
 
 // place is where a sizeQueue is.
@@ -54,10 +67,11 @@ const (
 
 type flowRef uint32
 
-// of returns the flow for a share, or nil.
-func (dq *dueQueue) of(s *share) *flow {
-	if dq.byShare != nil {
-		return dq.byShare[s]
+// flowOf returns the flow of the thread for a share, or nil.
+func (q *queue) flowOf(t *thread, queue uint8, s *share) *flow {
+	dq := &t.queues[queue]
+	if dq.indexed {
+		return q.flows.get(q.flowIndex[keyOfFlow(t, queue, s)])
 	}
 	for _, f := range dq.flows {
 		if f.share == s {
@@ -73,69 +87,68 @@ func (dq *dueQueue) len() int { return dq.n }
 func (dq *dueQueue) pickable() int { return dq.n - dq.limited }
 
 func (q *queue) obtainFlow(t *thread, queue uint8, s *share) *flow {
-	dq := &t.queues[queue]
-	if f := dq.of(s); f != nil {
+	if f := q.flowOf(t, queue, s); f != nil {
 		return f
 	}
-	var f *flow
-	if last := len(q.spareFlows) - 1; last >= 0 {
-		f = q.spareFlows[last]
-		q.spareFlows = q.spareFlows[:last]
-	} else {
-		f = new(flow)
-		ref, entry := q.flows.alloc()
-		f.ref, *entry = ref, f
-	}
-	f.thread, f.share, f.queue, f.index = t, s, queue, len(dq.flows)
-	f.picks, f.round = 0, s.round
+	dq := &t.queues[queue]
+	ref, f := q.flows.alloc()
+	f.thread, f.share, f.ref, f.queue, f.index = t, s, ref, queue, int32(len(dq.flows))
+	f.round = s.round
+	f.own.flow, f.own.due.index = f, q.queueIndex
 	dq.flows = append(dq.flows, f)
 	switch {
-	case dq.byShare != nil:
-		dq.byShare[s] = f
+	case dq.indexed:
+		q.flowIndex[keyOfFlow(t, queue, s)] = ref
 	case len(dq.flows) > manyFlows:
-		dq.byShare = make(map[*share]*flow)
+		dq.indexed = true
 		for _, f := range dq.flows {
-			dq.byShare[f.share] = f
+			q.flowIndex[keyOfFlow(t, queue, f.share)] = f.ref
 		}
 	}
 	s.flows++
 	return f
 }
 
-// maxSpareFlows bounds the empty flows that are kept for reuse.
-const maxSpareFlows = 1000
-
 // dropFlow removes an empty flow.
 func (q *queue) dropFlow(f *flow) {
-	dq := &f.thread.queues[f.queue]
+	dq, s := &f.thread.queues[f.queue], f.share
+	if dq.indexed {
+		delete(q.flowIndex, keyOfFlow(f.thread, f.queue, s))
+	}
 	last := len(dq.flows) - 1
 	dq.flows[f.index] = dq.flows[last]
 	dq.flows[f.index].index = f.index
 	dq.flows[last] = nil
 	dq.flows = dq.flows[:last]
-	delete(dq.byShare, f.share)
 	if last == 0 {
-		dq.byShare = nil
+		dq.indexed = false
 	}
-	s := f.share
+	for _, sq := range f.others {
+		sq.flow = nil
+	}
+	q.flows.release(f.ref)
 	s.flows--
-	f.thread, f.share = nil, nil
-	f.sizes = f.sizes[:min(1, len(f.sizes))]
-	for _, sq := range f.sizes {
-		sq.due.trim()
-		sq.limited.trim()
-	}
-	if len(q.spareFlows) < maxSpareFlows {
-		q.spareFlows = append(q.spareFlows, f)
-	} else {
-		q.flows.release(f.ref)
-	}
 	s.dropWhenEmpty()
+}
+
+// all yields the queues of the flow.
+func (f *flow) all(yield func(*sizeQueue) bool) {
+	if !yield(&f.own) {
+		return
+	}
+	for _, sq := range f.others {
+		if !yield(sq) {
+			return
+		}
+	}
 }
 
 // find returns the queue of the size, or nil.
 func (f *flow) find(size int32) *sizeQueue {
-	for _, sq := range f.sizes {
+	if f.own.size == size {
+		return &f.own
+	}
+	for _, sq := range f.others {
 		if sq.size == size {
 			return sq
 		}
@@ -148,28 +161,43 @@ func (q *queue) obtainSize(f *flow, size int32) *sizeQueue {
 	if sq := f.find(size); sq != nil {
 		return sq
 	}
-	for _, sq := range f.sizes {
+	for sq := range f.all {
 		if sq.empty() && sq.place == inNone {
 			sq.size = size
 			return sq
 		}
 	}
 	sq := &sizeQueue{flow: f, size: size}
-	sq.due.index, sq.limited.index = q.queueIndex, q.queueIndex
-	f.sizes = append(f.sizes, sq)
+	sq.due.index = q.queueIndex
+	f.others = append(f.others, sq)
 	return sq
 }
 
-func (sq *sizeQueue) empty() bool { return sq.due.len()+sq.limited.len() == 0 }
+func (sq *sizeQueue) len() int {
+	if sq.limited == nil {
+		return sq.due.len()
+	}
+	return sq.due.len() + sq.limited.len()
+}
+
+func (sq *sizeQueue) empty() bool { return sq.len() == 0 }
+
+// limit makes a vertex with that key one that can only ride.
+func (sq *sizeQueue) limit(key instant, v vertexRef) {
+	if sq.limited == nil {
+		sq.limited = &heap[vertexRef]{index: sq.due.index}
+	}
+	sq.limited.put(key, v)
+}
 
 // first returns the first vertex of the flow, even if it may only ride. The flow
 // must not be empty.
 func (f *flow) first() vertexRef {
 	var first vertexRef
 	least := never
-	for _, sq := range f.sizes {
-		for _, h := range []*heap[vertexRef]{&sq.due, &sq.limited} {
-			if h.len() > 0 && (first == 0 || h.next() < least) {
+	for sq := range f.all {
+		for _, h := range []*heap[vertexRef]{&sq.due, sq.limited} {
+			if h != nil && h.len() > 0 && (first == 0 || h.next() < least) {
 				first, least = h.first(), h.next()
 			}
 		}
@@ -213,7 +241,7 @@ func (ml *mail) keyOf(v *vertex) instant {
 }
 
 func (ml *mail) sizeQueueOf(v *vertex) *sizeQueue {
-	return (*ml.flows.at(v.flow)).find(ml.sizeOf(v))
+	return ml.flows.at(v.flow).find(ml.sizeOf(v))
 }
 
 // enqueueVertex puts a due vertex into the queue. In a queueonly thread without
@@ -241,7 +269,7 @@ func (q *queue) dequeueVertex(v *vertex) {
 	if v.flow == 0 {
 		return
 	}
-	f := *q.flows.at(v.flow)
+	f := q.flows.at(v.flow)
 	dq := &f.thread.queues[v.queue]
 	sq := f.find(q.sizeOf(v))
 	if v.aside {
@@ -262,7 +290,7 @@ func (q *queue) dequeueVertex(v *vertex) {
 }
 
 func (f *flow) hasParked() bool {
-	for _, sq := range f.sizes {
+	for sq := range f.all {
 		if sq.place == inParked {
 			return true
 		}
@@ -300,12 +328,7 @@ func (sq *sizeQueue) unlink() {
 	sq.place = inNone
 }
 
-// park takes a queue out of its share until its thread opens.
-func (sq *sizeQueue) park() {
-	sq.unlink()
-	sq.setParked()
-}
-
+// setParked parks a queue that is in no heap until its thread opens.
 func (sq *sizeQueue) setParked() {
 	sq.place = inParked
 	t := sq.flow.thread
@@ -334,7 +357,7 @@ func (q *queue) unpark(t *thread, parked []*sizeQueue) {
 	}
 	for _, sq := range parked {
 		f := sq.flow
-		if f.thread != t {
+		if f == nil {
 			continue // dropped with another of its queues
 		}
 		if f.n == 0 {
@@ -351,7 +374,7 @@ func (q *queue) swapQueues(t *thread) {
 	q.unpark(t, t.takeParked())
 	for i := range t.queues {
 		for _, f := range t.queues[i].flows {
-			for _, sq := range f.sizes {
+			for sq := range f.all {
 				sq.relink()
 			}
 		}

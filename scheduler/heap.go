@@ -5,14 +5,16 @@ package scheduler
 // Entries contain the key, so that sifting does not touch the items. Each item
 // knows its index, so that it can be removed from anywhere. Entries are in pages
 // and not in one slice, so that growing to a million entries never copies them
-// all at once.
+// all at once. The first entry is in the heap itself: most heaps have no other, and
+// looking at the first touches no page.
 //
 // An item can be in one heap for each index that it has.
 type heap[T any] struct {
 	// index returns where an item keeps its position plus one; 0: not in the
 	// heap.
 	index func(T) *int32
-	pages [][]entry[T]
+	root  entry[T]
+	pages [][]entry[T] // of the entries after root
 	n     int
 }
 
@@ -27,7 +29,13 @@ const (
 	fanout   = 4
 )
 
-func (h *heap[T]) at(i int) *entry[T] { return &h.pages[i>>pageBits][i&(pageSize-1)] }
+func (h *heap[T]) at(i int) *entry[T] {
+	if i == 0 {
+		return &h.root
+	}
+	i--
+	return &h.pages[i>>pageBits][i&(pageSize-1)]
+}
 
 func (h *heap[T]) len() int { return h.n }
 
@@ -36,11 +44,11 @@ func (h *heap[T]) next() instant {
 	if h.n == 0 {
 		return never
 	}
-	return h.at(0).key
+	return h.root.key
 }
 
 // first returns the item with the smallest key. The heap must not be empty.
-func (h *heap[T]) first() T { return h.at(0).item }
+func (h *heap[T]) first() T { return h.root.item }
 
 func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
@@ -106,18 +114,21 @@ func (h *heap[T]) remove(item T) {
 }
 
 // grow makes room for one more entry. The first page grows as a slice does,
-// because most threads have one vertex.
+// because most heaps are small.
 func (h *heap[T]) grow() {
-	page := h.n >> pageBits
+	if h.n == 0 {
+		return
+	}
+	page := (h.n - 1) >> pageBits
 	if page == len(h.pages) {
 		size := pageSize
 		if page == 0 {
-			size = 1
+			size = fanout
 		}
 		h.pages = append(h.pages, make([]entry[T], size))
 		return
 	}
-	if i := h.n & (pageSize - 1); i == len(h.pages[page]) {
+	if i := (h.n - 1) & (pageSize - 1); i == len(h.pages[page]) {
 		larger := make([]entry[T], min(2*len(h.pages[page]), pageSize))
 		copy(larger, h.pages[page])
 		h.pages[page] = larger
@@ -127,17 +138,9 @@ func (h *heap[T]) grow() {
 // shrink frees a page when two are empty, so that a queue whose length varies
 // around the edge of a page does not allocate each time.
 func (h *heap[T]) shrink() {
-	if used := (h.n + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
+	if used := (max(0, h.n-1) + pageSize - 1) >> pageBits; len(h.pages) > used+1 {
 		h.pages[len(h.pages)-1] = nil
 		h.pages = h.pages[:len(h.pages)-1]
-	}
-}
-
-// trim frees the memory of an empty heap that was large.
-func (h *heap[T]) trim() {
-	const small = 16
-	if h.n == 0 && (len(h.pages) > 1 || len(h.pages) == 1 && len(h.pages[0]) > small) {
-		h.pages = nil
 	}
 }
 

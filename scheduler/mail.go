@@ -27,7 +27,7 @@ type mail struct {
 	delayPlans     map[vertexRef]*delayPlan
 	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
 	loaded         int64                // last message.sequence that was given
-	flows          slab[flowRef, *flow]
+	flows          slab[flowRef, flow]
 
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32

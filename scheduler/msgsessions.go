@@ -70,7 +70,7 @@ func (d *dispatch) setAside(v *vertex) {
 	key := d.keyOf(v)
 	sq.due.remove(v.ref)
 	sq.relink()
-	sq.limited.put(key, v.ref)
+	sq.limit(key, v.ref)
 	v.aside = true
 	t := sq.flow.thread
 	t.queues[v.queue].limited++

@@ -113,12 +113,12 @@ func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 	if s == nil {
 		return pick{vertex: d.vertices.at(dq.first(&d.mail)), staying: true}, true
 	}
-	f := dq.of(s)
+	f := d.flowOf(t, t.active, s)
 	if f == nil || f.n == 0 {
 		return pick{}, false
 	}
 	if !f.hasQuantum() {
-		if s.firstOpen(f) != nil {
+		if s.firstOpen() != nil {
 			return pick{}, false
 		}
 		s.newRound()
@@ -179,7 +179,7 @@ func (d *dispatch) feed(a *agent, p pick) {
 	}
 	v := p.vertex
 	t, m := d.threadOf(v), d.messageOf(v)
-	(*d.flows.at(v.flow)).charge()
+	d.flows.at(v.flow).charge()
 	if j := d.jobOf(v); j != nil {
 		j.countSlots(p.staying)
 	}

@@ -56,7 +56,7 @@ func (s *Scheduler) position(v *vertex) *PositionView {
 	if v.flow == 0 {
 		return nil
 	}
-	f := *s.flows.at(v.flow)
+	f := s.flows.at(v.flow)
 	p := &PositionView{Share: f.share.name, Weight: f.share.weight, Deficit: f.share.deficit, Job: s.viewJob(v)}
 	p.Turn, p.SharesBefore = f.share.turnsBefore()
 	p.QuantumUsed = !f.hasQuantum()
@@ -178,10 +178,11 @@ func (s *Scheduler) viewJob(v *vertex) JobView {
 // is known: the first of the first share, in the order of turns, that has some
 // in the thread. It is nil if none is due.
 func (s *Scheduler) nextVertex(t *thread) *vertex {
-	dq := t.queue()
-	if dq.len() == 0 {
-		dq = &t.queues[1-t.active] // of a queueonly thread that is not running
+	queue := t.active
+	if t.queue().len() == 0 {
+		queue = 1 - queue // of a queueonly thread that is not running
 	}
+	dq := &t.queues[queue]
 	if dq.len() == 0 {
 		return nil
 	}
@@ -189,7 +190,7 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 	for _, turns := range [...]*list[*share]{&t.memberOf.newShares, &t.memberOf.oldShares} {
 		for other := turns.head; other != nil && visited < maxBefore; other = turns.next(other) {
 			visited++
-			if f := dq.of(other); f != nil && f.n > 0 {
+			if f := s.flowOf(t, queue, other); f != nil && f.n > 0 {
 				return s.vertices.at(f.first())
 			}
 		}

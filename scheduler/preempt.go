@@ -25,7 +25,8 @@ func (d *dispatch) preempt(p pick) pick {
 	most := (int(cur.due) + cur.avail) / cost // slots that it can earn in total
 	var best *vertex
 	bestNeed := 0
-	for _, sz := range cur.share.sizes {
+	for i := range cur.share.sizes {
+		sz := &cur.share.sizes[i]
 		sq := sz.first()
 		if sq == nil {
 			continue
@@ -90,7 +91,7 @@ func (d *dispatch) overtake(p pick) bool {
 		}
 		sq := d.sizeQueueOf(v)
 		if v.aside {
-			sq.limited.put(d.queueKey(d.threadOf(v), v), v.ref)
+			sq.limit(d.queueKey(d.threadOf(v), v), v.ref)
 			return
 		}
 		sq.due.put(d.queueKey(d.threadOf(v), v), v.ref)

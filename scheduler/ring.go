@@ -33,8 +33,9 @@ type ring struct {
 
 	shares               map[string]*share // by name; those with due mail, and debtors
 	newShares, oldShares list[*share]      // those that take turns
-	debtors              []*share          // in debt, some of them without mail
-	limited              []*job            // with vertices that are set aside
+	shareTable           *slab[shareRef, share]
+	debtors              []*share // in debt, some of them without mail
+	limited              []*job   // with vertices that are set aside
 
 	procs    int      // agents, idle ones included
 	busy     int      // sessions
@@ -95,7 +96,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			example: key,
 		}
-		r.newShares.of, r.oldShares.of = shareLinksOf, shareLinksOf
+		r.newShares.of, r.oldShares.of, r.shareTable = shareLinksOf, shareLinksOf, &q.shareTable
 		r.members.of = memberLinksOf
 		q.lastRing++
 		r.id = q.lastRing

@@ -124,7 +124,8 @@ type queue struct {
 	orphans ring
 	dirty   []*ring // to be dispatched before the Step ends
 
-	spareFlows []*flow // empty ones, for reuse
+	shareTable slab[shareRef, share]
+	flowIndex  map[flowKey]flowRef // of the threads with many flows
 
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
@@ -154,6 +155,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.orphans.id = math.MaxUint64
 	s.orphans.members.of = memberLinksOf
 	s.orphans.newShares.of, s.orphans.oldShares.of = shareLinksOf, shareLinksOf
+	s.orphans.shareTable, s.flowIndex = &s.shareTable, make(map[flowKey]flowRef)
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	return s

@@ -19,6 +19,7 @@ const turnVertices = 8
 // the last of the old ones. It keeps its deficit, which may be a debt.
 type share struct {
 	name   string
+	ref    shareRef
 	ring   *ring
 	weight int
 	// deficit is how many vertices it may still pick in this turn. A negative
@@ -27,14 +28,16 @@ type share struct {
 	old     bool          // it has run empty, or used up a turn
 	turns   *list[*share] // ring.newShares or ring.oldShares; nil: in none
 	links[*share]
-	debtor bool         // is in ring.debtors
-	flows  int          // number of its flows with due vertices
-	sizes  []*shareSize // in ascending order of size
-	moved  []*job       // jobs that have overtaken another
+	debtor bool        // is in ring.debtors
+	flows  int         // number of its flows with due vertices
+	sizes  []shareSize // in ascending order of size
+	moved  []*job      // jobs that have overtaken another
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
 }
+
+type shareRef uint32
 
 // shareSize has the due vertices of a share whose jobs have the same size. Its
 // heaps are in the order of the job list.
@@ -77,32 +80,32 @@ func shareLinksOf(s *share) *links[*share] { return &s.links }
 func (q *queue) obtainShare(r *ring, kind, sender string) *share {
 	name := shareName(kind, sender)
 	s := r.shares[name]
-	if s == nil {
-		weight := q.config.weight(name)
-		s = &share{name: name, ring: r, weight: weight, deficit: weight * turnVertices}
-		if r.shares == nil {
-			r.shares = make(map[string]*share)
-		}
-		r.shares[name] = s
+	if s != nil {
+		return s
 	}
+	if r.shares == nil {
+		r.shares = make(map[string]*share)
+	}
+	ref, s := r.shareTable.alloc()
+	weight := q.config.weight(name)
+	*s = share{name: name, ref: ref, ring: r, weight: weight, deficit: weight * turnVertices}
+	r.shares[name] = s
 	return s
 }
 
-// size returns the heaps for jobs of a size.
+// size returns the heaps for jobs of a size. They are valid until the next call.
 func (s *share) size(size int32) *shareSize {
 	i := 0
 	for i < len(s.sizes) && s.sizes[i].size < size {
 		i++
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
-		sz := &shareSize{size: size}
+		sz := shareSize{size: size}
 		sz.open.index = func(sq *sizeQueue) *int32 { return &sq.index }
 		sz.spent.index = sz.open.index
-		s.sizes = append(s.sizes, nil)
-		copy(s.sizes[i+1:], s.sizes[i:])
-		s.sizes[i] = sz
+		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
-	return s.sizes[i]
+	return &s.sizes[i]
 }
 
 // enlist puts the share among those that take turns.
@@ -125,8 +128,13 @@ func (s *share) delist() {
 // dropWhenEmpty forgets a share without mail. A share in debt is remembered as
 // long as others have mail.
 func (s *share) dropWhenEmpty() {
-	if s.flows == 0 && s.turns == nil && s.deficit >= 0 && s.ring.shares[s.name] == s {
-		delete(s.ring.shares, s.name)
+	r := s.ring
+	if s.flows > 0 || s.turns != nil || s.deficit < 0 || r.shares[s.name] != s {
+		return
+	}
+	delete(r.shares, s.name)
+	if !s.debtor { // else forgiveDebts releases it
+		r.shareTable.release(s.ref)
 	}
 }
 
@@ -170,6 +178,10 @@ func (r *ring) forgiveDebts() {
 	}
 	for _, s := range r.debtors {
 		s.deficit, s.debtor = max(s.deficit, 0), false
+		if r.shares[s.name] != s {
+			r.shareTable.release(s.ref) // it was dropped as a debtor
+			continue
+		}
 		s.dropWhenEmpty()
 	}
 	clear(r.debtors)
@@ -194,75 +206,80 @@ func (f *flow) charge() {
 // that can be picked; nil if there is none. If all threads that can be fed have
 // used their quantum, a new round begins.
 func (s *share) next() *sizeQueue {
-	if sq := s.firstOpen(nil); sq != nil {
+	if sq := s.firstOpen(); sq != nil {
 		return sq
 	}
 	if !s.newRound() {
 		return nil
 	}
-	return s.firstOpen(nil)
+	return s.firstOpen()
 }
 
-// firstOpen returns the same, but begins no new round and leaves out the flow
-// except.
-func (s *share) firstOpen(except *flow) *sizeQueue {
+// firstOpen returns the same, but begins no new round. It compares the keys in
+// the heaps before it looks at a queue and its thread, because those are
+// scattered in memory.
+func (s *share) firstOpen() *sizeQueue {
 	if len(s.sizes) > maxEmptySizes {
-		s.sizes = slices.DeleteFunc(s.sizes, func(sz *shareSize) bool { return sz.open.len()+sz.spent.len() == 0 })
+		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.open.len()+sz.spent.len() == 0 })
 	}
-	var best *sizeQueue
-	for _, sz := range s.sizes {
-		sq := sz.first()
-		if except != nil && sq != nil && sq.flow == except {
-			sq = sz.firstOutside(except)
+	for {
+		var best *shareSize
+		least := never
+		for i := range s.sizes {
+			if key := s.sizes[i].open.next(); key < least {
+				best, least = &s.sizes[i], key
+			}
 		}
-		if sq != nil && (best == nil || sq.due.next() < best.due.next()) {
-			best = sq
+		if best == nil {
+			return nil
+		}
+		if sq := best.head(); sq != nil {
+			return sq
 		}
 	}
-	return best
 }
 
 // first returns the queue with the first vertex of the size that can be picked
-// in this round. Threads that are closed or have used their quantum leave the
-// heap when they are found at its head.
+// in this round.
 func (sz *shareSize) first() *sizeQueue {
 	for sz.open.len() > 0 {
-		sq := sz.open.first()
-		switch f := sq.flow; {
-		case !f.thread.open:
-			sq.park()
-		case f.hasQuantum():
+		if sq := sz.head(); sq != nil {
 			return sq
-		default:
-			sz.open.remove(sq)
-			sz.spent.put(sq.due.next(), sq)
-			sq.place = inSpent
 		}
 	}
 	return nil
 }
 
-// firstOutside returns the first queue that does not belong to the flow. The
-// flow's own queue must be at the head; a flow has one queue of each size.
-func (sz *shareSize) firstOutside(f *flow) *sizeQueue {
-	head := sz.open.first()
-	sz.open.remove(head)
-	other := sz.first()
-	sz.open.put(head.due.next(), head)
-	return other
+// head returns the first queue of the heap open. If its thread is closed or has
+// used its quantum, head takes the queue out of the heap and returns nil.
+func (sz *shareSize) head() *sizeQueue {
+	sq := sz.open.first()
+	switch f := sq.flow; {
+	case !f.thread.open:
+		sz.open.remove(sq)
+		sq.setParked()
+	case f.hasQuantum():
+		return sq
+	default:
+		sz.open.remove(sq)
+		sz.spent.put(sq.due.next(), sq)
+		sq.place = inSpent
+	}
+	return nil
 }
 
 // hasQuantum reports whether the thread may have another pick in this round of
 // the share.
 func (f *flow) hasQuantum() bool {
-	return f.round != f.share.round || f.picks < f.thread.params.Quantum
+	return f.round != f.share.round || int(f.picks) < f.thread.params.Quantum
 }
 
 // newRound begins a round. It reports whether a thread can now be picked that
 // had used its quantum.
 func (s *share) newRound() bool {
 	found := false
-	for _, sz := range s.sizes {
+	for i := range s.sizes {
+		sz := &s.sizes[i]
 		for sz.spent.len() > 0 {
 			sq := sz.spent.pop()
 			if !sq.flow.thread.open {

@@ -196,7 +196,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		if v.aside && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
-		view.Next = v.queue == t.active && v.flow != 0 && (*s.flows.at(v.flow)).first() == v.ref
+		view.Next = v.queue == t.active && v.flow != 0 && s.flows.at(v.flow).first() == v.ref
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
 			view.PID = a.pid
