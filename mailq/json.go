@@ -40,6 +40,9 @@ type Totals struct {
 	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
+	// EventLog is where the scheduler writes its event log, as PARAMevent-log
+	// has it; "": it writes none.
+	EventLog string `json:"event_log,omitempty"`
 }
 
 // Reload is how the last reload of the configuration ended.

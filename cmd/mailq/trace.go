@@ -15,8 +15,8 @@ import (
 
 // This file is --trace: it finds the event log and tells the life of a message.
 
-// tellLife prints what the event log has about a message or an address. It asks
-// no server, so it works for mail that is gone and while no scheduler runs.
+// tellLife prints what the event log has about a message or an address. It works
+// for mail that is gone, and while no scheduler runs.
 func (p *program) tellLife(env *zenv.File) error {
 	log, err := p.findEventLog(env)
 	if err != nil {
@@ -45,7 +45,8 @@ func (p *program) tellLife(env *zenv.File) error {
 	return nil
 }
 
-// findEventLog returns the file that --event-log or the configuration names.
+// findEventLog returns the file that --event-log names, that the running scheduler
+// writes, or that the configuration names.
 func (p *program) findEventLog(env *zenv.File) (string, error) {
 	if p.eventLog != "" {
 		return p.eventLog, nil
@@ -53,16 +54,52 @@ func (p *program) findEventLog(env *zenv.File) (string, error) {
 	if p.server != "" || p.address != "" {
 		return "", usageError("--trace reads a file of this host: it takes neither a server nor -p")
 	}
+	if place := p.askEventLog(env); place != "" {
+		return readable(place)
+	}
 	name := config.DefaultFile(env)
 	file, err := config.Load(name, env)
 	if err != nil {
 		return "", fmt.Errorf("the place of the event log is not known (--event-log names it): %w", err)
 	}
 	place := file.Params.EventLog
-	switch {
-	case place == "":
+	if place == "" {
 		return "", fmt.Errorf("there is no event log: %s has no PARAMevent-log", name)
-	case len(place) > 5 && strings.EqualFold(place[:5], "UNIX:"):
+	}
+	return readable(place)
+}
+
+// askTimeout bounds the wait for the scheduler, because the configuration names
+// the event log, too.
+const askTimeout = 5 * time.Second
+
+// askEventLog asks the scheduler of this host where its event log is: it may have
+// been started with another configuration file. The place is "" if it does not
+// answer, or has none.
+func (p *program) askEventLog(env *zenv.File) (place string) {
+	quick, o := *p, *p.options
+	o.timeout = askTimeout
+	quick.options = &o
+	var err error
+	if quick.target, err = findTarget(&o, env); err != nil || !quick.target.local {
+		return ""
+	}
+	if quick.client, err = quick.connect(); err != nil {
+		return ""
+	}
+	defer func() { _ = quick.client.Quit() }()
+	if quick.client.Version == 1 {
+		return ""
+	}
+	if totals, err := quick.client.Totals(); err == nil && totals != nil {
+		return totals.EventLog
+	}
+	return ""
+}
+
+// readable returns the file of a place, or says why it cannot be read.
+func readable(place string) (file string, err error) {
+	if len(place) > 5 && strings.EqualFold(place[:5], "UNIX:") {
 		return "", fmt.Errorf("the event log goes to the socket %s; where its reader keeps a file, --event-log names it", place[5:])
 	}
 	return place, nil

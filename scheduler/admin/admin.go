@@ -54,6 +54,8 @@ type Options struct {
 	// Params writes parameters for EXPLAIN as a clause would set them: a
 	// "name=value" for each. nil: EXPLAIN shows only what clauses set.
 	Params func(scheduler.Params) []string
+	// EventLog is the place of the event log, for mailq --trace; "": none.
+	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
 	// SHOW COUNTERS reports; "": not reported.
 	MessageDir, ControlDir, LogDir string
@@ -73,7 +75,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, ends: make(chan time.Time, 1),
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, rendezvous: o.Rendezvous,

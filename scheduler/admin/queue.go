@@ -25,6 +25,7 @@ type Queue struct {
 	files                          Files
 	params                         func(scheduler.Params) []string // Options.Params
 	messageDir, controlDir, logDir string                          // Options
+	eventLog                       string                          // Options
 	log                            zerolog.Logger
 	// ends is told the end of each hold that ends by itself.
 	ends chan time.Time
@@ -45,7 +46,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			MessagesIn: c.MessagesIn, MessagesOut: c.MessagesOut,
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
 			Poisoned: mailq.Kept{Count: c.States.Poisoned}, Blocked: mailq.Kept{Count: c.States.Blocked},
-			Reload: mailq.Reload(status.Reload),
+			Reload: mailq.Reload(status.Reload), EventLog: q.eventLog,
 		}
 		threads = l.HeldThreads()
 	})
