@@ -72,7 +72,7 @@ cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta internal/postoffice internal/version internal/zenv pflag
 cmd/simulate:             scheduler/simulate pflag
-cmd/smtpserver:           cmd/router/table ctlfile smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/eintr internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
 cmd/router/envelope:      ctlfile
 cmd/router/table:         ctlfile internal/pattern x/sys

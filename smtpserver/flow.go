@@ -41,7 +41,8 @@ type flow struct {
 	postoffice string
 	limits     map[string]int // files in a directory of the postoffice, below it
 	minFree    int64          // bytes
-	level      atomic.Int64   // files over limit, in hundredths, of the fullest directory
+	backlog    func() (Backlog, error)
+	level      atomic.Int64 // files over limit, in hundredths, of the fullest directory
 
 	mu     sync.Mutex
 	asked  time.Time // when the disk was looked at
@@ -49,15 +50,26 @@ type flow struct {
 	inodes uint64    // free
 }
 
+// Backlog is what the scheduler knows of the mail in transport/.
+type Backlog struct {
+	Messages int // all of it
+	Ready    int // jobs that are due or being delivered
+}
+
 // watch counts the files of each directory until done is closed. A count ends
 // where more files make no difference, and takes at most a twentieth of the
-// time.
+// time. Where transport/ is over its limit, mail does not count that only waits
+// for its next attempt, because new mail does not slow it down.
 func (f *flow) watch(done <-chan struct{}) {
 	for {
 		began, level := time.Now(), 0
 		for name, limit := range f.limits {
 			if limit > 0 {
-				level = max(level, 100*countFiles(filepath.Join(f.postoffice, name), closedAt*limit)/limit)
+				files := countFiles(filepath.Join(f.postoffice, name), closedAt*limit)
+				if name == "transport" && files >= limit {
+					files = f.withoutDeferred(files)
+				}
+				level = max(level, 100*files/limit)
 			}
 		}
 		f.level.Store(int64(level))
@@ -67,6 +79,19 @@ func (f *flow) watch(done <-chan struct{}) {
 		case <-time.After(max(countPause, 20*time.Since(began))):
 		}
 	}
+}
+
+// withoutDeferred is how many of the files in transport/ are new or due. If the
+// scheduler cannot say it, all are.
+func (f *flow) withoutDeferred(files int) int {
+	if f.backlog == nil {
+		return files
+	}
+	b, err := f.backlog()
+	if err != nil {
+		return files
+	}
+	return min(files, b.Ready+max(0, files-b.Messages))
 }
 
 // countFiles counts the names in a directory and in its letter directories, up

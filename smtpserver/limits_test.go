@@ -2,6 +2,7 @@ package smtpserver
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -169,6 +170,39 @@ func TestMailIsDelayedAndThenRefusedWhereTheQueueIsLong(t *testing.T) {
 	f.watch(done)
 	if got := f.delay(); got != maxFlowDelay || f.admit(0) != errBusy {
 		t.Errorf("delay %v, %v", got, f.admit(0))
+	}
+}
+
+func TestDeferredMailDoesNotDelayNewMail(t *testing.T) {
+	office := t.TempDir()
+	for _, dir := range []string{"router", "transport"} {
+		if err := os.Mkdir(filepath.Join(office, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(office, dir), 40)
+	}
+	done := make(chan struct{})
+	close(done)
+	for _, c := range []struct {
+		backlog func() (Backlog, error)
+		want    time.Duration
+	}{
+		{nil, 4 * flowDelay},
+		{func() (Backlog, error) { return Backlog{}, errors.New("no scheduler") }, 4 * flowDelay},
+		{func() (Backlog, error) { return Backlog{Messages: 40}, nil }, 0},
+		{func() (Backlog, error) { return Backlog{Messages: 40, Ready: 25}, nil }, 2 * flowDelay},
+		{func() (Backlog, error) { return Backlog{Messages: 15, Ready: 5}, nil }, 3 * flowDelay}, // 25 are new
+		{func() (Backlog, error) { return Backlog{Messages: 40, Ready: 4000}, nil }, 4 * flowDelay},
+	} {
+		f := &flow{postoffice: office, limits: map[string]int{"transport": 10}, backlog: c.backlog}
+		f.watch(done)
+		if got := f.delay(); got != c.want {
+			t.Errorf("delay %v, want %v", got, c.want)
+		}
+	}
+	f := &flow{postoffice: office, limits: map[string]int{"router": 10}, backlog: func() (Backlog, error) { return Backlog{Messages: 40}, nil }}
+	if f.watch(done); f.delay() != 4*flowDelay {
+		t.Errorf("delay %v for router/", f.delay())
 	}
 }
 

@@ -62,6 +62,9 @@ type Options struct {
 	// CheckRecipient tells whether the router would fail an address; nil: all
 	// are taken. Any goroutine may call it.
 	CheckRecipient func(address string) RecipientFault
+	// Backlog asks the scheduler about the mail in transport/. It is called when
+	// there is more than TransportMax allows; nil: the files are all that counts.
+	Backlog func() (Backlog, error)
 
 	MaxSize        int64 // of a message, in bytes
 	MaxRecipients  int   // of a message
@@ -71,7 +74,7 @@ type Options struct {
 
 	MinFree        int64         // bytes of disk that are left free
 	RouterMax      int           // files in router/ from which mail is delayed; 0: no limit
-	TransportMax   int           // the same for transport/
+	TransportMax   int           // the same for transport/, without mail that is deferred
 	CommandTimeout time.Duration // without a byte
 	DataTimeout    time.Duration // of a message, besides its size at the slowest rate
 	SessionTimeout time.Duration // without a message
@@ -129,7 +132,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		o: o, queue: q, passwords: newPasswords(o.Passwords), stopped: make(chan struct{}),
 		flow: &flow{
-			postoffice: o.Router.Postoffice, minFree: o.MinFree,
+			postoffice: o.Router.Postoffice, minFree: o.MinFree, backlog: o.Backlog,
 			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
 		},
 		triggers: throttle.Throttle{Period: triggerPeriod},

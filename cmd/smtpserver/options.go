@@ -18,6 +18,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/internal/listen"
 	"zsched/internal/zenv"
+	"zsched/mailq/client"
 	"zsched/smtpserver"
 )
 
@@ -33,6 +34,7 @@ type options struct {
 	certificate, key             string
 	noTLS                        bool
 	checkRecipients              bool
+	mailqSock                    string
 	smtpserver.Options
 }
 
@@ -102,7 +104,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "errors of a client of another network between two messages")
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M)", size(&o.MinFree))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "files in router/ from which mail is delayed; 0: no limit")
-	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/")
+	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/, without mail that is deferred")
+	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` of PARAMmailqsock, where the scheduler is asked what is deferred; none: nowhere")
 	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")
 	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, besides a second for each kilobyte")
 	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` of a session without a message")
@@ -198,6 +201,13 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 		if d < time.Second {
 			return s, fmt.Errorf("a timeout is %v, and has to be at least 1s", d)
 		}
+	}
+	if o.mailqSock != "none" {
+		at, err := client.ParseAddress(o.mailqSock, client.Address{Host: "localhost", Port: client.Port})
+		if err != nil {
+			return s, fmt.Errorf("mailqsock %w", err)
+		}
+		s.Backlog = backlog(at)
 	}
 	share := env.Value("MAILSHARE")
 	s.Passwords = absolute(share, s.Passwords)
