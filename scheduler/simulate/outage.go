@@ -1,6 +1,9 @@
 package simulate
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Dead destinations (cohortlimit, retries): a host that was away, and the mail
 // that has waited for it.
@@ -52,6 +55,65 @@ var outageScene = Scene{
 			}},
 		}
 	},
+}
+
+var deadScene = Scene{
+	Name:  "dead",
+	Title: "A dead host beside a live one",
+	Setting: "3000 messages for a host where every attempt times out after 30 seconds, and more than enough for a live host " +
+		"where a delivery takes about a second, in a ring of 20 sessions, for 20 minutes. maxthr=20 interval=1m " +
+		"retries=\"1 2 4 8\", so that about four suspensions end in that time. With a constant window, and with " +
+		"initialconcurrency=5, which starts three sessions more until five failures make a cohort.",
+	Reference: "none; the aim is that a dead host costs its window once and one probe for each suspension",
+	Run: func(seed uint64) Result {
+		_, _, alone := deadBesideLive(seed, 0, 0)
+		result := Result{}
+		for _, initial := range []int{0, 5} {
+			first, later, live := deadBesideLive(seed, initial, 3000)
+			name, window := "constant window", 20
+			if initial > 0 {
+				// The first failure makes the window 4, and the fifth declares the
+				// host dead. The second to the fourth each let another session start.
+				name, window = fmt.Sprintf("initialconcurrency=%d", initial), 8
+			}
+			result.Figures = append(result.Figures,
+				atMost(name+": attempts in the first minute", 0, float64(first), float64(window)),
+				atMost(name+": attempts after it", 0, float64(later), 6),
+				atLeast(name+": deliveries to the live host, % of those without the dead one", 1, 100*float64(live)/float64(alone), 95),
+			)
+		}
+		return result
+	},
+}
+
+// deadBesideLive returns the attempts at a dead host in the first minute and
+// later, and the deliveries to a live one.
+func deadBesideLive(seed uint64, initial, messages int) (first, later, live int) {
+	c := NewClock(seed)
+	p := defaults()
+	p.Interval, p.Retries = time.Minute, []int{1, 2, 4, 8}
+	p.MaxRing, p.MaxThr, p.InitialConcurrency = 20, 20, initial
+	n := NewNode(c, p, nil, func(d *Delivery) {
+		if d.Host == "live" {
+			aSecond(d)
+			return
+		}
+		d.endAfter(30*time.Second, false)
+	})
+	n.Fed = func(d *Delivery) {
+		switch {
+		case d.Host == "live":
+			live++
+		case c.Now() < time.Minute:
+			first++
+		default:
+			later++
+		}
+	}
+	n.submitMany(messages, "a@example.org", "dead")
+	n.submitMany(25_000, "a@example.org", "live")
+	c.RunUntil(20 * time.Minute)
+	return first, later, live
 }
 
 // drainRate counts deliveries in periods of ten seconds.

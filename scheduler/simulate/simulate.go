@@ -42,8 +42,8 @@ func Scenes() []Scene {
 	return []Scene{
 		growthScene, limiterScene, connectScene, greetingScene,
 		sequencesScene, inflationScene,
-		sessionsScene, sharesScene, waitsScene, ageScene,
-		outageScene,
+		sessionsScene, sharesScene, waitsScene, behindScene, ageScene,
+		deadScene, outageScene,
 	}
 }
 

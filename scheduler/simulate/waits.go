@@ -120,6 +120,45 @@ func (n *Node) submitMany(messages int, sender, host string) {
 	}
 }
 
+var behindScene = Scene{
+	Name:  "behind",
+	Title: "Small messages behind one to 1500 hosts",
+	Setting: "A message to 1500 hosts has a ring of 20 sessions; a delivery takes about a second. After five seconds " +
+		"messages with one recipient each arrive, for hosts of their own: five of the same domain, or twenty of another " +
+		"sender. The figure is the number of deliveries that begin until the last of them has begun.",
+	Reference: "none; the aim is 150 and 200",
+	Run: func(seed uint64) Result {
+		return Result{Figures: []Figure{
+			atMost("five of the same domain", 0, float64(picksUntilFed(seed, 5, "b@list.example")), 150),
+			atMost("twenty of another sender", 0, float64(picksUntilFed(seed, 20, "b@example.net")), 200),
+		}}
+	},
+}
+
+// picksUntilFed returns how many job lines begin until so many small messages
+// behind a big one are fed.
+func picksUntilFed(seed uint64, messages int, sender string) int {
+	c := NewClock(seed)
+	p := defaults()
+	p.MaxRing = 20
+	n := NewNode(c, p, nil, aSecond)
+	picks, fed := 0, 0
+	n.Fed = func(d *Delivery) {
+		picks++
+		if d.Message.Sender == sender {
+			fed++
+		}
+	}
+	n.Submit("a@list.example", hostNames("list", 1500)...)
+	c.RunUntil(5 * time.Second)
+	before := picks
+	for _, host := range hostNames("own", messages) {
+		n.Submit(sender, host)
+	}
+	c.Run(func() bool { return fed == messages })
+	return picks - before
+}
+
 var ageScene = Scene{
 	Name:  "age",
 	Title: "Age of a small sender's mail behind a list",
