@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // MaxText is the largest length in bytes of a d line's notary, and of its text.
@@ -174,7 +174,7 @@ func appendLines(fd int, diagnostics []Diagnostic) error {
 	if err := appendOnce(fd, b); err != nil {
 		return err
 	}
-	return eintr.Retry(func() error { return unix.Fdatasync(fd) })
+	return postoffice.SyncData(fd)
 }
 
 // lastLineIsTorn reports whether the last line has no newline: a crash truncated it,
@@ -191,18 +191,7 @@ func lastLineIsTorn(fd int) (bool, error) {
 
 // appendOnce appends b in one write, or nothing.
 func appendOnce(fd int, b []byte) error {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err != nil {
-		return err
-	}
-	// Only for this write: pwrite on such a descriptor would append as well.
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
-		return err
-	}
-	n, err := eintr.Retry1(func() (int, error) { return unix.Write(fd, b) })
-	if _, e := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err == nil {
-		err = e
-	}
+	n, err := postoffice.Append(fd, b)
 	switch {
 	case n == len(b):
 		return err
@@ -215,7 +204,7 @@ func appendOnce(fd int, b []byte) error {
 // truncateAppend removes the n bytes that this descriptor has appended, unless
 // another process has appended to the file after them.
 func truncateAppend(fd, n int) error {
-	end, err := unix.Seek(fd, 0, io.SeekCurrent)
+	end, err := postoffice.Seek(fd, 0, io.SeekCurrent)
 	if err != nil {
 		return err
 	}
@@ -226,11 +215,11 @@ func truncateAppend(fd, n int) error {
 	if size != end {
 		return errors.New("the incomplete line stays, because another line follows it")
 	}
-	return eintr.Retry(func() error { return unix.Ftruncate(fd, end-int64(n)) })
+	return postoffice.Truncate(fd, end-int64(n))
 }
 
 func fileSize(fd int) (int64, error) {
 	var st unix.Stat_t
-	err := eintr.Retry(func() error { return unix.Fstat(fd, &st) })
+	err := postoffice.Fstat(fd, &st)
 	return st.Size, err
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -272,7 +271,7 @@ func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names [
 }
 
 func (r Router) give(file string) (string, error) {
-	info, err := os.Lstat(file)
+	info, err := postoffice.Lstat(file)
 	if err != nil {
 		return "", err
 	}
@@ -285,7 +284,7 @@ func (r Router) give(file string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(r.Postoffice, "router", name)
-	if now, err := os.Lstat(path); err == nil && now.Sys().(*syscall.Stat_t).Ino != inode {
+	if now, err := postoffice.Lstat(path); err == nil && now.Sys().(*syscall.Stat_t).Ino != inode {
 		// Another file replaced it before the rename.
 		return "", errors.Join(postoffice.ErrReplaced, postoffice.RemovePath(path))
 	}

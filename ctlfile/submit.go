@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -63,7 +62,7 @@ func Enqueue(office string, levels int, c *Contents, file string) (path string, 
 }
 
 func enqueue(office string, levels int, c *Contents, file string) (string, error) {
-	in, err := os.Lstat(file)
+	in, err := postoffice.Lstat(file)
 	if err != nil {
 		return "", err
 	}
@@ -87,11 +86,10 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 		return "", err
 	}
 	temp := filepath.Join(transport, "."+named.Name)
-	transportInfo, err := os.Stat(filepath.Join(office, "transport"))
+	group, err := postoffice.Group(filepath.Join(office, "transport"))
 	if err != nil {
 		return "", err
 	}
-	group := int(transportInfo.Sys().(*syscall.Stat_t).Gid)
 	if err := postoffice.WriteControl(temp, text, group); err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // Tag is the byte after a line's letter: the state of the recipient, diagnostic
@@ -117,9 +117,7 @@ func isDelayField(s string) bool {
 // prevents two agents from locking a recipient: it gives a job line to one agent
 // at a time.
 func lockBytes(fd int, offset int64) bool {
-	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: offset + 1, Len: 1 + pidWidth}
-	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
-	return err != unix.EAGAIN && err != unix.EACCES
+	return postoffice.LockRange(fd, offset+1, 1+pidWidth)
 }
 
 // readFront reads the letter, the tag and what may be a pid of the line that
@@ -184,7 +182,7 @@ func putPID(field []byte, to Tag, pid int) {
 // pread reads until b is full or the file ends.
 func pread(fd int, b []byte, offset int64) (n int, err error) {
 	for n < len(b) {
-		m, err := eintr.Retry1(func() (int, error) { return unix.Pread(fd, b[n:], offset+int64(n)) })
+		m, err := postoffice.Pread(fd, b[n:], offset+int64(n))
 		if err != nil {
 			return n, err
 		}
@@ -197,7 +195,7 @@ func pread(fd int, b []byte, offset int64) (n int, err error) {
 }
 
 func pwrite(fd int, b []byte, offset int64) error {
-	n, err := eintr.Retry1(func() (int, error) { return unix.Pwrite(fd, b, offset) })
+	n, err := postoffice.Pwrite(fd, b, offset)
 	if err == nil && n < len(b) {
 		err = errShortWrite(n, len(b))
 	}

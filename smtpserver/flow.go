@@ -4,7 +4,6 @@ package smtpserver
 // all when the disk is nearly full.
 
 import (
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
 )
 
 const (
@@ -97,23 +98,26 @@ func (f *flow) withoutDeferred(files int) int {
 // countFiles counts the names in a directory and in its letter directories, up
 // to enough.
 func countFiles(dir string, enough int) int {
-	d, err := os.Open(dir)
+	fd, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
 	if err != nil {
 		return 0
 	}
-	defer d.Close()
+	defer postoffice.Close(fd)
 	n := 0
+	buf := make([]byte, 32<<10)
+	var names []string
 	for n < enough {
-		names, err := d.Readdirnames(1024)
+		read, err := postoffice.Getdents(fd, buf)
+		if err != nil || read <= 0 {
+			break
+		}
+		_, _, names = unix.ParseDirent(buf[:read], -1, names[:0])
 		for _, name := range names {
 			if len(name) == 1 && name[0] >= 'A' && name[0] <= 'Z' {
 				n += countFiles(filepath.Join(dir, name), enough-n)
 			} else {
 				n++
 			}
-		}
-		if err != nil {
-			break
 		}
 	}
 	return n
@@ -133,7 +137,7 @@ func (f *flow) admit(size int64) error {
 	defer f.mu.Unlock()
 	if time.Since(f.asked) > diskPause {
 		var st unix.Statfs_t
-		if err := unix.Statfs(f.postoffice, &st); err != nil {
+		if err := postoffice.Statfs(f.postoffice, &st); err != nil {
 			return nil // writing will say why
 		}
 		f.asked = time.Now()

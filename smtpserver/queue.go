@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
-	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
 
@@ -37,8 +37,8 @@ const (
 // next one gathers.
 type queue struct {
 	router   ctlfile.Router
-	notify   string // the scheduler's socket, for ETRN
-	office   *os.File
+	notify   string           // the scheduler's socket, for ETRN
+	office   *postoffice.File // public/
 	complete chan *incoming
 	stopped  chan struct{}
 
@@ -49,30 +49,28 @@ type queue struct {
 	// syncAll makes all data of the file system durable, and syncFile that of
 	// one file; tests replace them.
 	syncAll  func() error
-	syncFile func(*os.File) error
+	syncFile func(*postoffice.File) error
 }
 
 // incoming is a message that is being received.
 type incoming struct {
-	file *os.File
+	file *postoffice.File
 	w    *bufio.Writer
 	name string     // below router/, when it is there
 	done chan error // has the result of commit
 }
 
 func openQueue(router ctlfile.Router, notify string) (*queue, error) {
-	office, err := os.Open(filepath.Join(router.Postoffice, "public"))
+	office, err := postoffice.OpenDirFile(filepath.Join(router.Postoffice, "public"))
 	if err != nil {
 		return nil, fmt.Errorf("open postoffice: %w", err)
 	}
 	q := &queue{
 		router: router, notify: notify, office: office,
 		complete: make(chan *incoming, maxBatch), stopped: make(chan struct{}),
-		syncFile: func(f *os.File) error { return f.Sync() },
+		syncFile: (*postoffice.File).Sync,
 	}
-	q.syncAll = func() error {
-		return eintr.Retry(func() error { return unix.Syncfs(int(office.Fd())) })
-	}
+	q.syncAll = office.SyncAll
 	q.removeAbandoned()
 	go q.run()
 	return q, nil
@@ -93,12 +91,16 @@ func (q *queue) close() {
 // removeAbandoned removes what processes that are gone have left in public/.
 // None of it was acknowledged.
 func (q *queue) removeAbandoned() {
-	names, _ := filepath.Glob(filepath.Join(q.router.Postoffice, "public", tempPrefix+"*"))
+	names, _ := postoffice.ReadNames(q.office.Name())
 	for _, name := range names {
-		word, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(name), tempPrefix), "-")
+		rest, ours := strings.CutPrefix(name, tempPrefix)
+		if !ours {
+			continue
+		}
+		word, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(word)
 		if err == nil && pid > 0 && pid != os.Getpid() && errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			_ = os.Remove(name)
+			_ = postoffice.RemovePath(filepath.Join(q.office.Name(), name))
 		}
 	}
 }
@@ -110,7 +112,7 @@ func (q *queue) create() (*incoming, error) {
 	if q.closing {
 		return nil, errors.New("create message: the server stops")
 	}
-	f, err := os.CreateTemp(q.office.Name(), fmt.Sprintf("%s%d-*", tempPrefix, os.Getpid()))
+	f, err := postoffice.CreateIn(q.office.Name(), fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("create message: %w", err)
 	}
@@ -126,7 +128,7 @@ func (q *queue) discard(m *incoming) {
 
 func (m *incoming) remove() {
 	_ = m.file.Close()
-	_ = os.Remove(m.file.Name())
+	_ = postoffice.RemovePath(m.file.Name())
 }
 
 // commit gives a complete message to the router. When it returns nil, the
@@ -190,7 +192,7 @@ func (q *queue) commitAll(batch []*incoming) {
 	names, errs := q.router.GiveAll(files, q.syncDirs)
 	for i, m := range good {
 		if names[i] == "" {
-			_ = os.Remove(files[i])
+			_ = postoffice.RemovePath(files[i])
 		}
 		m.name = names[i]
 		m.done <- errs[i]
@@ -213,7 +215,7 @@ func (q *queue) syncDirs(dirs []string) error {
 // host's mail now. It need not survive a crash.
 func (q *queue) trigger(host, from string) error {
 	transport := filepath.Join(q.router.Postoffice, "transport")
-	f, err := os.CreateTemp(transport, ".etrn-*")
+	f, err := postoffice.CreateIn(transport, ".etrn-")
 	if err != nil {
 		return err
 	}
@@ -221,12 +223,12 @@ func (q *queue) trigger(host, from string) error {
 	info, e := f.Stat()
 	if err = errors.Join(err, e, f.Close()); err == nil {
 		name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + "-etrn"
-		if err = os.Rename(f.Name(), filepath.Join(transport, name)); err == nil {
+		if err = postoffice.Replace(postoffice.WorkingDir, f.Name(), postoffice.WorkingDir, filepath.Join(transport, name)); err == nil {
 			// The scheduler finds the file by itself, only later.
 			_ = ctlfile.Announce(q.notify, name)
 			return nil
 		}
 	}
-	_ = os.Remove(f.Name())
+	_ = postoffice.RemovePath(f.Name())
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"zsched/internal/postoffice"
 )
 
 // submit commits a small message in a goroutine.
@@ -27,7 +29,7 @@ func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
 	s := start(t, nil)
 	one, all := 0, 0
 	begun, proceed := make(chan struct{}), make(chan struct{})
-	s.queue.syncFile = func(*os.File) error {
+	s.queue.syncFile = func(*postoffice.File) error {
 		one++
 		close(begun)
 		<-proceed
@@ -57,7 +59,7 @@ func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
 func TestMessageIsNotAcknowledgedUnlessItIsOnDisk(t *testing.T) {
 	s := start(t, nil)
 	fault := errors.New("input/output error")
-	s.queue.syncFile = func(f *os.File) error {
+	s.queue.syncFile = func(f *postoffice.File) error {
 		if got := s.messages(); len(got) != 0 {
 			t.Errorf("in router/ before its sync: %q", got)
 		}

@@ -10,12 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
-	"zsched/internal/eintr"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
@@ -31,7 +27,7 @@ func (q *queue) prepare(n uint64) error {
 		if q.dirs[dir] {
 			continue
 		}
-		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := postoffice.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			q.step("make " + dir)
 			q.made = true
 			if _, err := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); err != nil {
@@ -46,7 +42,7 @@ func (q *queue) prepare(n uint64) error {
 }
 
 // share lets agents read or write a file by the group of transport/.
-func (q *queue) share(file *os.File, mode os.FileMode) error {
+func (q *queue) share(file *postoffice.File, mode uint32) error {
 	if q.root {
 		if err := file.Chown(-1, q.group); err != nil {
 			return err
@@ -60,10 +56,10 @@ func (q *queue) share(file *os.File, mode os.FileMode) error {
 func (q *queue) write(name string, text []byte) error {
 	q.step("write " + name)
 	path := q.staging(name)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := postoffice.RemovePath(path); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := postoffice.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -75,7 +71,7 @@ func (q *queue) write(name string, text []byte) error {
 // inode of the copy. It belongs to the owner of the submission.
 func (q *queue) copyMessage(j *job) (uint64, error) {
 	q.step("copy " + decimal(j.inode))
-	file, err := os.CreateTemp(q.staging(""), "new-*")
+	file, err := postoffice.CreateIn(q.staging(""), "new-")
 	if err != nil {
 		return 0, err
 	}
@@ -92,13 +88,13 @@ func (q *queue) copyMessage(j *job) (uint64, error) {
 	}
 	if err == nil {
 		// The age of the message is that of the submission.
-		err = os.Chtimes(file.Name(), time.Time{}, j.info.ModTime())
+		err = file.SetTime(j.info.ModTime())
 	}
 	if err == nil {
-		err = os.Rename(file.Name(), q.staging(decimal(inodeOf(info))+".msg"))
+		err = postoffice.Replace(postoffice.WorkingDir, file.Name(), postoffice.WorkingDir, q.staging(decimal(inodeOf(info))+".msg"))
 	}
 	if err != nil {
-		_ = os.Remove(file.Name())
+		_ = postoffice.RemovePath(file.Name())
 		return 0, err
 	}
 	return inodeOf(info), nil
@@ -107,7 +103,7 @@ func (q *queue) copyMessage(j *job) (uint64, error) {
 func (q *queue) syncfs() error {
 	q.waits++
 	if !q.noSync {
-		if err := eintr.Retry(func() error { return unix.Syncfs(int(q.fs.Fd())) }); err != nil {
+		if err := q.fs.SyncAll(); err != nil {
 			return fmt.Errorf("sync the file system of %s: %w", q.fs.Name(), err)
 		}
 	}
@@ -121,11 +117,11 @@ func (q *queue) syncPath(path string) error {
 	if q.noSync {
 		return nil
 	}
-	info, err := os.Lstat(path)
+	info, err := postoffice.Lstat(path)
 	if err == nil && info.IsDir() {
 		return syncdir.Sync(path)
 	}
-	file, err := os.Open(path)
+	file, err := postoffice.OpenFile(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -139,7 +135,7 @@ func (q *queue) move(from, name string, n uint64) error {
 	to := q.place(name, n)
 	err := postoffice.Publish(from, to)
 	if errors.Is(err, fs.ErrNotExist) && q.levels > 0 {
-		if _, e := os.Lstat(from); e != nil {
+		if _, e := postoffice.Lstat(from); e != nil {
 			return err
 		}
 		if _, e := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); e != nil {

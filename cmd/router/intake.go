@@ -33,7 +33,7 @@ func (q *queue) open(name string) (*submission, error) {
 	} else if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	file := os.NewFile(uintptr(fd), path)
+	file := postoffice.NewFile(fd, path)
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = unreadablef("not a regular file")
@@ -50,15 +50,15 @@ func (q *queue) open(name string) (*submission, error) {
 // names lists the submissions in router/ and its letter directories.
 func (q *queue) names() []string {
 	var names []string
-	top, _ := os.ReadDir(filepath.Join(q.office, "router"))
-	for _, e := range top {
-		if isSubmission(e.Name()) {
-			names = append(names, e.Name())
-		} else if isLetter(e.Name()) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", e.Name())) {
-			below, _ := os.ReadDir(filepath.Join(q.office, "router", e.Name()))
-			for _, b := range below {
-				if isSubmission(b.Name()) {
-					names = append(names, e.Name()+"/"+b.Name())
+	top, _ := postoffice.ReadNames(filepath.Join(q.office, "router"))
+	for _, name := range top {
+		if isSubmission(name) {
+			names = append(names, name)
+		} else if isLetter(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
+			below, _ := postoffice.ReadNames(filepath.Join(q.office, "router", name))
+			for _, base := range below {
+				if isSubmission(base) {
+					names = append(names, name+"/"+base)
 				}
 			}
 		}
@@ -76,25 +76,27 @@ func isLetter(base string) bool { return len(base) == 1 && 'A' <= base[0] && bas
 // already stays.
 func (q *queue) aside(path, name, reason string) error {
 	dir := filepath.Join(q.office, "corrupt", "router")
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
+	for _, d := range []string{filepath.Dir(dir), dir} {
+		if err := postoffice.MakeDir(postoffice.WorkingDir, d, 0o750); err != nil {
+			return &os.PathError{Op: "mkdir", Path: d, Err: err}
+		}
 	}
 	for try := range 1000 {
 		to := filepath.Join(dir, name)
 		if try > 0 {
 			to += "." + strconv.Itoa(try)
 		}
-		if _, err := os.Lstat(to); err == nil {
+		if _, err := postoffice.Lstat(to); err == nil {
 			continue
 		}
 		q.step("reason " + name)
 		text := fmt.Sprintf("%s, %s\n%s\n", path, time.Now().UTC().Format(time.RFC3339), reason)
-		if err := os.WriteFile(to+".reason", []byte(text), 0o640); err != nil {
+		if err := postoffice.WriteFile(postoffice.WorkingDir, to+".reason", []byte(text), false); err != nil {
 			return err
 		}
 		q.step("aside " + name)
 		if err := postoffice.Publish(path, to); err != nil {
-			_ = os.Remove(to + ".reason")
+			_ = postoffice.RemovePath(to + ".reason")
 			if errors.Is(err, fs.ErrExist) {
 				continue
 			}

@@ -19,12 +19,13 @@ import (
 	"zsched/cmd/router/table"
 	"zsched/ctlfile"
 	"zsched/internal/header"
+	"zsched/internal/postoffice"
 )
 
 // submission is a file of router/ that is open.
 type submission struct {
 	name  string // below router/
-	file  *os.File
+	file  *postoffice.File
 	info  os.FileInfo
 	inode uint64
 	uid   int

@@ -20,7 +20,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -39,9 +38,9 @@ type queue struct {
 	levels int // of hash directories
 	group  int // of transport/
 	root   bool
-	fs     *os.File // transport/, for syncfs
-	waits  int      // synchronous waits, counted for tests
-	noSync bool     // tests that kill the process need no disk
+	fs     *postoffice.File // transport/, for syncfs
+	waits  int              // synchronous waits, counted for tests
+	noSync bool             // tests that kill the process need no disk
 	// dirs are the hash directories that are known to be there. made says that one
 	// was made since the last syncfs.
 	dirs map[string]bool
@@ -62,27 +61,27 @@ type job struct {
 func openQueue(office string, levels int) (*queue, error) {
 	q := &queue{office: office, levels: levels, root: os.Geteuid() == 0, dirs: map[string]bool{}, step: func(string) {}}
 	for _, name := range []string{"router", "queue", "transport"} {
-		if info, err := os.Stat(filepath.Join(office, name)); err != nil {
+		dir, err := postoffice.OpenDirFile(filepath.Join(office, name))
+		if err != nil {
 			return nil, err
-		} else if !info.IsDir() {
-			return nil, fmt.Errorf("%s is not a directory", filepath.Join(office, name))
 		}
+		_ = dir.Close()
 	}
 	var err error
 	if q.group, err = postoffice.Group(filepath.Join(office, "transport")); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(q.staging(""), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := postoffice.MakeDir(postoffice.WorkingDir, q.staging(""), 0o700); err != nil {
 		return nil, err
 	}
-	info, err := os.Lstat(q.staging(""))
+	info, err := postoffice.Lstat(q.staging(""))
 	if err == nil && (!info.IsDir() || info.Mode().Perm()&0o077 != 0 || ownerOf(info) != os.Geteuid()) {
 		err = fmt.Errorf("%s is not a directory of this user alone", q.staging(""))
 	}
 	if err != nil {
 		return nil, err
 	}
-	q.fs, err = os.Open(filepath.Join(office, "transport"))
+	q.fs, err = postoffice.OpenDirFile(filepath.Join(office, "transport"))
 	return q, err
 }
 
@@ -150,7 +149,7 @@ func (q *queue) failAll(jobs []*job, err error) {
 
 // stage writes what a job needs into the staging directory.
 func (q *queue) stage(j *job) error {
-	if mode, was := os.FileMode(j.info.Mode().Perm()|0o440)&0o660, j.info.Mode().Perm(); q.root || mode != was && j.uid == os.Geteuid() {
+	if mode, was := uint32(j.info.Mode().Perm()|0o440)&0o660, uint32(j.info.Mode().Perm()); q.root || mode != was && j.uid == os.Geteuid() {
 		if err := q.share(j.file, mode); err != nil {
 			return err
 		}
@@ -182,10 +181,10 @@ func (q *queue) stage(j *job) error {
 
 // unstage removes what stage wrote.
 func (q *queue) unstage(j *job) {
-	_ = os.Remove(q.staging(decimal(j.inode)))
+	_ = postoffice.RemovePath(q.staging(decimal(j.inode)))
 	for _, c := range j.copies {
-		_ = os.Remove(q.staging(decimal(j.inode) + "+" + decimal(c)))
-		_ = os.Remove(q.staging(decimal(c) + ".msg"))
+		_ = postoffice.RemovePath(q.staging(decimal(j.inode) + "+" + decimal(c)))
+		_ = postoffice.RemovePath(q.staging(decimal(c) + ".msg"))
 	}
 }
 
@@ -233,7 +232,7 @@ func (q *queue) moveMessages(j *job) error {
 	if err := q.move(from, "queue", j.inode); err != nil {
 		return err
 	}
-	if now, err := os.Lstat(to); err != nil || inodeOf(now) != j.inode {
+	if now, err := postoffice.Lstat(to); err != nil || inodeOf(now) != j.inode {
 		// Its owner gave the name to another file in between.
 		return errors.Join(errors.New("the file was replaced by another"), err, postoffice.Publish(to, from))
 	}

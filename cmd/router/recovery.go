@@ -5,13 +5,12 @@ package main
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // staged is what the staging directory has of one submission.
@@ -24,14 +23,14 @@ type staged struct {
 // system kept this one from ending. It returns the control files that it has
 // moved to their names.
 func (q *queue) recover() (paths []string, err error) {
-	entries, err := os.ReadDir(q.staging(""))
-	if err != nil || len(entries) == 0 {
+	names, err := postoffice.ReadNames(q.staging(""))
+	if err != nil || len(names) == 0 {
 		return nil, err
 	}
 	found := map[uint64]*staged{}
 	belongs := map[string]bool{} // copies that a control file is for
-	for _, e := range entries {
-		first, second, isCopy := strings.Cut(e.Name(), "+")
+	for _, name := range names {
+		first, second, isCopy := strings.Cut(name, "+")
 		n, err := strconv.ParseUint(first, 10, 64)
 		if err != nil {
 			continue
@@ -46,9 +45,9 @@ func (q *queue) recover() (paths []string, err error) {
 			belongs[second+".msg"] = true
 		}
 	}
-	for _, e := range entries {
-		if name := e.Name(); strings.HasPrefix(name, "new-") || strings.HasSuffix(name, ".msg") && !belongs[name] {
-			err = errors.Join(err, os.Remove(q.staging(name)))
+	for _, name := range names {
+		if strings.HasPrefix(name, "new-") || strings.HasSuffix(name, ".msg") && !belongs[name] {
+			err = errors.Join(err, postoffice.RemovePath(q.staging(name)))
 		}
 	}
 	for n, s := range found {
@@ -66,7 +65,7 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 	}
 	for _, m := range s.copies {
 		message := q.staging(decimal(m) + ".msg")
-		if _, e := os.Lstat(message); e == nil {
+		if _, e := postoffice.Lstat(message); e == nil {
 			q.step("resume copy " + decimal(m))
 			if e := q.move(message, "queue", m); e != nil {
 				return paths, e
@@ -98,7 +97,7 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 func (q *queue) isQueued(n uint64) bool {
 	for levels := range 3 {
 		path := filepath.Join(q.office, "queue", ctlfile.HashDir(n, levels), decimal(n))
-		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && inodeOf(info) == n {
+		if info, err := postoffice.Lstat(path); err == nil && info.Mode().IsRegular() && inodeOf(info) == n {
 			return levels == q.levels || q.move(path, "queue", n) == nil
 		}
 	}
@@ -111,10 +110,10 @@ func (q *queue) undo(n uint64, s *staged) error {
 	var err error
 	for _, m := range s.copies {
 		q.step("undo copy " + decimal(m))
-		if info, e := os.Lstat(q.place("queue", m)); e == nil && inodeOf(info) == m {
-			err = errors.Join(err, os.Remove(q.place("queue", m)))
+		if info, e := postoffice.Lstat(q.place("queue", m)); e == nil && inodeOf(info) == m {
+			err = errors.Join(err, postoffice.RemovePath(q.place("queue", m)))
 		}
-		err = errors.Join(err, removeIfThere(q.staging(decimal(m)+".msg")), removeIfThere(q.staging(decimal(n)+"+"+decimal(m))))
+		err = errors.Join(err, postoffice.RemovePath(q.staging(decimal(m)+".msg")), postoffice.RemovePath(q.staging(decimal(n)+"+"+decimal(m))))
 	}
 	if !s.original {
 		return err
@@ -124,20 +123,13 @@ func (q *queue) undo(n uint64, s *staged) error {
 			"its message is neither in router/ nor in queue/"))
 	}
 	q.step("undo " + decimal(n))
-	return errors.Join(err, removeIfThere(q.staging(decimal(n))))
-}
-
-func removeIfThere(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return errors.Join(err, postoffice.RemovePath(q.staging(decimal(n))))
 }
 
 // inRouter reports whether a file in router/ has an inode.
 func (q *queue) inRouter(n uint64) bool {
 	for _, name := range q.names() {
-		if info, err := os.Lstat(filepath.Join(q.office, "router", name)); err == nil && inodeOf(info) == n {
+		if info, err := postoffice.Lstat(filepath.Join(q.office, "router", name)); err == nil && inodeOf(info) == n {
 			return true
 		}
 	}

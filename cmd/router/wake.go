@@ -20,10 +20,11 @@ import (
 // lockPid makes sure that one router works in a postoffice. The lock ends with the
 // process.
 func lockPid(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	file := os.NewFile(uintptr(fd), path)
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("another router works here: lock %s: %w", path, err)
@@ -49,9 +50,9 @@ func (r *router) watch() (*fsnotify.Watcher, error) {
 		_ = w.Close()
 		return nil, err
 	}
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); isLetter(e.Name()) && postoffice.IsTrustedDir(path) {
+	names, _ := postoffice.ReadNames(dir)
+	for _, name := range names {
+		if path := filepath.Join(dir, name); isLetter(name) && postoffice.IsTrustedDir(path) {
 			_ = w.Add(path)
 		}
 	}
@@ -65,8 +66,8 @@ func (r *router) listen(address string) <-chan string {
 	if path == "" {
 		return nil
 	}
-	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
-		_ = os.Remove(path)
+	if info, err := postoffice.Lstat(path); err == nil && info.Mode()&fs.ModeSocket != 0 {
+		_ = postoffice.RemovePath(path)
 	}
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err == nil {

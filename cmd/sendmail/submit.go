@@ -16,6 +16,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/header"
+	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 )
 
@@ -167,7 +168,7 @@ func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in
 		return nil
 	}
 	if name == "" {
-		_ = os.Remove(file)
+		_ = postoffice.RemovePath(file)
 		return place(err)
 	}
 	return exitf(exitTemporal, "the message is in router/%s, but may not survive a crash: %w", name, err)

@@ -6,7 +6,6 @@ package postoffice
 import (
 	"errors"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,21 +21,21 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	file := os.NewFile(uintptr(fd), path)
+	file := NewFile(fd, path)
 	defer file.Close()
 	found, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	if !found.Mode().IsRegular() || !os.SameFile(meant, found) {
+	if !found.Mode().IsRegular() || !sameFile(meant, found) {
 		return &os.PathError{Op: "chmod", Path: path, Err: ErrReplaced}
 	}
 	if os.Geteuid() == 0 {
-		if err := unix.Fchown(fd, -1, group); err != nil {
+		if err := fchown(fd, -1, group); err != nil {
 			return &os.PathError{Op: "chown", Path: path, Err: err}
 		}
 	}
-	if err := unix.Fchmod(fd, mode); err != nil {
+	if err := fchmod(fd, mode); err != nil {
 		return &os.PathError{Op: "chmod", Path: path, Err: err}
 	}
 	return nil
@@ -44,21 +43,20 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 
 // CopyMetadata gives a new file of ours the modification time and the mode of
 // another and, as root, its owner and group.
-func CopyMetadata(to, from *os.File) error {
+func CopyMetadata(to, from *File) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(int(from.Fd()), &st); err != nil {
+	if err := Fstat(from.FD(), &st); err != nil {
 		return err
 	}
-	fd := int(to.Fd())
-	times := []unix.Timespec{st.Mtim, st.Mtim}
-	if err := unix.UtimesNanoAt(WorkingDir, "/proc/self/fd/"+strconv.Itoa(fd), times, 0); err != nil {
+	fd := to.FD()
+	if err := setTime(fd, st.Mtim); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, st.Mode&0o777); err != nil {
+	if err := fchmod(fd, st.Mode&0o777); err != nil {
 		return err
 	}
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	return unix.Fchown(fd, int(st.Uid), int(st.Gid))
+	return fchown(fd, int(st.Uid), int(st.Gid))
 }

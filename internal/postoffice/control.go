@@ -38,7 +38,7 @@ type Control struct {
 // transport/, whose group they get.
 func NewControl(transport int) (Control, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(transport, &st); err != nil {
+	if err := Fstat(transport, &st); err != nil {
 		return Control{}, fmt.Errorf("looking at transport: %w", err)
 	}
 	return Control{takesOver: os.Geteuid() == 0, group: int(st.Gid)}, nil
@@ -51,13 +51,13 @@ func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, 
 	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver || !foreign(&st) {
 		return fd, st, err
 	}
-	unix.Close(fd)
+	Close(fd)
 	if err := c.takeOver(dir, path); err != nil {
 		return -1, st, err
 	}
 	fd, st, err = open(dir, path, flags)
 	if err == nil && foreign(&st) {
-		unix.Close(fd)
+		Close(fd)
 		return -1, st, ErrInUse
 	}
 	return fd, st, err
@@ -68,12 +68,12 @@ func open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 	if fd, err = Open(dir, path, flags); err != nil {
 		return -1, st, err
 	}
-	err = unix.Fstat(fd, &st)
+	err = Fstat(fd, &st)
 	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = ErrNotRegular
 	}
 	if err != nil {
-		unix.Close(fd)
+		Close(fd)
 		return -1, st, err
 	}
 	return fd, st, nil
@@ -102,7 +102,7 @@ func (c Control) takeOver(dir int, path string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd) // and with it the lease
+	defer Close(fd) // and with it the lease
 	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
 		if err := c.own(fd); err != nil {
 			return fmt.Errorf("taking it over from user %d: %w", st.Uid, err)
@@ -110,19 +110,14 @@ func (c Control) takeOver(dir int, path string) error {
 	}
 	// A read lease is given when no descriptor of the file, and no mapping, can
 	// write. A reader cannot become a writer: its mode lets nobody open it again.
-	switch _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); err {
+	switch err := lease(fd); err {
 	case nil:
-	case unix.EAGAIN:
-		return ErrInUse
+	case ErrInUse:
+		return err
 	default:
 		return fmt.Errorf("proving that nobody has it open (a lease): %w", err)
 	}
-	// A process that passed the permission check before the file was ours, but
-	// opens it only now, waits for the lease.
-	if lease, err := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {
-		return ErrInUse
-	}
-	if err := unix.Fchmod(fd, controlMode); err != nil {
+	if err := fchmod(fd, controlMode); err != nil {
 		return fmt.Errorf("setting its mode: %w", err)
 	}
 	return nil
@@ -134,17 +129,16 @@ func (c Control) takeOver(dir int, path string) error {
 // old owner write again. A crash leaves a file that still belongs to another
 // user, or one that is marked.
 func (c Control) own(fd int) error {
-	if err := unix.Fchmod(fd, unprovenMode); err != nil {
+	if err := fchmod(fd, unprovenMode); err != nil {
 		return err
 	}
-	if err := unix.Fchown(fd, 0, c.group); err != nil {
+	if err := fchown(fd, 0, c.group); err != nil {
 		return err
 	}
-	err := unix.Fremovexattr(fd, "system.posix_acl_access")
-	if err != nil && err != unix.ENODATA && err != unix.EOPNOTSUPP {
+	if err := removeACL(fd); err != nil {
 		return err
 	}
-	return unix.Fchmod(fd, unprovenMode)
+	return fchmod(fd, unprovenMode)
 }
 
 // WriteControl writes a new control file under its temporary name and syncs it.
@@ -163,7 +157,7 @@ func WriteControl(temp string, text []byte, group int) (err error) {
 	if err != nil {
 		return &os.PathError{Op: "create", Path: temp, Err: err}
 	}
-	file := os.NewFile(uintptr(fd), temp)
+	file := NewFile(fd, temp)
 	_, err = file.Write(text)
 	if err == nil && os.Geteuid() == 0 {
 		err = file.Chown(-1, group)

@@ -17,7 +17,7 @@ import (
 
 // Stat examines a name itself: it does not follow a symbolic link.
 func Stat(dir int, path string, st *unix.Stat_t) error {
-	return eintr.Retry(func() error { return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW) })
+	return eintr.Retry(func() error { return fstatat(dir, path, st) })
 }
 
 // Exists reports whether a name exists. If that is unknown because of an error,
@@ -32,7 +32,7 @@ func IsRegular(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFRE
 
 // Remove unlinks a file. A file that does not exist is not an error.
 func Remove(dir int, path string) error {
-	err := eintr.Retry(func() error { return unix.Unlinkat(dir, path, 0) })
+	err := unlinkat(dir, path)
 	if err == unix.ENOENT {
 		return nil
 	}
@@ -55,14 +55,14 @@ func Rename(fromDir int, from string, toDir int, to string) error {
 }
 
 func renameNoReplace(fromDir int, from string, toDir int, to string) error {
-	return eintr.Retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
+	return renameat(fromDir, from, toDir, to, unix.RENAME_NOREPLACE)
 }
 
 // CanRename reports whether files can be renamed from one directory to another:
 // both are on one file system, and reached by one mount of it.
 func CanRename(from, to int) (bool, error) {
 	var a, b unix.Stat_t
-	if err := errors.Join(unix.Fstat(from, &a), unix.Fstat(to, &b)); err != nil {
+	if err := errors.Join(Fstat(from, &a), Fstat(to, &b)); err != nil {
 		return false, err
 	}
 	// The system looks at the mounts before it looks for the file.
@@ -72,7 +72,7 @@ func CanRename(from, to int) (bool, error) {
 
 // Replace renames a file and replaces the file that has the new name.
 func Replace(fromDir int, from string, toDir int, to string) error {
-	return eintr.Retry(func() error { return unix.Renameat(fromDir, from, toDir, to) })
+	return renameat(fromDir, from, toDir, to, 0)
 }
 
 // Publish is Rename into a directory in which others may create names at
@@ -100,7 +100,7 @@ func ReadFull(fd int, size int64, buf []byte) ([]byte, error) {
 	}
 	buf = buf[:size]
 	for have := 0; have < len(buf); {
-		n, err := eintr.Retry1(func() (int, error) { return unix.Pread(fd, buf[have:], int64(have)) })
+		n, err := Pread(fd, buf[have:], int64(have))
 		if err != nil {
 			return nil, err
 		}
@@ -118,9 +118,9 @@ func ReadFile(dir int, path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := Fstat(fd, &st); err != nil {
 		return nil, err
 	}
 	return ReadFull(fd, min(st.Size, limit), nil)
@@ -133,19 +133,19 @@ func WriteFile(dir int, path string, text []byte, durable bool) (err error) {
 		return err
 	}
 	defer func() {
-		if e := unix.Close(fd); err == nil {
+		if e := Close(fd); err == nil {
 			err = e
 		}
 	}()
 	for len(text) > 0 {
-		n, err := eintr.Retry1(func() (int, error) { return unix.Write(fd, text) })
+		n, err := Write(fd, text)
 		if err != nil {
 			return err
 		}
 		text = text[n:]
 	}
 	if durable {
-		return unix.Fsync(fd)
+		return Sync(fd)
 	}
 	return nil
 }
@@ -161,14 +161,19 @@ func IsTrustedDir(path string) bool {
 // MakeDir makes a directory with exactly this mode, whatever the umask is. A
 // directory that exists stays as it is.
 func MakeDir(dir int, path string, mode uint32) error {
-	switch err := unix.Mkdirat(dir, path, mode&0o777); err {
+	switch err := mkdirat(dir, path, mode&0o777); err {
 	case nil:
-		return unix.Fchmodat(dir, path, mode, 0)
 	case unix.EEXIST:
 		return nil
 	default:
 		return err
 	}
+	fd, err := OpenAt(dir, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer Close(fd)
+	return fchmod(fd, mode)
 }
 
 // MakeHashDirs makes the hash directories of a prefix such as "B/I/".
@@ -195,7 +200,7 @@ func MakeQueueDir(postoffice, name, prefix string) (path string, err error) {
 	fd, err := OpenDir(WorkingDir, top)
 	if err == nil {
 		err = MakeHashDirs(fd, prefix, HashDirMode)
-		unix.Close(fd)
+		Close(fd)
 	}
 	if err != nil {
 		return "", &fs.PathError{Op: "make hash directories", Path: top + "/" + prefix, Err: err}

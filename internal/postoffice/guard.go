@@ -35,13 +35,13 @@ func Guard(postoffice string, group int) (changes []string, err error) {
 }
 
 func guard(dir string, group int) (change string, err error) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := OpenDir(WorkingDir, dir)
 	if err != nil {
 		return "", fmt.Errorf("opening %q: %w", dir, err)
 	}
-	defer unix.Close(fd)
+	defer Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := Fstat(fd, &st); err != nil {
 		return "", fmt.Errorf("looking at %q: %w", dir, err)
 	}
 	was, mode := st.Mode&0o7777, st.Mode&(unix.S_ISGID|unix.S_ISVTX)|guardedMode
@@ -51,20 +51,11 @@ func guard(dir string, group int) (change string, err error) {
 	if was == mode && group == int(st.Gid) {
 		return "", nil
 	}
-	if err := unix.Fchown(fd, -1, group); err != nil {
+	if err := fchown(fd, -1, group); err != nil {
 		return "", fmt.Errorf("setting the group of %q: %w", dir, err)
 	}
-	if err := unix.Fchmod(fd, mode); err != nil {
+	if err := fchmod(fd, mode); err != nil {
 		return "", fmt.Errorf("setting the mode of %q: %w", dir, err)
 	}
 	return fmt.Sprintf("%s: mode %04o, group %d; now mode %04o, group %d", dir, was, st.Gid, mode, group), nil
-}
-
-// Group is the group of a directory.
-func Group(dir string) (int, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		return 0, fmt.Errorf("looking at %q: %w", dir, err)
-	}
-	return int(st.Gid), nil
 }

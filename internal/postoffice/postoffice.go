@@ -28,6 +28,10 @@
 // Paths are relative to an open directory, or to the working directory where
 // that is WorkingDir. Errors are those of the system calls, unless a comment
 // says otherwise. Every call is repeated when a signal interrupts it.
+//
+// A test can put a file system in memory in the place of the kernel's: Mount.
+// For that, packages that work below $POSTOFFICE read and write through this
+// package as well, and not only open.
 package postoffice
 
 import (
@@ -57,7 +61,7 @@ func Open(dir int, path string, flags int) (fd int, err error) {
 func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	for {
-		if fd, err = unix.Openat(dir, path, flags, mode); err != unix.EINTR {
+		if fd, err = openat(dir, path, flags, mode); err != unix.EINTR {
 			return fd, err
 		}
 	}
@@ -67,6 +71,6 @@ func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 // symbolic link, because an administrator may have put a directory elsewhere.
 func OpenDir(dir int, path string) (fd int, err error) {
 	return eintr.Retry1(func() (int, error) {
-		return unix.Openat(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return openat(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	})
 }

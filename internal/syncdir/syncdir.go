@@ -6,25 +6,21 @@ package syncdir
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
-
-	"zsched/internal/eintr"
+	"zsched/internal/postoffice"
 )
 
 // Sync syncs a directory. The process must be allowed to read it.
-func Sync(path string) error { return At(unix.AT_FDCWD, path) }
+func Sync(path string) error { return At(postoffice.WorkingDir, path) }
 
 // At syncs a directory whose path is relative to the directory at. The error
 // is an *os.PathError.
 func At(at int, path string) error {
-	fd, err := eintr.Retry1(func() (int, error) {
-		return unix.Openat(at, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
+	fd, err := postoffice.OpenDir(at, path)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer unix.Close(fd)
-	if err := eintr.Retry(func() error { return unix.Fsync(fd) }); err != nil {
+	defer postoffice.Close(fd)
+	if err := postoffice.Sync(fd); err != nil {
 		return &os.PathError{Op: "sync", Path: path, Err: err}
 	}
 	return nil

@@ -4,7 +4,6 @@ package report
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -55,7 +54,7 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Lstat(file)
+	info, err := postoffice.Lstat(file)
 	if err != nil {
 		return "", err
 	}

@@ -52,7 +52,7 @@ func readControl(control postoffice.Control, at int, path string, flags int, buf
 	}
 	err = d.read(fd, buf)
 	if err != nil || flags&unix.O_ACCMODE != unix.O_RDWR {
-		unix.Close(fd)
+		postoffice.Close(fd)
 		return d, err
 	}
 	d.fd = fd
@@ -81,7 +81,7 @@ func (d *controlFile) read(fd int, buf *[]byte) error {
 
 func (d *controlFile) close() {
 	if d.fd >= 0 {
-		unix.Close(d.fd)
+		postoffice.Close(d.fd)
 		d.fd = -1
 	}
 }
@@ -96,8 +96,8 @@ func (d *controlFile) writable() (int, error) {
 		return -1, fmt.Errorf("open for writing: %w", err)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Dev != d.st.Dev || st.Ino != d.st.Ino {
-		unix.Close(fd)
+	if err := postoffice.Fstat(fd, &st); err != nil || st.Dev != d.st.Dev || st.Ino != d.st.Ino {
+		postoffice.Close(fd)
 		return -1, errChanged
 	}
 	d.fd = fd

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 	"zsched/internal/process"
 )
 
@@ -123,13 +124,13 @@ func (d *controlFile) truncateTorn() error {
 		return err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := postoffice.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("stat: %w", err)
 	}
 	if st.Size != d.st.Size {
 		return errChanged
 	}
-	if err := unix.Ftruncate(fd, d.file.Torn); err != nil {
+	if err := postoffice.Truncate(fd, d.file.Torn); err != nil {
 		return fmt.Errorf("truncate: %w", err)
 	}
 	return nil

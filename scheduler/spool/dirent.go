@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
-	"zsched/internal/eintr"
 	"zsched/internal/postoffice"
 )
 
@@ -21,7 +20,7 @@ type dirents []byte
 
 // getdents reads the next entries. At the end of the directory there are none.
 func getdents(fd int, buf []byte) (dirents, error) {
-	n, err := eintr.Retry1(func() (int, error) { return unix.Getdents(fd, buf) })
+	n, err := postoffice.Getdents(fd, buf)
 	switch err {
 	case nil:
 		return buf[:max(n, 0)], nil

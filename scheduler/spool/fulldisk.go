@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/eintr"
 	"zsched/internal/postoffice"
 )
 
@@ -135,7 +134,7 @@ type Space struct {
 // (statfs(2)).
 func ReadSpace(dir string) (Space, error) {
 	var st unix.Statfs_t
-	if err := eintr.Retry(func() error { return unix.Statfs(dir, &st) }); err != nil {
+	if err := postoffice.Statfs(dir, &st); err != nil {
 		return Space{}, fmt.Errorf("reading the space of %q: %w", dir, err)
 	}
 	block := uint64(max(st.Frsize, 1))

@@ -194,15 +194,15 @@ func openPair(office int, p Place) (pair, error) {
 	}
 	queue, err := postoffice.OpenDir(office, p.dir()+"queue")
 	if err != nil {
-		unix.Close(transport)
+		postoffice.Close(transport)
 		return none, fmt.Errorf("opening %q: %w", p.dir()+"queue", err)
 	}
 	return pair{transport, queue}, nil
 }
 
 func (d pair) close() {
-	unix.Close(d.transport)
-	unix.Close(d.queue)
+	postoffice.Close(d.transport)
+	postoffice.Close(d.queue)
 }
 
 // split cuts a path into its hash prefix, with the slash, and its base name.

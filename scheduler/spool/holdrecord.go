@@ -180,7 +180,7 @@ func (s *Spool) recordNumbers() (numbers []uint64, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", recordsDir, err)
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	buf := make([]byte, direntBytes)
 	for {
 		read, err := getdents(fd, buf)

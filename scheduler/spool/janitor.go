@@ -182,7 +182,7 @@ func (s *Spool) routerHasStaged() bool {
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	for e := range entries(fd, make([]byte, direntBytes)) {
 		if e.name[0] != '.' {
 			return true
@@ -271,7 +271,7 @@ func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path st
 		}
 		return true
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	buf := make([]byte, direntBytes)
 	for {
 		startedAt := time.Now()

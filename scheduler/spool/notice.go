@@ -6,9 +6,8 @@ package spool
 import (
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // owes reports whether the file has a d line that is still to be reported.
@@ -117,7 +116,7 @@ func (d *controlFile) recordLost() error {
 	if err := ctlfile.AppendDiagnostic(fd, lines...); err != nil {
 		return err
 	}
-	if err := unix.Fstat(fd, &d.st); err != nil {
+	if err := postoffice.Fstat(fd, &d.st); err != nil {
 		return fmt.Errorf("stat: %w", err)
 	}
 	var buf []byte

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
 )
 
 // nobody is a user who has no rights.
@@ -74,7 +76,7 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	o.putAs(nobody, 0o600, "7", control("7", toBob))
 	o.mkdir("public")
 	o.loaded("7")
-	message, err := os.Open(filepath.Join(o.dir, "queue/7"))
+	message, err := postoffice.OpenFile(filepath.Join(o.dir, "queue/7"), os.O_RDONLY)
 	check(t, err)
 	defer message.Close()
 	path, err := o.s.copyMessage(message)

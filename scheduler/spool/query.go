@@ -210,7 +210,7 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 	}
 	queue, err := postoffice.OpenDir(s.office, p.dir()+"queue")
 	if err != nil {
-		unix.Close(transport)
+		postoffice.Close(transport)
 		return nil, fmt.Errorf("opening %squeue: %w", p.dir(), err)
 	}
 	return &queueReader{place: p, pair: pair{transport, queue}}, nil
@@ -252,7 +252,7 @@ func (h *queueReader) reason(path string) string {
 	if err != nil {
 		return ""
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	text, err := postoffice.ReadFull(fd, reasonBytes, nil)
 	if err != nil {
 		return ""
@@ -282,7 +282,7 @@ func (w *walk) read(prefix string) bool {
 	if err != nil {
 		return w.fail("opening", prefix, err)
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	buf := make([]byte, direntBytes)
 	for {
 		read, err := getdents(fd, buf)

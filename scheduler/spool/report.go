@@ -5,7 +5,6 @@ package spool
 import (
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 
@@ -24,7 +23,7 @@ type Owed struct {
 	Lines []int
 	// Message is the message file, open for reading until the call returns; nil
 	// if there is none.
-	Message    *os.File
+	Message    *postoffice.File
 	Size       int64     // of the message file
 	ModifiedAt time.Time // its mtime; of the control file if there is none
 	// RetryUntil is when recipients that are delayed expire; zero: not known.
@@ -85,10 +84,10 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 	fd, err := postoffice.Open(s.pair(place).queue, d.path, unix.O_RDONLY)
 	switch err {
 	case nil:
-		o.Message = os.NewFile(uintptr(fd), "queue/"+d.path)
+		o.Message = postoffice.NewFile(fd, "queue/"+d.path)
 		defer o.Message.Close()
 		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
+		if err := postoffice.Fstat(fd, &st); err != nil {
 			return "", fmt.Errorf("message file: %w", err)
 		}
 		o.Size, o.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())

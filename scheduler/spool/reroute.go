@@ -214,10 +214,10 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("message file: %w", err)
 	}
-	message := os.NewFile(uintptr(fd), "queue/"+r.Path)
+	message := postoffice.NewFile(fd, "queue/"+r.Path)
 	defer message.Close()
 	var st unix.Stat_t
-	switch err := unix.Fstat(fd, &st); {
+	switch err := postoffice.Fstat(fd, &st); {
 	case err != nil:
 		return nil, fmt.Errorf("message file: %w", err)
 	case d.file.Body < 0:
@@ -236,7 +236,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	return staged, err
 }
 
-func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *os.File) (staged []stagedCopy, err error) {
+func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File) (staged []stagedCopy, err error) {
 	for _, sub := range f.Resubmissions(chosen) {
 		sub.By = s.options.By
 		body := io.NewSectionReader(message, f.Body, math.MaxInt64-f.Body)
@@ -256,7 +256,7 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *os.File) 
 	return staged, nil
 }
 
-func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, message *os.File) ([]stagedCopy, error) {
+func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, message *postoffice.File) ([]stagedCopy, error) {
 	p := stagedCopy{draft: f.Extract(chosen)}
 	for _, i := range chosen {
 		p.offsets = append(p.offsets, f.Recipients[i].Offset)
@@ -284,7 +284,7 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 
 // copyMessage copies a message into queue/.tmp, on disk, with its owner and age.
 // Nobody but us can reach a name there, so its owner cannot replace it.
-func (s *Spool) copyMessage(message *os.File) (path string, err error) {
+func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
 	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
 	if err != nil {
 		return "", fmt.Errorf("copying the message: %w", err)
@@ -331,11 +331,11 @@ const staleAge = 24 * time.Hour
 func (s *Spool) removeStale() {
 	if fd, err := postoffice.OpenDir(s.office, "public"); err == nil {
 		s.removeStaleIn(fd, false)
-		unix.Close(fd)
+		postoffice.Close(fd)
 	}
 	if fd, err := postoffice.OpenTemp(s.pair(Queue).queue); err == nil {
 		s.removeStaleIn(fd, true)
-		unix.Close(fd)
+		postoffice.Close(fd)
 	}
 }
 

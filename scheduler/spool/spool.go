@@ -62,8 +62,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"zsched/internal/postoffice"
 )
 
@@ -88,6 +86,9 @@ type Options struct {
 	// trace; the default is scheduler@ and the host's name.
 	RouterLevels     int
 	RouterNotify, By string
+	// Unwatched leaves out the watch and the notify socket: names are found by
+	// the sweep alone.
+	Unwatched bool
 	// Users asks for the addresses of recipients (OpenRecipient.User).
 	Users bool
 	// Reporter writes notices. Without one, messages that owe a notice are moved
@@ -233,7 +234,7 @@ func (s *Spool) closePlaces() {
 			pair.close()
 		}
 	}
-	unix.Close(s.office)
+	postoffice.Close(s.office)
 }
 
 // pair returns the directories of a place. While they are missing, because the
@@ -306,9 +307,12 @@ func (s *Spool) start() {
 	for range noticeWriters {
 		s.spawn(func() { work(s.notices) })
 	}
-	s.startWatch()
-	socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
-	s.spawn(func() { s.notified(socket, err) })
+	s.watcher.narrower.fd = -1
+	if !s.options.Unwatched {
+		s.startWatch()
+		socket, err := bindNotify(notifyPath(s.options.Postoffice, s.options.NotifySocket))
+		s.spawn(func() { s.notified(socket, err) })
+	}
 	s.spawn(s.announceRefused)
 	s.spawn(s.sweeping)
 	s.spawn(s.janitor)

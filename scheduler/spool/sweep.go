@@ -89,7 +89,7 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 		w.fail("", "opening", err)
 		return false, true
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	return true, w.read(fd, "", depth) && w.flush()
 }
 
@@ -133,7 +133,7 @@ func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
 			}
 			return true
 		}
-		defer unix.Close(child)
+		defer postoffice.Close(child)
 		w.s.watcher.watch(sub)
 		return w.read(child, sub, depth-1)
 	}

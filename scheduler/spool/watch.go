@@ -38,7 +38,6 @@ type watcher struct {
 func (s *Spool) startWatch() {
 	w := &s.watcher
 	w.s, w.root = s, filepath.Join(s.options.Postoffice, "transport")+"/"
-	w.narrower.fd = -1
 	fs, err := fsnotify.NewBufferedWatcher(watchBuffer)
 	if err != nil {
 		s.warn("watching transport: " + err.Error() + "; new mail is found by sweeping")
@@ -77,7 +76,7 @@ func (w *watcher) watchTree(prefix string, depth int) bool {
 	if err != nil {
 		return true
 	}
-	defer unix.Close(fd)
+	defer postoffice.Close(fd)
 	var names []Name
 	for e := range entries(fd, make([]byte, direntBytes)) {
 		if n, ok := named(fd, prefix, e); ok {

@@ -1,0 +1,305 @@
+package postoffice
+
+// The system calls, each for the kernel or for a mounted disk. For a disk, paths
+// and buffers are copied: otherwise every caller's would have to be on the heap.
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/eintr"
+)
+
+func openat(dir int, path string, flags int, mode uint32) (int, error) {
+	if m := at(dir, path); m != nil {
+		fd, err := m.disk.Openat(m.own(dir), strings.Clone(path), flags, mode)
+		if err != nil {
+			return -1, err
+		}
+		return m.first + fd, nil
+	}
+	return unix.Openat(dir, path, flags, mode)
+}
+
+// Close closes a descriptor.
+func Close(fd int) error {
+	if m := of(fd); m != nil {
+		return m.disk.Close(m.own(fd))
+	}
+	return unix.Close(fd)
+}
+
+// Fstat examines an open file.
+func Fstat(fd int, st *unix.Stat_t) error {
+	if m := of(fd); m != nil {
+		return eintr.Retry(func() error { return m.fstat(fd, st) })
+	}
+	return eintr.Retry(func() error { return unix.Fstat(fd, st) })
+}
+
+func (m *mount) fstat(fd int, st *unix.Stat_t) error {
+	found, err := m.disk.Fstat(m.own(fd))
+	*st = found
+	return err
+}
+
+func fstatat(dir int, path string, st *unix.Stat_t) error {
+	if m := at(dir, path); m != nil {
+		found, err := m.disk.Fstatat(m.own(dir), strings.Clone(path))
+		*st = found
+		return err
+	}
+	return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Read reads at the descriptor's place.
+func Read(fd int, b []byte) (int, error) {
+	return eintr.Retry1(func() (int, error) {
+		if m := of(fd); m != nil {
+			buf := make([]byte, len(b))
+			n, err := m.disk.Read(m.own(fd), buf)
+			copy(b, buf[:max(n, 0)])
+			return n, err
+		}
+		return unix.Read(fd, b)
+	})
+}
+
+// Pread reads at an offset. It may read less than there is.
+func Pread(fd int, b []byte, offset int64) (int, error) {
+	return eintr.Retry1(func() (int, error) {
+		if m := of(fd); m != nil {
+			buf := make([]byte, len(b))
+			n, err := m.disk.Pread(m.own(fd), buf, offset)
+			copy(b, buf[:max(n, 0)])
+			return n, err
+		}
+		return unix.Pread(fd, b, offset)
+	})
+}
+
+// Write writes at the descriptor's place. It may write less, if the disk is full.
+func Write(fd int, b []byte) (int, error) {
+	return eintr.Retry1(func() (int, error) {
+		if m := of(fd); m != nil {
+			return m.disk.Write(m.own(fd), bytes.Clone(b))
+		}
+		return unix.Write(fd, b)
+	})
+}
+
+// Pwrite writes at an offset. It may write less, if the disk is full.
+func Pwrite(fd int, b []byte, offset int64) (int, error) {
+	return eintr.Retry1(func() (int, error) {
+		if m := of(fd); m != nil {
+			return m.disk.Pwrite(m.own(fd), bytes.Clone(b), offset)
+		}
+		return unix.Pwrite(fd, b, offset)
+	})
+}
+
+// Append writes at the end of a file that is open without O_APPEND, in one
+// write, and leaves the descriptor's place behind it. It may write less, if the
+// disk is full.
+func Append(fd int, b []byte) (n int, err error) {
+	if m := of(fd); m != nil {
+		return eintr.Retry1(func() (int, error) { return m.disk.Append(m.own(fd), bytes.Clone(b)) })
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return 0, err
+	}
+	// Only for this write: pwrite on such a descriptor would append as well.
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
+		return 0, err
+	}
+	n, err = eintr.Retry1(func() (int, error) { return unix.Write(fd, b) })
+	if _, e := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags); err == nil {
+		err = e
+	}
+	return max(n, 0), err
+}
+
+// Seek moves the descriptor's place: lseek(2).
+func Seek(fd int, offset int64, whence int) (int64, error) {
+	if m := of(fd); m != nil {
+		return m.disk.Seek(m.own(fd), offset, whence)
+	}
+	return unix.Seek(fd, offset, whence)
+}
+
+// Truncate changes the size of an open file.
+func Truncate(fd int, size int64) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.Ftruncate(m.own(fd), size)
+		}
+		return unix.Ftruncate(fd, size)
+	})
+}
+
+// Sync makes an open file, or the names in an open directory, durable.
+func Sync(fd int) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.Fsync(m.own(fd))
+		}
+		return unix.Fsync(fd)
+	})
+}
+
+// SyncData makes the content of an open file durable, with its size.
+func SyncData(fd int) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.Fsync(m.own(fd))
+		}
+		return unix.Fdatasync(fd)
+	})
+}
+
+// SyncAll makes everything durable that the file system of an open file has.
+func SyncAll(fd int) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.Syncfs(m.own(fd))
+		}
+		return unix.Syncfs(fd)
+	})
+}
+
+// Getdents reads the next entries of an open directory, as getdents64(2) writes
+// them.
+func Getdents(fd int, b []byte) (int, error) {
+	return eintr.Retry1(func() (int, error) {
+		if m := of(fd); m != nil {
+			buf := make([]byte, len(b))
+			n, err := m.disk.Getdents(m.own(fd), buf)
+			copy(b, buf[:max(n, 0)])
+			return n, err
+		}
+		return unix.Getdents(fd, b)
+	})
+}
+
+// Statfs reads the space of the file system that a path is on.
+func Statfs(path string, st *unix.Statfs_t) error {
+	return eintr.Retry(func() error {
+		if m := at(WorkingDir, path); m != nil {
+			found, err := m.disk.Statfs(strings.Clone(path))
+			*st = found
+			return err
+		}
+		return unix.Statfs(path, st)
+	})
+}
+
+// LockRange takes a lock on bytes of an open file, which ends when fd is closed
+// (F_OFD_SETLK), and reports whether another process has it. Where the file
+// system has no such locks, nobody has it.
+func LockRange(fd int, start, length int64) (free bool) {
+	if of(fd) != nil {
+		return true
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: start, Len: length}
+	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lock)
+	return err != unix.EAGAIN && err != unix.EACCES
+}
+
+// lease takes a read lease on an open file, which ends when fd is closed. The
+// error is ErrInUse if another process has it open for writing, or waits to.
+func lease(fd int) error {
+	if of(fd) != nil {
+		return nil
+	}
+	switch _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK); err {
+	case nil:
+	case unix.EAGAIN:
+		return ErrInUse
+	default:
+		return err
+	}
+	// A process that passed the permission check before the file was ours, but
+	// opens it only now, waits for the lease.
+	if lease, err := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); err != nil || lease != unix.F_RDLCK {
+		return ErrInUse
+	}
+	return nil
+}
+
+func removeACL(fd int) error {
+	if of(fd) != nil {
+		return nil
+	}
+	err := unix.Fremovexattr(fd, "system.posix_acl_access")
+	if err == unix.ENODATA || err == unix.EOPNOTSUPP {
+		return nil
+	}
+	return err
+}
+
+func fchmod(fd int, mode uint32) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.Fchmod(m.own(fd), mode)
+		}
+		return unix.Fchmod(fd, mode)
+	})
+}
+
+func fchown(fd, uid, gid int) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.Fchown(m.own(fd), uid, gid)
+		}
+		return unix.Fchown(fd, uid, gid)
+	})
+}
+
+// setTime sets the modification time of an open file.
+func setTime(fd int, at unix.Timespec) error {
+	return eintr.Retry(func() error {
+		if m := of(fd); m != nil {
+			return m.disk.SetTime(m.own(fd), at)
+		}
+		times := []unix.Timespec{at, at}
+		return unix.UtimesNanoAt(WorkingDir, "/proc/self/fd/"+strconv.Itoa(fd), times, 0)
+	})
+}
+
+func mkdirat(dir int, path string, mode uint32) error {
+	return eintr.Retry(func() error {
+		if m := at(dir, path); m != nil {
+			return m.disk.Mkdirat(m.own(dir), strings.Clone(path), mode)
+		}
+		return unix.Mkdirat(dir, path, mode)
+	})
+}
+
+func unlinkat(dir int, path string) error {
+	return eintr.Retry(func() error {
+		if m := at(dir, path); m != nil {
+			return m.disk.Unlinkat(m.own(dir), strings.Clone(path))
+		}
+		return unix.Unlinkat(dir, path, 0)
+	})
+}
+
+func renameat(fromDir int, from string, toDir int, to string, flags uint) error {
+	return eintr.Retry(func() error {
+		m, other := at(fromDir, from), at(toDir, to)
+		switch {
+		case m != other:
+			return unix.EXDEV
+		case m != nil:
+			keep := flags&unix.RENAME_NOREPLACE != 0
+			return m.disk.Renameat(m.own(fromDir), strings.Clone(from), m.own(toDir), strings.Clone(to), keep)
+		case flags == 0:
+			return unix.Renameat(fromDir, from, toDir, to)
+		}
+		return unix.Renameat2(fromDir, from, toDir, to, flags)
+	})
+}

@@ -1,0 +1,228 @@
+package postoffice
+
+// This file has open files as values, for what is read and written as a stream.
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is an open file or directory, as *os.File is. Its errors are
+// *os.PathError.
+type File struct {
+	name string
+	fd   atomic.Int64 // -1: closed
+}
+
+// NewFile returns a File for a descriptor, which it closes.
+func NewFile(fd int, name string) *File {
+	f := &File{name: name}
+	f.fd.Store(int64(fd))
+	return f
+}
+
+// OpenFile opens a file with the flags of OpenAt. A new one gets the mode 0600.
+func OpenFile(path string, flags int) (*File, error) {
+	fd, err := OpenAt(WorkingDir, path, flags, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return NewFile(fd, path), nil
+}
+
+// OpenDirFile opens a directory.
+func OpenDirFile(path string) (*File, error) {
+	fd, err := OpenDir(WorkingDir, path)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return NewFile(fd, path), nil
+}
+
+// Name is the name that the file was opened by.
+func (f *File) Name() string { return f.name }
+
+// FD is the descriptor.
+func (f *File) FD() int { return int(f.fd.Load()) }
+
+func (f *File) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if f.fd.Load() < 0 {
+		err = fs.ErrClosed
+	}
+	return &os.PathError{Op: op, Path: f.name, Err: err}
+}
+
+func (f *File) Read(b []byte) (int, error) {
+	n, err := Read(f.FD(), b)
+	if err == nil && n == 0 && len(b) > 0 {
+		return 0, io.EOF
+	}
+	return max(n, 0), f.wrap("read", err)
+}
+
+// ReadAt reads len(b) bytes at an offset, or returns an error: io.ReaderAt.
+func (f *File) ReadAt(b []byte, offset int64) (n int, err error) {
+	for n < len(b) {
+		more, err := Pread(f.FD(), b[n:], offset+int64(n))
+		if err != nil {
+			return n, f.wrap("read", err)
+		}
+		if more == 0 {
+			return n, io.EOF
+		}
+		n += more
+	}
+	return n, nil
+}
+
+func (f *File) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		more, err := Write(f.FD(), b[n:])
+		if err != nil {
+			return n, f.wrap("write", err)
+		}
+		n += more
+	}
+	return n, nil
+}
+
+// Stat examines the file.
+func (f *File) Stat() (os.FileInfo, error) {
+	info := &fileInfo{name: filepath.Base(f.name)}
+	if err := Fstat(f.FD(), &info.st); err != nil {
+		return nil, f.wrap("stat", err)
+	}
+	return info, nil
+}
+
+// Sync makes the file durable.
+func (f *File) Sync() error { return f.wrap("sync", Sync(f.FD())) }
+
+// SyncAll makes everything durable that its file system has.
+func (f *File) SyncAll() error { return f.wrap("sync", SyncAll(f.FD())) }
+
+// Chmod sets the mode.
+func (f *File) Chmod(mode uint32) error { return f.wrap("chmod", fchmod(f.FD(), mode)) }
+
+// Chown sets the owner and the group; -1 leaves one as it is.
+func (f *File) Chown(uid, gid int) error { return f.wrap("chown", fchown(f.FD(), uid, gid)) }
+
+// SetTime sets the modification time.
+func (f *File) SetTime(at time.Time) error {
+	ts, err := unix.TimeToTimespec(at)
+	if err == nil {
+		err = setTime(f.FD(), ts)
+	}
+	return f.wrap("set the time of", err)
+}
+
+// Close closes the file. Closing it again is an error.
+func (f *File) Close() error {
+	fd := f.fd.Swap(-1)
+	if fd < 0 {
+		return f.wrap("close", fs.ErrClosed)
+	}
+	return f.wrap("close", Close(int(fd)))
+}
+
+// Lstat examines a name itself: it does not follow a symbolic link. Its Sys is a
+// *syscall.Stat_t.
+func Lstat(path string) (os.FileInfo, error) {
+	info := &fileInfo{name: filepath.Base(path)}
+	if err := Stat(WorkingDir, path, &info.st); err != nil {
+		return nil, &os.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return info, nil
+}
+
+// ReadNames returns the names in a directory, sorted. Together with an error, it
+// returns those that it could read.
+func ReadNames(path string) (names []string, err error) {
+	fd, err := OpenDir(WorkingDir, path)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer Close(fd)
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := Getdents(fd, buf)
+		if err != nil || n <= 0 {
+			slices.Sort(names)
+			if err != nil {
+				err = &os.PathError{Op: "read", Path: path, Err: err}
+			}
+			return names, err
+		}
+		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+	}
+}
+
+// fileInfo is an os.FileInfo.
+type fileInfo struct {
+	name string
+	st   unix.Stat_t
+}
+
+func (i *fileInfo) Name() string       { return i.name }
+func (i *fileInfo) Size() int64        { return i.st.Size }
+func (i *fileInfo) ModTime() time.Time { return time.Unix(i.st.Mtim.Unix()) }
+func (i *fileInfo) IsDir() bool        { return i.Mode().IsDir() }
+
+func (i *fileInfo) Mode() os.FileMode {
+	mode := os.FileMode(i.st.Mode & 0o777)
+	switch i.st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		mode |= os.ModeDir
+	case unix.S_IFLNK:
+		mode |= os.ModeSymlink
+	case unix.S_IFSOCK:
+		mode |= os.ModeSocket
+	case unix.S_IFIFO:
+		mode |= os.ModeNamedPipe
+	default:
+		mode |= os.ModeDevice
+	}
+	return mode
+}
+
+// Sys returns the fields that callers need as package syscall has them.
+func (i *fileInfo) Sys() any {
+	s := &i.st
+	return &syscall.Stat_t{
+		Dev: s.Dev, Ino: s.Ino, Nlink: s.Nlink, Mode: s.Mode, Uid: s.Uid, Gid: s.Gid, Size: s.Size,
+		Mtim: syscall.Timespec(s.Mtim), Ctim: syscall.Timespec(s.Ctim),
+	}
+}
+
+// sameFile reports whether two files have one device and inode.
+func sameFile(a, b os.FileInfo) bool {
+	x, y := a.Sys().(*syscall.Stat_t), b.Sys().(*syscall.Stat_t)
+	return x.Dev == y.Dev && x.Ino == y.Ino
+}
+
+// Group returns the group of a directory.
+func Group(dir string) (int, error) {
+	f, err := OpenDirFile(dir)
+	if err != nil {
+		return 0, fmt.Errorf("looking at %q: %w", dir, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("looking at %q: %w", dir, err)
+	}
+	return int(info.Sys().(*syscall.Stat_t).Gid), nil
+}
