@@ -1,4 +1,5 @@
-// Ctlfile shows, checks and submits message control files: ctlfile(1).
+// Ctlfile shows, checks and submits message control files, and tries agents with
+// them: ctlfile(1).
 package main
 
 import (
@@ -27,6 +28,8 @@ const (
 const usage = `usage: ctlfile show FILE...
        ctlfile check FILE...
        ctlfile submit -P DIRECTORY --from ADDRESS [OPTION...] CHANNEL/HOST/USER... < MESSAGE
+       ctlfile try [OPTION...] FILE -- COMMAND [ARGUMENT...]
+       ctlfile try [OPTION...] - -- COMMAND [ARGUMENT...]
        ctlfile --help | --version
 `
 
@@ -36,6 +39,8 @@ const help = `Show, check and submit message control files, the files in POSTOFF
   check    print what is wrong with each file, and nothing for a file without faults
   submit   put a message into the queue as a router does, and print the path of
            its control file
+  try      start an agent, give it a copy of a message as the scheduler does, and
+           show what both say; with - the lines to send are typed
 
 Options of submit:
 `
@@ -54,6 +59,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		err = eachFile(rest, stdout, stderr, check)
 	case "submit":
 		err = submit(rest, stdin, stdout, stderr)
+	case "try":
+		err = try(rest, stdin, stdout)
 	case "help", "-h", "--help":
 		err = pflag.ErrHelp
 	case "version", "-V", "--version":
@@ -66,7 +73,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, pflag.ErrHelp):
-		fmt.Fprint(stdout, usage, "\n", help, submitFlags(new(submission)).FlagUsages())
+		fmt.Fprint(stdout, usage, "\n", help, submitFlags(new(submission)).FlagUsages(),
+			"\nOptions of try:\n", tryFlags(new(trial)).FlagUsages())
 		return exitOK
 	case errors.As(err, &wrongUsage):
 		fmt.Fprintf(stderr, "ctlfile: %v\n%s", err, usage)

@@ -86,11 +86,13 @@ func TestManualHasEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.ReplaceAll(string(page), `\-`, "-")
-	submitFlags(new(submission)).VisitAll(func(f *pflag.Flag) {
-		if !strings.Contains(text, "--"+f.Name+" ") && !strings.Contains(text, "--"+f.Name+"\n") {
-			t.Errorf("--%s is not in the manual page", f.Name)
-		}
-	})
+	for _, flags := range []*pflag.FlagSet{submitFlags(new(submission)), tryFlags(new(trial))} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if !strings.Contains(text, "--"+f.Name+" ") && !strings.Contains(text, "--"+f.Name+"\n") {
+				t.Errorf("--%s is not in the manual page", f.Name)
+			}
+		})
+	}
 }
 
 func TestVersionAndHelp(t *testing.T) {
