@@ -104,8 +104,7 @@ func (dv *delivery) messageExpiry(m *message) instant {
 }
 
 // noteDelays notes what a recipient's N line says about delays: its NOTIFY, the
-// number of its notices of delay so far, and its deadline. A reload that sets
-// reporttimes applies to mail that is loaded after it.
+// number of its notices of delay so far, and its deadline.
 func (ml *mail) noteDelays(v *vertex, in *ctlfile.OpenRecipient, modifiedAt instant) {
 	wanted := in.Notify.Wants(ctlfile.NotifyDelay) && len(ml.threadOf(v).params.ReportTimes) > 0
 	if !wanted && !in.DeliverBy.Given {
@@ -155,6 +154,33 @@ func (q *queue) planDelay(v *vertex) {
 		return
 	}
 	q.delays.put(next, p)
+}
+
+// replanDelays plans the notices of delay of a thread whose reporttimes have
+// changed. Mail that is older than a new time is reported at once, as after a
+// restart.
+func (q *queue) replanDelays(t *thread) {
+	for v := q.vertices.get(t.vertices.head); v != nil; v = q.vertices.get(v.next) {
+		p := q.delayPlans[v.ref]
+		switch {
+		case p != nil:
+			p.told = min(p.told, q.reportTimesPassed(v))
+		case len(t.params.ReportTimes) > 0 && q.wantsDelays(v):
+			q.delayPlans[v.ref] = &delayPlan{vertex: v.ref}
+		}
+		q.planDelay(v)
+	}
+}
+
+// wantsDelays reports whether the sender wants to be told of delays of a
+// recipient of a vertex.
+func (q *queue) wantsDelays(v *vertex) bool {
+	for i := range v.len() {
+		if r := q.recipient(v, i); r.isUndelivered() && r.flags&notifyDelay != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // reportTimesPassed counts the reporttimes that the age of a vertex has reached.

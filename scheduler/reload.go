@@ -2,6 +2,8 @@ package scheduler
 
 // Reload: a new configuration, told by Reloaded.
 
+import "slices"
+
 // reload puts a new configuration into force. A thread whose clauses, command
 // and process attributes do not change keeps its ring, its agents and its wake
 // times. New limits and intervals apply at once. The agents of a ring that no
@@ -28,6 +30,9 @@ func (s *Scheduler) reload(config *Config) {
 		t.running = t.running && t.params.QueueOnly
 		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {
 			s.requeueThread(t)
+		}
+		if !slices.Equal(before.ReportTimes, t.params.ReportTimes) {
+			s.replanDelays(t)
 		}
 		if t.ring != nil {
 			s.updateThread(t)
