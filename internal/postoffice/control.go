@@ -19,6 +19,11 @@ var ErrNotRegular = errors.New("not a regular file")
 // that process has closed it.
 var ErrInUse = errors.New("another process has it open for writing")
 
+// ErrNoLease says that a control file belongs to another user and cannot be taken
+// over: the file system of transport/ has no leases, as is the case with NFS. The
+// file is left as it is.
+var ErrNoLease = errors.New("it belongs to another user, and without leases nothing proves that he does not have it open")
+
 const (
 	// controlMode lets agents that have the group of transport/ write.
 	controlMode = 0o660
@@ -32,6 +37,8 @@ const (
 type Control struct {
 	takesOver bool
 	group     int // of files that were taken over
+	// noLease is why there are no leases below transport/; nil: there are.
+	noLease error
 }
 
 // NewControl returns the rules for the control files below the open directory
@@ -41,7 +48,37 @@ func NewControl(transport int) (Control, error) {
 	if err := Fstat(transport, &st); err != nil {
 		return Control{}, fmt.Errorf("looking at transport: %w", err)
 	}
-	return Control{takesOver: os.Geteuid() == 0, group: int(st.Gid)}, nil
+	c := Control{takesOver: os.Geteuid() == 0, group: int(st.Gid)}
+	if c.takesOver {
+		c.noLease = tryLease(transport)
+	}
+	return c, nil
+}
+
+// CannotTakeOver returns why no file of another user can be taken over; nil if they
+// can.
+func (c Control) CannotTakeOver() error { return c.noLease }
+
+// leaseName begins with a dot, so that it is not taken for a control file.
+const leaseName = ".scheduler.lease"
+
+// tryLease returns why a file of our own below a directory gets no lease. It is nil,
+// too, if that cannot be tried: an NFS server may refuse a lease with the error
+// that otherwise means that a file is in use.
+func tryLease(dir int) error {
+	if WriteFile(dir, leaseName, nil, false) != nil {
+		return nil
+	}
+	defer func() { _ = Remove(dir, leaseName) }()
+	fd, err := Open(dir, leaseName, unix.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	defer Close(fd)
+	if err = lease(fd); err == ErrInUse {
+		err = unix.EAGAIN
+	}
+	return err
 }
 
 // Open opens the control file at path below dir and returns its fstat(2) state. As root it first takes over a file that another user owns, or that anybody
@@ -103,6 +140,9 @@ func (c Control) takeOver(dir int, path string) error {
 		return err
 	}
 	defer Close(fd) // and with it the lease
+	if c.noLease != nil {
+		return fmt.Errorf("%w: %w", ErrNoLease, c.noLease)
+	}
 	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
 		if err := c.own(fd); err != nil {
 			return fmt.Errorf("taking it over from user %d: %w", st.Uid, err)

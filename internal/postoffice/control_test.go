@@ -144,6 +144,45 @@ func TestControlFileThatAWriterHasOpenIsNotRead(t *testing.T) {
 	}
 }
 
+func TestWithoutLeasesAFileOfAnotherUserIsLeftAsItIs(t *testing.T) {
+	tr := newTransport(t)
+	if err := tr.CannotTakeOver(); err != nil {
+		t.Fatal(err)
+	}
+	tr.noLease = unix.EINVAL // as on NFS
+	tr.write(nobody, 0o600)
+	if _, _, err := tr.Open(tr.fd, "7", unix.O_RDONLY); !errors.Is(err, ErrNoLease) || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("error %v", err)
+	}
+	tr.is(nobody, 0o600)
+	tr.write(0, 0o660) // our own router's
+	fd, _, err := tr.Open(tr.fd, "7", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+}
+
+func TestFileSystemWithoutLeasesIsRecognised(t *testing.T) {
+	tr := newTransport(t)
+	if err := tryLease(tr.fd); err != nil {
+		t.Errorf("no lease in a directory of ours: %v", err)
+	}
+	if names, err := os.ReadDir(tr.dir); err != nil || len(names) != 0 {
+		t.Errorf("left %v, error %v", names, err)
+	}
+	// A file that somebody has open for writing gets no lease either, with the
+	// error that an NFS server gives.
+	held, err := unix.Openat(tr.fd, leaseName, unix.O_WRONLY|unix.O_CREAT, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(held)
+	if err := tryLease(tr.fd); err != unix.EAGAIN {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestReaderDoesNotKeepAControlFileFromBeingTakenOver(t *testing.T) {
 	tr := newTransport(t)
 	reader, err := os.Open(tr.write(nobody, 0o600))

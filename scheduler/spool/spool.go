@@ -224,8 +224,12 @@ func (s *Spool) openPlaces() (err error) {
 	}
 	if s.control, err = postoffice.NewControl(s.pair(Queue).transport); err != nil {
 		s.closePlaces()
+		return err
 	}
-	return err
+	if err := s.control.CannotTakeOver(); err != nil {
+		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
+	}
+	return nil
 }
 
 func (s *Spool) closePlaces() {
