@@ -66,7 +66,9 @@
 //	how a million messages are kept    message.go mail.go slab.go heap.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
-// test. testdata/ has scenarios in prose. The manual is scheduler(8).
+// test. testdata/ has scenarios in prose. Package simulate measures windows,
+// preemption, turns and waits against models of servers. The manual is
+// scheduler(8).
 package scheduler
 
 import (

@@ -101,3 +101,34 @@ func TestInflationIsCounted(t *testing.T) {
 		t.Errorf("the worst is %v and %d are nested, want 2 and 1", worst, nested)
 	}
 }
+
+// TestWeightsFollowAReload: senders without weights have equal turns, and other
+// weights hold for the mail that waits when they come.
+func TestWeightsFollowAReload(t *testing.T) {
+	c := NewClock(1)
+	p := defaults()
+	p.MaxRing, p.MaxThr = 4, 4
+	n := NewNode(c, p, nil, aSecond)
+	fed := make(map[string]int)
+	n.Fed = func(d *Delivery) { fed[d.Message.Sender]++ }
+	senders := []string{"a@heavy", "b@middle", "c@light"}
+	for _, sender := range senders {
+		n.submitMany(1000, sender, "host")
+	}
+	for _, tt := range []struct {
+		weights map[string]int
+		want    []int
+	}{
+		{nil, []int{200, 200, 200}},
+		{map[string]int{"heavy": 3, "middle": 2}, []int{300, 200, 100}},
+	} {
+		n.Reload(p, tt.weights)
+		clear(fed)
+		c.Run(func() bool { return fed[senders[0]]+fed[senders[1]]+fed[senders[2]] >= 600 })
+		for i, want := range tt.want {
+			if got := fed[senders[i]]; got < want-30 || got > want+30 {
+				t.Errorf("weights %v: %s has %d of 600, want about %d", tt.weights, senders[i], got, want)
+			}
+		}
+	}
+}

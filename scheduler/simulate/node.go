@@ -15,6 +15,7 @@ type Node struct {
 	*Clock
 	server Server
 	core   *scheduler.Scheduler
+	config scheduler.Config
 
 	messages map[scheduler.MessageID]*Message
 	last     scheduler.MessageID // the last that was given
@@ -77,13 +78,22 @@ func defaults() scheduler.Params {
 func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server) *Node {
 	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message)}
 	command := []string{"smtp", "--sessions", "${sessions}"}
-	n.core = scheduler.New(&scheduler.Config{
+	n.config = scheduler.Config{
 		Defaults: p, Shares: weights,
 		Clauses: []scheduler.Clause{{Channel: channel, Host: "*", Settings: []scheduler.Setting{
 			{Name: "command", Apply: func(p *scheduler.Params) { p.Command = command }},
 		}}},
-	}, c.newRand())
+	}
+	config := n.config
+	n.core = scheduler.New(&config, c.newRand())
 	return n
+}
+
+// Reload gives the node other parameters and weights, as a new configuration.
+func (n *Node) Reload(p scheduler.Params, weights map[string]int) {
+	n.config.Defaults, n.config.Shares = p, weights
+	config := n.config
+	n.step(scheduler.Reloaded{Config: &config})
 }
 
 // Submit lets a message arrive that has one recipient at each host named. A host
