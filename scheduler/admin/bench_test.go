@@ -62,6 +62,30 @@ func BenchmarkListing(b *testing.B) {
 	}
 }
 
+// BenchmarkTotals counts a queue of a million messages while messages arrive: the
+// totals, which the core has; and poisoned mail, for whose oldest the whole queue is
+// walked (Queue.Totals does so for at most a twentieth of the time).
+func BenchmarkTotals(b *testing.B) {
+	for _, messages := range []int{10_000, 1_000_000} {
+		f := newFull(b, messages, 10_000)
+		b.Run(fmt.Sprintf("messages=%d/totals", messages), func(b *testing.B) {
+			f.measure(b, func() {
+				if t, err := f.server.Queue().Totals(b.Context()); err != nil || t.Recipients < messages {
+					b.Fatalf("%d recipients: %v", t.Recipients, err)
+				}
+			})
+		})
+		b.Run(fmt.Sprintf("messages=%d/poisoned", messages), func(b *testing.B) {
+			f.measure(b, func() {
+				if _, err := f.server.Queue().countPoisoned(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			})
+		})
+		f.stop()
+	}
+}
+
 // full is a daemon with a queueonly clause, whose mail stays.
 type full struct {
 	daemon        *daemon.Daemon
@@ -105,7 +129,7 @@ func newFull(b *testing.B, messages, threads int) *full {
 		},
 		Log: zerolog.Nop(), Observer: f.turns, Signals: f.signals,
 	})
-	f.server = New(Options{Port: f.daemon, Log: zerolog.Nop(), Settings: server.Settings{Version: 2, UID: os.Getuid()}})
+	f.server = New(Options{Port: f.daemon, Files: memoryFiles{&daemontest.Spool{}, &holdRecordFiles{}}, Log: zerolog.Nop(), Settings: server.Settings{Version: 2, UID: os.Getuid()}})
 	f.sockets = listen.New(zerolog.Nop())
 	f.sockets.Open("mailq", listen.Address{Network: "unix", Address: f.socket}, nil, func(l net.Listener) error {
 		return f.sockets.Accept(l, f.server.Serve)

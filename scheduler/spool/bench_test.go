@@ -217,3 +217,22 @@ func BenchmarkFind(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(len(names)), "µs/message")
 }
+
+// BenchmarkCount counts the messages under hold/, as totals do.
+func BenchmarkCount(b *testing.B) {
+	const messages = 10_000
+	o := newTestSpool(b)
+	for i := 1; i <= messages; i++ {
+		for _, dir := range []string{"hold/transport", "hold/queue"} {
+			o.mkdir(dir)
+			check(b, os.WriteFile(filepath.Join(o.dir, dir, strconv.Itoa(i)), nil, 0o600))
+		}
+	}
+	o.open(Options{})
+	for b.Loop() {
+		if c, err := o.s.Count(b.Context(), Hold); err != nil || c.Messages != messages {
+			b.Fatalf("%d messages, error %v", c.Messages, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/messages, "ns/message")
+}
