@@ -82,7 +82,7 @@ func TestCongestedServerTimesOut(t *testing.T) {
 	c := NewClock(1)
 	p := defaults()
 	p.MaxThr = 3
-	s := &congested{processes: 1, room: 1, service: time.Minute, repeats: seconds(0, 3, 9), timeout: 30 * time.Second}
+	s := &congested{processes: 1, room: 1, least: time.Minute, most: time.Minute, repeats: seconds(0, 3, 9), timeout: 30 * time.Second}
 	n := NewNode(c, p, nil, s.connect)
 	var ends []string
 	n.Ended = func(d *Delivery) { ends = append(ends, fmt.Sprint(c.Now().Round(time.Second), " ", d.OK)) }

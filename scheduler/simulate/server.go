@@ -42,12 +42,12 @@ func (d *Delivery) endAfter(t time.Duration, ok bool) {
 // connections. A client that finds the queue full tries again at the times in
 // repeats, which count from its first attempt.
 type congested struct {
-	processes int // free ones
-	room      int // in the queue
-	service   time.Duration
-	repeats   []time.Duration
-	timeout   time.Duration
-	waiting   []*Delivery
+	processes   int           // free ones
+	room        int           // in the queue
+	least, most time.Duration // of a delivery
+	repeats     []time.Duration
+	timeout     time.Duration
+	waiting     []*Delivery
 }
 
 func (s *congested) connect(d *Delivery) { s.try(d, 0) }
@@ -68,7 +68,7 @@ func (s *congested) try(d *Delivery, attempt int) {
 
 func (s *congested) serve(d *Delivery) {
 	s.processes--
-	d.Node.After(s.service, func() {
+	d.Node.After(d.Node.between(s.least, s.most), func() {
 		s.processes++
 		if len(s.waiting) > 0 {
 			next := s.waiting[0]
