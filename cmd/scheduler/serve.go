@@ -128,7 +128,8 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	if err != nil {
 		return err
 	}
-	spooler, err := spool.Open(s.spoolOptions(file))
+	reporter := daemon.NewReporter(s.reporter(file))
+	spooler, err := spool.Open(s.spoolOptions(file, reporter))
 	if err != nil {
 		return err
 	}
@@ -156,6 +157,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		warn(log, again)
 		warnChangedSockets(file, again, log)
 		queries.Configure(s.querySettings(again))
+		reporter.Configure(s.reporter(again))
 		return again.Scheduler, nil
 	}
 	options.Dump = func() { queries.Dump() }
@@ -244,7 +246,7 @@ func agentGroup(c *scheduler.Config) int {
 	return 0
 }
 
-func (s *setting) spoolOptions(file *config.File) spool.Options {
+func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool.Options {
 	o := spool.Options{
 		Postoffice:   s.where.postoffice,
 		HashLevels:   s.hashLevels,
@@ -255,7 +257,7 @@ func (s *setting) spoolOptions(file *config.File) spool.Options {
 	}
 	o.Users = s.events
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
-	o.Reporter = daemon.Reporter{Reporter: s.reporter(file)}
+	o.Reporter = reporter
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"zsched/scheduler"
@@ -13,12 +14,35 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// Reporter writes the notices of the spool: spool.Reporter. The zero value of its
-// Reporter is not valid.
-type Reporter struct{ *report.Reporter }
+// Reporter writes the notices of the spool: spool.Reporter. Any goroutine may use
+// it.
+type Reporter struct{ current atomic.Pointer[reporter] }
+
+// reporter is what the configuration in force makes of a Reporter.
+type reporter struct {
+	*report.Reporter
+	answersNull bool
+}
+
+// NewReporter returns a Reporter with the settings of r.
+func NewReporter(r *report.Reporter) *Reporter {
+	n := new(Reporter)
+	n.Configure(r)
+	return n
+}
+
+// Configure has notices that are written from now on follow the settings of r.
+func (r *Reporter) Configure(to *report.Reporter) {
+	r.current.Store(&reporter{to, to.AnswersNullSender()})
+}
+
+// AnswersNullSender reports whether there is a notice for messages with a null
+// sender. The form of notices, which may name addresses that get copies, was
+// looked at when the configuration was read.
+func (r *Reporter) AnswersNullSender() bool { return r.current.Load().answersNull }
 
 // Report composes a notice and submits it.
-func (r Reporter) Report(o *spool.Owed) (file string, err error) {
+func (r *Reporter) Report(o *spool.Owed) (file string, err error) {
 	m := report.Message{
 		SpoolID: o.SpoolID(), File: o.File, ArrivedAt: o.ModifiedAt, Temp: o.Temp,
 		Recipients: report.Recipients(o.File, o.Lines),
@@ -29,7 +53,7 @@ func (r Reporter) Report(o *spool.Owed) (file string, err error) {
 	for i := range m.Recipients {
 		m.Recipients[i].RetryUntil = o.RetryUntil
 	}
-	file, err = r.Reporter.Report(&m, time.Now())
+	file, err = r.current.Load().Report(&m, time.Now())
 	if errors.Is(err, report.ErrNobody) {
 		return "", nil
 	}

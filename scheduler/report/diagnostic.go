@@ -55,6 +55,7 @@ func recipient(f *ctlfile.File, d *ctlfile.Diagnostic) Recipient {
 	}
 	if i := f.Find(d.Recipient); i >= 0 {
 		to := &f.Recipients[i]
+		r.Offset = to.Offset
 		r.Original, _ = ctlfile.DSNWord(to.DSN, "ORCPT")
 		// 0x03 stands for the user of the r line.
 		if r.Address == "" || r.Address == "\x03" {

@@ -67,6 +67,9 @@ func parseAction(s string) Action {
 
 // Recipient is one recipient in a notice.
 type Recipient struct {
+	// Offset is that of the recipient in the control file: ctlfile.Recipient. 0
+	// stands for a recipient that the file does not have.
+	Offset  int64
 	Address string // as the agent had it, the final form
 	// Original is the value of the ORCPT word, type;xtext: the address as the
 	// sender wrote it. "" if he did not say.

@@ -414,7 +414,7 @@ func TestNotaryOfThreeToSixFields(t *testing.T) {
 	} {
 		f := parseControl(t, "d 59:200:106::1795000000\t"+c.notary+"\tsaid\n")
 		got := Recipients(f, all(f))
-		c.want.Original, c.want.Text, c.want.LastAttempt = "rfc822;Bob+40Orig", "said", time.Unix(1795000000, 0)
+		c.want.Offset, c.want.Original, c.want.Text, c.want.LastAttempt = 59, "rfc822;Bob+40Orig", "said", time.Unix(1795000000, 0)
 		if len(got) != 1 || got[0] != c.want {
 			t.Errorf("%q: %+v", c.notary, got)
 		}

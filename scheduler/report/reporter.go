@@ -3,6 +3,7 @@ package report
 // The reporter: which notice a control file leads to, and to whom it goes.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -112,20 +113,42 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 	if len(n.To) == 0 && !r.StoreErrors {
 		return nil, ErrNobody
 	}
-	ret := ""
-	for i := range m.File.Recipients {
-		to := &m.File.Recipients[i]
-		if n.Header == "" {
-			n.Header = m.File.Headers(i)
-		}
-		if n.EnvelopeID == "" {
-			n.EnvelopeID = oneLine(ctlfile.DecodeXtext(to.EnvID))
-		}
-		if ret == "" {
-			ret = to.Ret
+	return n, r.readBody(n, m, n.addMessage(m))
+}
+
+// addMessage adds the header and the ENVID, and returns the RET, of the message as
+// the reported recipients got it: a control file may have several blocks, each
+// with a header of its own. Where the reported recipients differ, the first of
+// them decides, and HDRS is stronger than FULL. ENVID and RET are parameters of
+// the message, so where the reported recipients have none, those of others with
+// the same header count.
+func (n *Notice) addMessage(m *Message) (ret string) {
+	reported := make([]int, 0, len(m.Recipients))
+	for i := range m.Recipients {
+		if at := m.File.Find(m.Recipients[i].Offset); m.Recipients[i].Offset > 0 && at >= 0 {
+			reported = append(reported, at)
 		}
 	}
-	return n, r.readBody(n, m, ret)
+	var others []int
+	for i := range m.File.Recipients {
+		if len(reported) == 0 || m.File.Recipients[i].Header == m.File.Recipients[reported[0]].Header {
+			others = append(others, i)
+		}
+	}
+	for _, list := range [][]int{reported, others} {
+		envID, listRet := "", ""
+		for _, i := range list {
+			to := &m.File.Recipients[i]
+			n.Header = cmp.Or(n.Header, m.File.Headers(i))
+			envID = cmp.Or(envID, to.EnvID)
+			if listRet == "" || strings.EqualFold(to.Ret, "HDRS") {
+				listRet = to.Ret
+			}
+		}
+		n.EnvelopeID = cmp.Or(n.EnvelopeID, oneLine(ctlfile.DecodeXtext(envID)))
+		ret = cmp.Or(ret, listRet)
+	}
+	return ret
 }
 
 // readBody adds the body, if the notice returns it: only a notice of failure

@@ -214,3 +214,28 @@ func TestNoticeThatCannotBeWrittenLeavesNothing(t *testing.T) {
 		t.Errorf("queue/.tmp has %v", left)
 	}
 }
+
+// A router that rewrites headers writes a block for each form of the header. The
+// first block used to count, whatever recipient the notice was about.
+func TestNoticeIsAboutTheBlockOfItsRecipients(t *testing.T) {
+	control := "@ 0x00000007\ni 258367\no 3\ns smtp mx alice@sender.example 0\n" +
+		"r           smtp a bob@a.example 0\nn ONE\nR FULL\nm\nSubject: one\n\n" +
+		"s smtp mx alice@sender.example 0\nr           smtp b carol@b.example 0\nn TWO\nR HDRS\nm\nSubject: two\n\n"
+	line := func(user string) string {
+		at := strings.Index(control, user) - len("r           smtp a ")
+		return "d " + strconv.Itoa(at) + ":-1:-1::1795000000\t" + user + "\x01failed\x015.1.1\x01smtp; 550 no\x01\tno\n"
+	}
+	for _, c := range []struct{ lines, envID, returned string }{
+		{line("bob@a.example"), "ONE", "Subject: one\n\nbody\n"},
+		{line("carol@b.example"), "TWO", "Subject: two\n"},
+		{line("bob@a.example") + line("carol@b.example"), "ONE", "Subject: one\n"}, // HDRS is stronger
+	} {
+		o := newOffice(t, control+c.lines)
+		_, _, text := o.report()
+		p := parseMessage(t, text)
+		fields(t, p.message, map[string]string{"Original-Envelope-Id": c.envID})
+		if p.parts[2] != c.returned {
+			t.Errorf("%s: returned %q, want %q", c.envID, p.parts[2], c.returned)
+		}
+	}
+}

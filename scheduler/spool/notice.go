@@ -20,7 +20,7 @@ func (s *Spool) owes(f *ctlfile.File, final bool) bool { return len(s.owed(f, fi
 // A message with a null sender owes nothing, unless somebody else gets its
 // notices. These are about its failures, whatever NOTIFY says.
 func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
-	if f.NullSender && (s.options.Reporter == nil || !s.answersNull) {
+	if f.NullSender && (s.options.Reporter == nil || !s.options.Reporter.AnswersNullSender()) {
 		return nil
 	}
 	for i := range f.Diagnostics {

@@ -5,6 +5,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,7 +44,7 @@ type Reporter interface {
 	// that the notice is written but may not survive a crash.
 	Report(o *Owed) (file string, err error)
 	// AnswersNullSender reports whether somebody gets notices about messages
-	// with a null sender.
+	// with a null sender. It is called for every such message.
 	AnswersNullSender() bool
 }
 
@@ -73,7 +74,7 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 }
 
 // report writes the notice about some d lines of a control file and marks them.
-// After an error that lines could not be marked, a notice may be sent twice.
+// If lines cannot be marked, the notice is written again only after a restart.
 func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	_, base := split(d.path)
 	id, _ := ctlfile.Number(base)
@@ -95,19 +96,79 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}
-	notice, err = s.options.Reporter.Report(&o)
-	switch {
-	case err != nil && notice == "":
-		return "", err
-	case err != nil:
-		s.warn(fmt.Sprintf("%s is written, but may not survive a crash: %v", notice, err))
+	o.Lines = s.told.without(&o)
+	if len(o.Lines) > 0 {
+		notice, err = s.options.Reporter.Report(&o)
+		switch {
+		case err != nil && notice == "":
+			return "", err
+		case err != nil:
+			s.warn(fmt.Sprintf("%s is written, but may not survive a crash: %v", notice, err))
+		}
 	}
-	for _, i := range lines {
+	for n, i := range lines {
 		if err := d.markReported(i); err != nil {
+			o.Lines = lines[n:]
+			s.told.add(&o)
 			return notice, err
 		}
 	}
+	o.Lines = lines
+	s.told.remove(&o)
 	return notice, nil
+}
+
+// maxTold bounds the d lines that told remembers.
+const maxTold = 10000
+
+// told are d lines whose notice is written but which could not be marked.
+type told struct {
+	mu    sync.Mutex
+	lines map[toldLine]bool
+}
+
+// toldLine is a d line. Another message may get the same number later, so its
+// whole content counts.
+type toldLine struct {
+	spoolID string
+	line    ctlfile.Diagnostic
+}
+
+func (o *Owed) toldLine(i int) toldLine {
+	line := o.File.Diagnostics[i]
+	line.Tag = ctlfile.Open
+	return toldLine{o.SpoolID(), line}
+}
+
+// without returns the lines of a message that are not remembered.
+func (t *told) without(o *Owed) (rest []int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, i := range o.Lines {
+		if !t.lines[o.toldLine(i)] {
+			rest = append(rest, i)
+		}
+	}
+	return rest
+}
+
+func (t *told) add(o *Owed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lines == nil || len(t.lines)+len(o.Lines) > maxTold {
+		t.lines = make(map[toldLine]bool)
+	}
+	for _, i := range o.Lines {
+		t.lines[o.toldLine(i)] = true
+	}
+}
+
+func (t *told) remove(o *Owed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, i := range o.Lines {
+		delete(t.lines, o.toldLine(i))
+	}
 }
 
 // mayWorkLater reports whether an error of a Reporter is the system's, which

@@ -145,16 +145,15 @@ type Spool struct {
 	queue    *resultQueue
 	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
 
-	loads    *workQueue[[]Name]
-	finishes *workQueue[finish]
-	edits    []*workQueue[func()] // by path, so that one file has one writer
-	batches  markBatches
-	bulk     *workQueue[func()] // work that may take long: copies and searches
-	notices  *workQueue[func()] // messages that may owe a notice
-	// answersNull is the result of Reporter.AnswersNullSender at the start.
-	answersNull bool
-	seed        maphash.Seed
-	unwritable  unwritable
+	loads      *workQueue[[]Name]
+	finishes   *workQueue[finish]
+	edits      []*workQueue[func()] // by path, so that one file has one writer
+	batches    markBatches
+	bulk       *workQueue[func()] // work that may take long: copies and searches
+	notices    *workQueue[func()] // messages that may owe a notice
+	told       told
+	seed       maphash.Seed
+	unwritable unwritable
 
 	inUseLimit time.Duration // maxInUse; tests set another
 
@@ -197,7 +196,6 @@ func Open(o Options) (*Spool, error) {
 		inUseLimit: maxInUse,
 		done:       make(chan struct{}),
 	}
-	s.answersNull = o.Reporter != nil && o.Reporter.AnswersNullSender()
 	if err := s.openPlaces(); err != nil {
 		return nil, fmt.Errorf("spool %q: %w", o.Postoffice, err)
 	}
