@@ -61,7 +61,7 @@ func (p *program) threads() ([]*mailq.Thread, error) {
 			return nil, err
 		}
 		if p.thread.matches(t.Name) {
-			threads = append(threads, t)
+			threads = append(threads, &t.Thread)
 		}
 	}
 	if p.sort != "" {

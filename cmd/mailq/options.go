@@ -89,7 +89,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	o.serverFlags(f)
 	o.reportFlags(f)
 	o.orderFlags(f)
-	f.BoolVar(&o.top, "top", false, "show a live view of the threads")
+	f.BoolVar(&o.top, "top", false, "show a live view of the queue")
 	f.DurationVar(&o.every, "every", 5*time.Second, "`time` between two updates of --top")
 	f.BoolVar(&o.json, "json", false, "print JSON, one object a line")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
@@ -166,7 +166,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		o.trace, o.chosen = what, append(o.chosen, "--trace")
 		return nil
 	})
-	f.StringVar(&o.eventLog, "event-log", "", "with --trace: read this `file` instead of that of PARAMevent-log")
+	f.StringVar(&o.eventLog, "event-log", "", "with --trace and --top: read this `file` instead of that of PARAMevent-log")
 	f.StringVar(&o.etrn, "etrn", "", "start the mail for this `host` now")
 }
 
@@ -297,8 +297,8 @@ func (o *options) check() error {
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:
 		return errors.New("--requeue takes --msg or --where, not --thread")
-	case o.eventLog != "" && o.trace == "":
-		return errors.New("--event-log goes with --trace only")
+	case o.eventLog != "" && o.trace == "" && !o.top:
+		return errors.New("--event-log goes with --trace and --top only")
 	case o.queue > 4:
 		return errors.New("-Q may be given four times at most")
 	case o.every < 100*time.Millisecond:

@@ -56,7 +56,7 @@ func (p *program) run() error {
 		return err
 	}
 	if p.top {
-		return p.watch()
+		return p.watch(env)
 	}
 	if !p.target.local && !p.json {
 		fmt.Fprintf(p.out, "[%s]\n", client.Plain(canonicalName(p.target.Host)))
@@ -212,7 +212,7 @@ func (p *program) act(orders []mailq.Order) error {
 	var failed error
 	for i := range orders {
 		order := &orders[i]
-		did, err := p.give(order)
+		did, err := p.client.Order(order)
 		if client.KindOf(err) == client.NotDone {
 			fmt.Fprintf(p.stderr, "mailq: %s: %v\n", client.Plain(targetOf(order)), err)
 			failed = errSilent
@@ -233,19 +233,6 @@ func (p *program) act(orders []mailq.Order) error {
 	return failed
 }
 
-// give gives one order and returns what it did.
-func (p *program) give(order *mailq.Order) (mailq.Outcome, error) {
-	text, err := p.client.Ask(order.String())
-	if err != nil {
-		return mailq.Outcome{}, err
-	}
-	did, err := mailq.ParseOutcome("+" + text)
-	if err != nil {
-		return did, &client.Error{Kind: client.Malformed, Err: err}
-	}
-	return did, nil
-}
-
 // maxUnasked is how many messages an order may touch without --yes.
 const maxUnasked = 100
 
@@ -262,7 +249,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 			continue
 		}
 		order.DryRun = true
-		would, err := p.give(&order)
+		would, err := p.client.Order(&order)
 		if err != nil && client.KindOf(err) != client.NotDone {
 			return err
 		}
@@ -307,12 +294,12 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 }
 
 // watch shows the live view until the user quits it.
-func (p *program) watch() error {
+func (p *program) watch(env *zenv.File) error {
 	source, err := client.NewReconnecting(p.connect)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	return top.Watch(ctx, source, p.every)
+	return (&top.Top{Source: source, Every: p.every, Trace: p.traceLines(env)}).Watch(ctx)
 }

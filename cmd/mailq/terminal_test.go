@@ -35,8 +35,9 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 	}
 }
 
-// playOnce plays one session and then sends its error, or nil.
-func playOnce(t *testing.T, socket, session string) <-chan error {
+// playOnce plays one session after the other and then sends the first error, or
+// nil.
+func playOnce(t *testing.T, socket string, sessions ...string) <-chan error {
 	t.Helper()
 	_ = os.Remove(socket)
 	listener, err := net.Listen("unix", socket)
@@ -46,12 +47,18 @@ func playOnce(t *testing.T, socket, session string) <-chan error {
 	t.Cleanup(func() { _ = listener.Close() })
 	done := make(chan error, 1)
 	go func() {
-		conn, err := listener.Accept()
-		if err == nil {
-			err = play(conn, session)
-			_ = conn.Close()
+		for _, session := range sessions {
+			conn, err := listener.Accept()
+			if err == nil {
+				err = play(conn, session)
+				_ = conn.Close()
+			}
+			if err != nil {
+				done <- err
+				return
+			}
 		}
-		done <- err
+		done <- nil
 	}()
 	return done
 }
@@ -70,10 +77,15 @@ func start(t *testing.T, args ...string) *terminal {
 	return startWith(t, "TZ=UTC", args...)
 }
 
-// startWith runs mailq, which TestMain has put where programs are found.
 func startWith(t *testing.T, env string, args ...string) *terminal {
 	t.Helper()
-	cmd := exec.Command("mailq", args...)
+	return startCommand(t, env, append([]string{"mailq"}, args...)...)
+}
+
+// startCommand runs a command. TestMain has put mailq where programs are found.
+func startCommand(t *testing.T, env string, args ...string) *terminal {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", env)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 24, Cols: 100})
 	if err != nil {

@@ -15,31 +15,38 @@ import (
 func TestTop(t *testing.T) {
 	const until, end = "S: +OK until LF.LF\n", "S: .\n"
 	const help = "C: HELP\n" + until + "S: [JSON] SHOW COUNTERS\n" + end
-	threads := "C: JSON SHOW QUEUE THREADS\n" + until +
+	const empty = until + end
+	const totals = "C: JSON SHOW SNMP\n" + until + `S: {"agents":3}` + "\n" + end
+	snapshot := "C: JSON SHOW QUEUE THREADS\n" + until +
 		`S: {"ring":1,"channel":"smtp","host":"a.example","jobs":1,"recipients":1,"oldest_at":"2026-11-21T10:00:00Z"}` + "\n" +
 		`S: {"ring":1,"channel":"smtp","host":"b.example","jobs":9,"recipients":12,"oldest_at":"2026-11-21T10:00:00Z","reason":"busy"}` + "\n" + end +
-		"C: JSON SHOW SNMP\n" + until + `S: {"agents":3}` + "\n" + end
+		"C: JSON SHOW QUEUE SHORT\n" + empty + totals
 	// The server has more when it is asked again.
-	later := strings.Replace(threads, end, `S: {"ring":1,"channel":"smtp","host":"c.example","jobs":1}`+"\n"+end, 1)
+	later := strings.Replace(snapshot, end, `S: {"ring":1,"channel":"smtp","host":"c.example","jobs":1}`+"\n"+end, 1)
 	jobs := "C: JSON SHOW THREAD smtp b.example\n" + until +
 		`S: {"channel":"smtp","host":"b.example","spoolid":"S1abc","sender":"alice@a.example","recipients":[{"offset":1,"attempts":2,"reason":"busy"}]}` + "\n" + end
 	socket := filepath.Join(t.TempDir(), "mailq")
 	server := playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\n"+help+
-		threads+jobs+"C: HOLD MSG S1abc\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+jobs+later)
+		snapshot+snapshot+jobs+
+		totals+"C: HOLD MSG S1abc DRYRUN FOR 2h BECAUSE rain\nS: +OK; DRYRUN HOLD 1 messages, 1 recipients, 1 threads.\n"+
+		totals+"C: HOLD MSG S1abc FOR 2h BECAUSE rain\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+
+		snapshot+jobs+snapshot+jobs+later)
 
 	terminal := start(t, "-p", socket, "--top", "--every", "1h")
 	terminal.shows("smtp/b.example")
 	terminal.types("\r")
 	terminal.shows("S1abc")
 	terminal.types("h")
-	terminal.shows("S1abc? (y/n)")
+	terminal.shows("hold for a time")
+	terminal.types("2h\rrain\r")
+	terminal.shows("(y/n)")
 	terminal.types("y")
-	terminal.shows("threads.")
-	if err := pty.Setsize(terminal.File, &pty.Winsize{Rows: 12, Cols: 60}); err != nil {
+	terminal.shows("1 message, 1 recipient,")
+	if err := pty.Setsize(terminal.File, &pty.Winsize{Rows: 24, Cols: 90}); err != nil {
 		t.Fatal(err)
 	}
 	terminal.types("?")
-	terminal.shows("explain")
+	terminal.shows("retry now")
 	terminal.types("\x7f")
 	terminal.types("\x7f")
 	terminal.shows("smtp/c.example")
@@ -49,6 +56,53 @@ func TestTop(t *testing.T) {
 	if err := <-server; err != nil {
 		t.Errorf("the server: %v", err)
 	}
+}
+
+// TestTopSuspends: Ctrl-Z gives the terminal back to the shell as it was, and fg
+// shows the queue again, though the server has closed the session meanwhile. The
+// end leaves the terminal as it was, too.
+func TestTopSuspends(t *testing.T) {
+	const until, end = "S: +OK until LF.LF\n", "S: .\n"
+	session := "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\n" + until + "S: [JSON] SHOW COUNTERS\n" + end +
+		"C: JSON SHOW QUEUE THREADS\n" + until + `S: {"ring":1,"channel":"smtp","host":"a.example","jobs":1,"recipients":1}` + "\n" + end +
+		"C: JSON SHOW QUEUE SHORT\n" + until + end + "C: JSON SHOW SNMP\n" + until + "S: {}\n" + end
+	socket := filepath.Join(t.TempDir(), "mailq")
+	servers := playOnce(t, socket, session, strings.ReplaceAll(session, "a.example", "ZZZZ"))
+	terminal := startCommand(t, "TZ=UTC", "sh", "-c", `set -m
+		before=$(stty -g)
+		mailq -p `+socket+` --top --every 1h
+		echo "stopped $?"
+		test "$before" = "$(stty -g)" && echo same settings
+		fg >/dev/null
+		echo "ended $?"
+		test "$before" = "$(stty -g)" && echo same again`)
+	terminal.shows("smtp/a.example")
+	terminal.types("\x1a")
+	terminal.shows(normalScreen)
+	terminal.shows("stopped 148") // 128 and SIGTSTP
+	terminal.shows("same settings")
+	terminal.shows("ZZZZ")
+	terminal.types("q")
+	terminal.shows(normalScreen)
+	terminal.shows("ended 0")
+	terminal.shows("same again")
+	terminal.ends(0)
+	if err := <-servers; err != nil {
+		t.Errorf("the server: %v", err)
+	}
+}
+
+// A process that no shell would continue is not stopped: the view comes back.
+func TestTopWithoutJobControl(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "mailq")
+	playOnce(t, socket, "S: version zmailer 2.0\nS: 220 MAILQ-V2-CHALLENGE: 1.2.3\nC~ AUTH nobody \nS: +OK\nC: HELP\nC: never\n")
+	terminal := start(t, "-p", socket, "--top")
+	terminal.shows("asking")
+	terminal.types("\x1a")
+	terminal.shows(normalScreen)
+	terminal.shows("asking")
+	terminal.types("q")
+	terminal.ends(0)
 }
 
 // TestTopEnds: on signals of a terminal that goes away, and before it has

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"zsched/internal/zenv"
-	"zsched/mailq/client"
 	"zsched/mailq/trace"
 	"zsched/scheduler/config"
 )
@@ -18,21 +17,9 @@ import (
 // tellLife prints what the event log has about a message or an address. It works
 // for mail that is gone, and while no scheduler runs.
 func (p *program) tellLife(env *zenv.File) error {
-	log, err := p.findEventLog(env)
+	events, err := p.readEvents(env, p.trace)
 	if err != nil {
 		return err
-	}
-	files, err := trace.Files(log)
-	if err != nil {
-		return cannotRead(err)
-	}
-	events, err := trace.Read(files, p.trace)
-	if err != nil {
-		return cannotRead(err)
-	}
-	if len(events) == 0 {
-		fmt.Fprintf(p.stderr, "mailq: %s has nothing about %s\n", client.Plain(strings.Join(files, ", ")), client.Plain(p.trace))
-		return errSilent
 	}
 	if p.json {
 		err = trace.PrintJSON(p.out, events)
@@ -43,6 +30,41 @@ func (p *program) tellLife(env *zenv.File) error {
 		return outputError{err}
 	}
 	return nil
+}
+
+// readEvents returns the events about a message or an address. There is at least
+// one.
+func (p *program) readEvents(env *zenv.File, what string) ([]*trace.Event, error) {
+	log, err := p.findEventLog(env)
+	if err != nil {
+		return nil, err
+	}
+	files, err := trace.Files(log)
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	events, err := trace.Read(files, what)
+	if err != nil {
+		return nil, cannotRead(err)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("%s has nothing about %s", strings.Join(files, ", "), what)
+	}
+	return events, nil
+}
+
+// traceLines returns the function with which the live view tells the life of a
+// message.
+func (p *program) traceLines(env *zenv.File) func(id string) ([]string, error) {
+	return func(id string) ([]string, error) {
+		events, err := p.readEvents(env, id)
+		if err != nil {
+			return nil, err
+		}
+		var text strings.Builder
+		err = trace.Print(&text, events, time.Local)
+		return strings.Split(strings.TrimRight(text.String(), "\n"), "\n"), err
+	}
 }
 
 // findEventLog returns the file that --event-log names, that the running scheduler

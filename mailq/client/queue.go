@@ -42,25 +42,17 @@ func (c *Client) HasJSON() (bool, error) {
 
 // Threads yields all threads. From a server without JSON they have only names,
 // counts and what they wait for.
-func (c *Client) Threads() iter.Seq2[*mailq.Thread, error] {
-	return func(yield func(*mailq.Thread, error) bool) {
+func (c *Client) Threads() iter.Seq2[*mailq.ThreadItem, error] {
+	return func(yield func(*mailq.ThreadItem, error) bool) {
 		json, err := c.HasJSON()
 		switch {
 		case err != nil:
 			yield(nil, err)
 		case json:
-			for item, err := range Objects[mailq.ThreadItem](c.Show("JSON SHOW QUEUE THREADS")) {
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				if !yield(&item.Thread, nil) {
-					return
-				}
-			}
+			Objects[mailq.ThreadItem](c.Show("JSON SHOW QUEUE THREADS"))(yield)
 		default:
 			for line, err := range c.Show("SHOW QUEUE THREADS2") {
-				var t *mailq.Thread
+				var t *mailq.ThreadItem
 				if err == nil {
 					if t, err = parseThread(line); err != nil {
 						_ = c.breakOff(err)
@@ -90,6 +82,37 @@ func (c *Client) Totals() (totals *mailq.Totals, err error) {
 		totals = t
 	}
 	return totals, nil
+}
+
+// Rings returns the rings, or nil from a server without JSON or one that refuses
+// them to this user.
+func (c *Client) Rings() (rings []mailq.Ring, err error) {
+	if json, err := c.HasJSON(); err != nil || !json {
+		return nil, err
+	}
+	for ring, err := range Objects[mailq.Ring](c.Show("JSON SHOW QUEUE SHORT")) {
+		if KindOf(err) == Refused {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		rings = append(rings, *ring)
+	}
+	return rings, nil
+}
+
+// Order gives an order and returns what it did.
+func (c *Client) Order(order *mailq.Order) (mailq.Outcome, error) {
+	text, err := c.Ask(order.String())
+	if err != nil {
+		return mailq.Outcome{}, err
+	}
+	did, err := mailq.ParseOutcome("+" + text)
+	if err != nil {
+		return did, &Error{Kind: Malformed, Err: err}
+	}
+	return did, nil
 }
 
 // Jobs calls do with each job of each thread, in order. The first error of do

@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"strings"
 
 	"zsched/mailq"
 )
@@ -17,11 +16,12 @@ type Reconnecting struct {
 
 // Snapshot is the queue at one moment.
 type Snapshot struct {
-	Threads []mailq.Thread
+	Threads []mailq.ThreadItem
+	Rings   []mailq.Ring  // nil: the server has no JSON, or refuses them to this user
 	Totals  *mailq.Totals // nil: see Client.Totals
 }
 
-// maxItems is how many jobs of a thread, or lines of a report, are read.
+// maxItems is how many items of a list, or lines of a report, are read.
 const maxItems = 1000
 
 // NewReconnecting begins the first session, so that it fails at once if the
@@ -39,8 +39,7 @@ func NewReconnecting(connect func() (*Client, error)) (*Reconnecting, error) {
 }
 
 // do calls ask with a session. If an old session fails, the server may have
-// closed it; then do calls ask again with a new one. The orders of the live view
-// do no harm when they are given twice.
+// closed it; then do calls ask again with a new one.
 func (r *Reconnecting) do(ask func(*Client) error) error {
 	fresh := r.client == nil
 	if fresh {
@@ -70,7 +69,7 @@ func (r *Reconnecting) drop() {
 	r.client = nil
 }
 
-// Snapshot returns all threads and the totals.
+// Snapshot returns all threads and rings, and the totals.
 func (r *Reconnecting) Snapshot() (*Snapshot, error) {
 	var s *Snapshot
 	err := r.do(func(c *Client) (err error) {
@@ -80,6 +79,9 @@ func (r *Reconnecting) Snapshot() (*Snapshot, error) {
 				return err
 			}
 			s.Threads = append(s.Threads, *t)
+		}
+		if s.Rings, err = c.Rings(); err != nil {
+			return err
 		}
 		s.Totals, err = c.Totals()
 		return err
@@ -105,6 +107,52 @@ func (r *Reconnecting) Jobs(name mailq.Name) (jobs []*mailq.Job, more bool, err 
 	return jobs, false, err
 }
 
+// Select returns the first jobs that a selection matches, and whether there are
+// more.
+func (r *Reconnecting) Select(where mailq.Selection) ([]*mailq.Job, bool, error) {
+	return objectList[mailq.Job](r, "SHOW WHERE "+where.String())
+}
+
+// Held returns the first held messages and threads, and whether there are more.
+func (r *Reconnecting) Held() ([]*mailq.HeldItem, bool, error) {
+	return objectList[mailq.HeldItem](r, "SHOW HELD")
+}
+
+// Reasons returns the last diagnostics of all recipients, grouped.
+func (r *Reconnecting) Reasons() ([]*mailq.ReasonItem, error) {
+	items, _, err := objectList[mailq.ReasonItem](r, "SHOW REASONS")
+	return items, err
+}
+
+// objectList returns the first objects of an answer in JSON, and whether there are
+// more.
+func objectList[T any](r *Reconnecting, command string) (items []*T, more bool, err error) {
+	err = r.do(func(c *Client) error {
+		items = nil
+		json, err := c.HasJSON()
+		if err == nil && !json {
+			err = errorf(Refused, "%s has no %s", c.options.Server, command)
+		}
+		if err != nil {
+			return err
+		}
+		for item, err := range Objects[T](c.Show("JSON " + command)) {
+			if err == nil && len(items) == maxItems {
+				err = errEnough
+			}
+			if err != nil {
+				return err
+			}
+			items = append(items, item)
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return items, true, nil
+	}
+	return items, false, err
+}
+
 // Report returns the first lines of a report such as SHOW MSG or EXPLAIN.
 func (r *Reconnecting) Report(command string) (lines []string, err error) {
 	err = r.do(func(c *Client) error {
@@ -126,11 +174,30 @@ func (r *Reconnecting) Report(command string) (lines []string, err error) {
 	return lines, err
 }
 
-// Order gives an order and returns the text of the reply.
-func (r *Reconnecting) Order(order *mailq.Order) (text string, err error) {
-	err = r.do(func(c *Client) (err error) {
-		text, err = c.Ask(order.String())
-		return err
-	})
-	return strings.TrimPrefix(text, "OK; "), err
+// Orders gives orders one after the other and returns what they did together.
+// failed has the errors of those that could not be executed. Any other error ends
+// it; then the order that was being given may have been executed. No order is given
+// twice.
+func (r *Reconnecting) Orders(orders []mailq.Order) (did mailq.Outcome, failed []error, err error) {
+	// An old session may be at its end: a question that does no harm shows it.
+	if err := r.do(func(c *Client) error { _, err := c.Totals(); return err }); err != nil {
+		return did, nil, err
+	}
+	for i := range orders {
+		one, err := r.client.Order(&orders[i])
+		switch kind := KindOf(err); {
+		case err == nil:
+			did.Messages += one.Messages
+			did.Recipients += one.Recipients
+			did.Threads += one.Threads
+		case kind == NotDone:
+			failed = append(failed, err)
+		default:
+			if kind != Refused {
+				r.drop()
+			}
+			return did, failed, err
+		}
+	}
+	return did, failed, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"zsched/mailq"
 )
@@ -35,17 +36,25 @@ const (
 func TestSourceReadsJSON(t *testing.T) {
 	s := sessions(t, help+"C: JSON SHOW QUEUE THREADS\n"+until+
 		`S: {"ring":1,"channel":"smtp","host":"x.example","jobs":2,"recipients":3,"rate":1.5,"held":true,"oldest_at":"2026-11-21T10:00:00Z"}`+"\nS: .\n"+
-		"C: JSON SHOW SNMP\n"+until+`S: {"agents":4,"idle_agents":3}`+"\nS: .\n"+
+		"C: JSON SHOW QUEUE SHORT\n"+until+`S: {"ring":1,"channel_pattern":"smtp","host_pattern":"*","idle":3}`+"\nS: .\n"+
+		"C: JSON SHOW SNMP\n"+until+`S: {"agents":4,"idle_agents":3,"states":{"due":2}}`+"\nS: .\n"+
 		"C: JSON SHOW THREAD smtp x.example\n"+until+`S: {"channel":"smtp","host":"x.example","spoolid":"S1","recipients":[{"offset":1,"attempts":2}]}`+"\nS: .\n"+
 		"C: EXPLAIN smtp x.example\n"+until+"S: it waits\nS: .\n"+
+		"C: JSON SHOW HELD\n"+until+`S: {"channel":"smtp","host":"x.example","by":"root"}`+"\nS: .\n"+
+		"C: JSON SHOW REASONS\n"+until+`S: {"reason":"busy","recipients":7}`+"\nS: .\n"+
+		"C: JSON SHOW WHERE sender=<> older=1h\n"+until+`S: {"spoolid":"S7"}`+"\nS: .\n"+
+		"C: JSON SHOW SNMP\n"+until+"S: {}\nS: .\n"+
 		"C: HOLD THREAD smtp x.example\nS: +OK; HOLD 1 messages, 1 recipients, 1 threads.\n"+
+		"C: HOLD MSG S9\nS: -ERR; nothing in the queue matches\n"+
+		"C: HOLD MSG S1\nS: +OK; HOLD 1 messages, 2 recipients, 1 threads.\n"+
+		"C: JSON SHOW SNMP\n"+until+"S: {}\nS: .\n"+
 		"C: RELEASE MSG S1\nS: -No KILL allowed for you.\n"+
 		"C: EXPLAIN smtp x.example\n"+until+"S: .\n")
 	p, err := s.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Threads[0]; got.Host != "x.example" || got.Recipients != 3 || got.Rate != 1.5 || !got.Held || got.OldestAt.Year() != 2026 || p.Totals.Agents != 4 {
+	if got := p.Threads[0]; got.Host != "x.example" || got.Recipients != 3 || got.Rate != 1.5 || !got.Held || got.OldestAt.Year() != 2026 || p.Totals.Agents != 4 || p.Totals.States["due"] != 2 || got.Ring != 1 || len(p.Rings) != 1 || p.Rings[0].Idle != 3 {
 		t.Errorf("%+v, %+v", got, p.Totals)
 	}
 	jobs, more, err := s.Jobs(mailq.Name{Channel: "smtp", Host: "x.example"})
@@ -55,10 +64,23 @@ func TestSourceReadsJSON(t *testing.T) {
 	if text, err := s.Report("EXPLAIN smtp x.example"); err != nil || fmt.Sprint(text) != "[it waits]" {
 		t.Errorf("%v, %v", text, err)
 	}
-	if text, err := s.Order(&mailq.Order{Verb: mailq.Hold, Thread: &mailq.Name{Channel: "smtp", Host: "x.example"}}); err != nil || text != "HOLD 1 messages, 1 recipients, 1 threads." {
-		t.Errorf("%v, %v", text, err)
+	if held, more, err := s.Held(); err != nil || more || len(held) != 1 || !held[0].IsThread() || held[0].By != "root" {
+		t.Errorf("%v, %v, %v", held, more, err)
 	}
-	if _, err := s.Order(&mailq.Order{Verb: mailq.Release, Message: "S1"}); KindOf(err) != Refused {
+	if reasons, err := s.Reasons(); err != nil || len(reasons) != 1 || reasons[0].Recipients != 7 {
+		t.Errorf("%v, %v", reasons, err)
+	}
+	if jobs, more, err := s.Select(mailq.Selection{Sender: "<>", Older: time.Hour}); err != nil || more || len(jobs) != 1 || jobs[0].SpoolID != "S7" {
+		t.Errorf("%v, %v, %v", jobs, more, err)
+	}
+	did, failed, err := s.Orders([]mailq.Order{
+		{Verb: mailq.Hold, Thread: &mailq.Name{Channel: "smtp", Host: "x.example"}},
+		{Verb: mailq.Hold, Message: "S9"}, {Verb: mailq.Hold, Message: "S1"},
+	})
+	if want := (mailq.Outcome{Messages: 2, Recipients: 3, Threads: 2}); err != nil || did != want || len(failed) != 1 || KindOf(failed[0]) != NotDone {
+		t.Errorf("%+v, %v, %v", did, failed, err)
+	}
+	if _, _, err := s.Orders([]mailq.Order{{Verb: mailq.Release, Message: "S1"}}); KindOf(err) != Refused {
 		t.Errorf("%v", err)
 	}
 	// A refusal does not end the dialogue.
@@ -92,7 +114,7 @@ func TestSourceOfAnOldServer(t *testing.T) {
 // TestSourceBeginsAnew: a server that has closed the dialogue is asked again,
 // once.
 func TestSourceBeginsAnew(t *testing.T) {
-	const empty = help + "C: JSON SHOW QUEUE THREADS\n" + until + "S: .\nC: JSON SHOW SNMP\nS: -refused\n"
+	const empty = help + "C: JSON SHOW QUEUE THREADS\n" + until + "S: .\nC: JSON SHOW QUEUE SHORT\nS: -refused\nC: JSON SHOW SNMP\nS: -refused\n"
 	s := sessions(t, empty, help+"C: JSON SHOW QUEUE THREADS\n"+until+"S: {}\n", empty)
 	for _, want := range []error{nil, errTest, nil} {
 		if p, err := s.Snapshot(); (err == nil) != (want == nil) || err == nil && len(p.Threads) > 0 {
@@ -105,6 +127,22 @@ func TestSourceBeginsAnew(t *testing.T) {
 }
 
 var errTest = errorf(Malformed, "the list broke off")
+
+// TestSourceGivesNoOrderTwice: the session is tried before an order is given, and
+// an order whose reply is lost is not given again.
+func TestSourceGivesNoOrderTwice(t *testing.T) {
+	const snmp = "C: JSON SHOW SNMP\n" + until + "S: {}\nS: .\n"
+	s := sessions(t, help+snmp, help+snmp+"C: KILL MSG S1 BECAUSE\n", "C: EXPLAIN smtp x\n"+until+"S: .\n")
+	for _, want := range []Kind{0, Malformed} {
+		_, _, err := s.Orders([]mailq.Order{{Verb: mailq.Kill, Message: "S1"}}[:min(1, int(want))])
+		if KindOf(err) != want {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+	if _, err := s.Report("EXPLAIN smtp x"); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestSourceStopsAtALongThread: and begins anew, for the rest of the answer is
 // not worth waiting for.

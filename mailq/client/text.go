@@ -14,12 +14,13 @@ import (
 
 // parseThread reads a line of SHOW QUEUE THREADS2: the name and the numbers of a
 // thread. Fields that the line does not have are zero.
-func parseThread(line string) (*mailq.Thread, error) {
+func parseThread(line string) (*mailq.ThreadItem, error) {
 	fields := strings.Split(line, "\t")
 	if len(fields) < 2 || fields[0] == "" {
 		return nil, errorf(Malformed, "malformed thread %q", line)
 	}
-	t := &mailq.Thread{Name: mailq.Name{Channel: fields[0], Host: fields[1]}}
+	t := new(mailq.ThreadItem)
+	t.Name = mailq.Name{Channel: fields[0], Host: fields[1]}
 	for _, field := range fields[2:] {
 		key, value, _ := strings.Cut(field, "=")
 		switch n, err := strconv.Atoi(value); {

@@ -118,13 +118,26 @@ func TestReconnectingAsksOurServer(t *testing.T) {
 	if _, err := source.Report("SHOW MSG nosuch"); client.KindOf(err) != client.NotDone || fmt.Sprint(err) != `no message "nosuch" is in the queue` {
 		t.Errorf("%v", err)
 	}
-	text, err := source.Order(&mailq.Order{Verb: mailq.Retry, Thread: &down.Name})
-	if err != nil || text != "RETRY 3 messages, 5 recipients, 2 threads." {
-		t.Errorf("%q, %v", text, err)
+	if len(p.Rings) != 1 || p.Rings[0].ID != down.Ring {
+		t.Errorf("%+v, ring %d", p.Rings, down.Ring)
+	}
+	if jobs, more, err := source.Select(mailq.Selection{State: "fed"}); err != nil || more || len(jobs) != 1 || jobs[0].Host != "up.example" {
+		t.Errorf("%v, %v, %v", jobs, more, err)
+	}
+	q.held = []*mailq.HeldItem{{Job: mailq.Job{Name: down.Name}, By: "root"}}
+	if held, more, err := source.Held(); err != nil || more || len(held) != 1 || held[0].By != "root" {
+		t.Errorf("%v, %v, %v", held, more, err)
+	}
+	if reasons, err := source.Reasons(); err != nil || len(reasons) == 0 || reasons[0].Recipients == 0 {
+		t.Errorf("%v, %v", reasons, err)
+	}
+	did, failed, err := source.Orders([]mailq.Order{{Verb: mailq.Retry, Thread: &down.Name}, {Verb: mailq.Retry, Message: "1"}})
+	if want := (mailq.Outcome{Messages: 6, Recipients: 10, Threads: 4}); err != nil || len(failed) > 0 || did != want {
+		t.Errorf("%+v, %v, %v", did, failed, err)
 	}
 	q.outcome = mailq.Outcome{}
-	if _, err = source.Order(&mailq.Order{Verb: mailq.Retry, Message: "S9"}); client.KindOf(err) != client.NotDone || fmt.Sprint(err) != "nothing in the queue matches" {
-		t.Errorf("%v", err)
+	if _, failed, err = source.Orders([]mailq.Order{{Verb: mailq.Retry, Message: "S9"}}); err != nil || fmt.Sprint(failed) != "[nothing in the queue matches]" {
+		t.Errorf("%v, %v", failed, err)
 	}
 }
 

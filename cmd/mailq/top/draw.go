@@ -1,10 +1,12 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -12,72 +14,205 @@ import (
 	"zsched/mailq/client"
 )
 
-// line is a line of the screen: text from the network at the left, and text at the
+// line is a line of the screen: pieces of text from left to right, and text at the
 // right edge.
 type line struct {
-	text, right string
-	style       tcell.Style
+	pieces []piece
+	right  string
+	style  tcell.Style
 }
+
+// piece is a text from column x up to edge.
+type piece struct {
+	x, edge int
+	text    string
+}
+
+const farRight = 1 << 20
+
+func textLine(text string) line { return line{pieces: []piece{{0, farRight, text}}} }
+
+func (l line) styled(style tcell.Style) line {
+	l.style = style
+	return l
+}
+
+var (
+	plain  = tcell.StyleDefault
+	strong = tcell.StyleDefault.Bold(true)
+)
 
 // draw draws the view. It sets each cell once and clears none, so that cells
 // that do not change are not sent to the terminal.
-func (v *view) draw(screen tcell.Screen, now time.Time) {
+func (v *view) draw(screen tcell.Screen) {
 	width, height := screen.Size()
 	screen.HideCursor()
-	for y, line := range v.lines(width, height, now) {
+	for y, line := range v.lines(width, height) {
 		line.paint(screen, y, width)
 	}
-	if v.typing {
-		screen.ShowCursor(min(width-1, 1+len([]rune(v.filter))), height-1)
+	if v.prompt != nil {
+		screen.ShowCursor(min(width-1, len([]rune(client.Plain(v.prompt.label+v.prompt.text)))), height-1)
 	}
 }
 
 // lines returns the whole screen:
 //
-//	mailq  52 threads, 64 jobs, 955 recipients, 27 agents (7 idle)      10:21:07
-//	THREAD                    JOBS  RCPTS   RATE  OLDEST   STATE         REASON
-//	smtp/smtp.example            8     24  120.0  22m40s   busy 1
-//	smtp/one.example             3      3         2m36s    >MaxRing
-//	sorted by size   ? help
-func (v *view) lines(width, height int, now time.Time) []line {
-	lines := make([]line, max(0, height))
-	if height < 4 {
-		return lines
+//	mailq  2 threads, 183 recipients, 15 agents (11 idle), 44.9/min            10:21:07
+//	due 27  waiting 120  with agents 36  held 3  quarantined 1          reloaded 3h ago
+//	[1 threads]  2 rings  3 agents  4 reasons  5 held            by RCPTS  2 lines marked
+//	  THREAD                RCPTS OLDEST STATE         REASON
+//	> smtp/busy.example.net   173    39s busy 4        deferred on request
+//	 *smtp/down.example.com    10    38s in 18s        destination is out of order
+//	? help  q quit
+//
+// A failure of the server or of a reload has a line of its own after the second
+// one. A low screen has fewer lines above the list.
+func (v *view) lines(width, height int) []line {
+	if height < 1 {
+		return nil
 	}
-	lines[0] = line{v.headline(), v.snapshotTime(now), tcell.StyleDefault.Bold(true)}
-	body := lines[2 : height-1]
-	title := "keys"
-	switch v.page {
-	case threadsPage:
-		title = v.threadLines(body, width, now)
-	case jobsPage:
-		title = v.jobLines(body, now)
-	case textPage:
-		title = v.title
-		textLines(body, v.text[min(v.first, len(v.text)):])
+	top := []line{{pieces: []piece{{0, farRight, v.headline(width)}}, right: v.snapshotTime(), style: strong}}
+	if height >= 10 {
+		top = append(top, v.countsLine(width))
+	}
+	if alert := v.alert(); alert != "" && height >= 5 {
+		top = append(top, textLine("! "+alert).styled(strong))
+	}
+	if height >= 7 {
+		top = append(top, v.tabsLine(width))
+	}
+	v.height = max(1, height-len(top)-2)
+	body := v.body(width, v.height)
+	lines := append(top, body...)
+	for len(lines) < height-1 {
+		lines = append(lines, line{})
+	}
+	return append(lines[:height-1], v.foot())
+}
+
+// body returns the titles of the page and its list or text.
+func (v *view) body(width, height int) []line {
+	p := v.page()
+	reverse := plain.Reverse(true)
+	switch p.kind {
 	case helpPage:
-		textLines(body, helpText)
+		return append([]line{textLine("keys").styled(reverse)}, textLines(helpText)...)
+	case textPage:
+		wrapped := wrap(p.text, width)
+		return append([]line{textLine(p.title).styled(reverse)}, textLines(wrapped[min(p.first, len(wrapped)-1):])...)
 	}
-	lines[1] = line{text: title, style: tcell.StyleDefault.Reverse(true)}
-	lines[height-1] = v.foot()
+	p.scroll(len(p.rows), height)
+	columns := p.columns()
+	if p.kind == jobsPage && p.thread != nil {
+		columns[jobsThread].hidden = true
+	}
+	places := layout(columns, width, p.widest(columns))
+	titles := line{style: reverse}
+	for _, at := range places {
+		titles.pieces = append(titles.pieces, piece{at.x, at.edge, at.fit(at.title)})
+	}
+	lines := []line{titles}
+	for i := p.first; i < min(len(p.rows), p.first+height); i++ {
+		lines = append(lines, p.rowLine(i, places))
+	}
+	if len(p.rows) == 0 && height > 0 {
+		lines = append(lines, textLine("  "+v.emptyText()))
+	}
 	return lines
 }
 
-func textLines(body []line, text []string) {
-	for y := range min(len(body), len(text)) {
-		body[y].text = text[y]
+// widest returns the length of the longest text in the first flexible column.
+func (p *page) widest(columns []column) (n int) {
+	at := slices.IndexFunc(columns, func(c column) bool { return c.flexible && !c.hidden })
+	n = len(columns[at].title)
+	for i := range p.rows {
+		n = max(n, utf8.RuneCountInString(p.rows[i].cells[at].text))
 	}
+	return n
+}
+
+// rowLine returns a row with its marks: ">" is the cursor, "*" a mark.
+func (p *page) rowLine(i int, places []place) line {
+	r := &p.rows[i]
+	signs := []byte("  ")
+	if i == p.at {
+		signs[0] = '>'
+	}
+	if p.isMarked(r) {
+		signs[1] = '*'
+	}
+	l := line{pieces: []piece{{0, 2, string(signs)}}, style: r.style.Reverse(i == p.at)}
+	for _, at := range places {
+		l.pieces = append(l.pieces, piece{at.x, at.edge, at.fit(r.cells[at.index].text)})
+	}
+	return l
+}
+
+// emptyText says why a list has no rows.
+func (v *view) emptyText() string {
+	p := v.page()
+	switch {
+	case !p.loaded && v.err != nil:
+		return "no answer yet"
+	case !p.loaded:
+		return "asking …"
+	case len(p.all) > 0:
+		return "nothing matches the filter " + p.filter.text
+	}
+	switch p.kind {
+	case heldPage:
+		return "nothing is held"
+	case reasonsPage:
+		return "no mail has a diagnostic"
+	case agentsPage:
+		return "no agent runs"
+	case ringsPage:
+		return "there is no ring, or you may not see it"
+	case jobsPage:
+		return "no mail matches"
+	}
+	return "the queue is empty"
+}
+
+func textLines(text []string) []line {
+	lines := make([]line, len(text))
+	for i := range text {
+		lines[i] = textLine(text[i])
+	}
+	return lines
+}
+
+// wrap breaks lines that are longer than the screen is wide. There is at least one
+// line.
+func wrap(text []string, width int) []string {
+	const indent = "        "
+	wrapped := make([]string, 0, len(text))
+	for _, t := range text {
+		r := []rune(client.Plain(strings.ReplaceAll(t, "\t", "    ")))
+		for len(r) > width && width > 2*len(indent) {
+			wrapped = append(wrapped, string(r[:width]))
+			r = append([]rune(indent), r[width:]...)
+		}
+		wrapped = append(wrapped, string(r))
+	}
+	if len(wrapped) == 0 {
+		return []string{"nothing"}
+	}
+	return wrapped
 }
 
 // paint sets every cell of a line.
 func (l line) paint(screen tcell.Screen, y, width int) {
 	c := cursor{screen, y, l.style}
-	edge := max(0, width-len([]rune(l.right)))
-	x := c.write(0, edge, l.text)
-	for ; x < edge; x++ {
-		screen.Put(x, y, " ", l.style)
+	right := []rune(client.Plain(l.right))
+	edge := max(0, width-len(right))
+	x := 0
+	for _, p := range l.pieces {
+		x = c.blank(x, min(p.x, edge))
+		x = c.write(x, min(p.edge, edge), p.text)
 	}
-	c.write(x, width, l.right)
+	x = c.blank(x, edge)
+	c.write(x, width, string(right))
 }
 
 // cursor writes on a line of the screen.
@@ -87,7 +222,16 @@ type cursor struct {
 	style  tcell.Style
 }
 
-// write writes text from column x up to edge and returns the next free column.
+// blank writes blanks from column x up to edge and returns the next free column.
+func (c cursor) blank(x, edge int) int {
+	for ; x < edge; x++ {
+		c.screen.Put(x, c.y, " ", c.style)
+	}
+	return x
+}
+
+// write writes text from column x up to edge and returns the next free column. A
+// wide character that would cross the edge is left out.
 func (c cursor) write(x, edge int, text string) int {
 	text = strings.ReplaceAll(client.Plain(text), "\t", " ")
 	for text != "" && x < edge {
@@ -101,171 +245,172 @@ func (c cursor) write(x, edge int, text string) int {
 	return x
 }
 
-func (v *view) headline() string {
+// headline returns as many totals as there is room for.
+func (v *view) headline(width int) string {
 	if v.snapshot == nil {
 		return "mailq  asking …"
 	}
-	jobs, recipients := 0, 0
+	recipients, rate := 0, 0.0
 	for i := range v.snapshot.Threads {
-		jobs += v.snapshot.Threads[i].Jobs
-		recipients += v.snapshot.Threads[i].Recipients
+		t := &v.snapshot.Threads[i]
+		recipients += t.Recipients
+		rate += t.Rate
 	}
-	text := fmt.Sprintf("mailq  %s, %s, %s", mailq.Plural(len(v.snapshot.Threads), "thread", "threads"),
-		mailq.Plural(jobs, "job", "jobs"), mailq.Plural(recipients, "recipient", "recipients"))
+	parts := []string{
+		mailq.Plural(len(v.snapshot.Threads), "thread", "threads"), mailq.Plural(recipients, "recipient", "recipients"),
+	}
 	if t := v.snapshot.Totals; t != nil {
-		text += fmt.Sprintf(", %s (%d idle)", mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents)
+		parts = append(parts, fmt.Sprintf("%s (%d idle)", mailq.Plural(t.Agents, "agent", "agents"), t.IdleAgents))
+		if v.rate >= 0 {
+			rate = v.rate
+		}
+		parts = append(parts, shortRate(rate)+"/min")
+	}
+	return "mailq  " + joinFitting(parts, ", ", width-len("mailq  ")-len(v.snapshotTime())-1)
+}
+
+// joinFitting joins the first of some texts, as many as there is room for.
+func joinFitting(parts []string, separator string, width int) string {
+	text := parts[0]
+	for _, part := range parts[1:] {
+		if len(text)+len(separator)+len(part) > width {
+			break
+		}
+		text += separator + part
 	}
 	return text
 }
 
+// countsLine returns the states of the queue's jobs, what is kept back, and the
+// time of the last reload.
+func (v *view) countsLine(width int) line {
+	if v.snapshot == nil || v.snapshot.Totals == nil {
+		return line{}
+	}
+	t := v.snapshot.Totals
+	parts := []string{
+		fmt.Sprintf("due %d", t.States["due"]), fmt.Sprintf("waiting %d", t.States["waiting"]),
+		fmt.Sprintf("with agents %d", t.States["fed"]), fmt.Sprintf("held %d", t.Held.Count),
+	}
+	style := plain
+	for _, k := range []struct {
+		what string
+		kept mailq.Kept
+	}{
+		{"threads held", t.HeldThreads}, {"poisoned", t.Poisoned}, {"quarantined", t.Quarantined}, {"parked, notice owed", t.Parked},
+	} {
+		if k.kept.Count > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", k.what, k.kept.Count))
+			style = strong
+		}
+	}
+	since := ""
+	switch {
+	case !t.Reload.At.IsZero() && t.Reload.Error == "":
+		since = "reloaded " + shortSpan(v.askedAt.Sub(t.Reload.At)) + " ago"
+	case !t.StartedAt.IsZero():
+		since = "up " + shortSpan(v.askedAt.Sub(t.StartedAt))
+	}
+	text := joinFitting(parts, "  ", width)
+	l := textLine(text).styled(style)
+	if len(text)+2+len(since) <= width {
+		l.right = since
+	}
+	return l
+}
+
+// alert says that the server does not answer, or that the last reload has failed.
+func (v *view) alert() string {
+	switch {
+	case v.err != nil && client.KindOf(v.err) == client.Refused:
+		return v.err.Error()
+	case v.err != nil:
+		return fmt.Sprintf("no answer for %s: %v; asking again every %s", mailq.FormatSpan(v.now.Sub(v.lostAt)), v.err, v.every)
+	case v.snapshot != nil && v.snapshot.Totals != nil:
+		return v.snapshot.Totals.ReloadText(v.now)
+	}
+	return ""
+}
+
+// tabsLine returns the pages, the one that is shown in brackets, and how its rows
+// are chosen.
+func (v *view) tabsLine(width int) line {
+	p := v.page()
+	var tabs []string
+	for i := range v.main {
+		name := fmt.Sprintf("%d %s", i+1, kind(i))
+		if i == v.tab {
+			name = "[" + name + "]"
+		}
+		tabs = append(tabs, name)
+	}
+	left := strings.Join(tabs, "  ")
+	if len(v.stack) > 0 && p.title != "" {
+		left = fmt.Sprintf("[%d %s] > %s", v.tab+1, kind(v.tab), p.title)
+	}
+	var facts []string
+	if columns := p.columns(); columns != nil {
+		by := "in the queue's order"
+		if p.sortedBy >= 0 {
+			by = "by " + columns[p.sortedBy].title
+		}
+		if p.reversed {
+			by += " reversed"
+		}
+		facts = append(facts, by)
+	}
+	if !p.filter.isZero() {
+		facts = append(facts, "filter "+p.filter.text)
+	}
+	if p.more {
+		facts = append(facts, fmt.Sprintf("the first %d", len(p.all)))
+	}
+	if marked := p.marked(); marked != "" {
+		facts = append(facts, marked)
+	}
+	right := strings.Join(facts, ", ")
+	if room := width - len([]rune(left)) - 2; len([]rune(right)) > room {
+		right = cutTo(right, max(room, width/2), false)
+	}
+	return line{pieces: []piece{{0, farRight, left}}, right: right}
+}
+
 // snapshotTime returns the time of the snapshot, or its age if a newer one should
 // have come.
-func (v *view) snapshotTime(now time.Time) string {
+func (v *view) snapshotTime() string {
 	if v.snapshot == nil {
 		return ""
 	}
-	if age := now.Sub(v.askedAt); age > 3*v.every {
+	if age := v.now.Sub(v.askedAt); age > 3*v.every {
 		return " " + mailq.FormatSpan(age) + " old"
 	}
 	return " " + v.askedAt.Format(time.TimeOnly)
 }
 
-// threadLines fills the body with threads and returns the headings of the columns.
-func (v *view) threadLines(body []line, width int, now time.Time) string {
-	nameWidth := max(20, min(60, (width-51)*3/5))
-	v.threadList.scroll(len(v.rows), len(body))
-	for y := range body {
-		i := v.threadList.first + y
-		if i >= len(v.rows) {
-			break
-		}
-		t := v.rows[i]
-		rate, oldest := "", ""
-		if t.Rate > 0 {
-			rate = strconv.FormatFloat(t.Rate, 'f', 1, 64)
-		}
-		if !t.OldestAt.IsZero() {
-			oldest = mailq.FormatSpan(now.Sub(t.OldestAt))
-		}
-		body[y] = line{
-			text: threadColumns(nameWidth, [7]string{t.Channel + "/" + t.Host, strconv.Itoa(t.Jobs), strconv.Itoa(t.Recipients),
-				rate, oldest, stateColumn(t, now), mailq.LastReply(t.Reason)}),
-			style: styleOf(t).Reverse(i == v.threadList.at),
-		}
-	}
-	switch {
-	case v.snapshot == nil || len(v.rows) > 0:
-	case v.filter != "":
-		body[0].text = "nothing matches the filter"
-	default:
-		body[0].text = "the queue is empty"
-	}
-	return threadColumns(nameWidth, [7]string{"THREAD", "JOBS", "RCPTS", "RATE", "OLDEST", "STATE", "REASON"})
-}
-
-func threadColumns(nameWidth int, c [7]string) string {
-	return fmt.Sprintf("%-*s %7s %7s %7s  %-8s %-15s %s", nameWidth, cutTo(client.Plain(c[0]), nameWidth), c[1], c[2], c[3], c[4], c[5], c[6])
-}
-
-// stateColumn returns the state of a thread, with the number of its agents or
-// the time until its retry.
-func stateColumn(t *mailq.Thread, now time.Time) string {
-	switch state := stateOf(t); state {
-	case "busy":
-		return "busy " + strconv.Itoa(len(t.Agents))
-	case "waits":
-		return "in " + mailq.FormatSpan(max(0, t.WakeAt.Sub(now)))
-	default:
-		return cutTo(client.Plain(state), 15)
-	}
-}
-
-func styleOf(t *mailq.Thread) tcell.Style {
-	switch stateOf(t) {
-	case "held":
-		return tcell.StyleDefault.Foreground(tcell.ColorOlive)
-	case "busy":
-		return tcell.StyleDefault.Foreground(tcell.ColorGreen)
-	}
-	return tcell.StyleDefault
-}
-
-// cutTo shortens a text to at most n characters; "…" replaces its middle.
-func cutTo(text string, n int) string {
-	r := []rune(text)
-	if len(r) <= n {
-		return text
-	}
-	head := (n - 1) / 2
-	return string(r[:head]) + "…" + string(r[len(r)-(n-1-head):])
-}
-
-// jobLines fills the body with jobs and returns the headings of the columns.
-func (v *view) jobLines(body []line, now time.Time) string {
-	v.jobList.scroll(len(v.jobs), len(body))
-	for y := range body {
-		i := v.jobList.first + y
-		if i >= len(v.jobs) {
-			if v.more {
-				body[y].text = "… and more"
-			}
-			break
-		}
-		body[y] = line{text: jobLine(v.jobs[i], now), style: tcell.StyleDefault.Reverse(i == v.jobList.at)}
-	}
-	return jobColumns([7]string{v.name.Channel + "/" + v.name.Host, "RCPTS", "TRIES", "AGE", "STATE", "SENDER", "REASON"})
-}
-
-func jobLine(job *mailq.Job, now time.Time) string {
-	tries, reason, age, state := 0, "", "", job.State
-	for i := range job.Recipients {
-		tries = max(tries, job.Recipients[i].Attempts)
-		if r := job.Recipients[i].Reason; r != "" {
-			reason = r
-		}
-	}
-	if !job.ArrivedAt.IsZero() {
-		age = mailq.FormatSpan(now.Sub(job.ArrivedAt))
-	}
-	switch {
-	case job.WakeAt.After(now):
-		state = "in " + mailq.FormatSpan(job.WakeAt.Sub(now))
-	case job.PID > 0:
-		state += " " + strconv.Itoa(job.PID)
-	}
-	sender := job.Sender
-	if sender == "" {
-		sender = "<>"
-	}
-	return jobColumns([7]string{job.SpoolID, strconv.Itoa(len(job.Recipients)), strconv.Itoa(tries), age, state, sender, mailq.LastReply(reason)})
-}
-
-func jobColumns(c [7]string) string {
-	return fmt.Sprintf("%-26s %6s %5s  %-8s %-13s %-28s %s", cutTo(client.Plain(c[0]), 26), c[1], c[2], c[3],
-		cutTo(client.Plain(c[4]), 13), cutTo(client.Plain(c[5]), 28), c[6])
-}
-
-// foot returns the last line: a question to the user, or else a reply, an error, or
-// how the list is sorted and filtered.
+// foot returns the last line: what the user enters or has to answer, or else a
+// reply, or the most important keys.
 func (v *view) foot() line {
 	switch {
-	case v.typing:
-		return line{text: "/" + v.filter}
-	case v.unconfirmed != nil:
-		return line{text: v.unconfirmed.String() + "? (y/n)", style: tcell.StyleDefault.Bold(true)}
+	case v.prompt != nil:
+		text := v.prompt.label + v.prompt.text
+		if v.note != "" {
+			text += "   (" + v.note + ")"
+		}
+		return textLine(text).styled(strong)
+	case v.unconfirmed != "":
+		return textLine(v.unconfirmed).styled(strong)
 	case v.note != "":
-		return line{text: v.note}
-	case v.err != nil:
-		return line{text: v.err.Error(), style: tcell.StyleDefault.Bold(true)}
-	case v.page != threadsPage:
-		return line{text: "Esc back   ? help"}
+		return textLine(v.note)
+	case len(v.stack) > 0:
+		return textLine("Esc back   ? help")
 	}
-	text := "sorted by " + v.sortedBy.String()
-	if v.reversed {
-		text += ", reversed"
+	return textLine(cmp.Or(v.marksHint(), "? help   q quit"))
+}
+
+// marksHint reminds the user that orders are for the marked lines.
+func (v *view) marksHint() string {
+	if v.page().marked() == "" {
+		return ""
 	}
-	if v.filter != "" {
-		text += "   filter " + v.filter
-	}
-	return line{text: text + "   ? help   q quit"}
+	return "orders are for the marked lines   c clear marks   ? help   q quit"
 }

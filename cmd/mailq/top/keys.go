@@ -10,19 +10,24 @@ import (
 
 // helpText is the page of keys. mailq(1) has it too.
 var helpText = []string{
-	"up, down, j, k     move            PgUp, PgDn, g, G   by pages, first, last",
-	"Enter              open a thread, then a message",
-	"Esc, Backspace     back",
-	"s                  sort by the next column: size, rate, oldest, state, reason, name",
-	"S                  reverse the order",
-	"/                  filter by name, state or reason; * and ? for the name; Enter keeps it",
-	"e                  explain what the thread waits for",
-	"h                  hold the thread or message",
-	"r                  release it",
-	"t                  try it now",
-	"space              ask the server now",
-	"?                  this page",
-	"q                  back; on the first page, quit",
+	"1 2 3 4 5, Tab   threads, rings, agents, reasons, held mail; the next page",
+	"up down j k      move;  PgUp PgDn g G: by screens, to the first, to the last",
+	"Enter, right     open a ring, a reason, a thread, a message",
+	"Esc, left, q     go back; Esc on a first page clears its filter, q quits",
+	"s S              sort by the next column; reverse the order",
+	"/                filter: a part of a line, a pattern for the name (smtp/*.se),",
+	"                 or a selection: channel= host= sender= recipient= reason=",
+	"                 message-id= state= older=3d younger= larger=10M smaller=",
+	"m M c            mark a line; mark all that are shown; clear all marks",
+	"",
+	"Orders are for the marked lines, or else for the line under the cursor. The",
+	"server counts first; then y gives the order, above 100 messages the word yes.",
+	"h r t            hold (for a time if you like); release; retry now",
+	"X K              expire, with a notice to the sender; kill, without one",
+	"Q R              requeue: back to the router; reroute to another thread",
+	"e T              explain what mail waits for; trace a message (event log)",
+	"space ^L         ask the server now; draw the screen anew",
+	"^Z ^C            suspend; quit",
 }
 
 // key handles a key.
@@ -31,11 +36,18 @@ func (v *view) key(event *tcell.EventKey) question {
 	case event.Key() == tcell.KeyCtrlC:
 		v.quit = true
 		return nil
-	case v.typing:
-		v.typeFilter(event)
+	case event.Key() == tcell.KeyCtrlZ:
+		v.suspend = true
 		return nil
-	case v.unconfirmed != nil:
-		return v.confirm(event)
+	case v.prompt != nil:
+		return v.edit(event)
+	case v.unconfirmed != "":
+		return v.answer(event)
+	case v.proposal != nil: // the server is counting
+		if event.Key() == tcell.KeyEscape {
+			v.cancelOrder()
+		}
+		return nil
 	}
 	v.note = ""
 	switch event.Key() {
@@ -43,6 +55,10 @@ func (v *view) key(event *tcell.EventKey) question {
 		return v.open()
 	case tcell.KeyEscape, tcell.KeyBackspace, tcell.KeyBackspace2, tcell.KeyLeft:
 		return v.back()
+	case tcell.KeyTab:
+		return v.switchTo(v.tab + 1)
+	case tcell.KeyBacktab:
+		return v.switchTo(v.tab - 1)
 	case tcell.KeyRune:
 		return v.letter(event.Rune())
 	}
@@ -50,36 +66,42 @@ func (v *view) key(event *tcell.EventKey) question {
 	return nil
 }
 
-// pageStep is how many rows PgUp and PgDn move.
-const pageStep = 10
-
 func (v *view) moveBy(key tcell.Key) {
 	const far = 1 << 30
+	screen := max(1, v.height-1)
 	by, ok := map[tcell.Key]int{
-		tcell.KeyUp: -1, tcell.KeyDown: 1, tcell.KeyPgUp: -pageStep, tcell.KeyPgDn: pageStep,
+		tcell.KeyUp: -1, tcell.KeyDown: 1, tcell.KeyPgUp: -screen, tcell.KeyPgDn: screen,
 		tcell.KeyHome: -far, tcell.KeyEnd: far,
 	}[key]
 	if !ok {
 		return
 	}
-	switch v.page {
-	case threadsPage:
-		v.threadList.move(by, len(v.rows))
-	case jobsPage:
-		v.jobList.move(by, len(v.jobs))
-	case textPage:
-		v.first = max(0, min(v.first+by, len(v.text)-1))
+	p := v.page()
+	if p.kind == textPage {
+		// The cursor of a text is its first line on the screen.
+		p.first = max(0, min(p.first+by, len(p.text)-1))
+		return
 	}
+	p.move(by, len(p.rows))
 }
 
 func (v *view) letter(r rune) question {
+	p := v.page()
+	if verb, ok := orderKeys[r]; ok {
+		return v.propose(verb)
+	}
 	switch r {
+	case '1', '2', '3', '4', '5':
+		return v.switchTo(int(r - '1'))
 	case 'q':
-		v.quit = v.page == threadsPage
+		if len(v.stack) == 0 {
+			v.quit = true
+			return nil
+		}
 		return v.back()
 	case '?':
-		if v.page != helpPage {
-			v.push(helpPage)
+		if p.kind != helpPage {
+			v.push(newPage(helpPage))
 		}
 	case 'j':
 		v.moveBy(tcell.KeyDown)
@@ -91,119 +113,145 @@ func (v *view) letter(r rune) question {
 		v.moveBy(tcell.KeyEnd)
 	case ' ':
 		return v.refresh()
-	case 's', 'S', '/':
-		if v.page == threadsPage {
-			v.arrangeBy(r)
-		}
+	case 's', 'S':
+		p.sortBy(r)
+	case 'm':
+		p.mark()
+	case 'M':
+		p.markAll()
+	case 'c':
+		p.clearMarks()
+	case '/':
+		v.editFilter()
 	case 'e':
 		return v.explain()
-	case 'h':
-		v.propose(mailq.Hold)
-	case 'r':
-		v.propose(mailq.Release)
-	case 't':
-		v.propose(mailq.Retry)
+	case 'T':
+		return v.trace()
 	}
 	return nil
 }
 
-// arrangeBy sorts or filters the threads.
-func (v *view) arrangeBy(r rune) {
-	switch r {
-	case 's':
-		v.sortedBy = (v.sortedBy + 1) % sortKeys
-		v.reversed = false
-	case 'S':
-		v.reversed = !v.reversed
-	case '/':
-		v.typing = true
-	}
-	v.arrange()
-}
-
-// open opens the thread or message under the cursor.
+// open opens what is under the cursor.
 func (v *view) open() question {
-	switch v.page {
-	case threadsPage:
-		name, ok := v.selected()
-		if !ok {
-			return nil
-		}
-		v.push(jobsPage)
-		v.name, v.jobs, v.more, v.jobList = name, nil, false, list{}
-		return v.openThread(name)
-	case jobsPage:
-		if v.jobList.at < len(v.jobs) {
-			id := v.jobs[v.jobList.at].SpoolID
-			return v.openText("message "+id, mailq.ShowMessage(id))
-		}
+	p := v.page()
+	r, ok := p.selected()
+	switch {
+	case !ok:
+	case r.ring != nil:
+		return v.openRing(r.ring)
+	case r.target.message != "":
+		id := r.target.message
+		return v.openText("message "+id, func(source Source) ([]string, error) { return source.Report(mailq.ShowMessage(id)) })
+	case r.target.where != nil:
+		return v.openJobs(r.target.where.String(), *r.target.where)
+	case r.thread != nil:
+		return v.openThread(*r.thread)
 	}
 	return nil
 }
 
-// back closes a page. On the page of threads it clears the filter.
+// back closes a page. On the first one it clears the filter.
 func (v *view) back() question {
-	if v.page == threadsPage {
-		v.filter = ""
-		v.arrange()
+	if len(v.stack) == 0 || !v.page().filter.isZero() {
+		v.setFilter(filter{})
 		return nil
 	}
-	last := len(v.previous) - 1
-	v.page, v.previous = v.previous[last], v.previous[:last]
-	if v.page == threadsPage {
-		return v.refresh()
+	v.stack = v.stack[:len(v.stack)-1]
+	if v.page().columns() == nil {
+		return nil
 	}
-	return nil
+	return v.refresh()
 }
 
+// explain asks what the thread under the cursor waits for.
 func (v *view) explain() question {
-	name := v.name
-	switch v.page {
-	case threadsPage:
-		var ok bool
-		if name, ok = v.selected(); !ok {
-			return nil
-		}
-	case jobsPage:
-	default:
+	name := v.page().thread
+	if r, ok := v.page().selected(); ok && r.thread != nil {
+		name = r.thread
+	}
+	if name == nil {
+		v.note = "no thread is selected"
 		return nil
 	}
-	return v.openText(name.Channel+"/"+name.Host, mailq.Explain(name))
+	command := mailq.Explain(*name)
+	return v.openText(name.Channel+"/"+name.Host, func(source Source) ([]string, error) { return source.Report(command) })
 }
 
-// propose asks the user to confirm an order.
-func (v *view) propose(verb mailq.Verb) {
-	if v.page == threadsPage || v.page == jobsPage {
-		v.unconfirmed = v.orderFor(verb)
+// trace tells the life of the message under the cursor.
+func (v *view) trace() question {
+	r, ok := v.page().selected()
+	switch {
+	case !ok || r.target.message == "":
+		v.note = "no message is selected"
+		return nil
+	case v.tracer == nil:
+		v.note = "there is no event log to read"
+		return nil
 	}
+	id, tracer := r.target.message, v.tracer
+	return v.openText("trace of "+id, func(Source) ([]string, error) { return tracer(id) })
 }
 
-// confirm handles the user's answer: y gives the order, any other key drops it.
-func (v *view) confirm(event *tcell.EventKey) question {
-	order := v.unconfirmed
-	v.unconfirmed = nil
+// answer handles the answer to a question: y gives the order, any other key drops
+// it.
+func (v *view) answer(event *tcell.EventKey) question {
 	if event.Key() == tcell.KeyRune && (event.Rune() == 'y' || event.Rune() == 'Y') {
-		v.note = order.String() + " …"
-		return v.give(order)
+		return v.give(v.proposal)
 	}
-	v.note = "nothing done"
+	v.cancelOrder()
 	return nil
 }
 
-// typeFilter edits the filter. Each key takes effect at once.
-func (v *view) typeFilter(event *tcell.EventKey) {
+// editFilter lets the user enter a filter. A text takes effect with each key, a
+// selection at the end.
+func (v *view) editFilter() {
+	p := v.page()
+	if p.columns() == nil {
+		return
+	}
+	v.prompt = &prompt{
+		label: "/", text: p.filter.text,
+		changed: func(text string) {
+			if isSelection(text) {
+				text = ""
+			}
+			v.setFilter(filter{text: text})
+		},
+		done: func(text string) (question, error) {
+			v.prompt = nil
+			return v.filterBy(text)
+		},
+		canceled: func() { v.setFilter(filter{}) },
+	}
+}
+
+// edit edits the line at the foot of the screen.
+func (v *view) edit(event *tcell.EventKey) question {
+	p := v.prompt
 	switch event.Key() {
 	case tcell.KeyEnter:
-		v.typing = false
+		q, err := p.done(p.text)
+		if err != nil {
+			v.prompt, v.note = p, err.Error()
+		}
+		return q
 	case tcell.KeyEscape:
-		v.typing, v.filter = false, ""
+		v.prompt, v.note = nil, ""
+		if p.canceled != nil {
+			p.canceled()
+		}
+		return nil
 	case tcell.KeyBackspace, tcell.KeyBackspace2:
-		_, size := utf8.DecodeLastRuneInString(v.filter)
-		v.filter = v.filter[:len(v.filter)-size]
+		_, size := utf8.DecodeLastRuneInString(p.text)
+		p.text = p.text[:len(p.text)-size]
 	case tcell.KeyCtrlU:
-		v.filter = ""
+		p.text = ""
 	case tcell.KeyRune:
-		v.filter += string(event.Rune())
+		p.text += string(event.Rune())
 	}
-	v.arrange()
+	v.note = ""
+	if p.changed != nil {
+		p.changed(p.text)
+	}
+	return nil
 }

@@ -41,19 +41,20 @@ func TestTopSendsOnlyChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer screen.Fini()
-	s := newTestScreen(t, threeThreads(), 100, 8)
+	s := newTestScreen(t, newRecorded(t), 100, 8)
 	show := func(now time.Time) int {
 		before := tty.written
-		s.draw(screen, now)
+		s.now = now
+		s.draw(screen)
 		screen.Show()
 		return tty.written - before
 	}
-	first := show(noon)
-	if again := show(noon); first < 500 || again > 50 {
+	first := show(recordedAt)
+	if again := show(recordedAt); first < 500 || again > 50 {
 		t.Errorf("%d bytes at first, %d for the same again", first, again)
 	}
 	// Times of four threads and of the snapshot.
-	if later := show(noon.Add(time.Second)); later > 250 {
+	if later := show(recordedAt.Add(time.Second)); later > 250 {
 		t.Errorf("%d bytes for another second", later)
 	}
 }
@@ -67,7 +68,7 @@ func TestTopRuns(t *testing.T) {
 	}
 	defer screen.Fini()
 	screen.SetSize(80, 10)
-	stuck := &stuckSource{fakeSource: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
+	stuck := &stuckSource{recorded: newRecorded(t), asked: make(chan bool), answer: make(chan bool)}
 	done := make(chan bool)
 	go func() {
 		(&Top{Screen: screen, Source: stuck, Every: time.Hour}).Run(t.Context())
@@ -85,14 +86,14 @@ func TestTopRuns(t *testing.T) {
 }
 
 type stuckSource struct {
-	*fakeSource
+	*recorded
 	asked, answer chan bool
 }
 
 func (q *stuckSource) Snapshot() (*client.Snapshot, error) {
 	q.asked <- true
 	<-q.answer
-	return q.fakeSource.Snapshot()
+	return q.recorded.Snapshot()
 }
 
 // TestTopEndsWithItsContext: a signal ends it, also while the source is asked.
@@ -102,7 +103,7 @@ func TestTopEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer screen.Fini()
-	stuck := &stuckSource{fakeSource: threeThreads(), asked: make(chan bool), answer: make(chan bool)}
+	stuck := &stuckSource{recorded: newRecorded(t), asked: make(chan bool), answer: make(chan bool)}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan bool)
 	go func() {

@@ -1,7 +1,7 @@
-// Package top is the live view of mailq --top: the threads of a queue on a full
-// screen, with keys to sort and filter them, to open one, and to hold, release or
-// retry its mail (mailq(1), "LIVE VIEW"). It is the only package that uses a
-// terminal library.
+// Package top is the live view of mailq --top: pages of threads, rings, agents,
+// reasons and held mail on a full screen, with keys to sort, filter, mark and open
+// what they show, and to give orders about it (mailq(1), "LIVE VIEW"). It is the
+// only package that uses a terminal library.
 //
 //	          ┌── keys, sizes ◄── screen
 //	one loop ─┼── ticks: ask again
@@ -10,12 +10,18 @@
 // Only the loop touches the state and the screen. It never waits for the server,
 // so keys work while the server is slow or gone. Only what has changed is drawn
 // again.
+//
+// view.go has the state and the questions to the server, page.go the pages, rows.go
+// their columns and rows, columns.go the places of the columns on the screen,
+// filter.go filters, order.go orders, keys.go the keys and draw.go the screen.
 package top
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -29,24 +35,36 @@ type Top struct {
 	Screen tcell.Screen // initialised; the caller finishes it
 	Source Source
 	Every  time.Duration // between two snapshots
+	// Trace returns the lines of a message's life from the event log. nil: there
+	// is no event log.
+	Trace func(id string) ([]string, error)
+	// Stop stops this process as Ctrl-Z does, and returns when it is continued.
+	// nil: the job control of the shell does it.
+	Stop func()
 }
 
 // Source provides the queue that the view shows, such as a client.Reconnecting.
-// One goroutine calls its methods; they may block.
+// One goroutine calls its methods; they may block. more says that a list has more
+// than was read.
 type Source interface {
-	// Snapshot returns all threads.
+	// Snapshot returns all threads, rings and totals.
 	Snapshot() (*client.Snapshot, error)
-	// Jobs returns the first jobs of a thread, and whether there are more.
+	// Jobs returns the first jobs of a thread, and Select those of a selection.
 	Jobs(name mailq.Name) (jobs []*mailq.Job, more bool, err error)
+	Select(where mailq.Selection) (jobs []*mailq.Job, more bool, err error)
+	Reasons() ([]*mailq.ReasonItem, error)
+	Held() (items []*mailq.HeldItem, more bool, err error)
 	// Report returns the lines of SHOW MSG or EXPLAIN.
 	Report(command string) ([]string, error)
-	// Order gives an order and returns the text of the reply.
-	Order(order *mailq.Order) (string, error)
+	// Orders gives orders one after the other and returns what they did together.
+	// failed has the errors of those that could not be executed, and err is what
+	// ended them.
+	Orders(orders []mailq.Order) (did mailq.Outcome, failed []error, err error)
 }
 
 // Watch shows the view on the terminal of this process until the user quits or
-// ctx is done.
-func Watch(ctx context.Context, source Source, every time.Duration) error {
+// ctx is done. It sets Screen.
+func (t *Top) Watch(ctx context.Context) error {
 	screen, err := tcell.NewScreen()
 	if err == nil {
 		err = screen.Init()
@@ -55,7 +73,8 @@ func Watch(ctx context.Context, source Source, every time.Duration) error {
 		return fmt.Errorf("this terminal has no full screen (TERM is %q): %w", os.Getenv("TERM"), err)
 	}
 	defer screen.Fini()
-	(&Top{screen, source, every}).Run(ctx)
+	t.Screen = screen
+	t.Run(ctx)
 	return nil
 }
 
@@ -72,34 +91,88 @@ func (t *Top) Run(ctx context.Context) {
 	ticker := time.NewTicker(t.Every)
 	defer ticker.Stop()
 
-	v := &view{every: t.Every}
+	v := newView(t.Every, time.Now())
+	v.tracer = t.Trace
 	asker.ask(v.refresh())
 	for !v.quit {
-		v.draw(t.Screen, time.Now())
+		v.draw(t.Screen)
 		t.Screen.Show()
+		var next question
 		select {
 		case <-ctx.Done():
 			return
 		case event, ok := <-events:
-			if !ok {
-				return
-			}
+			v.now = time.Now()
 			switch event := event.(type) {
 			case *tcell.EventResize:
 				t.Screen.Sync()
-			case *tcell.EventError:
-				return // the terminal is gone
 			case *tcell.EventKey:
-				asker.ask(v.key(event))
+				if event.Key() == tcell.KeyCtrlL {
+					t.Screen.Sync()
+				}
+				next = v.key(event)
+			case *tcell.EventError:
+				ok = false
+			}
+			if !ok {
+				return // the terminal is gone
 			}
 		case answer := <-asker.answers:
+			v.now = time.Now()
 			asker.busy--
-			asker.ask(answer(v))
+			next = answer(v)
 		case <-ticker.C:
+			v.now = time.Now()
 			if asker.busy == 0 {
-				asker.ask(v.refresh())
+				next = v.refresh()
 			}
 		}
+		asker.ask(next)
+		if v.suspend {
+			v.suspend = false
+			if !t.suspend() {
+				return
+			}
+			v.now = time.Now()
+			asker.ask(v.refresh())
+		}
+	}
+}
+
+// suspend gives the terminal back as it was, stops this process, and takes the
+// terminal again. It reports whether that was possible.
+func (t *Top) suspend() bool {
+	if t.Screen.Suspend() != nil {
+		return false
+	}
+	if t.Stop != nil {
+		t.Stop()
+	} else {
+		stopProcess()
+	}
+	if t.Screen.Resume() != nil {
+		return false
+	}
+	t.Screen.Sync()
+	return true
+}
+
+// stopTimeout is how long stopProcess waits to be continued while it is not
+// stopped. The kernel stops no process that no shell would continue.
+const stopTimeout = time.Second
+
+// stopProcess stops the processes of this job, as the terminal does for Ctrl-Z,
+// and returns when the shell has continued them.
+func stopProcess() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	if syscall.Kill(0, syscall.SIGTSTP) != nil {
+		return
+	}
+	select {
+	case <-continued:
+	case <-time.After(stopTimeout):
 	}
 }
 

@@ -1,254 +1,197 @@
 package top
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
-	"zsched/internal/pattern"
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
 
 // view is what the screen shows, and where the user is.
 type view struct {
+	now    time.Time // of the last event
+	every  time.Duration
+	tracer func(id string) ([]string, error) // Top.Trace
+
 	snapshot *client.Snapshot // nil: none yet
 	askedAt  time.Time        // when the snapshot was requested
-	err      error            // of the last question
-	every    time.Duration
+	rate     float64          // recipients that left the queue, a minute; -1: not known
+	// err is why the last refresh failed, nil if it did not, and lostAt the time of
+	// the first of several failures.
+	err    error
+	lostAt time.Time
 
-	sortedBy   sortKey
-	reversed   bool
-	filter     string
-	rows       []*mailq.Thread // the threads, filtered and sorted
-	threadList list            // position in rows
+	main  [mainPages]*page
+	tab   int     // index in main
+	stack []*page // pages opened over it; the last is shown
 
-	page     page
-	previous []page     // the pages to go back to; the last is the next one
-	name     mailq.Name // the thread of the page of jobs
-	jobs     []*mailq.Job
-	more     bool // there are more jobs than these
-	jobList  list // position in jobs
-	title    string
-	text     []string // the page of text, under title
-	first    int      // first line of the text on the screen
-
-	typing      bool         // the user edits the filter
-	unconfirmed *mailq.Order // the user has not confirmed it yet; nil: none
-	note        string       // reply to the last order
+	height      int       // rows of a list on the screen
+	prompt      *prompt   // the line that the user edits; nil: none
+	proposal    *proposal // the order that he prepares; nil: none
+	unconfirmed string    // the question that he has to answer with one key
+	note        string    // reply to the last order, or why a key does nothing
+	suspend     bool      // he wants to go back to the shell
 	quit        bool
 }
 
-// page says what the middle of the screen shows.
-type page int
+var zeroTime time.Time
 
-const (
-	threadsPage page = iota
-	jobsPage
-	textPage
-	helpPage
-)
-
-// list is a position in a list: the row of the cursor, and the first row on the
-// screen.
-type list struct {
-	at, first int
-}
-
-// move moves the cursor and keeps it in the list.
-func (l *list) move(by, rows int) {
-	l.at = max(0, min(l.at+by, rows-1))
-}
-
-// scroll keeps the cursor on a screen of height lines.
-func (l *list) scroll(rows, height int) {
-	l.at = max(0, min(l.at, rows-1))
-	l.first = max(0, min(l.first, rows-height, l.at))
-	l.first = max(l.first, l.at-height+1)
-}
-
-// sortKey says how threads are sorted.
-type sortKey int
-
-const (
-	bySize sortKey = iota
-	byRate
-	byAge
-	byState
-	byReason
-	byName
-	sortKeys // how many there are
-)
-
-func (k sortKey) String() string {
-	return [...]string{"size", "rate", "oldest", "state", "reason", "name"}[k]
-}
-
-// compare puts first the threads that need attention: the largest or the oldest.
-func (k sortKey) compare(a, b *mailq.Thread) int {
-	n := 0
-	switch k {
-	case bySize:
-		n = cmp.Compare(b.Recipients, a.Recipients)
-	case byRate:
-		n = cmp.Compare(b.Rate, a.Rate)
-	case byAge:
-		n = a.OldestAt.Compare(b.OldestAt)
-	case byState:
-		n = strings.Compare(stateOf(a), stateOf(b))
-	case byReason:
-		n = strings.Compare(mailq.LastReply(a.Reason), mailq.LastReply(b.Reason))
+func newView(every time.Duration, now time.Time) *view {
+	v := &view{now: now, every: every, rate: -1, height: 10}
+	for i := range v.main {
+		v.main[i] = newPage(kind(i))
 	}
-	return cmp.Or(n, strings.Compare(a.Channel, b.Channel), strings.Compare(a.Host, b.Host))
+	return v
 }
 
-// stateOf returns the state of a thread as one word.
-func stateOf(t *mailq.Thread) string {
-	switch {
-	case t.Held:
-		return "held"
-	case len(t.Agents) > 0:
-		return "busy"
-	case t.Pending != mailq.NotPending:
-		return string(t.Pending)
-	case !t.WakeAt.IsZero():
-		return "waits"
+// page returns the page that is shown.
+func (v *view) page() *page {
+	if n := len(v.stack); n > 0 {
+		return v.stack[n-1]
 	}
-	return "due"
+	return v.main[v.tab]
 }
 
 // push opens a page on top of this one.
-func (v *view) push(to page) {
-	v.previous = append(v.previous, v.page)
-	v.page = to
+func (v *view) push(p *page) { v.stack = append(v.stack, p) }
+
+// isShown reports whether a page can be reached by going back.
+func (v *view) isShown(p *page) bool { return p == v.main[v.tab] || slices.Contains(v.stack, p) }
+
+// switchTo shows one of the pages that have a key.
+func (v *view) switchTo(tab int) question {
+	v.tab, v.stack = (tab+mainPages)%mainPages, nil
+	return v.refresh()
 }
 
-// refresh asks for a snapshot, or for the jobs on the page of jobs.
+// refresh asks for a snapshot, and for what the page shows if the snapshot does
+// not have it.
 func (v *view) refresh() question {
-	if v.page == jobsPage {
-		return v.openThread(v.name)
-	}
+	p := v.page()
 	return func(source Source) answer {
 		at := time.Now()
 		snapshot, err := source.Snapshot()
+		var show func(*view)
+		if err == nil {
+			show, err = p.load(source)
+		}
 		return func(v *view) question {
-			v.err = err
-			if err == nil {
-				v.snapshot, v.askedAt = snapshot, at
-				v.arrange()
+			if v.err = err; err != nil {
+				if v.lostAt.IsZero() {
+					v.lostAt = v.now
+				}
+			} else {
+				v.lostAt = time.Time{}
+			}
+			if snapshot != nil {
+				v.keep(snapshot, at)
+			}
+			if show != nil {
+				show(v)
 			}
 			return nil
 		}
 	}
 }
 
-// openThread asks for the jobs of a thread.
-func (v *view) openThread(name mailq.Name) question {
-	return func(source Source) answer {
-		jobs, more, err := source.Jobs(name)
-		return func(v *view) question {
-			if v.page != jobsPage || v.name != name {
-				return nil
-			}
-			v.err = err
-			if err == nil {
-				v.jobs, v.more = jobs, more
-			}
-			return nil
+// keep keeps a new snapshot and shows it on the pages that are made of it.
+func (v *view) keep(s *client.Snapshot, at time.Time) {
+	if old := v.snapshot; old != nil && old.Totals != nil && s.Totals != nil {
+		if minutes := at.Sub(v.askedAt).Minutes(); minutes > 0 && s.Totals.RecipientsOut >= old.Totals.RecipientsOut {
+			v.rate = float64(s.Totals.RecipientsOut-old.Totals.RecipientsOut) / minutes
 		}
+	}
+	v.snapshot, v.askedAt = s, at
+	for _, p := range append(v.main[:], v.stack...) {
+		v.fill(p)
 	}
 }
 
-// openText asks for the lines of a report and opens a page with them.
-func (v *view) openText(title, command string) question {
-	return func(source Source) answer {
-		lines, err := source.Report(command)
-		return func(v *view) question {
-			if err != nil {
-				v.note = err.Error()
-				return nil
-			}
-			v.push(textPage)
-			v.title, v.text, v.first = title, lines, 0
-			return nil
-		}
-	}
-}
-
-// give gives an order and then refreshes the view.
-func (v *view) give(order *mailq.Order) question {
-	return func(source Source) answer {
-		reply, err := source.Order(order)
-		return func(v *view) question {
-			v.note = reply
-			if err != nil {
-				v.note = string(order.Verb) + ": " + err.Error()
-			}
-			return v.refresh()
-		}
-	}
-}
-
-// arrange filters and sorts the threads. The cursor stays on its thread.
-func (v *view) arrange() {
-	selected, any := v.selected()
-	v.rows = v.rows[:0]
+// fill shows the snapshot on a page that is made of it.
+func (v *view) fill(p *page) {
 	if v.snapshot == nil {
 		return
 	}
-	for i := range v.snapshot.Threads {
-		t := &v.snapshot.Threads[i]
-		if v.matches(t) {
-			v.rows = append(v.rows, t)
+	switch p.kind {
+	case threadsPage:
+		p.show(threadRows(v.snapshot.Threads, p.ring, v.now), false)
+	case ringsPage:
+		p.show(ringRows(v.snapshot.Rings), false)
+	case agentsPage:
+		p.show(agentRows(v.snapshot, v.now), false)
+	}
+}
+
+// load asks for what a page shows beyond the snapshot. It runs outside the loop;
+// show runs inside.
+func (p *page) load(source Source) (show func(*view), err error) {
+	switch p.kind {
+	case reasonsPage:
+		items, err := source.Reasons()
+		return func(v *view) { p.show(reasonRows(items), false) }, err
+	case heldPage:
+		items, more, err := source.Held()
+		return func(v *view) { p.show(heldRows(items, v.now), more) }, err
+	case jobsPage:
+		var jobs []*mailq.Job
+		var more bool
+		if p.thread != nil {
+			jobs, more, err = source.Jobs(*p.thread)
+		} else {
+			jobs, more, err = source.Select(*p.where)
 		}
+		return func(v *view) { p.show(jobRows(jobs, v.now), more) }, err
 	}
-	slices.SortFunc(v.rows, func(a, b *mailq.Thread) int {
-		if v.reversed {
-			return v.sortedBy.compare(b, a)
-		}
-		return v.sortedBy.compare(a, b)
-	})
-	if i := slices.IndexFunc(v.rows, func(t *mailq.Thread) bool { return any && t.Name == selected }); i >= 0 {
-		v.threadList.at = i
-	}
-	v.threadList.move(0, len(v.rows))
+	return nil, nil
 }
 
-// matches reports whether a thread matches the filter: a pattern with * and ? for
-// its name, or a part of its name, state or diagnostic.
-func (v *view) matches(t *mailq.Thread) bool {
-	if v.filter == "" {
-		return true
-	}
-	name := t.Channel + "/" + t.Host
-	if strings.ContainsAny(v.filter, "*?") {
-		return pattern.Wildcard(v.filter, name)
-	}
-	needle := strings.ToLower(v.filter)
-	return strings.Contains(strings.ToLower(name), needle) ||
-		strings.Contains(stateOf(t), needle) || strings.Contains(strings.ToLower(t.Reason), needle)
+// openThread opens the jobs of a thread.
+func (v *view) openThread(name mailq.Name) question {
+	p := newPage(jobsPage)
+	p.thread, p.where = &name, selectionOf(name)
+	p.title = name.Channel + "/" + name.Host
+	v.push(p)
+	return v.refresh()
 }
 
-// selected returns the thread under the cursor.
-func (v *view) selected() (mailq.Name, bool) {
-	if v.threadList.at >= len(v.rows) {
-		return mailq.Name{}, false
-	}
-	return v.rows[v.threadList.at].Name, true
+// openJobs opens the jobs of a selection.
+func (v *view) openJobs(title string, where mailq.Selection) question {
+	p := newPage(jobsPage)
+	p.where, p.title = &where, title
+	v.push(p)
+	return v.refresh()
 }
 
-// orderFor returns an order for the thread or message under the cursor, or nil.
-func (v *view) orderFor(verb mailq.Verb) *mailq.Order {
-	if v.page == jobsPage {
-		if v.jobList.at >= len(v.jobs) {
+// openRing opens the threads of a ring.
+func (v *view) openRing(r *mailq.Ring) question {
+	p := newPage(threadsPage)
+	p.ring, p.title = r, "ring "+ringName(r)
+	v.push(p)
+	v.fill(p)
+	return nil
+}
+
+// openText asks for lines of text and opens a page with them, unless the user
+// has left this page meanwhile.
+func (v *view) openText(title string, lines func(Source) ([]string, error)) question {
+	from := v.page()
+	v.note = "asking …"
+	return func(source Source) answer {
+		text, err := lines(source)
+		return func(v *view) question {
+			if v.note == "asking …" {
+				v.note = ""
+			}
+			switch {
+			case err != nil:
+				v.note = err.Error()
+			case v.page() == from:
+				p := newPage(textPage)
+				p.title, p.text = title, text
+				v.push(p)
+			}
 			return nil
 		}
-		return &mailq.Order{Verb: verb, Message: v.jobs[v.jobList.at].SpoolID}
 	}
-	name, ok := v.selected()
-	if !ok {
-		return nil
-	}
-	return &mailq.Order{Verb: verb, Thread: &name}
 }

@@ -1,0 +1,255 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"zsched/mailq"
+)
+
+// target is what an order is for: a message, a thread or a selection.
+type target struct {
+	message string
+	thread  *mailq.Name
+	where   *mailq.Selection
+}
+
+func (t target) isZero() bool { return t == target{} }
+
+func (t target) String() string {
+	switch {
+	case t.thread != nil:
+		return "thread " + t.thread.Channel + "/" + t.thread.Host
+	case t.where != nil:
+		return "mail with " + t.where.String()
+	}
+	return "message " + t.message
+}
+
+// proposal is an order that the user prepares, line by line: first its arguments,
+// then, when the server has counted what it would affect, the answer to a question.
+type proposal struct {
+	order   mailq.Order // without a target
+	on      *page
+	targets []target
+	ask     []prompt // what is still to be entered
+}
+
+// prompt is a line that the user enters at the foot of the screen.
+type prompt struct {
+	label string
+	text  string
+	// changed is called after each key, and done when the line is complete; an
+	// error keeps the line open. canceled is called for Esc. changed and canceled
+	// may be nil.
+	changed  func(text string)
+	done     func(text string) (question, error)
+	canceled func()
+}
+
+// orderKeys are the keys of the orders.
+var orderKeys = map[rune]mailq.Verb{
+	'h': mailq.Hold, 'r': mailq.Release, 't': mailq.Retry, 'X': mailq.Expire, 'K': mailq.Kill,
+	'Q': mailq.Requeue, 'R': mailq.Reroute,
+}
+
+// propose begins an order for the marked rows, or else the row under the cursor.
+func (v *view) propose(verb mailq.Verb) question {
+	p := v.page()
+	targets := p.targets()
+	if len(targets) == 0 {
+		v.note = "nothing to " + strings.ToLower(string(verb)) + " here"
+		return nil
+	}
+	v.proposal = &proposal{order: mailq.Order{Verb: verb}, on: p, targets: targets}
+	o := &v.proposal.order
+	verbName := strings.ToLower(string(verb))
+	if verb == mailq.Reroute {
+		v.askFor("reroute to channel/host: ", func(text string) (err error) {
+			o.To, err = parseName(text)
+			return err
+		})
+	}
+	if verb == mailq.Hold {
+		v.askFor("hold for a time such as 2h (empty: until released): ", func(text string) (err error) {
+			if text != "" {
+				o.For, err = mailq.ParseSpan("time", text)
+			}
+			return err
+		})
+	}
+	if verb != mailq.Retry && verb != mailq.Release {
+		v.askFor(verbName+" because (may be empty): ", func(text string) error {
+			o.Why = text
+			return nil
+		})
+	}
+	return v.nextPrompt()
+}
+
+// askFor adds an argument that the user is asked for.
+func (v *view) askFor(label string, set func(string) error) {
+	v.proposal.ask = append(v.proposal.ask, prompt{
+		label: label,
+		done: func(text string) (question, error) {
+			if err := set(strings.TrimSpace(text)); err != nil {
+				return nil, err
+			}
+			return v.nextPrompt(), nil
+		},
+		canceled: v.cancelOrder,
+	})
+}
+
+// nextPrompt asks for the next argument, or has the server count.
+func (v *view) nextPrompt() question {
+	p := v.proposal
+	if len(p.ask) > 0 {
+		v.prompt = &p.ask[0]
+		p.ask = p.ask[1:]
+		return nil
+	}
+	v.prompt = nil
+	v.note = "counting …"
+	orders, err := p.orders(true)
+	if err != nil {
+		v.proposal, v.note = nil, err.Error()
+		return nil
+	}
+	return func(source Source) answer {
+		would, failed, err := source.Orders(orders)
+		return func(v *view) question {
+			if v.proposal != p {
+				return nil // canceled meanwhile
+			}
+			if err == nil && (would == mailq.Outcome{}) && len(failed) > 0 {
+				err = failed[0]
+			}
+			if err != nil {
+				v.proposal, v.note = nil, string(p.order.Verb)+": "+err.Error()
+				return nil
+			}
+			v.note = ""
+			v.confirm(p, would)
+			return nil
+		}
+	}
+}
+
+// maxUnasked is how many messages an order may affect that is confirmed with one
+// key, as for mailq without --yes.
+const maxUnasked = 100
+
+// confirm asks the user whether to give the order. For many messages, he must
+// answer with a whole word.
+func (v *view) confirm(p *proposal, would mailq.Outcome) {
+	text := fmt.Sprintf("%s %s", p.order.Verb, p.name())
+	if p.order.Verb == mailq.Reroute {
+		text += " to " + p.order.To.Channel + "/" + p.order.To.Host
+	}
+	if p.order.For > 0 {
+		text += " for " + mailq.FormatSpan(p.order.For)
+	}
+	if would.Messages <= maxUnasked {
+		v.unconfirmed = fmt.Sprintf("%s: %s? (y/n)", text, outcomeText(would))
+		return
+	}
+	v.prompt = &prompt{
+		label: fmt.Sprintf("%s would touch %d messages; type yes: ", text, would.Messages),
+		done: func(text string) (question, error) {
+			v.prompt = nil
+			if text != "yes" {
+				v.cancelOrder()
+				return nil, nil
+			}
+			return v.give(p), nil
+		},
+		canceled: v.cancelOrder,
+	}
+}
+
+func (v *view) cancelOrder() {
+	v.proposal, v.unconfirmed, v.note = nil, "", "nothing done"
+}
+
+// give gives the order and then refreshes the view.
+func (v *view) give(p *proposal) question {
+	v.proposal, v.unconfirmed = nil, ""
+	orders, err := p.orders(false)
+	if err != nil {
+		v.note = err.Error()
+		return nil
+	}
+	v.note = fmt.Sprintf("%s %s …", p.order.Verb, p.name())
+	return func(source Source) answer {
+		did, failed, err := source.Orders(orders)
+		return func(v *view) question {
+			p.on.clearMarks()
+			v.note = fmt.Sprintf("%s %s", p.order.Verb, outcomeText(did))
+			if len(failed) > 0 {
+				v.note += fmt.Sprintf("; %d not done: %v", len(failed), failed[0])
+			}
+			if err != nil {
+				v.note = fmt.Sprintf("%s: %v", p.order.Verb, err)
+				if (did != mailq.Outcome{}) {
+					v.note += "; done before that: " + outcomeText(did)
+				}
+			}
+			return v.refresh()
+		}
+	}
+}
+
+// name says what the order is for.
+func (p *proposal) name() string {
+	if len(p.targets) == 1 {
+		return p.targets[0].String()
+	}
+	return fmt.Sprintf("%d marked lines", len(p.targets))
+}
+
+// orders returns an order for each target.
+func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
+	orders := make([]mailq.Order, 0, len(p.targets))
+	for _, t := range p.targets {
+		o := p.order
+		o.DryRun = dryRun
+		o.Message, o.Thread, o.Where = t.message, t.thread, t.where
+		if t.thread != nil && o.Verb == mailq.Requeue { // it takes no threads
+			if o.Thread, o.Where = nil, selectionOf(*t.thread); o.Where == nil {
+				return nil, errors.New("no selection is exactly the " + t.String())
+			}
+		}
+		orders = append(orders, o)
+	}
+	return orders, nil
+}
+
+// selectionOf returns the selection of a thread's mail, or nil if the name, read
+// as patterns, would match others too.
+func selectionOf(name mailq.Name) *mailq.Selection {
+	if name.Channel == "" || name.Host == "" || strings.ContainsAny(name.Channel+name.Host, "*?") {
+		return nil
+	}
+	return &mailq.Selection{Channel: name.Channel, Host: name.Host}
+}
+
+// reasonPattern returns a pattern for the diagnostics that SHOW REASONS counts in
+// one line: they end with this text, in which "..." stands for what differs.
+func reasonPattern(reason string) string {
+	return "*" + strings.ReplaceAll(reason, "...", "*")
+}
+
+func outcomeText(o mailq.Outcome) string {
+	return mailq.Plural(o.Messages, "message", "messages") + ", " + mailq.Plural(o.Recipients, "recipient", "recipients") + ", " +
+		mailq.Plural(o.Threads, "thread", "threads")
+}
+
+func parseName(s string) (mailq.Name, error) {
+	channel, host, ok := strings.Cut(s, "/")
+	if !ok || channel == "" || host == "" {
+		return mailq.Name{}, fmt.Errorf("%q is not channel/host", s)
+	}
+	return mailq.Name{Channel: channel, Host: host}, nil
+}

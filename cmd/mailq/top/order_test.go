@@ -1,0 +1,194 @@
+package top
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"zsched/mailq"
+)
+
+// TestTopAsksBeforeItActs: an order is counted first, and given after y and no
+// other key.
+func TestTopAsksBeforeItActs(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	s.press("t")
+	s.lastIs("RETRY thread smtp/busy.example.net: 2 messages, 3 recipients, 1 thread? (y/n)")
+	s.press("enter", "t", "n", "t", "esc", "t", "q")
+	if q.given() != "" || s.quit || s.last() != "nothing done" {
+		t.Errorf("%q, left %v, %s", q.given(), s.quit, s.last())
+	}
+	if got := q.counted[0]; got != "RETRY THREAD smtp busy.example.net DRYRUN" {
+		t.Errorf("%s", got)
+	}
+	s.press("t", "y")
+	if got := q.given(); got != "RETRY THREAD smtp busy.example.net" {
+		t.Errorf("%s", got)
+	}
+	s.lastIs("RETRY 2 messages, 3 recipients, 1 thread")
+	q.would, q.failed = mailq.Outcome{}, []error{errors.New("nothing \x1b[2Jmatches")}
+	s.press("r")
+	s.lastIs("RELEASE: nothing ^[[2Jmatches")
+}
+
+func TestTopGivesEveryOrder(t *testing.T) {
+	for _, test := range []struct {
+		keys []string
+		want string
+	}{
+		{[]string{"h", "enter", "enter", "y"}, "HOLD THREAD smtp busy.example.net"},
+		{[]string{"h", "2x", "enter", "bs", "h", "enter", "they asked", "enter", "y"}, "HOLD THREAD smtp busy.example.net FOR 2h BECAUSE they asked"},
+		{[]string{"r", "y"}, "RELEASE THREAD smtp busy.example.net"},
+		{[]string{"t", "Y"}, "RETRY THREAD smtp busy.example.net"},
+		{[]string{"X", "gone", "enter", "y"}, "EXPIRE THREAD smtp busy.example.net BECAUSE gone"},
+		{[]string{"K", "enter", "y"}, "KILL THREAD smtp busy.example.net"},
+		{[]string{"Q", "enter", "y"}, "REQUEUE WHERE channel=smtp host=busy.example.net"},
+		{[]string{"R", "relay", "enter", "/x", "enter", "enter", "y"}, "REROUTE THREAD smtp busy.example.net relay x"},
+		{[]string{"enter", "K", "spam", "enter", "y"}, "KILL MSG S10012963AbmKVKgMTvMS5 BECAUSE spam"},
+		{[]string{"enter", "Q", "enter", "y"}, "REQUEUE MSG S10012963AbmKVKgMTvMS5"},
+		{[]string{"3", "t", "y"}, "RETRY THREAD local anne"},
+		{[]string{"4", "X", "enter", "y"}, `EXPIRE WHERE reason="*deferred on request"`},
+		{[]string{"5", "r", "y"}, "RELEASE THREAD smtp held.example"},
+		{[]string{"5", "down", "r", "y"}, "RELEASE MSG S10012827AbmKVKgMgFtN8"},
+		{[]string{"2", "t", "y"}, ""},
+		{[]string{"e", "t", "y"}, ""},
+		{[]string{"h", "esc", "y"}, ""},
+		{[]string{"R", "esc"}, ""},
+	} {
+		q := newRecorded(t)
+		s := newTestScreen(t, q, 100, 12)
+		s.press(test.keys...)
+		if got := q.given(); got != test.want {
+			t.Errorf("%q: %s, want %s", test.keys, got, test.want)
+		}
+	}
+}
+
+func TestTopAsksAgainForBadArguments(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	s.press("h", "soon", "enter")
+	if got := s.last(); !strings.HasPrefix(got, "hold for a time such as 2h (empty: until released): soon   (time=") {
+		t.Errorf("%s", got)
+	}
+	s.press("esc", "R", "nowhere", "enter")
+	s.lastIs(`reroute to channel/host: nowhere   ("nowhere" is not channel/host)`)
+}
+
+// An order for many messages needs a whole word.
+func TestTopWantsYesForManyMessages(t *testing.T) {
+	q := newRecorded(t)
+	q.would.Messages = maxUnasked + 1
+	s := newTestScreen(t, q, 120, 12)
+	s.press("K", "spam", "enter")
+	s.lastIs("KILL thread smtp/busy.example.net would touch 101 messages; type yes:")
+	s.press("y", "enter")
+	s.lastIs("nothing done")
+	s.press("K", "spam", "enter", "esc")
+	s.lastIs("nothing done")
+	if q.given() != "" {
+		t.Errorf("%s", q.given())
+	}
+	s.press("K", "spam", "enter", "yes", "enter")
+	if got := q.given(); got != "KILL THREAD smtp busy.example.net BECAUSE spam" {
+		t.Errorf("%s", got)
+	}
+	q.would.Messages = maxUnasked
+	s.press("t")
+	s.lastIs("RETRY thread smtp/busy.example.net: 100 messages, 3 recipients, 1 thread? (y/n)")
+}
+
+func TestTopMarks(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 24)
+	s.press("m", "down", "m")
+	got := s.shown()
+	if got[4] != " *smtp/busy.example.net      6      6            4s in 9m1s       deferred on request" || got[7][:2] != "> " ||
+		!strings.HasSuffix(got[2], "by RCPTS, 2 lines marked") {
+		t.Errorf("%q", got)
+	}
+	s.lastIs("orders are for the marked lines   c clear marks   ? help   q quit")
+	s.press("t")
+	s.lastIs("RETRY 2 marked lines: 2 messages, 3 recipients, 1 thread? (y/n)")
+	s.press("y")
+	if got := q.given(); got != "RETRY THREAD smtp busy.example.net; RETRY THREAD smtp down.example.com" {
+		t.Errorf("%s", got)
+	}
+	if len(s.page().marks) != 0 {
+		t.Errorf("%v", s.page().marks)
+	}
+	// All that the filter shows, and nothing that comes later.
+	q.orders = nil
+	s.press("/", "local/", "enter", "M", "esc")
+	q.snapshot.Threads = q.snapshot.Threads[:len(q.snapshot.Threads)-2]
+	s.press(" ", "t", "y")
+	if got := q.given(); got != "RETRY THREAD local fred; RETRY THREAD local anne" {
+		t.Errorf("%s", got)
+	}
+	s.press("m", "M", "c")
+	if got := s.page().marked(); got != "" {
+		t.Errorf("%s", got)
+	}
+	// Rings take no orders.
+	s.press("2", "m", "M")
+	if got := s.page().marked(); got != "" {
+		t.Errorf("%s", got)
+	}
+	s.press("t")
+	s.lastIs("nothing to retry here")
+}
+
+// All messages of a list are marked as a selection, which also has those that are
+// not shown.
+func TestTopMarksWholeLists(t *testing.T) {
+	q := newRecorded(t)
+	q.more = true
+	s := newTestScreen(t, q, 120, 24)
+	s.press("/", "sender=bob@*", "enter", "M")
+	if got := s.shown(); !strings.HasSuffix(got[2], "the first 4, all marked") || got[4][:2] != ">*" {
+		t.Errorf("%q", got)
+	}
+	s.press("X", "enter", "y")
+	if got := q.given(); got != "EXPIRE WHERE sender=bob@*" || s.page().everything {
+		t.Errorf("%s", got)
+	}
+	q.orders = nil
+	s.press("esc", "enter", "M", "K", "enter", "y")
+	if got := q.given(); got != "KILL WHERE channel=smtp host=busy.example.net" {
+		t.Errorf("%s", got)
+	}
+	// Less one message, it is the others that are shown.
+	q.orders = nil
+	s.press("M", "m", "t", "y")
+	if got := q.given(); strings.Count(got, "RETRY MSG ") != len(s.page().rows)-1 {
+		t.Errorf("%s", got)
+	}
+}
+
+// A name that would be a pattern is no selection.
+func TestTopTakesNoNameForAPattern(t *testing.T) {
+	q := newRecorded(t)
+	q.snapshot.Threads[0].Host = "busy*"
+	s := newTestScreen(t, q, 120, 24)
+	s.press("Q", "enter")
+	s.lastIs("no selection is exactly the thread smtp/busy*")
+	s.press("enter", "M", "t", "y")
+	if got := q.given(); strings.Contains(got, "WHERE") || strings.Count(got, "RETRY MSG") != len(s.page().rows) {
+		t.Errorf("%s", got)
+	}
+}
+
+// While the server counts, only Esc has an effect.
+func TestOrdersAreCanceledWhileTheyAreCounted(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 120, 24)
+	counted := s.propose(mailq.Retry)
+	s.lastIs("counting …")
+	s.press("t", "q", "esc")
+	s.settle(counted)
+	s.lastIs("nothing done")
+	if s.quit || s.unconfirmed != "" || q.given() != "" {
+		t.Errorf("quit %v, %q, %s", s.quit, s.unconfirmed, q.given())
+	}
+}

@@ -1,0 +1,460 @@
+package top
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"zsched/mailq"
+	"zsched/mailq/client"
+)
+
+func TestPagesOfARealQueue(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 80, 24)
+	s.wants(`
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+[1 threads]  2 rings  3 agents  4 reasons  5 held                       by RCPTS
+  THREAD                 RCPTS   RATE OLDEST STATE         REASON
+> smtp/busy.example.net      6            4s in 9m1s       deferred on request
+  local/fred                 2            4s busy 1
+  smtp/down.example.com      2            4s in 9m49s      destination is out o…
+  smtp/held.example          2            4s held          deferred on request
+  local/anne                 1            4s busy 1
+  local/joe                  1            4s >MaxRing
+  smtp/slow.example          1            4s busy 1
+? help   q quit`)
+	s.press("2")
+	s.wants(`
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+1 threads  [2 rings]  3 agents  4 reasons  5 held                        by JOBS
+  RING                      THREADS   JOBS AGENTS   IDLE MAXRING MAXTHR OVERFEED
+> smtp/*                          2      8      5      5      12      3        2
+  local/*                         3      4      2      0       2      1        2
+  smtp/down.*                     1      2      1      1      20      1        2
+  smtp/slow.*                     1      1      1      0       1      1        2
+? help   q quit`)
+	s.press("tab")
+	s.wants(`
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+1 threads  2 rings  [3 agents]  4 reasons  5 held                        by OPEN
+     AGENT THREAD                                   STATE     OPEN HUNGRY    FED
+>    29272 local/anne                               STUFF        1     2s     2s
+     29273 local/fred                               STUFF        1     2s     2s
+     29274 smtp/slow.example                        STUFF        1     2s     2s
+    5 idle ring smtp/*                              idle
+    1 idle ring smtp/down.*                         idle
+? help   q quit`)
+	s.press("4")
+	s.wants(`
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+1 threads  2 rings  3 agents  [4 reasons]  5 held                       by RCPTS
+  REASON                               RCPTS   JOBS EXAMPLE
+> deferred on request                      8      8 smtp/busy.example.net
+? help   q quit`)
+	s.press("5")
+	s.wants(`
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+1 threads  2 rings  3 agents  4 reasons  [5 held]                       by SINCE
+  MESSAGE                THREAD                 SINCE ENDS IN BECAUSE
+> whole thread           smtp/held.example         1s       - they asked for it
+  S10012827AbmKVKgMgFtN8 smtp/busy.example.net     0s      2h
+  S10012827AbmKVKgMgFtN8 smtp/down.example.com     0s      2h
+? help   q quit`)
+	s.press("tab")
+	if s.tab != 0 {
+		t.Errorf("after the last page comes page %d", s.tab)
+	}
+	s.press("backtab")
+	if s.page().kind != heldPage {
+		t.Errorf("before the first page comes %v", s.page().kind)
+	}
+}
+
+// A wide screen has all columns, and names and reasons in full.
+func TestPagesOnAWideScreen(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 140, 24)
+	lines := s.shown()
+	if got, want := lines[3], "  THREAD                  JOBS  RCPTS   RATE OLDEST STATE         REASON"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	s.press("enter")
+	if got, want := s.shown()[3], "  MESSAGE                RCPTS TRIES    AGE STATE      SENDER          REASON"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	s.press("5")
+	if got := strings.Fields(s.shown()[3]); len(got) != 8 {
+		t.Errorf("%q", got)
+	}
+}
+
+// On every size of the screen nothing is written outside of it, the names come
+// first, and the list has the most of a low screen.
+func TestPagesOnSmallScreens(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 80, 24)
+	for width := 1; width < 130; width += 9 {
+		for height := 1; height < 12; height++ {
+			s.screen.SetSize(width, height)
+			for _, page := range []string{"1", "2", "3", "4", "5", "1", "enter", "?", "esc", "e", "esc", "h", "esc"} {
+				s.press(page)
+				s.shown()
+			}
+		}
+	}
+	s.press("1")
+	s.screen.SetSize(40, 6)
+	s.wants(`
+mailq  7 threads                10:36:16
+  THREAD                   STATE
+> smtp/busy.example.net    in 9m1s
+  local/fred               busy 1
+  smtp/down.example.com    in 9m49s
+? help   q quit`)
+	s.screen.SetSize(30, 3)
+	if got := s.shown(); got[0] != "mailq  7 threads      10:36:16" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestHelpFitsTheScreen(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 80, 24)
+	s.press("?")
+	text := strings.Join(s.shown(), "\n")
+	for _, line := range helpText {
+		if len(line) > 79 || !strings.Contains(text, line) {
+			t.Errorf("the screen has not %q (%d characters)", line, len(line))
+		}
+	}
+	for key, verb := range orderKeys {
+		if !strings.Contains(text, " "+string(key)+" ") && !strings.Contains(text, string(key)+" ") {
+			t.Errorf("the help has no %c, which is %s", key, verb)
+		}
+	}
+	man, err := os.ReadFile("../../../man/mailq.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(man), "\n.SH LIVE VIEW\n")
+	section, _, _ = strings.Cut(section, "\n.SH ")
+	for _, keys := range []string{"1 \\fRto\\fP 5", "s, S", "m, M, c", "h, r, t", "X, K", "Q, R", ".B e", ".B T", ".B space", "Ctrl-L", "Ctrl-Z", ".B /", ".B ?", "left, q"} {
+		if !strings.Contains(section, keys) {
+			t.Errorf("mailq(1) has no %s", keys)
+		}
+	}
+}
+
+func TestPagesAreSorted(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 100, 24)
+	for _, want := range []string{
+		"RATE: local/anne", "OLDEST: local/anne", "STATE: local/joe smtp/slow.example",
+		"REASON: local/anne", "THREAD: local/anne local/fred local/joe smtp/busy.example.net",
+		"JOBS: smtp/busy.example.net local/fred", "RCPTS: smtp/busy.example.net local/fred smtp/down.example.com smtp/held.example local/anne",
+	} {
+		s.press("s")
+		p := s.page()
+		got := p.columns()[p.sortedBy].title + ": " + s.first()
+		if want = strings.TrimSuffix(want, " smtp/slow.example"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if !strings.HasSuffix(s.shown()[2], "by "+p.columns()[p.sortedBy].title) {
+			t.Errorf("%s", s.shown()[2])
+		}
+	}
+	s.press("S")
+	if got := s.first(); !strings.HasSuffix(got, "smtp/busy.example.net") || !strings.HasSuffix(s.shown()[2], "by RCPTS reversed") {
+		t.Errorf("reversed: %s; %s", got, s.shown()[2])
+	}
+	// Messages are in the order of the queue at first, and again after the last column.
+	s.press("S", "home", "enter")
+	first := s.first()
+	for range len(s.page().columns()) {
+		s.press("s")
+	}
+	s.press("s")
+	if got := s.first(); got != first || s.page().sortedBy != -1 {
+		t.Errorf("%s, want %s", got, first)
+	}
+}
+
+func TestPagesAreFiltered(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 100, 24)
+	for keys, want := range map[string]string{
+		"LOCAL/":                      "local/fred local/anne local/joe",
+		"held":                        "smtp/held.example",
+		"maxring":                     "local/joe",
+		"out of order":                "smtp/down.example.com",
+		"*/*.com":                     "smtp/down.example.com",
+		"a?b":                         "",
+		"host=*.example channel=smtp": "smtp/held.example smtp/slow.example",
+	} {
+		s.press("/", keys, "enter")
+		if got := s.first(); got != want {
+			t.Errorf("%s: %s, want %s", keys, got, want)
+		}
+		if !strings.Contains(s.shown()[2], "filter "+keys[:3]) {
+			t.Errorf("%s", s.shown()[2])
+		}
+		s.press("esc")
+	}
+	s.press("/", "xy", "bs", "bs", "bs")
+	s.lastIs("/")
+	s.press("q", "esc")
+	if s.quit || !s.page().filter.isZero() || len(s.page().rows) != 7 {
+		t.Errorf("left %v, filter %q, %d rows", s.quit, s.page().filter.text, len(s.page().rows))
+	}
+}
+
+// A filter that is about messages lists them.
+func TestSelectionsListMessages(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 24)
+	s.press("/", "sender=bob@* colour=blue", "enter")
+	if got := s.last(); !strings.HasPrefix(got, "/sender=bob@* colour=blue   (unknown key") {
+		t.Errorf("%s", got)
+	}
+	s.press("ctrl-u", "sender=bob@*", "enter")
+	if got := s.shown(); !strings.HasPrefix(got[2], "[1 threads] > sender=bob@*") || len(s.page().rows) != 4 || s.page().kind != jobsPage {
+		t.Errorf("%q", got)
+	}
+	// A further one narrows it.
+	s.press("/", "older=1h", "enter")
+	if got := s.asked(q); got != "select sender=bob@* older=1h" {
+		t.Errorf("%s", got)
+	}
+	s.press("/", "sender=x", "enter")
+	if got := s.last(); !strings.Contains(got, "this page is a selection already: sender= is given twice") {
+		t.Errorf("%s", got)
+	}
+	s.press("esc", "esc", "esc", "5", "/", "sender=bob@*", "enter")
+	if got := s.asked(q); got != "select sender=bob@* state=held" {
+		t.Errorf("%s", got)
+	}
+	// In a thread, its name is part of it.
+	s.press("1", "enter", "/", "larger=1k", "enter")
+	if got := s.asked(q); got != "select channel=smtp host=busy.example.net larger=1024" {
+		t.Errorf("%s", got)
+	}
+}
+
+// asked is the last question about messages.
+func (s *testScreen) asked(q *recorded) string { return q.asked[len(q.asked)-1] }
+
+// TestTopKeepsItsPlace: the cursor stays on its row when others change.
+func TestTopKeepsItsPlace(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	s.press("down")
+	q.snapshot.Threads[3].Recipients = 1000
+	s.press(" ")
+	if r, _ := s.page().selected(); r.key != "local/fred" || s.page().at != 0 {
+		t.Errorf("%v at %d", r.key, s.page().at)
+	}
+	q.snapshot.Threads = q.snapshot.Threads[:1]
+	s.press("G", " ")
+	if r, ok := s.page().selected(); !ok || r.key != "smtp/busy.example.net" {
+		t.Errorf("%v %v", r.key, ok)
+	}
+	q.snapshot.Threads = nil
+	s.press(" ", "down", "enter", "e", "h", "m", "M", "T")
+	if got := s.shown()[4]; got != "  the queue is empty" || q.given() != "" || len(s.stack) > 0 {
+		t.Errorf("%s; %s", got, q.given())
+	}
+}
+
+func TestTopScrolls(t *testing.T) {
+	q := newRecorded(t)
+	q.snapshot.Threads = nil
+	for i := range 100 {
+		var thread mailq.ThreadItem
+		thread.Name = mailq.Name{Channel: "smtp", Host: fmt.Sprintf("h%02d", i)}
+		q.snapshot.Threads = append(q.snapshot.Threads, thread)
+	}
+	s := newTestScreen(t, q, 60, 9)
+	for _, step := range []struct{ key, shows string }{
+		{"G", "smtp/h95 smtp/h96 smtp/h97 smtp/h98 smtp/h99"},
+		{"up", "smtp/h95 smtp/h96 smtp/h97 smtp/h98 smtp/h99"},
+		{"pgup", "smtp/h94 smtp/h95 smtp/h96 smtp/h97 smtp/h98"},
+		{"g", "smtp/h00 smtp/h01 smtp/h02 smtp/h03 smtp/h04"},
+		{"pgdn", "smtp/h00 smtp/h01 smtp/h02 smtp/h03 smtp/h04"},
+		{"pgdn", "smtp/h04 smtp/h05 smtp/h06 smtp/h07 smtp/h08"},
+		{"k", "smtp/h04 smtp/h05 smtp/h06 smtp/h07 smtp/h08"},
+	} {
+		s.press(step.key)
+		if got := s.first(); got != step.shows {
+			t.Errorf("%s: %s, want %s", step.key, got, step.shows)
+		}
+	}
+	s.screen.SetSize(60, 4)
+	if got := s.first(); got != "smtp/h07" {
+		t.Errorf("on a small screen: %s", got)
+	}
+}
+
+func TestTopOpens(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	s.press("enter")
+	s.wants(`
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min                                 10:36:16
+due 4  waiting 8  with agents 3  held 1  threads held 1                                        up 3s
+[1 threads] > smtp/busy.example.net                                             in the queue's order
+  MESSAGE                RCPTS TRIES    AGE STATE      SENDER          REASON
+> S10012963AbmKVKgMTvMS5     1     1     3s in 9m26s   alice@a.example deferred on request
+  S10012820AbmKVKgM1B7xz     1     1     3s in 9m21s   alice@a.example deferred on request
+  S10012822AbmKVKgMbFVZ5     1     1     3s in 9m1s    alice@a.example deferred on request
+  S10012824AbmKVKgMd37B7     1     1     3s in 10m47s  alice@a.example deferred on request
+  S10012829AbmKVKgMkjn50     1     1     3s in 9m55s   bob@b.example   deferred on request
+  S10013219AbmKVKgMnaumA     1     1     3s in 9m9s    bob@b.example   deferred on request
+  S10012827AbmKVKgMgFtN8     1     0     3s held       bob@b.example
+Esc back   ? help`)
+	s.press("down", "enter")
+	if got := s.asked(q); got != "SHOW MSG S10012820AbmKVKgM1B7xz" {
+		t.Errorf("%s", got)
+	}
+	if got := s.shown()[4]; !strings.HasPrefix(got, "10012963: spoolid S10012963AbmKVKgMTvMS5, age 4s") {
+		t.Errorf("%s", got)
+	}
+	s.press("esc", "e")
+	if got := strings.Join(s.shown()[3:5], "|"); got != "smtp/busy.example.net|smtp/down.example.com: The destination has failed, so the thread is suspended for a while." {
+		t.Errorf("%s", got)
+	}
+	s.press("pgdn", "down", "G", "up", "?")
+	if got := s.shown()[3]; got != "keys" {
+		t.Errorf("%s", got)
+	}
+	s.press("q", "q", "q")
+	if s.quit || len(s.stack) != 0 {
+		t.Errorf("left %v, %d pages", s.quit, len(s.stack))
+	}
+	// A ring opens its threads, a reason and an agent their mail.
+	s.press("2", "down", "enter")
+	if got := s.first(); got != "local/fred local/anne local/joe" {
+		t.Errorf("%s", got)
+	}
+	s.press("3", "enter")
+	if got := s.asked(q); got != "jobs local/anne" {
+		t.Errorf("%s", got)
+	}
+	s.press("4", "enter")
+	if got := s.asked(q); got != `select reason="*deferred on request"` {
+		t.Errorf("%s", got)
+	}
+	s.press("5", "enter")
+	if got := s.asked(q); got != "jobs smtp/held.example" {
+		t.Errorf("%s", got)
+	}
+	s.press("5", "down", "enter")
+	if got := s.asked(q); got != "SHOW MSG S10012827AbmKVKgMgFtN8" {
+		t.Errorf("%s", got)
+	}
+	s.press("1", "q")
+	if !s.quit {
+		t.Error("still there")
+	}
+}
+
+// A report that comes when the user is elsewhere is not shown.
+func TestLateReportsAreDropped(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 100, 12)
+	late := s.explain()
+	s.lastIs("asking …")
+	s.press("2")
+	s.settle(late)
+	if len(s.stack) != 0 {
+		t.Error("the report is shown over another page")
+	}
+}
+
+func TestTopTraces(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 100, 12)
+	s.press("T")
+	s.lastIs("no message is selected")
+	s.press("enter", "T")
+	s.lastIs("there is no event log to read")
+	s.tracer = func(id string) ([]string, error) { return []string{id + " <m@x>", "  arrived"}, nil }
+	s.press("T")
+	if got := strings.Join(s.shown()[3:6], "|"); got != "trace of S10012963AbmKVKgMTvMS5|S10012963AbmKVKgMTvMS5 <m@x>|  arrived" {
+		t.Errorf("%s", got)
+	}
+	s.tracer = func(string) ([]string, error) { return nil, errors.New("no \x1b[2Jlog") }
+	s.press("esc", "T")
+	s.lastIs("no ^[[2Jlog")
+}
+
+// TestTopShowsErrors: the last snapshot stays, with its age; a line says since
+// when there is no answer and why, until there is one.
+func TestTopShowsErrors(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	good := s.now
+	lost := &client.Error{Kind: client.Unavailable, Err: errors.New("here: connection refused")}
+	q.fail = lost
+	for _, later := range []time.Duration{5, 65} {
+		s.now = good.Add(later * time.Second)
+		s.press(" ")
+		s.askedAt = good
+	}
+	got := s.shown()
+	if got[2] != "! no answer for 1m: here: connection refused; asking again every 1s" || !strings.HasSuffix(got[0], "1m5s old") || !strings.HasPrefix(got[5], "> smtp/busy") {
+		t.Errorf("%q", got)
+	}
+	for _, key := range []string{"enter", "e", "esc", "2", "4", "5", "h", "1"} {
+		s.press(key)
+		s.shown()
+	}
+	s.press("h", "enter", "enter")
+	s.lastIs("HOLD: here: connection refused")
+	q.fail = nil
+	s.press(" ")
+	if got := s.shown()[2]; strings.HasPrefix(got, "!") {
+		t.Errorf("%s", got)
+	}
+	q.fail = &client.Error{Kind: client.Refused, Err: errors.New("no TT for you")}
+	s.press("4")
+	if got := s.shown(); got[2] != "! no TT for you" || got[5] != "  no answer yet" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A reload that has failed is shown until one succeeds.
+func TestTopShowsReloads(t *testing.T) {
+	q := newRecorded(t)
+	q.snapshot.Totals.Reload = mailq.Reload{At: recordedAt.Add(-3 * time.Minute), Error: "scheduler.cf:3:5: what"}
+	s := newTestScreen(t, q, 100, 12)
+	if got := s.shown()[2]; !strings.HasPrefix(got, "! Configuration not reloaded 3m ago: scheduler.cf:3:5: what") {
+		t.Errorf("%s", got)
+	}
+	q.snapshot.Totals.Reload.Error = ""
+	s.press(" ")
+	if got := s.shown()[1]; !strings.HasSuffix(got, " reloaded 3m ago") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestTopShowsItsRate(t *testing.T) {
+	q := newRecorded(t)
+	s := newTestScreen(t, q, 100, 12)
+	s.askedAt = time.Now().Add(-time.Minute)
+	q.snapshot.Totals.RecipientsOut += 1000
+	s.press(" ")
+	if s.rate < 900 || s.rate > 1001 {
+		t.Errorf("%v recipients a minute", s.rate)
+	}
+}
+
+// What comes from other hosts commands no terminal.
+func TestTopShowsControlCharacters(t *testing.T) {
+	q := newRecorded(t)
+	q.snapshot.Threads[0].Reason = "451 \x1b[2J\u202e\tbusy"
+	s := newTestScreen(t, q, 120, 12)
+	if got := s.shown()[4]; !strings.HasSuffix(got, `451 ^[[2J\u202e busy`) {
+		t.Errorf("%q", got)
+	}
+}
