@@ -118,7 +118,7 @@ func TestReconnectingAsksOurServer(t *testing.T) {
 	if _, err := source.Report("SHOW MSG nosuch"); client.KindOf(err) != client.NotDone || fmt.Sprint(err) != `no message "nosuch" is in the queue` {
 		t.Errorf("%v", err)
 	}
-	if len(p.Rings) != 1 || p.Rings[0].ID != down.Ring {
+	if len(p.Rings) != 2 || p.Rings[0].ID != down.Ring {
 		t.Errorf("%+v, ring %d", p.Rings, down.Ring)
 	}
 	if jobs, more, err := source.Select(mailq.Selection{State: "fed"}); err != nil || more || len(jobs) != 1 || jobs[0].Host != "up.example" {
