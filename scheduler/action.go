@@ -82,6 +82,11 @@ type (
 		Message MessageID
 		Path    string
 		Owes    bool // look for diagnostics that were reported to nobody
+		// Untagged is the offset of the last recipient if its tag, which is
+		// Tag, is not in the control file; else 0. The tag is needed only if
+		// the file stays: it is written if the file cannot be removed.
+		Untagged int64
+		Tag      ctlfile.Tag
 	}
 
 	// Hold moves a message to hold/. No agent has any of it, and no other

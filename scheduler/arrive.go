@@ -32,7 +32,7 @@ func (dv *delivery) arrive(in *Message) {
 	dv.counts.Recipients += int(m.open)
 	dv.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
-		dv.finish(m)
+		dv.finish(m, 0, 0)
 		return
 	}
 	dv.eachVertex(m, dv.enterQueue)

@@ -207,7 +207,7 @@ func (dv *delivery) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
 	case m.open == 0:
-		dv.finish(m)
+		dv.finish(m, 0, 0)
 	case dv.owesNoticeNow(m):
 		dv.report(m)
 	case m.flags&holdOrdered != 0 && dv.allHolding(m):

@@ -45,6 +45,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 		if a.Owes {
 			return fmt.Sprintf("finish %d, which may owe a notice", a.Message)
 		}
+		if a.Untagged != 0 {
+			return fmt.Sprintf("finish %d, else mark %d%c", a.Message, a.Untagged, a.Tag)
+		}
 		return fmt.Sprintf("finish %d", a.Message)
 	case scheduler.Hold:
 		return fmt.Sprintf("hold %d", a.Message)

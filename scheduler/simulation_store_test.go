@@ -96,6 +96,9 @@ func (h *harness) finish(a Finish) {
 	if f == nil {
 		h.t.Fatalf("message %d is finished and does not exist", a.Message)
 	}
+	if a.Untagged != 0 {
+		f.noteOutcome(a.Untagged, a.Tag == ctlfile.Delivered)
+	}
 	for _, r := range f.recipients {
 		if !f.done[r.Offset] {
 			h.t.Fatalf("message %d leaves without an outcome of %d", a.Message, r.Offset)

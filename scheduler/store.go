@@ -79,10 +79,21 @@ func (dv *delivery) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bo
 		dv.write(m, marks, settles)
 	case mark.LeaveTag && !mark.Diagnose:
 		dv.recipientDone(v, i)
+	case dv.endsMessage(m, &mark):
+		dv.settle(v, i)
+		dv.finish(m, mark.Offset, mark.Tag)
 	default:
 		dv.write(m, []ctlfile.Mark{mark}, []alternative{{v, i}})
 	}
 	dv.blockIfEmpty(v)
+}
+
+// endsMessage reports whether an outcome of an open recipient ends its message
+// and need not be written before the files are removed. A crash before the
+// removal costs the same as one before the tag: the recipient may be delivered
+// again. An outcome that somebody must be told of is written.
+func (dv *delivery) endsMessage(m *message, mark *ctlfile.Mark) bool {
+	return m.open == 1 && !mark.Diagnose && m.pendingWrites == 0 && m.flags&(owesNotice|removing|moving) == 0
 }
 
 // write asks for outcomes to be written. Their recipients are done after that.
@@ -124,6 +135,13 @@ func (dv *delivery) inBatch(m *message, work func()) {
 // recipientDone ends a recipient whose outcome is on disk. If it was the last
 // one, its vertex and its message end too.
 func (dv *delivery) recipientDone(v *vertex, i int) {
+	m := dv.messageOf(v)
+	dv.settle(v, i)
+	dv.advance(m)
+}
+
+// settle ends a recipient, and its vertex if it was the last one.
+func (dv *delivery) settle(v *vertex, i int) {
 	t := dv.threadOf(v)
 	dv.countOut(t, dv.recipient(v, i))
 	v.open--
@@ -135,7 +153,6 @@ func (dv *delivery) recipientDone(v *vertex, i int) {
 	if v.open == 0 {
 		dv.removeVertex(v)
 	}
-	dv.advance(m)
 }
 
 // countOut counts a recipient as dropped if it leaves without an outcome.
@@ -147,8 +164,8 @@ func (ml *mail) countOut(t *thread, r *recipient) {
 }
 
 // finish asks for the files of a message to be removed, after the notice that it
-// may owe has been written.
-func (dv *delivery) finish(m *message) {
+// may owe has been written. Untagged and tag are as in Finish.
+func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 	m.flags |= removing
 	op := dv.nextOp()
 	dv.do(Complete{
@@ -156,7 +173,10 @@ func (dv *delivery) finish(m *message) {
 		Recipients: int(m.recipients), Failed: int(m.failed),
 	})
 	dv.issue(op, &pending{
-		action:  Finish{Op: op, Message: m.id, Path: dv.path(m), Owes: m.flags&owesNotice != 0},
+		action: Finish{
+			Op: op, Message: m.id, Path: dv.path(m), Owes: m.flags&owesNotice != 0,
+			Untagged: untagged, Tag: tag,
+		},
 		message: m,
 	})
 }

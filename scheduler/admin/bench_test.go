@@ -208,7 +208,7 @@ func (s *endless) Results() <-chan []spool.Result         { return s.results }
 func (s *endless) Load([]spool.Name)                      {}
 func (s *endless) Mark(uint64, string, []ctlfile.Mark)    {}
 func (s *endless) Reread(uint64, string, int)             {}
-func (s *endless) Finish(uint64, string, bool)            {}
+func (s *endless) Finish(spool.Finish)                    {}
 func (s *endless) Report(uint64, string, time.Time)       {}
 func (s *endless) Probe()                                 {}
 func (s *endless) Verbose(string, uint32, string)         {}

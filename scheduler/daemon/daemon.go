@@ -85,7 +85,7 @@ type Spool interface {
 	Load(names []spool.Name)
 	Mark(op uint64, path string, marks []ctlfile.Mark)
 	Reread(op uint64, path string, dead int)
-	Finish(op uint64, path string, owes bool)
+	Finish(f spool.Finish)
 	Report(op uint64, path string, retryUntil time.Time)
 	Probe()
 	Verbose(path string, owner uint32, line string)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
@@ -232,6 +233,25 @@ func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
 		synctest.Wait()
 		if h.Spool.Left() != 1 || h.Spool.Takes() != 1 || strings.Count(h.Stats.String(), "\n") != 1 {
 			t.Errorf("%d control files left, taken %d times, statistics %q", h.Spool.Left(), h.Spool.Takes(), h.Stats)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// With -p a message that is done stays, so its last recipient is tagged even
+// if that is needed only for files that stay.
+func TestKeptMessageIsTagged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, func(p *scheduler.Params) { p.Marking = ctlfile.SchedulerMarks })
+		h.Options.Keep = true
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.Spool.Mu.Lock()
+		tag := h.Spool.Files["1"].Tags[100]
+		h.Spool.Mu.Unlock()
+		if tag != ctlfile.Delivered {
+			t.Errorf("the recipient has tag %q", tag)
 		}
 		h.Stop(syscall.SIGTERM)
 	})

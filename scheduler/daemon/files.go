@@ -73,6 +73,10 @@ func (f *files) finish(a scheduler.Finish) {
 	l := f.loop
 	if f.keep { // option -p
 		l.intake.kept[a.Message] = struct{}{}
+		if a.Untagged != 0 {
+			f.mark(scheduler.Mark{Op: a.Op, Path: a.Path, Marks: []ctlfile.Mark{{Offset: a.Untagged, Tag: a.Tag}}})
+			return
+		}
 		l.queue(scheduler.Done{Op: a.Op})
 		return
 	}
@@ -82,7 +86,7 @@ func (f *files) finish(a scheduler.Finish) {
 	}
 	f.pending++
 	l.intake.finishing[a.Op] = a.Message
-	f.spool.Finish(uint64(a.Op), a.Path, a.Owes)
+	f.spool.Finish(spool.Finish{Op: uint64(a.Op), Path: a.Path, Owes: a.Owes, Untagged: a.Untagged, Tag: a.Tag})
 }
 
 func (f *files) finished(r spool.Finished) {

@@ -124,7 +124,7 @@ func BenchmarkFinish(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i, n := range names {
-				o.s.Finish(uint64(i), n.Path, false)
+				o.s.Finish(Finish{Op: uint64(i), Path: n.Path})
 			}
 			drain[Finished](b, o.s, len(names))
 		})

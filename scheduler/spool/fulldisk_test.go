@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -61,7 +62,7 @@ func helpUnwritable(dir string) {
 		}
 	}
 	try := func(what string) {
-		s.Finish(1, what, what == "A/5")
+		s.Finish(Finish{Op: 1, Path: what, Owes: what == "A/5"})
 		err := answer[Finished](o).Err
 		s.Probe()
 		fmt.Println(what, err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
@@ -80,6 +81,19 @@ func helpUnwritable(dir string) {
 		s.Probe()
 		fmt.Println("mark", err != nil, errors.Is(err, ErrSpoolDown), answer[Probed](o).Err == nil)
 	}
+	finishUntagged := func(path string) {
+		name := filepath.Join(dir, "transport", path)
+		text, _ := os.ReadFile(name)
+		at := bytes.Index(text, []byte("\nr ")) + 1
+		s.Finish(Finish{Op: 3, Path: path, Untagged: int64(at), Tag: ctlfile.Delivered})
+		err := answer[Finished](o).Err
+		text, _ = os.ReadFile(name)
+		fmt.Println("untagged", err != nil, len(text) > 0 && text[at+1] == byte(ctlfile.Delivered))
+	}
+	mode("transport", 0o555)
+	finishUntagged("8")
+	mode("transport", 0o755)
+	finishUntagged("8")
 	mode("transport/6", 0)
 	mark("6")
 	mode("transport", 0)
@@ -90,10 +104,11 @@ func helpUnwritable(dir string) {
 
 // A directory in which nothing can be made or removed is no fault of the one
 // file that was to be removed, and a probe looks at that directory until it is
-// open again. That one file may not be opened says nothing of any other.
+// open again. If the last recipient of the file is not tagged, it is tagged then.
+// That one file may not be opened says nothing of any other.
 func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
 	o := newTestSpool(t)
-	for _, path := range []string{"1", "2", "A/H/3", "A/4", "6"} {
+	for _, path := range []string{"1", "2", "A/H/3", "A/4", "6", "8"} {
 		o.put(path, control("7", toBob))
 	}
 	text := control("7", strings.Replace(toBob, "r ", "r-", 1))
@@ -119,6 +134,7 @@ func TestShutDirectoryIsNoFaultOfAFile(t *testing.T) {
 		"A/H/3 true true false", "A/H/3 false false true",
 		"A/4 true true false", "A/4 false false true",
 		"A/5 true true false", "A/5 false false true",
+		"untagged true true", "untagged false false", // did it fail; is the tag in the file
 		"mark true false true", "mark true true false", "mark true false true",
 	}
 	if !slices.Equal(got, want) {

@@ -44,7 +44,7 @@ func helpKilled(dir string) {
 	case "interim notice":
 		s.Report(1, "A/H/7", time.Time{})
 	case "notice":
-		s.Finish(1, "A/H/7", true)
+		s.Finish(Finish{Op: 1, Path: "A/H/7", Owes: true})
 	case "threads":
 		s.HoldThreads(1, []Thread{{"smtp", "b.example"}})
 	}

@@ -14,21 +14,25 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// finish is a message to be removed.
-type finish struct {
-	op   uint64
-	path string
-	owes bool
+// Finish is a message to be removed, and the operation that removes it.
+type Finish struct {
+	Op   uint64
+	Path string
+	Owes bool // it may owe a notice
+	// Untagged is the offset of a recipient that is done and is not tagged with
+	// Tag yet; 0: none. Only a message without notices has one.
+	Untagged int64
+	Tag      ctlfile.Tag
 }
 
 // Finish removes a message whose recipients are all done: the control file first,
-// then the message file. With owes, it first writes the notice that the d lines
-// may call for. If there is no Reporter, or the notice can never be written, it
-// moves both files to postman/ instead. The result is Finished, whose error may
-// wrap ErrSpoolDown.
-func (s *Spool) Finish(op uint64, path string, owes bool) {
-	f := finish{op, path, owes}
-	if !owes {
+// then the message file. If the message may owe a notice, it first writes the
+// notice that the d lines call for. If there is no Reporter, or the notice can
+// never be written, it moves both files to postman/ instead. If the control file
+// cannot be removed, it writes the tag that is missing, so that a restart does not
+// deliver again. The result is Finished, whose error may wrap ErrSpoolDown.
+func (s *Spool) Finish(f Finish) {
+	if !f.Owes {
 		s.finishes.push(f)
 		return
 	}
@@ -73,35 +77,35 @@ func (s *Spool) answerAll(answers []Result) []Result {
 }
 
 // finish removes a message and returns the results: Finished is the last.
-func (s *Spool) finish(f finish, buf *[]byte) []Result {
-	answer := Finished{Op: f.op}
+func (s *Spool) finish(f Finish, buf *[]byte) []Result {
+	answer := Finished{Op: f.Op}
 	var quarantined []Result
 	err := s.finishOwing(f, buf, &answer)
 	var bad *malformed
 	if errors.As(err, &bad) {
-		_, base := split(f.path)
+		_, base := split(f.Path)
 		id, _ := ctlfile.Number(base)
-		if gone := s.discard(Name{f.path, id}, bad.reason); gone.Why == Quarantined {
+		if gone := s.discard(Name{f.Path, id}, bad.reason); gone.Why == Quarantined {
 			quarantined, err = []Result{gone}, nil
 		}
 	}
 	if err != nil {
-		answer.Err = fmt.Errorf("finishing %q: %w", f.path, s.classify(f.path, err))
+		answer.Err = fmt.Errorf("finishing %q: %w", f.Path, s.classify(f.Path, err))
 	}
 	return append(quarantined, answer)
 }
 
 // finishOwing writes the notice that the message owes, if it may owe one, and
 // then removes the message.
-func (s *Spool) finishOwing(f finish, buf *[]byte, answer *Finished) error {
-	if !f.owes {
-		return s.unlink(f.path)
+func (s *Spool) finishOwing(f Finish, buf *[]byte, answer *Finished) error {
+	if !f.Owes {
+		return s.unlinkUntagged(f)
 	}
-	d, err := readControl(s.control, s.pair(Queue).transport, f.path, unix.O_RDONLY, buf)
+	d, err := readControl(s.control, s.pair(Queue).transport, f.Path, unix.O_RDONLY, buf)
 	defer d.close()
 	switch {
 	case errors.Is(err, errGone):
-		return s.unlink(f.path)
+		return s.unlink(f.Path)
 	case err != nil:
 		return err
 	case !allDone(d.file):
@@ -112,19 +116,19 @@ func (s *Spool) finishOwing(f finish, buf *[]byte, answer *Finished) error {
 	}
 	lines := s.owed(d.file, true)
 	if len(lines) == 0 {
-		return s.unlink(f.path)
+		return s.unlink(f.Path)
 	}
 	if s.options.Reporter != nil {
 		answer.Notice, err = s.report(Queue, &d, lines, time.Time{})
 		switch {
 		case err == nil:
-			return s.unlink(f.path)
+			return s.unlink(f.Path)
 		case mayWorkLater(err):
 			return err
 		}
-		s.warn(fmt.Sprintf("no notice for %s, which is moved to postman: %v", f.path, err))
+		s.warn(fmt.Sprintf("no notice for %s, which is moved to postman: %v", f.Path, err))
 	}
-	_, err = s.moveMessage(f.path, Queue, Postman)
+	_, err = s.moveMessage(f.Path, Queue, Postman)
 	answer.Parked = err == nil
 	return err
 }
@@ -138,6 +142,21 @@ func allDone(f *ctlfile.File) bool {
 		}
 	}
 	return true
+}
+
+// unlinkUntagged removes the files of a message that owes no notice. If the
+// control file stays, its last recipient is tagged.
+func (s *Spool) unlinkUntagged(f Finish) error {
+	err := s.unlink(f.Path)
+	if err == nil || f.Untagged == 0 {
+		return err
+	}
+	mark := []ctlfile.Mark{{Offset: f.Untagged, Tag: f.Tag}}
+	tagErr := s.changeIn(Queue, f.Path, unix.O_RDWR, func(d *controlFile) error { return d.mark(mark) })
+	if errors.Is(tagErr, errGone) {
+		return err // the message file is what stays
+	}
+	return errors.Join(err, tagErr)
 }
 
 func (s *Spool) unlink(path string) error {

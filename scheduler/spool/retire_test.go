@@ -11,7 +11,7 @@ import (
 
 func (o *testSpool) finished(path string, owes bool) Finished {
 	o.t.Helper()
-	o.s.Finish(9, path, owes)
+	o.s.Finish(Finish{Op: 9, Path: path, Owes: owes})
 	r := answer[Finished](o)
 	if r.Op != 9 {
 		o.t.Fatalf("%+v", r)
@@ -191,7 +191,7 @@ func TestFinishAnswersAreNotKeptBack(t *testing.T) {
 	const together = 3
 	for range 3000 {
 		for n := range uint64(together) {
-			o.s.Finish(n, "7", false)
+			o.s.Finish(Finish{Op: n, Path: "7"})
 		}
 		for range together {
 			answer[Finished](o)

@@ -146,7 +146,7 @@ type Spool struct {
 	sweeps   chan struct{} // capacity 1: a whole sweep is asked for
 
 	loads      *workQueue[[]Name]
-	finishes   *workQueue[finish]
+	finishes   *workQueue[Finish]
 	edits      []*workQueue[func()] // by path, so that one file has one writer
 	batches    markBatches
 	bulk       *workQueue[func()] // work that may take long: copies and searches
@@ -186,7 +186,7 @@ func Open(o Options) (*Spool, error) {
 		queue:      newResultQueue(),
 		sweeps:     make(chan struct{}, 1),
 		loads:      newWorkQueue[[]Name](),
-		finishes:   newWorkQueue[finish](),
+		finishes:   newWorkQueue[Finish](),
 		bulk:       newWorkQueue[func()](),
 		notices:    newWorkQueue[func()](),
 		batches:    markBatches{open: map[string]*markBatch{}},

@@ -409,7 +409,7 @@ func TestMessagesGoThrough(t *testing.T) {
 						t.Fatalf("%+v", r)
 					}
 					o.s.Sweep()
-					o.s.Finish(r.Op, known[r.Op], r.Owes)
+					o.s.Finish(Finish{Op: r.Op, Path: known[r.Op], Owes: r.Owes})
 				case Finished:
 					if r.Err != nil || r.Parked != (r.Op%8 == 0) {
 						t.Fatalf("%+v", r)

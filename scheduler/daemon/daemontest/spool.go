@@ -172,17 +172,17 @@ func (s *Spool) Report(op uint64, path string, _ time.Time) {
 	s.Answer(spool.Reported{Op: op, Missing: s.Files[path] == nil})
 }
 
-func (s *Spool) Finish(op uint64, path string, _ bool) {
+func (s *Spool) Finish(f spool.Finish) {
 	go func() {
 		time.Sleep(s.Slow)
 		s.Mu.Lock()
 		err := s.fault
 		if err == nil {
-			delete(s.Files, path)
+			delete(s.Files, f.Path)
 		}
 		s.Mu.Unlock()
 		s.Finished()
-		s.Answer(spool.Finished{Op: op, Err: err})
+		s.Answer(spool.Finished{Op: f.Op, Err: err})
 	}()
 }
 
