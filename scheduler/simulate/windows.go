@@ -35,7 +35,7 @@ var limiterScene = Scene{
 		result := Result{}
 		plot := Plot{Name: "limiter", Title: "Window of a host that takes five connections", X: "deliveries ended", XMax: 150}
 		for _, st := range styles {
-			w := measureWindow(NewClock(seed), st, 5, 1000, limited(5, 2*time.Second, 2200*time.Millisecond))
+			w := windowLoad{style: st, initial: 5, messages: 1000}.measure(seed, limited(5, 2*time.Second, 2200*time.Millisecond))
 			const why = "the service time is random; another seed gives a little more or less"
 			result.Figures = append(result.Figures,
 				near(st.name+": deferred, %", 1, w.deferred(), st.deferred, 1).because(why),
@@ -56,14 +56,16 @@ var growthScene = Scene{
 	Name:  "growth",
 	Title: "How a window grows",
 	Setting: "1000 messages go to a host that takes any number of connections, with initialconcurrency=5 and maxthr=20. A " +
-		"delivery takes 2 to 2.2 seconds. The figure is the number of deliveries after which the window is 20.",
+		"delivery takes 2 to 2.2 seconds. The figures are the deliveries after which the window is 20, and the " +
+		"window that is reached where the ring has only one session.",
 	Reference: "Postfix, Queue Scheduler: with 1/N, one session more after each cohort (5 + 6 + ... + 19); with 1, one more " +
-		"after each delivery; 1/sqrt(N) lies between them",
+		"after each delivery; 1/sqrt(N) lies between them; a window grows only while it is below the busy sessions plus " +
+		"the initial ones",
 	Run: func(seed uint64) Result {
 		result := Result{}
 		panel := Panel{Y: "window", YMax: 22, Marks: []Mark{{20, "maxthr"}}}
 		for _, st := range []style{{name: "1/N", per: scheduler.PerN}, {name: "1/sqrt(N)", per: scheduler.PerSqrt}, {name: "1", per: scheduler.PerOne}} {
-			w := measureWindow(NewClock(seed), st, 5, 1000, steady(2*time.Second, 2200*time.Millisecond))
+			w := windowLoad{style: st, initial: 5, messages: 1000}.measure(seed, steady(2*time.Second, 2200*time.Millisecond))
 			full := slices.IndexFunc(w.byDelivery, func(p Point) bool { return p.Y == 20 })
 			name := st.name + ": deliveries until the window is 20"
 			switch st.per {
@@ -76,6 +78,8 @@ var growthScene = Scene{
 			}
 			panel.Lines = append(panel.Lines, Line{Name: "feedback " + st.name, Points: w.byTime, Step: true})
 		}
+		one := windowLoad{style: style{per: scheduler.PerN}, initial: 5, messages: 1000, maxRing: 1}.measure(seed, aSecond)
+		result.Figures = append(result.Figures, same("1/N, one session: window at the end", label(one.byDelivery[900].Y), "6"))
 		result.Plots = []Plot{{Name: "growth", Title: "How a window grows", X: "seconds", XMax: 40, Panels: []Panel{panel}}}
 		return result
 	},
@@ -134,7 +138,7 @@ func congestion(seed uint64, nw network, styles []style) Result {
 	result := Result{}
 	for _, st := range styles {
 		s := &congested{processes: 5, room: 6, least: 2 * time.Second, most: 2050 * time.Millisecond, repeats: nw.repeats, timeout: nw.timeout}
-		w := measureWindow(NewClock(seed), st, 20, nw.deliveries, s.connect)
+		w := windowLoad{style: st, initial: 20, messages: nw.deliveries}.measure(seed, s.connect)
 		const why = "the length of the queue and the spread of the service time were not published; a queue of one more or " +
 			"less is one percent with time-outs of 30 s, and without any spread the time-outs keep step"
 		result.Figures = append(result.Figures,
@@ -155,20 +159,29 @@ type windowSamples struct {
 	byDelivery, byTime []Point
 }
 
-// measureWindow delivers messages of two recipients to one host.
-func measureWindow(c *Clock, st style, initial, messages int, server Server) *windowSamples {
+// windowLoad is messages of two recipients for one host with maxthr=20.
+type windowLoad struct {
+	style    style
+	initial  int // initialconcurrency
+	messages int
+	maxRing  int // 0: no limit
+}
+
+// measure delivers the load.
+func (l windowLoad) measure(seed uint64, server Server) *windowSamples {
+	c := NewClock(seed)
 	p := defaults()
-	p.InitialConcurrency, p.MaxThr = initial, 20
-	p.PositiveFeedback = scheduler.Feedback{Amount: 1, Per: st.per}
+	p.InitialConcurrency, p.MaxThr, p.MaxRing = l.initial, 20, l.maxRing
+	p.PositiveFeedback = scheduler.Feedback{Amount: 1, Per: l.style.per}
 	p.NegativeFeedback = p.PositiveFeedback
 	n := NewNode(c, p, nil, server)
-	start := []Point{{0, float64(initial)}}
+	start := []Point{{0, float64(l.initial)}}
 	w := &windowSamples{byDelivery: start, byTime: start}
 	n.Ended = func(d *Delivery) { w.add(d.OK, n.Window("host"), c.Now()) }
-	for range messages {
+	for range l.messages {
 		n.Submit("a@example.org", "host", "host")
 	}
-	c.Run(func() bool { return w.n == messages })
+	c.Run(func() bool { return w.n == l.messages })
 	return w
 }
 
