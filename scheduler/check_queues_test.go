@@ -65,16 +65,18 @@ func (s *Scheduler) checkSizeQueue(t *thread, sq *sizeQueue) {
 // checkTurns: shares and jobs of a ring are counted right, and the first vertex
 // of a share is the one that a look at all of them finds.
 func (s *Scheduler) checkTurns(r *ring) {
-	flows := make(map[*share]int)
+	flows, dueNow := make(map[*share]int), make(map[*share]int)
 	for t := r.members.head; t != nil; t = r.members.next(t) {
 		for i := range t.queues {
 			for _, f := range t.queues[i].flows {
 				flows[f.share]++
+				dueNow[f.share] += int(f.n)
 			}
 		}
 	}
 	for name, sh := range r.shares {
 		assert(sh.name == name && sh.ring == r && flows[sh] == sh.flows, "share %q: %d flows, kept %d", name, flows[sh], sh.flows)
+		assert(dueNow[sh] == sh.due, "share %q: %d due vertices, kept %d", name, dueNow[sh], sh.due)
 		assert(sh.flows > 0 || sh.turns != nil || sh.deficit < 0, "share %q is empty and still there", name)
 		assert(sh.weight == s.config.weight(name), "share %q has weight %d", name, sh.weight)
 		want, key := vertexRef(0), never

@@ -261,6 +261,7 @@ func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
 	v.flow = f.ref
 	f.n++
 	dq.n++
+	s.due++
 	sq.relink()
 }
 
@@ -283,6 +284,7 @@ func (q *queue) dequeueVertex(v *vertex) {
 	v.flow = 0
 	f.n--
 	dq.n--
+	f.share.due--
 	q.delistVertex(v)
 	if f.n == 0 && !f.hasParked() {
 		q.dropFlow(f)

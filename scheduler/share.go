@@ -30,6 +30,7 @@ type share struct {
 	links[*share]
 	debtor bool        // is in ring.debtors
 	flows  int         // number of its flows with due vertices
+	due    int         // vertices
 	sizes  []shareSize // in ascending order of size
 	moved  []*job      // jobs that have overtaken another
 	// round counts the rounds in which each thread of the share gets quantum

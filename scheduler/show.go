@@ -80,6 +80,28 @@ func (s *Scheduler) Counts() Counts {
 	return c
 }
 
+// maxShares bounds the shares that Shares looks at.
+const maxShares = 20_000
+
+// Shares sums up the shares of all rings. If there are more than maxShares, it
+// leaves out some of them.
+func (s *Scheduler) Shares() SharesView {
+	var v SharesView
+	visited := 0
+	for r := s.order.head; r != nil; r = s.order.next(r) {
+		for _, share := range r.shares {
+			if visited++; visited > maxShares {
+				return v
+			}
+			if share.due > 0 {
+				v.Shares++
+				v.Largest = max(v.Largest, share.due)
+			}
+		}
+	}
+	return v
+}
+
 func (s *Scheduler) viewRing(r *ring) *RingView {
 	v := &RingView{Threads: r.members.len, Vertices: r.vertices}
 	if r == &s.orphans {
@@ -102,7 +124,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
 		Shares: len(t.queue().flows),
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
-		WindowMoves: t.params.InitialConcurrency > 0, Sessions: t.busy, Held: t.held,
+		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
 			Success: t.window.success, Failure: t.window.failure,
 			FailedCohorts: t.window.failedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.dead,

@@ -47,8 +47,9 @@ type ThreadView struct {
 	Shares      int // of due mail that may be fed in this run
 	Window      int // sessions that it may use now
 	WindowLimit int // maxthr
-	// WindowMoves: feedback moves the window (initialconcurrency is set).
-	WindowMoves    bool
+	// InitialWindow is what the window begins with. 0: feedback does not move it
+	// (initialconcurrency is not set).
+	InitialWindow  int
 	Feedback       FeedbackView
 	SuspendedUntil time.Time // zero: it is not suspended
 	Sessions       int       // busy
@@ -226,4 +227,14 @@ type Counts struct {
 	RecipientsIn, RecipientsOut, RecipientsHeld, RecipientsReleased uint64
 	BytesIn                                                         uint64 // sizes of the message files loaded
 	AgentsStarted                                                   uint64
+
+	// Suspensions of threads whose destination failed, and revivals of such
+	// threads. Preemptions: one job overtook another.
+	Suspensions, Revivals, Preemptions uint64
+}
+
+// SharesView sums up the shares of all rings (scheduler.cf(5), share).
+type SharesView struct {
+	Shares  int // with due mail
+	Largest int // due vertices of the share that has the most
 }

@@ -187,6 +187,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 		return
 	}
 	t.window = window{dead: true}
+	dv.counts.Suspensions++
 	dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
 	dv.noteFeedback(t, "dead")
 }
@@ -196,6 +197,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 // fed.
 func (dv *delivery) revive(t *thread, size int) {
 	t.window = window{size: size}
+	dv.counts.Revivals++
 	if t.suspendedUntil != 0 {
 		t.suspendedUntil = dv.now
 	}

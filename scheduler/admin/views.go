@@ -30,7 +30,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 	case v.Feedback.Dead:
 		t.Destination = mailq.Probing
 	}
-	if f := v.Feedback; v.WindowMoves {
+	if f := v.Feedback; v.InitialWindow > 0 {
 		t.Feedback = &mailq.Feedback{Positive: f.Success, Negative: f.Failure, FailedCohorts: f.FailedCohorts, CohortLimit: f.CohortLimit}
 	}
 	if len(v.Agents) > 0 {

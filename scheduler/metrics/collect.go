@@ -143,10 +143,23 @@ func (s *scrape) collectThreads(c collector) {
 			c.gauge("scheduler_threads_waiting", "Threads whose due mail is not fed, by what it waits for.", float64(s.threads.waiting[wait]), "for", string(wait))
 		}
 	}
+	s.collectWindows(c)
 	for _, t := range s.threads.largest {
 		c.gauge("scheduler_destination_jobs", "Job lines of the largest threads.", float64(t.jobs), "channel", t.channel, "host", t.host)
 		c.gauge("scheduler_destination_oldest_seconds", "Age of the oldest message of the largest threads.", max(0, s.now.Sub(t.oldestAt).Seconds()), "channel", t.channel, "host", t.host)
 	}
+}
+
+// collectWindows sends what windows, preemption and shares do.
+func (s *scrape) collectWindows(c collector) {
+	for _, state := range windowStates {
+		c.gauge("scheduler_windows", "Threads, by what their window allows.", float64(s.threads.windows[state]), "state", state)
+	}
+	c.counter("scheduler_suspensions_total", "Suspensions of threads whose destination failed.", float64(s.counts.Suspensions))
+	c.counter("scheduler_revivals_total", "Dead destinations that have answered again.", float64(s.counts.Revivals))
+	c.counter("scheduler_preemptions_total", "Times that a message with few recipients overtook one with many.", float64(s.counts.Preemptions))
+	c.gauge("scheduler_shares", "Shares of rings, each the due mail of a sender or a domain of senders.", float64(s.shares.Shares))
+	c.gauge("scheduler_largest_share_jobs", "Due job lines of the share that has the most.", float64(s.shares.Largest))
 }
 
 // collectReload sends how the last reload ended. Without a reload there is the

@@ -115,6 +115,7 @@ type scrape struct {
 	status     daemon.Status
 	channels   []scheduler.ChannelView
 	threads    threads
+	shares     scheduler.SharesView
 	queries    map[string]float64
 	kept       []Kept
 	eventsLost func() uint64 // nil: there is no event log
@@ -125,6 +126,7 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 	err := s.Port.Ask(ctx, func(l *daemon.Loop) {
 		c.now, c.counts, c.status = l.Now(), l.Core().Counts(), l.Status()
 		c.stats = s.Stats.snapshot(l.Core())
+		c.shares = l.Core().Shares()
 		c.channels = limitChannels(l.Core().Channels())
 	})
 	if err != nil {
@@ -174,6 +176,7 @@ func limitChannels(all []scheduler.ChannelView) []scheduler.ChannelView {
 type threads struct {
 	jobs     map[scheduler.State]int
 	waiting  map[scheduler.Wait]int        // threads whose due mail waits, by reason
+	windows  map[string]int                // threads by windowState
 	oldestAt map[scheduler.State]time.Time // mtime of the oldest message file
 	// silentSince is the last event of the thread that has gone longest
 	// without one; zero: there is none.
@@ -191,7 +194,7 @@ type destination struct {
 // walk looks at all threads, and keeps the n largest.
 func (s *Server) walk(ctx context.Context, n int) (threads, error) {
 	all := threads{
-		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int),
+		jobs: make(map[scheduler.State]int), waiting: make(map[scheduler.Wait]int), windows: make(map[string]int),
 		oldestAt: make(map[scheduler.State]time.Time),
 	}
 	begin := func(core *scheduler.Scheduler) *scheduler.Walk { return core.Walk(scheduler.Threads) }
@@ -213,6 +216,7 @@ func (s *Server) walk(ctx context.Context, n int) (threads, error) {
 
 func (all *threads) add(t *scheduler.ThreadView) {
 	all.waiting[t.Wait]++
+	all.windows[windowState(t)]++
 	for state, n := range t.States.All() {
 		all.jobs[state] += n
 		if oldest, ok := all.oldestAt[state]; n > 0 && (!ok || t.OldestAt.Before(oldest)) {
@@ -225,6 +229,23 @@ func (all *threads) add(t *scheduler.ThreadView) {
 	if all.silentSince.IsZero() || t.LastEventAt.Before(all.silentSince) {
 		all.silentSince = t.LastEventAt
 	}
+}
+
+// windowStates are the results of windowState.
+var windowStates = [...]string{"open", "narrowed", "probing", "suspended"}
+
+// windowState says what the window of a thread allows: as many sessions as at
+// first or more, fewer, one probe, or none.
+func windowState(t *scheduler.ThreadView) string {
+	switch {
+	case !t.SuspendedUntil.IsZero():
+		return "suspended"
+	case t.Feedback.Dead:
+		return "probing"
+	case t.Window < t.InitialWindow:
+		return "narrowed"
+	}
+	return "open"
 }
 
 func largest(all []destination, n int) []destination {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -248,6 +249,35 @@ func TestAgesAreThoseOfThreads(t *testing.T) {
 		_, body = h.get("/metrics")
 		wantLines(t, body, `scheduler_jobs{state="waiting"} 3`, `scheduler_oldest_seconds{state="waiting"} 3`,
 			`scheduler_oldest_seconds{state="due"} 0`, "scheduler_oldest_without_event_seconds 3")
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A destination fails, is left alone, and answers again.
+func TestWindowsAndSuspensionsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var up atomic.Bool
+		h := newHarness(t, func(p *scheduler.Params) { p.Share = "sender" })
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			if up.Load() {
+				a.ReportAll(job, ta.OK2, "delivered")
+				return
+			}
+			a.ReportAll(job, ta.DeferAll, "421 nobody is at home")
+		}
+		h.Run()
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.Spool.Bring(2, "a.example")
+		synctest.Wait()
+		_, body := h.get("/metrics")
+		wantLines(t, body, `scheduler_windows{state="suspended"} 1`, `scheduler_windows{state="open"} 0`, `scheduler_suspensions_total 1`,
+			`scheduler_revivals_total 0`, `scheduler_preemptions_total 0`, `scheduler_shares 1`, `scheduler_threads_waiting{for="suspended"} 1`)
+		up.Store(true)
+		time.Sleep(2 * time.Minute)
+		_, body = h.get("/metrics")
+		wantLines(t, body, `scheduler_windows{state="suspended"} 0`, `scheduler_suspensions_total 1`, `scheduler_revivals_total 1`,
+			`scheduler_shares 0`, `scheduler_largest_share_jobs 0`)
 		h.Stop(syscall.SIGTERM)
 	})
 }
