@@ -4,21 +4,28 @@ package eintr
 
 import "syscall"
 
-// Retry calls f until its error is not EINTR.
-func Retry(f func() error) error {
-	for {
-		if err := f(); err != syscall.EINTR {
+// MaxTries bounds the repetitions. Signals do not interrupt a call that often in a
+// row: a file system that says so is at fault, and a call that is repeated for ever
+// would keep a processor busy and its worker from all other files.
+const MaxTries = 1000
+
+// Retry calls f until its error is not EINTR, at most MaxTries times.
+func Retry(f func() error) (err error) {
+	for range MaxTries {
+		if err = f(); err != syscall.EINTR {
 			return err
 		}
 	}
+	return err
 }
 
 // Retry1 is Retry for a call with a result, such as a descriptor or a number
 // of bytes.
-func Retry1[T any](f func() (T, error)) (T, error) {
-	for {
-		if v, err := f(); err != syscall.EINTR {
+func Retry1[T any](f func() (T, error)) (v T, err error) {
+	for range MaxTries {
+		if v, err = f(); err != syscall.EINTR {
 			return v, err
 		}
 	}
+	return v, err
 }

@@ -27,3 +27,12 @@ func TestACallIsRepeatedWhileASignalInterruptsIt(t *testing.T) {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 }
+
+func TestCallThatIsAlwaysInterruptedEnds(t *testing.T) {
+	if err := Retry(func() error { return syscall.EINTR }); err != syscall.EINTR {
+		t.Errorf("error %v", err)
+	}
+	if n, err := Retry1(func() (int, error) { return -1, syscall.EINTR }); n != -1 || err != syscall.EINTR {
+		t.Errorf("%d, %v", n, err)
+	}
+}

@@ -60,11 +60,12 @@ func Open(dir int, path string, flags int) (fd int, err error) {
 // may create the file. The umask applies to mode.
 func OpenAt(dir int, path string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
-	for {
+	for range eintr.MaxTries {
 		if fd, err = openat(dir, path, flags, mode); err != unix.EINTR {
 			return fd, err
 		}
 	}
+	return fd, err
 }
 
 // OpenDir opens a directory to read it, or to use names below it. It follows a
