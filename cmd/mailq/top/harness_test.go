@@ -36,7 +36,7 @@ type recorded struct {
 }
 
 // recordedAt is when testdata was recorded.
-var recordedAt = time.Date(2026, 11, 22, 10, 36, 16, 0, time.UTC)
+var recordedAt = time.Date(2026, 11, 22, 10, 55, 19, 0, time.UTC)
 
 // lines reads a file of testdata with one object a line.
 func readObjects[T any](t *testing.T, name string) (items []*T) {

@@ -45,12 +45,12 @@ func TestTopGivesEveryOrder(t *testing.T) {
 		{[]string{"K", "enter", "y"}, "KILL THREAD smtp busy.example.net"},
 		{[]string{"Q", "enter", "y"}, "REQUEUE WHERE channel=smtp host=busy.example.net"},
 		{[]string{"R", "relay", "enter", "/x", "enter", "enter", "y"}, "REROUTE THREAD smtp busy.example.net relay x"},
-		{[]string{"enter", "K", "spam", "enter", "y"}, "KILL MSG S10012963AbmKVKgMTvMS5 BECAUSE spam"},
-		{[]string{"enter", "Q", "enter", "y"}, "REQUEUE MSG S10012963AbmKVKgMTvMS5"},
-		{[]string{"3", "t", "y"}, "RETRY THREAD local anne"},
+		{[]string{"enter", "K", "spam", "enter", "y"}, "KILL MSG S10568691AbmKVKzPvUuqp BECAUSE spam"},
+		{[]string{"enter", "Q", "enter", "y"}, "REQUEUE MSG S10568691AbmKVKzPvUuqp"},
+		{[]string{"3", "t", "y"}, "RETRY THREAD local fred"},
 		{[]string{"4", "X", "enter", "y"}, `EXPIRE WHERE reason="*deferred on request"`},
 		{[]string{"5", "r", "y"}, "RELEASE THREAD smtp held.example"},
-		{[]string{"5", "down", "r", "y"}, "RELEASE MSG S10012827AbmKVKgMgFtN8"},
+		{[]string{"5", "down", "r", "y"}, "RELEASE MSG S10571489AbmKVKzPyNgM9"},
 		{[]string{"2", "t", "y"}, ""},
 		{[]string{"e", "t", "y"}, ""},
 		{[]string{"h", "esc", "y"}, ""},
@@ -104,7 +104,7 @@ func TestTopMarks(t *testing.T) {
 	s := newTestScreen(t, q, 100, 24)
 	s.press("m", "down", "m")
 	got := s.shown()
-	if got[4] != " *smtp/busy.example.net      6      6            4s in 9m1s       deferred on request" || got[7][:2] != "> " ||
+	if got[4] != " *smtp/busy.example.net      6      6            4s    3/3 in 9m1s       deferred on request" || got[7][:2] != "> " ||
 		!strings.HasSuffix(got[2], "by RCPTS, 2 lines marked") {
 		t.Errorf("%q", got)
 	}

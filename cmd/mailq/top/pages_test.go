@@ -15,22 +15,22 @@ import (
 func TestPagesOfARealQueue(t *testing.T) {
 	s := newTestScreen(t, newRecorded(t), 80, 24)
 	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 [1 threads]  2 rings  3 agents  4 reasons  5 held                       by RCPTS
   THREAD                 RCPTS   RATE OLDEST STATE         REASON
 > smtp/busy.example.net      6            4s in 9m1s       deferred on request
   local/fred                 2            4s busy 1
-  smtp/down.example.com      2            4s in 9m49s      destination is out o…
-  smtp/held.example          2            4s held          deferred on request
+  smtp/down.example.com      2            4s susp. 9m28s   destination is out o…
+  smtp/held.example          2            3s held          deferred on request
   local/anne                 1            4s busy 1
   local/joe                  1            4s >MaxRing
-  smtp/slow.example          1            4s busy 1
+  smtp/slow.example          1            3s busy 1
 ? help   q quit`)
 	s.press("2")
 	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 1 threads  [2 rings]  3 agents  4 reasons  5 held                        by JOBS
   RING                      THREADS   JOBS AGENTS   IDLE MAXRING MAXTHR OVERFEED
 > smtp/*                          2      8      5      5      12      3        2
@@ -40,33 +40,33 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
 ? help   q quit`)
 	s.press("tab")
 	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 1 threads  2 rings  [3 agents]  4 reasons  5 held                        by OPEN
      AGENT THREAD                                   STATE     OPEN HUNGRY    FED
->    29272 local/anne                               STUFF        1     2s     2s
-     29273 local/fred                               STUFF        1     2s     2s
-     29274 smtp/slow.example                        STUFF        1     2s     2s
+>    15000 local/fred                               STUFF        1     2s     2s
+     15017 smtp/slow.example                        STUFF        1     2s     2s
+     15026 local/anne                               STUFF        1     2s     2s
     5 idle ring smtp/*                              idle
     1 idle ring smtp/down.*                         idle
 ? help   q quit`)
 	s.press("4")
 	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 1 threads  2 rings  3 agents  [4 reasons]  5 held                       by RCPTS
   REASON                               RCPTS   JOBS EXAMPLE
 > deferred on request                      8      8 smtp/busy.example.net
 ? help   q quit`)
 	s.press("5")
 	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:36:16
-due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min             10:55:19
+due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 1 threads  2 rings  3 agents  4 reasons  [5 held]                       by SINCE
   MESSAGE                THREAD                 SINCE ENDS IN BECAUSE
-> whole thread           smtp/held.example         1s       - they asked for it
-  S10012827AbmKVKgMgFtN8 smtp/busy.example.net     0s      2h
-  S10012827AbmKVKgMgFtN8 smtp/down.example.com     0s      2h
+> whole thread           smtp/held.example         0s       - they asked for it
+  S10571489AbmKVKzPyNgM9 smtp/busy.example.net     0s      2h
+  S10571489AbmKVKzPyNgM9 smtp/down.example.com     0s      2h
 ? help   q quit`)
 	s.press("tab")
 	if s.tab != 0 {
@@ -82,7 +82,7 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 3s
 func TestPagesOnAWideScreen(t *testing.T) {
 	s := newTestScreen(t, newRecorded(t), 140, 24)
 	lines := s.shown()
-	if got, want := lines[3], "  THREAD                  JOBS  RCPTS   RATE OLDEST STATE         REASON"; got != want {
+	if got, want := lines[3], "  THREAD                  JOBS  RCPTS   RATE OLDEST WINDOW STATE         REASON"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	s.press("enter")
@@ -111,14 +111,14 @@ func TestPagesOnSmallScreens(t *testing.T) {
 	s.press("1")
 	s.screen.SetSize(40, 6)
 	s.wants(`
-mailq  7 threads                10:36:16
+mailq  7 threads                10:55:19
   THREAD                   STATE
 > smtp/busy.example.net    in 9m1s
   local/fred               busy 1
-  smtp/down.example.com    in 9m49s
+  smtp/down.example.com    susp. 9m28s
 ? help   q quit`)
 	s.screen.SetSize(30, 3)
-	if got := s.shown(); got[0] != "mailq  7 threads      10:36:16" {
+	if got := s.shown(); got[0] != "mailq  7 threads      10:55:19" {
 		t.Errorf("%q", got)
 	}
 }
@@ -153,7 +153,7 @@ func TestHelpFitsTheScreen(t *testing.T) {
 func TestPagesAreSorted(t *testing.T) {
 	s := newTestScreen(t, newRecorded(t), 100, 24)
 	for _, want := range []string{
-		"RATE: local/anne", "OLDEST: local/anne", "STATE: local/joe smtp/slow.example",
+		"RATE: local/anne", "OLDEST: local/anne", "WINDOW: smtp/busy.example.net smtp/held.example local/anne", "STATE: local/joe smtp/slow.example",
 		"REASON: local/anne", "THREAD: local/anne local/fred local/joe smtp/busy.example.net",
 		"JOBS: smtp/busy.example.net local/fred", "RCPTS: smtp/busy.example.net local/fred smtp/down.example.com smtp/held.example local/anne",
 	} {
@@ -302,27 +302,27 @@ func TestTopOpens(t *testing.T) {
 	s := newTestScreen(t, q, 100, 12)
 	s.press("enter")
 	s.wants(`
-mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min                                 10:36:16
-due 4  waiting 8  with agents 3  held 1  threads held 1                                        up 3s
+mailq  7 threads, 15 recipients, 9 agents (6 idle), 0.0/min                                 10:55:19
+due 4  waiting 8  with agents 3  held 1  threads held 1                                        up 2s
 [1 threads] > smtp/busy.example.net                                             in the queue's order
   MESSAGE                RCPTS TRIES    AGE STATE      SENDER          REASON
-> S10012963AbmKVKgMTvMS5     1     1     3s in 9m26s   alice@a.example deferred on request
-  S10012820AbmKVKgM1B7xz     1     1     3s in 9m21s   alice@a.example deferred on request
-  S10012822AbmKVKgMbFVZ5     1     1     3s in 9m1s    alice@a.example deferred on request
-  S10012824AbmKVKgMd37B7     1     1     3s in 10m47s  alice@a.example deferred on request
-  S10012829AbmKVKgMkjn50     1     1     3s in 9m55s   bob@b.example   deferred on request
-  S10013219AbmKVKgMnaumA     1     1     3s in 9m9s    bob@b.example   deferred on request
-  S10012827AbmKVKgMgFtN8     1     0     3s held       bob@b.example
+> S10568691AbmKVKzPvUuqp     1     1     3s in 9m12s   alice@a.example deferred on request
+  S10569521AbmKVKzPwEPI7     1     1     3s in 9m6s    alice@a.example deferred on request
+  S10571441AbmKVKzPwesQ8     1     1     3s in 9m1s    alice@a.example deferred on request
+  S10571457AbmKVKzPxQd88     1     1     3s in 10m23s  alice@a.example deferred on request
+  S10571505AbmKVKzPzZzA9     1     1     3s in 10m19s  bob@b.example   deferred on request
+  S10571537AbmKVKzP6BpM0     1     1     3s in 10m22s  bob@b.example   deferred on request
+  S10571489AbmKVKzPyNgM9     1     0     3s held       bob@b.example
 Esc back   ? help`)
 	s.press("down", "enter")
-	if got := s.asked(q); got != "SHOW MSG S10012820AbmKVKgM1B7xz" {
+	if got := s.asked(q); got != "SHOW MSG S10569521AbmKVKzPwEPI7" {
 		t.Errorf("%s", got)
 	}
-	if got := s.shown()[4]; !strings.HasPrefix(got, "10012963: spoolid S10012963AbmKVKgMTvMS5, age 4s") {
+	if got := s.shown()[4]; !strings.HasPrefix(got, "10568691: spoolid S10568691AbmKVKzPvUuqp, age 4s") {
 		t.Errorf("%s", got)
 	}
 	s.press("esc", "e")
-	if got := strings.Join(s.shown()[3:5], "|"); got != "smtp/busy.example.net|smtp/down.example.com: The destination has failed, so the thread is suspended for a while." {
+	if got := strings.Join(s.shown()[3:5], "|"); got != "smtp/busy.example.net|smtp/down.example.com: The destination has failed, so the thread is suspended until 2026-11-22T11:04" {
 		t.Errorf("%s", got)
 	}
 	s.press("pgdn", "down", "G", "up", "?")
@@ -339,7 +339,7 @@ Esc back   ? help`)
 		t.Errorf("%s", got)
 	}
 	s.press("3", "enter")
-	if got := s.asked(q); got != "jobs local/anne" {
+	if got := s.asked(q); got != "jobs local/fred" {
 		t.Errorf("%s", got)
 	}
 	s.press("4", "enter")
@@ -351,7 +351,7 @@ Esc back   ? help`)
 		t.Errorf("%s", got)
 	}
 	s.press("5", "down", "enter")
-	if got := s.asked(q); got != "SHOW MSG S10012827AbmKVKgMgFtN8" {
+	if got := s.asked(q); got != "SHOW MSG S10571489AbmKVKzPyNgM9" {
 		t.Errorf("%s", got)
 	}
 	s.press("1", "q")
@@ -380,7 +380,7 @@ func TestTopTraces(t *testing.T) {
 	s.lastIs("there is no event log to read")
 	s.tracer = func(id string) ([]string, error) { return []string{id + " <m@x>", "  arrived"}, nil }
 	s.press("T")
-	if got := strings.Join(s.shown()[3:6], "|"); got != "trace of S10012963AbmKVKgMTvMS5|S10012963AbmKVKgMTvMS5 <m@x>|  arrived" {
+	if got := strings.Join(s.shown()[3:6], "|"); got != "trace of S10568691AbmKVKzPvUuqp|S10568691AbmKVKzPvUuqp <m@x>|  arrived" {
 		t.Errorf("%s", got)
 	}
 	s.tracer = func(string) ([]string, error) { return nil, errors.New("no \x1b[2Jlog") }
@@ -456,5 +456,25 @@ func TestTopShowsControlCharacters(t *testing.T) {
 	s := newTestScreen(t, q, 120, 12)
 	if got := s.shown()[4]; !strings.HasSuffix(got, `451 ^[[2J\u202e busy`) {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestStatesOfThreads(t *testing.T) {
+	agents := []mailq.Agent{{PID: 1}, {PID: 2}}
+	for _, test := range []struct {
+		thread        mailq.Thread
+		state, window string
+	}{
+		{mailq.Thread{Window: 2}, "due", "2"},
+		{mailq.Thread{Held: true, Agents: agents}, "held", "0"},
+		{mailq.Thread{Agents: agents, Window: 3, WindowLimit: 20}, "busy 2", "3/20"},
+		{mailq.Thread{Destination: mailq.Probing, Agents: agents[:1], Window: 1, WindowLimit: 20}, "probing", "1/20"},
+		{mailq.Thread{Destination: mailq.Suspended, SuspendedUntil: recordedAt.Add(time.Hour), WakeAt: recordedAt.Add(time.Hour)}, "susp. 1h", "0"},
+		{mailq.Thread{Pending: mailq.PendingRing}, ">MaxRing", "0"},
+		{mailq.Thread{WakeAt: recordedAt.Add(-time.Second)}, "in 0s", "0"},
+	} {
+		if state, window := stateText(&test.thread, recordedAt), windowCell(&test.thread).text; state != test.state || window != test.window {
+			t.Errorf("%+v: %s, %s", test, state, window)
+		}
 	}
 }

@@ -42,8 +42,8 @@ const jobsThread = 1
 func (k kind) columns() []column {
 	switch k {
 	case threadsPage:
-		return []column{nameColumn.titled("THREAD"), count("JOBS", 6), count("RCPTS", 3), count("RATE", 5), span("OLDEST", 4),
-			{title: "STATE", width: 13}, reasonColumn}
+		return []column{nameColumn.titled("THREAD"), count("JOBS", 7), count("RCPTS", 3), count("RATE", 5), span("OLDEST", 4),
+			count("WINDOW", 6), {title: "STATE", width: 13}, reasonColumn}
 	case ringsPage:
 		return []column{nameColumn.titled("RING"), count("THREADS", 2).wide(7), count("JOBS", 1), count("AGENTS", 3), count("IDLE", 4),
 			count("MAXRING", 5).wide(7), count("MAXTHR", 6), count("OVERFEED", 7).wide(8)}
@@ -94,7 +94,7 @@ func threadRows(threads []mailq.ThreadItem, ring *mailq.Ring, now time.Time) []r
 		rows = append(rows, row{
 			key: name, target: target{thread: &t.Name}, thread: &t.Name, style: styleOf(&t.Thread),
 			cells: []cell{textCell(name), countCell(t.Jobs), countCell(t.Recipients), rate, sinceCell(t.OldestAt, now),
-				textCell(stateText(&t.Thread, now)), textCell(mailq.LastReply(t.Reason))},
+				windowCell(&t.Thread), textCell(stateText(&t.Thread, now)), textCell(mailq.LastReply(t.Reason))},
 		})
 	}
 	return rows
@@ -108,12 +108,24 @@ func shortRate(rate float64) string {
 	return shortCount(int(rate))
 }
 
+// windowCell is the window of a thread and its limit, if the server says it.
+func windowCell(t *mailq.Thread) cell {
+	if t.WindowLimit == 0 {
+		return countCell(t.Window)
+	}
+	return cell{text: fmt.Sprintf("%d/%d", t.Window, t.WindowLimit), n: float64(t.Window)}
+}
+
 // stateText returns the state of a thread, with the number of its agents or the
-// time until its retry.
+// time until its retry or until the end of its suspension.
 func stateText(t *mailq.Thread, now time.Time) string {
 	switch {
 	case t.Held:
 		return "held"
+	case t.Destination == mailq.Suspended:
+		return "susp. " + shortSpan(max(0, t.SuspendedUntil.Sub(now)))
+	case t.Destination == mailq.Probing:
+		return "probing"
 	case len(t.Agents) > 0:
 		return "busy " + strconv.Itoa(len(t.Agents))
 	case t.Pending != mailq.NotPending:
