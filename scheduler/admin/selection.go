@@ -186,6 +186,6 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 		return nil
 	}
 	return fmt.Errorf("%s selected for one destination and %s mail for others, which would be held too; "+
-		"HOLD THREAD holds the mail of a destination, HOLD MSG a whole message",
+		"HOLD THREAD holds the mail of a destination, HOLD MSG a whole message, and REROUTE moves recipients to a thread that is held",
 		mailq.Plural(partial, "message is", "messages are"), map[bool]string{true: "has", false: "have"}[partial == 1])
 }
