@@ -64,6 +64,14 @@ type (
 		PID     int // of the agent that died; 0 if none did
 	}
 
+	// Load reads the control file of a message of which the core has only
+	// records. The answer is Loaded or NotLoaded. It has no Op: for a message,
+	// there is no other action on files until the answer.
+	Load struct {
+		Message MessageID
+		Path    string
+	}
+
 	// Report writes the notice that a message owes its sender and marks its
 	// diagnostics as reported. RetryUntil is when the first of the open
 	// recipients expires; zero: never. The answer is Done or Failed.
@@ -209,6 +217,7 @@ func (Close) action()     {}
 func (Kill) action()      {}
 func (Mark) action()      {}
 func (Read) action()      {}
+func (Load) action()      {}
 func (Finish) action()    {}
 func (Report) action()    {}
 func (Hold) action()      {}

@@ -14,7 +14,7 @@ import (
 // arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (dv *delivery) arrive(in *Message) {
-	if dv.byID[in.ID] != 0 {
+	if dv.byID[in.ID] != 0 || dv.records.find(in.ID) != 0 {
 		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
@@ -37,6 +37,10 @@ func (dv *delivery) arrive(in *Message) {
 	}
 	dv.eachVertex(m, dv.enterQueue)
 	dv.planInterimNotice(m)
+	if dv.limited() && !dv.mayEnter(m) {
+		dv.makeRecords(m)
+		return
+	}
 	dv.eachVertex(m, func(v *vertex) { dv.overfeedThread(dv.threadOf(v)) })
 }
 
@@ -150,6 +154,7 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	v.open++
 	t := ml.threadOf(v)
 	t.recipients++
+	t.memberOf.recipients++
 	if flags&mustAttempt != 0 {
 		t.channel.released++
 	} else {
@@ -161,6 +166,7 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 // alternatives that wait for others.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
+	q.threadOf(v).lastEventAt = q.now.second()
 	if q.feedable(v) == 0 {
 		q.setState(v, blocked, 0)
 		q.noteVertex(v, "blocked")
@@ -181,11 +187,17 @@ func (dv *delivery) obsolete(by *message, logIDs []string) {
 				dv.errorTo(m) != dv.errorTo(by) || m.owner != by.owner {
 				continue
 			}
-			m.flags |= obsoleted
-			dv.do(Note{Message: m.id, Text: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)})
-			dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: "obsoleted by " + strconv.FormatUint(uint64(by.id), 10)}, m, dv.openVertices(m))
+			dv.dropObsolete(m, by.id)
 		}
+		dv.obsoleteRecords(by, id)
 	}
+}
+
+func (dv *delivery) dropObsolete(m *message, by MessageID) {
+	m.flags |= obsoleted
+	why := "obsoleted by " + strconv.FormatUint(uint64(by), 10)
+	dv.do(Note{Message: m.id, Text: why})
+	dv.apply(&Ordered{Verb: VerbKill, Name: "KILL", Why: why}, m, dv.openVertices(m))
 }
 
 // hashLogID returns the hash that represents a log identity in memory. If two

@@ -30,6 +30,9 @@ func (s *Scheduler) checkQueues(t *thread) {
 		assert(n == dq.n && limited == dq.limited, "thread %v: %d due, kept %d; %d limited, kept %d", t.key, n, dq.n, limited, dq.limited)
 		total += n
 	}
+	if t.records != nil {
+		total += s.dueRecords(t)
+	}
 	assert(total == int(t.states[due]), "thread %v: %d queued of %d due", t.key, total, t.states[due])
 }
 

@@ -11,6 +11,7 @@ func (s *Scheduler) check() {
 		assert(m.id == id && m.ref == ref, "message %d is kept as %d", m.id, id)
 		s.checkMessage(m, &c)
 	}
+	onRecord := s.checkRecords(&c)
 	s.checkLogs()
 	s.checkMail()
 	for key, t := range s.threads {
@@ -42,10 +43,11 @@ func (s *Scheduler) check() {
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
 	assert(c.AgentsClosing == s.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.counts.AgentsClosing)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
-	assert(len(s.byID) == s.counts.Messages, "messages: %d, kept %d", len(s.byID), s.counts.Messages)
+	messages := len(s.byID) + onRecord
+	assert(messages == s.counts.Messages, "messages: %d, kept %d", messages, s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
-	assert(s.counts.MessagesIn+s.counts.MessagesReleased-s.counts.MessagesOut-s.counts.MessagesHeld == uint64(len(s.byID)), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, len(s.byID))
+	assert(s.counts.MessagesIn+s.counts.MessagesReleased-s.counts.MessagesOut-s.counts.MessagesHeld == uint64(messages), "messages: %d in, %d out, %d there", s.counts.MessagesIn, s.counts.MessagesOut, messages)
 	assert(s.counts.RecipientsIn+s.counts.RecipientsReleased-s.counts.RecipientsOut-s.counts.RecipientsHeld == uint64(c.Recipients), "recipients: %d in, %d out, %d there", s.counts.RecipientsIn, s.counts.RecipientsOut, c.Recipients)
 	assert(s.Counts().States == c.States, "states: counted %+v, kept %+v", c.States, s.Counts().States)
 	for _, w := range s.walks {
@@ -119,6 +121,9 @@ func (s *Scheduler) checkMail() {
 			}
 		})
 	}
+	recordsMore, recordsDiagnostics := s.checkRecordMemory()
+	more += recordsMore
+	diagnostics += recordsDiagnostics
 	for _, t := range s.threads {
 		assert(*s.threadTable.at(t.ref) == t, "thread %v is kept as another", t.key)
 		if t.diagnostic != 0 {
@@ -213,7 +218,20 @@ func (s *Scheduler) checkThread(t *thread) {
 	n, recipients := 0, int32(0)
 	oldest, wake := never, never
 	var states [vertexStates]int32
-	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		if ref.isRecord() {
+			rec := s.records.items.at(ref.record())
+			assert(s.recordThread(rec) == t && rec.state != 0, "a record of another thread in %v", t.key)
+			n++
+			recipients += int32(s.recordOpen(rec))
+			states[rec.state]++
+			oldest = min(oldest, rec.modifiedAt.second().instant())
+			if rec.state == waiting {
+				wake = min(wake, rec.wakeAt.instant())
+			}
+			continue
+		}
+		v := s.vertices.at(ref)
 		assert(s.threadOf(v) == t && v.state != 0, "a vertex of another thread in %v", t.key)
 		n++
 		recipients += v.open
@@ -239,7 +257,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0, "thread %v is empty and still there", t.key)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
-	assert(!t.params.QueueOnly || t.running || t.queue().len() == 0, "thread %v has mail in the queue of a run and is not running", t.key)
+	assert(!t.params.QueueOnly || t.running || t.dueOf(t.active) == 0, "thread %v has mail in the queue of a run and is not running", t.key)
 	if t.mayFeed() {
 		assert(t.wants == max(0, min(t.queue().pickable(), t.freeSlots())), "thread %v wants %d, has %d due and room for %d", t.key, t.wants, t.queue().pickable(), t.freeSlots())
 	} else {
@@ -258,8 +276,12 @@ func (s *Scheduler) checkWindow(t *thread) {
 	assert(w.size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t.key, w.size)
 	assert(!w.dead || size == 1 && *w == window{dead: true}, "thread %v is dead with %+v", t.key, *w)
 	pulled := int32(0)
-	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
-		if v.state == waiting && v.destinationFailed {
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		if ref.isRecord() {
+			if rec := s.records.items.at(ref.record()); rec.state == waiting && rec.flags&recordDestinationFailed != 0 {
+				pulled++
+			}
+		} else if v := s.vertices.at(ref); v.state == waiting && v.destinationFailed {
 			pulled++
 		}
 	}
@@ -344,7 +366,7 @@ func (s *Scheduler) checkWalk(w *Walk) {
 	assert(w.s == s, "a closed walk is kept")
 	assert(w.ring == nil || w.ring == &s.orphans || !w.ring.dropped, "a walk stands on a ring that is gone")
 	assert(w.next == nil || w.next.memberOf == w.ring, "a walk stands on a thread of another ring")
-	assert(w.vertex == nil || w.vertex.state != 0, "a walk stands on a vertex that is gone")
+	assert(w.vertex == 0 || w.vertex.isRecord() && s.records.items.at(w.vertex.record()).state != 0 || !w.vertex.isRecord() && s.vertices.at(w.vertex).state != 0, "a walk stands on a vertex that is gone")
 	assert(w.ring == nil || len(w.steps) == 0, "a walk has both a ring and steps")
 }
 
@@ -377,13 +399,11 @@ func (s *Scheduler) checkChannel(c *channel) {
 // channel yet.
 func (s *Scheduler) withoutOutcome(t *thread) uint64 {
 	n := uint64(0)
-	for v := s.vertices.get(t.vertices.head); v != nil; v = s.vertices.get(v.next) {
-		for i := range v.len() {
-			if r := s.recipient(v, i); r.state != done && r.flags&counted == 0 {
-				n++
-			}
+	s.eachRecipient(t, func(r *recipient) {
+		if r.state != done && r.flags&counted == 0 {
+			n++
 		}
-	}
+	})
 	return n
 }
 

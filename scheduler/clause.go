@@ -28,6 +28,10 @@ type Config struct {
 	// ReportInterval is how long failures of a message are collected for one
 	// notice while it has open recipients. 0: until its end.
 	ReportInterval time.Duration
+	// ActiveLimit and RecipientLimit are how many messages and recipients may be
+	// in memory; 0: no limit. RingReserve is how many recipients a ring may have
+	// there even if a limit is reached.
+	ActiveLimit, RecipientLimit, RingReserve int
 	// Frozen: no agents are started (option -F).
 	Frozen bool
 	// Only restricts feeding to some threads (option -p). The zero value

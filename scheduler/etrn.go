@@ -34,7 +34,7 @@ func (q *queue) triggered(host string) {
 // longer one.
 func (q *queue) endRun(t *thread) {
 	t.running = false
-	if t.queues[t.active].len() > t.queues[1-t.active].len() {
+	if t.dueOf(t.active) > t.dueOf(1-t.active) {
 		q.swapQueues(t)
 	}
 	for t.queue().len() > 0 {
@@ -42,6 +42,7 @@ func (q *queue) endRun(t *thread) {
 		q.dequeueVertex(v)
 		q.enqueueVertex(t, v, true)
 	}
+	q.endRunOfRecords(t)
 }
 
 // HasMail reports whether there is mail for a host on any channel, which a
@@ -63,6 +64,7 @@ const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
 	pullForward                        // what failed with the destination is due now
+	putOnRecord                        // due mail that may not be fed now can be on record
 )
 
 // beginUpdate begins a bulk update. An unfinished one starts again together
@@ -79,6 +81,8 @@ func (q *queue) updateVertex(v *vertex) {
 		q.releaseHeldVertex(v)
 	}
 	switch {
+	case t.updates&putOnRecord != 0 && v.state == due:
+		q.consider(q.messageOf(v))
 	case v.state != waiting:
 	case t.updates&wakeWaiting != 0:
 		v.undoRetryStep()
@@ -98,9 +102,13 @@ func (q *queue) resumeThread(t *thread) int {
 	t.setSessionCap(false)
 	n := 0
 	for ; n < wakeSlice && t.nextUpdate != 0; n++ {
-		v := q.vertices.at(t.nextUpdate)
-		t.nextUpdate = v.next
-		q.updateVertex(v)
+		ref := t.nextUpdate
+		t.nextUpdate = t.vertices.next(ref)
+		if ref.isRecord() {
+			q.updateRecord(ref.record())
+		} else {
+			q.updateVertex(q.vertices.at(ref))
+		}
 	}
 	q.planResume(t)
 	q.updateThread(t)

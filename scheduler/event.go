@@ -29,6 +29,18 @@ type (
 	// Arrived: a message was loaded from the spool.
 	Arrived struct{ Message Message }
 
+	// Loaded: the answer to a Load. Obsoletes is ignored.
+	Loaded struct{ Message Message }
+
+	// NotLoaded: the file of a Load could not become a message. If Missing is
+	// set, it is gone from the queue, and the core drops the message. Otherwise
+	// it is tried again later.
+	NotLoaded struct {
+		Message MessageID
+		Missing bool
+		Reason  string
+	}
+
 	// AgentStarted: a Start has created the process. Its first #hungry is still
 	// to come.
 	AgentStarted struct {
@@ -166,6 +178,8 @@ type Message struct {
 
 func (Tick) event()          {}
 func (Arrived) event()       {}
+func (Loaded) event()        {}
+func (NotLoaded) event()     {}
 func (AgentStarted) event()  {}
 func (AgentFailed) event()   {}
 func (AgentHungry) event()   {}

@@ -194,6 +194,7 @@ const (
 	WaitSuspend  Wait = "suspended"      // the destination has failed
 	WaitSelect   Wait = "not selected"   // option -p
 	WaitStopping Wait = "stopping"       // the scheduler stops
+	WaitMemory   Wait = "memory"         // as much is in memory as active-limit or recipient-limit allows
 	WaitAgent    Wait = "agent expected" // one is starting, or will be free
 )
 
@@ -244,6 +245,10 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 		}
 		b := s.blocksOf(t)
 		expected := t.ring.expected > 0
+		if t.queue().len() == 0 { // all of it is on record
+			yield(WaitMemory)
+			return
+		}
 		message := t.queue().pickable() == 0
 		for _, reason := range [...]struct {
 			wait  Wait

@@ -23,6 +23,7 @@ func (q *queue) heldThread(key threadKey, held bool) {
 	t.held = held
 	if held {
 		q.updateThread(t)
+		q.considerThread(t)
 		return
 	}
 	q.beginUpdate(t, releaseHeld)

@@ -133,10 +133,10 @@ func (ml *mail) forgetVertex(v *vertex) {
 // moveJobs moves the counts of a thread's vertices to the jobs of another ring.
 // None of the vertices may be queued.
 func (q *queue) moveJobs(t *thread, from, to *ring) {
-	for v := q.vertices.get(t.vertices.head); v != nil; v = q.vertices.get(v.next) {
+	q.eachInMemory(t, func(v *vertex) {
 		m := q.messageOf(v)
 		if !q.isMulti(m) {
-			continue
+			return
 		}
 		if j := q.findJob(m, from); j != nil {
 			j.open--
@@ -144,7 +144,7 @@ func (q *queue) moveJobs(t *thread, from, to *ring) {
 		if j := q.findJob(m, to); j != nil {
 			j.open++
 		}
-	}
+	})
 }
 
 // leaveList takes a job without due vertices off the job list.

@@ -27,11 +27,13 @@ type mail struct {
 	delayPlans     map[vertexRef]*delayPlan
 	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
 	loaded         int64                // last message.sequence that was given
+	records        recordBook
 	flows          slab[flowRef, flow]
 
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32
 	threadLinks func(vertexRef) *links[vertexRef]
+	queuedLinks func(recordRef) *links[recordRef]
 
 	counts Counts
 	states [vertexStates]int // vertices by state
@@ -139,7 +141,12 @@ func (ml *mail) path(m *message) string {
 			return path
 		}
 	}
-	return ctlfile.HashDir(uint64(m.id), int(m.levels)) + strconv.FormatUint(uint64(m.id), 10)
+	return pathOf(m.id, int(m.levels))
+}
+
+// pathOf returns the usual name of a control file.
+func pathOf(id MessageID, levels int) string {
+	return ctlfile.HashDir(uint64(id), levels) + strconv.FormatUint(uint64(id), 10)
 }
 
 func (ml *mail) sender(m *message) string { return *ml.senders.at(m.sender) }

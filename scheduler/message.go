@@ -102,6 +102,9 @@ type vertex struct {
 	destinationFailed bool
 	// inRetryStep says that it waits, or is due, after a step of its retries.
 	inRetryStep bool
+	// unanswered says that the agent ended the last line without a report on
+	// every recipient. It may still report.
+	unanswered bool
 	// ordered is the verb of an order that waits until no agent has the vertex
 	// and it is the turn of its alternatives; 0: none.
 	ordered Verb
@@ -216,6 +219,7 @@ func (dv *delivery) advance(m *message) {
 		dv.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
 	default:
 		dv.planInterimNotice(m)
+		dv.consider(m)
 	}
 }
 
@@ -265,7 +269,7 @@ func (ml *mail) removeMessage(m *message) {
 	ml.counts.Messages--
 	ml.counts.MessagesOut++
 	for _, w := range ml.walks {
-		w.messageLeaves(m)
+		w.messageLeaves(m.id)
 	}
 	ml.freeMessage(m)
 }
@@ -294,7 +298,7 @@ func (q *queue) removeVertex(v *vertex) {
 	}
 	q.setState(v, 0, 0)
 	for _, w := range q.walks {
-		w.vertexLeaves(v)
+		w.vertexLeaves(v.ref)
 	}
 	q.unlinkVertex(v)
 	if t.updates != 0 {

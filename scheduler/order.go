@@ -53,13 +53,15 @@ func (dv *delivery) ordered(e *Ordered) {
 		here := targets[:n]
 		targets = targets[n:]
 		m := dv.message(here[0].Message)
-		if m == nil || m.flags&(removing|moving) != 0 {
-			continue
+		recipients := 0
+		if first := dv.records.find(here[0].Message); first != 0 {
+			recipients = dv.orderRecords(e, first, here)
+		} else if m != nil && m.flags&(removing|moving) == 0 {
+			recipients = dv.apply(e, m, dv.targetVertices(e, m, here))
 		}
-		recipients := dv.apply(e, m, dv.targetVertices(e, m, here))
 		answer.Recipients += recipients
-		if recipients > 0 && !counted[m.id] {
-			counted[m.id] = true
+		if id := here[0].Message; recipients > 0 && !counted[id] {
+			counted[id] = true
 			answer.Messages++
 		}
 	}
@@ -102,16 +104,21 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 		for _, v := range touched {
 			dv.retryNow(v)
 		}
-		return n
 	case VerbRelease:
 		dv.releaseNow(m, touched)
-		return n
+	default:
+		dv.carryOut(e, m, touched)
 	}
-	dv.inBatch(m, func() {
-		dv.recordOrder(m, touched, e)
-		dv.executeAll(m, touched)
-	})
 	return n
+}
+
+// carryOut records an order on vertices of one message, and executes it as far
+// as possible now.
+func (dv *delivery) carryOut(e *Ordered, m *message, vertices []*vertex) {
+	dv.inBatch(m, func() {
+		dv.recordOrder(m, vertices, e)
+		dv.executeAll(m, vertices)
+	})
 }
 
 // affected counts the recipients of the vertex that an order changes.

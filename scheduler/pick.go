@@ -186,7 +186,7 @@ func (d *dispatch) feed(a *agent, p pick) {
 	d.dequeueVertex(v)
 	d.wakes.remove(v.ref)
 	d.setState(v, fed, 0)
-	v.readReason, v.destinationFailed = noReason, false
+	v.readReason, v.destinationFailed, v.unanswered = noReason, false, false
 	v.fedAt, v.agent = d.now.second(), a.id
 	t.lastEventAt = v.fedAt
 	v.inRetryStep = false

@@ -17,6 +17,7 @@ func (s *Scheduler) reload(config *Config) {
 		}
 	}
 	s.config = config
+	s.memory.changed = true
 	clear(s.startFailures)
 	for _, c := range s.channelOrder {
 		c.latest = nil
@@ -86,8 +87,14 @@ func sameAgenda(a, b *Params) bool {
 // requeueThread puts the vertices of the thread where the new parameters want
 // them.
 func (s *Scheduler) requeueThread(t *thread) {
-	for v := s.vertices.get(t.vertices.head); v != nil; {
-		next := s.vertices.get(v.next)
+	for ref := t.vertices.head; ref != 0; {
+		next := t.vertices.next(ref)
+		if ref.isRecord() {
+			s.requeueRecord(ref.record())
+			ref = next
+			continue
+		}
+		v := s.vertices.at(ref)
 		switch v.state {
 		case poisoned:
 			v.crashes = 0
@@ -100,6 +107,6 @@ func (s *Scheduler) requeueThread(t *thread) {
 		case waiting, blocked:
 			s.planWake(v)
 		}
-		v = next
+		ref = next
 	}
 }

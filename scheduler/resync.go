@@ -144,9 +144,13 @@ func (ml *mail) wasReported(v *vertex) bool {
 
 // fileMissing drops a message whose control file is gone.
 func (dv *delivery) fileMissing(m *message) {
-	dv.do(Note{Severity: Warning, Message: m.id, Text: "its control file is gone, dropped: " + dv.path(m)})
-	if dv.config.Events {
-		dv.do(Condition{State: "gone", Message: m.id})
-	}
+	dv.noteMissing(m.id, dv.path(m))
 	dv.dropMessage(m)
+}
+
+func (q *queue) noteMissing(id MessageID, path string) {
+	q.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
+	if q.config.Events {
+		q.do(Condition{State: "gone", Message: id})
+	}
 }

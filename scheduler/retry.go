@@ -111,6 +111,7 @@ func (q *queue) suspend(t *thread, till instant) {
 	q.resumes.put(till, t)
 	q.noteThread(t, "suspended", till)
 	q.updateThread(t)
+	q.considerThread(t)
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,
@@ -143,6 +144,7 @@ func (ml *mail) countAttempts(v *vertex) (tried bool) {
 		case open:
 			ml.attempted(v, i)
 			r.flags |= unreported
+			v.unanswered = true
 			tried = true
 		case reported:
 			tried = true
@@ -183,6 +185,9 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 		dv.planWake(v)
 	default:
 		dv.planWake(v)
+	}
+	if v.state != 0 {
+		dv.consider(dv.messageOf(v))
 	}
 }
 

@@ -27,6 +27,7 @@ type ring struct {
 
 	members  list[*thread] // in the order of thread.sequence
 	vertices int           // of the members
+	ringRecords
 
 	example threadKey // of a thread that is or was a member
 	wants   int       // sum of thread.wants
@@ -98,6 +99,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		}
 		r.newShares.of, r.oldShares.of, r.shareTable = shareLinksOf, shareLinksOf, &q.shareTable
 		r.members.of = memberLinksOf
+		r.initRecords()
 		q.lastRing++
 		r.id = q.lastRing
 		q.rings[name] = r

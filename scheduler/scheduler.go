@@ -113,6 +113,7 @@ type queue struct {
 	mail
 	agenda
 	config *Config
+	memory memory
 
 	threads        map[threadKey]*thread
 	held           map[threadKey]bool // threads that are held, with or without mail
@@ -148,7 +149,13 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.notices.index = func(p *noticePlan) *int32 { return &p.index }
 	s.delays.index = func(p *delayPlan) *int32 { return &p.index }
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
-	s.threadLinks = func(v vertexRef) *links[vertexRef] { return &s.vertices.at(v).links }
+	s.threadLinks = func(v vertexRef) *links[vertexRef] {
+		if v.isRecord() {
+			return &s.records.items.at(v.record()).links
+		}
+		return &s.vertices.at(v).links
+	}
+	s.queuedLinks = func(n recordRef) *links[recordRef] { return &s.records.items.at(n).queued }
 	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
 	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
 	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
@@ -156,6 +163,9 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.order.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
 	s.orphans.members.of = memberLinksOf
+	s.orphans.initRecords()
+	s.records.init()
+	s.memory.init(&s.mail)
 	s.orphans.newShares.of, s.orphans.oldShares.of = shareLinksOf, shareLinksOf
 	s.orphans.shareTable, s.flowIndex = &s.shareTable, make(map[flowKey]flowRef)
 	s.forks.queue = newLimitQueue(0)
@@ -170,6 +180,10 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	s.now = max(s.now, at(now))
 	s.out = s.out[:0]
 	s.handle(e)
+	if len(s.memory.candidates) > 0 {
+		s.putOnRecord()
+	}
+	s.loadRecords()
 	s.dispatchDirty()
 	s.stopWhenDone()
 	return s.out
@@ -212,6 +226,10 @@ func (s *Scheduler) handle(e Event) {
 		s.reload(e.Config)
 	case Ordered:
 		s.ordered(&e)
+	case Loaded:
+		s.loadedAgain(&e.Message)
+	case NotLoaded:
+		s.notLoaded(e)
 	case HeldThread:
 		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
 	case Stopping:
@@ -225,7 +243,7 @@ func (s *Scheduler) handle(e Event) {
 // comes first; false if it only waits for events. The time may be in the past.
 func (s *Scheduler) Next() (time.Time, bool) {
 	next := never
-	next = min(next, s.agenda.next(), s.forks.next(), s.store.next(), s.stop.next())
+	next = min(next, s.agenda.next(), s.memory.calendar.next(), s.forks.next(), s.store.next(), s.stop.next())
 	if next == never {
 		return time.Time{}, false
 	}
@@ -244,6 +262,9 @@ func (s *Scheduler) wake() {
 	}
 	for n := 0; n < wakeSlice && s.wakes.next() <= s.now; n++ {
 		s.wakeVertex(s.vertices.at(s.wakes.pop()))
+	}
+	for n := 0; n < wakeSlice && s.memory.calendar.next() <= s.now; n++ {
+		s.lookAtRecord(s.memory.calendar.first())
 	}
 	for n := 0; n < wakeSlice && s.deadlines.next() <= s.now; n++ {
 		s.checkDeadline(s.deadlines.pop())

@@ -19,7 +19,7 @@ func (s *Scheduler) Thread(channel, host string) (*ThreadView, *RingView) {
 func (s *Scheduler) Message(id MessageID) *MessageView {
 	m := s.message(id)
 	if m == nil {
-		return nil
+		return s.recordedMessage(id)
 	}
 	vertices := 1
 	if m.extras != 0 {
@@ -39,8 +39,10 @@ func (s *Scheduler) Message(id MessageID) *MessageView {
 func (s *Scheduler) Known(id MessageID) Standing {
 	m := s.message(id)
 	switch {
-	case m == nil:
+	case m == nil && s.records.find(id) == 0:
 		return Absent
+	case m == nil:
+		return Present
 	case m.flags&(removing|moving) != 0:
 		return Leaving
 	}
@@ -55,6 +57,11 @@ func (s *Scheduler) ByLogID(logID string, limit int) []MessageID {
 	for m := s.messages.get(s.byLogHash[hashLogID(logID)]); m != nil && len(ids) < limit; m = s.olderWithLogID(m) {
 		ids = append(ids, m.id)
 	}
+	s.records.eachWithLog(logID, func(n recordRef) {
+		if len(ids) < limit {
+			ids = append(ids, s.records.items.at(n).id)
+		}
+	})
 	return ids
 }
 
@@ -77,6 +84,7 @@ func (s *Scheduler) Channels() []ChannelView {
 func (s *Scheduler) Counts() Counts {
 	c := s.counts
 	c.States = stateCounts(s.states)
+	c.OnRecord, c.Urgent = s.memory.messages+s.memory.loading, s.memory.urgent.len
 	return c
 }
 
@@ -231,6 +239,47 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	}
 	if v.fedAt != 0 {
 		view.FedAt = v.fedAt.time()
+	}
+	return view
+}
+
+// recordedMessage returns a message on record, or nil.
+func (s *Scheduler) recordedMessage(id MessageID) *MessageView {
+	first := s.records.find(id)
+	if first == 0 {
+		return nil
+	}
+	rec := s.records.items.at(first)
+	view := &MessageView{Message: id, Path: s.recordPath(rec), ModifiedAt: rec.modifiedAt.time(), OnRecord: true}
+	s.records.each(first, func(_ recordRef, rec *record) {
+		view.Vertices++
+		view.Recipients += s.recordOpen(rec)
+	})
+	return view
+}
+
+// viewRecord returns a vertex that is on record, without its recipients.
+func (s *Scheduler) viewRecord(rec *record) *VertexView {
+	t := s.recordThread(rec)
+	view := &VertexView{
+		Message: rec.id, Path: s.recordPath(rec),
+		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
+		ModifiedAt: rec.modifiedAt.time(), State: rec.state.word(), Ordered: s.orderOf(rec),
+		Held: t.held, OnRecord: true,
+	}
+	switch rec.state {
+	case due:
+		if view.Wait = s.waitOf(t); t.mayFeed() && !s.halted() {
+			view.Wait = WaitMemory
+		}
+	case waiting:
+		view.WakeAt = rec.wakeAt.time()
+	}
+	if at, _ := t.params.expiryOf(rec.modifiedAt); at != never && !t.held {
+		view.ExpiresAt = at.time()
+	}
+	if rec.fedAt != 0 {
+		view.FedAt = rec.fedAt.time()
 	}
 	return view
 }

@@ -84,7 +84,17 @@ func (h *harness) notePending(key threadKey) {
 	if t == nil {
 		return
 	}
-	for v := h.s.vertices.get(t.vertices.head); v != nil; v = h.s.vertices.get(v.next) {
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		if ref.isRecord() {
+			rec := h.s.records.items.at(ref.record())
+			for i := range h.s.recordLen(rec) {
+				if r := h.s.recordedRecipient(rec, i); r.state != done {
+					h.notePendingOne(rec.id, int64(r.offset))
+				}
+			}
+			continue
+		}
+		v := h.s.vertices.at(ref)
 		for i := range v.len() {
 			if v.state != fed && v.state != reading && h.s.recipient(v, i).state != writing {
 				h.notePendingOne(h.s.messageOf(v).id, int64(h.s.recipient(v, i).offset))
@@ -119,6 +129,7 @@ func (h *harness) release() {
 				f.noteOutcome(r.Offset, f.tags[r.Offset] == ctlfile.Delivered)
 			}
 		}
+		h.arrivals[id]++
 		h.step(Arrived{Message: in})
 		return
 	}
@@ -220,12 +231,33 @@ type simWalk struct {
 	shown    map[Target]int // threads have no message
 }
 
-// simVertex is a vertex, with its message and thread when the walk began.
+// simVertex is the mail of a message in a thread when the walk began.
 type simVertex struct {
-	*vertex
 	message MessageID
-	order   int64
+	arrival int // harness.arrivals
 	key     threadKey
+}
+
+// isIn reports whether a message has open recipients in a thread.
+func (h *harness) isIn(id MessageID, key threadKey) bool {
+	t := h.s.threads[key]
+	if t == nil {
+		return false
+	}
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		if h.messageIn(ref) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// messageIn returns the message of an item in the list of a thread.
+func (h *harness) messageIn(ref vertexRef) MessageID {
+	if ref.isRecord() {
+		return h.s.records.items.at(ref.record()).id
+	}
+	return h.s.messageOf(h.s.vertices.at(ref)).id
 }
 
 // continueWalk begins a walk, or takes the next slice of one.
@@ -253,9 +285,9 @@ func (h *harness) beginWalk() *simWalk {
 	walk := &simWalk{walk: h.s.Walk(Vertices), threads: make(map[threadKey]*thread), shown: make(map[Target]int)}
 	for key, t := range h.s.threads {
 		walk.threads[key] = t
-		for v := h.s.vertices.get(t.vertices.head); v != nil; v = h.s.vertices.get(v.next) {
-			m := h.s.messageOf(v)
-			walk.vertices = append(walk.vertices, simVertex{v, m.id, m.sequence, key})
+		for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+			id := h.messageIn(ref)
+			walk.vertices = append(walk.vertices, simVertex{id, h.arrivals[id], key})
 		}
 	}
 	return walk
@@ -282,8 +314,7 @@ func (h *harness) compareWalk(walk *simWalk) {
 		}
 	}
 	for _, v := range walk.vertices {
-		m := h.s.message(v.message)
-		if m == nil || m.sequence != v.order || v.state == 0 {
+		if h.arrivals[v.message] != v.arrival || !h.isIn(v.message, v.key) {
 			continue
 		}
 		if n := walk.shown[Target{v.message, v.key.channel, v.key.host}]; n != 1 {

@@ -80,6 +80,8 @@ type harness struct {
 	faultless bool   // nothing fails any more
 	steps     int
 	last      MessageID
+	arrivals  map[MessageID]int // how often a message with the number has arrived
+	largest   int               // recipients of a message
 	files     map[MessageID]*simFile
 	agents    []*simAgent
 	answers   []func() // of the spool, to come
@@ -90,11 +92,13 @@ type harness struct {
 
 func newHarness(t *testing.T, seed uint64) *harness {
 	h := &harness{
-		t:      t,
-		rand:   rand.New(rand.NewPCG(seed, 1)),
-		now:    time.Unix(1_800_000_000, 0),
-		files:  make(map[MessageID]*simFile),
-		orders: newOrderSimulation(),
+		t:     t,
+		rand:  rand.New(rand.NewPCG(seed, 1)),
+		now:   time.Unix(1_800_000_000, 0),
+		files: make(map[MessageID]*simFile),
+
+		arrivals: make(map[MessageID]int),
+		orders:   newOrderSimulation(),
 	}
 	h.s = New(h.config(), rand.New(rand.NewPCG(seed, 2)))
 	return h
@@ -116,7 +120,9 @@ func (h *harness) config() *Config {
 	if h.chance(30) {
 		command, marking, expiry = []string{"smtp", "-c", "$host"}, ctlfile.AgentMarks, time.Hour
 	}
+	active, recipients, reserve := h.memoryLimits()
 	return &Config{
+		ActiveLimit: active, RecipientLimit: recipients, RingReserve: reserve,
 		Events:         true,
 		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
 		Defaults: Params{
@@ -150,6 +156,19 @@ func (h *harness) config() *Config {
 		Shares:    map[string]int{"x": n(3), "c@y": n(3)},
 		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
 	}
+}
+
+// memoryLimits returns no limits, or small ones.
+func (h *harness) memoryLimits() (active, recipients, reserve int) {
+	switch h.rand.IntN(4) {
+	case 0:
+		return 0, 0, h.rand.IntN(5)
+	case 1:
+		return 1 + h.rand.IntN(10), 0, h.rand.IntN(3)
+	case 2:
+		return 0, 1 + h.rand.IntN(20), h.rand.IntN(5)
+	}
+	return 1 + h.rand.IntN(10), 1 + h.rand.IntN(20), h.rand.IntN(5)
 }
 
 // windowSettings returns windows of all kinds, constant ones included.
@@ -274,6 +293,8 @@ func (h *harness) arrive() {
 	h.files[id] = f
 	h.orders.killed[id], h.orders.expired[id] = false, false
 	delete(h.orders.mustAttempt, id)
+	h.arrivals[id]++
+	h.largest = max(h.largest, len(m.Recipients))
 	h.step(Arrived{Message: m})
 }
 
@@ -351,6 +372,8 @@ func (h *harness) perform(a Action) {
 		h.answerLater(a.Op, func() { h.mark(a) })
 	case Read:
 		h.answerLater(a.Op, func() { h.read(a) })
+	case Load:
+		h.answers = append(h.answers, func() { h.loadAgain(a) })
 	case Report:
 		h.answerLater(a.Op, func() { h.writeNotice(a) })
 	case Finish:
@@ -372,7 +395,7 @@ func (h *harness) perform(a Action) {
 func (h *harness) drain() {
 	h.faultless = true
 	h.step(Reloaded{Config: h.config()})
-	for n := 0; len(h.s.byID)+len(h.orders.held) > 0; n++ {
+	for n := 0; h.s.counts.Messages+len(h.orders.held) > 0; n++ {
 		h.endOrders()
 		if _, waits := h.s.Next(); !waits && len(h.answers) == 0 && len(h.agents) == 0 {
 			h.serveAll()

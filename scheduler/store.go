@@ -146,6 +146,8 @@ func (dv *delivery) settle(v *vertex, i int) {
 	dv.countOut(t, dv.recipient(v, i))
 	v.open--
 	t.recipients--
+	t.memberOf.recipients--
+	dv.memory.changed = true
 	m := dv.messageOf(v)
 	m.open--
 	dv.counts.Recipients--
@@ -310,7 +312,7 @@ func (dv *delivery) spoolBack() {
 	if !dv.spoolDown {
 		return
 	}
-	dv.spoolDown = false
+	dv.spoolDown, dv.memory.changed = false, true
 	dv.do(Note{Text: "the spool can be written again"})
 	dv.reissueFailed()
 	for r := dv.order.head; r != nil; r = dv.order.next(r) {

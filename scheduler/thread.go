@@ -34,12 +34,13 @@ type thread struct {
 	params   *Params
 	ring     *ring           // nil: no clause gives it a command
 	memberOf *ring           // ring, or queue.orphans
-	vertices list[vertexRef] // in the order in which they joined
+	vertices list[vertexRef] // in the order in which they joined, records included
 	// What queries show, kept up to date.
 	states      [vertexStates]int32 // vertices by state
 	recipients  int                 // not done
 	modTimes    timeMultiset        // mtimes of the message files
 	wakeTimes   timeMultiset        // of the waiting vertices
+	records     *threadRecords      // nil if none of its mail has been on record
 	lastEventAt second              // mail arrived, or was fed
 	attempts    int                 // results so far
 	completions rate                // of outcomes
@@ -138,20 +139,32 @@ func (q *queue) assignRing(t *thread) {
 	t.sequence = q.threadSequence
 	t.memberOf.members.append(t)
 	t.memberOf.vertices += t.vertices.len
+	t.memberOf.recipients += t.recipientsInMemory()
 	for _, v := range dueNow {
 		q.enqueueVertex(t, v, v.queue != t.active)
+	}
+}
+
+// eachInMemory calls f for each vertex of the thread that is not on record.
+func (q *queue) eachInMemory(t *thread, f func(*vertex)) {
+	for ref := t.vertices.head; ref != 0; {
+		next := t.vertices.next(ref)
+		if !ref.isRecord() {
+			f(q.vertices.at(ref))
+		}
+		ref = next
 	}
 }
 
 // emptyQueues takes all due vertices out of the queues, and returns them.
 func (q *queue) emptyQueues(t *thread) []*vertex {
 	var out []*vertex
-	for v := q.vertices.get(t.vertices.head); v != nil; v = q.vertices.get(v.next) {
+	q.eachInMemory(t, func(v *vertex) {
 		if v.state == due {
 			q.dequeueVertex(v)
 			out = append(out, v)
 		}
-	}
+	})
 	q.unpark(t, t.takeParked())
 	return out
 }
@@ -164,8 +177,13 @@ func (q *queue) detachThread(t *thread) {
 	for _, w := range q.walks {
 		w.threadLeaves(t)
 	}
+	if t.records != nil {
+		q.dropWant(t, newMail)
+		q.dropWant(t, deferredMail)
+	}
 	t.memberOf.members.remove(t)
 	t.memberOf.vertices -= t.vertices.len
+	t.memberOf.recipients -= t.recipientsInMemory()
 	r := t.ring
 	t.ring, t.memberOf = nil, nil
 	if r == nil {
@@ -179,7 +197,8 @@ func (q *queue) detachThread(t *thread) {
 func (q *queue) linkVertex(t *thread, v *vertex) {
 	m := q.messageOf(v)
 	// Messages of one sender often follow each other: share the string.
-	if last := q.vertices.get(t.vertices.tail); last != nil {
+	if tail := t.vertices.tail; tail != 0 && !tail.isRecord() {
+		last := q.vertices.at(tail)
 		if other := q.messageOf(last); other.sender != m.sender && q.sender(other) == q.sender(m) {
 			q.senders.release(m.sender)
 			m.sender = q.senders.retain(other.sender)
@@ -187,7 +206,6 @@ func (q *queue) linkVertex(t *thread, v *vertex) {
 	}
 	t.vertices.append(v.ref)
 	t.modTimes.add(m.modifiedAt.second())
-	t.lastEventAt = q.now.second()
 	t.states[v.state]++
 	t.memberOf.vertices++
 }
@@ -201,6 +219,8 @@ func (q *queue) unlinkVertex(v *vertex) {
 	t.modTimes.remove(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]--
 	t.recipients -= int(v.open)
+	t.memberOf.recipients -= int(v.open)
+	q.memory.changed = true
 	t.memberOf.vertices--
 }
 
@@ -225,7 +245,7 @@ func (q *queue) makeDue(v *vertex) {
 // updateThread updates what depends on the state of the thread, above all what
 // it wants from its ring. It drops the thread if it is empty.
 func (q *queue) updateThread(t *thread) {
-	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 {
+	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 && !t.toBeRead() {
 		t.running = false
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 {
@@ -237,6 +257,9 @@ func (q *queue) updateThread(t *thread) {
 		wants = max(0, min(t.queue().pickable(), t.freeSlots()))
 	}
 	q.setOpen(t, t.mayFeed() && t.freeSlots() > 0)
+	if t.records != nil {
+		q.updateWants(t)
+	}
 	r := t.ring
 	if r == nil {
 		return

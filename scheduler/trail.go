@@ -84,9 +84,13 @@ func (q *queue) noteVertex(v *vertex, state string) {
 
 // noteTouched reports that an order affects a message.
 func (q *queue) noteTouched(e *Ordered, m *message, recipients int) {
+	q.noteTouchedMessage(e, m.id, m.modifiedAt, recipients)
+}
+
+func (q *queue) noteTouchedMessage(e *Ordered, id MessageID, modifiedAt instant, recipients int) {
 	if q.config.Events {
 		q.do(Touched{
-			Message: m.id, ModifiedAt: m.modifiedAt.time(), Recipients: recipients, To: e.To,
+			Message: id, ModifiedAt: modifiedAt.time(), Recipients: recipients, To: e.To,
 			Name: e.Name, By: e.By, Why: e.Why,
 		})
 	}

@@ -123,6 +123,10 @@ type VertexView struct {
 	Ordered  Verb // recorded order, executed when it comes back; 0: none
 	Held     bool // with its thread, or it is to be held
 
+	// OnRecord says that the message is on record: Sender, Owner and Job are
+	// not set.
+	OnRecord bool
+
 	// Recipients that are not done. A vertex with very many of them comes in
 	// several items; First counts the recipients in the items before this one.
 	First      int
@@ -159,6 +163,9 @@ type MessageView struct {
 	Vertices   int       // those that are done included
 	Recipients int       // not done
 	Leaving    bool      // its files are being removed or moved
+	// OnRecord says that the message is on record: Sender, ErrorTo and ChangedAt
+	// are not set.
+	OnRecord bool
 }
 
 // Standing says what the scheduler knows about a message number.
@@ -214,6 +221,10 @@ type Counts struct {
 	Threads      int
 	States       StateCounts
 	FailedWrites int // writes that have failed and will be tried again
+	// OnRecord is how many of Messages are on record, because of the limits on
+	// memory. Urgent are those of them that are to be read soon, because
+	// something must be written.
+	OnRecord, Urgent int
 
 	Agents        int // processes, starting and closing ones included
 	AgentsIdle    int

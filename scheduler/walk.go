@@ -47,11 +47,13 @@ type Walk struct {
 	// Invariant: there are none while ring is set.
 	steps []walkStep
 
-	vertex *vertex // next of its thread
-	part   part    // of vertex, or of the message's vertex at index
+	vertex vertexRef // next of its thread, or a record in its place; 0: none
+	part   part      // of vertex, or of the message's vertex at index
 	// A walk over one message.
-	message *message
-	index   int // of its next vertex
+	message MessageID // 0: none
+	index   int       // of its next vertex
+	// record is the one at index in the chain of the message; 0: to be found.
+	record recordRef
 }
 
 // walkStep is a ring or a thread that a walk has still to return.
@@ -93,7 +95,7 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
-	w := &Walk{s: s, depth: Vertices, positions: true, message: s.message(id)}
+	w := &Walk{s: s, depth: Vertices, positions: true, message: id}
 	s.walks = append(s.walks, w)
 	return w
 }
@@ -132,13 +134,12 @@ func (w *Walk) Next(n int) (items []Item, more bool) {
 func (w *Walk) nextItem() Item {
 	for {
 		switch {
-		case w.message != nil:
+		case w.message != 0:
 			return w.nextOfMessage()
-		case w.vertex != nil:
-			v := w.vertex
-			item := w.visitVertex(v)
+		case w.vertex != 0:
+			item := w.visit(w.vertex)
 			if w.part.index == 0 {
-				w.vertex = w.s.vertices.get(v.next)
+				w.vertex = w.s.threadLinks(w.vertex).next
 			}
 			return item
 		case w.next != nil:
@@ -177,28 +178,67 @@ func (w *Walk) visitThread(t *thread) Item {
 
 func (w *Walk) enter(t *thread) {
 	if w.depth == Vertices {
-		w.vertex, w.part = w.s.vertices.get(t.vertices.head), part{}
+		w.vertex, w.part = t.vertices.head, part{}
 	}
 }
 
 // nextOfMessage returns the message's next vertex, or the next part of it.
 func (w *Walk) nextOfMessage() Item {
 	for {
-		v := w.s.nthVertex(w.message, w.index)
+		v, more := w.nthOfMessage()
 		switch {
-		case v == nil:
+		case !more:
 			return Item{}
-		case v.state == 0:
+		case v == 0:
 			w.index++
 			w.part = part{}
 			continue
 		}
-		item := w.visitVertex(v)
+		item := w.visit(v)
 		if w.part.index == 0 {
 			w.index++
+			if w.record != 0 {
+				w.record = w.s.records.items.at(w.record).next
+			}
 		}
 		return item
 	}
+}
+
+// nthOfMessage returns the vertex of the message at index, or its record; 0 if
+// the vertex is removed. more is false after the last.
+func (w *Walk) nthOfMessage() (v vertexRef, more bool) {
+	if m := w.s.message(w.message); m != nil {
+		v := w.s.nthVertex(m, w.index)
+		if v == nil {
+			return 0, false
+		}
+		if v.state == 0 {
+			return 0, true
+		}
+		return v.ref, true
+	}
+	if w.record == 0 {
+		w.record = w.s.records.find(w.message)
+		for i := 0; i < w.index && w.record != 0; i++ {
+			w.record = w.s.records.items.at(w.record).next
+		}
+	}
+	if w.record == 0 {
+		return 0, false
+	}
+	return w.record.inThread(), true
+}
+
+// visit returns a vertex or a record, or the next part of it.
+func (w *Walk) visit(ref vertexRef) Item {
+	if !ref.isRecord() {
+		return w.visitVertex(w.s.vertices.at(ref))
+	}
+	rec := w.s.records.items.at(ref.record())
+	view := w.s.viewRecord(rec)
+	w.addRecipients(view, w.s.recordLen(rec), func(i int) *recipient { return w.s.recordedRecipient(rec, i) })
+	return Item{Vertex: view}
 }
 
 // visitVertex returns a vertex, or the next part of it.
@@ -207,18 +247,23 @@ func (w *Walk) visitVertex(v *vertex) Item {
 	if w.positions && v.state == due {
 		view.Position = w.s.position(v)
 	}
+	w.addRecipients(view, v.len(), func(i int) *recipient { return w.s.recipient(v, i) })
+	return Item{Vertex: view}
+}
+
+// addRecipients adds the next part of n recipients to a view.
+func (w *Walk) addRecipients(view *VertexView, n int, at func(int) *recipient) {
 	view.First = w.part.before
 	i := w.part.index
-	for ; i < v.len() && len(view.Recipients) < maxPart; i++ {
-		if r := w.s.recipient(v, i); r.state != done {
+	for ; i < n && len(view.Recipients) < maxPart; i++ {
+		if r := at(i); r.state != done {
 			view.Recipients = append(view.Recipients, w.s.viewRecipient(r))
 		}
 	}
 	w.part = part{i, w.part.before + len(view.Recipients)}
-	if i == v.len() {
+	if i >= n {
 		w.part = part{}
 	}
-	return Item{Vertex: view}
 }
 
 func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
@@ -282,9 +327,9 @@ func (w *Walk) replan(remaining map[walkStep]bool) {
 
 // The scheduler tells each open walk when something leaves the queue.
 
-func (w *Walk) vertexLeaves(v *vertex) {
+func (w *Walk) vertexLeaves(v vertexRef) {
 	if w.vertex == v {
-		w.vertex, w.part = w.s.vertices.get(v.next), part{}
+		w.vertex, w.part = w.s.threadLinks(v).next, part{}
 	}
 }
 
@@ -303,8 +348,22 @@ func (w *Walk) ringLeaves(r *ring) {
 	}
 }
 
-func (w *Walk) messageLeaves(m *message) {
-	if w.message == m {
-		w.message = nil
+func (w *Walk) messageLeaves(id MessageID) {
+	if w.message == id {
+		w.message, w.record = 0, 0
+	}
+}
+
+// skipRemoved is called before a message is put on record, where it has no
+// vertices without open recipients.
+func (w *Walk) skipRemoved(m *message) {
+	if w.message != m.id {
+		return
+	}
+	before := w.index
+	for i := range before {
+		if v := w.s.nthVertex(m, i); v == nil || v.state == 0 {
+			w.index--
+		}
 	}
 }

@@ -77,9 +77,9 @@ func (j *walkTest) arrive() {
 func (j *walkTest) remember() {
 	for key, th := range j.s.threads {
 		j.present[Target{0, key.channel, key.host}] = true
-		for v := j.s.vertices.get(th.vertices.head); v != nil; v = j.s.vertices.get(v.next) {
+		j.s.eachInMemory(th, func(v *vertex) {
 			j.present[Target{j.s.messageOf(v).id, key.channel, key.host}] = true
-		}
+		})
 	}
 }
 

@@ -271,8 +271,8 @@ type Params struct {
 	// AgentTimeout is the default of the keyword agent-timeout.
 	AgentTimeout time.Duration
 	// ActiveLimit and RecipientLimit are the maximum numbers of messages and
-	// recipients in memory; 0: no limit. RingReserve is how many messages a ring
-	// may have in memory even if a limit is reached.
+	// recipients in memory; 0: no limit. RingReserve is how many recipients a
+	// ring may have in memory even if a limit is reached.
 	ActiveLimit, RecipientLimit, RingReserve int
 	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
@@ -310,15 +310,15 @@ var params = []row[Params]{
 	{name: "agent-timeout", preset: "2h", zero: "no limit",
 		kind:    span[Params]{field: func(v *Params) *time.Duration { return &v.AgentTimeout }, high: year},
 		meaning: "how long an agent may have open job lines without progress on any, unless its clause sets"},
-	{name: "active-limit", pending: true, preset: "0", zero: "no limit",
+	{name: "active-limit", preset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.ActiveLimit }, high: 1000000000},
 		meaning: "maximum number of messages in memory"},
-	{name: "recipient-limit", pending: true, preset: "0", zero: "no limit",
+	{name: "recipient-limit", preset: "0", zero: "no limit",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RecipientLimit }, high: 1000000000},
 		meaning: "maximum number of recipients in memory"},
-	{name: "ring-reserve", pending: true, preset: "100",
+	{name: "ring-reserve", preset: "100",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
-		meaning: "messages a ring may have in memory regardless of the limits"},
+		meaning: "recipients that a ring may have in memory even if a limit is reached"},
 	{name: "metrics",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},

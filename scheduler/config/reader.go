@@ -55,6 +55,8 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	}
 	r.file.Scheduler.Defaults.AgentTimeout = r.file.Params.AgentTimeout
 	r.file.Scheduler.ReportInterval = r.file.Params.ReportInterval
+	r.file.Scheduler.ActiveLimit, r.file.Scheduler.RecipientLimit = r.file.Params.ActiveLimit, r.file.Params.RecipientLimit
+	r.file.Scheduler.RingReserve = r.file.Params.RingReserve
 	r.file.Scheduler.Shares = r.file.Params.Shares
 	if len(r.errors) > 0 {
 		sortByPlace(r.errors, func(e Error) Place { return e.Place })

@@ -14,6 +14,8 @@ type intake struct {
 	loop   *Loop
 	spool  Spool
 	taking map[uint64]struct{} // given to the spool, not yet answered
+	// again are those of taking that the core has on record and wants read again.
+	again map[uint64]struct{}
 	// leaving holds names that were found while a message of that number was
 	// being removed. Inodes are reused at once, so the name may be that of a
 	// new message: it is taken when the old message has been removed.
@@ -31,6 +33,7 @@ func newIntake(l *Loop, s Spool) intake {
 		loop:      l,
 		spool:     s,
 		taking:    make(map[uint64]struct{}),
+		again:     make(map[uint64]struct{}),
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
 		kept:      make(map[scheduler.MessageID]struct{}),
@@ -62,6 +65,18 @@ func (in *intake) take(names []spool.Name) {
 	}
 }
 
+// load asks the spool to read a control file that the core has on record.
+func (in *intake) load(a scheduler.Load) {
+	name := spool.Name{Path: a.Path, ID: uint64(a.Message)}
+	in.taking[name.ID], in.again[name.ID] = struct{}{}, struct{}{}
+	in.spool.Load([]spool.Name{name})
+}
+
+func (in *intake) isAgain(n spool.Name) bool {
+	_, again := in.again[n.ID]
+	return again
+}
+
 // finished takes the name that waited for the removal of a message, after its
 // Finish was answered.
 func (in *intake) finished(op scheduler.Op) {
@@ -88,6 +103,11 @@ func (in *intake) taken(r spool.Loaded) {
 		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,
 		Recipients: r.Recipients,
 	}
+	if in.isAgain(r.Name) {
+		delete(in.again, r.Name.ID)
+		l.Step(scheduler.Loaded{Message: m})
+		return
+	}
 	if r.Verbose != "" {
 		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
 		in.spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
@@ -104,6 +124,16 @@ func (in *intake) taken(r spool.Loaded) {
 // refused logs why a control file did not become a message.
 func (in *intake) refused(r spool.Refused) {
 	delete(in.taking, r.Name.ID)
+	if in.isAgain(r.Name) {
+		delete(in.again, r.Name.ID)
+		in.loop.Step(scheduler.NotLoaded{
+			Message: scheduler.MessageID(r.Name.ID), Reason: r.Reason,
+			Missing: r.Why == spool.Vanished || r.Why == spool.Quarantined || r.Why == spool.Elsewhere,
+		})
+		if r.Why == spool.Vanished {
+			return
+		}
+	}
 	// A file that is refused again and again is logged at the 1st, 2nd, 4th, 8th
 	// try and so on.
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {

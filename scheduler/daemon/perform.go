@@ -30,6 +30,8 @@ func (d *Daemon) perform(a scheduler.Action) {
 		l.files.mark(a)
 	case scheduler.Read:
 		l.files.read(a)
+	case scheduler.Load:
+		l.intake.load(a)
 	case scheduler.Report:
 		l.files.report(a)
 	case scheduler.Finish:
@@ -75,6 +77,9 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Refused:
 		l.intake.refused(r)
 	case spool.Triggered:
+		if l.intake.isAgain(r.Name) {
+			break // it was obeyed when the file was first read
+		}
 		delete(l.intake.taking, r.Name.ID)
 		l.log.Info().Str("host", r.Host).Str("request", r.Text).Msg("mail asked for")
 		l.Step(scheduler.Triggered{Host: r.Host})

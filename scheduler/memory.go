@@ -1,0 +1,344 @@
+package scheduler
+
+import "time"
+
+// Limits on memory: PARAMactive-limit, PARAMrecipient-limit and
+// PARAMring-reserve.
+//
+// A message is in memory, or on record (record.go). It comes to be on record
+//
+//	when it is deferred, or its threads may not be fed for now, and more than
+//	half of a limit is used (half)
+//	when it arrives and may not come into memory (mayEnter)
+//
+// Its file is read again (Load) when it is due, or when something must be
+// written: it expires, a notice is due, an order is about it. A message may come
+// into memory
+//
+//	if no limit is reached, and more than half of each is free or one of its
+//	threads has fewer than ring-reserve recipients in memory
+//	if one of its rings has fewer than ring-reserve recipients in memory
+//	if something must be written
+//
+// The last two apply up to the limit plus ring-reserve for each ring. So there
+// are never more recipients in memory than recipient-limit, plus ring-reserve
+// for each ring, plus those of the largest message (Postfix, Dealing with memory
+// resource limits). Messages come in one for one: new and deferred ones in each
+// ring, and rings in turn.
+
+// memory is the state of the limits.
+type memory struct {
+	// What is on record. Messages that are being read count as in memory.
+	messages, recipients int
+	loading              int             // messages that are being read
+	urgent               list[recordRef] // to be read, because something must be written
+	wanting              list[*ring]     // rings with threads that want to read records
+	urgentTurn           bool            // the next one read is not from urgent
+	candidates           []candidate     // messages that may come to be on record at the end of the Step
+	changed              bool            // a record may be read that could not be before
+	calendar             calendar
+}
+
+// candidate is a message, if it is still there.
+type candidate struct {
+	message  messageRef
+	sequence int64
+}
+
+// maxLoading bounds the control files that are being read again at a time, so
+// that new mail is not behind a long queue of them.
+const maxLoading = 256
+
+// threadRecords is the records of a thread.
+type threadRecords struct {
+	count      int // records, those being read included
+	recipients int // on record
+	// due has the due records that may be read: for each queue of the thread (0,
+	// 1; see thread.queues) the new ones and the deferred ones.
+	due     [2][2]list[recordRef]
+	loading int // records that are being read, for a thread that may be fed
+	wants   [2]links[*thread]
+	wanted  [2]bool // is in ring.wanting
+}
+
+// ringRecords is the threads of a ring that want to read records.
+type ringRecords struct {
+	recipients int              // in memory, of the members
+	wanting    [2]list[*thread] // with new mail, with deferred mail
+	links      links[*ring]     // in memory.wanting
+	wanted     bool             // is in memory.wanting
+	kind       int              // which of wanting has the next turn
+}
+
+// How far away the next attempt of a deferred message must be.
+const (
+	minIdle          = time.Second
+	idlePerRecipient = 10 * time.Millisecond
+)
+
+func (mem *memory) init(ml *mail) {
+	mem.calendar.init(func(n recordRef) *links[recordRef] { return &ml.records.items.at(n).looks })
+	mem.urgent.of = func(n recordRef) *links[recordRef] { return &ml.records.items.at(n).queued }
+	mem.wanting.of = func(r *ring) *links[*ring] { return &r.ringRecords.links }
+}
+
+// Kinds of due records.
+const (
+	newMail = iota
+	deferredMail
+)
+
+// limited reports whether there is a limit on memory.
+func (q *queue) limited() bool { return q.config.ActiveLimit > 0 || q.config.RecipientLimit > 0 }
+
+func (q *queue) inMemory() (messages, recipients int) {
+	return q.counts.Messages - q.memory.messages, q.counts.Recipients - q.memory.recipients
+}
+
+// hasRoom reports whether no limit is reached when so much is not counted.
+func (q *queue) hasRoom(messages, recipients int) bool {
+	m, r := q.inMemory()
+	return below(m-messages, q.config.ActiveLimit) && below(r-recipients, q.config.RecipientLimit)
+}
+
+// overHalf reports whether more than half of a limit is used.
+func (q *queue) overHalf() bool {
+	m, r := q.inMemory()
+	return !below(2*m-1, q.config.ActiveLimit) || !below(2*r-1, q.config.RecipientLimit)
+}
+
+// belowBound reports whether the reserves of the rings are not used up either.
+func (q *queue) belowBound(messages, recipients int) bool {
+	m, r := q.inMemory()
+	reserves := q.order.len * q.config.RingReserve
+	within := func(n, limit int) bool { return limit == 0 || n < limit+reserves }
+	return within(m-messages, q.config.ActiveLimit) && within(r-recipients, q.config.RecipientLimit)
+}
+
+// toBeRead reports whether due records of the current run are still to be read.
+func (t *thread) toBeRead() bool {
+	x := t.records
+	return x != nil && x.due[t.active][newMail].len+x.due[t.active][deferredMail].len+x.loading > 0
+}
+
+// dueOf counts what is due in one of the two queues.
+func (t *thread) dueOf(queue uint8) int {
+	n := t.queues[queue].len()
+	if x := t.records; x != nil {
+		n += x.due[queue][newMail].len + x.due[queue][deferredMail].len
+	}
+	return n
+}
+
+// endRunOfRecords makes the due records of a queueonly thread wait for its next
+// run.
+func (q *queue) endRunOfRecords(t *thread) {
+	if t.records == nil {
+		return
+	}
+	for kind := range t.records.due[t.active] {
+		for queue := &t.records.due[t.active][kind]; queue.len > 0; {
+			n := queue.head
+			q.dequeueRecord(n)
+			q.setNextRun(q.records.items.at(n), true)
+			q.enqueueRecord(n)
+		}
+	}
+}
+
+// recipientsInMemory counts the recipients of a thread that are not on record.
+func (t *thread) recipientsInMemory() int {
+	if t.records == nil {
+		return t.recipients
+	}
+	return t.recipients - t.records.recipients
+}
+
+// mayEnter reports whether a message that has just arrived may stay in memory.
+func (dv *delivery) mayEnter(m *message) bool {
+	open, reserve := int(m.open), dv.config.RingReserve
+	over := dv.overHalf()
+	if over && dv.isIdle(m) {
+		return false
+	}
+	room := dv.hasRoom(1, open)
+	if !room && !dv.belowBound(1, open) {
+		return false
+	}
+	return dv.anyThread(m, func(t *thread) bool {
+		switch {
+		case t.records != nil && t.records.wanted[newMail]: // they come first
+			return false
+		case room:
+			return !over || t.recipientsInMemory()-open < reserve
+		}
+		return t.mayFeed() && t.ring.recipients-open < reserve
+	})
+}
+
+func (q *queue) anyThread(m *message, holds func(*thread) bool) bool {
+	for i := 0; ; i++ {
+		v := q.nthVertex(m, i)
+		if v == nil {
+			return false
+		}
+		if v.state != 0 && holds(q.threadOf(v)) {
+			return true
+		}
+	}
+}
+
+// consider notes that a message may come to be on record when the Step ends.
+// Until then its memory is in use.
+func (q *queue) consider(m *message) {
+	if q.limited() && q.overHalf() {
+		q.memory.candidates = append(q.memory.candidates, candidate{m.ref, m.sequence})
+	}
+}
+
+// considerThread does the same with the due mail of a thread that may not be fed
+// from now on.
+func (q *queue) considerThread(t *thread) {
+	if q.limited() && q.overHalf() {
+		q.beginUpdate(t, putOnRecord)
+	}
+}
+
+// putOnRecord puts the candidates on record that can be.
+func (dv *delivery) putOnRecord() {
+	for _, c := range dv.memory.candidates {
+		if m := dv.messages.at(c.message); m.sequence == c.sequence && dv.overHalf() && dv.isIdle(m) {
+			dv.makeRecords(m)
+		}
+	}
+	dv.memory.candidates = dv.memory.candidates[:0]
+}
+
+// mayLoad reports whether the files of records may be read now.
+func (dv *delivery) mayLoad() bool { return !dv.stop.begun && !dv.spoolDown }
+
+// loadRecords starts the reading of the records whose turn it is. It is called at
+// the end of each Step.
+func (dv *delivery) loadRecords() {
+	mem := &dv.memory
+	if mem.urgent.len == 0 && mem.wanting.len == 0 || !mem.changed || !dv.mayLoad() {
+		return
+	}
+	mem.changed = false
+	for mem.loading < maxLoading {
+		n := dv.nextToLoad()
+		if n == 0 {
+			return
+		}
+		dv.load(n)
+	}
+	mem.changed = true
+}
+
+// nextToLoad returns the record whose turn it is, or 0 if none may be read.
+func (dv *delivery) nextToLoad() recordRef {
+	mem := &dv.memory
+	if !dv.belowBound(0, 0) {
+		return 0
+	}
+	room := dv.hasRoom(0, 0)
+	if mem.urgent.len > 0 && (!mem.urgentTurn || !room || mem.wanting.len == 0) {
+		mem.urgentTurn = true
+		return mem.urgent.head
+	}
+	mem.urgentTurn = false
+	over := dv.overHalf()
+	for range mem.wanting.len {
+		r := mem.wanting.head
+		mem.wanting.remove(r)
+		mem.wanting.append(r)
+		switch {
+		case room:
+			if n := dv.nextOfRing(r, over); n != 0 {
+				return n
+			}
+		case r.recipients < dv.config.RingReserve:
+			return dv.nextOfRing(r, false)
+		}
+	}
+	return mem.urgent.head
+}
+
+// nextOfRing returns the next record of a ring: new and deferred ones in turn,
+// and threads in turn. Half of the room is left to threads with few recipients in
+// memory.
+func (dv *delivery) nextOfRing(r *ring, onlySmall bool) recordRef {
+	if onlySmall && dv.config.RingReserve == 0 {
+		return 0
+	}
+	for range 2 {
+		kind := r.kind
+		r.kind = 1 - r.kind
+		threads := &r.wanting[kind]
+		for range threads.len {
+			t := threads.head
+			threads.remove(t)
+			threads.append(t)
+			if !onlySmall || t.recipientsInMemory() < dv.config.RingReserve {
+				return t.records.due[t.active][kind].head
+			}
+		}
+	}
+	return 0
+}
+
+// updateWants notes whether the thread wants to read records.
+func (q *queue) updateWants(t *thread) {
+	x := t.records
+	for kind := range x.due[0] {
+		wants := t.mayFeed() && x.due[t.active][kind].len > 0
+		if wants && !x.wanted[kind] {
+			t.ring.wanting[kind].append(t)
+			x.wanted[kind] = true
+			q.memory.changed = true
+		} else if !wants {
+			q.dropWant(t, kind)
+		}
+	}
+	if r := t.ring; r != nil {
+		q.updateRingWants(r)
+	}
+}
+
+// dropWant is called before a thread leaves its ring too.
+func (q *queue) dropWant(t *thread, kind int) {
+	if x := t.records; x.wanted[kind] {
+		t.ring.wanting[kind].remove(t)
+		x.wanted[kind] = false
+		q.updateRingWants(t.ring)
+	}
+}
+
+func (q *queue) updateRingWants(r *ring) {
+	wants := r.wanting[newMail].len+r.wanting[deferredMail].len > 0
+	if wants == r.wanted {
+		return
+	}
+	r.wanted = wants
+	if wants {
+		q.memory.wanting.append(r)
+	} else {
+		q.memory.wanting.remove(r)
+	}
+}
+
+func (q *queue) newThreadRecords() *threadRecords {
+	x := new(threadRecords)
+	for i := range x.due {
+		for kind := range x.due[i] {
+			x.due[i][kind].of = q.queuedLinks
+		}
+	}
+	return x
+}
+
+func (r *ring) initRecords() {
+	for kind := range r.wanting {
+		r.wanting[kind].of = func(t *thread) *links[*thread] { return &t.records.wants[kind] }
+	}
+}

@@ -1,0 +1,456 @@
+package scheduler
+
+import "time"
+
+// On record: how a message comes to be there, and what happens to it until its
+// file is read again (loadrecord.go).
+
+// canBeRecorded reports whether nobody works on the message or its files.
+func (q *queue) canBeRecorded(m *message) bool {
+	return m.open > 0 && m.pendingWrites == 0 && m.flags&(removing|moving|holdOrdered) == 0
+}
+
+// isIdle reports whether nothing happens to a message for some time, so that it
+// can be on record. A message with many recipients needs a longer time, because
+// it is more work to read.
+func (d *dispatch) isIdle(m *message) bool {
+	if !d.canBeRecorded(m) {
+		return false
+	}
+	wake := d.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
+	// The last vertices are the last to be fed, so most often one look is enough.
+	n := 0
+	if d.isMulti(m) {
+		n = len(d.extras.at(m.extras).vertices)
+	}
+	for ; n >= 0; n-- {
+		if !d.isIdleVertex(d.nthVertex(m, n), wake) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
+	switch v.state {
+	case 0:
+		return true
+	case waiting:
+		if v.wakeAt < wake {
+			return false
+		}
+	case due:
+		if t := d.threadOf(v); t.mayFeed() && v.queue == t.active {
+			return false
+		}
+	case blocked, poisoned:
+	default:
+		return false
+	}
+	// A report counts even if it comes after the end of its line.
+	return v.ordered == 0 && (!v.unanswered || d.agents[v.agent] == nil)
+}
+
+// makeRecords puts a message on record. All its vertices must be due, waiting,
+// blocked or poisoned.
+func (dv *delivery) makeRecords(m *message) {
+	dv.keepExtras(m)
+	for _, w := range dv.walks {
+		w.skipRemoved(m)
+	}
+	vertices := dv.openVertices(m)
+	for _, v := range vertices { // first, because the key of one depends on the others
+		dv.dequeueVertex(v)
+	}
+	var first, last recordRef
+	for _, v := range vertices {
+		n := dv.newRecord(m, v)
+		if first == 0 {
+			first = n
+		} else {
+			dv.records.items.at(last).next = n
+		}
+		last = n
+		dv.takePlace(v, n)
+	}
+	dv.unlinkLogID(m)
+	delete(dv.byID, m.id)
+	dv.freeMessage(m)
+	dv.records.add(first)
+	dv.memory.messages++
+	dv.memory.changed = true
+	dv.records.each(first, func(n recordRef, rec *record) {
+		t := dv.recordThread(rec)
+		dv.countOnRecord(t, dv.recordOpen(rec))
+		dv.planLook(n)
+		if rec.state == due {
+			dv.enqueueRecord(n)
+		}
+		dv.updateThread(t)
+	})
+}
+
+// keepExtras keeps what few messages need besides their records.
+func (dv *delivery) keepExtras(m *message) {
+	x := recordExtras{recipients: m.recipients, failed: m.failed}
+	needed := m.recipients != m.open || m.failed != 0
+	if m.extras != 0 {
+		x.path = dv.extras.at(m.extras).path
+		needed = needed || x.path != ""
+	}
+	if p := dv.noticePlans[m.ref]; p != nil {
+		x.noticeAt, needed = p.at, true
+		dv.notices.remove(p)
+		p.message = 0
+		delete(dv.noticePlans, m.ref)
+	}
+	dv.eachVertex(m, func(v *vertex) {
+		p := dv.delayPlans[v.ref]
+		if p == nil || len(p.deadlines) == 0 || p.index == 0 {
+			return
+		}
+		if at := dv.delays.at(int(p.index) - 1).key; x.deadlineAt == 0 || at < x.deadlineAt {
+			x.deadlineAt, needed = at, true
+		}
+	})
+	if needed {
+		*dv.records.obtainExtras(m.id) = x
+	}
+}
+
+// newRecord makes the record of a vertex.
+func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
+	n, rec := dv.records.items.alloc()
+	*rec = record{
+		id: m.id, modifiedAt: m.modifiedAt, logHash: shortHash(m.logHash), thread: v.thread,
+		more: v.more, first: v.first, fedAt: v.fedAt, suspensionsWhenDue: v.suspensionsWhenDue,
+		state: v.state, retry: v.retry,
+	}
+	set := func(flag recordFlags, on bool) {
+		if on {
+			rec.flags |= flag
+		}
+	}
+	set(recordLevel, m.levels == 1)
+	set(recordLevels, m.levels == 2)
+	set(recordNullSender, m.flags&nullSender != 0)
+	set(recordDestinationFailed, v.destinationFailed)
+	set(recordInRetryStep, v.inRetryStep)
+	set(recordNextRun, v.state == due && v.queue == 1)
+	if p := dv.delayPlans[v.ref]; p != nil && p.index != 0 {
+		// What has not been done yet is done when the file has been read.
+		set(recordReadAtLook, dv.delays.at(int(p.index)-1).key <= dv.now)
+	}
+	return n
+}
+
+// takePlace puts a record into the place of its vertex, which is in no queue any
+// more. The message frees the vertex.
+func (dv *delivery) takePlace(v *vertex, n recordRef) {
+	t, rec := dv.threadOf(v), dv.records.items.at(n)
+	dv.wakes.remove(v.ref)
+	if p := dv.delayPlans[v.ref]; p != nil {
+		dv.delays.remove(p)
+		delete(dv.delayPlans, v.ref)
+	}
+	if v.state == waiting {
+		rec.wakeAt = v.wakeAt.secondFrom()
+		t.wakeTimes.remove(v.wakeAt.second())
+		t.wakeTimes.add(rec.wakeAt)
+	}
+	if t.records == nil {
+		t.records = dv.newThreadRecords()
+	}
+	t.records.count++
+	dv.replaceInThread(t, v.ref, n.inThread())
+	v.first, v.more, v.count = recipient{}, 0, 1
+	v.state, v.thread = 0, 0
+}
+
+// replaceInThread puts a record into the place of a vertex in its thread, or the
+// other way round.
+func (q *queue) replaceInThread(t *thread, old, item vertexRef) {
+	t.vertices.replace(old, item)
+	if t.nextUpdate == old {
+		t.nextUpdate = item
+	}
+	for _, w := range q.walks {
+		if w.vertex == old {
+			w.vertex = item
+			if !item.isRecord() { // it has only open recipients now
+				w.part.index = w.part.before
+			}
+		}
+	}
+}
+
+// countOnRecord counts recipients that come to be on record, or that are in
+// memory again (below 0).
+func (q *queue) countOnRecord(t *thread, recipients int) {
+	t.records.recipients += recipients
+	t.memberOf.recipients -= recipients
+	q.memory.recipients += recipients
+}
+
+// setRecordState moves a record to another state.
+func (q *queue) setRecordState(rec *record, state vertexState, wakeAt second) {
+	q.countRecordState(rec, -1)
+	rec.state, rec.wakeAt = state, wakeAt
+	q.countRecordState(rec, 1)
+}
+
+// countRecordState counts a record in the state that it has (1), or takes it out
+// of the counts (-1).
+func (q *queue) countRecordState(rec *record, n int32) {
+	t := q.recordThread(rec)
+	t.states[rec.state] += n
+	q.states[rec.state] += int(n)
+	if rec.state != waiting {
+		return
+	}
+	if rec.flags&recordDestinationFailed != 0 {
+		t.pulled += n
+	}
+	if n > 0 {
+		t.wakeTimes.add(rec.wakeAt)
+	} else {
+		t.wakeTimes.remove(rec.wakeAt)
+	}
+}
+
+// makeRecordDue ends the wait of a record. It is read when its turn comes.
+func (q *queue) makeRecordDue(n recordRef) {
+	rec := q.records.items.at(n)
+	t := q.recordThread(rec)
+	t.setSessionCap(false)
+	q.setRecordState(rec, due, 0)
+	rec.suspensionsWhenDue = t.suspensions
+	q.setNextRun(rec, t.params.QueueOnly && !t.running)
+	q.planLook(n)
+	q.enqueueRecord(n)
+	q.updateThread(t)
+}
+
+// setNextRun says whether a due record, which is in no queue, waits for the next
+// run of its thread.
+func (q *queue) setNextRun(rec *record, nextRun bool) {
+	rec.flags &^= recordNextRun
+	if nextRun != (q.recordThread(rec).active == 1) {
+		rec.flags |= recordNextRun
+	}
+}
+
+// enqueueRecord puts a due record into the queue in which it waits to be read.
+func (q *queue) enqueueRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	if rec.flags&(recordQueued|recordUrgent|recordLoading) != 0 {
+		return
+	}
+	rec.flags |= recordQueued
+	q.recordQueue(rec).append(n)
+}
+
+// dequeueRecord takes a record out of the queue in which it waits to be read.
+func (q *queue) dequeueRecord(n recordRef) {
+	switch rec := q.records.items.at(n); {
+	case rec.flags&recordQueued != 0:
+		q.recordQueue(rec).remove(n)
+		rec.flags &^= recordQueued
+	case rec.flags&recordUrgent != 0:
+		q.memory.urgent.remove(n)
+		rec.flags &^= recordUrgent
+	}
+}
+
+func (q *queue) recordQueue(rec *record) *list[recordRef] {
+	index, kind := 0, newMail
+	if rec.flags&recordNextRun != 0 {
+		index = 1
+	}
+	if rec.fedAt != 0 || rec.first.attempts > 0 {
+		kind = deferredMail
+	}
+	return &q.recordThread(rec).records.due[index][kind]
+}
+
+// readSoon has the file of a record read because something must be written, even
+// if its thread may not be fed.
+func (q *queue) readSoon(n recordRef) {
+	rec := q.records.items.at(n)
+	if rec.flags&(recordUrgent|recordLoading) != 0 {
+		return
+	}
+	q.dequeueRecord(n)
+	rec.flags |= recordUrgent
+	q.memory.urgent.append(n)
+	q.memory.changed = true
+	q.updateThread(q.recordThread(rec))
+}
+
+// planLook puts a record into the calendar at the time of its next event, as
+// planWake does with a vertex.
+func (q *queue) planLook(n recordRef) {
+	rec := q.records.items.at(n)
+	t := q.recordThread(rec)
+	look := q.nextWriting(rec, q.now)
+	if primary, secondary := t.params.expiryOf(rec.modifiedAt); q.recordMayExpire(rec, t) {
+		switch {
+		case q.now < primary:
+			look = min(look, primary)
+		case q.recordOverdue(rec):
+			look = q.now
+		default:
+			look = min(look, q.now.after(max(t.params.Interval, time.Minute)))
+			if secondary > q.now {
+				look = min(look, secondary)
+			}
+		}
+	}
+	if rec.state == waiting {
+		look = min(look, rec.wakeAt.instant())
+	}
+	if rec.flags&recordReadAtLook != 0 {
+		look = q.now
+	}
+	q.setLook(n, look)
+}
+
+// setLook puts a record into the calendar, or takes it out (never).
+func (q *queue) setLook(n recordRef, look instant) {
+	rec := q.records.items.at(n)
+	if rec.lookAt != 0 {
+		q.memory.calendar.remove(n, rec.lookAt)
+		rec.lookAt = 0
+	}
+	if look != never && rec.flags&recordLoading == 0 {
+		rec.lookAt = look.secondFrom()
+		q.memory.calendar.add(n, rec.lookAt)
+	}
+}
+
+// lookAtRecord is called at the time in the calendar, as wakeVertex is for a
+// vertex.
+func (q *queue) lookAtRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	planned := rec.lookAt.instant()
+	q.setLook(n, never)
+	switch {
+	case rec.flags&recordReadAtLook != 0, q.recordOverdue(rec), q.nextWriting(rec, planned.after(-time.Second)) <= q.now:
+		q.readSoon(n)
+	case rec.state == waiting && rec.wakeAt.instant() <= q.now:
+		q.makeRecordDue(n)
+	default:
+		q.planLook(n)
+	}
+}
+
+// nextWriting returns when something must be written about a record, after the
+// given time: a notice, or an outcome at a deadline.
+func (q *queue) nextWriting(rec *record, after instant) instant {
+	next := never
+	consider := func(at instant) {
+		if at > after {
+			next = min(next, at)
+		}
+	}
+	if x := q.records.extras[rec.id]; x != nil {
+		consider(x.noticeAt)
+		consider(x.deadlineAt)
+	}
+	if times := q.recordThread(rec).params.ReportTimes; len(times) > 0 && q.wantsDelays(rec) {
+		for _, age := range times {
+			consider(rec.modifiedAt.after(age))
+		}
+	}
+	return next
+}
+
+// wantsDelays reports whether the sender wants to be told of delays.
+func (q *queue) wantsDelays(rec *record) bool {
+	if rec.flags&recordNullSender != 0 {
+		return false
+	}
+	for i := range q.recordLen(rec) {
+		if r := q.recordedRecipient(rec, i); r.isOpen() && r.flags&notifyDelay != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// recordMayExpire reports whether a recipient of a record can expire.
+func (q *queue) recordMayExpire(rec *record, t *thread) bool {
+	if t.held || t.updates&releaseHeld != 0 || t.params.Expiry == 0 {
+		return false
+	}
+	for i := range q.recordLen(rec) {
+		if r := q.recordedRecipient(rec, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// recordOverdue reports whether a recipient of a record has expired, as expired
+// does for a vertex.
+func (q *queue) recordOverdue(rec *record) bool {
+	t := q.recordThread(rec)
+	primary, secondary := t.params.expiryOf(rec.modifiedAt)
+	if q.now < primary || !q.recordMayExpire(rec, t) {
+		return false
+	}
+	outlasted := rec.state == due && rec.suspensionsWhenDue < t.suspensions
+	for i := range q.recordLen(rec) {
+		r := q.recordedRecipient(rec, i)
+		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&
+			(q.now >= secondary || r.attempts > 0 || outlasted) {
+			return true
+		}
+	}
+	return false
+}
+
+// updateRecord carries out the bulk updates of a thread on a record.
+func (q *queue) updateRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	t := q.recordThread(rec)
+	if t.updates&releaseHeld != 0 {
+		for i := range q.recordLen(rec) {
+			q.recordedRecipient(rec, i).flags |= mustAttempt
+		}
+	}
+	switch {
+	case rec.state == poisoned && t.updates&releaseHeld != 0:
+		q.makeRecordDue(n)
+	case rec.state != waiting:
+	case t.updates&wakeWaiting != 0:
+		rec.undoRetryStep()
+		q.makeRecordDue(n)
+	case t.updates&pullForward != 0 && rec.flags&recordDestinationFailed != 0:
+		q.makeRecordDue(n)
+	}
+}
+
+// requeueRecord puts a record where new parameters of its thread want it.
+func (q *queue) requeueRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	t := q.recordThread(rec)
+	switch rec.state {
+	case poisoned:
+		q.makeRecordDue(n)
+		return
+	case due:
+		nextRun := t.params.QueueOnly && (!t.running || (rec.flags&recordNextRun != 0) != (t.active == 1))
+		queued := rec.flags&recordQueued != 0
+		if queued {
+			q.dequeueRecord(n)
+		}
+		q.setNextRun(rec, nextRun)
+		if queued {
+			q.enqueueRecord(n)
+		}
+	}
+	if rec.flags&(recordUrgent|recordLoading) == 0 {
+		q.planLook(n)
+	}
+}

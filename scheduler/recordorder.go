@@ -1,0 +1,161 @@
+package scheduler
+
+import "slices"
+
+// Orders about messages on record, and x lines that obsolete them. RETRY and
+// RELEASE change the records. The files of the others are read first.
+
+// recordedOrder is an order that is carried out when the message has been read.
+type recordedOrder struct {
+	order   Ordered
+	threads []threadRef // of the vertices; nil: of all
+}
+
+// obsoletion says that a message with an x line may replace the message on
+// record.
+type obsoletion struct {
+	by      MessageID
+	logID   string
+	errorTo string
+	owner   uint32
+}
+
+// orderRecords applies an order to a message on record, given by its first
+// record. It returns how many recipients are affected.
+func (dv *delivery) orderRecords(e *Ordered, first recordRef, targets []Target) int {
+	id := dv.records.items.at(first).id
+	n := 0
+	var touched []recordRef
+	dv.records.each(first, func(ref recordRef, rec *record) {
+		if dv.isTarget(e, rec, targets) && dv.affectsRecord(e, rec) {
+			n += dv.recordOpen(rec)
+			touched = append(touched, ref)
+		}
+	})
+	if n == 0 || e.DryRun {
+		return n
+	}
+	dv.noteTouchedMessage(e, id, dv.records.items.at(first).modifiedAt, n)
+	if e.Verb == VerbRetry || e.Verb == VerbRelease {
+		if x := dv.records.extras[id]; x != nil && e.Verb == VerbRelease {
+			x.orders = slices.DeleteFunc(x.orders, func(o *recordedOrder) bool { return o.order.Verb == VerbHold })
+		}
+		for _, ref := range touched {
+			if e.Verb == VerbRetry || dv.records.items.at(ref).state == poisoned {
+				dv.retryRecord(ref)
+			}
+		}
+		return n
+	}
+	o := &recordedOrder{order: *e}
+	o.order.Targets = nil
+	for _, ref := range touched {
+		o.threads = append(o.threads, dv.records.items.at(ref).thread)
+	}
+	x := dv.records.obtainExtras(id)
+	x.orders = append(slices.DeleteFunc(x.orders, func(before *recordedOrder) bool { return before.withdraw(o) }), o)
+	dv.readSoon(touched[0])
+	return n
+}
+
+// withdraw takes the threads of a later order out of an order. It reports whether
+// none is left. A hold is always of the whole message.
+func (o *recordedOrder) withdraw(later *recordedOrder) bool {
+	if o.order.Verb == VerbHold || later.order.Verb == VerbHold {
+		return true
+	}
+	o.threads = slices.DeleteFunc(o.threads, func(t threadRef) bool { return slices.Contains(later.threads, t) })
+	return len(o.threads) == 0
+}
+
+// isTarget reports whether an order is about a record.
+func (dv *delivery) isTarget(e *Ordered, rec *record, targets []Target) bool {
+	if e.Verb == VerbHold || e.Verb == VerbRelease && dv.orderOf(rec) == VerbHold {
+		return true
+	}
+	key := dv.recordThread(rec).key
+	return slices.ContainsFunc(targets, func(t Target) bool {
+		return t.Channel == "" && t.Host == "" || threadKey{t.Channel, t.Host} == key
+	})
+}
+
+// affectsRecord reports whether an order changes a record, as affected does for
+// a vertex.
+func (dv *delivery) affectsRecord(e *Ordered, rec *record) bool {
+	ordered := dv.orderOf(rec)
+	switch e.Verb {
+	case VerbRetry:
+		return ordered == 0 && rec.state != blocked
+	case VerbRelease:
+		return rec.state == poisoned || ordered == VerbHold
+	case VerbReroute:
+		return dv.recordThread(rec).key != threadKey{e.To.Channel, e.To.Host}
+	}
+	return true
+}
+
+// orderOf returns the verb of the order that waits until the record has been
+// read; 0: none.
+func (ml *mail) orderOf(rec *record) Verb {
+	x := ml.records.extras[rec.id]
+	if x == nil {
+		return 0
+	}
+	for _, o := range x.orders {
+		if slices.Contains(o.threads, rec.thread) {
+			return o.order.Verb
+		}
+	}
+	return 0
+}
+
+// stillOrdered returns the vertices of a message that was read again for an
+// order.
+func (dv *delivery) stillOrdered(m *message, o *recordedOrder) []*vertex {
+	return slices.DeleteFunc(dv.openVertices(m), func(v *vertex) bool {
+		return o.order.Verb != VerbHold && !slices.Contains(o.threads, v.thread)
+	})
+}
+
+// retryRecord makes a record due now, as retryNow does with a vertex.
+func (dv *delivery) retryRecord(n recordRef) {
+	rec := dv.records.items.at(n)
+	t := dv.recordThread(rec)
+	if t.suspendedUntil != 0 {
+		t.undoRetryStep()
+		t.suspendedUntil = dv.now
+		dv.resumeThread(t)
+	}
+	t.running = t.params.QueueOnly
+	if rec.state != due {
+		rec.undoRetryStep()
+		dv.makeRecordDue(n)
+		return
+	}
+	queued := rec.flags&recordQueued != 0
+	if queued {
+		dv.dequeueRecord(n)
+	}
+	dv.setNextRun(rec, false)
+	if queued {
+		dv.enqueueRecord(n)
+	}
+	dv.updateThread(t)
+}
+
+// obsoleteRecords has the messages on record read that a new message may
+// replace.
+func (dv *delivery) obsoleteRecords(by *message, logID string) {
+	dv.records.eachWithLog(logID, func(n recordRef) {
+		x := dv.records.obtainExtras(dv.records.items.at(n).id)
+		x.obsoletedBy = append(x.obsoletedBy, obsoletion{by.id, logID, dv.errorTo(by), by.owner})
+		dv.readSoon(n)
+	})
+}
+
+// obsoleteBy drops a message that was read again, if another replaces it.
+func (dv *delivery) obsoleteBy(m *message, by obsoletion) {
+	if m.logHash == hashLogID(by.logID) && m.flags&obsoleted == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
+		dv.dropObsolete(m, by.by)
+	}
+}
