@@ -139,6 +139,7 @@ const (
 	PendingHeld    Pending = "Held"
 	PendingTrigger Pending = "QueueOnly"
 	PendingSpool   Pending = "SpoolDown"
+	PendingMemory  Pending = "Memory"
 	PendingPoison  Pending = "Poisoned" // all due mail of the thread is poisoned
 )
 

@@ -270,7 +270,7 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
 	rules := slices.Collect(s.waits(t))
 	switch {
-	case next == nil && t.states[waiting] > 0:
+	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
 		rules = append(rules, WaitRetry)
 	case next == nil || next.Position == nil || !t.mayFeed():
 	default:

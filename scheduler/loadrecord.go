@@ -130,11 +130,19 @@ func (dv *delivery) unlinkRecord(n recordRef) {
 // comes from the records.
 func (dv *delivery) loadedAgain(in *Message) {
 	first := dv.records.find(in.ID)
-	if first == 0 {
+	switch {
+	case first == 0:
 		dv.arrive(in)
+		return
+	case dv.records.items.at(first).flags&recordLoading == 0: // nobody has asked
 		return
 	}
 	dv.endLoading(first)
+	if dv.records.items.at(first).modifiedAt != at(in.ModifiedAt) {
+		dv.recordMissing(first) // the number belongs to another message now
+		dv.arrive(in)
+		return
+	}
 	x := dv.records.extras[in.ID]
 	if x == nil {
 		x = new(recordExtras)
@@ -257,6 +265,9 @@ func (dv *delivery) resumeMessage(m *message, x *recordExtras) {
 	} else {
 		dv.planInterimNotice(m)
 	}
+	for _, v := range dv.openVertices(m) {
+		dv.expire(v)
+	}
 	for _, by := range x.obsoletedBy {
 		dv.obsoleteBy(m, by)
 	}
@@ -264,7 +275,7 @@ func (dv *delivery) resumeMessage(m *message, x *recordExtras) {
 		dv.carryOut(&o.order, m, dv.stillOrdered(m, o))
 	}
 	dv.eachVertex(m, func(v *vertex) {
-		if v.state != 0 {
+		if v.state == due {
 			dv.overfeedThread(dv.threadOf(v))
 		}
 	})

@@ -95,16 +95,19 @@ func (q *queue) inMemory() (messages, recipients int) {
 	return q.counts.Messages - q.memory.messages, q.counts.Recipients - q.memory.recipients
 }
 
-// hasRoom reports whether no limit is reached when so much is not counted.
+// The following leave out so many messages and recipients: those of a message
+// that has just arrived.
+
+// hasRoom reports whether no limit is reached.
 func (q *queue) hasRoom(messages, recipients int) bool {
 	m, r := q.inMemory()
 	return below(m-messages, q.config.ActiveLimit) && below(r-recipients, q.config.RecipientLimit)
 }
 
 // overHalf reports whether more than half of a limit is used.
-func (q *queue) overHalf() bool {
+func (q *queue) overHalf(messages, recipients int) bool {
 	m, r := q.inMemory()
-	return !below(2*m-1, q.config.ActiveLimit) || !below(2*r-1, q.config.RecipientLimit)
+	return !below(2*(m-messages)-1, q.config.ActiveLimit) || !below(2*(r-recipients)-1, q.config.RecipientLimit)
 }
 
 // belowBound reports whether the reserves of the rings are not used up either.
@@ -157,7 +160,7 @@ func (t *thread) recipientsInMemory() int {
 // mayEnter reports whether a message that has just arrived may stay in memory.
 func (dv *delivery) mayEnter(m *message) bool {
 	open, reserve := int(m.open), dv.config.RingReserve
-	over := dv.overHalf()
+	over := dv.overHalf(1, open)
 	if over && dv.isIdle(m) {
 		return false
 	}
@@ -191,7 +194,7 @@ func (q *queue) anyThread(m *message, holds func(*thread) bool) bool {
 // consider notes that a message may come to be on record when the Step ends.
 // Until then its memory is in use.
 func (q *queue) consider(m *message) {
-	if q.limited() && q.overHalf() {
+	if q.limited() && q.overHalf(0, 0) {
 		q.memory.candidates = append(q.memory.candidates, candidate{m.ref, m.sequence})
 	}
 }
@@ -199,7 +202,7 @@ func (q *queue) consider(m *message) {
 // considerThread does the same with the due mail of a thread that may not be fed
 // from now on.
 func (q *queue) considerThread(t *thread) {
-	if q.limited() && q.overHalf() {
+	if q.limited() && q.overHalf(0, 0) {
 		q.beginUpdate(t, putOnRecord)
 	}
 }
@@ -207,7 +210,7 @@ func (q *queue) considerThread(t *thread) {
 // putOnRecord puts the candidates on record that can be.
 func (dv *delivery) putOnRecord() {
 	for _, c := range dv.memory.candidates {
-		if m := dv.messages.at(c.message); m.sequence == c.sequence && dv.overHalf() && dv.isIdle(m) {
+		if m := dv.messages.at(c.message); m.sequence == c.sequence && dv.overHalf(0, 0) && dv.isIdle(m) {
 			dv.makeRecords(m)
 		}
 	}
@@ -247,7 +250,7 @@ func (dv *delivery) nextToLoad() recordRef {
 		return mem.urgent.head
 	}
 	mem.urgentTurn = false
-	over := dv.overHalf()
+	over := dv.overHalf(0, 0)
 	for range mem.wanting.len {
 		r := mem.wanting.head
 		mem.wanting.remove(r)

@@ -237,6 +237,7 @@ func (dv *delivery) dropMessage(m *message) {
 	dv.counts.Recipients -= int(m.open)
 	dv.counts.RecipientsOut += uint64(m.open)
 	dv.removeMessage(m)
+	dv.memory.changed = true
 }
 
 // dropHeld removes a message that is now under hold/. It is counted as held, and

@@ -18,6 +18,9 @@ func (d *dispatch) isIdle(m *message) bool {
 		return false
 	}
 	wake := d.now.after(minIdle + idlePerRecipient*time.Duration(m.open))
+	if p := d.noticePlans[m.ref]; p != nil && p.at < wake {
+		return false
+	}
 	// The last vertices are the last to be fed, so most often one look is enough.
 	n := 0
 	if d.isMulti(m) {
@@ -31,20 +34,24 @@ func (d *dispatch) isIdle(m *message) bool {
 	return true
 }
 
+// isIdleVertex reports whether no agent has a vertex, or may be given it, before
+// the time wake, and nothing is planned for it.
 func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
 	switch v.state {
 	case 0:
 		return true
-	case waiting:
-		if v.wakeAt < wake {
-			return false
-		}
 	case due:
 		if t := d.threadOf(v); t.mayFeed() && v.queue == t.active {
 			return false
 		}
-	case blocked, poisoned:
+	case waiting, blocked, poisoned:
 	default:
+		return false
+	}
+	if v.wakeIndex != 0 && d.wakes.at(int(v.wakeIndex)-1).key < wake {
+		return false
+	}
+	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.delays.at(int(p.index)-1).key < wake {
 		return false
 	}
 	// A report counts even if it comes after the end of its line.

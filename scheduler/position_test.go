@@ -35,9 +35,9 @@ func comparePositions(t *testing.T, s *Scheduler) (compared int) {
 		if e.Wait != NoWait && (len(e.Rules) == 0 || e.Rules[0] != e.Wait) {
 			t.Fatalf("%v waits for %q, and the rules are %q", thread.key, e.Wait, e.Rules)
 		}
-		for v := s.vertices.get(thread.vertices.head); v != nil; v = s.vertices.get(v.next) {
+		s.eachInMemory(thread, func(v *vertex) {
 			if v.state != due || v.flow == 0 {
-				continue
+				return
 			}
 			p := s.position(v)
 			picks, jobs := s.picksBefore(v)
@@ -47,7 +47,7 @@ func comparePositions(t *testing.T, s *Scheduler) (compared int) {
 			if picks > 0 {
 				compared++
 			}
-		}
+		})
 	}
 	return compared
 }
@@ -57,9 +57,9 @@ func (s *Scheduler) picksBefore(v *vertex) (picks, jobs int) {
 	own := *s.flows.at(v.flow)
 	var messages []messageRef
 	for _, t := range s.threadsInOrder() {
-		for other := s.vertices.get(t.vertices.head); other != nil; other = s.vertices.get(other.next) {
+		s.eachInMemory(t, func(other *vertex) {
 			if other == v || other.state != due || other.flow == 0 || other.aside || other.queue != t.active || !t.open {
-				continue
+				return
 			}
 			f := *s.flows.at(other.flow)
 			ahead := s.keyOf(other) < s.keyOf(v)
@@ -67,13 +67,13 @@ func (s *Scheduler) picksBefore(v *vertex) (picks, jobs int) {
 				ahead = f.hasQuantum()
 			}
 			if f.share != own.share || !ahead {
-				continue
+				return
 			}
 			picks++
 			if other.message != v.message && !slices.Contains(messages, other.message) {
 				messages = append(messages, other.message)
 			}
-		}
+		})
 	}
 	return picks, len(messages)
 }

@@ -41,6 +41,8 @@ func (sc *scenario) format(a scheduler.Action) string {
 		return text
 	case scheduler.Read:
 		return fmt.Sprintf("read %d", a.Message)
+	case scheduler.Load:
+		return fmt.Sprintf("load %d", a.Message)
 	case scheduler.Finish:
 		if a.Owes {
 			return fmt.Sprintf("finish %d, which may owe a notice", a.Message)
@@ -103,6 +105,9 @@ func (sc *scenario) show(words []string) {
 		c := sc.s.Counts()
 		fmt.Fprintf(&sc.output, "messages %d vertices %d recipients %d threads %d agents %d idle %d sessions %d\n",
 			c.Messages, c.Vertices, c.Recipients, c.Threads, c.Agents, c.AgentsIdle, c.Sessions)
+		if c.OnRecord > 0 {
+			fmt.Fprintf(&sc.output, "on record: messages %d, to be read soon %d\n", c.OnRecord, c.Urgent)
+		}
 	case "next":
 		next, ok := sc.s.Next()
 		if !ok {

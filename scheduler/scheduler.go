@@ -64,6 +64,8 @@
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go position.go walk.go
 //	how a million messages are kept    message.go mail.go slab.go heap.go
+//	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
+//	orders about mail on record        recordorder.go calendar.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
 // test. testdata/ has scenarios in prose. Package simulate measures windows,

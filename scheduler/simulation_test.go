@@ -82,6 +82,8 @@ type harness struct {
 	last      MessageID
 	arrivals  map[MessageID]int // how often a message with the number has arrived
 	largest   int               // recipients of a message
+	rings     int               // at most
+	fixed     *Config           // in force until the end; nil: it changes
 	files     map[MessageID]*simFile
 	agents    []*simAgent
 	answers   []func() // of the spool, to come
@@ -216,7 +218,7 @@ func (h *harness) randomEvent() {
 		h.answer(h.rand.IntN(len(h.answers)))
 	case roll < 72:
 		h.step(Triggered{Host: h.host()})
-	case roll < 73 && !h.faultless:
+	case roll < 73 && !h.faultless && h.fixed == nil:
 		h.step(Reloaded{Config: h.config()})
 	case roll < 75 && h.down:
 		h.storeBack()

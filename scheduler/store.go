@@ -221,6 +221,7 @@ func (dv *delivery) writeDone(op Op) {
 	switch p.action.(type) {
 	case Finish:
 		dv.removeMessage(m)
+		dv.memory.changed = true
 		return
 	case Hold:
 		dv.dropHeld(m)

@@ -78,6 +78,7 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD releases it",
 	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can",
 	scheduler.WaitSelect:   "The scheduler only delivers the mail of other threads (option -p)",
+	scheduler.WaitMemory:   "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
 	scheduler.WaitStopping: "The scheduler is stopping",
 	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free",
 }

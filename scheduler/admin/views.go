@@ -99,6 +99,8 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingHeld
 	case scheduler.WaitTrigger:
 		return mailq.PendingTrigger
+	case scheduler.WaitMemory:
+		return mailq.PendingMemory
 	case scheduler.WaitSpool:
 		return mailq.PendingSpool
 	}

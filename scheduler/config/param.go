@@ -24,9 +24,6 @@ type row[T any] struct {
 	// zmailer says what ZMailer did when neither the clause nor */* set the
 	// keyword; empty where this program does the same.
 	zmailer string
-	// pending marks a row that is read and checked, but has no effect in this
-	// version.
-	pending bool
 }
 
 // find returns the row with this name or alias, ignoring case, or nil.

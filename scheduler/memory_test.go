@@ -1,0 +1,263 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/ta"
+)
+
+// TestMemoryIsBounded holds the bound that the manual gives, through random
+// events: there are never more recipients in memory than recipient-limit, plus
+// ring-reserve for each ring, plus those of the largest message. At the end each
+// message has left.
+func TestMemoryIsBounded(t *testing.T) {
+	seeds, steps := 6, 1500
+	if testing.Short() {
+		seeds, steps = 3, 1000
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, uint64(1000+seed))
+			c := h.config()
+			c.ActiveLimit, c.RecipientLimit, c.RingReserve, c.Frozen = 0, 1+h.rand.IntN(30), h.rand.IntN(8), false
+			h.fixed = c
+			h.s = New(c, rand.New(rand.NewPCG(uint64(seed), 2)))
+			most := 0
+			for range steps {
+				h.randomEvent()
+				_, in := h.s.inMemory()
+				most = max(most, in)
+				h.rings = max(h.rings, h.s.order.len)
+				if bound := c.RecipientLimit + h.rings*c.RingReserve + h.largest; in > bound {
+					t.Fatalf("%d recipients in memory, more than %d", in, bound)
+				}
+			}
+			if most < min(c.RecipientLimit, 10) {
+				t.Errorf("only %d recipients were in memory, although %d may be", most, c.RecipientLimit)
+			}
+			h.drain()
+		})
+	}
+}
+
+// memoryTest is a scheduler with limits on memory and a simulated spool in which
+// every message is for one recipient. Agents defer what they are given, except
+// for hosts that deliver.
+type memoryTest struct {
+	*benchQueue
+	t        *testing.T
+	hostOf   map[MessageID]string
+	arrived  map[MessageID]time.Time
+	delivers func(host string) bool
+	fed      []MessageID
+	most     int // messages in memory
+}
+
+func newMemoryTest(t *testing.T, sessions int, apply func(*Config)) *memoryTest {
+	m := &memoryTest{
+		benchQueue: newBenchQueue(sessions), t: t, hostOf: make(map[MessageID]string), arrived: make(map[MessageID]time.Time),
+		delivers: func(string) bool { return true },
+	}
+	apply(m.s.config)
+	return m
+}
+
+func (m *memoryTest) message(id MessageID, channel, host string) Message {
+	return Message{
+		ID: id, Path: fmt.Sprint(id), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: m.arrived[id], ChangedAt: m.now,
+		Recipients: []ctlfile.OpenRecipient{{Offset: 160, Channel: channel, Host: host, Notify: ctlfile.NotifyFailure}},
+	}
+}
+
+// arriveAt adds a message for a host.
+func (m *memoryTest) arriveAt(host string) MessageID {
+	m.last++
+	m.hostOf[m.last], m.arrived[m.last] = host, m.now
+	m.tell(Arrived{m.message(m.last, "smtp", host)})
+	return m.last
+}
+
+// tell tells the core an event and answers the actions on files at once.
+func (m *memoryTest) tell(e Event) {
+	events := []Event{e}
+	for len(events) > 0 {
+		actions := slices.Clone(m.s.Step(m.now, events[0]))
+		events = events[1:]
+		m.s.check()
+		in, _ := m.s.inMemory()
+		m.most = max(m.most, in)
+		for _, a := range actions {
+			switch a := a.(type) {
+			case Start:
+				events = append(events, AgentHungry{Agent: a.Agent})
+			case Idle:
+				events = append(events, AgentHungry{Agent: a.Agent})
+			case Feed:
+				m.feeds = append(m.feeds, a)
+			case Finish:
+				events = append(events, Done{a.Op})
+			case Load:
+				events = append(events, Loaded{m.message(a.Message, "smtp", m.hostOf[a.Message])})
+			}
+		}
+	}
+}
+
+// work lets agents answer the first n job lines that they were given.
+func (m *memoryTest) work(n int) {
+	for ; n > 0 && len(m.feeds) > 0; n-- {
+		f := m.feeds[0]
+		m.feeds = m.feeds[1:]
+		var id MessageID
+		fmt.Sscan(f.Job.Path, &id)
+		m.fed = append(m.fed, id)
+		status := ta.OK3
+		if !m.delivers(m.hostOf[id]) {
+			status = ta.Deferred
+		}
+		m.tell(AgentReported{Agent: f.Agent, Report: ta.Report{Message: uint64(id), Offset: 160, Status: status, Text: "said"}})
+		m.tell(AgentHungry{Agent: f.Agent})
+	}
+}
+
+// wait lets time pass.
+func (m *memoryTest) wait(d time.Duration) {
+	for end := m.now.Add(d); ; {
+		next, ok := m.s.Next()
+		if !ok || next.After(end) {
+			m.now = end
+			return
+		}
+		if next.After(m.now) {
+			m.now = next
+		}
+		m.tell(Tick{})
+	}
+}
+
+// TestSlowRingLeavesRoom: a ring whose agents answer nothing fills the room, and
+// another ring still brings in ring-reserve recipients at a time.
+func TestSlowRingLeavesRoom(t *testing.T) {
+	m := newMemoryTest(t, 1, func(c *Config) {
+		c.ActiveLimit, c.RingReserve = 20, 3
+		c.Clauses = append([]Clause{{Channel: "smtp", Host: "quick*", Settings: []Setting{
+			{Name: "command", Value: "quick", Apply: func(p *Params) { p.Command = []string{"quick"} }},
+		}}}, c.Clauses...)
+	})
+	for n := range 100 {
+		m.arriveAt(fmt.Sprintf("slow%d", n))
+	}
+	slow := m.feeds
+	m.feeds = nil
+	for n := range 50 {
+		m.arriveAt(fmt.Sprintf("quick%d", n))
+	}
+	for range 50 {
+		m.work(1)
+	}
+	if len(m.fed) != 50 {
+		t.Errorf("%d of 50 messages of the quick ring were delivered", len(m.fed))
+	}
+	if m.most > 20+2*3+1 {
+		t.Errorf("%d messages in memory", m.most)
+	}
+	m.feeds = slow
+	m.work(1000)
+	if n := m.s.Counts().Messages; n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+// TestSlowHostLeavesRoom: a host that takes its mail slowly does not keep out
+// other hosts of the same ring.
+func TestSlowHostLeavesRoom(t *testing.T) {
+	m := newMemoryTest(t, 4, func(c *Config) { c.ActiveLimit, c.RingReserve = 20, 3 })
+	for range 100 {
+		m.arriveAt("slow")
+	}
+	slow := m.feeds
+	m.feeds = nil
+	for range 50 {
+		m.arriveAt("quick")
+	}
+	m.work(1000)
+	if len(m.fed) != 50 {
+		t.Errorf("%d of 50 messages for the quick host were delivered", len(m.fed))
+	}
+	m.feeds = slow
+	m.work(1000)
+	if n := m.s.Counts().Messages; n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+// TestNewAndDeferredMailTakeTurns: with a backlog of both, they come into memory
+// one for one.
+func TestNewAndDeferredMailTakeTurns(t *testing.T) {
+	m := newMemoryTest(t, 1, func(c *Config) {
+		c.ActiveLimit, c.RingReserve = 4, 0
+		c.Defaults.Jitter, c.Defaults.MaxThr = 0, 1
+	})
+	m.delivers = func(string) bool { return false }
+	for range 40 {
+		m.arriveAt("a")
+	}
+	m.work(40)
+	if n := m.s.Counts().OnRecord; n < 36 {
+		t.Fatalf("%d messages are on record", n)
+	}
+	m.delivers = func(string) bool { return true }
+	m.now = m.now.Add(2 * time.Hour)
+	for m.s.memory.calendar.next() <= at(m.now) {
+		m.tell(Tick{})
+	}
+	for range 40 {
+		m.arriveAt("a")
+	}
+	m.fed = nil
+	m.work(60)
+	fresh := 0
+	for _, id := range m.fed[8:60] {
+		if id > 40 {
+			fresh++
+		}
+	}
+	if fresh < 24 || fresh > 28 {
+		t.Errorf("%d of 52 picks were new mail: %v", fresh, m.fed)
+	}
+}
+
+// TestRecordIndex compares the index with a map.
+func TestRecordIndex(t *testing.T) {
+	var b recordBook
+	b.init()
+	r := rand.New(rand.NewPCG(1, 1))
+	have := make(map[MessageID]recordRef)
+	for range 20_000 {
+		id := MessageID(r.IntN(5000))
+		if n, ok := have[id]; ok {
+			if found := b.find(id); found != n {
+				t.Fatalf("message %d is found as %d, not %d", id, found, n)
+			}
+			b.remove(n)
+			delete(have, id)
+			continue
+		}
+		if found := b.find(id); found != 0 {
+			t.Fatalf("message %d is found as %d", id, found)
+		}
+		n, rec := b.items.alloc()
+		rec.id, rec.logHash = id, uint32(id%700)
+		b.add(n)
+		have[id] = n
+	}
+	if int(b.byID.n) != len(have) || b.items.used() != len(have) {
+		t.Errorf("%d are kept, %d should be", b.byID.n, len(have))
+	}
+}
