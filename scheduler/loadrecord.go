@@ -257,7 +257,7 @@ func (dv *delivery) restoreRecipients(v *vertex, rec *record) {
 // resumeMessage does what has waited until the file was read.
 func (dv *delivery) resumeMessage(m *message, x *recordExtras) {
 	if m.open == 0 {
-		dv.finish(m)
+		dv.finish(m, 0, 0)
 		return
 	}
 	if x.noticeAt != 0 {

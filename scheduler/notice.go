@@ -160,7 +160,12 @@ func (q *queue) planDelay(v *vertex) {
 // changed. Mail that is older than a new time is reported at once, as after a
 // restart.
 func (q *queue) replanDelays(t *thread) {
-	for v := q.vertices.get(t.vertices.head); v != nil; v = q.vertices.get(v.next) {
+	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
+		if ref.isRecord() {
+			q.replanRecord(ref.record())
+			continue
+		}
+		v := q.vertices.at(ref)
 		p := q.delayPlans[v.ref]
 		switch {
 		case p != nil:

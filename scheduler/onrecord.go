@@ -1,6 +1,9 @@
 package scheduler
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // On record: how a message comes to be there, and what happens to it until its
 // file is read again (loadrecord.go).
@@ -364,7 +367,7 @@ func (q *queue) nextWriting(rec *record, after instant) instant {
 		consider(x.noticeAt)
 		consider(x.deadlineAt)
 	}
-	if times := q.recordThread(rec).params.ReportTimes; len(times) > 0 && q.wantsDelays(rec) {
+	if times := q.recordThread(rec).params.ReportTimes; len(times) > 0 && q.recordWantsDelays(rec) {
 		for _, age := range times {
 			consider(rec.modifiedAt.after(age))
 		}
@@ -372,8 +375,8 @@ func (q *queue) nextWriting(rec *record, after instant) instant {
 	return next
 }
 
-// wantsDelays reports whether the sender wants to be told of delays.
-func (q *queue) wantsDelays(rec *record) bool {
+// recordWantsDelays reports whether the sender wants to be told of delays.
+func (q *queue) recordWantsDelays(rec *record) bool {
 	if rec.flags&recordNullSender != 0 {
 		return false
 	}
@@ -460,4 +463,19 @@ func (q *queue) requeueRecord(n recordRef) {
 	if rec.flags&(recordUrgent|recordLoading) == 0 {
 		q.planLook(n)
 	}
+}
+
+// replanRecord plans the notices of delay about a record whose thread has other
+// reporttimes. If one has passed, the file says which notices were sent.
+func (q *queue) replanRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	if rec.flags&(recordUrgent|recordLoading) != 0 {
+		return
+	}
+	if q.recordWantsDelays(rec) && slices.ContainsFunc(q.recordThread(rec).params.ReportTimes, func(age time.Duration) bool {
+		return rec.modifiedAt.after(age) <= q.now
+	}) {
+		rec.flags |= recordReadAtLook
+	}
+	q.planLook(n)
 }
