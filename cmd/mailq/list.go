@@ -148,8 +148,15 @@ func (p *program) listSelected() error {
 		return usageError(err.Error())
 	}
 	command := "JSON SHOW WHERE " + where.String()
+	if p.json && p.sort != "" {
+		return usageError("--where with --json takes no --sort")
+	}
 	if p.json {
 		return p.limited(command)
+	}
+	place, err := p.sortedPlaces()
+	if err != nil {
+		return err
 	}
 	byThread := make(map[mailq.Name][]*mailq.Job)
 	var names []mailq.Name
@@ -169,6 +176,7 @@ func (p *program) listSelected() error {
 	if len(names) == 0 {
 		return errSilent
 	}
+	slices.SortStableFunc(names, func(a, b mailq.Name) int { return cmp.Compare(place[a], place[b]) })
 	printer := p.printer()
 	shown := 0
 	for _, name := range names {
@@ -190,6 +198,23 @@ func (p *program) listSelected() error {
 		text += fmt.Sprintf(" (%d shown)", shown)
 	}
 	return printer.Line(text)
+}
+
+// sortedPlaces returns the place of each thread in the order of --sort, or nothing
+// without --sort.
+func (p *program) sortedPlaces() (map[mailq.Name]int, error) {
+	if p.sort == "" {
+		return nil, nil
+	}
+	threads, err := p.threads()
+	if err != nil {
+		return nil, err
+	}
+	place := make(map[mailq.Name]int)
+	for i, t := range threads {
+		place[t.Name] = i
+	}
+	return place, nil
 }
 
 // limited prints the objects of an answer, as many as --limit allows.

@@ -60,7 +60,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "mailq: %s\n", client.Plain(err.Error()))
 	}
 	if usage := usageError(""); errors.As(err, &usage) {
-		fmt.Fprint(stderr, usageLine)
+		fmt.Fprintln(stderr, "mailq --help lists all options.")
 	}
 	return exitCode(err)
 }

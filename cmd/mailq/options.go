@@ -289,8 +289,8 @@ func (o *options) check() error {
 		return errors.New("--sort and --limit go with the list of messages and with -Q only")
 	case o.order.Verb == "" && (targets > len(o.where) || o.yes || o.order.DryRun || o.order.Why != ""):
 		return errors.New("--msg, --thread, --dry-run, --yes and --because need an order, such as --hold")
-	case o.order.Verb == "" && len(o.where) > 0 && (len(o.chosen) > 0 || o.queue > 0 || o.thread != threadFilter{} || o.sort != ""):
-		return errors.New("--where goes with an order or with the list of messages only; -c smtp is --where channel=smtp")
+	case o.order.Verb == "" && len(o.where) > 0 && (len(o.chosen) > 0 || o.queue > 0 || o.thread != threadFilter{}):
+		return errors.New("--where goes with an order or with the list of messages only; instead of -c and -h it has channel= and host=")
 	case o.order.For > 0 && o.order.Verb != mailq.Hold:
 		return errors.New("--for goes with --hold only")
 	case o.order.Verb != "" && targets == 0:
@@ -324,7 +324,7 @@ func (o *options) orders() ([]mailq.Order, error) {
 	for _, s := range o.threads {
 		name, err := parseName(s)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--thread: %w", err)
 		}
 		order := o.order
 		order.Thread = &name

@@ -41,11 +41,11 @@ func (p *program) readEvents(env *zenv.File, what string) ([]*trace.Event, error
 	}
 	files, err := trace.Files(log)
 	if err != nil {
-		return nil, cannotRead(err)
+		return nil, p.cannotRead(err)
 	}
 	events, err := trace.Read(files, what)
 	if err != nil {
-		return nil, cannotRead(err)
+		return nil, p.cannotRead(err)
 	}
 	if len(events) == 0 {
 		return nil, fmt.Errorf("%s has nothing about %s", strings.Join(files, ", "), what)
@@ -128,11 +128,11 @@ func readable(place string) (file string, err error) {
 }
 
 // cannotRead says in words why the event log cannot be read.
-func cannotRead(err error) error {
+func (p *program) cannotRead(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("reading the event log: %w: it has the addresses of all mail, and not everybody may read it", err)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && p.eventLog == "":
 		return fmt.Errorf("reading the event log: %w: the scheduler has not written any event since PARAMevent-log was set", err)
 	}
 	return fmt.Errorf("reading the event log: %w", err)

@@ -34,7 +34,11 @@ func (p *Printer) Job(job *mailq.Job) error {
 	}
 	if p.Verbose == 0 {
 		attempts, reason := p.tries(job)
-		p.printf("\t%s: (%s, %s) %s\n", p.safe(job.Path), attempts, p.expiry(job), p.safe(reason))
+		line := fmt.Sprintf("\t%s: (%s, %s) %s", p.safe(job.Path), attempts, p.expiry(job), p.safe(reason))
+		if !p.ZMailer {
+			line = strings.TrimRight(line, " ")
+		}
+		p.printf("%s\n", line)
 		return p.err
 	}
 	// On another host this number may belong to another message. The file is

@@ -147,7 +147,7 @@ func TestPrintJobs(t *testing.T) {
 	}
 	thread := &mailq.Thread{Name: name, Window: 1, WindowLimit: 5, Destination: mailq.Probing, Sessions: 1}
 	for verbose, want := range []string{
-		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires) \n",
+		"smtp/x.example:\n\tK/11: (1 try, expires in 1m) 451 4.2.2 busy\n\t12: (2 tries, never expires) smtp; 500 (refused)\n\t13: (0 tries, never expires)\n",
 		"smtp/x.example: 1 of 1 session, at most 5, probing\n\tK/11: (1 try, expires in 1m)\n\t  from\ta@b\n\t  to\tu@x.example\n\t  diag\t<<- RCPT To:<v@x.example>\n\t  diag\t->> 451 4.2.2 busy\n" +
 			"\t12: (2 tries, never expires)\n\t  from\t<>\n\t  diag\tsmtp; 500 (refused)\n\t13: (0 tries, never expires)\n\t  from\t<>\n" +
 			"\t  share\tb, weight 2, deficit 16, its turn\n\t  job\t1 of 1 due, first in its share\n",
@@ -321,7 +321,7 @@ func TestOwnerIsTheServersToSay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := "smtp/x:\n\t1: (0 tries, never expires) \n"; out.String() != want {
+	if want := "smtp/x:\n\t1: (0 tries, never expires)\n"; out.String() != want {
 		t.Errorf("%s", difference(out.String(), want))
 	}
 }

@@ -53,7 +53,7 @@ func TestBothSidesTogether(t *testing.T) {
 			"\tM/K/860194: (3 tries, expires in 3d2",
 			"\tM/L/860195: (1 try, never expires) smtp; 500",
 			"smtp/up.example:",
-			"\tM/L/860195: (0 tries, never expires) ",
+			"\tM/L/860195: (0 tries, never expires)",
 		}},
 		{"threads", 2, "SHOW QUEUE THREADS", []string{
 			"smtp/*/0",
