@@ -166,7 +166,8 @@ type Job struct {
 	LogID      string      `json:"log_id,omitempty"`
 	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
-	// Position is where a due job stands; nil: it is not due, or not known.
+	// Position is where a job stands that is due and the next of its share in
+	// the thread; nil: it is not, or there are too many.
 	Position *Position `json:"position,omitempty"`
 }
 

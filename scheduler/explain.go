@@ -72,8 +72,9 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 		e.Wait = e.Thread.Wait
 		e.Next, e.NextAt = s.upcoming(t)
 		if v := s.nextVertex(t); v != nil {
-			w := Walk{s: s, positions: true}
+			w := Walk{s: s}
 			e.Vertex = w.visitVertex(v).Vertex
+			e.Vertex.Position = s.position(v, maxExplained)
 		}
 		e.Rules = s.rules(t, e.Vertex)
 	}

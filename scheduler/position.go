@@ -23,7 +23,7 @@ type PositionView struct {
 	Job JobView
 	// JobsBefore and PicksBefore are the jobs, and their vertices, that are
 	// before it in the share's job list and could be picked now. If Full is set,
-	// there are more: counting ends at maxBefore vertices.
+	// there are more than were counted.
 	JobsBefore, PicksBefore int
 	Full                    bool
 	// QuantumUsed says that the thread has used its quantum in this round.
@@ -45,35 +45,40 @@ type JobView struct {
 }
 
 const (
-	// maxBefore bounds the shares, and the vertices, that a view counts.
-	maxBefore = 1000
-	// maxVisited bounds the queues that are looked at for that.
-	maxVisited = 10 * maxBefore
+	// maxExplained bounds the vertices, and the shares, that are counted for an
+	// Explanation, and maxListed those for each position in a walk.
+	maxExplained = 1000
+	maxListed    = 100
+	// maxPositions bounds the positions in a walk.
+	maxPositions = 100
+	// maxShares bounds the shares that a view counts.
+	maxShares = 20_000
 )
 
-// position returns where a due vertex stands, or nil if it is in no queue.
-func (s *Scheduler) position(v *vertex) *PositionView {
+// position returns where a due vertex stands, or nil if it is in no queue. limit
+// bounds what it counts.
+func (s *Scheduler) position(v *vertex, limit int) *PositionView {
 	if v.flow == 0 {
 		return nil
 	}
-	f := s.flows.at(v.flow)
+	f := *s.flows.at(v.flow)
 	p := &PositionView{Share: f.share.name, Weight: f.share.weight, Deficit: f.share.deficit, Job: s.viewJob(v)}
-	p.Turn, p.SharesBefore = f.share.turnsBefore()
+	p.Turn, p.SharesBefore = f.share.turnsBefore(limit)
 	p.QuantumUsed = !f.hasQuantum()
-	s.countBefore(v, p)
+	s.countBefore(v, p, limit)
 	return p
 }
 
 // turnsBefore returns the share whose turn it is, and how many shares have
 // theirs before this one. A share that has used up its turn comes after those
 // that have not. One that takes no turns now, because its threads are closed,
-// comes back after the others of its age.
-func (s *share) turnsBefore() (turn string, before int) {
+// comes back after the others of its age. limit bounds the shares that it counts.
+func (s *share) turnsBefore(limit int) (turn string, before int) {
 	turn = s.name
 	found, passed := false, false
 	visited := 0
 	for _, turns := range [...]*list[*share]{&s.ring.newShares, &s.ring.oldShares} {
-		for other := turns.head; other != nil && visited < maxBefore; other = turns.next(other) {
+		for other := turns.head; other != nil && visited < limit; other = turns.next(other) {
 			visited++
 			passed = passed || other == s
 			if other.deficit <= 0 || !other.hasMail() {
@@ -105,7 +110,7 @@ func (s *share) hasMail() bool {
 // countBefore counts the vertices that are picked before v in its share, if
 // nothing arrives and no job overtakes another. A thread that has used its
 // quantum comes after those that have not.
-func (s *Scheduler) countBefore(v *vertex, p *PositionView) {
+func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 	key := s.keyOf(v)
 	jobs := make(map[messageRef]bool)
 	visited := 0
@@ -113,7 +118,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView) {
 		visited++
 		below := key
 		switch used := !sq.flow.hasQuantum(); {
-		case visited > maxVisited:
+		case visited > 10*limit:
 			p.Full = true
 			return false
 		case !sq.flow.thread.open || used && !p.QuantumUsed:
@@ -125,12 +130,16 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView) {
 			if ref == v.ref {
 				return true
 			}
-			if p.PicksBefore == maxBefore {
+			if p.PicksBefore == limit {
 				p.Full = true
 				return false
 			}
 			p.PicksBefore++
-			jobs[s.vertices.at(ref).message] = true
+			if m := s.messageOf(s.vertices.at(ref)); s.isMulti(m) {
+				jobs[m.ref] = true
+			} else {
+				p.JobsBefore++
+			}
 			return true
 		})
 	}
@@ -144,7 +153,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView) {
 		}
 	}
 	delete(jobs, v.message)
-	p.JobsBefore = len(jobs)
+	p.JobsBefore += len(jobs)
 }
 
 // viewJob returns the job of a due vertex.
@@ -188,7 +197,7 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 	}
 	visited := 0
 	for _, turns := range [...]*list[*share]{&t.memberOf.newShares, &t.memberOf.oldShares} {
-		for other := turns.head; other != nil && visited < maxBefore; other = turns.next(other) {
+		for other := turns.head; other != nil && visited < maxExplained; other = turns.next(other) {
 			visited++
 			if f := s.flowOf(t, queue, other); f != nil && f.n > 0 {
 				return s.vertices.at(f.first())

@@ -39,7 +39,7 @@ func comparePositions(t *testing.T, s *Scheduler) (compared int) {
 			if v.state != due || v.flow == 0 {
 				return
 			}
-			p := s.position(v)
+			p := s.position(v, maxExplained)
 			picks, jobs := s.picksBefore(v)
 			if p.PicksBefore != picks || p.JobsBefore != jobs || p.Full {
 				t.Fatalf("%+v, want %d picks, %d jobs before it", p, picks, jobs)

@@ -88,9 +88,6 @@ func (s *Scheduler) Counts() Counts {
 	return c
 }
 
-// maxShares bounds the shares that Shares looks at.
-const maxShares = 20_000
-
 // Shares sums up the shares of all rings. If there are more than maxShares, it
 // leaves out some of them.
 func (s *Scheduler) Shares() SharesView {

@@ -117,8 +117,9 @@ type VertexView struct {
 	ExpiresAt time.Time // zero: never
 	WakeAt    time.Time // of a waiting vertex
 	FedAt     time.Time // last, to the second; zero: never
-	// Position is where a due vertex stands in the order of picks. It is nil in
-	// walks over everything, because it takes longer to find.
+	// Position is where a due vertex stands in the order of picks. Explain has
+	// it, and walks of a thread or message have it where Next is set, for the
+	// first maxPositions: it takes long to find.
 	Position *PositionView
 	Ordered  Verb // recorded order, executed when it comes back; 0: none
 	Held     bool // with its thread, or it is to be held

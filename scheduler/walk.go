@@ -35,7 +35,7 @@ type Item struct {
 type Walk struct {
 	s         *Scheduler // nil: closed
 	depth     Depth
-	positions bool // return the positions of due vertices
+	positions int // how many more positions are returned
 
 	// The cursor of a walk over everything: the current ring, whether it has
 	// been returned, and its next thread. ring is nil in other walks, at the
@@ -85,7 +85,7 @@ func (s *Scheduler) Walk(depth Depth) *Walk {
 
 // WalkThread begins a walk over the vertices of one thread.
 func (s *Scheduler) WalkThread(channel, host string) *Walk {
-	w := &Walk{s: s, depth: Vertices, positions: true}
+	w := &Walk{s: s, depth: Vertices, positions: maxPositions}
 	if t := s.threads[threadKey{channel, host}]; t != nil {
 		w.enter(t)
 	}
@@ -95,7 +95,7 @@ func (s *Scheduler) WalkThread(channel, host string) *Walk {
 
 // WalkMessage begins a walk over the vertices of one message.
 func (s *Scheduler) WalkMessage(id MessageID) *Walk {
-	w := &Walk{s: s, depth: Vertices, positions: true, message: id}
+	w := &Walk{s: s, depth: Vertices, positions: maxPositions, message: id}
 	s.walks = append(s.walks, w)
 	return w
 }
@@ -244,8 +244,9 @@ func (w *Walk) visit(ref vertexRef) Item {
 // visitVertex returns a vertex, or the next part of it.
 func (w *Walk) visitVertex(v *vertex) Item {
 	view := w.s.viewVertex(v)
-	if w.positions && v.state == due {
-		view.Position = w.s.position(v)
+	if view.Next && w.positions > 0 {
+		view.Position = w.s.position(v, maxListed)
+		w.positions--
 	}
 	w.addRecipients(view, v.len(), func(i int) *recipient { return w.s.recipient(v, i) })
 	return Item{Vertex: view}
