@@ -86,7 +86,10 @@ func (r *Reconnecting) Snapshot() (*Snapshot, error) {
 		s.Totals, err = c.Totals()
 		return err
 	})
-	return s, err
+	if err != nil {
+		return nil, err // a part of the queue would look like the whole
+	}
+	return s, nil
 }
 
 // Jobs returns the first jobs of a thread, and whether there are more.

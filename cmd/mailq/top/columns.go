@@ -18,6 +18,7 @@ type column struct {
 	// width is the number of characters, or for a flexible column how many it
 	// needs. It gets more or fewer, as the screen has room.
 	width    int
+	most     int // the width on a screen that has room; 0: width
 	flexible bool
 	right    bool // aligned to the right
 	middle   bool // a long text loses its middle, not its end
@@ -123,11 +124,18 @@ func layout(columns []column, width, widest int) []place {
 	return places
 }
 
+// ample is how much room the flexible columns get before others become wider.
+const ample = 40
+
 // spread gives the room that is left, or missing, to the flexible columns: half
 // of it to the first while it needs it, the rest to the last.
 func spread(places []place, room, widest int) {
 	first, last := -1, -1
 	for i := range places {
+		if more := min(places[i].most-places[i].width, room-ample); more > 0 {
+			places[i].width += more
+			room -= more
+		}
 		if places[i].flexible {
 			if first < 0 {
 				first = i

@@ -82,7 +82,7 @@ due 4  waiting 8  with agents 3  held 1  threads held 1                    up 2s
 func TestPagesOnAWideScreen(t *testing.T) {
 	s := newTestScreen(t, newRecorded(t), 140, 24)
 	lines := s.shown()
-	if got, want := lines[3], "  THREAD                  JOBS  RCPTS   RATE OLDEST WINDOW STATE         REASON"; got != want {
+	if got, want := lines[3], "  THREAD                  JOBS  RCPTS   RATE OLDEST WINDOW STATE                 REASON"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	s.press("enter")
@@ -405,6 +405,9 @@ func TestTopShowsErrors(t *testing.T) {
 	if got[2] != "! no answer for 1m: here: connection refused; asking again every 1s" || !strings.HasSuffix(got[0], "1m5s old") || !strings.HasPrefix(got[5], "> smtp/busy") {
 		t.Errorf("%q", got)
 	}
+	if len(s.page().rows) != 7 {
+		t.Errorf("%d threads", len(s.page().rows))
+	}
 	for _, key := range []string{"enter", "e", "esc", "2", "4", "5", "h", "1"} {
 		s.press(key)
 		s.shown()
@@ -445,6 +448,11 @@ func TestTopShowsItsRate(t *testing.T) {
 	q.snapshot.Totals.RecipientsOut += 1000
 	s.press(" ")
 	if s.rate < 900 || s.rate > 1001 {
+		t.Errorf("%v recipients a minute", s.rate)
+	}
+	q.snapshot.Totals.RecipientsOut = 0 // the scheduler was started anew
+	s.press(" ")
+	if s.rate != -1 {
 		t.Errorf("%v recipients a minute", s.rate)
 	}
 }

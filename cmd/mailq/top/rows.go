@@ -43,7 +43,7 @@ func (k kind) columns() []column {
 	switch k {
 	case threadsPage:
 		return []column{nameColumn.titled("THREAD"), count("JOBS", 7), count("RCPTS", 3), count("RATE", 5), span("OLDEST", 4),
-			count("WINDOW", 6), {title: "STATE", width: 13}, reasonColumn}
+			count("WINDOW", 6), {title: "STATE", width: 13, most: 21}, reasonColumn}
 	case ringsPage:
 		return []column{nameColumn.titled("RING"), count("THREADS", 2).wide(7), count("JOBS", 1), count("AGENTS", 3), count("IDLE", 4),
 			count("MAXRING", 5).wide(7), count("MAXTHR", 6), count("OVERFEED", 7).wide(8)}

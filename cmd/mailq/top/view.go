@@ -87,7 +87,7 @@ func (v *view) refresh() question {
 			if snapshot != nil {
 				v.keep(snapshot, at)
 			}
-			if show != nil {
+			if err == nil && show != nil {
 				show(v)
 			}
 			return nil
@@ -98,7 +98,10 @@ func (v *view) refresh() question {
 // keep keeps a new snapshot and shows it on the pages that are made of it.
 func (v *view) keep(s *client.Snapshot, at time.Time) {
 	if old := v.snapshot; old != nil && old.Totals != nil && s.Totals != nil {
-		if minutes := at.Sub(v.askedAt).Minutes(); minutes > 0 && s.Totals.RecipientsOut >= old.Totals.RecipientsOut {
+		switch minutes := at.Sub(v.askedAt).Minutes(); {
+		case s.Totals.RecipientsOut < old.Totals.RecipientsOut: // another scheduler
+			v.rate = -1
+		case minutes > 0:
 			v.rate = float64(s.Totals.RecipientsOut-old.Totals.RecipientsOut) / minutes
 		}
 	}
