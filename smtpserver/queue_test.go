@@ -29,13 +29,13 @@ func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
 	s := start(t, nil)
 	one, all := 0, 0
 	begun, proceed := make(chan struct{}), make(chan struct{})
-	s.queue.syncFile = func(*postoffice.File) error {
+	s.queue.group.SyncFile = func(*postoffice.File) error {
 		one++
 		close(begun)
 		<-proceed
 		return nil
 	}
-	s.queue.syncAll = func() error { all++; return nil }
+	s.queue.group.SyncAll = func() error { all++; return nil }
 	var submitted sync.WaitGroup
 	s.submit(&submitted)
 	<-begun // the first is being synced, and the others wait meanwhile
@@ -43,7 +43,7 @@ func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
 	for range more {
 		s.submit(&submitted)
 	}
-	for len(s.queue.complete) < more {
+	for s.queue.group.Waiting() < more {
 		// until all are in the queue
 	}
 	close(proceed)
@@ -59,7 +59,7 @@ func TestMessagesThatWaitTogetherShareOneSync(t *testing.T) {
 func TestMessageIsNotAcknowledgedUnlessItIsOnDisk(t *testing.T) {
 	s := start(t, nil)
 	fault := errors.New("input/output error")
-	s.queue.syncFile = func(f *postoffice.File) error {
+	s.queue.group.SyncFile = func(f *postoffice.File) error {
 		if got := s.messages(); len(got) != 0 {
 			t.Errorf("in router/ before its sync: %q", got)
 		}

@@ -128,7 +128,12 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	if err != nil {
 		return err
 	}
-	reporter := daemon.NewReporter(s.reporter(file))
+	notices, err := ctlfile.NewGroupCommit(s.router())
+	if err != nil {
+		return err
+	}
+	defer notices.Close()
+	reporter := daemon.NewReporter(s.reporter(file, notices))
 	spooler, err := spool.Open(s.spoolOptions(file, reporter))
 	if err != nil {
 		return err
@@ -157,7 +162,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		warn(log, again)
 		warnChangedSockets(file, again, log)
 		queries.Configure(s.querySettings(again))
-		reporter.Configure(s.reporter(again))
+		reporter.Configure(s.reporter(again, notices))
 		return again.Scheduler, nil
 	}
 	options.Dump = func() { queries.Dump() }
@@ -264,8 +269,13 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 	return o
 }
 
+// router is where notices are submitted.
+func (s *setting) router() ctlfile.Router {
+	return ctlfile.Router{Postoffice: s.where.postoffice, Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")}
+}
+
 // reporter writes notices to senders.
-func (s *setting) reporter(file *config.File) *report.Reporter {
+func (s *setting) reporter(file *config.File, group *ctlfile.GroupCommit) *report.Reporter {
 	host := s.env.Value("ORGDOMAIN")
 	if host == "" {
 		host, _ = os.Hostname()
@@ -274,7 +284,8 @@ func (s *setting) reporter(file *config.File) *report.Reporter {
 		Postoffice:  s.where.postoffice,
 		Host:        host,
 		By:          "scheduler@" + host,
-		Router:      ctlfile.Router{Levels: s.env.RouterLevels(), Notify: s.env.Value("ROUTERNOTIFY")},
+		Router:      s.router(),
+		Group:       group,
 		FormFile:    filepath.Join(s.env.Value("MAILSHARE"), "forms", "delivery"),
 		HeadersOnly: s.returnHeaders,
 		Async:       file.Params.MsgWriteAsync,

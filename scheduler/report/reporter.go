@@ -26,6 +26,9 @@ type Reporter struct {
 	By string
 	// Router says where notices are submitted. Its Postoffice is ignored.
 	Router ctlfile.Router
+	// Group has notices that are written at the same time share their waits for
+	// the disk; nil: each waits for itself.
+	Group *ctlfile.GroupCommit
 	// FormFile is the path of the form, usually MAILSHARE/forms/delivery. If
 	// there is no such file, the built-in form is used.
 	FormFile string

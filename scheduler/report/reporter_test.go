@@ -14,15 +14,15 @@ import (
 
 // office is a postoffice with one message in it.
 type office struct {
-	*testing.T
+	testing.TB
 	Reporter
 	dir     string
 	message Message
 }
 
-func newOffice(t *testing.T, control string) *office {
+func newOffice(t testing.TB, control string) *office {
 	t.Helper()
-	o := &office{T: t, dir: t.TempDir()}
+	o := &office{TB: t, dir: t.TempDir()}
 	for _, name := range []string{"queue", "router", "public", "postman", "transport"} {
 		if err := os.Mkdir(filepath.Join(o.dir, name), 0o755); err != nil {
 			t.Fatal(err)

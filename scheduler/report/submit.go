@@ -29,15 +29,21 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 			DSN: "NOTIFY=NEVER ORCPT=" + original,
 		})
 	}
-	file, err := r.write(s, c, temp)
+	f, err := r.write(s, c, temp)
 	if err != nil {
 		return "", err
 	}
-	router := r.Router
-	router.Postoffice = r.Postoffice
-	name, err := router.Give(file)
+	var name string
+	if r.Group != nil && !r.Async {
+		name, err = r.Group.Commit(f)
+	} else if err = r.finish(f); err == nil {
+		router := r.Router
+		router.Postoffice = r.Postoffice
+		if name, err = router.Give(f.Name()); name == "" {
+			_ = postoffice.RemovePath(f.Name())
+		}
+	}
 	if name == "" {
-		_ = postoffice.RemovePath(file)
 		return "", err
 	}
 	return "router/" + name, err
@@ -50,10 +56,14 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 		By: r.By, From: ctlfile.Address{Channel: "error"}, Header: c.Header,
 		To: []*ctlfile.Recipient{{Address: ctlfile.Address{User: "postmaster"}, DSN: "NOTIFY=NEVER"}},
 	}
-	file, err := r.write(s, c, temp)
+	f, err := r.write(s, c, temp)
+	if err == nil {
+		err = r.finish(f)
+	}
 	if err != nil {
 		return "", err
 	}
+	file := f.Name()
 	info, err := postoffice.Lstat(file)
 	if err != nil {
 		return "", err
@@ -67,14 +77,25 @@ func (r *Reporter) store(c *Composed, temp string) (string, error) {
 	return "postman/" + name, syncdir.Sync(postman)
 }
 
-// write writes a submission under a temporary name and returns the name.
-func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (string, error) {
+// write writes a submission under a temporary name. The file is still to be
+// synced and closed.
+func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (*postoffice.File, error) {
 	f, err := postoffice.CreateTemp(r.Postoffice, temp)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	err = s.Encode(f, bytes.NewReader(c.Body))
-	if err == nil && !r.Async {
+	if err := s.Encode(f, bytes.NewReader(c.Body)); err != nil {
+		_ = f.Close()
+		_ = postoffice.RemovePath(f.Name())
+		return nil, err
+	}
+	return f, nil
+}
+
+// finish syncs a file, unless notices need not be durable, and closes it. After an
+// error the file is removed.
+func (r *Reporter) finish(f *postoffice.File) (err error) {
+	if !r.Async {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {
@@ -82,7 +103,6 @@ func (r *Reporter) write(s *ctlfile.Submission, c *Composed, temp string) (strin
 	}
 	if err != nil {
 		_ = postoffice.RemovePath(f.Name())
-		return "", err
 	}
-	return f.Name(), nil
+	return err
 }

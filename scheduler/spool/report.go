@@ -49,8 +49,8 @@ type Reporter interface {
 }
 
 // noticeWriters is how many notices are written at a time. Most of the time goes
-// into waiting for the disk.
-const noticeWriters = 4
+// into waiting for the disk, which notices that are written together share.
+const noticeWriters = 16
 
 // Report writes the notice that a message in the queue owes, and marks its d
 // lines as reported. RetryUntil is as in Owed. The result is Reported.

@@ -1,0 +1,148 @@
+package ctlfile
+
+// Group commit: submissions that are complete at the same time share their waits
+// for the disk.
+
+import (
+	"fmt"
+	"sync"
+
+	"zsched/internal/postoffice"
+	"zsched/internal/syncdir"
+)
+
+const (
+	maxBatch = 256
+	// wholeSync is the number of files from which one sync of the file system
+	// costs less than a sync of each.
+	wholeSync = 3
+)
+
+// GroupCommit gives complete files to a router for writers who wait until they
+// are on disk. While one batch is synced, the next one gathers. A writer whose
+// file begins a batch commits all of it, so there is no goroutine for that.
+type GroupCommit struct {
+	Router Router
+	// SyncAll makes all data of the file system durable, and SyncFile that of one
+	// file. Tests replace them before the first Commit.
+	SyncAll  func() error
+	SyncFile func(*postoffice.File) error
+
+	dir     *postoffice.File // the postoffice, for SyncAll
+	mu      sync.Mutex
+	busy    bool          // a batch is being committed
+	waiting []*submitting // for the next one
+}
+
+// submitting is a file whose writer waits.
+type submitting struct {
+	file *postoffice.File
+	name string
+	err  error
+	// lead gets true when the writer has to commit the next batch, and false when
+	// the file is committed.
+	lead chan bool
+}
+
+// NewGroupCommit returns a GroupCommit for a router. Close ends it.
+func NewGroupCommit(r Router) (*GroupCommit, error) {
+	dir, err := postoffice.OpenDirFile(r.Postoffice)
+	if err != nil {
+		return nil, fmt.Errorf("open postoffice: %w", err)
+	}
+	return &GroupCommit{Router: r, SyncAll: dir.SyncAll, SyncFile: (*postoffice.File).Sync, dir: dir}, nil
+}
+
+// Close is called when no file is being committed.
+func (g *GroupCommit) Close() error { return g.dir.Close() }
+
+// Waiting returns how many files wait for the next batch.
+func (g *GroupCommit) Waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting)
+}
+
+// Commit syncs a complete file, closes it, and gives it to the router, as
+// Router.Give does. When the error is nil, the file and its name below router/,
+// which is returned, are on disk. Without a name the file is removed.
+func (g *GroupCommit) Commit(file *postoffice.File) (name string, err error) {
+	s := &submitting{file: file, lead: make(chan bool, 1)}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, s)
+	lead := !g.busy
+	g.busy = true
+	g.mu.Unlock()
+	if lead || <-s.lead {
+		g.commitBatch()
+	}
+	return s.name, s.err
+}
+
+// commitBatch commits the files that wait, and has the first writer that has come
+// meanwhile commit the next ones.
+func (g *GroupCommit) commitBatch() {
+	g.mu.Lock()
+	n := min(len(g.waiting), maxBatch)
+	batch := g.waiting[:n:n]
+	g.waiting = g.waiting[n:]
+	g.mu.Unlock()
+	g.commitAll(batch)
+	for _, s := range batch[1:] { // the first writer is this one
+		s.lead <- false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.busy = len(g.waiting) > 0; g.busy {
+		g.waiting[0].lead <- true
+	} else {
+		g.waiting = nil
+	}
+}
+
+// commitAll syncs the files of a batch, renames them and syncs their names. It
+// waits for the disk twice, or once more for a batch of two.
+func (g *GroupCommit) commitAll(batch []*submitting) {
+	whole := len(batch) >= wholeSync
+	var all error
+	if whole {
+		all = g.SyncAll()
+	}
+	var good []*submitting
+	var files []string
+	for _, s := range batch {
+		s.err = all
+		if !whole {
+			s.err = g.SyncFile(s.file)
+		}
+		_ = s.file.Close()
+		if s.err != nil {
+			s.err = fmt.Errorf("sync message: %w", s.err)
+			_ = postoffice.RemovePath(s.file.Name())
+			continue
+		}
+		good, files = append(good, s), append(files, s.file.Name())
+	}
+	if len(good) == 0 {
+		return
+	}
+	names, errs := g.Router.GiveAll(files, g.syncDirs)
+	for i, s := range good {
+		if names[i] == "" {
+			_ = postoffice.RemovePath(files[i])
+		}
+		s.name, s.err = names[i], errs[i]
+	}
+}
+
+func (g *GroupCommit) syncDirs(dirs []string) error {
+	if len(dirs) >= wholeSync {
+		return g.SyncAll()
+	}
+	for _, dir := range dirs {
+		if err := syncdir.Sync(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
