@@ -55,7 +55,7 @@ func (s *Scheduler) checkSizeQueue(t *thread, sq *sizeQueue) {
 	}
 	assert(sq.place != inNone, "picks do not find mail of %v", t.key)
 	assert(sq.place != inParked || !t.open, "thread %v is open and its mail is parked", t.key)
-	assert(sq.place != inOpen || f.share.turns != nil, "a share with mail to pick does not take turns")
+	assert(sq.place != inOpen || f.share.takesTurns(), "a share with mail to pick does not take turns")
 	sz := f.share.size(sq.size)
 	for place, h := range map[place]*heap[*sizeQueue]{inOpen: &sz.open, inSpent: &sz.spent} {
 		if sq.place == place {
@@ -80,7 +80,7 @@ func (s *Scheduler) checkTurns(r *ring) {
 	for name, sh := range r.shares {
 		assert(sh.name == name && sh.ring == r && flows[sh] == sh.flows, "share %q: %d flows, kept %d", name, flows[sh], sh.flows)
 		assert(dueNow[sh] == sh.due, "share %q: %d due vertices, kept %d", name, dueNow[sh], sh.due)
-		assert(sh.flows > 0 || sh.turns != nil || sh.deficit < 0, "share %q is empty and still there", name)
+		assert(sh.flows > 0 || sh.takesTurns() || sh.deficit < 0, "share %q is empty and still there", name)
 		assert(sh.weight == s.config.weight(name), "share %q has weight %d", name, sh.weight)
 		want, key := vertexRef(0), never
 		for t := r.members.head; t != nil; t = r.members.next(t) {

@@ -71,28 +71,25 @@ func (s *Scheduler) position(v *vertex, limit int) *PositionView {
 
 // turnsBefore returns the share whose turn it is, and how many shares have
 // theirs before this one. A share that has used up its turn comes after those
-// that have not. One that takes no turns now, because its threads are closed,
-// comes back after the others of its age. limit bounds the shares that it counts.
+// that have not. limit bounds the shares that it counts.
 func (s *share) turnsBefore(limit int) (turn string, before int) {
-	turn = s.name
-	found, passed := false, false
-	visited := 0
-	for _, turns := range [...]*list[*share]{&s.ring.newShares, &s.ring.oldShares} {
-		for other := turns.head; other != nil && visited < limit; other = turns.next(other) {
-			visited++
-			passed = passed || other == s
-			if other.deficit <= 0 || !other.hasMail() {
-				continue
+	turn, first, visited := s.name, never, 0
+	key := s.turnKey
+	if key == 0 { // it comes last
+		key = never
+	}
+	s.ring.turns.eachBelow(never, func(other *share) bool {
+		visited++
+		if other.deficit > 0 && other.hasMail() {
+			if other.turnKey < first {
+				turn, first = other.name, other.turnKey
 			}
-			if !found {
-				turn, found = other.name, true
-			}
-			if other != s && (!passed || s.deficit <= 0) {
+			if other != s && (other.turnKey < key || s.deficit <= 0) {
 				before++
 			}
 		}
-		passed = passed || s.turns == nil && !s.old
-	}
+		return visited < limit
+	})
 	return turn, before
 }
 
@@ -195,14 +192,20 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 	if dq.len() == 0 {
 		return nil
 	}
-	visited := 0
-	for _, turns := range [...]*list[*share]{&t.memberOf.newShares, &t.memberOf.oldShares} {
-		for other := turns.head; other != nil && visited < maxExplained; other = turns.next(other) {
-			visited++
-			if f := s.flowOf(t, queue, other); f != nil && f.n > 0 {
-				return s.vertices.at(f.first())
-			}
+	var next *flow
+	for _, f := range dq.flows[:min(maxExplained, len(dq.flows))] {
+		if f.n > 0 && (next == nil || f.share.before(next.share)) {
+			next = f
 		}
 	}
+	if next != nil {
+		return s.vertices.at(next.first())
+	}
 	return s.vertices.at(dq.any())
+}
+
+// before reports whether a share has its turn before another one. One that has
+// no place yet comes last.
+func (s *share) before(other *share) bool {
+	return s.turnKey != 0 && (other.turnKey == 0 || s.turnKey < other.turnKey)
 }

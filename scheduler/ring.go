@@ -32,11 +32,12 @@ type ring struct {
 	example threadKey // of a thread that is or was a member
 	wants   int       // sum of thread.wants
 
-	shares               map[string]*share // by name; those with due mail, and debtors
-	newShares, oldShares list[*share]      // those that take turns
-	shareTable           *slab[shareRef, share]
-	debtors              []*share // in debt, some of them without mail
-	limited              []*job   // with vertices that are set aside
+	shares     map[string]*share // by name; those with due mail, and debtors
+	turns      heap[*share]      // those that take turns now
+	lastTurn   instant           // last share.turnKey that was given, without oldShares
+	shareTable *slab[shareRef, share]
+	debtors    []*share // in debt, some of them without mail
+	limited    []*job   // with vertices that are set aside
 
 	procs    int      // agents, idle ones included
 	busy     int      // sessions
@@ -97,7 +98,7 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 			command: command,
 			example: key,
 		}
-		r.newShares.of, r.oldShares.of, r.shareTable = shareLinksOf, shareLinksOf, &q.shareTable
+		r.turns.index, r.shareTable = turnIndexOf, &q.shareTable
 		r.members.of = memberLinksOf
 		r.initRecords()
 		q.lastRing++

@@ -168,7 +168,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.orphans.initRecords()
 	s.records.init()
 	s.memory.init(&s.mail)
-	s.orphans.newShares.of, s.orphans.oldShares.of = shareLinksOf, shareLinksOf
+	s.orphans.turns.index = turnIndexOf
 	s.orphans.shareTable, s.flowIndex = &s.shareTable, make(map[flowKey]flowRef)
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)

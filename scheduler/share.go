@@ -16,7 +16,10 @@ const turnVertices = 8
 //
 // A new share takes its turns before the old ones, so that somebody who sends
 // little need not wait for those who send a lot. When it runs empty, it becomes
-// the last of the old ones. It keeps its deficit, which may be a debt.
+// the last of the old ones. It keeps its deficit, which may be a debt. A share
+// whose mail is all for closed threads lets the others pass and keeps its place;
+// otherwise a sender could wait at a busy host for any number of rounds, because
+// its place would depend on which thread opens first.
 type share struct {
 	name   string
 	ref    shareRef
@@ -25,14 +28,15 @@ type share struct {
 	// deficit is how many vertices it may still pick in this turn. A negative
 	// deficit is a debt.
 	deficit int
-	old     bool          // it has run empty, or used up a turn
-	turns   *list[*share] // ring.newShares or ring.oldShares; nil: in none
-	links[*share]
-	debtor bool        // is in ring.debtors
-	flows  int         // number of its flows with due vertices
-	due    int         // vertices
-	sizes  []shareSize // in ascending order of size
-	moved  []*job      // jobs that have overtaken another
+	old     bool // it has run empty, or used up a turn
+	// turnKey is its place in the order of turns; 0: none yet.
+	turnKey   instant
+	turnIndex int32       // in ring.turns
+	debtor    bool        // is in ring.debtors
+	flows     int         // number of its flows with due vertices
+	due       int         // vertices
+	sizes     []shareSize // in ascending order of size
+	moved     []*job      // jobs that have overtaken another
 	// round counts the rounds in which each thread of the share gets quantum
 	// picks.
 	round uint32
@@ -75,7 +79,10 @@ func (c *Config) weight(name string) int {
 	return 1
 }
 
-func shareLinksOf(s *share) *links[*share] { return &s.links }
+func turnIndexOf(s *share) *int32 { return &s.turnIndex }
+
+// oldShares is in the keys of old shares, which come after all new ones.
+const oldShares instant = 1 << 62
 
 // obtainShare finds or makes the share of a sender in a ring.
 func (q *queue) obtainShare(r *ring, kind, sender string) *share {
@@ -109,28 +116,35 @@ func (s *share) size(size int32) *shareSize {
 	return &s.sizes[i]
 }
 
-// enlist puts the share among those that take turns.
+// enlist puts the share among those that take turns, in its place.
 func (s *share) enlist() {
-	if s.turns != nil {
-		return
+	switch {
+	case s.takesTurns():
+	case s.turnKey == 0:
+		s.becomeLast()
+	default:
+		s.ring.turns.put(s.turnKey, s)
 	}
-	s.turns = &s.ring.oldShares
-	if !s.old {
-		s.turns = &s.ring.newShares
-	}
-	s.turns.append(s)
 }
 
-func (s *share) delist() {
-	s.turns.remove(s)
-	s.turns = nil
+// becomeLast makes the share the last of the old ones, or of the new ones.
+func (s *share) becomeLast() {
+	r := s.ring
+	r.lastTurn++
+	s.turnKey = r.lastTurn
+	if s.old {
+		s.turnKey |= oldShares
+	}
+	r.turns.put(s.turnKey, s)
 }
+
+func (s *share) takesTurns() bool { return s.turnIndex != 0 }
 
 // dropWhenEmpty forgets a share without mail. A share in debt is remembered as
 // long as others have mail.
 func (s *share) dropWhenEmpty() {
 	r := s.ring
-	if s.flows > 0 || s.turns != nil || s.deficit < 0 || r.shares[s.name] != s {
+	if s.flows > 0 || s.takesTurns() || s.deficit < 0 || r.shares[s.name] != s {
 		return
 	}
 	delete(r.shares, s.name)
@@ -141,34 +155,28 @@ func (s *share) dropWhenEmpty() {
 
 // turn returns the share whose turn it is, or nil if nothing can be picked.
 func (r *ring) turn() *share {
-	for {
-		s := r.newShares.head
-		if s == nil {
-			s = r.oldShares.head
-		}
-		if s == nil {
-			r.forgiveDebts()
-			return nil
-		}
-		wasOld := s.old
-		switch {
-		case s.next() == nil:
-			s.delist()
-			s.old = true
-			if !wasOld {
-				s.enlist()
-				continue
-			}
-			s.dropWhenEmpty()
-		case s.deficit <= 0:
-			s.deficit += s.weight * turnVertices
-			s.delist()
-			s.old = true
-			s.enlist()
-		default:
+	for r.turns.len() > 0 {
+		s := r.turns.first()
+		switch pickable := s.next() != nil; {
+		case pickable && s.deficit > 0:
 			return s
+		case pickable:
+			s.deficit += s.weight * turnVertices
+			s.old = true
+			s.becomeLast()
+		case s.due > 0: // for closed threads, or set aside
+			r.turns.remove(s)
+		case !s.old:
+			s.old = true
+			s.becomeLast()
+		default:
+			r.turns.remove(s)
+			s.turnKey = 0
+			s.dropWhenEmpty()
 		}
 	}
+	r.forgiveDebts()
+	return nil
 }
 
 // forgiveDebts forgives all debts when no share takes turns, and forgets the
