@@ -30,7 +30,7 @@ func (o *testSpool) spoolID(path string) string {
 
 // A message that was held and released, by whatever name, is taken again.
 func TestHoldAndRelease(t *testing.T) {
-	for _, path := range []string{"258367", "H/258367", "F/F/258367", "X/Y/258367-7"} {
+	for _, path := range []string{"258367", "H/258367", "S/258367", "F/F/258367", "S/Y/258367", "X/Y/258367-7"} {
 		o := newTestSpool(t)
 		_, base := split(path)
 		text := control(base, toBob)

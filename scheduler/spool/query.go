@@ -332,7 +332,7 @@ type identity struct {
 
 // parseIdentity parses a path below transport/, a number or a spoolid.
 func parseIdentity(id string) (identity, bool) {
-	if rest, ok := strings.CutPrefix(id, "S"); ok {
+	if rest, ok := strings.CutPrefix(id, "S"); ok && !strings.HasPrefix(rest, "/") {
 		n, ok := ctlfile.Number(rest)
 		return identity{number: n, spoolID: id}, ok
 	}
