@@ -122,7 +122,7 @@ type File struct {
 	// Diagnostics are the d lines in file order. Their offsets are what the
 	// file says and may belong to no recipient.
 	Diagnostics []Diagnostic
-	Torn        int64 // offset of a last d line that a crash cut short, or -1
+	Torn        int64 // offset of the first d line that a crash cut short or erased, or -1
 	Size        int64 // of the control file, in bytes
 
 	text string

@@ -34,11 +34,19 @@ func parse(data []byte) (*File, *ParseError) {
 	usual := &usualFile{File: File{Body: -1, Torn: -1, Size: int64(len(data)), text: text}}
 	usual.Senders, usual.Recipients = usual.senders[:0], usual.recipients[:0]
 	p := parser{text: text, file: &usual.File}
+	zero := -1 // the start of the first line with a NUL
 	if at := bytes.IndexByte(data, 0); at >= 0 {
-		return nil, p.malformed(1+strings.LastIndexByte(text[:at], '\n'), "NUL in the line")
+		zero = 1 + strings.LastIndexByte(text[:at], '\n')
 	}
 	for at := 0; at < len(text); {
+		if at == zero && p.isTail(at) {
+			p.file.Torn = int64(at)
+			break
+		}
 		next, err := p.line(at)
+		if zero >= at && (err != nil || zero < next) {
+			return nil, p.malformed(zero, "NUL in the line")
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -120,6 +128,16 @@ func (p *parser) line(at int) (next int, err *ParseError) {
 		return next, nil
 	}
 	return next, p.field(at, p.text[at:next-1])
+}
+
+// isTail reports whether a line with a NUL is what a power cut has left of d lines
+// that were not yet on disk: the file system had written the new size of the file,
+// but not all of the text, and what is missing reads as NULs. Nothing after it is
+// believed, because a line may begin anywhere in such a text. A line before the end
+// of the last header block cannot be one, since those were on disk before.
+func (p *parser) isTail(at int) bool {
+	all := len(p.file.Recipients)
+	return (p.text[at] == 'd' || p.text[at] == 0) && all > 0 && p.withHeader == all
 }
 
 // nextLine returns where the next line starts, or the reason why the line at this

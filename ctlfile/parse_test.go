@@ -490,3 +490,25 @@ func TestLinesAreTheWholeFile(t *testing.T) {
 		break
 	}
 }
+
+// TestDLineThatAPowerCutErasedEndsTheFile: after a power cut a file can have the size
+// that an append gave it, with NULs in place of the text.
+func TestDLineThatAPowerCutErasedEndsTheFile(t *testing.T) {
+	whole := worked
+	if !strings.HasSuffix(whole, "\n") {
+		whole += "\n"
+	}
+	before := mustParse(t, whole)
+	for _, tail := range []string{"\x00\x00\x00", "d 1:2:3::4\tx\x00\x00", "\x00\x00lt\x01failed\ttext\nd 9:9:9::9\ty\tz\n"} {
+		f := mustParse(t, whole+tail)
+		if f.Torn != int64(len(whole)) || len(f.Diagnostics) != len(before.Diagnostics) || len(f.Recipients) != len(before.Recipients) {
+			t.Errorf("%q: torn at %d of %d, %d d lines, %d recipients", tail, f.Torn, len(whole), len(f.Diagnostics), len(f.Recipients))
+		}
+	}
+	// Elsewhere a NUL is no trace of an append.
+	for _, text := range []string{strings.Replace(whole, "\nr", "\n\x00r", 1), whole + "r \x00", whole[:10] + "\x00" + whole[11:]} {
+		if _, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
