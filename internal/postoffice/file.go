@@ -158,8 +158,10 @@ func IsTrustedDir(path string) bool {
 		(st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }
 
-// MakeDir makes a directory with exactly this mode, whatever the umask is. A
-// directory that exists stays as it is.
+// MakeDir makes a directory with exactly this mode, whatever the umask is, and
+// waits until its name is on disk: the loss of the name would be the loss of
+// everything below it, however durable that is. A directory that exists stays as
+// it is.
 func MakeDir(dir int, path string, mode uint32) error {
 	switch err := mkdirat(dir, path, mode&0o777); err {
 	case nil:
@@ -173,7 +175,15 @@ func MakeDir(dir int, path string, mode uint32) error {
 		return err
 	}
 	defer Close(fd)
-	return fchmod(fd, mode)
+	if err := fchmod(fd, mode); err != nil {
+		return err
+	}
+	parent, err := OpenDir(dir, filepath.Dir(strings.TrimSuffix(path, "/")))
+	if err != nil {
+		return err
+	}
+	defer Close(parent)
+	return Sync(parent)
 }
 
 // MakeHashDirs makes the hash directories of a prefix such as "B/I/".
