@@ -85,7 +85,12 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 	if err != nil {
 		return "", err
 	}
-	temp := filepath.Join(transport, "."+named.Name)
+	final, temp := filepath.Join(transport, named.Name), filepath.Join(transport, "."+named.Name)
+	if postoffice.Exists(postoffice.WorkingDir, final) {
+		// A power cut has left the control file of an earlier message that had this
+		// inode. It must never lie beside our message.
+		return "", &fs.PathError{Op: "create", Path: final, Err: fs.ErrExist}
+	}
 	group, err := postoffice.Group(filepath.Join(office, "transport"))
 	if err != nil {
 		return "", err
@@ -93,12 +98,17 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 	if err := postoffice.WriteControl(temp, text, group); err != nil {
 		return "", err
 	}
+	// Such a control file must not come back, either.
+	if err := syncdir.Sync(transport); err != nil {
+		_ = postoffice.RemovePath(temp)
+		return "", err
+	}
 	queued := filepath.Join(queue, named.Name)
 	if err := moveMessage(file, queued, in, group); err != nil {
 		_ = postoffice.RemovePath(temp)
 		return "", err
 	}
-	if err := postoffice.Publish(temp, filepath.Join(transport, named.Name)); err != nil {
+	if err := postoffice.Publish(temp, final); err != nil {
 		_ = postoffice.RemovePath(temp)
 		return "", errors.Join(err, moveBack(queued, file, in))
 	}

@@ -29,7 +29,6 @@ func (q *queue) prepare(n uint64) error {
 		}
 		if _, err := postoffice.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			q.step("make " + dir)
-			q.made = true
 			if _, err := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); err != nil {
 				return err
 			}
@@ -107,7 +106,6 @@ func (q *queue) syncfs() error {
 			return fmt.Errorf("sync the file system of %s: %w", q.fs.Name(), err)
 		}
 	}
-	q.made = false
 	return nil
 }
 

@@ -20,8 +20,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"zsched/ctlfile"
@@ -41,10 +43,7 @@ type queue struct {
 	fs     *postoffice.File // transport/, for syncfs
 	waits  int              // synchronous waits, counted for tests
 	noSync bool             // tests that kill the process need no disk
-	// dirs are the hash directories that are known to be there. made says that one
-	// was made since the last syncfs.
-	dirs map[string]bool
-	made bool
+	dirs   map[string]bool  // hash directories that are known to be there
 	// step is called before every change of the file system. Tests stop there.
 	step func(what string)
 }
@@ -188,39 +187,27 @@ func (q *queue) unstage(j *job) {
 	}
 }
 
-// few is how many jobs are synced file by file. Above it, one syncfs is cheaper.
+// few is how many directories are synced one by one. Above it, one syncfs is cheaper.
 const few = 2
 
-// syncStaged makes what was staged durable. After an error no job goes on.
+// syncStaged makes what was staged durable, and also that there is no control file
+// of the messages' numbers any more: an earlier message may have had the same inode,
+// and its control file must not come back after a power cut. The staged files, the
+// staging directory and transport/ would be three waits one by one. After an error no
+// job goes on.
 func (q *queue) syncStaged(jobs []*job) {
 	q.step("sync staged")
-	live, copies := 0, false
-	for _, j := range jobs {
-		if j.err == nil {
-			live++
-			copies = copies || len(j.copies) > 0
-		}
-	}
-	if live == 0 {
+	if !slices.ContainsFunc(jobs, func(j *job) bool { return j.err == nil }) {
 		return
 	}
-	var err error
-	if live > few || copies || q.made {
-		err = q.syncfs()
-	} else {
-		for _, j := range jobs {
-			if j.err == nil {
-				err = errors.Join(err, q.syncPath(q.staging(decimal(j.inode))))
-			}
-		}
-		err = errors.Join(err, q.syncPath(q.staging("")))
+	err := q.syncfs()
+	if err == nil {
+		return
 	}
-	if err != nil {
-		for _, j := range jobs {
-			if j.err == nil {
-				j.err = err
-				q.unstage(j)
-			}
+	for _, j := range jobs {
+		if j.err == nil {
+			j.err = err
+			q.unstage(j)
 		}
 	}
 }
@@ -229,7 +216,7 @@ func (q *queue) syncStaged(jobs []*job) {
 func (q *queue) moveMessages(j *job) error {
 	from, to := filepath.Join(q.office, "router", j.name), q.place("queue", j.inode)
 	q.step("move message " + decimal(j.inode))
-	if err := q.move(from, "queue", j.inode); err != nil {
+	if err := q.moveMessage(from, j.inode); err != nil {
 		return err
 	}
 	if now, err := postoffice.Lstat(to); err != nil || inodeOf(now) != j.inode {
@@ -240,11 +227,23 @@ func (q *queue) moveMessages(j *job) error {
 	for i := range j.copies {
 		c := j.copies[i]
 		q.step("move copy " + decimal(c))
-		if err := q.move(q.staging(decimal(c)+".msg"), "queue", c); err != nil {
+		if err := q.moveMessage(q.staging(decimal(c)+".msg"), c); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// moveMessage moves a message file to its number in queue/, unless there is a
+// control file of that number. A power cut can leave the control file of an earlier
+// message, although that message is gone and a new one has its inode number: the
+// two names were in different directories. The new message must not be taken for the
+// old one's. The scheduler moves the old control file to corrupt/ a minute later.
+func (q *queue) moveMessage(from string, n uint64) error {
+	if control := q.place("transport", n); postoffice.Exists(postoffice.WorkingDir, control) {
+		return &os.PathError{Op: "queue a message beside the control file of another", Path: control, Err: fs.ErrExist}
+	}
+	return q.move(from, "queue", n)
 }
 
 // syncMoved makes the names in queue/ durable. After an error the jobs are left to

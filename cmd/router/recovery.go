@@ -67,7 +67,7 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 		message := q.staging(decimal(m) + ".msg")
 		if _, e := postoffice.Lstat(message); e == nil {
 			q.step("resume copy " + decimal(m))
-			if e := q.move(message, "queue", m); e != nil {
+			if e := q.moveMessage(message, m); e != nil {
 				return paths, e
 			}
 		}
@@ -118,12 +118,28 @@ func (q *queue) undo(n uint64, s *staged) error {
 	if !s.original {
 		return err
 	}
+	if q.isKeptBack(n) {
+		q.step("publish beside the queue " + decimal(n))
+		return errors.Join(err, q.publish(decimal(n), n))
+	}
 	if !q.inRouter(n) {
 		return errors.Join(err, q.aside(q.staging(decimal(n)), decimal(n)+".control",
 			"its message is neither in router/ nor in queue/"))
 	}
 	q.step("undo " + decimal(n))
 	return errors.Join(err, postoffice.RemovePath(q.staging(decimal(n))))
+}
+
+// isKeptBack reports whether the message file with an inode is where the scheduler
+// keeps mail back. The scheduler had the control file then, and a power cut has
+// taken that back. It moves the control file after its message.
+func (q *queue) isKeptBack(n uint64) bool {
+	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
+		if info, err := postoffice.Lstat(q.place(place, n)); err == nil && inodeOf(info) == n {
+			return true
+		}
+	}
+	return false
 }
 
 // inRouter reports whether a file in router/ has an inode.

@@ -154,6 +154,9 @@ func (s *Spool) release(path string, p Place) {
 	if !messageOnly(q, path) || postoffice.Exists(s.pair(p).queue, path) || postoffice.Exists(q.transport, prefix+"."+base) {
 		return
 	}
+	if s.routerHasStaged() {
+		return // the message may be a new one, with the number of one that is gone
+	}
 	if err := moveFile(s.pair(p).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		s.warn(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
 	}
