@@ -63,7 +63,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 		m.flags |= owesNotice
 	}
 	m.levels = uint8(strings.Count(in.Path, "/"))
-	if dv.path(m) != in.Path {
+	if !isPathOf(in.Path, m.id, int(m.levels)) {
 		dv.obtainExtras(m).path = in.Path
 	}
 	if in.ErrorTo != in.Sender {

@@ -179,8 +179,8 @@ func (q *benchQueue) cycle(b *testing.B) {
 }
 
 // BenchmarkTurns measures the life of a message in one ring with 100 000 jobs due
-// and everything on: windows, the turns of 1000 senders, preemption, and the
-// sessions of a message. One message in a hundred is for twenty of the 1000
+// and everything on: windows, the turns of 1000 senders, preemption, the sessions
+// of a message, and backoff=age. One message in a hundred is for twenty of the 1000
 // hosts.
 func BenchmarkTurns(b *testing.B) {
 	q := newBenchQueue(100)
@@ -189,6 +189,7 @@ func BenchmarkTurns(b *testing.B) {
 	p.PositiveFeedback, p.NegativeFeedback = Feedback{1, PerN}, Feedback{1, PerN}
 	p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots = 5, 50, 3, 3
 	p.MsgSessions, p.MsgScale, p.Share, p.Sessions = 20, 10, "sender", 20
+	p.Backoff, p.MinBackoff, p.MaxBackoff = BackoffAge, 5*time.Minute, 4000*time.Second
 	r := rand.New(rand.NewPCG(5, 6))
 	offsets := make(map[string]int64) // of recipients after the first, by path and host
 	arrive := func() {

@@ -134,7 +134,13 @@ func (s *Scheduler) checkMail() {
 	assert(s.vertices.used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.used())
 	assert(s.moreRecipients.used() == more && s.extras.used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.used(), extras, s.extras.used())
 	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.used())
-	assert(s.senders.totalRefs() == len(s.byID), "senders of %d messages, kept for %d", len(s.byID), s.senders.totalRefs())
+	senders := len(s.byID)
+	for _, t := range s.threads {
+		if t.sender != 0 {
+			senders++
+		}
+	}
+	assert(s.senders.totalRefs() == senders, "senders of %d messages and threads, kept for %d", senders, s.senders.totalRefs())
 	assert(s.diagnostics.totalRefs() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.totalRefs())
 }
 

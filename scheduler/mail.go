@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"strconv"
+	"strings"
 
 	"zsched/ctlfile"
 )
@@ -147,6 +148,13 @@ func (ml *mail) path(m *message) string {
 // pathOf returns the usual name of a control file.
 func pathOf(id MessageID, levels int) string {
 	return ctlfile.HashDir(uint64(id), levels) + strconv.FormatUint(uint64(id), 10)
+}
+
+// isPathOf reports whether a control file has its usual name.
+func isPathOf(path string, id MessageID, levels int) bool {
+	var digits [20]byte
+	name, ok := strings.CutPrefix(path, ctlfile.HashDir(uint64(id), levels))
+	return ok && name == string(strconv.AppendUint(digits[:0], uint64(id), 10))
 }
 
 func (ml *mail) sender(m *message) string { return *ml.senders.at(m.sender) }

@@ -216,7 +216,7 @@ func (dv *delivery) advance(m *message) {
 	case m.flags&holdOrdered != 0 && dv.allHolding(m):
 		m.flags |= moving
 		op := dv.nextOp()
-		dv.issue(op, &pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
+		dv.issue(op, pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
 	default:
 		dv.planInterimNotice(m)
 		dv.consider(m)

@@ -88,7 +88,7 @@ func (dv *delivery) report(m *message) {
 	if at := dv.messageExpiry(m); at != never && at > dv.now {
 		action.RetryUntil = at.time()
 	}
-	dv.issue(op, &pending{action: action, message: m})
+	dv.issue(op, pending{action: action, message: m})
 }
 
 // messageExpiry returns when the first of the open recipients expires.

@@ -19,7 +19,7 @@ func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 // are left. Vertices whose alternatives wait for one in another vertex keep the
 // recorded order.
 func (dv *delivery) resubmit(m *message, vertices []*vertex) {
-	p := &pending{message: m}
+	p := pending{message: m}
 	var offsets []int64
 	for _, v := range vertices {
 		dv.reopenRecipients(v)

@@ -37,7 +37,7 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	dv.setState(v, reading, 0)
 	v.readReason = why
 	op := dv.nextOp()
-	dv.issue(op, &pending{
+	dv.issue(op, pending{
 		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid},
 		message: m, vertex: v,
 	})

@@ -22,9 +22,10 @@ const (
 type store struct {
 	last    Op
 	pending map[Op]*pending
-	failed  []Op    // to be issued again, in order
-	batch   batch   // of the message in inBatch
-	retryAt instant // when to probe, or to issue failed again; 0: nothing to do
+	spare   []*pending // answered ones, for reuse
+	failed  []Op       // to be issued again, in order
+	batch   batch      // of the message in inBatch
+	retryAt instant    // when to probe, or to issue failed again; 0: nothing to do
 }
 
 // pending is one action on files that has no answer yet.
@@ -50,9 +51,16 @@ func (st *store) next() instant {
 }
 
 // issue issues an action on files and keeps it until it is answered.
-func (dv *delivery) issue(op Op, p *pending) {
+func (dv *delivery) issue(op Op, p pending) {
 	p.id, p.sequence = p.message.id, p.message.sequence
-	dv.store.pending[op] = p
+	var kept *pending
+	if last := len(dv.store.spare) - 1; last >= 0 {
+		kept, dv.store.spare = dv.store.spare[last], dv.store.spare[:last]
+	} else {
+		kept = new(pending)
+	}
+	*kept = p
+	dv.store.pending[op] = kept
 	dv.do(p.action)
 }
 
@@ -107,7 +115,7 @@ func (dv *delivery) write(m *message, marks []ctlfile.Mark, settles []alternativ
 	}
 	op := dv.nextOp()
 	m.pendingWrites++
-	dv.issue(op, &pending{
+	dv.issue(op, pending{
 		action:  Mark{Op: op, Message: m.id, Path: dv.path(m), Marks: marks},
 		message: m, recipients: settles,
 	})
@@ -174,7 +182,7 @@ func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 		Message: m.id, ModifiedAt: m.modifiedAt.time(),
 		Recipients: int(m.recipients), Failed: int(m.failed),
 	})
-	dv.issue(op, &pending{
+	dv.issue(op, pending{
 		action: Finish{
 			Op: op, Message: m.id, Path: dv.path(m), Owes: m.flags&owesNotice != 0,
 			Untagged: untagged, Tag: tag,
@@ -214,6 +222,15 @@ func (dv *delivery) writeDone(op Op) {
 		return
 	}
 	delete(dv.store.pending, op)
+	dv.applyDone(p)
+	*p = pending{}
+	if len(dv.store.spare) < maxSpare {
+		dv.store.spare = append(dv.store.spare, p)
+	}
+}
+
+// applyDone applies the success of an action to its message.
+func (dv *delivery) applyDone(p *pending) {
 	m := p.message
 	if p.stale() {
 		return
@@ -235,6 +252,9 @@ func (dv *delivery) writeDone(op Op) {
 	m.pendingWrites--
 	dv.advance(m)
 }
+
+// maxSpare bounds store.spare.
+const maxSpare = 100
 
 // writeFailed keeps an action that failed, to issue it again later.
 func (dv *delivery) writeFailed(e Failed) {

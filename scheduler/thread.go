@@ -82,6 +82,7 @@ type thread struct {
 
 	lastAgent  *agent        // the last that served it; nil: none, or gone
 	diagnostic diagnosticRef // last report on any recipient; recipients share it
+	sender     senderRef     // of the last vertex that joined; messages share it
 }
 
 // mayFeed reports whether the state of the thread allows feeding.
@@ -197,12 +198,14 @@ func (q *queue) detachThread(t *thread) {
 func (q *queue) linkVertex(t *thread, v *vertex) {
 	m := q.messageOf(v)
 	// Messages of one sender often follow each other: share the string.
-	if tail := t.vertices.tail; tail != 0 && !tail.isRecord() {
-		last := q.vertices.at(tail)
-		if other := q.messageOf(last); other.sender != m.sender && q.sender(other) == q.sender(m) {
-			q.senders.release(m.sender)
-			m.sender = q.senders.retain(other.sender)
-		}
+	switch {
+	case t.sender == m.sender:
+	case t.sender != 0 && *q.senders.at(t.sender) == q.sender(m):
+		q.senders.release(m.sender)
+		m.sender = q.senders.retain(t.sender)
+	default:
+		q.senders.release(t.sender)
+		t.sender = q.senders.retain(m.sender)
 	}
 	t.vertices.append(v.ref)
 	t.modTimes.add(m.modifiedAt.second())
@@ -281,6 +284,7 @@ func (q *queue) dropThread(t *thread) {
 	q.resumes.remove(t)
 	delete(q.threads, t.key)
 	q.diagnostics.release(t.diagnostic)
+	q.senders.release(t.sender)
 	q.threadTable.release(t.ref)
 	q.counts.Threads--
 }
