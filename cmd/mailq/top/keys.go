@@ -32,6 +32,14 @@ var helpText = []string{
 
 // key handles a key.
 func (v *view) key(event *tcell.EventKey) question {
+	if event.Modifiers()&tcell.ModAlt != 0 {
+		// Esc and the next key have arrived together.
+		first := v.key(tcell.NewEventKey(tcell.KeyEscape, 0, 0))
+		if next := v.key(tcell.NewEventKey(event.Key(), event.Rune(), event.Modifiers()&^tcell.ModAlt)); next != nil {
+			return next
+		}
+		return first
+	}
 	switch {
 	case event.Key() == tcell.KeyCtrlC:
 		v.quit = true

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gdamore/tcell/v2"
+
 	"zsched/mailq"
 	"zsched/mailq/client"
 )
@@ -357,6 +359,21 @@ Esc back   ? help`)
 	s.press("1", "q")
 	if !s.quit {
 		t.Error("still there")
+	}
+}
+
+// Over a slow link, Esc and the next key arrive together, as Alt and the key.
+func TestEscAndAKeyAtOnce(t *testing.T) {
+	s := newTestScreen(t, newRecorded(t), 100, 12)
+	s.press("enter")
+	s.settle(s.key(tcell.NewEventKey(tcell.KeyRune, '2', tcell.ModAlt)))
+	if s.page().kind != ringsPage {
+		t.Errorf("page %v", s.page().kind)
+	}
+	s.press("1", "h")
+	s.settle(s.key(tcell.NewEventKey(tcell.KeyRune, 'm', tcell.ModAlt)))
+	if s.prompt != nil || s.page().marked() != "1 line marked" {
+		t.Errorf("%v, %s", s.prompt, s.page().marked())
 	}
 }
 
