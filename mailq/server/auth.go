@@ -1,13 +1,16 @@
 package server
 
 import (
+	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"zsched/mailq"
 )
@@ -112,6 +115,10 @@ func parseAccounts(text string) (list accounts, problems []error) {
 			// The line is for another program that shares the file.
 			continue
 		}
+		if fields[1] == "" && granted != 0 {
+			problem(errors.New("ignored, because its password is empty"))
+			continue
+		}
 		from, bad := parseAddresses(fields[3])
 		for _, err := range bad {
 			problem(err)
@@ -155,4 +162,46 @@ func (a *account) accepts(p Peer) bool {
 // constant time.
 func (a *account) verify(challenge, digest string) bool {
 	return subtle.ConstantTimeCompare([]byte(mailq.Digest(challenge, a.password)), []byte(digest)) == 1
+}
+
+const (
+	// guessInterval is how often the server answers a failed login, after a burst of
+	// guessBurst. A failed login waits for its turn, at most maxGuessWait, so that
+	// nobody can try passwords by the thousand, from however many connections.
+	guessInterval = 200 * time.Millisecond
+	guessBurst    = 20
+	maxGuessWait  = 10 * time.Second
+)
+
+// guesses spaces out the replies to failed logins of all sessions.
+type guesses struct {
+	mu   sync.Mutex
+	next time.Time // when the turn of the next failed login would be, without the burst
+}
+
+// wait waits until a failed login may be answered. It returns false if ctx is done
+// before.
+func (g *guesses) wait(ctx context.Context) bool {
+	select {
+	case <-time.After(g.reserve(time.Now())):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// reserve returns how long a login that fails now has to wait.
+func (g *guesses) reserve(now time.Time) time.Duration {
+	const burst = guessBurst * guessInterval
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.next.Before(now) {
+		g.next = now
+	}
+	if latest := now.Add(burst + maxGuessWait); g.next.After(latest) {
+		g.next = latest
+	}
+	turn := g.next.Sub(now) - burst
+	g.next = g.next.Add(guessInterval)
+	return max(0, turn)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"zsched/mailq"
 )
@@ -210,7 +212,7 @@ func TestAuthFileIsReadEveryTime(t *testing.T) {
 	s := New(&fakeQueue{}, Settings{Version: 2, AuthFile: path, UID: daemonUID()})
 	k := dial(t, s, loopback)
 	must(t, os.WriteFile(path, []byte("b:q:QQ:\n"), 0o600))
-	if r := k.reply("AUTH a " + mailq.Digest(k.challenge, "p")); r != "-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS" {
+	if r := k.reply("AUTH a " + mailq.Digest(k.challenge, "p")); r != "-BAD USER OR PASSWORD" {
 		t.Error(r)
 	}
 	k.login("b", "q")
@@ -260,7 +262,7 @@ func TestLoginIsExact(t *testing.T) {
 		{"AUTH nobody " + strings.ToUpper(digest), "-BAD USER OR PASSWORD"},
 		{"AUTH nobody " + digest[:31], "-BAD USER OR PASSWORD"},
 		{"AUTH nobody", "-BAD USER OR PASSWORD"},
-		{"AUTH Nobody " + digest, "-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS"},
+		{"AUTH Nobody " + digest, "-BAD USER OR PASSWORD"},
 		{"auth nobody " + digest, "-BAD; USER MUST AUTHENTICATE"},
 		{"HELP", "-BAD; USER MUST AUTHENTICATE"},
 		{"KILL MSG 1", "-BAD; USER MUST AUTHENTICATE"},
@@ -345,4 +347,38 @@ func TestPeersOnUnixSocketsAreJudgedByCredentials(t *testing.T) {
 		t.Error(r)
 	}
 	k.login("a", "p")
+}
+
+// Passwords cannot be tried by the thousand, from however many connections, and
+// the reply does not say which users there are.
+func TestGuessesAreSpacedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, &fakeQueue{})
+		begin := time.Now()
+		const guesses = 100
+		for i := range guesses {
+			k := dial(t, s, loopback)
+			user := []string{"root", "nobody", "no-such-user"}[i%3]
+			if got := k.reply("AUTH " + user + " 00"); got != "-BAD USER OR PASSWORD" {
+				t.Fatalf("%s: %s", user, got)
+			}
+			k.conn.Close()
+			synctest.Wait()
+		}
+		if took, least := time.Since(begin), (guesses-guessBurst-1)*guessInterval; took < least {
+			t.Errorf("%d guesses took %v, less than %v", guesses, took, least)
+		}
+		begin = time.Now()
+		dial(t, s, loopback).login("nobody", "nobody") // does not wait
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("a login took %v", took)
+		}
+	})
+}
+
+func TestEmptyPasswordAdmitsNobody(t *testing.T) {
+	list, problems := parseAccounts("root::ALL:\nroot:x:SNMP:\n")
+	if len(list) != 1 || list[0].password != "x" || len(problems) != 1 || !strings.Contains(problems[0].Error(), "password is empty") {
+		t.Errorf("%d lines, problems %v", len(list), problems)
+	}
 }

@@ -144,6 +144,7 @@ type Server struct {
 	challenges atomic.Uint64 // the last number in a challenge
 	sessions   sessions
 	counts     counts
+	guesses    guesses
 	// triggers bounds the ETRNs of users who may not give orders.
 	triggers throttle.Throttle
 }

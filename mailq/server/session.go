@@ -181,7 +181,7 @@ func (s *session) execute(ctx context.Context, line string) bool {
 		s.reply("+Bye bye")
 		return false
 	case verb == "AUTH" && (!s.admitted || s.peer.unix()):
-		return s.auth(rest)
+		return s.auth(ctx, rest)
 	case !s.admitted:
 		count.add("CommandsRej")
 		s.reply("-BAD; USER MUST AUTHENTICATE")
@@ -223,7 +223,7 @@ func (s *session) refuse(c *command, verb, rest string) {
 
 // auth executes AUTH user digest. Root and the server's own user on a UNIX
 // socket keep all their rights; another local user may gain rights by logging in.
-func (s *session) auth(rest string) bool {
+func (s *session) auth(ctx context.Context, rest string) bool {
 	count := &s.server.counts
 	count.add("CommandAUTH")
 	if s.settings.trusts(s.peer) {
@@ -233,17 +233,18 @@ func (s *session) auth(rest string) bool {
 	user, digest := cutVerb(rest)
 	a, ok := s.readAuthFile().find(user, s.peer)
 	err := errors.New("wrong password")
-	switch {
-	case !ok:
-		s.reply("-BAD USER OR AUTHENTICATOR OR CONTACT ADDRESS")
-		err = errors.New("no line of the auth file is for this user and address")
-	case !a.verify(s.challenge, digest):
-		s.reply("-BAD USER OR PASSWORD")
-	default:
+	if !ok { // the reply takes as long and says the same, so that it names no user
+		a, err = new(account), errors.New("no line of the auth file is for this user and address")
+	}
+	if a.verify(s.challenge, digest) && ok {
 		s.login(a.user, a.rights)
 		s.reply("+OK")
 		return true
 	}
+	if !s.server.guesses.wait(ctx) {
+		return false
+	}
+	s.reply("-BAD USER OR PASSWORD")
 	count.add("AuthRej")
 	s.note(Note{Kind: NoteLogin, User: user, Err: err})
 	return s.countFailure()
