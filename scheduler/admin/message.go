@@ -106,9 +106,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		return m, nil
 	}
 	m.LogID, m.ErrorsTo = f.LogID, f.ErrorTo
-	if n := len(f.Senders); n > 0 && !f.NullSender {
-		m.Sender = f.Senders[n-1].User
-	}
+	m.Sender = senderOf(f)
 	known, err := q.known(ctx, stored)
 	if err != nil {
 		return nil, err

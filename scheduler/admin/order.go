@@ -92,7 +92,12 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		return mailq.Outcome{}, err
 	}
 	did := newTally()
-	err = q.countJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool { return selected(jobOf(v)) }, did})
+	err = q.countJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool {
+		if o.Where.Sender != "" {
+			return selected(q.jobWithFile(ctx, v))
+		}
+		return selected(jobOf(v))
+	}, did})
 	switch {
 	case err != nil || o.Verb == mailq.Hold || o.Verb == mailq.Retry:
 	case o.Verb == mailq.Release:
@@ -258,7 +263,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = q.port.Ask(ctx, func(l *daemon.Loop) {
-			if !e.DryRun && l.Status().Writing > maxWriting {
+			if !e.DryRun && l.Status().Writing+l.Core().Counts().Urgent > maxWriting {
 				return
 			}
 			n = countPart(l.Core(), list)

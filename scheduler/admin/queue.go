@@ -160,7 +160,7 @@ func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, 
 				if job != nil && !yield(job, nil) {
 					return
 				}
-				job = jobOf(v)
+				job = q.jobWithFile(ctx, v)
 			}
 		}
 		if job != nil {

@@ -127,9 +127,7 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 	if m.Place == spool.Hold {
 		whole.State, whole.Held = mailq.StateHeld, true
 	}
-	if n := len(m.File.Senders); n > 0 && !m.File.NullSender {
-		whole.Sender = m.File.Senders[n-1].User
-	}
+	whole.Sender = senderOf(m.File)
 	for i := range m.File.Recipients {
 		to := &m.File.Recipients[i]
 		if m.File.Done(i) {

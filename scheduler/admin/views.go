@@ -3,9 +3,12 @@ package admin
 // The core's views as values of the query protocol.
 
 import (
+	"context"
+
 	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
+	"zsched/scheduler/spool"
 )
 
 func ringOf(v *scheduler.RingView) *mailq.Ring {
@@ -43,6 +46,30 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		t.Agents[i] = mailq.Agent{PID: a.PID, HungryAt: a.HungryAt, FedAt: a.FedAt, Open: a.Open, State: string(a.State)}
 	}
 	return t
+}
+
+// jobWithFile returns a vertex as a job. If the core has only a record of it, the
+// control file says who the sender is. A file that cannot be read leaves the
+// sender empty and the owner unknown.
+func (q *Queue) jobWithFile(ctx context.Context, v *scheduler.VertexView) *mailq.Job {
+	job := jobOf(v)
+	if !v.OnRecord {
+		return job
+	}
+	job.Owner = nil
+	m, found, err := q.files.Show(ctx, v.Path)
+	if err == nil && found && m.Place == spool.Queue && m.File != nil && m.SpoolID() == job.SpoolID {
+		job.Sender, job.Owner = senderOf(m.File), &m.Owner
+	}
+	return job
+}
+
+// senderOf returns the sender of a control file; "" for the null sender.
+func senderOf(f *ctlfile.File) string {
+	if n := len(f.Senders); n > 0 && !f.NullSender {
+		return f.Senders[n-1].User
+	}
+	return ""
 }
 
 func jobOf(v *scheduler.VertexView) *mailq.Job {

@@ -40,7 +40,8 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 
 func (s *scrape) collectQueue(c collector) {
 	n := s.counts
-	c.gauge("scheduler_messages", "Messages in memory.", float64(n.Messages))
+	c.gauge("scheduler_messages", "Messages in the queue.", float64(n.Messages))
+	c.gauge("scheduler_messages_on_record", "Messages that are on record, because of the limits on memory.", float64(n.OnRecord))
 	c.gauge("scheduler_recipients", "Recipients that are not done.", float64(n.Recipients))
 	c.gauge("scheduler_threads", "Threads, each the mail for one channel and host.", float64(n.Threads))
 	c.counter("scheduler_messages_in_total", "Messages taken.", float64(n.MessagesIn))

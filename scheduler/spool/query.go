@@ -144,6 +144,7 @@ type Stored struct {
 	ChangedAt  time.Time // its ctime
 	Size       int64     // bytes of the message file, -1 when there is none
 	ModifiedAt time.Time // mtime of the message file; zero when there is none
+	Owner      uint32    // uid that owns the message file
 }
 
 // SpoolID returns the message's identity in logs.
@@ -232,7 +233,7 @@ func (h *queueReader) read(n Name) (*Stored, error) {
 	m.File, m.Control, m.ChangedAt = d.file, d.st.Size, time.Unix(d.st.Ctim.Unix())
 	var st unix.Stat_t
 	if postoffice.Stat(h.queue, n.Path, &st) == nil && postoffice.IsRegular(&st) {
-		m.Size, m.ModifiedAt = st.Size, time.Unix(st.Mtim.Unix())
+		m.Size, m.ModifiedAt, m.Owner = st.Size, time.Unix(st.Mtim.Unix()), st.Uid
 	}
 	if h.place == Corrupt {
 		if reason := h.reason(n.Path); reason != "" {

@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/daemon/daemontest"
+	"zsched/ta"
+)
+
+// onRecord is a queue of twenty deferred messages, two of which may be in memory.
+func onRecord(t *testing.T) *harness {
+	h := newHarness(t, nil)
+	h.Options.Config.ActiveLimit, h.Options.Config.RingReserve = 2, 5
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { deferAll(a, job) }
+	h.Run()
+	for i := range 20 {
+		h.Spool.Bring(uint64(i+1), []string{"a.example", "b.example"}[i%2])
+		synctest.Wait()
+	}
+	if n := h.onRecord(); n < 18 {
+		t.Fatalf("%d messages are on record", n)
+	}
+	return h
+}
+
+func (h *harness) onRecord() (n int) {
+	if err := h.Daemon.Ask(h.t.Context(), func(l *daemon.Loop) { n = l.Core().Counts().OnRecord }); err != nil {
+		h.t.Fatal(err)
+	}
+	return n
+}
+
+// Orders count mail on record as any other, and are carried out on it.
+func TestOrdersAboutMailOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := onRecord(t)
+		h.want("KILL MSG 1 DRYRUN", 1, 1, 1)
+		h.want("KILL MSG 1", 1, 1, 1)
+		h.want("EXPIRE MSG 2", 1, 1, 1)
+		h.want("KILL WHERE host=a.example state=waiting", 9, 9, 1)
+		synctest.Wait()
+		if n := h.Spool.Left(); n != 9 {
+			t.Errorf("%d control files are left", n)
+		}
+		h.want("HOLD MSG 4", 1, 1, 1)
+		h.want("HOLD WHERE sender=rayan host=b.* younger=1d", 8, 8, 1)
+		synctest.Wait()
+		if n := h.Spool.HeldFiles(); n != 9 {
+			t.Errorf("%d messages are held", n)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// Mail on record is retried without being read for the order.
+func TestRetryOfMailOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := onRecord(t)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.OK2, "delivered") }
+		h.want("RETRY THREAD smtp b.example", 10, 10, 1)
+		synctest.Wait()
+		if n := h.Spool.Left(); n != 10 {
+			t.Errorf("%d control files are left", n)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A list of jobs has the senders, which only the files know, and what the core
+// remembers.
+func TestListsHaveMailOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := onRecord(t)
+		n := 0
+		for job, err := range h.queue().Jobs(t.Context(), mailq.Name{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			if job.Sender != "rayan" || len(job.Recipients) != 1 || job.Recipients[0].Attempts != 1 || job.Recipients[0].Offset != 100 ||
+				job.State != string(scheduler.StateWaiting) || job.WakeAt.IsZero() {
+				t.Errorf("%+v", job)
+			}
+		}
+		totals, err := h.queue().Totals(t.Context())
+		if err != nil || n != 20 || totals.Messages != 20 || totals.Recipients != 20 {
+			t.Errorf("%d jobs, %+v, %v", n, totals, err)
+		}
+		m, found, err := h.queue().Message(t.Context(), "7")
+		if err != nil || !found || m.Recipients[0].Attempts != 1 || m.Recipients[0].State != "waiting" {
+			t.Errorf("%+v, %v", m, err)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
