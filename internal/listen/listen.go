@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -147,45 +148,53 @@ func isTemporary(err error) bool {
 	return false
 }
 
-// limited is a listener with a bounded number of open connections. It closes
-// any further connection at once, so that mail keeps the file descriptors that
-// it needs.
+// limited is a listener with a bounded number of open connections, so that mail
+// keeps the file descriptors that it needs. One more connection closes the one that
+// has been open longest: those who connect and send nothing, or half a request, keep
+// nobody out, and a request that is served is soon over.
 type limited struct {
 	net.Listener
-	free chan struct{} // a token for each connection that may still be opened
+	maxConns int
+
+	mu   sync.Mutex
+	open []*limitedConn // oldest first
 }
 
 // Limit bounds the number of connections that a listener has open.
 func Limit(listener net.Listener, maxConns int) net.Listener {
-	l := &limited{listener, make(chan struct{}, maxConns)}
-	for range maxConns {
-		l.free <- struct{}{}
-	}
-	return l
+	return &limited{Listener: listener, maxConns: maxConns}
 }
 
 func (l *limited) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-l.free:
-			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.free <- struct{}{} })}, nil
-		default:
-			conn.Close()
-		}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	c := &limitedConn{conn, l}
+	var oldest *limitedConn
+	l.mu.Lock()
+	if len(l.open) == l.maxConns {
+		oldest = l.open[0]
+		l.open = slices.Delete(l.open, 0, 1)
+	}
+	l.open = append(l.open, c)
+	l.mu.Unlock()
+	if oldest != nil {
+		oldest.Conn.Close()
+	}
+	return c, nil
 }
 
-// limitedConn returns its token when it is closed.
+// limitedConn gives its place back when it is closed.
 type limitedConn struct {
 	net.Conn
-	release func()
+	listener *limited
 }
 
 func (c *limitedConn) Close() error {
-	defer c.release()
+	l := c.listener
+	l.mu.Lock()
+	l.open = slices.DeleteFunc(l.open, func(other *limitedConn) bool { return other == c })
+	l.mu.Unlock()
 	return c.Conn.Close()
 }

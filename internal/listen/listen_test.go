@@ -207,9 +207,9 @@ func TestBindAddress(t *testing.T) {
 	}
 }
 
-// Idle connections do not take the file descriptors that mail needs. A
-// connection that closes makes room for another.
-func TestLimitClosesOneConnectionTooMany(t *testing.T) {
+// Idle connections do not take the file descriptors that mail needs, and keep
+// nobody out.
+func TestLimitClosesTheOldestConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := newPipeListener()
 		s := New(zerolog.Nop())
@@ -217,13 +217,16 @@ func TestLimitClosesOneConnectionTooMany(t *testing.T) {
 			return s.Accept(Limit(l, 2), echo)
 		})
 		first, second := listener.dial(), listener.dial()
-		talk(t, second)
-		if n, err := listener.dial().Read(make([]byte, 1)); err != io.EOF {
-			t.Errorf("a third connection got %d bytes, %v", n, err)
+		third := listener.dial()
+		if n, err := first.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the oldest connection got %d bytes, %v", n, err)
 		}
-		first.Close()
+		talk(t, second)
+		talk(t, third)
+		second.Close()
 		synctest.Wait()
 		talk(t, listener.dial())
+		talk(t, third) // there was room
 		s.Close()
 	})
 }
