@@ -22,15 +22,19 @@ import (
 // resident size):
 //
 //	GOGC=100  3.7  19 MB        GOGC=50  5.1  10 MB        GOGC=50, ballast  2.7  45 MB
+//
+// Who limits the mail in memory (PARAMactive-limit, PARAMrecipient-limit) wants a
+// small process rather than a fast one: the ballast is smaller then.
 const (
 	garbagePercent = 50
 	ballastBytes   = 64 << 20
+	smallBallast   = 16 << 20
 )
 
 // setMemory applies these settings and sets a memory limit; near it the collector
 // works harder, so that the system does not kill the process. It returns the
 // ballast, which the caller has to keep alive (runtime.KeepAlive).
-func setMemory() []byte {
+func setMemory(limited bool) []byte {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryAllowed() / 10 * 9)
 	}
@@ -38,6 +42,9 @@ func setMemory() []byte {
 		return nil
 	}
 	debug.SetGCPercent(garbagePercent)
+	if limited {
+		return make([]byte, smallBallast)
+	}
 	return make([]byte, ballastBytes)
 }
 

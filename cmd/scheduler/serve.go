@@ -121,7 +121,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	if err := ownPriority(file.SysNice, file.SysPriority); err != nil {
 		log.Warn().Err(err).Msg("priority unchanged")
 	}
-	ballast := setMemory()
+	ballast := setMemory(file.Params.ActiveLimit > 0 || file.Params.RecipientLimit > 0)
 	defer runtime.KeepAlive(ballast)
 
 	fileGroup, err := s.guard(file, log)
