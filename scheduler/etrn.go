@@ -64,7 +64,7 @@ const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
 	pullForward                        // what failed with the destination is due now
-	putOnRecord                        // due mail that may not be fed now can be on record
+	putOnRecord                        // what is idle can be on record
 )
 
 // beginUpdate begins a bulk update. An unfinished one starts again together
@@ -80,9 +80,10 @@ func (q *queue) updateVertex(v *vertex) {
 	if t.updates&releaseHeld != 0 {
 		q.releaseHeldVertex(v)
 	}
-	switch {
-	case t.updates&putOnRecord != 0 && v.state == due:
+	if t.updates&putOnRecord != 0 {
 		q.consider(q.messageOf(v))
+	}
+	switch {
 	case v.state != waiting:
 	case t.updates&wakeWaiting != 0:
 		v.undoRetryStep()

@@ -199,11 +199,13 @@ func (q *queue) consider(m *message) {
 	}
 }
 
-// considerThread does the same with the due mail of a thread that may not be fed
-// from now on.
+// considerThread does the same, a batch at a time, with the mail of a thread that
+// may not be fed from now on, or whose limits have changed.
 func (q *queue) considerThread(t *thread) {
-	if q.limited() && q.overHalf(0, 0) {
-		q.beginUpdate(t, putOnRecord)
+	if q.limited() && q.overHalf(0, 0) && t.vertices.len > 0 {
+		t.updates |= putOnRecord
+		t.nextUpdate = t.vertices.head
+		q.planResume(t)
 	}
 }
 

@@ -16,6 +16,7 @@ func (s *Scheduler) reload(config *Config) {
 			remaining[i] = w.remaining()
 		}
 	}
+	limits := s.config.ActiveLimit != config.ActiveLimit || s.config.RecipientLimit != config.RecipientLimit
 	s.config = config
 	s.memory.changed = true
 	clear(s.startFailures)
@@ -34,6 +35,9 @@ func (s *Scheduler) reload(config *Config) {
 		}
 		if !slices.Equal(before.ReportTimes, t.params.ReportTimes) {
 			s.replanDelays(t)
+		}
+		if limits {
+			s.considerThread(t)
 		}
 		if t.ring != nil {
 			s.updateThread(t)

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"zsched/mailq"
 	"zsched/scheduler"
@@ -94,6 +95,25 @@ func TestListsHaveMailOnRecord(t *testing.T) {
 		m, found, err := h.queue().Message(t.Context(), "7")
 		if err != nil || !found || m.Recipients[0].Attempts != 1 || m.Recipients[0].State != "waiting" {
 			t.Errorf("%+v, %v", m, err)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// Mail on record is read again when it is due. A message whose file is gone by
+// then is dropped, and the others are delivered.
+func TestMailOnRecordComesDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := onRecord(t)
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.OK2, "delivered") }
+		h.Spool.Mu.Lock()
+		delete(h.Spool.Files, "3")
+		h.Spool.Mu.Unlock()
+		time.Sleep(48 * time.Hour)
+		synctest.Wait()
+		totals, err := h.queue().Totals(t.Context())
+		if err != nil || totals.Messages != 0 || h.Spool.Left() != 0 {
+			t.Errorf("%+v, %d control files are left, %v", totals, h.Spool.Left(), err)
 		}
 		h.Stop(syscall.SIGTERM)
 	})
