@@ -47,15 +47,23 @@ func (q *queue) open(name string) (*submission, error) {
 	return &submission{name: name, file: file, info: info, inode: inodeOf(info), uid: ownerOf(info)}, nil
 }
 
-// names lists the submissions in router/ and its letter directories.
+// names lists the submissions in router/ and its letter directories, as far as they
+// can be read.
 func (q *queue) names() []string {
-	var names []string
-	top, _ := postoffice.ReadNames(filepath.Join(q.office, "router"))
+	names, _ := q.list()
+	return names
+}
+
+// list lists the submissions in router/ and its letter directories. Together with an
+// error, it returns those that it could read.
+func (q *queue) list() (names []string, err error) {
+	top, err := postoffice.ReadNames(filepath.Join(q.office, "router"))
 	for _, name := range top {
 		if isSubmission(name) {
 			names = append(names, name)
 		} else if isLetter(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
-			below, _ := postoffice.ReadNames(filepath.Join(q.office, "router", name))
+			below, e := postoffice.ReadNames(filepath.Join(q.office, "router", name))
+			err = errors.Join(err, e)
 			for _, base := range below {
 				if isSubmission(base) {
 					names = append(names, name+"/"+base)
@@ -63,7 +71,7 @@ func (q *queue) names() []string {
 			}
 		}
 	}
-	return names
+	return names, err
 }
 
 // isSubmission reports whether a base name is one under which a program leaves a

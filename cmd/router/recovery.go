@@ -5,6 +5,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -60,7 +61,9 @@ func (q *queue) recover() (paths []string, err error) {
 // resume ends one submission: its control files go to their names if the message
 // is in queue/, else they are removed, because the submission is routed again.
 func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
-	if !q.isQueued(n) {
+	if queued, err := q.isQueued(n); err != nil {
+		return nil, err
+	} else if !queued {
 		return nil, q.undo(n, s)
 	}
 	for _, m := range s.copies {
@@ -93,15 +96,32 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 }
 
 // isQueued reports whether the message file with an inode is in queue/ under that
-// number. It is brought to the hash directory that is configured now.
-func (q *queue) isQueued(n uint64) bool {
+// number. It is brought to the hash directory that is configured now. After an error
+// that is not known, and nothing may be undone.
+func (q *queue) isQueued(n uint64) (bool, error) {
 	for levels := range 3 {
 		path := filepath.Join(q.office, "queue", ctlfile.HashDir(n, levels), decimal(n))
-		if info, err := postoffice.Lstat(path); err == nil && info.Mode().IsRegular() && inodeOf(info) == n {
-			return levels == q.levels || q.move(path, "queue", n) == nil
+		found, err := hasInode(path, n)
+		if err != nil {
+			return false, err
+		}
+		if found {
+			if levels != q.levels {
+				err = q.move(path, "queue", n)
+			}
+			return err == nil, err
 		}
 	}
-	return false
+	return false, nil
+}
+
+// hasInode reports whether a path names a regular file with an inode.
+func hasInode(path string, n uint64) (bool, error) {
+	info, err := postoffice.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().IsRegular() && inodeOf(info) == n, err
 }
 
 // undo removes what was staged for a submission that is still in router/. If it is
@@ -118,11 +138,19 @@ func (q *queue) undo(n uint64, s *staged) error {
 	if !s.original {
 		return err
 	}
-	if q.isKeptBack(n) {
+	keptBack, e := q.isKeptBack(n)
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	if keptBack {
 		q.step("publish beside the queue " + decimal(n))
 		return errors.Join(err, q.publish(decimal(n), n))
 	}
-	if !q.inRouter(n) {
+	inRouter, e := q.inRouter(n)
+	if e != nil {
+		return errors.Join(err, e)
+	}
+	if !inRouter {
 		return errors.Join(err, q.aside(q.staging(decimal(n)), decimal(n)+".control",
 			"its message is neither in router/ nor in queue/"))
 	}
@@ -133,21 +161,25 @@ func (q *queue) undo(n uint64, s *staged) error {
 // isKeptBack reports whether the message file with an inode is where the scheduler
 // keeps mail back. The scheduler had the control file then, and a power cut has
 // taken that back. It moves the control file after its message.
-func (q *queue) isKeptBack(n uint64) bool {
+func (q *queue) isKeptBack(n uint64) (found bool, err error) {
 	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
-		if info, err := postoffice.Lstat(q.place(place, n)); err == nil && inodeOf(info) == n {
-			return true
+		if found, err = hasInode(q.place(place, n), n); found || err != nil {
+			return found, err
 		}
 	}
-	return false
+	return false, nil
 }
 
 // inRouter reports whether a file in router/ has an inode.
-func (q *queue) inRouter(n uint64) bool {
-	for _, name := range q.names() {
-		if info, err := postoffice.Lstat(filepath.Join(q.office, "router", name)); err == nil && inodeOf(info) == n {
-			return true
+func (q *queue) inRouter(n uint64) (found bool, err error) {
+	names, err := q.list()
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		if found, err = hasInode(filepath.Join(q.office, "router", name), n); found || err != nil {
+			return found, err
 		}
 	}
-	return false
+	return false, nil
 }
