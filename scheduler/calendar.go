@@ -1,49 +1,53 @@
 package scheduler
 
-import "math"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
-// The calendar: when each record must be looked at, because its wait is over, it
-// expires, or a notice about it is due.
+// The calendar of mail on record: when each record must be looked at, because its
+// wait is over, it expires, or a notice about it is due.
 
 // calendar has the records by the second in which they must be looked at. A
 // record takes only its two links, which is less than in a heap.
 type calendar struct {
-	days map[second]*day
-	heap heap[*day]
-	of   func(recordRef) *links[recordRef]
+	seconds map[second]*lookSecond
+	heap    heap[*lookSecond]
+	of      func(recordRef) *links[recordRef]
 }
 
-// day is the records of one second.
-type day struct {
+// lookSecond is the records of one second.
+type lookSecond struct {
 	at    second
 	list  list[recordRef]
 	index int32 // in calendar.heap
 }
 
 func (c *calendar) init(of func(recordRef) *links[recordRef]) {
-	c.days, c.of = make(map[second]*day), of
-	c.heap.index = func(d *day) *int32 { return &d.index }
+	c.seconds, c.of = make(map[second]*lookSecond), of
+	c.heap.index = func(s *lookSecond) *int32 { return &s.index }
 }
 
 func (c *calendar) next() instant { return c.heap.next() }
 
 func (c *calendar) add(n recordRef, at second) {
-	d := c.days[at]
-	if d == nil {
-		d = &day{at: at}
-		d.list.of = c.of
-		c.days[at] = d
-		c.heap.put(at.instant(), d)
+	s := c.seconds[at]
+	if s == nil {
+		s = &lookSecond{at: at}
+		s.list.of = c.of
+		c.seconds[at] = s
+		c.heap.put(at.instant(), s)
 	}
-	d.list.append(n)
+	s.list.append(n)
 }
 
 func (c *calendar) remove(n recordRef, at second) {
-	d := c.days[at]
-	d.list.remove(n)
-	if d.list.len == 0 {
-		delete(c.days, at)
-		c.heap.remove(d)
+	s := c.seconds[at]
+	s.list.remove(n)
+	if s.list.len == 0 {
+		delete(c.seconds, at)
+		c.heap.remove(s)
 	}
 }
 
@@ -56,4 +60,142 @@ func (i instant) secondFrom() second {
 		return math.MaxUint32
 	}
 	return (i + 1e9 - 1).second()
+}
+
+// planLook puts a record into the calendar at the time of its next event, as
+// planWake does with a vertex.
+func (q *queue) planLook(n recordRef) {
+	rec := q.records.items.at(n)
+	t := q.recordThread(rec)
+	look := q.nextWriting(rec, q.now)
+	if primary, secondary := t.params.expiryOf(rec.modifiedAt); q.recordMayExpire(rec, t) {
+		switch {
+		case q.now < primary:
+			look = min(look, primary)
+		case q.recordOverdue(rec):
+			look = q.now
+		default:
+			look = min(look, q.now.after(max(t.params.Interval, time.Minute)))
+			if secondary > q.now {
+				look = min(look, secondary)
+			}
+		}
+	}
+	if rec.state == waiting {
+		look = min(look, rec.wakeAt.instant())
+	}
+	if rec.flags&recordReadAtLook != 0 {
+		look = q.now
+	}
+	q.setLook(n, look)
+}
+
+// setLook puts a record into the calendar, or takes it out (never).
+func (q *queue) setLook(n recordRef, look instant) {
+	rec := q.records.items.at(n)
+	if rec.lookAt != 0 {
+		q.memory.calendar.remove(n, rec.lookAt)
+		rec.lookAt = 0
+	}
+	if look != never && rec.flags&recordLoading == 0 {
+		rec.lookAt = look.secondFrom()
+		q.memory.calendar.add(n, rec.lookAt)
+	}
+}
+
+// lookAtRecord is called at the time in the calendar, as wakeVertex is for a
+// vertex.
+func (q *queue) lookAtRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	planned := rec.lookAt.instant()
+	q.setLook(n, never)
+	switch {
+	case rec.flags&recordReadAtLook != 0, q.recordOverdue(rec), q.nextWriting(rec, planned.after(-time.Second)) <= q.now:
+		q.readSoon(n)
+	case rec.state == waiting && rec.wakeAt.instant() <= q.now:
+		q.makeRecordDue(n)
+	default:
+		q.planLook(n)
+	}
+}
+
+// nextWriting returns when something must be written about a record, after the
+// given time: a notice, or an outcome at a deadline.
+func (q *queue) nextWriting(rec *record, after instant) instant {
+	next := never
+	consider := func(at instant) {
+		if at > after {
+			next = min(next, at)
+		}
+	}
+	if x := q.records.extras[rec.id]; x != nil {
+		consider(x.noticeAt)
+		consider(x.deadlineAt)
+	}
+	if times := q.recordThread(rec).params.ReportTimes; len(times) > 0 && q.recordWantsDelays(rec) {
+		for _, age := range times {
+			consider(rec.modifiedAt.after(age))
+		}
+	}
+	return next
+}
+
+// recordWantsDelays reports whether the sender wants to be told of delays.
+func (q *queue) recordWantsDelays(rec *record) bool {
+	if rec.flags&recordNullSender != 0 {
+		return false
+	}
+	for i := range q.recordLen(rec) {
+		if r := q.recordedRecipient(rec, i); r.isOpen() && r.flags&notifyDelay != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// recordMayExpire reports whether a recipient of a record can expire.
+func (q *queue) recordMayExpire(rec *record, t *thread) bool {
+	if t.held || t.updates&releaseHeld != 0 || t.params.Expiry == 0 {
+		return false
+	}
+	for i := range q.recordLen(rec) {
+		if r := q.recordedRecipient(rec, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// recordOverdue reports whether a recipient of a record has expired, as expired
+// does for a vertex.
+func (q *queue) recordOverdue(rec *record) bool {
+	t := q.recordThread(rec)
+	primary, secondary := t.params.expiryOf(rec.modifiedAt)
+	if q.now < primary || !q.recordMayExpire(rec, t) {
+		return false
+	}
+	outlasted := rec.state == due && rec.suspensionsWhenDue < t.suspensions
+	for i := range q.recordLen(rec) {
+		r := q.recordedRecipient(rec, i)
+		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&
+			(q.now >= secondary || r.attempts > 0 || outlasted) {
+			return true
+		}
+	}
+	return false
+}
+
+// replanRecord plans the notices of delay about a record whose thread has other
+// reporttimes. If one has passed, the file says which notices were sent.
+func (q *queue) replanRecord(n recordRef) {
+	rec := q.records.items.at(n)
+	if rec.flags&(recordUrgent|recordLoading) != 0 {
+		return
+	}
+	if q.recordWantsDelays(rec) && slices.ContainsFunc(q.recordThread(rec).params.ReportTimes, func(age time.Duration) bool {
+		return rec.modifiedAt.after(age) <= q.now
+	}) {
+		rec.flags |= recordReadAtLook
+	}
+	q.planLook(n)
 }

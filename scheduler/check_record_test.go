@@ -82,7 +82,7 @@ func (s *Scheduler) checkRecord(n recordRef, rec *record) {
 	assert(!(queued && urgent) && !(loading && (queued || urgent)), "a record of %d is in several places", rec.id)
 	if rec.lookAt != 0 {
 		found := false
-		for m := s.memory.calendar.days[rec.lookAt].list.head; m != 0; m = s.records.items.at(m).looks.next {
+		for m := s.memory.calendar.seconds[rec.lookAt].list.head; m != 0; m = s.records.items.at(m).looks.next {
 			found = found || m == n
 		}
 		assert(found, "a record of %d is not in the calendar", rec.id)

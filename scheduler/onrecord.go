@@ -1,9 +1,6 @@
 package scheduler
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // On record: how a message comes to be there, and what happens to it until its
 // file is read again (loadrecord.go).
@@ -297,129 +294,6 @@ func (q *queue) readSoon(n recordRef) {
 	q.updateThread(q.recordThread(rec))
 }
 
-// planLook puts a record into the calendar at the time of its next event, as
-// planWake does with a vertex.
-func (q *queue) planLook(n recordRef) {
-	rec := q.records.items.at(n)
-	t := q.recordThread(rec)
-	look := q.nextWriting(rec, q.now)
-	if primary, secondary := t.params.expiryOf(rec.modifiedAt); q.recordMayExpire(rec, t) {
-		switch {
-		case q.now < primary:
-			look = min(look, primary)
-		case q.recordOverdue(rec):
-			look = q.now
-		default:
-			look = min(look, q.now.after(max(t.params.Interval, time.Minute)))
-			if secondary > q.now {
-				look = min(look, secondary)
-			}
-		}
-	}
-	if rec.state == waiting {
-		look = min(look, rec.wakeAt.instant())
-	}
-	if rec.flags&recordReadAtLook != 0 {
-		look = q.now
-	}
-	q.setLook(n, look)
-}
-
-// setLook puts a record into the calendar, or takes it out (never).
-func (q *queue) setLook(n recordRef, look instant) {
-	rec := q.records.items.at(n)
-	if rec.lookAt != 0 {
-		q.memory.calendar.remove(n, rec.lookAt)
-		rec.lookAt = 0
-	}
-	if look != never && rec.flags&recordLoading == 0 {
-		rec.lookAt = look.secondFrom()
-		q.memory.calendar.add(n, rec.lookAt)
-	}
-}
-
-// lookAtRecord is called at the time in the calendar, as wakeVertex is for a
-// vertex.
-func (q *queue) lookAtRecord(n recordRef) {
-	rec := q.records.items.at(n)
-	planned := rec.lookAt.instant()
-	q.setLook(n, never)
-	switch {
-	case rec.flags&recordReadAtLook != 0, q.recordOverdue(rec), q.nextWriting(rec, planned.after(-time.Second)) <= q.now:
-		q.readSoon(n)
-	case rec.state == waiting && rec.wakeAt.instant() <= q.now:
-		q.makeRecordDue(n)
-	default:
-		q.planLook(n)
-	}
-}
-
-// nextWriting returns when something must be written about a record, after the
-// given time: a notice, or an outcome at a deadline.
-func (q *queue) nextWriting(rec *record, after instant) instant {
-	next := never
-	consider := func(at instant) {
-		if at > after {
-			next = min(next, at)
-		}
-	}
-	if x := q.records.extras[rec.id]; x != nil {
-		consider(x.noticeAt)
-		consider(x.deadlineAt)
-	}
-	if times := q.recordThread(rec).params.ReportTimes; len(times) > 0 && q.recordWantsDelays(rec) {
-		for _, age := range times {
-			consider(rec.modifiedAt.after(age))
-		}
-	}
-	return next
-}
-
-// recordWantsDelays reports whether the sender wants to be told of delays.
-func (q *queue) recordWantsDelays(rec *record) bool {
-	if rec.flags&recordNullSender != 0 {
-		return false
-	}
-	for i := range q.recordLen(rec) {
-		if r := q.recordedRecipient(rec, i); r.isOpen() && r.flags&notifyDelay != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// recordMayExpire reports whether a recipient of a record can expire.
-func (q *queue) recordMayExpire(rec *record, t *thread) bool {
-	if t.held || t.updates&releaseHeld != 0 || t.params.Expiry == 0 {
-		return false
-	}
-	for i := range q.recordLen(rec) {
-		if r := q.recordedRecipient(rec, i); (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// recordOverdue reports whether a recipient of a record has expired, as expired
-// does for a vertex.
-func (q *queue) recordOverdue(rec *record) bool {
-	t := q.recordThread(rec)
-	primary, secondary := t.params.expiryOf(rec.modifiedAt)
-	if q.now < primary || !q.recordMayExpire(rec, t) {
-		return false
-	}
-	outlasted := rec.state == due && rec.suspensionsWhenDue < t.suspensions
-	for i := range q.recordLen(rec) {
-		r := q.recordedRecipient(rec, i)
-		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&
-			(q.now >= secondary || r.attempts > 0 || outlasted) {
-			return true
-		}
-	}
-	return false
-}
-
 // updateRecord carries out the bulk updates of a thread on a record.
 func (q *queue) updateRecord(n recordRef) {
 	rec := q.records.items.at(n)
@@ -463,19 +337,4 @@ func (q *queue) requeueRecord(n recordRef) {
 	if rec.flags&(recordUrgent|recordLoading) == 0 {
 		q.planLook(n)
 	}
-}
-
-// replanRecord plans the notices of delay about a record whose thread has other
-// reporttimes. If one has passed, the file says which notices were sent.
-func (q *queue) replanRecord(n recordRef) {
-	rec := q.records.items.at(n)
-	if rec.flags&(recordUrgent|recordLoading) != 0 {
-		return
-	}
-	if q.recordWantsDelays(rec) && slices.ContainsFunc(q.recordThread(rec).params.ReportTimes, func(age time.Duration) bool {
-		return rec.modifiedAt.after(age) <= q.now
-	}) {
-		rec.flags |= recordReadAtLook
-	}
-	q.planLook(n)
 }

@@ -18,7 +18,7 @@ type record struct {
 	logHash          uint32 // of the log identity; 0: none
 	thread           threadRef
 	links[vertexRef]                  // in the thread
-	looks            links[recordRef] // in a day of the calendar
+	looks            links[recordRef] // in a second of the calendar
 	queued           links[recordRef] // in a queue of its thread, or in memory.urgent
 	byID, byLog      recordRef        // next in a chain of recordIndex; of heads only
 	next             recordRef        // of the message, in the order of its vertices; 0: none

@@ -24,7 +24,9 @@
 //
 // A vertex is due, waiting for its retry, fed (with an agent), reading (its
 // control file is being read again), poisoned, blocked or holding; message.go
-// draws these states. A due vertex is in the queue of its thread. The agenda
+// draws these states. A due vertex is in the queue of its thread. Messages beyond
+// the limits on memory are on record: a record takes the place of each vertex
+// until the control file is read again (memory.go). The agenda
 // (agenda.go) has everything that happens at a given time: the end of a wait or
 // a suspension, an expiry, the deadline of an agent.
 //

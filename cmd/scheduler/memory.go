@@ -28,7 +28,7 @@ import (
 const (
 	garbagePercent = 50
 	ballastBytes   = 64 << 20
-	smallBallast   = 16 << 20
+	smallBallast   = 4 << 20
 )
 
 // setMemory applies these settings and sets a memory limit; near it the collector
