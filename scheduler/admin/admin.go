@@ -10,8 +10,8 @@
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
 // EXPLAIN, counters.go SHOW COUNTERS; order.go, hold.go and holdthread.go the
-// orders; held.go SHOW HELD and the ends of holds; kept.go the counts of mail that
-// is kept back; log.go what is logged about sessions.
+// orders; held.go SHOW HELD and how holds end; kept.go the counts of mail that is
+// kept back; log.go what is logged about sessions.
 package admin
 
 import (
@@ -54,7 +54,7 @@ type Options struct {
 	// Params writes parameters for EXPLAIN as a clause would set them: a
 	// "name=value" for each. nil: EXPLAIN shows only what clauses set.
 	Params func(scheduler.Params) []string
-	// EventLog is the place of the event log, for mailq --trace; "": none.
+	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
 	// SHOW COUNTERS reports; "": not reported.

@@ -64,7 +64,7 @@ func (q *Queue) settings(x *scheduler.Explanation) (all []mailq.Setting) {
 	return all
 }
 
-// states returns the states that some job line is in, and how many are.
+// states returns the number of job lines in each state that has any.
 func states(c scheduler.StateCounts) map[string]int {
 	some := make(map[string]int)
 	for state, n := range c.All() {

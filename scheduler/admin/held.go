@@ -15,8 +15,8 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// holdRecords are the records in force, by what is held: the last one about each
-// message and thread.
+// holdRecords has the record in force for each held message and thread: the last
+// one about it.
 type holdRecords struct {
 	messages map[string]*spool.HoldRecord // by spoolid
 	threads  map[spool.Thread]*spool.HoldRecord
@@ -36,8 +36,8 @@ func latest(records []spool.HoldRecord) holdRecords {
 	return l
 }
 
-// Held yields the held threads and then the held messages, a part for each
-// destination.
+// Held yields the held threads and then the held messages, with an item for each
+// destination of a message.
 func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 	return func(yield func(*mailq.HeldItem, error) bool) {
 		records, err := q.files.HoldRecords()
@@ -120,8 +120,8 @@ const (
 	// be ended: an agent still has the message, or files cannot be moved.
 	holdPause = time.Minute
 	// recordsPause is the time between two searches for records of holds that
-	// are over. A record is always kept for grace, because its order may not
-	// have been carried out yet.
+	// are over. A record is always kept for the time grace, because its order may
+	// not have been carried out yet.
 	recordsPause = time.Hour
 	grace        = time.Minute
 )
@@ -165,7 +165,8 @@ func (q *Queue) noteKept(ctx context.Context) {
 	}
 }
 
-// endHolds ends the holds whose time has come. It returns when the next one ends.
+// endHolds ends the holds whose time has come, and returns the time at which the
+// next one ends.
 func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 	now := time.Now()
 	next = now.Add(recordsPause)
@@ -231,7 +232,7 @@ type recordPass struct {
 	queue  *Queue
 	record *spool.HoldRecord
 	now    time.Time
-	alive  bool // the record still has something held or to be held
+	alive  bool // something in the record is held or is still to be held
 	ended  mailq.Outcome
 	err    error // the last one
 }
@@ -286,7 +287,7 @@ func (p *recordPass) count(did mailq.Outcome) {
 }
 
 // isToBeHeld reports whether a message of the queue is to be held as soon as no
-// agent has any of it.
+// agent is working on it.
 func (q *Queue) isToBeHeld(ctx context.Context, m *spool.Stored) (pending bool) {
 	id := scheduler.MessageID(m.Name.ID)
 	for item, err := range daemon.Walk(ctx, q.port, walkMessage(id)) {

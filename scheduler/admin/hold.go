@@ -53,7 +53,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 }
 
 // touched reports an order about a held message to the event log. newFiles are
-// the files as which the message was resubmitted.
+// the new files of a message that was resubmitted.
 func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, newFiles string) {
 	// The order has been carried out, so it is reported even if the caller is gone.
 	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
@@ -74,8 +74,8 @@ func outcomeOf(m *spool.Stored) mailq.Outcome {
 	return did
 }
 
-// expiredByOrder is the diagnostic of a recipient that EXPIRE has failed, as the
-// core words it.
+// expiredByOrder is the diagnostic of a recipient that failed because of EXPIRE.
+// The core uses the same words.
 const expiredByOrder = "expired by the administrator"
 
 // outcomes returns what KILL and EXPIRE write about the open recipients of a

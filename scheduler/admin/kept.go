@@ -24,7 +24,7 @@ const keptShare = 20
 const countPause = time.Minute
 
 // keptCounts are counts that need a search through directories or through the
-// queue. The goroutine of whoever asks makes it.
+// queue. The caller's goroutine makes that search.
 type keptCounts struct {
 	mu                        sync.Mutex
 	held, parked, quarantined keptCount
@@ -36,7 +36,7 @@ type keptCount struct {
 	freshUntil time.Time
 }
 
-// addKept adds to the totals those of mail that is kept back.
+// addKept adds the counts of mail that is kept back to the totals.
 func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	k := &q.kept
 	k.mu.Lock()

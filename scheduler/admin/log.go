@@ -18,7 +18,7 @@ const (
 	// maxPerSecond is how many lines of one kind are logged in a second. A
 	// flood of connections or ETRNs must not become a flood of log lines.
 	maxPerSecond = 5
-	// maxText bounds the bytes that are logged of a text that the peer chose.
+	// maxText is how many bytes are logged of a text that the peer chose.
 	maxText = 200
 )
 
@@ -26,7 +26,7 @@ const (
 // call it.
 func (s *Server) note(n server.Note) {
 	missing := 0
-	if n.Kind != server.NoteOrder { // who may give orders may fill the log
+	if n.Kind != server.NoteOrder { // a peer that may give orders may fill the log
 		ok := false
 		if missing, ok = s.limit.take(n.Kind, time.Now()); !ok {
 			return

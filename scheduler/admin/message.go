@@ -16,7 +16,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// maxByLogID is how many messages with one Message-Id are asked of the core.
+// maxByLogID is how many messages with one Message-Id the core is asked for.
 const maxByLogID = 5000
 
 // Message reads a control file and adds what the core knows.

@@ -137,7 +137,7 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 	id = scheduler.MessageID(n)
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		m := l.Core().Message(id)
-		// Numbers are used again, spoolids are not.
+		// Numbers are reused, spoolids are not.
 		found = m != nil && (!strings.HasPrefix(text, "S") || ctlfile.SpoolID(n, m.ModifiedAt) == text)
 	})
 	return id, found, err
@@ -159,7 +159,7 @@ type countedJobs struct {
 	did      *tally
 }
 
-// countJobs is actOnJobs, counted in jobs.did.
+// countJobs does the work of actOnJobs and adds the outcome to jobs.did.
 func (q *Queue) countJobs(ctx context.Context, o *mailq.Order, jobs countedJobs) error {
 	// Recipients that go to one destination go as one message.
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
@@ -207,9 +207,9 @@ type targets struct {
 	whole    bool // list holds whole messages
 	list     []scheduler.Target
 	spoolIDs []string // of the messages in list, if it holds whole messages
-	// order is, for each message, how many messages came before it, and vertices
-	// how many of its vertices are targets.
-	order    map[scheduler.MessageID]int
+	// rank is the number of messages that were added before each message, and
+	// vertices the number of its vertices that are targets.
+	rank     map[scheduler.MessageID]int
 	vertices map[scheduler.MessageID]int
 	mixed    bool // the targets of a message are not all adjacent in list
 	threads  map[mailq.Name]struct{}
@@ -218,7 +218,7 @@ type targets struct {
 
 func newTargets(whole bool) *targets {
 	return &targets{
-		whole: whole, order: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
+		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
 		threads: make(map[mailq.Name]struct{}),
 	}
 }
@@ -232,9 +232,9 @@ func (t *targets) add(v *scheduler.VertexView) {
 	if t.whole {
 		t.vertices[v.Message]++
 	}
-	_, again := t.order[v.Message]
+	_, again := t.rank[v.Message]
 	if !again {
-		t.order[v.Message] = len(t.order)
+		t.rank[v.Message] = len(t.rank)
 	} else if t.last.Message != v.Message {
 		t.mixed = true
 	}
@@ -248,11 +248,11 @@ func (t *targets) add(v *scheduler.VertexView) {
 	}
 }
 
-// byMessage returns the targets, those of a message adjacent, so that what is
-// sent elsewhere goes as one message.
+// byMessage returns the targets with those of each message side by side, so that
+// its recipients are sent elsewhere as one message.
 func (t *targets) byMessage() []scheduler.Target {
 	if t.mixed && !t.whole {
-		slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(t.order[a.Message], t.order[b.Message]) })
+		slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(t.rank[a.Message], t.rank[b.Message]) })
 	}
 	return t.list
 }
@@ -285,7 +285,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 	return did, err
 }
 
-// countPart returns how many of the targets one part may have. It does not
+// countPart returns how many of the targets go into the next part. It does not
 // divide a message, because the core looks at every vertex of each message.
 func countPart(core *scheduler.Scheduler, list []scheduler.Target) int {
 	vertices, last := 0, scheduler.MessageID(0)

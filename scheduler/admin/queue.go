@@ -27,7 +27,7 @@ type Queue struct {
 	messageDir, controlDir, logDir string                          // Options
 	eventLog                       string                          // Options
 	log                            zerolog.Logger
-	// ends is told the end of each hold that ends by itself.
+	// ends receives the end of each hold that has a time limit.
 	ends chan time.Time
 	kept keptCounts
 }
@@ -169,7 +169,8 @@ func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, 
 	}
 }
 
-// Trigger starts the mail of a host (ETRN). It reports whether there is any.
+// Trigger starts the delivery of a host's mail (ETRN). It reports whether there
+// is any.
 func (q *Queue) Trigger(ctx context.Context, host, _ string) (started bool, err error) {
 	host = strings.ToLower(host)
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {

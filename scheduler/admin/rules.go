@@ -50,7 +50,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitTA, scheduler.WaitChannel, scheduler.WaitRing, scheduler.WaitThread, scheduler.WaitWindow, scheduler.WaitMessage:
 		return sessionSentence(wait, x)
 	case scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs:
-		return orderSentence(wait, x)
+		return turnSentence(wait, x)
 	case scheduler.WaitProbe:
 		return "The destination has failed: one session tries it, and the other mail waits for the result", deathSettings(x.Params)
 	case scheduler.WaitSuspend:
@@ -69,7 +69,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	return because[wait], nil
 }
 
-// because has the rules that no setting of a clause is about.
+// because has the sentences about rules that depend on no setting of a clause.
 var because = map[scheduler.Wait]string{
 	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started",
 	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as option -R allows",
@@ -140,8 +140,8 @@ func limitSettings(value int, name string, p *scheduler.Params) []string {
 	return nil
 }
 
-// orderSentence is about the mail that comes first when a session is free.
-func orderSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
+// turnSentence is about the mail that comes first when a session is free.
+func turnSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
 	p := new(scheduler.PositionView)
 	if x.Vertex != nil && x.Vertex.Position != nil {
 		p = x.Vertex.Position
@@ -172,7 +172,7 @@ func countOf(n int, more bool, one, many string) string {
 	return mailq.Plural(n, one, many)
 }
 
-// deathSettings are the settings by which a destination is dead.
+// deathSettings are the settings that decide when a destination is dead.
 func deathSettings(p *scheduler.Params) []string {
 	if p != nil && p.InitialConcurrency > 0 {
 		return []string{"initialconcurrency", "cohortlimit"}

@@ -113,8 +113,8 @@ func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
 	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
 }
 
-// storedJobs returns the job lines of the open recipients of a message, as they
-// are in the queue or would be there.
+// storedJobs returns the job lines that the open recipients of a message have in
+// the queue, or would have there.
 func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 	if m.File == nil {
 		return nil
@@ -151,7 +151,7 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 // the files of a message are held as a whole, so its mail for other destinations
 // would be held too.
 func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
-	var larger []scheduler.MessageID // they have, or had, more than is selected
+	var larger []scheduler.MessageID // messages that have, or had, more vertices than are selected
 	for part := range slices.Chunk(slices.Collect(maps.Keys(t.vertices)), maxTargets) {
 		err := q.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, id := range part {

@@ -103,7 +103,8 @@ func (all *agents) startOutside(l *listener, spec child.Spec) {
 	}
 }
 
-// started tells the core how a start ended, before anything that the agent says.
+// started tells the core how a start ended, before the core hears anything from
+// the agent.
 func (all *agents) started(s agentStart) {
 	a := all.byID[s.agent]
 	if s.err != nil {

@@ -181,8 +181,8 @@ type Observer interface {
 	Event(now time.Time, e scheduler.Event)
 	Action(now time.Time, a scheduler.Action)
 	Result(now time.Time, r spool.Result)
-	// Turn reports how long the loop worked in one turn, in which it heard
-	// nothing else.
+	// Turn reports how long one turn of the loop took. The loop receives nothing
+	// else meanwhile.
 	Turn(took time.Duration)
 }
 

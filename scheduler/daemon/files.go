@@ -98,7 +98,7 @@ func (f *files) finished(r spool.Finished) {
 	if errors.Is(err, spool.ErrOpen) {
 		// The file has a recipient that the core does not know. The core drops
 		// the message, and a sweep finds the file again.
-		f.loop.log.Warn().Err(err).Msg("a message that seemed done is looked at again")
+		f.loop.log.Warn().Err(err).Msg("a message that seemed done has an open recipient; its file is read again")
 		f.spool.Sweep()
 		err = nil
 	}
@@ -196,7 +196,7 @@ func (f *files) takeNew(r spool.Resubmitted) {
 	}
 }
 
-// fed writes into the sender's file that an agent was given a job line.
+// fed writes into the verbose log that an agent was given a job line.
 func (f *files) fed(job scheduler.Feed) {
 	id, ok := messageOf(job.Job.Path)
 	if v, wanted := f.verbose[id]; ok && wanted {
@@ -204,7 +204,7 @@ func (f *files) fed(job scheduler.Feed) {
 	}
 }
 
-// forgetVerbose drops the files of senders whose messages left without being
+// forgetVerbose drops the verbose logs of messages that left without being
 // finished.
 func (f *files) forgetVerbose() {
 	for id := range f.verbose {

@@ -18,7 +18,7 @@ type Loop struct {
 	core      *scheduler.Scheduler
 	now       time.Time // of this turn
 	startedAt time.Time
-	events    []scheduler.Event // to be told to the core
+	events    []scheduler.Event // to be passed to the core
 	perform   func(scheduler.Action)
 	observer  Observer // nil: none
 	log       zerolog.Logger
@@ -108,8 +108,8 @@ func (d *Daemon) spoolAnswered(results []spool.Result) {
 	d.finishStartup()
 }
 
-// Step tells the core an event and performs the actions, then does the same
-// with the events that performing them queued.
+// Step passes an event to the core and performs the actions, then does the same
+// with the events that these actions queued.
 func (l *Loop) Step(e scheduler.Event) {
 	l.events = append(l.events, e)
 	for i := 0; i < len(l.events); i++ {

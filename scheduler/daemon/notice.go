@@ -18,7 +18,7 @@ import (
 // it.
 type Reporter struct{ current atomic.Pointer[reporter] }
 
-// reporter is what the configuration in force makes of a Reporter.
+// reporter has the settings of a Reporter from the configuration in force.
 type reporter struct {
 	*report.Reporter
 	answersNull bool
@@ -31,14 +31,14 @@ func NewReporter(r *report.Reporter) *Reporter {
 	return n
 }
 
-// Configure has notices that are written from now on follow the settings of r.
+// Configure makes notices that are written from now on follow the settings of to.
 func (r *Reporter) Configure(to *report.Reporter) {
 	r.current.Store(&reporter{to, to.AnswersNullSender()})
 }
 
 // AnswersNullSender reports whether there is a notice for messages with a null
-// sender. The form of notices, which may name addresses that get copies, was
-// looked at when the configuration was read.
+// sender. Configure found that out: the form of notices may name addresses that
+// get copies.
 func (r *Reporter) AnswersNullSender() bool { return r.current.Load().answersNull }
 
 // Report composes a notice and submits it.

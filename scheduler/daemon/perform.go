@@ -78,7 +78,7 @@ func (d *Daemon) result(r spool.Result) {
 		l.intake.refused(r)
 	case spool.Triggered:
 		if l.intake.isAgain(r.Name) {
-			break // it was obeyed when the file was first read
+			break // it was carried out when the file was first read
 		}
 		delete(l.intake.taking, r.Name.ID)
 		l.log.Info().Str("host", r.Host).Str("request", r.Text).Msg("mail asked for")

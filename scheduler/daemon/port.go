@@ -26,8 +26,8 @@ type Port interface {
 	// THREAD. A hold is in force at once, a release when it is recorded.
 	SetHeld(ctx context.Context, e scheduler.HeldThread) error
 	// Release moves a held message back into the queue, after it has recorded
-	// the outcomes in ends, if any. The error is ErrNotHeld if the message is
-	// not held any more.
+	// the outcomes in ends, if any. The error is ErrNotHeld if the message is no
+	// longer held.
 	Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark) error
 	// ResubmitHeld sends the open recipients of a held message to the router
 	// or to another thread. The error is ErrNotHeld as for Release.

@@ -101,7 +101,7 @@ func (s *scrape) collectAgents(c collector) {
 	c.counter("scheduler_agents_started_total", "Agents started.", float64(n.AgentsStarted))
 	c.counter("scheduler_agent_start_failures_total", "Agents that could not be started, or ended before they asked for work.", float64(s.stats.startsFailed))
 	for _, how := range []string{"exit", "signal", "killed"} {
-		c.counter("scheduler_agent_deaths_total", "Agents that ended at work or idle without having been asked to, by how.", float64(s.stats.deaths[how]), "how", how)
+		c.counter("scheduler_agent_deaths_total", "Agents that ended at work or idle without having been asked to, by how they ended.", float64(s.stats.deaths[how]), "how", how)
 	}
 }
 
@@ -163,8 +163,8 @@ func (s *scrape) collectWindows(c collector) {
 	c.gauge("scheduler_largest_share_jobs", "Due job lines of the share that has the most.", float64(s.shares.Largest))
 }
 
-// collectReload sends how the last reload ended. Without a reload there is the
-// configuration of the start, which is in force.
+// collectReload sends how the last reload ended. Before the first reload, it
+// sends that the start put its configuration into force.
 func (s *scrape) collectReload(c collector) {
 	last, ok := s.status.Reload, 1.0
 	if last.Error != "" {
@@ -219,8 +219,9 @@ func (c collector) histogram(name, help string, h histogram, labels ...string) {
 	c.to <- prometheus.MustNewConstHistogram(desc, h.total, h.sum, h.cumulative(), values...)
 }
 
-// label makes a text valid as a label: UTF-8. Bytes that are not are written as
-// \xNN. Backslashes are doubled, so that different texts stay different.
+// label makes a text valid as a label, which must be UTF-8. Other bytes are
+// written as \xNN. Backslashes are doubled, so that different texts stay
+// different.
 func label(text string) string {
 	if utf8.ValidString(text) && !strings.Contains(text, `\`) {
 		return text

@@ -3,7 +3,8 @@
 //
 // Stats counts what passes through the loop, as its observer. A scrape copies
 // these counters and the core's in one function in the loop, then walks over the
-// threads in slices. So all numbers are of one moment, except those of the walk.
+// threads in slices. So all numbers belong to one moment, except those of the
+// walk.
 package metrics
 
 import (

@@ -10,8 +10,8 @@ import (
 )
 
 // result is a class of reports with an enhanced status code. There are fewer
-// than a thousand of them, so that no server that makes codes up can fill the
-// memory of whoever scrapes.
+// than a thousand of them, so that a server that invents codes cannot fill the
+// memory of the program that scrapes.
 type result struct {
 	class outcome
 	code  statusCode
@@ -42,7 +42,7 @@ func outcomeOf(status ta.Status) outcome {
 	return deferred
 }
 
-// outcomeOfState is outcomeOf in the words of scheduler.Account.
+// outcomeOfState is outcomeOf for the State of a scheduler.Account.
 func outcomeOfState(state string) outcome {
 	switch state {
 	case "ok", "ok2", "ok3":
@@ -64,7 +64,7 @@ var otherCode = statusCode{0, 1}
 // and the registry of IANA).
 var maxDetail = [...]uint8{0, 10, 4, 6, 7, 6, 10, 30}
 
-// parseStatusCode reads a code, which may have a comment behind it.
+// parseStatusCode reads a code, which a comment may follow.
 func parseStatusCode(text string) statusCode {
 	text, _, _ = strings.Cut(text, " ")
 	if text == "" {

@@ -43,7 +43,8 @@ type values struct {
 	// before their first #hungry.
 	startsFailed uint64
 	// deaths counts agents that ended later without having been asked to, by how:
-	// exit, signal, or killed (by the scheduler, for their silence or their noise).
+	// exit, signal, or killed (by the scheduler, because they wrote nothing or
+	// too much).
 	deaths  map[string]uint64
 	results map[result]uint64        // reports of agents
 	ages    [len(outcomes)]histogram // of messages, at the outcomes of recipients
@@ -54,7 +55,7 @@ type values struct {
 	spoolDown string
 }
 
-// maxWaiting bounds the arrivals whose first job line is awaited. While so many
+// maxWaiting bounds the arrivals whose first job line is awaited. While that many
 // wait, further arrivals are not measured.
 const maxWaiting = 4096
 
@@ -141,7 +142,7 @@ func (s *Stats) Action(now time.Time, a scheduler.Action) {
 }
 
 // exited counts an agent that has ended although it was not asked to. One that
-// was asked before its first #hungry has not failed to start.
+// was asked to exit before its first #hungry does not count as a failed start.
 func (s *Stats) exited(e scheduler.AgentExited) {
 	how := s.leaving[e.Agent]
 	_, unready := s.unready[e.Agent]

@@ -125,7 +125,8 @@ func (d *controlFile) tag(i int, to ctlfile.Tag) error {
 	return nil
 }
 
-// setDelays writes how many notices of delay about a recipient its sender has had.
+// setDelays writes how many notices of delay the sender has had about a
+// recipient.
 func (d *controlFile) setDelays(r *ctlfile.Recipient, delays int) error {
 	fd, err := d.writable()
 	if err != nil {

@@ -1,6 +1,7 @@
 package spool
 
-// Dead locks, and what else a dead process has left in a control file.
+// Dead locks: the locks, and whatever else, that a dead process has left in a
+// control file.
 
 import (
 	"fmt"
@@ -20,11 +21,12 @@ import (
 type locks struct {
 	writtenAt time.Time // the file's mtime: no lock is younger
 	// known says that the message is in the receiver's memory. Locks without an
-	// exact pid then belong to our agents, of which dead has died (0: none).
+	// exact pid then belong to our agents. dead is the pid of the agent that has
+	// died (0: none).
 	known bool
 	dead  int
 
-	asked int // the pid asked after last, and the answer
+	asked int // the pid that was looked up last; alive is the answer
 	alive bool
 }
 
@@ -85,8 +87,8 @@ func (d *controlFile) settle(held func(*ctlfile.Recipient) bool) error {
 	return d.settleSets()
 }
 
-// settleSets ends the exclusive sets of which one recipient is delivered: its open
-// recipients are tagged '+', and the failures of the others need not be reported.
+// settleSets ends each exclusive set that has a delivered recipient: its open
+// recipients are tagged '+', and its failures need not be reported.
 func (d *controlFile) settleSets() error {
 	delivered := deliveredSets(d.file)
 	if len(delivered) == 0 {
@@ -136,7 +138,8 @@ func (d *controlFile) truncateTorn() error {
 	return nil
 }
 
-// deliveredSets returns the classes of X lines of which one is delivered.
+// deliveredSets returns the classes of the X lines that have a delivered
+// recipient.
 func deliveredSets(f *ctlfile.File) map[int]bool {
 	var sets map[int]bool
 	for i := range f.Recipients {
@@ -190,7 +193,8 @@ const (
 )
 
 // action returns the second field of a notary, cut to the word of RFC 3464 that
-// it begins with, because agents have appended other text. It is "" for none.
+// it begins with, because agents have appended other text. It returns "" if there
+// is no such word.
 func action(notary string) string {
 	_, rest, _ := strings.Cut(notary, "\x01")
 	field, _, _ := strings.Cut(rest, "\x01")

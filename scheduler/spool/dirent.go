@@ -112,7 +112,7 @@ func isKind(dir int, e dirent, kind byte) bool {
 	return byte(st.Mode&unix.S_IFMT>>12) == kind
 }
 
-// isLetter reports whether a name is that of a hash directory.
-func isLetter[S []byte | string](name S) bool {
+// isHashDir reports whether a name is that of a hash directory.
+func isHashDir[S []byte | string](name S) bool {
 	return len(name) == 1 && 'A' <= name[0] && name[0] <= 'Z'
 }

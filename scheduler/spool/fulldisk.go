@@ -69,7 +69,7 @@ func (d directory) try(text []byte, sync bool) error {
 	return err
 }
 
-// unwritable are the directories in which files were found to be neither made nor
+// unwritable are the directories in which files could be neither made nor
 // removed. There are at most as many as the queue has.
 type unwritable struct {
 	mu          sync.Mutex
@@ -99,8 +99,8 @@ func (u *unwritable) probe() error {
 const probeName = ".scheduler.probe"
 
 // probeBytes is how much a probe writes: more than fits into the rest of a block
-// or into an inode, and as much as some hundred outcomes need. With less, the
-// first free block would start the feeding again.
+// or into an inode, and as much as some hundred outcomes need. A smaller probe
+// would start the feeding again as soon as one block is free.
 const probeBytes = 64 << 10
 
 // Probe tries to write in transport/, and in the directories that could not be
@@ -126,7 +126,7 @@ func incompressible(n int) []byte {
 
 // Space is the space of a file system.
 type Space struct {
-	FreeKB, UsedKB       uint64 // of 1024 bytes; free is what others than root may use
+	FreeKB, UsedKB       uint64 // of 1024 bytes; free is what users other than root may use
 	FreeFiles, UsedFiles uint64 // inodes
 }
 

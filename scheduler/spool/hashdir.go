@@ -71,7 +71,8 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 }
 
 // prefixMode is the mode of the place's hash directories. In the queue, agents
-// and routers work under other groups; elsewhere nobody else does.
+// and routers work under other groups; in the other places only the scheduler
+// works.
 func (p Place) prefixMode() uint32 {
 	if p == Queue {
 		return 0o2755

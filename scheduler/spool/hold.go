@@ -19,8 +19,8 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// Hold moves a message from the queue to hold/, from where only Release brings it
-// back. The result is Moved.
+// Hold moves a message from the queue to hold/. Only Release brings it back. The
+// result is Moved.
 func (s *Spool) Hold(op uint64, path string) { s.Move(op, path, Queue, Hold) }
 
 // Release moves a held message back to the queue, message file first. id is its
@@ -102,7 +102,7 @@ const (
 // backslash, and the quotes are part of the word. No word has a line end or NUL;
 // any other byte stands for itself. Blanks before the channel are ignored. Empty
 // lines and lines that begin with '#' are skipped, and are lost when the list is
-// written again. Without a file there is no thread. Together with an error,
+// written again. If there is no file, no thread is held. Together with an error,
 // HeldThreads returns what it could read.
 func (s *Spool) HeldThreads() ([]Thread, error) {
 	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
@@ -160,14 +160,15 @@ func parseThreads(text string) (threads []Thread, err error) {
 	return distinct(threads), errors.Join(bad...)
 }
 
-// isWord reports whether s is one word. The first host of a list, which thread
-// returns, may not be one.
+// isWord reports whether s is one word. The host that thread takes from a list of
+// hosts is not always one.
 func isWord(s string) bool {
 	word, _, ok := ctlfile.CutWord(s)
 	return ok && word == s
 }
 
-// thread returns the thread of a channel and a host as control files have them.
+// thread returns the thread of a channel and a host that are written as in
+// control files.
 func thread(channel, host string) Thread {
 	q := ctlfile.Address{Channel: channel, Host: host}
 	return Thread{q.RouteChannel(), q.RouteHost()}

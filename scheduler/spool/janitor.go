@@ -1,7 +1,7 @@
 package spool
 
-// The janitor: what a crash has interrupted is completed, and orphan message files
-// go to quarantine.
+// The janitor completes what a crash has interrupted, and moves orphan message
+// files to quarantine.
 
 import (
 	"errors"
@@ -21,13 +21,13 @@ const (
 	orphanAge = 24 * time.Hour
 	// orphanLimit bounds the orphans of one pass; the next finds the others.
 	orphanLimit = 1000
-	// recheckDelay is how long after the first an orphan is examined again. A
+	// recheckDelay is the time between the two examinations of an orphan. A
 	// message file whose control file was just removed is about to be removed.
 	recheckDelay = time.Minute
 )
 
-// janitor is the goroutine that slowly completes whatever a crash has interrupted
-// and other mail need not wait for.
+// janitor is the goroutine that slowly completes the interrupted work that other
+// mail need not wait for.
 func (s *Spool) janitor() {
 	s.removeStale()
 	if s.options.Reporter != nil && !s.reportParked() {
@@ -49,7 +49,7 @@ func (s *Spool) janitor() {
 	}
 }
 
-// pause waits. It is false when the spool was closed meanwhile.
+// pause waits. It returns false if the spool was closed meanwhile.
 func (s *Spool) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -62,8 +62,8 @@ func (s *Spool) pause(d time.Duration) bool {
 }
 
 // releases completes moves into the queue that were interrupted between their
-// steps: the message file is there, the control file still under hold/ or
-// postman/. It is false if the spool was closed meanwhile.
+// steps: the message file is there, and the control file is still under hold/ or
+// postman/. It returns false if the spool was closed meanwhile.
 func (s *Spool) releases() bool {
 	for _, p := range []Place{Hold, Postman} {
 		if !s.slowWalk(p.dir()+"transport", "", maxDepth, func(path string) bool {
@@ -84,7 +84,7 @@ const unfinishedAge = 15 * time.Minute
 // putting a message into the queue: the control file still has its temporary
 // name ".N". If the message file is in queue/ already, it is nowhere else, and
 // the control file gets its name. Otherwise the message is where it was before,
-// and the control file is removed after a day. It is false when the spool was
+// and the control file is removed after a day. It returns false if the spool was
 // closed meanwhile.
 func (s *Spool) resumeEnqueue(now time.Time) bool {
 	return s.slowWalkFor(unfinishedName, "transport", "", maxDepth, func(temp string) bool {
@@ -155,7 +155,7 @@ func (s *Spool) release(path string, p Place) {
 		return
 	}
 	if s.routerHasStaged() {
-		return // the message may be a new one, with the number of one that is gone
+		return // the message may be a new one with the number of a message that is gone
 	}
 	if err := moveFile(s.pair(p).transport, path, q.transport, path, Queue.prefixMode()); err != nil {
 		s.warn(fmt.Sprintf("releasing %stransport/%s: %v", p.dir(), path, err))
@@ -221,7 +221,7 @@ func (s *Spool) orphaned(path string, now time.Time) bool {
 }
 
 // quarantineOrphan moves an orphan to corrupt/queue, writes the reason beside it
-// and returns a text for the log; "" if the file is no orphan any more.
+// and returns a text for the log; "" if the file is no longer an orphan.
 func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -255,8 +255,8 @@ func (s *Spool) quarantineOrphan(path string, now time.Time) string {
 }
 
 // slowWalk visits the numbered files below a directory of the postoffice and in
-// its letter directories. It works for a twentieth of the time only. It ends when
-// visit returns false, and returns false if the spool was closed meanwhile.
+// its hash directories. It works only a twentieth of the time. It ends when visit
+// returns false, and returns false if the spool was closed meanwhile.
 func (s *Spool) slowWalk(root, prefix string, depth int, visit func(path string) bool) bool {
 	return s.slowWalkFor(func(dir int, prefix string, e dirent) (string, bool) {
 		n, ok := named(dir, prefix, e)
@@ -285,21 +285,21 @@ func (s *Spool) slowWalkFor(pick func(dir int, prefix string, e dirent) (path st
 		if len(read) == 0 {
 			return true
 		}
-		var letters []string
+		var hashDirs []string
 		for e := range read.all() {
 			if path, ok := pick(fd, prefix, e); ok {
 				if !visit(path) {
 					return !s.closed()
 				}
-			} else if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
-				letters = append(letters, string(e.name)+"/")
+			} else if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) {
+				hashDirs = append(hashDirs, string(e.name)+"/")
 			}
 		}
 		if !s.pause(restFactor * time.Since(startedAt)) {
 			return false
 		}
-		for _, letter := range letters {
-			if !s.slowWalkFor(pick, root, prefix+letter, depth-1, visit) {
+		for _, dir := range hashDirs {
+			if !s.slowWalkFor(pick, root, prefix+dir, depth-1, visit) {
 				return false
 			}
 		}

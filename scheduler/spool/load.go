@@ -1,7 +1,8 @@
 package spool
 
-// Loading control files: reading, finding the message file, answering. A root
-// scheduler takes over files of other users: internal/postoffice/control.go.
+// Loading control files: reading, finding the message file, answering. A
+// scheduler that runs as root takes over files of other users (see
+// internal/postoffice/control.go).
 
 import (
 	"cmp"
@@ -80,7 +81,7 @@ func (t *loader) run() {
 		for _, n := range names {
 			t.load(n)
 			t.names++
-			// Each may have waited for a cold disk.
+			// Each read may have waited for the disk.
 			if now := time.Now(); now.Sub(startedAt) > loadDelay {
 				t.answer()
 				startedAt = now
@@ -167,7 +168,7 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bo
 			t.reject(n, d, err)
 			return st, n, false
 		case found && place != Queue:
-			t.refuse(n, Elsewhere, "its message file is in "+place.dir()+"queue; it has followed it")
+			t.refuse(n, Elsewhere, "its message file is in "+place.dir()+"queue; the control file was moved there too")
 			return st, n, false
 		case !found:
 			t.reject(n, d, &malformed{"there is no message file queue/" + n.Path})

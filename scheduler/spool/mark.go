@@ -1,7 +1,6 @@
 package spool
 
-// Marking: outcomes are written into control files, those of one file in few
-// writes.
+// Marking writes outcomes into control files, with few writes to each file.
 
 import (
 	"errors"
@@ -53,15 +52,15 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 }
 
 // markBatches are the outcomes that are still to be written, by the path of
-// their file. A message of a hundred thousand recipients may have as many
-// outcomes, and each write first reads the whole file. Outcomes that come while
-// a write to their file is queued are therefore written together.
+// their file. A message with a hundred thousand recipients may have as many
+// outcomes, and each write first reads the whole file. Outcomes that come while a
+// write to their file is queued are therefore written together.
 type markBatches struct {
 	mu   sync.Mutex
 	open map[string]*markBatch
 }
 
-// markBatch is outcomes that are written at once, and their operations.
+// markBatch holds outcomes that are written together, and their operations.
 type markBatch struct {
 	ops   []uint64
 	marks []ctlfile.Mark

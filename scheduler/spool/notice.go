@@ -15,7 +15,7 @@ func (s *Spool) owes(f *ctlfile.File, final bool) bool { return len(s.owed(f, fi
 
 // owed returns the d lines that are still to be reported, by index: those that
 // the sender wants to be told of and was not. The failures of a set of
-// alternatives count when the set is decided; final says that all are.
+// alternatives count when the set is decided; final says that every set is.
 //
 // A message with a null sender owes nothing, unless somebody else gets its
 // notices. These are about its failures, whatever NOTIFY says.
@@ -31,13 +31,13 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 		n := f.Find(line.Recipient)
 		if n < 0 {
 			// We know no recipient for the line, but the sender may know it.
-			if tells(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
+			if noticeKind(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
 				lines = append(lines, i)
 			}
 			continue
 		}
 		r := &f.Recipients[n]
-		news := tells(line.Notary, r.Tag)
+		news := noticeKind(line.Notary, r.Tag)
 		wanted := r.Notify.Wants(news)
 		switch {
 		case f.NullSender:
@@ -54,7 +54,7 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 }
 
 // delayLines counts the d lines of delays for each recipient, by offset. A crash
-// may have come between one of them and the DDDD field.
+// may have come after such a line was written and before the DDDD field was.
 func delayLines(f *ctlfile.File) (counts map[int64]int) {
 	for i := range f.Diagnostics {
 		if line := &f.Diagnostics[i]; action(line.Notary) == delayed {
@@ -67,10 +67,10 @@ func delayLines(f *ctlfile.File) (counts map[int64]int) {
 	return counts
 }
 
-// tells returns the kind of notice that a d line about a recipient with this tag
-// calls for. A failed recipient calls for one of failure even if the agent gave no
-// known action: one notice too many is better than none.
-func tells(notary string, tag ctlfile.Tag) ctlfile.Notify {
+// noticeKind returns the kind of notice that a d line about a recipient with this
+// tag calls for. A failed recipient calls for one of failure even if the agent
+// gave no known action: one notice too many is better than none.
+func noticeKind(notary string, tag ctlfile.Tag) ctlfile.Notify {
 	switch action(notary) {
 	case failed:
 		return ctlfile.NotifyFailure

@@ -35,8 +35,9 @@ func (s *Spool) quarantine(path, reason string) error {
 	}
 	for try := range quarantineTries {
 		to := numberedPath(path, try)
-		// A name is free when it has no control file, and no message file
-		// unless we come after ours.
+		// A name is free when it has no control file and no message file. If ours
+		// is not in the queue any more, the message file there is ours: an
+		// earlier attempt moved it.
 		if postoffice.Exists(c.transport, to) || postoffice.Exists(q.queue, path) && postoffice.Exists(c.queue, to) {
 			continue
 		}

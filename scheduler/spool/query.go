@@ -55,7 +55,7 @@ func (s *Spool) Find(ctx context.Context, what Query) iter.Seq2[*Stored, error] 
 	}
 }
 
-// findIn looks in one place. It is false if no more is wanted.
+// findIn looks in one place. It returns false if the caller wants no more.
 func (s *Spool) findIn(ctx context.Context, p Place, what *Query, yield func(*Stored, error) bool) bool {
 	h, err := s.openReader(p)
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Spool) openReader(p Place) (*queueReader, error) {
 	return &queueReader{place: p, pair: pair{transport, queue}}, nil
 }
 
-// read reads one message. It is nil if it does not exist.
+// read returns one message, or nil if it does not exist.
 func (h *queueReader) read(n Name) (*Stored, error) {
 	m := &Stored{Place: h.place, Name: n, Size: -1}
 	d, err := readControl(postoffice.Control{}, h.transport, n.Path, unix.O_RDONLY, &h.buf)
@@ -263,7 +263,8 @@ func (h *queueReader) reason(path string) string {
 }
 
 // walk visits the names of control files, in no order, until visit returns false
-// or ctx is done. It skips a directory that it cannot read; err has its error.
+// or ctx is done. It skips a directory that it cannot read, and returns the
+// error.
 func (h *queueReader) walk(ctx context.Context, visit func(Name) bool) error {
 	w := walk{h: h, ctx: ctx, visit: visit}
 	w.read("")
@@ -277,7 +278,8 @@ type walk struct {
 	errs  []error
 }
 
-// read is false when the walk is over.
+// read visits the names below a directory. It returns false when the walk is
+// over.
 func (w *walk) read(prefix string) bool {
 	fd, err := postoffice.OpenDir(w.h.transport, "./"+prefix)
 	if err != nil {
@@ -310,7 +312,7 @@ func (w *walk) entry(fd int, prefix string, e dirent) bool {
 	switch {
 	case ok && !strings.HasSuffix(n.Path, reasonSuffix):
 		return w.visit(n)
-	case !ok && len(prefix) < 2*maxDepth && isLetter(e.name) && isKind(fd, e, unix.DT_DIR):
+	case !ok && len(prefix) < 2*maxDepth && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR):
 		return w.read(prefix + string(e.name) + "/")
 	}
 	return true
@@ -324,7 +326,7 @@ func (w *walk) fail(doing, prefix string, err error) bool {
 	return true
 }
 
-// identity is a message as people name it.
+// identity says which message a person means.
 type identity struct {
 	path    string // "" when only the number is known
 	number  uint64
@@ -340,7 +342,7 @@ func parseIdentity(id string) (identity, bool) {
 	prefix, base := split(id)
 	n, ok := numbered(base)
 	for i := 0; i < len(prefix); i += 2 {
-		ok = ok && isLetter(prefix[i:i+1]) && prefix[i+1] == '/'
+		ok = ok && isHashDir(prefix[i:i+1]) && prefix[i+1] == '/'
 	}
 	if !ok || len(prefix) > 2*maxDepth {
 		return identity{}, false

@@ -21,7 +21,7 @@ type refusals struct {
 // wait is a refused name.
 type wait struct {
 	name  Name
-	at    time.Time // when to announce it again; zero: it was
+	at    time.Time // when to announce it again; zero: that has happened
 	tries int
 }
 
@@ -50,7 +50,7 @@ func (rs *refusals) skip(names []Name) []Name {
 }
 
 // add notes a refusal and returns how many there were in a row: of this name, or
-// of all names that are not remembered. With a zero at the name is not read
+// of all names that are not remembered. If at is zero, the name is not read
 // again.
 func (rs *refusals) add(n Name, at time.Time) int {
 	rs.mu.Lock()

@@ -1,6 +1,6 @@
 package spool
 
-// Reporting: notices that messages owe are written, and their d lines marked.
+// Reporting writes the notices that messages owe, and marks their d lines.
 
 import (
 	"errors"
@@ -29,8 +29,8 @@ type Owed struct {
 	ModifiedAt time.Time // its mtime; of the control file if there is none
 	// RetryUntil is when recipients that are delayed expire; zero: not known.
 	RetryUntil time.Time
-	// Temp begins the names of temporary files, so that the next start of the
-	// scheduler finds what a crash has left of them.
+	// Temp begins the names of temporary files, so that the next scheduler finds
+	// those that a crash has left.
 	Temp string
 }
 
@@ -96,7 +96,7 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 	default:
 		return "", fmt.Errorf("message file: %w", err)
 	}
-	o.Lines = s.told.without(&o)
+	o.Lines = s.unmarked.without(&o)
 	if len(o.Lines) > 0 {
 		notice, err = s.options.Reporter.Report(&o)
 		switch {
@@ -109,78 +109,78 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 	for n, i := range lines {
 		if err := d.markReported(i); err != nil {
 			o.Lines = lines[n:]
-			s.told.add(&o)
+			s.unmarked.add(&o)
 			return notice, err
 		}
 	}
 	o.Lines = lines
-	s.told.remove(&o)
+	s.unmarked.remove(&o)
 	return notice, nil
 }
 
-// maxTold bounds the d lines that told remembers.
-const maxTold = 10000
+// maxUnmarked bounds the d lines that unmarkedLines remembers.
+const maxUnmarked = 10000
 
-// told are d lines whose notice is written but which could not be marked.
-type told struct {
+// unmarkedLines are d lines whose notice is written but that could not be marked.
+type unmarkedLines struct {
 	mu    sync.Mutex
-	lines map[toldLine]bool
+	lines map[unmarkedLine]bool
 }
 
-// toldLine is a d line. Another message may get the same number later, so its
-// whole content counts.
-type toldLine struct {
+// unmarkedLine is a d line. Another message may get the same number later, so the
+// whole content of the line is compared.
+type unmarkedLine struct {
 	spoolID string
 	line    ctlfile.Diagnostic
 }
 
-func (o *Owed) toldLine(i int) toldLine {
+func (o *Owed) unmarkedLine(i int) unmarkedLine {
 	line := o.File.Diagnostics[i]
 	line.Tag = ctlfile.Open
-	return toldLine{o.SpoolID(), line}
+	return unmarkedLine{o.SpoolID(), line}
 }
 
 // without returns the lines of a message that are not remembered.
-func (t *told) without(o *Owed) (rest []int) {
+func (t *unmarkedLines) without(o *Owed) (rest []int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, i := range o.Lines {
-		if !t.lines[o.toldLine(i)] {
+		if !t.lines[o.unmarkedLine(i)] {
 			rest = append(rest, i)
 		}
 	}
 	return rest
 }
 
-func (t *told) add(o *Owed) {
+func (t *unmarkedLines) add(o *Owed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lines == nil || len(t.lines)+len(o.Lines) > maxTold {
-		t.lines = make(map[toldLine]bool)
+	if t.lines == nil || len(t.lines)+len(o.Lines) > maxUnmarked {
+		t.lines = make(map[unmarkedLine]bool)
 	}
 	for _, i := range o.Lines {
-		t.lines[o.toldLine(i)] = true
+		t.lines[o.unmarkedLine(i)] = true
 	}
 }
 
-func (t *told) remove(o *Owed) {
+func (t *unmarkedLines) remove(o *Owed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, i := range o.Lines {
-		delete(t.lines, o.toldLine(i))
+		delete(t.lines, o.unmarkedLine(i))
 	}
 }
 
-// mayWorkLater reports whether an error of a Reporter is the system's, which
-// may be gone at another time: no room on the disk, say.
+// mayWorkLater reports whether an error of a Reporter comes from the system and
+// may be gone later, such as a full disk.
 func mayWorkLater(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) || errors.Is(err, errChanged)
 }
 
 // reportParked writes the notices that messages in postman/ owe and removes
-// these messages. What cannot be reported stays. It is false when the spool was
-// closed meanwhile.
+// these messages. What cannot be reported stays. It returns false if the spool
+// was closed meanwhile.
 func (s *Spool) reportParked() bool {
 	return s.slowWalk(Postman.dir()+"transport", "", maxDepth, func(path string) bool {
 		if err := s.reportOneParked(path); err != nil {
@@ -217,7 +217,8 @@ func (s *Spool) reportOneParked(path string) error {
 	if err != nil || !done {
 		return err
 	}
-	// The message file first: a control file without one is found again.
+	// The message file is removed first: a control file without one is found
+	// again.
 	if err := errors.Join(postoffice.Remove(p.queue, path), postoffice.Remove(p.transport, path)); err != nil {
 		return err
 	}

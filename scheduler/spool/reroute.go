@@ -25,18 +25,18 @@ type Resubmission struct {
 	Path string
 	// Offsets of the recipients; nil for all that are open. A recipient that is
 	// not open, or is locked by a live process, stays as it is. Of an exclusive
-	// set only the first of them is sent, and the set is done with it.
+	// set, only the first recipient is sent, and that settles the set.
 	Offsets []int64
 	// Channel and Host are where they are sent; both "" for the router.
 	Channel, Host string
 }
 
-// Resubmit sends recipients of a message another way: to the router as a new
+// Resubmit sends recipients of a message elsewhere: to the router as a new
 // message in router/, or to another channel and host with a control file of their
-// own and a copy of the message. Then it tags the old recipients '+'. They need no
-// notice, because the new ones keep what the sender asked for. The result is
-// Resubmitted. A held message without open recipients is to be released, so that
-// it can be finished.
+// own and a copy of the message. Then it tags the old recipients '+'. They need
+// no notice, because the new ones keep what the sender asked for. The result is
+// Resubmitted. The caller releases a held message that has no open recipient
+// left, so that it can be finished.
 //
 // The router gets the sender, NOTIFY, ORCPT, BY, ENVID and RET, the headers and
 // the body. Its envelope has no line for an error address other than the sender;
@@ -71,8 +71,8 @@ func (s *Spool) resubmitted(r *Resubmission, answer Resubmitted, err error) {
 	s.queue.add([]Result{answer}, 0)
 }
 
-// choose returns the recipients of a file that are sent: those asked for that are
-// open.
+// choose returns the recipients of a file that are sent: those that were asked
+// for and are open.
 func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) bool) (chosen []int) {
 	asked := slices.Sorted(slices.Values(r.Offsets))
 	settled := outcomes(f)
@@ -80,7 +80,7 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 		_, done := settled[to.Offset]
 		return !done && (to.Tag == ctlfile.Open || to.Tag == ctlfile.Locked && !held(to))
 	}
-	// Sets of which one recipient is done, being delivered or chosen.
+	// Sets with a recipient that is done, is being delivered or was chosen.
 	taken := map[int]bool{}
 	for i := range f.Recipients {
 		if to := &f.Recipients[i]; to.Class > 0 && !open(to) {
@@ -149,8 +149,8 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 	p.file = ""
 	answer.Offsets = append(answer.Offsets, p.offsets...)
 	if err != nil {
-		// The copy may not survive a crash. The old recipients stay open: twice
-		// is better than never.
+		// The copy may not survive a crash. The old recipients stay open:
+		// delivery twice is better than none.
 		return err
 	}
 	marks := make([]ctlfile.Mark, len(p.offsets))
@@ -223,7 +223,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	case d.file.Body < 0:
 		return nil, errors.New("the control file does not say where the body starts")
 	case d.file.Body > st.Size:
-		return nil, fmt.Errorf("message file: %d bytes, and the body is to start at %d", st.Size, d.file.Body)
+		return nil, fmt.Errorf("message file: %d bytes, but the body starts at %d", st.Size, d.file.Body)
 	}
 	if r.Channel == "" && r.Host == "" {
 		staged, err = s.stageForRouter(d.file, chosen, message)
@@ -269,7 +269,7 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 			}
 		}
 	}
-	// Whether it can be written is known before the message is copied.
+	// Find out whether it can be written before the message is copied.
 	p.draft.Name = "1"
 	if _, err := p.draft.Encode(); err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 	return []stagedCopy{p}, nil
 }
 
-// copyMessage copies a message into queue/.tmp, on disk, with its owner and age.
+// copyMessage copies a message durably into queue/.tmp, with its owner and age.
 // Nobody but us can reach a name there, so its owner cannot replace it.
 func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
 	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
@@ -340,8 +340,8 @@ func (s *Spool) removeStale() {
 }
 
 // removeStaleIn removes them from one directory. In public/ everybody may make
-// files, so only our own are removed. In one that is private to us a copy may
-// belong to its sender already.
+// files, so only our own are removed. In a directory that is private to us, a
+// copy may already have its sender as owner.
 func (s *Spool) removeStaleIn(dir int, private bool) {
 	for e := range entries(dir, make([]byte, direntBytes)) {
 		name := string(e.name)

@@ -35,8 +35,8 @@ type (
 		ChangedAt       time.Time // ctime of the control file, as it was found
 		Size            int64     // bytes of the message file
 		Owes            bool      // a notice is owed and not sent
-		// Recipients that are open, in file order. An exclusive set of which one
-		// was delivered has none here, and members that failed are not here.
+		// Recipients are those that are open, in file order. None of them is in
+		// an exclusive set with a delivered recipient.
 		Recipients []ctlfile.OpenRecipient
 		Obsoletes  []string
 	}
@@ -46,8 +46,9 @@ type (
 		Name   Name
 		Why    Refusal
 		Reason string // in words
-		// Tries counts the refusals of this name in a row, from 1. Names beyond
-		// 4096 that wait are not remembered, and their refusals count together.
+		// Tries counts the refusals of this name in a row, from 1. At most 4096
+		// waiting names are remembered; the refusals of the others are counted
+		// together.
 		Tries int
 	}
 

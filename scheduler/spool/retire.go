@@ -50,7 +50,7 @@ func (s *Spool) retire() {
 	for {
 		f, ok := s.finishes.poll()
 		if !ok {
-			// The wait may be long: nothing is kept back.
+			// The wait may be long, so no result is kept until after it.
 			answers = s.answerAll(answers)
 			if f, ok = s.finishes.pop(); !ok {
 				return
@@ -64,7 +64,7 @@ func (s *Spool) retire() {
 }
 
 // answerLimit bounds the results that a retirer keeps while there is more to
-// finish: waking the receiver costs a good part of what an unlink does.
+// finish: waking the receiver costs a good part of the time of an unlink.
 const answerLimit = 16
 
 // answerAll queues results and returns the empty list, to be used again.

@@ -73,14 +73,14 @@ type Options struct {
 	// are moved: 0, 1 or 2 (option -H, SCHEDULERDIRHASH).
 	HashLevels int
 	// NewLimit and NewTime pause a sweep that has found this many new names or
-	// has taken this long, until those are loaded (option -E). The default is
-	// 40000 and 5 s; at least 10, and 2 s to 15 s.
+	// has taken this long, until those are loaded (option -E). The defaults are
+	// 40000 and 5 s. NewLimit is at least 10, and NewTime between 2 s and 15 s.
 	NewLimit int
 	NewTime  time.Duration
 	// NotifySocket is "UNIX:/path" or "/path"; default
 	// $POSTOFFICE/.scheduler.notify.
 	NotifySocket string
-	// RouterLevels is 1 if router/ has letter directories (ROUTERDIRHASH).
+	// RouterLevels is 1 if router/ has hash directories (ROUTERDIRHASH).
 	// RouterNotify is the socket of a router that listens for names
 	// (ROUTERNOTIFY), or "". By is the name of the submitter in the router's
 	// trace; the default is scheduler@ and the host's name.
@@ -151,7 +151,7 @@ type Spool struct {
 	batches    markBatches
 	bulk       *workQueue[func()] // work that may take long: copies and searches
 	notices    *workQueue[func()] // messages that may owe a notice
-	told       told
+	unmarked   unmarkedLines
 	seed       maphash.Seed
 	unwritable unwritable
 
@@ -160,8 +160,8 @@ type Spool struct {
 	// temp begins the names of our temporary files; no other process uses it.
 	temp string
 
-	// moving is held through every two-step move of a message that may be
-	// in someone's memory, and through what finishes an interrupted one.
+	// moving is held during every two-step move of a message that the receiver
+	// may know, and while an interrupted move is completed.
 	moving sync.Mutex
 
 	// open is held while a query opens directories, and by Close.
@@ -248,8 +248,8 @@ func (s *Spool) pair(p Place) pair {
 	return pair{-1, -1}
 }
 
-// obtainPair is like pair, but it makes the directories if they are missing. It is
-// for those who put something there.
+// obtainPair is like pair, but it makes the directories if they are missing.
+// Callers that put something there use it.
 func (s *Spool) obtainPair(p Place) (pair, error) {
 	s.making.Lock()
 	defer s.making.Unlock()
@@ -329,7 +329,7 @@ const bulkWorkers = 2
 // Found returns names of control files, in batches of at most 256, from the
 // sweep, the watch and the notify socket. A name may come more than once, even
 // if its message is already known: the receiver decides which names are new, and
-// passes those to Load before it receives again. The sweep is as fast as the
+// passes those to Load before it receives again. The sweep waits for the
 // receiver. The channel is never closed.
 func (s *Spool) Found() <-chan []Name { return s.found }
 

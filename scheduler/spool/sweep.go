@@ -16,7 +16,7 @@ const (
 	batchAge = time.Millisecond
 	// direntBytes is how much of a directory is read at once.
 	direntBytes = 32 << 10
-	// maxDepth is how many levels of letter directories there are.
+	// maxDepth is how many levels of hash directories there are.
 	maxDepth = 2
 )
 
@@ -30,7 +30,7 @@ type sweeper struct {
 	begunAt time.Time     // when the batch got its first name
 	waited  time.Duration // for the receiver, in this sweep
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
-	asked   uint64        // names ever asked for, when the limits began to count
+	asked   uint64        // names passed to Load before the limits began to count
 	// failing are the directories that cannot be read, by prefix, with the error
 	// that was reported. incomplete says that this sweep has found one.
 	failing    map[string]string
@@ -74,8 +74,8 @@ func (s *Spool) sweeping() {
 	}
 }
 
-// sweep reads transport/ and, if whole is set, its letter directories. read is
-// false if it could not begin, open if the spool was closed meanwhile.
+// sweep reads transport/ and, if whole is set, its hash directories. read is
+// false if it could not begin; open is false if the spool was closed meanwhile.
 func (w *sweeper) sweep(whole bool) (read, open bool) {
 	w.waited, w.incomplete = 0, false
 	w.asked, _ = w.s.queue.counts()
@@ -93,8 +93,8 @@ func (w *sweeper) sweep(whole bool) (read, open bool) {
 	return true, w.read(fd, "", depth) && w.flush()
 }
 
-// read announces the control files of a directory and of the letter directories
-// in it, down to depth.
+// read announces the control files of a directory and of the hash directories in
+// it, down to depth.
 func (w *sweeper) read(fd int, prefix string, depth int) bool {
 	if w.buffers[depth] == nil {
 		w.buffers[depth] = make([]byte, direntBytes)
@@ -124,7 +124,7 @@ func (w *sweeper) read(fd int, prefix string, depth int) bool {
 }
 
 func (w *sweeper) visit(fd int, prefix string, depth int, e dirent) bool {
-	if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) {
+	if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) {
 		sub := prefix + string(e.name) + "/"
 		child, err := postoffice.OpenAt(fd, string(e.name), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
@@ -192,7 +192,7 @@ func (w *sweeper) flush() bool {
 	return true
 }
 
-// announce sends names to the receiver. It is false if the spool was closed
+// announce sends names to the receiver. It returns false if the spool was closed
 // meanwhile.
 func (s *Spool) announce(names []Name) bool {
 	select {
@@ -209,7 +209,7 @@ func (s *Spool) announce(names []Name) bool {
 type schedule struct {
 	nextAt  time.Time // of any sweep
 	wholeAt time.Time // of the next whole one
-	restAt  time.Time // not before this, even if asked for
+	restAt  time.Time // no sweep begins before this, even on request
 }
 
 const (
@@ -219,7 +219,8 @@ const (
 	restFactor = 19 // seconds of rest for each second of work
 )
 
-// swept notes the end of a sweep that has taken busy of our own time.
+// swept notes the end of a sweep. busy is the time that it took, without waits
+// for the receiver.
 func (p *schedule) swept(now time.Time, whole bool, busy time.Duration, backlog uint64) {
 	p.restAt = now.Add(restFactor * max(busy, 0))
 	p.nextAt = now.Add(topEvery + time.Duration(min(10, backlog/perBacklog))*time.Second)

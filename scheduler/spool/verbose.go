@@ -23,8 +23,8 @@ func (s *Spool) Verbose(path string, owner uint32, line string) {
 	s.edit(path, func() { appendAs(path, owner, line) })
 }
 
-// appendAs does the work of Verbose. It changes the rights of one thread, which
-// ends with the goroutine that is locked to it.
+// appendAs does the work of Verbose. It changes the rights of one thread of the
+// process, which ends with the goroutine that is locked to it.
 func appendAs(path string, owner uint32, line string) {
 	if unix.Geteuid() != 0 || owner == 0 {
 		ctlfile.AppendVerbose(path, owner, line)

@@ -19,13 +19,13 @@ import (
 // watchBuffer is how many events may wait outside the kernel's queue.
 const watchBuffer = 1024
 
-// watcher learns of names that appear in transport/ and its letter directories.
+// watcher learns of names that appear in transport/ and its hash directories.
 // They are hints: the sweep finds what the watcher misses, and the spool also
 // works without it.
 //
 // Every directory is watched before it is read, so that no name can be missed
-// between the two: the sweep watches the letter directories as it reaches them,
-// and those made later are watched, and read, when they appear.
+// between the two: the sweep watches the hash directories as it reaches them, and
+// those made later are watched, and read, when they appear.
 type watcher struct {
 	s    *Spool
 	fs   *fsnotify.Watcher // nil where the system permits no watches
@@ -81,7 +81,7 @@ func (w *watcher) watchTree(prefix string, depth int) bool {
 	for e := range entries(fd, make([]byte, direntBytes)) {
 		if n, ok := named(fd, prefix, e); ok {
 			names = append(names, n)
-		} else if depth > 0 && isLetter(e.name) && isKind(fd, e, unix.DT_DIR) &&
+		} else if depth > 0 && isHashDir(e.name) && isKind(fd, e, unix.DT_DIR) &&
 			!w.watchTree(prefix+string(e.name)+"/", depth-1) {
 			return false
 		}
@@ -137,13 +137,13 @@ func (w *watcher) onEvent(e fsnotify.Event, names *[]Name) {
 		*names = append(*names, Name{path, id})
 		return
 	}
-	if level := len(prefix) / 2; isLetter(base) && level < maxDepth {
+	if level := len(prefix) / 2; isHashDir(base) && level < maxDepth {
 		w.watchTree(path+"/", maxDepth-level-1)
 	}
 }
 
-// emit announces the names and empties the list. It is false if the spool was
-// closed meanwhile.
+// emit announces the names and empties the list. It returns false if the spool
+// was closed meanwhile.
 func (w *watcher) emit(names *[]Name) bool {
 	batch := *names
 	*names = nil

@@ -27,8 +27,8 @@ func (q *workQueue[T]) push(item T) {
 	q.more.Signal()
 }
 
-// pop waits for an item. It is false once the queue is closed, even if items are
-// left.
+// pop waits for an item. It returns false once the queue is closed, even if items
+// are left.
 func (q *workQueue[T]) pop() (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +38,7 @@ func (q *workQueue[T]) pop() (T, bool) {
 	return q.next()
 }
 
-// poll is pop without waiting: it is also false if there is no item.
+// poll is pop without waiting: it also returns false if there is no item.
 func (q *workQueue[T]) poll() (T, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +102,7 @@ func newResultQueue() *resultQueue {
 	return &resultQueue{ready: make(chan struct{}, 1), progress: make(chan struct{}, 1)}
 }
 
-// add queues results, which answer so many names.
+// add queues results, which answer this many names.
 func (q *resultQueue) add(results []Result, names int) {
 	q.mu.Lock()
 	q.results = append(q.results, results...)

@@ -15,8 +15,8 @@ import (
 	"zsched/ta/child"
 )
 
-// FakeAgent is an agent in a goroutine. What it does with a job line is the
-// Harness's to say.
+// FakeAgent is an agent in a goroutine. The Harness decides what it does with a
+// job line.
 type FakeAgent struct {
 	harness *Harness
 	pid     int
@@ -28,7 +28,7 @@ type FakeAgent struct {
 	status  string
 	wake    chan struct{}
 	signals []syscall.Signal
-	deaf    bool // to everything but SIGKILL
+	deaf    bool // it ignores everything but SIGKILL
 }
 
 // Start starts a fake agent: daemon.Starter.
@@ -77,7 +77,7 @@ func (a *FakeAgent) live() {
 	}
 }
 
-// next returns a whole line, if one is there, and whether it is time to leave.
+// next returns a complete line, if there is one, and whether the agent ends now.
 func (a *FakeAgent) next() (line string, dead bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,7 +96,7 @@ func (a *FakeAgent) next() (line string, dead bool) {
 	return line, false
 }
 
-// dying reports whether it has no more to say.
+// dying reports whether the agent ends now.
 func (a *FakeAgent) dying() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,7 +136,7 @@ func (a *FakeAgent) ReportAll(job ta.Job, status ta.Status, text string) {
 	a.Say(reports...)
 }
 
-// Deafen makes it mind nothing but SIGKILL.
+// Deafen makes the agent ignore everything but SIGKILL.
 func (a *FakeAgent) Deafen() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

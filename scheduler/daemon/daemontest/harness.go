@@ -1,6 +1,6 @@
 // Package daemontest runs a real loop around a spool in memory and agents in
 // goroutines, for the tests of packages daemon, admin and metrics. In a
-// testing/synctest bubble its timers are real and its days are short.
+// testing/synctest bubble its timers are real, but days pass in no time.
 package daemontest
 
 import (

@@ -58,8 +58,8 @@ func (s *Spool) EndHeld(op uint64, path string, marks []ctlfile.Mark) {
 	s.Release(op, path)
 }
 
-// Resubmit gives recipients to the router, whose queue is sent, or makes a
-// control file of a number that nobody has.
+// Resubmit gives recipients to the router (Sent lists them), or makes a control
+// file with an unused number.
 func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -1,6 +1,6 @@
 package daemontest
 
-// A spool in memory: take, mark, read again and finish.
+// A spool in memory: load, mark, read again and finish.
 
 import (
 	"fmt"
@@ -24,15 +24,15 @@ type Spool struct {
 	Files     map[string]*File // by path, in the queue
 	Held      map[string]*File // by path, in hold/
 	Threads   []spool.Thread   // that are held
-	MaxTaking int              // names being taken at one time, at most
+	MaxTaking int              // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int
 	Slow      time.Duration // time that each Finish takes
 	Finished  func()        // called after each Finish, before it is answered
 	Lines     []string      // that Verbose wrote
 	Sent      []string      // to the router
-	// Meanwhile is what somebody else does to held messages after they were
-	// looked up, or sent elsewhere.
+	// Meanwhile is what another process does to held messages after they were
+	// looked up or sent elsewhere.
 	Meanwhile func()
 
 	takes  int
@@ -82,7 +82,7 @@ func (s *Spool) file(id uint64, hosts ...string) spool.Name {
 	return name
 }
 
-// Bring puts a control file there and says so.
+// Bring writes a control file and announces its name.
 func (s *Spool) Bring(id uint64, hosts ...string) {
 	s.Names <- []spool.Name{s.Put(id, hosts...)}
 }
