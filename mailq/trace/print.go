@@ -1,6 +1,6 @@
 package trace
 
-// Printing: the life of each message in lines that a person reads.
+// Printing: what happened to each message, in lines for people.
 
 import (
 	"bufio"
@@ -23,21 +23,21 @@ func PrintJSON(out io.Writer, events []*Event) error {
 	return w.Flush()
 }
 
-// life is what was told of one message.
+// life is what the events say about one message.
 type life struct {
 	id, messageID, sender string
 	lines                 []string
 	destinations          map[[2]string]bool // channels and hosts of its recipients
-	suspended             *Event             // what the last line tells; nil: something else
+	suspended             *Event             // the event of the last line if it is a suspension, else nil
 	over                  bool               // it has left the queue
 }
 
-// Print tells the life of each message, the one that is mentioned first first.
-// Times are those of the location.
+// Print prints what happened to each message, in the order in which the messages
+// first appear in the events. Times are those of the location.
 func Print(out io.Writer, events []*Event, where *time.Location) error {
 	var lives []*life
 	byID := make(map[string]*life)
-	var files []string // about no message
+	var files []string // lines about files that did not become messages
 	for _, e := range events {
 		l := byID[e.SpoolID]
 		switch {
@@ -79,8 +79,8 @@ func (l *life) add(e *Event, text string) {
 	if e.Sender != "" {
 		l.sender = e.Sender
 	}
-	// The suspension that an attempt causes is told just before it, and the
-	// attempt says when the next one is.
+	// The suspension that an attempt causes comes just before it in the log and
+	// says nothing new: the attempt has the time of the next one.
 	if e.Event == "attempt" && l.suspended != nil && l.suspended.Time.Equal(e.Time) {
 		l.lines = l.lines[:len(l.lines)-1]
 	}
@@ -114,12 +114,12 @@ func (l *life) print(w io.Writer) {
 	}
 }
 
-// line tells one event.
+// line returns the line for one event.
 func line(e *Event, where *time.Location) string {
 	return e.Time.In(where).Format("2006-01-02 15:04:05.000") + "  " + client.Plain(e.words(where))
 }
 
-// words are the words of an event, without its time.
+// words describes an event in words, without its time.
 func (e *Event) words(where *time.Location) string {
 	to := e.Channel + "/" + e.Host
 	switch e.Event {

@@ -1,11 +1,11 @@
-// Package trace tells the life of a message from the event log of the scheduler
-// (scheduler-events(5), mailq(1) --trace).
+// Package trace finds in the scheduler's event log what happened to a message, and
+// prints it (scheduler-events(5), mailq(1) --trace).
 //
-//	Files ──► Read: events of the messages sought ──► Print
+//	Files ──► Read: events of the matching messages ──► Print
 //
-// A message is sought by its spoolid, Message-Id or file name, or by an address.
-// The log is read twice: first to find the spoolids, then their events. A message
-// that was sent elsewhere (REQUEUE, REROUTE) is followed.
+// The user names a spoolid, a Message-Id, a file or an address. The log is read
+// twice: first to find the spoolids of the messages, then their events. If a
+// message was sent elsewhere (REQUEUE, REROUTE), the new messages match too.
 package trace
 
 import (
@@ -60,8 +60,8 @@ type Event struct {
 	raw []byte // the line
 }
 
-// Files returns the event log and the older ones that were moved aside, oldest
-// first: the same name with a dot or hyphen and more behind it.
+// Files returns the event log and the rotated logs, oldest first. The name of a
+// rotated log is that of the log, a dot or a hyphen, and more.
 func Files(log string) ([]string, error) {
 	if _, err := os.Stat(filepath.Dir(log)); err != nil {
 		return nil, err
@@ -106,11 +106,11 @@ func quoteMeta(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// maxLine bounds a line of the log. Longer ones are no events.
+// maxLine bounds a line of the log in bytes. Longer lines are not events.
 const maxLine = 64 << 10
 
 // each calls do with each event of the files whose line contains one of the words,
-// in any case. The words are in lower case; do may add to them.
+// in upper or lower case. The words are in lower case; do may add to them.
 func each(files []string, words func() [][]byte, do func(*Event)) error {
 	for _, name := range files {
 		if err := eachIn(name, words, do); err != nil {
@@ -138,8 +138,8 @@ func eachIn(name string, words func() [][]byte, do func(*Event)) error {
 		line, err := lines.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			continue // no event of ours
-		case err == io.EOF: // what is behind the last line end is being written
+			continue // too long to be an event
+		case err == io.EOF: // a line without an end is still being written
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
@@ -157,18 +157,18 @@ func eachIn(name string, words func() [][]byte, do func(*Event)) error {
 	}
 }
 
-// search is what is sought, and the messages that were found.
+// search is what the user named, and the messages that were found.
 type search struct {
 	what    string
-	number  string // of the control file, where what is a file name; else ""
+	number  string // of the control file if what is a file name; else ""
 	ids     map[string]bool
-	whole   map[string]bool // those of which all recipients are meant
-	files   map[string]bool // below transport/, that messages were sent elsewhere as
+	whole   map[string]bool // ids of messages that match with all their recipients
+	files   map[string]bool // new control files of messages that were sent elsewhere
 	mailIDs map[string]bool // Message-Ids of messages that went to the router
-	words   [][]byte        // that a line of interest contains one of
+	words   [][]byte        // a matching line contains at least one of them
 }
 
-// Read returns the events about what is sought, in the order of the files.
+// Read returns the events about what the user named, in the order of the files.
 func Read(files []string, what string) ([]*Event, error) {
 	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
 	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
@@ -184,7 +184,7 @@ func Read(files []string, what string) ([]*Event, error) {
 	if len(s.ids) == 0 && s.number == "" {
 		return nil, nil
 	}
-	s.words = [][]byte{[]byte(`"host":`), []byte(`"file":`)} // of threads and files
+	s.words = [][]byte{[]byte(`"host":`), []byte(`"file":`)} // events of threads and files
 	for id := range s.ids {
 		s.want(id)
 	}
@@ -201,7 +201,7 @@ func Read(files []string, what string) ([]*Event, error) {
 	return events, err
 }
 
-// note keeps which messages have mail for which channel and host.
+// note records in alive which messages have mail for which channel and host.
 func note(alive map[[2]string]map[string]bool, e *Event) {
 	name := [2]string{e.Channel, e.Host}
 	switch {
@@ -226,7 +226,7 @@ func ends(e *Event) bool {
 	return false
 }
 
-// want has lines read that contain the text.
+// want adds a text to the words.
 func (s *search) want(text string) {
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
@@ -249,7 +249,7 @@ func appendLower(b, text []byte) []byte {
 
 func bareID(id string) string { return strings.TrimSuffix(strings.TrimPrefix(id, "<"), ">") }
 
-// find notes the message of an event, if it is sought.
+// find records the message of an event if it matches.
 func (s *search) find(e *Event) {
 	if e.SpoolID == "" {
 		return
@@ -277,7 +277,7 @@ func (s *search) find(e *Event) {
 	}
 }
 
-// about reports whether an event is to be told.
+// about reports whether an event is part of the result.
 func (s *search) about(e *Event) bool {
 	if e.SpoolID == "" {
 		return s.number != "" && e.File != "" && path.Base(e.File) == s.number
@@ -285,8 +285,8 @@ func (s *search) about(e *Event) bool {
 	return s.ids[e.SpoolID] && (s.whole[e.SpoolID] || e.Recipient == "" || strings.EqualFold(e.Recipient, s.what))
 }
 
-// numberOf returns the number of the control file in a spoolid. The eight
-// characters of the time are behind it, or thirteen.
+// numberOf returns the number of the control file in a spoolid. Eight or thirteen
+// characters for the time follow it.
 func numberOf(spoolid string) string {
 	digits := strings.TrimPrefix(spoolid, "S")
 	for i, c := range digits {

@@ -7,10 +7,10 @@
 //	 "status":"deferred","class":4,"dsn":"4.7.1","text":"451 4.7.1 greylisted","tries":1,"next":"…"}
 //	{"time":"…","event":"end","spoolid":"S12AbTCLWiT",…,"recipients":1,"failed":0}
 //
-// A Log observes the loop (daemon.Observer), builds each line in the loop's
-// goroutine without reflection, and hands it to a writer that does not wait
+// A Log observes the scheduler's loop (daemon.Observer), builds each line in the
+// loop's goroutine without reflection, and passes it to a writer that does not wait
 // (Open). The core keeps no addresses, so the Log keeps those of the messages in
-// the queue, some hundred bytes for each.
+// the queue, about a hundred bytes for each.
 package eventlog
 
 import (
@@ -30,23 +30,23 @@ import (
 // Log writes events. It belongs to the loop's goroutine.
 type Log struct {
 	out       io.Writer
-	startedAt time.Time // older control files were there at the start
+	startedAt time.Time // a control file that is older was found at the start
 	line      line
-	now       time.Time // of the event under way
+	now       time.Time // of the event that is being written
 	messages  map[scheduler.MessageID]*message
 	agents    map[scheduler.AgentID]*agent
 	exited    []scheduler.AgentID                  // oldest first; still in agents
-	ops       map[scheduler.Op]scheduler.MessageID // Finish, Hold and Resubmit that are not answered
+	ops       map[scheduler.Op]scheduler.MessageID // Finish, Hold and Resubmit actions without a result
 	down      bool                                 // the spool cannot be written
 }
 
-// message is what lines about a message in the queue repeat.
+// message holds what all lines about a message in the queue repeat.
 type message struct {
 	spoolid, messageID, sender string
 	since                      time.Time // mtime of the message file
 	users                      []user    // by offset
 	owes                       bool      // "owed" was written
-	recipients, failed         int       // when it is complete
+	recipients, failed         int       // counts for the last line; set by Complete
 }
 
 // user is the address of a recipient.
@@ -60,8 +60,8 @@ type agent struct {
 	command string
 }
 
-// maxExited bounds the agents that are remembered after their exit, because the
-// end of their job lines follows when files have been read.
+// maxExited bounds the agents that are kept after their exit: the results of their
+// last job lines may follow later, when the control files have been read.
 const maxExited = 256
 
 var _ daemon.Observer = (*Log)(nil)
@@ -116,7 +116,7 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 			l.write()
 		}
 	case scheduler.Done:
-		// With option -p the spool is not asked, and nothing is removed.
+		// With option -p the core gets Done without the spool, and nothing is removed.
 		if id, ok := l.ops[e.Op]; ok {
 			delete(l.ops, e.Op)
 			l.ended(id, end)
@@ -185,8 +185,8 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 // Turn is of no interest: daemon.Observer.
 func (l *Log) Turn(time.Duration) {}
 
-// take returns the message of an operation and whether it has succeeded. One
-// that has failed and is tried again stays known.
+// take returns the message of an operation and whether the operation succeeded.
+// An operation that failed and is tried again stays in ops.
 func (l *Log) take(op uint64, err error) (scheduler.MessageID, bool) {
 	id, ok := l.ops[scheduler.Op(op)]
 	if err == nil || errors.Is(err, spool.ErrOpen) {
@@ -250,7 +250,7 @@ func (l *Log) noticed(m *message, path, written string) {
 	l.begin(notice).message(m).text(file, path).text(newFile, written)
 	l.write()
 	if m != nil {
-		m.owes = false // a later failure is told again
+		m.owes = false // a later failure is logged again
 	}
 }
 
@@ -312,8 +312,8 @@ func (l *Log) condition(c *scheduler.Condition) {
 	}
 }
 
-// refused writes why a control file did not become a message. What is refused
-// again and again is written at doubling distances.
+// refused writes why a control file did not become a message. If it is refused
+// repeatedly, the first, second, fourth, eighth and so on are written.
 func (l *Log) refused(r *spool.Refused) {
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
@@ -326,7 +326,7 @@ func (l *Log) refused(r *spool.Refused) {
 	l.write()
 }
 
-// ended writes the last line about a message in the queue, and forgets it.
+// ended writes the last line about a message in the queue and deletes the message.
 func (l *Log) ended(id scheduler.MessageID, event event) {
 	m := l.messages[id]
 	if m == nil {

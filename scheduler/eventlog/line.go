@@ -98,7 +98,7 @@ func (l *Log) begin(e event) *line {
 	return &l.line
 }
 
-// write ends the line and hands it out.
+// write completes the line and writes it.
 func (l *Log) write() {
 	l.line.b = append(l.line.b, '}', '\n')
 	_, _ = l.out.Write(l.line.b)
@@ -118,7 +118,7 @@ func (n *line) key(f field) {
 	n.b = append(n.b, '"', ':')
 }
 
-// message appends what is known of a message; nil: nothing.
+// message appends the identity of a message; it appends nothing if m is nil.
 func (n *line) message(m *message) *line {
 	if m == nil {
 		return n
@@ -126,7 +126,7 @@ func (n *line) message(m *message) *line {
 	return n.text(spoolid, m.spoolid).text(messageID, m.messageID).text(sender, m.sender)
 }
 
-// times appends since when a message is in the queue.
+// times appends when a message was submitted and how long ago that was.
 func (n *line) times(from, now time.Time) *line {
 	n.time(since, from)
 	n.key(delay)
@@ -179,9 +179,9 @@ func (n *line) text(f field, s string) *line {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends the inside of a JSON string. What a terminal or a reader
-// of lines might act on is written as \uXXXX: controls, line separators, changes
-// of the direction of writing.
+// appendEscaped appends the inside of a JSON string. Characters that a terminal or
+// a reader of lines might act on are written as \uXXXX: control characters, line
+// separators, and characters that change the direction of text.
 func appendEscaped(b []byte, s string) []byte {
 	clean := 0 // s[clean:i] needs no escape
 	for i := 0; i < len(s); {
@@ -218,9 +218,10 @@ func appendUnit(b []byte, r rune) []byte {
 // saidReply is what the other side said at the end of an attempt.
 type saidReply struct{ peer, code, text string }
 
-// parseReply reads a report. The text is the last reply of a transcript; of an
-// expiry it is also why the recipient was given up.
-func parseReply(notary, said string, whole bool) saidReply {
+// parseReply reads an agent's report. The text is the last reply of a transcript.
+// With withFirst, which is for an expiry, the first line of the report comes before
+// it: it says why the recipient was given up.
+func parseReply(notary, said string, withFirst bool) saidReply {
 	n := ta.Notary(notary)
 	code, _, _ := strings.Cut(n.Code(), " ")
 	_, peer, typed := strings.Cut(n.Remote(), ";")
@@ -228,7 +229,7 @@ func parseReply(notary, said string, whole bool) saidReply {
 		peer = n.Remote()
 	}
 	reply := mailq.LastReply(said)
-	if first, rest, _ := strings.Cut(strings.TrimLeft(said, "\r"), "\r"); whole && rest != "" {
+	if first, rest, _ := strings.Cut(strings.TrimLeft(said, "\r"), "\r"); withFirst && rest != "" {
 		reply = first + " " + reply
 	}
 	if reply == "" {
@@ -237,7 +238,7 @@ func parseReply(notary, said string, whole bool) saidReply {
 	return saidReply{strings.TrimSpace(peer), code, oneLine(reply)}
 }
 
-// oneLine puts blanks in place of line ends.
+// oneLine replaces line ends and TABs by blanks.
 func oneLine(s string) string {
 	if strings.ContainsAny(s, "\r\n\t") {
 		s = strings.Map(func(r rune) rune {

@@ -32,22 +32,22 @@ func socket(place string) (path string, ok bool) {
 	return "", false
 }
 
-// Writer takes lines without waiting. It holds back up to 4 MiB while the file
-// or the reader does not take them; further lines are lost and counted, also in
-// the log itself.
+// Writer accepts lines without waiting. It buffers up to 4 MiB while the file or
+// the reader does not accept them. Further lines are lost and counted; an event in
+// the log says how many.
 type Writer struct {
 	*asyncfile.Writer
 	lost atomic.Uint64
 }
 
-// Lost returns how many lines were lost since the start, as far as the log says
-// so too.
+// Lost returns how many lines were lost since the start. Lines that are being lost
+// now count when the log can say so.
 func (w *Writer) Lost() uint64 { return w.lost.Load() }
 
-// Open opens the event log: a file, made with mode 0640 if there is none, or the
-// stream socket UNIX:/path at which a reader listens. A reader who is not there
-// is looked for every second. Lost is told, in another goroutine, how many lines
-// were lost.
+// Open opens the event log: a file, which is created with mode 0640 if there is
+// none, or the stream socket UNIX:/path at which a reader listens. If no reader
+// listens, the Writer tries again every second. It calls lostLines with the number
+// of lines that were lost, from another goroutine.
 func Open(place string, lostLines func(lines int)) (*Writer, error) {
 	open := func() (io.WriteCloser, error) {
 		return os.OpenFile(place, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
@@ -66,22 +66,22 @@ func Open(place string, lostLines func(lines int)) (*Writer, error) {
 	w := &Writer{Writer: out}
 	out.Lost = func(n int) {
 		w.lost.Add(uint64(n))
-		var told line
-		told.begin(time.Now(), lost)
-		told.number(linesField, n)
-		_, _ = out.Write(append(told.b, '}', '\n'))
+		var event line
+		event.begin(time.Now(), lost)
+		event.number(linesField, n)
+		_, _ = out.Write(append(event.b, '}', '\n'))
 		lostLines(n)
 	}
 	return w, nil
 }
 
-// connection is a connection to a reader, made again after it broke.
+// connection is a connection to a reader, which is made again after it breaks.
 type connection struct {
 	path    string
 	conn    net.Conn // nil: none
 	retryAt time.Time
-	midLine bool // the last byte that was taken is not the end of a line
-	torn    bool // and that was on another connection
+	midLine bool // the last byte that was written is not the end of a line
+	torn    bool // the beginning of the current line went to an earlier connection
 }
 
 const (
@@ -91,8 +91,8 @@ const (
 
 var errNoReader = errors.New("nobody reads the event log")
 
-// Write writes as much as the reader takes: io.Writer. The rest of a line that
-// another connection has the beginning of is skipped.
+// Write writes as much as the reader accepts: io.Writer. If the beginning of a line
+// went to an earlier connection, the rest of that line is skipped.
 func (c *connection) Write(b []byte) (n int, err error) {
 	if c.conn == nil {
 		if time.Now().Before(c.retryAt) {

@@ -1,6 +1,6 @@
 package report
 
-// Cleaning: what a remote server or a sender wrote, made fit for a notice.
+// Cleaning: making text from a remote server or a sender safe for a notice.
 
 import (
 	"strings"
@@ -10,12 +10,12 @@ import (
 
 const (
 	maxLine  = 500  // bytes of a line that comes from outside
-	maxReply = 12   // lines of the other side's reply
+	maxReply = 12   // lines of a reply that a notice quotes
 	maxField = 2000 // bytes of a delivery status field
 )
 
-// oneLine returns valid UTF-8 without control and format characters (among them
-// the ones that reorder text), with blanks in place of line ends.
+// oneLine returns s as valid UTF-8, without control and format characters (those
+// that reorder text are among them), and with blanks in place of line ends.
 func oneLine(s string) string {
 	s = strings.ToValidUTF8(s, "?")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
@@ -29,7 +29,7 @@ func oneLine(s string) string {
 	}, s))
 }
 
-// clip shortens s to max bytes and marks that it did.
+// clip shortens s to max bytes; a shortened text ends with "...".
 func clip(s string, max int) string {
 	if len(s) <= max {
 		return s
@@ -41,7 +41,7 @@ func clip(s string, max int) string {
 	return s[:end] + "..."
 }
 
-// toASCII puts a question mark in place of every other character.
+// toASCII replaces every character that is not ASCII by a question mark.
 func toASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0x80 {
@@ -51,9 +51,10 @@ func toASCII(s string) string {
 	}, s)
 }
 
-// reply returns what the other side said, as lines: the last reply of a
-// transcript, and all lines that are no transcript. Where there is no text, the
-// diagnostic code says it. theirs says that all lines are the other side's.
+// reply returns what the other side said, as lines: all lines that are not part of
+// a transcript, and then the last reply of the transcript. Without any text it
+// returns the diagnostic code. theirs reports whether all lines come from the
+// other side.
 func (r *Recipient) reply() (lines []string, theirs bool) {
 	var last []string
 	inReply := false

@@ -21,7 +21,7 @@ type Composed struct {
 	Body   []byte
 }
 
-// Compose makes the message out of a notice.
+// Compose makes the message of a notice.
 func Compose(n *Notice) (*Composed, error) {
 	c := composer{Notice: n, global: !isASCII(strings.Join(n.To, ""))}
 	c.boundary = c.chooseBoundary()
@@ -39,10 +39,10 @@ func Compose(n *Notice) (*Composed, error) {
 	}, nil
 }
 
-// unixLines puts LF in place of the library's line ends.
+// unixLines replaces the library's line ends, CR LF, by LF.
 func unixLines(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }
 
-// composer is the work on one notice.
+// composer composes one notice.
 type composer struct {
 	*Notice
 	boundary string
@@ -60,11 +60,11 @@ func (c *composer) chooseBoundary() string {
 	}
 }
 
-// unique is different in each notice of a message.
+// unique returns a text that is different in each notice about a message.
 func (c *composer) unique() string { return strconv.FormatInt(c.WrittenAt.UnixNano(), 36) }
 
-// header returns the header of the notice, last field first, which is the order
-// in which the library adds.
+// header returns the header of the notice. It adds the last field first, because
+// the library puts each new field before the others.
 func (c *composer) header() (h textproto.Header) {
 	if c.eightBit {
 		h.Add("Content-Transfer-Encoding", "8bit")
@@ -100,8 +100,8 @@ func (c *composer) addUnlessForm(h *textproto.Header, name, value string) {
 	}
 }
 
-// encodedWord encodes a value that is not ASCII, unless the notice may have
-// UTF-8 in its header.
+// encodedWord encodes a value that is not ASCII (RFC 2047), unless the header of
+// the notice may have UTF-8.
 func (c *composer) encodedWord(s string) string {
 	if c.global {
 		return s
@@ -109,7 +109,8 @@ func (c *composer) encodedWord(s string) string {
 	return mime.QEncoding.Encode("utf-8", s)
 }
 
-// subject is the form's with a list of how many recipients had which outcome.
+// subject returns the form's subject and, in brackets, the number of recipients
+// for each action.
 func (c *composer) subject() string {
 	subject := "Delivery report about your message"
 	if c.Form != nil && c.Form.Subject != "" {
@@ -130,8 +131,8 @@ func (c *composer) subject() string {
 	return subject + " [" + strings.Join(counts, ",") + "]"
 }
 
-// messageID returns the Message-ID of the message, "" if it has none that could
-// stand in a field.
+// messageID returns the Message-ID of the message, or "" if it has none that is
+// safe in a header field.
 func (c *composer) messageID() string {
 	m, err := mail.ReadMessage(strings.NewReader(c.Header + "\n"))
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *composer) messageID() string {
 	return id
 }
 
-// statusType is a media subtype of RFC 3464, or its counterpart of RFC 6533.
+// statusType returns a media subtype of RFC 3464, or its counterpart of RFC 6533.
 func (c *composer) statusType(name string) string {
 	if c.global {
 		return "global-" + name
@@ -187,8 +188,8 @@ func (c *composer) body() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// part writes one part. A text that is not ASCII is encoded, so that it survives
-// any way; a returned message may not be encoded.
+// part writes one part. A text that is not ASCII is encoded, so that any mail
+// system can pass it on; a returned message must not be encoded.
 func (c *composer) part(w *textproto.MultipartWriter, kind, description string, body []byte) error {
 	encoding := ""
 	switch {

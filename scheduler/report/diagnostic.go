@@ -1,6 +1,6 @@
 package report
 
-// Diagnostics: what the d lines of a control file say of recipients.
+// Diagnostics: what the d lines of a control file say about recipients.
 
 import (
 	"strings"
@@ -8,20 +8,20 @@ import (
 	"zsched/ctlfile"
 )
 
-// Recipients returns what some d lines of a control file say, given by index
-// into f.Diagnostics. There is one entry for each recipient, in the order of the
-// lines. If several lines name a recipient, the last counts, but a delay never
-// replaces an outcome. The caller has selected the lines that the sender wants
-// to be told of.
+// Recipients returns the recipients of a notice from some d lines of a control
+// file, which are given by index into f.Diagnostics. There is one entry for each
+// recipient, in the order of the lines. If several lines name a recipient, the
+// last counts, but a delay never replaces an outcome. The caller selects the lines
+// that the sender wants to be told of.
 func Recipients(f *ctlfile.File, lines []int) (list []Recipient) {
-	at := make(map[int64]int, len(lines))
+	indexOf := make(map[int64]int, len(lines)) // in list, by offset
 	for _, line := range lines {
 		d := &f.Diagnostics[line]
 		r := recipient(f, d)
-		i, known := at[d.Recipient]
+		i, known := indexOf[d.Recipient]
 		switch {
 		case d.Recipient == 0 || !known:
-			at[d.Recipient] = len(list)
+			indexOf[d.Recipient] = len(list)
 			list = append(list, r)
 		case r.Action != Delayed || list[i].Action == Delayed:
 			list[i] = r

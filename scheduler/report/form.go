@@ -10,22 +10,23 @@ import (
 	"zsched/ctlfile"
 )
 
-// Form is a template of notices. Its file has lines "HDR field" for fields of
-// the header, "ADR field" for fields whose address gets a copy, and "SUB
-// Subject: text", then an empty line and the text for people.
+// Form is a template for notices. Its file has lines "HDR field" for header
+// fields, "ADR field" for header fields whose address gets a copy, and "SUB
+// Subject: text" for the subject, then an empty line and the text for people.
 type Form struct {
-	Fields  []string // "Name: value", without the ones that a notice sets itself
+	Fields  []string // "Name: value", without the reservedFields
 	Subject string   // "" for the built-in one
 	Copies  []string // plain addresses of the ADR lines
 	Text    string   // "" for the built-in one
 }
 
-// ours are the fields that a form cannot set. The address of a Bcc field gets a
-// copy, and no field says so.
-var ours = []string{"bcc", "to", "subject", "in-reply-to", "references", "auto-submitted", "mime-version"}
+// reservedFields are the fields that a form cannot set, in lower case; fields that
+// begin with "content-" are reserved too. The address of a Bcc field gets a copy,
+// but the notice has no such field.
+var reservedFields = []string{"bcc", "to", "subject", "in-reply-to", "references", "auto-submitted", "mime-version"}
 
 // ParseForm reads a form. It ignores what it does not understand, because a
-// notice with a poor text is worth more than none.
+// notice with a poor text is better than none.
 func ParseForm(text string) *Form {
 	head, body, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
 	if rest, ok := strings.CutPrefix(text, "\n"); ok {
@@ -54,7 +55,7 @@ func ParseForm(text string) *Form {
 
 func (f *Form) addField(name, value string) {
 	lower := strings.ToLower(name)
-	if !slices.Contains(ours, lower) && !strings.HasPrefix(lower, "content-") {
+	if !slices.Contains(reservedFields, lower) && !strings.HasPrefix(lower, "content-") {
 		f.Fields = append(f.Fields, name+": "+strings.TrimSpace(value))
 	}
 }
@@ -71,8 +72,8 @@ func isFieldName(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// addressesIn returns the plain addresses of a field's value, in any form that
-// such a field has: "a@b", "<a@b>", "A B <a@b>, c@d".
+// addressesIn returns the plain addresses in the value of a field, in any syntax
+// that such a field may have: "a@b", "<a@b>", "A B <a@b>, c@d".
 func addressesIn(value string) (addresses []string) {
 	value = strings.TrimSpace(value)
 	if bare := unbracketed(value); ctlfile.PlainAddress(bare) {

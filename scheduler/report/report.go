@@ -27,9 +27,9 @@
 // Only then does the caller mark the d lines as reported. A crash in between
 // loses no notice; one may be sent twice.
 //
-// A notice is an automatic answer and keeps the rules for these (RFC 3834): its
-// sender is null, it is never an answer to a message with a null sender, and its
-// Auto-Submitted, In-Reply-To and References fields say what it is about.
+// A notice is an automatic answer and follows the rules for these (RFC 3834): its
+// sender is null, it never goes to a null sender, Auto-Submitted marks it as
+// automatic, and In-Reply-To and References say which message it is about.
 package report
 
 import (
@@ -44,8 +44,8 @@ const (
 	Failed    Action = iota + 1 // there will be no further attempt
 	Delayed                     // attempts go on
 	Delivered                   // it is in the recipient's mailbox
-	Relayed                     // a system that sends no notices of success has it
-	Expanded                    // it went to the members of a list
+	Relayed                     // it was passed on to a system that sends no notices of success
+	Expanded                    // it was passed on to the members of a list
 )
 
 // actions are the words of RFC 3464, in the order of the constants.
@@ -54,8 +54,8 @@ var actions = [...]string{"", "failed", "delayed", "delivered", "relayed", "expa
 // String is the word of RFC 3464.
 func (a Action) String() string { return actions[a] }
 
-// parseAction reads the action of a d line. Agents have put more behind the
-// word, so its beginning decides. The result is 0 for any other word.
+// parseAction reads the action of a d line. Only the beginning of s has to match,
+// because some agents add text after the word. The result is 0 for any other word.
 func parseAction(s string) Action {
 	for a := Failed; a <= Expanded; a++ {
 		if word := actions[a]; len(s) >= len(word) && strings.EqualFold(s[:len(word)], word) {
@@ -70,20 +70,21 @@ type Recipient struct {
 	// Offset is that of the recipient in the control file: ctlfile.Recipient. 0
 	// stands for a recipient that the file does not have.
 	Offset  int64
-	Address string // as the agent had it, the final form
+	Address string // the final one, which the agent delivered to
 	// Original is the value of the ORCPT word, type;xtext: the address as the
-	// sender wrote it. "" if he did not say.
+	// sender wrote it. "" if the sender gave none.
 	Original string
 	Action   Action
-	// Status is an enhanced status code (RFC 3463). One whose class does not fit
-	// the action is replaced by x.0.0. "" stands for that too.
+	// Status is an enhanced status code (RFC 3463). If its class does not fit the
+	// action, or if it is "", the notice has another one: see status.
 	Status string
 	// Diagnostic is the other side's reply with its type, "smtp; 550 no such
 	// user", or "".
 	Diagnostic string
 	Remote     string // the host that said it, "dns; mx.example.net (192.0.2.1)", or ""
-	// Text is the last report on the recipient as a person reads it. CR separates
-	// its lines, which may be a transcript: <<- is ours, ->> the other side's.
+	// Text is the last report on the recipient, in words. CR separates its lines.
+	// They may be a transcript: a line with <<- is a command of the agent, and one
+	// with ->> a reply of the other side.
 	Text        string
 	LastAttempt time.Time // zero: not known
 	RetryUntil  time.Time // when a delayed recipient expires; zero: not known
@@ -92,9 +93,9 @@ type Recipient struct {
 // Notice is the content of one notice.
 type Notice struct {
 	Host string // DNS name of this mail system
-	// To are the plain addresses that get the notice. Sender is the one that the
-	// To field names; it is "" where only copies are sent, because the sender of
-	// the message is null (a double fault).
+	// To are the plain addresses that get the notice. Sender is the address in the
+	// To field. It is "" if only copies are sent, because the sender of the
+	// message is null (a double fault).
 	To     []string
 	Sender string
 	// EnvelopeID is the ENVID that the sender gave, decoded, or "".
@@ -105,8 +106,8 @@ type Notice struct {
 	Recipients []Recipient
 	// Header is the message's header, lines with their ends.
 	Header string
-	// Body is the message's body. It is used if Full, where the notice returns
-	// the whole message and not only its header.
+	// Body is the message's body. Full says that the notice returns it, and not
+	// only the header.
 	Body []byte
 	Full bool
 	// TooLarge says that the body is left out because of its size.

@@ -1,6 +1,6 @@
 package report
 
-// The reporter: which notice a control file leads to, and to whom it goes.
+// The reporter: what a notice about a message contains, and who gets it.
 
 import (
 	"cmp"
@@ -22,18 +22,18 @@ type Reporter struct {
 	Postoffice string
 	// Host is the DNS name of this mail system, in Reporting-MTA and From.
 	Host string
-	// By is who submits notices, in the router's trace: "scheduler@host".
+	// By names who submits notices, for the Received field: "scheduler@host".
 	By string
 	// Router says where notices are submitted. Its Postoffice is ignored.
 	Router ctlfile.Router
-	// Group has notices that are written at the same time share their waits for
-	// the disk; nil: each waits for itself.
+	// Group lets notices that are written at the same time share their waits for
+	// the disk; nil: each notice waits separately.
 	Group *ctlfile.GroupCommit
 	// FormFile is the path of the form, usually MAILSHARE/forms/delivery. If
 	// there is no such file, the built-in form is used.
 	FormFile string
-	// HeadersOnly says what a notice of failure returns where the sender gave no
-	// RET: the header only, and not the whole message (option -n).
+	// HeadersOnly makes a notice of failure return only the header if the sender
+	// gave no RET, and not the complete message (option -n).
 	HeadersOnly bool
 	// MaxBody is the size in bytes of the largest body that is returned. 0 means
 	// DefaultMaxBody.
@@ -53,28 +53,30 @@ type Message struct {
 	SpoolID   string
 	File      *ctlfile.File
 	ArrivedAt time.Time
-	// Recipients are those of the notice: see Recipients. There is at least one.
+	// Recipients are those of the notice, from the function Recipients. There is
+	// at least one.
 	Recipients []Recipient
-	// Body is the message's body, which is read if the notice returns it; nil if
-	// it cannot be read.
+	// Body is the message's body, which is read only if the notice returns it; nil
+	// if it is not available.
 	Body *io.SectionReader
 	// Temp begins the names of temporary files.
 	Temp string
 }
 
 // ErrNobody says that a notice has no addressee: the sender of the message is
-// null, no address of the form gets copies and errors on errors are not stored.
+// null, the form names no address for copies, and StoreErrors is not set.
 var ErrNobody = errors.New("the sender is null, and nobody gets a copy")
 
-// AnswersNullSender reports whether there is a notice for messages with a null
-// sender: for the addresses of the form, or for postman/.
+// AnswersNullSender reports whether messages with a null sender lead to a notice:
+// to the addresses of the form, or in postman/.
 func (r *Reporter) AnswersNullSender() bool {
 	form, err := r.form()
 	return r.StoreErrors || err == nil && form != nil && len(form.Copies) > 0
 }
 
 // Report composes a notice and submits it. It returns the file of the notice,
-// below the postoffice. The notice is on disk when it returns.
+// below the postoffice. When it returns, the notice is on disk, unless Async is set.
+// An error together with a file says that the notice may not survive a crash.
 func (r *Reporter) Report(m *Message, now time.Time) (file string, err error) {
 	n, err := r.Notice(m, now)
 	if err != nil {
@@ -119,12 +121,12 @@ func (r *Reporter) Notice(m *Message, now time.Time) (*Notice, error) {
 	return n, r.readBody(n, m, n.addMessage(m))
 }
 
-// addMessage adds the header and the ENVID, and returns the RET, of the message as
-// the reported recipients got it: a control file may have several blocks, each
-// with a header of its own. Where the reported recipients differ, the first of
-// them decides, and HDRS is stronger than FULL. ENVID and RET are parameters of
-// the message, so where the reported recipients have none, those of others with
-// the same header count.
+// addMessage adds the header and the ENVID, and returns the RET, that belong to the
+// reported recipients: a control file may have several blocks, each with a header
+// of its own. If the reported recipients differ, the first of them decides, but
+// HDRS takes precedence over FULL. ENVID and RET are parameters of the message, so
+// if the reported recipients have none, those of other recipients with the same
+// header count.
 func (n *Notice) addMessage(m *Message) (ret string) {
 	reported := make([]int, 0, len(m.Recipients))
 	for i := range m.Recipients {
@@ -183,7 +185,7 @@ func (r *Reporter) readBody(n *Notice, m *Message, ret string) error {
 	return nil
 }
 
-// maxForm is the size in bytes that is read of a form.
+// maxForm is how many bytes of a form are read.
 const maxForm = 64 << 10
 
 // form reads the form; nil if there is none.
@@ -206,9 +208,10 @@ func (r *Reporter) form() (*Form, error) {
 	return ParseForm(string(text)), nil
 }
 
-// errorAddresses returns the addresses that a notice goes to. An address that is
-// a program, a file or none at all is answered to the postmaster, because the
-// router would deliver it with rights that the sender does not have.
+// errorAddresses returns the addresses that a notice goes to. If the error address
+// is a program, a file or not an address at all, the notice goes to the postmaster:
+// the router would run the program, or write the file, with rights that the sender
+// does not have.
 func errorAddresses(errorTo string) []string {
 	if list := addressesIn(errorTo); len(list) > 0 {
 		return list

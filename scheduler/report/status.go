@@ -17,12 +17,12 @@ import (
 // message/delivery-status.
 type group struct {
 	header textproto.Header
-	// ascii says that the part may not have other characters.
+	// ascii says that all characters have to be ASCII.
 	ascii bool
 }
 
-// add adds a field in front of the others, which is how the library adds. A
-// field without a value is left out.
+// add adds a field before the others, because the library does. A field without a
+// value is left out.
 func (g *group) add(name, value string) {
 	value = clip(oneLine(value), maxField)
 	if g.ascii {
@@ -50,7 +50,7 @@ func (n *Notice) deliveryStatus(ascii bool) ([]byte, error) {
 			return nil, fmt.Errorf("delivery status of %q: %w", n.Recipients[i].Address, err)
 		}
 	}
-	// An empty line stands between groups, and none behind the last.
+	// There is an empty line between groups, but none after the last.
 	return bytes.TrimSuffix(b.Bytes(), []byte("\r\n")), nil
 }
 
@@ -97,8 +97,8 @@ func typed(s string) bool {
 	return found && kind != "" && !strings.ContainsAny(strings.TrimSpace(kind), " \t()")
 }
 
-// typedAddress returns an address with its type; "" stands for that of a mail
-// address: rfc822, or utf-8 where the address is not ASCII.
+// typedAddress returns an address with its type. The kind "" stands for the type of
+// a mail address: rfc822, or utf-8 if the address is not ASCII.
 func typedAddress(kind, address string, ascii bool) string {
 	if !isASCII(address) {
 		kind = "utf-8"
@@ -114,8 +114,8 @@ func typedAddress(kind, address string, ascii bool) string {
 	return kind + "; " + address
 }
 
-// encodeUTF8Address returns the form utf-8-addr-xtext of an address, which is
-// ASCII (RFC 6533 section 3): every other character is \x{HEX}.
+// encodeUTF8Address encodes an address as utf-8-addr-xtext (RFC 6533 section 3):
+// what is not visible ASCII becomes \x{HEX}.
 func encodeUTF8Address(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -128,7 +128,7 @@ func encodeUTF8Address(s string) string {
 	return b.String()
 }
 
-// decodeUTF8Address undoes the encoding of an address of the type utf-8.
+// decodeUTF8Address decodes an address of the type utf-8.
 func decodeUTF8Address(kind, s string) string {
 	if !strings.EqualFold(kind, "utf-8") || !strings.Contains(s, `\x{`) {
 		return s
@@ -164,7 +164,7 @@ func (r *Recipient) status() string {
 	case r.Action == Delayed && code != "" && code[0] == '4':
 		return code
 	case r.Action == Delayed && code != "" && code[0] == '5':
-		// Agents say 5.x.x of what they try again.
+		// Some agents report 5.x.x for a recipient that they try again.
 		return "4" + code[1:]
 	case r.Action == Delayed:
 		return "4.4.7"
@@ -174,8 +174,8 @@ func (r *Recipient) status() string {
 	return "2.0.0"
 }
 
-// statusCode returns the code that s begins with, "" if it is none:
-// class.subject.detail, of one, up to three and up to three digits.
+// statusCode returns the status code that s begins with, or "": one digit for the
+// class, and up to three digits each for the subject and the detail.
 func statusCode(s string) string {
 	s = strings.TrimSpace(s)
 	end := 0

@@ -1,6 +1,6 @@
 package report
 
-// Submitting: how a notice gets into router/, or into postman/.
+// Submitting: how a notice is stored in router/ or postman/.
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 		}
 		s.To = append(s.To, &ctlfile.Recipient{
 			Address: ctlfile.Address{User: address},
-			// A notice is never answered with another one.
+			// A notice must not lead to another notice.
 			DSN: "NOTIFY=NEVER ORCPT=" + original,
 		})
 	}
@@ -49,7 +49,7 @@ func (r *Reporter) submit(n *Notice, c *Composed, temp string) (string, error) {
 	return "router/" + name, err
 }
 
-// store keeps a notice that nobody gets in postman/, under the name that
+// store stores a notice without an addressee in postman/, under the name that
 // ZMailer's scheduler gives it.
 func (r *Reporter) store(c *Composed, temp string) (string, error) {
 	s := &ctlfile.Submission{

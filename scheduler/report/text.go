@@ -14,7 +14,8 @@ import (
 // dateLayout is the date and time of RFC 5322.
 const dateLayout = time.RFC1123Z
 
-// headings say what became of the recipients below them, for one and for several.
+// headings say what became of the recipients below them: for one recipient, and for
+// several.
 var headings = [...][2]string{
 	Failed: {
 		"Your message could not be delivered to this address, and there will be no further attempt:",
@@ -62,7 +63,7 @@ func (n *Notice) text() string {
 	return b.String()
 }
 
-// describeMessage tells the sender which of his messages this is about.
+// describeMessage says which message the notice is about.
 func (n *Notice) describeMessage(b *bytes.Buffer) {
 	h, err := mail.ReadMessage(strings.NewReader(n.Header + "\n"))
 	if err == nil {
@@ -82,11 +83,11 @@ func (n *Notice) describeMessage(b *bytes.Buffer) {
 	fmt.Fprintf(b, "  %-12s%s\n\n", "Queue name:", n.SpoolID)
 }
 
-// maxDescribed is how many recipients with the same action are described.
+// maxDescribed bounds the recipients with the same action that are described.
 const maxDescribed = 100
 
-// describeAll writes what happened to the recipients with an action, of which
-// there are so many.
+// describeAll writes what happened to the recipients with an action; count is how
+// many there are.
 func (n *Notice) describeAll(b *bytes.Buffer, a Action, count int) {
 	described := 0
 	for i := range n.Recipients {
@@ -138,12 +139,12 @@ func (r *Recipient) speaker(theirs bool) string {
 	return "The reason, from the last attempt at " + host + ":"
 }
 
-// advices say what a sender can do about a failure, by the beginning of the
-// status code without its class (RFC 3463). The first that fits counts.
-var advices = []struct{ code, words string }{
+// adviceByStatus says what a sender can do about a failure, by the beginning of the
+// status code without its class (RFC 3463). The first match counts.
+var adviceByStatus = []struct{ code, words string }{
 	{"1.1", "There is no such address. Check how it is written."},
-	{"1.2", "There is no such mail system. Check what stands behind the @."},
-	{"1.3", "The address is not written as an address has to be. Check it."},
+	{"1.2", "There is no such mail system. Check the part of the address after the @."},
+	{"1.3", "The address is not a valid mail address. Check how it is written."},
 	{"1.6", "The recipient has moved. Ask for the new address."},
 	{"1.8", "The other side does not accept your own address. Check the sender address of your mail program."},
 	{"1.7", "The other side does not accept your own address. Check the sender address of your mail program."},
@@ -154,7 +155,7 @@ var advices = []struct{ code, words string }{
 	{"3.4", "The message is too large for the other mail system. Send it in smaller parts."},
 	{"3.1", "The other mail system has no room now. Send the message again later."},
 	{"4.7", "The message could not be delivered in time. Send it again later, or ask the recipient's postmaster."},
-	{"4.", "The other mail system could not be reached. Check what stands behind the @, or send the message again later."},
+	{"4.", "The other mail system could not be reached. Check the part of the address after the @, or send the message again later."},
 	{"6.", "The other mail system does not accept what the message contains. Send it in another format."},
 	{"7.", "The other mail system does not want the message. Ask its postmaster, or reach the recipient in another way."},
 	{"", "If this does not tell you what is wrong, ask your postmaster and send this notice along."},
@@ -166,8 +167,8 @@ func (r *Recipient) advice() string {
 		return ""
 	}
 	detail := r.status()[2:]
-	for _, a := range advices {
-		// A whole code ends where the code ends: 1.1 is not 1.10.
+	for _, a := range adviceByStatus {
+		// A complete code matches only itself: 1.1 is not the beginning of 1.10.
 		if strings.HasPrefix(detail, a.code) && (detail == a.code || a.code == "" || strings.HasSuffix(a.code, ".")) {
 			return a.words
 		}
@@ -175,8 +176,8 @@ func (r *Recipient) advice() string {
 	return ""
 }
 
-// wrap breaks a paragraph into lines of at most 72 columns behind an indent. A
-// longer word stays whole.
+// wrap breaks a paragraph into indented lines of at most 72 columns. A word that is
+// too long gets a line of its own.
 func wrap(paragraph, indent string) string {
 	var b strings.Builder
 	column := 0

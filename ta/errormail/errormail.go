@@ -1,12 +1,12 @@
-// Package errormail is the agent of the channel error, errormail(8): it tells
-// senders of addresses that the router could not route. The host of such a
+// Package errormail is the agent for the channel error, errormail(8): it tells
+// senders about addresses that the router could not route. The host of such a
 // recipient is the name of a form, which says what is wrong with the address;
 // the user is the address.
 //
 //	r           error nosuchuser bob@example.org 65534
 //
-// The notice is that of the scheduler (package report), with the form
-// MAILSHARE/forms/nosuchuser in place of forms/delivery.
+// The notice is like that of the scheduler (package report), but with the form
+// MAILSHARE/forms/nosuchuser instead of forms/delivery.
 package errormail
 
 import (
@@ -21,7 +21,7 @@ import (
 	"zsched/ta"
 )
 
-// Agent is the agent. Its Deliver goes into a ta.Server.
+// Agent writes the notices. Its Deliver is for a ta.Server.
 type Agent struct {
 	Reporter report.Reporter // without its FormFile
 	Forms    string          // the directory of the forms, MAILSHARE/forms
@@ -42,8 +42,7 @@ func New(postoffice, forms, domain string) *Agent {
 	}
 }
 
-// Deliver tells the sender of all recipients of m. There is one notice for each
-// form.
+// Deliver tells the sender about all recipients of m, in one notice for each form.
 func (a *Agent) Deliver(m *ta.Message) {
 	byForm := map[string][]*ta.Recipient{}
 	var forms []string
@@ -95,8 +94,8 @@ func (a *Agent) tell(m *ta.Message, form string, rs []*ta.Recipient) ta.Result {
 	return done("notice " + file)
 }
 
-// done is the result of recipients that need nothing more. OK3: nobody is to be
-// told of a success.
+// done is the result of recipients that need nothing more. OK3 means that no notice
+// of success is sent.
 func done(text string) ta.Result {
 	return ta.Result{Status: ta.OK3, Text: text, Fields: ta.Fields{Action: "delivered", Code: "2.0.0"}}
 }
@@ -107,8 +106,8 @@ type meaning struct {
 	status, text string
 }
 
-// meanings are those of the forms that router(8) uses. The action of any other is
-// failed, with the status 5.0.0.
+// meanings are those of the forms that router(8) uses. Any other form means that the
+// recipient failed, with the status 5.0.0.
 var meanings = map[string]meaning{
 	"nosuchuser":   {report.Failed, "5.1.1", "there is no user of this name"},
 	"unresolvable": {report.Failed, "5.1.2", "there is no route to this domain"},
@@ -116,7 +115,7 @@ var meanings = map[string]meaning{
 	"badaddress":   {report.Failed, "5.1.3", "this is not a mail address"},
 	"aliasloop":    {report.Failed, "5.4.6", "the aliases of this address lead back to it"},
 	"hopcount":     {report.Failed, "5.4.6", "the message went through too many hosts and is in a loop"},
-	// Not failures, but what happened to an address that stands for others.
+	// These are not failures, but say what happened to an address of several others.
 	"expanded":  {report.Expanded, "2.1.5", "the message went on to several addresses"},
 	"delivered": {report.Delivered, "2.1.5", "the message was delivered to a mailing list"},
 }
@@ -128,8 +127,8 @@ func meaningOf(form string) meaning {
 	return meaning{report.Failed, "5.0.0", "the address cannot be routed"}
 }
 
-// wanted reports whether a recipient is to be in the notice. That of a null sender
-// may have a copy for somebody else.
+// wanted reports whether a recipient belongs in the notice. A null sender gets no
+// notice, but the form may name somebody who gets a copy of a notice of failure.
 func wanted(r *ta.Recipient, form string, nullSender bool) bool {
 	if meaningOf(form).action != report.Failed {
 		return r.Notify.Wants(ctlfile.NotifySuccess) && !nullSender
@@ -137,7 +136,7 @@ func wanted(r *ta.Recipient, form string, nullSender bool) bool {
 	return r.Notify.Wants(ctlfile.NotifyFailure) || nullSender
 }
 
-// recipient is one recipient of the notice.
+// recipient returns the entry of one recipient in the notice.
 func (a *Agent) recipient(r *ta.Recipient, form string) report.Recipient {
 	m := meaningOf(form)
 	to := report.Recipient{
@@ -151,8 +150,8 @@ func (a *Agent) recipient(r *ta.Recipient, form string) report.Recipient {
 	return to
 }
 
-// formFile is the path of a form. Where there is none, or the name is not that
-// of a file in the directory, it is the scheduler's.
+// formFile returns the path of a form. If there is no such file in the directory,
+// it is the form of the scheduler's notices.
 func (a *Agent) formFile(form string) string {
 	if form != "-" && !strings.HasPrefix(form, ".") && filepath.Base(form) == form {
 		path := filepath.Join(a.Forms, form)

@@ -1,4 +1,4 @@
-// Errormail is the agent that tells senders of addresses that the router could
+// Errormail is the agent that tells senders about addresses that the router could
 // not route: errormail(8).
 package main
 
@@ -15,7 +15,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, stdout, stderr io.Writer) int {
 	p := program.New("errormail", "error", stdout, stderr)
-	headers := p.Flags.BoolP("headers-only", "n", false, "return the header only where the sender gave no RET")
+	headers := p.Flags.BoolP("headers-only", "n", false, "return only the header if the sender gave no RET")
 	err := p.Parse(args)
 	if err == nil {
 		err = p.Host()
