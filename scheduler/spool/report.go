@@ -73,7 +73,8 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 	})
 }
 
-// report writes the notice about some d lines of a control file and marks them.
+// report writes the notice about some d lines of a control file and, when it is on
+// disk, marks them.
 // If lines cannot be marked, the notice is written again only after a restart.
 func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time.Time) (notice string, err error) {
 	_, base := split(d.path)
@@ -103,7 +104,14 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 		case err != nil && notice == "":
 			return "", err
 		case err != nil:
-			s.warn(fmt.Sprintf("%s is written, but may not survive a crash: %v", notice, err))
+			s.told.add(&o)
+			return notice, fmt.Errorf("%s is written, but may not survive a crash: %w", notice, err)
+		}
+	}
+	if len(o.Lines) < len(lines) {
+		// The notice of the others may not be on disk yet.
+		if err := postoffice.SyncAll(s.office); err != nil {
+			return notice, fmt.Errorf("making a notice durable: %w", err)
 		}
 	}
 	for n, i := range lines {
