@@ -60,6 +60,12 @@ crash: all
 simulate:
 	$(GO) run ./cmd/simulate --doc doc/simulation
 
+# Submission, routing, delivery and notices on a disk in memory that loses its power
+# and fails, for SECONDS seconds: prints runs, power cuts, doubles and losses.
+SECONDS = 60
+simulate-faults:
+	$(GO) test -count=1 -v -timeout 0 -run TestPowerCuts ./cmd/router -args -powercut.time=$(SECONDS)s
+
 # Formatting, vet, staticcheck (a tool of go.mod), and who may import whom.
 check:
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$unformatted" || \
@@ -105,4 +111,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench crash simulate attack check cover demo peers install install-mta uninstall
+.PHONY: all test race fuzz bench crash simulate simulate-faults attack check cover demo peers install install-mta uninstall

@@ -26,6 +26,7 @@ internal/eintr:
 internal/header:
 internal/interval:
 internal/listen:          zerolog
+internal/memdisk:         x/sys
 internal/pattern:
 internal/peertest:
 internal/postoffice:      internal/eintr x/sys
@@ -37,7 +38,7 @@ internal/zenv:
 
 ctlfile:                  internal/eintr internal/postoffice internal/syncdir x/sys
 
-ta:                       ctlfile internal/asyncsyslog internal/eintr internal/postoffice
+ta:                       ctlfile internal/asyncsyslog internal/postoffice x/sys
 ta/child:                 ta internal/eintr x/sys
 ta/mime:
 ta/discard:               ctlfile ta

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"zsched/ctlfile"
@@ -271,5 +270,5 @@ func (m *Message) close() {
 	if m.body != nil {
 		_ = m.body.Close()
 	}
-	_ = syscall.Close(m.fd)
+	_ = postoffice.Close(m.fd)
 }

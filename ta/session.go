@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
-	"zsched/internal/eintr"
 	"zsched/internal/postoffice"
 )
 
@@ -103,9 +103,9 @@ func (ss *session) work(job Job) {
 // The error is errNoRecipient if there are none.
 func (ss *session) open(job Job) (*Message, error) {
 	s := ss.server
-	flags := syscall.O_RDWR
+	flags := unix.O_RDWR
 	if s.Marking == ctlfile.SchedulerMarks {
-		flags = syscall.O_RDONLY
+		flags = unix.O_RDONLY
 	}
 	path := ss.path(job.Path)
 	fd, err := postoffice.Open(postoffice.WorkingDir, path, flags)
@@ -141,12 +141,12 @@ func (ss *session) open(job Job) (*Message, error) {
 // checkOwner refuses a control file that others could have written recipients into:
 // one that everybody may write to and, if we are root, one that is not root's.
 func (m *Message) checkOwner() error {
-	var st syscall.Stat_t
-	err := eintr.Retry(func() error { return syscall.Fstat(m.fd, &st) })
+	var st unix.Stat_t
+	err := postoffice.Fstat(m.fd, &st)
 	switch {
 	case err != nil:
 		return fmt.Errorf("stat %s: %w", m.Job.Path, err)
-	case st.Mode&syscall.S_IWOTH != 0,
+	case st.Mode&unix.S_IWOTH != 0,
 		st.Uid != 0 && os.Geteuid() == 0 && !m.session.server.SenderOwned:
 		return fmt.Errorf("%s: %w: its owner is %d, its mode %04o", m.Job.Path, errOthersWrite, st.Uid, st.Mode&0o7777)
 	}
@@ -242,12 +242,12 @@ func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
 func (m *Message) findMessage() error {
 	dir := m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1]
 	m.path = m.session.path("../queue/" + dir + m.File.Name)
-	var st syscall.Stat_t
-	err := eintr.Retry(func() error { return syscall.Stat(m.path, &st) })
+	var st unix.Stat_t
+	err := postoffice.Stat(postoffice.WorkingDir, m.path, &st)
 	switch {
 	case err != nil:
 		return &fs.PathError{Op: "find", Path: m.path, Err: err}
-	case st.Mode&syscall.S_IFMT != syscall.S_IFREG:
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return &fs.PathError{Op: "find", Path: m.path, Err: fs.ErrNotExist}
 	}
 	m.Size, m.owner = st.Size, int64(st.Uid)
@@ -258,15 +258,15 @@ func (m *Message) findMessage() error {
 // moved reports whether the control file is no longer where it was opened. If
 // so, the message file was moved with it and is not missing.
 func (m *Message) moved() bool {
-	var opened, there syscall.Stat_t
-	if eintr.Retry(func() error { return syscall.Fstat(m.fd, &opened) }) != nil {
+	var opened, there unix.Stat_t
+	if postoffice.Fstat(m.fd, &opened) != nil {
 		return false
 	}
-	err := eintr.Retry(func() error { return syscall.Stat(m.session.path(m.Job.Path), &there) })
+	err := postoffice.Stat(postoffice.WorkingDir, m.session.path(m.Job.Path), &there)
 	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
 }
 
 func readAt(fd int, b []byte, offset int64) (n int, err error) {
-	err = eintr.Retry(func() (err error) { n, err = syscall.Pread(fd, b, offset); return err })
+	n, err = postoffice.Pread(fd, b, offset)
 	return max(n, 0), err
 }

@@ -59,7 +59,7 @@ func fstatat(dir int, path string, st *unix.Stat_t) error {
 func Read(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
-			buf := make([]byte, len(b))
+			buf := make([]byte, min(len(b), 4<<10))
 			n, err := m.disk.Read(m.own(fd), buf)
 			copy(b, buf[:max(n, 0)])
 			return n, err
@@ -72,7 +72,7 @@ func Read(fd int, b []byte) (int, error) {
 func Pread(fd int, b []byte, offset int64) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
-			buf := make([]byte, len(b))
+			buf := make([]byte, min(len(b), 4<<10))
 			n, err := m.disk.Pread(m.own(fd), buf, offset)
 			copy(b, buf[:max(n, 0)])
 			return n, err
@@ -176,7 +176,7 @@ func SyncAll(fd int) error {
 func Getdents(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
-			buf := make([]byte, len(b))
+			buf := make([]byte, min(len(b), 4<<10))
 			n, err := m.disk.Getdents(m.own(fd), buf)
 			copy(b, buf[:max(n, 0)])
 			return n, err

@@ -101,10 +101,6 @@ func unmountAt(place int) {
 	mounts.Store(&table)
 }
 
-// IsMounted reports whether a path leads to a mounted disk. Such a path means
-// nothing to the kernel: it cannot be watched, and no socket can be bound there.
-func IsMounted(path string) bool { return at(WorkingDir, path) != nil }
-
 // of returns the disk that a descriptor belongs to; nil for the kernel's.
 func of(fd int) *mount {
 	if fd < firstMounted {

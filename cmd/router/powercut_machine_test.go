@@ -1,0 +1,428 @@
+package main
+
+// The machine of the simulated power cuts: scheduler, router, SMTP server and
+// agents in one process on a disk in memory.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/textproto"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/rs/zerolog"
+
+	"zsched/cmd/router/table"
+	"zsched/ctlfile"
+	"zsched/internal/memdisk"
+	"zsched/internal/postoffice"
+	"zsched/internal/zenv"
+	"zsched/mailq"
+	"zsched/mailq/server"
+	"zsched/scheduler"
+	"zsched/scheduler/admin"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/report"
+	"zsched/scheduler/spool"
+	"zsched/smtpserver"
+	"zsched/ta"
+	"zsched/ta/child"
+)
+
+// machine is one life of the machine, from power on to power off.
+type machine struct {
+	office string
+	disk   *memdisk.Disk
+	ledger *ledger
+	life   int
+	levels int // of hash directories
+	faults bool
+	closed bool // no mail comes in
+	log    zerolog.Logger
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+
+	spool   *spool.Spool
+	daemon  *daemon.Daemon
+	signals chan os.Signal // to the scheduler
+	admin   *admin.Server
+	router  *router
+	toRoute chan os.Signal // to the router
+	door    *smtpserver.Server
+	listen  *pipeListener
+	agents  int
+	mu      sync.Mutex
+	started []*modelAgent
+}
+
+// start starts the programs. An error is one of the disk.
+func (m *machine) start(loader *table.Loader, seed *rand.Rand) error {
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	if err := m.startRouter(loader); err != nil {
+		return err
+	}
+	if err := m.startScheduler(seed); err != nil {
+		return err
+	}
+	if m.closed {
+		return nil
+	}
+	return m.startDoor()
+}
+
+func (m *machine) startScheduler(seed *rand.Rand) error {
+	var err error
+	m.spool, err = spool.Open(spool.Options{
+		Postoffice: m.office, HashLevels: m.levels, Unwatched: true, Loaders: 2, Markers: 2, Retirers: 2,
+		Reporter: daemon.NewReporter(&report.Reporter{
+			Postoffice: m.office, Host: "mx.example", By: "scheduler@mx.example", HeadersOnly: true,
+		}),
+	})
+	if err != nil {
+		return err
+	}
+	m.signals = make(chan os.Signal, 4)
+	m.daemon = daemon.New(daemon.Options{
+		Config: configuration(), Rand: seed, Spool: m.spool, Signals: m.signals, Log: m.log,
+		Agents: daemon.AgentOptions{Start: m.startAgent, Mailbin: "/mailbin"},
+	})
+	m.all.Go(m.daemon.Run)
+	m.admin = admin.New(admin.Options{Port: m.daemon, Files: m.spool, Log: m.log, Settings: server.Settings{}})
+	m.all.Go(func() { m.admin.KeepHolds(m.ctx) })
+	return nil
+}
+
+// configuration has two clauses: the agents of smtp mark themselves, and for
+// those of local the scheduler does.
+func configuration() *scheduler.Config {
+	p := scheduler.Params{
+		Interval: time.Minute, Retries: []int{1, 1, 2, 3}, Expiry: 10 * time.Minute, Expiry2: 30 * time.Minute,
+		MaxThr: 2, Sessions: 1, Quantum: 50, UID: -1, GID: -1, AgentTimeout: 2 * time.Hour,
+	}
+	clause := func(channel string, marking ctlfile.Marking) scheduler.Clause {
+		with := p
+		with.Command, with.Marking = []string{"agent", channel}, marking
+		return scheduler.Clause{Channel: channel, Host: "*", Settings: []scheduler.Setting{{
+			Name: "command", Value: "agent", Apply: func(to *scheduler.Params) { *to = with },
+		}}}
+	}
+	return &scheduler.Config{
+		Clauses:  []scheduler.Clause{clause("smtp", ctlfile.AgentMarks), clause("local", ctlfile.SchedulerMarks)},
+		Defaults: p, ForkRate: 30,
+	}
+}
+
+func (m *machine) startRouter(loader *table.Loader) error {
+	env := zenv.Parse(fmt.Appendf(nil, "POSTOFFICE=%s\nORGDOMAIN=mx.example\nSYSLOGFLG=none\nSCHEDULERDIRHASH=%d\n", m.office, m.levels))
+	r, err := newRouter(&options{maxHops: defaultMaxHops}, env, loader, m.log)
+	if err != nil {
+		return err
+	}
+	r.queue.levels = m.levels
+	m.router, m.toRoute = r, make(chan os.Signal, 1)
+	m.all.Go(func() {
+		r.recover()
+		r.loop(m.toRoute, new(fsnotify.Watcher), nil)
+		r.queue.close()
+	})
+	return nil
+}
+
+func (m *machine) startDoor() error {
+	o := smtpserver.Default()
+	o.Hostname, o.Domains = "mx.example", []string{"mx.example"}
+	o.Router = ctlfile.Router{Postoffice: m.office}
+	o.RouterMax, o.TransportMax, o.MinFree = 0, 0, 0
+	o.Log = m.log
+	var err error
+	if m.door, err = smtpserver.New(o); err != nil {
+		return err
+	}
+	m.listen = &pipeListener{conns: make(chan net.Conn), done: m.ctx.Done()}
+	m.all.Go(func() { _ = m.door.Serve(m.listen, smtpserver.SMTP) })
+	return nil
+}
+
+// stop ends everything, with or without power.
+func (m *machine) stop() {
+	m.cancel()
+	if m.door != nil {
+		_ = m.door.Close(m.ctx)
+	}
+	if m.router != nil {
+		m.toRoute <- syscall.SIGTERM
+	}
+	if m.daemon != nil {
+		m.signals <- syscall.SIGTERM
+	}
+	m.mu.Lock()
+	for _, a := range m.started {
+		a.CloseWrite()
+	}
+	m.mu.Unlock()
+	m.all.Wait()
+	if m.spool != nil {
+		m.spool.Close()
+	}
+}
+
+// pipeListener accepts connections of this process.
+type pipeListener struct {
+	conns chan net.Conn
+	done  <-chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
+
+// message is a message that a sender submits.
+type message struct {
+	sender string
+	to     []*entry
+}
+
+func (m *message) addresses() (list []string) {
+	for _, e := range m.to {
+		list = append(list, e.address)
+	}
+	return list
+}
+
+func (m *message) text() string {
+	return "From: " + m.sender + "\nSubject: " + m.sender + "\n\n" + bodyFor(m.sender)
+}
+
+// overSMTP submits a message at the door.
+func (m *machine) overSMTP(msg *message) error {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	select {
+	case m.listen.conns <- theirs:
+	case <-m.ctx.Done():
+		return m.ctx.Err()
+	}
+	_ = ours.SetDeadline(time.Now().Add(time.Hour))
+	c := textproto.NewConn(ours)
+	say := func(want int, format string, args ...any) error {
+		if format != "" {
+			if err := c.PrintfLine(format, args...); err != nil {
+				return err
+			}
+		}
+		_, _, err := c.ReadResponse(want)
+		return err
+	}
+	err := errors.Join(say(220, ""), say(250, "EHLO client.example"), say(250, "MAIL FROM:<%s>", msg.sender))
+	for _, e := range msg.to {
+		notify := ""
+		if e.wantsSuccess {
+			notify = " NOTIFY=SUCCESS,FAILURE"
+		}
+		if err == nil {
+			err = say(250, "RCPT TO:<%s>%s", e.address, notify)
+		}
+	}
+	if err == nil {
+		err = say(354, "DATA")
+	}
+	if err != nil {
+		return err
+	}
+	w := c.DotWriter()
+	_, err = io.WriteString(w, msg.text())
+	return errors.Join(err, w.Close(), say(250, ""))
+}
+
+// byProgram submits a message as sendmail does.
+func (m *machine) byProgram(msg *message) error {
+	s := &ctlfile.Submission{By: "user@mx.example", From: ctlfile.Address{User: msg.sender}, Header: "Subject: " + msg.sender + "\n"}
+	for _, e := range msg.to {
+		dsn := ""
+		if e.wantsSuccess {
+			dsn = "NOTIFY=SUCCESS,FAILURE"
+		}
+		s.To = append(s.To, &ctlfile.Recipient{Address: ctlfile.Address{User: e.address}, DSN: dsn})
+	}
+	file, err := s.Write(m.office, "sendmail-", strings.NewReader(bodyFor(msg.sender)))
+	if err != nil {
+		return err
+	}
+	name, err := ctlfile.Router{Postoffice: m.office}.Give(file)
+	if name == "" {
+		_ = postoffice.RemovePath(file)
+	}
+	return err
+}
+
+// junk leaves a malformed control file and its message in the queue, on disk.
+func (m *machine) junk(n int) (text string, err error) {
+	name, text := fmt.Sprint(9000000+n), fmt.Sprintf("junk number %d", n)
+	for _, dir := range []string{"queue", "transport"} {
+		file := path.Join(m.office, dir, name)
+		if err = postoffice.WriteFile(postoffice.WorkingDir, file, []byte(text+" in "+dir), true); err != nil {
+			return text, err
+		}
+		d, err := postoffice.OpenDirFile(path.Dir(file))
+		if err != nil {
+			return text, err
+		}
+		if err = errors.Join(d.Sync(), d.Close()); err != nil {
+			return text, err
+		}
+	}
+	return text, nil
+}
+
+// order gives an order about a message, by the path of its control file.
+func (m *machine) order(verb mailq.Verb, file string, spell time.Duration) error {
+	_, err := m.admin.Queue().Act(m.ctx, mailq.Order{
+		Verb: verb, Message: path.Base(file), For: spell, To: mailq.Name{Channel: "smtp", Host: "elsewhere.example"},
+		By: mailq.Actor{User: "root", Peer: "uid 0"}, Why: "a test",
+	})
+	return err
+}
+
+// thread holds or releases the thread of a host.
+func (m *machine) thread(verb mailq.Verb, host string, spell time.Duration) error {
+	_, err := m.admin.Queue().Act(m.ctx, mailq.Order{
+		Verb: verb, Thread: &mailq.Name{Channel: "smtp", Host: host}, For: spell,
+		By: mailq.Actor{User: "root", Peer: "uid 0"}, Why: "a test",
+	})
+	return err
+}
+
+// modelAgent is an agent of the real protocol in a goroutine.
+type modelAgent struct {
+	machine *machine
+	pid     int
+	channel string
+	sink    func([]child.Event)
+
+	mu     sync.Mutex
+	more   sync.Cond
+	unread bytes.Buffer
+	eof    bool
+}
+
+func (m *machine) startAgent(spec child.Spec, sink func([]child.Event)) (daemon.Agent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.agents++
+	a := &modelAgent{machine: m, pid: ctlfile.MaxPID + m.agents, channel: spec.Args[1], sink: sink}
+	a.more.L = &a.mu
+	m.started = append(m.started, a)
+	s := &ta.Server{
+		Name: "agent", Channel: a.channel, Dir: m.office + "/transport", SenderOwned: true,
+		In: a, Out: (*agentOutput)(a), Err: io.Discard, Deliver: a.deliver,
+	}
+	if a.channel == "local" {
+		s.Marking = ctlfile.SchedulerMarks
+	}
+	m.all.Go(func() {
+		_ = s.Serve(context.Background())
+		sink([]child.Event{child.Exited{Status: "exit status 0", Clean: true}})
+	})
+	return a, nil
+}
+
+func (a *modelAgent) PID() int { return a.pid }
+
+func (a *modelAgent) Send(b []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unread.Write(b)
+	a.more.Signal()
+	return nil
+}
+
+func (a *modelAgent) CloseWrite() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.eof = true
+	a.more.Signal()
+}
+
+func (a *modelAgent) Signal(syscall.Signal) error {
+	a.CloseWrite()
+	return nil
+}
+
+// Read reads job lines.
+func (a *modelAgent) Read(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.unread.Len() == 0 && !a.eof {
+		a.more.Wait()
+	}
+	return a.unread.Read(b)
+}
+
+// agentOutput is what an agent writes.
+type agentOutput modelAgent
+
+func (o *agentOutput) Write(b []byte) (int, error) {
+	var events []child.Event
+	for line := range bytes.Lines(b) {
+		events = append(events, child.Line(ta.ParseLine(bytes.TrimSuffix(line, []byte("\n")))))
+	}
+	o.sink(events)
+	return len(b), nil
+}
+
+// deliver does with the recipients of a message what the ledger says.
+func (a *modelAgent) deliver(msg *ta.Message) {
+	m := a.machine
+	text, err := a.read(msg)
+	for i := range msg.Recipients {
+		r := &msg.Recipients[i]
+		if off, _ := m.disk.IsOff(); off || err != nil {
+			r.Report(ta.Result{Status: ta.Deferred, Text: "the message cannot be read"})
+			continue
+		}
+		if strings.HasPrefix(r.User, "sender") {
+			m.ledger.notice(r.User, text)
+			m.disk.Trace(fmt.Sprintf("NOTICE to %s delivered from %s", r.User, msg.Job.Path))
+			r.Report(ta.Result{Status: ta.OK, Text: "delivered"})
+			continue
+		}
+		fate := m.ledger.fateOf(r.User)
+		m.disk.Trace(fmt.Sprintf("ATTEMPT %d for %s from %s", fate, r.User, msg.Job.Path))
+		switch fate {
+		case delivers:
+			m.ledger.deliver(r.User, text, m.life, m.faults)
+			r.Report(ta.Result{Status: ta.OK, Text: "delivered"})
+		case fails:
+			r.Report(ta.Result{Status: ta.Error, Fields: ta.Fields{Code: "5.1.1", Diagnostic: "smtp; 550 no such user"}, Text: "no such user"})
+		default:
+			r.Report(ta.Result{Status: ta.Deferred, Fields: ta.Fields{Code: "4.2.0", Diagnostic: "smtp; 450 later"}, Text: "later"})
+		}
+	}
+}
+
+// read returns the message file of a message.
+func (a *modelAgent) read(msg *ta.Message) (string, error) {
+	file := path.Join(a.machine.office, "queue", msg.Job.Path)
+	text, err := postoffice.ReadFile(postoffice.WorkingDir, file, 1<<20)
+	return string(text), err
+}

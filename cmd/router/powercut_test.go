@@ -1,0 +1,506 @@
+package main
+
+// Power cuts: the whole of submission, routing, delivery and notices in one
+// process on a disk in memory, whose power goes at any call.
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/cmd/router/table"
+	"zsched/internal/memdisk"
+	"zsched/internal/postoffice"
+	"zsched/mailq"
+)
+
+var (
+	powerCutTime = flag.Duration("powercut.time", 0, "how long TestPowerCuts runs; 0: a fixed number of runs")
+	powerCutSeed = flag.Uint64("powercut.seed", 0, "run TestPowerCuts with this seed only, and print its log")
+)
+
+// badSeeds are seeds that once failed, each with what it found.
+var badSeeds = []uint64{
+	3, 120, // a new message got the control file of an earlier one
+	41,                  // transport/.router itself was not on disk
+	59,                  // a message was held whose routing was not on disk
+	70,                  // hash directory S was taken for a spoolid
+	77,                  // an erased d line made a file malformed
+	8957622057274566098, // the same as 41
+	126,                 // a notice whose name was not on disk counted as sent
+	18,                  // a hold that failed half-way left the message file in hold/
+	34,                  // the router took an error for the absence of a message
+}
+
+// cutSteps are the steps at which TestPowerCuts has to cut the power: a part of the
+// description of a call, with numbers and hash directories left out.
+var cutSteps = []string{
+	"write public", "sync public", "rename public to router", "sync router", // the SMTP server
+	"write queue/.tmp", "sync queue/.tmp", "rename queue/.tmp to router", // sendmail, notices, REQUEUE
+	"write transport/.router", "sync everything", "rename router to queue", "sync queue", // the router
+	"rename transport/.router to transport", "unlink transport/.router",
+	"write transport", "sync transport", // tags and d lines: agents, outcomes, expiry, locks
+	"unlink transport", "unlink queue", // retire
+	"rename queue to hold/queue", "rename transport to hold/transport", // HOLD
+	"rename hold/queue to queue", "rename hold/transport to transport", // RELEASE, and the end of a hold
+	"write hold/orders", "sync hold/orders", "rename hold/orders to hold/orders", "unlink hold/orders",
+	"write hold/.threads", "sync hold/.threads", "rename hold/.threads to hold/threads", "sync hold",
+	"rename queue/.tmp to queue", "rename transport to transport", // REROUTE
+	"write corrupt/transport", "rename queue to corrupt/queue", "rename transport to corrupt/transport",
+	"mkdir queue", "mkdir transport", "mkdir hold",
+}
+
+// figures count what happened in many runs.
+type figures struct {
+	runs, cuts, calls, faults int
+	recipients, accepted      int
+	losses                    int
+	doubles                   map[string]int
+	steps                     map[string]int // cuts, by the step that they came in
+}
+
+// powerCutRuns is how many runs TestPowerCuts makes by itself, each with cutsInRun
+// power cuts.
+const (
+	powerCutRuns = 250
+	cutsInRun    = 4
+)
+
+// TestPowerCuts cuts the power at every step of cutSteps, and at many others, and
+// checks every promise that was made to a sender or to an administrator.
+func TestPowerCuts(t *testing.T) {
+	loader := tables(t)
+	total := newFigures()
+	switch {
+	case *powerCutSeed != 0:
+		powerCutRun(t, loader, *powerCutSeed, total)
+	case *powerCutTime != 0:
+		first, end := rand.Uint64()>>1, time.Now().Add(*powerCutTime)
+		total.share(t, func(t *testing.T, worker uint64, f *figures) {
+			for seed := first + worker; time.Now().Before(end) && !t.Failed(); seed += powerCutWorkers {
+				powerCutRun(t, loader, seed, f)
+			}
+		})
+	default:
+		total.share(t, func(t *testing.T, worker uint64, f *figures) {
+			for _, seed := range badSeeds {
+				if seed%powerCutWorkers == worker {
+					powerCutRun(t, loader, seed, f)
+				}
+			}
+			for seed := 1 + worker; seed <= powerCutRuns && !t.Failed(); seed += powerCutWorkers {
+				powerCutRun(t, loader, seed, f)
+			}
+		})
+	}
+	total.log(t)
+	for _, step := range cutSteps {
+		// In fewer runs, chance may leave one out.
+		if total.runs >= 8*powerCutRuns && total.steps[step] == 0 {
+			t.Errorf("no power cut at %q", step)
+		}
+	}
+}
+
+// powerCutWorkers is how many runs there are at a time.
+const powerCutWorkers = 2
+
+// share makes runs in several goroutines and adds up their figures.
+func (f *figures) share(t *testing.T, work func(t *testing.T, worker uint64, f *figures)) {
+	var parts [powerCutWorkers]*figures
+	t.Run("runs", func(t *testing.T) {
+		for worker := range powerCutWorkers {
+			parts[worker] = newFigures()
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				work(t, uint64(worker), parts[worker])
+			})
+		}
+	})
+	for _, p := range parts {
+		f.runs, f.cuts, f.calls, f.faults = f.runs+p.runs, f.cuts+p.cuts, f.calls+p.calls, f.faults+p.faults
+		f.recipients, f.accepted, f.losses = f.recipients+p.recipients, f.accepted+p.accepted, f.losses+p.losses
+		for what, n := range p.doubles {
+			f.doubles[what] += n
+		}
+		for step, n := range p.steps {
+			f.steps[step] += n
+		}
+	}
+}
+
+func newFigures() *figures { return &figures{doubles: map[string]int{}, steps: map[string]int{}} }
+
+func (f *figures) log(t *testing.T) {
+	t.Logf("%d runs, %d power cuts, %d calls on files, %d of them failed by themselves", f.runs, f.cuts, f.calls, f.faults)
+	t.Logf("%d recipients, %d of them accepted", f.recipients, f.accepted)
+	doubles := 0
+	for _, what := range slices.Sorted(maps.Keys(f.doubles)) {
+		doubles += f.doubles[what]
+		t.Logf("doubled: %6d %s", f.doubles[what], what)
+	}
+	for _, step := range slices.Sorted(maps.Keys(f.steps)) {
+		t.Logf("cut at:  %6d %s", f.steps[step], step)
+	}
+	t.Logf("doubles: %d, losses: %d", doubles, f.losses)
+}
+
+// note takes the lines of a log.
+type note func(line string)
+
+func (n note) Write(b []byte) (int, error) {
+	n(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// tables are the router's, on the real disk.
+func tables(t *testing.T) *table.Loader {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"routes": "mx.example local\n* smtp\n", "aliases": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &table.Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+	if err := l.Load(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// simulation is one run: a machine that loses its power several times.
+type simulation struct {
+	t      *testing.T
+	rand   *rand.Rand
+	loader *table.Loader
+	office string
+	disk   *memdisk.Disk
+	ledger *ledger
+	held   map[string]bool // threads that were held until released
+	levels int
+	life   int
+	sent   int
+	log    zerolog.Logger
+	total  *figures
+}
+
+func powerCutRun(t *testing.T, loader *table.Loader, seed uint64, total *figures) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &simulation{
+			t: t, rand: rand.New(rand.NewPCG(seed, 1)), loader: loader, office: fmt.Sprintf("/power-cut-%d", seed),
+			ledger: newLedger(), held: map[string]bool{}, total: total,
+		}
+		s.log = zerolog.New(note(func(line string) { s.disk.Trace(line) })).Level(zerolog.InfoLevel)
+		s.disk = memdisk.New(s.office, os.Geteuid(), rand.New(rand.NewPCG(seed, 2)))
+		defer postoffice.Mount(s.office, s.disk)()
+		s.run()
+		total.runs++
+		for what, n := range s.ledger.doubles {
+			total.doubles[what] += n
+		}
+		for _, e := range s.ledger.entries {
+			total.recipients++
+			if e.accepted {
+				total.accepted++
+			}
+		}
+		if t.Failed() {
+			t.Logf("seed %d; run it alone with -powercut.seed=%d", seed, seed)
+		}
+	})
+}
+
+func (s *simulation) run() {
+	s.levels = s.rand.IntN(3)
+	for _, name := range []string{"", "router", "public", "queue", "transport", "postman"} {
+		if err := s.makeDir(name); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for range cutsInRun {
+		s.live()
+		if s.t.Failed() {
+			return
+		}
+	}
+	s.settle()
+}
+
+// makeDir makes a directory as an installation does, on disk.
+func (s *simulation) makeDir(name string) error {
+	if name == "" {
+		return nil
+	}
+	err := postoffice.MakeDir(postoffice.WorkingDir, s.office+"/"+name, 0o755)
+	if err == nil {
+		var root *postoffice.File
+		if root, err = postoffice.OpenDirFile(s.office); err == nil {
+			err = root.SyncAll()
+			_ = root.Close()
+		}
+	}
+	return err
+}
+
+func (s *simulation) machine() *machine {
+	s.life++
+	return &machine{office: s.office, disk: s.disk, ledger: s.ledger, life: s.life, levels: s.levels, log: s.log}
+}
+
+// live runs the machine until its power goes, and puts it on again.
+func (s *simulation) live() {
+	wanted := ""
+	if s.rand.IntN(3) == 0 {
+		s.disk.CutAt(1+s.rand.IntN(50<<s.rand.IntN(5)), func(string) bool { return true })
+	} else {
+		wanted = cutSteps[s.rand.IntN(len(cutSteps))]
+		s.disk.CutAt(1+s.rand.IntN(3), func(call string) bool { return step(call) == wanted })
+	}
+	m := s.machine()
+	m.faults = s.rand.IntN(3) == 0
+	if m.start(s.loader, rand.New(rand.NewPCG(s.rand.Uint64(), 3))) == nil {
+		s.use(m, wanted)
+	}
+	s.disk.Cut()
+	_, at := s.disk.IsOff()
+	s.total.cuts++
+	s.total.calls += s.disk.Calls()
+	s.total.steps[step(at)]++
+	m.stop()
+	s.total.faults += s.disk.Failed()
+	s.disk.SetFaults(memdisk.Faults{})
+	kept := []float64{0, 0.1, 0.5, 0.9, 1}[s.rand.IntN(5)]
+	s.disk.Trace(fmt.Sprintf("POWER CUT in life %d at %s; %v is kept", s.life, at, kept))
+	s.disk.PowerOn(kept)
+	s.checkHeldThreads()
+}
+
+// step is the kind of step that a call belongs to.
+func step(call string) string {
+	verb, rest, _ := strings.Cut(call, " ")
+	if verb == "between" || verb == "sync" && rest == "everything" {
+		return call
+	}
+	var places []string
+	for file := range strings.FieldsSeq(rest) {
+		var dirs []string
+		for word := range strings.SplitSeq(file, "/") {
+			if len(word) > 1 && word[0] != '.' && !strings.ContainsAny(word, "0123456789+:") || word == ".router" || word == ".tmp" || word == ".threads" {
+				dirs = append(dirs, word)
+			}
+		}
+		if len(dirs) > 0 {
+			places = append(places, strings.Join(dirs, "/"))
+		}
+	}
+	return strings.TrimSpace(verb + " " + strings.Join(places, " to "))
+}
+
+// use submits mail and gives orders until the power goes, for some minutes at most.
+// Orders are more frequent if the wanted step is one of theirs.
+func (s *simulation) use(m *machine, wanted string) {
+	orders := strings.Contains(wanted, "hold") || strings.HasSuffix(wanted, " to transport") || strings.HasSuffix(wanted, " to queue")
+	for range 5 + s.rand.IntN(25) {
+		if off, _ := s.disk.IsOff(); off {
+			return
+		}
+		choice := s.rand.IntN(8)
+		if orders && s.rand.IntN(2) == 0 {
+			choice = 4
+		}
+		switch choice {
+		case 0, 1, 2, 3:
+			s.submit(m)
+		case 4, 5:
+			if s.rand.IntN(4) == 0 || strings.Contains(wanted, "threads") {
+				s.holdThread(m)
+			} else {
+				s.order(m)
+			}
+		case 6:
+			if m.faults {
+				s.fault()
+			}
+		case 7:
+			if s.rand.IntN(4) == 0 {
+				s.sent++
+				if text, err := m.junk(s.sent); err == nil {
+					s.ledger.junk[text] = true
+				}
+			}
+		}
+		time.Sleep(time.Duration(s.rand.IntN(40)) * time.Second / time.Duration(1+s.rand.IntN(10)))
+		synctest.Wait()
+	}
+}
+
+// fault makes calls fail, or ends that.
+func (s *simulation) fault() {
+	var f memdisk.Faults
+	switch s.rand.IntN(3) {
+	case 0:
+		f.Often = []float64{0.02, 0.2, 1}[s.rand.IntN(3)]
+		f.Error = memdisk.Errors[s.rand.IntN(len(memdisk.Errors))]
+		if f.Error == 4 && f.Often == 1 {
+			f.Often = 0.5 // a call that a signal always interrupts never ends
+		}
+	case 1:
+		f.Space = s.disk.Used() + int64(s.rand.IntN(3000))
+	}
+	s.disk.Trace(fmt.Sprintf("FAULTS %+v", f))
+	s.disk.SetFaults(f)
+}
+
+// submit submits messages, some at the same time.
+func (s *simulation) submit(m *machine) {
+	for range 1 + s.rand.IntN(4) {
+		s.sent++
+		msg := &message{sender: fmt.Sprintf("sender%d@mx.example", s.sent)}
+		for i := range 1 + s.rand.IntN(3) {
+			e := &entry{
+				address: fmt.Sprintf("r%d.%d@h%d.example", s.sent, i, s.rand.IntN(3)), sender: msg.sender,
+				fate: fate(s.rand.IntN(4)), wantsSuccess: s.rand.IntN(3) == 0,
+			}
+			msg.to = append(msg.to, e)
+			s.ledger.add(e)
+		}
+		way := m.overSMTP
+		if s.rand.IntN(2) == 0 {
+			way = m.byProgram
+		}
+		m.all.Go(func() {
+			if way(msg) == nil {
+				s.ledger.accept(msg.addresses())
+			}
+		})
+	}
+}
+
+// order gives an order about some message.
+func (s *simulation) order(m *machine) {
+	files := s.disk.Files("transport")
+	verbs := []mailq.Verb{mailq.Hold, mailq.Hold, mailq.Retry, mailq.Requeue, mailq.Reroute, mailq.Expire}
+	if held := s.disk.Files("hold/transport"); len(held) > 0 && s.rand.IntN(2) == 0 {
+		files, verbs = held, []mailq.Verb{mailq.Release, mailq.Requeue, mailq.Reroute, mailq.Expire}
+	}
+	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f)[0] == '.' })
+	if len(files) == 0 {
+		return
+	}
+	file, verb := files[s.rand.IntN(len(files))], verbs[s.rand.IntN(len(verbs))]
+	if verb == mailq.Expire && strings.Contains(s.disk.Content(file), "\ns error") {
+		return // a notice about a notice is not owed
+	}
+	if verb == mailq.Requeue || verb == mailq.Reroute {
+		s.resent(s.disk.Content(file))
+	}
+	spell := time.Duration(s.rand.IntN(2)*(1+s.rand.IntN(20))) * time.Minute
+	s.disk.Trace(fmt.Sprintf("ORDER %s %s", verb, file))
+	m.all.Go(func() { _ = m.order(verb, file, spell) })
+}
+
+// holdThread holds a thread or releases it.
+func (s *simulation) holdThread(m *machine) {
+	host, verb := fmt.Sprintf("h%d.example", s.rand.IntN(3)), mailq.Hold
+	if s.rand.IntN(2) == 0 {
+		verb = mailq.Release
+	}
+	spell := time.Duration(s.rand.IntN(2)*(1+s.rand.IntN(20))) * time.Minute
+	s.disk.Trace(fmt.Sprintf("ORDER %s thread %s", verb, host))
+	already := strings.Contains(s.disk.Content("hold/threads"), host)
+	s.held[host] = s.held[host] && verb == mailq.Hold && spell == 0
+	if m.thread(verb, host, spell) == nil && verb == mailq.Hold && spell == 0 && !already {
+		s.held[host] = true
+	}
+}
+
+// checkHeldThreads checks that the threads that were held until released still are.
+func (s *simulation) checkHeldThreads() {
+	list := s.disk.Content("hold/threads")
+	for host, held := range s.held {
+		if held && !strings.Contains(list, host) {
+			s.t.Errorf("the thread of %s is not held any more: %q", host, list)
+		}
+	}
+}
+
+// resent notes that the recipients of a control file may be sent twice.
+func (s *simulation) resent(control string) {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	for address, e := range s.ledger.entries {
+		if strings.Contains(control, address) {
+			e.resent = true
+		}
+	}
+}
+
+// settle runs the machine without any fault until every promise is kept.
+func (s *simulation) settle() {
+	m := s.machine()
+	m.closed = true
+	if err := m.start(s.loader, rand.New(rand.NewPCG(s.rand.Uint64(), 3))); err != nil {
+		s.t.Fatalf("the programs do not start: %v", err)
+	}
+	defer m.stop()
+	end := time.Now().Add(30 * time.Hour)
+	for pause := time.Second; time.Now().Before(end); pause = min(2*pause, 10*time.Minute) {
+		time.Sleep(pause)
+		synctest.Wait()
+		for host := range 3 {
+			_ = m.thread(mailq.Release, fmt.Sprintf("h%d.example", host), 0)
+		}
+		for _, file := range s.disk.Files("hold/transport") {
+			if err := m.order(mailq.Release, file, 0); err != nil {
+				s.disk.Trace(fmt.Sprintf("release %s: %v", file, err))
+			}
+		}
+		if len(s.ledger.unkept()) == 0 {
+			break
+		}
+	}
+	lost := s.ledger.unkept()
+	s.total.losses += len(lost)
+	for _, why := range slices.Concat(lost, s.ledger.wrong) {
+		s.t.Error(why)
+	}
+	s.checkJunk()
+	if s.t.Failed() {
+		s.t.Logf("what happened:\n%s", strings.Join(s.disk.Trace(""), "\n"))
+		s.t.Logf("left on the disk:\n%s", strings.Join(s.disk.Files(""), "\n"))
+		for _, f := range s.disk.Files("") {
+			if strings.Contains(f, "corrupt") {
+				s.t.Logf("--- %s\n%q", f, s.disk.Content(f))
+			}
+		}
+	}
+}
+
+// checkJunk checks that malformed files are somewhere.
+func (s *simulation) checkJunk() {
+	if len(s.ledger.junk) == 0 {
+		return
+	}
+	var all strings.Builder
+	for _, file := range s.disk.Files("") {
+		all.WriteString(s.disk.Content(file) + "\n")
+	}
+	for text := range s.ledger.junk {
+		for _, dir := range []string{"queue", "transport"} {
+			if !strings.Contains(all.String(), text+" in "+dir+"\n") {
+				s.t.Errorf("%q of %s is gone", text, dir)
+			}
+		}
+	}
+}

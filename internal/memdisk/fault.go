@@ -1,0 +1,85 @@
+package memdisk
+
+// Faults: which calls fail, and how.
+
+import "golang.org/x/sys/unix"
+
+// callKind is a class of calls that fail in the same ways.
+type callKind uint8
+
+const (
+	opening  callKind = iota // an existing file
+	creating                 // a file or a directory
+	reading
+	writing // data or attributes
+	syncing
+	naming // rename and unlink
+)
+
+// Faults are the errors that calls fail with.
+type Faults struct {
+	// Often is the share of calls that fail with Error; 0: none.
+	Often float64
+	Error unix.Errno
+	// Space is how many bytes all files may have; 0: any number.
+	Space int64
+}
+
+// SetFaults changes the faults.
+func (d *Disk) SetFaults(f Faults) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = f
+}
+
+// Failed returns the number of calls that failed for a fault.
+func (d *Disk) Failed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failed
+}
+
+// Used returns the bytes in all files.
+func (d *Disk) Used() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
+}
+
+// has lists the errors that a class of calls can have.
+var has = map[unix.Errno][]callKind{
+	unix.EIO:    {opening, creating, reading, writing, syncing, naming},
+	unix.EINTR:  {opening, creating, reading, writing, syncing},
+	unix.ENOSPC: {creating, writing, naming, syncing},
+	unix.EDQUOT: {creating, writing, naming, syncing},
+	unix.EMFILE: {opening, creating},
+	unix.ENFILE: {opening, creating},
+	unix.EROFS:  {creating, writing, naming},
+	unix.EACCES: {opening, creating, naming},
+}
+
+// Errors are the errors that Faults.Error may be.
+var Errors = []unix.Errno{
+	unix.EIO, unix.EINTR, unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.EROFS, unix.EACCES,
+}
+
+func (d *Disk) fault(kind callKind) error {
+	if d.faults.Often == 0 || d.rand.Float64() >= d.faults.Often {
+		return nil
+	}
+	for _, k := range has[d.faults.Error] {
+		if k == kind {
+			d.failed++
+			return d.faults.Error
+		}
+	}
+	return nil
+}
+
+// room is how many bytes may still be written.
+func (d *Disk) room() int64 {
+	if d.faults.Space == 0 {
+		return 1 << 40
+	}
+	return d.faults.Space - d.used
+}

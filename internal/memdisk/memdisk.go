@@ -1,0 +1,441 @@
+// Package memdisk is a file system in memory that loses its power, for tests: a
+// postoffice.Disk.
+//
+// What a program reads is what it wrote. Behind that, the disk knows what would
+// be left if the power went now, as far as POSIX promises anything: the content
+// of a file as of its last fsync, and the names in a directory as of the last
+// fsync of that directory. Of everything later PowerOn keeps any part:
+//
+//	a write        any of its 512-byte sectors, in any order; where only a
+//	               later one is left, the hole reads as zeros
+//	a name         any of the names made, moved and removed, in any order, but
+//	               those of one file in their own order
+//	owner, mode,   the old or the new
+//	times
+//
+// A rename is one change, even between two directories: after a power cut the
+// file has one of its names. Every file system with a journal keeps that, and no
+// mail system can do without it. A directory whose own name is lost takes
+// everything in it along.
+//
+// Calls can fail, too: now and then with an error that the call may have, or
+// because the disk is full (Faults). An fsync that fails loses what it should
+// have written, and the next one does not try again, as on Linux.
+//
+// All choices come from one seed. The order in which several goroutines make
+// calls does not, so one seed makes the same kind of run, not the same run.
+package memdisk
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sector is what a disk writes as a whole.
+const sector = 512
+
+// Disk is the file system. Its methods may be called from any goroutine.
+type Disk struct {
+	mu     sync.Mutex
+	rand   *rand.Rand
+	prefix string // the directory that it is mounted at, with a slash
+	user   uint32
+	root   *node
+	free   []uint64 // inode numbers that were in use before
+	last   uint64   // the highest inode number that was in use
+
+	journal []*change // name changes that are not durable, the oldest first
+	changes int       // name changes ever
+	open    map[int]*handle
+	nextFD  int
+
+	calls   int // since the power came on
+	cutAt   int // the power goes when so many calls that change something have come
+	cutStep func(call string) bool
+	off     bool
+	cut     string // the call at which it went
+	faults  Faults
+	used    int64    // bytes in all files
+	failed  int      // calls that failed for a fault
+	trace   []string // every call that changed something, or was to
+}
+
+// New makes an empty disk for the directory dir, which is an absolute path. All
+// files belong to a user.
+func New(dir string, user int, seed *rand.Rand) *Disk {
+	d := &Disk{rand: seed, prefix: strings.TrimSuffix(dir, "/") + "/", user: uint32(user), open: make(map[int]*handle), last: 99}
+	d.root = d.newNode(unix.S_IFDIR | 0o755)
+	d.root.durable = d.root.state
+	return d
+}
+
+// node is a file or a directory.
+type node struct {
+	ino     uint64
+	state   state // as programs see it
+	durable state // as of the last fsync
+	writes  []write
+	links   int  // names, as programs see them
+	gone    bool // its number is free
+
+	names        map[string]*node // of a directory, as programs see it
+	durableNames map[string]*node // as of the last fsync
+	// setAt has, for each name that is durable or durably gone, the number of the
+	// change that made it so. An earlier change of that name has no effect later.
+	setAt map[string]int
+}
+
+// state is everything about a node but its names. Data is never changed in place.
+type state struct {
+	mode, uid, gid uint32
+	mtime, ctime   time.Time
+	data           []byte
+}
+
+func (n *node) isDir() bool { return n.state.mode&unix.S_IFMT == unix.S_IFDIR }
+
+// write is a change of data that is not durable: bytes at an offset or, with nil
+// bytes, a new size.
+type write struct {
+	offset    int64
+	data      []byte
+	abandoned bool // by an fsync that failed
+}
+
+// change is a change of names that is not durable. It is about one node.
+type change struct {
+	number int // they are numbered in the order in which they were made
+	node   *node
+	sets   []nameSet
+}
+
+// nameSet gives a name to a node or, with nil, takes it away.
+type nameSet struct {
+	dir  *node
+	name string
+	node *node
+}
+
+// handle is an open file or directory.
+type handle struct {
+	node   *node
+	offset int64
+	flags  int
+	name   string   // as it was opened, for the list of calls
+	list   []string // of a directory, the names still to be read; nil: from the start
+	listed bool
+}
+
+func (d *Disk) newNode(mode uint32) *node {
+	n := &node{}
+	if len(d.free) > 0 && d.rand.IntN(2) == 0 {
+		// Inode numbers are reused at once.
+		i := d.rand.IntN(len(d.free))
+		n.ino = d.free[i]
+		d.free[i] = d.free[len(d.free)-1]
+		d.free = d.free[:len(d.free)-1]
+	} else {
+		d.last++
+		n.ino = d.last
+	}
+	now := time.Now()
+	n.state = state{mode: mode, uid: d.user, gid: d.user, mtime: now, ctime: now}
+	n.durable = n.state
+	if mode&unix.S_IFMT == unix.S_IFDIR {
+		n.names, n.durableNames, n.setAt = map[string]*node{}, map[string]*node{}, map[string]int{}
+	}
+	return n
+}
+
+// CutAt sets the call at which the power goes: the n-th from now that changes
+// something and that step accepts by its description, such as "unlink transport/117".
+// That call and all later ones fail. Calls that change nothing do not count: a cut at
+// one of them is one at the next that does.
+func (d *Disk) CutAt(n int, step func(call string) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cutAt, d.cutStep = n, step
+}
+
+// Cut cuts the power now.
+func (d *Disk) Cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.powerOff("between two calls")
+}
+
+func (d *Disk) powerOff(at string) {
+	if !d.off {
+		d.off, d.cut = true, at
+	}
+}
+
+// IsOff reports whether the power is off, and the call at which it went.
+func (d *Disk) IsOff() (off bool, at string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.off, d.cut
+}
+
+// Calls returns the number of calls since the power came on.
+func (d *Disk) Calls() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls
+}
+
+// Trace returns every call so far that changed something or was to, and notes
+// something in the list.
+func (d *Disk) Trace(note string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trace = append(d.trace, note)
+	return d.trace
+}
+
+// OpenFiles returns the number of open descriptors.
+func (d *Disk) OpenFiles() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.open)
+}
+
+// PowerOn makes the disk work again after a power cut. Each change that was not
+// durable is left with the probability kept; a different one is drawn for data.
+// It closes all files. No call may be under way.
+func (d *Disk) PowerOn(kept float64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.off, d.cut, d.calls, d.cutAt = false, "", 0, 0
+	d.open = make(map[int]*handle)
+	lost := map[*node]bool{}
+	for _, c := range d.journal {
+		if lost[c.node] || d.rand.Float64() >= kept {
+			lost[c.node] = true
+			d.trace = append(d.trace, "lost "+c.String())
+			continue
+		}
+		c.apply()
+	}
+	d.journal, d.used, d.free = nil, 0, nil
+	seen := map[*node]bool{}
+	d.restore(d.root, kept, seen)
+	taken := map[uint64]bool{}
+	for n := range seen {
+		taken[n.ino] = true
+	}
+	for ino := uint64(100); ino <= d.last; ino++ {
+		if !taken[ino] {
+			d.free = append(d.free, ino)
+		}
+	}
+}
+
+func (c *change) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "names of %d:", c.node.ino)
+	for _, s := range c.sets {
+		sign := '-'
+		if s.node != nil {
+			sign = '+'
+		}
+		fmt.Fprintf(&b, " %c%s in %d", sign, s.name, s.dir.ino)
+	}
+	return b.String()
+}
+
+func (c *change) apply() {
+	for _, s := range c.sets {
+		switch {
+		case s.dir.setAt[s.name] > c.number:
+			continue
+		case s.node == nil:
+			delete(s.dir.durableNames, s.name)
+		default:
+			s.dir.durableNames[s.name] = s.node
+		}
+		s.dir.setAt[s.name] = c.number
+	}
+}
+
+// restore makes what is durable visible, in a node and below it. A directory is
+// walked in the order of its names, so that the choices depend on the seed alone.
+func (d *Disk) restore(n *node, kept float64, seen map[*node]bool) {
+	n.links++
+	if seen[n] {
+		return
+	}
+	seen[n], n.links = true, 1
+	data := d.survivingData(n, kept)
+	if d.rand.Float64() < kept {
+		n.durable.mode, n.durable.uid, n.durable.gid = n.state.mode, n.state.uid, n.state.gid
+		n.durable.mtime, n.durable.ctime = n.state.mtime, n.state.ctime
+	}
+	n.durable.data = data
+	n.state, n.writes = n.durable, nil
+	d.used += int64(len(data))
+	if !n.isDir() {
+		return
+	}
+	n.names = make(map[string]*node, len(n.durableNames))
+	for _, name := range sortedNames(n.durableNames) {
+		n.names[name] = n.durableNames[name]
+		d.restore(n.names[name], kept, seen)
+	}
+}
+
+// survivingData returns what a power cut leaves of a file.
+func (d *Disk) survivingData(n *node, kept float64) []byte {
+	data := append([]byte(nil), n.durable.data...)
+	for _, w := range n.writes {
+		if w.data == nil {
+			if d.rand.Float64() < kept {
+				data = resized(data, w.offset)
+			}
+			continue
+		}
+		for start := int64(0); start < int64(len(w.data)); {
+			end := min(int64(len(w.data)), start+sector-(w.offset+start)%sector)
+			if d.rand.Float64() < kept {
+				data = resized(data, max(int64(len(data)), w.offset+end))
+				copy(data[w.offset+start:], w.data[start:end])
+			} else if end == int64(len(w.data)) && d.rand.Float64() < kept {
+				// The size alone is left.
+				data = resized(data, max(int64(len(data)), w.offset+end))
+			}
+			start = end
+		}
+	}
+	return data
+}
+
+// resized returns data with a size, in a new array if it grows.
+func resized(data []byte, size int64) []byte {
+	if size <= int64(len(data)) {
+		return data[:size:size]
+	}
+	return append(data[:len(data):len(data)], make([]byte, size-int64(len(data)))...)
+}
+
+// syncNames makes the names in a directory durable. A change of other names of
+// the same files, made earlier, becomes durable with it.
+func (d *Disk) syncNames(dir *node) {
+	through := map[*node]int{} // the last change of a node that has to be durable
+	for i, c := range d.journal {
+		for _, s := range c.sets {
+			if s.dir == dir {
+				through[c.node] = i
+			}
+		}
+	}
+	all := d.journal
+	d.journal = nil
+	for i, c := range all {
+		if last, ok := through[c.node]; ok && i <= last {
+			c.apply()
+		} else {
+			d.journal = append(d.journal, c)
+		}
+	}
+	for _, c := range all {
+		if _, ok := through[c.node]; ok {
+			d.reuse(c.node)
+		}
+	}
+}
+
+// reuse makes the inode number of a file free, if the file is gone for good: it
+// has no name, no power cut can give it one back, and nobody has it open.
+func (d *Disk) reuse(n *node) {
+	if n.links > 0 || n.gone {
+		return
+	}
+	for _, c := range d.journal {
+		if c.node == n {
+			return
+		}
+	}
+	for _, h := range d.open {
+		if h.node == n {
+			return
+		}
+	}
+	n.gone = true
+	d.free = append(d.free, n.ino)
+}
+
+// syncNode makes the content of a file durable, except for what an fsync that
+// failed has abandoned.
+func (d *Disk) syncNode(n *node) {
+	durable := n.state
+	var left []write
+	for _, w := range n.writes {
+		if w.abandoned {
+			left = append(left, w)
+		}
+	}
+	if left != nil {
+		data := append([]byte(nil), n.durable.data...)
+		for _, w := range n.writes {
+			if w.abandoned {
+				continue
+			}
+			if w.data == nil {
+				data = resized(data, w.offset)
+				continue
+			}
+			data = resized(data, max(int64(len(data)), w.offset+int64(len(w.data))))
+			copy(data[w.offset:], w.data)
+		}
+		durable.data = data
+	}
+	n.durable, n.writes = durable, left
+}
+
+// Files returns the paths of all files below a directory of the disk, sorted. It
+// is no call of a program: it neither fails nor counts.
+func (d *Disk) Files(dir string) (paths []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.root
+	for word := range strings.SplitSeq(dir, "/") {
+		if word != "" && n != nil {
+			n = n.names[word]
+		}
+	}
+	if n != nil {
+		n.files(strings.TrimSuffix(dir, "/"), &paths)
+	}
+	return paths
+}
+
+func (n *node) files(path string, paths *[]string) {
+	if !n.isDir() {
+		*paths = append(*paths, path)
+		return
+	}
+	for _, name := range sortedNames(n.names) {
+		n.names[name].files(strings.TrimPrefix(path+"/"+name, "/"), paths)
+	}
+}
+
+// Content returns what a file has, as programs see it.
+func (d *Disk) Content(path string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.root
+	for word := range strings.SplitSeq(path, "/") {
+		if n != nil {
+			n = n.names[word]
+		}
+	}
+	if n == nil {
+		return ""
+	}
+	return string(n.state.data)
+}
