@@ -104,7 +104,7 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 		case err != nil && notice == "":
 			return "", err
 		case err != nil:
-			s.told.add(&o)
+			s.unmarked.add(&o)
 			return notice, fmt.Errorf("%s is written, but may not survive a crash: %w", notice, err)
 		}
 	}
