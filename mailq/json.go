@@ -20,7 +20,8 @@ type Totals struct {
 	Threads    int `json:"threads"`
 	Jobs       int `json:"jobs"`
 	Recipients int `json:"recipients"`
-	// States counts the jobs of each state of JobStates that some job is in.
+	// States counts the jobs in each state of JobStates. States without jobs are
+	// missing.
 	States    map[string]int `json:"states,omitempty"`
 	StartedAt time.Time      `json:"started_at"`
 	// The next four count since StartedAt.
@@ -40,8 +41,8 @@ type Totals struct {
 	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
-	// EventLog is where the scheduler writes its event log, as PARAMevent-log
-	// has it; "": it writes none.
+	// EventLog is the value of PARAMevent-log, where the scheduler writes its
+	// event log; "": it writes none.
 	EventLog string `json:"event_log,omitempty"`
 }
 
@@ -166,13 +167,13 @@ type Job struct {
 	LogID      string      `json:"log_id,omitempty"`
 	Size       int64       `json:"bytes,omitempty"`
 	Recipients []Recipient `json:"recipients"`
-	// Position is where a job stands that is due and the next of its share in
-	// the thread; nil: it is not, or there are too many.
+	// Position is set for a due job that is the next of its share in the thread.
+	// It is nil for other jobs, or if there are too many.
 	Position *Position `json:"position,omitempty"`
 }
 
-// HeldItem is a line of JSON SHOW HELD: a part of a held message for one
-// destination, or a held thread. A thread has no message, path and spoolid.
+// HeldItem is a line of JSON SHOW HELD: the part of a held message that is for
+// one destination, or a held thread. A thread has no message, path or spoolid.
 type HeldItem struct {
 	Job
 	// HeldAt, Until, By and Why are those of the order. They are missing where
@@ -185,7 +186,7 @@ type HeldItem struct {
 	Messages int `json:"messages,omitempty"`
 }
 
-// IsThread says that the item is a held thread.
+// IsThread reports whether the item is a held thread.
 func (h *HeldItem) IsThread() bool { return h.SpoolID == "" }
 
 // Recipient is a recipient of a Job that is not done.

@@ -36,7 +36,7 @@ func (f *Feedback) Text() string {
 }
 
 // WindowText says how many sessions a thread has and may have: "1 of 5 sessions,
-// at most 20, probing". It is empty if the server does not say it.
+// at most 20, probing". It is empty if the server does not report the window.
 func (t *Thread) WindowText(now time.Time) string {
 	if t.WindowLimit == 0 {
 		return ""
@@ -54,9 +54,8 @@ func (t *Thread) WindowText(now time.Time) string {
 	return text
 }
 
-// Position is where a due job line stands in the order in which mail is fed. Its
-// share waits for its turn among the shares of the ring, and its job for its
-// place in the share's job list.
+// Position is the place of a due job line in the order in which mail is fed. The
+// shares of the ring take turns, and each share has a list of jobs.
 type Position struct {
 	// Share is a sender, a domain, or "" for all mail and for null senders.
 	Share  string `json:"share"`
@@ -108,7 +107,7 @@ func (p *Position) ShareText() string {
 }
 
 // ShareName is the name of a share as text. Mail of the null sender, and all mail
-// where nobody takes turns, has a share without a name.
+// where shares do not take turns, has a share without a name.
 func ShareName(name string) string {
 	if name == "" {
 		return "<>"

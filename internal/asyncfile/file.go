@@ -17,11 +17,11 @@ const (
 	closeTimeout = time.Second
 )
 
-// Writer appends lines to a file. Lines that come while the file takes others
-// are gathered and go out in one write, so an idle program holds nothing back
-// and a busy one writes in large pieces. What the file does not take (a full
-// disk, a stopped terminal) is kept, up to 4 MiB, and tried again with the next
-// line. Further lines are lost, and counted.
+// Writer appends lines to a file. Lines that come during a write are gathered and
+// written together, so an idle program keeps nothing in memory and a busy one
+// writes in large pieces. What the file does not take (a full disk, a stopped
+// terminal) is kept, up to 4 MiB, and tried again with the next line. Further
+// lines are lost, and counted.
 type Writer struct {
 	// Lost is called with the number of lines lost, as soon as the file takes
 	// lines again. It may write to the Writer. nil: nobody is told.
@@ -72,7 +72,7 @@ func (w *Writer) Reopen() {
 	w.signal()
 }
 
-// Close writes what has gathered and closes the file, or gives up after a
+// Close writes the gathered lines and closes the file, or gives up after a
 // second.
 func (w *Writer) Close() {
 	w.mu.Lock()
@@ -115,7 +115,7 @@ func (w *Writer) run(file io.WriteCloser) {
 			n, more := put(file, lines)
 			written, took = n, took || more
 		}
-		// Not before there is room for what Lost writes.
+		// Lost is called only when there is room for what it writes.
 		if took {
 			w.tellLost()
 		}

@@ -18,7 +18,7 @@ import (
 // Fields are the fields of a header in their order. Each ends with a line end.
 type Fields []string
 
-// Split divides a header into its fields. The text has no empty line.
+// Split divides a header into its fields. The text must have no empty line.
 func Split(text string) Fields {
 	var fields Fields
 	for line := range strings.Lines(text) {
@@ -34,10 +34,10 @@ func Split(text string) Fields {
 	return fields
 }
 
-// String is the whole header.
+// String returns the whole header.
 func (f Fields) String() string { return strings.Join(f, "") }
 
-// name is the name of a field, in its own spelling.
+// name returns the name of a field, in the spelling of the message.
 func name(field string) string {
 	n, _, _ := strings.Cut(field, ":")
 	return strings.TrimRight(n, " \t")
@@ -54,7 +54,7 @@ func (f Fields) Has(names ...string) bool {
 	return slices.ContainsFunc(f, func(field string) bool { return Is(field, names...) })
 }
 
-// Count is the number of fields with this name.
+// Count returns the number of fields with this name.
 func (f Fields) Count(name string) int {
 	n := 0
 	for _, field := range f {
@@ -70,7 +70,7 @@ func (f Fields) Without(names ...string) Fields {
 	return slices.DeleteFunc(slices.Clone(f), func(field string) bool { return Is(field, names...) })
 }
 
-// Value is the value of the first field with this name, unfolded, or "".
+// Value returns the unfolded value of the first field with this name, or "".
 func (f Fields) Value(name string) string {
 	for _, field := range f {
 		if Is(field, name) {
@@ -124,8 +124,8 @@ func parseAddress(part string) (string, error) {
 		at := strings.LastIndexByte(parsed.Address, '@')
 		return quoteLocal(parsed.Address[:at]) + parsed.Address[at:], nil
 	}
-	// net/mail does not accept a name without a domain, or the literal of an IPv6
-	// address.
+	// net/mail accepts neither a name without a domain nor an IPv6 address
+	// literal.
 	if open := strings.LastIndexByte(part, '<'); open >= 0 {
 		part = strings.TrimSuffix(part[open+1:], ">")
 	}

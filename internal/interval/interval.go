@@ -14,7 +14,8 @@ import (
 const day = 24 * time.Hour
 
 // Max is the longest interval that Parse accepts, 100 years. It is a third of
-// what a time.Duration can hold, so that sums of two cannot overflow.
+// what a time.Duration can hold, so that the sum of two intervals cannot
+// overflow.
 const Max = 36500 * day
 
 var units = [...]struct {

@@ -62,7 +62,7 @@ func inheritedSocket(name string, listener net.Listener) socket {
 		l := listener
 		listener = nil
 		if l == nil {
-			return nil, errors.New("the service manager hands a socket over only once, and this one is lost")
+			return nil, errors.New("the service manager hands over a socket only once, and this one is closed")
 		}
 		return l, nil
 	}}

@@ -30,7 +30,7 @@ type Sockets struct {
 	sessions sync.WaitGroup // one for each accepted connection
 }
 
-// New returns an empty set. It logs to log what happens to its sockets.
+// New returns an empty set, which logs to log what happens to its sockets.
 func New(log zerolog.Logger) *Sockets {
 	s := &Sockets{log: log}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -150,8 +150,8 @@ func isTemporary(err error) bool {
 
 // limited is a listener with a bounded number of open connections, so that mail
 // keeps the file descriptors that it needs. One more connection closes the one that
-// has been open longest: those who connect and send nothing, or half a request, keep
-// nobody out, and a request that is served is soon over.
+// has been open longest: a peer that connects and sends nothing, or half a
+// request, keeps no other peer out, and a complete request is soon served.
 type limited struct {
 	net.Listener
 	maxConns int
@@ -185,7 +185,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// limitedConn gives its place back when it is closed.
+// limitedConn is a connection that counts towards the limit until it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *limited

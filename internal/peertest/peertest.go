@@ -18,8 +18,8 @@ import (
 type Peers string
 
 // Find looks for .peers from the working directory upwards. It skips the test if
-// there is none, or if the test is not run by root, as whom Postfix must be
-// started.
+// there is none, or if the test is not run by root, because only root can start
+// Postfix.
 func Find(tb testing.TB) Peers {
 	tb.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,8 @@ func Find(tb testing.TB) Peers {
 	}
 }
 
-// Command is a program of Postfix's package, such as sbin/smtp-source.
+// Command returns the command for a program of Postfix's package, such as
+// sbin/smtp-source.
 func (p Peers) Command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(string(p), "usr", program), args...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(string(p), "usr/lib/postfix"))
@@ -113,7 +114,7 @@ func Until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Answers returns a condition: somebody listens at a port.
+// Answers returns the condition that a process listens at a port.
 func Answers(port int) func() bool {
 	return func() bool {
 		nc, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", port))

@@ -20,7 +20,7 @@ type Postfix struct {
 }
 
 // NewPostfix makes the folder, with more lines of main.cf. Postfix runs as the
-// user mail, and nothing in it waits less for the disk than it does by default.
+// user mail, and syncs to disk as often as it does by default.
 func NewPostfix(tb testing.TB, peers Peers, to int, more ...string) *Postfix {
 	tb.Helper()
 	p := &Postfix{Dir: tb.TempDir(), In: FreePort(tb), peers: peers}
@@ -53,7 +53,7 @@ func (p *Postfix) makeFolders(tb testing.TB) {
 	}
 }
 
-// idOf returns the number of a user or a group.
+// idOf returns the ID of a user or a group.
 func idOf(tb testing.TB, database, name string) (id int) {
 	tb.Helper()
 	text, err := os.ReadFile("/etc/" + database)

@@ -1,7 +1,8 @@
 package postoffice
 
 // The system calls, each for the kernel or for a mounted disk. For a disk, paths
-// and buffers are copied: otherwise every caller's would have to be on the heap.
+// and buffers are copied: otherwise those of every caller would escape to the
+// heap.
 
 import (
 	"bytes"
@@ -55,7 +56,7 @@ func fstatat(dir int, path string, st *unix.Stat_t) error {
 	return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// Read reads at the descriptor's place.
+// Read reads at the descriptor's file offset.
 func Read(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
@@ -81,7 +82,8 @@ func Pread(fd int, b []byte, offset int64) (int, error) {
 	})
 }
 
-// Write writes at the descriptor's place. It may write less, if the disk is full.
+// Write writes at the descriptor's file offset. It may write less, if the disk is
+// full.
 func Write(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
@@ -102,8 +104,8 @@ func Pwrite(fd int, b []byte, offset int64) (int, error) {
 }
 
 // Append writes at the end of a file that is open without O_APPEND, in one
-// write, and leaves the descriptor's place behind it. It may write less, if the
-// disk is full.
+// write, and moves the descriptor's file offset to the new end. It may write
+// less, if the disk is full.
 func Append(fd int, b []byte) (n int, err error) {
 	if m := of(fd); m != nil {
 		return eintr.Retry1(func() (int, error) { return m.disk.Append(m.own(fd), bytes.Clone(b)) })
@@ -112,7 +114,7 @@ func Append(fd int, b []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// Only for this write: pwrite on such a descriptor would append as well.
+	// O_APPEND is set only for this write: with it, pwrite would append as well.
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_APPEND); err != nil {
 		return 0, err
 	}
@@ -123,7 +125,7 @@ func Append(fd int, b []byte) (n int, err error) {
 	return max(n, 0), err
 }
 
-// Seek moves the descriptor's place: lseek(2).
+// Seek moves the descriptor's file offset: lseek(2).
 func Seek(fd int, offset int64, whence int) (int64, error) {
 	if m := of(fd); m != nil {
 		return m.disk.Seek(m.own(fd), offset, whence)
@@ -161,7 +163,7 @@ func SyncData(fd int) error {
 	})
 }
 
-// SyncAll makes everything durable that the file system of an open file has.
+// SyncAll makes the whole file system of an open file durable.
 func SyncAll(fd int) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
@@ -198,8 +200,8 @@ func Statfs(path string, st *unix.Statfs_t) error {
 }
 
 // LockRange takes a lock on bytes of an open file, which ends when fd is closed
-// (F_OFD_SETLK), and reports whether another process has it. Where the file
-// system has no such locks, nobody has it.
+// (F_OFD_SETLK). free is false if another process has a lock there. A file system
+// without such locks counts as free.
 func LockRange(fd int, start, length int64) (free bool) {
 	if of(fd) != nil {
 		return true

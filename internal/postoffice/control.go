@@ -28,7 +28,7 @@ const (
 	// controlMode lets agents that have the group of transport/ write.
 	controlMode = 0o660
 	// unprovenMode marks a file that is root's but that another process may
-	// still have open. The mark outlasts a restart.
+	// still have open. The mark survives a restart.
 	unprovenMode = 0
 )
 
@@ -41,12 +41,12 @@ type Control struct {
 	noLease error
 }
 
-// NewControl returns the rules for the control files below the open directory
-// transport/, whose group they get.
+// NewControl returns the Control for the open directory transport/. Control files
+// that it takes over get the group of that directory.
 func NewControl(transport int) (Control, error) {
 	var st unix.Stat_t
 	if err := Fstat(transport, &st); err != nil {
-		return Control{}, fmt.Errorf("looking at transport: %w", err)
+		return Control{}, fmt.Errorf("examining transport: %w", err)
 	}
 	c := Control{takesOver: os.Geteuid() == 0, group: int(st.Gid)}
 	if c.takesOver {
@@ -62,9 +62,9 @@ func (c Control) CannotTakeOver() error { return c.noLease }
 // leaseName begins with a dot, so that it is not taken for a control file.
 const leaseName = ".scheduler.lease"
 
-// tryLease returns why a file of our own below a directory gets no lease. It is nil,
-// too, if that cannot be tried: an NFS server may refuse a lease with the error
-// that otherwise means that a file is in use.
+// tryLease returns why a file of our own below a directory gets no lease. It also
+// returns nil if that cannot be tried: an NFS server may refuse a lease with the
+// error that otherwise means that a file is in use.
 func tryLease(dir int) error {
 	if WriteFile(dir, leaseName, nil, false) != nil {
 		return nil
@@ -81,9 +81,10 @@ func tryLease(dir int) error {
 	return err
 }
 
-// Open opens the control file at path below dir and returns its fstat(2) state. As root it first takes over a file that another user owns, or that anybody
-// may write; the error is ErrInUse while somebody has that file open. Other
-// errors are ErrNotRegular and the system's.
+// Open opens the control file at path below dir and returns its fstat(2) state.
+// As root it first takes over a file that another user owns, or that anybody may
+// write; the error is ErrInUse while somebody has that file open. Other errors
+// are ErrNotRegular and the system's.
 func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver || !foreign(&st) {
 		return fd, st, err
@@ -163,11 +164,11 @@ func (c Control) takeOver(dir int, path string) error {
 	return nil
 }
 
-// own gives the file to root and closes it to everybody. It sets the mode a second
-// time because the old owner could have changed it in between. It removes an
-// access control list, with which the mode that the file gets later would let the
-// old owner write again. A crash leaves a file that still belongs to another
-// user, or one that is marked.
+// own gives the file to root and lets nobody else open it. It sets the mode a
+// second time because the old owner could have changed it in between. It removes
+// the access control list, because the mode that the file gets later could make
+// an entry for the old owner effective again. A crash leaves a file that still
+// belongs to another user, or one that is marked.
 func (c Control) own(fd int) error {
 	if err := fchmod(fd, unprovenMode); err != nil {
 		return err

@@ -1,7 +1,7 @@
 package postoffice
 
-// The disk: the system calls that this package makes below $POSTOFFICE, and
-// where else than to the kernel they may go.
+// The disk: the system calls that this package makes below $POSTOFFICE, and the
+// file system in memory that may serve them instead of the kernel.
 
 import (
 	"strings"
@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is a file system in memory, which takes the place of the kernel's below
-// one directory (Mount). Its methods are the system calls of those names, with
-// the same errors, EINTR among them. They keep none of the slices that they are
+// Disk is a file system in memory, which replaces the kernel's below one
+// directory (Mount). Its methods are the system calls of those names, with the
+// same errors, EINTR among them. They keep none of the slices that they are
 // given. Descriptors are numbers from 0 on; dir is one of them, or WorkingDir
-// with a path that begins with the directory of Mount. Of what a file system
-// does it has no access times, leases, access control lists or range locks:
-// nobody else uses it.
+// with a path that begins with the directory of Mount. It has no access times,
+// leases, access control lists or range locks, because no other process uses it.
 type Disk interface {
 	Openat(dir int, path string, flags int, mode uint32) (fd int, err error)
 	Close(fd int) error
@@ -60,10 +59,11 @@ type mount struct {
 	first int
 }
 
-// mounts are the mounted disks, each in the place of its range, and nil where
-// one was. The table is empty in every program: only tests mount a disk. It is
-// state of the package, as the kernel's table of mounts is state of the machine,
-// because a path or a descriptor alone has to say where it leads.
+// mounts are the mounted disks, each at the index of its range of descriptors; an
+// entry is nil once its disk is unmounted. The table is empty in every program:
+// only tests mount a disk. It is state of the package, as the kernel's table of
+// mounts is state of the machine, because a path or a descriptor alone has to
+// identify the disk.
 var (
 	mounts   atomic.Pointer[[]*mount]
 	mounting sync.Mutex
@@ -129,7 +129,7 @@ func mountedAt(path string) *mount {
 	return nil
 }
 
-// own returns the disk's own number for a descriptor.
+// own returns the number that the disk itself uses for a descriptor.
 func (m *mount) own(fd int) int {
 	if fd == WorkingDir {
 		return fd

@@ -75,9 +75,9 @@ func Replace(fromDir int, from string, toDir int, to string) error {
 	return renameat(fromDir, from, toDir, to, 0)
 }
 
-// Publish is Rename into a directory in which others may create names at
-// any moment. A crash on a file system without renameat2(2) can leave the file with
-// both names. The error is an *os.LinkError.
+// Publish is Rename into a directory in which other processes may create names at
+// any moment. A crash on a file system without renameat2(2) can leave the file
+// with both names. The error is an *os.LinkError.
 func Publish(from, to string) error {
 	err := renameNoReplace(WorkingDir, from, WorkingDir, to)
 	if err == unix.EINVAL || err == unix.ENOSYS {
@@ -159,9 +159,8 @@ func IsTrustedDir(path string) bool {
 }
 
 // MakeDir makes a directory with exactly this mode, whatever the umask is, and
-// waits until its name is on disk: the loss of the name would be the loss of
-// everything below it, however durable that is. A directory that exists stays as
-// it is.
+// waits until its name is on disk: if the name were lost, everything below it
+// would be lost too. A directory that exists stays as it is.
 func MakeDir(dir int, path string, mode uint32) error {
 	switch err := mkdirat(dir, path, mode&0o777); err {
 	case nil:

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardedMode is that of transport/ and queue/ under a root scheduler.
+// guardedMode is the mode of transport/ and queue/ when the scheduler runs as
+// root.
 const guardedMode = 0o750
 
 // Guard sets the modes of transport/ and queue/ below a postoffice to 0750 and
@@ -42,7 +43,7 @@ func guard(dir string, group int) (change string, err error) {
 	defer Close(fd)
 	var st unix.Stat_t
 	if err := Fstat(fd, &st); err != nil {
-		return "", fmt.Errorf("looking at %q: %w", dir, err)
+		return "", fmt.Errorf("examining %q: %w", dir, err)
 	}
 	was, mode := st.Mode&0o7777, st.Mode&(unix.S_ISGID|unix.S_ISVTX)|guardedMode
 	if st.Gid != 0 {

@@ -1,6 +1,7 @@
 package postoffice
 
-// This file has open files as values, for what is read and written as a stream.
+// This file has the type File, an open file that can be read and written as a
+// stream.
 
 import (
 	"fmt"
@@ -48,10 +49,10 @@ func OpenDirFile(path string) (*File, error) {
 	return NewFile(fd, path), nil
 }
 
-// Name is the name that the file was opened by.
+// Name returns the name under which the file was opened.
 func (f *File) Name() string { return f.name }
 
-// FD is the descriptor.
+// FD returns the descriptor.
 func (f *File) FD() int { return int(f.fd.Load()) }
 
 func (f *File) wrap(op string, err error) error {
@@ -110,7 +111,7 @@ func (f *File) Stat() (os.FileInfo, error) {
 // Sync makes the file durable.
 func (f *File) Sync() error { return f.wrap("sync", Sync(f.FD())) }
 
-// SyncAll makes everything durable that its file system has.
+// SyncAll makes its whole file system durable.
 func (f *File) SyncAll() error { return f.wrap("sync", SyncAll(f.FD())) }
 
 // Chmod sets the mode.
@@ -198,7 +199,7 @@ func (i *fileInfo) Mode() os.FileMode {
 	return mode
 }
 
-// Sys returns the fields that callers need as package syscall has them.
+// Sys returns a *syscall.Stat_t with the fields that callers need.
 func (i *fileInfo) Sys() any {
 	s := &i.st
 	return &syscall.Stat_t{
@@ -207,7 +208,7 @@ func (i *fileInfo) Sys() any {
 	}
 }
 
-// sameFile reports whether two files have one device and inode.
+// sameFile reports whether two files have the same device and inode.
 func sameFile(a, b os.FileInfo) bool {
 	x, y := a.Sys().(*syscall.Stat_t), b.Sys().(*syscall.Stat_t)
 	return x.Dev == y.Dev && x.Ino == y.Ino
@@ -217,12 +218,12 @@ func sameFile(a, b os.FileInfo) bool {
 func Group(dir string) (int, error) {
 	f, err := OpenDirFile(dir)
 	if err != nil {
-		return 0, fmt.Errorf("looking at %q: %w", dir, err)
+		return 0, fmt.Errorf("examining %q: %w", dir, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return 0, fmt.Errorf("looking at %q: %w", dir, err)
+		return 0, fmt.Errorf("examining %q: %w", dir, err)
 	}
 	return int(info.Sys().(*syscall.Stat_t).Gid), nil
 }

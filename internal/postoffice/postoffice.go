@@ -12,26 +12,26 @@
 //
 // A control file says what is done with the rights of root, so nobody but root
 // may be able to write it. ZMailer's router leaves it to the sender, who may
-// change its mode and write into it. A root scheduler therefore takes a control
-// file of another user over before it reads a byte of it: the file becomes
-// root's, and a lease (fcntl(2), F_SETLEASE) proves that no other process has it
-// open for writing. A message belongs to the owner of its message file.
+// change its mode and write into it. A scheduler that runs as root therefore
+// takes over another user's control file before it reads a byte of it: the file
+// becomes root's, and a lease (fcntl(2), F_SETLEASE) proves that no other process
+// has it open for writing. A message belongs to the owner of its message file.
 //
 // A scheduler that is not root works in a postoffice of its own user. It cannot
 // give files away and takes none over: whoever can write there has its rights
 // anyway.
 //
 // Below public/ and router/ everybody can replace a name between two system
-// calls. Nothing there is changed by its name: a file is opened without following
+// calls. No file there is changed by its name: it is opened without following
 // links, examined, and changed through its descriptor.
 //
-// Paths are relative to an open directory, or to the working directory where
-// that is WorkingDir. Errors are those of the system calls, unless a comment
+// Paths are relative to an open directory, or to the working directory if
+// WorkingDir is given. Errors are those of the system calls, unless a comment
 // says otherwise. Every call is repeated when a signal interrupts it.
 //
-// A test can put a file system in memory in the place of the kernel's: Mount.
-// For that, packages that work below $POSTOFFICE read and write through this
-// package as well, and not only open.
+// A test can replace the kernel's file system by one in memory: Mount. For that
+// reason, packages that work below $POSTOFFICE use this package not only to open
+// files but also to read and write them.
 package postoffice
 
 import (
@@ -44,10 +44,10 @@ import (
 const WorkingDir = unix.AT_FDCWD
 
 // Open opens a file that child processes do not inherit. It follows no symbolic link
-// at the end of path, waits for no fifo and for no lease, and leaves the access
-// time alone, because an update of that costs as much as reading a small file.
-// Only the owner and root may ask for that (O_NOATIME), so for others the file
-// is opened without it.
+// at the end of path, waits for no fifo and for no lease, and does not update the
+// access time, because that costs as much as reading a small file. Only the owner
+// and root may ask for this (O_NOATIME), so for other users the file is opened
+// without it.
 func Open(dir int, path string, flags int) (fd int, err error) {
 	fd, err = OpenAt(dir, path, flags|unix.O_NOATIME, 0)
 	if err == unix.EPERM {

@@ -16,7 +16,7 @@ import (
 // TempDir is the directory of temporary files below queue/.
 const TempDir = ".tmp"
 
-// TempPath is the path of a file in queue/.tmp.
+// TempPath returns the path of a file in queue/.tmp.
 func TempPath(postoffice, name string) string { return postoffice + "/queue/" + TempDir + "/" + name }
 
 // OpenTemp opens queue/.tmp below the open directory queue/, and creates it

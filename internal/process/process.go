@@ -1,5 +1,5 @@
 // Package process tells whether a process that left its pid in a file, as a
-// lock or in a pid file, is still there.
+// lock or in a pid file, is still running.
 package process
 
 import (
@@ -18,12 +18,12 @@ func Exists(pid int) bool {
 }
 
 // startSlack is how much later than a file's time its writer may seem to have
-// started: both times are coarse.
+// started, because both times are imprecise.
 const startSlack = 2 * time.Second
 
 // RunningSince reports whether the process with this pid runs and started
 // before writtenAt, the time of the file that names it. A process that started
-// later has reused the pid. A zombie does not run. Where /proc does not say, a
+// later has reused the pid. A zombie does not run. If /proc does not tell, a
 // process that exists counts as running.
 func RunningSince(pid int, writtenAt time.Time) bool {
 	if !Exists(pid) {

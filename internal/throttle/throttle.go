@@ -19,8 +19,9 @@ type Throttle struct {
 	last map[string]time.Time
 }
 
-// Allow reports whether something may happen for a key now, and notes that it
-// does. If too many keys have had theirs within the period, others wait, too.
+// Allow reports whether something may happen for a key now, and if so, notes that
+// it does. If it has happened for too many keys within the period, other keys
+// wait, too.
 func (t *Throttle) Allow(key string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// defaultPath is set by the linker when the tree is installed at another place:
+// defaultPath is set by the linker when the tree is installed elsewhere:
 //
 //	go build -ldflags '-X zsched/internal/zenv.defaultPath=/usr/local/mail/zmailer.conf'
 var defaultPath = "/opt/mail/zmailer.conf"

@@ -115,8 +115,8 @@ func (p *Printer) endThread() {
 }
 
 // beginMessage begins a message: it reads those of its files that are needed,
-// and reports whether the message is to be printed. Its owner is known to a
-// server that speaks JSON; for another one the message file says it.
+// and reports whether the message is to be printed. A server that speaks JSON
+// reports the owner; for other servers it is the owner of the message file.
 func (p *Printer) beginMessage(path string, owner *uint32) bool {
 	p.file = nil
 	if p.Spool != nil {

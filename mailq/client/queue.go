@@ -115,8 +115,8 @@ func (c *Client) Order(order *mailq.Order) (mailq.Outcome, error) {
 	return did, nil
 }
 
-// Jobs calls do with each job of each thread, in order. The first error of do
-// ends it; then the client can only be closed.
+// Jobs calls do with each job of each thread, in order. It returns the first
+// error of do; then the client can only be closed.
 func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
 	json, err := c.HasJSON()
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *Client) Jobs(names []mailq.Name, do func(*mailq.Job) error) error {
 // More would only fill buffers; fewer would wait for a distant server.
 const pipelined = 16
 
-// Pipeline sends n commands and calls do with each line of each answer, in
-// order. The first error of do ends it.
+// Pipeline sends n commands and calls do with each line of each answer, in order.
+// It returns the first error of do.
 func (c *Client) Pipeline(n int, command func(i int) string, do func(i int, line string) error) error {
 	sent := 0
 	for i := range n {

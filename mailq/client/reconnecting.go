@@ -178,11 +178,11 @@ func (r *Reconnecting) Report(command string) (lines []string, err error) {
 }
 
 // Orders gives orders one after the other and returns what they did together.
-// failed has the errors of those that could not be executed. Any other error ends
-// it; then the order that was being given may have been executed. No order is given
-// twice.
+// failed has the errors of those that could not be executed. It stops at any
+// other error; then the order that was being given may have been executed. No
+// order is given twice.
 func (r *Reconnecting) Orders(orders []mailq.Order) (did mailq.Outcome, failed []error, err error) {
-	// An old session may be at its end: a question that does no harm shows it.
+	// The server may have closed an old session. A harmless query finds out.
 	if err := r.do(func(c *Client) error { _, err := c.Totals(); return err }); err != nil {
 		return did, nil, err
 	}

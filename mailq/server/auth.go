@@ -38,9 +38,9 @@ type account struct {
 type accounts []account
 
 // readAccounts reads the auth file. The file holds passwords: it must be a
-// regular file, belong to root or uid, and be readable and writable for its
-// owner only. problems lists lines that are ignored or whose
-// addresses do not mean what they seem to.
+// regular file, belong to root or uid, and be readable and writable only by its
+// owner. problems lists lines that are ignored or whose addresses do not mean
+// what they seem to.
 func readAccounts(path string, uid int) (list accounts, problems []error, err error) {
 	// O_NONBLOCK: a named pipe in its place must not block the session.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -179,8 +179,8 @@ type guesses struct {
 	next time.Time // when the turn of the next failed login would be, without the burst
 }
 
-// wait waits until a failed login may be answered. It returns false if ctx is done
-// before.
+// wait waits until a failed login may be answered. It returns false if ctx is
+// done first.
 func (g *guesses) wait(ctx context.Context) bool {
 	select {
 	case <-time.After(g.reserve(time.Now())):

@@ -8,11 +8,11 @@ import (
 	"zsched/mailq"
 )
 
-// etrn executes ETRN: it starts delivery of the mail for a host, as SMTP's
-// ETRN does. The host may be in upper or lower case. Administrators send the command, and so do
-// mail servers on behalf of their clients; text says for whom. Users who may not
-// give orders start the mail of a host once a minute together, because an ETRN
-// overrides the schedule of retries.
+// etrn executes ETRN: it starts delivery of the mail for a host, as SMTP's ETRN
+// does. The case of the host does not matter. Administrators send the command,
+// and so do mail servers on behalf of their clients; text says for whom. All
+// users who may not give orders can together start the mail of a host only once a
+// minute, because an ETRN overrides the schedule of retries.
 func etrn(r *request, ctx context.Context) bool {
 	host, text := mailq.CutRaw(r.arg)
 	host = strings.ToLower(host)

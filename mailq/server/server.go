@@ -57,8 +57,8 @@ type Queue interface {
 	// Trigger starts delivery of the mail for a host now (ETRN) and reports
 	// whether there was any.
 	Trigger(ctx context.Context, host, text string) (bool, error)
-	// Held yields the held messages, a part for each destination, and the held
-	// threads.
+	// Held yields the held messages, with an item for each destination, and the
+	// held threads.
 	Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error]
 	// Act executes an order.
 	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
@@ -76,8 +76,8 @@ const (
 	// maxFailures is how many failed logins, and commands without a login, end a
 	// session.
 	maxFailures = 10
-	// triggerPeriod is how often users who may not give orders may start the
-	// mail of a host.
+	// triggerPeriod is the least time between two starts of a host's mail by
+	// users who may not give orders.
 	triggerPeriod = time.Minute
 )
 

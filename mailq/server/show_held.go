@@ -6,8 +6,8 @@ import (
 	"zsched/mailq"
 )
 
-// showHeld is SHOW HELD: held threads and messages, each with who held it, when,
-// why and until when.
+// showHeld executes SHOW HELD: it lists held threads and messages, each with who
+// held it, when, why and until when.
 //
 //	smtp/example.org: 3 messages, held 2h by root, until released: they asked
 //	M/K/860194: S860194HfBVWBh, smtp/example.com, 1 recipient, held 5m by root, ends in 1h55m
