@@ -37,6 +37,7 @@ var badSeeds = []uint64{
 	70,                  // hash directory S was taken for a spoolid
 	77,                  // an erased d line made a file malformed
 	8957622057274566098, // the same as 41
+	620410202340698242,  // a message was moved back to router/ after an error, and its control file removed
 	126,                 // a notice whose name was not on disk counted as sent
 	18,                  // a hold that failed half-way left the message file in hold/
 	34,                  // the router took an error for the absence of a message

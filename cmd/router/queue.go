@@ -219,9 +219,14 @@ func (q *queue) moveMessages(j *job) error {
 	if err := q.moveMessage(from, j.inode); err != nil {
 		return err
 	}
-	if now, err := postoffice.Lstat(to); err != nil || inodeOf(now) != j.inode {
+	now, err := postoffice.Lstat(to)
+	if err != nil {
+		j.moved = true // recovery goes on with it
+		return err
+	}
+	if inodeOf(now) != j.inode {
 		// Its owner gave the name to another file in between.
-		return errors.Join(errors.New("the file was replaced by another"), err, postoffice.Publish(to, from))
+		return errors.Join(errors.New("the file was replaced by another"), postoffice.Publish(to, from))
 	}
 	j.moved = true
 	for i := range j.copies {
