@@ -43,7 +43,7 @@ func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {
 		word, _ := CutRaw(rest)
-		err = fmt.Errorf("%q is not key=value", word)
+		err = fmt.Errorf("%q is no key=value", word)
 	}
 	return sel, err
 }
