@@ -1,7 +1,7 @@
 package main
 
 // Single steps on files: writing and copying into the staging directory, moving,
-// hash directories, and the waits for the disk.
+// making hash directories, and waiting for the disk.
 
 import (
 	"errors"
@@ -16,8 +16,8 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// prepare makes the hash directories of a number before the sync of what is
-// staged, which makes them durable as well.
+// prepare makes the hash directories of a number. The sync of the staged files,
+// which comes later, makes them durable as well.
 func (q *queue) prepare(n uint64) error {
 	if q.levels == 0 {
 		return nil
@@ -40,7 +40,8 @@ func (q *queue) prepare(n uint64) error {
 	return nil
 }
 
-// share lets agents read or write a file by the group of transport/.
+// share sets the mode of a file and, if the router runs as root, its group: that of
+// transport/, through which agents read or write the file.
 func (q *queue) share(file *postoffice.File, mode uint32) error {
 	if q.root {
 		if err := file.Chown(-1, q.group); err != nil {
@@ -50,8 +51,8 @@ func (q *queue) share(file *postoffice.File, mode uint32) error {
 	return file.Chmod(mode)
 }
 
-// write writes a control file into the staging directory. An old one of that name
-// is what a job before left that could not be ended.
+// write writes a control file into the staging directory. If there is one of that
+// name, an earlier job has failed to remove it.
 func (q *queue) write(name string, text []byte) error {
 	q.step("write " + name)
 	path := q.staging(name)
@@ -139,8 +140,8 @@ func (q *queue) move(from, name string, n uint64) error {
 		if _, e := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); e != nil {
 			return e
 		}
-		// The directory itself has to last as well. It was there a moment ago, or
-		// recovery needs it.
+		// The new directory has to be durable as well. It is missing only if somebody
+		// has removed it since prepare, or if recovery calls this.
 		if e := q.syncfs(); e != nil {
 			return e
 		}

@@ -1,7 +1,7 @@
 package main
 
 // Submissions in router/: their names, how one is opened, and how one that cannot
-// be read is put aside.
+// be read is quarantined.
 
 import (
 	"errors"
@@ -23,8 +23,8 @@ import (
 func (q *queue) open(name string) (*submission, error) {
 	path := filepath.Join(q.office, "router", name)
 	if dir, _ := filepath.Split(name); dir != "" && !postoffice.IsTrustedDir(filepath.Dir(path)) {
-		// It could be a link to any directory, whose files root would take for mail.
-		// Anybody can send a datagram with this name, so it is not worth a message.
+		// It could be a link to any directory, and root would take the files there for
+		// mail. Anybody can send a datagram with this name, so nothing is logged.
 		return nil, fs.ErrNotExist
 	}
 	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
@@ -47,21 +47,21 @@ func (q *queue) open(name string) (*submission, error) {
 	return &submission{name: name, file: file, info: info, inode: inodeOf(info), uid: ownerOf(info)}, nil
 }
 
-// names lists the submissions in router/ and its letter directories, as far as they
-// can be read.
+// names lists the submissions in router/ and those of its hash directories that can
+// be read.
 func (q *queue) names() []string {
 	names, _ := q.list()
 	return names
 }
 
-// list lists the submissions in router/ and its letter directories. Together with an
-// error, it returns those that it could read.
+// list lists the submissions in router/ and its hash directories. Together with an
+// error, it returns the names that it could read.
 func (q *queue) list() (names []string, err error) {
 	top, err := postoffice.ReadNames(filepath.Join(q.office, "router"))
 	for _, name := range top {
 		if isSubmission(name) {
 			names = append(names, name)
-		} else if isLetter(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
+		} else if isHashDir(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
 			below, e := postoffice.ReadNames(filepath.Join(q.office, "router", name))
 			err = errors.Join(err, e)
 			for _, base := range below {
@@ -78,11 +78,12 @@ func (q *queue) list() (names []string, err error) {
 // complete submission.
 func isSubmission(base string) bool { return base != "" && '0' <= base[0] && base[0] <= '9' }
 
-func isLetter(base string) bool { return len(base) == 1 && 'A' <= base[0] && base[0] <= 'Z' }
+// isHashDir reports whether a base name is that of a hash directory: a capital letter.
+func isHashDir(base string) bool { return len(base) == 1 && 'A' <= base[0] && base[0] <= 'Z' }
 
-// aside moves a file to corrupt/router/, with the reason beside it. What is there
-// already stays.
-func (q *queue) aside(path, name, reason string) error {
+// quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
+// overwrites nothing.
+func (q *queue) quarantine(path, name, reason string) error {
 	dir := filepath.Join(q.office, "corrupt", "router")
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := postoffice.MakeDir(postoffice.WorkingDir, d, 0o750); err != nil {
@@ -112,5 +113,5 @@ func (q *queue) aside(path, name, reason string) error {
 		}
 		return q.syncPath(dir)
 	}
-	return fmt.Errorf("put %s aside: %w", path, fs.ErrExist)
+	return fmt.Errorf("move %s to corrupt/router: %w", path, fs.ErrExist)
 }

@@ -1,6 +1,6 @@
-// Router is the static router: it takes submissions out of $POSTOFFICE/router and
-// gives them to the scheduler, by a table of routes and one of aliases
-// (router(8), routes(5), aliases(5)).
+// Router is the static router: it takes submissions out of $POSTOFFICE/router,
+// routes them by a table of routes and one of aliases, and passes them to the
+// scheduler (router(8), routes(5), aliases(5)).
 //
 //	main       options, the tables, --check
 //	serve      the loop: which submissions wait, and batches of them
@@ -9,7 +9,7 @@
 //	intake     submissions in router/, and those that cannot be read
 //	queue      batches: what is staged, moved and synced, in which order
 //	files      the single steps on files
-//	recovery   what a crash left of a batch
+//	recovery   completing or undoing a batch that a crash interrupted
 package main
 
 import (
@@ -38,8 +38,8 @@ const (
 	exitUsage = 64
 )
 
-// defaultMaxHops is the number of Received fields beyond which a message is in a
-// loop. RFC 5321 section 6.3 wants it to be at least 100.
+// defaultMaxHops is the number of Received fields above which a message counts as
+// looping. RFC 5321 section 6.3 requires at least 100.
 const defaultMaxHops = 100
 
 type options struct {
@@ -57,10 +57,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	f := pflag.NewFlagSet("router", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
-	f.BoolVarP(&o.foreground, "interactive", "i", false, "run in the foreground, which is the only way it runs")
+	f.BoolVarP(&o.foreground, "interactive", "i", false, "run in the foreground, which the router always does")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.BoolVar(&o.check, "check", false, "check both tables, print what is wrong, and exit")
-	f.BoolVar(&o.once, "once", false, "route the submissions that wait, and exit")
+	f.BoolVar(&o.once, "once", false, "route the waiting submissions, and exit")
 	f.BoolVar(&o.checkUsers, "check-users", false, "fail mail to local users that this machine does not have")
 	f.IntVar(&o.maxHops, "max-hops", defaultMaxHops, "fail a message with more Received fields than this `number`")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each message that is routed")
@@ -131,8 +131,8 @@ func newLoader(o *options, env *zenv.File) *table.Loader {
 	return l
 }
 
-// hasUser reports whether this machine has a user. An error of the database
-// counts as yes: the local agent asks again.
+// hasUser reports whether this machine has a user of that name. After an error of
+// the user database it returns true: the local agent asks again.
 func hasUser(name string) bool {
 	_, err := user.Lookup(name)
 	var unknown user.UnknownUserError

@@ -31,8 +31,8 @@ type submission struct {
 	uid   int
 }
 
-// unreadable is the reason why a submission is put aside. Other errors leave it
-// where it is, to be tried again.
+// unreadable is the reason why a submission is quarantined. After any other error it
+// stays where it is and is tried again.
 type unreadable struct{ error }
 
 func unreadablef(format string, args ...any) error { return unreadable{fmt.Errorf(format, args...)} }
@@ -41,14 +41,14 @@ func unreadablef(format string, args ...any) error { return unreadable{fmt.Error
 type site struct {
 	host    string // for Received and Message-ID
 	maxHops int
-	trusted map[int]bool // users whose word for the sender counts
+	trusted map[int]bool // users who may name any sender
 	login   func(uid int) string
 }
 
 // routed is what a submission becomes.
 type routed struct {
-	// contents has a control file for each sender: the submission's own, and the
-	// owners of lists. Its names are still empty.
+	// contents has a control file for each sender: the sender of the submission, and
+	// the owners of lists. Their names are still empty.
 	contents   []*ctlfile.Contents
 	id         string // spoolid
 	logID      string // Message-ID
@@ -94,7 +94,7 @@ func (s *site) read(in *submission, t *table.Table) (*routed, error) {
 	return r, nil
 }
 
-// recipients are those of the envelope or, if it has none, of the header.
+// recipients returns those of the envelope or, if it has none, those of the header.
 func recipients(e *envelope.Envelope, fields header.Fields) ([]envelope.Recipient, error) {
 	if len(e.To) > 0 {
 		return e.To, nil
@@ -120,27 +120,27 @@ func recipients(e *envelope.Envelope, fields header.Fields) ([]envelope.Recipien
 // origin is the sender of a submission.
 type origin struct {
 	address string // with its domain; "" for the null sender
-	// login is the address of the user who submitted it. believed says that the
-	// user may name any sender.
-	login    string
-	believed bool
+	// login is the address of the user who submitted it. trusted says that the user
+	// may name any sender.
+	login   string
+	trusted bool
 }
 
-// sender decides who the sender is. Users who are not trusted send as themselves
-// or as nobody.
+// sender decides who the sender is. A user who is not trusted can only be the sender
+// personally, or use the null sender.
 func (s *site) sender(in *submission, e *envelope.Envelope, t *table.Table) origin {
 	login := s.login(in.uid)
-	o := origin{login: login + "@" + t.Domain, believed: s.trusted[in.uid]}
+	o := origin{login: login + "@" + t.Domain, trusted: s.trusted[in.uid]}
 	local, domain, ok := t.Split(e.From)
 	switch {
 	case e.Null:
 	case e.From == "":
 		o.address = o.login
-	case o.believed && ok:
+	case o.trusted && ok:
 		o.address = local + "@" + domain
-	case o.believed:
-		// An address that is valid but that no submission may name as a recipient.
-		// Others become the null sender: the mail is worth more than its notices.
+	case o.trusted:
+		// The address may be valid although no submission may name it as a recipient.
+		// If it is not, the sender is null: it is better to lose notices than the mail.
 		bare := strings.TrimSuffix(strings.TrimPrefix(e.From, "<"), ">")
 		if _, err := mail.ParseAddress("<" + bare + ">"); err == nil {
 			o.address = bare
@@ -153,7 +153,7 @@ func (s *site) sender(in *submission, e *envelope.Envelope, t *table.Table) orig
 	return o
 }
 
-// targets routes the recipients. Each target is there once for each sender.
+// targets routes the recipients. It returns each target once for each sender.
 func (s *site) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) []table.Target {
 	looping := fields.Count("Received") > s.maxHops
 	var list []table.Target
@@ -179,7 +179,7 @@ func (s *site) targets(to []envelope.Recipient, fields header.Fields, t *table.T
 }
 
 // group makes the contents of one control file for each sender, in the order in
-// which the senders come up.
+// which the senders first appear.
 func group(uid int, from origin, e *envelope.Envelope, targets []table.Target) []*ctlfile.Contents {
 	var list []*ctlfile.Contents
 	made := map[string]*ctlfile.Contents{}
@@ -215,8 +215,9 @@ func senderAddress(address string, uid int) ctlfile.Address {
 	return ctlfile.Address{Channel: table.Local, Host: address, User: address, Privilege: strconv.Itoa(uid)}
 }
 
-// header is the header that is delivered: a Received field before the others, no
-// Bcc and Return-Path, and what is missing behind them.
+// header returns the header that is delivered, and the Message-ID for logs: a
+// Received field, then the fields without Bcc and Return-Path, then the fields that
+// were missing.
 func (s *site) header(in *submission, e *envelope.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
 	at := in.info.ModTime()
 	fields = fields.Without("Bcc", "Resent-Bcc", "Return-Path")
@@ -234,18 +235,18 @@ func (s *site) header(in *submission, e *envelope.Envelope, fields header.Fields
 	}
 	if !fields.Has("From") {
 		all = append(all, "From: "+displayed(e.FullName, from, s.host)+"\n")
-	} else if authors, err := fields.Addresses("From"); !from.believed && !fields.Has("Sender") && from.address != "" &&
+	} else if authors, err := fields.Addresses("From"); !from.trusted && !fields.Has("Sender") && from.address != "" &&
 		(err != nil || len(authors) != 1 || !strings.EqualFold(authors[0], from.address)) {
 		all = append(all, "Sender: "+from.login+"\n")
 	}
 	return all, logID
 }
 
-// received is the trace field (RFC 5321 section 4.4). Only trusted users tell
-// where a message came from.
+// received returns the trace field (RFC 5321 section 4.4). Only a trusted user can
+// say where a message came from.
 func (s *site) received(e *envelope.Envelope, from origin, id string, at time.Time) string {
 	date := at.Format(time.RFC1123Z)
-	if !from.believed || e.RcvdFrom == "" {
+	if !from.trusted || e.RcvdFrom == "" {
 		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", s.host, from.login, id, date)
 	}
 	protocol := ""
@@ -258,7 +259,7 @@ func (s *site) received(e *envelope.Envelope, from origin, id string, at time.Ti
 	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, s.host, protocol, id, date)
 }
 
-// displayed is the value of a From field that the router makes.
+// displayed returns the value of a From field that the router adds.
 func displayed(name string, from origin, host string) string {
 	address := from.address
 	if address == "" {
@@ -272,7 +273,7 @@ func displayed(name string, from origin, host string) string {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// loginName is the name of a user, or one made of the number.
+// loginName returns the name of a user, or "user" with the number if there is none.
 func loginName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && ctlfile.PlainAddress(u.Username) {
 		return u.Username
@@ -280,7 +281,7 @@ func loginName(uid int) string {
 	return "user" + strconv.Itoa(uid)
 }
 
-// ownerOf is the user that a file belongs to.
+// ownerOf returns the user who owns a file.
 func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 func inodeOf(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }

@@ -1,7 +1,7 @@
 package main
 
-// The files: how a batch of submissions becomes messages in the queue, in few
-// waits for the disk.
+// Batches: how submissions become messages in the queue, with few waits for the
+// disk.
 //
 //	router/N                     a submission
 //	transport/.router/N          its control file, staged
@@ -10,12 +10,12 @@ package main
 //	queue/F/F/N, queue/X/Y/M     the messages
 //	transport/F/F/N, …/X/Y/M     the control files, which the scheduler sees
 //
-// A batch stages the control files and copies and syncs; moves the messages into
-// queue/ and syncs; and moves the control files to their names, those of copies
-// first. The move of router/N into queue/ is the step that counts: before it, a
-// crash leaves a submission that is routed again, and behind it, a staged control
-// file that recovery moves to its name. No step is repeated once the scheduler
-// can see its result, so nothing is doubled.
+// A batch stages the control files and the copies, and syncs them; moves the messages
+// into queue/, and syncs; and moves the control files to their names, those of copies
+// first. The move of router/N into queue/ decides: a crash before it leaves a
+// submission that is routed again, and a crash after it leaves a staged control file
+// that recovery moves to its name. No step is repeated once the scheduler can see its
+// result, so no message is duplicated.
 
 import (
 	"errors"
@@ -30,11 +30,11 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// stagingDir is below transport/, so that a rename gets a file to its place. Its
-// name is none that a scheduler looks into.
+// stagingDir is below transport/, so that a rename can move a file to its name there.
+// A scheduler does not look into a directory of that name.
 const stagingDir = ".router"
 
-// queue is the postoffice, as the router writes it.
+// queue writes into the postoffice.
 type queue struct {
 	office string
 	levels int // of hash directories
@@ -43,12 +43,13 @@ type queue struct {
 	fs     *postoffice.File // transport/, for syncfs
 	waits  int              // synchronous waits, counted for tests
 	noSync bool             // tests that kill the process need no disk
-	dirs   map[string]bool  // hash directories that are known to be there
-	// step is called before every change of the file system. Tests stop there.
+	dirs   map[string]bool  // hash directories that are known to exist
+	// step is called before every change of the file system. Tests interrupt the
+	// router there.
 	step func(what string)
 }
 
-// job is one submission on its way.
+// job is one submission in a batch.
 type job struct {
 	*submission
 	*routed
@@ -92,12 +93,13 @@ func (q *queue) staging(name string) string {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// place is the path of a number below queue/ or transport/.
+// place returns the path of the file with a number below queue/ or transport/.
 func (q *queue) place(dir string, n uint64) string {
 	return filepath.Join(q.office, dir, ctlfile.HashDir(n, q.levels), decimal(n))
 }
 
-// path is that of a control file, as the scheduler is told it.
+// path returns the path of a control file below transport/, as the scheduler is told
+// it.
 func (q *queue) path(n uint64) string { return ctlfile.HashDir(n, q.levels) + decimal(n) }
 
 // commit puts jobs into the queue together. Each job's err says what became of it.
@@ -126,8 +128,9 @@ func (q *queue) commit(jobs []*job) {
 		}
 	}
 	if copies {
-		// Recovery takes a copy for uncommitted when its original is gone, so their
-		// control files must be there before the scheduler can finish the original.
+		// When the original is gone, recovery treats a copy as not committed. So the
+		// copies' control files must be durable before the scheduler can finish the
+		// original.
 		q.failAll(jobs, q.syncfs())
 	}
 	for _, j := range jobs {
@@ -137,7 +140,7 @@ func (q *queue) commit(jobs []*job) {
 	}
 }
 
-// failAll sets the error of all jobs that have none.
+// failAll gives the error to all jobs that have none.
 func (q *queue) failAll(jobs []*job, err error) {
 	for _, j := range jobs {
 		if j.err == nil {
@@ -187,14 +190,15 @@ func (q *queue) unstage(j *job) {
 	}
 }
 
-// few is how many directories are synced one by one. Above it, one syncfs is cheaper.
-const few = 2
+// maxSingleSyncs is how many directories are synced one by one. If there are more,
+// one syncfs is cheaper.
+const maxSingleSyncs = 2
 
-// syncStaged makes what was staged durable, and also that there is no control file
-// of the messages' numbers any more: an earlier message may have had the same inode,
-// and its control file must not come back after a power cut. The staged files, the
-// staging directory and transport/ would be three waits one by one. After an error no
-// job goes on.
+// syncStaged makes the staged files durable. It also makes the removal of old control
+// files durable: an earlier message may have had the same inode, and its control file
+// must not come back after a power cut. It uses syncfs, because the staged files, the
+// staging directory and transport/ would need at least three separate waits. After an
+// error no job continues.
 func (q *queue) syncStaged(jobs []*job) {
 	q.step("sync staged")
 	if !slices.ContainsFunc(jobs, func(j *job) bool { return j.err == nil }) {
@@ -221,11 +225,11 @@ func (q *queue) moveMessages(j *job) error {
 	}
 	now, err := postoffice.Lstat(to)
 	if err != nil {
-		j.moved = true // recovery goes on with it
+		j.moved = true // recovery will complete it
 		return err
 	}
 	if inodeOf(now) != j.inode {
-		// Its owner gave the name to another file in between.
+		// Meanwhile its owner has put another file under that name.
 		return errors.Join(errors.New("the file was replaced by another"), postoffice.Publish(to, from))
 	}
 	j.moved = true
@@ -241,9 +245,9 @@ func (q *queue) moveMessages(j *job) error {
 
 // moveMessage moves a message file to its number in queue/, unless there is a
 // control file of that number. A power cut can leave the control file of an earlier
-// message, although that message is gone and a new one has its inode number: the
-// two names were in different directories. The new message must not be taken for the
-// old one's. The scheduler moves the old control file to corrupt/ a minute later.
+// message although the message file is gone, because they were in different
+// directories; then a new message may get the same inode. The old control file must
+// not be used for the new message. The scheduler moves it to corrupt/ a minute later.
 func (q *queue) moveMessage(from string, n uint64) error {
 	if control := q.place("transport", n); postoffice.Exists(postoffice.WorkingDir, control) {
 		return &os.PathError{Op: "queue a message beside the control file of another", Path: control, Err: fs.ErrExist}
@@ -264,7 +268,7 @@ func (q *queue) syncMoved(jobs []*job) {
 			}
 		}
 	}
-	if len(dirs) > few {
+	if len(dirs) > maxSingleSyncs {
 		q.failAll(jobs, q.syncfs())
 		return
 	}

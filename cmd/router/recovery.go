@@ -1,7 +1,7 @@
 package main
 
-// Recovery: what the staging directory has after a crash, or after an error of the
-// file system in the middle of a batch.
+// Recovery: completing or undoing what the staging directory holds after a crash, or
+// after an error of the file system in the middle of a batch.
 
 import (
 	"errors"
@@ -14,22 +14,22 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// staged is what the staging directory has of one submission.
+// staged is what the staging directory holds for one submission.
 type staged struct {
-	original bool // there is its own control file
-	copies   []uint64
+	original bool     // the control file of the submission itself is there
+	copies   []uint64 // inodes of the copies for other senders
 }
 
-// recover ends what a router before this one began, and what a failure of the file
-// system kept this one from ending. It returns the control files that it has
-// moved to their names.
+// recover completes or undoes what an earlier router left, and what this one could
+// not complete because of a failure of the file system. It returns the control files
+// that it has moved to their names.
 func (q *queue) recover() (paths []string, err error) {
 	names, err := postoffice.ReadNames(q.staging(""))
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
 	found := map[uint64]*staged{}
-	belongs := map[string]bool{} // copies that a control file is for
+	belongs := map[string]bool{} // copies that have a control file
 	for _, name := range names {
 		first, second, isCopy := strings.Cut(name, "+")
 		n, err := strconv.ParseUint(first, 10, 64)
@@ -58,8 +58,9 @@ func (q *queue) recover() (paths []string, err error) {
 	return paths, err
 }
 
-// resume ends one submission: its control files go to their names if the message
-// is in queue/, else they are removed, because the submission is routed again.
+// resume completes or undoes one submission: its control files are moved to their
+// names if the message is in queue/. Otherwise they are removed, because the
+// submission is routed again.
 func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 	if queued, err := q.isQueued(n); err != nil {
 		return nil, err
@@ -95,9 +96,9 @@ func (q *queue) resume(n uint64, s *staged) (paths []string, err error) {
 	return append(paths, q.path(n)), q.publish(decimal(n), n)
 }
 
-// isQueued reports whether the message file with an inode is in queue/ under that
-// number. It is brought to the hash directory that is configured now. After an error
-// that is not known, and nothing may be undone.
+// isQueued reports whether the message file with inode n is in queue/ under that
+// number. It moves the file to the hash directory that is configured now. An error
+// says that this could not be found out; then nothing may be undone.
 func (q *queue) isQueued(n uint64) (bool, error) {
 	for levels := range 3 {
 		path := filepath.Join(q.office, "queue", ctlfile.HashDir(n, levels), decimal(n))
@@ -115,7 +116,7 @@ func (q *queue) isQueued(n uint64) (bool, error) {
 	return false, nil
 }
 
-// hasInode reports whether a path names a regular file with an inode.
+// hasInode reports whether path names the regular file with inode n.
 func hasInode(path string, n uint64) (bool, error) {
 	info, err := postoffice.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +126,8 @@ func hasInode(path string, n uint64) (bool, error) {
 }
 
 // undo removes what was staged for a submission that is still in router/. If it is
-// not there, its control file may be all that is left of the mail: it is put aside.
+// not there, the control file may be all that is left of the mail, so it is
+// quarantined.
 func (q *queue) undo(n uint64, s *staged) error {
 	var err error
 	for _, m := range s.copies {
@@ -151,16 +153,17 @@ func (q *queue) undo(n uint64, s *staged) error {
 		return errors.Join(err, e)
 	}
 	if !inRouter {
-		return errors.Join(err, q.aside(q.staging(decimal(n)), decimal(n)+".control",
+		return errors.Join(err, q.quarantine(q.staging(decimal(n)), decimal(n)+".control",
 			"its message is neither in router/ nor in queue/"))
 	}
 	q.step("undo " + decimal(n))
 	return errors.Join(err, postoffice.RemovePath(q.staging(decimal(n))))
 }
 
-// isKeptBack reports whether the message file with an inode is where the scheduler
-// keeps mail back. The scheduler had the control file then, and a power cut has
-// taken that back. It moves the control file after its message.
+// isKeptBack reports whether the message file with inode n is where the scheduler
+// keeps mail that it does not deliver. If it is, the scheduler had the control file
+// already, and a power cut has undone the rename. The scheduler moves the control
+// file to the directory of its message.
 func (q *queue) isKeptBack(n uint64) (found bool, err error) {
 	for _, place := range []string{"hold/queue", "postman/queue", "corrupt/queue"} {
 		if found, err = hasInode(q.place(place, n), n); found || err != nil {
@@ -170,7 +173,7 @@ func (q *queue) isKeptBack(n uint64) (found bool, err error) {
 	return false, nil
 }
 
-// inRouter reports whether a file in router/ has an inode.
+// inRouter reports whether the file with inode n is in router/.
 func (q *queue) inRouter(n uint64) (found bool, err error) {
 	names, err := q.list()
 	if err != nil {

@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	// batchLimit bounds the submissions of one batch, each of which is open.
+	// batchLimit bounds the submissions of one batch; each is an open file.
 	batchLimit = 200
-	// batchBytes bounds what the control files of a batch hold in memory.
+	// batchBytes bounds the memory for the control files of a batch.
 	batchBytes = 32 << 20
 	// sweepInterval is how often router/ is read in case an event was lost.
 	sweepInterval = 10 * time.Second
 	// retryInterval is how long a submission that could not be routed waits.
 	retryInterval = 30 * time.Second
-	// tableInterval is how often the files of the tables are looked at.
+	// tableInterval is how often the files of the tables are checked for changes.
 	tableInterval = time.Second
 )
 
@@ -46,9 +46,9 @@ type router struct {
 	syslog  *asyncsyslog.Writer // nil: none
 	notify  string              // the scheduler's socket
 	waiting []string            // names below router/, each once
-	known   map[string]bool     // those in waiting
+	known   map[string]bool     // the names in waiting
 	retryAt map[string]time.Time
-	lookAt  time.Time // when the tables' files are looked at next
+	checkAt time.Time // when the tables' files are checked next
 }
 
 func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*router, error) {
@@ -149,7 +149,7 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 			r.recover()
 			r.sweep()
 		case <-work:
-			// What has arrived by now shares the syncs of this batch.
+			// Submissions that have arrived by now share the syncs of this batch.
 			for n := len(w.Events); n > 0; n-- {
 				r.onEvent(w, <-w.Events)
 			}
@@ -164,7 +164,8 @@ func (r *router) sweep() {
 	}
 }
 
-// add makes a submission wait for its batch, unless it failed a moment ago.
+// add adds a submission to those that wait, unless it failed less than a
+// retryInterval ago.
 func (r *router) add(name string) {
 	if at, failed := r.retryAt[name]; failed && time.Now().Before(at) || r.known[name] {
 		return
@@ -173,7 +174,7 @@ func (r *router) add(name string) {
 	r.waiting = append(r.waiting, name)
 }
 
-// drain routes what waits now.
+// drain routes all submissions that wait.
 func (r *router) drain() {
 	r.recover()
 	r.sweep()
@@ -182,7 +183,7 @@ func (r *router) drain() {
 	}
 }
 
-// recover ends what was begun before a crash.
+// recover completes or undoes what an interruption has left.
 func (r *router) recover() {
 	paths, err := r.queue.recover()
 	for _, path := range paths {
@@ -190,11 +191,11 @@ func (r *router) recover() {
 		r.announce(path)
 	}
 	if err != nil {
-		r.log.Error().Err(err).Msg("recovering what was staged")
+		r.log.Error().Err(err).Msg("recovery of the staging directory")
 	}
 }
 
-// reload reads the tables again. Wrong ones leave those in force.
+// reload reads the tables again. If they have errors, the old ones stay in force.
 func (r *router) reload() {
 	if err := r.loader.Load(); err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -208,8 +209,8 @@ func (r *router) reload() {
 
 // batch routes some of the submissions that wait.
 func (r *router) batch() {
-	if now := time.Now(); now.After(r.lookAt) {
-		r.lookAt = now.Add(tableInterval)
+	if now := time.Now(); now.After(r.checkAt) {
+		r.checkAt = now.Add(tableInterval)
 		if r.loader.Changed(now) {
 			r.reload()
 		}
@@ -237,8 +238,8 @@ func (r *router) batch() {
 	}
 }
 
-// open opens and routes a submission. It returns nil if there is nothing to do with
-// it now.
+// open opens and routes a submission. It returns nil if the file does not exist any
+// more, or after an error, which it handles.
 func (r *router) open(name string) *job {
 	in, err := r.queue.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -258,14 +259,14 @@ func (r *router) open(name string) *job {
 	return &job{submission: in, routed: routed}
 }
 
-// fail deals with a submission that is not queued: one that cannot be read is put
-// aside, and any other is tried again.
+// fail handles a submission that was not queued: one that cannot be read is
+// quarantined, and any other is tried again.
 func (r *router) fail(name string, err error) {
 	var bad unreadable
 	if errors.As(err, &bad) {
 		path := filepath.Join(r.queue.office, "router", name)
-		if moved := r.queue.aside(path, filepath.Base(name), err.Error()); moved == nil {
-			r.log.Error().Str("file", name).Err(err).Msg("submission put aside in corrupt/router")
+		if moved := r.queue.quarantine(path, filepath.Base(name), err.Error()); moved == nil {
+			r.log.Error().Str("file", name).Err(err).Msg("submission moved to corrupt/router")
 			delete(r.retryAt, name)
 			return
 		} else {
@@ -281,11 +282,11 @@ func (r *router) fail(name string, err error) {
 	r.retryAt[name] = time.Now().Add(retryInterval)
 }
 
-// finish reports a job that was committed.
+// finish logs and announces the result of a job.
 func (r *router) finish(j *job, startedAt time.Time) {
 	if j.err != nil {
 		if j.moved {
-			r.log.Error().Str("file", j.name).Err(j.err).Msg("message not queued yet; recovery goes on with it")
+			r.log.Error().Str("file", j.name).Err(j.err).Msg("message not queued yet; recovery will complete it")
 			return
 		}
 		r.fail(j.name, j.err)

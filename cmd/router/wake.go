@@ -17,8 +17,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// lockPid makes sure that one router works in a postoffice. The lock ends with the
-// process.
+// lockPid makes sure that only one router works in a postoffice. The lock ends with
+// the process.
 func lockPid(path string) (*os.File, error) {
 	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -39,7 +39,7 @@ func lockPid(path string) (*os.File, error) {
 	return file, nil
 }
 
-// watch watches router/ and its letter directories for names that appear.
+// watch watches router/ and its hash directories for new files.
 func (r *router) watch() (*fsnotify.Watcher, error) {
 	w, err := fsnotify.NewBufferedWatcher(1024)
 	if err != nil {
@@ -52,15 +52,15 @@ func (r *router) watch() (*fsnotify.Watcher, error) {
 	}
 	names, _ := postoffice.ReadNames(dir)
 	for _, name := range names {
-		if path := filepath.Join(dir, name); isLetter(name) && postoffice.IsTrustedDir(path) {
+		if path := filepath.Join(dir, name); isHashDir(name) && postoffice.IsTrustedDir(path) {
 			_ = w.Add(path)
 		}
 	}
 	return w, nil
 }
 
-// listen returns a channel of names that datagrams at the socket ROUTERNOTIFY name.
-// Anybody may send one: "NEW router X/1234".
+// listen returns a channel with the names of submissions that datagrams to the
+// socket ROUTERNOTIFY announce: "NEW router X/1234". Anybody may send one.
 func (r *router) listen(address string) <-chan string {
 	path := strings.TrimPrefix(address, "UNIX:")
 	if path == "" {
@@ -86,7 +86,7 @@ func (r *router) listen(address string) <-chan string {
 				return
 			}
 			name, ok := strings.CutPrefix(string(buf[:n]), "NEW router ")
-			if dir, base := filepath.Split(name); ok && isSubmission(base) && (dir == "" || isLetter(strings.TrimSuffix(dir, "/"))) {
+			if dir, base := filepath.Split(name); ok && isSubmission(base) && (dir == "" || isHashDir(strings.TrimSuffix(dir, "/"))) {
 				select {
 				case names <- name:
 				default: // the sweep finds it
@@ -105,7 +105,7 @@ func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	if err != nil {
 		return
 	}
-	if isLetter(name) {
+	if isHashDir(name) {
 		if postoffice.IsTrustedDir(e.Name) {
 			_ = w.Add(e.Name)
 			r.sweep()

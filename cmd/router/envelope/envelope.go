@@ -1,6 +1,6 @@
-// Package envelope reads what a submission in $POSTOFFICE/router begins with: the
-// envelope, one keyword and its value a line, up to "env-end" or to the first
-// line of the header.
+// Package envelope reads the envelope with which a submission in $POSTOFFICE/router
+// begins: lines of one keyword and its value, up to "env-end" or to the first line of
+// the header.
 //
 //	external                                     the recipients get no privilege
 //	rcvdfrom client.example ([192.0.2.7])        for the Received field
@@ -12,10 +12,10 @@
 //	to <bob@smtp.example>
 //	env-end
 //
-// Other keywords of ZMailer's programs are known and skipped. Text from outside is
-// in the values, so nothing here trusts them: addresses are checked where they
-// are routed. An unknown keyword, a control character and a line without an end
-// are errors with their place, because a recipient could be lost behind them.
+// Other keywords of ZMailer's programs are known and skipped. The values may contain
+// text from outside, so nothing here trusts them: addresses are checked when they are
+// routed. An unknown keyword, a control character and a line without an end are
+// errors with a position: if the envelope were read on, a recipient could get lost.
 package envelope
 
 import (
@@ -39,16 +39,16 @@ const (
 // Envelope is the envelope of a submission.
 type Envelope struct {
 	External bool
-	// From is the address of the sender as it was written. It is "" with Null,
-	// and if there is no line for it.
+	// From is the address of the sender as it was written. It is "" if Null is set,
+	// and if there is no from line.
 	From       string
 	Null       bool   // the sender is the null sender
 	EnvID, Ret string // "" for none
-	RcvdFrom   string // who gave the message, "" for an unknown
+	RcvdFrom   string // the client that the message came from, "" if unknown
 	With, Via  string // words of the Received field
 	FullName   string // of the user who submitted it
 	To         []Recipient
-	Size       int64 // of the envelope in bytes; the header is behind it
+	Size       int64 // of the envelope in bytes; the header follows it
 }
 
 // Recipient is a "to" line with the "todsn" line before it.
@@ -73,7 +73,7 @@ var skipped = map[string]bool{
 }
 
 // Read reads an envelope and returns a reader for the rest, which is the message.
-// An error that is no *Error is one of reading.
+// An error that is not an *Error comes from reading.
 func Read(from io.Reader) (*Envelope, io.Reader, error) {
 	p := parser{in: bufio.NewReaderSize(from, MaxLine), envelope: new(Envelope)}
 	for {
@@ -101,8 +101,8 @@ func (p *parser) fail(column int, format string, args ...any) error {
 	return &Error{p.line, column, fmt.Sprintf(format, args...)}
 }
 
-// next returns the next line of the envelope. end is true behind the last, where
-// the reader is at the header.
+// next returns the next line of the envelope. end is true at the end of the envelope,
+// when the reader is at the header.
 func (p *parser) next() (line string, end bool, err error) {
 	p.line++
 	raw, err := p.peekLine()
@@ -124,9 +124,9 @@ func (p *parser) next() (line string, end bool, err error) {
 	return line, word == "env-end" || word == "env-eof", nil
 }
 
-// peekLine returns the line at the reader, with its end, without taking it. Where
-// the line is longer than the reader's buffer, it returns the front, which is
-// enough to tell a header from an envelope.
+// peekLine returns the next line, with its end, without consuming it. If the line is
+// longer than the reader's buffer and belongs to the header, peekLine returns its
+// beginning.
 func (p *parser) peekLine() ([]byte, error) {
 	for size := 256; ; size *= 2 {
 		size = min(size, MaxLine)
@@ -176,7 +176,7 @@ func (p *parser) apply(line string) error {
 			return p.fail(column, "the sender is missing")
 		}
 	case "channel":
-		// Its other values say how the sender's mail came in, which is of no use here.
+		// Its other values say how the sender's mail arrived, which does not matter here.
 		e.Null = e.Null || value == "error"
 	case "todsn":
 		p.dsn = parameters(value)
@@ -209,8 +209,8 @@ func (p *parser) apply(line string) error {
 	return nil
 }
 
-// parameter returns a DSN parameter that can stand in an SMTP command, else "":
-// the mail is worth more than its parameters.
+// parameter returns a DSN parameter if it is valid in an SMTP command, else "": it is
+// better to lose a parameter than the mail.
 func parameter(value string) string {
 	if !ctlfile.DSNValue(value) {
 		return ""

@@ -1,6 +1,6 @@
 package table
 
-// Aliases: the table of names and what they stand for, with its :include: files.
+// Aliases: the table of aliases, with its :include: files.
 
 import (
 	"errors"
@@ -16,20 +16,20 @@ import (
 	"zsched/ctlfile"
 )
 
-// Kinds of members.
+// kind says what a member is.
 type kind uint8
 
 const (
-	address kind = iota // to be routed and looked up again
+	address kind = iota // looked up and routed
 	user                // \name: the mailbox itself, not looked up again
-	program             // |command or /path: delivered with the privilege of its file's owner
+	program             // |command or /path: delivered with the privilege of the owner of the file that names it
 )
 
 // Member is one of the addresses that an alias stands for.
 type Member struct {
 	kind         kind
 	text         string // as it is put into a control file
-	uid          int    // owner of the file that has it; of a program only
+	uid          int    // owner of the file that names it; for a program only
 	file         string
 	line, column int
 }
@@ -58,12 +58,11 @@ func NoAliases() *Aliases { return &Aliases{names: map[string]*alias{}} }
 // source is one file of the table while it is read.
 type source struct {
 	path string
-	// uid owns the file. Programs, files and :include: need a file that only its
-	// owner can write: closed. Without it they are errors.
-	uid    int
+	uid  int // owner
+	// closed says that only the owner can write the file. If it is false, programs,
+	// files and :include: in the file are errors, and why says who else can write it.
 	closed bool
-	// why says who else can write the file.
-	why string
+	why    string
 }
 
 // reader reads a table and its includes.
@@ -71,8 +70,8 @@ type reader struct {
 	aliases *Aliases
 	root    source
 	errs    []error
-	opened  []string // the includes that are being read
-	quiet   bool     // the text is given, not a file: nothing is opened
+	opened  []string // the includes that are being read, outermost first
+	quiet   bool     // the table is a text and not a file: no :include: file is opened
 }
 
 // ReadAliases reads the table in a file and its :include: files. It returns all
@@ -91,8 +90,8 @@ func ReadAliases(path string) (*Aliases, []error) {
 	return r.aliases, r.errs
 }
 
-// ParseAliases reads the text of a table that belongs to root. It opens no
-// :include: file; the name stands for nobody.
+// ParseAliases reads the text of a table as if root owned it. It opens no :include:
+// file: such a member stands for nobody.
 func ParseAliases(file, text string) (*Aliases, []error) {
 	r := reader{aliases: NoAliases(), root: source{path: file, closed: true}, quiet: true}
 	r.table(text)
@@ -177,8 +176,8 @@ func (r *reader) table(text string) {
 	}
 }
 
-// cutName returns the name at the front of a line, in lower case, and where the
-// members begin.
+// cutName returns the name at the beginning of a line, in lower case, and the index
+// where the members begin. reason says why there is no name.
 func cutName(line string) (name string, after int, reason string) {
 	i := strings.IndexByte(line, ':')
 	if strings.HasPrefix(line, `"`) {
@@ -202,7 +201,7 @@ func cutName(line string) (name string, after int, reason string) {
 	return strings.ToLower(name), i + 1, ""
 }
 
-// members appends the members in a line of a file, from a column on.
+// members appends the members in a line of a file, from index start on.
 func (r *reader) members(src source, to *[]Member, line string, number, start int) {
 	for _, w := range splitMembers(line, start) {
 		if w.column < 0 {
@@ -244,7 +243,7 @@ func (r *reader) member(src source, to *[]Member, w word, number int) {
 	*to = append(*to, m)
 }
 
-// include appends the members that a file lists.
+// include appends the members in an :include: file.
 func (r *reader) include(by source, to *[]Member, path string, number, column int) {
 	if r.quiet {
 		return
@@ -281,8 +280,8 @@ func (r *reader) include(by source, to *[]Member, path string, number, column in
 	r.opened = r.opened[:len(r.opened)-1]
 }
 
-// splitMembers divides a line at its commas, outside quotes. A column below 0
-// stands for quotes that do not close.
+// splitMembers splits a line at the commas outside quotes. A negative column marks
+// quotes that do not close.
 func splitMembers(line string, start int) []word {
 	var words []word
 	begin, quoted := start, -1
@@ -313,8 +312,8 @@ func splitMembers(line string, start int) []word {
 	return words
 }
 
-// unquote takes the quotes off "|command", "/path" and ":include:path", and off
-// |"command". Those of a local part stay.
+// unquote removes the quotes of "|command", "/path", ":include:path" and |"command".
+// Those of a local part stay.
 func unquote(text string) string {
 	bar := ""
 	inner := text
@@ -331,11 +330,11 @@ func unquote(text string) string {
 	return bar + inner
 }
 
-// builtin are the names that every site has (RFC 5321 section 4.5.1). The table
-// overrides them.
+// builtin has the aliases that every site needs (RFC 5321 section 4.5.1), with their
+// members. The table overrides them.
 var builtin = map[string]string{"postmaster": "root", "mailer-daemon": "postmaster"}
 
-// find returns the alias of a name, or nil.
+// find returns the alias with a name, or nil.
 func (a *Aliases) find(name string) *alias {
 	name = strings.ToLower(name)
 	if found := a.names[name]; found != nil {
@@ -347,8 +346,8 @@ func (a *Aliases) find(name string) *alias {
 	return nil
 }
 
-// Len is the number of aliases.
+// Len returns the number of aliases.
 func (a *Aliases) Len() int { return len(a.names) }
 
-// Files are the files that the table was read from.
+// Files returns the files that the table was read from.
 func (a *Aliases) Files() []string { return a.files }

@@ -1,6 +1,6 @@
 package table
 
-// Routing: what one recipient of a submission becomes.
+// Routing: where the copies for one recipient of a submission go.
 
 import (
 	"slices"
@@ -10,18 +10,18 @@ import (
 	"zsched/ctlfile"
 )
 
-// Table is both tables and what else decides where mail goes.
+// Table holds both tables and everything else that decides where mail goes.
 type Table struct {
 	Routes  *Routes
 	Aliases *Aliases
 	Domain  string // of names without a domain
-	// HasUser tells whether there is a local user. nil: the local agent finds
-	// that out when it delivers.
+	// HasUser reports whether there is a local user of that name. nil: the local
+	// agent checks this when it delivers.
 	HasUser func(name string) bool
 }
 
-// Forms are the hosts of the channel error, which name the reason of a failure
-// (errormail(8)), with their status codes (RFC 3463).
+// Forms, which are the hosts of the channel error: they name the reason for a failure
+// (errormail(8)). The comments are their status codes (RFC 3463).
 const (
 	UnknownUser = "nosuchuser"   // 5.1.1
 	NoRoute     = "unresolvable" // 5.1.2
@@ -30,8 +30,9 @@ const (
 	HopCount    = "hopcount"     // 5.4.6
 )
 
-// Forms that are no failures: a sender who asked for notices of success hears of
-// an alias for several addresses, and of a list, which ends the delivery.
+// Forms that do not stand for failures. A sender who asked for notices of success is
+// told of an alias for several addresses, and of a mailing list, where the delivery
+// to the sender's recipient ends.
 const (
 	Expanded  = "expanded"
 	Delivered = "delivered"
@@ -48,10 +49,10 @@ type Target struct {
 // nobody is the privilege of an address from outside: ctlfile.Nobody.
 var nobody, _ = strconv.Atoi(ctlfile.Nobody)
 
-// maxAddress is how long an address may be in bytes.
+// maxAddress bounds the length of an address in bytes.
 const maxAddress = 2000
 
-// Fail is the target of a recipient that cannot be delivered to.
+// Fail returns the target of a recipient that cannot be routed.
 func Fail(form, address, dsn string) Target {
 	return Target{Channel: "error", Host: form, User: printable(address), UID: nobody, DSN: dsn}
 }
@@ -70,10 +71,10 @@ func printable(s string) string {
 	return s
 }
 
-// Split divides an address into its parts. A source route (RFC 5321 appendix C)
-// and angle brackets are taken off, and a name without a domain gets the default
-// one. ok is false for an address that a router must not take from outside: a
-// program, a file, a list of addresses.
+// Split splits an address into its parts. It removes a source route (RFC 5321
+// appendix C) and angle brackets, and a name without a domain gets the default one.
+// ok is false for an address that a router must not accept from outside: a program, a
+// file, a list of addresses.
 func (t *Table) Split(address string) (local, domain string, ok bool) {
 	if inner, found := strings.CutPrefix(address, "<"); found {
 		address = strings.TrimSuffix(inner, ">")
@@ -94,36 +95,36 @@ func (t *Table) Split(address string) (local, domain string, ok bool) {
 	return address[:at], domain, domain != ""
 }
 
-// Address is an address with its domain, without brackets and route.
+// Address returns an address with its domain, without brackets and source route.
 func (t *Table) Address(address string) (string, bool) {
 	local, domain, ok := t.Split(address)
 	return local + "@" + domain, ok
 }
 
-// IsLocal reports whether the mail of an address stays on this machine.
+// IsLocal reports whether the mail for an address stays on this machine.
 func (t *Table) IsLocal(local, domain string) bool {
 	route, ok := t.Routes.Find(local, domain)
 	return ok && route.Channel == Local
 }
 
-// Route returns where a recipient's copies go; there is at least one. dsn is the
-// value of its N line.
+// Route returns the targets of a recipient; there is at least one. dsn is the value of
+// its N line.
 func (t *Table) Route(address, dsn string) []Target {
 	e := expansion{Table: t, done: map[string]bool{}}
 	e.expand(address, scope{dsn: dsn})
 	return e.targets
 }
 
-// expansion is the work on one recipient.
+// expansion routes one recipient and expands its aliases.
 type expansion struct {
 	*Table
 	targets []Target
 	done    map[string]bool // aliases that were expanded, with their owners
 }
 
-// scope is what an alias hands down to its members.
+// scope is what the members of an alias inherit.
 type scope struct {
-	chain []string // the aliases on the way here
+	chain []string // the names of the aliases that lead here, outermost first
 	owner string
 	dsn   string
 }
@@ -161,7 +162,7 @@ func (e *expansion) expand(address string, s scope) {
 	e.deliver(route, whole, domain, s)
 }
 
-// deliver adds the target of an address that is no alias.
+// deliver adds the target of an address that is not an alias.
 func (e *expansion) deliver(route Route, whole, domain string, s scope) {
 	t := Target{Channel: route.Channel, Host: route.Host, User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn}
 	if t.Host == "" && t.Channel != Local {
@@ -193,8 +194,8 @@ func (e *expansion) hasUser(local string) bool {
 		base != "" && base != local && (e.HasUser(base) || e.HasUser(strings.ToLower(base)))
 }
 
-// follow expands an alias. It reports false where the address is to be delivered
-// to as it is: an alias that names itself means the mailbox.
+// follow expands an alias. It returns false if mail is delivered to the address
+// itself: an alias that names itself means the mailbox.
 func (e *expansion) follow(a *alias, whole string, s scope) bool {
 	if n := len(s.chain); n > 0 && s.chain[n-1] == a.name {
 		return false
@@ -204,7 +205,7 @@ func (e *expansion) follow(a *alias, whole string, s scope) bool {
 		return true
 	}
 	next := e.inherit(a, whole, s)
-	// An alias that is reached on two ways has its members already.
+	// If two aliases lead to this one, its members are targets already.
 	key := next.owner + "\x00" + a.name
 	if e.done[key] {
 		return true
@@ -241,10 +242,11 @@ func (e *expansion) mailbox(name string, s scope) {
 	}
 }
 
-// inherit is what the members of an alias get (RFC 3461 section 5.2.7): those of
-// a list nothing, because the list is where the message was delivered and its
-// owner sends it on; a single member everything; several members everything but
-// the request for notices of success, of which the sender would get many.
+// inherit returns what the members of an alias inherit (RFC 3461 section 5.2.7). A
+// single member inherits everything. Several members inherit everything but the
+// request for notices of success, because the sender would get many. The members of a
+// list inherit nothing: the message was delivered to the list, and the owner of the
+// list becomes the sender of the copies.
 func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 	next := scope{chain: append(slices.Clone(s.chain), a.name), owner: s.owner, dsn: s.dsn}
 	listName, _, _ := strings.Cut(a.name, "@")
@@ -262,8 +264,8 @@ func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 	return next
 }
 
-// confirm adds the notice for a sender who asked to hear of success and whose
-// request ends at this alias.
+// confirm adds the target for a notice of success, if the sender asked for one and the
+// members of this alias do not inherit the request.
 func (e *expansion) confirm(a *alias, whole string, s, next scope) {
 	form := Expanded
 	if next.owner != s.owner {
@@ -283,7 +285,7 @@ func (e *expansion) confirm(a *alias, whole string, s, next scope) {
 	e.targets = append(e.targets, notice)
 }
 
-// withoutSuccess takes SUCCESS out of the NOTIFY word.
+// withoutSuccess removes SUCCESS from the NOTIFY word.
 func withoutSuccess(dsn string) string {
 	words := strings.Fields(dsn)
 	for i, w := range words {
@@ -300,8 +302,8 @@ func withoutSuccess(dsn string) string {
 	return strings.Join(words, " ")
 }
 
-// Check returns the loops among the aliases, each as an error with the place of
-// an alias that is in it.
+// Check returns an error for each loop of aliases, with the position of an alias in
+// the loop.
 func (t *Table) Check() []error {
 	c := checker{t, map[string]uint8{}, nil}
 	names := make([]string, 0, len(t.Aliases.names))
@@ -343,7 +345,7 @@ func (c *checker) visit(a *alias, chain []string) {
 	c.state[a.name] = 2
 }
 
-// next is the alias that a member is, or nil.
+// next returns the alias that a member names, or nil.
 func (c *checker) next(m *Member) *alias {
 	if m.kind != address {
 		return nil

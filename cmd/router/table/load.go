@@ -20,23 +20,23 @@ type Loader struct {
 	stamps map[string]stamp // of the files when they were read
 }
 
-// stamp tells versions of a file from each other.
+// stamp identifies a version of a file.
 type stamp struct {
 	inode    uint64
 	size     int64
-	modified int64 // nanoseconds
-	changed  int64
+	modified int64 // mtime in nanoseconds
+	changed  int64 // ctime in nanoseconds
 }
 
-// settleTime is how long a file has to be unchanged before it is read again: an
-// editor may be writing it.
+// settleTime is how old a change of a file has to be before the file is read again:
+// an editor may still be writing it.
 const settleTime = time.Second
 
 // Table is the table in force.
 func (l *Loader) Table() *Table { return l.table }
 
-// Load reads the tables. With an error, which lists everything that is wrong, the
-// table in force stays.
+// Load reads the tables. If there are errors, it returns all of them as one, and the
+// old table stays in force.
 func (l *Loader) Load() error {
 	stamps := map[string]stamp{l.RoutesFile: stampOf(l.RoutesFile), l.AliasesFile: stampOf(l.AliasesFile)}
 	routes, errs := l.readRoutes()
@@ -49,7 +49,7 @@ func (l *Loader) Load() error {
 			}
 		}
 	}
-	// Remembered also with an error: the same files are not read again.
+	// This is kept after an error too, so that the same files are not read again.
 	l.stamps = stamps
 	t := &Table{Routes: routes, Aliases: aliases, Domain: l.Domains[0], HasUser: l.HasUser}
 	if len(errs) == 0 {
@@ -76,8 +76,8 @@ func (l *Loader) readRoutes() (*Routes, []error) {
 	return ParseRoutes(l.RoutesFile, string(text))
 }
 
-// Changed reports whether a file is another than the one that was read, and has
-// been so for a second.
+// Changed reports whether a file has changed since it was read, and no change is
+// younger than settleTime.
 func (l *Loader) Changed(now time.Time) bool {
 	changed := false
 	for file, was := range l.stamps {

@@ -1,4 +1,4 @@
-// Package table holds what the router knows: where each domain's mail goes
+// Package table holds the router's tables: where the mail of each domain goes
 // (routes(5)) and which addresses stand for others (aliases(5)).
 //
 //	# MAILSHARE/routes: pattern, channel, host; the first that matches counts
@@ -15,8 +15,9 @@
 //	sales@shop.example: dave, erin@other.example
 //	archive:         "|/usr/local/bin/archive --all", /var/log/archive.mbox
 //
-// Tables are values that do not change. A new text makes a new table, or errors
-// with their places, and the old table stays in force.
+// Tables do not change. When a file changes, a new table replaces the old one. If the
+// new text has errors, they are returned with their positions, and the old table stays
+// in force.
 package table
 
 import (
@@ -26,8 +27,8 @@ import (
 	"zsched/internal/pattern"
 )
 
-// Local is the channel of users on this machine. Only its addresses are looked
-// up as aliases by their local part.
+// Local is the channel of users on this machine. Only for its addresses is the local
+// part looked up as an alias.
 const Local = "local"
 
 // Error says what is wrong in a table, and where.
@@ -56,8 +57,8 @@ type Routes struct {
 	wild  []int          // indexes of the others
 }
 
-// DefaultRoutes are those of a site without a table: this machine's own mail is
-// local, and everything else goes out by SMTP.
+// DefaultRoutes returns the routes of a site without a table: mail for the domains and
+// for localhost is local, and all other mail goes out by SMTP.
 func DefaultRoutes(domains ...string) *Routes {
 	r := &Routes{plain: map[string]int{}}
 	for _, d := range append(domains, "localhost") {
@@ -164,8 +165,8 @@ type word struct {
 	column int
 }
 
-// splitWords divides a line at its blanks. A word that begins with "#" and the
-// rest of the line behind it are a comment.
+// splitWords splits a line at its blanks. A word that begins with "#" starts a
+// comment, which ends with the line.
 func splitWords(line string) []word {
 	var words []word
 	for i := 0; i < len(line); {
