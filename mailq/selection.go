@@ -138,7 +138,7 @@ func parseSize(key, value string) (int64, error) {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	switch {
 	case err != nil || n < 0 || n > math.MaxInt64/unit:
-		return 0, fmt.Errorf("%s=%q is not a size such as 500k or 10M", key, value)
+		return 0, fmt.Errorf("%s=%q is no size such as 500k or 10M", key, value)
 	case n == 0:
 		return 0, fmt.Errorf("%s=%q: must be more than zero", key, value)
 	}

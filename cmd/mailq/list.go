@@ -239,8 +239,8 @@ func (p *program) limited(command string) error {
 	return nil
 }
 
-// heldMessages returns the held messages, which the threads do not have, as many
-// as --limit allows.
+// heldMessages returns the held messages, which are in no thread, as many as
+// --limit allows.
 func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
 	for item, err := range client.Objects[mailq.HeldItem](p.client.Show("JSON SHOW HELD")) {
 		if client.KindOf(err) == client.Refused { // an older scheduler, or a user who may not ask

@@ -159,7 +159,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 	} {
 		f.BoolFunc(simple.flag, simple.usage, flagAction(func() { report("--"+simple.flag, simple.command) }))
 	}
-	f.Func("trace", "tell the life of a message, named by spoolid, Message-Id or file, or of all mail of an `address`", func(what string) error {
+	f.Func("trace", "print what happened to a message, named by spoolid, Message-Id or file, or to all mail of an `address`", func(what string) error {
 		if what == "" {
 			return errors.New("a message or an address is needed")
 		}

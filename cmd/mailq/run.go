@@ -34,7 +34,7 @@ type program struct {
 // connectTimeout is the timeout for each address of a server.
 const connectTimeout = 30 * time.Second
 
-// errSilent is exit code 1 without a further message.
+// errSilent leads to exit code 1 without an error message.
 var errSilent = errors.New("nothing found")
 
 func (p *program) run() error {
@@ -50,7 +50,7 @@ func (p *program) run() error {
 		fmt.Fprintf(p.stderr, "mailq: %v\n", err)
 	}
 	if p.trace != "" {
-		return p.tellLife(env)
+		return p.printTrace(env)
 	}
 	if p.target, err = findTarget(p.options, env); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (p *program) lines(command string) (shown bool, err error) {
 }
 
 // act gives orders and prints what each did. An order that cannot be executed is
-// reported, and the next one is given; any other error ends it.
+// reported, and the next one is given; act returns any other error at once.
 func (p *program) act(orders []mailq.Order) error {
 	if err := p.confirm(orders); err != nil {
 		return err

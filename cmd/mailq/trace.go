@@ -12,11 +12,12 @@ import (
 	"zsched/scheduler/config"
 )
 
-// This file is --trace: it finds the event log and tells the life of a message.
+// This file implements --trace: it finds the event log and prints the history of
+// a message.
 
-// tellLife prints what the event log has about a message or an address. It works
-// for mail that is gone, and while no scheduler runs.
-func (p *program) tellLife(env *zenv.File) error {
+// printTrace prints what the event log has about a message or an address. It
+// works for mail that is gone, and while no scheduler runs.
+func (p *program) printTrace(env *zenv.File) error {
 	events, err := p.readEvents(env, p.trace)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (p *program) readEvents(env *zenv.File, what string) ([]*trace.Event, error
 	return events, nil
 }
 
-// traceLines returns the function with which the live view tells the life of a
+// traceLines returns the function with which the live view learns what happened to a
 // message.
 func (p *program) traceLines(env *zenv.File) func(id string) ([]string, error) {
 	return func(id string) ([]string, error) {

@@ -24,12 +24,12 @@ type column struct {
 	middle   bool // a long text loses its middle, not its end
 	hidden   bool
 	// drop says which column is left out first on a narrow screen: the one with
-	// the highest value. 0: none but the last that is left.
+	// the highest value. 0: the column is never left out.
 	drop int
 }
 
-// cell is what a row has in a column. Rows are sorted by n if any of the two has
-// one, the largest first, or else by the text.
+// cell is what a row has in a column. Rows are sorted by n, the largest first,
+// and those with the same n by the text.
 type cell struct {
 	text string
 	n    float64
@@ -56,7 +56,7 @@ func sinceCell(t, now time.Time) cell {
 	return cell{text: shortSpan(d), n: d.Seconds()}
 }
 
-// compare sorts cells: numbers downwards, texts upwards.
+// compare orders cells: numbers descending, texts ascending.
 func (c cell) compare(d cell) int {
 	return cmp.Or(cmp.Compare(d.n, c.n), strings.Compare(c.text, d.text))
 }
@@ -127,8 +127,9 @@ func layout(columns []column, width, widest int) []place {
 // ample is how much room the flexible columns get before others become wider.
 const ample = 40
 
-// spread gives the room that is left, or missing, to the flexible columns: half
-// of it to the first while it needs it, the rest to the last.
+// spread divides the room that is left: columns with a larger width get it first,
+// down to ample, then the first flexible column two thirds of the rest, and the
+// last one what remains. If room is missing, the last one gets narrower.
 func spread(places []place, room, widest int) {
 	first, last := -1, -1
 	for i := range places {
@@ -167,7 +168,7 @@ func (p *place) fit(text string) string {
 }
 
 // cutTo shortens a text to at most n characters; "…" replaces its end, or its
-// middle where both ends tell names apart.
+// middle if names differ at both ends.
 func cutTo(text string, n int, middle bool) string {
 	r := []rune(text)
 	if len(r) <= n {

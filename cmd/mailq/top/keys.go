@@ -185,7 +185,7 @@ func (v *view) explain() question {
 	return v.openText(name.Channel+"/"+name.Host, func(source Source) ([]string, error) { return source.Report(command) })
 }
 
-// trace tells the life of the message under the cursor.
+// trace shows what happened to the message under the cursor.
 func (v *view) trace() question {
 	r, ok := v.page().selected()
 	switch {

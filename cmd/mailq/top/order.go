@@ -141,8 +141,8 @@ func (v *view) nextPrompt() question {
 // key, as for mailq without --yes.
 const maxUnasked = 100
 
-// confirm asks the user whether to give the order. For many messages, he must
-// answer with a whole word.
+// confirm asks the user whether to give the order. For many messages, the answer
+// must be a whole word.
 func (v *view) confirm(p *proposal, would mailq.Outcome) {
 	text := fmt.Sprintf("%s %s", p.order.Verb, p.name())
 	if p.order.Verb == mailq.Reroute {
@@ -236,7 +236,8 @@ func selectionOf(name mailq.Name) *mailq.Selection {
 }
 
 // reasonPattern returns a pattern for the diagnostics that SHOW REASONS counts in
-// one line: they end with this text, in which "..." stands for what differs.
+// one line: they end with this text, in which "..." stands for the parts that
+// differ.
 func reasonPattern(reason string) string {
 	return "*" + strings.ReplaceAll(reason, "...", "*")
 }

@@ -22,7 +22,7 @@ type page struct {
 	loaded   bool  // all is an answer of the server
 	more     bool  // the server has more than all
 	// marks has the keys of the rows that are marked. everything says that the
-	// whole list is marked, also what is not among its rows.
+	// whole list is marked, including what is not among its rows.
 	marks      map[string]bool
 	everything bool
 
@@ -56,7 +56,7 @@ func (k kind) String() string {
 
 // row is a row of a list.
 type row struct {
-	key    string // names it on the next list
+	key    string // identifies it on the next list
 	cells  []cell // one for each column
 	style  tcell.Style
 	target target
@@ -163,7 +163,7 @@ func (p *page) selected() (row, bool) {
 	return p.rows[p.at], true
 }
 
-// isMarked reports whether an order is for this row because of its mark.
+// isMarked reports whether a row is marked.
 func (p *page) isMarked(r *row) bool { return p.everything || p.marks[r.key] }
 
 // mark marks the row under the cursor, or takes its mark away, and moves on.
@@ -185,7 +185,7 @@ func (p *page) mark() {
 }
 
 // markAll marks all rows that the filter shows. Without a filter, a list of
-// messages is marked as a whole, also where it is longer than what is shown.
+// messages is marked as a whole, even if it is longer than what is shown.
 func (p *page) markAll() {
 	if p.kind == jobsPage && p.where != nil && p.filter.isZero() {
 		p.everything = true

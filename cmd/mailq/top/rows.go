@@ -108,7 +108,7 @@ func shortRate(rate float64) string {
 	return shortCount(int(rate))
 }
 
-// windowCell is the window of a thread and its limit, if the server says it.
+// windowCell is the window of a thread, and its limit if the server reports it.
 func windowCell(t *mailq.Thread) cell {
 	if t.WindowLimit == 0 {
 		return countCell(t.Window)

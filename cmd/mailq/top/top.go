@@ -35,8 +35,8 @@ type Top struct {
 	Screen tcell.Screen // initialised; the caller finishes it
 	Source Source
 	Every  time.Duration // between two snapshots
-	// Trace returns the lines of a message's life from the event log. nil: there
-	// is no event log.
+	// Trace returns what happened to a message, in lines, from the event log. nil:
+	// there is no event log.
 	Trace func(id string) ([]string, error)
 	// Stop stops this process as Ctrl-Z does, and returns when it is continued.
 	// nil: the job control of the shell does it.
@@ -57,8 +57,8 @@ type Source interface {
 	// Report returns the lines of SHOW MSG or EXPLAIN.
 	Report(command string) ([]string, error)
 	// Orders gives orders one after the other and returns what they did together.
-	// failed has the errors of those that could not be executed, and err is what
-	// ended them.
+	// failed has the errors of those that could not be executed, and err is the
+	// error that stopped the rest.
 	Orders(orders []mailq.Order) (did mailq.Outcome, failed []error, err error)
 }
 
@@ -157,8 +157,8 @@ func (t *Top) suspend() bool {
 	return true
 }
 
-// stopTimeout is how long stopProcess waits to be continued while it is not
-// stopped. The kernel stops no process that no shell would continue.
+// stopTimeout is how long stopProcess waits for SIGCONT if the process was not
+// stopped: the kernel does not stop a process that no shell would continue.
 const stopTimeout = time.Second
 
 // stopProcess stops the processes of this job, as the terminal does for Ctrl-Z,

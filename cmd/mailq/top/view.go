@@ -28,10 +28,10 @@ type view struct {
 
 	height      int       // rows of a list on the screen
 	prompt      *prompt   // the line that the user edits; nil: none
-	proposal    *proposal // the order that he prepares; nil: none
-	unconfirmed string    // the question that he has to answer with one key
+	proposal    *proposal // the order that the user prepares; nil: none
+	unconfirmed string    // the question that the user answers with one key
 	note        string    // reply to the last order, or why a key does nothing
-	suspend     bool      // he wants to go back to the shell
+	suspend     bool      // the user wants to go back to the shell
 	quit        bool
 }
 
@@ -95,7 +95,7 @@ func (v *view) refresh() question {
 	}
 }
 
-// keep keeps a new snapshot and shows it on the pages that are made of it.
+// keep stores a new snapshot and shows it on the pages that are made from it.
 func (v *view) keep(s *client.Snapshot, at time.Time) {
 	if old := v.snapshot; old != nil && old.Totals != nil && s.Totals != nil {
 		switch minutes := at.Sub(v.askedAt).Minutes(); {
@@ -111,7 +111,7 @@ func (v *view) keep(s *client.Snapshot, at time.Time) {
 	}
 }
 
-// fill shows the snapshot on a page that is made of it.
+// fill shows the snapshot on a page that is made from it.
 func (v *view) fill(p *page) {
 	if v.snapshot == nil {
 		return
