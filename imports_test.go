@@ -62,13 +62,14 @@ scheduler/spool:          ctlfile internal/eintr internal/pattern internal/posto
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler go-redis
-scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/report zerolog systemd
+scheduler/state:          scheduler internal/postoffice internal/syncdir x/sys
+scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
@@ -229,7 +230,7 @@ var ownFileCalls = map[string]string{
 // TestOnlyPackagePostofficeTouchesThePostoffice: who may own a file below
 // $POSTOFFICE, and how it is opened, is decided in one place.
 func TestOnlyPackagePostofficeTouchesThePostoffice(t *testing.T) {
-	packages := []string{"ctlfile", "scheduler/spool", "scheduler/report", "ta", "ta/errormail", "ta/hold",
+	packages := []string{"ctlfile", "scheduler/spool", "scheduler/state", "scheduler/report", "ta", "ta/errormail", "ta/hold",
 		"smtpserver", "cmd/router", "cmd/sendmail"}
 	used := map[string]bool{}
 	eachFile(t, func(file string, set *token.FileSet, f *ast.File) {

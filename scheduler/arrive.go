@@ -30,6 +30,7 @@ func (dv *delivery) arrive(in *Message) {
 		dv.counts.RecipientsIn += uint64(m.open)
 	}
 	dv.counts.Recipients += int(m.open)
+	dv.restore(m, in.Saved)
 	dv.obsolete(m, in.Obsoletes)
 	if m.open == 0 {
 		dv.finish(m, 0, 0)
@@ -162,14 +163,19 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	}
 }
 
-// enterQueue makes a new vertex due, or blocked if all of its recipients are
-// alternatives that wait for others.
+// enterQueue makes a new vertex due; or waiting until wakeAt, if that was restored;
+// or blocked, if all of its recipients are alternatives that wait for others.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
 	q.threadOf(v).lastEventAt = q.now.second()
 	if q.feedable(v) == 0 {
 		q.setState(v, blocked, 0)
 		q.noteVertex(v, "blocked")
+		q.planWake(v)
+		return
+	}
+	if v.wakeAt > q.now && !q.threadOf(v).params.QueueOnly {
+		q.setState(v, waiting, v.wakeAt)
 		q.planWake(v)
 		return
 	}

@@ -178,7 +178,7 @@ func (q *queue) recordOverdue(rec *record) bool {
 	for i := range q.recordLen(rec) {
 		r := q.recordedRecipient(rec, i)
 		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&
-			(q.now >= secondary || r.attempts > 0 || outlasted) {
+			(q.now >= secondary || r.tried() || outlasted) {
 			return true
 		}
 	}

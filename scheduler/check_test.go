@@ -103,7 +103,7 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 // checkMail: all memory that is allocated is in use, and shared values have the
 // right number of users.
 func (s *Scheduler) checkMail() {
-	vertices, more, extras, diagnostics := 0, 0, 0, 0
+	vertices, more, extras, diagnostics := 0, 0, 0, len(s.restoring.diagnostics)
 	for _, ref := range s.byID {
 		m := s.messages.at(ref)
 		if m.extras != 0 {

@@ -148,6 +148,14 @@ type (
 		By, Why string
 	}
 
+	// Restored: what an earlier process knew of a thread (SaveAll). It comes
+	// before the mail that was loaded when that process ran.
+	Restored struct{ Thread SavedThread }
+
+	// AllLoaded: the mail that was there at the start is loaded. What was restored
+	// of threads without mail is dropped.
+	AllLoaded struct{}
+
 	// Stopping: feed nothing more, close the agents, then say Stopped. A slow
 	// stop waits longer for open job lines than a fast one.
 	Stopping struct{ Slow bool }
@@ -172,6 +180,8 @@ type Message struct {
 	Released bool
 	// Recipients are those still open, in file order.
 	Recipients []ctlfile.OpenRecipient
+	// Saved is what an earlier process knew of some of the recipients, by offset.
+	Saved []SavedRecipient
 	// Obsoletes has the log identities of messages that this one replaces.
 	Obsoletes []string
 }
@@ -195,4 +205,6 @@ func (Triggered) event()     {}
 func (Reloaded) event()      {}
 func (Ordered) event()       {}
 func (HeldThread) event()    {}
+func (Restored) event()      {}
+func (AllLoaded) event()     {}
 func (Stopping) event()      {}

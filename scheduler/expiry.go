@@ -25,7 +25,7 @@ func (q *queue) expired(v *vertex, r *recipient) bool {
 		return false
 	}
 	primary, secondary := q.expiry(v)
-	return q.now >= primary && (r.attempts > 0 || q.outlastedSuspension(v)) || q.now >= secondary
+	return q.now >= primary && (r.tried() || q.outlastedSuspension(v)) || q.now >= secondary
 }
 
 // outlastedSuspension reports whether the vertex has waited through a

@@ -195,6 +195,8 @@ func (dv *delivery) restoreVertex(v *vertex, n recordRef) {
 	v.fedAt, v.retry = rec.fedAt, rec.retry
 	v.destinationFailed = rec.flags&recordDestinationFailed != 0
 	v.inRetryStep = rec.flags&recordInRetryStep != 0
+	v.first.flags |= rec.first.flags & unsaved
+	dv.noteMove(v.ref, &v.first)
 	t.vertices.remove(v.ref)
 	t.memberOf.vertices--
 	t.modTimes.remove(rec.modifiedAt.second())
@@ -239,7 +241,7 @@ func (dv *delivery) restoreRecipients(v *vertex, rec *record) {
 			continue
 		}
 		r := dv.recipient(v, at)
-		r.attempts, r.flags = old.attempts, r.flags|old.flags&mustAttempt
+		r.attempts, r.flags = old.attempts, r.flags|old.flags&(mustAttempt|triedBefore)
 		if old.diagnostic != 0 {
 			r.diagnostic = dv.diagnostics.retain(old.diagnostic)
 		}

@@ -30,6 +30,7 @@ type mail struct {
 	loaded         int64                // last message.sequence that was given
 	records        recordBook
 	flows          slab[flowRef, flow]
+	saving         saving
 
 	// Where a vertex keeps its place in the heaps and the list of its thread.
 	queueIndex  func(vertexRef) *int32

@@ -127,6 +127,9 @@ const (
 // setState moves a vertex to another state. wakeAt is the end of its wait.
 func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	t := q.threadOf(v)
+	if state == waiting || v.state == waiting && v.wakeAt > q.now {
+		q.noteChange(v)
+	}
 	if v.state == waiting {
 		t.wakeTimes.remove(v.wakeAt.second())
 		if v.destinationFailed {
@@ -180,6 +183,8 @@ const (
 	mustAttempt // it was held and must have an attempt before it can expire
 	counted     // its outcome is in the counters of the channel
 	unreported  // the agent ended the line without a report on it: an attempt
+	unsaved     // of the first recipient only: the vertex is in saving.changed
+	triedBefore // all its attempts were made by an earlier process
 )
 
 // recipientState:
@@ -198,6 +203,9 @@ const (
 	writing                 // the outcome is being written
 	done
 )
+
+// tried reports whether there was an attempt since the process was started.
+func (r *recipient) tried() bool { return r.attempts > 0 && r.flags&triedBefore == 0 }
 
 func (r *recipient) isOpen() bool { return r.state == open || r.state == reported }
 

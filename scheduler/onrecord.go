@@ -165,6 +165,7 @@ func (dv *delivery) takePlace(v *vertex, n recordRef) {
 		t.wakeTimes.remove(v.wakeAt.second())
 		t.wakeTimes.add(rec.wakeAt)
 	}
+	dv.noteMove(n.inThread(), &rec.first)
 	if t.records == nil {
 		t.records = dv.newThreadRecords()
 	}
@@ -200,7 +201,11 @@ func (q *queue) countOnRecord(t *thread, recipients int) {
 }
 
 // setRecordState moves a record to another state.
-func (q *queue) setRecordState(rec *record, state vertexState, wakeAt second) {
+func (q *queue) setRecordState(n recordRef, state vertexState, wakeAt second) {
+	rec := q.records.items.at(n)
+	if state == waiting || rec.state == waiting && rec.wakeAt.instant() > q.now {
+		q.noteRecordChange(n)
+	}
 	q.countRecordState(rec, -1)
 	rec.state, rec.wakeAt = state, wakeAt
 	q.countRecordState(rec, 1)
@@ -230,7 +235,7 @@ func (q *queue) makeRecordDue(n recordRef) {
 	rec := q.records.items.at(n)
 	t := q.recordThread(rec)
 	t.setSessionCap(false)
-	q.setRecordState(rec, due, 0)
+	q.setRecordState(n, due, 0)
 	rec.suspensionsWhenDue = t.suspensions
 	q.setNextRun(rec, t.params.QueueOnly && !t.running)
 	q.planLook(n)

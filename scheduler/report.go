@@ -173,7 +173,7 @@ func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 func (ml *mail) attempted(v *vertex, i int) {
 	r, t := ml.recipient(v, i), ml.threadOf(v)
 	r.state = reported
-	r.flags &^= mustAttempt
+	r.flags &^= mustAttempt | triedBefore
 	t.attempts++
 	t.channel.deferred++
 	if r.attempts < ^uint16(0) {

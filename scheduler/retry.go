@@ -108,6 +108,7 @@ func (q *queue) suspend(t *thread, till instant) {
 	}
 	t.suspendedUntil = till
 	t.suspensions++
+	q.noteThreadChange(t)
 	q.resumes.put(till, t)
 	q.noteThread(t, "suspended", till)
 	q.updateThread(t)

@@ -66,6 +66,7 @@
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go position.go walk.go
 //	how a million messages are kept    message.go mail.go slab.go heap.go
+//	warm restart                       save.go restore.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
 //	orders about mail on record        recordorder.go calendar.go
 //
@@ -116,8 +117,9 @@ type dispatch struct {
 type queue struct {
 	mail
 	agenda
-	config *Config
-	memory memory
+	config    *Config
+	memory    memory
+	restoring restoring
 
 	threads        map[threadKey]*thread
 	held           map[threadKey]bool // threads that are held, with or without mail
@@ -236,6 +238,10 @@ func (s *Scheduler) handle(e Event) {
 		s.notLoaded(e)
 	case HeldThread:
 		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
+	case Restored:
+		s.restored(&e.Thread)
+	case AllLoaded:
+		s.allLoaded()
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:

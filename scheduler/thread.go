@@ -82,6 +82,7 @@ type thread struct {
 
 	lastAgent  *agent        // the last that served it; nil: none, or gone
 	diagnostic diagnosticRef // last report on any recipient; recipients share it
+	unsaved    bool          // in saving.threads
 	sender     senderRef     // of the last vertex that joined; messages share it
 }
 
@@ -104,6 +105,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	if t.ring != nil {
 		t.ring.rebindAgent(t)
 	}
+	q.restoreThread(t)
 	return t
 }
 
@@ -278,6 +280,9 @@ func (q *queue) updateThread(t *thread) {
 func (q *queue) dropThread(t *thread) {
 	for _, a := range t.agents {
 		a.startedFor = nil
+	}
+	if t.window != (window{}) || t.retry != 0 {
+		q.noteThreadChange(t)
 	}
 	q.unpark(t, t.takeParked())
 	q.detachThread(t)

@@ -158,6 +158,9 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 // fed before the suspension) with as many sessions as are busy. With a constant
 // window, a late result does not end the suspension.
 func (dv *delivery) destinationAnswered(t *thread, recent bool) {
+	if t.retry != 0 || t.params.InitialConcurrency > 0 {
+		dv.noteThreadChange(t)
+	}
 	t.retry = 0
 	switch {
 	case t.params.InitialConcurrency == 0 && t.window.dead && t.suspendedUntil == 0:
@@ -181,6 +184,7 @@ func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 // last suspension. If it makes the thread dead, the thread is suspended for the
 // next step of its retries.
 func (dv *delivery) destinationFailed(t *thread) {
+	dv.noteThreadChange(t)
 	if !t.window.fail(t.params) {
 		dv.noteFeedback(t, "failure")
 		dv.updateThread(t)
@@ -197,6 +201,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 // fed.
 func (dv *delivery) revive(t *thread, size int) {
 	t.window = window{size: size}
+	dv.noteThreadChange(t)
 	dv.counts.Revivals++
 	if t.suspendedUntil != 0 {
 		t.suspendedUntil = dv.now

@@ -29,6 +29,7 @@ import (
 	"zsched/scheduler/metrics"
 	"zsched/scheduler/report"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/state"
 )
 
 // setting is what the scheduler knows before it opens anything.
@@ -151,6 +152,9 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	options.Spool = spooler
 	options.Agents.FileGroup = fileGroup
 	options.Files = operands
+	if len(operands) == 0 { // files that are named are tried at once
+		options.State = filepath.Join(s.where.postoffice, state.Name)
+	}
 	options.Signals = signals
 	options.Reload = func() (*scheduler.Config, error) {
 		notifyReloading()

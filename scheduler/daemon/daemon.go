@@ -74,6 +74,7 @@ import (
 	"zsched/ctlfile"
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
+	"zsched/scheduler/state"
 	"zsched/ta/child"
 )
 
@@ -159,6 +160,12 @@ type Options struct {
 	Synchronous bool
 	// Keep leaves finished messages where they are (option -p).
 	Keep bool
+	// State is the path of POSTOFFICE/.scheduler.state; "": what is known is
+	// neither read nor saved. ReadState reads it (default: state.ReadFile), and
+	// SavePeriod is how often it is written (default: a minute); tests set them.
+	State      string
+	ReadState  func(path string) (*state.Table, error)
+	SavePeriod time.Duration
 	// Files, if any, are the only control files taken. Run returns when nothing
 	// in them is due any more.
 	Files []spool.Name
@@ -236,6 +243,7 @@ func New(o Options) *Daemon {
 	l.agents = newAgents(d)
 	l.intake = newIntake(l, o.Spool)
 	l.files = newFiles(l, o)
+	l.restore = restore{loop: l, tables: make(chan *state.Table, 1), next: make(chan struct{}, 1)}
 	l.held = heldThreads{loop: l, spool: o.Spool, set: make(map[spool.Thread]struct{})}
 	l.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	return d
@@ -248,6 +256,8 @@ func (d *Daemon) Run() {
 	l.now = time.Now()
 	l.startedAt = l.now
 	l.held.load()
+	l.restore.begin(&d.options)
+	stopSaver := d.startSaver()
 	if d.options.Ready != nil {
 		d.options.Ready()
 	}
@@ -261,4 +271,5 @@ func (d *Daemon) Run() {
 			l.observer.Turn(time.Since(l.now))
 		}
 	}
+	stopSaver()
 }

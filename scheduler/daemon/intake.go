@@ -92,10 +92,10 @@ func (in *intake) finished(op scheduler.Op) {
 	}
 }
 
-// taken tells the core that a message has arrived.
+// taken tells the core that a message has arrived, at once or when the saved state
+// has been read.
 func (in *intake) taken(r spool.Loaded) {
 	l := in.loop
-	delete(in.taking, r.Name.ID)
 	m := scheduler.Message{
 		ID: scheduler.MessageID(r.Name.ID), Path: r.Name.Path, LogID: r.LogID,
 		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
@@ -104,21 +104,37 @@ func (in *intake) taken(r spool.Loaded) {
 		Recipients: r.Recipients,
 	}
 	if in.isAgain(r.Name) {
+		delete(in.taking, r.Name.ID)
 		delete(in.again, r.Name.ID)
 		l.Step(scheduler.Loaded{Message: m})
 		return
+	}
+	ready, parked := l.restore.ready(&m)
+	if !parked {
+		delete(in.taking, r.Name.ID)
+	}
+	if !ready && !parked {
+		return // a sweep finds it again
 	}
 	if r.Verbose != "" {
 		l.files.verbose[m.ID] = verboseLog{r.Verbose, r.Owner}
 		in.spool.Verbose(r.Verbose, r.Owner, "scheduler: taken as "+ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
 	}
+	if ready {
+		in.arrived(m)
+	}
+}
+
+// arrived tells the core of a message, with what an earlier process knew of it.
+func (in *intake) arrived(m scheduler.Message) {
 	if _, ok := in.released[m.ID]; ok {
 		delete(in.released, m.ID)
 		m.Released = true
 	}
+	m.Saved = in.loop.restore.of(&m)
 	in.messages++
 	in.recipients += len(m.Recipients)
-	l.Step(scheduler.Arrived{Message: m})
+	in.loop.Step(scheduler.Arrived{Message: m})
 }
 
 // refused logs why a control file did not become a message.

@@ -32,6 +32,9 @@ type Loop struct {
 	intake intake
 	files  files
 	held   heldThreads
+
+	restore restore
+	loaded  bool // everything that was there at the start
 }
 
 // turn waits until one of the channels has something, and handles it.
@@ -45,6 +48,13 @@ func (d *Daemon) turn() {
 	case results := <-d.results():
 		l.now = time.Now()
 		d.spoolAnswered(results)
+	case table := <-l.restore.tables:
+		l.now = time.Now()
+		l.restore.read(table)
+	case <-l.restore.next:
+		l.now = time.Now()
+		l.restore.step()
+		d.finishStartup()
 	case said := <-d.agentSaid:
 		l.now = time.Now()
 		l.agents.said(said)
@@ -73,7 +83,8 @@ func (d *Daemon) turn() {
 // found returns the channel of names of control files. It is nil while enough
 // files are being read, during a stop, and if the command line names the files.
 func (d *Daemon) found() <-chan []spool.Name {
-	if len(d.loop.intake.taking) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
+	l := &d.loop
+	if len(l.intake.taking)-len(l.restore.parked) >= maxTaking || d.stop.begun || len(d.options.Files) > 0 {
 		return nil
 	}
 	return d.options.Spool.Found()

@@ -164,10 +164,16 @@ func (d *Daemon) frozenUntilLoaded(c *scheduler.Config) *scheduler.Config {
 // been read.
 func (d *Daemon) finishStartup() {
 	s, l := &d.startup, &d.loop
-	if s.over || !s.swept || len(l.intake.taking) > 0 {
+	if s.over || !s.swept || len(l.intake.taking) > 0 || !l.restore.done {
 		return
 	}
-	s.over = true
+	if l.restore.dropped { // messages that could not be parked
+		l.restore.dropped, s.swept = false, false
+		d.options.Spool.Sweep()
+		return
+	}
+	s.over, l.loaded = true, true
+	l.restore.end()
 	what := "Startup scan completed"
 	if d.options.Synchronous {
 		what = "Synchronous startup completed"

@@ -1,0 +1,321 @@
+package daemon_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/spool"
+	"zsched/scheduler/state"
+	"zsched/ta"
+)
+
+// queueText is what a query shows of the queue: the tries, the last report and
+// the next time of each recipient, and the suspensions.
+func queueText(t *testing.T, h *daemontest.Harness) string {
+	t.Helper()
+	var out strings.Builder
+	err := h.Daemon.Ask(t.Context(), func(l *daemon.Loop) {
+		w := l.Core().Walk(scheduler.Vertices)
+		items, _ := w.Next(1000)
+		for _, item := range items {
+			if th := item.Thread; th != nil {
+				fmt.Fprintf(&out, "%s until %s window %d dead %v\n", th.Host, clock(th.SuspendedUntil), th.Window, th.Feedback.Dead)
+			}
+			if v := item.Vertex; v != nil {
+				fmt.Fprintf(&out, "  %s %s until %s fed %s:", v.Path, v.State, clock(v.WakeAt), clock(v.FedAt))
+				for _, r := range v.Recipients {
+					fmt.Fprintf(&out, " %d tries %d %q", r.Offset, r.Attempts, r.Last)
+				}
+				out.WriteString("\n")
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads := strings.SplitAfter(strings.ReplaceAll(out.String(), "\n  ", "\v  "), "\n")
+	slices.Sort(threads) // they are in the order in which they were made
+	return strings.ReplaceAll(strings.Join(threads, ""), "\v", "\n")
+}
+
+// clock is the time to the second, rounded up, as it is saved.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Add(time.Second - 1).Truncate(time.Second).Format("15:04:05")
+}
+
+// deferring puts messages into the queue that are deferred, one of them by a host
+// that is dead.
+func deferring(t *testing.T) *daemontest.Harness {
+	h := daemontest.New(t, nil)
+	h.Options.State = filepath.Join(t.TempDir(), state.Name)
+	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+		if job.Host == "dead.example" {
+			a.ReportAll(job, ta.DeferAll, "no route to host")
+			return
+		}
+		a.ReportAll(job, ta.Deferred, "451 not yet, "+job.Host)
+	}
+	return h
+}
+
+// again is a daemon that finds the files of another in its queue.
+func again(t *testing.T, before *daemontest.Harness) *daemontest.Harness {
+	h := daemontest.New(t, nil)
+	h.Options.State, h.Deliver = before.Options.State, before.Deliver
+	before.Spool.Mu.Lock()
+	defer before.Spool.Mu.Unlock()
+	for path, f := range before.Spool.Files {
+		h.Spool.Files[path] = f
+	}
+	return h
+}
+
+// sweep announces all files and says that the sweep has ended.
+func sweep(h *daemontest.Harness, count int) {
+	var names []spool.Name
+	for id := 1; id <= count; id++ {
+		names = append(names, spool.Name{Path: fmt.Sprint(id), ID: uint64(id)})
+	}
+	h.Spool.Names <- names
+	synctest.Wait()
+	h.Spool.Answer(spool.Swept{})
+	synctest.Wait()
+}
+
+func TestRestartKeepsTriesAndTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(1, "a.example", "b.example", "a.example")
+		h.Spool.Bring(2, "dead.example")
+		synctest.Wait()
+		h.Spool.Bring(3, "dead.example")
+		time.Sleep(5 * time.Minute)
+		h.Spool.Bring(4, "b.example")
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		want := queueText(t, h)
+		if !strings.Contains(want, "tries 4") || !strings.Contains(want, "dead.example until 0") {
+			t.Errorf("nothing much to keep:\n%s", want)
+		}
+		h.Stop(syscall.SIGTERM)
+
+		next := again(t, h)
+		next.Run()
+		sweep(next, 4)
+		if got := queueText(t, next); got != want {
+			t.Errorf("after the restart:\n%s\nbefore:\n%s", got, want)
+		}
+		if n := next.Started(); n != 0 {
+			t.Errorf("%d agents were started early", n)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := queueText(t, next); !strings.Contains(got, "tries 9") {
+			t.Errorf("an hour later:\n%s", got)
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}
+
+// kill copies the file as a killed daemon leaves it.
+func kill(t *testing.T, from string) (to string) {
+	t.Helper()
+	to = filepath.Join(t.TempDir(), state.Name)
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func TestKillLosesAtMostOnePeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Options.SavePeriod = 10 * time.Second
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(1, "a.example")
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		saved := queueText(t, h)
+		h.Spool.Bring(2, "b.example")
+		synctest.Wait()
+		next := again(t, h)
+		next.Options.State = kill(t, h.Options.State)
+		h.Stop(syscall.SIGTERM)
+
+		next.Deliver = nil
+		next.Run()
+		sweep(next, 2)
+		if got := queueText(t, next); got != saved {
+			t.Errorf("after the restart:\n%s\nsaved was:\n%s", got, saved)
+		}
+		if got := strings.Count(next.Stats.String(), "ok2 smtp/b.example"); got != 1 {
+			t.Errorf("the message without a line is not due: %s", next.Stats)
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}
+
+// While the file is read, new mail is delivered, and old mail waits for its line.
+func TestNewMailMovesWhileTheFileIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		want := queueText(t, h)
+		h.Stop(syscall.SIGTERM)
+		writtenAt(t, h.Options.State, time.Now())
+
+		next := again(t, h)
+		goOn := make(chan struct{})
+		next.Options.ReadState = func(path string) (*state.Table, error) {
+			<-goOn
+			return state.ReadFile(path)
+		}
+		next.Deliver = nil
+		next.Run()
+		sweep(next, 1)
+		time.Sleep(time.Second)
+		next.Spool.Bring(2, "new.example")
+		synctest.Wait()
+		if got := next.Stats.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "new.example") {
+			t.Errorf("delivered: %q", got)
+		}
+		if n := next.Spool.Takes(); n != 2 {
+			t.Errorf("%d files were read", n)
+		}
+		close(goOn)
+		synctest.Wait()
+		if got := queueText(t, next); got != want {
+			t.Errorf("after the restart:\n%s\nbefore:\n%s", got, want)
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}
+
+// writtenAt sets the mtime of a file to the time in the bubble.
+func writtenAt(t *testing.T, path string, at time.Time) {
+	t.Helper()
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Files that are none of ours cost what they could say, and are replaced.
+func TestForeignFilesAreReplaced(t *testing.T) {
+	for name, text := range map[string]string{
+		"foreign": "#!/bin/sh\nrm -rf /\n",
+		"future":  "scheduler-state 99\nr 1 x\n",
+		"empty":   "",
+		"torn":    "scheduler-state 1\nr 1 100 ",
+		"zeros":   string(make([]byte, 40000)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := deferring(t)
+				if err := os.WriteFile(h.Options.State, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				writtenAt(t, h.Options.State, time.Now().Add(-time.Hour))
+				h.Run()
+				h.Spool.Put(1, "a.example")
+				sweep(h, 1)
+				want := queueText(t, h)
+				if !strings.Contains(want, "tries 1") {
+					t.Errorf("not tried at once:\n%s", want)
+				}
+				time.Sleep(2 * time.Minute)
+				table, err := state.ReadFile(h.Options.State)
+				if err != nil || table.Foreign || table.Recipients() != 1 {
+					t.Errorf("the file has %+v, %v", table, err)
+				}
+				h.Stop(syscall.SIGTERM)
+			})
+		})
+	}
+}
+
+// A disk that is full costs knowledge, and is logged once.
+func TestStateThatCannotBeSavedIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		dir := filepath.Dir(h.Options.State)
+		h.Options.State = filepath.Join(dir, "missing", state.Name)
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(1, "a.example")
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := strings.Count(h.Log.String(), "cannot be saved"); n != 1 {
+			t.Errorf("logged %d times: %s", n, h.Log)
+		}
+		if err := os.Mkdir(filepath.Join(dir, "missing"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(h.Log.String(), "saved again"); n != 1 {
+			t.Errorf("saved again %d times: %s", n, h.Log)
+		}
+		want := queueText(t, h)
+		h.Stop(syscall.SIGTERM)
+		next := again(t, h)
+		next.Run()
+		sweep(next, 1)
+		if got := queueText(t, next); got != want {
+			t.Errorf("after the restart:\n%s\nbefore:\n%s", got, want)
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}
+
+// What was saved of mail that is not loaded yet stays in the file over another
+// restart, and the table of it is dropped when all mail is loaded.
+func TestMailThatIsNotLoadedYetKeepsItsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(1, "a.example")
+		h.Spool.Bring(2, "b.example")
+		synctest.Wait()
+		want := queueText(t, h)
+		h.Stop(syscall.SIGTERM)
+
+		short := again(t, h)
+		short.Run()
+		short.Spool.Names <- []spool.Name{{Path: "2", ID: 2}}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		short.Stop(syscall.SIGTERM)
+
+		next := again(t, short)
+		next.Run()
+		sweep(next, 2)
+		if got := queueText(t, next); got != want {
+			t.Errorf("after two restarts:\n%s\nbefore:\n%s", got, want)
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}

@@ -1,0 +1,120 @@
+package daemon
+
+// Warm restart: the reading of POSTOFFICE/.scheduler.state at the start.
+
+import (
+	"time"
+
+	"zsched/scheduler"
+	"zsched/scheduler/state"
+)
+
+const (
+	// maxParked bounds the recipients of messages that wait for the file to be
+	// read. The messages of further ones are loaded again afterwards.
+	maxParked = 1 << 17
+	// restoreSlice is how many threads or messages are restored in one turn.
+	restoreSlice = 256
+)
+
+// restore is what an earlier process knew of the mail. The file is read in a
+// goroutine of its own. Until it is read, a message that may be in the file is
+// parked; one that is newer than the file goes on.
+type restore struct {
+	loop      *Loop
+	writtenAt time.Time           // of the file; zero: there is none
+	tables    chan *state.Table   // the file, when it has been read
+	table     *state.Table        // nil: not read yet, or not needed any more
+	threads   int                 // of the table, those that the core was told of
+	parked    []scheduler.Message // that wait for the file
+	waiting   int                 // recipients of those
+	dropped   bool                // a message was not parked, because there were too many
+	next      chan struct{}       // has an element while threads or messages are left
+	done      bool                // nothing is parked any more
+	foreign   bool                // the file is none of ours
+}
+
+// begin begins to read the file, if there is one.
+func (r *restore) begin(o *Options) {
+	if o.State != "" {
+		r.writtenAt = state.WrittenAt(o.State)
+	}
+	if r.writtenAt.IsZero() {
+		r.done = true
+		return
+	}
+	read := o.ReadState
+	if read == nil {
+		read = state.ReadFile
+	}
+	log := r.loop.log
+	go func() {
+		began := time.Now()
+		table, err := read(o.State)
+		if err != nil {
+			log.Error().Err(err).Msg("the saved state is not known, or not all of it: mail may be tried early")
+		}
+		log.Info().Int("recipients", table.Recipients()).Int("threads", len(table.Threads())).Int("skipped", table.Skipped).
+			Dur("ms", time.Since(began)).Msg("saved state read")
+		r.tables <- table // the channel has room for it
+	}()
+}
+
+// read begins to put back what the file says.
+func (r *restore) read(t *state.Table) {
+	r.table, r.foreign = t, t.Foreign
+	r.next <- struct{}{}
+}
+
+// ready reports whether a message that was loaded can be told to the core. If
+// not, it is parked, or dropped if too many are.
+func (r *restore) ready(m *scheduler.Message) (ready, parked bool) {
+	switch {
+	case r.done, r.table != nil && r.threads == len(r.table.Threads()):
+		return true, false
+	case state.NewerThan(r.writtenAt, m, r.loop.now):
+		return true, false
+	case r.waiting+len(m.Recipients) > maxParked && r.waiting > 0:
+		r.dropped = true
+		return false, false
+	}
+	r.waiting += len(m.Recipients)
+	r.parked = append(r.parked, *m)
+	return false, true
+}
+
+// step tells the core of some threads first, and then of some messages.
+func (r *restore) step() {
+	l := r.loop
+	threads := r.table.Threads()
+	for range restoreSlice {
+		switch {
+		case r.threads < len(threads):
+			l.Step(scheduler.Restored{Thread: threads[r.threads]})
+			r.threads++
+		case len(r.parked) > 0:
+			m := r.parked[0]
+			r.parked = r.parked[1:]
+			delete(l.intake.taking, uint64(m.ID))
+			l.intake.arrived(m)
+		default:
+			r.done, r.parked = true, nil
+			return
+		}
+	}
+	r.next <- struct{}{}
+}
+
+// of returns what the file says of the recipients of a message.
+func (r *restore) of(m *scheduler.Message) []scheduler.SavedRecipient {
+	if r.table == nil || m.Released {
+		return nil
+	}
+	return r.table.Of(m)
+}
+
+// end drops the table.
+func (r *restore) end() {
+	r.table = nil
+	r.loop.Step(scheduler.AllLoaded{})
+}

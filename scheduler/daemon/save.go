@@ -1,0 +1,235 @@
+package daemon
+
+// Warm restart: the writing of POSTOFFICE/.scheduler.state.
+
+import (
+	"context"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/scheduler"
+	"zsched/scheduler/state"
+)
+
+const (
+	// savePeriod is how often changes are saved, unless Options says otherwise.
+	savePeriod = time.Minute
+	// saveSlice is how many items one question takes.
+	saveSlice = 256
+)
+
+// saver saves what the core knows: every minute what has changed, and everything
+// when the file has become too long, and at the end. It has a goroutine of its
+// own, which asks the loop for a slice at a time and writes it.
+type saver struct {
+	path   string
+	ask    func(func(*Loop)) error
+	file   *state.Writer // nil: to be opened
+	all    bool          // everything must be saved
+	saved  scheduler.Saved
+	now    time.Time // when this save began
+	synced time.Time // the same for the last one that was made durable
+	failed bool      // saving did not work the last time, and that was logged
+	period time.Duration
+	log    *zerolog.Logger
+}
+
+// keepState saves every period until ctx is done.
+func (sv *saver) keepState(ctx context.Context) {
+	timer := time.NewTicker(sv.period)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sv.now = <-timer.C:
+		}
+		if sv.save(false) != nil {
+			return
+		}
+	}
+}
+
+// situation is what a save depends on.
+type situation struct {
+	read       bool // the file of the earlier process
+	foreign    bool // it is none of ours
+	loaded     bool // all mail of the start
+	lost       bool // changes
+	recipients int
+}
+
+// save saves the changes, or everything if it is to be the last time or if that is
+// necessary. Its error is that of a loop that has ended.
+func (sv *saver) save(last bool) error {
+	var s situation
+	err := sv.ask(func(l *Loop) {
+		s = situation{
+			read: l.restore.done, foreign: l.restore.foreign, loaded: l.loaded,
+			lost: l.core.ChangesLost(), recipients: l.core.Counts().Recipients,
+		}
+	})
+	if err != nil {
+		return err
+	}
+	sv.all = sv.all || s.lost || sv.file == nil && s.foreign
+	if sv.file != nil && (!sv.file.InPlace() || state.TooLong(sv.file.Size(), s.recipients)) {
+		sv.all = true
+	}
+	var failure error
+	switch {
+	case !s.read:
+		// What is in the file is not known yet.
+	case s.loaded && (sv.all || last):
+		err, failure = sv.saveAll(last)
+	case s.foreign && sv.file == nil:
+		// It is replaced when all mail is loaded.
+	default:
+		err, failure = sv.saveChanges()
+		if failure == nil && state.TooLong(sv.size(), s.recipients) && s.loaded && err == nil {
+			err, failure = sv.saveAll(last)
+		}
+	}
+	sv.note(failure)
+	return err
+}
+
+func (sv *saver) size() int64 {
+	if sv.file == nil {
+		return 0
+	}
+	return sv.file.Size()
+}
+
+// note logs an error once, until saving works again. What could not be written is
+// part of the next save.
+func (sv *saver) note(failure error) {
+	if failure != nil {
+		sv.all = true
+		if sv.file != nil {
+			_ = sv.file.Close()
+			sv.file = nil
+		}
+	}
+	switch {
+	case sv.failed == (failure != nil):
+	case failure != nil:
+		sv.log.Error().Err(failure).Msg("the state cannot be saved; this is tried again every minute")
+	default:
+		sv.log.Info().Msg("the state is saved again")
+	}
+	sv.failed = failure != nil
+}
+
+// saveChanges appends what has changed. err is that of the loop, failure that of
+// the file.
+func (sv *saver) saveChanges() (err, failure error) {
+	for more := true; more; {
+		err := sv.ask(func(l *Loop) { more = l.core.SaveChanges(&sv.saved, saveSlice) })
+		if err != nil {
+			return err, nil
+		}
+		if len(sv.saved.Recipients)+len(sv.saved.Threads) == 0 {
+			continue
+		}
+		if sv.file == nil {
+			if sv.file, failure = state.Append(sv.path); failure != nil {
+				return nil, failure
+			}
+		}
+		if failure := sv.file.Write(&sv.saved); failure != nil {
+			return nil, failure
+		}
+	}
+	if sv.file == nil {
+		return nil, nil
+	}
+	if failure := sv.file.Flush(); failure != nil {
+		return nil, failure
+	}
+	if !sv.maySync() {
+		return nil, nil
+	}
+	return nil, sv.file.Sync()
+}
+
+// maySync reports whether the file was not made durable within the last minute.
+func (sv *saver) maySync() bool {
+	if sv.now.Sub(sv.synced) < savePeriod {
+		return false
+	}
+	sv.synced = sv.now
+	return true
+}
+
+// saveAll writes a new file, which replaces the old one. Errors are as in
+// saveChanges.
+func (sv *saver) saveAll(last bool) (err, failure error) {
+	file, failure := state.Create(sv.path)
+	if failure != nil {
+		return nil, failure
+	}
+	var pass *scheduler.SavePass
+	abandon := func() {
+		_ = file.Close()
+		_ = sv.ask(func(*Loop) { pass.Close() })
+	}
+	if err := sv.ask(func(l *Loop) { pass = l.core.SaveAll() }); err != nil {
+		_ = file.Close()
+		return err, nil
+	}
+	for more := true; more; {
+		if err := sv.ask(func(*Loop) { more = pass.Next(&sv.saved, saveSlice) }); err != nil {
+			abandon()
+			return err, nil
+		}
+		if failure := file.Write(&sv.saved); failure != nil {
+			abandon()
+			return nil, failure
+		}
+	}
+	if failure := file.Commit(sv.maySync()); failure != nil {
+		_ = file.Close()
+		return nil, failure
+	}
+	if sv.file != nil {
+		_ = sv.file.Close()
+	}
+	sv.file, sv.all = file, false
+	return nil, nil
+}
+
+// startSaver starts the saver. The function that it returns, which is called after
+// the loop has ended, stops it and saves for the last time.
+func (d *Daemon) startSaver() (stop func()) {
+	o := &d.options
+	if o.State == "" {
+		return func() {}
+	}
+	l := &d.loop
+	l.core.TrackChanges()
+	ctx, cancel := context.WithCancel(context.Background())
+	sv := &saver{path: o.State, period: o.SavePeriod, log: &o.Log, ask: func(f func(*Loop)) error { return d.Ask(ctx, f) }}
+	if sv.period == 0 {
+		sv.period = savePeriod
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		sv.keepState(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+		sv.ask = func(f func(*Loop)) error {
+			f(l)
+			return nil
+		}
+		sv.now = time.Now()
+		_ = sv.save(true)
+		if sv.file != nil {
+			_ = sv.file.Close()
+		}
+	}
+}

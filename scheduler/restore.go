@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Warm restart: what an earlier process knew of the mail, as it was saved (save.go),
+// is put back when the mail is loaded. It is advice only: it is bounded by the
+// configuration, because clocks may have been changed meanwhile.
+
+// restoring has what was saved of threads without mail so far. It is dropped at
+// AllLoaded.
+type restoring struct {
+	threads     map[threadKey]*SavedThread
+	diagnostics map[diagnostic]diagnosticRef // each with a user, so that mail of all threads shares them
+}
+
+// allLoaded drops what was restored of threads that have no mail.
+func (q *queue) allLoaded() {
+	for _, ref := range q.restoring.diagnostics {
+		q.diagnostics.release(ref)
+	}
+	q.restoring = restoring{}
+}
+
+// longestWait is the longest wait that there can be: after a step of retries, or
+// for the time of a retryat.
+func (p *Params) longestWait(inRetryStep bool) time.Duration {
+	if !inRetryStep {
+		return cmp.Or(p.Expiry, longestRetry)
+	}
+	longest := p.Interval
+	if p.Backoff == BackoffAge {
+		longest = p.MaxBackoff
+	} else if len(p.Retries) > 0 {
+		longest = times(p.Interval, slices.Max(p.Retries))
+	}
+	return max(longest+longest/100*time.Duration(p.Jitter), shortestRetry)
+}
+
+// restoredInstant converts a time that was saved; 0 if it is not later than now. It
+// is at most limit from now.
+func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
+	till := min(at(time.Unix(seconds, 0)), ag.now.after(limit))
+	if seconds <= 0 || till <= ag.now {
+		return 0
+	}
+	return till
+}
+
+// restore gives the recipients of a message that has just been made what was
+// saved of them. The vertices are not in the queue yet; those that are to wait
+// have their wakeAt.
+func (q *queue) restore(m *message, saved []SavedRecipient) {
+	if len(saved) == 0 {
+		return
+	}
+	q.eachVertex(m, func(v *vertex) {
+		var last *SavedRecipient
+		for i := range v.len() {
+			r := q.recipient(v, i)
+			at, found := slices.BinarySearchFunc(saved, int64(r.offset), func(s SavedRecipient, offset int64) int { return int(s.Offset - offset) })
+			if !found {
+				continue
+			}
+			known := &saved[at]
+			r.attempts = uint16(min(max(0, known.Attempts), int(^uint16(0))))
+			r.flags |= triedBefore
+			q.threadOf(v).attempts += int(r.attempts)
+			r.diagnostic = q.restoreDiagnostic(diagnostic{known.Notary, known.Text})
+			if last == nil || known.NextAt > last.NextAt {
+				last = known
+			}
+		}
+		if last == nil {
+			return
+		}
+		v.fedAt = atSecond(time.Unix(last.FedAt, 0))
+		v.retry = uint8(min(max(0, last.Step), int(^uint8(0))))
+		v.destinationFailed, v.inRetryStep = last.DestinationFailed, last.InRetryStep
+		v.wakeAt = q.restoredInstant(last.NextAt, q.threadOf(v).params.longestWait(last.InRetryStep))
+	})
+}
+
+// restoreDiagnostic returns the number of a report, for one more user.
+func (q *queue) restoreDiagnostic(d diagnostic) diagnosticRef {
+	if d == (diagnostic{}) {
+		return 0
+	}
+	ref := q.restoring.diagnostics[d]
+	if ref == 0 {
+		ref = q.diagnostics.add(d)
+		if q.restoring.diagnostics == nil {
+			q.restoring.diagnostics = make(map[diagnostic]diagnosticRef)
+		}
+		q.restoring.diagnostics[d] = ref
+	}
+	return q.diagnostics.retain(ref)
+}
+
+// restored notes what was saved of a thread. A suspended thread is there from now
+// on; any other, when it has mail.
+func (q *queue) restored(saved *SavedThread) {
+	key := threadKey{saved.Channel, saved.Host}
+	if q.restoring.threads == nil {
+		q.restoring.threads = make(map[threadKey]*SavedThread)
+	}
+	q.restoring.threads[key] = saved
+	if t := q.threads[key]; t != nil {
+		q.restoreThread(t)
+		q.updateThread(t)
+	} else if q.restoredInstant(saved.SuspendedUntil, longestRetry) != 0 {
+		q.obtainThread(key)
+	}
+}
+
+// restoreThread gives a thread what was saved of it, if anything.
+func (q *queue) restoreThread(t *thread) {
+	saved := q.restoring.threads[t.key]
+	if saved == nil {
+		return
+	}
+	delete(q.restoring.threads, t.key)
+	p := t.params
+	t.retry, t.inRetryStep = uint8(min(max(0, saved.Step), int(^uint8(0)))), saved.InRetryStep
+	t.window = window{dead: saved.Dead}
+	if p.InitialConcurrency > 0 && !saved.Dead {
+		t.window = window{
+			size:    min(max(0, saved.Window), max(1, p.MaxThr)),
+			success: fractionOf(saved.Success, 1), failure: fractionOf(saved.Failure, 1),
+			failedCohorts: fractionOf(saved.FailedCohorts, p.CohortLimit),
+		}
+	}
+	if t.diagnostic == 0 {
+		t.diagnostic = q.restoreDiagnostic(diagnostic{saved.Notary, saved.Text})
+	}
+	if till := q.restoredInstant(saved.SuspendedUntil, p.longestWait(saved.InRetryStep)); till != 0 {
+		q.suspend(t, till)
+	}
+}
+
+// fractionOf returns x, or 0 if it is not at least 0 and below the limit.
+func fractionOf(x, limit float64) float64 {
+	if x >= 0 && x < limit {
+		return x
+	}
+	return 0
+}

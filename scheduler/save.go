@@ -1,0 +1,305 @@
+package scheduler
+
+import "time"
+
+// Warm restart: what the scheduler knows of the mail beyond its files, as it is
+// saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go puts it
+// back.
+
+// Saved is a part of what is known. The slices are reused from part to part.
+type Saved struct {
+	Recipients []SavedRecipient
+	Threads    []SavedThread
+}
+
+// SavedRecipient is what is known of a recipient that was tried. Times are in
+// seconds since the epoch, as in the file, because there may be ten million.
+type SavedRecipient struct {
+	Message    MessageID
+	Offset     int64 // in the control file
+	ModifiedAt int64 // mtime of the message file: the number may be that of a later message
+	Attempts   int
+	NextAt     int64 // when it is due, rounded up; 0: it does not wait
+	FedAt      int64 // last, rounded down; 0: never
+	Step       int   // index in Retries of the next step
+	// DestinationFailed and InRetryStep are as in vertex.
+	DestinationFailed, InRetryStep bool
+	Notary, Text                   string // the last report; both empty: none
+}
+
+// SavedThread is what is known of a thread. All fields but the names are zero if
+// nothing is known any more.
+type SavedThread struct {
+	Channel, Host    string
+	SuspendedUntil   int64 // in seconds since the epoch, rounded up; 0: not suspended
+	Step             int   // index in Retries of the next suspension
+	InRetryStep      bool  // as in thread
+	Dead             bool  // the destination failed, and nothing was delivered since
+	Window           int   // sessions; 0: as many as at the start
+	Success, Failure float64
+	FailedCohorts    float64
+	Notary, Text     string // the last report on any of its recipients
+}
+
+// saving is what has changed since it was saved last.
+type saving struct {
+	tracked bool // changes are noted
+	// changed has vertices and records, each once, with the flag unsaved in their
+	// first recipient. Entries without the flag are out of date.
+	changed []vertexRef
+	index   int // in changed, of the next to be saved
+	part    int // of its recipients, the next to be saved
+	threads []threadKey
+	lost    bool // there were too many changes; everything must be saved
+	passes  int  // open SavePasses
+}
+
+// maxChanged bounds the changes that are noted while nobody saves them.
+const maxChanged = 1 << 22
+
+// TrackChanges notes from now on what SaveChanges returns.
+func (s *Scheduler) TrackChanges() { s.saving.tracked = true }
+
+// ChangesLost reports whether there were too many changes, so that SaveChanges
+// does not return all of them. It is false again after SaveAll.
+func (s *Scheduler) ChangesLost() bool { return s.saving.lost }
+
+// noteChange notes that a vertex is to be saved.
+func (ml *mail) noteChange(v *vertex) {
+	if ml.saving.tracked && v.first.flags&unsaved == 0 && ml.hasRoomForChange() {
+		v.first.flags |= unsaved
+		ml.saving.changed = append(ml.saving.changed, v.ref)
+	}
+}
+
+// noteRecordChange does the same for a record.
+func (ml *mail) noteRecordChange(n recordRef) {
+	rec := ml.records.items.at(n)
+	if ml.saving.tracked && rec.first.flags&unsaved == 0 && ml.hasRoomForChange() {
+		rec.first.flags |= unsaved
+		ml.saving.changed = append(ml.saving.changed, n.inThread())
+	}
+}
+
+func (ml *mail) hasRoomForChange() bool {
+	sv := &ml.saving
+	if len(sv.changed) >= maxChanged {
+		sv.changed, sv.index, sv.part, sv.lost = nil, 0, 0, true
+	}
+	return !sv.lost
+}
+
+// noteMove is called when a vertex has become a record, or the other way round:
+// the change is noted under the new number. During a pass it is noted in any
+// case, because the pass may miss what moves.
+func (ml *mail) noteMove(ref vertexRef, first *recipient) {
+	if ml.saving.passes == 0 && first.flags&unsaved == 0 {
+		return
+	}
+	first.flags &^= unsaved
+	if ref.isRecord() {
+		ml.noteRecordChange(ref.record())
+	} else {
+		ml.noteChange(ml.vertices.at(ref))
+	}
+}
+
+// noteThreadChange notes that a thread is to be saved.
+func (ml *mail) noteThreadChange(t *thread) {
+	if !ml.saving.tracked || t.unsaved || ml.saving.lost {
+		return
+	}
+	if len(ml.saving.threads) >= maxChanged {
+		ml.saving.threads, ml.saving.lost = nil, true
+		return
+	}
+	t.unsaved = true
+	ml.saving.threads = append(ml.saving.threads, t.key)
+}
+
+// SaveChanges replaces the contents of to by about n of the changes, and reports
+// whether there are more.
+func (s *Scheduler) SaveChanges(to *Saved, n int) (more bool) {
+	to.reset()
+	sv := &s.saving
+	for len(sv.threads) > 0 && !to.full(n) {
+		key := sv.threads[0]
+		sv.threads = sv.threads[1:]
+		if t := s.threads[key]; t != nil {
+			s.saveThread(to, t)
+		} else {
+			to.Threads = append(to.Threads, SavedThread{Channel: key.channel, Host: key.host})
+		}
+	}
+	for looked := 0; sv.index < len(sv.changed) && !to.full(n) && looked < wakeSlice; looked++ {
+		ref := sv.changed[sv.index]
+		if sv.part == 0 && !s.isUnsaved(ref) {
+			sv.index++
+			continue
+		}
+		if sv.part = s.saveRecipients(to, ref, sv.part, n); sv.part == 0 {
+			sv.index++
+		}
+	}
+	if sv.index < len(sv.changed) || len(sv.threads) > 0 {
+		return true
+	}
+	if sv.threads = nil; cap(sv.changed) > wakeSlice {
+		sv.changed = nil
+	}
+	sv.changed, sv.index = sv.changed[:0], 0
+	return false
+}
+
+func (to *Saved) reset() {
+	clear(to.Recipients)
+	clear(to.Threads)
+	to.Recipients, to.Threads = to.Recipients[:0], to.Threads[:0]
+}
+
+func (to *Saved) full(n int) bool { return len(to.Recipients)+len(to.Threads) >= n }
+
+func (ml *mail) isUnsaved(ref vertexRef) bool {
+	if ref.isRecord() {
+		return ml.records.items.at(ref.record()).first.flags&unsaved != 0
+	}
+	return ml.vertices.at(ref).first.flags&unsaved != 0
+}
+
+// SavePass goes through everything that is to be saved, a part at a time. What
+// changes meanwhile is among the changes afterwards.
+type SavePass struct {
+	s      *Scheduler // nil: closed
+	thread threadRef  // the next ones
+	record recordRef
+	vertex vertexRef
+	part   int // of the recipients of record or vertex
+}
+
+// SaveAll begins a pass over everything. It must be closed, or gone through to its
+// end. The changes so far are part of it.
+func (s *Scheduler) SaveAll() *SavePass {
+	sv := &s.saving
+	sv.changed, sv.index, sv.part, sv.threads, sv.lost = nil, 0, 0, nil, false
+	sv.passes++
+	return &SavePass{s: s, thread: 1, record: 1, vertex: 1}
+}
+
+// Close ends a pass. Closing it twice does nothing.
+func (p *SavePass) Close() {
+	if p.s != nil {
+		p.s.saving.passes--
+		p.s = nil
+	}
+}
+
+// Next replaces the contents of to by the next part, of about n items. more is
+// false at the end; the pass is then closed.
+func (p *SavePass) Next(to *Saved, n int) (more bool) {
+	to.reset()
+	s := p.s
+	if s == nil {
+		return false
+	}
+	for looked := 0; looked < 4*n && !to.full(n); looked++ {
+		switch {
+		case p.thread <= s.threadTable.last:
+			if t := *s.threadTable.at(p.thread); t != nil {
+				s.saveThread(to, t)
+			}
+			p.thread++
+		case p.record <= s.records.items.last:
+			if p.part = s.saveRecipients(to, p.record.inThread(), p.part, n); p.part == 0 {
+				p.record++
+			}
+		case p.vertex <= s.vertices.last:
+			if p.part = s.saveRecipients(to, p.vertex, p.part, n); p.part == 0 {
+				p.vertex++
+			}
+		default:
+			p.Close()
+			return false
+		}
+	}
+	return true
+}
+
+// saveThread saves a thread. One of which there is nothing to know is saved if
+// something was known before.
+func (q *queue) saveThread(to *Saved, t *thread) {
+	changed := t.unsaved
+	t.unsaved = false
+	if !changed && t.suspendedUntil == 0 && t.retry == 0 && t.window == (window{}) {
+		return
+	}
+	saved := SavedThread{
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(t.suspendedUntil.secondFrom()),
+		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.dead,
+		Window: t.window.size, Success: t.window.success, Failure: t.window.failure, FailedCohorts: t.window.failedCohorts,
+	}
+	if last := q.diagnostics.get(t.diagnostic); last != nil {
+		saved.Notary, saved.Text = last.notary, last.text
+	}
+	to.Threads = append(to.Threads, saved)
+}
+
+// saveRecipients saves the recipients of a vertex or of a record that were tried,
+// from index i on. It returns the index at which to continue, or 0 at the end.
+// The vertex may have left.
+func (ml *mail) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
+	var one SavedRecipient
+	var waits bool
+	var count int
+	var v *vertex
+	var rec *record
+	if ref.isRecord() {
+		rec = ml.records.items.at(ref.record())
+		if rec.state == 0 {
+			return 0
+		}
+		rec.first.flags &^= unsaved
+		waits, count = rec.state == waiting, ml.recordLen(rec)
+		one = SavedRecipient{
+			Message: rec.id, ModifiedAt: rec.modifiedAt.unix(), NextAt: int64(rec.wakeAt), FedAt: int64(rec.fedAt), Step: int(rec.retry),
+			DestinationFailed: rec.flags&recordDestinationFailed != 0, InRetryStep: rec.flags&recordInRetryStep != 0,
+		}
+	} else {
+		v = ml.vertices.at(ref)
+		if v.state == 0 {
+			return 0
+		}
+		v.first.flags &^= unsaved
+		m := ml.messageOf(v)
+		waits, count = v.state == waiting, v.len()
+		one = SavedRecipient{
+			Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(v.wakeAt.secondFrom()), FedAt: int64(v.fedAt), Step: int(v.retry),
+			DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
+		}
+	}
+	if !waits {
+		one.NextAt = 0
+	}
+	for ; i < count; i++ {
+		if to.full(n) {
+			return i
+		}
+		var r *recipient
+		if rec != nil {
+			r = ml.recordedRecipient(rec, i)
+		} else {
+			r = ml.recipient(v, i)
+		}
+		if r.state == done || r.state == writing || r.attempts == 0 && !waits {
+			continue
+		}
+		one.Offset, one.Attempts, one.Notary, one.Text = int64(r.offset), int(r.attempts), "", ""
+		if last := ml.diagnostics.get(r.diagnostic); last != nil {
+			one.Notary, one.Text = last.notary, last.text
+		}
+		to.Recipients = append(to.Recipients, one)
+	}
+	return 0
+}
+
+// unix is the time in whole seconds since the epoch.
+func (i instant) unix() int64 { return int64(i / instant(time.Second)) }

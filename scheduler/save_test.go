@@ -1,0 +1,224 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// recipientKey identifies a recipient.
+type recipientKey struct {
+	message MessageID
+	offset  int64
+}
+
+// everything goes through a pass, a few items at a time.
+func everything(s *Scheduler, between func()) (recipients map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
+	recipients, threads = map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
+	var part Saved
+	pass := s.SaveAll()
+	for more := true; more; {
+		more = pass.Next(&part, 3)
+		between()
+		note(&part, recipients, threads)
+	}
+	return recipients, threads
+}
+
+func note(part *Saved, recipients map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
+	for _, r := range part.Recipients {
+		recipients[recipientKey{r.Message, r.Offset}] = r
+	}
+	for _, t := range part.Threads {
+		threads[threadKey{t.Channel, t.Host}] = t
+	}
+}
+
+// What is saved as a change says the same as everything together: in memory and
+// on record, whatever happens between two saves and during a pass.
+func TestChangesAreWhatHasChanged(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, seed)
+			h.s.TrackChanges()
+			saved, threads := map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
+			var part Saved
+			waits := 0
+			for range 100 {
+				for range 20 {
+					h.randomEvent()
+				}
+				if h.rand.IntN(4) == 0 {
+					saved, threads = everything(h.s, h.randomEvent)
+				}
+				for more := true; more; {
+					more = h.s.SaveChanges(&part, 5)
+					note(&part, saved, threads)
+				}
+				compareSaved(t, h.s, saved, threads)
+				waits += h.s.states[waiting]
+			}
+			if waits == 0 {
+				t.Error("nothing ever waited")
+			}
+		})
+	}
+}
+
+func compareSaved(t *testing.T, s *Scheduler, saved map[recipientKey]SavedRecipient, threads map[threadKey]SavedThread) {
+	t.Helper()
+	now := s.now.time().Unix()
+	all, allThreads := everything(s, func() {})
+	for key, want := range all {
+		switch got := saved[key]; {
+		case want.NextAt > now && (got.NextAt != want.NextAt || got.Attempts != want.Attempts || got.Step != want.Step || got.Text != want.Text):
+			t.Fatalf("%v is saved as %+v, but is %+v", key, got, want)
+		case want.NextAt == 0 && got.NextAt > now+1 && got.ModifiedAt == want.ModifiedAt:
+			t.Fatalf("%v is saved as %+v, but does not wait: %+v", key, got, want)
+		}
+	}
+	for key, want := range allThreads {
+		if got := threads[key]; got.SuspendedUntil != want.SuspendedUntil || got.Window != want.Window || got.Dead != want.Dead {
+			t.Fatalf("%v is saved as %+v, but is %+v", key, got, want)
+		}
+	}
+	for key, got := range threads {
+		if _, known := allThreads[key]; !known && got.SuspendedUntil > now+1 {
+			t.Fatalf("%v is saved as suspended: %+v", key, got)
+		}
+	}
+}
+
+// A scheduler that is told what another saved knows the same, whether or not its
+// memory is limited.
+func TestRestoredIsAsSaved(t *testing.T) {
+	compared := 0
+	for seed := range uint64(5) {
+		h := newHarness(t, seed)
+		h.fixed = h.s.config // so that no wait is longer than it allows now
+		for n := 0; n < 1500 && h.s.states[waiting] < 4; n++ {
+			h.randomEvent()
+		}
+		saved, threads := everything(h.s, func() {})
+		config := *h.s.config
+		config.ActiveLimit = int(seed) * 3
+		s := New(&config, rand.New(rand.NewPCG(1, 2)))
+		for _, key := range slices.SortedFunc(maps.Keys(threads), func(a, b threadKey) int {
+			return slices.Compare([]string{a.channel, a.host}, []string{b.channel, b.host})
+		}) {
+			s.Step(h.now, Restored{threads[key]})
+		}
+		for id, f := range h.files {
+			m := f.message
+			m.Recipients = nil
+			for _, r := range f.recipients {
+				if f.tags[r.Offset] != ctlfile.Open {
+					continue
+				}
+				m.Recipients = append(m.Recipients, r)
+				if known, ok := saved[recipientKey{id, r.Offset}]; ok {
+					m.Saved = append(m.Saved, known)
+				}
+			}
+			s.Step(h.now, Arrived{m})
+			s.Check()
+		}
+		s.Step(h.now, AllLoaded{})
+		s.Check()
+		again, threadsAgain := everything(s, func() {})
+		now := h.now.Unix()
+		for key, want := range saved {
+			got, ok := again[key]
+			if want.NextAt <= now+1 || !ok {
+				continue
+			}
+			compared++
+			if got.Attempts != want.Attempts || got.Text != want.Text || got.NextAt != want.NextAt && got.NextAt != 0 {
+				t.Errorf("restored %+v, saved %+v", got, want)
+			}
+		}
+		for key, want := range threads {
+			if got := threadsAgain[key]; want.SuspendedUntil > now+1 && got.SuspendedUntil != want.SuspendedUntil {
+				t.Errorf("restored %+v, saved %+v", got, want)
+			}
+		}
+	}
+	if compared < 5 {
+		t.Errorf("only %d recipients were waiting", compared)
+	}
+}
+
+// Clocks that were set wrong in between let nothing wait longer than a step of
+// retries, and nothing is taken for granted that the configuration does not allow.
+func TestRestoredIsBounded(t *testing.T) {
+	params := Params{
+		Interval: time.Minute, Retries: []int{1, 5, 2}, Jitter: 10, InitialConcurrency: 2, MaxThr: 10, CohortLimit: 1,
+		Expiry: 72 * time.Hour, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
+	}
+	config := &Config{Defaults: params, Clauses: []Clause{{
+		Channel: "*", Host: "*", Settings: []Setting{{Name: "command", Value: "smtp", Apply: func(p *Params) { *p = params }}},
+	}}}
+	now := time.Unix(1_800_000_000, 0)
+	longest := now.Add(5*time.Minute + 30*time.Second)
+	s := New(config, rand.New(rand.NewPCG(1, 2)))
+	far := now.Add(1000 * time.Hour).Unix()
+	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "retry", SuspendedUntil: far, InRetryStep: true, Step: 1000, Dead: true}})
+	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "retryat", SuspendedUntil: far}})
+	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "wide", Window: 1000, Success: 7, Failure: -1, FailedCohorts: 50}})
+	s.Step(now, Restored{SavedThread{Channel: "smtp", Host: "none", Window: 5}})
+	s.Step(now, Arrived{Message{
+		ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "wide"}, {Offset: 200, Channel: "smtp", Host: "other"}},
+		Saved: []SavedRecipient{{Message: 1, Offset: 100, NextAt: far, InRetryStep: true, Attempts: 1 << 40, Step: -5, FedAt: -1}, {Message: 1, Offset: 200, NextAt: -far, Attempts: -1}},
+	}})
+	s.Check()
+	if len(s.restoring.threads) != 1 {
+		t.Errorf("%d threads without mail are remembered", len(s.restoring.threads))
+	}
+	s.Step(now, AllLoaded{})
+	s.Check()
+	if s.restoring.threads != nil || len(s.threads) != 4 {
+		t.Errorf("%d threads, and %v", len(s.threads), s.restoring.threads)
+	}
+	if got := s.threads[threadKey{"smtp", "retry"}].suspendedUntil.time(); !got.Equal(longest) {
+		t.Errorf("suspended until %v, %v at most", got, longest)
+	}
+	if got, most := s.threads[threadKey{"smtp", "retryat"}].suspendedUntil.time(), now.Add(72*time.Hour); !got.Equal(most) {
+		t.Errorf("suspended until %v, %v at most", got, most)
+	}
+	if w := s.threads[threadKey{"smtp", "wide"}].window; w != (window{size: 10}) {
+		t.Errorf("window %+v", w)
+	}
+	v := s.vertices.at(s.message(1).first)
+	if v.state != waiting || !v.wakeAt.time().Equal(longest) || v.first.attempts != 65535 {
+		t.Errorf("waits until %v, %d attempts", v.wakeAt.time(), v.first.attempts)
+	}
+}
+
+// Changes that nobody saves do not fill the memory.
+func TestChangesThatNobodySaves(t *testing.T) {
+	h := newHarness(t, 1)
+	h.s.TrackChanges()
+	h.s.saving.changed = make([]vertexRef, maxChanged)
+	for !h.s.ChangesLost() {
+		h.randomEvent()
+	}
+	if len(h.s.saving.changed) != 0 {
+		t.Error("they are kept")
+	}
+	for range 50 {
+		h.randomEvent()
+	}
+	saved, threads := everything(h.s, h.randomEvent)
+	var part Saved
+	for more := true; more; {
+		more = h.s.SaveChanges(&part, 5)
+		note(&part, saved, threads)
+	}
+	compareSaved(t, h.s, saved, threads)
+}

@@ -1,0 +1,209 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
+	"zsched/scheduler"
+)
+
+// Name is the file's name below $POSTOFFICE.
+const Name = ".scheduler.state"
+
+// maxReserved bounds the index that is made before the first line is read.
+const maxReserved = 1 << 24
+
+// readBuffer is how much of the file is read at once.
+const readBuffer = 1 << 20
+
+// WrittenAt returns when the file was last written; the zero time if there is
+// none.
+func WrittenAt(path string) time.Time {
+	info, err := postoffice.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// ReadFile reads a file. Together with an error, it returns what it could read. A
+// file that does not exist is an empty one.
+func ReadFile(path string) (*Table, error) {
+	f, size, err := open(path, unix.O_RDONLY)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return newTable(), nil
+	case err != nil:
+		return &Table{Foreign: true}, err
+	}
+	defer f.Close()
+	t := newTable()
+	// A line has about fifty bytes. If they are shorter, the index grows.
+	t.reserve(int(min(size/50, maxReserved)))
+	if err := t.read(f); err != nil {
+		return t, fmt.Errorf("reading the saved state: %w", err)
+	}
+	return t, nil
+}
+
+// open opens the file, which must be a regular one that is ours, or root's.
+func open(path string, flags int) (*postoffice.File, int64, error) {
+	f, err := postoffice.OpenFile(path, flags)
+	if err != nil {
+		return nil, 0, fmt.Errorf("saved state: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		st, ok := info.Sys().(*syscall.Stat_t)
+		if !info.Mode().IsRegular() || !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			err = errors.New("not a regular file of the scheduler's user")
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, fmt.Errorf("saved state %s: %w", path, err)
+	}
+	return f, info.Size(), nil
+}
+
+// section is the state of reading a section.
+type section struct {
+	table   *Table
+	known   bool              // its version is ours
+	numbers map[uint32]uint32 // of its diagnostics, to indexes from 1
+}
+
+// read reads sections. A last line without its end is skipped.
+func (t *Table) read(from io.Reader) error {
+	in := bufio.NewReaderSize(from, readBuffer)
+	s := section{table: t}
+	for first := true; ; first = false {
+		line, err := readLine(in)
+		if err != nil {
+			t.Foreign = t.Foreign || first && len(line) > 0
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+		if line == nil {
+			t.Foreign = t.Foreign || first
+			t.Skipped++
+			continue
+		}
+		if v, ok := parseHeader(line); ok {
+			s.known, s.numbers = v == version, make(map[uint32]uint32)
+		} else if first {
+			t.Foreign = true
+		}
+		if s.known {
+			s.readLine(line)
+		}
+	}
+}
+
+// readLine returns the next line without its end, valid until the next call; nil
+// if it is too long. With an error, it is a line without an end.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	if err == nil && len(line) <= maxLine {
+		return line[:len(line)-1], nil
+	}
+	for err == bufio.ErrBufferFull {
+		_, err = in.ReadSlice('\n')
+	}
+	if err != nil {
+		return line, err
+	}
+	return nil, nil
+}
+
+// readLine reads one line of a section.
+func (s *section) readLine(line []byte) {
+	if len(line) < 2 || line[1] != ' ' {
+		if !bytes.HasPrefix(line, []byte(header)) {
+			s.table.Skipped++
+		}
+		return
+	}
+	var err error
+	in := fields{rest: line[1:]}
+	switch line[0] {
+	case 'd':
+		err = s.readDiagnostic(&in)
+	case 'r':
+		err = s.readRecipient(&in)
+	case 't':
+		err = s.readThread(&in)
+	}
+	if err != nil {
+		s.table.Skipped++
+	}
+}
+
+func (s *section) readDiagnostic(in *fields) error {
+	number := uint32(in.uint(math.MaxUint32))
+	d := diagnostic{in.quoted(), in.quoted()}
+	if in.bad {
+		return errMalformed
+	}
+	s.table.diagnostics = append(s.table.diagnostics, d)
+	s.numbers[number] = uint32(len(s.table.diagnostics))
+	return nil
+}
+
+func (s *section) readRecipient(in *fields) error {
+	e := entry{
+		message:    in.uint(math.MaxUint64),
+		offset:     uint32(in.uint(math.MaxUint32)),
+		modifiedAt: uint32(in.uint(math.MaxUint32)),
+		attempts:   uint16(in.uint(math.MaxUint16)),
+		nextAt:     uint32(in.uint(math.MaxUint32)),
+		fedAt:      uint32(in.uint(math.MaxUint32)),
+		step:       uint8(in.uint(math.MaxUint8)),
+	}
+	failed, inStep := in.flags()
+	if failed {
+		e.flags |= entryDestinationFailed
+	}
+	if inStep {
+		e.flags |= entryInRetryStep
+	}
+	e.diagnostic = s.numbers[uint32(in.uint(math.MaxUint32))]
+	if in.bad {
+		return errMalformed
+	}
+	s.table.add(&e)
+	return nil
+}
+
+func (s *section) readThread(in *fields) error {
+	t := scheduler.SavedThread{
+		Channel: in.quoted(), Host: in.quoted(),
+		SuspendedUntil: int64(in.uint(math.MaxUint32)), Step: int(in.uint(math.MaxUint8)),
+	}
+	t.Dead, t.InRetryStep = in.flags()
+	t.Window = int(in.uint(math.MaxInt32))
+	t.Success, t.Failure, t.FailedCohorts = in.float(), in.float(), in.float()
+	number := s.numbers[uint32(in.uint(math.MaxUint32))]
+	if in.bad {
+		return errMalformed
+	}
+	if number != 0 {
+		d := &s.table.diagnostics[number-1]
+		t.Notary, t.Text = d.notary, d.text
+	}
+	s.table.addThread(t)
+	return nil
+}
