@@ -18,8 +18,8 @@
 // emitted: waiting for the process first would lose what is still in the socket.
 // In two cases that would take forever, so a grace period (Spec.Grace) bounds
 // them. A descendant of a process that is gone may hold its streams open: what
-// has arrived when the period ends is read, and the streams are closed. An agent that has closed its
-// socket may fail to exit: it is killed.
+// has arrived when the period ends is read, and the streams are closed. An agent
+// that has closed its socket may fail to exit: it is killed.
 package child
 
 import (
@@ -132,8 +132,8 @@ type Child struct {
 // Start starts an agent. If it returns an error, no process was started and
 // handler is never called. Otherwise it is called with batches of
 // bounded size, in the order of events, by one goroutine at a time; the last
-// event of the last batch is Exited. While handler blocks, the agent is not
-// read.
+// event of the last batch is Exited. While handler blocks, nothing is read from
+// the agent.
 func Start(spec Spec, handler func([]Event)) (*Child, error) {
 	c, err := start(spec)
 	if err != nil {

@@ -35,8 +35,7 @@ import (
 type Agent struct {
 	Postoffice string // the directory that has queue/ and router/
 	Host       string // the name of this machine, for the router's trace
-	// RouterLevels is 1 where router/ has hash directories (ROUTERDIRHASH), else
-	// 0.
+	// RouterLevels is 1 if router/ has hash directories (ROUTERDIRHASH), else 0.
 	RouterLevels int
 	RouterNotify string // socket of a router that wants notices (ROUTERNOTIFY), or ""
 

@@ -143,10 +143,10 @@ func parseNote(text []byte) note {
 	return n
 }
 
-// breakLock removes a stale lock file, with the half message that its process may
-// have left, and reports whether to try again at once. Only one process at a
-// time may do this (flock(2) on the lock file). Otherwise a second one could
-// remove the new lock file of the first.
+// breakLock removes a stale lock file, and the incomplete message that its
+// process may have left, and reports whether to try again at once. Only one
+// process at a time may do this (flock(2) on the lock file). Otherwise a second
+// one could remove the new lock file of the first.
 func (b *mbox) breakLock(name string) bool {
 	fd, err := unix.Openat(b.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *mbox) breakLock(name string) bool {
 }
 
 // stale reports whether the process of a lock file is gone. For our own lock
-// files on this machine we know that; others must also be old.
+// files on this machine that is certain; others must also be old.
 func stale(n note, ours bool, madeAt time.Time) bool {
 	if n.pid <= 0 {
 		return time.Since(madeAt) > staleAge

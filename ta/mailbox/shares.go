@@ -12,9 +12,9 @@ import (
 const slowAfter = 10 * time.Second
 
 // shares keeps one user from occupying all sessions. A user can make deliveries
-// slow, with a command that sleeps or by stopping the delivery helper. If a
-// user has maxSlow slow deliveries under way, a further one is deferred. A burst
-// of fast deliveries is not.
+// slow, with a command that sleeps or by stopping the delivery helper. If a user
+// has maxSlow slow deliveries under way, a further one is deferred. A burst of
+// fast deliveries is never deferred.
 type shares struct {
 	maxSlow int // slow deliveries that a user may have under way
 	now     func() time.Time

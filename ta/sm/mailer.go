@@ -44,7 +44,7 @@ type Mailer struct {
 	Name    string
 	Flags   Flags
 	Program string // absolute
-	// Args are its arguments. The first is the name that it is called by.
+	// Args are its arguments. The first is the name under which it is called.
 	Args []Argument
 }
 

@@ -134,7 +134,7 @@ func (a *Agent) unsafe(r *ta.Recipient) string {
 		return why
 	}
 	if a.Mailer.Flags&Batch != 0 && !(validPath(path(senderOf(r))) && validPath(path(r.User))) {
-		return "an address cannot stand in an SMTP command"
+		return "an address is not valid in an SMTP command"
 	}
 	return ""
 }

@@ -14,8 +14,8 @@
 //	reports  what the exit code means, with what the program printed
 //
 // The message is complete in its file before the program starts. So a program
-// never reads half a message when the agent is killed, and a program that does
-// not read its input is no error.
+// never reads half a message when the agent is killed, and it is no error if a
+// program does not read its input.
 package sm
 
 import (

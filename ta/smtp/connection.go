@@ -1,4 +1,4 @@
-// This file holds the life of a connection: opened, used for jobs, idle, closed.
+// This file holds the states of a connection: opening, idle, working, gone.
 
 package smtp
 

@@ -49,7 +49,7 @@ type errClosing struct{ reply Reply }
 
 func (e *errClosing) Error() string { return e.reply.Lines[0] }
 
-var errUnasked = errors.New("peer answers what it was not asked")
+var errUnasked = errors.New("peer sent a reply that answers no command")
 
 // run does the transaction. It returns in again the recipients that need another
 // transaction. After an error the connection can no longer be used, and some

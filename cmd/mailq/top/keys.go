@@ -26,7 +26,7 @@ var helpText = []string{
 	"X K              expire, with a notice to the sender; kill, without one",
 	"Q R              requeue: back to the router; reroute to another thread",
 	"e T              explain what mail waits for; trace a message (event log)",
-	"space ^L         ask the server now; draw the screen anew",
+	"space ^L         ask the server now; redraw the screen",
 	"^Z ^C            suspend; quit",
 }
 

@@ -53,8 +53,7 @@ func (s *session) serve() {
 }
 
 // act does what the script says for a command or a point, or else sends the usual
-// reply.
-// It returns the code of the reply.
+// reply. It returns the code of the reply.
 func (s *session) act(at, usual string) (code int, err error) {
 	answered := false
 	for step := range strings.SplitSeq(s.p.rule(at), "; ") {

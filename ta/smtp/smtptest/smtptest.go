@@ -21,7 +21,7 @@
 //	deaf                      read nothing until the peer is closed
 //	wait 50ms                 wait
 //	garbage                   reply to the next byte with what is neither TLS nor SMTP
-//	discard                   lose what the client has sent already
+//	discard                   throw away what the client has sent already
 //
 // If no step is a reply, the usual reply follows. A rule applies as often as Times
 // says. The first rule that applies is used.

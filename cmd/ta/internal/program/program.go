@@ -60,8 +60,8 @@ var errVersion = errors.New("version printed")
 // configError says that a configuration file cannot be read.
 type configError struct{ error }
 
-// Parse reads the command line. The error is for Exit; it is also set where
-// the program has nothing more to do, after --help and --version.
+// Parse reads the command line. The error is for Exit; it is also set if the
+// program has nothing more to do, after --help and --version.
 func (p *Program) Parse(args []string) error {
 	if err := p.Flags.Parse(args); err != nil {
 		return err
@@ -115,8 +115,8 @@ func (p *Program) Zenv() (*zenv.File, error) {
 	return env, nil
 }
 
-// Mailbin is the MAILBIN that zmailer.conf sets. Where it sets none, it is the
-// directory above this program's, which is MAILBIN/ta.
+// Mailbin is the MAILBIN that zmailer.conf sets. If it sets none, Mailbin returns
+// the parent of this program's directory, which is MAILBIN/ta.
 func Mailbin(env *zenv.File) string {
 	dir, set := env.Lookup("MAILBIN")
 	if set || !filepath.IsAbs(os.Args[0]) {
