@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// maxGuesses is the number of wrong passwords in a session.
+	// maxGuesses bounds the wrong passwords in a session.
 	maxGuesses = 3
-	// maxAddressGuesses is the number of wrong passwords from an address within
-	// guessPeriod, and maxUserGuesses that for a user, from all addresses.
+	// maxAddressGuesses bounds the wrong passwords from one address within
+	// guessPeriod, and maxUserGuesses those for one user from all addresses.
 	maxAddressGuesses = 20
 	maxUserGuesses    = 50
 	guessPeriod       = 10 * time.Minute
@@ -27,7 +27,7 @@ const (
 	maxRemembered = 10000
 	// hashesAtOnce bounds the processors that clients can keep busy.
 	hashesAtOnce = 2
-	// maxPasswordFile is its size in bytes.
+	// maxPasswordFile bounds the size of the password file in bytes.
 	maxPasswordFile = 16 << 20
 )
 
@@ -38,18 +38,18 @@ type passwords struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
-	read   os.FileInfo
+	read   os.FileInfo // of the file when it was read
 	hashes map[string][]byte
-	dummy  []byte // a hash that costs as much as that of a user
+	dummy  []byte // a hash that takes as long to check as that of a user
 
 	byAddress map[netip.Prefix]*guesses // wrong passwords, by addressKey
 	byUser    map[string]*guesses
-	// proven are the addresses from which a user has given the right password.
-	// Guesses from elsewhere do not keep the user out there.
+	// proven are the addresses from which a user has given the right password. Wrong
+	// passwords from elsewhere do not lock the user out at these addresses.
 	proven map[login]bool
 }
 
-// guesses are the wrong passwords of an address, or for a user.
+// guesses counts the wrong passwords from an address, or for a user.
 type guesses struct {
 	n     int
 	since time.Time
@@ -68,7 +68,7 @@ func newPasswords(path string) *passwords {
 	}
 }
 
-// AuthMechanisms are those that EHLO lists: none without TLS.
+// AuthMechanisms returns the mechanisms that EHLO lists: none without TLS.
 func (s *session) AuthMechanisms() []string {
 	if s.server.passwords.path == "" || s.conn.tls() == nil {
 		return nil
@@ -118,7 +118,8 @@ func (s *session) authenticate(identity, user, password string) error {
 	return nil
 }
 
-// verify does the same work whether or not there is such a user.
+// verify reports whether the password is right. It takes the same time whether or not
+// there is such a user.
 func (p *passwords) verify(user, password string) (bool, error) {
 	p.mu.Lock()
 	err := p.load()
@@ -181,7 +182,7 @@ func (g *guesses) reached(limit int) bool {
 	return g != nil && g.n >= limit && time.Since(g.since) < guessPeriod
 }
 
-// note notes a right or a wrong password.
+// note records a right or a wrong password.
 func (p *passwords) note(l login, right bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
 package smtpserver
 
-// Certificates for TLS: a given one, or one that is made at the start.
+// Certificates for TLS: one from files, or one that the server makes at the start.
 
 import (
 	"crypto/ecdsa"
@@ -20,7 +20,7 @@ import (
 // files, which are read again when the certificate has changed. Without files
 // it makes a certificate for the host, which no client can verify.
 func TLS(certificate, key, hostname string) (*tls.Config, error) {
-	// Some senders cannot resume a session with the tickets of Go.
+	// Some senders cannot resume a session with the tickets of Go's TLS library.
 	config := &tls.Config{MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
 	if certificate == "" {
 		made, err := selfSigned(hostname)

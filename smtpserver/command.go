@@ -1,6 +1,7 @@
 package smtpserver
 
-// Commands that the connection reads, refuses or answers before go-smtp.
+// Commands: which ones the connection refuses or answers itself, and which ones it
+// passes to go-smtp.
 
 import (
 	"bufio"
@@ -55,21 +56,21 @@ func (c *connection) give(line string) {
 	c.pending, c.code = []byte(line+"\r\n"), 0
 }
 
-// readLine reads a command line without its end. It sends what is to be sent
-// before it waits.
+// readLine reads a command line without its end. It sends all pending replies before
+// it waits.
 func (c *connection) readLine() (string, error) {
 	if c.in.Buffered() == 0 && c.flush() != nil {
 		return "", c.end(io.EOF)
 	}
 	now := time.Now()
 	deadline := now.Add(c.server.o.CommandTimeout)
-	if total := c.quiet.Add(c.server.o.SessionTimeout); total.Before(deadline) {
+	if total := c.quietAt.Add(c.server.o.SessionTimeout); total.Before(deadline) {
 		deadline = total
 	}
 	c.idle.Store(true)
 	_ = c.Conn.SetReadDeadline(deadline)
 	if c.stopping.Load() {
-		return "", c.hangUp("421 4.3.2 The server stops")
+		return "", c.hangUp("421 4.3.2 The server is stopping")
 	}
 	line, err := c.in.ReadSlice('\n')
 	c.idle.Store(false)
@@ -79,7 +80,7 @@ func (c *connection) readLine() (string, error) {
 	case errors.Is(err, bufio.ErrBufferFull):
 		return "", c.hangUp("500 5.5.2 Line too long")
 	case c.stopping.Load():
-		return "", c.hangUp("421 4.3.2 The server stops")
+		return "", c.hangUp("421 4.3.2 The server is stopping")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "", c.hangUp("421 4.4.2 Timeout")
 	}
@@ -102,8 +103,8 @@ func (c *connection) command(line string) (forward bool, err error) {
 		return false, nil
 	}
 	if c.chunks > 0 && !slices.Contains([]string{"BDAT", "NOOP", "QUIT"}, verb) {
-		// go-smtp may give the result of a message that is broken off to the next.
-		return false, c.hangUp("421 4.5.0 The message was broken off")
+		// go-smtp may give the result of an aborted message to the next one.
+		return false, c.hangUp("421 4.5.0 The message was aborted")
 	}
 	switch verb {
 	case "STARTTLS":
@@ -116,7 +117,7 @@ func (c *connection) command(line string) (forward bool, err error) {
 		return false, nil
 	case "MAIL":
 		var ok bool
-		if line, ok = c.takeDeliverBy(line); !ok {
+		if line, ok = c.cutDeliverBy(line); !ok {
 			c.reply("501 5.5.4 BY takes seconds and a mode, as BY=3600;R")
 			return false, nil
 		}
@@ -135,8 +136,8 @@ func (c *connection) command(line string) (forward bool, err error) {
 	return true, nil
 }
 
-// beginChunk notes how many bytes follow a BDAT command. It has to refuse all
-// that go-smtp refuses without reading these bytes.
+// beginChunk records how many bytes follow a BDAT command. It has to refuse every
+// command that go-smtp would refuse without reading these bytes.
 func (c *connection) beginChunk(arg string) bool {
 	words := strings.Fields(arg)
 	if len(words) == 0 || len(words) > 2 || len(words) == 2 && !strings.EqualFold(words[1], "LAST") {
@@ -150,8 +151,8 @@ func (c *connection) beginChunk(arg string) bool {
 	return true
 }
 
-// completePostmaster gives RCPT TO:<postmaster> a domain, without which go-smtp
-// refuses it (RFC 5321 section 4.1.1.3).
+// completePostmaster adds a domain to RCPT TO:<postmaster> (RFC 5321 section 4.1.1.3):
+// go-smtp refuses an address without one.
 func (c *connection) completePostmaster(line string) string {
 	const address = "<postmaster>"
 	at := strings.Index(strings.ToLower(line), address)
@@ -161,9 +162,9 @@ func (c *connection) completePostmaster(line string) string {
 	return line[:at+len(address)-1] + "@" + c.server.o.Hostname + line[at+len(address)-1:]
 }
 
-// takeDeliverBy takes the BY parameter (RFC 2852) out of a MAIL command, since
-// go-smtp knows it for RCPT only, and notes it. It is not ok if the value is none.
-func (c *connection) takeDeliverBy(line string) (rest string, ok bool) {
+// cutDeliverBy removes the BY parameter (RFC 2852) from a MAIL command and records its
+// value, because go-smtp accepts it only for RCPT. ok is false if the value is invalid.
+func (c *connection) cutDeliverBy(line string) (rest string, ok bool) {
 	c.deliverBy = ""
 	from := pathEnd(line)
 	for at, word := from, ""; at < len(line); at += len(word) {
@@ -188,8 +189,8 @@ func (c *connection) takeDeliverBy(line string) (rest string, ok bool) {
 	return strings.TrimRight(line, " "), true
 }
 
-// pathEnd is the index behind the path of a MAIL or RCPT command, whose local
-// part may be quoted.
+// pathEnd returns the index after the path of a MAIL or RCPT command, whose local part
+// may be quoted.
 func pathEnd(line string) int {
 	quoted := false
 	for i := 0; i < len(line); i++ {
@@ -205,8 +206,7 @@ func pathEnd(line string) int {
 	return len(line)
 }
 
-// startTLS is STARTTLS (RFC 3207). What the client said before has to be said
-// again.
+// startTLS answers STARTTLS (RFC 3207). The client has to greet again after it.
 func (c *connection) startTLS(arg string) error {
 	switch {
 	case arg != "":
@@ -243,7 +243,7 @@ func (c *connection) mayXCLIENT() bool {
 	return false
 }
 
-// xclient is XCLIENT with ADDR, Postfix's command by which a test or a proxy
+// xclient answers XCLIENT with ADDR, Postfix's command with which a test or a proxy
 // says who the client is.
 func (c *connection) xclient(arg string) string {
 	if !c.mayXCLIENT() {
@@ -268,7 +268,7 @@ func (c *connection) xclient(arg string) string {
 	return "501 5.5.4 XCLIENT takes ADDR="
 }
 
-// etrn is ETRN (RFC 1985): the scheduler tries a host's mail now.
+// etrn answers ETRN (RFC 1985): the scheduler tries a host's mail now.
 func (c *connection) etrn(host string) string {
 	host = strings.ToLower(strings.TrimLeft(host, "@"))
 	switch {
@@ -288,7 +288,8 @@ func (c *connection) etrn(host string) string {
 	return "250 2.0.0 Queuing started for " + host
 }
 
-// isHost reports whether a word has a host's letters and begins with one.
+// isHost reports whether s consists of characters of a host's name and begins with a
+// letter or digit.
 func isHost(s string) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20

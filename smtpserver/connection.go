@@ -1,7 +1,7 @@
 package smtpserver
 
-// The wrapped connection: what a client says before go-smtp sees it, and what
-// go-smtp answers before the client sees it.
+// The connection between the client and go-smtp: it sees commands before go-smtp, and
+// replies before the client.
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxCommand is the length of a command line in bytes, with its end.
+	// maxCommand bounds the length of a command line in bytes, with its end.
 	maxCommand = 4096
 	// writeTimeout is how long a client may take to receive replies.
 	writeTimeout = time.Minute
@@ -28,8 +28,8 @@ const (
 	// minRate is the slowest transfer of a message that is tolerated after
 	// Options.DataTimeout, in bytes a second.
 	minRate = 1024
-	// extraCommands may come between two messages besides one for each
-	// recipient.
+	// extraCommands is how many commands a client may send between two messages, in
+	// addition to one for each possible recipient.
 	extraCommands = 100
 )
 
@@ -37,10 +37,10 @@ const (
 // CRLF.
 var errBareNewline = errors.New("bare CR or LF")
 
-// connection is a client's connection as go-smtp sees it. It gives go-smtp one
-// command line at a time and the next one only when that one is answered, so
-// that both always agree on what is a command and what is a message. It
-// implements STARTTLS, ETRN and XCLIENT itself.
+// connection is a client's connection as go-smtp sees it. It passes one command line
+// at a time to go-smtp, and the next one only when that one is answered, so that both
+// always agree on what is a command and what is a message. It implements STARTTLS,
+// ETRN and XCLIENT itself.
 //
 // One goroutine uses it, except for stop and Close.
 type connection struct {
@@ -53,52 +53,52 @@ type connection struct {
 	sending sync.Mutex // go-smtp may close the connection from another goroutine
 	out     *bufio.Writer
 
-	pending  []byte // what go-smtp has not read of a command line
+	pending  []byte // the rest of a command line, which go-smtp has not read yet
 	verb     string // of the last command that went to go-smtp
-	last     bool   // it is BDAT with LAST
+	last     bool   // the last command is BDAT with LAST
 	code     int    // of the last reply; 0 until the command is answered
 	chunk    uint64 // bytes of a BDAT chunk that are still to come
-	chunks   int64  // bytes of the chunks of a message without the last, 0 for none
+	chunks   int64  // bytes of the complete chunks of the current message, 0 for none
 	data     dataState
 	began    time.Time   // of the message or chunk
-	received int64       // bytes of it
-	ended    atomic.Bool // no more is read from the client
+	received int64       // bytes of that message or chunk
+	ended    atomic.Bool // nothing more is read from the client
 
-	key netip.Prefix // its sessions are counted by
+	key netip.Prefix // addressKey of the address that connected
 
-	// From XCLIENT, or the connection itself.
+	// client is given by XCLIENT or by the connection itself.
 	client  client
 	greeted string // HELO, EHLO or LHLO; "" before, and after STARTTLS
 	// deliverBy is the value of the last MAIL command's BY parameter, or "".
 	deliverBy string
-	quiet     time.Time // of the last accepted message, or the start
-	errors    int       // replies of class 4 and 5 since then
-	commands  int       // since then
+	quietAt   time.Time // of the last accepted message, or the start
+	errors    int       // replies of class 4 and 5 since quietAt
+	commands  int       // since quietAt
 
 	idle, stopping atomic.Bool
 }
 
-// client is who speaks.
+// client is the client of a session.
 type client struct {
 	addr    netip.Addr // the zero value for a UNIX socket or a pipe
 	trusted bool       // may send anywhere
 }
 
-// dataState is where the reading of a message is, after DATA.
+// dataState is the state of reading a message after DATA.
 type dataState int
 
 const (
 	noData dataState = iota
 	lineStart
 	dot     // after a dot at the start of a line
-	dotCR   // after that and a CR
+	dotCR   // after such a dot and a CR
 	text    // within a line
 	textCR  // after a CR
 	dataEnd // after the line with a dot
 )
 
 func newConnection(s *Server, conn net.Conn, lmtp bool) *connection {
-	c := &connection{raw: conn, server: s, lmtp: lmtp, quiet: time.Now()}
+	c := &connection{raw: conn, server: s, lmtp: lmtp, quietAt: time.Now()}
 	c.use(conn)
 	c.client.addr = remoteAddr(conn)
 	c.client.trusted = s.trusts(c.client.addr)
@@ -113,7 +113,8 @@ func (c *connection) use(conn net.Conn) {
 	c.out = bufio.NewWriterSize(conn, 1024)
 }
 
-// remoteAddr is the IP address of a client, the zero value for other networks.
+// remoteAddr returns the IP address of a client, or the zero value if the connection
+// is not a TCP connection.
 func remoteAddr(conn net.Conn) netip.Addr {
 	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
@@ -139,7 +140,7 @@ func (c *connection) SetWriteDeadline(time.Time) error { return nil }
 // SetDeadline does nothing, for the same reason.
 func (c *connection) SetDeadline(time.Time) error { return nil }
 
-// Close sends the replies that are left.
+// Close sends the pending replies and closes the connection.
 func (c *connection) Close() error {
 	defer c.server.leave(c)
 	c.ended.Store(true)
@@ -160,8 +161,8 @@ func (c *connection) flush() error {
 	return c.out.Flush()
 }
 
-// Write takes a line of a reply from go-smtp. It is sent before the connection
-// next waits for the client.
+// Write accepts a line of a reply from go-smtp. The line is sent before the connection
+// waits for the client again.
 func (c *connection) Write(p []byte) (int, error) {
 	if len(p) >= 4 {
 		if code, err := strconv.Atoi(string(p[:3])); err == nil {
@@ -180,7 +181,7 @@ func (c *connection) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// replied notes the code of a reply, whose last line this may be.
+// replied records the code of a line of a reply. last says that the line is the last.
 func (c *connection) replied(code int, last bool) {
 	c.code = code
 	switch {
@@ -188,7 +189,7 @@ func (c *connection) replied(code int, last bool) {
 	case code >= 400:
 		c.errors++
 	case code == 250 && (c.verb == "DATA" || c.verb == "BDAT" && c.last):
-		c.quiet, c.errors, c.commands = time.Now(), 0, 0
+		c.quietAt, c.errors, c.commands = time.Now(), 0, 0
 	}
 	if c.verb == "BDAT" {
 		if code != 250 || c.last {
@@ -202,7 +203,7 @@ func (c *connection) replied(code int, last bool) {
 	}
 }
 
-// extensions are the lines of the answer to EHLO that go-smtp does not write.
+// extensions returns the lines of the answer to EHLO that go-smtp does not write.
 func (c *connection) extensions() string {
 	var lines strings.Builder
 	lines.WriteString("250-DELIVERBY\r\n")
@@ -228,14 +229,14 @@ func (c *connection) reply(line string) {
 	_, _ = c.out.WriteString(line + "\r\n") // c.out keeps the error
 }
 
-// hangUp answers and ends the session.
+// hangUp sends a reply and ends the session.
 func (c *connection) hangUp(line string) error {
 	c.reply(line)
 	c.ended.Store(true)
 	return io.EOF
 }
 
-// Read gives go-smtp the next command line, or what comes of a message.
+// Read gives go-smtp the next command line, or the next part of a message.
 func (c *connection) Read(p []byte) (int, error) {
 	switch {
 	case c.ended.Load():
@@ -272,9 +273,9 @@ func (c *connection) readChunk(p []byte) (int, error) {
 	return n, c.end(err)
 }
 
-// readData reads a part of a message after DATA, up to and including the line
-// with a dot. A bare CR or LF ends the session, because somebody else may see
-// the end of the message in it.
+// readData reads a part of a message after DATA, up to and including the line with
+// the dot. A bare CR or LF ends the session, because another server may take it for
+// the end of the message.
 func (c *connection) readData(p []byte) (int, error) {
 	if err := c.awaitData(); err != nil {
 		return 0, err
@@ -302,8 +303,7 @@ func (c *connection) readData(p []byte) (int, error) {
 	return n, nil
 }
 
-// after is the state after one more byte. It is not ok if the byte makes a bare
-// CR or LF.
+// after returns the state after one more byte. ok is false if there is a bare CR or LF.
 func (s dataState) after(b byte) (next dataState, ok bool) {
 	switch {
 	case b == '\n':
@@ -326,8 +326,8 @@ func (s dataState) after(b byte) (next dataState, ok bool) {
 	return text, true
 }
 
-// awaitData sends what is to be sent and sets the deadline of the next read of
-// a message.
+// awaitData sends all pending replies and sets the deadline of the next read of a
+// message.
 func (c *connection) awaitData() error {
 	if c.in.Buffered() > 0 {
 		return nil
@@ -343,7 +343,7 @@ func (c *connection) awaitData() error {
 	return c.Conn.SetReadDeadline(deadline)
 }
 
-// end notes that an error ends the session.
+// end marks the session as ended if there is an error, which it returns.
 func (c *connection) end(err error) error {
 	if err != nil {
 		c.ended.Store(true)
@@ -351,8 +351,8 @@ func (c *connection) end(err error) error {
 	return err
 }
 
-// stop ends the session when its client is not within a message. Any goroutine
-// may call it.
+// stop ends the session at once or, if it is receiving a message, after that message.
+// Any goroutine may call it.
 func (c *connection) stop() {
 	c.stopping.Store(true)
 	if c.idle.Load() {

@@ -1,7 +1,7 @@
 package smtpserver
 
-// Flow control: mail is taken slowly when the queue falls behind, and not at
-// all when the disk is nearly full.
+// Flow control: mail is accepted slowly when the queue is long, and not at all when
+// the queue is far too long or the disk is nearly full.
 
 import (
 	"path/filepath"
@@ -21,14 +21,14 @@ const (
 	flowDelay = time.Second
 	// maxFlowDelay is the longest delay.
 	maxFlowDelay = 10 * time.Second
-	// closedAt is the number of limits from which no message is taken.
-	closedAt = 20
-	// countPause is the time between two counts; it is longer after a count
+	// refuseAt is the multiple of a limit from which messages are refused.
+	refuseAt = 20
+	// countPause is the shortest time between two counts; it is longer after a count
 	// that took long.
 	countPause = time.Second
-	// diskPause is how long the free space that was found is believed.
+	// diskPause is how long the result of a check of the free space is used.
 	diskPause = time.Second
-	// minInodes are the free inodes that are left to others.
+	// minInodes is how many inodes stay free.
 	minInodes = 1000
 )
 
@@ -40,33 +40,33 @@ var (
 // flow says whether there is room for a message, and how fast it may come.
 type flow struct {
 	postoffice string
-	limits     map[string]int // files in a directory of the postoffice, below it
+	limits     map[string]int // of files, by directory of the postoffice
 	minFree    int64          // bytes
 	backlog    func() (Backlog, error)
-	level      atomic.Int64 // files over limit, in hundredths, of the fullest directory
+	level      atomic.Int64 // files as a percentage of the limit, for the fullest directory
 
 	mu     sync.Mutex
-	asked  time.Time // when the disk was looked at
+	asked  time.Time // when the free space was checked
 	free   int64     // bytes
 	inodes uint64    // free
 }
 
-// Backlog is what the scheduler knows of the mail in transport/.
+// Backlog is what the scheduler knows about the mail in transport/.
 type Backlog struct {
 	Messages int // all of it
 	Ready    int // jobs that are due or being delivered
 }
 
-// watch counts the files of each directory until done is closed. A count ends
-// where more files make no difference, and takes at most a twentieth of the
-// time. Where transport/ is over its limit, mail does not count that only waits
-// for its next attempt, because new mail does not slow it down.
+// watch counts the files of each directory until done is closed. A count stops when
+// more files make no difference, and counting takes at most a twentieth of the time.
+// If transport/ is over its limit, deferred mail that waits for its next attempt does
+// not count, because it does not hold up new mail.
 func (f *flow) watch(done <-chan struct{}) {
 	for {
 		began, level := time.Now(), 0
 		for name, limit := range f.limits {
 			if limit > 0 {
-				files := countFiles(filepath.Join(f.postoffice, name), closedAt*limit)
+				files := countFiles(filepath.Join(f.postoffice, name), refuseAt*limit)
 				if name == "transport" && files >= limit {
 					files = f.withoutDeferred(files)
 				}
@@ -82,8 +82,8 @@ func (f *flow) watch(done <-chan struct{}) {
 	}
 }
 
-// withoutDeferred is how many of the files in transport/ are new or due. If the
-// scheduler cannot say it, all are.
+// withoutDeferred returns how many of the files in transport/ are new or due. If the
+// scheduler does not answer, all of them count.
 func (f *flow) withoutDeferred(files int) int {
 	if f.backlog == nil {
 		return files
@@ -95,8 +95,8 @@ func (f *flow) withoutDeferred(files int) int {
 	return min(files, b.Ready+max(0, files-b.Messages))
 }
 
-// countFiles counts the names in a directory and in its letter directories, up
-// to enough.
+// countFiles counts the files in a directory and in its hash directories. It stops at
+// enough.
 func countFiles(dir string, enough int) int {
 	fd, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
 	if err != nil {
@@ -123,14 +123,14 @@ func countFiles(dir string, enough int) int {
 	return n
 }
 
-// delay is how long a message has to wait now.
+// delay returns how long a message has to wait now.
 func (f *flow) delay() time.Duration {
 	return min(maxFlowDelay, flowDelay*time.Duration(f.level.Load()/100))
 }
 
 // admit returns an error if no message of a size in bytes can be taken now.
 func (f *flow) admit(size int64) error {
-	if f.level.Load() >= 100*closedAt {
+	if f.level.Load() >= 100*refuseAt {
 		return errBusy
 	}
 	f.mu.Lock()
@@ -138,17 +138,17 @@ func (f *flow) admit(size int64) error {
 	if time.Since(f.asked) > diskPause {
 		var st unix.Statfs_t
 		if err := postoffice.Statfs(f.postoffice, &st); err != nil {
-			return nil // writing will say why
+			return nil // writing the message will return the error
 		}
 		f.asked = time.Now()
 		f.free, f.inodes = int64(st.Bavail)*st.Bsize, st.Ffree
-		if st.Files == 0 { // no fixed number
+		if st.Files == 0 { // the file system has no fixed number of inodes
 			f.inodes = minInodes
 		}
 	}
 	if f.free-size < f.minFree || f.inodes < minInodes {
 		return errFull
 	}
-	f.free -= size // until the disk is looked at again
+	f.free -= size // an estimate until the next check
 	return nil
 }

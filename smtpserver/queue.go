@@ -1,6 +1,6 @@
 package smtpserver
 
-// The queue: messages in router/, on disk before the client hears 250.
+// The queue: writing messages into router/, on disk before the client gets 250.
 
 import (
 	"bufio"
@@ -60,8 +60,7 @@ func openQueue(router ctlfile.Router, notify string) (*queue, error) {
 // public is the directory of incomplete messages.
 func (q *queue) public() string { return filepath.Join(q.office, "public") }
 
-// close ends the queue when all messages that were begun are committed or
-// discarded.
+// close closes the queue when all messages that were begun are committed or discarded.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closing = true
@@ -70,8 +69,8 @@ func (q *queue) close() {
 	_ = q.group.Close()
 }
 
-// removeAbandoned removes what processes that are gone have left in public/.
-// None of it was acknowledged.
+// removeAbandoned removes the files of dead processes in public/. None of these
+// messages was acknowledged.
 func (q *queue) removeAbandoned() {
 	names, _ := postoffice.ReadNames(q.public())
 	for _, name := range names {
@@ -92,7 +91,7 @@ func (q *queue) create() (*incoming, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closing {
-		return nil, errors.New("create message: the server stops")
+		return nil, errors.New("create message: the server is stopping")
 	}
 	f, err := postoffice.CreateIn(q.public(), fmt.Sprintf("%s%d-", tempPrefix, os.Getpid()))
 	if err != nil {
@@ -128,8 +127,8 @@ func (q *queue) commit(m *incoming) error {
 	return err
 }
 
-// trigger writes the control file of one T line by which the scheduler tries a
-// host's mail now. It need not survive a crash.
+// trigger writes a control file with only a T line, which makes the scheduler try a
+// host's mail now. The file need not survive a crash.
 func (q *queue) trigger(host, from string) error {
 	transport := filepath.Join(q.office, "transport")
 	f, err := postoffice.CreateIn(transport, ".etrn-")
@@ -141,7 +140,7 @@ func (q *queue) trigger(host, from string) error {
 	if err = errors.Join(err, e, f.Close()); err == nil {
 		name := strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) + "-etrn"
 		if err = postoffice.Replace(postoffice.WorkingDir, f.Name(), postoffice.WorkingDir, filepath.Join(transport, name)); err == nil {
-			// The scheduler finds the file by itself, only later.
+			// After an error, the scheduler still finds the file, but later.
 			_ = ctlfile.Announce(q.notify, name)
 			return nil
 		}

@@ -5,18 +5,18 @@
 //	          (one command  (syntax,   (policy)   (group
 //	          at a time)    states)               commit)
 //
-// github.com/emersion/go-smtp is the server: it parses MAIL and RCPT with their
-// parameters, keeps the order of commands, and does DATA, BDAT and AUTH. What it
-// does not have, or does too late, is in the connection that it reads from:
+// github.com/emersion/go-smtp implements the protocol: it parses MAIL and RCPT with
+// their parameters, enforces the order of commands, and handles DATA, BDAT and AUTH.
+// The connection that it reads from adds what go-smtp does not have, or does too late:
 //
-//   - One command is given to it at a time, and the next one when that one is
-//     answered. So both always agree on where a message ends, and a message with
+//   - The connection passes on one command at a time, and the next one when that one
+//     is answered. So both always agree on where a message ends, and a message with
 //     a bare CR or LF ends the session before anything after it is read.
-//   - STARTTLS is the connection's, so that commands sent before the handshake
-//     never count after it. So are ETRN and XCLIENT, which go-smtp refuses.
+//   - The connection handles STARTTLS itself, so that commands sent before the
+//     handshake never count after it, and ETRN and XCLIENT, which go-smtp refuses.
 //   - Command lines are bounded before they are read into memory. The deadline
-//     of a message moves on while it arrives at a tolerable rate; go-smtp sets
-//     one deadline for the whole message.
+//     of a message is extended while it arrives at a tolerable rate; go-smtp sets
+//     one deadline for the complete message.
 //   - Errors, commands without a message and the time without one are counted.
 //
 // The reply 250 to a message is sent when the message and its name in router/
@@ -56,14 +56,14 @@ type Options struct {
 	TLS        *tls.Config    // nil: no STARTTLS and no AUTH
 	Passwords  string         // file; "": no AUTH
 
-	Domains  []string       // ours: "example.org", and ".example.org" for all below it
-	Networks []netip.Prefix // whose clients may send anywhere
-	XCLIENT  []netip.Prefix // whose clients may say that they are others
-	// CheckRecipient tells whether the router would fail an address; nil: all
-	// are taken. Any goroutine may call it.
+	Domains  []string       // anybody may send to them: "example.org", or ".example.org" for all below it
+	Networks []netip.Prefix // networks whose clients may send anywhere
+	XCLIENT  []netip.Prefix // networks whose clients may use XCLIENT
+	// CheckRecipient says whether the router would fail an address; nil: every
+	// address is accepted. It must be safe for concurrent use.
 	CheckRecipient func(address string) RecipientFault
 	// Backlog asks the scheduler about the mail in transport/. It is called when
-	// there is more than TransportMax allows; nil: the files are all that counts.
+	// there are TransportMax files or more; nil: all files count.
 	Backlog func() (Backlog, error)
 
 	MaxSize        int64 // of a message, in bytes
@@ -76,13 +76,13 @@ type Options struct {
 	RouterMax      int           // files in router/ from which mail is delayed; 0: no limit
 	TransportMax   int           // the same for transport/, without mail that is deferred
 	CommandTimeout time.Duration // without a byte
-	DataTimeout    time.Duration // of a message, besides its size at the slowest rate
+	DataTimeout    time.Duration // for a message, plus a second for each 1024 bytes received
 	SessionTimeout time.Duration // without a message
 
 	Log zerolog.Logger
 }
 
-// RecipientFault is why an address cannot have mail.
+// RecipientFault is why the router would fail an address.
 type RecipientFault int
 
 const (
@@ -91,7 +91,7 @@ const (
 	NoRoute                    // 5.1.2
 )
 
-// Default returns the options that a server has unless told otherwise.
+// Default returns the default options.
 func Default() Options {
 	return Options{
 		Hostname: "localhost",
@@ -103,7 +103,7 @@ func Default() Options {
 	}
 }
 
-// Server takes mail from any number of listeners.
+// Server accepts mail at any number of listeners.
 type Server struct {
 	o          Options
 	queue      *queue
@@ -112,15 +112,15 @@ type Server struct {
 	smtp, lmtp *smtp.Server
 	envelopes  atomic.Int64 // bytes of recipients in memory
 	stopped    chan struct{}
-	triggers   throttle.Throttle // ETRNs of a host
+	triggers   throttle.Throttle // ETRNs for each host
 
 	mu       sync.Mutex
 	sessions map[*connection]bool
-	from     map[netip.Prefix]int // sessions from an address
+	from     map[netip.Prefix]int // sessions, by addressKey
 	ending   sync.WaitGroup       // one for each session
 }
 
-// triggerPeriod is how often clients together may start the mail of a host.
+// triggerPeriod is how often all clients together may start the mail of a host.
 const triggerPeriod = time.Minute
 
 // New returns a server for a postoffice. Close ends it.
@@ -150,7 +150,7 @@ func (s *Server) newProtocol(lmtp bool) *smtp.Server {
 	p.Domain, p.LMTP = s.o.Hostname, lmtp
 	p.MaxMessageBytes, p.MaxRecipients = s.o.MaxSize, s.o.MaxRecipients
 	p.MaxLineLength = 0        // the connection's maxCommand and the session's maxTextLine
-	p.AllowInsecureAuth = true // the session asks for TLS
+	p.AllowInsecureAuth = true // the session itself requires TLS
 	p.EnableSMTPUTF8, p.EnableDSN = true, true
 	p.ErrorLog = log.New(logWriter{s.o.Log}, "", 0)
 	return p
@@ -164,7 +164,7 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Protocol is what is spoken at a listener.
+// Protocol is the protocol of a listener.
 type Protocol int
 
 const (
@@ -173,7 +173,7 @@ const (
 	LMTP
 )
 
-// Serve takes mail from a listener until accepting fails or the server closes.
+// Serve accepts mail at a listener until accepting fails or the server is closed.
 func (s *Server) Serve(l net.Listener, p Protocol) error {
 	server := s.smtp
 	if p == LMTP {
@@ -197,7 +197,7 @@ func (g gate) Accept() (net.Conn, error) {
 		}
 		c := newConnection(g.server, conn, g.protocol == LMTP)
 		if !g.server.enter(c) {
-			// It fits into the socket's buffer.
+			// The reply fits into the socket's buffer, so this does not block.
 			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 			if g.protocol != SMTPS {
 				_, _ = fmt.Fprintf(conn, "421 4.3.2 %s Too many sessions\r\n", g.server.o.Hostname)
@@ -213,8 +213,8 @@ func (g gate) Accept() (net.Conn, error) {
 	}
 }
 
-// addressKey is what sessions are counted by: an IPv4 address, or the network
-// of an IPv6 address.
+// addressKey returns the key by which sessions and wrong passwords are counted: an
+// IPv4 address, or the 64-bit network of an IPv6 address.
 func addressKey(addr netip.Addr) netip.Prefix {
 	bits := 64
 	if addr.Is4() {
@@ -224,7 +224,7 @@ func addressKey(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// enter reports whether there may be one more session.
+// enter registers a session. It returns false if there may not be one more.
 func (s *Server) enter(c *connection) bool {
 	c.key = addressKey(c.client.addr)
 	s.mu.Lock()
@@ -243,7 +243,7 @@ func (s *Server) enter(c *connection) bool {
 	return true
 }
 
-// leave is called when a connection is closed, once or more.
+// leave removes a session when its connection is closed. It may be called repeatedly.
 func (s *Server) leave(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,9 +257,9 @@ func (s *Server) leave(c *connection) {
 	s.ending.Done()
 }
 
-// Close lets the sessions end that are within a message, until the context is
-// done, and ends the others. Listeners have to be closed before. A second call
-// does nothing.
+// Close ends all sessions: at once those that are not receiving a message, and the
+// others after their message or when the context is done. The listeners must be closed
+// before. A second call does nothing.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	select {
@@ -289,13 +289,13 @@ func (s *Server) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	_, _ = s.smtp.Close(), s.lmtp.Close() // only the listeners are left, which are closed
+	_, _ = s.smtp.Close(), s.lmtp.Close() // all sessions have ended, so this only ends Serve
 	s.queue.close()
 	return err
 }
 
-// trusts reports whether a client at an address may send anywhere. One that has
-// no IP address is a process of this machine.
+// trusts reports whether a client at an address may send anywhere. A client without
+// an IP address is a process of this machine.
 func (s *Server) trusts(addr netip.Addr) bool {
 	return !addr.IsValid() ||
 		slices.ContainsFunc(s.o.Networks, func(p netip.Prefix) bool { return p.Contains(addr) })
@@ -316,8 +316,8 @@ func (c client) String() string {
 	return c.addr.String()
 }
 
-// ServeConn takes mail from one connection, such as a pipe on standard input,
-// and returns when it is closed.
+// ServeConn accepts mail from one connection, such as standard input and output, and
+// returns when it is closed.
 func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
 	closed := make(chan struct{})
 	l := &oneConn{conn: &notifyClose{Conn: conn, closed: closed}, closed: closed}
@@ -330,7 +330,7 @@ func (s *Server) ServeConn(conn net.Conn, p Protocol) error {
 // oneConn is a listener that accepts one connection, and fails when that one is
 // closed.
 type oneConn struct {
-	conn   net.Conn // nil when it is accepted
+	conn   net.Conn // nil once it has been accepted
 	closed chan struct{}
 }
 
@@ -346,7 +346,7 @@ func (l *oneConn) Accept() (net.Conn, error) {
 func (l *oneConn) Close() error   { return nil }
 func (l *oneConn) Addr() net.Addr { return &net.UnixAddr{Name: "stdin", Net: "unix"} }
 
-// notifyClose closes a channel with the connection.
+// notifyClose is a connection whose Close also closes a channel.
 type notifyClose struct {
 	net.Conn
 	once   sync.Once

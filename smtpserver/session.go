@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// maxTextLine is the length of a message's line in bytes. RFC 5321 section
-	// 4.5.3.1.6 asks for 1000.
+	// maxTextLine bounds the length of a line of a message in bytes. RFC 5321 section
+	// 4.5.3.1.6 requires at least 1000.
 	maxTextLine = 64 << 10
 	// maxEnvelopes bounds the memory for the recipients of all sessions, in
 	// bytes.
 	maxEnvelopes = 16 << 20
-	// recipientSize is what a recipient takes besides its address.
+	// recipientSize is the memory for a recipient in bytes, without its address.
 	recipientSize = 300
-	// checkEvery is how many bytes of a message are written between two looks
-	// at the disk.
+	// checkEvery is how many bytes of a message are written between two checks of
+	// the free disk space.
 	checkEvery = 1 << 20
 )
 
@@ -38,10 +38,10 @@ type session struct {
 	server *Server
 	conn   *connection
 	helo   *smtp.Conn
-	user   string // who authenticated
-	fails  int    // of AUTH
+	user   string // the user who has authenticated, or ""
+	fails  int    // failed AUTH commands
 
-	mu       sync.Mutex          // for mail: go-smtp may reset a session whose chunks are being read
+	mu       sync.Mutex          // for mail: go-smtp may reset a session while it reads chunks
 	mail     *ctlfile.Submission // nil between two messages
 	utf8     bool                // SMTPUTF8 was given
 	envelope int64               // bytes of memory counted for mail
@@ -53,7 +53,7 @@ func refusal(code int, enhanced smtp.EnhancedCode, text string) error {
 	return &smtp.SMTPError{Code: code, EnhancedCode: enhanced, Message: text}
 }
 
-// Reset forgets the message that was begun.
+// Reset drops the message that was begun.
 func (s *session) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,7 @@ func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
 		case UnknownUser:
 			return refusal(550, smtp.EnhancedCode{5, 1, 1}, "No such user")
 		case NoRoute:
-			return refusal(550, smtp.EnhancedCode{5, 1, 2}, "No way to this domain")
+			return refusal(550, smtp.EnhancedCode{5, 1, 2}, "No route to this domain")
 		}
 	}
 	r := &ctlfile.Recipient{Address: ctlfile.Address{User: address}, DSN: dsn(o, s.deliverBy)}
@@ -123,8 +123,8 @@ func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
 	return nil
 }
 
-// address checks an address that go-smtp has taken out of its quotes, and puts
-// quotes around its local part again where it needs them.
+// address checks an address from which go-smtp has removed the quotes, and quotes its
+// local part again if that is necessary.
 func (s *session) address(address string, utf8 bool) (string, error) {
 	at := strings.LastIndexByte(address, '@')
 	if at < 0 {
@@ -146,8 +146,8 @@ func (s *session) address(address string, utf8 bool) (string, error) {
 	return address, nil
 }
 
-// Data receives a message. It returns an error in any case, which go-smtp sends
-// as the reply.
+// Data receives a message. It always returns an error, which go-smtp sends as the
+// reply, even if that is 250.
 func (s *session) Data(r io.Reader) error {
 	s.mu.Lock()
 	mail := s.mail
@@ -215,14 +215,14 @@ func (s *session) receive(mail *ctlfile.Submission, r io.Reader) (*incoming, int
 	return m, size, nil
 }
 
-// textWriter writes a message with the line ends of the queue.
+// textWriter writes a message with LF as the line end, as in the queue.
 type textWriter struct {
 	w interface {
 		io.Writer
 		io.ByteWriter
 	}
-	cr   bool // the last byte was a CR, which is not written
-	line int  // bytes of the line that is not complete
+	cr   bool // the last byte was a CR, which was not written
+	line int  // bytes of the incomplete line
 }
 
 func (t *textWriter) write(p []byte) error {
@@ -266,7 +266,7 @@ func (t *textWriter) end() error {
 	return nil
 }
 
-// rcvdFrom is the client as the Received field names it.
+// rcvdFrom returns the client as the Received field names it.
 func (s *session) rcvdFrom() string {
 	var b strings.Builder
 	for _, r := range s.helo.Hostname() {
@@ -292,7 +292,7 @@ func (s *session) rcvdFrom() string {
 	return b.String() + ")"
 }
 
-// with is the protocol (RFC 3848, RFC 6531).
+// with returns the name of the protocol (RFC 3848, RFC 6531).
 func (s *session) with() string {
 	word := "SMTP"
 	switch {
@@ -310,8 +310,8 @@ func (s *session) with() string {
 	return word
 }
 
-// dsn is the value of a recipient's N line. deliverBy is the value of its BY word
-// or "".
+// dsn returns the value of a recipient's N line. deliverBy is the value of its BY
+// word, or "".
 func dsn(o *smtp.RcptOptions, deliverBy string) string {
 	var words []string
 	if len(o.Notify) > 0 {
@@ -334,12 +334,12 @@ func dsn(o *smtp.RcptOptions, deliverBy string) string {
 	return strings.Join(words, " ")
 }
 
-// xtext encodes a value as RFC 3461 section 4 says.
+// xtext encodes a value (RFC 3461 section 4).
 func xtext(s string) string {
 	return encode(s, func(r rune) string { return fmt.Sprintf("+%02X", r) })
 }
 
-// utf8Xtext encodes an address as RFC 6533 section 3 says.
+// utf8Xtext encodes an address (RFC 6533 section 3).
 func utf8Xtext(s string) string {
 	return encode(s, func(r rune) string { return fmt.Sprintf(`\x{%02X}`, r) })
 }
@@ -356,7 +356,7 @@ func encode(s string, escaped func(rune) string) string {
 	return b.String()
 }
 
-// pause waits, unless the server stops.
+// pause waits for a time, or until the server stops.
 func (s *Server) pause(d time.Duration) {
 	if d <= 0 {
 		return

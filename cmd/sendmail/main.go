@@ -1,4 +1,4 @@
-// Sendmail submits mail for programs that know only /usr/sbin/sendmail:
+// Sendmail submits mail for programs that send mail by running /usr/sbin/sendmail:
 // sendmail(8).
 package main
 
@@ -26,9 +26,9 @@ const (
 	exitOK       = 0
 	exitUsage    = 64
 	exitData     = 65 // an address or a header is wrong
-	exitOSFile   = 72 // a program of ours is missing
+	exitOSFile   = 72 // one of our other programs is missing
 	exitIO       = 74 // standard input or output
-	exitTemporal = 75 // nothing was taken; try again
+	exitTempFail = 75 // the message was not accepted; try again
 	exitNoPerm   = 77
 	exitConfig   = 78
 )
@@ -49,7 +49,7 @@ type options struct {
 	mode      string // after -b
 	from      string
 	fullName  string
-	dots      bool // -i: a line with a dot alone is no end
+	dots      bool // -i: a line with only a dot does not end the message
 	recipient bool // -t: the header has recipients
 	notify    string
 	ret       string
@@ -74,8 +74,8 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.mode, "mode", "b", "m", "`m` submit, s speak SMTP, p print the queue, i check the aliases")
 	f.StringVarP(&o.from, "from", "f", "", "the sender's `address`; <> is the null sender")
 	f.StringVarP(&o.from, "sender", "r", "", "the same as -f")
-	f.StringVarP(&o.fullName, "full-name", "F", "", "the sender's `name`, for a From field that is missing")
-	f.BoolVarP(&o.dots, "ignore-dots", "i", false, "a line with a dot alone does not end the message")
+	f.StringVarP(&o.fullName, "full-name", "F", "", "the sender's `name`, used if there is no From field")
+	f.BoolVarP(&o.dots, "ignore-dots", "i", false, "a line with only a dot does not end the message")
 	f.BoolVarP(&o.recipient, "read-recipients", "t", false, "the header's To, Cc and Bcc are recipients too")
 	f.StringVarP(&o.notify, "notify", "N", "", "`when` to send notices: never, or success, failure, delay with commas")
 	f.StringVarP(&o.ret, "return", "R", "", "`part` of the message that a notice returns: hdrs or full")
@@ -106,7 +106,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
 		return exitOK
 	case !errors.As(err, &coded):
-		coded = exit{exitTemporal, err}
+		coded = exit{exitTempFail, err}
 	}
 	fmt.Fprintf(stderr, "sendmail: %v\n", err)
 	if coded.code == exitUsage {
@@ -130,7 +130,7 @@ func execute(args []string, stdin io.Reader, stdout io.Writer) error {
 	for _, letters := range o.more {
 		o.dots = o.dots || letters == "i" || letters == "itrue"
 	}
-	// The other names of this program.
+	// Sites may link this program to these names too.
 	switch filepath.Base(os.Args[0]) {
 	case "mailq":
 		o.mode = "p"
@@ -156,8 +156,8 @@ func execute(args []string, stdin io.Reader, stdout io.Writer) error {
 	return exitf(exitUsage, "-b%s is not supported", o.mode)
 }
 
-// withoutIntervals takes the interval off -q15m, because trying is done at once,
-// and what belongs to options of queue groups.
+// withoutIntervals reduces every option that begins with -q to -q. That drops the
+// interval of -q15m and the values of queue group options; the mail is tried at once.
 func withoutIntervals(args []string) []string {
 	var list []string
 	for i, arg := range args {
@@ -172,15 +172,15 @@ func withoutIntervals(args []string) []string {
 	return list
 }
 
-// become replaces this program by another of ours.
+// become replaces this program by another one of this tree.
 func (o *options) become(env *zenv.File, name string, args ...string) error {
 	path, argv := o.program(env, name, args...)
 	err := syscall.Exec(path, argv, os.Environ())
 	return exitf(exitOSFile, "run %s: %w", path, err)
 }
 
-// program returns the path and the arguments of one of our programs, which is in
-// MAILBIN or, if zmailer.conf sets none, beside this one.
+// program returns the path and the arguments of another program of this tree. It is in
+// MAILBIN or, if zmailer.conf does not set that, in the directory of this program.
 func (o *options) program(env *zenv.File, name string, args ...string) (path string, argv []string) {
 	dir, set := env.Lookup("MAILBIN")
 	if self, err := os.Executable(); err == nil && !set {
@@ -193,10 +193,10 @@ func (o *options) program(env *zenv.File, name string, args ...string) (path str
 	return filepath.Join(dir, name), argv
 }
 
-// mailqNothing is the exit code of mailq when the queue has no such mail.
+// mailqNothing is mailq's exit code if no mail matches.
 const mailqNothing = 1
 
-// retry asks the scheduler to try all mail now. An empty queue is no error.
+// retry asks the scheduler to try all mail now. An empty queue is not an error.
 func (o *options) retry(env *zenv.File, stdout io.Writer) error {
 	path, argv := o.program(env, "mailq", "--retry", "--where", "host=*", "--yes")
 	var said strings.Builder
@@ -214,10 +214,10 @@ func (o *options) retry(env *zenv.File, stdout io.Writer) error {
 	return exitf(max(failed.ExitCode(), mailqNothing), "%s", strings.TrimSpace(said.String()))
 }
 
-// place classifies an error of the postoffice.
-func place(err error) error {
+// withCode adds the exit code for an error of the postoffice.
+func withCode(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return exit{exitNoPerm, err}
 	}
-	return exit{exitTemporal, err}
+	return exit{exitTempFail, err}
 }

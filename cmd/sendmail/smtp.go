@@ -23,7 +23,7 @@ import (
 const closeTimeout = 10 * time.Second
 
 // serve speaks SMTP as smtpserver(8) does, with a client that may send anywhere.
-// The router takes the user for the sender unless it trusts the user.
+// Unless the router trusts the user, it makes the user the sender.
 func serve(env *zenv.File) error {
 	o := smtpserver.Default()
 	o.Router = ctlfile.Router{Postoffice: env.Value("POSTOFFICE"), Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
@@ -34,7 +34,7 @@ func serve(env *zenv.File) error {
 	o.Log = zerolog.New(os.Stderr).Level(zerolog.WarnLevel)
 	server, err := smtpserver.New(o)
 	if err != nil {
-		return place(err)
+		return withCode(err)
 	}
 	conn, written, err := standardConn(os.Stdin, os.Stdout)
 	if err != nil {
@@ -52,9 +52,9 @@ func serve(env *zenv.File) error {
 	return nil
 }
 
-// standardConn makes a connection of two files, which may be of any kind. It
-// copies between them and one end of a socket pair. written is closed when all
-// output is written.
+// standardConn makes a connection from two files, which may be of any kind. It
+// copies between them and one end of a socket pair, and returns the other end.
+// written is closed when all output is written.
 func standardConn(in io.Reader, out io.Writer) (conn net.Conn, written <-chan struct{}, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// Submitting: the message on standard input becomes a submission in router/.
+// Submitting: writing the message on standard input as a submission into router/.
 
 import (
 	"bufio"
@@ -20,8 +20,8 @@ import (
 	"zsched/internal/zenv"
 )
 
-// submit takes a message. When it returns nil, the message and its name in
-// router/ are on disk.
+// submit submits a message. When it returns nil, the message and its name in router/
+// are on disk.
 func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin io.Reader) error {
 	if len(operands) == 0 && !o.recipient {
 		return exitf(exitUsage, "no recipient")
@@ -66,7 +66,8 @@ func (o *options) submit(env *zenv.File, operands []string, hasFrom bool, stdin 
 	return o.give(env, s, whole, in)
 }
 
-// submission checks what the command line says about the envelope.
+// submission returns the envelope that the command line asks for, without recipients,
+// and the user's login name.
 func (o *options) submission(hasFrom bool) (*ctlfile.Submission, string, error) {
 	login := loginName()
 	s := &ctlfile.Submission{BodyType: strings.ToUpper(o.bodyType)}
@@ -103,7 +104,7 @@ func (o *options) submission(hasFrom bool) (*ctlfile.Submission, string, error) 
 	return s, login, nil
 }
 
-// recipients are the operands and, with -t, those of the header.
+// recipients returns the operands and, with -t, the recipients in the header.
 func (o *options) recipients(operands []string, fields header.Fields) ([]string, error) {
 	var to []string
 	for _, operand := range operands {
@@ -135,7 +136,7 @@ func (o *options) recipients(operands []string, fields header.Fields) ([]string,
 	return to, nil
 }
 
-// fromField is the From field of a message without one.
+// fromField returns the From field for a message that has none.
 func fromField(name string, s *ctlfile.Submission, login, domain, host string) string {
 	address := s.From.User
 	if s.From.Channel == "error" {
@@ -160,7 +161,7 @@ func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in
 	case errors.Is(err, ctlfile.ErrNotPlain):
 		return exit{exitData, err}
 	case err != nil:
-		return place(err)
+		return withCode(err)
 	}
 	r := ctlfile.Router{Postoffice: office, Levels: env.RouterLevels(), Notify: env.Value("ROUTERNOTIFY")}
 	name, err := r.Give(file)
@@ -169,12 +170,12 @@ func (o *options) give(env *zenv.File, s *ctlfile.Submission, body io.Reader, in
 	}
 	if name == "" {
 		_ = postoffice.RemovePath(file)
-		return place(err)
+		return withCode(err)
 	}
-	return exitf(exitTemporal, "the message is in router/%s, but may not survive a crash: %w", name, err)
+	return exitf(exitTempFail, "the message is in router/%s, but may not survive a crash: %w", name, err)
 }
 
-// loginName is the name of the user who runs the program.
+// loginName returns the name of the user who runs the program.
 func loginName() string {
 	uid := strconv.Itoa(os.Getuid())
 	if u, err := user.LookupId(uid); err == nil && ctlfile.PlainAddress(u.Username) {
@@ -183,15 +184,16 @@ func loginName() string {
 	return "user" + uid
 }
 
-// input is the message as programs write it: up to a line with a dot alone, with
-// line ends of either kind, and perhaps a "From " line of a mailbox in front.
+// input reads the message as programs write it: up to a line with only a dot, with LF
+// or CR LF at line ends, and perhaps with the "From " line of a mailbox before the
+// header. It returns LF at line ends.
 type input struct {
 	in     *bufio.Reader
-	dots   bool // a dot alone does not end it
-	failed error
+	dots   bool  // a line with only a dot does not end the message
+	failed error // of reading
 
 	begun   bool
-	midLine bool // the last piece had no line end
+	midLine bool // the last part had no line end
 	rest    []byte
 	ended   bool
 }

@@ -1,7 +1,7 @@
 package main
 
-// The backlog: how much mail in transport/ is due, and how much only waits for
-// its next attempt. The scheduler tells it by the query protocol.
+// The backlog: how much mail in transport/ is due, and how much only waits for its
+// next attempt. The scheduler answers this through the query protocol.
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 // backlogTimeout is how long the scheduler may take for each step of an answer.
 const backlogTimeout = 2 * time.Second
 
-// backlog returns a function that asks the scheduler at an address:
-// smtpserver.Options. It logs in as mailq(1) does by itself.
+// backlog returns a function that asks the scheduler at an address, for
+// smtpserver.Options. The function logs in as nobody, as mailq(1) does without a user.
 func backlog(at client.Address) func() (smtpserver.Backlog, error) {
 	return func() (smtpserver.Backlog, error) {
 		var b smtpserver.Backlog
@@ -38,7 +38,7 @@ func backlog(at client.Address) func() (smtpserver.Backlog, error) {
 		}
 		totals, err := c.Totals()
 		if err == nil && totals == nil {
-			err = errors.New("the scheduler does not tell its totals")
+			err = errors.New("the scheduler's answer has no totals")
 		}
 		if err != nil {
 			return b, err

@@ -34,7 +34,8 @@ const (
 	exitConfig = 78 // EX_CONFIG
 )
 
-// stopTimeout is how long messages that are being received may take at a stop.
+// stopTimeout is how long messages that are being received may still take when the
+// server stops.
 const stopTimeout = 20 * time.Second
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -85,8 +86,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// hashPassword reads a password from standard input and prints the line's part
-// after the user's name.
+// hashPassword reads a password from standard input and prints its hash for a line of
+// the password file.
 func hashPassword(stdin io.Reader, stdout, stderr io.Writer) int {
 	line, _ := bufio.NewReader(stdin).ReadString('\n')
 	hash, err := smtpserver.HashPassword(strings.TrimRight(line, "\r\n"))
@@ -128,7 +129,8 @@ func serve(o smtpserver.Options, addresses []address) error {
 	return server.Close(deadline)
 }
 
-// absolute is a path below a directory, or an absolute one.
+// absolute returns a path relative to dir as a path below dir, and an absolute or
+// empty one as it is.
 func absolute(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

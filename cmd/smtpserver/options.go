@@ -1,6 +1,6 @@
 package main
 
-// Options of the command line and of smtpserver.cf, which have the same names.
+// Options: those of the command line and of smtpserver.cf, which have the same names.
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ const usageLine = `usage: smtpserver [-iV] [-Z zenvfile] [-f configfile] [-l add
        smtpserver --hash-password < password
 `
 
-// options are what the command line and the file say.
+// options are the values from the command line and the configuration file.
 type options struct {
 	zenv, config                 string
 	version, check, hashPassword bool
@@ -38,7 +38,7 @@ type options struct {
 	smtpserver.Options
 }
 
-// address is where and how mail is taken.
+// address is an address to listen at, and its protocol.
 type address struct {
 	text     string
 	at       listen.Address
@@ -74,40 +74,40 @@ func newFlags(o *options) *pflag.FlagSet {
 	f := pflag.NewFlagSet("smtpserver", pflag.ContinueOnError)
 	f.SortFlags = false
 	f.Usage = func() {}
-	f.BoolP("interactive", "i", false, "do not detach, which is always so")
+	f.BoolP("interactive", "i", false, "run in the foreground, which the server always does")
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration, and exit")
 	f.BoolVar(&o.hashPassword, "hash-password", false, "read a password and print its hash for the password file")
 	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
-	f.FuncP("listen", "l", "`address` to take mail at: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
+	f.FuncP("listen", "l", "`address` to listen at: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)
 		o.listen = append(o.listen, a)
 		return err
 	})
 	f.StringVar(&o.Hostname, "hostname", "", "`name` of this host")
-	f.Func("domain", "`domain` of ours; one that begins with a dot is all below it (the host's name)", func(text string) error {
+	f.Func("domain", "`domain` to accept mail for; with a dot at the start, all domains below it (the host's name)", func(text string) error {
 		o.Domains = append(o.Domains, strings.ToLower(text))
 		return nil
 	})
 	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
 	f.Func("xclient", "`network` whose clients may use XCLIENT", prefixes(&o.XCLIENT))
 	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) would fail by its tables")
-	f.StringVar(&o.certificate, "certificate", "", "PEM `file` for TLS; one is made if this is not given")
+	f.StringVar(&o.certificate, "certificate", "", "PEM `file` with the certificate for TLS; without it, the server makes one")
 	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")
 	f.BoolVar(&o.noTLS, "no-tls", false, "offer neither STARTTLS nor AUTH")
 	f.StringVar(&o.Passwords, "passwords", "", "`file` of lines user:bcrypt-hash, for AUTH")
-	f.Func("max-size", "`bytes` of a message at most, with k, M or G (50M)", size(&o.MaxSize))
-	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "recipients of a message at most")
-	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "sessions at once")
-	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "sessions at once from one address of another network")
-	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "errors of a client of another network between two messages")
+	f.Func("max-size", "most `bytes` of a message, with k, M or G (50M)", size(&o.MaxSize))
+	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "most recipients of a message")
+	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "most sessions at once")
+	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "most sessions at once from one address outside known networks")
+	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "most errors between two messages of a client outside known networks")
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M)", size(&o.MinFree))
 	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "files in router/ from which mail is delayed; 0: no limit")
 	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/, without mail that is deferred")
-	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` of PARAMmailqsock, where the scheduler is asked what is deferred; none: nowhere")
+	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` at which to ask the scheduler how much mail is deferred (PARAMmailqsock); none: do not ask")
 	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")
-	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, besides a second for each kilobyte")
+	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, plus a second for each kilobyte")
 	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` of a session without a message")
 	return f
 }
@@ -136,9 +136,9 @@ func size(bytes *int64) func(string) error {
 	}
 }
 
-// readFile reads the configuration file: a line has the name of an option and
-// its value. The command line counts more than the file, except that lists have
-// what both say. Without option -f the file may be missing.
+// readFile reads the configuration file: a line has the name of an option and its
+// value. The command line overrides the file, except that an option that can be
+// repeated has the values of both. Without option -f the file may be missing.
 func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 	path := o.config
 	if path == "" {
@@ -173,7 +173,7 @@ func (o *options) readFile(flags *pflag.FlagSet, share string) error {
 	return nil
 }
 
-// server completes the options from zmailer.conf.
+// server returns the options of the server, completed from zmailer.conf.
 func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	s := o.Options
 	if s.Hostname == "" {
@@ -194,12 +194,12 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 	}
 	for _, n := range []int{s.MaxRecipients, s.MaxSessions, s.MaxFromAddress, s.MaxErrors} {
 		if n < 1 {
-			return s, fmt.Errorf("a limit is %d, and has to be at least 1", n)
+			return s, fmt.Errorf("a limit is %d, but has to be at least 1", n)
 		}
 	}
 	for _, d := range []time.Duration{s.CommandTimeout, s.DataTimeout, s.SessionTimeout} {
 		if d < time.Second {
-			return s, fmt.Errorf("a timeout is %v, and has to be at least 1s", d)
+			return s, fmt.Errorf("a timeout is %v, but has to be at least 1s", d)
 		}
 	}
 	if o.mailqSock != "none" {

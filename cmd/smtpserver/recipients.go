@@ -1,6 +1,6 @@
 package main
 
-// Recipients: which addresses the router would fail, by its own tables.
+// Recipients: checking addresses against the router's tables.
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type recipients struct {
 
 	mu     sync.Mutex
 	loader *table.Loader
-	looked time.Time // when the files were looked at
+	looked time.Time // when the files were last checked for changes
 }
 
 // newRecipients reads the tables.
@@ -40,15 +40,15 @@ func newRecipients(env *zenv.File, hostname string) (*recipients, error) {
 	return r, r.loader.Load()
 }
 
-// hasUser reports whether this machine has a user. An error of the database
-// counts as yes: the local agent asks again.
+// hasUser reports whether this machine has a user of that name. After an error of the
+// user database it returns true: the local agent asks again.
 func hasUser(name string) bool {
 	_, err := user.Lookup(name)
 	var unknown user.UnknownUserError
 	return !errors.As(err, &unknown)
 }
 
-// current is the table in force. It is read again when its files have changed.
+// current returns the table in force, which it reads again if its files have changed.
 func (r *recipients) current() *table.Table {
 	r.mu.Lock()
 	defer r.mu.Unlock()
