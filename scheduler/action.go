@@ -8,8 +8,8 @@ import (
 )
 
 // Action is something to be done outside the core. The set is sealed: this
-// file lists all that the core can want. Actions are performed in the order
-// given, each without waiting for the one before. What is sent to one agent
+// file lists everything that the core can ask for. Actions are performed in the
+// order given, each without waiting for the one before. What is sent to one agent
 // must arrive in order.
 type Action interface{ action() }
 
@@ -55,8 +55,8 @@ type (
 		Marks   []ctlfile.Mark
 	}
 
-	// Read reads a control file again, and clears the locks that dead processes
-	// left, PID among them. The answer is Reread or Failed.
+	// Read reads a control file again, and clears the locks of processes that no
+	// longer exist, including those of PID. The answer is Reread or Failed.
 	Read struct {
 		Op      Op
 		Message MessageID
@@ -64,9 +64,9 @@ type (
 		PID     int // of the agent that died; 0 if none did
 	}
 
-	// Load reads the control file of a message of which the core has only
-	// records. The answer is Loaded or NotLoaded. It has no Op: for a message,
-	// there is no other action on files until the answer.
+	// Load reads the control file of a message that is on record (record.go).
+	// The answer is Loaded or NotLoaded. It needs no Op: until the answer comes,
+	// there is no other action on the files of that message.
 	Load struct {
 		Message MessageID
 		Path    string
@@ -89,10 +89,10 @@ type (
 		Op      Op
 		Message MessageID
 		Path    string
-		Owes    bool // look for diagnostics that were reported to nobody
-		// Untagged is the offset of the last recipient if its tag, which is
-		// Tag, is not in the control file; else 0. The tag is needed only if
-		// the file stays: it is written if the file cannot be removed.
+		Owes    bool // look for diagnostics that have not been reported yet
+		// Untagged is the offset of the last recipient if its tag is not in the
+		// control file yet; otherwise 0. Tag is written there only if the file
+		// cannot be removed.
 		Untagged int64
 		Tag      ctlfile.Tag
 	}
@@ -121,7 +121,8 @@ type (
 	}
 
 	// Answer says how many messages and recipients an Ordered affects, or would
-	// affect. It includes those that are with an agent and follow later.
+	// affect. It includes those that are with an agent, where the order is
+	// executed later.
 	Answer struct {
 		Order      uint64
 		Messages   int

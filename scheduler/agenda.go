@@ -9,7 +9,7 @@ import (
 // The agenda: the current time, the actions of this Step, and what is planned
 // for later. Also the types for times and rates.
 
-// agenda has the heaps of what is planned, by time.
+// agenda has heaps of everything that is planned, ordered by time.
 type agenda struct {
 	now instant  // of the current Step
 	out []Action // of the current Step
@@ -78,10 +78,9 @@ func (s second) instant() instant { return instant(s) * instant(time.Second) }
 
 func (s second) time() time.Time { return time.Unix(int64(s), 0) }
 
-// timeMultiset is a set of times, to the second, in which a time can occur
-// several times. The earliest is found in constant time. The set takes eight
-// bytes for each different second, which is little even for the many messages
-// of a busy thread.
+// timeMultiset is a multiset of times with a resolution of one second. The
+// earliest is found in constant time. The multiset takes eight bytes for each
+// distinct second, which is little even for the many messages of a busy thread.
 type timeMultiset struct {
 	// counts are in order of time.
 	// Invariant: the first one, if there is one, has n above 0.
@@ -106,9 +105,10 @@ func (m *timeMultiset) add(at second) {
 	m.counts[i].n++
 }
 
-// remove removes one occurrence of a time that must be in the set. A count that
-// becomes 0 stays until it is the first, or until half of all are 0. So a
-// removal from the middle of a long slice does not move the rest of it.
+// remove removes one occurrence of a time, which must be in the multiset. A count
+// that becomes 0 stays until it is the first one, or until more than half of all
+// counts are 0. So most removals from the middle of a long slice do not move the
+// rest of it.
 func (m *timeMultiset) remove(at second) {
 	i, _ := m.find(at)
 	m.counts[i].n--

@@ -57,8 +57,8 @@ type agent struct {
 	startedFor *thread // until the first #hungry, or until the thread is dropped
 
 	stateSince instant // when the state began; after a signal, when it was sent
-	// progressAt is when the agent last said something that moved a job line
-	// or answered #idle, or was given a job line when it had none.
+	// progressAt is when the agent last made progress on a job line or answered
+	// #idle, or was given a job line when it had none.
 	progressAt    instant
 	hungryAt      instant // last #hungry; 0: none yet
 	fedAt         instant // last job line; 0: none yet
@@ -103,8 +103,7 @@ func (r *ring) removeFree(a *agent) {
 	}
 }
 
-// clearStartedFor ends the time in which the agent is being started for a
-// thread.
+// clearStartedFor notes that the agent is no longer being started for a thread.
 func (a *agent) clearStartedFor() {
 	if a.startedFor != nil {
 		a.startedFor.removeAgent(a)
@@ -133,8 +132,8 @@ func (d *dispatch) expectSessions(a *agent, n int) {
 	a.expected = n
 }
 
-// lineEnded notes that the agent has ended a job line: it is able to work, and
-// it has no more sessions than it has offered.
+// lineEnded notes that the agent has ended a job line. So it is able to work, and
+// it will offer no more sessions than it has offered so far.
 func (d *dispatch) lineEnded(a *agent) {
 	a.hasEndedLine = true
 	d.expectSessions(a, 0)
@@ -166,8 +165,8 @@ func (d *dispatch) setClosing(a *agent) {
 	a.ring.channel.closing++
 }
 
-// sendClose asks an agent that has answered all its job lines to exit. Sent
-// earlier, the end of file might interrupt an agent that reads ahead.
+// sendClose asks an agent that has answered all its job lines to exit. An earlier
+// end of file might interrupt an agent that reads ahead.
 func (d *dispatch) sendClose(a *agent) {
 	d.do(Close{a.id})
 	if a.signals == 0 {
@@ -247,7 +246,7 @@ func (d *dispatch) checkDeadline(a *agent) {
 		d.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", killed")
 		d.killAgent(a)
 	default:
-		what := "moved no job line for " + d.now.since(a.progressAt).Round(time.Second).String()
+		what := "made no progress on a job line for " + d.now.since(a.progressAt).Round(time.Second).String()
 		if timeout := a.ring.params.AgentTimeout; timeout == 0 || d.now < a.progressAt.after(timeout) {
 			what = "worked on a job line for " + d.now.since(a.oldestWork(d.now)).Round(time.Second).String()
 		}
@@ -259,7 +258,7 @@ func (d *dispatch) checkDeadline(a *agent) {
 // agentFlooded ends an agent that floods the log.
 func (d *dispatch) agentFlooded(id AgentID) {
 	if a := d.agents[id]; a != nil && a.signals == 0 {
-		d.noteAgent(Error, a, "writes without moving a job line, killed")
+		d.noteAgent(Error, a, "writes too much and makes no progress on a job line, killed")
 		d.killAgent(a)
 	}
 }

@@ -4,8 +4,8 @@ import "zsched/ctlfile"
 
 // Alternatives: the recipients of X lines.
 
-// exclusiveSet is the alternatives of one class of X lines, in file order. The
-// first is tried; when it has failed, the next is tried; after the first
+// exclusiveSet is the set of alternatives of one class of X lines, in file order.
+// The first is tried; when it has failed, the next is tried; after the first
 // success, the others are dropped.
 type exclusiveSet struct {
 	class   int

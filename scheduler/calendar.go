@@ -21,7 +21,7 @@ type calendar struct {
 type lookSecond struct {
 	at    second
 	list  list[recordRef]
-	index int32 // in calendar.heap
+	index int32 // in the heap of calendar
 }
 
 func (c *calendar) init(of func(recordRef) *links[recordRef]) {
@@ -103,8 +103,8 @@ func (q *queue) setLook(n recordRef, look instant) {
 	}
 }
 
-// lookAtRecord is called at the time in the calendar, as wakeVertex is for a
-// vertex.
+// lookAtRecord is called at the record's time in the calendar, as wakeVertex is
+// for a vertex.
 func (q *queue) lookAtRecord(n recordRef) {
 	rec := q.records.items.at(n)
 	planned := rec.lookAt.instant()
@@ -166,7 +166,7 @@ func (q *queue) recordMayExpire(rec *record, t *thread) bool {
 	return false
 }
 
-// recordOverdue reports whether a recipient of a record has expired, as expired
+// recordOverdue reports whether a recipient of a record has expired, as overdue
 // does for a vertex.
 func (q *queue) recordOverdue(rec *record) bool {
 	t := q.recordThread(rec)
@@ -185,8 +185,9 @@ func (q *queue) recordOverdue(rec *record) bool {
 	return false
 }
 
-// replanRecord plans the notices of delay about a record whose thread has other
-// reporttimes. If one has passed, the file says which notices were sent.
+// replanRecord plans the notices of delay about a record after the reporttimes of
+// its thread have changed. If one of them has passed, the file must be read: it
+// says which notices were sent.
 func (q *queue) replanRecord(n recordRef) {
 	rec := q.records.items.at(n)
 	if rec.flags&(recordUrgent|recordLoading) != 0 {

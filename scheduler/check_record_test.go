@@ -43,7 +43,7 @@ func (s *Scheduler) checkRecords(c *Counts) int {
 	assert(int(s.records.byID.n) == messages, "%d messages on record, %d known by number", messages, s.records.byID.n)
 	assert(urgent == mem.urgent.len, "%d records are urgent, %d in the list", urgent, mem.urgent.len)
 	wanting := 0
-	for r := s.order.head; r != nil; r = s.order.next(r) {
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		s.checkWants(r)
 		if r.wanted {
 			wanting++

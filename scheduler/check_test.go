@@ -21,12 +21,12 @@ func (s *Scheduler) check() {
 	for _, a := range s.agents {
 		s.checkAgent(a, &c)
 	}
-	for r := s.order.head; r != nil; r = s.order.next(r) {
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		s.checkRing(r)
 	}
 	s.checkMembers(&s.orphans)
 	members := s.orphans.members.len
-	for r := s.order.head; r != nil; r = s.order.next(r) {
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		members += r.members.len
 	}
 	assert(members == len(s.threads), "threads: %d in rings, %d kept", members, len(s.threads))
@@ -281,17 +281,17 @@ func (s *Scheduler) checkWindow(t *thread) {
 	assert(w.success >= 0 && w.success < 1 && w.failure >= 0 && w.failure < 1, "thread %v has feedback %+v", t.key, *w)
 	assert(w.size == 0 || t.params.InitialConcurrency > 0, "thread %v has a constant window and size %d", t.key, w.size)
 	assert(!w.dead || size == 1 && *w == window{dead: true}, "thread %v is dead with %+v", t.key, *w)
-	pulled := int32(0)
+	revivable := int32(0)
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
 			if rec := s.records.items.at(ref.record()); rec.state == waiting && rec.flags&recordDestinationFailed != 0 {
-				pulled++
+				revivable++
 			}
 		} else if v := s.vertices.at(ref); v.state == waiting && v.destinationFailed {
-			pulled++
+			revivable++
 		}
 	}
-	assert(pulled == t.pulled, "thread %v: %d wait for a success, kept %d", t.key, pulled, t.pulled)
+	assert(revivable == t.revivable, "thread %v: %d wait for a success, kept %d", t.key, revivable, t.revivable)
 }
 
 func (s *Scheduler) checkAgent(a *agent, c *Counts) {

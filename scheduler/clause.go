@@ -26,7 +26,7 @@ type Config struct {
 	// -R). 0 means no limit.
 	ForkRate int
 	// ReportInterval is how long failures of a message are collected for one
-	// notice while it has open recipients. 0: until its end.
+	// notice while it has open recipients. 0: until the message is done.
 	ReportInterval time.Duration
 	// ActiveLimit and RecipientLimit are how many messages and recipients may be
 	// in memory; 0: no limit. RingReserve is how many recipients a ring may have
@@ -149,7 +149,7 @@ const (
 	BackoffAge
 )
 
-// Feedback is by how much one result moves a window: Amount, divided as Per
+// Feedback says how far one result moves a window: by Amount, divided as Per
 // says.
 type Feedback struct {
 	Amount float64

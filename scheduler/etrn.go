@@ -45,8 +45,8 @@ func (q *queue) endRun(t *thread) {
 	q.endRunOfRecords(t)
 }
 
-// HasMail reports whether there is mail for a host on any channel, which a
-// Triggered would start.
+// HasMail reports whether there is mail for a host, on any channel, that a
+// Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.channelOrder {
 		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 && !t.held {
@@ -63,8 +63,8 @@ type bulkUpdate uint8
 const (
 	wakeWaiting bulkUpdate = 1 << iota // waiting vertices are due now
 	releaseHeld                        // the thread was held
-	pullForward                        // what failed with the destination is due now
-	putOnRecord                        // what is idle can be on record
+	pullForward                        // vertices that failed with the destination are due now
+	putOnRecord                        // idle messages may be put on record
 )
 
 // beginUpdate begins a bulk update. An unfinished one starts again together

@@ -22,8 +22,8 @@ type AgentID uint32
 type Op uint64
 
 type (
-	// Tick: the time that Next returned has come. RetryWrites, which a signal
-	// causes, makes writes that failed due now.
+	// Tick: the time that Next returned has come. RetryWrites, which is set after
+	// a signal, makes the writes that have failed due now.
 	Tick struct{ RetryWrites bool }
 
 	// Arrived: a message was loaded from the spool.
@@ -32,9 +32,9 @@ type (
 	// Loaded: the answer to a Load. Obsoletes is ignored.
 	Loaded struct{ Message Message }
 
-	// NotLoaded: the file of a Load could not become a message. If Missing is
-	// set, it is gone from the queue, and the core drops the message. Otherwise
-	// it is tried again later.
+	// NotLoaded: the file of a Load could not be loaded. If Missing is set, it is
+	// gone from the queue, and the core drops the message. Otherwise the core
+	// tries again later.
 	NotLoaded struct {
 		Message MessageID
 		Missing bool
@@ -71,8 +71,8 @@ type (
 		Message MessageID
 	}
 
-	// AgentFlooded: the agent writes so much that is not progress on its job
-	// lines that the log cannot take it. The core ends it.
+	// AgentFlooded: the agent makes no progress on its job lines and writes more
+	// than the log can take. The core kills it.
 	AgentFlooded struct{ Agent AgentID }
 
 	// AgentExited: the process is gone. The events for all its output have come
@@ -105,7 +105,7 @@ type (
 	Reread struct {
 		Op         Op
 		Missing    bool // the file is gone
-		Owes       bool // the file has diagnostics that were reported to nobody
+		Owes       bool // the file has diagnostics that have not been reported yet
 		Recipients []ctlfile.State
 	}
 
@@ -119,10 +119,10 @@ type (
 	Reloaded struct{ Config *Config }
 
 	// Ordered: an administrator wants something done with mail. The answer is
-	// an Answer in the same Step. Mail that is with an agent follows when it
-	// comes back. The cost of the Step grows with the number of vertices of the
-	// messages that are targets. So a long list is split into several events,
-	// with the targets in one message next to each other.
+	// an Answer in the same Step. On mail that is with an agent, the order is
+	// executed when the mail comes back. The cost of the Step grows with the
+	// number of vertices of the target messages. So the sender splits a long list
+	// into several events, and keeps targets in the same message adjacent.
 	Ordered struct {
 		Order   uint64 // identifies the order in the Answer
 		Verb    Verb
@@ -174,7 +174,7 @@ type Message struct {
 	ModifiedAt      time.Time // mtime of the message file, from which its age counts
 	ChangedAt       time.Time // ctime of the control file
 	Size            int64     // bytes of the message file
-	Owes            bool      // the file has diagnostics that were reported to nobody
+	Owes            bool      // the file has diagnostics that have not been reported yet
 	// Released says that the message comes back from hold/. Its recipients get
 	// an attempt before they can expire.
 	Released bool

@@ -56,7 +56,7 @@ func (p *Params) expiryOf(modifiedAt instant) (primary, secondary instant) {
 
 // planWake puts a vertex into the agenda at the time of its next event: the end
 // of its wait, or its expiry. A vertex past its first expiry without an attempt
-// is looked at in every interval, because a suspension may count as an attempt.
+// is checked once in each interval, because a suspension may count as an attempt.
 func (q *queue) planWake(v *vertex) {
 	if len(q.delayPlans) > 0 {
 		q.planDelay(v)

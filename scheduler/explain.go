@@ -29,7 +29,7 @@ type Explanation struct {
 	// Rules are all rules that keep the next vertex from being fed, the one of
 	// Wait first.
 	Rules []Wait
-	// Vertex is the one of the thread that is fed next; nil: none is due.
+	// Vertex is the vertex of the thread that is fed next; nil: none is due.
 	Vertex *VertexView
 	// Next is what happens next without outside action, and NextAt is when.
 	// They are zero if the thread waits for an agent, a person or nothing.
@@ -200,7 +200,7 @@ const (
 )
 
 // Rules that decide which mail is fed when a session is free. They are in
-// Explanation.Rules, but are no reasons why a thread waits.
+// Explanation.Rules, but they are not reasons why a thread waits.
 const (
 	WaitRetry   Wait = "retry"    // no vertex is due yet
 	WaitShare   Wait = "share"    // other shares have their turns first
@@ -218,8 +218,8 @@ func (s *Scheduler) waitOf(t *thread) Wait {
 	return NoWait
 }
 
-// waits yields all reasons why due mail of a thread is not fed now. Those that
-// can be found only when others do not hold are left out.
+// waits yields the reasons why due mail of a thread is not fed now. It leaves out
+// reasons that can be determined only when others do not apply.
 func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 	return func(yield func(Wait) bool) {
 		if t.held && !yield(WaitHeld) || t.states[due] == 0 {

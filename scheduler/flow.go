@@ -11,22 +11,22 @@ type dueQueue struct {
 	limited int  // vertices in sizeQueue.limited
 }
 
-// manyFlows is the number of flows of a thread above which queue.flowIndex finds
-// them.
+// manyFlows is the number of flows in a dueQueue above which they are looked up
+// in queue.flowIndex.
 const manyFlows = 4
 
 // flowKey names a flow in queue.flowIndex.
 type flowKey uint64
 
-// keyOfFlow returns the name of a flow of the thread. Its other queue has only
-// flows of shares that are not in this one, or it has another key.
+// keyOfFlow returns the key of the flow for a share in one of the two queues of a
+// thread.
 func keyOfFlow(t *thread, queue uint8, s *share) flowKey {
 	return flowKey(t.ref)<<33 | flowKey(queue)<<32 | flowKey(s.ref)
 }
 
 // flow is the due vertices of one thread in one share. There may be as many flows
-// as vertices. So a flow is one piece of memory in a slab, which contains the
-// queue of the first size.
+// as vertices. So flows are kept in a slab, and a flow contains the queue of its
+// first size.
 type flow struct {
 	thread *thread
 	share  *share
@@ -182,7 +182,8 @@ func (sq *sizeQueue) len() int {
 
 func (sq *sizeQueue) empty() bool { return sq.len() == 0 }
 
-// limit makes a vertex with that key one that can only ride.
+// limit puts a vertex among those that can only ride. key is its place in the job
+// list.
 func (sq *sizeQueue) limit(key instant, v vertexRef) {
 	if sq.limited == nil {
 		sq.limited = &heap[vertexRef]{index: sq.due.index}
@@ -300,8 +301,8 @@ func (f *flow) hasParked() bool {
 	return false
 }
 
-// relink puts the queue where picks find it, at the position that its first
-// vertex gives it; or nowhere if it is empty or waits for the next run.
+// relink puts the queue into the heap where picks find it, ordered by its first
+// vertex. A queue that is empty or waits for the next run is in no heap.
 func (sq *sizeQueue) relink() {
 	f := sq.flow
 	s, t := f.share, f.thread
@@ -330,7 +331,7 @@ func (sq *sizeQueue) unlink() {
 	sq.place = inNone
 }
 
-// setParked parks a queue that is in no heap until its thread opens.
+// setParked parks a queue, which is in no heap, until its thread opens.
 func (sq *sizeQueue) setParked() {
 	sq.place = inParked
 	t := sq.flow.thread

@@ -144,7 +144,8 @@ func (h *heap[T]) shrink() {
 	}
 }
 
-// up moves the entry at i to its place among its ancestors and returns that.
+// up moves the entry at i to its place among its ancestors and returns the index
+// of that place.
 func (h *heap[T]) up(i int) int {
 	e := *h.at(i)
 	for i > 0 {

@@ -60,8 +60,8 @@ func (ml *mail) allHolding(m *message) bool {
 	return all
 }
 
-// undoHold takes a message back into the queue that could not be moved, or is not
-// to be held any more.
+// undoHold takes back into the queue a message that could not be moved, or that
+// is no longer to be held.
 func (dv *delivery) undoHold(m *message) {
 	m.flags &^= moving | holdOrdered
 	dv.eachVertex(m, func(v *vertex) {

@@ -2,11 +2,11 @@ package scheduler
 
 // #hungry: how job lines end and sessions become free.
 
-// agentHungry handles an agent's #hungry. It means, in this order: the agent is
-// ready, #idle was read, a job line has ended that was completely reported, or
-// the agent offers one of its first sessions. Otherwise it ends the oldest open
-// line, and the unreported recipients of that line take one retry step. If
-// there is no open line, it means nothing.
+// agentHungry handles an agent's #hungry. The first of these meanings that is
+// possible applies: the agent is ready; it has read #idle; it has ended a job
+// line on which it has reported completely; it offers one of its first sessions;
+// it ends its oldest open line, and the unreported recipients of that line take
+// one retry step. If it has no open line either, the #hungry is ignored.
 func (dv *delivery) agentHungry(id AgentID) {
 	a := dv.agents[id]
 	if a == nil {

@@ -25,9 +25,9 @@ func (d *dispatch) takeIdle(a *agent) {
 	d.planDeadline(a)
 }
 
-// idleUnused handles the agents of the ring that have a free session and no open
-// line. It sends them #idle. If another ring waits for their process, or if no
-// work will come for them, it closes them.
+// idleUnused sends #idle to the agents of the ring that have a free session and
+// no open line. If another ring waits for their process, or if no work will come
+// for them, it closes them instead.
 func (d *dispatch) idleUnused(r *ring) {
 	for i := len(r.free) - 1; i >= 0; i-- {
 		a := r.free[i]

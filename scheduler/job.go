@@ -123,7 +123,7 @@ func (q *queue) delistVertex(v *vertex) {
 	}
 }
 
-// forgetVertex counts a vertex that is removed.
+// forgetVertex counts a vertex that is removed as no longer open in its job.
 func (ml *mail) forgetVertex(v *vertex) {
 	if j := ml.jobOf(v); j != nil {
 		j.open--

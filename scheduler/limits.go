@@ -64,8 +64,8 @@ func (d *dispatch) waitAt(p *limitQueues, limit int, r *ring) {
 	}
 }
 
-// enqueueRing puts the ring into the queue. A ring that one limit admitted and
-// that then met another comes before those that have not waited as long.
+// enqueueRing puts the ring into the queue. A ring that was admitted at one limit
+// and then reached another comes before those that have not waited as long.
 func (d *dispatch) enqueueRing(l *limitQueue, r *ring) {
 	if r.waitingSince == 0 {
 		d.limitSequence++
@@ -98,7 +98,8 @@ func (p limitQueues) total() int {
 	return n
 }
 
-// clear takes all rings out of the queues. Those that must wait come back.
+// clear takes all rings out of the queues. Those that must still wait are
+// enqueued again when they are dispatched.
 func (p *limitQueues) clear() {
 	for _, line := range *p {
 		for line.head != nil {

@@ -3,7 +3,7 @@ package scheduler
 // Reading again: a message on record comes back into memory (Load, Loaded,
 // NotLoaded).
 
-// load has the file of a message on record read.
+// load asks for the file of a message on record to be read.
 func (dv *delivery) load(n recordRef) {
 	rec := dv.records.items.at(n)
 	dv.memory.loading++
@@ -134,7 +134,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 	case first == 0:
 		dv.arrive(in)
 		return
-	case dv.records.items.at(first).flags&recordLoading == 0: // nobody has asked
+	case dv.records.items.at(first).flags&recordLoading == 0: // not asked for
 		return
 	}
 	dv.endLoading(first)
@@ -223,12 +223,12 @@ func (dv *delivery) restoreVertex(v *vertex, n recordRef) {
 	}
 }
 
-// restoreRecipients gives the recipients of a vertex what their records have.
-// Recipients that are done in the file, but were not before, count as dropped,
-// and those that are open again count as new.
+// restoreRecipients copies to the recipients of a vertex what the record has
+// about them. Recipients that are done in the file, but were not before, count as
+// dropped, and those that are open again count as new.
 func (dv *delivery) restoreRecipients(v *vertex, rec *record) {
 	t := dv.threadOf(v)
-	kept, left := 0, 0
+	kept, gone := 0, 0
 	for i := range dv.recordLen(rec) {
 		old := dv.recordedRecipient(rec, i)
 		if old.state == done {
@@ -237,7 +237,7 @@ func (dv *delivery) restoreRecipients(v *vertex, rec *record) {
 		at := dv.findRecipient(v, int64(old.offset))
 		if at < 0 {
 			dv.countOut(t, old)
-			left++
+			gone++
 			continue
 		}
 		r := dv.recipient(v, at)
@@ -248,15 +248,15 @@ func (dv *delivery) restoreRecipients(v *vertex, rec *record) {
 		kept++
 	}
 	again := v.len() - kept
-	dv.counts.Recipients += again - left
+	dv.counts.Recipients += again - gone
 	dv.counts.RecipientsIn += uint64(again)
-	dv.counts.RecipientsOut += uint64(left)
+	dv.counts.RecipientsOut += uint64(gone)
 	t.channel.in -= uint64(kept)
-	t.recipients -= kept + left
-	t.memberOf.recipients -= kept + left
+	t.recipients -= kept + gone
+	t.memberOf.recipients -= kept + gone
 }
 
-// resumeMessage does what has waited until the file was read.
+// resumeMessage does what had to wait until the file was read.
 func (dv *delivery) resumeMessage(m *message, x *recordExtras) {
 	if m.open == 0 {
 		dv.finish(m, 0, 0)

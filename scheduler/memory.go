@@ -5,15 +5,15 @@ import "time"
 // Limits on memory: PARAMactive-limit, PARAMrecipient-limit and
 // PARAMring-reserve.
 //
-// A message is in memory, or on record (record.go). It comes to be on record
+// A message is in memory, or on record (record.go). It is put on record
 //
 //	when it is deferred, or its threads may not be fed for now, and more than
 //	half of a limit is used (half)
 //	when it arrives and may not come into memory (mayEnter)
 //
 // Its file is read again (Load) when it is due, or when something must be
-// written: it expires, a notice is due, an order is about it. A message may come
-// into memory
+// written: it expires, a notice is due, or an order concerns it. A message may
+// come into memory
 //
 //	if no limit is reached, and more than half of each is free or one of its
 //	threads has fewer than ring-reserve recipients in memory
@@ -23,8 +23,8 @@ import "time"
 // The last two apply up to the limit plus ring-reserve for each ring. So there
 // are never more recipients in memory than recipient-limit, plus ring-reserve
 // for each ring, plus those of the largest message (Postfix, Dealing with memory
-// resource limits). Messages come in one for one: new and deferred ones in each
-// ring, and rings in turn.
+// resource limits). The new and the deferred messages of a ring take turns to
+// come into memory, and so do the rings.
 
 // memory is the state of the limits.
 type memory struct {
@@ -34,7 +34,7 @@ type memory struct {
 	urgent               list[recordRef] // to be read, because something must be written
 	wanting              list[*ring]     // rings with threads that want to read records
 	urgentTurn           bool            // the next one read is not from urgent
-	candidates           []candidate     // messages that may come to be on record at the end of the Step
+	candidates           []candidate     // messages that may be put on record at the end of the Step
 	changed              bool            // a record may be read that could not be before
 	calendar             calendar
 }
@@ -46,7 +46,7 @@ type candidate struct {
 }
 
 // maxLoading bounds the control files that are being read again at a time, so
-// that new mail is not behind a long queue of them.
+// that new mail need not wait until many of them have been read.
 const maxLoading = 256
 
 // threadRecords is the records of a thread.
@@ -70,7 +70,8 @@ type ringRecords struct {
 	kind       int              // which of wanting has the next turn
 }
 
-// How far away the next attempt of a deferred message must be.
+// A message is put on record only if its next attempt is at least minIdle away,
+// plus idlePerRecipient for each open recipient (isIdle).
 const (
 	minIdle          = time.Second
 	idlePerRecipient = 10 * time.Millisecond
@@ -95,8 +96,8 @@ func (q *queue) inMemory() (messages, recipients int) {
 	return q.counts.Messages - q.memory.messages, q.counts.Recipients - q.memory.recipients
 }
 
-// The following leave out so many messages and recipients: those of a message
-// that has just arrived.
+// The following functions do not count the given numbers of messages and
+// recipients: those of a message that has just arrived.
 
 // hasRoom reports whether no limit is reached.
 func (q *queue) hasRoom(messages, recipients int) bool {
@@ -110,10 +111,11 @@ func (q *queue) overHalf(messages, recipients int) bool {
 	return !below(2*(m-messages)-1, q.config.ActiveLimit) || !below(2*(r-recipients)-1, q.config.RecipientLimit)
 }
 
-// belowBound reports whether the reserves of the rings are not used up either.
+// belowBound reports whether usage is below the limits plus the reserves of all
+// rings.
 func (q *queue) belowBound(messages, recipients int) bool {
 	m, r := q.inMemory()
-	reserves := q.order.len * q.config.RingReserve
+	reserves := q.ringOrder.len * q.config.RingReserve
 	within := func(n, limit int) bool { return limit == 0 || n < limit+reserves }
 	return within(m-messages, q.config.ActiveLimit) && within(r-recipients, q.config.RecipientLimit)
 }
@@ -170,7 +172,7 @@ func (dv *delivery) mayEnter(m *message) bool {
 	}
 	return dv.anyThread(m, func(t *thread) bool {
 		switch {
-		case t.records != nil && t.records.wanted[newMail]: // they come first
+		case t.records != nil && t.records.wanted[newMail]: // its records come first
 			return false
 		case room:
 			return !over || t.recipientsInMemory()-open < reserve
@@ -191,16 +193,16 @@ func (q *queue) anyThread(m *message, holds func(*thread) bool) bool {
 	}
 }
 
-// consider notes that a message may come to be on record when the Step ends.
-// Until then its memory is in use.
+// consider notes that a message may be put on record when the Step ends. Until
+// then its memory is in use.
 func (q *queue) consider(m *message) {
 	if q.limited() && q.overHalf(0, 0) {
 		q.memory.candidates = append(q.memory.candidates, candidate{m.ref, m.sequence})
 	}
 }
 
-// considerThread does the same, a batch at a time, with the mail of a thread that
-// may not be fed from now on, or whose limits have changed.
+// considerThread does the same, a batch at a time, for the mail of a thread that
+// may no longer be fed, or after the limits have changed.
 func (q *queue) considerThread(t *thread) {
 	if q.limited() && q.overHalf(0, 0) && t.vertices.len > 0 {
 		t.updates |= putOnRecord
@@ -209,7 +211,7 @@ func (q *queue) considerThread(t *thread) {
 	}
 }
 
-// putOnRecord puts the candidates on record that can be.
+// putOnRecord puts on record those candidates that are still idle.
 func (dv *delivery) putOnRecord() {
 	for _, c := range dv.memory.candidates {
 		if m := dv.messages.at(c.message); m.sequence == c.sequence && dv.overHalf(0, 0) && dv.isIdle(m) {
@@ -310,7 +312,8 @@ func (q *queue) updateWants(t *thread) {
 	}
 }
 
-// dropWant is called before a thread leaves its ring too.
+// dropWant notes that the thread no longer wants to read records of this kind. It
+// is also called before the thread leaves its ring.
 func (q *queue) dropWant(t *thread, kind int) {
 	if x := t.records; x.wanted[kind] {
 		t.ring.wanting[kind].remove(t)

@@ -33,7 +33,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				h.randomEvent()
 				_, in := h.s.inMemory()
 				most = max(most, in)
-				h.rings = max(h.rings, h.s.order.len)
+				h.rings = max(h.rings, h.s.ringOrder.len)
 				if bound := c.RecipientLimit + h.rings*c.RingReserve + h.largest; in > bound {
 					t.Fatalf("%d recipients in memory, more than %d", in, bound)
 				}

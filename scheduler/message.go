@@ -19,8 +19,8 @@ type message struct {
 	sender senderRef
 	first  vertexRef // nearly all messages have only this one; 0: none
 	extras extrasRef // 0 for most messages
-	// pendingWrites counts actions on the file that have no answer yet. Until
-	// they have one, the message is not finished.
+	// pendingWrites counts actions on the file that have no answer yet. The
+	// message is not finished before all of them are answered.
 	pendingWrites int16
 	flags         messageFlags
 	levels        uint8 // hash levels of the path, if the path has the usual form
@@ -43,7 +43,7 @@ type messageFlags uint8
 
 const (
 	nullSender  messageFlags = 1 << iota
-	owesNotice               // the file may have diagnostics that were reported to nobody
+	owesNotice               // the file may have diagnostics that have not been reported yet
 	removing                 // Finish is pending
 	moving                   // Hold is pending
 	holdOrdered              // by VerbHold
@@ -103,7 +103,7 @@ type vertex struct {
 	// inRetryStep says that it waits, or is due, after a step of its retries.
 	inRetryStep bool
 	// unanswered says that the agent ended the last line without a report on
-	// every recipient. It may still report.
+	// every recipient. It may still send the missing reports.
 	unanswered bool
 	// ordered is the verb of an order that waits until no agent has the vertex
 	// and it is the turn of its alternatives; 0: none.
@@ -133,7 +133,7 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	if v.state == waiting {
 		t.wakeTimes.remove(v.wakeAt.second())
 		if v.destinationFailed {
-			t.pulled--
+			t.revivable--
 		}
 	}
 	if v.state == fed {
@@ -150,7 +150,7 @@ func (q *queue) setState(v *vertex, state vertexState, wakeAt instant) {
 	if state == waiting {
 		t.wakeTimes.add(wakeAt.second())
 		if v.destinationFailed {
-			t.pulled++
+			t.revivable++
 		}
 	}
 }
@@ -160,7 +160,7 @@ type readReason uint8
 
 const (
 	noReason     readReason = iota
-	untouched               // the agent died before it came to the line
+	untouched               // the agent died before it began the line
 	agentCrashed            // the agent died on it
 	foundNothing            // the agent found nothing to do
 )
@@ -211,9 +211,9 @@ func (r *recipient) isOpen() bool { return r.state == open || r.state == reporte
 
 func (v *vertex) len() int { return int(v.count) }
 
-// advance does what must wait until no outcome of a message is being written. It
-// finishes a message without open recipients, and moves a message that is to be
-// held once all its vertices are holding.
+// advance does what must wait until no outcome of a message is being written: it
+// finishes a message without open recipients, writes a notice that is due, and
+// moves a message that is to be held once all its vertices are holding.
 func (dv *delivery) advance(m *message) {
 	switch {
 	case m.pendingWrites > 0 || m.flags&(removing|moving) != 0:
@@ -233,7 +233,7 @@ func (dv *delivery) advance(m *message) {
 
 // dropMessage removes a message from memory and leaves its files alone.
 func (dv *delivery) dropMessage(m *message) {
-	m.flags |= removing // orders that come from now on are too late
+	m.flags |= removing // so that later orders do not apply
 	dv.eachVertex(m, func(v *vertex) {
 		if v.state == fed {
 			dv.detachLine(v)

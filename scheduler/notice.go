@@ -55,7 +55,8 @@ func (dv *delivery) planNotice(m *message, at instant) {
 	}
 }
 
-// planInterimNotice plans the notice of PARAMglobal-report-interval.
+// planInterimNotice plans the notice of PARAMglobal-report-interval about a
+// message that owes one.
 func (dv *delivery) planInterimNotice(m *message) {
 	if d := dv.config.ReportInterval; d > 0 && m.flags&owesNotice != 0 {
 		dv.planNotice(m, dv.now.after(d))
@@ -144,7 +145,7 @@ func (q *queue) planDelay(v *vertex) {
 		case d.told || !q.recipient(v, d.recipient).isUndelivered():
 		case d.at > q.now:
 			next = min(next, d.at)
-		case q.deadlinePending(v, d): // planWake calls again
+		case q.deadlinePending(v, d): // the next planWake plans it
 		default:
 			next = q.now
 		}
@@ -208,7 +209,7 @@ func (q *queue) deadlinePending(v *vertex, d deliverBy) bool {
 		q.recipient(v, d.recipient).flags&mustAttempt != 0)
 }
 
-// delayDue tells senders of delays, and ends recipients whose deadline has
+// delayDue tells senders of delays, and fails recipients whose deadline has
 // passed.
 func (dv *delivery) delayDue(p *delayPlan) {
 	v := dv.vertices.at(p.vertex)

@@ -2,10 +2,11 @@ package scheduler
 
 import "time"
 
-// On record: how a message comes to be there, and what happens to it until its
+// On record: how a message is put on record, and what happens to it until its
 // file is read again (loadrecord.go).
 
-// canBeRecorded reports whether nobody works on the message or its files.
+// canBeRecorded reports whether the message has open recipients and nobody works
+// on its files.
 func (q *queue) canBeRecorded(m *message) bool {
 	return m.open > 0 && m.pendingWrites == 0 && m.flags&(removing|moving|holdOrdered) == 0
 }
@@ -21,7 +22,7 @@ func (d *dispatch) isIdle(m *message) bool {
 	if p := d.noticePlans[m.ref]; p != nil && p.at < wake {
 		return false
 	}
-	// The last vertices are the last to be fed, so most often one look is enough.
+	// The last vertices are the last to be fed, so checking one is usually enough.
 	n := 0
 	if d.isMulti(m) {
 		n = len(d.extras.at(m.extras).vertices)
@@ -97,7 +98,7 @@ func (dv *delivery) makeRecords(m *message) {
 	})
 }
 
-// keepExtras keeps what few messages need besides their records.
+// keepExtras keeps the facts that only few messages need besides their records.
 func (dv *delivery) keepExtras(m *message) {
 	x := recordExtras{recipients: m.recipients, failed: m.failed}
 	needed := m.recipients != m.open || m.failed != 0
@@ -138,21 +139,22 @@ func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
 			rec.flags |= flag
 		}
 	}
-	set(recordLevel, m.levels == 1)
-	set(recordLevels, m.levels == 2)
+	set(recordOneLevel, m.levels == 1)
+	set(recordTwoLevels, m.levels == 2)
 	set(recordNullSender, m.flags&nullSender != 0)
 	set(recordDestinationFailed, v.destinationFailed)
 	set(recordInRetryStep, v.inRetryStep)
 	set(recordNextRun, v.state == due && v.queue == 1)
 	if p := dv.delayPlans[v.ref]; p != nil && p.index != 0 {
-		// What has not been done yet is done when the file has been read.
+		// A delay or deadline that has not been handled yet is handled when the
+		// file has been read.
 		set(recordReadAtLook, dv.delays.at(int(p.index)-1).key <= dv.now)
 	}
 	return n
 }
 
-// takePlace puts a record into the place of its vertex, which is in no queue any
-// more. The message frees the vertex.
+// takePlace puts a record into the place of its vertex, which is no longer in a
+// queue. The vertex is freed with its message.
 func (dv *delivery) takePlace(v *vertex, n recordRef) {
 	t, rec := dv.threadOf(v), dv.records.items.at(n)
 	dv.wakes.remove(v.ref)
@@ -192,8 +194,8 @@ func (q *queue) replaceInThread(t *thread, old, item vertexRef) {
 	}
 }
 
-// countOnRecord counts recipients that come to be on record, or that are in
-// memory again (below 0).
+// countOnRecord adds recipients to the counts of those on record. A negative
+// number means that they are in memory again.
 func (q *queue) countOnRecord(t *thread, recipients int) {
 	t.records.recipients += recipients
 	t.memberOf.recipients -= recipients
@@ -221,7 +223,7 @@ func (q *queue) countRecordState(rec *record, n int32) {
 		return
 	}
 	if rec.flags&recordDestinationFailed != 0 {
-		t.pulled += n
+		t.revivable += n
 	}
 	if n > 0 {
 		t.wakeTimes.add(rec.wakeAt)
@@ -285,8 +287,8 @@ func (q *queue) recordQueue(rec *record) *list[recordRef] {
 	return &q.recordThread(rec).records.due[index][kind]
 }
 
-// readSoon has the file of a record read because something must be written, even
-// if its thread may not be fed.
+// readSoon asks for the file of a record to be read because something must be
+// written, even if its thread may not be fed.
 func (q *queue) readSoon(n recordRef) {
 	rec := q.records.items.at(n)
 	if rec.flags&(recordUrgent|recordLoading) != 0 {
@@ -320,7 +322,8 @@ func (q *queue) updateRecord(n recordRef) {
 	}
 }
 
-// requeueRecord puts a record where new parameters of its thread want it.
+// requeueRecord puts a record into the queue, and the place in the calendar, that
+// the new parameters of its thread call for.
 func (q *queue) requeueRecord(n recordRef) {
 	rec := q.records.items.at(n)
 	t := q.recordThread(rec)

@@ -29,8 +29,8 @@ const (
 	// VerbReroute sends recipients to another channel and host (Resubmit).
 	VerbReroute
 	// VerbRelease makes poisoned mail due now, and withdraws a VerbHold that
-	// waits for an agent, for the whole message. What lies under hold/ is not
-	// known here.
+	// waits for an agent, for the whole message. The core does not know the
+	// messages under hold/.
 	VerbRelease
 )
 
@@ -40,8 +40,8 @@ type Target struct {
 	Channel, Host string // both empty: the whole message
 }
 
-// ordered executes an order as far as possible now. Targets in the same message
-// that follow each other are executed together.
+// ordered executes an order as far as possible now. Adjacent targets in the same
+// message are handled together.
 func (dv *delivery) ordered(e *Ordered) {
 	answer := Answer{Order: e.Order}
 	counted := make(map[MessageID]bool, len(e.Targets))
@@ -168,8 +168,8 @@ func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	}
 }
 
-// refreshHoldOrder clears the flag that the message is to be held if this is no
-// longer true of any of its vertices.
+// refreshHoldOrder clears the message's flag holdOrdered if none of its vertices
+// has a recorded VerbHold any more.
 func (ml *mail) refreshHoldOrder(m *message) {
 	if !slices.ContainsFunc(ml.openVertices(m), func(v *vertex) bool { return v.ordered == VerbHold }) {
 		m.flags &^= holdOrdered

@@ -4,9 +4,9 @@ package scheduler
 // agent with one session more job lines before it has answered the line that it
 // is working on.
 
-// overfeed gives more lines to an agent with one session, so that it finds the
-// next line when it has finished one (scheduler.cf(5), overfeed). They ride on
-// its session, even if the thread may not take another.
+// overfeed gives more lines to an agent with one session, so that the next line
+// is already there when it has finished one (scheduler.cf(5), overfeed). These
+// lines ride on its session, even if the thread may not take another.
 func (d *dispatch) overfeed(a *agent) {
 	t := a.thread
 	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() && !d.overLimit(a.ring, t) &&

@@ -197,5 +197,5 @@ func (d *dispatch) feed(a *agent, p pick) {
 		d.planDeadline(a)
 	}
 	a.picks++
-	d.do(Feed{Agent: a.id, Job: ta.Job{Path: d.path(m), Host: t.key.host, WithHost: a.ring.hostless}})
+	d.do(Feed{Agent: a.id, Job: ta.Job{Path: d.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
 }

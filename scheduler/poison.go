@@ -1,7 +1,7 @@
 package scheduler
 
-// Poison: what follows from the death of an agent, and the vertices that agents
-// die on.
+// Poison: what happens when an agent dies, and to the vertices that agents die
+// on.
 
 // maxCrashes is how many agents in a row may die on a vertex before it is
 // poisoned.

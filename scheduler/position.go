@@ -30,7 +30,7 @@ type PositionView struct {
 	QuantumUsed bool
 }
 
-// JobView is the vertices of a message in one ring, of which one is due
+// JobView is the vertices of a message in one ring, at least one of which is due
 // (scheduler.cf(5), slotcost).
 type JobView struct {
 	Size  int // vertices that were open when the first became due
@@ -204,8 +204,8 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 	return s.vertices.at(dq.any())
 }
 
-// before reports whether a share has its turn before another one. One that has
-// no place yet comes last.
+// before reports whether a share has its turn before another one. A share that
+// has no turnKey yet comes last.
 func (s *share) before(other *share) bool {
 	return s.turnKey != 0 && (other.turnKey == 0 || s.turnKey < other.turnKey)
 }

@@ -5,11 +5,12 @@ import "slices"
 // Preemption: a job with few vertices overtakes one with many (slotcost,
 // slotdiscount, slotloan, minslots).
 //
-// Each pick of a job earns it a part of a slot: slotcost picks earn one slot. A
-// job that needs no more slots than that may be delivered first. So the delivery
-// of a big job takes longer by a factor of at most slotcost/(slotcost-1),
-// however deep small jobs overtake each other, and small jobs need not wait for
-// its end. The rules are those of Postfix's queue manager.
+// Each pick of a job earns it a part of a slot: slotcost picks earn one slot.
+// Another job that needs no more slots than the first has earned may overtake it.
+// So the delivery of a big job takes longer by a factor of at most
+// slotcost/(slotcost-1), however many small jobs overtake it and each other, and
+// small jobs need not wait for its end. The rules are those of Postfix's queue
+// manager.
 
 // preempt returns the pick of the job that preempts the current one: the job
 // with the greatest age for its size. The current job is the first in list order

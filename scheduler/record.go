@@ -20,7 +20,7 @@ type record struct {
 	links[vertexRef]                  // in the thread
 	looks            links[recordRef] // in a second of the calendar
 	queued           links[recordRef] // in a queue of its thread, or in memory.urgent
-	byID, byLog      recordRef        // next in a chain of recordIndex; of heads only
+	byID, byLog      recordRef        // next in a chain of recordIndex; only in a message's first record
 	next             recordRef        // of the message, in the order of its vertices; 0: none
 	more             recipientsRef    // as in the vertex
 	first            recipient
@@ -40,8 +40,8 @@ type (
 const (
 	// The message's flags, and how deep its path is.
 	recordNullSender recordFlags = 1 << iota
-	recordLevel                  // one hash level
-	recordLevels                 // two
+	recordOneLevel               // the path has one hash level
+	recordTwoLevels              // the path has two
 	recordDestinationFailed
 	recordInRetryStep
 	// recordNextRun says that a due record is in the queue with index 1 of its
@@ -64,7 +64,7 @@ func (ref vertexRef) record() recordRef { return recordRef(ref &^ recordBit) }
 
 func (ref vertexRef) isRecord() bool { return ref&recordBit != 0 }
 
-// recordExtras has what few messages on record need.
+// recordExtras has the fields that few messages on record need.
 type recordExtras struct {
 	path               string  // if the number and the levels do not give it
 	recipients, failed int32   // as in message
@@ -94,7 +94,7 @@ func (b *recordBook) init() {
 	}
 }
 
-// add makes a message on record known by its first record.
+// add puts a message on record into the indexes, by its first record.
 func (b *recordBook) add(first recordRef) {
 	b.byID.add(first)
 	if b.items.at(first).logHash != 0 {
@@ -102,7 +102,7 @@ func (b *recordBook) add(first recordRef) {
 	}
 }
 
-// remove forgets a message on record, whose records it frees.
+// remove takes a message on record out of the indexes and frees its records.
 func (b *recordBook) remove(first recordRef) {
 	rec := b.items.at(first)
 	b.byID.remove(first)
@@ -281,9 +281,9 @@ func (ml *mail) recordThread(rec *record) *thread { return *ml.threadTable.at(re
 // levels is how many hash levels the path has.
 func (rec *record) levels() int {
 	switch {
-	case rec.flags&recordLevels != 0:
+	case rec.flags&recordTwoLevels != 0:
 		return 2
-	case rec.flags&recordLevel != 0:
+	case rec.flags&recordOneLevel != 0:
 		return 1
 	}
 	return 0
@@ -307,7 +307,7 @@ func (l *list[H]) replace(old, item H) {
 	}
 }
 
-// undoRetryStep is as for a vertex.
+// undoRetryStep does for a record what undoRetryStep of vertex does for a vertex.
 func (rec *record) undoRetryStep() {
 	if rec.flags&recordInRetryStep != 0 && rec.retry > 0 {
 		rec.retry--

@@ -2,8 +2,9 @@ package scheduler
 
 import "slices"
 
-// Orders about messages on record, and x lines that obsolete them. RETRY and
-// RELEASE change the records. The files of the others are read first.
+// Orders on messages on record, and x lines that obsolete these messages. RETRY
+// and RELEASE change the records. For every other order, the control file is read
+// first.
 
 // recordedOrder is an order that is carried out when the message has been read.
 type recordedOrder struct {
@@ -109,8 +110,8 @@ func (ml *mail) orderOf(rec *record) Verb {
 	return 0
 }
 
-// stillOrdered returns the vertices of a message that was read again for an
-// order.
+// stillOrdered returns the vertices of a message that are still targets of an
+// order after the message has been read again.
 func (dv *delivery) stillOrdered(m *message, o *recordedOrder) []*vertex {
 	return slices.DeleteFunc(dv.openVertices(m), func(v *vertex) bool {
 		return o.order.Verb != VerbHold && !slices.Contains(o.threads, v.thread)
@@ -143,7 +144,7 @@ func (dv *delivery) retryRecord(n recordRef) {
 	dv.updateThread(t)
 }
 
-// obsoleteRecords has the messages on record read that a new message may
+// obsoleteRecords starts to read those messages on record that a new message may
 // replace.
 func (dv *delivery) obsoleteRecords(by *message, logID string) {
 	dv.records.eachWithLog(logID, func(n recordRef) {
@@ -153,7 +154,8 @@ func (dv *delivery) obsoleteRecords(by *message, logID string) {
 	})
 }
 
-// obsoleteBy drops a message that was read again, if another replaces it.
+// obsoleteBy drops a message that has been read again if the other message really
+// replaces it.
 func (dv *delivery) obsoleteBy(m *message, by obsoletion) {
 	if m.logHash == hashLogID(by.logID) && m.flags&obsoleted == 0 && m.owner == by.owner && dv.errorTo(m) == by.errorTo {
 		dv.dropObsolete(m, by.by)

@@ -1,10 +1,10 @@
 package scheduler
 
-// Reload: a new configuration, told by Reloaded.
+// Reload: how a new configuration takes effect (Reloaded).
 
 import "slices"
 
-// reload puts a new configuration into force. A thread whose clauses, command
+// reload applies a new configuration. A thread whose clauses, command
 // and process attributes do not change keeps its ring, its agents and its wake
 // times. New limits and intervals apply at once. The agents of a ring that no
 // longer has threads finish their job lines and are closed. Poisoned vertices
@@ -44,7 +44,7 @@ func (s *Scheduler) reload(config *Config) {
 		}
 	}
 	var rings []*ring
-	for r := s.order.head; r != nil; r = s.order.next(r) {
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		rings = append(rings, r)
 	}
 	for _, r := range rings {
@@ -88,8 +88,8 @@ func sameAgenda(a, b *Params) bool {
 	return a.AgeOrder == b.AgeOrder && a.Share == b.Share && a.QueueOnly == b.QueueOnly && a.Expiry == b.Expiry && a.Expiry2 == b.Expiry2
 }
 
-// requeueThread puts the vertices of the thread where the new parameters want
-// them.
+// requeueThread puts the vertices of the thread into the places, in the queue and
+// the agenda, that the new parameters call for.
 func (s *Scheduler) requeueThread(t *thread) {
 	for ref := t.vertices.head; ref != 0; {
 		next := t.vertices.next(ref)

@@ -181,8 +181,8 @@ func (ml *mail) attempted(v *vertex, i int) {
 	}
 }
 
-// maxDiagnostic is how many bytes of an agent's text are kept. Of a longer text
-// the end is kept, because the end of a transcript says what happened.
+// maxDiagnostic is how many bytes of an agent's text are kept. A longer text loses
+// its beginning, because the end of a transcript says what happened.
 const maxDiagnostic = 1000
 
 // setDiagnostic keeps the last report on a recipient. The recipients of a

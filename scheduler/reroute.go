@@ -15,8 +15,8 @@ func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 }
 
 // resubmit starts writing the open recipients of some vertices into a new
-// message. A recipient that has alternatives is sent together with those that
-// are left. Vertices whose alternatives wait for one in another vertex keep the
+// message. A recipient that has alternatives is sent together with the remaining
+// ones. Vertices whose alternatives wait for one in another vertex keep the
 // recorded order.
 func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	p := pending{message: m}
@@ -53,7 +53,7 @@ func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	dv.issue(op, p)
 }
 
-// withAlternatives returns a recipient and what is left of its alternatives.
+// withAlternatives returns a recipient and its remaining alternatives.
 func (ml *mail) withAlternatives(m *message, v *vertex, i int) []alternative {
 	set, _ := ml.exclusiveSetOf(m, v, i)
 	if set == nil {

@@ -7,9 +7,9 @@ import (
 	"zsched/ctlfile"
 )
 
-// Resync: when a job line ends without its reports, because the agent asked for
-// a resync or died, the control file is read again before the vertex is fed
-// again.
+// Resync: when a job line ends before every recipient has been reported, because
+// the agent asked for a resync or died, the control file is read again before the
+// vertex is fed again.
 
 // agentResync ends the agent's line for the message: the agent found nothing to
 // do there.

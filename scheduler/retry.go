@@ -207,7 +207,7 @@ func (dv *delivery) wakeVertex(v *vertex) {
 	}
 }
 
-// blockVertex keeps a vertex that has nothing to feed now.
+// blockVertex blocks a vertex, none of whose recipients can be fed now.
 func (q *queue) blockVertex(v *vertex) {
 	t := q.threadOf(v)
 	q.dequeueVertex(v)
@@ -216,7 +216,8 @@ func (q *queue) blockVertex(v *vertex) {
 	q.updateThread(t)
 }
 
-// blockIfEmpty blocks a due or waiting vertex that has nothing to feed now.
+// blockIfEmpty blocks a due or waiting vertex if none of its recipients can be fed
+// now.
 func (q *queue) blockIfEmpty(v *vertex) {
 	if (v.state == due || v.state == waiting) && q.feedable(v) == 0 {
 		q.blockVertex(v)

@@ -14,15 +14,15 @@ import (
 type ring struct {
 	id      uint64       // in the order in which rings were made, from 1
 	key     string       // ringKey
-	inOrder links[*ring] // in queue.order
+	inOrder links[*ring] // in queue.ringOrder
 	channel *channel
 	clauses []*Clause // that matched
 	clause  string    // clauseKey; rings with the same one share start failures
 	params  *Params
 	command []string // expanded
-	// hostless: the command contains $host, so job lines leave out the host.
-	hostless bool
-	dropped  bool // no longer in queue.order
+	// withHost: the command contains $host, so job lines leave out the host.
+	withHost bool
+	dropped  bool // no longer in queue.ringOrder
 	retired  bool // no thread is left after a reload; the agents are closed
 
 	members  list[*thread] // in the order of thread.sequence
@@ -42,15 +42,15 @@ type ring struct {
 	procs    int      // agents, idle ones included
 	busy     int      // sessions
 	expected int      // sessions that the agents should still offer
-	idle     []*agent // the youngest last
+	idle     []*agent // the one that became idle last is at the end
 	free     []*agent // serving, with a free session
 
 	dirty        bool         // is in queue.dirty
 	backoffIndex int32        // in agenda.backoffs
 	limitQueue   *limitQueue  // in which the ring waits; nil: none
 	limitLinks   links[*ring] // in limitQueue
-	// waitingSince is the turn in which the ring began to wait at a limit;
-	// 0: it has got what it waited for.
+	// waitingSince is the limitSequence at which the ring began to wait at a
+	// limit. It is 0 when the ring has got what it waited for.
 	waitingSince uint64
 }
 
@@ -104,13 +104,13 @@ func (q *queue) obtainRing(key threadKey) (*ring, *Params) {
 		q.lastRing++
 		r.id = q.lastRing
 		q.rings[name] = r
-		q.order.append(r)
+		q.ringOrder.append(r)
 	}
 	if r.params == nil || !slices.Equal(r.clauses, clauses) {
 		r.clauses = clauses
 		r.clause = clauseKey(clauses)
 		r.params = params
-		r.hostless = namesHost(params.Command)
+		r.withHost = namesHost(params.Command)
 	}
 	if !slices.ContainsFunc(params.Command, namesHostIn) {
 		r.channel.latest = r
@@ -151,7 +151,7 @@ func (q *queue) dropRingWhenEmpty(r *ring) {
 		w.ringLeaves(r)
 	}
 	r.dropped = true
-	q.order.remove(r)
+	q.ringOrder.remove(r)
 	r.dequeue()
 	q.backoffs.remove(r)
 	if q.rings[r.key] == r {

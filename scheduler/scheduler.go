@@ -32,9 +32,9 @@
 //
 // # The parts
 //
-// Scheduler is made of five parts. Each embeds the one below it; queue embeds
-// both mail and agenda. A method belongs to the lowest part that has everything
-// the method needs.
+// Scheduler is built from five parts, which follow it in this list. Each embeds
+// the one below it; queue embeds both mail and agenda. A method belongs to the
+// lowest part that has everything that the method needs.
 //
 //	Scheduler  events in, actions out, views of the queue for queries
 //	delivery   what job lines lead to: outcomes, retries, writes, orders
@@ -68,7 +68,8 @@
 //	how a million messages are kept    message.go mail.go slab.go heap.go
 //	warm restart                       save.go restore.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
-//	orders about mail on record        recordorder.go calendar.go
+//	wakes and orders of mail on record calendar.go recordorder.go
+//	actions for the event log          eventlog.go
 //
 // The invariants are stated in check_test.go and checked after each Step of a
 // test. testdata/ has scenarios in prose. Package simulate measures windows,
@@ -125,9 +126,9 @@ type queue struct {
 	held           map[threadKey]bool // threads that are held, with or without mail
 	threadSequence uint64             // last thread.sequence that was given
 
-	rings    map[string]*ring // by ring.key; without retired ones
-	order    list[*ring]      // all rings in the order in which they were made
-	lastRing uint64           // last ring.id that was given
+	rings     map[string]*ring // by ring.key; without retired ones
+	ringOrder list[*ring]      // all rings in the order in which they were made
+	lastRing  uint64           // last ring.id that was given
 	// orphans takes the place of a ring for the threads for which no clause
 	// gives a command. It is not in the list order.
 	orphans ring
@@ -166,7 +167,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
 	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
 	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
-	s.order.of = func(r *ring) *links[*ring] { return &r.inOrder }
+	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
 	s.orphans.members.of = memberLinksOf
 	s.orphans.initRecords()

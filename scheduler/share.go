@@ -53,7 +53,8 @@ type shareSize struct {
 	spent heap[*sizeQueue]
 }
 
-// maxEmptySizes is from how many sizes on those without mail are dropped.
+// maxEmptySizes is the number of sizes above which a share drops those without
+// mail.
 const maxEmptySizes = 4
 
 // shareName returns the name of the share for a sender.
@@ -81,7 +82,8 @@ func (c *Config) weight(name string) int {
 
 func turnIndexOf(s *share) *int32 { return &s.turnIndex }
 
-// oldShares is in the keys of old shares, which come after all new ones.
+// oldShares is a bit that is set in the turnKey of each old share, so that old
+// shares come after all new ones.
 const oldShares instant = 1 << 62
 
 // obtainShare finds or makes the share of a sender in a ring.

@@ -93,7 +93,7 @@ func (s *Scheduler) Counts() Counts {
 func (s *Scheduler) Shares() SharesView {
 	var v SharesView
 	visited := 0
-	for r := s.order.head; r != nil; r = s.order.next(r) {
+	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
 		for _, share := range r.shares {
 			if visited++; visited > maxShares {
 				return v
@@ -116,7 +116,7 @@ func (s *Scheduler) viewRing(r *ring) *RingView {
 	if c := commandClause(r.clauses); c != nil {
 		v.Channel, v.Host = c.Channel, c.Host
 	}
-	v.WithHost, v.Retired = r.hostless, r.retired
+	v.WithHost, v.Retired = r.withHost, r.retired
 	v.Agents, v.Idle, v.Sessions = r.procs, len(r.idle), r.busy
 	v.MaxTA, v.MaxChannel, v.MaxRing = s.maxTA(r), s.maxChannel(r), s.maxRing(r)
 	v.MaxThr, v.Overfeed = max(1, r.params.MaxThr), r.params.Overfeed
@@ -140,7 +140,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		v.States.add(vertexState(state), int(n))
 	}
 	if t.ring != nil {
-		v.Ring, v.WithHost = t.ring.id, t.ring.hostless
+		v.Ring, v.WithHost = t.ring.id, t.ring.withHost
 	}
 	if oldest := t.modTimes.earliest(); oldest != never {
 		v.OldestAt = oldest.time()
@@ -213,7 +213,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	m, t := s.messageOf(v), s.threadOf(v)
 	view := &VertexView{
 		Message: m.id, Path: s.path(m), Sender: s.reversePath(m), Owner: m.owner,
-		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
+		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
 		ModifiedAt: m.modifiedAt.time(), State: v.state.word(), Ordered: v.ordered,
 		Held: t.held || v.state == holding,
 	}
@@ -260,7 +260,7 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 	t := s.recordThread(rec)
 	view := &VertexView{
 		Message: rec.id, Path: s.recordPath(rec),
-		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.hostless,
+		Channel: t.key.channel, Host: t.key.host, WithHost: t.ring != nil && t.ring.withHost,
 		ModifiedAt: rec.modifiedAt.time(), State: rec.state.word(), Ordered: s.orderOf(rec),
 		Held: t.held, OnRecord: true,
 	}

@@ -33,7 +33,7 @@ func (s *slab[N, T]) get(n N) *T {
 	return s.at(n)
 }
 
-// alloc returns the number of a new item, which is zero.
+// alloc returns the number of a new item, which has its zero value.
 func (s *slab[N, T]) alloc() (N, *T) {
 	if last := len(s.freed) - 1; last >= 0 {
 		n := s.freed[last]

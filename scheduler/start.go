@@ -194,7 +194,7 @@ func (d *dispatch) clearStartFailures(clause string) {
 		return
 	}
 	delete(d.startFailures, clause)
-	for r := d.order.head; r != nil; r = d.order.next(r) {
+	for r := d.ringOrder.head; r != nil; r = d.ringOrder.next(r) {
 		if r.clause == clause && d.backoffs.contains(r) {
 			d.backoffs.put(d.now, r)
 		}

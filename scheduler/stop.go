@@ -99,8 +99,8 @@ func (s *Scheduler) endStop() {
 	}
 	s.stop.deadline, s.stop.done = 0, true
 	if writes := len(s.store.pending); left > 0 || writes > 0 {
-		s.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents and " +
-			strconv.Itoa(writes) + " answers of the spool missing"})
+		s.do(Note{Severity: Error, Text: "stopped with " + strconv.Itoa(left) + " agents running and " +
+			strconv.Itoa(writes) + " file operations unfinished"})
 	}
 	s.do(Stopped{})
 }

@@ -7,8 +7,8 @@ import (
 	"zsched/ctlfile"
 )
 
-// Work on control files: outcomes are written, messages are finished, and what
-// fails is tried again (a full disk included).
+// Work on control files: outcomes are written, messages are finished, and failed
+// actions are tried again, even after a full disk.
 
 // Times between attempts to write.
 const (
@@ -336,7 +336,7 @@ func (dv *delivery) spoolBack() {
 	dv.spoolDown, dv.memory.changed = false, true
 	dv.do(Note{Text: "the spool can be written again"})
 	dv.reissueFailed()
-	for r := dv.order.head; r != nil; r = dv.order.next(r) {
+	for r := dv.ringOrder.head; r != nil; r = dv.ringOrder.next(r) {
 		dv.markDirty(r)
 	}
 }

@@ -72,7 +72,7 @@ type thread struct {
 	suspensions    uint32    // begun and ended so far, see vertex.suspensionsWhenDue
 	retry          uint8     // index in Retries of the next suspension
 	inRetryStep    bool      // the suspension is a step of retries, not a retryat
-	pulled         int32     // waiting vertices that a revival of the thread makes due
+	revivable      int32     // waiting vertices that a revival of the thread makes due
 	resumeIndex    int32     // in agenda.resumes
 	nextUpdate     vertexRef // where the bulk updates continue; 0: none
 
@@ -247,8 +247,8 @@ func (q *queue) makeDue(v *vertex) {
 	q.updateThread(t)
 }
 
-// updateThread updates what depends on the state of the thread, above all what
-// it wants from its ring. It drops the thread if it is empty.
+// updateThread updates what depends on the state of the thread, above all how
+// many sessions it wants from its ring. It drops the thread if it is empty.
 func (q *queue) updateThread(t *thread) {
 	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 && !t.toBeRead() {
 		t.running = false

@@ -119,12 +119,12 @@ type VertexView struct {
 	FedAt     time.Time // last, to the second; zero: never
 	// Position is where a due vertex stands in the order of picks. Explain has
 	// it, and walks of a thread or message have it where Next is set, for the
-	// first maxPositions: it takes long to find.
+	// first maxPositions, because it takes long to compute.
 	Position *PositionView
 	Ordered  Verb // recorded order, executed when it comes back; 0: none
 	Held     bool // with its thread, or it is to be held
 
-	// OnRecord says that the message is on record: Sender, Owner and Job are
+	// OnRecord says that the message is on record: Sender, Owner and Position are
 	// not set.
 	OnRecord bool
 
@@ -173,7 +173,7 @@ type MessageView struct {
 type Standing uint8
 
 const (
-	// Absent: not in memory. A file with that number is to be loaded.
+	// Absent: not in the queue. A file with that number is to be loaded.
 	Absent Standing = iota
 	// Present: in the queue.
 	Present
@@ -216,7 +216,7 @@ func (c StateCounts) All() iter.Seq2[State, int] {
 // Counts are counters that are kept up to date, so that reading them costs
 // nothing.
 type Counts struct {
-	Messages     int // in memory, those being removed included
+	Messages     int // in the queue, on record or being removed included
 	Vertices     int
 	Recipients   int // not done
 	Threads      int
@@ -232,9 +232,9 @@ type Counts struct {
 	AgentsClosing int
 	Sessions      int // busy
 
-	// In: loaded. Out: gone from memory (done, resubmitted or missing). Held:
+	// In: loaded. Out: gone from the queue (done, resubmitted or missing). Held:
 	// moved to hold/. Released: back from there. In plus Released, minus Out and
-	// Held, is what is in memory.
+	// Held, is what is in the queue.
 	MessagesIn, MessagesOut, MessagesHeld, MessagesReleased         uint64
 	RecipientsIn, RecipientsOut, RecipientsHeld, RecipientsReleased uint64
 	BytesIn                                                         uint64 // sizes of the message files loaded

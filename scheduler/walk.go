@@ -20,12 +20,12 @@ type Item struct {
 	Vertex *VertexView
 }
 
-// Walk goes through the queue in slices, so that the scheduler can work in
-// between. It returns the rings in the order in which they were made; after
+// Walk goes through the queue a batch at a time (Next), so that the scheduler can
+// work in between. It returns the rings in the order in which they were made; after
 // each ring its threads in the order in which they joined it; after each
 // thread its vertices in the order in which they were linked.
 //
-// A thread or vertex that is in the queue from the first slice to the last is
+// A thread or vertex that is in the queue from the first batch to the last is
 // returned exactly once, even if a reload moves it to another ring. Whatever
 // arrives or leaves in between may or may not be returned. A ring is returned
 // again before threads that a reload has moved to it.
@@ -69,9 +69,9 @@ type part struct {
 }
 
 const (
-	// maxSlice bounds the recipients and agents that one slice shows, besides
+	// maxBatch bounds the recipients and agents that one batch shows, besides
 	// the bound on the number of items.
-	maxSlice = 2000
+	maxBatch = 2000
 	// maxPart is the greatest number of recipients in one item.
 	maxPart = 500
 )
@@ -111,7 +111,7 @@ func (w *Walk) Close() {
 // Next returns the next items: at most n, and no more than can be converted
 // quickly. more is false at the end; the walk is then closed.
 func (w *Walk) Next(n int) (items []Item, more bool) {
-	for shown := 0; len(items) < n && shown < maxSlice; {
+	for shown := 0; len(items) < n && shown < maxBatch; {
 		if w.s == nil {
 			return items, false
 		}
@@ -272,8 +272,8 @@ func (w *Walk) toRing(r *ring) { w.ring, w.shown, w.next = r, false, nil }
 // firstRing and ringAfter go through the rings in the order in which they were
 // made. orphans, which stands for threads without a ring, comes last.
 func (s *Scheduler) firstRing() *ring {
-	if s.order.head != nil {
-		return s.order.head
+	if s.ringOrder.head != nil {
+		return s.ringOrder.head
 	}
 	return &s.orphans
 }
@@ -282,7 +282,7 @@ func (s *Scheduler) ringAfter(r *ring) *ring {
 	if r == &s.orphans {
 		return nil
 	}
-	if next := s.order.next(r); next != nil {
+	if next := s.ringOrder.next(r); next != nil {
 		return next
 	}
 	return &s.orphans

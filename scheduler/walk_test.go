@@ -144,7 +144,7 @@ func scattered(r *rand.Rand) *Config {
 // TestWalkInParts: a vertex with very many recipients is returned in parts, and
 // a slice is bounded by what it shows.
 func TestWalkInParts(t *testing.T) {
-	const n = 3*maxSlice + 7
+	const n = 3*maxBatch + 7
 	now := time.Unix(1_800_000_000, 0)
 	s := plain(0)
 	m := Message{ID: 1, Path: "1", ModifiedAt: now}
@@ -171,7 +171,7 @@ func TestWalkInParts(t *testing.T) {
 					next += len(item.Vertex.Recipients)
 				}
 			}
-			if shown > maxSlice+maxPart {
+			if shown > maxBatch+maxPart {
 				t.Errorf("%s: a slice shows %d recipients", name, shown)
 			}
 		}

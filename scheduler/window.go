@@ -27,8 +27,8 @@ import (
 // While the thread is probing, the window is 1, and the session gets one job
 // line at a time.
 type window struct {
-	// size is how many sessions the thread may use while it is alive; 0: the
-	// initial ones.
+	// size is how many sessions the thread may use while it is alive; 0: as many
+	// as initialconcurrency says.
 	// Invariant: it is 0 if the window is constant.
 	size int
 	// success and failure are the feedback that has not moved the window yet.
@@ -207,7 +207,7 @@ func (dv *delivery) revive(t *thread, size int) {
 		t.suspendedUntil = dv.now
 	}
 	dv.noteFeedback(t, "revived")
-	if t.pulled > 0 {
+	if t.revivable > 0 {
 		dv.beginUpdate(t, pullForward)
 		return
 	}
