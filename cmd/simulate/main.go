@@ -1,5 +1,5 @@
 // Simulate runs the scheduler's core against models of agents and servers, in
-// virtual time, and prints our figures beside the published ones.
+// virtual time, and prints our figures next to the published ones.
 //
 //	simulate [--seed N] [--doc DIRECTORY] [SCENE...]
 //

@@ -21,7 +21,8 @@ type Clock struct {
 // beginning is the time of the core at the beginning of a simulation.
 var beginning = time.Unix(1_800_000_000, 0)
 
-// NewClock returns a clock at the beginning. The seed gives all random numbers.
+// NewClock returns a clock at the beginning. All random numbers come from the
+// seed.
 func NewClock(seed uint64) *Clock {
 	c := &Clock{seed: seed}
 	c.Rand = c.newRand()
@@ -38,20 +39,21 @@ func (c *Clock) newRand() *rand.Rand {
 // Now returns the time since the beginning.
 func (c *Clock) Now() time.Duration { return c.now }
 
-// After plans something. What is planned for the same time happens in the order
-// in which it was planned.
+// After plans to call run after d. Functions that are planned for the same time
+// are called in the order in which they were planned.
 func (c *Clock) After(d time.Duration, run func()) {
 	c.last++
 	heap.Push(&c.planned, event{c.now + d, c.last, run})
 }
 
-// Every runs something now and then in regular intervals.
+// Every calls run at once and then again after each interval d.
 func (c *Clock) Every(d time.Duration, run func()) {
 	run()
 	c.After(d, func() { c.Every(d, run) })
 }
 
-// Run lets planned things happen until the condition holds.
+// Run calls the planned functions, in the order of time, until the condition
+// holds.
 func (c *Clock) Run(until func() bool) {
 	for !until() {
 		if len(c.planned) == 0 {
@@ -63,7 +65,7 @@ func (c *Clock) Run(until func() bool) {
 	}
 }
 
-// RunUntil lets everything happen that is planned before t.
+// RunUntil calls the functions that are planned before t.
 func (c *Clock) RunUntil(t time.Duration) {
 	c.Run(func() bool { return len(c.planned) == 0 || c.planned[0].at >= t })
 	c.now = t

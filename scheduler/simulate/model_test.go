@@ -35,7 +35,7 @@ func TestFailedDeliveryIsRepeated(t *testing.T) {
 	c := NewClock(1)
 	p := defaults()
 	p.Interval, p.Jitter = time.Minute, 0
-	n := NewNode(c, p, nil, awayUntil(2*time.Minute, steady(time.Second, time.Second)))
+	n := NewNode(c, p, nil, downUntil(2*time.Minute, steady(time.Second, time.Second)))
 	var ends []string
 	n.Ended = func(d *Delivery) { ends = append(ends, fmt.Sprint(c.Now().Round(time.Second), " ", d.OK)) }
 	m := n.Submit("a@example.org", "host", "host")

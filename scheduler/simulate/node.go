@@ -19,11 +19,10 @@ type Node struct {
 
 	messages map[scheduler.MessageID]*Message
 	last     scheduler.MessageID // the last that was given
-	starting time.Duration       // when the agent that is started last is ready
+	starting time.Duration       // when the agent that was started last is ready
 	tickAt   time.Duration       // of the Tick that is planned; 0: none is
 
-	// Fed and Ended are told of each job line that begins and ends. They may be
-	// nil.
+	// Fed and Ended are called when a job line begins and ends. They may be nil.
 	Fed, Ended func(*Delivery)
 }
 
@@ -47,18 +46,19 @@ type Delivery struct {
 	finished bool
 }
 
-// Server is told that a client has connected for a delivery. It calls
+// Server is called when a client has connected for a delivery. It calls
 // Delivery.End when the delivery is over.
 type Server func(*Delivery)
 
 const (
 	// channel is the channel of all mail.
 	channel = "smtp"
-	// startTime is how long after another an agent can be started.
+	// startTime is how long the start of an agent takes. Agents start one after
+	// the other.
 	startTime = 10 * time.Millisecond
-	// connectTime is how long after a job line its client connects.
+	// connectTime is the time from a job line to the connection of its client.
 	connectTime = 10 * time.Millisecond
-	// noRetry is an interval that does not end within a simulation.
+	// noRetry is an interval longer than any simulation.
 	noRetry = 365 * 24 * time.Hour
 )
 
@@ -89,15 +89,15 @@ func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server
 	return n
 }
 
-// Reload gives the node other parameters and weights, as a new configuration.
+// Reload gives the node a new configuration with these parameters and weights.
 func (n *Node) Reload(p scheduler.Params, weights map[string]int) {
 	n.config.Defaults, n.config.Shares = p, weights
 	config := n.config
 	n.step(scheduler.Reloaded{Config: &config})
 }
 
-// Submit lets a message arrive that has one recipient at each host named. A host
-// that is named twice has two recipients, which are one job line.
+// Submit puts a message into the queue that has one recipient at each named host.
+// A host that is named twice has two recipients, which are one job line.
 func (n *Node) Submit(sender string, hosts ...string) *Message {
 	n.last++
 	m := &Message{ID: n.last, Sender: sender, ArrivedAt: n.now, offsets: make(map[string][]int64, len(hosts))}
@@ -142,7 +142,7 @@ func (d *Delivery) End(ok bool) {
 	for _, offset := range d.Message.offsets[d.Host] {
 		n.step(scheduler.AgentReported{Agent: d.agent, Report: ta.Report{Message: uint64(d.Message.ID), Offset: offset, Status: status}})
 		if !ok {
-			break // deferall is about all recipients
+			break // deferall applies to all recipients
 		}
 	}
 	if n.Ended != nil {
@@ -159,7 +159,7 @@ func (n *Node) step(e scheduler.Event) {
 	n.planTick()
 }
 
-// answer tells the core an event at once, but after the present one.
+// answer tells the core an event at the current time, but after the current event.
 func (n *Node) answer(e scheduler.Event) { n.After(0, func() { n.step(e) }) }
 
 func (n *Node) perform(a scheduler.Action) {

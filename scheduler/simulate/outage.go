@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Dead destinations (cohortlimit, retries): a host that was away, and the mail
+// Dead destinations (cohortlimit, retries): a host that was down, and the mail
 // that has waited for it.
 
 var outageScene = Scene{
 	Name:  "outage",
-	Title: "A host that was away for an hour",
-	Setting: "50 000 messages wait for one host, with interval=1m retries=1 initialconcurrency=5 maxthr=20. The host " +
-		"fails every attempt for an hour, each after a second, and then takes 1 to 1.2 seconds for a delivery.",
-	Reference: "none; the aim is that no period of ten seconds holds more than twice the mean of the drain",
+	Title: "A host that was down for an hour",
+	Setting: "50 000 messages wait for one host, with interval=1m retries=1 initialconcurrency=5 maxthr=20. For an hour, " +
+		"every attempt at the host fails after a second; then a delivery takes 1 to 1.2 seconds.",
+	Reference: "none; the aim is that no period of ten seconds has more than twice the mean number of deliveries",
 	Run: func(seed uint64) Result {
 		const messages, back = 50_000, time.Hour
 		c := NewClock(seed)
 		p := defaults()
 		p.Interval, p.InitialConcurrency, p.MaxThr = time.Minute, 5, 20
-		n := NewNode(c, p, nil, awayUntil(back, steady(time.Second, 1200*time.Millisecond)))
+		n := NewNode(c, p, nil, downUntil(back, steady(time.Second, 1200*time.Millisecond)))
 		var drain drainRate
 		failed, revived := 0, 0
 		n.Ended = func(d *Delivery) {
@@ -46,12 +46,12 @@ var outageScene = Scene{
 		return Result{
 			Figures: []Figure{
 				// The window, then probes: 55 seconds apart or more.
-				atMost("attempts at the host while it was away", 0, float64(failed), 72),
+				atMost("attempts at the host while it was down", 0, float64(failed), 72),
 				same("window after the first success", strconv.Itoa(revived), "5"),
-				atMost("most deliveries in ten seconds, in means", 2, drain.most()/mean, 2),
+				atMost("most deliveries in ten seconds, divided by the mean", 2, drain.most()/mean, 2),
 			},
 			Plots: []Plot{{
-				Name: "outage", Title: "A host that was away for an hour", X: "minutes", XMax: 120,
+				Name: "outage", Title: "A host that was down for an hour", X: "minutes", XMax: 120,
 				Panels: []Panel{
 					{Title: "window", Y: "sessions", YMax: 25, Lines: []Line{window}, Marks: []Mark{{20, "maxthr"}}},
 					{Title: "thousands of messages in the queue", Y: "thousands", YMax: messages / 1000, Lines: []Line{queue}},
@@ -64,17 +64,17 @@ var outageScene = Scene{
 
 var deadScene = Scene{
 	Name:  "dead",
-	Title: "A dead host beside a live one",
+	Title: "A dead host and a live one",
 	Setting: "3000 messages for a host where every attempt times out after 30 seconds, and more than enough for a live host " +
 		"where a delivery takes about a second, in a ring of 20 sessions, for 20 minutes. maxthr=20 interval=1m " +
-		"retries=\"1 2 4 8\", so that a suspension ends after 1, 3, 7 and 15 minutes, and perhaps another one. With a constant window, and with " +
-		"initialconcurrency=5, which starts three sessions more until five failures make a cohort.",
-	Reference: "none; the aim is that a dead host costs its window once and one probe for each suspension",
+		"retries=\"1 2 4 8\", so that suspensions end after 1, 3, 7 and 15 minutes, and perhaps once more. The load runs with a constant window, and with " +
+		"initialconcurrency=5, where three more sessions start before five failures make a cohort.",
+	Reference: "none; the aim is that a dead host costs one window of attempts, and then one probe for each suspension",
 	Run: func(seed uint64) Result {
-		_, _, alone := deadBesideLive(seed, 0, 0)
+		_, _, alone := deadAndLive(seed, 0, 0)
 		result := Result{}
 		for _, initial := range []int{0, 5} {
-			first, later, live := deadBesideLive(seed, initial, 3000)
+			first, later, live := deadAndLive(seed, initial, 3000)
 			name, window := "constant window", 20
 			if initial > 0 {
 				// The first failure makes the window 4, and the fifth declares the
@@ -83,18 +83,18 @@ var deadScene = Scene{
 			}
 			result.Figures = append(result.Figures,
 				atMost(name+": attempts in the first minute", 0, float64(first), float64(window)),
-				near(name+": attempts after it", 0, float64(later), 5, 1).
-					because("after the end of the list, the wait is a random one of it"),
-				atLeast(name+": deliveries to the live host, % of those without the dead one", 1, 100*float64(live)/float64(alone), 95),
+				near(name+": attempts after that", 0, float64(later), 5, 1).
+					because("after the end of the list retries, each wait is a random one from the list"),
+				atLeast(name+": deliveries to the live host, % of those without the dead host", 1, 100*float64(live)/float64(alone), 95),
 			)
 		}
 		return result
 	},
 }
 
-// deadBesideLive returns the attempts at a dead host in the first minute and
-// later, and the deliveries to a live one.
-func deadBesideLive(seed uint64, initial, messages int) (first, later, live int) {
+// deadAndLive returns the attempts at a dead host in the first minute and later,
+// and the deliveries to a live host.
+func deadAndLive(seed uint64, initial, messages int) (first, later, live int) {
 	c := NewClock(seed)
 	p := defaults()
 	p.Interval, p.Retries = time.Minute, []int{1, 2, 4, 8}

@@ -36,7 +36,7 @@ func (s Scene) Print(w io.Writer, r Result, withPlots bool) error {
 	}
 	b.WriteString(table(rows))
 	if len(notes) > 0 {
-		b.WriteString("\nWhy ours is not the reference:\n\n")
+		b.WriteString("\nWhy our figures differ from the reference:\n\n")
 	}
 	for i, note := range notes {
 		fmt.Fprintf(&b, "%d. %s.\n", i+1, note)
@@ -50,8 +50,8 @@ func (s Scene) Print(w io.Writer, r Result, withPlots bool) error {
 	return err
 }
 
-// table returns a Markdown table with aligned columns. Columns that are empty
-// but for their heading are left out.
+// table returns a Markdown table with aligned columns. It leaves out columns that
+// have only a heading.
 func table(rows [][]string) string {
 	widths := make([]int, len(rows[0]))
 	for column := range widths {

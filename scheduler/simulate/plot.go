@@ -7,7 +7,7 @@ import (
 
 // Plots: what a diagram shows, its scales and ticks. svg.go draws them.
 
-// Plot is a diagram: panels above one another with a common x axis.
+// Plot is a diagram: panels one below the other, with a common x axis.
 type Plot struct {
 	Name   string // of its file, without .svg
 	Title  string
@@ -60,9 +60,9 @@ func ticks(end float64, n int) []float64 {
 // label writes a tick's value without superfluous digits.
 func label(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// thin returns the points up to the end of the x axis that make a difference in
-// a drawing. It leaves out points whose value is that of both neighbours and, if
-// the line has no steps, points that are closer together than distance.
+// thin returns the points up to the end of the x axis, without those that make no
+// visible difference: points whose value is that of both neighbours and, if the
+// line has no steps, points that are closer together than distance.
 func (l Line) thin(end, distance float64) []Point {
 	var kept []Point
 	for i, p := range l.Points {

@@ -91,7 +91,7 @@ func TestPage(t *testing.T) {
 		Figures: []Figure{
 			near("first", 1, 16.6, 16.5, 1).because("chance"),
 			atMost("second", 2, 3, 2),
-			unbounded("third", 0, 7).beside("7").because("not needed"),
+			unbounded("third", 0, 7).withReference("7").because("not needed"),
 		},
 		Plots: []Plot{{Name: "example", Title: "A plot"}},
 	}
@@ -112,7 +112,7 @@ Reference: a book.
 | second | 3.00 |           | at most 2.00 | **NO** |      |
 | third  | 7    | 7         |              |        |      |
 
-Why ours is not the reference:
+Why our figures differ from the reference:
 
 1. chance.
 

@@ -52,8 +52,8 @@ var inflationScene = Scene{
 	Name:  "inflation",
 	Title: "Preemption: how much longer a message takes",
 	Setting: "Random loads on one session, 30 for each slotcost k, with random slotdiscount, slotloan and minslots. The " +
-		"inflation of a message is the number of deliveries from its first to its last, its own and others, for each " +
-		"of its own. One level: no message that overtakes another is large enough to be overtaken itself.",
+		"inflation of a message is the number of all deliveries from its first to its last, divided by the number of " +
+		"its own. One level: no message that overtakes another is large enough to be overtaken itself.",
 	Reference: "Postfix, Queue Scheduler: at most k/(k-1) at any depth, (k+1)/k with one level",
 	Run: func(seed uint64) Result {
 		result := Result{}
@@ -102,7 +102,8 @@ func worstInflation(seed uint64, cost int, oneLevel bool) (worst float64, nested
 	return worst, nested
 }
 
-// oneSession is a node with one session in all and a host for each recipient.
+// oneSession is a node with a single session and a different host for each
+// recipient.
 type oneSession struct {
 	*Node
 	hosts int

@@ -23,8 +23,9 @@ func limited(limit int, least, most time.Duration) Server {
 	}
 }
 
-// awayUntil fails all clients within a second before a time, and is steady then.
-func awayUntil(back time.Duration, then Server) Server {
+// downUntil fails each client after a second until the time back, and then serves
+// clients like the server then.
+func downUntil(back time.Duration, then Server) Server {
 	return func(d *Delivery) {
 		if d.Node.Now() < back {
 			d.endAfter(time.Second, false)

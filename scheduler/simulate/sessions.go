@@ -12,18 +12,18 @@ var sessionsScene = Scene{
 	Name:  "sessions",
 	Title: "Sessions of one message",
 	Setting: "A message to 30 000 hosts has 1000 sessions for itself, with msgsessions=20 and msgscale=10. After ten " +
-		"seconds another message to 20 000 hosts follows. A delivery takes half a second to one and a half. Each " +
-		"figure is the mean over a time in which nothing changes any more.",
+		"seconds another message to 20 000 hosts follows. A delivery takes 0.5 to 1.5 seconds. Each figure is the mean " +
+		"over a period in which the numbers of sessions are stable.",
 	Reference: "Finch, Notes on an MTA scheduler: 10/11 of all sessions for one message, 10/21 each for two",
 	Run: func(seed uint64) Result {
-		const second = 10 * time.Second
+		const secondAt = 10 * time.Second
 		c := NewClock(seed)
 		p := defaults()
 		p.MaxRing, p.Sessions = 1000, 100
 		n := NewNode(c, p, nil, steady(time.Second/2, 3*time.Second/2))
 		big := n.Submit("a@example.org", hostNames("a", 30_000)...)
 		var other *Message
-		c.After(second, func() { other = n.Submit("b@example.net", hostNames("b", 20_000)...) })
+		c.After(secondAt, func() { other = n.Submit("b@example.net", hostNames("b", 20_000)...) })
 		lines := []Line{{Name: "first message"}, {Name: "second message"}}
 		var alone, firstOfTwo, secondOfTwo meanValue
 		c.Every(time.Second/20, func() {
@@ -43,7 +43,7 @@ var sessionsScene = Scene{
 		})
 		c.RunUntil(35 * time.Second)
 		const one, two = 100 * 10.0 / 11, 100 * 10.0 / 21
-		const why = "whole sessions, and those that end just now"
+		const why = "the number of sessions is whole, and some have just ended"
 		return Result{
 			Figures: []Figure{
 				near("one message, % of the sessions", 1, alone.mean()/10, one, 1).because(why),
@@ -110,7 +110,7 @@ var sharesScene = Scene{
 			panel.Lines = append(panel.Lines, line)
 			name := fmt.Sprintf("%s (weight %d), %% of the deliveries", domain, weights[domain])
 			result.Figures = append(result.Figures, near(name, 1, 100*float64(of)/float64(all), 100*float64(weights[domain])/6, 2).
-				because("the time ends within a round of turns"))
+				because("the measurement ends in the middle of a round of turns"))
 		}
 		plot.Panels = []Panel{panel}
 		result.Plots = []Plot{plot}

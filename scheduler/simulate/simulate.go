@@ -1,9 +1,9 @@
 // Package simulate runs the scheduler's core against models of agents and
-// servers, in virtual time, and compares what comes out with published figures.
+// servers, in virtual time, and compares the results with published figures.
 //
 //	for _, scene := range simulate.Scenes() {
 //	        result := scene.Run(seed)
-//	        // result.Figures: ours beside the reference; result.Plots: as SVG
+//	        // result.Figures: ours next to the reference; result.Plots: as SVG
 //	}
 //
 // A Clock has the virtual time. A Node is one core with its spool and agents, as
@@ -24,7 +24,7 @@ import (
 type Scene struct {
 	Name  string // as an argument of cmd/simulate
 	Title string
-	// Setting says what is simulated, and Reference where the figures come from
+	// Setting says what is simulated. Reference names the source of the figures
 	// that ours are compared with.
 	Setting, Reference string
 	// Run runs the scene. All random numbers come from the seed.
@@ -47,14 +47,14 @@ func Scenes() []Scene {
 	}
 }
 
-// Figure is one result beside the reference.
+// Figure is one result next to the reference.
 type Figure struct {
 	Name      string
 	Ours      string
 	Reference string // "" if there is none
 	Bound     string // what must hold for ours, in words; "" if nothing must
 	Holds     bool
-	Why       string // the reason if ours is not the reference
+	Why       string // why ours differs from the reference
 }
 
 // near is a figure that must be within a distance of the reference.
@@ -81,24 +81,24 @@ func atLeast(name string, decimals int, ours, least float64) Figure {
 	}
 }
 
-// same is a figure that must be the reference.
+// same is a figure that must equal the reference.
 func same(name, ours, reference string) Figure {
 	return Figure{Name: name, Ours: ours, Reference: reference, Bound: "the same", Holds: ours == reference}
 }
 
-// unbounded is a figure of which nothing is required.
+// unbounded is a figure without a bound.
 func unbounded(name string, decimals int, ours float64) Figure {
 	return Figure{Name: name, Ours: decimal(decimals, ours), Holds: true}
 }
 
-// beside adds the reference.
-func (f Figure) beside(reference string) Figure {
+// withReference adds the reference.
+func (f Figure) withReference(reference string) Figure {
 	f.Reference = reference
 	return f
 }
 
-// because adds the reason why ours is not the reference. There is none if both
-// print the same.
+// because adds the reason why ours differs from the reference, unless both are
+// printed the same.
 func (f Figure) because(why string) Figure {
 	if f.Ours != f.Reference {
 		f.Why = why

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// SVG: how a plot is drawn. A writer of our own, because the plots need only
-// lines and words, and the same plot must always give the same bytes.
+// SVG: how a plot is drawn. No library is used, because the plots need only lines
+// and words, and the same plot must always give the same bytes.
 
 // Sizes in pixels.
 const (
@@ -60,8 +60,8 @@ func (p Plot) SVG() []byte {
 	return []byte(d.String())
 }
 
-// frame is where a panel is drawn, and its scales. What is above the end of the
-// y axis is drawn at its end.
+// frame is where a panel is drawn, and its scales. A value above the end of the y
+// axis is drawn at its end.
 type frame struct {
 	top, width, height int
 	xMax, yMax         float64
@@ -102,7 +102,8 @@ func (d *drawing) panel(p Panel, f frame, last bool) {
 	d.line(marginLeft, f.y(0), marginLeft, f.y(f.yMax), `stroke="#222"`)
 }
 
-// legend writes the names of the lines, which end above the end of the x axis.
+// legend writes the names of the lines above the axes, aligned with the right end
+// of the x axis.
 func (d *drawing) legend(lines []Line, f frame) {
 	var names strings.Builder
 	for i, l := range lines {

@@ -7,10 +7,10 @@ import (
 	"zsched/scheduler"
 )
 
-// Waits: how long a message waits behind a load, with the rules about turns and
-// without them (share, quantum, slotcost).
+// Waits: how long a message waits behind a load, with and without the rules about
+// turns (share, quantum, slotcost).
 
-// waitCase is a load and a message that comes after it.
+// waitCase is a load and a message that arrives after it.
 type waitCase struct {
 	name         string
 	sessions     int // of the ring
@@ -18,7 +18,8 @@ type waitCase struct {
 	load         func(*Node)
 	sender, host string
 	most         float64 // one round and the busy sessions, in seconds
-	// with and without are what a trial of the rules saw, in seconds; 0: nothing.
+	// with and without are the waits in a trial with and without the rules, in
+	// seconds; 0: the trial had no such case.
 	with, without float64
 	whyWithout    string
 }
@@ -46,7 +47,7 @@ var waitCases = []waitCase{
 		sessions: 10, perHost: 10,
 		load:   func(n *Node) { n.submitMany(3000, "a@load.example", "busy") },
 		sender: "a@load.example", host: "quiet", most: 7,
-		with: 4.6, without: 295, whyWithout: "a mean over moments of arrival; 3000 deliveries of a second take 300 s with 10 sessions, less what has passed",
+		with: 4.6, without: 295, whyWithout: "ours is a mean over several times of arrival; 3000 deliveries of a second take 300 s with 10 sessions, less the time that has passed",
 	},
 	{
 		name:     "thirty-first sender",
@@ -71,19 +72,19 @@ var waitCases = []waitCase{
 	},
 }
 
-const orderOfTrial = "first in, first out: 3000 deliveries of a second take 300 s with 10 sessions and 750 s with 4, less what " +
-	"has passed; in which order the trial delivered without the rules is not known"
+const orderOfTrial = "ours is first in, first out: 3000 deliveries of a second take 300 s with 10 sessions and 750 s with 4, less the time " +
+	"that has passed; the order in which the trial delivered without the rules is not known"
 
 var waitsScene = Scene{
 	Name:  "waits",
 	Title: "How long a message waits behind a load",
-	Setting: "One message comes behind a load: 3000 messages of another sender to the same host, with 10 sessions; 3000 of " +
+	Setting: "One message arrives behind a load: 3000 messages of another sender to the same host, with 10 sessions; 3000 of " +
 		"its sender to each of two other hosts, with 2; 3000 of its sender to one other host, with 10; 100 of each of " +
 		"thirty other senders to its host, with 4; 3000 of nine other senders to its host and another, with one session " +
 		"for each host. A delivery takes about a second. Each case runs ten times, and each " +
-		"time the message comes six seconds later. The figures are seconds. With the rules: share=senderdomain " +
+		"time the message arrives six seconds later. The figures are seconds. With the rules: share=senderdomain " +
 		"quantum=50 slotcost=5. Without: share=none quantum=1000000 slotcost=0.",
-	Reference: "a trial of the rules, at one moment of arrival each",
+	Reference: "a trial of the rules, with one time of arrival in each case",
 	Run: func(seed uint64) Result {
 		result := Result{}
 		for _, w := range waitCases {
@@ -92,25 +93,26 @@ var waitsScene = Scene{
 			plainMean, _ := w.measure(seed, without)
 			result.Figures = append(result.Figures,
 				atMost(w.name+": longest wait", 1, worst, w.most),
-				w.besideTrial(w.name+": mean wait", mean, w.with, "a mean over moments of arrival; the trial had one"),
-				w.besideTrial(w.name+": without the rules", plainMean, w.without, w.whyWithout),
+				w.withTrial(w.name+": mean wait", mean, w.with, "ours is a mean over several times of arrival; the trial had one"),
+				w.withTrial(w.name+": without the rules", plainMean, w.without, w.whyWithout),
 			)
 		}
 		return result
 	},
 }
 
-// besideTrial is a figure beside what the trial saw; 0: it had no such case.
-func (w *waitCase) besideTrial(name string, ours, trial float64, why string) Figure {
+// withTrial is a figure with that of the trial as its reference; 0: the trial had
+// no such case.
+func (w *waitCase) withTrial(name string, ours, trial float64, why string) Figure {
 	f := unbounded(name, 1, ours)
 	if trial == 0 {
 		return f
 	}
-	return f.beside(fmt.Sprint(trial)).because(why)
+	return f.withReference(fmt.Sprint(trial)).because(why)
 }
 
-// measure returns the mean and the longest wait over several moments of
-// arrival, in seconds.
+// measure returns the mean and the longest wait over several times of arrival, in
+// seconds.
 func (w *waitCase) measure(seed uint64, set func(*scheduler.Params)) (mean, longest float64) {
 	const moments = 10
 	for i := range moments {
@@ -140,10 +142,10 @@ func (n *Node) submitMany(messages int, sender, host string) {
 
 var behindScene = Scene{
 	Name:  "behind",
-	Title: "Small messages behind one to 1500 hosts",
+	Title: "Small messages behind a message to 1500 hosts",
 	Setting: "A message to 1500 hosts has a ring of 20 sessions; a delivery takes about a second. After five seconds " +
-		"messages with one recipient each arrive, for hosts of their own: five of the same domain, or twenty of another " +
-		"sender. The figure is the number of deliveries that begin until the last of them has begun.",
+		"messages with one recipient each arrive, all for other hosts: five of the same domain, or twenty of another " +
+		"sender. The figure is the number of deliveries that begin from then until the last of these has begun.",
 	Reference: "none; the aim is 150 and 200",
 	Run: func(seed uint64) Result {
 		return Result{Figures: []Figure{
@@ -153,8 +155,8 @@ var behindScene = Scene{
 	},
 }
 
-// picksUntilFed returns how many job lines begin until so many small messages
-// behind a big one are fed.
+// picksUntilFed returns how many job lines begin until all small messages, which
+// arrive behind a big one, are fed.
 func picksUntilFed(seed uint64, messages int, sender string) int {
 	c := NewClock(seed)
 	p := defaults()
@@ -179,12 +181,12 @@ func picksUntilFed(seed uint64, messages int, sender string) int {
 
 var ageScene = Scene{
 	Name:  "age",
-	Title: "Age of a small sender's mail behind a list",
-	Setting: "A list sends 3000 messages at once to a host with 10 sessions, and a small sender one message every ten " +
-		"seconds. A delivery takes about a second. The age is that of the small sender's oldest message that waits.",
+	Title: "Age of a small sender's mail behind a mailing list",
+	Setting: "A mailing list sends 3000 messages at once to a host with 10 sessions, and a small sender sends one message " +
+		"every ten seconds. A delivery takes about a second. The age is that of the small sender's oldest waiting message.",
 	Reference: "none",
 	Run: func(seed uint64) Result {
-		plot := Plot{Name: "age", Title: "Oldest waiting message of a small sender behind a list of 3000", X: "seconds", XMax: 360}
+		plot := Plot{Name: "age", Title: "Oldest waiting message of a small sender behind a mailing of 3000", X: "seconds", XMax: 360}
 		panel := Panel{Y: "age in seconds", YMax: 320}
 		result := Result{}
 		for _, share := range []string{"senderdomain", "none"} {
@@ -203,7 +205,7 @@ var ageScene = Scene{
 }
 
 // ageOfSmallSender returns the age of the oldest waiting message over time, and
-// the greatest.
+// the greatest age of all.
 func ageOfSmallSender(seed uint64, share string) (Line, float64) {
 	c := NewClock(seed)
 	p := defaults()

@@ -57,7 +57,7 @@ var growthScene = Scene{
 	Title: "How a window grows",
 	Setting: "1000 messages go to a host that takes any number of connections, with initialconcurrency=5 and maxthr=20. A " +
 		"delivery takes 2 to 2.2 seconds. The figures are the deliveries after which the window is 20, and the " +
-		"window that is reached where the ring has only one session.",
+		"window that is reached when the ring has only one session.",
 	Reference: "Postfix, Queue Scheduler: with 1/N, one session more after each cohort (5 + 6 + ... + 19); with 1, one more " +
 		"after each delivery; 1/sqrt(N) lies between them; a window grows only while it is below the busy sessions plus " +
 		"the initial ones",
@@ -139,11 +139,11 @@ func congestion(seed uint64, nw network, styles []style) Result {
 	for _, st := range styles {
 		s := &congested{processes: 5, room: 6, least: 2 * time.Second, most: 2050 * time.Millisecond, repeats: nw.repeats, timeout: nw.timeout}
 		w := windowLoad{style: st, initial: 20, messages: nw.deliveries}.measure(seed, s.connect)
-		const why = "the length of the queue and the spread of the service time were not published; a queue of one more or " +
-			"less is one percent with time-outs of 30 s, and without any spread the time-outs keep step"
+		const why = "the length of the queue and the spread of the service time were not published; with time-outs of 30 s, one " +
+			"place more or less in the queue makes a difference of one percent, and without any spread the time-outs stay synchronous"
 		result.Figures = append(result.Figures,
 			near(st.name+": deferred, %", nw.decimals, w.deferred(), st.deferred, nw.within).because(why),
-			atLeast(st.name+": mean window", 1, w.mean(), 19).beside(decimal(1, st.mean)).because(why),
+			atLeast(st.name+": mean window", 1, w.mean(), 19).withReference(decimal(1, st.mean)).because(why),
 			near(st.name+": deviation of the window", 2, w.deviation(), st.deviation, 0.2).because(why),
 		)
 	}
@@ -159,7 +159,8 @@ type windowSamples struct {
 	byDelivery, byTime []Point
 }
 
-// windowLoad is messages of two recipients for one host with maxthr=20.
+// windowLoad is a load of messages with two recipients each, for one host with
+// maxthr=20.
 type windowLoad struct {
 	style    style
 	initial  int // initialconcurrency
