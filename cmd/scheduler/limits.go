@@ -28,12 +28,12 @@ func ownLimits() (maxAgents int, err error) {
 	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return 0, fmt.Errorf("asking for the limit of open files: %w", err)
+		return 0, fmt.Errorf("getting the limit on open files: %w", err)
 	}
 	if files.Cur < files.Max {
 		files.Cur = files.Max
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-			return 0, fmt.Errorf("raising the limit of open files: %w", err)
+			return 0, fmt.Errorf("raising the limit on open files: %w", err)
 		}
 	}
 	return max(1, (int(min(files.Cur, 1<<20))-ownFiles)/agentFiles), nil

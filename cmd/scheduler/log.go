@@ -50,8 +50,8 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 	return l, nil
 }
 
-// openMain opens the log. A file gets one JSON object per line; without a file
-// the lines go to stderr, in a readable form if that is a terminal.
+// openMain opens the log. A file gets one JSON object per line. Without a file the
+// lines go to stderr, formatted for people if that is a terminal.
 func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 	file, again := s.where.log, false
 	l.main, err = asyncfile.Open(func() (io.WriteCloser, error) {
@@ -122,9 +122,9 @@ func (l *logs) close() {
 	l.main.Close()
 }
 
-// openAppend opens a log file. On a full disk, a file that does not exist is made
-// with the first line for which there is room; until then the lines are kept in
-// memory.
+// openAppend opens a log file. On a full disk, a file that does not exist is
+// created with the first line for which there is room; until then the lines are
+// kept in memory.
 func openAppend(file string) (io.WriteCloser, error) {
 	f, err := createAppend(file)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -140,10 +140,10 @@ func createAppend(file string) (*os.File, error) {
 	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 }
 
-// lateFile is a log file that could not be made yet.
+// lateFile is a log file that could not be created when it was opened.
 type lateFile struct {
 	name string
-	file *os.File // nil: not made
+	file *os.File // nil: not created yet
 }
 
 func (l *lateFile) Write(b []byte) (int, error) {

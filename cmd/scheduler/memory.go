@@ -1,6 +1,6 @@
 package main
 
-// Memory: the garbage collector and its limit.
+// Memory: the settings of the garbage collector and the memory limit.
 
 import (
 	"math"
@@ -23,17 +23,17 @@ import (
 //
 //	GOGC=100  3.7  19 MB        GOGC=50  5.1  10 MB        GOGC=50, ballast  2.7  45 MB
 //
-// Who limits the mail in memory (PARAMactive-limit, PARAMrecipient-limit) wants a
-// small process rather than a fast one: the ballast is smaller then.
+// A site that limits the mail in memory (PARAMactive-limit, PARAMrecipient-limit)
+// wants a small process rather than a fast one, so its ballast is smaller.
 const (
 	garbagePercent = 50
 	ballastBytes   = 64 << 20
 	smallBallast   = 4 << 20
 )
 
-// setMemory applies these settings and sets a memory limit; near it the collector
-// works harder, so that the system does not kill the process. It returns the
-// ballast, which the caller has to keep alive (runtime.KeepAlive).
+// setMemory applies these settings and sets a memory limit. Near the limit the
+// collector works harder, so that the system does not kill the process. setMemory
+// returns the ballast, which the caller has to keep alive (runtime.KeepAlive).
 func setMemory(limited bool) []byte {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryAllowed() / 10 * 9)

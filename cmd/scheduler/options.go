@@ -26,7 +26,7 @@ type options struct {
 	config, zenv, postoffice string // "": the default
 	log, statistics          string // "": the default, none
 	rendezvous               string // for the query dump of SIGUSR2
-	queueMode                bool   // -Q: replies in version 1 leave out messages
+	queueMode                bool   // -Q: replies in version 1 list no messages
 	mailqVersion             int    // 0: not given
 	returnHeaders            bool   // -n: RET is HDRS unless the sender set it
 
@@ -80,10 +80,10 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.log, "log", "L", "", "log `file` instead of LOGDIR/scheduler")
 	f.StringVarP(&o.statistics, "statistics", "l", "", "append delivery statistics to this `file`")
 	f.StringVarP(&o.rendezvous, "rendezvous", "q", "", "`file` into which SIGUSR2 dumps the queue")
-	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "leave messages out of replies in version 1")
+	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "list no messages in replies in version 1")
 	f.FuncP("mailq", "M", "`version` of the mailq protocol, 1 or 2", o.setMailq)
 	on("hash", "H", "use one level of hash directories; given twice, two", func() { o.hashLevels = min(2, o.hashLevels+1) })
-	f.FuncP("new-entries", "E", "limit of each scan, as `n[,seconds]`: new messages, and time", o.setNewEntries)
+	f.FuncP("new-entries", "E", "limits of each part of a scan, as `n[,seconds]`: new messages, and time", o.setNewEntries)
 	f.BoolVarP(&o.frozen, "freeze", "F", false, "start no agents")
 	f.BoolVarP(&o.synchronous, "synchronous", "S", false, "load the whole queue before the first agent starts")
 	f.FuncP("agent-files", "N", "`files` an agent may have open (32)", o.setAgentFiles)

@@ -48,7 +48,7 @@ func (s *setting) querySettings(file *config.File) server.Settings {
 	return to
 }
 
-// authProblems returns what is wrong with the auth file.
+// authProblems returns the errors in the auth file.
 func authProblems(file *config.File) []error {
 	if file.Params.AuthFile == "" {
 		return nil
@@ -96,19 +96,19 @@ func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes 
 	return sockets
 }
 
-// warnChangedSockets logs which sockets, or event log, a reloaded file changes:
-// the old ones stay open until the next start.
+// warnChangedSockets logs which sockets a reloaded file changes, and whether it
+// changes the event log. The old ones stay open until the next start.
 func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
 	for name, both := range map[string][2]config.Socket{
 		"PARAMmailqpath": {opened.Params.MailqSock, now.Params.MailqSock},
 		"PARAMmetrics":   {opened.Params.Metrics, now.Params.Metrics},
 	} {
 		if both[0] != both[1] {
-			log.Warn().Stringer("socket", both[1]).Msg(name + " has changed, which has an effect at the next start")
+			log.Warn().Stringer("socket", both[1]).Msg(name + " has changed, which takes effect at the next start")
 		}
 	}
 	if opened.Params.EventLog != now.Params.EventLog {
-		log.Warn().Str("place", now.Params.EventLog).Msg("PARAMevent-log has changed, which has an effect at the next start")
+		log.Warn().Str("place", now.Params.EventLog).Msg("PARAMevent-log has changed, which takes effect at the next start")
 	}
 }
 

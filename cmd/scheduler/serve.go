@@ -38,7 +38,7 @@ type setting struct {
 	env       *zenv.File
 	where     *places
 	maxAgents int
-	events    bool // there is an event log, according to the configuration at startup
+	events    bool // the configuration at startup names an event log
 }
 
 // serve runs the scheduler until it is stopped. If ready is not nil, serve
@@ -89,7 +89,7 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	}
 	defer pid.Release()
 	if pid.Unwritten != nil {
-		logs.log.Error().Err(pid.Unwritten).Msg("pid file not written; the next scheduler cannot ask this one to leave")
+		logs.log.Error().Err(pid.Unwritten).Msg("pid file not written; the next scheduler cannot tell this one to exit")
 	}
 	return s.run(file, logs, signals, ready)
 }
@@ -117,7 +117,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	warn(log, file)
 	operands := operands(s.files, s.where, log)
 	if len(s.files) > 0 && len(operands) == 0 {
-		return errors.New("none of the files named is a control file")
+		return errors.New("none of the named files is a control file")
 	}
 	if err := ownPriority(file.SysNice, file.SysPriority); err != nil {
 		log.Warn().Err(err).Msg("priority unchanged")
@@ -220,9 +220,9 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 	}, nil
 }
 
-// guard closes the queue to everybody but root and the agents' group, and returns
-// the group of transport/, which control files get. If that group was 0, it
-// becomes the group of the first clause whose agents are not root.
+// guard closes the queue to everybody but root and the agents' group. It returns
+// the group of transport/, which is also given to control files. If that group was
+// 0, it becomes the group of the first clause whose agents do not run as root.
 func (s *setting) guard(file *config.File, log zerolog.Logger) (group int, err error) {
 	if !file.Params.KeepSpoolMode {
 		changes, err := postoffice.Guard(s.where.postoffice, agentGroup(file.Scheduler))

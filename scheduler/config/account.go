@@ -87,7 +87,7 @@ func (k account) resolve(text string, r *reader) (int, error) {
 		// The system calls take the highest number to mean "no change".
 		id, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || id >= math.MaxUint32 {
-			return 0, fmt.Errorf("a number of a %s is from 0 to %d", k.what, uint32(math.MaxUint32-1))
+			return 0, fmt.Errorf("the number of a %s must be from 0 to %d", k.what, uint32(math.MaxUint32-1))
 		}
 		return int(id), nil
 	}

@@ -42,7 +42,7 @@ func (r *reader) checkClauses() {
 		}
 		r.checkPattern(c)
 		r.checkReached(i)
-		if len(p.Command) == 0 && !r.goesOn(i) {
+		if len(p.Command) == 0 && !r.mayMatchLater(i) {
 			r.warn("%s has no command, and no later clause has one for it: mail that matches it waits", patternOf(c))
 		}
 	}
@@ -122,8 +122,9 @@ func covers(wide, narrow string) bool {
 		!strings.ContainsAny(narrow, wildcards) && pattern.Glob(wide, narrow)
 }
 
-// goesOn reports whether recipients that match a clause may match a later one.
-func (r *reader) goesOn(i int) bool {
+// mayMatchLater reports whether recipients that match a clause may match a later
+// one.
+func (r *reader) mayMatchLater(i int) bool {
 	clauses := r.file.Scheduler.Clauses
 	for j := i + 1; j < len(clauses); j++ {
 		if r.comparisonsLeft--; r.comparisonsLeft < 0 {

@@ -47,7 +47,7 @@ func (r *reader) patternDifferences(c *scheduler.Clause) {
 		r.differ("%s now matches every channel; ZMailer never used such a clause", pattern)
 	}
 	if strings.ToLower(pattern) != pattern {
-		r.differ("%s now matches in any case; in ZMailer a pattern with upper-case letters matched nothing", pattern)
+		r.differ("%s now matches regardless of case; in ZMailer a pattern with upper-case letters matched nothing", pattern)
 	}
 	if _, set, found := strings.Cut(pattern, "["); found {
 		set, _, _ = strings.Cut(set, "]")

@@ -14,10 +14,10 @@ import (
 //
 // A line break is significant only if the next word begins in the first column.
 // A line break that is followed by an indented word, perhaps after empty lines
-// and comments, is white space; so is a carriage return. "#" begins a comment where a word can
-// begin, and it ends a name, but it is an ordinary byte in a value. A quoted
-// value ends at the next quote; a backslash at the end of a line continues it
-// on the next line.
+// and comments, is white space; so is a carriage return. "#" begins a comment
+// where a word can begin, and it ends a name, but it is an ordinary byte in a
+// value. A quoted value ends at the next quote; a backslash at the end of a line
+// continues it on the next line.
 var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Indent", Pattern: `(?:\n[ \t\r]*(?:#[^\n]*)?)*\n[ \t\r]+`},
 	{Name: "Newline", Pattern: `(?:\n[ \t\r]*(?:#[^\n]*)?)*\n`},

@@ -47,8 +47,8 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		bad = []string{"maybe"}
 	case factors:
 		good, bad = number(k.low, k.high)
-		good = append(good, "1 2 3", " 1\t2 ", strings.Repeat("1 ", k.most))
-		bad = append(bad, strings.Repeat("1 ", k.most+1), "1,2", " ")
+		good = append(good, "1 2 3", " 1\t2 ", strings.Repeat("1 ", k.max))
+		bad = append(bad, strings.Repeat("1 ", k.max+1), "1,2", " ")
 	case times:
 		good, bad = seconds(k.low, k.high)
 		good = append(good, "1h 4h 1d", "1 2 3 4 5")

@@ -206,7 +206,7 @@ func (k choice[T]) show(v *T) string { return k.words[k.index(v)] }
 // flag is on if it has no value; a value may switch it on or off.
 type flag[T any] struct {
 	field func(*T) *bool // nil: without effect
-	// off says that ZMailer, too, took 0 for off.
+	// off says that in ZMailer, too, the value 0 switched the flag off.
 	off bool
 }
 

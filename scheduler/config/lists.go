@@ -20,17 +20,17 @@ import (
 type factors struct {
 	field     func(*scheduler.Params) *[]int
 	low, high int
-	most      int
+	max       int // numbers in the list
 }
 
 func (k factors) String() string {
-	return fmt.Sprintf("up to %d numbers, %d to %d", k.most, k.low, k.high)
+	return fmt.Sprintf("up to %d numbers, %d to %d", k.max, k.low, k.high)
 }
 
 func (k factors) read(text string, _ *reader) (func(*scheduler.Params), error) {
 	words := strings.Fields(text)
-	if len(words) == 0 || len(words) > k.most {
-		return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", k.most)
+	if len(words) == 0 || len(words) > k.max {
+		return nil, fmt.Errorf("must be 1 to %d numbers with blanks between them", k.max)
 	}
 	list := make([]int, len(words))
 	for i, word := range words {
@@ -55,17 +55,17 @@ func (k factors) show(p *scheduler.Params) string {
 type times struct {
 	field     func(*scheduler.Params) *[]time.Duration
 	low, high time.Duration
-	most      int // entries that are used
+	max       int // times that are used
 }
 
 func (k times) String() string {
-	return fmt.Sprintf("up to %d times, %s to %s", k.most, interval.Format(k.low), interval.Format(k.high))
+	return fmt.Sprintf("up to %d times, %s to %s", k.max, interval.Format(k.low), interval.Format(k.high))
 }
 
 func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
-		return nil, fmt.Errorf("must be 1 to %d times with blanks between them", k.most)
+		return nil, fmt.Errorf("must be 1 to %d times with blanks between them", k.max)
 	}
 	list := make([]time.Duration, len(words))
 	for i, word := range words {
@@ -78,9 +78,9 @@ func (k times) read(text string, r *reader) (func(*scheduler.Params), error) {
 		}
 		list[i] = d
 	}
-	if len(list) > k.most {
-		r.warn("only the first %d times are used", k.most)
-		list = list[:k.most]
+	if len(list) > k.max {
+		r.warn("only the first %d times are used", k.max)
+		list = list[:k.max]
 	}
 	return func(p *scheduler.Params) { *k.field(p) = list }, nil
 }

@@ -67,7 +67,7 @@ var keywords = []row[values]{
 		meaning: "unit of the waits between attempts",
 		zmailer: "ZMailer waited in units of an hour"},
 	{name: "retries", preset: "1 1 2 3 5 8 13 21 34",
-		kind:    factors{field: func(v *values) *[]int { return &v.Retries }, high: 1000000, most: 100},
+		kind:    factors{field: func(v *values) *[]int { return &v.Retries }, high: 1000000, max: 100},
 		meaning: "waits after failed attempts, in units of interval",
 		zmailer: "ZMailer tried again at every sweep"},
 	{name: "jitter", preset: "10",
@@ -87,7 +87,7 @@ var keywords = []row[values]{
 	{name: "expiry", preset: "3d", zero: "never",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: interval.Max},
 		meaning: "age at which a recipient that was tried expires",
-		zmailer: "ZMailer never gave mail up"},
+		zmailer: "in ZMailer mail never expired"},
 	{name: "expiry2", preset: "1d", zero: "a day",
 		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: interval.Max, zero: day},
 		meaning: "time after expiry at which a recipient that was never tried expires"},
@@ -98,7 +98,7 @@ var keywords = []row[values]{
 		kind:    flag[values]{field: func(v *values) *bool { return &v.WakeupRestartOnly }},
 		meaning: "new mail does not start another agent for its thread"},
 	{name: "reporttimes",
-		kind:    times{field: func(v *values) *[]time.Duration { return &v.ReportTimes }, low: time.Second, high: year, most: 4},
+		kind:    times{field: func(v *values) *[]time.Duration { return &v.ReportTimes }, low: time.Second, high: year, max: 4},
 		meaning: "ages at which senders who asked for it (NOTIFY=DELAY) are notified of a delay"},
 
 	// What to start.
@@ -117,7 +117,7 @@ var keywords = []row[values]{
 			lookup: func(s System) func(string) (int, error) { return s.Group },
 			self:   func(s System) int { return s.GID }},
 		meaning: "group the agent runs as",
-		zmailer: "ZMailer left the agent the scheduler's own"},
+		zmailer: "in ZMailer the agent kept the scheduler's own group"},
 	{name: "nice", preset: "0",
 		kind: count[values]{field: func(v *values) *int { return &v.Nice }, low: -40, high: 39,
 			then:  func(v *values) { v.Priority, v.PrioritySet = 0, false },
@@ -273,8 +273,8 @@ type Params struct {
 	ActiveLimit, RecipientLimit, RingReserve int
 	// Metrics is the socket of the metrics; the zero value means none.
 	Metrics Socket
-	// EventLog is the file of the event log, or UNIX:/path of the socket of its
-	// reader; empty: none.
+	// EventLog is the path of the event log, or UNIX: and the path of the socket
+	// at which a program reads it; empty: none.
 	EventLog string
 	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
 	KeepSpoolMode bool

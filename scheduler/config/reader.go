@@ -1,6 +1,6 @@
 package config
 
-// The reader makes clauses and parameters of a parsed scheduler.cf.
+// The reader turns a parsed scheduler.cf into clauses and parameters.
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type reader struct {
 	file            *File
 	errors          Errors
 	at              Place           // of the word or clause that is being read
-	warned          map[string]bool // warnings that are given only once, if given already
+	warned          map[string]bool // warnings that have been given and are given only once
 	readingDefaults bool            // suppresses warnings
 	comparisonsLeft int             // pairs of clauses that may still be compared
 	copied          map[int]bool    // empty clauses, which have the settings of another one
@@ -152,7 +152,7 @@ func (r *reader) section(s *section) {
 	case head.Pos.Column > 1:
 		// The file begins with an indented word.
 	case isParam && name == "":
-		r.fail("PARAM and the name after it are one word, without a blank between")
+		r.fail("PARAM and the name after it are one word, without a blank between them")
 		return
 	case isParam && head.Value == "":
 		r.fail("%s needs a value, after a \"=\"", head.Name)
@@ -260,7 +260,7 @@ func (r *reader) setting(w, before *word) {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[len(clauses)-1]
 	if setsOneOf(c, row.name) {
-		r.warn("this clause has set %s before; the value here counts", row.name)
+		r.warn("this clause has already set %s; the value here applies", row.name)
 	}
 	if strings.HasPrefix(w.text(), "'") {
 		r.warn("the value of %s begins with a ', which is an ordinary character; values are quoted with \"", w.Name)
@@ -278,7 +278,7 @@ func (r *reader) param(name string, w *word) {
 		return
 	}
 	if r.file.setParams[row.name] {
-		r.warn("PARAM%s was set before; the value here counts", row.name)
+		r.warn("PARAM%s has already been set; the value here applies", row.name)
 	}
 	r.file.setParams[row.name] = true
 	if apply := value(r, row, w); apply != nil {
