@@ -149,6 +149,9 @@ func statusWord(status ta.Status) string {
 // diagnostic.
 func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 	dv.setDiagnostic(v, i, rep)
+	if l == nil {
+		dv.noteChange(v)
+	}
 	if l == nil || dv.recipient(v, i).state == reported {
 		return
 	}

@@ -123,6 +123,7 @@ func (q *queue) assignRing(t *thread) {
 	}
 	if t.params != nil && t.params.InitialConcurrency != params.InitialConcurrency {
 		t.window = window{dead: t.window.dead}
+		q.noteThreadChange(t)
 	}
 	t.params = params
 	if t.memberOf != nil && r == t.ring {
