@@ -163,7 +163,7 @@ func (d *Disk) Close(fd int) error {
 	return nil
 }
 
-// Read reads at the descriptor's place: read(2).
+// Read reads at the descriptor's file offset: read(2).
 func (d *Disk) Read(fd int, b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +193,7 @@ func (d *Disk) Pread(fd int, b []byte, offset int64) (int, error) {
 	return copy(b, h.node.state.data[min(offset, int64(len(h.node.state.data))):]), nil
 }
 
-// Write writes at the descriptor's place: write(2).
+// Write writes at the descriptor's file offset: write(2).
 func (d *Disk) Write(fd int, b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,7 +236,7 @@ func (d *Disk) write(fd int, h *handle, b []byte, offset int64) (int, error) {
 	on := !d.off
 	err := d.begin(writing, what)
 	if on && d.off && len(b) > 0 {
-		// The power goes in the middle of it.
+		// The power goes in the middle of the write.
 		d.put(h.node, b[:d.rand.IntN(len(b)+1)], offset)
 	}
 	if err != nil {
@@ -279,7 +279,7 @@ func (d *Disk) resize(n *node, size int64) {
 	n.writes = append(n.writes, write{offset: size})
 }
 
-// Seek moves the descriptor's place: lseek(2).
+// Seek moves the descriptor's file offset: lseek(2).
 func (d *Disk) Seek(fd int, offset int64, whence int) (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -380,7 +380,7 @@ func (d *Disk) Getdents(fd int, b []byte) (int, error) {
 		return -1, unix.ENOTDIR
 	}
 	if !h.listed {
-		// Any order, as of a hashed directory.
+		// The order is random, as in a hashed directory.
 		h.list, h.listed = sortedNames(h.node.names), true
 		d.rand.Shuffle(len(h.list), func(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] })
 	}

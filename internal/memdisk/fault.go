@@ -32,7 +32,7 @@ func (d *Disk) SetFaults(f Faults) {
 	d.faults = f
 }
 
-// Failed returns the number of calls that failed for a fault.
+// Failed returns the number of calls that failed because of Faults.
 func (d *Disk) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,10 +1,10 @@
-// Package memdisk is a file system in memory that loses its power, for tests: a
-// postoffice.Disk.
+// Package memdisk is a file system in memory that simulates power cuts, for
+// tests: a postoffice.Disk.
 //
-// What a program reads is what it wrote. Behind that, the disk knows what would
-// be left if the power went now, as far as POSIX promises anything: the content
-// of a file as of its last fsync, and the names in a directory as of the last
-// fsync of that directory. Of everything later PowerOn keeps any part:
+// A program reads what it wrote. Besides that, the disk records what a power cut
+// would leave, as far as POSIX promises anything: the content of a file as of its
+// last fsync, and the names in a directory as of the last fsync of that
+// directory. PowerOn keeps any part of the later changes:
 //
 //	a write        any of its 512-byte sectors, in any order; where only a
 //	               later one is left, the hole reads as zeros
@@ -14,16 +14,16 @@
 //	times
 //
 // A rename is one change, even between two directories: after a power cut the
-// file has one of its names. Every file system with a journal keeps that, and no
-// mail system can do without it. A directory whose own name is lost takes
-// everything in it along.
+// file has one of its names. Every file system with a journal guarantees that,
+// and every mail system needs it. If the name of a directory is lost, everything
+// in it is lost too.
 //
-// Calls can fail, too: now and then with an error that the call may have, or
-// because the disk is full (Faults). An fsync that fails loses what it should
-// have written, and the next one does not try again, as on Linux.
+// Calls can fail, too: at random with an error that the call may have, or because
+// the disk is full (Faults). An fsync that fails loses what it should have
+// written, and the next one does not try again, as on Linux.
 //
 // All choices come from one seed. The order in which several goroutines make
-// calls does not, so one seed makes the same kind of run, not the same run.
+// calls does not, so the same seed gives a similar run, not the same run.
 package memdisk
 
 import (
@@ -36,7 +36,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sector is what a disk writes as a whole.
+// sector is how many bytes a disk writes as a unit.
 const sector = 512
 
 // Disk is the file system. Its methods may be called from any goroutine.
@@ -55,14 +55,14 @@ type Disk struct {
 	nextFD  int
 
 	calls   int // since the power came on
-	cutAt   int // the power goes when so many calls that change something have come
+	cutAt   int // calls that change something until the power goes; 0: it stays on
 	cutStep func(call string) bool
 	off     bool
 	cut     string // the call at which it went
 	faults  Faults
 	used    int64    // bytes in all files
-	failed  int      // calls that failed for a fault
-	trace   []string // every call that changed something, or was to
+	failed  int      // calls that failed because of faults
+	trace   []string // every call that changed something or should have
 }
 
 // New makes an empty disk for the directory dir, which is an absolute path. All
@@ -86,7 +86,8 @@ type node struct {
 	names        map[string]*node // of a directory, as programs see it
 	durableNames map[string]*node // as of the last fsync
 	// setAt has, for each name that is durable or durably gone, the number of the
-	// change that made it so. An earlier change of that name has no effect later.
+	// change that made it so. If an earlier change of that name is applied later,
+	// it has no effect.
 	setAt map[string]int
 }
 
@@ -107,9 +108,9 @@ type write struct {
 	abandoned bool // by an fsync that failed
 }
 
-// change is a change of names that is not durable. It is about one node.
+// change is a change of the names of one node that is not durable.
 type change struct {
-	number int // they are numbered in the order in which they were made
+	number int // from 1, in the order in which the changes were made
 	node   *node
 	sets   []nameSet
 }
@@ -154,8 +155,9 @@ func (d *Disk) newNode(mode uint32) *node {
 
 // CutAt sets the call at which the power goes: the n-th from now that changes
 // something and that step accepts by its description, such as "unlink transport/117".
-// That call and all later ones fail. Calls that change nothing do not count: a cut at
-// one of them is one at the next that does.
+// That call and all later ones fail. Calls that change nothing do not count,
+// because a cut at such a call has the same effect as one at the next call that
+// changes something.
 func (d *Disk) CutAt(n int, step func(call string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,8 +191,8 @@ func (d *Disk) Calls() int {
 	return d.calls
 }
 
-// Trace returns every call so far that changed something or was to, and notes
-// something in the list.
+// Trace appends a note to the list of every call that changed something or should
+// have, and returns the list.
 func (d *Disk) Trace(note string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,8 +208,8 @@ func (d *Disk) OpenFiles() int {
 }
 
 // PowerOn makes the disk work again after a power cut. Each change that was not
-// durable is left with the probability kept; a different one is drawn for data.
-// It closes all files. No call may be under way.
+// durable survives with the probability kept. It closes all files. No call may be
+// under way.
 func (d *Disk) PowerOn(kept float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -263,8 +265,9 @@ func (c *change) apply() {
 	}
 }
 
-// restore makes what is durable visible, in a node and below it. A directory is
-// walked in the order of its names, so that the choices depend on the seed alone.
+// restore gives a node, and those below it, the state that the power cut has
+// left. A directory is walked in the order of its names, so that the choices
+// depend on the seed alone.
 func (d *Disk) restore(n *node, kept float64, seen map[*node]bool) {
 	n.links++
 	if seen[n] {
@@ -305,7 +308,7 @@ func (d *Disk) survivingData(n *node, kept float64) []byte {
 				data = resized(data, max(int64(len(data)), w.offset+end))
 				copy(data[w.offset+start:], w.data[start:end])
 			} else if end == int64(len(w.data)) && d.rand.Float64() < kept {
-				// The size alone is left.
+				// Only the new size survives.
 				data = resized(data, max(int64(len(data)), w.offset+end))
 			}
 			start = end
@@ -322,8 +325,8 @@ func resized(data []byte, size int64) []byte {
 	return append(data[:len(data):len(data)], make([]byte, size-int64(len(data)))...)
 }
 
-// syncNames makes the names in a directory durable. A change of other names of
-// the same files, made earlier, becomes durable with it.
+// syncNames makes the names in a directory durable. Earlier changes of other
+// names of the same files become durable with them.
 func (d *Disk) syncNames(dir *node) {
 	through := map[*node]int{} // the last change of a node that has to be durable
 	for i, c := range d.journal {
@@ -398,7 +401,7 @@ func (d *Disk) syncNode(n *node) {
 }
 
 // Files returns the paths of all files below a directory of the disk, sorted. It
-// is no call of a program: it neither fails nor counts.
+// is not a call of the program under test: it neither fails nor counts.
 func (d *Disk) Files(dir string) (paths []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -424,7 +427,7 @@ func (n *node) files(path string, paths *[]string) {
 	}
 }
 
-// Content returns what a file has, as programs see it.
+// Content returns the content of a file, as programs see it.
 func (d *Disk) Content(path string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// maxParked bounds the recipients of messages that wait for the file to be
-	// read. The messages of further ones are loaded again afterwards.
+	// maxParked bounds the recipients of the messages that wait for the file to
+	// be read. Further messages are loaded again afterwards.
 	maxParked = 1 << 17
 	// restoreSlice is how many threads or messages are restored in one turn.
 	restoreSlice = 256
 )
 
-// restore is what an earlier process knew of the mail. The file is read in a
+// restore has what an earlier process knew about the mail. The file is read in a
 // goroutine of its own. Until it is read, a message that may be in the file is
 // parked; one that is newer than the file goes on.
 type restore struct {
 	loop      *Loop
 	writtenAt time.Time           // of the file; zero: there is none
 	tables    chan *state.Table   // the file, when it has been read
-	table     *state.Table        // nil: not read yet, or not needed any more
-	threads   int                 // of the table, those that the core was told of
+	table     *state.Table        // nil: not read yet, or no longer needed
+	threads   int                 // of the table, those that the core has been given
 	parked    []scheduler.Message // that wait for the file
 	waiting   int                 // recipients of those
 	dropped   bool                // a message was not parked, because there were too many
 	next      chan struct{}       // has an element while threads or messages are left
 	done      bool                // nothing is parked any more
-	foreign   bool                // the file is none of ours
+	foreign   bool                // the file was not written by this program
 }
 
 // begin begins to read the file, if there is one.
@@ -60,13 +60,13 @@ func (r *restore) begin(o *Options) {
 	}()
 }
 
-// read begins to put back what the file says.
+// read begins to restore what the file says.
 func (r *restore) read(t *state.Table) {
 	r.table, r.foreign = t, t.Foreign
 	r.next <- struct{}{}
 }
 
-// ready reports whether a message that was loaded can be told to the core. If
+// ready reports whether a message that was loaded can be given to the core. If
 // not, it is parked, or dropped if too many are.
 func (r *restore) ready(m *scheduler.Message) (ready, parked bool) {
 	switch {
@@ -83,7 +83,8 @@ func (r *restore) ready(m *scheduler.Message) (ready, parked bool) {
 	return false, true
 }
 
-// step tells the core of some threads first, and then of some messages.
+// step gives the core a slice of the threads and, after all of these, of the
+// messages.
 func (r *restore) step() {
 	l := r.loop
 	threads := r.table.Threads()
@@ -105,7 +106,7 @@ func (r *restore) step() {
 	r.next <- struct{}{}
 }
 
-// of returns what the file says of the recipients of a message.
+// of returns what the file says about the recipients of a message.
 func (r *restore) of(m *scheduler.Message) []scheduler.SavedRecipient {
 	if r.table == nil || m.Released {
 		return nil

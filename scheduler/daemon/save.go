@@ -19,9 +19,9 @@ const (
 	saveSlice = 256
 )
 
-// saver saves what the core knows: every minute what has changed, and everything
-// when the file has become too long, and at the end. It has a goroutine of its
-// own, which asks the loop for a slice at a time and writes it.
+// saver saves what the core knows: the changes every minute, and everything at
+// the end and when the file has become too long. It has a goroutine of its own,
+// which asks the loop for a slice at a time and writes it.
 type saver struct {
 	path   string
 	ask    func(func(*Loop)) error
@@ -29,8 +29,8 @@ type saver struct {
 	all    bool          // everything must be saved
 	saved  scheduler.Saved
 	now    time.Time // when this save began
-	synced time.Time // the same for the last one that was made durable
-	failed bool      // saving did not work the last time, and that was logged
+	synced time.Time // when the last save that was made durable began
+	failed bool      // the last save failed, and that was logged
 	period time.Duration
 	log    *zerolog.Logger
 }
@@ -53,15 +53,15 @@ func (sv *saver) keepState(ctx context.Context) {
 
 // situation is what a save depends on.
 type situation struct {
-	read       bool // the file of the earlier process
-	foreign    bool // it is none of ours
-	loaded     bool // all mail of the start
-	lost       bool // changes
+	read       bool // the file of the earlier process has been read
+	foreign    bool // that file was not written by this program
+	loaded     bool // all mail that was there at the start is loaded
+	lost       bool // there were too many changes for SaveChanges
 	recipients int
 }
 
-// save saves the changes, or everything if it is to be the last time or if that is
-// necessary. Its error is that of a loop that has ended.
+// save saves the changes, or everything if that is necessary or if this is the
+// last save. The error says that the loop has ended.
 func (sv *saver) save(last bool) error {
 	var s situation
 	err := sv.ask(func(l *Loop) {
