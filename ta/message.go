@@ -31,7 +31,7 @@ type Message struct {
 	fd       int       // control file
 	path     string    // message file
 	owner    int64     // uid of its owner, who submitted it; -1: not known
-	body     *os.File  // message file, once opened
+	body     bodyFile  // message file, once opened; -1: not yet
 }
 
 // Recipient is one recipient of a Message.
@@ -72,14 +72,30 @@ func (m *Message) Body() (*io.SectionReader, error) {
 	if m.File.Body < 0 {
 		return nil, errors.New("the control file does not say where the body starts")
 	}
-	if m.body == nil {
+	if m.body < 0 {
 		fd, err := postoffice.OpenAt(postoffice.WorkingDir, m.path, os.O_RDONLY, 0)
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: m.path, Err: err}
 		}
-		m.body = os.NewFile(uintptr(fd), m.path)
+		m.body = bodyFile(fd)
 	}
 	return io.NewSectionReader(m.body, m.File.Body, max(m.Size-m.File.Body, 0)), nil
+}
+
+// bodyFile is the descriptor of a message file. An os.File would be offered to the
+// poller first, which refuses files.
+type bodyFile int
+
+// ReadAt reads like os.File.ReadAt.
+func (f bodyFile) ReadAt(b []byte, offset int64) (n int, err error) {
+	for n < len(b) && err == nil {
+		var got int
+		if got, err = readAt(int(f), b[n:], offset+int64(n)); got == 0 && err == nil {
+			err = io.EOF
+		}
+		n += got
+	}
+	return n, err
 }
 
 // Headers is the header block for this recipient, each line with its LF,
@@ -267,8 +283,8 @@ func (m *Message) releaseRest() {
 }
 
 func (m *Message) close() {
-	if m.body != nil {
-		_ = m.body.Close()
+	if m.body >= 0 {
+		_ = postoffice.Close(int(m.body))
 	}
 	_ = postoffice.Close(m.fd)
 }

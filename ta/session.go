@@ -112,7 +112,7 @@ func (ss *session) open(job Job) (*Message, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1}
+	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1, body: -1}
 	if s.Syslog != nil {
 		m.openedAt = time.Now()
 	}

@@ -42,38 +42,57 @@ func (a *Agent) start(c *conn) {
 // wanted.
 func (a *Agent) run(c *conn, s *session) {
 	for {
-		j := a.pool.next(c)
-		if j == nil {
-			switch a.idle(c, s) {
-			case errUnwanted:
-				s.quit()
-				return
-			case nil:
-				continue
-			}
-			s.close()
-			return
+		var err error
+		if j := a.pool.next(c); j != nil {
+			err = a.work(c, s, j)
+		} else {
+			err = a.idle(c, s)
 		}
-		if s.spoolID = a.spoolID(j); s.spoolID != "" {
-			a.title(c.target.name + " " + s.spoolID)
-		}
-		err := a.do(c, s, j)
-		if errors.Is(err, errRequeue) {
-			s.close()
-			return // the job is still in c.jobs and is assigned again
-		}
-		s.spoolID = ""
-		goOn := a.pool.finish(c, err == nil)
-		close(j.done)
-		if err != nil {
-			s.close()
-			return
-		}
-		if !goOn {
+		switch {
+		case err == errUnwanted:
 			s.quit()
+			return
+		case err != nil:
+			s.close()
 			return
 		}
 	}
+}
+
+// work does one job. The error says why the connection is to be closed: errUnwanted
+// means that it is in order. After errRequeue the job is still in c.jobs and is
+// assigned again.
+func (a *Agent) work(c *conn, s *session, j *job) error {
+	if s.spoolID = a.spoolID(j); s.spoolID != "" {
+		a.title(c.target.name + " " + s.spoolID)
+	}
+	err := a.do(c, s, j)
+	if errors.Is(err, errRequeue) {
+		return err
+	}
+	s.spoolID = ""
+	goOn := a.pool.finish(c, err == nil)
+	close(j.done)
+	if err == nil && !goOn {
+		err = errUnwanted
+	}
+	return err
+}
+
+// borrow does a job on a parked connection that the pool has lent to the goroutine
+// of the job's message. That saves waking the connection's goroutine and waiting for it.
+func (a *Agent) borrow(c *conn, s *session, j *job) {
+	err := errSpoke
+	if !s.hasInput() {
+		err = a.work(c, s, j)
+	}
+	a.pool.mu.Lock()
+	defer a.pool.mu.Unlock()
+	if err == nil && len(c.jobs) == 0 && a.pool.linked(c) {
+		c.parked = s
+		return
+	}
+	c.returned <- err
 }
 
 // spoolID returns the spoolid of a job's message, or "" if neither the log nor the
@@ -90,13 +109,28 @@ var (
 	// errRequeue means that the connection ended before the server answered
 	// anything about the job.
 	errRequeue = errors.New("the connection ended before the message")
+	// errSpoke means that something has arrived on an idle connection: its end, or
+	// a line that answers nothing.
+	errSpoke = errors.New("something arrived on an idle connection")
 )
+
+// parkTime is how long an idle connection is parked at most, before its goroutine
+// watches for its end.
+const parkTime = time.Second
 
 // idle waits for a job. It returns nil when there may be one, errUnwanted when
 // the connection is to be closed with QUIT, and another error when the server has
 // closed it or broke the protocol.
 func (a *Agent) idle(c *conn, s *session) error {
 	p := &a.pool
+	limit := p.limits.Idle
+	if s.canPeek() {
+		parked := min(parkTime, limit/2)
+		if over, err := a.park(c, s, parked); over {
+			return err
+		}
+		limit -= parked
+	}
 	p.mu.Lock()
 	if len(c.jobs) > 0 || !p.linked(c) {
 		defer p.mu.Unlock()
@@ -106,14 +140,28 @@ func (a *Agent) idle(c *conn, s *session) error {
 		return nil
 	}
 	c.waiting = s
-	err := s.nc.SetReadDeadline(time.Now().Add(p.limits.Idle))
+	err := s.nc.SetReadDeadline(time.Now().Add(limit))
 	p.mu.Unlock()
 	if err == nil {
-		_, err = s.r.Peek(1)
+		err = a.watch(s)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.waiting = nil
+	var timeout net.Error
+	switch {
+	case !errors.As(err, &timeout) || !timeout.Timeout():
+		return err
+	case !p.linked(c) || len(c.jobs) == 0:
+		return errUnwanted
+	}
+	return nil
+}
+
+// watch reads ahead on an idle connection. The error is the connection's, or
+// errProtocol if the server sent anything.
+func (a *Agent) watch(s *session) error {
+	_, err := s.r.Peek(1)
 	var timeout net.Error
 	switch {
 	case err == nil:
@@ -122,15 +170,56 @@ func (a *Agent) idle(c *conn, s *session) error {
 		return errProtocol
 	case !errors.As(err, &timeout) || !timeout.Timeout():
 		s.trace(theirs, "("+why(err)+")")
-		return err
-	case !p.linked(c) || len(c.jobs) == 0:
-		return errUnwanted
 	}
-	return nil
+	return err
+}
+
+// park waits while the connection is parked or lent. It is over when the connection
+// has a job, is no longer wanted or cannot be used any more, and not over when nobody
+// has used it for so long.
+func (a *Agent) park(c *conn, s *session, long time.Duration) (over bool, err error) {
+	p := &a.pool
+	p.mu.Lock()
+	if len(c.jobs) > 0 || !p.linked(c) {
+		p.mu.Unlock()
+		return false, nil
+	}
+	c.parked = s
+	p.mu.Unlock()
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-c.returned:
+			if err == errSpoke {
+				if err = s.nc.SetReadDeadline(time.Now().Add(parkTime)); err == nil {
+					err = a.watch(s)
+				}
+			}
+			return true, err
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		rest := long - time.Since(c.idleSince)
+		if c.parked != nil && rest <= 0 {
+			c.parked = nil
+			p.mu.Unlock()
+			return false, nil
+		}
+		p.mu.Unlock()
+		if rest <= 0 {
+			rest = long // it is lent
+		}
+		timer.Reset(rest)
+	}
 }
 
 // wake ends the wait of an idle connection. The pool's lock is held.
 func wake(c *conn) {
+	if c.parked != nil {
+		c.parked = nil
+		c.returned <- nil
+	}
 	if c.waiting != nil {
 		_ = c.waiting.nc.SetReadDeadline(time.Unix(1, 0))
 	}

@@ -3,8 +3,11 @@ package smtp
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -342,5 +345,40 @@ func TestLimitOfAnExchanger(t *testing.T) {
 	a.Close()
 	if strings.Count(said, "\tdeferred ") != 2 || strings.Count(said, "\tdeferall ") != 4 {
 		t.Errorf("says %s", said)
+	}
+}
+
+// A connection is lent without a wait only if nothing has arrived on it: a line
+// that answers nothing would be taken for the reply to the next command.
+func TestInputOnAnIdleConnectionIsSeen(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, act := range map[string]func(net.Conn){
+		"a line":  func(c net.Conn) { _, _ = io.WriteString(c, "421 4.3.2 going\r\n") },
+		"the end": func(c net.Conn) { _ = c.Close() },
+	} {
+		ours, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		theirs, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer theirs.Close()
+		w := newWire(ours, time.Second, nil)
+		if !w.canPeek() || w.hasInput() {
+			t.Errorf("%s: input before it came", name)
+		}
+		if act(theirs); !w.hasInput() {
+			t.Errorf("%s is not seen", name)
+		}
+		if w.attach(tls.Client(ours, &tls.Config{})); w.canPeek() {
+			t.Errorf("%s: messages of TLS would be taken for lines", name)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -145,6 +146,30 @@ func (w *wire) quit() {
 		_ = w.w.Flush()
 	}
 	w.close()
+}
+
+// canPeek reports whether hasInput can tell. Over TLS it cannot: what arrives may be
+// a message of TLS itself.
+func (w *wire) canPeek() bool {
+	_, ok := w.nc.(syscall.Conn)
+	return ok
+}
+
+// hasInput reports whether a read would return at once: with bytes, the end of the
+// stream, or an error.
+func (w *wire) hasInput() bool {
+	if w.r.Buffered() > 0 {
+		return true
+	}
+	raw, err := w.nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	var b [1]byte
+	e := raw.Control(func(fd uintptr) {
+		_, _, err = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return e != nil || err != syscall.EAGAIN
 }
 
 func (w *wire) close() {

@@ -68,6 +68,7 @@ type pool struct {
 	hosts    map[string][]*conn // the same by target
 	messages map[uint64]int     // number of jobs in hand by message
 	waiting  []*job             // in the order in which they arrived
+	borrower *job               // is being submitted; may be done by its own goroutine
 	opened   int                // connections so far
 }
 
@@ -105,7 +106,9 @@ type conn struct {
 	openedAt  time.Time
 	finished  int           // number of jobs
 	gone      chan struct{} // closed when the connection is closed
-	waiting   *session      // set while the connection waits for a job, to wake it
+	waiting   *session      // set while the connection's goroutine reads ahead of a job, to wake it
+	parked    *session      // set while it can be lent to the goroutine that brings a job
+	returned  chan error    // ends the parking: nil, or why the connection is to be closed
 }
 
 // serves reports whether a connection may be used for a job.
@@ -113,15 +116,19 @@ func (c *conn) serves(j *job) bool {
 	return c.policy == j.policy && (c.domain == "" || c.domain == j.domain)
 }
 
-// submit finds a connection for a job, or makes it wait for one.
-func (p *pool) submit(j *job) {
+// submit finds a connection for a job, or makes it wait for one. If the connection
+// is parked, it is lent to the caller, who does the job.
+func (p *pool) submit(j *job) (lent *conn, s *session) {
 	p.mu.Lock()
 	if j.since.IsZero() {
 		j.since = p.now()
 	}
+	p.borrower = j
 	d := p.assignAll(j)
+	p.borrower = nil
 	p.mu.Unlock()
 	p.perform(d)
+	return d.lent, d.session
 }
 
 // decisions are the results of assigning jobs that perform carries out without the
@@ -129,6 +136,8 @@ func (p *pool) submit(j *job) {
 type decisions struct {
 	started []*conn
 	failed  []failedJob
+	lent    *conn // and its session, for the job that is being submitted; nil: none
+	session *session
 }
 
 // failedJob is a job for which there is no target.
@@ -145,7 +154,11 @@ func (p *pool) assignAll(jobs ...*job) (d decisions) {
 		switch c := p.choose(j, p.now()); c.kind {
 		case ride:
 			p.assign(c.conn, j)
-			p.wake(c.conn)
+			if s := c.conn.parked; s != nil && j == p.borrower {
+				c.conn.parked, d.lent, d.session = nil, c.conn, s
+			} else {
+				p.wake(c.conn)
+			}
 		case open:
 			d.started = append(d.started, p.open(c, j))
 		case wait:
@@ -176,7 +189,7 @@ func (p *pool) assign(c *conn, j *job) {
 func (p *pool) open(c choice, j *job) *conn {
 	p.opened++
 	k := &conn{target: c.target, domain: j.domain, policy: j.policy, order: p.opened,
-		openedAt: p.now(), after: c.evict, gone: make(chan struct{})}
+		openedAt: p.now(), after: c.evict, gone: make(chan struct{}), returned: make(chan error, 1)}
 	if c.evict != nil {
 		p.unlink(c.evict)
 		p.wake(c.evict)

@@ -128,7 +128,9 @@ func (a *Agent) Deliver(m *ta.Message) {
 		if !a.o.ShareMX && a.o.Forced == "" {
 			j.domain = d.recipients[0].RouteHost()
 		}
-		a.pool.submit(j)
+		if c, s := a.pool.submit(j); c != nil {
+			a.borrow(c, s, j)
+		}
 		<-j.done
 	}
 	a.title("waiting")
