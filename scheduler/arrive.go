@@ -163,8 +163,8 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	}
 }
 
-// enterQueue makes a new vertex due; or waiting until wakeAt, if that was restored;
-// or blocked, if all of its recipients are alternatives that wait for others.
+// enterQueue makes a new vertex due; or waiting, if a wakeAt was restored; or
+// blocked, if all of its recipients are alternatives that wait for others.
 func (q *queue) enterQueue(v *vertex) {
 	q.counts.Vertices++
 	q.threadOf(v).lastEventAt = q.now.second()

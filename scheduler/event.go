@@ -148,12 +148,12 @@ type (
 		By, Why string
 	}
 
-	// Restored: what an earlier process knew of a thread (SaveAll). It comes
-	// before the mail that was loaded when that process ran.
+	// Restored: the state of a thread that an earlier process saved (SaveAll). It
+	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
 
-	// AllLoaded: the mail that was there at the start is loaded. What was restored
-	// of threads without mail is dropped.
+	// AllLoaded: the mail that was in the queue at the start is loaded. The core
+	// drops the saved state of threads without mail.
 	AllLoaded struct{}
 
 	// Stopping: feed nothing more, close the agents, then say Stopped. A slow
@@ -180,7 +180,8 @@ type Message struct {
 	Released bool
 	// Recipients are those still open, in file order.
 	Recipients []ctlfile.OpenRecipient
-	// Saved is what an earlier process knew of some of the recipients, by offset.
+	// Saved is the state of some of the recipients, by offset, that an earlier
+	// process saved.
 	Saved []SavedRecipient
 	// Obsoletes has the log identities of messages that this one replaces.
 	Obsoletes []string

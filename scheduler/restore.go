@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Warm restart: what an earlier process knew of the mail, as it was saved (save.go),
-// is put back when the mail is loaded. It is advice only: it is bounded by the
-// configuration, because clocks may have been changed meanwhile.
+// Warm restart: what an earlier process knew about the mail was saved (save.go),
+// and is restored when the mail is loaded. The configuration bounds all restored
+// times, because clocks may have been changed in the meantime.
 
-// restoring has what was saved of threads without mail so far. It is dropped at
-// AllLoaded.
+// restoring has the saved state of threads that have no mail yet. It is dropped
+// at AllLoaded.
 type restoring struct {
 	threads     map[threadKey]*SavedThread
 	diagnostics map[diagnostic]diagnosticRef // each with a user, so that mail of all threads shares them
 }
 
-// allLoaded drops what was restored of threads that have no mail.
+// allLoaded drops the saved state of threads that still have no mail.
 func (q *queue) allLoaded() {
 	for _, ref := range q.restoring.diagnostics {
 		q.diagnostics.release(ref)
@@ -25,8 +25,8 @@ func (q *queue) allLoaded() {
 	q.restoring = restoring{}
 }
 
-// longestWait is the longest wait that there can be: after a step of retries, or
-// for the time of a retryat.
+// longestWait returns the longest possible wait: after a step of retries, or until
+// the time of a retryat.
 func (p *Params) longestWait(inRetryStep bool) time.Duration {
 	if !inRetryStep {
 		return cmp.Or(p.Expiry, longestRetry)
@@ -40,8 +40,8 @@ func (p *Params) longestWait(inRetryStep bool) time.Duration {
 	return max(longest+longest/100*time.Duration(p.Jitter), shortestRetry)
 }
 
-// restoredInstant converts a time that was saved; 0 if it is not later than now. It
-// is at most limit from now.
+// restoredInstant converts a saved time. It returns 0 for a time that is not after
+// now, and never a time more than limit after now.
 func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 	till := min(at(time.Unix(seconds, 0)), ag.now.after(limit))
 	if seconds <= 0 || till <= ag.now {
@@ -50,9 +50,9 @@ func (ag *agenda) restoredInstant(seconds int64, limit time.Duration) instant {
 	return till
 }
 
-// restore gives the recipients of a message that has just been made what was
-// saved of them. The vertices are not in the queue yet; those that are to wait
-// have their wakeAt.
+// restore restores the saved state of the recipients of a message that was just
+// created. The vertices are not in the queue yet; restore sets the wakeAt of those
+// that are to wait.
 func (q *queue) restore(m *message, saved []SavedRecipient) {
 	if len(saved) == 0 {
 		return
@@ -84,7 +84,7 @@ func (q *queue) restore(m *message, saved []SavedRecipient) {
 	})
 }
 
-// restoreDiagnostic returns the number of a report, for one more user.
+// restoreDiagnostic returns the number of a report and adds a user to it.
 func (q *queue) restoreDiagnostic(d diagnostic) diagnosticRef {
 	if d == (diagnostic{}) {
 		return 0
@@ -100,8 +100,8 @@ func (q *queue) restoreDiagnostic(d diagnostic) diagnosticRef {
 	return q.diagnostics.retain(ref)
 }
 
-// restored notes what was saved of a thread. A suspended thread is there from now
-// on; any other, when it has mail.
+// restored keeps the saved state of a thread until the thread exists. It creates a
+// suspended thread at once; any other exists when it has mail.
 func (q *queue) restored(saved *SavedThread) {
 	key := threadKey{saved.Channel, saved.Host}
 	if q.restoring.threads == nil {
@@ -116,7 +116,7 @@ func (q *queue) restored(saved *SavedThread) {
 	}
 }
 
-// restoreThread gives a thread what was saved of it, if anything.
+// restoreThread restores the saved state of a thread, if there is any.
 func (q *queue) restoreThread(t *thread) {
 	saved := q.restoring.threads[t.key]
 	if saved == nil {
@@ -141,7 +141,7 @@ func (q *queue) restoreThread(t *thread) {
 	}
 }
 
-// fractionOf returns x, or 0 if it is not at least 0 and below the limit.
+// fractionOf returns x if it is at least 0 and below the limit, otherwise 0.
 func fractionOf(x, limit float64) float64 {
 	if x >= 0 && x < limit {
 		return x

@@ -2,18 +2,20 @@ package scheduler
 
 import "time"
 
-// Warm restart: what the scheduler knows of the mail beyond its files, as it is
-// saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go puts it
-// back.
+// Warm restart: what the scheduler knows about the mail and the control files do
+// not contain is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)).
+// restore.go restores it.
 
-// Saved is a part of what is known. The slices are reused from part to part.
+// Saved is one part of the state to be saved. The slices are reused from part to
+// part.
 type Saved struct {
 	Recipients []SavedRecipient
 	Threads    []SavedThread
 }
 
-// SavedRecipient is what is known of a recipient that was tried. Times are in
-// seconds since the epoch, as in the file, because there may be ten million.
+// SavedRecipient is the saved state of a recipient that was tried. Times are in
+// seconds since the epoch, as in the file, because there may be ten million
+// recipients.
 type SavedRecipient struct {
 	Message    MessageID
 	Offset     int64 // in the control file
@@ -27,8 +29,8 @@ type SavedRecipient struct {
 	Notary, Text                   string // the last report; both empty: none
 }
 
-// SavedThread is what is known of a thread. All fields but the names are zero if
-// nothing is known any more.
+// SavedThread is the saved state of a thread. All fields except the names are zero
+// if there is no longer anything to save.
 type SavedThread struct {
 	Channel, Host    string
 	SuspendedUntil   int64 // in seconds since the epoch, rounded up; 0: not suspended
@@ -41,7 +43,7 @@ type SavedThread struct {
 	Notary, Text     string // the last report on any of its recipients
 }
 
-// saving is what has changed since it was saved last.
+// saving notes what has changed since it was last saved.
 type saving struct {
 	tracked bool // changes are noted
 	// changed has vertices and records, each once, with the flag unsaved in their
@@ -57,7 +59,7 @@ type saving struct {
 // maxChanged bounds the changes that are noted while nobody saves them.
 const maxChanged = 1 << 22
 
-// TrackChanges notes from now on what SaveChanges returns.
+// TrackChanges begins to note the changes that SaveChanges returns.
 func (s *Scheduler) TrackChanges() { s.saving.tracked = true }
 
 // ChangesLost reports whether there were too many changes, so that SaveChanges
@@ -90,8 +92,8 @@ func (ml *mail) hasRoomForChange() bool {
 }
 
 // noteMove is called when a vertex has become a record, or the other way round:
-// the change is noted under the new number. During a pass it is noted in any
-// case, because the pass may miss what moves.
+// the change is noted under the new number. During a pass it is always noted,
+// because the pass may miss what moves.
 func (ml *mail) noteMove(ref vertexRef, first *recipient) {
 	if ml.saving.passes == 0 && first.flags&unsaved == 0 {
 		return
@@ -117,7 +119,7 @@ func (ml *mail) noteThreadChange(t *thread) {
 	ml.saving.threads = append(ml.saving.threads, t.key)
 }
 
-// SaveChanges replaces the contents of to by about n of the changes, and reports
+// SaveChanges replaces the contents of to with about n of the changes, and reports
 // whether there are more.
 func (s *Scheduler) SaveChanges(to *Saved, n int) (more bool) {
 	to.reset()
@@ -167,7 +169,7 @@ func (ml *mail) isUnsaved(ref vertexRef) bool {
 }
 
 // SavePass goes through everything that is to be saved, a part at a time. What
-// changes meanwhile is among the changes afterwards.
+// changes during the pass is among the changes that SaveChanges returns later.
 type SavePass struct {
 	s      *Scheduler // nil: closed
 	thread threadRef  // the next ones
@@ -176,8 +178,8 @@ type SavePass struct {
 	part   int // of the recipients of record or vertex
 }
 
-// SaveAll begins a pass over everything. It must be closed, or gone through to its
-// end. The changes so far are part of it.
+// SaveAll begins a pass over everything. The pass must be read to its end, or
+// closed. It includes the changes so far.
 func (s *Scheduler) SaveAll() *SavePass {
 	sv := &s.saving
 	sv.changed, sv.index, sv.part, sv.threads, sv.lost = nil, 0, 0, nil, false
@@ -193,7 +195,7 @@ func (p *SavePass) Close() {
 	}
 }
 
-// Next replaces the contents of to by the next part, of about n items. more is
+// Next replaces the contents of to with the next part, of about n items. more is
 // false at the end; the pass is then closed.
 func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	to.reset()
@@ -224,8 +226,8 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	return true
 }
 
-// saveThread saves a thread. One of which there is nothing to know is saved if
-// something was known before.
+// saveThread saves a thread. A thread without any state is saved only if it has
+// changed, so that what was saved before no longer applies.
 func (q *queue) saveThread(to *Saved, t *thread) {
 	changed := t.unsaved
 	t.unsaved = false

@@ -152,7 +152,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	options.Spool = spooler
 	options.Agents.FileGroup = fileGroup
 	options.Files = operands
-	if len(operands) == 0 { // files that are named are tried at once
+	if len(operands) == 0 { // mail in named files is tried at once
 		options.State = filepath.Join(s.where.postoffice, state.Name)
 	}
 	options.Signals = signals
