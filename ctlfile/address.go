@@ -1,16 +1,15 @@
 package ctlfile
 
-// Addresses: the address quads of s, r and X lines, and the words that they are
-// made of.
+// Addresses: the address quads of s, r and X lines, and their words.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// Address says where the router sends a recipient, or where the sender's mail
-// comes from: an address quad. Its words are as in the file, with their quotes
-// and backslashes.
+// Address is an address quad: it says where the mail for a recipient goes, or where the
+// sender's mail comes from. Its words are as in the file, with their quotes and
+// backslashes.
 type Address struct {
 	Channel, Host, User string
 	// Privilege is a numeric uid, possibly with more words after it. It is ""
@@ -27,8 +26,8 @@ func (a Address) String() string {
 	return s
 }
 
-// parseAddress splits an address quad into its words, left to right; reason says
-// why s is not one. A blank in the user must be quoted, even if an old
+// parseAddress splits an address quad into its words, from left to right. reason says
+// why s is not one, or is "". A blank in the user must be quoted, although an old
 // manual says otherwise: no program splits a quad from the right.
 func parseAddress(s string) (a Address, reason string) {
 	rest := s
@@ -64,8 +63,8 @@ func cutWord(s string) (word, rest, reason string) {
 	return s[:end], skipBlanks(s[end:]), ""
 }
 
-// scanWord finds the end of the word at the front of s: an unquoted blank, or
-// the end of s. A backslash escapes the next byte, inside and outside double
+// scanWord finds the end of the word at the beginning of s: an unquoted blank, or the
+// end of s. A backslash escapes the next byte, inside and outside double
 // quotes. The word is not closed if s ends inside quotes or after a backslash.
 func scanWord(s string) (end int, closed bool) {
 	quoted := false
@@ -87,8 +86,8 @@ func scanWord(s string) (end int, closed bool) {
 	return len(s), !quoted
 }
 
-// mxListLen returns the length of a parenthesised list of hosts, ((mx1)(mx2 mx3)),
-// at the front of s, or 0 if there is none. An unbalanced list is an ordinary
+// mxListLen returns the length of the parenthesised list of hosts, ((mx1)(mx2 mx3)),
+// with which s begins, or 0 if there is none. An unbalanced list is an ordinary
 // word.
 func mxListLen(s string) int {
 	if s == "" || s[0] != '(' {
@@ -112,7 +111,7 @@ func mxListLen(s string) int {
 	return 0
 }
 
-// isPrivilege reports whether s is a number with an optional minus.
+// isPrivilege reports whether s is a decimal number with an optional minus sign.
 func isPrivilege(s string) bool {
 	digits := strings.TrimPrefix(s, "-")
 	for i := 0; i < len(digits); i++ {
@@ -134,7 +133,7 @@ func (a Address) routable() bool {
 // RouteChannel returns the channel that the scheduler groups by: in lower case.
 func (a Address) RouteChannel() string { return lower(a.Channel) }
 
-// RouteHost returns the host that the scheduler groups by: in lower case; for
+// RouteHost returns the host that the scheduler groups by: in lower case and, if it is
 // a list such as ((mx1)(mx2 mx3)), the first name.
 func (a Address) RouteHost() string {
 	host := a.Host
@@ -164,8 +163,8 @@ func Quote(component string) (string, error) {
 	return `"` + quoteEscapes.Replace(component) + `"`, nil
 }
 
-// CutWord cuts off the first word of an address in s, with its quotes, and the
-// blanks around it. ok is false when there is no word, or its quotes do not
+// CutWord returns the first word of s, with its quotes, and the rest of s after the
+// blanks that follow the word. ok is false if there is no word or its quotes do not
 // close.
 func CutWord(s string) (word, rest string, ok bool) {
 	word, rest, reason := cutWord(s)

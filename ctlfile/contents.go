@@ -1,6 +1,6 @@
 package ctlfile
 
-// Contents: what a new control file says, and how it is written.
+// Contents: the values in a new control file, and how they are written.
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // of the user nobody.
 const Nobody = "65534"
 
-// Contents is what a new control file says.
+// Contents holds the values for a new control file.
 type Contents struct {
 	Name      string // i line; Submit and Enqueue set it themselves
 	Body      int64  // offset of the body in the message file
@@ -28,7 +28,7 @@ type Contents struct {
 // HeaderBlock is an m block and the recipients that it is for.
 type HeaderBlock struct {
 	Envelopes []Envelope
-	Header    string // lines, none of them empty
+	Header    string // complete lines, none of them empty
 }
 
 // Envelope is a sender and its recipients. A sender in channel "error" is the
@@ -46,9 +46,9 @@ type EnvelopeRecipient struct {
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 }
 
-// Extract returns the contents of a control file for some recipients of f, given
-// by index in ascending order. They keep what the router wrote about them. The T
-// lines are left out, because the scheduler has carried them out.
+// Extract returns the contents of a control file for some recipients of f, given by
+// index in ascending order, with everything that the router wrote about them. The T
+// lines are left out, because the scheduler has already acted on them.
 func (f *File) Extract(recipients []int) *Contents {
 	c := &Contents{Body: f.Body, LogID: f.LogID, Verbose: f.Verbose, ErrorTo: f.ErrorTo, Obsoletes: f.Obsoletes}
 	header, sender := int64(-2), -1
@@ -71,8 +71,8 @@ func (f *File) Extract(recipients []int) *Contents {
 	return c
 }
 
-// withNumericPrivilege cuts the privilege of an address down to the number that
-// it begins with. An address without a privilege gets Nobody.
+// withNumericPrivilege reduces the privilege of an address to its first word, the
+// number. An address without a privilege gets Nobody.
 func withNumericPrivilege(a Address) Address {
 	a.Privilege, _, _ = strings.Cut(a.Privilege, " ")
 	if a.Privilege == "" {

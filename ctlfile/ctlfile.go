@@ -5,7 +5,7 @@
 // A control file consists of lines. The first byte of a line is its letter,
 // the second its tag; the value starts at the third:
 //
-//	letter  value                                            how often
+//	letter  value                                            how often, or for which line
 //	@       format flags, 0x00000007                         first, once
 //	v       file to which the delivery is logged
 //	i       name of the message file, and of this file       once
@@ -29,12 +29,12 @@
 // tag; its text is everything up to the first empty line. An empty line
 // anywhere else is malformed.
 //
-// An address quad is channel, host, user and privilege with a space between
-// each; a blank inside one of them is quoted with double quotes or a
-// backslash, and an empty one is written "-". Programs use the words as they are
-// in the file, quotes included. In an r or X line the quad starts at the 13th
+// An address quad is channel, host, user and privilege, separated by spaces. A
+// blank inside a word is quoted with double quotes or a backslash, and an empty
+// word is written "-". Programs use the words as they are in the file, with their
+// quotes. In an r or X line the quad starts at the 13th
 // byte: six bytes hold the pid of the agent that has locked the recipient, the
-// next four the number of delay notices that the sender has been sent.
+// next four the number of delay notices that the sender has got.
 //
 //	  0 @ 0x00000007
 //	 13 i 258367
@@ -54,7 +54,7 @@
 //	    <empty line>
 //	296
 //
-// Every program identifies a recipient by the offset of its letter: bob is 109.
+// Every program identifies a recipient by the offset of the line's letter: bob is 109.
 // Its tag is its state, which Swap changes in place:
 //
 //	      agent locks it        agent
@@ -69,10 +69,10 @@
 //
 //	d 226:262:-1::1047508710<TAB>notary<TAB>no such user
 //
-// The numbers are the offsets of the recipient, of its header text and of its N
-// line (-1 for none), an empty field, and the time. The notary's fields are
-// separated by 0x01. In the free text CR stands for a newline. The tag of the d
-// line becomes '+' when the sender has been told.
+// The fields before the first TAB are the offsets of the recipient, of its header text
+// and of its N line (-1 for none), an empty field, and the time. The notary is a text
+// whose fields are separated by 0x01; see Diagnostic. In the text after it CR stands
+// for a newline. The tag of the d line becomes '+' when the sender has been told.
 package ctlfile
 
 import (
@@ -84,9 +84,8 @@ import (
 // MaxSize is the size in bytes of the largest control file that Parse accepts.
 const MaxSize = 1 << 30
 
-// MaxWord is the largest length in bytes of the channel and the host that a
-// recipient is routed by (RouteChannel and RouteHost). Both appear in lines to
-// agents and in lines from mailq clients.
+// MaxWord bounds the length in bytes of a recipient's channel and host (RouteChannel
+// and RouteHost). Both appear in lines to agents and in lines from mailq clients.
 const MaxWord = 4096
 
 // Flags say which format a control file has: its @ line.
@@ -101,8 +100,7 @@ const (
 	Supported = HasPID | HasDelay | HasMIME
 )
 
-// File is a control file as it was read. Its strings share one copy of the
-// file's text.
+// File is a parsed control file. Its strings share one copy of the file's text.
 type File struct {
 	Flags Flags // 0 when the file has no @ line
 	// Name is the i line: the base name of the message file and of this file.
@@ -111,16 +109,16 @@ type File struct {
 	Body    int64  // offset of the body in the message file, -1 if unknown
 	LogID   string // "" when there was no Message-ID
 	Verbose string // file to which the delivery is logged, or ""
-	// ErrorTo is where error messages go: the last e line, else the user of
-	// the last s line. It is "" if NullSender.
+	// ErrorTo is the address for error messages: the last e line, or else the user of
+	// the last s line. It is "" if NullSender is set.
 	ErrorTo    string
 	NullSender bool     // the last sender's channel is "error": no notice may be sent
 	Obsoletes  []string // log identities of messages that this one replaces
 	Triggers   []string // values of the T lines; see TriggerHost
 	Senders    []Sender
 	Recipients []Recipient // r and X lines in file order
-	// Diagnostics are the d lines in file order. Their offsets are what the
-	// file says and may belong to no recipient.
+	// Diagnostics are the d lines in file order. The offsets in them are not checked:
+	// there may be no recipient at such an offset.
 	Diagnostics []Diagnostic
 	Torn        int64 // offset of the first d line that a crash cut short or erased, or -1
 	Size        int64 // of the control file, in bytes

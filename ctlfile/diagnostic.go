@@ -17,25 +17,27 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// MaxText is the largest length in bytes of a d line's notary, and of its text.
-// Longer ones are truncated.
+// MaxText bounds the length in bytes of a d line's notary, and of its text. Longer ones
+// are truncated.
 const MaxText = 8162
 
 // Diagnostic is a d line: what became of a recipient.
 type Diagnostic struct {
 	Offset    int64 // of the d line itself
 	Tag       Tag   // Open, or Delivered when the sender has been told
-	Recipient int64 // the recipient's offset, 0 if unreadable
-	Header    int64 // its Header, -1 or 0 if unknown
-	N         int64 // offset of its N line, -1 if unknown; some programs write 2 more, see Parse
+	Recipient int64 // the recipient's offset, 0 if unknown
+	Header    int64 // the recipient's Header, -1 or 0 if unknown
+	N         int64 // offset of the recipient's N line, -1 if unknown
 	At        time.Time
-	Notary    string // fields separated by 0x01, "" if there is none
-	Text      string // CR stands for a newline
+	// Notary has up to six fields separated by 0x01: final recipient, action, status,
+	// diagnostic code, remote host, agent. It is "" if there is none.
+	Notary string
+	Text   string // CR stands for a newline
 }
 
-// diagnostic parses a d line. No error in it makes the file malformed, because
-// many programs write d lines, and the mail matters more than they do. An
-// unreadable number counts as unknown.
+// diagnostic parses a d line. No error in it makes the file malformed: many programs
+// write d lines, and the mail matters more than the diagnostics. A field that is not a
+// number counts as unknown.
 func (p *parser) diagnostic(at int, tag Tag, value string) {
 	if tag != Open && tag != Delivered {
 		return
@@ -56,12 +58,11 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 	if seconds > 0 {
 		d.At = time.Unix(seconds, 0)
 	}
-	notary, text, whole := strings.Cut(message, "\t")
+	notary, text, complete := strings.Cut(message, "\t")
 	switch {
-	case !whole:
-		// A crash truncated the line, and the next append completed it with its
-		// own newline. The rest of the notary is unknown, so what is left must
-		// not decide anything.
+	case !complete:
+		// A crash truncated the line, and the next append added the newline. The rest
+		// of the notary is unknown, so the beginning is used only as text.
 		d.Text = notary
 	case extra != "" || seconds < 0 && rest != "":
 		// The field before the notary is not a time: this is another format.
@@ -72,8 +73,8 @@ func (p *parser) diagnostic(at int, tag Tag, value string) {
 	p.file.Diagnostics = append(p.file.Diagnostics, d)
 }
 
-// cutNumber splits a number and the colon after it from the front of s. n is
-// -1 if it is not a number.
+// cutNumber cuts s at the first colon and returns the number before it and the rest. n
+// is -1 if there is no number.
 func cutNumber(s string) (n int64, rest string) {
 	digits, rest, _ := strings.Cut(s, ":")
 	n, err := strconv.ParseInt(strings.Trim(digits, " "), 10, 64)
@@ -141,9 +142,9 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
-// AppendDiagnostic appends d lines and returns when they are on disk. All of
-// them go out in one write, so that lines of other processes do not come between
-// them. If the write is short, what it wrote is removed and the error is ENOSPC.
+// AppendDiagnostic appends d lines and returns when they are on disk. It writes all of
+// them at once, so that lines of other processes do not come between them. After a
+// short write, it removes the incomplete text and returns ENOSPC.
 // fd is as for Swap and must not be used by another goroutine during the call.
 // The Offset of the diagnostics is ignored.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
@@ -196,14 +197,14 @@ func appendOnce(fd int, b []byte) error {
 	case n == len(b):
 		return err
 	case n > 0:
-		return errors.Join(errShortWrite(n, len(b)), err, truncateAppend(fd, n))
+		return errors.Join(errShortWrite(n, len(b)), err, undoAppend(fd, n))
 	}
 	return err
 }
 
-// truncateAppend removes the n bytes that this descriptor has appended, unless
-// another process has appended to the file after them.
-func truncateAppend(fd, n int) error {
+// undoAppend removes the n bytes that were just appended through fd, unless another
+// process has appended to the file after them.
+func undoAppend(fd, n int) error {
 	end, err := postoffice.Seek(fd, 0, io.SeekCurrent)
 	if err != nil {
 		return err

@@ -169,7 +169,7 @@ func TestShortAppendIsLeftWhereOthersFollow(t *testing.T) {
 	if err := os.WriteFile(s.path, []byte(whole), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := truncateAppend(fd, 7); err == nil {
+	if err := undoAppend(fd, 7); err == nil {
 		t.Error("no error")
 	}
 	equal(t, "file", s.text(), whole)

@@ -1,10 +1,10 @@
 package ctlfile
 
-// DSN parameters (RFC 3461): the N line, and what R and n lines are made of.
+// DSN parameters (RFC 3461): the words of N lines, and the values of R and n lines.
 //
 // An N line is KEY=value words with blanks between them. The keys, in upper or
-// lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. The line is
-// not split in advance: DSNWord searches it on each call.
+// lower case, are NOTIFY, ORCPT, INRCPT, INFROM, EZMLM and BY. DSNWord searches the
+// line on each call.
 
 import (
 	"strconv"
@@ -79,10 +79,10 @@ func (n Notify) Wants(outcome Notify) bool {
 type DeliverBy struct {
 	Given  bool
 	After  time.Duration // since arrival; may be negative
-	Return bool          // at the deadline the recipient fails; if false, its sender is told of the delay
+	Return bool          // at the deadline the recipient fails; if false, the sender is told of the delay
 }
 
-// maxDeliverBy bounds the seconds of a BY word: RFC 2852 has nine digits.
+// maxDeliverBy bounds the seconds of a BY word: RFC 2852 allows nine digits.
 const maxDeliverBy = 999999999
 
 // ParseDeliverBy reads the BY word of an N line, "BY=3600;R". It returns
@@ -108,9 +108,9 @@ func ParseDeliverBy(dsn string) DeliverBy {
 	return DeliverBy{}
 }
 
-// DSNWord returns the value of the first KEY=value word of an N line. A word
-// whose value has a control character counts as absent: it could end the line,
-// or the SMTP command, that a program puts it into.
+// DSNWord returns the value of the first word of an N line that has a key, KEY=value.
+// A word with a control character in its value counts as missing, because the character
+// could end the line or the SMTP command that a program puts the value into.
 func DSNWord(dsn, key string) (value string, ok bool) {
 	for {
 		dsn = skipBlanks(dsn)
@@ -133,8 +133,8 @@ func DSNWord(dsn, key string) (value string, ok bool) {
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// DSNValue reports whether s, the value of an ENVID, RET, NOTIFY or ORCPT, can
-// be a parameter's value in an SMTP command: visible ASCII, at most 500 bytes.
+// DSNValue reports whether s, the value of an ENVID, RET, NOTIFY or ORCPT, is valid in
+// an SMTP command: visible ASCII, at most 500 bytes.
 func DSNValue(s string) bool {
 	return s != "" && len(s) <= 500 &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
@@ -183,7 +183,7 @@ func hexDigit(b byte) int {
 	return -1
 }
 
-// EncodeXtext encodes xtext (RFC 3461 section 4).
+// EncodeXtext encodes a value as xtext (RFC 3461 section 4).
 func EncodeXtext(s string) string {
 	const digits = "0123456789ABCDEF"
 	b := make([]byte, 0, len(s))

@@ -12,15 +12,16 @@ import (
 )
 
 const (
+	// maxBatch bounds the files of a batch.
 	maxBatch = 256
-	// wholeSync is the number of files from which one sync of the file system
-	// costs less than a sync of each.
-	wholeSync = 3
+	// syncAllFrom is the number of files from which one sync of the file system
+	// costs less than a sync of each file.
+	syncAllFrom = 3
 )
 
-// GroupCommit gives complete files to a router for writers who wait until they
-// are on disk. While one batch is synced, the next one gathers. A writer whose
-// file begins a batch commits all of it, so there is no goroutine for that.
+// GroupCommit gives complete files to a router; their writers wait until the files are
+// on disk. While one batch is synced, files collect for the next one. The writer of the
+// first file of a batch commits all of it, so no separate goroutine is needed.
 type GroupCommit struct {
 	Router Router
 	// SyncAll makes all data of the file system durable, and SyncFile that of one
@@ -37,10 +38,10 @@ type GroupCommit struct {
 // submitting is a file whose writer waits.
 type submitting struct {
 	file *postoffice.File
-	name string
+	name string // the result: the name below router/
 	err  error
-	// lead gets true when the writer has to commit the next batch, and false when
-	// the file is committed.
+	// lead receives true when the writer has to commit the next batch, and false when
+	// the file has been committed.
 	lead chan bool
 }
 
@@ -53,7 +54,7 @@ func NewGroupCommit(r Router) (*GroupCommit, error) {
 	return &GroupCommit{Router: r, SyncAll: dir.SyncAll, SyncFile: (*postoffice.File).Sync, dir: dir}, nil
 }
 
-// Close is called when no file is being committed.
+// Close releases the resources. It must not be called while a file is being committed.
 func (g *GroupCommit) Close() error { return g.dir.Close() }
 
 // Waiting returns how many files wait for the next batch.
@@ -79,8 +80,8 @@ func (g *GroupCommit) Commit(file *postoffice.File) (name string, err error) {
 	return s.name, s.err
 }
 
-// commitBatch commits the files that wait, and has the first writer that has come
-// meanwhile commit the next ones.
+// commitBatch commits the files that wait. If more files have arrived meanwhile, it
+// then lets the writer of the first of them commit the next batch.
 func (g *GroupCommit) commitBatch() {
 	g.mu.Lock()
 	n := min(len(g.waiting), maxBatch)
@@ -103,16 +104,16 @@ func (g *GroupCommit) commitBatch() {
 // commitAll syncs the files of a batch, renames them and syncs their names. It
 // waits for the disk twice, or once more for a batch of two.
 func (g *GroupCommit) commitAll(batch []*submitting) {
-	whole := len(batch) >= wholeSync
+	together := len(batch) >= syncAllFrom
 	var all error
-	if whole {
+	if together {
 		all = g.SyncAll()
 	}
 	var good []*submitting
 	var files []string
 	for _, s := range batch {
 		s.err = all
-		if !whole {
+		if !together {
 			s.err = g.SyncFile(s.file)
 		}
 		_ = s.file.Close()
@@ -136,7 +137,7 @@ func (g *GroupCommit) commitAll(batch []*submitting) {
 }
 
 func (g *GroupCommit) syncDirs(dirs []string) error {
-	if len(dirs) >= wholeSync {
+	if len(dirs) >= syncAllFrom {
 		return g.SyncAll()
 	}
 	for _, dir := range dirs {

@@ -13,12 +13,11 @@ import (
 // MaxHeader is the length in bytes of the longest header that ReadHeader accepts.
 const MaxHeader = 1 << 20
 
-// ReadHeader reads a message up to the end of its header, which is where the
-// router finds it: after the first empty line, or before the first line that is
-// not part of a header. It returns the header's lines for an m block, without
-// carriage returns; the offset of the body for the o line; and a reader of the
-// whole message from its start.
-func ReadHeader(message io.Reader) (header string, body int64, whole io.Reader, err error) {
+// ReadHeader reads a message up to the end of its header, as the router does: up to
+// and including the first empty line, or up to the first line that is not part of a
+// header. It returns the header's lines for an m block, without carriage returns; the
+// offset of the body for the o line; and a reader for the complete message.
+func ReadHeader(message io.Reader) (header string, body int64, complete io.Reader, err error) {
 	in := bufio.NewReader(message)
 	var seen bytes.Buffer
 	var lines strings.Builder

@@ -1,16 +1,16 @@
 package ctlfile
 
-// Recipients and their outcomes as values that are independent of the file.
+// Recipients and their outcomes, as values for programs that do not hold the File.
 
 import "fmt"
 
-// OpenRecipient is a recipient that is still to be delivered to.
+// OpenRecipient is a recipient that is not done.
 type OpenRecipient struct {
 	Offset        int64  // of its line in the control file; identifies it there
 	Channel, Host string // lower case; the first of a list of hosts
 	Class         int    // class of an X line; 0 for an r line
 	Notify        Notify
-	Delays        int       // delay notices that its sender has been sent: the delay field
+	Delays        int       // delay notices that the sender has got: the delay field
 	DeliverBy     DeliverBy // from its N line
 	User          string    // the address, or "" if the caller did not ask for it
 }
@@ -27,10 +27,9 @@ type Mark struct {
 	Tag    Tag
 	// LeaveTag says that the agent writes the tag itself.
 	LeaveTag bool
-	// Diagnose asks for a d line with Notary and Text before the tag. If the
-	// first field of Notary is empty, or the byte 0x03, which the scheduler
-	// writes for "the user of the recipient line", the recipient's address takes
-	// its place.
+	// Diagnose asks for a d line with Notary and Text, which is written before the
+	// tag. If the first field of Notary is empty, or the byte 0x03, which stands for
+	// the user of the recipient line, it is replaced by the recipient's address.
 	Diagnose     bool
 	Notary, Text string
 	// Delays, if not 0, is written into the delay field.
@@ -42,12 +41,11 @@ type Mark struct {
 type Marking uint8
 
 const (
-	// AgentMarks is ZMailer's contract: the agent locks a recipient, delivers,
-	// writes its d line if one is needed, reports the outcome and writes the
-	// tag.
+	// AgentMarks is ZMailer's way: the agent locks a recipient, delivers, writes its d
+	// line if one is needed, reports the outcome and writes the tag.
 	AgentMarks Marking = iota
-	// SchedulerMarks leaves all of that to the scheduler: the agent only reads
-	// and reports.
+	// SchedulerMarks means that the scheduler does all writing: the agent only reads
+	// the file, delivers and reports.
 	SchedulerMarks
 )
 

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Parse reads a control file. It accepts what routers and agents have ever
-// written, including files without format flags, whose recipient lines may lack
-// the pid and the delay field, and d lines that give the N line's offset two
-// bytes too far. An error is always a *ParseError; the file may hold mail all
-// the same and must not be removed.
+// Parse reads a control file. It accepts what routers and agents of all versions
+// write: among other things, files without format flags, whose recipient lines may
+// lack the pid and the delay field, and d lines in which the offset of the N line is
+// too large by two. An error is always a *ParseError; the file may belong to mail
+// nevertheless and must not be removed.
 //
 // N, R and n lines belong to the r or X line before them, whatever its tag.
 // A line whose tag is invalid for its letter is skipped, as in older programs.
@@ -65,8 +65,8 @@ type parser struct {
 	errorTo    string // the last e line
 }
 
-// usualFile is a File and, in the same allocation, the one sender and the one
-// recipient that most files have.
+// usualFile holds, in one allocation, a File and room for one sender and one recipient.
+// Most files have no more.
 type usualFile struct {
 	File
 	senders    [1]Sender
@@ -108,7 +108,7 @@ func (p *parser) malformed(at int, format string, args ...any) *ParseError {
 	}
 }
 
-// line parses the line or block at an offset and returns the offset of the next.
+// line parses the line or block at an offset and returns the offset of the next one.
 func (p *parser) line(at int) (next int, err *ParseError) {
 	next, reason := nextLine(p.text, at)
 	if next < 0 && p.text[at] == 'd' {
@@ -132,16 +132,16 @@ func (p *parser) line(at int) (next int, err *ParseError) {
 
 // isTail reports whether a line with a NUL is what a power cut has left of d lines
 // that were not yet on disk: the file system had written the new size of the file,
-// but not all of the text, and what is missing reads as NULs. Nothing after it is
-// believed, because a line may begin anywhere in such a text. A line before the end
-// of the last header block cannot be one, since those were on disk before.
+// but not all of the text, and the missing parts read as NULs. Everything after such a
+// line is ignored, because it may not begin where a line begins. A line before the end
+// of the last header block cannot be one: that part of the file was on disk before.
 func (p *parser) isTail(at int) bool {
 	all := len(p.file.Recipients)
 	return (p.text[at] == 'd' || p.text[at] == 0) && all > 0 && p.withHeader == all
 }
 
-// nextLine returns where the next line starts, or the reason why the line at this
-// offset is malformed. next is -1 if the text ends before the line does.
+// nextLine returns where the line after the one at this offset starts, or the reason
+// why this line is malformed. next is -1 if the text ends within the line.
 func nextLine(text string, at int) (next int, reason string) {
 	rest := text[at+1:]
 	switch text[at] {
@@ -164,7 +164,7 @@ func nextLine(text string, at int) (next int, reason string) {
 	return at + 1 + length + 1, ""
 }
 
-// field parses a line of letter, tag and value.
+// field parses a line that consists of letter, tag and value.
 func (p *parser) field(at int, line string) *ParseError {
 	letter := line[0]
 	if !known(letter) {
@@ -255,8 +255,8 @@ func (p *parser) name(at int, value string) *ParseError {
 	return nil
 }
 
-// isName reports whether s can be the name of a message file: it begins with a
-// number and has nothing that would be wrong in a path or in a line to an agent.
+// isName reports whether s can be the name of a message file: it begins with a number
+// and has no character that is unsafe in a path or in a line to an agent.
 func isName(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] <= ' ' || s[i] > '~' || s[i] == '/' {
@@ -288,7 +288,7 @@ func (p *parser) sender(at int, tag Tag, value string) *ParseError {
 	return nil
 }
 
-// finish checks the file as a whole and finds where error messages go.
+// finish makes the checks that need the complete file, and sets ErrorTo.
 func (p *parser) finish() *ParseError {
 	f := p.file
 	switch {

@@ -1,6 +1,6 @@
 package ctlfile
 
-// Plain addresses: those that may be given back to the router.
+// Plain addresses: those that a submission may contain.
 
 import (
 	"errors"
@@ -10,16 +10,15 @@ import (
 // ErrNotPlain is the error of a Submission with an address that is not plain.
 var ErrNotPlain = errors.New("not a plain mail address")
 
-// PlainAddress reports whether the user word of an address may be given back to
-// the router: it is one mailbox, with or without a domain and angle brackets,
-// and no part of it can be read as a program (|command), a file (/path), an
-// :include: list, a comment, a group, a source route or a second address. An
-// address of that kind runs or writes with a privilege, and the router would not
-// give it the privilege that it had when it was first routed.
+// PlainAddress reports whether an address may go to the router: it is one mailbox, with
+// or without a domain and angle brackets, and no part of it can be read as a program
+// (|command), a file (/path), an :include: list, a comment, a group, a source route or a
+// second address. Programs and files are run and written with a privilege, and the
+// router would not give them the privilege that they had when they were first routed.
 //
-// A local part is words with one of !%/ between them. A word begins with a
-// letter, a digit, a byte above 127 or one of _-+=#$&'*?^{} and may also have .
-// and ~ after its first byte. Within double quotes a word may have commas, and a
+// A local part consists of words with one of !%/ between them. A word begins with a
+// letter, a digit, a byte above 127 or one of _-+=#$&'*?^{}; the bytes after the first
+// may also be . and ~. In a local part in double quotes, they may also be commas, and a
 // blank, an escaped quote or an escaped backslash may separate two words.
 func PlainAddress(address string) bool {
 	if inner, ok := strings.CutPrefix(address, "<"); ok {

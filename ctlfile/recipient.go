@@ -10,11 +10,11 @@ import (
 
 // Recipient is an r or X line together with the N, R and n lines after it.
 type Recipient struct {
-	Offset int64  // of the letter: the recipient's identity
+	Offset int64  // of the letter; identifies the recipient
 	Tag    Tag    // its state when the file was read
 	Lock   string // the pid bytes without their blanks; see PID
-	Delays int    // delay notices that the sender has been sent: the delay field
-	Class  int    // of an X line, from 1; 0 for an r line
+	Delays int    // delay notices that the sender has got: the delay field
+	Class  int    // class number of an X line, from 1; 0 for an r line
 	Address
 	Sender int // index into File.Senders
 	// Header and HeaderEnd bound the text of the recipient's m block, with the
@@ -27,7 +27,7 @@ type Recipient struct {
 }
 
 // PID returns the process that holds the recipient's lock, or 0 if the field is
-// blank, zero, unreadable or missing. MaxPID stands for every greater pid.
+// blank, zero, not a number or missing. MaxPID also stands for every greater pid.
 func (r *Recipient) PID() int {
 	n, err := strconv.ParseUint(r.Lock, 10, 31)
 	if err != nil {
@@ -45,10 +45,10 @@ func (f *File) Find(offset int64) int {
 	return -1
 }
 
-// Open reports whether an agent may work on recipient i now: its tag is Open
-// and, if it is one of several alternatives (X), all alternatives before it have
-// failed and none after it is delivered or locked. So alternatives are tried one
-// at a time in file order until the first success.
+// Open reports whether an agent may work on recipient i now: its tag is Open and, if
+// it is one of several alternatives (X), all earlier alternatives have failed and no
+// later one is delivered or locked. So alternatives are tried one at a time in file
+// order until the first success.
 func (f *File) Open(i int) bool {
 	r := &f.Recipients[i]
 	if r.Tag != Open {
@@ -132,9 +132,9 @@ func (p *parser) recipient(at int, line string) *ParseError {
 	return nil
 }
 
-// cutFields splits the pid and the delay field from the front of a recipient
-// line. Without flags a field is there if it is blanks or digits; hence no channel may start
-// with a digit.
+// cutFields cuts the pid and the delay field off the value of a recipient line, and
+// returns the pid field and the rest. Without format flags, blanks or digits in the
+// place of a field are taken for the field; so no channel may start with a digit.
 func (flags Flags) cutFields(s string) (lock, rest string, ok bool) {
 	if flags&HasPID != 0 || isPIDField(s) {
 		if len(s) < pidWidth {
@@ -148,15 +148,15 @@ func (flags Flags) cutFields(s string) (lock, rest string, ok bool) {
 		}
 		return lock, s[delayWidth:], true
 	}
-	// The old manual's own sample has fewer blanks here than the field is wide.
-	// The first letters of the channel must not be cut off with them.
+	// In the sample of the old manual, this field has fewer blanks than it is wide. The
+	// first letters of the channel must not be cut off with it.
 	for n := 0; n < delayWidth && s != "" && isBlankOrDigit(s[0]); n++ {
 		s = s[1:]
 	}
 	return lock, s, true
 }
 
-// cutClass takes the class number off the value of an X line.
+// cutClass cuts the class number off the value of an X line.
 func cutClass(s string) (class int, rest string, ok bool) {
 	digits, rest, _ := strings.Cut(skipBlanks(s), " ")
 	n, err := strconv.ParseUint(digits, 10, 31)
@@ -181,8 +181,8 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	return nil
 }
 
-// header assigns the text of an m block to the recipients since the
-// previous block.
+// header assigns an m block, whose text is at start to end, to the recipients since
+// the previous block.
 func (p *parser) header(start, end int) {
 	for ; p.withHeader < len(p.file.Recipients); p.withHeader++ {
 		r := &p.file.Recipients[p.withHeader]

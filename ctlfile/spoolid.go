@@ -1,6 +1,7 @@
 package ctlfile
 
-// The spoolid of a message, and the hash directories of its files.
+// Spoolids and hash directories: the identity of a message in logs, and the directories
+// of its files.
 
 import (
 	"strconv"

@@ -1,6 +1,6 @@
 package ctlfile
 
-// Submissions: messages that go back to the router.
+// Submissions: messages for the router.
 
 import (
 	"bufio"
@@ -19,8 +19,8 @@ import (
 	"zsched/internal/syncdir"
 )
 
-// Submission is a message as the router takes it out of $POSTOFFICE/router:
-// lines of envelope, the header, an empty line and the body.
+// Submission is a message as the router finds it in $POSTOFFICE/router: the lines of
+// the envelope, the header, an empty line and the body.
 //
 //	external
 //	rcvdfrom STDIN (scheduler@mx.example.org)
@@ -40,14 +40,14 @@ import (
 // trusts. The format has no line for a separate error address: error messages go
 // to the sender.
 type Submission struct {
-	By         string  // who submits it, "scheduler@mx.example.org"
+	By         string  // who submits the message, "scheduler@mx.example.org"
 	From       Address // the channel "error" is the null sender
 	EnvID, Ret string  // envelope identity (xtext), and FULL or HDRS; "" for none
 	To         []*Recipient
-	Header     string // lines, none of them empty
+	Header     string // complete lines, none of them empty
 
-	// What an SMTP server also knows. The router writes the Received field from it.
-	RcvdFrom string // in place of STDIN and By: "mx.example.org ([192.0.2.1])"
+	// Only an SMTP server sets these. The router writes the Received field from them.
+	RcvdFrom string // replaces STDIN and By: "mx.example.org ([192.0.2.1])"
 	With     string // protocol: "ESMTPS"; "" for none
 	BodyType string // "8BITMIME"; "" for none
 }
@@ -114,8 +114,8 @@ func (s *Submission) check() error {
 	return nil
 }
 
-// Envelope returns the lines of envelope with env-end, for a caller that writes
-// the header and the body itself. It fails as Write does.
+// Envelope returns the lines of the envelope with env-end, for a caller that writes the
+// header and the body itself. It fails if the router would misread them.
 func (s *Submission) Envelope() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("write submission: %w", err)
@@ -169,7 +169,7 @@ func bracketed(address string) string {
 	return "<" + address + ">"
 }
 
-// dsnWords returns the words of an N line with these keys, each with a blank
+// dsnWords returns the words of an N line that have these keys, each with a blank
 // before it.
 func dsnWords(dsn string, keys ...string) string {
 	var words strings.Builder
@@ -226,12 +226,12 @@ type Router struct {
 	Notify     string // socket of a router that listens for names (ROUTERNOTIFY), or ""
 }
 
-// Give renames a file that is complete and on disk into router/, under the
-// number of its inode, announces it, and returns its name below router/. If the
-// hash directory is missing, the file goes into router/ itself. Give overwrites
-// nothing: any user may create files in router/, and if the name is taken, the
-// file gets a random number. An error together with a name says that the router
-// has the file, but that it may not survive a crash.
+// Give renames a file that is complete and on disk into router/, under the number of
+// its inode, announces it, and returns its name below router/. If the hash directory is
+// missing, the file goes into router/ itself. Give overwrites nothing: if somebody has
+// created a file of that name, which any user may do, it uses a random number. An error
+// together with a name says that the router has the file, but that the file may not
+// survive a crash.
 func (r Router) Give(file string) (name string, err error) {
 	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return syncdir.Sync(dirs[0]) })
 	return names[0], errs[0]
@@ -301,6 +301,6 @@ func (r Router) place(file string, number uint64) (name string, err error) {
 	return hash + base, postoffice.Publish(file, filepath.Join(router, hash, base))
 }
 
-// unusedNumber returns a random number that no inode has. Old programs name a
-// file after its inode and overwrite the file that has that name.
+// unusedNumber returns a random number that is greater than any inode number. Old
+// programs name a file after its inode, and would overwrite one of that name.
 func unusedNumber() uint64 { return 1<<62 | rand.Uint64N(1<<62) }

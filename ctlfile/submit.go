@@ -1,6 +1,6 @@
 package ctlfile
 
-// Submitting: how a message and its control file get into the queue.
+// Submitting: putting a message and its control file into the queue.
 
 import (
 	"errors"
@@ -98,7 +98,7 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 	if err := postoffice.WriteControl(temp, text, group); err != nil {
 		return "", err
 	}
-	// Such a control file must not come back, either.
+	// If such a control file was removed, it must not reappear after a power cut.
 	if err := syncdir.Sync(transport); err != nil {
 		_ = postoffice.RemovePath(temp)
 		return "", err
@@ -112,7 +112,7 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 		_ = postoffice.RemovePath(temp)
 		return "", errors.Join(err, moveBack(queued, file, in))
 	}
-	// The scheduler may have the message by now, so it cannot be taken back.
+	// The scheduler may have the message by now, so an error cannot undo this.
 	return hash + named.Name, syncdir.Sync(transport)
 }
 

@@ -14,19 +14,19 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// Tag is the byte after a line's letter: the state of the recipient, diagnostic
-// or other subject of the line.
+// Tag is the byte after a line's letter: the state of the line's recipient or
+// diagnostic.
 type Tag byte
 
 const (
-	Open      Tag = ' ' // unprocessed or deferred
+	Open      Tag = ' ' // not delivered yet, or deferred; the tag of all other lines
 	Locked    Tag = '~' // an agent works on the recipient; its pid follows
 	Delivered Tag = '+' // of a recipient: done. Of a d line: the sender has been told
 	Failed    Tag = '-' // of a recipient: failed for good
 )
 
-// MaxPID is the greatest pid that a lock can name. It stands for every greater
-// pid too; only the scheduler that started the process knows which one it is.
+// MaxPID is the greatest pid that a lock can name. It also stands for every greater
+// pid; then only the scheduler that started the process knows which process it is.
 const MaxPID = 999999
 
 const pidWidth = 6
@@ -35,12 +35,12 @@ const pidWidth = 6
 // state to another. It also writes the pid field after the tag: the pid for a
 // lock, blanks for every other tag. The change from ' ' to '+' leaves the pid
 // field as it is, and so does any change of a d line, which has no such field.
-// Swap returns false, and has written nothing, if the tag is not from or another
-// process is taking the same lock. It never returns true without having written.
+// Swap returns false, and writes nothing, if the tag is not from or if another process
+// is taking the same lock. It returns true only after it has written.
 //
-// A line of an old file may have no pid field. Then the tag byte alone is the
-// lock: agents respect it, but no program can tell who holds it. Its PID reads
-// as 0, and a restarted scheduler clears it.
+// A line of an old file may have no pid field. Then the tag alone is the lock: agents
+// respect it, but no program can tell who holds it. Recipient.PID returns 0, and a
+// restarted scheduler clears the lock.
 //
 // fd is open for reading and writing, without O_APPEND. pid matters only when
 // to is Locked.
@@ -87,9 +87,9 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 // delayAt is where a recipient line has its delay field, counted from its letter.
 const delayAt, delayWidth = 2 + pidWidth, 4
 
-// SetDelays writes how many delay notices a recipient's sender has been sent into
-// the delay field of the r or X line at offset. It does nothing to a line without
-// such a field. fd is as for Swap.
+// SetDelays writes the number of delay notices that a recipient's sender has got into
+// the delay field of the r or X line at offset. It does nothing if the line has no such
+// field. fd is as for Swap.
 func SetDelays(fd int, offset int64, delays int) error {
 	front := make([]byte, delayAt+delayWidth)
 	n, err := pread(fd, front, offset)
@@ -110,18 +110,17 @@ func isDelayField(s string) bool {
 	return len(s) == delayWidth && strings.Trim(s, " 0123456789") == ""
 }
 
-// lockBytes makes the change of a tag atomic among programs that use this
-// package, by a file lock on the tag and the pid field. The file lock ends
-// when fd is closed; once the tag is written, the tag itself shows who has the
-// recipient. Where the file system has no such locks, only the scheduler
-// prevents two agents from locking a recipient: it gives a job line to one agent
-// at a time.
+// lockBytes makes the change of a tag atomic among programs that use this package, by
+// a file lock on the tag and the pid field. The file lock ends when fd is closed; once
+// the tag is written, the tag and the pid field show who has the recipient. If the file
+// system has no such locks, only the scheduler prevents two agents from locking a
+// recipient: it gives a job line to one agent at a time.
 func lockBytes(fd int, offset int64) bool {
 	return postoffice.LockRange(fd, offset+1, 1+pidWidth)
 }
 
-// readFront reads the letter, the tag and what may be a pid of the line that
-// starts at offset. It checks that a line end precedes the line.
+// readFront reads the letter, the tag and, if there is one, the pid field of the line
+// that starts at offset. It checks that a line end precedes the line.
 func readFront(fd int, offset int64) ([]byte, error) {
 	buf := make([]byte, 1+2+pidWidth)
 	buf[0] = '\n'
@@ -142,8 +141,8 @@ func readFront(fd int, offset int64) ([]byte, error) {
 	return front[1:], nil
 }
 
-// hasPIDField reports whether the line that begins with these bytes has a pid
-// field. In a line without one, writing a pid would overwrite the channel's first letters.
+// hasPIDField reports whether the line that begins with these bytes has a pid field. If
+// it has none, writing a pid would overwrite the first letters of the channel.
 func hasPIDField(front []byte) (bool, error) {
 	switch front[0] {
 	case 'd':
@@ -202,9 +201,9 @@ func pwrite(fd int, b []byte, offset int64) error {
 	return err
 }
 
-// errShortWrite is the error of a write that took only n bytes. The system does
-// not say why, but for a file the reason is that there was no room for more:
-// most files end within a block, so a full disk often shows itself this way.
-func errShortWrite(n, of int) error {
-	return fmt.Errorf("%d of %d bytes written: %w", n, of, unix.ENOSPC)
+// errShortWrite returns the error for a write that wrote only n bytes. The system does
+// not say why, but for a file the reason is a lack of space: most files end within a
+// block, so a write to a full disk often fills the rest of the block.
+func errShortWrite(n, size int) error {
+	return fmt.Errorf("%d of %d bytes written: %w", n, size, unix.ENOSPC)
 }

@@ -10,14 +10,13 @@ import (
 	"zsched/internal/eintr"
 )
 
-// AppendVerbose appends a line, with its LF, to the file that a v line names.
-// The submitter chose that name and may name any file. The line is therefore
-// written only if the file is a regular one that belongs to owner, who owns the
-// message file too: otherwise a process run by root would write into other
-// users' files. This is checked before the file is opened, because opening alone
-// can have an effect, on a device for example. The file is not created, a
-// symbolic link is not followed, and AppendVerbose waits neither for a fifo nor
-// for a lease. Errors are ignored: the log must not delay the delivery.
+// AppendVerbose appends a line, with its LF, to the file that a v line names. The
+// submitter of the message can name any file. So AppendVerbose writes only to a regular
+// file that belongs to owner, who must be the owner of the message file: otherwise root
+// would write into other users' files. It checks this before it opens the file, because
+// opening alone can have an effect, on a device for example. It does not create the
+// file, does not follow a symbolic link, and does not wait for a fifo or a lease. It
+// ignores errors, because the log must not delay the delivery.
 func AppendVerbose(path string, owner uint32, line string) {
 	found, err := eintr.Retry1(func() (int, error) {
 		return unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
