@@ -103,7 +103,7 @@ func interfaceHost(name string) (string, error) {
 	return "", fmt.Errorf("BINDADDR: interface %q has no IPv4 address", name)
 }
 
-// listenUnix listens at a path. It replaces a socket on which nobody answers,
+// listenUnix listens at a path. It replaces a socket at which no process listens,
 // and nothing else.
 func listenUnix(path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {

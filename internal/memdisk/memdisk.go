@@ -353,7 +353,7 @@ func (d *Disk) syncNames(dir *node) {
 }
 
 // reuse makes the inode number of a file free, if the file is gone for good: it
-// has no name, no power cut can give it one back, and nobody has it open.
+// has no name, no power cut can give it one back, and it is not open.
 func (d *Disk) reuse(n *node) {
 	if n.links > 0 || n.gone {
 		return

@@ -93,7 +93,7 @@ func Background(tb testing.TB, cmd *exec.Cmd) (stop func()) {
 	return stop
 }
 
-// FreePort returns a port of 127.0.0.1 that nobody listens at now.
+// FreePort returns a port of 127.0.0.1 at which no process listens now.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

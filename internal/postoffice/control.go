@@ -83,8 +83,8 @@ func tryLease(dir int) error {
 
 // Open opens the control file at path below dir and returns its fstat(2) state.
 // As root it first takes over a file that another user owns, or that anybody may
-// write; the error is ErrInUse while somebody has that file open. Other errors
-// are ErrNotRegular and the system's.
+// write; the error is ErrInUse while another process has that file open. Other
+// errors are ErrNotRegular and the system's.
 func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver || !foreign(&st) {
 		return fd, st, err

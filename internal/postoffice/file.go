@@ -40,7 +40,7 @@ func Remove(dir int, path string) error {
 }
 
 // Rename renames a file and overwrites nothing: the error is EEXIST if the new
-// name exists. It is for directories in which nobody else creates names;
+// name exists. It is for directories in which no other process creates names;
 // Publish is for the others.
 func Rename(fromDir int, from string, toDir int, to string) error {
 	err := renameNoReplace(fromDir, from, toDir, to)

@@ -113,7 +113,7 @@ func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name
 		}
 	}
 	if err = q.port.Release(ctx, m.Name, nil); errors.Is(err, daemon.ErrNotHeld) {
-		return newFiles, nil // somebody else has released it
+		return newFiles, nil // it was released meanwhile
 	}
 	return newFiles, err
 }
@@ -135,7 +135,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 		if !o.DryRun {
 			err := q.port.Release(ctx, m.Name, nil)
 			if errors.Is(err, daemon.ErrNotHeld) {
-				continue // somebody else has released it
+				continue // it was released meanwhile
 			}
 			if err != nil {
 				return err

@@ -39,8 +39,8 @@ var _ Port = (*Daemon)(nil)
 var (
 	// ErrStopped answers a question that comes after the loop has ended.
 	ErrStopped = errors.New("the scheduler is stopping")
-	// ErrNotHeld says that somebody else has released the message meanwhile.
-	ErrNotHeld = errors.New("the message is not held any more")
+	// ErrNotHeld says that the message was released meanwhile.
+	ErrNotHeld = errors.New("the message is no longer held")
 )
 
 // question is a function for the loop.

@@ -56,9 +56,9 @@ func (l *locks) any(f *ctlfile.File) int {
 
 // alive reports whether the process that wrote a lock still exists: it must have
 // been running at writtenAt, the control file's mtime, which is no earlier than
-// the lock. A pid that is blank, zero or unreadable (0) is nobody's. Neither is
-// ctlfile.MaxPID, which stands for all larger pids and means something only to
-// the process that wrote it, nor our own pid, because we write no locks.
+// the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
+// does ctlfile.MaxPID, which stands for all larger pids and means something only
+// to the process that wrote it, nor our own pid, because we write no locks.
 func alive(pid int, writtenAt time.Time) bool {
 	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
 		return false

@@ -67,7 +67,8 @@ func (s *Spool) releaseHeld(op uint64, n Name) {
 	s.edit(n.Path, func() { s.queue.add([]Result{s.released(op, n)}, 0) })
 }
 
-// released moves a message back. Nobody else works on the file meanwhile.
+// released moves a message back. It runs in edit, so no other work on the file is
+// done meanwhile.
 func (s *Spool) released(op uint64, n Name) Released {
 	answer := Released{Op: op}
 	missing, err := s.moveMessage(n.Path, Hold, Queue)

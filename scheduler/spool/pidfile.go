@@ -49,9 +49,9 @@ type PidFile struct {
 //
 // A scheduler that holds the claim is sent SIGTERM and has a minute to exit; it is
 // never killed. Its pid is believed if the file is locked and that process has it
-// open. ZMailer's scheduler does not lock the file: the pid in a file that nobody
-// has locked is believed if the process is named "scheduler" and is not younger
-// than the file.
+// open. ZMailer's scheduler does not lock the file: the pid in a file that no
+// process has locked is believed if the process is named "scheduler" and is not
+// younger than the file.
 //
 // When ctx is done, AcquirePid stops waiting and returns its cause.
 func AcquirePid(ctx context.Context, path string) (*PidFile, error) {

@@ -105,8 +105,9 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 	return chosen
 }
 
-// commit publishes the staged copies and tags the recipients of each. Nobody else
-// works on the file meanwhile. It removes copies that were not published.
+// commit publishes the staged copies and tags the recipients of each. It runs in
+// edit, so no other work on the file is done meanwhile. It removes copies that
+// were not published.
 func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted) error {
 	defer func() {
 		for _, p := range staged {
@@ -283,7 +284,8 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 }
 
 // copyMessage copies a message durably into queue/.tmp, with its owner and age.
-// Nobody but us can reach a name there, so its owner cannot replace it.
+// Only our user can reach a name there, so the owner of the file cannot replace
+// it.
 func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
 	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
 	if err != nil {

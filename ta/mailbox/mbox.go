@@ -142,8 +142,8 @@ func (b *mbox) lock(fd int) (again bool, err error) {
 	return b.check(fd)
 }
 
-// wait pauses while somebody else holds a lock. The error says that the time for
-// that is up.
+// wait pauses while another process holds a lock. The error says that the time
+// for that is up.
 func (b *mbox) wait() error {
 	left := time.Until(b.until)
 	if left <= 0 {
