@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// flowDelay is how long a message is delayed for each whole limit of files
-	// that wait.
+	// flowDelay is how long a message is delayed when as many files wait as the limit
+	// says; for twice the limit the delay doubles, and so on.
 	flowDelay = time.Second
 	// maxFlowDelay is the longest delay.
 	maxFlowDelay = 10 * time.Second

@@ -1,6 +1,6 @@
 package main
 
-// The verb check: what is wrong with a control file that Parse accepts.
+// The verb check: faults of control files that Parse does not find.
 
 import (
 	"bytes"
@@ -51,9 +51,9 @@ func check(_ io.Writer, f controlFile) error {
 	return errors.Join(wrong...)
 }
 
-// queueOf returns the directory of the message file. For a control file below
-// transport/, in hash directories or not, it is the same directory below queue/;
-// for a file anywhere else it is "".
+// queueOf returns the directory of the message file. For a control file in transport/
+// or in its hash directories, that is the directory of the same name below queue/; for
+// a file anywhere else it is "".
 func queueOf(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -40,7 +40,7 @@ const help = `Show, check and submit message control files, the files in POSTOFF
   submit   put a message into the queue as a router does, and print the path of
            its control file
   try      start an agent, give it a copy of a message as the scheduler does, and
-           show what both say; with - the lines to send are typed
+           show the lines of both; with - the lines to send come from standard input
 
 Options of submit:
 `
@@ -85,7 +85,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFault
 }
 
-// A usageError is the error of an invalid command line.
+// usageError is the error of an invalid command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -93,15 +93,15 @@ func (e usageError) Error() string { return string(e) }
 // errPrinted says that the errors have been printed already.
 var errPrinted = errors.New("errors were printed")
 
-// A controlFile is a parsed control file with its path and text.
+// controlFile is a parsed control file with its path and text.
 type controlFile struct {
 	path string
 	text []byte
 	*ctlfile.File
 }
 
-// eachFile calls do for every path that is a control file. It prints the errors
-// of the others, and of do, as file:line: reason.
+// eachFile calls do for every path that is a valid control file. It prints the errors
+// of the other files, and those of do, as file:line: reason.
 func eachFile(paths []string, stdout, stderr io.Writer, do func(io.Writer, controlFile) error) error {
 	if len(paths) == 0 {
 		return usageError("no file")

@@ -92,7 +92,7 @@ func reported(d *ctlfile.Diagnostic) string {
 	return "not reported yet"
 }
 
-// explain prints the content of a diagnostic.
+// explain prints the fields and the text of a diagnostic.
 func explain(b *bytes.Buffer, f *ctlfile.File, d *ctlfile.Diagnostic) {
 	item := func(name, value string) {
 		if value != "" {

@@ -1,6 +1,6 @@
 package main
 
-// The verb submit: a message from standard input is put into the queue.
+// The verb submit: puts a message from standard input into the queue.
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"zsched/ctlfile"
 )
 
-// A submission is what the command line says about a new message.
+// submission holds the options for a new message.
 type submission struct {
 	postoffice   string
 	levels       int

@@ -1,7 +1,7 @@
 package main
 
-// The verb try: drives one agent by hand with a copy of a message, and shows what
-// both sides say.
+// The verb try: runs one agent with a copy of a message and shows the lines of both
+// sides of the protocol.
 
 import (
 	"bufio"
@@ -28,10 +28,10 @@ type trial struct {
 
 	out    io.Writer
 	events chan child.Event
-	typed  chan string // lines that are typed; nil: the job line is made from a file
+	typed  chan string // lines from standard input; nil: the job line is made from a file
 	agent  *child.Child
 	job    ta.Job
-	open   map[int64]string // recipients of the job line without a report: offset, address
+	open   map[int64]string // addresses of recipients without a report, by offset
 	given  bool             // the job line was sent
 	closed bool             // the agent was asked to exit
 }
@@ -79,7 +79,7 @@ func try(args []string, stdin io.Reader, stdout io.Writer) error {
 }
 
 // copyMessage copies a control file and its message file to transport/ and queue/
-// below a directory. So the agent's tags do not reach the queue.
+// below a directory, so that the agent does not change the files of the queue.
 func (t *trial) copyMessage(path, to string) error {
 	f, err := read(path)
 	if err != nil {
@@ -116,12 +116,12 @@ func (t *trial) copyMessage(path, to string) error {
 		err = e
 	}
 	if err != nil {
-		return fmt.Errorf("copying the message file: %w", err)
+		return fmt.Errorf("copy the message file: %w", err)
 	}
 	return t.choose(f.File, base)
 }
 
-// choose makes the job line, and notes which recipients it has.
+// choose makes the job line and records its recipients.
 func (t *trial) choose(f *ctlfile.File, base string) error {
 	host, channel := strings.ToLower(t.host), ""
 	for i := range f.Recipients {
@@ -211,12 +211,13 @@ func (t *trial) hear(e child.Event) {
 			t.given = true
 			t.send(strings.TrimSuffix(string(ta.AppendJob(nil, t.job)), "\n"))
 		case e.Kind == ta.Hungry && t.given, e.Kind == ta.Resync:
-			t.leave() // it has ended the job line
+			t.leave() // the agent has ended the job line
 		}
 	}
 }
 
-// describeLine returns a line of the agent; a report with its parts.
+// describeLine returns a line of the agent as it is shown: a report with its fields on
+// lines of their own.
 func describeLine(line ta.Line) string {
 	switch line.Kind {
 	case ta.Hungry:
@@ -272,7 +273,7 @@ func (t *trial) leave() {
 
 func (t *trial) say(who, text string) { fmt.Fprintf(t.out, "%s %s\n", who, printable(text)) }
 
-// readLines sends the lines of a reader to a channel and closes it.
+// readLines sends the lines of a reader to a channel, and then closes the channel.
 func readLines(in io.Reader, to chan<- string) {
 	defer close(to)
 	lines := bufio.NewScanner(in)

@@ -40,8 +40,8 @@ type Reporter struct {
 	MaxBody int64
 	// Async leaves out the fsync of a notice (PARAMmsgwriteasync).
 	Async bool
-	// StoreErrors keeps notices about messages with a null sender, which nobody
-	// gets, in postman/ (PARAMstore-error-on-error).
+	// StoreErrors stores notices without an addressee, which are about messages with
+	// a null sender, in postman/ (PARAMstore-error-on-error).
 	StoreErrors bool
 }
 

@@ -44,7 +44,7 @@ func (e *Error) Error() string {
 
 // Route says where the mail of the addresses that match a pattern goes.
 type Route struct {
-	Pattern string // for a domain, or with an "@" for a whole address
+	Pattern string // for a domain or, with an "@", for a complete address
 	Channel string
 	Host    string // "" means the recipient's domain, or "-" in the channel local
 	Line    int
