@@ -289,7 +289,7 @@ func (s *Server) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	_, _ = s.smtp.Close(), s.lmtp.Close() // all sessions have ended, so this only ends Serve
+	_, _ = s.smtp.Close(), s.lmtp.Close() // the listeners are closed already, and the sessions ended or cut off
 	s.queue.close()
 	return err
 }
