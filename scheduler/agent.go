@@ -48,8 +48,8 @@ type agent struct {
 	// in which they were given.
 	lines        []line
 	hasEndedLine bool
-	// picks is how many job lines it was given since it came to its thread, or
-	// since others had a chance to take its place.
+	// picks is how many job lines it was given since it began to serve its thread,
+	// or since others had a chance to take its place.
 	picks   int
 	thread  *thread // last one served; nil: none
 	signals int     // sent so far: SIGTERM, then SIGKILL

@@ -271,9 +271,9 @@ func (dv *delivery) nextToLoad() recordRef {
 	return mem.urgent.head
 }
 
-// nextOfRing returns the next record of a ring: new and deferred ones in turn,
-// and threads in turn. Half of the room is left to threads with few recipients in
-// memory.
+// nextOfRing returns the next record of a ring, or 0. New and deferred records
+// take turns, and so do threads. If onlySmall, it considers only threads with few
+// recipients in memory, to which half of the room is left.
 func (dv *delivery) nextOfRing(r *ring, onlySmall bool) recordRef {
 	if onlySmall && dv.config.RingReserve == 0 {
 		return 0

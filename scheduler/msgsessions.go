@@ -82,9 +82,9 @@ func (d *dispatch) setAside(v *vertex) {
 	d.updateThread(t)
 }
 
-// releaseAside lets picks find vertices again if their messages may take new
-// sessions: one for each new session, and any before them whose thread is
-// closed.
+// releaseAside lets picks find vertices again whose messages may take new
+// sessions: as many as there may be new sessions, not counting vertices whose
+// thread is closed.
 func (d *dispatch) releaseAside(r *ring) {
 	for _, j := range slices.Clone(r.limited) {
 		m := d.messages.at(j.message)

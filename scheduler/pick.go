@@ -22,8 +22,8 @@ func (q *queue) markDirty(r *ring) {
 	}
 }
 
-// dispatchDirty dispatches each dirty ring. Rings that become dirty meanwhile
-// follow. The ring that has given a session back comes last.
+// dispatchDirty dispatches each dirty ring, including those that become dirty in
+// the meantime. The ring that has given a session back comes last.
 func (d *dispatch) dispatchDirty() {
 	for i := 0; i < len(d.dirty); i++ {
 		r := d.dirty[i]

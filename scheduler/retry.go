@@ -13,7 +13,7 @@ import (
 
 // Bounds of a wait.
 const (
-	// shortestRetry applies to retries=0 too.
+	// shortestRetry also applies to retries=0.
 	shortestRetry = time.Second
 	// longestRetry keeps products of large numbers within a time.Duration.
 	longestRetry = 366 * 24 * time.Hour

@@ -29,7 +29,7 @@ type share struct {
 	// deficit is a debt.
 	deficit int
 	old     bool // it has run empty, or used up a turn
-	// turnKey is its place in the order of turns; 0: none yet.
+	// turnKey is its place in the sequence of turns; 0: none yet.
 	turnKey   instant
 	turnIndex int32       // in ring.turns
 	debtor    bool        // is in ring.debtors

@@ -60,7 +60,7 @@ func (s *Scheduler) beginStop(slow bool) {
 }
 
 // wakeStop kills the agents that are still running at the first deadline, and
-// ends the stop at the second.
+// ends the stop at the second deadline.
 func (s *Scheduler) wakeStop() {
 	if s.stop.next() > s.now {
 		return

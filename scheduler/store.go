@@ -99,7 +99,7 @@ func (dv *delivery) endRecipient(v *vertex, i int, mark ctlfile.Mark, success bo
 // endsMessage reports whether an outcome of an open recipient ends its message
 // and need not be written before the files are removed. A crash before the
 // removal costs the same as one before the tag: the recipient may be delivered
-// again. An outcome that somebody must be told of is written.
+// again. An outcome that must be reported to somebody is always written.
 func (dv *delivery) endsMessage(m *message, mark *ctlfile.Mark) bool {
 	return m.open == 1 && !mark.Diagnose && m.pendingWrites == 0 && m.flags&(owesNotice|removing|moving) == 0
 }

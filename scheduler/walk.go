@@ -355,8 +355,8 @@ func (w *Walk) messageLeaves(id MessageID) {
 	}
 }
 
-// skipRemoved is called before a message is put on record, where it has no
-// vertices without open recipients.
+// skipRemoved is called before a message is put on record. Vertices without open
+// recipients have no record, so the walk must not count them any more.
 func (w *Walk) skipRemoved(m *message) {
 	if w.message != m.id {
 		return
