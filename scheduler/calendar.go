@@ -54,8 +54,8 @@ func (c *calendar) remove(n recordRef, at second) {
 // first returns the first record of the earliest second. There must be one.
 func (c *calendar) first() recordRef { return c.heap.first().list.head }
 
-// secondFrom is the first whole second that is not before the instant.
-func (i instant) secondFrom() second {
+// ceilSecond is the first whole second that is not before the instant.
+func (i instant) ceilSecond() second {
 	if i > instant(math.MaxUint32-1)*1e9 {
 		return math.MaxUint32
 	}
@@ -98,7 +98,7 @@ func (q *queue) setLook(n recordRef, look instant) {
 		rec.lookAt = 0
 	}
 	if look != never && rec.flags&recordLoading == 0 {
-		rec.lookAt = look.secondFrom()
+		rec.lookAt = look.ceilSecond()
 		q.memory.calendar.add(n, rec.lookAt)
 	}
 }

@@ -81,7 +81,7 @@ func (q *queue) updateVertex(v *vertex) {
 		q.releaseHeldVertex(v)
 	}
 	if t.updates&putOnRecord != 0 {
-		q.consider(q.messageOf(v))
+		q.considerRecording(q.messageOf(v))
 	}
 	switch {
 	case v.state != waiting:

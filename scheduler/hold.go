@@ -23,7 +23,7 @@ func (q *queue) heldThread(key threadKey, held bool) {
 	t.held = held
 	if held {
 		q.updateThread(t)
-		q.considerThread(t)
+		q.considerRecordingThread(t)
 		return
 	}
 	q.beginUpdate(t, releaseHeld)

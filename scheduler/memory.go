@@ -193,17 +193,17 @@ func (q *queue) anyThread(m *message, holds func(*thread) bool) bool {
 	}
 }
 
-// consider notes that a message may be put on record when the Step ends. Until
-// then its memory is in use.
-func (q *queue) consider(m *message) {
+// considerRecording notes that a message may be put on record when the Step ends.
+// Until then its memory is in use.
+func (q *queue) considerRecording(m *message) {
 	if q.limited() && q.overHalf(0, 0) {
 		q.memory.candidates = append(q.memory.candidates, candidate{m.ref, m.sequence})
 	}
 }
 
-// considerThread does the same, a batch at a time, for the mail of a thread that
-// may no longer be fed, or after the limits have changed.
-func (q *queue) considerThread(t *thread) {
+// considerRecordingThread does the same, a batch at a time, for the mail of a
+// thread: it may no longer be fed, or the limits on memory have changed.
+func (q *queue) considerRecordingThread(t *thread) {
 	if q.limited() && q.overHalf(0, 0) && t.vertices.len > 0 {
 		t.updates |= putOnRecord
 		t.nextUpdate = t.vertices.head

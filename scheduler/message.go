@@ -227,7 +227,7 @@ func (dv *delivery) advance(m *message) {
 		dv.issue(op, pending{action: Hold{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
 	default:
 		dv.planInterimNotice(m)
-		dv.consider(m)
+		dv.considerRecording(m)
 	}
 }
 

@@ -163,7 +163,7 @@ func (dv *delivery) takePlace(v *vertex, n recordRef) {
 		delete(dv.delayPlans, v.ref)
 	}
 	if v.state == waiting {
-		rec.wakeAt = v.wakeAt.secondFrom()
+		rec.wakeAt = v.wakeAt.ceilSecond()
 		t.wakeTimes.remove(v.wakeAt.second())
 		t.wakeTimes.add(rec.wakeAt)
 	}

@@ -37,7 +37,7 @@ func (s *Scheduler) reload(config *Config) {
 			s.replanDelays(t)
 		}
 		if limits {
-			s.considerThread(t)
+			s.considerRecordingThread(t)
 		}
 		if t.ring != nil {
 			s.updateThread(t)

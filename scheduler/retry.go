@@ -112,7 +112,7 @@ func (q *queue) suspend(t *thread, till instant) {
 	q.resumes.put(till, t)
 	q.noteThread(t, "suspended", till)
 	q.updateThread(t)
-	q.considerThread(t)
+	q.considerRecordingThread(t)
 }
 
 // takeRetryStep makes the open recipients of a vertex wait for one retry step,
@@ -188,7 +188,7 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 		dv.planWake(v)
 	}
 	if v.state != 0 {
-		dv.consider(dv.messageOf(v))
+		dv.considerRecording(dv.messageOf(v))
 	}
 }
 

@@ -235,7 +235,7 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 		return
 	}
 	saved := SavedThread{
-		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(t.suspendedUntil.secondFrom()),
+		Channel: t.key.channel, Host: t.key.host, SuspendedUntil: int64(t.suspendedUntil.ceilSecond()),
 		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.dead,
 		Window: t.window.size, Success: t.window.success, Failure: t.window.failure, FailedCohorts: t.window.failedCohorts,
 	}
@@ -274,7 +274,7 @@ func (ml *mail) saveRecipients(to *Saved, ref vertexRef, i, n int) (next int) {
 		m := ml.messageOf(v)
 		waits, count = v.state == waiting, v.len()
 		one = SavedRecipient{
-			Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(v.wakeAt.secondFrom()), FedAt: int64(v.fedAt), Step: int(v.retry),
+			Message: m.id, ModifiedAt: m.modifiedAt.unix(), NextAt: int64(v.wakeAt.ceilSecond()), FedAt: int64(v.fedAt), Step: int(v.retry),
 			DestinationFailed: v.destinationFailed, InRetryStep: v.inRetryStep,
 		}
 	}
