@@ -29,46 +29,97 @@ func RunningSince(pid int, writtenAt time.Time) bool {
 	if !Exists(pid) {
 		return false
 	}
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	p, known := Find(pid)
+	return !known || p.PID != 0 && p.startedBefore(writtenAt)
+}
+
+// Process is a process that runs.
+type Process struct {
+	PID, Parent, Session int
+	startedAt            time.Time
+}
+
+// startedBefore reports whether the process may have started before writtenAt, the
+// time of a file.
+func (p *Process) startedBefore(writtenAt time.Time) bool {
+	return p.startedAt.Before(writtenAt.Add(startSlack))
+}
+
+// Find returns the process with this pid, or the zero value if it is a zombie.
+// known is false if /proc does not tell.
+func Find(pid int) (p Process, known bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return true
+		return p, false
 	}
-	state, sinceBoot, ok := parseStat(stat)
-	if !ok {
-		return true
-	}
-	if state == 'Z' || state == 'X' {
-		return false
-	}
+	st, ok := parseStat(text)
 	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
-		return true
+	switch {
+	case !ok:
+		return p, false
+	case st.state == 'Z' || st.state == 'X':
+		return p, true
+	case unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil:
+		return p, false
 	}
-	startedAt := time.Now().Add(sinceBoot - time.Duration(now.Nano()))
-	return startedAt.Before(writtenAt.Add(startSlack))
+	startedAt := time.Now().Add(st.sinceBoot - time.Duration(now.Nano()))
+	return Process{pid, st.parent, st.session, startedAt}, true
+}
+
+// From returns the processes with a pid of at least least.
+func From(least int) ([]Process, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var list []Process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid < least {
+			continue
+		}
+		if p, _ := Find(pid); p.PID != 0 {
+			list = append(list, p)
+		}
+	}
+	return list, nil
 }
 
 // clockTicks is the number of ticks a second in /proc, the same on every Linux
 // machine.
 const clockTicks = 100
 
-// parseStat reads the state of a process and the time from boot to its start
-// from /proc/<pid>/stat (proc(5)).
-func parseStat(stat []byte) (state byte, sinceBoot time.Duration, ok bool) {
+// stat is what /proc/<pid>/stat says of a process.
+type stat struct {
+	state           byte
+	parent, session int
+	sinceBoot       time.Duration // from boot to its start
+}
+
+// parseStat reads the text of /proc/<pid>/stat (proc(5)).
+func parseStat(text []byte) (st stat, ok bool) {
 	// The second field is the program's name in parentheses and may hold
 	// anything, parentheses too.
-	i := bytes.LastIndexByte(stat, ')')
+	i := bytes.LastIndexByte(text, ')')
 	if i < 0 {
-		return 0, 0, false
+		return st, false
 	}
-	fields := bytes.Fields(stat[i+1:])
-	const startField = 22 - 3 // among the fields after the name
+	fields := bytes.Fields(text[i+1:])
+	// Indexes among the fields after the name.
+	const parentField, sessionField, startField = 4 - 3, 6 - 3, 22 - 3
 	if len(fields) <= startField || len(fields[0]) != 1 {
-		return 0, 0, false
+		return st, false
 	}
-	n, err := strconv.ParseInt(string(fields[startField]), 10, 64)
-	if err != nil {
-		return 0, 0, false
+	parent, e1 := strconv.Atoi(string(fields[parentField]))
+	session, e2 := strconv.Atoi(string(fields[sessionField]))
+	ticks, e3 := strconv.ParseInt(string(fields[startField]), 10, 64)
+	if e1 != nil || e2 != nil || e3 != nil {
+		return st, false
 	}
-	return fields[0][0], time.Duration(n) * (time.Second / clockTicks), true
+	return stat{fields[0][0], parent, session, time.Duration(ticks) * (time.Second / clockTicks)}, true
 }

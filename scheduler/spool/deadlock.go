@@ -4,9 +4,14 @@ package spool
 // control file.
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +30,8 @@ type locks struct {
 	// died (0: none).
 	known bool
 	dead  int
+	// outlived finds agents of an earlier scheduler; nil: the message is known.
+	outlived *outlivingAgents
 
 	asked int // the pid that was looked up last; alive is the answer
 	alive bool
@@ -37,7 +44,10 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 	case pid == l.dead:
 		return false
 	case pid >= ctlfile.MaxPID:
-		return l.known && l.dead < ctlfile.MaxPID
+		if l.known {
+			return l.dead < ctlfile.MaxPID
+		}
+		return l.outlived.since(l.writtenAt)
 	case pid != l.asked:
 		l.asked, l.alive = pid, alive(pid, l.writtenAt)
 	}
@@ -57,13 +67,84 @@ func (l *locks) any(f *ctlfile.File) int {
 // alive reports whether the process that wrote a lock still exists: it must have
 // been running at writtenAt, the control file's mtime, which is no earlier than
 // the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
-// does ctlfile.MaxPID, which stands for all larger pids and means something only
-// to the process that wrote it, nor our own pid, because we write no locks.
+// does ctlfile.MaxPID, which stands for all larger pids (see outlivingAgents), nor
+// our own pid, because we write no locks.
 func alive(pid int, writtenAt time.Time) bool {
 	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
 		return false
 	}
 	return process.RunningSince(pid, writtenAt)
+}
+
+// outlivingAgents finds the agents of an earlier scheduler whose pid is too large
+// for a lock. Such a lock says only ctlfile.MaxPID, so it is held while any process
+// runs that can have written it: one with a large pid, with transport/ as its
+// working directory, that is older than the file and not of ours.
+type outlivingAgents struct {
+	transport int // descriptor of transport/
+	least     int // the smallest large pid; tests set another
+	scheduler int // whose agents are not meant: our pid
+
+	mu        sync.Mutex
+	scannedAt time.Time
+	found     []process.Process
+	err       error // of the scan
+}
+
+// rescanDelay bounds how often all processes are looked at: many files may have
+// such locks.
+const rescanDelay = time.Second
+
+// since reports whether such an agent runs and started before writtenAt, the time
+// of the control file. If /proc does not tell, the answer is yes.
+func (o *outlivingAgents) since(writtenAt time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now(); now.Sub(o.scannedAt) > rescanDelay || !o.scannedAt.After(writtenAt) {
+		o.scan()
+		o.scannedAt = now
+	}
+	return o.err != nil || slices.ContainsFunc(o.found, func(p process.Process) bool {
+		return process.RunningSince(p.PID, writtenAt)
+	})
+}
+
+func (o *outlivingAgents) scan() {
+	list, err := process.From(o.least)
+	o.err = err
+	o.found = slices.DeleteFunc(list, func(p process.Process) bool {
+		return p.PID == o.scheduler || o.isOurs(p) || !o.inTransport(p.PID)
+	})
+}
+
+// isOurs reports whether a process is an agent of this scheduler, or was started by
+// one: each agent has a session of its own.
+func (o *outlivingAgents) isOurs(p process.Process) bool {
+	if p.Parent != o.scheduler && p.Session != p.PID {
+		p, _ = process.Find(p.Session)
+	}
+	return p.Parent == o.scheduler
+}
+
+// inTransport reports whether the working directory of a process is transport/.
+// Root without CAP_SYS_PTRACE may not ask that of other users' processes. Then every
+// process of our control group counts, because agents are in it.
+func (o *outlivingAgents) inTransport(pid int) bool {
+	dir := "/proc/" + strconv.Itoa(pid)
+	var its, transport unix.Stat_t
+	switch err := unix.Stat(dir+"/cwd", &its); {
+	case err == nil:
+		err = postoffice.Fstat(o.transport, &transport)
+		return err != nil || its.Dev == transport.Dev && its.Ino == transport.Ino
+	case os.Geteuid() != 0 || err != unix.EACCES && err != unix.EPERM:
+		return false
+	}
+	group, err := os.ReadFile(dir + "/cgroup")
+	if err != nil {
+		return !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOENT)
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	return err != nil || bytes.Equal(group, own)
 }
 
 // settle completes what dead processes have left undone: locks that are not held

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
@@ -147,6 +150,54 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 		}
 		if r.Op != 5 || r.Err != nil || r.Missing || got != c.want {
 			t.Errorf("%s: %+v, tags %q, want %q", name, r, got, c.want)
+		}
+	}
+}
+
+// A lock cannot name an agent with a large pid. The test lets any pid be large, and
+// the helper be no agent of ours.
+func TestTakeRespectsTheLockOfAnOutlivingAgentWithALargePid(t *testing.T) {
+	o := newTestSpool(t)
+	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
+	lines.Scan()
+	o.open(Options{Unwatched: true})
+	o.s.outlived.least, o.s.outlived.scheduler = pid, 1<<30
+	o.write("transport/7", control("7", toCarol, locked(ctlfile.MaxPID)))
+	o.write("queue/7", "message")
+	o.age("transport/7", 0)
+	r := o.refused("7", Busy)
+	if !strings.Contains(r.Reason, "an agent of an earlier scheduler") {
+		t.Errorf("%+v", r)
+	}
+	stop()
+	if m := o.loaded("7"); len(m.Recipients) != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestWhoHoldsALockOfALargePid(t *testing.T) {
+	dir := t.TempDir()
+	pid, lines, _ := startHelper(t, "wait", dir)
+	lines.Scan()
+	transport, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
+	check(t, err)
+	defer unix.Close(transport)
+	elsewhere, err := postoffice.OpenDir(postoffice.WorkingDir, "..")
+	check(t, err)
+	defer unix.Close(elsewhere)
+	for name, c := range map[string]struct {
+		agents *outlivingAgents
+		age    time.Duration
+		want   bool
+	}{
+		"an agent":                   {&outlivingAgents{transport: transport, least: pid, scheduler: 1 << 30}, 0, true},
+		"an agent of ours":           {&outlivingAgents{transport: transport, least: pid, scheduler: os.Getpid()}, 0, false},
+		"a younger process":          {&outlivingAgents{transport: transport, least: pid, scheduler: 1 << 30}, time.Hour, false},
+		"a process elsewhere":        {&outlivingAgents{transport: elsewhere, least: pid, scheduler: 1 << 30}, 0, false},
+		"a process with a small pid": {&outlivingAgents{transport: transport, least: pid + 1<<23, scheduler: 1 << 30}, 0, false},
+	} {
+		if got := c.agents.since(time.Now().Add(-c.age)); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -121,9 +121,13 @@ func (t *loader) load(n Name) {
 		t.reject(n, &d, &malformed{"the i line says " + d.file.Name + ", which is not the file's name"})
 		return
 	}
-	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix())}
+	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), outlived: &t.s.outlived}
 	if pid := locks.any(d.file); pid != 0 {
-		t.refuse(n, Busy, "locked by process "+strconv.Itoa(pid))
+		holder := "process " + strconv.Itoa(pid)
+		if pid >= ctlfile.MaxPID {
+			holder = "an agent of an earlier scheduler, which still runs"
+		}
+		t.refuse(n, Busy, "locked by "+holder)
 		return
 	}
 	st, now, ok := t.locate(n, &d)

@@ -62,6 +62,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
 
@@ -156,6 +157,7 @@ type Spool struct {
 	unwritable unwritable
 
 	inUseLimit time.Duration // maxInUse; tests set another
+	outlived   outlivingAgents
 
 	// temp begins the names of our temporary files; no other process uses it.
 	temp string
@@ -224,6 +226,7 @@ func (s *Spool) openPlaces() (err error) {
 		s.closePlaces()
 		return err
 	}
+	s.outlived.transport, s.outlived.least, s.outlived.scheduler = s.pair(Queue).transport, ctlfile.MaxPID, os.Getpid()
 	if err := s.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}

@@ -55,13 +55,17 @@ func helpDaemon(path string) {
 	p.Release()
 }
 
-// startHelper starts the test binary in one of its roles. lines is what it says; it
+// startHelper starts the test binary in one of its roles. The helper that waits does
+// so in the directory path, which may be "". lines is what it says; it
 // ends when stop is called, at the end of the test if not before.
 func startHelper(t *testing.T, role, path string) (pid int, lines *bufio.Scanner, stop func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER="+role, "SPOOL_TEST_PATH="+path)
 	cmd.Stderr = os.Stderr
+	if role == "wait" {
+		cmd.Dir = path
+	}
 	in, err := cmd.StdinPipe()
 	check(t, err)
 	out, err := cmd.StdoutPipe()
