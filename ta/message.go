@@ -98,6 +98,9 @@ func (f bodyFile) ReadAt(b []byte, offset int64) (n int, err error) {
 	return n, err
 }
 
+// Fd returns the descriptor, for a process that gets the message as its input.
+func (f bodyFile) Fd() uintptr { return uintptr(f) }
+
 // Headers is the header block for this recipient, each line with its LF,
 // without the empty line that ends a header.
 func (r *Recipient) Headers() string { return r.message.File.Headers(r.index) }

@@ -118,7 +118,12 @@ func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) o
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.path)
 	cmd.Args, cmd.Env, cmd.Dir = h.args, append([]string{}, h.env...), "/"
-	cmd.Stdin, cmd.Stderr = req.Message.file.(*os.File), os.Stderr // ta.Message.Body opens an *os.File
+	input, err := messageInput(req.Message.file)
+	if err != nil {
+		return failed(fmt.Errorf("message file: %w", err), false)
+	}
+	defer input.Close()
+	cmd.Stdin, cmd.Stderr = input, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setsid: true}
 	out, err := exchange(cmd, req)
 	switch {
@@ -130,6 +135,20 @@ func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) o
 		err = fmt.Errorf("the delivery helper wrote status %d", out.Status)
 	}
 	return failed(&failure{ta.Deferred, "4.3.0", err}, false)
+}
+
+// messageInput returns the message file that ta.Message.Body has opened, as the
+// standard input of a process. The caller closes it.
+func messageInput(file io.ReaderAt) (*os.File, error) {
+	open, ok := file.(interface{ Fd() uintptr })
+	if !ok {
+		return nil, fmt.Errorf("a %T has no descriptor", file)
+	}
+	fd, err := unix.FcntlInt(open.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), "message"), nil
 }
 
 // exchange starts a helper, writes its request and reads the outcome.
