@@ -29,8 +29,41 @@ var attacks = []struct {
 	{"a letter directory of a user gets nothing", letterDirectory},
 	{"a verbose log is not written into another's file", verboseLog},
 	{"the rendezvous file follows no link", rendezvous},
+	{"slow deliveries of one user do not stop those of others", slowDeliveries},
 	{"links, FIFOs and locks in the mail spool", mailSpool},
 	{"two thousand silent connections keep nobody out", silentConnections},
+}
+
+// slowDeliveries has more commands of one user that sleep than there are sessions.
+// A helper that its user has stopped is as slow.
+func slowDeliveries(s *site) error {
+	to := fmt.Sprintf(`r           local - "|test -e %s/released || sleep 60" %d`, s.dir, s.a.uid)
+	for range 16 {
+		_, file, err := s.submit(s.b, false, to)
+		if err != nil {
+			return err
+		}
+		file.Close()
+	}
+	err := s.until("half of the sessions are occupied", func() error {
+		return s.b.command(s.ctx, "sh", "-c", fmt.Sprintf("test $(pgrep -c -x -u %d sleep) = 4", s.a.uid)).Run()
+	})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, "mail", s.b.name)
+	_, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
+	if err != nil {
+		return err
+	}
+	file.Close()
+	err = s.until("the mail of another is delivered", func() error {
+		_, err := os.Stat(path)
+		return err
+	})
+	// From now on the commands end at once. These are the user's only processes.
+	_ = s.a.command(s.ctx, "pkill", "-x", "-u", fmt.Sprint(s.a.uid), "sleep").Run()
+	return errors.Join(err, s.write("released", ""), os.Remove(path))
 }
 
 func queueIsClosed(s *site) error {

@@ -112,6 +112,41 @@ func TestExampleLoadsWithoutAWord(t *testing.T) {
 	}
 }
 
+// localClause finds the clause of an example for local mail.
+var localClause = regexp.MustCompile(`(?m)^local/\*(.*(?:\n[ \t].*)*)`)
+
+// All local users are one thread, and a user can stop the deliveries to himself.
+// The agent keeps half of its sessions for others, if it has several and the
+// thread may use them.
+func TestNoExampleLetsOneUserStopLocalMail(t *testing.T) {
+	for _, name := range []string{"scheduler.cf.example", "man/scheduler.cf.5", "man/mailbox.8",
+		"packaging/demo", "packaging/demo-mta", "packaging/attack/site.go"} {
+		data, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := localClause.FindAllString(string(data), -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no clause for local mail", name)
+		}
+		for _, text := range found {
+			text = strings.NewReplacer(`\-`, "-", `\$`, "$").Replace(text)
+			file, err := Parse(name, []byte(text+"\n"), debian(0))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			p := file.Scheduler.Defaults
+			for _, setting := range file.Scheduler.Clauses[0].Settings {
+				setting.Apply(&p)
+			}
+			if p.MaxThr < 2 || p.Sessions < 2 || !strings.Contains(text, "--sessions ${sessions}") {
+				t.Errorf("%s: maxthr=%d sessions=%d in\n%s", name, p.MaxThr, p.Sessions, text)
+			}
+		}
+	}
+}
+
 func patterns(f *File) []string {
 	var out []string
 	for i := range f.Scheduler.Clauses {

@@ -8,53 +8,85 @@ import (
 	"time"
 )
 
-// slowAfter is how long a delivery takes before it counts as slow.
-const slowAfter = 10 * time.Second
+const (
+	// slowAfter is how long a delivery takes before it counts as slow.
+	slowAfter = 2 * time.Second
+	// maxShareWait is how long a delivery waits until the user has fewer under
+	// way. It occupies a session meanwhile.
+	maxShareWait = time.Second
+)
 
 // shares keeps one user from occupying all sessions. A user can make deliveries
-// slow, with a command that sleeps or by stopping the delivery helper. If a user
-// has maxSlow slow deliveries under way, a further one is deferred. A burst of
-// fast deliveries is never deferred.
+// slow, with a command that sleeps or by stopping the delivery helper. A user has
+// at most `most` deliveries under way. A further one waits for one of them to end;
+// it is deferred if all of them are slow, or after maxShareWait. So a burst of
+// fast deliveries waits a little, and is not deferred.
 type shares struct {
-	maxSlow int // slow deliveries that a user may have under way
-	now     func() time.Time
+	most int // deliveries that a user may have under way
 
 	mu    sync.Mutex
-	began map[int][]time.Time // by uid: the deliveries under way
+	users map[int]*userShare // by uid: those with deliveries under way
+}
+
+// userShare is the deliveries of one user that are under way.
+type userShare struct {
+	began []time.Time
+	ended chan struct{} // closed when one of them ends
 }
 
 // begin begins a delivery if the user may have one more, and returns its start
 // time.
 func (s *shares) begin(uid int) (began time.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, slow := s.now(), 0
-	for _, began := range s.began[uid] {
-		if now.Sub(began) >= slowAfter {
-			slow++
+	timeout := time.After(maxShareWait)
+	for {
+		now := time.Now()
+		ended, mayWait := s.tryBegin(uid, now)
+		if ended == nil {
+			return now, true
+		}
+		if !mayWait {
+			return now, false
+		}
+		select {
+		case <-ended:
+		case <-timeout:
+			return now, false
 		}
 	}
-	if slow >= s.maxSlow {
-		return now, false
+}
+
+// tryBegin begins a delivery and returns nil. If the user has too many, it returns
+// a channel that is closed when one of them ends, and whether one is fast enough
+// to wait for.
+func (s *shares) tryBegin(uid int, now time.Time) (ended <-chan struct{}, mayWait bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.users[uid]
+	if u == nil {
+		u = &userShare{ended: make(chan struct{})}
+		if s.users == nil {
+			s.users = map[int]*userShare{}
+		}
+		s.users[uid] = u
 	}
-	if s.began == nil {
-		s.began = map[int][]time.Time{}
+	if len(u.began) < s.most {
+		u.began = append(u.began, now)
+		return nil, false
 	}
-	s.began[uid] = append(s.began[uid], now)
-	return now, true
+	fast := func(began time.Time) bool { return now.Sub(began) < slowAfter }
+	return u.ended, slices.ContainsFunc(u.began, fast)
 }
 
 // end ends a delivery that begin has allowed.
 func (s *shares) end(uid int, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	times := s.began[uid]
-	if i := slices.Index(times, began); i >= 0 {
-		times = slices.Delete(times, i, i+1)
-	}
-	if len(times) == 0 {
-		delete(s.began, uid)
-	} else {
-		s.began[uid] = times
+	u := s.users[uid]
+	i := slices.Index(u.began, began)
+	u.began = slices.Delete(u.began, i, i+1)
+	close(u.ended)
+	u.ended = make(chan struct{})
+	if len(u.began) == 0 {
+		delete(s.users, uid)
 	}
 }
