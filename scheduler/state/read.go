@@ -86,6 +86,10 @@ type section struct {
 
 // read reads sections. A last line without its end is skipped.
 func (t *Table) read(from io.Reader) error {
+	defer func() {
+		t.addPending()
+		t.pending = nil
+	}()
 	in := bufio.NewReaderSize(from, readBuffer)
 	s := section{table: t}
 	for first := true; ; first = false {
@@ -184,7 +188,7 @@ func (s *section) readRecipient(in *fields) error {
 	if in.bad {
 		return errMalformed
 	}
-	s.table.add(&e)
+	s.table.addLater(&e)
 	return nil
 }
 

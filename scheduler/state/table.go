@@ -9,7 +9,7 @@ import (
 )
 
 // Table is what a file says, for the time until the mail of the start is loaded.
-// It takes about 40 bytes for each recipient. Reading it does not change it, so
+// It takes about 45 bytes for each recipient. Reading it does not change it, so
 // any goroutine may.
 type Table struct {
 	// Foreign says that there is a file which is none of ours, so that nothing can
@@ -19,9 +19,13 @@ type Table struct {
 
 	pages   []*[tablePage]entry
 	entries int
-	// index has numbers of entries, from 1, at the hash of their recipients or
-	// after it; 0: none. Its length is a power of two.
-	index       []uint32
+	// index has the number of each entry, from 1, in the lower half of a word at
+	// the hash of its recipient or after it; 0: none. The upper half is part of the
+	// hash, so that few entries are looked at: they are all over the memory. The
+	// length is a power of two.
+	index       []uint64
+	pending     []entry // that are still to be added
+	fetched     uint64  // keeps the compiler from leaving out what addPending reads
 	diagnostics []diagnostic
 	threads     []scheduler.SavedThread
 	threadIndex map[[2]string]int
@@ -93,25 +97,36 @@ func NewerThan(writtenAt time.Time, m *scheduler.Message, now time.Time) bool {
 
 func (t *Table) at(n uint32) *entry { return &t.pages[(n-1)/tablePage][(n-1)%tablePage] }
 
-// slot returns where in the index a recipient is, or is to be.
-func (t *Table) slot(message uint64, offset uint32) int {
+// hash returns where a recipient belongs in the index, in the lower bits.
+func hash(message uint64, offset uint32) uint64 {
 	h := (message ^ uint64(offset)<<40) * 0x9e3779b97f4a7c15
-	h ^= h >> 29
+	return h ^ h>>29
+}
+
+// slot returns where in the index a recipient is, or is to be, and the upper half of
+// its word.
+func (t *Table) slot(message uint64, offset uint32) (i int, tag uint64) {
+	h := hash(message, offset)
+	tag = h &^ math.MaxUint32
 	mask := len(t.index) - 1
-	for i := int(h) & mask; ; i = (i + 1) & mask {
-		n := t.index[i]
-		if n == 0 {
-			return i
+	for i = int(h) & mask; ; i = (i + 1) & mask {
+		word := t.index[i]
+		if word == 0 {
+			return i, tag
 		}
-		if e := t.at(n); e.message == message && e.offset == offset {
-			return i
+		if word&^math.MaxUint32 != tag {
+			continue
+		}
+		if e := t.at(uint32(word)); e.message == message && e.offset == offset {
+			return i, tag
 		}
 	}
 }
 
 func (t *Table) find(message uint64, offset uint32) *entry {
-	if n := t.index[t.slot(message, offset)]; n != 0 {
-		return t.at(n)
+	i, _ := t.slot(message, offset)
+	if word := t.index[i]; word != 0 {
+		return t.at(uint32(word))
 	}
 	return nil
 }
@@ -125,21 +140,48 @@ func (t *Table) reserve(entries int) {
 	if size <= len(t.index) {
 		return
 	}
-	t.index = make([]uint32, size)
-	for n := uint32(1); n <= uint32(t.entries); n++ {
-		e := t.at(n)
-		t.index[t.slot(e.message, e.offset)] = n
+	t.index = make([]uint64, size)
+	for n := 1; n <= t.entries; n++ {
+		e := t.at(uint32(n))
+		i, tag := t.slot(e.message, e.offset)
+		t.index[i] = tag | uint64(n)
 	}
+}
+
+// maxPending is how many entries are added together.
+const maxPending = 64
+
+// addLater adds an entry with some others, at the latest with addPending. A large
+// index is not in the processor's cache: when many places in it are looked at one
+// right after the other, the processor fetches them all at once.
+func (t *Table) addLater(e *entry) {
+	t.pending = append(t.pending, *e)
+	if len(t.pending) == maxPending {
+		t.addPending()
+	}
+}
+
+func (t *Table) addPending() {
+	if t.entries+len(t.pending) > len(t.index)/4*3 {
+		t.reserve(max(1024, 2*t.entries))
+	}
+	mask := uint64(len(t.index) - 1)
+	var fetched uint64
+	for i := range t.pending {
+		fetched |= t.index[hash(t.pending[i].message, t.pending[i].offset)&mask]
+	}
+	t.fetched = fetched
+	for i := range t.pending {
+		t.add(&t.pending[i])
+	}
+	t.pending = t.pending[:0]
 }
 
 // add adds an entry, or replaces the one about the same recipient.
 func (t *Table) add(e *entry) {
-	if t.entries+1 > len(t.index)/4*3 {
-		t.reserve(max(1024, 2*t.entries))
-	}
-	slot := t.slot(e.message, e.offset)
-	if n := t.index[slot]; n != 0 {
-		*t.at(n) = *e
+	i, tag := t.slot(e.message, e.offset)
+	if word := t.index[i]; word != 0 {
+		*t.at(uint32(word)) = *e
 		return
 	}
 	if t.entries == maxEntries {
@@ -149,7 +191,7 @@ func (t *Table) add(e *entry) {
 		t.pages = append(t.pages, new([tablePage]entry))
 	}
 	t.entries++
-	t.index[slot] = uint32(t.entries)
+	t.index[i] = tag | uint64(t.entries)
 	*t.at(uint32(t.entries)) = *e
 }
 
