@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"zsched/internal/zenv"
@@ -18,18 +21,24 @@ import (
 )
 
 // This file finds the server to ask: that of the command line, that of MAILSERVER
-// in zmailer.conf, or the one whose socket PARAMmailqsock (or PARAMmailqpath) in
-// scheduler.cf names.
+// in zmailer.conf, or the one whose sockets a scheduler has recorded in POSTOFFICE
+// or PARAMmailqsock (or PARAMmailqpath) in scheduler.cf names.
 
 // target is the server to ask and its postoffice.
 type target struct {
 	client.Address
-	spool *client.Postoffice
-	local bool // the server is on this host
+	// others are more addresses of the same server, which are tried in turn if no
+	// process answers at Address.
+	others []client.Address
+	spool  *client.Postoffice
+	local  bool // the server is on this host
 	// inactive is the error if the server does not answer, because no scheduler
 	// seems to have run; nil: that of the connection. A scheduler that was started
 	// on a full disk answers, but has no pid file.
 	inactive error
+	// badConfig is why scheduler.cf cannot be read without errors; nil: it can, or
+	// does not matter.
+	badConfig error
 }
 
 // errNoPostoffice says that no scheduler was ever started in POSTOFFICE.
@@ -37,7 +46,7 @@ var errNoPostoffice = errors.New("not active")
 
 // findTarget finds the server. The command line comes first, then MAILSERVER, then
 // the scheduler of POSTOFFICE: on the host that exports the directory over NFS, or
-// on this host, at the socket that scheduler.cf names if the user may read that.
+// on this host, at the sockets that it has recorded or that scheduler.cf names.
 func findTarget(o *options, env *zenv.File) (*target, error) {
 	dir := env.Value("POSTOFFICE")
 	at := &target{spool: &client.Postoffice{Dir: dir}, local: true}
@@ -56,7 +65,8 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 			return nil, usageError("-p " + err.Error())
 		}
 	case !named && at.Host == "localhost":
-		at.Address = configuredAddress(env, at.Address)
+		addresses, err := knownAddresses(env, at.Address)
+		at.Address, at.others, at.badConfig = addresses[0], addresses[1:], err
 	}
 	if !named && o.address == "" && o.status == 0 && !at.spool.EverActive() {
 		at.inactive = fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
@@ -75,29 +85,82 @@ func servicePort() int {
 	return client.Port
 }
 
-// configuredAddress returns the address of PARAMmailqsock in scheduler.cf, or
-// fallback if that file cannot be read or has none.
-func configuredAddress(env *zenv.File, fallback client.Address) client.Address {
-	file, err := config.Load(config.DefaultFile(env), env)
+// knownAddresses returns the addresses at which the scheduler of this host may
+// answer, the likeliest first: those that it has recorded in POSTOFFICE, those of
+// PARAMmailqsock, or fallback if there are none. UNIX sockets come first, because
+// there the scheduler knows the user without a password. The error says what is
+// wrong with scheduler.cf; its PARAMs without errors count nevertheless.
+func knownAddresses(env *zenv.File, fallback client.Address) ([]client.Address, error) {
+	addresses := recordedAddresses(env.Value("POSTOFFICE"), fallback)
+	recorded := len(addresses)
+	params, err := config.LoadParams(config.DefaultFile(env), env)
+	for _, socket := range params.MailqSocks {
+		if at, ok := clientAddress(socket.String(), fallback); ok && !slices.Contains(addresses, at) {
+			addresses = append(addresses, at)
+		}
+	}
+	if len(addresses) == 0 {
+		addresses = []client.Address{fallback}
+	}
+	slices.SortStableFunc(addresses, func(a, b client.Address) int {
+		return map[bool]int{true: 1}[a.Path == ""] - map[bool]int{true: 1}[b.Path == ""]
+	})
+	var wrong config.Errors
+	switch {
+	case errors.As(err, &wrong) && len(wrong) > 1:
+		err = fmt.Errorf("%w (%d errors: scheduler --check)", wrong[0], len(wrong))
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission) && recorded > 0:
+		err = nil
+	}
+	return addresses, err
+}
+
+// recordedAddresses reads the addresses that a scheduler has recorded in the
+// postoffice. It believes only root, the owner of the directory and the user.
+func recordedAddresses(postoffice string, fallback client.Address) (addresses []client.Address) {
+	dir, err := os.Stat(postoffice)
 	if err != nil {
-		return fallback
+		return nil
 	}
-	switch socket := file.Params.MailqSock; socket.Network {
-	case "unix":
-		return client.Address{Path: socket.Address}
-	case "tcp":
-		host, port, err := net.SplitHostPort(socket.Address)
-		if err != nil {
-			return fallback
-		}
-		if bound, err := netip.ParseAddr(host); host == "" || err == nil && bound.IsUnspecified() {
-			host = fallback.Host
-		}
-		if at, err := client.ParseAddress(port, client.Address{Host: host}); err == nil {
-			return at
+	f, err := os.OpenFile(filepath.Join(postoffice, config.SocketsFile), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || !slices.Contains([]int{0, ownerOf(dir), os.Geteuid()}, ownerOf(info)) {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if at, ok := clientAddress(strings.TrimSpace(line), fallback); ok && !slices.Contains(addresses, at) {
+			addresses = append(addresses, at)
 		}
 	}
-	return fallback
+	return addresses
+}
+
+func ownerOf(info fs.FileInfo) int {
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(sys.Uid)
+	}
+	return -1
+}
+
+// clientAddress returns the address to connect to for one at which the scheduler
+// listens.
+func clientAddress(text string, fallback client.Address) (at client.Address, ok bool) {
+	at, err := client.ParseAddress(text, fallback)
+	if err != nil {
+		return at, false
+	}
+	if bound, err := netip.ParseAddr(at.Host); err == nil && bound.IsUnspecified() {
+		at.Host = fallback.Host
+	}
+	return at, true
 }
 
 // mountedFrom returns the host that a directory is mounted from over NFS, or

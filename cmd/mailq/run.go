@@ -55,6 +55,9 @@ func (p *program) run() error {
 	if p.target, err = findTarget(p.options, env); err != nil {
 		return err
 	}
+	if p.target.badConfig != nil {
+		fmt.Fprintf(p.stderr, "mailq: %v\n", p.target.badConfig)
+	}
 	if p.top {
 		return p.watch(env)
 	}
@@ -83,6 +86,15 @@ func (p *program) run() error {
 func (p *program) connect() (*client.Client, error) {
 	dialer := client.Dialer{Prefer: p.prefer, Timeout: connectTimeout}
 	conn, err := dialer.Dial(context.Background(), p.target.Address)
+	for _, other := range p.target.others {
+		if err == nil {
+			break
+		}
+		var again error
+		if conn, again = dialer.Dial(context.Background(), other); again == nil {
+			p.target.Address, err = other, nil
+		}
+	}
 	if err != nil {
 		return nil, cmp.Or(p.target.inactive, err)
 	}

@@ -5,12 +5,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -89,22 +92,54 @@ func (s *setting) openSockets(file *config.File, queries *admin.Server, scrapes 
 	address := func(a config.Socket) listen.Address {
 		return listen.Address{Network: a.Network, Address: a.Address, BindAddr: s.env.Value("BINDADDR")}
 	}
-	sockets.Open("mailq", address(file.Params.MailqSock), forQueries, func(l net.Listener) error {
-		return sockets.Accept(l, queries.Serve)
-	})
+	serve := func(l net.Listener) error { return sockets.Accept(l, queries.Serve) }
+	var recorded []string
+	for _, l := range forQueries {
+		recorded = append(recorded, strings.ToUpper(l.Addr().Network())+":"+l.Addr().String())
+	}
+	if len(forQueries) > 0 {
+		sockets.Open("mailq", listen.Address{}, forQueries, serve)
+	} else {
+		for _, at := range file.Params.MailqSocks {
+			sockets.Open("mailq", address(at), nil, serve)
+			recorded = append(recorded, at.String())
+		}
+	}
+	if err := s.recordSockets(recorded); err != nil {
+		scrapes.Log.Error().Err(err).Msg("addresses of queries not recorded; mailq uses those of PARAMmailqsock")
+	}
 	sockets.Open(metricsName, address(file.Params.Metrics), forMetrics, scrapes.Serve)
 	return sockets
 }
 
+// recordSockets writes the addresses at which queries are answered to a file of
+// POSTOFFICE, where mailq finds them even if scheduler.cf has changed since, or
+// cannot be read.
+func (s *setting) recordSockets(addresses []string) error {
+	file := s.socketsFile()
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strings.Join(addresses, "\n") + "\n")
+	// ownUmask may have closed the file to others.
+	return errors.Join(err, f.Chmod(0o644), f.Close())
+}
+
+func (s *setting) socketsFile() string { return filepath.Join(s.where.postoffice, config.SocketsFile) }
+
 // warnChangedSockets logs which sockets a reloaded file changes, and whether it
 // changes the event log. The old ones stay open until the next start.
 func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
-	for name, both := range map[string][2]config.Socket{
-		"PARAMmailqpath": {opened.Params.MailqSock, now.Params.MailqSock},
-		"PARAMmetrics":   {opened.Params.Metrics, now.Params.Metrics},
+	for name, both := range map[string][2]string{
+		"PARAMmailqpath": {opened.Params.MailqSocks.String(), now.Params.MailqSocks.String()},
+		"PARAMmetrics":   {opened.Params.Metrics.String(), now.Params.Metrics.String()},
 	} {
 		if both[0] != both[1] {
-			log.Warn().Stringer("socket", both[1]).Msg(name + " has changed, which takes effect at the next start")
+			log.Warn().Str("socket", both[1]).Msg(name + " has changed, which takes effect at the next start")
 		}
 	}
 	if opened.Params.EventLog != now.Params.EventLog {

@@ -199,6 +199,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	stopHelping()
 	helpers.Wait()
 	sockets.Close()
+	_ = os.Remove(s.socketsFile())
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
 }

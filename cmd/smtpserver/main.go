@@ -112,6 +112,9 @@ func newLog(stderr io.Writer) zerolog.Logger {
 func serve(o smtpserver.Options, addresses []address) error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	server, err := smtpserver.New(o)
 	if err != nil {
 		return err
@@ -121,7 +124,14 @@ func serve(o smtpserver.Options, addresses []address) error {
 		sockets.Open(at.String(), at.at, nil, func(l net.Listener) error { return server.Serve(l, at.protocol) })
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-	<-stop.Done()
+	for stop.Err() == nil {
+		select {
+		case <-stop.Done():
+		case <-hangups:
+			o.Log.Info().Msg("SIGHUP: certificate, passwords and tables are read whenever they have changed; " +
+				"smtpserver.cf is read at the next start")
+		}
+	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
 	sockets.Close()
 	deadline, cancelDeadline := context.WithTimeout(context.Background(), stopTimeout)

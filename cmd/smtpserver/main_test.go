@@ -286,3 +286,16 @@ func TestAddressesThatTheRouterWouldFailAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestHangupDoesNotEndTheServer(t *testing.T) {
+	server, _ := newPlace(t, "domain ours.example\nno-tls\n").start()
+	if err := server.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("after SIGHUP and SIGTERM: %v", err)
+	}
+}

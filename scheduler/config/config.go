@@ -89,6 +89,20 @@ func Load(file string, env *zenv.File) (*File, error) {
 	return Parse(file, data, Host(env))
 }
 
+// LoadParams reads only the PARAMs. They are also returned with an error that is
+// about other lines: a PARAM without an error has its value of the file.
+func LoadParams(file string, env *zenv.File) (Params, error) {
+	data, err := readFile(file)
+	if err != nil {
+		return Params{}, fmt.Errorf("reading the configuration: %w", err)
+	}
+	r := parse(file, data, Host(env))
+	if len(r.errors) > 0 {
+		return r.file.Params, r.errors
+	}
+	return r.file.Params, nil
+}
+
 // readFile limits how much it reads, because the path may name a device or a
 // core dump.
 func readFile(name string) ([]byte, error) {

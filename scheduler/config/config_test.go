@@ -239,6 +239,8 @@ func TestSocketAddresses(t *testing.T) {
 		"TCP:[::1]:174":     "TCP:[::1]:174",
 		"TCP:mailq":         "TCP:174",
 		"nosuch":            "TCP:174",
+		`"TCP:174 UNIX:/m"`: "TCP:174 UNIX:/m",
+		`"TCP:174 UNIX:m"`:  "",
 		"0":                 "",
 		"65536":             "",
 		"UNIX:x":            "",
@@ -252,7 +254,7 @@ func TestSocketAddresses(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || file.Params.MailqSock.String() != want {
+		if err != nil || file.Params.MailqSocks.String() != want {
 			t.Errorf("%s is %v, want %s", text, err, want)
 		}
 	}

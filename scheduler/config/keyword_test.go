@@ -66,6 +66,8 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		} else {
 			good = append(good, "TCP:174", "174", "TCP:smtp", "TCP:127.0.0.1:1")
 		}
+	case sockets[T]:
+		good, bad = []string{"/x", "TCP:174", "TCP:174 UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:174 UNIX:x"}
 	case sharesFile:
 		good, bad = []string{"/dev/null"}, []string{"/no/such/file"}
 	default:

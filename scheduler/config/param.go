@@ -248,8 +248,8 @@ var shareWords = []string{"sender", "senderdomain", "none"}
 
 // Params are the parameters of the scheduler itself, which PARAM lines set.
 type Params struct {
-	// MailqSock is the socket of the query protocol (mailq(1)).
-	MailqSock Socket
+	// MailqSocks are the sockets of the query protocol (mailq(1)).
+	MailqSocks Sockets
 	// AuthFile is the path of the auth file, which says who may send which
 	// queries; empty: none, and the scheduler uses version 1 of the protocol.
 	AuthFile string
@@ -287,8 +287,8 @@ type Params struct {
 // params are all PARAMs, in the order of scheduler.cf(5).
 var params = []row[Params]{
 	{name: "mailqpath", aliases: []string{"mailqsock"}, preset: "TCP:174",
-		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.MailqSock }, port: mailqPort},
-		meaning: "socket at which the scheduler answers queries"},
+		kind:    sockets[Params]{func(v *Params) *Sockets { return &v.MailqSocks }, socket[Params]{port: mailqPort}},
+		meaning: "sockets at which the scheduler answers queries"},
 	{name: "authfile",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.AuthFile }, path: true},
 		meaning: "file that says who may send which queries and orders"},

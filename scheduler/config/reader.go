@@ -28,6 +28,19 @@ type reader struct {
 // Parse reads the text of a configuration file. Errors and warnings call it
 // name. If the text has mistakes, the error is an Errors.
 func Parse(name string, data []byte, system System) (*File, error) {
+	r := parse(name, data, system)
+	if len(r.errors) > 0 {
+		return nil, r.errors
+	}
+	r.findDifferences()
+	sortWarnings(r.file.Warnings)
+	sortWarnings(r.file.Differences)
+	return r.file, nil
+}
+
+// parse reads a text and returns the reader with what it found and all errors, in
+// the order of the file.
+func parse(name string, data []byte, system System) *reader {
 	r := &reader{
 		system: system,
 		file: &File{
@@ -42,7 +55,8 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
 	parsed, err := grammar.ParseString(name, text)
 	if err != nil {
-		return nil, Errors{grammarError(name, err)}
+		r.errors = Errors{grammarError(name, err)}
+		return r
 	}
 	for _, s := range parsed.Sections {
 		r.section(s)
@@ -58,14 +72,8 @@ func Parse(name string, data []byte, system System) (*File, error) {
 	r.file.Scheduler.ActiveLimit, r.file.Scheduler.RecipientLimit = r.file.Params.ActiveLimit, r.file.Params.RecipientLimit
 	r.file.Scheduler.RingReserve = r.file.Params.RingReserve
 	r.file.Scheduler.Shares = r.file.Params.Shares
-	if len(r.errors) > 0 {
-		sortByPlace(r.errors, func(e Error) Place { return e.Place })
-		return nil, r.errors
-	}
-	r.findDifferences()
-	sortWarnings(r.file.Warnings)
-	sortWarnings(r.file.Differences)
-	return r.file, nil
+	sortByPlace(r.errors, func(e Error) Place { return e.Place })
+	return r
 }
 
 // grammarError returns the only error that the grammar can cause: a file has

@@ -10,6 +10,10 @@ import (
 	"strings"
 )
 
+// SocketsFile is the file in POSTOFFICE in which the scheduler writes the
+// addresses at which it answers queries, one a line, as in PARAMmailqsock.
+const SocketsFile = ".mailq.sockets"
+
 // Socket is an address to listen on. The zero value means none.
 type Socket struct {
 	Network string // "unix" or "tcp"
@@ -25,6 +29,39 @@ func (s Socket) String() string {
 	}
 	return "TCP:" + strings.TrimPrefix(s.Address, ":")
 }
+
+// Sockets are addresses to listen on, in the order of the file.
+type Sockets []Socket
+
+func (s Sockets) String() string {
+	words := make([]string, len(s))
+	for i := range s {
+		words[i] = s[i].String()
+	}
+	return strings.Join(words, " ")
+}
+
+// sockets is one or several socket addresses with blanks between them.
+type sockets[T any] struct {
+	field func(*T) *Sockets
+	socket[T]
+}
+
+func (k sockets[T]) String() string { return k.socket.String() + ", or several of them" }
+
+func (k sockets[T]) read(text string, r *reader) (func(*T), error) {
+	var all Sockets
+	for word := range strings.FieldsSeq(text) {
+		s, err := k.parse(r.expand(word), r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return func(v *T) { *k.field(v) = all }, nil
+}
+
+func (k sockets[T]) show(v *T) string { return k.field(v).String() }
 
 // mailqPort is the port of the query protocol.
 const mailqPort = 174
