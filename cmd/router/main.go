@@ -96,6 +96,14 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		return exitFault
 	}
 	loader := newLoader(o, env)
+	log := newLog(stderr, o.verbose)
+	loader.Warn = func(err error) {
+		if o.check {
+			fmt.Fprintf(stderr, "warning: %v\n", err)
+			return
+		}
+		log.Warn().Err(err).Msg("mail to an alias waits, because its list cannot be used")
+	}
 	if err := loader.Load(); err != nil {
 		fmt.Fprintln(stderr, err)
 		return exitFault
@@ -105,7 +113,6 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "%d routes, %d aliases\n", len(t.Routes.All()), t.Aliases.Len())
 		return exitOK
 	}
-	log := newLog(stderr, o.verbose)
 	if err := serve(o, env, loader, log); err != nil {
 		log.Error().Err(err).Msg("router stopped")
 		return exitFault

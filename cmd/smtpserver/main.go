@@ -68,8 +68,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log := newLog(stderr)
 	if err == nil && o.checkRecipients {
 		var r *recipients
-		r, err = newRecipients(env, server.Hostname)
-		r.log, server.CheckRecipient = log, r.check
+		r, err = newRecipients(env, server.Hostname, log)
+		server.CheckRecipient = r.check
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)

@@ -27,11 +27,14 @@ type recipients struct {
 }
 
 // newRecipients reads the tables.
-func newRecipients(env *zenv.File, hostname string) (*recipients, error) {
+func newRecipients(env *zenv.File, hostname string, log zerolog.Logger) (*recipients, error) {
 	share := env.Value("MAILSHARE")
-	r := &recipients{log: zerolog.Nop(), looked: time.Now(), loader: &table.Loader{
+	r := &recipients{log: log, looked: time.Now(), loader: &table.Loader{
 		RoutesFile: filepath.Join(share, "routes"), AliasesFile: filepath.Join(share, "aliases"),
 		HasUser: hasUser,
+		Warn: func(err error) {
+			log.Warn().Err(err).Msg("mail to an alias waits, because its list cannot be used")
+		},
 	}}
 	if domain := env.Value("ORGDOMAIN"); domain != "" && !strings.EqualFold(domain, hostname) {
 		r.loader.Domains = append(r.loader.Domains, domain)

@@ -5,13 +5,9 @@ package table
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
 )
@@ -32,18 +28,30 @@ type Member struct {
 	uid          int    // owner of the file that names it; for a program only
 	file         string
 	line, column int
+	inHands      bool // from an :include: file that users can change
 }
 
 // Aliases is the table of aliases.
 type Aliases struct {
-	names map[string]*alias
-	files []string // the table itself and its :include: files
+	names    map[string]*alias
+	path     string          // of the table
+	lists    map[string]list // its :include: files
+	warnings []error
+}
+
+// list is what the loader knows of an :include: file.
+type list struct {
+	stamp   stamp // before it was read
+	inHands bool  // users can change the file
 }
 
 type alias struct {
 	name    string
 	members []Member
 	line    int
+	// inHands says that a member is an :include: file that users can change. If such a
+	// file cannot be read, broken is set, and mail to the alias waits.
+	inHands, broken bool
 }
 
 // Limits of a table.
@@ -53,16 +61,22 @@ const (
 )
 
 // NoAliases is an empty table.
-func NoAliases() *Aliases { return &Aliases{names: map[string]*alias{}} }
+func NoAliases() *Aliases {
+	return &Aliases{names: map[string]*alias{}, lists: map[string]list{}}
+}
 
 // source is one file of the table while it is read.
 type source struct {
 	path string
 	uid  int // owner
-	// closed says that only the owner can write the file. If it is false, programs,
-	// files and :include: in the file are errors, and why says who else can write it.
+	// closed says that only the owner and root can write or replace the file. If it is
+	// false, programs, files and :include: in the file are errors, and why says who
+	// else can change it.
 	closed bool
 	why    string
+	// isList marks an :include: file. Errors do not quote its text, which not everybody
+	// may read. inHands says that users besides root and the table's owner can change it.
+	isList, inHands bool
 }
 
 // reader reads a table and its includes.
@@ -70,22 +84,27 @@ type reader struct {
 	aliases *Aliases
 	root    source
 	errs    []error
-	opened  []string // the includes that are being read, outermost first
-	quiet   bool     // the table is a text and not a file: no :include: file is opened
+	now     *alias // whose members are being read
+	// reported counts the errors and warnings, and before those before the :include: file
+	// that is being read, which is read up to its first error.
+	reported, before int
+	opened           []string // the includes that are being read, outermost first
+	quiet            bool     // the table is a text and not a file: no :include: file is opened
 }
 
 // ReadAliases reads the table in a file and its :include: files. It returns all
-// errors. A file that does not exist is an empty table.
+// errors but those of lists that users can change, which are in Warnings. A file that
+// does not exist is an empty table.
 func ReadAliases(path string) (*Aliases, []error) {
-	text, src, err := readSource(path)
+	text, src, _, err := readSource(path, anybody)
 	if errors.Is(err, os.ErrNotExist) {
 		return NoAliases(), nil
 	}
 	if err != nil {
-		return nil, []error{err}
+		return nil, []error{fmt.Errorf("%s: %w", path, err)}
 	}
 	r := reader{aliases: NoAliases(), root: src}
-	r.aliases.files = []string{path}
+	r.aliases.path = path
 	r.table(text)
 	return r.aliases, r.errs
 }
@@ -98,43 +117,20 @@ func ParseAliases(file, text string) (*Aliases, []error) {
 	return r.aliases, r.errs
 }
 
-// readSource reads a file and finds out who can write it.
-func readSource(path string) (text string, src source, err error) {
-	src.path = path
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return "", src, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", src, err
-	}
-	if !info.Mode().IsRegular() {
-		return "", src, fmt.Errorf("%s: not a regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxTable+1))
-	if err == nil && len(data) > maxTable {
-		err = fmt.Errorf("%s: longer than %d bytes", path, maxTable)
-	}
-	if err != nil {
-		return "", src, err
-	}
-	src.uid = int(info.Sys().(*syscall.Stat_t).Uid)
-	src.closed, src.why = true, ""
-	if info.Mode().Perm()&0o022 != 0 {
-		src.closed, src.why = false, fmt.Sprintf("others can write the file (mode %04o)", info.Mode().Perm())
-	} else if dir, err := os.Stat(filepath.Dir(path)); err != nil {
-		return "", src, err
-	} else if owner := int(dir.Sys().(*syscall.Stat_t).Uid); owner != 0 && owner != src.uid ||
-		dir.Mode().Perm()&0o022 != 0 && dir.Mode()&os.ModeSticky == 0 {
-		src.closed, src.why = false, "others can replace the file in its directory"
-	}
-	return string(data), src, nil
+func (r *reader) fail(src source, line, column int, format string, args ...any) {
+	r.report(src.inHands, &Error{src.path, line, column, fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) fail(src source, line, column int, format string, args ...any) {
-	r.errs = append(r.errs, &Error{src.path, line, column, fmt.Sprintf(format, args...)})
+// report keeps an error. One of a list in the hands of users concerns only the alias
+// that includes the list: a user must not keep the tables from being loaded.
+func (r *reader) report(inHands bool, err *Error) {
+	r.reported++
+	if inHands {
+		r.now.broken = true
+		r.aliases.warnings = append(r.aliases.warnings, err)
+		return
+	}
+	r.errs = append(r.errs, err)
 }
 
 // table reads "name: member, member" lines and the folded lines after them.
@@ -167,11 +163,13 @@ func (r *reader) table(text string) {
 			r.fail(r.root, number, 1, "a folded line without an alias before it")
 			continue
 		}
+		r.now = now
 		r.members(r.root, &now.members, line, number, start)
 	}
 	for _, a := range r.aliases.names {
-		if len(a.members) == 0 && len(r.errs) == 0 && !r.quiet {
-			r.fail(r.root, a.line, 1, "alias %.200q stands for nobody", a.name)
+		if len(a.members) == 0 && len(r.errs) == 0 && !r.quiet && !a.broken {
+			r.now = a
+			r.report(a.inHands, &Error{r.root.path, a.line, 1, fmt.Sprintf("alias %.200q stands for nobody", a.name)})
 		}
 	}
 }
@@ -204,6 +202,9 @@ func cutName(line string) (name string, after int, reason string) {
 // members appends the members in a line of a file, from index start on.
 func (r *reader) members(src source, to *[]Member, line string, number, start int) {
 	for _, w := range splitMembers(line, start) {
+		if src.isList && (r.reported > r.before) {
+			return
+		}
 		if w.column < 0 {
 			r.fail(src, number, -w.column, "the quotes do not close")
 			continue
@@ -214,7 +215,7 @@ func (r *reader) members(src source, to *[]Member, line string, number, start in
 
 func (r *reader) member(src source, to *[]Member, w word, number int) {
 	text := unquote(w.text)
-	m := Member{text: text, uid: src.uid, file: src.path, line: number, column: w.column}
+	m := Member{text: text, uid: src.uid, file: src.path, line: number, column: w.column, inHands: src.inHands}
 	include, isInclude := strings.CutPrefix(text, ":include:")
 	switch {
 	case isInclude || text[0] == '|' || text[0] == '/':
@@ -222,8 +223,8 @@ func (r *reader) member(src source, to *[]Member, w word, number int) {
 		switch {
 		case !src.closed:
 			r.fail(src, number, w.column, "%s is not allowed: %s", what, src.why)
-		case src.uid != 0 && src.uid != r.root.uid:
-			r.fail(src, number, w.column, "%s is not allowed: the file belongs to user %d, not to root or the owner of the table", what, src.uid)
+		case src.uid != r.root.uid:
+			r.fail(src, number, w.column, "%s is not allowed: the file belongs to user %d, not to the owner of the table", what, src.uid)
 		case strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }):
 			r.fail(src, number, w.column, "%s has a control character", what)
 		case isInclude:
@@ -237,7 +238,11 @@ func (r *reader) member(src source, to *[]Member, w word, number int) {
 		m.kind, m.text = user, text[1:]
 	}
 	if !ctlfile.PlainAddress(m.text) || len(m.text) > maxAddress {
-		r.fail(src, number, w.column, "%.200q is not a mail address", text)
+		if src.isList {
+			r.fail(src, number, w.column, "not a mail address")
+		} else {
+			r.fail(src, number, w.column, "%.200q is not a mail address", text)
+		}
 		return
 	}
 	*to = append(*to, m)
@@ -262,22 +267,39 @@ func (r *reader) include(by source, to *[]Member, path string, number, column in
 		r.fail(by, number, column, "the path %.200q is not absolute", path)
 		return
 	}
-	r.aliases.files = append(r.aliases.files, path)
-	text, src, err := readSource(path)
+	before := stampOf(path)
+	text, src, inHands, err := readSource(path, r.root.uid)
+	src.isList, src.inHands = true, inHands
+	r.aliases.lists[path] = list{before, inHands}
+	r.now.inHands = r.now.inHands || inHands
 	if err != nil {
-		r.fail(by, number, column, "include: %v", err)
+		r.report(inHands, &Error{by.path, number, column, fmt.Sprintf("include %s: %v", path, err)})
 		return
 	}
 	r.opened = append(r.opened, path)
-	line := 0
+	r.list(src, to, text)
+	r.opened = r.opened[:len(r.opened)-1]
+}
+
+// list appends the members in the text of an :include: file, up to the first error.
+func (r *reader) list(src source, to *[]Member, text string) {
+	line, had := 0, len(*to)
+	outer := r.before
+	r.before = r.reported
+	defer func() { r.before = outer }()
 	for raw := range strings.Lines(text) {
 		line++
 		raw = strings.TrimRight(raw, "\r\n \t")
 		if trimmed := strings.TrimLeft(raw, " \t"); trimmed != "" && trimmed[0] != '#' {
 			r.members(src, to, raw, line, 0)
 		}
+		if len(*to)-had > maxListMembers {
+			r.fail(src, line, 1, "more than %d members", maxListMembers)
+		}
+		if r.reported > r.before {
+			return
+		}
 	}
-	r.opened = r.opened[:len(r.opened)-1]
 }
 
 // splitMembers splits a line at the commas outside quotes. A negative column marks
@@ -349,5 +371,6 @@ func (a *Aliases) find(name string) *alias {
 // Len returns the number of aliases.
 func (a *Aliases) Len() int { return len(a.names) }
 
-// Files returns the files that the table was read from.
-func (a *Aliases) Files() []string { return a.files }
+// Warnings returns what is wrong in :include: files that users can change. Mail to the
+// aliases that include them waits.
+func (a *Aliases) Warnings() []error { return a.warnings }

@@ -3,9 +3,11 @@ package table
 // Routing: where the copies for one recipient of a submission go.
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"zsched/ctlfile"
 )
@@ -204,6 +206,10 @@ func (e *expansion) follow(a *alias, whole string, s scope) bool {
 		e.fail(Loop, whole, s)
 		return true
 	}
+	if a.broken {
+		e.targets = append(e.targets, Target{Channel: "hold", Host: waitUntil(time.Now()), User: whole, UID: nobody, Owner: s.owner, DSN: s.dsn})
+		return true
+	}
 	next := e.inherit(a, whole, s)
 	// If two aliases lead to this one, its members are targets already.
 	key := next.owner + "\x00" + a.name
@@ -226,6 +232,13 @@ func (e *expansion) follow(a *alias, whole string, s scope) bool {
 		}
 	}
 	return true
+}
+
+// waitUntil returns the condition of hold(8) for mail to an alias whose list cannot be
+// read: the agent submits the mail again after half an hour to an hour. The times are
+// rounded so that mail of the same half hour has one host.
+func waitUntil(now time.Time) string {
+	return fmt.Sprintf("TIMEOUT:%d", now.Truncate(30*time.Minute).Add(time.Hour).Unix())
 }
 
 // mailbox delivers to \name without looking it up again.
@@ -347,7 +360,9 @@ func (c *checker) visit(a *alias, chain []string) {
 
 // next returns the alias that a member names, or nil.
 func (c *checker) next(m *Member) *alias {
-	if m.kind != address {
+	// What a user's list makes of the aliases must not keep them from being loaded:
+	// expand fails the addresses in such a loop.
+	if m.kind != address || m.inHands {
 		return nil
 	}
 	local, domain, ok := c.Split(m.text)
@@ -368,8 +383,8 @@ func (c *checker) next(m *Member) *alias {
 }
 
 func (a *Aliases) file() string {
-	if len(a.files) == 0 {
+	if a.path == "" {
 		return "aliases"
 	}
-	return a.files[0]
+	return a.path
 }

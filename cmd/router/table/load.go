@@ -15,9 +15,14 @@ type Loader struct {
 	RoutesFile, AliasesFile string
 	Domains                 []string // of this machine; the first is that of bare names
 	HasUser                 func(string) bool
+	// Warn is told of an :include: file that users can change and that cannot be used, when
+	// that is found first. nil: nobody is.
+	Warn func(error)
 
+	warned map[string]bool // the places that Warn was told of, and that are still wrong
 	table  *Table
 	stamps map[string]stamp // of the files when they were read
+	lists  map[string]bool  // of them, those that users can change
 }
 
 // stamp identifies a version of a file.
@@ -43,9 +48,10 @@ func (l *Loader) Load() error {
 	aliases, more := ReadAliases(l.AliasesFile)
 	errs = append(errs, more...)
 	if aliases != nil {
-		for _, file := range aliases.files {
+		l.lists = map[string]bool{}
+		for file, list := range aliases.lists {
 			if _, known := stamps[file]; !known {
-				stamps[file] = stampOf(file)
+				stamps[file], l.lists[file] = list.stamp, list.inHands
 			}
 		}
 	}
@@ -59,7 +65,25 @@ func (l *Loader) Load() error {
 		return errors.Join(errs...)
 	}
 	l.table = t
+	l.warn()
 	return nil
+}
+
+// warn tells Warn of what was not wrong in the tables before. It is told of a list once,
+// whatever line of the list is wrong.
+func (l *Loader) warn() {
+	before := l.warned
+	l.warned = map[string]bool{}
+	for _, err := range l.table.Aliases.Warnings() {
+		place := err.Error()
+		if at := new(Error); errors.As(err, &at) && at.File != l.AliasesFile {
+			place = at.File
+		}
+		if !before[place] && !l.warned[place] && l.Warn != nil {
+			l.Warn(err)
+		}
+		l.warned[place] = true
+	}
 }
 
 func (l *Loader) readRoutes() (*Routes, []error) {
@@ -77,7 +101,8 @@ func (l *Loader) readRoutes() (*Routes, []error) {
 }
 
 // Changed reports whether a file has changed since it was read, and no change is
-// younger than settleTime.
+// younger than settleTime. A young change of a file that users can change delays only
+// itself.
 func (l *Loader) Changed(now time.Time) bool {
 	changed := false
 	for file, was := range l.stamps {
@@ -86,6 +111,9 @@ func (l *Loader) Changed(now time.Time) bool {
 			continue
 		}
 		if now.Sub(time.Unix(0, is.modified)).Abs() < settleTime {
+			if l.lists[file] {
+				continue
+			}
 			return false
 		}
 		changed = true

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -198,11 +199,27 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-func TestWhoMayNamePrograms(t *testing.T) {
+// rootDir makes a directory whose path only root can change, and one in it that
+// belongs to user 1000.
+func rootDir(t *testing.T) (dir, users string) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give files to other users")
 	}
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("/var/lib", "router-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	users = filepath.Join(dir, "users")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(users, 0o755), os.Chown(users, 1000, -1)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, users
+}
+
+func TestWhoMayNamePrograms(t *testing.T) {
+	dir, _ := rootDir(t)
 	list := filepath.Join(dir, "list")
 	path := filepath.Join(dir, "aliases")
 	for _, c := range []struct {
@@ -216,6 +233,7 @@ func TestWhoMayNamePrograms(t *testing.T) {
 		{"another user's list", 0, 1000, 0o644, 0o644, "a@b\n|/bin/x", "the file belongs to user 1000"},
 		{"another user's include", 0, 1000, 0o644, 0o644, ":include:/etc/shadow", "the file belongs to user 1000"},
 		{"the table owner's list", 1000, 1000, 0o644, 0o644, "|/bin/x", ""},
+		{"root's list in a user's table", 1000, 0, 0o644, 0o644, "|/bin/x", "user 1000 can replace the file"},
 		{"a list that others can write", 0, 0, 0o644, 0o666, "/tmp/x", "others can write the file"},
 		{"a table that its group can write", 0, 0, 0o664, 0o644, "a@b", "an :include: is not allowed: others can write"},
 	} {
@@ -225,12 +243,82 @@ func TestWhoMayNamePrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, errs := ReadAliases(path)
+		if a != nil {
+			errs = append(errs, a.Warnings()...)
+		}
 		if got := fmt.Sprint(errors.Join(errs...)); c.want == "" && len(errs) > 0 || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s", c.what, got)
 		}
 		if c.what == "the table owner's list" && a.names["x"].members[0].uid != 1000 {
 			t.Errorf("%s: %+v", c.what, a.names["x"].members)
 		}
+	}
+}
+
+// A user must not get a privilege, or the text of another user's file, through a list
+// whose path the user can change. Mail to that alias waits, and nothing else does.
+func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
+	dir, users := rootDir(t)
+	at := func(name string) string { return filepath.Join(users, name) }
+	// A file of the kernel that belongs to root and has the user's text, as the command
+	// line of a program with set-user-id has.
+	cmdline := fmt.Sprintf("/proc/%d/cmdline", os.Getpid())
+	secret := write(t, filepath.Join(dir, "secret"), "root:secret\n", 0o600)
+	public := write(t, filepath.Join(dir, "public"), "|/bin/x\n", 0o644)
+	own := write(t, at("own"), "a@b\n", 0o600)
+	if err := errors.Join(os.Chown(own, 1000, -1), os.Symlink(secret, at("link")), os.Symlink("/proc/self", at("dir")),
+		os.Symlink(at("dir"), filepath.Join(dir, "rootlink")), os.Link(secret, at("hard")), os.Link(public, at("program")),
+		os.Symlink(own, filepath.Join(dir, "good")), syscall.Mkfifo(at("fifo"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	sticky := filepath.Join(dir, "tmp")
+	if err := errors.Join(os.Mkdir(sticky, 0o755), os.Chmod(sticky, 0o777|os.ModeSticky), os.Symlink(own, filepath.Join(sticky, "link")),
+		os.Link(public, filepath.Join(sticky, "program"))); err != nil {
+		t.Fatal(err)
+	}
+	write(t, at("syntax"), "a@b\nroot:secret <<\n", 0o644)
+	write(t, at("empty"), "", 0o644)
+	write(t, at("long"), strings.Repeat("a@b\n", maxListMembers+1), 0o644)
+	write(t, at("large"), strings.Repeat("# comment\n", maxList/10+1), 0o644)
+	write(t, at("loop"), "x\n", 0o644)
+	for _, c := range []struct{ list, want string }{
+		{own, ""},
+		{filepath.Join(dir, "good"), ""},
+		{at("loop"), ""},
+		{at("link"), "a symbolic link in a path that others than root can change"},
+		{at("dir/cmdline"), "a symbolic link"},
+		{filepath.Join(dir, "rootlink/cmdline"), "a symbolic link"},
+		{filepath.Join(sticky, "link"), "a symbolic link"},
+		{filepath.Join(sticky, "program"), "a program or file is not allowed: others can write"},
+		{at("program"), "a program or file is not allowed: user 1000 can replace the file"},
+		{at("hard"), "somebody who cannot read the file"},
+		{at("fifo"), "not a regular file"},
+		{at("missing"), "no such file"},
+		{at("syntax"), "syntax:2:1: not a mail address"},
+		{at("empty"), "stands for nobody"},
+		{at("long"), "more than 100000 members"},
+		{at("large"), "longer than 4194304 bytes"},
+	} {
+		l := &Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+		write(t, l.AliasesFile, "x: :include:"+c.list+"\ny: z@b\n", 0o644)
+		if err := l.Load(); err != nil {
+			t.Errorf("%s: the tables do not load: %v", c.list, err)
+			continue
+		}
+		got := fmt.Sprint(errors.Join(l.Table().Aliases.Warnings()...))
+		if c.want == "" && got != "<nil>" || !strings.Contains(got, c.want) || strings.Contains(got, "secret <<") {
+			t.Errorf("%s: %s", c.list, got)
+		}
+		x := l.Table().Route("x", "")
+		if waits := len(x) == 1 && x[0].Channel == "hold"; waits != (c.want != "") {
+			t.Errorf("%s: targets %+v", c.list, x)
+		}
+		if y := show(l.Table().Route("y", "ORCPT=x")[0]); y != "smtp b z@b ORCPT=x" {
+			t.Errorf("%s: another alias: %s", c.list, y)
+		}
+	}
+	if _, _, inHands, err := readSource(cmdline, 0); err == nil || !strings.Contains(err.Error(), "kernel") || inHands {
+		t.Errorf("%v, in users' hands %v", err, inHands)
 	}
 }
 
@@ -252,11 +340,12 @@ func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
 	if err := l.Load(); err != nil || len(l.Table().Route("x", "")) != 1 {
 		t.Fatal(err)
 	}
-	write(t, list, "a@b\nc d\n", 0o644)
+	write(t, list, "a@b\nc@d\n", 0o644)
 	if !l.Changed(now.Add(time.Minute)) {
 		t.Error("a change of an included file is not seen")
 	}
-	if err := l.Load(); err == nil || !strings.Contains(err.Error(), "list:2:1: ") {
+	write(t, l.AliasesFile, "x: a@b\nx: c d\n", 0o644)
+	if err := l.Load(); err == nil || !strings.Contains(err.Error(), "aliases:2:1: ") {
 		t.Errorf("%v", err)
 	}
 	if l.Changed(now.Add(time.Minute)) || len(l.Table().Route("x", "")) != 1 {
