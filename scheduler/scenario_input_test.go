@@ -58,7 +58,7 @@ func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
 // owes released. The recipients have the offsets 100, 200, and so on.
 func (sc *scenario) message(id string, words []string) scheduler.Message {
 	m := scheduler.Message{
-		ID: scheduler.MessageID(sc.number(id)), Path: id,
+		ID: scheduler.MessageID(sc.number(id)), Path: id, Saved: sc.saved[scheduler.MessageID(sc.number(id))],
 		Sender: "a@b.example", ErrorTo: "a@b.example", ModifiedAt: sc.now, ChangedAt: sc.now,
 	}
 	for _, word := range words {

@@ -100,6 +100,7 @@ type scenario struct {
 	ops           map[scheduler.MessageID]scheduler.Op // last one that is not answered
 	moveOps       map[scheduler.MessageID]scheduler.Op // the same, for Hold and Resubmit only
 	hidden        []string                             // first words of actions that are not printed
+	saved         map[scheduler.MessageID][]scheduler.SavedRecipient
 }
 
 func (sc *scenario) fatalf(format string, args ...any) {
@@ -149,6 +150,8 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.s = scheduler.New(sc.config(args, clauses), rand.New(rand.NewPCG(1, 2)))
 		sc.ops = map[scheduler.MessageID]scheduler.Op{}
 		sc.moveOps = map[scheduler.MessageID]scheduler.Op{}
+	case "restart":
+		sc.restart(sc.config(args, clauses))
 	case "reload":
 		sc.step(scheduler.Reloaded{Config: sc.config(args, clauses)})
 	case "arrive":
@@ -198,6 +201,26 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.hidden = append(sc.hidden, args...)
 	default:
 		sc.fatalf("unknown word %q", verb)
+	}
+}
+
+// restart starts another scheduler that knows what this one has saved. Its messages
+// arrive again by "arrive".
+func (sc *scenario) restart(config *scheduler.Config) {
+	sc.saved = map[scheduler.MessageID][]scheduler.SavedRecipient{}
+	var threads []scheduler.SavedThread
+	var part scheduler.Saved
+	pass := sc.s.SaveAll()
+	for more := true; more; {
+		more = pass.Next(&part, 10)
+		threads = append(threads, part.Threads...)
+		for _, r := range part.Recipients {
+			sc.saved[r.Message] = append(sc.saved[r.Message], r)
+		}
+	}
+	sc.s = scheduler.New(config, rand.New(rand.NewPCG(1, 2)))
+	for _, t := range threads {
+		sc.step(scheduler.Restored{Thread: t})
 	}
 }
 

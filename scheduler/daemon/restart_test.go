@@ -291,7 +291,7 @@ func TestStateThatCannotBeSavedIsLoggedOnce(t *testing.T) {
 }
 
 // What was saved of mail that is not loaded yet stays in the file over another
-// restart, and the table of it is dropped when all mail is loaded.
+// restart.
 func TestMailThatIsNotLoadedYetKeepsItsLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := deferring(t)
