@@ -18,13 +18,17 @@ import (
 	"zsched/ta/child"
 )
 
-// Turn, Loaded and MaxBatch are for the tests in package daemon_test.
+// KnowsSaved reports whether the table of the saved state is in memory.
+func (l *Loop) KnowsSaved() bool { return l.restore.table != nil }
+
+// Turn, Loaded and the constants are for the tests in package daemon_test.
 func (d *Daemon) Turn()       { d.turn() }
 func (d *Daemon) Loaded() int { return d.loop.intake.messages }
 
 const (
 	MaxBatch  = maxBatch
 	MaxTaking = maxTaking
+	MaxParked = maxParked
 )
 
 // An agent that says very much at once holds nobody up: it comes in pieces.

@@ -319,3 +319,74 @@ func TestMailThatIsNotLoadedYetKeepsItsLine(t *testing.T) {
 		next.Stop(syscall.SIGTERM)
 	})
 }
+
+// What the file says is dropped when all mail of the start is loaded.
+func TestSavedStateIsDroppedWhenAllMailIsLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(1, "a.example")
+		synctest.Wait()
+		h.Stop(syscall.SIGTERM)
+		next := again(t, h)
+		next.Run()
+		synctest.Wait()
+		knows := func() (knows bool) {
+			if err := next.Daemon.Ask(t.Context(), func(l *daemon.Loop) { knows = l.KnowsSaved() }); err != nil {
+				t.Fatal(err)
+			}
+			return knows
+		}
+		if !knows() {
+			t.Error("it is not known at the start")
+		}
+		sweep(next, 1)
+		if knows() {
+			t.Error("it is still known")
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}
+
+// Messages that wait for the file take a bounded space. Further ones are loaded
+// again when the file has been read.
+func TestFurtherMailIsLoadedAgainWhenTheFileHasBeenRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := deferring(t)
+		h.Run()
+		h.Spool.Answer(spool.Swept{})
+		h.Spool.Bring(3, "a.example")
+		synctest.Wait()
+		h.Spool.Put(1, slices.Repeat([]string{"many.example"}, daemon.MaxParked)...)
+		h.Spool.Put(2, "b.example")
+		h.Stop(syscall.SIGTERM)
+		writtenAt(t, h.Options.State, time.Now())
+
+		next := again(t, h)
+		goOn := make(chan struct{})
+		next.Options.ReadState = func(path string) (*state.Table, error) {
+			<-goOn
+			return state.ReadFile(path)
+		}
+		next.Deliver = nil
+		next.Run()
+		sweep(next, 3)
+		if got := next.Stats.String(); got != "" {
+			t.Errorf("delivered: %q", got)
+		}
+		close(goOn)
+		synctest.Wait()
+		if next.Spool.Sweeps != 1 || next.Spool.Left() != 2 {
+			t.Errorf("%d sweeps, %d files left", next.Spool.Sweeps, next.Spool.Left())
+		}
+		sweep(next, 3)
+		if next.Spool.Left() != 1 || !strings.Contains(queueText(t, next), "tries 1") {
+			t.Errorf("%d files left:\n%s", next.Spool.Left(), queueText(t, next))
+		}
+		if !strings.Contains(next.Log.String(), "Startup scan completed, messages: 3 ") {
+			t.Errorf("log: %s", next.Log)
+		}
+		next.Stop(syscall.SIGTERM)
+	})
+}
