@@ -55,6 +55,60 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
+// BenchmarkRestartReading gives the time from the start until a saved state of ten
+// million lines is read, and until new mail, which comes in meanwhile, is fed.
+func BenchmarkRestartReading(b *testing.B) {
+	const lines = 10_000_000
+	f := newBench(b)
+	po := f.postoffice(b)
+	stamps := filepath.Join(po, "stamps")
+	f.write(b, po, "smtp/* marking=scheduler overfeed=0 maxring=1 interval=1h command=\"stamper "+stamps+"\"\n")
+	path := filepath.Join(po, state.Name)
+	var reads, feeds []float64
+	for b.Loop() {
+		b.StopTimer()
+		saveOthers(b, path, lines)
+		os.Remove(stamps)
+		b.StartTimer()
+		began := time.Now()
+		sched := f.start(b, po)
+		submitLetter(b, po, 1+len(reads), 1)
+		awaitStamps(b, stamps, 1)
+		feeds = append(feeds, time.Since(began).Seconds())
+		awaitLog(b, sched, fmt.Sprintf(`"recipients":%d,`, lines))
+		reads = append(reads, time.Since(began).Seconds())
+		b.StopTimer()
+		sched.stop(b)
+		b.StartTimer()
+	}
+	b.ReportMetric(0, "ns/op") // mostly the writing
+	b.ReportMetric(median(feeds), "s-to-feed-new")
+	b.ReportMetric(median(reads), "s-to-read")
+}
+
+// saveOthers writes lines about messages that are not in the queue.
+func saveOthers(b *testing.B, path string, lines int) {
+	w, err := state.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	next := time.Now().Add(time.Hour).Unix()
+	one := scheduler.Saved{Recipients: make([]scheduler.SavedRecipient, 1)}
+	for n := range lines {
+		one.Recipients[0] = scheduler.SavedRecipient{
+			Message: scheduler.MessageID(10_000_000 + n*7919%(lines+1)), Offset: 187, ModifiedAt: next - 7200,
+			Attempts: 1, NextAt: next, FedAt: next - 3600, Step: 1, InRetryStep: true, Text: "451 4.7.1 refused for now",
+		}
+		if err := w.Write(&one); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Commit(false); err != nil {
+		b.Fatal(err)
+	}
+	w.Close()
+}
+
 // submitOld submits a message whose message file is an hour old.
 func submitOld(b *testing.B, po string, n, hosts int) {
 	submitLetter(b, po, n, hosts)
