@@ -5,6 +5,7 @@ package ctlfile
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -12,6 +13,10 @@ import (
 
 // MaxHeader is the length in bytes of the longest header that ReadHeader accepts.
 const MaxHeader = 1 << 20
+
+// ErrHeader marks the errors of ReadHeader for a header that a control file cannot have:
+// it is too long, or has a NUL. Other errors come from reading.
+var ErrHeader = errors.New("the header cannot be delivered")
 
 // ReadHeader reads a message up to the end of its header, as the router does: up to
 // and including the first empty line, or up to the first line that is not part of a
@@ -37,7 +42,10 @@ func ReadHeader(message io.Reader) (header string, body int64, complete io.Reade
 			break
 		}
 		if seen.Len() > MaxHeader {
-			return "", 0, nil, fmt.Errorf("read the header: it is longer than %d bytes", MaxHeader)
+			return "", 0, nil, fmt.Errorf("%w: it is longer than %d bytes", ErrHeader, MaxHeader)
+		}
+		if i := bytes.IndexByte(line, 0); i >= 0 {
+			return "", 0, nil, fmt.Errorf("%w: it has a NUL at byte %d", ErrHeader, start+i)
 		}
 		lines.Write(line)
 		lines.WriteByte('\n')

@@ -64,7 +64,8 @@ type connection struct {
 	received int64       // bytes of that message or chunk
 	ended    atomic.Bool // nothing more is read from the client
 
-	key netip.Prefix // addressKey of the address that connected
+	key   netip.Prefix // addressKey of the address that connected
+	local bool         // counted in Server.local
 
 	// client is given by XCLIENT or by the connection itself.
 	client  client
@@ -120,6 +121,16 @@ func remoteAddr(conn net.Conn) netip.Addr {
 		return tcp.AddrPort().Addr().Unmap().WithZone("")
 	}
 	return netip.Addr{}
+}
+
+// isLocal reports whether the client is on this machine: it has a loopback address, the
+// address that it connects to, or none, as at a UNIX socket.
+func (c *connection) isLocal() bool {
+	if addr := c.client.addr; addr.IsValid() && !addr.IsLoopback() {
+		at, ok := c.raw.LocalAddr().(*net.TCPAddr)
+		return ok && at.AddrPort().Addr().Unmap().WithZone("") == addr
+	}
+	return true
 }
 
 // tls returns the state of the TLS connection, nil for none.

@@ -87,7 +87,7 @@ func TestSilentClientTimesOut(t *testing.T) {
 
 func TestSessionsAreLimited(t *testing.T) {
 	for name, change := range map[string]func(*Options){
-		"in all":          func(o *Options) { o.MaxSessions = 2 },
+		"of this machine": func(o *Options) { o.MaxSessions = 4 },
 		"from an address": func(o *Options) { o.MaxFromAddress, o.Networks = 2, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,6 +114,41 @@ func TestSessionsAreLimited(t *testing.T) {
 			}
 		})
 	}
+}
+
+// remoteConn is a connection of a client elsewhere.
+type remoteConn struct{ net.Conn }
+
+func (remoteConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(198, 51, 100, 1), Port: 25} }
+func (remoteConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1025} }
+
+func TestLocalClientsLeaveHalfOfTheSessionsToOthers(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSessions = 4 })
+	for i, c := range []struct{ local, want bool }{{true, true}, {true, true}, {true, false}, {false, true}, {false, true}, {false, false}} {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		var conn net.Conn = ours
+		if !c.local {
+			conn = remoteConn{ours}
+		}
+		one := newConnection(s.Server, conn, false)
+		if got := s.enter(one); got != c.want {
+			t.Errorf("session %d: %v", i, got)
+		}
+		defer s.leave(one)
+	}
+}
+
+func TestHeaderThatCannotBeDeliveredIsRefused(t *testing.T) {
+	s := start(t, nil)
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	for _, header := range []string{"Subject: a\x00b\r\n", strings.Repeat("X: "+strings.Repeat("x", 900)+"\r\n", 1200)} {
+		begin(d)
+		d.say("DATA", "354 ")
+		d.say(header+"\r\nbody\r\n.", "554 5.6.0 ")
+	}
+	s.nothingLeft()
 }
 
 func TestMessageTooLargeIsRefused(t *testing.T) {

@@ -101,6 +101,16 @@ func (q *queue) create() (*incoming, error) {
 	return &incoming{file: f, w: bufio.NewWriterSize(f, 16<<10)}, nil
 }
 
+// checkHeader reads the header of a complete message, which begins at an offset, as the
+// router will read it.
+func (m *incoming) checkHeader(offset int64) error {
+	if err := m.w.Flush(); err != nil {
+		return err
+	}
+	_, _, _, err := ctlfile.ReadHeader(io.NewSectionReader(m.file, offset, 1<<62))
+	return err
+}
+
 // discard removes a message that is not committed.
 func (q *queue) discard(m *incoming) {
 	m.remove()

@@ -117,6 +117,7 @@ type Server struct {
 	mu       sync.Mutex
 	sessions map[*connection]bool
 	from     map[netip.Prefix]int // sessions, by addressKey
+	local    int                  // sessions of clients on this machine
 	ending   sync.WaitGroup       // one for each session
 }
 
@@ -237,6 +238,14 @@ func (s *Server) enter(c *connection) bool {
 	if len(s.sessions) >= s.o.MaxSessions || !c.client.trusted && s.from[c.key] >= s.o.MaxFromAddress {
 		return false
 	}
+	if c.isLocal() {
+		// Any user of this machine may be the client. They leave sessions to others.
+		if s.local >= (s.o.MaxSessions+1)/2 {
+			return false
+		}
+		s.local++
+		c.local = true
+	}
 	s.sessions[c] = true
 	s.from[c.key]++
 	s.ending.Add(1)
@@ -251,6 +260,9 @@ func (s *Server) leave(c *connection) {
 		return
 	}
 	delete(s.sessions, c)
+	if c.local {
+		s.local--
+	}
 	if s.from[c.key]--; s.from[c.key] == 0 {
 		delete(s.from, c.key)
 	}

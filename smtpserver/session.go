@@ -167,6 +167,8 @@ func (s *session) Data(r io.Reader) error {
 	var known *smtp.SMTPError
 	switch {
 	case errors.As(err, &known):
+	case errors.Is(err, ctlfile.ErrHeader):
+		known = &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "The header is too long or has a NUL"}
 	case errors.Is(err, errBareNewline):
 		known = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 5, 2}, Message: "A message may not have a bare CR or LF"}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
@@ -207,6 +209,9 @@ func (s *session) receive(mail *ctlfile.Submission, r io.Reader) (*incoming, int
 	}
 	if err == io.EOF {
 		err = t.end()
+	}
+	if err == nil {
+		err = m.checkHeader(int64(len(envelope)))
 	}
 	if err != nil {
 		s.server.queue.discard(m)

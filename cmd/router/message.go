@@ -68,9 +68,10 @@ func (s *site) read(in *submission, t *table.Table) (*routed, error) {
 	}
 	text, body, _, err := ctlfile.ReadHeader(rest)
 	var failed *os.PathError
+	badHeader := errors.Is(err, ctlfile.ErrHeader) && len(e.To) > 0
 	if errors.As(err, &failed) {
 		return nil, err
-	} else if err != nil {
+	} else if err != nil && !badHeader {
 		return nil, unreadable{err}
 	}
 	fields := header.Split(text)
@@ -82,6 +83,10 @@ func (s *site) read(in *submission, t *table.Table) (*routed, error) {
 	from := s.sender(in, e, t)
 	r.sender = from.address
 	targets := s.targets(to, fields, t)
+	if badHeader {
+		// The notice has the header as a part of the body.
+		targets = refuse(to, t)
+	}
 	r.recipients = len(targets)
 	fields, r.logID = s.header(in, e, fields, from, r.id)
 	if s.trusted[in.uid] {
@@ -174,6 +179,19 @@ func (s *site) targets(to []envelope.Recipient, fields header.Fields, t *table.T
 				list = append(list, target)
 			}
 		}
+	}
+	return list
+}
+
+// refuse returns the targets of a message whose header cannot be delivered.
+func refuse(to []envelope.Recipient, t *table.Table) []table.Target {
+	var list []table.Target
+	for _, r := range to {
+		address, ok := t.Address(r.Address)
+		if !ok {
+			address = r.Address
+		}
+		list = append(list, table.Fail(table.BadHeader, address, r.DSN))
 	}
 	return list
 }

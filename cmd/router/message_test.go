@@ -133,6 +133,15 @@ func TestRecipientsOfTheHeader(t *testing.T) {
 	}
 }
 
+func TestHeaderThatCannotBeDeliveredIsAnswered(t *testing.T) {
+	for _, header := range []string{"Subject: a\x00b\n", strings.Repeat("X: y\n", 1<<18)} {
+		f := newOffice(t, 0).route(os.Geteuid(), "from <s@a.example>\ntodsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\n"+header+"\nbody\n")[0]
+		if r := f.Recipients[0]; len(f.Recipients) != 1 || r.Channel != "error" || r.Host != "badheader" || r.User != "x@b.example" || r.DSN != "NOTIFY=FAILURE" {
+			t.Errorf("%+v", f.Recipients)
+		}
+	}
+}
+
 func TestLoopsEnd(t *testing.T) {
 	loop := strings.Repeat("Received: by x\n", defaultMaxHops+1)
 	f := newOffice(t, 0).route(os.Geteuid(), "from <s@a.example>\ntodsn NOTIFY=FAILURE\nto <x@b.example>\nenv-end\n"+loop+"\nbody\n")[0]

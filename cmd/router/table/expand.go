@@ -30,6 +30,7 @@ const (
 	BadAddress  = "badaddress"   // 5.1.3
 	Loop        = "aliasloop"    // 5.4.6
 	HopCount    = "hopcount"     // 5.4.6
+	BadHeader   = "badheader"    // 5.6.0
 )
 
 // Forms that do not stand for failures. A sender who asked for notices of success is
