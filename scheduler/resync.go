@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"zsched/ctlfile"
+	"zsched/ta"
 )
 
 // Resync: when a job line ends before every recipient has been reported, because
@@ -119,6 +120,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 		dv.takeRetryStep(v)
 	case why == foundNothing:
 		v.crashes = 0
+		dv.diagnoseNothing(v)
 		dv.takeRetryStep(v)
 	case dv.wasReported(v):
 		dv.takeRetryStep(v)
@@ -129,6 +131,20 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 			return
 		}
 		dv.makeDue(v)
+	}
+}
+
+// nothingFound is the diagnostic of recipients that are open according to the file,
+// for an agent that found none. The usual reason is that its user may not open it.
+const nothingFound = "the agent could not use the control file; the scheduler's log says why"
+
+// diagnoseNothing gives the recipients a diagnostic, so that mailq shows why their
+// mail does not move.
+func (dv *delivery) diagnoseNothing(v *vertex) {
+	for i := range v.len() {
+		if dv.recipient(v, i).isOpen() {
+			dv.setDiagnostic(v, i, &ta.Report{Text: nothingFound})
+		}
 	}
 }
 

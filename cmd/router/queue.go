@@ -25,6 +25,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
@@ -104,6 +105,11 @@ func (q *queue) path(n uint64) string { return ctlfile.HashDir(n, q.levels) + de
 
 // commit puts jobs into the queue together. Each job's err says what became of it.
 func (q *queue) commit(jobs []*job) {
+	// The scheduler gives transport/ another group when it starts with agents that are
+	// not root.
+	if info, err := q.fs.Stat(); err == nil {
+		q.group = int(info.Sys().(*syscall.Stat_t).Gid)
+	}
 	for _, j := range jobs {
 		if j.err = q.stage(j); j.err != nil {
 			q.unstage(j)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -197,6 +198,34 @@ func TestSubmissionsOfABatchShareTheirSyncs(t *testing.T) {
 		r.drain()
 		if r.queue.waits > c.waits || len(o.files("transport")) != c.submissions {
 			t.Errorf("%+v: %d waits, %d queued", c, r.queue.waits, len(o.files("transport")))
+		}
+	}
+}
+
+// The scheduler may give transport/ another group while the router runs.
+func TestControlFileGetsTheGroupThatTransportHasNow(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to change groups")
+	}
+	const group = 65534
+	o := newOffice(t, 0)
+	r := o.router()
+	if err := os.Chown(filepath.Join(o.dir, "transport"), -1, group); err != nil {
+		t.Fatal(err)
+	}
+	o.write("router/1", "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
+	r.drain()
+	files := append(o.files("transport"), o.files("queue")...)
+	if len(files) != 2 {
+		t.Fatalf("queued: %q", files)
+	}
+	for _, path := range files {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(o.dir, path)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Sys().(*syscall.Stat_t).Gid != group {
+			t.Errorf("%s: %v, %v", path, info, err)
 		}
 	}
 }

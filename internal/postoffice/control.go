@@ -27,6 +27,8 @@ var ErrNoLease = errors.New("it belongs to another user, and without leases noth
 const (
 	// controlMode lets agents that have the group of transport/ write.
 	controlMode = 0o660
+	// messageMode lets agents that have the group of transport/ read a message.
+	messageMode = 0o440
 	// unprovenMode marks a file that is root's but that another process may
 	// still have open. The mark survives a restart.
 	unprovenMode = 0
@@ -83,11 +85,16 @@ func tryLease(dir int) error {
 
 // Open opens the control file at path below dir and returns its fstat(2) state.
 // As root it first takes over a file that another user owns, or that anybody may
-// write; the error is ErrInUse while another process has that file open. Other
+// write; the error is ErrInUse while another process has that file open. A file of
+// root's gets the group of transport/ and its mode if that group is not root's. Other
 // errors are ErrNotRegular and the system's.
 func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
-	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver || !foreign(&st) {
+	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver {
 		return fd, st, err
+	}
+	if !foreign(&st) {
+		c.share(fd, &st, controlMode)
+		return fd, st, nil
 	}
 	Close(fd)
 	if err := c.takeOver(dir, path); err != nil {
@@ -99,6 +106,36 @@ func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, 
 		return -1, st, ErrInUse
 	}
 	return fd, st, err
+}
+
+// ShareMessage gives the message file at path below dir to the group of transport/,
+// so that agents which are not root can read it. st is its state. It does nothing
+// unless we run as root and the group is not root's.
+func (c Control) ShareMessage(dir int, path string, st *unix.Stat_t) {
+	if !c.unshared(st, messageMode) {
+		return
+	}
+	fd, now, err := open(dir, path, unix.O_RDONLY)
+	if err != nil {
+		return
+	}
+	defer Close(fd)
+	c.share(fd, &now, messageMode)
+}
+
+// share gives an open file to the group of transport/ and adds bits to its mode: the
+// file may have been written before that directory got its group. It ignores errors,
+// because only agents that are not root need the group, and these report that they
+// cannot open the file.
+func (c Control) share(fd int, st *unix.Stat_t, bits uint32) {
+	if c.unshared(st, bits) && fchown(fd, -1, c.group) == nil && fchmod(fd, st.Mode&0o777|bits) == nil {
+		_ = Fstat(fd, st)
+	}
+}
+
+// unshared reports whether the agents' group may lack a right to the file.
+func (c Control) unshared(st *unix.Stat_t, bits uint32) bool {
+	return c.takesOver && c.group != 0 && (int(st.Gid) != c.group || st.Mode&bits != bits)
 }
 
 // open opens a regular file.

@@ -102,6 +102,44 @@ func TestOwnControlFileStaysAsItIs(t *testing.T) {
 	tr.is(0, 0o460)
 }
 
+// Files that were written before transport/ got its group are root:root.
+func TestFilesGetTheGroupThatTransportGotLater(t *testing.T) {
+	tr := newTransport(t)
+	if err := os.Chown(tr.dir, 0, nobody); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if tr.Control, err = NewControl(tr.fd); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	has := func(mode uint32) {
+		t.Helper()
+		if err := unix.Lstat(filepath.Join(tr.dir, "7"), &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.Uid != 0 || st.Gid != nobody || st.Mode&0o7777 != mode {
+			t.Errorf("owner %d, group %d, mode %#o", st.Uid, st.Gid, st.Mode&0o7777)
+		}
+	}
+	path := tr.write(0, 0o600)
+	fd, st, err := tr.Open(tr.fd, "7", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	has(0o660)
+
+	for _, mode := range []os.FileMode{0o640, 0o400} {
+		tr.write(0, mode)
+		if err := unix.Lstat(path, &st); err != nil {
+			t.Fatal(err)
+		}
+		tr.ShareMessage(tr.fd, "7", &st)
+		has(uint32(mode) | 0o440)
+	}
+}
+
 func TestControlFileThatAWriterHasOpenIsNotRead(t *testing.T) {
 	tr := newTransport(t)
 	path := tr.write(nobody, 0o600)

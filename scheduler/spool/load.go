@@ -159,6 +159,7 @@ func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bo
 	for range 2 {
 		switch err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st); {
 		case err == nil && postoffice.IsRegular(&st):
+			t.s.control.ShareMessage(t.s.pair(Queue).queue, n.Path, &st)
 			now = t.s.rehash(n)
 			d.path = now.Path
 			return st, now, true

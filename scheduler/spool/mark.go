@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 )
 
 // maxChangeTries bounds how often a file is read again that another process
@@ -97,6 +98,10 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 			}
 			if err := d.recordLost(); err != nil {
 				return err
+			}
+			var st unix.Stat_t
+			if postoffice.Stat(s.pair(Queue).queue, path, &st) == nil {
+				s.control.ShareMessage(s.pair(Queue).queue, path, &st)
 			}
 			answer.Owes = s.owes(d.file, false)
 			answer.Recipients = states(d.file)

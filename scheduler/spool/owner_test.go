@@ -42,6 +42,36 @@ func TestSenderCannotWriteTheControlFileOfATakenMessage(t *testing.T) {
 	}
 }
 
+// The files were written before transport/ got its group.
+func TestFilesOfAWaitingMessageGetTheGroupOfTheAgents(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to change groups")
+	}
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	check(t, os.Chown(filepath.Join(o.dir, "transport"), -1, nobody))
+	o.open(Options{})
+	shared := func() {
+		t.Helper()
+		for _, c := range []struct {
+			path string
+			mode uint32
+		}{{"transport/7", 0o660}, {"queue/7", 0o440}} {
+			var st unix.Stat_t
+			check(t, unix.Stat(filepath.Join(o.dir, c.path), &st))
+			if st.Uid != 0 || st.Gid != nobody || st.Mode&c.mode != c.mode {
+				t.Errorf("%s: owner %d, group %d, mode %#o", c.path, st.Uid, st.Gid, st.Mode&0o7777)
+			}
+			check(t, os.Chown(filepath.Join(o.dir, c.path), 0, 0))
+		}
+	}
+	o.loaded("7")
+	shared()
+	o.s.Reread(5, "7", 0)
+	answer[Reread](o)
+	shared()
+}
+
 func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	o.putAs(nobody, 0o600, "7", control("7", toBob))
