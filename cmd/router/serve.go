@@ -134,7 +134,7 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 			if s == syscall.SIGINT || s == syscall.SIGTERM {
 				return
 			}
-			r.reload()
+			r.refresh(true)
 			r.sweep()
 		case e := <-w.Events:
 			r.onEvent(w, e)
@@ -146,6 +146,7 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 		case name := <-notified:
 			r.add(name)
 		case <-sweep.C:
+			r.refresh(false)
 			r.recover()
 			r.sweep()
 		case <-work:
@@ -195,12 +196,17 @@ func (r *router) recover() {
 	}
 }
 
-// reload reads the tables again. If they have errors, the old ones stay in force.
-func (r *router) reload() {
-	if err := r.loader.Load(); err != nil {
+// refresh reads the tables again if they have changed or force is set. If they have
+// errors, the old ones stay in force.
+func (r *router) refresh(force bool) {
+	loaded, err := r.loader.Refresh(time.Now(), force)
+	if err != nil {
 		for line := range strings.Lines(err.Error()) {
 			r.log.Error().Str("error", strings.TrimSpace(line)).Msg("tables not reloaded; the old ones stay in force")
 		}
+		return
+	}
+	if !loaded {
 		return
 	}
 	t := r.loader.Table()
@@ -211,9 +217,7 @@ func (r *router) reload() {
 func (r *router) batch() {
 	if now := time.Now(); now.After(r.checkAt) {
 		r.checkAt = now.Add(tableInterval)
-		if r.loader.Changed(now) {
-			r.reload()
-		}
+		r.refresh(false)
 	}
 	var jobs []*job
 	size, taken := 0, 0

@@ -57,10 +57,8 @@ func (r *recipients) current() *table.Table {
 	defer r.mu.Unlock()
 	if now := time.Now(); now.Sub(r.looked) > time.Second {
 		r.looked = now
-		if r.loader.Changed(now) {
-			if err := r.loader.Load(); err != nil {
-				r.log.Error().Err(err).Msg("the tables have errors; the old ones stay in force")
-			}
+		if _, err := r.loader.Refresh(now, false); err != nil {
+			r.log.Error().Err(err).Msg("the tables have errors; the old ones stay in force")
 		}
 	}
 	return r.loader.Table()

@@ -22,7 +22,11 @@ type Loader struct {
 	warned map[string]bool // the places that Warn was told of, and that are still wrong
 	table  *Table
 	stamps map[string]stamp // of the files when they were read
-	lists  map[string]bool  // of them, those that users can change
+	lists  map[string]bool  // of them, :include: files; true: users can change the file
+
+	pending chan *reading // the tables are being read; the result is nil if nothing has changed
+	again   bool          // and are to be read once more after that
+	readAt  time.Time     // they are not read before that
 }
 
 // stamp identifies a version of a file.
@@ -40,31 +44,113 @@ const settleTime = time.Second
 // Table is the table in force.
 func (l *Loader) Table() *Table { return l.table }
 
+// reading is the result of reading the files.
+type reading struct {
+	table  *Table // nil after an error
+	stamps map[string]stamp
+	lists  map[string]bool
+	err    error
+	took   time.Duration
+}
+
+// readWait is how long Refresh waits for tables that it has begun to read.
+const readWait = time.Second
+
+// readPause is how many times as long as reading the tables took is waited before they
+// are read again: a user who changes a list all the time must not occupy the program.
+const readPause = 10
+
 // Load reads the tables. If there are errors, it returns all of them as one, and the
 // old table stays in force.
-func (l *Loader) Load() error {
-	stamps := map[string]stamp{l.RoutesFile: stampOf(l.RoutesFile), l.AliasesFile: stampOf(l.AliasesFile)}
+func (l *Loader) Load() error { return l.use(l.read()) }
+
+// Refresh reads the tables again if a file has changed, or in any case if force is set.
+// It reads beside the caller, which goes on with the old table after readWait; a later
+// call then puts the new table in force. loaded is true if this call has done so.
+func (l *Loader) Refresh(now time.Time, force bool) (loaded bool, err error) {
+	wait := time.Duration(0)
+	if l.pending == nil {
+		if now.Before(l.readAt) && !force {
+			return false, nil
+		}
+		l.start(now, force)
+		wait = readWait
+	} else {
+		l.again = l.again || force
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var r *reading
+	select {
+	case r = <-l.pending:
+	default:
+		select {
+		case r = <-l.pending:
+		case <-timer.C:
+			return false, nil
+		}
+	}
+	l.pending = nil
+	if l.again {
+		l.again = false
+		return l.Refresh(now, true)
+	}
+	if r == nil {
+		return false, nil
+	}
+	l.readAt = now.Add(readPause * r.took)
+	err = l.use(r)
+	return err == nil, err
+}
+
+// start begins to read the tables.
+func (l *Loader) start(now time.Time, force bool) {
+	pending := make(chan *reading, 1)
+	l.pending = pending
+	stamps, lists := l.stamps, l.lists
+	go func() {
+		if force || changed(stamps, lists, now) {
+			pending <- l.read()
+			return
+		}
+		pending <- nil
+	}()
+}
+
+// read reads the files. It may run beside the other methods.
+func (l *Loader) read() *reading {
+	began := time.Now()
+	r := &reading{lists: map[string]bool{}}
+	r.stamps = map[string]stamp{l.RoutesFile: stampOf(l.RoutesFile), l.AliasesFile: stampOf(l.AliasesFile)}
 	routes, errs := l.readRoutes()
 	aliases, more := ReadAliases(l.AliasesFile)
 	errs = append(errs, more...)
 	if aliases != nil {
-		l.lists = map[string]bool{}
 		for file, list := range aliases.lists {
-			if _, known := stamps[file]; !known {
-				stamps[file], l.lists[file] = list.stamp, list.inHands
+			if _, known := r.stamps[file]; !known {
+				r.stamps[file], r.lists[file] = list.stamp, list.inHands
 			}
 		}
 	}
-	// This is kept after an error too, so that the same files are not read again.
-	l.stamps = stamps
 	t := &Table{Routes: routes, Aliases: aliases, Domain: l.Domains[0], HasUser: l.HasUser}
 	if len(errs) == 0 {
 		errs = t.Check()
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if r.err = errors.Join(errs...); r.err == nil {
+		r.table = t
 	}
-	l.table = t
+	r.took = time.Since(began)
+	return r
+}
+
+// use puts a table in force.
+func (l *Loader) use(r *reading) error {
+	// The stamps are kept after an error too, so that the same files are not read again.
+	l.stamps, l.lists = r.stamps, r.lists
+	if r.err != nil {
+		return r.err
+	}
+	l.table = r.table
 	l.warn()
 	return nil
 }
@@ -103,22 +189,24 @@ func (l *Loader) readRoutes() (*Routes, []error) {
 // Changed reports whether a file has changed since it was read, and no change is
 // younger than settleTime. A young change of a file that users can change delays only
 // itself.
-func (l *Loader) Changed(now time.Time) bool {
-	changed := false
-	for file, was := range l.stamps {
+func (l *Loader) Changed(now time.Time) bool { return changed(l.stamps, l.lists, now) }
+
+func changed(stamps map[string]stamp, lists map[string]bool, now time.Time) bool {
+	found := false
+	for file, was := range stamps {
 		is := stampOf(file)
 		if is == was {
 			continue
 		}
 		if now.Sub(time.Unix(0, is.modified)).Abs() < settleTime {
-			if l.lists[file] {
+			if lists[file] {
 				continue
 			}
 			return false
 		}
-		changed = true
+		found = true
 	}
-	return changed
+	return found
 }
 
 func stampOf(file string) stamp {

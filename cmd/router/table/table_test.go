@@ -353,6 +353,53 @@ func TestBrokenTableLeavesTheOldInForce(t *testing.T) {
 	}
 }
 
+// The caller goes on with the old table while a large one is read.
+func TestTablesAreReadBesideTheCaller(t *testing.T) {
+	dir := t.TempDir()
+	l := &Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+	if err := l.Load(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, l.AliasesFile, "x: a@b, c@d\n", 0o644)
+	l.pending = make(chan *reading, 1)
+	if loaded, err := l.Refresh(time.Now(), false); loaded || err != nil || len(l.Table().Route("x", "")) != 1 {
+		t.Errorf("loaded %v, %v", loaded, err)
+	}
+	l.pending <- l.read()
+	if loaded, err := l.Refresh(time.Now(), false); !loaded || err != nil || len(l.Table().Route("x", "")) != 2 {
+		t.Errorf("loaded %v, %v", loaded, err)
+	}
+	if loaded, err := l.Refresh(time.Now(), true); !loaded || err != nil {
+		t.Errorf("forced: loaded %v, %v", loaded, err)
+	}
+}
+
+// A user who changes a list all the time does not keep other changes from being seen.
+func TestYoungChangeOfAUsersListDelaysOnlyItself(t *testing.T) {
+	dir := t.TempDir()
+	l := &Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+	list := write(t, filepath.Join(dir, "list"), "a@b\n", 0o644)
+	write(t, l.AliasesFile, "x: :include:"+list+"\n", 0o644)
+	now := time.Now()
+	long := now.Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(l.AliasesFile, long, long), l.Load()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(list, now, now); err != nil {
+		t.Fatal(err)
+	}
+	if l.Changed(now) {
+		t.Error("the list is read while it changes")
+	}
+	write(t, l.AliasesFile, "x: :include:"+list+"\ny: c@d\n", 0o644)
+	if err := os.Chtimes(l.AliasesFile, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if !l.Changed(now) {
+		t.Error("a change of the table is not seen")
+	}
+}
+
 func FuzzRoutes(f *testing.F) {
 	f.Add(routesText, "x@a.example")
 	f.Fuzz(func(t *testing.T, text, address string) {
