@@ -96,8 +96,9 @@ func (h *harness) notePending(key threadKey) {
 		}
 		v := h.s.vertices.at(ref)
 		for i := range v.len() {
-			if v.state != fed && v.state != reading && h.s.recipient(v, i).state != writing {
-				h.notePendingOne(h.s.messageOf(v).id, int64(h.s.recipient(v, i).offset))
+			r := h.s.recipient(v, i)
+			if v.state != fed && v.state != reading && r.state != writing && r.state != done {
+				h.notePendingOne(h.s.messageOf(v).id, int64(r.offset))
 			}
 		}
 	}
