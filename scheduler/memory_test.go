@@ -126,21 +126,6 @@ func (m *memoryTest) work(n int) {
 	}
 }
 
-// wait lets time pass.
-func (m *memoryTest) wait(d time.Duration) {
-	for end := m.now.Add(d); ; {
-		next, ok := m.s.Next()
-		if !ok || next.After(end) {
-			m.now = end
-			return
-		}
-		if next.After(m.now) {
-			m.now = next
-		}
-		m.tell(Tick{})
-	}
-}
-
 // TestSlowRingLeavesRoom: a ring whose agents answer nothing fills the room, and
 // another ring still brings in ring-reserve recipients at a time.
 func TestSlowRingLeavesRoom(t *testing.T) {

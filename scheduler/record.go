@@ -269,13 +269,6 @@ func (ml *mail) recordOpen(rec *record) int {
 	return n
 }
 
-// messageOpen counts the recipients of a message on record that are not done.
-func (ml *mail) messageOpen(first recordRef) int {
-	n := 0
-	ml.records.each(first, func(_ recordRef, rec *record) { n += ml.recordOpen(rec) })
-	return n
-}
-
 func (ml *mail) recordThread(rec *record) *thread { return *ml.threadTable.at(rec.thread) }
 
 // levels is how many hash levels the path has.
