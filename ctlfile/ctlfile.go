@@ -34,7 +34,7 @@
 // word is written "-". Programs use the words as they are in the file, with their
 // quotes. In an r or X line the quad starts at the 13th
 // byte: six bytes hold the pid of the agent that has locked the recipient, the
-// next four the number of delay notices that the sender has got.
+// next four the number of delay notices that the sender has received.
 //
 //	  0 @ 0x00000007
 //	 13 i 258367

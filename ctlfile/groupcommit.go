@@ -64,9 +64,9 @@ func (g *GroupCommit) Waiting() int {
 	return len(g.waiting)
 }
 
-// Commit syncs a complete file, closes it, and gives it to the router, as
-// Router.Give does. When the error is nil, the file and its name below router/,
-// which is returned, are on disk. Without a name the file is removed.
+// Commit syncs a complete file, closes it, and gives it to the router, as Router.Give
+// does. When the error is nil, the file and its name below router/, which is
+// returned, are on disk. If no name is returned, the file has been removed.
 func (g *GroupCommit) Commit(file *postoffice.File) (name string, err error) {
 	s := &submitting{file: file, lead: make(chan bool, 1)}
 	g.mu.Lock()
@@ -101,8 +101,8 @@ func (g *GroupCommit) commitBatch() {
 	}
 }
 
-// commitAll syncs the files of a batch, renames them and syncs their names. It
-// waits for the disk twice, or once more for a batch of two.
+// commitAll syncs the files of a batch, renames them and syncs their names. It waits
+// for the disk at least twice, and for a batch of two at least three times.
 func (g *GroupCommit) commitAll(batch []*submitting) {
 	together := len(batch) >= syncAllFrom
 	var all error

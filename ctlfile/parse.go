@@ -249,7 +249,7 @@ func (p *parser) name(at int, value string) *ParseError {
 		return p.malformed(at, "%.200q is not the name of a message file", value)
 	}
 	if p.file.Name != "" && p.file.Name != value {
-		return p.malformed(at, "message file %.200q after %.200q", value, p.file.Name)
+		return p.malformed(at, "a second message file, %.200q; the first is %.200q", value, p.file.Name)
 	}
 	p.file.Name = value
 	return nil

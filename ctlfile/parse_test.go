@@ -154,7 +154,7 @@ func TestMalformedIsReportedWithItsPlace(t *testing.T) {
 		{"name without a number", "i passwd\n", "not the name", 1},
 		{"number zero", "i 0\n", "not the name", 1},
 		{"blank in the name", "i 7\thost\n", "not the name", 1},
-		{"two names", "i 1\nl x\ni 2\n", `"2" after "1"`, 3},
+		{"two names", "i 1\nl x\ni 2\n", `second message file, "2"; the first is "1"`, 3},
 		{"nobody to deliver to", "i 1\no 2\ns a - b 0\nm\n\n", "no recipient", 1},
 		{"body offset", "i 1\no -4\n", `"-4"`, 2},
 		{"body offset too great", "o 9223372036854775808\n", "9223372036854775808", 1},

@@ -87,9 +87,9 @@ func swap(fd int, offset int64, from, to Tag, pid int) (bool, error) {
 // delayAt is where a recipient line has its delay field, counted from its letter.
 const delayAt, delayWidth = 2 + pidWidth, 4
 
-// SetDelays writes the number of delay notices that a recipient's sender has got into
-// the delay field of the r or X line at offset. It does nothing if the line has no such
-// field. fd is as for Swap.
+// SetDelays sets the delay field of the r or X line at offset: the number of delay
+// notices that the recipient's sender has received. It does nothing if the line has
+// no such field. fd is as for Swap.
 func SetDelays(fd int, offset int64, delays int) error {
 	front := make([]byte, delayAt+delayWidth)
 	n, err := pread(fd, front, offset)

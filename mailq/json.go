@@ -110,7 +110,7 @@ type Thread struct {
 	Sessions       int         `json:"sessions,omitempty"` // busy
 	Destination    Destination `json:"destination,omitempty"`
 	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
-	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window does not move
+	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
 	Shares         int         `json:"shares,omitempty"`   // of its due mail
 }
 

@@ -109,7 +109,7 @@ func (o *Order) Reply(did Outcome) string {
 }
 
 // ParseOutcome reads the reply to an order. The error is the server's text if
-// the server refused the order, or says that this is no reply to an order.
+// the server refused the order, or says that this is not a reply to an order.
 func ParseOutcome(reply string) (Outcome, error) {
 	var o Outcome
 	var verb string
@@ -118,12 +118,12 @@ func ParseOutcome(reply string) (Outcome, error) {
 		if len(reply) > 1 && reply[0] == '-' {
 			return o, errors.New(reply[1:])
 		}
-		return o, fmt.Errorf("%q is no reply to an order", reply)
+		return o, fmt.Errorf("%q is not a reply to an order", reply)
 	}
 	rest = strings.TrimPrefix(rest, "DRYRUN ")
 	n, err := fmt.Sscanf(rest, "%s %d messages, %d recipients, %d threads.", &verb, &o.Messages, &o.Recipients, &o.Threads)
 	if err != nil || n != 4 {
-		return Outcome{}, fmt.Errorf("%q is no reply to an order", reply)
+		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
 	}
 	return o, nil
 }

@@ -58,8 +58,8 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	for reply, want := range map[string]string{
-		"-No HOLD allowed for you.": "No HOLD allowed for you.", "": "no reply", "-": "no reply",
-		"+OK": "no reply", "+OK; KILLed something.": "no reply", "-ERR; x": "ERR; x",
+		"-No HOLD allowed for you.": "No HOLD allowed for you.", "": "not a reply", "-": "not a reply",
+		"+OK": "not a reply", "+OK; KILLed something.": "not a reply", "-ERR; x": "ERR; x",
 	} {
 		if _, err := ParseOutcome(reply); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", reply, err)

@@ -19,7 +19,7 @@ import (
 // scheduler repairs the state from the control file:
 //
 //	locked                      it finds the pid dead and unlocks
-//	delivered, nothing written  the recipient is delivered to again
+//	delivered, nothing written  the message is delivered to it again
 //	d line on disk              the d line is the outcome
 //	tagged                      nothing to do
 //	reported                    nothing to do

@@ -32,17 +32,17 @@ type target struct {
 	others []client.Address
 	spool  *client.Postoffice
 	local  bool // the server is on this host
-	// inactive is the error if the server does not answer, because no scheduler
-	// seems to have run; nil: that of the connection. A scheduler that was started
-	// on a full disk answers, but has no pid file.
+	// inactive is the error to report if the server does not answer and no scheduler
+	// seems to have run here. If it is nil, the error of the connection is reported.
+	// A scheduler that was started on a full disk answers, but has no pid file.
 	inactive error
 	// badConfig is why scheduler.cf cannot be read without errors; nil: it can, or
 	// does not matter.
 	badConfig error
 }
 
-// errNoPostoffice says that no scheduler was ever started in POSTOFFICE.
-var errNoPostoffice = errors.New("not active")
+// errNeverActive says that no scheduler was ever started in POSTOFFICE.
+var errNeverActive = errors.New("not active")
 
 // findTarget finds the server. The command line comes first, then MAILSERVER, then
 // the scheduler of POSTOFFICE: on the host that exports the directory over NFS, or
@@ -69,7 +69,7 @@ func findTarget(o *options, env *zenv.File) (*target, error) {
 		at.Address, at.others, at.badConfig = addresses[0], addresses[1:], err
 	}
 	if !named && o.address == "" && o.status == 0 && !at.spool.EverActive() {
-		at.inactive = fmt.Errorf("%s is %w (%q does not exist)", dir, errNoPostoffice, filepath.Join(dir, ".pid.scheduler"))
+		at.inactive = fmt.Errorf("%s is %w (%q does not exist)", dir, errNeverActive, filepath.Join(dir, ".pid.scheduler"))
 		if at.Path == "" {
 			return nil, at.inactive
 		}

@@ -75,7 +75,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &output):
 		return exitOutput
-	case errors.Is(err, errNoPostoffice):
+	case errors.Is(err, errNeverActive):
 		return exitNoQueue
 	}
 	switch client.KindOf(err) {

@@ -245,8 +245,8 @@ func (p *program) act(orders []mailq.Order) error {
 	return failed
 }
 
-// maxUnasked is how many messages an order may touch without --yes.
-const maxUnasked = 100
+// maxUnconfirmed is how many messages an order may touch without --yes.
+const maxUnconfirmed = 100
 
 // confirm refuses orders that would touch many messages, unless the user has
 // given --yes. The scheduler counts them in a dry run.
@@ -267,7 +267,7 @@ func (p *program) confirm(orders []mailq.Order) error {
 		}
 		messages += would.Messages
 	}
-	if messages > maxUnasked {
+	if messages > maxUnconfirmed {
 		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.chosen[0], messages)
 	}
 	return nil

@@ -59,7 +59,7 @@ type options struct {
 	zenv      string
 	version   bool
 	more      []string // -o, as they were given
-	ignored   string   // of options without effect
+	ignored   string   // the value of the last option without effect
 	verbose   bool
 }
 
@@ -77,7 +77,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.fullName, "full-name", "F", "", "the sender's `name`, used if there is no From field")
 	f.BoolVarP(&o.dots, "ignore-dots", "i", false, "a line with only a dot does not end the message")
 	f.BoolVarP(&o.recipient, "read-recipients", "t", false, "the header's To, Cc and Bcc are recipients too")
-	f.StringVarP(&o.notify, "notify", "N", "", "`when` to send notices: never, or success, failure, delay with commas")
+	f.StringVarP(&o.notify, "notify", "N", "", "`when` to send notices: never, or success, failure and delay, separated by commas")
 	f.StringVarP(&o.ret, "return", "R", "", "`part` of the message that a notice returns: hdrs or full")
 	f.StringVarP(&o.envID, "envid", "V", "", "the envelope's `identity` in notices")
 	f.StringVarP(&o.bodyType, "body", "B", "", "`type` of the body: 7BIT or 8BITMIME")
@@ -172,7 +172,7 @@ func withoutIntervals(args []string) []string {
 	return list
 }
 
-// become replaces this program by another one of this tree.
+// become replaces this program with another one of this tree.
 func (o *options) become(env *zenv.File, name string, args ...string) error {
 	path, argv := o.program(env, name, args...)
 	err := syscall.Exec(path, argv, os.Environ())

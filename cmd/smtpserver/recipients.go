@@ -64,7 +64,8 @@ func (r *recipients) current() *table.Table {
 	return r.loader.Table()
 }
 
-// check returns why the router would fail an address: smtpserver.Options.
+// check returns why the router would fail an address: CheckRecipient of
+// smtpserver.Options.
 func (r *recipients) check(address string) smtpserver.RecipientFault {
 	if local, _, _ := strings.Cut(address, "@"); strings.EqualFold(local, "postmaster") {
 		return smtpserver.NoFault // RFC 5321 section 4.5.1

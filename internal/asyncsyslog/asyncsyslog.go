@@ -1,10 +1,9 @@
-// Package asyncsyslog writes lines to the system's log, facility mail, without
-// making the caller wait. Lines that syslogd does not take in time are dropped
-// and counted; as soon as it takes lines again, a line says how many were lost.
-// Where no syslogd listens, the writer tries to connect after a pause that
-// doubles each time, and drops the lines in between: package log/syslog makes six
-// attempts, and six failures for every line would cost a busy program more than
-// its work.
+// Package asyncsyslog writes lines to the system's log, facility mail, without making
+// the caller wait. Lines that syslogd does not take in time are dropped and counted;
+// as soon as it takes lines again, a line says how many were lost. If no syslogd is
+// listening, the writer tries to connect again after a pause that doubles each time,
+// and drops the lines in between. Package log/syslog tries six sockets each time, and
+// six failures for every line would cost a busy program more time than its work.
 package asyncsyslog
 
 import (
@@ -17,8 +16,8 @@ import (
 // Options say whose lines they are and where they go.
 type Options struct {
 	Tag string // the program's name
-	// Network and Address name another socket than the system's: "unixgram"
-	// and a path. Empty means the system's.
+	// Network and Address name a socket other than the system's: "unixgram" and a
+	// path. Empty means the system's.
 	Network, Address string
 	// Failed is called, from another goroutine, with the first error of a run
 	// of errors. It may be nil.
@@ -45,7 +44,7 @@ type line struct {
 // queueLength is how many lines may wait for syslogd.
 const queueLength = 1024
 
-// Open starts the writer. It connects with the first line, so that Open never
+// Open starts the writer. It connects when the first line is written, so Open never
 // fails.
 func Open(o Options) *Writer { return open(o, dial) }
 

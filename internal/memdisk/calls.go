@@ -133,7 +133,7 @@ func (d *Disk) Openat(dir int, path string, flags int, mode uint32) (int, error)
 	return d.nextFD, nil
 }
 
-// rename makes a change of names.
+// rename sets or removes names of a node, and records the change in the journal.
 func (d *Disk) rename(n *node, sets ...nameSet) {
 	now := time.Now()
 	for _, s := range sets {
@@ -236,7 +236,7 @@ func (d *Disk) write(fd int, h *handle, b []byte, offset int64) (int, error) {
 	on := !d.off
 	err := d.begin(writing, what)
 	if on && d.off && len(b) > 0 {
-		// The power goes in the middle of the write.
+		// The power fails in the middle of the write.
 		d.put(h.node, b[:d.rand.IntN(len(b)+1)], offset)
 	}
 	if err != nil {
@@ -411,7 +411,7 @@ func (d *Disk) Getdents(fd int, b []byte) (int, error) {
 	return used, nil
 }
 
-// Statfs returns the space of the disk: statfs(2).
+// Statfs returns how much space the disk has: statfs(2).
 func (d *Disk) Statfs(path string) (st unix.Statfs_t, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -470,7 +470,7 @@ func (d *Disk) Fchmod(fd int, mode uint32) error {
 	return d.setAttributes(fd, "chmod", func(s *state) { s.mode = s.mode&unix.S_IFMT | mode&0o7777 })
 }
 
-// Fchown sets owner and group of an open file: fchown(2).
+// Fchown sets the owner and the group of an open file: fchown(2).
 func (d *Disk) Fchown(fd, uid, gid int) error {
 	return d.setAttributes(fd, "chown", func(s *state) {
 		if uid >= 0 {

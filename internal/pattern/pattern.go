@@ -93,8 +93,8 @@ func matchStars(pattern, s string, matchByte func(pattern string, c byte) (width
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// globBraces replaces the first pair of braces by each of its alternatives in
-// turn, until no braces are left.
+// globBraces replaces the first pair of braces with each of its alternatives in turn,
+// until no braces are left.
 func globBraces(pattern, s string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {

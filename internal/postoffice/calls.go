@@ -187,7 +187,7 @@ func Getdents(fd int, b []byte) (int, error) {
 	})
 }
 
-// Statfs reads the space of the file system that a path is on.
+// Statfs reads how much space the file system of a path has.
 func Statfs(path string, st *unix.Statfs_t) error {
 	return eintr.Retry(func() error {
 		if m := at(WorkingDir, path); m != nil {
@@ -211,8 +211,8 @@ func LockRange(fd int, start, length int64) (free bool) {
 	return err != unix.EAGAIN && err != unix.EACCES
 }
 
-// lease takes a read lease on an open file, which ends when fd is closed. The
-// error is ErrInUse if another process has it open for writing, or waits to.
+// lease takes a read lease on an open file, which ends when fd is closed. The error
+// is ErrInUse if another process has it open for writing or is waiting to open it.
 func lease(fd int) error {
 	if of(fd) != nil {
 		return nil

@@ -88,9 +88,9 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 }
 
 // reasonKey returns what diagnostics of one kind have in common: the last reply
-// without the parts that differ between attempts. "..." replaces the text
-// inside <> and [], which is addresses and ports, and host names, addresses and
-// times of day elsewhere.
+// without the parts that differ between attempts. "..." replaces all text inside <>
+// and [], which usually holds addresses and ports. Outside them, it replaces host
+// names, addresses and times of day.
 func reasonKey(text string) string {
 	text = mailq.LastReply(text)
 	var b strings.Builder

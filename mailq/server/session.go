@@ -233,7 +233,7 @@ func (s *session) auth(ctx context.Context, rest string) bool {
 	user, digest := cutVerb(rest)
 	a, ok := s.readAuthFile().find(user, s.peer)
 	err := errors.New("wrong password")
-	if !ok { // the reply takes as long and says the same, so that it names no user
+	if !ok { // the same reply after the same time, so that nobody learns which users exist
 		a, err = new(account), errors.New("no line of the auth file is for this user and address")
 	}
 	if a.verify(s.challenge, digest) && ok {

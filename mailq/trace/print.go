@@ -33,7 +33,7 @@ type life struct {
 }
 
 // Print prints what happened to each message, in the order in which the messages
-// first appear in the events. Times are those of the location.
+// first appear in the events. Times are in the given time zone.
 func Print(out io.Writer, events []*Event, where *time.Location) error {
 	var lives []*life
 	byID := make(map[string]*life)
@@ -110,7 +110,7 @@ func (l *life) print(w io.Writer) {
 		fmt.Fprintln(w, "  "+text)
 	}
 	if !l.over {
-		fmt.Fprintln(w, "  (not done yet, as far as the log goes)")
+		fmt.Fprintln(w, "  (not done yet, as far as the log shows)")
 	}
 }
 

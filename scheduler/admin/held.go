@@ -119,9 +119,9 @@ const (
 	// holdPause is the time until another attempt to end a hold that could not
 	// be ended: an agent still has the message, or files cannot be moved.
 	holdPause = time.Minute
-	// recordsPause is the time between two searches for records of holds that
-	// are over. A record is always kept for the time grace, because its order may
-	// not have been carried out yet.
+	// recordsPause is the time between two searches for records of holds that are
+	// over. A record is kept for at least grace, because its order may not have been
+	// carried out yet.
 	recordsPause = time.Hour
 	grace        = time.Minute
 )
@@ -194,7 +194,7 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 		if did := p.ended; did != (mailq.Outcome{}) {
 			q.log.Info().Str("by", r.By).Str("reason", r.Why).Time("since", r.Since).
 				Int("messages", did.Messages).Int("recipients", did.Recipients).Int("threads", did.Threads).
-				Err(p.err).Msg("a hold has ended at its time")
+				Err(p.err).Msg("a hold has reached its time limit")
 		} else if p.err != nil {
 			q.log.Error().Err(p.err).Msg("a hold cannot be ended")
 		}
@@ -223,7 +223,7 @@ func earlier(a, b time.Time) time.Time {
 // over. The message is "" if it was a thread.
 func endOfHold(message string) *mailq.Order {
 	return &mailq.Order{
-		Verb: mailq.Release, Message: message, By: mailq.Actor{User: "scheduler"}, Why: "the hold has ended at its time",
+		Verb: mailq.Release, Message: message, By: mailq.Actor{User: "scheduler"}, Why: "the hold has reached its time limit",
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// keptShare bounds how much of the time counting may take: a count is used again
-// for keptShare times as long as the counting took. So the count of a few messages
-// is always fresh, and a million held messages are not counted for each query.
-const keptShare = 20
+// reuseFactor bounds how much of the time counting may take: a count is reused for
+// reuseFactor times as long as the counting took. So the count of a few messages is
+// always fresh, and a million held messages are not counted for each query.
+const reuseFactor = 20
 
 // countPause is the time until another attempt to count, after one has failed.
 const countPause = time.Minute
@@ -79,7 +79,7 @@ func (c *keptCount) refresh(count func() (mailq.Kept, error)) error {
 		return err
 	}
 	now := time.Now()
-	c.kept, c.freshUntil = kept, now.Add(keptShare*now.Sub(begun))
+	c.kept, c.freshUntil = kept, now.Add(reuseFactor*now.Sub(begun))
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (s *Server) note(n server.Note) {
 			Int("messages", n.Outcome.Messages).Int("recipients", n.Outcome.Recipients).Int("threads", n.Outcome.Threads)
 	case server.NoteTrigger:
 		line = line.Str("host", clip(n.Host)).Str("request", clip(n.Text)).Bool("started", n.Started)
-		text = "mail asked for"
+		text = "mail requested"
 	}
 	line.Err(n.Err).Msg(text)
 }

@@ -43,7 +43,7 @@ func TestLogLinesOfETRNAreLimitedAndCut(t *testing.T) {
 		for range 1000 {
 			s.note(server.Note{Kind: server.NoteTrigger, User: "nobody", Host: strings.Repeat("h", 16_000), Text: strings.Repeat("t", 16_000)})
 		}
-		if n := strings.Count(h.Log.String(), "mail asked for"); n != maxPerSecond || len(h.Log.String()) > 1000*maxPerSecond {
+		if n := strings.Count(h.Log.String(), "mail requested"); n != maxPerSecond || len(h.Log.String()) > 1000*maxPerSecond {
 			t.Errorf("%d lines with %d bytes", n, len(h.Log.String()))
 		}
 	})

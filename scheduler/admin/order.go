@@ -92,7 +92,7 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		return mailq.Outcome{}, err
 	}
 	did := newTally()
-	err = q.countJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool {
+	err = q.orderJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool {
 		if o.Where.Sender != "" {
 			return selected(q.jobWithFile(ctx, v))
 		}
@@ -147,7 +147,7 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 // on them.
 func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected func(*scheduler.VertexView) bool) (mailq.Outcome, error) {
 	did := newTally()
-	err := q.countJobs(ctx, o, countedJobs{begin, selected, did})
+	err := q.orderJobs(ctx, o, countedJobs{begin, selected, did})
 	return did.outcome(), err
 }
 
@@ -159,9 +159,11 @@ type countedJobs struct {
 	did      *tally
 }
 
-// countJobs does the work of actOnJobs and adds the outcome to jobs.did.
-func (q *Queue) countJobs(ctx context.Context, o *mailq.Order, jobs countedJobs) error {
-	// Recipients that go to one destination go as one message.
+// orderJobs does the work of actOnJobs and adds the outcome to jobs.did.
+func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs) error {
+	// The targets of a HOLD are whole messages, and so is that of any order about one
+	// message except RELEASE. Its recipients that go to one destination then go as one
+	// message.
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {

@@ -107,8 +107,8 @@ func (q *Queue) eachStored(ctx context.Context, where *mailq.Selection, do func(
 	return nil
 }
 
-// isSelected returns a function that reports whether a job of a message that was
-// read is selected.
+// isSelected returns a function that reports whether a job is selected. The job must
+// have the fields that are read from files.
 func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
 	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
 }

@@ -318,7 +318,7 @@ type heldThreads struct {
 func (h *heldThreads) load() {
 	threads, err := h.spool.HeldThreads()
 	if err != nil {
-		h.loop.log.Error().Err(err).Msg("not every held thread is known")
+		h.loop.log.Error().Err(err).Msg("some held threads cannot be read")
 	}
 	for _, t := range threads {
 		h.set[t] = struct{}{}

@@ -81,7 +81,7 @@ func (d *Daemon) result(r spool.Result) {
 			break // it was carried out when the file was first read
 		}
 		delete(l.intake.taking, r.Name.ID)
-		l.log.Info().Str("host", r.Host).Str("request", r.Text).Msg("mail asked for")
+		l.log.Info().Str("host", r.Host).Str("request", r.Text).Msg("mail requested")
 		l.Step(scheduler.Triggered{Host: r.Host})
 
 	case spool.Marked:

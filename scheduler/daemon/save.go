@@ -15,7 +15,7 @@ import (
 const (
 	// savePeriod is how often changes are saved, unless Options says otherwise.
 	savePeriod = time.Minute
-	// saveSlice is how many items one question takes.
+	// saveSlice is how many items are fetched with one question to the loop.
 	saveSlice = 256
 )
 
@@ -117,7 +117,7 @@ func (sv *saver) note(failure error) {
 	case failure != nil:
 		sv.log.Error().Err(failure).Msg("the state cannot be saved; this is tried again every minute")
 	default:
-		sv.log.Info().Msg("the state is saved again")
+		sv.log.Info().Msg("the state can be saved again")
 	}
 	sv.failed = failure != nil
 }
@@ -154,7 +154,8 @@ func (sv *saver) saveChanges() (err, failure error) {
 	return nil, sv.file.Sync()
 }
 
-// maySync reports whether the file was not made durable within the last minute.
+// maySync reports whether the last sync was at least a minute ago. If so, it takes
+// this save as the last one that is synced.
 func (sv *saver) maySync() bool {
 	if sv.now.Sub(sv.synced) < savePeriod {
 		return false

@@ -92,7 +92,7 @@ type line struct{ b []byte }
 
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// begin begins a line.
+// begin begins the line of an event that happens now.
 func (l *Log) begin(e event) *line {
 	l.line.begin(l.now, e)
 	return &l.line
@@ -238,7 +238,7 @@ func parseReply(notary, said string, withFirst bool) saidReply {
 	return saidReply{strings.TrimSpace(peer), code, oneLine(reply)}
 }
 
-// oneLine replaces line ends and TABs by blanks.
+// oneLine replaces line ends and TABs with blanks.
 func oneLine(s string) string {
 	if strings.ContainsAny(s, "\r\n\t") {
 		s = strings.Map(func(r rune) rune {

@@ -39,7 +39,7 @@ func Compose(n *Notice) (*Composed, error) {
 	}, nil
 }
 
-// unixLines replaces the library's line ends, CR LF, by LF.
+// unixLines replaces the library's line ends, CR LF, with LF.
 func unixLines(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }
 
 // composer composes one notice.
@@ -100,8 +100,8 @@ func (c *composer) addUnlessForm(h *textproto.Header, name, value string) {
 	}
 }
 
-// encodedWord encodes a value that is not ASCII (RFC 2047), unless the header of
-// the notice may have UTF-8.
+// encodedWord encodes a value that is not ASCII (RFC 2047), unless the header of the
+// notice may contain UTF-8.
 func (c *composer) encodedWord(s string) string {
 	if c.global {
 		return s

@@ -1,5 +1,5 @@
-// Package report writes notices: the messages that tell a sender what became of
-// his mail (delivery status notifications, RFC 3464).
+// Package report writes notices: the messages that tell a sender what became of the
+// mail (delivery status notifications, RFC 3464).
 //
 // A notice is about one message and some of its recipients. It has three parts
 // (RFC 6522):
@@ -9,9 +9,9 @@
 //	├─ message/delivery-status   what a program reads: one group of fields a recipient
 //	└─ message/rfc822            the message, or text/rfc822-headers, its header
 //
-// Where the notice goes to an address that is not ASCII, the second and the third
-// part are their counterparts of RFC 6533: message/global-delivery-status,
-// message/global and message/global-headers.
+// If the notice goes to an address that is not ASCII, the second and the third part
+// have the types of RFC 6533 instead: message/global-delivery-status, message/global
+// and message/global-headers.
 //
 // The values come from a control file: Recipients turns its d lines into
 // recipients of a notice, and Reporter.Notice adds the rest. Compose makes the

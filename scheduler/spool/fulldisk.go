@@ -98,9 +98,9 @@ func (u *unwritable) probe() error {
 // probeName starts with a dot, so that it is not taken for a control file.
 const probeName = ".scheduler.probe"
 
-// probeBytes is how much a probe writes: more than fits into the rest of a block
-// or into an inode, and as much as some hundred outcomes need. A smaller probe
-// would start the feeding again as soon as one block is free.
+// probeBytes is how much a probe writes: more than fits into the rest of a block or
+// into an inode, and as much as hundreds of outcomes need. A smaller probe would
+// start the feeding again as soon as one block is free.
 const probeBytes = 64 << 10
 
 // Probe tries to write in transport/, and in the directories that could not be

@@ -17,8 +17,8 @@ import (
 	"zsched/internal/postoffice"
 )
 
-// maxChangeTries bounds how often a file is read again that another process
-// changes while we work on it: an agent tags a recipient after its report.
+// maxChangeTries bounds how often a file is read if another process changes it while
+// we work on it. An agent, for example, reports a recipient and then tags it.
 const maxChangeTries = 5
 
 // Mark writes outcomes into a control file: d lines first, durably, then tags.
@@ -84,10 +84,10 @@ func (s *Spool) pushEdit(path string, run func()) {
 	s.edits[n].push(run)
 }
 
-// Reread reads the control file again. It first clears the locks of dead
-// processes, including dead (0: none died), and settles recipients by their d
-// lines. Locks without an exact pid are those of our agents: if dead has no exact
-// pid, all of them are cleared. The result is Reread.
+// Reread reads the control file again. It first clears the locks of dead processes,
+// including dead (0: none died), and settles recipients by their d lines. A lock with
+// ctlfile.MaxPID belongs to one of our agents with such a large pid: if the pid dead
+// is as large, all these locks are cleared. The result is Reread.
 func (s *Spool) Reread(op uint64, path string, dead int) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}

@@ -106,9 +106,9 @@ func acquirePid(ctx context.Context, path string, timeout time.Duration, replace
 	}
 }
 
-// tryPid locks the file and, unless a scheduler that does not lock it runs,
-// writes our pid. p is nil if another process has the lock. holder is the pid of
-// a scheduler that may have to leave, 0 if there is none.
+// tryPid locks the file and writes our pid, unless another scheduler is running that
+// does not lock the file. p is nil if another process has the lock. holder is the pid
+// of a scheduler that may have to leave, 0 if there is none.
 func tryPid(path string) (p *PidFile, holder int, err error) {
 	fd, err := postoffice.OpenAt(postoffice.WorkingDir, path, os.O_RDWR|os.O_CREATE, pidFileMode)
 	if err != nil {
@@ -137,7 +137,7 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 		if holder := unlockedScheduler(file); holder > 0 {
 			return &PidFile{path: path, file: file}, holder, nil
 		}
-		err = file.Chmod(pidFileMode) // of a file of earlier versions
+		err = file.Chmod(pidFileMode) // earlier versions used another mode
 	}
 	if err == nil {
 		err = writePid(file)
@@ -151,7 +151,7 @@ func tryPid(path string) (p *PidFile, holder int, err error) {
 	}
 	transport, e := lockTransport(path)
 	if e != nil {
-		// A scheduler that could not make a pid file runs.
+		// Another scheduler is running, which could not make a pid file.
 		_ = postoffice.RemovePath(path)
 		file.Close()
 		return nil, 0, e

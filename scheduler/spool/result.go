@@ -149,8 +149,8 @@ type (
 		Recipients []ctlfile.State
 	}
 
-	// Probed is the result of Probe. Err is nil if transport/, and the
-	// directories that could not be written, can be written.
+	// Probed is the result of Probe. Err is nil if transport/ can be written, and so
+	// can the directories that could not be written before.
 	Probed struct{ Err error }
 
 	// Swept says that a sweep of the whole tree has ended and that all its names

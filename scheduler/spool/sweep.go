@@ -30,7 +30,7 @@ type sweeper struct {
 	begunAt time.Time     // when the batch got its first name
 	waited  time.Duration // for the receiver, in this sweep
 	limitAt time.Time     // when this sweep, or part of it, has taken NewTime
-	asked   uint64        // names passed to Load before the limits began to count
+	asked   uint64        // names passed to Load before those that NewLimit counts
 	// failing are the directories that cannot be read, by prefix, with the error
 	// that was reported. incomplete says that this sweep has found one.
 	failing    map[string]string

@@ -26,7 +26,7 @@ const testTimeout = 5 * time.Minute
 func (a *Agent) test(condition string, modifiedAt time.Time) error {
 	class, parameter, ok := strings.Cut(condition, ":")
 	if !ok {
-		return fmt.Errorf("%q is no condition", condition)
+		return fmt.Errorf("%q is not a condition", condition)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
@@ -37,7 +37,7 @@ func (a *Agent) test(condition string, modifiedAt time.Time) error {
 	case "TIMEOUT":
 		seconds, err := strconv.ParseInt(parameter, 10, 64)
 		if err != nil {
-			return fmt.Errorf("TIMEOUT %q is no time", parameter)
+			return fmt.Errorf("TIMEOUT %q is not a time", parameter)
 		}
 		return a.until(time.Unix(seconds, 0))
 	case "AGE":
@@ -48,13 +48,13 @@ func (a *Agent) test(condition string, modifiedAt time.Time) error {
 		return a.until(modifiedAt.Add(age))
 	case "IO":
 		if a.Chance(10) != 0 {
-			return errors.New("another time")
+			return errors.New("not this time")
 		}
 		return nil
 	case "SCRIPT":
 		name, argument, _ := strings.Cut(parameter, "/")
 		if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\x00") {
-			return fmt.Errorf("SCRIPT %q is no name of a script", parameter)
+			return fmt.Errorf("SCRIPT %q is not the name of a script", parameter)
 		}
 		return a.Script(ctx, name, argument)
 	case "HOME":
@@ -70,8 +70,8 @@ func (a *Agent) until(t time.Time) error {
 	return nil
 }
 
-// lookUp looks up one type of record. For a type that the resolver of the
-// standard library does not know it looks up addresses.
+// lookUp looks up one type of record. If the resolver of the standard library does
+// not know the type, lookUp looks up addresses.
 func lookUp(ctx context.Context, domain, kind string) error {
 	var err error
 	switch r := net.DefaultResolver; kind {

@@ -84,8 +84,8 @@ func TestConditions(t *testing.T) {
 		{"NS:example.org", "dns example.org ", ""},
 		{"TIMEOUT:1795262400", "", ""},
 		{"timeout:1795262401", "", "waiting until 2026-11-21 12:00:01 UTC"},
-		{"TIMEOUT:soon", "", `TIMEOUT "soon" is no time`},
-		{"TIMEOUT:", "", `TIMEOUT "" is no time`},
+		{"TIMEOUT:soon", "", `TIMEOUT "soon" is not a time`},
+		{"TIMEOUT:", "", `TIMEOUT "" is not a time`},
 		{"AGE:1d12h", "", ""},
 		{"AGE:129600", "", ""},
 		{"Age:1d12h0m1s", "", "waiting until 2026-11-21 12:00:01 UTC"},
@@ -98,13 +98,13 @@ func TestConditions(t *testing.T) {
 		{"IO:error", "chance 10", ""},
 		{"SCRIPT:try", "script try ", ""},
 		{"Script:try/this/one", "script try this/one", ""},
-		{"SCRIPT:/bin/true", "", `SCRIPT "/bin/true" is no name of a script`},
-		{"SCRIPT:../x", "", `SCRIPT "../x" is no name of a script`},
-		{"SCRIPT:", "", `SCRIPT "" is no name of a script`},
+		{"SCRIPT:/bin/true", "", `SCRIPT "/bin/true" is not the name of a script`},
+		{"SCRIPT:../x", "", `SCRIPT "../x" is not the name of a script`},
+		{"SCRIPT:", "", `SCRIPT "" is not the name of a script`},
 		{"HOME:bob", "home bob", ""},
 		{"MOON:full", "", `unknown condition "MOON"`},
-		{"example.org", "", `"example.org" is no condition`},
-		{"-", "", `"-" is no condition`},
+		{"example.org", "", `"example.org" is not a condition`},
+		{"-", "", `"-" is not a condition`},
 	} {
 		a := newAgent(t)
 		asked = nil
@@ -134,7 +134,7 @@ func TestConditionThatDoesNotHold(t *testing.T) {
 			t.Errorf("%s: %q", host, reports)
 		}
 	}
-	if reports := deliver(t, newAgent(t), "IO:x", sender, rcpt("IO:x", "bob")); reports != "7/82 deferred another time\n" {
+	if reports := deliver(t, newAgent(t), "IO:x", sender, rcpt("IO:x", "bob")); reports != "7/82 deferred not this time\n" {
 		t.Errorf("%q", reports)
 	}
 }

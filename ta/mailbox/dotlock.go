@@ -30,9 +30,9 @@ const staleAge = 5 * time.Minute
 //	mail.example.org
 //	20480 "\nFrom alice@example.org Sat Nov 21 10:00:00 2026\n"
 //
-// The second line is the machine. The third, written once the mbox is locked, is
-// its size and the text that will begin at that offset. A nil dotLock is one that
-// the directory did not allow.
+// The second line is the machine. The third, written once the mbox is locked, is its
+// size and the text that will begin at that offset. A nil dotLock says that the
+// directory does not permit a lock file.
 type dotLock struct {
 	dir   int
 	name  string

@@ -247,7 +247,7 @@ func TestRootsOwnMailGoesOnlyWhereRootRules(t *testing.T) {
 		}
 		return byName(name)
 	}
-	o.refused(a, mail("root 0"), "deferred", `root does not write to .*others than root can change it`)
+	o.refused(a, mail("root 0"), "deferred", `root does not write to .*users other than root can change it`)
 	o.refused(a, mail(o.path("dave/log")+" 0"), "error2", `root does not write to`)
 	o.delivered(a, mail(o.path("home/log")+" 0"))
 	o.own("home", 0, spoolGID, 0o775)

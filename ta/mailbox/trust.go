@@ -22,7 +22,7 @@ import (
 )
 
 // errDistrusted says that users other than root can change what is at a path.
-var errDistrusted = errors.New("others than root can change it")
+var errDistrusted = errors.New("users other than root can change it")
 
 // trusted resolves the path of a directory and returns its state, which says who
 // besides root may write to it. The error is errDistrusted if users other than

@@ -109,7 +109,7 @@ func header7(header string) string {
 func field7(field string) string {
 	name, value, ok := strings.Cut(field, ":")
 	if !ok || has8(name) {
-		return question(field)
+		return withQuestionMarks(field)
 	}
 	switch strings.ToLower(strings.TrimRight(name, " \t")) {
 	case "from", "sender", "reply-to", "to", "cc", "bcc", "errors-to",
@@ -120,13 +120,13 @@ func field7(field string) string {
 		return name + ":" + parameters7(value)
 	case "received", "date", "resent-date", "message-id", "resent-message-id", "in-reply-to", "references",
 		"mime-version", "content-transfer-encoding", "content-id", "return-path", "dkim-signature":
-		return name + ":" + question(value)
+		return name + ":" + withQuestionMarks(value)
 	}
 	return name + ":" + text7(value)
 }
 
-// question writes "?" for each byte that cannot stay.
-func question(s string) string {
+// withQuestionMarks writes "?" for each byte above 127.
+func withQuestionMarks(s string) string {
 	if !has8(s) {
 		return s
 	}
@@ -159,12 +159,12 @@ func fold(words string) string { return strings.ReplaceAll(words, "?= =?", "?=\n
 func addresses7(value string) string {
 	list, err := mail.ParseAddressList(unfold(value))
 	if err != nil || !utf8.ValidString(value) {
-		return question(value)
+		return withQuestionMarks(value)
 	}
 	words := make([]string, len(list))
 	for i, a := range list {
 		if has8(a.Address) {
-			return question(value)
+			return withQuestionMarks(value)
 		}
 		words[i] = fold(a.String())
 	}
@@ -174,11 +174,11 @@ func addresses7(value string) string {
 func parameters7(value string) string {
 	mediaType, params, err := mime.ParseMediaType(unfold(value))
 	if err != nil || !utf8.ValidString(value) {
-		return question(value)
+		return withQuestionMarks(value)
 	}
 	text := mime.FormatMediaType(mediaType, params)
 	if text == "" || has8(text) {
-		return question(value)
+		return withQuestionMarks(value)
 	}
 	return " " + strings.ReplaceAll(text, "; ", ";\n\t") + "\n"
 }

@@ -254,7 +254,7 @@ func (s *segment) write(in *bufio.Reader, out *bufio.Writer, how Conversion) err
 		case decode:
 			decoder.write(b)
 		case replace:
-			_, _ = out.WriteString(question(string(b)))
+			_, _ = out.WriteString(withQuestionMarks(string(b)))
 		case purge:
 			for _, c := range b {
 				if c < 0x80 {

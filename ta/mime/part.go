@@ -44,8 +44,8 @@ func newPart(header, fallback string) *part {
 	if p.untyped {
 		value = fallback
 	}
-	// With an error in a parameter the type is still returned; the boundary is
-	// there or it is not.
+	// If a parameter is malformed, the type is still returned, and perhaps the
+	// boundary.
 	mediaType, params, _ := mime.ParseMediaType(value)
 	major, minor, _ := strings.Cut(mediaType, "/")
 	p.text = major == "text" || mediaType == ""
@@ -103,7 +103,7 @@ func (p *part) rewrite(header string) string {
 
 // bytesSeen says what kinds of bytes a body has.
 type bytesSeen struct {
-	narrow bool // odd matters
+	narrow bool // Conversion.Narrow: odd is looked for, too
 
 	eight bool // a byte above 127
 	odd   bool // a control character, or a blank at the end of a line

@@ -60,9 +60,9 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s:%d:%d: mailer %s: %s", p.File, p.Line, p.Col, p.Mailer, p.Text)
 }
 
-// Parse reads the text of an sm.conf. Programs whose name does not begin with
-// "/" are below mailbin; zenv finds the value of ${NAME}. A mailer with a problem
-// is not among the mailers. If several lines have one name, the first counts.
+// Parse reads the text of an sm.conf. Programs whose name does not begin with "/" are
+// below mailbin; zenv finds the value of ${NAME}. A mailer with a problem is not
+// among the mailers. If several lines have the same name, the first counts.
 func Parse(file, text, mailbin string, zenv func(name string) (string, bool)) (mailers map[string]*Mailer, problems []*Problem) {
 	mailers = map[string]*Mailer{}
 	seen := map[string]bool{}
@@ -114,7 +114,7 @@ func parseMailer(words []word, mailbin string, zenv func(string) (string, bool))
 	end := last.col + len(last.text)
 	for n, missing := range []string{1: "flags (- for none)", 2: "program", 3: "argument: the name by which the program is called"} {
 		if n > 0 && len(words) == n {
-			return nil, &Problem{Col: end, Text: "there is no " + missing}
+			return nil, &Problem{Col: end, Text: "missing " + missing}
 		}
 	}
 	m := &Mailer{Name: words[0].text, Program: words[2].text}
@@ -150,7 +150,7 @@ func parseFlags(w word) (flags Flags, problem *Problem) {
 		case at >= 0:
 			flags |= 1 << at
 		case !strings.ContainsRune(ignoredLetters, c):
-			return 0, &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is no flag", c)}
+			return 0, &Problem{Col: w.col + i, Text: fmt.Sprintf("%q is not a flag", c)}
 		}
 		if flags&SevenBit != 0 && flags&(EightBit|Decode) != 0 {
 			return 0, &Problem{Col: w.col + i, Text: "7-bit data only (7) and 8-bit data (8, 9) contradict each other"}

@@ -146,17 +146,17 @@ func TestAddressesDoNotPassForOptions(t *testing.T) {
 
 func TestProblemsSayWhereAndWhat(t *testing.T) {
 	for text, want := range map[string]string{
-		"x":                   "sm.conf:1:2: mailer x: there is no flags (- for none)",
-		"\nx m ":              "sm.conf:2:4: mailer x: there is no program",
-		"x m /p":              "sm.conf:1:7: mailer x: there is no argument: the name by which the program is called",
-		"x\tmY /p p":          "sm.conf:1:4: mailer x: 'Y' is no flag",
+		"x":                   "sm.conf:1:2: mailer x: missing flags (- for none)",
+		"\nx m ":              "sm.conf:2:4: mailer x: missing program",
+		"x m /p":              "sm.conf:1:7: mailer x: missing argument: the name by which the program is called",
+		"x\tmY /p p":          "sm.conf:1:4: mailer x: 'Y' is not a flag",
 		"x 78 /p p":           "sm.conf:1:4: mailer x: 7-bit data only (7) and 8-bit data (8, 9) contradict each other",
 		"x m /p p $":          "sm.conf:1:10: mailer x: nothing after $ ($$ is a dollar sign)",
 		"x m /p p a$x":        "sm.conf:1:11: mailer x: $x is not known: there are $g, $h, $u, $U and ${NAME}",
 		"x m /p p ${UUX":      "sm.conf:1:10: mailer x: ${ without }",
 		"x m /p p a ${NO}":    "sm.conf:1:12: mailer x: \"NO\" is not set in zmailer.conf",
-		"x ö /p p":            "sm.conf:1:3: mailer x: 'ö' is no flag",
-		"y Y /p p\nx - /p $ö": "sm.conf:1:3: mailer y: 'Y' is no flag\nsm.conf:2:8: mailer x: $ö is not known: there are $g, $h, $u, $U and ${NAME}",
+		"x ö /p p":            "sm.conf:1:3: mailer x: 'ö' is not a flag",
+		"y Y /p p\nx - /p $ö": "sm.conf:1:3: mailer y: 'Y' is not a flag\nsm.conf:2:8: mailer x: $ö is not known: there are $g, $h, $u, $U and ${NAME}",
 	} {
 		mailers, problems := Parse("sm.conf", text, mailbin, zenv)
 		var said []string

@@ -74,7 +74,7 @@ func (arg *Argument) refers(set string) bool {
 	return false
 }
 
-// address is the values of the references $g, $h and $u for a recipient.
+// address has the values of the references $g, $h and $u for a recipient.
 type address struct {
 	sender, host, user string
 }
@@ -153,8 +153,8 @@ func (m *Mailer) unsafe(a address) string {
 	return ""
 }
 
-// argv returns the program's arguments for addresses that have one sender and
-// host. An argument that refers to the user is repeated for each address.
+// argv returns the program's arguments for addresses with the same sender and host.
+// An argument that refers to the user is repeated for each address.
 func (m *Mailer) argv(all []address) []string {
 	argv := []string{m.Args[0].expand(all[0])}
 	switch {

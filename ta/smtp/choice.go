@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// choice is the decision for a job. The rules, and the words ride, widen,
-// backlog and victim, are those of Tony Finch, "Notes on an MTA scheduler" (28
-// February 2007). To ride is to use a connection that has work already. To widen
-// is to use one more connection for a message. The backlog is the number of jobs
-// that a connection has in hand. The victim is the idle connection that is closed
-// for a new one. His job is our job, his worker our connection, and his
-// destination our target, a mail exchanger.
+// choice is the decision for a job. The rules, and the words ride, widen, backlog and
+// victim, are those of Tony Finch, "Notes on an MTA scheduler" (28 February 2007). To
+// ride is to use a connection that is open already. To widen is to use one more
+// connection for a message. The backlog is the number of jobs that a connection has
+// in hand. The victim is the idle connection that is closed for a new one. His job is
+// our job, his worker our connection, and his destination our target, a mail
+// exchanger.
 //
 // Each target of a level is in one class:
 //
@@ -60,7 +60,7 @@ type classes struct {
 	active, idle []*conn // newest first
 	// Targets without a connection that this job can use.
 	closed, unused, retry []*target
-	opened                map[*target]time.Time // last connection, of those in closed
+	opened                map[*target]time.Time // when those in closed were last connected to
 	busy                  []*target             // with active connections, and may have more
 	full                  bool                  // a target dropped out because of Limits.PerHost
 }
@@ -77,8 +77,8 @@ func (p *pool) choose(j *job, now time.Time) choice {
 	return nothing
 }
 
-// classify puts the targets of a level into classes. It records in nothing when
-// those that drop out may be retried, and why they failed.
+// classify puts the targets of a level into classes. From those that drop out, it
+// sets until and why of nothing, the choice if no target works.
 func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice) *classes {
 	c := &classes{opened: map[*target]time.Time{}}
 	for _, t := range level {

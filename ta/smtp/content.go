@@ -86,10 +86,10 @@ func (c *content) copyBody(w io.Writer) error {
 	return err
 }
 
-// sendTo sends exactly as many bytes as were measured, between the lines before and
-// after. dots says that a dot at the beginning of a line is doubled. If the message
-// has changed since it was measured, the error is a localError and the line after
-// is not sent.
+// sendTo sends the line before, then exactly as many bytes as were measured, then the
+// line after. dots says that a dot at the beginning of a line is doubled. If the
+// message has changed since it was measured, the error is a localError and the line
+// after is not sent.
 func (c *content) sendTo(w io.Writer, before, after string, dots bool) error {
 	buf := c.buffers.get()
 	defer c.buffers.put(buf)

@@ -1,5 +1,5 @@
-// This file holds how connections are made: from which local address (option -L)
-// and port (-r), and with which buffers (-w).
+// This file makes connections, with the local address of option -L, the low port of
+// -r and the buffer sizes of -w.
 
 package smtp
 

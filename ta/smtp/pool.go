@@ -68,7 +68,7 @@ type pool struct {
 	hosts    map[string][]*conn // the same by target
 	messages map[uint64]int     // number of jobs in hand by message
 	waiting  []*job             // in the order in which they arrived
-	borrower *job               // is being submitted; may be done by its own goroutine
+	borrower *job               // the job that submit assigns; its caller may do it on a parked connection
 	opened   int                // connections so far
 }
 
@@ -106,7 +106,7 @@ type conn struct {
 	openedAt  time.Time
 	finished  int           // number of jobs
 	gone      chan struct{} // closed when the connection is closed
-	waiting   *session      // set while the connection's goroutine reads ahead of a job, to wake it
+	waiting   *session      // set while the connection's goroutine waits in a read, which wake interrupts
 	parked    *session      // set while it can be lent to the goroutine that brings a job
 	returned  chan error    // ends the parking: nil, or why the connection is to be closed
 }
@@ -131,7 +131,7 @@ func (p *pool) submit(j *job) (lent *conn, s *session) {
 	return d.lent, d.session
 }
 
-// decisions are the results of assigning jobs that perform carries out without the
+// decisions are what assignAll has decided. perform carries them out without the
 // lock.
 type decisions struct {
 	started []*conn

@@ -13,7 +13,7 @@ import (
 )
 
 // prepare prepares the envelope and the content, and reports the recipients to whom
-// nothing can be sent. It reports whether any other is left.
+// nothing can be sent. It returns false if no other recipient is left.
 func (t *transaction) prepare() bool {
 	t.ext = t.s.ext
 	if t.a.pool.record(t.s.target.name).NoChunking {

@@ -16,7 +16,7 @@ func (o *opener) startTLS(s *session, policy Policy) *openError {
 	required := policy.Level > TLSMay
 	if policy.Level == TLSNone || !s.ext.starttls {
 		if required {
-			return s.violates("TLS is required and not offered")
+			return s.violates("TLS is required but not offered")
 		}
 		return nil
 	}
@@ -27,12 +27,12 @@ func (o *opener) startTLS(s *session, policy Policy) *openError {
 		failed.retryPlain = !required
 		return failed
 	case r.Code != 220 && required:
-		return s.violates(fmt.Sprintf("TLS is required and refused: %d %s", r.Code, r.Text()))
+		return s.violates(fmt.Sprintf("TLS is required but refused: %d %s", r.Code, r.Text()))
 	case r.Code != 220:
 		return nil
 	case s.r.Buffered() > 0:
 		// An attacker may have injected plain text that would pass for the server's.
-		return s.violates("there was more behind the reply to STARTTLS")
+		return s.violates("there was more data after the reply to STARTTLS")
 	}
 	client := tls.Client(s.nc, o.tls.config(policy, s.target))
 	if err := s.nc.SetDeadline(time.Now().Add(o.timeouts.Command)); err != nil {

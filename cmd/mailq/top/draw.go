@@ -65,8 +65,8 @@ func (v *view) draw(screen tcell.Screen) {
 //	 *smtp/down.example.com    10    38s in 18s        destination is out of order
 //	? help  q quit
 //
-// A failure of the server or of a reload has a line of its own after the second
-// one. A low screen has fewer lines above the list.
+// A failure of the server or of a reload has a line of its own after the second one.
+// A screen with few lines has fewer of them above the list.
 func (v *view) lines(width, height int) []line {
 	if height < 1 {
 		return nil
@@ -165,9 +165,9 @@ func (v *view) emptyText() string {
 	case reasonsPage:
 		return "no mail has a diagnostic"
 	case agentsPage:
-		return "no agent runs"
+		return "no agent is running"
 	case ringsPage:
-		return "there is no ring, or you may not see it"
+		return "there are no rings, or you have no right to see them"
 	case jobsPage:
 		return "no mail matches"
 	}
@@ -269,7 +269,8 @@ func (v *view) headline(width int) string {
 	return "mailq  " + joinFitting(parts, ", ", width-len("mailq  ")-len(v.snapshotTime())-1)
 }
 
-// joinFitting joins the first of some texts, as many as there is room for.
+// joinFitting joins as many texts, from the first on, as there is room for. It always
+// takes the first.
 func joinFitting(parts []string, separator string, width int) string {
 	text := parts[0]
 	for _, part := range parts[1:] {
@@ -332,8 +333,8 @@ func (v *view) alert() string {
 	return ""
 }
 
-// tabsLine returns the pages, the one that is shown in brackets, and how its rows
-// are chosen.
+// tabsLine returns the names of the pages, with brackets around the page that is
+// shown, and says how its rows are chosen.
 func (v *view) tabsLine(width int) line {
 	p := v.page()
 	var tabs []string

@@ -137,9 +137,9 @@ func (v *view) nextPrompt() question {
 	}
 }
 
-// maxUnasked is how many messages an order may affect that is confirmed with one
-// key, as for mailq without --yes.
-const maxUnasked = 100
+// maxUnconfirmed is how many messages an order may affect and still be confirmed with
+// one key. It is the number that mailq accepts without --yes.
+const maxUnconfirmed = 100
 
 // confirm asks the user whether to give the order. For many messages, the answer
 // must be a whole word.
@@ -151,7 +151,7 @@ func (v *view) confirm(p *proposal, would mailq.Outcome) {
 	if p.order.For > 0 {
 		text += " for " + mailq.FormatSpan(p.order.For)
 	}
-	if would.Messages <= maxUnasked {
+	if would.Messages <= maxUnconfirmed {
 		v.unconfirmed = fmt.Sprintf("%s: %s? (y/n)", text, outcomeText(would))
 		return
 	}
@@ -218,7 +218,7 @@ func (p *proposal) orders(dryRun bool) ([]mailq.Order, error) {
 		o.Message, o.Thread, o.Where = t.message, t.thread, t.where
 		if t.thread != nil && o.Verb == mailq.Requeue { // it takes no threads
 			if o.Thread, o.Where = nil, selectionOf(*t.thread); o.Where == nil {
-				return nil, errors.New("no selection is exactly the " + t.String())
+				return nil, errors.New("no selection matches only the " + t.String())
 			}
 		}
 		orders = append(orders, o)

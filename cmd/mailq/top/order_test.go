@@ -79,7 +79,7 @@ func TestTopAsksAgainForBadArguments(t *testing.T) {
 // An order for many messages needs a whole word.
 func TestTopWantsYesForManyMessages(t *testing.T) {
 	q := newRecorded(t)
-	q.would.Messages = maxUnasked + 1
+	q.would.Messages = maxUnconfirmed + 1
 	s := newTestScreen(t, q, 120, 12)
 	s.press("K", "spam", "enter")
 	s.lastIs("KILL thread smtp/busy.example.net would touch 101 messages; type yes:")
@@ -94,7 +94,7 @@ func TestTopWantsYesForManyMessages(t *testing.T) {
 	if got := q.given(); got != "KILL THREAD smtp busy.example.net BECAUSE spam" {
 		t.Errorf("%s", got)
 	}
-	q.would.Messages = maxUnasked
+	q.would.Messages = maxUnconfirmed
 	s.press("t")
 	s.lastIs("RETRY thread smtp/busy.example.net: 100 messages, 3 recipients, 1 thread? (y/n)")
 }
@@ -172,7 +172,7 @@ func TestTopTakesNoNameForAPattern(t *testing.T) {
 	q.snapshot.Threads[0].Host = "busy*"
 	s := newTestScreen(t, q, 120, 24)
 	s.press("Q", "enter")
-	s.lastIs("no selection is exactly the thread smtp/busy*")
+	s.lastIs("no selection matches only the thread smtp/busy*")
 	s.press("enter", "M", "t", "y")
 	if got := q.given(); strings.Contains(got, "WHERE") || strings.Count(got, "RETRY MSG") != len(s.page().rows) {
 		t.Errorf("%s", got)

@@ -28,7 +28,7 @@ type page struct {
 
 	ring   *mailq.Ring      // of threadsPage: only its threads; nil: all
 	thread *mailq.Name      // of jobsPage; nil: where has more than one
-	where  *mailq.Selection // of jobsPage; nil: no selection is exactly the thread
+	where  *mailq.Selection // of jobsPage; nil: no selection matches only the thread
 	title  string           // of textPage
 	text   []string         // of textPage
 }

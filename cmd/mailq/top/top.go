@@ -70,7 +70,7 @@ func (t *Top) Watch(ctx context.Context) error {
 		err = screen.Init()
 	}
 	if err != nil {
-		return fmt.Errorf("this terminal has no full screen (TERM is %q): %w", os.Getenv("TERM"), err)
+		return fmt.Errorf("this terminal cannot show a full screen (TERM is %q): %w", os.Getenv("TERM"), err)
 	}
 	defer screen.Fini()
 	t.Screen = screen

@@ -38,12 +38,12 @@ func newCommand(p *program.Program) *command {
 	f, o := p.Flags, &c.o
 	f.BoolVarP(&o.Decode, "decode", "8", false, "decode quoted-printable text to 8-bit text")
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
-	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name in the password file, not in the address")
+	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name of the password file, not that of the address")
 	f.StringVarP(&o.Place.Path, "directory", "d", "", "`path` of the directory of mbox files, or pattern of mailboxes")
 	f.CountVarP(&o.Place.Letters, "letter-levels", "D", "a level of directories by the letters of the name; may be repeated")
 	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` that is final: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
-	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "leave 8-bit headers as they are (they always are)")
+	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "is without effect: 8-bit headers always stay as they are")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
 	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "a level of directories by a hash of the name; may be repeated")
 	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")
@@ -72,13 +72,13 @@ func (c *command) parse(args []string) error {
 	}
 	c.o.Sessions = c.program.Server.Sessions
 	if c.o.TimeLimit <= 0 || c.o.MailboxLimit <= 0 || c.o.LockWait < 0 {
-		return fmt.Errorf("time limits of %v and %v must be positive, and a lock wait of %v not negative", c.o.TimeLimit, c.o.MailboxLimit, c.o.LockWait)
+		return fmt.Errorf("--time-limit %v and --mailbox-limit %v must be positive, and --lock-wait %v must not be negative", c.o.TimeLimit, c.o.MailboxLimit, c.o.LockWait)
 	}
 	return c.program.Host()
 }
 
-// addZenv takes from zmailer.conf the pattern of mailboxes, if the command line
-// gives none, our domain, and the environment of commands.
+// addZenv takes our domain and the environment of commands from zmailer.conf. It
+// takes the pattern of mailboxes too if the command line gives none.
 func addZenv(o *mailbox.Options, env *zenv.File) {
 	if o.Place.Path == "" {
 		o.Place.Path = env.Value("MAILBOX")

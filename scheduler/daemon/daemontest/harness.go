@@ -87,7 +87,7 @@ func (h *Harness) Run() {
 	}()
 }
 
-// Stop stops the loop and waits for it and all agents to leave.
+// Stop stops the loop, waits until it has ended, and kills the agents that are left.
 func (h *Harness) Stop(sig os.Signal) {
 	h.Signals <- sig
 	<-h.Ended
