@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -31,6 +32,7 @@ var attacks = []struct {
 	{"the rendezvous file follows no link", rendezvous},
 	{"slow deliveries of one user do not stop those of others", slowDeliveries},
 	{"links, FIFOs and locks in the mail spool", mailSpool},
+	{"a user's list gives no rights and shows no file of root", listsOfUsers},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 
@@ -354,6 +356,35 @@ func mailSpool(s *site) error {
 	}
 	return errors.Join(deliver("ln -s %[2]s/victim %[1]s"), deliver("mkfifo %[1]s # %[2]s"),
 		deliver("echo 1 >%[1]s.lock # %[2]s"))
+}
+
+func listsOfUsers(s *site) error {
+	// A file of root in /proc has text of a user if the user starts a program with
+	// set-user-id; the scheduler's command line stands for that.
+	lists := map[string]string{
+		"dir/cmdline": fmt.Sprintf("ln -s /proc/%d %s/mail/dir", s.scheduler.Process.Pid, s.dir),
+		"link":        fmt.Sprintf("ln -s %[1]s/victim %[1]s/mail/link", s.dir),
+		"fifo":        fmt.Sprintf("mkfifo %s/mail/fifo", s.dir),
+		"program":     fmt.Sprintf("echo '|id' >%s/mail/program", s.dir),
+	}
+	var table strings.Builder
+	for name, command := range lists {
+		if out, err := s.sh(s.a, "%s", command); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		fmt.Fprintf(&table, "%.4s: :include:%s/mail/%s\n", name, s.dir, name)
+	}
+	if err := s.write("aliases", table.String()); err != nil {
+		return err
+	}
+	out, err := exec.Command(filepath.Join(s.dir, "bin/router"), "--check", "-Z", filepath.Join(s.dir, "zmailer.conf")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("the tables do not load: %w: %s", err, out)
+	}
+	if strings.Contains(string(out), strings.TrimSpace(victimText)) || strings.Count(string(out), "warning: ") != len(lists) {
+		return fmt.Errorf("the router says %q", out)
+	}
+	return errors.Join(os.Remove(filepath.Join(s.dir, "aliases")), os.RemoveAll(filepath.Join(s.dir, "mail/fifo")))
 }
 
 func silentConnections(s *site) error {

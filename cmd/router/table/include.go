@@ -31,6 +31,7 @@ type walk struct {
 	owners  map[int]bool // users who can change a component, and so choose the file
 	public  bool         // everybody can read the file
 	fd      int          // the directory that the walk has reached
+	owner   int          // of that directory
 	links   int
 	// isTable says that a trusted user's directory in a sticky one is safe: nobody else can
 	// rename it, and a directory has no second name. Lists are in more hands than the
@@ -79,7 +80,7 @@ func (w *walk) note(st *unix.Stat_t) {
 	}
 	read := uint32(0o004)
 	if isDir {
-		read = 0o001
+		read, w.owner = 0o001, int(st.Uid)
 	}
 	w.public = w.public && st.Mode&read != 0
 }
@@ -212,9 +213,16 @@ func (w *walk) read(fd int, name, path string, st *unix.Stat_t) (*os.File, error
 }
 
 // mayRead reports whether everybody who can choose the file by changing its path, or
-// the table that names it, could read it too.
+// the table that names it, could read it too. A user's file in the user's own directory
+// will do even if a group can write the directory.
 func (w *walk) mayRead(owner, table int) bool {
 	if w.public {
+		return true
+	}
+	if table != 0 && table != owner {
+		return false
+	}
+	if owner != 0 && owner == w.owner {
 		return true
 	}
 	for user := range w.owners {
@@ -222,7 +230,7 @@ func (w *walk) mayRead(owner, table int) bool {
 			return false
 		}
 	}
-	return table == 0 || table == owner
+	return true
 }
 
 // readSource reads a file and finds out who can change it. table is the owner of the

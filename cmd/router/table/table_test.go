@@ -276,6 +276,12 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 		os.Link(public, filepath.Join(sticky, "program"))); err != nil {
 		t.Fatal(err)
 	}
+	grouped := at("grouped")
+	if err := errors.Join(os.Mkdir(grouped, 0o700), os.Chmod(grouped, 0o770), os.Chown(grouped, 1000, -1),
+		os.Chown(write(t, filepath.Join(grouped, "own"), "a@b\n", 0o660), 1000, -1),
+		os.Link(secret, filepath.Join(grouped, "hard"))); err != nil {
+		t.Fatal(err)
+	}
 	write(t, at("syntax"), "a@b\nroot:secret <<\n", 0o644)
 	write(t, at("empty"), "", 0o644)
 	write(t, at("long"), strings.Repeat("a@b\n", maxListMembers+1), 0o644)
@@ -285,6 +291,8 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 		{own, ""},
 		{filepath.Join(dir, "good"), ""},
 		{at("loop"), ""},
+		{filepath.Join(grouped, "own"), ""},
+		{filepath.Join(grouped, "hard"), "somebody who cannot read the file"},
 		{at("link"), "a symbolic link in a path that others than root can change"},
 		{at("dir/cmdline"), "a symbolic link"},
 		{filepath.Join(dir, "rootlink/cmdline"), "a symbolic link"},
