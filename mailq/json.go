@@ -39,11 +39,23 @@ type Totals struct {
 	Quarantined Kept `json:"quarantined"`
 	Poisoned    Kept `json:"poisoned"`
 	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
+	// Router is the mail that waits in router/ for the router.
+	Router Router `json:"router,omitzero"`
+	// Stopping says that the scheduler waits for its agents and then exits.
+	Stopping bool `json:"stopping,omitempty"`
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
 	// EventLog is the value of PARAMevent-log, where the scheduler writes its
 	// event log; "": it writes none.
 	EventLog string `json:"event_log,omitempty"`
+}
+
+// Router counts the messages that no router has routed yet.
+type Router struct {
+	Count    int       `json:"count"`
+	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest was submitted
+	// Dead says that a router has run in this postoffice and does not run now.
+	Dead bool `json:"dead,omitempty"`
 }
 
 // Reload is how the last reload of the configuration ended.

@@ -45,6 +45,39 @@ func (t *Totals) KeptText(now time.Time) string {
 	return "Kept back: " + strings.Join(parts, ", ")
 }
 
+// Notes are the lines below the totals about what is not in order: KeptText,
+// RouterText, ReloadText and that the scheduler stops.
+func (t *Totals) Notes(now time.Time) (notes []string) {
+	stopping := ""
+	if t.Stopping {
+		stopping = "Stopping: the scheduler waits for its agents, and starts no more deliveries"
+	}
+	for _, note := range []string{t.KeptText(now), t.RouterText(now), t.ReloadText(now), stopping} {
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+// RouterText says in one line how much mail waits for the router: "Not routed: 5
+// messages in router/ (oldest 3h); the router does not run". It is "" if there is
+// nothing to say.
+func (t *Totals) RouterText(now time.Time) string {
+	r := &t.Router
+	if r.Count == 0 && !r.Dead {
+		return ""
+	}
+	text := "Not routed: " + Plural(r.Count, "message", "messages") + " in router/"
+	if !r.OldestAt.IsZero() {
+		text += fmt.Sprintf(" (oldest %s)", FormatSpan(max(0, now.Sub(r.OldestAt))))
+	}
+	if r.Dead {
+		text += "; the router does not run"
+	}
+	return text
+}
+
 // ReloadText says in one line that the last reload has failed: "Configuration
 // not reloaded 3m ago: scheduler.cf:3:5: …". It is "" if the reload has succeeded,
 // or if there was none.

@@ -115,3 +115,6 @@ func (dv *delivery) stopWhenDone() {
 	dv.stop.deadline, dv.stop.done = 0, true
 	dv.do(Stopped{})
 }
+
+// Stopping reports whether the scheduler has been told to stop.
+func (s *Scheduler) Stopping() bool { return s.stop.begun }

@@ -291,12 +291,7 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 			all = *totals
 		}
 	}
-	var notes []string
-	for _, note := range []string{all.KeptText(time.Now()), all.ReloadText(time.Now())} {
-		if note != "" {
-			notes = append(notes, note)
-		}
-	}
+	notes := all.Notes(time.Now())
 	if len(threads) == 0 && all.Messages == 0 && len(notes) == 0 {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
@@ -46,10 +47,22 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
+			"lock":   lock,
 			"serve":  func(ts *testscript.TestScript, neg bool, args []string) { serve(t, ts, neg, args) },
 			"listen": func(ts *testscript.TestScript, neg bool, args []string) { listen(t, ts, neg, args) },
 		},
 	})
+}
+
+// lock locks a file, as a daemon locks its pid file, until the script ends.
+func lock(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: lock file")
+	}
+	file, err := os.OpenFile(args[0], os.O_RDWR, 0)
+	ts.Check(err)
+	ts.Defer(func() { _ = file.Close() })
+	ts.Check(unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB))
 }
 
 func exits(ts *testscript.TestScript, neg bool, args []string) {

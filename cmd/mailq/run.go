@@ -65,11 +65,12 @@ func (p *program) run() error {
 		fmt.Fprintf(p.out, "[%s]\n", client.Plain(canonicalName(p.target.Host)))
 	}
 	if p.status > 0 {
-		if err := p.target.spool.WriteStatus(p.out, p.target.local); err != nil {
-			fmt.Fprintf(p.stderr, "mailq: %v\n", err)
-		}
+		err := p.target.spool.WriteStatus(p.out, p.target.local)
 		if p.status > 1 && p.summary == 0 {
-			return nil
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(p.stderr, "mailq: %v\n", err)
 		}
 	}
 	if p.client, err = p.connect(); err != nil {

@@ -218,6 +218,7 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},
 		{State: "poisoned", Count: t.Poisoned.Count, OldestAt: t.Poisoned.OldestAt},
 		{State: "blocked", Count: t.Blocked.Count},
+		{State: "router", Count: t.Router.Count, OldestAt: t.Router.OldestAt},
 	}, nil
 }
 

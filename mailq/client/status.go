@@ -7,27 +7,31 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"zsched/internal/process"
 	"zsched/mailq"
 )
 
+// ErrDead says that the router or the scheduler is not running.
+var ErrDead = &Error{Unavailable, errors.New("a daemon does not run")}
+
 // WriteStatus writes what option -s shows: how many files wait for the router
 // and for the scheduler, and whether these two are running. local says that they
 // run on this host; nothing is known about other hosts. The error is about a
-// directory that cannot be read; the other lines are written all the same.
+// directory that cannot be read; the other lines are written all the same. ErrDead
+// says that the router or the scheduler has run here and does not run now.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
+	router, routerDead := p.router(routed.files, local)
 	fmt.Fprintf(out, "%s in %s/router/ directory: %s\n",
-		mailq.Plural(routed.files, "entry", "entries"), p.Dir, p.router(routed.files, local))
+		mailq.Plural(routed.files, "entry", "entries"), p.Dir, router)
 	if deferred := p.count("deferred"); deferred.files > 0 {
 		fmt.Fprintf(out, "%s deferred\n", mailq.Plural(deferred.files, "message", "messages"))
 	}
 	transport, queue := p.count("transport"), p.count("queue")
+	scheduler, schedulerDead := p.scheduler(transport.files, local)
 	fmt.Fprintf(out, "%s in %s/transport/ directory: %s",
-		mailq.Plural(transport.files, "message", "messages"), p.Dir, p.scheduler(transport.files, local))
+		mailq.Plural(transport.files, "message", "messages"), p.Dir, scheduler)
 	if transport.core {
 		fmt.Fprint(out, " (core exists)")
 	}
@@ -35,69 +39,57 @@ func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	if queue.err == nil && queue.files != transport.files {
 		fmt.Fprintf(out, "%s in %s/queue/ directory\n", mailq.Plural(queue.files, "message", "messages"), p.Dir)
 	}
-	if routed.err != nil {
-		return routed.err
+	if routerDead || schedulerDead {
+		return errors.Join(ErrDead, routed.err, transport.err)
 	}
-	return transport.err
+	return errors.Join(routed.err, transport.err)
 }
 
-func (p *Postoffice) router(files int, local bool) string {
-	alive, started := p.alive(".pid.router")
+func (p *Postoffice) router(files int, local bool) (text string, dead bool) {
+	if !local {
+		return "non-local", false
+	}
+	alive, started := process.Daemon(filepath.Join(p.Dir, ".pid.router"), "router")
 	switch {
-	case !local:
-		return "non-local"
 	case !started:
-		return "never started"
+		return "never started", false
 	case !alive && p.newer("router/core", ".pid.router"):
-		return "core dumped"
+		return "core dumped", true
 	case !alive:
-		return "no daemon"
+		return "no daemon", true
 	case files > 0:
-		return "processing"
+		return "processing", false
 	}
-	return "idle"
+	return "idle", false
 }
 
-func (p *Postoffice) scheduler(files int, local bool) string {
-	alive, started := p.alive(".pid.scheduler")
+func (p *Postoffice) scheduler(files int, local bool) (text string, dead bool) {
+	if !local {
+		return "non-local", false
+	}
+	alive, started := process.Daemon(filepath.Join(p.Dir, ".pid.scheduler"), "scheduler")
 	switch {
-	case !local:
-		return "non-local"
-	case !started && files > 0:
-		return fmt.Sprintf(`never started "%s/transport" polluted`, p.Dir)
-	case !started:
-		return "never started"
+	case !started && !p.EverActive() && files > 0:
+		return fmt.Sprintf(`never started "%s/transport" polluted`, p.Dir), false
+	case !started && !p.EverActive():
+		return "never started", false
 	case !alive:
-		return "no scheduler daemon"
+		return "no scheduler daemon", true
 	case files > 0:
-		return "working"
+		return "working", false
 	}
-	return "idle"
+	return "idle", false
 }
 
-// alive reports whether the process of a pid file exists, and whether there is a
-// pid file with a pid at all.
-func (p *Postoffice) alive(name string) (alive, started bool) {
-	text, err := os.ReadFile(filepath.Join(p.Dir, name))
-	if errors.Is(err, fs.ErrPermission) {
-		// Only the scheduler's user can read the file. It exists, so the
-		// scheduler probably runs.
-		return true, true
-	}
-	if err != nil {
-		return false, false
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid <= 0 {
-		return false, false
-	}
-	return process.Exists(pid), true
-}
-
-// EverActive reports whether a scheduler was ever started in this postoffice.
+// EverActive reports whether a scheduler was ever started in this postoffice. When it
+// stops, it removes its pid file and leaves its state (scheduler-state(5)).
 func (p *Postoffice) EverActive() bool {
-	_, err := os.Stat(filepath.Join(p.Dir, ".pid.scheduler"))
-	return err == nil
+	for _, name := range []string{".pid.scheduler", ".scheduler.state"} {
+		if _, err := os.Stat(filepath.Join(p.Dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *Postoffice) newer(name, than string) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,13 +88,47 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 	return list, nil
 }
 
+// replyStart matches the beginning of a reply or of a line of it: the reply code of
+// SMTP and the enhanced status code (RFC 3463), which are kept.
+var replyStart = regexp.MustCompile(`^(smtp; )?([2-5]\d\d)[- ]([245]\.\d{1,3}\.\d{1,3}(?: |$))?`)
+
+// replyText returns the last reply in a diagnostic with all its lines joined. The
+// codes that begin each line of a reply in SMTP are there once.
+func replyText(reason string) string {
+	lines := strings.FieldsFunc(reason, func(r rune) bool { return r == '\r' || r == '\n' })
+	for len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+		lines = lines[:len(lines)-1]
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	last := mailq.LastReply(lines[len(lines)-1])
+	codes := replyStart.FindStringSubmatch(last)
+	if codes == nil {
+		return last
+	}
+	text := last[len(codes[0]):]
+	for _, line := range slices.Backward(lines[:len(lines)-1]) {
+		line = mailq.LastReply(line)
+		before := replyStart.FindString(line)
+		if !strings.HasPrefix(strings.TrimPrefix(line, "smtp; "), codes[2]+"-") || len(text) > maxReasonKey*4 {
+			break
+		}
+		text = line[len(before):] + " " + text
+	}
+	return codes[1] + codes[2] + " " + codes[3] + text
+}
+
 // reasonKey returns what diagnostics of one kind have in common: the last reply
 // without the parts that differ between attempts. "..." replaces all text inside <>
 // and [], which usually holds addresses and ports. Outside them, it replaces host
-// names, addresses and times of day.
+// names, addresses, times, numbers and identifiers.
 func reasonKey(text string) string {
-	text = mailq.LastReply(text)
+	text = replyText(text)
 	var b strings.Builder
+	codes := replyStart.FindString(text)
+	b.WriteString(codes)
+	text = text[len(codes):]
 	for text != "" && b.Len() < maxReasonKey {
 		i := strings.IndexAny(text, "<[")
 		if i < 0 {
@@ -118,8 +153,8 @@ func reasonKey(text string) string {
 	return cutText(mailq.Field(b.String()), maxReasonKey)
 }
 
-// appendMasked appends a text. "..." replaces each host name, address and time
-// of day in it.
+// appendMasked appends a text. "..." replaces each host name, address, time, number
+// and identifier in it.
 func appendMasked(b *strings.Builder, text string) {
 	for text != "" && b.Len() < maxReasonKey {
 		n := 0
@@ -132,7 +167,9 @@ func appendMasked(b *strings.Builder, text string) {
 			continue
 		}
 		word := strings.TrimRight(text[:n], ".:-")
-		if isHostName(word) || isAddress(word) || isTimeOfDay(word) {
+		afterColon := strings.HasSuffix(strings.TrimRight(b.String(), " "), ":")
+		if isHostName(word) || isAddress(word) || isTimeOfDay(word) ||
+			!isCode(word, afterColon) && (isNumber(word) || isIdentifier(word)) {
 			b.WriteString("..." + text[len(word):n])
 		} else {
 			b.WriteString(text[:n])
@@ -188,6 +225,45 @@ func isTimeOfDay(word string) bool {
 		}
 	}
 	return true
+}
+
+// isCode reports whether a word is an enhanced status code, or a reply code, which
+// follows a colon inside a text.
+func isCode(word string, afterColon bool) bool {
+	if afterColon && len(word) == 3 && '2' <= word[0] && word[0] <= '5' {
+		return true
+	}
+	parts := strings.Split(word, ".")
+	if len(parts) != 3 || !slices.Contains([]string{"2", "4", "5"}, parts[0]) {
+		return false
+	}
+	return isDigits(parts[1]) && isDigits(parts[2])
+}
+
+func isDigits(word string) bool {
+	return word != "" && strings.Trim(word, "0123456789") == ""
+}
+
+// isNumber reports whether a word is a number, perhaps with a unit such as "s" or
+// "ms".
+func isNumber(word string) bool {
+	unit := strings.TrimLeft(word, "0123456789")
+	return len(unit) < len(word) && len(unit) <= 2 && strings.IndexAny(unit, ".-:_@+") < 0
+}
+
+// minIdentifier is the length of the shortest word that counts as an identifier.
+const minIdentifier = 8
+
+// isIdentifier reports whether a word looks like an identifier of a message or a
+// session: a long one with at least two digits.
+func isIdentifier(word string) bool {
+	digits := 0
+	for i := range len(word) {
+		if isDigit(word[i]) {
+			digits++
+		}
+	}
+	return len(word) >= minIdentifier && digits >= 2
 }
 
 // cutText returns at most n bytes of s and does not split a character.

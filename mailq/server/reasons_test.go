@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -25,6 +24,11 @@ func TestReasonsAreGrouped(t *testing.T) {
 		"user u@a.example unknown (e.g. 5.1.1)":         "user ... unknown (e.g. 5.1.1)",
 		"host xn--bcher-kva.xn--p1ai: 421":              "host ...: 421",
 		"ratio 10:99 of a..b":                           "ratio 10:99 of a..b",
+		"\r<<- DATA\r->> 421-4.7.28 Gmail has detected an unusual rate\r->> 421 4.7.28 from your IP address. 61c-20020a05af00si8724952.92 - gsmtp": "421 4.7.28 Gmail has detected an unusual rate from your IP address. ... - gsmtp",
+		"smtp; 421-4.7.28 Gmail\n421 4.7.28 rate 17":                                  "421 4.7.28 Gmail rate ...",
+		"450 4.2.0 Greylisted, come back in 287 seconds":                              "450 4.2.0 Greylisted, come back in ... seconds",
+		"\r->> 250-a.example\r->> 250 SIZE\r<<- MAIL\r->> 451 4.3.0 queue 4Xy7Qz1Jz2": "451 4.3.0 queue ...",
+		"450 4.7.1 try again in 300s, see RFC 6647 (5.7.1)":                           "450 4.7.1 try again in ..., see RFC ... (5.7.1)",
 	} {
 		if got := reasonKey(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -54,7 +58,7 @@ func TestReasonsAreGrouped(t *testing.T) {
 func TestManyReasonsAreBounded(t *testing.T) {
 	p := &fakeQueue{}
 	for i := range 5 * maxReasons {
-		p.jobs = append(p.jobs, &mailq.Job{Recipients: []mailq.Recipient{{Reason: strings.Repeat("x", 1000+i)}, {Reason: "busy " + strconv.Itoa(i)}}})
+		p.jobs = append(p.jobs, &mailq.Job{Recipients: []mailq.Recipient{{Reason: strings.Repeat("x", 1000+i)}, {Reason: "busy " + inLetters(i)}}})
 	}
 	items, err := gatherReasons(t.Context(), p)
 	must(t, err)
@@ -69,4 +73,13 @@ func TestManyReasonsAreBounded(t *testing.T) {
 	if len(items) != maxReasons+1 || total != 10*maxReasons || !last.Others || last.Recipients == 0 {
 		t.Errorf("%d reasons for %d recipients, last %+v", len(items), total, last)
 	}
+}
+
+// inLetters writes a number in letters.
+func inLetters(n int) string {
+	word := ""
+	for ; n > 0; n /= 26 {
+		word += string(rune('a' + n%26))
+	}
+	return word
 }

@@ -157,9 +157,9 @@ func (r *report) totals(ctx context.Context, seconds bool) error {
 	if err := r.out.put(r.out.line); err != nil {
 		return err
 	}
-	for _, text := range []string{t.KeptText(r.now), t.ReloadText(r.now)} {
-		if text == "" || !r.out.framed {
-			continue
+	for _, text := range t.Notes(r.now) {
+		if !r.out.framed {
+			break
 		}
 		if err := r.out.text(mailq.OneReply(text)); err != nil {
 			return err

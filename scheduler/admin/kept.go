@@ -6,6 +6,12 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +35,7 @@ type keptCounts struct {
 	mu                        sync.Mutex
 	held, parked, quarantined keptCount
 	poisoned                  keptCount
+	router                    keptCount
 }
 
 type keptCount struct {
@@ -59,6 +66,15 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 		}
 		*p.to = p.count.kept
 	}
+	if err := k.router.refresh(func() (mailq.Kept, error) { return q.countRouter(ctx) }); err != nil {
+		q.log.Warn().Err(err).Msg("mail for the router cannot be counted; the last count is shown")
+		k.router.freshUntil = time.Now().Add(countPause)
+	}
+	t.Router = mailq.Router{Count: k.router.kept.Count, OldestAt: k.router.kept.OldestAt}
+	if q.controlDir != "" {
+		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
+		t.Router.Dead = ever && !running
+	}
 	if t.Poisoned.Count == 0 {
 		k.poisoned = keptCount{}
 		return nil
@@ -66,6 +82,88 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	err := k.poisoned.refresh(func() (mailq.Kept, error) { return q.countPoisoned(ctx) })
 	t.Poisoned.OldestAt, t.Poisoned.Reason = k.poisoned.kept.OldestAt, k.poisoned.kept.Reason
 	return err
+}
+
+// inPostoffice returns the path of a name in POSTOFFICE.
+func (q *Queue) inPostoffice(name string) string {
+	return filepath.Join(filepath.Dir(q.controlDir), name)
+}
+
+// countRouter counts the submissions in router/ and its hash directories.
+func (q *Queue) countRouter(ctx context.Context) (kept mailq.Kept, err error) {
+	if q.controlDir == "" {
+		return kept, nil
+	}
+	top := q.inPostoffice("router")
+	for _, dir := range append([]string{top}, hashDirs(top)...) {
+		err = errors.Join(err, eachFile(ctx, dir, func(name string, at time.Time) {
+			kept.Count++
+			if kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
+				kept.OldestAt = at
+			}
+		}))
+	}
+	return kept, err
+}
+
+// hashDirs returns the directories below dir that are named by a capital letter.
+func hashDirs(dir string) (dirs []string) {
+	for letter := 'A'; letter <= 'Z'; letter++ {
+		path := filepath.Join(dir, string(letter))
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			dirs = append(dirs, path)
+		}
+	}
+	return dirs
+}
+
+// eachFile calls f with each file of a directory whose name begins with a digit,
+// except for the reasons in quarantine. A directory that does not exist is empty.
+func eachFile(ctx context.Context, dir string, f func(name string, modified time.Time)) error {
+	open, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer open.Close()
+	for ctx.Err() == nil {
+		names, err := open.Readdirnames(1000)
+		for _, name := range names {
+			if name[0] < '0' || name[0] > '9' || strings.HasSuffix(name, ".reason") {
+				continue
+			}
+			if info, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				f(name, info.ModTime())
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// addRefused adds the submissions in corrupt/router/, where the router moves what
+// it cannot read.
+func (q *Queue) addRefused(ctx context.Context, kept *mailq.Kept) error {
+	if q.controlDir == "" {
+		return nil
+	}
+	dir := q.inPostoffice("corrupt/router")
+	return eachFile(ctx, dir, func(name string, at time.Time) {
+		kept.Count++
+		if kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
+			kept.OldestAt = at
+			text, _ := os.ReadFile(filepath.Join(dir, name+".reason"))
+			_, reason, _ := strings.Cut(string(text), "\n")
+			kept.Reason = mailq.LastReply(reason)
+		}
+	})
 }
 
 // refresh counts again if the count is not fresh.
@@ -85,6 +183,9 @@ func (c *keptCount) refresh(count func() (mailq.Kept, error)) error {
 
 func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept, err error) {
 	census, err := q.files.Count(ctx, p)
+	if err == nil && census.Messages == 0 && p == spool.Corrupt {
+		err = q.addRefused(ctx, &kept)
+	}
 	if err != nil || census.Messages == 0 {
 		return kept, err
 	}
@@ -107,6 +208,7 @@ func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept,
 				kept.Reason = m.Reason
 			}
 		}
+		return kept, q.addRefused(ctx, &kept)
 	}
 	return kept, nil
 }

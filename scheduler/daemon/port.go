@@ -106,6 +106,7 @@ type Status struct {
 	Writing   int  // changes to files that the spool has not answered
 	Starting  int  // agents whose process does not exist yet
 	FilesOnly bool // the command line names the files; there are no sweeps
+	Stopping  bool // agents end, and then the loop does
 	Reload    Reload
 }
 
@@ -114,6 +115,7 @@ func (l *Loop) Status() Status {
 	return Status{
 		StartedAt: l.startedAt, Taking: len(l.intake.taking), Writing: l.files.pending,
 		Starting: l.agents.starting(), FilesOnly: l.files.only, Reload: l.lastReload,
+		Stopping: l.core.Stopping(),
 	}
 }
 

@@ -38,7 +38,7 @@ func fullScrape() *scrape {
 		s.stats.results[result{class: outcome(i)}] = 1
 	}
 	s.stats.refused[spool.Vanished] = 1
-	for _, state := range []string{"held", "held_threads", "parked", "quarantined", "poisoned", "blocked"} {
+	for _, state := range []string{"held", "held_threads", "parked", "quarantined", "poisoned", "blocked", "router"} {
 		s.kept = append(s.kept, Kept{State: state})
 	}
 	return s

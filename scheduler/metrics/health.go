@@ -40,6 +40,8 @@ func (s *Server) unhealthy(ctx context.Context) (why string) {
 func (s *Stats) unhealthy(now time.Time, status daemon.Status) string {
 	silent, unswept := now.Sub(s.answeredAt), now.Sub(s.sweptAt)
 	switch {
+	case status.Stopping:
+		return "the scheduler stops: it waits for its agents"
 	case s.spoolDown != "":
 		return "the spool cannot be written: " + s.spoolDown
 	case status.Writing+status.Taking > 0 && silent > spoolTimeout:

@@ -256,3 +256,9 @@ func (p *PidFile) Release() {
 	}
 	p.file.Close()
 }
+
+// RouterRuns reports whether the router of a postoffice runs, and whether one ever
+// ran there.
+func RouterRuns(office string) (running, ever bool) {
+	return process.Daemon(filepath.Join(office, ".pid.router"), "router")
+}

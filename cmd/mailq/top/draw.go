@@ -328,7 +328,11 @@ func (v *view) alert() string {
 	case v.err != nil:
 		return fmt.Sprintf("no answer for %s: %v; asking again every %s", mailq.FormatSpan(v.now.Sub(v.lostAt)), v.err, v.every)
 	case v.snapshot != nil && v.snapshot.Totals != nil:
-		return v.snapshot.Totals.ReloadText(v.now)
+		t := v.snapshot.Totals
+		if t.Router.Dead {
+			return t.RouterText(v.now)
+		}
+		return t.ReloadText(v.now)
 	}
 	return ""
 }
