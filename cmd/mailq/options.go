@@ -221,7 +221,7 @@ func (o *options) setOwner(uid int) {
 func (o *options) setUser(name string) error {
 	u, err := user.Lookup(name)
 	if err != nil {
-		return fmt.Errorf("unknown user '%s'", name)
+		return fmt.Errorf("unknown user '%s': -u takes a local login; --where sender= takes an address", name)
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
@@ -325,6 +325,10 @@ func (o *options) orders() ([]mailq.Order, error) {
 		name, err := parseName(s)
 		if err != nil {
 			return nil, fmt.Errorf("--thread: %w", err)
+		}
+		if strings.ContainsAny(s, "*?") {
+			return nil, fmt.Errorf("--thread %s names one thread, not a pattern; use --where channel=%s --where host=%s",
+				s, name.Channel, name.Host)
 		}
 		order := o.order
 		order.Thread = &name
