@@ -10,6 +10,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
 )
 
 // Explain says what the core knows about a destination.
@@ -26,6 +27,9 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	}
 	x.Rules = rulesOf(from, x.Settings)
 	x.Waits = waits(from, x.Rules)
+	if from.Held {
+		q.explainHold(x)
+	}
 	if from.Thread != nil {
 		x.Thread = threadOf(from.Thread)
 		x.States = states(from.Thread.States)
@@ -43,6 +47,27 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 		x.Limits = append(x.Limits, mailq.Limit(l))
 	}
 	return x, nil
+}
+
+// explainHold adds who holds the thread, why and until when. A thread whose record
+// cannot be read is explained without them.
+func (q *Queue) explainHold(x *mailq.Explanation) {
+	records, err := q.files.HoldRecords()
+	if err != nil {
+		q.log.Warn().Err(err).Msg("the records of holds cannot be read")
+	}
+	r := latest(records).threads[spool.Thread(x.Name)]
+	if r == nil {
+		return
+	}
+	x.Waits += " Held by " + r.By
+	if r.Why != "" {
+		x.Waits += ": " + r.Why
+	}
+	x.Waits += "."
+	if !r.Until.IsZero() {
+		x.Next, x.NextAt = "the hold ends", r.Until
+	}
 }
 
 // settings returns all parameters in force: first those that clauses set, then
