@@ -193,6 +193,7 @@ func (dv *delivery) restoreVertex(v *vertex, n recordRef) {
 	t := dv.threadOf(v)
 	dv.restoreRecipients(v, rec)
 	v.fedAt, v.retry = rec.fedAt, rec.retry
+	v.crashes = uint8(rec.flags & recordCrashes / recordCrash)
 	v.destinationFailed = rec.flags&recordDestinationFailed != 0
 	v.inRetryStep = rec.flags&recordInRetryStep != 0
 	v.first.flags |= rec.first.flags & unsaved
@@ -211,7 +212,6 @@ func (dv *delivery) restoreVertex(v *vertex, n recordRef) {
 		dv.setState(v, waiting, rec.wakeAt.instant())
 		dv.planWake(v)
 	case state == poisoned:
-		v.crashes = maxCrashes
 		dv.setState(v, poisoned, 0)
 		dv.planWake(v)
 	default:

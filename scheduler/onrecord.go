@@ -132,7 +132,7 @@ func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
 	*rec = record{
 		id: m.id, modifiedAt: m.modifiedAt, logHash: shortHash(m.logHash), thread: v.thread,
 		more: v.more, first: v.first, fedAt: v.fedAt, suspensionsWhenDue: v.suspensionsWhenDue,
-		state: v.state, retry: v.retry,
+		state: v.state, retry: v.retry, flags: recordFlags(min(v.crashes, maxCrashes)) * recordCrash,
 	}
 	set := func(flag recordFlags, on bool) {
 		if on {
@@ -237,6 +237,9 @@ func (q *queue) makeRecordDue(n recordRef) {
 	rec := q.records.items.at(n)
 	t := q.recordThread(rec)
 	t.setSessionCap(false)
+	if rec.state == poisoned {
+		rec.flags &^= recordCrashes
+	}
 	q.setRecordState(n, due, 0)
 	rec.suspensionsWhenDue = t.suspensions
 	q.setNextRun(rec, t.params.QueueOnly && !t.running)

@@ -53,6 +53,10 @@ const (
 	// recordReadAtLook says that the file must be read at lookAt, because there
 	// is something to write: a notice, a deadline, or a read that failed.
 	recordReadAtLook
+	// recordCrash is the unit of the two bits that count the agents in a row that
+	// died on it, as in the vertex: 0 to maxCrashes.
+	recordCrash
+	recordCrashes = maxCrashes * recordCrash
 )
 
 // recordBit distinguishes records from vertices in the list of a thread.
