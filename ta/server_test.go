@@ -300,6 +300,47 @@ func TestMissingMessageFileFailsTheRecipients(t *testing.T) {
 	}
 }
 
+// A file system that is not mounted, or a directory that was renamed for a moment,
+// is no reason to give up mail.
+func TestMissingQueueFailsNobody(t *testing.T) {
+	o := newTestSpool(t)
+	for _, dir := range []string{"transport/A", "queue/A"} {
+		if err := os.Mkdir(filepath.Join(o.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.put("1", rcpt("smtp", "a.example", "a"))
+	o.put("A/2", rcpt("smtp", "a.example", "a"))
+	s := &Server{Deliver: func(m *Message) { t.Errorf("delivers %s", m.Job.Path) }}
+	if err := os.Rename(filepath.Join(o.dir, "queue/A"), filepath.Join(o.dir, "A")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, o.serve(s, "A/2\ta.example\n"), "#hungry\n#resync A/2\n#hungry\n")
+	expect(t, o.tags("A/2"), " ")
+	if err := os.Rename(filepath.Join(o.dir, "queue"), filepath.Join(o.dir, "aside")); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, o.serve(s, "1\ta.example\n"), "#hungry\n#resync 1\n#hungry\n")
+	expect(t, o.tags("1"), " ")
+	if text := o.read("transport/1"); strings.Contains(text, "\nd ") {
+		t.Errorf("there is a diagnostic: %s", text)
+	}
+}
+
+// A message file that ends before its body is damaged. It is not an empty message.
+func TestCutMessageFileIsNotDelivered(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("1", rcpt("smtp", "a.example", "a"))
+	if err := os.Truncate(filepath.Join(o.dir, "queue/1"), 1); err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Deliver: func(m *Message) { t.Errorf("delivers %s", m.Job.Path) }}
+	if got := o.serve(s, "1\ta.example\n"); !strings.Contains(got, "\tdeferred the message file is damaged: it has 1 bytes") {
+		t.Errorf("%q", got)
+	}
+	expect(t, o.tags("1"), " ")
+}
+
 // Somebody moves both files away, to hold/ say, while an agent opens them: the
 // message file goes first.
 func TestMovedMessageIsNotMissing(t *testing.T) {

@@ -26,6 +26,12 @@ var errNoRecipient = errors.New("no open recipient")
 // into the control file.
 var errOthersWrite = errors.New("others can write the control file")
 
+// errQueueGone says that a message file is missing because its directory is.
+var errQueueGone = errors.New("the directory of the message file cannot be opened")
+
+// errCut says that a message file ends before the body that its control file names.
+var errCut = errors.New("the message file is damaged")
+
 // session works on one job line at a time. It reuses memory from one message
 // to the next, and nothing else.
 type session struct {
@@ -65,7 +71,11 @@ func (ss *session) work(job Job) {
 	}
 	defer m.close()
 	switch err := m.findMessage(); {
-	case errors.Is(err, fs.ErrNotExist) && m.moved():
+	case errors.Is(err, errQueueGone), errors.Is(err, fs.ErrNotExist) && m.moved():
+		// It is not the message's fault; the scheduler knows what to do.
+		if errors.Is(err, errQueueGone) {
+			ss.server.warn("%v", err)
+		}
 		m.releaseRest()
 		ss.out.line(resyncWord, " ", job.Path)
 		return
@@ -78,6 +88,15 @@ func (ss *session) work(job Job) {
 			}
 		})
 		ss.out.line(resyncWord, " ", job.Path)
+		return
+	case errors.Is(err, errCut):
+		m.ReportRest(func(*Recipient) Result {
+			return Result{
+				Status: Deferred,
+				Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (message file is damaged)"},
+				Text:   err.Error(),
+			}
+		})
 		return
 	case err != nil:
 		m.ReportRest(func(*Recipient) Result {
@@ -240,19 +259,35 @@ func (m *Message) swap(r *ctlfile.Recipient, from, to ctlfile.Tag) bool {
 // findMessage looks for the message file in queue/, in the directory that
 // corresponds to the control file's.
 func (m *Message) findMessage() error {
-	dir := m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1]
-	m.path = m.session.path("../queue/" + dir + m.File.Name)
+	dir := m.session.path("../queue/" + m.Job.Path[:strings.LastIndexByte(m.Job.Path, '/')+1])
+	m.path = dir + m.File.Name
 	var st unix.Stat_t
 	err := postoffice.Stat(postoffice.WorkingDir, m.path, &st)
+	if err == unix.ENOENT {
+		err = findBelow(dir, m.File.Name, &st)
+	}
 	switch {
 	case err != nil:
 		return &fs.PathError{Op: "find", Path: m.path, Err: err}
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return &fs.PathError{Op: "find", Path: m.path, Err: fs.ErrNotExist}
+	case st.Size < m.File.Body:
+		return fmt.Errorf("%w: it has %d bytes, and its body begins after %d", errCut, st.Size, m.File.Body)
 	}
 	m.Size, m.owner = st.Size, int64(st.Uid)
 	m.ModifiedAt = time.Unix(st.Mtim.Unix())
 	return nil
+}
+
+// findBelow is Stat for a name in a directory that must exist: the error is
+// errQueueGone if it does not.
+func findBelow(dir, name string, st *unix.Stat_t) error {
+	fd, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errQueueGone, err)
+	}
+	defer postoffice.Close(fd)
+	return postoffice.Stat(fd, name, st)
 }
 
 // moved reports whether the control file is no longer where it was opened. If

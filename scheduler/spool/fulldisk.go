@@ -1,6 +1,7 @@
 package spool
 
-// A full or faulty disk, and directories that cannot be written: how such a fault
+// A full or faulty disk, directories that cannot be written, and a queue/ that is
+// gone: how such a fault
 // is distinguished from one of a single file, how the spool is probed until it
 // works, and how much space a file system has.
 
@@ -43,6 +44,24 @@ func (s *Spool) classify(path string, err error) error {
 		}
 	}
 	return err
+}
+
+// queueGone returns an error that wraps ErrSpoolDown if $POSTOFFICE/queue is not the
+// directory that was opened at the start. Agents find no message files then.
+func (s *Spool) queueGone() error {
+	fd, err := postoffice.OpenDir(s.office, "queue")
+	if err != nil {
+		return fmt.Errorf("opening queue/: %w: %w", err, ErrSpoolDown)
+	}
+	defer postoffice.Close(fd)
+	var now, opened unix.Stat_t
+	if err := errors.Join(postoffice.Fstat(fd, &now), postoffice.Fstat(s.pair(Queue).queue, &opened)); err != nil {
+		return fmt.Errorf("examining queue/: %w", err)
+	}
+	if now.Dev != opened.Dev || now.Ino != opened.Ino {
+		return fmt.Errorf("queue/ is not the directory that it was at the start; put that back, or restart the scheduler: %w", ErrSpoolDown)
+	}
+	return nil
 }
 
 // directory is a directory of the queue.
@@ -104,7 +123,7 @@ const probeName = ".scheduler.probe"
 const probeBytes = 64 << 10
 
 // Probe tries to write in transport/, and in the directories that could not be
-// written. The result is Probed.
+// written, and looks for queue/. The result is Probed.
 func (s *Spool) Probe() {
 	s.edit("", func() { s.queue.add([]Result{Probed{s.probe()}}, 0) })
 }
@@ -113,6 +132,9 @@ func (s *Spool) probe() error {
 	transport := directory{at: s.pair(Queue).transport}
 	if err := transport.try(incompressible(probeBytes), true); err != nil {
 		return fmt.Errorf("writing transport/%s: %w", probeName, err)
+	}
+	if err := s.queueGone(); err != nil {
+		return err
 	}
 	return s.unwritable.probe()
 }

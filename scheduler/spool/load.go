@@ -7,6 +7,7 @@ package spool
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,12 +159,19 @@ func (t *loader) triggers(n Name, f *ctlfile.File) {
 func (t *loader) locate(n Name, d *controlFile) (st unix.Stat_t, now Name, ok bool) {
 	for range 2 {
 		switch err := postoffice.Stat(t.s.pair(Queue).queue, n.Path, &st); {
+		case err == nil && postoffice.IsRegular(&st) && st.Size < d.file.Body:
+			t.reject(n, d, &malformed{fmt.Sprintf("the message file has %d bytes, and its body begins after %d", st.Size, d.file.Body)})
+			return st, n, false
 		case err == nil && postoffice.IsRegular(&st):
 			t.s.control.ShareMessage(t.s.pair(Queue).queue, n.Path, &st)
 			now = t.s.rehash(n)
 			d.path = now.Path
 			return st, now, true
 		case err != nil && err != unix.ENOENT:
+			t.reject(n, d, err)
+			return st, n, false
+		}
+		if err := t.s.queueGone(); err != nil {
 			t.reject(n, d, err)
 			return st, n, false
 		}

@@ -237,7 +237,7 @@ func TestTakeQuarantines(t *testing.T) {
 		"no name":           strings.Replace(good, "i 7\n", "", 1),
 		"another name":      strings.Replace(good, "i 7\n", "i 8\n", 1),
 		"same number":       strings.Replace(good, "i 7\n", "i 7-1\n", 1),
-		"empty line":        strings.Replace(good, "o 12\n", "\no 12\n", 1),
+		"empty line":        strings.Replace(good, "o 05\n", "\no 05\n", 1),
 		"block without end": strings.TrimSuffix(good, "\n"),
 		"no host":           strings.Replace(good, "b.example bob@b.example 65534", "", 1),
 		"empty file":        "",
@@ -509,6 +509,7 @@ func TestTakeInterrupted(t *testing.T) {
 			path := regexp.MustCompile(`(?m)^i (\d+)$`).FindStringSubmatch(string(text))[1]
 			o := newTestSpool(t)
 			o.put(path, string(text))
+			o.write("queue/"+path, strings.Repeat("message\n", 100))
 			// Whoever has these pids today is younger than the file.
 			o.age("transport/"+path, 20*365*24*time.Hour)
 			m := o.open(Options{}).loaded(path)
@@ -523,5 +524,44 @@ func TestTakeInterrupted(t *testing.T) {
 				t.Error("locks are left")
 			}
 		})
+	}
+}
+
+func TestAMessageFileThatEndsBeforeItsBodyIsQuarantined(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("transport/7", strings.Replace(control("7", toBob), "o 05", "o 100", 1))
+	o.write("queue/7", "message")
+	if r := o.open(Options{}).refused("7", Quarantined); !strings.Contains(r.Reason, "has 7 bytes, and its body begins after 100") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Nothing is fed while queue/ is gone, and no message is called incomplete.
+func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", toBob))
+	o.open(Options{Unwatched: true})
+	o.loaded("7")
+	o.write("transport/8", control("8", toBob))
+	check(t, os.Rename(filepath.Join(o.dir, "queue"), filepath.Join(o.dir, "aside")))
+	o.refused("8", Unreadable)
+	for _, replaced := range []bool{false, true} {
+		if replaced {
+			o.mkdir("queue")
+		}
+		o.s.Reread(1, "7", 0)
+		if r := answer[Reread](o); !errors.Is(r.Err, ErrSpoolDown) {
+			t.Errorf("replaced %v: %v", replaced, r.Err)
+		}
+		o.s.Probe()
+		if p := answer[Probed](o); p.Err == nil {
+			t.Errorf("replaced %v: the spool works", replaced)
+		}
+	}
+	check(t, os.Remove(filepath.Join(o.dir, "queue")))
+	check(t, os.Rename(filepath.Join(o.dir, "aside"), filepath.Join(o.dir, "queue")))
+	o.s.Probe()
+	if p := answer[Probed](o); p.Err != nil {
+		t.Error(p.Err)
 	}
 }

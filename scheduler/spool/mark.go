@@ -107,6 +107,10 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 			answer.Recipients = states(d.file)
 			return nil
 		})
+		if err == nil && !missing {
+			// An agent that finds no message file because of this asks for it.
+			err = s.queueGone()
+		}
 		answer.Missing, answer.Err = missing, err
 		s.queue.add(append(extra, answer), 0)
 	})

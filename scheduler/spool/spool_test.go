@@ -264,7 +264,7 @@ func answer[T Result](o *testSpool) T {
 
 // control is a control file with these lines between sender and headers.
 func control(name string, lines ...string) string {
-	return "@ 0x00000007\ni " + name + "\no 12\nl <m" + name + "@x.example>\n" +
+	return "@ 0x00000007\ni " + name + "\no 05\nl <m" + name + "@x.example>\n" +
 		"e alice@x.example\ns local alice@x.example alice@x.example 0\n" +
 		strings.Join(lines, "\n") + "\nm\nSubject: x\n\n"
 }
