@@ -53,6 +53,7 @@ type agent struct {
 	picks   int
 	thread  *thread // last one served; nil: none
 	signals int     // sent so far: SIGTERM, then SIGKILL
+	givenUp bool    // it does not work as it should; see giveUpAgent
 
 	startedFor *thread // until the first #hungry, or until the thread is dropped
 
@@ -243,24 +244,31 @@ func (d *dispatch) checkDeadline(a *agent) {
 	case a.state == idle:
 		d.closeAgent(a)
 	case a.state == starting:
-		d.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", killed")
-		d.killAgent(a)
+		d.noteAgent(Error, a, "has not said #hungry in "+firstHungryTimeout.String()+", sent SIGTERM")
+		d.giveUpAgent(a)
 	default:
 		what := "made no progress on a job line for " + d.now.since(a.progressAt).Round(time.Second).String()
 		if timeout := a.ring.params.AgentTimeout; timeout == 0 || d.now < a.progressAt.after(timeout) {
 			what = "worked on a job line for " + d.now.since(a.oldestWork(d.now)).Round(time.Second).String()
 		}
-		d.noteAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, killed")
-		d.killAgent(a)
+		d.noteAgent(Error, a, "has "+what+" with "+strconv.Itoa(len(a.lines))+" job lines, sent SIGTERM")
+		d.giveUpAgent(a)
 	}
 }
 
 // agentFlooded ends an agent that floods the log.
 func (d *dispatch) agentFlooded(id AgentID) {
 	if a := d.agents[id]; a != nil && a.signals == 0 {
-		d.noteAgent(Error, a, "writes too much and makes no progress on a job line, killed")
-		d.killAgent(a)
+		d.noteAgent(Error, a, "writes too much and makes no progress on a job line, sent SIGTERM")
+		d.giveUpAgent(a)
 	}
+}
+
+// giveUpAgent sends SIGTERM to an agent that no longer works as it should. A stop does
+// not leave it behind.
+func (d *dispatch) giveUpAgent(a *agent) {
+	a.givenUp = true
+	d.killAgent(a)
 }
 
 // killAgent sends SIGTERM to an agent, and SIGKILL the second time. An agent

@@ -38,6 +38,7 @@ type (
 	NotLoaded struct {
 		Message MessageID
 		Missing bool
+		Moved   bool // it is gone because the spool has moved it, and has logged why
 		Reason  string
 	}
 
@@ -99,12 +100,14 @@ type (
 		// Missing says that the control file is gone. The core drops the
 		// message.
 		Missing bool
+		Moved   bool // as in NotLoaded
 	}
 
 	// Reread: the answer to a Read, with what the control file says now.
 	Reread struct {
 		Op         Op
 		Missing    bool // the file is gone
+		Moved      bool // as in NotLoaded
 		Owes       bool // the file has diagnostics that have not been reported yet
 		Recipients []ctlfile.State
 	}

@@ -47,7 +47,7 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 	}
 	dv.endLoading(first)
 	if e.Missing {
-		dv.recordMissing(first)
+		dv.recordMissing(first, e.Moved)
 		return
 	}
 	dv.do(Note{Severity: Warning, Message: e.Message, Text: "cannot be read again now: " + e.Reason})
@@ -59,10 +59,11 @@ func (dv *delivery) notLoaded(e NotLoaded) {
 	})
 }
 
-// recordMissing drops a message on record whose control file is gone.
-func (dv *delivery) recordMissing(first recordRef) {
+// recordMissing drops a message on record whose control file is gone, or was moved by
+// the spool.
+func (dv *delivery) recordMissing(first recordRef, moved bool) {
 	rec := dv.records.items.at(first)
-	dv.noteMissing(rec.id, dv.recordPath(rec))
+	dv.noteMissing(rec.id, dv.recordPath(rec), moved)
 	dv.counts.Messages--
 	dv.counts.MessagesOut++
 	for _, w := range dv.walks {
@@ -139,7 +140,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 	}
 	dv.endLoading(first)
 	if dv.records.items.at(first).modifiedAt != at(in.ModifiedAt) {
-		dv.recordMissing(first) // the number belongs to another message now
+		dv.recordMissing(first, false) // the number belongs to another message now
 		dv.arrive(in)
 		return
 	}

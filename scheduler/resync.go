@@ -56,7 +56,7 @@ func (dv *delivery) reread(e *Reread) {
 		return
 	}
 	if e.Missing {
-		dv.fileMissing(m)
+		dv.fileMissing(m, e.Moved)
 		return
 	}
 	if e.Owes {
@@ -158,14 +158,16 @@ func (ml *mail) wasReported(v *vertex) bool {
 	return false
 }
 
-// fileMissing drops a message whose control file is gone.
-func (dv *delivery) fileMissing(m *message) {
-	dv.noteMissing(m.id, dv.path(m))
+// fileMissing drops a message whose control file is gone, or was moved by the spool.
+func (dv *delivery) fileMissing(m *message, moved bool) {
+	dv.noteMissing(m.id, dv.path(m), moved)
 	dv.dropMessage(m)
 }
 
-func (q *queue) noteMissing(id MessageID, path string) {
-	q.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
+func (q *queue) noteMissing(id MessageID, path string, moved bool) {
+	if !moved {
+		q.do(Note{Severity: Warning, Message: id, Text: "its control file is gone, dropped: " + path})
+	}
 	if q.config.Events {
 		q.do(Condition{State: "gone", Message: id})
 	}

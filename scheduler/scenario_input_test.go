@@ -187,6 +187,8 @@ func (sc *scenario) store(words []string) {
 		sc.step(scheduler.Failed{Op: op, Reason: "no space left on device", SpoolDown: true})
 	case "gone":
 		sc.step(scheduler.Failed{Op: op, Reason: "no such file", Missing: true})
+	case "moved":
+		sc.step(scheduler.Failed{Op: op, Missing: true, Moved: true})
 	case "back":
 		sc.step(scheduler.SpoolBack{})
 	default:

@@ -84,16 +84,21 @@ func (s *Scheduler) wakeStop() {
 
 // endStop ends a stop at its last deadline. An agent that is working on a
 // message may finish it after the scheduler has exited: it has locked its
-// recipients. Any other agent is sent SIGKILL. A process or a write that hangs
+// recipients. Any other agent is sent SIGKILL, also one that was sent SIGTERM because
+// it makes no progress. A process or a write that hangs
 // in the kernel is left behind.
 func (s *Scheduler) endStop() {
 	left := 0
 	for _, a := range s.agentsInOrder() {
-		if a.signals > 1 || a.hasOpenLine() {
+		if a.signals > 1 || a.hasOpenLine() && !a.givenUp {
 			left++
 			continue
 		}
-		s.noteAgent(Warning, a, "has no open job line and does not exit, sent SIGKILL")
+		what := "has no open job line"
+		if a.givenUp {
+			what = "was sent SIGTERM before the stop"
+		}
+		s.noteAgent(Warning, a, what+" and does not exit, sent SIGKILL")
 		s.do(Kill{Agent: a.id, Hard: true})
 		a.signals = 2
 	}

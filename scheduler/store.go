@@ -265,7 +265,7 @@ func (dv *delivery) writeFailed(e Failed) {
 	if e.Missing {
 		delete(dv.store.pending, e.Op)
 		if !p.stale() {
-			dv.fileMissing(p.message)
+			dv.fileMissing(p.message, e.Moved)
 		}
 		return
 	}

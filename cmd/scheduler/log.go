@@ -39,6 +39,7 @@ func openLogs(s *setting, stderr io.Writer) (*logs, error) {
 			return nil, err
 		}
 		statistics.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("statistics lines lost") }
+		statistics.Failed = func(err error) { l.cannotReopen(err) }
 		l.statistics = statistics
 	}
 	if s.env.LogsCompletions() {
@@ -81,8 +82,14 @@ func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 		level = zerolog.DebugLevel
 	}
 	l.log = zerolog.New(to).Level(level).With().Timestamp().Logger()
+	l.main.Failed = l.cannotReopen
 	l.main.Lost = func(lines int) { l.log.Warn().Int("lines", lines).Msg("log lines lost") }
 	return nil
+}
+
+// cannotReopen logs that a log file could not be opened again.
+func (l *logs) cannotReopen(err error) {
+	l.log.Error().Err(err).Msg("a log file cannot be opened again, the old one stays in use")
 }
 
 // openEvents opens the event log that the configuration names, if any.

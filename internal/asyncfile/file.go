@@ -26,6 +26,9 @@ type Writer struct {
 	// Lost is called with the number of lines lost, as soon as the file takes
 	// lines again. It may write to the Writer. nil: nobody is told.
 	Lost func(lines int)
+	// Failed is called if the file cannot be opened again, so that the old one stays
+	// in use. It may write to the Writer. nil: nobody is told.
+	Failed func(error)
 
 	open func() (io.WriteCloser, error)
 	wake chan struct{} // holds one token when there is something to do
@@ -120,7 +123,11 @@ func (w *Writer) run(file io.WriteCloser) {
 			w.tellLost()
 		}
 		if reopen {
-			if next, err := w.open(); err == nil {
+			if next, err := w.open(); err != nil {
+				if w.Failed != nil {
+					w.Failed(err)
+				}
+			} else {
 				file.Close()
 				file = next
 				// The old file has the beginning of this line; the rest of

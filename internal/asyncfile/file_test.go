@@ -252,3 +252,32 @@ func (b *buffer) String() string {
 	defer b.mu.Unlock()
 	return b.b.String()
 }
+
+// The old file says that the new one cannot be opened.
+func TestFileThatCannotBeReopenedStays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o, err := Open(func() (io.WriteCloser, error) {
+		return os.OpenFile(filepath.Join(dir, "log"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{})
+	o.Failed = func(err error) {
+		io.WriteString(o, "cannot be opened\n")
+		close(told)
+	}
+	o.Reopen()
+	<-told
+	o.Close()
+	text, err := os.ReadFile(filepath.Join(dir+".old", "log"))
+	if err != nil || string(text) != "cannot be opened\n" {
+		t.Errorf("%q %v", text, err)
+	}
+}

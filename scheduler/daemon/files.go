@@ -66,7 +66,7 @@ func (f *files) reread(r spool.Reread) {
 		return
 	}
 	f.pending--
-	f.loop.Step(scheduler.Reread{Op: scheduler.Op(r.Op), Missing: r.Missing, Owes: r.Owes, Recipients: r.Recipients})
+	f.loop.Step(scheduler.Reread{Op: scheduler.Op(r.Op), Missing: r.Missing, Moved: r.Quarantined, Owes: r.Owes, Recipients: r.Recipients})
 }
 
 func (f *files) finish(a scheduler.Finish) {
@@ -111,19 +111,20 @@ func (f *files) hold(a scheduler.Hold) {
 	f.spool.Hold(uint64(a.Op), a.Path)
 }
 
-// changed tells the core how a Mark or a Hold ended.
-func (f *files) changed(op uint64, missing bool, err error) {
+// changed tells the core how a Mark or a Hold ended. moved says that the file is
+// missing because the spool has quarantined it.
+func (f *files) changed(op uint64, missing, moved bool, err error) {
 	if missing {
-		f.missing(scheduler.Op(op))
+		f.missing(scheduler.Op(op), moved)
 		return
 	}
 	f.done(scheduler.Op(op), err)
 }
 
 // missing tells the core that the control file of an action does not exist.
-func (f *files) missing(op scheduler.Op) {
+func (f *files) missing(op scheduler.Op, moved bool) {
 	f.pending--
-	f.loop.Step(scheduler.Failed{Op: op, Missing: true})
+	f.loop.Step(scheduler.Failed{Op: op, Missing: true, Moved: moved})
 }
 
 // done tells the core how an action on files ended.
@@ -158,7 +159,7 @@ func (f *files) resubmitted(r spool.Resubmitted) {
 	f.takeNew(r)
 	switch {
 	case r.Missing:
-		f.missing(op)
+		f.missing(op, false)
 	case !allSent(offsets, r):
 		f.done(op, cmp.Or(r.Err, errNotAll))
 	default:

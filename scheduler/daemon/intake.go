@@ -145,6 +145,7 @@ func (in *intake) refused(r spool.Refused) {
 		in.loop.Step(scheduler.NotLoaded{
 			Message: scheduler.MessageID(r.Name.ID), Reason: r.Reason,
 			Missing: r.Why == spool.Vanished || r.Why == spool.Quarantined || r.Why == spool.Elsewhere,
+			Moved:   r.Why != spool.Vanished,
 		})
 		if r.Why == spool.Vanished {
 			return

@@ -85,18 +85,18 @@ func (d *Daemon) result(r spool.Result) {
 		l.Step(scheduler.Triggered{Host: r.Host})
 
 	case spool.Marked:
-		l.files.changed(r.Op, r.Missing, r.Err)
+		l.files.changed(r.Op, r.Missing, r.Quarantined, r.Err)
 	case spool.Reread:
 		l.files.reread(r)
 	case spool.Finished:
 		l.files.finished(r)
 	case spool.Reported:
 		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
-		l.files.changed(r.Op, r.Missing, r.Err)
+		l.files.changed(r.Op, r.Missing, r.Quarantined, r.Err)
 	case spool.Unparked:
 		l.files.logNotice(scheduler.MessageID(r.Name.ID), r.Notice)
 	case spool.Moved:
-		l.files.changed(r.Op, r.Missing, r.Err)
+		l.files.changed(r.Op, r.Missing, false, r.Err)
 	case spool.Released:
 		l.files.answered(r.Op, r)
 	case spool.Recorded:

@@ -46,8 +46,9 @@ func (s *Spool) writeBatch(path string, b *markBatch) {
 	}
 	s.batches.mu.Unlock()
 	results, missing, err := s.change(path, unix.O_RDWR, func(d *controlFile) error { return d.mark(b.marks) })
+	quarantined := len(results) > 0
 	for _, op := range b.ops {
-		results = append(results, Marked{op, err, missing})
+		results = append(results, Marked{op, err, missing, quarantined})
 	}
 	s.queue.add(results, 0)
 }
@@ -111,7 +112,7 @@ func (s *Spool) Reread(op uint64, path string, dead int) {
 			// An agent that finds no message file because of this asks for it.
 			err = s.queueGone()
 		}
-		answer.Missing, answer.Err = missing, err
+		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
 		s.queue.add(append(extra, answer), 0)
 	})
 }

@@ -68,7 +68,7 @@ func (s *Spool) Report(op uint64, path string, retryUntil time.Time) {
 			answer.Notice, err = s.report(Queue, d, lines, retryUntil)
 			return err
 		})
-		answer.Missing, answer.Err = missing, err
+		answer.Missing, answer.Quarantined, answer.Err = missing, len(extra) > 0, err
 		s.queue.add(append(extra, answer), 0)
 	})
 }

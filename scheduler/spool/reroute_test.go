@@ -246,8 +246,8 @@ func TestResubmitThatFails(t *testing.T) {
 		"program":      {func(o *testSpool) { o.put("7", control("7", `r           local - "|/bin/x" 501`, toBob)) }, Resubmission{}},
 		"plain beside": {func(o *testSpool) { o.put("7", control("7", toBob, `r           local - (c)|cmd 65534`)) }, Resubmission{}},
 		"file":         {func(o *testSpool) { o.put("7", control("7", `r           local - /var/x 501`)) }, Resubmission{}},
-		"no body":      {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "", 1)) }, Resubmission{}},
-		"body behind":  {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 12\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
+		"no body":      {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 05\n", "", 1)) }, Resubmission{}},
+		"body behind":  {func(o *testSpool) { o.put("7", strings.Replace(control("7", toBob), "o 05\n", "o 99\n", 1)) }, Resubmission{Channel: "x"}},
 		"no message":   {func(o *testSpool) { check(t, os.Remove(filepath.Join(o.dir, "queue/7"))) }, Resubmission{}},
 		"no .tmp":      {func(o *testSpool) { o.write("queue/.tmp", "in the way") }, Resubmission{}},
 		"another's .tmp": {func(o *testSpool) {

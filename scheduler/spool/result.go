@@ -60,22 +60,26 @@ type (
 	}
 
 	// Marked is the result of Mark. Missing says that the control file does not
-	// exist any more; then Err is nil. Err may wrap ErrSpoolDown.
+	// exist any more; then Err is nil. It is also set if the file was malformed and
+	// moved to corrupt/, which Quarantined says and a Refused. Err may wrap
+	// ErrSpoolDown.
 	Marked struct {
-		Op      uint64
-		Err     error
-		Missing bool
+		Op          uint64
+		Err         error
+		Missing     bool
+		Quarantined bool
 	}
 
 	// Reread is the result of Reread. Missing is set, and Err is nil, if the
 	// file does not exist or was malformed and moved to corrupt/; in the latter
 	// case there is a Refused, too.
 	Reread struct {
-		Op         uint64
-		Err        error
-		Missing    bool
-		Owes       bool
-		Recipients []ctlfile.State // every recipient of the file, in its order
+		Op          uint64
+		Err         error
+		Missing     bool
+		Quarantined bool // as in Marked
+		Owes        bool
+		Recipients  []ctlfile.State // every recipient of the file, in its order
 	}
 
 	// Finished is the result of Finish. Err wraps ErrOpen if the file still has
@@ -91,11 +95,12 @@ type (
 	// $POSTOFFICE; "" if none was owed or nobody gets it. Missing says that there
 	// is no such control file. Err may wrap ErrSpoolDown.
 	Reported struct {
-		Op      uint64
-		Name    Name
-		Err     error
-		Missing bool
-		Notice  string
+		Op          uint64
+		Name        Name
+		Err         error
+		Missing     bool
+		Quarantined bool // as in Marked
+		Notice      string
 	}
 
 	// Unparked says that a message was removed from postman/, because its notice

@@ -43,7 +43,8 @@ type choice struct {
 	target *target   // open: where
 	evict  *conn     // open: the idle connection to close first; nil: none
 	until  time.Time // none: when a target may be tried again; zero: not known
-	why    string    // none: why that target could not be connected to
+	name   string    // none: of that target
+	why    string    // none: why it could not be connected to
 }
 
 type choiceKind uint8
@@ -106,7 +107,7 @@ func (p *pool) classify(j *job, level []*target, now time.Time, nothing *choice)
 		case j.tried[t.name]:
 		case out:
 			if nothing.until.IsZero() || record.RetryAt.Before(nothing.until) {
-				nothing.until, nothing.why = record.RetryAt, record.Failure
+				nothing.until, nothing.name, nothing.why = record.RetryAt, t.name, record.Failure
 			}
 		case !p.hostHasRoom(t):
 			c.full = true

@@ -111,7 +111,7 @@ func (a *Agent) noTarget(j *job, c choice) {
 	if f == nil {
 		text := "no host of the destination works"
 		if c.why != "" {
-			text = fmt.Sprintf("it is not tried again before %s: %s", c.until.UTC().Format(time.TimeOnly), strings.TrimLeft(c.why, "\r"))
+			text = fmt.Sprintf("%s is not tried again before %s: %s", c.name, c.until.UTC().Format(time.TimeOnly), strings.TrimLeft(c.why, "\r"))
 		}
 		f = &failure{code: "4.4.1", diagnostic: "smtp; 466 (" + text + ")", text: text}
 	}
