@@ -43,6 +43,9 @@ type Totals struct {
 	Router Router `json:"router,omitzero"`
 	// Stopping says that the scheduler waits for its agents and then exits.
 	Stopping bool `json:"stopping,omitempty"`
+	// Unloaded are the messages in transport/ that could not be loaded yet, for
+	// example because a live process has locked them; OldestAt is since when.
+	Unloaded Kept `json:"unloaded,omitzero"`
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
 	// EventLog is the value of PARAMevent-log, where the scheduler writes its

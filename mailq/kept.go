@@ -22,6 +22,7 @@ func (t *Totals) KeptText(now time.Time) string {
 		{&t.Parked, "owed a notice", "message", "messages"},
 		{&t.Quarantined, "quarantined", "message", "messages"},
 		{&t.Poisoned, "poisoned", "job", "jobs"},
+		{&t.Unloaded, "not loaded", "message", "messages"},
 	} {
 		if k.kept.Count == 0 {
 			continue

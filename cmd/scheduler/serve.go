@@ -216,6 +216,7 @@ func kept(ctx context.Context, queue *admin.Queue) ([]metrics.Kept, error) {
 		{State: "held_threads", Count: t.HeldThreads.Count},
 		{State: "parked", Count: t.Parked.Count, OldestAt: t.Parked.OldestAt},
 		{State: "quarantined", Count: t.Quarantined.Count, OldestAt: t.Quarantined.OldestAt},
+		{State: "unloaded", Count: t.Unloaded.Count, OldestAt: t.Unloaded.OldestAt},
 		{State: "poisoned", Count: t.Poisoned.Count, OldestAt: t.Poisoned.OldestAt},
 		{State: "blocked", Count: t.Blocked.Count},
 		{State: "router", Count: t.Router.Count, OldestAt: t.Router.OldestAt},

@@ -35,6 +35,8 @@ type Files interface {
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
 	// Count counts the messages in a place.
 	Count(ctx context.Context, p spool.Place) (spool.Census, error)
+	// Unloaded counts the control files that could not be loaded yet.
+	Unloaded() spool.Unloaded
 	// RecordHold, HoldRecords and DropHoldRecord write, read and remove the
 	// records of HOLD orders.
 	RecordHold(r spool.HoldRecord) error

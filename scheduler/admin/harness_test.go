@@ -97,6 +97,10 @@ func (s memoryFiles) Show(_ context.Context, id string) (*spool.Stored, bool, er
 	return nil, false, nil
 }
 
+func (s memoryFiles) Unloaded() spool.Unloaded {
+	return s.records.unloaded
+}
+
 func (s memoryFiles) Count(ctx context.Context, p spool.Place) (c spool.Census, err error) {
 	if s.records.unreadable {
 		return c, errors.New("permission denied")
@@ -138,6 +142,7 @@ type holdRecordFiles struct {
 	sync.Mutex
 	all        []spool.HoldRecord
 	last       uint64
+	unloaded   spool.Unloaded
 	unreadable bool // hold/, postman/ and corrupt/ are
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"zsched/scheduler/spool"
 )
 
 // keep runs KeepHolds until the test ends.
@@ -118,6 +120,11 @@ func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
 			}
 		}
 		h.records.unreadable = false
+		h.records.unloaded = spool.Unloaded{Messages: 2, Since: time.Unix(1e9, 0), Reason: "locked by process 4711"}
+		if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Unloaded.Count != 2 ||
+			!strings.HasSuffix(totals.KeptText(time.Unix(1e9+3600, 0)), "2 messages not loaded (oldest 1h: locked by process 4711)") {
+			t.Errorf("%+v, %v", totals, err)
+		}
 		h.want("HOLD MSG 1", 1, 2, 2)
 		time.Sleep(countPause)
 		if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Held.Count != 1 {

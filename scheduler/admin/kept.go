@@ -75,6 +75,9 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
 		t.Router.Dead = ever && !running
 	}
+	if u := q.files.Unloaded(); u.Messages > 0 {
+		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
+	}
 	if t.Poisoned.Count == 0 {
 		k.poisoned = keptCount{}
 		return nil

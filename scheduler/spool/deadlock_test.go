@@ -169,6 +169,9 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentWithALargePid(t *testing.T) {
 	if !strings.Contains(r.Reason, "an agent of an earlier scheduler") {
 		t.Errorf("%+v", r)
 	}
+	if u := o.s.Unloaded(); u.Messages != 1 || u.Reason != r.Reason || u.Since.IsZero() {
+		t.Errorf("%+v", u)
+	}
 	stop()
 	if m := o.loaded("7"); len(m.Recipients) != 2 {
 		t.Errorf("%+v", m)

@@ -251,7 +251,7 @@ func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	case Unreadable:
 		at = time.Now().Add(unreadableRetry)
 	}
-	return Refused{n, why, reason, s.refusals.add(n, at)}
+	return Refused{n, why, reason, s.refusals.add(n, at, reason)}
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of

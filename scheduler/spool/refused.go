@@ -23,6 +23,28 @@ type wait struct {
 	name  Name
 	at    time.Time // when to announce it again; zero: that has happened
 	tries int
+	since time.Time // the first refusal
+	why   string    // of the last
+}
+
+// Unloaded are the messages whose control files were refused and will be read again.
+type Unloaded struct {
+	Messages int
+	Since    time.Time // when the first of them was refused
+	Reason   string    // why that one was refused last
+}
+
+// Unloaded counts the refused messages that the spool remembers, at most 4096.
+func (s *Spool) Unloaded() (u Unloaded) {
+	s.refusals.mu.Lock()
+	defer s.refusals.mu.Unlock()
+	for _, w := range s.refusals.waiting {
+		u.Messages++
+		if u.Since.IsZero() || w.since.Before(u.Since) {
+			u.Since, u.Reason = w.since, w.why
+		}
+	}
+	return u
 }
 
 // waitLimit bounds the refused names that are remembered. The sweep finds the
@@ -52,10 +74,13 @@ func (rs *refusals) skip(names []Name) []Name {
 // add notes a refusal and returns how many there were in a row: of this name, or
 // of all names that are not remembered. If at is zero, the name is not read
 // again.
-func (rs *refusals) add(n Name, at time.Time) int {
+func (rs *refusals) add(n Name, at time.Time, why string) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	was := rs.waiting[n.Path]
+	was, known := rs.waiting[n.Path]
+	if !known {
+		was.since = time.Now()
+	}
 	tries := was.tries + 1
 	if at.IsZero() {
 		delete(rs.waiting, n.Path)
@@ -69,7 +94,7 @@ func (rs *refusals) add(n Name, at time.Time) int {
 		}
 		rs.unremembered = 0
 	}
-	rs.waiting[n.Path] = wait{n, at, tries}
+	rs.waiting[n.Path] = wait{n, at, tries, was.since, why}
 	wake(rs.changed)
 	return tries
 }

@@ -143,7 +143,7 @@ func TestSweepPassesOverWhatWaits(t *testing.T) {
 	list := func() []Name { return []Name{busy, fresh} }
 
 	for try := range 3 {
-		if got := in.add(busy, now.Add(busyRetry)); got != try+1 {
+		if got := in.add(busy, now.Add(busyRetry), ""); got != try+1 {
 			t.Errorf("refusal %d is counted as %d", try+1, got)
 		}
 		if got := in.skip(list()); !slices.Equal(got, []Name{fresh}) {
@@ -162,7 +162,7 @@ func TestSweepPassesOverWhatWaits(t *testing.T) {
 		}
 	}
 	in.remove("7")
-	if got := in.add(busy, time.Time{}); got != 1 {
+	if got := in.add(busy, time.Time{}, ""); got != 1 {
 		t.Errorf("refusal 1 is counted as %d", got)
 	}
 }
@@ -187,21 +187,21 @@ func TestWaitingIsBounded(t *testing.T) {
 	in := newRefusals()
 	now := time.Now()
 	for i := range waitLimit + 100 {
-		in.add(Name{strconv.Itoa(i), uint64(i)}, now)
+		in.add(Name{strconv.Itoa(i), uint64(i)}, now, "")
 	}
 	if len(in.waiting) != waitLimit {
 		t.Errorf("%d names wait", len(in.waiting))
 	}
 	// The refusals of names that are not remembered count together.
 	for i := range 3 {
-		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now); tries != 101+i {
+		if tries := in.add(Name{"beyond" + strconv.Itoa(i), uint64(i)}, now, ""); tries != 101+i {
 			t.Errorf("try %d of a name that is not remembered", tries)
 		}
 	}
 	// Those that were given out again and came to nothing make room.
 	for names, _ := in.due(now); len(names) > 0; names, _ = in.due(now) {
 	}
-	if tries := in.add(Name{"x", 1}, now); len(in.waiting) != 1 || tries != 1 {
+	if tries := in.add(Name{"x", 1}, now, ""); len(in.waiting) != 1 || tries != 1 {
 		t.Errorf("%d names wait, after try %d", len(in.waiting), tries)
 	}
 }
@@ -210,7 +210,7 @@ func TestWaitingIsBounded(t *testing.T) {
 func TestRefusedNamesComeBack(t *testing.T) {
 	o := newTestSpool(t).open(Options{})
 	o.sweep()
-	o.s.refusals.add(Name{"A/H/7", 7}, time.Now())
+	o.s.refusals.add(Name{"A/H/7", 7}, time.Now(), "")
 	if got := o.found(); !slices.Equal(got, []Name{{"A/H/7", 7}}) {
 		t.Errorf("found %v", got)
 	}
