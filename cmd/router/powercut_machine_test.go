@@ -126,7 +126,12 @@ func configuration() *scheduler.Config {
 
 func (m *machine) startRouter(loader *table.Loader) error {
 	env := zenv.Parse(fmt.Appendf(nil, "POSTOFFICE=%s\nORGDOMAIN=mx.example\nSYSLOGFLG=none\nSCHEDULERDIRHASH=%d\n", m.office, m.levels))
-	r, err := newRouter(&options{maxHops: defaultMaxHops}, env, loader, m.log)
+	// Each router has its own: the goroutine that reads the tables belongs to one run.
+	own := &table.Loader{RoutesFile: loader.RoutesFile, AliasesFile: loader.AliasesFile, Domains: loader.Domains}
+	if err := own.Load(); err != nil {
+		return err
+	}
+	r, err := newRouter(&options{maxHops: defaultMaxHops}, env, own, m.log)
 	if err != nil {
 		return err
 	}

@@ -236,7 +236,7 @@ func TestWhatCannotBeReadIsPutAside(t *testing.T) {
 	o.write("router/2", "from <a@b>\nto <x@a.example>\n")
 	o.write("router/3", "Subject: nobody gets it\n\nbody\n")
 	o.write("router/4", "To: a b c@d\n\nbody\n")
-	o.write("router/5", "to <x@a.example>\nenv-end\nX: \x00\n\nbody\n")
+	o.write("router/5", "To: x@a.example\nX: \x00\n\nbody\n") // nobody is known who could be told
 	o.write("router/6", "to <x@a.example>\nenv-end\n\nbody\n")
 	o.write("router/.hidden", "")
 	o.write("corrupt-1", "")
