@@ -190,7 +190,10 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, peer Peer) {
 	defer cancel()
 	out := bufio.NewWriterSize(&deadlineWriter{ctx, conn, slot}, outBuffer)
 	if settings.Version == 1 {
-		slot.admit()
+		if !slot.admit(!settings.trusts(peer)) {
+			settings.Note(Note{Kind: NoteFull, Peer: peer.String()})
+			return
+		}
 		s.serveV1(ctx, out, peer, settings)
 		return
 	}

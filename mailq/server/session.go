@@ -59,8 +59,12 @@ func (s *session) run(ctx context.Context) {
 // anyway.
 func (s *session) greet() bool {
 	list := s.readAuthFile()
-	s.useCredentials(list)
+	hasPlace := s.useCredentials(list)
 	s.reply(mailq.GreetingV2)
+	if !hasPlace {
+		s.reply("550 TOO MANY SESSIONS")
+		return false
+	}
 	if !s.admitted && !list.mayConnect(s.peer) {
 		s.server.counts.add("AuthRej")
 		s.note(Note{Kind: NoteAccess})
@@ -76,22 +80,29 @@ func (s *session) greet() bool {
 
 // useCredentials logs peers on UNIX sockets in: root and the server's own user
 // with every right, other local users with the rights of user nobody on this
-// host.
-func (s *session) useCredentials(list accounts) {
+// host. It returns false if there are too many sessions.
+func (s *session) useCredentials(list accounts) bool {
 	if !s.peer.unix() {
-		return
+		return true
 	}
 	if s.settings.trusts(s.peer) {
-		s.login(s.peer.name(), rightsAll)
+		return s.login(s.peer.name(), rightsAll)
 	} else if a, ok := list.find("nobody", s.peer); ok {
-		s.login(s.peer.name(), a.rights)
+		return s.login(s.peer.name(), a.rights)
 	}
 	s.user = s.peer.name()
+	return true
 }
 
-func (s *session) login(user string, granted rights) {
+// login gives the session the rights of a user. It returns false if that user's
+// peer, or all users without KILL, have too many sessions.
+func (s *session) login(user string, granted rights) bool {
+	if !s.slot.admit(!granted.has(rightKILL)) {
+		s.note(Note{Kind: NoteFull})
+		return false
+	}
 	s.admitted, s.user, s.rights = true, user, granted
-	s.slot.admit()
+	return true
 }
 
 // readAuthFile reads the auth file. A file that cannot be used counts as empty.
@@ -237,7 +248,10 @@ func (s *session) auth(ctx context.Context, rest string) bool {
 		a, err = new(account), errors.New("no line of the auth file is for this user and address")
 	}
 	if a.verify(s.challenge, digest) && ok {
-		s.login(a.user, a.rights)
+		if !s.login(a.user, a.rights) {
+			s.reply("-BAD; TOO MANY SESSIONS")
+			return false
+		}
 		s.reply("+OK")
 		return true
 	}

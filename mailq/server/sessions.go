@@ -1,18 +1,25 @@
 package server
 
 import (
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
 	"time"
 )
 
-// maxSessions is the maximum number of sessions. Root and the server's own user
-// may have as many again on UNIX sockets. At the limit, a new connection
-// replaces the session of a peer that has not logged in, or else one that has
-// been idle for stallTime, so that silent peers cannot keep users out. If there
-// is no such session, the new connection is closed without an answer.
-const maxSessions = 20
+const (
+	// maxSessions is the maximum number of sessions. Root and the server's own user
+	// may have as many again on UNIX sockets. At the limit, a new connection replaces
+	// one that has not logged in, or else an ordinary session that has been idle for
+	// stallTime. If there is none, the new connection is closed without an answer.
+	maxSessions = 40
+	// maxOrdinary is how many sessions of users without KILL may be logged in, so that
+	// they leave places for others to log in, and maxOrdinaryOfPeer how many of one
+	// address or uid.
+	maxOrdinary       = maxSessions / 2
+	maxOrdinaryOfPeer = maxOrdinary / 2
+)
 
 // stallTime is how long a session may be idle before another may replace it.
 const stallTime = 10 * time.Second
@@ -31,6 +38,7 @@ type slot struct {
 	trusted bool
 
 	admitted bool // logged in, or needs no login
+	ordinary bool // admitted without KILL
 	activeAt time.Time
 }
 
@@ -59,8 +67,9 @@ func (s *sessions) open(conn net.Conn, peer Peer, trusted bool) (opened *slot, r
 }
 
 // victim returns the session to close for a new one, or nil. Peers that have not
-// logged in come first. Among several sessions it chooses the oldest of the peer
-// that has the most.
+// logged in come first, and of them one at random of the peer that has the most: if
+// it were the oldest, a flood of connections would end every login before it is over.
+// Of idle sessions it is the oldest of the peer that has the most.
 func (s *sessions) victim(now time.Time) *slot {
 	var notAdmitted, idle []*slot
 	for _, sl := range s.slots {
@@ -68,12 +77,14 @@ func (s *sessions) victim(now time.Time) *slot {
 		case sl.trusted:
 		case !sl.admitted:
 			notAdmitted = append(notAdmitted, sl)
-		case now.Sub(sl.activeAt) >= stallTime:
+		case sl.ordinary && now.Sub(sl.activeAt) >= stallTime:
 			idle = append(idle, sl)
 		}
 	}
 	if len(notAdmitted) > 0 {
-		return oldestOfBusiestPeer(notAdmitted)
+		busiest := oldestOfBusiestPeer(notAdmitted).peer.String()
+		notAdmitted = slices.DeleteFunc(notAdmitted, func(sl *slot) bool { return sl.peer.String() != busiest })
+		return notAdmitted[rand.IntN(len(notAdmitted))]
 	}
 	return oldestOfBusiestPeer(idle)
 }
@@ -115,9 +126,35 @@ func (sl *slot) active() {
 	sl.activeAt = time.Now()
 }
 
-// admit records that the peer has logged in or needs no login.
-func (sl *slot) admit() {
+// admit records that the peer has logged in or needs no login; ordinary says that it
+// may not give orders. It returns false if there are too many ordinary sessions, and
+// none is idle that it can close.
+func (sl *slot) admit(ordinary bool) bool {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()
-	sl.admitted = true
+	if ordinary && !sl.ordinary {
+		var all, same []*slot
+		for _, other := range sl.all.slots {
+			if other.ordinary {
+				all = append(all, other)
+				if other.peer.String() == sl.peer.String() {
+					same = append(same, other)
+				}
+			}
+		}
+		if len(same) >= maxOrdinaryOfPeer {
+			all = same
+		}
+		if len(same) >= maxOrdinaryOfPeer || len(all) >= maxOrdinary {
+			isBusy := func(other *slot) bool { return time.Since(other.activeAt) < stallTime }
+			victim := oldestOfBusiestPeer(slices.DeleteFunc(all, isBusy))
+			if victim == nil {
+				return false
+			}
+			sl.all.remove(victim)
+			_ = victim.conn.Close()
+		}
+	}
+	sl.admitted, sl.ordinary = true, ordinary
+	return true
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"zsched/mailq"
 )
 
 // address returns a peer whose address ends in n. It counts from 1.
@@ -31,15 +33,19 @@ func TestTwentySessionsAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, refused := countFull(t)
 		var open []*testClient
-		for range maxSessions {
-			k := dial(t, s, loopback)
+		for i := range maxOrdinary {
+			k := dial(t, s, address(i%2+1))
 			k.login("nobody", "nobody")
 			open = append(open, k)
 		}
-		if k := connect(t, s, loopback); !k.ends() {
-			t.Error("a connection beyond the limit got an answer")
+		for _, peer := range []Peer{address(1), address(3)} {
+			k := dial(t, s, peer)
+			r := k.reply("AUTH nobody " + mailq.Digest(k.challenge, "nobody"))
+			if r != "-BAD; TOO MANY SESSIONS" || !k.ends() {
+				t.Errorf("a login beyond the limit: %q", r)
+			}
 		}
-		if len(*refused) != 1 {
+		if len(*refused) != 2 {
 			t.Errorf("%d notes of too many sessions", len(*refused))
 		}
 		if r := open[0].reply("QUIT"); r != "+Bye bye" {
@@ -106,13 +112,28 @@ func TestOneAddressPushesOutItself(t *testing.T) {
 	})
 }
 
+// TestUsersWithoutKillLeavePlaces: users who log in as nobody again and again do not
+// keep out one who may give orders, even from the same address.
+func TestUsersWithoutKillLeavePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, &fakeQueue{}, func(set *Settings) {
+			set.AuthFile = authFile(t, "nobody:nobody:TT ETRN:\npostmaster:secret:ALL:\n")
+		})
+		for range 3 * maxSessions {
+			k := dial(t, s, loopback)
+			k.reply("AUTH nobody " + mailq.Digest(k.challenge, "nobody"))
+		}
+		dial(t, s, loopback).login("postmaster", "secret")
+	})
+}
+
 // TestIdleUsersGiveWay: users who log in and then say nothing keep nobody out
 // for long. One who gives commands stays.
 func TestIdleUsersGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := countFull(t)
 		var users []*testClient
-		for range maxSessions {
+		for range maxOrdinaryOfPeer {
 			k := dial(t, s, loopback)
 			k.login("nobody", "nobody")
 			users = append(users, k)
@@ -132,10 +153,10 @@ func TestIdleUsersGiveWay(t *testing.T) {
 func TestRootHasPlacesOfHisOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := countFull(t)
-		for range maxSessions {
+		for range maxOrdinaryOfPeer {
 			dial(t, s, loopback).login("nobody", "nobody")
 		}
-		for range maxSessions {
+		for range 2*maxSessions - maxOrdinaryOfPeer {
 			dial(t, s, Peer{UID: 0})
 		}
 		start := time.Now()
