@@ -97,7 +97,7 @@ func (m *memoryTest) tell(e Event) {
 			case Start:
 				events = append(events, AgentHungry{Agent: a.Agent})
 			case Idle:
-				events = append(events, AgentHungry{Agent: a.Agent})
+				events = append(events, AgentHungry(a))
 			case Feed:
 				m.feeds = append(m.feeds, a)
 			case Finish:

@@ -322,8 +322,8 @@ func TestDeadHostBesideLiveOne(t *testing.T) {
 		once   int // attempts before the first suspension
 	}{
 		"constant window": {"maxthr=10", 10, 10},
-		// The fifth failure makes the host dead. Three sessions have been given
-		// to it since the first, because a window of four had fewer than that.
+		// The fifth failure makes the host dead. Up to three sessions have been
+		// given to it since the first, because a window of four had fewer than that.
 		"moving window": {"initialconcurrency=5 maxthr=10", 5, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,8 +364,9 @@ func TestDeadHostBesideLiveOne(t *testing.T) {
 				}
 				suspensions := p.suspensions(1 + probes)
 				t.Logf("%d attempts, %d suspensions, %d deliveries", dead, suspensions, live)
-				if dead != test.once+suspensions-1 || live != messages {
-					t.Errorf("a dead host with a window of %d costs %d attempts with %d suspensions, want %d and then one each; %d of %d messages are delivered to the other host",
+				// How many sessions are refilled depends on which reports arrive together.
+				if probed := suspensions - 1; dead < test.window+probed || dead > test.once+probed || live != messages {
+					t.Errorf("a dead host with a window of %d costs %d attempts with %d suspensions, want at most %d and then one each; %d of %d messages are delivered to the other host",
 						test.window, dead, suspensions, test.once, live, messages)
 				}
 			})

@@ -248,7 +248,7 @@ func isDigits(word string) bool {
 // "ms".
 func isNumber(word string) bool {
 	unit := strings.TrimLeft(word, "0123456789")
-	return len(unit) < len(word) && len(unit) <= 2 && strings.IndexAny(unit, ".-:_@+") < 0
+	return len(unit) < len(word) && len(unit) <= 2 && !strings.ContainsAny(unit, ".-:_@+")
 }
 
 // minIdentifier is the length of the shortest word that counts as an identifier.

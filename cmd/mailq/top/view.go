@@ -1,7 +1,6 @@
 package top
 
 import (
-	"slices"
 	"time"
 
 	"zsched/mailq"
@@ -55,9 +54,6 @@ func (v *view) page() *page {
 
 // push opens a page on top of this one.
 func (v *view) push(p *page) { v.stack = append(v.stack, p) }
-
-// isShown reports whether a page can be reached by going back.
-func (v *view) isShown(p *page) bool { return p == v.main[v.tab] || slices.Contains(v.stack, p) }
 
 // switchTo shows one of the pages that have a key.
 func (v *view) switchTo(tab int) question {

@@ -36,7 +36,7 @@ func spool(tb testing.TB, n int) (transport string) {
 		control := fmt.Sprintf("@ 0x00000007\ni %d\no 24\nl <m@example.org>\ne alice@example.org\n"+
 			"s smtp mx.example.org alice@example.org 0\nr           smtp a.example bob@a.example 0\n"+
 			"m\nReceived: by mx\n\tid 1\nSubject: x\nTo: you\n\n", i+1)
-		for file, text := range map[string]string{"transport": control, "queue": "x\n"} {
+		for file, text := range map[string]string{"transport": control, "queue": "Subject: x\n\nthe text of a message\n"} {
 			if err := os.WriteFile(filepath.Join(dir, file, fmt.Sprint(i+1)), []byte(text), 0o644); err != nil {
 				tb.Fatal(err)
 			}
