@@ -1,9 +1,8 @@
 package memdisk
 
-// The system calls: postoffice.Disk.
+// The system calls on open files, and what all system calls share.
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
 	pathpkg "path"
@@ -38,6 +37,15 @@ func (d *Disk) begin(kind callKind, what string) error {
 		d.trace = append(d.trace, what)
 	}
 	return err
+}
+
+// beginOn begins a call on a descriptor. The lock must be held.
+func (d *Disk) beginOn(fd int, kind callKind, call string) (*handle, error) {
+	h, err := d.handle(fd)
+	if err == nil {
+		err = d.begin(kind, call+" "+h.name)
+	}
+	return h, err
 }
 
 // walk returns the node that a path below dir names; parent and base say where
@@ -86,73 +94,10 @@ func (d *Disk) label(dir int, path string) string {
 	if strings.HasPrefix(path, "/") {
 		return strings.Trim(strings.TrimPrefix(pathpkg.Clean(path)+"/", d.prefix), "/")
 	}
-	if name := d.labelFD(dir); name != "" {
-		return name + "/" + path
+	if h := d.open[dir]; h != nil && h.name != "" {
+		return h.name + "/" + path
 	}
 	return path
-}
-
-func (d *Disk) labelFD(fd int) string {
-	if h := d.open[fd]; h != nil {
-		return h.name
-	}
-	return ""
-}
-
-// Openat opens a file: open(2).
-func (d *Disk) Openat(dir int, path string, flags int, mode uint32) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	kind := opening
-	if flags&(unix.O_CREAT|unix.O_TRUNC) != 0 {
-		kind = creating
-	}
-	if err := d.begin(kind, "open "+d.label(dir, path)); err != nil {
-		return -1, err
-	}
-	parent, base, n, err := d.walk(dir, path)
-	switch {
-	case err != nil:
-		return -1, err
-	case n == nil && flags&unix.O_CREAT == 0:
-		return -1, unix.ENOENT
-	case n != nil && flags&unix.O_CREAT != 0 && flags&unix.O_EXCL != 0:
-		return -1, unix.EEXIST
-	case n != nil && flags&unix.O_DIRECTORY != 0 && !n.isDir():
-		return -1, unix.ENOTDIR
-	case n != nil && n.isDir() && flags&unix.O_ACCMODE != unix.O_RDONLY:
-		return -1, unix.EISDIR
-	case n == nil:
-		n = d.newNode(unix.S_IFREG | mode&0o777)
-		d.rename(n, nameSet{parent, base, n})
-	case flags&unix.O_TRUNC != 0 && len(n.state.data) > 0:
-		d.resize(n, 0)
-	}
-	d.nextFD++
-	d.open[d.nextFD] = &handle{node: n, flags: flags, name: strings.TrimSuffix(d.label(dir, path), "/")}
-	return d.nextFD, nil
-}
-
-// rename sets or removes names of a node, and records the change in the journal.
-func (d *Disk) rename(n *node, sets ...nameSet) {
-	now := time.Now()
-	for _, s := range sets {
-		if old := s.dir.names[s.name]; old != nil {
-			if old.links--; old.links == 0 {
-				d.used -= int64(len(old.state.data))
-			}
-		}
-		if s.node == nil {
-			delete(s.dir.names, s.name)
-		} else {
-			s.dir.names[s.name] = s.node
-			s.node.links++
-		}
-		s.dir.state.mtime, s.dir.state.ctime = now, now
-	}
-	n.state.ctime = now
-	d.changes++
-	d.journal = append(d.journal, &change{d.changes, n, sets})
 }
 
 // Close closes a descriptor: close(2). It never fails.
@@ -167,10 +112,7 @@ func (d *Disk) Close(fd int) error {
 func (d *Disk) Read(fd int, b []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h, err := d.handle(fd)
-	if err == nil {
-		err = d.begin(reading, "read "+d.labelFD(fd))
-	}
+	h, err := d.beginOn(fd, reading, "read")
 	if err != nil {
 		return -1, err
 	}
@@ -183,10 +125,7 @@ func (d *Disk) Read(fd int, b []byte) (int, error) {
 func (d *Disk) Pread(fd int, b []byte, offset int64) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h, err := d.handle(fd)
-	if err == nil {
-		err = d.begin(reading, "read "+d.labelFD(fd))
-	}
+	h, err := d.beginOn(fd, reading, "read")
 	if err != nil {
 		return -1, err
 	}
@@ -201,7 +140,7 @@ func (d *Disk) Write(fd int, b []byte) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	n, err := d.write(fd, h, b, h.offset)
+	n, err := d.write(h, b, h.offset)
 	h.offset += int64(max(n, 0))
 	return n, err
 }
@@ -214,7 +153,7 @@ func (d *Disk) Pwrite(fd int, b []byte, offset int64) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	return d.write(fd, h, b, offset)
+	return d.write(h, b, offset)
 }
 
 // Append writes at the end of the file.
@@ -226,13 +165,13 @@ func (d *Disk) Append(fd int, b []byte) (int, error) {
 		return -1, err
 	}
 	end := int64(len(h.node.state.data))
-	n, err := d.write(fd, h, b, end)
+	n, err := d.write(h, b, end)
 	h.offset = end + int64(max(n, 0))
 	return n, err
 }
 
-func (d *Disk) write(fd int, h *handle, b []byte, offset int64) (int, error) {
-	what := fmt.Sprintf("write %s %d+%d", d.labelFD(fd), offset, len(b))
+func (d *Disk) write(h *handle, b []byte, offset int64) (int, error) {
+	what := fmt.Sprintf("write %s %d+%d", h.name, offset, len(b))
 	on := !d.off
 	err := d.begin(writing, what)
 	if on && d.off && len(b) > 0 {
@@ -261,9 +200,7 @@ func (d *Disk) put(n *node, b []byte, offset int64) {
 	if len(b) == 0 {
 		return
 	}
-	data := append([]byte(nil), n.state.data...)
-	data = resized(data, max(int64(len(data)), offset+int64(len(b))))
-	copy(data[offset:], b)
+	data := overwritten(append([]byte(nil), n.state.data...), b, offset)
 	d.used += int64(len(data) - len(n.state.data))
 	n.state.data = data
 	n.state.mtime = time.Now()
@@ -303,10 +240,7 @@ func (d *Disk) Seek(fd int, offset int64, whence int) (int64, error) {
 func (d *Disk) Ftruncate(fd int, size int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h, err := d.handle(fd)
-	if err == nil {
-		err = d.begin(writing, "truncate "+d.labelFD(fd))
-	}
+	h, err := d.beginOn(fd, writing, "truncate")
 	if err == nil {
 		d.resize(h.node, size)
 	}
@@ -321,7 +255,7 @@ func (d *Disk) Fsync(fd int) error {
 	if err != nil {
 		return err
 	}
-	if err := d.begin(syncing, "sync "+d.labelFD(fd)); err != nil {
+	if err := d.begin(syncing, "sync "+h.name); err != nil {
 		if err != unix.EINTR && !d.off {
 			for i := range h.node.writes {
 				h.node.writes[i].abandoned = true
@@ -365,52 +299,6 @@ func (d *Disk) syncTree(n *node) {
 	}
 }
 
-// Getdents reads entries of a directory: getdents64(2).
-func (d *Disk) Getdents(fd int, b []byte) (int, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h, err := d.handle(fd)
-	if err == nil {
-		err = d.begin(reading, "list "+d.labelFD(fd))
-	}
-	if err != nil {
-		return -1, err
-	}
-	if !h.node.isDir() {
-		return -1, unix.ENOTDIR
-	}
-	if !h.listed {
-		// The order is random, as in a hashed directory.
-		h.list, h.listed = sortedNames(h.node.names), true
-		d.rand.Shuffle(len(h.list), func(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] })
-	}
-	const header = 19 // ino 8, off 8, reclen 2, type 1
-	used := 0
-	for len(h.list) > 0 {
-		name := h.list[0]
-		n := h.node.names[name]
-		length := (header + len(name) + 1 + 7) &^ 7
-		if n != nil && used+length > len(b) {
-			break
-		}
-		h.list = h.list[1:]
-		if n == nil {
-			continue
-		}
-		entry := b[used : used+length]
-		clear(entry)
-		binary.NativeEndian.PutUint64(entry, n.ino)
-		binary.NativeEndian.PutUint16(entry[16:], uint16(length))
-		entry[18] = unix.DT_REG
-		if n.isDir() {
-			entry[18] = unix.DT_DIR
-		}
-		copy(entry[header:], name)
-		used += length
-	}
-	return used, nil
-}
-
 // Statfs returns how much space the disk has: statfs(2).
 func (d *Disk) Statfs(path string) (st unix.Statfs_t, err error) {
 	d.mu.Lock()
@@ -429,10 +317,7 @@ func (d *Disk) Statfs(path string) (st unix.Statfs_t, err error) {
 func (d *Disk) Fstat(fd int) (st unix.Stat_t, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h, err := d.handle(fd)
-	if err == nil {
-		err = d.begin(reading, "stat "+d.labelFD(fd))
-	}
+	h, err := d.beginOn(fd, reading, "stat")
 	if err != nil {
 		return st, err
 	}
@@ -490,80 +375,10 @@ func (d *Disk) SetTime(fd int, at unix.Timespec) error {
 func (d *Disk) setAttributes(fd int, call string, set func(*state)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h, err := d.handle(fd)
-	if err == nil {
-		err = d.begin(writing, call+" "+d.labelFD(fd))
-	}
+	h, err := d.beginOn(fd, writing, call)
 	if err == nil {
 		set(&h.node.state)
 		h.node.state.ctime = time.Now()
 	}
 	return err
-}
-
-// Mkdirat makes a directory: mkdirat(2).
-func (d *Disk) Mkdirat(dir int, path string, mode uint32) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(creating, "mkdir "+d.label(dir, path)); err != nil {
-		return err
-	}
-	parent, base, n, err := d.walk(dir, path)
-	switch {
-	case err != nil:
-		return err
-	case n != nil || parent == nil:
-		return unix.EEXIST
-	}
-	n = d.newNode(unix.S_IFDIR | mode&0o7777)
-	d.rename(n, nameSet{parent, base, n})
-	return nil
-}
-
-// Unlinkat removes a name: unlinkat(2).
-func (d *Disk) Unlinkat(dir int, path string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(naming, "unlink "+d.label(dir, path)); err != nil {
-		return err
-	}
-	parent, base, n, err := d.walk(dir, path)
-	switch {
-	case err != nil:
-		return err
-	case n == nil:
-		return unix.ENOENT
-	case n.isDir():
-		return unix.EISDIR
-	}
-	d.rename(n, nameSet{parent, base, nil})
-	return nil
-}
-
-// Renameat gives a file another name: renameat2(2).
-func (d *Disk) Renameat(fromDir int, from string, toDir int, to string, keep bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err := d.begin(naming, "rename "+d.label(fromDir, from)+" "+d.label(toDir, to)); err != nil {
-		return err
-	}
-	fromParent, fromBase, n, err := d.walk(fromDir, from)
-	if err != nil {
-		return err
-	}
-	toParent, toBase, there, err := d.walk(toDir, to)
-	switch {
-	case err != nil:
-		return err
-	case n == nil:
-		return unix.ENOENT
-	case there != nil && keep:
-		return unix.EEXIST
-	case there == n:
-		return nil
-	case there != nil && there.isDir():
-		return unix.EISDIR
-	}
-	d.rename(n, nameSet{toParent, toBase, n}, nameSet{fromParent, fromBase, nil})
-	return nil
 }
