@@ -68,7 +68,6 @@ type pool struct {
 	hosts    map[string][]*conn // the same by target
 	messages map[uint64]int     // number of jobs in hand by message
 	waiting  []*job             // in the order in which they arrived
-	borrower *job               // the job that submit assigns; its caller may do it on a parked connection
 	opened   int                // connections so far
 }
 
@@ -123,9 +122,7 @@ func (p *pool) submit(j *job) (lent *conn, s *session) {
 	if j.since.IsZero() {
 		j.since = p.now()
 	}
-	p.borrower = j
 	d := p.assignAll(j)
-	p.borrower = nil
 	p.mu.Unlock()
 	p.perform(d)
 	return d.lent, d.session
@@ -136,8 +133,8 @@ func (p *pool) submit(j *job) (lent *conn, s *session) {
 type decisions struct {
 	started []*conn
 	failed  []failedJob
-	lent    *conn // and its session, for the job that is being submitted; nil: none
-	session *session
+	lent    *conn    // for the job that is being submitted; nil: none
+	session *session // of lent
 }
 
 // failedJob is a job for which there is no target.
@@ -146,15 +143,19 @@ type failedJob struct {
 	choice choice
 }
 
-// assignAll assigns the waiting jobs, and then those given. p.mu is held.
-func (p *pool) assignAll(jobs ...*job) (d decisions) {
-	all := append(p.waiting, jobs...)
+// assignAll assigns the waiting jobs, and then the one that is being submitted, if
+// it is not nil. p.mu is held.
+func (p *pool) assignAll(submitted *job) (d decisions) {
+	all := p.waiting
+	if submitted != nil {
+		all = append(all, submitted)
+	}
 	p.waiting = nil
 	for _, j := range all {
 		switch c := p.choose(j, p.now()); c.kind {
 		case ride:
 			p.assign(c.conn, j)
-			if s := c.conn.parked; s != nil && j == p.borrower {
+			if s := c.conn.parked; s != nil && j == submitted {
 				c.conn.parked, d.lent, d.session = nil, c.conn, s
 			} else {
 				p.wake(c.conn)
@@ -276,7 +277,7 @@ func (p *pool) closed(c *conn) {
 	c.jobs = nil
 	p.waiting = append(left, p.waiting...)
 	close(c.gone)
-	d := p.assignAll()
+	d := p.assignAll(nil)
 	p.mu.Unlock()
 	p.perform(d)
 }
@@ -301,7 +302,7 @@ func (p *pool) finish(c *conn, good bool) (goOn bool) {
 	var d decisions
 	if goOn {
 		c.idleSince = now
-		d = p.assignAll()
+		d = p.assignAll(nil)
 	}
 	p.mu.Unlock()
 	p.perform(d)

@@ -7,6 +7,9 @@
 //	   │                               connection   one job at a time
 //	   └──────────── report: result, transcript ◄────────────────────┘
 //
+// A connection that has just become idle is lent to Deliver, which does its job on
+// it without waking the connection's goroutine.
+//
 // The server's reply, and the moment when it arrives, decide what is reported:
 //
 //	no session can be opened with any target  deferall
