@@ -27,11 +27,11 @@ type Message struct {
 	Recipients []Recipient
 
 	session  *session
-	openedAt time.Time // set if there is a Syslog
-	fd       int       // control file
-	path     string    // message file
-	owner    int64     // uid of its owner, who submitted it; -1: not known
-	body     bodyFile  // message file, once opened; -1: not yet
+	openedAt time.Time        // set if there is a Syslog
+	fd       int              // control file
+	path     string           // message file
+	owner    int64            // uid of its owner, who submitted it; -1: not known
+	body     *postoffice.File // message file, once opened
 }
 
 // Recipient is one recipient of a Message.
@@ -72,34 +72,15 @@ func (m *Message) Body() (*io.SectionReader, error) {
 	if m.File.Body < 0 {
 		return nil, errors.New("the control file does not say where the body starts")
 	}
-	if m.body < 0 {
-		fd, err := postoffice.OpenAt(postoffice.WorkingDir, m.path, os.O_RDONLY, 0)
+	if m.body == nil {
+		body, err := postoffice.OpenFile(m.path, os.O_RDONLY)
 		if err != nil {
-			return nil, &os.PathError{Op: "open", Path: m.path, Err: err}
+			return nil, err
 		}
-		m.body = bodyFile(fd)
+		m.body = body
 	}
 	return io.NewSectionReader(m.body, m.File.Body, max(m.Size-m.File.Body, 0)), nil
 }
-
-// bodyFile is the descriptor of a message file. An os.File would be offered to the
-// poller first, which refuses files.
-type bodyFile int
-
-// ReadAt reads like os.File.ReadAt.
-func (f bodyFile) ReadAt(b []byte, offset int64) (n int, err error) {
-	for n < len(b) && err == nil {
-		var got int
-		if got, err = readAt(int(f), b[n:], offset+int64(n)); got == 0 && err == nil {
-			err = io.EOF
-		}
-		n += got
-	}
-	return n, err
-}
-
-// Fd returns the descriptor, for a process that gets the message as its input.
-func (f bodyFile) Fd() uintptr { return uintptr(f) }
 
 // Headers is the header block for this recipient, each line with its LF,
 // without the empty line that ends a header.
@@ -286,8 +267,8 @@ func (m *Message) releaseRest() {
 }
 
 func (m *Message) close() {
-	if m.body >= 0 {
-		_ = postoffice.Close(int(m.body))
+	if m.body != nil {
+		_ = m.body.Close()
 	}
 	_ = postoffice.Close(m.fd)
 }

@@ -89,20 +89,15 @@ func (ss *session) work(job Job) {
 		})
 		ss.out.line(resyncWord, " ", job.Path)
 		return
-	case errors.Is(err, errCut):
-		m.ReportRest(func(*Recipient) Result {
-			return Result{
-				Status: Deferred,
-				Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (message file is damaged)"},
-				Text:   err.Error(),
-			}
-		})
-		return
 	case err != nil:
+		problem := "message file cannot be read"
+		if errors.Is(err, errCut) {
+			problem = "message file is damaged"
+		}
 		m.ReportRest(func(*Recipient) Result {
 			return Result{
 				Status: Deferred,
-				Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (message file cannot be read)"},
+				Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (" + problem + ")"},
 				Text:   err.Error(),
 			}
 		})
@@ -131,7 +126,7 @@ func (ss *session) open(job Job) (*Message, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1, body: -1}
+	m := &Message{Job: job, Session: ss.number, session: ss, fd: fd, owner: -1}
 	if s.Syslog != nil {
 		m.openedAt = time.Now()
 	}

@@ -140,11 +140,11 @@ func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) o
 // messageInput returns the message file that ta.Message.Body has opened, as the
 // standard input of a process. The caller closes it.
 func messageInput(file io.ReaderAt) (*os.File, error) {
-	open, ok := file.(interface{ Fd() uintptr })
+	open, ok := file.(interface{ FD() int })
 	if !ok {
 		return nil, fmt.Errorf("a %T has no descriptor", file)
 	}
-	fd, err := unix.FcntlInt(open.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	fd, err := unix.FcntlInt(uintptr(open.FD()), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}

@@ -4,7 +4,6 @@ package smtp
 
 import (
 	"errors"
-	"net"
 	"time"
 )
 
@@ -148,9 +147,8 @@ func (a *Agent) idle(c *conn, s *session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.waiting = nil
-	var timeout net.Error
 	switch {
-	case !errors.As(err, &timeout) || !timeout.Timeout():
+	case !isTimeout(err):
 		return err
 	case !p.linked(c) || len(c.jobs) == 0:
 		return errUnwanted
@@ -162,13 +160,12 @@ func (a *Agent) idle(c *conn, s *session) error {
 // errProtocol if the server sent anything.
 func (a *Agent) watch(s *session) error {
 	_, err := s.r.Peek(1)
-	var timeout net.Error
 	switch {
 	case err == nil:
 		line, _ := s.line() // perhaps a 421, for the log
 		s.trace(theirs, line)
 		return errProtocol
-	case !errors.As(err, &timeout) || !timeout.Timeout():
+	case !isTimeout(err):
 		s.trace(theirs, "("+why(err)+")")
 	}
 	return err

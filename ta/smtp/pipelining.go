@@ -184,9 +184,8 @@ func (w *wire) close() {
 // and the operation that package net adds.
 func why(err error) string {
 	var op *net.OpError
-	var timeout net.Error
 	switch {
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isTimeout(err):
 		return "timed out"
 	case errors.As(err, &op):
 		err = op.Err
@@ -196,4 +195,9 @@ func why(err error) string {
 		err = system.Err
 	}
 	return visible(err.Error()) // a certificate may have any text in its names
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
