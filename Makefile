@@ -2,7 +2,7 @@
 # a working tree.
 
 GO        = go
-FUZZTIME  = 10s
+TIME      = 10s
 
 PREFIX     = /opt
 MAILSHARE  = $(PREFIX)/mail
@@ -33,7 +33,7 @@ test: all
 race:
 	$(GO) test -race -timeout 30m ./...
 
-# Each fuzz target for FUZZTIME. When a worker is busy as that time ends, the go
+# Each fuzz target for TIME (make fuzz TIME=10m). When a worker is busy as that time ends, the go
 # command may report "context deadline exceeded" without a failing input. That
 # is not a failure.
 fuzz:
@@ -41,7 +41,7 @@ fuzz:
 	for p in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 			echo "$$p $$f"; \
-			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p > $$log 2>&1; status=$$?; cat $$log; \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(TIME) $$p > $$log 2>&1; status=$$?; cat $$log; \
 			test $$status -eq 0 && continue; \
 			grep -q 'Failing input' $$log && exit 1; \
 			grep -q '^ *context deadline exceeded' $$log || exit 1; \
