@@ -25,6 +25,7 @@ internal/asyncsyslog:
 internal/eintr:
 internal/header:
 internal/interval:
+internal/ledger:
 internal/listen:          zerolog
 internal/memdisk:         x/sys
 internal/pattern:

@@ -24,6 +24,7 @@ import (
 
 	"zsched/cmd/router/table"
 	"zsched/ctlfile"
+	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
@@ -43,7 +44,7 @@ import (
 type machine struct {
 	office string
 	disk   *memdisk.Disk
-	ledger *ledger
+	ledger *ledger.Ledger
 	life   int
 	levels int // of hash directories
 	faults bool
@@ -204,18 +205,18 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
 // message is a message that a sender submits.
 type message struct {
 	sender string
-	to     []*entry
+	to     []*ledger.Entry
 }
 
 func (m *message) addresses() (list []string) {
 	for _, e := range m.to {
-		list = append(list, e.address)
+		list = append(list, e.Address)
 	}
 	return list
 }
 
 func (m *message) text() string {
-	return "From: " + m.sender + "\nSubject: " + m.sender + "\n\n" + bodyFor(m.sender)
+	return "From: " + m.sender + "\nSubject: " + m.sender + "\n\n" + ledger.Body(m.sender)
 }
 
 // overSMTP submits a message at the door.
@@ -241,11 +242,11 @@ func (m *machine) overSMTP(msg *message) error {
 	err := errors.Join(say(220, ""), say(250, "EHLO client.example"), say(250, "MAIL FROM:<%s>", msg.sender))
 	for _, e := range msg.to {
 		notify := ""
-		if e.wantsSuccess {
+		if e.WantsSuccess {
 			notify = " NOTIFY=SUCCESS,FAILURE"
 		}
 		if err == nil {
-			err = say(250, "RCPT TO:<%s>%s", e.address, notify)
+			err = say(250, "RCPT TO:<%s>%s", e.Address, notify)
 		}
 	}
 	if err == nil {
@@ -264,12 +265,12 @@ func (m *machine) byProgram(msg *message) error {
 	s := &ctlfile.Submission{By: "user@mx.example", From: ctlfile.Address{User: msg.sender}, Header: "Subject: " + msg.sender + "\n"}
 	for _, e := range msg.to {
 		dsn := ""
-		if e.wantsSuccess {
+		if e.WantsSuccess {
 			dsn = "NOTIFY=SUCCESS,FAILURE"
 		}
-		s.To = append(s.To, &ctlfile.Recipient{Address: ctlfile.Address{User: e.address}, DSN: dsn})
+		s.To = append(s.To, &ctlfile.Recipient{Address: ctlfile.Address{User: e.Address}, DSN: dsn})
 	}
-	file, err := s.Write(m.office, "sendmail-", strings.NewReader(bodyFor(msg.sender)))
+	file, err := s.Write(m.office, "sendmail-", strings.NewReader(ledger.Body(msg.sender)))
 	if err != nil {
 		return err
 	}
@@ -406,23 +407,37 @@ func (a *modelAgent) deliver(msg *ta.Message) {
 			continue
 		}
 		if strings.HasPrefix(r.User, "sender") {
-			m.ledger.notice(r.User, text)
+			m.ledger.Notice(r.User, text)
 			m.disk.Trace(fmt.Sprintf("NOTICE to %s delivered from %s", r.User, msg.Job.Path))
 			r.Report(ta.Result{Status: ta.OK, Text: "delivered"})
 			continue
 		}
-		fate := m.ledger.fateOf(r.User)
+		fate := m.ledger.Attempt(r.User)
 		m.disk.Trace(fmt.Sprintf("ATTEMPT %d for %s from %s", fate, r.User, msg.Job.Path))
 		switch fate {
-		case delivers:
-			m.ledger.deliver(r.User, text, m.life, m.faults)
+		case ledger.Delivers:
+			m.ledger.Deliver(r.User, text, m.life, m.mayDouble)
 			r.Report(ta.Result{Status: ta.OK, Text: "delivered"})
-		case fails:
+		case ledger.Fails:
 			r.Report(ta.Result{Status: ta.Error, Fields: ta.Fields{Code: "5.1.1", Diagnostic: "smtp; 550 no such user"}, Text: "no such user"})
 		default:
 			r.Report(ta.Result{Status: ta.Deferred, Fields: ta.Fields{Code: "4.2.0", Diagnostic: "smtp; 450 later"}, Text: "later"})
 		}
 	}
+}
+
+// mayDouble says why a recipient may be delivered again in this life of the machine.
+// Calls may have failed in it if faults is set.
+func (m *machine) mayDouble(e *ledger.Entry) string {
+	switch {
+	case e.Resent:
+		return "recipient sent elsewhere by an order"
+	case e.Delivered[len(e.Delivered)-1] != m.life:
+		return "recipient delivered before the cut"
+	case m.faults:
+		return "recipient whose tag could not be written"
+	}
+	return ""
 }
 
 // read returns the message file of a message.

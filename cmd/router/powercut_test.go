@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/cmd/router/table"
+	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
 	"zsched/mailq"
@@ -187,7 +188,8 @@ type simulation struct {
 	loader *table.Loader
 	office string
 	disk   *memdisk.Disk
-	ledger *ledger
+	ledger *ledger.Ledger
+	junk   map[string]bool // texts of malformed files that were on disk
 	held   map[string]bool // threads that were held until released
 	levels int
 	life   int
@@ -200,22 +202,18 @@ func powerCutRun(t *testing.T, loader *table.Loader, seed uint64, total *figures
 	synctest.Test(t, func(t *testing.T) {
 		s := &simulation{
 			t: t, rand: rand.New(rand.NewPCG(seed, 1)), loader: loader, office: fmt.Sprintf("/power-cut-%d", seed),
-			ledger: newLedger(), held: map[string]bool{}, total: total,
+			ledger: ledger.New(), junk: map[string]bool{}, held: map[string]bool{}, total: total,
 		}
 		s.log = zerolog.New(note(func(line string) { s.disk.Trace(line) })).Level(zerolog.InfoLevel)
 		s.disk = memdisk.New(s.office, os.Geteuid(), rand.New(rand.NewPCG(seed, 2)))
 		defer postoffice.Mount(s.office, s.disk)()
 		s.run()
 		total.runs++
-		for what, n := range s.ledger.doubles {
+		for what, n := range s.ledger.Doubles() {
 			total.doubles[what] += n
 		}
-		for _, e := range s.ledger.entries {
-			total.recipients++
-			if e.accepted {
-				total.accepted++
-			}
-		}
+		all, accepted := s.ledger.Count()
+		total.recipients, total.accepted = total.recipients+all, total.accepted+accepted
 		if t.Failed() {
 			t.Logf("seed %d; run it alone with -powercut.seed=%d", seed, seed)
 		}
@@ -337,7 +335,7 @@ func (s *simulation) use(m *machine, wanted string) {
 			if s.rand.IntN(4) == 0 {
 				s.sent++
 				if text, err := m.junk(s.sent); err == nil {
-					s.ledger.junk[text] = true
+					s.junk[text] = true
 				}
 			}
 		}
@@ -369,12 +367,12 @@ func (s *simulation) submit(m *machine) {
 		s.sent++
 		msg := &message{sender: fmt.Sprintf("sender%d@mx.example", s.sent)}
 		for i := range 1 + s.rand.IntN(3) {
-			e := &entry{
-				address: fmt.Sprintf("r%d.%d@h%d.example", s.sent, i, s.rand.IntN(3)), sender: msg.sender,
-				fate: fate(s.rand.IntN(4)), wantsSuccess: s.rand.IntN(3) == 0,
+			e := &ledger.Entry{
+				Address: fmt.Sprintf("r%d.%d@h%d.example", s.sent, i, s.rand.IntN(3)), Sender: msg.sender,
+				Fate: ledger.Fate(s.rand.IntN(4)), WantsSuccess: s.rand.IntN(3) == 0,
 			}
 			msg.to = append(msg.to, e)
-			s.ledger.add(e)
+			s.ledger.Add(e)
 		}
 		way := m.overSMTP
 		if s.rand.IntN(2) == 0 {
@@ -382,7 +380,7 @@ func (s *simulation) submit(m *machine) {
 		}
 		m.all.Go(func() {
 			if way(msg) == nil {
-				s.ledger.accept(msg.addresses())
+				s.ledger.Accept(msg.addresses())
 			}
 		})
 	}
@@ -438,13 +436,7 @@ func (s *simulation) checkHeldThreads() {
 
 // resent notes that the recipients of a control file may be sent twice.
 func (s *simulation) resent(control string) {
-	s.ledger.mu.Lock()
-	defer s.ledger.mu.Unlock()
-	for address, e := range s.ledger.entries {
-		if strings.Contains(control, address) {
-			e.resent = true
-		}
-	}
+	s.ledger.Change(control, func(e *ledger.Entry) { e.Resent = true })
 }
 
 // settle runs the machine without any fault until every promise is kept.
@@ -467,13 +459,13 @@ func (s *simulation) settle() {
 				s.disk.Trace(fmt.Sprintf("release %s: %v", file, err))
 			}
 		}
-		if len(s.ledger.unkept()) == 0 {
+		if len(s.ledger.Unkept()) == 0 {
 			break
 		}
 	}
-	lost := s.ledger.unkept()
+	lost := s.ledger.Unkept()
 	s.total.losses += len(lost)
-	for _, why := range slices.Concat(lost, s.ledger.wrong) {
+	for _, why := range slices.Concat(lost, s.ledger.Wrong()) {
 		s.t.Error(why)
 	}
 	s.checkJunk()
@@ -490,14 +482,14 @@ func (s *simulation) settle() {
 
 // checkJunk checks that malformed files are somewhere.
 func (s *simulation) checkJunk() {
-	if len(s.ledger.junk) == 0 {
+	if len(s.junk) == 0 {
 		return
 	}
 	var all strings.Builder
 	for _, file := range s.disk.Files("") {
 		all.WriteString(s.disk.Content(file) + "\n")
 	}
-	for text := range s.ledger.junk {
+	for text := range s.junk {
 		for _, dir := range []string{"queue", "transport"} {
 			if !strings.Contains(all.String(), text+" in "+dir+"\n") {
 				s.t.Errorf("%q of %s is gone", text, dir)
