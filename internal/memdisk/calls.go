@@ -185,8 +185,10 @@ func (d *Disk) write(h *handle, b []byte, offset int64) (int, error) {
 		return -1, unix.EBADF
 	}
 	grows := offset + int64(len(b)) - int64(len(h.node.state.data))
-	if room := d.room(); grows > room {
-		fits := int64(len(b)) - (grows - max(room, 0))
+	// Files may have had more than Faults.Space when it was set. A write that does not
+	// grow its file succeeds even then.
+	if room := max(d.room(), 0); grows > room {
+		fits := int64(len(b)) - (grows - room)
 		if fits <= 0 {
 			return -1, unix.ENOSPC
 		}

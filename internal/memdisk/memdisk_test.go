@@ -82,6 +82,18 @@ func TestARenameIsOneChange(t *testing.T) {
 	}
 }
 
+func TestAWriteThatNeedsNoSpaceSucceedsOnAFullDisk(t *testing.T) {
+	d := New("/disk", 0, rand.New(rand.NewPCG(1, 1)))
+	fd := d.file(t, "a", "text of a file")
+	d.SetFaults(Faults{Space: 6})
+	if n, err := d.Pwrite(fd, []byte("TEXT"), 0); n != 4 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if n, err := d.Pwrite(fd, []byte("more"), 14); n != -1 || err != unix.ENOSPC {
+		t.Errorf("beyond the end: %d bytes, %v", n, err)
+	}
+}
+
 func TestAFullDiskTakesPartOfAWrite(t *testing.T) {
 	d := New("/disk", 0, rand.New(rand.NewPCG(1, 1)))
 	fd := d.file(t, "a", "1234")
