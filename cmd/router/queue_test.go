@@ -189,7 +189,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 }
 
 func TestSubmissionsOfABatchShareTheirSyncs(t *testing.T) {
-	for _, c := range []struct{ submissions, levels, waits int }{{1, 0, 2}, {1, 2, 2}, {100, 0, 2}, {100, 2, 2}} {
+	for _, c := range []struct{ submissions, levels, waits int }{{1, 0, 1}, {1, 2, 1}, {100, 0, 1}, {100, 2, 1}} {
 		o := newOffice(t, c.levels)
 		for i := range c.submissions {
 			o.write(fmt.Sprint("router/", i+1), "from <s@a.example>\nto <z@d.example>\nenv-end\n\nbody\n")
