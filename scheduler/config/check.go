@@ -42,6 +42,8 @@ func (r *reader) checkClauses() {
 		}
 		r.checkPattern(c)
 		r.checkReached(i)
+		r.checkOverridden(i)
+		r.checkLocal(i)
 		if len(p.Command) == 0 && !r.mayMatchLater(i) {
 			r.warn("%s has no command, and no later clause has one for it: mail that matches it waits", patternOf(c))
 		}
@@ -112,6 +114,54 @@ func (r *reader) checkReached(i int) {
 				patternOf(c), patternOf(earlier), earlier.Line)
 			return
 		}
+	}
+}
+
+// checkOverridden reports settings of a clause without a command that are never in
+// force, because a later clause sets the same keyword for everything that the
+// clause matches.
+func (r *reader) checkOverridden(i int) {
+	clauses := r.file.Scheduler.Clauses
+	c := &clauses[i]
+	if r.copied[i] || c.MatchesAll() || setsOneOf(c, "command") {
+		return
+	}
+	inForce := slices.Clone(c.Settings) // those that may still be in force
+	for j := i + 1; j < len(clauses) && len(inForce) > 0 && r.comparisonsLeft > 0; j++ {
+		r.comparisonsLeft--
+		later := &clauses[j]
+		if later.MatchesAll() {
+			continue
+		}
+		if covers(later.Channel, c.Channel) && covers(later.Host, c.Host) {
+			inForce = slices.DeleteFunc(inForce, func(s scheduler.Setting) bool {
+				again := slices.IndexFunc(later.Settings, func(other scheduler.Setting) bool { return other.Name == s.Name })
+				if again >= 0 && later.Settings[again].Value != s.Value {
+					r.warn("%s in %s has no effect: %s on line %d matches the same mail and sets it again",
+						s.Name, patternOf(c), patternOf(later), later.Line)
+				}
+				return again >= 0
+			})
+		}
+		if setsOneOf(later, "command") && mayOverlap(c.Channel, later.Channel) && mayOverlap(c.Host, later.Host) {
+			return // the search may end here with the settings in force
+		}
+	}
+}
+
+// checkLocal reports local mail that is delivered one message at a time.
+func (r *reader) checkLocal(i int) {
+	clauses := r.file.Scheduler.Clauses
+	c := &clauses[i]
+	if !strings.EqualFold(c.Channel, "local") || c.Host != "*" || !setsOneOf(c, "command") {
+		return
+	}
+	general := slices.ContainsFunc(clauses[:i], func(earlier scheduler.Clause) bool {
+		return !earlier.MatchesAll() && setsOneOf(&earlier, "maxthr") && covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host)
+	})
+	if !general && r.file.Effective(i).MaxThr <= 1 {
+		r.warn("in %s maxthr=1 allows one delivery at a time: all local users are one thread, so a slow mailbox of one "+
+			"holds up the mail of all; set maxthr and sessions", patternOf(c))
 	}
 }
 

@@ -97,12 +97,32 @@ func TestWarnings(t *testing.T) {
 			"f:2:1: smtp/a.example is never reached: smtp/* on line 1 has a command and matches everything that it matches"},
 		{"single quotes", "a " + settledButCommand + "command='c'",
 			`f:1:59: the value of command begins with a ', which is an ordinary character; values are quoted with "`},
+		{"a setting that a later clause replaces", "smtp/slow* maxchannels=3\nsmtp " + settled + "maxchannel=10",
+			"f:1:1: maxchannel in smtp/slow* has no effect: smtp/* on line 2 matches the same mail and sets it again"},
+		{"one delivery at a time for all users", "local " + settled,
+			"f:1:1: in local/* maxthr=1 allows one delivery at a time: all local users are one thread, so a slow mailbox of one " +
+				"holds up the mail of all; set maxthr and sessions"},
 		{"an unknown service", "a " + settled + "\nPARAMmailqsock=TCP:nosuch",
 			`f:2:1: this machine knows no TCP service "nosuch"; port 174 is used`},
 	} {
 		file := mustParse(t, c.text)
 		if len(file.Warnings) != 1 || file.Warnings[0].String() != c.want {
 			t.Errorf("%s: got\n%v\nwant\n%s", c.about, file.Warnings, c.want)
+		}
+	}
+}
+
+// A clause in between may end the search, and then the first setting is in force.
+func TestSettingThatMayApplyGetsNoWarning(t *testing.T) {
+	for _, text := range []string{
+		"smtp/slow* maxchannel=3\nsmtp/*.org " + settled + "\nsmtp " + settled + "maxchannel=10",
+		"smtp/slow* maxchannel=3\nsmtp/*.org maxchannel=4\nsmtp " + settled,
+		"*/* maxchannel=3\nsmtp " + settled + "maxchannel=10",
+		"local maxthr=5\nlocal " + settled,
+		"* maxthr=5\nlocal " + settled,
+	} {
+		if file := mustParse(t, text); len(file.Warnings) != 0 {
+			t.Errorf("%q: got %v", text, file.Warnings)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // heading is the line of scheduler.cf(5) that begins a row's entry.
@@ -108,6 +109,11 @@ func TestExampleLoadsWithoutAWord(t *testing.T) {
 	for _, channel := range []string{"local", "hold", "smtp", "uucp"} {
 		if !slices.ContainsFunc(patterns(file), func(p string) bool { return strings.HasPrefix(p, channel+"/") }) {
 			t.Errorf("no clause for the channel %s", channel)
+		}
+	}
+	for i, p := range patterns(file) {
+		if got := file.Effective(i).Expiry; got < 72*time.Hour {
+			t.Errorf("mail of %s expires after %s, sooner than after three days", p, got)
 		}
 	}
 }
