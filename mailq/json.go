@@ -1,6 +1,9 @@
 package mailq
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // This file declares the values that answers carry as JSON: one struct for each
 // kind of line. A field that the protocol may leave out has omitempty or
@@ -88,8 +91,11 @@ type Ring struct {
 	Agents   int    `json:"agents"`
 	Idle     int    `json:"idle"`
 	MaxRing  int    `json:"maxring"`
-	Overfeed int    `json:"overfeed"`
-	MaxThr   int    `json:"maxthr"`
+	// MaxChannel is the limit of the channel for this ring: its clauses may set
+	// another number than those of other rings.
+	MaxChannel int `json:"maxchannel,omitempty"`
+	Overfeed   int `json:"overfeed"`
+	MaxThr     int `json:"maxthr"`
 }
 
 // ThreadRow is a thread and the ring that it is in.
@@ -127,6 +133,8 @@ type Thread struct {
 	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
 	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
 	Shares         int         `json:"shares,omitempty"`   // of its due mail
+	// StartError is why no agent starts for its due mail.
+	StartError string `json:"start_error,omitempty"`
 }
 
 // Agent is an agent that works on a thread.
@@ -177,6 +185,8 @@ type Job struct {
 	FedAt     time.Time `json:"fed_at,omitzero"`
 	Pending   Pending   `json:"pending,omitempty"`
 	Held      bool      `json:"held,omitempty"` // it, its message or its thread
+	// StartError is why no agent starts for it while it is due.
+	StartError string `json:"start_error,omitempty"`
 	// LogID and Size are the Message-Id and the bytes of the message file. They
 	// are missing where the files were not read.
 	LogID      string      `json:"log_id,omitempty"`
@@ -185,6 +195,21 @@ type Job struct {
 	// Position is set for a due job that is the next of its share in the thread.
 	// It is nil for other jobs, or if there are too many.
 	Position *Position `json:"position,omitempty"`
+}
+
+// ReasonOf says why a recipient is still in the queue: the error of the agents
+// that do not start, or else the recipient's last diagnostic.
+func (j *Job) ReasonOf(r *Recipient) string { return cmp.Or(StartReason(j.StartError), r.Reason) }
+
+// LastReason says why the mail of a thread is in the queue, as Job.ReasonOf.
+func (t *Thread) LastReason() string { return cmp.Or(StartReason(t.StartError), t.Reason) }
+
+// StartReason is the StartError of a job or thread as a reason; "" for "".
+func StartReason(err string) string {
+	if err == "" {
+		return ""
+	}
+	return "no agent starts: " + err
 }
 
 // HeldItem is a line of JSON SHOW HELD: the part of a held message that is for
@@ -287,6 +312,15 @@ type Limit struct {
 	Used   int    `json:"used"`
 	Most   int    `json:"most"` // 0: no limit
 	Blocks bool   `json:"blocks"`
+	// Agents are the processes that maxchannel and maxring bound as well.
+	Agents int `json:"agents,omitempty"`
+	// Setting and Clause say where Most comes from: the keyword, such as
+	// maxchannel=10, and the pattern of its clause. They are "" where it is a default
+	// or, for maxta, what the open files allow.
+	Setting string `json:"setting,omitempty"`
+	Clause  string `json:"clause,omitempty"`
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
 }
 
 // CounterItem is a line of JSON SHOW COUNTERS.

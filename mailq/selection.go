@@ -218,5 +218,7 @@ func (sel *Selection) Matches(job *Job, now time.Time) bool {
 		return false
 	}
 	return sel.Reason == "" ||
-		slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return matches(sel.Reason, r.Reason) })
+		slices.ContainsFunc(job.Recipients, func(r Recipient) bool {
+			return matches(sel.Reason, r.Reason) || matches(sel.Reason, job.ReasonOf(&r))
+		})
 }

@@ -81,6 +81,9 @@ type (
 	AgentExited struct {
 		Agent  AgentID
 		Status string // for people to read: "exit status 1", "signal: killed"
+		// LastLine is the last line that it wrote, other than those of the
+		// protocol; "": there was none.
+		LastLine string
 	}
 
 	// Done: the Action with this Op is on disk. A Read is answered by Reread

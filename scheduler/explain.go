@@ -51,10 +51,16 @@ const (
 
 // Limit is one of the limits on a thread and how much of it is used.
 type Limit struct {
-	Name   string // maxta, maxchannel, maxring, maxthr, window
-	Used   int    // processes for maxta, busy sessions for the others
-	Most   int    // 0: no limit
-	Blocks bool   // due mail is not fed because of it
+	Name string // maxta, maxchannel, maxring, maxthr, window
+	Used int    // processes for maxta, busy sessions for the others
+	Most int    // 0: no limit
+	// Agents are the processes that count for maxchannel and maxring as well,
+	// idle ones included.
+	Agents int
+	// Setting is the keyword that gives the limit: the name, or maxta where the
+	// limit has no value of its own; "": the limit is the scheduler's.
+	Setting string
+	Blocks  bool // due mail is not fed because of it
 }
 
 // Explain explains a channel and host, in lower case.
@@ -112,17 +118,18 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 	would := &ring{params: p}
 	busy := Limit{Name: "maxchannel", Most: s.maxChannel(would)}
 	if c := s.channels[channel]; c != nil {
-		busy.Used = c.busy
+		busy.Used, busy.Agents = c.busy, c.procs
 	}
+	busy.Setting = limitSetting("maxchannel", p.MaxChannel, p)
 	limits := []Limit{
-		{Name: "maxta", Used: len(s.agents), Most: s.maxTA(would)},
+		{Name: "maxta", Used: len(s.agents), Most: s.maxTA(would), Setting: limitSetting("maxta", p.MaxTA, p)},
 		busy,
-		{Name: "maxring", Most: s.maxRing(would)},
-		{Name: "maxthr", Most: max(1, p.MaxThr)},
+		{Name: "maxring", Most: s.maxRing(would), Setting: limitSetting("maxring", p.MaxRing, p)},
+		{Name: "maxthr", Most: max(1, p.MaxThr), Setting: "maxthr"},
 		{Name: "window", Most: new(window).sessions(p)},
 	}
 	if r != nil {
-		limits[2].Used = r.busy
+		limits[2].Used, limits[2].Agents = r.busy, r.procs
 	}
 	if t != nil {
 		b := s.blocksOf(t)
@@ -131,6 +138,17 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 		limits[4].Used, limits[4].Most, limits[4].Blocks = t.busy, t.windowSize(), b.thread
 	}
 	return limits
+}
+
+// limitSetting returns the keyword that a limit comes from.
+func limitSetting(name string, value int, p *Params) string {
+	switch {
+	case value > 0:
+		return name
+	case p.MaxTA > 0:
+		return "maxta"
+	}
+	return ""
 }
 
 // upcoming returns the next thing that happens to a thread at a known time.

@@ -21,7 +21,11 @@ func (dv *delivery) agentExited(e AgentExited) {
 		dv.noteAgent(Warning, a, "is gone: "+e.Status)
 	}
 	if a.state == starting {
-		dv.countStartFailure(a.ring)
+		why := "the agent ended before its first #hungry: " + e.Status
+		if e.LastLine != "" {
+			why += ": " + e.LastLine
+		}
+		dv.countStartFailure(a.ring, why)
 	}
 	// An agent with one session works on the first line in its pipe. It has not
 	// begun the next one, even if all of the first has been reported.

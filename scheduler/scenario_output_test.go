@@ -180,6 +180,9 @@ func (sc *scenario) showThread(t *scheduler.ThreadView) {
 	if t.Wait != "" {
 		fmt.Fprintf(&sc.output, ", waits: %s", t.Wait)
 	}
+	if t.StartError != "" {
+		fmt.Fprintf(&sc.output, ", no agent: %s", t.StartError)
+	}
 	if !t.WakeAt.IsZero() {
 		fmt.Fprintf(&sc.output, ", wakes in %v", t.WakeAt.Sub(sc.now))
 	}

@@ -135,6 +135,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 			FailedCohorts: t.window.failedCohorts, CohortLimit: t.params.CohortLimit, Dead: t.window.dead,
 		},
 		Wait: s.waitOf(t), Rate: t.completions.now(s.now),
+		StartError: s.startError(t),
 	}
 	for state, n := range t.states {
 		v.States.add(vertexState(state), int(n))
@@ -163,6 +164,17 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		}
 	}
 	return v
+}
+
+// startError returns why the agents for due mail of a thread do not start, or "".
+func (s *Scheduler) startError(t *thread) string {
+	if t.ring == nil || t.states[due] == 0 {
+		return ""
+	}
+	if f := s.startFailures[t.ring.clause]; f != nil {
+		return f.why
+	}
+	return ""
 }
 
 // wake returns when waiting mail of the thread is due next; never if some is
@@ -219,7 +231,7 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	}
 	switch v.state {
 	case due:
-		view.Wait = s.waitOf(t)
+		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
 		if v.aside && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
@@ -266,6 +278,7 @@ func (s *Scheduler) viewRecord(rec *record) *VertexView {
 	}
 	switch rec.state {
 	case due:
+		view.StartError = s.startError(t)
 		if view.Wait = s.waitOf(t); t.mayFeed() && !s.halted() {
 			view.Wait = WaitMemory
 		}

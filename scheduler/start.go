@@ -100,7 +100,7 @@ func (d *dispatch) agentFailed(e AgentFailed) {
 		return
 	}
 	d.noteAgent(Error, a, "cannot be started: "+e.Reason)
-	d.countStartFailure(a.ring)
+	d.countStartFailure(a.ring, e.Reason)
 	d.dropAgent(a)
 }
 
@@ -148,6 +148,7 @@ type startFailures struct {
 	failures int
 	until    instant
 	trial    AgentID // last agent started since; 0: none
+	why      string  // the last failure, for people
 }
 
 // The delay after a failed start: one second, doubled each time, up to a
@@ -157,12 +158,14 @@ const (
 	longestBackoff = 5 * time.Minute
 )
 
-func (d *dispatch) countStartFailure(r *ring) {
+// countStartFailure delays the starts of the ring's clause; why is for people.
+func (d *dispatch) countStartFailure(r *ring, why string) {
 	t := d.startFailures[r.clause]
 	if t == nil {
 		t = new(startFailures)
 		d.startFailures[r.clause] = t
 	}
+	t.why = why
 	if t.until <= d.now { // otherwise it was started before the last one failed
 		t.failures++
 		t.until = d.now.after(min(firstBackoff<<min(t.failures-1, 20), longestBackoff))

@@ -62,6 +62,9 @@ type ThreadView struct {
 	// WakeAt is when waiting mail is due next, to the second: its suspension
 	// ends, or its first retry comes. Zero: none waits for a time.
 	WakeAt time.Time
+	// StartError is why the agents of its clause do not start, while it has due
+	// mail; "": they do, or none was tried.
+	StartError string
 
 	Last string  // text of the last report on any recipient; \r between lines
 	Rate float64 // recipients done per minute, over the last minutes
@@ -122,7 +125,9 @@ type VertexView struct {
 	// first maxPositions, because it takes long to compute.
 	Position *PositionView
 	Ordered  Verb // recorded order, executed when it comes back; 0: none
-	Held     bool // with its thread, or it is to be held
+	// StartError of a due vertex is that of its thread.
+	StartError string
+	Held       bool // with its thread, or it is to be held
 
 	// OnRecord says that the message is on record: Sender, Owner and Position are
 	// not set.

@@ -83,6 +83,9 @@ func (p *Printer) jobHead(job *mailq.Job) {
 		p.printf("\t  id\t%s\n", p.safe(p.file.LogID))
 	}
 	p.printf("\t  from\t%s\n", p.safe(cmp.Or(job.Sender, "<>")))
+	if job.StartError != "" {
+		p.printf("\t  wait\t%s\n", p.safe(mailq.StartReason(job.StartError)))
+	}
 	if at := job.Position; at != nil {
 		p.printf("\t  share\t%s\n", p.safe(at.ShareText()))
 		p.printf("\t  job\t%s\n", p.safe(at.JobText()))
@@ -100,7 +103,7 @@ func (p *Printer) tries(job *mailq.Job) (attempts, reason string) {
 	most := 0
 	for i := range job.Recipients {
 		most = max(most, job.Recipients[i].Attempts)
-		reason = cmp.Or(reason, mailq.LastReply(job.Recipients[i].Reason))
+		reason = cmp.Or(reason, mailq.LastReply(job.ReasonOf(&job.Recipients[i])))
 	}
 	return mailq.Plural(most, "try", "tries"), reason
 }

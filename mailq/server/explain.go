@@ -80,8 +80,14 @@ func settingsText(e *mailq.Explanation) (text []string) {
 		if l.Most > 0 {
 			line += fmt.Sprintf(" of %d", l.Most)
 		}
+		if l.Agents > l.Used {
+			line += ", " + mailq.Plural(l.Agents, "agent", "agents")
+		}
 		if l.Blocks {
 			line += ", blocks"
+		}
+		if l.Setting != "" {
+			line += fmt.Sprintf("\t%s in %s, %s:%d", l.Setting, l.Clause, l.File, l.Line)
 		}
 		text = append(text, line)
 	}

@@ -56,7 +56,7 @@ func gatherReasons(ctx context.Context, queue Queue) ([]*mailq.ReasonItem, error
 		}
 		seen = seen[:0]
 		for i := range job.Recipients {
-			text := job.Recipients[i].Reason
+			text := job.ReasonOf(&job.Recipients[i])
 			if text == "" {
 				continue
 			}

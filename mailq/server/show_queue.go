@@ -72,6 +72,9 @@ func (r *report) threads(ctx context.Context) error {
 		r.out.line = appendThread(r.out.line[:0], row.Thread, r.now)
 		if r.out.framed {
 			r.out.line = appendWindow(r.out.line, row.Thread)
+			if reason := mailq.StartReason(row.Thread.StartError); reason != "" {
+				r.out.line = append(append(r.out.line, ' '), mailq.OneReply(reason)...)
+			}
 		}
 		if err := r.out.put(r.out.line); err != nil {
 			return err

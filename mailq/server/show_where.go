@@ -40,7 +40,7 @@ func jobText(job *mailq.Job, now time.Time) string {
 		text += " " + formatSeconds(job.WakeAt.Unix()-now.Unix())
 	}
 	for i := range job.Recipients {
-		if reason := mailq.LastReply(job.Recipients[i].Reason); reason != "" {
+		if reason := mailq.LastReply(job.ReasonOf(&job.Recipients[i])); reason != "" {
 			return text + ": " + reason
 		}
 	}

@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"zsched/mailq"
@@ -44,9 +45,24 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 		x.Clauses = append(x.Clauses, mailq.Clause{Pattern: c.Channel + "/" + c.Host, File: c.File, Line: c.Line})
 	}
 	for _, l := range from.Limits {
-		x.Limits = append(x.Limits, mailq.Limit(l))
+		x.Limits = append(x.Limits, limitOf(l, from))
 	}
 	return x, nil
+}
+
+// limitOf returns a limit and the clause that sets it.
+func limitOf(l scheduler.Limit, x *scheduler.Explanation) mailq.Limit {
+	out := mailq.Limit{Name: l.Name, Used: l.Used, Most: l.Most, Blocks: l.Blocks, Agents: l.Agents}
+	for _, c := range slices.Backward(x.Clauses) {
+		for _, s := range slices.Backward(c.Settings) {
+			if s.Name == l.Setting && l.Setting != "" {
+				out.Setting, out.Clause = s.Name+"="+s.Value, c.Channel+"/"+c.Host
+				out.File, out.Line = s.File, s.Line
+				return out
+			}
+		}
+	}
+	return out
 }
 
 // explainHold adds who holds the thread, why and until when. A thread whose record

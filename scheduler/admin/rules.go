@@ -66,7 +66,11 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitTrigger:
 		return "The thread waits to be asked for (ETRN or RETRY)", []string{"queueonly"}
 	}
-	return because[wait], nil
+	text = because[wait]
+	if t := x.Thread; t != nil && t.StartError != "" && (wait == scheduler.WaitStart || wait == scheduler.WaitAgent) {
+		text += "; the last try: " + t.StartError
+	}
+	return text, nil
 }
 
 // because has the sentences about rules that depend on no setting of a clause.
@@ -85,20 +89,24 @@ var because = map[scheduler.Wait]string{
 
 // sessionSentence is about the limits on sessions and processes.
 func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, settings []string) {
-	used, most := 0, 0
+	used, most, agents := 0, 0, 0
 	for _, l := range x.Limits {
 		if l.Name == string(wait) {
-			used, most = l.Used, l.Most
+			used, most, agents = l.Used, l.Most, l.Agents
 		}
+	}
+	inUse := busy(used)
+	if agents > used {
+		inUse += fmt.Sprintf(" in %s", mailq.Plural(agents, "agent", "agents"))
 	}
 	switch wait {
 	case scheduler.WaitTA:
 		return fmt.Sprintf("It waits for a process: %d agents run, and %s", used, atMost(most, x.Params.MaxTA)), limitSettings(x.Params.MaxTA, "maxta", x.Params)
 	case scheduler.WaitChannel:
-		return fmt.Sprintf("It waits for a session: the channel may have %s and as many agents, and %s", sessions(most), busy(used)),
+		return fmt.Sprintf("It waits for a session: the channel may have %s and as many agents, and %s", sessions(most), inUse),
 			limitSettings(x.Params.MaxChannel, "maxchannel", x.Params)
 	case scheduler.WaitRing:
-		return fmt.Sprintf("It waits for a session: the ring may have %s and as many agents, and %s", sessions(most), busy(used)),
+		return fmt.Sprintf("It waits for a session: the ring may have %s and as many agents, and %s", sessions(most), inUse),
 			limitSettings(x.Params.MaxRing, "maxring", x.Params)
 	case scheduler.WaitThread:
 		if used < most {

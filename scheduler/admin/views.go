@@ -15,7 +15,7 @@ func ringOf(v *scheduler.RingView) *mailq.Ring {
 	return &mailq.Ring{
 		ID: v.ID, Channel: v.Channel, Host: v.Host, WithHost: v.WithHost,
 		Threads: v.Threads, Jobs: v.Vertices, Agents: v.Agents, Idle: v.Idle,
-		MaxRing: v.MaxRing, Overfeed: v.Overfeed, MaxThr: v.MaxThr,
+		MaxRing: v.MaxRing, MaxChannel: v.MaxChannel, Overfeed: v.Overfeed, MaxThr: v.MaxThr,
 	}
 }
 
@@ -26,6 +26,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		WakeAt: v.WakeAt, Pending: pendingOf(v.Wait), OldestAt: v.OldestAt,
 		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
 		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, Shares: v.Shares,
+		StartError: v.StartError,
 	}
 	switch {
 	case !v.SuspendedUntil.IsZero():
@@ -79,6 +80,7 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
 		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v), Position: positionOf(v.Position),
+		StartError: v.StartError,
 	}
 }
 

@@ -43,6 +43,7 @@ type listener struct {
 	log     zerolog.Logger
 	limit   *outputLimit
 	known   <-chan struct{} // closed when the core knows that the agent started
+	last    string          // the last line outside the protocol
 }
 
 // hear passes on what the agent said. While the loop is busy, hear waits, and so
@@ -78,6 +79,7 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 	case child.Line:
 		return l.line(ta.Line(heard))
 	case child.Stderr:
+		l.last = clip(string(heard))
 		return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
 			e.Str("stderr", clip(string(heard))).Msg("agent said")
 		})
@@ -90,7 +92,7 @@ func (l *listener) event(heard child.Event) scheduler.Event {
 		if n := l.limit.rest(); n > 0 {
 			l.log.Warn().Int("lines", n).Msg("lines of the agent were not logged")
 		}
-		return scheduler.AgentExited{Agent: l.agent, Status: heard.Status}
+		return scheduler.AgentExited{Agent: l.agent, Status: heard.Status, LastLine: l.last}
 	}
 	return nil
 }
@@ -115,10 +117,12 @@ func (l *listener) line(said ta.Line) scheduler.Event {
 			e.Str("file", clip(said.Path)).Msg("agent asks to resync a file that is not a control file")
 		})
 	case ta.Comment:
+		l.last = clip(strings.TrimPrefix(said.Text, "# "))
 		return l.logged(zerolog.InfoLevel, func(e *zerolog.Event) {
 			e.Str("line", clip(strings.TrimPrefix(said.Text, "# "))).Msg("agent said")
 		})
 	}
+	l.last = clip(said.Text)
 	return l.logged(zerolog.WarnLevel, func(e *zerolog.Event) {
 		e.Str("line", clip(said.Text)).Str("reason", said.Reason).Msg("malformed line from agent")
 	})

@@ -94,7 +94,7 @@ func threadRows(threads []mailq.ThreadItem, ring *mailq.Ring, now time.Time) []r
 		rows = append(rows, row{
 			key: name, target: target{thread: &t.Name}, thread: &t.Name, style: styleOf(&t.Thread),
 			cells: []cell{textCell(name), countCell(t.Jobs), countCell(t.Recipients), rate, sinceCell(t.OldestAt, now),
-				windowCell(&t.Thread), textCell(stateText(&t.Thread, now)), textCell(mailq.LastReply(t.Reason))},
+				windowCell(&t.Thread), textCell(stateText(&t.Thread, now)), textCell(mailq.LastReply(t.LastReason()))},
 		})
 	}
 	return rows
@@ -238,7 +238,7 @@ func jobRows(jobs []*mailq.Job, now time.Time) []row {
 		tries, reason, state := 0, "", textCell(job.State)
 		for i := range job.Recipients {
 			tries = max(tries, job.Recipients[i].Attempts)
-			reason = cmp.Or(job.Recipients[i].Reason, reason)
+			reason = cmp.Or(job.ReasonOf(&job.Recipients[i]), reason)
 		}
 		switch {
 		case job.WakeAt.After(now):
