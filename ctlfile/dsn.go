@@ -27,10 +27,10 @@ const (
 // outcomes are the names of the bits of Notify, lowest first.
 var outcomes = [...]string{"SUCCESS", "FAILURE", "DELAY", "NEVER", "TRACE"}
 
-// parseNotify reads the NOTIFY= word of an N line, up to the first outcome that
+// ParseNotify reads the NOTIFY= word of an N line, up to the first outcome that
 // it does not know. Without any outcome it is FAILURE, the default of RFC 3461:
 // an unwanted notice does less harm than a lost one.
-func parseNotify(dsn string) Notify {
+func ParseNotify(dsn string) Notify {
 	list, _ := DSNWord(dsn, "NOTIFY")
 	var set Notify
 	for list != "" {
@@ -101,7 +101,7 @@ func ParseDeliverBy(dsn string) DeliverBy {
 		by.Return = true
 		return by
 	case 'N', 'n':
-		if _, given := DSNWord(dsn, "NOTIFY"); !given || parseNotify(dsn).Wants(NotifyDelay) {
+		if _, given := DSNWord(dsn, "NOTIFY"); !given || ParseNotify(dsn).Wants(NotifyDelay) {
 			return by
 		}
 	}

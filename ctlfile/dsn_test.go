@@ -26,7 +26,7 @@ func TestParseNotify(t *testing.T) {
 		"NOTIFY=NEVER NOTIFY=SUCCESS":         NotifyNever,
 		"ORCPT=rfc822;b NOTIFY=FAILURE,DELAY": NotifyFailure | NotifyDelay,
 	} {
-		equal(t, dsn, parseNotify(dsn), want)
+		equal(t, dsn, ParseNotify(dsn), want)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestParseNotify(t *testing.T) {
 func TestDeliveryParametersAreReadAsOftenAsAsked(t *testing.T) {
 	f := mustParse(t, worked)
 	for range 2 {
-		equal(t, "NOTIFY", parseNotify(f.Recipients[0].DSN), NotifySuccess|NotifyFailure)
+		equal(t, "NOTIFY", ParseNotify(f.Recipients[0].DSN), NotifySuccess|NotifyFailure)
 		orcpt, ok := DSNWord(f.Recipients[0].DSN, "orcpt")
 		equal(t, "ORCPT", orcpt, "rfc822;bob@example.net")
 		equal(t, "ok", ok, true)
@@ -49,7 +49,7 @@ func TestNotifyWants(t *testing.T) {
 	equal(t, "not asked", NotifySuccess.Wants(NotifyFailure), false)
 	equal(t, "never", (NotifyNever | NotifyFailure).Wants(NotifyFailure), false)
 	equal(t, "string", (NotifySuccess | NotifyDelay).String(), "SUCCESS,DELAY")
-	equal(t, "parsed", parseNotify("NOTIFY="+(NotifyFailure|NotifyTrace).String()), NotifyFailure|NotifyTrace)
+	equal(t, "parsed", ParseNotify("NOTIFY="+(NotifyFailure|NotifyTrace).String()), NotifyFailure|NotifyTrace)
 }
 
 func TestDSNAddress(t *testing.T) {

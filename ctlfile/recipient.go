@@ -176,7 +176,7 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	case letter == 'n':
 		r.EnvID = value
 	case r.N < 0:
-		r.N, r.DSN, r.Notify = int64(at), value, parseNotify(value)
+		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
 	}
 	return nil
 }

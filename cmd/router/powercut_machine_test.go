@@ -50,6 +50,9 @@ type machine struct {
 	faults bool
 	closed bool // no mail comes in
 	log    zerolog.Logger
+	// deliver is what the agents do with a message; nil: what the ledger says.
+	deliver     func(channel string, msg *ta.Message)
+	reportTimes []time.Duration // of delays
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -96,7 +99,7 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 	}
 	m.signals = make(chan os.Signal, 4)
 	m.daemon = daemon.New(daemon.Options{
-		Config: configuration(), Rand: seed, Spool: m.spool, Signals: m.signals, Log: m.log,
+		Config: m.configuration(), Rand: seed, Spool: m.spool, Signals: m.signals, Log: m.log,
 		Agents: daemon.AgentOptions{Start: m.startAgent, Mailbin: "/mailbin"},
 	})
 	m.all.Go(m.daemon.Run)
@@ -105,12 +108,12 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 	return nil
 }
 
-// configuration has two clauses: the agents of smtp mark themselves, and for
-// those of local the scheduler does.
-func configuration() *scheduler.Config {
+// configuration has three clauses: the agents of smtp and error mark themselves, and
+// for those of local the scheduler does.
+func (m *machine) configuration() *scheduler.Config {
 	p := scheduler.Params{
 		Interval: time.Minute, Retries: []int{1, 1, 2, 3}, Expiry: 10 * time.Minute, Expiry2: 30 * time.Minute,
-		MaxThr: 2, Sessions: 1, Quantum: 50, UID: -1, GID: -1, AgentTimeout: 2 * time.Hour,
+		MaxThr: 2, Sessions: 1, Quantum: 50, UID: -1, GID: -1, AgentTimeout: 2 * time.Hour, ReportTimes: m.reportTimes,
 	}
 	clause := func(channel string, marking ctlfile.Marking) scheduler.Clause {
 		with := p
@@ -120,7 +123,9 @@ func configuration() *scheduler.Config {
 		}}}
 	}
 	return &scheduler.Config{
-		Clauses:  []scheduler.Clause{clause("smtp", ctlfile.AgentMarks), clause("local", ctlfile.SchedulerMarks)},
+		Clauses: []scheduler.Clause{
+			clause("smtp", ctlfile.AgentMarks), clause("local", ctlfile.SchedulerMarks), clause("error", ctlfile.AgentMarks),
+		},
 		Defaults: p, ForkRate: 30,
 	}
 }
@@ -344,6 +349,9 @@ func (m *machine) startAgent(spec child.Spec, sink func([]child.Event)) (daemon.
 	}
 	if a.channel == "local" {
 		s.Marking = ctlfile.SchedulerMarks
+	}
+	if m.deliver != nil {
+		s.Deliver = func(msg *ta.Message) { m.deliver(a.channel, msg) }
 	}
 	m.all.Go(func() {
 		_ = s.Serve(context.Background())

@@ -9,6 +9,7 @@ import (
 	"net/mail"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +18,9 @@ import (
 )
 
 // noticeCase is a message with one recipient, bob@example.net, and a d line as
-// agents and the scheduler write it. Whether NOTIFY wants a notice is package
-// spool's to say, which tests it.
+// agents and the scheduler write it. Package spool decides whether NOTIFY wants a
+// notice. Its tests, and TestNOTIFYHoldsThroughAliasesAndLists of cmd/router, try all
+// values of NOTIFY.
 type noticeCase struct {
 	name   string
 	sender string // "": alice@sender.example
@@ -96,6 +98,19 @@ func (c *noticeCase) control() string {
 		"d " + strconv.Itoa(len(head)) + ":-1:-1::1795000000\tbob@example.net\x01" + c.notary + "\t" + c.text + "\n"
 }
 
+// oneOfEach is a control file with five recipients, one for each case of an action.
+func oneOfEach() string {
+	text := "@ 0x00000007\ni 258367\no 3\ns smtp mx alice@sender.example 0\n"
+	lines := ""
+	for i := range noticeCases[:5] {
+		c := &noticeCases[i]
+		address := c.name + "@example.net"
+		lines += "d " + strconv.Itoa(len(text)) + ":-1:-1::1795000000\t" + address + "\x01" + c.notary + "\t" + c.text + "\n"
+		text += "r           smtp example.net " + address + " 0\n" + c.lines
+	}
+	return text + "m\nFrom: alice@sender.example\nSubject: x\nMessage-ID: <m1@sender.example>\n\n" + lines
+}
+
 // whatIsRead is what a parser makes of a notice.
 type whatIsRead struct {
 	Kinds    []string            // of all parts, the outermost first
@@ -132,6 +147,27 @@ func TestEachKindOfNoticeIsReadAlikeByAllParsers(t *testing.T) {
 			texts, read = append(texts, text), append(read, r)
 		})
 	}
+	t.Run("one of each action", func(t *testing.T) {
+		o := newOffice(t, oneOfEach())
+		_, _, text := o.report()
+		p := parseMessage(t, text)
+		var got []string
+		for _, g := range p.groups {
+			got = append(got, g.Get("Final-Recipient")+" "+g.Get("Action")+" "+g.Get("Status"))
+		}
+		want := []string{
+			"rfc822; failed@example.net failed 5.1.1", "rfc822; delayed@example.net delayed 4.2.2", "rfc822; delivered@example.net delivered 2.1.5",
+			"rfc822; relayed@example.net relayed 2.6.0", "rfc822; expanded@example.net expanded 2.1.5",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("recipients %q, want %q", got, want)
+		}
+		r := whatGoReads(p)
+		if got := goMessageKinds(t, text); !reflect.DeepEqual(got, r.Kinds) {
+			t.Errorf("go-message reads parts %q, want %q", got, r.Kinds)
+		}
+		texts, read = append(texts, text), append(read, r)
+	})
 	for i, r := range whatPythonReads(t, texts) {
 		if !reflect.DeepEqual(r, read[i]) {
 			t.Errorf("Python reads %+v\nGo reads     %+v", r, read[i])

@@ -287,7 +287,7 @@ func (e *expansion) confirm(a *alias, whole string, s, next scope) {
 	} else if len(a.members) < 2 {
 		return
 	}
-	if list, _ := ctlfile.DSNWord(s.dsn, "NOTIFY"); !slices.ContainsFunc(strings.Split(list, ","), func(o string) bool { return strings.EqualFold(o, "SUCCESS") }) {
+	if !ctlfile.ParseNotify(s.dsn).Wants(ctlfile.NotifySuccess) {
 		return
 	}
 	dsn := "NOTIFY=SUCCESS"
