@@ -220,6 +220,7 @@ var ownFileCalls = map[string]string{
 	"scheduler/spool/pidfile.go os.ReadDir":   "below /proc",
 	"scheduler/spool/pidfile.go os.ReadFile":  "below /proc",
 	"scheduler/spool/deadlock.go os.ReadFile": "below /proc",
+	"scheduler/spool/owner.go os.ReadFile":    "below /proc",
 	"scheduler/spool/watch.go os.ReadDir":     "below /proc",
 	"scheduler/spool/watch.go os.ReadFile":    "below /proc",
 	"cmd/router/wake.go os.Chmod":             "a socket",

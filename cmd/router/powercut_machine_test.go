@@ -102,7 +102,7 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 		Config: m.configuration(), Rand: seed, Spool: m.spool, Signals: m.signals, Log: m.log,
 		Agents: daemon.AgentOptions{Start: m.startAgent, Mailbin: "/mailbin"},
 	})
-	m.all.Go(m.daemon.Run)
+	m.all.Go(func() { _ = m.daemon.Run() })
 	m.admin = admin.New(admin.Options{Port: m.daemon, Files: m.spool, Log: m.log, Settings: server.Settings{}})
 	m.all.Go(func() { m.admin.KeepHolds(m.ctx) })
 	return nil

@@ -39,6 +39,7 @@ type setting struct {
 	where     *places
 	maxAgents int
 	events    bool // the configuration at startup names an event log
+	owner     *spool.Owner
 }
 
 // serve runs the scheduler until it is stopped. If ready is not nil, serve
@@ -82,8 +83,8 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	if o.daemon {
 		acquire = spool.AcquirePid
 	}
+	defer stop()
 	pid, err := acquire(waiting, filepath.Join(where.postoffice, ".pid.scheduler"))
-	stop()
 	if err != nil {
 		return err
 	}
@@ -91,6 +92,11 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	if pid.Unwritten != nil {
 		logs.log.Error().Err(pid.Unwritten).Msg("pid file not written; the next scheduler cannot tell this one to exit")
 	}
+	if s.owner, err = s.claim(waiting, file, logs.log); err != nil {
+		return err
+	}
+	defer s.owner.Release()
+	stop()
 	return s.run(file, logs, signals, ready)
 }
 
@@ -152,6 +158,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	options.Spool = spooler
 	options.Agents.FileGroup = fileGroup
 	options.Files = operands
+	options.Owned = s.owner.Check
 	if len(operands) == 0 { // mail in named files is tried at once
 		options.State = filepath.Join(s.where.postoffice, state.Name)
 	}
@@ -195,10 +202,13 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	var helpers sync.WaitGroup
 	helpers.Go(func() { queries.KeepHolds(helping) })
 	helpers.Go(func() { feedWatchdog(helping, loop) })
-	loop.Run()
+	disowned := loop.Run()
 	stopHelping()
 	helpers.Wait()
 	sockets.Close()
+	if disowned != nil {
+		return disowned
+	}
 	_ = os.Remove(s.socketsFile())
 	log.Info().Msg("scheduler daemon stopped")
 	return nil
@@ -270,6 +280,7 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 	o.Users = s.events
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
 	o.Reporter = reporter
+	o.Owner = s.owner
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}

@@ -278,6 +278,11 @@ type Params struct {
 	EventLog string
 	// KeepSpoolMode leaves the modes of transport/ and queue/ as they are.
 	KeepSpoolMode bool
+	// Node is the name of this node; empty: the host's name and the postoffice.
+	Node string
+	// Fence is the path of the command that makes sure that a node no longer runs;
+	// empty: none.
+	Fence string
 	// SharesFile is the path of the file that Shares was read from. Shares has
 	// the weights of senders and domains, in lower case; others have 1.
 	SharesFile string
@@ -332,6 +337,12 @@ var params = []row[Params]{
 				return 0
 			}},
 		meaning: "mode that a scheduler running as root gives to the directories transport and queue"},
+	{name: "node",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.Node }},
+		meaning: "name of this node"},
+	{name: "fence",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
+		meaning: "command that makes sure that another node no longer runs"},
 	{name: "shares",
 		kind:    sharesFile{},
 		meaning: "file of the weights of senders and domains"},

@@ -156,6 +156,14 @@ func (all *agents) kill(k scheduler.Kill) {
 	}
 }
 
+// killAll kills every agent at the end of this turn, without its output.
+func (all *agents) killAll() {
+	for _, a := range all.byID {
+		a.output, a.signals = nil, append(a.signals, syscall.SIGKILL)
+		all.queue(a)
+	}
+}
+
 func (all *agents) queue(a *agent) {
 	if !a.queued {
 		a.queued = true

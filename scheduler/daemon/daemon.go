@@ -166,6 +166,10 @@ type Options struct {
 	State      string
 	ReadState  func(path string) (*state.Table, error)
 	SavePeriod time.Duration
+	// Owned, if set, returns an error once another node has taken over the
+	// postoffice. It is called before job lines are given to agents, which write in
+	// control files, and before the state is saved.
+	Owned func() error
 	// Files, if any, are the only control files taken. Run returns when nothing
 	// in them is due any more.
 	Files []spool.Name
@@ -221,8 +225,10 @@ type Daemon struct {
 	startup startup
 	stop    stop
 	reload  reload
-	done    bool // the core has said Stopped
-	once    oncePerProgram
+	done    bool // the core has said Stopped, or the postoffice was taken over
+	// disowned is why nothing may be written in the postoffice any more; nil: it may.
+	disowned error
+	once     oncePerProgram
 }
 
 // New makes a Daemon; Run runs it.
@@ -249,8 +255,10 @@ func New(o Options) *Daemon {
 	return d
 }
 
-// Run runs the loop until the scheduler has stopped. It is called once.
-func (d *Daemon) Run() {
+// Run runs the loop until the scheduler has stopped. It is called once. The error
+// says that another node has taken over the postoffice: then agents were killed, and
+// nothing was saved.
+func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
 	l.now = time.Now()
@@ -266,10 +274,33 @@ func (d *Daemon) Run() {
 		d.arm()
 		d.turn()
 		d.stopAfterFiles()
+		if len(l.agents.unsent) > 0 {
+			d.disown(d.owned())
+		}
 		l.agents.flush()
 		if l.observer != nil {
 			l.observer.Turn(time.Since(l.now))
 		}
 	}
 	stopSaver()
+	return d.disowned
+}
+
+// owned returns why the postoffice is not ours any more, or nil.
+func (d *Daemon) owned() error {
+	if d.disowned != nil || d.options.Owned == nil {
+		return d.disowned
+	}
+	return d.options.Owned()
+}
+
+// disown ends the loop and kills the agents if err is not nil. Job lines that they
+// were to get in this turn are dropped.
+func (d *Daemon) disown(err error) {
+	if err == nil || d.disowned != nil {
+		return
+	}
+	d.disowned, d.done = err, true
+	d.loop.log.Error().Err(err).Msg("the scheduler stops at once")
+	d.loop.agents.killAll()
 }

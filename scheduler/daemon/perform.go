@@ -115,6 +115,8 @@ func (d *Daemon) result(r spool.Result) {
 	case spool.Swept:
 		d.startup.swept = true
 		l.files.forgetVerbose()
+	case spool.Disowned:
+		d.disown(r.Err)
 	case spool.Warning:
 		l.log.Error().Msg(r.Text)
 	}

@@ -25,6 +25,7 @@ const (
 type saver struct {
 	path   string
 	ask    func(func(*Loop)) error
+	owned  func() error  // returns why nothing may be written any more, or nil
 	file   *state.Writer // nil: to be opened
 	all    bool          // everything must be saved
 	saved  scheduler.Saved
@@ -61,8 +62,12 @@ type situation struct {
 }
 
 // save saves the changes, or everything if that is necessary or if this is the
-// last save. The error says that the loop has ended.
+// last save. The error says that the loop has ended, or that the postoffice was taken
+// over.
 func (sv *saver) save(last bool) error {
+	if err := sv.owned(); err != nil {
+		return err
+	}
 	var s situation
 	err := sv.ask(func(l *Loop) {
 		s = situation{
@@ -211,7 +216,11 @@ func (d *Daemon) startSaver() (stop func()) {
 	l := &d.loop
 	l.core.TrackChanges()
 	ctx, cancel := context.WithCancel(context.Background())
-	sv := &saver{path: o.State, period: o.SavePeriod, log: &o.Log, ask: func(f func(*Loop)) error { return d.Ask(ctx, f) }}
+	sv := &saver{path: o.State, period: o.SavePeriod, log: &o.Log, ask: func(f func(*Loop)) error { return d.Ask(ctx, f) },
+		owned: o.Owned}
+	if sv.owned == nil {
+		sv.owned = func() error { return nil }
+	}
 	if sv.period == 0 {
 		sv.period = savePeriod
 	}

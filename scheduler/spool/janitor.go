@@ -49,7 +49,7 @@ func (s *Spool) janitor() {
 	}
 }
 
-// pause waits. It returns false if the spool was closed meanwhile.
+// pause waits. It returns false if the spool was closed or taken over meanwhile.
 func (s *Spool) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -57,7 +57,7 @@ func (s *Spool) pause(d time.Duration) bool {
 	case <-s.done:
 		return false
 	case <-timer.C:
-		return true
+		return s.owned()
 	}
 }
 

@@ -75,7 +75,7 @@ func newLoader(s *Spool) *loader {
 func (t *loader) run() {
 	for {
 		names, ok := t.s.loads.pop()
-		if !ok {
+		if !ok || !t.s.owned() {
 			return
 		}
 		startedAt := time.Now()

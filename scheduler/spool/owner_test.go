@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,117 +10,195 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"zsched/internal/postoffice"
+	"zsched/ctlfile"
 )
 
-// nobody is a user who has no rights.
-const nobody = 65534
-
-// putAs is put of a message that a router left to its sender.
-func (o *testSpool) putAs(uid int, mode os.FileMode, path, control string) {
-	o.t.Helper()
-	if os.Geteuid() != 0 {
-		o.t.Skip("needs root, to take files over")
+// claimed takes a postoffice, as the node's scheduler does at its start.
+func claimed(t *testing.T, c Claim) *Owner {
+	t.Helper()
+	o, err := c.Acquire(context.Background())
+	if err != nil {
+		t.Fatal(err)
 	}
-	o.put(path, control)
-	for _, file := range []string{"queue/" + path, "transport/" + path} {
-		check(o.t, os.Chown(filepath.Join(o.dir, file), uid, -1))
-		check(o.t, os.Chmod(filepath.Join(o.dir, file), mode))
+	t.Cleanup(o.Release)
+	return o
+}
+
+// leftBy makes the file of an owner on another machine that died.
+func leftBy(t *testing.T, office string, r OwnerRecord) {
+	t.Helper()
+	text, err := r.encode()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(office, ownerName), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-func TestSenderCannotWriteTheControlFileOfATakenMessage(t *testing.T) {
-	for _, mode := range []os.FileMode{0o460, 0o600} {
-		o := newTestSpool(t).open(Options{})
-		o.putAs(nobody, mode, "7", control("7", toBob))
-		if m := o.loaded("7"); m.Owner != nobody || len(m.Recipients) != 1 {
-			t.Errorf("owner %d, recipients %v", m.Owner, m.Recipients)
+// dead is the record of a node on another machine.
+func dead(epoch uint64) OwnerRecord {
+	return OwnerRecord{Epoch: epoch, Held: true, Node: "mx1", Host: "mx1.example", Machine: "boot-of-mx1/1", PID: 4711}
+}
+
+func TestEpochGrowsWithEachOwner(t *testing.T) {
+	office := t.TempDir()
+	first := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	if first.Epoch != 1 || first.TakenOver() {
+		t.Errorf("the first owner has epoch %d, taken over: %v", first.Epoch, first.TakenOver())
+	}
+	first.Release()
+	second := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	if second.Epoch != 2 || second.Before.Held || second.TakenOver() {
+		t.Errorf("after a stop and a start: epoch %d, before: %v", second.Epoch, &second.Before)
+	}
+}
+
+func TestPostofficeInUseIsNotTaken(t *testing.T) {
+	office := t.TempDir()
+	claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	c := Claim{Postoffice: office, Node: "mx2", TakeOver: true, Fence: "/bin/true"}
+	if _, err := c.Acquire(context.Background()); err == nil || !strings.Contains(err.Error(), "holds its lock") {
+		t.Errorf("taking what another scheduler of this machine has: %v", err)
+	}
+}
+
+func TestDeadNodeIsReplacedOnlyOnOrderOrAfterItsFence(t *testing.T) {
+	office := t.TempDir()
+	leftBy(t, office, dead(6))
+	dir := t.TempDir()
+	fence := func(status string) string {
+		path := filepath.Join(dir, "fence"+status)
+		script := "#!/bin/sh\necho \"$@\" > " + dir + "/called\nexit " + status + "\n"
+		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+			t.Fatal(err)
 		}
-		var st unix.Stat_t
-		check(t, unix.Stat(filepath.Join(o.dir, "transport/7"), &st))
-		if st.Uid != 0 || st.Mode&0o7777 != 0o660 {
-			t.Errorf("the control file belongs to %d and has mode %#o", st.Uid, st.Mode)
+		return path
+	}
+	for _, c := range []Claim{
+		{Node: "mx2"},
+		{Node: "mx2", Fence: fence("1")},
+		{Node: "mx2", Fence: fence("1"), TakeOver: true},
+	} {
+		c.Postoffice = office
+		if o, err := c.Acquire(context.Background()); err == nil {
+			t.Errorf("%+v took it over", c)
+			o.Release()
+		}
+	}
+	ordered := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
+	if ordered.Epoch != 7 || !ordered.TakenOver() || ordered.Before.Node != "mx1" {
+		t.Errorf("with -P: %v after %v", &ordered.OwnerRecord, &ordered.Before)
+	}
+	ordered.Release()
+
+	leftBy(t, office, dead(8))
+	fenced := claimed(t, Claim{Postoffice: office, Node: "mx2", Fence: fence("0")})
+	called, err := os.ReadFile(dir + "/called")
+	if err != nil || string(called) != "mx1 "+office+"\n" {
+		t.Errorf("the fence command was called with %q, %v", called, err)
+	}
+	if fenced.Epoch != 9 || !fenced.TakenOver() {
+		t.Errorf("after the fence: %v", &fenced.OwnerRecord)
+	}
+}
+
+func TestCrashDuringATakeoverLeavesTheLocksToBeCleared(t *testing.T) {
+	office := t.TempDir()
+	leftBy(t, office, dead(6))
+	first := claimed(t, Claim{Postoffice: office, Node: "mx2", TakeOver: true})
+	_ = first.file.Close() // the crash
+	second := claimed(t, Claim{Postoffice: office, Node: "mx2"})
+	if !second.TakenOver() {
+		t.Error("the next start of the same node does not clear the locks")
+	}
+	if err := second.Cleared(); err != nil {
+		t.Fatal(err)
+	}
+	_ = second.file.Close()
+	if third := claimed(t, Claim{Postoffice: office, Node: "mx2"}); third.TakenOver() {
+		t.Error("locks are cleared again")
+	}
+}
+
+func TestHigherEpochEndsTheOwner(t *testing.T) {
+	office := t.TempDir()
+	mine := claimed(t, Claim{Postoffice: office, Node: "mx1"})
+	if err := mine.Check(); err != nil {
+		t.Fatalf("with nobody else there: %v", err)
+	}
+	leftBy(t, office, OwnerRecord{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
+	for range 2 {
+		if err := mine.Check(); !errors.Is(err, ErrDisowned) {
+			t.Errorf("after a takeover: %v", err)
+		}
+	}
+	mine.Release()
+	text, err := os.ReadFile(filepath.Join(office, ownerName))
+	if now, e := parseOwner(string(text)); err != nil || e != nil || now.Epoch != 2 || !now.Held {
+		t.Errorf("the file of the new owner is %q", text)
+	}
+}
+
+func TestGarbageIsNoOwner(t *testing.T) {
+	office := t.TempDir()
+	if err := os.WriteFile(filepath.Join(office, ownerName), []byte("epoch many\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Claim{Postoffice: office, Node: "mx1", TakeOver: true}
+	if _, err := c.Acquire(context.Background()); err == nil {
+		t.Error("a file that cannot be read was overwritten")
+	}
+}
+
+func TestTakeoverClearsLocksThatALiveProcessHasByChance(t *testing.T) {
+	o := newTestSpool(t)
+	pid, lines, _ := startHelper(t, "wait", "")
+	lines.Scan()
+	for _, path := range []string{"transport/7", "transport/A/B/8", "hold/transport/9", "postman/transport/10"} {
+		_, base := split(path)
+		o.write(path, control(base, locked(pid)+"\n"+locked(0)))
+		o.age(path, 0)
+	}
+	o.write("transport/11", control("11", toBob))
+	o.write("transport/12", "garbage")
+	cleared, failures := ClearLocks(o.dir)
+	if cleared != 8 || len(failures) > 0 {
+		t.Errorf("%d cleared, failures %v", cleared, failures)
+	}
+	for _, path := range []string{"transport/7", "transport/A/B/8", "hold/transport/9", "postman/transport/10"} {
+		if got := o.tags(path); got != "  " {
+			t.Errorf("%s has the tags %q", path, got)
 		}
 	}
 }
 
-// The files were written before transport/ got its group.
-func TestFilesOfAWaitingMessageGetTheGroupOfTheAgents(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to change groups")
-	}
+func TestDisownedSpoolWritesNothing(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", control("7", toBob))
-	check(t, os.Chown(filepath.Join(o.dir, "transport"), -1, nobody))
-	o.open(Options{})
-	shared := func() {
-		t.Helper()
-		for _, c := range []struct {
-			path string
-			mode uint32
-		}{{"transport/7", 0o660}, {"queue/7", 0o440}} {
-			var st unix.Stat_t
-			check(t, unix.Stat(filepath.Join(o.dir, c.path), &st))
-			if st.Uid != 0 || st.Gid != nobody || st.Mode&c.mode != c.mode {
-				t.Errorf("%s: owner %d, group %d, mode %#o", c.path, st.Uid, st.Gid, st.Mode&0o7777)
+	o.open(Options{Owner: claimed(t, Claim{Postoffice: o.dir, Node: "mx1"})})
+	o.loaded("7")
+	leftBy(t, o.dir, OwnerRecord{Epoch: 2, Held: true, Node: "mx2", Host: "h", Machine: "m/1", PID: 1})
+	before := o.read("transport/7")
+	f, err := ctlfile.Parse([]byte(before))
+	check(t, err)
+	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: f.Recipients[0].Offset, Tag: ctlfile.Delivered}})
+	for {
+		r := o.next()
+		if _, marked := r.(Marked); marked {
+			t.Fatal("the outcome was written")
+		}
+		if lost, ok := r.(Disowned); ok {
+			if !errors.Is(lost.Err, ErrDisowned) {
+				t.Errorf("the error is %v", lost.Err)
 			}
-			check(t, os.Chown(filepath.Join(o.dir, c.path), 0, 0))
+			break
 		}
 	}
-	o.loaded("7")
-	shared()
-	o.s.Reread(5, "7", 0)
-	answer[Reread](o)
-	shared()
-}
-
-func TestControlFileWaitsWhileItsSenderHasItOpen(t *testing.T) {
-	o := newTestSpool(t).open(Options{})
-	o.putAs(nobody, 0o600, "7", control("7", toBob))
-	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
-	check(t, err)
-	defer sender.Close()
-	if r := o.refused("7", Busy); !strings.Contains(r.Reason, "open for writing") {
-		t.Errorf("reason %q", r.Reason)
+	o.s.Hold(2, "7")
+	o.s.Finish(Finish{Op: 3, Path: "7"})
+	o.s.Close()
+	if o.read("transport/7") != before || unix.Access(o.dir+"/queue/7", unix.F_OK) != nil {
+		t.Error("the files have changed")
 	}
-	o.refused("7", Busy)
-	check(t, sender.Close())
-	o.loaded("7")
-}
-
-func TestControlFileThatStaysOpenGoesToQuarantine(t *testing.T) {
-	o := newTestSpool(t).open(Options{})
-	o.putAs(nobody, 0o600, "7", control("7", toBob))
-	sender, err := os.OpenFile(filepath.Join(o.dir, "transport/7"), os.O_RDWR, 0)
-	check(t, err)
-	defer sender.Close()
-	o.refused("7", Busy)
-	// The next scheduler counts the same hour.
-	o.open(Options{})
-	o.refused("7", Busy)
-	o.s.inUseLimit = 0
-	o.refused("7", Quarantined)
-	o.holds("corrupt/queue/7", "corrupt/transport/7", "corrupt/transport/7.reason")
-}
-
-func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
-	o := newTestSpool(t).open(Options{})
-	o.putAs(nobody, 0o600, "7", control("7", toBob))
-	o.mkdir("public")
-	o.loaded("7")
-	message, err := postoffice.OpenFile(filepath.Join(o.dir, "queue/7"), os.O_RDONLY)
-	check(t, err)
-	defer message.Close()
-	path, err := o.s.copyMessage(message)
-	check(t, err)
-	var file, dir unix.Stat_t
-	check(t, unix.Lstat(path, &file))
-	check(t, unix.Lstat(filepath.Dir(path), &dir))
-	if file.Uid != nobody || dir.Uid != 0 || dir.Mode&0o777 != 0o700 {
-		t.Errorf("%s belongs to %d, in a directory of %d with mode %#o", path, file.Uid, dir.Uid, dir.Mode)
-	}
-	// The next scheduler removes what this one leaves.
-	o.open(Options{})
-	o.s.removeStale()
-	o.holds("queue/7", "transport/7")
 }

@@ -56,6 +56,9 @@ func (s *Spool) retire() {
 				return
 			}
 		}
+		if len(answers) == 0 && !s.owned() {
+			return
+		}
 		answers = append(answers, s.finish(f, &buf)...)
 		if len(answers) >= answerLimit {
 			answers = s.answerAll(answers)

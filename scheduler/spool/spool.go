@@ -95,6 +95,8 @@ type Options struct {
 	// Reporter writes notices. Without one, messages that owe a notice are moved
 	// to postman/.
 	Reporter Reporter
+	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
+	Owner *Owner
 	// Loaders read control files (default: the number of processors, at least
 	// 2), Markers write in them (default 4), Retirers unlink (default 2).
 	Loaders, Markers, Retirers int
@@ -155,6 +157,7 @@ type Spool struct {
 	unmarked   unmarkedLines
 	seed       maphash.Seed
 	unwritable unwritable
+	disowned   atomic.Bool // the result Disowned was added
 
 	inUseLimit time.Duration // maxInUse; tests set another
 	outlived   outlivingAgents
@@ -304,13 +307,13 @@ func (s *Spool) start() {
 	for range s.options.Markers {
 		edits := newWorkQueue[func()]()
 		s.edits = append(s.edits, edits)
-		s.spawn(func() { work(edits) })
+		s.spawn(func() { s.work(edits) })
 	}
 	for range bulkWorkers {
-		s.spawn(func() { work(s.bulk) })
+		s.spawn(func() { s.work(s.bulk) })
 	}
 	for range noticeWriters {
-		s.spawn(func() { work(s.notices) })
+		s.spawn(func() { s.work(s.notices) })
 	}
 	s.watcher.narrower.fd = -1
 	if !s.options.Unwatched {

@@ -73,11 +73,11 @@ func (q *workQueue[T]) close() {
 	q.more.Broadcast()
 }
 
-// work is a worker that runs functions from a queue.
-func work(queue *workQueue[func()]) {
+// work is a worker that runs functions from a queue, while the postoffice is ours.
+func (s *Spool) work(queue *workQueue[func()]) {
 	for {
 		do, ok := queue.pop()
-		if !ok {
+		if !ok || !s.owned() {
 			return
 		}
 		do()

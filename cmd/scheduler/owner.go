@@ -1,0 +1,62 @@
+package main
+
+// The owner of the postoffice: it is claimed at the start, and taken over from a
+// node that is dead.
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"zsched/scheduler/config"
+	"zsched/scheduler/spool"
+)
+
+// claim takes the postoffice. Option -P allows to take it from a node that has not
+// released it. After a takeover, claim clears the locks of that node's processes.
+func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logger) (*spool.Owner, error) {
+	claim := spool.Claim{
+		Postoffice: s.where.postoffice, Node: s.node(file),
+		TakeOver: s.postoffice != "", Fence: file.Params.Fence,
+	}
+	owner, err := claim.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if owner.Unwritten != nil {
+		log.Error().Err(owner.Unwritten).Msg("owner of the postoffice not recorded; nothing keeps another node out")
+		return owner, nil
+	}
+	before := &owner.Before
+	if before.Epoch > 0 && before.Node != owner.Node {
+		log.Warn().Str("node", owner.Node).Uint64("epoch", owner.Epoch).Stringer("before", before).Msg("postoffice taken over")
+	}
+	if !owner.TakenOver() {
+		return owner, nil
+	}
+	begunAt := time.Now()
+	cleared, failures := spool.ClearLocks(s.where.postoffice)
+	for _, err := range failures {
+		log.Error().Err(err).Msg("a lock of the dead node may stay until that file can be read")
+	}
+	log.Info().Int("locks", cleared).Dur("ms", time.Since(begunAt)).Msg("locks of the dead node cleared")
+	if err := owner.Cleared(); err != nil {
+		log.Error().Err(err).Msg("the next start clears the locks again")
+	}
+	return owner, nil
+}
+
+// node returns the name of this node.
+func (s *setting) node(file *config.File) string {
+	if file.Params.Node != "" {
+		return file.Params.Node
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return host + ":" + filepath.Clean(s.where.postoffice)
+}

@@ -1,0 +1,321 @@
+package spool
+
+// The owner of a postoffice: which node may write in it. A node that takes over the
+// postoffice of a dead one writes a higher epoch, and the dead one stops should it
+// come back.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
+)
+
+const (
+	// ownerName is the file below $POSTOFFICE that says who its owner is.
+	ownerName = ".owner"
+	// ownerSize is the size of that file. One write of so many bytes at the start
+	// of a file is not torn by a power cut, because it is within one sector.
+	ownerSize = 512
+	// epochSize is the length of the words at the start of the file, "epoch" and the
+	// number with leading zeros.
+	epochSize = len("epoch 00000000000000000000")
+	// fenceTimeout is how long the fence command may take.
+	fenceTimeout = time.Minute
+	// lockTimeout is how long the lock of a fenced node may stay. A file server
+	// keeps the locks of a dead client for a while: NFS for 90 s by default.
+	lockTimeout = 2 * time.Minute
+	// lockPoll is how often the lock is tried meanwhile.
+	lockPoll = 100 * time.Millisecond
+)
+
+// ErrDisowned says that another node has taken the postoffice over. Nothing may be
+// written there any more.
+var ErrDisowned = errors.New("another node has taken over the postoffice")
+
+// OwnerRecord is the line in $POSTOFFICE/.owner:
+//
+//	epoch 00000000000000000007 held node "mx2" host "mx2.example.org" machine 0f3c…/4026531836 pid 4711 since 2026-11-22T13:40:01Z
+//
+// followed by blanks, 512 bytes in all. In place of "held" it has "released" after the
+// scheduler has exited, and "taken" while the postoffice still has the locks of another
+// machine (ClearLocks).
+type OwnerRecord struct {
+	Epoch      uint64
+	Held       bool // the owner has not exited, or had no time to say so
+	Taken      bool // locks of another machine are still to be cleared
+	Node, Host string
+	// Machine is what a pid belongs to: the boot of the kernel and the namespace of
+	// pids.
+	Machine string
+	PID     int
+	Since   time.Time
+}
+
+func (r *OwnerRecord) String() string {
+	state := "released"
+	switch {
+	case r.Taken:
+		state = "taken"
+	case r.Held:
+		state = "held"
+	}
+	return fmt.Sprintf("epoch %020d %s node %q host %q machine %s pid %d since %s",
+		r.Epoch, state, r.Node, r.Host, r.Machine, r.PID, r.Since.UTC().Format(time.RFC3339))
+}
+
+// encode returns the whole file.
+func (r *OwnerRecord) encode() ([]byte, error) {
+	line := r.String()
+	if len(line) >= ownerSize {
+		return nil, fmt.Errorf("the names of the node and of the host have %d bytes too many", len(line)-ownerSize+1)
+	}
+	return []byte(line + strings.Repeat(" ", ownerSize-1-len(line)) + "\n"), nil
+}
+
+// parseOwner reads the file. An empty one is that of nobody, with epoch 0.
+func parseOwner(text string) (OwnerRecord, error) {
+	var r OwnerRecord
+	if strings.Trim(text, " \n\x00") == "" {
+		return r, nil
+	}
+	var state, since string
+	_, err := fmt.Sscanf(text, "epoch %d %s node %q host %q machine %s pid %d since %s",
+		&r.Epoch, &state, &r.Node, &r.Host, &r.Machine, &r.PID, &since)
+	if err == nil {
+		r.Since, err = time.Parse(time.RFC3339, since)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%.80q is not the line of an owner: %w", strings.TrimRight(text, " \n"), err)
+	}
+	r.Held, r.Taken = state != "released", state == "taken"
+	return r, nil
+}
+
+// Claim says who claims a postoffice, and what may be done to get it.
+type Claim struct {
+	Postoffice string
+	Node       string // the name of this node
+	// TakeOver allows to take a postoffice that another node has not released, if
+	// that node's lock is free: an administrator says that the node is dead.
+	TakeOver bool
+	// Fence is a command that makes sure that a node no longer runs, called as
+	// COMMAND node postoffice; "": there is none. Its exit status 0 within a minute
+	// means that the node is fenced. Then its postoffice is taken without
+	// TakeOver, even if its lock is not free at once.
+	Fence string
+}
+
+// Owner is a node's claim to a postoffice. It is held by a lock of the open file
+// (fcntl(2), F_OFD_SETLK), which ends with the process, and by the epoch in the file,
+// which only grows.
+type Owner struct {
+	OwnerRecord
+	// Before is the owner before this one; epoch 0: there was none.
+	Before OwnerRecord
+	// Unwritten is why the file could not be made or written on a full disk, or nil.
+	// The postoffice is then used without a claim to it.
+	Unwritten error
+
+	file *postoffice.File
+	lost atomic.Bool
+}
+
+// Acquire takes a postoffice: its lock, and the next epoch. The caller has the pid
+// file, so no other scheduler of this machine works there. Acquire waits only after
+// it has called the fence command, and then no longer than ctx.
+func (c *Claim) Acquire(ctx context.Context) (*Owner, error) {
+	path := filepath.Join(c.Postoffice, ownerName)
+	o, err := c.acquire(ctx, path)
+	switch {
+	case isFull(err):
+		return &Owner{Unwritten: fmt.Errorf("claiming %q: %w", path, err)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("claiming %q: %w", path, err)
+	}
+	return o, nil
+}
+
+func (c *Claim) acquire(ctx context.Context, path string) (*Owner, error) {
+	file, err := postoffice.OpenFile(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	o := &Owner{file: file}
+	if err := c.take(ctx, o); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// take locks the open file and writes the next epoch into it.
+func (c *Claim) take(ctx context.Context, o *Owner) (err error) {
+	free := o.lock()
+	if o.Before, err = o.read(); err != nil {
+		return err
+	}
+	o.OwnerRecord = OwnerRecord{Held: true, Node: c.Node, Host: hostname(), Machine: machine(), PID: os.Getpid(), Since: time.Now()}
+	if err := c.allowed(ctx, o, free); err != nil {
+		return err
+	}
+	// The owner may have changed while we waited for the lock.
+	if o.Before, err = o.read(); err != nil {
+		return err
+	}
+	o.Epoch = o.Before.Epoch + 1
+	o.Taken = o.Before.Taken || o.Before.Epoch > 0 && o.Before.Node != o.Node && o.Before.Machine != o.Machine
+	return o.write()
+}
+
+// allowed returns nil if the postoffice may be taken from its owner, after it has
+// called the fence command if there is one and that is necessary.
+func (c *Claim) allowed(ctx context.Context, o *Owner, free bool) error {
+	before := &o.Before
+	foreign := before.Held && before.Node != c.Node && before.Machine != o.Machine
+	switch {
+	case free && !foreign:
+		return nil
+	case !free && before.Machine == o.Machine:
+		return fmt.Errorf("process %d of this machine holds its lock (%s)", before.PID, before)
+	case c.Fence != "" && before.Held:
+		if err := c.fence(ctx, before.Node); err != nil {
+			return fmt.Errorf("node %s owns it (%s), and the fence command failed: %w", before.Node, before, err)
+		}
+		return o.waitForLock(ctx)
+	case !free:
+		return fmt.Errorf("node %s owns it and holds its lock (%s): stop that node first, or set PARAMfence", before.Node, before)
+	case !c.TakeOver:
+		return fmt.Errorf("node %s owns it and has not released it (%s): if that node is dead, take it over with option -P, or set PARAMfence", before.Node, before)
+	}
+	return nil
+}
+
+// fence calls the fence command.
+func (c *Claim) fence(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, fenceTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, c.Fence, node, c.Postoffice)
+	command.WaitDelay = time.Second
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s %s: %w: %.500q", c.Fence, node, c.Postoffice, err, out)
+	}
+	return nil
+}
+
+// waitForLock waits until the lock of a fenced node is free.
+func (o *Owner) waitForLock(ctx context.Context) error {
+	deadline := time.Now().Add(lockTimeout)
+	ticker := time.NewTicker(lockPoll)
+	defer ticker.Stop()
+	for !o.lock() {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("node %s is fenced, but its lock is not free after %v", o.Before.Node, lockTimeout)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (o *Owner) lock() (free bool) { return postoffice.LockRange(o.file.FD(), 0, ownerSize) }
+
+func (o *Owner) read() (OwnerRecord, error) {
+	buf := make([]byte, ownerSize)
+	n, err := postoffice.Pread(o.file.FD(), buf, 0)
+	if err != nil {
+		return OwnerRecord{}, err
+	}
+	return parseOwner(string(buf[:n]))
+}
+
+func (o *Owner) write() error {
+	text, err := o.encode()
+	if err != nil {
+		return err
+	}
+	n, err := postoffice.Pwrite(o.file.FD(), text, 0)
+	if err == nil && n < len(text) {
+		err = unix.ENOSPC
+	}
+	if err == nil {
+		err = o.file.Sync()
+	}
+	return err
+}
+
+// Check returns an error that wraps ErrDisowned if another node has taken the
+// postoffice over. It is called before each batch of writes. It costs one read of a
+// file whose page is in memory; on a network file system the answer is as old as its
+// cache. Check and write are not one step: a write that began before the takeover
+// may end after it.
+func (o *Owner) Check() error {
+	if o == nil || o.file == nil {
+		return nil
+	}
+	if o.lost.Load() {
+		return ErrDisowned
+	}
+	var buf [epochSize]byte
+	n, err := postoffice.Pread(o.file.FD(), buf[:], 0)
+	if err != nil || n < epochSize {
+		return nil // the write itself says what is wrong with the disk
+	}
+	epoch, err := strconv.ParseUint(string(buf[len("epoch "):]), 10, 64)
+	if err != nil || epoch <= o.Epoch {
+		return nil
+	}
+	o.lost.Store(true)
+	now, _ := o.read()
+	return fmt.Errorf("%w: this is epoch %d, and the owner is %s", ErrDisowned, o.Epoch, &now)
+}
+
+// Release says that the owner has exited, unless another node has taken the
+// postoffice over, and gives up the lock.
+func (o *Owner) Release() {
+	if o == nil || o.file == nil {
+		return
+	}
+	if o.Check() == nil {
+		o.Held = false
+		_ = o.write()
+	}
+	_ = o.file.Close()
+}
+
+// TakenOver reports whether the postoffice belonged to another machine, whose locks
+// are still to be cleared: they name no process of this one.
+func (o *Owner) TakenOver() bool { return o.Taken && o.file != nil }
+
+// Cleared records that ClearLocks has been called after a takeover.
+func (o *Owner) Cleared() error {
+	o.Taken = false
+	if err := o.write(); err != nil {
+		return fmt.Errorf("recording the end of the takeover in %q: %w", o.file.Name(), err)
+	}
+	return nil
+}
+
+// machine names what a pid belongs to. It is "-" if the system does not tell.
+func machine() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "-"
+	}
+	space, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(boot)) + "/" + strings.Trim(space, "pid:[]")
+}
