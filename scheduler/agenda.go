@@ -18,6 +18,7 @@ type agenda struct {
 	resumes   heap[*thread]   // ends of suspensions, and bulk updates to continue
 	deadlines heap[*agent]    // see dispatch.deadline
 	backoffs  heap[*ring]     // rings that may start an agent again
+	tokens    heap[*bucket]   // rates for whose tokens mail waits
 
 	notices heap[*noticePlan] // about messages with open recipients
 	delays  heap[*delayPlan]  // reporttimes and deadlines
@@ -28,7 +29,7 @@ func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
 	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
-		ag.notices.next(), ag.delays.next())
+		ag.tokens.next(), ag.notices.next(), ag.delays.next())
 }
 
 // instant is a time in nanoseconds since the epoch, which takes a third of the

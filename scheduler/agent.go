@@ -130,6 +130,7 @@ func (d *dispatch) expectSessions(a *agent, n int) {
 		d.markDirty(a.ring)
 	}
 	a.ring.expected += n - a.expected
+	a.ring.channel.expected += n - a.expected
 	a.expected = n
 }
 

@@ -174,7 +174,7 @@ func (q *queue) recordOverdue(rec *record) bool {
 	if q.now < primary || !q.recordMayExpire(rec, t) {
 		return false
 	}
-	outlasted := rec.state == due && rec.suspensionsWhenDue < t.suspensions
+	outlasted := rec.state == due && rec.suspensionsWhenDue < t.waits()
 	for i := range q.recordLen(rec) {
 		r := q.recordedRecipient(rec, i)
 		if (r.state == open || r.state == standby) && r.flags&mustAttempt == 0 &&

@@ -260,7 +260,8 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t.key, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
-	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0, "thread %v is empty and still there", t.key)
+	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && t.shaping.rate.index != 0, "thread %v is empty and still there", t.key)
+	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
 	assert(!t.params.QueueOnly || t.running || t.dueOf(t.active) == 0, "thread %v has mail in the queue of a run and is not running", t.key)
@@ -271,6 +272,18 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(t.queue().len() == 0 || t.open == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t.key, t.open)
 	s.checkQueues(t)
+}
+
+// checkGate: a thread whose mail waits for a token is in the agenda.
+func (s *Scheduler) checkGate(t *thread) {
+	x := t.shaping
+	assert(x != nil || len(t.params.Rate) == 0, "thread %v has a rate and no tokens", t.key)
+	if x == nil {
+		return
+	}
+	waits := t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.now)
+	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t.key)
+	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t.key, x.tokens, x.rate.tokens(s.now))
 }
 
 // checkWindow: a window is from 1 to maxthr, and the vertices that a success
@@ -345,14 +358,14 @@ func (s *Scheduler) checkRing(r *ring) {
 	assert(procs == r.procs && busy == r.busy && coming == r.expected, "ring %q: processes %d, kept %d; sessions %d, kept %d; coming %d, kept %d",
 		r.key, procs, r.procs, busy, r.busy, coming, r.expected)
 	assert(wants == r.wants, "ring %q: wants %d, kept %d", r.key, wants, r.wants)
-	assert(procs > 0 || r.members.len > 0, "ring %q is empty and still there", r.key)
+	assert(procs > 0 || r.members.len > 0 || r.rate != nil && r.rate.index != 0, "ring %q is empty and still there", r.key)
 	// Work waits only for a reason: a limit, sessions that agents should still
 	// offer, or a halt.
 	if r.wants > 0 && !s.halted() && r.expected == 0 {
-		reason := r.limitQueue != nil || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
+		reason := r.limitQueue != nil || r.rate != nil && r.rate.index != 0 || r.backoffIndex != 0 || !below(r.busy, s.maxRing(r)) || !below(r.procs, s.maxRing(r))
 		assert(reason, "ring %q wants %d sessions and waits for nothing", r.key, r.wants)
 	}
-	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)), "ring %q has idle agents and work", r.key)
+	assert(len(r.idle) == 0 || r.wants == 0 || s.halted() || r.limitQueue != nil || !below(r.busy, s.maxRing(r)) || r.rate != nil && r.rate.index != 0, "ring %q has idle agents and work", r.key)
 }
 
 // checkMembers: the threads of a ring are in the order of their sequence, and

@@ -95,9 +95,13 @@ type Params struct {
 	MaxChannel int // busy sessions and processes of the channel; 0: MaxTA
 	MaxRing    int // busy sessions and processes of the ring; 0: MaxTA
 	MaxThr     int // busy sessions of the thread; at least 1
-	Overfeed   int // job lines given beyond the one being worked on
-	Sessions   int // job lines that one agent may have open; at least 1
-	Quantum    int // picks that a thread may have in a round while others wait
+	// Rates of recipients fed, by date; nil: no limit. RateBurst is for all of them.
+	Rate, RingRate, ChannelRate []Rate
+	RateBurst                   int // most tokens at a time; at least 1
+
+	Overfeed int // job lines given beyond the one being worked on
+	Sessions int // job lines that one agent may have open; at least 1
+	Quantum  int // picks that a thread may have in a round while others wait
 
 	Command  []string // words, unexpanded; empty: none
 	UID, GID int      // -1: the scheduler's own

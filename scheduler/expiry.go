@@ -31,7 +31,7 @@ func (q *queue) expired(v *vertex, r *recipient) bool {
 // outlastedSuspension reports whether the vertex has waited through a
 // suspension of its thread, which counts as an attempt.
 func (q *queue) outlastedSuspension(v *vertex) bool {
-	return v.state == due && v.suspensionsWhenDue < q.threadOf(v).suspensions
+	return v.state == due && v.suspensionsWhenDue < q.threadOf(v).waits()
 }
 
 // expiry returns when the vertex's recipients expire if they had an attempt

@@ -35,6 +35,9 @@ type Explanation struct {
 	// They are zero if the thread waits for an agent, a person or nothing.
 	Next   Upcoming
 	NextAt time.Time
+	// GateUntil is when a rate allows the next job line; zero: no rate keeps mail
+	// waiting.
+	GateUntil time.Time
 }
 
 // Upcoming is the next thing that happens to a thread at a known time.
@@ -47,6 +50,7 @@ const (
 	ExpiryNext  Upcoming = "expiry"            // of the oldest message
 	StartNext   Upcoming = "start of an agent" // after failed starts, or by the fork rate
 	ProbeNext   Upcoming = "probe of the spool"
+	TokenNext   Upcoming = "token" // of a rate
 )
 
 // Limit is one of the limits on a thread and how much of it is used.
@@ -77,6 +81,9 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 		e.Thread = s.viewThread(t)
 		e.Wait = e.Thread.Wait
 		e.Next, e.NextAt = s.upcoming(t)
+		if why, until := s.gate(t); why != NoWait && until != never {
+			e.GateUntil = until.time()
+		}
 		if v := s.nextVertex(t); v != nil {
 			w := Walk{s: s}
 			e.Vertex = w.visitVertex(v).Vertex
@@ -178,6 +185,9 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		}
 	}
 	switch s.waitOf(t) {
+	case WaitRate, WaitRingRate, WaitChannelRate:
+		_, until := s.gate(t)
+		consider(TokenNext, until)
 	case WaitStart:
 		consider(StartNext, s.startFailures[t.ring.clause].until)
 	case WaitForks:
@@ -215,6 +225,10 @@ const (
 	WaitStopping Wait = "stopping"       // the scheduler stops
 	WaitMemory   Wait = "memory"         // as much is in memory as active-limit or recipient-limit allows
 	WaitAgent    Wait = "agent expected" // one is starting, or will be free
+
+	WaitRate        Wait = "rate"        // the thread has no token
+	WaitRingRate    Wait = "ringrate"    // the ring has no token
+	WaitChannelRate Wait = "channelrate" // the channel has no token
 )
 
 // Rules that decide which mail is fed when a session is free. They are in
@@ -273,7 +287,7 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 			wait  Wait
 			holds bool
 		}{
-			{t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
+			{b.gate, b.gate != NoWait}, {t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
 			{WaitMessage, message}, {WaitAgent, expected}, {WaitStart, b.start && !expected},
 			{WaitTA, b.processes && !expected}, {WaitForks, b.forks && !expected},
 			{WaitAgent, !expected && !message && b == blocks{}},
@@ -325,6 +339,7 @@ func (t *thread) windowWait() Wait {
 type blocks struct {
 	thread, ring, channel, processes bool
 	start, forks                     bool // agents are started later
+	gate                             Wait // NoWait: it is open
 }
 
 func (s *Scheduler) blocksOf(t *thread) blocks {
@@ -335,8 +350,10 @@ func (s *Scheduler) blocksOf(t *thread) blocks {
 	// One more process is needed if no agent has a free session.
 	full := r.sessionFor(t) == nil && r.expected == 0
 	failures := s.startFailures[r.clause]
+	gate, _ := s.gate(t)
 	return blocks{
-		thread:    t.freeSlots() <= 0,
+		gate:      gate,
+		thread:    t.roomInWindow() <= 0,
 		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
 		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),
 		processes: full && !below(len(s.agents), s.maxTA(r)),

@@ -144,7 +144,9 @@ func (d *dispatch) blocksOthers(r *ring) bool {
 }
 
 // needsAgents reports whether the ring has work for the agents that it has.
-func (d *dispatch) needsAgents(r *ring) bool { return r.wants > 0 && below(r.busy, d.maxRing(r)) }
+func (d *dispatch) needsAgents(r *ring) bool {
+	return r.wants > 0 && below(r.busy, d.maxRing(r)) && d.ringGate(r) > 0
+}
 
 // channel counts what runs on a channel.
 type channel struct {
@@ -152,11 +154,16 @@ type channel struct {
 	procs   int // agents, idle and closing ones included
 	busy    int // sessions
 	closing int // agents that are closing; they still count in procs
+	// expected is how many sessions its agents should still offer.
+	expected int
 	// latest is the ring found last among those whose command is the same for
 	// all hosts. The next new host probably belongs to it.
 	latest *ring
 	// Rings that wait for a process, or for a session, under maxchannel.
 	processQueues, sessionQueues limitQueues
+	// rates has a bucket for each value of channelrate. During a reload,
+	// formerRates has those of the former configuration.
+	rates, formerRates []*bucket
 
 	// Recipients since the start, as in ChannelView.
 	in, delivered, deferred, failed, expired, dropped, held, released uint64

@@ -81,8 +81,8 @@ type vertex struct {
 	agent            AgentID // the last one that it was fed to; 0: none
 	fedAt            second  // the last time; 0: never
 	count            int32   // recipients, those done included
-	// suspensionsWhenDue is what thread.suspensions was when the vertex became
-	// due. A suspension that it waits through counts as an attempt
+	// suspensionsWhenDue is what thread.waits was when the vertex became due. A
+	// suspension or a lack of tokens that it waits through counts as an attempt
 	// (scheduler.cf(5), expiry).
 	suspensionsWhenDue uint32
 	open               int32 // recipients that are not done

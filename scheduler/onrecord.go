@@ -241,7 +241,7 @@ func (q *queue) makeRecordDue(n recordRef) {
 		rec.flags &^= recordCrashes
 	}
 	q.setRecordState(n, due, 0)
-	rec.suspensionsWhenDue = t.suspensions
+	rec.suspensionsWhenDue = t.waits()
 	q.setNextRun(rec, t.params.QueueOnly && !t.running)
 	q.planLook(n)
 	q.enqueueRecord(n)

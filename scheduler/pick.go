@@ -61,6 +61,10 @@ func (d *dispatch) dispatchRing(r *ring) {
 			d.waitAt(&r.channel.sessionQueues, limit, r)
 			break
 		}
+		if d.ringGate(r) == 0 {
+			d.waitForTokens(r)
+			break
+		}
 		p, ok := d.nextPick(r)
 		if !ok && r.wants == 0 {
 			continue // the vertices that wanted a session were set aside
@@ -82,6 +86,9 @@ func (d *dispatch) dispatchRing(r *ring) {
 	d.admit(r.channel.sessionQueues, r.channel.busy)
 	d.admit(r.channel.processQueues, r.channel.procs)
 	d.admit(d.processQueues, len(d.agents))
+	if r.channelRate != nil {
+		d.admitAtRate(r.channelRate)
+	}
 	d.evictIdle(r.channel)
 }
 
@@ -197,5 +204,6 @@ func (d *dispatch) feed(a *agent, p pick) {
 		d.planDeadline(a)
 	}
 	a.picks++
+	d.pass(t, a.ring, a.lines[len(a.lines)-1].unreported)
 	d.do(Feed{Agent: a.id, Job: ta.Job{Path: d.path(m), Host: t.key.host, WithHost: a.ring.withHost}})
 }

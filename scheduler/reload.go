@@ -24,6 +24,7 @@ func (s *Scheduler) reload(config *Config) {
 		c.latest = nil
 		c.sessionQueues.clear()
 		c.processQueues.clear()
+		s.reloadRates(c)
 	}
 	s.processQueues.clear()
 	for _, t := range s.threadsInOrder() {
@@ -51,6 +52,9 @@ func (s *Scheduler) reload(config *Config) {
 		s.reweigh(r)
 		s.retireRing(r)
 		s.markDirty(r)
+	}
+	for _, c := range s.channelOrder {
+		c.formerRates = nil
 	}
 	for _, a := range s.agentsInOrder() {
 		s.planDeadline(a)

@@ -125,6 +125,9 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	case dv.wasReported(v):
 		dv.takeRetryStep(v)
 	default:
+		if why == untouched {
+			dv.refund(dv.threadOf(v), dv.feedable(v))
+		}
 		dv.reopenRecipients(v)
 		if dv.feedable(v) == 0 {
 			dv.blockVertex(v)

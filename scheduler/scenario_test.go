@@ -250,7 +250,7 @@ func (sc *scenario) step(e scheduler.Event) {
 		word, _, _ := strings.Cut(text, " ")
 		if text != "" && !slices.Contains(sc.hidden, strings.TrimSuffix(word, ":")) {
 			if e == (scheduler.Event(scheduler.Tick{})) {
-				text = "+" + sc.now.Sub(sc.start).Round(time.Second).String() + " " + text
+				text = "+" + sc.now.Sub(sc.start).Round(time.Millisecond).String() + " " + text
 			}
 			sc.output.WriteString(text + "\n")
 		}

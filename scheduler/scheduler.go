@@ -56,6 +56,7 @@
 //	jobs, ageorder, preemption         job.go preempt.go
 //	msgsessions, msgscale              msgsessions.go
 //	maxta, maxchannel, maxring         limits.go
+//	rate, ringrate, channelrate        rate.go gate.go
 //	start of agents, states, idlemax   start.go agent.go idle.go
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
 //	retries, deferall, retryat         retry.go
@@ -166,6 +167,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
 	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
 	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
+	s.tokens.index = func(b *bucket) *int32 { return &b.index }
 	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
 	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
 	s.orphans.id = math.MaxUint64
@@ -282,6 +284,9 @@ func (s *Scheduler) wake() {
 	}
 	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
 		s.markDirty(s.backoffs.pop())
+	}
+	for n := 0; n < wakeSlice && s.tokens.next() <= s.now; n++ {
+		s.tokenDue(s.tokens.pop())
 	}
 	for n := 0; n < wakeSlice && s.delays.next() <= s.now; n++ {
 		s.delayDue(s.delays.pop())

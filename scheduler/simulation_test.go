@@ -116,7 +116,7 @@ func (h *harness) config() *Config {
 	n := func(most int) int { return 1 + h.rand.IntN(most) }
 	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
 	channel, wakeup := n(6), h.rand.IntN(2) == 0
-	setWindow, setTurns := h.windowSettings(), h.turnSettings()
+	setWindow, setTurns, setRates := h.windowSettings(), h.turnSettings(), h.rateSettings()
 	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
 	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
 	if h.chance(30) {
@@ -139,12 +139,14 @@ func (h *harness) config() *Config {
 				set("command", func(p *Params) { p.Command, p.QueueOnly, p.AgeOrder = command, queueOnly, ageOrder }),
 				set("maxring", func(p *Params) { p.MaxRing, p.MaxThr, p.Overfeed, p.Quantum = ring, thr, over, quantum }),
 				set("initialconcurrency", setWindow),
+				set("rate", setRates),
 				set("wakeuprestartonly", func(p *Params) { p.WakeupRestartOnly = wakeup }),
 			}},
 			{Channel: "smtp", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"smtp", "${sessions}"} }),
 				set("sessions", func(p *Params) { p.Sessions, p.MaxThr, p.MaxChannel = sessions, thr, channel }),
 				set("initialconcurrency", setWindow),
+				set("rate", setRates),
 			}},
 			{Channel: "local", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"mailbox", "$host"} }),
@@ -184,6 +186,21 @@ func (h *harness) windowSettings() func(*Params) {
 			p.MaxThr = maxThr
 		}
 	}
+}
+
+// rateSettings returns no rates, or some of each kind.
+func (h *harness) rateSettings() func(*Params) {
+	table := func() []Rate {
+		if h.chance(60) {
+			return nil
+		}
+		one := func() Rate { return Rate{Recipients: 1 + h.rand.IntN(20), Span: time.Minute} }
+		later := one()
+		later.From = h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second)
+		return []Rate{one(), later}
+	}
+	thread, ring, channel, burst := table(), table(), table(), 1+h.rand.IntN(4)
+	return func(p *Params) { p.Rate, p.RingRate, p.ChannelRate, p.RateBurst = thread, ring, channel, burst }
 }
 
 // turnSettings returns shares, preemption and sessions of a message of all

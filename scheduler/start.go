@@ -16,7 +16,14 @@ func (d *dispatch) startFor(r *ring, t *thread) {
 	if limit := d.maxChannel(r); limit > 0 {
 		need = min(need, limit-r.channel.busy)
 	}
+	if r.rate != nil {
+		need = min(need, r.rate.tokens(d.now))
+	}
 	if need <= r.expected {
+		return
+	}
+	if b := r.channelRate; b != nil && b.tokens(d.now) <= r.channel.expected {
+		d.waitForChannel(r)
 		return
 	}
 	failures := d.startFailures[r.clause]

@@ -26,7 +26,8 @@ type threadKey struct{ channel, host string }
 //	without ring   no clause gives a command
 //	not selected   option -p
 //
-// It is dropped when it has no vertices, no sessions and no suspension.
+// It is dropped when it has no vertices, no sessions and no suspension, and all
+// tokens of its rate.
 type thread struct {
 	ref      threadRef
 	key      threadKey
@@ -58,8 +59,9 @@ type thread struct {
 	running  bool // a run of a queueonly thread, begun by an ETRN
 	selected bool // by option -p
 
-	window window
-	busy   int // sessions
+	window  window
+	shaping *shaping // nil: only the window bounds it
+	busy    int      // sessions
 	// agents has one entry for each session, and the agents that were started
 	// for the thread and have not said #hungry yet.
 	agents []*agent
@@ -69,7 +71,7 @@ type thread struct {
 	wants      int // how many more sessions it could use now
 
 	suspendedUntil instant   // 0: not suspended
-	suspensions    uint32    // begun and ended so far, see vertex.suspensionsWhenDue
+	suspensions    uint32    // begun and ended so far
 	retry          uint8     // index in Retries of the next suspension
 	inRetryStep    bool      // the suspension is a step of retries, not a retryat
 	revivable      int32     // waiting vertices that a revival of the thread makes due
@@ -126,6 +128,7 @@ func (q *queue) assignRing(t *thread) {
 		q.noteThreadChange(t)
 	}
 	t.params = params
+	q.setThreadRate(t)
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
@@ -242,7 +245,7 @@ func (q *queue) makeDue(v *vertex) {
 	t.setSessionCap(v.state == 0)
 	q.setState(v, due, 0)
 	v.readReason = noReason
-	v.suspensionsWhenDue = t.suspensions
+	v.suspensionsWhenDue = t.waits()
 	q.enqueueVertex(t, v, false)
 	q.planWake(v)
 	q.updateThread(t)
@@ -254,7 +257,10 @@ func (q *queue) updateThread(t *thread) {
 	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 && !t.toBeRead() {
 		t.running = false
 	}
-	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 {
+	if t.shaping != nil {
+		q.updateGate(t)
+	}
+	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
 		q.dropThread(t)
 		return
 	}
@@ -288,6 +294,9 @@ func (q *queue) dropThread(t *thread) {
 	q.unpark(t, t.takeParked())
 	q.detachThread(t)
 	q.resumes.remove(t)
+	if t.shaping != nil {
+		q.tokens.remove(&t.shaping.rate)
+	}
 	delete(q.threads, t.key)
 	q.diagnostics.release(t.diagnostic)
 	q.senders.release(t.sender)

@@ -111,7 +111,10 @@ func (w *window) fail(p *Params) bool {
 func (t *thread) windowSize() int { return t.window.sessions(t.params) }
 
 // freeSlots is how many more sessions the thread may take.
-func (t *thread) freeSlots() int {
+func (t *thread) freeSlots() int { return min(t.roomInWindow(), t.threadGate()) }
+
+// roomInWindow is the same as far as its window goes.
+func (t *thread) roomInWindow() int {
 	size := t.windowSize()
 	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
 		size = min(size, t.sessionCap)

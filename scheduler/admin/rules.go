@@ -51,6 +51,8 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		return sessionSentence(wait, x)
 	case scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs:
 		return turnSentence(wait, x)
+	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate:
+		return rateSentence(wait, x), []string{string(wait), "rateburst"}
 	case scheduler.WaitProbe:
 		return "The destination has failed: one session tries it, and the other mail waits for the result", deathSettings(x.Params)
 	case scheduler.WaitSuspend:
@@ -71,6 +73,18 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		text += "; the last try: " + t.StartError
 	}
 	return text, nil
+}
+
+// rateSentence is about the rates.
+func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
+	whose := map[scheduler.Wait]string{
+		scheduler.WaitRate: "thread", scheduler.WaitRingRate: "ring", scheduler.WaitChannelRate: "channel",
+	}[wait]
+	text := "The rate of the " + whose + " is used up"
+	if !x.GateUntil.IsZero() {
+		text += "; it allows the next job line at " + x.GateUntil.Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	return text
 }
 
 // because has the sentences about rules that depend on no setting of a clause.

@@ -104,7 +104,7 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 		Interval: time.Minute, Expiry: 72 * time.Hour, Expiry2: 24 * time.Hour,
 		Retries: []int{1, 1, 2, 3, 5, 8, 13, 21, 34},
 		Jitter:  10, MinBackoff: 5 * time.Minute, MaxBackoff: 4000 * time.Second,
-		MaxThr: 1, Overfeed: 150, Sessions: 1, Quantum: 50, UID: 0, GID: 1,
+		MaxThr: 1, RateBurst: 1, Overfeed: 150, Sessions: 1, Quantum: 50, UID: 0, GID: 1,
 		PositiveFeedback: scheduler.Feedback{Amount: 1, Per: scheduler.PerN},
 		NegativeFeedback: scheduler.Feedback{Amount: 1, Per: scheduler.PerN},
 		CohortLimit:      1, SlotCost: 5, SlotDiscount: 50, SlotLoan: 3, MinSlots: 3,

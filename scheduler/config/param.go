@@ -164,6 +164,20 @@ var keywords = []row[values]{
 		kind:    count[values]{field: func(v *values) *int { return &v.Sessions }, low: 1, high: 1000},
 		meaning: "job lines an agent works on at once"},
 
+	// How much in a time.
+	{name: "rate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.Rate }},
+		meaning: "recipients that the thread may be fed in a time"},
+	{name: "rateburst", preset: "1",
+		kind:    count[values]{field: func(v *values) *int { return &v.RateBurst }, low: 1, high: 1000000},
+		meaning: "recipients that may be fed at once after a pause, under each rate"},
+	{name: "channelrate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.ChannelRate }},
+		meaning: "recipients that all threads of the channel may be fed in a time"},
+	{name: "ringrate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.RingRate }},
+		meaning: "recipients that all threads of the ring may be fed in a time"},
+
 	// Windows.
 	{name: "initialconcurrency", preset: "0", zero: "always maxthr",
 		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},

@@ -1,0 +1,170 @@
+package scheduler
+
+import "math"
+
+// The gate: whether a thread may be given a job line now, as far as rates go, when
+// it may be, and why not.
+//
+// A thread that must wait for a token behaves as with a full window: picks do not
+// find it, it uses no quantum, it blocks others in preemption, its idle agents
+// may be evicted, and no session stays on it. The agenda has the exact time of
+// the token, so nothing looks at the thread before.
+//
+// There are two gates. That of a thread (threadGate) bounds its sessions through
+// freeSlots, like its window; a thread with a closed gate wants no sessions. That
+// of a ring (ringGate) stops dispatchRing, like maxring, without touching the
+// threads of the ring, of which there may be very many.
+
+// shaping is what bounds a thread besides its window.
+type shaping struct {
+	rate bucket
+	// tokens is how many job lines the thread may be given, as of the last
+	// updateGate. The agenda has a later one if mail waits for it.
+	tokens int
+	// waits counts how often tokens have run out and come back. Together with
+	// suspensions it tells which vertices have waited (vertex.suspensionsWhenDue).
+	waits uint32
+}
+
+// setThreadRate gives a thread the bucket that its parameters ask for.
+func (q *queue) setThreadRate(t *thread) {
+	if len(t.params.Rate) == 0 && t.shaping == nil {
+		return
+	}
+	if t.shaping == nil {
+		t.shaping = &shaping{rate: bucket{thread: t}}
+	}
+	t.shaping.rate.setRates(q.now, t.params.Rate, t.params.RateBurst)
+	q.updateGate(t)
+}
+
+// threadGate is how many job lines the thread may be given now, as far as what is
+// its own goes.
+func (t *thread) threadGate() int {
+	if t.shaping == nil {
+		return math.MaxInt
+	}
+	return t.shaping.tokens
+}
+
+// updateGate counts the tokens of a thread with shaping, and plans when the next
+// one comes if mail waits for it. An empty thread is kept until it has all its
+// tokens again; otherwise the next message would begin with a full bucket.
+func (q *queue) updateGate(t *thread) {
+	x := t.shaping
+	before := x.tokens
+	x.tokens = x.rate.tokens(q.now)
+	if (before == 0) != (x.tokens == 0) {
+		x.waits++
+	}
+	at := never
+	switch {
+	case t.vertices.len == 0 && x.rate.owed(q.now):
+		at = x.rate.paidAt
+	case t.queue().len() > x.tokens:
+		at = x.rate.nextAt(q.now)
+	}
+	if at == never {
+		q.tokens.remove(&x.rate)
+		return
+	}
+	q.tokens.put(at, &x.rate)
+}
+
+// isShaped reports whether an empty thread must be kept for its shaping.
+func (q *queue) isShaped(t *thread) bool {
+	return t.shaping != nil && t.shaping.rate.owed(q.now)
+}
+
+// waits counts the suspensions of the thread, and its waits for tokens.
+func (t *thread) waits() uint32 {
+	if t.shaping == nil {
+		return t.suspensions
+	}
+	return t.suspensions + t.shaping.waits
+}
+
+// ringGate is how many job lines the threads of the ring may be given now, as far
+// as ringrate and channelrate go.
+func (d *dispatch) ringGate(r *ring) int {
+	n := math.MaxInt
+	if r.rate != nil {
+		n = r.rate.tokens(d.now)
+	}
+	if r.channelRate != nil {
+		n = min(n, r.channelRate.tokens(d.now))
+	}
+	return n
+}
+
+// waitForTokens makes the ring, whose gate is closed, wait for it to open.
+func (d *dispatch) waitForTokens(r *ring) {
+	if r.rate != nil && r.rate.tokens(d.now) == 0 {
+		r.dequeue()
+		r.waitingSince = 0
+		d.tokens.put(r.rate.nextAt(d.now), r.rate)
+		return
+	}
+	d.waitForChannel(r)
+}
+
+// waitForChannel puts the ring among those that wait for a token of the channel.
+func (d *dispatch) waitForChannel(r *ring) {
+	b := r.channelRate
+	if r.limitQueue != b.queue {
+		r.dequeue()
+		d.enqueueRing(b.queue, r)
+	}
+	d.tokens.put(b.nextAt(d.now), b)
+}
+
+// pass lets a job line with n recipients through the gates: they take n tokens of
+// each rate that applies.
+func (d *dispatch) pass(t *thread, r *ring, n int) {
+	if t.shaping != nil {
+		t.shaping.rate.take(d.now, n)
+		d.updateGate(t)
+	}
+	if r.rate != nil {
+		r.rate.take(d.now, n)
+	}
+	for _, b := range r.channel.rates {
+		b.take(d.now, n)
+	}
+}
+
+// refund gives back what a job line with n recipients has taken.
+func (d *dispatch) refund(t *thread, n int) {
+	if t.shaping != nil {
+		t.shaping.rate.refund(n)
+	}
+	r := t.ring
+	if r == nil {
+		return
+	}
+	if r.rate != nil {
+		r.rate.refund(n)
+		d.markDirty(r)
+	}
+	for _, b := range r.channel.rates {
+		b.refund(n)
+		d.admitAtRate(b)
+	}
+}
+
+// gate returns why the gates let no job line of the thread through, and until when;
+// NoWait if they do.
+func (d *dispatch) gate(t *thread) (why Wait, until instant) {
+	if t.threadGate() == 0 {
+		return WaitRate, t.shaping.rate.nextAt(d.now)
+	}
+	r := t.ring
+	switch {
+	case r == nil:
+	case r.rate != nil && r.rate.tokens(d.now) == 0:
+		return WaitRingRate, r.rate.nextAt(d.now)
+	case r.channelRate != nil && r.channelRate.tokens(d.now) == 0:
+		return WaitChannelRate, r.channelRate.nextAt(d.now)
+	}
+	return NoWait, never
+}

@@ -1,0 +1,210 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Rates: how many recipients may be fed in a time (rate, rateburst, ringrate,
+// channelrate). What a thread without a token does is in gate.go.
+
+// Rate is a number of recipients in a time.
+type Rate struct {
+	Recipients int // 0: no limit
+	Span       time.Duration
+	// From is when it begins to apply. The first one of a table also applies
+	// before that; its From is zero.
+	From time.Time
+}
+
+// per returns the time that one recipient takes, rounded up to nanoseconds; 0: no
+// limit.
+func (r Rate) per() time.Duration {
+	if r.Recipients <= 0 {
+		return 0
+	}
+	return (r.Span + time.Duration(r.Recipients) - 1) / time.Duration(r.Recipients)
+}
+
+// bucket counts the tokens of one rate. A job line is fed if there is a token, and
+// each of its recipients takes one, so that the next job line may have to wait for
+// several.
+//
+// It follows the generic cell rate algorithm (ITU-T I.371): one point in time
+// stands for all that was fed.
+type bucket struct {
+	rates []Rate
+	burst int // most tokens that are there at a time; at least 1
+	// per is how long one token takes now; 0: no limit.
+	per      time.Duration
+	changeAt instant // when the next one of rates begins; never: there is none
+	// paidAt is when all tokens will be there again (the theoretical arrival time
+	// of I.371).
+	paidAt instant
+	index  int32 // in agenda.tokens
+	// What waits for a token: one of these.
+	thread *thread
+	ring   *ring
+	queue  *limitQueue // the rings of a channel
+}
+
+// setRates gives the bucket another table. What was fed before counts as much
+// under the new rate.
+func (b *bucket) setRates(now instant, rates []Rate, burst int) {
+	b.rates, b.burst, b.changeAt = rates, max(1, burst), 0
+	b.advance(now)
+}
+
+// advance applies the rate of the table that is in force now.
+func (b *bucket) advance(now instant) {
+	if b.changeAt > now {
+		return
+	}
+	b.changeAt = never
+	current := 0
+	for i, r := range b.rates {
+		from := at(r.From)
+		if i > 0 && from > now {
+			b.changeAt = from
+			break
+		}
+		current = i
+	}
+	var per time.Duration
+	if current < len(b.rates) {
+		per = b.rates[current].per()
+	}
+	b.setPer(now, per)
+}
+
+// setPer changes how long a token takes. The number of tokens that are missing
+// stays the same.
+func (b *bucket) setPer(now instant, per time.Duration) {
+	if per == b.per {
+		return
+	}
+	if owed := b.paidAt - now; owed > 0 && b.per > 0 {
+		wait := min(float64(owed)/float64(b.per)*float64(per), float64(longestRetry))
+		b.paidAt = now.after(time.Duration(math.Ceil(wait)))
+	}
+	b.per = per
+}
+
+// tokens returns how many tokens there are now.
+func (b *bucket) tokens(now instant) int {
+	b.advance(now)
+	if b.per == 0 {
+		return math.MaxInt
+	}
+	free := times(b.per, b.burst) - max(0, b.paidAt.since(now))
+	return max(0, int(free/b.per))
+}
+
+// nextAt returns when there is one token more than now. A change of the rate may
+// come before that, and then the caller must ask again.
+func (b *bucket) nextAt(now instant) instant {
+	tokens := b.tokens(now)
+	if b.per == 0 || tokens >= b.burst {
+		return never
+	}
+	wait := b.paidAt.since(now) - times(b.per, b.burst-1-tokens)
+	return min(now.after(max(wait, 1)), b.changeAt)
+}
+
+// owed reports whether tokens are missing, so that the bucket must be kept.
+func (b *bucket) owed(now instant) bool { return b.paidAt > now && b.per > 0 }
+
+// take takes n tokens, whether they are there or not.
+func (b *bucket) take(now instant, n int) {
+	b.advance(now)
+	if b.per > 0 {
+		b.paidAt = max(b.paidAt, now).after(times(b.per, n))
+	}
+}
+
+// refund gives n tokens back.
+func (b *bucket) refund(n int) { b.paidAt -= min(b.paidAt, instant(times(b.per, n))) }
+
+// setRingRates gives a ring the buckets that its parameters ask for.
+func (q *queue) setRingRates(r *ring) {
+	p := r.params
+	switch {
+	case len(p.RingRate) > 0:
+		if r.rate == nil {
+			r.rate = &bucket{ring: r}
+		}
+		r.rate.setRates(q.now, p.RingRate, p.RateBurst)
+	case r.rate != nil:
+		q.tokens.remove(r.rate)
+		r.rate = nil
+	}
+	r.channelRate = nil
+	if len(p.ChannelRate) > 0 {
+		r.channelRate = q.obtainChannelRate(r.channel, p)
+	}
+}
+
+// obtainChannelRate finds or makes the bucket of a channel for the channelrate in
+// these parameters. Clauses may set different values; each feed counts in all
+// of them, as with maxchannel.
+func (q *queue) obtainChannelRate(c *channel, p *Params) *bucket {
+	same := func(b *bucket) bool {
+		return b.burst == max(1, p.RateBurst) && slices.Equal(b.rates, p.ChannelRate)
+	}
+	if i := slices.IndexFunc(c.rates, same); i >= 0 {
+		return c.rates[i]
+	}
+	b := &bucket{queue: newLimitQueue(0)}
+	if i := slices.IndexFunc(c.formerRates, same); i >= 0 {
+		b = c.formerRates[i]
+	} else if len(c.formerRates) > 0 {
+		b.per, b.paidAt = c.formerRates[0].per, c.formerRates[0].paidAt
+	}
+	b.setRates(q.now, p.ChannelRate, p.RateBurst)
+	c.rates = append(c.rates, b)
+	return b
+}
+
+// reloadRates sets the buckets of the channel aside until its rings have new
+// parameters, which find those that they still need (obtainChannelRate).
+func (q *queue) reloadRates(c *channel) {
+	c.formerRates, c.rates = c.rates, nil
+	for _, b := range c.formerRates {
+		for b.queue.head != nil {
+			b.queue.head.dequeue()
+		}
+		q.tokens.remove(b)
+	}
+}
+
+// tokenDue is called when a bucket may have another token: what waits for it tries
+// again.
+func (d *dispatch) tokenDue(b *bucket) {
+	switch {
+	case b.thread != nil:
+		d.updateThread(b.thread)
+		d.overfeedThread(b.thread)
+	case b.ring != nil:
+		d.markDirty(b.ring)
+		d.dropRingWhenEmpty(b.ring)
+	default:
+		d.admitAtRate(b)
+	}
+}
+
+// admitAtRate lets the first ring that waits for a token of a channel try again, if
+// there is a token that no agent is being started for.
+func (d *dispatch) admitAtRate(b *bucket) {
+	r := b.queue.head
+	if r == nil {
+		return
+	}
+	if b.tokens(d.now) > r.channel.expected {
+		r.dequeue()
+		d.markDirty(r)
+	}
+	if b.queue.head != nil {
+		d.tokens.put(b.nextAt(d.now), b)
+	}
+}
