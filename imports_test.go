@@ -62,7 +62,7 @@ scheduler/config:         ctlfile scheduler internal/interval internal/pattern i
 scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
-scheduler/cluster:        scheduler go-redis
+scheduler/cluster:        scheduler go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir x/sys
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog

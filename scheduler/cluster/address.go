@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Address says where the store is and how to connect with it (PARAMcluster).
+type Address struct {
+	Addrs    []string // host:port; several are of a Redis Cluster, or of Sentinels
+	Master   string   // the name that the Sentinels know the master by; "": a Cluster
+	DB       int
+	User     string
+	Password string
+	TLS      bool
+	TTL      time.Duration // 0: DefaultTTL
+}
+
+// defaultPort is the port of a store.
+const defaultPort = "6379"
+
+// ParseAddress reads redis://[user:password@]host:port[,host:port...]/db?options.
+// The scheme rediss selects TLS. The options are master=NAME and ttl=SPAN.
+func ParseAddress(s string) (Address, error) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	a := Address{TLS: scheme == "rediss"}
+	if !ok || scheme != "redis" && scheme != "rediss" {
+		return a, fmt.Errorf("the address of the store begins with redis:// or rediss://")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, db, _ := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
+		user, err := url.Parse("redis://" + hosts[:i] + "@host")
+		if err != nil {
+			return a, fmt.Errorf("user and password of the store: characters such as \"/\" are written as %%2F")
+		}
+		a.User = user.User.Username()
+		a.Password, _ = user.User.Password()
+		hosts = hosts[i+1:]
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
+		}
+		if strings.HasPrefix(host, ":") {
+			return a, fmt.Errorf("a host of the store is missing in %q", Mask(s))
+		}
+		a.Addrs = append(a.Addrs, host)
+	}
+	if db != "" {
+		n, err := strconv.Atoi(db)
+		if err != nil || n < 0 {
+			return a, fmt.Errorf("%q is not the number of a database", db)
+		}
+		a.DB = n
+	}
+	if err := a.parseOptions(query); err != nil {
+		return a, err
+	}
+	if len(a.Addrs) > 1 && a.Master == "" && a.DB != 0 {
+		return a, fmt.Errorf("a Redis Cluster has only database 0")
+	}
+	return a, nil
+}
+
+func (a *Address) parseOptions(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("options of the store: %q", query)
+	}
+	for name := range values {
+		switch value := values.Get(name); name {
+		case "master":
+			a.Master = value
+		case "ttl":
+			if a.TTL, err = time.ParseDuration(value); err != nil || a.TTL < time.Second || a.TTL > time.Hour {
+				return fmt.Errorf("ttl=%s: a time from 1s to 1h is expected", value)
+			}
+		default:
+			return fmt.Errorf("the store has no option %q; it has master and ttl", name)
+		}
+	}
+	return nil
+}
+
+// Mask replaces the password in the address of a store.
+func Mask(s string) string {
+	scheme, rest, ok := strings.Cut(s, "://")
+	i := strings.LastIndexByte(rest, '@')
+	if !ok || i < 0 {
+		return s
+	}
+	user, _, has := strings.Cut(rest[:i], ":")
+	if !has {
+		return s
+	}
+	return scheme + "://" + user + ":***@" + rest[i+1:]
+}
+
+// tls returns the settings of TLS; nil: none.
+func (a *Address) tls() *tls.Config {
+	if !a.TLS {
+		return nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(a.Addrs) == 1 {
+		c.ServerName, _, _ = net.SplitHostPort(a.Addrs[0])
+	}
+	return c
+}

@@ -1,0 +1,255 @@
+package cluster
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// limit is one limit on sessions, and this node's share of it (share.lua).
+type limit struct {
+	id         scheduler.ClusterLimit
+	name       string // in keys and news
+	max        int    // as configured on this node
+	want, busy int    // as the core said last
+	// claimed is the most that was wanted since the last call. That much is
+	// reported while no other node waits, so that a short pause of the demand
+	// gives no share away.
+	claimed int
+
+	reported demand // of the last call that was sent
+	grant    int    // of the last reply: what the store keeps for this node
+	target   int    // of the last reply: what the node should come down to
+	waiting  bool   // another node wants more than it has
+	others   int    // of the last reply: nodes with demand, without this one
+	least    int    // of the last reply: the least of the nodes' settings; 0: no reply yet
+	// mayUse is how many sessions may be busy before the time until.
+	mayUse int
+	until  boot
+
+	told      int // sessions of the last Allowance
+	toldUntil boot
+	sentAt    boot
+	flying    bool  // a call is with the sender
+	again     bool  // something has changed since the call was sent
+	call      timed // in Node.due
+	expiry    timed // in Node.expiring
+}
+
+// demand is what a call reports.
+type demand struct{ want, busy int }
+
+// nameOf returns the name of a limit in keys and news, without the braces that
+// mean something in a Redis Cluster.
+func nameOf(id scheduler.ClusterLimit) string {
+	return id.Setting + ":" + escape(id.Channel) + "/" + escape(id.Name)
+}
+
+// escape writes "{", "}" and "%" as in URLs.
+func escape(s string) string {
+	var b []byte
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case '{', '}', '%':
+			b = append(b, '%')
+			if c < 16 {
+				b = append(b, '0')
+			}
+			b = strconv.AppendUint(b, uint64(c), 16)
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+// want takes what the core wants under a limit, and plans a call if the store
+// should know of it before the next renewal.
+func (n *Node) want(w scheduler.Want) {
+	l := n.limits[w.Limit]
+	if l == nil {
+		if w.Want == 0 && w.Busy == 0 {
+			return
+		}
+		l = &limit{id: w.Limit, name: nameOf(w.Limit), told: -1}
+		l.call.item, l.expiry.item = l, l
+		n.limits[w.Limit], n.byName[l.name] = l, l
+		if n.members.lost {
+			l.max = w.Max
+			n.divide(l)
+		}
+	}
+	if w.Max == 0 { // the limit is gone; what is reported for it ends
+		w.Want, w.Busy, w.Max = 0, 0, l.max
+	}
+	changed := l.max != w.Max
+	l.max, l.want, l.busy = w.Max, w.Want, w.Busy
+	l.claimed = max(l.claimed, w.Want)
+	if changed && n.members.lost {
+		n.divide(l)
+	}
+	if at := l.changeCallAt(n, changed); at < l.callAt() {
+		n.planCall(l, at)
+	}
+}
+
+// callAt is when the next call is planned; never if none is.
+func (l *limit) callAt() boot {
+	if l.call.index == 0 {
+		return never
+	}
+	return l.call.at
+}
+
+// changeCallAt returns when a change of the demand must be reported; never: it can
+// wait for the renewal.
+func (l *limit) changeCallAt(n *Node, setting bool) boot {
+	r := l.reported
+	soon := max(n.now, l.sentAt+boot(n.times.gap))
+	switch {
+	case l.sentAt == 0 || setting || r.want == 0 && l.want > 0:
+		return n.now
+	case l.grant > l.target && l.busy < r.busy: // it owes the others places
+		return max(n.now, l.sentAt+boot(n.times.gap/10))
+	case l.want > r.want && l.busy >= l.mayUse:
+		return soon
+	case l.waiting && max(l.want, l.busy) < min(r.want, l.grant):
+		return soon
+	}
+	return never
+}
+
+func (n *Node) planCall(l *limit, at boot) {
+	if l.flying {
+		l.again = true
+		return
+	}
+	n.due.put(&l.call, at)
+}
+
+// share adds a call for a limit. Until a reply comes, the node starts no session
+// beyond those that it reports as busy.
+func (n *Node) share(b *batch, l *limit) {
+	want := l.claimed
+	if l.waiting {
+		want = max(l.want, l.busy)
+	}
+	l.reported, l.claimed = demand{want, l.busy}, l.want
+	l.sentAt, l.flying, l.again = n.now, true, false
+	if !n.members.lost {
+		l.mayUse = min(l.mayUse, l.busy)
+		n.allow(l, l.mayUse, l.until)
+	}
+	m := &n.members
+	m.number++
+	returning := 0
+	if n.now < m.returningUntil {
+		returning = 1
+	}
+	b.add(shareScript, []string{n.key("limit:" + l.name), n.key("epoch"), n.key("news")}, []any{
+		n.options.Node, n.options.Nonce, m.number, l.max, want, l.busy,
+		n.times.ttl.Milliseconds(), n.times.rotate.Milliseconds(), returning, l.name,
+	}, func(reply []int64, err error) { n.shared(l, b.sentAt, reply, err) })
+}
+
+// shared takes the reply to a call of share.
+func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
+	l.flying = false
+	if err != nil || len(reply) < 9 || reply[0] != 1 {
+		n.due.put(&l.call, n.now+boot(n.times.again))
+		return
+	}
+	l.grant, l.target, l.waiting = int(reply[1]), int(reply[2]), reply[5] == 1
+	l.others, l.least = int(reply[3]), int(reply[8])
+	if l.reported.want > 0 {
+		l.others--
+	}
+	n.epochIs(reply[7])
+	if l.reported == (demand{}) && l.want == 0 && l.busy == 0 {
+		n.forget(l)
+		return
+	}
+	if !n.members.lost {
+		l.mayUse, l.until = min(l.grant, l.target), sentAt+boot(n.times.usable)
+		n.expiring.put(&l.expiry, l.until)
+		n.allow(l, l.mayUse, l.until)
+	}
+	next := n.renewal(sentAt)
+	if change := boot(reply[6]) * boot(time.Millisecond); change > 0 {
+		next = min(next, n.now+change+boot(time.Millisecond))
+	}
+	if l.again {
+		next = n.now
+	}
+	n.due.put(&l.call, min(next, l.changeCallAt(n, false)))
+}
+
+// renewal returns when a call that was sent at a time is repeated. Renewals are at
+// multiples of a tick, so that a batch has many.
+func (n *Node) renewal(sentAt boot) boot {
+	at := sentAt + boot(n.times.renew)
+	return at - at%boot(max(1, n.times.tick))
+}
+
+// forget drops a limit for which the store keeps nothing for this node.
+func (n *Node) forget(l *limit) {
+	n.due.put(&l.call, never)
+	n.expiring.put(&l.expiry, never)
+	delete(n.limits, l.id)
+	delete(n.byName, l.name)
+}
+
+// expire says which shares may no longer be used.
+func (n *Node) expire() {
+	for n.expiring.next() <= n.now {
+		l := n.expiring.pop().(*limit)
+		l.mayUse = 0
+		if !n.members.lost {
+			n.allow(l, 0, never)
+		}
+	}
+}
+
+// divide gives this node its part of a limit while the store is lost: the limit
+// divided by the known nodes. If that is 0, the first nodes by name have 1 each.
+func (n *Node) divide(l *limit) {
+	l.mayUse = 0
+	limit := l.max
+	if l.least > 0 {
+		limit = min(limit, l.least)
+	}
+	switch n.options.Lost {
+	case Stop:
+		n.allow(l, 0, never)
+	case Local:
+		n.allow(l, scheduler.Unlimited, never)
+	default:
+		nodes := n.members.names()
+		part := limit / len(nodes)
+		if part == 0 && slices.Index(nodes, n.options.Node) < limit {
+			part = 1
+		}
+		n.allow(l, part, never)
+	}
+}
+
+// retellAll tells the core all allowances again, with new times.
+func (n *Node) retellAll() {
+	n.expire()
+	for _, l := range n.sortedLimits() {
+		if l.told > 0 {
+			n.tell(l)
+		}
+	}
+}
+
+// limitNews is called when another node has changed the division of a limit.
+func (n *Node) limitNews(name string) {
+	if l := n.byName[name]; l != nil {
+		if at := max(n.now, l.sentAt+boot(n.times.gap/10)); at < l.callAt() {
+			n.planCall(l, at)
+		}
+	}
+}

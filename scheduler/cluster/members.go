@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// rememberNodes is how long a silent node counts as one that may use a part of a
+// limit.
+const rememberNodes = 10 * time.Minute
+
+// members has the nodes of the cluster and this node's connection with the store.
+type members struct {
+	known map[string]member // by name, without this node
+	self  string
+
+	joined  bool   // the store has accepted this process under its name
+	refused string // the claim of another process on the name; "": none
+	number  int64  // of the last call of share
+	reports boot   // when the next report is due
+	lastOK  boot   // when the last batch was sent that was answered
+	late    int    // batches that failed and were sent a ttl or more after lastOK
+	lost    bool
+	// returningUntil is the end of the time in which the store grants this node no
+	// more than its busy sessions, because it was lost.
+	returningUntil boot
+	born           int64 // of the epoch, ms of the store's clock
+	started        bool
+}
+
+// member is what is known of another node.
+type member struct {
+	reported boot // its last report, by our clock
+	status   string
+}
+
+func (m *members) init(o Options) {
+	m.self, m.known = o.Node, make(map[string]member)
+	for _, name := range o.Known {
+		if name != o.Node {
+			m.known[name] = member{}
+		}
+	}
+}
+
+// start is called in the first turn.
+func (m *members) start(now boot) {
+	m.started, m.lastOK, m.reports = true, now, now
+	for name := range m.known {
+		m.known[name] = member{reported: now}
+	}
+}
+
+// names returns the known nodes, this one included, sorted.
+func (m *members) names() []string {
+	return slices.Sorted(maps.Keys(m.withSelf()))
+}
+
+func (m *members) withSelf() map[string]member {
+	all := maps.Clone(m.known)
+	all[m.self] = member{}
+	return all
+}
+
+// reportDue adds the report of this node, if it is due.
+func (n *Node) reportDue(b *batch) {
+	m := &n.members
+	if m.reports > n.now {
+		return
+	}
+	m.reports = n.now + boot(n.times.report)
+	b.add(reportScript, n.reportKeys(), n.reportArgs(false), nil)
+	b.calls[len(b.calls)-1].whole = func(reply any, err error) { n.reported(b.sentAt, reply, err) }
+}
+
+func (n *Node) reportKeys() []string {
+	return []string{n.key("nodes"), n.key("name:" + escape(n.options.Node)), n.key("status"), n.key("epoch")}
+}
+
+func (n *Node) reportArgs(leave bool) []any {
+	o, flag := &n.options, 0
+	if leave {
+		flag = 1
+	}
+	return []any{o.Node, o.Place, o.Nonce, n.times.ttl.Milliseconds(), rememberNodes.Milliseconds(), n.status(), flag}
+}
+
+// status is what this node tells the others about itself: limits with demand, what
+// it may use of them, what it uses and what it wants.
+func (n *Node) status() string {
+	var granted, busy, want int
+	for _, l := range n.limits {
+		granted += max(0, min(l.told, l.max))
+		busy += l.busy
+		want += l.want
+	}
+	return strings.Join([]string{strconv.Itoa(len(n.limits)), strconv.Itoa(granted), strconv.Itoa(busy), strconv.Itoa(want)}, " ")
+}
+
+// reported takes the reply to a report.
+func (n *Node) reported(sentAt boot, reply any, err error) {
+	m := &n.members
+	values, ok := reply.([]any)
+	if err != nil || !ok || len(values) < 2 {
+		m.reports = min(m.reports, n.now+boot(n.times.again))
+		return
+	}
+	if accepted, _ := values[0].(int64); accepted != 1 {
+		claim, _ := values[1].(string)
+		if m.refused != claim {
+			n.options.Log(scheduler.Error, "cluster: the name "+n.options.Node+" belongs to another process, so the store is not used: set PARAMnode")
+		}
+		m.refused, m.joined = claim, false
+		return
+	}
+	if len(values) < 4 {
+		return
+	}
+	m.refused = ""
+	now, _ := values[1].(string)
+	if base, err := strconv.ParseInt(now, 10, 64); err == nil && !m.joined {
+		// The numbers of a process are higher than those of its predecessor.
+		m.number = max(m.number, base)
+		m.joined = true
+	}
+	born, _ := values[2].(int64)
+	n.epochIs(born)
+	n.learnNodes(sentAt, values[3])
+}
+
+// learnNodes takes the list of nodes from the reply to a report.
+func (n *Node) learnNodes(sentAt boot, list any) {
+	m := &n.members
+	values, _ := list.([]any)
+	for i := 0; i+2 < len(values); i += 3 {
+		name, _ := values[i].(string)
+		ago, _ := values[i+1].(int64)
+		status, _ := values[i+2].(string)
+		if name != m.self {
+			m.known[name] = member{sentAt - boot(ago)*boot(time.Millisecond), status}
+		}
+	}
+	// A store that has lost its memory lists only the nodes that have reported
+	// since. A node that has left cannot be told from one that is cut off.
+	maps.DeleteFunc(m.known, func(_ string, node member) bool { return n.now-node.reported >= boot(rememberNodes) })
+}
+
+// epochIs notes the epoch that a reply names.
+func (n *Node) epochIs(born int64) {
+	m := &n.members
+	if born == 0 || born == m.born {
+		return
+	}
+	if m.born != 0 {
+		n.options.Log(scheduler.Warning, "cluster: the store has begun a new epoch; for "+n.times.ttl.String()+" no new session is granted")
+	}
+	m.born = born
+	n.stats.Epochs++
+}
+
+// batchEnded notes whether the store answers.
+func (n *Node) batchEnded(sentAt boot, err error) {
+	m := &n.members
+	switch {
+	case err == nil && m.refused == "":
+		m.lastOK, m.late = max(m.lastOK, sentAt), 0
+		if m.lost {
+			n.returned()
+		}
+	case sentAt >= m.lastOK+boot(n.times.ttl):
+		m.late++
+		n.checkLost()
+	}
+	if err != nil {
+		n.stats.Failures++
+		m.reports = min(m.reports, n.now+boot(n.times.again))
+	}
+}
+
+// lateBatches is how many batches in a row must fail after a ttl without the store
+// before it counts as lost. The first one after a pause of this process may fail
+// because its connection has timed out.
+const lateBatches = 2
+
+// checkLost begins the time without the store. A node that was only paused itself
+// has not tried to reach it meanwhile.
+func (n *Node) checkLost() {
+	m := &n.members
+	if m.lost || m.late < lateBatches {
+		return
+	}
+	m.lost = true
+	n.stats.Losses++
+	what := map[Lost]string{
+		Divide: "each limit of the cluster is divided among " + strconv.Itoa(len(m.names())) + " known nodes",
+		Stop:   "nothing is started under limits of the cluster",
+		Local:  "limits of the cluster do not apply",
+	}[n.options.Lost]
+	n.options.Log(scheduler.Error, "cluster: the store is lost: "+what)
+	for _, l := range n.sortedLimits() {
+		n.divide(l)
+	}
+	for _, r := range n.rates {
+		n.planDraw(r)
+	}
+}
+
+// returned ends the time without the store. Each share begins with the busy
+// sessions.
+func (n *Node) returned() {
+	m := &n.members
+	m.lost, m.late = false, 0
+	m.returningUntil = n.now + boot(n.times.ttl)
+	n.options.Log(scheduler.Warning, "cluster: the store is back")
+	for _, l := range n.sortedLimits() {
+		l.mayUse, l.until = min(l.told, l.busy), n.now+boot(n.times.usable)
+		n.expiring.put(&l.expiry, l.until)
+		n.allow(l, l.mayUse, l.until)
+		n.planCall(l, n.now)
+	}
+}

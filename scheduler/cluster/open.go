@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Open makes a Node and begins to speak to the store. Close ends it.
+func Open(o Options) *Node {
+	s := openStore(o)
+	n := newNode(o, func(b *batch) { s.batches <- b })
+	n.store = s
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	go s.run(ctx)
+	go s.readNews(ctx)
+	return n
+}
+
+// Answers has what the store says, each for one Turn.
+func (n *Node) Answers() <-chan *Answer { return n.store.answers }
+
+// Close gives back the shares of this node, as far as the store answers at once,
+// and disconnects.
+func (n *Node) Close() {
+	s := n.store
+	s.stop()
+	<-s.ended
+	if n.members.joined && !n.members.lost {
+		n.leave(context.Background())
+	}
+	_ = s.client.Close()
+	_ = s.reader.Close()
+}
+
+// leave reports that nothing is wanted any more, and that this node is gone. The
+// sessions of agents that are still at work stay reported until ttl.
+func (n *Node) leave(ctx context.Context) {
+	b := new(batch)
+	for _, l := range n.sortedLimits() {
+		l.claimed, l.want, l.waiting = l.busy, l.busy, false
+		n.share(b, l)
+	}
+	b.add(reportScript, n.reportKeys(), n.reportArgs(true), nil)
+	for calls := b.calls; len(calls) > 0; {
+		part := min(len(calls), maxPipeline)
+		if _, err := n.store.exec(ctx, calls[:part]); err != nil {
+			return
+		}
+		calls = calls[part:]
+	}
+}
+
+// BootTime returns the time since the machine was started. It goes on while the
+// machine sleeps, and nobody can set it.
+func BootTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic("cluster: the kernel has no CLOCK_BOOTTIME: " + err.Error())
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"zsched/scheduler"
+)
+
+// rate is one rate of the cluster, from which this node draws tokens ahead
+// (draw.lua). Each token is a recipient.
+type rate struct {
+	id     scheduler.ClusterLimit
+	name   string // in keys
+	max    int    // tokens in each per
+	per    time.Duration
+	wanted int  // tokens that the core waits for; 0: none
+	drawn  boot // when the last draw was sent
+	nodes  int  // with demand, by the last reply
+	call   timed
+	flying bool
+	// arrival is the theoretical arrival time of this node's part of the rate while
+	// the store is lost.
+	arrival boot
+}
+
+const (
+	// drawSpan is how far ahead tokens are drawn, and drawGap the least time between
+	// two draws.
+	drawSpan = 2 * time.Second
+	drawGap  = time.Second
+	// drawFaults is how long after a draw that failed the next one is tried.
+	drawAgain = time.Second
+)
+
+// interval is the time for one token.
+func (r *rate) interval() time.Duration { return max(1, r.per/time.Duration(max(1, r.max))) }
+
+// burst is how many tokens the bucket holds.
+func (r *rate) burst() int {
+	return max(1, int(math.Ceil(float64(drawSpan)/float64(r.interval()))))
+}
+
+// draw takes a draw of the core.
+func (n *Node) draw(d scheduler.Draw) {
+	r := n.rates[d.Limit]
+	if r == nil {
+		r = &rate{id: d.Limit, name: nameOf(d.Limit)}
+		r.call.item = r
+		n.rates[d.Limit] = r
+	}
+	if r.max != d.Max || r.per != d.Per {
+		r.max, r.per, r.arrival = d.Max, d.Per, 0
+	}
+	if d.Tokens <= 0 {
+		r.wanted = 0
+		n.due.put(&r.call, never)
+		if d.Tokens < 0 && !n.members.lost && n.members.joined {
+			b := new(batch)
+			n.addDraw(b, r, d.Tokens, nil)
+			n.backlog = append(n.backlog, b.calls...)
+		}
+		return
+	}
+	r.wanted = d.Tokens
+	n.planDraw(r)
+}
+
+// planDraw plans the next draw of a rate whose tokens are wanted.
+func (n *Node) planDraw(r *rate) {
+	if r.wanted > 0 && !r.flying && r.call.index == 0 {
+		n.due.put(&r.call, max(n.now, r.drawn+boot(drawGap)))
+	}
+}
+
+// drawTokens adds a draw: at most the tokens of the next two seconds, divided by
+// the nodes with demand, which the script sees to.
+func (n *Node) drawTokens(b *batch, r *rate) {
+	r.drawn, r.flying = n.now, true
+	n.addDraw(b, r, min(r.wanted, r.burst()), func(reply []int64, err error) { n.drew(r, b.sentAt, reply, err) })
+}
+
+func (n *Node) addDraw(b *batch, r *rate, tokens int, done func([]int64, error)) {
+	if done == nil {
+		done = func([]int64, error) {}
+	}
+	key := "rate:" + r.name + ":" + strconv.Itoa(r.max) + ":" + r.per.String()
+	interval := float64(r.per.Microseconds()) / float64(r.max)
+	b.add(drawScript, []string{n.key(key), n.key(key + ":nodes"), n.key("epoch")}, []any{
+		n.options.Node, n.options.Nonce, strconv.FormatFloat(interval, 'f', 3, 64), r.burst(), tokens,
+		n.times.ttl.Milliseconds(), drawSpan.Milliseconds(),
+	}, done)
+}
+
+// drew takes the reply to a draw. A draw that failed is not repeated: another one
+// is made later, because the tokens may be drawn already.
+func (n *Node) drew(r *rate, sentAt boot, reply []int64, err error) {
+	r.flying = false
+	switch {
+	case err != nil || len(reply) < 4:
+		if r.wanted > 0 {
+			n.due.put(&r.call, n.now+boot(drawAgain))
+		}
+		return
+	case reply[0] > 0:
+		n.allowTokens(r, int(reply[0]), sentAt+boot(drawSpan))
+	case r.wanted > 0:
+		wait := boot(reply[1]) * boot(time.Microsecond)
+		if n.options.Rand != nil { // so that nodes do not come at the same moment
+			wait += boot(n.options.Rand.Int64N(int64(wait)/10 + int64(time.Millisecond)))
+		}
+		n.due.put(&r.call, n.now+max(wait, boot(10*time.Millisecond)))
+	}
+	r.nodes = int(reply[2])
+	n.epochIs(reply[3])
+}
+
+// allowTokens gives drawn tokens to the core, to be used until a time.
+func (n *Node) allowTokens(r *rate, tokens int, until boot) {
+	r.wanted = 0
+	n.events = append(n.events, scheduler.Allowance{Limit: r.id, Tokens: tokens, Until: n.coreTime(until)})
+}
+
+// drawAlone gives the core tokens of this node's part of the rate while the store
+// is lost.
+func (n *Node) drawAlone(r *rate) {
+	if r.wanted == 0 {
+		return
+	}
+	r.drawn = n.now
+	part := boot(len(n.members.names()))
+	switch n.options.Lost {
+	case Stop:
+		return
+	case Local:
+		part = 1
+		n.allowTokens(r, max(r.wanted, r.burst()), n.now+boot(drawSpan))
+		return
+	}
+	interval := boot(r.interval()) * part
+	r.arrival = max(r.arrival, n.now)
+	burst := max(interval, boot(drawSpan))
+	tokens := min(r.wanted, int((n.now+burst-r.arrival)/interval))
+	if tokens <= 0 {
+		n.due.put(&r.call, r.arrival+interval-burst)
+		return
+	}
+	r.arrival += boot(tokens) * interval
+	n.allowTokens(r, tokens, n.now+boot(drawSpan))
+}

@@ -1,0 +1,368 @@
+package cluster
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// The scripts. Each begins with what it does, and its keys, arguments and reply.
+var (
+	//go:embed share.lua
+	shareText string
+	//go:embed draw.lua
+	drawText string
+	//go:embed report.lua
+	reportText string
+	//go:embed epoch.lua
+	epochText string
+)
+
+var (
+	shareScript  = redis.NewScript(shareText)
+	drawScript   = redis.NewScript(drawText)
+	reportScript = redis.NewScript(reportText)
+	epochScript  = redis.NewScript(epochText)
+)
+
+// call is one call of a script, and what is done with its reply.
+type call struct {
+	script *redis.Script
+	keys   []string
+	args   []any
+	done   func(reply []int64, err error)
+	whole  func(reply any, err error) // in place of done, if the reply has other values
+	// xadd, if not nil, is a line of news in place of a script.
+	xadd *redis.XAddArgs
+}
+
+// batch is a number of calls that are sent together.
+type batch struct {
+	calls  []call
+	sentAt boot
+}
+
+func (b *batch) add(script *redis.Script, keys []string, args []any, done func([]int64, error)) {
+	b.calls = append(b.calls, call{script: script, keys: keys, args: args, done: done})
+}
+
+// Answer is something that the store has said.
+type Answer struct {
+	batch   *batch
+	replies []reply
+	took    time.Duration
+	err     error  // of the whole batch
+	news    []news // in place of a batch
+}
+
+// reply is the reply to one call.
+type reply struct {
+	value any
+	err   error
+}
+
+// numbers returns the reply as a list of integers.
+func (r *reply) numbers() ([]int64, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	values, ok := r.value.([]any)
+	if !ok {
+		if v, ok := r.value.(int64); ok {
+			return []int64{v}, nil
+		}
+		return nil, errors.New("the reply is not a list")
+	}
+	out := make([]int64, len(values))
+	for i, v := range values {
+		out[i], _ = v.(int64)
+	}
+	return out, nil
+}
+
+// answered takes what the store has said.
+func (n *Node) answered(a *Answer) {
+	for _, line := range a.news {
+		n.heard(line)
+	}
+	if a.batch == nil {
+		return
+	}
+	n.flying = false
+	n.stats.Batches++
+	n.stats.Calls += uint64(len(a.batch.calls))
+	n.stats.Took(a.took)
+	failed := a.err
+	for i := range a.batch.calls {
+		c := &a.batch.calls[i]
+		r := reply{err: a.err}
+		if a.err == nil {
+			r = a.replies[i]
+		}
+		if r.err != nil && failed == nil {
+			failed = r.err
+		}
+		if c.whole != nil {
+			c.whole(r.value, r.err)
+		} else {
+			c.done(r.numbers())
+		}
+	}
+	n.batchEnded(a.batch.sentAt, failed)
+}
+
+// store carries out batches, one at a time, and reads the news.
+type store struct {
+	client  redis.UniversalClient
+	reader  redis.UniversalClient // for the news; its calls block
+	prefix  string
+	nonce   string
+	batches chan *batch
+	answers chan *Answer
+	stop    context.CancelFunc
+	ended   chan struct{}
+	// connections counts the connections that were made. A batch during which one
+	// was made may have reached another server, so its replies are not used.
+	connections atomic.Uint64
+	checked     uint64 // connections when the epoch was checked last
+}
+
+// openStore connects nothing yet.
+func openStore(o Options) *store {
+	s := &store{
+		prefix: o.Prefix, nonce: o.Nonce, ended: make(chan struct{}),
+		batches: make(chan *batch, 1), answers: make(chan *Answer, 16),
+	}
+	s.client = s.connect(o.Store, func(context.Context, *redis.Conn) error {
+		s.connections.Add(1)
+		return nil
+	})
+	s.reader = s.connect(o.Store, nil)
+	return s
+}
+
+func (s *store) connect(a Address, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
+		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: a.tls(),
+		Protocol: 2, DisableIdentity: true, OnConnect: onConnect,
+		// Nothing is repeated: a call that timed out may still be carried out.
+		MaxRetries: -1, MaxRedirects: 3, DialerRetries: 1,
+		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, ContextTimeoutEnabled: true,
+		PoolSize: 2, PipelinePoolSize: 1, PoolTimeout: callTimeout,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// run carries out batches until ctx is done.
+func (s *store) run(ctx context.Context) {
+	defer close(s.ended)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case b := <-s.batches:
+			select {
+			case s.answers <- s.carryOut(ctx, b):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// carryOut sends one batch and waits for its replies.
+func (s *store) carryOut(ctx context.Context, b *batch) *Answer {
+	begun := time.Now()
+	a := &Answer{batch: b}
+	if a.err = s.checkEpoch(ctx); a.err == nil {
+		a.replies, a.err = s.exec(ctx, b.calls)
+	}
+	if a.err == nil && s.connections.Load() != s.checked {
+		a.err = errors.New("a new connection was made")
+	}
+	a.took = time.Since(begun)
+	return a
+}
+
+// checkEpoch begins a new epoch if the server is not the one of the last epoch.
+// It does so only if a connection was made since the last check.
+func (s *store) checkEpoch(ctx context.Context) error {
+	for range maxChecks {
+		before := s.connections.Load()
+		if before == s.checked && before > 0 {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		err := s.checkServer(ctx)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if s.connections.Load() == before { // else the check was by the new connection, or was not
+			s.checked = before
+		}
+	}
+	return errors.New("connections to the store do not last")
+}
+
+// maxChecks is enough for connections that are made for the checks themselves.
+const maxChecks = 5
+
+func (s *store) checkServer(ctx context.Context) error {
+	pipe := s.client.Pipeline()
+	cmd := pipe.Info(ctx, "server")
+	_, err := pipe.Exec(ctx)
+	var wrong redis.Error
+	if err != nil && !errors.As(err, &wrong) {
+		return err // an error that the server reports only means that it has no run_id
+	}
+	run := "none"
+	for line := range strings.Lines(cmd.Val()) {
+		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+			run = strings.TrimSpace(id)
+		}
+	}
+	replies, err := s.exec(ctx, []call{{script: epochScript, keys: []string{"{" + s.prefix + "}:epoch", "{" + s.prefix + "}:run"}, args: []any{run, s.nonce}}})
+	if err == nil {
+		err = replies[0].err
+	}
+	return err
+}
+
+// exec sends calls in one pipeline. The error is that of the connection; the
+// replies have those of single calls. A script that the server does not know is
+// sent whole.
+func (s *store) exec(ctx context.Context, calls []call) ([]reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	replies, err := s.pipeline(ctx, calls, false)
+	if err != nil {
+		return nil, err
+	}
+	var unknown []int
+	var again []call
+	for i := range replies {
+		if replies[i].err != nil && redis.HasErrorPrefix(replies[i].err, "NOSCRIPT") {
+			unknown, again = append(unknown, i), append(again, calls[i])
+		}
+	}
+	if len(again) == 0 {
+		return replies, nil
+	}
+	whole, err := s.pipeline(ctx, again, true)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range unknown {
+		replies[i] = whole[n]
+	}
+	return replies, nil
+}
+
+func (s *store) pipeline(ctx context.Context, calls []call, whole bool) ([]reply, error) {
+	pipe := s.client.Pipeline()
+	cmds := make([]redis.Cmder, len(calls))
+	for i, c := range calls {
+		switch {
+		case c.xadd != nil:
+			cmds[i] = pipe.XAdd(ctx, c.xadd)
+		case whole:
+			cmds[i] = c.script.Eval(ctx, pipe, c.keys, c.args...)
+		default:
+			cmds[i] = c.script.EvalSha(ctx, pipe, c.keys, c.args...)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	var reported redis.Error
+	if err != nil && !errors.As(err, &reported) {
+		return nil, err
+	}
+	replies := make([]reply, len(cmds))
+	for i, cmd := range cmds {
+		if replies[i].err = cmd.Err(); replies[i].err == nil {
+			if c, ok := cmd.(*redis.Cmd); ok {
+				replies[i].value = c.Val()
+			}
+		}
+	}
+	return replies, nil
+}
+
+// news is a line of the stream of news.
+type news struct {
+	limit string // the name of a limit whose division has changed
+	by    string // the nonce of the process that wrote it
+	// The others are about a destination.
+	channel, host, state, reason, node string
+	until                              time.Time
+}
+
+// readNews reads the stream until ctx is done. It begins with the lines of the
+// last hour, which say which destinations are dead.
+func (s *store) readNews(ctx context.Context) {
+	last := ""
+	for ctx.Err() == nil {
+		if last == "" {
+			now, err := s.reader.Time(ctx).Result()
+			if err != nil {
+				wait(ctx, time.Second)
+				continue
+			}
+			last = strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10)
+		}
+		streams, err := s.reader.XRead(ctx, &redis.XReadArgs{
+			Streams: []string{"{" + s.prefix + "}:news", last}, Count: 1000, Block: newsBlock,
+		}).Result()
+		switch {
+		case errors.Is(err, redis.Nil):
+		case err != nil:
+			wait(ctx, time.Second)
+		}
+		a := new(Answer)
+		for _, stream := range streams {
+			for _, line := range stream.Messages {
+				last = line.ID
+				if by, _ := line.Values["by"].(string); by != s.nonce {
+					a.news = append(a.news, newsOf(line.Values))
+				}
+			}
+		}
+		if len(a.news) == 0 {
+			continue
+		}
+		select {
+		case s.answers <- a:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// newsBlock is how long one call waits for news.
+const newsBlock = 2 * time.Second
+
+func newsOf(values map[string]any) news {
+	text := func(name string) string { v, _ := values[name].(string); return v }
+	until, _ := strconv.ParseInt(text("until"), 10, 64)
+	return news{
+		limit: text("limit"), by: text("by"), channel: text("channel"), host: text("host"),
+		state: text("state"), reason: text("reason"), node: text("node"), until: time.UnixMilli(until),
+	}
+}
+
+// wait waits for d, or until ctx is done.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,252 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"zsched/scheduler"
+)
+
+// virtual is a store and nodes in virtual time. The scripts run in a miniredis whose
+// clock is set; calls are carried out, delayed or lost as a test says.
+type virtual struct {
+	t     testing.TB
+	redis *miniredis.Miniredis
+	store *store
+	rand  *rand.Rand
+	now   time.Duration
+	limit scheduler.ClusterLimit
+	max   int
+	nodes []*virtualNode
+	late  []lateBatch
+	// fate says what happens to a batch; nil: it is carried out.
+	fate  func(*virtualNode) fate
+	calls int
+	worst int // sessions over the limit at any time
+	news  string
+}
+
+// virtualNode is a node with a model of its core: one limit, sessions that begin when
+// they may and end when the test says.
+type virtualNode struct {
+	*Node
+	v        *virtual
+	name     string
+	demand   int // sessions that it could use
+	busy     int
+	allowed  scheduler.Allowance
+	inbox    []*Answer
+	inboxAt  []time.Duration
+	alive    bool
+	starts   int
+	stopped  bool // by SIGSTOP
+	waitedAt time.Duration
+	longest  time.Duration // without a session, with demand
+}
+
+// fate is what happens to a batch.
+type fate struct {
+	carried    bool          // the store carries it out,
+	after      time.Duration // this much later
+	replyLost  bool
+	replyAfter time.Duration
+}
+
+type lateBatch struct {
+	at    time.Duration
+	calls []call
+}
+
+const virtualTTL = 3 * time.Second
+
+var virtualStart = time.Unix(1_800_000_000, 0)
+
+func newVirtual(t testing.TB, seed uint64, max, nodes int) *virtual {
+	m := miniredis.RunT(t)
+	a, err := ParseAddress("redis://" + m.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &virtual{t: t, redis: m, max: max, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Hour,
+		limit: scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "example.net"}}
+	v.store = openStore(Options{Store: a, Prefix: "zs", Nonce: "test"})
+	t.Cleanup(func() { _ = v.store.client.Close(); _ = v.store.reader.Close() })
+	m.SetTime(v.wall())
+	for i := range nodes {
+		v.nodes = append(v.nodes, &virtualNode{v: v, name: fmt.Sprintf("node%d", i+1)})
+		v.nodes[i].boot(max)
+	}
+	return v
+}
+
+func (v *virtual) wall() time.Time { return virtualStart.Add(v.now) }
+
+// boot starts a process of the node, without sessions.
+func (n *virtualNode) boot(max int) {
+	a := Address{TTL: virtualTTL}
+	n.alive, n.busy, n.allowed, n.inbox, n.inboxAt = true, 0, scheduler.Allowance{}, nil, nil
+	n.v.calls++
+	n.Node = newNode(Options{Store: a, Prefix: "zs", Node: n.name, Place: "at" + n.name, Nonce: fmt.Sprint(n.name, ".", n.v.calls),
+		Rand: n.v.rand, Known: n.v.names()}, n.carry)
+	n.Perform(scheduler.Want{Limit: n.v.limit, Max: max})
+	n.waitedAt = n.v.now
+}
+
+func (v *virtual) names() (names []string) {
+	for _, n := range v.nodes {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// carry is the transport of a node.
+func (n *virtualNode) carry(b *batch) {
+	v := n.v
+	f := fate{carried: true}
+	if v.fate != nil {
+		f = v.fate(n)
+	}
+	switch {
+	case f.carried && f.after == 0:
+		a := v.exec(b.calls)
+		a.batch = b
+		if f.replyLost {
+			a = &Answer{batch: b, err: context.DeadlineExceeded}
+			f.replyAfter = callTimeout
+		}
+		n.inbox, n.inboxAt = append(n.inbox, a), append(n.inboxAt, v.now+f.replyAfter)
+		return
+	case f.carried:
+		v.late = append(v.late, lateBatch{v.now + f.after, b.calls})
+	}
+	n.inbox = append(n.inbox, &Answer{batch: b, err: context.DeadlineExceeded})
+	n.inboxAt = append(n.inboxAt, v.now+callTimeout)
+}
+
+func (v *virtual) exec(calls []call) *Answer {
+	v.redis.SetTime(v.wall())
+	v.calls += len(calls)
+	replies, err := v.store.exec(context.Background(), calls)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, r := range replies {
+		if r.err != nil {
+			v.t.Fatal(r.err)
+		}
+	}
+	return &Answer{replies: replies}
+}
+
+// step lets a time pass and everything happen that is due.
+func (v *virtual) step(d time.Duration) {
+	v.now += d
+	for i := 0; i < len(v.late); {
+		if v.late[i].at <= v.now {
+			v.exec(v.late[i].calls)
+			v.late = append(v.late[:i], v.late[i+1:]...)
+			continue
+		}
+		i++
+	}
+	v.tellNews()
+	for _, n := range v.nodes {
+		n.turn()
+	}
+	v.worst = max(v.worst, v.busy()-v.max)
+}
+
+// tellNews gives the news to all nodes.
+func (v *virtual) tellNews() {
+	lines, _ := v.redis.Stream("{zs}:news")
+	for _, line := range lines {
+		if line.ID <= v.news {
+			continue
+		}
+		v.news = line.ID
+		values := map[string]any{}
+		for i := 0; i+1 < len(line.Values); i += 2 {
+			values[line.Values[i]] = line.Values[i+1]
+		}
+		for _, n := range v.nodes {
+			if heard := newsOf(values); n.alive && heard.by != n.options.Nonce {
+				n.inbox, n.inboxAt = append(n.inbox, &Answer{news: []news{heard}}), append(n.inboxAt, v.now)
+			}
+		}
+	}
+}
+
+// turn is one turn of the node's loop, or more if answers wait.
+func (n *virtualNode) turn() {
+	if !n.alive || n.stopped {
+		return
+	}
+	var waits []*Answer
+	for i := 0; i < len(n.inbox); {
+		if n.inboxAt[i] > n.v.now {
+			i++
+			continue
+		}
+		waits = append(waits, n.inbox[i])
+		n.inbox = append(n.inbox[:i], n.inbox[i+1:]...)
+		n.inboxAt = append(n.inboxAt[:i], n.inboxAt[i+1:]...)
+	}
+	n.tell(n.Turn(n.v.wall(), n.v.now, nil))
+	n.work()
+	n.tell(n.Flush())
+	for _, a := range waits {
+		n.tell(n.Turn(n.v.wall(), n.v.now, a))
+		n.work()
+		n.tell(n.Flush())
+	}
+}
+
+func (n *virtualNode) tell(events []scheduler.Event) {
+	for _, e := range events {
+		n.allowed = e.(scheduler.Allowance)
+	}
+}
+
+// work starts the sessions that may start.
+func (n *virtualNode) work() {
+	for n.busy < n.demand && n.busy < n.allowed.Sessions && !n.v.wall().After(n.allowed.Until) {
+		n.busy++
+		n.starts++
+	}
+	if n.busy > 0 || n.demand == 0 {
+		n.waitedAt = n.v.now
+	}
+	n.longest = max(n.longest, n.v.now-n.waitedAt)
+	n.Perform(scheduler.Want{Limit: n.v.limit, Max: n.v.max, Want: max(n.busy, n.demand), Busy: n.busy})
+}
+
+// end ends each session with a probability.
+func (v *virtual) end(p float64) {
+	for _, n := range v.nodes {
+		for range n.busy {
+			if v.rand.Float64() < p {
+				n.busy--
+			}
+		}
+	}
+}
+
+func (v *virtual) busy() (all int) {
+	for _, n := range v.nodes {
+		all += n.busy
+	}
+	return all
+}
+
+// settle lets time pass until the first epoch is old enough.
+func (v *virtual) settle() {
+	for range 60 {
+		v.step(100 * time.Millisecond)
+		v.end(0.05)
+	}
+}
