@@ -55,6 +55,13 @@ bench: all
 crash: all
 	$(GO) test -count=1 -v -run 'OldAgent|Killed' ./cmd/scheduler -args -messages 40000 -kills 50
 
+# Every program killed at each of its calls on files, on the real disk: prints
+# programs, calls, kills, losses, and doubles with the reason. AT_ONCE scenarios run
+# at a time. It takes about half an hour on two cores.
+AT_ONCE = 8
+crashtest:
+	$(GO) test -count=1 -v -timeout 3h ./packaging/crashtest -args -whole -at-once $(AT_ONCE)
+
 # The core against models of agents and servers, in virtual time: prints our
 # figures beside the published ones, and rewrites the page and the plots.
 simulate:
@@ -111,4 +118,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench crash simulate simulate-faults attack check cover demo peers install install-mta uninstall
+.PHONY: all test race fuzz bench crash crashtest simulate simulate-faults attack check cover demo peers install install-mta uninstall

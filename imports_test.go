@@ -24,6 +24,7 @@ internal/asyncfile:
 internal/asyncsyslog:
 internal/eintr:
 internal/header:
+internal/injector:        x/sys
 internal/interval:
 internal/ledger:
 internal/listen:          zerolog
@@ -89,6 +90,7 @@ cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
 cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
 
 packaging/attack:
+packaging/crashtest:
 packaging/peer:           ta/smtp/smtptest
 `
 

@@ -310,6 +310,7 @@ func TestFormatFlagsInEveryNotation(t *testing.T) {
 func TestPIDOfLocks(t *testing.T) {
 	for field, want := range map[string]int{
 		" 23456": 23456, "999999": MaxPID, "      ": 0, "     0": 0, "000007": 7, " 12x  ": 0, "    -1": 0, "abcdef": 0,
+		"  2   ": 0, " 2345 ": 0, "23456 ": 23456, // torn, torn, and left-aligned as in the old manual
 	} {
 		f := mustParse(t, aFile("r~"+field+"    smtp h u 0\n"))
 		equal(t, field, f.Recipients[0].PID(), want)

@@ -12,7 +12,7 @@ import (
 type Recipient struct {
 	Offset int64  // of the letter; identifies the recipient
 	Tag    Tag    // its state when the file was read
-	Lock   string // the pid bytes without their blanks; see PID
+	Lock   string // the pid bytes without their blanks, unless they are torn; see PID
 	Delays int    // delay notices that the sender has got: the delay field
 	Class  int    // class number of an X line, from 1; 0 for an r line
 	Address
@@ -28,6 +28,9 @@ type Recipient struct {
 
 // PID returns the process that holds the recipient's lock, or 0 if the field is
 // blank, zero, not a number or missing. MaxPID also stands for every greater pid.
+// A pid with blanks on both sides is not a number: it is what a process that was
+// killed has written of its pid, if the field lies on two pages of the file. Another
+// process, perhaps one that never ends, may have the number that is there.
 func (r *Recipient) PID() int {
 	n, err := strconv.ParseUint(r.Lock, 10, 31)
 	if err != nil {
@@ -140,7 +143,12 @@ func (flags Flags) cutFields(s string) (lock, rest string, ok bool) {
 		if len(s) < pidWidth {
 			return "", "", false
 		}
-		lock, s = strings.Trim(s[:pidWidth], " "), s[pidWidth:]
+		if s[0] == ' ' && s[pidWidth-1] == ' ' {
+			lock = strings.TrimLeft(s[:pidWidth], " ") // torn
+		} else {
+			lock = strings.Trim(s[:pidWidth], " ")
+		}
+		s = s[pidWidth:]
 	}
 	if flags&HasDelay != 0 {
 		if len(s) < delayWidth {

@@ -1,0 +1,370 @@
+//go:build linux && amd64
+
+package crashtest
+
+// The sweep of kills.
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zsched/internal/injector"
+	"zsched/internal/ledger"
+)
+
+// programs are those whose calls count; agents are children of the scheduler.
+var (
+	programs = []string{"scheduler", "router", "smtpserver", "sendmail", "ctlfile"}
+	agents   = []string{"smtp", "mailbox", "sm", "hold", "errormail"}
+)
+
+// point is a call at which a program is killed: the nth of its kind.
+type point struct {
+	call injector.Call
+	n    int
+	how  string // "process", "all" its children too, "half" of what it writes is written
+}
+
+func (p point) String() string { return fmt.Sprintf("%s #%d %s", p.call.Kind(), p.n, p.how) }
+
+// counted are the calls of a run, by kind.
+type counted struct {
+	mu    sync.Mutex
+	times map[string]int
+	calls []injector.Call // in their order
+}
+
+func (c *counted) add(call injector.Call) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.times == nil {
+		c.times = map[string]int{}
+	}
+	kind := call.Kind()
+	c.times[kind]++
+	c.calls = append(c.calls, call)
+	return c.times[kind]
+}
+
+// ours reports whether a call counts: it is one of a program of ours, and not about
+// the files of the test itself.
+func ours(c injector.Call) bool {
+	return (slices.Contains(programs, c.Program) || slices.Contains(agents, c.Program)) &&
+		!strings.HasPrefix(c.Paths[0], "run/stdin") && !strings.HasPrefix(c.Paths[0], "log/"+c.Program+".err")
+}
+
+// count runs the scenario once without a fault and returns its calls. The scenario must
+// then double nothing.
+func count(t *testing.T, bin string) *counted {
+	t.Helper()
+	s := newSite(t, bin)
+	defer s.remove()
+	var c counted
+	s.trace = func(string) bool { return true }
+	s.decide = func(call injector.Call) injector.Action {
+		if ours(call) {
+			c.add(call)
+		}
+		return injector.Action{}
+	}
+	began := time.Now()
+	s.run()
+	t.Logf("without a fault the scenario takes %v; %d calls on files, of %d kinds", time.Since(began).Round(time.Millisecond), len(c.calls), len(c.times))
+	for _, note := range s.notes {
+		t.Log(note)
+	}
+	for what, n := range s.ledger.Doubles() {
+		t.Errorf("without a fault, doubled %d times: %s", n, what)
+	}
+	if t.Failed() {
+		s.logs()
+		t.FailNow()
+	}
+	return &c
+}
+
+// points returns where to kill. Every call counts; before a call that changes nothing,
+// only the process is killed.
+func (c *counted) points() (list []point) {
+	times := map[string]int{}
+	for _, call := range c.calls {
+		kind := call.Kind()
+		times[kind]++
+		p := point{call, times[kind], "process"}
+		list = append(list, p)
+		if call.Program == "scheduler" && call.Changes() {
+			p.how = "all"
+			list = append(list, p)
+		}
+		if call.Writes() {
+			p.how = "half"
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// results add up what many runs gave.
+type results struct {
+	mu       sync.Mutex
+	runs     int
+	points   map[string]int // by program
+	fired    map[string]int // those at which the fault happened
+	missed   []point
+	losses   int
+	doubles  map[string]int
+	leftover map[string]int
+	notes    map[string]int
+	longest  time.Duration
+}
+
+func newResults() *results {
+	return &results{points: map[string]int{}, fired: map[string]int{}, doubles: map[string]int{}, leftover: map[string]int{}, notes: map[string]int{}}
+}
+
+// log prints the figures.
+func (r *results) log(t *testing.T) {
+	points, fired := 0, 0
+	for _, program := range slices.Sorted(maps.Keys(r.points)) {
+		t.Logf("%-10s %5d calls, %5d faults", program, r.points[program], r.fired[program])
+		points, fired = points+r.points[program], fired+r.fired[program]
+	}
+	doubles := 0
+	for _, what := range slices.Sorted(maps.Keys(r.doubles)) {
+		doubles += r.doubles[what]
+		t.Logf("doubled: %5d %s", r.doubles[what], what)
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.leftover)) {
+		t.Logf("left:    %5d %s", r.leftover[what], what)
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.notes)) {
+		t.Logf("noted:   %5d %s", r.notes[what], what)
+	}
+	if r.longest > 0 {
+		t.Logf("longest recovery: %v", r.longest.Round(10*time.Millisecond))
+	}
+	t.Logf("%d runs, %d calls swept, %d faults, %d losses, %d doubles", r.runs, points, fired, r.losses, doubles)
+}
+
+// take adds the outcome of a run.
+func (r *results) take(s *site) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs++
+	r.losses += len(s.ledger.Unkept())
+	for what, n := range s.ledger.Doubles() {
+		r.doubles[what] += n
+	}
+	for _, path := range s.left {
+		r.leftover[injector.General(path)]++
+	}
+	for _, note := range s.notes {
+		r.notes[digits(note[:min(160, len(note))])]++
+	}
+}
+
+// digits replaces each number in a text by N.
+func digits(text string) string {
+	var b strings.Builder
+	for i, c := range text {
+		if c < '0' || c > '9' {
+			b.WriteRune(c)
+		} else if i == 0 || text[i-1] < '0' || text[i-1] > '9' {
+			b.WriteByte('N')
+		}
+	}
+	return b.String()
+}
+
+// plan is the points of one run, at most one for each program.
+type plan struct {
+	number int
+	points []point
+}
+
+func (p plan) String() string { return fmt.Sprint("run", p.number) }
+
+// plans deals out points to runs: one for each point of the program that has most, and
+// one or two of other programs with it. Fewer kills in a run leave it more of the calls
+// that it made without them.
+func plans(list []point) (runs []plan) {
+	byProgram := map[string][]point{}
+	for _, p := range list {
+		byProgram[p.call.Program] = append(byProgram[p.call.Program], p)
+	}
+	names := slices.SortedFunc(maps.Keys(byProgram), func(a, b string) int {
+		return cmp.Or(len(byProgram[b])-len(byProgram[a]), strings.Compare(a, b))
+	})
+	n := 0
+	for i, name := range names {
+		for _, p := range byProgram[name] {
+			if i == 0 {
+				runs = append(runs, plan{number: len(runs)})
+			}
+			runs[n%len(runs)].points = append(runs[n%len(runs)].points, p)
+			n++
+		}
+	}
+	return runs
+}
+
+// sampleSize is how many runs there are without -whole.
+const sampleSize = 5
+
+// TestKilledAtEachCall kills each program at each of its calls on files. Afterwards
+// nothing is lost, and only those recipients and notices come twice of which
+// scheduler(8), WHAT A CRASH COSTS, says that they may.
+func TestKilledAtEachCall(t *testing.T) {
+	bin := build(t)
+	c := count(t, bin)
+	list := slices.DeleteFunc(c.points(), func(p point) bool {
+		return !strings.Contains(p.String(), *only) || !*whole && !p.call.Changes()
+	})
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	runs := plans(list)
+	if !*whole {
+		rand.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+		runs = runs[:min(sampleSize, len(runs))]
+	}
+	r := newResults()
+	kill := func(t *testing.T, p plan) { r.kill(t, bin, p.points) }
+	atOnce(t, runs, kill)
+	if *whole {
+		// Another kill, or chance, kept a program from making a call.
+		var again []plan
+		for _, p := range r.missed {
+			again = append(again, plan{len(runs) + len(again), []point{p}})
+			r.points[p.call.Program]--
+		}
+		r.missed = nil
+		atOnce(t, again, kill)
+	}
+	r.log(t)
+	for _, p := range r.missed {
+		t.Logf("not reached: %s", p)
+	}
+}
+
+// atOnce runs a subtest for each item, several at a time.
+func atOnce[T fmt.Stringer](t *testing.T, list []T, run func(*testing.T, T)) {
+	t.Helper()
+	work := make(chan T)
+	var workers sync.WaitGroup
+	for range *parallel {
+		workers.Go(func() {
+			for item := range work {
+				t.Run(item.String(), func(t *testing.T) { run(t, item) })
+			}
+		})
+	}
+	for _, item := range list {
+		work <- item
+	}
+	close(work)
+	workers.Wait()
+}
+
+// kill runs the scenario with a kill at each point.
+func (r *results) kill(t *testing.T, bin string, points []point) {
+	s := newSite(t, bin)
+	defer s.remove()
+	var mu sync.Mutex
+	var seen counted
+	var fired []point
+	s.trace = func(program string) bool {
+		return slices.ContainsFunc(points, func(p point) bool {
+			return program == p.call.Program || program == "scheduler" && slices.Contains(agents, p.call.Program)
+		})
+	}
+	s.decide = func(call injector.Call) injector.Action {
+		kind := call.Kind()
+		n := seen.add(call)
+		for _, p := range points {
+			if p.n == n && p.call.Kind() == kind {
+				mu.Lock()
+				defer mu.Unlock()
+				fired = append(fired, p)
+				return injector.Action{Kill: p.how != "all", KillAll: p.how == "all", Half: p.how == "half"}
+			}
+		}
+		return injector.Action{}
+	}
+	s.sink.reason = func(e *ledger.Entry) string {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range fired {
+			if why := mayDouble(p, e); why != "" {
+				return why
+			}
+		}
+		return ""
+	}
+	s.run()
+	doubled := s.ledger.Doubles()
+	for _, what := range []string{"notice of failure", "notice of success"} {
+		if doubled[what] > 0 && !slices.ContainsFunc(fired, func(p point) bool { return slices.Contains(mayDoubleNotice, p.call.Program) }) {
+			t.Errorf("%s came twice", what)
+		}
+	}
+	r.kills(s, points, fired)
+	if t.Failed() {
+		t.Logf("killed at %q", fired)
+		s.logs()
+	}
+}
+
+// kills adds the outcome of a run.
+func (r *results) kills(s *site, points, fired []point) {
+	r.mu.Lock()
+	for _, p := range points {
+		r.points[p.call.Program]++
+		if !slices.ContainsFunc(fired, func(f point) bool { return f.String() == p.String() }) {
+			r.missed = append(r.missed, p)
+		}
+	}
+	for _, p := range fired {
+		r.fired[p.call.Program]++
+	}
+	r.mu.Unlock()
+	r.take(s)
+}
+
+// mayDoubleNotice are the programs that write notices and deliver them.
+var mayDoubleNotice = []string{"scheduler", "smtp", "errormail"}
+
+// mayDouble says why a recipient may be delivered again after a program was killed; ""
+// if it may not.
+func mayDouble(p point, e *ledger.Entry) string {
+	switch {
+	case slices.Contains(agents, p.call.Program):
+		if p.call.Program == agentOf(e.Address) || p.call.Program == "hold" && e.Address == "h5@ok.example" {
+			return "recipient that the killed agent was working on"
+		}
+	case p.call.Program != "scheduler":
+	case e.Resent:
+		return "recipient that an order sent elsewhere"
+	case strings.HasSuffix(e.Address, "@unmarked.example"):
+		return "recipient with marking=scheduler, fed and not marked"
+	case p.how == "all":
+		return "recipient that an agent, killed with the scheduler, was working on"
+	}
+	return ""
+}
+
+// agentOf returns the agent that delivers the mail of a recipient.
+func agentOf(address string) string {
+	switch {
+	case mailboxOf[address] != "":
+		return "mailbox"
+	case strings.HasSuffix(address, "@sm.example"):
+		return "sm"
+	}
+	return "smtp"
+}

@@ -1,0 +1,342 @@
+//go:build linux && amd64
+
+package crashtest
+
+// The site: a postoffice, its configuration and its programs, which are started again
+// when they end.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"zsched/internal/injector"
+	"zsched/internal/ledger"
+)
+
+const zmailerConf = `POSTOFFICE=%[1]s/po
+MAILBIN=%[2]s
+MAILSHARE=%[1]s/etc
+LOGDIR=%[1]s/log
+ROUTERNOTIFY=%[1]s/po/.router.notify
+ROUTERTRUSTED=root %[3]s
+ORGDOMAIN=here.example
+SYSLOGFLG=
+PATH=/usr/bin:/bin
+`
+
+const schedulerCf = `PARAMmailqsock = "UNIX:%[1]s/run/mailq"
+PARAMevent-log = "%[1]s/log/events"
+*/*
+	user=%[4]d group=%[5]d interval=1s retries=1 jitter=0 expiry=1h overfeed=4 maxring=2 maxthr=1
+local/*	command="mailbox -c $channel -d %[1]s/mail/%%u/"
+mbox/*	command="mailbox -c $channel -d %[1]s/mail/mbox-%%u"
+smtp/never.example	expiry=2s command="smtp -F UNIX:%[1]s/run/sink -x --retry 1s"
+smtp/unmarked.example	marking=scheduler command="smtp -F UNIX:%[1]s/run/sink -x --retry 1s --marking scheduler"
+smtp/*	command="smtp -F UNIX:%[1]s/run/sink -x --retry 1s"
+sm/*	command="sm -c $channel sink"
+hold/*	command="hold -c $channel"
+error	command="errormail -c $channel"
+`
+
+const smConf = "sink S %[2]s/" + smProgram + " " + smProgram + " %[1]s/run/sink $u\n"
+
+const routes = `here.example local
+sm.example sm
+error.example error nosuchdomain
+* smtp
+`
+
+const aliases = `to3: %[3]s
+team: t6@ok.example, %[3]s
+owner-team: team-owner@sender.example
+postmaster: %[3]s
+`
+
+const smtpserverCf = `hostname here.example
+domain here.example
+no-tls
+`
+
+// site is a postoffice with its programs.
+type site struct {
+	t      *testing.T
+	bin    string
+	dir    string
+	user   string
+	ledger *ledger.Ledger
+	sink   *sink
+	// decide is asked about every call of a traced program. It is nil if none is
+	// traced.
+	decide func(injector.Call) injector.Action
+	// trace says which programs are traced; their children are too.
+	trace func(program string) bool
+
+	mu       sync.Mutex
+	life     int
+	stopping bool
+	daemons  map[string]*daemon
+	notes    []string // what else is to be said about this run
+	left     []string // files that are left in the postoffice at the end
+	watching sync.WaitGroup
+}
+
+// daemon is a program that the site keeps running.
+type daemon struct {
+	name string
+	args []string
+	run  running
+}
+
+// running is a running program, traced or not.
+type running interface {
+	Done() <-chan struct{}
+	Signal(syscall.Signal) error
+}
+
+// plain is a program that is not traced.
+type plain struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+func (p *plain) Done() <-chan struct{}         { return p.done }
+func (p *plain) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+func newSite(t *testing.T, bin string) *site {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "crash-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, bin: bin, dir: dir, user: me.Username, ledger: ledger.New(), daemons: map[string]*daemon{}}
+	for _, d := range []string{"po/transport", "po/queue", "po/router", "po/public", "po/postman", "etc", "log", "mail", "run"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"zmailer.conf": zmailerConf, "etc/scheduler.cf": schedulerCf, "etc/sm.conf": smConf, "etc/routes": routes,
+		"etc/aliases": aliases, "etc/smtpserver.cf": smtpserverCf,
+	} {
+		if strings.Contains(text, "%[") {
+			text = fmt.Sprintf(text+"%[6]s", dir, bin, s.user, os.Getuid(), os.Getgid(), "")
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.sink, err = newSink(filepath.Join(dir, "run/sink"), s.ledger); err != nil {
+		t.Fatal(err)
+	}
+	s.sink.life = s.lives
+	s.sink.reason = func(*ledger.Entry) string { return "" }
+	return s
+}
+
+// remove ends everything and removes the directory.
+func (s *site) remove() {
+	s.stop()
+	_ = s.sink.server.Close()
+	if *keep && s.t.Failed() {
+		s.t.Logf("kept: %s", s.dir)
+		return
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// lives is the number of times that a program was started after it was killed.
+func (s *site) lives() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.life
+}
+
+func (s *site) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// path is the path of a file of the site.
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+// launch starts a program; its output is appended to a file of log/.
+func (s *site) launch(name string, stdin *os.File, args ...string) (running, error) {
+	log, err := os.OpenFile(s.path("log/"+name+".err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, stdin, log, log
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "TMPDIR=" + s.path("run")}
+	if s.decide != nil && s.trace(name) {
+		return injector.Start(injector.Options{Command: cmd, Root: s.dir, Decide: s.decide})
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &plain{cmd: cmd, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// failure says how a program that has ended failed; "" if it succeeded.
+func failure(r running) string {
+	switch r := r.(type) {
+	case *injector.Process:
+		switch w := r.Wait(); {
+		case w.Signaled():
+			return w.Signal().String()
+		case w.ExitStatus() != 0:
+			return fmt.Sprintf("exit status %d", w.ExitStatus())
+		}
+	case *plain:
+		if r.err != nil {
+			return r.err.Error()
+		}
+	}
+	return ""
+}
+
+// start starts the three daemons.
+func (s *site) start() error {
+	s.mu.Lock()
+	s.stopping = false
+	s.mu.Unlock()
+	conf := s.path("zmailer.conf")
+	return errors.Join(
+		s.daemon("router", "-i", "-Z", conf),
+		s.daemon("smtpserver", "-i", "-Z", conf, "-l", "smtp:"+s.path("run/door")),
+		s.daemon("scheduler", "-i", "-M", "2", "-Z", conf, "-l", s.path("log/statistics")))
+}
+
+// daemon starts a daemon, and starts it again whenever it ends.
+func (s *site) daemon(name string, args ...string) error {
+	r, err := s.launch(name, nil, args...)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", name, err)
+	}
+	d := &daemon{name, args, r}
+	s.mu.Lock()
+	s.daemons[name] = d
+	s.mu.Unlock()
+	s.watching.Go(func() { s.watch(d) })
+	return nil
+}
+
+func (s *site) watch(d *daemon) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		<-d.run.Done()
+		s.mu.Lock()
+		stopping := s.stopping
+		s.life++
+		s.mu.Unlock()
+		if stopping {
+			return
+		}
+		s.note("%s ended: %s", d.name, failure(d.run))
+		time.Sleep(pause)
+		r, err := s.launch(d.name, nil, d.args...)
+		if err != nil {
+			s.note("starting %s: %v", d.name, err)
+			return
+		}
+		s.mu.Lock()
+		d.run, stopping = r, s.stopping
+		s.mu.Unlock()
+		if stopping {
+			_ = r.Signal(syscall.SIGTERM)
+		}
+	}
+}
+
+// signal sends a signal to a daemon.
+func (s *site) signal(name string, signal syscall.Signal) {
+	s.mu.Lock()
+	d := s.daemons[name]
+	s.mu.Unlock()
+	if d != nil {
+		_ = d.run.Signal(signal)
+	}
+}
+
+// stopTimeout is longer than the scheduler's fast stop takes.
+const stopTimeout = 15 * time.Second
+
+// stop stops the daemons and waits for them.
+func (s *site) stop() {
+	s.mu.Lock()
+	s.stopping = true
+	daemons := make([]*daemon, 0, len(s.daemons))
+	for _, d := range s.daemons {
+		daemons = append(daemons, d)
+		_ = d.run.Signal(syscall.SIGTERM)
+	}
+	clear(s.daemons)
+	s.mu.Unlock()
+	timer := time.AfterFunc(stopTimeout, func() {
+		for _, d := range daemons {
+			if d.run.Signal(syscall.SIGKILL) == nil {
+				s.note("%s did not stop in %s", d.name, stopTimeout)
+			}
+		}
+	})
+	defer timer.Stop()
+	s.watching.Wait()
+}
+
+// command runs a program to its end and returns whether it succeeded.
+func (s *site) command(name, stdin string, args ...string) bool {
+	f, err := os.CreateTemp(s.path("run"), "stdin-*")
+	if err != nil {
+		s.t.Error(err)
+		return false
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if _, err := f.WriteString(stdin); err != nil {
+		s.t.Error(err)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		s.t.Error(err)
+	}
+	r, err := s.launch(name, f, args...)
+	if err != nil {
+		s.t.Errorf("starting %s: %v", name, err)
+		return false
+	}
+	select {
+	case <-r.Done():
+	case <-time.After(stopTimeout):
+		_ = r.Signal(syscall.SIGKILL)
+		<-r.Done()
+		s.note("%s took more than %s", name, stopTimeout)
+	}
+	return failure(r) == ""
+}
+
+// mailq runs a query or an order, which is not traced, and returns its output.
+func (s *site) mailq(args ...string) (string, error) {
+	cmd := exec.Command(filepath.Join(s.bin, "mailq"), append([]string{"-Z", s.path("zmailer.conf"), "-p", s.path("run/mailq"), "--timeout", "10s"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
