@@ -148,6 +148,12 @@ func statusWord(status ta.Status) string {
 // when the line ends. A report after the end of its line only sets the
 // diagnostic.
 func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
+	if rep.Status == ta.DeferAll {
+		// It names one recipient and counts for all of the line.
+		ofAll := *rep
+		ofAll.Notary = rep.Notary.WithoutRecipient()
+		rep = &ofAll
+	}
 	dv.setDiagnostic(v, i, rep)
 	if l == nil {
 		dv.noteChange(v)

@@ -170,6 +170,11 @@ func TestNotaryHasAnyNumberOfFields(t *testing.T) {
 			t.Errorf("%q reads %+v, want %+v", n, got, want)
 		}
 	}
+	for n, want := range map[Notary]Notary{"r\x01failed\x015.1.1": "\x01failed\x015.1.1", "\x01failed": "\x01failed", "r": "", "": ""} {
+		if got := n.WithoutRecipient(); got != want {
+			t.Errorf("%q without recipient: %q, want %q", n, got, want)
+		}
+	}
 	if n := (Fields{Recipient: "a\x01b\tc\nd\re\x00"}).Notary(); n != "a b c d e \x01\x01\x01\x01" {
 		t.Errorf("separators in a field: %q", n)
 	}

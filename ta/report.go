@@ -143,6 +143,16 @@ func (n Notary) field(i int) string {
 // Recipient is the final form of the address.
 func (n Notary) Recipient() string { return n.field(0) }
 
+// WithoutRecipient returns the fields with an empty final recipient, for a report
+// that counts for several recipients.
+func (n Notary) WithoutRecipient() Notary {
+	i := strings.IndexByte(string(n), 0x01)
+	if i < 0 {
+		return ""
+	}
+	return n[i:]
+}
+
 // Action is the delivery status action; "failed" on a deferral means nothing.
 func (n Notary) Action() string { return n.field(1) }
 
