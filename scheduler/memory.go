@@ -11,6 +11,10 @@ import "time"
 //	half of a limit is used (half)
 //	when it arrives and may not come into memory (mayEnter)
 //
+// A message that an agent has, or has not answered completely, stays in memory; so
+// does one that has a recipient which is done according to a report and is not
+// tagged in the file (readTags).
+//
 // Its file is read again (Load) when it is due, or when something must be
 // written: it expires, a notice is due, or an order concerns it. A message may
 // come into memory
@@ -214,7 +218,12 @@ func (q *queue) considerRecordingThread(t *thread) {
 // putOnRecord puts on record those candidates that are still idle.
 func (dv *delivery) putOnRecord() {
 	for _, c := range dv.memory.candidates {
-		if m := dv.messages.at(c.message); m.sequence == c.sequence && dv.overHalf(0, 0) && dv.isIdle(m) {
+		m := dv.messages.at(c.message)
+		switch {
+		case m.sequence != c.sequence || !dv.overHalf(0, 0) || !dv.isIdle(m):
+		case m.flags&untagged != 0:
+			dv.readTags(m)
+		default:
 			dv.makeRecords(m)
 		}
 	}

@@ -49,6 +49,7 @@ const (
 	holdOrdered              // by VerbHold
 	obsoleted                // by a later message
 	ownErrorTo               // extras.errorTo is valid, even if it is empty
+	untagged                 // recipients are done by a report, and the agent may not have tagged them yet
 )
 
 // vertex is the recipients of one message for one channel and host: one job
@@ -185,6 +186,10 @@ const (
 	unreported  // the agent ended the line without a report on it: an attempt
 	unsaved     // of the first recipient only: the vertex is in saving.changed
 	triedBefore // all its attempts were made by an earlier process
+
+	// hasFailed has the bit of unreported, which only open recipients have: an agent
+	// has reported that the recipient, which is done, failed.
+	hasFailed = unreported
 )
 
 // recipientState:

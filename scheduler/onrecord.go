@@ -1,6 +1,10 @@
 package scheduler
 
-import "time"
+import (
+	"time"
+
+	"zsched/ctlfile"
+)
 
 // On record: how a message is put on record, and what happens to it until its
 // file is read again (loadrecord.go).
@@ -57,6 +61,70 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
 	}
 	// A report counts even if it comes after the end of its line.
 	return v.ordered == 0 && (!v.unanswered || d.agents[v.agent] == nil)
+}
+
+// readTags asks for the tags of a message that would be put on record. An agent with
+// marking=agent reports a recipient before it tags it, and may die in between. A
+// record has only the recipients that are open, and when the file is read again, one
+// that is not tagged would be delivered twice.
+func (dv *delivery) readTags(m *message) {
+	m.pendingWrites++
+	op := dv.nextOp()
+	dv.issue(op, pending{action: Read{Op: op, Message: m.id, Path: dv.path(m)}, message: m})
+}
+
+// tagsRead handles the answer: it writes the tags that are missing. If that is not
+// possible for all of them now, the message stays in memory, and its file is read
+// again after its next attempt.
+func (dv *delivery) tagsRead(m *message, e *Reread) {
+	if e.Missing {
+		dv.fileMissing(m, e.Moved)
+		return
+	}
+	if e.Owes {
+		m.flags |= owesNotice
+	}
+	m.pendingWrites--
+	marks, all := dv.missingTags(m, e.Recipients)
+	if all {
+		m.flags &^= untagged
+	}
+	dv.write(m, marks, nil)
+	others := len(dv.memory.candidates)
+	dv.advance(m)
+	if !all {
+		dv.memory.candidates = dv.memory.candidates[:others]
+	}
+}
+
+// missingTags returns the tags of the recipients that are done and are open in the
+// file. All is false if it leaves some out: a live agent has locked them and is about to
+// tag them, or the agent has said that it has written a d line and has not.
+func (ml *mail) missingTags(m *message, states []ctlfile.State) (marks []ctlfile.Mark, all bool) {
+	tags := make(map[uint32]ctlfile.Tag, len(states))
+	for _, st := range states {
+		tags[uint32(st.Offset)] = st.Tag
+	}
+	all = true
+	ml.eachVertex(m, func(v *vertex) {
+		for i := range v.len() {
+			r := ml.recipient(v, i)
+			tag, found := tags[r.offset]
+			if r.state != done || !found || tag != ctlfile.Open && tag != ctlfile.Locked {
+				continue
+			}
+			outcome, wanted := ctlfile.Delivered, notifySuccess
+			if r.flags&hasFailed != 0 {
+				outcome, wanted = ctlfile.Failed, notifyFailure
+			}
+			if tag == ctlfile.Locked || r.flags&wanted != 0 {
+				all = false
+				continue
+			}
+			marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: outcome})
+		}
+	})
+	return marks, all
 }
 
 // makeRecords puts a message on record. All its vertices must be due, waiting,

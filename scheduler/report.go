@@ -88,6 +88,8 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	if wanted {
 		dv.messageOf(v).flags |= owesNotice
 	}
+	r.flags &^= hasFailed
+	dv.noteUntagged(v, &mark)
 	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
 	dv.endRecipient(v, i, mark, true)
 }
@@ -106,8 +108,18 @@ func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
 		}
 	}
 	m.failed++
+	r.flags |= hasFailed
+	dv.noteUntagged(v, &mark)
 	dv.account(v, i, statusWord(rep.Status), reply{a.id, string(rep.Notary), rep.Text})
 	dv.endRecipient(v, i, mark, false)
+}
+
+// noteUntagged notes that only the core knows an outcome, until the agent has tagged
+// the recipient. An outcome with a d line is in the file even without its tag.
+func (ml *mail) noteUntagged(v *vertex, mark *ctlfile.Mark) {
+	if mark.LeaveTag && !mark.Diagnose {
+		ml.messageOf(v).flags |= untagged
+	}
 }
 
 // marks reports whether the agent itself writes tags and diagnostics. After the

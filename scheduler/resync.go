@@ -52,7 +52,14 @@ func (dv *delivery) reread(e *Reread) {
 	}
 	delete(dv.store.pending, e.Op)
 	v, m := p.vertex, p.message
-	if p.stale() || v.state != reading {
+	if p.stale() {
+		return
+	}
+	if v == nil {
+		dv.tagsRead(m, e)
+		return
+	}
+	if v.state != reading {
 		return
 	}
 	if e.Missing {

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
 	"zsched/ta"
+	"zsched/ta/child"
 )
 
 func TestFreshMessageIsDeliveredAndRemoved(t *testing.T) {
@@ -351,5 +353,51 @@ func TestVerboseLogIsJSONThroughout(t *testing.T) {
 		if !found["arrived"] || !found["state"] {
 			t.Errorf("found only %v in:\n%s", found, h.Log)
 		}
+	})
+}
+
+// Of each message one host takes its mail, and the agent says so without a tag; the
+// other defers. Nearly all messages are on record and are read again for each attempt.
+func TestReportWithoutATagIsNotForgottenOnRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, func(p *scheduler.Params) { p.Expiry, p.Jitter = time.Hour, 0 })
+		h.Options.Config.ActiveLimit, h.Options.Config.RingReserve = 2, 1
+		attempts := map[string]map[string]int{"takes.example": {}, "defers.example": {}}
+		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) {
+			attempts[job.Host][job.Path]++
+			if job.Host == "defers.example" {
+				a.ReportAll(job, ta.Deferred, "later")
+				return
+			}
+			id, err := strconv.ParseUint(job.Path, 10, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			a.Say(child.Line{Kind: ta.Reported, Report: ta.Report{Message: id, Offset: 100, Status: ta.OK3, Text: "delivered"}})
+		}
+		h.Run()
+		const messages = 20
+		for id := range uint64(messages) {
+			h.Spool.Bring(id+1, "takes.example", "defers.example")
+			synctest.Wait()
+		}
+		time.Sleep(50 * time.Minute)
+		synctest.Wait()
+		onRecord := 0
+		if err := h.Daemon.Ask(t.Context(), func(l *daemon.Loop) { onRecord = l.Core().Counts().OnRecord }); err != nil {
+			t.Fatal(err)
+		}
+		if onRecord < messages-2 {
+			t.Errorf("%d messages are on record", onRecord)
+		}
+		for path, n := range attempts["takes.example"] {
+			if n != 1 || attempts["defers.example"][path] < 3 {
+				t.Errorf("message %s: %d deliveries, %d deferrals", path, n, attempts["defers.example"][path])
+			}
+		}
+		if len(attempts["takes.example"]) != messages {
+			t.Errorf("%d messages were delivered", len(attempts["takes.example"]))
+		}
+		h.Stop(syscall.SIGTERM)
 	})
 }
