@@ -92,10 +92,13 @@ demo: all
 	@packaging/demo-mta
 
 # Attacks of local users on the built programs, as root and with two users that
-# it makes and removes; it says so when it is skipped.
+# it makes and removes; it says so when it is skipped. Then 500 clients abuse the
+# SMTP server at once: smuggling, endless lines, a million RCPT commands, messages
+# that come a byte at a time, garbage in TLS.
 attack: all
 	$(GO) build -o bin/attack ./packaging/attack
 	bin/attack; status=$$?; rm bin/attack; exit $$status
+	$(GO) test -count=1 -v -run '^$$' -bench Abuse -benchtime 1x ./cmd/smtpserver
 
 # A Postfix, unpacked but not installed: tests of the smtp agent talk to its
 # smtp-sink, and benchmarks of mail that comes in, goes through and goes out run

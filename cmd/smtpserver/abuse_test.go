@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -24,6 +25,7 @@ import (
 type abuser struct {
 	net.Conn
 	in *bufio.Reader
+	n  int // of those that do the same, from 0
 }
 
 // newAbuser connects, and says with XCLIENT that it has the nth address.
@@ -33,7 +35,7 @@ func newAbuser(address string, n int) (*abuser, error) {
 		return nil, err
 	}
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
-	a := &abuser{conn, bufio.NewReader(conn)}
+	a := &abuser{conn, bufio.NewReader(conn), n}
 	fmt.Fprintf(conn, "XCLIENT ADDR=192.0.%d.%d\r\nEHLO x.example\r\n", n/250, n%250)
 	for range 2 {
 		if err := a.expect("220"); err != nil {
@@ -95,14 +97,14 @@ var abuses = []struct {
 			return err
 		}
 		ends := []string{"\n.\n", "\n.\r\n", "\r\n.\n", "\r.\r", "\r\n.\r\r\n", "\r\n\x00.\r\n\n.\r\n"}
-		fmt.Fprint(a, "x"+ends[rand.IntN(len(ends))]+"MAIL FROM:<evil@far.example>\r\nRCPT TO:<b@ours.example>\r\nDATA\r\nsmuggled\r\n.\r\n")
+		fmt.Fprint(a, "x"+ends[a.n%len(ends)]+"MAIL FROM:<evil@far.example>\r\nRCPT TO:<b@ours.example>\r\nDATA\r\nsmuggled\r\n.\r\n")
 		if _, last := a.drain(); !strings.HasPrefix(last, "550 5.5.2") {
 			return fmt.Errorf("the last reply is %q", last)
 		}
 		return nil
 	}},
 	{"endless lines", func(a *abuser, _ <-chan struct{}) error {
-		if rand.IntN(2) == 0 {
+		if a.n%2 == 0 {
 			if err := a.say(begun...); err != nil {
 				return err
 			}
@@ -152,7 +154,7 @@ var abuses = []struct {
 		for i := range garbage {
 			garbage[i] = byte(rand.IntN(256))
 		}
-		if rand.IntN(2) == 0 { // a real handshake first
+		if a.n%2 == 0 { // a real handshake first
 			conn := tls.Client(a.Conn, &tls.Config{InsecureSkipVerify: true})
 			if err := conn.Handshake(); err != nil {
 				return err
@@ -175,10 +177,11 @@ const (
 // returns how long the slowest message took, and the most memory that the server
 // ever had, in megabytes.
 func abuse(t testing.TB, sessions int) (slowest time.Duration, memory float64) {
-	p := newPlace(t, "domain ours.example\nxclient 127.0.0.0/8\nmax-sessions 510\n")
+	p := newPlace(t, "domain ours.example\nxclient 127.0.0.0/8\nmax-sessions 1020\n")
 	server, address := p.start()
 	held := make(chan struct{})
 	var clients sync.WaitGroup
+	stood := make([]atomic.Int64, len(abuses))
 	connected := make(chan bool, sessions)
 	for n := range sessions {
 		clients.Go(func() {
@@ -187,11 +190,14 @@ func abuse(t testing.TB, sessions int) (slowest time.Duration, memory float64) {
 			kind := abuses[n%len(abuses)]
 			if err == nil {
 				defer a.Close()
+				a.n = n / len(abuses)
 				err = kind.do(a, held)
 			}
 			if err != nil {
 				t.Errorf("%s: %v", kind.name, err)
+				return
 			}
+			stood[n%len(abuses)].Add(1)
 		})
 	}
 	for range sessions {
@@ -212,6 +218,9 @@ func abuse(t testing.TB, sessions int) (slowest time.Duration, memory float64) {
 	}
 	close(held)
 	clients.Wait()
+	for i := range abuses {
+		t.Logf("held  %s: %d sessions", abuses[i].name, stood[i].Load())
+	}
 	memory = mostMemory(t, server)
 	files, err := filepath.Glob(filepath.Join(p.dir, "router", "*"))
 	if err != nil || len(files) != messages {

@@ -231,7 +231,7 @@ func send(c *smtp.Client) error {
 // BenchmarkMemory reports the memory of a server with 500 sessions that are
 // within a message.
 func BenchmarkMemory(b *testing.B) {
-	p := newPlace(b, "no-tls\ndomain ours.example\n")
+	p := newPlace(b, "no-tls\ndomain ours.example\nmax-sessions 1000\n") // local clients have half
 	server, address := p.start()
 	for range 500 {
 		conn, err := net.Dial("tcp", address)
