@@ -69,7 +69,7 @@ scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool schedule
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
 scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
-scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/version prometheus zerolog
+scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
 cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys

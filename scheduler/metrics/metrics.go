@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/internal/listen"
+	"zsched/internal/throttle"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 )
@@ -67,8 +69,9 @@ type Kept struct {
 
 // Serve answers at a listener until it is closed.
 func (s *Server) Serve(listener net.Listener) error {
+	errors := stdlog.New(&errorLog{log: s.Log, limit: throttle.Throttle{Period: time.Second}}, "", 0)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", s.serveMetrics)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.serveMetrics(w, r, errors) })
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	server := &http.Server{
 		Handler:           mux,
@@ -76,13 +79,13 @@ func (s *Server) Serve(listener net.Listener) error {
 		WriteTimeout:      scrapeTimeout + 10*time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          stdlog.New(s.Log, "", 0),
+		ErrorLog:          errors,
 	}
 	defer server.Close()
 	return server.Serve(listen.Limit(listener, maxConns))
 }
 
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, errors *stdlog.Logger) {
 	destinations := 0
 	if text := r.URL.Query().Get("destinations"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -104,8 +107,36 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// One bad metric must not hide the others.
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, ErrorLog: stdlog.New(s.Log, "", 0),
-	}).ServeHTTP(w, r)
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: errors,
+	}).ServeHTTP(&replyWriter{ResponseWriter: w}, r)
+}
+
+// replyWriter hides errors of writing the reply. The encoder goes on after an error
+// and reports it for each metric, and a client may leave at any time.
+type replyWriter struct {
+	http.ResponseWriter
+	failed bool
+}
+
+func (w *replyWriter) Write(b []byte) (int, error) {
+	if !w.failed {
+		_, err := w.ResponseWriter.Write(b)
+		w.failed = err != nil
+	}
+	return len(b), nil
+}
+
+// errorLog logs errors of requests, which clients may cause: at most a line a second.
+type errorLog struct {
+	log   zerolog.Logger
+	limit throttle.Throttle
+}
+
+func (l *errorLog) Write(line []byte) (int, error) {
+	if l.limit.Allow("", time.Now()) {
+		l.log.Error().Msg(strings.TrimSpace(string(line)))
+	}
+	return len(line), nil
 }
 
 // scrape is what one scrape shows.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"zsched/internal/throttle"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/ta"
@@ -300,5 +304,40 @@ func TestLabelsAreUTF8AndDistinct(t *testing.T) {
 			wantLines(t, body, `scheduler_destination_jobs{channel="smtp",host="`+host+`"} 1`)
 		}
 		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A client that is gone before it has read its reply does not fill the log: the
+// encoder would report the error for each metric.
+func TestClientThatLeavesIsNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		h.Run()
+		for range 20 {
+			ours, theirs := net.Pipe()
+			h.listener <- theirs
+			io.WriteString(ours, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+			ours.Close()
+		}
+		synctest.Wait()
+		if log := h.Log.String(); strings.Contains(log, "error") {
+			t.Errorf("the log has %d bytes: %.500s", len(log), log)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestErrorsOfRequestsAreLimitedInTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		log := &errorLog{log: zerolog.New(&text), limit: throttle.Throttle{Period: time.Second}}
+		for range 1000 {
+			fmt.Fprintln(log, "a client has done something")
+		}
+		time.Sleep(time.Second)
+		fmt.Fprintln(log, "and again")
+		if n := strings.Count(text.String(), "\n"); n != 2 {
+			t.Errorf("%d lines: %s", n, text.String())
+		}
 	})
 }
