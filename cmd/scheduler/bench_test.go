@@ -213,6 +213,28 @@ func newBench(b testing.TB) *bench {
 	return f
 }
 
+// testOffice is a bench whose scheduler and agents are this test binary.
+func testOffice(b testing.TB, agents ...string) *bench {
+	f := &bench{dir: b.TempDir()}
+	f.scheduler = filepath.Join(f.dir, "scheduler")
+	self, err := filepath.Abs(os.Args[0])
+	if err == nil {
+		err = os.Mkdir(filepath.Join(f.dir, "ta"), 0o755)
+	}
+	if err == nil {
+		err = os.Symlink(self, f.scheduler)
+	}
+	for _, agent := range agents {
+		if err == nil {
+			err = os.Symlink(self, filepath.Join(f.dir, "ta", agent))
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return f
+}
+
 func command(b testing.TB, name string, args ...string) string {
 	b.Helper()
 	out, err := exec.Command(name, args...).CombinedOutput()

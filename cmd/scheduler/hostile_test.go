@@ -59,7 +59,7 @@ var hostileTricks = []struct {
 // message is, once. No agent has a descriptor of the scheduler or of another agent,
 // and neither memory nor the log grows beyond bounds.
 func TestHostileAgents(t *testing.T) {
-	s := newHostileSite(t)
+	s := newHostileSite(t, "")
 	sched := s.office.start(t, s.po)
 	pid := sched.cmd.Process.Pid
 	s.submit("polite", 3)
@@ -109,21 +109,10 @@ type hostileSite struct {
 	messages int
 }
 
-func newHostileSite(t *testing.T) *hostileSite {
-	s := &hostileSite{t: t, office: &bench{dir: t.TempDir()}}
-	s.office.scheduler = filepath.Join(s.office.dir, "scheduler")
-	if err := os.Mkdir(filepath.Join(s.office.dir, "ta"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	self, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"scheduler", "ta/hostile", "ta/player"} {
-		if err := os.Symlink(self, filepath.Join(s.office.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+// newHostileSite makes a postoffice. params are more lines of its configuration; %s
+// in them is the postoffice.
+func newHostileSite(t *testing.T, params string) *hostileSite {
+	s := &hostileSite{t: t, office: testOffice(t, "hostile", "player")}
 	s.po = s.office.postoffice(t)
 	text := fmt.Sprintf("PARAMevent-log=%s/events\n*/* interval=2s retries=1 jitter=0 idlemax=1s overfeed=0\n"+
 		"gated/* command=\"player -c $channel gate %[1]s/gate\"\n", s.po)
@@ -131,7 +120,7 @@ func newHostileSite(t *testing.T) *hostileSite {
 	for _, c := range hostileTricks {
 		text += fmt.Sprintf(clause, c.trick, hostileSessions, c.runs, s.po, cmp.Or(c.timeout, "1h"))
 	}
-	s.office.write(t, s.po, text+fmt.Sprintf(clause, "polite", hostileSessions, 0, s.po, "1h"))
+	s.office.write(t, s.po, strings.ReplaceAll(params, "%s", s.po)+text+fmt.Sprintf(clause, "polite", hostileSessions, 0, s.po, "1h"))
 	return s
 }
 
@@ -225,7 +214,12 @@ func (s *hostileSite) idle(pid, most int) int {
 			return len(open)
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("the scheduler has %d descriptors, of %d at most, and the agents %s", len(open), most, children)
+			var names []string
+			for _, e := range open {
+				name, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, e.Name()))
+				names = append(names, name)
+			}
+			s.t.Fatalf("the scheduler has %d descriptors, of %d at most, and the agents %s\n%q", len(open), most, children, names)
 		}
 	}
 }

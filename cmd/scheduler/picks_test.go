@@ -81,23 +81,11 @@ type picker struct {
 
 // newPicker makes a postoffice with one clause. The scheduler is not started yet.
 func newPicker(t *testing.T, sessions int, clause string) *picker {
-	self, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &picker{t: t, office: &bench{dir: t.TempDir()}, picks: make(chan *pick, 1000)}
-	p.office.scheduler = filepath.Join(p.office.dir, "scheduler")
-	if err := os.Mkdir(filepath.Join(p.office.dir, "ta"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"scheduler", "ta/asker"} {
-		if err := os.Symlink(self, filepath.Join(p.office.dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	p := &picker{t: t, office: testOffice(t, "asker"), picks: make(chan *pick, 1000)}
 	p.po = p.office.postoffice(t)
 	socket := filepath.Join(p.po, "asker")
 	p.office.write(t, p.po, fmt.Sprintf("PARAMevent-log=%s/events\nsmtp/* overfeed=0 sessions=%d %s\n\tcommand=\"asker %s ${sessions}\"\n", p.po, sessions, clause, socket))
+	var err error
 	if p.listener, err = net.Listen("unix", socket); err != nil {
 		t.Fatal(err)
 	}

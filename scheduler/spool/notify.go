@@ -156,8 +156,9 @@ func (s *Spool) listen(n *notifySocket) error {
 		var names []Name
 		var failed error
 		err := raw.Read(func(fd uintptr) bool {
-			names, failed = receive(int(fd), buf)
-			return len(names) > 0 || failed != nil
+			var waiting bool
+			names, waiting, failed = receive(int(fd), buf)
+			return waiting || len(names) > 0 || failed != nil
 		})
 		if err = errors.Join(err, failed); err != nil {
 			return err
@@ -168,10 +169,11 @@ func (s *Spool) listen(n *notifySocket) error {
 	}
 }
 
-// receive reads the datagrams that are waiting, up to one batch of names.
-func receive(fd int, buf []byte) ([]Name, error) {
-	var names []Name
-	for len(names) < batchLimit {
+// receive reads the datagrams that are waiting, at most a batch, and returns the names
+// in them. more says that others may be waiting. Without the limit, a flood of other
+// datagrams would keep it from returning names, and the socket from being closed.
+func receive(fd int, buf []byte) (names []Name, more bool, err error) {
+	for range batchLimit {
 		size, err := eintr.Retry1(func() (int, error) {
 			n, _, err := unix.Recvfrom(fd, buf, 0)
 			return n, err
@@ -179,15 +181,15 @@ func receive(fd int, buf []byte) ([]Name, error) {
 		switch err {
 		case nil:
 		case unix.EAGAIN:
-			return names, nil
+			return names, false, nil
 		default:
-			return names, err
+			return names, false, err
 		}
 		if n, ok := parseNotification(buf[:size]); ok {
 			names = append(names, n)
 		}
 	}
-	return names, nil
+	return names, true, nil
 }
 
 // parseNotification parses "NEW name", "NEW L/name" or "NEW L/L/name". Other

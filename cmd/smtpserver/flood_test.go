@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/smtp"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// floodConnections is how many connections TestTenThousandConnections opens, if the
+// limit on descriptors allows.
+const floodConnections = 10_000
+
+// TestTenThousandConnections: they are silent, half open or reset, send garbage or
+// half a message, or do not read. The sessions that exist go on, those of the flood
+// end after --command-timeout, and then others get in although all connections are
+// still there. Memory and descriptors stay bounded.
+func TestTenThousandConnections(t *testing.T) {
+	p := newPlace(t, "domain ours.example\nno-tls\ncommand-timeout 5s\n")
+	server, address := p.start()
+	first, err := smtp.Dial(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	before := descriptors(t, server.Process.Pid)
+
+	messages := 0
+	flooded, sent := make(chan struct{}), make(chan error)
+	go func() {
+		var err error
+		for over := false; err == nil && !over; messages++ {
+			select {
+			case <-flooded:
+				over = true
+			default:
+			}
+			err = send(first)
+		}
+		sent <- err
+	}()
+	conns := openFlood(t, address)
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	close(flooded)
+	if err := <-sent; err != nil {
+		t.Fatalf("a session from before the flood: %v", err)
+	}
+	other, err := smtp.Dial(address)
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); other, err = smtp.Dial(address) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err == nil {
+		err = send(other)
+	}
+	if err != nil {
+		t.Fatalf("a new session: %v", err)
+	}
+	other.Close()
+	for deadline := time.Now().Add(time.Minute); descriptors(t, server.Process.Pid) > before; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the server has %d descriptors, and had %d", descriptors(t, server.Process.Pid), before)
+		}
+	}
+	memory := mostMemory(t, server)
+	if t.Logf("%d connections, %d messages meanwhile, %.0f MB", len(conns), messages, memory); memory > 60 && !raced {
+		t.Error("that is too much memory")
+	}
+	files, err := filepath.Glob(filepath.Join(p.dir, "router", "*"))
+	if err != nil || len(files) != messages+1 {
+		t.Errorf("%d messages in router/, %v; want %d", len(files), err, messages+1)
+	}
+}
+
+// openFlood opens connections, and does with each what no client should.
+func openFlood(t *testing.T, address string) (conns []net.Conn) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	many := min(floodConnections, int(min(limit.Cur, 1<<20))-200)
+	if raced {
+		many /= 10
+	}
+	const dialers = 4
+	var mu sync.Mutex
+	var opening sync.WaitGroup
+	for first := range dialers {
+		opening.Go(func() {
+			for n := first; n < many; n += dialers {
+				conn, err := net.Dial("tcp", address)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				misbehave(conn.(*net.TCPConn), n)
+				mu.Lock()
+				conns = append(conns, conn)
+				mu.Unlock()
+			}
+		})
+	}
+	opening.Wait()
+	return conns
+}
+
+func misbehave(conn *net.TCPConn, n int) {
+	// A server that does not read must not hold the flood up.
+	_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	switch n % 7 {
+	case 0: // silent
+	case 1:
+		io.WriteString(conn, "EHL")
+	case 2:
+		conn.Write(bytes.Repeat([]byte{0, 0xff, 0x80, '\n'}, 1000))
+	case 3: // half open
+		io.WriteString(conn, "EHLO x\r\nMAIL FROM:<a@far.example>\r\nRC")
+		conn.CloseWrite()
+	case 4:
+		io.WriteString(conn, "EHLO x\r\nMAIL FROM:<a@far.example>\r\nRCPT TO:<b@ours.example>\r\nDATA\r\nSubject: half a message\r\n\r\nhal")
+	case 5:
+		_ = conn.SetLinger(0)
+		conn.Close()
+	case 6: // the replies are not read
+		io.WriteString(conn, strings.Repeat("EHLO x\r\n", 2000))
+	}
+}
+
+// descriptors counts those of a process.
+func descriptors(t *testing.T, pid int) int {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no /proc here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
