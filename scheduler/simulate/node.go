@@ -24,6 +24,9 @@ type Node struct {
 
 	// Fed and Ended are called when a job line begins and ends. They may be nil.
 	Fed, Ended func(*Delivery)
+	// Failure is what agents report of a delivery that is not ok: that the destination
+	// failed, or that this recipient is deferred.
+	Failure ta.Status
 }
 
 // Message is a message of the load.
@@ -76,7 +79,7 @@ func defaults() scheduler.Params {
 
 // NewNode returns a node with an empty queue. The weights of senders may be nil.
 func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server) *Node {
-	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message)}
+	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message), Failure: ta.DeferAll}
 	command := []string{"smtp", "--sessions", "${sessions}"}
 	n.config = scheduler.Config{
 		Defaults: p, Shares: weights,
@@ -128,7 +131,7 @@ func (n *Node) Window(host string) int {
 	return t.Window
 }
 
-// End ends a delivery. If it is not ok, the destination has failed.
+// End ends a delivery. If it is not ok, the agent reports Node.Failure.
 func (d *Delivery) End(ok bool) {
 	if d.finished {
 		panic("simulate: a delivery ends twice")
@@ -137,12 +140,12 @@ func (d *Delivery) End(ok bool) {
 	d.OK, d.finished = ok, true
 	d.Message.Sessions--
 	if !ok {
-		status = ta.DeferAll
+		status = n.Failure
 	}
 	for _, offset := range d.Message.offsets[d.Host] {
 		n.step(scheduler.AgentReported{Agent: d.agent, Report: ta.Report{Message: uint64(d.Message.ID), Offset: offset, Status: status}})
-		if !ok {
-			break // deferall applies to all recipients
+		if status == ta.DeferAll {
+			break // it applies to all recipients
 		}
 	}
 	if n.Ended != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"zsched/ta"
 )
 
 // Dead destinations (cohortlimit, retries): a host that was down, and the mail
@@ -13,8 +15,11 @@ var outageScene = Scene{
 	Name:  "outage",
 	Title: "A host that was down for an hour",
 	Setting: "50 000 messages wait for one host, with interval=1m retries=1 initialconcurrency=5 maxthr=20. For an hour, " +
-		"every attempt at the host fails after a second; then a delivery takes 1 to 1.2 seconds.",
-	Reference: "none; the aim is that no period of ten seconds has more than twice the mean number of deliveries",
+		"every attempt at the host fails after a second; then a delivery takes 1 to 1.2 seconds. Jitter alone: the window " +
+		"is 50 000 sessions, retries=\"1 2 4 8 16 32\", and failures are those of single messages, which do not suspend the " +
+		"thread, so that only jitter=10 spreads the attempts.",
+	Reference: "none; the aim is that no period of ten seconds has more than twice the mean number of deliveries, which jitter " +
+		"alone does not reach",
 	Run: func(seed uint64) Result {
 		const messages, back = 50_000, time.Hour
 		c := NewClock(seed)
@@ -43,12 +48,15 @@ var outageScene = Scene{
 		})
 		c.Run(func() bool { return drain.total == messages })
 		mean := drain.mean()
+		alone := jitterAlone(seed, messages, back)
 		return Result{
 			Figures: []Figure{
 				// The window, then probes: 55 seconds apart or more.
 				atMost("attempts at the host while it was down", 0, float64(failed), 72),
 				same("window after the first success", strconv.Itoa(revived), "5"),
 				atMost("most deliveries in ten seconds, divided by the mean", 2, drain.most()/mean, 2),
+				atLeast("jitter alone: most deliveries in ten seconds, divided by the mean", 2, alone.most()/alone.mean(), 2),
+				unbounded("jitter alone: most deliveries in ten seconds", 0, alone.most()),
 			},
 			Plots: []Plot{{
 				Name: "outage", Title: "A host that was down for an hour", X: "minutes", XMax: 120,
@@ -56,10 +64,33 @@ var outageScene = Scene{
 					{Title: "window", Y: "sessions", YMax: 25, Lines: []Line{window}, Marks: []Mark{{20, "maxthr"}}},
 					{Title: "thousands of messages in the queue", Y: "thousands", YMax: messages / 1000, Lines: []Line{queue}},
 					{Title: "deliveries in ten seconds", Y: "deliveries", Lines: []Line{drain.line()}, YMax: 2.2 * mean, Marks: []Mark{{2 * mean, "twice the mean"}}},
+					{Title: "jitter alone: deliveries in ten seconds", Y: "deliveries", Lines: []Line{alone.line()}, YMax: 1.1 * alone.most(), Marks: []Mark{{2 * alone.mean(), "twice the mean"}}},
 				},
 			}},
 		}
 	},
+}
+
+// jitterAlone returns how the mail of the same outage drains when nothing but jitter
+// spreads the attempts: each message waits for its own next time.
+func jitterAlone(seed uint64, messages int, back time.Duration) *drainRate {
+	c := NewClock(seed)
+	p := defaults()
+	p.Interval, p.Retries = time.Minute, []int{1, 2, 4, 8, 16, 32}
+	p.Sessions, p.MaxThr, p.MaxRing = 1000, messages, messages
+	n := NewNode(c, p, nil, downUntil(back, steady(time.Second, 1200*time.Millisecond)))
+	n.Failure = ta.Deferred
+	drain := new(drainRate)
+	n.Ended = func(d *Delivery) {
+		if d.OK {
+			drain.add(c.Now())
+		}
+	}
+	for range messages {
+		n.Submit("a@example.org", "host")
+	}
+	c.Run(func() bool { return drain.total == messages })
+	return drain
 }
 
 var deadScene = Scene{
