@@ -20,6 +20,9 @@ type agenda struct {
 	backoffs  heap[*ring]     // rings that may start an agent again
 	tokens    heap[*bucket]   // rates for whose tokens mail waits
 
+	effectEnds heap[*thread]          // effects of reply rules that change
+	orderEnds  heap[*suspensionOrder] // suspensions by an administrator that end
+
 	notices heap[*noticePlan] // about messages with open recipients
 	delays  heap[*delayPlan]  // reporttimes and deadlines
 }
@@ -29,7 +32,7 @@ func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
 	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
-		ag.tokens.next(), ag.notices.next(), ag.delays.next())
+		ag.tokens.next(), ag.effectEnds.next(), ag.orderEnds.next(), ag.notices.next(), ag.delays.next())
 }
 
 // instant is a time in nanoseconds since the epoch, which takes a third of the

@@ -89,6 +89,7 @@ type line struct {
 	// What the reports said about the destination.
 	destinationFailed bool
 	retryAt           instant
+	rule              *ruleState // gives the wait; nil: none
 }
 
 func (l *line) ended() bool { return l.vertex == nil }

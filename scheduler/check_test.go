@@ -260,7 +260,7 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(sessions == t.busy, "thread %v has %d agents, %d sessions", t.key, sessions, t.busy)
 	assert(n == t.vertices.len, "thread %v: %d vertices, kept %d", t.key, n, t.vertices.len)
-	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && t.shaping.rate.index != 0, "thread %v is empty and still there", t.key)
+	assert(n > 0 || t.busy > 0 || t.suspendedUntil != 0 || t.shaping != nil && (t.shaping.rate.index != 0 || len(t.shaping.effects) > 0), "thread %v is empty and still there", t.key)
 	s.checkGate(t)
 	assert((t.suspendedUntil != 0 || t.nextUpdate != 0) == (t.resumeIndex != 0), "thread %v: suspension and agenda disagree", t.key)
 	assert(t.params.QueueOnly || t.queues[1-t.active].len() == 0, "thread %v keeps mail for a next run", t.key)
@@ -281,6 +281,13 @@ func (s *Scheduler) checkGate(t *thread) {
 	if x == nil {
 		return
 	}
+	suspended, ends := x.order != nil, len(x.effects) > 0
+	for _, e := range x.effects {
+		suspended = suspended || e.state.rule.Verb == ReplySuspend
+	}
+	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t.key, x.suspended)
+	assert(ends == (x.effectIndex != 0), "thread %v: effects %v, in the agenda %v", t.key, ends, x.effectIndex != 0)
+	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t.key)
 	waits := t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.now)
 	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t.key)
 	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t.key, x.tokens, x.rate.tokens(s.now))

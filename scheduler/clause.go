@@ -39,6 +39,8 @@ type Config struct {
 	Only Selection
 	// Events asks for the actions Attempt, Touched and Condition.
 	Events bool
+	// Replies are the reply rules, in their order.
+	Replies []ReplyRule
 	// Shares has the weights of senders and domains, in lower case, for taking
 	// turns. The weight of all others is 1.
 	Shares map[string]int

@@ -10,7 +10,7 @@ package scheduler
 func (q *queue) triggered(host string) {
 	for _, c := range q.channelOrder {
 		t := q.threads[threadKey{c.name, host}]
-		if t == nil || t.held {
+		if t == nil || t.held || q.suspendedThreads[t.key] != nil {
 			continue
 		}
 		if t.params.QueueOnly && t.busy > 0 { // in the middle of a run
@@ -20,6 +20,7 @@ func (q *queue) triggered(host string) {
 			t.undoRetryStep()
 			t.suspendedUntil = q.now
 		}
+		q.liftRuleSuspensions(t)
 		if t.params.QueueOnly && !t.running {
 			// What has waited for the next run belongs to this run.
 			t.running = true
@@ -49,7 +50,7 @@ func (q *queue) endRun(t *thread) {
 // Triggered event would make due.
 func (s *Scheduler) HasMail(host string) bool {
 	for _, c := range s.channelOrder {
-		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 && !t.held {
+		if t := s.threads[threadKey{c.name, host}]; t != nil && t.vertices.len > 0 && !t.held && s.suspendedThreads[t.key] == nil {
 			return true
 		}
 	}

@@ -154,6 +154,22 @@ type (
 		By, Why string
 	}
 
+	// SuspendedThread: an administrator suspends the thread, present or future,
+	// until the given time; zero: until it is lifted. At the start, these events
+	// come before any mail.
+	SuspendedThread struct {
+		Channel, Host string
+		Until         time.Time
+		By, Why       string // who ordered it, and the reason given
+	}
+
+	// Lifted: an administrator ends the suspension that he or another one has
+	// ordered, and all effects of reply rules on the thread.
+	Lifted struct {
+		Channel, Host string
+		By, Why       string
+	}
+
 	// Restored: the state of a thread that an earlier process saved (SaveAll). It
 	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
@@ -193,25 +209,27 @@ type Message struct {
 	Obsoletes []string
 }
 
-func (Tick) event()          {}
-func (Arrived) event()       {}
-func (Loaded) event()        {}
-func (NotLoaded) event()     {}
-func (AgentStarted) event()  {}
-func (AgentFailed) event()   {}
-func (AgentHungry) event()   {}
-func (AgentReported) event() {}
-func (AgentResync) event()   {}
-func (AgentFlooded) event()  {}
-func (AgentExited) event()   {}
-func (Done) event()          {}
-func (Failed) event()        {}
-func (Reread) event()        {}
-func (SpoolBack) event()     {}
-func (Triggered) event()     {}
-func (Reloaded) event()      {}
-func (Ordered) event()       {}
-func (HeldThread) event()    {}
-func (Restored) event()      {}
-func (AllLoaded) event()     {}
-func (Stopping) event()      {}
+func (Tick) event()            {}
+func (Arrived) event()         {}
+func (Loaded) event()          {}
+func (NotLoaded) event()       {}
+func (AgentStarted) event()    {}
+func (AgentFailed) event()     {}
+func (AgentHungry) event()     {}
+func (AgentReported) event()   {}
+func (AgentResync) event()     {}
+func (AgentFlooded) event()    {}
+func (AgentExited) event()     {}
+func (Done) event()            {}
+func (Failed) event()          {}
+func (Reread) event()          {}
+func (SpoolBack) event()       {}
+func (Triggered) event()       {}
+func (Reloaded) event()        {}
+func (Ordered) event()         {}
+func (HeldThread) event()      {}
+func (SuspendedThread) event() {}
+func (Lifted) event()          {}
+func (Restored) event()        {}
+func (AllLoaded) event()       {}
+func (Stopping) event()        {}

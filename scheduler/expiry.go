@@ -114,6 +114,11 @@ func (dv *delivery) expire(v *vertex) {
 		return
 	}
 	words := "expired after " + inWords(dv.threadOf(v).params.Expiry)
+	if t := dv.threadOf(v); v.state == due {
+		if why := dv.waitReason(t); why != "" {
+			words += "; " + why
+		}
+	}
 	dv.fail(v, failureCause{
 		words: words, code: "4.4.7 (delivery time expired)", keepsCode: true,
 		applies: func(r *recipient) bool { return dv.expired(v, r) },

@@ -170,7 +170,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		}
 	}
 	retry := t.wakeTimes.earliest()
-	if till := t.suspendedUntil; till != 0 && (t.states[due] > 0 || retry <= till) {
+	if till := t.suspensionEnd(); till != 0 && (t.states[due] > 0 || retry <= till) {
 		consider(ResumeNext, till)
 	} else {
 		consider(RetryNext, retry)
@@ -226,9 +226,11 @@ const (
 	WaitMemory   Wait = "memory"         // as much is in memory as active-limit or recipient-limit allows
 	WaitAgent    Wait = "agent expected" // one is starting, or will be free
 
-	WaitRate        Wait = "rate"        // the thread has no token
-	WaitRingRate    Wait = "ringrate"    // the ring has no token
-	WaitChannelRate Wait = "channelrate" // the channel has no token
+	WaitOrder       Wait = "suspended by order" // SuspendedThread
+	WaitRule        Wait = "reply rule"         // suspended by one
+	WaitRate        Wait = "rate"               // the thread has no token
+	WaitRingRate    Wait = "ringrate"           // the ring has no token
+	WaitChannelRate Wait = "channelrate"        // the channel has no token
 )
 
 // Rules that decide which mail is fed when a session is free. They are in
@@ -261,11 +263,13 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 			yield(WaitCommand)
 			return
 		}
+		suspended := t.shaping != nil && t.shaping.suspended
+		order := suspended && t.shaping.order != nil
 		for _, reason := range [...]struct {
 			wait  Wait
 			holds bool
 		}{
-			{WaitSelect, !t.selected}, {WaitSuspend, t.suspendedUntil != 0},
+			{WaitSelect, !t.selected}, {WaitOrder, order}, {WaitRule, suspended && !order}, {WaitSuspend, t.suspendedUntil != 0},
 			{WaitTrigger, t.params.QueueOnly && !t.running}, {WaitStopping, s.stop.begun},
 			{WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
 		} {

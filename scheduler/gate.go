@@ -24,6 +24,24 @@ type shaping struct {
 	// waits counts how often tokens have run out and come back. Together with
 	// suspensions it tells which vertices have waited (vertex.suspensionsWhenDue).
 	waits uint32
+
+	// Effects of reply rules and of an administrator's order (effect.go).
+	effects     []effect
+	effectIndex int32 // in agenda.effectEnds
+	order       *suspensionOrder
+	suspended   bool
+	part        float64    // of the limit of its window that a rule leaves; 1: all
+	noted       *ruleState // last rule that was logged, and when
+	notedAt     instant
+}
+
+// obtainShaping finds or makes the shaping of a thread.
+func (q *queue) obtainShaping(t *thread) *shaping {
+	if t.shaping == nil {
+		t.shaping = &shaping{rate: bucket{thread: t, changeAt: never}, tokens: math.MaxInt, part: 1}
+		t.shaping.rate.setRates(q.now, t.params.Rate, t.params.RateBurst)
+	}
+	return t.shaping
 }
 
 // setThreadRate gives a thread the bucket that its parameters ask for.
@@ -31,10 +49,7 @@ func (q *queue) setThreadRate(t *thread) {
 	if len(t.params.Rate) == 0 && t.shaping == nil {
 		return
 	}
-	if t.shaping == nil {
-		t.shaping = &shaping{rate: bucket{thread: t}}
-	}
-	t.shaping.rate.setRates(q.now, t.params.Rate, t.params.RateBurst)
+	q.obtainShaping(t).rate.setRates(q.now, t.params.Rate, t.params.RateBurst)
 	q.updateGate(t)
 }
 
@@ -73,7 +88,7 @@ func (q *queue) updateGate(t *thread) {
 
 // isShaped reports whether an empty thread must be kept for its shaping.
 func (q *queue) isShaped(t *thread) bool {
-	return t.shaping != nil && t.shaping.rate.owed(q.now)
+	return t.shaping != nil && (t.shaping.rate.owed(q.now) || len(t.shaping.effects) > 0)
 }
 
 // waits counts the suspensions of the thread, and its waits for tokens.
@@ -155,6 +170,12 @@ func (d *dispatch) refund(t *thread, n int) {
 // gate returns why the gates let no job line of the thread through, and until when;
 // NoWait if they do.
 func (d *dispatch) gate(t *thread) (why Wait, until instant) {
+	if x := t.shaping; x != nil && x.suspended {
+		if x.order != nil {
+			return WaitOrder, x.order.until
+		}
+		return WaitRule, x.suspendedUntil()
+	}
 	if t.threadGate() == 0 {
 		return WaitRate, t.shaping.rate.nextAt(d.now)
 	}

@@ -121,11 +121,15 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 	l.vertex = nil
 	dv.lineEnded(a)
 	dv.applyOutcome(l, l.thread)
+	rule := l.rule
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}
 	v.crashes = 0
 	v.destinationFailed = l.destinationFailed && l.retryAt == 0
+	if dv.takeRuleStep(v, rule) {
+		return
+	}
 	if l.retryAt != 0 {
 		dv.postpone(v, l.retryAt)
 		return

@@ -220,6 +220,7 @@ func (dv *delivery) retryNow(v *vertex) {
 		t.suspendedUntil = dv.now
 		dv.resumeThread(t)
 	}
+	dv.liftRuleSuspensions(t)
 	t.running = t.params.QueueOnly
 	if v.state != due {
 		v.undoRetryStep()

@@ -41,7 +41,7 @@ func (d *dispatch) lineRoom(a *agent, t *thread) int {
 		return 1 - len(a.lines)
 	}
 	window := t.params.Overfeed + 1
-	if sessions := t.windowSize(); sessions > 1 {
+	if sessions := t.sessionLimit(); sessions > 1 {
 		window = min(window, (t.queue().len()+len(a.lines)+sessions-1)/sessions)
 	}
 	room := window - len(a.lines)
@@ -65,7 +65,7 @@ func (d *dispatch) othersWait(r *ring) bool {
 // overLimit reports whether more sessions are busy than the limits allow, which
 // happens after a reload.
 func (d *dispatch) overLimit(r *ring, t *thread) bool {
-	return !below(t.busy-1, t.windowSize()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
+	return !below(t.busy-1, t.sessionLimit()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
 }
 
 // stay returns the pick with which a session that has become free continues on

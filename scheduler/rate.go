@@ -36,9 +36,11 @@ func (r Rate) per() time.Duration {
 type bucket struct {
 	rates []Rate
 	burst int // most tokens that are there at a time; at least 1
-	// per is how long one token takes now; 0: no limit.
-	per      time.Duration
-	changeAt instant // when the next one of rates begins; never: there is none
+	// per is how long one token takes now; 0: no limit. base is the same by the
+	// table alone; part and least are of effects (restrict).
+	per, base, least time.Duration
+	part             float64 // 0: 1
+	changeAt         instant // when the next one of rates begins; never: there is none
 	// paidAt is when all tokens will be there again (the theoretical arrival time
 	// of I.371).
 	paidAt instant
@@ -75,7 +77,8 @@ func (b *bucket) advance(now instant) {
 	if current < len(b.rates) {
 		per = b.rates[current].per()
 	}
-	b.setPer(now, per)
+	b.base = per
+	b.apply(now)
 }
 
 // setPer changes how long a token takes. The number of tokens that are missing

@@ -20,6 +20,7 @@ func (s *Scheduler) reload(config *Config) {
 	s.config = config
 	s.memory.changed = true
 	clear(s.startFailures)
+	s.reloadRules(config.Replies)
 	for _, c := range s.channelOrder {
 		c.latest = nil
 		c.sessionQueues.clear()
@@ -29,6 +30,9 @@ func (s *Scheduler) reload(config *Config) {
 	s.processQueues.clear()
 	for _, t := range s.threadsInOrder() {
 		before := t.params
+		if t.shaping != nil && len(t.shaping.effects) > 0 {
+			s.updateEffects(t)
+		}
 		s.assignRing(t)
 		t.running = t.running && t.params.QueueOnly
 		if s.states[poisoned] > 0 || !sameAgenda(before, t.params) {

@@ -32,9 +32,12 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 	case ta.OK, ta.OK2, ta.OK3:
 		dv.delivered(a, v, i, rep)
 	case ta.Error, ta.Error2:
-		dv.undeliverable(a, v, i, rep)
+		if st := dv.matchReply(dv.threadOf(v), rep); st != nil && st.rule.Verb.lasts() {
+			dv.applyReply(st, l, v, rep)
+		}
+		dv.undeliverable(a, v, i, rep, a.marks())
 	default:
-		dv.deferred(l, v, i, rep)
+		dv.deferred(a, l, v, i, rep)
 	}
 	if l != nil && !l.ended() && l.unreported == 0 {
 		dv.endLine(a, v)
@@ -94,15 +97,16 @@ func (dv *delivery) delivered(a *agent, v *vertex, i int, rep *ta.Report) {
 	dv.endRecipient(v, i, mark, true)
 }
 
-// undeliverable ends a recipient that failed permanently.
-func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report) {
+// undeliverable ends a recipient that failed permanently. tagged says that the
+// agent has written the tag.
+func (dv *delivery) undeliverable(a *agent, v *vertex, i int, rep *ta.Report, tagged bool) {
 	m, r := dv.messageOf(v), dv.recipient(v, i)
 	mark := ctlfile.Mark{
-		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: a.marks(),
+		Offset: int64(r.offset), Tag: ctlfile.Failed, LeaveTag: tagged,
 		Notary: string(rep.Notary), Text: rep.Text,
 	}
 	if v.ordered != VerbKill { // nobody is notified about a killed recipient
-		mark.Diagnose = (rep.Status == ta.Error || !a.marks()) && r.flags&notifyFailure != 0
+		mark.Diagnose = (rep.Status == ta.Error || !tagged) && r.flags&notifyFailure != 0
 		if mark.Diagnose || rep.Status == ta.Error2 {
 			m.flags |= owesNotice
 		}
@@ -159,7 +163,18 @@ func statusWord(status ta.Status) string {
 // deferred keeps a recipient for later. The result for the thread is applied
 // when the line ends. A report after the end of its line only sets the
 // diagnostic.
-func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
+func (dv *delivery) deferred(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
+	var st *ruleState
+	if l != nil && dv.recipient(v, i).state == open {
+		st = dv.matchReply(dv.threadOf(v), rep)
+	}
+	if st != nil {
+		dv.applyReply(st, l, v, rep)
+		if st.rule.Verb == ReplyFail {
+			dv.failReported(a, l, v, i, rep)
+			return
+		}
+	}
 	if rep.Status == ta.DeferAll {
 		// It names one recipient and counts for all of the line.
 		ofAll := *rep
@@ -183,7 +198,7 @@ func (dv *delivery) deferred(l *line, v *vertex, i int, rep *ta.Report) {
 				dv.attempted(v, j)
 			}
 		}
-	case rep.Status == ta.RetryAt && rep.Retry.Given:
+	case rep.Status == ta.RetryAt && rep.Retry.Given && (l.rule == nil || st == nil || st != l.rule):
 		l.retryAt = max(l.retryAt, dv.retryTime(v, rep.Retry))
 	case destinationCode(rep.Notary.Code()):
 		l.destinationFailed = true

@@ -99,7 +99,7 @@ func compareSaved(t *testing.T, s *Scheduler, saved map[recipientKey]SavedRecipi
 // memory is limited.
 func TestRestoredIsAsSaved(t *testing.T) {
 	compared := 0
-	for seed := range uint64(5) {
+	for seed := range uint64(15) {
 		h := newHarness(t, seed)
 		h.fixed = h.s.config // so that no wait is longer than it allows now
 		for n := 0; n < 1500 && h.s.states[waiting] < 4; n++ {

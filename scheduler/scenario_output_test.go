@@ -137,6 +137,10 @@ func (sc *scenario) show(words []string) {
 			fmt.Fprintf(&sc.output, "%s: in %d delivered %d deferred %d failed %d expired %d dropped %d held %d released %d\n",
 				c.Name, c.In, c.Delivered, c.Deferred, c.Failed, c.Expired, c.Dropped, c.Held, c.Released)
 		}
+	case "rules":
+		for _, r := range sc.s.Rules() {
+			fmt.Fprintf(&sc.output, "%s: %s/%s %q %s: %d hits, effects on %d\n", r.Place(), r.Channel, r.Host, r.Expression, r.Action, r.Hits, r.Effects)
+		}
 	case "log":
 		fmt.Fprintln(&sc.output, sc.s.ByLogID(words[1], 100))
 	default:

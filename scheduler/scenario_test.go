@@ -191,6 +191,11 @@ func (sc *scenario) runLine(words []string, clauses string) {
 	case "thread":
 		channel, host, _ := strings.Cut(args[0], "/")
 		sc.step(scheduler.HeldThread{Channel: channel, Host: host, Held: args[1] == "held"})
+	case "suspend":
+		sc.suspend(args)
+	case "lift":
+		channel, host, _ := strings.Cut(args[0], "/")
+		sc.step(scheduler.Lifted{Channel: channel, Host: host})
 	case "stop":
 		sc.step(scheduler.Stopping{Slow: args[0] == "slow"})
 	case "store":

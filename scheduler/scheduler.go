@@ -57,6 +57,7 @@
 //	msgsessions, msgscale              msgsessions.go
 //	maxta, maxchannel, maxring         limits.go
 //	rate, ringrate, channelrate        rate.go gate.go
+//	reply rules, suspend, lift         reply.go effect.go
 //	start of agents, states, idlemax   start.go agent.go idle.go
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
 //	retries, deferall, retryat         retry.go
@@ -123,9 +124,12 @@ type queue struct {
 	memory    memory
 	restoring restoring
 
-	threads        map[threadKey]*thread
-	held           map[threadKey]bool // threads that are held, with or without mail
-	threadSequence uint64             // last thread.sequence that was given
+	threads map[threadKey]*thread
+	held    map[threadKey]bool // threads that are held, with or without mail
+	// suspendedThreads are those that an administrator has suspended.
+	suspendedThreads map[threadKey]*suspensionOrder
+	replyRules       []*ruleState // the reply rules, in their order
+	threadSequence   uint64       // last thread.sequence that was given
 
 	rings     map[string]*ring // by ring.key; without retired ones
 	ringOrder list[*ring]      // all rings in the order in which they were made
@@ -149,6 +153,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.config, s.rand = config, r
 	s.byID, s.byLogHash = make(map[MessageID]messageRef), make(map[uint64]messageRef)
 	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
+	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
+	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
@@ -167,6 +173,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
 	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
 	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
+	s.effectEnds.index = func(t *thread) *int32 { return &t.shaping.effectIndex }
+	s.orderEnds.index = func(o *suspensionOrder) *int32 { return &o.index }
 	s.tokens.index = func(b *bucket) *int32 { return &b.index }
 	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
 	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
@@ -241,6 +249,10 @@ func (s *Scheduler) handle(e Event) {
 		s.notLoaded(e)
 	case HeldThread:
 		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
+	case SuspendedThread:
+		s.suspendByOrder(e)
+	case Lifted:
+		s.lift(threadKey{e.Channel, e.Host})
 	case Restored:
 		s.restored(&e.Thread)
 	case AllLoaded:
@@ -284,6 +296,12 @@ func (s *Scheduler) wake() {
 	}
 	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
 		s.markDirty(s.backoffs.pop())
+	}
+	for n := 0; n < wakeSlice && s.effectEnds.next() <= s.now; n++ {
+		s.effectDue(s.effectEnds.pop())
+	}
+	for n := 0; n < wakeSlice && s.orderEnds.next() <= s.now; n++ {
+		s.orderEnded(s.orderEnds.pop())
 	}
 	for n := 0; n < wakeSlice && s.tokens.next() <= s.now; n++ {
 		s.tokenDue(s.tokens.pop())

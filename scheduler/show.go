@@ -152,9 +152,10 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	if wake := t.wake(); wake != never {
 		v.WakeAt = wake.time()
 	}
-	if t.suspendedUntil != 0 {
-		v.SuspendedUntil = t.suspendedUntil.time()
+	if till := t.suspensionEnd(); till != 0 && till != never {
+		v.SuspendedUntil = till.time()
 	}
+	s.viewEffects(v, t)
 	if last := s.diagnostics.get(t.diagnostic); last != nil {
 		v.Last = last.text
 	}
@@ -182,12 +183,12 @@ func (s *Scheduler) startError(t *thread) string {
 func (t *thread) wake() instant {
 	dueNow := t.states[due] > 0
 	switch {
-	case t.suspendedUntil != 0 && dueNow:
-		return t.suspendedUntil
+	case t.suspensionEnd() != 0 && dueNow:
+		return t.suspensionEnd()
 	case dueNow:
 		return never
 	}
-	return max(t.suspendedUntil, t.wakeTimes.earliest())
+	return max(t.suspensionEnd(), t.wakeTimes.earliest())
 }
 
 func (a *agent) view(t *thread) AgentView {

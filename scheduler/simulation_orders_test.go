@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"zsched/ctlfile"
 )
@@ -75,6 +76,20 @@ func (h *harness) holdThread() {
 		h.notePending(key)
 	}
 	h.step(HeldThread{Channel: key.channel, Host: key.host, Held: held})
+}
+
+// suspendOrLift suspends a thread for a time, or until a lift, or lifts it.
+func (h *harness) suspendOrLift() {
+	key := threadKey{[]string{"smtp", "local", "etrn"}[h.rand.IntN(3)], h.host()}
+	switch h.rand.IntN(3) {
+	case 0:
+		h.step(Lifted{Channel: key.channel, Host: key.host})
+	case 1:
+		h.step(SuspendedThread{Channel: key.channel, Host: key.host})
+	default:
+		until := h.now.Add(time.Duration(h.rand.IntN(4000)) * time.Second)
+		h.step(SuspendedThread{Channel: key.channel, Host: key.host, Until: until})
+	}
 }
 
 // notePending notes that the recipients that are in a thread now must have an
@@ -355,6 +370,9 @@ func (h *harness) endOrders() {
 			h.notePending(key)
 			h.step(HeldThread{Channel: key.channel, Host: key.host, Held: false})
 		}
+	}
+	for _, o := range h.s.SuspendedThreads() {
+		h.step(Lifted{Channel: o.Channel, Host: o.Host})
 	}
 	for len(h.orders.held) > 0 {
 		before := len(h.orders.held)

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,6 +158,7 @@ func (h *harness) config() *Config {
 				set("queueonly", func(p *Params) { p.QueueOnly = etrnOnly }),
 			}},
 		},
+		Replies:   h.replies(),
 		Shares:    map[string]int{"x": n(3), "c@y": n(3)},
 		MaxAgents: n(6), ForkRate: n(3), Frozen: h.chance(3),
 	}
@@ -203,6 +205,22 @@ func (h *harness) rateSettings() func(*Params) {
 	return func(p *Params) { p.Rate, p.RingRate, p.ChannelRate, p.RateBurst = thread, ring, channel, burst }
 }
 
+// replies returns no reply rules, or some of all kinds.
+func (h *harness) replies() []ReplyRule {
+	var rules []ReplyRule
+	for i := range h.rand.IntN(4) {
+		verb := ReplyVerb(1 + h.rand.IntN(6))
+		word := []string{"4.4.1", "said"}[h.rand.IntN(2)]
+		rules = append(rules, ReplyRule{
+			Channel: "*", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Expression: word, Action: fmt.Sprint(verb),
+			Match: func(text string) bool { return strings.Contains(text, word) },
+			Verb:  verb, Span: time.Duration(1+h.rand.IntN(4000)) * time.Second, Factor: 1.5 + float64(h.rand.IntN(5)),
+			Rate: Rate{Recipients: 1 + h.rand.IntN(5), Span: time.Minute}, File: "f", Line: i + 1,
+		})
+	}
+	return rules
+}
+
 // turnSettings returns shares, preemption and sessions of a message of all
 // kinds.
 func (h *harness) turnSettings() func(*Params) {
@@ -235,6 +253,8 @@ func (h *harness) randomEvent() {
 		h.answer(h.rand.IntN(len(h.answers)))
 	case roll < 72:
 		h.step(Triggered{Host: h.host()})
+	case roll < 73 && h.chance(50):
+		h.suspendOrLift()
 	case roll < 73 && !h.faultless && h.fixed == nil:
 		h.step(Reloaded{Config: h.config()})
 	case roll < 75 && h.down:

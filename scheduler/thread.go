@@ -19,6 +19,9 @@ type threadKey struct{ channel, host string }
 //	suspended      begins: the destination is dead (window.go), or a retryat
 //	               ends:   its time has come, an ETRN, a retry order, a late
 //	                       success
+//	               begins: a reply rule, a SUSPEND order (effect.go)
+//	               ends:   its time has come, a LIFT order; if by a rule, also an
+//	                       ETRN, a retry order
 //	held           begins and ends: HeldThread
 //	not running    (queueonly only)
 //	               begins: no vertex of the run is due any more, a suspension
@@ -90,7 +93,7 @@ type thread struct {
 
 // mayFeed reports whether the state of the thread allows feeding.
 func (t *thread) mayFeed() bool {
-	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (!t.params.QueueOnly || t.running)
+	return t.ring != nil && t.selected && t.suspendedUntil == 0 && !t.held && (t.shaping == nil || !t.shaping.suspended) && (!t.params.QueueOnly || t.running)
 }
 
 func (q *queue) obtainThread(key threadKey) *thread {
@@ -103,9 +106,14 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	t.vertices.of = q.threadLinks
 	q.threads[key] = t
 	q.counts.Threads++
+	order := q.suspendedThreads[key]
 	q.assignRing(t)
 	if t.ring != nil {
 		t.ring.rebindAgent(t)
+	}
+	if order != nil {
+		q.obtainShaping(t).order = order
+		q.updateEffects(t)
 	}
 	q.restoreThread(t)
 	return t
@@ -296,6 +304,7 @@ func (q *queue) dropThread(t *thread) {
 	q.resumes.remove(t)
 	if t.shaping != nil {
 		q.tokens.remove(&t.shaping.rate)
+		q.effectEnds.remove(t)
 	}
 	delete(q.threads, t.key)
 	q.diagnostics.release(t.diagnostic)

@@ -51,10 +51,14 @@ type ThreadView struct {
 	// (initialconcurrency is not set).
 	InitialWindow  int
 	Feedback       FeedbackView
-	SuspendedUntil time.Time // zero: it is not suspended
-	Sessions       int       // busy
-	Agents         []AgentView
-	Held           bool
+	SuspendedUntil time.Time // zero: it is not suspended, or the end is not known
+	// Order is an administrator's suspension; nil: none. Effects are those of
+	// reply rules.
+	Order    *OrderView
+	Effects  []EffectView
+	Sessions int // busy
+	Agents   []AgentView
+	Held     bool
 
 	// Wait is why due mail is not fed now. It is also set if other mail of the
 	// thread is being fed.

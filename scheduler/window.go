@@ -110,12 +110,21 @@ func (w *window) fail(p *Params) bool {
 // windowSize is how many sessions the thread may use now.
 func (t *thread) windowSize() int { return t.window.sessions(t.params) }
 
+// sessionLimit is the same, less what a reply rule takes.
+func (t *thread) sessionLimit() int {
+	size := t.windowSize()
+	if t.shaping != nil && t.shaping.part < 1 {
+		size = min(size, max(1, int(float64(t.params.MaxThr)*t.shaping.part+epsilon)))
+	}
+	return size
+}
+
 // freeSlots is how many more sessions the thread may take.
 func (t *thread) freeSlots() int { return min(t.roomInWindow(), t.threadGate()) }
 
 // roomInWindow is the same as far as its window goes.
 func (t *thread) roomInWindow() int {
-	size := t.windowSize()
+	size := t.sessionLimit()
 	if t.params.WakeupRestartOnly && t.sessionCap > 0 {
 		size = min(size, t.sessionCap)
 	}

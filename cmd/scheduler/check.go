@@ -34,8 +34,24 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	for _, err := range authProblems(file) {
 		fmt.Fprintf(stderr, "%v (warning)\n", err)
 	}
+	if o.tryReply != "" {
+		tryReply(file, o.tryReply, stdout)
+		return exitOK
+	}
 	fmt.Fprintf(stdout, "%s: %d clauses, no errors\n", name, len(file.Scheduler.Clauses))
 	return exitOK
+}
+
+// tryReply prints the reply rules that match a reply. The first of those for a
+// channel and host applies there.
+func tryReply(file *config.File, reply string, stdout io.Writer) {
+	try := file.TryReply(reply)
+	for _, r := range try.Rules {
+		fmt.Fprintf(stdout, "%s: reply %s/%s \"%s\" %s\n", r.Place(), r.Channel, r.Host, r.Expression, r.Action)
+	}
+	if len(try.Rules) == 0 {
+		fmt.Fprintf(stdout, "%s: no reply rule matches %q\n", file.Name, try.Text)
+	}
 }
 
 // warnings returns the warnings of a file, and the differences from ZMailer

@@ -20,7 +20,8 @@ type options struct {
 	verbose      bool
 	verboseLater bool // -W: from the end of the startup scan
 	check        bool
-	compat       bool // with --check: also what ZMailer did differently
+	compat       bool   // with --check: also what ZMailer did differently
+	tryReply     string // with --check: a reply whose reply rule is wanted
 	version      bool
 
 	config, zenv, postoffice string // "": the default
@@ -44,7 +45,7 @@ type options struct {
 
 const usageLine = `usage: scheduler [-divFHnQSVW] [-E new[,seconds]] [-f configfile] [-l statisticslog]
 	[-L logfile] [-M 1|2] [-N files] [-P postoffice] [-p channel/host] [-q rendezvous]
-	[-R forks] [-Z zenvfile] [--check [--compat]] [file ...]
+	[-R forks] [-Z zenvfile] [--check [--compat] [--try-reply text]] [file ...]
 `
 
 func parseOptions(args []string) (*options, error) {
@@ -74,6 +75,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.version, "version", "V", false, "print the version")
 	f.BoolVar(&o.check, "check", false, "report what is wrong with the configuration file, and exit")
 	f.BoolVar(&o.compat, "compat", false, "with --check: also report what ZMailer did differently")
+	f.StringVar(&o.tryReply, "try-reply", "", "with --check: print the reply rules that match this `text` of a server")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")

@@ -71,6 +71,8 @@ func samples[T any](k kind[T]) (good, bad []string) {
 		}
 	case sockets[T]:
 		good, bad = []string{"/x", "TCP:174", "TCP:174 UNIX:/x"}, []string{"UNIX:x", "UDP:1", "TCP:174 UNIX:x"}
+	case repliesFile:
+		good, bad = []string{"/dev/null"}, []string{"/no/such/file"}
 	case sharesFile:
 		good, bad = []string{"/dev/null"}, []string{"/no/such/file"}
 	default:

@@ -301,6 +301,10 @@ type Params struct {
 	// the weights of senders and domains, in lower case; others have 1.
 	SharesFile string
 	Shares     map[string]int
+	// RepliesFile is the path of the file that Replies was read from. Replies has
+	// its reply rules, which come after those of scheduler.cf.
+	RepliesFile string
+	Replies     []scheduler.ReplyRule
 }
 
 // params are all PARAMs, in the order of scheduler.cf(5).
@@ -360,4 +364,7 @@ var params = []row[Params]{
 	{name: "shares",
 		kind:    sharesFile{},
 		meaning: "file of the weights of senders and domains"},
+	{name: "replies",
+		kind:    repliesFile{},
+		meaning: "file of reply rules"},
 }

@@ -53,7 +53,7 @@ func parse(name string, data []byte, system System) *reader {
 	r.file.Params = r.paramDefaults()
 	// Some editors write a byte order mark.
 	text := strings.TrimPrefix(string(data), "\ufeff")
-	parsed, err := grammar.ParseString(name, text)
+	parsed, err := grammar.ParseString(name, r.takeReplies(name, text))
 	if err != nil {
 		r.errors = Errors{grammarError(name, err)}
 		return r
@@ -72,6 +72,7 @@ func parse(name string, data []byte, system System) *reader {
 	r.file.Scheduler.ActiveLimit, r.file.Scheduler.RecipientLimit = r.file.Params.ActiveLimit, r.file.Params.RecipientLimit
 	r.file.Scheduler.RingReserve = r.file.Params.RingReserve
 	r.file.Scheduler.Shares = r.file.Params.Shares
+	r.file.Scheduler.Replies = append(r.file.Scheduler.Replies, r.file.Params.Replies...)
 	sortByPlace(r.errors, func(e Error) Place { return e.Place })
 	return r
 }

@@ -1,0 +1,323 @@
+package scheduler
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"zsched/internal/pattern"
+	"zsched/ta"
+)
+
+// Effects: what reply rules and an administrator's SUSPEND do to a thread for a
+// time. Each effect ends by itself, by LIFT, or with its rule; the strictest of
+// several applies.
+
+// effect is what a reply rule does to a thread.
+type effect struct {
+	state *ruleState
+	since instant
+	until instant
+}
+
+// slowSteps is the number of equal steps in which ReplySlow gives back what it took.
+const slowSteps = 10
+
+// portion returns which part of its rate and of the limit of its window a slowed
+// thread has now, and when the next step comes.
+func (e *effect) portion(now instant) (part float64, nextAt instant) {
+	least := 1 / e.state.rule.Factor
+	span := e.until.since(e.since)
+	step := int64(now.since(e.since)) / max(1, int64(span)/slowSteps)
+	step = min(max(0, step), slowSteps-1)
+	nextAt = e.since.after(span / slowSteps * time.Duration(step+1))
+	if step == slowSteps-1 {
+		nextAt = e.until
+	}
+	return least + (1-least)*float64(step)/slowSteps, nextAt
+}
+
+// suspensionOrder is an administrator's SUSPEND of a thread, with or without mail.
+type suspensionOrder struct {
+	key     threadKey
+	until   instant // never: until it is lifted
+	by, why string
+	index   int32 // in agenda.orderEnds
+}
+
+func (r *ReplyRule) applies(key threadKey) bool {
+	return pattern.Glob(r.Channel, key.channel) && pattern.Glob(r.Host, key.host)
+}
+
+// addEffect begins or prolongs the effect of a rule on a thread.
+func (dv *delivery) addEffect(t *thread, st *ruleState, rep *ta.Report) {
+	x := dv.obtainShaping(t)
+	until := dv.now.after(st.rule.Span)
+	i := slices.IndexFunc(x.effects, func(e effect) bool { return e.state == st })
+	if i < 0 {
+		st.effects++
+		x.effects = append(x.effects, effect{state: st})
+		i = len(x.effects) - 1
+	}
+	x.effects[i].since, x.effects[i].until = dv.now, until
+	dv.noteRule(t, st, rep)
+	dv.updateEffects(t)
+	dv.updateThread(t)
+}
+
+// updateEffects works out what the effects on a thread are now, and plans when
+// that changes.
+func (q *queue) updateEffects(t *thread) {
+	x := t.shaping
+	suspended, part, per, next := x.order != nil, 1.0, time.Duration(0), never
+	x.effects = slices.DeleteFunc(x.effects, func(e effect) bool {
+		if e.until > q.now && e.state.rule != nil {
+			return false
+		}
+		e.state.effects--
+		return true
+	})
+	for i := range x.effects {
+		e := &x.effects[i]
+		next = min(next, e.until)
+		switch r := e.state.rule; r.Verb {
+		case ReplySuspend:
+			suspended = true
+		case ReplySlow:
+			p, stepAt := e.portion(q.now)
+			part, next = min(part, p), min(next, stepAt)
+		case ReplyRate:
+			per = max(per, r.Rate.per())
+		}
+	}
+	x.part = part
+	x.rate.restrict(q.now, part, per)
+	if next == never {
+		q.effectEnds.remove(t)
+	} else {
+		q.effectEnds.put(next, t)
+	}
+	q.noteThreadChange(t)
+	if x.suspended == suspended {
+		return
+	}
+	x.suspended = suspended
+	x.waits++
+	if !suspended {
+		t.setSessionCap(false)
+		return
+	}
+	if t.params.QueueOnly {
+		q.endRun(t)
+	}
+	q.noteThread(t, "suspended", x.suspendedUntil())
+	q.considerRecordingThread(t)
+}
+
+// suspendedUntil returns when the last suspension by an effect ends; never if none
+// has an end; 0 if there is none.
+func (x *shaping) suspendedUntil() instant {
+	var until instant
+	if x.order != nil {
+		until = x.order.until
+	}
+	for _, e := range x.effects {
+		if e.state.rule.Verb == ReplySuspend {
+			until = max(until, e.until)
+		}
+	}
+	return until
+}
+
+// suspensionEnd returns when the last suspension of the thread ends, whatever its
+// reason; never if that is not known; 0 if it is not suspended.
+func (t *thread) suspensionEnd() instant {
+	if t.shaping == nil {
+		return t.suspendedUntil
+	}
+	return max(t.suspendedUntil, t.shaping.suspendedUntil())
+}
+
+// waitReason says for a diagnostic what keeps a thread from being fed, beyond its
+// sessions; "" if nothing does.
+func (d *dispatch) waitReason(t *thread) string {
+	why, _ := d.gate(t)
+	switch why {
+	case NoWait:
+		return ""
+	case WaitOrder:
+		return "suspended by the administrator"
+	case WaitRule:
+		for _, e := range t.shaping.effects {
+			if e.state.rule.Verb == ReplySuspend {
+				return "suspended by the reply rule of " + e.state.rule.Place()
+			}
+		}
+	}
+	return "waited for the limit " + string(why)
+}
+
+// EffectView is the effect of a reply rule on a thread.
+type EffectView struct {
+	Rule  *ReplyRule
+	Since time.Time
+	Until time.Time
+	// Part is what ReplySlow leaves now of the rate and of the limit of the window;
+	// 1 for other rules.
+	Part float64
+}
+
+// OrderView is an administrator's suspension of a thread.
+type OrderView struct {
+	Channel, Host string
+	Until         time.Time // zero: until it is lifted
+	By, Why       string
+}
+
+func (o *suspensionOrder) view() OrderView {
+	v := OrderView{Channel: o.key.channel, Host: o.key.host, By: o.by, Why: o.why}
+	if o.until != never {
+		v.Until = o.until.time()
+	}
+	return v
+}
+
+// SuspendedThreads returns the threads that an administrator has suspended, by
+// channel and host.
+func (s *Scheduler) SuspendedThreads() []OrderView {
+	views := make([]OrderView, 0, len(s.suspendedThreads))
+	for _, o := range s.suspendedThreads {
+		views = append(views, o.view())
+	}
+	slices.SortFunc(views, func(a, b OrderView) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+	return views
+}
+
+// viewEffects adds the effects on a thread to its view.
+func (s *Scheduler) viewEffects(v *ThreadView, t *thread) {
+	x := t.shaping
+	if x == nil {
+		return
+	}
+	if x.order != nil {
+		order := x.order.view()
+		v.Order = &order
+	}
+	for i := range x.effects {
+		e := &x.effects[i]
+		one := EffectView{Rule: e.state.rule, Since: e.since.time(), Until: e.until.time(), Part: 1}
+		if one.Rule.Verb == ReplySlow {
+			one.Part, _ = e.portion(s.now)
+		}
+		v.Effects = append(v.Effects, one)
+	}
+}
+
+// effectDue is called when the effects on a thread change.
+func (d *dispatch) effectDue(t *thread) {
+	d.updateEffects(t)
+	d.updateThread(t)
+	d.overfeedThread(t)
+}
+
+// dropEffects ends the effects on a thread that are selected.
+func (q *queue) dropEffects(t *thread, selected func(*ReplyRule) bool) {
+	if t.shaping == nil {
+		return
+	}
+	for i := range t.shaping.effects {
+		if e := &t.shaping.effects[i]; selected(e.state.rule) {
+			e.until = q.now
+		}
+	}
+	q.updateEffects(t)
+}
+
+// liftRuleSuspensions ends the suspensions of a thread by rules, because somebody
+// asked for its mail (ETRN, RETRY).
+func (q *queue) liftRuleSuspensions(t *thread) {
+	if t.shaping != nil && t.shaping.suspended {
+		q.dropEffects(t, func(r *ReplyRule) bool { return r.Verb == ReplySuspend })
+	}
+}
+
+// suspendByOrder suspends a thread until a time, as an administrator has ordered.
+func (q *queue) suspendByOrder(e SuspendedThread) {
+	key := threadKey{e.Channel, e.Host}
+	until := never
+	if !e.Until.IsZero() {
+		until = at(e.Until)
+	}
+	if until <= q.now {
+		return
+	}
+	o := q.suspendedThreads[key]
+	if o == nil {
+		o = &suspensionOrder{key: key}
+		q.suspendedThreads[key] = o
+	}
+	o.until, o.by, o.why = until, e.By, e.Why
+	if until == never {
+		q.orderEnds.remove(o)
+	} else {
+		q.orderEnds.put(until, o)
+	}
+	if t := q.threads[key]; t != nil {
+		q.obtainShaping(t).order = o
+		q.updateEffects(t)
+		q.updateThread(t)
+	}
+}
+
+// orderEnded ends an administrator's suspension.
+func (d *dispatch) orderEnded(o *suspensionOrder) {
+	delete(d.suspendedThreads, o.key)
+	d.orderEnds.remove(o)
+	if t := d.threads[o.key]; t != nil {
+		t.shaping.order = nil
+		d.effectDue(t)
+	}
+}
+
+// lift ends an administrator's suspension of a thread and all effects of rules.
+// Its mail is due at its own times.
+func (d *dispatch) lift(key threadKey) {
+	if t := d.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+		d.dropEffects(t, func(*ReplyRule) bool { return true })
+		d.effectDue(t)
+	}
+	if o := d.suspendedThreads[key]; o != nil {
+		d.orderEnded(o)
+	}
+}
+
+// reloadRules applies the rules of a new configuration. The effects of a rule that
+// is no longer there end.
+func (q *queue) reloadRules(rules []ReplyRule) {
+	before := q.replyRules
+	q.setRules(rules)
+	for _, st := range before {
+		if !slices.Contains(q.replyRules, st) {
+			st.rule = nil
+		}
+	}
+}
+
+// restrict applies what effects do to a rate: a part of it is left, and no token
+// comes faster than per.
+func (b *bucket) restrict(now instant, part float64, per time.Duration) {
+	b.part, b.least = part, per
+	b.apply(now)
+}
+
+// apply works out how long a token takes now.
+func (b *bucket) apply(now instant) {
+	per := b.base
+	if b.part > 0 && b.part < 1 {
+		per = time.Duration(min(math.Ceil(float64(per)/b.part), float64(longestRetry)))
+	}
+	b.setPer(now, max(per, b.least))
+}

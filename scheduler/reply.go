@@ -1,0 +1,231 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"zsched/ta"
+)
+
+// Reply rules: what the replies of servers lead to (reply, PARAMreplies). The
+// effects that last are in effect.go.
+
+// ReplyRule says what happens when an agent reports a certain reply. Of all
+// rules, the first one that matches applies.
+type ReplyRule struct {
+	Channel, Host string // patterns
+	Expression    string // of the reply, as written
+	// Match reports whether the expression matches a reply (ReplyText).
+	Match  func(reply string) bool
+	Action string // as written
+	Verb   ReplyVerb
+	Span   time.Duration // 0 for ReplyFail
+	Factor float64       // of ReplySlow; above 1
+	Rate   Rate          // of ReplyRate
+	File   string
+	Line   int
+}
+
+// ReplyVerb is what a reply rule does.
+type ReplyVerb uint8
+
+const (
+	// ReplySuspend suspends the thread for a time.
+	ReplySuspend ReplyVerb = iota + 1
+	// ReplySlow divides the rate and the limit of the window of the thread. They
+	// come back in equal steps.
+	ReplySlow
+	// ReplyRate sets a rate for a time.
+	ReplyRate
+	// ReplyDefer gives the length of the wait.
+	ReplyDefer
+	// ReplyFail makes a deferral a failure.
+	ReplyFail
+	// ReplyHold keeps the message back, in this thread, for a time.
+	ReplyHold
+)
+
+// lasts reports whether the rule has an effect on the thread that lasts.
+func (v ReplyVerb) lasts() bool { return v == ReplySuspend || v == ReplySlow || v == ReplyRate }
+
+// Place is the file and the line of the rule.
+func (r *ReplyRule) Place() string { return r.File + ":" + strconv.Itoa(r.Line) }
+
+// ReplyKey says which rule of a later configuration is the same one.
+type ReplyKey struct{ Channel, Host, Expression, Action string }
+
+// Key returns what makes the rule the same one after a reload or a restart.
+func (r *ReplyRule) Key() ReplyKey { return ReplyKey{r.Channel, r.Host, r.Expression, r.Action} }
+
+// ruleState is a rule and what it has done.
+type ruleState struct {
+	rule    *ReplyRule
+	hits    uint64
+	lastAt  instant // of the last hit; 0: none yet
+	effects int     // in force now
+}
+
+// RuleView is a reply rule with what it has done since the start.
+type RuleView struct {
+	*ReplyRule
+	Hits    uint64
+	LastAt  time.Time // of the last hit; zero: none yet
+	Effects int       // threads on which it has an effect now
+}
+
+// Rules returns all reply rules in their order.
+func (s *Scheduler) Rules() []RuleView {
+	views := make([]RuleView, len(s.replyRules))
+	for i, st := range s.replyRules {
+		views[i] = RuleView{ReplyRule: st.rule, Hits: st.hits, Effects: st.effects}
+		if st.lastAt != 0 {
+			views[i].LastAt = st.lastAt.time()
+		}
+	}
+	return views
+}
+
+// setRules takes the rules of a configuration. Rules that were there before keep
+// their counts.
+func (q *queue) setRules(rules []ReplyRule) {
+	before := make(map[ReplyKey]*ruleState)
+	for _, st := range q.replyRules {
+		before[st.rule.Key()] = st
+	}
+	q.replyRules = nil
+	for i := range rules {
+		r := &rules[i]
+		st := cmp.Or(before[r.Key()], new(ruleState))
+		if slices.Contains(q.replyRules, st) { // the same rule twice: only the first one matches
+			st = new(ruleState)
+		}
+		st.rule = r
+		q.replyRules = append(q.replyRules, st)
+	}
+}
+
+// ReplyText returns what the expressions of rules are matched against: the status
+// code, a blank, and the diagnostic in one line.
+func ReplyText(notary ta.Notary, text string) string {
+	code, _, _ := strings.Cut(notary.Code(), " ")
+	kind, diagnostic, found := strings.Cut(notary.Diagnostic(), ";")
+	if !found || strings.Contains(kind, " ") { // without the type, such as "smtp;"
+		diagnostic = notary.Diagnostic()
+	}
+	diagnostic = cmp.Or(strings.TrimSpace(diagnostic), text)
+	if len(diagnostic) > maxDiagnostic {
+		diagnostic = diagnostic[len(diagnostic)-maxDiagnostic:]
+	}
+	return code + " " + strings.Map(func(c rune) rune {
+		if c == '\r' || c == '\n' {
+			return ' '
+		}
+		return c
+	}, diagnostic)
+}
+
+// matchReply returns the rule for a report, or nil.
+func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
+	if len(dv.replyRules) == 0 || rep.Status < ta.Error {
+		return nil
+	}
+	text := ReplyText(rep.Notary, rep.Text)
+	for _, st := range dv.replyRules {
+		if st.rule.applies(t.key) && st.rule.Match(text) {
+			st.hits++
+			st.lastAt = dv.now
+			return st
+		}
+	}
+	return nil
+}
+
+// applyReply applies a rule to a report of a line that is open.
+func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report) {
+	t, r := dv.threadOf(v), st.rule
+	switch r.Verb {
+	case ReplySuspend, ReplySlow, ReplyRate:
+		dv.addEffect(t, st, rep)
+		return
+	case ReplyDefer:
+		l.rule = strictest(l.rule, st)
+	case ReplyHold:
+		l.rule = strictest(l.rule, st)
+	}
+	dv.noteRule(t, st, rep)
+}
+
+// strictest returns that of two rules for the same line which makes it wait
+// longer.
+func strictest(a, b *ruleState) *ruleState {
+	if a != nil && a.rule.Span >= b.rule.Span {
+		return a
+	}
+	return b
+}
+
+// failReported makes the recipient of a deferral a failure. A deferall speaks of
+// all recipients of the line that have not been reported.
+func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
+	failed := *rep
+	failed.Status = ta.Error
+	fields := ta.Fields{
+		Recipient: "\x03", // the user of the r line
+		Action:    "failed", Code: cmp.Or(rep.Notary.Code(), "5.0.0 (not tried again)"),
+		Diagnostic: cmp.Or(rep.Notary.Diagnostic(), "smtp; 500 (not tried again)"),
+		Remote:     rep.Notary.Remote(), Agent: rep.Notary.Agent(),
+	}
+	failed.Notary = fields.Notary()
+	if rep.Status == ta.DeferAll {
+		l.destinationFailed = true
+		for j := range v.len() {
+			if j != i && dv.recipient(v, j).state == open {
+				l.unreported--
+				dv.undeliverable(a, v, j, &failed, false)
+			}
+		}
+	}
+	fields.Recipient = cmp.Or(rep.Notary.Recipient(), fields.Recipient)
+	failed.Notary = fields.Notary()
+	dv.undeliverable(a, v, i, &failed, false)
+}
+
+// takeRuleStep makes an ended vertex wait as a rule says. It reports false if no
+// rule did, or if nothing is left to wait.
+func (dv *delivery) takeRuleStep(v *vertex, st *ruleState) bool {
+	if st == nil || v.ordered != 0 || !dv.countAttempts(v) {
+		return false
+	}
+	till := dv.now.after(max(st.rule.Span, shortestRetry))
+	if st.rule.Verb == ReplyHold {
+		for i := range v.len() {
+			dv.recipient(v, i).flags |= mustAttempt
+		}
+		dv.postpone(v, till)
+		return true
+	}
+	_, v.retry = retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
+	v.inRetryStep = false
+	if primary, _ := dv.expiry(v); primary > dv.now {
+		till = min(till, primary)
+	}
+	dv.postpone(v, till)
+	return true
+}
+
+// ruleNoteInterval is how long a thread is quiet about a rule that has matched.
+const ruleNoteInterval = time.Minute
+
+// noteRule logs that a rule has matched, once in a while for each thread.
+func (dv *delivery) noteRule(t *thread, st *ruleState, rep *ta.Report) {
+	x := dv.obtainShaping(t)
+	if x.noted == st && x.notedAt.after(ruleNoteInterval) > dv.now {
+		return
+	}
+	x.noted, x.notedAt = st, dv.now
+	dv.do(Note{Text: "reply rule " + st.rule.Place() + " (" + st.rule.Action + ") applies to " +
+		t.key.channel + "/" + t.key.host + ": " + ReplyText(rep.Notary, rep.Text)})
+}
