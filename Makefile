@@ -55,12 +55,13 @@ bench: all
 crash: all
 	$(GO) test -count=1 -v -run 'OldAgent|Killed' ./cmd/scheduler -args -messages 40000 -kills 50
 
-# Every program killed at each of its calls on files, on the real disk: prints
-# programs, calls, kills, losses, and doubles with the reason. AT_ONCE scenarios run
-# at a time. It takes about half an hour on two cores.
+# Every program killed at each of its calls on files, and each call failing with each
+# of ERRORS that it can have, on the real disk: prints programs, calls, kills, losses,
+# and doubles with the reason. AT_ONCE scenarios run at a time.
+ERRORS  = ENOSPC,EIO,EDQUOT,EMFILE,ENFILE,EROFS,EACCES,EINTR
 AT_ONCE = 8
 crashtest:
-	$(GO) test -count=1 -v -timeout 3h ./packaging/crashtest -args -whole -at-once $(AT_ONCE)
+	$(GO) test -count=1 -v -timeout 3h ./packaging/crashtest -args -whole -errors $(ERRORS) -at-once $(AT_ONCE)
 
 # The core against models of agents and servers, in virtual time: prints our
 # figures beside the published ones, and rewrites the page and the plots.

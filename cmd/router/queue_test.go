@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -294,16 +295,39 @@ func TestNumberThatIsTakenIsTriedAgain(t *testing.T) {
 	o.write(taken, "another message")
 	r := o.router()
 	r.drain()
-	if len(o.files("router")) != 1 || len(o.files("transport")) != 0 || len(r.retryAt) != 1 {
+	if len(o.files("router")) != 1 || len(o.files("transport")) != 0 || len(r.retries) != 1 {
 		t.Errorf("%q %q", o.files("router"), o.files("transport"))
 	}
 	if err := os.Remove(filepath.Join(o.dir, taken)); err != nil {
 		t.Fatal(err)
 	}
-	clear(r.retryAt)
+	clear(r.retries)
 	r.drain()
 	if len(o.files("transport")) != 1 {
 		t.Errorf("%q", o.files("."))
+	}
+}
+
+func TestFailedSubmissionIsTriedAgainSoonAndThenLessOften(t *testing.T) {
+	r := newOffice(t, 0).router()
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		failedAt := time.Now()
+		r.fail("7", errors.New("no disk"))
+		failed := r.retries["7"]
+		if failed.pause != want*time.Second || failed.at.Before(failedAt.Add(failed.pause)) || r.retryAt.IsZero() {
+			t.Errorf("the pause is %v, want %v seconds; %+v", failed.pause, int(want), r.retryAt)
+		}
+		r.retry()
+		if len(r.waiting) != 0 || !r.retryAt.Equal(failed.at) {
+			t.Errorf("before its time: %q, next at %v", r.waiting, r.retryAt)
+		}
+		r.retries["7"] = retry{time.Now(), failed.pause}
+		r.retry()
+		if !slices.Equal(r.waiting, []string{"7"}) || !r.retryAt.IsZero() {
+			t.Errorf("at its time: %q, next at %v", r.waiting, r.retryAt)
+		}
+		r.waiting = nil
+		clear(r.known)
 	}
 }
 
@@ -353,7 +377,7 @@ func TestFileThatIsReplacedWhileItIsRoutedIsNotQueued(t *testing.T) {
 	if len(o.files("transport"))+len(o.files("queue")) != 0 || len(o.files("router")) != 1 {
 		t.Errorf("%q", o.files("."))
 	}
-	clear(r.retryAt)
+	clear(r.retries)
 	r.drain() // the other file is a submission too
 	done := map[string]int{}
 	o.deliver(done)

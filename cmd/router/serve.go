@@ -31,8 +31,10 @@ const (
 	batchBytes = 32 << 20
 	// sweepInterval is how often router/ is read in case an event was lost.
 	sweepInterval = 10 * time.Second
-	// retryInterval is how long a submission that could not be routed waits.
-	retryInterval = 30 * time.Second
+	// firstRetry is how long a submission that could not be routed waits. The time
+	// doubles each time, up to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
 	// tableInterval is how often the files of the tables are checked for changes.
 	tableInterval = time.Second
 )
@@ -47,8 +49,15 @@ type router struct {
 	notify  string              // the scheduler's socket
 	waiting []string            // names below router/, each once
 	known   map[string]bool     // the names in waiting
-	retryAt map[string]time.Time
-	checkAt time.Time // when the tables' files are checked next
+	retries map[string]retry    // those that failed, by name
+	retryAt time.Time           // when the next of them may be due; zero: none waits
+	checkAt time.Time           // when the tables' files are checked next
+}
+
+// retry is when a submission is tried again.
+type retry struct {
+	at    time.Time
+	pause time.Duration // before that
 }
 
 func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger) (*router, error) {
@@ -67,7 +76,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 			trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
 		queue: q, loader: loader, log: log, notify: env.Value("SCHEDULERNOTIFY"),
-		known: map[string]bool{}, retryAt: map[string]time.Time{},
+		known: map[string]bool{}, retries: map[string]retry{},
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
 		u, err := user.Lookup(name)
@@ -121,6 +130,8 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-chan string) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
+	retries := time.NewTimer(lastRetry)
+	defer retries.Stop()
 	r.sweep()
 	ready := make(chan struct{})
 	close(ready)
@@ -128,6 +139,11 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 		var work <-chan struct{}
 		if len(r.waiting) > 0 {
 			work = ready
+		}
+		var again <-chan time.Time
+		if !r.retryAt.IsZero() {
+			retries.Reset(time.Until(r.retryAt))
+			again = retries.C
 		}
 		select {
 		case s := <-signals:
@@ -149,6 +165,8 @@ func (r *router) loop(signals <-chan os.Signal, w *fsnotify.Watcher, notified <-
 			r.refresh(false)
 			r.recover()
 			r.sweep()
+		case <-again:
+			r.retry()
 		case <-work:
 			// Submissions that have arrived by now share the syncs of this batch.
 			for n := len(w.Events); n > 0; n-- {
@@ -165,10 +183,28 @@ func (r *router) sweep() {
 	}
 }
 
-// add adds a submission to those that wait, unless it failed less than a
-// retryInterval ago.
+// retry adds the failed submissions whose time has come.
+func (r *router) retry() {
+	now := time.Now()
+	r.retryAt = time.Time{}
+	for name, failed := range r.retries {
+		if now.Before(failed.at) {
+			r.wakeAt(failed.at)
+		} else {
+			r.add(name)
+		}
+	}
+}
+
+func (r *router) wakeAt(at time.Time) {
+	if r.retryAt.IsZero() || at.Before(r.retryAt) {
+		r.retryAt = at
+	}
+}
+
+// add adds a submission to those that wait, unless it failed shortly before.
 func (r *router) add(name string) {
-	if at, failed := r.retryAt[name]; failed && time.Now().Before(at) || r.known[name] {
+	if failed, ok := r.retries[name]; ok && time.Now().Before(failed.at) || r.known[name] {
 		return
 	}
 	r.known[name] = true
@@ -247,7 +283,7 @@ func (r *router) batch() {
 func (r *router) open(name string) *job {
 	in, err := r.queue.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		delete(r.retryAt, name)
+		delete(r.retries, name)
 		return nil
 	}
 	if err != nil {
@@ -271,19 +307,22 @@ func (r *router) fail(name string, err error) {
 		path := filepath.Join(r.queue.office, "router", name)
 		if moved := r.queue.quarantine(path, filepath.Base(name), err.Error()); moved == nil {
 			r.log.Error().Str("file", name).Err(err).Msg("submission moved to corrupt/router")
-			delete(r.retryAt, name)
+			delete(r.retries, name)
 			return
 		} else {
 			err = errors.Join(err, moved)
 		}
 	}
-	if _, again := r.retryAt[name]; !again {
+	before, again := r.retries[name]
+	if !again {
 		r.log.Error().Str("file", name).Err(err).Msg("submission not routed; it is tried again")
 	}
-	if len(r.retryAt) > 100000 {
-		clear(r.retryAt)
+	if len(r.retries) > 100000 {
+		clear(r.retries)
 	}
-	r.retryAt[name] = time.Now().Add(retryInterval)
+	pause := min(max(2*before.pause, firstRetry), lastRetry)
+	r.retries[name] = retry{time.Now().Add(pause), pause}
+	r.wakeAt(r.retries[name].at)
 }
 
 // finish logs and announces the result of a job.
@@ -296,7 +335,7 @@ func (r *router) finish(j *job, startedAt time.Time) {
 		r.fail(j.name, j.err)
 		return
 	}
-	delete(r.retryAt, j.name)
+	delete(r.retries, j.name)
 	r.announce(r.queue.path(j.inode))
 	for _, c := range j.copies {
 		r.announce(r.queue.path(c))

@@ -17,10 +17,10 @@ import (
 
 // Call is a call on a file below Options.Root that is about to be made.
 type Call struct {
-	Program string // base name of the program that makes it
-	PID     int    // of its process
-	Name    string // such as "pwrite64"; an open that may make a file is "create"
-	Paths   []string
+	Program string   // base name of the program that makes it
+	PID     int      // of its process
+	Name    string   // such as "pwrite64"; an open that may make a file is "create"
+	Paths   []string // below Options.Root, without it
 	effect  effect
 	size    uint64 // bytes that a write writes
 }
@@ -111,11 +111,12 @@ func (t *tracer) describe(tid int, p *process, regs *unix.PtraceRegs) (c Call, o
 		paths = []string{at(fd(0), 1), at(fd(2), 3)}
 	}
 	for _, path := range paths {
-		below, found := strings.CutPrefix(path, t.root)
-		if !found {
-			return c, false
+		if below, found := strings.CutPrefix(path, t.root); found {
+			c.Paths = append(c.Paths, strings.TrimPrefix(below, "/"))
 		}
-		c.Paths = append(c.Paths, strings.TrimPrefix(below, "/"))
+	}
+	if len(c.Paths) == 0 {
+		return c, false
 	}
 	if c.Name == "openat" && a[2]&unix.O_CREAT != 0 {
 		c.Name, c.effect = "create", creates

@@ -39,6 +39,7 @@ type counted struct {
 	mu    sync.Mutex
 	times map[string]int
 	calls []injector.Call // in their order
+	start int             // how many of them were made before the daemons were ready
 }
 
 func (c *counted) add(call injector.Call) (n int) {
@@ -73,6 +74,11 @@ func count(t *testing.T, bin string) *counted {
 			c.add(call)
 		}
 		return injector.Action{}
+	}
+	s.isReady = func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.start = len(c.calls)
 	}
 	began := time.Now()
 	s.run()
@@ -215,8 +221,27 @@ func plans(list []point) (runs []plan) {
 	return runs
 }
 
+// foundAt are the kinds of call, and ways, at which kills once showed a defect.
+var foundAt = map[string]string{
+	"smtp pwrite64 po/transport/N":       "half",    // a torn pid in a lock was taken for another process
+	"mailbox linkat mail/mbox-root.lock": "process", // a lock file without a pid stopped the mailbox for five minutes
+}
+
+// found returns the first points of foundAt.
+func found(all []point) (list []point) {
+	for kind, how := range foundAt {
+		for _, p := range all {
+			if p.how == how && p.call.Kind() == kind {
+				list = append(list, p)
+				break
+			}
+		}
+	}
+	return list
+}
+
 // sampleSize is how many runs there are without -whole.
-const sampleSize = 5
+const sampleSize = 3
 
 // TestKilledAtEachCall kills each program at each of its calls on files. Afterwards
 // nothing is lost, and only those recipients and notices come twice of which
@@ -224,14 +249,15 @@ const sampleSize = 5
 func TestKilledAtEachCall(t *testing.T) {
 	bin := build(t)
 	c := count(t, bin)
-	list := slices.DeleteFunc(c.points(), func(p point) bool {
+	all := c.points()
+	list := slices.DeleteFunc(slices.Clone(all), func(p point) bool {
 		return !strings.Contains(p.String(), *only) || !*whole && !p.call.Changes()
 	})
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	runs := plans(list)
 	if !*whole {
 		rand.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
-		runs = runs[:min(sampleSize, len(runs))]
+		runs = append(runs[:min(sampleSize, len(runs))], plan{len(runs), found(all)})
 	}
 	r := newResults()
 	kill := func(t *testing.T, p plan) { r.kill(t, bin, p.points) }

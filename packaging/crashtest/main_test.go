@@ -5,6 +5,7 @@ package crashtest
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,8 @@ var (
 	whole    = flag.Bool("whole", false, "run the whole sweeps, not a sample")
 	parallel = flag.Int("at-once", 8, "how many scenarios run at a time")
 	keep     = flag.Bool("keep", false, "keep the directories of scenarios that fail")
+	stride   = flag.Int("stride", 16, "TestErrorAtEachCall lets every call of this number fail in a run, and makes as many runs with each error")
+	errnames = flag.String("errors", "ENOSPC,EIO,EDQUOT,EMFILE,ENFILE,EROFS,EACCES,EINTR", "the errors")
 	only     = flag.String("only", "", "run only the scenarios whose name contains this text")
 )
 
@@ -25,17 +28,38 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 0 && filepath.Base(os.Args[0]) == smProgram {
 		os.Exit(deliverToSink(os.Args[1:]))
 	}
-	flag.Parse()
-	os.Exit(m.Run())
+	os.Exit(runIn(m))
 }
 
-// build builds the programs and returns MAILBIN.
+// runIn runs the tests with a directory for the programs.
+func runIn(m *testing.M) int {
+	flag.Parse()
+	bin, err := os.MkdirTemp("", "crashtest-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	if err := os.Setenv(binVariable, bin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// binVariable is the environment variable with the directory of the programs.
+const binVariable = "CRASHTEST_BIN"
+
+// build builds the programs, unless another test has, and returns MAILBIN.
 func build(t *testing.T) string {
 	t.Helper()
 	if err := allowed(); err != nil {
 		t.Skip(err)
 	}
-	bin := t.TempDir()
+	bin := os.Getenv(binVariable)
+	if _, err := os.Stat(filepath.Join(bin, smProgram)); err == nil {
+		return bin
+	}
 	if err := os.Chmod(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}

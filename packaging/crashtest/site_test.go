@@ -37,8 +37,8 @@ const schedulerCf = `PARAMmailqsock = "UNIX:%[1]s/run/mailq"
 PARAMevent-log = "%[1]s/log/events"
 */*
 	user=%[4]d group=%[5]d interval=1s retries=1 jitter=0 expiry=1h overfeed=4 maxring=2 maxthr=1
-local/*	command="mailbox -c $channel -d %[1]s/mail/%%u/"
-mbox/*	command="mailbox -c $channel -d %[1]s/mail/mbox-%%u"
+local/*	maxthr=2 command="mailbox -c $channel -d %[1]s/mail/%%u/"
+mbox/*	maxthr=2 command="mailbox -c $channel -d %[1]s/mail/mbox-%%u"
 smtp/never.example	expiry=2s command="smtp -F UNIX:%[1]s/run/sink -x --retry 1s"
 smtp/unmarked.example	marking=scheduler command="smtp -F UNIX:%[1]s/run/sink -x --retry 1s --marking scheduler"
 smtp/*	command="smtp -F UNIX:%[1]s/run/sink -x --retry 1s"
@@ -77,12 +77,15 @@ type site struct {
 	// decide is asked about every call of a traced program. It is nil if none is
 	// traced.
 	decide func(injector.Call) injector.Action
+	// isReady, if it is not nil, is called when the daemons have started first.
+	isReady func()
 	// trace says which programs are traced; their children are too.
 	trace func(program string) bool
 
 	mu       sync.Mutex
 	life     int
 	stopping bool
+	ended    int // daemons that ended by themselves
 	daemons  map[string]*daemon
 	notes    []string // what else is to be said about this run
 	left     []string // files that are left in the postoffice at the end
@@ -229,6 +232,25 @@ func (s *site) start() error {
 		s.daemon("scheduler", "-i", "-M", "2", "-Z", conf, "-l", s.path("log/statistics")))
 }
 
+// readyTimeout bounds the start of the daemons.
+const readyTimeout = 20 * time.Second
+
+// ready waits until the daemons answer. They may not, if a fault keeps one from
+// starting.
+func (s *site) ready() {
+	for end := time.Now().Add(readyTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		ready := true
+		for _, socket := range []string{"run/door", "run/mailq", "po/.router.notify"} {
+			_, err := os.Stat(s.path(socket))
+			ready = ready && err == nil
+		}
+		if ready {
+			return
+		}
+	}
+	s.note("the daemons are not ready after %v", readyTimeout)
+}
+
 // daemon starts a daemon, and starts it again whenever it ends.
 func (s *site) daemon(name string, args ...string) error {
 	r, err := s.launch(name, nil, args...)
@@ -254,6 +276,9 @@ func (s *site) watch(d *daemon) {
 			return
 		}
 		s.note("%s ended: %s", d.name, failure(d.run))
+		s.mu.Lock()
+		s.ended++
+		s.mu.Unlock()
 		time.Sleep(pause)
 		r, err := s.launch(d.name, nil, d.args...)
 		if err != nil {

@@ -28,7 +28,9 @@ const (
 	// wordLimit bounds the channels and hosts that a loader remembers.
 	wordLimit = 8192
 
-	// How long after a refusal a name is read again.
+	// firstRetry is how long after its first refusal a name is read again. The time
+	// doubles with each refusal, up to the others.
+	firstRetry      = time.Second
 	busyRetry       = 32 * time.Second
 	unfinishedRetry = 10 * time.Second
 	unreadableRetry = 20 * time.Second
@@ -242,16 +244,8 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 
 // refused notes when the file of a refused name will be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
-	var at time.Time
-	switch why {
-	case Busy:
-		at = time.Now().Add(busyRetry)
-	case Unfinished:
-		at = time.Now().Add(unfinishedRetry)
-	case Unreadable:
-		at = time.Now().Add(unreadableRetry)
-	}
-	return Refused{n, why, reason, s.refusals.add(n, at, reason)}
+	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
+	return Refused{n, why, reason, s.refusals.add(n, time.Now(), limit, reason)}
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of

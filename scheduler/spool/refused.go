@@ -72,9 +72,10 @@ func (rs *refusals) skip(names []Name) []Name {
 }
 
 // add notes a refusal and returns how many there were in a row: of this name, or
-// of all names that are not remembered. If at is zero, the name is not read
-// again.
-func (rs *refusals) add(n Name, at time.Time, why string) int {
+// of all names that are not remembered. The name is due after firstRetry, and after
+// twice as long each time, but never later than limit. If limit is 0, the name is
+// not read again.
+func (rs *refusals) add(n Name, now time.Time, limit time.Duration, why string) int {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	was, known := rs.waiting[n.Path]
@@ -82,7 +83,7 @@ func (rs *refusals) add(n Name, at time.Time, why string) int {
 		was.since = time.Now()
 	}
 	tries := was.tries + 1
-	if at.IsZero() {
+	if limit == 0 {
 		delete(rs.waiting, n.Path)
 		return tries
 	}
@@ -94,6 +95,7 @@ func (rs *refusals) add(n Name, at time.Time, why string) int {
 		}
 		rs.unremembered = 0
 	}
+	at := now.Add(min(limit, firstRetry<<min(tries-1, 10)))
 	rs.waiting[n.Path] = wait{n, at, tries, was.since, why}
 	wake(rs.changed)
 	return tries

@@ -43,17 +43,11 @@ type dotLock struct {
 // takeDotLock creates the lock file, after waiting for one that exists.
 func (b *mbox) takeDotLock() (*dotLock, error) {
 	l := &dotLock{dir: b.dir, name: b.name + ".lock"}
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	text := fmt.Sprintf("%d\n%s\n", os.Getpid(), b.request.Host)
 	for {
-		fd, err := unix.Openat(b.dir, l.name, flags, 0o644)
+		err := l.create(text)
 		switch err {
 		case nil:
-			l.fd = fd
-			text := fmt.Sprintf("%d\n%s\n", os.Getpid(), b.request.Host)
-			if err := l.write(text); err != nil {
-				l.drop()
-				return nil, err
-			}
 			l.front = int64(len(text))
 			return l, nil
 		case unix.EEXIST:
@@ -69,6 +63,49 @@ func (b *mbox) takeDotLock() (*dotLock, error) {
 			return nil, &os.PathError{Op: "create", Path: string(b.request.Path) + ".lock", Err: err}
 		}
 	}
+}
+
+// create creates the lock file with its first lines. If the file system has files
+// without a name, it gets its name last: a process that is killed leaves either no lock
+// file or one that names it. One without a pid counts as stale only after staleAge.
+func (l *dotLock) create(text string) error {
+	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	var st unix.Stat_t
+	if unix.Fstatat(l.dir, l.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return unix.EEXIST
+	}
+	if fd, err := unix.Openat(l.dir, ".", flags|unix.O_TMPFILE, 0o644); err == nil {
+		l.fd = fd
+		if err = l.writeFirst(text); err == nil {
+			err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), l.dir, l.name, unix.AT_SYMLINK_FOLLOW)
+		}
+		if err == nil {
+			return nil
+		}
+		_ = unix.Close(fd)
+		if err == unix.EEXIST {
+			return err
+		}
+	}
+	fd, err := unix.Openat(l.dir, l.name, flags|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	l.fd = fd
+	if err := l.writeFirst(text); err != nil {
+		l.drop()
+		return err
+	}
+	return nil
+}
+
+// writeFirst writes the first lines. Its error is that of the system call.
+func (l *dotLock) writeFirst(text string) error {
+	n, err := unix.Write(l.fd, []byte(text))
+	if err == nil && n < len(text) {
+		err = unix.ENOSPC
+	}
+	return err
 }
 
 func (l *dotLock) write(text string) error {

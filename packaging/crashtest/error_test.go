@@ -1,0 +1,337 @@
+//go:build linux && amd64
+
+package crashtest
+
+// The sweep of errors: calls fail one by one, or all of them for a while.
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/injector"
+	"zsched/internal/ledger"
+)
+
+// fault is what fails in a run. It is one of three.
+type fault struct {
+	errno unix.Errno
+	// number: once the daemons have started, calls fail one by one: of each kind, the
+	// one with this number and then every stride-th. Runs with all numbers below
+	// stride let each call fail once.
+	number int
+	// from: every call below the postoffice that can have the error has it for a
+	// while, from the first call of this kind on.
+	from string
+	// at: the nth call of this kind fails, and only that.
+	at  string
+	nth int
+}
+
+func (f fault) String() string {
+	name := unix.ErrnoName(f.errno)
+	switch {
+	case f.from != "":
+		return fmt.Sprintf("%s from %s", name, f.from)
+	case f.at != "":
+		return fmt.Sprintf("%s at %s #%d", name, f.at, f.nth)
+	}
+	return fmt.Sprintf("%s at each %dth call, %d", name, *stride, f.number)
+}
+
+// lasting is how long a lasting fault lasts.
+const lasting = 2 * time.Second
+
+// faulty decides which calls of a run fail.
+type faulty struct {
+	fault fault
+
+	mu     sync.Mutex
+	seen   counted
+	ready  bool // the daemons have started
+	over   bool
+	began  time.Time      // of a lasting fault
+	failed map[string]int // by program
+	late   int            // calls that failed in the second half of a lasting fault
+	tags   bool           // a call failed of a program that delivers or marks
+}
+
+func (f *faulty) decide(c injector.Call) injector.Action {
+	if !ours(c) || !c.CanFail(f.fault.errno) {
+		return injector.Action{}
+	}
+	n := f.seen.add(c)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over || !f.hits(c, n) {
+		return injector.Action{}
+	}
+	f.failed[c.Program]++
+	f.tags = f.tags || c.Program == "scheduler" || slices.Contains(agents, c.Program)
+	return injector.Action{Error: f.fault.errno}
+}
+
+func (f *faulty) hits(c injector.Call, n int) bool {
+	if f.fault.at != "" {
+		return n == f.fault.nth && c.Kind() == f.fault.at
+	}
+	if f.fault.from == "" {
+		if !f.ready {
+			return false
+		}
+		h := fnv.New32()
+		_, _ = h.Write([]byte(c.Kind()))
+		return (n+int(h.Sum32()%1000))%*stride == f.fault.number
+	}
+	if f.began.IsZero() && c.Kind() == f.fault.from {
+		f.began = time.Now()
+	}
+	since := time.Since(f.began)
+	if f.began.IsZero() || since > lasting || !strings.HasPrefix(c.Paths[0], "po/") || c.Program != "scheduler" && !c.Changes() {
+		return false
+	}
+	if since > lasting/2 {
+		f.late++
+	}
+	return true
+}
+
+func (f *faulty) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.over = true
+}
+
+func (f *faulty) mayDouble(e *ledger.Entry) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !f.tags:
+		return ""
+	case e.Resent:
+		return "recipient that an order sent elsewhere"
+	}
+	return "recipient whose tag could not be written"
+}
+
+// errnos are the errors by name.
+var errnos = map[string]unix.Errno{
+	"ENOSPC": unix.ENOSPC, "EIO": unix.EIO, "EDQUOT": unix.EDQUOT, "EMFILE": unix.EMFILE,
+	"ENFILE": unix.ENFILE, "EROFS": unix.EROFS, "EACCES": unix.EACCES, "EINTR": unix.EINTR,
+}
+
+// TestErrorAtEachCall lets each call on files of each program fail, with each error
+// that it can have. Afterwards nothing is lost or half written, and all goes on by
+// itself.
+func TestErrorAtEachCall(t *testing.T) {
+	bin := build(t)
+	var faults []fault
+	for name := range strings.SplitSeq(*errnames, ",") {
+		if errnos[name] == 0 {
+			t.Fatalf("unknown error %q", name)
+		}
+		for n := range *stride {
+			faults = append(faults, fault{errno: errnos[name], number: n})
+		}
+	}
+	sweepErrors(t, bin, faults)
+}
+
+// TestLastingErrors lets a fault begin at each kind of call and last for a while.
+// Meanwhile queries are answered, and the calls that fail are few: nothing is fed.
+func TestLastingErrors(t *testing.T) {
+	bin := build(t)
+	c := count(t, bin)
+	var faults []fault
+	seen := map[string]bool{}
+	for _, call := range c.calls {
+		kind := call.Kind()
+		if seen[kind] || !strings.HasPrefix(call.Paths[0], "po/") {
+			continue
+		}
+		seen[kind] = true
+		// A call that a signal always interrupts never ends.
+		can := canFail(call, unix.EINTR)
+		if len(can) > 0 && (call.Changes() || call.Program == "scheduler") {
+			faults = append(faults, fault{errno: can[len(faults)%len(can)], from: kind})
+		}
+	}
+	sweepErrors(t, bin, faults)
+}
+
+// TestErrorAtStart lets each call fail that the daemons make when they start. They then
+// start all the same or end, and start when they are started again.
+func TestErrorAtStart(t *testing.T) {
+	bin := build(t)
+	c := count(t, bin)
+	var faults []fault
+	seen := map[string]int{}
+	for _, call := range c.calls[:c.start] {
+		kind := call.Kind()
+		seen[kind]++
+		if can := canFail(call, 0); len(can) > 0 {
+			faults = append(faults, fault{errno: can[len(faults)%len(can)], at: kind, nth: seen[kind]})
+		}
+	}
+	sweepErrors(t, bin, faults)
+}
+
+// canFail lists the errors of -errors that a call can have, without one.
+func canFail(c injector.Call, without unix.Errno) (can []unix.Errno) {
+	for name := range strings.SplitSeq(*errnames, ",") {
+		if e := errnos[name]; c.CanFail(e) && e != without {
+			can = append(can, e)
+		}
+	}
+	return can
+}
+
+func sweepErrors(t *testing.T, bin string, faults []fault) {
+	t.Helper()
+	faults = slices.DeleteFunc(faults, func(f fault) bool { return !strings.Contains(f.String(), *only) })
+	rand.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	if !*whole {
+		faults = faults[:min(sampleSize, len(faults))]
+	}
+	r := newResults()
+	atOnce(t, faults, func(t *testing.T, f fault) { r.fail(t, bin, f) })
+	r.log(t)
+}
+
+// recoveryTimeout is how long it may take until all mail is delivered after the last
+// error, without help.
+const recoveryTimeout = 30 * time.Second
+
+// fail runs the scenario with a fault.
+func (r *results) fail(t *testing.T, bin string, what fault) {
+	s := newSite(t, bin)
+	defer s.remove()
+	f := &faulty{fault: what, failed: map[string]int{}}
+	s.trace = func(string) bool { return true }
+	s.decide = f.decide
+	s.sink.reason = f.mayDouble
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	var asking sync.WaitGroup
+	if what.from != "" {
+		asking.Go(func() { s.ask(f, asked) })
+	}
+	s.ready()
+	f.mu.Lock()
+	f.ready = true
+	started := f.began.IsZero()
+	f.mu.Unlock()
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	s.live()
+	f.end()
+	close(asked)
+	asking.Wait()
+	over := time.Now()
+	s.settle()
+	took := time.Since(over)
+	if took > recoveryTimeout {
+		t.Errorf("recovery took %v", took)
+	}
+	s.stop()
+	s.decide = nil
+	s.audit()
+	if what.at == "" && started && s.ended > ended {
+		t.Error("a daemon that had started ended by itself")
+	}
+	f.mu.Lock()
+	if f.late > maxLate {
+		t.Errorf("%d calls failed in the second half of the fault", f.late)
+	}
+	for line, n := range s.complaints() {
+		if n > maxComplaints {
+			t.Errorf("the log says %d times: %s", n, line)
+		}
+	}
+	r.errors(s, f.failed, took)
+	f.mu.Unlock()
+	if t.Failed() {
+		t.Logf("failed calls: %v", f.failed)
+		s.logs()
+	}
+}
+
+// errors adds the outcome of a run.
+func (r *results) errors(s *site, failed map[string]int, took time.Duration) {
+	r.mu.Lock()
+	for program, n := range failed {
+		r.points[program] += n
+		r.fired[program] += n
+	}
+	r.longest = max(r.longest, took)
+	for line, n := range s.complaints() {
+		r.notes[fmt.Sprintf("logged up to %d times: %s", n, line)]++
+	}
+	r.mu.Unlock()
+	r.take(s)
+}
+
+// maxLate bounds the calls that fail in the last second of a lasting fault: those of
+// probes and retries. maxComplaints bounds how often the log says the same in a run.
+const (
+	maxLate       = 100
+	maxComplaints = 12
+)
+
+// ask asks the scheduler something again and again, while a lasting fault is there.
+func (s *site) ask(f *faulty, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+		f.mu.Lock()
+		now := !f.began.IsZero() && time.Since(f.began) < lasting
+		f.mu.Unlock()
+		if !now {
+			continue
+		}
+		began := time.Now()
+		out, err := s.mailq("-QQQ")
+		if took := time.Since(began); took > queryTimeout && err == nil {
+			s.t.Errorf("a query took %v", took)
+		}
+		if err != nil {
+			s.note("a query failed: %s", strings.TrimSpace(out))
+		}
+	}
+}
+
+const queryTimeout = 5 * time.Second
+
+// complaints counts the warnings and errors in the log of the scheduler, with their
+// numbers left out.
+func (s *site) complaints() map[string]int {
+	n := map[string]int{}
+	log, err := os.Open(s.path("log/scheduler.err"))
+	if err != nil {
+		return nil
+	}
+	defer log.Close()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		var line struct{ Level, Message, Error string }
+		if json.Unmarshal(lines.Bytes(), &line) == nil && (line.Level == "warn" || line.Level == "error") && line.Message != "order" {
+			n[digits(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, ""))]++
+		}
+	}
+	return n
+}
