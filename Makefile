@@ -74,6 +74,12 @@ SECONDS = 60
 simulate-faults:
 	$(GO) test -count=1 -v -timeout 0 -run TestPowerCuts ./cmd/router -args -powercut.time=$(SECONDS)s
 
+# The built programs at load for SECONDS seconds, from the SMTP server and sendmail to
+# Maildirs and other servers, while they are killed all the time: prints messages,
+# faults, doubles with their causes, losses, and leaks.
+soak: all
+	$(GO) test -count=1 -v -timeout 0 -run TestSoak ./packaging/soak -args -soak.time=$(SECONDS)s -soak.bin=$(CURDIR)/bin
+
 # Formatting, vet, staticcheck (a tool of go.mod), and who may import whom.
 check:
 	@unformatted=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$unformatted" || \
@@ -122,4 +128,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench crash crashtest simulate simulate-faults attack check cover demo peers install install-mta uninstall
+.PHONY: all test race fuzz bench crash crashtest simulate simulate-faults soak attack check cover demo peers install install-mta uninstall

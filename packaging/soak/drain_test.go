@@ -1,0 +1,87 @@
+package soak
+
+// The end: the queue drains, and nothing is left over.
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// drainTime bounds the time in which the queue has to drain. The last mail expires
+// after a few seconds, and its notices need some more.
+const drainTime = 5 * time.Minute
+
+// drain releases all held mail and waits until the queue is empty.
+func (s *site) drain(ctx context.Context) {
+	s.sink.outage.Store(0)
+	for end := time.Now().Add(drainTime); time.Now().Before(end); {
+		for _, file := range s.files("hold/transport") {
+			if m, err := s.target("hold/transport", file); err == nil {
+				s.obey("RELEASE of a message", "--release", "--msg", m.id)
+			}
+		}
+		if held, _ := os.ReadFile(filepath.Join(s.po, "hold/threads")); len(held) > 0 {
+			for line := range strings.Lines(string(held)) {
+				if words := strings.Fields(line); len(words) > 1 {
+					s.obey("RELEASE of a thread", "--release", "--thread", words[0]+"/"+words[1])
+				}
+			}
+		}
+		if len(s.waiting()) == 0 || !pause(ctx, 100*time.Millisecond) {
+			return
+		}
+	}
+	left := s.waiting()
+	s.t.Errorf("%d files are still in the queue: %.1000q\n%s", len(left), left, s.scheduler.log.text())
+	for i, file := range left {
+		if text, err := os.ReadFile(filepath.Join(s.po, file)); err == nil && i < 5 {
+			s.t.Logf("%s:\n%.2000s", file, text)
+		}
+	}
+}
+
+// waiting lists the messages that are not done.
+func (s *site) waiting() (list []string) {
+	for _, dir := range []string{"router", "transport", "hold/transport", "postman/transport"} {
+		for _, file := range s.files(dir) {
+			list = append(list, dir+"/"+file)
+		}
+	}
+	return list
+}
+
+// checkFiles looks for files that nobody needs.
+func (s *site) checkFiles() {
+	left := map[string]int{}
+	for _, file := range s.files("") {
+		dir, name := filepath.Split(file)
+		switch {
+		case dir == "" || file == "hold/threads" || strings.HasPrefix(file, "hold/orders/"):
+			// Pid files, the saved state, sockets; records of holds stay for an hour.
+		case strings.HasPrefix(dir, "queue/") && isMessage(name):
+			left["message files without a control file"]++
+		case dir == "queue/.tmp/" || dir == "public/" || strings.HasPrefix(dir, "transport/.router/"):
+			left["files of interrupted programs in "+dir]++
+		default:
+			s.t.Errorf("%s is left", file)
+		}
+	}
+	// A killed scheduler leaves at most one message of each of its workers between two
+	// unlinks, and a program one file that it was writing.
+	for kind, n := range left {
+		s.t.Logf("left: %8d %s", n, kind)
+	}
+	kills := len(s.faults.list()) + s.faults.counts["SIGKILL of sendmail"]
+	for kind, n := range left {
+		if most := 8 * kills; n > most {
+			s.t.Errorf("%d %s, more than %d kills explain", n, kind, kills)
+		}
+	}
+	for _, user := range s.users {
+		list, _ := os.ReadDir(filepath.Join(s.dir, "mail", user, "tmp"))
+		s.t.Logf("left: %8d files in tmp of the Maildir of %s", len(list), user)
+	}
+}

@@ -1,0 +1,329 @@
+package soak
+
+// The ledger: what has to become of each recipient, and what became of it.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// fate is what has to become of a recipient.
+type fate int
+
+const (
+	delivers fate = iota
+	fails         // refused for good
+	expires       // its host never takes it
+)
+
+// key names a recipient: the number in the X-Soak field of the message, and the
+// address that the mail is delivered to, in lower case.
+type key struct {
+	message int
+	address string
+}
+
+// delivery is a message at its destination.
+type delivery struct {
+	at time.Time
+	// dropped: the server closed the connection instead of replying.
+	dropped bool
+	// unmarked: its clause has marking=scheduler.
+	unmarked bool
+	// Of a notice: its Message-ID, and when it was written.
+	id      string
+	written time.Time
+}
+
+// entry is a recipient in the ledger.
+type entry struct {
+	fate       fate
+	never      bool // NOTIFY=NEVER
+	success    bool // NOTIFY=SUCCESS,FAILURE
+	accepted   bool // the client was told that the message is taken
+	delivered  []delivery
+	failures   []delivery // notices of failure
+	successes  []delivery // notices of success
+	killed     bool       // KILL was ordered
+	expired    bool       // EXPIRE was ordered
+	resentAt   time.Time  // the last REQUEUE or REROUTE
+	mismatched bool       // its text was not what was sent
+}
+
+// ledger has all recipients. No fault touches it.
+type ledger struct {
+	mu       sync.Mutex
+	messages int
+	accepted int
+	unsure   int
+	arrived  map[int]bool // messages of which something was seen
+	doubtful map[int]bool // messages whose clients were not told
+	entries  map[key]*entry
+	refused  map[string]bool // addresses that a server has refused
+	wrong    []string
+}
+
+func newLedger() *ledger {
+	return &ledger{arrived: map[int]bool{}, doubtful: map[int]bool{}, entries: map[key]*entry{}, refused: map[string]bool{}}
+}
+
+// submission is a message with its addressees and what has to become of each.
+type submission struct {
+	number  int
+	to      []string // the addresses of the envelope
+	notify  string   // NOTIFY of all of them; "" is none
+	expects map[string]fate
+}
+
+// add notes a message that is about to be submitted, and numbers it.
+func (l *ledger) add(m *submission) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.messages++
+	m.number = l.messages
+	for address, fate := range m.expects {
+		l.entries[key{m.number, address}] = &entry{
+			fate: fate, never: m.notify == "NEVER", success: m.notify == "SUCCESS,FAILURE",
+		}
+	}
+}
+
+// accept notes whether the client was told that the message is taken.
+func (l *ledger) accept(m *submission, told bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !told {
+		l.unsure++
+		l.doubtful[m.number] = true
+		return
+	}
+	l.accepted++
+	for address := range m.expects {
+		l.entries[key{m.number, address}].accepted = true
+	}
+}
+
+// refuse notes that a server has refused an address for good.
+func (l *ledger) refuse(address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refused[address] = true
+}
+
+// update changes an entry. An address that the message does not have is wrong.
+func (l *ledger) update(k key, what string, change func(e *entry)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.arrived[k.message] = true
+	e := l.entries[k]
+	if e == nil {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s: message %d has no recipient %s", what, k.message, k.address))
+		return
+	}
+	change(e)
+}
+
+// fault is the death of a program that may double mail, and when it was.
+type fault struct {
+	at                time.Time
+	kind              string
+	agents, scheduler bool // what has died
+}
+
+// faults lists the faults in their order, and counts all kinds.
+type faults struct {
+	mu     sync.Mutex
+	all    []fault
+	counts map[string]int
+}
+
+func (f *faults) add(kind string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[kind]++
+	of := fault{time.Now(), kind, strings.Contains(kind, "agents"), strings.Contains(kind, "scheduler")}
+	if of.agents || of.scheduler {
+		f.all = append(f.all, of)
+	}
+}
+
+// count counts what cannot double mail.
+func (f *faults) count(kind string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts[kind]++
+}
+
+func (f *faults) list() []fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.all)
+}
+
+// doubled counts the doubles of one cause.
+type doubled struct {
+	times int
+	gap   time.Duration // the longest time between a delivery and its fault
+}
+
+// verdict is what the ledger shows in the end.
+type verdict struct {
+	messages, recipients, delivered, failed, killed int
+	unsure, unsureArrived                           int
+	doubles                                         map[string]*doubled
+	losses                                          int
+	wrong                                           []string
+}
+
+// verdict judges every recipient, when all mail has left the queue.
+func (l *ledger) verdict(all []fault) *verdict {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := &verdict{messages: l.accepted, unsure: l.unsure, doubles: map[string]*doubled{}, wrong: slices.Clone(l.wrong)}
+	for number := range l.doubtful {
+		if l.arrived[number] {
+			v.unsureArrived++
+		}
+	}
+	for k, e := range l.entries {
+		for _, problem := range e.problems() {
+			v.wrong = append(v.wrong, fmt.Sprintf("message %d to %s: %s", k.message, k.address, problem))
+		}
+		v.double(k, "delivered twice", e.delivered, e.resentAt, all)
+		v.double(k, "two notices of failure", e.failures, e.resentAt, all)
+		v.double(k, "two notices of success", e.successes, e.resentAt, all)
+		if len(e.delivered) > 0 && len(e.failures) > 0 && !e.mismatched {
+			// A fault hid the delivery, and later attempts failed.
+			v.double(k, "delivered, and a notice of failure", []delivery{e.delivered[0], e.failures[0]}, e.resentAt, all)
+		}
+		if !e.accepted {
+			continue
+		}
+		v.recipients++
+		switch {
+		case len(e.delivered) > 0:
+			v.delivered++
+		case len(e.failures) > 0 || e.never && e.fate != delivers && !e.killed:
+			v.failed++
+		case e.killed:
+			v.killed++
+		}
+		if lost := e.lost(l.refused[k.address]); lost != "" {
+			v.losses++
+			v.wrong = append(v.wrong, fmt.Sprintf("LOST: message %d to %s: %s", k.message, k.address, lost))
+		}
+	}
+	slices.Sort(v.wrong)
+	return v
+}
+
+// lost returns what is missing of an accepted recipient; "" if nothing is. refused says
+// that a server has refused it for good.
+func (e *entry) lost(refused bool) string {
+	told := len(e.failures) > 0
+	switch {
+	case e.killed || told:
+		return ""
+	case e.never && (e.expired || refused):
+		return "" // it has failed, and no notice is owed
+	case len(e.delivered) == 0 && e.fate == delivers:
+		return "neither delivered nor reported"
+	case len(e.delivered) == 0:
+		return "it has failed, and no notice says so"
+	case e.success && len(e.successes) == 0:
+		return "delivered, and no notice says so"
+	}
+	return ""
+}
+
+// problems lists what should not have happened to a recipient.
+func (e *entry) problems() (list []string) {
+	if e.mismatched {
+		list = append(list, "its text was changed")
+	}
+	if e.fate != delivers && len(e.delivered) > 0 {
+		list = append(list, "it was delivered, and should have failed")
+	}
+	if e.fate == delivers && len(e.failures) > 0 && len(e.delivered) == 0 && !e.expired {
+		list = append(list, "it has failed, and should have been delivered")
+	}
+	if e.never && len(e.failures) > 0 {
+		list = append(list, "a notice of failure in spite of NOTIFY=NEVER")
+	}
+	if !e.success && len(e.successes) > 0 {
+		list = append(list, "a notice of success that nobody asked for")
+	}
+	return list
+}
+
+// causeTime is how long after a delivery, or before it, a fault may be that has
+// doubled it. An agent marks a recipient in milliseconds. But agents are slow on a busy
+// machine, and with marking=scheduler they may outlive the scheduler.
+const causeTime = 30 * time.Second
+
+// double finds the cause of each delivery after the first.
+func (v *verdict) double(k key, what string, times []delivery, resentAt time.Time, all []fault) {
+	slices.SortFunc(times, func(a, b delivery) int { return a.at.Compare(b.at) })
+	for i := 1; i < len(times); i++ {
+		first, second := times[i-1], times[i]
+		if first.id != second.id {
+			// Not one notice that arrived twice, but two that were written.
+			if first.id != "" {
+				first.at = first.written
+			}
+			if second.id != "" {
+				second.at = second.written
+			}
+		}
+		cause, gap := causeOf(first, second, resentAt, all)
+		if cause == "" {
+			v.wrong = append(v.wrong, fmt.Sprintf("message %d to %s: %s, at %s and %s, without a fault in between",
+				k.message, k.address, what, first.at.Format("15:04:05.000"), second.at.Format("15:04:05.000")))
+			cause = "without a cause"
+		}
+		d := v.doubles[what+": "+cause]
+		if d == nil {
+			d = &doubled{}
+			v.doubles[what+": "+cause] = d
+		}
+		d.times++
+		d.gap = max(d.gap, gap)
+	}
+}
+
+// causeOf returns the fault that explains why mail was delivered again, and how far it
+// is from the first delivery. Only the death of its agent doubles mail. With
+// marking=scheduler, and when a notice is written, the death of the scheduler does so
+// too.
+func causeOf(first, second delivery, resentAt time.Time, all []fault) (string, time.Duration) {
+	if first.dropped {
+		return "the server dropped the connection instead of replying", 0
+	}
+	// Clocks of files are a little late.
+	const slack = time.Second
+	from, written := first.at.Add(-slack), first.id != second.id
+	if first.unmarked || written {
+		from = first.at.Add(-causeTime)
+	}
+	best, nearest := "", causeTime+1
+	for _, f := range all {
+		if f.at.Before(from) || f.at.After(second.at.Add(slack)) || !f.agents && !first.unmarked && !written {
+			continue
+		}
+		if gap := f.at.Sub(first.at).Abs(); gap < nearest {
+			best, nearest = f.kind, gap
+		}
+	}
+	switch {
+	case best != "" && first.unmarked:
+		return best + " (marking=scheduler)", nearest
+	case best != "":
+		return best, nearest
+	case !resentAt.IsZero() && resentAt.Before(second.at):
+		return "REQUEUE or REROUTE", second.at.Sub(resentAt)
+	}
+	return "", 0
+}

@@ -1,0 +1,165 @@
+package soak
+
+// Orders at random, with mailq.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// target is a message that an order is about.
+type target struct {
+	id      string
+	number  int   // in the ledger
+	keys    []key // its recipients
+	expires bool  // one of them is to expire
+	local   bool
+}
+
+// order gives orders until ctx ends.
+func (s *site) order(ctx context.Context) {
+	for pause(ctx, 150*time.Millisecond) {
+		switch rand.IntN(12) {
+		case 0:
+			s.obey("HOLD of a thread", "--hold", "--thread", s.thread(), "--for", "3s")
+		case 1:
+			s.obey("RELEASE of a thread", "--release", "--thread", s.thread())
+		case 2:
+			s.obey("RETRY of a thread", "--retry", "--thread", s.thread())
+		case 3:
+			s.obey("ETRN", "--etrn", "[127.0.0.2]")
+		case 4:
+			s.obey("query", []string{"-Q", "--reasons", "--held", "--shape"}[rand.IntN(4)], "--json")
+		default:
+			s.orderMessage()
+		}
+	}
+}
+
+func (s *site) thread() string {
+	return []string{"smtp/[127.0.0.2]", "smtp/[127.0.0.3]", "smtp/[127.0.0.4]", "local/-"}[rand.IntN(4)]
+}
+
+// obey runs mailq. It reports whether the scheduler has accepted the order. If it has
+// no such message, or has been killed, it did not.
+func (s *site) obey(verb string, args ...string) bool {
+	args = append([]string{"-Z", s.dir + "/zmailer.conf", "-p", s.dir + "/mailq", "--timeout", "10s"}, args...)
+	cmd := s.command("mailq", args...)
+	if err := cmd.Start(); err != nil {
+		s.t.Errorf("mailq: %v", err)
+		return false
+	}
+	if rand.IntN(50) == 0 {
+		_ = cmd.Process.Kill()
+		s.faults.count("SIGKILL of mailq")
+	}
+	ok := cmd.Wait() == nil
+	if ok {
+		s.mu.Lock()
+		s.orders[verb]++
+		s.mu.Unlock()
+	}
+	return ok
+}
+
+// orderMessage gives an order about one message. Before it does, the ledger learns what
+// the order may do.
+func (s *site) orderMessage() {
+	dir := "transport"
+	held := s.files("hold/transport")
+	files := held
+	if len(held) > 0 && rand.IntN(2) == 0 {
+		dir = "hold/transport"
+	} else {
+		files = s.files(dir)
+	}
+	if len(files) == 0 {
+		return
+	}
+	m, err := s.target(dir, files[rand.IntN(len(files))])
+	if err != nil {
+		return // it is gone, or still being written
+	}
+	verbs := []string{"--hold", "--hold", "--retry", "--requeue", "--reroute", "--expire", "--kill"}
+	if dir != "transport" {
+		verbs = []string{"--release", "--release", "--requeue", "--reroute", "--expire", "--kill"}
+	}
+	verb := verbs[rand.IntN(len(verbs))]
+	args := []string{verb, "--msg", m.id, "--because", "soak"}
+	switch verb {
+	case "--hold":
+		if rand.IntN(2) == 0 {
+			args = append(args, "--for", "2s")
+		}
+	case "--reroute":
+		if m.expires || m.local || m.number == 0 {
+			return // it would wait for an hour, or arrive at another address
+		}
+		args = []string{verb, "smtp/[127.0.0." + fmt.Sprint(2+rand.IntN(2)) + "]", "--msg", m.id, "--because", "soak"}
+		s.mark(m, func(e *entry) { e.resentAt = time.Now() })
+	case "--requeue":
+		s.mark(m, func(e *entry) { e.resentAt = time.Now() })
+	case "--expire", "--kill":
+		// A notice that is killed would be missing. A few orders are enough.
+		if m.number == 0 || rand.IntN(4) > 0 {
+			return
+		}
+		s.mark(m, func(e *entry) { e.killed, e.expired = e.killed || verb == "--kill", e.expired || verb == "--expire" })
+	}
+	s.obey(strings.ToUpper(verb[2:])+" of a message", args...)
+}
+
+func (s *site) mark(m *target, change func(*entry)) {
+	for _, k := range m.keys {
+		s.ledger.update(k, "an order", change)
+	}
+}
+
+// target reads a control file. A message that is younger than three seconds is no
+// target: its number may have belonged to another message in the same second.
+func (s *site) target(dir, file string) (*target, error) {
+	text, err := os.ReadFile(filepath.Join(s.po, dir, file))
+	if err != nil {
+		return nil, err
+	}
+	f, err := ctlfile.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var st syscall.Stat_t
+	if err := syscall.Stat(filepath.Join(s.po, filepath.Dir(dir), "queue", file), &st); err != nil {
+		return nil, err
+	}
+	n, ok := ctlfile.Number(filepath.Base(file))
+	written := time.Unix(st.Mtim.Unix())
+	if !ok || time.Since(written) < 3*time.Second {
+		return nil, errors.New("too young")
+	}
+	m := &target{id: ctlfile.SpoolID(n, written)}
+	for line := range strings.Lines(string(text)) {
+		_, _ = fmt.Sscanf(line, "X-Soak: %d", &m.number)
+	}
+	for _, r := range f.Recipients {
+		address := strings.ToLower(r.User)
+		if r.Channel == "local" {
+			m.local = true
+			if !strings.Contains(address, "@") {
+				address += "@" + here
+			}
+		}
+		m.expires = m.expires || strings.HasSuffix(address, "@"+slow) || strings.HasSuffix(address, "@"+down)
+		if m.number > 0 {
+			m.keys = append(m.keys, key{m.number, address})
+		}
+	}
+	return m, nil
+}
