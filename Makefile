@@ -68,6 +68,15 @@ crashtest:
 simulate:
 	$(GO) run ./cmd/simulate --doc doc/simulation
 
+# What the rules of turns, windows and limits achieve on the running program, with real
+# agents and files: small mail behind much, one message alone, a dead host beside a live
+# one, and the memory of 150 000 deferred messages under an active limit.
+show-science: all
+	@log=$$(mktemp); trap 'rm -f '$$log EXIT; \
+	$(GO) test -count=1 -v -run 'SmallMailBehindMuch|OneMessageLeavesSessionsFree|DeadHostBesideLiveOne' \
+		-bench 'ActiveLimit/150' -benchtime 1x ./cmd/scheduler > $$log 2>&1; status=$$?; \
+	grep -E '_test.go:|^Benchmark.*MB|^--- FAIL|^(ok|FAIL|panic)' $$log; exit $$status
+
 # Submission, routing, delivery and notices on a disk in memory that loses its power
 # and fails, for SECONDS seconds: prints runs, power cuts, doubles and losses.
 SECONDS = 60
@@ -128,4 +137,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench crash crashtest simulate simulate-faults soak attack check cover demo peers install install-mta uninstall
+.PHONY: all test race fuzz bench show-science crash crashtest simulate simulate-faults soak attack check cover demo peers install install-mta uninstall

@@ -46,40 +46,46 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// memoryTest is a scheduler with limits on memory and a simulated spool in which
-// every message is for one recipient. Agents defer what they are given, except
+// memoryTest is a scheduler with limits on memory and a simulated spool. A message
+// has one recipient at each of its hosts. Agents defer what they are given, except
 // for hosts that deliver.
 type memoryTest struct {
 	*benchQueue
 	t        *testing.T
-	hostOf   map[MessageID]string
+	hostsOf  map[MessageID][]string
+	done     map[MessageID]map[string]bool
 	arrived  map[MessageID]time.Time
 	delivers func(host string) bool
 	fed      []MessageID
 	most     int // messages in memory
+	mostTo   int // recipients in memory
 }
 
 func newMemoryTest(t *testing.T, sessions int, apply func(*Config)) *memoryTest {
 	m := &memoryTest{
-		benchQueue: newBenchQueue(sessions), t: t, hostOf: make(map[MessageID]string), arrived: make(map[MessageID]time.Time),
+		benchQueue: newBenchQueue(sessions), t: t, hostsOf: make(map[MessageID][]string), done: make(map[MessageID]map[string]bool), arrived: make(map[MessageID]time.Time),
 		delivers: func(string) bool { return true },
 	}
 	apply(m.s.config)
 	return m
 }
 
-func (m *memoryTest) message(id MessageID, channel, host string) Message {
-	return Message{
-		ID: id, Path: fmt.Sprint(id), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: m.arrived[id], ChangedAt: m.now,
-		Recipients: []ctlfile.OpenRecipient{{Offset: 160, Channel: channel, Host: host, Notify: ctlfile.NotifyFailure}},
+// message is a message with its open recipients.
+func (m *memoryTest) message(id MessageID) Message {
+	in := Message{ID: id, Path: fmt.Sprint(id), Sender: "a@b", ErrorTo: "a@b", ModifiedAt: m.arrived[id], ChangedAt: m.now}
+	for i, host := range m.hostsOf[id] {
+		if !m.done[id][host] {
+			in.Recipients = append(in.Recipients, ctlfile.OpenRecipient{Offset: int64(160 + i), Channel: "smtp", Host: host, Notify: ctlfile.NotifyFailure})
+		}
 	}
+	return in
 }
 
-// arriveAt adds a message for a host.
-func (m *memoryTest) arriveAt(host string) MessageID {
+// arriveAt adds a message for hosts.
+func (m *memoryTest) arriveAt(hosts ...string) MessageID {
 	m.last++
-	m.hostOf[m.last], m.arrived[m.last] = host, m.now
-	m.tell(Arrived{m.message(m.last, "smtp", host)})
+	m.hostsOf[m.last], m.arrived[m.last], m.done[m.last] = hosts, m.now, map[string]bool{}
+	m.tell(Arrived{m.message(m.last)})
 	return m.last
 }
 
@@ -90,8 +96,8 @@ func (m *memoryTest) tell(e Event) {
 		actions := slices.Clone(m.s.Step(m.now, events[0]))
 		events = events[1:]
 		m.s.check()
-		in, _ := m.s.inMemory()
-		m.most = max(m.most, in)
+		in, to := m.s.inMemory()
+		m.most, m.mostTo = max(m.most, in), max(m.mostTo, to)
 		for _, a := range actions {
 			switch a := a.(type) {
 			case Start:
@@ -103,7 +109,7 @@ func (m *memoryTest) tell(e Event) {
 			case Finish:
 				events = append(events, Done{a.Op})
 			case Load:
-				events = append(events, Loaded{m.message(a.Message, "smtp", m.hostOf[a.Message])})
+				events = append(events, Loaded{m.message(a.Message)})
 			}
 		}
 	}
@@ -118,10 +124,13 @@ func (m *memoryTest) work(n int) {
 		fmt.Sscan(f.Job.Path, &id)
 		m.fed = append(m.fed, id)
 		status := ta.OK3
-		if !m.delivers(m.hostOf[id]) {
+		if m.delivers(f.Job.Host) {
+			m.done[id][f.Job.Host] = true
+		} else {
 			status = ta.Deferred
 		}
-		m.tell(AgentReported{Agent: f.Agent, Report: ta.Report{Message: uint64(id), Offset: 160, Status: status, Text: "said"}})
+		offset := int64(160 + slices.Index(m.hostsOf[id], f.Job.Host))
+		m.tell(AgentReported{Agent: f.Agent, Report: ta.Report{Message: uint64(id), Offset: offset, Status: status, Text: "said"}})
 		m.tell(AgentHungry{Agent: f.Agent})
 	}
 }
@@ -156,6 +165,59 @@ func TestSlowRingLeavesRoom(t *testing.T) {
 	m.work(1000)
 	if n := m.s.Counts().Messages; n != 0 {
 		t.Errorf("%d messages are left", n)
+	}
+}
+
+// TestMessageLargerThanTheLimitIsNotDivided: a message with more recipients than
+// recipient-limit comes into memory whole, also when it is read again, and small
+// messages overtake it. The bound has room for it.
+func TestMessageLargerThanTheLimitIsNotDivided(t *testing.T) {
+	const limit, reserve, large, small, sessions = 100, 10, 300, 50, 4
+	m := newMemoryTest(t, sessions, func(c *Config) {
+		c.ActiveLimit, c.RecipientLimit, c.RingReserve = 0, limit, reserve
+		p := &c.Defaults
+		p.SlotCost, p.SlotDiscount, p.SlotLoan, p.MinSlots, p.Jitter = 5, 50, 3, 3, 0
+	})
+	m.delivers = func(host string) bool { return host != "later" }
+	hosts := []string{"later"}
+	for n := range large - 1 {
+		hosts = append(hosts, fmt.Sprintf("large%d", n))
+	}
+	big := m.arriveAt(hosts...)
+	if _, to := m.s.inMemory(); to != large {
+		t.Fatalf("%d of %d recipients are in memory", to, large)
+	}
+	m.work(100)
+	for n := range small {
+		m.arriveAt(fmt.Sprintf("small%d", n))
+	}
+	m.work(150)
+	if overtook := len(slices.DeleteFunc(slices.Clone(m.fed[100:]), func(id MessageID) bool { return id == big })); overtook < 10 {
+		t.Errorf("%d small messages overtook the large one", overtook)
+	}
+	m.work(1000)
+	if n := m.s.Counts(); n.Messages != 1 || n.Recipients != 1 {
+		t.Errorf("%+v is left", n)
+	}
+	// The large message has one recipient left. With others, it is on record, and its
+	// file is read for the next attempt.
+	m.delivers = func(string) bool { return false }
+	for n := range 2 * limit {
+		m.arriveAt(fmt.Sprintf("other%d", n))
+	}
+	m.work(1000)
+	m.delivers = func(string) bool { return true }
+	m.now = m.now.Add(2 * time.Hour)
+	for m.s.memory.calendar.next() <= at(m.now) {
+		m.tell(Tick{})
+	}
+	m.tell(Tick{})
+	m.work(1000)
+	if n := m.s.Counts().Messages; n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+	if bound := limit + m.s.ringOrder.len*reserve + large; m.mostTo > bound || m.mostTo < large {
+		t.Errorf("at most %d recipients were in memory, the bound is %d", m.mostTo, bound)
 	}
 }
 

@@ -253,7 +253,7 @@ func TestSmallMailBehindMuch(t *testing.T) {
 						found++
 					}
 				}
-				t.Logf("all %d are fed within %d picks", test.small, picks)
+				t.Logf("%s: all are fed within %d picks, must be %d", test.name, picks, test.within)
 				if found < test.small || picks > test.within {
 					t.Errorf("%d of %d are fed within %d picks, want all within %d", found, test.small, picks, test.within)
 				}
@@ -281,7 +281,7 @@ func TestOneMessageLeavesSessionsFree(t *testing.T) {
 	if open := strings.Count(p.report(), " OF={1} "); open != want+1 {
 		others = open - want - 1
 	}
-	t.Logf("one message has %d of %d sessions", want+others, sessions)
+	t.Logf("one message has %d of %d sessions, must be %d", want+others, sessions, want)
 	if others != 0 {
 		t.Errorf("one message has %d of %d sessions, want %d", want+others, sessions, want)
 	}
@@ -351,7 +351,8 @@ func TestDeadHostBesideLiveOne(t *testing.T) {
 					t.Errorf("a probe is more than one job line: %s", text)
 				}
 				suspensions := p.suspensions(1 + probes)
-				t.Logf("%d attempts, %d suspensions, %d deliveries", dead, suspensions, live)
+				t.Logf("dead host, %s: %d attempts with %d suspensions, at most %d and one each; %d of %d messages to the live host",
+					name, dead, suspensions, test.once, live, messages)
 				// How many sessions are refilled depends on which reports arrive together.
 				if probed := suspensions - 1; dead < test.window+probed || dead > test.once+probed || live != messages {
 					t.Errorf("a dead host with a window of %d costs %d attempts with %d suspensions, want at most %d and then one each; %d of %d messages are delivered to the other host",

@@ -99,8 +99,10 @@ var deadScene = Scene{
 	Setting: "3000 messages for a host where every attempt times out after 30 seconds, and more than enough for a live host " +
 		"where a delivery takes about a second, in a ring of 20 sessions, for 20 minutes. maxthr=20 interval=1m " +
 		"retries=\"1 2 4 8\", so that suspensions end after 1, 3, 7 and 15 minutes, and perhaps once more. The load runs with a constant window, and with " +
-		"initialconcurrency=5, where three more sessions start before five failures make a cohort.",
-	Reference: "none; the aim is that a dead host costs one window of attempts, and then one probe for each suspension",
+		"initialconcurrency=5, where three more sessions start before five failures make a cohort. Then a host dies whose window " +
+		"has grown to 20.",
+	Reference: "none; the aim is that a dead host costs one window of attempts, and then one probe for each suspension. By Postfix's " +
+		"rules for a window that moves, the first of N failures narrows it to N-1, and each of the next N-2 lets another session start",
 	Run: func(seed uint64) Result {
 		_, _, alone := deadAndLive(seed, 0, 0)
 		result := Result{}
@@ -119,6 +121,8 @@ var deadScene = Scene{
 				atLeast(name+": deliveries to the live host, % of those without the dead host", 1, 100*float64(live)/float64(alone), 95),
 			)
 		}
+		result.Figures = append(result.Figures,
+			atMost("a window that has grown to 20: attempts before the first suspension", 0, float64(deadAfterGrowth(seed, 20)), 20+20-2))
 		return result
 	},
 }
@@ -151,6 +155,34 @@ func deadAndLive(seed uint64, initial, messages int) (first, later, live int) {
 	n.submitMany(25_000, "a@example.org", "live")
 	c.RunUntil(20 * time.Minute)
 	return first, later, live
+}
+
+// deadAfterGrowth returns the attempts that fail before the first suspension of a host
+// that dies when its window has grown to maxthr.
+func deadAfterGrowth(seed uint64, maxThr int) (failed int) {
+	c := NewClock(seed)
+	p := defaults()
+	p.Interval, p.Retries = time.Hour, []int{1}
+	p.MaxRing, p.MaxThr, p.InitialConcurrency = 100, maxThr, 5
+	dead := false
+	n := NewNode(c, p, nil, func(d *Delivery) {
+		if dead {
+			d.endAfter(30*time.Second, false)
+			return
+		}
+		aSecond(d)
+	})
+	n.Ended = func(d *Delivery) {
+		if !d.OK {
+			failed++
+		}
+	}
+	n.submitMany(3000, "a@example.org", "host")
+	c.Run(func() bool { return n.Window("host") == maxThr })
+	c.RunUntil(c.Now() + 5*time.Second)
+	dead = true
+	c.RunUntil(c.Now() + 10*time.Minute) // the suspension takes an hour
+	return failed
 }
 
 // drainRate counts deliveries in periods of ten seconds.
