@@ -13,6 +13,7 @@ type OpenRecipient struct {
 	Delays        int       // delay notices that the sender has got: the delay field
 	DeliverBy     DeliverBy // from its N line
 	User          string    // the address, or "" if the caller did not ask for it
+	Originals     []string  // Recipient.Originals, likewise
 }
 
 // State is what a control file says about one recipient.

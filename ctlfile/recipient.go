@@ -3,6 +3,7 @@ package ctlfile
 // Recipients: the r and X lines of a control file.
 
 import (
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -37,6 +38,24 @@ func (r *Recipient) PID() int {
 		return 0
 	}
 	return int(n)
+}
+
+// Originals returns the addresses that the recipient had before: what the sender
+// gave (ORCPT) and what this host expanded (INRCPT). There is none if it was not
+// renamed.
+func (r *Recipient) Originals() (all []string) {
+	for _, key := range [...]string{"ORCPT", "INRCPT"} {
+		value, ok := DSNWord(r.DSN, key)
+		if !ok {
+			continue
+		}
+		_, address := DSNAddress(value)
+		known := func(other string) bool { return strings.EqualFold(other, address) }
+		if address != "" && !known(r.User) && !slices.ContainsFunc(all, known) {
+			all = append(all, address)
+		}
+	}
+	return all
 }
 
 // Find returns the index of the recipient at an offset, or -1.

@@ -256,12 +256,15 @@ type Message struct {
 // MessageRecipient is a recipient line of a control file, done or not.
 type MessageRecipient struct {
 	Name
-	User     string    `json:"user"`
-	Offset   int64     `json:"offset"`
-	State    string    `json:"state"` // as Job.State; or delivered, failed or held
-	Attempts int       `json:"attempts"`
-	WakeAt   time.Time `json:"wake_at,omitzero"`
-	Reason   string    `json:"reason,omitempty"`
+	User string `json:"user"`
+	// Originals are the addresses that it had before aliases: the one that the
+	// sender gave, and the one that this host expanded.
+	Originals []string  `json:"originals,omitempty"`
+	Offset    int64     `json:"offset"`
+	State     string    `json:"state"` // as Job.State; or delivered, failed or held
+	Attempts  int       `json:"attempts"`
+	WakeAt    time.Time `json:"wake_at,omitzero"`
+	Reason    string    `json:"reason,omitempty"`
 }
 
 // Query is what FIND looks for.

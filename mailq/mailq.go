@@ -62,6 +62,7 @@
 //	SHOW MSG id                       TT     a message: spoolid or number
 //	SHOW HELD                         TT     held messages and threads: who, when, why, until
 //	SHOW REASONS                      TT     last diagnostics with counts
+//	SHOW SENDERS [DOMAINS]            TT     mail by sender, or by the sender's domain
 //	SHOW SHAPE                        TT     recipients by destination and age
 //	EXPLAIN channel host              TT     what the mail for a destination is waiting for
 //	FIND recipient|sender|message-id|spoolid value
@@ -131,6 +132,7 @@
 //	SHOW MSG, FIND       Message
 //	SHOW HELD            HeldItem
 //	SHOW REASONS         ReasonItem
+//	SHOW SENDERS         SenderItem
 //	SHOW SHAPE           ShapeItem
 //	EXPLAIN              Explanation
 //

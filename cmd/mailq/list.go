@@ -41,8 +41,8 @@ func compareTimes(a, b time.Time) int {
 
 // setSort sets --sort.
 func (o *options) setSort(key string) error {
-	if sortKeys[key] == nil {
-		return fmt.Errorf("%q is none of %s", key, strings.Join(slices.Sorted(maps.Keys(sortKeys)), ", "))
+	if sortKeys[key] == nil && mailq.SenderSorts[key] == nil {
+		return fmt.Errorf("%q is none of %s", key, strings.Join(append(slices.Sorted(maps.Keys(sortKeys)), "bytes", "recipients"), ", "))
 	}
 	o.sort = key
 	return nil

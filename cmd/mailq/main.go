@@ -34,6 +34,16 @@ type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
+// refusedError is an error that another user might not get.
+type refusedError struct{ error }
+
+// Unwrap returns the error of the client.
+func (e refusedError) Unwrap() error { return e.error }
+
+// loginHint follows the error of a refused request.
+const loginHint = "mailq: -U user/password logs in as another user. The users, with their passwords, addresses and rights,\n" +
+	"are in the scheduler's auth file (PARAMauthfile in scheduler.cf). At a UNIX socket, root needs no password."
+
 // outputError is an error of writing to standard output.
 type outputError struct{ error }
 
@@ -52,6 +62,9 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 		out := bufio.NewWriterSize(stdout, 64<<10)
 		p := &program{options: o, out: out, stderr: stderr, terminal: isTerminal(stdout)}
 		err = p.run()
+		if client.KindOf(err) == client.Refused && p.mayLogIn() {
+			err = refusedError{err}
+		}
 		if flushed := out.Flush(); flushed != nil {
 			err = outputError{flushed}
 		}
@@ -61,6 +74,9 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	}
 	if usage := usageError(""); errors.As(err, &usage) {
 		fmt.Fprintln(stderr, "mailq --help lists all options.")
+	}
+	if refused := (refusedError{}); errors.As(err, &refused) {
+		fmt.Fprintln(stderr, loginHint)
 	}
 	return exitCode(err)
 }

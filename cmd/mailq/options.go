@@ -20,8 +20,10 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              [--sort size|age|rate|next] [--limit number]
              [--where key=value] [server]
        mailq --top [--every time] [server]
-       mailq --show id | --find kind=value | --explain channel/host |
+       mailq --show id | --find kind=value [--limit number] | --explain channel/host |
              --held | --shape | --reasons | --etrn host | --verbs   [--json]
+       mailq --senders | --sender-domains [--sort size|age|bytes|recipients]
+             [--limit number] [--json]
        mailq --trace message|address [--event-log file] [--json]
        mailq --hold | --release | --retry | --kill | --expire | --requeue |
              --reroute channel/host
@@ -109,8 +111,8 @@ func (o *options) listFlags(f *pflag.FlagSet) {
 	f.CountVarP(&o.summary, "summary", "S", "``show the number of messages and bytes of each thread; twice: only messages")
 	f.CountVarP(&o.queue, "queue", "Q", "``show threads; twice: rings; three times: totals; four times: counters")
 	f.BoolFuncP("counters", "M", "show counters, as -QQQQ", flagAction(func() { o.queue = 4 }))
-	f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt", o.setSort)
-	f.IntVar(&o.limit, "limit", 0, "list this `number` of messages, or of threads with -Q, at most")
+	f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt; senders by size, age, bytes or recipients", o.setSort)
+	f.IntVar(&o.limit, "limit", 0, "list this `number` of messages at most, or of threads with -Q, or of senders")
 	f.CountVarP(&o.status, "status", "s", "``show the state of router and scheduler first; twice: nothing else")
 	f.StringP("expand", "E", "", "ignored")
 	_ = f.MarkHidden("expand")
@@ -155,6 +157,8 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
 		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
 		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
+		{"senders", "SHOW SENDERS", "show messages, recipients, bytes and ages by sender"},
+		{"sender-domains", "SHOW SENDERS DOMAINS", "show the same by the domain of the sender"},
 		{"verbs", "HELP", "show the commands of the protocol that you may use"},
 	} {
 		f.BoolFunc(simple.flag, simple.usage, flagAction(func() { report("--"+simple.flag, simple.command) }))
@@ -285,8 +289,14 @@ func (o *options) check() error {
 		return errors.New("-c and -h go with the list of messages and with -Q only")
 	case o.limit < 0:
 		return errors.New("--limit must not be negative")
-	case (o.sort != "" || o.limit > 0) && (len(o.chosen) > 0 || o.queue > 1):
-		return errors.New("--sort and --limit go with the list of messages and with -Q only")
+	case o.showsSenders() && o.sort != "" && mailq.SenderSorts[o.sort] == nil:
+		return fmt.Errorf("senders cannot be sorted by %s", o.sort)
+	case !o.showsSenders() && o.sort != "" && sortKeys[o.sort] == nil:
+		return fmt.Errorf("only senders can be sorted by %s", o.sort)
+	case o.sort != "" && !o.showsSenders() && (len(o.chosen) > 0 || o.queue > 1):
+		return errors.New("--sort goes with the list of messages, with -Q and with --senders only")
+	case o.limit > 0 && !o.showsSenders() && !o.mayFindNothing && (len(o.chosen) > 0 || o.queue > 1):
+		return errors.New("--limit goes with the list of messages, with -Q, --find and --senders only")
 	case o.order.Verb == "" && (targets > len(o.where) || o.yes || o.order.DryRun || o.order.Why != ""):
 		return errors.New("--msg, --thread, --dry-run, --yes and --because need an order, such as --hold")
 	case o.order.Verb == "" && len(o.where) > 0 && (len(o.chosen) > 0 || o.queue > 0 || o.thread != threadFilter{}):
@@ -311,6 +321,9 @@ func (o *options) check() error {
 	}
 	return nil
 }
+
+// showsSenders reports whether the report is one of senders.
+func (o *options) showsSenders() bool { return strings.HasPrefix(o.report, "SHOW SENDERS") }
 
 // orders returns the orders of the command line: one for each message and thread,
 // and one for the selection. Without a verb there is none.

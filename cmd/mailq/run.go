@@ -121,6 +121,9 @@ func (p *program) connect() (*client.Client, error) {
 	return c, nil
 }
 
+// mayLogIn reports whether the server knows users: version 1 does not.
+func (p *program) mayLogIn() bool { return p.client == nil || p.client.Version != 1 }
+
 // printer returns a printer for the options given.
 func (p *program) printer() *client.Printer {
 	return &client.Printer{
@@ -175,6 +178,8 @@ func (p *program) version2(orders []mailq.Order) error {
 			fmt.Fprintln(p.out, client.Plain(strings.TrimPrefix(text, "OK; ")))
 		}
 		return err
+	case p.showsSenders():
+		return p.listSenders()
 	case p.report != "":
 		shown, err := p.lines(p.report)
 		if err == nil && p.mayFindNothing && !shown {
@@ -201,12 +206,20 @@ func (p *program) lines(command string) (shown bool, err error) {
 		command = "JSON " + command
 		show, matches = printer.JSON, p.thread.matchesJSON
 	}
+	found := 0 // messages; their further lines begin with a TAB
 	for line, err := range p.client.Show(command) {
 		if err != nil {
 			return shown, err
 		}
 		if !matches(line) {
 			continue
+		}
+		if !strings.HasPrefix(line, "\t") {
+			found++
+		}
+		if p.limit > 0 && found > p.limit {
+			fmt.Fprintf(p.stderr, "mailq: there are more; --limit %d\n", p.limit)
+			return shown, nil
 		}
 		shown = true
 		if err := show(line); err != nil {

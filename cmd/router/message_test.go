@@ -161,7 +161,7 @@ func TestListsHaveTheirOwner(t *testing.T) {
 			if r := f.Recipients[0]; r.Host != "delivered" || r.User != "list@mx.example" || r.DSN != "NOTIFY=SUCCESS" || r.EnvID != "Q" {
 				t.Errorf("%+v", r)
 			}
-		} else if f.Senders[0].User != "owner-list@mx.example" || len(f.Recipients) != 2 || f.Recipients[0].DSN != "" || f.Recipients[0].EnvID != "" {
+		} else if f.Senders[0].User != "owner-list@mx.example" || len(f.Recipients) != 2 || f.Recipients[0].DSN != "INRCPT=rfc822;list@mx.example" || f.Recipients[0].EnvID != "" {
 			t.Errorf("%+v", f)
 		}
 	}

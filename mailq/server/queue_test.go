@@ -90,6 +90,10 @@ func (p *fakeQueue) Find(_ context.Context, what mailq.Query) iter.Seq2[*mailq.M
 	return each(found, p.broken)
 }
 
+func (p *fakeQueue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
+	return p.Jobs(ctx, mailq.Name{})
+}
+
 func (p *fakeQueue) Message(_ context.Context, id string) (*mailq.Message, bool, error) {
 	for _, m := range p.messages {
 		if m.SpoolID == id || strconv.FormatUint(m.Message, 10) == id {

@@ -90,7 +90,11 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 	}
 	for i := range m.Recipients {
 		r := &m.Recipients[i]
-		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s", r.User, r.Channel, r.Host, r.State)
+		to := r.User
+		if len(r.Originals) > 0 {
+			to += " (originally " + strings.Join(r.Originals, ", ") + ")"
+		}
+		line := fmt.Sprintf("\t  to\t%s via %s/%s: %s", to, r.Channel, r.Host, r.State)
 		// The attempts of a recipient that is done, or whose message is held,
 		// may no longer be known.
 		if ended := r.State == "delivered" || r.State == "failed" || r.State == "held"; r.Attempts > 0 || !ended {

@@ -44,6 +44,7 @@ func verbs() []*command {
 		{words: "SHOW MSG", arguments: "id", right: rightTT, asJSON: true, run: showMessage},
 		{words: "SHOW HELD", right: rightTT, asJSON: true, run: showHeld},
 		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},
+		{words: "SHOW SENDERS", arguments: "[DOMAINS]", right: rightTT, asJSON: true, run: showSenders},
 		{words: "SHOW SHAPE", right: rightTT, asJSON: true, run: showShape},
 		{words: "SHOW COUNTERS", counter: "CommandShowCounters", asJSON: true, run: showCounters},
 		{words: "EXPLAIN", arguments: "channel host", right: rightTT, asJSON: true, run: explain},

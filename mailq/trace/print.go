@@ -199,7 +199,11 @@ func (e *Event) arrivalWords() string {
 	if e.Recipient == "" {
 		return text + " without open recipients"
 	}
-	return fmt.Sprintf("%s for %s (%s/%s), %s", text, e.Recipient, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
+	to := e.Recipient
+	if e.Original != "" {
+		to += ", originally " + strings.TrimSuffix(e.Original+", "+e.Alias, ", ") + ","
+	}
+	return fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
 }
 
 func (e *Event) attemptWords(where *time.Location) string {

@@ -33,6 +33,8 @@ type Event struct {
 	MessageID  string    `json:"message_id"`
 	Sender     string    `json:"sender"`
 	Recipient  string    `json:"recipient"`
+	Original   string    `json:"original"`
+	Alias      string    `json:"alias"`
 	Channel    string    `json:"channel"`
 	Host       string    `json:"host"`
 	PID        int       `json:"pid"`
@@ -163,6 +165,7 @@ type search struct {
 	number  string // of the control file if what is a file name; else ""
 	ids     map[string]bool
 	whole   map[string]bool // ids of messages that match with all their recipients
+	renamed map[string]bool // ids of messages with the recipients that an alias made of the address
 	files   map[string]bool // new control files of messages that were sent elsewhere
 	mailIDs map[string]bool // Message-Ids of messages that went to the router
 	words   [][]byte        // a matching line contains at least one of them
@@ -170,7 +173,7 @@ type search struct {
 
 // Read returns the events about what the user named, in the order of the files.
 func Read(files []string, what string) ([]*Event, error) {
-	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
+	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, renamed: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
 	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
 		s.number = base
 		s.want(base)
@@ -258,7 +261,11 @@ func (s *search) find(e *Event) {
 		e.MessageID != "" && strings.EqualFold(bareID(e.MessageID), bareID(s.what)) ||
 		s.number != "" && numberOf(e.SpoolID) == s.number ||
 		e.Event == "arrival" && s.files[e.File] || e.MessageID != "" && s.mailIDs[e.MessageID]
-	if !all && !strings.EqualFold(e.Recipient, s.what) && !s.ids[e.SpoolID] {
+	wasWhat := strings.EqualFold(e.Original, s.what) || strings.EqualFold(e.Alias, s.what)
+	if wasWhat {
+		s.renamed[e.SpoolID+" "+e.Recipient] = true
+	}
+	if !all && !wasWhat && !strings.EqualFold(e.Recipient, s.what) && !s.ids[e.SpoolID] {
 		return
 	}
 	if !s.ids[e.SpoolID] {
@@ -282,7 +289,8 @@ func (s *search) about(e *Event) bool {
 	if e.SpoolID == "" {
 		return s.number != "" && e.File != "" && path.Base(e.File) == s.number
 	}
-	return s.ids[e.SpoolID] && (s.whole[e.SpoolID] || e.Recipient == "" || strings.EqualFold(e.Recipient, s.what))
+	return s.ids[e.SpoolID] && (s.whole[e.SpoolID] || e.Recipient == "" || strings.EqualFold(e.Recipient, s.what) ||
+		s.renamed[e.SpoolID+" "+e.Recipient])
 }
 
 // numberOf returns the number of the control file in a spoolid. Eight or thirteen

@@ -33,6 +33,9 @@ import (
 type Files interface {
 	Find(ctx context.Context, what spool.Query) iter.Seq2[*spool.Stored, error]
 	Show(ctx context.Context, id string) (*spool.Stored, bool, error)
+	// Sizes returns a function for the size of the message file beside a control
+	// file, and one to call at the end.
+	Sizes() (size func(path string) int64, done func(), err error)
 	// Count counts the messages in a place.
 	Count(ctx context.Context, p spool.Place) (spool.Census, error)
 	// Unloaded counts the control files that could not be loaded yet.

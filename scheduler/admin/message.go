@@ -121,7 +121,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 		r := &m.Recipients[i]
 		*r = mailq.MessageRecipient{
 			Name: mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()},
-			User: to.User, Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
+			User: to.User, Originals: to.Originals(), Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
 		}
 		if k, ok := known[to.Offset]; ok && !f.Done(i) {
 			r.State, r.Attempts, r.WakeAt, r.Reason = k.state, k.attempts, k.wakeAt, k.reason

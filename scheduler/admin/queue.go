@@ -143,6 +143,27 @@ func (q *Queue) Jobs(ctx context.Context, name mailq.Name) iter.Seq2[*mailq.Job,
 	return q.jobs(ctx, walkThread(name))
 }
 
+// SizedJobs yields the job lines of all threads with the sizes of their message
+// files. A message whose file is gone has size 0.
+func (q *Queue) SizedJobs(ctx context.Context) iter.Seq2[*mailq.Job, error] {
+	return func(yield func(*mailq.Job, error) bool) {
+		size, done, err := q.files.Sizes()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer done()
+		for job, err := range q.jobs(ctx, walkVertices) {
+			if err == nil {
+				job.Size = size(job.Path)
+			}
+			if !yield(job, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // jobs joins the parts in which the core shows a vertex with many recipients.
 func (q *Queue) jobs(ctx context.Context, begin walkFunc) iter.Seq2[*mailq.Job, error] {
 	return func(yield func(*mailq.Job, error) bool) {

@@ -226,7 +226,11 @@ func (l *Log) arrived(in *scheduler.Message) {
 	for i := range in.Recipients {
 		r := &in.Recipients[i]
 		m.users = append(m.users, user{r.Offset, r.User})
-		rest(arrival().text(recipient, r.User).text(channel, r.Channel).text(host, r.Host))
+		b := arrival().text(recipient, r.User)
+		for j, address := range r.Originals {
+			b.text([...]field{original, alias}[min(j, 1)], address)
+		}
+		rest(b.text(channel, r.Channel).text(host, r.Host))
 	}
 	l.owes(m, in.Owes)
 }

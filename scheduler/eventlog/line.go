@@ -54,6 +54,8 @@ const (
 	messageID
 	sender
 	recipient
+	original
+	alias
 	channel
 	host
 	pid
@@ -80,7 +82,7 @@ const (
 )
 
 var fields = [...]string{
-	"time", "event", "spoolid", "message_id", "sender", "recipient", "channel", "host", "pid", "command", "peer", "status", "class", "dsn",
+	"time", "event", "spoolid", "message_id", "sender", "recipient", "original", "alias", "channel", "host", "pid", "command", "peer", "status", "class", "dsn",
 	"text", "since", "delay", "tries", "next", "order", "by", "why", "to", "new", "file", "size", "recipients", "failed", "lines",
 }
 

@@ -294,7 +294,11 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				DeliverBy: ctlfile.ParseDeliverBy(r.DSN),
 			})
 			if t.s.options.Users {
-				m.Recipients[len(m.Recipients)-1].User = strings.Clone(r.User)
+				last := &m.Recipients[len(m.Recipients)-1]
+				last.User, last.Originals = strings.Clone(r.User), r.Originals()
+				for j, address := range last.Originals {
+					last.Originals[j] = strings.Clone(address)
+				}
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ import (
 type Query struct {
 	// Places to look in, nil for all of them.
 	Places []Place
-	// Recipient is a pattern for the user of any recipient, done or not.
+	// Recipient is a pattern for the user of any recipient, done or not, or for an
+	// address that the recipient had before an alias.
 	Recipient string
 	// Sender is a pattern for the user of any sender; "<>" is the null sender.
 	Sender string
@@ -101,7 +103,9 @@ func (w *Query) fits(m *Stored) bool {
 func (w *Query) fitsRecipient(f *ctlfile.File) bool {
 	wanted := bare(w.Recipient)
 	for i := range f.Recipients {
-		if pattern.Wildcard(wanted, bare(f.Recipients[i].User)) {
+		r := &f.Recipients[i]
+		if pattern.Wildcard(wanted, bare(r.User)) ||
+			slices.ContainsFunc(r.Originals(), func(address string) bool { return pattern.Wildcard(wanted, bare(address)) }) {
 			return true
 		}
 	}
@@ -180,6 +184,23 @@ func (s *Spool) show(ctx context.Context, p Place, id identity) (*Stored, error)
 		return nil, err
 	}
 	return h.read(n)
+}
+
+// Sizes returns a function for the bytes of the message file beside a control file,
+// which is named by its path below transport/; 0 if there is none. It reads no
+// control file. The caller calls done when it has asked for the last one.
+func (s *Spool) Sizes() (size func(path string) int64, done func(), err error) {
+	h, err := s.openReader(Queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(path string) int64 {
+		var st unix.Stat_t
+		if postoffice.Stat(h.queue, path, &st) != nil || !postoffice.IsRegular(&st) {
+			return 0
+		}
+		return st.Size
+	}, h.close, nil
 }
 
 // errNoPlace says that the directories of a place are missing, so that it has no

@@ -259,23 +259,36 @@ func (e *expansion) mailbox(name string, s scope) {
 // inherit returns what the members of an alias inherit (RFC 3461 section 5.2.7). A
 // single member inherits everything. Several members inherit everything but the
 // request for notices of success, because the sender would get many. The members of a
-// list inherit nothing: the message was delivered to the list, and the owner of the
+// list inherit nothing but the record of its address (INRCPT): the message was delivered to the list, and the owner of the
 // list becomes the sender of the copies.
 func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 	next := scope{chain: append(slices.Clone(s.chain), a.name), owner: s.owner, dsn: s.dsn}
 	listName, _, _ := strings.Cut(a.name, "@")
 	if owner := e.Aliases.names["owner-"+a.name]; owner != nil || e.Aliases.names["owner-"+listName] != nil {
 		_, domain, _ := e.Split(whole)
-		next.owner, next.dsn = "owner-"+listName+"@"+domain, ""
+		next.owner, next.dsn = "owner-"+listName+"@"+domain, addWord("", "INRCPT", whole)
 		return next
 	}
-	if _, ok := ctlfile.DSNWord(s.dsn, "ORCPT"); !ok {
-		next.dsn = strings.TrimLeft(next.dsn+" ORCPT=rfc822;"+ctlfile.EncodeXtext(whole), " ")
+	original, ok := ctlfile.DSNWord(s.dsn, "ORCPT")
+	if !ok {
+		next.dsn = addWord(next.dsn, "ORCPT", whole)
+	} else if _, before := ctlfile.DSNAddress(original); !strings.EqualFold(before, whole) {
+		// The address came to the sender's host as another one. Ours is on record too.
+		next.dsn = addWord(next.dsn, "INRCPT", whole)
 	}
 	if len(a.members) > 1 {
 		next.dsn = withoutSuccess(next.dsn)
 	}
 	return next
+}
+
+// addWord adds the address before an alias to the words of an N line, unless the line
+// has that word already: the first alias counts.
+func addWord(dsn, key, address string) string {
+	if _, ok := ctlfile.DSNWord(dsn, key); ok {
+		return dsn
+	}
+	return strings.TrimLeft(dsn+" "+key+"=rfc822;"+ctlfile.EncodeXtext(address), " ")
 }
 
 // confirm adds the target for a notice of success, if the sender asked for one and the

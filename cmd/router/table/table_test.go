@@ -102,9 +102,9 @@ func TestDSNParametersThroughAliases(t *testing.T) {
 	const asked = "NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;x@old.example"
 	const original = " ORCPT=rfc822;x@old.example"
 	for address, want := range map[string][]string{
-		"one":   {"smtp a.example ann@a.example " + asked},
-		"two":   {"error expanded two@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example NOTIFY=FAILURE" + original},
-		"staff": {"error delivered staff@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example owner owner-staff@mx.example"},
+		"one":   {"smtp a.example ann@a.example " + asked + " INRCPT=rfc822;one@mx.example"},
+		"two":   {"error expanded two@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example NOTIFY=FAILURE" + original + " INRCPT=rfc822;two@mx.example"},
+		"staff": {"error delivered staff@mx.example NOTIFY=SUCCESS" + original, "smtp a.example ann@a.example owner owner-staff@mx.example INRCPT=rfc822;staff@mx.example"},
 	} {
 		for i, w := range want {
 			if got := show(table.Route(address, asked)[i]); got != w {
@@ -321,7 +321,7 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 		if waits := len(x) == 1 && x[0].Channel == "hold"; waits != (c.want != "") {
 			t.Errorf("%s: targets %+v", c.list, x)
 		}
-		if y := show(l.Table().Route("y", "ORCPT=x")[0]); y != "smtp b z@b ORCPT=x" {
+		if y := show(l.Table().Route("y", "ORCPT=x")[0]); y != "smtp b z@b ORCPT=x INRCPT=rfc822;y@mx.example" {
 			t.Errorf("%s: another alias: %s", c.list, y)
 		}
 	}

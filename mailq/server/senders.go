@@ -1,0 +1,95 @@
+package server
+
+// Senders: SHOW SENDERS counts the mail of the queue by sender or domain.
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"zsched/mailq"
+)
+
+// maxSenders bounds the lines of SHOW SENDERS; further senders count as others.
+const maxSenders = 10000
+
+// showSenders executes SHOW SENDERS and SHOW SENDERS DOMAINS.
+func showSenders(r *request, ctx context.Context) bool {
+	domains := r.arg == "DOMAINS"
+	if r.arg != "" && !domains {
+		return r.reject(errors.New("SHOW SENDERS takes nothing, or the word DOMAINS"))
+	}
+	return r.list(func(out *answer) error {
+		items, err := gatherSenders(r.server.queue.SizedJobs(ctx), domains)
+		if err != nil {
+			return err
+		}
+		if !r.asJSON {
+			if err := out.text(mailq.SenderHead()); err != nil {
+				return err
+			}
+		}
+		now := time.Now()
+		for _, it := range items {
+			if r.asJSON {
+				err = out.object(it)
+			} else {
+				err = out.text(mailq.OneReply(it.Text(now)))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// gatherSenders counts jobs by sender or domain, those with most messages first.
+func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.SenderItem, error) {
+	bySender := make(map[string]*mailq.SenderItem)
+	others := &mailq.SenderItem{Others: true}
+	all := &mailq.SenderItem{Total: true}
+	var list []*mailq.SenderItem
+	seen := make(numbers)
+	for job, err := range jobs {
+		if err != nil {
+			return nil, err
+		}
+		name := mailq.SenderOf(job, domains)
+		it := bySender[name]
+		switch {
+		case it == nil && len(list) == maxSenders:
+			it = others
+		case it == nil:
+			it = &mailq.SenderItem{Sender: strings.Clone(name)} // so that it keeps nothing of the job
+			bySender[it.Sender] = it
+			list = append(list, it)
+		}
+		first := seen.add(job.Message)
+		it.Add(job, first)
+		all.Add(job, first)
+	}
+	if others.Jobs > 0 {
+		list = append(list, others)
+	}
+	all.Senders = len(list)
+	list = append(list, all)
+	mailq.SortSenders(list, "size")
+	return list, nil
+}
+
+// numbers is a set of message numbers. They are those of inodes and so are close
+// to each other: the key is the number without its last six bits.
+type numbers map[uint64]uint64
+
+// add adds a number and reports whether it was not in the set.
+func (n numbers) add(number uint64) bool {
+	key, bit := number>>6, uint64(1)<<(number&63)
+	if n[key]&bit != 0 {
+		return false
+	}
+	n[key] |= bit
+	return true
+}
