@@ -236,6 +236,9 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 	default:
 		report.Notary = res.Fields.Notary()
 	}
+	if m.session.server.AllNotary {
+		report.Notary = res.Fields.Notary()
+	}
 	if res.Status == DeferAll {
 		m.releaseRest()
 	}

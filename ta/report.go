@@ -122,6 +122,14 @@ func (r *Report) wireStatus() Status {
 	return r.Status
 }
 
+// A scheduler that wants the notary of every report sets NotaryEnv to NotaryAll in the
+// environment of its agents. ZMailer's keeps the notary of a job line's last report
+// for its expired recipients: it must not get that of a success.
+const (
+	NotaryEnv = "TA_NOTARY"
+	NotaryAll = "all"
+)
+
 // Notary is the delivery status data of a report: up to six fields separated
 // by the byte 0x01, in the order of the methods below. Fewer fields are
 // accepted; missing ones read as "".

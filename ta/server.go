@@ -35,6 +35,9 @@ type Server struct {
 	// add recipients that have root's privilege.
 	SenderOwned bool
 	Sessions    int // job lines that may be open at once; 0: 1
+	// AllNotary sends the notary with every report, so that the scheduler's event log
+	// and metrics know the peer and the status code of ok2, ok3 and error2 too.
+	AllNotary bool
 	// Syslog gets a line for each recipient reported on; nil: none.
 	Syslog *Syslog
 	// Deliver delivers one message to the recipients in it. Each session calls

@@ -472,6 +472,26 @@ func TestDiskFullLosesNothing(t *testing.T) {
 	}
 }
 
+// The diagnostic of ok2, ok3 and error2 is not the scheduler's business, but its
+// event log needs the peer and the code.
+func TestEveryReportHasTheNotaryIfTheSchedulerWantsIt(t *testing.T) {
+	fields := Fields{Code: "2.0.0", Remote: "dns; mx (192.0.2.1)"}
+	for _, c := range []struct {
+		dsn  string
+		give Status
+		says string
+	}{
+		{"N NOTIFY=FAILURE", OK, "bob\x01delivered\x012.0.0\x01\x01dns; mx (192.0.2.1)\tok3 "},
+		{"N NOTIFY=SUCCESS", OK, "bob\x01delivered\x012.0.0\x01\x01dns; mx (192.0.2.1)\tok2 "},
+		{"N NOTIFY=FAILURE", Error, "bob\x01failed\x012.0.0\x01\x01dns; mx (192.0.2.1)\terror2 "},
+	} {
+		o := newTestSpool(t)
+		o.put("1", rcpt("smtp", "a.example", "bob"), c.dsn)
+		got := o.serve(&Server{AllNotary: true, Deliver: with(Result{Status: c.give, Fields: fields})}, "1\ta.example\n")
+		expect(t, got, "#hungry\n1/82\t"+c.says+"\n#hungry\n")
+	}
+}
+
 func TestVerboseLogIsOnlyAddedTo(t *testing.T) {
 	o := newTestSpool(t)
 	for _, name := range []string{"v_1", "v_none", "v_link"} {

@@ -18,6 +18,7 @@ import (
 // an error; SIGPIPE does not kill the agent in the middle of a message.
 func (s *Server) Standard() (ctx context.Context, stop func()) {
 	s.In, s.Out, s.Err = os.Stdin, os.Stdout, os.Stderr
+	s.AllNotary = os.Getenv(NotaryEnv) == NotaryAll
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return signal.NotifyContext(context.Background(),
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)

@@ -216,7 +216,7 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 // play is the agent player. Its operand says what it does with a recipient:
 // ok, error or defer at once; "gate FILE" delivers when the file exists;
 // "unless FILE" defers unless it does; "env FILE" writes its environment there
-// and delivers.
+// and delivers; "peer" delivers and names the host that it has talked to.
 func play() {
 	args := os.Args[1:]
 	s := ta.Server{Name: "player"}
@@ -225,9 +225,12 @@ func play() {
 	}
 	s.Deliver = func(m *ta.Message) {
 		status, text := ta.OK, "250 played"
+		var fields ta.Fields
 		switch args[0] {
 		case "error":
 			status, text = ta.Error, "550 the player does not want it"
+		case "peer":
+			fields = ta.Fields{Code: "2.6.0", Remote: "dns; mx.x.example (192.0.2.7)"}
 		case "defer":
 			status = ta.Deferred
 		case "unless":
@@ -244,7 +247,7 @@ func play() {
 		case "env":
 			os.WriteFile(args[1], []byte(strings.Join(os.Environ(), "\n")+"\n"), 0o644)
 		}
-		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Result{Status: status, Text: text} })
+		m.ReportRest(func(*ta.Recipient) ta.Result { return ta.Result{Status: status, Text: text, Fields: fields} })
 	}
 	ctx, stop := s.Standard()
 	defer stop()

@@ -15,14 +15,16 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ta"
 )
 
 // Command converts the expanded words of a clause's command= into the fields of
 // Spec. Leading words with an '=' are assignments to its environment. The next
 // word is the program, below mailbin/ta (mailbin is absolute) unless it begins
 // with '/'; PATH is not searched. The environment is those assignments, then the
-// scheduler's TZ, then PATH and ZCONFIG from env, the values of zmailer.conf.
-// A variable assigned in the command is not set again from TZ, PATH or ZCONFIG.
+// scheduler's TZ, then PATH and ZCONFIG from env, the values of zmailer.conf, then
+// ta.NotaryEnv. A variable assigned in the command is not set again.
 func Command(words []string, mailbin string, env map[string]string) (path string, args, environ []string, err error) {
 	for len(words) > 0 && strings.Contains(words[0], "=") {
 		environ = append(environ, words[0])
@@ -54,6 +56,7 @@ func Command(words []string, mailbin string, env map[string]string) (path string
 		value, ok := env[name]
 		inherit(name, value, ok)
 	}
+	inherit(ta.NotaryEnv, ta.NotaryAll, true)
 	return path, args, environ, nil
 }
 
