@@ -62,6 +62,9 @@ type (
 		Message MessageID
 		Path    string
 		PID     int // of the agent that died; 0 if none did
+		// Offsets are its recipients in this file, if its pid is too large for a
+		// lock: only their locks are then its.
+		Offsets []int64
 	}
 
 	// Load reads the control file of a message that is on record (record.go).

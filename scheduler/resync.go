@@ -38,8 +38,14 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	dv.setState(v, reading, 0)
 	v.readReason = why
 	op := dv.nextOp()
+	var offsets []int64
+	if pid >= ctlfile.MaxPID {
+		for i := range v.len() {
+			offsets = append(offsets, int64(dv.recipient(v, i).offset))
+		}
+	}
 	dv.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid},
+		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets},
 		message: m, vertex: v,
 	})
 }

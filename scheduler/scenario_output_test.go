@@ -40,6 +40,9 @@ func (sc *scenario) format(a scheduler.Action) string {
 		}
 		return text
 	case scheduler.Read:
+		if a.Offsets != nil {
+			return fmt.Sprintf("read %d, locks of %d", a.Message, a.Offsets)
+		}
 		return fmt.Sprintf("read %d", a.Message)
 	case scheduler.Load:
 		return fmt.Sprintf("load %d", a.Message)

@@ -180,6 +180,8 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.step(scheduler.AgentResync{Agent: sc.agent(args[0]), Message: scheduler.MessageID(sc.number(args[1]))})
 	case "exit":
 		sc.step(scheduler.AgentExited{Agent: sc.agent(args[0]), Status: strings.Join(args[1:], " ")})
+	case "pid":
+		sc.step(scheduler.AgentStarted{Agent: sc.agent(args[0]), PID: sc.number(args[1])})
 	case "unstarted":
 		sc.step(scheduler.AgentFailed{Agent: sc.agent(args[0]), Reason: strings.Join(args[1:], " ")})
 	case "reread":

@@ -57,7 +57,7 @@ func (f *files) mark(a scheduler.Mark) {
 
 func (f *files) read(a scheduler.Read) {
 	f.pending++
-	f.spool.Reread(uint64(a.Op), a.Path, a.PID)
+	f.spool.Reread(uint64(a.Op), a.Path, spool.DeadAgent{PID: a.PID, Offsets: a.Offsets})
 }
 
 func (f *files) reread(r spool.Reread) {

@@ -26,10 +26,9 @@ import (
 type locks struct {
 	writtenAt time.Time // the file's mtime: no lock is younger
 	// known says that the message is in the receiver's memory. Locks without an
-	// exact pid then belong to our agents. dead is the pid of the agent that has
-	// died (0: none).
+	// exact pid then belong to our agents. dead is the one that has died.
 	known bool
-	dead  int
+	dead  DeadAgent
 	// outlived finds agents of an earlier scheduler; nil: the message is known.
 	outlived *outlivingAgents
 
@@ -41,13 +40,14 @@ type locks struct {
 func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
 	switch {
-	case pid == l.dead:
-		return false
 	case pid >= ctlfile.MaxPID:
 		if l.known {
-			return l.dead < ctlfile.MaxPID
+			_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
+			return l.dead.PID < ctlfile.MaxPID || !its
 		}
 		return l.outlived.since(l.writtenAt)
+	case pid == l.dead.PID:
+		return false
 	case pid != l.asked:
 		l.asked, l.alive = pid, alive(pid, l.writtenAt)
 	}

@@ -131,18 +131,26 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 	const big = ctlfile.MaxPID
 	for name, c := range map[string]struct {
 		died int
-		want string // tags of live, dead and overflow
+		had  []int  // recipients of a dead agent with a large pid, by index
+		want string // tags of live, dead, and two of agents with large pids
 	}{
-		"none died":           {0, "~ ~"},
-		"another died":        {4711, "~ ~"},
-		"it died just now":    {pid, "  ~"},
-		"one without a field": {4194000, "~  "},
+		"none died":           {0, nil, "~ ~~"},
+		"another died":        {4711, nil, "~ ~~"},
+		"it died just now":    {pid, nil, "  ~~"},
+		"one without a field": {4194000, []int{2}, "~  ~"},
+		"the other of them":   {4194001, []int{3}, "~ ~ "},
+		"both, as one line":   {4194000, []int{2, 3}, "~   "},
 	} {
 		o := newTestSpool(t)
-		o.put("7", control("7", locked(pid), locked(dead), locked(big)))
+		text := control("7", locked(pid), locked(dead), locked(big), locked(big))
+		o.put("7", text)
+		var offsets []int64
+		for _, i := range c.had {
+			offsets = append(offsets, recipientsOf(t, text)[i].Offset)
+		}
 		o.age("transport/7", 0)
 		o.open(Options{})
-		o.s.Reread(5, "7", c.died)
+		o.s.Reread(5, "7", DeadAgent{PID: c.died, Offsets: offsets})
 		r := answer[Reread](o)
 		got := ""
 		for _, state := range r.Recipients {
@@ -203,4 +211,13 @@ func TestWhoHoldsALockOfALargePid(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+}
+
+// recipientsOf parses a control file.
+func recipientsOf(t *testing.T, text string) []ctlfile.Recipient {
+	f, err := ctlfile.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Recipients
 }

@@ -85,11 +85,20 @@ func (s *Spool) pushEdit(path string, run func()) {
 	s.edits[n].push(run)
 }
 
+// DeadAgent is an agent of ours that has died; the zero value is none.
+type DeadAgent struct {
+	PID int
+	// Offsets are the recipients that it had in the file, in order. They are needed if
+	// PID is too large for a lock.
+	Offsets []int64
+}
+
 // Reread reads the control file again. It first clears the locks of dead processes,
-// including dead (0: none died), and settles recipients by their d lines. A lock with
-// ctlfile.MaxPID belongs to one of our agents with such a large pid: if the pid dead
-// is as large, all these locks are cleared. The result is Reread.
-func (s *Spool) Reread(op uint64, path string, dead int) {
+// including those of dead, and settles recipients by their d lines. A lock with
+// ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid of
+// dead is as large, its locks are those of its recipients; others belong to agents
+// that may still work. The result is Reread.
+func (s *Spool) Reread(op uint64, path string, dead DeadAgent) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
 		extra, missing, err := s.change(path, unix.O_RDONLY, func(d *controlFile) error {

@@ -152,7 +152,7 @@ func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 	s.Answer(spool.Marked{Op: op, Missing: f == nil})
 }
 
-func (s *Spool) Reread(op uint64, path string, _ int) {
+func (s *Spool) Reread(op uint64, path string, _ spool.DeadAgent) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	f := s.Files[path]
