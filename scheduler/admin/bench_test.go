@@ -207,7 +207,7 @@ func (s *endless) Found() <-chan []spool.Name             { return nil }
 func (s *endless) Results() <-chan []spool.Result         { return s.results }
 func (s *endless) Load([]spool.Name)                      {}
 func (s *endless) Mark(uint64, string, []ctlfile.Mark)    {}
-func (s *endless) Reread(uint64, string, spool.DeadAgent)             {}
+func (s *endless) Reread(uint64, string, spool.DeadAgent) {}
 func (s *endless) Finish(spool.Finish)                    {}
 func (s *endless) Report(uint64, string, time.Time)       {}
 func (s *endless) Probe()                                 {}
