@@ -23,6 +23,9 @@ type Loader struct {
 	table  *Table
 	stamps map[string]stamp // of the files when they were read
 	lists  map[string]bool  // of them, :include: files; true: users can change the file
+	// existed are those of the two files that the table in force was read from. If one
+	// of them vanishes, that table stays in force: mail must not fail for it.
+	existed []string
 
 	pending chan *reading // the tables are being read; the result is nil if nothing has changed
 	again   bool          // and are to be read once more after that
@@ -122,7 +125,16 @@ func (l *Loader) read() *reading {
 	began := time.Now()
 	r := &reading{lists: map[string]bool{}}
 	r.stamps = map[string]stamp{l.RoutesFile: stampOf(l.RoutesFile), l.AliasesFile: stampOf(l.AliasesFile)}
-	routes, errs := l.readRoutes()
+	var errs []error
+	for _, file := range l.existed {
+		if r.stamps[file] == (stamp{}) {
+			if _, err := os.Stat(file); err != nil {
+				errs = append(errs, fmt.Errorf("%w; the old tables stay in force until it is back or the router restarts", err))
+			}
+		}
+	}
+	routes, more := l.readRoutes()
+	errs = append(errs, more...)
 	aliases, more := ReadAliases(l.AliasesFile)
 	errs = append(errs, more...)
 	if aliases != nil {
@@ -151,6 +163,12 @@ func (l *Loader) use(r *reading) error {
 		return r.err
 	}
 	l.table = r.table
+	l.existed = nil
+	for _, file := range []string{l.RoutesFile, l.AliasesFile} {
+		if r.stamps[file] != (stamp{}) {
+			l.existed = append(l.existed, file)
+		}
+	}
 	l.warn()
 	return nil
 }

@@ -450,3 +450,43 @@ func FuzzAliases(f *testing.F) {
 		}
 	})
 }
+
+// A file that vanishes is a mistake: with an empty table all mail to aliases would
+// fail. At the start, a missing file is an empty table.
+func TestTablesThatVanishStayInForce(t *testing.T) {
+	dir := t.TempDir()
+	l := &Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+	if err := l.Load(); err != nil {
+		t.Fatalf("without files: %v", err)
+	}
+	text := map[string]string{l.AliasesFile: "x: a@a, b@b\n", l.RoutesFile: "mx.example local\n* smtp\n"}
+	long := time.Now().Add(-time.Hour)
+	for file, content := range text {
+		if err := errors.Join(os.WriteFile(file, []byte(content), 0o644), os.Chtimes(file, long, long)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if loaded, err := l.Refresh(time.Now(), true); !loaded || err != nil {
+		t.Fatal(loaded, err)
+	}
+	for file, content := range text {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // by itself, and because somebody asks for it
+			loaded, err := l.Refresh(time.Now().Add(time.Hour), true)
+			if loaded || err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "old tables stay in force") {
+				t.Errorf("%s: %v, %v", file, loaded, err)
+			}
+			if n := len(l.Table().Route("x", "")); n != 2 {
+				t.Errorf("%s: %d targets", file, n)
+			}
+		}
+		if err := errors.Join(os.WriteFile(file, []byte(content), 0o644), os.Chtimes(file, long, long)); err != nil {
+			t.Fatal(err)
+		}
+		if loaded, err := l.Refresh(time.Now().Add(2*time.Hour), false); !loaded || err != nil {
+			t.Errorf("%s is back: %v, %v", file, loaded, err)
+		}
+	}
+}
