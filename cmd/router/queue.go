@@ -76,18 +76,27 @@ func openQueue(office string, levels int) (*queue, error) {
 	if q.group, err = postoffice.Group(filepath.Join(office, "transport")); err != nil {
 		return nil, err
 	}
-	if err := postoffice.MakeDir(postoffice.WorkingDir, q.staging(""), 0o700); err != nil {
-		return nil, err
-	}
-	info, err := postoffice.Lstat(q.staging(""))
-	if err == nil && (!info.IsDir() || info.Mode().Perm()&0o077 != 0 || ownerOf(info) != os.Geteuid()) {
-		err = fmt.Errorf("%s is not a directory of this user alone", q.staging(""))
-	}
-	if err != nil {
+	if err := q.makeStaging(); err != nil {
 		return nil, err
 	}
 	q.fs, err = postoffice.OpenDirFile(filepath.Join(office, "transport"))
 	return q, err
+}
+
+// makeStaging makes the staging directory if it is not there: at the start, and when
+// somebody has removed it.
+func (q *queue) makeStaging() error {
+	dir := q.staging("")
+	info, err := postoffice.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err == nil {
+			info, err = postoffice.Lstat(dir)
+		}
+	}
+	if err == nil && (!info.IsDir() || info.Mode().Perm()&0o077 != 0 || ownerOf(info) != os.Geteuid()) {
+		err = fmt.Errorf("%s is not a directory of this user alone", dir)
+	}
+	return err
 }
 
 func (q *queue) close() { _ = q.fs.Close() }
@@ -114,7 +123,13 @@ func (q *queue) commit(jobs []*job) {
 	if info, err := q.fs.Stat(); err == nil {
 		q.group = int(info.Sys().(*syscall.Stat_t).Gid)
 	}
+	if len(jobs) > 0 {
+		q.failAll(jobs, q.makeStaging())
+	}
 	for _, j := range jobs {
+		if j.err != nil {
+			continue
+		}
 		if j.err = q.stage(j); j.err != nil {
 			q.unstage(j)
 		}

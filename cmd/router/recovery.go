@@ -24,6 +24,9 @@ type staged struct {
 // not complete because of a failure of the file system. It returns the control files
 // that it has moved to their names.
 func (q *queue) recover() (paths []string, err error) {
+	if err := q.makeStaging(); err != nil {
+		return nil, err
+	}
 	names, err := postoffice.ReadNames(q.staging(""))
 	if err != nil || len(names) == 0 {
 		return nil, err

@@ -3,6 +3,7 @@ package main
 // The loop: what wakes the router, which submissions wait, and batches of them.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,6 +53,9 @@ type router struct {
 	retries map[string]retry    // those that failed, by name
 	retryAt time.Time           // when the next of them may be due; zero: none waits
 	checkAt time.Time           // when the tables' files are checked next
+	// limit bounds a batch while there are too few file descriptors for batchLimit
+	// submissions; 0: there are enough.
+	limit int
 }
 
 // retry is when a submission is tried again.
@@ -257,11 +261,28 @@ func (r *router) batch() {
 	}
 	var jobs []*job
 	size, taken := 0, 0
-	for taken < len(r.waiting) && len(jobs) < batchLimit && size < batchBytes {
+	limit := r.batchMax()
+	for taken < len(r.waiting) && len(jobs) < limit && size < batchBytes {
 		name := r.waiting[taken]
+		j, err := r.open(name)
+		if tooManyFiles(err) && len(jobs) > 0 {
+			// The work on the others needs descriptors too.
+			half := len(jobs) / 2
+			r.fewFiles(len(jobs), err)
+			for _, j := range jobs[half:] {
+				_ = j.file.Close()
+				r.known[j.name] = true
+				r.waiting = append(r.waiting, j.name)
+			}
+			jobs = jobs[:half]
+			break
+		}
 		taken++
 		delete(r.known, name)
-		if j := r.open(name); j != nil {
+		switch {
+		case err != nil:
+			r.fail(name, err)
+		case j != nil:
 			jobs = append(jobs, j)
 			size += len(j.contents[0].Blocks[0].Header) + 200*j.recipients
 		}
@@ -270,33 +291,67 @@ func (r *router) batch() {
 	if len(r.waiting) == 0 {
 		r.waiting = nil
 	}
+	r.commit(jobs)
+}
+
+// commit queues the jobs of a batch. Those for which there were too few descriptors
+// wait for a smaller batch.
+func (r *router) commit(jobs []*job) {
 	startedAt := time.Now()
 	r.queue.commit(jobs)
+	few := false
 	for _, j := range jobs {
 		_ = j.file.Close()
+		if tooManyFiles(j.err) && !j.moved && len(jobs) > 1 {
+			r.add(j.name)
+			if !few {
+				r.fewFiles(len(jobs), j.err)
+			}
+			few = true
+			continue
+		}
 		r.finish(j, startedAt)
+	}
+	if !few && len(jobs) > 0 && len(jobs) == r.limit { // more may be possible again
+		if r.limit *= 2; r.limit >= batchLimit {
+			r.limit = 0
+		}
 	}
 }
 
+// batchMax is how many submissions a batch may have.
+func (r *router) batchMax() int { return cmp.Or(r.limit, batchLimit) }
+
+// fewFiles halves the batches after one of this size had too few descriptors.
+func (r *router) fewFiles(size int, err error) {
+	if r.limit == 0 {
+		r.log.Warn().Err(err).Msg("too few file descriptors for a batch; batches are smaller")
+	}
+	r.limit = max(1, size/2)
+}
+
+// tooManyFiles reports whether an error is the limit on open files.
+func tooManyFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
 // open opens and routes a submission. It returns nil if the file does not exist any
-// more, or after an error, which it handles.
-func (r *router) open(name string) *job {
+// more.
+func (r *router) open(name string) (*job, error) {
 	in, err := r.queue.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		delete(r.retries, name)
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		r.fail(name, err)
-		return nil
+		return nil, err
 	}
 	routed, err := r.site.read(in, r.loader.Table())
 	if err != nil {
 		_ = in.file.Close()
-		r.fail(name, err)
-		return nil
+		return nil, err
 	}
-	return &job{submission: in, routed: routed}
+	return &job{submission: in, routed: routed}, nil
 }
 
 // fail handles a submission that was not queued: one that cannot be read is

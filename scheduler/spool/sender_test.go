@@ -69,7 +69,7 @@ func TestFilesOfAWaitingMessageGetTheGroupOfTheAgents(t *testing.T) {
 	}
 	o.loaded("7")
 	shared()
-	o.s.Reread(5, "7", 0)
+	o.s.Reread(5, "7", DeadAgent{})
 	answer[Reread](o)
 	shared()
 }
