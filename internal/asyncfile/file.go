@@ -5,7 +5,9 @@ package asyncfile
 import (
 	"bytes"
 	"io"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -15,6 +17,8 @@ const (
 	// closeTimeout bounds Close, so that no full pipe or stopped terminal keeps
 	// the program from exiting.
 	closeTimeout = time.Second
+	// reopenInterval is how often a file that could not be opened again is tried.
+	reopenInterval = time.Second
 )
 
 // Writer appends lines to a file. Lines that come during a write are gathered and
@@ -26,8 +30,8 @@ type Writer struct {
 	// Lost is called with the number of lines lost, as soon as the file takes
 	// lines again. It may write to the Writer. nil: nobody is told.
 	Lost func(lines int)
-	// Failed is called if the file cannot be opened again, so that the old one stays
-	// in use. It may write to the Writer. nil: nobody is told.
+	// Failed is called once if the file cannot be opened again after Reopen, which is
+	// then tried every second. It may write to the Writer. nil: nobody is told.
 	Failed func(error)
 
 	open func() (io.WriteCloser, error)
@@ -67,7 +71,9 @@ func (w *Writer) Write(lines []byte) (int, error) {
 }
 
 // Reopen closes the file and opens it again by its name, which may be that of
-// another file by now. If that fails, the old file stays in use.
+// another file by now. If that fails, the old file stays in use until it succeeds. If
+// the old file has no name any more, nobody could read what it gets: the lines are
+// kept as if it did not take them.
 func (w *Writer) Reopen() {
 	w.mu.Lock()
 	w.reopen = true
@@ -99,9 +105,17 @@ func (w *Writer) run(file io.WriteCloser) {
 	defer close(w.done)
 	var lines []byte // being written
 	written := 0     // bytes of lines that the file has taken
+	stale := false   // the file could not be opened again
+	var retryAt time.Time
+	put := func(lines []byte) (n int, took bool) {
+		if stale && removed(file) {
+			return 0, false
+		}
+		return put(file, lines)
+	}
 	for range w.wake {
 		// First write what the file did not take last time.
-		n, took := put(file, lines[written:])
+		n, took := put(lines[written:])
 		written += n
 		all := written == len(lines)
 
@@ -115,21 +129,23 @@ func (w *Writer) run(file io.WriteCloser) {
 
 		// Lines from before Reopen go to the old file.
 		if all {
-			n, more := put(file, lines)
+			n, more := put(lines)
 			written, took = n, took || more
 		}
 		// Lost is called only when there is room for what it writes.
 		if took {
 			w.tellLost()
 		}
-		if reopen {
+		if reopen || stale && !time.Now().Before(retryAt) {
 			if next, err := w.open(); err != nil {
-				if w.Failed != nil {
+				if !stale && w.Failed != nil {
 					w.Failed(err)
 				}
+				stale, retryAt = true, time.Now().Add(reopenInterval)
+				time.AfterFunc(reopenInterval, w.signal)
 			} else {
 				file.Close()
-				file = next
+				file, stale = next, false
 				// The old file has the beginning of this line; the rest of
 				// it would not be a complete line in the new one.
 				if written > 0 && lines[written-1] != '\n' {
@@ -144,6 +160,20 @@ func (w *Writer) run(file io.WriteCloser) {
 			return
 		}
 	}
+}
+
+// removed reports whether a file has no name any more.
+func removed(file io.Writer) bool {
+	f, ok := file.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && st.Nlink == 0
 }
 
 // put writes lines. It returns how many bytes the file has taken, and whether it

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // gatedFile takes a write only when it is let.
@@ -280,4 +281,52 @@ func TestFileThatCannotBeReopenedStays(t *testing.T) {
 	if err != nil || string(text) != "cannot be opened\n" {
 		t.Errorf("%q %v", text, err)
 	}
+}
+
+// The directory of a log vanishes, and the log is reopened: one word is said about it,
+// nothing is written into a file without a name, what is too much is counted, and the
+// file is made as soon as that is possible.
+func TestFileWhoseDirectoryVanishesIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "logs")
+		name := filepath.Join(dir, "events")
+		check := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(os.Mkdir(dir, 0o700))
+		o, err := Open(func() (io.WriteCloser, error) {
+			return os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		})
+		check(err)
+		failed, lost := 0, 0
+		o.Failed = func(error) { failed++ }
+		o.Lost = func(lines int) { lost += lines }
+		io.WriteString(o, "before\n")
+		synctest.Wait()
+		check(os.RemoveAll(dir))
+		o.Reopen()
+		synctest.Wait()
+		io.WriteString(o, "kept\n")
+		synctest.Wait()
+		o.Write(append(bytes.Repeat([]byte("x"), maxHeld), '\n'))
+		time.Sleep(10 * reopenInterval) // of the bubble
+		if failed != 1 {
+			t.Errorf("%d words about it", failed)
+		}
+		check(os.Mkdir(dir, 0o700))
+		time.Sleep(2 * reopenInterval)
+		io.WriteString(o, "after\n")
+		synctest.Wait()
+		o.Close()
+		got, err := os.ReadFile(name)
+		if string(got) != "kept\nafter\n" || err != nil {
+			t.Errorf("%.100q was written, %v", got, err)
+		}
+		if lost != 1 {
+			t.Errorf("%d lines told lost", lost)
+		}
+	})
 }
