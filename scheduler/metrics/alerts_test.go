@@ -220,3 +220,23 @@ func TestDashboardNamesMetricsThatExist(t *testing.T) {
 		}
 	}
 }
+
+// A router that does not run or is too slow stops all new mail, and the scheduler's own
+// queue looks healthy then.
+func TestRouterIsWatched(t *testing.T) {
+	for _, name := range []string{"../../packaging/prometheus/zsched.rules.yml", "../../packaging/grafana/zsched.json"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, metric := range []string{"scheduler_kept", "scheduler_kept_oldest_seconds"} {
+			found := false
+			for _, of := range selector.FindAllStringSubmatch(strings.ReplaceAll(string(text), `\"`, `"`), -1) {
+				found = found || of[1] == metric && strings.Contains(of[2], `state="router"`)
+			}
+			if !found {
+				t.Errorf("%s does not show %s of the router", name, metric)
+			}
+		}
+	}
+}
