@@ -51,7 +51,7 @@ ta/sm:                    ctlfile ta ta/mime x/sys
 ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
 ta/smtp/smtptest:         go-smtp go-sasl
 
-smtpserver:               ctlfile internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
+smtpserver:               ctlfile internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
 mailq:                    ctlfile internal/interval internal/pattern
 mailq/server:             ctlfile mailq internal/interval internal/pattern internal/process internal/throttle

@@ -70,7 +70,7 @@ func newPasswords(path string) *passwords {
 
 // AuthMechanisms returns the mechanisms that EHLO lists: none without TLS.
 func (s *session) AuthMechanisms() []string {
-	if s.server.passwords.path == "" || s.conn.tls() == nil {
+	if s.conn.config.passwords.path == "" || s.conn.tls() == nil {
 		return nil
 	}
 	return []string{sasl.Plain}
@@ -79,7 +79,7 @@ func (s *session) AuthMechanisms() []string {
 // Auth begins an AUTH command.
 func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	switch {
-	case s.server.passwords.path == "":
+	case s.conn.config.passwords.path == "":
 		return nil, smtp.ErrAuthUnsupported
 	case s.conn.tls() == nil:
 		return nil, refusal(523, smtp.EnhancedCode{5, 7, 10}, "TLS is required")
@@ -92,7 +92,7 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 }
 
 func (s *session) authenticate(identity, user, password string) error {
-	p, l := s.server.passwords, login{user, addressKey(s.conn.client.addr)}
+	p, l := s.conn.config.passwords, login{user, addressKey(s.conn.client.addr)}
 	ofAddress, ofUser := p.exhausted(l)
 	switch {
 	case s.fails >= maxGuesses || ofAddress:
@@ -104,14 +104,14 @@ func (s *session) authenticate(identity, user, password string) error {
 	}
 	ok, err := p.verify(user, password)
 	if err != nil {
-		s.server.o.Log.Error().Err(err).Msg("reading the passwords")
+		s.conn.config.o.Log.Error().Err(err).Msg("reading the passwords")
 		return refusal(454, smtp.EnhancedCode{4, 7, 0}, "Passwords cannot be checked now")
 	}
 	ok = ok && (identity == "" || identity == user)
 	p.note(l, ok)
 	if !ok {
 		s.fails++
-		s.server.o.Log.Warn().Stringer("client", s.conn.client).Str("user", user).Msg("wrong password")
+		s.conn.config.o.Log.Warn().Stringer("client", s.conn.client).Str("user", user).Msg("wrong password")
 		return smtp.ErrAuthFailed
 	}
 	s.user = user

@@ -29,7 +29,7 @@ func (c *connection) nextCommand() error {
 			c.give(line)
 			return nil
 		}
-		if c.commands++; c.commands > c.server.o.MaxRecipients+extraCommands {
+		if c.commands++; c.commands > c.config.o.MaxRecipients+extraCommands {
 			return c.hangUp("421 4.7.0 Too many commands without a message")
 		}
 		if c.errors > c.maxErrors() {
@@ -47,9 +47,9 @@ func (c *connection) nextCommand() error {
 
 func (c *connection) maxErrors() int {
 	if c.client.trusted {
-		return c.server.o.MaxRecipients + extraCommands
+		return c.config.o.MaxRecipients + extraCommands
 	}
-	return c.server.o.MaxErrors
+	return c.config.o.MaxErrors
 }
 
 func (c *connection) give(line string) {
@@ -63,8 +63,8 @@ func (c *connection) readLine() (string, error) {
 		return "", c.end(io.EOF)
 	}
 	now := time.Now()
-	deadline := now.Add(c.server.o.CommandTimeout)
-	if total := c.quietAt.Add(c.server.o.SessionTimeout); total.Before(deadline) {
+	deadline := now.Add(c.config.o.CommandTimeout)
+	if total := c.quietAt.Add(c.config.o.SessionTimeout); total.Before(deadline) {
 		deadline = total
 	}
 	c.idle.Store(true)
@@ -127,7 +127,7 @@ func (c *connection) command(line string) (forward bool, err error) {
 		if !c.beginChunk(arg) {
 			return false, c.hangUp("501 5.5.4 BDAT takes a size and LAST")
 		}
-		if c.chunks > 0 && c.chunks+int64(c.chunk) > c.server.o.MaxSize {
+		if c.chunks > 0 && c.chunks+int64(c.chunk) > c.config.o.MaxSize {
 			return false, c.hangUp("552 5.3.4 Message too large")
 		}
 	}
@@ -159,7 +159,7 @@ func (c *connection) completePostmaster(line string) string {
 	if at < 0 || strings.IndexByte(line, '<') != at {
 		return line
 	}
-	return line[:at+len(address)-1] + "@" + c.server.o.Hostname + line[at+len(address)-1:]
+	return line[:at+len(address)-1] + "@" + c.config.o.Hostname + line[at+len(address)-1:]
 }
 
 // cutDeliverBy removes the BY parameter (RFC 2852) from a MAIL command and records its
@@ -212,7 +212,7 @@ func (c *connection) startTLS(arg string) error {
 	case arg != "":
 		c.reply("501 5.5.4 STARTTLS takes no parameter")
 		return nil
-	case c.server.o.TLS == nil || c.tls() != nil:
+	case c.config.o.TLS == nil || c.tls() != nil:
 		c.reply("503 5.5.1 TLS is not available now")
 		return nil
 	case c.in.Buffered() > 0:
@@ -222,10 +222,10 @@ func (c *connection) startTLS(arg string) error {
 	if err := c.flush(); err != nil {
 		return c.end(err)
 	}
-	conn := tls.Server(c.Conn, c.server.o.TLS)
+	conn := tls.Server(c.Conn, c.config.o.TLS)
 	_ = c.Conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	if err := conn.Handshake(); err != nil {
-		c.server.o.Log.Info().Stringer("client", c.client).Err(err).Msg("TLS handshake")
+		c.config.o.Log.Info().Stringer("client", c.client).Err(err).Msg("TLS handshake")
 		return c.end(io.EOF)
 	}
 	c.use(conn)
@@ -235,7 +235,7 @@ func (c *connection) startTLS(arg string) error {
 
 func (c *connection) mayXCLIENT() bool {
 	addr := remoteAddr(c.Conn)
-	for _, prefix := range c.server.o.XCLIENT {
+	for _, prefix := range c.config.o.XCLIENT {
 		if prefix.Contains(addr) {
 			return true
 		}
@@ -261,9 +261,9 @@ func (c *connection) xclient(arg string) string {
 		if err != nil {
 			return "501 5.5.4 Not an address"
 		}
-		c.client = client{addr: addr.Unmap(), trusted: c.server.trusts(addr.Unmap())}
+		c.client = client{addr: addr.Unmap(), trusted: c.config.o.trusts(addr.Unmap())}
 		c.greeted = ""
-		return "220 " + c.server.o.Hostname + " ESMTP"
+		return "220 " + c.config.o.Hostname + " ESMTP"
 	}
 	return "501 5.5.4 XCLIENT takes ADDR="
 }
@@ -282,7 +282,7 @@ func (c *connection) etrn(host string) string {
 		return "250 2.0.0 Queuing was started for " + host + " a moment ago"
 	}
 	if err := c.server.queue.trigger(host, c.client.String()); err != nil {
-		c.server.o.Log.Error().Err(err).Str("host", host).Msg("ETRN")
+		c.config.o.Log.Error().Err(err).Str("host", host).Msg("ETRN")
 		return "458 4.3.0 The queue cannot be started now"
 	}
 	return "250 2.0.0 Queuing started for " + host

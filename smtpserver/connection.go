@@ -47,6 +47,7 @@ type connection struct {
 	net.Conn          // the client's; TLS after STARTTLS
 	raw      net.Conn // without TLS
 	server   *Server
+	config   *config // in force when it was accepted
 	lmtp     bool
 	in       *bufio.Reader
 
@@ -98,11 +99,11 @@ const (
 	dataEnd // after the line with a dot
 )
 
-func newConnection(s *Server, conn net.Conn, lmtp bool) *connection {
-	c := &connection{raw: conn, server: s, lmtp: lmtp, quietAt: time.Now()}
+func newConnection(s *Server, config *config, conn net.Conn, lmtp bool) *connection {
+	c := &connection{raw: conn, server: s, config: config, lmtp: lmtp, quietAt: time.Now()}
 	c.use(conn)
 	c.client.addr = remoteAddr(conn)
-	c.client.trusted = s.trusts(c.client.addr)
+	c.client.trusted = config.o.trusts(c.client.addr)
 	return c
 }
 
@@ -218,7 +219,7 @@ func (c *connection) replied(code int, last bool) {
 func (c *connection) extensions() string {
 	var lines strings.Builder
 	lines.WriteString("250-DELIVERBY\r\n")
-	if c.server.o.TLS != nil && c.tls() == nil {
+	if c.config.o.TLS != nil && c.tls() == nil {
 		lines.WriteString("250-STARTTLS\r\n")
 	}
 	if c.client.trusted && !c.lmtp {
@@ -346,7 +347,7 @@ func (c *connection) awaitData() error {
 	if err := c.flush(); err != nil {
 		return c.end(err)
 	}
-	o := &c.server.o
+	o := &c.config.o
 	deadline := c.began.Add(o.DataTimeout + time.Duration(c.received/minRate)*time.Second)
 	if idle := time.Now().Add(o.CommandTimeout); idle.Before(deadline) {
 		deadline = idle

@@ -131,7 +131,7 @@ func TestLocalClientsLeaveHalfOfTheSessionsToOthers(t *testing.T) {
 		if !c.local {
 			conn = remoteConn{ours}
 		}
-		one := newConnection(s.Server, conn, false)
+		one := newConnection(s.Server, s.retain(), conn, false)
 		if got := s.enter(one); got != c.want {
 			t.Errorf("session %d: %v", i, got)
 		}

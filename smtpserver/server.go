@@ -32,7 +32,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -41,10 +41,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/emersion/go-smtp"
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
+	"zsched/internal/listen"
 	"zsched/internal/throttle"
 )
 
@@ -105,16 +105,14 @@ func Default() Options {
 
 // Server accepts mail at any number of listeners.
 type Server struct {
-	o          Options
-	queue      *queue
-	flow       *flow
-	passwords  *passwords
-	smtp, lmtp *smtp.Server
-	envelopes  atomic.Int64 // bytes of recipients in memory
-	stopped    chan struct{}
-	triggers   throttle.Throttle // ETRNs for each host
+	queue     *queue
+	envelopes atomic.Int64 // bytes of recipients in memory
+	stopped   chan struct{}
+	triggers  throttle.Throttle // ETRNs for each host
 
 	mu       sync.Mutex
+	config   *config          // of sessions that begin now
+	configs  map[*config]bool // that and earlier ones that have sessions
 	sessions map[*connection]bool
 	from     map[netip.Prefix]int // sessions, by addressKey
 	local    int                  // sessions of clients on this machine
@@ -131,30 +129,12 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, queue: q, passwords: newPasswords(o.Passwords), stopped: make(chan struct{}),
-		flow: &flow{
-			postoffice: o.Router.Postoffice, minFree: o.MinFree, backlog: o.Backlog,
-			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
-		},
+		queue: q, stopped: make(chan struct{}),
 		triggers: throttle.Throttle{Period: triggerPeriod},
-		sessions: make(map[*connection]bool), from: make(map[netip.Prefix]int),
+		sessions: make(map[*connection]bool), from: make(map[netip.Prefix]int), configs: make(map[*config]bool),
 	}
-	s.smtp, s.lmtp = s.newProtocol(false), s.newProtocol(true)
-	go s.flow.watch(s.stopped)
+	s.use(o)
 	return s, nil
-}
-
-func (s *Server) newProtocol(lmtp bool) *smtp.Server {
-	p := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &session{server: s, conn: c.Conn().(*connection), helo: c}, nil
-	}))
-	p.Domain, p.LMTP = s.o.Hostname, lmtp
-	p.MaxMessageBytes, p.MaxRecipients = s.o.MaxSize, s.o.MaxRecipients
-	p.MaxLineLength = 0        // the connection's maxCommand and the session's maxTextLine
-	p.AllowInsecureAuth = true // the session itself requires TLS
-	p.EnableSMTPUTF8, p.EnableDSN = true, true
-	p.ErrorLog = log.New(logWriter{s.o.Log}, "", 0)
-	return p
 }
 
 // logWriter logs what go-smtp reports: panics, and errors of accept.
@@ -176,41 +156,52 @@ const (
 
 // Serve accepts mail at a listener until accepting fails or the server is closed.
 func (s *Server) Serve(l net.Listener, p Protocol) error {
-	server := s.smtp
-	if p == LMTP {
-		server = s.lmtp
-	}
-	return server.Serve(gate{Listener: l, server: s, protocol: p})
-}
-
-// gate is a listener that bounds the number of sessions.
-type gate struct {
-	net.Listener
-	server   *Server
-	protocol Protocol
-}
-
-func (g gate) Accept() (net.Conn, error) {
+	pause := time.Duration(0)
 	for {
-		conn, err := g.Listener.Accept()
-		if err != nil {
-			return nil, err
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.accept(conn, p)
+		case listen.IsTemporary(err):
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			time.Sleep(pause)
+		default:
+			return err
 		}
-		c := newConnection(g.server, conn, g.protocol == LMTP)
-		if !g.server.enter(c) {
-			// The reply fits into the socket's buffer, so this does not block.
-			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-			if g.protocol != SMTPS {
-				_, _ = fmt.Fprintf(conn, "421 4.3.2 %s Too many sessions\r\n", g.server.o.Hostname)
-			}
-			_ = conn.Close()
-			continue
+	}
+}
+
+// accept begins a session, unless there are too many.
+func (s *Server) accept(conn net.Conn, p Protocol) {
+	config := s.retain()
+	c := newConnection(s, config, conn, p == LMTP)
+	if !s.enter(c) {
+		s.release(config)
+		// The reply fits into the socket's buffer, so this does not block.
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		if p != SMTPS {
+			_, _ = fmt.Fprintf(conn, "421 4.3.2 %s Too many sessions\r\n", config.o.Hostname)
 		}
-		if g.protocol == SMTPS {
-			_ = conn.SetReadDeadline(time.Now().Add(handshakeTimeout))
-			c.use(tls.Server(conn, g.server.o.TLS))
+		_ = conn.Close()
+		return
+	}
+	if p == SMTPS {
+		if config.o.TLS == nil { // it was turned off after the listener was opened
+			_ = c.Close()
+			return
 		}
-		return c, nil
+		_ = conn.SetReadDeadline(time.Now().Add(handshakeTimeout))
+		c.use(tls.Server(conn, config.o.TLS))
+	}
+	to := config.smtpIn
+	if p == LMTP {
+		to = config.lmtpIn
+	}
+	select {
+	case to.conns <- c:
+	case <-to.closed:
+		_ = c.Close()
 	}
 }
 
@@ -235,12 +226,12 @@ func (s *Server) enter(c *connection) bool {
 		return false
 	default:
 	}
-	if len(s.sessions) >= s.o.MaxSessions || !c.client.trusted && s.from[c.key] >= s.o.MaxFromAddress {
+	if len(s.sessions) >= c.config.o.MaxSessions || !c.client.trusted && s.from[c.key] >= c.config.o.MaxFromAddress {
 		return false
 	}
 	if c.isLocal() {
 		// Any user of this machine may be the client. They leave sessions to others.
-		if s.local >= (s.o.MaxSessions+1)/2 {
+		if s.local >= (c.config.o.MaxSessions+1)/2 {
 			return false
 		}
 		s.local++
@@ -266,6 +257,7 @@ func (s *Server) leave(c *connection) {
 	if s.from[c.key]--; s.from[c.key] == 0 {
 		delete(s.from, c.key)
 	}
+	s.releaseLocked(c.config)
 	s.ending.Done()
 }
 
@@ -301,24 +293,15 @@ func (s *Server) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 	}
-	_, _ = s.smtp.Close(), s.lmtp.Close() // the listeners are closed already, and the sessions ended or cut off
+	s.mu.Lock()
+	configs := slices.Collect(maps.Keys(s.configs))
+	s.mu.Unlock()
+	for _, config := range configs { // the sessions have ended or are cut off
+		config.end()
+		_, _ = config.smtp.Close(), config.lmtp.Close()
+	}
 	s.queue.close()
 	return err
-}
-
-// trusts reports whether a client at an address may send anywhere. A client without
-// an IP address is a process of this machine.
-func (s *Server) trusts(addr netip.Addr) bool {
-	return !addr.IsValid() ||
-		slices.ContainsFunc(s.o.Networks, func(p netip.Prefix) bool { return p.Contains(addr) })
-}
-
-// isOurs reports whether anybody may send to a domain.
-func (s *Server) isOurs(domain string) bool {
-	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
-	return slices.ContainsFunc(s.o.Domains, func(ours string) bool {
-		return domain == ours || strings.HasPrefix(ours, ".") && strings.HasSuffix(domain, ours)
-	})
 }
 
 func (c client) String() string {

@@ -454,7 +454,7 @@ func TestGuessesFromManyAddressesEndForTheUser(t *testing.T) {
 	}
 	s := start(t, func(o *Options) { o.Passwords = file })
 	for i := range maxUserGuesses {
-		s.passwords.note(from(i), false)
+		s.config.passwords.note(from(i), false)
 	}
 	d := s.stranger()
 	d.startTLS()

@@ -76,10 +76,10 @@ func (s *session) Mail(from string, o *smtp.MailOptions) error {
 	if err != nil && from != "" {
 		return err
 	}
-	if err := s.server.flow.admit(o.Size); err != nil {
+	if err := s.conn.config.flow.admit(o.Size); err != nil {
 		return err
 	}
-	s.server.pause(s.server.flow.delay())
+	s.server.pause(s.conn.config.flow.delay())
 	s.utf8, s.deliverBy = o.UTF8, s.conn.deliverBy
 	s.mail = &ctlfile.Submission{
 		From: ctlfile.Address{User: address}, EnvID: xtext(o.EnvelopeID), Ret: string(o.Return),
@@ -100,11 +100,11 @@ func (s *session) Rcpt(to string, o *smtp.RcptOptions) error {
 	if err != nil {
 		return err
 	}
-	if !s.conn.client.trusted && s.user == "" && !s.server.isOurs(address[strings.LastIndexByte(address, '@')+1:]) {
-		s.server.o.Log.Info().Stringer("client", s.conn.client).Str("to", address).Msg("relaying refused")
+	if !s.conn.client.trusted && s.user == "" && !s.conn.config.o.isOurs(address[strings.LastIndexByte(address, '@')+1:]) {
+		s.conn.config.o.Log.Info().Stringer("client", s.conn.client).Str("to", address).Msg("relaying refused")
 		return refusal(550, smtp.EnhancedCode{5, 7, 1}, "Relaying is not allowed")
 	}
-	if check := s.server.o.CheckRecipient; check != nil {
+	if check := s.conn.config.o.CheckRecipient; check != nil {
 		switch check(address) {
 		case UnknownUser:
 			return refusal(550, smtp.EnhancedCode{5, 1, 1}, "No such user")
@@ -155,7 +155,7 @@ func (s *session) Data(r io.Reader) error {
 	if mail == nil {
 		return smtp.ErrDataReset
 	}
-	log := s.server.o.Log.With().Str("client", mail.RcvdFrom).Str("from", mail.From.User).Logger()
+	log := s.conn.config.o.Log.With().Str("client", mail.RcvdFrom).Str("from", mail.From.User).Logger()
 	m, size, err := s.receive(mail, r)
 	if err == nil {
 		if err = s.server.queue.commit(m); err == nil {
@@ -204,7 +204,7 @@ func (s *session) receive(mail *ctlfile.Submission, r io.Reader) (*incoming, int
 			err = e
 		}
 		if err == nil && size-checked >= checkEvery {
-			checked, err = size, s.server.flow.admit(0)
+			checked, err = size, s.conn.config.flow.admit(0)
 		}
 	}
 	if err == io.EOF {

@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -57,20 +59,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case o.hashPassword:
 		return hashPassword(stdin, stdout, stderr)
 	}
-	env, err := zenv.Read(o.zenv)
-	if err == nil {
-		err = o.readFile(flags, env.Value("MAILSHARE"))
-	}
-	var server smtpserver.Options
-	if err == nil {
-		server, err = o.server(env)
-	}
-	log := newLog(stderr)
-	if err == nil && o.checkRecipients {
-		var r *recipients
-		r, err = newRecipients(env, server.Hostname, log)
-		server.CheckRecipient = r.check
-	}
+	c := &configuration{args: args, log: newLog(stderr)}
+	server, err := c.read()
 	if err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
 		return exitConfig
@@ -78,12 +68,67 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if o.check {
 		return 0
 	}
-	server.Log = log
-	if err := serve(server, o.listen); err != nil {
+	if err := serve(server, c); err != nil {
 		fmt.Fprintf(stderr, "smtpserver: %v\n", err)
 		return exitFault
 	}
 	return 0
+}
+
+// configuration reads the options of the command line and of smtpserver.cf, at the start
+// and at each reload. What has not changed is used again: the certificate that the
+// server has made itself, and the tables of recipients.
+type configuration struct {
+	args       []string
+	log        zerolog.Logger
+	options    *options // in force; nil: none yet
+	tls        *tls.Config
+	hostname   string // of tls and recipients
+	recipients *recipients
+}
+
+// read returns the options of the server. After an error those in force stay so.
+func (c *configuration) read() (smtpserver.Options, error) {
+	o := new(options)
+	flags := newFlags(o)
+	if err := flags.Parse(c.args); err != nil {
+		return smtpserver.Options{}, err
+	}
+	env, err := zenv.Read(o.zenv)
+	if err == nil {
+		err = o.readFile(flags, env.Value("MAILSHARE"))
+	}
+	if err != nil {
+		return smtpserver.Options{}, err
+	}
+	if c.options != nil && c.tls != nil && o.certificate == c.options.certificate && o.key == c.options.key {
+		o.inForce = c.tls
+	}
+	server, err := o.server(env)
+	if err != nil {
+		return server, err
+	}
+	if server.Hostname != c.hostname {
+		c.recipients = nil
+		if o.inForce != nil && o.certificate == "" { // its certificate has the old name
+			o.inForce = nil
+			if server, err = o.server(env); err != nil {
+				return server, err
+			}
+		}
+	}
+	if o.checkRecipients && c.recipients == nil {
+		if c.recipients, err = newRecipients(env, server.Hostname, c.log); err != nil {
+			c.recipients = nil
+			return server, err
+		}
+	}
+	if o.checkRecipients {
+		server.CheckRecipient = c.recipients.check
+	}
+	server.Log = c.log
+	c.options, c.tls, c.hostname = o, server.TLS, server.Hostname
+	return server, nil
 }
 
 // hashPassword reads a password from standard input and prints its hash for a line of
@@ -109,17 +154,18 @@ func newLog(stderr io.Writer) zerolog.Logger {
 }
 
 // serve runs the server until SIGTERM or SIGINT.
-func serve(o smtpserver.Options, addresses []address) error {
+func serve(o smtpserver.Options, c *configuration) error {
 	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Notify(hangups, syscall.SIGHUP, syscall.SIGUSR1)
 	defer signal.Stop(hangups)
 	server, err := smtpserver.New(o)
 	if err != nil {
 		return err
 	}
 	sockets := listen.New(o.Log)
+	addresses := c.options.listen
 	for _, at := range addresses {
 		sockets.Open(at.String(), at.at, nil, func(l net.Listener) error { return server.Serve(l, at.protocol) })
 	}
@@ -128,8 +174,7 @@ func serve(o smtpserver.Options, addresses []address) error {
 		select {
 		case <-stop.Done():
 		case <-hangups:
-			o.Log.Info().Msg("SIGHUP: certificate, passwords and tables are read whenever they have changed; " +
-				"smtpserver.cf is read at the next start")
+			reload(server, c, addresses)
 		}
 	}
 	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
@@ -137,6 +182,21 @@ func serve(o smtpserver.Options, addresses []address) error {
 	deadline, cancelDeadline := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancelDeadline()
 	return server.Close(deadline)
+}
+
+// reload reads smtpserver.cf again, for sessions that begin later. After an error the
+// old options stay in force.
+func reload(server *smtpserver.Server, c *configuration, addresses []address) {
+	o, err := c.read()
+	if err != nil {
+		c.log.Error().Err(err).Msg("smtpserver.cf not reloaded; the old options stay in force")
+		return
+	}
+	server.Configure(o)
+	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
+	if !slices.Equal(addresses, c.options.listen) {
+		c.log.Warn().Msg("other addresses to listen at are used from the next start")
+	}
 }
 
 // absolute returns a path relative to dir as a path below dir, and an absolute or

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/smtp"
+	"net/textproto"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,13 +29,14 @@ func TestMain(m *testing.M) {
 
 // place is a postoffice with its configuration.
 type place struct {
-	t   testing.TB
-	dir string
+	t      testing.TB
+	dir    string
+	logged chan string // gets the lines of the log after the first "listening"; nil: nobody reads them
 }
 
 func newPlace(t testing.TB, config string) place {
 	t.Helper()
-	p := place{t, t.TempDir()}
+	p := place{t: t, dir: t.TempDir()}
 	for _, dir := range []string{"public", "router", "transport", "queue"} {
 		if err := os.Mkdir(filepath.Join(p.dir, dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -67,6 +70,9 @@ func (p place) start() (server *exec.Cmd, address string) {
 		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Message == "listening" {
 			go func() {
 				for lines.Scan() {
+					if p.logged != nil {
+						p.logged <- lines.Text()
+					}
 				}
 			}()
 			return server, line.Address
@@ -297,5 +303,68 @@ func TestHangupDoesNotEndTheServer(t *testing.T) {
 	}
 	if err := server.Wait(); err != nil {
 		t.Errorf("after SIGHUP and SIGTERM: %v", err)
+	}
+}
+
+// Signals read the options again, for sessions that begin later. A file with errors
+// changes nothing.
+func TestSignalsReloadTheOptions(t *testing.T) {
+	p := newPlace(t, "hostname one.example\nno-tls\n")
+	p.logged = make(chan string, 100)
+	server, address := p.start()
+	greeting := func() (string, *textproto.Conn) {
+		t.Helper()
+		conn, err := textproto.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		line, err := conn.ReadLine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line, conn
+	}
+	reload := func(sig syscall.Signal, config, word string) {
+		t.Helper()
+		err := os.WriteFile(filepath.Join(p.dir, "smtpserver.cf"), []byte(config), 0o600)
+		if err = errors.Join(err, server.Process.Signal(sig)); err != nil {
+			t.Fatal(err)
+		}
+		for line := range p.logged {
+			if strings.Contains(line, "reloaded") {
+				if !strings.Contains(line, word) {
+					t.Errorf("the log says %s", line)
+				}
+				return
+			}
+		}
+	}
+	line, before := greeting()
+	if !strings.HasPrefix(line, "220 one.example ") {
+		t.Fatal(line)
+	}
+	reload(syscall.SIGHUP, "hostname two.example\nno-tls\nmax-recipients 1\n", "reloaded, for sessions that begin now")
+	line, after := greeting()
+	if !strings.HasPrefix(line, "220 two.example ") {
+		t.Error(line)
+	}
+	reload(syscall.SIGUSR1, "hostname three.example\nno-such-option\n", "no-such-option")
+	if line, _ = greeting(); !strings.HasPrefix(line, "220 two.example ") {
+		t.Error(line)
+	}
+	for conn, want := range map[*textproto.Conn]int{before: 250, after: 452} {
+		for i, command := range []string{"EHLO c.example", "MAIL FROM:<a@b.example>", "RCPT TO:<x@c.example>", "RCPT TO:<y@c.example>"} {
+			if err := conn.PrintfLine("%s", command); err != nil {
+				t.Fatal(err)
+			}
+			code, text, err := conn.ReadResponse(0)
+			if i == 3 && code != want {
+				t.Errorf("the second recipient got %d %s (%v), want %d", code, text, err, want)
+			}
+		}
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
 }

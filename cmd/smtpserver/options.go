@@ -3,6 +3,7 @@ package main
 // Options: those of the command line and of smtpserver.cf, which have the same names.
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,6 +36,7 @@ type options struct {
 	noTLS                        bool
 	checkRecipients              bool
 	mailqSock                    string
+	inForce                      *tls.Config // is used instead of a new one; nil: there is none
 	smtpserver.Options
 }
 
@@ -219,6 +221,10 @@ func (o *options) server(env *zenv.File) (smtpserver.Options, error) {
 				return s, fmt.Errorf("address %s needs TLS, which is off", a.text)
 			}
 		}
+		return s, nil
+	}
+	if o.inForce != nil {
+		s.TLS = o.inForce
 		return s, nil
 	}
 	key := o.key

@@ -119,7 +119,7 @@ func (s *Sockets) Accept(listener net.Listener, serve func(context.Context, net.
 		conn, err := listener.Accept()
 		switch {
 		case err == nil:
-		case isTemporary(err):
+		case IsTemporary(err):
 			time.Sleep(acceptPause)
 			continue
 		default:
@@ -134,9 +134,9 @@ func (s *Sockets) Accept(listener net.Listener, serve func(context.Context, net.
 	}
 }
 
-// isTemporary says whether an error of accept(2) concerns one connection or a
+// IsTemporary says whether an error of accept(2) concerns one connection or a
 // shortage that passes.
-func isTemporary(err error) bool {
+func IsTemporary(err error) bool {
 	for _, e := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
 		syscall.ECONNABORTED, syscall.EINTR, syscall.EPROTO,
