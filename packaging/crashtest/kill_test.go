@@ -5,7 +5,6 @@ package crashtest
 // The sweep of kills.
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -128,7 +127,9 @@ type results struct {
 	doubles  map[string]int
 	leftover map[string]int
 	notes    map[string]int
-	longest  time.Duration
+	longest  time.Duration   // recovery after errors
+	took     []time.Duration // all recoveries
+	asked    time.Duration   // the longest query during an error
 }
 
 func newResults() *results {
@@ -154,7 +155,11 @@ func (r *results) log(t *testing.T) {
 		t.Logf("noted:   %5d %s", r.notes[what], what)
 	}
 	if r.longest > 0 {
-		t.Logf("longest recovery: %v", r.longest.Round(10*time.Millisecond))
+		slices.Sort(r.took)
+		t.Logf("recovery: half of the runs within %v, all within %v", r.took[len(r.took)/2].Round(10*time.Millisecond), r.longest.Round(10*time.Millisecond))
+	}
+	if r.asked > 0 {
+		t.Logf("longest query during an error: %v", r.asked.Round(10*time.Millisecond))
 	}
 	t.Logf("%d runs, %d calls swept, %d faults, %d losses, %d doubles", r.runs, points, fired, r.losses, doubles)
 }
@@ -189,7 +194,7 @@ func digits(text string) string {
 	return b.String()
 }
 
-// plan is the points of one run, at most one for each program.
+// plan is the points of one run.
 type plan struct {
 	number int
 	points []point
@@ -197,23 +202,22 @@ type plan struct {
 
 func (p plan) String() string { return fmt.Sprint("run", p.number) }
 
-// plans deals out points to runs: one for each point of the program that has most, and
-// one or two of other programs with it. Fewer kills in a run leave it more of the calls
-// that it made without them.
+// plans deals out points to runs of at most *kills points of a program. A run has as
+// few others as possible, because fewer kills leave it more of the calls that the
+// scenario makes without them.
 func plans(list []point) (runs []plan) {
 	byProgram := map[string][]point{}
+	most := 0
 	for _, p := range list {
 		byProgram[p.call.Program] = append(byProgram[p.call.Program], p)
+		most = max(most, len(byProgram[p.call.Program]))
 	}
-	names := slices.SortedFunc(maps.Keys(byProgram), func(a, b string) int {
-		return cmp.Or(len(byProgram[b])-len(byProgram[a]), strings.Compare(a, b))
-	})
+	for n := range (most + *kills - 1) / *kills {
+		runs = append(runs, plan{number: n})
+	}
 	n := 0
-	for i, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(byProgram)) {
 		for _, p := range byProgram[name] {
-			if i == 0 {
-				runs = append(runs, plan{number: len(runs)})
-			}
 			runs[n%len(runs)].points = append(runs[n%len(runs)].points, p)
 			n++
 		}

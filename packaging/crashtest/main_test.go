@@ -18,6 +18,7 @@ var (
 	whole    = flag.Bool("whole", false, "run the whole sweeps, not a sample")
 	parallel = flag.Int("at-once", 8, "how many scenarios run at a time")
 	keep     = flag.Bool("keep", false, "keep the directories of scenarios that fail")
+	kills    = flag.Int("kills", 1, "how many kills of the same program there are in a run at most")
 	stride   = flag.Int("stride", 16, "TestErrorAtEachCall lets every call of this number fail in a run, and makes as many runs with each error")
 	errnames = flag.String("errors", "ENOSPC,EIO,EDQUOT,EMFILE,ENFILE,EROFS,EACCES,EINTR", "the errors")
 	only     = flag.String("only", "", "run only the scenarios whose name contains this text")
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 // runIn runs the tests with a directory for the programs.
 func runIn(m *testing.M) int {
 	flag.Parse()
+	if os.Getenv(binVariable) != "" {
+		return m.Run()
+	}
 	bin, err := os.MkdirTemp("", "crashtest-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,7 +51,8 @@ func runIn(m *testing.M) int {
 	return m.Run()
 }
 
-// binVariable is the environment variable with the directory of the programs.
+// binVariable is the environment variable with the directory of the programs. A
+// user who cannot build them may set it to one that another run has filled.
 const binVariable = "CRASHTEST_BIN"
 
 // build builds the programs, unless another test has, and returns MAILBIN.

@@ -22,10 +22,11 @@ import (
 )
 
 // liveTimeout bounds the first part of a scenario, settleTimeout the second, in which
-// nothing is killed and nothing fails any more.
+// nothing is killed and nothing fails any more. It is generous: what is not there by
+// then counts as lost, also on a busy machine.
 const (
 	liveTimeout   = 6 * time.Second
-	settleTimeout = 40 * time.Second
+	settleTimeout = 4 * time.Minute
 )
 
 // run runs the scenario. The promises are kept when it returns, or the test has

@@ -87,8 +87,9 @@ type site struct {
 	stopping bool
 	ended    int // daemons that ended by themselves
 	daemons  map[string]*daemon
-	notes    []string // what else is to be said about this run
-	left     []string // files that are left in the postoffice at the end
+	notes    []string      // what else is to be said about this run
+	asked    time.Duration // the longest query that s.ask made
+	left     []string      // files that are left in the postoffice at the end
 	watching sync.WaitGroup
 }
 
@@ -304,8 +305,9 @@ func (s *site) signal(name string, signal syscall.Signal) {
 	}
 }
 
-// stopTimeout is longer than the scheduler's fast stop takes.
-const stopTimeout = 15 * time.Second
+// stopTimeout is longer than the scheduler's fast stop takes. A busy disk can keep a
+// process from ending for long.
+const stopTimeout = time.Minute
 
 // stop stops the daemons and waits for them.
 func (s *site) stop() {
@@ -321,7 +323,7 @@ func (s *site) stop() {
 	timer := time.AfterFunc(stopTimeout, func() {
 		for _, d := range daemons {
 			if d.run.Signal(syscall.SIGKILL) == nil {
-				s.note("%s did not stop in %s", d.name, stopTimeout)
+				s.t.Errorf("%s did not stop in %s", d.name, stopTimeout)
 			}
 		}
 	})
@@ -361,7 +363,7 @@ func (s *site) command(name, stdin string, args ...string) bool {
 
 // mailq runs a query or an order, which is not traced, and returns its output.
 func (s *site) mailq(args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(s.bin, "mailq"), append([]string{"-Z", s.path("zmailer.conf"), "-p", s.path("run/mailq"), "--timeout", "10s"}, args...)...)
+	cmd := exec.Command(filepath.Join(s.bin, "mailq"), append([]string{"-Z", s.path("zmailer.conf"), "-p", s.path("run/mailq"), "--timeout", "1m"}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
