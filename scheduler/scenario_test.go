@@ -154,6 +154,13 @@ func (sc *scenario) runLine(words []string, clauses string) {
 		sc.restart(sc.config(args, clauses))
 	case "reload":
 		sc.step(scheduler.Reloaded{Config: sc.config(args, clauses)})
+	case "clock":
+		by, err := time.ParseDuration(args[0])
+		if err != nil {
+			sc.fatalf("%v", err)
+		}
+		sc.start, sc.now = sc.start.Add(by), sc.now.Add(by)
+		sc.step(scheduler.ClockSet{By: by})
 	case "arrive":
 		for _, id := range sc.numbers(args[0]) {
 			sc.step(scheduler.Arrived{Message: sc.message(id, args[1:])})

@@ -67,6 +67,7 @@
 //	orders, held mail                  order.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go position.go walk.go
+//	the wall clock is set              clock.go
 //	how a million messages are kept    message.go mail.go slab.go heap.go
 //	warm restart                       save.go restore.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
@@ -191,9 +192,13 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 }
 
 // Step tells the scheduler one event and returns what to do about it, in
-// order. The slice is valid until the next Step. Time does not go back: if now
-// is earlier than in a previous Step, the latest time seen is used instead.
+// order. The slice is valid until the next Step. Time does not go back but by
+// ClockSet: if now is earlier than in a previous Step, the latest time seen is used
+// instead.
 func (s *Scheduler) Step(now time.Time, e Event) []Action {
+	if set, ok := e.(ClockSet); ok {
+		s.clockSet(set.By)
+	}
 	s.now = max(s.now, at(now))
 	s.out = s.out[:0]
 	s.handle(e)
@@ -212,6 +217,9 @@ func (s *Scheduler) handle(e Event) {
 		if e.RetryWrites && s.store.retryAt != 0 {
 			s.store.retryAt = s.now
 		}
+		s.wake()
+	case ClockSet:
+		s.replanMail()
 		s.wake()
 	case Arrived:
 		s.arrive(&e.Message)

@@ -242,6 +242,13 @@ func (h *harness) sender() string {
 // any more.
 func (h *harness) chance(percent int) bool { return !h.faultless && h.rand.IntN(100) < percent }
 
+// setClock sets the clock forward or back, by up to two days.
+func (h *harness) setClock() {
+	by := time.Duration(h.rand.IntN(4*86400)-2*86400) * time.Second
+	h.now = h.now.Add(by)
+	h.step(ClockSet{by})
+}
+
 // randomEvent lets one thing happen.
 func (h *harness) randomEvent() {
 	switch roll := h.rand.IntN(100); {
@@ -255,6 +262,8 @@ func (h *harness) randomEvent() {
 		h.step(Triggered{Host: h.host()})
 	case roll < 73 && h.chance(50):
 		h.suspendOrLift()
+	case roll < 73 && h.chance(10):
+		h.setClock()
 	case roll < 73 && !h.faultless && h.fixed == nil:
 		h.step(Reloaded{Config: h.config()})
 	case roll < 75 && h.down:

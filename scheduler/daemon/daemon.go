@@ -184,6 +184,9 @@ type Options struct {
 	Dump func()
 	// Ready is called once, when the loop begins to run.
 	Ready func()
+
+	// WallClock is for tests that set the clock; nil: time.Now.
+	WallClock func() time.Time
 }
 
 // Observer is told what passes through the loop, in the loop's goroutine. Its
@@ -214,6 +217,7 @@ type Daemon struct {
 
 	timer   *time.Timer
 	armedAt time.Time // when the timer fires; zero: it is stopped
+	readAt  time.Time // when the clocks were read; its monotonic part counts
 
 	questions chan question
 	asked     bool // the last turn dealt with a question
@@ -261,7 +265,7 @@ func New(o Options) *Daemon {
 func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
-	l.now = time.Now()
+	l.now, d.readAt = d.wallClock(), time.Now()
 	l.startedAt = l.now
 	l.held.load()
 	l.restore.begin(&d.options)

@@ -43,41 +43,65 @@ func (d *Daemon) turn() {
 	asked := false
 	select {
 	case names := <-d.found():
-		l.now = time.Now()
+		d.readClock()
 		l.intake.take(names)
 	case results := <-d.results():
-		l.now = time.Now()
+		d.readClock()
 		d.spoolAnswered(results)
 	case table := <-l.restore.tables:
-		l.now = time.Now()
+		d.readClock()
 		l.restore.read(table)
 	case <-l.restore.next:
-		l.now = time.Now()
+		d.readClock()
 		l.restore.step()
 		d.finishStartup()
 	case said := <-d.agentSaid:
-		l.now = time.Now()
+		d.readClock()
 		l.agents.said(said)
 	case start := <-d.started:
-		l.now = time.Now()
+		d.readClock()
 		l.agents.started(start)
 	case sig := <-d.options.Signals:
-		l.now = time.Now()
+		d.readClock()
 		d.signal(sig)
 	case r := <-d.reload.done:
-		l.now = time.Now()
+		d.readClock()
 		d.reloaded(r)
 	case <-d.timer.C:
-		l.now = time.Now()
+		d.readClock()
 		d.armedAt = time.Time{}
 		l.Step(scheduler.Tick{})
 	case q := <-d.asking():
-		l.now = time.Now()
+		d.readClock()
 		asked = true
 		q.run(l)
 		close(q.answered)
 	}
 	d.asked = asked
+}
+
+// clockStep is how far the wall clock must be ahead of the monotonic clock, or behind
+// it, for the core to be told. Smaller steps do no harm.
+const clockStep = 10 * time.Second
+
+// readClock sets the time of the turn. If the wall clock was set since the last turn,
+// it tells the core. A machine that slept looks as if its clock had been set forward.
+func (d *Daemon) readClock() {
+	l := &d.loop
+	read, now := time.Now(), d.wallClock()
+	by := now.Round(0).Sub(l.now.Round(0)) - read.Sub(d.readAt)
+	l.now, d.readAt = now, read
+	if by.Abs() >= clockStep {
+		l.log.Warn().Stringer("by", by.Round(time.Second)).Msg("the clock was set; waits go on, and expiry follows it")
+		l.Step(scheduler.ClockSet{By: by})
+	}
+}
+
+func (d *Daemon) wallClock() time.Time {
+	if d.options.WallClock != nil {
+		return d.options.WallClock()
+	}
+	return time.Now()
 }
 
 // found returns the channel of names of control files. It is nil while enough
@@ -158,7 +182,7 @@ func (d *Daemon) arm() {
 			d.armedAt = time.Time{}
 		}
 	case !next.Equal(d.armedAt):
-		d.timer.Reset(time.Until(next))
+		d.timer.Reset(next.Sub(d.wallClock()))
 		d.armedAt = next
 	}
 }
