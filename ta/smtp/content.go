@@ -29,6 +29,10 @@ type content struct {
 // messages need none and are read only once. The error is mime.ErrConversion or a
 // localError.
 func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers) (*content, error) {
+	body, err := kept(body)
+	if err != nil {
+		return nil, &localError{err}
+	}
 	c := &content{header: header, body: body, buffers: b, cvt: "NONE"}
 	n := &lineCounter{}
 	if err := c.writeTo(n); err != nil {
@@ -50,6 +54,24 @@ func measure(header string, body io.ReadSeeker, how mime.Conversion, b *buffers)
 	}
 	c.size, c.eight = n.end(), n.eight
 	return c, nil
+}
+
+// maxKept is the longest body in bytes that is kept from measuring until sending, so
+// that the file is read once. Most bodies are shorter.
+const maxKept = 8 << 10
+
+// kept reads a short body into memory.
+func kept(body io.ReadSeeker) (io.ReadSeeker, error) {
+	file, ok := body.(*io.SectionReader)
+	if !ok || file.Size() > maxKept {
+		return body, nil
+	}
+	text := make([]byte, file.Size())
+	n, err := file.ReadAt(text, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return bytes.NewReader(text[:n]), nil
 }
 
 // writeTo writes the message without changing its line ends. The error is the
