@@ -77,9 +77,14 @@ func (p *program) start() {
 			err := cmd.Wait()
 			p.mu.Lock()
 			p.process = nil
-			if p.fault != "" {
+			early := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
+			switch {
+			case p.fault != "":
 				p.s.faults.add(p.fault)
-			} else if !p.stopped {
+			case early == syscall.SIGHUP || early == syscall.SIGUSR1:
+				// The program had just begun, and did not handle signals yet.
+				p.s.faults.add("SIGHUP or SIGUSR1 of " + p.name + " too early")
+			case !p.stopped:
 				p.s.t.Errorf("%s has exited by itself: %v\n%s", p.name, err, p.log.text())
 				p.stopped = true
 			}
@@ -213,6 +218,7 @@ func (s *site) kill(pids []int) {
 type tail struct {
 	mu    sync.Mutex
 	bytes []byte
+	begun []byte // a line without its end
 	heap  int
 }
 
@@ -222,13 +228,18 @@ var collection = regexp.MustCompile(`gc \d+ @.*->(\d+) MB, `)
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for line := range bytes.Lines(b) {
+	for line := range bytes.Lines(append(t.begun, b...)) {
+		if line[len(line)-1] != '\n' {
+			t.begun = append([]byte(nil), line...)
+			return len(b), nil
+		}
 		if found := collection.FindSubmatch(line); found != nil {
 			t.heap, _ = strconv.Atoi(string(found[1]))
 			continue
 		}
 		t.bytes = append(t.bytes, line...)
 	}
+	t.begun = nil
 	if most := 1 << 20; len(t.bytes) > most {
 		t.bytes = append([]byte(nil), t.bytes[len(t.bytes)-most/2:]...)
 	}

@@ -5,6 +5,7 @@ package soak
 import (
 	"bytes"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -35,6 +36,7 @@ func startSink(s *site) *sink {
 		}))
 		server.Domain = "sink.example"
 		server.MaxLineLength = 1 << 16
+		server.ErrorLog = log.New(io.Discard, "", 0) // killed agents
 		go func() { _ = server.Serve(&faultyListener{l, k}) }()
 		s.t.Cleanup(func() { _ = server.Close() })
 	}
