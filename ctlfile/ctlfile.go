@@ -81,8 +81,9 @@ import (
 	"strings"
 )
 
-// MaxSize is the size in bytes of the largest control file that Parse accepts.
-const MaxSize = 1 << 30
+// MaxSize is the size in bytes of the largest control file that Parse accepts: a
+// million recipients, and room for their headers.
+const MaxSize = 1 << 28
 
 // MaxWord bounds the length in bytes of a recipient's channel and host (RouteChannel
 // and RouteHost). Both appear in lines to agents and in lines from mailq clients.

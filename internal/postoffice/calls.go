@@ -22,7 +22,49 @@ func openat(dir int, path string, flags int, mode uint32) (int, error) {
 		}
 		return m.first + fd, nil
 	}
+	if hashed(path) {
+		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
+			Flags: uint64(flags), Mode: uint64(mode & -creates(flags)), Resolve: unix.RESOLVE_NO_SYMLINKS,
+		})
+		if err != unix.ENOSYS {
+			return fd, err
+		}
+	}
 	return unix.Openat(dir, path, flags, mode)
+}
+
+// creates is 1 if the flags of a call may create a file, else 0: openat2(2) wants a
+// mode only then.
+func creates(flags int) uint32 {
+	if flags&unix.O_CREAT != 0 {
+		return 1
+	}
+	return 0
+}
+
+// hashed reports whether a path begins with a hash directory, which has one letter.
+// Hash directories are never symbolic links: one of somebody else's would lead out of
+// the postoffice.
+func hashed(path string) bool { return len(path) > 2 && path[1] == '/' && path[0] != '.' }
+
+// unlinked opens the directory of a path with hash directories, if none of them is a
+// symbolic link. base is the rest of the path. Other paths stay as they are. done closes
+// the directory.
+func unlinked(dir int, path string) (at int, base string, done func(), err error) {
+	if !hashed(path) {
+		return dir, path, func() {}, nil
+	}
+	i := strings.LastIndexByte(path, '/')
+	at, err = unix.Openat2(dir, path[:i], &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	switch err {
+	case nil:
+		return at, path[i+1:], func() { _ = unix.Close(at) }, nil
+	case unix.ENOSYS: // Linux before 5.6
+		return dir, path, func() {}, nil
+	}
+	return -1, "", nil, err
 }
 
 // Close closes a descriptor.
@@ -53,7 +95,12 @@ func fstatat(dir int, path string, st *unix.Stat_t) error {
 		*st = found
 		return err
 	}
-	return unix.Fstatat(dir, path, st, unix.AT_SYMLINK_NOFOLLOW)
+	dir, base, done, err := unlinked(dir, path)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return unix.Fstatat(dir, base, st, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // Read reads at the descriptor's file offset.
@@ -277,7 +324,12 @@ func mkdirat(dir int, path string, mode uint32) error {
 		if m := at(dir, path); m != nil {
 			return m.disk.Mkdirat(m.own(dir), strings.Clone(path), mode)
 		}
-		return unix.Mkdirat(dir, path, mode)
+		dir, base, done, err := unlinked(dir, path)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return unix.Mkdirat(dir, base, mode)
 	})
 }
 
@@ -286,7 +338,12 @@ func unlinkat(dir int, path string) error {
 		if m := at(dir, path); m != nil {
 			return m.disk.Unlinkat(m.own(dir), strings.Clone(path))
 		}
-		return unix.Unlinkat(dir, path, 0)
+		dir, base, done, err := unlinked(dir, path)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return unix.Unlinkat(dir, base, 0)
 	})
 }
 
@@ -299,9 +356,20 @@ func renameat(fromDir int, from string, toDir int, to string, flags uint) error 
 		case m != nil:
 			keep := flags&unix.RENAME_NOREPLACE != 0
 			return m.disk.Renameat(m.own(fromDir), strings.Clone(from), m.own(toDir), strings.Clone(to), keep)
-		case flags == 0:
-			return unix.Renameat(fromDir, from, toDir, to)
 		}
-		return unix.Renameat2(fromDir, from, toDir, to, flags)
+		fromAt, fromBase, fromDone, err := unlinked(fromDir, from)
+		if err != nil {
+			return err
+		}
+		defer fromDone()
+		toAt, toBase, toDone, err := unlinked(toDir, to)
+		if err != nil {
+			return err
+		}
+		defer toDone()
+		if flags == 0 {
+			return unix.Renameat(fromAt, fromBase, toAt, toBase)
+		}
+		return unix.Renameat2(fromAt, fromBase, toAt, toBase, flags)
 	})
 }
