@@ -18,15 +18,15 @@ import (
 // recordQueue is a scheduler with a limit on memory. Its simulated spool needs no
 // memory: the number of a message says when it arrived and for which host it is.
 type recordQueue struct {
-	s               *Scheduler
-	begun, now      time.Time
-	last            MessageID
-	hungry          []AgentID // they answer a Start or an Idle
-	feeds           []Feed
-	loads           []MessageID
-	loaded          int
-	inCore, longest time.Duration
-	hosts           []string
+	s          *Scheduler
+	begun, now time.Time
+	last       MessageID
+	hungry     []AgentID // they answer a Start or an Idle
+	feeds      []Feed
+	loads      []MessageID
+	loaded     int
+	stepTimes
+	hosts []string
 }
 
 // recordInterval is the time between two arrivals: ten million take 55 hours.
@@ -62,12 +62,7 @@ func (q *recordQueue) message(id MessageID) Message {
 }
 
 func (q *recordQueue) step(e Event) {
-	begun := time.Now()
-	actions := q.s.Step(q.now, e)
-	took := time.Since(begun)
-	q.inCore += took
-	q.longest = max(q.longest, took)
-	for _, a := range actions {
+	for _, a := range q.timed(q.s, q.now, e) {
 		switch a := a.(type) {
 		case Start:
 			q.hungry = append(q.hungry, a.Agent)

@@ -26,10 +26,21 @@ type benchQueue struct {
 	agents []AgentID
 	feeds  []Feed
 	ops    []Op
-	// time spent in Step, and in the longest one
-	inCore, longest time.Duration
+	stepTimes
 	// made before the measurement
 	hosts, senders []string
+}
+
+// stepTimes is the time spent in Step, and in the longest one.
+type stepTimes struct{ inCore, longest time.Duration }
+
+func (t *stepTimes) timed(s *Scheduler, now time.Time, e Event) []Action {
+	begun := time.Now()
+	actions := s.Step(now, e)
+	took := time.Since(begun)
+	t.inCore += took
+	t.longest = max(t.longest, took)
+	return actions
 }
 
 func newBenchQueue(sessions int) *benchQueue {
@@ -51,12 +62,7 @@ func newBenchQueue(sessions int) *benchQueue {
 }
 
 func (q *benchQueue) step(e Event) {
-	begun := time.Now()
-	actions := q.s.Step(q.now, e)
-	took := time.Since(begun)
-	q.inCore += took
-	q.longest = max(q.longest, took)
-	for _, a := range actions {
+	for _, a := range q.timed(q.s, q.now, e) {
 		switch a := a.(type) {
 		case Start:
 			q.agents = append(q.agents, a.Agent)

@@ -215,13 +215,7 @@ func (dv *delivery) execute(v *vertex) {
 // not running begins a run with it.
 func (dv *delivery) retryNow(v *vertex) {
 	t := dv.threadOf(v)
-	if t.suspendedUntil != 0 {
-		t.undoRetryStep()
-		t.suspendedUntil = dv.now
-		dv.resumeThread(t)
-	}
-	dv.liftRuleSuspensions(t)
-	t.running = t.params.QueueOnly
+	dv.retryThread(t)
 	if v.state != due {
 		v.undoRetryStep()
 		v.crashes = 0
@@ -233,6 +227,17 @@ func (dv *delivery) retryNow(v *vertex) {
 		dv.enqueueVertex(t, v, false)
 	}
 	dv.updateThread(t)
+}
+
+// retryThread ends the suspensions of a thread, some of whose mail is to be due now.
+func (dv *delivery) retryThread(t *thread) {
+	if t.suspendedUntil != 0 {
+		t.undoRetryStep()
+		t.suspendedUntil = dv.now
+		dv.resumeThread(t)
+	}
+	dv.liftRuleSuspensions(t)
+	t.running = t.params.QueueOnly
 }
 
 // releaseNow makes the poisoned vertices among these due, and withdraws the hold

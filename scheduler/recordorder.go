@@ -122,14 +122,10 @@ func (dv *delivery) stillOrdered(m *message, o *recordedOrder) []*vertex {
 func (dv *delivery) retryRecord(n recordRef) {
 	rec := dv.records.items.at(n)
 	t := dv.recordThread(rec)
-	if t.suspendedUntil != 0 {
-		t.undoRetryStep()
-		t.suspendedUntil = dv.now
-		dv.resumeThread(t)
-	}
-	t.running = t.params.QueueOnly
+	dv.retryThread(t)
 	if rec.state != due {
 		rec.undoRetryStep()
+		rec.flags &^= recordCrashes
 		dv.makeRecordDue(n)
 		return
 	}

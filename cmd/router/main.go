@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
 
@@ -133,17 +132,9 @@ func newLoader(o *options, env *zenv.File) *table.Loader {
 	}
 	l.Domains = append(l.Domains, host)
 	if o.checkUsers {
-		l.HasUser = hasUser
+		l.HasUser = table.MachineHasUser
 	}
 	return l
-}
-
-// hasUser reports whether this machine has a user of that name. After an error of
-// the user database it returns true: the local agent asks again.
-func hasUser(name string) bool {
-	_, err := user.Lookup(name)
-	var unknown user.UnknownUserError
-	return !errors.As(err, &unknown)
 }
 
 func hostname() string {

@@ -3,8 +3,6 @@ package main
 // Recipients: checking addresses against the router's tables.
 
 import (
-	"errors"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -31,7 +29,7 @@ func newRecipients(env *zenv.File, hostname string, log zerolog.Logger) (*recipi
 	share := env.Value("MAILSHARE")
 	r := &recipients{log: log, looked: time.Now(), loader: &table.Loader{
 		RoutesFile: filepath.Join(share, "routes"), AliasesFile: filepath.Join(share, "aliases"),
-		HasUser: hasUser,
+		HasUser: table.MachineHasUser,
 		Warn: func(err error) {
 			log.Warn().Err(err).Msg("mail to an alias waits, because its list cannot be used")
 		},
@@ -41,14 +39,6 @@ func newRecipients(env *zenv.File, hostname string, log zerolog.Logger) (*recipi
 	}
 	r.loader.Domains = append(r.loader.Domains, strings.ToLower(hostname))
 	return r, r.loader.Load()
-}
-
-// hasUser reports whether this machine has a user of that name. After an error of the
-// user database it returns true: the local agent asks again.
-func hasUser(name string) bool {
-	_, err := user.Lookup(name)
-	var unknown user.UnknownUserError
-	return !errors.As(err, &unknown)
 }
 
 // current returns the table in force, which it reads again if its files have changed.

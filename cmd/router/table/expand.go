@@ -3,7 +3,9 @@ package table
 // Routing: where the copies for one recipient of a submission go.
 
 import (
+	"errors"
 	"fmt"
+	users "os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,6 +197,14 @@ func (e *expansion) hasUser(local string) bool {
 	base, _, _ := strings.Cut(local, "+")
 	return e.HasUser(local) || e.HasUser(strings.ToLower(local)) ||
 		base != "" && base != local && (e.HasUser(base) || e.HasUser(strings.ToLower(base)))
+}
+
+// MachineHasUser reports whether this machine has a user of that name: Table.HasUser.
+// After an error of the user database it returns true: the local agent asks again.
+func MachineHasUser(name string) bool {
+	_, err := users.Lookup(name)
+	var unknown users.UnknownUserError
+	return !errors.As(err, &unknown)
 }
 
 // follow expands an alias. It returns false if mail is delivered to the address
