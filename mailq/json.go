@@ -131,6 +131,7 @@ type Thread struct {
 	Sessions       int         `json:"sessions,omitempty"` // busy
 	Destination    Destination `json:"destination,omitempty"`
 	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
+	Effects        []Effect    `json:"effects,omitempty"`  // of reply rules and of SUSPEND
 	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
 	Shares         int         `json:"shares,omitempty"`   // of its due mail
 	// StartError is why no agent starts for its due mail.
@@ -151,20 +152,25 @@ type Agent struct {
 type Pending string
 
 const (
-	NotPending     Pending = ""
-	PendingTA      Pending = ">MaxTA"
-	PendingChannel Pending = ">MaxChannel"
-	PendingRing    Pending = ">MaxRing"
-	PendingThread  Pending = ">MaxThr"
-	PendingFrozen  Pending = "Frozen"
-	PendingForks   Pending = "ForkRateLimit"
-	PendingCommand Pending = "ConfBUG:NoCmdDefined!"
-	PendingStart   Pending = "System:ForkFailure!"
-	PendingHeld    Pending = "Held"
-	PendingTrigger Pending = "QueueOnly"
-	PendingSpool   Pending = "SpoolDown"
-	PendingMemory  Pending = "Memory"
-	PendingPoison  Pending = "Poisoned" // all due mail of the thread is poisoned
+	NotPending         Pending = ""
+	PendingTA          Pending = ">MaxTA"
+	PendingChannel     Pending = ">MaxChannel"
+	PendingRing        Pending = ">MaxRing"
+	PendingThread      Pending = ">MaxThr"
+	PendingFrozen      Pending = "Frozen"
+	PendingForks       Pending = "ForkRateLimit"
+	PendingCommand     Pending = "ConfBUG:NoCmdDefined!"
+	PendingStart       Pending = "System:ForkFailure!"
+	PendingHeld        Pending = "Held"
+	PendingTrigger     Pending = "QueueOnly"
+	PendingSpool       Pending = "SpoolDown"
+	PendingMemory      Pending = "Memory"
+	PendingOrder       Pending = "Suspended" // by SUSPEND
+	PendingRule        Pending = "ReplyRule" // suspended by one
+	PendingRate        Pending = "Rate"      // the thread has no token
+	PendingRingRate    Pending = "RingRate"
+	PendingChannelRate Pending = "ChannelRate"
+	PendingPoison      Pending = "Poisoned" // all due mail of the thread is poisoned
 )
 
 // Job is a line of JSON SHOW THREAD: one message's recipients in one thread.
@@ -187,6 +193,8 @@ type Job struct {
 	Held      bool      `json:"held,omitempty"` // it, its message or its thread
 	// StartError is why no agent starts for it while it is due.
 	StartError string `json:"start_error,omitempty"`
+	// Rule is the reply rule that has suspended its thread, while it is due.
+	Rule string `json:"rule,omitempty"`
 	// LogID and Size are the Message-Id and the bytes of the message file. They
 	// are missing where the files were not read.
 	LogID      string      `json:"log_id,omitempty"`
@@ -198,8 +206,15 @@ type Job struct {
 }
 
 // ReasonOf says why a recipient is still in the queue: the error of the agents
-// that do not start, or else the recipient's last diagnostic.
-func (j *Job) ReasonOf(r *Recipient) string { return cmp.Or(StartReason(j.StartError), r.Reason) }
+// that do not start, or else the recipient's last diagnostic, or else the reply
+// rule that has suspended the thread.
+func (j *Job) ReasonOf(r *Recipient) string {
+	rule := ""
+	if j.Rule != "" {
+		rule = "suspended by the reply rule of " + j.Rule
+	}
+	return cmp.Or(StartReason(j.StartError), r.Reason, rule)
+}
 
 // LastReason says why the mail of a thread is in the queue, as Job.ReasonOf.
 func (t *Thread) LastReason() string { return cmp.Or(StartReason(t.StartError), t.Reason) }

@@ -61,6 +61,8 @@
 //	SHOW WHERE key=value…             TT     the jobs that an order with this selection would affect
 //	SHOW MSG id                       TT     a message: spoolid or number
 //	SHOW HELD                         TT     held messages and threads: who, when, why, until
+//	SHOW SUSPENDED                    TT     threads that SUSPEND suspends: who, when, why, until when
+//	SHOW RULES                        TT     reply rules with their hits
 //	SHOW REASONS                      TT     last diagnostics with counts
 //	SHOW SENDERS [DOMAINS]            TT     mail by sender, or by the sender's domain
 //	SHOW SHAPE                        TT     recipients by destination and age
@@ -74,6 +76,8 @@
 //	KILL, EXPIRE, RETRY, HOLD, RELEASE
 //	   MSG id | THREAD channel host | WHERE key=value…
 //	                                  KILL   +OK; HOLD 3 messages, 5 recipients, 1 threads.
+//	SUSPEND THREAD channel host       KILL   as HOLD
+//	LIFT THREAD channel host          KILL   as HOLD
 //	REQUEUE MSG id | WHERE key=value…
 //	                                  KILL   as HOLD
 //	REROUTE MSG id channel host | THREAD channel host channel host
@@ -131,6 +135,8 @@
 //	SHOW WHERE           Job
 //	SHOW MSG, FIND       Message
 //	SHOW HELD            HeldItem
+//	SHOW SUSPENDED       SuspendedItem
+//	SHOW RULES           RuleItem
 //	SHOW REASONS         ReasonItem
 //	SHOW SENDERS         SenderItem
 //	SHOW SHAPE           ShapeItem

@@ -20,6 +20,8 @@ const (
 	Release Verb = "RELEASE" // let held mail go
 	Requeue Verb = "REQUEUE" // give messages back to the router
 	Reroute Verb = "REROUTE" // send recipients to another thread
+	Suspend Verb = "SUSPEND" // deliver nothing of a thread; its mail expires as usual
+	Lift    Verb = "LIFT"    // end what Suspend and reply rules do to a thread
 )
 
 // Order is an acting verb and its target. Exactly one of Message, Thread and
@@ -31,7 +33,7 @@ type Order struct {
 	Where   *Selection    // everything in the queue that matches
 	To      Name          // the new thread of Reroute
 	DryRun  bool          // count only
-	For     time.Duration // time until a Hold ends by itself; 0: it lasts until released
+	For     time.Duration // time until a Hold or Suspend ends by itself; 0: it lasts until released
 	By      Actor         // not part of the command
 	Why     string        // the reason given, for the log
 }
@@ -137,6 +139,8 @@ var targets = map[Verb]struct{ msg, thread, where bool }{
 	Release: {true, true, true},
 	Requeue: {true, false, true},
 	Reroute: {true, true, true},
+	Suspend: {false, true, false},
+	Lift:    {false, true, false},
 }
 
 // ErrUnknownRequest says that an acting verb does not take the target given.
@@ -183,8 +187,8 @@ func (o *Order) parseTail(rest string) error {
 		word, after = CutRaw(after)
 	}
 	if word == "FOR" {
-		if o.Verb != Hold {
-			return fmt.Errorf("FOR applies only to HOLD")
+		if o.Verb != Hold && o.Verb != Suspend {
+			return fmt.Errorf("FOR applies only to HOLD and SUSPEND")
 		}
 		var span string
 		span, after = CutRaw(after)

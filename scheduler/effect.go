@@ -149,13 +149,22 @@ func (d *dispatch) waitReason(t *thread) string {
 	case WaitOrder:
 		return "suspended by the administrator"
 	case WaitRule:
-		for _, e := range t.shaping.effects {
-			if e.state.rule.Verb == ReplySuspend {
-				return "suspended by the reply rule of " + e.state.rule.Place()
-			}
-		}
+		return "suspended by the reply rule of " + t.shaping.suspendingRule().Place()
 	}
 	return "waited for the limit " + string(why)
+}
+
+// suspendingRule returns the rule that suspends the thread for the longest time; nil:
+// none does.
+func (x *shaping) suspendingRule() *ReplyRule {
+	var rule *ReplyRule
+	until := instant(0)
+	for _, e := range x.effects {
+		if e.state.rule.Verb == ReplySuspend && e.until > until {
+			rule, until = e.state.rule, e.until
+		}
+	}
+	return rule
 }
 
 // EffectView is the effect of a reply rule on a thread.
@@ -282,10 +291,11 @@ func (d *dispatch) orderEnded(o *suspensionOrder) {
 	}
 }
 
-// lift ends an administrator's suspension of a thread and all effects of rules.
+// lift ends an administrator's suspension of a thread and, unless orderOnly, all
+// effects of rules.
 // Its mail is due at its own times.
-func (d *dispatch) lift(key threadKey) {
-	if t := d.threads[key]; t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
+func (d *dispatch) lift(key threadKey, orderOnly bool) {
+	if t := d.threads[key]; !orderOnly && t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
 		d.dropEffects(t, func(*ReplyRule) bool { return true })
 		d.effectDue(t)
 	}

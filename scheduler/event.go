@@ -172,6 +172,7 @@ type (
 	Lifted struct {
 		Channel, Host string
 		By, Why       string
+		OrderOnly     bool // the effects of rules stay
 	}
 
 	// Restored: the state of a thread that an earlier process saved (SaveAll). It

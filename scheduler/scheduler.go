@@ -260,7 +260,7 @@ func (s *Scheduler) handle(e Event) {
 	case SuspendedThread:
 		s.suspendByOrder(e)
 	case Lifted:
-		s.lift(threadKey{e.Channel, e.Host})
+		s.lift(threadKey{e.Channel, e.Host}, e.OrderOnly)
 	case Restored:
 		s.restored(&e.Thread)
 	case AllLoaded:

@@ -233,6 +233,9 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 	switch v.state {
 	case due:
 		view.Wait, view.StartError = s.waitOf(t), s.startError(t)
+		if view.Wait == WaitRule {
+			view.Rule = t.shaping.suspendingRule()
+		}
 		if v.aside && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}

@@ -118,12 +118,13 @@ type VertexView struct {
 	ModifiedAt    time.Time // mtime of the message file
 
 	State     State
-	Wait      Wait      // of a due vertex: why it is not fed now
-	PID       int       // of the agent that has it
-	Next      bool      // it is the next in its thread to be fed
-	ExpiresAt time.Time // zero: never
-	WakeAt    time.Time // of a waiting vertex
-	FedAt     time.Time // last, to the second; zero: never
+	Wait      Wait       // of a due vertex: why it is not fed now
+	PID       int        // of the agent that has it
+	Rule      *ReplyRule // that has suspended the thread of a due vertex; nil: none
+	Next      bool       // it is the next in its thread to be fed
+	ExpiresAt time.Time  // zero: never
+	WakeAt    time.Time  // of a waiting vertex
+	FedAt     time.Time  // last, to the second; zero: never
 	// Position is where a due vertex stands in the order of picks. Explain has
 	// it, and walks of a thread or message have it where Next is set, for the
 	// first maxPositions, because it takes long to compute.

@@ -21,7 +21,7 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              [--where key=value] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value [--limit number] | --explain channel/host |
-             --held | --shape | --reasons | --etrn host | --verbs   [--json]
+             --held | --suspended | --rules | --shape | --reasons | --etrn host | --verbs   [--json]
        mailq --senders | --sender-domains [--sort size|age|bytes|recipients]
              [--limit number] [--json]
        mailq --trace message|address [--event-log file] [--json]
@@ -29,6 +29,8 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              --reroute channel/host
              --msg id | --thread channel/host | --where key=value
              [--for time] [--dry-run] [--yes] [--because text]
+       mailq --suspend channel/host [--for time] [--because text] [--dry-run]
+       mailq --lift channel/host [--because text] [--dry-run]
 `
 
 // options are the options of the command line.
@@ -155,6 +157,8 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 	})
 	for _, simple := range []struct{ flag, command, usage string }{
 		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
+		{"suspended", "SHOW SUSPENDED", "show the threads that --suspend suspends: by whom, since when, why and until when"},
+		{"rules", "SHOW RULES", "show the reply rules and how often they have matched"},
 		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
 		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
 		{"senders", "SHOW SENDERS", "show messages, recipients, bytes and ages by sender"},
@@ -196,10 +200,24 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 		o.order.To, err = parseName(s)
 		return err
 	})
+	for _, act := range []struct {
+		verb  mailq.Verb
+		usage string
+	}{
+		{mailq.Suspend, "deliver nothing to `channel/host`; the mail expires as usual"},
+		{mailq.Lift, "end what --suspend and reply rules do to `channel/host`"},
+	} {
+		flag := strings.ToLower(string(act.verb))
+		f.Func(flag, act.usage, func(s string) error {
+			o.order.Verb, o.chosen = act.verb, append(o.chosen, "--"+flag)
+			o.threads = append(o.threads, s)
+			return nil
+		})
+	}
 	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
 	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
-	f.Func("for", "end the hold after this `time`, such as 2h or 1d12h", o.setFor)
+	f.Func("for", "end the hold or suspension after this `time`, such as 2h or 1d12h", o.setFor)
 	f.BoolVar(&o.yes, "yes", false, "give the order even if it touches more than a hundred messages")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
 	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
@@ -301,8 +319,10 @@ func (o *options) check() error {
 		return errors.New("--msg, --thread, --dry-run, --yes and --because need an order, such as --hold")
 	case o.order.Verb == "" && len(o.where) > 0 && (len(o.chosen) > 0 || o.queue > 0 || o.thread != threadFilter{}):
 		return errors.New("--where goes with an order or with the list of messages only; instead of -c and -h it has channel= and host=")
-	case o.order.For > 0 && o.order.Verb != mailq.Hold:
-		return errors.New("--for goes with --hold only")
+	case o.order.For > 0 && o.order.Verb != mailq.Hold && o.order.Verb != mailq.Suspend:
+		return errors.New("--for goes with --hold and --suspend only")
+	case (o.order.Verb == mailq.Suspend || o.order.Verb == mailq.Lift) && targets > 1:
+		return fmt.Errorf("%s names its thread; --msg, --thread and --where do not go with it", o.chosen[0])
 	case o.order.Verb != "" && targets == 0:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:

@@ -86,6 +86,9 @@ func (p *Printer) heading() {
 		if t.Held {
 			line += " held"
 		}
+		for i := range t.Effects {
+			line += " [" + p.safe(t.Effects[i].Text(p.Now)) + "]"
+		}
 		if window := t.WindowText(p.Now); p.Verbose > 0 && window != "" {
 			line += " " + p.safe(window)
 		}

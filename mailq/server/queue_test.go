@@ -18,14 +18,16 @@ import (
 
 // fakeQueue is a Queue that does not change.
 type fakeQueue struct {
-	totals   mailq.Totals
-	rows     []mailq.ThreadRow
-	jobs     []*mailq.Job
-	messages []*mailq.Message
-	explain  mailq.Explanation
-	counters map[string]float64
-	outcome  mailq.Outcome
-	held     []*mailq.HeldItem
+	totals    mailq.Totals
+	rows      []mailq.ThreadRow
+	jobs      []*mailq.Job
+	messages  []*mailq.Message
+	explain   mailq.Explanation
+	counters  map[string]float64
+	outcome   mailq.Outcome
+	held      []*mailq.HeldItem
+	suspended []*mailq.SuspendedItem
+	rules     []*mailq.RuleItem
 
 	triggered []string
 	orders    []mailq.Order
@@ -118,6 +120,14 @@ func (p *fakeQueue) Trigger(_ context.Context, host, text string) (bool, error) 
 
 func (p *fakeQueue) Held(context.Context) iter.Seq2[*mailq.HeldItem, error] {
 	return each(p.held, p.broken)
+}
+
+func (p *fakeQueue) Suspended(context.Context) iter.Seq2[*mailq.SuspendedItem, error] {
+	return each(p.suspended, p.broken)
+}
+
+func (p *fakeQueue) Rules(context.Context) iter.Seq2[*mailq.RuleItem, error] {
+	return each(p.rules, p.broken)
 }
 
 func (p *fakeQueue) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {

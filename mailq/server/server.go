@@ -63,6 +63,10 @@ type Queue interface {
 	// Held yields the held messages, with an item for each destination, and the
 	// held threads.
 	Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error]
+	// Suspended yields the threads that SUSPEND suspends.
+	Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, error]
+	// Rules yields the reply rules in their order.
+	Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error]
 	// Act executes an order.
 	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
 }

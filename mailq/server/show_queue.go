@@ -72,6 +72,10 @@ func (r *report) threads(ctx context.Context) error {
 		r.out.line = appendThread(r.out.line[:0], row.Thread, r.now)
 		if r.out.framed {
 			r.out.line = appendWindow(r.out.line, row.Thread)
+			for i := range row.Thread.Effects {
+				r.out.line = append(append(r.out.line, " ["...), mailq.OneReply(row.Thread.Effects[i].Text(r.now))...)
+				r.out.line = append(r.out.line, ']')
+			}
 			if reason := mailq.StartReason(row.Thread.StartError); reason != "" {
 				r.out.line = append(append(r.out.line, ' '), mailq.OneReply(reason)...)
 			}

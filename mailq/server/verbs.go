@@ -43,6 +43,8 @@ func verbs() []*command {
 		{words: "SHOW WHERE", arguments: "key=value...", right: rightTT, asJSON: true, run: showWhere},
 		{words: "SHOW MSG", arguments: "id", right: rightTT, asJSON: true, run: showMessage},
 		{words: "SHOW HELD", right: rightTT, asJSON: true, run: showHeld},
+		{words: "SHOW SUSPENDED", right: rightTT, asJSON: true, run: showSuspended},
+		{words: "SHOW RULES", right: rightTT, asJSON: true, run: showRules},
 		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},
 		{words: "SHOW SENDERS", arguments: "[DOMAINS]", right: rightTT, asJSON: true, run: showSenders},
 		{words: "SHOW SHAPE", right: rightTT, asJSON: true, run: showShape},
@@ -51,16 +53,18 @@ func verbs() []*command {
 		{words: "FIND", arguments: "recipient|sender|message-id|spoolid value", right: rightTT, asJSON: true, run: find},
 		{words: "ETRN", arguments: "host [text]", right: rightETRN, counter: "CommandETRN", run: etrn},
 	}
-	for _, verb := range []mailq.Verb{mailq.Kill, mailq.Expire, mailq.Retry, mailq.Hold, mailq.Release, mailq.Requeue, mailq.Reroute} {
+	for _, verb := range []mailq.Verb{mailq.Kill, mailq.Expire, mailq.Retry, mailq.Hold, mailq.Release, mailq.Requeue, mailq.Reroute, mailq.Suspend, mailq.Lift} {
 		arguments := "MSG id | THREAD channel host | WHERE key=value..."
 		switch verb {
 		case mailq.Requeue:
 			arguments = "MSG id | WHERE key=value..."
+		case mailq.Suspend, mailq.Lift:
+			arguments = "THREAD channel host"
 		case mailq.Reroute:
 			arguments = "MSG id channel host | THREAD channel host channel host | WHERE key=value... TO channel host"
 		}
 		tail := " [DRYRUN] [BECAUSE text]"
-		if verb == mailq.Hold {
+		if verb == mailq.Hold || verb == mailq.Suspend {
 			tail = " [DRYRUN] [FOR span] [BECAUSE text]"
 		}
 		list = append(list, &command{words: string(verb), arguments: arguments + tail, right: rightKILL, run: act})

@@ -103,11 +103,13 @@ type full struct {
 // turns keeps the lengths of the loop's turns. It belongs to the loop.
 type turns struct{ took []time.Duration }
 
-func (t *turns) Turn(took time.Duration)                { t.took = append(t.took, took) }
-func (*turns) Event(time.Time, scheduler.Event)         {}
-func (*turns) Action(time.Time, scheduler.Action)       {}
-func (*turns) Result(time.Time, spool.Result)           {}
-func (s *endless) HeldThreads() ([]spool.Thread, error) { return nil, nil }
+func (t *turns) Turn(took time.Duration)          { t.took = append(t.took, took) }
+func (*turns) Event(time.Time, scheduler.Event)   {}
+func (*turns) Action(time.Time, scheduler.Action) {}
+func (*turns) Result(time.Time, spool.Result)     {}
+func (s *endless) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
+	return nil, nil, nil
+}
 
 func newFull(b *testing.B, messages, threads int) *full {
 	debug.SetGCPercent(50) // as cmd/scheduler has it
@@ -203,18 +205,18 @@ func (s *endless) arrive(threads int) {
 	s.results <- batch
 }
 
-func (s *endless) Found() <-chan []spool.Name             { return nil }
-func (s *endless) Results() <-chan []spool.Result         { return s.results }
-func (s *endless) Load([]spool.Name)                      {}
-func (s *endless) Mark(uint64, string, []ctlfile.Mark)    {}
-func (s *endless) Reread(uint64, string, spool.DeadAgent) {}
-func (s *endless) Finish(spool.Finish)                    {}
-func (s *endless) Report(uint64, string, time.Time)       {}
-func (s *endless) Probe()                                 {}
-func (s *endless) Verbose(string, uint32, string)         {}
-func (s *endless) Sweep()                                 {}
-func (s *endless) Hold(uint64, string)                    {}
-func (s *endless) Release(uint64, string)                 {}
-func (s *endless) EndHeld(uint64, string, []ctlfile.Mark) {}
-func (s *endless) Resubmit(uint64, spool.Resubmission)    {}
-func (s *endless) HoldThreads(uint64, []spool.Thread)     {}
+func (s *endless) Found() <-chan []spool.Name                             { return nil }
+func (s *endless) Results() <-chan []spool.Result                         { return s.results }
+func (s *endless) Load([]spool.Name)                                      {}
+func (s *endless) Mark(uint64, string, []ctlfile.Mark)                    {}
+func (s *endless) Reread(uint64, string, spool.DeadAgent)                 {}
+func (s *endless) Finish(spool.Finish)                                    {}
+func (s *endless) Report(uint64, string, time.Time)                       {}
+func (s *endless) Probe()                                                 {}
+func (s *endless) Verbose(string, uint32, string)                         {}
+func (s *endless) Sweep()                                                 {}
+func (s *endless) Hold(uint64, string)                                    {}
+func (s *endless) Release(uint64, string)                                 {}
+func (s *endless) EndHeld(uint64, string, []ctlfile.Mark)                 {}
+func (s *endless) Resubmit(uint64, spool.Resubmission)                    {}
+func (s *endless) HoldThreads(uint64, []spool.Thread, []spool.Suspension) {}

@@ -124,6 +124,7 @@ var upcoming = map[scheduler.Upcoming]string{
 	scheduler.ExpiryNext:  "the oldest message expires",
 	scheduler.StartNext:   "an agent is started",
 	scheduler.ProbeNext:   "the spool is probed",
+	scheduler.TokenNext:   "a rate allows the next job line",
 }
 
 // waits says why mail waits, or what happens to it.

@@ -75,6 +75,8 @@ func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome,
 	switch o.Verb {
 	case mailq.Hold:
 		return q.holdThread(ctx, o)
+	case mailq.Suspend, mailq.Lift:
+		return q.suspendThread(ctx, o)
 	case mailq.Release:
 		return q.releaseThread(ctx, *o.Thread, o)
 	}

@@ -4,6 +4,7 @@ package admin
 // and the settings that it follows.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		return sessionSentence(wait, x)
 	case scheduler.WaitShare, scheduler.WaitQuantum, scheduler.WaitJobs:
 		return turnSentence(wait, x)
+	case scheduler.WaitOrder, scheduler.WaitRule:
+		return suspensionSentence(wait, x), nil
 	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate:
 		return rateSentence(wait, x), []string{string(wait), "rateburst"}
 	case scheduler.WaitProbe:
@@ -73,6 +76,35 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		text += "; the last try: " + t.StartError
 	}
 	return text, nil
+}
+
+// suspensionSentence is about the suspensions by SUSPEND and by reply rules.
+func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
+	t := x.Thread
+	if wait == scheduler.WaitOrder {
+		text := "An administrator has suspended the thread"
+		if t == nil || t.Order == nil {
+			return text
+		}
+		text += " (" + cmp.Or(t.Order.By, "not known who") + ")"
+		if t.Order.Until.IsZero() {
+			text += " until LIFT THREAD"
+		} else {
+			text += " until " + t.Order.Until.Format(time.RFC3339)
+		}
+		if t.Order.Why != "" {
+			text += ": " + t.Order.Why
+		}
+		return text
+	}
+	if t != nil {
+		for _, e := range t.Effects {
+			if e.Rule.Verb == scheduler.ReplySuspend {
+				return "The reply rule of " + e.Rule.Place() + " (" + e.Rule.Action + ") has suspended the thread until " + e.Until.Format(time.RFC3339)
+			}
+		}
+	}
+	return "A reply rule has suspended the thread"
 }
 
 // rateSentence is about the rates.

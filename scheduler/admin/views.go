@@ -26,7 +26,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		WakeAt: v.WakeAt, Pending: pendingOf(v.Wait), OldestAt: v.OldestAt,
 		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
 		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, Shares: v.Shares,
-		StartError: v.StartError,
+		StartError: v.StartError, Effects: effectsOf(v),
 	}
 	switch {
 	case !v.SuspendedUntil.IsZero():
@@ -74,7 +74,7 @@ func senderOf(f *ctlfile.File) string {
 }
 
 func jobOf(v *scheduler.VertexView) *mailq.Job {
-	return &mailq.Job{
+	job := &mailq.Job{
 		Name: mailq.Name{Channel: v.Channel, Host: v.Host}, WithHost: v.WithHost,
 		Message: uint64(v.Message), Path: v.Path, SpoolID: ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt),
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
@@ -82,6 +82,10 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v), Position: positionOf(v.Position),
 		StartError: v.StartError,
 	}
+	if v.Rule != nil {
+		job.Rule = v.Rule.Place()
+	}
+	return job
 }
 
 func positionOf(v *scheduler.PositionView) *mailq.Position {
@@ -130,6 +134,16 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingTrigger
 	case scheduler.WaitMemory:
 		return mailq.PendingMemory
+	case scheduler.WaitOrder:
+		return mailq.PendingOrder
+	case scheduler.WaitRule:
+		return mailq.PendingRule
+	case scheduler.WaitRate:
+		return mailq.PendingRate
+	case scheduler.WaitRingRate:
+		return mailq.PendingRingRate
+	case scheduler.WaitChannelRate:
+		return mailq.PendingChannelRate
 	case scheduler.WaitSpool:
 		return mailq.PendingSpool
 	}

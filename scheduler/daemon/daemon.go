@@ -98,10 +98,10 @@ type Spool interface {
 	Release(op uint64, id string)
 	EndHeld(op uint64, path string, marks []ctlfile.Mark)
 	Resubmit(op uint64, r spool.Resubmission)
-	HoldThreads(op uint64, threads []spool.Thread)
+	HoldThreads(op uint64, threads []spool.Thread, suspended []spool.Suspension)
 	// HeldThreads is the exception: it waits while it reads a file. It is called
 	// once, before the loop begins.
-	HeldThreads() ([]spool.Thread, error)
+	HeldThreads() ([]spool.Thread, []spool.Suspension, error)
 }
 
 // Agent is a started agent; *child.Child is one.
@@ -254,7 +254,7 @@ func New(o Options) *Daemon {
 	l.intake = newIntake(l, o.Spool)
 	l.files = newFiles(l, o)
 	l.restore = restore{loop: l, tables: make(chan *state.Table, 1), next: make(chan struct{}, 1)}
-	l.held = heldThreads{loop: l, spool: o.Spool, set: make(map[spool.Thread]struct{})}
+	l.held = heldThreads{loop: l, spool: o.Spool, set: make(map[spool.Thread]struct{}), suspended: make(map[spool.Thread]spool.Suspension)}
 	l.core = scheduler.New(d.frozenUntilLoaded(o.Config), o.Rand)
 	return d
 }

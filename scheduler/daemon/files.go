@@ -307,17 +307,19 @@ func (d *Daemon) ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.
 	return sent, nil
 }
 
-// heldThreads are the threads that HOLD THREAD holds, as they are recorded or
-// being recorded in POSTOFFICE/hold/threads.
+// heldThreads are the threads that HOLD THREAD holds and those that SUSPEND
+// suspends, as they are recorded or being recorded in POSTOFFICE/hold/threads.
 type heldThreads struct {
 	loop  *Loop
 	spool Spool
 	set   map[spool.Thread]struct{}
+	// suspended may have some whose time is over. They are not written again.
+	suspended map[spool.Thread]spool.Suspension
 }
 
 // load reads the held threads, before any mail comes.
 func (h *heldThreads) load() {
-	threads, err := h.spool.HeldThreads()
+	threads, suspended, err := h.spool.HeldThreads()
 	if err != nil {
 		h.loop.log.Error().Err(err).Msg("some held threads cannot be read")
 	}
@@ -325,11 +327,82 @@ func (h *heldThreads) load() {
 		h.set[t] = struct{}{}
 		h.loop.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true})
 	}
+	for _, s := range suspended {
+		if !s.Ended(h.loop.now) {
+			h.suspended[s.Thread] = s
+			h.loop.Step(suspension(s))
+		}
+	}
 }
 
 func (h *heldThreads) sorted() []spool.Thread {
 	return slices.SortedFunc(maps.Keys(h.set), func(a, b spool.Thread) int {
 		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+}
+
+func suspension(s spool.Suspension) scheduler.SuspendedThread {
+	return scheduler.SuspendedThread{Channel: s.Channel, Host: s.Host, Until: s.Until, By: s.By, Why: s.Why}
+}
+
+// write writes the list, without suspensions whose time is over.
+func (h *heldThreads) write(op uint64) {
+	maps.DeleteFunc(h.suspended, func(_ spool.Thread, s spool.Suspension) bool { return s.Ended(h.loop.now) })
+	suspended := slices.SortedFunc(maps.Values(h.suspended), func(a, b spool.Suspension) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+	h.spool.HoldThreads(op, h.sorted(), suspended)
+}
+
+// SetSuspended suspends a thread: Port. What cannot be recorded is undone.
+func (d *Daemon) SetSuspended(ctx context.Context, s spool.Suspension) error {
+	var before spool.Suspension
+	was := false
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			before, was = l.held.suspended[s.Thread]
+			l.held.suspended[s.Thread] = s
+			l.Step(suspension(s))
+			l.held.write(op)
+		},
+		end: func(l *Loop, r spool.Result) error {
+			err := r.(spool.Recorded).Err
+			switch {
+			case err == nil:
+			case was:
+				l.held.suspended[s.Thread] = before
+				l.Step(suspension(before))
+			default:
+				delete(l.held.suspended, s.Thread)
+				l.Step(scheduler.Lifted{Channel: s.Channel, Host: s.Host, By: s.By, Why: err.Error(), OrderOnly: true})
+			}
+			return err
+		},
+	})
+}
+
+// Lift lifts what SetSuspended and reply rules do to a thread: Port.
+func (d *Daemon) Lift(ctx context.Context, e scheduler.Lifted) error {
+	t := spool.Thread{Channel: e.Channel, Host: e.Host}
+	var before spool.Suspension
+	was := false
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			if before, was = l.held.suspended[t]; was {
+				delete(l.held.suspended, t)
+			}
+			l.held.write(op)
+		},
+		end: func(l *Loop, r spool.Result) error {
+			err := r.(spool.Recorded).Err
+			switch {
+			case err == nil:
+				l.Step(e)
+			case was:
+				l.held.suspended[t] = before
+			}
+			return err
+		},
 	})
 }
 
@@ -354,7 +427,7 @@ func (d *Daemon) SetHeld(ctx context.Context, e scheduler.HeldThread) error {
 			if e.Held {
 				l.Step(e)
 			}
-			l.files.spool.HoldThreads(op, l.held.sorted())
+			l.held.write(op)
 		},
 		end: func(l *Loop, r spool.Result) error {
 			err := r.(spool.Recorded).Err

@@ -4,9 +4,11 @@ package daemon
 // goroutines.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"zsched/ctlfile"
@@ -25,6 +27,10 @@ type Port interface {
 	// SetHeld holds a thread or releases it, durably: HOLD THREAD and RELEASE
 	// THREAD. A hold is in force at once, a release when it is recorded.
 	SetHeld(ctx context.Context, e scheduler.HeldThread) error
+	// SetSuspended suspends a thread durably (SUSPEND). Lift ends that and what
+	// reply rules do to the thread (LIFT).
+	SetSuspended(ctx context.Context, s spool.Suspension) error
+	Lift(ctx context.Context, e scheduler.Lifted) error
 	// Release moves a held message back into the queue, after it has recorded
 	// the outcomes in ends, if any. The error is ErrNotHeld if the message is no
 	// longer held.
@@ -97,6 +103,20 @@ func (l *Loop) HeldThreads() []spool.Thread { return l.held.sorted() }
 func (l *Loop) IsHeld(t spool.Thread) bool {
 	_, held := l.held.set[t]
 	return held
+}
+
+// Suspensions returns the threads that SetSuspended suspends, sorted.
+func (l *Loop) Suspensions() []spool.Suspension {
+	list := make([]spool.Suspension, 0, len(l.held.suspended))
+	for _, s := range l.held.suspended {
+		if !s.Ended(l.now) {
+			list = append(list, s)
+		}
+	}
+	slices.SortFunc(list, func(a, b spool.Suspension) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+	return list
 }
 
 // Status is what the loop knows besides the core.

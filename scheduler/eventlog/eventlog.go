@@ -103,6 +103,12 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 		}
 		l.begin(event).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(why, oneLine(e.Why))
 		l.write()
+	case scheduler.SuspendedThread:
+		l.begin(suspended).text(channel, e.Channel).text(host, e.Host).time(next, e.Until).text(by, e.By).text(why, oneLine(e.Why))
+		l.write()
+	case scheduler.Lifted:
+		l.begin(lift).text(channel, e.Channel).text(host, e.Host).text(by, e.By).text(why, oneLine(e.Why))
+		l.write()
 	case scheduler.Failed:
 		if e.SpoolDown && !l.down {
 			l.down = true

@@ -30,6 +30,7 @@ const (
 	poisoned
 	blocked
 	suspended
+	lift
 	owed
 	notice
 	gone
@@ -41,7 +42,7 @@ const (
 
 var events = [...]string{
 	"arrival", "attempt", "expiry", "kill", "order", "resubmitted", "hold", "release", "parked", "quarantined", "refused",
-	"poisoned", "blocked", "suspended", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
+	"poisoned", "blocked", "suspended", "lift", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
 }
 
 // field is the name of a field.

@@ -207,7 +207,7 @@ func TestFirstStartOnAFullDisk(t *testing.T) {
 			t.Errorf("%s has %d messages, error %v", p, c.Messages, err)
 		}
 	}
-	if threads, err := o.s.HeldThreads(); len(threads) > 0 || err != nil {
+	if threads, _, err := o.s.HeldThreads(); len(threads) > 0 || err != nil {
 		t.Errorf("held threads %v, error %v", threads, err)
 	}
 	if m, found, err := o.s.Show(t.Context(), "8"); found || err != nil {

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -83,6 +84,18 @@ func (s *Spool) released(op uint64, n Name) Released {
 	return answer
 }
 
+// Suspension is a thread that an administrator has suspended: its mail waits, and
+// expires as usual.
+type Suspension struct {
+	Thread
+	Since   time.Time // to the second
+	Until   time.Time // to the second; zero: until it is lifted
+	By, Why string    // one line each
+}
+
+// Ended reports whether the time of the suspension is over.
+func (s *Suspension) Ended(now time.Time) bool { return !s.Until.IsZero() && !s.Until.After(now) }
+
 // Thread names a held thread, whose present and future mail waits. Both words are
 // in lower case, because the scheduler groups by them.
 type Thread struct{ Channel, Host string }
@@ -94,9 +107,12 @@ const (
 )
 
 // HeldThreads reads $POSTOFFICE/hold/threads, which has a line for each held
-// thread:
+// thread, and one for each thread that an administrator has suspended:
 //
 //	smtp<TAB>example.org
+//	smtp<TAB>example.com<TAB>suspended<TAB>SINCE<TAB>UNTIL<TAB>BY<TAB>WHY
+//
+// SINCE and UNTIL are times as in RFC 3339, and "-" if there is none.
 //
 // The line is a channel and a host with a tab or blanks between them. Each is a
 // word as in a control file: a blank in it is inside double quotes or after a
@@ -105,28 +121,28 @@ const (
 // lines and lines that begin with '#' are skipped, and are lost when the list is
 // written again. If there is no file, no thread is held. Together with an error,
 // HeldThreads returns what it could read.
-func (s *Spool) HeldThreads() ([]Thread, error) {
+func (s *Spool) HeldThreads() ([]Thread, []Suspension, error) {
 	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
 	if err == unix.ENOENT {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the held threads: %w", err)
+		return nil, nil, fmt.Errorf("reading the held threads: %w", err)
 	}
-	threads, err := parseThreads(string(text))
+	threads, suspended, err := parseThreadList(string(text))
 	if err != nil {
 		err = fmt.Errorf("%s: %w", threadsFile, err)
 	}
-	return threads, err
+	return threads, suspended, err
 }
 
-// HoldThreads writes the whole list of held threads: a crash leaves the old list
+// HoldThreads writes the whole list of held and suspended threads: a crash leaves the old list
 // or the new one. Lists are written in the order of the calls. The result is
 // Recorded.
-func (s *Spool) HoldThreads(op uint64, threads []Thread) {
-	threads = slices.Clone(threads)
+func (s *Spool) HoldThreads(op uint64, threads []Thread, suspended []Suspension) {
+	threads, suspended = slices.Clone(threads), slices.Clone(suspended)
 	s.edit(threadsFile, func() {
-		err := s.writeThreads(threads)
+		err := s.writeThreads(threads, suspended)
 		if err != nil {
 			err = fmt.Errorf("writing %s: %w", threadsFile, err)
 		}
@@ -137,8 +153,15 @@ func (s *Spool) HoldThreads(op uint64, threads []Thread) {
 // badThreads bounds the lines that an error names.
 const badThreads = 10
 
-// parseThreads reads a list and returns each thread once, sorted.
-func parseThreads(text string) (threads []Thread, err error) {
+// parseThreads reads a list of held threads.
+func parseThreads(text string) ([]Thread, error) {
+	threads, _, err := parseThreadList(text)
+	return threads, err
+}
+
+// parseThreadList reads a list and returns each held thread once, sorted, and the
+// suspended ones in the order of the list.
+func parseThreadList(text string) (threads []Thread, suspended []Suspension, err error) {
 	var bad []error
 	n := 0
 	for line := range strings.Lines(text) {
@@ -150,6 +173,10 @@ func parseThreads(text string) (threads []Thread, err error) {
 		channel, rest, ok := ctlfile.CutWord(line)
 		host, rest, okToo := ctlfile.CutWord(rest)
 		t := thread(channel, host)
+		if s, found := parseSuspension(t, rest); found && ok && okToo && strings.IndexByte(line, 0) < 0 && isWord(t.Host) {
+			suspended = append(suspended, s)
+			continue
+		}
 		if !ok || !okToo || rest != "" || strings.IndexByte(line, 0) >= 0 || !isWord(t.Host) {
 			if len(bad) < badThreads {
 				bad = append(bad, fmt.Errorf("line %d: %.200q is not a channel and a host", n, line))
@@ -158,7 +185,44 @@ func parseThreads(text string) (threads []Thread, err error) {
 		}
 		threads = append(threads, t)
 	}
-	return distinct(threads), errors.Join(bad...)
+	return distinct(threads), suspended, errors.Join(bad...)
+}
+
+// parseSuspension reads what follows the channel and the host in the line of a
+// suspended thread.
+func parseSuspension(t Thread, rest string) (s Suspension, found bool) {
+	fields := strings.Split(rest, "\t")
+	if len(fields) != 5 || fields[0] != "suspended" {
+		return s, false
+	}
+	s = Suspension{Thread: t, By: fields[3], Why: fields[4]}
+	var err error
+	if s.Since, err = time.Parse(time.RFC3339, fields[1]); err != nil && fields[1] != "-" {
+		return s, false
+	}
+	if s.Until, err = time.Parse(time.RFC3339, fields[2]); err != nil && fields[2] != "-" {
+		return s, false
+	}
+	return s, true
+}
+
+// line returns the line of a suspended thread without its channel and host.
+func (s *Suspension) line() string {
+	moment := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	clean := func(text string) string {
+		return strings.Map(func(c rune) rune {
+			if c < ' ' {
+				return ' '
+			}
+			return c
+		}, text)
+	}
+	return strings.Join([]string{"suspended", moment(s.Since), moment(s.Until), clean(s.By), clean(s.Why)}, "\t") + "\n"
 }
 
 // isWord reports whether s is one word. The host that thread takes from a list of
@@ -207,10 +271,17 @@ func printThreads(threads []Thread) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (s *Spool) writeThreads(threads []Thread) error {
+func (s *Spool) writeThreads(threads []Thread, suspended []Suspension) error {
 	text, err := printThreads(threads)
 	if err != nil {
 		return err
+	}
+	for i := range suspended {
+		name, err := printThreads([]Thread{suspended[i].Thread})
+		if err != nil {
+			return err
+		}
+		text = append(append(text, bytes.TrimSuffix(name, []byte("\n"))...), "\t"+suspended[i].line()...)
 	}
 	if _, err := s.obtainPair(Hold); err != nil {
 		return err

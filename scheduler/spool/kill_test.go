@@ -46,7 +46,7 @@ func helpKilled(dir string) {
 	case "notice":
 		s.Finish(Finish{Op: 1, Path: "A/H/7", Owes: true})
 	case "threads":
-		s.HoldThreads(1, []Thread{{"smtp", "b.example"}})
+		s.HoldThreads(1, []Thread{{"smtp", "b.example"}}, nil)
 	}
 	for results := range s.Results() {
 		for _, r := range results {

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func (o *testSpool) holdThreads(list ...Thread) Recorded {
 	o.t.Helper()
-	o.s.HoldThreads(6, list)
+	o.s.HoldThreads(6, list, nil)
 	r := answer[Recorded](o)
 	if r.Op != 6 {
 		o.t.Fatalf("%+v", r)
@@ -20,7 +21,7 @@ func (o *testSpool) holdThreads(list ...Thread) Recorded {
 
 func (o *testSpool) heldThreads() []Thread {
 	o.t.Helper()
-	list, err := o.s.HeldThreads()
+	list, _, err := o.s.HeldThreads()
 	check(o.t, err)
 	return list
 }
@@ -47,6 +48,34 @@ func TestHeldThreads(t *testing.T) {
 		t.Errorf("%+v, file %q", r, o.read("hold/threads"))
 	}
 	o.holds("hold/threads")
+}
+
+func TestSuspendedThreads(t *testing.T) {
+	o := newTestSpool(t).open(Options{})
+	since := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	list := []Suspension{
+		{Thread{"#x", "a"}, since, since.Add(time.Hour), "root uid 0", "two words"},
+		{Thread{"smtp", "b.example"}, since, time.Time{}, "", ""},
+	}
+	o.s.HoldThreads(6, []Thread{{"smtp", "a.example"}}, list)
+	if r := answer[Recorded](o); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	const want = "smtp\ta.example\n #x\ta\tsuspended\t2026-11-22T08:00:00Z\t2026-11-22T09:00:00Z\troot uid 0\ttwo words\n" +
+		"smtp\tb.example\tsuspended\t2026-11-22T08:00:00Z\t-\t\t\n"
+	if got := o.read("hold/threads"); got != want {
+		t.Errorf("file %q, want %q", got, want)
+	}
+	held, got, err := o.s.HeldThreads()
+	if err != nil || len(held) != 1 || !slices.Equal(got, list) {
+		t.Errorf("held %v, suspended %+v, %v", held, got, err)
+	}
+	list[1].Why = "a\ttab\nand a line"
+	o.s.HoldThreads(7, nil, list[1:])
+	answer[Recorded](o)
+	if _, got, err := o.s.HeldThreads(); err != nil || len(got) != 1 || got[0].Why != "a tab and a line" {
+		t.Errorf("suspended %+v, %v", got, err)
+	}
 }
 
 func TestHeldThreadsAsPeopleWriteThem(t *testing.T) {

@@ -96,17 +96,17 @@ func (s *Spool) Resubmit(op uint64, r spool.Resubmission) {
 	s.Answer(answer)
 }
 
-func (s *Spool) HoldThreads(op uint64, threads []spool.Thread) {
+func (s *Spool) HoldThreads(op uint64, threads []spool.Thread, suspended []spool.Suspension) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	if s.fault == nil {
-		s.Threads = slices.Clone(threads)
+		s.Threads, s.Suspended = slices.Clone(threads), slices.Clone(suspended)
 	}
 	s.Answer(spool.Recorded{Op: op, Err: s.fault})
 }
 
-func (s *Spool) HeldThreads() ([]spool.Thread, error) {
+func (s *Spool) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return slices.Clone(s.Threads), s.fault
+	return slices.Clone(s.Threads), slices.Clone(s.Suspended), s.fault
 }

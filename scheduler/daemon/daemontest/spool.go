@@ -24,7 +24,8 @@ type Spool struct {
 	Files     map[string]*File // by path, in the queue
 	Held      map[string]*File // by path, in hold/
 	Threads   []spool.Thread   // that are held
-	MaxTaking int              // the most names that were being loaded at one time
+	Suspended []spool.Suspension
+	MaxTaking int // the most names that were being loaded at one time
 	Sweeps    int
 	Probes    int
 	Slow      time.Duration // time that each Finish takes

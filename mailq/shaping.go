@@ -1,0 +1,89 @@
+package mailq
+
+// Shaping: what reply rules and SUSPEND do to threads (SHOW SUSPENDED, SHOW RULES).
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// Effect is what a reply rule or SUSPEND does to a thread now.
+type Effect struct {
+	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": by SUSPEND
+	Action string `json:"action,omitempty"` // of the rule, such as "suspend 15m"
+	// Part is what "slow" leaves now of the rate and of the limit of the window.
+	Part  float64   `json:"part,omitempty"`
+	Until time.Time `json:"until,omitzero"` // zero: until it is lifted
+	By    string    `json:"by,omitempty"`   // who gave the order
+	Why   string    `json:"because,omitempty"`
+}
+
+// Text is the effect in words: "replies:12 (suspend 15m), ends in 14m3s".
+func (e *Effect) Text(now time.Time) string {
+	text := e.Rule + " (" + e.Action + ")"
+	if e.Rule == "" {
+		text = "suspended by " + cmp.Or(e.By, "somebody")
+	}
+	if e.Part > 0 {
+		text += fmt.Sprintf(", %.0f%% now", e.Part*100)
+	}
+	return text + end(e.Until, now) + because(e.Why)
+}
+
+func end(until, now time.Time) string {
+	if until.IsZero() {
+		return ", until lifted"
+	}
+	return ", ends in " + FormatSpan(max(0, until.Sub(now)))
+}
+
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// SuspendedItem is a line of JSON SHOW SUSPENDED.
+type SuspendedItem struct {
+	Name
+	SuspendedAt time.Time `json:"suspended_at,omitzero"`
+	Until       time.Time `json:"until,omitzero"` // zero: until it is lifted
+	By          string    `json:"by,omitempty"`
+	Why         string    `json:"because,omitempty"`
+	Messages    int       `json:"messages"` // that wait
+}
+
+// Text is a line of SHOW SUSPENDED.
+func (s *SuspendedItem) Text(now time.Time) string {
+	text := s.Channel + "/" + s.Host + ": " + Plural(s.Messages, "message", "messages")
+	if !s.SuspendedAt.IsZero() {
+		text += ", suspended " + FormatSpan(max(0, now.Sub(s.SuspendedAt))) + " by " + cmp.Or(s.By, "somebody")
+	}
+	return text + end(s.Until, now) + because(s.Why)
+}
+
+// RuleItem is a line of JSON SHOW RULES: a reply rule.
+type RuleItem struct {
+	File       string    `json:"file"`
+	Line       int       `json:"line"`
+	Pattern    string    `json:"pattern"`
+	Expression string    `json:"expression"`
+	Action     string    `json:"action"`
+	Hits       uint64    `json:"hits"` // since the start
+	LastAt     time.Time `json:"last_at,omitzero"`
+	Threads    int       `json:"threads"` // on which it has an effect now
+}
+
+// Text is a line of SHOW RULES.
+func (r *RuleItem) Text(now time.Time) string {
+	text := fmt.Sprintf("%s:%d: %d hits", r.File, r.Line, r.Hits)
+	if !r.LastAt.IsZero() {
+		text += ", last " + FormatSpan(max(0, now.Sub(r.LastAt))) + " ago"
+	}
+	if r.Threads > 0 {
+		text += ", in force on " + Plural(r.Threads, "thread", "threads")
+	}
+	return text + ": reply " + r.Pattern + " \"" + r.Expression + "\" " + r.Action
+}
