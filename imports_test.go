@@ -49,7 +49,11 @@ ta/hold:                  ctlfile ta internal/interval internal/postoffice
 ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
 ta/sm:                    ctlfile ta ta/mime x/sys
 ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
+ta/xfer:                  ctlfile ta xfer internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
+
+xfer:                     x/sys
+xfer/receiver:            ctlfile xfer internal/postoffice internal/syncdir x/sys
 
 smtpserver:               ctlfile internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
@@ -71,10 +75,11 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon 
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv pflag systemd x/sys zerolog
-cmd/mailq:                cmd/mailq/top mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
+cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
+cmd/xferd:                scheduler/config internal/listen internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog
@@ -87,6 +92,7 @@ cmd/ta/errormail:         cmd/ta/internal/program ta ta/errormail internal/zenv
 cmd/ta/hold:              cmd/ta/internal/program ta ta/hold internal/zenv
 cmd/ta/mailbox:           cmd/ta/internal/program ta ta/mailbox internal/zenv
 cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
+cmd/ta/xfer:              cmd/ta/internal/program ctlfile ta/xfer xfer
 cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
 
 packaging/attack:
@@ -235,7 +241,7 @@ var ownFileCalls = map[string]string{
 // TestOnlyPackagePostofficeTouchesThePostoffice: who may own a file below
 // $POSTOFFICE, and how it is opened, is decided in one place.
 func TestOnlyPackagePostofficeTouchesThePostoffice(t *testing.T) {
-	packages := []string{"ctlfile", "scheduler/spool", "scheduler/state", "scheduler/report", "ta", "ta/errormail", "ta/hold",
+	packages := []string{"ctlfile", "scheduler/spool", "scheduler/state", "scheduler/report", "ta", "ta/errormail", "ta/hold", "ta/xfer", "xfer/receiver",
 		"smtpserver", "cmd/router", "cmd/sendmail"}
 	used := map[string]bool{}
 	eachFile(t, func(file string, set *token.FileSet, f *ast.File) {

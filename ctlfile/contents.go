@@ -23,6 +23,9 @@ type Contents struct {
 	Obsoletes []string
 	Triggers  []string
 	Blocks    []HeaderBlock
+	// HostLists allows hosts that are lists, ((mx1)(mx2 mx3)), as a router writes
+	// them.
+	HostLists bool
 }
 
 // HeaderBlock is an m block and the recipients that it is for.
@@ -43,7 +46,9 @@ type Envelope struct {
 type EnvelopeRecipient struct {
 	Address
 	Class           int    // alternatives share a class, from 1; 0: not an alternative
+	Delays          int    // delay notices that the sender has got
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
+	Origin          string // O line, "" for none
 }
 
 // Extract returns the contents of a control file for some recipients of f, given by
@@ -65,7 +70,8 @@ func (f *File) Extract(recipients []int) *Contents {
 		}
 		e := &b.Envelopes[len(b.Envelopes)-1]
 		e.Recipients = append(e.Recipients, EnvelopeRecipient{
-			Address: withNumericPrivilege(r.Address), Class: r.Class, DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID,
+			Address: withNumericPrivilege(r.Address), Class: r.Class, Delays: r.Delays,
+			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin,
 		})
 	}
 	return c
@@ -100,6 +106,7 @@ func (c *Contents) Encode() ([]byte, error) {
 type encoder struct {
 	b          []byte
 	recipients int
+	hostLists  bool
 	err        error
 }
 
@@ -110,6 +117,7 @@ func (e *encoder) fail(err error) {
 }
 
 func (e *encoder) contents(c *Contents) {
+	e.hostLists = c.HostLists
 	e.line('@', fmt.Sprintf("0x%08x", uint64(Supported)))
 	e.optional('v', c.Verbose)
 	if !isName(c.Name) {
@@ -150,7 +158,10 @@ func (e *encoder) block(b *HeaderBlock, errorTo string) {
 }
 
 func (e *encoder) recipient(r *EnvelopeRecipient) {
-	const pidAndDelay = "          "
+	pidAndDelay := strings.Repeat(" ", pidWidth+delayWidth)
+	if r.Delays > 0 {
+		pidAndDelay = fmt.Sprintf("%*d", pidWidth+delayWidth, min(r.Delays, 9999))
+	}
 	to := e.address(r.Address)
 	if !to.routable() {
 		e.fail(errTooLong)
@@ -166,6 +177,7 @@ func (e *encoder) recipient(r *EnvelopeRecipient) {
 	e.optional('N', r.DSN)
 	e.optional('R', r.Ret)
 	e.optional('n', r.EnvID)
+	e.optional('O', r.Origin)
 	e.recipients++
 }
 
@@ -187,14 +199,18 @@ func (e *encoder) header(text string) {
 // address quotes the words that need it.
 func (e *encoder) address(a Address) Address {
 	words := [...]string{a.Channel, a.Host, a.User}
+	isList := e.hostLists && a.Host != "" && mxListLen(a.Host) == len(a.Host)
 	for i, word := range words {
+		if i == 1 && isList {
+			continue
+		}
 		quoted, err := Quote(word)
 		if err != nil {
 			e.fail(err)
 		}
 		words[i] = quoted
 	}
-	if strings.HasPrefix(words[1], "(") {
+	if strings.HasPrefix(words[1], "(") && !isList {
 		e.fail(fmt.Errorf("host %q reads as a list of hosts", a.Host))
 	}
 	if !isPrivilege(a.Privilege) {

@@ -20,6 +20,7 @@
 //	N       NOTIFY=, ORCPT= and the like                     of the r or X before it
 //	R       which part of the message a notice returns       of the r or X before it
 //	n       envelope identity                                of the r or X before it
+//	O       origin of a recipient that was moved             of the r or X before it
 //	m       header block                                     for the r and X since the last m
 //	M       block of MIME structure: skipped
 //	b       alternate body: no program writes or reads it

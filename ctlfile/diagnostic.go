@@ -142,16 +142,26 @@ func appendText(b []byte, s string) []byte {
 	return b
 }
 
-// AppendDiagnostic appends d lines and returns when they are on disk. It writes all of
-// them at once, so that lines of other processes do not come between them. After a
+// AppendDiagnostic appends d lines and returns when they are on disk.
+// It writes all of them at once, so that lines of other processes do not come between them. After a
 // short write, it removes the incomplete text and returns ENOSPC.
 // fd is as for Swap and must not be used by another goroutine during the call.
 // The Offset of the diagnostics is ignored.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
+	return AppendDiagnosticWith(postoffice.SyncData, fd, diagnostics...)
+}
+
+// AppendDiagnosticWith is AppendDiagnostic with a function that makes the file
+// durable. Such a function may do so for several files together.
+func AppendDiagnosticWith(sync func(fd int) error, fd int, diagnostics ...Diagnostic) error {
 	if len(diagnostics) == 0 {
 		return nil
 	}
-	if err := appendLines(fd, diagnostics); err != nil {
+	err := appendLines(fd, diagnostics)
+	if err == nil {
+		err = sync(fd)
+	}
+	if err != nil {
 		return fmt.Errorf("append diagnostics: %w", err)
 	}
 	return nil
@@ -172,10 +182,7 @@ func appendLines(fd int, diagnostics []Diagnostic) error {
 	for i := range diagnostics {
 		b = diagnostics[i].appendTo(b)
 	}
-	if err := appendOnce(fd, b); err != nil {
-		return err
-	}
-	return postoffice.SyncData(fd)
+	return appendOnce(fd, b)
 }
 
 // lastLineIsTorn reports whether the last line has no newline: a crash truncated it,

@@ -14,6 +14,7 @@ type OpenRecipient struct {
 	DeliverBy     DeliverBy // from its N line
 	User          string    // the address, or "" if the caller did not ask for it
 	Originals     []string  // Recipient.Originals, likewise
+	Attempts      int       // made before the recipient was moved here
 }
 
 // State is what a control file says about one recipient.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Recipient is an r or X line together with the N, R and n lines after it.
+// Recipient is an r or X line together with the N, R, n and O lines after it.
 type Recipient struct {
 	Offset int64  // of the letter; identifies the recipient
 	Tag    Tag    // its state when the file was read
@@ -25,6 +25,7 @@ type Recipient struct {
 	DSN               string // value of its N line
 	Notify            Notify // from DSN, or the default
 	Ret, EnvID        string // values of its R and n lines
+	Origin            string // value of its O line; see ParseOrigin
 }
 
 // PID returns the process that holds the recipient's lock, or 0 if the field is
@@ -190,7 +191,7 @@ func cutClass(s string) (class int, rest string, ok bool) {
 	return int(n), rest, err == nil && n > 0
 }
 
-// delivery parses an N, R or n line, which belongs to the recipient before it.
+// delivery parses an N, R, n or O line, which belongs to the recipient before it.
 func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	last := len(p.file.Recipients) - 1
 	if last < 0 {
@@ -202,6 +203,8 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 		r.Ret = value
 	case letter == 'n':
 		r.EnvID = value
+	case letter == 'O':
+		r.Origin = value
 	case r.N < 0:
 		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
 	}

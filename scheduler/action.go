@@ -120,6 +120,8 @@ type (
 		Message       MessageID
 		Path          string
 		Offsets       []int64 // ascending
+		Attempts      []int   // of each; set only for a move to another node
+		Held          bool    // with Attempts: their threads are held
 		Channel, Host string
 	}
 

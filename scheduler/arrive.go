@@ -141,7 +141,10 @@ func (ml *mail) addRecipient(v *vertex, r *ctlfile.OpenRecipient, flags recipien
 	if r.Notify.Wants(ctlfile.NotifyDelay) {
 		flags |= notifyDelay
 	}
-	in := recipient{offset: uint32(r.Offset), flags: flags, state: open}
+	if r.Attempts > 0 {
+		flags |= triedBefore
+	}
+	in := recipient{offset: uint32(r.Offset), flags: flags, state: open, attempts: uint16(min(r.Attempts, int(^uint16(0))))}
 	if v.count == 0 {
 		v.first = in
 	} else {

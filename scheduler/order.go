@@ -1,6 +1,10 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"zsched/ctlfile"
+)
 
 // Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
 // order is executed at once on vertices that no agent has and whose file is not
@@ -189,9 +193,22 @@ func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 			dv.execute(v)
 		}
 	}
-	if len(together) > 0 {
-		dv.resubmit(m, together)
+	if len(together) == 0 {
+		return
 	}
+	// Held mail that is moved to another node stays held there, as a message of its own.
+	held := slices.DeleteFunc(slices.Clone(together), func(v *vertex) bool { return !dv.movesHeld(m, v) })
+	together = slices.DeleteFunc(together, func(v *vertex) bool { return slices.Contains(held, v) })
+	for _, list := range [][]*vertex{held, together} {
+		if len(list) > 0 {
+			dv.resubmit(m, list)
+		}
+	}
+}
+
+// movesHeld reports whether a vertex of a held thread is to be moved to another node.
+func (dv *delivery) movesHeld(m *message, v *vertex) bool {
+	return v.ordered == VerbReroute && dv.threadOf(v).held && dv.obtainExtras(m).reroutes[v.ref].channel == ctlfile.TransferChannel
 }
 
 // execute executes the recorded order on a vertex that no agent has.

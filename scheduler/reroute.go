@@ -1,6 +1,10 @@
 package scheduler
 
-import "slices"
+import (
+	"slices"
+
+	"zsched/ctlfile"
+)
 
 // Requeue and reroute: recipients are written into a new message (Resubmit),
 // for the router or for another channel and host.
@@ -47,10 +51,25 @@ func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	if vertices[0].ordered == VerbReroute {
 		to := dv.obtainExtras(m).reroutes[vertices[0].ref]
 		action.Channel, action.Host = to.channel, to.host
+		if to.channel == ctlfile.TransferChannel {
+			action.Attempts, action.Held = dv.attemptsOf(p.recipients, offsets), dv.threadOf(vertices[0]).held
+		}
 	}
 	p.action = action
 	m.pendingWrites++
 	dv.issue(op, p)
+}
+
+// attemptsOf returns how often each of the recipients at these offsets was tried.
+func (ml *mail) attemptsOf(recipients []alternative, offsets []int64) []int {
+	attempts := make([]int, len(offsets))
+	for _, a := range recipients {
+		r := ml.recipient(a.vertex, a.index)
+		if i, found := slices.BinarySearch(offsets, int64(r.offset)); found {
+			attempts[i] = int(r.attempts)
+		}
+	}
+	return attempts
 }
 
 // withAlternatives returns a recipient and its remaining alternatives.

@@ -57,6 +57,9 @@ type Result struct {
 	Fields Fields
 	Text   string // free text; CR or LF between lines of a transcript
 	Retry  Retry  // for RetryAt
+	// Moved says that the recipient is another node's now (OK3): a d line that is
+	// marked as reported says so, because that node alone owes notices.
+	Moved bool
 	// For the system's log: when work on the recipient began (zero: when the
 	// message was opened), and how the body was converted, as in Logged.
 	Began time.Time
@@ -72,6 +75,15 @@ func (m *Message) Body() (*io.SectionReader, error) {
 	if m.File.Body < 0 {
 		return nil, errors.New("the control file does not say where the body starts")
 	}
+	return m.section(m.File.Body)
+}
+
+// Whole is the message file from its first byte on. Each call returns a reader at the
+// start.
+func (m *Message) Whole() (*io.SectionReader, error) { return m.section(0) }
+
+// section is the message file from an offset on.
+func (m *Message) section(offset int64) (*io.SectionReader, error) {
 	if m.body == nil {
 		body, err := postoffice.OpenFile(m.path, os.O_RDONLY)
 		if err != nil {
@@ -79,8 +91,14 @@ func (m *Message) Body() (*io.SectionReader, error) {
 		}
 		m.body = body
 	}
-	return io.NewSectionReader(m.body, m.File.Body, max(m.Size-m.File.Body, 0)), nil
+	return io.NewSectionReader(m.body, offset, max(m.Size-offset, 0)), nil
 }
+
+// Index is the recipient's index in File.Recipients.
+func (r *Recipient) Index() int { return r.index }
+
+// Owner is the uid of the message file.
+func (m *Message) Owner() uint32 { return uint32(max(m.owner, 0)) }
 
 // Headers is the header block for this recipient, each line with its LF,
 // without the empty line that ends a header.
@@ -133,7 +151,11 @@ func (m *Message) record(rs []*Recipient, result func(*Recipient) Result) {
 		}
 		results = append(results, res)
 	}
-	err := ctlfile.AppendDiagnostic(m.fd, lines...)
+	sync := m.session.server.SyncData
+	if sync == nil {
+		sync = postoffice.SyncData
+	}
+	err := ctlfile.AppendDiagnosticWith(sync, m.fd, lines...)
 	if err != nil {
 		m.session.server.warn("%s: %v", m.Job.Path, err)
 	}
@@ -193,7 +215,7 @@ func (m *Message) diagnosticTag(r *Recipient, res Result) ctlfile.Tag {
 	switch {
 	case m.owes(r, res):
 		return ctlfile.Open
-	case m.session.server.Marking == ctlfile.AgentMarks && res.Status == OK3 && r.Notify.Wants(ctlfile.NotifySuccess):
+	case m.session.server.Marking == ctlfile.AgentMarks && res.Status == OK3 && (res.Moved || r.Notify.Wants(ctlfile.NotifySuccess)):
 		return ctlfile.Delivered
 	}
 	return 0

@@ -38,6 +38,10 @@ type Server struct {
 	// AllNotary sends the notary with every report, so that the scheduler's event log
 	// and metrics know the peer and the status code of ok2, ok3 and error2 too.
 	AllNotary bool
+	// SyncData makes an open control file durable, after d lines were appended to
+	// it; nil: by fdatasync(2). Several sessions may call it at once, so that one
+	// wait for the disk can serve them all.
+	SyncData func(fd int) error
 	// Syslog gets a line for each recipient reported on; nil: none.
 	Syslog *Syslog
 	// Deliver delivers one message to the recipients in it. Each session calls

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"zsched/ctlfile"
 	"zsched/mailq"
 )
 
@@ -31,6 +32,8 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              [--for time] [--dry-run] [--yes] [--because text]
        mailq --suspend channel/host [--for time] [--because text] [--dry-run]
        mailq --lift channel/host [--because text] [--dry-run]
+       mailq --move --to node --all | --msg id | --thread channel/host |
+             --where key=value [--dry-run] [--yes] [--because text]
 `
 
 // options are the options of the command line.
@@ -57,6 +60,8 @@ type options struct {
 	trace          string // a message or an address
 	eventLog       string
 	order          mailq.Order // without a target
+	to             string      // the node of --move
+	all            bool        // --move --all
 	chosen         []string    // reports and verbs given; more than one is an error
 	yes            bool
 	messages       []string
@@ -214,6 +219,11 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 			return nil
 		})
 	}
+	f.BoolFunc("move", "move mail to another node", flagAction(func() {
+		o.order.Verb, o.chosen = mailq.Reroute, append(o.chosen, "--move")
+	}))
+	f.StringVar(&o.to, "to", "", "with --move: the `node` to which mail is moved")
+	f.BoolVar(&o.all, "all", false, "with --move: move all mail, held mail too, and wait until it has arrived")
 	f.StringArrayVar(&o.messages, "msg", nil, "apply the order to the message with this `id`")
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
 	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
@@ -300,7 +310,17 @@ func (o *options) check() error {
 		o.chosen = append(o.chosen, "--top")
 	}
 	targets := len(o.messages) + len(o.threads) + len(o.where)
+	moving := len(o.chosen) == 1 && o.chosen[0] == "--move"
+	if moving {
+		o.order.To = mailq.Name{Channel: ctlfile.TransferChannel, Host: strings.ToLower(o.to)}
+	}
 	switch {
+	case moving && o.to == "":
+		return errors.New("--move needs --to and the name of a node")
+	case !moving && (o.to != "" || o.all):
+		return errors.New("--to and --all go with --move only")
+	case o.all && targets > 0:
+		return errors.New("--all goes without --msg, --thread and --where")
 	case len(o.chosen) > 1:
 		return fmt.Errorf("%s: only one report or order at a time", strings.Join(o.chosen, " and "))
 	case o.thread != threadFilter{} && (len(o.chosen) > 0 || o.queue > 1):
@@ -323,7 +343,7 @@ func (o *options) check() error {
 		return errors.New("--for goes with --hold and --suspend only")
 	case (o.order.Verb == mailq.Suspend || o.order.Verb == mailq.Lift) && targets > 1:
 		return fmt.Errorf("%s names its thread; --msg, --thread and --where do not go with it", o.chosen[0])
-	case o.order.Verb != "" && targets == 0:
+	case o.order.Verb != "" && targets == 0 && !o.all:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:
 		return errors.New("--requeue takes --msg or --where, not --thread")

@@ -170,6 +170,8 @@ func (p *program) version1() error {
 
 func (p *program) version2(orders []mailq.Order) error {
 	switch {
+	case p.all:
+		return p.moveAll()
 	case len(orders) > 0:
 		return p.act(orders)
 	case p.etrn != "":

@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,7 +17,7 @@ import (
 // released it. After a takeover, claim clears the locks of that node's processes.
 func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logger) (*spool.Owner, error) {
 	claim := spool.Claim{
-		Postoffice: s.where.postoffice, Node: s.node(file),
+		Postoffice: s.where.postoffice, Node: file.Params.NodeName(s.where.postoffice),
 		TakeOver: s.postoffice != "", Fence: file.Params.Fence,
 	}
 	owner, err := claim.Acquire(ctx)
@@ -47,16 +45,4 @@ func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logg
 		log.Error().Err(err).Msg("the next start clears the locks again")
 	}
 	return owner, nil
-}
-
-// node returns the name of this node.
-func (s *setting) node(file *config.File) string {
-	if file.Params.Node != "" {
-		return file.Params.Node
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	return host + ":" + filepath.Clean(s.where.postoffice)
 }

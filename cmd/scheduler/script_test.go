@@ -39,17 +39,20 @@ func TestMain(m *testing.M) {
 //	answers PATTERN ARG...   until mailq, so called, prints what matches
 //	get URL STATUS [PATTERN] until this is what comes of it
 //
-// and in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
+// and in $XFER the agent xfer, in $SOCKET where the scheduler is asked, in $PORT and $PORT2 ports that
 // are free.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	command(t, "go", "build", "-o", filepath.Join(bin, "mailq"), "zsched/cmd/mailq")
+	command(t, "go", "build", "-o", filepath.Join(bin, "xferd"), "zsched/cmd/xferd")
+	command(t, "go", "build", "-o", filepath.Join(bin, "ta", "xfer"), "zsched/cmd/ta/xfer")
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
 		Condition: conditions,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 			e.Setenv("MAILQ", filepath.Join(bin, "mailq"))
+			e.Setenv("XFER", filepath.Join(bin, "ta", "xfer"))
 			e.Setenv("SOCKET", filepath.Join(e.WorkDir, "po", "mailq"))
 			if err := freePorts(e, "PORT", "PORT2"); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -280,7 +281,7 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 	o.Users = s.events
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
 	o.Reporter = reporter
-	o.Owner = s.owner
+	o.Owner, o.Node = s.owner, file.Params.NodeName(s.where.postoffice)
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}
@@ -316,7 +317,7 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		Config: file.Scheduler,
 		Rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Agents: daemon.AgentOptions{
-			Start: daemon.StartChild, Mailbin: s.where.mailbin, Env: s.env.Known(),
+			Start: daemon.StartChild, Mailbin: s.where.mailbin, Env: agentEnv(s.env, file.Params, s.where.postoffice),
 			Dir: s.where.transport(), NoFile: s.agentFiles,
 		},
 		Log:          logs.log,
@@ -339,6 +340,21 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		}
 	}
 	return o
+}
+
+// agentEnv returns the environment of agents: the variables of zmailer.conf and, for
+// xfer(8), the parameters of moves between nodes.
+func agentEnv(env *zenv.File, p config.Params, office string) map[string]string {
+	all := maps.Clone(env.Known())
+	for name, value := range map[string]string{
+		"XFERNODES": p.XferNodes, "XFERCERT": p.XferCert, "XFERKEY": p.XferKey, "XFERCA": p.XferCA,
+		"XFERNODE": p.NodeName(office),
+	} {
+		if p.XferNodes != "" && value != "" {
+			all[name] = value
+		}
+	}
+	return all
 }
 
 func warn(log zerolog.Logger, file *config.File) {

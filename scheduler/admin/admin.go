@@ -59,6 +59,9 @@ type Options struct {
 	// Params writes parameters for EXPLAIN as a clause would set them: a
 	// "name=value" for each. nil: EXPLAIN shows only what clauses set.
 	Params func(scheduler.Params) []string
+	// Nodes returns the names of the nodes to which mail may be moved, in lower
+	// case; nil: any host of channel xfer.
+	Nodes func() ([]string, error)
 	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
@@ -80,7 +83,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, rendezvous: o.Rendezvous,

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -49,6 +50,9 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if strings.ContainsAny(o.To.Channel+o.To.Host, "\n\x00") {
 		return mailq.Outcome{}, errors.New("a channel or host cannot contain a line end or NUL")
 	}
+	if err := q.checkNode(&o); err != nil {
+		return mailq.Outcome{}, err
+	}
 	switch {
 	case o.Message != "":
 		return q.actOnMessage(ctx, &o)
@@ -58,6 +62,18 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 		return q.actOnSelection(ctx, &o)
 	}
 	return mailq.Outcome{}, errors.New("missing message, thread or selection")
+}
+
+// checkNode refuses a move to a node that does not exist.
+func (q *Queue) checkNode(o *mailq.Order) error {
+	if o.Verb != mailq.Reroute || o.To.Channel != ctlfile.TransferChannel || q.nodes == nil {
+		return nil
+	}
+	nodes, err := q.nodes()
+	if err == nil && !slices.Contains(nodes, o.To.Host) {
+		err = fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
+	}
+	return err
 }
 
 func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {

@@ -25,6 +25,7 @@ type Queue struct {
 	files                          Files
 	params                         func(scheduler.Params) []string // Options.Params
 	messageDir, controlDir, logDir string                          // Options
+	nodes                          func() ([]string, error)        // Options
 	eventLog                       string                          // Options
 	log                            zerolog.Logger
 	// ends receives the end of each hold that has a time limit.

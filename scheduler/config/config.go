@@ -118,6 +118,19 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
+// NodeName returns the name of this node: PARAMnode, or else the host's name and the
+// postoffice.
+func (p Params) NodeName(postoffice string) string {
+	if p.Node != "" {
+		return p.Node
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return host + ":" + filepath.Clean(postoffice)
+}
+
 // Lines returns the parameters as a clause would set them, one per line, in the
 // order of scheduler.cf(5), without those that have no value.
 func Lines(p scheduler.Params) []string {

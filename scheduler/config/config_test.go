@@ -213,7 +213,8 @@ PARAMactive-limit=5
 PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
-PARAMspool-mode=keep`
+PARAMspool-mode=keep
+PARAMxfer-programs=no`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -297,6 +297,14 @@ type Params struct {
 	// Fence is the path of the command that makes sure that a node no longer runs;
 	// empty: none.
 	Fence string
+	// XferListen is the socket at which xferd takes mail from other nodes; the zero
+	// value: the node's own line in the table of nodes. XferNodes is the path of
+	// that table; empty: none. XferCert, XferKey and XferCA are the files of this
+	// node's certificate.
+	XferListen                           Socket
+	XferNodes, XferCert, XferKey, XferCA string
+	// XferPrograms lets other nodes move mail for programs, files and lists here.
+	XferPrograms bool
 	// SharesFile is the path of the file that Shares was read from. Shares has
 	// the weights of senders and domains, in lower case; others have 1.
 	SharesFile string
@@ -361,6 +369,24 @@ var params = []row[Params]{
 	{name: "fence",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
 		meaning: "command that makes sure that another node no longer runs"},
+	{name: "xfer-listen",
+		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.XferListen }},
+		meaning: "socket at which xferd takes mail from other nodes"},
+	{name: "xfer-nodes",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.XferNodes }, path: true},
+		meaning: "table of nodes"},
+	{name: "xfer-cert",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.XferCert }, path: true},
+		meaning: "file of the certificate with which this node moves and takes mail"},
+	{name: "xfer-key",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.XferKey }, path: true},
+		meaning: "file of the key of that certificate"},
+	{name: "xfer-ca",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.XferCA }, path: true},
+		meaning: "file of the authorities that sign the certificates of other nodes"},
+	{name: "xfer-programs", preset: "no",
+		kind:    flag[Params]{field: func(v *Params) *bool { return &v.XferPrograms }},
+		meaning: "take moved mail for programs, files and lists of users"},
 	{name: "shares",
 		kind:    sharesFile{},
 		meaning: "file of the weights of senders and domains"},

@@ -293,6 +293,11 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 				Delays:    max(r.Delays, lines[r.Offset]),
 				DeliverBy: ctlfile.ParseDeliverBy(r.DSN),
 			})
+			if r.Origin != "" {
+				if from, err := ctlfile.ParseOrigin(r.Origin); err == nil {
+					m.Recipients[len(m.Recipients)-1].Attempts = from.Attempts
+				}
+			}
 			if t.s.options.Users {
 				last := &m.Recipients[len(m.Recipients)-1]
 				last.User, last.Originals = strings.Clone(r.User), r.Originals()

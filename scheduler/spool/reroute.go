@@ -27,9 +27,18 @@ type Resubmission struct {
 	// not open, or is locked by a live process, stays as it is. Of an exclusive
 	// set, only the first recipient is sent, and that settles the set.
 	Offsets []int64
+	// Attempts is how often each of these was tried, which are then ascending; nil:
+	// not known. Only a move to another node uses it.
+	Attempts []int
+	// Held says that the recipients stay held when they are moved to another node,
+	// as those From Hold do.
+	Held bool
 	// Channel and Host are where they are sent; both "" for the router.
 	Channel, Host string
 }
+
+// moves reports whether the recipients are moved to another node: Host is its name.
+func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChannel }
 
 // Resubmit sends recipients of a message elsewhere: to the router as a new
 // message in router/, or to another channel and host with a control file of their
@@ -99,7 +108,7 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 		if !open(to) || taken[to.Class] {
 			continue
 		}
-		taken[to.Class] = to.Class > 0
+		taken[to.Class] = to.Class > 0 && !r.moves()
 		chosen = append(chosen, i)
 	}
 	return chosen
@@ -229,7 +238,9 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	if r.Channel == "" && r.Host == "" {
 		staged, err = s.stageForRouter(d.file, chosen, message)
 	} else {
-		staged, err = s.stageForQueue(r, d.file, chosen, message)
+		_, base := split(r.Path)
+		number, _ := ctlfile.Number(base)
+		staged, err = s.stageForQueue(r, d.file, chosen, message, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())))
 	}
 	for i := range staged {
 		staged[i].control = d.st
@@ -257,15 +268,21 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffic
 	return staged, nil
 }
 
-func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, message *postoffice.File) ([]stagedCopy, error) {
+func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, message *postoffice.File, id string) ([]stagedCopy, error) {
 	p := stagedCopy{draft: f.Extract(chosen)}
 	for _, i := range chosen {
 		p.offsets = append(p.offsets, f.Recipients[i].Offset)
 	}
+	next := 0
 	for i := range p.draft.Blocks {
 		for _, e := range p.draft.Blocks[i].Envelopes {
 			for j := range e.Recipients {
 				to := &e.Recipients[j]
+				to.Origin = ""
+				if r.moves() {
+					to.Origin = s.origin(r, &f.Recipients[chosen[next]], id)
+				}
+				next++
 				to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
 			}
 		}
@@ -281,6 +298,23 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 		return nil, err
 	}
 	return []stagedCopy{p}, nil
+}
+
+// origin returns the O line of a recipient that is moved to another node. id is the
+// spoolid of its message. The origin of a recipient that was moved already, and is sent
+// to yet another node before it has arrived, stays.
+func (s *Spool) origin(r *Resubmission, to *ctlfile.Recipient, id string) string {
+	if to.RouteChannel() == ctlfile.TransferChannel && to.Origin != "" {
+		return to.Origin
+	}
+	from := ctlfile.Origin{
+		Node: s.options.Node, SpoolID: id, Offset: to.Offset,
+		Class: to.Class, Held: r.Held || r.From == Hold, Channel: to.Channel, Host: to.Host,
+	}
+	if i, asked := slices.BinarySearch(r.Offsets, to.Offset); asked && i < len(r.Attempts) {
+		from.Attempts = r.Attempts[i]
+	}
+	return from.String()
 }
 
 // copyMessage copies a message durably into queue/.tmp, with its owner and age.

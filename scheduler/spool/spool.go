@@ -95,6 +95,9 @@ type Options struct {
 	// Reporter writes notices. Without one, messages that owe a notice are moved
 	// to postman/.
 	Reporter Reporter
+	// Node is the name of this node, for the origins of mail that is moved to
+	// another node.
+	Node string
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
 	Owner *Owner
 	// Loaders read control files (default: the number of processors, at least

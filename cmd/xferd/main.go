@@ -1,0 +1,158 @@
+// Xferd takes mail that other nodes move here: xfer(8).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"zsched/internal/listen"
+	"zsched/internal/version"
+	"zsched/internal/zenv"
+	"zsched/scheduler/config"
+	"zsched/xfer"
+	"zsched/xfer/receiver"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitFault = 1
+	exitUsage = 64
+)
+
+type options struct {
+	foreground, version      bool
+	config, zenv, postoffice string
+}
+
+func newFlags(o *options) *pflag.FlagSet {
+	f := pflag.NewFlagSet("xferd", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.Usage = func() {}
+	f.BoolVarP(&o.foreground, "interactive", "i", false, "run in the foreground, which xferd always does")
+	f.StringVarP(&o.config, "config", "f", "", "configuration `file` of the scheduler instead of MAILSHARE/scheduler.cf")
+	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
+	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
+	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
+	return f
+}
+
+const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE]\n"
+
+func run(args []string, stdout, stderr io.Writer) int {
+	o := new(options)
+	flags := newFlags(o)
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		fmt.Fprint(stdout, usageLine, "\n", newFlags(new(options)).FlagUsages())
+		return exitOK
+	case err == nil && o.version:
+		fmt.Fprintln(stdout, version.Line("xferd"))
+		return exitOK
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("unexpected operand %q", flags.Arg(0))
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "xferd: %v\n%s", err, usageLine)
+		return exitUsage
+	}
+	if err := serve(o, zerolog.New(stderr).With().Timestamp().Logger()); err != nil {
+		fmt.Fprintf(stderr, "xferd: %v\n", err)
+		return exitFault
+	}
+	return exitOK
+}
+
+// serve takes mail until SIGTERM or SIGINT.
+func serve(o *options, log zerolog.Logger) error {
+	_ = syscall.Umask(0o022) // modes are set explicitly
+	env, err := zenv.Read(o.zenv)
+	if err != nil {
+		return err
+	}
+	if o.config == "" {
+		o.config = config.DefaultFile(env)
+	}
+	if o.postoffice == "" {
+		o.postoffice = env.Value("POSTOFFICE")
+	}
+	params, err := config.LoadParams(o.config, env)
+	if err != nil {
+		return err
+	}
+	r, at, err := newReceiver(o, env, &params, log)
+	if err != nil {
+		return err
+	}
+	defer r.Store.Close()
+
+	committing, stopCommitting := context.WithCancel(context.Background())
+	var committer sync.WaitGroup
+	committer.Go(func() { r.Run(committing) })
+	stop, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	sockets := listen.New(log)
+	sockets.Open("xfer", at, nil, func(l net.Listener) error { return sockets.Accept(l, r.Serve) })
+	log.Info().Str("node", r.Node).Str("address", at.Address).Str("version", version.Number).Msg("xferd started")
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	<-stop.Done()
+	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
+	sockets.Close()
+	stopCommitting()
+	committer.Wait()
+	log.Info().Msg("xferd stopped")
+	return nil
+}
+
+// newReceiver returns the receiver that the PARAMs of scheduler.cf describe, and where it
+// listens.
+func newReceiver(o *options, env *zenv.File, p *config.Params, log zerolog.Logger) (*receiver.Receiver, listen.Address, error) {
+	if p.XferNodes == "" {
+		return nil, listen.Address{}, fmt.Errorf("%s has no PARAMxfer-nodes", o.config)
+	}
+	nodes, err := xfer.ReadNodes(p.XferNodes)
+	if err != nil {
+		return nil, listen.Address{}, err
+	}
+	name := p.NodeName(o.postoffice)
+	at := listen.Address{Network: p.XferListen.Network, Address: p.XferListen.Address}
+	if self, known := xfer.FindNode(nodes, name); known && at.Network == "" {
+		at = listen.Address{Network: self.Network, Address: self.Address}
+	}
+	if at.Network == "" {
+		return nil, at, fmt.Errorf("no address: set PARAMxfer-listen, or add this node, %s, to %s", name, p.XferNodes)
+	}
+	levels, _ := env.HashLevels()
+	notify := p.NotifySock.Address
+	if notify == "" {
+		notify = filepath.Join(o.postoffice, ".scheduler.notify")
+	}
+	store, err := receiver.OpenStore(receiver.Options{
+		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Programs: p.XferPrograms,
+	})
+	if err != nil {
+		return nil, at, err
+	}
+	r := receiver.New(store)
+	r.Node = name
+	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) }
+	r.Credentials = xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}
+	r.Log = func(peer string, err error) { log.Warn().Err(err).Str("peer", peer).Msg("connection of another node") }
+	return r, at, nil
+}

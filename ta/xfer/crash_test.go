@@ -1,0 +1,336 @@
+package xfer
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/internal/memdisk"
+	"zsched/internal/postoffice"
+	"zsched/ta"
+	"zsched/xfer"
+	"zsched/xfer/receiver"
+)
+
+var crashRuns = flag.Int("crash.runs", 150, "number of runs of TestCrashOnEitherSideLosesAndDoublesNothing")
+
+// pair is two nodes: mail is moved from the source to the target.
+type pair struct {
+	t              testing.TB
+	source, target string // postoffices
+	socket, nodes  string
+	users          []string // of the recipients
+}
+
+func newPair(t testing.TB, source, target string) *pair {
+	t.Helper()
+	dir := t.TempDir()
+	p := &pair{t: t, source: source, target: target, socket: filepath.Join(dir, "socket"), nodes: filepath.Join(dir, "nodes")}
+	check(t, os.WriteFile(p.nodes, []byte("mx1 UNIX:/nowhere\nmx2 UNIX:"+p.socket+"\n"), 0o600))
+	for _, office := range []string{source, target} {
+		for _, name := range []string{"transport", "queue"} {
+			check(t, postoffice.MakeDir(postoffice.WorkingDir, filepath.Join(office, name), 0o755))
+		}
+	}
+	return p
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// arrived is when all messages arrived first.
+var arrived = time.Unix(1_700_000_000, 123_456_789)
+
+// submit puts a message into the source's queue as a REROUTE to channel xfer does, with
+// so many recipients.
+func (p *pair) submit(n int, held bool) {
+	p.t.Helper()
+	var to []ctlfile.EnvelopeRecipient
+	for i := range n {
+		user := fmt.Sprintf("user%d", len(p.users))
+		p.users = append(p.users, user)
+		from := ctlfile.Origin{
+			Node: "mx1", SpoolID: fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)-i), Offset: int64(100 + i), Attempts: 3,
+			Held: held, Channel: "smtp", Host: "((a.example)(b.example c.example))",
+		}
+		to = append(to, ctlfile.EnvelopeRecipient{
+			Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: "65534"},
+			Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
+		})
+	}
+	body := "Subject: x\n\n" + strings.Repeat("text\n", 300) + p.users[len(p.users)-1] + "\n"
+	c := ctlfile.Contents{Body: 12, Blocks: []ctlfile.HeaderBlock{{
+		Header:    "Subject: x\n",
+		Envelopes: []ctlfile.Envelope{{Sender: ctlfile.Address{Channel: "smtp", Host: "-", User: "a@example", Privilege: "0"}, Recipients: to}},
+	}}}
+	file, err := postoffice.CreateTemp(p.source, "submit-")
+	check(p.t, err)
+	_, err = file.Write([]byte(body))
+	check(p.t, err)
+	check(p.t, file.SetTime(arrived))
+	check(p.t, file.Sync())
+	check(p.t, file.Close())
+	_, err = ctlfile.Enqueue(p.source, 1, &c, file.Name())
+	check(p.t, err)
+}
+
+// serve runs the receiver of the target until stop is called.
+func (p *pair) serve() (stop func(), err error) {
+	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1})
+	if err != nil {
+		return nil, err
+	}
+	r := receiver.New(store)
+	r.Node = "mx2"
+	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) }
+	r.Log = func(string, error) {}
+	_ = os.Remove(p.socket)
+	listener, err := net.Listen("unix", p.socket)
+	check(p.t, err)
+	committing, stopCommitting := context.WithCancel(context.Background())
+	serving, stopServing := context.WithCancel(context.Background())
+	var committer, sessions sync.WaitGroup
+	committer.Go(func() { r.Run(committing) })
+	sessions.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			sessions.Go(func() { r.Serve(serving, conn) })
+		}
+	})
+	return func() {
+		listener.Close()
+		stopServing()
+		sessions.Wait()
+		stopCommitting()
+		committer.Wait()
+		store.Close()
+	}, nil
+}
+
+// controlFiles are the paths of the control files in a directory of a postoffice,
+// below it.
+func controlFiles(dir, prefix string) (paths []string) {
+	names, _ := postoffice.ReadNames(filepath.Join(dir, prefix))
+	for _, name := range names {
+		switch _, isNumber := ctlfile.Number(name); {
+		case isNumber:
+			paths = append(paths, prefix+name)
+		case len(name) == 1 && name >= "A" && name <= "Z":
+			paths = append(paths, controlFiles(dir, prefix+name+"/")...)
+		}
+	}
+	return paths
+}
+
+// readControl parses a control file; nil if there is none.
+func (p *pair) readControl(path string) *ctlfile.File {
+	p.t.Helper()
+	text, err := postoffice.ReadFile(postoffice.WorkingDir, path, 1<<20)
+	if err != nil {
+		return nil
+	}
+	f, err := ctlfile.Parse(text)
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", path, err, text)
+	}
+	return f
+}
+
+// run runs the agent over all mail of the source once, with several sessions.
+func (p *pair) run() string { return p.runSessions(4) }
+
+func (p *pair) runSessions(sessions int) string {
+	transport := filepath.Join(p.source, "transport")
+	var jobs strings.Builder
+	for _, path := range controlFiles(transport, "") {
+		jobs.WriteString(path + "\tmx2\n")
+	}
+	agent := New(&Agent{
+		Node: "mx1", Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) },
+		Dir: transport, Warn: func(string) {}, ReplyTimeout: time.Minute,
+	})
+	defer agent.Close()
+	var out bytes.Buffer
+	s := &ta.Server{Name: "xfer", Channel: "xfer", Dir: transport, Sessions: sessions, In: strings.NewReader(jobs.String()), Out: &out,
+		Deliver: agent.Deliver, SyncData: agent.Sync}
+	if err := s.Serve(context.Background()); err != nil {
+		p.t.Error(err)
+	}
+	return out.String()
+}
+
+// repair does what the scheduler does for control files of a dead agent, and returns how
+// many recipients are still open. It removes finished messages.
+func (p *pair) repair() (open int) {
+	p.t.Helper()
+	transport := filepath.Join(p.source, "transport")
+	for _, path := range controlFiles(transport, "") {
+		full := filepath.Join(transport, path)
+		f := p.readControl(full)
+		if f == nil {
+			continue
+		}
+		told := map[int64]bool{}
+		for _, d := range f.Diagnostics {
+			told[d.Recipient] = strings.Contains(d.Notary, "relayed")
+		}
+		fd, err := postoffice.OpenAt(postoffice.WorkingDir, full, os.O_RDWR, 0)
+		check(p.t, err)
+		left := 0
+		for i := range f.Recipients {
+			r := &f.Recipients[i]
+			to := ctlfile.Open
+			if told[r.Offset] {
+				to = ctlfile.Delivered
+			}
+			if r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked {
+				_, err := ctlfile.Swap(fd, r.Offset, r.Tag, to, 0)
+				check(p.t, err)
+			} else {
+				to = r.Tag
+			}
+			if to == ctlfile.Open {
+				left++
+			}
+		}
+		check(p.t, postoffice.Close(fd))
+		open += left
+		if left == 0 {
+			check(p.t, postoffice.RemovePath(full))
+			check(p.t, postoffice.RemovePath(filepath.Join(p.source, "queue", path)))
+		}
+	}
+	return open
+}
+
+// copies counts where each recipient is at the target.
+func (p *pair) copies(place string) map[string]int {
+	p.t.Helper()
+	copies := map[string]int{}
+	dir := filepath.Join(p.target, place+"transport")
+	for _, path := range controlFiles(dir, "") {
+		f := p.readControl(filepath.Join(dir, path))
+		info, err := postoffice.Lstat(filepath.Join(p.target, place+"queue", path))
+		if f == nil || err != nil {
+			p.t.Fatalf("%s: no message file: %v", path, err)
+		}
+		if !info.ModTime().Equal(arrived) {
+			p.t.Errorf("%s arrived at %v", path, info.ModTime())
+		}
+		for i := range f.Recipients {
+			r := &f.Recipients[i]
+			copies[r.User]++
+			from, err := ctlfile.ParseOrigin(r.Origin)
+			if err != nil || from.Attempts != 3 || from.Channel != "" || r.Channel != "smtp" || r.Host != "((a.example)(b.example c.example))" || r.Delays != 1 || r.DSN == "" {
+				p.t.Errorf("%s has become %+v, origin %+v, %v", r.User, r, from, err)
+			}
+		}
+	}
+	return copies
+}
+
+func TestMailArrivesAsItWas(t *testing.T) {
+	p := newPair(t, t.TempDir(), t.TempDir())
+	p.submit(1, false)
+	p.submit(3, false)
+	held := len(p.users)
+	p.submit(1, true)
+	stop, err := p.serve()
+	check(t, err)
+	defer stop()
+	said := p.run()
+	if got := strings.Count(said, "\tok3 moved to mx2"); got != 5 {
+		t.Errorf("%d reports of success:\n%s", got, said)
+	}
+	for _, path := range controlFiles(filepath.Join(p.source, "transport"), "") {
+		f := p.readControl(filepath.Join(p.source, "transport", path))
+		for i := range f.Recipients {
+			if f.Recipients[i].Tag != ctlfile.Delivered {
+				t.Errorf("%s has the tag %q", f.Recipients[i].User, f.Recipients[i].Tag)
+			}
+		}
+		for _, d := range f.Diagnostics {
+			if d.Tag != ctlfile.Delivered || d.Text != "moved to mx2" {
+				t.Errorf("the d line %+v is not marked as reported", d)
+			}
+		}
+		if len(f.Diagnostics) != len(f.Recipients) {
+			t.Errorf("%d d lines for %d recipients", len(f.Diagnostics), len(f.Recipients))
+		}
+	}
+	queued, kept := p.copies(""), p.copies("hold/")
+	for i, user := range p.users {
+		if i == held && (queued[user] != 0 || kept[user] != 1) || i != held && (queued[user] != 1 || kept[user] != 0) {
+			t.Errorf("%s: %d in the queue, %d held", user, queued[user], kept[user])
+		}
+	}
+}
+
+// TestCrashOnEitherSideLosesAndDoublesNothing cuts the power of one node or the other at
+// a random call while mail is moved, and moves the rest after that, perhaps with another
+// cut. At the end every recipient is at the target, once.
+func TestCrashOnEitherSideLosesAndDoublesNothing(t *testing.T) {
+	for run := range *crashRuns {
+		seed := rand.New(rand.NewPCG(uint64(run), 15))
+		source, target := filepath.Join(t.TempDir(), "source"), filepath.Join(t.TempDir(), "target")
+		disks := []*memdisk.Disk{memdisk.New(source, os.Geteuid(), seed), memdisk.New(target, os.Geteuid(), rand.New(rand.NewPCG(uint64(run), 16)))}
+		unmount := []func(){postoffice.Mount(source, disks[0]), postoffice.Mount(target, disks[1])}
+		p := newPair(t, source, target)
+		for i := range 1 + seed.IntN(5) {
+			p.submit(1+seed.IntN(3), i == 3)
+		}
+		for round := range 20 {
+			if round < 3 {
+				disks[seed.IntN(2)].CutAt(1+seed.IntN(80), func(string) bool { return true })
+			}
+			if stop, err := p.serve(); err == nil {
+				p.run()
+				stop()
+			}
+			for _, disk := range disks {
+				disk.CutAt(0, nil)
+				if off, _ := disk.IsOff(); off {
+					disk.PowerOn(seed.Float64())
+				}
+			}
+			if p.repair() == 0 {
+				break
+			}
+		}
+		stop, err := p.serve() // completes what a cut has left
+		check(t, err)
+		stop()
+		queued, held := p.copies(""), p.copies("hold/")
+		for _, user := range p.users {
+			if queued[user]+held[user] != 1 {
+				t.Errorf("run %d: %s is in the queue %d times, held %d times", run, user, queued[user], held[user])
+			}
+		}
+		if t.Failed() {
+			for i, disk := range disks {
+				t.Logf("disk %d:\n%s", i, strings.Join(disk.Trace(""), "\n"))
+			}
+			t.FailNow()
+		}
+		for _, un := range unmount {
+			un()
+		}
+	}
+}

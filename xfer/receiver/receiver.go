@@ -1,0 +1,273 @@
+package receiver
+
+// The connections of other nodes, and the committer, which takes what they push in
+// batches.
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/xfer"
+)
+
+const (
+	// maxBatch bounds the messages of a batch.
+	maxBatch = 1000
+	// idleTimeout is how long a connection may be silent.
+	idleTimeout = 10 * time.Minute
+)
+
+// Receiver serves the connections of other nodes.
+type Receiver struct {
+	Store *Store
+	Node  string // the name of this node
+	// Nodes returns the table of nodes; only these may push.
+	Nodes       func() ([]xfer.Node, error)
+	Credentials xfer.Credentials
+	// Log is told of connections that are refused or that break. Several goroutines
+	// call it.
+	Log func(peer string, err error)
+
+	arrivals chan received
+	done     chan xfer.Done
+}
+
+// received is a message that is complete, and where its reply goes.
+type received struct {
+	*arrival
+	from *connection
+}
+
+// New returns a Receiver, whose Run and Serve are to be called.
+func New(s *Store) *Receiver {
+	return &Receiver{Store: s, arrivals: make(chan received, maxBatch), done: make(chan xfer.Done, maxBatch)}
+}
+
+// Run is the committer. It returns when ctx is done and no connection is served any
+// more: Serve must have returned for all of them.
+func (r *Receiver) Run(ctx context.Context) {
+	for {
+		select {
+		case first := <-r.arrivals:
+			r.commit(first)
+		case done := <-r.done:
+			r.forget(done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Receiver) forget(done xfer.Done) {
+	if r.Store.broken {
+		return
+	}
+	err := r.Store.origins.forget(done)
+	if err == nil {
+		err = r.Store.origins.compact()
+	}
+	if err != nil {
+		r.Store.broken = true
+		r.Log("", fmt.Errorf("forgetting origins: %w", err))
+	}
+}
+
+// commit takes the messages that are complete now as one batch, and sends the replies.
+func (r *Receiver) commit(first received) {
+	batch := []received{first}
+	for more := true; more && len(batch) < maxBatch; {
+		select {
+		case next := <-r.arrivals:
+			batch = append(batch, next)
+		default:
+			more = false
+		}
+	}
+	list := make([]*arrival, len(batch))
+	for i, one := range batch {
+		list[i] = one.arrival
+	}
+	r.Store.take(list)
+	for _, one := range batch {
+		r.Store.release(one.arrival)
+		one.from.reply(one.arrival.reply.String())
+	}
+	for _, one := range batch {
+		one.from.flush()
+		one.from.pending.Done()
+	}
+}
+
+// connection is the connection of one node.
+type connection struct {
+	net.Conn
+	receiver *Receiver
+	in       *bufio.Reader
+	pending  sync.WaitGroup // messages that wait for the committer
+
+	mu  sync.Mutex
+	out *bufio.Writer
+}
+
+func (c *connection) reply(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = c.out.WriteString(line + "\n") // flush returns the error
+}
+
+func (c *connection) flush() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out.Buffered() > 0 && c.out.Flush() != nil {
+		_ = c.Close() // which ends its reader
+	}
+}
+
+// Serve serves one connection to its end. When ctx is done, it takes no further message,
+// and answers those that it has.
+func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
+	peer := conn.RemoteAddr().String()
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) }) // see idleReader
+	defer stop()
+	secured, verify, err := xfer.Accept(ctx, conn, &r.Credentials)
+	if err != nil {
+		r.Log(peer, err)
+		return
+	}
+	c := &connection{Conn: secured, receiver: r, in: bufio.NewReaderSize(&idleReader{ctx, secured}, xfer.MaxLine), out: bufio.NewWriter(secured)}
+	defer c.Close()
+	err = c.greet(verify)
+	for err == nil && ctx.Err() == nil {
+		err = c.command()
+	}
+	c.pending.Wait()
+	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+		c.reply(fmt.Sprintf("%d 0 %.200s", xfer.Refused, err.Error()))
+		c.flush()
+		r.Log(peer, err)
+	}
+}
+
+// greet finds out which node it is.
+func (c *connection) greet(verify func(name string) error) error {
+	c.reply(fmt.Sprintf("%d %s xfer %s", xfer.Greeting, c.receiver.Node, xfer.Version))
+	c.flush()
+	line, err := c.line()
+	if err != nil {
+		return err
+	}
+	var name string
+	if n, err := fmt.Sscanf(line, "LHLO %s", &name); n != 1 {
+		return fmt.Errorf("%.100q instead of LHLO: %w", line, err)
+	}
+	nodes, err := c.receiver.Nodes()
+	if err != nil {
+		return err
+	}
+	if _, known := xfer.FindNode(nodes, name); !known {
+		return fmt.Errorf("%.200q is not in the table of nodes", name)
+	}
+	if err := verify(name); err != nil {
+		return fmt.Errorf("it says that it is %.200q: %w", name, err)
+	}
+	c.reply(fmt.Sprintf("%d %s", xfer.Accepted, c.receiver.Node))
+	c.flush()
+	return nil
+}
+
+// idleReader reads from a connection until that is silent for too long or ctx is done.
+type idleReader struct {
+	ctx  context.Context
+	conn net.Conn
+}
+
+func (r *idleReader) Read(b []byte) (int, error) {
+	_ = r.conn.SetReadDeadline(time.Now().Add(idleTimeout))
+	if err := r.ctx.Err(); err != nil { // the deadline that ended the last read is overwritten
+		return 0, err
+	}
+	return r.conn.Read(b)
+}
+
+// line reads a line, without its LF.
+func (c *connection) line() (string, error) {
+	line, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return "", err
+	}
+	return string(line[:len(line)-1]), nil
+}
+
+// command carries out one command.
+func (c *connection) command() error {
+	line, err := c.line()
+	if err != nil {
+		return err
+	}
+	if line == "QUIT" {
+		return io.EOF
+	}
+	if done, err := xfer.ParseDone(line); err == nil {
+		c.receiver.done <- done
+		return nil
+	}
+	push, err := xfer.ParsePush(line)
+	if err != nil {
+		return err
+	}
+	return c.push(push)
+}
+
+// push reads the files of one message and gives it to the committer. An error ends the
+// connection, because it is not known where the next command begins.
+func (c *connection) push(push xfer.Push) error {
+	text := make([]byte, push.Control)
+	if _, err := io.ReadFull(c.in, text); err != nil {
+		return fmt.Errorf("reading a control file: %w", err)
+	}
+	control, parseErr := ctlfile.Parse(text)
+	a, err := c.receiver.Store.create(push)
+	if err != nil {
+		return c.skip(push, err)
+	}
+	a.control = control
+	if err := c.receiver.Store.read(a, c.in); err != nil {
+		c.receiver.Store.discard(a)
+		c.receiver.Store.release(a)
+		return fmt.Errorf("reading a message: %w", err)
+	}
+	if err := errors.Join(parseErr, c.receiver.Store.complete(a)); err != nil {
+		c.receiver.Store.discard(a)
+		c.receiver.Store.release(a)
+		code := xfer.Later
+		if parseErr != nil {
+			code = xfer.Refused
+		}
+		reply := xfer.Reply{Code: code, Tag: push.Tag, Text: err.Error()}
+		c.reply(reply.String())
+		c.flush()
+		return nil
+	}
+	c.pending.Add(1)
+	c.receiver.arrivals <- received{a, c}
+	return nil
+}
+
+// skip reads past a message that cannot be written.
+func (c *connection) skip(push xfer.Push, why error) error {
+	if _, err := io.CopyN(io.Discard, c.in, push.Message); err != nil {
+		return err
+	}
+	reply := xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: why.Error()}
+	c.reply(reply.String())
+	c.flush()
+	return nil
+}

@@ -1,0 +1,181 @@
+// Package xfer is the protocol that moves mail from one node to another: its lines, the
+// table of nodes, and the connections. The agent ta/xfer sends, the receiver
+// xfer/receiver takes. Its manual is xfer(8).
+//
+//	S: 220 mx2 xfer 1
+//	C: LHLO mx1
+//	S: 250 mx2
+//	C: PUSH 17 412 2048 1795354801000000000 1001 416
+//	C: (412 bytes of a control file, then 2048 bytes of the message)
+//	C: PUSH 18 390 1200 1795354802000000000 1001 416
+//	C: (390 + 1200 bytes)
+//	S: 250 17 ok
+//	S: 250 18 refused=156 programs and files are not accepted
+//	C: DONE mx1/S258367XMVQKNOA 109,156
+//	C: QUIT
+//
+// A line ends with LF and has at most MaxLine bytes. The words of PUSH are a number
+// for the reply, the sizes of both files, the time when the message arrived
+// (nanoseconds since 1970), and the owner and the mode of the message file. The next
+// PUSH need not wait for the reply to the one before, and replies come in any order.
+//
+// A reply 250 says that the recipients are on the disk of the receiver, except those at
+// the offsets that it names as refused: these stay with the sender. 451 says that none
+// was taken for now, 550 that the sender has to change something.
+//
+// The control file is what a REROUTE to channel xfer has written: each recipient has an
+// origin (ctlfile.Origin), which says what it was before. The receiver remembers the
+// origins that it has taken. It answers a repeated PUSH with 250 and takes nothing
+// twice. DONE says that the sender will not push these recipients again. It has no reply.
+package xfer
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Version is the version of the protocol, in the greeting.
+const Version = "1"
+
+const (
+	// MaxLine bounds the length of a line, with its LF.
+	MaxLine = 64 << 10
+	// MaxControl bounds the size of a control file in bytes: both sides hold it in
+	// memory.
+	MaxControl = 64 << 20
+)
+
+// The codes of replies.
+const (
+	Greeting = 220
+	Accepted = 250
+	Later    = 451
+	Refused  = 550
+)
+
+// ErrLine says that a line is not one of the protocol.
+var ErrLine = errors.New("not a line of the protocol")
+
+// Push is the line before the files of a message.
+type Push struct {
+	Tag              uint64 // names it in the reply
+	Control, Message int64  // sizes in bytes
+	ModifiedAt       int64  // mtime of the message file, in nanoseconds since 1970
+	Owner            uint32 // uid of the message file
+	Mode             uint32 // its permission bits
+}
+
+// String returns the line without LF.
+func (p *Push) String() string {
+	return fmt.Sprintf("PUSH %d %d %d %d %d %d", p.Tag, p.Control, p.Message, p.ModifiedAt, p.Owner, p.Mode)
+}
+
+// ParsePush reads the line.
+func ParsePush(line string) (Push, error) {
+	var p Push
+	words := strings.Split(line, " ")
+	if len(words) != 7 || words[0] != "PUSH" {
+		return p, fmt.Errorf("%.100q: %w", line, ErrLine)
+	}
+	var n [6]uint64
+	for i, word := range words[1:] {
+		var err error
+		if n[i], err = strconv.ParseUint(word, 10, 63); err != nil {
+			return p, fmt.Errorf("%.100q: %w", line, ErrLine)
+		}
+	}
+	if n[1] > MaxControl || n[4] > 1<<32-2 || n[5] > 0o777 {
+		return p, fmt.Errorf("%.100q: a number is too large: %w", line, ErrLine)
+	}
+	return Push{n[0], int64(n[1]), int64(n[2]), int64(n[3]), uint32(n[4]), uint32(n[5])}, nil
+}
+
+// Reply is the reply to a Push.
+type Reply struct {
+	Code    int
+	Tag     uint64
+	Refused []int64 // with Accepted: offsets of recipients that were not taken
+	Text    string
+}
+
+// String returns the line without LF.
+func (r *Reply) String() string {
+	refused := ""
+	if len(r.Refused) > 0 {
+		refused = "refused=" + joinOffsets(r.Refused) + " "
+	}
+	text := strings.Map(func(c rune) rune {
+		if c < ' ' {
+			return ' '
+		}
+		return c
+	}, r.Text)
+	return fmt.Sprintf("%d %d %s%.1000s", r.Code, r.Tag, refused, text)
+}
+
+// ParseReply reads the line.
+func ParseReply(line string) (Reply, error) {
+	var r Reply
+	code, rest, _ := strings.Cut(line, " ")
+	tag, text, _ := strings.Cut(rest, " ")
+	var err, e error
+	r.Code, err = strconv.Atoi(code)
+	r.Tag, e = strconv.ParseUint(tag, 10, 64)
+	if err = errors.Join(err, e); err != nil {
+		return r, fmt.Errorf("%.100q: %w", line, ErrLine)
+	}
+	if list, found := strings.CutPrefix(text, "refused="); found {
+		list, text, _ = strings.Cut(list, " ")
+		if r.Refused, err = splitOffsets(list); err != nil {
+			return r, fmt.Errorf("%.100q: %w", line, ErrLine)
+		}
+	}
+	r.Text = text
+	return r, nil
+}
+
+// Done is the line that says that recipients will not be pushed again.
+type Done struct {
+	Message string // the first two parts of their origins: node/spoolid
+	Offsets []int64
+}
+
+// String returns the line without LF.
+func (d *Done) String() string { return "DONE " + d.Message + " " + joinOffsets(d.Offsets) }
+
+// ParseDone reads the line.
+func ParseDone(line string) (Done, error) {
+	words := strings.Split(line, " ")
+	if len(words) != 3 || words[0] != "DONE" || words[1] == "" {
+		return Done{}, fmt.Errorf("%.100q: %w", line, ErrLine)
+	}
+	offsets, err := splitOffsets(words[2])
+	if err != nil {
+		return Done{}, fmt.Errorf("%.100q: %w", line, ErrLine)
+	}
+	return Done{words[1], offsets}, nil
+}
+
+func joinOffsets(offsets []int64) string {
+	var b []byte
+	for i, offset := range offsets {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, offset, 10)
+	}
+	return string(b)
+}
+
+func splitOffsets(list string) (offsets []int64, err error) {
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		offsets = append(offsets, n)
+	}
+	return offsets, nil
+}
