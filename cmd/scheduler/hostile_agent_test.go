@@ -233,8 +233,9 @@ var tricks = map[string]func(*hostileAgent){
 		a.say(a.reports("ok3") + strings.Repeat("#hungry\n", 3))
 		a.open = nil
 	},
-	"late":  func(a *hostileAgent) { a.jobs(3); a.leave() },
-	"clung": func(a *hostileAgent) { a.jobs(3); a.leave() },
+	"late":    func(a *hostileAgent) { a.jobs(3); a.leave() },
+	"clung":   func(a *hostileAgent) { a.jobs(3); a.leave() },
+	"witness": func(a *hostileAgent) { a.witness() },
 	"absent": func(*hostileAgent) {
 		os.Exit(1)
 	},

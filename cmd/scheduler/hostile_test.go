@@ -107,6 +107,7 @@ type hostileSite struct {
 	office   *bench
 	po       string
 	messages int
+	owner    int // of the files that are submitted, if this is root
 }
 
 // newHostileSite makes a postoffice. params are more lines of its configuration; %s
@@ -133,6 +134,13 @@ func (s *hostileSite) submit(channel string, messages int) {
 		control = strings.Replace(control, "smtp h0.example", channel+" h.example", 1)
 		writeFile(s.t, filepath.Join(s.po, "queue", name), message)
 		writeFile(s.t, filepath.Join(s.po, "transport", "."+name), control)
+		if s.owner != 0 {
+			for _, file := range []string{"queue/" + name, "transport/." + name} {
+				if err := os.Chown(filepath.Join(s.po, file), s.owner, -1); err != nil {
+					s.t.Fatal(err)
+				}
+			}
+		}
 		if err := os.Rename(filepath.Join(s.po, "transport", "."+name), filepath.Join(s.po, "transport", name)); err != nil {
 			s.t.Fatal(err)
 		}

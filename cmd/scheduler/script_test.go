@@ -22,7 +22,7 @@ import (
 
 // The test binary plays the scheduler and, with the player, its agents.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"scheduler": main, "player": play, "stamper": stamp, "asker": ask, "hostile": playHostile})
+	testscript.Main(m, map[string]func(){"scheduler": main, "player": play, "stamper": stamp, "asker": ask, "hostile": playHostile, "confine": confine})
 }
 
 // TestScripts runs the whole program in a postoffice of its own, po, with the
