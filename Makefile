@@ -118,12 +118,13 @@ attack: all
 	bin/attack; status=$$?; rm bin/attack; exit $$status
 	$(GO) test -count=1 -v -run '^$$' -bench Abuse -benchtime 1x ./cmd/smtpserver
 
-# A Postfix, unpacked but not installed: tests of the smtp agent talk to its
-# smtp-sink, and benchmarks of mail that comes in, goes through and goes out run
-# beside it.
+# A Postfix and a Redis server, unpacked but not installed: tests of the smtp agent
+# talk to smtp-sink of the one, benchmarks of mail that comes in, goes through and
+# goes out run beside it, and tests of several nodes use the other.
 peers:
 	rm -rf .peers && mkdir -p .peers/deb
-	cd .peers/deb && apt-get download postfix && dpkg -x postfix_*.deb ..
+	cd .peers/deb && apt-get download postfix redis-server redis-tools libjemalloc2 liblzf1 && \
+		for package in *.deb; do dpkg -x $$package .. || exit; done
 	rm -r .peers/deb
 	chmod -R a+rX .peers
 

@@ -33,6 +33,7 @@ internal/pattern:
 internal/peertest:
 internal/postoffice:      internal/eintr x/sys
 internal/process:         x/sys
+internal/redisurl:
 internal/syncdir:         internal/postoffice
 internal/throttle:
 internal/version:
@@ -63,11 +64,11 @@ mailq/trace:              mailq mailq/client
 mailq/client:             ctlfile mailq internal/interval internal/pattern internal/process
 
 scheduler:                ctlfile ta internal/pattern
-scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/zenv participle
+scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/redisurl internal/zenv participle
 scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
-scheduler/cluster:        scheduler go-redis x/sys
+scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir x/sys
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
@@ -75,7 +76,7 @@ scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon 
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
-cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
+cmd/scheduler:            ctlfile mailq/server scheduler scheduler/admin scheduler/cluster scheduler/config scheduler/daemon scheduler/eventlog scheduler/metrics scheduler/report scheduler/spool scheduler/state internal/asyncfile internal/asyncsyslog internal/listen internal/postoffice internal/version internal/zenv xfer pflag systemd x/sys zerolog
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag

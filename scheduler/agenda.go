@@ -14,11 +14,12 @@ type agenda struct {
 	now instant  // of the current Step
 	out []Action // of the current Step
 
-	wakes     heap[vertexRef] // ends of waits, and expiries
-	resumes   heap[*thread]   // ends of suspensions, and bulk updates to continue
-	deadlines heap[*agent]    // see dispatch.deadline
-	backoffs  heap[*ring]     // rings that may start an agent again
-	tokens    heap[*bucket]   // rates for whose tokens mail waits
+	wakes     heap[vertexRef]     // ends of waits, and expiries
+	resumes   heap[*thread]       // ends of suspensions, and bulk updates to continue
+	deadlines heap[*agent]        // see dispatch.deadline
+	backoffs  heap[*ring]         // rings that may start an agent again
+	tokens    heap[*bucket]       // rates for whose tokens mail waits
+	shares    heap[*clusterShare] // ends of allowances
 
 	effectEnds heap[*thread]          // effects of reply rules that change
 	orderEnds  heap[*suspensionOrder] // suspensions by an administrator that end
@@ -32,7 +33,7 @@ func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
 	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
-		ag.tokens.next(), ag.effectEnds.next(), ag.orderEnds.next(), ag.notices.next(), ag.delays.next())
+		ag.tokens.next(), ag.shares.next(), ag.effectEnds.next(), ag.orderEnds.next(), ag.notices.next(), ag.delays.next())
 }
 
 // instant is a time in nanoseconds since the epoch, which takes a third of the

@@ -288,8 +288,16 @@ func (s *Scheduler) checkGate(t *thread) {
 	assert(suspended == x.suspended, "thread %v is suspended by an effect: %v", t.key, x.suspended)
 	assert(ends == (x.effectIndex != 0), "thread %v: effects %v, in the agenda %v", t.key, ends, x.effectIndex != 0)
 	assert(x.order == s.suspendedThreads[t.key], "thread %v has another order", t.key)
-	waits := t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.now)
+	waits := x.draws == nil && t.queue().len() > x.tokens && x.tokens < x.rate.burst || t.vertices.len == 0 && x.rate.owed(s.now)
 	assert(!waits || x.rate.index != 0, "thread %v waits for a token and is not in the agenda", t.key)
+	if w := x.draws; w != nil {
+		assert(w.left <= 0 || x.rate.index != 0, "thread %v has drawn tokens and will not give them back", t.key)
+		assert(w.left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t.key)
+	}
+	if c := x.share; c != nil {
+		assert(s.demand(c) == c.said || s.demand(c) == Want{Limit: c.id, Max: c.max} && c.said == Want{}, "thread %v: said %v, demand %v", t.key, c.said, s.demand(c))
+		assert(c.sessions > 0 || c.index == 0, "thread %v: no allowance ends", t.key)
+	}
 	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t.key, x.tokens, x.rate.tokens(s.now))
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 	// Only restricts feeding to some threads (option -p). The zero value
 	// selects all.
 	Only Selection
+	// Cluster: there are limits of the cluster (PARAMcluster).
+	Cluster bool
 	// Events asks for the actions Attempt, Touched and Condition.
 	Events bool
 	// Replies are the reply rules, in their order.
@@ -100,6 +102,9 @@ type Params struct {
 	// Rates of recipients fed, by date; nil: no limit. RateBurst is for all of them.
 	Rate, RingRate, ChannelRate []Rate
 	RateBurst                   int // most tokens at a time; at least 1
+	// Limits over all nodes of a cluster; 0: none.
+	ClusterMax  int // busy sessions of the thread
+	ClusterRate Rate
 
 	Overfeed int // job lines given beyond the one being worked on
 	Sessions int // job lines that one agent may have open; at least 1

@@ -54,3 +54,155 @@ func (Want) action() {}
 func (Draw) action() {}
 
 func (Allowance) event() {}
+
+// clusterShare is this node's share of a limit on sessions.
+type clusterShare struct {
+	id     ClusterLimit
+	max    int     // as configured
+	thread *thread // nil: it is gone
+	// sessions is how many may be busy; Unlimited: only this node's limits apply.
+	sessions int
+	index    int32 // in agenda.shares
+	said     Want  // the last one
+	unsaid   bool  // is in queue.unsaid
+}
+
+// setClusterLimits gives a thread the shares that its parameters ask for.
+func (q *queue) setClusterLimits(t *thread) {
+	if !q.config.Cluster && t.shaping == nil {
+		return
+	}
+	p := t.params
+	if q.config.Cluster && (p.ClusterMax > 0 || p.ClusterRate.Recipients > 0) {
+		q.obtainShaping(t)
+	}
+	x := t.shaping
+	switch {
+	case x == nil:
+	case q.config.Cluster && p.ClusterMax > 0:
+		if x.share == nil {
+			x.share = &clusterShare{id: ClusterLimit{"clustermax", t.key.channel, t.key.host}, thread: t}
+		}
+		x.share.max = p.ClusterMax
+		q.noteDemand(x.share)
+	case x.share != nil:
+		q.dropShare(x.share)
+		x.share = nil
+	}
+	if x != nil {
+		q.setClusterRate(t)
+	}
+}
+
+// dropShare gives up a share whose thread or limit is gone.
+func (q *queue) dropShare(c *clusterShare) {
+	c.thread = nil
+	q.shares.remove(c)
+	q.noteDemand(c)
+}
+
+// noteDemand makes sure that a change of the demand is said before the Step ends.
+func (q *queue) noteDemand(c *clusterShare) {
+	if !c.unsaid {
+		c.unsaid = true
+		q.unsaid = append(q.unsaid, c)
+	}
+}
+
+// sayDemand says what has changed in this Step. If nothing may be fed, nothing
+// beyond the busy sessions is wanted.
+func (d *dispatch) sayDemand() {
+	if halted := d.halted(); halted != d.saidHalted {
+		d.saidHalted = halted
+		for _, t := range d.threadsInOrder() {
+			if t.shaping != nil && t.shaping.share != nil {
+				d.noteDemand(t.shaping.share)
+			}
+		}
+	}
+	for _, c := range d.unsaid {
+		c.unsaid = false
+		if w := d.demand(c); w != c.said && (w.Want > 0 || c.said != Want{}) {
+			c.said = w
+			d.do(w)
+		}
+	}
+	clear(d.unsaid)
+	d.unsaid = d.unsaid[:0]
+}
+
+// demand is what could be used of a share, and what is used.
+func (d *dispatch) demand(c *clusterShare) Want {
+	w := Want{Limit: c.id, Max: c.max}
+	if t := c.thread; t != nil {
+		w.Busy, w.Want = t.busy, t.busy
+		if t.mayFeed() && !d.halted() {
+			w.Want = max(t.busy, min(t.sessionLimit(), t.busy+int(t.states[due])))
+		}
+	}
+	return w
+}
+
+// allowance applies an Allowance. One for a thread without mail is of no use.
+func (d *dispatch) allowance(e Allowance) {
+	t := d.threads[threadKey{e.Limit.Channel, e.Limit.Name}]
+	if t == nil || t.shaping == nil {
+		return
+	}
+	switch x := t.shaping; {
+	case e.Limit.Setting == "clusterrate" && x.draws != nil:
+		d.tokensDrawn(t, &e)
+	case e.Limit.Setting == "clustermax" && x.share != nil:
+		c := x.share
+		c.sessions = e.Sessions
+		until := at(e.Until)
+		if until <= d.now {
+			c.sessions = 0
+		}
+		if c.sessions == 0 || until == never {
+			d.shares.remove(c)
+		} else {
+			d.shares.put(until, c)
+		}
+		d.updateThread(t)
+		d.overfeedThread(t)
+	}
+}
+
+// endAllowances ends those whose time is over. This comes before anything else in
+// a Step, so that nothing is started after that time.
+func (q *queue) endAllowances() {
+	for q.shares.next() <= q.now {
+		c := q.shares.pop()
+		c.sessions = 0
+		q.updateThread(c.thread)
+	}
+}
+
+// dropAllowances is called when the clock was set. Whoever gave the allowances gives
+// them again, with times by the new clock.
+func (s *Scheduler) dropAllowances() {
+	for _, t := range s.threadsInOrder() {
+		x := t.shaping
+		if x == nil || x.share == nil && x.draws == nil {
+			continue
+		}
+		if x.share != nil {
+			x.share.sessions = 0
+			s.shares.remove(x.share)
+		}
+		if x.draws != nil {
+			x.draws.until, x.draws.readyAt = s.now, s.now
+		}
+		s.updateThread(t)
+	}
+}
+
+// roomInShare is how many more sessions the thread may take as far as clustermax
+// goes. It is negative if more are busy than allowed.
+func (t *thread) roomInShare() int {
+	if t.shaping == nil || t.shaping.share == nil {
+		return Unlimited
+	}
+	return t.shaping.share.sessions - t.busy
+}

@@ -55,7 +55,7 @@ const (
 
 // Limit is one of the limits on a thread and how much of it is used.
 type Limit struct {
-	Name string // maxta, maxchannel, maxring, maxthr, window
+	Name string // maxta, maxchannel, maxring, maxthr, window, clustermax
 	Used int    // processes for maxta, busy sessions for the others
 	Most int    // 0: no limit
 	// Agents are the processes that count for maxchannel and maxring as well,
@@ -144,6 +144,13 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 		limits[3].Used, limits[3].Blocks = t.busy, b.thread && t.windowWait() == WaitThread
 		limits[4].Used, limits[4].Most, limits[4].Blocks = t.busy, t.windowSize(), b.thread
 	}
+	if s.config.Cluster && p.ClusterMax > 0 {
+		share := Limit{Name: "clustermax", Setting: "clustermax"}
+		if t != nil && t.shaping != nil && t.shaping.share != nil {
+			share.Used, share.Most, share.Blocks = t.busy, t.shaping.share.sessions, s.blocksOf(t).cluster
+		}
+		limits = append(limits, share)
+	}
 	return limits
 }
 
@@ -185,7 +192,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		}
 	}
 	switch s.waitOf(t) {
-	case WaitRate, WaitRingRate, WaitChannelRate:
+	case WaitRate, WaitRingRate, WaitChannelRate, WaitClusterRate:
 		_, until := s.gate(t)
 		consider(TokenNext, until)
 	case WaitStart:
@@ -231,6 +238,8 @@ const (
 	WaitRate        Wait = "rate"               // the thread has no token
 	WaitRingRate    Wait = "ringrate"           // the ring has no token
 	WaitChannelRate Wait = "channelrate"        // the channel has no token
+	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
+	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
 )
 
 // Rules that decide which mail is fed when a session is free. They are in
@@ -291,7 +300,7 @@ func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
 			wait  Wait
 			holds bool
 		}{
-			{b.gate, b.gate != NoWait}, {t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
+			{b.gate, b.gate != NoWait}, {WaitClusterMax, b.cluster}, {t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
 			{WaitMessage, message}, {WaitAgent, expected}, {WaitStart, b.start && !expected},
 			{WaitTA, b.processes && !expected}, {WaitForks, b.forks && !expected},
 			{WaitAgent, !expected && !message && b == blocks{}},
@@ -343,6 +352,7 @@ func (t *thread) windowWait() Wait {
 type blocks struct {
 	thread, ring, channel, processes bool
 	start, forks                     bool // agents are started later
+	cluster                          bool // no share of clustermax is left
 	gate                             Wait // NoWait: it is open
 }
 
@@ -357,6 +367,7 @@ func (s *Scheduler) blocksOf(t *thread) blocks {
 	gate, _ := s.gate(t)
 	return blocks{
 		gate:      gate,
+		cluster:   t.roomInShare() <= 0,
 		thread:    t.roomInWindow() <= 0,
 		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
 		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),

@@ -25,6 +25,9 @@ type shaping struct {
 	// suspensions it tells which vertices have waited (vertex.suspensionsWhenDue).
 	waits uint32
 
+	share *clusterShare // of clustermax; nil: none
+	draws *drawnTokens  // of clusterrate; nil: none
+
 	// Effects of reply rules and of an administrator's order (effect.go).
 	effects     []effect
 	effectIndex int32 // in agenda.effectEnds
@@ -69,6 +72,11 @@ func (q *queue) updateGate(t *thread) {
 	x := t.shaping
 	before := x.tokens
 	x.tokens = x.rate.tokens(q.now)
+	own := x.tokens
+	if x.draws != nil {
+		q.drawAhead(t)
+		x.tokens = min(x.tokens, x.draws.tokens(q.now))
+	}
 	if (before == 0) != (x.tokens == 0) {
 		x.waits++
 	}
@@ -76,8 +84,13 @@ func (q *queue) updateGate(t *thread) {
 	switch {
 	case t.vertices.len == 0 && x.rate.owed(q.now):
 		at = x.rate.paidAt
-	case t.queue().len() > x.tokens:
+	case t.queue().len() > x.tokens && x.tokens == own:
 		at = x.rate.nextAt(q.now)
+	case t.queue().len() > x.tokens:
+		at = x.draws.nextAt(q.now)
+	}
+	if x.draws != nil && x.draws.left > 0 {
+		at = min(at, x.draws.until)
 	}
 	if at == never {
 		q.tokens.remove(&x.rate)
@@ -88,7 +101,8 @@ func (q *queue) updateGate(t *thread) {
 
 // isShaped reports whether an empty thread must be kept for its shaping.
 func (q *queue) isShaped(t *thread) bool {
-	return t.shaping != nil && (t.shaping.rate.owed(q.now) || len(t.shaping.effects) > 0)
+	x := t.shaping
+	return x != nil && (x.rate.owed(q.now) || len(x.effects) > 0 || x.draws != nil && x.draws.left > 0 && x.draws.until > q.now)
 }
 
 // waits counts the suspensions of the thread, and its waits for tokens.
@@ -138,6 +152,9 @@ func (d *dispatch) waitForChannel(r *ring) {
 func (d *dispatch) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
 		t.shaping.rate.take(d.now, n)
+		if w := t.shaping.draws; w != nil {
+			w.take(d.now, n)
+		}
 		d.updateGate(t)
 	}
 	if r.rate != nil {
@@ -152,6 +169,9 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 func (d *dispatch) refund(t *thread, n int) {
 	if t.shaping != nil {
 		t.shaping.rate.refund(n)
+		if w := t.shaping.draws; w != nil {
+			w.left += n
+		}
 	}
 	r := t.ring
 	if r == nil {
@@ -177,6 +197,9 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 		return WaitRule, x.suspendedUntil()
 	}
 	if t.threadGate() == 0 {
+		if x := t.shaping; x.draws != nil && x.rate.tokens(d.now) > 0 {
+			return WaitClusterRate, x.draws.nextAt(d.now)
+		}
 		return WaitRate, t.shaping.rate.nextAt(d.now)
 	}
 	r := t.ring

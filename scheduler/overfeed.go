@@ -65,7 +65,7 @@ func (d *dispatch) othersWait(r *ring) bool {
 // overLimit reports whether more sessions are busy than the limits allow, which
 // happens after a reload.
 func (d *dispatch) overLimit(r *ring, t *thread) bool {
-	return !below(t.busy-1, t.sessionLimit()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
+	return t.roomInShare() < 0 || !below(t.busy-1, t.sessionLimit()) || !below(r.busy-1, d.maxRing(r)) || !below(r.channel.busy-1, d.maxChannel(r))
 }
 
 // stay returns the pick with which a session that has become free continues on

@@ -46,6 +46,7 @@ func TestChangesAreWhatHasChanged(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, seed)
+			h.steadyClock = true
 			h.s.TrackChanges()
 			saved, threads := map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
 			var part Saved

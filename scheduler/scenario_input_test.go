@@ -20,7 +20,7 @@ var testSystem = config.System{
 
 // config reads the lines of "config" and "reload": clauses, and before them
 // words for what has no keyword: maxagents=3 forkrate=2 timeout=2h frozen events
-// only=smtp/host.
+// only=smtp/host cluster.
 func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
 	f, err := config.Parse("scheduler.cf", []byte(clauses+"\n"), testSystem)
 	if err != nil {
@@ -40,6 +40,8 @@ func (sc *scenario) config(words []string, clauses string) *scheduler.Config {
 			if err != nil {
 				sc.fatalf("%v", err)
 			}
+		case "cluster":
+			c.Cluster = true
 		case "frozen":
 			c.Frozen = true
 		case "events":
@@ -241,6 +243,28 @@ func (sc *scenario) order(words []string) {
 		if len(words) == 2 {
 			e.Targets = append(e.Targets, target)
 		}
+	}
+	sc.step(e)
+}
+
+// allow reads: sessions smtp/host 3 [for 24s], or tokens smtp/host 10 for 2s.
+func (sc *scenario) allow(words []string) {
+	e := scheduler.Allowance{Until: sc.now.Add(100 * 365 * 24 * time.Hour)}
+	e.Limit.Channel, e.Limit.Name, _ = strings.Cut(words[1], "/")
+	switch n := sc.number(words[2]); words[0] {
+	case "sessions":
+		e.Limit.Setting, e.Sessions = "clustermax", n
+	case "tokens":
+		e.Limit.Setting, e.Tokens = "clusterrate", n
+	default:
+		sc.fatalf("unknown word %q", words[0])
+	}
+	if len(words) > 4 {
+		d, err := time.ParseDuration(words[4])
+		if err != nil {
+			sc.fatalf("%v", err)
+		}
+		e.Until = sc.now.Add(d)
 	}
 	sc.step(e)
 }

@@ -92,6 +92,10 @@ func (sc *scenario) format(a scheduler.Action) string {
 			text += fmt.Sprintf(", for %v", a.NextAt.Sub(sc.now))
 		}
 		return text
+	case scheduler.Want:
+		return fmt.Sprintf("want %s: %d, busy %d, of %d", a.Limit, a.Want, a.Busy, a.Max)
+	case scheduler.Draw:
+		return fmt.Sprintf("draw %s: %d of %d/%v", a.Limit, a.Tokens, a.Max, a.Per)
 	case scheduler.Probe:
 		return "probe"
 	case scheduler.Stopped:

@@ -205,6 +205,8 @@ func (sc *scenario) runLine(words []string, clauses string) {
 	case "lift":
 		channel, host, _ := strings.Cut(args[0], "/")
 		sc.step(scheduler.Lifted{Channel: channel, Host: host})
+	case "allow":
+		sc.allow(words[1:])
 	case "stop":
 		sc.step(scheduler.Stopping{Slow: args[0] == "slow"})
 	case "store":

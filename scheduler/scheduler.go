@@ -70,6 +70,7 @@
 //	the wall clock is set              clock.go
 //	how a million messages are kept    message.go mail.go slab.go heap.go
 //	warm restart                       save.go restore.go
+//	limits of the cluster              cluster.go clusterrate.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
 //	wakes and orders of mail on record calendar.go recordorder.go
 //	actions for the event log          eventlog.go
@@ -140,6 +141,9 @@ type queue struct {
 	orphans ring
 	dirty   []*ring // to be dispatched before the Step ends
 
+	unsaid     []*clusterShare // whose demand may have changed
+	saidHalted bool            // dispatch.halted when the demand was said last
+
 	shareTable slab[shareRef, share]
 	flowIndex  map[flowKey]flowRef // of the threads with many flows
 
@@ -176,6 +180,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
 	s.effectEnds.index = func(t *thread) *int32 { return &t.shaping.effectIndex }
 	s.orderEnds.index = func(o *suspensionOrder) *int32 { return &o.index }
+	s.shares.index = func(c *clusterShare) *int32 { return &c.index }
 	s.tokens.index = func(b *bucket) *int32 { return &b.index }
 	s.idleAgents.of = func(a *agent) *links[*agent] { return &a.links }
 	s.ringOrder.of = func(r *ring) *links[*ring] { return &r.inOrder }
@@ -201,12 +206,14 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 	}
 	s.now = max(s.now, at(now))
 	s.out = s.out[:0]
+	s.endAllowances()
 	s.handle(e)
 	if len(s.memory.candidates) > 0 {
 		s.putOnRecord()
 	}
 	s.loadRecords()
 	s.dispatchDirty()
+	s.sayDemand()
 	s.stopWhenDone()
 	return s.out
 }
@@ -220,6 +227,7 @@ func (s *Scheduler) handle(e Event) {
 		s.wake()
 	case ClockSet:
 		s.replanMail()
+		s.dropAllowances()
 		s.wake()
 	case Arrived:
 		s.arrive(&e.Message)
@@ -265,6 +273,8 @@ func (s *Scheduler) handle(e Event) {
 		s.restored(&e.Thread)
 	case AllLoaded:
 		s.allLoaded()
+	case Allowance:
+		s.allowance(e)
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:

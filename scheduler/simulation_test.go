@@ -39,6 +39,7 @@ func TestSimulation(t *testing.T) {
 func TestSimulatedStop(t *testing.T) {
 	for seed := range 12 {
 		h := newHarness(t, uint64(seed))
+		h.steadyClock = true
 		for range 100 + 50*seed {
 			h.randomEvent()
 		}
@@ -88,9 +89,14 @@ type harness struct {
 	files     map[MessageID]*simFile
 	agents    []*simAgent
 	answers   []func() // of the spool, to come
-	down      bool
-	probed    bool
-	orders    orderSimulation
+	wants     []Want
+	// steadyClock keeps the clock from being set, which moves times without a change
+	// that is saved, and spans that a test measures.
+	steadyClock bool
+	draws       []Draw
+	down        bool
+	probed      bool
+	orders      orderSimulation
 }
 
 func newHarness(t *testing.T, seed uint64) *harness {
@@ -117,7 +123,7 @@ func (h *harness) config() *Config {
 	n := func(most int) int { return 1 + h.rand.IntN(most) }
 	ring, thr, over, sessions, quantum := n(4), n(3), h.rand.IntN(4), n(3), n(3)
 	channel, wakeup := n(6), h.rand.IntN(2) == 0
-	setWindow, setTurns, setRates := h.windowSettings(), h.turnSettings(), h.rateSettings()
+	setWindow, setTurns, setRates, setCluster := h.windowSettings(), h.turnSettings(), h.rateSettings(), h.clusterSettings()
 	queueOnly, etrnOnly, ageOrder := h.chance(20), !h.chance(30), h.chance(30)
 	command, marking, expiry := []string{"smtp", "-c", "$channel"}, ctlfile.SchedulerMarks, 3*time.Hour
 	if h.chance(30) {
@@ -127,6 +133,7 @@ func (h *harness) config() *Config {
 	return &Config{
 		ActiveLimit: active, RecipientLimit: recipients, RingReserve: reserve,
 		Events:         true,
+		Cluster:        true,
 		ReportInterval: time.Duration(h.rand.IntN(2)) * 5 * time.Minute,
 		Defaults: Params{
 			ReportTimes:  []time.Duration{time.Minute, time.Hour, 20 * time.Minute},
@@ -148,6 +155,7 @@ func (h *harness) config() *Config {
 				set("sessions", func(p *Params) { p.Sessions, p.MaxThr, p.MaxChannel = sessions, thr, channel }),
 				set("initialconcurrency", setWindow),
 				set("rate", setRates),
+				set("clustermax", setCluster),
 			}},
 			{Channel: "local", Host: "*", Settings: []Setting{
 				set("command", func(p *Params) { p.Command = []string{"mailbox", "$host"} }),
@@ -221,6 +229,41 @@ func (h *harness) replies() []ReplyRule {
 	return rules
 }
 
+// clusterSettings returns limits of the cluster, or none.
+func (h *harness) clusterSettings() func(*Params) {
+	sessions, rate := h.rand.IntN(4), Rate{Recipients: h.rand.IntN(100), Span: time.Minute}
+	if h.rand.IntN(2) == 0 {
+		rate.Recipients = 0
+	}
+	return func(p *Params) { p.ClusterMax, p.ClusterRate = sessions, rate }
+}
+
+// allow plays the store of the cluster: it allows what is wanted, or less.
+func (h *harness) allow() {
+	for _, w := range h.wants {
+		if h.faultless {
+			h.step(Allowance{Limit: w.Limit, Sessions: w.Want, Until: time.Unix(1<<40, 0)})
+			continue
+		}
+		h.step(Allowance{Limit: w.Limit, Sessions: h.rand.IntN(w.Want + 2), Until: h.now.Add(time.Duration(h.rand.IntN(30_000)) * time.Millisecond)})
+	}
+	draws := h.draws
+	h.draws = nil
+	for _, d := range draws {
+		h.step(Allowance{Limit: d.Limit, Tokens: 1 + h.rand.IntN(d.Tokens), Until: h.now.Add(2 * time.Second)})
+	}
+}
+
+// noteWant keeps the demands in the order in which they were first said.
+func (h *harness) noteWant(w Want) {
+	i := slices.IndexFunc(h.wants, func(o Want) bool { return o.Limit == w.Limit })
+	if i < 0 {
+		h.wants = append(h.wants, w)
+		return
+	}
+	h.wants[i] = w
+}
+
 // turnSettings returns shares, preemption and sessions of a message of all
 // kinds.
 func (h *harness) turnSettings() func(*Params) {
@@ -262,12 +305,14 @@ func (h *harness) randomEvent() {
 		h.step(Triggered{Host: h.host()})
 	case roll < 73 && h.chance(50):
 		h.suspendOrLift()
-	case roll < 73 && h.chance(10):
+	case roll < 73 && h.chance(10) && !h.steadyClock:
 		h.setClock()
 	case roll < 73 && !h.faultless && h.fixed == nil:
 		h.step(Reloaded{Config: h.config()})
 	case roll < 75 && h.down:
 		h.storeBack()
+	case roll < 77:
+		h.allow()
 	case roll < 85:
 		h.randomOrder()
 	default:
@@ -430,6 +475,12 @@ func (h *harness) perform(a Action) {
 		h.answerLater(a.Op, func() { h.hold(a) })
 	case Resubmit:
 		h.answerLater(a.Op, func() { h.resubmit(a) })
+	case Want:
+		h.noteWant(a)
+	case Draw:
+		if a.Tokens > 0 {
+			h.draws = append(h.draws, a)
+		}
 	case Probe:
 		h.probed = true
 		if !h.down {
@@ -465,6 +516,7 @@ func (h *harness) drain() {
 // round lets the spool and all agents do their work. If there is none, time
 // passes.
 func (h *harness) round() {
+	h.allow()
 	if h.down {
 		h.storeBack()
 	}

@@ -137,6 +137,7 @@ func (q *queue) assignRing(t *thread) {
 	}
 	t.params = params
 	q.setThreadRate(t)
+	q.setClusterLimits(t)
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
@@ -265,8 +266,11 @@ func (q *queue) updateThread(t *thread) {
 	if t.params.QueueOnly && t.running && t.queue().len() == 0 && t.nextUpdate == 0 && !t.toBeRead() {
 		t.running = false
 	}
-	if t.shaping != nil {
+	if x := t.shaping; x != nil {
 		q.updateGate(t)
+		if x.share != nil {
+			q.noteDemand(x.share)
+		}
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
 		q.dropThread(t)
@@ -302,9 +306,13 @@ func (q *queue) dropThread(t *thread) {
 	q.unpark(t, t.takeParked())
 	q.detachThread(t)
 	q.resumes.remove(t)
-	if t.shaping != nil {
-		q.tokens.remove(&t.shaping.rate)
+	if x := t.shaping; x != nil {
+		q.tokens.remove(&x.rate)
 		q.effectEnds.remove(t)
+		q.dropTokens(x)
+		if x.share != nil {
+			q.dropShare(x.share)
+		}
 	}
 	delete(q.threads, t.key)
 	q.diagnostics.release(t.diagnostic)
@@ -315,8 +323,8 @@ func (q *queue) dropThread(t *thread) {
 
 // threadsInOrder returns all threads in the order of their sequence. Decisions
 // must not depend on the order of a map.
-func (s *Scheduler) threadsInOrder() []*thread {
-	return slices.SortedFunc(maps.Values(s.threads), func(a, b *thread) int {
+func (q *queue) threadsInOrder() []*thread {
+	return slices.SortedFunc(maps.Values(q.threads), func(a, b *thread) int {
 		return cmp.Compare(a.sequence, b.sequence)
 	})
 }

@@ -120,7 +120,7 @@ func (t *thread) sessionLimit() int {
 }
 
 // freeSlots is how many more sessions the thread may take.
-func (t *thread) freeSlots() int { return min(t.roomInWindow(), t.threadGate()) }
+func (t *thread) freeSlots() int { return min(t.roomInWindow(), t.roomInShare(), t.threadGate()) }
 
 // roomInWindow is the same as far as its window goes.
 func (t *thread) roomInWindow() int {

@@ -40,6 +40,7 @@ type setting struct {
 	where     *places
 	maxAgents int
 	events    bool // the configuration at startup names an event log
+	cluster   bool // the configuration at startup names a cluster
 	owner     *spool.Owner
 }
 
@@ -62,6 +63,8 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	}
 	s.events = file.Params.EventLog != ""
 	file.Scheduler.Events = s.events
+	s.cluster = file.Params.Cluster != nil
+	file.Scheduler.Cluster = s.cluster
 	if err := os.Chdir(where.transport()); err != nil {
 		return err
 	}
@@ -114,6 +117,7 @@ func (s *setting) load() (*config.File, error) {
 	c.Frozen = s.frozen
 	c.Only = s.only
 	c.Events = s.events
+	c.Cluster = s.cluster
 	return file, nil
 }
 
@@ -184,6 +188,14 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 			io.WriteString(ready, "\n")
 			ready.Close()
 		}
+	}
+	nodes, err := s.openCluster(file, log)
+	if err != nil {
+		return err
+	}
+	if nodes != nil {
+		defer nodes.Close()
+		options.Cluster = nodes
 	}
 	stats := metrics.NewStats()
 	options.Observer = stats

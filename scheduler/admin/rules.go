@@ -56,6 +56,16 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		return suspensionSentence(wait, x), nil
 	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate:
 		return rateSentence(wait, x), []string{string(wait), "rateburst"}
+	case scheduler.WaitClusterMax:
+		for _, l := range x.Limits {
+			if l.Name == string(wait) {
+				return fmt.Sprintf("It waits for a session: this node may have %s of the cluster's for this thread now, and %s", sessions(l.Most), busy(l.Used)),
+					[]string{"clustermax"}
+			}
+		}
+		return "It waits for a session of the cluster's for this thread", []string{"clustermax"}
+	case scheduler.WaitClusterRate:
+		return "This node has no token of the cluster's rate for this thread", []string{"clusterrate"}
 	case scheduler.WaitProbe:
 		return "The destination has failed: one session tries it, and the other mail waits for the result", deathSettings(x.Params)
 	case scheduler.WaitSuspend:

@@ -42,6 +42,7 @@ import (
 	"slices"
 	"time"
 
+	"zsched/internal/redisurl"
 	"zsched/scheduler"
 )
 
@@ -66,7 +67,7 @@ const maxPipeline = 200
 
 // Options are the parameters of New.
 type Options struct {
-	Store  Address
+	Store  redisurl.Address
 	Prefix string // of the keys in the store
 	Node   string // the name of this node
 	// Place identifies the postoffice on its machine, so that a process that is
@@ -74,7 +75,9 @@ type Options struct {
 	Place string
 	Nonce string // identifies this process
 	Lost  Lost
-	Rand  *rand.Rand
+	// Timeout bounds a batch of calls; 0: callTimeout.
+	Timeout time.Duration
+	Rand    *rand.Rand
 	// Known are the nodes that an earlier process knew.
 	Known []string
 	// Log gets a message about each change that an administrator should know.
@@ -85,15 +88,17 @@ type Options struct {
 // that nobody sets.
 type boot time.Duration
 
-// Node is this node's part in the cluster. All methods but Answers belong to one
-// goroutine.
+// Node is this node's part in the cluster. All methods but Woken and Close belong to
+// the loop's goroutine.
 type Node struct {
 	options Options
 	times   times
-	send    func(*batch) // gives a batch to the sender
-	now     boot         // of this turn
-	wall    time.Time    // the same time, as the core knows it
-	events  []scheduler.Event
+	send    func(*batch)      // gives a batch to the sender
+	now     boot              // of this turn
+	retell  bool              // the core must be told all allowances again
+	wall    time.Time         // the same time, as the core knows it
+	events  []scheduler.Event // for the core
+	spare   []scheduler.Event // the slice that take returned last
 
 	limits   map[scheduler.ClusterLimit]*limit
 	byName   map[string]*limit
@@ -137,7 +142,8 @@ func newNode(o Options, send func(*batch)) *Node {
 	if n.options.Log == nil {
 		n.options.Log = func(scheduler.Severity, string) {}
 	}
-	n.members.init(o)
+	n.options.Node = escape(o.Node)
+	n.members.init(n.options)
 	return n
 }
 
@@ -152,23 +158,39 @@ func (n *Node) Perform(a scheduler.Action) {
 }
 
 // Turn is called when a turn of the loop begins, before anything else is given to
-// the core, with the answer that came in, if one did. It returns events for the
-// core, which are valid until the next call.
-func (n *Node) Turn(wall time.Time, since time.Duration, a *Answer) []scheduler.Event {
+// the core. It returns events for the core, which are valid until the next call
+// but one of Turn and Flush.
+func (n *Node) Turn(wall time.Time) []scheduler.Event {
+	n.advance(wall, boot(BootTime()))
+	for {
+		select {
+		case a := <-n.store.answers:
+			n.answered(a)
+		default:
+			return n.take()
+		}
+	}
+}
+
+// turn is Turn in virtual time, with an answer or nil.
+func (n *Node) turn(wall time.Time, since time.Duration, a *answer) []scheduler.Event {
 	n.advance(wall, boot(since))
 	if a != nil {
 		n.answered(a)
 	}
-	return n.events
+	return n.take()
+}
+
+// take returns the events that have come up.
+func (n *Node) take() []scheduler.Event {
+	out := n.events
+	n.events, n.spare = n.spare[:0], out
+	return out
 }
 
 // advance sets the time, and says what may no longer be used.
 func (n *Node) advance(wall time.Time, now boot) {
-	n.events = n.events[:0]
 	// A wall clock that was set has moved the times that the core was told.
-	if wall.Before(n.wall) {
-		wall = n.wall // the time of the core does not go back
-	}
 	moved := wall.Sub(n.wall) - time.Duration(now-n.now)
 	if !n.members.started {
 		n.members.start(now)
@@ -176,12 +198,16 @@ func (n *Node) advance(wall time.Time, now boot) {
 	}
 	n.wall, n.now = wall, max(n.now, now)
 	n.checkLost()
-	if moved > clockTolerance || moved < -clockTolerance {
+	if n.retell || moved > clockTolerance || moved < -clockTolerance {
+		n.retell = false
 		n.retellAll()
 		return
 	}
 	n.expire()
 }
+
+// ClockSet says that the core has dropped all allowances. The next Turn repeats them.
+func (n *Node) ClockSet() { n.retell = true }
 
 // clockTolerance is the difference between two clocks above which one was set.
 const clockTolerance = 200 * time.Millisecond
@@ -189,9 +215,8 @@ const clockTolerance = 200 * time.Millisecond
 // Flush is called at the end of a turn. It sends the calls that are due, and
 // returns events that the core must get before anything else.
 func (n *Node) Flush() []scheduler.Event {
-	n.events = n.events[:0]
 	if n.flying {
-		return nil
+		return n.take()
 	}
 	b := &batch{sentAt: n.now}
 	n.reportDue(b)
@@ -203,7 +228,7 @@ func (n *Node) Flush() []scheduler.Event {
 		n.flying = true
 		n.send(b)
 	}
-	return n.events
+	return n.take()
 }
 
 // Next returns the time of the next Turn, if nothing else happens first.
@@ -247,7 +272,7 @@ func (n *Node) coreTime(b boot) time.Time {
 }
 
 // farFuture is the time of an allowance that does not end.
-var farFuture = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+var farFuture = time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // sortedLimits returns the limits in the order of their names.
 func (n *Node) sortedLimits() []*limit {

@@ -21,7 +21,7 @@ type limit struct {
 
 	reported demand // of the last call that was sent
 	grant    int    // of the last reply: what the store keeps for this node
-	target   int    // of the last reply: what the node should come down to
+	allowed  int    // of the last reply: how many it may have before it starts another
 	waiting  bool   // another node wants more than it has
 	others   int    // of the last reply: nodes with demand, without this one
 	least    int    // of the last reply: the least of the nodes' settings; 0: no reply yet
@@ -47,16 +47,13 @@ func nameOf(id scheduler.ClusterLimit) string {
 	return id.Setting + ":" + escape(id.Channel) + "/" + escape(id.Name)
 }
 
-// escape writes "{", "}" and "%" as in URLs.
+// escape writes "{", "}", "~", "%" and blanks as in URLs.
 func escape(s string) string {
 	var b []byte
 	for i := range len(s) {
 		switch c := s[i]; c {
-		case '{', '}', '%':
+		case '{', '}', '~', '%', ' ':
 			b = append(b, '%')
-			if c < 16 {
-				b = append(b, '0')
-			}
 			b = strconv.AppendUint(b, uint64(c), 16)
 		default:
 			b = append(b, c)
@@ -83,6 +80,9 @@ func (n *Node) want(w scheduler.Want) {
 	}
 	if w.Max == 0 { // the limit is gone; what is reported for it ends
 		w.Want, w.Busy, w.Max = 0, 0, l.max
+	}
+	if l.want == 0 && l.busy == 0 && w.Want > 0 && l.told > 0 {
+		n.tell(l) // the core may have forgotten it
 	}
 	changed := l.max != w.Max
 	l.max, l.want, l.busy = w.Max, w.Want, w.Busy
@@ -111,7 +111,7 @@ func (l *limit) changeCallAt(n *Node, setting bool) boot {
 	switch {
 	case l.sentAt == 0 || setting || r.want == 0 && l.want > 0:
 		return n.now
-	case l.grant > l.target && l.busy < r.busy: // it owes the others places
+	case l.grant > l.allowed && l.busy < r.busy: // it owes the others places
 		return max(n.now, l.sentAt+boot(n.times.gap/10))
 	case l.want > r.want && l.busy >= l.mayUse:
 		return soon
@@ -161,7 +161,7 @@ func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 		n.due.put(&l.call, n.now+boot(n.times.again))
 		return
 	}
-	l.grant, l.target, l.waiting = int(reply[1]), int(reply[2]), reply[5] == 1
+	l.grant, l.allowed, l.waiting = int(reply[1]), int(reply[2]), reply[5] == 1
 	l.others, l.least = int(reply[3]), int(reply[8])
 	if l.reported.want > 0 {
 		l.others--
@@ -172,7 +172,7 @@ func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 		return
 	}
 	if !n.members.lost {
-		l.mayUse, l.until = min(l.grant, l.target), sentAt+boot(n.times.usable)
+		l.mayUse, l.until = l.allowed, sentAt+boot(n.times.usable)
 		n.expiring.put(&l.expiry, l.until)
 		n.allow(l, l.mayUse, l.until)
 	}

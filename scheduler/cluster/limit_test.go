@@ -9,7 +9,8 @@ import (
 // TestLimitHoldsWhileNodesDieAndReturn: calls are lost, replies are lost, and calls
 // run up to twenty ttl late.
 func TestLimitHoldsWhileNodesDieAndReturn(t *testing.T) {
-	for seed := range uint64(20) {
+	t.Parallel()
+	for seed := range uint64(12) {
 		v := newVirtual(t, seed, 1+int(seed)%8, 2+int(seed)%4)
 		v.fate = func(*virtualNode) fate {
 			switch x := v.rand.IntN(100); {

@@ -194,7 +194,7 @@ func (n *Node) checkLost() {
 	if m.lost || m.late < lateBatches {
 		return
 	}
-	m.lost = true
+	m.lost, n.stats.Lost = true, true
 	n.stats.Losses++
 	what := map[Lost]string{
 		Divide: "each limit of the cluster is divided among " + strconv.Itoa(len(m.names())) + " known nodes",
@@ -210,17 +210,16 @@ func (n *Node) checkLost() {
 	}
 }
 
-// returned ends the time without the store. Each share begins with the busy
-// sessions.
+// returned ends the time without the store. Nothing is started before a reply has
+// granted the busy sessions.
 func (n *Node) returned() {
 	m := &n.members
-	m.lost, m.late = false, 0
+	m.lost, n.stats.Lost, m.late = false, false, 0
 	m.returningUntil = n.now + boot(n.times.ttl)
 	n.options.Log(scheduler.Warning, "cluster: the store is back")
 	for _, l := range n.sortedLimits() {
-		l.mayUse, l.until = min(l.told, l.busy), n.now+boot(n.times.usable)
-		n.expiring.put(&l.expiry, l.until)
-		n.allow(l, l.mayUse, l.until)
+		l.mayUse = 0
+		n.allow(l, 0, never)
 		n.planCall(l, n.now)
 	}
 }

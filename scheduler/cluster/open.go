@@ -19,8 +19,8 @@ func Open(o Options) *Node {
 	return n
 }
 
-// Answers has what the store says, each for one Turn.
-func (n *Node) Answers() <-chan *Answer { return n.store.answers }
+// Woken says that the store has answered, so that Turn has something to do.
+func (n *Node) Woken() <-chan struct{} { return n.store.woken }
 
 // Close gives back the shares of this node, as far as the store answers at once,
 // and disconnects.

@@ -3,7 +3,9 @@
 -- KEYS[2] epoch: "id born"; KEYS[3] stream of news
 -- ARGV    node, nonce, number, limit, want, busy, ttl, rotate, returning (0 or 1), name
 -- Reply   {0}: an older call than one that was carried out
---         {1, grant, target, nodes, free, waiting, change, born, limit}
+--         {1, grant, allowed, nodes, free, waiting, change, born, limit}
+-- grant is what is kept for the node, at least its busy sessions; allowed is how many
+-- it may have before it starts another one.
 -- Times are in ms of the server's clock. change is the time until the part changes
 -- by itself, or 0. waiting says that another node wants more than it has.
 local me, nonce, number = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -76,7 +78,7 @@ end
 for _, e in ipairs(nodes) do if e[1] == me then target = e[10] end end
 local grant = math.max(busy, math.min(target, limit - others), 0)
 if now - born < ttl or ARGV[9] == '1' then
-  grant, target = busy, busy
+  grant, target = busy, busy -- a new epoch, or the node was without the store
   change = math.max(1, born + ttl - now)
 end
 
@@ -97,4 +99,4 @@ if #gone > 0 then redis.call('HDEL', KEYS[1], unpack(gone)) end
 redis.call('HSET', KEYS[1], me, entry(now + ttl, want, grant, tonumber(ARGV[4]), busy, target, ARGV[3], nonce), unpack(changed))
 redis.call('PEXPIRE', KEYS[1], ttl * 4)
 if news then redis.call('XADD', KEYS[3], 'MAXLEN', '~', 100000, '*', 'limit', ARGV[10], 'by', nonce) end
-return {1, grant, target, n, limit - others - grant, waiting, change, born, limit}
+return {1, grant, math.max(0, math.min(target, limit - others)), n, limit - others - grant, waiting, change, born, limit}

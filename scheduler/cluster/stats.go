@@ -6,6 +6,7 @@ import "time"
 type Stats struct {
 	Calls, Batches, Failures uint64
 	Losses                   uint64        // times at which the store was lost
+	Lost                     bool          // it is lost now
 	Epochs                   uint64        // that began or were met
 	Latency                  time.Duration // of all batches together
 	Slowest                  time.Duration // batch

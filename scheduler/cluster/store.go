@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	_ "embed"
 	"errors"
+	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -11,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"zsched/internal/redisurl"
 )
 
 // The scripts. Each begins with what it does, and its keys, arguments and reply.
@@ -53,8 +58,8 @@ func (b *batch) add(script *redis.Script, keys []string, args []any, done func([
 	b.calls = append(b.calls, call{script: script, keys: keys, args: args, done: done})
 }
 
-// Answer is something that the store has said.
-type Answer struct {
+// answer is something that the store has said.
+type answer struct {
 	batch   *batch
 	replies []reply
 	took    time.Duration
@@ -88,7 +93,7 @@ func (r *reply) numbers() ([]int64, error) {
 }
 
 // answered takes what the store has said.
-func (n *Node) answered(a *Answer) {
+func (n *Node) answered(a *answer) {
 	for _, line := range a.news {
 		n.heard(line)
 	}
@@ -124,8 +129,10 @@ type store struct {
 	reader  redis.UniversalClient // for the news; its calls block
 	prefix  string
 	nonce   string
+	timeout time.Duration // of a batch
 	batches chan *batch
-	answers chan *Answer
+	answers chan *answer
+	woken   chan struct{}
 	stop    context.CancelFunc
 	ended   chan struct{}
 	// connections counts the connections that were made. A batch during which one
@@ -134,11 +141,19 @@ type store struct {
 	checked     uint64 // connections when the epoch was checked last
 }
 
+// SilenceLibrary keeps the library of the store from writing to standard error. It
+// is called once in a process; what a call cost and why it failed is in Stats.
+func SilenceLibrary() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 // openStore connects nothing yet.
 func openStore(o Options) *store {
 	s := &store{
-		prefix: o.Prefix, nonce: o.Nonce, ended: make(chan struct{}),
-		batches: make(chan *batch, 1), answers: make(chan *Answer, 16),
+		prefix: o.Prefix, nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
+		batches: make(chan *batch, 1), answers: make(chan *answer, 16), woken: make(chan struct{}, 1),
 	}
 	s.client = s.connect(o.Store, func(context.Context, *redis.Conn) error {
 		s.connections.Add(1)
@@ -148,15 +163,27 @@ func openStore(o Options) *store {
 	return s
 }
 
-func (s *store) connect(a Address, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
+// tlsConfig returns the settings of TLS; nil: none.
+func tlsConfig(a redisurl.Address) *tls.Config {
+	if !a.TLS {
+		return nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(a.Addrs) == 1 {
+		c.ServerName, _, _ = net.SplitHostPort(a.Addrs[0])
+	}
+	return c
+}
+
+func (s *store) connect(a redisurl.Address, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
-		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: a.tls(),
+		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: tlsConfig(a),
 		Protocol: 2, DisableIdentity: true, OnConnect: onConnect,
 		// Nothing is repeated: a call that timed out may still be carried out.
 		MaxRetries: -1, MaxRedirects: 3, DialerRetries: 1,
-		DialTimeout: callTimeout, ReadTimeout: callTimeout, WriteTimeout: callTimeout, ContextTimeoutEnabled: true,
-		PoolSize: 2, PipelinePoolSize: 1, PoolTimeout: callTimeout,
+		DialTimeout: s.timeout, ReadTimeout: s.timeout, WriteTimeout: s.timeout, ContextTimeoutEnabled: true,
+		PoolSize: 2, PipelinePoolSize: 1, PoolTimeout: s.timeout,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
@@ -171,6 +198,7 @@ func (s *store) run(ctx context.Context) {
 		case b := <-s.batches:
 			select {
 			case s.answers <- s.carryOut(ctx, b):
+				s.wake()
 			case <-ctx.Done():
 				return
 			}
@@ -178,10 +206,18 @@ func (s *store) run(ctx context.Context) {
 	}
 }
 
+// wake says that there is an answer.
+func (s *store) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
 // carryOut sends one batch and waits for its replies.
-func (s *store) carryOut(ctx context.Context, b *batch) *Answer {
+func (s *store) carryOut(ctx context.Context, b *batch) *answer {
 	begun := time.Now()
-	a := &Answer{batch: b}
+	a := &answer{batch: b}
 	if a.err = s.checkEpoch(ctx); a.err == nil {
 		a.replies, a.err = s.exec(ctx, b.calls)
 	}
@@ -200,7 +236,7 @@ func (s *store) checkEpoch(ctx context.Context) error {
 		if before == s.checked && before > 0 {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.timeout)
 		err := s.checkServer(ctx)
 		cancel()
 		if err != nil {
@@ -241,7 +277,7 @@ func (s *store) checkServer(ctx context.Context) error {
 // replies have those of single calls. A script that the server does not know is
 // sent whole.
 func (s *store) exec(ctx context.Context, calls []call) ([]reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	replies, err := s.pipeline(ctx, calls, false)
 	if err != nil {
@@ -326,7 +362,7 @@ func (s *store) readNews(ctx context.Context) {
 		case err != nil:
 			wait(ctx, time.Second)
 		}
-		a := new(Answer)
+		a := new(answer)
 		for _, stream := range streams {
 			for _, line := range stream.Messages {
 				last = line.ID
@@ -340,6 +376,7 @@ func (s *store) readNews(ctx context.Context) {
 		}
 		select {
 		case s.answers <- a:
+			s.wake()
 		case <-ctx.Done():
 		}
 	}

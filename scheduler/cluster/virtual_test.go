@@ -9,6 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"zsched/internal/redisurl"
 	"zsched/scheduler"
 )
 
@@ -40,7 +41,7 @@ type virtualNode struct {
 	demand   int // sessions that it could use
 	busy     int
 	allowed  scheduler.Allowance
-	inbox    []*Answer
+	inbox    []*answer
 	inboxAt  []time.Duration
 	alive    bool
 	starts   int
@@ -68,13 +69,13 @@ var virtualStart = time.Unix(1_800_000_000, 0)
 
 func newVirtual(t testing.TB, seed uint64, max, nodes int) *virtual {
 	m := miniredis.RunT(t)
-	a, err := ParseAddress("redis://" + m.Addr())
+	a, err := redisurl.Parse("redis://" + m.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &virtual{t: t, redis: m, max: max, rand: rand.New(rand.NewPCG(seed, 1)), now: time.Hour,
 		limit: scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "example.net"}}
-	v.store = openStore(Options{Store: a, Prefix: "zs", Nonce: "test"})
+	v.store = openStore(Options{Store: a, Prefix: "zs", Nonce: "test", Timeout: time.Minute})
 	t.Cleanup(func() { _ = v.store.client.Close(); _ = v.store.reader.Close() })
 	m.SetTime(v.wall())
 	for i := range nodes {
@@ -88,7 +89,7 @@ func (v *virtual) wall() time.Time { return virtualStart.Add(v.now) }
 
 // boot starts a process of the node, without sessions.
 func (n *virtualNode) boot(max int) {
-	a := Address{TTL: virtualTTL}
+	a := redisurl.Address{TTL: virtualTTL}
 	n.alive, n.busy, n.allowed, n.inbox, n.inboxAt = true, 0, scheduler.Allowance{}, nil, nil
 	n.v.calls++
 	n.Node = newNode(Options{Store: a, Prefix: "zs", Node: n.name, Place: "at" + n.name, Nonce: fmt.Sprint(n.name, ".", n.v.calls),
@@ -116,7 +117,7 @@ func (n *virtualNode) carry(b *batch) {
 		a := v.exec(b.calls)
 		a.batch = b
 		if f.replyLost {
-			a = &Answer{batch: b, err: context.DeadlineExceeded}
+			a = &answer{batch: b, err: context.DeadlineExceeded}
 			f.replyAfter = callTimeout
 		}
 		n.inbox, n.inboxAt = append(n.inbox, a), append(n.inboxAt, v.now+f.replyAfter)
@@ -124,11 +125,11 @@ func (n *virtualNode) carry(b *batch) {
 	case f.carried:
 		v.late = append(v.late, lateBatch{v.now + f.after, b.calls})
 	}
-	n.inbox = append(n.inbox, &Answer{batch: b, err: context.DeadlineExceeded})
+	n.inbox = append(n.inbox, &answer{batch: b, err: context.DeadlineExceeded})
 	n.inboxAt = append(n.inboxAt, v.now+callTimeout)
 }
 
-func (v *virtual) exec(calls []call) *Answer {
+func (v *virtual) exec(calls []call) *answer {
 	v.redis.SetTime(v.wall())
 	v.calls += len(calls)
 	replies, err := v.store.exec(context.Background(), calls)
@@ -140,7 +141,7 @@ func (v *virtual) exec(calls []call) *Answer {
 			v.t.Fatal(r.err)
 		}
 	}
-	return &Answer{replies: replies}
+	return &answer{replies: replies}
 }
 
 // step lets a time pass and everything happen that is due.
@@ -156,7 +157,7 @@ func (v *virtual) step(d time.Duration) {
 	}
 	v.tellNews()
 	for _, n := range v.nodes {
-		n.turn()
+		n.loop()
 	}
 	v.worst = max(v.worst, v.busy()-v.max)
 }
@@ -175,18 +176,18 @@ func (v *virtual) tellNews() {
 		}
 		for _, n := range v.nodes {
 			if heard := newsOf(values); n.alive && heard.by != n.options.Nonce {
-				n.inbox, n.inboxAt = append(n.inbox, &Answer{news: []news{heard}}), append(n.inboxAt, v.now)
+				n.inbox, n.inboxAt = append(n.inbox, &answer{news: []news{heard}}), append(n.inboxAt, v.now)
 			}
 		}
 	}
 }
 
-// turn is one turn of the node's loop, or more if answers wait.
-func (n *virtualNode) turn() {
+// loop is one turn of the node's loop, or more if answers wait.
+func (n *virtualNode) loop() {
 	if !n.alive || n.stopped {
 		return
 	}
-	var waits []*Answer
+	var waits []*answer
 	for i := 0; i < len(n.inbox); {
 		if n.inboxAt[i] > n.v.now {
 			i++
@@ -196,11 +197,11 @@ func (n *virtualNode) turn() {
 		n.inbox = append(n.inbox[:i], n.inbox[i+1:]...)
 		n.inboxAt = append(n.inboxAt[:i], n.inboxAt[i+1:]...)
 	}
-	n.tell(n.Turn(n.v.wall(), n.v.now, nil))
+	n.tell(n.turn(n.v.wall(), n.v.now, nil))
 	n.work()
 	n.tell(n.Flush())
 	for _, a := range waits {
-		n.tell(n.Turn(n.v.wall(), n.v.now, a))
+		n.tell(n.turn(n.v.wall(), n.v.now, a))
 		n.work()
 		n.tell(n.Flush())
 	}

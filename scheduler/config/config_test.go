@@ -214,6 +214,8 @@ PARAMrecipient-limit=6
 PARAMring-reserve=7
 PARAMmetrics=TCP:127.0.0.1:9174
 PARAMspool-mode=keep
+PARAMcluster-lost=divide
+PARAMcluster-prefix="zs"
 PARAMxfer-programs=no`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zsched/internal/interval"
+	"zsched/internal/redisurl"
 	"zsched/scheduler"
 )
 
@@ -280,4 +281,25 @@ func (k text[T]) show(v *T) string {
 		return ""
 	}
 	return `"` + *k.field(v) + `"`
+}
+
+// store is the address of the store of the cluster.
+type store struct{}
+
+func (k store) String() string { return "redis://[user:password@]host:port/db" }
+
+func (k store) read(text string, _ *reader) (func(*Params), error) {
+	a, err := redisurl.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return func(v *Params) { v.Cluster = &a }, nil
+}
+
+// show leaves out user and password.
+func (k store) show(v *Params) string {
+	if v.Cluster == nil {
+		return ""
+	}
+	return `"` + v.Cluster.String() + `"`
 }

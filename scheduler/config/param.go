@@ -10,6 +10,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/interval"
+	"zsched/internal/redisurl"
 	"zsched/scheduler"
 )
 
@@ -178,6 +179,14 @@ var keywords = []row[values]{
 		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.RingRate }},
 		meaning: "recipients that all threads of the ring may be fed in a time"},
 
+	// Limits that several nodes share.
+	{name: "clustermax", preset: "0", zero: "no limit",
+		kind:    count[values]{field: func(v *values) *int { return &v.ClusterMax }, high: 1000000},
+		meaning: "maximum number of busy sessions of the thread on all nodes together"},
+	{name: "clusterrate",
+		kind:    oneRate{field: func(v *values) *scheduler.Rate { return &v.ClusterRate }},
+		meaning: "recipients that the thread may be fed in a time on all nodes together"},
+
 	// Windows.
 	{name: "initialconcurrency", preset: "0", zero: "always maxthr",
 		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},
@@ -294,6 +303,12 @@ type Params struct {
 	KeepSpoolMode bool
 	// Node is the name of this node; empty: the host's name and the postoffice.
 	Node string
+	// Cluster is the address of the store of the cluster; nil: there is none.
+	// ClusterLost is divide, stop or local.
+	Cluster             *redisurl.Address
+	ClusterLost         string
+	ClusterPasswordFile string
+	ClusterPrefix       string
 	// Fence is the path of the command that makes sure that a node no longer runs;
 	// empty: none.
 	Fence string
@@ -314,6 +329,9 @@ type Params struct {
 	RepliesFile string
 	Replies     []scheduler.ReplyRule
 }
+
+// lostWords are the values of PARAMcluster-lost.
+var lostWords = []string{"divide", "stop", "local"}
 
 // params are all PARAMs, in the order of scheduler.cf(5).
 var params = []row[Params]{
@@ -366,6 +384,20 @@ var params = []row[Params]{
 	{name: "node",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Node }},
 		meaning: "name of this node"},
+	{name: "cluster",
+		kind:    store{},
+		meaning: "Redis or Valkey server through which several nodes share limits"},
+	{name: "cluster-lost", preset: "divide",
+		kind: choice[Params]{words: lostWords,
+			put:   func(v *Params, i int) { v.ClusterLost = lostWords[i] },
+			index: func(v *Params) int { return max(0, slices.Index(lostWords, v.ClusterLost)) }},
+		meaning: "what limits of the cluster allow while the store cannot be reached"},
+	{name: "cluster-password-file",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPasswordFile }, path: true},
+		meaning: "file with the password for the store"},
+	{name: "cluster-prefix", preset: "zs",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPrefix }},
+		meaning: "prefix of the keys in the store"},
 	{name: "fence",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
 		meaning: "command that makes sure that another node no longer runs"},

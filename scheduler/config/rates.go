@@ -102,3 +102,29 @@ func (k rates) show(p *scheduler.Params) string {
 	}
 	return `"` + strings.Join(entries, ", ") + `"`
 }
+
+// oneRate is a rate without a table, "100/1m". "0" sets no limit.
+type oneRate struct {
+	field func(*scheduler.Params) *scheduler.Rate
+}
+
+func (k oneRate) String() string { return "N/time" }
+
+func (k oneRate) read(text string, _ *reader) (func(*scheduler.Params), error) {
+	var rate scheduler.Rate
+	if text != "0" {
+		var err error
+		if rate, err = parseRate(text); err != nil {
+			return nil, err
+		}
+	}
+	return func(p *scheduler.Params) { *k.field(p) = rate }, nil
+}
+
+func (k oneRate) show(p *scheduler.Params) string {
+	r := k.field(p)
+	if r.Recipients == 0 {
+		return ""
+	}
+	return strconv.Itoa(r.Recipients) + "/" + interval.Format(r.Span)
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/participle/v2"
 
+	"zsched/internal/redisurl"
 	"zsched/internal/zenv"
 	"zsched/scheduler"
 )
@@ -309,7 +310,7 @@ func value[T any](r *reader, row *row[T], w *word) func(*T) {
 	}
 	apply, err := row.kind.read(text, r)
 	if err != nil {
-		r.fail("%s=%q: %v%s", w.Name, text, err, bareHint(w))
+		r.fail("%s=%q: %v%s", w.Name, redisurl.Mask(text), err, bareHint(w))
 		return nil
 	}
 	return apply

@@ -153,6 +153,8 @@ type Options struct {
 	Account func(line []byte)
 	// Syslog, if set, is given the lines for the system's log.
 	Syslog func(severity scheduler.Severity, line string)
+	// Cluster, if set, shares limits with other nodes.
+	Cluster Cluster
 	// Observer, if set, is told everything that passes through the loop.
 	Observer Observer
 
@@ -266,6 +268,7 @@ func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
 	l.now, d.readAt = d.wallClock(), time.Now()
+	d.beginCluster()
 	l.startedAt = l.now
 	l.held.load()
 	l.restore.begin(&d.options)
@@ -277,6 +280,7 @@ func (d *Daemon) Run() error {
 	for !d.done {
 		d.arm()
 		d.turn()
+		d.flushCluster()
 		d.stopAfterFiles()
 		if len(l.agents.unsent) > 0 {
 			d.disown(d.owned())

@@ -43,36 +43,38 @@ func (d *Daemon) turn() {
 	asked := false
 	select {
 	case names := <-d.found():
-		d.readClock()
+		d.begin()
 		l.intake.take(names)
 	case results := <-d.results():
-		d.readClock()
+		d.begin()
 		d.spoolAnswered(results)
 	case table := <-l.restore.tables:
-		d.readClock()
+		d.begin()
 		l.restore.read(table)
 	case <-l.restore.next:
-		d.readClock()
+		d.begin()
 		l.restore.step()
 		d.finishStartup()
 	case said := <-d.agentSaid:
-		d.readClock()
+		d.begin()
 		l.agents.said(said)
 	case start := <-d.started:
-		d.readClock()
+		d.begin()
 		l.agents.started(start)
 	case sig := <-d.options.Signals:
-		d.readClock()
+		d.begin()
 		d.signal(sig)
 	case r := <-d.reload.done:
-		d.readClock()
+		d.begin()
 		d.reloaded(r)
 	case <-d.timer.C:
-		d.readClock()
+		d.begin()
 		d.armedAt = time.Time{}
 		l.Step(scheduler.Tick{})
+	case <-d.woken():
+		d.begin()
 	case q := <-d.asking():
-		d.readClock()
+		d.begin()
 		asked = true
 		q.run(l)
 		close(q.answered)
@@ -94,6 +96,9 @@ func (d *Daemon) readClock() {
 	if by.Abs() >= clockStep {
 		l.log.Warn().Stringer("by", by.Round(time.Second)).Msg("the clock was set; waits go on, and expiry follows it")
 		l.Step(scheduler.ClockSet{By: by})
+		if c := d.options.Cluster; c != nil {
+			c.ClockSet()
+		}
 	}
 }
 
@@ -174,7 +179,7 @@ func (l *Loop) queue(e scheduler.Event) { l.events = append(l.events, e) }
 
 // arm sets the timer to the time at which the core wants a Tick.
 func (d *Daemon) arm() {
-	next, ok := d.loop.core.Next()
+	next, ok := d.nextTurn()
 	switch {
 	case !ok:
 		if !d.armedAt.IsZero() {

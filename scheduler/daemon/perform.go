@@ -51,6 +51,10 @@ func (d *Daemon) perform(a scheduler.Action) {
 		d.complete(a)
 	case scheduler.Note:
 		d.note(a)
+	case scheduler.Want, scheduler.Draw:
+		if c := d.options.Cluster; c != nil {
+			c.Perform(a)
+		}
 	case scheduler.Attempt, scheduler.Touched, scheduler.Condition: // for observers
 	case scheduler.Stopped:
 		d.done = true

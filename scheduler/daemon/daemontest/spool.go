@@ -200,3 +200,11 @@ func (s *Spool) Takes() int {
 	defer s.Mu.Unlock()
 	return s.takes
 }
+
+// Again tells the loop the name of a control file that is there.
+func (s *Spool) Again(id uint64) {
+	select {
+	case s.Names <- []spool.Name{{Path: strconv.FormatUint(id, 10), ID: id}}:
+	case <-s.harness.Ended:
+	}
+}

@@ -1,7 +1,8 @@
-package cluster
+// Package redisurl reads the address of a Redis or Valkey server, as PARAMcluster
+// gives it.
+package redisurl
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// Address says where the store is and how to connect with it (PARAMcluster).
+// Address says where the store is and how to connect with it.
 type Address struct {
 	Addrs    []string // host:port; several are of a Redis Cluster, or of Sentinels
 	Master   string   // the name that the Sentinels know the master by; "": a Cluster
@@ -18,15 +19,15 @@ type Address struct {
 	User     string
 	Password string
 	TLS      bool
-	TTL      time.Duration // 0: DefaultTTL
+	TTL      time.Duration // 0: the default
 }
 
 // defaultPort is the port of a store.
 const defaultPort = "6379"
 
-// ParseAddress reads redis://[user:password@]host:port[,host:port...]/db?options.
+// Parse reads redis://[user:password@]host:port[,host:port...]/db?options.
 // The scheme rediss selects TLS. The options are master=NAME and ttl=SPAN.
-func ParseAddress(s string) (Address, error) {
+func Parse(s string) (Address, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	a := Address{TLS: scheme == "rediss"}
 	if !ok || scheme != "redis" && scheme != "rediss" {
@@ -88,7 +89,7 @@ func (a *Address) parseOptions(query string) error {
 	return nil
 }
 
-// Mask replaces the password in the address of a store.
+// Mask replaces the password in an address. It returns any other text unchanged.
 func Mask(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
 	i := strings.LastIndexByte(rest, '@')
@@ -102,14 +103,11 @@ func Mask(s string) string {
 	return scheme + "://" + user + ":***@" + rest[i+1:]
 }
 
-// tls returns the settings of TLS; nil: none.
-func (a *Address) tls() *tls.Config {
-	if !a.TLS {
-		return nil
+// String returns the address without user and password.
+func (a *Address) String() string {
+	scheme := "redis://"
+	if a.TLS {
+		scheme = "rediss://"
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(a.Addrs) == 1 {
-		c.ServerName, _, _ = net.SplitHostPort(a.Addrs[0])
-	}
-	return c
+	return scheme + strings.Join(a.Addrs, ",") + "/" + strconv.Itoa(a.DB)
 }
