@@ -62,72 +62,156 @@ func Enqueue(office string, levels int, c *Contents, file string) (path string, 
 }
 
 func enqueue(office string, levels int, c *Contents, file string) (string, error) {
-	in, err := postoffice.Lstat(file)
+	e, err := newEnqueuing(office, levels, c, file)
 	if err != nil {
 		return "", err
 	}
+	if err := postoffice.WriteControl(e.temp, e.text, e.group); err != nil {
+		return "", err
+	}
+	// If such a control file was removed, it must not reappear after a power cut.
+	if err := syncdir.Sync(e.transport); err != nil {
+		_ = postoffice.RemovePath(e.temp)
+		return "", err
+	}
+	if err := e.moveMessage(); err != nil {
+		_ = postoffice.RemovePath(e.temp)
+		return "", err
+	}
+	if err := syncdir.Sync(e.queue); err != nil {
+		return "", errors.Join(err, e.undo())
+	}
+	if err := e.publish(); err != nil {
+		return "", err
+	}
+	// The scheduler may have the message by now, so an error cannot undo this.
+	return e.path, syncdir.Sync(e.transport)
+}
+
+// enqueuing is a message on its way into the queue.
+type enqueuing struct {
+	file                string // the message file
+	was                 fs.FileInfo
+	text                []byte // of the control file
+	group               int    // of transport/
+	path                string // of the control file below transport/
+	transport, queue    string // the directories of both files
+	temp, final, queued string // the control file under both names; the message file in queue/
+}
+
+// newEnqueuing makes the hash directories and finds out the names.
+func newEnqueuing(office string, levels int, c *Contents, file string) (*enqueuing, error) {
+	in, err := postoffice.Lstat(file)
+	if err != nil {
+		return nil, err
+	}
 	if !in.Mode().IsRegular() {
-		return "", errors.New("not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	st := in.Sys().(*syscall.Stat_t)
 	named := *c
 	named.Name = strconv.FormatUint(st.Ino, 10)
-	text, err := named.Encode()
-	if err != nil {
-		return "", err
+	e := &enqueuing{file: file, was: in}
+	if e.text, err = named.Encode(); err != nil {
+		return nil, err
 	}
 	hash := HashDir(st.Ino, levels)
-	transport, err := postoffice.MakeQueueDir(office, "transport", hash)
-	if err != nil {
-		return "", err
+	e.path = hash + named.Name
+	if e.transport, err = postoffice.MakeQueueDir(office, "transport", hash); err != nil {
+		return nil, err
 	}
-	queue, err := postoffice.MakeQueueDir(office, "queue", hash)
-	if err != nil {
-		return "", err
+	if e.queue, err = postoffice.MakeQueueDir(office, "queue", hash); err != nil {
+		return nil, err
 	}
-	final, temp := filepath.Join(transport, named.Name), filepath.Join(transport, "."+named.Name)
-	if postoffice.Exists(postoffice.WorkingDir, final) {
+	e.final, e.temp = filepath.Join(e.transport, named.Name), filepath.Join(e.transport, "."+named.Name)
+	e.queued = filepath.Join(e.queue, named.Name)
+	if postoffice.Exists(postoffice.WorkingDir, e.final) {
 		// A power cut has left the control file of an earlier message that had this
 		// inode. It must never lie beside our message.
-		return "", &fs.PathError{Op: "create", Path: final, Err: fs.ErrExist}
+		return nil, &fs.PathError{Op: "create", Path: e.final, Err: fs.ErrExist}
 	}
-	group, err := postoffice.Group(filepath.Join(office, "transport"))
-	if err != nil {
-		return "", err
+	e.group, err = postoffice.Group(filepath.Join(office, "transport"))
+	return e, err
+}
+
+// publish gives the control file its name. After an error nothing is queued.
+func (e *enqueuing) publish() error {
+	if err := postoffice.Publish(e.temp, e.final); err != nil {
+		return errors.Join(err, e.undo())
 	}
-	if err := postoffice.WriteControl(temp, text, group); err != nil {
-		return "", err
+	return nil
+}
+
+// undo removes the control file and moves the message file back.
+func (e *enqueuing) undo() error {
+	_ = postoffice.RemovePath(e.temp)
+	return moveBack(e.queued, e.file, e.was)
+}
+
+// Queued is a message for EnqueueAll.
+type Queued struct {
+	Contents *Contents
+	File     string // the message file; it need not be on disk yet
+	// Path and Err are the result, as that of Enqueue.
+	Path string
+	Err  error
+
+	*enqueuing
+}
+
+// EnqueueAll does for several messages what Enqueue does for one, and waits for the disk
+// three times in all. sync makes everything in queue/ and transport/ durable.
+func EnqueueAll(office string, levels int, list []*Queued, sync func() error) {
+	each := func(do func(q *Queued) error) {
+		for _, q := range list {
+			if q.Err != nil {
+				continue
+			}
+			if err := do(q); err != nil {
+				q.Err = fmt.Errorf("enqueue %s: %w", q.File, err)
+			}
+		}
 	}
-	// If such a control file was removed, it must not reappear after a power cut.
-	if err := syncdir.Sync(transport); err != nil {
-		_ = postoffice.RemovePath(temp)
-		return "", err
+	each(func(q *Queued) (err error) {
+		if q.enqueuing, err = newEnqueuing(office, levels, q.Contents, q.File); err != nil {
+			return err
+		}
+		return postoffice.WriteControlUnsynced(q.temp, q.text, q.group)
+	})
+	if err := sync(); err != nil {
+		each(func(q *Queued) error { return errors.Join(err, postoffice.RemovePath(q.temp)) })
 	}
-	queued := filepath.Join(queue, named.Name)
-	if err := moveMessage(file, queued, in, group); err != nil {
-		_ = postoffice.RemovePath(temp)
-		return "", err
+	each(func(q *Queued) error {
+		err := q.moveMessage()
+		if err != nil {
+			_ = postoffice.RemovePath(q.temp)
+		}
+		return err
+	})
+	if err := sync(); err != nil {
+		each(func(q *Queued) error { return errors.Join(err, q.undo()) })
 	}
-	if err := postoffice.Publish(temp, final); err != nil {
-		_ = postoffice.RemovePath(temp)
-		return "", errors.Join(err, moveBack(queued, file, in))
+	each(func(q *Queued) error {
+		err := q.publish()
+		if err == nil {
+			q.Path = q.path
+		}
+		return err
+	})
+	if err := sync(); err != nil {
+		each(func(*Queued) error { return err })
 	}
-	// The scheduler may have the message by now, so an error cannot undo this.
-	return hash + named.Name, syncdir.Sync(transport)
 }
 
 // moveMessage moves a message file into queue/ and lets agents read it. After an
 // error the file is as it was.
-func moveMessage(file, queued string, was fs.FileInfo, group int) error {
-	if err := postoffice.Publish(file, queued); err != nil {
+func (e *enqueuing) moveMessage() error {
+	if err := postoffice.Publish(e.file, e.queued); err != nil {
 		return err
 	}
-	err := postoffice.Chmod(queued, was, uint32(was.Mode().Perm()|0o440)&0o660, group)
-	if err == nil {
-		err = syncdir.Sync(filepath.Dir(queued))
-	}
+	err := postoffice.Chmod(e.queued, e.was, uint32(e.was.Mode().Perm()|0o440)&0o660, e.group)
 	if err != nil {
-		return errors.Join(err, moveBack(queued, file, was))
+		return errors.Join(err, moveBack(e.queued, e.file, e.was))
 	}
 	return nil
 }

@@ -226,7 +226,7 @@ func TestReplacedMessageFileIsLeftAlone(t *testing.T) {
 			equal(t, "error", err, nil)
 		}
 		queued := filepath.Join(dir, "queue", "7")
-		if err := moveMessage(file, queued, meant, 0); err == nil {
+		if err := (&enqueuing{file: file, queued: queued, was: meant}).moveMessage(); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 		mode, _ := stat(t, target)

@@ -81,8 +81,12 @@ func (s *Spool) edit(path string, run func()) {
 }
 
 func (s *Spool) pushEdit(path string, run func()) {
-	n := maphash.String(s.seed, path) % uint64(len(s.edits))
-	s.edits[n].push(run)
+	s.edits[s.editor(path)].push(run)
+}
+
+// editor is the worker of a file.
+func (s *Spool) editor(path string) uint64 {
+	return maphash.String(s.seed, path) % uint64(len(s.edits))
 }
 
 // DeadAgent is an agent of ours that has died; the zero value is none.

@@ -55,6 +55,10 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // its message file and its x lines.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
+	if r.moves() {
+		s.moves.push(&move{resubmission: &r, answer: Resubmitted{Op: op}})
+		return
+	}
 	s.bulk.push(func() {
 		staged, err := s.stage(&r)
 		if err != nil {
@@ -71,13 +75,18 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 
 // resubmitted queues the result.
 func (s *Spool) resubmitted(r *Resubmission, answer Resubmitted, err error) {
+	s.queue.add([]Result{s.resubmission(r, answer, err)}, 0)
+}
+
+// resubmission returns the result.
+func (s *Spool) resubmission(r *Resubmission, answer Resubmitted, err error) Resubmitted {
 	switch {
 	case errors.Is(err, errGone):
 		answer.Missing = true
 	case err != nil:
 		answer.Err = fmt.Errorf("resubmitting %q: %w", r.Path, s.classify(r.Path, err))
 	}
-	s.queue.add([]Result{answer}, 0)
+	return answer
 }
 
 // choose returns the recipients of a file that are sent: those that were asked
@@ -144,13 +153,8 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 }
 
 func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) error {
-	if d.st.Ino != p.control.Ino || d.st.Dev != p.control.Dev {
-		return errChanged
-	}
-	for _, offset := range p.offsets {
-		if i := d.file.Find(offset); i < 0 || d.file.Recipients[i].Tag != ctlfile.Open {
-			return errChanged
-		}
+	if err := p.fits(d); err != nil {
+		return err
 	}
 	name, err := s.publish(p, answer)
 	if name == "" {
@@ -163,11 +167,30 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 		// delivery twice is better than none.
 		return err
 	}
+	return d.mark(p.marks())
+}
+
+// fits returns errChanged if the control file is another one than when the copy was
+// staged, or if its recipients are not open any more.
+func (p *stagedCopy) fits(d *controlFile) error {
+	if d.st.Ino != p.control.Ino || d.st.Dev != p.control.Dev {
+		return errChanged
+	}
+	for _, offset := range p.offsets {
+		if i := d.file.Find(offset); i < 0 || d.file.Recipients[i].Tag != ctlfile.Open {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// marks are the outcomes of the old recipients.
+func (p *stagedCopy) marks() []ctlfile.Mark {
 	marks := make([]ctlfile.Mark, len(p.offsets))
 	for i, offset := range p.offsets {
 		marks[i] = ctlfile.Mark{Offset: offset, Tag: ctlfile.Delivered}
 	}
-	return d.mark(marks)
+	return marks
 }
 
 // publish gives a staged copy its final name and returns that name. An error
@@ -293,7 +316,7 @@ func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, me
 		return nil, err
 	}
 	var err error
-	p.file, err = s.copyMessage(message)
+	p.file, err = s.copyMessage(message, !r.moves()) // moves are synced together
 	if err != nil {
 		return nil, err
 	}
@@ -317,10 +340,10 @@ func (s *Spool) origin(r *Resubmission, to *ctlfile.Recipient, id string) string
 	return from.String()
 }
 
-// copyMessage copies a message durably into queue/.tmp, with its owner and age.
+// copyMessage copies a message into queue/.tmp, with its owner and age.
 // Only our user can reach a name there, so the owner of the file cannot replace
 // it.
-func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
+func (s *Spool) copyMessage(message *postoffice.File, durable bool) (path string, err error) {
 	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
 	if err != nil {
 		return "", fmt.Errorf("copying the message: %w", err)
@@ -328,7 +351,7 @@ func (s *Spool) copyMessage(message *postoffice.File) (path string, err error) {
 	if _, err = io.Copy(f, interruptible{s, message}); err == nil {
 		err = postoffice.CopyMetadata(f, message)
 	}
-	if err == nil {
+	if err == nil && durable {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

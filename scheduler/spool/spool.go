@@ -41,6 +41,8 @@
 //	reroute          copy of the message in queue/.tmp,      those recipients are sent twice;
 //	                 then in the router's order; old tags    a control file that still has its
 //	                 '+'                                     temporary name is completed
+//	move to a node   as reroute, for many messages at       those recipients are delivered
+//	                 once, with three waits for the disk    twice, unless they are moved again
 //	hold a thread    new list, fsync, rename, fsync          nothing
 //	report           notice in queue/.tmp, fsync, rename     one notice may be sent twice
 //	                 into router/, fsync; d lines '+'
@@ -156,6 +158,7 @@ type Spool struct {
 	edits      []*workQueue[func()] // by path, so that one file has one writer
 	batches    markBatches
 	bulk       *workQueue[func()] // work that may take long: copies and searches
+	moves      *workQueue[*move]  // to other nodes
 	notices    *workQueue[func()] // messages that may owe a notice
 	unmarked   unmarkedLines
 	seed       maphash.Seed
@@ -196,6 +199,7 @@ func Open(o Options) (*Spool, error) {
 		loads:      newWorkQueue[[]Name](),
 		finishes:   newWorkQueue[Finish](),
 		bulk:       newWorkQueue[func()](),
+		moves:      newWorkQueue[*move](),
 		notices:    newWorkQueue[func()](),
 		batches:    markBatches{open: map[string]*markBatch{}},
 		seed:       maphash.MakeSeed(),
@@ -318,6 +322,7 @@ func (s *Spool) start() {
 	for range noticeWriters {
 		s.spawn(func() { s.work(s.notices) })
 	}
+	s.spawn(s.moveAll)
 	s.watcher.narrower.fd = -1
 	if !s.options.Unwatched {
 		s.startWatch()
@@ -371,6 +376,7 @@ func (s *Spool) Close() {
 		s.loads.close()
 		s.finishes.close()
 		s.bulk.close()
+		s.moves.close()
 		s.notices.close()
 		for _, edits := range s.edits {
 			edits.close()

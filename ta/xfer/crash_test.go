@@ -2,6 +2,7 @@ package xfer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -30,6 +31,10 @@ type pair struct {
 	source, target string // postoffices
 	socket, nodes  string
 	users          []string // of the recipients
+	usersAre       []string // the names that submit uses, if any
+	node           string   // of the source; "": mx1
+	credentials    xfer.Credentials
+	programs       bool // the target takes programs
 }
 
 func newPair(t testing.TB, source, target string) *pair {
@@ -62,6 +67,9 @@ func (p *pair) submit(n int, held bool) {
 	var to []ctlfile.EnvelopeRecipient
 	for i := range n {
 		user := fmt.Sprintf("user%d", len(p.users))
+		if p.usersAre != nil {
+			user = p.usersAre[i]
+		}
 		p.users = append(p.users, user)
 		from := ctlfile.Origin{
 			Node: "mx1", SpoolID: fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)-i), Offset: int64(100 + i), Attempts: 3,
@@ -90,7 +98,7 @@ func (p *pair) submit(n int, held bool) {
 
 // serve runs the receiver of the target until stop is called.
 func (p *pair) serve() (stop func(), err error) {
-	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1})
+	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1, Programs: p.programs})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +171,7 @@ func (p *pair) runSessions(sessions int) string {
 		jobs.WriteString(path + "\tmx2\n")
 	}
 	agent := New(&Agent{
-		Node: "mx1", Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) },
+		Node: cmp.Or(p.node, "mx1"), Credentials: p.credentials, Nodes: func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) },
 		Dir: transport, Warn: func(string) {}, ReplyTimeout: time.Minute,
 	})
 	defer agent.Close()

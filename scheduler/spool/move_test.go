@@ -1,0 +1,115 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+)
+
+// TestManyMovesAtOnce: messages that are moved together are each moved once; one that
+// cannot be moved does not keep the others.
+func TestManyMovesAtOnce(t *testing.T) {
+	o := newRoutedSpool(t)
+	const messages = 300
+	for i := range messages {
+		name := fmt.Sprint(1000 + i)
+		o.put(name, control(name, toBob))
+	}
+	o.write("transport/999", control("999", toBob)) // without a message file
+	o.open(Options{Node: "mx1", HashLevels: 1})
+	for i := range messages + 2 { // the last one does not exist
+		o.s.Resubmit(uint64(i), Resubmission{Path: fmt.Sprint(999 + i), Channel: "xfer", Host: "mx2"})
+	}
+	moved := map[string]bool{}
+	for range messages + 2 {
+		answer := answer[Resubmitted](o)
+		switch answer.Op {
+		case 0:
+			if answer.Err == nil {
+				t.Errorf("a message without its file was moved: %+v", answer)
+			}
+		case messages + 1:
+			if !answer.Missing {
+				t.Errorf("a message that does not exist: %+v", answer)
+			}
+		default:
+			if answer.Err != nil || len(answer.Offsets) != 1 || answer.Recipients[0].Tag != ctlfile.Delivered || moved[answer.Name.Path] {
+				t.Fatalf("%+v", answer)
+			}
+			moved[answer.Name.Path] = true
+			o.read("queue/" + answer.Name.Path)
+		}
+	}
+	if len(moved) != messages {
+		t.Errorf("%d messages were moved", len(moved))
+	}
+	if left, _ := os.ReadDir(filepath.Join(o.dir, "queue/.tmp")); len(left) > 0 {
+		t.Errorf("%d files are left in queue/.tmp", len(left))
+	}
+}
+
+// TestMoveAndOutcomesOfTheSameFile: an outcome that comes while a message is moved is
+// written after that, and a closed spool leaves no worker behind.
+func TestMoveAndOutcomesOfTheSameFile(t *testing.T) {
+	o := newRoutedSpool(t)
+	text := control("7", toBob, toCarol)
+	o.put("7", text)
+	o.open(Options{Node: "mx1", Markers: 1})
+	bob, carol := offset(t, text, "bob@"), offset(t, text, "carol")
+	o.s.Resubmit(1, Resubmission{Path: "7", Offsets: []int64{bob}, Channel: "xfer", Host: "mx2"})
+	o.s.Mark(2, "7", []ctlfile.Mark{{Offset: carol, Tag: ctlfile.Failed, Diagnose: true}})
+	for range 2 {
+		switch r := o.next().(type) {
+		case Marked:
+			check(t, r.Err)
+		case Resubmitted:
+			check(t, r.Err)
+		default:
+			t.Fatalf("%+v", r)
+		}
+	}
+	if got := o.tagsIn("transport/7"); got != "+-" {
+		t.Errorf("the tags are %q", got)
+	}
+	for i := range 50 {
+		o.s.Resubmit(uint64(i), Resubmission{Path: "7", Channel: "xfer", Host: "mx2"})
+	}
+	o.close() // hangs if a worker does
+}
+
+// BenchmarkMoves reroutes messages to channel xfer, as mailq --move does.
+func BenchmarkMoves(b *testing.B) {
+	const messages = 10_000
+	var took time.Duration
+	for b.Loop() {
+		o := newTestSpool(b)
+		for i := range messages {
+			name := fmt.Sprint(1_000_000 + i)
+			check(b, errors.Join(
+				os.WriteFile(filepath.Join(o.dir, "queue", name), make([]byte, 2000), 0o640),
+				os.WriteFile(filepath.Join(o.dir, "transport", name), []byte(control(name, toBob)), 0o640)))
+		}
+		o.open(Options{Node: "mx1", Unwatched: true})
+		startedAt := time.Now()
+		for i := range messages {
+			o.s.Resubmit(uint64(i), Resubmission{Path: fmt.Sprint(1_000_000 + i), Channel: "xfer", Host: "mx2"})
+		}
+		for done := 0; done < messages; {
+			for _, r := range <-o.s.Results() {
+				if answer, ok := r.(Resubmitted); ok {
+					check(b, answer.Err)
+					done++
+				}
+			}
+		}
+		took += time.Since(startedAt)
+		o.close()
+	}
+	b.ReportMetric(0, "ns/op") // mostly the filling
+	b.ReportMetric(float64(messages)*float64(b.N)/took.Seconds(), "moved/s")
+}

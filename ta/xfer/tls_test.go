@@ -1,0 +1,153 @@
+package xfer
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/xfer"
+	"zsched/xfer/receiver"
+)
+
+// authority signs certificates of nodes.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	a := &authority{t: t, dir: t.TempDir(), key: key, cert: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nodes"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	a.write("ca", a.cert, key)
+	return a
+}
+
+// write signs a certificate and writes NAME.crt and NAME.key.
+func (a *authority) write(name string, cert *x509.Certificate, key *ecdsa.PrivateKey) {
+	a.t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, &key.PublicKey, a.key)
+	check(a.t, err)
+	private, err := x509.MarshalECPrivateKey(key)
+	check(a.t, err)
+	for file, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
+		check(a.t, os.WriteFile(filepath.Join(a.dir, name+file), pem.EncodeToMemory(block), 0o600))
+	}
+}
+
+// credentials returns those of a node.
+func (a *authority) credentials(name string) xfer.Credentials {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(a.t, err)
+	a.write(name, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}, key)
+	path := filepath.Join(a.dir, name)
+	return xfer.Credentials{Cert: path + ".crt", Key: path + ".key", CA: filepath.Join(a.dir, "ca.crt")}
+}
+
+// TestOnlyNodesWithTheirOwnCertificatePush: both sides need a certificate with their name,
+// signed by the authority of the nodes, and the pusher has to be in the table.
+func TestOnlyNodesWithTheirOwnCertificatePush(t *testing.T) {
+	ours, others := newAuthority(t), newAuthority(t)
+	target := ours.credentials("mx2")
+	for _, c := range []struct {
+		what, node string
+		source     xfer.Credentials
+		target     xfer.Credentials
+		works      bool
+	}{
+		{"both right", "mx1", ours.credentials("mx1"), target, true},
+		{"not in the table", "mx9", ours.credentials("mx9"), target, false},
+		{"name of another node", "mx3", ours.credentials("mx1"), target, false},
+		{"another authority", "mx1", others.credentials("mx1"), target, false},
+		{"no certificate", "mx1", xfer.Credentials{}, target, false},
+		{"the target has another name", "mx1", ours.credentials("mx1"), ours.credentials("mx3"), false},
+	} {
+		p := newPair(t, t.TempDir(), t.TempDir())
+		p.submit(1, false)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		table := "mx1 localhost:1\nmx2 " + listener.Addr().String() + "\nmx3 localhost:1\n"
+		check(t, os.WriteFile(p.nodes, []byte(table), 0o600))
+		p.credentials, p.node = c.source, c.node
+		store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target})
+		check(t, err)
+		r := receiver.New(store)
+		r.Node, r.Credentials, r.Log = "mx2", c.target, func(string, error) {}
+		r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) }
+		committing, stop := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		var committer sync.WaitGroup
+		committer.Go(func() { r.Run(committing) })
+		all.Go(func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				all.Go(func() { r.Serve(context.Background(), conn) })
+			}
+		})
+		said := p.run()
+		listener.Close()
+		all.Wait()
+		stop()
+		committer.Wait()
+		store.Close()
+		if works := strings.Contains(said, "\tok3 moved to mx2"); works != c.works {
+			t.Errorf("%s: the agent says\n%s", c.what, said)
+		}
+		if n := len(controlFiles(filepath.Join(p.target, "transport"), "")); n > 0 != c.works {
+			t.Errorf("%s: %d messages have arrived", c.what, n)
+		}
+	}
+}
+
+func TestProgramsAndFilesAreRefused(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		p := newPair(t, t.TempDir(), t.TempDir())
+		p.programs = allowed
+		p.usersAre = []string{"|/bin/sh", `"|/bin/sh -c x"`, "/etc/passwd", ":Include:/etc/passwd", "bob"}
+		p.submit(len(p.usersAre), false)
+		stop, err := p.serve()
+		check(t, err)
+		said := p.run()
+		stop()
+		moved, refused := strings.Count(said, "\tok3 moved"), strings.Count(said, "\tdeferred node mx2 refuses it")
+		want := [2]int{1, 4}
+		if allowed {
+			want = [2]int{5, 0}
+		}
+		if [2]int{moved, refused} != want {
+			t.Errorf("programs allowed: %v: %d were moved, %d refused:\n%s", allowed, moved, refused, said)
+		}
+		for _, path := range controlFiles(filepath.Join(p.target, "transport"), "") {
+			f := p.readControl(filepath.Join(p.target, "transport", path))
+			if len(f.Recipients) != want[0] || !allowed && f.Recipients[0].User != "bob" || f.Recipients[0].Tag != ctlfile.Open {
+				t.Errorf("%d recipients have arrived: %+v", len(f.Recipients), f.Recipients)
+			}
+		}
+	}
+}
