@@ -19,10 +19,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/cmd/router/table"
+	"zsched/ctlfile"
 	"zsched/internal/ledger"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
 	"zsched/mailq"
+	"zsched/ta"
 )
 
 var (
@@ -30,7 +32,12 @@ var (
 	powerCutSeed = flag.Uint64("powercut.seed", 0, "run TestPowerCuts with this seed only, and print its log")
 )
 
-// badSeeds are seeds that once failed, each with what it found.
+// badSeeds are seeds that once failed, each with what it found. A seed determines what is
+// sent and ordered, where the power goes, which calls fail and what survives. It does not
+// determine the order in which goroutines make their calls, so a seed gives a similar run
+// and not the same one. A seed is therefore no test case by itself: a defect that is
+// found gets a test with an order of calls of its own, and its seed stays here because
+// similar runs come near the place. The log of a failed run has every call in its order.
 var badSeeds = []uint64{
 	3, 120, // a new message got the control file of an earlier one
 	41,                  // transport/.router itself was not on disk
@@ -283,6 +290,65 @@ func (s *simulation) live() {
 	s.disk.Trace(fmt.Sprintf("POWER CUT in life %d at %s; %v is kept", s.life, at, kept))
 	s.disk.PowerOn(kept)
 	s.checkHeldThreads()
+	s.ledger.Close(s.survivors())
+}
+
+// survivors returns what is on disk after a power cut and may lead to another delivery,
+// or to another notice: the addresses of open recipients and of those whose notice is not
+// marked as sent, and the texts of submissions and of notices that are not delivered. A
+// tag that has survived ends a recipient for good, and so does a file that is gone.
+func (s *simulation) survivors() (open, owed string) {
+	var mail, news strings.Builder
+	notices := map[string]bool{}
+	for _, file := range s.disk.Files("") {
+		text := s.disk.Content(file)
+		dir, message, _ := strings.Cut(file, "transport/")
+		switch {
+		case dir == "corrupt/":
+		case strings.HasPrefix(file, "router/") || strings.HasPrefix(file, "public/") || strings.HasPrefix(file, "queue/.tmp/"):
+			mail.WriteString(text)
+		case message == "":
+			// Message files: their control files say what becomes of them.
+		default:
+			f, err := ctlfile.Parse([]byte(text))
+			if err != nil {
+				mail.WriteString(text)
+				continue
+			}
+			if openRecipients(f, &mail, &news) && f.NullSender {
+				notices[strings.TrimLeft(filepath.Base(message), ".")] = true
+			}
+		}
+	}
+	for _, file := range s.disk.Files("") {
+		// The message file may be in another directory: the move is completed.
+		if notices[filepath.Base(file)] && strings.Contains(file, "queue/") {
+			news.WriteString(s.disk.Content(file))
+		}
+	}
+	return mail.String(), news.String()
+}
+
+// openRecipients writes the addresses of the recipients of a control file that are open,
+// and of those whose senders have still to be told. It reports whether any is open.
+func openRecipients(f *ctlfile.File, mail, news *strings.Builder) (any bool) {
+	settled, told := map[int64]bool{}, map[int64]bool{}
+	for _, d := range f.Diagnostics {
+		if action := ta.Notary(d.Notary).Action(); action != "" && action != "delayed" {
+			settled[d.Recipient] = true
+			told[d.Recipient] = d.Tag == ctlfile.Delivered
+		}
+	}
+	for _, r := range f.Recipients {
+		if (r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked) && !settled[r.Offset] {
+			mail.WriteString(r.User + "\n")
+			any = true
+		}
+		if !told[r.Offset] {
+			news.WriteString(r.User + "\n")
+		}
+	}
+	return any
 }
 
 // step is the kind of step that a call belongs to.

@@ -35,7 +35,8 @@ type Entry struct {
 	Resent          bool  // by REQUEUE or REROUTE
 
 	tries        int
-	failed, told int // notices of failure, and of success, that the sender has
+	failed, told int  // notices of failure, and of success, that the sender has
+	done, over   bool // see Close
 	garbled      string
 }
 
@@ -106,6 +107,20 @@ func (l *Ledger) Wrong() []string {
 	return slices.Clone(l.wrong)
 }
 
+// Close notes what is over after a crash: a delivered recipient whose address is not in
+// the text open, which has everything on disk that is still to be delivered, must not be
+// delivered again; and if its sender has a notice and the address is not in the text
+// owed either, no other notice may come.
+func (l *Ledger) Close(open, owed string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for address, e := range l.entries {
+		asked := strings.Contains(open, address)
+		e.done = e.done || len(e.Delivered) > 0 && !asked
+		e.over = e.over || e.failed+e.told > 0 && !asked && !strings.Contains(owed, address)
+	}
+}
+
 // Attempt counts an attempt and returns what becomes of a recipient now.
 func (l *Ledger) Attempt(address string) Fate {
 	l.mu.Lock()
@@ -134,6 +149,9 @@ func (l *Ledger) Deliver(address, text string, life int, reason func(*Entry) str
 	if want := Body(e.Sender); !strings.Contains(text, want) {
 		e.garbled = text
 		return
+	}
+	if e.done {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s was delivered again in life %d, although no file had it open after a crash", address, life))
 	}
 	if len(e.Delivered) > 0 {
 		if why := reason(e); why != "" {
@@ -168,6 +186,8 @@ func (l *Ledger) Notice(to, text string) {
 			l.wrong = append(l.wrong, fmt.Sprintf("a notice to %s is about %s", to, address))
 		case e.Sender != to:
 			l.wrong = append(l.wrong, fmt.Sprintf("a notice about %s went to %s", address, to))
+		case e.over:
+			l.wrong = append(l.wrong, fmt.Sprintf("another notice about %s came, although no file owed it after a crash", address))
 		case action == "failed":
 			if e.failed++; e.failed > 1 {
 				l.doubles["notice of failure"]++

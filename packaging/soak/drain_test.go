@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// drainTime bounds the time in which the queue has to drain. The last mail expires
-// after a few seconds, and its notices need some more.
-const drainTime = 5 * time.Minute
+// drainTime is how long the queue may stay as it is. It drains in seconds, but where
+// the disk is busy each sync may take seconds too.
+const drainTime = 3 * time.Minute
 
 // drain releases all held mail and waits until the queue is empty.
 func (s *site) drain(ctx context.Context) {
 	s.sink.outage.Store(0)
-	for end := time.Now().Add(drainTime); time.Now().Before(end); {
+	fewest, changed := 0, time.Now()
+	for time.Since(changed) < drainTime {
 		for _, file := range s.files("hold/transport") {
 			if m, err := s.target("hold/transport", file); err == nil {
 				s.obey("RELEASE of a message", "--release", "--msg", m.id)
@@ -30,8 +31,12 @@ func (s *site) drain(ctx context.Context) {
 				}
 			}
 		}
-		if len(s.waiting()) == 0 || !pause(ctx, 100*time.Millisecond) {
+		left := len(s.waiting())
+		if left == 0 || !pause(ctx, 100*time.Millisecond) {
 			return
+		}
+		if left < fewest || fewest == 0 {
+			fewest, changed = left, time.Now()
 		}
 	}
 	left := s.waiting()

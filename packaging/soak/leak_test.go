@@ -116,13 +116,15 @@ func (s *site) atRest(ctx context.Context, p *program, accept func(figures) bool
 	if err != nil || p == s.scheduler {
 		return f, err
 	}
+	before := p.pid()
 	p.signal(syscall.SIGQUIT, "SIGQUIT of "+p.name)
 	err = s.until(ctx, time.Minute, func() error {
-		if f.goroutines = p.log.goroutines(); f.goroutines == 0 {
-			return errors.New("it lists no goroutines")
+		if now := p.pid(); now == 0 || now == before {
+			return errors.New("it does not end")
 		}
 		return nil
 	})
+	f.goroutines = p.log.goroutines()
 	p.log.forget()
 	return f, err
 }
