@@ -16,20 +16,20 @@ import (
 // recipients that an agent was working on are moved in the next round.
 const movePause = time.Second
 
-// progress is how far --move --all has come.
+// progress is how far --move --all has come, in recipients.
 type progress struct {
 	Node      string `json:"node"`
-	OnTheWay  int    `json:"on_the_way"` // recipients in channel xfer that the node has not taken yet
-	Left      int    `json:"left"`       // other recipients: with agents, or not looked at yet
-	Held      int    `json:"held"`       // held messages that are left
-	Arrived   int    `json:"arrived"`    // recipients that the node has taken, those of earlier rounds too
+	Arrived   int    `json:"arrived"`    // recipients that were here at the beginning and are gone
+	OnTheWay  int    `json:"on_the_way"` // those in channel xfer that the node has not taken yet
+	Left      int    `json:"left"`       // others: with agents, or not moved yet
+	Held      int    `json:"held"`       // those of held messages
 	Diagnosis string `json:"diagnosis,omitempty"`
 }
 
 func (g *progress) String() string {
-	text := fmt.Sprintf("%d arrived at %s, %d on the way, %d left with agents", g.Arrived, g.Node, g.OnTheWay, g.Left)
+	text := fmt.Sprintf("%d arrived at %s, %d on the way, %d left", g.Arrived, g.Node, g.OnTheWay, g.Left)
 	if g.Held > 0 {
-		text += fmt.Sprintf(", %s", mailq.Plural(g.Held, "held message left", "held messages left"))
+		text += fmt.Sprintf(", %d held", g.Held)
 	}
 	if g.Diagnosis != "" {
 		text += " (" + g.Diagnosis + ")"
@@ -51,34 +51,40 @@ func (p *program) moveAll() error {
 	if err := p.confirm(orders[1:]); err != nil {
 		return err
 	}
-	sent, last := 0, progress{}
+	first, err := p.progress()
+	if err != nil {
+		return err
+	}
+	last := progress{}
 	for {
 		for i := range orders {
-			did, err := p.client.Order(&orders[i])
-			if err != nil && client.KindOf(err) != client.NotDone {
-				return err // NotDone: nothing matches
+			_, err := p.client.Order(&orders[i])
+			if err != nil && client.KindOf(err) != client.NotDone { // NotDone: nothing matches
+				return err
 			}
-			sent += did.Recipients
 		}
-		now, err := p.progress(sent)
+		now, err := p.progress()
 		if err != nil {
 			return err
 		}
+		now.Arrived = max(0, first.total()-now.total())
 		if now != last {
 			if err := p.printProgress(&now); err != nil {
 				return err
 			}
 			last = now
 		}
-		if now.OnTheWay+now.Left+now.Held == 0 {
+		if now.total() == 0 {
 			return nil
 		}
 		time.Sleep(movePause)
 	}
 }
 
-// progress counts what is left. sent is how many recipients were ordered to move.
-func (p *program) progress(sent int) (progress, error) {
+func (g *progress) total() int { return g.OnTheWay + g.Left + g.Held }
+
+// progress counts the recipients that are here.
+func (p *program) progress() (progress, error) {
 	g := progress{Node: p.order.To.Host}
 	for t, err := range p.client.Threads() {
 		switch {
@@ -92,8 +98,9 @@ func (p *program) progress(sent int) (progress, error) {
 		}
 	}
 	held, err := p.heldMessages()
-	g.Held = len(held)
-	g.Arrived = max(0, sent-g.OnTheWay-g.Left)
+	for _, item := range held {
+		g.Held += len(item.Recipients)
+	}
 	return g, err
 }
 
