@@ -168,6 +168,8 @@ const (
 	PendingOrder       Pending = "Suspended" // by SUSPEND
 	PendingRule        Pending = "ReplyRule" // suspended by one
 	PendingRate        Pending = "Rate"      // the thread has no token
+	PendingSite        Pending = "SiteMax"
+	PendingSiteRate    Pending = "SiteRate"
 	PendingRingRate    Pending = "RingRate"
 	PendingChannelRate Pending = "ChannelRate"
 	PendingPoison      Pending = "Poisoned" // all due mail of the thread is poisoned

@@ -11,6 +11,7 @@ func (s *Scheduler) check() {
 		assert(m.id == id && m.ref == ref, "message %d is kept as %d", m.id, id)
 		s.checkMessage(m, &c)
 	}
+	s.checkSites()
 	onRecord := s.checkRecords(&c)
 	s.checkLogs()
 	s.checkMail()
@@ -272,6 +273,45 @@ func (s *Scheduler) checkThread(t *thread) {
 	}
 	assert(t.queue().len() == 0 || t.open == (t.mayFeed() && t.freeSlots() > 0), "thread %v is open: %v", t.key, t.open)
 	s.checkQueues(t)
+}
+
+// checkSites: a site counts its threads and their sessions, and no thread waits at a
+// site that has a place which nobody was offered.
+func (s *Scheduler) checkSites() {
+	type count struct{ threads, busy, waiting, offered int }
+	counts := make(map[*site]count)
+	for _, t := range s.threads {
+		x := t.shaping
+		if x == nil || x.site == nil {
+			assert(x == nil || x.siteIndex == 0 && !x.offered, "thread %v waits at no site", t.key)
+			continue
+		}
+		assert(s.sites[x.site.name] == x.site, "thread %v has a site that is gone", t.key)
+		n := counts[x.site]
+		n.threads++
+		n.busy += t.busy
+		if x.siteIndex != 0 {
+			n.waiting++
+			assert(x.siteRing == t.ring, "thread %v waits for another ring", t.key)
+		}
+		if x.offered {
+			n.offered++
+		}
+		counts[x.site] = n
+	}
+	for name, st := range s.sites {
+		n := counts[st]
+		assert(n.threads == st.threads && n.busy == st.busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.busy)
+		waiting := 0
+		for i := range st.queues {
+			q := &st.queues[i]
+			waiting += q.waiting.len()
+			t := q.waiting.first()
+			assert(s.places(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a place that thread %v is not offered", name, t.key)
+		}
+		assert(waiting == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, waiting)
+	}
+	assert(len(s.knownSites) == s.siteOrder.len, "%d sites are known, %d in order", len(s.knownSites), s.siteOrder.len)
 }
 
 // checkGate: a thread whose mail waits for a token is in the agenda.

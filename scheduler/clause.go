@@ -105,6 +105,8 @@ type Params struct {
 	// Limits over all nodes of a cluster; 0: none.
 	ClusterMax  int // busy sessions of the thread
 	ClusterRate Rate
+	SiteMax     int // busy sessions of the site; 0: no limit
+	SiteRate    []Rate
 
 	Overfeed int // job lines given beyond the one being worked on
 	Sessions int // job lines that one agent may have open; at least 1

@@ -192,7 +192,7 @@ func (s *Scheduler) upcoming(t *thread) (Upcoming, time.Time) {
 		}
 	}
 	switch s.waitOf(t) {
-	case WaitRate, WaitRingRate, WaitChannelRate, WaitClusterRate:
+	case WaitRate, WaitRingRate, WaitChannelRate, WaitClusterRate, WaitSiteRate:
 		_, until := s.gate(t)
 		consider(TokenNext, until)
 	case WaitStart:
@@ -236,6 +236,8 @@ const (
 	WaitOrder       Wait = "suspended by order" // SuspendedThread
 	WaitRule        Wait = "reply rule"         // suspended by one
 	WaitRate        Wait = "rate"               // the thread has no token
+	WaitSite        Wait = "sitemax"            // its site has as many sessions as it may have
+	WaitSiteRate    Wait = "siterate"           // its site has no token
 	WaitRingRate    Wait = "ringrate"           // the ring has no token
 	WaitChannelRate Wait = "channelrate"        // the channel has no token
 	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used

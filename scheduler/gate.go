@@ -36,6 +36,14 @@ type shaping struct {
 	part        float64    // of the limit of its window that a rule leaves; 1: all
 	noted       *ruleState // last rule that was logged, and when
 	notedAt     instant
+
+	// The site (site.go); nil: no limit on it.
+	site      *site
+	siteRate  *bucket // nil: none
+	siteIndex int32   // in siteQueue.waiting; 0: it does not wait
+	siteRing  *ring   // of that queue
+	siteSince instant // place in it, kept until it has a session
+	offered   bool    // it may use a place that it has not taken yet
 }
 
 // obtainShaping finds or makes the shaping of a thread.
@@ -61,6 +69,9 @@ func (q *queue) setThreadRate(t *thread) {
 func (t *thread) threadGate() int {
 	if t.shaping == nil {
 		return math.MaxInt
+	}
+	if t.shaping.siteIndex != 0 {
+		return 0
 	}
 	return t.shaping.tokens
 }
@@ -156,6 +167,11 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 			w.take(d.now, n)
 		}
 		d.updateGate(t)
+		if s := t.shaping.site; s != nil {
+			for _, b := range s.rates {
+				b.take(d.now, n)
+			}
+		}
 	}
 	if r.rate != nil {
 		r.rate.take(d.now, n)
@@ -171,6 +187,12 @@ func (d *dispatch) refund(t *thread, n int) {
 		t.shaping.rate.refund(n)
 		if w := t.shaping.draws; w != nil {
 			w.left += n
+		}
+		if s := t.shaping.site; s != nil {
+			for _, b := range s.rates {
+				b.refund(n)
+			}
+			d.offerSite(s)
 		}
 	}
 	r := t.ring
@@ -196,7 +218,13 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 		}
 		return WaitRule, x.suspendedUntil()
 	}
-	if t.threadGate() == 0 {
+	if x := t.shaping; x != nil && x.site != nil && d.places(t) <= 0 {
+		if x.siteRate != nil && x.siteRate.tokens(d.now) == 0 {
+			return WaitSiteRate, x.siteRate.nextAt(d.now)
+		}
+		return WaitSite, never
+	}
+	if t.threadGate() == 0 && t.shaping.tokens == 0 {
 		if x := t.shaping; x.draws != nil && x.rate.tokens(d.now) > 0 {
 			return WaitClusterRate, x.draws.nextAt(d.now)
 		}

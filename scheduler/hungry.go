@@ -91,6 +91,9 @@ func (d *dispatch) endSession(a *agent, t *thread) {
 	r := a.ring
 	t.busy--
 	t.removeAgent(a)
+	if t.shaping != nil && t.shaping.site != nil {
+		t.shaping.site.busy--
+	}
 	r.busy--
 	r.channel.busy--
 	d.counts.Sessions--
@@ -106,6 +109,9 @@ func (d *dispatch) yield(r *ring, t *thread) {
 	d.yielding = r
 	d.admit(r.channel.sessionQueues, r.channel.busy)
 	d.updateThread(t)
+	if t.shaping != nil && t.shaping.site != nil {
+		d.offerSite(t.shaping.site)
+	}
 	d.markDirty(r)
 }
 

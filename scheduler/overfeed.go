@@ -10,7 +10,7 @@ package scheduler
 func (d *dispatch) overfeed(a *agent) {
 	t := a.thread
 	for len(a.lines) > 0 && t.ring == a.ring && !d.halted() && t.mayFeed() && !d.overLimit(a.ring, t) &&
-		t.queue().len() > 0 && d.lineRoom(a, t) > 0 && t.threadGate() > 0 && d.ringGate(a.ring) > 0 {
+		t.queue().len() > 0 && d.lineRoom(a, t) > 0 && t.threadGate() > 0 && d.ringGate(a.ring) > 0 && d.mayRideSite(t) {
 		d.setOpen(t, true)
 		p, ok := d.stayingPick(t)
 		if !ok {
@@ -75,7 +75,8 @@ func (d *dispatch) stay(a *agent, t *thread) (pick, bool) {
 	r := a.ring
 	if d.halted() || t.ring != r || !t.mayFeed() || t.queue().len() == 0 || t.freeSlots() <= 0 ||
 		!below(r.busy, d.maxRing(r)) || !below(r.channel.busy, d.maxChannel(r)) ||
-		a.picks >= t.params.Quantum && d.othersWait(r) || d.ringGate(r) == 0 {
+		a.picks >= t.params.Quantum && d.othersWait(r) || d.ringGate(r) == 0 ||
+		!d.admitsSite(t) || a.picks >= t.params.Quantum && t.siteContended() {
 		return pick{}, false
 	}
 	d.setOpen(t, true)

@@ -102,8 +102,17 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 			return pick{}, false
 		}
 		v := d.vertices.at(s.next().due.first())
+		if t := d.threadOf(v); !d.admitsSite(t) {
+			d.waitAtSite(t)
+			continue
+		}
 		if d.maySpread(v, r) {
-			return d.preempt(pick{vertex: v}), true
+			p := d.preempt(pick{vertex: v})
+			if t := d.threadOf(p.vertex); p.preempted != nil && !d.admitsSite(t) {
+				d.waitAtSite(t)
+				continue
+			}
+			return p, true
 		}
 		d.setAside(v)
 	}
@@ -170,6 +179,7 @@ func (d *dispatch) serve(a *agent, p pick) {
 	d.counts.Sessions++
 	t.busy++
 	t.agents = append(t.agents, a)
+	d.tookPlace(t, 1)
 	a.ring.busy++
 	a.ring.channel.busy++
 	d.feed(a, p)

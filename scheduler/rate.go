@@ -49,6 +49,7 @@ type bucket struct {
 	thread *thread
 	ring   *ring
 	queue  *limitQueue // the rings of a channel
+	site   *site
 }
 
 // setRates gives the bucket another table. What was fed before counts as much
@@ -144,33 +145,36 @@ func (q *queue) setRingRates(r *ring) {
 	}
 	r.channelRate = nil
 	if len(p.ChannelRate) > 0 {
-		r.channelRate = q.obtainChannelRate(r.channel, p)
+		r.channelRate = q.obtainBucket(&r.channel.rates, r.channel.formerRates, p.ChannelRate, p.RateBurst)
+		if r.channelRate.queue == nil {
+			r.channelRate.queue = newLimitQueue(0)
+		}
 	}
 }
 
-// obtainChannelRate finds or makes the bucket of a channel for the channelrate in
-// these parameters. Clauses may set different values; each feed counts in all
-// of them, as with maxchannel.
-func (q *queue) obtainChannelRate(c *channel, p *Params) *bucket {
+// obtainBucket finds or makes the bucket for a table of rates and a burst among those
+// of a channel or a site. Clauses may set different values; each feed counts in all
+// of them, as with maxchannel. former has those of the configuration before.
+func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, burst int) *bucket {
 	same := func(b *bucket) bool {
-		return b.burst == max(1, p.RateBurst) && slices.Equal(b.rates, p.ChannelRate)
+		return b.burst == max(1, burst) && slices.Equal(b.rates, rates)
 	}
-	if i := slices.IndexFunc(c.rates, same); i >= 0 {
-		return c.rates[i]
+	if i := slices.IndexFunc(*list, same); i >= 0 {
+		return (*list)[i]
 	}
-	b := &bucket{queue: newLimitQueue(0)}
-	if i := slices.IndexFunc(c.formerRates, same); i >= 0 {
-		b = c.formerRates[i]
-	} else if len(c.formerRates) > 0 {
-		b.per, b.paidAt = c.formerRates[0].per, c.formerRates[0].paidAt
+	b := new(bucket)
+	if i := slices.IndexFunc(former, same); i >= 0 {
+		b = former[i]
+	} else if len(former) > 0 {
+		b.per, b.paidAt = former[0].per, former[0].paidAt
 	}
-	b.setRates(q.now, p.ChannelRate, p.RateBurst)
-	c.rates = append(c.rates, b)
+	b.setRates(q.now, rates, burst)
+	*list = append(*list, b)
 	return b
 }
 
 // reloadRates sets the buckets of the channel aside until its rings have new
-// parameters, which find those that they still need (obtainChannelRate).
+// parameters, which find those that they still need (obtainBucket).
 func (q *queue) reloadRates(c *channel) {
 	c.formerRates, c.rates = c.rates, nil
 	for _, b := range c.formerRates {
@@ -188,6 +192,9 @@ func (d *dispatch) tokenDue(b *bucket) {
 	case b.thread != nil:
 		d.updateThread(b.thread)
 		d.overfeedThread(b.thread)
+	case b.site != nil:
+		d.offerSite(b.site)
+		d.dropSite(b.site)
 	case b.ring != nil:
 		d.markDirty(b.ring)
 		d.dropRingWhenEmpty(b.ring)

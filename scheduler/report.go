@@ -28,6 +28,9 @@ func (dv *delivery) agentReported(id AgentID, rep *ta.Report) {
 		a.progressAt = dv.now
 		l.unreported--
 	}
+	if rep.Site != "" {
+		dv.noteSite(dv.threadOf(v), rep.Site)
+	}
 	switch rep.Status {
 	case ta.OK, ta.OK2, ta.OK3:
 		dv.delivered(a, v, i, rep)

@@ -139,11 +139,16 @@ func (sc *scenario) report(words []string) ta.Report {
 	if notary != "" {
 		words = append(words[:1:1], words[2:]...)
 	}
+	site := ""
+	if name, ok := strings.CutPrefix(words[1], "site="); ok {
+		site, words = name, append(words[:1:1], words[2:]...)
+	}
 	notary = strings.ReplaceAll(notary, ",", "\x01")
 	said := ta.ParseLine([]byte(words[0] + "\t" + notary + "\t" + strings.Join(words[1:], " ")))
 	if said.Kind != ta.Reported {
 		sc.fatalf("bad report: %v", said)
 	}
+	said.Report.Site = site
 	return said.Report
 }
 

@@ -58,6 +58,7 @@
 //	maxta, maxchannel, maxring         limits.go
 //	rate, ringrate, channelrate        rate.go gate.go
 //	reply rules, suspend, lift         reply.go effect.go
+//	sitemax, siterate                  site.go
 //	start of agents, states, idlemax   start.go agent.go idle.go
 //	#hungry, reports, resync           hungry.go report.go resync.go poison.go
 //	retries, deferall, retryat         retry.go
@@ -131,7 +132,10 @@ type queue struct {
 	// suspendedThreads are those that an administrator has suspended.
 	suspendedThreads map[threadKey]*suspensionOrder
 	replyRules       []*ruleState // the reply rules, in their order
-	threadSequence   uint64       // last thread.sequence that was given
+	sites            map[string]*site
+	knownSites       map[threadKey]*knownSite
+	siteOrder        list[*knownSite] // the one reported longest ago first
+	threadSequence   uint64           // last thread.sequence that was given
 
 	rings     map[string]*ring // by ring.key; without retired ones
 	ringOrder list[*ring]      // all rings in the order in which they were made
@@ -159,6 +163,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.byID, s.byLogHash = make(map[MessageID]messageRef), make(map[uint64]messageRef)
 	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
 	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
+	s.sites, s.knownSites = make(map[string]*site), make(map[threadKey]*knownSite)
+	s.siteOrder.of = func(k *knownSite) *links[*knownSite] { return &k.links }
 	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)

@@ -85,6 +85,9 @@ func (h *harness) report(a *simAgent, id MessageID, offset int64, status ta.Stat
 	if status == ta.RetryAt {
 		rep.Retry = ta.Retry{Given: h.chance(80), Relative: h.chance(50), Seconds: int64(h.rand.IntN(4000))}
 	}
+	if h.chance(30) {
+		rep.Site = []string{"mx1", "mx2"}[h.rand.IntN(2)]
+	}
 	if status == ta.Deferred && h.chance(30) {
 		rep.Notary = "x\x01failed\x014.4.1\x01smtp; 421\x01"
 	}

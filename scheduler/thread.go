@@ -138,6 +138,7 @@ func (q *queue) assignRing(t *thread) {
 	t.params = params
 	q.setThreadRate(t)
 	q.setClusterLimits(t)
+	q.setSite(t)
 	if t.memberOf != nil && r == t.ring {
 		return
 	}
@@ -189,6 +190,9 @@ func (q *queue) emptyQueues(t *thread) []*vertex {
 func (q *queue) detachThread(t *thread) {
 	if t.memberOf == nil {
 		return
+	}
+	if t.shaping != nil {
+		q.leaveSiteQueue(t)
 	}
 	for _, w := range q.walks {
 		w.threadLeaves(t)
@@ -281,6 +285,9 @@ func (q *queue) updateThread(t *thread) {
 		wants = max(0, min(t.queue().pickable(), t.freeSlots()))
 	}
 	q.setOpen(t, t.mayFeed() && t.freeSlots() > 0)
+	if t.shaping != nil && t.shaping.site != nil && wants == 0 {
+		q.declineSite(t)
+	}
 	if t.records != nil {
 		q.updateWants(t)
 	}
@@ -307,6 +314,7 @@ func (q *queue) dropThread(t *thread) {
 	q.detachThread(t)
 	q.resumes.remove(t)
 	if x := t.shaping; x != nil {
+		q.leaveSite(t)
 		q.tokens.remove(&x.rate)
 		q.effectEnds.remove(t)
 		q.dropTokens(x)

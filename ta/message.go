@@ -60,6 +60,9 @@ type Result struct {
 	// Moved says that the recipient is another node's now (OK3): a d line that is
 	// marked as reported says so, because that node alone owes notices.
 	Moved bool
+	// Site is the server of the session, in lower case; "": not known, or there was
+	// no session.
+	Site string
 	// For the system's log: when work on the recipient began (zero: when the
 	// message was opened), and how the body was converted, as in Logged.
 	Began time.Time
@@ -259,6 +262,7 @@ func (m *Message) finish(r *Recipient, res Result, lost error) {
 		report.Notary = res.Fields.Notary()
 	}
 	if m.session.server.AllNotary {
+		report.Site = res.Site
 		report.Notary = res.Fields.Notary()
 	}
 	if res.Status == DeferAll {

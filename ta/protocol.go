@@ -143,12 +143,14 @@ func parseReport(line []byte) Line {
 	if !ok {
 		return malformed(line, "unknown status word")
 	}
+	fields, site := cutSite(string(notary))
 	r := Report{
 		Message: uint64(message),
 		Offset:  at,
-		Notary:  Notary(notary),
+		Notary:  Notary(fields),
 		Status:  status,
 		Text:    string(text),
+		Site:    site,
 	}
 	if status == RetryAt {
 		r.Retry, r.Text = cutRetry(r.Text)

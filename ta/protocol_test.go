@@ -16,38 +16,45 @@ import (
 
 func TestReportsMeanWhatTheManualSays(t *testing.T) {
 	for line, want := range map[string]Report{
-		"15582/109\t\tok3 250 ok": {15582, 109, "", OK3, "250 ok", Retry{}},
-		"1001/60\t\tok2 ":         {1001, 60, "", OK2, "", Retry{}},
-		"1001/60\t\tok2":          {1001, 60, "", OK2, "", Retry{}},
+		"15582/109\t\tok3 250 ok": {15582, 109, "", OK3, "250 ok", Retry{}, ""},
+		"1001/60\t\tok2 ":         {1001, 60, "", OK2, "", Retry{}, ""},
+		"1001/60\t\tok2":          {1001, 60, "", OK2, "", Retry{}, ""},
 		"1001/60\ta\x01b\tdeferback \rx\ty\r": {
-			1001, 60, "a\x01b", DeferBack, "\rx\ty\r", Retry{}},
+			1001, 60, "a\x01b", DeferBack, "\rx\ty\r", Retry{}, ""},
+
+		// A site is a field after the notary data, which old agents do not have.
+		"1/2\ta\x01b\x01\x01\x01\x01\x01site=mx.example\tok x":   {1, 2, "a\x01b\x01\x01\x01", OK, "x", Retry{}, "mx.example"},
+		"1/2\ta\x01b\x01c\x01d\x01e\x01smtp[1]\x01site=mx\tok x": {1, 2, "a\x01b\x01c\x01d\x01e\x01smtp[1]", OK, "x", Retry{}, "mx"},
+		"1/2\ta\x01b\x01c\x01d\x01e\x01site=mx\tok x":            {1, 2, "a\x01b\x01c\x01d\x01e", OK, "x", Retry{}, "mx"},
+		"1/2\ta\x01b\x01c\x01d\x01e\x01\x01site=M X\tok x":       {1, 2, "a\x01b\x01c\x01d\x01e", OK, "x", Retry{}, ""},
+		"1/2\tsite=a\x01site=b\tok x":                            {1, 2, "site=a\x01site=b", OK, "x", Retry{}, ""},
 
 		// Numbers as C's atol reads them.
-		" \t+1001abc/ 101 junk\t\tdeferred later": {1001, 101, "", Deferred, "later", Retry{}},
-		"7/8/9\t\tok x":          {7, 8, "", OK, "x", Retry{}},
-		"1/2\tno/tab\terror x/y": {1, 2, "no/tab", Error, "x/y", Retry{}},
+		" \t+1001abc/ 101 junk\t\tdeferred later": {1001, 101, "", Deferred, "later", Retry{}, ""},
+		"7/8/9\t\tok x":          {7, 8, "", OK, "x", Retry{}, ""},
+		"1/2\tno/tab\terror x/y": {1, 2, "no/tab", Error, "x/y", Retry{}, ""},
 
 		// The word ends at white space or beyond ASCII, which is eaten.
-		"1/2\t\terror2\rgone":      {1, 2, "", Error2, "gone", Retry{}},
-		"1/2\t\terror2\xc3\xa9e":   {1, 2, "", Error2, "\xa9e", Retry{}},
-		"1/2\t\tok\ta\tb":          {1, 2, "", OK, "a\tb", Retry{}},
-		"1/2\t\tdeferall  two":     {1, 2, "", DeferAll, " two", Retry{}},
-		"1/2\t\tok3 NUL \x00 kept": {1, 2, "", OK3, "NUL \x00 kept", Retry{}},
+		"1/2\t\terror2\rgone":      {1, 2, "", Error2, "gone", Retry{}, ""},
+		"1/2\t\terror2\xc3\xa9e":   {1, 2, "", Error2, "\xa9e", Retry{}, ""},
+		"1/2\t\tok\ta\tb":          {1, 2, "", OK, "a\tb", Retry{}, ""},
+		"1/2\t\tdeferall  two":     {1, 2, "", DeferAll, " two", Retry{}, ""},
+		"1/2\t\tok3 NUL \x00 kept": {1, 2, "", OK3, "NUL \x00 kept", Retry{}, ""},
 
 		// The old scheduler crashed on a retryat without text, and honoured no
 		// number.
-		"1/2\t\tretryat":              {1, 2, "", RetryAt, "", Retry{}},
-		"1/2\t\tretryat ":             {1, 2, "", RetryAt, "", Retry{}},
-		"1/2\t\tretryat soon":         {1, 2, "", RetryAt, "soon", Retry{}},
-		"1/2\t\tretryat +60 busy 5":   {1, 2, "", RetryAt, "busy 5", Retry{true, true, 60}},
-		"1/2\t\tretryat +60":          {1, 2, "", RetryAt, "", Retry{true, true, 60}},
-		"1/2\t\tretryat  +60s  x":     {1, 2, "", RetryAt, " x", Retry{true, true, 60}},
-		"1/2\t\tretryat 1795235025 x": {1, 2, "", RetryAt, "x", Retry{true, false, 1795235025}},
-		"1/2\t\tretryat -5 x":         {1, 2, "", RetryAt, "x", Retry{true, false, -5}},
-		"1/2\t\tretryat ++5 x":        {1, 2, "", RetryAt, "++5 x", Retry{}},
-		"1/2\t\tretryat + 5":          {1, 2, "", RetryAt, "+ 5", Retry{}},
+		"1/2\t\tretryat":              {1, 2, "", RetryAt, "", Retry{}, ""},
+		"1/2\t\tretryat ":             {1, 2, "", RetryAt, "", Retry{}, ""},
+		"1/2\t\tretryat soon":         {1, 2, "", RetryAt, "soon", Retry{}, ""},
+		"1/2\t\tretryat +60 busy 5":   {1, 2, "", RetryAt, "busy 5", Retry{true, true, 60}, ""},
+		"1/2\t\tretryat +60":          {1, 2, "", RetryAt, "", Retry{true, true, 60}, ""},
+		"1/2\t\tretryat  +60s  x":     {1, 2, "", RetryAt, " x", Retry{true, true, 60}, ""},
+		"1/2\t\tretryat 1795235025 x": {1, 2, "", RetryAt, "x", Retry{true, false, 1795235025}, ""},
+		"1/2\t\tretryat -5 x":         {1, 2, "", RetryAt, "x", Retry{true, false, -5}, ""},
+		"1/2\t\tretryat ++5 x":        {1, 2, "", RetryAt, "++5 x", Retry{}, ""},
+		"1/2\t\tretryat + 5":          {1, 2, "", RetryAt, "+ 5", Retry{}, ""},
 		"1/2\t\tretryat 99999999999999999999 x": {
-			1, 2, "", RetryAt, "x", Retry{true, false, math.MaxInt64}},
+			1, 2, "", RetryAt, "x", Retry{true, false, math.MaxInt64}, ""},
 	} {
 		if got, want := ParseLine([]byte(line)), (Line{Kind: Reported, Report: want}); got != want {
 			t.Errorf("%q:\n%+v, want\n%+v", line, got, want)
@@ -106,12 +113,12 @@ func TestGarbledLinesSayWhy(t *testing.T) {
 func TestReportIsWrittenOnOneLine(t *testing.T) {
 	for want, r := range map[string]Report{
 		"1001/60\t\tok3 \n":                   {Message: 1001, Offset: 60, Status: OK3},
-		"1/2\ta b\rc\tdeferred d\te\rf\n":     {1, 2, "a\tb\nc", Deferred, "d\te\nf", Retry{}},
-		"1/2\t\tretryat +60 busy\n":           {1, 2, "", RetryAt, "busy", Retry{true, true, 60}},
-		"1/2\t\tretryat 60 \n":                {1, 2, "", RetryAt, "", Retry{true, false, 60}},
-		"1/2\t\tretryat busy\n":               {1, 2, "", RetryAt, "busy", Retry{}},
-		"1/2\t\tdeferred 4.2.2 try later\n":   {1, 2, "", RetryAt, "4.2.2 try later", Retry{}},
-		"18446744073709551615/2\t\terror2 \n": {math.MaxUint64, 2, "", Error2, "", Retry{}},
+		"1/2\ta b\rc\tdeferred d\te\rf\n":     {1, 2, "a\tb\nc", Deferred, "d\te\nf", Retry{}, ""},
+		"1/2\t\tretryat +60 busy\n":           {1, 2, "", RetryAt, "busy", Retry{true, true, 60}, ""},
+		"1/2\t\tretryat 60 \n":                {1, 2, "", RetryAt, "", Retry{true, false, 60}, ""},
+		"1/2\t\tretryat busy\n":               {1, 2, "", RetryAt, "busy", Retry{}, ""},
+		"1/2\t\tdeferred 4.2.2 try later\n":   {1, 2, "", RetryAt, "4.2.2 try later", Retry{}, ""},
+		"18446744073709551615/2\t\terror2 \n": {math.MaxUint64, 2, "", Error2, "", Retry{}, ""},
 	} {
 		if got := string(AppendReport([]byte("before\n"), r)); got != "before\n"+want {
 			t.Errorf("%+v: %q, want %q", r, got, want)

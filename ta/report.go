@@ -73,6 +73,9 @@ type Report struct {
 	Status  Status
 	Text    string // free text; CR separates the lines of a transcript
 	Retry   Retry  // for RetryAt only
+	// Site is the server that took part in the session, such as the name of an MX
+	// host; "": not known. On the wire it follows the notary fields.
+	Site string
 }
 
 // Retry is the number of a retryat report. The zero value says that there was
@@ -95,7 +98,14 @@ func AppendReport(b []byte, r Report) []byte {
 	b = append(b, '/')
 	b = strconv.AppendInt(b, r.Offset, 10)
 	b = append(b, '\t')
-	b = appendClean(b, string(r.Notary[:min(len(r.Notary), MaxLine/2)]), ' ', '\r')
+	notary := string(r.Notary[:min(len(r.Notary), MaxLine/2)])
+	b = appendClean(b, notary, ' ', '\r')
+	if isSite(r.Site) {
+		for range max(1, siteField-strings.Count(notary, "\x01")) {
+			b = append(b, 1)
+		}
+		b = append(append(b, sitePrefix...), r.Site...)
+	}
 	b = append(b, '\t')
 	b = append(b, r.wireStatus().String()...)
 	b = append(b, ' ')
@@ -129,6 +139,52 @@ const (
 	NotaryEnv = "TA_NOTARY"
 	NotaryAll = "all"
 )
+
+// The site is a field after those of the notary data: the seventh as we write it,
+// because old agents use the sixth, and any from the sixth on as we read it.
+const (
+	sitePrefix = "site="
+	siteField  = 6
+	maxSite    = 255
+)
+
+// isSite reports whether a text can be the name of a site: printable ASCII without
+// blanks and without capital letters.
+func isSite(s string) bool {
+	if s == "" || len(s) > maxSite {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' || s[i] >= 'A' && s[i] <= 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+// cutSite takes the site off the notary fields of a report. A malformed name is
+// ignored.
+func cutSite(notary string) (rest, site string) {
+	if !strings.Contains(notary, "\x01"+sitePrefix) {
+		return notary, ""
+	}
+	fields := strings.Split(notary, "\x01")
+	for i := siteField - 1; i < len(fields); i++ {
+		name, found := strings.CutPrefix(fields[i], sitePrefix)
+		if !found {
+			continue
+		}
+		if isSite(name) {
+			site = name
+		}
+		fields = append(fields[:i], fields[i+1:]...)
+		for len(fields) > siteField-1 && fields[len(fields)-1] == "" {
+			fields = fields[:len(fields)-1]
+		}
+		return strings.Join(fields, "\x01"), site
+	}
+	return notary, ""
+}
 
 // Notary is the delivery status data of a report: up to six fields separated
 // by the byte 0x01, in the order of the methods below. Fewer fields are

@@ -54,7 +54,9 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 		return turnSentence(wait, x)
 	case scheduler.WaitOrder, scheduler.WaitRule:
 		return suspensionSentence(wait, x), nil
-	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate:
+	case scheduler.WaitSite:
+		return "The site of the thread (its MX host) has as many sessions as it may have", []string{"sitemax"}
+	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate, scheduler.WaitSiteRate:
 		return rateSentence(wait, x), []string{string(wait), "rateburst"}
 	case scheduler.WaitClusterMax:
 		for _, l := range x.Limits {
@@ -120,7 +122,7 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 // rateSentence is about the rates.
 func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	whose := map[scheduler.Wait]string{
-		scheduler.WaitRate: "thread", scheduler.WaitRingRate: "ring", scheduler.WaitChannelRate: "channel",
+		scheduler.WaitRate: "thread", scheduler.WaitRingRate: "ring", scheduler.WaitChannelRate: "channel", scheduler.WaitSiteRate: "site",
 	}[wait]
 	text := "The rate of the " + whose + " is used up"
 	if !x.GateUntil.IsZero() {

@@ -140,6 +140,10 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingRule
 	case scheduler.WaitRate:
 		return mailq.PendingRate
+	case scheduler.WaitSite:
+		return mailq.PendingSite
+	case scheduler.WaitSiteRate:
+		return mailq.PendingSiteRate
 	case scheduler.WaitRingRate:
 		return mailq.PendingRingRate
 	case scheduler.WaitChannelRate:

@@ -53,7 +53,7 @@ func (t *transaction) interrupted(err error) error {
 // report reports a recipient that was refused: as an error if the reply is
 // permanent, else with a temporary status.
 func (t *transaction) report(r *ta.Recipient, reply Reply, text string, temporary ta.Status) {
-	result := ta.Result{Status: temporary, Text: text, Fields: ta.Fields{
+	result := ta.Result{Status: temporary, Site: t.s.target.site(), Text: text, Fields: ta.Fields{
 		Code: reply.status(), Diagnostic: reply.diagnostic(), Remote: t.s.remote(),
 	}}
 	switch {

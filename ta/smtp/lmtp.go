@@ -55,7 +55,7 @@ func (t *transaction) accepted(one recipientState, r Reply) ta.Result {
 	if t.a.o.LMTP {
 		action = "delivered"
 	}
-	return ta.Result{Status: status, Text: t.mail + one.rcpt + t.data, Fields: ta.Fields{
+	return ta.Result{Status: status, Site: t.s.target.site(), Text: t.mail + one.rcpt + t.data, Fields: ta.Fields{
 		Action: action, Code: r.status(), Diagnostic: r.diagnostic(), Remote: t.s.remote(),
 	}}
 }

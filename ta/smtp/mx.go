@@ -37,6 +37,15 @@ func (t *target) remote(address string) string {
 	return "dns; " + t.name + " (" + address + ")"
 }
 
+// site returns the name of the target for the scheduler (scheduler.cf(5), sitemax);
+// "": it is a socket of this machine.
+func (t *target) site() string {
+	if t.socket != "" {
+		return ""
+	}
+	return t.name
+}
+
 // failure is the reason why mail cannot be delivered to a destination, now or at
 // all.
 type failure struct {

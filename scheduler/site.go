@@ -1,0 +1,262 @@
+package scheduler
+
+import "time"
+
+// Sites: the servers behind destinations (sitemax, siterate). Many domains have the
+// same MX host, and that host is what becomes overloaded. Agents report the site of
+// a session; a thread of which none is known is a site of its own.
+//
+// A thread whose site is full, or has no token, is closed when its turn comes
+// (waitAtSite), and so picks pass over it as with a full window. When the site has a
+// place again, it offers it to the thread of each ring that has waited longest.
+// Nothing else looks at the threads of a site, of which there may be very many.
+
+// knownSite is the site of a thread, as an agent reported it.
+type knownSite struct {
+	key   threadKey
+	name  string
+	until instant // it is forgotten then
+	links links[*knownSite]
+}
+
+// Bounds of the knowledge of sites.
+const (
+	maxKnownSites = 100_000
+	siteLifetime  = 24 * instant(time.Hour)
+)
+
+// site is a server with the threads that use it and have a limit on it.
+type site struct {
+	name    string // channel, "/", and the reported name; or that of its only thread
+	threads int
+	busy    int // sessions of its threads
+	rates   []*bucket
+	queues  []siteQueue // one for each ring with threads that wait
+	last    instant     // sequence of the last thread that began to wait
+}
+
+// siteQueue is the threads of one ring that wait at a site.
+type siteQueue struct {
+	ring    *ring
+	waiting heap[*thread] // in the order in which they began to wait
+}
+
+// noteSite keeps what an agent has reported about the site of a thread.
+func (q *queue) noteSite(t *thread, name string) {
+	if name == "" {
+		return
+	}
+	k := q.knownSites[t.key]
+	if k == nil {
+		if q.siteOrder.len >= maxKnownSites {
+			q.forgetSite(q.siteOrder.head)
+		}
+		k = &knownSite{key: t.key}
+		q.knownSites[t.key] = k
+	} else {
+		q.siteOrder.remove(k)
+	}
+	q.siteOrder.append(k)
+	k.until = q.now + siteLifetime
+	if k.name == name {
+		return
+	}
+	k.name = name
+	if t.shaping != nil && t.shaping.site != nil {
+		q.setSite(t)
+		q.updateThread(t)
+	}
+}
+
+func (q *queue) forgetSite(k *knownSite) {
+	q.siteOrder.remove(k)
+	delete(q.knownSites, k.key)
+}
+
+// siteName returns the name of the site of a thread.
+func (q *queue) siteName(key threadKey) string {
+	for q.siteOrder.head != nil && q.siteOrder.head.until <= q.now {
+		q.forgetSite(q.siteOrder.head)
+	}
+	if k := q.knownSites[key]; k != nil {
+		return key.channel + "/" + k.name
+	}
+	return key.channel + "//" + key.host // no reported name has this form
+}
+
+// setSite gives a thread the site that its parameters and what is known call for.
+func (q *queue) setSite(t *thread) {
+	limited := t.params.SiteMax > 0 || len(t.params.SiteRate) > 0
+	if !limited && (t.shaping == nil || t.shaping.site == nil) {
+		return
+	}
+	x := q.obtainShaping(t)
+	q.leaveSite(t)
+	if !limited {
+		return
+	}
+	name := q.siteName(t.key)
+	s := q.sites[name]
+	if s == nil {
+		s = &site{name: name}
+		q.sites[name] = s
+	}
+	s.threads++
+	s.busy += t.busy
+	x.site, x.siteRate = s, nil
+	if len(t.params.SiteRate) > 0 {
+		x.siteRate = q.obtainBucket(&s.rates, nil, t.params.SiteRate, t.params.RateBurst)
+		x.siteRate.site = s
+	}
+}
+
+// leaveSite takes a thread out of its site.
+func (q *queue) leaveSite(t *thread) {
+	x := t.shaping
+	if x == nil || x.site == nil {
+		return
+	}
+	q.leaveSiteQueue(t)
+	s := x.site
+	x.site, x.siteRate, x.offered, x.siteSince = nil, nil, false, 0
+	s.threads--
+	s.busy -= t.busy
+	q.dropSite(s)
+	q.offerSite(s)
+}
+
+// dropSite drops a site without threads, once it has all its tokens.
+func (q *queue) dropSite(s *site) {
+	if s.threads > 0 {
+		return
+	}
+	for _, b := range s.rates {
+		if b.owed(q.now) {
+			q.tokens.put(b.paidAt, b)
+			return
+		}
+	}
+	for _, b := range s.rates {
+		q.tokens.remove(b)
+	}
+	if q.sites[s.name] == s {
+		delete(q.sites, s.name)
+	}
+}
+
+// places is how many more sessions the site of the thread may have now, as far as
+// the thread's own parameters go.
+func (q *queue) places(t *thread) int {
+	n := 1 << 30
+	if most := t.params.SiteMax; most > 0 {
+		n = most - t.shaping.site.busy
+	}
+	if b := t.shaping.siteRate; b != nil {
+		n = min(n, b.tokens(q.now))
+	}
+	return n
+}
+
+// admitsSite reports whether the site of the thread, if it has one, has a place for
+// another session.
+func (q *queue) admitsSite(t *thread) bool {
+	return t.shaping == nil || t.shaping.site == nil || q.places(t) > 0
+}
+
+// mayRideSite reports whether a busy session of the thread may be given another line.
+func (q *queue) mayRideSite(t *thread) bool {
+	x := t.shaping
+	return x == nil || x.site == nil ||
+		below(x.site.busy-1, t.params.SiteMax) && (x.siteRate == nil || x.siteRate.tokens(q.now) > 0)
+}
+
+// waitAtSite closes a thread until its site has a place for it.
+func (q *queue) waitAtSite(t *thread) {
+	x := t.shaping
+	s := x.site
+	if x.siteSince == 0 {
+		s.last++
+		x.siteSince = s.last
+	}
+	i := 0
+	for i < len(s.queues) && s.queues[i].ring != t.ring {
+		i++
+	}
+	if i == len(s.queues) {
+		s.queues = append(s.queues, siteQueue{ring: t.ring})
+		s.queues[i].waiting.index = func(t *thread) *int32 { return &t.shaping.siteIndex }
+	}
+	s.queues[i].waiting.put(x.siteSince, t)
+	x.siteRing = t.ring
+	x.waits++
+	if b := x.siteRate; b != nil && b.tokens(q.now) == 0 {
+		q.tokens.put(b.nextAt(q.now), b)
+	}
+	q.updateThread(t)
+}
+
+// leaveSiteQueue takes a thread out of those that wait at its site.
+func (q *queue) leaveSiteQueue(t *thread) {
+	x := t.shaping
+	if x.siteIndex == 0 {
+		return
+	}
+	s := x.site
+	for i := range s.queues {
+		if s.queues[i].ring == x.siteRing {
+			s.queues[i].waiting.remove(t)
+			if s.queues[i].waiting.len() == 0 {
+				s.queues = append(s.queues[:i], s.queues[i+1:]...)
+			}
+			return
+		}
+	}
+}
+
+// offerSite lets the thread of each ring that has waited longest at the site try
+// again, if there is a place for it. When it takes the place or no longer wants it,
+// the site offers what is left.
+func (q *queue) offerSite(s *site) {
+	for i := len(s.queues) - 1; i >= 0; i-- {
+		if i >= len(s.queues) {
+			continue
+		}
+		t := s.queues[i].waiting.first()
+		if q.places(t) <= 0 {
+			if b := t.shaping.siteRate; b != nil && b.tokens(q.now) == 0 {
+				q.tokens.put(b.nextAt(q.now), b)
+			}
+			continue
+		}
+		q.leaveSiteQueue(t)
+		t.shaping.offered = true
+		t.shaping.waits++
+		q.updateThread(t)
+	}
+}
+
+// tookPlace notes that a session of the thread has begun (n is 1) or ended (-1).
+func (q *queue) tookPlace(t *thread, n int) {
+	x := t.shaping
+	if x == nil || x.site == nil {
+		return
+	}
+	x.site.busy += n
+	if n > 0 {
+		x.siteSince, x.offered = 0, false
+	}
+	q.offerSite(x.site)
+}
+
+// declineSite passes on a place that a thread was offered and no longer wants.
+func (q *queue) declineSite(t *thread) {
+	if t.shaping.offered {
+		t.shaping.offered = false
+		q.offerSite(t.shaping.site)
+	}
+}
+
+// siteContended reports whether other threads wait at the site of the thread.
+func (t *thread) siteContended() bool {
+	return t.shaping != nil && t.shaping.site != nil && len(t.shaping.site.queues) > 0
+}
