@@ -109,6 +109,10 @@ demo: all
 	@packaging/demo
 	@packaging/demo-mta
 
+# Three schedulers that share a limit through a Redis server; one is killed.
+demo-cluster: all
+	@packaging/demo-cluster
+
 # Attacks of local users on the built programs, as root and with two users that
 # it makes and removes; it says so when it is skipped. Then 500 clients abuse the
 # SMTP server at once: smuggling, endless lines, a million RCPT commands, messages
@@ -140,4 +144,4 @@ install-mta: all
 uninstall:
 	@$(PLACES) packaging/install uninstall
 
-.PHONY: all test race fuzz bench show-science crash crashtest simulate simulate-faults soak attack check cover demo peers install install-mta uninstall
+.PHONY: all test race fuzz bench show-science crash crashtest simulate simulate-faults soak attack check cover demo demo-cluster peers install install-mta uninstall

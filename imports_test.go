@@ -98,6 +98,7 @@ cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
 
 packaging/attack:
 packaging/crashtest:
+packaging/ministore:      miniredis
 packaging/peer:           ta/smtp/smtptest
 `
 
@@ -109,6 +110,7 @@ var modules = map[string]string{
 	"go-redis":   "github.com/redis/go-redis",
 	"go-sasl":    "github.com/emersion/go-sasl",
 	"go-smtp":    "github.com/emersion/go-smtp",
+	"miniredis":  "github.com/alicebob/miniredis",
 	"participle": "github.com/alecthomas/participle",
 	"pflag":      "github.com/spf13/pflag",
 	"prometheus": "github.com/prometheus/client_golang",
