@@ -24,8 +24,8 @@ type effect struct {
 // slowSteps is the number of equal steps in which ReplySlow gives back what it took.
 const slowSteps = 10
 
-// portion returns which part of its rate and of the limit of its window a slowed
-// thread has now, and when the next step comes.
+// portion returns the part of its rate and of its window limit that a slowed thread
+// has now, and when the next step comes.
 func (e *effect) portion(now instant) (part float64, nextAt instant) {
 	least := 1 / e.state.rule.Factor
 	span := e.until.since(e.since)
@@ -50,7 +50,8 @@ func (r *ReplyRule) applies(key threadKey) bool {
 	return pattern.Glob(r.Channel, key.channel) && pattern.Glob(r.Host, key.host)
 }
 
-// addEffect begins or prolongs the effect of a rule on a thread.
+// addEffect begins the effect of a rule on a thread. If the effect is there already,
+// its time begins again.
 func (dv *delivery) addEffect(t *thread, st *ruleState, rep *ta.Report) {
 	x := dv.obtainShaping(t)
 	until := dv.now.after(st.rule.Span)
@@ -115,8 +116,8 @@ func (q *queue) updateEffects(t *thread) {
 	q.considerRecordingThread(t)
 }
 
-// suspendedUntil returns when the last suspension by an effect ends; never if none
-// has an end; 0 if there is none.
+// suspendedUntil returns when the last suspension by an order or a rule ends; never
+// if it does not end by itself; 0 if there is none.
 func (x *shaping) suspendedUntil() instant {
 	var until instant
 	if x.order != nil {
@@ -139,8 +140,8 @@ func (t *thread) suspensionEnd() instant {
 	return max(t.suspendedUntil, t.shaping.suspendedUntil())
 }
 
-// waitReason says for a diagnostic what keeps a thread from being fed, beyond its
-// sessions; "" if nothing does.
+// waitReason returns, for a diagnostic, what other than its sessions keeps a thread
+// from being fed; "" if nothing does.
 func (d *dispatch) waitReason(t *thread) string {
 	why, _ := d.gate(t)
 	switch why {
@@ -232,7 +233,7 @@ func (d *dispatch) effectDue(t *thread) {
 	d.overfeedThread(t)
 }
 
-// dropEffects ends the effects on a thread that are selected.
+// dropEffects ends the selected effects on a thread.
 func (q *queue) dropEffects(t *thread, selected func(*ReplyRule) bool) {
 	if t.shaping == nil {
 		return
@@ -292,8 +293,7 @@ func (d *dispatch) orderEnded(o *suspensionOrder) {
 }
 
 // lift ends an administrator's suspension of a thread and, unless orderOnly, all
-// effects of rules.
-// Its mail is due at its own times.
+// effects of rules. The mail of the thread keeps its retry times.
 func (d *dispatch) lift(key threadKey, orderOnly bool) {
 	if t := d.threads[key]; !orderOnly && t != nil && t.shaping != nil && len(t.shaping.effects) > 0 {
 		d.dropEffects(t, func(*ReplyRule) bool { return true })
@@ -316,8 +316,8 @@ func (q *queue) reloadRules(rules []ReplyRule) {
 	}
 }
 
-// restrict applies what effects do to a rate: a part of it is left, and no token
-// comes faster than per.
+// restrict limits a rate by effects: only the given part of it is left, and each
+// token takes at least per.
 func (b *bucket) restrict(now instant, part float64, per time.Duration) {
 	b.part, b.least = part, per
 	b.apply(now)

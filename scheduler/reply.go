@@ -10,14 +10,14 @@ import (
 	"zsched/ta"
 )
 
-// Reply rules: what the replies of servers lead to (reply, PARAMreplies). The
-// effects that last are in effect.go.
+// Reply rules: what the scheduler does when a server gives a certain reply (reply,
+// PARAMreplies). The effects that last are in effect.go.
 
 // ReplyRule says what happens when an agent reports a certain reply. Of all
 // rules, the first one that matches applies.
 type ReplyRule struct {
 	Channel, Host string // patterns
-	Expression    string // of the reply, as written
+	Expression    string // regular expression for the reply, as written
 	// Match reports whether the expression matches a reply (ReplyText).
 	Match  func(reply string) bool
 	Action string // as written
@@ -35,16 +35,17 @@ type ReplyVerb uint8
 const (
 	// ReplySuspend suspends the thread for a time.
 	ReplySuspend ReplyVerb = iota + 1
-	// ReplySlow divides the rate and the limit of the window of the thread. They
-	// come back in equal steps.
+	// ReplySlow divides the rate and the window limit of the thread. They return to
+	// their values in equal steps.
 	ReplySlow
 	// ReplyRate sets a rate for a time.
 	ReplyRate
-	// ReplyDefer gives the length of the wait.
+	// ReplyDefer makes the message wait for a time instead of its usual retry.
 	ReplyDefer
-	// ReplyFail makes a deferral a failure.
+	// ReplyFail turns a deferral into a failure.
 	ReplyFail
-	// ReplyHold keeps the message back, in this thread, for a time.
+	// ReplyHold delays the message, in this thread, for a time. It does not expire
+	// before its next attempt.
 	ReplyHold
 )
 
@@ -54,10 +55,10 @@ func (v ReplyVerb) lasts() bool { return v == ReplySuspend || v == ReplySlow || 
 // Place is the file and the line of the rule.
 func (r *ReplyRule) Place() string { return r.File + ":" + strconv.Itoa(r.Line) }
 
-// ReplyKey says which rule of a later configuration is the same one.
+// ReplyKey identifies a rule across reloads and restarts.
 type ReplyKey struct{ Channel, Host, Expression, Action string }
 
-// Key returns what makes the rule the same one after a reload or a restart.
+// Key returns the key of the rule.
 func (r *ReplyRule) Key() ReplyKey { return ReplyKey{r.Channel, r.Host, r.Expression, r.Action} }
 
 // ruleState is a rule and what it has done.
@@ -158,8 +159,8 @@ func (dv *delivery) applyReply(st *ruleState, l *line, v *vertex, rep *ta.Report
 	dv.noteRule(t, st, rep)
 }
 
-// strictest returns that of two rules for the same line which makes it wait
-// longer.
+// strictest returns the one of two rules for the same line that makes it wait
+// longer. a may be nil.
 func strictest(a, b *ruleState) *ruleState {
 	if a != nil && a.rule.Span >= b.rule.Span {
 		return a
@@ -167,8 +168,8 @@ func strictest(a, b *ruleState) *ruleState {
 	return b
 }
 
-// failReported makes the recipient of a deferral a failure. A deferall speaks of
-// all recipients of the line that have not been reported.
+// failReported turns the deferral of a recipient into a failure. A deferall applies
+// to all recipients of the line that have not been reported.
 func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Report) {
 	failed := *rep
 	failed.Status = ta.Error
@@ -193,33 +194,35 @@ func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Re
 	dv.undeliverable(a, v, i, &failed, false)
 }
 
-// takeRuleStep makes an ended vertex wait as a rule says. It reports false if no
-// rule did, or if nothing is left to wait.
+// takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
+// is no such rule, or if no recipient is left to wait.
 func (dv *delivery) takeRuleStep(v *vertex, st *ruleState) bool {
 	if st == nil || v.ordered != 0 || !dv.countAttempts(v) {
 		return false
 	}
-	till := dv.now.after(max(st.rule.Span, shortestRetry))
+	until := dv.now.after(max(st.rule.Span, shortestRetry))
 	if st.rule.Verb == ReplyHold {
 		for i := range v.len() {
 			dv.recipient(v, i).flags |= mustAttempt
 		}
-		dv.postpone(v, till)
+		dv.postpone(v, until)
 		return true
 	}
 	_, v.retry = retryStep(dv.threadOf(v).params, v.retry, dv.now.since(dv.messageOf(v).modifiedAt), dv.rand)
 	v.inRetryStep = false
 	if primary, _ := dv.expiry(v); primary > dv.now {
-		till = min(till, primary)
+		until = min(until, primary)
 	}
-	dv.postpone(v, till)
+	dv.postpone(v, until)
 	return true
 }
 
-// ruleNoteInterval is how long a thread is quiet about a rule that has matched.
+// ruleNoteInterval is the least time between two log messages about the same rule on
+// the same thread.
 const ruleNoteInterval = time.Minute
 
-// noteRule logs that a rule has matched, once in a while for each thread.
+// noteRule logs that a rule has matched, at most once in ruleNoteInterval for a
+// thread.
 func (dv *delivery) noteRule(t *thread, st *ruleState, rep *ta.Report) {
 	x := dv.obtainShaping(t)
 	if x.noted == st && x.notedAt.after(ruleNoteInterval) > dv.now {

@@ -22,7 +22,7 @@ const (
 )
 
 // takeReplies reads the reply rules of scheduler.cf and returns the text without
-// them. Their lines stay as empty comments, so that the other lines keep their
+// them. Their lines become empty comments, so that the other lines keep their
 // numbers.
 func (r *reader) takeReplies(name, text string) string {
 	lines := strings.SplitAfter(text, "\n")
@@ -38,8 +38,8 @@ func (r *reader) takeReplies(name, text string) string {
 	return strings.Join(lines, "")
 }
 
-// isReply reports whether a line is a reply rule, and not a clause for a channel of
-// that name.
+// isReply reports whether a line is a reply rule, and not a clause for a channel
+// named reply.
 func isReply(line string) bool {
 	fields := strings.Fields(line)
 	return strings.HasPrefix(line, "reply") && len(fields) > 1 && fields[0] == "reply" &&
@@ -66,7 +66,7 @@ var errReply = errors.New(`a rule is: reply channel/host "EXPRESSION" ACTION`)
 //
 //	reply smtp/*.example "^4\.7\.\d+ 421 " suspend 15m
 //
-// A backslash before a quote keeps it from ending the expression, which gets both.
+// A quote after a backslash does not end the expression; both characters belong to it.
 func parseReply(line string) (rule scheduler.ReplyRule, err error) {
 	rest := strings.TrimSpace(strings.TrimPrefix(line, "reply"))
 	pattern, rest, _ := strings.Cut(rest, " ")
@@ -124,7 +124,7 @@ func parseAction(rule *scheduler.ReplyRule, words []string) (err error) {
 	}
 	known, found := actions[words[0]]
 	if !found {
-		return fmt.Errorf("%q is no action; the actions are suspend, slow, rate, defer, fail and hold", words[0])
+		return fmt.Errorf("%q is not an action; the actions are suspend, slow, rate, defer, fail and hold", words[0])
 	}
 	if len(words) != 1+known.words {
 		return fmt.Errorf("the action %s is written %q", words[0], known.form)
@@ -185,7 +185,7 @@ func (repliesFile) show(p *Params) string {
 	return text[Params]{field: func(p *Params) *string { return &p.RepliesFile }}.show(p)
 }
 
-// Try is what a reply would lead to.
+// Try lists the rules that match a reply.
 type Try struct {
 	Text string // what the expressions are matched against
 	// Rules are those whose expression matches, in their order. For a thread, the
@@ -193,11 +193,11 @@ type Try struct {
 	Rules []*scheduler.ReplyRule
 }
 
-// codeOf matches the reply code of SMTP, and the status code after it.
+// codeOf matches an SMTP reply code, and the status code after it if there is one.
 var codeOf = regexp.MustCompile(`^([2-5])\d\d(?:[- ]([245]\.\d{1,3}\.\d{1,3}))?`)
 
 // TryReply finds the rules that match a reply, such as "421 4.7.0 try later". A
-// reply without a status code has that of its first digit, such as 4.0.0.
+// reply without a status code gets one from its first digit, such as 4.0.0.
 func (f *File) TryReply(reply string) Try {
 	t := Try{Text: reply}
 	if codes := codeOf.FindStringSubmatch(reply); codes != nil {

@@ -52,7 +52,7 @@ func TestReplyRulesWithMistakes(t *testing.T) {
 		`reply smtp "x\"`:                 "not closed",
 		`reply smtp "x" `:                 "a rule is",
 		`reply smtp "(x" fail`:            "missing closing",
-		`reply smtp "x" stop 1m`:          "is no action",
+		`reply smtp "x" stop 1m`:          "is not an action",
 		`reply smtp "x" suspend`:          `is written "suspend TIME"`,
 		`reply smtp "x" fail 1m`:          `is written "fail"`,
 		`reply smtp "x" suspend 0`:        "must be from 1s",
