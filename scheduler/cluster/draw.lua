@@ -35,8 +35,8 @@ local n = math.max(1, redis.call('ZCARD', KEYS[2]))
 
 local got, wait = want, 0
 if want > 0 then
-  local there = math.floor((now + burst * interval - tat) / interval + 1e-6)
-  got = math.max(0, math.min(want, math.max(1, math.floor(burst / n)), there))
+  local available = math.floor((now + burst * interval - tat) / interval + 1e-6)
+  got = math.max(0, math.min(want, math.max(1, math.floor(burst / n)), available))
   if got == 0 then wait = math.ceil(tat + interval - burst * interval - now) end
 end
 tat = math.max(now, tat + got * interval)

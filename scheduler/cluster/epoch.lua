@@ -1,4 +1,4 @@
--- epoch begins a new epoch if the server is another than that of the last one.
+-- epoch begins a new epoch if the server is not the one of the last epoch.
 -- KEYS[1] epoch: "id born"; KEYS[2] the server's run_id in this epoch
 -- ARGV    run_id, nonce
 -- Reply   born, ms of the server's clock

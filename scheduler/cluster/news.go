@@ -1,6 +1,6 @@
 package cluster
 
-// heard takes a line of news.
+// heard handles a line of the stream of news.
 func (n *Node) heard(line news) {
 	if line.limit != "" {
 		n.limitNews(line.limit)

@@ -2,7 +2,8 @@ package cluster
 
 import "container/heap"
 
-// queue has what is to be called at a time, the earliest first.
+// queue holds items by the time at which something must be done about them, the
+// earliest first.
 type queue []*timed
 
 // timed is a place in a queue.

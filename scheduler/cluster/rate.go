@@ -17,7 +17,7 @@ type rate struct {
 	per    time.Duration
 	wanted int  // tokens that the core waits for; 0: none
 	drawn  boot // when the last draw was sent
-	nodes  int  // with demand, by the last reply
+	nodes  int  // nodes with demand, as of the last reply
 	call   timed
 	flying bool
 	// arrival is the theoretical arrival time of this node's part of the rate while
@@ -26,11 +26,11 @@ type rate struct {
 }
 
 const (
-	// drawSpan is how far ahead tokens are drawn, and drawGap the least time between
-	// two draws.
+	// drawSpan is the time for which tokens are drawn ahead, and drawGap the least
+	// time between two draws.
 	drawSpan = 2 * time.Second
 	drawGap  = time.Second
-	// drawFaults is how long after a draw that failed the next one is tried.
+	// drawAgain is how long after a failed draw the next one is tried.
 	drawAgain = time.Second
 )
 
@@ -42,7 +42,7 @@ func (r *rate) burst() int {
 	return max(1, int(math.Ceil(float64(drawSpan)/float64(r.interval()))))
 }
 
-// draw takes a draw of the core.
+// draw performs a Draw of the core.
 func (n *Node) draw(d scheduler.Draw) {
 	r := n.rates[d.Limit]
 	if r == nil {
@@ -74,8 +74,8 @@ func (n *Node) planDraw(r *rate) {
 	}
 }
 
-// drawTokens adds a draw: at most the tokens of the next two seconds, divided by
-// the nodes with demand, which the script sees to.
+// drawTokens adds a draw to a batch: at most the tokens of drawSpan. The script
+// divides them among the nodes with demand.
 func (n *Node) drawTokens(b *batch, r *rate) {
 	r.drawn, r.flying = n.now, true
 	n.addDraw(b, r, min(r.wanted, r.burst()), func(reply []int64, err error) { n.drew(r, b.sentAt, reply, err) })
@@ -93,8 +93,8 @@ func (n *Node) addDraw(b *batch, r *rate, tokens int, done func([]int64, error))
 	}, done)
 }
 
-// drew takes the reply to a draw. A draw that failed is not repeated: another one
-// is made later, because the tokens may be drawn already.
+// drew handles the reply to a draw. A failed draw is not repeated, because its tokens
+// may have been drawn; a new draw is made later.
 func (n *Node) drew(r *rate, sentAt boot, reply []int64, err error) {
 	r.flying = false
 	switch {
@@ -107,7 +107,7 @@ func (n *Node) drew(r *rate, sentAt boot, reply []int64, err error) {
 		n.allowTokens(r, int(reply[0]), sentAt+boot(drawSpan))
 	case r.wanted > 0:
 		wait := boot(reply[1]) * boot(time.Microsecond)
-		if n.options.Rand != nil { // so that nodes do not come at the same moment
+		if n.options.Rand != nil { // so that the nodes do not all draw at the same moment
 			wait += boot(n.options.Rand.Int64N(int64(wait)/10 + int64(time.Millisecond)))
 		}
 		n.due.put(&r.call, n.now+max(wait, boot(10*time.Millisecond)))

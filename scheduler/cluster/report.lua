@@ -1,4 +1,4 @@
--- report says that a node is alive, under a name that no other process has.
+-- report records that a node is alive, and claims its name for its process.
 -- KEYS[1] zset: node -> time of its last report, ms; KEYS[2] the claim on the name;
 -- KEYS[3] hash: node -> status; KEYS[4] epoch: "id born"
 -- ARGV    node, place, nonce, ttl in ms, how long nodes are remembered in ms,
