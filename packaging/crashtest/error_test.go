@@ -23,17 +23,18 @@ import (
 	"zsched/internal/ledger"
 )
 
-// fault is what fails in a run. It is one of three.
+// fault says which calls fail in a run, and with which error. at, from or, if both are
+// empty, number selects them.
 type fault struct {
 	errno unix.Errno
-	// number: once the daemons have started, calls fail one by one: of each kind, the
-	// one with this number and then every stride-th. Runs with all numbers below
-	// stride let each call fail once.
+	// number selects single calls after the daemons have started: every stride-th of
+	// each kind, with this offset. The runs with all numbers below stride make each
+	// call fail once.
 	number int
-	// from: every call below the postoffice that can have the error has it for a
-	// while, from the first call of this kind on.
+	// from is the kind of call that begins a lasting fault: for a while, every call
+	// below the postoffice that can have the error fails.
 	from string
-	// at: the nth call of this kind fails, and only that.
+	// at and nth select one call: the nth of the kind at.
 	at  string
 	nth int
 }
@@ -49,8 +50,8 @@ func (f fault) String() string {
 	return fmt.Sprintf("%s at each %dth call, %d", name, *stride, f.number)
 }
 
-// lasting is how long a lasting fault lasts.
-const lasting = 2 * time.Second
+// faultSpan is how long a lasting fault lasts.
+const faultSpan = 2 * time.Second
 
 // faulty decides which calls of a run fail.
 type faulty struct {
@@ -59,13 +60,13 @@ type faulty struct {
 	mu    sync.Mutex
 	seen  counted
 	ready bool // the daemons have started
-	// afterStart: they had before the fault began.
+	// afterStart says that the daemons had started before the fault began.
 	afterStart bool
-	over       bool
-	began      time.Time      // of a lasting fault
-	failed     map[string]int // by program
+	over       bool           // no more calls fail
+	began      time.Time      // when a lasting fault began
+	failed     map[string]int // failed calls by program
 	late       int            // calls that failed in the second half of a lasting fault
-	tags       bool           // a call failed of a program that delivers or marks
+	tags       bool           // a call of the scheduler or an agent failed, so a tag may be missing
 }
 
 func (f *faulty) decide(c injector.Call) injector.Action {
@@ -99,10 +100,10 @@ func (f *faulty) hits(c injector.Call, n int) bool {
 		f.began = time.Now()
 	}
 	since := time.Since(f.began)
-	if f.began.IsZero() || since > lasting || !strings.HasPrefix(c.Paths[0], "po/") || c.Program != "scheduler" && !c.Changes() {
+	if f.began.IsZero() || since > faultSpan || !strings.HasPrefix(c.Paths[0], "po/") || c.Program != "scheduler" && !c.Changes() {
 		return false
 	}
-	if since > lasting/2 {
+	if since > faultSpan/2 {
 		f.late++
 	}
 	return true
@@ -132,8 +133,8 @@ var errnos = map[string]unix.Errno{
 	"ENFILE": unix.ENFILE, "EROFS": unix.EROFS, "EACCES": unix.EACCES, "EINTR": unix.EINTR,
 }
 
-// TestErrorAtEachCall lets each call on files of each program fail, with each error
-// that it can have. Afterwards nothing is lost or half written, and all goes on by
+// TestErrorAtEachCall makes each call on files of each program fail, with each error
+// that it can have. Afterwards nothing is lost or half written, and all mail moves on by
 // itself.
 func TestErrorAtEachCall(t *testing.T) {
 	bin := build(t)
@@ -149,8 +150,8 @@ func TestErrorAtEachCall(t *testing.T) {
 	sweepErrors(t, bin, faults)
 }
 
-// TestLastingErrors lets a fault begin at each kind of call and last for a while.
-// Meanwhile queries are answered, and the calls that fail are few: nothing is fed.
+// TestLastingErrors makes a fault begin at each kind of call and last for a while.
+// Meanwhile queries are answered, and few calls fail, because nothing is fed.
 func TestLastingErrors(t *testing.T) {
 	bin := build(t)
 	c := count(t, bin)
@@ -171,8 +172,8 @@ func TestLastingErrors(t *testing.T) {
 	sweepErrors(t, bin, faults)
 }
 
-// TestErrorAtStart lets each call fail that the daemons make when they start. They then
-// start all the same or end, and start when they are started again.
+// TestErrorAtStart makes each of the calls at the start of the daemons fail. They start
+// all the same, or they end and start at the next try.
 func TestErrorAtStart(t *testing.T) {
 	bin := build(t)
 	c := count(t, bin)
@@ -188,7 +189,7 @@ func TestErrorAtStart(t *testing.T) {
 	sweepErrors(t, bin, faults)
 }
 
-// canFail lists the errors of -errors that a call can have, without one.
+// canFail lists the errors of -errors that a call can have, except for one.
 func canFail(c injector.Call, without unix.Errno) (can []unix.Errno) {
 	for name := range strings.SplitSeq(*errnames, ",") {
 		if e := errnos[name]; c.CanFail(e) && e != without {
@@ -221,10 +222,10 @@ func (r *results) fail(t *testing.T, bin string, what fault) {
 	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
-	asked := make(chan struct{})
+	stopAsking := make(chan struct{})
 	var asking sync.WaitGroup
 	if what.from != "" {
-		asking.Go(func() { s.ask(f, asked) })
+		asking.Go(func() { s.ask(f, stopAsking) })
 	}
 	s.ready()
 	f.mu.Lock()
@@ -236,7 +237,7 @@ func (r *results) fail(t *testing.T, bin string, what fault) {
 	s.mu.Unlock()
 	s.live()
 	f.end()
-	close(asked)
+	close(stopAsking)
 	asking.Wait()
 	over := time.Now()
 	s.settle()
@@ -281,13 +282,13 @@ func (r *results) errors(s *site, failed map[string]int, took time.Duration) {
 }
 
 // maxLate bounds the calls that fail in the last second of a lasting fault: those of
-// probes and retries. maxComplaints bounds how often the log says the same in a run.
+// probes and retries. maxComplaints bounds how often the log repeats a message in a run.
 const (
 	maxLate       = 100
 	maxComplaints = 12
 )
 
-// ask asks the scheduler something again and again, while a lasting fault is there.
+// ask queries the scheduler again and again while a lasting fault is in force.
 func (s *site) ask(f *faulty, done <-chan struct{}) {
 	for {
 		select {
@@ -296,7 +297,7 @@ func (s *site) ask(f *faulty, done <-chan struct{}) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		f.mu.Lock()
-		now := !f.began.IsZero() && time.Since(f.began) < lasting
+		now := !f.began.IsZero() && time.Since(f.began) < faultSpan
 		f.mu.Unlock()
 		if !now {
 			continue
@@ -314,14 +315,15 @@ func (s *site) ask(f *faulty, done <-chan struct{}) {
 	}
 }
 
+// sawReady reports whether the daemons had started before the fault began.
 func (f *faulty) sawReady() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ready && f.afterStart
 }
 
-// complaints counts the warnings and errors in the log of the scheduler, with their
-// numbers left out.
+// complaints counts the warnings and errors in the log of the scheduler. Those that
+// differ only in numbers count as the same.
 func (s *site) complaints() map[string]int {
 	n := map[string]int{}
 	log, err := os.Open(s.path("log/scheduler.err"))

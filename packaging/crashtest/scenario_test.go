@@ -22,8 +22,8 @@ import (
 )
 
 // liveTimeout bounds the first part of a scenario, settleTimeout the second, in which
-// nothing is killed and nothing fails any more. It is generous: what is not there by
-// then counts as lost, also on a busy machine.
+// nothing is killed and nothing fails any more. settleTimeout is long, because mail that
+// has not arrived by then counts as lost, even on a busy machine.
 const (
 	liveTimeout   = 6 * time.Second
 	settleTimeout = 4 * time.Minute
@@ -58,8 +58,8 @@ func (s *site) live() {
 	var all sync.WaitGroup
 	all.Go(func() { s.order("--hold", "--thread", "smtp/held.example") })
 	all.Go(func() {
-		s.door("s1", "r1@ok.example NOTIFY=SUCCESS,FAILURE", "l1@ok.example")
-		s.door("s2", "f2@ok.example", "u2@unmarked.example NOTIFY=SUCCESS,FAILURE")
+		s.smtp("s1", "r1@ok.example NOTIFY=SUCCESS,FAILURE", "l1@ok.example")
+		s.smtp("s2", "f2@ok.example", "u2@unmarked.example NOTIFY=SUCCESS,FAILURE")
 	})
 	all.Go(func() {
 		s.sendmail("s3", "to3@here.example", "o3@ok.example")
@@ -94,7 +94,7 @@ func (s *site) live() {
 	s.order("--release", "--thread", "smtp/held.example")
 	s.sink.open()
 	if !s.await(liveTimeout) {
-		s.note("open after %v: %q %q", liveTimeout, s.waiting(), s.missing())
+		s.note("after %v, these files and promises are open: %q %q", liveTimeout, s.waiting(), s.missing())
 	}
 }
 
@@ -155,11 +155,11 @@ func (s *site) waiting() (list []string) {
 	return list
 }
 
-// mailboxOf says whose message in a mailbox shows that a recipient has it. Several
-// recipients share a mailbox, so that their senders tell them apart.
+// mailboxOf names, for each recipient with a mailbox, the sender of its message. Several
+// recipients share a mailbox, and the senders tell their messages apart.
 var mailboxOf = map[string]string{"to3@here.example": "s3", "team@here.example": "s6", "local5": "s5"}
 
-// fateOf is what the ledger has to expect of an address, by its first letter.
+// fateOf returns the fate of an address, which its first letter selects.
 func fateOf(address string) ledger.Fate {
 	switch address[0] {
 	case 'f', 'e':
@@ -219,9 +219,10 @@ func (s *site) ctlfile(sender string, to ...string) {
 	}
 }
 
-// door submits a message to the SMTP server. A client whose connection breaks would
-// send it again, and get a second copy if the reply was lost; this one does not.
-func (s *site) door(sender string, to ...string) {
+// smtp submits a message to the SMTP server. A real client whose connection breaks sends
+// the message again, which makes a second copy if only the reply was lost; this one does
+// not.
+func (s *site) smtp(sender string, to ...string) {
 	addresses := s.promise(sender, to...)
 	var conn net.Conn
 	var err error
@@ -268,12 +269,12 @@ func submitBySMTP(c *textproto.Conn, sender string, to []string) error {
 	return errors.Join(err, w.Close(), say(250, ""))
 }
 
-// orderTimeout is how long an order is repeated that finds nothing, or nobody who
-// answers.
+// orderTimeout is how long an order is repeated while it finds no mail or gets no
+// answer.
 const orderTimeout = 10 * time.Second
 
-// order gives an order until it succeeds. What it is about may have been delivered
-// before, so it does not wait for that long.
+// order repeats an order until it succeeds. Its mail may have been delivered already, so
+// it stops early if nothing in the queue matches.
 func (s *site) order(args ...string) bool {
 	var out string
 	var err error
@@ -292,13 +293,13 @@ func (s *site) order(args ...string) bool {
 	return false
 }
 
-// resend gives an order that sends a message elsewhere.
+// resend gives a REQUEUE or REROUTE, which the ledger notes first.
 func (s *site) resend(sender string, order ...string) {
 	s.ledger.Change("g"+sender[1:]+"@gate.example", func(e *ledger.Entry) { e.Resent = true })
 	s.order(append(order, "--where", "sender="+sender+"@sender.example")...)
 }
 
-// inMailboxes counts the whole copies of a sender's message in the mailboxes.
+// inMailboxes counts the complete copies of a sender's message in the mailboxes.
 func (s *site) inMailboxes(sender string) (n int) {
 	body := ledger.Body(sender + "@sender.example")
 	_ = filepath.WalkDir(s.path("mail"), func(path string, d fs.DirEntry, err error) error {
@@ -321,8 +322,9 @@ func (s *site) countMailboxes() {
 	}
 }
 
-// makeOld makes the control files that a crash left with a temporary name so old that
-// the scheduler completes them at its next start, and not after a quarter of an hour.
+// makeOld sets back the times of control files that a crash left with a temporary name.
+// The scheduler then completes them at its next start, and not only when they are a
+// quarter of an hour old.
 func (s *site) makeOld() {
 	_ = filepath.WalkDir(s.path("po/transport"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && d.Name()[0] == '.' {

@@ -2,8 +2,8 @@
 
 package crashtest
 
-// The sink: the SMTP server that all mail for other hosts reaches. It decides about
-// each recipient and tells the ledger what it took.
+// The sink: the SMTP server to which all mail for other hosts goes. It decides about
+// each recipient and tells the ledger what it accepted.
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ type sink struct {
 
 	server *gosmtp.Server
 	mu     sync.Mutex
-	defers map[string]int // how often an address is deferred yet; below 0: until opened
+	defers map[string]int // how many more times an address is deferred; below 0: until open
 }
 
 func newSink(path string, l *ledger.Ledger) (*sink, error) {
