@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// arrive notes a message, with LF as line end, that was delivered to some addresses.
+// arrive notes that a message, with LF line ends, was delivered to some addresses.
 func (s *site) arrive(text []byte, to []string, d delivery) {
 	m, err := mail.ReadMessage(bytes.NewReader(text))
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *site) notice(m *mail.Message, body []byte, d delivery) {
 		}
 	}
 	if number == 0 || len(actions) == 0 {
-		s.t.Errorf("it is neither one of our messages nor a notice about one: %v\n%.2000s", m.Header, body)
+		s.t.Errorf("what arrived is neither a message of this test nor a notice about one: %v\n%.2000s", m.Header, body)
 		return
 	}
 	// Message-ID is <spoolid.time@host>, with the time in nanoseconds, base 36.
@@ -116,7 +116,7 @@ func (s *site) readMaildir(dir string) {
 		if m, err := mail.ReadMessage(bytes.NewReader(text)); err == nil {
 			to = strings.ToLower(m.Header.Get("Delivered-To"))
 		}
-		// The file was renamed when its inode last changed.
+		// The last change of the inode was the rename into new/.
 		s.arrive(text, []string{to}, delivery{at: time.Unix(st.Ctim.Unix())})
 	}
 }

@@ -58,9 +58,9 @@ type ledger struct {
 	mu       sync.Mutex
 	messages int
 	accepted int
-	unsure   int
-	arrived  map[int]bool // messages of which something was seen
-	doubtful map[int]bool // messages whose clients were not told
+	unsure   int          // submissions whose clients were not told that the message is taken
+	arrived  map[int]bool // messages of which a delivery or a notice was seen
+	doubtful map[int]bool // the messages of the submissions in unsure
 	entries  map[key]*entry
 	refused  map[string]bool // addresses that a server has refused
 	wrong    []string
@@ -113,7 +113,7 @@ func (l *ledger) refuse(address string) {
 	l.refused[address] = true
 }
 
-// update changes an entry. An address that the message does not have is wrong.
+// update changes an entry. It is an error if the message has no such recipient.
 func (l *ledger) update(k key, what string, change func(e *entry)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *ledger) update(k key, what string, change func(e *entry)) {
 	change(e)
 }
 
-// fault is the death of a program that may double mail, and when it was.
+// fault is a kill that may double mail.
 type fault struct {
 	at                time.Time
 	kind              string
@@ -150,7 +150,7 @@ func (f *faults) add(kind string) {
 	}
 }
 
-// count counts what cannot double mail.
+// count counts a fault that cannot double mail.
 func (f *faults) count(kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +220,7 @@ func (l *ledger) verdict(all []fault) *verdict {
 	return v
 }
 
-// lost returns what is missing of an accepted recipient; "" if nothing is. refused says
+// lost returns what is missing for an accepted recipient; "" if nothing is. refused says
 // that a server has refused it for good.
 func (e *entry) lost(refused bool) string {
 	told := len(e.failures) > 0
@@ -251,7 +251,7 @@ func (e *entry) problems() (list []string) {
 		list = append(list, "it has failed, and should have been delivered")
 	}
 	if e.never && len(e.failures) > 0 {
-		list = append(list, "a notice of failure in spite of NOTIFY=NEVER")
+		list = append(list, "a notice of failure despite NOTIFY=NEVER")
 	}
 	if !e.success && len(e.successes) > 0 {
 		list = append(list, "a notice of success that nobody asked for")
@@ -259,9 +259,9 @@ func (e *entry) problems() (list []string) {
 	return list
 }
 
-// causeTime is how long after a delivery, or before it, a fault may be that has
-// doubled it. An agent marks a recipient in milliseconds. But agents are slow on a busy
-// machine, and with marking=scheduler they may outlive the scheduler.
+// causeTime is the longest time between a delivery and the fault that doubled it,
+// whichever comes first. An agent marks a recipient in milliseconds. But agents are slow
+// on a busy machine, and with marking=scheduler they may outlive the scheduler.
 const causeTime = 30 * time.Second
 
 // double finds the cause of each delivery after the first.
@@ -302,7 +302,7 @@ func causeOf(first, second delivery, resentAt time.Time, all []fault) (string, t
 	if first.dropped {
 		return "the server dropped the connection instead of replying", 0
 	}
-	// Clocks of files are a little late.
+	// The times of files lag a little behind the clock.
 	const slack = time.Second
 	from, written := first.at.Add(-slack), first.id != second.id
 	if first.unmarked || written {

@@ -1,6 +1,6 @@
 package soak
 
-// Orders at random, with mailq.
+// Random orders, given with mailq.
 
 import (
 	"context"
@@ -49,8 +49,8 @@ func (s *site) thread() string {
 	return []string{"smtp/[127.0.0.2]", "smtp/[127.0.0.3]", "smtp/[127.0.0.4]", "local/-"}[rand.IntN(4)]
 }
 
-// obey runs mailq. It reports whether the scheduler has accepted the order. If it has
-// no such message, or has been killed, it did not.
+// obey gives an order with mailq, and reports whether the scheduler accepted it. The
+// scheduler does not if it has no such message or was killed.
 func (s *site) obey(verb string, args ...string) bool {
 	args = append([]string{"-Z", s.dir + "/zmailer.conf", "-p", s.dir + "/mailq", "--timeout", "10s"}, args...)
 	cmd := s.command("mailq", args...)
@@ -109,7 +109,7 @@ func (s *site) orderMessage() {
 	case "--requeue":
 		s.mark(m, func(e *entry) { e.resentAt = time.Now() })
 	case "--expire", "--kill":
-		// A notice that is killed would be missing. A few orders are enough.
+		// A killed notice would count as missing. A few of these orders are enough.
 		if m.number == 0 || rand.IntN(4) > 0 {
 			return
 		}
@@ -124,8 +124,8 @@ func (s *site) mark(m *target, change func(*entry)) {
 	}
 }
 
-// target reads a control file. A message that is younger than three seconds is no
-// target: its number may have belonged to another message in the same second.
+// target reads a control file. It refuses a message that is younger than three seconds,
+// because its number may have belonged to another message in the same second.
 func (s *site) target(dir, file string) (*target, error) {
 	text, err := os.ReadFile(filepath.Join(s.po, dir, file))
 	if err != nil {

@@ -77,11 +77,11 @@ func (p *program) start() {
 			err := cmd.Wait()
 			p.mu.Lock()
 			p.process = nil
-			early := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
+			died := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
 			switch {
 			case p.fault != "":
 				p.s.faults.add(p.fault)
-			case early == syscall.SIGHUP || early == syscall.SIGUSR1:
+			case died == syscall.SIGHUP || died == syscall.SIGUSR1:
 				// The program had just begun, and did not handle signals yet.
 				p.s.faults.add("SIGHUP or SIGUSR1 of " + p.name + " too early")
 			case !p.stopped:
@@ -96,7 +96,8 @@ func (p *program) start() {
 	})
 }
 
-// signal sends a signal to the program. A fault says that it ends the program.
+// signal sends a signal to the program. If fault is not empty, the signal ends the
+// program, and fault describes it.
 func (p *program) signal(sig syscall.Signal, fault string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +219,7 @@ func (s *site) kill(pids []int) {
 type tail struct {
 	mu    sync.Mutex
 	bytes []byte
-	begun []byte // a line without its end
+	begun []byte // the beginning of an incomplete line
 	heap  int
 }
 

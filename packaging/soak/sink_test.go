@@ -1,6 +1,7 @@
 package soak
 
-// The SMTP servers at the end: they take mail, defer it, refuse it, and break off.
+// The SMTP servers to which mail goes: they accept, defer and refuse it, and drop
+// connections.
 
 import (
 	"bytes"
@@ -36,7 +37,7 @@ func startSink(s *site) *sink {
 		}))
 		server.Domain = "sink.example"
 		server.MaxLineLength = 1 << 16
-		server.ErrorLog = log.New(io.Discard, "", 0) // killed agents
+		server.ErrorLog = log.New(io.Discard, "", 0) // killed agents would fill it
 		go func() { _ = server.Serve(&faultyListener{l, k}) }()
 		s.t.Cleanup(func() { _ = server.Close() })
 	}

@@ -18,20 +18,20 @@ import (
 
 // site is a mail system in a directory of its own.
 type site struct {
-	t       *testing.T
-	dir     string // programs, configuration, Maildirs
-	po      string // POSTOFFICE, in dir
-	door    string // the address of the SMTP server
-	users   []string
-	ledger  *ledger
-	faults  *faults
-	sink    *sink
-	backlog backlog
+	t           *testing.T
+	dir         string // programs, configuration, Maildirs
+	po          string // POSTOFFICE, in dir
+	smtpAddress string // the address at which the SMTP server listens
+	users       []string
+	ledger      *ledger
+	faults      *faults
+	sink        *sink
+	backlog     backlog
 
 	scheduler, router, smtpserver *program
 
 	mu     sync.Mutex
-	orders map[string]int // orders that were obeyed, by verb
+	orders map[string]int // accepted orders, by verb
 }
 
 // programs are built for the site.
@@ -76,7 +76,7 @@ func newSite(t *testing.T) *site {
 	check(t, os.Mkdir(filepath.Join(dir, "mail"), 0o755))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	s.door = l.Addr().String()
+	s.smtpAddress = l.Addr().String()
 	_ = l.Close()
 	s.sink = startSink(s)
 	s.configure(me)
@@ -143,7 +143,7 @@ func (s *site) configure(me *user.User) {
 		"routes": here + " local\n" + takes + " smtp [127.0.0.2]\n" + unmarked + " smtp [127.0.0.3]\n" +
 			slow + " smtp [127.0.0.4]\n" + down + " smtp [127.0.0.5]\n",
 		"aliases":       aliases.String(),
-		"smtpserver.cf": "listen " + s.door + "\nhostname " + here + "\nmailqsock UNIX:" + s.dir + "/mailq\nmin-free 1M\n",
+		"smtpserver.cf": "listen " + s.smtpAddress + "\nhostname " + here + "\nmailqsock UNIX:" + s.dir + "/mailq\nmin-free 1M\n",
 	} {
 		check(s.t, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644))
 	}

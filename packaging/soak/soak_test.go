@@ -1,5 +1,5 @@
-// Package soak runs the whole mail system at load, kills its programs all the time,
-// and checks that every recipient ends as it should. It contains only the test.
+// Package soak contains only a test. It runs the whole mail system under load, kills its
+// programs all the time, and checks that every recipient ends as it should.
 //
 //	make soak SECONDS=1800
 //
@@ -7,11 +7,11 @@
 // into Maildirs and to SMTP servers, fails, expires, and comes back as notices. Orders
 // hold, release, reroute, requeue, retry, expire and kill it. For two thirds of the
 // time every program is killed with SIGKILL every few seconds. In the last third only
-// agents and clients are, so that leaks of the daemons show. Then the queue drains, and
-// a ledger says what became of every recipient.
+// agents and clients are killed, so that leaks in the daemons show. Then the queue
+// drains, and a ledger shows what became of every recipient.
 //
 // Everything runs on loopback addresses and in one directory, as root or as any user.
-// In the end the processes and the directory are removed.
+// At the end the processes are stopped and the directory is removed.
 package soak
 
 import (
@@ -38,13 +38,13 @@ const (
 	writers  = 2 // callers of sendmail at once
 )
 
-// TestSoak is the whole of it.
+// TestSoak runs everything that the package comment describes.
 func TestSoak(t *testing.T) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	s := newSite(t)
 	s.startAll()
-	reading, readNoMore := context.WithCancel(context.Background())
+	reading, stopReading := context.WithCancel(context.Background())
 	var reader sync.WaitGroup
 	reader.Go(func() { s.readMaildirs(reading) })
 	fresh := s.measureFresh(ctx)
@@ -71,7 +71,7 @@ func TestSoak(t *testing.T) {
 
 	s.drain(ctx)
 	t.Logf("the queue was empty after another %s", time.Since(begun)-took)
-	readNoMore()
+	stopReading()
 	reader.Wait()
 	if ctx.Err() != nil {
 		t.Fatal("interrupted")
@@ -112,12 +112,12 @@ func (s *site) report(took time.Duration) {
 	}
 	s.t.Logf("messages %d, faults survived %d, doubles %d, losses %d", v.messages, faults, doubles, v.losses)
 	if v.messages == 0 || v.delivered == 0 || v.failed == 0 {
-		s.t.Error("no mail was delivered, or no mail has failed")
+		s.t.Error("no mail was accepted, none was delivered, or none has failed")
 	}
 }
 
-// pause waits for a random time, two times mean at most. It reports whether ctx is
-// still alive.
+// pause waits for a random time, at most twice the mean. It reports whether ctx has not
+// ended.
 func pause(ctx context.Context, mean time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -28,7 +28,8 @@ func (b *backlog) watch(ctx context.Context, s *site) {
 	}
 }
 
-// admit waits until there is room for another message.
+// admit waits until there is room for another message. It reports whether ctx has not
+// ended.
 func (b *backlog) admit(ctx context.Context) bool {
 	for b.files.Load() > maxBacklog {
 		if !pause(ctx, 50*time.Millisecond) {
@@ -38,7 +39,7 @@ func (b *backlog) admit(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// newSubmission makes a message up.
+// newSubmission makes up a message.
 func (s *site) newSubmission() *submission {
 	m := &submission{expects: map[string]fate{}}
 	me := s.users[0] + "@" + here
@@ -63,7 +64,7 @@ func (s *site) newSubmission() *submission {
 	m.notify = []string{"", "", "FAILURE", "NEVER", "SUCCESS,FAILURE"}[rand.IntN(5)]
 	for address, fate := range m.expects {
 		if m.notify == "NEVER" && fate != delivers && !strings.HasPrefix(address, "refused") {
-			m.notify = "" // nothing else would show that the recipient has failed
+			m.notify = "" // otherwise nothing would show that the recipient has failed
 		}
 	}
 	s.ledger.add(m)
@@ -92,7 +93,7 @@ func (s *site) recipient() (string, fate) {
 	return fmt.Sprintf("someone%d@%s", n, []string{takes, unmarked}[n%2]), delivers
 }
 
-// text returns a message with its number, and the checksum of its body.
+// text returns the message, with its number and the checksum of its body in the header.
 func (m *submission) text(sender string) []byte {
 	var body strings.Builder
 	lines := 1 + rand.IntN(40)
@@ -107,10 +108,10 @@ func (m *submission) text(sender string) []byte {
 		sender, m.number, m.number, crc32.ChecksumIEEE([]byte(body.String())), body.String())
 }
 
-// submitOverSMTP sends messages in sessions of some messages each.
+// submitOverSMTP sends messages in sessions of up to 50 messages each.
 func (s *site) submitOverSMTP(ctx context.Context) {
 	for s.backlog.admit(ctx) {
-		nc, err := net.DialTimeout("tcp", s.door, time.Second)
+		nc, err := net.DialTimeout("tcp", s.smtpAddress, time.Second)
 		if err != nil {
 			pause(ctx, 50*time.Millisecond) // the server has been killed
 			continue
@@ -220,7 +221,8 @@ func (s *site) sendmail(m *submission) (cmd *exec.Cmd, out *bytes.Buffer) {
 	return cmd, out
 }
 
-// submitOne submits a message before the load begins: the first over SMTP.
+// submitOne submits a message before the load begins: the first over SMTP, the others
+// with sendmail.
 func (s *site) submitOne(number int) error {
 	if number > 0 {
 		m := s.newSubmission()
@@ -232,7 +234,7 @@ func (s *site) submitOne(number int) error {
 		}
 		return nil
 	}
-	nc, err := net.DialTimeout("tcp", s.door, time.Second)
+	nc, err := net.DialTimeout("tcp", s.smtpAddress, time.Second)
 	if err != nil {
 		return err
 	}
