@@ -26,11 +26,11 @@ import (
 // on descriptors allows.
 const floodConnections = 10_000
 
-// TestSocketsUnderFlood: ten thousand connections to the sockets for queries and
-// metrics, silent, half open, with garbage, with endless lines, and that do not read
-// their replies; others that come and go; and a flood of datagrams to the notify
-// socket. Meanwhile mail is delivered, and the administrator gets in, at the UNIX
-// socket and with a password. Afterwards memory, log and descriptors are as before.
+// TestSocketsUnderFlood opens ten thousand connections to the sockets for queries and
+// metrics. They are silent or half open, send garbage or endless lines, or do not read
+// their replies. Others come and go, and datagrams flood the notify socket. Meanwhile
+// mail is delivered, and the administrator can log in, at the UNIX socket and with a
+// password. Afterwards memory, log and descriptors are as before.
 func TestSocketsUnderFlood(t *testing.T) {
 	port, scrapes := freePort(t), freePort(t)
 	s := newHostileSite(t, fmt.Sprintf("PARAMmailqsock=\"UNIX:%%s/mailq TCP:127.0.0.1:%s\"\nPARAMmetrics=TCP:127.0.0.1:%s\nPARAMauthfile=%%s/auth\n", port, scrapes))
@@ -71,7 +71,7 @@ func TestSocketsUnderFlood(t *testing.T) {
 	most := residentMB(t, pid, "VmHWM:")
 	t.Logf("%d connections; the scheduler took %.0f MB, and %.0f before", f.connections, most, memory)
 	if most-memory > 100 && !raced {
-		t.Error("that is too much")
+		t.Error("the scheduler took too much memory")
 	}
 	f.notify(filepath.Join(s.po, ".scheduler.notify")) // also while it stops
 	sched.stop(t)
@@ -118,7 +118,7 @@ func (s *hostileSite) ask(network, address string) {
 	line := func() string {
 		text, err := in.ReadString('\n')
 		if err != nil {
-			s.t.Fatalf("the administrator does not get in at %s: %v", address, err)
+			s.t.Fatalf("the administrator cannot log in at %s: %v", address, err)
 		}
 		return strings.TrimSpace(text)
 	}
@@ -137,21 +137,21 @@ func (s *hostileSite) ask(network, address string) {
 	}
 }
 
-// target is a socket, and a request that is answered at length.
+// target is a socket, and a request that has a long reply.
 type target struct{ network, address, request string }
 
-// flood is connections and datagrams of others.
+// flood is a set of hostile connections and datagrams.
 type flood struct {
 	targets     []target
 	connections int
 
 	mu      sync.Mutex
 	conns   []net.Conn
-	stop    chan struct{} // closed when those that come and go, and the datagrams, are to end
+	stop    chan struct{} // closed to end the short connections and the datagrams
 	running sync.WaitGroup
 }
 
-// open opens floodConnections connections, and has others come and go until pause.
+// open opens floodConnections connections, and opens and closes others until pause.
 func (f *flood) open(t *testing.T) {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
@@ -196,7 +196,7 @@ func (f *flood) stopped() bool {
 	}
 }
 
-// connect makes a connection, the nth, and does with it what none should.
+// connect makes the nth connection, and misuses it in one of seven ways.
 func (f *flood) connect(n int) (net.Conn, error) {
 	to := f.targets[n%len(f.targets)]
 	dial := func() (net.Conn, error) { return net.Dial(to.network, to.address) }
@@ -239,8 +239,8 @@ func (f *flood) connect(n int) (net.Conn, error) {
 	return conn, nil
 }
 
-// asNobody has a connection made by a thread that is user nobody, as the other side
-// sees it. Files are still opened with the rights of this user.
+// asNobody makes dial run in a thread that is user nobody for the other side of the
+// connection. Files are still opened with the rights of this user.
 func asNobody(dial func() (net.Conn, error)) func() (net.Conn, error) {
 	return func() (conn net.Conn, err error) {
 		done := make(chan struct{})
@@ -287,7 +287,7 @@ func (f *flood) notify(path string) {
 	})
 }
 
-// pause ends what comes and goes.
+// pause ends the short connections and the datagrams.
 func (f *flood) pause() {
 	close(f.stop)
 	f.running.Wait()

@@ -15,9 +15,9 @@ import (
 )
 
 // The agent hostile of TestHostileAgents: "hostile TRICK RUNS DIR". Its first RUNS
-// processes play the trick; what the trick leaves, and all later processes, deliver
-// as an agent should (marking=scheduler, hostileSessions sessions). It writes down
-// in DIR every start, what descriptors it has, and every delivery.
+// processes play the trick. If the trick does not end the process, it then delivers as
+// an agent should, as all later processes do (marking=scheduler, hostileSessions
+// sessions). The agent records in DIR every start, its descriptors, and every delivery.
 
 // hostileSessions is how many job lines the agent wants at once.
 const hostileSessions = 3
@@ -64,8 +64,8 @@ func (a *hostileAgent) note(name, text string) int {
 	return bytes.Count(all, []byte("\n"))
 }
 
-// descriptors lists what this process has open beside the standard streams and what
-// the Go runtime opened itself; one line.
+// descriptors lists, in one line, what this process has open besides the standard
+// streams and what the Go runtime opened itself.
 func descriptors() string {
 	var found []string
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -87,7 +87,7 @@ func descriptors() string {
 
 func (a *hostileAgent) say(text string) { os.Stdout.WriteString(text) }
 
-// hungry says that the agent has no job line yet.
+// hungry asks for the first job lines.
 func (a *hostileAgent) hungry() {
 	a.started = true
 	a.say(strings.Repeat("#hungry\n", hostileSessions))
@@ -119,7 +119,7 @@ func (a *hostileAgent) deliver() {
 	}
 }
 
-// reports writes the oldest job line down as delivered, and returns its reports.
+// reports records the oldest job line as delivered, and returns the reports about it.
 func (a *hostileAgent) reports(status string) (text string) {
 	path, host, _ := strings.Cut(strings.TrimSuffix(a.open[0], "\n"), "\t")
 	a.open = a.open[1:]
@@ -173,7 +173,7 @@ var tricks = map[string]func(*hostileAgent){
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		forever()
 	},
-	"hanging": func(a *hostileAgent) { // no socket any more, but a process
+	"hanging": func(a *hostileAgent) { // the process stays, without its socket
 		a.jobs(3)
 		os.Stdin.Close()
 		os.Stdout.Close()
@@ -189,7 +189,7 @@ var tricks = map[string]func(*hostileAgent){
 		a.say("\xff\xfe\x1b[2J\r\n/\n//\t\t\t\n-1/-1\t\tok\n" + strings.Repeat("\x80\t\n", 100))
 		a.jobs(3)
 		text := a.reports("ok3")
-		for i := range len(text) - 1 { // every cut of it
+		for i := range len(text) - 1 { // every proper prefix of it
 			a.say(text[:i] + "\n")
 		}
 		a.say(text + "#hungry\n")
@@ -257,8 +257,9 @@ func (a *hostileAgent) flood(to *os.File, line string) {
 	}
 }
 
-// leave exits and leaves a process behind that has the socket. That of the trick
-// late reports the job lines then; that of clung waits until the scheduler does.
+// leave exits and leaves behind a process that has the socket. With the trick late, that
+// process then reports the job lines; with clung, it waits until the scheduler closes
+// the socket.
 func (a *hostileAgent) leave() {
 	heir := exec.Command("/proc/self/exe")
 	heir.Args = []string{"hostile", "grandchild", a.trick, a.dir}
@@ -271,7 +272,7 @@ func (a *hostileAgent) leave() {
 	os.Exit(0)
 }
 
-// grandchild is the process that leave left behind.
+// grandchild is main of the process that leave leaves behind.
 func (a *hostileAgent) grandchild() {
 	a.open = os.Args[4:]
 	for strconv.Itoa(os.Getppid()) == os.Getenv("PARENT") {

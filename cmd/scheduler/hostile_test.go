@@ -23,30 +23,31 @@ var hostileTricks = []struct {
 	costs   [3]int // failed attempts of the three messages, the most expensive first
 	timeout string // agent-timeout; empty: longer than the test
 }{
-	// What moves nothing costs the oldest job line, when agent-timeout is over.
+	// An agent that answers nothing more costs the oldest job line an attempt.
 	{"mute", 1, [3]int{1, 0, 0}, "1s"},
 	{"deaf", 1, [3]int{1, 0, 0}, "1s"},
 	{"stopped", 1, [3]int{1, 0, 0}, "1s"},
 	{"hanging", 1, [3]int{1, 0, 0}, ""},
 	{"clung", 1, [3]int{1, 0, 0}, ""},
-	// A death costs the oldest job line that is not answered. What was reported
-	// counts, also after the exit.
+	// A death costs the oldest unanswered job line an attempt. Reports count, even
+	// those that come after the exit.
 	{"dying", 1, [3]int{1, 0, 0}, ""},
 	{"late", 1, [3]int{0, 0, 0}, ""},
-	// What cannot be understood, and what is about others, costs nothing.
+	// Lines that cannot be understood, and reports about other agents' mail, cost
+	// nothing.
 	{"slow", 1, [3]int{0, 0, 0}, ""},
 	{"garbling", 1, [3]int{0, 0, 0}, ""},
 	{"nul", 1, [3]int{0, 0, 0}, ""},
 	{"endless", 1, [3]int{0, 0, 0}, ""},
 	{"stranger", 1, [3]int{0, 0, 0}, ""},
 	{"offsets", 1, [3]int{0, 0, 0}, ""},
-	// A #hungry too many ends a line.
+	// Each surplus #hungry ends a job line.
 	{"hungry", 1, [3]int{1, 1, 0}, ""},
 	// An agent that does not start costs time only.
 	{"absent", 2, [3]int{0, 0, 0}, ""},
-	// Three deaths, and a message is put aside until it is released.
+	// After three deaths, a message is put aside until it is released.
 	{"quick", 9, [3]int{3, 3, 3}, ""},
-	// A flood is ended.
+	// An agent that floods the scheduler is killed.
 	{"remarks", 1, [3]int{1, 0, 0}, ""},
 	{"junk", 1, [3]int{1, 0, 0}, ""},
 	{"stderr", 1, [3]int{1, 0, 0}, ""},
@@ -56,7 +57,7 @@ var hostileTricks = []struct {
 
 // TestHostileAgents: agents that misbehave, all at once, cost what ta(7) says and
 // no more. The mail of a polite agent is delivered meanwhile, and in the end every
-// message is, once. No agent has a descriptor of the scheduler or of another agent,
+// message is delivered once. No agent has a descriptor of the scheduler or of another agent,
 // and neither memory nor the log grows beyond bounds.
 func TestHostileAgents(t *testing.T) {
 	s := newHostileSite(t, "")
@@ -110,8 +111,8 @@ type hostileSite struct {
 	owner    int // of the files that are submitted, if this is root
 }
 
-// newHostileSite makes a postoffice. params are more lines of its configuration; %s
-// in them is the postoffice.
+// newHostileSite makes a postoffice. params are additional lines of its configuration,
+// in which %s stands for the postoffice.
 func newHostileSite(t *testing.T, params string) *hostileSite {
 	s := &hostileSite{t: t, office: testOffice(t, "hostile", "player")}
 	s.po = s.office.postoffice(t)
@@ -125,7 +126,7 @@ func newHostileSite(t *testing.T, params string) *hostileSite {
 	return s
 }
 
-// submit submits messages with a recipient at h.example each.
+// submit submits messages with one recipient each, at h.example.
 func (s *hostileSite) submit(channel string, messages int) {
 	for range messages {
 		s.messages++
@@ -153,7 +154,7 @@ type event struct {
 	Class, Tries                          int
 }
 
-// awaitEvents waits until the event log has so many lines of a kind, and returns
+// awaitEvents waits until the event log has at least want lines of a kind, and returns
 // them.
 func (s *hostileSite) awaitEvents(what string, want int, kind func(event) bool) (found []event) {
 	s.t.Helper()
@@ -200,14 +201,14 @@ func (s *hostileSite) checkOnce() {
 	}
 }
 
-// idle waits until a process has no child, and at most so many descriptors. It
-// returns their number.
+// idle waits until a process has no child and no more than most descriptors. It
+// returns the number of its descriptors.
 func (s *hostileSite) idle(pid, most int) int {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 		if err != nil || len(tasks) == 0 {
-			s.t.Skip("this system does not tell a process's children", err)
+			s.t.Skip("this system does not list the children of a process", err)
 		}
 		var children []byte
 		for _, file := range tasks {
