@@ -12,6 +12,7 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/ta"
 	"zsched/xfer"
 )
 
@@ -42,6 +43,8 @@ type confirmer struct {
 type takenPush struct {
 	node    string
 	origins []ctlfile.Origin
+	path    string  // of the control file that was pushed
+	offsets []int64 // of the recipients in it
 	at      time.Time
 	tries   int
 }
@@ -69,11 +72,15 @@ func (c *confirmer) stop() {
 	<-c.stopped
 }
 
-func (c *confirmer) add(node string, origins []ctlfile.Origin) {
+func (c *confirmer) add(node string, m *ta.Message, origins []ctlfile.Origin) {
+	p := takenPush{node: node, origins: origins, path: m.Job.Path, at: time.Now()}
+	for i := range m.Recipients {
+		p.offsets = append(p.offsets, m.Recipients[i].Offset)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.taken) < confirmLimit {
-		c.taken = append(c.taken, takenPush{node: node, origins: origins, at: time.Now()})
+		c.taken = append(c.taken, p)
 	}
 }
 
@@ -144,9 +151,14 @@ func (c *confirmer) send(p *takenPush) {
 	}
 }
 
-// tagged reports whether the recipients of a push are done in the control files in which
-// they were first: these are gone, or have tagged them.
+// tagged reports whether the recipients of a push are done in the control file that was
+// pushed and in those in which they were first: these are gone, or have tagged them.
 func (a *Agent) tagged(p *takenPush) bool {
+	for _, offset := range p.offsets {
+		if !a.doneIn(p.path, offset) {
+			return false
+		}
+	}
 	for _, from := range p.origins {
 		if from.Node != a.Node {
 			return false // that control file is on another node

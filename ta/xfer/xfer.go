@@ -101,7 +101,7 @@ func (a *Agent) accepted(m *ta.Message, name string, reply xfer.Reply, origins [
 		}
 	})
 	if len(reply.Refused) == 0 {
-		a.confirmer.add(name, origins)
+		a.confirmer.add(name, m, origins)
 	}
 }
 
