@@ -18,6 +18,7 @@ var (
 	whole    = flag.Bool("whole", false, "run the whole sweeps, not a sample")
 	parallel = flag.Int("at-once", 8, "how many scenarios run at a time")
 	keep     = flag.Bool("keep", false, "keep the directories of scenarios that fail")
+	limit    = flag.Duration("for", 0, "start no scenario after this time of a sweep, and say what is left; 0: no limit")
 	kills    = flag.Int("kills", 1, "how many kills of the same program there are in a run at most")
 	stride   = flag.Int("stride", 16, "TestErrorAtEachCall lets every call of this number fail in a run, and makes as many runs with each error")
 	errnames = flag.String("errors", "ENOSPC,EIO,EDQUOT,EMFILE,ENFILE,EROFS,EACCES,EINTR", "the errors")

@@ -8,10 +8,12 @@ package crashtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -287,11 +289,8 @@ func (s *site) watch(d *daemon) {
 			return
 		}
 		s.mu.Lock()
-		d.run, stopping = r, s.stopping
+		d.run = r
 		s.mu.Unlock()
-		if stopping {
-			_ = r.Signal(syscall.SIGTERM)
-		}
 	}
 }
 
@@ -307,28 +306,40 @@ func (s *site) signal(name string, signal syscall.Signal) {
 
 // stopTimeout is longer than the scheduler's fast stop takes. A busy disk can keep a
 // process from ending for long.
-const stopTimeout = time.Minute
+const stopTimeout = 5 * time.Minute
 
 // stop stops the daemons and waits for them.
 func (s *site) stop() {
 	s.mu.Lock()
 	s.stopping = true
-	daemons := make([]*daemon, 0, len(s.daemons))
-	for _, d := range s.daemons {
-		daemons = append(daemons, d)
-		_ = d.run.Signal(syscall.SIGTERM)
-	}
+	daemons := slices.Collect(maps.Values(s.daemons))
 	clear(s.daemons)
 	s.mu.Unlock()
-	timer := time.AfterFunc(stopTimeout, func() {
-		for _, d := range daemons {
-			if d.run.Signal(syscall.SIGKILL) == nil {
-				s.t.Errorf("%s did not stop in %s", d.name, stopTimeout)
-			}
+	stopped := make(chan struct{})
+	go func() {
+		s.watching.Wait()
+		close(stopped)
+	}()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for end := time.Now().Add(stopTimeout); ; {
+		signal := syscall.SIGTERM
+		if time.Now().After(end) {
+			s.t.Errorf("the daemons did not stop in %s", stopTimeout)
+			signal = syscall.SIGKILL
 		}
-	})
-	defer timer.Stop()
-	s.watching.Wait()
+		// A signal is lost if it comes while a traced program becomes itself.
+		s.mu.Lock()
+		for _, d := range daemons {
+			_ = d.run.Signal(signal)
+		}
+		s.mu.Unlock()
+		select {
+		case <-stopped:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // command runs a program to its end and returns whether it succeeded.
