@@ -29,10 +29,8 @@ func (q *queue) prepare(n uint64) error {
 		}
 		if _, err := postoffice.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			q.step("make " + dir)
-			if _, err := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); err != nil {
-				return err
-			}
-		} else if err != nil {
+		}
+		if _, err := postoffice.MakeQueueDir(q.office, name, ctlfile.HashDir(n, q.levels)); err != nil {
 			return err
 		}
 		q.dirs[dir] = true

@@ -360,6 +360,30 @@ func TestLetterDirectoriesOfOthersAreNotRead(t *testing.T) {
 	}
 }
 
+// TestHashDirectoriesThatAreLinksAreNotUsed: somebody who could write in the postoffice
+// has put links in the place of the hash directories. No mail goes where they lead.
+func TestHashDirectoriesThatAreLinksAreNotUsed(t *testing.T) {
+	for _, where := range []string{"queue", "transport"} {
+		o := newOffice(t, 1)
+		outside := t.TempDir()
+		for letter := 'A'; letter <= 'Z'; letter++ {
+			if err := os.Symlink(outside, filepath.Join(o.dir, where, string(letter))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.write("router/117", "from <a@b.example>\nto <c@d.example>\nenv-end\n\nbody\n")
+		r := o.router()
+		r.add("117")
+		r.drain()
+		if list, err := os.ReadDir(outside); err != nil || len(list) > 0 {
+			t.Errorf("the links in %s/ lead to %v, %v", where, list, err)
+		}
+		if list := o.files("router"); len(list) != 1 {
+			t.Errorf("the submission is not in router/ any more: %q", list)
+		}
+	}
+}
+
 func TestFileThatIsReplacedWhileItIsRoutedIsNotQueued(t *testing.T) {
 	o := newOffice(t, 1)
 	o.write("router/1", "to <x@a.example>\nenv-end\n\nbody\n")

@@ -185,7 +185,9 @@ func MakeDir(dir int, path string, mode uint32) error {
 	return Sync(parent)
 }
 
-// MakeHashDirs makes the hash directories of a prefix such as "B/I/".
+// MakeHashDirs makes the hash directories of a prefix such as "B/I/". The error is
+// ENOTDIR if the name of one is in use for something else, such as a symbolic link,
+// which might lead out of the postoffice.
 func MakeHashDirs(dir int, prefix string, mode uint32) error {
 	for i := range len(prefix) {
 		if prefix[i] != '/' {
@@ -193,6 +195,13 @@ func MakeHashDirs(dir int, prefix string, mode uint32) error {
 		}
 		if err := MakeDir(dir, prefix[:i], mode); err != nil {
 			return err
+		}
+		var st unix.Stat_t
+		if err := Stat(dir, prefix[:i], &st); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return unix.ENOTDIR
 		}
 	}
 	return nil
