@@ -163,6 +163,9 @@ func (d *dispatch) waitForChannel(r *ring) {
 func (d *dispatch) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
 		t.shaping.rate.take(d.now, n)
+		if t.shaping.rate.per >= minSavedToken {
+			d.noteThreadChange(t)
+		}
 		if w := t.shaping.draws; w != nil {
 			w.take(d.now, n)
 		}

@@ -108,11 +108,17 @@ func (q *queue) restored(saved *SavedThread) {
 		q.restoring.threads = make(map[threadKey]*SavedThread)
 	}
 	q.restoring.threads[key] = saved
+	if till := q.restoredInstant(saved.SiteAt, time.Duration(siteLifetime)); till != 0 && saved.Site != "" {
+		q.restoreSite(key, saved.Site, till)
+	}
+	shaped := q.restoredInstant(saved.PaidAt, longestRetry) != 0 || len(saved.Effects) > 0
 	if t := q.threads[key]; t != nil {
 		q.restoreThread(t)
 		q.updateThread(t)
 	} else if q.restoredInstant(saved.SuspendedUntil, longestRetry) != 0 {
 		q.obtainThread(key)
+	} else if shaped {
+		q.updateThread(q.obtainThread(key)) // drops it if nothing of that is in force
 	}
 }
 
@@ -136,8 +142,48 @@ func (q *queue) restoreThread(t *thread) {
 	if t.diagnostic == 0 {
 		t.diagnostic = q.restoreDiagnostic(diagnostic{saved.Notary, saved.Text})
 	}
+	q.restoreShaping(t, saved)
 	if till := q.restoredInstant(saved.SuspendedUntil, p.longestWait(saved.InRetryStep)); till != 0 {
 		q.suspend(t, till)
+	}
+}
+
+// restoreShaping restores the tokens of a thread and the effects of reply rules that
+// are still there.
+func (q *queue) restoreShaping(t *thread, saved *SavedThread) {
+	if till := q.restoredInstant(saved.PaidAt, t.params.longestWait(false)); till != 0 && len(t.params.Rate) > 0 {
+		t.shaping.rate.paidAt = till
+	}
+	for _, e := range saved.Effects {
+		i := slices.IndexFunc(q.replyRules, func(st *ruleState) bool { return st.rule.Key() == e.Rule })
+		if i < 0 || !q.replyRules[i].rule.Verb.lasts() {
+			continue
+		}
+		st := q.replyRules[i]
+		till := q.restoredInstant(e.Until, st.rule.Span)
+		if till == 0 {
+			continue
+		}
+		st.effects++
+		x := q.obtainShaping(t)
+		x.effects = append(x.effects, effect{state: st, since: till - instant(st.rule.Span), until: till})
+	}
+	if t.shaping != nil {
+		q.updateEffects(t)
+		q.updateGate(t)
+	}
+}
+
+// restoreSite restores what an earlier process knew of the site of a thread.
+func (q *queue) restoreSite(key threadKey, name string, until instant) {
+	if q.knownSites[key] != nil || q.siteOrder.len >= maxKnownSites {
+		return
+	}
+	k := &knownSite{key: key, name: name, until: until}
+	q.knownSites[key] = k
+	q.siteOrder.append(k)
+	if t := q.threads[key]; t != nil {
+		q.setSite(t)
 	}
 }
 

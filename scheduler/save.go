@@ -41,6 +41,45 @@ type SavedThread struct {
 	Success, Failure float64
 	FailedCohorts    float64
 	Notary, Text     string // the last report on any of its recipients
+
+	PaidAt  int64  // when all tokens of its rate will be there again, rounded up; 0: they are
+	Site    string // as an agent reported it; "": not known
+	SiteAt  int64  // when the site is forgotten
+	Effects []SavedEffect
+}
+
+// SavedEffect is the effect of a reply rule on a thread.
+type SavedEffect struct {
+	Rule         ReplyKey
+	Since, Until int64 // in seconds since the epoch
+}
+
+// minSavedToken is how long a token of a rate must take for the tokens to be saved:
+// those of faster rates are back soon after a restart anyway.
+const minSavedToken = 10 * time.Second
+
+// maxSavedEffects and maxSavedExpression bound the line of a thread in the file.
+const (
+	maxSavedEffects    = 4
+	maxSavedExpression = 500
+)
+
+// saveShaping adds the shaping of a thread and its site to what is saved of it.
+func (q *queue) saveShaping(saved *SavedThread, key threadKey, x *shaping) {
+	if k := q.knownSites[key]; k != nil && k.until > q.now {
+		saved.Site, saved.SiteAt = k.name, int64(k.until.ceilSecond())
+	}
+	if x == nil {
+		return
+	}
+	if x.rate.per >= minSavedToken && x.rate.owed(q.now) {
+		saved.PaidAt = int64(x.rate.paidAt.ceilSecond())
+	}
+	for _, e := range x.effects {
+		if r := e.state.rule; len(saved.Effects) < maxSavedEffects && len(r.Expression) <= maxSavedExpression {
+			saved.Effects = append(saved.Effects, SavedEffect{Rule: r.Key(), Since: e.since.unix(), Until: int64(e.until.ceilSecond())})
+		}
+	}
 }
 
 // saving notes what has changed since it was last saved.
@@ -130,7 +169,9 @@ func (s *Scheduler) SaveChanges(to *Saved, n int) (more bool) {
 		if t := s.threads[key]; t != nil {
 			s.saveThread(to, t)
 		} else {
-			to.Threads = append(to.Threads, SavedThread{Channel: key.channel, Host: key.host})
+			gone := SavedThread{Channel: key.channel, Host: key.host}
+			s.saveShaping(&gone, key, nil)
+			to.Threads = append(to.Threads, gone)
 		}
 	}
 	for looked := 0; sv.index < len(sv.changed) && !to.full(n) && looked < wakeSlice; looked++ {
@@ -231,7 +272,8 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 func (q *queue) saveThread(to *Saved, t *thread) {
 	changed := t.unsaved
 	t.unsaved = false
-	if !changed && t.suspendedUntil == 0 && t.retry == 0 && t.window == (window{}) {
+	shaped := t.shaping != nil || len(q.knownSites) > 0 && q.knownSites[t.key] != nil
+	if !changed && !shaped && t.suspendedUntil == 0 && t.retry == 0 && t.window == (window{}) {
 		return
 	}
 	saved := SavedThread{
@@ -239,6 +281,7 @@ func (q *queue) saveThread(to *Saved, t *thread) {
 		Step: int(t.retry), InRetryStep: t.inRetryStep, Dead: t.window.dead,
 		Window: t.window.size, Success: t.window.success, Failure: t.window.failure, FailedCohorts: t.window.failedCohorts,
 	}
+	q.saveShaping(&saved, t.key, t.shaping)
 	if last := q.diagnostics.get(t.diagnostic); last != nil {
 		saved.Notary, saved.Text = last.notary, last.text
 	}

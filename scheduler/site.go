@@ -62,6 +62,7 @@ func (q *queue) noteSite(t *thread, name string) {
 		return
 	}
 	k.name = name
+	q.noteThreadChange(t)
 	if t.shaping != nil && t.shaping.site != nil {
 		q.setSite(t)
 		q.updateThread(t)

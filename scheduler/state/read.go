@@ -208,6 +208,13 @@ func (s *section) readThread(in *fields) error {
 		d := &s.table.diagnostics[number-1]
 		t.Notary, t.Text = d.notary, d.text
 	}
+	if len(in.rest) > 0 {
+		shaped := t
+		readShaping(in, &shaped)
+		if !in.bad {
+			t = shaped
+		}
+	}
 	s.table.addThread(t)
 	return nil
 }

@@ -9,7 +9,8 @@
 //	scheduler-state 1
 //	d NUMBER "NOTARY" "TEXT"
 //	r SPOOLID OFFSET MTIME ATTEMPTS NEXT FED STEP FLAGS NUMBER
-//	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER
+//	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
+//	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
 //
 // The first line of a section gives its version. A section ends where another
 // begins: each process that appends to the file begins one. The sections of other
@@ -22,7 +23,9 @@
 // agent was last given it (0: never), the next step of retries, and d (the
 // destination failed), s (it waits after a step of retries) or -. A t line is a
 // thread: the end of its suspension (0: none), the next step, d (dead) and s as
-// above, and its window with its feedback. Of several lines about a recipient or
+// above, and its window with its feedback; if there is any of that, when all tokens of
+// its rate are there again (0: they are), its site and when that is forgotten, and the
+// reply rules in force on it. Of several lines about a recipient or
 // a thread, the last counts. Times are in seconds since the epoch. Quoted words
 // are as in Go.
 //
@@ -94,7 +97,34 @@ func appendThread(b []byte, t *scheduler.SavedThread, number uint32) []byte {
 	for _, x := range [...]float64{t.Success, t.Failure, t.FailedCohorts} {
 		b = strconv.AppendFloat(append(b, ' '), x, 'g', -1, 64)
 	}
-	return append(strconv.AppendUint(append(b, ' '), uint64(number), 10), '\n')
+	b = strconv.AppendUint(append(b, ' '), uint64(number), 10)
+	if t.PaidAt == 0 && t.Site == "" && len(t.Effects) == 0 {
+		return append(b, '\n')
+	}
+	b = strconv.AppendInt(append(b, ' '), t.PaidAt, 10)
+	b = strconv.AppendQuote(append(b, ' '), t.Site)
+	b = strconv.AppendInt(append(b, ' '), t.SiteAt, 10)
+	for _, e := range t.Effects {
+		for _, word := range [...]string{e.Rule.Channel, e.Rule.Host, e.Rule.Expression, e.Rule.Action} {
+			b = strconv.AppendQuote(append(b, ' '), word)
+		}
+		b = strconv.AppendInt(append(b, ' '), e.Since, 10)
+		b = strconv.AppendInt(append(b, ' '), e.Until, 10)
+	}
+	return append(b, '\n')
+}
+
+// readShaping reads the fields of a t line that older schedulers do not write.
+func readShaping(f *fields, t *scheduler.SavedThread) {
+	const most = 1<<63 - 1
+	t.PaidAt, t.Site, t.SiteAt = int64(f.uint(most)), f.quoted(), int64(f.uint(most))
+	for len(f.rest) > 0 && !f.bad {
+		e := scheduler.SavedEffect{Rule: scheduler.ReplyKey{Channel: f.quoted(), Host: f.quoted(), Expression: f.quoted(), Action: f.quoted()}}
+		e.Since, e.Until = int64(f.uint(most)), int64(f.uint(most))
+		if !f.bad {
+			t.Effects = append(t.Effects, e)
+		}
+	}
 }
 
 func appendFlags(b []byte, d, s bool) []byte {
