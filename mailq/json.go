@@ -334,6 +334,8 @@ type Limit struct {
 	Blocks bool   `json:"blocks"`
 	// Agents are the processes that maxchannel and maxring bound as well.
 	Agents int `json:"agents,omitempty"`
+	// Cluster says, for a limit of the cluster, how high it is and who has which part.
+	Cluster string `json:"cluster,omitempty"`
 	// Setting and Clause say where Most comes from: the keyword, such as
 	// maxchannel=10, and the pattern of its clause. They are "" where it is a default
 	// or, for maxta, what the open files allow.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"zsched/scheduler"
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/config"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/metrics"
 )
 
 // openCluster joins the cluster of PARAMcluster. It returns nil if there is none.
@@ -43,6 +46,32 @@ func (s *setting) openCluster(file *config.File, log zerolog.Logger) (*cluster.N
 			log.WithLevel(level).Str("store", address.String()).Msg(text)
 		},
 	}), nil
+}
+
+// clusterStats asks the loop for the counts of the metrics.
+func clusterStats(ctx context.Context, port daemon.Port, node *cluster.Node) (out metrics.Cluster, err error) {
+	err = port.Ask(ctx, func(*daemon.Loop) {
+		s := node.Stats()
+		out = metrics.Cluster{
+			Calls: s.Calls, Batches: s.Batches, Failures: s.Failures, Losses: s.Losses, Epochs: s.Epochs,
+			Latency: s.Latency, Slowest: s.Slowest, Lost: s.Lost, Nodes: s.Nodes, Limits: s.Limits,
+		}
+	})
+	return out, err
+}
+
+// clusterShares says in words who has which part of a limit.
+func clusterShares(ctx context.Context, node *cluster.Node, limit scheduler.ClusterLimit) (string, error) {
+	shares, err := node.Shares(ctx, limit)
+	if err != nil || len(shares) == 0 {
+		return "no node has a part of it", err
+	}
+	least, words := shares[0].Limit, []string(nil)
+	for _, s := range shares {
+		least = min(least, s.Limit)
+		words = append(words, fmt.Sprintf("%s has %d (%d busy, %d wanted)", s.Node, s.Granted, s.Busy, s.Want))
+	}
+	return fmt.Sprintf("%d in the cluster: %s", least, strings.Join(words, ", ")), nil
 }
 
 // place identifies the postoffice on this machine. Only one scheduler runs there,

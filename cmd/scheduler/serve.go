@@ -204,8 +204,16 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	}
 
 	loop := daemon.New(options)
-	queries = admin.New(s.adminOptions(file, loop, spooler, log))
-	scrapes := &metrics.Server{Port: loop, Stats: stats, Queries: queries.Counters, Log: log}
+	answers := s.adminOptions(file, loop, spooler, log)
+	scrapes := &metrics.Server{Port: loop, Stats: stats, Log: log}
+	if nodes != nil {
+		answers.ClusterShares = func(ctx context.Context, limit scheduler.ClusterLimit) (string, error) {
+			return clusterShares(ctx, nodes, limit)
+		}
+		scrapes.Cluster = func(ctx context.Context) (metrics.Cluster, error) { return clusterStats(ctx, loop, nodes) }
+	}
+	queries = admin.New(answers)
+	scrapes.Queries = queries.Counters
 	scrapes.Kept = func(ctx context.Context) ([]metrics.Kept, error) { return kept(ctx, queries.Queue()) }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.Lost

@@ -86,6 +86,9 @@ func settingsText(e *mailq.Explanation) (text []string) {
 		if l.Agents > l.Used {
 			line += ", " + mailq.Plural(l.Agents, "agent", "agents")
 		}
+		if l.Cluster != "" {
+			line += " (" + l.Cluster + ")"
+		}
 		if l.Blocks {
 			line += ", blocks"
 		}

@@ -62,6 +62,9 @@ type Options struct {
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
 	// case; nil: any host of channel xfer.
 	Nodes func() ([]string, error)
+	// ClusterShares says who has which part of a limit of the cluster, in words; nil:
+	// there is no cluster.
+	ClusterShares func(context.Context, scheduler.ClusterLimit) (string, error)
 	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
@@ -83,7 +86,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, clusterShares: o.ClusterShares, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, rendezvous: o.Rendezvous,

@@ -46,8 +46,20 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	}
 	for _, l := range from.Limits {
 		x.Limits = append(x.Limits, limitOf(l, from))
+		if l.Name == "clustermax" && q.clusterShares != nil {
+			x.Limits[len(x.Limits)-1].Cluster = q.sharesOf(ctx, scheduler.ClusterLimit{Setting: l.Name, Channel: channel, Name: host})
+		}
 	}
 	return x, nil
+}
+
+// sharesOf says who has which part of a limit of the cluster.
+func (q *Queue) sharesOf(ctx context.Context, limit scheduler.ClusterLimit) string {
+	text, err := q.clusterShares(ctx, limit)
+	if err != nil {
+		return "the store does not answer"
+	}
+	return text
 }
 
 // limitOf returns a limit and the clause that sets it.

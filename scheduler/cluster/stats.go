@@ -1,6 +1,14 @@
 package cluster
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"zsched/scheduler"
+)
 
 // Stats counts what passed between this node and the store.
 type Stats struct {
@@ -10,6 +18,8 @@ type Stats struct {
 	Epochs                   uint64        // that began or were met
 	Latency                  time.Duration // of all batches together
 	Slowest                  time.Duration // batch
+	Nodes                    int           // known, this one included
+	Limits                   int           // with demand on this node
 }
 
 // Took counts a batch.
@@ -19,4 +29,34 @@ func (s *Stats) Took(d time.Duration) {
 }
 
 // Stats returns the counts so far.
-func (n *Node) Stats() Stats { return n.stats }
+func (n *Node) Stats() Stats {
+	s := n.stats
+	s.Nodes, s.Limits = len(n.members.names()), len(n.limits)
+	return s
+}
+
+// Share is what one node has of a limit on sessions.
+type Share struct {
+	Node                string
+	Granted, Busy, Want int
+	Limit               int // as configured there
+}
+
+// Shares asks the store who has which part of a limit. Any goroutine may call it.
+func (n *Node) Shares(ctx context.Context, id scheduler.ClusterLimit) ([]Share, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.store.timeout)
+	defer cancel()
+	fields, err := n.store.reader.HGetAll(ctx, n.key("limit:"+nameOf(id))).Result()
+	if err != nil {
+		return nil, fmt.Errorf("asking the store for shares: %w", err)
+	}
+	var shares []Share
+	for _, node := range slices.Sorted(maps.Keys(fields)) {
+		s := Share{Node: node}
+		var expiry int64
+		if _, err := fmt.Sscan(fields[node], &expiry, &s.Want, &s.Granted, &s.Limit, &s.Busy); err == nil {
+			shares = append(shares, s)
+		}
+	}
+	return shares, nil
+}

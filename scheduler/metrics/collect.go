@@ -33,9 +33,32 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	if s.eventsLost != nil {
 		c.counter("scheduler_event_lines_lost_total", "Lines that the event log has lost.", float64(s.eventsLost()))
 	}
+	s.collectCluster(c)
 	s.collectReload(c)
 	c.histogram("scheduler_loop_pause_seconds", "Length of the turns of the loop, each of which handles one batch of events.", s.stats.turns)
 	c.gauge("scheduler_loop_longest_pause_seconds", "Length of the longest turn of the loop since the start.", s.stats.longestTurn.Seconds())
+}
+
+// collectCluster sends what passes between this node and the store.
+func (s *scrape) collectCluster(c collector) {
+	n := s.cluster
+	if n == nil {
+		return
+	}
+	lost := 0.0
+	if n.Lost {
+		lost = 1
+	}
+	c.gauge("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", lost)
+	c.gauge("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(n.Nodes))
+	c.gauge("scheduler_cluster_limits", "Limits of the cluster that this node has demand for.", float64(n.Limits))
+	c.counter("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(n.Losses))
+	c.counter("scheduler_cluster_epochs_total", "Epochs of the store that this node has met.", float64(n.Epochs))
+	c.counter("scheduler_cluster_calls_total", "Calls of scripts in the store.", float64(n.Calls))
+	c.counter("scheduler_cluster_batches_total", "Batches of calls.", float64(n.Batches))
+	c.counter("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(n.Failures))
+	c.counter("scheduler_cluster_seconds_total", "Time that the batches took together.", n.Latency.Seconds())
+	c.gauge("scheduler_cluster_slowest_seconds", "Time that the slowest batch took since the start.", n.Slowest.Seconds())
 }
 
 func (s *scrape) collectQueue(c collector) {

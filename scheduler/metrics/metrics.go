@@ -57,7 +57,10 @@ type Server struct {
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64
-	Log        zerolog.Logger
+	// Cluster is what passes between this node and the store of its cluster; nil:
+	// there is none.
+	Cluster func(context.Context) (Cluster, error)
+	Log     zerolog.Logger
 }
 
 // Kept counts messages, threads or jobs that are kept back in one state.
@@ -139,6 +142,14 @@ func (l *errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// Cluster counts what passes between a node and the store.
+type Cluster struct {
+	Calls, Batches, Failures, Losses, Epochs uint64
+	Latency, Slowest                         time.Duration // of all batches together, and of one
+	Lost                                     bool
+	Nodes, Limits                            int
+}
+
 // scrape is what one scrape shows.
 type scrape struct {
 	now        time.Time
@@ -151,6 +162,7 @@ type scrape struct {
 	queries    map[string]float64
 	kept       []Kept
 	eventsLost func() uint64 // nil: there is no event log
+	cluster    *Cluster      // nil: there is none
 }
 
 func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) {
@@ -166,6 +178,13 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 	}
 	if c.threads, err = s.walk(ctx, destinations); err != nil {
 		return nil, err
+	}
+	if s.Cluster != nil {
+		stats, err := s.Cluster(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.cluster = &stats
 	}
 	if s.Queries != nil {
 		c.queries = s.Queries()
