@@ -61,7 +61,7 @@ func faultRows(page string) (rows []faultRow, err error) {
 	return rows, nil
 }
 
-var goTest = regexp.MustCompile(`^([a-z0-9/]+)\.(Test[A-Z]\w*)$`)
+var goTest = regexp.MustCompile(`^([a-z0-9/]+)\.((?:Test|Fuzz)[A-Z]\w*)$`)
 
 // testExists says what is wrong with the name of a test.
 func testExists(name string) error {
@@ -89,7 +89,7 @@ func testExists(name string) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Contains(source, []byte("\nfunc "+part[2]+"(t *testing.T)")) {
+		if bytes.Contains(source, []byte("\nfunc "+part[2]+"(")) {
 			return nil
 		}
 	}

@@ -3,6 +3,7 @@
 package redisurl
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -45,13 +46,14 @@ func Parse(s string) (Address, error) {
 		hosts = hosts[i+1:]
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
+		name, port, err := net.SplitHostPort(host)
+		if err != nil {
+			name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 		}
-		if strings.HasPrefix(host, ":") {
-			return a, fmt.Errorf("a host of the store is missing in %q", Mask(s))
+		if name == "" || strings.ContainsAny(name, "[]") {
+			return a, fmt.Errorf("a host of the store is missing or wrong in %q", Mask(s))
 		}
-		a.Addrs = append(a.Addrs, host)
+		a.Addrs = append(a.Addrs, net.JoinHostPort(name, cmp.Or(port, defaultPort)))
 	}
 	if db != "" {
 		n, err := strconv.Atoi(db)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"zsched/scheduler"
 )
 
 // Whatever the bytes are: nothing panics, two reads agree, errors and clauses
@@ -89,6 +91,25 @@ func FuzzTables(f *testing.F) {
 			if name == "" || weight < 1 || weight > maxWeight {
 				t.Errorf("%q has the weight %d", name, weight)
 			}
+		}
+	})
+}
+
+// FuzzReply reads any line as a reply rule: one that is accepted has an action, with a
+// time if the action takes one, and matches or not.
+func FuzzReply(f *testing.F) {
+	f.Add(`reply smtp/*.example "^4\.7\.\d+ 421 " suspend 15m`, "4.7.1 421 later")
+	f.Add(`reply * "a\"b" slow 2 1h # x`, `a"b`)
+	f.Add(`reply x/y "(?i)(" rate 1/1s 1d`, "")
+	f.Add("reply smtp/* \"\\", "\x00")
+	f.Fuzz(func(t *testing.T, line, text string) {
+		rule, err := parseReply(line)
+		if err != nil {
+			return
+		}
+		rule.Match(text)
+		if rule.Verb != scheduler.ReplyFail && (rule.Span < time.Second || rule.Span > year) || rule.Host == "" || rule.Action == "" {
+			t.Errorf("%q is read as %+v", line, rule)
 		}
 	})
 }
