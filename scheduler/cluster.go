@@ -21,8 +21,8 @@ const Unlimited = 1 << 30
 
 type (
 	// Want says how many sessions could be used under a limit of the cluster
-	// (Want, with the busy ones) and how many are busy. There is one after each
-	// Step that has changed this.
+	// (Want, which includes the busy ones) and how many are busy. Each Step that
+	// has changed one of them ends with a Want.
 	Want struct {
 		Limit      ClusterLimit
 		Max        int // as configured on this node; 0: no longer limited
@@ -101,7 +101,7 @@ func (q *queue) dropShare(c *clusterShare) {
 	q.noteDemand(c)
 }
 
-// noteDemand makes sure that a change of the demand is said before the Step ends.
+// noteDemand makes sure that a change of the demand is reported before the Step ends.
 func (q *queue) noteDemand(c *clusterShare) {
 	if !c.unsaid {
 		c.unsaid = true
@@ -109,8 +109,8 @@ func (q *queue) noteDemand(c *clusterShare) {
 	}
 }
 
-// sayDemand says what has changed in this Step. If nothing may be fed, nothing
-// beyond the busy sessions is wanted.
+// sayDemand reports the demands that have changed in this Step. If nothing may be
+// fed, only the busy sessions are wanted.
 func (d *dispatch) sayDemand() {
 	if halted := d.halted(); halted != d.saidHalted {
 		d.saidHalted = halted
@@ -143,7 +143,7 @@ func (d *dispatch) demand(c *clusterShare) Want {
 	return w
 }
 
-// allowance applies an Allowance. One for a thread without mail is of no use.
+// allowance applies an Allowance. It ignores one for a thread without mail.
 func (d *dispatch) allowance(e Allowance) {
 	t := d.threads[threadKey{e.Limit.Channel, e.Limit.Name}]
 	if t == nil || t.shaping == nil {
@@ -169,7 +169,7 @@ func (d *dispatch) allowance(e Allowance) {
 	}
 }
 
-// endAllowances ends those whose time is over. This comes before anything else in
+// endAllowances ends the shares whose time is over. This comes before anything else in
 // a Step, so that nothing is started after that time.
 func (q *queue) endAllowances() {
 	for q.shares.next() <= q.now {
@@ -179,8 +179,8 @@ func (q *queue) endAllowances() {
 	}
 }
 
-// dropAllowances is called when the clock was set. Whoever gave the allowances gives
-// them again, with times by the new clock.
+// dropAllowances is called when the clock was set. Package cluster then gives the
+// allowances again, with times by the new clock.
 func (s *Scheduler) dropAllowances() {
 	for _, t := range s.threadsInOrder() {
 		x := t.shaping

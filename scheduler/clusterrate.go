@@ -14,8 +14,8 @@ type drawnTokens struct {
 	// may be used at readyAt, and the next ones per later.
 	until, readyAt instant
 	per            time.Duration
-	low            int  // with no more than these left, others are drawn
-	drawing        bool // a Draw is not answered yet
+	low            int  // when no more than these are left, others are drawn
+	drawing        bool // a Draw has not been answered yet
 }
 
 // drawSpan is how long drawn tokens last.

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Rates: how many recipients may be fed in a time (rate, rateburst, ringrate,
+// Rates: how many recipients may be fed in a span of time (rate, rateburst, ringrate,
 // channelrate). What a thread without a token does is in gate.go.
 
 // Rate is a number of recipients in a time.
 type Rate struct {
 	Recipients int // 0: no limit
 	Span       time.Duration
-	// From is when it begins to apply. The first one of a table also applies
-	// before that; its From is zero.
+	// From is when it begins to apply; zero for the first rate of a table, which
+	// applies from the beginning.
 	From time.Time
 }
 
@@ -27,33 +27,33 @@ func (r Rate) per() time.Duration {
 	return (r.Span + time.Duration(r.Recipients) - 1) / time.Duration(r.Recipients)
 }
 
-// bucket counts the tokens of one rate. A job line is fed if there is a token, and
-// each of its recipients takes one, so that the next job line may have to wait for
-// several.
+// bucket counts the tokens of one rate. A job line is fed if there is at least one
+// token, and each of its recipients takes one, so that the next job line may have to
+// wait for several.
 //
-// It follows the generic cell rate algorithm (ITU-T I.371): one point in time
-// stands for all that was fed.
+// It follows the generic cell rate algorithm (ITU-T I.371): one point in time, paidAt,
+// sums up everything that was fed.
 type bucket struct {
 	rates []Rate
-	burst int // most tokens that are there at a time; at least 1
-	// per is how long one token takes now; 0: no limit. base is the same by the
-	// table alone; part and least are of effects (restrict).
+	burst int // the most tokens that the bucket holds; at least 1
+	// per is how long one token takes now; 0: no limit. base is what it would be by
+	// the table alone; part and least come from effects (restrict).
 	per, base, least time.Duration
-	part             float64 // 0: 1
-	changeAt         instant // when the next one of rates begins; never: there is none
+	part             float64 // 0 means 1
+	changeAt         instant // when the next rate of rates begins; never: there is none
 	// paidAt is when all tokens will be there again (the theoretical arrival time
 	// of I.371).
 	paidAt instant
 	index  int32 // in agenda.tokens
-	// What waits for a token: one of these.
+	// What waits for a token: one of these is set.
 	thread *thread
 	ring   *ring
 	queue  *limitQueue // the rings of a channel
 	site   *site
 }
 
-// setRates gives the bucket another table. What was fed before counts as much
-// under the new rate.
+// setRates gives the bucket another table. The tokens that are missing are still
+// missing under the new rate.
 func (b *bucket) setRates(now instant, rates []Rate, burst int) {
 	b.rates, b.burst, b.changeAt = rates, max(1, burst), 0
 	b.advance(now)
@@ -119,7 +119,7 @@ func (b *bucket) nextAt(now instant) instant {
 // owed reports whether tokens are missing, so that the bucket must be kept.
 func (b *bucket) owed(now instant) bool { return b.paidAt > now && b.per > 0 }
 
-// take takes n tokens, whether they are there or not.
+// take takes n tokens, even if there are fewer.
 func (b *bucket) take(now instant, n int) {
 	b.advance(now)
 	if b.per > 0 {

@@ -61,13 +61,13 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitClusterMax:
 		for _, l := range x.Limits {
 			if l.Name == string(wait) {
-				return fmt.Sprintf("It waits for a session: this node may have %s of the cluster's for this thread now, and %s", sessions(l.Most), busy(l.Used)),
+				return fmt.Sprintf("It waits for a session: of the thread's limit in the cluster, this node may now have %s, and %s", sessions(l.Most), busy(l.Used)),
 					[]string{"clustermax"}
 			}
 		}
-		return "It waits for a session of the cluster's for this thread", []string{"clustermax"}
+		return "It waits for a session under the thread's limit in the cluster", []string{"clustermax"}
 	case scheduler.WaitClusterRate:
-		return "This node has no token of the cluster's rate for this thread", []string{"clusterrate"}
+		return "This node has no token of the thread's rate in the cluster", []string{"clusterrate"}
 	case scheduler.WaitProbe:
 		return "The destination has failed: one session tries it, and the other mail waits for the result", deathSettings(x.Params)
 	case scheduler.WaitSuspend:
@@ -90,7 +90,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	return text, nil
 }
 
-// suspensionSentence is about the suspensions by SUSPEND and by reply rules.
+// suspensionSentence explains a suspension by SUSPEND or by a reply rule.
 func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	t := x.Thread
 	if wait == scheduler.WaitOrder {
@@ -98,7 +98,7 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 		if t == nil || t.Order == nil {
 			return text
 		}
-		text += " (" + cmp.Or(t.Order.By, "not known who") + ")"
+		text += " (" + cmp.Or(t.Order.By, "unknown") + ")"
 		if t.Order.Until.IsZero() {
 			text += " until LIFT THREAD"
 		} else {
@@ -119,7 +119,7 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	return "A reply rule has suspended the thread"
 }
 
-// rateSentence is about the rates.
+// rateSentence explains a wait for a rate.
 func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	whose := map[scheduler.Wait]string{
 		scheduler.WaitRate: "thread", scheduler.WaitRingRate: "ring", scheduler.WaitChannelRate: "channel", scheduler.WaitSiteRate: "site",
