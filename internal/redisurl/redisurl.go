@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Address says where the store is and how to connect with it.
+// Address says where the store is and how to connect to it.
 type Address struct {
-	Addrs    []string // host:port; several are of a Redis Cluster, or of Sentinels
-	Master   string   // the name that the Sentinels know the master by; "": a Cluster
+	Addrs    []string // host:port; several: those of a Redis Cluster or of Sentinels
+	Master   string   // the name by which the Sentinels know the master; "": none
 	DB       int
 	User     string
 	Password string
@@ -32,7 +32,7 @@ func Parse(s string) (Address, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	a := Address{TLS: scheme == "rediss"}
 	if !ok || scheme != "redis" && scheme != "rediss" {
-		return a, fmt.Errorf("the address of the store begins with redis:// or rediss://")
+		return a, fmt.Errorf("the address of the store must begin with redis:// or rediss://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, db, _ := strings.Cut(rest, "/")

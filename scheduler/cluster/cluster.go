@@ -29,8 +29,8 @@
 //     it has carried out.
 //   - A node uses what it was granted until 80 % of ttl after it sent the call. The
 //     store keeps it for the node until ttl after it received the call. Both count
-//     on clocks that nobody sets: CLOCK_BOOTTIME, and the server's.
-//   - If the store has lost its memory, a new epoch begins. In its first ttl, each
+//     by clocks that nobody sets: CLOCK_BOOTTIME, and the server's.
+//   - If the store has lost its data, a new epoch begins. In its first ttl, each
 //     node is granted the busy sessions that it reports, and no more.
 //   - If the store cannot be reached for a ttl, each node uses its part of the limit
 //     divided by the number of nodes that it knows.
@@ -118,9 +118,9 @@ type times struct {
 	ttl    time.Duration
 	usable time.Duration // how long a grant is used after its call was sent
 	renew  time.Duration // between two calls for a limit that does not change
-	tick   time.Duration // calls that renew are due at multiples of it
+	tick   time.Duration // renewals are due at multiples of it
 	rotate time.Duration // between turns, if there are more nodes than places
-	gap    time.Duration // at least, between two calls for a limit that changes
+	gap    time.Duration // least time between two calls for a limit that changes
 	report time.Duration // between two reports of the node
 	again  time.Duration // before a call that has failed is repeated
 }
@@ -158,8 +158,8 @@ func (n *Node) Perform(a scheduler.Action) {
 }
 
 // Turn is called when a turn of the loop begins, before anything else is given to
-// the core. It returns events for the core, which are valid until the next call
-// but one of Turn and Flush.
+// the core. It returns events for the core, which stay valid during the next call of
+// Turn or Flush, but not during the one after that.
 func (n *Node) Turn(wall time.Time) []scheduler.Event {
 	n.advance(wall, boot(BootTime()))
 	for {
@@ -190,7 +190,7 @@ func (n *Node) take() []scheduler.Event {
 
 // advance sets the time, and says what may no longer be used.
 func (n *Node) advance(wall time.Time, now boot) {
-	// A wall clock that was set has moved the times that the core was told.
+	// If the wall clock was set, the times that the core was told are wrong.
 	moved := wall.Sub(n.wall) - time.Duration(now-n.now)
 	if !n.members.started {
 		n.members.start(now)
@@ -209,7 +209,8 @@ func (n *Node) advance(wall time.Time, now boot) {
 // ClockSet says that the core has dropped all allowances. The next Turn repeats them.
 func (n *Node) ClockSet() { n.retell = true }
 
-// clockTolerance is the difference between two clocks above which one was set.
+// clockTolerance is how far the wall clock may move against BootTime in a turn before
+// it counts as set.
 const clockTolerance = 200 * time.Millisecond
 
 // Flush is called at the end of a turn. It sends the calls that are due, and
@@ -249,8 +250,8 @@ func (n *Node) Next() time.Time {
 // never is later than every time.
 const never boot = 1<<63 - 1
 
-// allow tells the core what may be used under a limit until a time, if that is
-// news.
+// allow tells the core what may be used under a limit until a time, if that has
+// changed.
 func (n *Node) allow(l *limit, sessions int, until boot) {
 	if l.told == sessions && l.toldUntil == until {
 		return
@@ -284,7 +285,7 @@ func (n *Node) sortedLimits() []*limit {
 	return all
 }
 
-// backlogDue adds the calls that wait for nothing.
+// backlogDue adds the calls that are sent without delay.
 func (n *Node) backlogDue(b *batch) {
 	room := min(len(n.backlog), maxPipeline-len(b.calls))
 	b.calls = append(b.calls, n.backlog[:room]...)

@@ -15,7 +15,7 @@ type limit struct {
 	max        int    // as configured on this node
 	want, busy int    // as the core said last
 	// claimed is the most that was wanted since the last call. That much is
-	// reported while no other node waits, so that a short pause of the demand
+	// reported while no other node waits, so that a short pause in the demand
 	// gives no share away.
 	claimed int
 
@@ -154,7 +154,7 @@ func (n *Node) share(b *batch, l *limit) {
 	}, func(reply []int64, err error) { n.shared(l, b.sentAt, reply, err) })
 }
 
-// shared takes the reply to a call of share.
+// shared handles the reply to a call of share.
 func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 	l.flying = false
 	if err != nil || len(reply) < 9 || reply[0] != 1 {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestLimitHoldsWhileNodesDieAndReturn: calls are lost, replies are lost, and calls
-// run up to twenty ttl late.
+// run up to twenty seconds late.
 func TestLimitHoldsWhileNodesDieAndReturn(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {

@@ -23,7 +23,7 @@ type members struct {
 	refused string // the claim of another process on the name; "": none
 	number  int64  // of the last call of share
 	reports boot   // when the next report is due
-	lastOK  boot   // when the last batch was sent that was answered
+	lastOK  boot   // when the last answered batch was sent
 	late    int    // batches that failed and were sent a ttl or more after lastOK
 	lost    bool
 	// returningUntil is the end of the time in which the store grants this node no
@@ -187,8 +187,8 @@ func (n *Node) batchEnded(sentAt boot, err error) {
 // because its connection has timed out.
 const lateBatches = 2
 
-// checkLost begins the time without the store. A node that was only paused itself
-// has not tried to reach it meanwhile.
+// checkLost begins the time without the store. It needs failed batches, because a node
+// that was paused has not tried to reach the store meanwhile.
 func (n *Node) checkLost() {
 	m := &n.members
 	if m.lost || m.late < lateBatches {

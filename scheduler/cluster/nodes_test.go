@@ -193,7 +193,7 @@ func (x *trio) change(by int, n *scheduling) {
 	}
 }
 
-// count begins to count anew.
+// count resets the counts.
 func (x *trio) count() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -219,13 +219,13 @@ func (x *trio) counted() counted {
 	return c
 }
 
-// await waits until so many sessions have been started since count.
+// await waits until starts sessions have been started since count.
 func (x *trio) await(what string, starts int) {
 	x.t.Helper()
 	peertest.Until(x.t, what, func() bool { return x.counted().starts >= starts })
 }
 
-// awaitOf waits until one node has started so many.
+// awaitOf waits until one node has started starts sessions.
 func (x *trio) awaitOf(n *scheduling, what string, starts int) {
 	x.t.Helper()
 	peertest.Until(x.t, what, func() bool {
@@ -428,8 +428,8 @@ func TestStoreIsPaused(t *testing.T) {
 	})
 }
 
-// TestNodeIsCutOff: it uses its part of the limit, and that is how far the limit is
-// exceeded.
+// TestNodeIsCutOff: it uses its part of the limit, and the limit is exceeded by no more
+// than that.
 func TestNodeIsCutOff(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
 		x := settled(t, s, 9)

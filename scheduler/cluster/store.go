@@ -43,7 +43,7 @@ type call struct {
 	keys   []string
 	args   []any
 	done   func(reply []int64, err error)
-	whole  func(reply any, err error) // in place of done, if the reply has other values
+	whole  func(reply any, err error) // instead of done, if the reply has other values than integers
 	// xadd, if not nil, is a line of news in place of a script.
 	xadd *redis.XAddArgs
 }
@@ -142,14 +142,14 @@ type store struct {
 }
 
 // SilenceLibrary keeps the library of the store from writing to standard error. It
-// is called once in a process; what a call cost and why it failed is in Stats.
+// is called once in a process. Stats counts calls and failures.
 func SilenceLibrary() { redis.SetLogger(silent{}) }
 
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// openStore connects nothing yet.
+// openStore makes a store, which does not connect yet.
 func openStore(o Options) *store {
 	s := &store{
 		prefix: o.Prefix, nonce: o.Nonce, timeout: cmp.Or(o.Timeout, callTimeout), ended: make(chan struct{}),
@@ -242,7 +242,7 @@ func (s *store) checkEpoch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if s.connections.Load() == before { // else the check was by the new connection, or was not
+		if s.connections.Load() == before { // otherwise the new connection may not have been checked
 			s.checked = before
 		}
 	}
@@ -274,8 +274,8 @@ func (s *store) checkServer(ctx context.Context) error {
 }
 
 // exec sends calls in one pipeline. The error is that of the connection; the
-// replies have those of single calls. A script that the server does not know is
-// sent whole.
+// replies have those of single calls. The text of a script that the server does not
+// know is sent.
 func (s *store) exec(ctx context.Context, calls []call) ([]reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -336,7 +336,7 @@ func (s *store) pipeline(ctx context.Context, calls []call, whole bool) ([]reply
 type news struct {
 	limit string // the name of a limit whose division has changed
 	by    string // the nonce of the process that wrote it
-	// The others are about a destination.
+	// The other fields are about a destination.
 	channel, host, state, reason, node string
 	until                              time.Time
 }

@@ -144,7 +144,7 @@ func (v *virtual) exec(calls []call) *answer {
 	return &answer{replies: replies}
 }
 
-// step lets a time pass and everything happen that is due.
+// step lets a time pass, and does what is due then.
 func (v *virtual) step(d time.Duration) {
 	v.now += d
 	for i := 0; i < len(v.late); {
