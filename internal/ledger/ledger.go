@@ -25,7 +25,7 @@ const (
 	NeverEnds // deferred until it expires
 )
 
-// Entry is a recipient, whose address is its name in the ledger.
+// Entry is a recipient. Its address identifies it in the ledger.
 type Entry struct {
 	Address, Sender string
 	Fate            Fate
@@ -53,7 +53,7 @@ func New() *Ledger {
 	return &Ledger{entries: map[string]*Entry{}, doubles: map[string]int{}}
 }
 
-// Add adds a recipient. The caller leaves the entry to the ledger.
+// Add adds a recipient. The entry then belongs to the ledger.
 func (l *Ledger) Add(e *Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *Ledger) Count() (all, accepted int) {
 	return all, accepted
 }
 
-// Doubles returns how often something was doubled, by what it was.
+// Doubles returns how often recipients and notices were doubled, by reason.
 func (l *Ledger) Doubles() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *Ledger) Attempt(address string) Fate {
 	defer l.mu.Unlock()
 	e := l.entries[address]
 	if e == nil {
-		l.wrong = append(l.wrong, "an agent was given "+address+", whom nobody knows")
+		l.wrong = append(l.wrong, "an agent was given "+address+", which is not in the ledger")
 		return Delivers
 	}
 	e.tries++
@@ -138,7 +138,7 @@ func (l *Ledger) Attempt(address string) Fate {
 }
 
 // Deliver notes a delivery in a life of the programs. If it is not the first of this
-// recipient, reason says why it may happen; "" is wrong.
+// recipient, reason says why that may happen; "" if it may not.
 func (l *Ledger) Deliver(address, text string, life int, reason func(*Entry) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -74,8 +74,8 @@ func (s *site) checkFiles() {
 			s.t.Errorf("%s is left", file)
 		}
 	}
-	// A killed scheduler leaves at most one message of each of its workers between two
-	// unlinks, and a program one file that it was writing.
+	// A killed scheduler leaves at most one half-removed message for each of its workers.
+	// Any other killed program leaves at most the file that it was writing.
 	for kind, n := range left {
 		s.t.Logf("left: %8d %s", n, kind)
 	}

@@ -83,9 +83,9 @@ func (s *site) measureFresh(ctx context.Context) (fresh []figures) {
 // checkLeaks compares the daemons after all the work with what they used before.
 func (s *site) checkLeaks(ctx context.Context, fresh []figures) {
 	for i, p := range s.daemons() {
-		worn, err := s.atRest(ctx, p, func(f figures) bool { return !f.exceeds(fresh[i]) })
-		s.t.Logf("%s at rest after the work: %v; before it: %v", p.name, worn, fresh[i])
-		if err != nil || worn.exceeds(fresh[i]) {
+		after, err := s.atRest(ctx, p, func(f figures) bool { return !f.exceeds(fresh[i]) })
+		s.t.Logf("%s at rest after the work: %v; before it: %v", p.name, after, fresh[i])
+		if err != nil || after.exceeds(fresh[i]) {
 			s.t.Errorf("%s leaks (%v)", p.name, err)
 		}
 	}
@@ -95,8 +95,8 @@ func (s *site) checkLeaks(ctx context.Context, fresh []figures) {
 // sessions end, and the runtime collects garbage every two minutes.
 const restTime = 150 * time.Second
 
-// atRest waits until a daemon has no agents and accept likes its figures. Then it ends
-// the router or the SMTP server with SIGQUIT, upon which they list their goroutines.
+// atRest waits until a daemon has no agents and accept returns true for its figures. It
+// then ends the router or the SMTP server with SIGQUIT, so that it lists its goroutines.
 func (s *site) atRest(ctx context.Context, p *program, accept func(figures) bool) (f figures, err error) {
 	err = s.until(ctx, restTime, func() error {
 		f = figures{files: openFiles(p.pid()), heap: p.log.megabytes()}
@@ -129,7 +129,7 @@ func (s *site) atRest(ctx context.Context, p *program, accept func(figures) bool
 	return f, err
 }
 
-// until waits until a condition has no error.
+// until waits until holds returns no error, at most for a time.
 func (s *site) until(ctx context.Context, most time.Duration, holds func() error) (err error) {
 	for end := time.Now().Add(most); time.Now().Before(end); {
 		if err = holds(); err == nil || !pause(ctx, 50*time.Millisecond) {
