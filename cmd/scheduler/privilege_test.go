@@ -56,10 +56,10 @@ func confine() {
 	if err != nil {
 		os.Exit(2)
 	}
-	runtime.LockOSThread() // the set is that of a thread
+	runtime.LockOSThread() // the bounding set belongs to a thread
 	for number := range uint(64) {
 		if set&(1<<number) == 0 {
-			_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(number), 0, 0, 0) // EINVAL: the kernel has no such
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(number), 0, 0, 0) // EINVAL: the kernel does not have it
 		}
 	}
 	if err := syscall.Setgroups([]int{0, 4, 27, 100}); err != nil {
@@ -161,7 +161,7 @@ func (s *hostileSite) openToOthers(set uint64) {
 	check(os.WriteFile(s.office.scheduler, []byte(script), 0o755))
 }
 
-// witness writes down what the process is.
+// witness records the user, groups, capabilities and environment of the process.
 func (a *hostileAgent) witness() {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -192,8 +192,8 @@ func parseStatus(text string) map[string]string {
 	return fields
 }
 
-// maxExposure is the exposure of the unit that systemd-analyze security may find, of
-// 10. What is left is what agents need that deliver as users.
+// maxExposure is the highest exposure that systemd-analyze security may find, of
+// 10. The rest is what the scheduler needs to run agents as other users.
 const maxExposure = 6.0
 
 func TestUnitIsHardened(t *testing.T) {
