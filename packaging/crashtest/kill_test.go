@@ -18,7 +18,8 @@ import (
 	"zsched/internal/ledger"
 )
 
-// programs are those whose calls count; agents are children of the scheduler.
+// programs are those whose calls are counted, and so are agents, the children of the
+// scheduler.
 var (
 	programs = []string{"scheduler", "router", "smtpserver", "sendmail", "ctlfile"}
 	agents   = []string{"smtp", "mailbox", "sm", "hold", "errormail"}
@@ -53,8 +54,8 @@ func (c *counted) add(call injector.Call) (n int) {
 	return c.times[kind]
 }
 
-// ours reports whether a call counts: it is one of a program of ours, and not about
-// the files of the test itself.
+// ours reports whether a call is counted: one of our programs makes it, and it is not
+// about files of the test itself.
 func ours(c injector.Call) bool {
 	return (slices.Contains(programs, c.Program) || slices.Contains(agents, c.Program)) &&
 		!strings.HasPrefix(c.Paths[0], "run/stdin") && !strings.HasPrefix(c.Paths[0], "log/"+c.Program+".err")
@@ -116,7 +117,7 @@ func (c *counted) points() (list []point) {
 	return list
 }
 
-// results add up what many runs gave.
+// results sums up the outcomes of many runs.
 type results struct {
 	mu       sync.Mutex
 	runs     int
@@ -202,9 +203,9 @@ type plan struct {
 
 func (p plan) String() string { return fmt.Sprint("run", p.number) }
 
-// plans deals out points to runs of at most *kills points of a program. A run has as
-// few others as possible, because fewer kills leave it more of the calls that the
-// scenario makes without them.
+// plans divides points among runs, each with at most *kills points of one program and
+// as few points of others as possible. The fewer kills a run has, the more of the other
+// calls of the scenario it reaches.
 func plans(list []point) (runs []plan) {
 	byProgram := map[string][]point{}
 	most := 0
@@ -248,8 +249,8 @@ func found(all []point) (list []point) {
 const sampleSize = 3
 
 // TestKilledAtEachCall kills each program at each of its calls on files. Afterwards
-// nothing is lost, and only those recipients and notices come twice of which
-// scheduler(8), WHAT A CRASH COSTS, says that they may.
+// nothing is lost, and no recipients or notices come twice except those that
+// scheduler(8), WHAT A CRASH COSTS, allows.
 func TestKilledAtEachCall(t *testing.T) {
 	bin := build(t)
 	c := count(t, bin)

@@ -19,9 +19,9 @@ var (
 	parallel = flag.Int("at-once", 8, "how many scenarios run at a time")
 	keep     = flag.Bool("keep", false, "keep the directories of scenarios that fail")
 	limit    = flag.Duration("for", 0, "start no scenario after this time of a sweep, and say what is left; 0: no limit")
-	kills    = flag.Int("kills", 1, "how many kills of the same program there are in a run at most")
-	stride   = flag.Int("stride", 16, "TestErrorAtEachCall lets every call of this number fail in a run, and makes as many runs with each error")
-	errnames = flag.String("errors", "ENOSPC,EIO,EDQUOT,EMFILE,ENFILE,EROFS,EACCES,EINTR", "the errors")
+	kills    = flag.Int("kills", 1, "at most this many kills of the same program in a run")
+	stride   = flag.Int("stride", 16, "TestErrorAtEachCall makes one call in this number fail in a run, and makes this number of runs with each error")
+	errnames = flag.String("errors", "ENOSPC,EIO,EDQUOT,EMFILE,ENFILE,EROFS,EACCES,EINTR", "the errors with which calls fail")
 	only     = flag.String("only", "", "run only the scenarios whose name contains this text")
 )
 
@@ -96,7 +96,7 @@ func build(t *testing.T) string {
 	return bin
 }
 
-// allowed tries whether a process may be traced.
+// allowed checks that a process may be traced.
 func allowed() error {
 	p, err := injector.Start(injector.Options{Command: exec.Command("/bin/true"), Root: "/nowhere", Decide: func(injector.Call) injector.Action { return injector.Action{} }})
 	if errors.Is(err, injector.ErrForbidden) {

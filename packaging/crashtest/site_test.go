@@ -79,7 +79,8 @@ type site struct {
 	// decide is asked about every call of a traced program. It is nil if none is
 	// traced.
 	decide func(injector.Call) injector.Action
-	// isReady, if it is not nil, is called when the daemons have started first.
+	// isReady, if it is not nil, is called when the daemons have started for the first
+	// time.
 	isReady func()
 	// trace says which programs are traced; their children are too.
 	trace func(program string) bool
@@ -89,7 +90,7 @@ type site struct {
 	stopping bool
 	ended    int // daemons that ended by themselves
 	daemons  map[string]*daemon
-	notes    []string      // what else is to be said about this run
+	notes    []string      // other observations about this run
 	asked    time.Duration // the longest query that s.ask made
 	left     []string      // files that are left in the postoffice at the end
 	watching sync.WaitGroup
@@ -164,7 +165,7 @@ func (s *site) remove() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// lives is the number of times that a program was started after it was killed.
+// lives is how often a daemon has ended so far.
 func (s *site) lives() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +239,8 @@ func (s *site) start() error {
 // readyTimeout bounds the start of the daemons.
 const readyTimeout = 20 * time.Second
 
-// ready waits until the daemons answer. They may not, if a fault keeps one from
-// starting.
+// ready waits until the sockets of the daemons exist, or until readyTimeout: a fault
+// may keep one from starting.
 func (s *site) ready() {
 	for end := time.Now().Add(readyTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		ready := true
@@ -328,7 +329,7 @@ func (s *site) stop() {
 			s.t.Errorf("the daemons did not stop in %s", stopTimeout)
 			signal = syscall.SIGKILL
 		}
-		// A signal is lost if it comes while a traced program becomes itself.
+		// A signal is lost if it comes while a traced program is being started.
 		s.mu.Lock()
 		for _, d := range daemons {
 			_ = d.run.Signal(signal)
