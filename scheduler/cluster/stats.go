@@ -13,13 +13,13 @@ import (
 // Stats counts what passed between this node and the store.
 type Stats struct {
 	Calls, Batches, Failures uint64
-	Losses                   uint64        // times at which the store was lost
+	Losses                   uint64        // how often the store was lost
 	Lost                     bool          // it is lost now
-	Epochs                   uint64        // that began or were met
+	Epochs                   uint64        // epochs that this node has met
 	Latency                  time.Duration // of all batches together
-	Slowest                  time.Duration // batch
-	Nodes                    int           // known, this one included
-	Limits                   int           // with demand on this node
+	Slowest                  time.Duration // the slowest batch
+	Nodes                    int           // known nodes, this one included
+	Limits                   int           // limits with demand on this node
 }
 
 // Took counts a batch.
