@@ -22,24 +22,12 @@ func openat(dir int, path string, flags int, mode uint32) (int, error) {
 		}
 		return m.first + fd, nil
 	}
-	if hashed(path) {
-		fd, err := unix.Openat2(dir, path, &unix.OpenHow{
-			Flags: uint64(flags), Mode: uint64(mode & -creates(flags)), Resolve: unix.RESOLVE_NO_SYMLINKS,
-		})
-		if err != unix.ENOSYS {
-			return fd, err
-		}
+	at, base, done, err := unlinked(dir, path)
+	if err != nil {
+		return -1, err
 	}
-	return unix.Openat(dir, path, flags, mode)
-}
-
-// creates is 1 if the flags of a call may create a file, else 0: openat2(2) wants a
-// mode only then.
-func creates(flags int) uint32 {
-	if flags&unix.O_CREAT != 0 {
-		return 1
-	}
-	return 0
+	defer done()
+	return unix.Openat(at, base, flags, mode)
 }
 
 // hashed reports whether a path begins with a hash directory, which has one letter.
@@ -54,7 +42,11 @@ func unlinked(dir int, path string) (at int, base string, done func(), err error
 	if !hashed(path) {
 		return dir, path, func() {}, nil
 	}
+	path = strings.TrimRight(path, "/")
 	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return dir, path, func() {}, nil
+	}
 	at, err = unix.Openat2(dir, path[:i], &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS,
 	})
