@@ -43,6 +43,14 @@ func (s *Scheduler) clockSet(by time.Duration) {
 			b.shift(by)
 		}
 	}
+	for _, site := range s.sites {
+		for _, b := range site.rates {
+			b.shift(by)
+		}
+	}
+	for k := s.siteOrder.head; k != nil; k = s.siteOrder.next(k) {
+		k.until = k.until.shifted(by)
+	}
 	s.resumes.rekey(func(key instant) instant { return key.shifted(by) })
 	s.deadlines.rekey(func(key instant) instant { return key.shifted(by) })
 	s.backoffs.rekey(func(key instant) instant { return key.shifted(by) })
