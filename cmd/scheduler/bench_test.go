@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zsched/internal/peertest"
 )
 
 // The whole program against the floor, in one run: testdata/floor does to the
@@ -109,6 +111,44 @@ func BenchmarkEventLog(b *testing.B) {
 			}
 			rates = append(rates, messages/took[1].Seconds())
 			ratios = append(ratios, took[1].Seconds()/took[0].Seconds())
+		}
+	}
+	b.ReportMetric(0, "ns/op") // mostly the filling
+	b.ReportMetric(median(rates), "msg/s")
+	b.ReportMetric(median(ratios), "of-without")
+}
+
+// BenchmarkClusterDrain gives what a cluster costs: the median ratio of the rates at
+// which a queue drains with a limit of the cluster on every host, and without one,
+// side by side. The time of the first epoch, in which nothing is granted, is not
+// counted: another node has begun it.
+func BenchmarkClusterDrain(b *testing.B) {
+	const messages, hosts, pairs = 20_000, 100, 3
+	f := newBench(b)
+	store := peertest.FindRedis(b)
+	if store == nil {
+		b.Skip("no redis-server: make peers gets one")
+	}
+	store.Start()
+	limited := strings.Replace(drainClauses["pipelined"], "maxthr=1", "maxthr=1 clustermax=3", 1)
+	cluster := "PARAMcluster=\"redis://" + store.Addr() + "/0?ttl=3s\"\n"
+	first := f.postoffice(b)
+	f.write(b, first, cluster+limited)
+	f.start(b, first).stop(b)
+	time.Sleep(4 * time.Second) // the first epoch
+	var ratios, rates []float64
+	for b.Loop() {
+		for n := range pairs {
+			took := [2]time.Duration{}
+			for i := range 2 {
+				i = (i + n) % 2
+				po := f.postoffice(b)
+				f.write(b, po, []string{drainClauses["pipelined"], cluster + limited}[i])
+				fill(b, po, messages, hosts)
+				took[i] = f.drain(b, po)
+			}
+			rates = append(rates, messages/took[1].Seconds())
+			ratios = append(ratios, took[0].Seconds()/took[1].Seconds())
 		}
 	}
 	b.ReportMetric(0, "ns/op") // mostly the filling
