@@ -118,3 +118,24 @@ func TestMoreNodesThanPlacesTakeTurns(t *testing.T) {
 		t.Errorf("exceeded by %d", v.worst)
 	}
 }
+
+// TestWrongClocksHaveNoEffect: the wall clocks of the nodes are set all the time.
+func TestWrongClocksHaveNoEffect(t *testing.T) {
+	v := newVirtual(t, 1, 6, 3)
+	for _, n := range v.nodes {
+		n.demand = 10
+	}
+	v.settle()
+	used := 0
+	for range 300 {
+		if n := v.nodes[v.rand.IntN(3)]; v.rand.IntN(5) == 0 {
+			n.wrong = time.Duration(v.rand.IntN(200_000)-100_000) * time.Second
+		}
+		v.step(100 * time.Millisecond)
+		used += v.busy()
+		v.end(0.1)
+	}
+	if mean := float64(used) / float64(300*v.max); v.worst > 0 || mean < 0.9 {
+		t.Errorf("the limit was exceeded by %d, and %.2f of it was used", v.worst, mean)
+	}
+}

@@ -44,6 +44,7 @@ type virtualNode struct {
 	inbox    []*answer
 	inboxAt  []time.Duration
 	alive    bool
+	wrong    time.Duration // how far the node's wall clock is ahead
 	starts   int
 	stopped  bool // by SIGSTOP
 	waitedAt time.Duration
@@ -197,15 +198,17 @@ func (n *virtualNode) loop() {
 		n.inbox = append(n.inbox[:i], n.inbox[i+1:]...)
 		n.inboxAt = append(n.inboxAt[:i], n.inboxAt[i+1:]...)
 	}
-	n.tell(n.turn(n.v.wall(), n.v.now, nil))
+	n.tell(n.turn(n.wallClock(), n.v.now, nil))
 	n.work()
 	n.tell(n.Flush())
 	for _, a := range waits {
-		n.tell(n.turn(n.v.wall(), n.v.now, a))
+		n.tell(n.turn(n.wallClock(), n.v.now, a))
 		n.work()
 		n.tell(n.Flush())
 	}
 }
+
+func (n *virtualNode) wallClock() time.Time { return n.v.wall().Add(n.wrong) }
 
 func (n *virtualNode) tell(events []scheduler.Event) {
 	for _, e := range events {
@@ -215,7 +218,7 @@ func (n *virtualNode) tell(events []scheduler.Event) {
 
 // work starts the sessions that may start.
 func (n *virtualNode) work() {
-	for n.busy < n.demand && n.busy < n.allowed.Sessions && !n.v.wall().After(n.allowed.Until) {
+	for n.busy < n.demand && n.busy < n.allowed.Sessions && !n.wallClock().After(n.allowed.Until) {
 		n.busy++
 		n.starts++
 	}
