@@ -330,7 +330,7 @@ type Setting struct {
 type Limit struct {
 	Name   string `json:"name"` // maxta, maxchannel, maxring, maxthr or window
 	Used   int    `json:"used"`
-	Most   int    `json:"most"` // 0: no limit
+	Most   int    `json:"most"` // 0: no limit, except in clustermax
 	Blocks bool   `json:"blocks"`
 	// Agents are the processes that maxchannel and maxring bound as well.
 	Agents int `json:"agents,omitempty"`

@@ -57,7 +57,7 @@ const (
 type Limit struct {
 	Name string // maxta, maxchannel, maxring, maxthr, window, clustermax
 	Used int    // processes for maxta, busy sessions for the others
-	Most int    // 0: no limit
+	Most int    // 0: no limit, except in clustermax
 	// Agents are the processes that count for maxchannel and maxring as well,
 	// idle ones included.
 	Agents int

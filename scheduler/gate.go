@@ -2,20 +2,20 @@ package scheduler
 
 import "math"
 
-// The gate: whether a thread may be given a job line now, as far as rates go, when
-// it may be, and why not.
+// The gate: whether the rates allow a job line for a thread now and, if not, which
+// of them does not, and when it will.
 //
-// A thread that must wait for a token behaves as with a full window: picks do not
-// find it, it uses no quantum, it blocks others in preemption, its idle agents
-// may be evicted, and no session stays on it. The agenda has the exact time of
-// the token, so nothing looks at the thread before.
+// A thread that must wait for a token is treated like one with a full window: picks
+// do not find it, it uses no quantum, it blocks others in preemption, its idle agents
+// may be evicted, and no session stays on it. The agenda has the exact time of the
+// token, so nothing looks at the thread before that time.
 //
-// There are two gates. That of a thread (threadGate) bounds its sessions through
-// freeSlots, like its window; a thread with a closed gate wants no sessions. That
-// of a ring (ringGate) stops dispatchRing, like maxring, without touching the
-// threads of the ring, of which there may be very many.
+// There are two gates. The gate of a thread (threadGate) bounds its sessions through
+// freeSlots, like its window; a thread with a closed gate wants no sessions. The gate
+// of a ring (ringGate) stops dispatchRing, like maxring, without touching the threads
+// of the ring, which may be very many.
 
-// shaping is what bounds a thread besides its window.
+// shaping has the limits of a thread other than its window.
 type shaping struct {
 	rate bucket
 	// tokens is how many job lines the thread may be given, as of the last
@@ -33,8 +33,8 @@ type shaping struct {
 	effectIndex int32 // in agenda.effectEnds
 	order       *suspensionOrder
 	suspended   bool
-	part        float64    // of the limit of its window that a rule leaves; 1: all
-	noted       *ruleState // last rule that was logged, and when
+	part        float64    // the part of its window limit that rules leave; 1: all
+	noted       *ruleState // the rule that was last logged, and when
 	notedAt     instant
 
 	// The site (site.go); nil: no limit on it.
@@ -64,8 +64,7 @@ func (q *queue) setThreadRate(t *thread) {
 	q.updateGate(t)
 }
 
-// threadGate is how many job lines the thread may be given now, as far as what is
-// its own goes.
+// threadGate is how many job lines the thread's own limits allow now.
 func (t *thread) threadGate() int {
 	if t.shaping == nil {
 		return math.MaxInt
@@ -124,8 +123,8 @@ func (t *thread) waits() uint32 {
 	return t.suspensions + t.shaping.waits
 }
 
-// ringGate is how many job lines the threads of the ring may be given now, as far
-// as ringrate and channelrate go.
+// ringGate is how many job lines ringrate and channelrate allow the threads of the
+// ring now.
 func (d *dispatch) ringGate(r *ring) int {
 	n := math.MaxInt
 	if r.rate != nil {
@@ -158,8 +157,8 @@ func (d *dispatch) waitForChannel(r *ring) {
 	d.tokens.put(b.nextAt(d.now), b)
 }
 
-// pass lets a job line with n recipients through the gates: they take n tokens of
-// each rate that applies.
+// pass lets a job line with n recipients through the gates: it takes n tokens of each
+// rate that applies.
 func (d *dispatch) pass(t *thread, r *ring, n int) {
 	if t.shaping != nil {
 		t.shaping.rate.take(d.now, n)
@@ -212,8 +211,8 @@ func (d *dispatch) refund(t *thread, n int) {
 	}
 }
 
-// gate returns why the gates let no job line of the thread through, and until when;
-// NoWait if they do.
+// gate returns why the gates let no job line of the thread through, and until when; or
+// NoWait.
 func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 	if x := t.shaping; x != nil && x.suspended {
 		if x.order != nil {

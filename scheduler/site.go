@@ -4,12 +4,12 @@ import "time"
 
 // Sites: the servers behind destinations (sitemax, siterate). Many domains have the
 // same MX host, and that host is what becomes overloaded. Agents report the site of
-// a session; a thread of which none is known is a site of its own.
+// a session; a thread whose site is not known is a site of its own.
 //
 // A thread whose site is full, or has no token, is closed when its turn comes
 // (waitAtSite), and so picks pass over it as with a full window. When the site has a
 // place again, it offers it to the thread of each ring that has waited longest.
-// Nothing else looks at the threads of a site, of which there may be very many.
+// Nothing else looks at the threads of a site, which may be very many.
 
 // knownSite is the site of a thread, as an agent reported it.
 type knownSite struct {
@@ -85,7 +85,7 @@ func (q *queue) siteName(key threadKey) string {
 	return key.channel + "//" + key.host // no reported name has this form
 }
 
-// setSite gives a thread the site that its parameters and what is known call for.
+// setSite puts a thread into its site, if its parameters limit the site.
 func (q *queue) setSite(t *thread) {
 	limited := t.params.SiteMax > 0 || len(t.params.SiteRate) > 0
 	if !limited && (t.shaping == nil || t.shaping.site == nil) {

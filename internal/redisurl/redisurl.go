@@ -4,6 +4,7 @@ package redisurl
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -36,10 +37,15 @@ func Parse(s string) (Address, error) {
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	hosts, db, _ := strings.Cut(rest, "/")
+	// The error does not quote a password that is cut at a "/" or "?".
+	errUser := errors.New("user and password of the store: characters such as \"/\" are written as %2F")
+	if strings.Contains(db+query, "@") {
+		return a, errUser
+	}
 	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
 		user, err := url.Parse("redis://" + hosts[:i] + "@host")
 		if err != nil {
-			return a, fmt.Errorf("user and password of the store: characters such as \"/\" are written as %%2F")
+			return a, errUser
 		}
 		a.User = user.User.Username()
 		a.Password, _ = user.User.Password()

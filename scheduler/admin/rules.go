@@ -110,10 +110,14 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 		return text
 	}
 	if t != nil {
+		var longest scheduler.EffectView
 		for _, e := range t.Effects {
-			if e.Rule.Verb == scheduler.ReplySuspend {
-				return "The reply rule of " + e.Rule.Place() + " (" + e.Rule.Action + ") has suspended the thread until " + e.Until.Format(time.RFC3339)
+			if e.Rule.Verb == scheduler.ReplySuspend && e.Until.After(longest.Until) {
+				longest = e
 			}
+		}
+		if longest.Rule != nil {
+			return "The reply rule of " + longest.Rule.Place() + " (" + longest.Rule.Action + ") has suspended the thread until " + longest.Until.Format(time.RFC3339)
 		}
 	}
 	return "A reply rule has suspended the thread"

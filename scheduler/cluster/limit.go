@@ -180,6 +180,9 @@ func (n *Node) shared(l *limit, sentAt boot, reply []int64, err error) {
 	if change := boot(reply[6]) * boot(time.Millisecond); change > 0 {
 		next = min(next, n.now+change+boot(time.Millisecond))
 	}
+	if n.now < n.members.returningUntil {
+		next = min(next, n.members.returningUntil)
+	}
 	if l.again {
 		next = n.now
 	}

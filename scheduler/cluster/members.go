@@ -222,4 +222,7 @@ func (n *Node) returned() {
 		n.allow(l, 0, never)
 		n.planCall(l, n.now)
 	}
+	for _, r := range n.rates {
+		n.planDraw(r)
+	}
 }

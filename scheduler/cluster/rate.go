@@ -134,7 +134,6 @@ func (n *Node) drawAlone(r *rate) {
 	case Stop:
 		return
 	case Local:
-		part = 1
 		n.allowTokens(r, max(r.wanted, r.burst()), n.now+boot(drawSpan))
 		return
 	}

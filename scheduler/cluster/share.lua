@@ -79,7 +79,7 @@ for _, e in ipairs(nodes) do if e[1] == me then target = e[10] end end
 local grant = math.max(busy, math.min(target, limit - others), 0)
 if now - born < ttl or ARGV[9] == '1' then
   grant, target = busy, busy -- a new epoch, or the node was without the store
-  change = math.max(1, born + ttl - now)
+  change = math.max(0, born + ttl - now)
 end
 
 -- Tell the others, once, what they have to give back or may now have.

@@ -69,8 +69,8 @@ var errReply = errors.New(`a rule is: reply channel/host "EXPRESSION" ACTION`)
 // A quote after a backslash does not end the expression; both characters belong to it.
 func parseReply(line string) (rule scheduler.ReplyRule, err error) {
 	rest := strings.TrimSpace(strings.TrimPrefix(line, "reply"))
-	pattern, rest, _ := strings.Cut(rest, " ")
-	rest = strings.TrimSpace(rest)
+	pattern := rest[:max(0, strings.IndexAny(rest, " \t"))]
+	rest = strings.TrimSpace(rest[len(pattern):])
 	var found bool
 	if rule.Channel, rule.Host, found = strings.Cut(pattern, "/"); !found || rule.Host == "" {
 		rule.Host = "*"

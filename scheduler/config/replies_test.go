@@ -16,7 +16,7 @@ func TestReplyRules(t *testing.T) {
 reply smtp "b" slow 2.5 1h
 reply smtp/x "c" rate 100/1m 2h
 reply * "d" defer 90s
-reply smtp "e" fail
+reply smtp	"e" fail
 reply smtp "f" hold 1d
 `)
 	want := []scheduler.ReplyRule{
