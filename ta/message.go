@@ -92,6 +92,12 @@ func (m *Message) section(offset int64) (*io.SectionReader, error) {
 		if err != nil {
 			return nil, err
 		}
+		if m.moved() {
+			// The message may have ended while we outlived our scheduler, and its
+			// number, an inode number, may belong to another message now.
+			_ = body.Close()
+			return nil, fmt.Errorf("open %s: the control file is gone", m.path)
+		}
 		m.body = body
 	}
 	return io.NewSectionReader(m.body, offset, max(m.Size-offset, 0)), nil

@@ -368,6 +368,26 @@ func TestMovedMessageIsNotMissing(t *testing.T) {
 	}
 }
 
+// TestMessageFileOfAnotherMessageIsNotRead: an agent has outlived its scheduler. The next
+// one has finished the message, and a new message has got its number.
+func TestMessageFileOfAnotherMessageIsNotRead(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("1", rcpt("smtp", "a.example", "a"))
+	var out bytes.Buffer
+	m, err := newSession(&Server{Channel: "smtp", Dir: o.transport(), Marking: ctlfile.SchedulerMarks}, newOutput(&out), 0).open(Job{Path: "1", Host: "a.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	if err := errors.Join(m.findMessage(), os.Remove(filepath.Join(o.dir, "transport/1")), os.Remove(filepath.Join(o.dir, "queue/1"))); err != nil {
+		t.Fatal(err)
+	}
+	o.put("1", rcpt("smtp", "a.example", "other"))
+	if _, err := m.Whole(); err == nil {
+		t.Error("the message file of another message was opened")
+	}
+}
+
 func TestDialogue(t *testing.T) {
 	for _, c := range []struct{ told, says string }{
 		{"", ""},
