@@ -62,6 +62,7 @@ func (s *Scheduler) clockSet(by time.Duration) {
 
 // shiftThread shifts the waits of a thread and of its mail.
 func (s *Scheduler) shiftThread(t *thread, by time.Duration) {
+	s.noteThreadChange(t)
 	t.suspendedUntil = t.suspendedUntil.shifted(by)
 	t.completions.at = t.completions.at.shifted(by)
 	t.wakeTimes.shift(by)
@@ -77,10 +78,13 @@ func (s *Scheduler) shiftThread(t *thread, by time.Duration) {
 		if ref.isRecord() {
 			if rec := s.records.items.at(ref.record()); rec.wakeAt != 0 {
 				rec.wakeAt = rec.wakeAt.instant().shifted(by).second()
+				s.noteRecordChange(ref.record())
 			}
 		} else {
 			v := s.vertices.at(ref)
-			v.wakeAt = v.wakeAt.shifted(by)
+			if v.wakeAt = v.wakeAt.shifted(by); v.state == waiting {
+				s.noteChange(v)
+			}
 		}
 	}
 }

@@ -46,7 +46,6 @@ func TestChangesAreWhatHasChanged(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, seed)
-			h.steadyClock = true
 			h.s.TrackChanges()
 			saved, threads := map[recipientKey]SavedRecipient{}, map[threadKey]SavedThread{}
 			var part Saved

@@ -90,8 +90,8 @@ type harness struct {
 	agents    []*simAgent
 	answers   []func() // of the spool, to come
 	wants     []Want
-	// steadyClock keeps the clock from being set, which moves times without a change
-	// that is saved, and spans that a test measures.
+	// steadyClock keeps the clock from being set, which moves spans that a test
+	// measures.
 	steadyClock bool
 	draws       []Draw
 	down        bool
