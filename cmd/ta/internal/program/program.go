@@ -17,7 +17,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/pflag"
 
@@ -132,21 +131,8 @@ func (p *Program) LogTo(env *zenv.File) {
 	p.Server.Syslog = ta.OpenSyslog(p.name, ta.ParseSyslogStyle(env.Lookup("SYSLOGFLG")))
 }
 
-// sessionsPerThread is how many sessions share one thread. They wait for the network
-// and for files most of the time, and to hand a session over to another thread takes
-// more processor time than the session itself.
-const sessionsPerThread = 20
-
-// threads returns how many threads an agent runs Go code in.
-func threads(sessions, most int) int {
-	return max(1, min(most, (sessions+sessionsPerThread-1)/sessionsPerThread))
-}
-
 // Serve runs the agent until the scheduler ends it, and returns its exit status.
 func (p *Program) Serve() int {
 	defer p.Server.Syslog.Close()
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(threads(p.Server.Sessions, runtime.GOMAXPROCS(0)))
-	}
 	return p.Server.Main()
 }

@@ -67,11 +67,3 @@ func TestUnreadableZmailerConfEndsTheAgent(t *testing.T) {
 		t.Errorf("another error: status %d", status)
 	}
 }
-
-func TestTwentySessionsShareAThread(t *testing.T) {
-	for _, c := range []struct{ sessions, most, want int }{{0, 8, 1}, {1, 8, 1}, {20, 8, 1}, {21, 8, 2}, {500, 8, 8}, {500, 1, 1}} {
-		if got := threads(c.sessions, c.most); got != c.want {
-			t.Errorf("%+v: %d", c, got)
-		}
-	}
-}
