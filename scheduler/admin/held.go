@@ -188,15 +188,15 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 				p.thread(ctx, t)
 			}
 		}
-		if ctx.Err() != nil {
-			return next
-		}
 		if did := p.ended; did != (mailq.Outcome{}) {
 			q.log.Info().Str("by", r.By).Str("reason", r.Why).Time("since", r.Since).
 				Int("messages", did.Messages).Int("recipients", did.Recipients).Int("threads", did.Threads).
 				Err(p.err).Msg("a hold has reached its time limit")
-		} else if p.err != nil {
+		} else if p.err != nil && ctx.Err() == nil {
 			q.log.Error().Err(p.err).Msg("a hold cannot be ended")
+		}
+		if ctx.Err() != nil {
+			return next
 		}
 		switch {
 		case p.alive && r.Ended(now):
