@@ -95,6 +95,9 @@ func parseOwner(text string) (OwnerRecord, error) {
 	if err == nil {
 		r.Since, err = time.Parse(time.RFC3339, since)
 	}
+	if year := r.Since.UTC().Year(); err == nil && (year < 1 || year > 9999) { // by its zone
+		err = fmt.Errorf("the year is %d", year)
+	}
 	if err != nil {
 		return r, fmt.Errorf("%.80q is not the line of an owner: %w", strings.TrimRight(text, " \n"), err)
 	}
