@@ -24,6 +24,10 @@ var ErrInUse = errors.New("another process has it open for writing")
 // file is left as it is.
 var ErrNoLease = errors.New("it belongs to another user, and without leases nothing proves that he does not have it open")
 
+// ErrLinked says that a control file belongs to another user and has a second name (a
+// hard link), which may be that of somebody else's file. The file is left as it is.
+var ErrLinked = errors.New("it belongs to another user and has a second name (a hard link)")
+
 const (
 	// controlMode lets agents that have the group of transport/ write.
 	controlMode = 0o660
@@ -86,8 +90,8 @@ func tryLease(dir int) error {
 // Open opens the control file at path below dir and returns its fstat(2) state.
 // As root it first takes over a file that another user owns, or that anybody may
 // write; the error is ErrInUse while another process has that file open. A file of
-// root's gets the group of transport/ and its mode if that group is not root's. Other
-// errors are ErrNotRegular and the system's.
+// root's that has one name gets the group of transport/ and its mode if that group is
+// not root's. Other errors are ErrNoLease, ErrLinked, ErrNotRegular and the system's.
 func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, err error) {
 	if fd, st, err = open(dir, path, flags); err != nil || !c.takesOver {
 		return fd, st, err
@@ -124,8 +128,9 @@ func (c Control) ShareMessage(dir int, path string, st *unix.Stat_t) {
 }
 
 // share gives an open file to the group of transport/ and adds bits to its mode: the
-// file may have been written before that directory got its group. It ignores errors,
-// because only agents that are not root need the group, and these report that they
+// file may have been written before that directory got its group. A file with a second
+// name stays as it is, because that may be the name of a file elsewhere. share ignores
+// errors, because only agents that are not root need the group, and these report that they
 // cannot open the file.
 func (c Control) share(fd int, st *unix.Stat_t, bits uint32) {
 	if c.unshared(st, bits) && fchown(fd, -1, c.group) == nil && fchmod(fd, st.Mode&0o777|bits) == nil {
@@ -135,7 +140,7 @@ func (c Control) share(fd int, st *unix.Stat_t, bits uint32) {
 
 // unshared reports whether the agents' group may lack a right to the file.
 func (c Control) unshared(st *unix.Stat_t, bits uint32) bool {
-	return c.takesOver && c.group != 0 && (int(st.Gid) != c.group || st.Mode&bits != bits)
+	return c.takesOver && c.group != 0 && st.Nlink == 1 && (int(st.Gid) != c.group || st.Mode&bits != bits)
 }
 
 // open opens a regular file.
@@ -180,6 +185,9 @@ func (c Control) takeOver(dir int, path string) error {
 	defer Close(fd) // and with it the lease
 	if c.noLease != nil {
 		return fmt.Errorf("%w: %w", ErrNoLease, c.noLease)
+	}
+	if st.Nlink > 1 {
+		return ErrLinked
 	}
 	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
 		if err := c.own(fd); err != nil {

@@ -91,6 +91,35 @@ func TestControlFileOfAnotherUserIsTakenOver(t *testing.T) {
 	}
 }
 
+// A second name may be that of somebody else's file, which nothing here may change.
+func TestFileWithASecondNameStaysAsItIs(t *testing.T) {
+	tr := newTransport(t)
+	path := tr.write(nobody, 0o600)
+	if err := os.Link(path, filepath.Join(t.TempDir(), "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	if fd, _, err := tr.Open(tr.fd, "7", unix.O_RDWR); !errors.Is(err, ErrLinked) {
+		t.Errorf("Open returned %d, %v", fd, err)
+	}
+	tr.is(nobody, 0o600)
+
+	// Of a file of root's, the group and the mode stay.
+	if err := errors.Join(os.Chown(path, 0, 0), os.Chown(tr.dir, 0, nobody)); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if tr.Control, err = NewControl(tr.fd); err != nil {
+		t.Fatal(err)
+	}
+	fd, st, err := tr.Open(tr.fd, "7", unix.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	tr.ShareMessage(tr.fd, "7", &st)
+	tr.is(0, 0o600)
+}
+
 func TestOwnControlFileStaysAsItIs(t *testing.T) {
 	tr := newTransport(t)
 	tr.write(0, 0o460)
