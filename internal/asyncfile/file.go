@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxHeld bounds the lines that wait while the file does not take them.
+	// maxHeld bounds the bytes that are kept while the file cannot be written.
 	maxHeld = 4 << 20
 	// closeTimeout bounds Close, so that no full pipe or stopped terminal keeps
 	// the program from exiting.
@@ -23,12 +23,12 @@ const (
 
 // Writer appends lines to a file. Lines that come during a write are gathered and
 // written together, so an idle program keeps nothing in memory and a busy one
-// writes in large pieces. What the file does not take (a full disk, a stopped
-// terminal) is kept, up to 4 MiB, and tried again with the next line. Further
-// lines are lost, and counted.
+// writes in large pieces. What cannot be written (a full disk, a stopped terminal) is
+// kept, up to 4 MiB, and tried again with the next line. Further lines are lost, and
+// counted.
 type Writer struct {
-	// Lost is called with the number of lines lost, as soon as the file takes
-	// lines again. It may write to the Writer. nil: nobody is told.
+	// Lost is called with the number of lines lost, as soon as lines can be written
+	// again. It may write to the Writer. nil: nobody is told.
 	Lost func(lines int)
 	// Failed is called once if the file cannot be opened again after Reopen, which is
 	// then tried every second. It may write to the Writer. nil: nobody is told.
@@ -70,10 +70,10 @@ func (w *Writer) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// Reopen closes the file and opens it again by its name, which may be that of
-// another file by now. If that fails, the old file stays in use until it succeeds. If
-// the old file has no name any more, nobody could read what it gets: the lines are
-// kept as if it did not take them.
+// Reopen closes the file and opens it again by its name, which may belong to another
+// file by now. If that fails, the old file stays in use until it succeeds. If the old
+// file has been removed, nobody could read what is written to it: the lines are kept as
+// if the write had failed.
 func (w *Writer) Reopen() {
 	w.mu.Lock()
 	w.reopen = true
@@ -104,7 +104,7 @@ func (w *Writer) signal() {
 func (w *Writer) run(file io.WriteCloser) {
 	defer close(w.done)
 	var lines []byte // being written
-	written := 0     // bytes of lines that the file has taken
+	written := 0     // bytes of lines that are in the file
 	stale := false   // the file could not be opened again
 	var retryAt time.Time
 	put := func(lines []byte) (n int, took bool) {
@@ -114,7 +114,7 @@ func (w *Writer) run(file io.WriteCloser) {
 		return put(file, lines)
 	}
 	for range w.wake {
-		// First write what the file did not take last time.
+		// First write what could not be written last time.
 		n, took := put(lines[written:])
 		written += n
 		all := written == len(lines)
@@ -162,7 +162,7 @@ func (w *Writer) run(file io.WriteCloser) {
 	}
 }
 
-// removed reports whether a file has no name any more.
+// removed reports whether a file has been unlinked.
 func removed(file io.Writer) bool {
 	f, ok := file.(*os.File)
 	if !ok {
@@ -176,8 +176,7 @@ func removed(file io.Writer) bool {
 	return ok && st.Nlink == 0
 }
 
-// put writes lines. It returns how many bytes the file has taken, and whether it
-// takes lines now.
+// put writes lines. It returns how many bytes it wrote, and whether all of them.
 func put(file io.Writer, lines []byte) (n int, took bool) {
 	if len(lines) == 0 {
 		return 0, false
@@ -186,7 +185,7 @@ func put(file io.Writer, lines []byte) (n int, took bool) {
 	return n, err == nil
 }
 
-// tellLost tells how many lines were lost, if any.
+// tellLost calls Lost if lines were lost.
 func (w *Writer) tellLost() {
 	if lost := w.lose(0); lost > 0 && w.Lost != nil {
 		w.lose(-lost)

@@ -4,9 +4,9 @@ package eintr
 
 import "syscall"
 
-// MaxTries bounds the repetitions. Signals do not interrupt a call that often in a
-// row: a file system that says so is at fault, and a call that is repeated for ever
-// would keep a processor busy and its worker from all other files.
+// MaxTries bounds the repetitions. Signals do not interrupt a call that often in a row.
+// A file system that returns EINTR more often is at fault, and repeating the call for
+// ever would keep a processor busy and its worker from all other files.
 const MaxTries = 1000
 
 // Retry calls f until its error is not EINTR, at most MaxTries times.

@@ -120,7 +120,7 @@ func AddressList(list string) ([]string, error) {
 func parseAddress(part string) (string, error) {
 	parsed, err := mail.ParseAddress(part)
 	if err == nil {
-		// net/mail removes the quotes of a local part; the text has them.
+		// net/mail removes the quotes of a local part; here they are needed.
 		at := strings.LastIndexByte(parsed.Address, '@')
 		return quoteLocal(parsed.Address[:at]) + parsed.Address[at:], nil
 	}
@@ -152,7 +152,7 @@ func quoteLocal(local string) string {
 }
 
 // splitList divides a list at its commas, outside quotes, comments, angle
-// brackets and domain literals. It replaces a group by its members.
+// brackets and domain literals. It replaces a group with its members.
 func splitList(list string) []string {
 	var parts []string
 	var part strings.Builder

@@ -2,7 +2,8 @@
 
 package injector
 
-// A call of a traced process on a file: which one, on what, and what it can fail with.
+// A system call of a traced process on files: its name, its files, and the errors that
+// it can fail with.
 
 import (
 	"bytes"
@@ -20,13 +21,13 @@ type Call struct {
 	Program string   // base name of the program that makes it
 	PID     int      // of its process
 	Name    string   // such as "pwrite64"; an open that may make a file is "create"
-	Paths   []string // below Options.Root, without it
+	Paths   []string // below Options.Root, trimDeleted it
 	effect  effect
 	size    uint64 // bytes that a write writes
 }
 
-// Changes reports whether the call changes something on the disk, or makes sure
-// of it.
+// Changes reports whether the call changes something on the disk, or makes a change
+// durable.
 func (c Call) Changes() bool { return c.effect != reads && c.effect != opens }
 
 // Writes reports whether the call writes more than one byte, so that half of it
@@ -36,8 +37,8 @@ func (c Call) Writes() bool { return c.size > 1 }
 // CanFail reports whether a call of this kind can fail with an error.
 func (c Call) CanFail(with unix.Errno) bool { return slices.Contains(errnos[c.effect], with) }
 
-// Kind names the program, the call, and the files with what differs from run to run
-// left out.
+// Kind names the program, the call and the files, trimDeleted the parts of their paths that
+// differ from run to run.
 func (c Call) Kind() string {
 	b := strings.Builder{}
 	b.WriteString(c.Program + " " + c.Name)
@@ -47,7 +48,7 @@ func (c Call) Kind() string {
 	return b.String()
 }
 
-// General replaces each part of a path that has a digit in it by N.
+// General replaces each part of a path that has a digit in it with N.
 func General(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {
@@ -77,7 +78,7 @@ func (t *tracer) describe(tid int, p *process, regs *unix.PtraceRegs) (c Call, o
 			return link
 		}
 		link, _ := os.Readlink("/proc/" + strconv.Itoa(p.pid) + "/fd/" + strconv.Itoa(int(int32(a[i]))))
-		return without(link)
+		return trimDeleted(link)
 	}
 	at := func(dir string, i int) string {
 		name := readText(tid, uintptr(a[i]))

@@ -16,17 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beginName is the name by which a traced process is called until it becomes the
-// program, whose path follows. It has no other meaning.
+// beginName is the first argument (argv[0]) of a traced process until it executes the
+// program, whose path is the next argument.
 const beginName = "injector: begin"
 
-// Begin becomes the traced program, if this process was started by Start;
-// otherwise it returns. A program that uses Start calls it first in main or TestMain.
+// Begin executes the traced program if Start started this process; otherwise it
+// returns. A program that uses Start calls it first in main or TestMain.
 func Begin() {
 	if len(os.Args) < 3 || os.Args[0] != beginName {
 		return
 	}
-	runtime.LockOSThread() // the filter is that of a thread
+	runtime.LockOSThread() // the filter applies to one thread
 	err := installFilter()
 	if err == nil {
 		err = syscall.Exec(os.Args[1], os.Args[2:], os.Environ())
@@ -35,8 +35,8 @@ func Begin() {
 	os.Exit(126)
 }
 
-// throughBegin changes a command so that Begin starts it.
-func throughBegin(cmd *exec.Cmd) error {
+// startThroughBegin changes a command so that Begin starts it.
+func startThroughBegin(cmd *exec.Cmd) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -46,13 +46,13 @@ func throughBegin(cmd *exec.Cmd) error {
 	return nil
 }
 
-// installFilter makes the calls of calls stop for the tracer, in this thread and
-// in all that it starts. Without the tracer they would fail with ENOSYS.
+// installFilter makes the system calls in the table calls stop for the tracer, in this
+// thread and in all that it starts. Without the tracer they would fail with ENOSYS.
 func installFilter() error {
 	const (
 		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 		equals = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		give   = unix.BPF_RET | unix.BPF_K
+		ret    = unix.BPF_RET | unix.BPF_K
 	)
 	filter := []unix.SockFilter{{Code: load, K: 0}} // the number of the call
 	left := len(calls)
@@ -60,7 +60,7 @@ func installFilter() error {
 		filter = append(filter, unix.SockFilter{Code: equals, Jt: uint8(left), K: uint32(number)})
 		left--
 	}
-	filter = append(filter, unix.SockFilter{Code: give, K: unix.SECCOMP_RET_ALLOW}, unix.SockFilter{Code: give, K: unix.SECCOMP_RET_TRACE})
+	filter = append(filter, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW}, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_TRACE})
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if os.Geteuid() != 0 || unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0) != nil {
 		// Without CAP_SYS_ADMIN the process first gives up set-user-ID programs.
@@ -75,7 +75,7 @@ func installFilter() error {
 	return nil
 }
 
-// shape is which arguments of a call say what file it is about.
+// shape says which arguments of a call name its file.
 type shape uint8
 
 const (
@@ -101,14 +101,14 @@ const (
 	names // rename and unlink
 )
 
-// call is what is known of a system call.
+// call is what is known about a system call.
 type call struct {
 	name   string
 	shape  shape
 	effect effect
 }
 
-// calls are the system calls that stop.
+// calls are the system calls at which a traced thread stops.
 var calls = map[uint64]call{
 	unix.SYS_OPEN:              {"open", byPath, opens},
 	unix.SYS_OPENAT:            {"openat", byAt, opens},
@@ -175,5 +175,5 @@ var errnos = map[effect][]unix.Errno{
 // lockCommands are the commands of fcntl(2) that count.
 var lockCommands = []uint64{unix.F_SETLK, unix.F_SETLKW, unix.F_OFD_SETLK, unix.F_OFD_SETLKW, unix.F_SETLEASE}
 
-// without removes what the kernel adds to the path of a file that has no name any more.
-func without(path string) string { return strings.TrimSuffix(path, " (deleted)") }
+// trimDeleted removes what the kernel adds to the path of a file that has no name any more.
+func trimDeleted(path string) string { return strings.TrimSuffix(path, " (deleted)") }

@@ -20,22 +20,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Action is what becomes of a call. The zero value lets it pass.
+// Action says what happens to a call. The zero value lets it pass.
 type Action struct {
 	// Error makes the call fail without effect.
 	Error unix.Errno
 	// Half makes a write write half of its bytes.
 	Half bool
-	// Kill kills the process by SIGKILL: before the call, or, with Half, after it.
+	// Kill kills the process with SIGKILL: before the call or, with Half, after it.
 	Kill bool
 	// KillAll kills the program and all its children in the same way.
 	KillAll bool
 }
 
-// Options are a program and what becomes of its calls.
+// Options name a program and decide what happens to its calls.
 type Options struct {
-	// Command is the program. Its standard files are none or are of type
-	// *os.File, and its SysProcAttr is nil.
+	// Command is the program. Its standard files are nil or of type *os.File, and its
+	// SysProcAttr is nil.
 	Command *exec.Cmd
 	// Root is the directory below which calls count. It is absolute and has no
 	// symbolic links in it.
@@ -54,7 +54,7 @@ type Process struct {
 
 // Start starts a program. All its processes are killed when ours ends.
 func Start(o Options) (*Process, error) {
-	if err := throughBegin(o.Command); err != nil {
+	if err := startThroughBegin(o.Command); err != nil {
 		return nil, err
 	}
 	t := &tracer{root: strings.TrimSuffix(o.Root, "/"), decide: o.Decide, threads: map[int]*process{}, processes: map[int]*process{}}
@@ -119,8 +119,8 @@ type tracer struct {
 const traceOptions = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC |
 	unix.PTRACE_O_TRACESECCOMP | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
 
-// starting makes starts one at a time: a child must not inherit the descriptors of
-// another that is being made.
+// starting is held during a start: a child must not inherit the descriptors of another
+// child that is being started.
 var starting sync.Mutex
 
 func (t *tracer) start(cmd *exec.Cmd) error {
@@ -188,8 +188,8 @@ func programOf(pid int) string {
 	return filepath.Base(link)
 }
 
-// loop lets the processes run until all have ended. ended is called when the
-// program itself has.
+// loop lets the processes run until all have ended. ended is called when the program
+// itself has ended.
 func (t *tracer) loop(ended func(unix.WaitStatus)) error {
 	for {
 		var status unix.WaitStatus
@@ -198,7 +198,7 @@ func (t *tracer) loop(ended func(unix.WaitStatus)) error {
 			continue
 		}
 		if err != nil {
-			return err // ECHILD: nobody is left
+			return err // ECHILD: no process is left
 		}
 		if !status.Stopped() {
 			delete(t.threads, tid)
@@ -239,7 +239,7 @@ func (t *tracer) stop(tid int, status unix.WaitStatus) {
 	case signal == unix.SIGSTOP && !known: // a new one begins
 		signal = 0
 	}
-	// The error would be that it was killed meanwhile.
+	// This fails only if the thread was killed meanwhile.
 	_ = unix.PtraceCont(tid, int(signal))
 }
 

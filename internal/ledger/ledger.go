@@ -1,10 +1,11 @@
 // Package ledger keeps what mail programs have promised to senders, and what became
 // of it, for tests that kill the programs or make their calls fail. An entry is a
-// recipient. At the end each accepted recipient is delivered or its sender has a
-// notice of the failure; whatever happened twice is counted by its reason.
+// recipient. At the end each accepted recipient is delivered or its sender has a notice
+// of the failure. Deliveries and notices that came twice are counted by their reason.
 //
-// The ledger belongs to the world outside the programs. It is in memory and no fault
-// touches it.
+// The ledger is outside the programs under test: it is in the memory of the test, and
+// no injected fault affects it. A life of the programs is the time from one start to
+// the next.
 package ledger
 
 import (
@@ -30,7 +31,7 @@ type Entry struct {
 	Address, Sender string
 	Fate            Fate
 	WantsSuccess    bool  // NOTIFY=SUCCESS,FAILURE
-	Accepted        bool  // somebody was told that the message is taken
+	Accepted        bool  // a client was told that the message is accepted
 	Delivered       []int // the lives of the programs in which it was delivered
 	Resent          bool  // by REQUEUE or REROUTE
 
@@ -60,7 +61,7 @@ func (l *Ledger) Add(e *Entry) {
 	l.entries[e.Address] = e
 }
 
-// Accept notes that somebody was told that the message for these addresses is taken.
+// Accept notes that a client was told that the message for these addresses is accepted.
 func (l *Ledger) Accept(addresses []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,28 +101,29 @@ func (l *Ledger) Doubles() map[string]int {
 	return maps.Clone(l.doubles)
 }
 
-// Wrong lists what must never happen and did.
+// Wrong lists the events that must never happen.
 func (l *Ledger) Wrong() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.wrong)
 }
 
-// Close notes what is over after a crash: a delivered recipient whose address is not in
-// the text open, which has everything on disk that is still to be delivered, must not be
-// delivered again; and if its sender has a notice and the address is not in the text
-// owed either, no other notice may come.
+// Close notes, after a crash, which recipients are finished. The text open has all
+// recipients on disk that are still to be delivered; owed has those on disk whose
+// sender is still to get a notice. A delivered recipient that is not in open must not
+// be delivered again. If its sender has a notice and it is in neither text, no other
+// notice may come.
 func (l *Ledger) Close(open, owed string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for address, e := range l.entries {
-		asked := strings.Contains(open, address)
-		e.done = e.done || len(e.Delivered) > 0 && !asked
-		e.over = e.over || e.failed+e.told > 0 && !asked && !strings.Contains(owed, address)
+		stillOpen := strings.Contains(open, address)
+		e.done = e.done || len(e.Delivered) > 0 && !stillOpen
+		e.over = e.over || e.failed+e.told > 0 && !stillOpen && !strings.Contains(owed, address)
 	}
 }
 
-// Attempt counts an attempt and returns what becomes of a recipient now.
+// Attempt counts an attempt and returns what the agent does with the recipient now.
 func (l *Ledger) Attempt(address string) Fate {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ type Faults struct {
 	// Often is the share of calls that fail with Error; 0: none.
 	Often float64
 	Error unix.Errno
-	// Space is how many bytes all files may have; 0: any number.
+	// Space is how many bytes all files may have together; 0: any number.
 	Space int64
 }
 
@@ -46,8 +46,8 @@ func (d *Disk) Used() int64 {
 	return d.used
 }
 
-// has lists the errors that a class of calls can have.
-var has = map[unix.Errno][]callKind{
+// failingKinds lists the kinds of calls that can fail with an error.
+var failingKinds = map[unix.Errno][]callKind{
 	unix.EIO:    {opening, creating, reading, writing, syncing, naming},
 	unix.EINTR:  {opening, creating, reading, writing, syncing},
 	unix.ENOSPC: {creating, writing, naming, syncing},
@@ -67,7 +67,7 @@ func (d *Disk) fault(kind callKind) error {
 	if d.faults.Often == 0 || d.rand.Float64() >= d.faults.Often {
 		return nil
 	}
-	for _, k := range has[d.faults.Error] {
+	for _, k := range failingKinds[d.faults.Error] {
 		if k == kind {
 			d.failed++
 			return d.faults.Error

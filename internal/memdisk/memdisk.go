@@ -8,8 +8,8 @@
 //
 //	a write        any of its 512-byte sectors, in any order; where only a
 //	               later one is left, the hole reads as zeros
-//	a name         any of the names made, moved and removed, in any order, but
-//	               those of one file in their own order
+//	a name         any of the changes of names, in any order, except that the
+//	               changes of one file keep their order
 //	owner, mode,   the old or the new
 //	times
 //
@@ -54,10 +54,10 @@ type Disk struct {
 	nextFD  int
 
 	calls   int // since the power came on
-	cutAt   int // calls that change something until the power goes; 0: it stays on
+	cutAt   int // calls that change something until the power fails; 0: it stays on
 	cutStep func(call string) bool
 	off     bool
-	cut     string // the call at which it went
+	cut     string // the call at which it failed
 	faults  Faults
 	used    int64    // bytes in all files
 	failed  int      // calls that failed because of faults

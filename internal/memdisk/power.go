@@ -1,18 +1,18 @@
 package memdisk
 
-// Power cuts: when the power goes, what has become durable before, and what is
-// left when it comes back.
+// Power cuts: when the power fails, what has become durable before, and what is left
+// when the power comes back.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// CutAt sets the call at which the power goes: the n-th from now that changes
+// CutAt sets the call at which the power fails: the n-th from now that changes
 // something and that step accepts by its description, such as "unlink transport/117".
-// That call and all later ones fail. Calls that change nothing do not count,
-// because a cut at such a call has the same effect as one at the next call that
-// changes something.
+// That call and all later ones fail. Calls that change nothing do not count, because a
+// cut at such a call has the same effect as one at the next call that changes
+// something.
 func (d *Disk) CutAt(n int, step func(call string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -32,7 +32,7 @@ func (d *Disk) powerOff(at string) {
 	}
 }
 
-// IsOff reports whether the power is off, and the call at which it went.
+// IsOff reports whether the power is off, and the call at which it failed.
 func (d *Disk) IsOff() (off bool, at string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,7 +148,8 @@ func (d *Disk) survivingData(n *node, kept float64) []byte {
 	return data
 }
 
-// resized returns data with a size, in a new array if it grows.
+// resized returns data cut off or filled with zeros to a size, in a new array if it
+// grows.
 func resized(data []byte, size int64) []byte {
 	if size <= int64(len(data)) {
 		return data[:size:size]

@@ -11,10 +11,10 @@
 // A query of mailq(1) has only * and ?, because addresses and diagnostics are
 // full of brackets: see Wildcard.
 //
-// Both ignore case. The texts come from strangers, so matching takes at most time
+// Both ignore case. The texts come from strangers, so matching takes time at most
 // proportional to the product of the two lengths, for each combination of the
-// alternatives in braces. The package is pure: it imports nothing but strings, so
-// that the scheduler's core may use it.
+// alternatives in braces. The package is pure: it imports nothing but strings, so that
+// the scheduler's core may use it.
 package pattern
 
 import "strings"

@@ -1,6 +1,6 @@
-// Package peertest runs programs of other mail servers beside ours, for tests
-// and benchmarks: Postfix, as "make peers" has unpacked it into .peers. Nothing
-// is installed, and everything is on the loopback.
+// Package peertest runs other servers beside ours, for tests and benchmarks: Postfix
+// and Redis, which "make peers" has unpacked into .peers. Nothing is installed, and
+// everything is on the loopback.
 package peertest
 
 import (
@@ -48,8 +48,8 @@ func (p Peers) Command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Source is smtp-source, which sends messages with twenty sessions to a port.
-// Each message has about 2000 bytes and one recipient.
+// Source is smtp-source, which sends messages over twenty sessions to a port. Each
+// message has about 2000 bytes and one recipient.
 func (p Peers) Source(port, messages int, from, to string, more ...string) *exec.Cmd {
 	args := append([]string{"-s", "20", "-m", fmt.Sprint(messages), "-l", "1900", "-f", from, "-t", to}, more...)
 	return p.Command("sbin/smtp-source", append(args, fmt.Sprint("127.0.0.1:", port))...)

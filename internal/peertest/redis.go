@@ -51,7 +51,7 @@ func FindRedis(tb testing.TB) *Redis {
 // Addr returns host and port.
 func (r *Redis) Addr() string { return fmt.Sprint("127.0.0.1:", r.Port) }
 
-// Start starts the server, with what it has saved.
+// Start starts the server, which loads the data that it saved.
 func (r *Redis) Start() {
 	r.tb.Helper()
 	r.cmd = exec.Command(r.binary, "--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--save", "", "--appendonly", "no", "--daemonize", "no")

@@ -16,13 +16,13 @@ import (
 
 func openat(dir int, path string, flags int, mode uint32) (int, error) {
 	if m := at(dir, path); m != nil {
-		fd, err := m.disk.Openat(m.own(dir), strings.Clone(path), flags, mode)
+		fd, err := m.disk.Openat(m.diskFD(dir), strings.Clone(path), flags, mode)
 		if err != nil {
 			return -1, err
 		}
 		return m.first + fd, nil
 	}
-	at, base, done, err := unlinked(dir, path)
+	at, base, done, err := openHashDir(dir, path)
 	if err != nil {
 		return -1, err
 	}
@@ -31,14 +31,14 @@ func openat(dir int, path string, flags int, mode uint32) (int, error) {
 }
 
 // hashed reports whether a path begins with a hash directory, which has one letter.
-// Hash directories are never symbolic links: one of somebody else's would lead out of
-// the postoffice.
+// Hash directories are never symbolic links: a link that another user made could lead
+// out of the postoffice.
 func hashed(path string) bool { return len(path) > 2 && path[1] == '/' && path[0] != '.' }
 
-// unlinked opens the directory of a path with hash directories, if none of them is a
-// symbolic link. base is the rest of the path. Other paths stay as they are. done closes
-// the directory.
-func unlinked(dir int, path string) (at int, base string, done func(), err error) {
+// openHashDir opens the directory of a path with hash directories, if none of them is a
+// symbolic link. base is the rest of the path. Other paths stay as they are. done
+// closes the directory.
+func openHashDir(dir int, path string) (at int, base string, done func(), err error) {
 	if !hashed(path) {
 		return dir, path, func() {}, nil
 	}
@@ -62,7 +62,7 @@ func unlinked(dir int, path string) (at int, base string, done func(), err error
 // Close closes a descriptor.
 func Close(fd int) error {
 	if m := of(fd); m != nil {
-		return m.disk.Close(m.own(fd))
+		return m.disk.Close(m.diskFD(fd))
 	}
 	return unix.Close(fd)
 }
@@ -76,18 +76,18 @@ func Fstat(fd int, st *unix.Stat_t) error {
 }
 
 func (m *mount) fstat(fd int, st *unix.Stat_t) error {
-	found, err := m.disk.Fstat(m.own(fd))
+	found, err := m.disk.Fstat(m.diskFD(fd))
 	*st = found
 	return err
 }
 
 func fstatat(dir int, path string, st *unix.Stat_t) error {
 	if m := at(dir, path); m != nil {
-		found, err := m.disk.Fstatat(m.own(dir), strings.Clone(path))
+		found, err := m.disk.Fstatat(m.diskFD(dir), strings.Clone(path))
 		*st = found
 		return err
 	}
-	dir, base, done, err := unlinked(dir, path)
+	dir, base, done, err := openHashDir(dir, path)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func Read(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			buf := make([]byte, min(len(b), 4<<10))
-			n, err := m.disk.Read(m.own(fd), buf)
+			n, err := m.disk.Read(m.diskFD(fd), buf)
 			copy(b, buf[:max(n, 0)])
 			return n, err
 		}
@@ -113,7 +113,7 @@ func Pread(fd int, b []byte, offset int64) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			buf := make([]byte, min(len(b), 4<<10))
-			n, err := m.disk.Pread(m.own(fd), buf, offset)
+			n, err := m.disk.Pread(m.diskFD(fd), buf, offset)
 			copy(b, buf[:max(n, 0)])
 			return n, err
 		}
@@ -126,7 +126,7 @@ func Pread(fd int, b []byte, offset int64) (int, error) {
 func Write(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
-			return m.disk.Write(m.own(fd), bytes.Clone(b))
+			return m.disk.Write(m.diskFD(fd), bytes.Clone(b))
 		}
 		return unix.Write(fd, b)
 	})
@@ -136,7 +136,7 @@ func Write(fd int, b []byte) (int, error) {
 func Pwrite(fd int, b []byte, offset int64) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
-			return m.disk.Pwrite(m.own(fd), bytes.Clone(b), offset)
+			return m.disk.Pwrite(m.diskFD(fd), bytes.Clone(b), offset)
 		}
 		return unix.Pwrite(fd, b, offset)
 	})
@@ -147,7 +147,7 @@ func Pwrite(fd int, b []byte, offset int64) (int, error) {
 // less, if the disk is full.
 func Append(fd int, b []byte) (n int, err error) {
 	if m := of(fd); m != nil {
-		return eintr.Retry1(func() (int, error) { return m.disk.Append(m.own(fd), bytes.Clone(b)) })
+		return eintr.Retry1(func() (int, error) { return m.disk.Append(m.diskFD(fd), bytes.Clone(b)) })
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err != nil {
@@ -167,7 +167,7 @@ func Append(fd int, b []byte) (n int, err error) {
 // Seek moves the descriptor's file offset: lseek(2).
 func Seek(fd int, offset int64, whence int) (int64, error) {
 	if m := of(fd); m != nil {
-		return m.disk.Seek(m.own(fd), offset, whence)
+		return m.disk.Seek(m.diskFD(fd), offset, whence)
 	}
 	return unix.Seek(fd, offset, whence)
 }
@@ -176,7 +176,7 @@ func Seek(fd int, offset int64, whence int) (int64, error) {
 func Truncate(fd int, size int64) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.Ftruncate(m.own(fd), size)
+			return m.disk.Ftruncate(m.diskFD(fd), size)
 		}
 		return unix.Ftruncate(fd, size)
 	})
@@ -186,7 +186,7 @@ func Truncate(fd int, size int64) error {
 func Sync(fd int) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.Fsync(m.own(fd))
+			return m.disk.Fsync(m.diskFD(fd))
 		}
 		return unix.Fsync(fd)
 	})
@@ -196,7 +196,7 @@ func Sync(fd int) error {
 func SyncData(fd int) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.Fsync(m.own(fd))
+			return m.disk.Fsync(m.diskFD(fd))
 		}
 		return unix.Fdatasync(fd)
 	})
@@ -206,7 +206,7 @@ func SyncData(fd int) error {
 func SyncAll(fd int) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.Syncfs(m.own(fd))
+			return m.disk.Syncfs(m.diskFD(fd))
 		}
 		return unix.Syncfs(fd)
 	})
@@ -218,7 +218,7 @@ func Getdents(fd int, b []byte) (int, error) {
 	return eintr.Retry1(func() (int, error) {
 		if m := of(fd); m != nil {
 			buf := make([]byte, min(len(b), 4<<10))
-			n, err := m.disk.Getdents(m.own(fd), buf)
+			n, err := m.disk.Getdents(m.diskFD(fd), buf)
 			copy(b, buf[:max(n, 0)])
 			return n, err
 		}
@@ -285,7 +285,7 @@ func removeACL(fd int) error {
 func fchmod(fd int, mode uint32) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.Fchmod(m.own(fd), mode)
+			return m.disk.Fchmod(m.diskFD(fd), mode)
 		}
 		return unix.Fchmod(fd, mode)
 	})
@@ -294,7 +294,7 @@ func fchmod(fd int, mode uint32) error {
 func fchown(fd, uid, gid int) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.Fchown(m.own(fd), uid, gid)
+			return m.disk.Fchown(m.diskFD(fd), uid, gid)
 		}
 		return unix.Fchown(fd, uid, gid)
 	})
@@ -304,7 +304,7 @@ func fchown(fd, uid, gid int) error {
 func setTime(fd int, at unix.Timespec) error {
 	return eintr.Retry(func() error {
 		if m := of(fd); m != nil {
-			return m.disk.SetTime(m.own(fd), at)
+			return m.disk.SetTime(m.diskFD(fd), at)
 		}
 		times := []unix.Timespec{at, at}
 		return unix.UtimesNanoAt(WorkingDir, "/proc/self/fd/"+strconv.Itoa(fd), times, 0)
@@ -314,9 +314,9 @@ func setTime(fd int, at unix.Timespec) error {
 func mkdirat(dir int, path string, mode uint32) error {
 	return eintr.Retry(func() error {
 		if m := at(dir, path); m != nil {
-			return m.disk.Mkdirat(m.own(dir), strings.Clone(path), mode)
+			return m.disk.Mkdirat(m.diskFD(dir), strings.Clone(path), mode)
 		}
-		dir, base, done, err := unlinked(dir, path)
+		dir, base, done, err := openHashDir(dir, path)
 		if err != nil {
 			return err
 		}
@@ -328,9 +328,9 @@ func mkdirat(dir int, path string, mode uint32) error {
 func unlinkat(dir int, path string) error {
 	return eintr.Retry(func() error {
 		if m := at(dir, path); m != nil {
-			return m.disk.Unlinkat(m.own(dir), strings.Clone(path))
+			return m.disk.Unlinkat(m.diskFD(dir), strings.Clone(path))
 		}
-		dir, base, done, err := unlinked(dir, path)
+		dir, base, done, err := openHashDir(dir, path)
 		if err != nil {
 			return err
 		}
@@ -347,14 +347,14 @@ func renameat(fromDir int, from string, toDir int, to string, flags uint) error 
 			return unix.EXDEV
 		case m != nil:
 			keep := flags&unix.RENAME_NOREPLACE != 0
-			return m.disk.Renameat(m.own(fromDir), strings.Clone(from), m.own(toDir), strings.Clone(to), keep)
+			return m.disk.Renameat(m.diskFD(fromDir), strings.Clone(from), m.diskFD(toDir), strings.Clone(to), keep)
 		}
-		fromAt, fromBase, fromDone, err := unlinked(fromDir, from)
+		fromAt, fromBase, fromDone, err := openHashDir(fromDir, from)
 		if err != nil {
 			return err
 		}
 		defer fromDone()
-		toAt, toBase, toDone, err := unlinked(toDir, to)
+		toAt, toBase, toDone, err := openHashDir(toDir, to)
 		if err != nil {
 			return err
 		}

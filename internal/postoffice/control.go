@@ -22,7 +22,7 @@ var ErrInUse = errors.New("another process has it open for writing")
 // ErrNoLease says that a control file belongs to another user and cannot be taken
 // over: the file system of transport/ has no leases, as is the case with NFS. The
 // file is left as it is.
-var ErrNoLease = errors.New("it belongs to another user, and without leases nothing proves that he does not have it open")
+var ErrNoLease = errors.New("it belongs to another user, and without leases nothing proves that the user does not have it open")
 
 // ErrLinked says that a control file belongs to another user and has a second name (a
 // hard link), which may be that of somebody else's file. The file is left as it is.

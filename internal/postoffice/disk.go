@@ -129,8 +129,8 @@ func mountedAt(path string) *mount {
 	return nil
 }
 
-// own returns the number that the disk itself uses for a descriptor.
-func (m *mount) own(fd int) int {
+// diskFD returns the number that the disk itself uses for a descriptor.
+func (m *mount) diskFD(fd int) int {
 	if fd == WorkingDir {
 		return fd
 	}

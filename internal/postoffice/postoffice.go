@@ -40,7 +40,7 @@ import (
 	"zsched/internal/eintr"
 )
 
-// WorkingDir stands for the working directory where a directory is wanted.
+// WorkingDir means the working directory, where a directory is expected.
 const WorkingDir = unix.AT_FDCWD
 
 // Open opens a file that child processes do not inherit. It follows no symbolic link

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Daemon says of the daemon that locks a pid file whether it runs, and whether one
-// ever ran. The file is locked (flock(2)) while the daemon runs; the lock is looked
-// up in /proc/locks, so that it need not be taken. ZMailer's daemons do not lock the
-// file: without a lock, the pid in it counts if that process is named name.
+// Daemon reports whether the daemon that locks a pid file is running, and whether one
+// ever ran. The file is locked (flock(2)) while the daemon runs; the lock is looked up
+// in /proc/locks, so that it need not be taken. ZMailer's daemons do not lock the file:
+// without a lock, the pid in it counts if that process is named name.
 func Daemon(pidFile, name string) (running, ever bool) {
 	info, err := os.Stat(pidFile)
 	if err != nil {

@@ -23,8 +23,8 @@ const startSlack = 2 * time.Second
 
 // RunningSince reports whether the process with this pid runs and started
 // before writtenAt, the time of the file that names it. A process that started
-// later has reused the pid. A zombie does not run. If /proc does not tell, a
-// process that exists counts as running.
+// later has reused the pid. A zombie does not run. If /proc does not say, a process
+// that exists counts as running.
 func RunningSince(pid int, writtenAt time.Time) bool {
 	if !Exists(pid) {
 		return false
@@ -46,7 +46,7 @@ func (p *Process) startedBefore(writtenAt time.Time) bool {
 }
 
 // Find returns the process with this pid, or the zero value if it is a zombie.
-// known is false if /proc does not tell.
+// known is false if /proc does not say.
 func Find(pid int) (p Process, known bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -66,8 +66,8 @@ func Find(pid int) (p Process, known bool) {
 	return Process{pid, st.parent, st.session, startedAt}, true
 }
 
-// From returns the processes with a pid of at least least.
-func From(least int) ([]Process, error) {
+// From returns the processes with a pid of minPID or more.
+func From(minPID int) ([]Process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func From(least int) ([]Process, error) {
 	var list []Process
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || pid < least {
+		if err != nil || pid < minPID {
 			continue
 		}
 		if p, _ := Find(pid); p.PID != 0 {
