@@ -78,8 +78,6 @@ type Options struct {
 	// Timeout bounds a batch of calls; 0: callTimeout.
 	Timeout time.Duration
 	Rand    *rand.Rand
-	// Known are the nodes that an earlier process knew.
-	Known []string
 	// Log gets a message about each change that an administrator should know.
 	Log func(severity scheduler.Severity, text string)
 }

@@ -228,7 +228,11 @@ func (n *Node) divide(l *limit) {
 		n.allow(l, 0, never)
 	case Local:
 		n.allow(l, scheduler.Unlimited, never)
-	default:
+	case Divide:
+		if !n.members.remembered {
+			n.allow(l, 0, never)
+			return
+		}
 		nodes := n.members.names()
 		part := limit / len(nodes)
 		if part == 0 && slices.Index(nodes, n.options.Node) < limit {

@@ -18,6 +18,8 @@ const rememberNodes = 10 * time.Minute
 type members struct {
 	known map[string]member // by name, without this node
 	self  string
+	// remembered says that known includes the nodes that an earlier process knew.
+	remembered bool
 
 	joined  bool   // the store has accepted this process under its name
 	refused string // the claim of another process on the name; "": none
@@ -41,18 +43,30 @@ type member struct {
 
 func (m *members) init(o Options) {
 	m.self, m.known = o.Node, make(map[string]member)
-	for _, name := range o.Known {
-		if name != o.Node {
-			m.known[name] = member{}
-		}
-	}
 }
 
 // start is called in the first turn.
 func (m *members) start(now boot) {
 	m.started, m.lastOK, m.reports = true, now, now
-	for name := range m.known {
-		m.known[name] = member{reported: now}
+}
+
+// Nodes returns the names of the other nodes that have reported to the store within
+// the last ten minutes, or did so before it was lost.
+func (n *Node) Nodes() []string { return slices.Sorted(maps.Keys(n.members.known)) }
+
+// Remember adds the nodes that an earlier process of this node knew. Before this
+// call, the node has no part of any limit without the store. If the store does not
+// list a node either, it is forgotten after ten minutes with the store.
+func (n *Node) Remember(nodes []string) {
+	m := &n.members
+	m.remembered = true
+	for _, name := range nodes {
+		if _, known := m.known[name]; !known && name != m.self {
+			m.known[name] = member{reported: n.now}
+		}
+	}
+	if m.lost {
+		n.divideAll()
 	}
 }
 
@@ -202,6 +216,11 @@ func (n *Node) checkLost() {
 		Local:  "limits of the cluster do not apply",
 	}[n.options.Lost]
 	n.options.Log(scheduler.Error, "cluster: the store is lost: "+what)
+	n.divideAll()
+}
+
+// divideAll gives this node its part of everything while the store is lost.
+func (n *Node) divideAll() {
 	for _, l := range n.sortedLimits() {
 		n.divide(l)
 	}
@@ -216,6 +235,10 @@ func (n *Node) returned() {
 	m := &n.members
 	m.lost, n.stats.Lost, m.late = false, false, 0
 	m.returningUntil = n.now + boot(n.times.ttl)
+	for name, node := range m.known { // a store that is empty does not list them at once
+		node.reported = n.now
+		m.known[name] = node
+	}
 	n.options.Log(scheduler.Warning, "cluster: the store is back")
 	for _, l := range n.sortedLimits() {
 		l.mayUse = 0

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"zsched/scheduler/cluster"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
+	"zsched/scheduler/state"
 	"zsched/ta"
 )
 
@@ -110,7 +112,10 @@ type scheduling struct {
 	name   string
 	proxy  *proxy
 	node   *cluster.Node
+	state  string // its state file
 	starts int
+	busy   int
+	most   int // sessions at once
 	last   uint64
 	dead   bool
 }
@@ -118,7 +123,7 @@ type scheduling struct {
 func newTrio(t *testing.T, s server, limit int) *trio {
 	x := &trio{t: t, limit: limit, took: 20 * time.Millisecond, from: time.Now(), at: time.Now()}
 	for i := range 3 {
-		n := &scheduling{trio: x, name: fmt.Sprintf("node%d", i+1), proxy: newProxy(t, s.Addr())}
+		n := &scheduling{trio: x, name: fmt.Sprintf("node%d", i+1), proxy: newProxy(t, s.Addr()), state: filepath.Join(t.TempDir(), state.Name)}
 		x.nodes = append(x.nodes, n)
 		n.boot(cluster.Divide)
 	}
@@ -142,9 +147,9 @@ func (n *scheduling) boot(lost cluster.Lost) {
 	address.TTL = ttl
 	n.node = cluster.Open(cluster.Options{
 		Store: address, Prefix: "zs", Node: n.name, Place: n.name, Nonce: fmt.Sprint(n.name, time.Now().UnixNano()),
-		Rand: rand.New(rand.NewPCG(1, 2)), Known: []string{"node1", "node2", "node3"}, Lost: lost,
+		Rand: rand.New(rand.NewPCG(1, 2)), Lost: lost,
 	})
-	n.Options.Cluster, n.dead = n.node, false
+	n.Options.Cluster, n.Options.State, n.dead = n.node, n.state, false
 	n.Deliver = n.deliver
 	for range 300 {
 		n.last++
@@ -183,6 +188,8 @@ func (x *trio) change(by int, n *scheduling) {
 	x.use += time.Duration(x.busy) * now.Sub(x.at)
 	x.at = now
 	x.busy += by
+	n.busy += by
+	n.most = max(n.most, n.busy)
 	if by > 0 {
 		x.starts++
 		n.starts++
@@ -199,7 +206,7 @@ func (x *trio) count() {
 	defer x.mu.Unlock()
 	x.starts, x.over, x.most, x.use, x.from, x.at = 0, 0, x.busy, 0, time.Now(), time.Now()
 	for _, n := range x.nodes {
-		n.starts = 0
+		n.starts, n.most = 0, n.busy
 	}
 }
 
@@ -496,6 +503,23 @@ func TestNodeDies(t *testing.T) {
 		x.awaitOf(n, "its successor starts sessions", 100)
 		if c := x.log("it is back"); c.over > 0 {
 			t.Errorf("%d starts beyond the limit", c.over)
+		}
+	})
+}
+
+// TestRestartWithoutTheStore: the state file has the other nodes, so that a node that
+// starts while the store is down divides by all of them.
+func TestRestartWithoutTheStore(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		x := settled(t, s, 9)
+		n := x.nodes[0]
+		s.Kill()
+		n.end()
+		x.count()
+		n.boot(cluster.Divide)
+		x.awaitOf(n, "it starts sessions without the store", 100)
+		if c := x.log("a node is restarted without the store"); c.over > 0 || n.most > x.limit/3 {
+			t.Errorf("%d starts beyond the limit, at most %d sessions at once on the node", c.over, n.most)
 		}
 	})
 }

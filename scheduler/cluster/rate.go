@@ -128,6 +128,9 @@ func (n *Node) drawAlone(r *rate) {
 	if r.wanted == 0 {
 		return
 	}
+	if n.options.Lost == Divide && !n.members.remembered {
+		return
+	}
 	r.drawn = n.now
 	part := boot(len(n.members.names()))
 	switch n.options.Lost {

@@ -94,7 +94,8 @@ func (n *virtualNode) boot(max int) {
 	n.alive, n.busy, n.allowed, n.inbox, n.inboxAt = true, 0, scheduler.Allowance{}, nil, nil
 	n.v.calls++
 	n.Node = newNode(Options{Store: a, Prefix: "zs", Node: n.name, Place: "at" + n.name, Nonce: fmt.Sprint(n.name, ".", n.v.calls),
-		Rand: n.v.rand, Known: n.v.names()}, n.carry)
+		Rand: n.v.rand}, n.carry)
+	n.Remember(n.v.names())
 	n.Perform(scheduler.Want{Limit: n.v.limit, Max: max})
 	n.waitedAt = n.v.now
 }

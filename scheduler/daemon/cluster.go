@@ -21,8 +21,27 @@ type Cluster interface {
 	// ClockSet says that the core was told of a ClockSet, and has dropped all
 	// allowances. The next Turn repeats them.
 	ClockSet()
+	// Nodes returns the names of the other nodes, which the state file keeps. Remember
+	// is called once at the start, with those that an earlier process has kept.
+	Nodes() []string
+	Remember(nodes []string)
 	// Next is the time of the next turn, if nothing else happens first.
 	Next() time.Time
+}
+
+// remember tells the cluster which nodes an earlier process knew.
+func (l *Loop) remember(nodes []string) {
+	if l.cluster != nil {
+		l.cluster.Remember(nodes)
+	}
+}
+
+// nodes returns the other nodes of the cluster, never nil; nil: there is no cluster.
+func (l *Loop) nodes() []string {
+	if l.cluster == nil {
+		return nil
+	}
+	return append([]string{}, l.cluster.Nodes()...)
 }
 
 // begin begins a turn, when something has happened.

@@ -251,7 +251,7 @@ func New(o Options) *Daemon {
 	}
 	d.timer.Stop()
 	l := &d.loop
-	l.perform, l.observer, l.log, l.verbose = d.perform, o.Observer, o.Log, o.Verbose
+	l.perform, l.cluster, l.observer, l.log, l.verbose = d.perform, o.Cluster, o.Observer, o.Log, o.Verbose
 	l.agents = newAgents(d)
 	l.intake = newIntake(l, o.Spool)
 	l.files = newFiles(l, o)

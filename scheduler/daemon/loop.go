@@ -20,6 +20,7 @@ type Loop struct {
 	startedAt time.Time
 	events    []scheduler.Event // to be passed to the core
 	perform   func(scheduler.Action)
+	cluster   Cluster  // nil: none
 	observer  Observer // nil: none
 	log       zerolog.Logger
 	verbose   bool

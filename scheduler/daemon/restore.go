@@ -41,6 +41,7 @@ func (r *restore) begin(o *Options) {
 	}
 	if r.writtenAt.IsZero() {
 		r.done = true
+		r.loop.remember(nil)
 		return
 	}
 	read := o.ReadState
@@ -63,6 +64,7 @@ func (r *restore) begin(o *Options) {
 // read begins to restore what the file says.
 func (r *restore) read(t *state.Table) {
 	r.table, r.foreign = t, t.Foreign
+	r.loop.remember(t.Nodes())
 	r.next <- struct{}{}
 }
 

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +30,7 @@ type saver struct {
 	file   *state.Writer // nil: to be opened
 	all    bool          // everything must be saved
 	saved  scheduler.Saved
+	nodes  []string  // of the cluster, as they were saved last; nil: not in file yet
 	now    time.Time // when this save began
 	synced time.Time // when the last save that was made durable began
 	failed bool      // the last save failed, and that was logged
@@ -59,6 +61,7 @@ type situation struct {
 	loaded     bool // all mail that was there at the start is loaded
 	lost       bool // there were too many changes for SaveChanges
 	recipients int
+	nodes      []string // of the cluster; nil: there is no cluster
 }
 
 // save saves the changes, or everything if that is necessary or if this is the
@@ -72,7 +75,7 @@ func (sv *saver) save(last bool) error {
 	err := sv.ask(func(l *Loop) {
 		s = situation{
 			read: l.restore.done, foreign: l.restore.foreign, loaded: l.loaded,
-			lost: l.core.ChangesLost(), recipients: l.core.Counts().Recipients,
+			lost: l.core.ChangesLost(), recipients: l.core.Counts().Recipients, nodes: l.nodes(),
 		}
 	})
 	if err != nil {
@@ -87,13 +90,13 @@ func (sv *saver) save(last bool) error {
 	case !s.read:
 		// What is in the file is not known yet.
 	case s.loaded && (sv.all || last):
-		err, failure = sv.saveAll(last)
+		err, failure = sv.saveAll(s.nodes)
 	case s.foreign && sv.file == nil:
 		// It is replaced when all mail is loaded.
 	default:
-		err, failure = sv.saveChanges()
+		err, failure = sv.saveChanges(s.nodes)
 		if failure == nil && state.TooLong(sv.size(), s.recipients) && s.loaded && err == nil {
-			err, failure = sv.saveAll(last)
+			err, failure = sv.saveAll(s.nodes)
 		}
 	}
 	sv.note(failure)
@@ -111,7 +114,7 @@ func (sv *saver) size() int64 {
 // part of the next save.
 func (sv *saver) note(failure error) {
 	if failure != nil {
-		sv.all = true
+		sv.all, sv.nodes = true, nil
 		if sv.file != nil {
 			_ = sv.file.Close()
 			sv.file = nil
@@ -129,19 +132,24 @@ func (sv *saver) note(failure error) {
 
 // saveChanges appends what has changed. err is that of the loop, failure that of
 // the file.
-func (sv *saver) saveChanges() (err, failure error) {
+func (sv *saver) saveChanges(nodes []string) (err, failure error) {
 	for more := true; more; {
 		err := sv.ask(func(l *Loop) { more = l.core.SaveChanges(&sv.saved, saveSlice) })
 		if err != nil {
 			return err, nil
 		}
-		if len(sv.saved.Recipients)+len(sv.saved.Threads) == 0 {
+		nodesChanged := nodes != nil && (sv.nodes == nil || !slices.Equal(nodes, sv.nodes))
+		if len(sv.saved.Recipients)+len(sv.saved.Threads) == 0 && !nodesChanged {
 			continue
 		}
 		if sv.file == nil {
 			if sv.file, failure = state.Append(sv.path); failure != nil {
 				return nil, failure
 			}
+		}
+		if nodesChanged {
+			sv.file.WriteNodes(nodes)
+			sv.nodes = nodes
 		}
 		if failure := sv.file.Write(&sv.saved); failure != nil {
 			return nil, failure
@@ -171,10 +179,13 @@ func (sv *saver) maySync() bool {
 
 // saveAll writes a new file, which replaces the old one. Errors are as in
 // saveChanges.
-func (sv *saver) saveAll(last bool) (err, failure error) {
+func (sv *saver) saveAll(nodes []string) (err, failure error) {
 	file, failure := state.Create(sv.path)
 	if failure != nil {
 		return nil, failure
+	}
+	if nodes != nil {
+		file.WriteNodes(nodes)
 	}
 	var pass *scheduler.SavePass
 	abandon := func() {
@@ -202,7 +213,7 @@ func (sv *saver) saveAll(last bool) (err, failure error) {
 	if sv.file != nil {
 		_ = sv.file.Close()
 	}
-	sv.file, sv.all = file, false
+	sv.file, sv.all, sv.nodes = file, false, nodes
 	return nil, nil
 }
 

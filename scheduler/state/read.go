@@ -135,6 +135,10 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 
 // readLine reads one line of a section.
 func (s *section) readLine(line []byte) {
+	if string(line) == "n" {
+		s.table.nodes = nil
+		return
+	}
 	if len(line) < 2 || line[1] != ' ' {
 		if !bytes.HasPrefix(line, []byte(header)) {
 			s.table.Skipped++
@@ -150,6 +154,8 @@ func (s *section) readLine(line []byte) {
 		err = s.readRecipient(&in)
 	case 't':
 		err = s.readThread(&in)
+	case 'n':
+		err = s.readNodes(&in)
 	}
 	if err != nil {
 		s.table.Skipped++
@@ -164,6 +170,18 @@ func (s *section) readDiagnostic(in *fields) error {
 	}
 	s.table.diagnostics = append(s.table.diagnostics, d)
 	s.numbers[number] = uint32(len(s.table.diagnostics))
+	return nil
+}
+
+func (s *section) readNodes(in *fields) error {
+	var nodes []string
+	for len(in.rest) > 0 && !in.bad {
+		nodes = append(nodes, in.quoted())
+	}
+	if in.bad {
+		return errMalformed
+	}
+	s.table.nodes = nodes
 	return nil
 }
 

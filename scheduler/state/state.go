@@ -11,6 +11,7 @@
 //	r SPOOLID OFFSET MTIME ATTEMPTS NEXT FED STEP FLAGS NUMBER
 //	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
 //	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
+//	n ["NODE"]...
 //
 // The first line of a section gives its version. A section ends where another
 // begins: each process that appends to the file begins one. The sections of other
@@ -25,8 +26,8 @@
 // thread: the end of its suspension (0: none), the next step, d (dead) and s as
 // above, and its window with its feedback; if there is any of that, when all tokens of
 // its rate are there again (0: they are), its site and when that is forgotten, and the
-// reply rules in force on it. Of several lines about a recipient or
-// a thread, the last counts. Times are in seconds since the epoch. Quoted words
+// reply rules in force on it. An n line has the other nodes of the cluster. Of several
+// lines about a recipient or a thread, and of several n lines, the last counts. Times are in seconds since the epoch. Quoted words
 // are as in Go.
 //
 // What is known of other things gets lines of other kinds, each with a letter of
@@ -125,6 +126,18 @@ func readShaping(f *fields, t *scheduler.SavedThread) {
 			t.Effects = append(t.Effects, e)
 		}
 	}
+}
+
+// appendNodes appends an n line. Names for which the line has no room are left out.
+func appendNodes(b []byte, nodes []string) []byte {
+	b = append(b, 'n')
+	begun := len(b)
+	for _, name := range nodes {
+		if len(b)-begun+4*len(name)+len(` ""`) < maxLine {
+			b = strconv.AppendQuote(append(b, ' '), name)
+		}
+	}
+	return append(b, '\n')
 }
 
 func appendFlags(b []byte, d, s bool) []byte {

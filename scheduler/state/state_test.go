@@ -2,10 +2,13 @@ package state
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -303,6 +306,26 @@ func TestNewerThan(t *testing.T) {
 	for mtime, want := range map[int64]bool{50: false, 99: false, 100: true, 150: true, 199: true, 200: false, 300: false} {
 		if got := NewerThan(written, message(1, mtime), now); got != want {
 			t.Errorf("mtime %d: %v", mtime, got)
+		}
+	}
+}
+
+// TestLastNodesApply: the last line of nodes counts, also one without nodes.
+func TestLastNodesApply(t *testing.T) {
+	path := filepath.Join(t.TempDir(), Name)
+	long := strings.Repeat("\xff", maxLine/4)
+	for _, nodes := range [][]string{{"mx2", "a \"b\""}, {"mx3", long, "mx4"}, {}} {
+		w, err := Append(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.WriteNodes(nodes)
+		if err := errors.Join(w.Flush(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		want := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return name == long })
+		if table := read(t, path); !slices.Equal(table.Nodes(), want) || table.Skipped > 0 {
+			t.Errorf("got %q, want %q; %d lines skipped", table.Nodes(), want, table.Skipped)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type Table struct {
 	diagnostics []diagnostic
 	threads     []scheduler.SavedThread
 	threadIndex map[[2]string]int
+	nodes       []string
 }
 
 // entry is an r line.
@@ -62,6 +63,9 @@ func (t *Table) Recipients() int { return t.entries }
 
 // Threads is what the file says of threads.
 func (t *Table) Threads() []scheduler.SavedThread { return t.threads }
+
+// Nodes has the names of the other nodes of the cluster.
+func (t *Table) Nodes() []string { return t.nodes }
 
 // Of returns what the file says of the recipients of a message, by offset.
 func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {

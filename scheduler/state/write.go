@@ -112,6 +112,12 @@ func (w *Writer) Write(s *scheduler.Saved) error {
 	return nil
 }
 
+// WriteNodes adds the names of the other nodes of the cluster.
+func (w *Writer) WriteNodes(nodes []string) {
+	w.allowed += newPerRecipient
+	w.buf = appendNodes(w.buf, nodes)
+}
+
 // number returns the number of a diagnostic, and writes it if it is new. It
 // returns 0 if there is none, or no room for it.
 func (w *Writer) number(d diagnostic) uint32 {
