@@ -74,7 +74,7 @@ func (t *Totals) RouterText(now time.Time) string {
 		text += fmt.Sprintf(" (oldest %s)", FormatSpan(max(0, now.Sub(r.OldestAt))))
 	}
 	if r.Dead {
-		text += "; the router does not run"
+		text += "; the router is not running"
 	}
 	return text
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrDead says that the router or the scheduler is not running.
-var ErrDead = &Error{Unavailable, errors.New("a daemon does not run")}
+var ErrDead = &Error{Unavailable, errors.New("a daemon is not running")}
 
 // WriteStatus writes what option -s shows: how many files wait for the router
 // and for the scheduler, and whether these two are running. local says that they

@@ -165,25 +165,25 @@ var keywords = []row[values]{
 		kind:    count[values]{field: func(v *values) *int { return &v.Sessions }, low: 1, high: 1000},
 		meaning: "job lines an agent works on at once"},
 
-	// How much in a time.
+	// Rates.
 	{name: "rate",
 		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.Rate }},
-		meaning: "recipients that the thread may be fed in a time"},
+		meaning: "maximum rate at which recipients of the thread are fed"},
 	{name: "rateburst", preset: "1",
 		kind:    count[values]{field: func(v *values) *int { return &v.RateBurst }, low: 1, high: 1000000},
 		meaning: "recipients that may be fed at once after a pause, under each rate"},
 	{name: "channelrate",
 		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.ChannelRate }},
-		meaning: "recipients that all threads of the channel may be fed in a time"},
+		meaning: "maximum rate at which recipients of the channel are fed"},
 	{name: "sitemax", preset: "0", zero: "no limit",
 		kind:    count[values]{field: func(v *values) *int { return &v.SiteMax }, high: 1000000},
 		meaning: "maximum number of busy sessions of the site"},
 	{name: "siterate",
 		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.SiteRate }},
-		meaning: "recipients that all threads of the site may be fed in a time"},
+		meaning: "maximum rate at which recipients of the site are fed"},
 	{name: "ringrate",
 		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.RingRate }},
-		meaning: "recipients that all threads of the ring may be fed in a time"},
+		meaning: "maximum rate at which recipients of the ring are fed"},
 
 	// Limits that several nodes share.
 	{name: "clustermax", preset: "0", zero: "no limit",
@@ -191,7 +191,7 @@ var keywords = []row[values]{
 		meaning: "maximum number of busy sessions of the thread on all nodes together"},
 	{name: "clusterrate",
 		kind:    oneRate{field: func(v *values) *scheduler.Rate { return &v.ClusterRate }},
-		meaning: "recipients that the thread may be fed in a time on all nodes together"},
+		meaning: "maximum rate at which recipients of the thread are fed, on all nodes together"},
 
 	// Windows.
 	{name: "initialconcurrency", preset: "0", zero: "always maxthr",
@@ -406,7 +406,7 @@ var params = []row[Params]{
 		meaning: "prefix of the keys in the store"},
 	{name: "fence",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
-		meaning: "command that makes sure that another node no longer runs"},
+		meaning: "command that makes sure that another node is no longer running"},
 	{name: "xfer-listen",
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.XferListen }},
 		meaning: "socket at which xferd takes mail from other nodes"},
