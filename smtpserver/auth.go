@@ -4,6 +4,8 @@ package smtpserver
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+	"github.com/rs/zerolog"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -29,12 +32,16 @@ const (
 	hashesAtOnce = 2
 	// maxPasswordFile bounds the size of the password file in bytes.
 	maxPasswordFile = 16 << 20
+	// maxHashCost bounds the cost of a hash: a check with 15 takes about two seconds,
+	// and each step more doubles that.
+	maxHashCost = 15
 )
 
 // passwords is the file of users and their bcrypt hashes, "user:hash" one a
 // line. It is read again when it has changed.
 type passwords struct {
 	path  string // "" for none
+	log   zerolog.Logger
 	slots chan struct{}
 
 	mu     sync.Mutex
@@ -61,9 +68,9 @@ type login struct {
 	address netip.Prefix
 }
 
-func newPasswords(path string) *passwords {
+func newPasswords(path string, log zerolog.Logger) *passwords {
 	return &passwords{
-		path: path, slots: make(chan struct{}, hashesAtOnce),
+		path: path, log: log, slots: make(chan struct{}, hashesAtOnce),
 		byAddress: make(map[netip.Prefix]*guesses), byUser: make(map[string]*guesses), proven: make(map[login]bool),
 	}
 }
@@ -137,7 +144,7 @@ func (p *passwords) verify(user, password string) (bool, error) {
 	return same && known && password != "", nil
 }
 
-// load reads the file if it has changed.
+// load reads the file if it has changed. It logs each line that it cannot use.
 func (p *passwords) load() error {
 	info, err := os.Stat(p.path)
 	if err != nil {
@@ -154,13 +161,16 @@ func (p *passwords) load() error {
 		return err
 	}
 	hashes, cost := make(map[string][]byte), bcrypt.MinCost
+	n := 0
 	for line := range bytes.Lines(data) {
-		user, hash, ok := strings.Cut(strings.TrimSpace(string(line)), ":")
-		c, err := bcrypt.Cost([]byte(hash))
-		if !ok || user == "" || strings.HasPrefix(user, "#") || err != nil {
-			continue
+		n++
+		user, hash, c, err := parseUser(strings.TrimSpace(string(line)))
+		if err != nil {
+			p.log.Error().Str("place", fmt.Sprintf("%s:%d", p.path, n)).Err(err).Msg("line of the password file is ignored")
 		}
-		hashes[user], cost = []byte(hash), max(cost, c)
+		if err == nil && user != "" {
+			hashes[user], cost = hash, max(cost, c)
+		}
 	}
 	dummy, err := bcrypt.GenerateFromPassword([]byte("nobody's"), cost)
 	if err != nil {
@@ -168,6 +178,26 @@ func (p *passwords) load() error {
 	}
 	p.read, p.hashes, p.dummy = info, hashes, dummy
 	return nil
+}
+
+// parseUser parses a line of the file, and returns the cost of the hash, too. A comment
+// or an empty line has no user. Its errors do not quote the hash.
+func parseUser(line string) (user string, hash []byte, cost int, err error) {
+	if line == "" || strings.HasPrefix(line, "#") {
+		return "", nil, 0, nil
+	}
+	user, rest, ok := strings.Cut(line, ":")
+	if !ok || user == "" {
+		return "", nil, 0, errors.New("it is not user:hash")
+	}
+	hash = []byte(rest)
+	switch cost, err = bcrypt.Cost(hash); {
+	case err != nil:
+		return "", nil, 0, fmt.Errorf("user %q: the text after the colon is not a bcrypt hash", user)
+	case cost > maxHashCost:
+		return "", nil, 0, fmt.Errorf("user %q: the cost of the hash is %d, which is above %d", user, cost, maxHashCost)
+	}
+	return user, hash, cost, nil
 }
 
 // exhausted reports whether there were too many wrong passwords from an address,

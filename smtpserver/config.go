@@ -53,7 +53,7 @@ func (s *Server) use(o Options) {
 	if old != nil && old.o.Passwords == o.Passwords {
 		next.passwords = old.passwords // wrong passwords still count
 	} else {
-		next.passwords = newPasswords(o.Passwords)
+		next.passwords = newPasswords(o.Passwords, o.Log)
 	}
 	if old != nil {
 		next.flow.level.Store(old.flow.level.Load())

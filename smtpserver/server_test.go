@@ -429,7 +429,7 @@ func TestPasswordsAllowStrangersToSendAnywhere(t *testing.T) {
 }
 
 func TestGuessesFromManyAddressesEndForTheUser(t *testing.T) {
-	p := newPasswords("")
+	p := newPasswords("", Default().Log)
 	from := func(i int) login { return login{"ann", addressKey(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))} }
 	p.note(from(200), true)
 	for i := range maxUserGuesses {
