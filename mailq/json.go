@@ -46,8 +46,9 @@ type Totals struct {
 	Router Router `json:"router,omitzero"`
 	// Stopping says that the scheduler waits for its agents and then exits.
 	Stopping bool `json:"stopping,omitempty"`
-	// Unloaded are the messages in transport/ that could not be loaded yet, for
-	// example because a live process has locked them; OldestAt is since when.
+	// Unloaded are the messages in transport/ that could not be loaded yet, for example
+	// because a live process has locked them; OldestAt is when the oldest of them was
+	// first refused.
 	Unloaded Kept `json:"unloaded,omitzero"`
 	// Reload is the zero value if there was no reload since StartedAt.
 	Reload Reload `json:"reload,omitzero"`
@@ -60,7 +61,7 @@ type Totals struct {
 type Router struct {
 	Count    int       `json:"count"`
 	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest was submitted
-	// Dead says that a router has run in this postoffice and does not run now.
+	// Dead says that a router has run in this postoffice and is not running now.
 	Dead bool `json:"dead,omitempty"`
 }
 
@@ -91,8 +92,8 @@ type Ring struct {
 	Agents   int    `json:"agents"`
 	Idle     int    `json:"idle"`
 	MaxRing  int    `json:"maxring"`
-	// MaxChannel is the limit of the channel for this ring: its clauses may set
-	// another number than those of other rings.
+	// MaxChannel is the limit of the channel for this ring: its clauses may set a
+	// different number from those of other rings.
 	MaxChannel int `json:"maxchannel,omitempty"`
 	Overfeed   int `json:"overfeed"`
 	MaxThr     int `json:"maxthr"`
@@ -166,7 +167,7 @@ const (
 	PendingSpool       Pending = "SpoolDown"
 	PendingMemory      Pending = "Memory"
 	PendingOrder       Pending = "Suspended" // by SUSPEND
-	PendingRule        Pending = "ReplyRule" // suspended by one
+	PendingRule        Pending = "ReplyRule" // suspended by a reply rule
 	PendingRate        Pending = "Rate"      // the thread has no token
 	PendingSite        Pending = "SiteMax"
 	PendingSiteRate    Pending = "SiteRate"
@@ -218,7 +219,7 @@ func (j *Job) ReasonOf(r *Recipient) string {
 	return cmp.Or(StartReason(j.StartError), r.Reason, rule)
 }
 
-// LastReason says why the mail of a thread is in the queue, as Job.ReasonOf.
+// LastReason says why the mail of a thread is in the queue, as Job.ReasonOf does.
 func (t *Thread) LastReason() string { return cmp.Or(StartReason(t.StartError), t.Reason) }
 
 // StartReason is the StartError of a job or thread as a reason; "" for "".
@@ -287,7 +288,7 @@ type MessageRecipient struct {
 // Query is what FIND looks for.
 type Query struct {
 	Kind  string // recipient, sender, message-id or spoolid
-	Value string // an address, perhaps with * and ?, or an identity
+	Value string // an address, perhaps with * and ?, or a Message-Id or spoolid
 }
 
 // Explanation is the answer to JSON EXPLAIN: what the mail for a destination is
@@ -332,9 +333,10 @@ type Limit struct {
 	Used   int    `json:"used"`
 	Most   int    `json:"most"` // 0: no limit, except in clustermax
 	Blocks bool   `json:"blocks"`
-	// Agents are the processes that maxchannel and maxring bound as well.
+	// Agents is the number of processes, which maxchannel and maxring limit as well.
 	Agents int `json:"agents,omitempty"`
-	// Cluster says, for a limit of the cluster, how high it is and who has which part.
+	// Cluster says, for a limit of the cluster, how high it is and which node has which
+	// part of it.
 	Cluster string `json:"cluster,omitempty"`
 	// Setting and Clause say where Most comes from: the keyword, such as
 	// maxchannel=10, and the pattern of its clause. They are "" where it is a default

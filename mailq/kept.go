@@ -46,8 +46,8 @@ func (t *Totals) KeptText(now time.Time) string {
 	return "Kept back: " + strings.Join(parts, ", ")
 }
 
-// Notes are the lines below the totals about what is not in order: KeptText,
-// RouterText, ReloadText and that the scheduler stops.
+// Notes are the lines below the totals about what needs attention: KeptText,
+// RouterText, ReloadText, and one that says that the scheduler is stopping.
 func (t *Totals) Notes(now time.Time) (notes []string) {
 	stopping := ""
 	if t.Stopping {
@@ -62,7 +62,7 @@ func (t *Totals) Notes(now time.Time) (notes []string) {
 }
 
 // RouterText says in one line how much mail waits for the router: "Not routed: 5
-// messages in router/ (oldest 3h); the router does not run". It is "" if there is
+// messages in router/ (oldest 3h); the router is not running". It is "" if there is
 // nothing to say.
 func (t *Totals) RouterText(now time.Time) string {
 	r := &t.Router
@@ -79,9 +79,8 @@ func (t *Totals) RouterText(now time.Time) string {
 	return text
 }
 
-// ReloadText says in one line that the last reload has failed: "Configuration
-// not reloaded 3m ago: scheduler.cf:3:5: …". It is "" if the reload has succeeded,
-// or if there was none.
+// ReloadText says in one line that the last reload failed: "Configuration not reloaded
+// 3m ago: scheduler.cf:3:5: …". It is "" if the reload succeeded, or if there was none.
 func (t *Totals) ReloadText(now time.Time) string {
 	if t.Reload.Error == "" {
 		return ""

@@ -20,7 +20,7 @@ const (
 	Release Verb = "RELEASE" // let held mail go
 	Requeue Verb = "REQUEUE" // give messages back to the router
 	Reroute Verb = "REROUTE" // send recipients to another thread
-	Suspend Verb = "SUSPEND" // deliver nothing of a thread; its mail expires as usual
+	Suspend Verb = "SUSPEND" // deliver none of a thread's mail, which expires as usual
 	Lift    Verb = "LIFT"    // end what Suspend and reply rules do to a thread
 )
 

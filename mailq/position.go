@@ -20,8 +20,8 @@ const (
 
 // Feedback is the feedback on a window that moves.
 type Feedback struct {
-	// Positive and Negative are the parts of a session, below 1, that successes
-	// and failures have added up to and that have not moved the window yet.
+	// Positive and Negative are the fractions of a session that successes and failures
+	// have added up to without moving the window yet.
 	Positive float64 `json:"positive"`
 	Negative float64 `json:"negative"`
 	// FailedCohorts is how many windows in a row have failed. At CohortLimit the
@@ -72,11 +72,11 @@ type Position struct {
 	Size int `json:"job_size"`
 	Due  int `json:"job_due"`
 	// JobsBefore and PicksBefore are the messages, and their job lines, that
-	// come before it in its share and could be fed now. If Full is set, there
+	// come before it in its share and could be fed now. If More is set, there
 	// are more than were counted.
 	JobsBefore  int  `json:"jobs_before"`
 	PicksBefore int  `json:"picks_before"`
-	Full        bool `json:"more,omitempty"`
+	More        bool `json:"more,omitempty"`
 	// Slots are what the message has earned and not used; below 0, it owes them.
 	Slots int `json:"slots"`
 	// Overtook is the number of the message that it has overtaken, and
@@ -136,7 +136,7 @@ func (p *Position) JobText() string {
 	before := "first in its share"
 	if p.PicksBefore > 0 {
 		over := ""
-		if p.Full {
+		if p.More {
 			over = "over "
 		}
 		others := "the same message"

@@ -43,7 +43,7 @@ func ParseSelection(s string) (Selection, error) {
 	sel, rest, err := cutSelection(s)
 	if err == nil && rest != "" {
 		word, _ := CutRaw(rest)
-		err = fmt.Errorf("%q is no key=value", word)
+		err = fmt.Errorf("%q is not a key=value pair", word)
 	}
 	return sel, err
 }
@@ -138,7 +138,7 @@ func parseSize(key, value string) (int64, error) {
 	n, err := strconv.ParseInt(digits, 10, 64)
 	switch {
 	case err != nil || n < 0 || n > math.MaxInt64/unit:
-		return 0, fmt.Errorf("%s=%q is no size such as 500k or 10M", key, value)
+		return 0, fmt.Errorf("%s=%q is not a size such as 500k or 10M", key, value)
 	case n == 0:
 		return 0, fmt.Errorf("%s=%q: must be more than zero", key, value)
 	}

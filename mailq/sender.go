@@ -60,8 +60,8 @@ func SenderOf(job *Job, domain bool) string {
 	}
 }
 
-// SenderSorts are the orders of the lines of SHOW SENDERS. Lines that are equal stay
-// as they are.
+// SenderSorts are the orders of the lines of SHOW SENDERS. Equal lines keep their
+// order.
 var SenderSorts = map[string]func(a, b *SenderItem) int{
 	"size":       func(a, b *SenderItem) int { return cmp.Compare(b.Messages, a.Messages) },
 	"age":        func(a, b *SenderItem) int { return a.OldestAt.Compare(b.OldestAt) },

@@ -12,7 +12,8 @@ import (
 type Effect struct {
 	Rule   string `json:"rule,omitempty"`   // file:line of the reply rule; "": by SUSPEND
 	Action string `json:"action,omitempty"` // of the rule, such as "suspend 15m"
-	// Part is what "slow" leaves now of the rate and of the limit of the window.
+	// Part is the fraction of the rate and of the window's limit that "slow" leaves
+	// now.
 	Part  float64   `json:"part,omitempty"`
 	Until time.Time `json:"until,omitzero"` // zero: until it is lifted
 	By    string    `json:"by,omitempty"`   // who gave the order

@@ -22,10 +22,10 @@ type PositionView struct {
 	// Job is what is due of the message in the ring.
 	Job JobView
 	// JobsBefore and PicksBefore are the jobs, and their vertices, that are
-	// before it in the share's job list and could be picked now. If Full is set,
+	// before it in the share's job list and could be picked now. If More is set,
 	// there are more than were counted.
 	JobsBefore, PicksBefore int
-	Full                    bool
+	More                    bool
 	// QuantumUsed says that the thread has used its quantum in this round.
 	QuantumUsed bool
 }
@@ -116,7 +116,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 		below := key
 		switch used := !sq.flow.hasQuantum(); {
 		case visited > 10*limit:
-			p.Full = true
+			p.More = true
 			return false
 		case !sq.flow.thread.open || used && !p.QuantumUsed:
 			return true
@@ -128,7 +128,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 				return true
 			}
 			if p.PicksBefore == limit {
-				p.Full = true
+				p.More = true
 				return false
 			}
 			p.PicksBefore++

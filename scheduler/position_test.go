@@ -41,7 +41,7 @@ func comparePositions(t *testing.T, s *Scheduler) (compared int) {
 			}
 			p := s.position(v, maxExplained)
 			picks, jobs := s.picksBefore(v)
-			if p.PicksBefore != picks || p.JobsBefore != jobs || p.Full {
+			if p.PicksBefore != picks || p.JobsBefore != jobs || p.More {
 				t.Fatalf("%+v, want %d picks, %d jobs before it", p, picks, jobs)
 			}
 			if picks > 0 {

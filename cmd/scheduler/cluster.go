@@ -60,7 +60,7 @@ func clusterStats(ctx context.Context, port daemon.Port, node *cluster.Node) (ou
 	return out, err
 }
 
-// clusterShares says in words who has which part of a limit.
+// clusterShares says in words which node has which part of a limit.
 func clusterShares(ctx context.Context, node *cluster.Node, limit scheduler.ClusterLimit) (string, error) {
 	shares, err := node.Shares(ctx, limit)
 	if err != nil || len(shares) == 0 {

@@ -13,7 +13,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// claim takes the postoffice. Option -P allows to take it from a node that has not
+// claim takes the postoffice. Option -P allows taking it from a node that has not
 // released it. After a takeover, claim clears the locks of that node's processes.
 func (s *setting) claim(ctx context.Context, file *config.File, log zerolog.Logger) (*spool.Owner, error) {
 	claim := spool.Claim{

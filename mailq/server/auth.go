@@ -176,7 +176,7 @@ const (
 // guesses spaces out the replies to failed logins of all sessions.
 type guesses struct {
 	mu   sync.Mutex
-	next time.Time // when the turn of the next failed login would be, without the burst
+	next time.Time // when the next failed login would be answered, without the burst
 }
 
 // wait waits until a failed login may be answered. It returns false if ctx is

@@ -46,7 +46,7 @@ func showSenders(r *request, ctx context.Context) bool {
 	})
 }
 
-// gatherSenders counts jobs by sender or domain, those with most messages first.
+// gatherSenders counts jobs by sender or domain, the ones with the most messages first.
 func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.SenderItem, error) {
 	bySender := make(map[string]*mailq.SenderItem)
 	others := &mailq.SenderItem{Others: true}
@@ -63,7 +63,7 @@ func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.Se
 		case it == nil && len(list) == maxSenders:
 			it = others
 		case it == nil:
-			it = &mailq.SenderItem{Sender: strings.Clone(name)} // so that it keeps nothing of the job
+			it = &mailq.SenderItem{Sender: strings.Clone(name)} // so that it does not keep the job in memory
 			bySender[it.Sender] = it
 			list = append(list, it)
 		}
@@ -80,8 +80,9 @@ func gatherSenders(jobs iter.Seq2[*mailq.Job, error], domains bool) ([]*mailq.Se
 	return list, nil
 }
 
-// numbers is a set of message numbers. They are those of inodes and so are close
-// to each other: the key is the number without its last six bits.
+// numbers is a set of message numbers. These are inode numbers, which are close to each
+// other. The key is the number without its last six bits; the value has a bit for each
+// of the 64 numbers with that key.
 type numbers map[uint64]uint64
 
 // add adds a number and reports whether it was not in the set.

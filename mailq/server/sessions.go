@@ -66,10 +66,10 @@ func (s *sessions) open(conn net.Conn, peer Peer, trusted bool) (opened *slot, r
 	return opened, refused
 }
 
-// victim returns the session to close for a new one, or nil. Peers that have not
-// logged in come first, and of them one at random of the peer that has the most: if
-// it were the oldest, a flood of connections would end every login before it is over.
-// Of idle sessions it is the oldest of the peer that has the most.
+// victim returns the session to close for a new one, or nil. Sessions without a login
+// come first: victim picks one at random among those of the peer that has the most. If
+// it picked the oldest, a flood of connections would end every login before it is
+// complete. Among idle sessions it picks the oldest of the peer that has the most.
 func (s *sessions) victim(now time.Time) *slot {
 	var notAdmitted, idle []*slot
 	for _, sl := range s.slots {
@@ -127,8 +127,8 @@ func (sl *slot) active() {
 }
 
 // admit records that the peer has logged in or needs no login; ordinary says that it
-// may not give orders. It returns false if there are too many ordinary sessions, and
-// none is idle that it can close.
+// may not give orders. It returns false if there are too many ordinary sessions and
+// none of them is idle and can be closed.
 func (sl *slot) admit(ordinary bool) bool {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()

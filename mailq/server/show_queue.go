@@ -250,8 +250,9 @@ func appendDetail(b []byte, t *mailq.Thread, now time.Time, sep byte) []byte {
 	return b
 }
 
-// appendWindow appends the window of a thread and its limit, unless it is constant
-// and open. ZMailer's scheduler has no such word, and version 1 has none.
+// appendWindow appends the window of a thread and its limit, unless the window is fixed
+// and the destination is tried as usual. ZMailer's scheduler does not print it, and
+// version 1 does not either.
 func appendWindow(b []byte, t *mailq.Thread) []byte {
 	if t.Feedback == nil && t.Destination == mailq.Tried || t.WindowLimit == 0 {
 		return b

@@ -23,8 +23,8 @@ func PrintJSON(out io.Writer, events []*Event) error {
 	return w.Flush()
 }
 
-// life is what the events say about one message.
-type life struct {
+// history is what the events say about one message.
+type history struct {
 	id, messageID, sender string
 	lines                 []string
 	destinations          map[[2]string]bool // channels and hosts of its recipients
@@ -34,35 +34,35 @@ type life struct {
 
 // Print prints what happened to each message, in the order in which the messages
 // first appear in the events. Times are in the given time zone.
-func Print(out io.Writer, events []*Event, where *time.Location) error {
-	var lives []*life
-	byID := make(map[string]*life)
+func Print(out io.Writer, events []*Event, zone *time.Location) error {
+	var histories []*history
+	byID := make(map[string]*history)
 	var files []string // lines about files that did not become messages
 	for _, e := range events {
 		l := byID[e.SpoolID]
 		switch {
 		case e.SpoolID == "" && e.File != "":
-			files = append(files, line(e, where))
+			files = append(files, line(e, zone))
 			continue
 		case e.SpoolID == "": // about a thread
-			for _, l := range lives {
+			for _, l := range histories {
 				if !l.over && l.destinations[[2]string{e.Channel, e.Host}] {
-					l.add(e, line(e, where))
+					l.add(e, line(e, zone))
 				}
 			}
 			continue
 		case l == nil:
-			l = &life{id: e.SpoolID, destinations: make(map[[2]string]bool)}
+			l = &history{id: e.SpoolID, destinations: make(map[[2]string]bool)}
 			byID[e.SpoolID] = l
-			lives = append(lives, l)
+			histories = append(histories, l)
 		}
-		l.add(e, line(e, where))
+		l.add(e, line(e, zone))
 	}
 	w := bufio.NewWriter(out)
 	for _, text := range files {
 		fmt.Fprintln(w, text)
 	}
-	for i, l := range lives {
+	for i, l := range histories {
 		if i > 0 || len(files) > 0 {
 			fmt.Fprintln(w)
 		}
@@ -72,7 +72,7 @@ func Print(out io.Writer, events []*Event, where *time.Location) error {
 }
 
 // add adds the line of an event.
-func (l *life) add(e *Event, text string) {
+func (l *history) add(e *Event, text string) {
 	if e.MessageID != "" {
 		l.messageID = e.MessageID
 	}
@@ -97,7 +97,7 @@ func (l *life) add(e *Event, text string) {
 	}
 }
 
-func (l *life) print(w io.Writer) {
+func (l *history) print(w io.Writer) {
 	head := []string{l.id}
 	if l.messageID != "" {
 		head = append(head, l.messageID)
@@ -115,18 +115,18 @@ func (l *life) print(w io.Writer) {
 }
 
 // line returns the line for one event.
-func line(e *Event, where *time.Location) string {
-	return e.Time.In(where).Format("2006-01-02 15:04:05.000") + "  " + client.Plain(e.words(where))
+func line(e *Event, zone *time.Location) string {
+	return e.Time.In(zone).Format("2006-01-02 15:04:05.000") + "  " + client.Plain(e.words(zone))
 }
 
 // words describes an event in words, without its time.
-func (e *Event) words(where *time.Location) string {
+func (e *Event) words(zone *time.Location) string {
 	to := e.Channel + "/" + e.Host
 	switch e.Event {
 	case "arrival":
 		return e.arrivalWords()
 	case "attempt", "expiry":
-		return e.attemptWords(where)
+		return e.attemptWords(zone)
 	case "kill":
 		return e.Recipient + ": dropped without a notice"
 	case "order":
@@ -160,7 +160,7 @@ func (e *Event) words(where *time.Location) string {
 		}
 		return "its mail for " + to + " waits as an alternative"
 	case "suspended":
-		return "mail for " + to + " is suspended until " + clock(e.Next, e.Time, where)
+		return "mail for " + to + " is suspended until " + clock(e.Next, e.Time, zone)
 	case "owed":
 		return "a notice is owed to the sender"
 	case "quarantined":
@@ -206,7 +206,7 @@ func (e *Event) arrivalWords() string {
 	return fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
 }
 
-func (e *Event) attemptWords(where *time.Location) string {
+func (e *Event) attemptWords(zone *time.Location) string {
 	words := map[string]string{"ok": "delivered", "ok2": "delivered", "ok3": "delivered", "error": "failed", "error2": "failed", "expire": "given up", "deferred": "deferred"}
 	text := e.Recipient + ": " + words[e.Status]
 	if e.Tries > 1 && e.Status != "expire" {
@@ -229,7 +229,7 @@ func (e *Event) attemptWords(where *time.Location) string {
 		text += ": " + said
 	}
 	if !e.Next.IsZero() {
-		text += "; next try " + clock(e.Next, e.Time, where)
+		text += "; next try " + clock(e.Next, e.Time, zone)
 	}
 	return text
 }
@@ -246,8 +246,8 @@ func (e *Event) counts() string {
 }
 
 // clock returns a time, with its date if that is another day.
-func clock(at, now time.Time, where *time.Location) string {
-	at, now = at.In(where), now.In(where)
+func clock(at, now time.Time, zone *time.Location) string {
+	at, now = at.In(zone), now.In(zone)
 	if at.Year() == now.Year() && at.YearDay() == now.YearDay() {
 		return at.Format(time.TimeOnly)
 	}

@@ -62,8 +62,8 @@ type Event struct {
 	raw []byte // the line
 }
 
-// Files returns the event log and the rotated logs, oldest first. The name of a
-// rotated log is that of the log, a dot or a hyphen, and more.
+// Files returns the event log and the rotated logs, oldest first. The name of a rotated
+// log begins with that of the log and a dot or a hyphen.
 func Files(log string) ([]string, error) {
 	if _, err := os.Stat(filepath.Dir(log)); err != nil {
 		return nil, err

@@ -24,10 +24,10 @@ var attacks = []struct {
 	{"the pid file cannot be locked by a user", pidFileIsClosed},
 	{"the notify socket is root's", notifyIsClosed},
 	{"orders of a user are refused", ordersAreRefused},
-	{"mailq -i shows a user what is his", ownMailIsShown},
+	{"mailq -i shows a user only his own mail", ownMailIsShown},
 	{"addresses that run programs do not reach the router", programsAreRefused},
 	{"links in public/ and router/ lead nowhere", linksInRouter},
-	{"a letter directory of a user gets nothing", letterDirectory},
+	{"a hash directory that a user made gets no mail", hashDirectory},
 	{"a verbose log is not written into another's file", verboseLog},
 	{"the rendezvous file follows no link", rendezvous},
 	{"slow deliveries of one user do not stop those of others", slowDeliveries},
@@ -36,8 +36,8 @@ var attacks = []struct {
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 
-// slowDeliveries has more commands of one user that sleep than there are sessions.
-// A helper that its user has stopped is as slow.
+// slowDeliveries submits more mail for sleeping commands of one user than there are
+// sessions. A helper process that its user has stopped with a signal is as slow.
 func slowDeliveries(s *site) error {
 	to := fmt.Sprintf(`r           local - "|test -e %s/released || sleep 60" %d`, s.dir, s.a.uid)
 	for range 16 {
@@ -59,7 +59,7 @@ func slowDeliveries(s *site) error {
 		return err
 	}
 	file.Close()
-	err = s.until("the mail of another is delivered", func() error {
+	err = s.until("the mail of another user is delivered", func() error {
 		_, err := os.Stat(path)
 		return err
 	})
@@ -103,8 +103,8 @@ func openControlFileWaits(s *site) error {
 	if err := s.scheduler.Process.Signal(syscall.SIGALRM); err != nil {
 		return err
 	}
-	// The scheduler reads the names in one order: when a later message is there,
-	// this one was tried again.
+	// The scheduler reads the names in order: when a later message is there, this one
+	// has been tried again.
 	later, other, err := s.submit(s.b, false, toSMTP)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func linksInRouter(s *site) error {
 	})
 }
 
-func letterDirectory(s *site) error {
+func hashDirectory(s *site) error {
 	if out, err := s.sh(s.b, "mkdir po/public/theirs; for l in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z; do ln -s ../public/theirs po/router/$l; done"); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
@@ -281,7 +281,7 @@ func letterDirectory(s *site) error {
 	}
 	err = s.until("the message has left the queue", func() error {
 		if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); err == nil {
-			return errors.New("it is there")
+			return errors.New("it is still there")
 		}
 		return nil
 	})
@@ -336,7 +336,7 @@ func mailSpool(s *site) error {
 			return err
 		}
 		file.Close()
-		// It is refused or waits: in any case something is said of it soon.
+		// It is refused or waits; either way, mailq soon shows an attempt.
 		err = s.until("the agent has tried "+line, func() error {
 			out, err := s.mailq("--json")
 			if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
@@ -349,10 +349,10 @@ func mailSpool(s *site) error {
 				return nil
 			}
 			_, err := s.mailq("--kill", "--msg", name)
-			return errors.Join(err, errors.New("it is there"))
+			return errors.Join(err, errors.New("it is still there"))
 		})
 		_ = os.Remove(box)
-		return errors.Join(err, gone, s.victimIsWhole())
+		return errors.Join(err, gone, s.victimIsUnchanged())
 	}
 	return errors.Join(deliver("ln -s %[2]s/victim %[1]s"), deliver("mkfifo %[1]s # %[2]s"),
 		deliver("echo 1 >%[1]s.lock # %[2]s"))

@@ -1,9 +1,9 @@
 // Command attack attacks the built programs as users of the machine who have no
-// rights: it runs the scheduler as root in a folder of its own and tries, as two
-// users that it makes, what a user could gain by. It prints a line for each
-// attack and exits with 1 if one of them succeeds. It needs root; without root it
-// says so and exits with 0. In the end, also after an error or a signal, it removes
-// the users, their processes and the folder.
+// rights: it runs the scheduler as root in a folder of its own and attacks it as two
+// users that it creates. It prints a line for each attack and exits with 1 if one of
+// them succeeds. It needs root; without root it says so and exits with 0. At the end,
+// even after an error or a signal, it removes the users, their processes and the
+// folder.
 //
 //	make attack
 package main
@@ -57,7 +57,7 @@ func run() int {
 	for _, a := range attacks {
 		err := a.try(s)
 		if err == nil {
-			err = s.victimIsWhole()
+			err = s.victimIsUnchanged()
 		}
 		if err != nil {
 			failed++

@@ -54,8 +54,8 @@ func play(role string, args []string) {
 	}
 }
 
-// swap tries to put links to a target in the place of every file that appears in
-// public/ and router/, and in places where one could appear.
+// swap tries to replace every file that appears in public/ and router/ with a link to a
+// target.
 func swap(postoffice, target string) error {
 	for end := time.Now().Add(roleTime); time.Now().Before(end); {
 		for _, dir := range []string{"public", "router"} {

@@ -125,11 +125,11 @@ func (s *site) until(what string, f func() error) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it is not so that %s: %w", what, err)
+	return fmt.Errorf("waited ten seconds until %s: %w", what, err)
 }
 
-// victimIsWhole reports what an attack has done to the file of root.
-func (s *site) victimIsWhole() error {
+// victimIsUnchanged reports what an attack has done to the file of root.
+func (s *site) victimIsUnchanged() error {
 	path := filepath.Join(s.dir, "victim")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -146,8 +146,8 @@ func (s *site) victimIsWhole() error {
 }
 
 // submit puts a message of a user into the queue, as a router does. The lines
-// are those before the headers. ZMailer's router leaves the control file to the
-// sender: zmailer does the same. open is the open control file.
+// are those before the headers. ZMailer's router makes the sender the owner of the
+// control file; submit does so if zmailer is set. open is the open control file.
 func (s *site) submit(from account, zmailer bool, lines ...string) (name string, open *os.File, err error) {
 	message, err := os.CreateTemp(filepath.Join(s.dir, "po/queue"), ".new-*")
 	if err != nil {

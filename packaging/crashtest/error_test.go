@@ -334,7 +334,7 @@ func (s *site) complaints() map[string]int {
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		var line struct{ Level, Message, Error string }
 		if json.Unmarshal(lines.Bytes(), &line) == nil && (line.Level == "warn" || line.Level == "error") && line.Message != "order" {
-			n[digits(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, ""))]++
+			n[maskNumbers(strings.ReplaceAll(line.Message+": "+line.Error, s.dir, ""))]++
 		}
 	}
 	return n

@@ -18,8 +18,7 @@ import (
 	"zsched/internal/ledger"
 )
 
-// programs are those whose calls are counted, and so are agents, the children of the
-// scheduler.
+// The programs whose calls are counted. Agents are children of the scheduler.
 var (
 	programs = []string{"scheduler", "router", "smtpserver", "sendmail", "ctlfile"}
 	agents   = []string{"smtp", "mailbox", "sm", "hold", "errormail"}
@@ -29,7 +28,7 @@ var (
 type point struct {
 	call injector.Call
 	n    int
-	how  string // "process", "all" its children too, "half" of what it writes is written
+	how  string // "process"; "all": its children too; "half": after half of the data is written
 }
 
 func (p point) String() string { return fmt.Sprintf("%s #%d %s", p.call.Kind(), p.n, p.how) }
@@ -61,8 +60,8 @@ func ours(c injector.Call) bool {
 		!strings.HasPrefix(c.Paths[0], "run/stdin") && !strings.HasPrefix(c.Paths[0], "log/"+c.Program+".err")
 }
 
-// count runs the scenario once without a fault and returns its calls. The scenario must
-// then double nothing.
+// count runs the scenario once without a fault and returns its calls. Nothing may be
+// doubled then.
 func count(t *testing.T, bin string) *counted {
 	t.Helper()
 	s := newSite(t, bin)
@@ -178,12 +177,12 @@ func (r *results) take(s *site) {
 		r.leftover[injector.General(path)]++
 	}
 	for _, note := range s.notes {
-		r.notes[digits(note[:min(160, len(note))])]++
+		r.notes[maskNumbers(note[:min(160, len(note))])]++
 	}
 }
 
-// digits replaces each number in a text by N.
-func digits(text string) string {
+// maskNumbers replaces each number in a text with N.
+func maskNumbers(text string) string {
 	var b strings.Builder
 	for i, c := range text {
 		if c < '0' || c > '9' {

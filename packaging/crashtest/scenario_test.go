@@ -201,7 +201,7 @@ func messageOf(sender string) string {
 	return "From: " + sender + "@sender.example\nSubject: " + sender + "\n\n" + ledger.Body(sender+"@sender.example")
 }
 
-// sendmail submits a message by sendmail(8).
+// sendmail submits a message with sendmail(8).
 func (s *site) sendmail(sender string, to ...string) {
 	addresses := s.promise(sender, to...)
 	args := append([]string{"-Z", s.path("zmailer.conf"), "-i", "-f", sender + "@sender.example"}, to...)
@@ -210,7 +210,7 @@ func (s *site) sendmail(sender string, to ...string) {
 	}
 }
 
-// ctlfile submits a message past the router.
+// ctlfile submits a message with ctlfile(8), without the router.
 func (s *site) ctlfile(sender string, to ...string) {
 	addresses := s.promise(sender, to...)
 	args := append([]string{"submit", "-P", s.path("po"), "--from", sender + "@sender.example", "--privilege", strconv.Itoa(os.Getuid())}, to...)
@@ -227,7 +227,7 @@ func (s *site) smtp(sender string, to ...string) {
 	var conn net.Conn
 	var err error
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if conn, err = net.Dial("unix", s.path("run/door")); err == nil {
+		if conn, err = net.Dial("unix", s.path("run/smtp")); err == nil {
 			break
 		}
 	}

@@ -113,7 +113,7 @@ func (s *sinkSession) Logout() error { return nil }
 
 func isSender(address string) bool { return strings.HasSuffix(address, "@sender.example") }
 
-// smProgram is the name by which sm(8) calls this program.
+// smProgram is the name under which sm(8) runs this program.
 const smProgram = "crashtest-deliver"
 
 // deliverToSink gives the message on standard input to the sink for a recipient. The

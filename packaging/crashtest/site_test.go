@@ -232,7 +232,7 @@ func (s *site) start() error {
 	conf := s.path("zmailer.conf")
 	return errors.Join(
 		s.daemon("router", "-i", "-Z", conf),
-		s.daemon("smtpserver", "-i", "-Z", conf, "-l", "smtp:"+s.path("run/door")),
+		s.daemon("smtpserver", "-i", "-Z", conf, "-l", "smtp:"+s.path("run/smtp")),
 		s.daemon("scheduler", "-i", "-M", "2", "-Z", conf, "-l", s.path("log/statistics")))
 }
 
@@ -244,7 +244,7 @@ const readyTimeout = 20 * time.Second
 func (s *site) ready() {
 	for end := time.Now().Add(readyTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		ready := true
-		for _, socket := range []string{"run/door", "run/mailq", "po/.router.notify"} {
+		for _, socket := range []string{"run/smtp", "run/mailq", "po/.router.notify"} {
 			_, err := os.Stat(s.path(socket))
 			ready = ready && err == nil
 		}

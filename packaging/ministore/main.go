@@ -1,6 +1,6 @@
-// Ministore is a store of the cluster for the demonstration, where no Redis server is
-// installed: a miniredis. It listens at the address that is its argument until it is
-// killed.
+// Ministore runs a miniredis as the store of the cluster, for the demonstration on a
+// machine without a Redis server. It listens at the address that is its argument until
+// it is killed.
 package main
 
 import (

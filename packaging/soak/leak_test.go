@@ -129,7 +129,7 @@ func (s *site) atRest(ctx context.Context, p *program, accept func(figures) bool
 	return f, err
 }
 
-// until waits until holds returns no error, at most for a time.
+// until waits until holds returns no error, but at most for the time most.
 func (s *site) until(ctx context.Context, most time.Duration, holds func() error) (err error) {
 	for end := time.Now().Add(most); time.Now().Before(end); {
 		if err = holds(); err == nil || !pause(ctx, 50*time.Millisecond) {

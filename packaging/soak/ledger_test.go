@@ -43,7 +43,7 @@ type entry struct {
 	fate       fate
 	never      bool // NOTIFY=NEVER
 	success    bool // NOTIFY=SUCCESS,FAILURE
-	accepted   bool // the client was told that the message is taken
+	accepted   bool // the client was told that the message is accepted
 	delivered  []delivery
 	failures   []delivery // notices of failure
 	successes  []delivery // notices of success
@@ -53,12 +53,12 @@ type entry struct {
 	mismatched bool       // its text was not what was sent
 }
 
-// ledger has all recipients. No fault touches it.
+// ledger has all recipients. No injected fault affects it.
 type ledger struct {
 	mu       sync.Mutex
 	messages int
 	accepted int
-	unsure   int          // submissions whose clients were not told that the message is taken
+	unsure   int          // submissions whose clients were not told that the message is accepted
 	arrived  map[int]bool // messages of which a delivery or a notice was seen
 	doubtful map[int]bool // the messages of the submissions in unsure
 	entries  map[key]*entry
@@ -91,7 +91,7 @@ func (l *ledger) add(m *submission) {
 	}
 }
 
-// accept notes whether the client was told that the message is taken.
+// accept notes whether the client was told that the message is accepted.
 func (l *ledger) accept(m *submission, told bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -62,8 +62,8 @@ type Options struct {
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
 	// case; nil: any host of channel xfer.
 	Nodes func() ([]string, error)
-	// ClusterShares says who has which part of a limit of the cluster, in words; nil:
-	// there is no cluster.
+	// ClusterShares says in words which node has which part of a limit of the cluster;
+	// nil: there is no cluster.
 	ClusterShares func(context.Context, scheduler.ClusterLimit) (string, error)
 	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string

@@ -53,7 +53,7 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	return x, nil
 }
 
-// sharesOf says who has which part of a limit of the cluster.
+// sharesOf says which node has which part of a limit of the cluster.
 func (q *Queue) sharesOf(ctx context.Context, limit scheduler.ClusterLimit) string {
 	text, err := q.clusterShares(ctx, limit)
 	if err != nil {

@@ -165,7 +165,7 @@ func stateIn(f *ctlfile.File, i int, place spool.Place) string {
 	case place == spool.Hold:
 		return "held"
 	case place == spool.Queue:
-		return "new" // the scheduler has not taken it yet
+		return "new" // the scheduler has not loaded it yet
 	}
 	return "open"
 }

@@ -179,9 +179,9 @@ type countedJobs struct {
 
 // orderJobs does the work of actOnJobs and adds the outcome to jobs.did.
 func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs) error {
-	// The targets of a HOLD are whole messages, and so is that of any order about one
-	// message except RELEASE. Its recipients that go to one destination then go as one
-	// message.
+	// The targets of a HOLD are whole messages. So is the target of any other order
+	// about one message, except RELEASE: its recipients that go to one destination then
+	// go as one message.
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {

@@ -95,7 +95,7 @@ func (q *Queue) Rings(ctx context.Context) iter.Seq2[*mailq.Ring, error] {
 func (q *Queue) Threads(ctx context.Context) iter.Seq2[mailq.ThreadRow, error] {
 	return func(yield func(mailq.ThreadRow, error) bool) {
 		var row mailq.ThreadRow
-		empty := false // no thread of the ring was yielded yet
+		empty := false // no thread of the ring has been yielded yet
 		for item, err := range daemon.Walk(ctx, q.port, walkThreads) {
 			switch {
 			case err != nil:

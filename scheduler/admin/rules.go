@@ -222,13 +222,13 @@ func turnSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, s
 			mailq.ShareName(p.Turn), countOf(p.SharesBefore, false, "share comes", "shares come"), mailq.ShareName(p.Share)), []string{"share"}
 	case scheduler.WaitQuantum:
 		return fmt.Sprintf("The thread has used its quantum in this round: %s first",
-			countOf(p.PicksBefore, p.Full, "job line of another thread comes", "job lines of other threads come")), []string{"quantum"}
+			countOf(p.PicksBefore, p.More, "job line of another thread comes", "job lines of other threads come")), []string{"quantum"}
 	}
 	settings = []string{"slotcost", "slotdiscount", "slotloan", "minslots"}
 	if x.Params.AgeOrder {
 		settings = []string{"ageorder"}
 	}
-	text = fmt.Sprintf("In the job list of its share, %s before it", countOf(p.JobsBefore, p.Full, "message comes", "messages come"))
+	text = fmt.Sprintf("In the job list of its share, %s before it", countOf(p.JobsBefore, p.More, "message comes", "messages come"))
 	if p.Job.OvertakenBy != 0 {
 		text += fmt.Sprintf(", and message %d has overtaken it", p.Job.OvertakenBy)
 	}

@@ -13,8 +13,7 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// suspendThread carries out SUSPEND and LIFT. The order is on disk before it
-// returns.
+// suspendThread carries out SUSPEND and LIFT. It returns when the order is on disk.
 func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
 	name, found := *o.Thread, false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {

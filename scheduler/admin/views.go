@@ -97,7 +97,7 @@ func positionOf(v *scheduler.PositionView) *mailq.Position {
 		Size: v.Job.Size, Due: v.Job.Due, Slots: v.Job.Slots,
 		Overtook: uint64(v.Job.Overtook), OvertakenBy: uint64(v.Job.OvertakenBy),
 		Sessions: v.Job.Sessions, MaxSessions: v.Job.MaxSessions,
-		JobsBefore: v.JobsBefore, PicksBefore: v.PicksBefore, Full: v.Full, QuantumUsed: v.QuantumUsed,
+		JobsBefore: v.JobsBefore, PicksBefore: v.PicksBefore, More: v.More, QuantumUsed: v.QuantumUsed,
 	}
 }
 
@@ -109,7 +109,7 @@ func recipientsOf(v *scheduler.VertexView) []mailq.Recipient {
 	return out
 }
 
-// pendingOf says what mail waits for, in the old scheduler's words.
+// pendingOf says what mail waits for, in ZMailer's words.
 func pendingOf(w scheduler.Wait) mailq.Pending {
 	switch w {
 	case scheduler.WaitTA:

@@ -89,8 +89,8 @@ func Load(file string, env *zenv.File) (*File, error) {
 	return Parse(file, data, Host(env))
 }
 
-// LoadParams reads only the PARAMs. They are also returned with an error that is
-// about other lines: a PARAM without an error has its value of the file.
+// LoadParams reads only the PARAMs. It also returns them with an error that is about
+// other lines: a PARAM without an error has the value that the file gives it.
 func LoadParams(file string, env *zenv.File) (Params, error) {
 	data, err := readFile(file)
 	if err != nil {

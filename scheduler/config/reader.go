@@ -106,7 +106,7 @@ func (r *reader) warnOnce(format string, args ...any) {
 	}
 }
 
-// expand replaces ${NAME} in a path by the values of zmailer.conf.
+// expand replaces each ${NAME} in a path with its value in zmailer.conf.
 func (r *reader) expand(text string) string {
 	expanded, unknown := zenv.Expand(text, r.system.Zenv.Lookup)
 	for _, name := range unknown {

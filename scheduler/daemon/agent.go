@@ -188,7 +188,7 @@ func (a *agent) flush() {
 		// If the agent is gone or does not read, its exit or its timeout
 		// follows.
 		if err := a.child.Send(a.output); err != nil {
-			a.log.Debug().Err(err).Msg("agent does not take its input")
+			a.log.Debug().Err(err).Msg("agent does not read its input")
 		}
 		a.output = a.output[:0]
 	}

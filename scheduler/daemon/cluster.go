@@ -14,7 +14,7 @@ type Cluster interface {
 	// Woken says that the store has answered.
 	Woken() <-chan struct{}
 	// Turn is called when a turn begins, before anything else is given to the core,
-	// so that nothing is started with an allowance that is over. Flush is called at
+	// so that nothing is started with an allowance that has expired. Flush is called at
 	// the end of a turn. Both return events for the core.
 	Turn(now time.Time) []scheduler.Event
 	Flush() []scheduler.Event
@@ -62,8 +62,8 @@ func (l *Loop) stepAll(events []scheduler.Event) {
 	}
 }
 
-// flushCluster sends what the turn has brought to the store. The events that come
-// back apply before anything else happens.
+// flushCluster sends the store what the turn has changed. The events that come back
+// apply before anything else happens.
 func (d *Daemon) flushCluster() {
 	c := d.options.Cluster
 	if c == nil {
@@ -74,7 +74,7 @@ func (d *Daemon) flushCluster() {
 	}
 }
 
-// woken returns the channel on which the cluster says that it has something.
+// woken returns the channel on which the cluster says that it has events.
 func (d *Daemon) woken() <-chan struct{} {
 	if d.options.Cluster == nil {
 		return nil

@@ -169,7 +169,7 @@ type Options struct {
 	ReadState  func(path string) (*state.Table, error)
 	SavePeriod time.Duration
 	// Owned, if set, returns an error once another node has taken over the
-	// postoffice. It is called before job lines are given to agents, which write in
+	// postoffice. It is called before job lines are given to agents, which write to
 	// control files, and before the state is saved.
 	Owned func() error
 	// Files, if any, are the only control files taken. Run returns when nothing

@@ -19,7 +19,7 @@ import (
 // for. It distinguishes them from the core's.
 const portOps = 1 << 63
 
-// files has the changes to files that the spool was asked for.
+// files keeps track of the changes to files that the spool was asked to make.
 type files struct {
 	loop    *Loop
 	spool   Spool

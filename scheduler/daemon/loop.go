@@ -35,7 +35,7 @@ type Loop struct {
 	held   heldThreads
 
 	restore restore
-	loaded  bool // everything that was there at the start
+	loaded  bool // everything that was there at the start is loaded
 }
 
 // turn waits until one of the channels has something, and handles it.

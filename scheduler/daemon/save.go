@@ -167,8 +167,8 @@ func (sv *saver) saveChanges(nodes []string) (err, failure error) {
 	return nil, sv.file.Sync()
 }
 
-// maySync reports whether the last sync was at least a minute ago. If so, it takes
-// this save as the last one that is synced.
+// maySync reports whether the last sync was at least a minute ago. If so, it records
+// this save as the last one that was synced.
 func (sv *saver) maySync() bool {
 	if sv.now.Sub(sv.synced) < savePeriod {
 		return false

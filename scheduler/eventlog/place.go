@@ -40,8 +40,8 @@ type Writer struct {
 	lost atomic.Uint64
 }
 
-// Lost returns how many lines were lost since the start. Lines that are being lost
-// now count when the log can say so.
+// Lost returns how many lines were lost since the start. Lines that are being lost now
+// are counted as soon as the log can be written again.
 func (w *Writer) Lost() uint64 { return w.lost.Load() }
 
 // Open opens the event log: a file, which is created with mode 0640 if there is

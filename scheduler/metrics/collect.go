@@ -39,7 +39,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	c.gauge("scheduler_loop_longest_pause_seconds", "Length of the longest turn of the loop since the start.", s.stats.longestTurn.Seconds())
 }
 
-// collectCluster sends what passes between this node and the store.
+// collectCluster sends the counts of what passes between this node and the store.
 func (s *scrape) collectCluster(c collector) {
 	n := s.cluster
 	if n == nil {
@@ -53,7 +53,7 @@ func (s *scrape) collectCluster(c collector) {
 	c.gauge("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(n.Nodes))
 	c.gauge("scheduler_cluster_limits", "Limits of the cluster that this node has demand for.", float64(n.Limits))
 	c.counter("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(n.Losses))
-	c.counter("scheduler_cluster_epochs_total", "Epochs of the store that this node has met.", float64(n.Epochs))
+	c.counter("scheduler_cluster_epochs_total", "Epochs of the store that this node has seen.", float64(n.Epochs))
 	c.counter("scheduler_cluster_calls_total", "Calls of scripts in the store.", float64(n.Calls))
 	c.counter("scheduler_cluster_batches_total", "Batches of calls.", float64(n.Batches))
 	c.counter("scheduler_cluster_failures_total", "Batches with a call that failed.", float64(n.Failures))
@@ -209,7 +209,7 @@ func (s *scrape) collectQueries(c collector) {
 	c.counter("scheduler_query_commands_total", "Commands of mailq.", s.queries["SC.MQ2Commands"])
 }
 
-// collector makes metrics of numbers. Labels come as name, value, name, value.
+// collector turns numbers into metrics. Labels come as name, value, name, value.
 type collector struct{ to chan<- prometheus.Metric }
 
 func (c collector) gauge(name, help string, x float64, labels ...string) {

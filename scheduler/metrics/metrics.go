@@ -57,8 +57,8 @@ type Server struct {
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64
-	// Cluster is what passes between this node and the store of its cluster; nil:
-	// there is none.
+	// Cluster returns the counts of what passes between this node and the store of its
+	// cluster; nil: there is none.
 	Cluster func(context.Context) (Cluster, error)
 	Log     zerolog.Logger
 }

@@ -41,7 +41,7 @@ func clip(s string, max int) string {
 	return s[:end] + "..."
 }
 
-// toASCII replaces every character that is not ASCII by a question mark.
+// toASCII replaces every character that is not ASCII with a question mark.
 func toASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0x80 {

@@ -5,7 +5,7 @@
 // (RFC 6522):
 //
 //	multipart/report
-//	├─ text/plain                what a person reads, after the form (forms/delivery)
+//	├─ text/plain                what a person reads, as the form (forms/delivery) says
 //	├─ message/delivery-status   what a program reads: one group of fields a recipient
 //	└─ message/rfc822            the message, or text/rfc822-headers, its header
 //

@@ -21,8 +21,8 @@ type group struct {
 	ascii bool
 }
 
-// add adds a field before the others, because the library does. A field without a
-// value is left out.
+// add adds a field before the others, as the library does. A field without a value is
+// left out.
 func (g *group) add(name, value string) {
 	value = clip(oneLine(value), maxField)
 	if g.ascii {

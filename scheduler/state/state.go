@@ -24,14 +24,14 @@
 // agent was last given it (0: never), the next step of retries, and d (the
 // destination failed), s (it waits after a step of retries) or -. A t line is a
 // thread: the end of its suspension (0: none), the next step, d (dead) and s as
-// above, and its window with its feedback; if there is any of that, when all tokens of
-// its rate are there again (0: they are), its site and when that is forgotten, and the
-// reply rules in force on it. An n line has the other nodes of the cluster. Of several
-// lines about a recipient or a thread, and of several n lines, the last counts. Times are in seconds since the epoch. Quoted words
-// are as in Go.
+// above, and its window with its feedback. The fields in brackets are the time at which
+// all tokens of its rate are available again (0: they are), its site and when that is
+// forgotten, and the reply rules in force on it. An n line has the other nodes of the
+// cluster. Of several lines about a recipient or a thread, and of several n lines, the
+// last counts. Times are in seconds since the epoch. Quoted words are as in Go.
 //
-// What is known of other things gets lines of other kinds, each with a letter of
-// its own, and new fields go to the end of a line: readers skip both.
+// Later versions may add other kinds of lines, each with a letter of its own, and new
+// fields at the end of a line: readers skip both.
 package state
 
 import (
@@ -42,7 +42,7 @@ import (
 	"zsched/scheduler"
 )
 
-// header is the first line of a section, and version what it says.
+// header begins the first line of a section; version follows it.
 const (
 	header  = "scheduler-state "
 	version = 1
@@ -153,8 +153,8 @@ func appendFlags(b []byte, d, s bool) []byte {
 	return append(b, '-')
 }
 
-// fields takes a line apart, from left to right. After the first field that is not
-// as it was written, bad is set.
+// fields splits a line into its fields, from left to right. After the first field that
+// is not as it was written, bad is set.
 type fields struct {
 	rest []byte // each field with a blank before it
 	bad  bool

@@ -8,12 +8,12 @@ import (
 	"zsched/scheduler"
 )
 
-// Table is what a file says, for the time until the mail of the start is loaded.
-// It takes about 45 bytes for each recipient. Reading it does not change it, so
-// any goroutine may.
+// Table holds what a file says until the mail that was in the queue at the start is
+// loaded. It takes about 45 bytes for each recipient. Its methods Threads, Recipients
+// and Of do not change it, so any goroutine may call them.
 type Table struct {
-	// Foreign says that there is a file which is none of ours, so that nothing can
-	// be appended to it.
+	// Foreign says that there is a file that is not ours, so that nothing can be
+	// appended to it.
 	Foreign bool
 	Skipped int // lines that are malformed
 
@@ -21,8 +21,8 @@ type Table struct {
 	entries int
 	// index has the number of each entry, from 1, in the lower half of a word at
 	// the hash of its recipient or after it; 0: none. The upper half is part of the
-	// hash, so that few entries are looked at: they are all over the memory. The
-	// length is a power of two.
+	// hash, so that few entries have to be read: they are scattered over the memory.
+	// The length is a power of two.
 	index       []uint64
 	pending     []entry // that are still to be added
 	fetched     uint64  // keeps the compiler from leaving out what addPending reads
@@ -155,9 +155,9 @@ func (t *Table) reserve(entries int) {
 // maxPending is how many entries are added together.
 const maxPending = 64
 
-// addLater adds an entry with some others, at the latest with addPending. A large
-// index is not in the processor's cache: when many places in it are looked at one
-// right after the other, the processor fetches them all at once.
+// addLater adds an entry together with others: when there are maxPending of them, or at
+// the next addPending. A large index is not in the processor's cache: when many places
+// in it are read one right after the other, the processor fetches them all at once.
 func (t *Table) addLater(e *entry) {
 	t.pending = append(t.pending, *e)
 	if len(t.pending) == maxPending {

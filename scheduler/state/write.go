@@ -81,11 +81,11 @@ func (w *Writer) beginSection() {
 	w.buf = appendHeader(w.buf)
 }
 
-// Size is how long the file is, with what is not flushed yet.
+// Size is how long the file is, including what is not flushed yet.
 func (w *Writer) Size() int64 { return w.size + int64(len(w.buf)) }
 
-// TooLong reports whether a file is to be written anew if there are so many
-// recipients.
+// TooLong reports whether a file of this size must be written anew, given the number of
+// recipients in the queue.
 func TooLong(size int64, recipients int) bool {
 	return size > maxFixed+maxPerRecipient*int64(recipients)
 }
@@ -158,8 +158,8 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-// Commit puts a new file into the place of the old one, durably if sync is set. The
-// Writer then appends to it.
+// Commit replaces the old file with the new one, durably if sync is set. The Writer
+// then appends to it.
 func (w *Writer) Commit(sync bool) error {
 	err := w.Flush()
 	if err == nil && sync {
