@@ -143,8 +143,8 @@ func appendText(b []byte, s string) []byte {
 }
 
 // AppendDiagnostic appends d lines and returns when they are on disk.
-// It writes all of them at once, so that lines of other processes do not come between them. After a
-// short write, it removes the incomplete text and returns ENOSPC.
+// It writes all of them at once, so that lines of other processes do not come between
+// them. After a short write, it removes the incomplete text and returns ENOSPC.
 // fd is as for Swap and must not be used by another goroutine during the call.
 // The Offset of the diagnostics is ignored.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {

@@ -30,9 +30,9 @@ type Recipient struct {
 
 // PID returns the process that holds the recipient's lock, or 0 if the field is
 // blank, zero, not a number or missing. MaxPID also stands for every greater pid.
-// A pid with blanks on both sides is not a number: it is what a process that was
-// killed has written of its pid, if the field lies on two pages of the file. Another
-// process, perhaps one that never ends, may have the number that is there.
+// A pid with blanks on both sides is not a number: a process was killed while it wrote
+// its pid across the end of a page of the file. The digits that are there may be the pid
+// of another process, perhaps one that never ends.
 func (r *Recipient) PID() int {
 	n, err := strconv.ParseUint(r.Lock, 10, 31)
 	if err != nil {

@@ -226,8 +226,8 @@ type Router struct {
 	Notify     string // socket of a router that listens for names (ROUTERNOTIFY), or ""
 }
 
-// Give renames a file that is complete and on disk into router/, under the number of
-// its inode, announces it, and returns its name below router/. If the hash directory is
+// Give renames a complete and synced file into router/, under the number of its inode,
+// announces it, and returns its name below router/. If the hash directory is
 // missing, the file goes into router/ itself. Give overwrites nothing: if somebody has
 // created a file of that name, which any user may do, it uses a random number. An error
 // together with a name says that the router has the file, but that the file may not

@@ -160,7 +160,7 @@ func TestSyslogSaysWhatTheSessionItselfReports(t *testing.T) {
 	log := openSyslog(SyslogCommas, asyncsyslog.Options{Tag: "try", Network: "unixgram", Address: address})
 	o.serve(&Server{Syslog: log, Deliver: func(*Message) {}}, "B/I/7\ta.example\n")
 	log.Close()
-	if line, want := next(), "stat=deferred the agent came to no result"; !strings.Contains(line, want) {
+	if line, want := next(), "stat=deferred the agent reported no result"; !strings.Contains(line, want) {
 		t.Errorf("syslog has %q, want %q", line, want)
 	}
 }

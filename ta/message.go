@@ -57,8 +57,8 @@ type Result struct {
 	Fields Fields
 	Text   string // free text; CR or LF between lines of a transcript
 	Retry  Retry  // for RetryAt
-	// Moved says that the recipient is another node's now (OK3): a d line that is
-	// marked as reported says so, because that node alone owes notices.
+	// Moved says that the recipient now belongs to another node (OK3). A d line that is
+	// marked as reported says so, because only that node sends notices.
 	Moved bool
 	// Site is the server of the session, in lower case; "": not known, or there was
 	// no session.
@@ -93,8 +93,8 @@ func (m *Message) section(offset int64) (*io.SectionReader, error) {
 			return nil, err
 		}
 		if m.moved() {
-			// The message may have ended while we outlived our scheduler, and its
-			// number, an inode number, may belong to another message now.
+			// The scheduler that started us may have ended, and so may the message; then
+			// its number, an inode number, may now belong to another message.
 			_ = body.Close()
 			return nil, fmt.Errorf("open %s: the control file is gone", m.path)
 		}

@@ -25,7 +25,7 @@ type output struct {
 	mu      sync.Mutex
 	buf     []byte     // whole lines, not yet written
 	spare   []byte     // the other of two buffers
-	armed   bool       // timer runs
+	armed   bool       // the timer is running
 	writing bool       // a flush is under way, which will take buf too
 	err     error      // of the first write that failed; nothing is written after it
 	written *sync.Cond // signals that writing has become false

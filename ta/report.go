@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// Status is the result of one recipient: the word on the wire (scheduler(8),
-// "Transport agent interface").
+// Status is the result of one recipient: the word on the wire (ta(7), REPORTS).
 type Status uint8
 
 // The statuses. Exit codes of programs are not part of the protocol.
@@ -133,15 +132,15 @@ func (r *Report) wireStatus() Status {
 }
 
 // A scheduler that wants the notary of every report sets NotaryEnv to NotaryAll in the
-// environment of its agents. ZMailer's keeps the notary of a job line's last report
-// for its expired recipients: it must not get that of a success.
+// environment of its agents. ZMailer's scheduler keeps the notary of a job line's last
+// report for its expired recipients, so it must not be sent that of a success.
 const (
 	NotaryEnv = "TA_NOTARY"
 	NotaryAll = "all"
 )
 
-// The site is a field after those of the notary data: the seventh as we write it,
-// because old agents use the sixth, and any from the sixth on as we read it.
+// The site is a field after those of the notary data. It is written as the seventh,
+// because old agents use the sixth, and accepted from the sixth on.
 const (
 	sitePrefix = "site="
 	siteField  = 6

@@ -108,7 +108,7 @@ func (ss *session) work(job Job) {
 		return Result{
 			Status: Deferred,
 			Fields: Fields{Code: "4.3.0", Diagnostic: "x-local; 430 (agent said nothing)"},
-			Text:   "the agent came to no result for this address",
+			Text:   "the agent reported no result for this address",
 		}
 	})
 }

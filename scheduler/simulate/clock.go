@@ -15,7 +15,7 @@ type Clock struct {
 	seed    uint64
 	streams uint64 // random number generators made so far
 	planned eventQueue
-	last    uint64 // last event.order that was given
+	last    uint64 // the last event.order that was assigned
 }
 
 // beginning is the time of the core at the beginning of a simulation.

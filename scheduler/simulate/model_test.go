@@ -77,7 +77,7 @@ func TestTwoNodesShareOneServer(t *testing.T) {
 }
 
 // TestCongestedServerTimesOut: a client that finds the queue full at each of its
-// attempts fails at the time-out.
+// attempts fails at the timeout.
 func TestCongestedServerTimesOut(t *testing.T) {
 	c := NewClock(1)
 	p := defaults()

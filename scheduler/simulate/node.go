@@ -18,7 +18,7 @@ type Node struct {
 	config scheduler.Config
 
 	messages map[scheduler.MessageID]*Message
-	last     scheduler.MessageID // the last that was given
+	last     scheduler.MessageID // the last that was assigned
 	starting time.Duration       // when the agent that was started last is ready
 	tickAt   time.Duration       // of the Tick that is planned; 0: none is
 
@@ -99,7 +99,7 @@ func (n *Node) Reload(p scheduler.Params, weights map[string]int) {
 	n.step(scheduler.Reloaded{Config: &config})
 }
 
-// Submit puts a message into the queue that has one recipient at each named host.
+// Submit queues a message with one recipient at each named host.
 // A host that is named twice has two recipients, which are one job line.
 func (n *Node) Submit(sender string, hosts ...string) *Message {
 	n.last++
@@ -154,7 +154,7 @@ func (d *Delivery) End(ok bool) {
 	n.step(scheduler.AgentHungry{Agent: d.agent})
 }
 
-// step tells the core an event, and plans what its actions lead to.
+// step passes an event to the core, and performs the actions that it returns.
 func (n *Node) step(e scheduler.Event) {
 	for _, a := range n.core.Step(beginning.Add(n.now), e) {
 		n.perform(a)
@@ -162,7 +162,7 @@ func (n *Node) step(e scheduler.Event) {
 	n.planTick()
 }
 
-// answer tells the core an event at the current time, but after the current event.
+// answer passes an event to the core at the current time, but after the current event.
 func (n *Node) answer(e scheduler.Event) { n.After(0, func() { n.step(e) }) }
 
 func (n *Node) perform(a scheduler.Action) {

@@ -21,11 +21,11 @@ var outageScene = Scene{
 	Reference: "none; the aim is that no period of ten seconds has more than twice the mean number of deliveries, which jitter " +
 		"alone does not reach",
 	Run: func(seed uint64) Result {
-		const messages, back = 50_000, time.Hour
+		const messages, upAt = 50_000, time.Hour
 		c := NewClock(seed)
 		p := defaults()
 		p.Interval, p.InitialConcurrency, p.MaxThr = time.Minute, 5, 20
-		n := NewNode(c, p, nil, downUntil(back, steady(time.Second, 1200*time.Millisecond)))
+		n := NewNode(c, p, nil, downUntil(upAt, steady(time.Second, 1200*time.Millisecond)))
 		var drain drainRate
 		failed, revived := 0, 0
 		n.Ended = func(d *Delivery) {
@@ -48,7 +48,7 @@ var outageScene = Scene{
 		})
 		c.Run(func() bool { return drain.total == messages })
 		mean := drain.mean()
-		alone := jitterAlone(seed, messages, back)
+		alone := jitterAlone(seed, messages, upAt)
 		return Result{
 			Figures: []Figure{
 				// The window, then probes: 55 seconds apart or more.
@@ -73,12 +73,12 @@ var outageScene = Scene{
 
 // jitterAlone returns how the mail of the same outage drains when nothing but jitter
 // spreads the attempts: each message waits for its own next time.
-func jitterAlone(seed uint64, messages int, back time.Duration) *drainRate {
+func jitterAlone(seed uint64, messages int, upAt time.Duration) *drainRate {
 	c := NewClock(seed)
 	p := defaults()
 	p.Interval, p.Retries = time.Minute, []int{1, 2, 4, 8, 16, 32}
 	p.Sessions, p.MaxThr, p.MaxRing = 1000, messages, messages
-	n := NewNode(c, p, nil, downUntil(back, steady(time.Second, 1200*time.Millisecond)))
+	n := NewNode(c, p, nil, downUntil(upAt, steady(time.Second, 1200*time.Millisecond)))
 	n.Failure = ta.Deferred
 	drain := new(drainRate)
 	n.Ended = func(d *Delivery) {
@@ -96,11 +96,11 @@ func jitterAlone(seed uint64, messages int, back time.Duration) *drainRate {
 var deadScene = Scene{
 	Name:  "dead",
 	Title: "A dead host and a live one",
-	Setting: "3000 messages for a host where every attempt times out after 30 seconds, and more than enough for a live host " +
-		"where a delivery takes about a second, in a ring of 20 sessions, for 20 minutes. maxthr=20 interval=1m " +
+	Setting: "For 20 minutes, a ring of 20 sessions has 3000 messages for a host where every attempt times out after 30 seconds, " +
+		"and more than it can deliver for a live host where a delivery takes about a second. maxthr=20 interval=1m " +
 		"retries=\"1 2 4 8\", so that suspensions end after 1, 3, 7 and 15 minutes, and perhaps once more. The load runs with a constant window, and with " +
-		"initialconcurrency=5, where three more sessions start before five failures make a cohort. Then a host dies whose window " +
-		"has grown to 20.",
+		"initialconcurrency=5, where three more sessions start before five failures make a cohort. The last figure is for a host " +
+		"that dies when its window has grown to 20.",
 	Reference: "none; the aim is that a dead host costs one window of attempts, and then one probe for each suspension. By Postfix's " +
 		"rules for a window that moves, the first of N failures narrows it to N-1, and each of the next N-2 lets another session start",
 	Run: func(seed uint64) Result {

@@ -23,15 +23,15 @@ func limited(limit int, least, most time.Duration) Server {
 	}
 }
 
-// downUntil fails each client after a second until the time back, and then serves
-// clients like the server then.
-func downUntil(back time.Duration, then Server) Server {
+// downUntil returns a server that fails each client after a second until upAt. From
+// then on it is the server up.
+func downUntil(upAt time.Duration, up Server) Server {
 	return func(d *Delivery) {
-		if d.Node.Now() < back {
+		if d.Node.Now() < upAt {
 			d.endAfter(time.Second, false)
 			return
 		}
-		then(d)
+		up(d)
 	}
 }
 

@@ -43,7 +43,7 @@ var sessionsScene = Scene{
 		})
 		c.RunUntil(35 * time.Second)
 		const one, two = 100 * 10.0 / 11, 100 * 10.0 / 21
-		const why = "the number of sessions is whole, and some have just ended"
+		const why = "the number of sessions is an integer, and some have just ended"
 		return Result{
 			Figures: []Figure{
 				near("one message, % of the sessions", 1, alone.mean()/10, one, 1).because(why),

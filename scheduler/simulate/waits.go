@@ -17,7 +17,7 @@ type waitCase struct {
 	perHost      int // maxthr
 	load         func(*Node)
 	sender, host string
-	most         float64 // one round and the busy sessions, in seconds
+	most         float64 // bound of the longest wait in seconds: one round and the busy sessions
 	// with and without are the waits in a trial with and without the rules, in
 	// seconds; 0: the trial had no such case.
 	with, without float64

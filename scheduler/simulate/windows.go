@@ -87,10 +87,10 @@ var growthScene = Scene{
 
 var connectScene = Scene{
 	Name:  "connect",
-	Title: "Congested servers: time-out while connecting",
+	Title: "Congested servers: timeout while connecting",
 	Setting: "1000 deliveries to one host, with initialconcurrency=20 and maxthr=20. Five server processes take 2 " +
-		"to 2.05 seconds each, behind a queue of six connections. A client beyond these sends its SYN again after 3, 9 and " +
-		"21 seconds and gives up after 30.",
+		"to 2.05 seconds each, behind a queue of six connections. A client that finds the queue full sends its SYN again after " +
+		"3, 9 and 21 seconds and gives up after 30.",
 	Reference: "Postfix, Queue Scheduler, \"Impact of the 30s SMTP connect timeout\"",
 	Run: func(seed uint64) Result {
 		return congestion(seed, network{deliveries: 1000, repeats: seconds(0, 3, 9, 21), timeout: 30 * time.Second, decimals: 1, within: 1}, []style{
@@ -103,9 +103,9 @@ var connectScene = Scene{
 
 var greetingScene = Scene{
 	Name:  "greeting",
-	Title: "Congested servers: time-out while waiting for the greeting",
-	Setting: "10 000 deliveries to the same servers. A client beyond the queue is connected and tries to get its greeting " +
-		"after 3, 9, 21, 45 and 93 seconds; it gives up after 300.",
+	Title: "Congested servers: timeout while waiting for the greeting",
+	Setting: "10 000 deliveries to the same servers. A client that finds the queue full is connected, tries to get its greeting " +
+		"after 3, 9, 21, 45 and 93 seconds, and gives up after 300.",
 	Reference: "Postfix, Queue Scheduler, \"Impact of the 300s SMTP greeting timeout\"",
 	Run: func(seed uint64) Result {
 		return congestion(seed, network{deliveries: 10_000, repeats: seconds(0, 3, 9, 21, 45, 93), timeout: 300 * time.Second, decimals: 2, within: 0.1}, []style{
@@ -139,8 +139,8 @@ func congestion(seed uint64, nw network, styles []style) Result {
 	for _, st := range styles {
 		s := &congested{processes: 5, room: 6, least: 2 * time.Second, most: 2050 * time.Millisecond, repeats: nw.repeats, timeout: nw.timeout}
 		w := windowLoad{style: st, initial: 20, messages: nw.deliveries}.measure(seed, s.connect)
-		const why = "the length of the queue and the spread of the service time were not published; with time-outs of 30 s, one " +
-			"place more or less in the queue makes a difference of one percent, and without any spread the time-outs stay synchronous"
+		const why = "the length of the queue and the spread of the service time were not published; with timeouts of 30 s, one " +
+			"place more or less in the queue makes a difference of one percent, and without any spread the timeouts stay synchronous"
 		result.Figures = append(result.Figures,
 			near(st.name+": deferred, %", nw.decimals, w.deferred(), st.deferred, nw.within).because(why),
 			atLeast(st.name+": mean window", 1, w.mean(), 19).withReference(decimal(1, st.mean)).because(why),

@@ -69,7 +69,7 @@ func start(spec Spec) (*Child, error) {
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("make its socket: %w", err)
+		return nil, fmt.Errorf("create its socket: %w", err)
 	}
 	// The agent's end stays blocking: agents read and write with stdio.
 	defer unix.Close(pair[1])
@@ -80,7 +80,7 @@ func start(spec Spec) (*Child, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		sock.Close()
-		return nil, fmt.Errorf("make its error pipe: %w", err)
+		return nil, fmt.Errorf("create its error pipe: %w", err)
 	}
 	defer unix.Close(pipe[1])
 	stderr, err := polled(pipe[0], "agent's stderr")

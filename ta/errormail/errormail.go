@@ -116,7 +116,7 @@ var meanings = map[string]meaning{
 	"aliasloop":    {report.Failed, "5.4.6", "the aliases of this address lead back to it"},
 	"hopcount":     {report.Failed, "5.4.6", "the message went through too many hosts and is in a loop"},
 	"badheader":    {report.Failed, "5.6.0", "the header of the message is too long or has a NUL"},
-	// These are not failures, but say what happened to an address of several others.
+	// These are not failures: they say what became of an address that stands for others.
 	"expanded":  {report.Expanded, "2.1.5", "the message went on to several addresses"},
 	"delivered": {report.Delivered, "2.1.5", "the message was delivered to a mailing list"},
 }

@@ -37,7 +37,7 @@ type Agent struct {
 	Host       string // the name of this machine, for the router's trace
 	// RouterLevels is 1 if router/ has hash directories (ROUTERDIRHASH), else 0.
 	RouterLevels int
-	RouterNotify string // socket of a router that wants notices (ROUTERNOTIFY), or ""
+	RouterNotify string // socket of a router that listens for names (ROUTERNOTIFY), or ""
 
 	Now func() time.Time
 	// LookUp looks a record up in the DNS. It returns only temporary errors: a

@@ -1,7 +1,7 @@
 package mailbox
 
-// This file interprets the address of a recipient: it is a user's mailbox, a file
-// or a command, and the account under which it is delivered to.
+// This file interprets the address of a recipient, which is a user's mailbox, a file
+// or a command, and finds the account that delivers to it.
 
 import (
 	"errors"

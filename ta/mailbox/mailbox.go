@@ -125,7 +125,7 @@ func New(o Options) (*Agent, error) {
 		host:    host,
 		uid:     os.Geteuid(),
 		helper:  helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}},
-		shares:  shares{most: max(o.Sessions/2, 1)},
+		shares:  shares{limit: max(o.Sessions/2, 1)},
 	}
 	if o.RootAs != "" {
 		if _, err := a.ByName(o.RootAs); err != nil {
@@ -172,7 +172,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 	began, ok := a.shares.begin(to.UID)
 	if !ok {
 		return failed(&failure{ta.Deferred, "4.3.2 (too many slow deliveries)", fmt.Errorf(
-			"%d deliveries to user %q are under way, which is the limit", a.shares.most, to.Name)}, false)
+			"%d deliveries to user %q are under way, which is the limit", a.shares.limit, to.Name)}, false)
 	}
 	defer a.shares.end(to.UID, began)
 	if to.kind == toCommand {

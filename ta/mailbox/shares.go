@@ -18,11 +18,11 @@ const (
 
 // shares keeps one user from occupying all sessions. A user can make deliveries
 // slow, with a command that sleeps or by stopping the delivery helper. A user has
-// at most `most` deliveries under way. A further one waits for one of them to end;
+// at most limit deliveries under way. A further one waits for one of them to end;
 // it is deferred if all of them are slow, or after maxShareWait. So a burst of
 // fast deliveries waits a little, and is not deferred.
 type shares struct {
-	most int // deliveries that a user may have under way
+	limit int // deliveries that a user may have under way
 
 	mu    sync.Mutex
 	users map[int]*userShare // by uid: those with deliveries under way
@@ -69,7 +69,7 @@ func (s *shares) tryBegin(uid int, now time.Time) (ended <-chan struct{}, mayWai
 		}
 		s.users[uid] = u
 	}
-	if len(u.began) < s.most {
+	if len(u.began) < s.limit {
 		u.began = append(u.began, now)
 		return nil, false
 	}

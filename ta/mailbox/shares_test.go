@@ -9,7 +9,7 @@ import (
 
 func TestUserOccupiesNoMoreThanHisShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := shares{most: 2}
+		s := shares{limit: 2}
 		var began []time.Time
 		begin := func(uid int, want bool, wait time.Duration) {
 			t.Helper()
@@ -45,7 +45,7 @@ func TestUserOccupiesNoMoreThanHisShare(t *testing.T) {
 // each other.
 func TestBurstOfFastDeliveriesWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := shares{most: 2}
+		s := shares{limit: 2}
 		var deliveries sync.WaitGroup
 		for range 20 {
 			deliveries.Go(func() {

@@ -4,7 +4,7 @@
 // 2049) through multiparts and forwarded messages down to the single part:
 //
 //	part                        SevenBit                  EightBit
-//	text or not, 7bit to binary quoted-printable          as it is
+//	7bit, 8bit or binary        quoted-printable          as it is
 //	quoted-printable            8-bit bytes become =XX    decoded, if it is text
 //	                                                      and nothing is lost
 //	base64                      8-bit bytes are dropped   as it is
@@ -49,9 +49,9 @@ const (
 // Conversion says how a message is to be converted.
 type Conversion struct {
 	To Target
-	// Narrow, with SevenBit, says that control characters and blanks do not
-	// survive either. Bodies with a TAB, another control character or a blank at the
-	// end of a line are encoded too, and no encoded body has a literal blank.
+	// Narrow, with SevenBit, says that control characters and blanks would not reach
+	// the recipient unchanged either. Bodies with a TAB, another control character or a
+	// blank at the end of a line are encoded too, and no encoded body has a literal blank.
 	Narrow bool
 	// KeepHeader leaves bytes above 127 in the message's header. The headers of
 	// its parts are converted with the parts.

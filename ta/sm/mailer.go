@@ -62,7 +62,7 @@ func (p *Problem) Error() string {
 
 // Parse reads the text of an sm.conf. Programs whose name does not begin with "/" are
 // below mailbin; zenv finds the value of ${NAME}. A mailer with a problem is not
-// among the mailers. If several lines have the same name, the first counts.
+// among the mailers. If several lines have the same name, the first applies.
 func Parse(file, text, mailbin string, zenv func(name string) (string, bool)) (mailers map[string]*Mailer, problems []*Problem) {
 	mailers = map[string]*Mailer{}
 	seen := map[string]bool{}

@@ -37,7 +37,7 @@ func (a *Agent) runAs(r *ta.Recipient) (user, error) {
 	}
 	if uid != a.UID && a.UID != 0 {
 		return user{}, fmt.Errorf("the recipient's privilege is uid %d and sm runs as uid %d: "+
-			"sm must be started by root, or its mailer %s have flag S", uid, a.UID, a.Mailer.Name)
+			"sm must be started by root, or its mailer %s must have flag S", uid, a.UID, a.Mailer.Name)
 	}
 	account, err := a.Account(uid)
 	if err != nil {
@@ -54,7 +54,7 @@ func parsePrivilege(s string) (uid int, err error) {
 	number := strings.TrimPrefix(s, "-")
 	digits := number[:len(number)-len(strings.TrimLeft(number, "0123456789"))]
 	if uid, err = strconv.Atoi(digits); err != nil || int64(uid) > 1<<32-2 {
-		return 0, fmt.Errorf("the recipient's privilege %q is no uid", s)
+		return 0, fmt.Errorf("the recipient's privilege %q is not a uid", s)
 	}
 	if number != s && uid != 0 {
 		uid = nobody

@@ -45,7 +45,8 @@ type Agent struct {
 	// EightBit is option -8: the next hop accepts 8-bit data, and
 	// quoted-printable text is decoded for it.
 	EightBit bool
-	// Narrow is option -Q: control characters and blanks do not survive.
+	// Narrow is option -Q: encode control characters and blanks, which would not reach
+	// the recipient unchanged.
 	Narrow bool
 	// KeepHeader is option -H: 8-bit headers are not encoded.
 	KeepHeader bool

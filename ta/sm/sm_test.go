@@ -392,12 +392,12 @@ func TestWhoRuns(t *testing.T) {
 		{"-", "-0", 0, "0 own=false"},
 		{"-", "0", 0, "0 own=false"},
 		{"-", "501", 501, "501 own=true"},
-		{"-", "502", 501, "the recipient's privilege is uid 502 and sm runs as uid 501: sm must be started by root, or its mailer x have flag S"},
+		{"-", "502", 501, "the recipient's privilege is uid 502 and sm runs as uid 501: sm must be started by root, or its mailer x must have flag S"},
 		{"S", "502", 501, "501 own=true"},
 		{"S", "x", 0, "0 own=true"},
-		{"-", "x", 0, `the recipient's privilege "x" is no uid`},
-		{"-", "", 0, `the recipient's privilege "" is no uid`},
-		{"-", "4294967295", 0, `the recipient's privilege "4294967295" is no uid`},
+		{"-", "x", 0, `the recipient's privilege "x" is not a uid`},
+		{"-", "", 0, `the recipient's privilege "" is not a uid`},
+		{"-", "4294967295", 0, `the recipient's privilege "4294967295" is not a uid`},
 		{"-", "13", 0, "find uid 13: no answer"},
 	} {
 		a := &Agent{Mailer: mailer(t, "x "+c.flags+" /p p"), UID: c.agent, Account: account}

@@ -24,13 +24,13 @@ type command struct {
 
 // noEffect are options that ZMailer's mailbox has and this one ignores.
 var noEffect = []struct{ letter, name, reason string }{
-	{"b", "no-biff", "is without effect: biff is not supported"},
-	{"M", "mmdf", "is without effect: MMDF folders are not supported"},
-	{"r", "no-rbiff", "is without effect: biff is not supported"},
-	{"R", "old-R", "is without effect"},
-	{"S", "return-receipts", "is without effect: senders request receipts with NOTIFY=SUCCESS"},
-	{"U", "xuidl", "is without effect: no X-UIDL header is written"},
-	{"X", "crc-levels", "is without effect: use -d with %X in a pattern"},
+	{"b", "no-biff", "has no effect: biff is not supported"},
+	{"M", "mmdf", "has no effect: MMDF folders are not supported"},
+	{"r", "no-rbiff", "has no effect: biff is not supported"},
+	{"R", "old-R", "has no effect"},
+	{"S", "return-receipts", "has no effect: senders request receipts with NOTIFY=SUCCESS"},
+	{"U", "xuidl", "has no effect: no X-UIDL header is written"},
+	{"X", "crc-levels", "has no effect: use -d with %X in a pattern"},
 }
 
 func newCommand(p *program.Program) *command {
@@ -40,15 +40,15 @@ func newCommand(p *program.Program) *command {
 	f.BoolVarP(&o.TouchAccess, "touch", "a", false, "do not keep the access time of mbox files")
 	f.BoolVarP(&o.Place.Canonical, "canonical", "C", false, "use the user name of the password file, not that of the address")
 	f.StringVarP(&o.Place.Path, "directory", "d", "", "`path` of the directory of mbox files, or pattern of mailboxes")
-	f.CountVarP(&o.Place.Letters, "letter-levels", "D", "a level of directories by the letters of the name; may be repeated")
-	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` that is final: edquot")
+	f.CountVarP(&o.Place.Letters, "letter-levels", "D", "add a level of directories named by a letter of the user's name; may be repeated")
+	f.StringVarP(&c.fatal, "fatal", "F", "", "`error` after which mail fails instead of waiting: edquot")
 	f.StringVarP(&p.Server.Host, "host", "h", "", "take recipients with this `localpart` as their host")
-	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "is without effect: 8-bit headers always stay as they are")
+	f.BoolVarP(&c.keep8bit, "keep-headers", "H", false, "has no effect: 8-bit headers always stay as they are")
 	f.StringVarP(&o.Log, "log", "l", "", "`file` that gets a line for each delivery")
-	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "a level of directories by a hash of the name; may be repeated")
+	f.CountVarP(&o.Place.Hashes, "hash-levels", "P", "add a level of directories named by a hash of the user's name; may be repeated")
 	f.DurationVar(&o.LockWait, "lock-wait", 30*time.Second, "`time` to wait for a mailbox that others have locked")
 	f.DurationVar(&o.TimeLimit, "time-limit", 15*time.Minute, "`time` that a command may take")
-	f.DurationVar(&o.MailboxLimit, "mailbox-limit", 2*time.Minute, "`time` that a delivery as another user may take, besides --lock-wait")
+	f.DurationVar(&o.MailboxLimit, "mailbox-limit", 2*time.Minute, "`time` that a delivery as another user may take, in addition to --lock-wait")
 	f.StringVar(&o.RootAs, "root-as", "", "`user` for commands and files of privilege 0, instead of root")
 	for i, n := range noEffect {
 		f.CountVarP(&c.counts[i], n.name, n.letter, n.reason)

@@ -88,7 +88,7 @@ func TestSMTP(t *testing.T) {
 		{args: "-771xXp PORT -C 5 -L 127.0.0.1", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n"},
 		{args: "--marking scheduler --sessions 2 -p PORT", input: "1\t[127.0.0.1]\n", output: "#hungry\n#hungry\n1/101 ok3\n#hungry\n"},
 		{args: "-d -p PORT", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: 1 - <<- QUIT"},
-		{args: "-W -O what -p PORT", output: "#hungry\n", stderr: "# smtp: option -W is without effect"},
+		{args: "-W -O what -p PORT", output: "#hungry\n", stderr: "# smtp: option -W has no effect"},
 		{args: "-l /nowhere/log -p PORT", input: "1\t[127.0.0.1]\n", output: "#hungry\n1/101 ok3\n#hungry\n", stderr: "# smtp: no protocol log: "},
 		{args: "-p PORT", input: "2\t[127.0.0.1]\n", output: "#hungry\n#resync 2\n#hungry\n"},
 		{args: "-M", status: 64, stderr: "-M needs -p or -F UNIX:/path"},

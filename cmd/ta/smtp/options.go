@@ -58,7 +58,7 @@ func (c *command) oldFlags() {
 	f.StringVarP(&c.local, "local", "L", "", "local `address` to connect from: iface:name, an address or a name")
 	f.StringVarP(&c.log, "log", "l", "", "append the protocol log to this `file`")
 	f.BoolVarP(&o.LMTP, "lmtp", "M", false, "speak LMTP; needs -p or -F UNIX:/path")
-	f.StringArrayVarP(&c.keywords, "option", "O", nil, "`keyword` without effect; none is known")
+	f.StringArrayVarP(&c.keywords, "option", "O", nil, "`keyword` that has no effect; none is known")
 	f.IntVarP(&o.Port, "port", "p", 0, "`port` to connect to (default 25)")
 	f.BoolVarP(&o.Disabled.Pipelining, "no-pipelining", "P", false, "do not pipeline")
 	f.BoolVarP(&o.Dialer.LowPort, "low-port", "r", false, "connect from a port below 1024")
@@ -66,7 +66,7 @@ func (c *command) oldFlags() {
 	f.StringVarP(&c.tlsFile, "tls-file", "S", "", "`file` of certificates")
 	f.StringVarP(&c.timeouts, "timeouts", "T", "", "`timeouts`, such as conn=3m,dot=20m")
 	f.IntVarP(&o.Dialer.Buffer, "buffer", "w", 0, "size of the socket buffers in `bytes`; 0: the system's default")
-	f.BoolVarP(&c.wks, "wks", "W", false, "without effect")
+	f.BoolVarP(&c.wks, "wks", "W", false, "has no effect")
 	f.BoolVarP(&o.NoMX, "no-mx", "x", false, "do not look for MX records")
 	f.BoolVarP(&o.LocalOK, "local-ok", "X", false, "do not regard our own addresses as a loop")
 }
@@ -112,10 +112,10 @@ func (c *command) parse(args []string) error {
 	}
 	o.Disabled.EightBit, o.Disabled.ESMTP = c.seven > 0, c.seven > 1 && !o.LMTP
 	if c.wks {
-		c.warnings = append(c.warnings, "option -W is without effect: WKS records are no longer used")
+		c.warnings = append(c.warnings, "option -W has no effect: WKS records are no longer used")
 	}
 	for _, k := range c.keywords {
-		c.warnings = append(c.warnings, fmt.Sprintf("option -O %q is without effect", k))
+		c.warnings = append(c.warnings, fmt.Sprintf("option -O %q has no effect", k))
 	}
 	return c.program.Host()
 }
@@ -154,7 +154,7 @@ func (c *command) options() (smtp.Options, error) {
 		}
 	}
 	for _, word := range o.TLS.Ignored {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s: %q is without effect", c.tlsFile, word))
+		c.warnings = append(c.warnings, fmt.Sprintf("%s: %q has no effect", c.tlsFile, word))
 	}
 	var err error
 	if c.secrets != "" {
