@@ -12,14 +12,14 @@ package main
 //
 // A batch stages the control files and the copies, and syncs them; moves the messages
 // into queue/; and moves the control files to their names, those of copies first. The
-// move of router/N into queue/ decides: a crash before it leaves a submission that is
-// routed again, and a crash after it leaves a staged control file that recovery moves to
-// its name. No step is repeated once the scheduler can see its result, so a crash of the
+// move of router/N into queue/ is the commit point: a crash before it leaves a submission
+// that is routed again, and a crash after it leaves a staged control file that recovery
+// moves to its name. No step is repeated once the scheduler can see its result, so a crash of the
 // router duplicates no message.
 //
 // The moves themselves are not synced, which saves half of the waits. A power cut may
-// take back the moves of the last seconds, as it takes back the tags and the removals of
-// what was delivered in them: the submission is on disk in router/, and is routed again.
+// undo the moves of the last seconds, as it undoes the tags and the removals of mail that
+// was delivered then: the submission is on disk in router/, and is routed again.
 
 import (
 	"errors"
@@ -273,9 +273,9 @@ func (q *queue) moveMessages(j *job) error {
 // control file of that number. A power cut can leave the control file of an earlier
 // message although the message file is gone, because they were in different
 // directories; then a new message may get the same inode. The old control file must
-// not be used for the new message. Or the power cut has taken back only the move of
-// this message. The scheduler moves the control file to corrupt/ a minute later, and
-// the submission is routed after that.
+// not be used for the new message. It is also possible that the power cut has undone
+// only the move of this message; then the scheduler moves the control file to corrupt/ a
+// minute later, and the submission is routed after that.
 func (q *queue) moveMessage(from string, n uint64) error {
 	if control := q.place("transport", n); postoffice.Exists(postoffice.WorkingDir, control) {
 		return &os.PathError{Op: "queue a message beside the control file of another", Path: control, Err: fs.ErrExist}

@@ -27,7 +27,7 @@ func lockPid(path string) (*os.File, error) {
 	file := os.NewFile(uintptr(fd), path)
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("another router works here: lock %s: %w", path, err)
+		return nil, fmt.Errorf("another router is running in this postoffice: lock %s: %w", path, err)
 	}
 	if err = file.Truncate(0); err == nil {
 		_, err = fmt.Fprintf(file, "%d\n", os.Getpid())

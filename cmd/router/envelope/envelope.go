@@ -15,7 +15,7 @@
 // Other keywords of ZMailer's programs are known and skipped. The values may contain
 // text from outside, so nothing here trusts them: addresses are checked when they are
 // routed. An unknown keyword, a control character and a line without an end are
-// errors with a position: if the envelope were read on, a recipient could get lost.
+// errors with a position: if reading went on, a recipient could be lost.
 package envelope
 
 import (

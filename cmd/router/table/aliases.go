@@ -28,7 +28,7 @@ type Member struct {
 	uid          int    // owner of the file that names it; for a program only
 	file         string
 	line, column int
-	inHands      bool // from an :include: file that users can change
+	untrusted    bool // from an :include: file that users can change
 }
 
 // Aliases is the table of aliases.
@@ -41,17 +41,17 @@ type Aliases struct {
 
 // list is what the loader knows of an :include: file.
 type list struct {
-	stamp   stamp // before it was read
-	inHands bool  // users can change the file
+	stamp     stamp // before it was read
+	untrusted bool  // users can change the file
 }
 
 type alias struct {
 	name    string
 	members []Member
 	line    int
-	// inHands says that a member is an :include: file that users can change. If such a
+	// untrusted says that a member is an :include: file that users can change. If such a
 	// file cannot be read, broken is set, and mail to the alias waits.
-	inHands, broken bool
+	untrusted, broken bool
 }
 
 // Limits of a table.
@@ -75,8 +75,8 @@ type source struct {
 	closed bool
 	why    string
 	// isList marks an :include: file. Errors do not quote its text, which not everybody
-	// may read. inHands says that users besides root and the table's owner can change it.
-	isList, inHands bool
+	// may read. untrusted says that users besides root and the table's owner can change it.
+	isList, untrusted bool
 }
 
 // reader reads a table and its includes.
@@ -84,9 +84,9 @@ type reader struct {
 	aliases *Aliases
 	root    source
 	errs    []error
-	now     *alias // whose members are being read
-	// reported counts the errors and warnings, and before those before the :include: file
-	// that is being read, which is read up to its first error.
+	current *alias // whose members are being read
+	// reported counts the errors and warnings. before is its value at the beginning of the
+	// :include: file that is being read: such a file is read up to its first error.
 	reported, before int
 	opened           []string // the includes that are being read, outermost first
 	quiet            bool     // the table is a text and not a file: no :include: file is opened
@@ -118,15 +118,15 @@ func ParseAliases(file, text string) (*Aliases, []error) {
 }
 
 func (r *reader) fail(src source, line, column int, format string, args ...any) {
-	r.report(src.inHands, &Error{src.path, line, column, fmt.Sprintf(format, args...)})
+	r.report(src.untrusted, &Error{src.path, line, column, fmt.Sprintf(format, args...)})
 }
 
-// report keeps an error. One of a list in the hands of users concerns only the alias
+// report keeps an error. An error in a list that users can change affects only the alias
 // that includes the list: a user must not keep the tables from being loaded.
-func (r *reader) report(inHands bool, err *Error) {
+func (r *reader) report(untrusted bool, err *Error) {
 	r.reported++
-	if inHands {
-		r.now.broken = true
+	if untrusted {
+		r.current.broken = true
 		r.aliases.warnings = append(r.aliases.warnings, err)
 		return
 	}
@@ -135,7 +135,7 @@ func (r *reader) report(inHands bool, err *Error) {
 
 // table reads "name: member, member" lines and the folded lines after them.
 func (r *reader) table(text string) {
-	var now *alias
+	var current *alias
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -149,27 +149,27 @@ func (r *reader) table(text string) {
 			name, after, reason := cutName(line)
 			if reason != "" {
 				r.fail(r.root, number, 1, "%s", reason)
-				now = new(alias) // for the folded lines
+				current = new(alias) // for the folded lines
 				continue
 			}
 			start = after
-			now = &alias{name: name, line: number}
+			current = &alias{name: name, line: number}
 			if first := r.aliases.names[name]; first != nil {
 				r.fail(r.root, number, 1, "alias %.200q is also in line %d", name, first.line)
 			} else {
-				r.aliases.names[name] = now
+				r.aliases.names[name] = current
 			}
-		} else if now == nil {
+		} else if current == nil {
 			r.fail(r.root, number, 1, "a folded line without an alias before it")
 			continue
 		}
-		r.now = now
-		r.members(r.root, &now.members, line, number, start)
+		r.current = current
+		r.members(r.root, &current.members, line, number, start)
 	}
 	for _, a := range r.aliases.names {
 		if len(a.members) == 0 && len(r.errs) == 0 && !r.quiet && !a.broken {
-			r.now = a
-			r.report(a.inHands, &Error{r.root.path, a.line, 1, fmt.Sprintf("alias %.200q stands for nobody", a.name)})
+			r.current = a
+			r.report(a.untrusted, &Error{r.root.path, a.line, 1, fmt.Sprintf("alias %.200q stands for nobody", a.name)})
 		}
 	}
 }
@@ -215,7 +215,7 @@ func (r *reader) members(src source, to *[]Member, line string, number, start in
 
 func (r *reader) member(src source, to *[]Member, w word, number int) {
 	text := unquote(w.text)
-	m := Member{text: text, uid: src.uid, file: src.path, line: number, column: w.column, inHands: src.inHands}
+	m := Member{text: text, uid: src.uid, file: src.path, line: number, column: w.column, untrusted: src.untrusted}
 	include, isInclude := strings.CutPrefix(text, ":include:")
 	switch {
 	case isInclude || text[0] == '|' || text[0] == '/':
@@ -268,12 +268,12 @@ func (r *reader) include(by source, to *[]Member, path string, number, column in
 		return
 	}
 	before := stampOf(path)
-	text, src, inHands, err := readSource(path, r.root.uid)
-	src.isList, src.inHands = true, inHands
-	r.aliases.lists[path] = list{before, inHands}
-	r.now.inHands = r.now.inHands || inHands
+	text, src, untrusted, err := readSource(path, r.root.uid)
+	src.isList, src.untrusted = true, untrusted
+	r.aliases.lists[path] = list{before, untrusted}
+	r.current.untrusted = r.current.untrusted || untrusted
 	if err != nil {
-		r.report(inHands, &Error{by.path, number, column, fmt.Sprintf("include %s: %v", path, err)})
+		r.report(untrusted, &Error{by.path, number, column, fmt.Sprintf("include %s: %v", path, err)})
 		return
 	}
 	r.opened = append(r.opened, path)

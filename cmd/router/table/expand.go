@@ -35,9 +35,9 @@ const (
 	BadHeader   = "badheader"    // 5.6.0
 )
 
-// Forms that do not stand for failures. A sender who asked for notices of success is
-// told of an alias for several addresses, and of a mailing list, where the delivery
-// to the sender's recipient ends.
+// Forms that do not stand for failures. An alias for several addresses and a mailing
+// list end the delivery to the sender's recipient, and a sender who asked for notices of
+// success is told so.
 const (
 	Expanded  = "expanded"
 	Delivered = "delivered"
@@ -247,7 +247,7 @@ func (e *expansion) follow(a *alias, whole string, s scope) bool {
 
 // waitUntil returns the condition of hold(8) for mail to an alias whose list cannot be
 // read: the agent submits the mail again after half an hour to an hour. The times are
-// rounded so that mail of the same half hour has one host.
+// rounded so that mail of the same half hour has the same host.
 func waitUntil(now time.Time) string {
 	return fmt.Sprintf("TIMEOUT:%d", now.Truncate(30*time.Minute).Add(time.Hour).Unix())
 }
@@ -269,8 +269,8 @@ func (e *expansion) mailbox(name string, s scope) {
 // inherit returns what the members of an alias inherit (RFC 3461 section 5.2.7). A
 // single member inherits everything. Several members inherit everything but the
 // request for notices of success, because the sender would get many. The members of a
-// list inherit nothing but the record of its address (INRCPT): the message was delivered to the list, and the owner of the
-// list becomes the sender of the copies.
+// list inherit nothing but the record of its address (INRCPT): the message was delivered
+// to the list, and the owner of the list becomes the sender of the copies.
 func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 	next := scope{chain: append(slices.Clone(s.chain), a.name), owner: s.owner, dsn: s.dsn}
 	listName, _, _ := strings.Cut(a.name, "@")
@@ -283,7 +283,7 @@ func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 	if !ok {
 		next.dsn = addWord(next.dsn, "ORCPT", whole)
 	} else if _, before := ctlfile.DSNAddress(original); !strings.EqualFold(before, whole) {
-		// The address came to the sender's host as another one. Ours is on record too.
+		// The sender knows the recipient by another address. Record ours as well.
 		next.dsn = addWord(next.dsn, "INRCPT", whole)
 	}
 	if len(a.members) > 1 {
@@ -293,7 +293,7 @@ func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 }
 
 // addWord adds the address before an alias to the words of an N line, unless the line
-// has that word already: the first alias counts.
+// has that word already: the first alias is the one to record.
 func addWord(dsn, key, address string) string {
 	if _, ok := ctlfile.DSNWord(dsn, key); ok {
 		return dsn
@@ -384,9 +384,9 @@ func (c *checker) visit(a *alias, chain []string) {
 
 // next returns the alias that a member names, or nil.
 func (c *checker) next(m *Member) *alias {
-	// What a user's list makes of the aliases must not keep them from being loaded:
-	// expand fails the addresses in such a loop.
-	if m.kind != address || m.inHands {
+	// A loop through a user's list must not keep the tables from being loaded: expand
+	// fails the addresses in such a loop.
+	if m.kind != address || m.untrusted {
 		return nil
 	}
 	local, domain, ok := c.Split(m.text)

@@ -20,8 +20,8 @@ const (
 	maxLinks       = 20 // symbolic links in a path
 )
 
-// anybody stands for a user in the owners of a path: others than the owner can change
-// a component.
+// anybody in the owners of a path says that users other than the owner can change a
+// component.
 const anybody = -1
 
 // walk opens a file component by component, so that nobody can replace a directory
@@ -34,8 +34,8 @@ type walk struct {
 	owner   int          // of that directory
 	links   int
 	// isTable says that a trusted user's directory in a sticky one is safe: nobody else can
-	// rename it, and a directory has no second name. Lists are in more hands than the
-	// table, so that this does not count for them.
+	// rename it, and a directory has no second name. It is not set for lists, which more
+	// users can change than the table.
 	isTable bool
 	sticky  bool // the walk has reached such a sticky directory
 }
@@ -157,7 +157,7 @@ func components(path string) []string {
 // follow returns the components that a symbolic link stands for.
 func (w *walk) follow(name string) ([]string, error) {
 	if !w.isTrusted() || w.sticky {
-		return nil, errors.New("a symbolic link in a path that others than root can change")
+		return nil, errors.New("a symbolic link in a path that users other than root can change")
 	}
 	if w.links++; w.links > maxLinks {
 		return nil, unix.ELOOP
@@ -175,7 +175,7 @@ func (w *walk) follow(name string) ([]string, error) {
 	return list, nil
 }
 
-// kernelFiles are file systems whose files the kernel makes up: their owner has not
+// kernelFiles are file systems whose files the kernel generates: their owner has not
 // written them.
 var kernelFiles = []int64{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC,
@@ -192,11 +192,11 @@ func (w *walk) read(fd int, name, path string, st *unix.Stat_t) (*os.File, error
 	}
 	for _, magic := range kernelFiles {
 		if int64(system.Type) == magic {
-			return nil, errors.New("a file that the kernel makes up")
+			return nil, errors.New("a file that the kernel generates")
 		}
 	}
 	if int64(system.Type) == unix.FUSE_SUPER_MAGIC && !w.isTrusted() {
-		return nil, errors.New("a file that a user's program makes up (FUSE)")
+		return nil, errors.New("a file that a user's program generates (FUSE)")
 	}
 	opened, err := unix.Openat(w.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -214,7 +214,7 @@ func (w *walk) read(fd int, name, path string, st *unix.Stat_t) (*os.File, error
 
 // mayRead reports whether everybody who can choose the file by changing its path, or
 // the table that names it, could read it too. A user's file in the user's own directory
-// will do even if a group can write the directory.
+// is accepted even if a group can write the directory.
 func (w *walk) mayRead(owner, table int) bool {
 	if w.public {
 		return true
@@ -235,9 +235,9 @@ func (w *walk) mayRead(owner, table int) bool {
 
 // readSource reads a file and finds out who can change it. table is the owner of the
 // table that names the file, or anybody for the table itself. Errors do not begin with
-// the path. inHands is true if users besides root and the owner of the table can
+// the path. untrusted is true if users besides root and the owner of the table can
 // change the file; it is set after an error, too.
-func readSource(path string, table int) (text string, src source, inHands bool, err error) {
+func readSource(path string, table int) (text string, src source, untrusted bool, err error) {
 	src.path = path
 	w := walk{trusted: map[int]bool{0: true, os.Geteuid(): true}, isTable: table == anybody}
 	limit := maxTable
@@ -249,23 +249,23 @@ func readSource(path string, table int) (text string, src source, inHands bool, 
 		return "", src, false, err
 	}
 	f, st, err := w.open(absolute)
-	inHands = table != anybody && !w.isTrusted()
+	untrusted = table != anybody && !w.isTrusted()
 	if err != nil {
-		return "", src, inHands, err
+		return "", src, untrusted, err
 	}
 	defer f.Close()
 	src.uid = int(st.Uid)
 	if table != anybody && !w.mayRead(src.uid, table) {
-		return "", src, inHands, errors.New("somebody who cannot read the file can make the path lead to it")
+		return "", src, untrusted, errors.New("somebody who cannot read the file can make the path lead to it")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err == nil && len(data) > limit {
 		err = fmt.Errorf("longer than %d bytes", limit)
 	}
 	if err != nil {
-		return "", src, inHands, err
+		return "", src, untrusted, err
 	}
 	src.why = w.outsiders(src.uid)
 	src.closed = src.why == ""
-	return string(data), src, inHands, nil
+	return string(data), src, untrusted, nil
 }

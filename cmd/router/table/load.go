@@ -15,21 +15,21 @@ type Loader struct {
 	RoutesFile, AliasesFile string
 	Domains                 []string // of this machine; the first is that of bare names
 	HasUser                 func(string) bool
-	// Warn is told of an :include: file that users can change and that cannot be used, when
-	// that is found first. nil: nobody is.
+	// Warn, if not nil, is called when an :include: file that users can change is first
+	// found to be unusable.
 	Warn func(error)
 
-	warned map[string]bool // the places that Warn was told of, and that are still wrong
+	warned map[string]bool // the places for which Warn was called and that are still wrong
 	table  *Table
 	stamps map[string]stamp // of the files when they were read
-	lists  map[string]bool  // of them, :include: files; true: users can change the file
-	// existed are those of the two files that the table in force was read from. If one
-	// of them vanishes, that table stays in force: mail must not fail for it.
+	lists  map[string]bool  // the :include: files among them; true: users can change the file
+	// existed are those of RoutesFile and AliasesFile from which the table in force was
+	// read. If one of them vanishes, that table stays in force, so that no mail fails.
 	existed []string
 
-	pending chan *reading // the tables are being read; the result is nil if nothing has changed
-	again   bool          // and are to be read once more after that
-	readAt  time.Time     // they are not read before that
+	pending chan *reading // set while the tables are being read; it gets nil if nothing has changed
+	again   bool          // the tables are to be read once more after pending
+	readAt  time.Time     // the earliest time of the next reading
 }
 
 // stamp identifies a version of a file.
@@ -59,17 +59,18 @@ type reading struct {
 // readWait is how long Refresh waits for tables that it has begun to read.
 const readWait = time.Second
 
-// readPause is how many times as long as reading the tables took is waited before they
-// are read again: a user who changes a list all the time must not occupy the program.
+// readPause times the duration of a reading of the tables passes before the next one: a
+// user who changes a list all the time must not occupy the program.
 const readPause = 10
 
 // Load reads the tables. If there are errors, it returns all of them as one, and the
 // old table stays in force.
 func (l *Loader) Load() error { return l.use(l.read()) }
 
-// Refresh reads the tables again if a file has changed, or in any case if force is set.
-// It reads beside the caller, which goes on with the old table after readWait; a later
-// call then puts the new table in force. loaded is true if this call has done so.
+// Refresh reads the tables again if a file has changed or force is set. It reads them in
+// another goroutine and waits for that up to readWait. After that time the caller goes
+// on with the old table, and a later call puts the new table in force. loaded is true if
+// this call has done so.
 func (l *Loader) Refresh(now time.Time, force bool) (loaded bool, err error) {
 	wait := time.Duration(0)
 	if l.pending == nil {
@@ -120,7 +121,7 @@ func (l *Loader) start(now time.Time, force bool) {
 	}()
 }
 
-// read reads the files. It may run beside the other methods.
+// read reads the files. It may run concurrently with the other methods.
 func (l *Loader) read() *reading {
 	began := time.Now()
 	r := &reading{lists: map[string]bool{}}
@@ -140,7 +141,7 @@ func (l *Loader) read() *reading {
 	if aliases != nil {
 		for file, list := range aliases.lists {
 			if _, known := r.stamps[file]; !known {
-				r.stamps[file], r.lists[file] = list.stamp, list.inHands
+				r.stamps[file], r.lists[file] = list.stamp, list.untrusted
 			}
 		}
 	}
@@ -173,8 +174,8 @@ func (l *Loader) use(r *reading) error {
 	return nil
 }
 
-// warn tells Warn of what was not wrong in the tables before. It is told of a list once,
-// whatever line of the list is wrong.
+// warn calls Warn for what was not wrong in the tables before. It calls it once for a
+// list, whichever line of the list is wrong.
 func (l *Loader) warn() {
 	before := l.warned
 	l.warned = map[string]bool{}
@@ -205,8 +206,8 @@ func (l *Loader) readRoutes() (*Routes, []error) {
 }
 
 // Changed reports whether a file has changed since it was read, and no change is
-// younger than settleTime. A young change of a file that users can change delays only
-// itself.
+// younger than settleTime. A young change of a list that users can change does not delay
+// the reading of other changes.
 func (l *Loader) Changed(now time.Time) bool { return changed(l.stamps, l.lists, now) }
 
 func changed(stamps map[string]stamp, lists map[string]bool, now time.Time) bool {

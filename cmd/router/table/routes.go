@@ -1,7 +1,7 @@
 // Package table holds the router's tables: where the mail of each domain goes
 // (routes(5)) and which addresses stand for others (aliases(5)).
 //
-//	# MAILSHARE/routes: pattern, channel, host; the first that matches counts
+//	# MAILSHARE/routes: pattern, channel, host; the first that matches applies
 //	mx.example.org        local
 //	boss@example.org      smtp    vip.example.org
 //	*.partner.example     smtp    [192.0.2.25]
@@ -15,7 +15,7 @@
 //	sales@shop.example: dave, erin@other.example
 //	archive:         "|/usr/local/bin/archive --all", /var/log/archive.mbox
 //
-// Tables do not change. When a file changes, a new table replaces the old one. If the
+// A Table is immutable. When a file changes, a new table replaces the old one. If the
 // new text has errors, they are returned with their positions, and the old table stays
 // in force.
 package table
@@ -27,8 +27,8 @@ import (
 	"zsched/internal/pattern"
 )
 
-// Local is the channel of users on this machine. Only for its addresses is the local
-// part looked up as an alias.
+// Local is the channel of users on this machine. The local part of an address is looked
+// up as an alias only in this channel.
 const Local = "local"
 
 // Error says what is wrong in a table, and where.
@@ -120,7 +120,7 @@ func checkRoute(route Route, words []word) (column int, reason string) {
 	for i := 0; i < len(route.Channel); i++ {
 		c := route.Channel[i]
 		if letter := 'a' <= c && c <= 'z'; !letter && (i == 0 || !('0' <= c && c <= '9' || strings.IndexByte("-_.", c) >= 0)) {
-			return words[1].column + i, fmt.Sprintf("channel %.100q is not of small letters and digits", route.Channel)
+			return words[1].column + i, fmt.Sprintf("channel %.100q does not consist of lower-case letters and digits", route.Channel)
 		}
 	}
 	if i := strings.IndexAny(route.Host, "()\"\\\x00"); i >= 0 {

@@ -156,7 +156,7 @@ func TestErrorsOfTablesHaveTheirPlace(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n":              "r:1:2: the channel is missing",
 		"\n*.{a smtp":      `r:2:1: "{" is not closed in the pattern "*.{a"`,
-		"a SMTP":           `r:1:3: channel "SMTP" is not of small letters and digits`,
+		"a SMTP":           `r:1:3: channel "SMTP" does not consist of lower-case letters and digits`,
 		"a smtp (b)":       `r:1:8: host "(b)" has a '('`,
 		"a smtp b c # d":   `r:1:10: unexpected "c" after the host`,
 		"# only a comment": "",
@@ -293,7 +293,7 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 		{at("loop"), ""},
 		{filepath.Join(grouped, "own"), ""},
 		{filepath.Join(grouped, "hard"), "somebody who cannot read the file"},
-		{at("link"), "a symbolic link in a path that others than root can change"},
+		{at("link"), "a symbolic link in a path that users other than root can change"},
 		{at("dir/cmdline"), "a symbolic link"},
 		{filepath.Join(dir, "rootlink/cmdline"), "a symbolic link"},
 		{filepath.Join(sticky, "link"), "a symbolic link"},
@@ -325,8 +325,8 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 			t.Errorf("%s: another alias: %s", c.list, y)
 		}
 	}
-	if _, _, inHands, err := readSource(cmdline, 0); err == nil || !strings.Contains(err.Error(), "kernel") || inHands {
-		t.Errorf("%v, in users' hands %v", err, inHands)
+	if _, _, untrusted, err := readSource(cmdline, 0); err == nil || !strings.Contains(err.Error(), "kernel") || untrusted {
+		t.Errorf("%v, in untrusted %v", err, untrusted)
 	}
 }
 
