@@ -307,7 +307,7 @@ func (s *Scheduler) checkSites() {
 			q := &st.queues[i]
 			waiting += q.waiting.len()
 			t := q.waiting.first()
-			assert(s.places(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a place that thread %v is not offered", name, t.key)
+			assert(s.freeAtSite(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a place that thread %v is not offered", name, t.key)
 		}
 		assert(waiting == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, waiting)
 	}

@@ -9,9 +9,9 @@ import (
 // been; expiry, deadlines of senders, reporttimes, rates by date and suspensions by
 // an administrator follow the clock.
 
-// clockSet is called before the time of a Step counts. by is how far the clock was
-// set forward; below 0: back. All times that are counted from the time of something
-// in the queue move with the clock. Message files keep their times.
+// clockSet is called before the time of a Step takes effect. by is how far the clock
+// was set forward; below 0: back. All times that are relative to an event in the queue
+// move with the clock. Message files keep their times.
 func (s *Scheduler) clockSet(by time.Duration) {
 	by = by.Round(time.Second)
 	s.now = s.now.shifted(by)
@@ -55,7 +55,7 @@ func (s *Scheduler) clockSet(by time.Duration) {
 	s.deadlines.rekey(func(key instant) instant { return key.shifted(by) })
 	s.backoffs.rekey(func(key instant) instant { return key.shifted(by) })
 	s.notices.rekey(func(key instant) instant { return key.shifted(by) })
-	// These depend on dates, too. When they are due they plan themselves.
+	// These depend on dates, too. When they are due they are planned again.
 	s.tokens.rekey(func(instant) instant { return s.now })
 	s.effectEnds.rekey(func(instant) instant { return s.now })
 }

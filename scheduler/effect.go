@@ -21,7 +21,8 @@ type effect struct {
 	until instant
 }
 
-// slowSteps is the number of equal steps in which ReplySlow gives back what it took.
+// slowSteps is the number of equal steps in which ReplySlow restores the rate and the
+// window limit.
 const slowSteps = 10
 
 // portion returns the part of its rate and of its window limit that a slowed thread
@@ -173,8 +174,8 @@ type EffectView struct {
 	Rule  *ReplyRule
 	Since time.Time
 	Until time.Time
-	// Part is what ReplySlow leaves now of the rate and of the limit of the window;
-	// 1 for other rules.
+	// Part is the fraction of the rate and of the window limit that ReplySlow leaves
+	// now; 1 for other rules.
 	Part float64
 }
 

@@ -220,7 +220,7 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 		}
 		return WaitRule, x.suspendedUntil()
 	}
-	if x := t.shaping; x != nil && x.site != nil && d.places(t) <= 0 {
+	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= 0 {
 		if x.siteRate != nil && x.siteRate.tokens(d.now) == 0 {
 			return WaitSiteRate, x.siteRate.nextAt(d.now)
 		}

@@ -179,7 +179,7 @@ func (d *dispatch) serve(a *agent, p pick) {
 	d.counts.Sessions++
 	t.busy++
 	t.agents = append(t.agents, a)
-	d.tookPlace(t, 1)
+	d.noteSiteSession(t, 1)
 	a.ring.busy++
 	a.ring.channel.busy++
 	d.feed(a, p)

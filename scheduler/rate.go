@@ -7,9 +7,9 @@ import (
 )
 
 // Rates: how many recipients may be fed in a span of time (rate, rateburst, ringrate,
-// channelrate). What a thread without a token does is in gate.go.
+// channelrate, siterate). What a thread without a token does is in gate.go.
 
-// Rate is a number of recipients in a time.
+// Rate is a number of recipients in a span of time.
 type Rate struct {
 	Recipients int // 0: no limit
 	Span       time.Duration
@@ -41,7 +41,7 @@ type bucket struct {
 	per, base, least time.Duration
 	part             float64 // 0 means 1
 	changeAt         instant // when the next rate of rates begins; never: there is none
-	// paidAt is when all tokens will be there again (the theoretical arrival time
+	// paidAt is when all tokens will be available again (the theoretical arrival time
 	// of I.371).
 	paidAt instant
 	index  int32 // in agenda.tokens
@@ -174,7 +174,7 @@ func (q *queue) obtainBucket(list *[]*bucket, former []*bucket, rates []Rate, bu
 }
 
 // reloadRates sets the buckets of the channel aside until its rings have new
-// parameters, which find those that they still need (obtainBucket).
+// parameters. The rings then take back the buckets that they still need (obtainBucket).
 func (q *queue) reloadRates(c *channel) {
 	c.formerRates, c.rates = c.rates, nil
 	for _, b := range c.formerRates {

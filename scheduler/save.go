@@ -2,9 +2,9 @@ package scheduler
 
 import "time"
 
-// Warm restart: what the scheduler knows about the mail and the control files do
-// not contain is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)).
-// restore.go restores it.
+// Warm restart: what the scheduler knows about the mail, but the control files do not
+// contain, is saved in POSTOFFICE/.scheduler.state (scheduler-state(5)). restore.go
+// restores it.
 
 // Saved is one part of the state to be saved. The slices are reused from part to
 // part.

@@ -7,9 +7,9 @@ import "time"
 // a session; a thread whose site is not known is a site of its own.
 //
 // A thread whose site is full, or has no token, is closed when its turn comes
-// (waitAtSite), and so picks pass over it as with a full window. When the site has a
-// place again, it offers it to the thread of each ring that has waited longest.
-// Nothing else looks at the threads of a site, which may be very many.
+// (waitAtSite), and so picks pass over it as with a full window. When a session is free
+// again, the site offers it to the thread of each ring that has waited longest. Nothing
+// else looks at the threads of a site, which may be very many.
 
 // knownSite is the site of a thread, as an agent reported it.
 type knownSite struct {
@@ -19,7 +19,7 @@ type knownSite struct {
 	links links[*knownSite]
 }
 
-// Bounds of the knowledge of sites.
+// Bounds on what is remembered about sites.
 const (
 	maxKnownSites = 100_000
 	siteLifetime  = 24 * instant(time.Hour)
@@ -145,9 +145,9 @@ func (q *queue) dropSite(s *site) {
 	}
 }
 
-// places is how many more sessions the site of the thread may have now, as far as
+// freeAtSite is how many more sessions the site of the thread may have now, as far as
 // the thread's own parameters go.
-func (q *queue) places(t *thread) int {
+func (q *queue) freeAtSite(t *thread) int {
 	n := 1 << 30
 	if most := t.params.SiteMax; most > 0 {
 		n = most - t.shaping.site.busy
@@ -161,7 +161,7 @@ func (q *queue) places(t *thread) int {
 // admitsSite reports whether the site of the thread, if it has one, has a place for
 // another session.
 func (q *queue) admitsSite(t *thread) bool {
-	return t.shaping == nil || t.shaping.site == nil || q.places(t) > 0
+	return t.shaping == nil || t.shaping.site == nil || q.freeAtSite(t) > 0
 }
 
 // mayRideSite reports whether a busy session of the thread may be given another line.
@@ -223,7 +223,7 @@ func (q *queue) offerSite(s *site) {
 			continue
 		}
 		t := s.queues[i].waiting.first()
-		if q.places(t) <= 0 {
+		if q.freeAtSite(t) <= 0 {
 			if b := t.shaping.siteRate; b != nil && b.tokens(q.now) == 0 {
 				q.tokens.put(b.nextAt(q.now), b)
 			}
@@ -236,8 +236,8 @@ func (q *queue) offerSite(s *site) {
 	}
 }
 
-// tookPlace notes that a session of the thread has begun (n is 1) or ended (-1).
-func (q *queue) tookPlace(t *thread, n int) {
+// noteSiteSession notes that a session of the thread has begun (n is 1) or ended (-1).
+func (q *queue) noteSiteSession(t *thread, n int) {
 	x := t.shaping
 	if x == nil || x.site == nil {
 		return

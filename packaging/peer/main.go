@@ -51,7 +51,7 @@ func serve(file string, stdout io.Writer, signals <-chan os.Signal) error {
 	for _, m := range peer.Messages() {
 		how := "in the clear"
 		if m.TLS {
-			how = "by TLS"
+			how = "over TLS"
 		}
 		fmt.Fprintf(stdout, "%d bytes from %s to %s, connection %d, %s\n", len(m.Data), m.From, m.Recipients, m.Conn, how)
 	}

@@ -30,15 +30,15 @@ func (s *site) order(ctx context.Context) {
 	for pause(ctx, 150*time.Millisecond) {
 		switch rand.IntN(12) {
 		case 0:
-			s.obey("HOLD of a thread", "--hold", "--thread", s.thread(), "--for", "3s")
+			s.runMailq("HOLD of a thread", "--hold", "--thread", s.thread(), "--for", "3s")
 		case 1:
-			s.obey("RELEASE of a thread", "--release", "--thread", s.thread())
+			s.runMailq("RELEASE of a thread", "--release", "--thread", s.thread())
 		case 2:
-			s.obey("RETRY of a thread", "--retry", "--thread", s.thread())
+			s.runMailq("RETRY of a thread", "--retry", "--thread", s.thread())
 		case 3:
-			s.obey("ETRN", "--etrn", "[127.0.0.2]")
+			s.runMailq("ETRN", "--etrn", "[127.0.0.2]")
 		case 4:
-			s.obey("query", []string{"-Q", "--reasons", "--held", "--shape"}[rand.IntN(4)], "--json")
+			s.runMailq("query", []string{"-Q", "--reasons", "--held", "--shape"}[rand.IntN(4)], "--json")
 		default:
 			s.orderMessage()
 		}
@@ -49,9 +49,9 @@ func (s *site) thread() string {
 	return []string{"smtp/[127.0.0.2]", "smtp/[127.0.0.3]", "smtp/[127.0.0.4]", "local/-"}[rand.IntN(4)]
 }
 
-// obey gives an order with mailq, and reports whether the scheduler accepted it. The
+// runMailq gives an order with mailq, and reports whether the scheduler accepted it. The
 // scheduler does not if it has no such message or was killed.
-func (s *site) obey(verb string, args ...string) bool {
+func (s *site) runMailq(verb string, args ...string) bool {
 	args = append([]string{"-Z", s.dir + "/zmailer.conf", "-p", s.dir + "/mailq", "--timeout", "10s"}, args...)
 	cmd := s.command("mailq", args...)
 	if err := cmd.Start(); err != nil {
@@ -115,7 +115,7 @@ func (s *site) orderMessage() {
 		}
 		s.mark(m, func(e *entry) { e.killed, e.expired = e.killed || verb == "--kill", e.expired || verb == "--expire" })
 	}
-	s.obey(strings.ToUpper(verb[2:])+" of a message", args...)
+	s.runMailq(strings.ToUpper(verb[2:])+" of a message", args...)
 }
 
 func (s *site) mark(m *target, change func(*entry)) {

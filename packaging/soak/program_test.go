@@ -124,8 +124,8 @@ func (p *program) stop(sig syscall.Signal) {
 	p.stopped = true
 	if p.process != nil {
 		_ = p.process.Signal(sig)
-		patience := time.AfterFunc(30*time.Second, func() { p.signal(syscall.SIGKILL, "killed, because it does not stop") })
-		defer patience.Stop()
+		killTimer := time.AfterFunc(30*time.Second, func() { p.signal(syscall.SIGKILL, "killed, because it does not stop") })
+		defer killTimer.Stop()
 	}
 	p.mu.Unlock()
 	p.ended.Wait()

@@ -3,7 +3,7 @@
 #
 #	archive/*	marking=scheduler command="/path/agent.sh $channel /path/file"
 #
-# It appends every message to a file. ta(7) is the manual of what it speaks.
+# It appends every message to a file. ta(7) describes the protocol.
 channel=$1 file=$2 only=$3 # the host, where the command has $host at its end
 export LC_ALL=C # offsets count bytes
 

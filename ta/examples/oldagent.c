@@ -1,5 +1,5 @@
 /*
- * A transport agent in the manner of the old ones, for a clause with
+ * A transport agent in the style of ZMailer's, for a clause with
  * marking=agent: it reads its socket with fgets, writes it with printf and
  * fflush, locks the recipients it works on and marks them after it has
  * reported them. It delivers nothing and says that it did.
@@ -7,10 +7,10 @@
  *	oldagent -c channel [-l file] [host]
  *
  * With -l it appends a line "path offset" to the file for each delivery, at
- * the moment of delivery: before the report, before the mark. Whoever kills it
- * can count there what was delivered twice.
+ * the moment of delivery: before the report, before the mark. A test that
+ * kills the agent can count there what was delivered twice.
  *
- * ta(7) is the manual of what it speaks.
+ * ta(7) describes the protocol.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ struct control {
 	long size;
 };
 
-/* swap_tag changes the tag of the line at offset, if it is what we think. */
+/* swap_tag changes the tag of the line at offset, if it has the tag from. */
 static int swap_tag(const struct control *c, long offset, char from, char to)
 {
 	char field[16], new[8];
@@ -56,7 +56,7 @@ static int swap_tag(const struct control *c, long offset, char from, char to)
 }
 
 /* token ends the word that starts at s: at a blank that is neither quoted nor
- * behind a backslash. The word keeps its quotes. */
+ * preceded by a backslash. The word keeps its quotes. */
 static char *token(char *s)
 {
 	int quoted = 0;
@@ -101,7 +101,7 @@ static int deliver(const struct control *c, long offset, char *quad, const char 
 		char line[MAXLINE + 32];
 		int n = snprintf(line, sizeof line, "%s %ld\n", c->path, offset);
 
-		/* One write, so that those of others do not come between. */
+		/* One write, so that the lines of other agents do not come between. */
 		if (write(log_fd, line, n) != n) {
 			printf("%s/%ld\t%s\001delayed\0014.3.0\001\001\tdeferred log: %s\n",
 			    base ? base + 1 : c->path, offset, user, strerror(errno));
@@ -110,8 +110,8 @@ static int deliver(const struct control *c, long offset, char *quad, const char 
 			return 1;
 		}
 	}
-	/* ok, not ok3: if the sender wants to hear of it, the scheduler writes
-	 * that down. */
+	/* ok, not ok3: if the sender wants a notice of success, the scheduler
+	 * writes the d line. */
 	printf("%s/%ld\t%s\001delivered\0012.0.0\001\001\tok delivered\n",
 	    base ? base + 1 : c->path, offset, user);
 	fflush(stdout);
@@ -152,7 +152,7 @@ static int has_message(const struct control *c, const char *name)
 	return stat(file, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* work does one job line and returns how many recipients it was. */
+/* work processes one job line and returns how many of its recipients were ours. */
 static int work(const char *path, const char *host)
 {
 	struct control c = {.path = path};
