@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
@@ -29,6 +31,7 @@ type Message struct {
 	session  *session
 	openedAt time.Time        // set if there is a Syslog
 	fd       int              // control file
+	opened   unix.Stat_t      // its state when it was opened
 	path     string           // message file
 	owner    int64            // uid of its owner, who submitted it; -1: not known
 	body     *postoffice.File // message file, once opened

@@ -155,8 +155,8 @@ func (ss *session) open(job Job) (*Message, error) {
 // checkOwner refuses a control file that others could have written recipients into:
 // one that everybody may write to and, if we are root, one that is not root's.
 func (m *Message) checkOwner() error {
-	var st unix.Stat_t
-	err := postoffice.Fstat(m.fd, &st)
+	st := &m.opened
+	err := postoffice.Fstat(m.fd, st)
 	switch {
 	case err != nil:
 		return fmt.Errorf("stat %s: %w", m.Job.Path, err)
@@ -288,12 +288,9 @@ func findBelow(dir, name string, st *unix.Stat_t) error {
 // moved reports whether the control file is no longer where it was opened. If
 // so, the message file was moved with it and is not missing.
 func (m *Message) moved() bool {
-	var opened, there unix.Stat_t
-	if postoffice.Fstat(m.fd, &opened) != nil {
-		return false
-	}
+	var there unix.Stat_t
 	err := postoffice.Stat(postoffice.WorkingDir, m.session.path(m.Job.Path), &there)
-	return err != nil || there.Ino != opened.Ino || there.Dev != opened.Dev
+	return err != nil || there.Ino != m.opened.Ino || there.Dev != m.opened.Dev
 }
 
 func readAt(fd int, b []byte, offset int64) (n int, err error) {

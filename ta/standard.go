@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Standard connects s to the standard streams, which lead to the scheduler, and
@@ -17,11 +19,28 @@ import (
 // then finishes its message and exits. If the scheduler is gone, Serve returns
 // an error; SIGPIPE does not kill the agent in the middle of a message.
 func (s *Server) Standard() (ctx context.Context, stop func()) {
-	s.In, s.Out, s.Err = os.Stdin, os.Stdout, os.Stderr
+	s.In, s.Out, s.Err = pollable(os.Stdin), pollable(os.Stdout), pollable(os.Stderr)
 	s.AllNotary = os.Getenv(NotaryEnv) == NotaryAll
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return signal.NotifyContext(context.Background(),
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
+}
+
+// pollable returns a file for a standard stream that is a socket, with which a read or
+// a write waits in the runtime's poller, as those of network connections do. A read of
+// os.Stdin blocks its thread, and when a job line comes, the runtime has to hand
+// processors between threads. All standard streams that are sockets must be replaced,
+// because they may be one socket: then they have one mode.
+func pollable(f *os.File) *os.File {
+	if !isSocket(f) || syscall.SetNonblock(int(f.Fd()), true) != nil {
+		return f
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		_ = syscall.SetNonblock(int(f.Fd()), false)
+		return f
+	}
+	return os.NewFile(uintptr(fd), f.Name())
 }
 
 // Main serves over the standard streams to the end and returns the program's

@@ -2,9 +2,11 @@ package ta
 
 import (
 	"context"
+	"io"
 	"os"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // An agent must not need input to leave, whatever its input is: the
@@ -41,6 +43,37 @@ func TestEndOfContextEndsARead(t *testing.T) {
 				t.Errorf("read %d bytes, %v", n, err)
 			}
 		})
+	}
+}
+
+// The standard streams of an agent are one socket. Whatever does not fit into its buffer
+// is written when the scheduler reads.
+func TestStandardStreamsWaitInThePoller(t *testing.T) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := os.NewFile(uintptr(fds[1]), "scheduler")
+	defer other.Close()
+	stream := os.NewFile(uintptr(fds[0]), "stdin and stdout")
+	defer stream.Close()
+	in, out := pollable(stream), pollable(stream)
+	defer in.Close()
+	defer out.Close()
+	if err := in.SetReadDeadline(time.Time{}); err != nil {
+		t.Errorf("stdin: %v", err)
+	}
+	text := make([]byte, 4<<20)
+	written := make(chan error, 1)
+	go func() {
+		_, err := out.Write(text)
+		written <- err
+	}()
+	if n, err := io.ReadFull(other, text); err != nil {
+		t.Errorf("%d bytes read: %v", n, err)
+	}
+	if err := <-written; err != nil {
+		t.Errorf("stdout: %v", err)
 	}
 }
 
