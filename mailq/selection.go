@@ -98,7 +98,7 @@ func (sel *Selection) set(key, value string) (err error) {
 	case "state":
 		sel.State = strings.ToLower(value)
 		if !slices.Contains(JobStates[:], sel.State) {
-			err = fmt.Errorf("state=%q is none of %s", value, strings.Join(JobStates[:], ", "))
+			err = fmt.Errorf("state=%q is not one of %s", value, strings.Join(JobStates[:], ", "))
 		}
 	case "larger":
 		sel.Larger, err = parseSize(key, value)

@@ -40,7 +40,7 @@ func TestSelections(t *testing.T) {
 		"channel=smtp DRYRUN":      "not a key=value pair",
 		`reason="x`:                "does not end",
 		"=x":                       "unknown key",
-		"state=hold":               "none of due, waiting",
+		"state=hold":               "not one of due, waiting",
 		"larger=x":                 "not a size",
 		"larger=k":                 "not a size",
 		"smaller=0":                "more than zero",

@@ -17,8 +17,8 @@ import (
 	"zsched/mailq/client"
 )
 
-// sortKeys are what --sort takes: which of two threads comes first. Threads that
-// are equal stay in the order of the server.
+// sortKeys are what --sort takes: which of two threads comes first. Equal threads keep
+// the order of the server.
 var sortKeys = map[string]func(a, b *mailq.Thread) int{
 	"size": func(a, b *mailq.Thread) int { return cmp.Compare(b.Jobs, a.Jobs) },
 	"age":  func(a, b *mailq.Thread) int { return compareTimes(a.OldestAt, b.OldestAt) },
@@ -42,7 +42,7 @@ func compareTimes(a, b time.Time) int {
 // setSort sets --sort.
 func (o *options) setSort(key string) error {
 	if sortKeys[key] == nil && mailq.SenderSorts[key] == nil {
-		return fmt.Errorf("%q is none of %s", key, strings.Join(append(slices.Sorted(maps.Keys(sortKeys)), "bytes", "recipients"), ", "))
+		return fmt.Errorf("%q is not one of %s", key, strings.Join(append(slices.Sorted(maps.Keys(sortKeys)), "bytes", "recipients"), ", "))
 	}
 	o.sort = key
 	return nil
@@ -154,7 +154,7 @@ func (p *program) listSelected() error {
 	if p.json {
 		return p.limited(command)
 	}
-	place, err := p.sortedPlaces()
+	rank, err := p.ranks()
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (p *program) listSelected() error {
 	if len(names) == 0 {
 		return errSilent
 	}
-	slices.SortStableFunc(names, func(a, b mailq.Name) int { return cmp.Compare(place[a], place[b]) })
+	slices.SortStableFunc(names, func(a, b mailq.Name) int { return cmp.Compare(rank[a], rank[b]) })
 	printer := p.printer()
 	shown := 0
 	for _, name := range names {
@@ -200,9 +200,9 @@ func (p *program) listSelected() error {
 	return printer.Line(text)
 }
 
-// sortedPlaces returns the place of each thread in the order of --sort, or nothing
-// without --sort.
-func (p *program) sortedPlaces() (map[mailq.Name]int, error) {
+// ranks returns the position of each thread in the order of --sort, or nothing without
+// --sort.
+func (p *program) ranks() (map[mailq.Name]int, error) {
 	if p.sort == "" {
 		return nil, nil
 	}
@@ -210,11 +210,11 @@ func (p *program) sortedPlaces() (map[mailq.Name]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := make(map[mailq.Name]int)
+	rank := make(map[mailq.Name]int)
 	for i, t := range threads {
-		place[t.Name] = i
+		rank[t.Name] = i
 	}
-	return place, nil
+	return rank, nil
 }
 
 // limited prints the objects of an answer, as many as --limit allows.
@@ -275,7 +275,7 @@ func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first
 
 // total returns the lines below a list: the total, and what is kept back. There is
 // none if there is nothing to count. It is asked for before the list, which may be
-// broken off.
+// interrupted.
 func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	var all mailq.Totals
 	for _, t := range threads {

@@ -116,7 +116,8 @@ func knownAddresses(env *zenv.File, fallback client.Address) ([]client.Address, 
 }
 
 // recordedAddresses reads the addresses that a scheduler has recorded in the
-// postoffice. It believes only root, the owner of the directory and the user.
+// postoffice. It trusts the file only if it belongs to root, to the owner of the
+// directory or to the user.
 func recordedAddresses(postoffice string, fallback client.Address) (addresses []client.Address) {
 	dir, err := os.Stat(postoffice)
 	if err != nil {

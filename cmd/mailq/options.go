@@ -318,13 +318,13 @@ func (o *options) check() error {
 	case moving && o.to == "":
 		return errors.New("--move needs --to and the name of a node")
 	case !moving && (o.to != "" || o.all):
-		return errors.New("--to and --all go with --move only")
+		return errors.New("--to and --all can only be used with --move")
 	case o.all && targets > 0:
-		return errors.New("--all goes without --msg, --thread and --where")
+		return errors.New("--all cannot be used with --msg, --thread or --where")
 	case len(o.chosen) > 1:
 		return fmt.Errorf("%s: only one report or order at a time", strings.Join(o.chosen, " and "))
 	case o.thread != threadFilter{} && (len(o.chosen) > 0 || o.queue > 1):
-		return errors.New("-c and -h go with the list of messages and with -Q only")
+		return errors.New("-c and -h can only be used with the list of messages or with -Q")
 	case o.limit < 0:
 		return errors.New("--limit must not be negative")
 	case o.showsSenders() && o.sort != "" && mailq.SenderSorts[o.sort] == nil:
@@ -332,23 +332,23 @@ func (o *options) check() error {
 	case !o.showsSenders() && o.sort != "" && sortKeys[o.sort] == nil:
 		return fmt.Errorf("only senders can be sorted by %s", o.sort)
 	case o.sort != "" && !o.showsSenders() && (len(o.chosen) > 0 || o.queue > 1):
-		return errors.New("--sort goes with the list of messages, with -Q and with --senders only")
+		return errors.New("--sort can only be used with the list of messages, with -Q or with --senders")
 	case o.limit > 0 && !o.showsSenders() && !o.mayFindNothing && (len(o.chosen) > 0 || o.queue > 1):
-		return errors.New("--limit goes with the list of messages, with -Q, --find and --senders only")
+		return errors.New("--limit can only be used with the list of messages, with -Q, --find or --senders")
 	case o.order.Verb == "" && (targets > len(o.where) || o.yes || o.order.DryRun || o.order.Why != ""):
 		return errors.New("--msg, --thread, --dry-run, --yes and --because need an order, such as --hold")
 	case o.order.Verb == "" && len(o.where) > 0 && (len(o.chosen) > 0 || o.queue > 0 || o.thread != threadFilter{}):
-		return errors.New("--where goes with an order or with the list of messages only; instead of -c and -h it has channel= and host=")
+		return errors.New("--where can only be used with an order or with the list of messages; instead of -c and -h it has channel= and host=")
 	case o.order.For > 0 && o.order.Verb != mailq.Hold && o.order.Verb != mailq.Suspend:
-		return errors.New("--for goes with --hold and --suspend only")
+		return errors.New("--for can only be used with --hold or --suspend")
 	case (o.order.Verb == mailq.Suspend || o.order.Verb == mailq.Lift) && targets > 1:
-		return fmt.Errorf("%s names its thread; --msg, --thread and --where do not go with it", o.chosen[0])
+		return fmt.Errorf("%s names its thread; --msg, --thread and --where cannot be used with it", o.chosen[0])
 	case o.order.Verb != "" && targets == 0 && !o.all:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:
 		return errors.New("--requeue takes --msg or --where, not --thread")
 	case o.eventLog != "" && o.trace == "" && !o.top:
-		return errors.New("--event-log goes with --trace and --top only")
+		return errors.New("--event-log can only be used with --trace or --top")
 	case o.queue > 4:
 		return errors.New("-Q may be given four times at most")
 	case o.every < 100*time.Millisecond:

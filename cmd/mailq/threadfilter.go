@@ -8,8 +8,8 @@ import (
 	"zsched/mailq"
 )
 
-// threadFilter is what -c and -h say: the channel and the host of the threads
-// that are shown, in upper or lower case. "" matches every channel or host.
+// threadFilter is what -c and -h say: the channel and the host of the threads that are
+// shown, regardless of case. "" matches every channel or host.
 type threadFilter struct {
 	channel, host string
 }

@@ -83,7 +83,7 @@ func (p *program) findEventLog(env *zenv.File) (string, error) {
 	name := config.DefaultFile(env)
 	file, err := config.Load(name, env)
 	if err != nil {
-		return "", fmt.Errorf("the place of the event log is not known (--event-log names it): %w", err)
+		return "", fmt.Errorf("it is not known where the event log is (name it with --event-log): %w", err)
 	}
 	place := file.Params.EventLog
 	if place == "" {
@@ -123,7 +123,7 @@ func (p *program) askEventLog(env *zenv.File) (place string) {
 // readable returns the file of a place, or says why it cannot be read.
 func readable(place string) (file string, err error) {
 	if len(place) > 5 && strings.EqualFold(place[:5], "UNIX:") {
-		return "", fmt.Errorf("the event log goes to the socket %s; where its reader keeps a file, --event-log names it", place[5:])
+		return "", fmt.Errorf("the event log goes to the socket %s; if its reader keeps a file, name it with --event-log", place[5:])
 	}
 	return place, nil
 }

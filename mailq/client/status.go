@@ -18,8 +18,8 @@ var ErrDead = &Error{Unavailable, errors.New("a daemon is not running")}
 // WriteStatus writes what option -s shows: how many files wait for the router
 // and for the scheduler, and whether these two are running. local says that they
 // run on this host; nothing is known about other hosts. The error is about a
-// directory that cannot be read; the other lines are written all the same. ErrDead
-// says that the router or the scheduler has run here and does not run now.
+// directory that cannot be read; the other lines are written all the same. ErrDead says
+// that the router or the scheduler has run here and is not running now.
 func (p *Postoffice) WriteStatus(out io.Writer, local bool) error {
 	routed := p.count("router")
 	router, routerDead := p.router(routed.files, local)
