@@ -222,6 +222,7 @@ func powerCutRun(t *testing.T, loader *table.Loader, seed uint64, total *figures
 		all, accepted := s.ledger.Count()
 		total.recipients, total.accepted = total.recipients+all, total.accepted+accepted
 		if t.Failed() {
+			s.explain()
 			t.Logf("seed %d; run it alone with -powercut.seed=%d", seed, seed)
 		}
 	})
@@ -535,13 +536,15 @@ func (s *simulation) settle() {
 		s.t.Error(why)
 	}
 	s.checkJunk()
-	if s.t.Failed() {
-		s.t.Logf("what happened:\n%s", strings.Join(s.disk.Trace(""), "\n"))
-		s.t.Logf("left on the disk:\n%s", strings.Join(s.disk.Files(""), "\n"))
-		for _, f := range s.disk.Files("") {
-			if strings.Contains(f, "corrupt") {
-				s.t.Logf("--- %s\n%q", f, s.disk.Content(f))
-			}
+}
+
+// explain logs what led to a failure.
+func (s *simulation) explain() {
+	s.t.Logf("what happened:\n%s", strings.Join(s.disk.Trace(""), "\n"))
+	s.t.Logf("left on the disk:\n%s", strings.Join(s.disk.Files(""), "\n"))
+	for _, f := range s.disk.Files("") {
+		if strings.Contains(f, "corrupt") {
+			s.t.Logf("--- %s\n%q", f, s.disk.Content(f))
 		}
 	}
 }

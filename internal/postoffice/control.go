@@ -65,6 +65,11 @@ func NewControl(transport int) (Control, error) {
 // can.
 func (c Control) CannotTakeOver() error { return c.noLease }
 
+const (
+	leaseTries = 50
+	leasePause = 10 * time.Millisecond
+)
+
 // leaseName begins with a dot, so that it is not taken for a control file.
 const leaseName = ".scheduler.lease"
 
@@ -81,10 +86,14 @@ func tryLease(dir int) error {
 		return nil
 	}
 	defer Close(fd)
-	if err = lease(fd); err == ErrInUse {
-		err = unix.EAGAIN
+	// A child that our process is just starting has our descriptors until it execs.
+	for try := 0; try < leaseTries; try++ {
+		if err = lease(fd); err != ErrInUse {
+			return err
+		}
+		time.Sleep(leasePause)
 	}
-	return err
+	return unix.EAGAIN
 }
 
 // Open opens the control file at path below dir and returns its fstat(2) state.

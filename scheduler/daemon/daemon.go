@@ -100,7 +100,7 @@ type Spool interface {
 	Resubmit(op uint64, r spool.Resubmission)
 	HoldThreads(op uint64, threads []spool.Thread, suspended []spool.Suspension)
 	// HeldThreads is the exception: it waits while it reads a file. It is called
-	// once, before the loop begins.
+	// before the loop begins.
 	HeldThreads() ([]spool.Thread, []spool.Suspension, error)
 }
 
@@ -262,15 +262,19 @@ func New(o Options) *Daemon {
 }
 
 // Run runs the loop until the scheduler has stopped. It is called once. The error
-// says that another node has taken over the postoffice: then agents were killed, and
-// nothing was saved.
+// says that the list of held threads cannot be read, so that nothing was begun, or that
+// another node has taken over the postoffice: then agents were killed, and nothing was
+// saved.
 func (d *Daemon) Run() error {
 	defer close(d.stopped)
 	l := &d.loop
 	l.now, d.readAt = d.wallClock(), time.Now()
+	if err := l.held.load(); err != nil {
+		return err
+	}
+	l.now, d.readAt = d.wallClock(), time.Now() // load may have waited
 	d.beginCluster()
 	l.startedAt = l.now
-	l.held.load()
 	l.restore.begin(&d.options)
 	stopSaver := d.startSaver()
 	if d.options.Ready != nil {

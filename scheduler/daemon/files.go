@@ -9,6 +9,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/scheduler"
@@ -317,12 +318,35 @@ type heldThreads struct {
 	suspended map[spool.Thread]spool.Suspension
 }
 
-// load reads the held threads, before any mail comes.
-func (h *heldThreads) load() {
-	threads, suspended, err := h.spool.HeldThreads()
-	if err != nil {
-		h.loop.log.Error().Err(err).Msg("some held threads cannot be read")
+const (
+	heldTries = 10
+	heldPause = time.Second
+)
+
+// load reads the held threads, before any mail comes. If the file cannot be read, for
+// example because all descriptors of the system are in use, it tries again for a while
+// and then returns an error: without the list, mail that an administrator held would be
+// delivered, and the next order would write a list without it.
+func (h *heldThreads) load() error {
+	for try := 1; ; try++ {
+		threads, suspended, err := h.spool.HeldThreads()
+		switch {
+		case err == nil:
+		case errors.Is(err, spool.ErrBadThreads):
+			h.loop.log.Error().Err(err).Msg("some held threads cannot be read")
+		case try == heldTries:
+			return err
+		default:
+			h.loop.log.Error().Err(err).Msg("trying again to read the held threads")
+			time.Sleep(heldPause)
+			continue
+		}
+		h.begin(threads, suspended)
+		return nil
 	}
+}
+
+func (h *heldThreads) begin(threads []spool.Thread, suspended []spool.Suspension) {
 	for _, t := range threads {
 		h.set[t] = struct{}{}
 		h.loop.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true})

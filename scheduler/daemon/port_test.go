@@ -6,7 +6,9 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"zsched/scheduler"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/daemon/daemontest"
 	"zsched/scheduler/spool"
@@ -61,6 +63,39 @@ func TestNobodyWaitsForALoopThatHasLeft(t *testing.T) {
 		synctest.Wait()
 		if err := d.Ask(t.Context(), func(*daemon.Loop) { t.Error("answered") }); !errors.Is(err, daemon.ErrStopped) {
 			t.Errorf("answered with %v", err)
+		}
+	})
+}
+
+// A list that cannot be read for a while is read before any mail is delivered, and
+// orders do not write a list without what it has.
+func TestHeldThreadsAreReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Spool.Threads = []spool.Thread{{Channel: "smtp", Host: "a.example"}}
+		h.Spool.Unreadable = syscall.ENFILE
+		h.Run()
+		time.Sleep(3 * time.Second)
+		h.Spool.Mu.Lock()
+		h.Spool.Unreadable = nil
+		h.Spool.Mu.Unlock()
+		h.Spool.Bring(1, "a.example")
+		if err := h.Daemon.SetHeld(t.Context(), scheduler.HeldThread{Channel: "smtp", Host: "b.example", Held: true}); err != nil {
+			t.Error(err)
+		}
+		if len(h.Spool.Threads) != 2 || h.Started() != 0 {
+			t.Errorf("held are %v; %d agents were started", h.Spool.Threads, h.Started())
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestNothingBeginsWithoutTheHeldThreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := daemontest.New(t, nil)
+		h.Spool.Unreadable = syscall.EIO
+		if err := daemon.New(h.Options).Run(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("Run returned %v", err)
 		}
 	})
 }

@@ -106,6 +106,9 @@ const (
 	threadsTemp = "hold/.threads"
 )
 
+// ErrBadThreads says that lines of the list of held threads cannot be understood.
+var ErrBadThreads = errors.New("lines that are not understood")
+
 // HeldThreads reads $POSTOFFICE/hold/threads, which has a line for each held
 // thread, and one for each thread that an administrator has suspended:
 //
@@ -119,8 +122,8 @@ const (
 // backslash, and the quotes are part of the word. No word has a line end or NUL;
 // any other byte stands for itself. Blanks before the channel are ignored. Empty
 // lines and lines that begin with '#' are skipped, and are lost when the list is
-// written again. If there is no file, no thread is held. Together with an error,
-// HeldThreads returns what it could read.
+// written again. If there is no file, no thread is held. If some lines are not of
+// that form, HeldThreads returns the others and an error that wraps ErrBadThreads.
 func (s *Spool) HeldThreads() ([]Thread, []Suspension, error) {
 	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
 	if err == unix.ENOENT {
@@ -131,7 +134,7 @@ func (s *Spool) HeldThreads() ([]Thread, []Suspension, error) {
 	}
 	threads, suspended, err := parseThreadList(string(text))
 	if err != nil {
-		err = fmt.Errorf("%s: %w", threadsFile, err)
+		err = fmt.Errorf("%s: %w: %w", threadsFile, ErrBadThreads, err)
 	}
 	return threads, suspended, err
 }

@@ -108,5 +108,5 @@ func (s *Spool) HoldThreads(op uint64, threads []spool.Thread, suspended []spool
 func (s *Spool) HeldThreads() ([]spool.Thread, []spool.Suspension, error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
-	return slices.Clone(s.Threads), slices.Clone(s.Suspended), s.fault
+	return slices.Clone(s.Threads), slices.Clone(s.Suspended), s.Unreadable
 }

@@ -36,9 +36,10 @@ type Spool struct {
 	// looked up or sent elsewhere.
 	Meanwhile func()
 
-	takes  int
-	taking int
-	fault  error // of every Finish, Probe and order; nil: none
+	takes      int
+	taking     int
+	fault      error // of every Finish, Probe and order; nil: none
+	Unreadable error // of HeldThreads; nil: none
 }
 
 // File is a control file.
