@@ -75,7 +75,7 @@ func (n Notify) Wants(outcome Notify) bool {
 }
 
 // DeliverBy is the BY word of an N line (RFC 2852): the sender wants the message
-// delivered within a time after its arrival.
+// delivered within a given time after its arrival.
 type DeliverBy struct {
 	Given  bool
 	After  time.Duration // since arrival; may be negative

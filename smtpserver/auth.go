@@ -33,7 +33,7 @@ const (
 	// maxPasswordFile bounds the size of the password file in bytes.
 	maxPasswordFile = 16 << 20
 	// maxHashCost bounds the cost of a hash: a check with 15 takes about two seconds,
-	// and each step more doubles that.
+	// and each further step doubles that.
 	maxHashCost = 15
 )
 
@@ -93,7 +93,7 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	case mechanism != sasl.Plain:
 		return nil, smtp.ErrAuthUnknownMechanism
 	case s.mail != nil:
-		return nil, refusal(503, smtp.EnhancedCode{5, 5, 1}, "AUTH is not for the middle of a message")
+		return nil, refusal(503, smtp.EnhancedCode{5, 5, 1}, "AUTH is not allowed within a message")
 	}
 	return sasl.NewPlainServer(s.authenticate), nil
 }

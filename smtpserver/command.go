@@ -118,14 +118,14 @@ func (c *connection) command(line string) (forward bool, err error) {
 	case "MAIL":
 		var ok bool
 		if line, ok = c.cutDeliverBy(line); !ok {
-			c.reply("501 5.5.4 BY takes seconds and a mode, as BY=3600;R")
+			c.reply("501 5.5.4 BY takes seconds and a mode, such as BY=3600;R")
 			return false, nil
 		}
 	case "RCPT":
 		line = c.completePostmaster(line)
 	case "BDAT":
 		if !c.beginChunk(arg) {
-			return false, c.hangUp("501 5.5.4 BDAT takes a size and LAST")
+			return false, c.hangUp("501 5.5.4 BDAT takes a size and optionally LAST")
 		}
 		if c.chunks > 0 && c.chunks+int64(c.chunk) > c.config.o.MaxSize {
 			return false, c.hangUp("552 5.3.4 Message too large")
@@ -247,7 +247,7 @@ func (c *connection) mayXCLIENT() bool {
 // says who the client is.
 func (c *connection) xclient(arg string) string {
 	if !c.mayXCLIENT() {
-		return "550 5.7.1 XCLIENT is not for you"
+		return "550 5.7.1 XCLIENT is not allowed for this client"
 	}
 	for word := range strings.FieldsSeq(arg) {
 		name, value, _ := strings.Cut(word, "=")
@@ -273,7 +273,7 @@ func (c *connection) etrn(host string) string {
 	host = strings.ToLower(strings.TrimLeft(host, "@"))
 	switch {
 	case !c.client.trusted:
-		return "459 4.7.1 ETRN is not for you"
+		return "459 4.7.1 ETRN is not allowed for this client"
 	case host == "":
 		return "501 5.5.4 ETRN takes a host"
 	case !isHost(host):

@@ -14,7 +14,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// config is what sessions share that began under the same options.
+// config is what the sessions that began under the same options share.
 type config struct {
 	o              Options
 	passwords      *passwords
@@ -28,7 +28,7 @@ type config struct {
 }
 
 // Configure replaces the options for sessions that begin later. Router and NotifySock
-// stay as New has got them.
+// keep the values that New was given.
 func (s *Server) Configure(o Options) {
 	s.mu.Lock()
 	old := s.config
@@ -95,7 +95,7 @@ func (s *Server) release(c *config) {
 	s.releaseLocked(c)
 }
 
-// releaseLocked closes options that are replaced when their last session has ended.
+// releaseLocked closes options that have been replaced, once their last session has ended.
 func (s *Server) releaseLocked(c *config) {
 	if c.sessions--; c.sessions == 0 {
 		delete(s.configs, c)
@@ -151,5 +151,5 @@ func (h *handover) Close() error {
 	return nil
 }
 
-// Addr is that of no socket: net.Listener.
+// Addr returns an empty address, because there is no socket: net.Listener.
 func (h *handover) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }

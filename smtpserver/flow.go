@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// flowDelay is how long a message is delayed when as many files wait as the limit
-	// says; for twice the limit the delay doubles, and so on.
+	// flowDelay is how long a message is delayed when the number of files is the limit;
+	// at twice the limit the delay doubles, and so on.
 	flowDelay = time.Second
 	// maxFlowDelay is the longest delay.
 	maxFlowDelay = 10 * time.Second
-	// refuseAt is the multiple of a limit from which messages are refused.
+	// refuseAt is the multiple of a limit at which messages are refused.
 	refuseAt = 20
 	// countPause is the shortest time between two counts; it is longer after a count
 	// that took long.
@@ -128,7 +128,7 @@ func (f *flow) delay() time.Duration {
 	return min(maxFlowDelay, flowDelay*time.Duration(f.level.Load()/100))
 }
 
-// admit returns an error if no message of a size in bytes can be taken now.
+// admit returns an error if a message of this size, in bytes, cannot be accepted now.
 func (f *flow) admit(size int64) error {
 	if f.level.Load() >= 100*refuseAt {
 		return errBusy

@@ -73,7 +73,7 @@ type Options struct {
 	MaxErrors      int   // replies of class 4 and 5 between two messages, outside Networks
 
 	MinFree        int64         // bytes of disk that are left free
-	RouterMax      int           // files in router/ from which mail is delayed; 0: no limit
+	RouterMax      int           // number of files in router/ at which mail is delayed; 0: no limit
 	TransportMax   int           // the same for transport/, without mail that is deferred
 	CommandTimeout time.Duration // without a byte
 	DataTimeout    time.Duration // for a message, plus a second for each 1024 bytes received
@@ -119,7 +119,7 @@ type Server struct {
 	ending   sync.WaitGroup       // one for each session
 }
 
-// triggerPeriod is how often all clients together may start the mail of a host.
+// triggerPeriod is how often all clients together may start the delivery of a host's mail.
 const triggerPeriod = time.Minute
 
 // New returns a server for a postoffice. Close ends it.
@@ -263,7 +263,7 @@ func (s *Server) leave(c *connection) {
 
 // Close ends all sessions: at once those that are not receiving a message, and the
 // others after their message or when the context is done. The listeners must be closed
-// before. A second call does nothing.
+// first. A second call does nothing.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	select {

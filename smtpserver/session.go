@@ -70,7 +70,7 @@ func (s *session) Logout() error {
 // Mail begins a message.
 func (s *session) Mail(from string, o *smtp.MailOptions) error {
 	if s.mail != nil {
-		return refusal(503, smtp.EnhancedCode{5, 5, 1}, "A message is begun already")
+		return refusal(503, smtp.EnhancedCode{5, 5, 1}, "A message has already begun")
 	}
 	address, err := s.address(from, o.UTF8)
 	if err != nil && from != "" {

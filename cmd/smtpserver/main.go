@@ -87,7 +87,7 @@ type configuration struct {
 	recipients *recipients
 }
 
-// read returns the options of the server. After an error those in force stay so.
+// read returns the options of the server. After an error those in force do not change.
 func (c *configuration) read() (smtpserver.Options, error) {
 	o := new(options)
 	flags := newFlags(o)
@@ -195,7 +195,7 @@ func reload(server *smtpserver.Server, c *configuration, addresses []address) {
 	server.Configure(o)
 	c.log.Info().Msg("smtpserver.cf reloaded, for sessions that begin now")
 	if !slices.Equal(addresses, c.options.listen) {
-		c.log.Warn().Msg("other addresses to listen at are used from the next start")
+		c.log.Warn().Msg("the addresses to listen on have changed; this takes effect at the next start")
 	}
 }
 

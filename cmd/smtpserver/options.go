@@ -36,11 +36,11 @@ type options struct {
 	noTLS                        bool
 	checkRecipients              bool
 	mailqSock                    string
-	inForce                      *tls.Config // is used instead of a new one; nil: there is none
+	inForce                      *tls.Config // to use instead of a new one; nil: none
 	smtpserver.Options
 }
 
-// address is an address to listen at, and its protocol.
+// address is an address to listen on, and its protocol.
 type address struct {
 	text     string
 	at       listen.Address
@@ -82,7 +82,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVar(&o.hashPassword, "hash-password", false, "read a password and print its hash for the password file")
 	f.StringVarP(&o.zenv, "zenv", "Z", "", "ZENV `file` (zmailer.conf)")
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` instead of MAILSHARE/smtpserver.cf")
-	f.FuncP("listen", "l", "`address` to listen at: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
+	f.FuncP("listen", "l", "`address` to listen on: [smtp:|smtps:|lmtp:]host:port or /path (127.0.0.1:25)", func(text string) error {
 		a, err := parseAddress(text)
 		o.listen = append(o.listen, a)
 		return err
@@ -94,18 +94,18 @@ func newFlags(o *options) *pflag.FlagSet {
 	})
 	f.Func("network", "`network` whose clients may send anywhere, besides this machine", prefixes(&o.Networks))
 	f.Func("xclient", "`network` whose clients may use XCLIENT", prefixes(&o.XCLIENT))
-	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) would fail by its tables")
+	f.BoolVar(&o.checkRecipients, "check-recipients", false, "refuse addresses that router(8) could not route by its tables")
 	f.StringVar(&o.certificate, "certificate", "", "PEM `file` with the certificate for TLS; without it, the server makes one")
 	f.StringVar(&o.key, "key", "", "PEM `file` with the certificate's key, if it is not in the same file")
 	f.BoolVar(&o.noTLS, "no-tls", false, "offer neither STARTTLS nor AUTH")
 	f.StringVar(&o.Passwords, "passwords", "", "`file` of lines user:bcrypt-hash, for AUTH")
-	f.Func("max-size", "most `bytes` of a message, with k, M or G (50M)", size(&o.MaxSize))
-	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "most recipients of a message")
-	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "most sessions at once")
-	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "most sessions at once from one address outside known networks")
-	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "most errors between two messages of a client outside known networks")
+	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G (50M)", size(&o.MaxSize))
+	f.IntVar(&o.MaxRecipients, "max-recipients", o.MaxRecipients, "maximum number of recipients of a message")
+	f.IntVar(&o.MaxSessions, "max-sessions", o.MaxSessions, "maximum number of sessions at once")
+	f.IntVar(&o.MaxFromAddress, "max-sessions-address", o.MaxFromAddress, "maximum number of sessions at once from one address outside known networks")
+	f.IntVar(&o.MaxErrors, "max-errors", o.MaxErrors, "maximum number of errors between two messages of a client outside known networks")
 	f.Func("min-free", "`bytes` of disk to leave free, with k, M or G (64M)", size(&o.MinFree))
-	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "files in router/ from which mail is delayed; 0: no limit")
+	f.IntVar(&o.RouterMax, "router-max", o.RouterMax, "number of files in router/ at which mail is delayed; 0: no limit")
 	f.IntVar(&o.TransportMax, "transport-max", o.TransportMax, "the same for transport/, without mail that is deferred")
 	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` at which to ask the scheduler how much mail is deferred (PARAMmailqsock); none: do not ask")
 	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")

@@ -18,7 +18,7 @@ func (t *transaction) sendChunk() error {
 	return t.takeFinalReplies(line)
 }
 
-var errNoChunking = errors.New("peer offers CHUNKING and does not know BDAT")
+var errNoChunking = errors.New("peer offers CHUNKING but does not know BDAT")
 
 // rejectsChunk reports whether a reply to BDAT says that the server does not know
 // it although it offered CHUNKING, and records that: the next attempt uses DATA.

@@ -59,7 +59,7 @@ func (a *Agent) run(c *conn, s *session) {
 }
 
 // work does one job. The error says why the connection is to be closed: errUnwanted
-// means that it is in order. After errRequeue the job is still in c.jobs and is
+// means that nothing is wrong with it. After errRequeue the job is still in c.jobs and is
 // assigned again.
 func (a *Agent) work(c *conn, s *session, j *job) error {
 	if s.spoolID = a.spoolID(j); s.spoolID != "" {
@@ -113,8 +113,8 @@ var (
 	errSpoke = errors.New("something arrived on an idle connection")
 )
 
-// parkTime is how long an idle connection is parked at most, before its goroutine
-// watches for its end.
+// parkTime is the longest time for which an idle connection is parked before its
+// goroutine watches for its end.
 const parkTime = time.Second
 
 // idle waits for a job. It returns nil when there may be one, errUnwanted when
@@ -171,10 +171,10 @@ func (a *Agent) watch(s *session) error {
 	return err
 }
 
-// park waits while the connection is parked or lent. It is over when the connection
-// has a job, is no longer wanted or cannot be used any more, and not over when nobody
-// has used it for so long.
-func (a *Agent) park(c *conn, s *session, long time.Duration) (over bool, err error) {
+// park waits while the connection is parked or lent. over is true if the connection has
+// been woken for a job, is no longer wanted or can no longer be used, and false if nobody
+// has used it for the time limit.
+func (a *Agent) park(c *conn, s *session, limit time.Duration) (over bool, err error) {
 	p := &a.pool
 	p.mu.Lock()
 	if len(c.jobs) > 0 || !p.linked(c) {
@@ -183,7 +183,7 @@ func (a *Agent) park(c *conn, s *session, long time.Duration) (over bool, err er
 	}
 	c.parked = s
 	p.mu.Unlock()
-	timer := time.NewTimer(long)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	for {
 		select {
@@ -197,7 +197,7 @@ func (a *Agent) park(c *conn, s *session, long time.Duration) (over bool, err er
 		case <-timer.C:
 		}
 		p.mu.Lock()
-		rest := long - time.Since(c.idleSince)
+		rest := limit - time.Since(c.idleSince)
 		if c.parked != nil && rest <= 0 {
 			c.parked = nil
 			p.mu.Unlock()
@@ -205,7 +205,7 @@ func (a *Agent) park(c *conn, s *session, long time.Duration) (over bool, err er
 		}
 		p.mu.Unlock()
 		if rest <= 0 {
-			rest = long // it is lent
+			rest = limit // it is lent
 		}
 		timer.Reset(rest)
 	}

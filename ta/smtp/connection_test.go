@@ -193,7 +193,7 @@ func TestJobLineWithoutHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "bob ok3 ->> 250 2.6.0 message accepted\neve ok3 ->> 250 2.6.0 message accepted\n" +
-		"ann error2 no host accepts mail for nowhere.example: it has no MX and no address, or they do not exist\n" +
+		"ann error2 no host accepts mail for nowhere.example: it has no MX and no address, or its mail exchangers do not exist\n" +
 		"joe deferred 4.4.3 looking up the MX of slow.example: no answer\n"
 	if said := o.brief(strings.ReplaceAll(out.String(), "#hungry\n", "")); said != want {
 		t.Errorf("%s, want\n%s", said, want)

@@ -53,7 +53,7 @@ func validParameter(s string) bool {
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// deadline is a request to deliver within a time.
+// deadline is a request to deliver within a given time.
 type deadline struct {
 	left   int64  // seconds; negative when it is past
 	mode   byte   // R: then return the message; N: then notify the sender and go on
@@ -85,9 +85,9 @@ func (e *envelope) byParameter(ext extensions, age time.Duration) (by string, re
 	case d.mode == 'R' && d.left <= 0:
 		return "", returned("5.4.7", "the time for delivery that the sender set is over")
 	case d.mode == 'R' && !ext.deliverBy:
-		return "", returned("5.3.3", "the sender set a time for delivery, and the next host does not support that")
+		return "", returned("5.3.3", "the sender set a time for delivery, but the next host does not support that")
 	case d.mode == 'R' && d.left < ext.minBy:
-		return "", returned("5.4.7", fmt.Sprintf("the sender wants delivery within %d seconds, and the next host permits no less than %d", d.left, ext.minBy))
+		return "", returned("5.4.7", fmt.Sprintf("the sender wants delivery within %d seconds, but the next host permits no less than %d", d.left, ext.minBy))
 	}
 	return fmt.Sprintf("%d;%s", d.left, d.suffix), nil
 }

@@ -52,7 +52,7 @@ type failure struct {
 	permanent  bool
 	code       string // enhanced status code
 	diagnostic string // for notices
-	policy     bool   // TLS or a password is missing, which does not concern other destinations
+	policy     bool   // TLS or a password is missing, which does not affect other destinations
 	remote     string // the server that gave the reason, or ""
 	text       string // for people; a transcript begins with CR
 }
@@ -211,7 +211,7 @@ func usable(domain string, levels [][]*target, unanswered *failure) ([][]*target
 	case unanswered != nil:
 		return nil, unanswered
 	}
-	what := "no host accepts mail for " + domain + ": it has no MX and no address, or they do not exist"
+	what := "no host accepts mail for " + domain + ": it has no MX and no address, or its mail exchangers do not exist"
 	return nil, &failure{permanent: true, code: "5.1.2", diagnostic: "smtp; 550 (host " + domain + " unknown)", text: what}
 }
 

@@ -24,7 +24,7 @@ func (t *transaction) prepare() bool {
 	case t.from != "" && !validAddress(t.from):
 		failed = unsendable("5.1.7", "the sender's address cannot be sent")
 	case t.utf8 && !t.ext.utf8:
-		failed = unsendable("5.6.7", "an address is not ASCII, and the next host does not accept those")
+		failed = unsendable("5.6.7", "an address is not ASCII, but the next host accepts only those that are")
 	}
 	if failed == nil {
 		t.by, failed = t.byParameter(t.ext, time.Since(t.d.message.ModifiedAt))
@@ -66,7 +66,7 @@ func (t *transaction) prepareContent() *failure {
 	case err != nil:
 		return unsendable("5.6.3", "the next host does not accept eight bits: "+err.Error())
 	case t.ext.size > 0 && c.size > t.ext.size:
-		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, and the next host accepts no more than %d", c.size, t.ext.size))
+		return unsendable("5.3.4", fmt.Sprintf("the message has %d bytes, but the next host accepts no more than %d", c.size, t.ext.size))
 	}
 	t.content, t.cvt = c, c.cvt
 	return nil
