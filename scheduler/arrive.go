@@ -14,12 +14,12 @@ import (
 // arrive puts a message into the queue. A message without open recipients is
 // finished at once.
 func (dv *delivery) arrive(in *Message) {
-	if dv.byID[in.ID] != 0 || dv.records.find(in.ID) != 0 {
+	if dv.byID.find(uint64(in.ID)) != 0 || dv.records.find(in.ID) != 0 {
 		dv.do(Note{Severity: Warning, Message: in.ID, Text: "is already in the queue, not loaded again"})
 		return
 	}
 	m := dv.newMessage(in)
-	dv.byID[m.id] = m.ref
+	dv.byID.add(m.ref)
 	dv.counts.Messages++
 	if in.Released {
 		dv.counts.MessagesReleased++
@@ -189,7 +189,7 @@ func (q *queue) enterQueue(v *vertex) {
 // these log identities, and with the same error address and owner.
 func (dv *delivery) obsolete(by *message, logIDs []string) {
 	for _, id := range logIDs {
-		next := dv.messages.get(dv.byLogHash[hashLogID(id)])
+		next := dv.messages.get(dv.byLogHash.find(hashLogID(id)))
 		for m := next; m != nil; m = next {
 			next = dv.olderWithLogID(m)
 			if m == by || m.flags&(removing|moving|obsoleted) != 0 || m.open == 0 ||
@@ -220,10 +220,11 @@ func hashLogID(id string) uint64 {
 
 // linkLogID puts the message first in the chain of its log identity.
 func (ml *mail) linkLogID(m *message) {
-	if head := ml.messages.get(ml.byLogHash[m.logHash]); head != nil {
+	if head := ml.messages.get(ml.byLogHash.find(m.logHash)); head != nil {
 		ml.obtainExtras(m).older, ml.obtainExtras(head).newer = head.ref, m.ref
+		ml.byLogHash.remove(head.ref)
 	}
-	ml.byLogHash[m.logHash] = m.ref
+	ml.byLogHash.add(m.ref)
 }
 
 // olderWithLogID returns the message with the same log identity that was loaded
@@ -241,19 +242,19 @@ func (ml *mail) unlinkLogID(m *message) {
 		return
 	}
 	older := ml.olderWithLogID(m)
-	head := ml.byLogHash[m.logHash] == m.ref
-	switch {
-	case head && older == nil:
-		delete(ml.byLogHash, m.logHash)
-		return
-	case head:
-		ml.byLogHash[m.logHash] = older.ref
-		ml.obtainExtras(older).newer = 0
-		return
+	var newer messageRef
+	if m.extras != 0 {
+		newer = ml.extras.at(m.extras).newer
 	}
-	newer := ml.obtainExtras(m).newer
-	ml.obtainExtras(ml.messages.at(newer)).older = ml.obtainExtras(m).older
 	if older != nil {
 		ml.obtainExtras(older).newer = newer
+	}
+	if newer != 0 {
+		ml.obtainExtras(ml.messages.at(newer)).older = ml.obtainExtras(m).older
+		return
+	}
+	ml.byLogHash.remove(m.ref)
+	if older != nil {
+		ml.byLogHash.add(older.ref)
 	}
 }

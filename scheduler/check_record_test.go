@@ -33,7 +33,7 @@ func (s *Scheduler) checkRecords(c *Counts) int {
 			if rec.flags&recordLoading != 0 {
 				loading++
 			}
-			assert(s.byID[rec.id] == 0, "message %d is in memory and on record", rec.id)
+			assert(s.byID.find(uint64(rec.id)) == 0, "message %d is in memory and on record", rec.id)
 			s.checkChain(ref.record())
 		}
 	}

@@ -6,9 +6,9 @@ import "fmt"
 // Each line is an invariant that a single state can show.
 func (s *Scheduler) check() {
 	var c Counts
-	for id, ref := range s.byID {
+	for ref := range s.byID.each {
 		m := s.messages.at(ref)
-		assert(m.id == id && m.ref == ref, "message %d is kept as %d", m.id, id)
+		assert(m.ref == ref && s.byID.find(uint64(m.id)) == ref, "message %d is kept as another", m.id)
 		s.checkMessage(m, &c)
 	}
 	s.checkSites()
@@ -44,7 +44,7 @@ func (s *Scheduler) check() {
 	assert(c.AgentsIdle == s.counts.AgentsIdle, "idle agents: counted %d, kept %d", c.AgentsIdle, s.counts.AgentsIdle)
 	assert(c.AgentsClosing == s.counts.AgentsClosing, "leaving agents: counted %d, kept %d", c.AgentsClosing, s.counts.AgentsClosing)
 	assert(c.Sessions == s.counts.Sessions, "sessions: counted %d, kept %d", c.Sessions, s.counts.Sessions)
-	messages := len(s.byID) + onRecord
+	messages := s.byID.n + onRecord
 	assert(messages == s.counts.Messages, "messages: %d, kept %d", messages, s.counts.Messages)
 	assert(len(s.threads) == s.counts.Threads, "threads: %d, kept %d", len(s.threads), s.counts.Threads)
 	assert(len(s.agents) == s.counts.Agents, "agents: %d, kept %d", len(s.agents), s.counts.Agents)
@@ -62,7 +62,7 @@ func (s *Scheduler) check() {
 func (s *Scheduler) checkNotices() {
 	for ref, p := range s.noticePlans {
 		m := s.messages.at(ref)
-		assert(p.message == ref && s.byID[m.id] == ref, "a notice is planned about message %d, which has left", m.id)
+		assert(p.message == ref && s.byID.find(uint64(m.id)) == ref, "a notice is planned about message %d, which has left", m.id)
 		assert(m.flags&owesNotice != 0 || m.pendingWrites > 0, "a notice is planned about message %d, which owes none", m.id)
 		assert(s.notices.contains(p) || m.pendingWrites > 0 || m.flags&(removing|moving) != 0, "the notice about message %d is never written", m.id)
 	}
@@ -105,7 +105,7 @@ func (s *Scheduler) checkMessage(m *message, c *Counts) {
 // right number of users.
 func (s *Scheduler) checkMail() {
 	vertices, more, extras, diagnostics := 0, 0, 0, len(s.restoring.diagnostics)
-	for _, ref := range s.byID {
+	for ref := range s.byID.each {
 		m := s.messages.at(ref)
 		if m.extras != 0 {
 			extras++
@@ -131,11 +131,11 @@ func (s *Scheduler) checkMail() {
 			diagnostics++
 		}
 	}
-	assert(s.messages.used() == len(s.byID), "messages: %d, %d allocated", len(s.byID), s.messages.used())
+	assert(s.messages.used() == s.byID.n, "messages: %d, %d allocated", s.byID.n, s.messages.used())
 	assert(s.vertices.used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.used())
 	assert(s.moreRecipients.used() == more && s.extras.used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.used(), extras, s.extras.used())
 	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.used())
-	senders := len(s.byID)
+	senders := s.byID.n
 	for _, t := range s.threads {
 		if t.sender != 0 {
 			senders++
@@ -148,16 +148,17 @@ func (s *Scheduler) checkMail() {
 // checkLogs: each message with a log identity is in the chain for it.
 func (s *Scheduler) checkLogs() {
 	named, linked := 0, 0
-	for _, ref := range s.byID {
+	for ref := range s.byID.each {
 		if s.messages.at(ref).logHash != 0 {
 			named++
 		}
 	}
-	for log, ref := range s.byLogHash {
+	for ref := range s.byLogHash.each {
 		m := s.messages.at(ref)
+		log := m.logHash
 		for newer := (*message)(nil); m != nil; newer, m = m, s.olderWithLogID(m) {
 			linked++
-			assert(m.logHash == log && s.byID[m.id] == m.ref, "message %d is in the chain of another log identity", m.id)
+			assert(m.logHash == log && s.byID.find(uint64(m.id)) == m.ref, "message %d is in the chain of another log identity", m.id)
 			assert(newer == nil || s.obtainExtras(m).newer == newer.ref, "message %d does not know the one after it", m.id)
 		}
 	}

@@ -15,13 +15,10 @@ type dueQueue struct {
 // in queue.flowIndex.
 const manyFlows = 4
 
-// flowKey names a flow in queue.flowIndex.
-type flowKey uint64
-
-// keyOfFlow returns the key of the flow for a share in one of the two queues of a
-// thread.
-func keyOfFlow(t *thread, queue uint8, s *share) flowKey {
-	return flowKey(t.ref)<<33 | flowKey(queue)<<32 | flowKey(s.ref)
+// keyOfFlow returns the key in queue.flowIndex of the flow for a share in one of
+// the two queues of a thread.
+func keyOfFlow(t *thread, queue uint8, s *share) uint64 {
+	return uint64(t.ref)<<33 | uint64(queue)<<32 | uint64(s.ref)
 }
 
 // flow is the due vertices of one thread in one share. There may be as many flows
@@ -71,7 +68,7 @@ type flowRef uint32
 func (q *queue) flowOf(t *thread, queue uint8, s *share) *flow {
 	dq := &t.queues[queue]
 	if dq.indexed {
-		return q.flows.get(q.flowIndex[keyOfFlow(t, queue, s)])
+		return q.flows.get(q.flowIndex.find(keyOfFlow(t, queue, s)))
 	}
 	for _, f := range dq.flows {
 		if f.share == s {
@@ -98,11 +95,11 @@ func (q *queue) obtainFlow(t *thread, queue uint8, s *share) *flow {
 	dq.flows = append(dq.flows, f)
 	switch {
 	case dq.indexed:
-		q.flowIndex[keyOfFlow(t, queue, s)] = ref
+		q.flowIndex.add(ref)
 	case len(dq.flows) > manyFlows:
 		dq.indexed = true
 		for _, f := range dq.flows {
-			q.flowIndex[keyOfFlow(t, queue, f.share)] = f.ref
+			q.flowIndex.add(f.ref)
 		}
 	}
 	s.flows++
@@ -113,7 +110,7 @@ func (q *queue) obtainFlow(t *thread, queue uint8, s *share) *flow {
 func (q *queue) dropFlow(f *flow) {
 	dq, s := &f.thread.queues[f.queue], f.share
 	if dq.indexed {
-		delete(q.flowIndex, keyOfFlow(f.thread, f.queue, s))
+		q.flowIndex.remove(f.ref)
 	}
 	last := len(dq.flows) - 1
 	dq.flows[f.index] = dq.flows[last]

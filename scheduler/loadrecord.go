@@ -149,7 +149,7 @@ func (dv *delivery) loadedAgain(in *Message) {
 		x = new(recordExtras)
 	}
 	m := dv.newMessage(in)
-	dv.byID[m.id] = m.ref
+	dv.byID.add(m.ref)
 	for _, w := range dv.walks {
 		w.record = 0
 	}

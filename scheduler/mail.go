@@ -15,8 +15,8 @@ import (
 // A message and its vertices keep their numbers until the message leaves. A
 // vertex without open recipients has state 0 until then.
 type mail struct {
-	byID           map[MessageID]messageRef
-	byLogHash      map[uint64]messageRef // the newest message with that log identity
+	byID           slabIndex[messageRef]
+	byLogHash      slabIndex[messageRef] // the newest message with each log identity
 	messages       slab[messageRef, message]
 	vertices       slab[vertexRef, vertex]
 	moreRecipients slab[recipientsRef, []recipient] // of vertices, after the first
@@ -60,7 +60,7 @@ type diagnostic struct {
 
 // message returns the message with that number, or nil if it is not in the
 // queue.
-func (ml *mail) message(id MessageID) *message { return ml.messages.get(ml.byID[id]) }
+func (ml *mail) message(id MessageID) *message { return ml.messages.get(ml.byID.find(uint64(id))) }
 
 func (ml *mail) messageOf(v *vertex) *message { return ml.messages.at(v.message) }
 

@@ -279,7 +279,7 @@ func (ml *mail) removeMessage(m *message) {
 		p.message = 0
 		delete(ml.noticePlans, m.ref)
 	}
-	delete(ml.byID, m.id)
+	ml.byID.remove(m.ref)
 	ml.counts.Messages--
 	ml.counts.MessagesOut++
 	for _, w := range ml.walks {

@@ -150,7 +150,7 @@ func (dv *delivery) makeRecords(m *message) {
 		dv.takePlace(v, n)
 	}
 	dv.unlinkLogID(m)
-	delete(dv.byID, m.id)
+	dv.byID.remove(m.ref)
 	dv.freeMessage(m)
 	dv.records.add(first)
 	dv.memory.messages++

@@ -103,7 +103,7 @@ func TestPreemptionSequences(t *testing.T) {
 		for _, n := range tt.jobs {
 			m.arrive(n)
 		}
-		for len(m.s.byID) > 0 {
+		for m.s.byID.n > 0 {
 			m.deliver()
 		}
 		var got strings.Builder
@@ -139,7 +139,7 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 			m.deliver()
 			deepest = max(deepest, m.depth())
 		}
-		for len(m.s.byID) > 0 {
+		for m.s.byID.n > 0 {
 			m.deliver()
 		}
 		first, last := make(map[MessageID]int), make(map[MessageID]int)
@@ -168,7 +168,7 @@ func TestPreemptionInflatesWithinBounds(t *testing.T) {
 // depth returns the height of the highest stack.
 func (m *jobModel) depth() int {
 	deepest := 0
-	for _, ref := range m.s.byID {
+	for ref := range m.s.byID.each {
 		if msg := m.s.messages.at(ref); msg.extras != 0 {
 			for _, j := range m.s.extras.at(msg.extras).jobs {
 				n := 0

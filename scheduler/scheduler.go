@@ -69,7 +69,7 @@
 //	reload, stop                       reload.go stop.go
 //	queries                            view.go show.go explain.go position.go walk.go
 //	the wall clock is set              clock.go
-//	how a million messages are kept    message.go mail.go slab.go heap.go
+//	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
 //	warm restart                       save.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
@@ -149,7 +149,7 @@ type queue struct {
 	saidHalted bool            // dispatch.halted when the demand was said last
 
 	shareTable slab[shareRef, share]
-	flowIndex  map[flowKey]flowRef // of the threads with many flows
+	flowIndex  slabIndex[flowRef] // of the threads with many flows
 
 	channels     map[string]*channel
 	channelOrder []*channel // in the order in which they were made; none is dropped
@@ -160,7 +160,8 @@ type queue struct {
 func New(config *Config, r *rand.Rand) *Scheduler {
 	s := new(Scheduler)
 	s.config, s.rand = config, r
-	s.byID, s.byLogHash = make(map[MessageID]messageRef), make(map[uint64]messageRef)
+	s.byID = newSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.at(n).id) })
+	s.byLogHash = newSlabIndex(func(n messageRef) uint64 { return s.messages.at(n).logHash })
 	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
 	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
 	s.sites, s.knownSites = make(map[string]*site), make(map[threadKey]*knownSite)
@@ -196,7 +197,11 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.records.init()
 	s.memory.init(&s.mail)
 	s.orphans.turns.index = turnIndexOf
-	s.orphans.shareTable, s.flowIndex = &s.shareTable, make(map[flowKey]flowRef)
+	s.orphans.shareTable = &s.shareTable
+	s.flowIndex = newSlabIndex(func(n flowRef) uint64 {
+		f := s.flows.at(n)
+		return keyOfFlow(f.thread, f.queue, f.share)
+	})
 	s.forks.queue = newLimitQueue(0)
 	s.store.pending = make(map[Op]*pending)
 	return s

@@ -342,7 +342,7 @@ func (h *harness) compareWalk(walk *simWalk) {
 // serveAll has everything tried once. What was held and never fed since must
 // not expire; it waits for a clause, or for an ETRN.
 func (h *harness) serveAll() {
-	for _, ref := range h.s.byID {
+	for ref := range h.s.byID.each {
 		m := h.s.messages.at(ref)
 		h.s.eachVertex(m, func(v *vertex) {
 			for i := range v.len() {
