@@ -28,7 +28,7 @@ func (ml *mail) recordPath(rec *record) string {
 	return pathOf(rec.id, rec.levels())
 }
 
-// endLoading counts the records of a message as not being read any more.
+// endLoading counts the records of a message as no longer being read.
 func (dv *delivery) endLoading(first recordRef) {
 	dv.memory.loading--
 	dv.memory.changed = true

@@ -33,19 +33,19 @@ type ReplyRule struct {
 type ReplyVerb uint8
 
 const (
-	// ReplySuspend suspends the thread for a time.
+	// ReplySuspend suspends the thread for Span.
 	ReplySuspend ReplyVerb = iota + 1
 	// ReplySlow divides the rate and the window limit of the thread. They return to
 	// their values in equal steps.
 	ReplySlow
-	// ReplyRate sets a rate for a time.
+	// ReplyRate sets a rate for Span.
 	ReplyRate
-	// ReplyDefer makes the message wait for a time instead of its usual retry.
+	// ReplyDefer makes the message wait for Span instead of until its usual retry.
 	ReplyDefer
 	// ReplyFail turns a deferral into a failure.
 	ReplyFail
-	// ReplyHold delays the message, in this thread, for a time. It does not expire
-	// before its next attempt.
+	// ReplyHold delays the message, in this thread, for Span. It does not expire before
+	// its next attempt.
 	ReplyHold
 )
 

@@ -64,7 +64,7 @@ const (
 	maxSavedExpression = 500
 )
 
-// saveShaping adds the shaping of a thread and its site to what is saved of it.
+// saveShaping adds the shaping of a thread and its site to what is saved about it.
 func (q *queue) saveShaping(saved *SavedThread, key threadKey, x *shaping) {
 	if k := q.knownSites[key]; k != nil && k.until > q.now {
 		saved.Site, saved.SiteAt = k.name, int64(k.until.ceilSecond())

@@ -145,8 +145,8 @@ func (q *queue) dropSite(s *site) {
 	}
 }
 
-// freeAtSite is how many more sessions the site of the thread may have now, as far as
-// the thread's own parameters go.
+// freeAtSite is how many more sessions the site of the thread may have now, according
+// to the thread's own parameters.
 func (q *queue) freeAtSite(t *thread) int {
 	n := 1 << 30
 	if most := t.params.SiteMax; most > 0 {

@@ -1,5 +1,5 @@
-// Package process tells whether a process that left its pid in a file, as a
-// lock or in a pid file, is still running.
+// Package process reports whether a process that left its pid in a file, as a lock or
+// in a pid file, is still running.
 package process
 
 import (
@@ -94,7 +94,7 @@ func From(minPID int) ([]Process, error) {
 // machine.
 const clockTicks = 100
 
-// stat is what /proc/<pid>/stat says of a process.
+// stat is what /proc/<pid>/stat says about a process.
 type stat struct {
 	state           byte
 	parent, session int

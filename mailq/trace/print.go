@@ -149,7 +149,7 @@ func (e *Event) words(zone *time.Location) string {
 		}
 		return "held"
 	case "release":
-		return "mail for " + to + " is not held any more" + e.orderedBy()
+		return "mail for " + to + " is no longer held" + e.orderedBy()
 	case "parked":
 		return "done, " + e.counts() + ", waits in postman/ for its notice"
 	case "poisoned":

@@ -119,7 +119,7 @@ func openControlFileWaits(s *site) error {
 	if err := errors.Join(file.Close(), s.scheduler.Process.Signal(syscall.SIGALRM)); err != nil {
 		return err
 	}
-	return s.until("it is delivered when he has closed it", func() error {
+	return s.until("it is delivered when the sender has closed it", func() error {
 		_, err := os.Lstat(filepath.Join(s.dir, "mail", s.a.name))
 		return err
 	})
@@ -360,7 +360,7 @@ func mailSpool(s *site) error {
 
 func listsOfUsers(s *site) error {
 	// A file of root in /proc has text of a user if the user starts a program with
-	// set-user-id; the scheduler's command line stands for that.
+	// set-user-id; the scheduler's command line is used instead.
 	lists := map[string]string{
 		"dir/cmdline": fmt.Sprintf("ln -s /proc/%d %s/mail/dir", s.scheduler.Process.Pid, s.dir),
 		"link":        fmt.Sprintf("ln -s %[1]s/victim %[1]s/mail/link", s.dir),

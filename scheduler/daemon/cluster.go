@@ -36,7 +36,8 @@ func (l *Loop) remember(nodes []string) {
 	}
 }
 
-// nodes returns the other nodes of the cluster, never nil; nil: there is no cluster.
+// nodes returns the names of the other nodes of the cluster. The list may be empty; it
+// is nil only if there is no cluster.
 func (l *Loop) nodes() []string {
 	if l.cluster == nil {
 		return nil

@@ -78,7 +78,7 @@ func New(out io.Writer) *Log {
 	}
 }
 
-// Event tells what happened: daemon.Observer.
+// Event writes the lines for an event of the loop, if there are any: daemon.Observer.
 func (l *Log) Event(now time.Time, e scheduler.Event) {
 	l.now = now
 	switch e := e.(type) {
@@ -130,7 +130,7 @@ func (l *Log) Event(now time.Time, e scheduler.Event) {
 	}
 }
 
-// Action tells what the core wants: daemon.Observer.
+// Action writes the lines for an action of the core, if there are any: daemon.Observer.
 func (l *Log) Action(now time.Time, a scheduler.Action) {
 	l.now = now
 	switch a := a.(type) {
@@ -155,7 +155,7 @@ func (l *Log) Action(now time.Time, a scheduler.Action) {
 	}
 }
 
-// Result tells what the spool did: daemon.Observer.
+// Result writes the lines for a result of the spool, if there are any: daemon.Observer.
 func (l *Log) Result(now time.Time, r spool.Result) {
 	l.now = now
 	switch r := r.(type) {
@@ -188,7 +188,7 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 	}
 }
 
-// Turn is of no interest: daemon.Observer.
+// Turn does nothing: daemon.Observer.
 func (l *Log) Turn(time.Duration) {}
 
 // take returns the message of an operation and whether the operation succeeded.

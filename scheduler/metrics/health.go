@@ -41,7 +41,7 @@ func (s *Stats) unhealthy(now time.Time, status daemon.Status) string {
 	silent, unswept := now.Sub(s.answeredAt), now.Sub(s.sweptAt)
 	switch {
 	case status.Stopping:
-		return "the scheduler stops: it waits for its agents"
+		return "the scheduler is stopping: it waits for its agents"
 	case s.spoolDown != "":
 		return "the spool cannot be written: " + s.spoolDown
 	case status.Writing+status.Taking > 0 && silent > spoolTimeout:

@@ -61,13 +61,13 @@ func newTable() *Table { return &Table{threadIndex: make(map[[2]string]int)} }
 // Recipients is how many recipients the table has.
 func (t *Table) Recipients() int { return t.entries }
 
-// Threads is what the file says of threads.
+// Threads is what the file says about threads.
 func (t *Table) Threads() []scheduler.SavedThread { return t.threads }
 
 // Nodes has the names of the other nodes of the cluster.
 func (t *Table) Nodes() []string { return t.nodes }
 
-// Of returns what the file says of the recipients of a message, by offset.
+// Of returns what the file says about the recipients of a message, by offset.
 func (t *Table) Of(m *scheduler.Message) (known []scheduler.SavedRecipient) {
 	if t.entries == 0 {
 		return nil

@@ -98,7 +98,7 @@ func (h *Harness) Stop(sig os.Signal) {
 	}
 }
 
-// Started returns how many agents were started, ever.
+// Started returns how many agents have been started so far.
 func (h *Harness) Started() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -202,7 +202,7 @@ func (s *Spool) Takes() int {
 	return s.takes
 }
 
-// Again tells the loop the name of a control file that is there.
+// Again announces the name of an existing control file once more.
 func (s *Spool) Again(id uint64) {
 	select {
 	case s.Names <- []spool.Name{{Path: strconv.FormatUint(id, 10), ID: id}}:
