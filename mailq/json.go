@@ -310,6 +310,9 @@ type Explanation struct {
 	NextAt  time.Time      `json:"next_at,omitzero"`
 	Next    string         `json:"next"`   // the next event, in words
 	States  map[string]int `json:"states"` // jobs by state
+	// Cluster is what the nodes of the cluster have found about the destination, in
+	// words; "": nothing, or there is no cluster.
+	Cluster string `json:"cluster,omitempty"`
 }
 
 // Clause is a clause of scheduler.cf that matches.

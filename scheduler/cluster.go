@@ -109,17 +109,27 @@ func (q *queue) noteDemand(c *clusterShare) {
 	}
 }
 
+// noteHalted notes all demands, and all rights to try dead destinations, if feeding has
+// stopped or goes on.
+func (d *dispatch) noteHalted() {
+	halted := d.halted()
+	if halted == d.saidHalted {
+		return
+	}
+	d.saidHalted = halted
+	for _, t := range d.threadsInOrder() {
+		if x := t.shaping; x != nil && x.share != nil {
+			d.noteDemand(x.share)
+		}
+		if x := t.shaping; x != nil && x.probe != nil {
+			d.noteProbe(x.probe)
+		}
+	}
+}
+
 // sayDemand reports the demands that have changed in this Step. If nothing may be
 // fed, only the busy sessions are wanted.
 func (d *dispatch) sayDemand() {
-	if halted := d.halted(); halted != d.saidHalted {
-		d.saidHalted = halted
-		for _, t := range d.threadsInOrder() {
-			if t.shaping != nil && t.shaping.share != nil {
-				d.noteDemand(t.shaping.share)
-			}
-		}
-	}
 	for _, c := range d.unsaid {
 		c.unsaid = false
 		if w := d.demand(c); w != c.said && (w.Want > 0 || c.said != Want{}) {

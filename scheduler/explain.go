@@ -38,6 +38,9 @@ type Explanation struct {
 	// GateUntil is when a rate allows the next job line; zero: no rate keeps mail
 	// waiting.
 	GateUntil time.Time
+	// Told is what another node has said about the destination; nil: nothing, or this
+	// node has found that it is dead.
+	Told *ToldView
 }
 
 // Upcoming is the next thing that happens to a thread at a known time.
@@ -71,6 +74,7 @@ type Limit struct {
 func (s *Scheduler) Explain(channel, host string) *Explanation {
 	key := threadKey{channel, host}
 	e := &Explanation{Channel: channel, Host: host, Held: s.held[key]}
+	e.Told = s.viewTold(key)
 	e.Clauses = match(s.config.Clauses, channel, host)
 	e.Settings = inForce(e.Clauses)
 	e.Params = fold(s.config.Defaults, e.Clauses)
@@ -242,6 +246,7 @@ const (
 	WaitChannelRate Wait = "channelrate"        // the channel has no token
 	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
 	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
+	WaitProbeRight  Wait = "probe right"        // the store says which node tries a dead destination
 )
 
 // Rules that decide which mail is fed when a session is free. They are in

@@ -27,6 +27,7 @@ type shaping struct {
 
 	share *clusterShare // of clustermax; nil: none
 	draws *drawnTokens  // of clusterrate; nil: none
+	probe *probe        // nil: the thread is not dead, or there is no cluster
 
 	// Effects of reply rules and of an administrator's order (effect.go).
 	effects     []effect
@@ -69,7 +70,7 @@ func (t *thread) threadGate() int {
 	if t.shaping == nil {
 		return math.MaxInt
 	}
-	if t.shaping.siteIndex != 0 {
+	if t.shaping.siteIndex != 0 || t.awaitsProbe() {
 		return 0
 	}
 	return t.shaping.tokens
@@ -219,6 +220,9 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 			return WaitOrder, x.order.until
 		}
 		return WaitRule, x.suspendedUntil()
+	}
+	if t.awaitsProbe() {
+		return WaitProbeRight, never
 	}
 	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= 0 {
 		if x.siteRate != nil && x.siteRate.tokens(d.now) == 0 {

@@ -274,6 +274,35 @@ func (sc *scenario) allow(words []string) {
 	sc.step(e)
 }
 
+// news reads: smtp/host dead for 10m by mx2 REASON, or smtp/host alive.
+func (sc *scenario) news(words []string) {
+	e := scheduler.DestinationNews{Dead: words[1] == "dead", Node: "mx2"}
+	e.Channel, e.Host, _ = strings.Cut(words[0], "/")
+	if e.Dead {
+		e.Until = sc.now.Add(sc.span(words[3]))
+		e.Node, e.Reason = words[5], strings.Join(words[6:], " ")
+	}
+	sc.step(e)
+}
+
+// probe reads: smtp/host granted, or smtp/host by mx2 for 10s.
+func (sc *scenario) probe(words []string) {
+	e := scheduler.ProbeAnswer{Granted: words[1] == "granted"}
+	e.Channel, e.Host, _ = strings.Cut(words[0], "/")
+	if !e.Granted {
+		e.Node, e.Until = words[2], sc.now.Add(sc.span(words[4]))
+	}
+	sc.step(e)
+}
+
+func (sc *scenario) span(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		sc.fatalf("%v", err)
+	}
+	return d
+}
+
 func (sc *scenario) agent(word string) scheduler.AgentID {
 	return scheduler.AgentID(sc.number(strings.TrimPrefix(word, "A")))
 }

@@ -72,6 +72,7 @@
 //	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
 //	warm restart                       save.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
+//	dead destinations in a cluster     destination.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
 //	wakes and orders of mail on record calendar.go recordorder.go
 //	actions for the event log          eventlog.go
@@ -147,6 +148,8 @@ type queue struct {
 
 	unsaid     []*clusterShare // whose demand may have changed
 	saidHalted bool            // dispatch.halted when the demand was said last
+	probes     []*probe        // that may have to be asked for or given back
+	told       told
 
 	shareTable slab[shareRef, share]
 	flowIndex  slabIndex[flowRef] // of the threads with many flows
@@ -166,6 +169,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
 	s.sites, s.knownSites = make(map[string]*site), make(map[threadKey]*knownSite)
 	s.siteOrder.of = func(k *knownSite) *links[*knownSite] { return &k.links }
+	s.told.init()
 	s.setRules(config.Replies)
 	s.rings, s.channels = make(map[string]*ring), make(map[string]*channel)
 	s.agents, s.startFailures = make(map[AgentID]*agent), make(map[string]*startFailures)
@@ -223,7 +227,9 @@ func (s *Scheduler) Step(now time.Time, e Event) []Action {
 		s.putOnRecord()
 	}
 	s.loadRecords()
+	s.noteHalted()
 	s.dispatchDirty()
+	s.updateProbes()
 	s.sayDemand()
 	s.stopWhenDone()
 	return s.out
@@ -286,6 +292,10 @@ func (s *Scheduler) handle(e Event) {
 		s.allLoaded()
 	case Allowance:
 		s.allowance(e)
+	case DestinationNews:
+		s.destinationNews(e)
+	case ProbeAnswer:
+		s.probeAnswered(e)
 	case Stopping:
 		s.beginStop(e.Slow)
 	default:

@@ -94,6 +94,7 @@ type harness struct {
 	// measures.
 	steadyClock bool
 	draws       []Draw
+	probings    []Probing
 	down        bool
 	probed      bool
 	orders      orderSimulation
@@ -258,6 +259,22 @@ func (h *harness) allow() {
 	}
 }
 
+// tell plays the other nodes of the cluster, which know of dead destinations.
+func (h *harness) tell() {
+	probings := h.probings
+	h.probings = nil
+	for _, p := range probings {
+		h.step(ProbeAnswer{Channel: p.Channel, Host: p.Host, Granted: !h.chance(30), Node: "other", Until: h.now.Add(time.Duration(h.rand.IntN(60)) * time.Second)})
+	}
+	if !h.chance(10) {
+		return
+	}
+	h.step(DestinationNews{
+		Channel: "smtp", Host: simulationHosts[h.rand.IntN(len(simulationHosts))], Dead: h.chance(60),
+		Until: h.now.Add(time.Duration(h.rand.IntN(3600)) * time.Second), Node: "other", Reason: "no route",
+	})
+}
+
 // noteWant keeps the demands in the order in which they were first said.
 func (h *harness) noteWant(w Want) {
 	i := slices.IndexFunc(h.wants, func(o Want) bool { return o.Limit == w.Limit })
@@ -317,6 +334,7 @@ func (h *harness) randomEvent() {
 		h.storeBack()
 	case roll < 77:
 		h.allow()
+		h.tell()
 	case roll < 85:
 		h.randomOrder()
 	default:
@@ -485,6 +503,10 @@ func (h *harness) perform(a Action) {
 		if a.Tokens > 0 {
 			h.draws = append(h.draws, a)
 		}
+	case Probing:
+		if !a.Release {
+			h.probings = append(h.probings, a)
+		}
 	case Probe:
 		h.probed = true
 		if !h.down {
@@ -521,6 +543,7 @@ func (h *harness) drain() {
 // passes.
 func (h *harness) round() {
 	h.allow()
+	h.tell()
 	if h.down {
 		h.storeBack()
 	}

@@ -116,6 +116,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 		q.updateEffects(t)
 	}
 	q.restoreThread(t)
+	q.suspendAsTold(t)
 	return t
 }
 
@@ -275,6 +276,9 @@ func (q *queue) updateThread(t *thread) {
 		if x.share != nil {
 			q.noteDemand(x.share)
 		}
+		if x.probe != nil {
+			q.noteProbe(x.probe)
+		}
 	}
 	if t.vertices.len == 0 && t.busy == 0 && t.suspendedUntil == 0 && !q.isShaped(t) {
 		q.dropThread(t)
@@ -320,6 +324,10 @@ func (q *queue) dropThread(t *thread) {
 		q.dropTokens(x)
 		if x.share != nil {
 			q.dropShare(x.share)
+		}
+		if x.probe != nil {
+			x.probe.thread = nil
+			q.noteProbe(x.probe)
 		}
 	}
 	delete(q.threads, t.key)

@@ -168,20 +168,24 @@ func (dv *delivery) applyOutcome(l *line, t *thread) {
 // destinationAnswered handles positive feedback, which revives a dead thread. A
 // probe revives it with its initial window; a late result (of a line that was
 // fed before the suspension) with as many sessions as are busy. With a constant
-// window, a late result does not end the suspension.
+// window, a late result does not end the suspension, unless another node has asked for
+// it.
 func (dv *delivery) destinationAnswered(t *thread, recent bool) {
 	if t.retry != 0 || t.params.InitialConcurrency > 0 {
 		dv.noteThreadChange(t)
 	}
 	t.retry = 0
 	switch {
-	case t.params.InitialConcurrency == 0 && t.window.dead && t.suspendedUntil == 0:
+	case t.params.InitialConcurrency == 0 && t.window.dead && (t.suspendedUntil == 0 || dv.told.find(t.key, dv.now) != nil):
 		dv.revive(t, 0)
+		dv.tellAlive(t)
 	case t.params.InitialConcurrency == 0:
 	case t.window.dead && recent:
 		dv.revive(t, t.params.InitialConcurrency)
+		dv.tellAlive(t)
 	case t.window.dead:
 		dv.revive(t, max(1, min(t.busy, t.params.InitialConcurrency)))
+		dv.tellAlive(t)
 	default:
 		before := t.windowSize()
 		t.window.succeed(t.params, t.busy)
@@ -205,6 +209,7 @@ func (dv *delivery) destinationFailed(t *thread) {
 	t.window = window{dead: true}
 	dv.counts.Suspensions++
 	dv.suspend(t, dv.now.after(dv.suspensionLength(t)))
+	dv.tellDead(t)
 	dv.noteFeedback(t, "dead")
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -60,9 +61,31 @@ func clusterStats(ctx context.Context, port daemon.Port, node *cluster.Node) (ou
 	return out, err
 }
 
-// clusterShares says in words which node has which part of a limit.
-func clusterShares(ctx context.Context, node *cluster.Node, limit scheduler.ClusterLimit) (string, error) {
-	shares, err := node.Shares(ctx, limit)
+// clusterView answers queries about the cluster.
+type clusterView struct {
+	node *cluster.Node
+	port daemon.Port
+}
+
+// Destination says in words what the nodes have found about a destination.
+func (c clusterView) Destination(ctx context.Context, channel, host string) (string, error) {
+	d, err := c.node.Destination(ctx, channel, host)
+	if err != nil || d == nil {
+		return "", err
+	}
+	if !d.Dead {
+		return "node " + d.Node + " has found it alive last", nil
+	}
+	text := "node " + d.Node + " has found it dead last, until " + d.Until.Format(time.RFC3339)
+	if d.Reason != "" {
+		text += fmt.Sprintf(" (%q)", d.Reason)
+	}
+	return text, nil
+}
+
+// Shares says in words which node has which part of a limit.
+func (c clusterView) Shares(ctx context.Context, limit scheduler.ClusterLimit) (string, error) {
+	shares, err := c.node.Shares(ctx, limit)
 	if err != nil || len(shares) == 0 {
 		return "no node has a part of it", err
 	}

@@ -207,9 +207,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	answers := s.adminOptions(file, loop, spooler, log)
 	scrapes := &metrics.Server{Port: loop, Stats: stats, Log: log}
 	if nodes != nil {
-		answers.ClusterShares = func(ctx context.Context, limit scheduler.ClusterLimit) (string, error) {
-			return clusterShares(ctx, nodes, limit)
-		}
+		answers.Cluster = clusterView{node: nodes, port: loop}
 		scrapes.Cluster = func(ctx context.Context) (metrics.Cluster, error) { return clusterStats(ctx, loop, nodes) }
 	}
 	queries = admin.New(answers)

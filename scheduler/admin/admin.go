@@ -47,6 +47,15 @@ type Files interface {
 	DropHoldRecord(number uint64) error
 }
 
+// Cluster is what the nodes of a cluster know together. Its methods ask the store.
+type Cluster interface {
+	// Shares says in words how high a limit is, and which node has which part of it.
+	Shares(context.Context, scheduler.ClusterLimit) (string, error)
+	// Destination says in words what the nodes have found about a destination; "":
+	// nothing.
+	Destination(ctx context.Context, channel, host string) (string, error)
+}
+
 // Options are the parameters of New. Port and Files must be set.
 type Options struct {
 	Port  daemon.Port
@@ -61,10 +70,8 @@ type Options struct {
 	Params func(scheduler.Params) []string
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
 	// case; nil: any host of channel xfer.
-	Nodes func() ([]string, error)
-	// ClusterShares says in words which node has which part of a limit of the cluster;
-	// nil: there is no cluster.
-	ClusterShares func(context.Context, scheduler.ClusterLimit) (string, error)
+	Nodes   func() ([]string, error)
+	Cluster Cluster // nil: there is none
 	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
@@ -86,7 +93,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, clusterShares: o.ClusterShares, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, rendezvous: o.Rendezvous,

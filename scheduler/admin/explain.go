@@ -18,7 +18,8 @@ import (
 func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanation, error) {
 	channel, host := strings.ToLower(name.Channel), strings.ToLower(name.Host)
 	var from *scheduler.Explanation
-	if err := q.port.Ask(ctx, func(l *daemon.Loop) { from = l.Core().Explain(channel, host) }); err != nil {
+	err := q.port.Ask(ctx, func(l *daemon.Loop) { from = l.Core().Explain(channel, host) })
+	if err != nil {
 		return nil, err
 	}
 	x := &mailq.Explanation{
@@ -46,8 +47,13 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	}
 	for _, l := range from.Limits {
 		x.Limits = append(x.Limits, limitOf(l, from))
-		if l.Name == "clustermax" && q.clusterShares != nil {
+		if l.Name == "clustermax" && q.cluster != nil {
 			x.Limits[len(x.Limits)-1].Cluster = q.sharesOf(ctx, scheduler.ClusterLimit{Setting: l.Name, Channel: channel, Name: host})
+		}
+	}
+	if q.cluster != nil {
+		if x.Cluster, err = q.cluster.Destination(ctx, channel, host); err != nil {
+			x.Cluster = "the store does not answer"
 		}
 	}
 	return x, nil
@@ -55,7 +61,7 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 
 // sharesOf says which node has which part of a limit of the cluster.
 func (q *Queue) sharesOf(ctx context.Context, limit scheduler.ClusterLimit) string {
-	text, err := q.clusterShares(ctx, limit)
+	text, err := q.cluster.Shares(ctx, limit)
 	if err != nil {
 		return "the store does not answer"
 	}

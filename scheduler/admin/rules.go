@@ -71,13 +71,7 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitProbe:
 		return "The destination has failed: one session tries it, and the other mail waits for the result", deathSettings(x.Params)
 	case scheduler.WaitSuspend:
-		if t := x.Thread; t != nil && !t.Feedback.Dead {
-			return "An agent said when to try again (retryat), so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339), nil
-		} else if t != nil {
-			return "The destination has failed, so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339),
-				append(deathSettings(x.Params), backoffSettings(x.Params)...)
-		}
-		return "The destination has failed, so the thread is suspended for a while", nil
+		return deathSentence(x)
 	case scheduler.WaitRetry:
 		return "Every job waits for its retry", backoffSettings(x.Params)
 	case scheduler.WaitTrigger:
@@ -123,6 +117,28 @@ func suspensionSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	return "A reply rule has suspended the thread"
 }
 
+// deathSentence explains a suspension because the destination has failed.
+func deathSentence(x *scheduler.Explanation) (text string, settings []string) {
+	t, told := x.Thread, x.Told
+	switch {
+	case t == nil:
+		return "The destination has failed, so the thread is suspended for a while", nil
+	case !t.Feedback.Dead:
+		return "An agent said when to try again (retryat), so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339), nil
+	case told == nil:
+		return "The destination has failed, so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339),
+			append(deathSettings(x.Params), backoffSettings(x.Params)...)
+	case told.Probing:
+		text = "The destination has failed, and node " + told.Node + " is trying it"
+	default:
+		text = "Node " + told.Node + " has found that the destination fails"
+	}
+	if told.Reason != "" {
+		text += fmt.Sprintf(" (%q)", told.Reason)
+	}
+	return text + ", so the thread is suspended until " + t.SuspendedUntil.Format(time.RFC3339), nil
+}
+
 // rateSentence explains a wait for a rate.
 func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 	whose := map[scheduler.Wait]string{
@@ -137,16 +153,17 @@ func rateSentence(wait scheduler.Wait, x *scheduler.Explanation) string {
 
 // because has the sentences about rules that depend on no setting of a clause.
 var because = map[scheduler.Wait]string{
-	scheduler.WaitFrozen:   "The scheduler is frozen (option -F): no agent is started",
-	scheduler.WaitForks:    "It waits for an agent: as many were started in this second as option -R allows",
-	scheduler.WaitCommand:  "No clause that matches has a command",
-	scheduler.WaitStart:    "Agents of this clause could not be started, or died before they asked for work",
-	scheduler.WaitHeld:     "The thread is held: RELEASE THREAD releases it",
-	scheduler.WaitSpool:    "The spool cannot be written: nothing is fed until it can",
-	scheduler.WaitSelect:   "The scheduler only delivers the mail of other threads (option -p)",
-	scheduler.WaitMemory:   "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
-	scheduler.WaitStopping: "The scheduler is stopping",
-	scheduler.WaitAgent:    "It waits for an agent that is starting or will soon be free",
+	scheduler.WaitFrozen:     "The scheduler is frozen (option -F): no agent is started",
+	scheduler.WaitForks:      "It waits for an agent: as many were started in this second as option -R allows",
+	scheduler.WaitCommand:    "No clause that matches has a command",
+	scheduler.WaitStart:      "Agents of this clause could not be started, or died before they asked for work",
+	scheduler.WaitHeld:       "The thread is held: RELEASE THREAD releases it",
+	scheduler.WaitSpool:      "The spool cannot be written: nothing is fed until it can",
+	scheduler.WaitSelect:     "The scheduler only delivers the mail of other threads (option -p)",
+	scheduler.WaitMemory:     "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
+	scheduler.WaitStopping:   "The scheduler is stopping",
+	scheduler.WaitProbeRight: "The destination has failed, and the store has not answered yet which node may try it",
+	scheduler.WaitAgent:      "It waits for an agent that is starting or will soon be free",
 }
 
 // sessionSentence is about the limits on sessions and processes.

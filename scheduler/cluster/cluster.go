@@ -101,7 +101,8 @@ type Node struct {
 	limits   map[scheduler.ClusterLimit]*limit
 	byName   map[string]*limit
 	rates    map[scheduler.ClusterLimit]*rate
-	due      queue  // limits and rates, by the time of the next call
+	probes   map[destination]*probe
+	due      queue  // limits, rates and probes, by the time of the next call
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
@@ -121,12 +122,16 @@ type times struct {
 	gap    time.Duration // least time between two calls for a limit that changes
 	report time.Duration // between two reports of the node
 	again  time.Duration // before a call that has failed is repeated
+	// probe is how long the store keeps the right to try a destination, and renewProbe
+	// the time between two renewals.
+	probe, renewProbe time.Duration
 }
 
 func timesOf(ttl time.Duration) times {
 	return times{
 		ttl: ttl, usable: ttl / 10 * 8, renew: ttl / 3, tick: ttl / 300, rotate: ttl / 6,
 		gap: ttl / 120, report: ttl / 15, again: ttl / 30,
+		probe: 10 * ttl, renewProbe: 10 * ttl / 3,
 	}
 }
 
@@ -135,7 +140,7 @@ func newNode(o Options, send func(*batch)) *Node {
 	n := &Node{
 		options: o, times: timesOf(cmp.Or(o.Store.TTL, DefaultTTL)), send: send,
 		limits: make(map[scheduler.ClusterLimit]*limit), byName: make(map[string]*limit),
-		rates: make(map[scheduler.ClusterLimit]*rate),
+		rates: make(map[scheduler.ClusterLimit]*rate), probes: make(map[destination]*probe),
 	}
 	if n.options.Log == nil {
 		n.options.Log = func(scheduler.Severity, string) {}
@@ -152,6 +157,10 @@ func (n *Node) Perform(a scheduler.Action) {
 		n.want(a)
 	case scheduler.Draw:
 		n.draw(a)
+	case scheduler.Destination:
+		n.tellDestination(a)
+	case scheduler.Probing:
+		n.probing(a)
 	}
 }
 
@@ -309,6 +318,8 @@ func (n *Node) callsDue(b *batch) {
 			} else {
 				n.drawTokens(b, item)
 			}
+		case *probe:
+			n.renewProbe(b, item)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -216,8 +217,17 @@ func (n *Node) checkLost() {
 		Local:  "limits of the cluster do not apply",
 	}[n.options.Lost]
 	n.options.Log(scheduler.Error, "cluster: the store is lost: "+what)
+	waiting := n.backlog
+	n.backlog = nil
+	for i := range waiting {
+		waiting[i].ended(reply{err: errLost})
+	}
+	n.grantProbes()
 	n.divideAll()
 }
+
+// errLost is the error of calls that were not sent because the store is lost.
+var errLost = errors.New("the store is lost")
 
 // divideAll gives this node its part of everything while the store is lost.
 func (n *Node) divideAll() {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +95,9 @@ type trio struct {
 	limit int
 	nodes []*scheduling
 	took  time.Duration // of a delivery
+	dead  atomic.Bool   // the destination
+
+	timeout time.Duration // of calls; 0: the usual one
 
 	mu     sync.Mutex
 	busy   int
@@ -122,6 +126,12 @@ type scheduling struct {
 
 func newTrio(t *testing.T, s server, limit int) *trio {
 	x := &trio{t: t, limit: limit, took: 20 * time.Millisecond, from: time.Now(), at: time.Now()}
+	x.start(s)
+	return x
+}
+
+func (x *trio) start(s server) {
+	t := x.t
 	for i := range 3 {
 		n := &scheduling{trio: x, name: fmt.Sprintf("node%d", i+1), proxy: newProxy(t, s.Addr()), state: filepath.Join(t.TempDir(), state.Name)}
 		x.nodes = append(x.nodes, n)
@@ -132,13 +142,12 @@ func newTrio(t *testing.T, s server, limit int) *trio {
 			n.end()
 		}
 	})
-	return x
 }
 
 // boot starts a scheduler, with mail that waits.
 func (n *scheduling) boot(lost cluster.Lost) {
 	t := n.trio.t
-	n.Harness = daemontest.New(t, func(p *scheduler.Params) { p.MaxThr, p.ClusterMax = 20, n.trio.limit })
+	n.Harness = daemontest.New(t, func(p *scheduler.Params) { p.MaxThr, p.ClusterMax, p.Interval = 20, n.trio.limit, time.Second })
 	n.Options.Config.Cluster, n.Options.Config.ForkRate = true, 0
 	address, err := redisurl.Parse("redis://" + n.proxy.addr)
 	if err != nil {
@@ -147,7 +156,7 @@ func (n *scheduling) boot(lost cluster.Lost) {
 	address.TTL = ttl
 	n.node = cluster.Open(cluster.Options{
 		Store: address, Prefix: "zs", Node: n.name, Place: n.name, Nonce: fmt.Sprint(n.name, time.Now().UnixNano()),
-		Rand: rand.New(rand.NewPCG(1, 2)), Lost: lost,
+		Rand: rand.New(rand.NewPCG(1, 2)), Lost: lost, Timeout: n.trio.timeout,
 	})
 	n.Options.Cluster, n.Options.State, n.dead = n.node, n.state, false
 	n.Deliver = n.deliver
@@ -172,6 +181,10 @@ func (n *scheduling) deliver(a *daemontest.FakeAgent, job ta.Job) {
 	x.change(+1, n)
 	time.Sleep(x.took/2 + rand.N(x.took))
 	x.change(-1, n)
+	if x.dead.Load() {
+		a.ReportAll(job, ta.DeferAll, "no route to host")
+		return
+	}
 	a.ReportAll(job, ta.OK2, "delivered")
 	n.Spool.Mu.Lock()
 	n.last++
@@ -520,6 +533,54 @@ func TestRestartWithoutTheStore(t *testing.T) {
 		x.awaitOf(n, "it starts sessions without the store", 100)
 		if c := x.log("a node is restarted without the store"); c.over > 0 || n.most > x.limit/3 {
 			t.Errorf("%d starts beyond the limit, at most %d sessions at once on the node", c.over, n.most)
+		}
+	})
+}
+
+// thinksDead asks a loop whether the destination is dead, and who said so.
+func (n *scheduling) thinksDead() (dead bool, by string) {
+	_ = n.Daemon.Ask(n.trio.t.Context(), func(l *daemon.Loop) {
+		x := l.Core().Explain("smtp", "a.example")
+		dead = x.Thread != nil && x.Thread.Feedback.Dead
+		if x.Told != nil {
+			by = x.Told.Node
+		}
+	})
+	return dead, by
+}
+
+// TestOneSchedulerTriesADeadDestination: all nodes hear that it is dead. Then one
+// session at a time tries it, and a success revives it on all nodes.
+func TestOneSchedulerTriesADeadDestination(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		x := &trio{t: t, limit: 9, took: 20 * time.Millisecond, timeout: time.Minute, from: time.Now(), at: time.Now()}
+		x.dead.Store(true)
+		x.start(s)
+		told := false
+		for _, n := range x.nodes {
+			peertest.Until(t, n.name+" knows that the destination is dead", func() bool {
+				dead, by := n.thinksDead()
+				told = told || by != ""
+				return dead
+			})
+		}
+		peertest.Until(t, "no session is left", func() bool { x.mu.Lock(); defer x.mu.Unlock(); return x.busy == 0 })
+		x.count()
+		x.await("the destination is tried", 6)
+		if c := x.log("a dead destination"); c.most > 1 {
+			t.Errorf("%d sessions tried it at once", c.most)
+		}
+		peertest.Until(t, "a node says that another one has found it dead", func() bool {
+			for _, n := range x.nodes {
+				_, by := n.thinksDead()
+				told = told || by != ""
+			}
+			return told
+		})
+		x.dead.Store(false)
+		x.count()
+		for _, n := range x.nodes {
+			x.awaitOf(n, n.name+" delivers again", 30)
 		}
 	})
 }

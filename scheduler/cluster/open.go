@@ -44,7 +44,7 @@ func (n *Node) leave(ctx context.Context) {
 		n.share(b, l)
 	}
 	b.add(reportScript, n.reportKeys(), n.reportArgs(true), nil)
-	for calls := b.calls; len(calls) > 0; {
+	for calls := append(n.backlog, b.calls...); len(calls) > 0; {
 		part := min(len(calls), maxPipeline)
 		if _, err := n.store.exec(ctx, calls[:part]); err != nil {
 			return

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,10 @@ var (
 	reportText string
 	//go:embed epoch.lua
 	epochText string
+	//go:embed learn.lua
+	learnText string
+	//go:embed probe.lua
+	probeText string
 )
 
 var (
@@ -35,6 +40,8 @@ var (
 	drawScript   = redis.NewScript(drawText)
 	reportScript = redis.NewScript(reportText)
 	epochScript  = redis.NewScript(epochText)
+	learnScript  = redis.NewScript(learnText)
+	probeScript  = redis.NewScript(probeText)
 )
 
 // call is one call of a script, and what is done with its reply.
@@ -92,6 +99,15 @@ func (r *reply) numbers() ([]int64, error) {
 	return out, nil
 }
 
+// ended gives the reply to the one who made the call.
+func (c *call) ended(r reply) {
+	if c.whole != nil {
+		c.whole(r.value, r.err)
+	} else {
+		c.done(r.numbers())
+	}
+}
+
 // answered takes what the store has said.
 func (n *Node) answered(a *answer) {
 	for _, line := range a.news {
@@ -114,11 +130,7 @@ func (n *Node) answered(a *answer) {
 		if r.err != nil && failed == nil {
 			failed = r.err
 		}
-		if c.whole != nil {
-			c.whole(r.value, r.err)
-		} else {
-			c.done(r.numbers())
-		}
+		c.ended(r)
 	}
 	n.batchEnded(a.batch.sentAt, failed)
 }
@@ -332,15 +344,6 @@ func (s *store) pipeline(ctx context.Context, calls []call, whole bool) ([]reply
 	return replies, nil
 }
 
-// news is a line of the stream of news.
-type news struct {
-	limit string // the name of a limit whose division has changed
-	by    string // the nonce of the process that wrote it
-	// The other fields are about a destination.
-	channel, host, state, reason, node string
-	until                              time.Time
-}
-
 // readNews reads the stream until ctx is done. It begins with the lines of the
 // last hour, which say which destinations are dead.
 func (s *store) readNews(ctx context.Context) {
@@ -352,7 +355,7 @@ func (s *store) readNews(ctx context.Context) {
 				wait(ctx, time.Second)
 				continue
 			}
-			last = strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10)
+			last = strconv.FormatInt(now.Add(-newsAtStart).UnixMilli(), 10)
 		}
 		streams, err := s.reader.XRead(ctx, &redis.XReadArgs{
 			Streams: []string{"{" + s.prefix + "}:news", last}, Count: 1000, Block: newsBlock,
@@ -362,12 +365,23 @@ func (s *store) readNews(ctx context.Context) {
 		case err != nil:
 			wait(ctx, time.Second)
 		}
+		if len(streams) == 0 {
+			continue
+		}
+		now, since := time.Time{}, boot(0)
+		if slices.ContainsFunc(streams[0].Messages, func(m redis.XMessage) bool { return m.Values["channel"] != nil }) {
+			if now, err = s.reader.Time(ctx).Result(); err != nil {
+				wait(ctx, time.Second)
+				continue // the same lines are read again
+			}
+			since = boot(BootTime())
+		}
 		a := new(answer)
 		for _, stream := range streams {
 			for _, line := range stream.Messages {
 				last = line.ID
 				if by, _ := line.Values["by"].(string); by != s.nonce {
-					a.news = append(a.news, newsOf(line.Values))
+					a.news = append(a.news, newsOf(line.ID, line.Values, now, since))
 				}
 			}
 		}
@@ -382,17 +396,12 @@ func (s *store) readNews(ctx context.Context) {
 	}
 }
 
-// newsBlock is how long one call waits for news.
-const newsBlock = 2 * time.Second
-
-func newsOf(values map[string]any) news {
-	text := func(name string) string { v, _ := values[name].(string); return v }
-	until, _ := strconv.ParseInt(text("until"), 10, 64)
-	return news{
-		limit: text("limit"), by: text("by"), channel: text("channel"), host: text("host"),
-		state: text("state"), reason: text("reason"), node: text("node"), until: time.UnixMilli(until),
-	}
-}
+const (
+	// newsBlock is how long one call waits for news.
+	newsBlock = 2 * time.Second
+	// newsAtStart is how old the first lines are that are read.
+	newsAtStart = time.Hour
+)
 
 // wait waits for d, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) {

@@ -41,6 +41,7 @@ type virtualNode struct {
 	demand   int // sessions that it could use
 	busy     int
 	allowed  scheduler.Allowance
+	told     []scheduler.Event // what it was told of destinations
 	inbox    []*answer
 	inboxAt  []time.Duration
 	alive    bool
@@ -149,6 +150,7 @@ func (v *virtual) exec(calls []call) *answer {
 // step lets a time pass, and does what is due then.
 func (v *virtual) step(d time.Duration) {
 	v.now += d
+	v.redis.FastForward(d)
 	for i := 0; i < len(v.late); {
 		if v.late[i].at <= v.now {
 			v.exec(v.late[i].calls)
@@ -177,7 +179,7 @@ func (v *virtual) tellNews() {
 			values[line.Values[i]] = line.Values[i+1]
 		}
 		for _, n := range v.nodes {
-			if heard := newsOf(values); n.alive && heard.by != n.options.Nonce {
+			if heard := newsOf(line.ID, values, v.wall(), boot(v.now)); n.alive && heard.by != n.options.Nonce {
 				n.inbox, n.inboxAt = append(n.inbox, &answer{news: []news{heard}}), append(n.inboxAt, v.now)
 			}
 		}
@@ -213,7 +215,12 @@ func (n *virtualNode) wallClock() time.Time { return n.v.wall().Add(n.wrong) }
 
 func (n *virtualNode) tell(events []scheduler.Event) {
 	for _, e := range events {
-		n.allowed = e.(scheduler.Allowance)
+		switch e := e.(type) {
+		case scheduler.Allowance:
+			n.allowed = e
+		default:
+			n.told = append(n.told, e)
+		}
 	}
 }
 

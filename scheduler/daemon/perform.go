@@ -51,7 +51,7 @@ func (d *Daemon) perform(a scheduler.Action) {
 		d.complete(a)
 	case scheduler.Note:
 		d.note(a)
-	case scheduler.Want, scheduler.Draw:
+	case scheduler.Want, scheduler.Draw, scheduler.Destination, scheduler.Probing:
 		if c := d.options.Cluster; c != nil {
 			c.Perform(a)
 		}
