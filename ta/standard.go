@@ -26,11 +26,11 @@ func (s *Server) Standard() (ctx context.Context, stop func()) {
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP)
 }
 
-// pollable returns a file for a standard stream that is a socket, with which a read or
-// a write waits in the runtime's poller, as those of network connections do. A read of
-// os.Stdin blocks its thread, and when a job line comes, the runtime has to hand
-// processors between threads. All standard streams that are sockets must be replaced,
-// because they may be one socket: then they have one mode.
+// pollable returns f or, if f is a socket, a file for it whose reads and writes wait in
+// the runtime's poller, as those of a network connection do. A read of os.Stdin would
+// block its thread, and the runtime would have to hand processors between threads
+// whenever a job line comes. All standard streams that are sockets must be replaced,
+// because they may be the same socket, which is either blocking or not.
 func pollable(f *os.File) *os.File {
 	if !isSocket(f) || syscall.SetNonblock(int(f.Fd()), true) != nil {
 		return f

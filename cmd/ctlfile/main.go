@@ -40,7 +40,7 @@ const help = `Show, check and submit message control files, the files in POSTOFF
   submit   put a message into the queue as a router does, and print the path of
            its control file
   try      start an agent, give it a copy of a message as the scheduler does, and
-           show the lines of both; with - the lines to send come from standard input
+           show the lines of both sides; with - the lines to send come from standard input
 
 Options of submit:
 `

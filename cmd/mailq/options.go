@@ -119,7 +119,7 @@ func (o *options) listFlags(f *pflag.FlagSet) {
 	f.CountVarP(&o.queue, "queue", "Q", "``show threads; twice: rings; three times: totals; four times: counters")
 	f.BoolFuncP("counters", "M", "show counters, as -QQQQ", flagAction(func() { o.queue = 4 }))
 	f.Func("sort", "sort threads by `size|age|rate|next`: messages, oldest message, deliveries a minute, next attempt; senders by size, age, bytes or recipients", o.setSort)
-	f.IntVar(&o.limit, "limit", 0, "list this `number` of messages at most, or of threads with -Q, or of senders")
+	f.IntVar(&o.limit, "limit", 0, "list at most this `number` of messages, of threads (with -Q) or of senders")
 	f.CountVarP(&o.status, "status", "s", "``show the state of router and scheduler first; twice: nothing else")
 	f.StringP("expand", "E", "", "ignored")
 	_ = f.MarkHidden("expand")
@@ -180,7 +180,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		return nil
 	})
 	f.StringVar(&o.eventLog, "event-log", "", "with --trace and --top: read this `file` instead of that of PARAMevent-log")
-	f.StringVar(&o.etrn, "etrn", "", "start the mail for this `host` now")
+	f.StringVar(&o.etrn, "etrn", "", "start delivery of the mail for this `host` now")
 }
 
 func (o *options) orderFlags(f *pflag.FlagSet) {
@@ -228,7 +228,7 @@ func (o *options) orderFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.threads, "thread", nil, "apply the order to the thread `channel/host`")
 	f.StringArrayVar(&o.where, "where", nil, "apply the order to mail that matches `key=value`, or list it: channel, host, sender, recipient, message-id, state, reason, older, younger, larger, smaller")
 	f.Func("for", "end the hold or suspension after this `time`, such as 2h or 1d12h", o.setFor)
-	f.BoolVar(&o.yes, "yes", false, "give the order even if it touches more than a hundred messages")
+	f.BoolVar(&o.yes, "yes", false, "give the order even if it affects more than a hundred messages")
 	f.BoolVar(&o.order.DryRun, "dry-run", false, "only count what the order would do")
 	f.StringVar(&o.order.Why, "because", "", "give this `text` as the reason in the scheduler's log")
 }

@@ -37,8 +37,8 @@ type unreadable struct{ error }
 
 func unreadablef(format string, args ...any) error { return unreadable{fmt.Errorf(format, args...)} }
 
-// site is what the router knows of this machine, besides the tables.
-type site struct {
+// localMachine is what the router knows of this machine, besides the tables.
+type localMachine struct {
 	host    string // for Received and Message-ID
 	maxHops int
 	trusted map[int]bool // users who may name any sender
@@ -58,7 +58,7 @@ type routed struct {
 }
 
 // read reads a submission and routes its recipients.
-func (s *site) read(in *submission, t *table.Table) (*routed, error) {
+func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
 	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, 1<<62))
 	var malformed *envelope.Error
 	if errors.As(err, &malformed) {
@@ -80,16 +80,16 @@ func (s *site) read(in *submission, t *table.Table) (*routed, error) {
 		return nil, err
 	}
 	r := &routed{id: ctlfile.SpoolID(in.inode, in.info.ModTime())}
-	from := s.sender(in, e, t)
+	from := m.sender(in, e, t)
 	r.sender = from.address
-	targets := s.targets(to, fields, t)
+	targets := m.targets(to, fields, t)
 	if badHeader {
 		// The notice has the header as a part of the body.
 		targets = refuse(to, t)
 	}
 	r.recipients = len(targets)
-	fields, r.logID = s.header(in, e, fields, from, r.id)
-	if s.trusted[in.uid] {
+	fields, r.logID = m.header(in, e, fields, from, r.id)
+	if m.trusted[in.uid] {
 		r.from = e.RcvdFrom
 	}
 	r.contents = group(in.uid, from, e, targets)
@@ -133,9 +133,9 @@ type origin struct {
 
 // sender decides who the sender is. A user who is not trusted can only be the sender
 // personally, or use the null sender.
-func (s *site) sender(in *submission, e *envelope.Envelope, t *table.Table) origin {
-	login := s.login(in.uid)
-	o := origin{login: login + "@" + t.Domain, trusted: s.trusted[in.uid]}
+func (m *localMachine) sender(in *submission, e *envelope.Envelope, t *table.Table) origin {
+	login := m.login(in.uid)
+	o := origin{login: login + "@" + t.Domain, trusted: m.trusted[in.uid]}
 	local, domain, ok := t.Split(e.From)
 	switch {
 	case e.Null:
@@ -159,8 +159,8 @@ func (s *site) sender(in *submission, e *envelope.Envelope, t *table.Table) orig
 }
 
 // targets routes the recipients. It returns each target once for each sender.
-func (s *site) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) []table.Target {
-	looping := fields.Count("Received") > s.maxHops
+func (m *localMachine) targets(to []envelope.Recipient, fields header.Fields, t *table.Table) []table.Target {
+	looping := fields.Count("Received") > m.maxHops
 	var list []table.Target
 	seen := map[table.Target]bool{}
 	for _, r := range to {
@@ -236,14 +236,14 @@ func senderAddress(address string, uid int) ctlfile.Address {
 // header returns the header that is delivered, and the Message-ID for logs: a
 // Received field, then the fields without Bcc and Return-Path, then the fields that
 // were missing.
-func (s *site) header(in *submission, e *envelope.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
+func (m *localMachine) header(in *submission, e *envelope.Envelope, fields header.Fields, from origin, id string) (header.Fields, string) {
 	at := in.info.ModTime()
 	fields = fields.Without("Bcc", "Resent-Bcc", "Return-Path")
-	all := header.Fields{s.received(e, from, id, at)}
+	all := header.Fields{m.received(e, from, id, at)}
 	all = append(all, fields...)
 	logID := fields.Value("Message-ID")
 	if logID == "" || len(logID) > 500 || strings.ContainsFunc(logID, isControl) {
-		logID = "<" + id + "@" + s.host + ">"
+		logID = "<" + id + "@" + m.host + ">"
 	}
 	if !fields.Has("Message-ID") {
 		all = append(all, "Message-ID: "+logID+"\n")
@@ -252,7 +252,7 @@ func (s *site) header(in *submission, e *envelope.Envelope, fields header.Fields
 		all = append(all, "Date: "+at.Format(time.RFC1123Z)+"\n")
 	}
 	if !fields.Has("From") {
-		all = append(all, "From: "+displayed(e.FullName, from, s.host)+"\n")
+		all = append(all, "From: "+displayed(e.FullName, from, m.host)+"\n")
 	} else if authors, err := fields.Addresses("From"); !from.trusted && !fields.Has("Sender") && from.address != "" &&
 		(err != nil || len(authors) != 1 || !strings.EqualFold(authors[0], from.address)) {
 		all = append(all, "Sender: "+from.login+"\n")
@@ -262,10 +262,10 @@ func (s *site) header(in *submission, e *envelope.Envelope, fields header.Fields
 
 // received returns the trace field (RFC 5321 section 4.4). Only a trusted user can
 // say where a message came from.
-func (s *site) received(e *envelope.Envelope, from origin, id string, at time.Time) string {
+func (m *localMachine) received(e *envelope.Envelope, from origin, id string, at time.Time) string {
 	date := at.Format(time.RFC1123Z)
 	if !from.trusted || e.RcvdFrom == "" {
-		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", s.host, from.login, id, date)
+		return fmt.Sprintf("Received: by %s (from %s)\n\tid %s; %s\n", m.host, from.login, id, date)
 	}
 	protocol := ""
 	if e.Via != "" {
@@ -274,7 +274,7 @@ func (s *site) received(e *envelope.Envelope, from origin, id string, at time.Ti
 	if e.With != "" {
 		protocol += " with " + e.With
 	}
-	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, s.host, protocol, id, date)
+	return fmt.Sprintf("Received: from %s by %s%s\n\tid %s; %s\n", e.RcvdFrom, m.host, protocol, id, date)
 }
 
 // displayed returns the value of a From field that the router adds.

@@ -19,7 +19,7 @@ func (o *office) route(uid int, text string) []*ctlfile.File {
 		o.t.Fatal(err)
 	}
 	r := o.router()
-	r.site.login = func(uid int) string { return map[int]string{0: "root", 1000: "ann"}[uid] }
+	r.machine.login = func(uid int) string { return map[int]string{0: "root", 1000: "ann"}[uid] }
 	r.drain()
 	var files []*ctlfile.File
 	for _, path := range o.files("transport") {

@@ -42,7 +42,7 @@ const (
 
 // router is the running program. One goroutine does everything.
 type router struct {
-	site    *site
+	machine *localMachine
 	queue   *queue
 	loader  *table.Loader
 	log     zerolog.Logger
@@ -75,7 +75,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		host = loader.Domains[0]
 	}
 	r := &router{
-		site: &site{
+		machine: &localMachine{
 			host: host, maxHops: o.maxHops, login: loginName,
 			trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
@@ -91,7 +91,7 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 		if err != nil {
 			return nil, fmt.Errorf("ROUTERTRUSTED: user %s: %w", name, err)
 		}
-		r.site.trusted[uid] = true
+		r.machine.trusted[uid] = true
 	}
 	if flags, set := env.Lookup("SYSLOGFLG"); !set || strings.ContainsAny(flags, "rR") {
 		r.syslog = asyncsyslog.Open(asyncsyslog.Options{Tag: "router", CloseTimeout: time.Second})
@@ -346,7 +346,7 @@ func (r *router) open(name string) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	routed, err := r.site.read(in, r.loader.Table())
+	routed, err := r.machine.read(in, r.loader.Table())
 	if err != nil {
 		_ = in.file.Close()
 		return nil, err

@@ -85,7 +85,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.BoolVarP(&o.queueMode, "queue-mode", "Q", false, "list no messages in replies in version 1")
 	f.FuncP("mailq", "M", "`version` of the mailq protocol, 1 or 2", o.setMailq)
 	on("hash", "H", "use one level of hash directories; given twice, two", func() { o.hashLevels = min(2, o.hashLevels+1) })
-	f.FuncP("new-entries", "E", "limits of each part of a scan, as `n[,seconds]`: new messages, and time", o.setNewEntries)
+	f.FuncP("new-entries", "E", "limits of each part of a scan, as `n[,seconds]`: number of new messages, and duration", o.setNewEntries)
 	f.BoolVarP(&o.frozen, "freeze", "F", false, "start no agents")
 	f.BoolVarP(&o.synchronous, "synchronous", "S", false, "load the whole queue before the first agent starts")
 	f.FuncP("agent-files", "N", "`files` an agent may have open (32)", o.setAgentFiles)
@@ -97,7 +97,7 @@ func newFlags(o *options) *pflag.FlagSet {
 
 func (o *options) setMailq(s string) error {
 	if s != "1" && s != "2" {
-		return usageError("-M parameter is either 1, or 2")
+		return usageError("the argument of -M is 1 or 2")
 	}
 	o.mailqVersion = int(s[0] - '0')
 	return nil
@@ -106,7 +106,7 @@ func (o *options) setMailq(s string) error {
 func (o *options) setThread(s string) error {
 	channel, host, ok := strings.Cut(strings.ToLower(s), "/")
 	if !ok {
-		return usageError("-p parameter is of form: channel/host")
+		return usageError("the argument of -p is channel/host")
 	}
 	o.only, o.keep = scheduler.Selection{Channel: channel, Host: host}, true
 	return nil

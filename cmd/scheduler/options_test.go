@@ -67,8 +67,8 @@ func TestWrongUseHasItsExitCode(t *testing.T) {
 		args, says string
 		code       int
 	}{
-		{"-M 3", "-M parameter is either 1, or 2", 64},
-		{"-p smtp", "-p parameter is of form: channel/host", 64},
+		{"-M 3", "the argument of -M is 1 or 2", 64},
+		{"-p smtp", "the argument of -p is channel/host", 64},
 		{"-X", "usage: scheduler", 129},
 		{"--nonsense", "usage: scheduler", 129},
 		{"-f", "usage: scheduler", 129},

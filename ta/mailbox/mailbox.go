@@ -176,7 +176,7 @@ func (a *Agent) deliver(m *ta.Message, r *ta.Recipient) outcome {
 	}
 	defer a.shares.end(to.UID, began)
 	if to.kind == toCommand {
-		return a.run(m, r, job{to, msg})
+		return a.run(m, r, commandInput{to, msg})
 	}
 	return a.store(to, msg)
 }

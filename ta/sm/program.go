@@ -81,8 +81,8 @@ type outcome struct {
 }
 
 // run runs the program to its end or to the limit. At the limit its process
-// group gets SIGTERM and, after Grace, SIGKILL. If the program leaves processes
-// behind that have its output open, run waits for them no longer than Grace.
+// group gets SIGTERM and, after Grace, SIGKILL. If the program leaves behind processes
+// that have its output open, run waits for them no longer than Grace.
 func (a *Agent) run(argv []string, input *os.File, as user) outcome {
 	ctx := context.Background()
 	if a.Limit > 0 {

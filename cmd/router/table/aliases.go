@@ -110,7 +110,7 @@ func ReadAliases(path string) (*Aliases, []error) {
 }
 
 // ParseAliases reads the text of a table as if root owned it. It opens no :include:
-// file: such a member stands for nobody.
+// file: such a member adds no addresses.
 func ParseAliases(file, text string) (*Aliases, []error) {
 	r := reader{aliases: NoAliases(), root: source{path: file, closed: true}, quiet: true}
 	r.table(text)
@@ -169,7 +169,7 @@ func (r *reader) table(text string) {
 	for _, a := range r.aliases.names {
 		if len(a.members) == 0 && len(r.errs) == 0 && !r.quiet && !a.broken {
 			r.current = a
-			r.report(a.untrusted, &Error{r.root.path, a.line, 1, fmt.Sprintf("alias %.200q stands for nobody", a.name)})
+			r.report(a.untrusted, &Error{r.root.path, a.line, 1, fmt.Sprintf("alias %.200q has no members", a.name)})
 		}
 	}
 }

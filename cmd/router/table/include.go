@@ -183,8 +183,8 @@ var kernelFiles = []int64{
 	unix.PSTOREFS_MAGIC, unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.EFIVARFS_MAGIC,
 }
 
-// read opens the file that fd stands for, to read it. O_NONBLOCK keeps a FIFO or a
-// lease from blocking the caller.
+// read opens the file that fd refers to for reading. O_NONBLOCK keeps a FIFO or a lease
+// from blocking the caller.
 func (w *walk) read(fd int, name, path string, st *unix.Stat_t) (*os.File, error) {
 	var system unix.Statfs_t
 	if err := unix.Fstatfs(fd, &system); err != nil {

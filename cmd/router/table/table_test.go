@@ -303,7 +303,7 @@ func TestListsInUsersHandsAreOnlyAddresses(t *testing.T) {
 		{at("fifo"), "not a regular file"},
 		{at("missing"), "no such file"},
 		{at("syntax"), "syntax:2:1: not a mail address"},
-		{at("empty"), "stands for nobody"},
+		{at("empty"), "has no members"},
 		{at("long"), "more than 100000 members"},
 		{at("large"), "longer than 4194304 bytes"},
 	} {
