@@ -24,6 +24,7 @@ internal/asyncfile:
 internal/asyncsyslog:
 internal/eintr:
 internal/header:
+internal/holdrecord:      internal/postoffice x/sys
 internal/injector:        x/sys
 internal/interval:
 internal/ledger:
@@ -53,8 +54,8 @@ ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
 ta/xfer:                  ctlfile ta xfer internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 
-xfer:                     x/sys
-xfer/receiver:            ctlfile xfer internal/postoffice internal/syncdir x/sys
+xfer:                     ctlfile x/sys
+xfer/receiver:            ctlfile xfer internal/holdrecord internal/postoffice internal/syncdir x/sys
 
 smtpserver:               ctlfile internal/listen internal/postoffice internal/syncdir internal/throttle go-sasl go-smtp x/bcrypt x/sys zerolog
 
@@ -65,7 +66,7 @@ mailq/client:             ctlfile mailq internal/interval internal/pattern inter
 
 scheduler:                ctlfile ta internal/pattern
 scheduler/config:         ctlfile scheduler internal/interval internal/pattern internal/redisurl internal/zenv participle
-scheduler/spool:          ctlfile internal/eintr internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
+scheduler/spool:          ctlfile internal/eintr internal/holdrecord internal/pattern internal/postoffice internal/process internal/syncdir fsnotify x/sys
 scheduler/report:         ctlfile internal/interval internal/postoffice internal/syncdir go-message
 scheduler/simulate:       ctlfile ta scheduler
 scheduler/cluster:        scheduler internal/redisurl go-redis x/sys

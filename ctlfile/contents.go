@@ -5,6 +5,7 @@ package ctlfile
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -49,6 +50,27 @@ type EnvelopeRecipient struct {
 	Delays          int    // delay notices that the sender has got
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 	Origin          string // O line, "" for none
+	Hold            string // H line, "" for none
+	Untold          string // D lines, as in Recipient
+	// Done is Failed or Delivered for a recipient that is done, whose Diagnostics are
+	// written as d lines that are still to be reported; 0: it is open.
+	Done        Tag
+	Diagnostics []Diagnostic // only At, Notary and Text count
+}
+
+// All yields the recipients in the order of the file. They may be changed.
+func (c *Contents) All() iter.Seq[*EnvelopeRecipient] {
+	return func(yield func(*EnvelopeRecipient) bool) {
+		for i := range c.Blocks {
+			for _, e := range c.Blocks[i].Envelopes {
+				for j := range e.Recipients {
+					if !yield(&e.Recipients[j]) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Extract returns the contents of a control file for some recipients of f, given by
@@ -71,7 +93,7 @@ func (f *File) Extract(recipients []int) *Contents {
 		e := &b.Envelopes[len(b.Envelopes)-1]
 		e.Recipients = append(e.Recipients, EnvelopeRecipient{
 			Address: withNumericPrivilege(r.Address), Class: r.Class, Delays: r.Delays,
-			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin,
+			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin, Hold: r.Hold, Untold: r.Untold,
 		})
 	}
 	return c
@@ -104,10 +126,12 @@ func (c *Contents) Encode() ([]byte, error) {
 
 // encoder keeps the first error, so that its methods need not return one.
 type encoder struct {
-	b          []byte
-	recipients int
-	hostLists  bool
-	err        error
+	b           []byte
+	diagnostics []Diagnostic // the d lines, which come last
+	inBlock     int          // how many of them have their Header
+	recipients  int
+	hostLists   bool
+	err         error
 }
 
 func (e *encoder) fail(err error) {
@@ -141,6 +165,9 @@ func (e *encoder) contents(c *Contents) {
 	if e.recipients == 0 {
 		e.fail(errors.New("no recipient"))
 	}
+	for i := range e.diagnostics {
+		e.b = e.diagnostics[i].appendTo(e.b)
+	}
 }
 
 func (e *encoder) block(b *HeaderBlock, errorTo string) {
@@ -154,6 +181,9 @@ func (e *encoder) block(b *HeaderBlock, errorTo string) {
 			e.recipient(&envelope.Recipients[j])
 		}
 	}
+	for ; e.inBlock < len(e.diagnostics); e.inBlock++ {
+		e.diagnostics[e.inBlock].Header = int64(len(e.b) + len("m\n"))
+	}
 	e.header(b.Header)
 }
 
@@ -166,6 +196,7 @@ func (e *encoder) recipient(r *EnvelopeRecipient) {
 	if !to.routable() {
 		e.fail(errTooLong)
 	}
+	offset, n := int64(len(e.b)), int64(-1)
 	switch {
 	case r.Class > 0:
 		e.line('X', pidAndDelay+strconv.Itoa(r.Class)+" "+to.String())
@@ -174,10 +205,24 @@ func (e *encoder) recipient(r *EnvelopeRecipient) {
 	default:
 		e.fail(fmt.Errorf("class %d", r.Class))
 	}
+	if r.Done != 0 {
+		e.b[offset+1] = byte(r.Done)
+	}
+	if r.DSN != "" {
+		n = int64(len(e.b))
+	}
 	e.optional('N', r.DSN)
 	e.optional('R', r.Ret)
 	e.optional('n', r.EnvID)
 	e.optional('O', r.Origin)
+	e.optional('H', r.Hold)
+	for line := range strings.Lines(r.Untold) {
+		e.line('D', strings.TrimSuffix(line, "\n"))
+	}
+	for _, d := range r.Diagnostics {
+		d.Tag, d.Recipient, d.N = Open, offset, n
+		e.diagnostics = append(e.diagnostics, d)
+	}
 	e.recipients++
 }
 

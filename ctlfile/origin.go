@@ -17,10 +17,13 @@ const TransferChannel = "xfer"
 //
 //	O mx1/S258367XMVQKNOA/109 3
 //	O mx1/S258367XMVQKNOA/109 3 0 queue smtp example.net
+//	O mx1/S258367XMVQKNOA/226 1 0 failed smtp example.com
 //
 // It identifies a recipient over all nodes, so that a node which gets the recipient
-// twice accepts it once. The second form is that of a recipient in channel xfer, which
-// is on its way to another node: it also says what the recipient was before.
+// twice accepts it once. The other forms are those of a recipient in channel xfer, which
+// is on its way to another node: they also say what the recipient was before. One that
+// failed or was delivered is on its way only because its sender is still to be told so:
+// its d lines are in D lines.
 type Origin struct {
 	Node    string // the node where the recipient was first moved; no blanks
 	SpoolID string // of the message there
@@ -28,9 +31,10 @@ type Origin struct {
 	// Attempts is how often the recipient was tried there.
 	Attempts int
 
-	// The rest is only in the second form: Channel is "" otherwise.
+	// The rest is only that of a recipient in channel xfer: Channel is "" otherwise.
 	Class         int  // of an X line; 0: it was an r line
 	Held          bool // the message was held
+	Done          Tag  // Failed or Delivered: the recipient was done; 0: it was not
 	Channel, Host string
 }
 
@@ -46,7 +50,12 @@ func (o *Origin) String() string {
 		return fmt.Sprintf("%s %d", o.ID(), o.Attempts)
 	}
 	state := "queue"
-	if o.Held {
+	switch {
+	case o.Done == Failed:
+		state = "failed"
+	case o.Done == Delivered:
+		state = "delivered"
+	case o.Held:
 		state = "held"
 	}
 	return fmt.Sprintf("%s %d %d %s %s %s", o.ID(), o.Attempts, o.Class, state, o.Channel, o.Host)
@@ -82,7 +91,17 @@ func (o *Origin) parseBefore(s string) (err error) {
 	if o.Class, err = parseCount(words[0]); err != nil {
 		return err
 	}
-	o.Held = words[1] == "held"
+	switch words[1] {
+	case "queue":
+	case "held":
+		o.Held = true
+	case "failed":
+		o.Done = Failed
+	case "delivered":
+		o.Done = Delivered
+	default:
+		return fmt.Errorf("unknown state %.40q", words[1])
+	}
 	var ok bool
 	if o.Channel, o.Host, ok = CutWord(words[2]); !ok || o.Channel == "" || o.Host == "" {
 		return errors.New("no channel and host")

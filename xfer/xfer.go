@@ -32,8 +32,11 @@ package xfer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"zsched/ctlfile"
 )
 
 // Version is the version of the protocol, in the greeting.
@@ -140,6 +143,20 @@ func ParseReply(line string) (Reply, error) {
 type Done struct {
 	Message string // the first two parts of their origins: node/spoolid
 	Offsets []int64
+}
+
+// DoneWith returns the lines for recipients: one for each message from which they come.
+func DoneWith(origins []ctlfile.Origin) (lines []Done) {
+	for _, from := range origins {
+		message := from.Message()
+		i := slices.IndexFunc(lines, func(d Done) bool { return d.Message == message })
+		if i < 0 {
+			i = len(lines)
+			lines = append(lines, Done{Message: message})
+		}
+		lines[i].Offsets = append(lines[i].Offsets, from.Offset)
+	}
+	return lines
 }
 
 // String returns the line without LF.

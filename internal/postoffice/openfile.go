@@ -150,8 +150,11 @@ func Lstat(path string) (os.FileInfo, error) {
 
 // ReadNames returns the names in a directory, sorted. Together with an error, it
 // returns those that it could read.
-func ReadNames(path string) (names []string, err error) {
-	fd, err := OpenDir(WorkingDir, path)
+func ReadNames(path string) (names []string, err error) { return ReadNamesAt(WorkingDir, path) }
+
+// ReadNamesAt is ReadNames for a path that is relative to the directory at.
+func ReadNamesAt(at int, path string) (names []string, err error) {
+	fd, err := OpenDir(at, path)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -44,6 +44,7 @@ type Files interface {
 	// records of HOLD orders.
 	RecordHold(r spool.HoldRecord) error
 	HoldRecords() ([]spool.HoldRecord, error)
+	HoldRecordsChangedAt() time.Time
 	DropHoldRecord(number uint64) error
 }
 

@@ -90,7 +90,7 @@ func (q *Queue) explainHold(x *mailq.Explanation) {
 	if err != nil {
 		q.log.Warn().Err(err).Msg("the records of holds cannot be read")
 	}
-	r := latest(records).threads[spool.Thread(x.Name)]
+	r := spool.InForce(records).Threads[spool.Thread(x.Name)]
 	if r == nil {
 		return
 	}

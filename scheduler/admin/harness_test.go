@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/pattern"
@@ -133,6 +134,8 @@ func (s memoryFiles) HoldRecords() ([]spool.HoldRecord, error) {
 	defer s.records.Unlock()
 	return slices.Clone(s.records.all), nil
 }
+
+func (s memoryFiles) HoldRecordsChangedAt() time.Time { return time.Time{} }
 
 func (s memoryFiles) DropHoldRecord(number uint64) error {
 	s.records.Lock()

@@ -15,27 +15,6 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// holdRecords has the record in force for each held message and thread: the last
-// one about it.
-type holdRecords struct {
-	messages map[string]*spool.HoldRecord // by spoolid
-	threads  map[spool.Thread]*spool.HoldRecord
-}
-
-func latest(records []spool.HoldRecord) holdRecords {
-	l := holdRecords{make(map[string]*spool.HoldRecord), make(map[spool.Thread]*spool.HoldRecord)}
-	for i := range records {
-		r := &records[i]
-		for _, id := range r.Messages {
-			l.messages[id] = r
-		}
-		for _, t := range r.Threads {
-			l.threads[t] = r
-		}
-	}
-	return l
-}
-
 // Held yields the held threads and then the held messages, with an item for each
 // destination of a message.
 func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
@@ -44,14 +23,14 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 		if err != nil && !yield(nil, err) {
 			return
 		}
-		by := latest(records)
+		by := spool.InForce(records)
 		var threads []spool.Thread
 		if err := q.port.Ask(ctx, func(l *daemon.Loop) { threads = l.HeldThreads() }); err != nil {
 			yield(nil, err)
 			return
 		}
 		for _, t := range threads {
-			item := heldItem(&mailq.Job{Name: mailq.Name(t), State: mailq.StateHeld, Held: true}, by.threads[t])
+			item := heldItem(&mailq.Job{Name: mailq.Name(t), State: mailq.StateHeld, Held: true}, by.Threads[t])
 			err := q.port.Ask(ctx, func(l *daemon.Loop) { item.Messages = threadOutcome(l.Core(), item.Name).Messages })
 			if !yield(item, err) || err != nil {
 				return
@@ -65,7 +44,7 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 				continue
 			}
 			for _, job := range storedJobs(m) {
-				if !yield(heldItem(job, by.messages[job.SpoolID]), nil) {
+				if !yield(heldItem(job, by.Messages[job.SpoolID]), nil) {
 					return
 				}
 			}
@@ -124,16 +103,20 @@ const (
 	// carried out yet.
 	recordsPause = time.Hour
 	grace        = time.Minute
+	// arrivalPause is how often KeepHolds looks whether there are new records. xferd
+	// writes those of held messages that arrive from another node.
+	arrivalPause = time.Minute
 )
 
 // KeepHolds ends the holds whose time has come, and removes the records of holds
 // that are over, until ctx is done.
 func (s *Server) KeepHolds(ctx context.Context) {
 	q := s.queue
+	changedAt := q.files.HoldRecordsChangedAt()
 	next := q.endHolds(ctx)
 	q.noteKept(ctx)
 	for {
-		timer := time.NewTimer(time.Until(next))
+		timer := time.NewTimer(min(time.Until(next), arrivalPause))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -144,7 +127,10 @@ func (s *Server) KeepHolds(ctx context.Context) {
 				next = at
 			}
 		case <-timer.C:
-			next = q.endHolds(ctx)
+			if at := q.files.HoldRecordsChangedAt(); !at.Equal(changedAt) || !next.After(time.Now()) {
+				changedAt = at
+				next = q.endHolds(ctx)
+			}
 		}
 	}
 }
@@ -174,17 +160,17 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 	if err != nil {
 		q.log.Error().Err(err).Msg("some records of holds cannot be read")
 	}
-	by := latest(records)
+	by := spool.InForce(records)
 	for i := range records {
 		r := &records[i]
 		p := &recordPass{queue: q, record: r, now: now}
 		for _, id := range r.Messages {
-			if by.messages[id] == r {
+			if by.Messages[id] == r {
 				p.message(ctx, id)
 			}
 		}
 		for _, t := range r.Threads {
-			if by.threads[t] == r {
+			if by.Threads[t] == r {
 				p.thread(ctx, t)
 			}
 		}
@@ -203,7 +189,7 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 			next = earlier(next, now.Add(holdPause))
 		case p.alive && !r.Until.IsZero():
 			next = earlier(next, r.Until)
-		case !p.alive && now.Sub(r.Since) >= grace:
+		case !p.alive && now.Sub(later(r.Since, r.WrittenAt)) >= grace:
 			if err := q.files.DropHoldRecord(r.Number); err != nil {
 				q.log.Error().Err(err).Msg("a record of a hold cannot be removed")
 			}
@@ -214,6 +200,13 @@ func (q *Queue) endHolds(ctx context.Context) (next time.Time) {
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
 		return b
 	}
 	return a

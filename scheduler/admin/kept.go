@@ -200,7 +200,7 @@ func (q *Queue) countPlace(ctx context.Context, p spool.Place) (kept mailq.Kept,
 			return kept, err
 		}
 		id := (&spool.Stored{Name: census.Oldest, ModifiedAt: census.OldestAt}).SpoolID()
-		if r := latest(records).messages[id]; r != nil {
+		if r := spool.InForce(records).Messages[id]; r != nil {
 			kept.Reason = r.Why
 		}
 	case spool.Postman:

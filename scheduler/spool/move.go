@@ -4,6 +4,7 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type move struct {
 	queued       ctlfile.Queued
 	old          controlFile // open while the batch is committed
 	answer       Resubmitted
+	unparked     []Result // Unparked, if the message was parked and has gone
 	err          error
 }
 
@@ -51,7 +53,14 @@ func (s *Spool) moveAll() {
 func (s *Spool) moveBatch(batch []*move) {
 	results := make([]Result, 0, len(batch))
 	var staged []*move
+	var holds *HoldsInForce
 	for _, m := range batch {
+		if r := m.resubmission; r.Held || r.From == Hold {
+			if holds == nil {
+				holds = s.holdsInForce()
+			}
+			r.holds = holds
+		}
 		if m.staged, m.err = s.stage(m.resubmission); m.err == nil && len(m.staged) > 0 {
 			staged = append(staged, m)
 		}
@@ -63,9 +72,156 @@ func (s *Spool) moveBatch(batch []*move) {
 		for i := range m.staged {
 			m.staged[i].remove()
 		}
-		results = append(results, s.resubmission(m.resubmission, m.answer, m.err))
+		if m.resubmission.From == Postman && m.err == nil {
+			m.err = s.unpark(m)
+		}
+		results = append(append(results, m.unparked...), s.resubmission(m.resubmission, m.answer, m.err))
 	}
 	s.queue.add(results, 0)
+}
+
+// holdsInForce are the holds of all messages and threads. A move does not fail because
+// a record cannot be read: the mail stays held without it.
+func (s *Spool) holdsInForce() *HoldsInForce {
+	records, err := s.HoldRecords()
+	if err != nil {
+		s.warn(fmt.Sprintf("mail is moved without some records of holds: %v", err))
+	}
+	in := InForce(records)
+	return &in
+}
+
+// unpark removes a parked message that owes nothing any more.
+func (s *Spool) unpark(m *move) error {
+	done, err := s.removeParked(m.resubmission.Path, nil)
+	if err == nil && done.Name.ID != 0 {
+		m.unparked = append(m.unparked, done)
+	}
+	return err
+}
+
+// mover is the message from which recipients are moved.
+type mover struct{ node, spoolID string }
+
+// stageMove returns the copy in which recipients are on their way to another node,
+// without its message file: the chosen recipients, which are open, and the d lines of
+// untold, with their recipients.
+func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, untold map[int][]int) (p stagedCopy) {
+	all := slices.Clone(chosen)
+	for i, lines := range untold {
+		if _, found := slices.BinarySearch(chosen, i); !found {
+			all = append(all, i)
+		}
+		for _, line := range lines {
+			p.untold = append(p.untold, f.Diagnostics[line].Offset)
+		}
+	}
+	slices.Sort(all)
+	p.draft = f.Extract(all)
+	next := 0
+	for to := range p.draft.All() {
+		i := all[next]
+		next++
+		old := &f.Recipients[i]
+		var lines []ctlfile.Diagnostic
+		for _, line := range untold[i] {
+			lines = append(lines, f.Diagnostics[line])
+		}
+		origin := r.origin(from, old)
+		if _, open := slices.BinarySearch(chosen, i); open {
+			p.offsets = append(p.offsets, old.Offset)
+		} else {
+			to.Untold, origin.Held = "", false
+			origin.Done = doneTag(f, i)
+		}
+		to.Hold = ""
+		if origin.Held {
+			to.Hold = old.Hold
+			if to.Hold == "" && r.holds != nil {
+				to.Hold = r.holds.line(from.spoolID, old)
+			}
+		}
+		to.Untold += ctlfile.Untold(lines...)
+		to.Origin, to.Channel, to.Host, to.Class = origin.String(), r.Channel, r.Host, 0
+	}
+	return p
+}
+
+// origin returns the origin of a recipient that is moved to another node. That of a
+// recipient that was moved already, and is sent to yet another node before it has
+// arrived, stays.
+func (r *Resubmission) origin(from *mover, to *ctlfile.Recipient) ctlfile.Origin {
+	if to.RouteChannel() == ctlfile.TransferChannel {
+		if o, err := ctlfile.ParseOrigin(to.Origin); err == nil && o.Channel != "" {
+			return o
+		}
+	}
+	o := ctlfile.Origin{
+		Node: from.node, SpoolID: from.spoolID, Offset: to.Offset,
+		Class: to.Class, Held: r.Held || r.From == Hold, Channel: to.Channel, Host: to.Host,
+	}
+	if i, asked := slices.BinarySearch(r.Offsets, to.Offset); asked && i < len(r.Attempts) {
+		o.Attempts = r.Attempts[i]
+	}
+	return o
+}
+
+// untoldLines returns the d lines that are still to be reported and go along when the
+// chosen recipients are moved, by the index of their recipient: those of recipients that
+// are chosen or done. If no open recipient stays, all that is owed goes.
+func (s *Spool) untoldLines(f *ctlfile.File, chosen []int) map[int][]int {
+	stays := false
+	for i := range f.Recipients {
+		_, goes := slices.BinarySearch(chosen, i)
+		stays = stays || !goes && !f.Done(i)
+	}
+	var untold map[int][]int
+	for _, line := range s.owed(f, !stays) {
+		i := f.Find(f.Diagnostics[line].Recipient)
+		if i < 0 {
+			continue // it names nobody who could be moved
+		}
+		if _, goes := slices.BinarySearch(chosen, i); goes || f.Done(i) {
+			if untold == nil {
+				untold = make(map[int][]int)
+			}
+			untold[i] = append(untold[i], line)
+		}
+	}
+	return untold
+}
+
+// doneTag is the outcome of a recipient that is done.
+func doneTag(f *ctlfile.File, i int) ctlfile.Tag {
+	r := &f.Recipients[i]
+	if r.Tag == ctlfile.Failed || r.Tag == ctlfile.Delivered {
+		return r.Tag
+	}
+	if tag, ok := outcomes(f)[r.Offset]; ok {
+		return tag
+	}
+	return ctlfile.Delivered // an alternative of a recipient that was delivered
+}
+
+// isDoneElsewhere reports whether a recipient is on its way to another node although it
+// is done, because its sender is to be told so.
+func isDoneElsewhere(r *ctlfile.Recipient) bool {
+	_, done := doneBefore(r)
+	return done
+}
+
+// doneBefore returns the outcome that such a recipient had before it was moved.
+func doneBefore(r *ctlfile.Recipient) (ctlfile.Tag, bool) {
+	if r.Untold == "" || r.RouteChannel() != ctlfile.TransferChannel {
+		return 0, false
+	}
+	from, err := ctlfile.ParseOrigin(r.Origin)
+	return from.Done, err == nil && from.Done != 0
+}
+
+// findLine returns the index of the d line at an offset, or -1.
+func findLine(f *ctlfile.File, offset int64) int {
+	return slices.IndexFunc(f.Diagnostics, func(d ctlfile.Diagnostic) bool { return d.Offset == offset })
 }
 
 // commitMoves publishes the staged copies and tags the old recipients. Meanwhile no other
@@ -167,10 +323,25 @@ func (s *Spool) finishMove(m *move) {
 		if m.err = m.queued.Err; m.err == nil {
 			// After an error the copy may not survive a crash, and the old recipients
 			// stay open.
-			m.err = m.old.mark(p.marks())
+			m.err = m.old.markMoved(p)
 		}
 	}
 	m.answer.Owes, m.answer.Recipients = s.owes(m.old.file, false), states(m.old.file)
+}
+
+// markMoved tags the recipients that have a copy, and marks the d lines that went along.
+func (d *controlFile) markMoved(p *stagedCopy) error {
+	if err := d.mark(p.marks()); err != nil {
+		return err
+	}
+	for _, offset := range p.untold {
+		if i := findLine(d.file, offset); i >= 0 {
+			if err := d.markReported(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // syncQueue makes everything in transport/ and queue/ durable.

@@ -21,7 +21,7 @@ import (
 
 // Resubmission says which recipients of a message are sent where.
 type Resubmission struct {
-	From Place // Queue or Hold
+	From Place // Queue or Hold; for a move to another node also Postman
 	Path string
 	// Offsets of the recipients; nil for all that are open. A recipient that is
 	// not open, or is locked by a live process, stays as it is. Of an exclusive
@@ -35,6 +35,8 @@ type Resubmission struct {
 	Held bool
 	// Channel and Host are where they are sent; both "" for the router.
 	Channel, Host string
+
+	holds *HoldsInForce // of a batch of moves
 }
 
 // moves reports whether the recipients are moved to another node: Host is its name.
@@ -95,6 +97,9 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 	asked := slices.Sorted(slices.Values(r.Offsets))
 	settled := outcomes(f)
 	open := func(to *ctlfile.Recipient) bool {
+		if !r.moves() && isDoneElsewhere(to) {
+			return false // it must not be delivered
+		}
 		_, done := settled[to.Offset]
 		return !done && (to.Tag == ctlfile.Open || to.Tag == ctlfile.Locked && !held(to))
 	}
@@ -181,6 +186,11 @@ func (p *stagedCopy) fits(d *controlFile) error {
 			return errChanged
 		}
 	}
+	for _, offset := range p.untold {
+		if i := findLine(d.file, offset); i < 0 || d.file.Diagnostics[i].Tag != ctlfile.Open {
+			return errChanged
+		}
+	}
 	return nil
 }
 
@@ -219,6 +229,7 @@ func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err er
 type stagedCopy struct {
 	file    string // "" once it is published
 	offsets []int64
+	untold  []int64           // offsets of the d lines that go along
 	draft   *ctlfile.Contents // of the new control file; nil when the router gets it
 	control unix.Stat_t       // of the old control file
 }
@@ -240,7 +251,11 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	}
 	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
 	chosen := r.choose(d.file, locks.held)
-	if len(chosen) == 0 {
+	var untold map[int][]int
+	if r.moves() {
+		untold = s.untoldLines(d.file, chosen)
+	}
+	if len(chosen) == 0 && len(untold) == 0 {
 		return nil, nil
 	}
 	fd, err := postoffice.OpenAt(from.queue, r.Path, unix.O_RDONLY, 0)
@@ -263,7 +278,13 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	} else {
 		_, base := split(r.Path)
 		number, _ := ctlfile.Number(base)
-		staged, err = s.stageForQueue(r, d.file, chosen, message, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix())))
+		p := stagedCopy{}
+		if r.moves() {
+			p = r.stageMove(&mover{s.options.Node, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))}, d.file, chosen, untold)
+		} else {
+			p = r.stageReroute(d.file, chosen)
+		}
+		staged, err = s.stageForQueue(p, message, !r.moves()) // moves are synced together
 	}
 	for i := range staged {
 		staged[i].control = d.st
@@ -291,53 +312,30 @@ func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffic
 	return staged, nil
 }
 
-func (s *Spool) stageForQueue(r *Resubmission, f *ctlfile.File, chosen []int, message *postoffice.File, id string) ([]stagedCopy, error) {
-	p := stagedCopy{draft: f.Extract(chosen)}
+// stageReroute returns the copy for another channel and host, without its message file.
+func (r *Resubmission) stageReroute(f *ctlfile.File, chosen []int) (p stagedCopy) {
+	p.draft = f.Extract(chosen)
 	for _, i := range chosen {
 		p.offsets = append(p.offsets, f.Recipients[i].Offset)
 	}
-	next := 0
-	for i := range p.draft.Blocks {
-		for _, e := range p.draft.Blocks[i].Envelopes {
-			for j := range e.Recipients {
-				to := &e.Recipients[j]
-				to.Origin = ""
-				if r.moves() {
-					to.Origin = s.origin(r, &f.Recipients[chosen[next]], id)
-				}
-				next++
-				to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
-			}
-		}
+	for to := range p.draft.All() {
+		to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
+		to.Origin, to.Hold, to.Untold = "", "", ""
 	}
+	return p
+}
+
+// stageForQueue copies the message file for a staged copy.
+func (s *Spool) stageForQueue(p stagedCopy, message *postoffice.File, durable bool) (_ []stagedCopy, err error) {
 	// Find out whether it can be written before the message is copied.
 	p.draft.Name = "1"
 	if _, err := p.draft.Encode(); err != nil {
 		return nil, err
 	}
-	var err error
-	p.file, err = s.copyMessage(message, !r.moves()) // moves are synced together
-	if err != nil {
+	if p.file, err = s.copyMessage(message, durable); err != nil {
 		return nil, err
 	}
 	return []stagedCopy{p}, nil
-}
-
-// origin returns the O line of a recipient that is moved to another node. id is the
-// spoolid of its message. The origin of a recipient that was moved already, and is sent
-// to yet another node before it has arrived, stays.
-func (s *Spool) origin(r *Resubmission, to *ctlfile.Recipient, id string) string {
-	if to.RouteChannel() == ctlfile.TransferChannel && to.Origin != "" {
-		return to.Origin
-	}
-	from := ctlfile.Origin{
-		Node: s.options.Node, SpoolID: id, Offset: to.Offset,
-		Class: to.Class, Held: r.Held || r.From == Hold, Channel: to.Channel, Host: to.Host,
-	}
-	if i, asked := slices.BinarySearch(r.Offsets, to.Offset); asked && i < len(r.Attempts) {
-		from.Attempts = r.Attempts[i]
-	}
-	return from.String()
 }
 
 // copyMessage copies a message into queue/.tmp, with its owner and age.

@@ -140,12 +140,8 @@ func (c *confirmer) send(p *takenPush) {
 	if l.failure() != nil {
 		return
 	}
-	byMessage := map[string][]int64{}
-	for _, from := range p.origins {
-		byMessage[from.Message()] = append(byMessage[from.Message()], from.Offset)
-	}
-	for message, offsets := range byMessage {
-		if err := l.done(xfer.Done{Message: message, Offsets: offsets}); err != nil {
+	for _, d := range xfer.DoneWith(p.origins) {
+		if err := l.done(d); err != nil {
 			l.fail(err)
 		}
 	}
@@ -155,7 +151,7 @@ func (c *confirmer) send(p *takenPush) {
 // pushed and in those in which they were first: these are gone, or have tagged them.
 func (a *Agent) tagged(p *takenPush) bool {
 	for _, offset := range p.offsets {
-		if !a.doneIn(p.path, offset) {
+		if !a.doneIn(p.path, offset, false) {
 			return false
 		}
 	}
@@ -169,8 +165,8 @@ func (a *Agent) tagged(p *takenPush) bool {
 		}
 		for levels := range 3 {
 			name := ctlfile.HashDir(number, levels) + strconv.FormatUint(number, 10)
-			for _, dir := range []string{"", "../hold/transport/"} {
-				if !a.doneIn(dir+name, from.Offset) {
+			for _, dir := range []string{"", "../hold/transport/", "../postman/transport/"} {
+				if !a.doneIn(dir+name, from.Offset, from.Done != 0) {
 					return false
 				}
 			}
@@ -179,8 +175,9 @@ func (a *Agent) tagged(p *takenPush) bool {
 	return true
 }
 
-// doneIn reports whether a control file has no open recipient at an offset.
-func (a *Agent) doneIn(name string, offset int64) bool {
+// doneIn reports whether a control file has no open recipient at an offset and, if told is
+// set, no d line about it that is still to be reported.
+func (a *Agent) doneIn(name string, offset int64, told bool) bool {
 	path := name
 	if a.Dir != "" {
 		path = filepath.Join(a.Dir, name)
@@ -195,6 +192,11 @@ func (a *Agent) doneIn(name string, offset int64) bool {
 	f, err := ctlfile.Parse(text)
 	if err != nil {
 		return false
+	}
+	for j := range f.Diagnostics {
+		if d := &f.Diagnostics[j]; told && d.Recipient == offset && d.Tag == ctlfile.Open {
+			return false
+		}
 	}
 	i := f.Find(offset)
 	return i < 0 || f.Done(i)

@@ -10,12 +10,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/holdrecord"
 	"zsched/internal/memdisk"
 	"zsched/internal/postoffice"
 	"zsched/ta"
@@ -35,6 +37,7 @@ type pair struct {
 	node           string   // of the source; "": mx1
 	credentials    xfer.Credentials
 	programs       bool // the target takes programs
+	done           bool // submit adds recipients that are done
 }
 
 func newPair(t testing.TB, source, target string) *pair {
@@ -60,8 +63,12 @@ func check(t testing.TB, err error) {
 // arrived is when all messages arrived first.
 var arrived = time.Unix(1_700_000_000, 123_456_789)
 
+// heldBecause is the H line of held messages.
+const heldBecause = "2026-11-22T08:00:00Z 2036-11-22T09:00:00Z root uid 0\tthey asked"
+
 // submit puts a message into the source's queue as a REROUTE to channel xfer does, with
-// so many recipients.
+// so many recipients. If p.done is set, it has two more, which failed and were delivered,
+// and whose senders are still to be told.
 func (p *pair) submit(n int, held bool) {
 	p.t.Helper()
 	var to []ctlfile.EnvelopeRecipient
@@ -79,6 +86,26 @@ func (p *pair) submit(n int, held bool) {
 			Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: "65534"},
 			Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
 		})
+	}
+	for i := range to {
+		if held {
+			to[i].Hold = heldBecause
+		}
+	}
+	if p.done {
+		for _, tag := range []ctlfile.Tag{ctlfile.Failed, ctlfile.Delivered} {
+			user := fmt.Sprintf("%c%d", tag, len(p.users))
+			p.users = append(p.users, user)
+			from := ctlfile.Origin{
+				Node: "mx1", SpoolID: fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)), Offset: 500, Attempts: 3, Done: tag,
+				Channel: "smtp", Host: "((a.example)(b.example c.example))",
+			}
+			to = append(to, ctlfile.EnvelopeRecipient{
+				Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: "65534"},
+				Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
+				Untold: ctlfile.Untold(ctlfile.Diagnostic{At: arrived, Notary: user + "\x01failed", Text: "it is " + user}),
+			})
+		}
 	}
 	body := "Subject: x\n\n" + strings.Repeat("text\n", 300) + p.users[len(p.users)-1] + "\n"
 	c := ctlfile.Contents{Body: 12, Blocks: []ctlfile.HeaderBlock{{
@@ -246,6 +273,17 @@ func (p *pair) copies(place string) map[string]int {
 			r := &f.Recipients[i]
 			copies[r.User]++
 			from, err := ctlfile.ParseOrigin(r.Origin)
+			want := ctlfile.Open
+			if r.User[0] == '-' || r.User[0] == '+' {
+				want = ctlfile.Tag(r.User[0])
+				d := f.Diagnostics[slices.IndexFunc(f.Diagnostics, func(d ctlfile.Diagnostic) bool { return d.Recipient == r.Offset })]
+				if d.Text != "it is "+r.User || d.Tag != ctlfile.Open || d.N != r.N || d.Header != r.Header || !d.At.Equal(arrived.Truncate(time.Second)) {
+					p.t.Errorf("%s has the d line %+v", r.User, d)
+				}
+			}
+			if r.Tag != want || r.Untold != "" {
+				p.t.Errorf("%s has the tag %q, and D lines %q", r.User, r.Tag, r.Untold)
+			}
 			if err != nil || from.Attempts != 3 || from.Channel != "" || r.Channel != "smtp" || r.Host != "((a.example)(b.example c.example))" || r.Delays != 1 || r.DSN == "" {
 				p.t.Errorf("%s has become %+v, origin %+v, %v", r.User, r, from, err)
 			}
@@ -254,9 +292,36 @@ func (p *pair) copies(place string) map[string]int {
 	return copies
 }
 
+// unrecorded are the messages under hold/ of the target that no record says who held.
+func (p *pair) unrecorded() (paths []string) {
+	p.t.Helper()
+	fd, err := postoffice.OpenDir(postoffice.WorkingDir, p.target)
+	check(p.t, err)
+	defer postoffice.Close(fd)
+	records, err := holdrecord.Read(fd)
+	check(p.t, err)
+	recorded := map[string]string{} // H line by spoolid
+	for i := range records {
+		for _, id := range records[i].Messages {
+			recorded[id] = records[i].Line()
+		}
+	}
+	for _, path := range controlFiles(filepath.Join(p.target, "hold/transport"), "") {
+		info, err := postoffice.Lstat(filepath.Join(p.target, "hold/queue", path))
+		check(p.t, err)
+		number, _ := ctlfile.Number(filepath.Base(path))
+		if recorded[ctlfile.SpoolID(number, info.ModTime())] != heldBecause {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 func TestMailArrivesAsItWas(t *testing.T) {
 	p := newPair(t, t.TempDir(), t.TempDir())
-	p.submit(1, false)
+	p.done = true
+	p.submit(0, false) // a parked message
+	p.done = false
 	p.submit(3, false)
 	held := len(p.users)
 	p.submit(1, true)
@@ -264,7 +329,7 @@ func TestMailArrivesAsItWas(t *testing.T) {
 	check(t, err)
 	defer stop()
 	said := p.run()
-	if got := strings.Count(said, "\tok3 moved to mx2"); got != 5 {
+	if got := strings.Count(said, "\tok3 moved to mx2"); got != 6 {
 		t.Errorf("%d reports of success:\n%s", got, said)
 	}
 	for _, path := range controlFiles(filepath.Join(p.source, "transport"), "") {
@@ -289,6 +354,9 @@ func TestMailArrivesAsItWas(t *testing.T) {
 			t.Errorf("%s: %d in the queue, %d held", user, queued[user], kept[user])
 		}
 	}
+	if paths := p.unrecorded(); len(paths) > 0 {
+		t.Errorf("no record says who held %q", paths)
+	}
 }
 
 // TestCrashOnEitherSideLosesAndDoublesNothing cuts the power of one node or the other at
@@ -302,6 +370,7 @@ func TestCrashOnEitherSideLosesAndDoublesNothing(t *testing.T) {
 		unmount := []func(){postoffice.Mount(source, disks[0]), postoffice.Mount(target, disks[1])}
 		p := newPair(t, source, target)
 		for i := range 1 + seed.IntN(5) {
+			p.done = seed.IntN(3) == 0
 			p.submit(1+seed.IntN(3), i == 3)
 		}
 		for round := range 20 {
@@ -330,6 +399,9 @@ func TestCrashOnEitherSideLosesAndDoublesNothing(t *testing.T) {
 			if queued[user]+held[user] != 1 {
 				t.Errorf("run %d: %s is in the queue %d times, held %d times", run, user, queued[user], held[user])
 			}
+		}
+		if paths := p.unrecorded(); len(paths) > 0 {
+			t.Errorf("run %d: no record says who held %q", run, paths)
 		}
 		if t.Failed() {
 			for i, disk := range disks {

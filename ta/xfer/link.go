@@ -20,6 +20,7 @@ import (
 type link struct {
 	ready chan struct{} // closed when the connection is open, or has failed
 	conn  net.Conn      // nil: it was never open
+	ended chan struct{} // closed when nothing more will be read
 
 	writing sync.Mutex // held while a push is written
 	out     *bufio.Writer
@@ -51,7 +52,11 @@ func (l *link) open(conn net.Conn, node string) error {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	l.conn, l.out, l.calls = conn, bufio.NewWriterSize(conn, 64<<10), make(map[uint64]chan xfer.Reply)
-	go l.read(in)
+	l.ended = make(chan struct{})
+	go func() {
+		defer close(l.ended)
+		l.read(in)
+	}()
 	return nil
 }
 
@@ -198,14 +203,18 @@ func (l *link) done(d xfer.Done) error {
 	return l.out.Flush()
 }
 
+// closeTimeout is how long the node may take to close the connection after QUIT.
+const closeTimeout = time.Second
+
+// close ends the connection when the node has read everything.
 func (l *link) close() {
 	if l.failure() != nil {
 		return
 	}
 	l.writing.Lock()
-	defer l.writing.Unlock()
-	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = l.conn.SetDeadline(time.Now().Add(closeTimeout))
 	_, _ = l.out.WriteString("QUIT\n")
 	_ = l.out.Flush()
-	l.fail(errors.New("the agent exits"))
+	l.writing.Unlock()
+	<-l.ended
 }

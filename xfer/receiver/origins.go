@@ -25,7 +25,9 @@ import (
 //	D mx1/S258367XMVQKNOA 109,156
 //
 // The words are the time (seconds since 1970), the token of the message's files, and the
-// origins. A last line without LF is what a crash has left of one, and does not count.
+// origins, of which there are more words if the recipients come from several messages. A
+// last line without LF is what a crash has left of one, and does not count: a message is
+// taken with all its recipients or not at all.
 const originsName = "origins"
 
 // origins is that file and its contents. Only the committer uses it.
@@ -100,13 +102,15 @@ func (o *origins) read() (size int64, err error) {
 func (o *origins) line(line string, oldest int64) {
 	words := strings.Split(line, " ")
 	switch {
-	case len(words) == 5 && words[0] == "T":
+	case len(words) >= 5 && words[0] == "T":
 		seconds, err := strconv.ParseInt(words[1], 10, 64)
 		if err != nil || seconds < oldest {
 			return
 		}
-		for offset := range strings.SplitSeq(words[4], ",") {
-			o.taken[words[3]+"/"+offset] = origin{words[2], seconds}
+		for i := 3; i+1 < len(words); i += 2 {
+			for offset := range strings.SplitSeq(words[i+1], ",") {
+				o.taken[words[i]+"/"+offset] = origin{words[2], seconds}
+			}
 		}
 	case len(words) == 3 && words[0] == "D":
 		for offset := range strings.SplitSeq(words[2], ",") {
@@ -120,15 +124,12 @@ func (o *origins) add(batch []*arrival) error {
 	now := time.Now().Unix()
 	var b bytes.Buffer
 	for _, a := range batch {
-		byMessage := map[string][]int64{}
-		for _, from := range a.origins {
-			byMessage[from.Message()] = append(byMessage[from.Message()], from.Offset)
+		fmt.Fprintf(&b, "T %d %s", now, a.token)
+		for _, done := range xfer.DoneWith(a.origins) {
+			b.WriteString(strings.TrimPrefix(done.String(), "DONE"))
 		}
-		for message, offsets := range byMessage {
-			done := xfer.Done{Message: message, Offsets: offsets}
-			fmt.Fprintf(&b, "T %d %s %s\n", now, a.token, strings.TrimPrefix(done.String(), "DONE "))
-			o.lines++
-		}
+		b.WriteByte('\n')
+		o.lines++
 	}
 	if _, err := o.file.Write(b.Bytes()); err != nil {
 		return err

@@ -60,6 +60,9 @@ func (r *Receiver) Run(ctx context.Context) {
 		case done := <-r.done:
 			r.forget(done)
 		case <-ctx.Done():
+			for len(r.done) > 0 {
+				r.forget(<-r.done)
+			}
 			return
 		}
 	}

@@ -1,0 +1,199 @@
+// Package holdrecord reads and writes hold records: who held what, when, why and until
+// when. There is a file for each HOLD order, in $POSTOFFICE/hold/orders. The scheduler
+// writes one for each order, and xferd one for messages that arrive held from another
+// node. Each line of a file is a word and a value:
+//
+//	since 2026-11-22T08:00:00Z
+//	until 2026-11-22T10:00:00Z
+//	by root uid 0
+//	because they asked for it
+//	message S860194HfBVWBh
+//	thread smtp<TAB>example.org
+package holdrecord
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/postoffice"
+)
+
+// Dir is the directory of the records, below $POSTOFFICE.
+const Dir = "hold/orders"
+
+// Record is one record. Of two records about the same message or thread, the one with
+// the higher number counts.
+type Record struct {
+	Number    uint64    // of the file, set by Write
+	WrittenAt time.Time // mtime of the file, set by Read
+	Since     time.Time // to the second
+	Until     time.Time // to the second; zero: until it is released
+	By, Why   string    // one line each
+	Messages  []string  // spoolids
+	Threads   []string  // lines of hold/threads, each with its LF
+}
+
+// Write writes a record into a new file. The directory must exist, and the caller syncs
+// it. office is a descriptor of $POSTOFFICE. Other processes may write records
+// meanwhile.
+func Write(office int, r *Record) error {
+	temp := fmt.Sprintf("%s/.new-%d", Dir, os.Getpid())
+	if err := postoffice.WriteFile(office, temp, r.text(), true); err != nil {
+		return fmt.Errorf("writing %s: %w", temp, err)
+	}
+	for {
+		numbers, err := Numbers(office)
+		if err == nil {
+			r.Number = 1
+			if len(numbers) > 0 {
+				r.Number = numbers[len(numbers)-1] + 1
+			}
+			err = postoffice.Rename(office, temp, office, path(r.Number))
+		}
+		switch err {
+		case nil:
+			return nil
+		case unix.EEXIST: // another process has just used this number
+		default:
+			_ = postoffice.Remove(office, temp)
+			return fmt.Errorf("writing %s: %w", path(r.Number), err)
+		}
+	}
+}
+
+func path(number uint64) string { return Dir + "/" + strconv.FormatUint(number, 10) }
+
+func (r *Record) text() []byte {
+	var b bytes.Buffer
+	line := func(key, value string) { b.WriteString(key + " " + clean(value) + "\n") }
+	line("since", r.Since.UTC().Format(time.RFC3339))
+	if !r.Until.IsZero() {
+		line("until", r.Until.UTC().Format(time.RFC3339))
+	}
+	line("by", r.By)
+	line("because", r.Why)
+	for _, id := range r.Messages {
+		line("message", id)
+	}
+	for _, t := range r.Threads {
+		b.WriteString("thread " + t)
+	}
+	return b.Bytes()
+}
+
+// clean makes a text fit into one line.
+func clean(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' {
+			return ' '
+		}
+		return c
+	}, text)
+}
+
+// Read reads all records, the oldest first. Together with an error, it returns what it
+// could read.
+func Read(office int) (records []Record, err error) {
+	numbers, err := Numbers(office)
+	for _, number := range numbers {
+		text, e := postoffice.ReadFile(office, path(number), math.MaxInt64)
+		switch {
+		case e == unix.ENOENT:
+		case e != nil:
+			err = errors.Join(err, fmt.Errorf("reading %s: %w", path(number), e))
+		default:
+			r := Parse(number, string(text))
+			r.WrittenAt = changedAt(office, path(number))
+			records = append(records, r)
+		}
+	}
+	return records, err
+}
+
+// ChangedAt is when a record was last written or removed; zero: there is none.
+func ChangedAt(office int) time.Time { return changedAt(office, Dir) }
+
+func changedAt(office int, path string) time.Time {
+	var st unix.Stat_t
+	if postoffice.Stat(office, path, &st) != nil {
+		return time.Time{}
+	}
+	return time.Unix(st.Mtim.Unix())
+}
+
+// Parse reads the text of a record. Lines that it does not know are skipped.
+func Parse(number uint64, text string) Record {
+	r := Record{Number: number}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch key {
+		case "since":
+			r.Since, _ = time.Parse(time.RFC3339, value)
+		case "until":
+			r.Until, _ = time.Parse(time.RFC3339, value)
+		case "by":
+			r.By = value
+		case "because":
+			r.Why = value
+		case "message":
+			r.Messages = append(r.Messages, value)
+		case "thread":
+			r.Threads = append(r.Threads, value+"\n")
+		}
+	}
+	return r
+}
+
+// Remove removes a record.
+func Remove(office int, number uint64) error { return postoffice.Remove(office, path(number)) }
+
+// Numbers returns the numbers of all records, ascending.
+func Numbers(office int) (numbers []uint64, err error) {
+	names, err := postoffice.ReadNamesAt(office, Dir)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, fmt.Errorf("reading hold records: %w", err)
+	}
+	for _, name := range names {
+		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// Line returns the times, the owner and the reason as the value of an H line
+// (ctlfile(5)), in which they move to another node with a held message:
+//
+//	2026-11-22T08:00:00Z - root uid 0<TAB>they asked for it
+//
+// A time that is not known, or that there is none, is "-".
+func (r *Record) Line() string {
+	word := func(t time.Time) string {
+		if t.IsZero() {
+			return "-"
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	return word(r.Since) + " " + word(r.Until) + " " + clean(r.By) + "\t" + clean(r.Why)
+}
+
+// ParseLine reads the value of an H line. What it does not understand is missing in the
+// record: the message is held in any case.
+func ParseLine(line string) (r Record) {
+	since, rest, _ := strings.Cut(line, " ")
+	until, rest, _ := strings.Cut(rest, " ")
+	r.Since, _ = time.Parse(time.RFC3339, since)
+	r.Until, _ = time.Parse(time.RFC3339, until)
+	r.By, r.Why, _ = strings.Cut(rest, "\t")
+	return r
+}

@@ -1,0 +1,220 @@
+package receiver
+
+// Staged messages: the files of a message that is not in the queue yet, in
+// transport/.xfer and queue/.xfer.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+	"zsched/xfer"
+)
+
+// The directory of staged messages, below transport/ and queue/, and how the names of
+// their files begin.
+const (
+	stagedDir     = ".xfer"
+	messagePrefix = "m-"
+	queuedPrefix  = "c-"
+	heldPrefix    = "h-"
+)
+
+// arrival is a message that a node pushes.
+type arrival struct {
+	push    xfer.Push
+	token   string
+	message *postoffice.File
+	control *ctlfile.File
+
+	reply   xfer.Reply
+	origins []ctlfile.Origin // of the recipients that are taken now
+	staged  string           // path of the control file that is not in the queue yet
+	name    string           // of the message in the queue
+	dir     string           // "" or "hold/"
+	hold    string           // the H line of a held message: who held it, and why
+}
+
+// create makes the file of a message that is about to be read.
+func (s *Store) create(push xfer.Push) (*arrival, error) {
+	file, err := postoffice.CreateIn(s.messages, messagePrefix)
+	if err != nil {
+		return nil, err
+	}
+	a := &arrival{push: push, message: file, token: strings.TrimPrefix(filepath.Base(file.Name()), messagePrefix)}
+	s.mu.Lock()
+	s.active[a.token] = true
+	s.mu.Unlock()
+	return a, nil
+}
+
+// read reads a message from a connection into its file.
+func (s *Store) read(a *arrival, from io.Reader) error {
+	n, err := io.CopyN(a.message, from, a.push.Message)
+	if err == nil && n < a.push.Message {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// complete gives the message file its time, owner and mode when it is written.
+func (s *Store) complete(a *arrival) error {
+	err := a.message.Chmod(a.push.Mode&0o660 | 0o440)
+	if err == nil && s.root {
+		err = a.message.Chown(int(a.push.Owner), s.group)
+	}
+	if err == nil {
+		err = a.message.SetTime(time.Unix(0, a.push.ModifiedAt))
+	}
+	return err
+}
+
+// release ends the work on a message. Its files are gone, or they are recorded.
+func (s *Store) release(a *arrival) {
+	_ = a.message.Close()
+	s.mu.Lock()
+	delete(s.active, a.token)
+	s.mu.Unlock()
+}
+
+// discard removes the files of a message that is not taken.
+func (s *Store) discard(a *arrival) {
+	_ = postoffice.RemovePath(a.message.Name())
+	if a.staged != "" {
+		_ = postoffice.RemovePath(a.staged)
+	}
+}
+
+// prepare writes the control file of a message. It returns false if the message has
+// its reply already.
+func (s *Store) prepare(a *arrival) bool {
+	a.reply = xfer.Reply{Code: xfer.Accepted, Tag: a.push.Tag, Text: "ok"}
+	chosen, err := s.choose(a)
+	if err == nil && len(chosen) > 0 {
+		err = s.writeControl(a, chosen)
+	}
+	switch {
+	case errors.Is(err, errPush):
+		a.reply.Code, a.reply.Text = xfer.Refused, err.Error()
+	case err != nil:
+		a.reply.Code, a.reply.Text = xfer.Later, err.Error()
+	case len(chosen) > 0:
+		return true
+	}
+	s.discard(a)
+	return false
+}
+
+// errPush says that a message cannot be taken as it is.
+var errPush = errors.New("the control file is not one of channel xfer")
+
+// choose returns the recipients that are taken now: those that were not taken before
+// and are allowed.
+func (s *Store) choose(a *arrival) (chosen []int, err error) {
+	for i := range a.control.Recipients {
+		r := &a.control.Recipients[i]
+		from, err := ctlfile.ParseOrigin(r.Origin)
+		if err != nil || from.Channel == "" {
+			return nil, fmt.Errorf("%w: recipient at %d: %v", errPush, r.Offset, err)
+		}
+		if before, taken := s.origins.taken[from.ID()]; taken {
+			if err := s.stuck[before.token]; err != nil {
+				return nil, fmt.Errorf("taken before, but not in the queue yet: %w", err)
+			}
+			continue
+		}
+		if !s.options.Programs && from.Done == 0 && isProgram(r.User) {
+			a.reply.Refused = append(a.reply.Refused, r.Offset)
+			a.reply.Text = "programs, files and lists of users are not accepted"
+			continue
+		}
+		a.origins = append(a.origins, from)
+		chosen = append(chosen, i)
+	}
+	return chosen, nil
+}
+
+// isProgram reports whether a user is a program, a file or a list.
+func isProgram(user string) bool {
+	user = strings.TrimLeft(user, `"\ <`)
+	return strings.HasPrefix(user, "|") || strings.HasPrefix(user, "/") || strings.HasPrefix(strings.ToLower(user), ":include:")
+}
+
+// writeControl writes the control file of the chosen recipients.
+func (s *Store) writeControl(a *arrival, chosen []int) error {
+	info, err := a.message.Stat()
+	if err != nil {
+		return err
+	}
+	inode := info.Sys().(*syscall.Stat_t).Ino
+	c := a.control.Extract(chosen)
+	c.Name, c.HostLists = strconv.FormatUint(inode, 10), true
+	if c.Body > info.Size() {
+		return fmt.Errorf("%w: the body begins at %d in a message of %d bytes", errPush, c.Body, info.Size())
+	}
+	next := 0
+	for r := range c.All() {
+		a.restore(r, a.origins[next])
+		next++
+	}
+	text, err := c.Encode()
+	if err != nil {
+		return fmt.Errorf("%w: %v", errPush, err)
+	}
+	prefix := queuedPrefix
+	if a.dir != "" {
+		prefix = heldPrefix
+	}
+	a.name, a.staged = c.Name, filepath.Join(s.controls, prefix+a.token)
+	for _, name := range []string{"transport/", "queue/"} {
+		path := filepath.Join(s.options.Postoffice, a.dir, name, s.below(a))
+		if postoffice.Exists(postoffice.WorkingDir, path) {
+			// A power cut has left the file of an earlier message with this inode.
+			a.staged = ""
+			return fmt.Errorf("%q exists", path)
+		}
+	}
+	return s.writeStaged(a.staged, text)
+}
+
+// restore gives a recipient what it had before the move: the channel and the host, and if
+// it was done, its outcome and the d lines that are still to be reported.
+func (a *arrival) restore(r *ctlfile.EnvelopeRecipient, from ctlfile.Origin) {
+	r.Channel, r.Host, r.Class = from.Channel, from.Host, from.Class
+	r.Done, r.Diagnostics, r.Untold = from.Done, ctlfile.ParseUntold(r.Untold), ""
+	if from.Held {
+		a.dir = "hold/"
+		if a.hold == "" {
+			a.hold = r.Hold
+		}
+	}
+	from.Channel = ""
+	r.Origin = from.String()
+}
+
+func (s *Store) writeStaged(path string, text []byte) error {
+	file, err := postoffice.OpenFile(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err == nil && s.root {
+		err = file.Chown(-1, s.group)
+	}
+	if err == nil {
+		err = file.Chmod(0o660)
+	}
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
