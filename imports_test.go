@@ -31,7 +31,7 @@ internal/ledger:
 internal/listen:          zerolog
 internal/memdisk:         x/sys
 internal/pattern:
-internal/peertest:
+internal/peertest:        x/sys
 internal/postoffice:      internal/eintr x/sys
 internal/process:         x/sys
 internal/redisurl:

@@ -35,6 +35,7 @@ func BenchmarkDelivery(b *testing.B) {
 	peers := peertest.Find(b)
 	for name, prepare := range map[string]func(*testing.B, peertest.Peers, int) func() measured{"scheduler": benchScheduler, "postfix": benchPostfix} {
 		b.Run(name, func(b *testing.B) {
+			peertest.SpreadTempDirs(b)
 			deliver := prepare(b, peers, peers.Sink(b))
 			var elapsed time.Duration
 			cpu := map[string]time.Duration{}
