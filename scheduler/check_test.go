@@ -277,7 +277,7 @@ func (s *Scheduler) checkThread(t *thread) {
 }
 
 // checkSites: a site counts its threads and their sessions, and no thread waits at a
-// site that has a place which nobody was offered.
+// site that has a free session which no thread was offered.
 func (s *Scheduler) checkSites() {
 	type count struct{ threads, busy, waiting, offered int }
 	counts := make(map[*site]count)
@@ -308,7 +308,7 @@ func (s *Scheduler) checkSites() {
 			q := &st.queues[i]
 			waiting += q.waiting.len()
 			t := q.waiting.first()
-			assert(s.freeAtSite(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a place that thread %v is not offered", name, t.key)
+			assert(s.freeAtSite(t) <= 0 || n.offered > 0 || t.shaping.siteRate != nil, "site %s has a free session that thread %v is not offered", name, t.key)
 		}
 		assert(waiting == n.waiting, "site %s: %d threads wait, %d kept", name, n.waiting, waiting)
 	}

@@ -43,8 +43,8 @@ type shaping struct {
 	siteRate  *bucket // nil: none
 	siteIndex int32   // in siteQueue.waiting; 0: it does not wait
 	siteRing  *ring   // of that queue
-	siteSince instant // place in it, kept until it has a session
-	offered   bool    // it may use a place that it has not taken yet
+	siteSince instant // position in it, kept until the thread has a session
+	offered   bool    // the site has offered it a session, which has not begun yet
 }
 
 // obtainShaping finds or makes the shaping of a thread.

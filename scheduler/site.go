@@ -158,7 +158,7 @@ func (q *queue) freeAtSite(t *thread) int {
 	return n
 }
 
-// admitsSite reports whether the site of the thread, if it has one, has a place for
+// admitsSite reports whether the site of the thread, if it has one, has room for
 // another session.
 func (q *queue) admitsSite(t *thread) bool {
 	return t.shaping == nil || t.shaping.site == nil || q.freeAtSite(t) > 0
@@ -171,7 +171,7 @@ func (q *queue) mayRideSite(t *thread) bool {
 		below(x.site.busy-1, t.params.SiteMax) && (x.siteRate == nil || x.siteRate.tokens(q.now) > 0)
 }
 
-// waitAtSite closes a thread until its site has a place for it.
+// waitAtSite closes a thread until its site has a free session for it.
 func (q *queue) waitAtSite(t *thread) {
 	x := t.shaping
 	s := x.site
@@ -214,8 +214,8 @@ func (q *queue) leaveSiteQueue(t *thread) {
 	}
 }
 
-// offerSite lets the thread of each ring that has waited longest at the site try
-// again, if there is a place for it. When it takes the place or no longer wants it,
+// offerSite lets the thread of each ring that has waited longest at the site try again,
+// if there is a free session for it. When it begins the session or no longer wants it,
 // the site offers what is left.
 func (q *queue) offerSite(s *site) {
 	for i := len(s.queues) - 1; i >= 0; i-- {
@@ -249,7 +249,7 @@ func (q *queue) noteSiteSession(t *thread, n int) {
 	q.offerSite(x.site)
 }
 
-// declineSite passes on a place that a thread was offered and no longer wants.
+// declineSite passes on a session that a thread was offered and no longer wants.
 func (q *queue) declineSite(t *thread) {
 	if t.shaping.offered {
 		t.shaping.offered = false

@@ -20,9 +20,10 @@ import (
 	"zsched/scheduler/config"
 )
 
-// This file finds the server to ask: that of the command line, that of MAILSERVER
-// in zmailer.conf, or the one whose sockets a scheduler has recorded in POSTOFFICE
-// or PARAMmailqsock (or PARAMmailqpath) in scheduler.cf names.
+// This file finds the server to ask: that of the command line, that of MAILSERVER in
+// zmailer.conf, or the scheduler of this host. The sockets of the last are those that
+// it has recorded in POSTOFFICE and those of PARAMmailqsock (or PARAMmailqpath) in
+// scheduler.cf.
 
 // target is the server to ask and its postoffice.
 type target struct {
@@ -89,7 +90,7 @@ func servicePort() int {
 // answer, the likeliest first: those that it has recorded in POSTOFFICE, those of
 // PARAMmailqsock, or fallback if there are none. UNIX sockets come first, because
 // there the scheduler knows the user without a password. The error says what is
-// wrong with scheduler.cf; its PARAMs without errors count nevertheless.
+// wrong with scheduler.cf; its PARAMs without errors are used nevertheless.
 func knownAddresses(env *zenv.File, fallback client.Address) ([]client.Address, error) {
 	addresses := recordedAddresses(env.Value("POSTOFFICE"), fallback)
 	recorded := len(addresses)

@@ -96,9 +96,9 @@ func (p *program) findEventLog(env *zenv.File) (string, error) {
 // the event log, too.
 const askTimeout = 5 * time.Second
 
-// askEventLog asks the scheduler of this host where its event log is: it may have
-// been started with another configuration file. The place is "" if it does not
-// answer, or has none.
+// askEventLog asks the scheduler of this host where its event log is, because that
+// scheduler may have been started with another configuration file. The place is "" if
+// the scheduler does not answer, or has no event log.
 func (p *program) askEventLog(env *zenv.File) (place string) {
 	quick, o := *p, *p.options
 	o.timeout = askTimeout

@@ -16,8 +16,8 @@ import (
 )
 
 // places are the paths of files and directories. They are absolute, because the
-// scheduler changes its directory to POSTOFFICE/transport, but relative names on
-// the command line are relative to where it was started.
+// scheduler changes its directory to POSTOFFICE/transport, but relative names on the
+// command line are relative to the directory where it was started.
 type places struct {
 	postoffice, mailbin, config, log, statistics, rendezvous string
 }

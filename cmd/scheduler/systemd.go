@@ -1,8 +1,7 @@
 package main
 
-// The service manager: the scheduler notifies it of start and reload, and keeps
-// its watchdog alive (sd_notify(3)). Without a service manager these functions do
-// nothing.
+// The service manager: the scheduler notifies it of start and reload, and feeds its
+// watchdog (sd_notify(3)). Without a service manager these functions do nothing.
 
 import (
 	"context"

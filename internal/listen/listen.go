@@ -149,9 +149,9 @@ func IsTemporary(err error) bool {
 }
 
 // limited is a listener with a bounded number of open connections, so that mail
-// keeps the file descriptors that it needs. One more connection closes the one that
-// has been open longest: a peer that connects and sends nothing, or half a
-// request, keeps no other peer out, and a complete request is soon served.
+// keeps the file descriptors that it needs. A further connection closes the one that
+// has been open longest: a peer that connects and sends nothing, or half a request,
+// keeps no other peer out, and a complete request is soon served.
 type limited struct {
 	net.Listener
 	maxConns int

@@ -176,8 +176,8 @@ func foreign(st *unix.Stat_t) bool {
 
 // InUseSince is for a file for which Open returned ErrInUse. It returns the time
 // at which the file became root's, or the zero time if Open has just taken it
-// over. st is what Open returned. A process that writes into the file makes the
-// time later.
+// over. st is what Open returned. If a process writes into the file, the time is that
+// of the last write.
 func InUseSince(st *unix.Stat_t) time.Time {
 	if st.Uid != 0 || st.Mode&0o777 != unprovenMode {
 		return time.Time{}

@@ -11,11 +11,11 @@
 //	public/, router/        1777                                    everybody
 //
 // A control file says what is done with the rights of root, so nobody but root
-// may be able to write it. ZMailer's router leaves it to the sender, who may
-// change its mode and write into it. A scheduler that runs as root therefore
-// takes over another user's control file before it reads a byte of it: the file
-// becomes root's, and a lease (fcntl(2), F_SETLEASE) proves that no other process
-// has it open for writing. A message belongs to the owner of its message file.
+// may be able to write it. ZMailer's router makes the sender its owner, who may change
+// its mode and write into it. A scheduler that runs as root therefore takes over
+// another user's control file before it reads a byte of it: the file becomes root's,
+// and a lease (fcntl(2), F_SETLEASE) proves that no other process has it open for
+// writing. A message belongs to the owner of its message file.
 //
 // A scheduler that is not root works in a postoffice of its own user. It cannot
 // give files away and takes none over: whoever can write there has its rights
@@ -29,9 +29,9 @@
 // WorkingDir is given. Errors are those of the system calls, unless a comment
 // says otherwise. Every call is repeated when a signal interrupts it.
 //
-// A test can replace the kernel's file system by one in memory: Mount. For that
-// reason, packages that work below $POSTOFFICE use this package not only to open
-// files but also to read and write them.
+// A test can replace the kernel's file system with one in memory: Mount. For that
+// reason, packages that work below $POSTOFFICE use this package not only to open files
+// but also to read and write them.
 package postoffice
 
 import (

@@ -20,8 +20,8 @@ type Throttle struct {
 }
 
 // Allow reports whether something may happen for a key now, and if so, notes that
-// it does. If it has happened for too many keys within the period, other keys
-// wait, too.
+// it does. If it has happened for too many keys within the period, Allow refuses other
+// keys, too.
 func (t *Throttle) Allow(key string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

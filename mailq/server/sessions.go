@@ -15,8 +15,8 @@ const (
 	// stallTime. If there is none, the new connection is closed without an answer.
 	maxSessions = 40
 	// maxOrdinary is how many sessions of users without KILL may be logged in, so that
-	// they leave places for others to log in, and maxOrdinaryOfPeer how many of one
-	// address or uid.
+	// other users can still log in. maxOrdinaryOfPeer is how many of them one address
+	// or uid may have.
 	maxOrdinary       = maxSessions / 2
 	maxOrdinaryOfPeer = maxOrdinary / 2
 )

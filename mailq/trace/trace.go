@@ -112,7 +112,7 @@ func quoteMeta(path string) string {
 const maxLine = 64 << 10
 
 // each calls do with each event of the files whose line contains one of the words,
-// in upper or lower case. The words are in lower case; do may add to them.
+// regardless of case. The words are in lower case; do may add to them.
 func each(files []string, words func() [][]byte, do func(*Event)) error {
 	for _, name := range files {
 		if err := eachIn(name, words, do); err != nil {

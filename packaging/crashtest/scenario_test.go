@@ -155,8 +155,8 @@ func (s *site) waiting() (list []string) {
 	return list
 }
 
-// mailboxOf names, for each recipient with a mailbox, the sender of its message. Several
-// recipients share a mailbox, and the senders tell their messages apart.
+// mailboxOf names, for each recipient with a mailbox, the sender of its message.
+// Several recipients share a mailbox; their messages are told apart by their senders.
 var mailboxOf = map[string]string{"to3@here.example": "s3", "team@here.example": "s6", "local5": "s5"}
 
 // fateOf returns the fate of an address, which its first letter selects.

@@ -23,7 +23,7 @@ import (
 
 // reuseFactor bounds how much of the time counting may take: a count is reused for
 // reuseFactor times as long as the counting took. So the count of a few messages is
-// always fresh, and a million held messages are not counted for each query.
+// seldom old, and a million held messages are not counted for each query.
 const reuseFactor = 20
 
 // countPause is the time until another attempt to count, after one has failed.

@@ -67,8 +67,8 @@ const maxExited = 256
 var _ daemon.Observer = (*Log)(nil)
 
 // New returns a Log that writes each line with one call of out.Write, which must
-// not wait. The configuration of the core must have Events set, and the spool
-// Users.
+// not wait. The configuration of the core must have Events set, and the options of the
+// spool must have Users set.
 func New(out io.Writer) *Log {
 	return &Log{
 		out: out, startedAt: time.Now(),

@@ -127,8 +127,8 @@ func layout(columns []column, width, widest int) []place {
 // ample is how much room the flexible columns get before others become wider.
 const ample = 40
 
-// spread divides the room that is left: columns with a larger width get it first,
-// down to ample, then the first flexible column two thirds of the rest, and the
+// spread divides the room that is left. Columns that may be wider (most) get it first,
+// until only ample is left. Of that, the first flexible column gets two thirds, and the
 // last one what remains. If room is missing, the last one gets narrower.
 func spread(places []place, room, widest int) {
 	first, last := -1, -1
