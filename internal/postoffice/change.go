@@ -5,7 +5,9 @@ package postoffice
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,15 +43,27 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 	return nil
 }
 
-// CopyMetadata gives a new file of ours the modification time and the mode of
-// another and, as root, its owner and group.
+// TimeOfCopy returns the modification time for a copy of a message file that has the
+// time at: one at random in the second before. A spoolid is the inode number and this
+// time, and file systems use inode numbers again. With the same time, a copy could have
+// the spoolid of an earlier copy of that message.
+func TimeOfCopy(at time.Time) time.Time {
+	return at.Add(-1 - time.Duration(rand.Int64N(int64(time.Second))))
+}
+
+// CopyMetadata gives a copy of a message file its modification time (TimeOfCopy), the
+// mode of the original and, as root, its owner and group.
 func CopyMetadata(to, from *File) error {
 	var st unix.Stat_t
 	if err := Fstat(from.FD(), &st); err != nil {
 		return err
 	}
 	fd := to.FD()
-	if err := setTime(fd, st.Mtim); err != nil {
+	at, err := unix.TimeToTimespec(TimeOfCopy(time.Unix(st.Mtim.Unix())))
+	if err == nil {
+		err = setTime(fd, at)
+	}
+	if err != nil {
 		return err
 	}
 	if err := fchmod(fd, st.Mode&0o777); err != nil {

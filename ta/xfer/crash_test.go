@@ -266,7 +266,7 @@ func (p *pair) copies(place string) map[string]int {
 		if f == nil || err != nil {
 			p.t.Fatalf("%s: no message file: %v", path, err)
 		}
-		if !info.ModTime().Equal(arrived) {
+		if before := arrived.Sub(info.ModTime()); before <= 0 || before > 2*time.Second { // two copies were made
 			p.t.Errorf("%s arrived at %v", path, info.ModTime())
 		}
 		for i := range f.Recipients {

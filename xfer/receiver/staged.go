@@ -73,7 +73,7 @@ func (s *Store) complete(a *arrival) error {
 		err = a.message.Chown(int(a.push.Owner), s.group)
 	}
 	if err == nil {
-		err = a.message.SetTime(time.Unix(0, a.push.ModifiedAt))
+		err = a.message.SetTime(postoffice.TimeOfCopy(time.Unix(0, a.push.ModifiedAt)))
 	}
 	return err
 }
