@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,9 @@ type Node struct {
 
 	// Fed and Ended are called when a job line begins and ends. They may be nil.
 	Fed, Ended func(*Delivery)
+	// Wanted is called when the core says what it could use of a limit of the
+	// cluster. It may be nil.
+	Wanted func(scheduler.Want)
 	// Failure is what agents report of a delivery that is not ok: that the destination
 	// failed, or that this recipient is deferred.
 	Failure ta.Status
@@ -82,7 +86,7 @@ func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server
 	n := &Node{Clock: c, server: server, messages: make(map[scheduler.MessageID]*Message), Failure: ta.DeferAll}
 	command := []string{"smtp", "--sessions", "${sessions}"}
 	n.config = scheduler.Config{
-		Defaults: p, Shares: weights,
+		Defaults: p, Shares: weights, Cluster: p.ClusterMax > 0,
 		Clauses: []scheduler.Clause{{Channel: channel, Host: "*", Settings: []scheduler.Setting{
 			{Name: "command", Apply: func(p *scheduler.Params) { p.Command = command }},
 		}}},
@@ -92,9 +96,16 @@ func NewNode(c *Clock, p scheduler.Params, weights map[string]int, server Server
 	return n
 }
 
+// SetRules gives the node reply rules.
+func (n *Node) SetRules(rules ...scheduler.ReplyRule) {
+	n.config.Replies = rules
+	n.Reload(n.config.Defaults, n.config.Shares)
+}
+
 // Reload gives the node a new configuration with these parameters and weights.
 func (n *Node) Reload(p scheduler.Params, weights map[string]int) {
 	n.config.Defaults, n.config.Shares = p, weights
+	n.config.Clauses = slices.Clone(n.config.Clauses) // the core keeps what follows from a clause
 	config := n.config
 	n.step(scheduler.Reloaded{Config: &config})
 }
@@ -133,17 +144,25 @@ func (n *Node) Window(host string) int {
 
 // End ends a delivery. If it is not ok, the agent reports Node.Failure.
 func (d *Delivery) End(ok bool) {
+	if ok {
+		d.report(ta.OK3, "")
+		return
+	}
+	d.report(d.Node.Failure, "")
+}
+
+// Defer ends a delivery that the server has answered with a temporary failure.
+func (d *Delivery) Defer(reply string) { d.report(ta.Deferred, reply) }
+
+func (d *Delivery) report(status ta.Status, text string) {
 	if d.finished {
 		panic("simulate: a delivery ends twice")
 	}
-	n, status := d.Node, ta.OK3
-	d.OK, d.finished = ok, true
+	n := d.Node
+	d.OK, d.finished = status == ta.OK3, true
 	d.Message.Sessions--
-	if !ok {
-		status = n.Failure
-	}
 	for _, offset := range d.Message.offsets[d.Host] {
-		n.step(scheduler.AgentReported{Agent: d.agent, Report: ta.Report{Message: uint64(d.Message.ID), Offset: offset, Status: status}})
+		n.step(scheduler.AgentReported{Agent: d.agent, Report: ta.Report{Message: uint64(d.Message.ID), Offset: offset, Status: status, Text: text}})
 		if status == ta.DeferAll {
 			break // it applies to all recipients
 		}
@@ -175,6 +194,10 @@ func (n *Node) perform(a scheduler.Action) {
 		n.answer(scheduler.AgentHungry(a))
 	case scheduler.Close:
 		n.answer(scheduler.AgentExited{Agent: a.Agent, Status: "exit status 0"})
+	case scheduler.Want:
+		if n.Wanted != nil {
+			n.Wanted(a)
+		}
 	case scheduler.Mark:
 		n.answer(scheduler.Done{Op: a.Op})
 	case scheduler.Report:

@@ -43,7 +43,7 @@ func Scenes() []Scene {
 		growthScene, limiterScene, connectScene, greetingScene,
 		sequencesScene, inflationScene,
 		sessionsScene, sharesScene, waitsScene, behindScene, ageScene,
-		deadScene, outageScene,
+		deadScene, outageScene, shapingScene, clusterScene,
 	}
 }
 
