@@ -416,10 +416,10 @@ func (s *simulation) fault() {
 	var f memdisk.Faults
 	switch s.rand.IntN(3) {
 	case 0:
-		f.Often = []float64{0.02, 0.2, 1}[s.rand.IntN(3)]
+		f.Probability = []float64{0.02, 0.2, 1}[s.rand.IntN(3)]
 		f.Error = memdisk.Errors[s.rand.IntN(len(memdisk.Errors))]
-		if f.Error == 4 && f.Often == 1 {
-			f.Often = 0.5 // a call that a signal always interrupts never ends
+		if f.Error == 4 && f.Probability == 1 {
+			f.Probability = 0.5 // a call that a signal always interrupts never ends
 		}
 	case 1:
 		f.Space = s.disk.Used() + int64(s.rand.IntN(3000))

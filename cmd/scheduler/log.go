@@ -89,7 +89,7 @@ func (l *logs) openMain(s *setting, stderr io.Writer) (err error) {
 
 // cannotReopen logs that a log file could not be opened again.
 func (l *logs) cannotReopen(err error) {
-	l.log.Error().Err(err).Msg("a log file cannot be opened again, the old one stays in use; this is tried every second")
+	l.log.Error().Err(err).Msg("a log file cannot be opened again; the old one stays in use, and opening is tried every second")
 }
 
 // openEvents opens the event log that the configuration names, if any.
@@ -104,7 +104,7 @@ func (l *logs) openEvents(place string) (err error) {
 		return fmt.Errorf("opening the event log: %w", err)
 	}
 	l.events.Failed = func(err error) {
-		l.log.Error().Err(err).Msg("the event log cannot be opened again, this is tried every second; events go to the old file, or wait if it is removed")
+		l.log.Error().Err(err).Msg("the event log cannot be opened again, which is tried every second; events go to the old file, or wait if it is removed")
 	}
 	return nil
 }

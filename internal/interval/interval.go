@@ -63,7 +63,7 @@ func noNumber(rest string) error {
 	if _, ok := unitOf(rest[0]); ok {
 		return fmt.Errorf("there is no number before %s", quoteFirst(rest))
 	}
-	return fmt.Errorf("an interval is numbers with units, such as 1h30m; %s does not belong there", quoteFirst(rest))
+	return fmt.Errorf("an interval consists of numbers with units, such as 1h30m; %s does not belong there", quoteFirst(rest))
 }
 
 func unitOf(letter byte) (time.Duration, bool) {

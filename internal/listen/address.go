@@ -129,7 +129,7 @@ func removeStale(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%q exists and is no socket", path)
+		return fmt.Errorf("%q exists and is not a socket", path)
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {

@@ -18,9 +18,9 @@ const (
 
 // Faults are the errors that calls fail with.
 type Faults struct {
-	// Often is the share of calls that fail with Error; 0: none.
-	Often float64
-	Error unix.Errno
+	// Probability is that of a call to fail with Error; 0: none.
+	Probability float64
+	Error       unix.Errno
 	// Space is how many bytes all files may have together; 0: any number.
 	Space int64
 }
@@ -64,7 +64,7 @@ var Errors = []unix.Errno{
 }
 
 func (d *Disk) fault(kind callKind) error {
-	if d.faults.Often == 0 || d.rand.Float64() >= d.faults.Often {
+	if d.faults.Probability == 0 || d.rand.Float64() >= d.faults.Probability {
 		return nil
 	}
 	for _, k := range failingKinds[d.faults.Error] {

@@ -123,7 +123,7 @@ func (b *dumpReader) line(line string) (done bool, err error) {
 	switch {
 	case b.part == "":
 		if line != dumpJobs {
-			return false, fmt.Errorf("%q where %q should be", line, dumpJobs)
+			return false, fmt.Errorf("found %q instead of %q", line, dumpJobs)
 		}
 		b.part = line
 		return false, nil

@@ -141,6 +141,6 @@ func (s *Server) Dump() {
 			s.log.Error().Err(err).Msg("the queue cannot be written to the rendezvous file")
 			return
 		}
-		s.log.Info().Str("file", s.rendezvous).Msg("the queue is written out")
+		s.log.Info().Str("file", s.rendezvous).Msg("the queue was written to the rendezvous file")
 	}()
 }

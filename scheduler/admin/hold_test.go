@@ -127,7 +127,7 @@ func slow(t *testing.T, patience time.Duration) *harness {
 		deferAll(a, job)
 	}
 	h.Run()
-	h.Spool.Bring(1, "a.example")
+	h.Spool.Announce(1, "a.example")
 	synctest.Wait()
 	return h
 }
@@ -158,7 +158,7 @@ func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
 		h.Stop(syscall.SIGTERM)
 		h.Run()
 		for i := range 4 {
-			h.Spool.Bring(uint64(i+1), "a.example")
+			h.Spool.Announce(uint64(i+1), "a.example")
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()

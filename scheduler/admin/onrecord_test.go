@@ -20,7 +20,7 @@ func onRecord(t *testing.T) *harness {
 	h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { deferAll(a, job) }
 	h.Run()
 	for i := range 20 {
-		h.Spool.Bring(uint64(i+1), []string{"a.example", "b.example"}[i%2])
+		h.Spool.Announce(uint64(i+1), []string{"a.example", "b.example"}[i%2])
 		synctest.Wait()
 	}
 	if n := h.onRecord(); n < 18 {

@@ -90,7 +90,7 @@ func loaded(t *testing.T) *harness {
 	}
 	h.Run()
 	for i, hosts := range [][]string{{"a.example", "b.example"}, {"a.example"}, {"b.example"}} {
-		h.Spool.Bring(uint64(i+1), hosts...)
+		h.Spool.Announce(uint64(i+1), hosts...)
 		synctest.Wait()
 	}
 	good = true
@@ -206,7 +206,7 @@ func TestReleaseGivesPoisonAnotherChance(t *testing.T) {
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if deaths != 3 || h.Spool.Left() != 1 {
@@ -261,7 +261,7 @@ func TestOrderAboutLargeMessagesIsGivenInSmallParts(t *testing.T) {
 			hosts[i] = fmt.Sprintf("h%d.example", i)
 		}
 		for i := range 6 {
-			h.Spool.Bring(uint64(i+1), hosts...)
+			h.Spool.Announce(uint64(i+1), hosts...)
 		}
 		synctest.Wait()
 		h.want("HOLD WHERE sender=rayan", 6, 6*1500, 1500)

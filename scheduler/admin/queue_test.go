@@ -29,9 +29,9 @@ func TestQueueShowsWhatTheCoreHas(t *testing.T) {
 		h.Deliver = deferAll
 		h.Run()
 		q, ctx := h.queue(), t.Context()
-		h.Spool.Bring(1, "a.example", "b.example")
+		h.Spool.Announce(1, "a.example", "b.example")
 		synctest.Wait()
-		h.Spool.Bring(2, "a.example")
+		h.Spool.Announce(2, "a.example")
 		synctest.Wait()
 
 		totals, err := q.Totals(ctx)
@@ -84,9 +84,9 @@ func TestLargeJobIsShownWhole(t *testing.T) {
 		for i := range hosts {
 			hosts[i] = "a.example"
 		}
-		h.Spool.Bring(1, hosts...)
+		h.Spool.Announce(1, hosts...)
 		synctest.Wait()
-		h.Spool.Bring(2, "a.example")
+		h.Spool.Announce(2, "a.example")
 		synctest.Wait()
 		var sizes []int
 		for job, err := range h.queue().Jobs(t.Context(), mailq.Name{}) {
@@ -108,7 +108,7 @@ func TestListThatIsBrokenOffIsClosed(t *testing.T) {
 		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
 		h.Run()
 		for i := range 1000 {
-			h.Spool.Bring(uint64(i+1), fmt.Sprintf("h%d.example", i))
+			h.Spool.Announce(uint64(i+1), fmt.Sprintf("h%d.example", i))
 		}
 		synctest.Wait()
 
@@ -158,7 +158,7 @@ func TestMessageIsItsFileAndWhatTheCoreKnows(t *testing.T) {
 		}
 		h.Run()
 		q, ctx := h.queue(), t.Context()
-		h.Spool.Bring(7, "a.example", "b.example")
+		h.Spool.Announce(7, "a.example", "b.example")
 		synctest.Wait()
 		id := ctlfile.SpoolID(7, h.Spool.Files["7"].Loaded.ModifiedAt)
 		for _, name := range []string{"7", id} {
@@ -217,7 +217,7 @@ func TestExplanationIsInWords(t *testing.T) {
 		if x, err := q.Explain(ctx, mailq.Name{Channel: "smtp", Host: "c.example"}); err != nil || !strings.Contains(x.Waits, "mail that arrives is held") {
 			t.Errorf("%+v, %v", x, err)
 		}
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		x, err = q.Explain(ctx, mailq.Name{Channel: "SMTP", Host: "A.example"})
 		if err != nil || !x.Known || x.Waits != "Every job waits for its retry (interval=1m0s)." || x.Next != "the next retry" || x.NextAt.IsZero() || x.States["waiting"] != 1 {
@@ -271,7 +271,7 @@ func TestCountersAreWhatTheSchedulerKnows(t *testing.T) {
 		h.Deliver = deferAll
 		h.options.ControlDir = t.TempDir()
 		h.Run()
-		h.Spool.Bring(1, "a.example", "b.example")
+		h.Spool.Announce(1, "a.example", "b.example")
 		synctest.Wait()
 		all, err := h.queue().Counters(t.Context())
 		if err != nil {
@@ -302,7 +302,7 @@ func TestTriggerMindsNoCase(t *testing.T) {
 		h := newHarness(t, func(p *scheduler.Params) { p.QueueOnly = true })
 		h.Run()
 		q, ctx := h.queue(), t.Context()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		if started, err := q.Trigger(ctx, "b.example", ""); started || err != nil {
 			t.Errorf("a host without mail: %v, %v", started, err)
@@ -325,7 +325,7 @@ func TestRendezvousFileIsWrittenAtSIGUSR2(t *testing.T) {
 		h.options.Rendezvous = filepath.Join(t.TempDir(), "mailq.text")
 		h.options.Settings = server.Settings{Version: 2}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Signals <- syscall.SIGUSR2
 		synctest.Wait()

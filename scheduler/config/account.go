@@ -96,7 +96,7 @@ func (k account) resolve(text string, r *reader) (int, error) {
 	}
 	id, err := k.lookup(r.system)(text)
 	if err != nil {
-		return 0, fmt.Errorf("this machine knows no such %s", k.what)
+		return 0, fmt.Errorf("this machine has no such %s", k.what)
 	}
 	return id, nil
 }

@@ -103,7 +103,7 @@ func TestWarnings(t *testing.T) {
 			"f:1:1: in local/* maxthr=1 allows one delivery at a time: all local users are one thread, so a slow mailbox of one " +
 				"holds up the mail of all; set maxthr and sessions"},
 		{"an unknown service", "a " + settled + "\nPARAMmailqsock=TCP:nosuch",
-			`f:2:1: this machine knows no TCP service "nosuch"; port 174 is used`},
+			`f:2:1: the TCP service "nosuch" is not known on this machine; port 174 is used`},
 	} {
 		file := mustParse(t, c.text)
 		if len(file.Warnings) != 1 || file.Warnings[0].String() != c.want {

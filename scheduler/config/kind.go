@@ -237,7 +237,7 @@ func parseFlag(text string) (bool, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return false, errors.New("must be yes or no, or nothing, which is yes")
+		return false, errors.New("must be yes or no; without a value it is yes")
 	}
 	return n != 0, nil
 }

@@ -138,10 +138,10 @@ func (k socket[T]) number(service string, r *reader) (int, error) {
 		return port, nil
 	}
 	if k.port == 0 || service == "" {
-		return 0, fmt.Errorf("this machine knows no TCP service %q; give the port number", service)
+		return 0, fmt.Errorf("the TCP service %q is not known on this machine; give the port number", service)
 	}
 	if !strings.EqualFold(service, "mailq") {
-		r.warn("this machine knows no TCP service %q; port %d is used", service, k.port)
+		r.warn("the TCP service %q is not known on this machine; port %d is used", service, k.port)
 	}
 	return k.port, nil
 }

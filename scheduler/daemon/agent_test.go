@@ -28,9 +28,9 @@ func TestSlowStartDoesNotHoldUpTheLoop(t *testing.T) {
 			return h.Start(spec, sink)
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
-		h.Spool.Bring(2, "b.example")
+		h.Spool.Announce(2, "b.example")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if h.Started() != 1 || h.Spool.Left() != 0 {
@@ -52,7 +52,7 @@ func TestStartThatFailsIsTriedAgain(t *testing.T) {
 			return h.Start(spec, sink)
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if h.Spool.Left() != 0 {
@@ -76,7 +76,7 @@ func TestWhatAnAgentSaysIsLogged(t *testing.T) {
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		for _, want := range []string{"connecting", "assertion missed", `what\u0001ever`, `"none"`} {
 			line := ""
@@ -105,8 +105,8 @@ func TestAgentsWithoutALimitAreToldOfOnce(t *testing.T) {
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
-		h.Spool.Bring(2, "b.example")
+		h.Spool.Announce(1, "a.example")
+		h.Spool.Announce(2, "b.example")
 		synctest.Wait()
 		if n := strings.Count(h.Log.String(), "operation not permitted"); n != 1 || h.Spool.Left() != 0 {
 			t.Errorf("%d control files are left, and the log says %q", h.Spool.Left(), h.Log)
@@ -140,7 +140,7 @@ func TestAgentThatFloodsTheLogIsEnded(t *testing.T) {
 				}
 			}
 			h.Run()
-			h.Spool.Bring(1, "a.example")
+			h.Spool.Announce(1, "a.example")
 			time.Sleep(time.Hour)
 			synctest.Wait()
 			if _, signals := h.Agent(0).Given(); signals != "[terminated]" {
@@ -174,7 +174,7 @@ func TestNoisyAgentThatMovesNothingIsEnded(t *testing.T) {
 			}
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		time.Sleep(4 * time.Hour)
 		synctest.Wait()
 		if _, signals := h.Agent(0).Given(); !strings.HasPrefix(signals, "[terminated") || h.Spool.Left() != 0 {

@@ -35,12 +35,12 @@ func TestClockIsSet(t *testing.T) {
 				}
 			}
 			h.Run()
-			h.Spool.Bring(1, "deferring.example")
-			h.Spool.Bring(2, "mute.example")
+			h.Spool.Announce(1, "deferring.example")
+			h.Spool.Announce(2, "mute.example")
 			time.Sleep(time.Hour)
 			offset.Store(int64(by))
 			for id := range uint64(100) { // more than forks are allowed in a second
-				h.Spool.Bring(1000+id, "fine.example")
+				h.Spool.Announce(1000+id, "fine.example")
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()

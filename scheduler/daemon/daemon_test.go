@@ -23,7 +23,7 @@ func TestFreshMessageIsDeliveredAndRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Run()
-		h.Spool.Bring(258367, "funet.fi", "utu.fi", "funet.fi")
+		h.Spool.Announce(258367, "funet.fi", "utu.fi", "funet.fi")
 		synctest.Wait()
 		if n := h.Spool.Left(); n != 0 {
 			t.Errorf("%d control files are left", n)
@@ -48,7 +48,7 @@ func TestUndeliverableMessageExpiresAfterThreeDays(t *testing.T) {
 			a.ReportAll(job, ta.Deferred, "no route to host")
 		}
 		h.Run()
-		h.Spool.Bring(1, "nowhere.example")
+		h.Spool.Announce(1, "nowhere.example")
 		time.Sleep(72*time.Hour - time.Second)
 		synctest.Wait()
 		if h.Spool.Left() != 1 {
@@ -80,7 +80,7 @@ func TestReusedNumberIsTakenWhenItsMessageHasLeft(t *testing.T) {
 			h.Spool.Put(7, "b.example")
 		}
 		h.Run()
-		h.Spool.Bring(7, "a.example")
+		h.Spool.Announce(7, "a.example")
 		synctest.Wait() // delivered, being removed
 		h.Spool.Names <- []spool.Name{{Path: "7", ID: 7}}
 		synctest.Wait()
@@ -125,7 +125,7 @@ func TestKnownNameIsNotTakenAgain(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "later") }
 		h.Run()
-		h.Spool.Bring(5, "a.example")
+		h.Spool.Announce(5, "a.example")
 		h.Spool.Names <- []spool.Name{{Path: "5", ID: 5}, {Path: "5", ID: 5}}
 		synctest.Wait()
 		h.Spool.Names <- []spool.Name{{Path: "5", ID: 5}}
@@ -144,9 +144,9 @@ func TestFullSpoolIsProbedUntilItIsBack(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", spool.ErrSpoolDown))
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
-		h.Spool.Bring(2, "b.example")
+		h.Spool.Announce(2, "b.example")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n := strings.Count(h.Stats.String(), "\n"); n != 1 {
@@ -168,9 +168,9 @@ func TestFileThatCannotBeWrittenHindersNoOther(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", syscall.EACCES))
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
-		h.Spool.Bring(2, "b.example")
+		h.Spool.Announce(2, "b.example")
 		synctest.Wait()
 		if n := strings.Count(h.Stats.String(), "\n"); n != 2 {
 			t.Errorf("%d recipients were delivered", n)
@@ -192,13 +192,13 @@ func TestMessageThatIsNotDoneAfterAllIsLookedAtAgain(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Spool.Fail(fmt.Errorf("finishing %q: %w", "1", spool.ErrOpen))
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		if h.Spool.Sweeps != 1 {
 			t.Error("no sweep was asked for")
 		}
 		h.Spool.Fail(nil)
-		h.Spool.Bring(1, "b.example")
+		h.Spool.Announce(1, "b.example")
 		synctest.Wait()
 		if h.Spool.Left() != 0 || h.Spool.Takes() != 2 {
 			t.Errorf("%d control files are left, taken %d times", h.Spool.Left(), h.Spool.Takes())
@@ -229,7 +229,7 @@ func TestKeptMessageStaysAndIsNotTakenAgain(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Options.Keep = true
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Spool.Names <- []spool.Name{{Path: "1", ID: 1}}
 		synctest.Wait()
@@ -247,7 +247,7 @@ func TestKeptMessageIsTagged(t *testing.T) {
 		h := daemontest.New(t, func(p *scheduler.Params) { p.Marking = ctlfile.SchedulerMarks })
 		h.Options.Keep = true
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Spool.Mu.Lock()
 		tag := h.Spool.Files["1"].Tags[100]
@@ -284,7 +284,7 @@ func TestTriggerStartsAThreadThatOnlyQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := daemontest.New(t, func(p *scheduler.Params) { p.QueueOnly = true })
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if h.Spool.Left() != 1 {
@@ -335,7 +335,7 @@ func TestVerboseLogIsJSONThroughout(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Options.Verbose = true
 		h.Run()
-		h.Spool.Bring(7, "a.example")
+		h.Spool.Announce(7, "a.example")
 		synctest.Wait()
 		h.Signals <- syscall.SIGUSR2
 		synctest.Wait()
@@ -378,7 +378,7 @@ func TestReportWithoutATagIsNotForgottenOnRecord(t *testing.T) {
 		h.Run()
 		const messages = 20
 		for id := range uint64(messages) {
-			h.Spool.Bring(id+1, "takes.example", "defers.example")
+			h.Spool.Announce(id+1, "takes.example", "defers.example")
 			synctest.Wait()
 		}
 		time.Sleep(50 * time.Minute)

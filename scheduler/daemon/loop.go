@@ -95,7 +95,7 @@ func (d *Daemon) readClock() {
 	by := now.Round(0).Sub(l.now.Round(0)) - read.Sub(d.readAt)
 	l.now, d.readAt = now, read
 	if by.Abs() >= clockStep {
-		l.log.Warn().Stringer("by", by.Round(time.Second)).Msg("the clock was set; waits go on, and expiry follows it")
+		l.log.Warn().Stringer("by", by.Round(time.Second)).Msg("the clock was set; waits keep their length, and expiry follows the clock")
 		l.Step(scheduler.ClockSet{By: by})
 		if c := d.options.Cluster; c != nil {
 			c.ClockSet()

@@ -79,7 +79,7 @@ func TestHeldThreadsAreReadAgain(t *testing.T) {
 		h.Spool.Mu.Lock()
 		h.Spool.Unreadable = nil
 		h.Spool.Mu.Unlock()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		if err := h.Daemon.SetHeld(t.Context(), scheduler.HeldThread{Channel: "smtp", Host: "b.example", Held: true}); err != nil {
 			t.Error(err)
 		}

@@ -53,7 +53,7 @@ func (r *restore) begin(o *Options) {
 		began := time.Now()
 		table, err := read(o.State)
 		if err != nil {
-			log.Error().Err(err).Msg("the saved state is not known, or not all of it: mail may be tried early")
+			log.Error().Err(err).Msg("the saved state could not be read, or only a part of it: mail may be tried early")
 		}
 		log.Info().Int("recipients", table.Recipients()).Int("threads", len(table.Threads())).Int("skipped", table.Skipped).
 			Dur("ms", time.Since(began)).Msg("saved state read")

@@ -24,7 +24,7 @@ func TestFastStopLeavesAnAgentItsMessage(t *testing.T) {
 		hang := make(chan struct{})
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen(); <-hang }
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		began := h.Since()
 		h.Signals <- syscall.SIGTERM
@@ -52,7 +52,7 @@ func TestSlowStopWaitsForOpenJobLines(t *testing.T) {
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Signals <- syscall.SIGQUIT
 		synctest.Wait()
@@ -82,7 +82,7 @@ func TestNoAgentWithoutAMessageOutlivesAStop(t *testing.T) {
 				a.Deafen()
 			}
 			h.Run()
-			h.Spool.Bring(1, "a.example")
+			h.Spool.Announce(1, "a.example")
 			synctest.Wait()
 			began := h.Since()
 			h.Signals <- sig
@@ -103,7 +103,7 @@ func TestSecondSignalHastensASlowStop(t *testing.T) {
 			h := daemontest.New(t, nil)
 			h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen() }
 			h.Run()
-			h.Spool.Bring(1, "a.example")
+			h.Spool.Announce(1, "a.example")
 			synctest.Wait()
 			h.Signals <- syscall.SIGQUIT
 			time.Sleep(time.Minute)
@@ -122,7 +122,7 @@ func TestStopTakesNothing(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.Deafen() }
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Signals <- syscall.SIGTERM
 		synctest.Wait()
@@ -140,8 +140,8 @@ func TestSynchronousStartupLoadsEverythingFirst(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Options.Synchronous = true
 		h.Run()
-		h.Spool.Bring(1, "a.example")
-		h.Spool.Bring(2, "b.example", "c.example")
+		h.Spool.Announce(1, "a.example")
+		h.Spool.Announce(2, "b.example", "c.example")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if h.Started() != 0 {
@@ -166,14 +166,14 @@ func TestVerboseLogCanWaitForTheStartupScan(t *testing.T) {
 		h := daemontest.New(t, nil)
 		h.Options.VerboseLater = true
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Spool.Answer(spool.Swept{})
 		synctest.Wait()
 		if strings.Contains(h.Log.String(), "Arrived") {
 			t.Errorf("it began too early:\n%s", h.Log)
 		}
-		h.Spool.Bring(2, "a.example")
+		h.Spool.Announce(2, "a.example")
 		synctest.Wait()
 		for _, want := range []string{`"event":"Arrived"`, `"action":"Feed"`, `"event":"AgentReported"`, `"action":"Finish"`} {
 			if !strings.Contains(h.Log.String(), want) {
@@ -219,7 +219,7 @@ func TestReloadChangesWhatIsInForce(t *testing.T) {
 			return good, bad
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
 		h.Signals <- syscall.SIGUSR1
 		time.Sleep(time.Minute)

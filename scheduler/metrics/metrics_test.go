@@ -126,7 +126,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			}
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example", "later.example", "no.example", "no.example")
+		h.Spool.Announce(1, "a.example", "later.example", "no.example", "no.example")
 		synctest.Wait()
 		status, body := h.get("/metrics")
 		if status != http.StatusOK {
@@ -170,8 +170,8 @@ func TestFeedLatencyIsThatOfTheFirstJobLine(t *testing.T) {
 			a.ReportAll(job, ta.OK2, "delivered")
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
-		h.Spool.Bring(2, "b.example")
+		h.Spool.Announce(1, "a.example")
+		h.Spool.Announce(2, "b.example")
 		time.Sleep(15 * time.Second)
 		_, body := h.get("/metrics")
 		wantLines(t, body, "scheduler_feed_seconds_count 2", `scheduler_feed_seconds_bucket{le="5"} 1`, "scheduler_feed_seconds_sum 10")
@@ -240,7 +240,7 @@ func TestAgesAreThoseOfThreads(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
 		h.Run()
-		h.Spool.Bring(1, "a.example", "b.example")
+		h.Spool.Announce(1, "a.example", "b.example")
 		synctest.Wait()
 		_, body := h.get("/metrics?destinations=1")
 		wantLines(t, body, `scheduler_jobs{state="waiting"} 2`, `scheduler_jobs{state="due"} 0`,
@@ -248,7 +248,7 @@ func TestAgesAreThoseOfThreads(t *testing.T) {
 		if n := len(grep(body, "scheduler_destination_jobs")); n != 1 {
 			t.Errorf("%d destinations", n)
 		}
-		h.Spool.Bring(2, "c.example")
+		h.Spool.Announce(2, "c.example")
 		time.Sleep(3 * time.Second)
 		_, body = h.get("/metrics")
 		wantLines(t, body, `scheduler_jobs{state="waiting"} 3`, `scheduler_oldest_seconds{state="waiting"} 3`,
@@ -270,9 +270,9 @@ func TestWindowsAndSuspensionsAreCounted(t *testing.T) {
 			a.ReportAll(job, ta.DeferAll, "421 nobody is at home")
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example")
+		h.Spool.Announce(1, "a.example")
 		synctest.Wait()
-		h.Spool.Bring(2, "a.example")
+		h.Spool.Announce(2, "a.example")
 		synctest.Wait()
 		_, body := h.get("/metrics")
 		wantLines(t, body, `scheduler_windows{state="suspended"} 1`, `scheduler_windows{state="open"} 0`, `scheduler_suspensions_total 1`,
@@ -293,7 +293,7 @@ func TestLabelsAreUTF8AndDistinct(t *testing.T) {
 		h := newHarness(t, nil)
 		h.Deliver = func(a *daemontest.FakeAgent, job ta.Job) { a.ReportAll(job, ta.Deferred, "451 busy") }
 		h.Run()
-		h.Spool.Bring(1, "caf\xe9.example", "caf\xe8.example", `caf\xe9.example`, "café.example", "caf\ufffd.example")
+		h.Spool.Announce(1, "caf\xe9.example", "caf\xe8.example", `caf\xe9.example`, "café.example", "caf\ufffd.example")
 		synctest.Wait()
 		status, body := h.get("/metrics?destinations=10")
 		if status != http.StatusOK {

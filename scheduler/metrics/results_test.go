@@ -54,7 +54,7 @@ func TestResultsAreCountedByCodeAndAge(t *testing.T) {
 			}
 		}
 		h.Run()
-		h.Spool.Bring(1, "a.example", "later.example", "no.example", "no.example")
+		h.Spool.Announce(1, "a.example", "later.example", "no.example", "no.example")
 		time.Sleep(25 * time.Second)
 		_, body := h.get("/metrics")
 		wantLines(t, body,

@@ -84,8 +84,8 @@ func (s *Spool) file(id uint64, hosts ...string) spool.Name {
 	return name
 }
 
-// Bring writes a control file and announces its name.
-func (s *Spool) Bring(id uint64, hosts ...string) {
+// Announce writes a control file and announces its name.
+func (s *Spool) Announce(id uint64, hosts ...string) {
 	s.Names <- []spool.Name{s.Put(id, hosts...)}
 }
 
