@@ -31,11 +31,15 @@ type Selection struct {
 const selectionKeys = "channel, host, sender, recipient, message-id, state, reason, older, younger, larger and smaller"
 
 // JobStates are the states that a selection knows. Held is all mail that is kept
-// back by an order: messages under hold/ and the mail of held threads.
-var JobStates = [...]string{"due", "waiting", "fed", "reading", "poisoned", "blocked", "holding", StateHeld}
+// back by an order: messages under hold/ and the mail of held threads. Parked are the
+// recipients of messages under postman/ whose sender is still to be told.
+var JobStates = [...]string{"due", "waiting", "fed", "reading", "poisoned", "blocked", "holding", StateHeld, StateParked}
 
-// StateHeld is the state of a job that is held.
-const StateHeld = "held"
+// The states of jobs whose messages are not in the queue.
+const (
+	StateHeld   = "held"
+	StateParked = "parked"
+)
 
 // ParseSelection reads key=value words. There must be at least one, and each key
 // may be given once.

@@ -3,8 +3,13 @@ package main
 // Draining a node: --move --all.
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/signal"
+	"strings"
 	"time"
 
 	"zsched/ctlfile"
@@ -12,24 +17,37 @@ import (
 	"zsched/mailq/client"
 )
 
-// movePause is how long --move --all waits before it looks again. New mail and
-// recipients that an agent was working on are moved in the next round.
-const movePause = time.Second
+const (
+	// movePause is how long --move --all waits before it looks again. New mail and
+	// recipients that an agent was working on are moved in the next round.
+	movePause = time.Second
+	// moveRounds is how many rounds may pass without any change before --move --all
+	// leaves mail behind that cannot be moved.
+	moveRounds = 5
+)
 
-// progress is how far --move --all has come, in recipients.
+// progress is how far --move --all has come.
 type progress struct {
 	Node      string `json:"node"`
-	Arrived   int    `json:"arrived"`    // recipients that were here at the beginning and are gone
-	OnTheWay  int    `json:"on_the_way"` // those in channel xfer that the node has not taken yet
-	Left      int    `json:"left"`       // others: with agents, or not moved yet
-	Held      int    `json:"held"`       // those of held messages
+	Arrived   int    `json:"arrived"`             // recipients that were here at the beginning and are gone
+	OnTheWay  int    `json:"on_the_way"`          // recipients in channel xfer that the node has not taken yet
+	Left      int    `json:"left"`                // other recipients: with agents, or not moved yet
+	Held      int    `json:"held"`                // recipients of held messages
+	Parked    int    `json:"parked,omitempty"`    // messages in postman/
+	Unloaded  int    `json:"unloaded,omitempty"`  // messages that the scheduler cannot load, because they are locked, for example
+	Finishing int    `json:"finishing,omitempty"` // messages without recipients, whose notices or files are being worked on
 	Diagnosis string `json:"diagnosis,omitempty"`
 }
 
 func (g *progress) String() string {
 	text := fmt.Sprintf("%d arrived at %s, %d on the way, %d left", g.Arrived, g.Node, g.OnTheWay, g.Left)
-	if g.Held > 0 {
-		text += fmt.Sprintf(", %d held", g.Held)
+	for _, more := range []struct {
+		n    int
+		what string
+	}{{g.Held, "held"}, {g.Parked, "parked"}, {g.Unloaded, "not loaded"}, {g.Finishing, "finishing"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.what)
+		}
 	}
 	if g.Diagnosis != "" {
 		text += " (" + g.Diagnosis + ")"
@@ -37,82 +55,182 @@ func (g *progress) String() string {
 	return text
 }
 
+// recipients are those that are here.
+func (g *progress) recipients() int { return g.OnTheWay + g.Left + g.Held }
+
+// drain is one --move --all.
+type drain struct {
+	*program
+	orders []mailq.Order // for held, parked and other mail
+	errors []string      // of each order, in the last round; "": none
+	first  int           // recipients at the beginning
+	last   progress
+	same   int // rounds without a change
+}
+
 // moveAll moves all mail to another node and waits until it has arrived. It prints a
-// line whenever something has changed.
+// line whenever something has changed, and at the end what is left here and why.
 func (p *program) moveAll() error {
-	orders := make([]mailq.Order, 2)
-	for i, where := range []mailq.Selection{{State: mailq.StateHeld}, {Channel: "*"}} {
-		orders[i] = p.order
-		orders[i].Where = &where
+	d := &drain{program: p}
+	for _, where := range []mailq.Selection{{State: mailq.StateHeld}, {State: mailq.StateParked}, {Channel: "*"}} {
+		order := p.order
+		order.Where = &where
+		d.orders = append(d.orders, order)
 	}
 	if p.order.DryRun {
-		return p.act(orders)
+		return p.act(d.orders)
 	}
-	if err := p.confirm(orders[1:]); err != nil {
+	if err := p.confirm(d.orders[2:]); err != nil {
 		return err
 	}
-	first, err := p.progress()
+	first, err := d.count()
 	if err != nil {
 		return err
 	}
-	last := progress{}
+	d.first = first.recipients()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	for {
-		for i := range orders {
-			_, err := p.client.Order(&orders[i])
-			if err != nil && client.KindOf(err) != client.NotDone { // NotDone: nothing matches
-				return err
-			}
-		}
-		now, err := p.progress()
+		done, err := d.round()
 		if err != nil {
 			return err
 		}
-		now.Arrived = max(0, first.total()-now.total())
-		if now != last {
-			if err := p.printProgress(&now); err != nil {
-				return err
-			}
-			last = now
+		if done || ctx.Err() != nil {
+			return d.leave()
 		}
-		if now.total() == 0 {
-			return nil
+		select {
+		case <-time.After(movePause):
+		case <-ctx.Done():
 		}
-		time.Sleep(movePause)
 	}
 }
 
-func (g *progress) total() int { return g.OnTheWay + g.Left + g.Held }
+// round gives the orders once. done says that nothing is left that could still move.
+func (d *drain) round() (done bool, err error) {
+	d.errors = make([]string, len(d.orders))
+	for i := range d.orders {
+		_, err := d.client.Order(&d.orders[i])
+		switch client.KindOf(err) {
+		case client.NotDone: // also if there is no such mail
+			d.errors[i] = err.Error()
+		default:
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	now, err := d.count()
+	if err != nil {
+		return false, err
+	}
+	now.Arrived = max(0, d.first-now.recipients())
+	if now == d.last {
+		d.same++
+	} else {
+		d.same, d.last = 0, now
+		if err := d.print(&now, now.String()); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case now.OnTheWay+now.Left+now.Unloaded+now.Finishing > 0:
+		return false, nil // an agent, or a process that has locked it, is waited for
+	case now.Held+now.Parked > 0:
+		return d.same >= moveRounds, nil
+	}
+	return true, nil
+}
 
-// progress counts the recipients that are here.
-func (p *program) progress() (progress, error) {
-	g := progress{Node: p.order.To.Host}
-	for t, err := range p.client.Threads() {
+// count counts what is here.
+func (d *drain) count() (progress, error) {
+	g := progress{Node: d.order.To.Host}
+	for t, err := range d.client.Threads() {
 		switch {
 		case err != nil:
 			return g, err
-		case t.Channel == ctlfile.TransferChannel && t.Host == p.order.To.Host:
+		case t.Channel == ctlfile.TransferChannel && t.Host == g.Node:
 			g.OnTheWay += t.Recipients
 			g.Diagnosis = client.Plain(t.Reason)
 		default:
 			g.Left += t.Recipients
 		}
 	}
-	held, err := p.heldMessages()
+	held, err := d.heldMessages()
+	if err != nil {
+		return g, err
+	}
 	for _, item := range held {
 		g.Held += len(item.Recipients)
+	}
+	totals, err := d.client.Totals()
+	if err == nil {
+		g.Parked, g.Unloaded = totals.Parked.Count, totals.Unloaded.Count
+		if g.OnTheWay+g.Left == 0 {
+			g.Finishing = totals.Messages
+		}
 	}
 	return g, err
 }
 
-func (p *program) printProgress(g *progress) error {
+// remains is the last line with --json.
+type remains struct {
+	Node string   `json:"node"`
+	Left []string `json:"remains"` // what is left here, and why
+}
+
+// leave prints what is left here, and why. If something is, the error is errSilent.
+func (d *drain) leave() error {
+	totals, err := d.client.Totals()
+	if err != nil {
+		return err
+	}
+	r := remains{Node: d.order.To.Host, Left: []string{}}
+	add := func(n int, one, several, why string) {
+		if n > 0 {
+			r.Left = append(r.Left, client.Plain(mailq.Plural(n, one, several)+": "+why))
+		}
+	}
+	add(d.last.OnTheWay, "recipient on the way", "recipients on the way", cmp.Or(d.last.Diagnosis, "the node has not answered yet"))
+	for t, err := range d.client.Threads() {
+		if err != nil {
+			return err
+		}
+		if t.Channel != ctlfile.TransferChannel || t.Host != r.Node {
+			of := fmt.Sprintf(" of %s/%s", t.Channel, t.Host)
+			add(t.Recipients, "recipient"+of, "recipients"+of, "with agents, or not moved yet")
+		}
+	}
+	router := "the router has not routed them yet"
+	if totals.Router.Dead {
+		router = "the router is not running"
+	}
+	add(d.last.Held, "held recipient", "held recipients", d.errors[0])
+	add(d.last.Parked, "parked message", "parked messages", d.errors[1])
+	add(d.last.Finishing, "message without recipients", "messages without recipients", "notices are being written, or files removed")
+	add(totals.Unloaded.Count, "message not loaded", "messages not loaded", totals.Unloaded.Reason)
+	add(totals.Quarantined.Count, "quarantined message", "quarantined messages", cmp.Or(totals.Quarantined.Reason, "it cannot be read"))
+	add(totals.Router.Count, "message in router/", "messages in router/", router)
+	if d.json || len(r.Left) > 0 {
+		if err := d.print(&r, "left here: "+strings.Join(r.Left, "\nleft here: ")); err != nil {
+			return err
+		}
+	}
+	if len(r.Left) > 0 {
+		return errSilent
+	}
+	return nil
+}
+
+// print prints a value as JSON or in words.
+func (d *drain) print(value any, words string) error {
 	var err error
-	if p.json {
-		err = json.NewEncoder(p.out).Encode(g)
+	if d.json {
+		err = json.NewEncoder(d.out).Encode(value)
 	} else {
-		_, err = fmt.Fprintln(p.out, g)
+		_, err = fmt.Fprintln(d.out, words)
 	}
 	if err == nil {
-		err = p.out.Flush()
+		err = d.out.Flush()
 	}
 	return err
 }

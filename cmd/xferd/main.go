@@ -92,11 +92,11 @@ func serve(o *options, log zerolog.Logger) error {
 	if o.postoffice == "" {
 		o.postoffice = env.Value("POSTOFFICE")
 	}
-	params, err := config.LoadParams(o.config, env)
+	file, err := config.Load(o.config, env)
 	if err != nil {
 		return err
 	}
-	r, at, err := newReceiver(o, env, &params, log)
+	r, at, err := newReceiver(o, env, file, log)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,8 @@ func serve(o *options, log zerolog.Logger) error {
 
 // newReceiver returns the receiver that the PARAMs of scheduler.cf describe, and where it
 // listens.
-func newReceiver(o *options, env *zenv.File, p *config.Params, log zerolog.Logger) (*receiver.Receiver, listen.Address, error) {
+func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logger) (*receiver.Receiver, listen.Address, error) {
+	p := &file.Params
 	if p.XferNodes == "" {
 		return nil, listen.Address{}, fmt.Errorf("%s has no PARAMxfer-nodes", o.config)
 	}
@@ -143,8 +144,12 @@ func newReceiver(o *options, env *zenv.File, p *config.Params, log zerolog.Logge
 	if notify == "" {
 		notify = filepath.Join(o.postoffice, ".scheduler.notify")
 	}
+	keep := file.LongestExpiry()
+	if keep == 0 {
+		keep = receiver.UntilConfirmed
+	}
 	store, err := receiver.OpenStore(receiver.Options{
-		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Programs: p.XferPrograms,
+		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Programs: p.XferPrograms, Keep: keep,
 	})
 	if err != nil {
 		return nil, at, err

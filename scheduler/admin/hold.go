@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"zsched/ctlfile"
@@ -198,15 +199,85 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 			}
 		}
 	}
-	for _, m := range held {
-		more, err := q.actOnHeld(ctx, o, m.SpoolID())
-		if errors.Is(err, daemon.ErrNotHeld) {
-			continue
-		}
-		did.add(more)
+	return q.eachMessage(o, held, did, func(m *spool.Stored) (mailq.Outcome, error) { return q.actOnHeld(ctx, o, m.SpoolID()) })
+}
+
+// moveParked moves the parked messages that are selected to another node. There is no
+// other order about them: they wait for a notice to be written, not for delivery.
+func (q *Queue) moveParked(ctx context.Context, o *mailq.Order, did *tally) error {
+	if !isMove(o) {
+		return errors.New("mail with state=parked can only be moved to another node")
+	}
+	match := isSelected(o.Where, time.Now())
+	var parked []*spool.Stored
+	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Postman}}) {
 		if err != nil {
 			return err
 		}
+		if jobs := storedJobs(m); slices.ContainsFunc(jobs, match) {
+			parked = append(parked, m)
+			for _, job := range jobs {
+				did.threads[job.Name] = struct{}{}
+			}
+		}
 	}
-	return nil
+	return q.eachMessage(o, parked, did, func(m *spool.Stored) (mailq.Outcome, error) {
+		if !o.DryRun {
+			sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{
+				From: spool.Postman, Path: m.Name.Path, Channel: o.To.Channel, Host: o.To.Host,
+			})
+			if err != nil {
+				return mailq.Outcome{}, err
+			}
+			q.touched(ctx, o, m, sent.NewFiles())
+		}
+		return outcomeOf(m), nil
+	})
+}
+
+// isMove reports whether an order moves mail to another node.
+func isMove(o *mailq.Order) bool {
+	return o.Verb == mailq.Reroute && o.To.Channel == ctlfile.TransferChannel
+}
+
+// maxMoves is how many messages are moved at once: they share their waits for the disk.
+const maxMoves = 200
+
+// eachMessage carries out an order on messages and counts what it did. An error ends it,
+// except for a move: that goes on with the other messages, many at a time, and the first
+// error is returned.
+func (q *Queue) eachMessage(o *mailq.Order, list []*spool.Stored, did *tally, act func(*spool.Stored) (mailq.Outcome, error)) error {
+	limit := 1
+	if isMove(o) {
+		limit = maxMoves
+	}
+	var mu sync.Mutex
+	var first error
+	var working sync.WaitGroup
+	next := make(chan *spool.Stored)
+	for range min(limit, len(list)) {
+		working.Go(func() {
+			for m := range next {
+				more, err := act(m)
+				mu.Lock()
+				did.add(more)
+				if err != nil && !errors.Is(err, daemon.ErrNotHeld) && first == nil {
+					first = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range list {
+		mu.Lock()
+		stop := first != nil && limit == 1
+		mu.Unlock()
+		if stop {
+			break
+		}
+		next <- m
+	}
+	close(next)
+	working.Wait()
+	return first
 }

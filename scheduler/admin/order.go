@@ -110,6 +110,10 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		return mailq.Outcome{}, err
 	}
 	did := newTally()
+	if o.Where.State == mailq.StateParked {
+		err = q.moveParked(ctx, o, did)
+		return did.outcome(), err
+	}
 	err = q.orderJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool {
 		if o.Where.Sender != "" {
 			return selected(q.jobWithFile(ctx, v))

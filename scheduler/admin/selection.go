@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
@@ -35,11 +36,12 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 				}
 			}
 		}
-		if where.State != mailq.StateHeld {
+		place, elsewhere := map[string]spool.Place{mailq.StateHeld: spool.Hold, mailq.StateParked: spool.Postman}[where.State]
+		if !elsewhere {
 			return
 		}
 		match := isSelected(&where, now)
-		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Hold}}) {
+		for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{place}}) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -113,8 +115,14 @@ func isSelected(where *mailq.Selection, now time.Time) func(*mailq.Job) bool {
 	return func(job *mailq.Job) bool { return where.Matches(job, now) && where.MatchesFile(job) }
 }
 
+// isUntold reports whether a d line about a recipient is still to be reported.
+func isUntold(f *ctlfile.File, offset int64) bool {
+	return slices.ContainsFunc(f.Diagnostics, func(d ctlfile.Diagnostic) bool { return d.Recipient == offset && d.Tag == ctlfile.Open })
+}
+
 // storedJobs returns the job lines that the open recipients of a message have in
-// the queue, or would have there.
+// the queue, or would have there. Those of a parked message are done, and their sender is
+// still to be told.
 func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 	if m.File == nil {
 		return nil
@@ -124,13 +132,16 @@ func storedJobs(m *spool.Stored) (jobs []*mailq.Job) {
 		Message: m.Name.ID, Path: m.Name.Path, SpoolID: m.SpoolID(), ArrivedAt: m.ModifiedAt,
 		LogID: m.File.LogID, Size: max(0, m.Size),
 	}
-	if m.Place == spool.Hold {
+	switch m.Place {
+	case spool.Hold:
 		whole.State, whole.Held = mailq.StateHeld, true
+	case spool.Postman:
+		whole.State = mailq.StateParked
 	}
 	whole.Sender = senderOf(m.File)
 	for i := range m.File.Recipients {
 		to := &m.File.Recipients[i]
-		if m.File.Done(i) {
+		if m.File.Done(i) && !(m.Place == spool.Postman && isUntold(m.File, to.Offset)) {
 			continue
 		}
 		name := mailq.Name{Channel: to.RouteChannel(), Host: to.RouteHost()}

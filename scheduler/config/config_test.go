@@ -118,6 +118,17 @@ func TestDefaultsAreTheManuals(t *testing.T) {
 
 // Manual: "If the clause is empty, then the contents of the next non-empty
 // clause will be used." ZMailer's program left some keywords out.
+func TestLongestExpiry(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"*/* expiry=3d\nsmtp/*\n\texpiry=10d expiry2=1h command=x\n": 241 * time.Hour,
+		"*/* expiry=3d expiry2=1h\nsmtp/*\n\texpiry=0 command=x\n":   0,
+	} {
+		if got := mustParse(t, text).LongestExpiry(); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestEmptyClauseHasWhatTheNextOneHas(t *testing.T) {
 	got := clauses(mustParse(t, `
 */*

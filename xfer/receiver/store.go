@@ -24,6 +24,7 @@ package receiver
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,13 +47,17 @@ type Options struct {
 	// Programs allows recipients that are programs (|command), files (/path) or
 	// lists (:include:).
 	Programs bool
-	// Keep is how long origins are kept that the sender has not confirmed; 0: a
-	// week.
+	// Keep is how long mail may wait at the sender, and so how long origins are kept
+	// that it has not confirmed: at least a week.
 	Keep time.Duration
 }
 
-// keepOrigins is how long origins are kept at least.
-const keepOrigins = 7 * 24 * time.Hour
+const (
+	// minKeep is how long origins are kept at least.
+	minKeep = 7 * 24 * time.Hour
+	// UntilConfirmed, as Options.Keep, keeps them until they are confirmed.
+	UntilConfirmed time.Duration = math.MaxInt64
+)
 
 // Store is the part of a postoffice in which mail arrives from other nodes.
 type Store struct {
@@ -78,7 +83,7 @@ type Store struct {
 // OpenStore makes the directories that are missing, and puts into the queue what a
 // crash has left of the mail that was taken.
 func OpenStore(o Options) (*Store, error) {
-	o.Keep = max(o.Keep, keepOrigins)
+	o.Keep = max(o.Keep, minKeep)
 	s := &Store{
 		options: o, active: make(map[string]bool), root: os.Geteuid() == 0,
 		controls: filepath.Join(o.Postoffice, "transport", stagedDir),
