@@ -112,7 +112,17 @@ func (c *connection) use(conn net.Conn) {
 	defer c.sending.Unlock()
 	c.Conn = conn
 	c.in = bufio.NewReaderSize(conn, maxCommand)
-	c.out = bufio.NewWriterSize(conn, 1024)
+	c.out = bufio.NewWriterSize(timedWriter{conn}, 1024)
+}
+
+// timedWriter bounds the time of each write to a client.
+type timedWriter struct{ net.Conn }
+
+func (w timedWriter) Write(p []byte) (int, error) {
+	if err := w.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return w.Conn.Write(p)
 }
 
 // remoteAddr returns the IP address of a client, or the zero value if the connection
@@ -166,10 +176,6 @@ func (c *connection) Close() error {
 func (c *connection) flush() error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	if c.out.Buffered() == 0 {
-		return nil
-	}
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	return c.out.Flush()
 }
 
@@ -183,7 +189,6 @@ func (c *connection) Write(p []byte) (int, error) {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	_ = c.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := c.out.Write(p); err != nil {
 		return 0, err
 	}

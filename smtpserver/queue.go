@@ -40,7 +40,15 @@ type queue struct {
 type incoming struct {
 	file *postoffice.File
 	w    *bufio.Writer
+	size int64  // of the file
 	name string // below router/, when it is there
+}
+
+// Write writes to the file. It is for the buffer w.
+func (m *incoming) Write(p []byte) (int, error) {
+	n, err := m.file.Write(p)
+	m.size += int64(n)
+	return n, err
 }
 
 func openQueue(router ctlfile.Router, notify string) (*queue, error) {
@@ -98,7 +106,9 @@ func (q *queue) create() (*incoming, error) {
 		return nil, fmt.Errorf("create message: %w", err)
 	}
 	q.open.Add(1)
-	return &incoming{file: f, w: bufio.NewWriterSize(f, 16<<10)}, nil
+	m := &incoming{file: f}
+	m.w = bufio.NewWriterSize(m, 16<<10)
+	return m, nil
 }
 
 // checkHeader reads the header of a complete message, which begins at an offset, as the
@@ -107,7 +117,7 @@ func (m *incoming) checkHeader(offset int64) error {
 	if err := m.w.Flush(); err != nil {
 		return err
 	}
-	_, _, _, err := ctlfile.ReadHeader(io.NewSectionReader(m.file, offset, 1<<62))
+	_, _, _, err := ctlfile.ReadHeader(io.NewSectionReader(m.file, offset, m.size-offset))
 	return err
 }
 

@@ -38,31 +38,11 @@ func (q *queue) prepare(n uint64) error {
 	return nil
 }
 
-// share sets the mode of a file and, if the router runs as root, its group: that of
-// transport/, through which agents read or write the file.
-func (q *queue) share(file *postoffice.File, mode uint32) error {
-	if q.root {
-		if err := file.Chown(-1, q.group); err != nil {
-			return err
-		}
-	}
-	return file.Chmod(mode)
-}
-
 // write writes a control file into the staging directory. If there is one of that
 // name, an earlier job has failed to remove it.
 func (q *queue) write(name string, text []byte) error {
 	q.step("write " + name)
-	path := q.staging(name)
-	if err := postoffice.RemovePath(path); err != nil {
-		return err
-	}
-	file, err := postoffice.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	return errors.Join(err, q.share(file, 0o660), file.Close())
+	return postoffice.WriteControlUnsynced(q.staging(name), text, q.group)
 }
 
 // copyMessage copies a job's message into the staging directory and returns the

@@ -59,7 +59,7 @@ type routed struct {
 
 // read reads a submission and routes its recipients.
 func (m *localMachine) read(in *submission, t *table.Table) (*routed, error) {
-	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, 1<<62))
+	e, rest, err := envelope.Read(io.NewSectionReader(in.file, 0, in.info.Size()))
 	var malformed *envelope.Error
 	if errors.As(err, &malformed) {
 		return nil, unreadablef("%s:%w", in.name, err)

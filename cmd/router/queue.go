@@ -181,10 +181,8 @@ func (q *queue) failAll(jobs []*job, err error) {
 
 // stage writes what a job needs into the staging directory.
 func (q *queue) stage(j *job) error {
-	if mode, was := uint32(j.info.Mode().Perm()|0o440)&0o660, uint32(j.info.Mode().Perm()); q.root || mode != was && j.uid == os.Geteuid() {
-		if err := q.share(j.file, mode); err != nil {
-			return err
-		}
+	if err := q.share(j); err != nil {
+		return err
 	}
 	for i, c := range j.contents {
 		number, name := j.inode, decimal(j.inode)
@@ -209,6 +207,19 @@ func (q *queue) stage(j *job) error {
 		}
 	}
 	return nil
+}
+
+// share lets agents read the message, through the group of transport/ if the router runs
+// as root.
+func (q *queue) share(j *job) error {
+	mode, group := uint32(j.info.Mode().Perm()|0o440)&0o660, q.group
+	if !q.root {
+		if j.uid != os.Geteuid() {
+			return nil
+		}
+		group = -1
+	}
+	return j.file.Share(group, mode)
 }
 
 // unstage removes what stage wrote.

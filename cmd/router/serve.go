@@ -47,7 +47,7 @@ type router struct {
 	loader  *table.Loader
 	log     zerolog.Logger
 	syslog  *asyncsyslog.Writer // nil: none
-	notify  string              // the scheduler's socket
+	notify  *ctlfile.Announcer  // the scheduler's socket; nil: none
 	waiting []string            // names below router/, each once
 	known   map[string]bool     // the names in waiting
 	retries map[string]retry    // those that failed, by name
@@ -79,8 +79,11 @@ func newRouter(o *options, env *zenv.File, loader *table.Loader, log zerolog.Log
 			host: host, maxHops: o.maxHops, login: loginName,
 			trusted: map[int]bool{0: true, os.Geteuid(): true},
 		},
-		queue: q, loader: loader, log: log, notify: env.Value("SCHEDULERNOTIFY"),
+		queue: q, loader: loader, log: log,
 		known: map[string]bool{}, retries: map[string]retry{},
+	}
+	if socket := env.Value("SCHEDULERNOTIFY"); socket != "" {
+		r.notify = ctlfile.NewAnnouncer(socket)
 	}
 	for name := range strings.FieldsSeq(env.Value("ROUTERTRUSTED")) {
 		u, err := user.Lookup(name)
@@ -405,8 +408,8 @@ func (r *router) finish(j *job, startedAt time.Time) {
 // announce tells the scheduler of a control file. An error does not matter: the
 // scheduler watches transport/.
 func (r *router) announce(path string) {
-	if r.notify != "" {
-		_ = ctlfile.Announce(r.notify, path)
+	if r.notify != nil {
+		_ = r.notify.Announce(path)
 	}
 }
 

@@ -263,11 +263,11 @@ func writeControl(temp string, text []byte, group int, sync func(*File) error) (
 	}
 	file := NewFile(fd, temp)
 	_, err = file.Write(text)
-	if err == nil && os.Geteuid() == 0 {
-		err = file.Chown(-1, group)
+	if os.Geteuid() != 0 {
+		group = -1
 	}
 	if err == nil {
-		err = file.Chmod(controlMode)
+		err = file.Share(group, controlMode)
 	}
 	if err == nil {
 		err = sync(file)

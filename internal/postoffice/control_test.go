@@ -131,6 +131,21 @@ func TestOwnControlFileStaysAsItIs(t *testing.T) {
 	tr.is(0, 0o460)
 }
 
+func TestControlFileIsSharedWithTheGroupOnly(t *testing.T) {
+	tr := newTransport(t)
+	path := filepath.Join(tr.dir, "7")
+	defer unix.Umask(unix.Umask(0o077))
+	for _, group := range []int{0, nobody, nobody} { // the last replaces a file
+		if err := WriteControlUnsynced(path, []byte(controlText), group); err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil || st.Uid != 0 || int(st.Gid) != group || st.Mode&0o7777 != controlMode {
+			t.Errorf("owner %d, group %d, mode %#o, %v; want group %d", st.Uid, st.Gid, st.Mode&0o7777, err, group)
+		}
+	}
+}
+
 // Files that were written before transport/ got its group are root:root.
 func TestFilesGetTheGroupThatTransportGotLater(t *testing.T) {
 	tr := newTransport(t)

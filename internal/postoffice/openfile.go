@@ -120,6 +120,19 @@ func (f *File) Chmod(mode uint32) error { return f.wrap("chmod", fchmod(f.FD(), 
 // Chown sets the owner and the group; -1 leaves one as it is.
 func (f *File) Chown(uid, gid int) error { return f.wrap("chown", fchown(f.FD(), uid, gid)) }
 
+// Share sets the mode and, if group is not -1, the group, unless they are so already.
+func (f *File) Share(group int, mode uint32) error {
+	var st unix.Stat_t
+	err := Fstat(f.FD(), &st)
+	if err == nil && group >= 0 && int(st.Gid) != group {
+		err = fchown(f.FD(), -1, group)
+	}
+	if err == nil && st.Mode&0o7777 != mode {
+		err = fchmod(f.FD(), mode)
+	}
+	return f.wrap("chmod", err)
+}
+
 // SetTime sets the modification time.
 func (f *File) SetTime(at time.Time) error {
 	ts, err := unix.TimeToTimespec(at)

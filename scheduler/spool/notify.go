@@ -153,18 +153,17 @@ func (s *Spool) listen(n *notifySocket) error {
 	}
 	buf := make([]byte, maxDatagram+1)
 	for {
-		var names []Name
 		var failed error
 		err := raw.Read(func(fd uintptr) bool {
-			var waiting bool
-			names, waiting, failed = receive(int(fd), buf)
-			return waiting || len(names) > 0 || failed != nil
+			names, waiting, err := receive(int(fd), buf)
+			if len(names) > 0 && !s.announce(names) {
+				err = net.ErrClosed
+			}
+			failed = err
+			return waiting || failed != nil
 		})
 		if err = errors.Join(err, failed); err != nil {
 			return err
-		}
-		if len(names) > 0 && !s.announce(names) {
-			return net.ErrClosed
 		}
 	}
 }

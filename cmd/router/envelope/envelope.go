@@ -20,6 +20,7 @@ package envelope
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -131,7 +132,7 @@ func (p *parser) peekLine() ([]byte, error) {
 	for size := 256; ; size *= 2 {
 		size = min(size, MaxLine)
 		raw, err := p.in.Peek(size)
-		if i := strings.IndexByte(string(raw), '\n'); i >= 0 {
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			return raw[:i+1], nil
 		}
 		switch {
