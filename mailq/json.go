@@ -131,6 +131,7 @@ type Thread struct {
 	WindowLimit    int         `json:"window_limit,omitempty"`
 	Sessions       int         `json:"sessions,omitempty"` // busy
 	Destination    Destination `json:"destination,omitempty"`
+	Site           string      `json:"site,omitempty"` // the host that agents have talked to; "": not known
 	SuspendedUntil time.Time   `json:"suspended_until,omitzero"`
 	Effects        []Effect    `json:"effects,omitempty"`  // of reply rules and of SUSPEND
 	Feedback       *Feedback   `json:"feedback,omitempty"` // nil: the window is fixed
@@ -332,9 +333,11 @@ type Setting struct {
 
 // Limit is a limit on a thread and how much of it is used.
 type Limit struct {
-	Name   string `json:"name"` // maxta, maxchannel, maxring, maxthr or window
+	// Name is maxta, maxchannel, maxring, maxthr, window, sitemax, clustermax or
+	// clustersitemax.
+	Name   string `json:"name"`
 	Used   int    `json:"used"`
-	Most   int    `json:"most"` // 0: no limit, except in clustermax
+	Most   int    `json:"most"` // 0: no limit, except in clustermax and clustersitemax
 	Blocks bool   `json:"blocks"`
 	// Agents is the number of processes, which maxchannel and maxring limit as well.
 	Agents int `json:"agents,omitempty"`

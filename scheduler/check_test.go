@@ -279,7 +279,7 @@ func (s *Scheduler) checkThread(t *thread) {
 // checkSites: a site counts its threads and their sessions, and no thread waits at a
 // site that has a free session which no thread was offered.
 func (s *Scheduler) checkSites() {
-	type count struct{ threads, busy, waiting, offered int }
+	type count struct{ threads, busy, waiting, offered, want, limited int }
 	counts := make(map[*site]count)
 	for _, t := range s.threads {
 		x := t.shaping
@@ -291,6 +291,12 @@ func (s *Scheduler) checkSites() {
 		n := counts[x.site]
 		n.threads++
 		n.busy += t.busy
+		n.want += x.siteWant
+		if s.config.Cluster && t.params.ClusterSiteMax > 0 {
+			n.limited++
+			assert(x.siteMax == t.params.ClusterSiteMax && x.site.share.max <= x.siteMax, "thread %v has a clustersitemax of %d, counted as %d", t.key, t.params.ClusterSiteMax, x.siteMax)
+		}
+		assert(t.mayFeed() && x.siteWant == t.usableSessions() || !t.mayFeed() && x.siteWant == t.busy, "thread %v wants %d sessions of its site", t.key, x.siteWant)
 		if x.siteIndex != 0 {
 			n.waiting++
 			assert(x.siteRing == t.ring, "thread %v waits for another ring", t.key)
@@ -303,6 +309,10 @@ func (s *Scheduler) checkSites() {
 	for name, st := range s.sites {
 		n := counts[st]
 		assert(n.threads == st.threads && n.busy == st.busy, "site %s: %d threads, kept %d; %d sessions, kept %d", name, n.threads, st.threads, n.busy, st.busy)
+		assert(n.want == st.want && (n.limited > 0) == (st.share != nil), "site %s: %d wanted, kept %d; share %v", name, n.want, st.want, st.share)
+		if c := st.share; c != nil {
+			s.checkShare(c)
+		}
 		waiting := 0
 		for i := range st.queues {
 			q := &st.queues[i]
@@ -315,6 +325,12 @@ func (s *Scheduler) checkSites() {
 	assert(len(s.knownSites) == s.siteOrder.len, "%d sites are known, %d in order", len(s.knownSites), s.siteOrder.len)
 }
 
+// checkShare: the demand for a share was said as it is.
+func (s *Scheduler) checkShare(c *clusterShare) {
+	assert(s.demand(c) == c.said || s.demand(c) == Want{Limit: c.id, Max: c.max} && c.said == Want{}, "%v: said %v, demand %v", c.id, c.said, s.demand(c))
+	assert(c.sessions > 0 || c.index == 0, "%v: no allowance ends", c.id)
+}
+
 // checkGate: a thread whose mail waits for a token is in the agenda.
 func (s *Scheduler) checkGate(t *thread) {
 	x := t.shaping
@@ -324,7 +340,7 @@ func (s *Scheduler) checkGate(t *thread) {
 	}
 	if p := x.probe; p != nil {
 		assert(p.thread == t && !p.noted && (t.window.dead || p.asked), "thread %v keeps a probe: %+v", t.key, p)
-		assert(!p.held || t.suspendedUntil == 0 && !s.halted(), "thread %v keeps the right to probe", t.key)
+		assert(!p.held || t.suspendedUntil == 0 && (t.busy > 0 || !s.halted()), "thread %v keeps the right to probe", t.key)
 		assert(p.held || p.asked || t.suspendedUntil != 0 || t.busy > 0 || !t.mayFeed() || s.halted() || t.queue().len() == 0, "thread %v does not ask for its probe", t.key)
 	}
 	assert(x.probe != nil || !t.window.dead || !s.config.Cluster, "dead thread %v has no probe", t.key)
@@ -342,8 +358,7 @@ func (s *Scheduler) checkGate(t *thread) {
 		assert(w.left > 0 || w.drawing || t.queue().len() == 0 || !t.mayFeed(), "thread %v waits for tokens that nobody draws", t.key)
 	}
 	if c := x.share; c != nil {
-		assert(s.demand(c) == c.said || s.demand(c) == Want{Limit: c.id, Max: c.max} && c.said == Want{}, "thread %v: said %v, demand %v", t.key, c.said, s.demand(c))
-		assert(c.sessions > 0 || c.index == 0, "thread %v: no allowance ends", t.key)
+		s.checkShare(c)
 	}
 	assert(x.tokens <= x.rate.tokens(s.now), "thread %v counts %d tokens, has %d", t.key, x.tokens, x.rate.tokens(s.now))
 }

@@ -103,10 +103,11 @@ type Params struct {
 	Rate, RingRate, ChannelRate []Rate
 	RateBurst                   int // most tokens at a time; at least 1
 	// Limits over all nodes of a cluster; 0: none.
-	ClusterMax  int // busy sessions of the thread
-	ClusterRate Rate
-	SiteMax     int // busy sessions of the site; 0: no limit
-	SiteRate    []Rate
+	ClusterMax     int // busy sessions of the thread
+	ClusterSiteMax int // busy sessions of the site
+	ClusterRate    Rate
+	SiteMax        int // busy sessions of the site; 0: no limit
+	SiteRate       []Rate
 
 	Overfeed int // job lines given beyond the one being worked on
 	Sessions int // job lines that one agent may have open; at least 1

@@ -75,15 +75,20 @@ func (s *Scheduler) shiftThread(t *thread, by time.Duration) {
 			e.since, e.until = e.since.shifted(by), e.until.shifted(by)
 		}
 	}
+	// If the clock was set back, the saved time of mail that is due may be in the
+	// future again.
 	for ref := t.vertices.head; ref != 0; ref = t.vertices.next(ref) {
 		if ref.isRecord() {
-			if rec := s.records.items.at(ref.record()); rec.wakeAt != 0 {
+			rec := s.records.items.at(ref.record())
+			if rec.wakeAt != 0 {
 				rec.wakeAt = rec.wakeAt.instant().shifted(by).second()
+			}
+			if rec.wakeAt != 0 || by < 0 {
 				s.noteRecordChange(ref.record())
 			}
 		} else {
 			v := s.vertices.at(ref)
-			if v.wakeAt = v.wakeAt.shifted(by); v.state == waiting {
+			if v.wakeAt = v.wakeAt.shifted(by); v.state == waiting || by < 0 {
 				s.noteChange(v)
 			}
 		}

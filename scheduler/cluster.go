@@ -55,11 +55,14 @@ func (Draw) action() {}
 
 func (Allowance) event() {}
 
-// clusterShare is this node's share of a limit on sessions.
+// clusterShare is this node's share of a limit on sessions: of clustermax, which is a
+// thread's, or of clustersitemax, which is a site's. If both thread and site are nil,
+// they are gone.
 type clusterShare struct {
 	id     ClusterLimit
-	max    int     // as configured
-	thread *thread // nil: it is gone
+	max    int // as configured
+	thread *thread
+	site   *site
 	// sessions is how many may be busy; Unlimited: only this node's limits apply.
 	sessions int
 	index    int32 // in agenda.shares
@@ -94,9 +97,9 @@ func (q *queue) setClusterLimits(t *thread) {
 	}
 }
 
-// dropShare gives up a share whose thread or limit is gone.
+// dropShare gives up a share whose thread, site or limit is gone.
 func (q *queue) dropShare(c *clusterShare) {
-	c.thread = nil
+	c.thread, c.site = nil, nil
 	q.shares.remove(c)
 	q.noteDemand(c)
 }
@@ -120,6 +123,9 @@ func (d *dispatch) noteHalted() {
 	for _, t := range d.threadsInOrder() {
 		if x := t.shaping; x != nil && x.share != nil {
 			d.noteDemand(x.share)
+		}
+		if x := t.shaping; x != nil && x.site != nil && x.site.share != nil {
+			d.noteDemand(x.site.share)
 		}
 		if x := t.shaping; x != nil && x.probe != nil {
 			d.noteProbe(x.probe)
@@ -147,14 +153,32 @@ func (d *dispatch) demand(c *clusterShare) Want {
 	if t := c.thread; t != nil {
 		w.Busy, w.Want = t.busy, t.busy
 		if t.mayFeed() && !d.halted() {
-			w.Want = max(t.busy, min(t.sessionLimit(), t.busy+int(t.states[due])))
+			w.Want = t.usableSessions()
+		}
+	}
+	if s := c.site; s != nil {
+		w.Busy, w.Want = s.busy, s.busy
+		if !d.halted() {
+			w.Want = max(s.busy, s.want)
 		}
 	}
 	return w
 }
 
-// allowance applies an Allowance. It ignores one for a thread without mail.
+// usableSessions is how many sessions the thread could use, busy ones included.
+func (t *thread) usableSessions() int {
+	return max(t.busy, min(t.sessionLimit(), t.busy+int(t.states[due])))
+}
+
+// allowance applies an Allowance. It ignores one for a thread or site without mail.
 func (d *dispatch) allowance(e Allowance) {
+	if e.Limit.Setting == "clustersitemax" {
+		if s := d.sites[e.Limit.Channel+"/"+e.Limit.Name]; s != nil && s.share != nil {
+			d.setSessions(s.share, &e)
+			d.offerSite(s)
+		}
+		return
+	}
 	t := d.threads[threadKey{e.Limit.Channel, e.Limit.Name}]
 	if t == nil || t.shaping == nil {
 		return
@@ -163,19 +187,23 @@ func (d *dispatch) allowance(e Allowance) {
 	case e.Limit.Setting == "clusterrate" && x.draws != nil:
 		d.tokensDrawn(t, &e)
 	case e.Limit.Setting == "clustermax" && x.share != nil:
-		c := x.share
-		c.sessions = e.Sessions
-		until := at(e.Until)
-		if until <= d.now {
-			c.sessions = 0
-		}
-		if c.sessions == 0 || until == never {
-			d.shares.remove(c)
-		} else {
-			d.shares.put(until, c)
-		}
+		d.setSessions(x.share, &e)
 		d.updateThread(t)
 		d.overfeedThread(t)
+	}
+}
+
+// setSessions notes how many sessions a share allows, and until when.
+func (q *queue) setSessions(c *clusterShare, e *Allowance) {
+	c.sessions = e.Sessions
+	until := at(e.Until)
+	if until <= q.now {
+		c.sessions = 0
+	}
+	if c.sessions == 0 || until == never {
+		q.shares.remove(c)
+	} else {
+		q.shares.put(until, c)
 	}
 }
 
@@ -185,13 +213,21 @@ func (q *queue) endAllowances() {
 	for q.shares.next() <= q.now {
 		c := q.shares.pop()
 		c.sessions = 0
-		q.updateThread(c.thread)
+		if c.thread != nil {
+			q.updateThread(c.thread)
+		}
 	}
 }
 
 // dropAllowances is called when the clock was set. Package cluster then gives the
 // allowances again, with times by the new clock.
 func (s *Scheduler) dropAllowances() {
+	for _, site := range s.sites {
+		if site.share != nil {
+			site.share.sessions = 0
+			s.shares.remove(site.share)
+		}
+	}
 	for _, t := range s.threadsInOrder() {
 		x := t.shaping
 		if x == nil || x.share == nil && x.draws == nil {

@@ -58,9 +58,14 @@ const (
 
 // Limit is one of the limits on a thread and how much of it is used.
 type Limit struct {
-	Name string // maxta, maxchannel, maxring, maxthr, window, clustermax
-	Used int    // processes for maxta, busy sessions for the others
-	Most int    // 0: no limit, except in clustermax
+	// Name is maxta, maxchannel, maxring, maxthr, window, clustermax, sitemax or
+	// clustersitemax.
+	Name string
+	Used int // processes for maxta, busy sessions for the others
+	Most int // 0: no limit, except in clustermax and clustersitemax
+	// Of is the limit of the cluster in clustermax and clustersitemax; empty: there is
+	// no mail for it.
+	Of ClusterLimit
 	// Agents are the processes that count for maxchannel and maxring as well,
 	// idle ones included.
 	Agents int
@@ -152,8 +157,36 @@ func (s *Scheduler) limits(p *Params, channel string, r *ring, t *thread) []Limi
 		share := Limit{Name: "clustermax", Setting: "clustermax"}
 		if t != nil && t.shaping != nil && t.shaping.share != nil {
 			share.Used, share.Most, share.Blocks = t.busy, t.shaping.share.sessions, s.blocksOf(t).cluster
+			share.Of = t.shaping.share.id
 		}
 		limits = append(limits, share)
+	}
+	return append(limits, s.siteLimits(p, t)...)
+}
+
+// siteLimits returns the limits on the site of a thread. Thread may be nil.
+func (s *Scheduler) siteLimits(p *Params, t *thread) (limits []Limit) {
+	var st *site
+	if t != nil && t.shaping != nil {
+		st = t.shaping.site
+	}
+	blocked := NoWait
+	if st != nil {
+		blocked = s.blocksOf(t).gate
+	}
+	if p.SiteMax > 0 {
+		l := Limit{Name: "sitemax", Most: p.SiteMax, Setting: "sitemax", Blocks: blocked == WaitSite}
+		if st != nil {
+			l.Used = st.busy
+		}
+		limits = append(limits, l)
+	}
+	if s.config.Cluster && p.ClusterSiteMax > 0 {
+		l := Limit{Name: "clustersitemax", Setting: "clustersitemax", Blocks: blocked == WaitClusterSite}
+		if st != nil && st.share != nil {
+			l.Used, l.Most, l.Of = st.busy, st.share.sessions, st.share.id
+		}
+		limits = append(limits, l)
 	}
 	return limits
 }
@@ -245,6 +278,7 @@ const (
 	WaitRingRate    Wait = "ringrate"           // the ring has no token
 	WaitChannelRate Wait = "channelrate"        // the channel has no token
 	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
+	WaitClusterSite Wait = "clustersitemax"     // this node's share of the site's limit is used
 	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
 	WaitProbeRight  Wait = "probe right"        // the store says which node tries a dead destination
 )

@@ -45,6 +45,8 @@ type shaping struct {
 	siteRing  *ring   // of that queue
 	siteSince instant // position in it, kept until the thread has a session
 	offered   bool    // the site has offered it a session, which has not begun yet
+	siteMax   int     // its clustersitemax, as counted in site.maxes; 0: none
+	siteWant  int     // its part of site.want
 }
 
 // obtainShaping finds or makes the shaping of a thread.
@@ -227,6 +229,9 @@ func (d *dispatch) gate(t *thread) (why Wait, until instant) {
 	if x := t.shaping; x != nil && x.site != nil && d.freeAtSite(t) <= 0 {
 		if x.siteRate != nil && x.siteRate.tokens(d.now) == 0 {
 			return WaitSiteRate, x.siteRate.nextAt(d.now)
+		}
+		if below(x.site.busy, t.params.SiteMax) {
+			return WaitClusterSite, never
 		}
 		return WaitSite, never
 	}

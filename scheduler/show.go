@@ -156,6 +156,9 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 		v.SuspendedUntil = till.time()
 	}
 	s.viewEffects(v, t)
+	if k := s.knownSites[t.key]; k != nil && k.until > s.now {
+		v.Site = k.name
+	}
 	if last := s.diagnostics.get(t.diagnostic); last != nil {
 		v.Last = last.text
 	}

@@ -240,7 +240,8 @@ func (h *harness) clusterSettings() func(*Params) {
 	if h.rand.IntN(2) == 0 {
 		rate.Recipients = 0
 	}
-	return func(p *Params) { p.ClusterMax, p.ClusterRate = sessions, rate }
+	site := max(0, h.rand.IntN(6)-2)
+	return func(p *Params) { p.ClusterMax, p.ClusterSiteMax, p.ClusterRate = sessions, site, rate }
 }
 
 // allow plays the store of the cluster: it allows what is wanted, or less.

@@ -1,8 +1,13 @@
 package scheduler
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
 
-// Sites: the servers behind destinations (sitemax, siterate). Many domains have the
+// Sites: the servers behind destinations (sitemax, siterate, clustersitemax). Many domains have the
 // same MX host, and that host is what becomes overloaded. Agents report the site of
 // a session; a thread whose site is not known is a site of its own.
 //
@@ -33,6 +38,10 @@ type site struct {
 	rates   []*bucket
 	queues  []siteQueue // one for each ring with threads that wait
 	last    instant     // sequence of the last thread that began to wait
+
+	share *clusterShare // of clustersitemax; nil: none
+	maxes map[int]int   // how many threads have which clustersitemax
+	want  int           // sessions that its threads could use, busy ones included
 }
 
 // siteQueue is the threads of one ring that wait at a site.
@@ -87,7 +96,8 @@ func (q *queue) siteName(key threadKey) string {
 
 // setSite puts a thread into its site, if its parameters limit the site.
 func (q *queue) setSite(t *thread) {
-	limited := t.params.SiteMax > 0 || len(t.params.SiteRate) > 0
+	p := t.params
+	limited := p.SiteMax > 0 || len(p.SiteRate) > 0 || q.config.Cluster && p.ClusterSiteMax > 0
 	if !limited && (t.shaping == nil || t.shaping.site == nil) {
 		return
 	}
@@ -105,10 +115,14 @@ func (q *queue) setSite(t *thread) {
 	s.threads++
 	s.busy += t.busy
 	x.site, x.siteRate = s, nil
-	if len(t.params.SiteRate) > 0 {
-		x.siteRate = q.obtainBucket(&s.rates, nil, t.params.SiteRate, t.params.RateBurst)
+	if len(p.SiteRate) > 0 {
+		x.siteRate = q.obtainBucket(&s.rates, nil, p.SiteRate, p.RateBurst)
 		x.siteRate.site = s
 	}
+	if q.config.Cluster && p.ClusterSiteMax > 0 {
+		q.joinSiteShare(t)
+	}
+	q.updateSiteWant(t)
 }
 
 // leaveSite takes a thread out of its site.
@@ -122,6 +136,9 @@ func (q *queue) leaveSite(t *thread) {
 	x.site, x.siteRate, x.offered, x.siteSince = nil, nil, false, 0
 	s.threads--
 	s.busy -= t.busy
+	s.want -= x.siteWant
+	x.siteWant = 0
+	q.leaveSiteShare(s, x)
 	q.dropSite(s)
 	q.offerSite(s)
 }
@@ -152,6 +169,9 @@ func (q *queue) freeAtSite(t *thread) int {
 	if most := t.params.SiteMax; most > 0 {
 		n = most - t.shaping.site.busy
 	}
+	if t.params.ClusterSiteMax > 0 {
+		n = min(n, t.shaping.site.roomInShare())
+	}
 	if b := t.shaping.siteRate; b != nil {
 		n = min(n, b.tokens(q.now))
 	}
@@ -168,7 +188,7 @@ func (q *queue) admitsSite(t *thread) bool {
 func (q *queue) mayRideSite(t *thread) bool {
 	x := t.shaping
 	return x == nil || x.site == nil ||
-		below(x.site.busy-1, t.params.SiteMax) && (x.siteRate == nil || x.siteRate.tokens(q.now) > 0)
+		below(x.site.busy-1, t.params.SiteMax) && (t.params.ClusterSiteMax == 0 || x.site.roomInShare() >= 0) && (x.siteRate == nil || x.siteRate.tokens(q.now) > 0)
 }
 
 // waitAtSite closes a thread until its site has a free session for it.
@@ -260,4 +280,65 @@ func (q *queue) declineSite(t *thread) {
 // siteContended reports whether other threads wait at the site of the thread.
 func (t *thread) siteContended() bool {
 	return t.shaping != nil && t.shaping.site != nil && len(t.shaping.site.queues) > 0
+}
+
+// joinSiteShare counts the clustersitemax of a thread. The smallest one of the threads
+// of a site counts.
+func (q *queue) joinSiteShare(t *thread) {
+	x := t.shaping
+	s := x.site
+	if s.share == nil {
+		s.maxes = make(map[int]int)
+		s.share = &clusterShare{id: ClusterLimit{"clustersitemax", t.key.channel, strings.TrimPrefix(s.name, t.key.channel+"/")}, site: s}
+	}
+	x.siteMax = t.params.ClusterSiteMax
+	s.maxes[x.siteMax]++
+	q.setSiteShare(s)
+}
+
+// leaveSiteShare is called when a thread has left its site.
+func (q *queue) leaveSiteShare(s *site, x *shaping) {
+	if s.share == nil {
+		return
+	}
+	if x.siteMax > 0 {
+		if s.maxes[x.siteMax]--; s.maxes[x.siteMax] == 0 {
+			delete(s.maxes, x.siteMax)
+		}
+		x.siteMax = 0
+	}
+	if len(s.maxes) > 0 {
+		q.setSiteShare(s)
+		return
+	}
+	q.dropShare(s.share)
+	s.share, s.maxes = nil, nil
+}
+
+func (q *queue) setSiteShare(s *site) {
+	s.share.max = slices.Min(slices.Collect(maps.Keys(s.maxes)))
+	q.noteDemand(s.share)
+}
+
+// updateSiteWant counts what a thread could use at its site.
+func (q *queue) updateSiteWant(t *thread) {
+	x := t.shaping
+	want := t.busy
+	if t.mayFeed() {
+		want = t.usableSessions()
+	}
+	x.site.want += want - x.siteWant
+	x.siteWant = want
+	if x.site.share != nil {
+		q.noteDemand(x.site.share)
+	}
+}
+
+// roomInShare is how many more sessions the site may have as far as clustersitemax
+// goes. It is negative if more are busy than allowed.
+func (s *site) roomInShare() int {
+	if s.share == nil {
+		return Unlimited
+	}
+	return s.share.sessions - s.busy
 }

@@ -276,6 +276,9 @@ func (q *queue) updateThread(t *thread) {
 		if x.share != nil {
 			q.noteDemand(x.share)
 		}
+		if x.site != nil {
+			q.updateSiteWant(t)
+		}
 		if x.probe != nil {
 			q.noteProbe(x.probe)
 		}

@@ -56,7 +56,8 @@ type ThreadView struct {
 	// reply rules.
 	Order    *OrderView
 	Effects  []EffectView
-	Sessions int // busy
+	Sessions int    // busy
+	Site     string // the host that agents have talked to last; "": not known
 	Agents   []AgentView
 	Held     bool
 

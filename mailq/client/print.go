@@ -92,6 +92,9 @@ func (p *Printer) heading() {
 		if window := t.WindowText(p.Now); p.Verbose > 0 && window != "" {
 			line += " " + p.safe(window)
 		}
+		if p.Verbose > 0 && t.Site != "" {
+			line += " site " + p.safe(t.Site)
+		}
 	}
 	p.printf("%s\n", line)
 }

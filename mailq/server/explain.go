@@ -53,6 +53,9 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 		}
 		text = append(text, "thread: "+string(appendDetail(nil, e.Thread, now, ' ')),
 			fmt.Sprintf("window: %s; %.1f recipients done a minute", window, e.Thread.Rate))
+		if e.Thread.Site != "" {
+			text = append(text, "site: "+mailq.Field(e.Thread.Site))
+		}
 		for i := range e.Thread.Effects {
 			text = append(text, "shaping: "+e.Thread.Effects[i].Text(now))
 		}

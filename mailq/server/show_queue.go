@@ -72,6 +72,9 @@ func (r *report) threads(ctx context.Context) error {
 		r.out.line = appendThread(r.out.line[:0], row.Thread, r.now)
 		if r.out.framed {
 			r.out.line = appendWindow(r.out.line, row.Thread)
+			if row.Thread.Site != "" {
+				r.out.line = append(append(r.out.line, " site="...), mailq.Field(row.Thread.Site)...)
+			}
 			for i := range row.Thread.Effects {
 				r.out.line = append(append(r.out.line, " ["...), mailq.OneReply(row.Thread.Effects[i].Text(r.now))...)
 				r.out.line = append(r.out.line, ']')

@@ -47,8 +47,15 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 	}
 	for _, l := range from.Limits {
 		x.Limits = append(x.Limits, limitOf(l, from))
-		if l.Name == "clustermax" && q.cluster != nil {
-			x.Limits[len(x.Limits)-1].Cluster = q.sharesOf(ctx, scheduler.ClusterLimit{Setting: l.Name, Channel: channel, Name: host})
+		if q.cluster == nil || l.Name != "clustermax" && l.Name != "clustersitemax" {
+			continue
+		}
+		of := l.Of
+		if of == (scheduler.ClusterLimit{}) && l.Name == "clustermax" {
+			of = scheduler.ClusterLimit{Setting: l.Name, Channel: channel, Name: host}
+		}
+		if of != (scheduler.ClusterLimit{}) {
+			x.Limits[len(x.Limits)-1].Cluster = q.sharesOf(ctx, of)
 		}
 	}
 	if q.cluster != nil {

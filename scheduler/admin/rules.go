@@ -55,17 +55,22 @@ func sentence(wait scheduler.Wait, x *scheduler.Explanation) (text string, setti
 	case scheduler.WaitOrder, scheduler.WaitRule:
 		return suspensionSentence(wait, x), nil
 	case scheduler.WaitSite:
-		return "The site of the thread (its MX host) has as many sessions as it may have", []string{"sitemax"}
+		text := "The site of the thread (its MX host) has as many sessions as it may have"
+		if t := x.Thread; t != nil && t.Site != "" {
+			text = "The site of the thread, " + t.Site + ", has as many sessions as it may have"
+		}
+		return text, []string{"sitemax"}
 	case scheduler.WaitRate, scheduler.WaitRingRate, scheduler.WaitChannelRate, scheduler.WaitSiteRate:
 		return rateSentence(wait, x), []string{string(wait), "rateburst"}
-	case scheduler.WaitClusterMax:
+	case scheduler.WaitClusterMax, scheduler.WaitClusterSite:
+		whose := map[scheduler.Wait]string{scheduler.WaitClusterMax: "thread's limit", scheduler.WaitClusterSite: "limit of the site (the MX host)"}[wait]
 		for _, l := range x.Limits {
 			if l.Name == string(wait) {
-				return fmt.Sprintf("It waits for a session: of the thread's limit in the cluster, this node may now have %s, and %s", sessions(l.Most), busy(l.Used)),
-					[]string{"clustermax"}
+				return fmt.Sprintf("It waits for a session: of the %s in the cluster, this node may now have %s, and %s", whose, sessions(l.Most), busy(l.Used)),
+					[]string{string(wait)}
 			}
 		}
-		return "It waits for a session under the thread's limit in the cluster", []string{"clustermax"}
+		return "It waits for a session under the " + whose + " in the cluster", []string{string(wait)}
 	case scheduler.WaitClusterRate:
 		return "This node has no token of the thread's rate in the cluster", []string{"clusterrate"}
 	case scheduler.WaitProbe:

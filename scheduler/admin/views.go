@@ -26,7 +26,7 @@ func threadOf(v *scheduler.ThreadView) *mailq.Thread {
 		WakeAt: v.WakeAt, Pending: pendingOf(v.Wait), OldestAt: v.OldestAt,
 		Held: v.Held, Reason: v.Last, Window: v.Window, Rate: v.Rate,
 		WindowLimit: v.WindowLimit, Sessions: v.Sessions, SuspendedUntil: v.SuspendedUntil, Shares: v.Shares,
-		StartError: v.StartError, Effects: effectsOf(v),
+		StartError: v.StartError, Effects: effectsOf(v), Site: v.Site,
 	}
 	switch {
 	case !v.SuspendedUntil.IsZero():
@@ -141,7 +141,7 @@ func pendingOf(w scheduler.Wait) mailq.Pending {
 		return mailq.PendingRule
 	case scheduler.WaitRate:
 		return mailq.PendingRate
-	case scheduler.WaitSite:
+	case scheduler.WaitSite, scheduler.WaitClusterSite:
 		return mailq.PendingSite
 	case scheduler.WaitSiteRate:
 		return mailq.PendingSiteRate

@@ -60,8 +60,9 @@ func (r *reader) checkBackoff(c *scheduler.Clause, p *scheduler.Params) {
 // checkLimits reports limits that are never reached because another limit is
 // lower.
 func (r *reader) checkLimits(c *scheduler.Clause, p *scheduler.Params) {
-	if r.file.Params.Cluster == nil && (p.ClusterMax > 0 || p.ClusterRate.Recipients > 0) && setsOneOf(c, "clustermax", "clusterrate") {
-		r.warn("in %s clustermax and clusterrate have no effect: PARAMcluster names no store", patternOf(c))
+	if r.file.Params.Cluster == nil && (p.ClusterMax > 0 || p.ClusterSiteMax > 0 || p.ClusterRate.Recipients > 0) &&
+		setsOneOf(c, "clustermax", "clustersitemax", "clusterrate") {
+		r.warn("in %s clustermax, clustersitemax and clusterrate have no effect: PARAMcluster names no store", patternOf(c))
 	}
 	type limit struct {
 		name     string
