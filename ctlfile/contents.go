@@ -51,7 +51,7 @@ type EnvelopeRecipient struct {
 	DSN, Ret, EnvID string // N, R and n lines, "" for none
 	Origin          string // O line, "" for none
 	Hold            string // H line, "" for none
-	Untold          string // D lines, as in Recipient
+	Unreported      string // D lines, as in Recipient
 	// Done is Failed or Delivered for a recipient that is done, whose Diagnostics are
 	// written as d lines that are still to be reported; 0: it is open.
 	Done        Tag
@@ -93,7 +93,7 @@ func (f *File) Extract(recipients []int) *Contents {
 		e := &b.Envelopes[len(b.Envelopes)-1]
 		e.Recipients = append(e.Recipients, EnvelopeRecipient{
 			Address: withNumericPrivilege(r.Address), Class: r.Class, Delays: r.Delays,
-			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin, Hold: r.Hold, Untold: r.Untold,
+			DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin, Hold: r.Hold, Unreported: r.Unreported,
 		})
 	}
 	return c
@@ -216,7 +216,7 @@ func (e *encoder) recipient(r *EnvelopeRecipient) {
 	e.optional('n', r.EnvID)
 	e.optional('O', r.Origin)
 	e.optional('H', r.Hold)
-	for line := range strings.Lines(r.Untold) {
+	for line := range strings.Lines(r.Unreported) {
 		e.line('D', strings.TrimSuffix(line, "\n"))
 	}
 	for _, d := range r.Diagnostics {

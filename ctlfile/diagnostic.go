@@ -116,11 +116,11 @@ func (d *Diagnostic) appendTo(b []byte) []byte {
 	return append(d.appendRest(b), '\n')
 }
 
-// Untold returns the D lines of diagnostics, as they are in Recipient.Untold: a line for
-// each, with what follows the offsets in a d line.
+// Unreported returns the D lines of diagnostics, as they are in Recipient.Unreported: a
+// line for each, with what follows the offsets in a d line.
 //
 //	1047508710<TAB>notary<TAB>no such user
-func Untold(diagnostics ...Diagnostic) string {
+func Unreported(diagnostics ...Diagnostic) string {
 	var b []byte
 	for i := range diagnostics {
 		b = append(diagnostics[i].appendRest(b), '\n')
@@ -128,9 +128,10 @@ func Untold(diagnostics ...Diagnostic) string {
 	return string(b)
 }
 
-// ParseUntold reads Recipient.Untold. A time that is not a number is not known.
-func ParseUntold(untold string) (diagnostics []Diagnostic) {
-	for line := range strings.Lines(untold) {
+// ParseUnreported reads Recipient.Unreported. A time that is not a number counts as
+// unknown.
+func ParseUnreported(unreported string) (diagnostics []Diagnostic) {
+	for line := range strings.Lines(unreported) {
 		at, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		d := Diagnostic{Tag: Open}
 		if seconds, err := strconv.ParseInt(at, 10, 64); err == nil && seconds > 0 {

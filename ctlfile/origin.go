@@ -19,11 +19,11 @@ const TransferChannel = "xfer"
 //	O mx1/S258367XMVQKNOA/109 3 0 queue smtp example.net
 //	O mx1/S258367XMVQKNOA/226 1 0 failed smtp example.com
 //
-// It identifies a recipient over all nodes, so that a node which gets the recipient
-// twice accepts it once. The other forms are those of a recipient in channel xfer, which
-// is on its way to another node: they also say what the recipient was before. One that
-// failed or was delivered is on its way only because its sender is still to be told so:
-// its d lines are in D lines.
+// It identifies a recipient on all nodes, so that a node that gets the recipient twice
+// accepts it once. The other forms are those of a recipient in channel xfer, which is on
+// its way to another node: they also say what the recipient was before. A recipient that
+// failed or was delivered is moved only because its sender has not been told yet: its
+// d lines are in D lines.
 type Origin struct {
 	Node    string // the node where the recipient was first moved; no blanks
 	SpoolID string // of the message there
@@ -31,7 +31,7 @@ type Origin struct {
 	// Attempts is how often the recipient was tried there.
 	Attempts int
 
-	// The rest is only that of a recipient in channel xfer: Channel is "" otherwise.
+	// The rest is set only for a recipient in channel xfer. Otherwise Channel is "".
 	Class         int  // of an X line; 0: it was an r line
 	Held          bool // the message was held
 	Done          Tag  // Failed or Delivered: the recipient was done; 0: it was not

@@ -26,9 +26,10 @@ type Recipient struct {
 	Notify            Notify // from DSN, or the default
 	Ret, EnvID        string // values of its R and n lines
 	Origin            string // value of its O line; see ParseOrigin
-	// Of a recipient on its way to another node: the value of its H line, see
-	// ParseHold, and the values of its D lines, each with a line end, see ParseUntold.
-	Hold, Untold string
+	// Hold and Unreported are set for a recipient on its way to another node: the value of
+	// its H line (holdrecord.ParseLine), and the values of its D lines, each with a line
+	// end (ParseUnreported).
+	Hold, Unreported string
 }
 
 // PID returns the process that holds the recipient's lock, or 0 if the field is
@@ -215,7 +216,7 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	case letter == 'H':
 		r.Hold = value
 	case letter == 'D':
-		r.Untold += value + "\n"
+		r.Unreported += value + "\n"
 	case r.N < 0:
 		r.N, r.DSN, r.Notify = int64(at), value, ParseNotify(value)
 	}

@@ -183,7 +183,7 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	var recorded map[int64]bool
 	settled := outcomes(d.file)
 	sets, notices := false, false
-	marks, lines = d.restoreUntold(settled, marks)
+	marks, lines = d.restoreUnreported(settled, marks)
 	restored := lines
 	for _, m := range marks {
 		r := d.recipient(m)
@@ -201,7 +201,7 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 				recorded = recordedOutcomes(d.file)
 			}
 			if !recorded[r.Offset] {
-				lines = append(lines, untold(r, m.Tag))
+				lines = append(lines, withoutNotice(r, m.Tag))
 			}
 		}
 	}
@@ -240,11 +240,11 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 	return d.settleSets()
 }
 
-// restoreUntold changes the outcomes of recipients that were done before they were to be
+// restoreUnreported changes the outcomes of recipients that were done before they were to be
 // moved to another node. One that has not arrived there when it expires gets its former
 // outcome again, and the d lines that this function returns. A delay of the move is not
 // reported.
-func (d *controlFile) restoreUntold(settled map[int64]ctlfile.Tag, marks []ctlfile.Mark) (_ []ctlfile.Mark, lines []ctlfile.Diagnostic) {
+func (d *controlFile) restoreUnreported(settled map[int64]ctlfile.Tag, marks []ctlfile.Mark) (_ []ctlfile.Mark, lines []ctlfile.Diagnostic) {
 	copied := false
 	for n := range marks {
 		i := d.file.Find(marks[n].Offset)
@@ -263,7 +263,7 @@ func (d *controlFile) restoreUntold(settled map[int64]ctlfile.Tag, marks []ctlfi
 		if _, done := settled[r.Offset]; done {
 			continue
 		}
-		for _, line := range ctlfile.ParseUntold(r.Untold) {
+		for _, line := range ctlfile.ParseUnreported(r.Unreported) {
 			line.Recipient, line.Header, line.N = r.Offset, r.Header, r.N
 			lines = append(lines, line)
 		}

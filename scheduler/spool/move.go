@@ -105,15 +105,15 @@ type mover struct{ node, spoolID string }
 
 // stageMove returns the copy in which recipients are on their way to another node,
 // without its message file: the chosen recipients, which are open, and the d lines of
-// untold, with their recipients.
-func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, untold map[int][]int) (p stagedCopy) {
+// unreported, with their recipients.
+func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unreported map[int][]int) (p stagedCopy) {
 	all := slices.Clone(chosen)
-	for i, lines := range untold {
+	for i, lines := range unreported {
 		if _, found := slices.BinarySearch(chosen, i); !found {
 			all = append(all, i)
 		}
 		for _, line := range lines {
-			p.untold = append(p.untold, f.Diagnostics[line].Offset)
+			p.unreported = append(p.unreported, f.Diagnostics[line].Offset)
 		}
 	}
 	slices.Sort(all)
@@ -124,14 +124,14 @@ func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unt
 		next++
 		old := &f.Recipients[i]
 		var lines []ctlfile.Diagnostic
-		for _, line := range untold[i] {
+		for _, line := range unreported[i] {
 			lines = append(lines, f.Diagnostics[line])
 		}
 		origin := r.origin(from, old)
 		if _, open := slices.BinarySearch(chosen, i); open {
 			p.offsets = append(p.offsets, old.Offset)
 		} else {
-			to.Untold, origin.Held = "", false
+			to.Unreported, origin.Held = "", false
 			origin.Done = doneTag(f, i)
 		}
 		to.Hold = ""
@@ -141,7 +141,7 @@ func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unt
 				to.Hold = r.holds.line(from.spoolID, old)
 			}
 		}
-		to.Untold += ctlfile.Untold(lines...)
+		to.Unreported += ctlfile.Unreported(lines...)
 		to.Origin, to.Channel, to.Host, to.Class = origin.String(), r.Channel, r.Host, 0
 	}
 	return p
@@ -166,29 +166,29 @@ func (r *Resubmission) origin(from *mover, to *ctlfile.Recipient) ctlfile.Origin
 	return o
 }
 
-// untoldLines returns the d lines that are still to be reported and go along when the
+// unreportedLines returns the d lines that are still to be reported and go along when the
 // chosen recipients are moved, by the index of their recipient: those of recipients that
 // are chosen or done. If no open recipient stays, all that is owed goes.
-func (s *Spool) untoldLines(f *ctlfile.File, chosen []int) map[int][]int {
+func (s *Spool) unreportedLines(f *ctlfile.File, chosen []int) map[int][]int {
 	stays := false
 	for i := range f.Recipients {
 		_, goes := slices.BinarySearch(chosen, i)
 		stays = stays || !goes && !f.Done(i)
 	}
-	var untold map[int][]int
+	var unreported map[int][]int
 	for _, line := range s.owed(f, !stays) {
 		i := f.Find(f.Diagnostics[line].Recipient)
 		if i < 0 {
 			continue // it names nobody who could be moved
 		}
 		if _, goes := slices.BinarySearch(chosen, i); goes || f.Done(i) {
-			if untold == nil {
-				untold = make(map[int][]int)
+			if unreported == nil {
+				unreported = make(map[int][]int)
 			}
-			untold[i] = append(untold[i], line)
+			unreported[i] = append(unreported[i], line)
 		}
 	}
-	return untold
+	return unreported
 }
 
 // doneTag is the outcome of a recipient that is done.
@@ -212,7 +212,7 @@ func isDoneElsewhere(r *ctlfile.Recipient) bool {
 
 // doneBefore returns the outcome that such a recipient had before it was moved.
 func doneBefore(r *ctlfile.Recipient) (ctlfile.Tag, bool) {
-	if r.Untold == "" || r.RouteChannel() != ctlfile.TransferChannel {
+	if r.Unreported == "" || r.RouteChannel() != ctlfile.TransferChannel {
 		return 0, false
 	}
 	from, err := ctlfile.ParseOrigin(r.Origin)
@@ -334,7 +334,7 @@ func (d *controlFile) markMoved(p *stagedCopy) error {
 	if err := d.mark(p.marks()); err != nil {
 		return err
 	}
-	for _, offset := range p.untold {
+	for _, offset := range p.unreported {
 		if i := findLine(d.file, offset); i >= 0 {
 			if err := d.markReported(i); err != nil {
 				return err

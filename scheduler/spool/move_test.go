@@ -146,12 +146,12 @@ func TestMoveTakesUntoldLinesAlong(t *testing.T) {
 	}{{bob, 0, "delayed"}, {carol, 0, ""}, {dora, ctlfile.Failed, "failed"}} {
 		r := &f.Recipients[i]
 		from, err := ctlfile.ParseOrigin(r.Origin)
-		lines := ctlfile.ParseUntold(r.Untold)
+		lines := ctlfile.ParseUnreported(r.Unreported)
 		if err != nil || from.Offset != want.offset || from.Done != want.done || r.Tag != ctlfile.Open {
 			t.Errorf("recipient %d is %+v, from %+v, %v", i, r, from, err)
 		}
 		if len(lines) > 1 || (len(lines) == 1) != (want.action != "") || len(lines) == 1 && action(lines[0].Notary) != want.action {
-			t.Errorf("recipient %d has the D lines %q", i, r.Untold)
+			t.Errorf("recipient %d has the D lines %q", i, r.Unreported)
 		}
 	}
 	if got := o.tagsIn("transport/7"); got != "++- " {
@@ -167,7 +167,7 @@ func TestMoveTakesUntoldLinesAlong(t *testing.T) {
 		t.Errorf("it was rerouted: %+v", r)
 	}
 	third := o.movedTo(o.resubmitted(Resubmission{Path: path, Channel: "xfer", Host: "mx3"}))
-	if len(third.Recipients) != 3 || third.Recipients[2].Untold != f.Recipients[2].Untold || third.Recipients[2].Origin != f.Recipients[2].Origin {
+	if len(third.Recipients) != 3 || third.Recipients[2].Unreported != f.Recipients[2].Unreported || third.Recipients[2].Origin != f.Recipients[2].Origin {
 		t.Errorf("it was moved on as %+v", third.Recipients)
 	}
 }

@@ -200,10 +200,10 @@ func firstDelivered(f *ctlfile.File, recorded map[int64]bool, i int) bool {
 	return first == i
 }
 
-// untold returns the d line of an outcome that is not reported although the sender
+// withoutNotice returns the d line of an outcome that is not reported although the sender
 // asked: the mail was killed, or sent elsewhere, or an alternative was delivered.
 // Without the line the outcome would count as lost.
-func untold(r *ctlfile.Recipient, tag ctlfile.Tag) ctlfile.Diagnostic {
+func withoutNotice(r *ctlfile.Recipient, tag ctlfile.Tag) ctlfile.Diagnostic {
 	line := diagnostic(r, ctlfile.Mark{Offset: r.Offset, Tag: tag, Text: "nobody is to be told"})
 	line.Tag = ctlfile.Delivered
 	return line

@@ -186,7 +186,7 @@ func (p *stagedCopy) fits(d *controlFile) error {
 			return errChanged
 		}
 	}
-	for _, offset := range p.untold {
+	for _, offset := range p.unreported {
 		if i := findLine(d.file, offset); i < 0 || d.file.Diagnostics[i].Tag != ctlfile.Open {
 			return errChanged
 		}
@@ -227,11 +227,11 @@ func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err er
 // stagedCopy is a message for some recipients of another message, complete and on
 // disk in queue/.tmp.
 type stagedCopy struct {
-	file    string // "" once it is published
-	offsets []int64
-	untold  []int64           // offsets of the d lines that go along
-	draft   *ctlfile.Contents // of the new control file; nil when the router gets it
-	control unix.Stat_t       // of the old control file
+	file       string // "" once it is published
+	offsets    []int64
+	unreported []int64           // offsets of the d lines that go along
+	draft      *ctlfile.Contents // of the new control file; nil when the router gets it
+	control    unix.Stat_t       // of the old control file
 }
 
 func (p *stagedCopy) remove() {
@@ -251,11 +251,11 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	}
 	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
 	chosen := r.choose(d.file, locks.held)
-	var untold map[int][]int
+	var unreported map[int][]int
 	if r.moves() {
-		untold = s.untoldLines(d.file, chosen)
+		unreported = s.unreportedLines(d.file, chosen)
 	}
-	if len(chosen) == 0 && len(untold) == 0 {
+	if len(chosen) == 0 && len(unreported) == 0 {
 		return nil, nil
 	}
 	fd, err := postoffice.OpenAt(from.queue, r.Path, unix.O_RDONLY, 0)
@@ -280,7 +280,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 		number, _ := ctlfile.Number(base)
 		p := stagedCopy{}
 		if r.moves() {
-			p = r.stageMove(&mover{s.options.Node, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))}, d.file, chosen, untold)
+			p = r.stageMove(&mover{s.options.Node, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))}, d.file, chosen, unreported)
 		} else {
 			p = r.stageReroute(d.file, chosen)
 		}
@@ -320,7 +320,7 @@ func (r *Resubmission) stageReroute(f *ctlfile.File, chosen []int) (p stagedCopy
 	}
 	for to := range p.draft.All() {
 		to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
-		to.Origin, to.Hold, to.Untold = "", "", ""
+		to.Origin, to.Hold, to.Unreported = "", "", ""
 	}
 	return p
 }

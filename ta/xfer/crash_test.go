@@ -103,7 +103,7 @@ func (p *pair) submit(n int, held bool) {
 			to = append(to, ctlfile.EnvelopeRecipient{
 				Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: "65534"},
 				Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
-				Untold: ctlfile.Untold(ctlfile.Diagnostic{At: arrived, Notary: user + "\x01failed", Text: "it is " + user}),
+				Unreported: ctlfile.Unreported(ctlfile.Diagnostic{At: arrived, Notary: user + "\x01failed", Text: "it is " + user}),
 			})
 		}
 	}
@@ -281,8 +281,8 @@ func (p *pair) copies(place string) map[string]int {
 					p.t.Errorf("%s has the d line %+v", r.User, d)
 				}
 			}
-			if r.Tag != want || r.Untold != "" {
-				p.t.Errorf("%s has the tag %q, and D lines %q", r.User, r.Tag, r.Untold)
+			if r.Tag != want || r.Unreported != "" {
+				p.t.Errorf("%s has the tag %q, and D lines %q", r.User, r.Tag, r.Unreported)
 			}
 			if err != nil || from.Attempts != 3 || from.Channel != "" || r.Channel != "smtp" || r.Host != "((a.example)(b.example c.example))" || r.Delays != 1 || r.DSN == "" {
 				p.t.Errorf("%s has become %+v, origin %+v, %v", r.User, r, from, err)

@@ -190,7 +190,7 @@ func (s *Store) writeControl(a *arrival, chosen []int) error {
 // it was done, its outcome and the d lines that are still to be reported.
 func (a *arrival) restore(r *ctlfile.EnvelopeRecipient, from ctlfile.Origin) {
 	r.Channel, r.Host, r.Class = from.Channel, from.Host, from.Class
-	r.Done, r.Diagnostics, r.Untold = from.Done, ctlfile.ParseUntold(r.Untold), ""
+	r.Done, r.Diagnostics, r.Unreported = from.Done, ctlfile.ParseUnreported(r.Unreported), ""
 	if from.Held {
 		a.dir = "hold/"
 		if a.hold == "" {
