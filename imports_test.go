@@ -97,7 +97,7 @@ cmd/ta/sm:                cmd/ta/internal/program ta ta/sm internal/zenv
 cmd/ta/xfer:              cmd/ta/internal/program ctlfile ta/xfer xfer
 cmd/ta/smtp:              cmd/ta/internal/program ta ta/smtp internal/zenv pflag
 
-packaging/attack:
+packaging/attack:         x/sys
 packaging/crashtest:
 packaging/ministore:      miniredis
 packaging/peer:           ta/smtp/smtptest

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ var attacks = []struct {
 	{"a verbose log is not written into another's file", verboseLog},
 	{"the rendezvous file follows no link", rendezvous},
 	{"slow deliveries of one user do not stop those of others", slowDeliveries},
+	{"a delivery helper cannot be entered by its user", helperIsClosed},
 	{"links, FIFOs and locks in the mail spool", mailSpool},
 	{"a user's list gives no rights and shows no file of root", listsOfUsers},
 	{"two thousand silent connections keep nobody out", silentConnections},
@@ -66,6 +68,39 @@ func slowDeliveries(s *site) error {
 	// From now on the commands end at once. These are the user's only processes.
 	_ = s.a.command(s.ctx, "pkill", "-x", "-u", fmt.Sprint(s.a.uid), "sleep").Run()
 	return errors.Join(err, s.write("released", ""), os.Remove(path))
+}
+
+// helperIsClosed has mail delivered to a user whose process tries to trace each new
+// process of the user, and to take its descriptors.
+func helperIsClosed(s *site) error {
+	var found bytes.Buffer
+	cmd := s.role(s.b, "enter")
+	cmd.Stdout = &found
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	box := filepath.Join(s.dir, "mail", s.b.name)
+	const many = 12
+	for range many {
+		_, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
+		if err != nil {
+			return err
+		}
+		file.Close()
+	}
+	err := s.until("the mail is delivered", func() error {
+		text, err := os.ReadFile(box)
+		if n := bytes.Count(text, []byte("\nFrom ")) + 1; err == nil && n < many {
+			err = fmt.Errorf("%d of %d are there", n, many)
+		}
+		return err
+	})
+	err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), cmd.Wait(), os.Remove(box))
+	var entered, helpers int
+	if _, e := fmt.Sscanf(found.String(), "entered %d of %d", &entered, &helpers); e != nil || entered > 0 || helpers == 0 {
+		err = errors.Join(err, fmt.Errorf("the user's process says %q", found.String()))
+	}
+	return err
 }
 
 func queueIsClosed(s *site) error {

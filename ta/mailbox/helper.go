@@ -4,8 +4,11 @@ package mailbox
 // that does so as the user.
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +34,8 @@ type request struct {
 	LockWait    time.Duration
 	TouchAccess bool
 	FatalQuota  bool
+	// UID is the user that a helper becomes before it looks at Path; never 0.
+	UID int
 }
 
 // do carries out the request as the user of this process.
@@ -45,6 +50,80 @@ func (req *request) do() outcome {
 	}
 	out.Status = ta.OK
 	return out
+}
+
+// HelperArg, as its only argument, makes the program a delivery helper
+// (RunHelper).
+const HelperArg = "--deliver-one"
+
+// maxOutcome is how many bytes of a helper's output are read.
+const maxOutcome = 64 << 10
+
+// RunHelper is the main function of a helper: it reads a request, carries it out
+// and writes the outcome. It returns the exit status. Its standard input is the
+// request and then the text of the message, as streams (textReader).
+func RunHelper() int {
+	// The helper may have a group that its user does not have, and mail that the
+	// user may not see. It starts as root, so that the user can neither trace it nor
+	// take its descriptors (pidfd_getfd(2)) before this call.
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	signal.Ignore(syscall.SIGXFSZ, syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	unix.Umask(0o022)
+	req, err := readRequest(bufio.NewReaderSize(os.Stdin, 64<<10))
+	if err == nil {
+		err = become(req.UID)
+	}
+	out := outcome{}
+	if err != nil {
+		out = failed(fmt.Errorf("delivery helper: %w", err), false)
+	} else {
+		out = req.do()
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
+		return ta.ExitIOErr
+	}
+	return ta.ExitOK
+}
+
+// readRequest reads a request. The text of its message follows in r.
+func readRequest(r *bufio.Reader) (*request, error) {
+	b, err := io.ReadAll(&textReader{r: r})
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	req := &request{}
+	if err := json.Unmarshal(b, req); err != nil || req.Message == nil {
+		return nil, fmt.Errorf("malformed request: %w", errors.Join(err, syscall.EINVAL))
+	}
+	req.Message.text = &textReader{r: r}
+	return req, nil
+}
+
+// become gives up root for good, in all threads of this process. Its groups are
+// those of the user already.
+func become(uid int) error {
+	if uid <= 0 {
+		return fmt.Errorf("uid %d", uid)
+	}
+	if err := syscall.Setresuid(uid, uid, uid); err != nil {
+		return os.NewSyscallError("setresuid", err)
+	}
+	// A change of the uid sets this to fs.suid_dumpable, which is 0 or 2 unless
+	// somebody debugs the system.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	// Capabilities stay if the agent was started with the secure bit
+	// no-setuid-fixup.
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0]); err != nil {
+		return os.NewSyscallError("capget", err)
+	}
+	if caps[0].Permitted|caps[1].Permitted != 0 {
+		return errors.New("it would keep capabilities of root")
+	}
+	return nil
 }
 
 // store delivers to a mailbox or file, as its owner.
@@ -68,41 +147,9 @@ func (a *Agent) store(to target, msg *message) outcome {
 			return failed(fmt.Errorf("make mailbox: %w", err), a.FatalQuota)
 		}
 	}
-	return a.helper.run(req, to.Account.Credential(gid), a.LockWait+a.MailboxLimit)
-}
-
-// HelperArg, as its only argument, makes the program a delivery helper
-// (RunHelper).
-const HelperArg = "--deliver-one"
-
-// The descriptors of a helper, besides the message file as its standard input
-// and the scheduler's log as its standard error.
-const (
-	requestFD = 3
-	outcomeFD = 4
-)
-
-// maxOutcome is how many bytes of a helper's outcome are read.
-const maxOutcome = 64 << 10
-
-// RunHelper is the main function of a helper: it reads a request, carries it out
-// and writes the outcome. It returns the exit status.
-func RunHelper() int {
-	// This process may have a group that its user does not have, so that user
-	// must not be able to trace it.
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	signal.Ignore(syscall.SIGXFSZ, syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT)
-	unix.Umask(0o022)
-	var req request
-	if err := json.NewDecoder(os.NewFile(requestFD, "request")).Decode(&req); err != nil || req.Message == nil {
-		fmt.Fprintf(os.Stderr, "# mailbox: no request (%v)\n", err)
-		return ta.ExitUsage
-	}
-	req.Message.file = os.Stdin
-	if err := json.NewEncoder(os.NewFile(outcomeFD, "outcome")).Encode(req.do()); err != nil {
-		return ta.ExitIOErr
-	}
-	return ta.ExitOK
+	as := to.Account.Credential(gid)
+	as.Uid, req.UID = 0, to.UID
+	return a.helper.run(req, as, a.LockWait+a.MailboxLimit)
 }
 
 // helper says how a delivery helper is started.
@@ -112,22 +159,17 @@ type helper struct {
 	env  []string
 }
 
-// run carries out a request in a process that has the given credential.
+// run carries out a request in another process, which starts with the given
+// credential.
 func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, h.path)
 	cmd.Args, cmd.Env, cmd.Dir = h.args, append([]string{}, h.env...), "/"
-	input, err := messageInput(req.Message.file)
-	if err != nil {
-		return failed(fmt.Errorf("message file: %w", err), false)
-	}
-	defer input.Close()
-	cmd.Stdin, cmd.Stderr = input, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setsid: true}
 	out, err := exchange(cmd, req)
 	switch {
-	case out.Status == ta.OK || out.Status == ta.Error || out.Status == ta.Deferred:
+	case err == nil && (out.Status == ta.OK || out.Status == ta.Error || out.Status == ta.Deferred):
 		return out // whatever happened to the process after that
 	case ctx.Err() != nil:
 		err = fmt.Errorf("the delivery took more than %v", limit)
@@ -137,50 +179,133 @@ func (h helper) run(req *request, as *syscall.Credential, limit time.Duration) o
 	return failed(&failure{ta.Deferred, "4.3.0", err}, false)
 }
 
-// messageInput returns the message file that ta.Message.Body has opened, as the
-// standard input of a process. The caller closes it.
-func messageInput(file io.ReaderAt) (*os.File, error) {
-	open, ok := file.(interface{ FD() int })
-	if !ok {
-		return nil, fmt.Errorf("a %T has no descriptor", file)
-	}
-	fd, err := unix.FcntlInt(uintptr(open.FD()), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fd), "message"), nil
-}
-
-// exchange starts a helper, writes its request and reads the outcome.
+// exchange starts a helper, writes its request and the message, and reads the
+// outcome.
 func exchange(cmd *exec.Cmd, req *request) (out outcome, err error) {
-	requestRead, requestWrite, err := os.Pipe()
+	inputRead, inputWrite, err := os.Pipe()
 	if err != nil {
 		return out, err
 	}
-	defer requestWrite.Close()
+	defer inputWrite.Close()
 	outcomeRead, outcomeWrite, err := os.Pipe()
 	if err != nil {
-		_ = requestRead.Close()
+		_ = inputRead.Close()
 		return out, err
 	}
 	defer outcomeRead.Close()
-	cmd.ExtraFiles = []*os.File{requestRead, outcomeWrite}
+	// What the Go runtime writes when it ends the process comes in place of the
+	// outcome, and not into the scheduler's log.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inputRead, outcomeWrite, outcomeWrite
 	err = cmd.Start()
-	_ = requestRead.Close()
+	_ = inputRead.Close()
 	_ = outcomeWrite.Close()
 	if err != nil {
 		return out, fmt.Errorf("start the delivery helper: %w", err)
 	}
-	// If the helper does not read its request, cmd.Wait has the better error.
-	_ = json.NewEncoder(requestWrite).Encode(req)
-	_ = requestWrite.Close()
-	answer, _ := io.ReadAll(io.LimitReader(outcomeRead, maxOutcome))
+	cvt, unread := req.send(inputWrite)
+	_ = inputWrite.Close()
+	answer := json.NewDecoder(io.LimitReader(outcomeRead, maxOutcome))
+	err = answer.Decode(&out)
+	rest, _ := io.ReadAll(io.MultiReader(answer.Buffered(), io.LimitReader(outcomeRead, maxOutcome)))
+	_ = outcomeRead.Close()
 	ended := cmd.Wait()
-	switch err := json.Unmarshal(answer, &out); {
+	switch {
+	case err == nil && out.Status == ta.OK:
+		out.Cvt = cvt
+		return out, nil
+	case unread != nil:
+		return outcome{}, unread
 	case err == nil:
 		return out, nil
 	case ended != nil:
-		return outcome{}, fmt.Errorf("the delivery helper ended: %w", ended)
+		return outcome{}, fmt.Errorf("the delivery helper ended: %w%s", ended, quoted(rest))
 	}
-	return outcome{}, fmt.Errorf("the delivery helper wrote %.100q", answer)
+	return outcome{}, fmt.Errorf("the delivery helper wrote no outcome%s", quoted(rest))
+}
+
+// quoted quotes the beginning of what a helper wrote.
+func quoted(output []byte) string {
+	if len(output) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %.100q", output)
+}
+
+// send writes a request and the text of its message. The error is that of
+// reading the message. If the helper does not read, its outcome says more.
+func (req *request) send(w io.Writer) (cvt string, err error) {
+	text := &textWriter{w: bufio.NewWriterSize(w, 64<<10)}
+	b, err := json.Marshal(req)
+	if err != nil {
+		return "", err
+	}
+	_, _ = text.Write(b)
+	text.end()
+	if cvt, err = req.Message.write(text); err == nil {
+		text.end()
+	}
+	_ = text.w.Flush()
+	if text.err != nil {
+		return "", nil
+	}
+	return cvt, err
+}
+
+// textWriter writes a stream of parts: four bytes that are the length of the
+// part, then the part. An empty part ends the stream. Without that end a reader
+// could not tell a message from the beginning of one.
+type textWriter struct {
+	w   *bufio.Writer
+	err error // of w
+}
+
+func (t *textWriter) Write(b []byte) (int, error) {
+	if len(b) == 0 || t.err != nil {
+		return 0, t.err
+	}
+	t.length(len(b))
+	n, err := t.w.Write(b)
+	t.err = errors.Join(t.err, err)
+	return n, t.err
+}
+
+func (t *textWriter) length(n int) {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(n))
+	if _, err := t.w.Write(b[:]); err != nil {
+		t.err = err
+	}
+}
+
+// end ends the stream; another may follow.
+func (t *textWriter) end() { t.length(0) }
+
+// textReader reads a stream that a textWriter has written.
+type textReader struct {
+	r     *bufio.Reader
+	left  uint32 // of this part
+	ended bool
+}
+
+func (t *textReader) Read(b []byte) (n int, err error) {
+	if t.ended {
+		return 0, io.EOF
+	}
+	if t.left == 0 {
+		var length [4]byte
+		if _, err = io.ReadFull(t.r, length[:]); err == nil {
+			if t.left = binary.BigEndian.Uint32(length[:]); t.left == 0 {
+				t.ended = true
+				return 0, io.EOF
+			}
+		}
+	}
+	if err == nil {
+		n, err = t.r.Read(b[:min(uint32(len(b)), t.left)])
+		t.left -= uint32(n)
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }

@@ -1,6 +1,8 @@
 package mailbox
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"zsched/ta"
 )
 
 func (o testSpool) mode(name string) string {
@@ -172,4 +176,106 @@ func (breaking) ReadAt(b []byte, at int64) (int, error) {
 		return 0, fmt.Errorf("broken")
 	}
 	return len(b), nil
+}
+
+// If the agent is killed while it writes the message, the helper must not take the
+// beginning for the whole.
+func TestPartOfAMessageIsNotDelivered(t *testing.T) {
+	o := newTestSpool(t)
+	for _, name := range []string{"spool/bob", "spool/box/"} {
+		req := o.requestFor(name)
+		text := "hello\nworld\n"
+		req.Message = &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: int64(len(text)), file: strings.NewReader(text)}
+		var stream bytes.Buffer
+		if _, err := req.send(&stream); err != nil {
+			t.Fatal(err)
+		}
+		whole := stream.Bytes()
+		for cut := range whole {
+			got, err := readRequest(bufio.NewReader(bytes.NewReader(whole[:cut])))
+			if err != nil {
+				continue
+			}
+			if out := got.do(); out.Status != ta.Deferred || !strings.Contains(out.Text, "read the message: unexpected EOF") {
+				t.Fatalf("%d of %d bytes: %+v", cut, len(whole), out)
+			}
+		}
+		got, err := readRequest(bufio.NewReader(bytes.NewReader(whole)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := got.do(); out.Status != ta.OK {
+			t.Errorf("%+v", out)
+		}
+	}
+	expect(t, o.read("spool/bob"), "From x\nA: b\n\nhello\nworld\n\n")
+	if n := len(o.names("spool/box/new")); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+// A message that cannot be read is deferred with the reason, and what was written of
+// it is removed.
+func TestHelperGetsOnlyPartOfAnUnreadableMessage(t *testing.T) {
+	o := newTestSpool(t)
+	h := helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}, env: []string{"GORACE=atexit_sleep_ms=0"}}
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = otherUID
+		o.own("spool", otherUID, otherGID, 0o700)
+		if err := os.Chmod(filepath.Dir(o.dir), 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"spool/bob", "spool/box/"} {
+		req := o.requestFor(name)
+		req.UID = uid
+		req.Message = &message{Separator: []byte("From x\n"), Length: 1 << 20, file: breaking{}}
+		out := h.run(req, nil, patience)
+		if out.Status != ta.Deferred || !strings.Contains(out.Text, "read the message: broken") {
+			t.Errorf("%s: %+v", name, out)
+		}
+	}
+	expect(t, fmt.Sprint(o.names("spool"), o.names("spool/box/tmp"), o.names("spool/box/new")), "[box] [] []")
+}
+
+// The envelope, with blind recipients, and the log of the scheduler are out of reach of
+// a helper: the shell here has all that a helper has.
+func TestHelperHasNoDescriptorOfTheMessageOrTheLog(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("message", "envelope\nbody\n")
+	file, err := os.Open(o.path("message"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	req := o.requestFor("spool/bob")
+	req.Message = &message{Offset: 9, Length: 5, file: file}
+	h := helper{path: "/bin/sh", args: []string{"sh", "-c", `
+		for fd in /proc/$$/fd/*; do readlink $fd; done >` + o.path("fds") + `
+		cat >` + o.path("input") + `; echo noise >&2; echo '{"Status":1}'`}, env: []string{"PATH=/usr/bin:/bin"}}
+	// The noise comes in place of the outcome, and not to the log.
+	if out := h.run(req, nil, patience); out.Status != ta.Deferred || !strings.Contains(out.Text, "noise") {
+		t.Errorf("%+v", out)
+	}
+	for _, path := range strings.Fields(o.read("fds")) {
+		if !strings.HasPrefix(path, "pipe:") && path != o.path("fds") {
+			t.Errorf("it has %s", path)
+		}
+	}
+	if input := o.read("input"); strings.Contains(input, "envelope") || !strings.Contains(input, "body") {
+		t.Errorf("it reads %q", input)
+	}
+}
+
+// A helper that is not told who to become does nothing.
+func TestHelperDoesNotStayRoot(t *testing.T) {
+	o := newTestSpool(t)
+	h := helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}, env: []string{"GORACE=atexit_sleep_ms=0"}}
+	req := o.requestFor("spool/bob")
+	req.Message = &message{Separator: []byte("From x\n"), file: zeros{}}
+	if out := h.run(req, nil, patience); out.Status != ta.Deferred || !strings.Contains(out.Text, "uid 0") {
+		t.Errorf("%+v", out)
+	}
+	expect(t, fmt.Sprint(o.names("spool")), "[]")
 }

@@ -12,15 +12,20 @@
 // A mailbox is an mbox file or a Maildir. Options.Place says which and where.
 //
 // An agent that runs as root never opens a user's file. It starts a delivery
-// helper for each delivery: another process of this program, which runs as the
-// user from its first instruction on.
+// helper for each delivery: another process of this program, which becomes the
+// user before it looks at any path.
 //
-//	agent (root)                     delivery helper (uid, gid and groups of the user)
+//	agent (root)                     delivery helper
 //	finds the account
 //	opens the message file
-//	starts the helper ─────────────► message file on fd 0, request on fd 3
-//	                                 opens, checks, locks, writes, fsyncs
-//	reports, marks     ◄───────────── outcome on fd 4
+//	starts the helper
+//	writes the request ────────────► becomes the user: uid, gid, groups
+//	and the message ───────────────► opens, checks, locks, writes, fsyncs
+//	reports, marks     ◄──────────── outcome
+//
+// The helper starts as root, so that the user cannot trace it or take its
+// descriptors before it has forbidden that. It has no descriptor of the message
+// file, whose first lines are the envelope, and none of the scheduler's log.
 //
 // A thread with another file system uid would save the fork, but keep the risk:
 // the thread has root's capabilities, so quotas do not bind it, and a goroutine
@@ -124,8 +129,9 @@ func New(o Options) (*Agent, error) {
 		Now:     time.Now,
 		host:    host,
 		uid:     os.Geteuid(),
-		helper:  helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}},
-		shares:  shares{limit: max(o.Sessions/2, 1)},
+		// A helper does one thing after the other.
+		helper: helper{path: "/proc/self/exe", args: []string{"mailbox", HelperArg}, env: []string{"GOMAXPROCS=1"}},
+		shares: shares{limit: max(o.Sessions/2, 1)},
 	}
 	if o.RootAs != "" {
 		if _, err := a.ByName(o.RootAs); err != nil {

@@ -34,21 +34,21 @@ func TestMain(m *testing.M) {
 		select {}
 	case "stuck":
 		l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: endless{}}
-		readRequest(l).do()
+		requestOnStdin(l).do()
 	case "limited":
 		var limit uint64
 		fmt.Sscan(os.Args[1], &limit)
 		unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: limit, Max: limit})
 		signal.Ignore(syscall.SIGXFSZ)
 		l := &message{Separator: []byte("From x\n"), Header: []byte("A: b\n"), Length: 1 << 20, file: zeros{}}
-		json.NewEncoder(os.Stdout).Encode(readRequest(l).do())
+		json.NewEncoder(os.Stdout).Encode(requestOnStdin(l).do())
 	default:
 		os.Exit(m.Run())
 	}
 	os.Exit(0)
 }
 
-func readRequest(msg *message) *request {
+func requestOnStdin(msg *message) *request {
 	o := &request{}
 	if err := json.NewDecoder(os.Stdin).Decode(o); err != nil {
 		panic(err)

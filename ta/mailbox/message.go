@@ -21,13 +21,16 @@ type message struct {
 	// Separator is the mbox line before it, with its LF: From sender date.
 	Separator []byte
 	// Trace is the header fields that we add, Header the message's own.
-	Trace, Header []byte
+	Trace  []byte `json:"-"`
+	Header []byte `json:"-"`
 	// Decode turns quoted-printable text into 8-bit text.
-	Decode bool
+	Decode bool `json:"-"`
 	// Offset and Length say where in the message file the body is.
-	Offset, Length int64
+	Offset int64 `json:"-"`
+	Length int64 `json:"-"`
 
 	file io.ReaderAt // the message file
+	text io.Reader   // in a helper, in place of all but the separator: what write writes
 }
 
 // newMessage returns m as the recipient gets it. The error says that m is
@@ -129,6 +132,10 @@ func visible(s string) string {
 // write writes the message without its separator. cvt is the conversion, in the
 // words of the system's log. The error is that of w, or a read error.
 func (msg *message) write(w io.Writer) (cvt string, err error) {
+	if msg.text != nil {
+		_, err := io.Copy(w, source{msg.text})
+		return "", err
+	}
 	body := io.NewSectionReader(msg.file, msg.Offset, msg.Length)
 	if !msg.Decode {
 		if _, err := fmt.Fprintf(w, "%s%s\n", msg.Trace, msg.Header); err != nil {

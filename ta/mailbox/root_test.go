@@ -298,9 +298,10 @@ func TestHelperThatDiesDefers(t *testing.T) {
 		args          []string
 	}{
 		{"/bin/false", `4\.3\.0.*ended: exit status 1`, []string{"false"}},
-		{"/bin/echo", `wrote "`, []string{"echo", `{"Status":7}`}},
+		{"/bin/echo", `wrote status 7`, []string{"echo", `{"Status":7}`}},
 		{"/bin/sh", `ended: signal: killed`, []string{"sh", "-c", "kill -9 $$"}},
-		{"/bin/sh", `wrote status 0`, []string{"sh", "-c", "echo '{}' >&4"}},
+		{"/bin/sh", `wrote status 0`, []string{"sh", "-c", "echo '{}'"}},
+		{"/bin/echo", `wrote no outcome: "panic`, []string{"echo", "panic"}},
 		{"/none/such", `start the delivery helper`, []string{"x"}},
 	} {
 		a := agent(Options{})
@@ -309,7 +310,7 @@ func TestHelperThatDiesDefers(t *testing.T) {
 	}
 	// What was said counts, or what is in the mailbox would be sent again.
 	a := agent(Options{})
-	a.helper.path, a.helper.args = "/bin/sh", []string{"sh", "-c", `echo '{"Status":1}' >&4; kill -9 $$`}
+	a.helper.path, a.helper.args = "/bin/sh", []string{"sh", "-c", `echo '{"Status":1}'; echo more >&2; kill -9 $$`}
 	o.delivered(a, mail("dave 0"))
 	// The user may stop it: the limit is that of mailboxes, not of commands.
 	a = agent(Options{MailboxLimit: time.Millisecond, TimeLimit: time.Hour})
