@@ -189,7 +189,8 @@ func tlsConfig(a redisurl.Address) *tls.Config {
 
 func (s *store) connect(a redisurl.Address, onConnect func(context.Context, *redis.Conn) error) redis.UniversalClient {
 	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
+		Dialer: dialStore(&redis.Options{DialTimeout: s.timeout, TLSConfig: tlsConfig(a)}),
+		Addrs:  a.Addrs, DB: a.DB, Username: a.User, Password: a.Password, MasterName: a.Master,
 		SentinelUsername: a.User, SentinelPassword: a.Password, TLSConfig: tlsConfig(a),
 		Protocol: 2, DisableIdentity: true, OnConnect: onConnect,
 		// Nothing is repeated: a call that timed out may still be carried out.
