@@ -80,18 +80,18 @@ const (
 // route returns the targets of a host word in levels. The targets of a level are
 // equal; the next level is used if none of them works.
 func (r *router) route(host string) ([][]*target, *failure) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
-	defer cancel()
 	if r.forced != "" {
 		host = r.forced
 	}
 	if path, ok := cutPrefixFold(host, "UNIX:"); ok && r.forced != "" {
 		return [][]*target{{{name: path, socket: path}}}, nil
 	}
-	switch {
-	case strings.HasPrefix(host, "["):
+	if strings.HasPrefix(host, "[") {
 		return r.literal(host)
-	case strings.HasPrefix(host, "("):
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	if strings.HasPrefix(host, "(") {
 		return r.exchangers(ctx, host, listedHosts(host))
 	}
 	domain, err := asciiDomain(host)

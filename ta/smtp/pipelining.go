@@ -118,24 +118,22 @@ const maxDropped = 1 << 20
 
 // line reads one line. It drops the end of a line that is too long.
 func (w *wire) line() (string, error) {
-	var line []byte
-	for dropped := 0; ; {
-		part, err := w.r.ReadSlice('\n')
-		room := min(len(part), maxReplyLine-len(line))
-		line = append(line, part[:room]...)
-		if dropped += len(part) - room; dropped > maxDropped {
+	// The buffer is longer than maxReplyLine, so the first part is enough.
+	part, err := w.r.ReadSlice('\n')
+	line := string(part[:min(len(part), maxReplyLine)])
+	for dropped := len(part) - len(line); errors.Is(err, bufio.ErrBufferFull); dropped += len(part) {
+		if dropped > maxDropped {
 			return "", fmt.Errorf("%w: a line without end", errProtocol)
 		}
-		switch {
-		case err == nil:
-			return visible(strings.TrimRight(string(line), "\r\n")), nil
-		case errors.Is(err, bufio.ErrBufferFull):
-		case err == io.EOF:
-			return "", errors.New("peer closed the connection")
-		default:
-			return "", fmt.Errorf("read: %w", err)
-		}
+		part, err = w.r.ReadSlice('\n')
 	}
+	switch {
+	case err == io.EOF:
+		return "", errors.New("peer closed the connection")
+	case err != nil:
+		return "", fmt.Errorf("read: %w", err)
+	}
+	return visible(strings.TrimRight(line, "\r\n")), nil
 }
 
 // quit sends QUIT and closes the connection. It does not wait for the reply,

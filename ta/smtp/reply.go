@@ -88,11 +88,12 @@ func newReply(code int, lines []string) Reply {
 // The subject and the detail have up to three digits.
 func leadingStatus(text string) string {
 	word, _, _ := strings.Cut(text, " ")
-	parts := strings.Split(word, ".")
-	if len(parts) != 3 || len(parts[0]) != 1 || !strings.Contains("245", parts[0]) {
+	class, rest, _ := strings.Cut(word, ".")
+	subject, detail, _ := strings.Cut(rest, ".")
+	if len(class) != 1 || !strings.Contains("245", class) {
 		return ""
 	}
-	for _, p := range parts[1:] {
+	for _, p := range []string{subject, detail} {
 		if len(p) == 0 || len(p) > 3 || strings.Trim(p, "0123456789") != "" {
 			return ""
 		}
