@@ -22,7 +22,7 @@ const (
 	// recipients that an agent was working on are moved in the next round.
 	movePause = time.Second
 	// moveRounds is how many rounds may pass without any change before --move --all
-	// leaves mail behind that cannot be moved.
+	// gives up on mail that cannot be moved.
 	moveRounds = 5
 )
 
@@ -134,7 +134,7 @@ func (d *drain) round() (done bool, err error) {
 	}
 	switch {
 	case now.OnTheWay+now.Left+now.Unloaded+now.Finishing > 0:
-		return false, nil // an agent, or a process that has locked it, is waited for
+		return false, nil // the mail waits for an agent, or for a process that has locked it
 	case now.Held+now.Parked > 0:
 		return d.same >= moveRounds, nil
 	}

@@ -74,9 +74,9 @@ func (c clusterView) Destination(ctx context.Context, channel, host string) (str
 		return "", err
 	}
 	if !d.Dead {
-		return "node " + d.Node + " has found it alive last", nil
+		return "node " + d.Node + " last found it alive", nil
 	}
-	text := "node " + d.Node + " has found it dead last, until " + d.Until.Format(time.RFC3339)
+	text := "node " + d.Node + " last found it dead, until " + d.Until.Format(time.RFC3339)
 	if d.Reason != "" {
 		text += fmt.Sprintf(" (%q)", d.Reason)
 	}

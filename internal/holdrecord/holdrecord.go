@@ -176,7 +176,7 @@ func Numbers(office int) (numbers []uint64, err error) {
 //
 //	2026-11-22T08:00:00Z - root uid 0<TAB>they asked for it
 //
-// A time that is not known, or that there is none, is "-".
+// A time that is unknown or missing is "-".
 func (r *Record) Line() string {
 	word := func(t time.Time) string {
 		if t.IsZero() {
@@ -187,8 +187,8 @@ func (r *Record) Line() string {
 	return word(r.Since) + " " + word(r.Until) + " " + clean(r.By) + "\t" + clean(r.Why)
 }
 
-// ParseLine reads the value of an H line. What it does not understand is missing in the
-// record: the message is held in any case.
+// ParseLine reads the value of an H line. What it does not understand is missing from
+// the record; the message is held nevertheless.
 func ParseLine(line string) (r Record) {
 	since, rest, _ := strings.Cut(line, " ")
 	until, rest, _ := strings.Cut(rest, " ")

@@ -1,6 +1,6 @@
 package peertest
 
-// The places on the disk where benchmarks put their files.
+// Where on the disk benchmarks put their files.
 
 import (
 	"os"
@@ -16,12 +16,12 @@ const topDir = 0x20000
 // SpreadTempDirs makes ext4 put each later directory of tb.TempDir, with the files in
 // it, into block groups of its own.
 //
-// An ext4 without a journal does not use the inode of a removed file again for one
-// minute, or for five if its block has not been written yet. To create a file, it goes
-// through all such inodes of the block group. So a program that creates files would be
-// slower the more files earlier runs, of whatever program, have removed nearby: by half
-// after a few runs of some thousand messages. ext4 places the subdirectories of a
-// directory with this mark, as those of the root, in the groups with the fewest
+// ext4 without a journal does not reuse the inode of a removed file for one minute, or
+// for five if its block has not been written yet. To create a file, it goes through all
+// such inodes of the block group. So a program that creates files gets slower with
+// every file that earlier runs of any program have removed nearby: it takes half as
+// long again after a few runs of some thousand messages. ext4 places the subdirectories
+// of a directory with this mark, like those of the root, in the groups with the fewest
 // directories; all others stay near their parent. The directories are removed only at
 // the end of tb, so no two of them share their groups.
 //

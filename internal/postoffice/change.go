@@ -44,9 +44,9 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 }
 
 // TimeOfCopy returns the modification time for a copy of a message file that has the
-// time at: one at random in the second before. A spoolid is the inode number and this
-// time, and file systems use inode numbers again. With the same time, a copy could have
-// the spoolid of an earlier copy of that message.
+// time at: a random time in the second before that. A spoolid is the inode number and
+// this time, and file systems use inode numbers again. With the same time, a copy could
+// have the spoolid of an earlier copy of that message.
 func TimeOfCopy(at time.Time) time.Time {
 	return at.Add(-1 - time.Duration(rand.Int64N(int64(time.Second))))
 }

@@ -243,9 +243,9 @@ func isMove(o *mailq.Order) bool {
 // maxMoves is how many messages are moved at once: they share their waits for the disk.
 const maxMoves = 200
 
-// eachMessage carries out an order on messages and counts what it did. An error ends it,
-// except for a move: that goes on with the other messages, many at a time, and the first
-// error is returned.
+// eachMessage carries out an order on messages and counts what it did. An error ends
+// it, except for a move, which goes on with the other messages, many at a time, and
+// returns the first error.
 func (q *Queue) eachMessage(o *mailq.Order, list []*spool.Stored, did *tally, act func(*spool.Stored) (mailq.Outcome, error)) error {
 	limit := 1
 	if isMove(o) {

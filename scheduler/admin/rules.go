@@ -167,7 +167,7 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitSelect:     "The scheduler only delivers the mail of other threads (option -p)",
 	scheduler.WaitMemory:     "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
 	scheduler.WaitStopping:   "The scheduler is stopping",
-	scheduler.WaitProbeRight: "The destination has failed, and the store has not answered yet which node may try it",
+	scheduler.WaitProbeRight: "The destination has failed, and the store has not said yet which node may try it",
 	scheduler.WaitAgent:      "It waits for an agent that is starting or will soon be free",
 }
 
