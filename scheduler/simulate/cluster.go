@@ -25,8 +25,8 @@ var clusterPhases = []clusterPhase{
 	{"node a alone", 0, func(r *clusterRun) { r.nodes[0].submitMany(8000, "a@example.org", "host") }, 0},
 	{"both have mail", 2 * time.Minute, func(r *clusterRun) { r.nodes[1].submitMany(8000, "a@example.org", "host") }, 0.9},
 	{"node b can use four", 4 * time.Minute, func(r *clusterRun) { r.setMaxThr(1, 4) }, 0.9},
-	{"the store is away: first 40 seconds", 6 * time.Minute, func(r *clusterRun) { r.store.fail() }, 0},
-	{"the store is away: divided", 6*time.Minute + 40*time.Second, func(*clusterRun) {}, 0},
+	{"the store is down: first 40 seconds", 6 * time.Minute, func(r *clusterRun) { r.store.fail() }, 0},
+	{"the store is down: divided", 6*time.Minute + 40*time.Second, func(*clusterRun) {}, 0},
 	{"node b can use all", 8 * time.Minute, func(r *clusterRun) { r.setMaxThr(1, clusterLimit) }, 0.9},
 	{"the store is back, empty: first 40 seconds", 10 * time.Minute, func(r *clusterRun) { r.store.begin() }, 0},
 	{"afterwards", 10*time.Minute + 40*time.Second, func(*clusterRun) {}, 0.9},
@@ -40,12 +40,12 @@ var clusterScene = Scene{
 	Title: "Two nodes with one limit, and an outage of the store",
 	Setting: "Two nodes have mail for one host, with clustermax=20 maxthr=20; a delivery takes two to three seconds. Node a " +
 		"has mail from the beginning, node b after two minutes. From the fourth to the eighth minute node b has maxthr=4, " +
-		"and from the twelfth on node a has maxthr=2. The store is away for four minutes and then comes back without its " +
+		"and from the twelfth minute node a has maxthr=2. The store is down for four minutes and then comes back without its " +
 		"data. The nodes have the real core; the store, the calls and the rules of an outage are a model of package cluster " +
 		"(ttl 30 s, calls of 2 ms).",
 	Reference: "scheduler-cluster(7): the limit holds at every instant, and mean use is at least 90 % of it with demand on the " +
 		"nodes; a share ends 24 s after the call that renewed it, a node uses its part of the limit 30 s after the store last " +
-		"answered, and for 30 s after the return nobody gets more than its busy sessions",
+		"answered, and for 30 s after the return no node gets more than its busy sessions",
 	Run: func(seed uint64) Result {
 		r := runCluster(seed, clusterLimit/2)
 		result := Result{Plots: []Plot{r.plot()}}

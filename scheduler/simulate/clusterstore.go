@@ -98,7 +98,7 @@ func (s *clusterStore) obtainPart(n *clusterNode) *clusterPart {
 	return s.parts[i]
 }
 
-// divide divides the limit max-min: small wants are met in full, and the rest is
+// divide divides the limit max-min: small demands are met in full, and the rest is
 // divided into even parts.
 func (s *clusterStore) divide() map[*clusterPart]int {
 	byWant := slices.Clone(s.parts)
@@ -111,7 +111,7 @@ func (s *clusterStore) divide() map[*clusterPart]int {
 	return targets
 }
 
-// fail ends the store; begin begins it again, without what it had.
+// fail stops the store; begin starts it again, empty.
 func (s *clusterStore) fail() { s.up = false }
 
 func (s *clusterStore) begin() { s.up, s.born, s.parts = true, s.now, nil }
@@ -259,7 +259,7 @@ func (n *clusterNode) expire() {
 	}
 }
 
-// allow tells the core what it may use. The core is told after what it does now.
+// allow tells the core what it may use, after the event that it is handling.
 func (n *clusterNode) allow(sessions int, until time.Duration) {
 	a := scheduler.Allowance{Limit: n.wanted.Limit, Sessions: sessions, Until: beginning.Add(until)}
 	if a != n.told {

@@ -8,7 +8,7 @@ import (
 	"zsched/scheduler"
 )
 
-// Shaping (rate, rateburst, reply rules): what a destination is fed beside what it is
+// Shaping (rate, rateburst, reply rules): what a destination is fed compared with what it is
 // allowed to be fed.
 
 // The settings of the scene, and when the server gives the replies of its rules.
