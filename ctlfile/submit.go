@@ -63,7 +63,7 @@ func Enqueue(office string, levels int, c *Contents, file string) (path string, 
 }
 
 func enqueue(office string, levels int, c *Contents, file string) (string, error) {
-	e, err := newEnqueuing(office, levels, c, file)
+	e, err := newEnqueuing(office, levels, &Queued{Contents: c, File: file})
 	if err != nil {
 		return "", err
 	}
@@ -101,8 +101,8 @@ type enqueuing struct {
 }
 
 // newEnqueuing makes the hash directories and finds out the names.
-func newEnqueuing(office string, levels int, c *Contents, file string) (*enqueuing, error) {
-	in, err := postoffice.Lstat(file)
+func newEnqueuing(office string, levels int, q *Queued) (*enqueuing, error) {
+	in, err := postoffice.Lstat(q.File)
 	if err != nil {
 		return nil, err
 	}
@@ -110,18 +110,22 @@ func newEnqueuing(office string, levels int, c *Contents, file string) (*enqueui
 		return nil, errors.New("not a regular file")
 	}
 	st := in.Sys().(*syscall.Stat_t)
-	named := *c
+	named := *q.Contents
 	named.Name = strconv.FormatUint(st.Ino, 10)
-	e := &enqueuing{file: file, was: in}
+	e := &enqueuing{file: q.File, was: in}
+	place := office
+	if q.Held {
+		place = filepath.Join(office, "hold")
+	}
 	if e.text, err = named.Encode(); err != nil {
 		return nil, err
 	}
 	hash := HashDir(st.Ino, levels)
 	e.path = hash + named.Name
-	if e.transport, err = postoffice.MakeQueueDir(office, "transport", hash); err != nil {
+	if e.transport, err = postoffice.MakeQueueDir(place, "transport", hash); err != nil {
 		return nil, err
 	}
-	if e.queue, err = postoffice.MakeQueueDir(office, "queue", hash); err != nil {
+	if e.queue, err = postoffice.MakeQueueDir(place, "queue", hash); err != nil {
 		return nil, err
 	}
 	e.final, e.temp = filepath.Join(e.transport, named.Name), filepath.Join(e.transport, "."+named.Name)
@@ -153,6 +157,8 @@ func (e *enqueuing) undo() error {
 type Queued struct {
 	Contents *Contents
 	File     string // the message file; it need not be on disk yet
+	// Held puts the message into hold/, whose directories exist, instead of the queue.
+	Held bool
 	// Path and Err are the result, as that of Enqueue.
 	Path string
 	Err  error
@@ -174,7 +180,7 @@ func EnqueueAll(office string, levels int, list []*Queued, sync func() error) {
 		}
 	}
 	each(func(q *Queued) (err error) {
-		if q.enqueuing, err = newEnqueuing(office, levels, q.Contents, q.File); err != nil {
+		if q.enqueuing, err = newEnqueuing(office, levels, q); err != nil {
 			return err
 		}
 		return postoffice.WriteControlUnsynced(q.temp, q.text, q.group)

@@ -51,6 +51,9 @@ type Outcome struct {
 	Threads    int `json:"threads"`
 }
 
+// NothingMatches is the error of an order that matches nothing.
+const NothingMatches = "nothing in the queue matches"
+
 // String returns the command that gives the order, without LF. By is not part of
 // it. KILL MSG ends with an empty BECAUSE if it would otherwise be the old
 // command, because the reply to that has no count.

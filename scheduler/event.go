@@ -139,6 +139,9 @@ type (
 		Targets []Target
 		// To is where VerbReroute sends the recipients. Its Message is ignored.
 		To Target
+		// Back says that To is this node itself: recipients of channel xfer go back to
+		// where they were, even those on their way to this node.
+		Back bool
 		// DryRun counts and changes nothing.
 		DryRun bool
 		// Name is the order as the administrator gave it, By is who gave it, and

@@ -132,7 +132,7 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 		return 0
 	case e.Verb == VerbRelease && v.state != poisoned && v.ordered != VerbHold:
 		return 0
-	case e.Verb == VerbReroute && dv.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
+	case e.Verb == VerbReroute && !e.Back && dv.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
 		return 0
 	}
 	n := 0

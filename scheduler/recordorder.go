@@ -90,7 +90,7 @@ func (dv *delivery) affectsRecord(e *Ordered, rec *record) bool {
 	case VerbRelease:
 		return rec.state == poisoned || ordered == VerbHold
 	case VerbReroute:
-		return dv.recordThread(rec).key != threadKey{e.To.Channel, e.To.Host}
+		return e.Back || dv.recordThread(rec).key != threadKey{e.To.Channel, e.To.Host}
 	}
 	return true
 }

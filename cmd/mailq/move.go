@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -78,9 +79,12 @@ func (p *program) moveAll() error {
 		d.orders = append(d.orders, order)
 	}
 	if p.order.DryRun {
-		return p.act(d.orders)
+		return d.dryRun()
 	}
 	if err := p.confirm(d.orders[2:]); err != nil {
+		return err
+	}
+	if err := d.refused(); err != nil {
 		return err
 	}
 	first, err := d.count()
@@ -103,6 +107,36 @@ func (p *program) moveAll() error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// dryRun prints what each of the orders would do. It is no error if there is no held or
+// parked mail.
+func (d *drain) dryRun() error {
+	if err := d.refused(); err != nil {
+		return err
+	}
+	var some []mailq.Order
+	for _, order := range d.orders {
+		_, err := d.client.Order(&order)
+		if err == nil || err.Error() != mailq.NothingMatches {
+			some = append(some, order)
+		}
+	}
+	if len(some) == 0 {
+		return errors.New(mailq.NothingMatches)
+	}
+	return d.act(some)
+}
+
+// refused returns the error with which the scheduler refuses to move mail to that node,
+// or nil.
+func (d *drain) refused() error {
+	order := d.orders[len(d.orders)-1]
+	order.DryRun = true
+	if _, err := d.client.Order(&order); err != nil && err.Error() != mailq.NothingMatches {
+		return err
+	}
+	return nil
 }
 
 // round gives the orders once. done says that nothing is left that could still move.

@@ -343,6 +343,8 @@ func (o *options) check() error {
 		return errors.New("--for can only be used with --hold or --suspend")
 	case (o.order.Verb == mailq.Suspend || o.order.Verb == mailq.Lift) && targets > 1:
 		return fmt.Errorf("%s names its thread; --msg, --thread and --where cannot be used with it", o.chosen[0])
+	case moving && targets == 0 && !o.all:
+		return errors.New("--move needs --all, --msg, --thread or --where")
 	case o.order.Verb != "" && targets == 0 && !o.all:
 		return fmt.Errorf("%s needs --msg, --thread or --where", o.chosen[0])
 	case o.order.Verb == mailq.Requeue && len(o.threads) > 0:

@@ -77,6 +77,7 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 	}
 	if table := file.Params.XferNodes; table != "" {
 		o.Nodes = func() ([]string, error) { return nodeNames(table) }
+		o.Node = strings.ToLower(file.Params.NodeName(s.where.postoffice))
 	}
 	if s.where.log != "" {
 		o.LogDir = filepath.Dir(s.where.log)

@@ -43,7 +43,7 @@ func act(r *request, ctx context.Context) bool {
 		r.reply("+OK; KILLed something.")
 		r.reply("")
 	case did == mailq.Outcome{}:
-		return r.reject(errors.New("nothing in the queue matches"))
+		return r.reject(errors.New(mailq.NothingMatches))
 	default:
 		r.reply(order.Reply(did))
 	}

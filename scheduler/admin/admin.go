@@ -72,6 +72,7 @@ type Options struct {
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
 	// case; nil: any host of channel xfer.
 	Nodes   func() ([]string, error)
+	Node    string  // the name of this node, in lower case
 	Cluster Cluster // nil: there is none
 	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string
@@ -94,7 +95,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, node: o.Node, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, rendezvous: o.Rendezvous,

@@ -25,6 +25,9 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 		return mailq.Outcome{}, err
 	}
 	did := outcomeOf(m)
+	if q.movesBack(o) && slices.ContainsFunc(storedJobs(m), func(j *mailq.Job) bool { return j.Channel != ctlfile.TransferChannel }) {
+		return mailq.Outcome{}, q.errThisNode()
+	}
 	if o.Verb == mailq.Retry || o.Verb == mailq.Hold && o.For == 0 {
 		return mailq.Outcome{}, nil
 	}

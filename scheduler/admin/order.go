@@ -73,7 +73,23 @@ func (q *Queue) checkNode(o *mailq.Order) error {
 	if err == nil && !slices.Contains(nodes, o.To.Host) {
 		err = fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
 	}
+	if err == nil && q.movesBack(o) && (o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel ||
+		o.Where != nil && !strings.EqualFold(o.Where.Channel, ctlfile.TransferChannel)) {
+		err = q.errThisNode()
+	}
 	return err
+}
+
+// movesBack reports whether an order moves mail to this node: recipients on their way to
+// another node go back to where they were.
+func (q *Queue) movesBack(o *mailq.Order) bool {
+	return isMove(o) && q.node != "" && o.To.Host == q.node
+}
+
+// errThisNode refuses a move of mail that is here already.
+func (q *Queue) errThisNode() error {
+	return fmt.Errorf("%q is this node: only mail in channel %s can be moved to it, which ends its move to another node",
+		q.node, ctlfile.TransferChannel)
 }
 
 func (q *Queue) actOnMessage(ctx context.Context, o *mailq.Order) (mailq.Outcome, error) {
@@ -196,9 +212,13 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
 			continue
 		}
-		if jobs.selected(v) {
-			targets.add(v)
+		if !jobs.selected(v) {
+			continue
 		}
+		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
+			return q.errThisNode()
+		}
+		targets.add(v)
 	}
 	if o.Verb == mailq.Hold && o.Where != nil {
 		if err := q.refusePartialHold(ctx, targets); err != nil {
@@ -212,7 +232,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	}
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
-		To:   scheduler.Target{Channel: o.To.Channel, Host: o.To.Host},
+		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Back: q.movesBack(o),
 		Name: string(o.Verb), By: actorText(o), Why: o.Why,
 	}
 	did, err := q.order(ctx, event, targets)

@@ -26,6 +26,7 @@ type Queue struct {
 	params                         func(scheduler.Params) []string // Options.Params
 	messageDir, controlDir, logDir string                          // Options
 	nodes                          func() ([]string, error)        // Options
+	node                           string                          // Options
 	cluster                        Cluster                         // Options
 	eventLog                       string                          // Options
 	log                            zerolog.Logger

@@ -193,7 +193,7 @@ func allSent(offsets []int64, r spool.Resubmitted) bool {
 
 // takeNew takes the control file that a REROUTE has written.
 func (f *files) takeNew(r spool.Resubmitted) {
-	if r.Name.ID != 0 {
+	if r.Name.ID != 0 && !r.Held {
 		f.loop.intake.take([]spool.Name{r.Name})
 	}
 }

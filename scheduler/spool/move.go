@@ -1,17 +1,20 @@
 package spool
 
-// Moves to another node: REROUTE to channel xfer, for many messages at once.
+// Moves to another node and back: REROUTE to channel xfer, for many messages at once.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"zsched/ctlfile"
+	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
@@ -147,18 +150,54 @@ func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unr
 	return p
 }
 
+// stageBack returns the copy in which recipients that were on their way to another node
+// have the channel, the host and the class that they had before, without its message file.
+// It is held if one of them was held, or is held now. Their origins stay, without what
+// they were: a node that has taken one of them, but whose answer was lost, does not take it
+// again if it is moved there again.
+func (r *Resubmission) stageBack(spoolID string, f *ctlfile.File, chosen []int) (p stagedCopy) {
+	p.draft = f.Extract(chosen)
+	p.draft.HostLists = true
+	p.held = r.Held || r.From == Hold
+	next := 0
+	for to := range p.draft.All() {
+		old := &f.Recipients[chosen[next]]
+		next++
+		p.offsets = append(p.offsets, old.Offset)
+		from, _ := ctlfile.ParseOrigin(to.Origin) // wasMoved has read it
+		to.Channel, to.Host, to.Class = from.Channel, from.Host, from.Class
+		to.Done, to.Diagnostics = from.Done, ctlfile.ParseUnreported(to.Unreported)
+		p.held, p.hold = p.held || from.Held, cmp.Or(p.hold, to.Hold)
+		if p.hold == "" && r.holds != nil {
+			p.hold = r.holds.line(spoolID, old)
+		}
+		from.Channel = ""
+		to.Origin, to.Hold, to.Unreported = from.String(), "", ""
+	}
+	return p
+}
+
+// wasMoved reports whether a recipient is on its way to another node, and it is known
+// where it was before.
+func wasMoved(to *ctlfile.Recipient) bool {
+	from, err := ctlfile.ParseOrigin(to.Origin)
+	return err == nil && from.Channel != "" && to.RouteChannel() == ctlfile.TransferChannel
+}
+
 // origin returns the origin of a recipient that is moved to another node. That of a
 // recipient that was moved already, and is sent to yet another node before it has
-// arrived, stays.
+// arrived, stays. One that came back from its way keeps the part that identifies it.
 func (r *Resubmission) origin(from *mover, to *ctlfile.Recipient) ctlfile.Origin {
-	if to.RouteChannel() == ctlfile.TransferChannel {
-		if o, err := ctlfile.ParseOrigin(to.Origin); err == nil && o.Channel != "" {
-			return o
-		}
+	before, err := ctlfile.ParseOrigin(to.Origin)
+	if wasMoved(to) {
+		return before
 	}
 	o := ctlfile.Origin{
 		Node: from.node, SpoolID: from.spoolID, Offset: to.Offset,
 		Class: to.Class, Held: r.Held || r.From == Hold, Channel: to.Channel, Host: to.Host,
+	}
+	if err == nil && before.Node == from.node {
+		o.SpoolID, o.Offset = before.SpoolID, before.Offset
 	}
 	if i, asked := slices.BinarySearch(r.Offsets, to.Offset); asked && i < len(r.Attempts) {
 		o.Attempts = r.Attempts[i]
@@ -259,15 +298,58 @@ func (s *Spool) commitMoves(batch []*move) (open bool) {
 	if !s.wait(&checked) {
 		return false // nothing is published
 	}
+	s.recordHeldAgain(batch)
 	var list []*ctlfile.Queued
 	for _, m := range batch {
-		if m.err == nil {
-			m.queued = ctlfile.Queued{Contents: m.staged[0].draft, File: m.staged[0].file}
+		if p := &m.staged[0]; m.err == nil {
+			m.queued = ctlfile.Queued{Contents: p.draft, File: p.file, Held: p.held}
 			list = append(list, &m.queued)
 		}
 	}
 	ctlfile.EnqueueAll(s.options.Postoffice, s.options.HashLevels, list, s.syncQueue)
 	return true
+}
+
+// recordHeldAgain makes the directories and the hold records of messages that go back to
+// hold/: a record for those that were held together.
+func (s *Spool) recordHeldAgain(batch []*move) {
+	records := make(map[string]*HoldRecord) // by H line
+	held := func(yield func(*move, *stagedCopy) bool) {
+		for _, m := range batch {
+			if p := &m.staged[0]; m.err == nil && p.held && !yield(m, p) {
+				return
+			}
+		}
+	}
+	for m, p := range held {
+		if _, m.err = s.obtainPair(Hold); m.err != nil || p.hold == "" {
+			continue
+		}
+		info, err := postoffice.Lstat(p.file)
+		if err != nil {
+			m.err = err
+			continue
+		}
+		r := records[p.hold]
+		if r == nil {
+			line := holdrecord.ParseLine(p.hold)
+			r = &HoldRecord{Since: line.Since, Until: line.Until, By: line.By, Why: line.Why}
+			if r.Since.IsZero() {
+				r.Since = time.Now()
+			}
+			records[p.hold] = r
+		}
+		r.Messages = append(r.Messages, ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime()))
+	}
+	for line, r := range records {
+		if err := s.RecordHold(*r); err != nil {
+			for m, p := range held {
+				if p.hold == line {
+					m.err = err
+				}
+			}
+		}
+	}
 }
 
 // wait waits for workers. It returns false if the spool was closed meanwhile, which ends
@@ -318,7 +400,7 @@ func (s *Spool) finishMove(m *move) {
 		p.file = ""
 		_, base := split(m.queued.Path)
 		id, _ := ctlfile.Number(base)
-		m.answer.Name = Name{m.queued.Path, id}
+		m.answer.Name, m.answer.Held = Name{m.queued.Path, id}, p.held
 		m.answer.Offsets = slices.Clone(p.offsets)
 		if m.err = m.queued.Err; m.err == nil {
 			// After an error the copy may not survive a crash, and the old recipients

@@ -33,13 +33,17 @@ type Resubmission struct {
 	// Held says that the recipients stay held when they are moved to another node,
 	// as those From Hold do.
 	Held bool
-	// Channel and Host are where they are sent; both "" for the router.
+	// Channel and Host are where they are sent; both "" for the router. Channel xfer
+	// and the name of this node send recipients that are on their way to another node
+	// back to where they were.
 	Channel, Host string
 
 	holds *HoldsInForce // of a batch of moves
+	back  bool          // to where they were
 }
 
-// moves reports whether the recipients are moved to another node: Host is its name.
+// moves reports whether the recipients are moved to another node, whose name Host is, or
+// back from their way to it.
 func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChannel }
 
 // Resubmit sends recipients of a message elsewhere: to the router as a new
@@ -58,6 +62,7 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	if r.moves() {
+		r.back = r.Host == strings.ToLower(s.options.Node)
 		s.moves.push(&move{resubmission: &r, answer: Resubmitted{Op: op}})
 		return
 	}
@@ -119,7 +124,7 @@ func (r *Resubmission) choose(f *ctlfile.File, held func(*ctlfile.Recipient) boo
 		if _, ok := slices.BinarySearch(asked, to.Offset); !ok && r.Offsets != nil {
 			continue
 		}
-		if !open(to) || taken[to.Class] {
+		if !open(to) || taken[to.Class] || r.back && !wasMoved(to) {
 			continue
 		}
 		taken[to.Class] = to.Class > 0 && !r.moves()
@@ -230,6 +235,8 @@ type stagedCopy struct {
 	file       string // "" once it is published
 	offsets    []int64
 	unreported []int64           // offsets of the d lines that go along
+	held       bool              // the copy goes to hold/, not into the queue
+	hold       string            // the H line of a held copy: who held it, and why
 	draft      *ctlfile.Contents // of the new control file; nil when the router gets it
 	control    unix.Stat_t       // of the old control file
 }
@@ -251,8 +258,11 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	}
 	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
 	chosen := r.choose(d.file, locks.held)
+	if r.back && len(chosen) == 0 && slices.ContainsFunc(d.file.Recipients, func(to ctlfile.Recipient) bool { return to.Tag == ctlfile.Open && !wasMoved(&to) }) {
+		return nil, errors.New("the control file does not say where the recipients were before")
+	}
 	var unreported map[int][]int
-	if r.moves() {
+	if r.moves() && !r.back {
 		unreported = s.unreportedLines(d.file, chosen)
 	}
 	if len(chosen) == 0 && len(unreported) == 0 {
@@ -278,10 +288,14 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	} else {
 		_, base := split(r.Path)
 		number, _ := ctlfile.Number(base)
+		spoolID := ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))
 		p := stagedCopy{}
-		if r.moves() {
-			p = r.stageMove(&mover{s.options.Node, ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))}, d.file, chosen, unreported)
-		} else {
+		switch {
+		case r.back:
+			p = r.stageBack(spoolID, d.file, chosen)
+		case r.moves():
+			p = r.stageMove(&mover{s.options.Node, spoolID}, d.file, chosen, unreported)
+		default:
 			p = r.stageReroute(d.file, chosen)
 		}
 		staged, err = s.stageForQueue(p, message, !r.moves()) // moves are synced together

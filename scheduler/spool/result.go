@@ -149,6 +149,7 @@ type (
 		// if the router has the messages.
 		Router []string
 		Name   Name
+		Held   bool // Name is in hold/, and not for Load
 		// What the old control file says now, as for Reread.
 		Owes       bool
 		Recipients []ctlfile.State
@@ -219,7 +220,11 @@ func (r *Resubmitted) NewFiles() string {
 		names = append(names, "router/"+name)
 	}
 	if r.Name.Path != "" {
-		names = append(names, "transport/"+r.Name.Path)
+		in := Queue
+		if r.Held {
+			in = Hold
+		}
+		names = append(names, in.dir()+"transport/"+r.Name.Path)
 	}
 	return strings.Join(names, " ")
 }
