@@ -63,6 +63,7 @@
 //	SHOW HELD                         TT     held messages and threads: who, when, why, until
 //	SHOW SUSPENDED                    TT     threads that SUSPEND suspends: who, when, why, until when
 //	SHOW RULES                        TT     reply rules with their hits
+//	SHOW CLUSTER                      TT     store, nodes and limits of the cluster
 //	SHOW REASONS                      TT     last diagnostics with counts
 //	SHOW SENDERS [DOMAINS]            TT     mail by sender, or by the sender's domain
 //	SHOW SHAPE                        TT     recipients by destination and age
@@ -137,6 +138,7 @@
 //	SHOW HELD            HeldItem
 //	SHOW SUSPENDED       SuspendedItem
 //	SHOW RULES           RuleItem
+//	SHOW CLUSTER         ClusterItem
 //	SHOW REASONS         ReasonItem
 //	SHOW SENDERS         SenderItem
 //	SHOW SHAPE           ShapeItem

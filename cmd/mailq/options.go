@@ -22,7 +22,8 @@ const usageLine = `usage: mailq [-46disSQtvVM] [-c channel] [-h host] [-p port|s
              [--where key=value] [server]
        mailq --top [--every time] [server]
        mailq --show id | --find kind=value [--limit number] | --explain channel/host |
-             --held | --suspended | --rules | --shape | --reasons | --etrn host | --verbs   [--json]
+             --held | --suspended | --rules | --cluster | --shape | --reasons | --etrn host |
+             --verbs   [--json]
        mailq --senders | --sender-domains [--sort size|age|bytes|recipients]
              [--limit number] [--json]
        mailq --trace message|address [--event-log file] [--json]
@@ -164,6 +165,7 @@ func (o *options) reportFlags(f *pflag.FlagSet) {
 		{"held", "SHOW HELD", "show what is held: by whom, since when, why and until when"},
 		{"suspended", "SHOW SUSPENDED", "show the threads that --suspend suspends: by whom, since when, why and until when"},
 		{"rules", "SHOW RULES", "show the reply rules and how often they have matched"},
+		{"cluster", "SHOW CLUSTER", "show the nodes of the cluster, their shares of each limit, and the store"},
 		{"shape", "SHOW SHAPE", "show recipients by destination and age"},
 		{"reasons", "SHOW REASONS", "show the last diagnostics and how many recipients have them"},
 		{"senders", "SHOW SENDERS", "show messages, recipients, bytes and ages by sender"},

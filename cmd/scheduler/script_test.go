@@ -46,6 +46,7 @@ func TestScripts(t *testing.T) {
 	command(t, "go", "build", "-o", filepath.Join(bin, "mailq"), "zsched/cmd/mailq")
 	command(t, "go", "build", "-o", filepath.Join(bin, "xferd"), "zsched/cmd/xferd")
 	command(t, "go", "build", "-o", filepath.Join(bin, "ta", "xfer"), "zsched/cmd/ta/xfer")
+	command(t, "go", "build", "-o", filepath.Join(bin, "ministore"), "zsched/packaging/ministore")
 	testscript.Run(t, testscript.Params{
 		Dir:       "testdata",
 		Condition: conditions,
@@ -217,7 +218,7 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // play is the agent player. Its operand says what it does with a recipient:
-// ok, error or defer at once; "gate FILE" delivers when the file exists;
+// ok, error or defer at once; "dead" defers because the destination has failed; "gate FILE" delivers when the file exists;
 // "unless FILE" defers unless it does; "env FILE" writes its environment there
 // and delivers; "peer" delivers and names the host that it has talked to.
 func play() {
@@ -236,6 +237,8 @@ func play() {
 			fields = ta.Fields{Code: "2.6.0", Remote: "dns; mx.x.example (192.0.2.7)"}
 		case "defer":
 			status = ta.Deferred
+		case "dead":
+			status, text, fields = ta.Deferred, "the player finds no way", ta.Fields{Code: "4.4.1"}
 		case "unless":
 			if _, err := os.Stat(args[1]); err != nil {
 				status, text = ta.Deferred, "451 the player has no time"

@@ -28,6 +28,7 @@ type fakeQueue struct {
 	held      []*mailq.HeldItem
 	suspended []*mailq.SuspendedItem
 	rules     []*mailq.RuleItem
+	cluster   []*mailq.ClusterItem
 
 	triggered []string
 	orders    []mailq.Order
@@ -128,6 +129,10 @@ func (p *fakeQueue) Suspended(context.Context) iter.Seq2[*mailq.SuspendedItem, e
 
 func (p *fakeQueue) Rules(context.Context) iter.Seq2[*mailq.RuleItem, error] {
 	return each(p.rules, p.broken)
+}
+
+func (p *fakeQueue) Cluster(context.Context) ([]*mailq.ClusterItem, bool, error) {
+	return p.cluster, p.cluster != nil, p.broken
 }
 
 func (p *fakeQueue) Act(_ context.Context, o mailq.Order) (mailq.Outcome, error) {

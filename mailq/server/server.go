@@ -67,6 +67,9 @@ type Queue interface {
 	Suspended(ctx context.Context) iter.Seq2[*mailq.SuspendedItem, error]
 	// Rules yields the reply rules in their order.
 	Rules(ctx context.Context) iter.Seq2[*mailq.RuleItem, error]
+	// Cluster returns the store, the nodes and the limits of the cluster; false: the
+	// scheduler is in no cluster.
+	Cluster(ctx context.Context) (items []*mailq.ClusterItem, found bool, err error)
 	// Act executes an order.
 	Act(ctx context.Context, order mailq.Order) (mailq.Outcome, error)
 }

@@ -45,6 +45,7 @@ func verbs() []*command {
 		{words: "SHOW HELD", right: rightTT, asJSON: true, run: showHeld},
 		{words: "SHOW SUSPENDED", right: rightTT, asJSON: true, run: showSuspended},
 		{words: "SHOW RULES", right: rightTT, asJSON: true, run: showRules},
+		{words: "SHOW CLUSTER", right: rightTT, asJSON: true, run: showCluster},
 		{words: "SHOW REASONS", right: rightTT, asJSON: true, run: showReasons},
 		{words: "SHOW SENDERS", arguments: "[DOMAINS]", right: rightTT, asJSON: true, run: showSenders},
 		{words: "SHOW SHAPE", right: rightTT, asJSON: true, run: showShape},

@@ -60,6 +60,11 @@ func busyQueue(now time.Time) *fakeQueue {
 		{Message: 860195, Path: "M/L/860195", SpoolID: "S860195HfBVWBh", ArrivedAt: ago(15 * time.Minute), Control: 300, Size: 9, Held: true,
 			Recipients: []mailq.MessageRecipient{{Name: up, User: ".dots\nand lines", Offset: 160, State: "held"}}},
 	}
+	p.cluster = []*mailq.ClusterItem{
+		{Store: &mailq.ClusterStore{Address: "redis://store.example:6379/0", State: "reached", EpochAt: ago(2 * time.Hour), Epochs: 1, Calls: 10480, Latency: 0.0004, Slowest: 0.0031}},
+		{Node: &mailq.ClusterNode{Name: "mx1", Self: true, ReportedAt: ago(time.Second), Limits: 1, Allowed: 7, Busy: 5, Wanted: 9}},
+		{Limit: &mailq.ClusterLimit{Setting: "clustermax", Name: "smtp/up.example", Most: 20, Shares: []mailq.ClusterShare{{Node: "mx1", Granted: 7, Busy: 5, Wanted: 9}}}},
+	}
 	p.explain = mailq.Explanation{Name: down, Known: true, Thread: p.rows[0].Thread, Ring: ring,
 		Clauses:  []mailq.Clause{{Pattern: "smtp/*", File: "scheduler.cf", Line: 12}},
 		Settings: []mailq.Setting{{Name: "interval", Value: "5m", File: "scheduler.cf", Line: 13}, {Name: "maxthr", Value: "1"}},
@@ -86,6 +91,7 @@ func TestAnswersOfTheNewVerbs(t *testing.T) {
 			"FIND sender alice@*", "FIND sender nobody", "FIND spoolid", "FIND it x", "JSON FIND spoolid S860195HfBVWBh",
 			"EXPLAIN smtp down.example", "JSON EXPLAIN smtp down.example", "EXPLAIN smtp",
 			"SHOW REASONS", "JSON SHOW REASONS", "SHOW REASONS x", "SHOW SHAPE", "JSON SHOW SHAPE",
+			"SHOW CLUSTER", "JSON SHOW CLUSTER", "SHOW CLUSTER x",
 			"SHOW SNMP", "JSON SHOW SNMP", "SHOW QUEUE SHORT", "JSON SHOW QUEUE SHORT",
 			"SHOW QUEUE THREADS", "JSON SHOW QUEUE THREADS", "SHOW QUEUE THREADS2", "JSON SHOW QUEUE THREADS2",
 			"SHOW THREAD smtp up.example", "JSON SHOW THREAD smtp up.example", "SHOW THREAD smtp down.example", `SHOW THREAD "smtp" "down.example"`,

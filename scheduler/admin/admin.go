@@ -23,6 +23,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
@@ -55,6 +56,8 @@ type Cluster interface {
 	// Destination says in words what the nodes have found about a destination; "":
 	// nothing.
 	Destination(ctx context.Context, channel, host string) (string, error)
+	// Show returns the store, the nodes and the limits.
+	Show(ctx context.Context) ([]*mailq.ClusterItem, error)
 }
 
 // Options are the parameters of New. Port and Files must be set.

@@ -205,3 +205,13 @@ func (q *Queue) Trigger(ctx context.Context, host, _ string) (started bool, err 
 	})
 	return started, err
 }
+
+// Cluster returns the store, the nodes and the limits of the cluster; false: this
+// scheduler is in no cluster.
+func (q *Queue) Cluster(ctx context.Context) (items []*mailq.ClusterItem, found bool, err error) {
+	if q.cluster == nil {
+		return nil, false, nil
+	}
+	items, err = q.cluster.Show(ctx)
+	return items, true, err
+}

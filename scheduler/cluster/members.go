@@ -33,6 +33,7 @@ type members struct {
 	// more than its busy sessions, because it was lost.
 	returningUntil boot
 	born           int64 // of the epoch, ms of the store's clock
+	clock          boot  // the store's clock less ours, as of the last report; 0: not known
 	started        bool
 }
 
@@ -138,10 +139,13 @@ func (n *Node) reported(sentAt boot, reply any, err error) {
 	}
 	m.refused = ""
 	now, _ := values[1].(string)
-	if base, err := strconv.ParseInt(now, 10, 64); err == nil && !m.joined {
-		// The numbers of a process are higher than those of its predecessor.
-		m.number = max(m.number, base)
-		m.joined = true
+	if base, err := strconv.ParseInt(now, 10, 64); err == nil {
+		m.clock = boot(base)*boot(time.Microsecond) - sentAt
+		if !m.joined {
+			// The numbers of a process are higher than those of its predecessor.
+			m.number = max(m.number, base)
+			m.joined = true
+		}
 	}
 	born, _ := values[2].(int64)
 	n.epochIs(born)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"zsched/scheduler"
@@ -40,6 +41,10 @@ type Share struct {
 	Node                string
 	Granted, Busy, Want int
 	Limit               int // as configured there
+	// Ended says that the process of the node has ended, and that its agents may still
+	// be at work. Nonce is that of the process.
+	Ended bool
+	Nonce string
 }
 
 // Shares asks the store who has which part of a limit. Any goroutine may call it.
@@ -50,13 +55,18 @@ func (n *Node) Shares(ctx context.Context, id scheduler.ClusterLimit) ([]Share, 
 	if err != nil {
 		return nil, fmt.Errorf("asking the store for shares: %w", err)
 	}
-	var shares []Share
+	return sharesOf(fields), nil
+}
+
+// sharesOf reads the hash of a limit (share.lua).
+func sharesOf(fields map[string]string) (shares []Share) {
 	for _, node := range slices.Sorted(maps.Keys(fields)) {
-		s := Share{Node: node}
+		s := Share{}
+		s.Node, s.Nonce, s.Ended = strings.Cut(node, "~")
 		var expiry int64
 		if _, err := fmt.Sscan(fields[node], &expiry, &s.Want, &s.Granted, &s.Limit, &s.Busy); err == nil {
 			shares = append(shares, s)
 		}
 	}
-	return shares, nil
+	return shares
 }
