@@ -4,7 +4,6 @@ package spool
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -288,6 +287,7 @@ func (s *Spool) commitMoves(batch []*move) (open bool) {
 			}
 			checked.Done()
 			<-published
+			s.recordMoves(part)
 			for _, m := range part {
 				s.finishMove(m)
 			}
@@ -383,6 +383,53 @@ func (s *Spool) checkMove(m *move) error {
 	return m.staged[0].fits(&m.old)
 }
 
+// recordMoves appends the d lines that say that nobody is to be told of the old
+// recipients, and makes them durable together: they come before the tags.
+func (s *Spool) recordMoves(part []*move) {
+	var last *move
+	for _, m := range part {
+		if m.err != nil || m.queued.Path == "" || m.queued.Err != nil {
+			continue
+		}
+		lines := m.old.linesWithoutNotice(m.staged[0].marks())
+		if len(lines) == 0 {
+			continue
+		}
+		if m.err = ctlfile.AppendDiagnosticWith(func(int) error { return nil }, m.old.fd, lines...); m.err == nil {
+			m.old.file.Diagnostics = append(m.old.file.Diagnostics, lines...)
+			last = m
+		}
+	}
+	if last == nil {
+		return
+	}
+	err := postoffice.SyncAll(last.old.fd)
+	for _, m := range part {
+		if m.err == nil && err != nil {
+			m.err = fmt.Errorf("recording a move: %w", err)
+		}
+	}
+}
+
+// linesWithoutNotice returns the d lines that mark would write for recipients that are sent
+// elsewhere.
+func (d *controlFile) linesWithoutNotice(marks []ctlfile.Mark) (lines []ctlfile.Diagnostic) {
+	var recorded map[int64]bool
+	for _, m := range marks {
+		r := d.recipient(m)
+		if r == nil || d.file.NullSender || !r.Notify.Wants(kindOf(m.Tag)) {
+			continue
+		}
+		if recorded == nil {
+			recorded = recordedOutcomes(d.file)
+		}
+		if !recorded[r.Offset] {
+			lines = append(lines, withoutNotice(r, m.Tag))
+		}
+	}
+	return lines
+}
+
 // finishMove tags the old recipients of a message whose copy is in the queue.
 func (s *Spool) finishMove(m *move) {
 	defer m.old.close()
@@ -390,7 +437,7 @@ func (s *Spool) finishMove(m *move) {
 		return
 	}
 	switch p := &m.staged[0]; {
-	case m.err != nil:
+	case m.err != nil && m.queued.Path == "":
 	case m.queued.Path == "":
 		m.err = m.queued.Err
 		if m.err == nil {
@@ -402,7 +449,10 @@ func (s *Spool) finishMove(m *move) {
 		id, _ := ctlfile.Number(base)
 		m.answer.Name, m.answer.Held = Name{m.queued.Path, id}, p.held
 		m.answer.Offsets = slices.Clone(p.offsets)
-		if m.err = m.queued.Err; m.err == nil {
+		if m.err == nil {
+			m.err = m.queued.Err
+		}
+		if m.err == nil {
 			// After an error the copy may not survive a crash, and the old recipients
 			// stay open.
 			m.err = m.old.markMoved(p)
@@ -426,7 +476,13 @@ func (d *controlFile) markMoved(p *stagedCopy) error {
 	return nil
 }
 
-// syncQueue makes everything in transport/ and queue/ durable.
+// syncQueue makes everything in transport/ and queue/ durable, which are usually on one
+// file system.
 func (s *Spool) syncQueue() error {
-	return errors.Join(postoffice.SyncAll(s.pair(Queue).transport), postoffice.SyncAll(s.pair(Queue).queue))
+	q := s.pair(Queue)
+	err := postoffice.SyncAll(q.transport)
+	if one, e := postoffice.CanRename(q.transport, q.queue); err == nil && (e != nil || !one) {
+		err = postoffice.SyncAll(q.queue)
+	}
+	return err
 }

@@ -123,19 +123,27 @@ func (p *pair) submit(n int, held bool) {
 	check(p.t, err)
 }
 
-// serve runs the receiver of the target until stop is called.
+// serve runs the receiver of the target on its UNIX socket until stop is called.
 func (p *pair) serve() (stop func(), err error) {
+	return p.serveOn(func() net.Listener {
+		_ = os.Remove(p.socket)
+		listener, err := net.Listen("unix", p.socket)
+		check(p.t, err)
+		return listener
+	}, xfer.Credentials{})
+}
+
+// serveOn runs the receiver of the target, with its credentials, on a listener.
+func (p *pair) serveOn(listen func() net.Listener, c xfer.Credentials) (stop func(), err error) {
 	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1, Programs: p.programs})
 	if err != nil {
 		return nil, err
 	}
 	r := receiver.New(store)
-	r.Node = "mx2"
+	r.Node, r.Credentials = "mx2", c
 	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) }
 	r.Log = func(string, error) {}
-	_ = os.Remove(p.socket)
-	listener, err := net.Listen("unix", p.socket)
-	check(p.t, err)
+	listener := listen()
 	committing, stopCommitting := context.WithCancel(context.Background())
 	serving, stopServing := context.WithCancel(context.Background())
 	var committer, sessions sync.WaitGroup

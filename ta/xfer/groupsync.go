@@ -3,6 +3,7 @@ package xfer
 // Group sync: sessions that wait for the disk at the same time wait together.
 
 import (
+	"runtime"
 	"sync"
 
 	"zsched/internal/postoffice"
@@ -12,12 +13,20 @@ import (
 // than a sync of each.
 const syncAllFrom = 3
 
+// yields is how often a session lets the others run that have arrived but do not wait for
+// it yet: they are appending their lines.
+const yields = 8
+
 // groupSync makes the files of many sessions durable. While one batch is synced, the
-// next one collects; the session that came first syncs for all of its batch.
+// next one collects; the session that came first syncs for all of its batch. It first
+// waits for the sessions whose nodes have answered in the meantime: a node answers many
+// pushes at once.
 type groupSync struct {
-	mu   sync.Mutex
-	busy bool
-	next *syncBatch // collects; nil: nobody waits
+	mu     sync.Mutex
+	busy   bool
+	next   *syncBatch    // collects; nil: nobody waits
+	coming int           // sessions that will soon call sync, or turn out not to
+	all    chan struct{} // closed when nobody is coming any more; nil: nobody waits for that
 }
 
 // syncBatch are files that are synced together.
@@ -26,6 +35,23 @@ type syncBatch struct {
 	lead chan struct{} // closed when its first session may sync
 	done chan struct{} // closed when err is set
 	err  error
+}
+
+// expect announces sessions. Each of them calls arrived, shortly before it calls sync or
+// when it will not.
+func (g *groupSync) expect(sessions int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.coming += sessions
+}
+
+func (g *groupSync) arrived() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.coming--; g.coming == 0 && g.all != nil {
+		close(g.all)
+		g.all = nil
+	}
 }
 
 func (g *groupSync) sync(fd int) error {
@@ -38,14 +64,24 @@ func (g *groupSync) sync(fd int) error {
 		return b.err
 	}
 	b = &syncBatch{fds: []int{fd}, lead: make(chan struct{}), done: make(chan struct{})}
+	g.next = b
 	if g.busy {
-		g.next = b
 		g.mu.Unlock()
 		<-b.lead
 		g.mu.Lock()
-		g.next = nil
 	}
 	g.busy = true
+	if g.coming > 0 {
+		all := make(chan struct{})
+		g.all = all
+		g.mu.Unlock()
+		<-all
+		for range yields {
+			runtime.Gosched()
+		}
+		g.mu.Lock()
+	}
+	g.next = nil
 	g.mu.Unlock()
 
 	b.err = syncFiles(b.fds)

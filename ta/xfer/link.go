@@ -4,6 +4,7 @@ package xfer
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type link struct {
 	ready chan struct{} // closed when the connection is open, or has failed
 	conn  net.Conn      // nil: it was never open
 	ended chan struct{} // closed when nothing more will be read
+	syncs *groupSync    // of the agent
 
 	writing sync.Mutex // held while a push is written
 	out     *bufio.Writer
@@ -72,32 +74,56 @@ func expect(in *bufio.Reader, code int) error {
 	return nil
 }
 
-// read reads replies until the connection ends.
+// read reads replies until the connection ends. It takes all that have arrived together,
+// so that their sessions know of each other.
 func (l *link) read(in *bufio.Reader) {
 	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
+		var replies []xfer.Reply
+		for len(replies) == 0 || bytes.IndexByte(buffered(in), '\n') >= 0 {
+			line, err := in.ReadSlice('\n')
 			if err == io.EOF {
 				err = errors.New("the node has closed the connection")
 			}
-			l.fail(err)
-			return
+			var reply xfer.Reply
+			if err == nil {
+				reply, err = xfer.ParseReply(string(line[:len(line)-1]))
+			}
+			if err == nil && reply.Tag == 0 {
+				err = fmt.Errorf("it answers %d %s", reply.Code, reply.Text)
+			}
+			if err != nil {
+				l.dispatch(replies)
+				l.fail(err)
+				return
+			}
+			replies = append(replies, reply)
 		}
-		reply, err := xfer.ParseReply(string(line[:len(line)-1]))
-		if err != nil {
-			l.fail(err)
-			return
-		}
-		if reply.Tag == 0 {
-			l.fail(fmt.Errorf("it answers %d %s", reply.Code, reply.Text))
-			return
-		}
-		l.mu.Lock()
-		call := l.calls[reply.Tag]
+		l.dispatch(replies)
+	}
+}
+
+func buffered(in *bufio.Reader) []byte {
+	text, _ := in.Peek(in.Buffered())
+	return text
+}
+
+// dispatch gives replies to the sessions that wait for them.
+func (l *link) dispatch(replies []xfer.Reply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	calls := make([]chan xfer.Reply, len(replies))
+	accepted := 0
+	for i, reply := range replies {
+		calls[i] = l.calls[reply.Tag]
 		delete(l.calls, reply.Tag)
-		l.mu.Unlock()
+		if calls[i] != nil && reply.Code == xfer.Accepted {
+			accepted++
+		}
+	}
+	l.syncs.expect(accepted)
+	for i, call := range calls {
 		if call != nil {
-			call <- reply
+			call <- replies[i]
 		}
 	}
 }
@@ -161,6 +187,9 @@ func (l *link) push(m *ta.Message, text []byte, timeout time.Duration) (xfer.Rep
 		return reply, nil
 	case <-timer.C:
 		l.fail(fmt.Errorf("no reply within %v", timeout))
+		if reply, ok := <-call; ok {
+			return reply, nil // it has come just now
+		}
 		return xfer.Reply{}, l.failure()
 	}
 }

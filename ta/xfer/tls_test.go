@@ -1,7 +1,6 @@
 package xfer
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,13 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"zsched/ctlfile"
 	"zsched/xfer"
-	"zsched/xfer/receiver"
 )
 
 // authority signs certificates of nodes.
@@ -92,30 +89,10 @@ func TestOnlyNodesWithTheirOwnCertificatePush(t *testing.T) {
 		table := "mx1 localhost:1\nmx2 " + listener.Addr().String() + "\nmx3 localhost:1\n"
 		check(t, os.WriteFile(p.nodes, []byte(table), 0o600))
 		p.credentials, p.node = c.source, c.node
-		store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target})
+		stop, err := p.serveOn(func() net.Listener { return listener }, c.target)
 		check(t, err)
-		r := receiver.New(store)
-		r.Node, r.Credentials, r.Log = "mx2", c.target, func(string, error) {}
-		r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.nodes) }
-		committing, stop := context.WithCancel(context.Background())
-		var all sync.WaitGroup
-		var committer sync.WaitGroup
-		committer.Go(func() { r.Run(committing) })
-		all.Go(func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				all.Go(func() { r.Serve(context.Background(), conn) })
-			}
-		})
 		said := p.run()
-		listener.Close()
-		all.Wait()
 		stop()
-		committer.Wait()
-		store.Close()
 		if works := strings.Contains(said, "\tok3 moved to mx2"); works != c.works {
 			t.Errorf("%s: the agent says\n%s", c.what, said)
 		}

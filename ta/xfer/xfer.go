@@ -88,10 +88,14 @@ func (a *Agent) Deliver(m *ta.Message) {
 
 // accepted reports the recipients that a node has taken, and those that it refused.
 func (a *Agent) accepted(m *ta.Message, name string, reply xfer.Reply, origins []ctlfile.Origin) {
-	sent := sentOffsets(m)
+	a.syncs.arrived()
+	var sent map[int64]int64
+	if len(reply.Refused) > 0 {
+		sent = sentOffsets(m)
+	}
 	m.ReportRest(func(r *ta.Recipient) ta.Result {
 		// The reply names offsets in the control file that was sent.
-		if slices.Contains(reply.Refused, sent[r.Offset]) {
+		if sent != nil && slices.Contains(reply.Refused, sent[r.Offset]) {
 			return failed("4.7.1", fmt.Errorf("node %s refuses it: %s", name, reply.Text))
 		}
 		return ta.Result{
@@ -200,7 +204,7 @@ func (a *Agent) link(name string) (l *link, used bool, err error) {
 	l = a.links[name]
 	used = l != nil
 	if l == nil {
-		l = &link{ready: make(chan struct{})}
+		l = &link{ready: make(chan struct{}), syncs: &a.syncs}
 		a.links[name] = l
 	}
 	a.mu.Unlock()

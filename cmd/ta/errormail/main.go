@@ -16,14 +16,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	p := program.New("errormail", "error", stdout, stderr)
 	headers := p.Flags.BoolP("headers-only", "n", false, "return only the header if the sender gave no RET")
-	err := p.Parse(args)
-	if err == nil {
-		err = p.Host()
-	}
-	if err != nil {
-		return p.Exit(err)
-	}
-	env, err := p.Zenv()
+	env, err := p.Start(args)
 	if err != nil {
 		return p.Exit(err)
 	}

@@ -15,14 +15,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	p := program.New("hold", "hold", stdout, stderr)
 	mailbin := p.Flags.String("mailbin", "", "`directory` that has bin/ with the scripts (default: the directory above that of this program)")
-	err := p.Parse(args)
-	if err == nil {
-		err = p.Host()
-	}
-	if err != nil {
-		return p.Exit(err)
-	}
-	env, err := p.Zenv()
+	env, err := p.Start(args)
 	if err != nil {
 		return p.Exit(err)
 	}

@@ -30,14 +30,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	} {
 		p.Flags.StringVar(option.to, option.name, os.Getenv(option.variable), option.usage)
 	}
-	err := p.Parse(args)
-	if err == nil {
-		err = p.Host()
-	}
-	if err != nil {
-		return p.Exit(err)
-	}
-	env, err := p.Zenv()
+	env, err := p.Start(args)
 	if err != nil {
 		return p.Exit(err)
 	}

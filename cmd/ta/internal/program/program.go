@@ -88,6 +88,19 @@ func (p *Program) Host() error {
 	return nil
 }
 
+// Start does what most agents do first: it parses the options and the operand, and reads
+// zmailer.conf. Exit takes its error.
+func (p *Program) Start(args []string) (*zenv.File, error) {
+	err := p.Parse(args)
+	if err == nil {
+		err = p.Host()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Zenv()
+}
+
 // Exit reports an error of Parse, Host, Zenv or the agent's own checks, and
 // returns the exit status that goes with it.
 func (p *Program) Exit(err error) int {
