@@ -33,20 +33,12 @@ func (s *Scheduler) clockSet(by time.Duration) {
 	for _, x := range s.records.extras {
 		x.noticeAt = x.noticeAt.shifted(by)
 	}
-	for r := s.ringOrder.head; r != nil; r = s.ringOrder.next(r) {
-		if r.rate != nil {
-			r.rate.shift(by)
-		}
-	}
-	for _, c := range s.channelOrder {
-		for _, b := range c.rates {
-			b.shift(by)
-		}
-	}
-	for _, site := range s.sites {
-		for _, b := range site.rates {
-			b.shift(by)
-		}
+	s.eachShared(func(b *bucket) {
+		b.shift(by)
+		s.noteRateChange(b)
+	})
+	for key, paidAt := range s.savedRates {
+		s.savedRates[key] = paidAt.shifted(by)
 	}
 	for k := s.siteOrder.head; k != nil; k = s.siteOrder.next(k) {
 		k.until = k.until.shifted(by)

@@ -182,6 +182,11 @@ type (
 	// comes before the mail that was already in the queue of that process.
 	Restored struct{ Thread SavedThread }
 
+	// RestoredRate and RestoredRule: the same for a rate that several threads share,
+	// and for what a reply rule has done.
+	RestoredRate struct{ Rate SavedRate }
+	RestoredRule struct{ Rule SavedRule }
+
 	// AllLoaded: the mail that was in the queue at the start is loaded. The core
 	// drops the saved state of threads without mail.
 	AllLoaded struct{}
@@ -240,5 +245,7 @@ func (HeldThread) event()      {}
 func (SuspendedThread) event() {}
 func (Lifted) event()          {}
 func (Restored) event()        {}
+func (RestoredRate) event()    {}
+func (RestoredRule) event()    {}
 func (AllLoaded) event()       {}
 func (Stopping) event()        {}

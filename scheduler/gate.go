@@ -174,15 +174,15 @@ func (d *dispatch) pass(t *thread, r *ring, n int) {
 		d.updateGate(t)
 		if s := t.shaping.site; s != nil {
 			for _, b := range s.rates {
-				b.take(d.now, n)
+				d.takeShared(b, n)
 			}
 		}
 	}
 	if r.rate != nil {
-		r.rate.take(d.now, n)
+		d.takeShared(r.rate, n)
 	}
 	for _, b := range r.channel.rates {
-		b.take(d.now, n)
+		d.takeShared(b, n)
 	}
 }
 

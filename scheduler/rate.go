@@ -50,6 +50,7 @@ type bucket struct {
 	ring   *ring
 	queue  *limitQueue // the rings of a channel
 	site   *site
+	shared *sharedRate // nil: the rate of one thread
 }
 
 // setRates gives the bucket another table. The tokens that are missing are still
@@ -139,6 +140,7 @@ func (q *queue) setRingRates(r *ring) {
 			r.rate = &bucket{ring: r}
 		}
 		r.rate.setRates(q.now, p.RingRate, p.RateBurst)
+		q.shareBucket(r.rate, "ringrate", r.key)
 	case r.rate != nil:
 		q.tokens.remove(r.rate)
 		r.rate = nil
@@ -149,6 +151,7 @@ func (q *queue) setRingRates(r *ring) {
 		if r.channelRate.queue == nil {
 			r.channelRate.queue = newLimitQueue(0)
 		}
+		q.shareBucket(r.channelRate, "channelrate", r.channel.name)
 	}
 }
 

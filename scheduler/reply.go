@@ -67,9 +67,10 @@ type ruleState struct {
 	hits    uint64
 	lastAt  instant // of the last hit; 0: none yet
 	effects int     // in force now
+	unsaved bool    // has hits that were not saved
 }
 
-// RuleView is a reply rule with what it has done since the start.
+// RuleView is a reply rule with what it has done since it has its present form.
 type RuleView struct {
 	*ReplyRule
 	Hits    uint64
@@ -137,7 +138,7 @@ func (dv *delivery) matchReply(t *thread, rep *ta.Report) *ruleState {
 	for _, st := range dv.replyRules {
 		if st.rule.applies(t.key) && st.rule.Match(text) {
 			st.hits++
-			st.lastAt = dv.now
+			st.lastAt, st.unsaved = dv.now, true
 			return st
 		}
 	}

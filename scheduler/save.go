@@ -11,6 +11,8 @@ import "time"
 type Saved struct {
 	Recipients []SavedRecipient
 	Threads    []SavedThread
+	Rates      []SavedRate
+	Rules      []SavedRule
 }
 
 // SavedRecipient is the saved state of a recipient that was tried. Times are in
@@ -91,8 +93,9 @@ type saving struct {
 	index   int // in changed, of the next to be saved
 	part    int // of its recipients, the next to be saved
 	threads []threadKey
-	lost    bool // there were too many changes; everything must be saved
-	passes  int  // open SavePasses
+	rates   []*bucket // that several threads share
+	lost    bool      // there were too many changes; everything must be saved
+	passes  int       // open SavePasses
 }
 
 // maxChanged bounds the changes that are noted while nobody saves them.
@@ -163,6 +166,9 @@ func (ml *mail) noteThreadChange(t *thread) {
 func (s *Scheduler) SaveChanges(to *Saved, n int) (more bool) {
 	to.reset()
 	sv := &s.saving
+	if s.saveShared(to, n) {
+		return true
+	}
 	for len(sv.threads) > 0 && !to.full(n) {
 		key := sv.threads[0]
 		sv.threads = sv.threads[1:]
@@ -197,10 +203,17 @@ func (s *Scheduler) SaveChanges(to *Saved, n int) (more bool) {
 func (to *Saved) reset() {
 	clear(to.Recipients)
 	clear(to.Threads)
-	to.Recipients, to.Threads = to.Recipients[:0], to.Threads[:0]
+	clear(to.Rates)
+	clear(to.Rules)
+	to.Recipients, to.Threads, to.Rates, to.Rules = to.Recipients[:0], to.Threads[:0], to.Rates[:0], to.Rules[:0]
 }
 
-func (to *Saved) full(n int) bool { return len(to.Recipients)+len(to.Threads) >= n }
+// Len is the number of items.
+func (to *Saved) Len() int {
+	return len(to.Recipients) + len(to.Threads) + len(to.Rates) + len(to.Rules)
+}
+
+func (to *Saved) full(n int) bool { return to.Len() >= n }
 
 func (ml *mail) isUnsaved(ref vertexRef) bool {
 	if ref.isRecord() {
@@ -212,8 +225,9 @@ func (ml *mail) isUnsaved(ref vertexRef) bool {
 // SavePass goes through everything that is to be saved, a part at a time. What
 // changes during the pass is among the changes that SaveChanges returns later.
 type SavePass struct {
-	s      *Scheduler // nil: closed
-	thread threadRef  // the next ones
+	s      *Scheduler  // nil: closed
+	unused []SavedRate // still to be saved, before the rates and rules in saving
+	thread threadRef   // the next ones
 	record recordRef
 	vertex vertexRef
 	part   int // of the recipients of record or vertex
@@ -225,7 +239,7 @@ func (s *Scheduler) SaveAll() *SavePass {
 	sv := &s.saving
 	sv.changed, sv.index, sv.part, sv.threads, sv.lost = nil, 0, 0, nil, false
 	sv.passes++
-	return &SavePass{s: s, thread: 1, record: 1, vertex: 1}
+	return &SavePass{s: s, unused: s.noteShared(), thread: 1, record: 1, vertex: 1}
 }
 
 // Close ends a pass. Closing it twice does nothing.
@@ -243,6 +257,13 @@ func (p *SavePass) Next(to *Saved, n int) (more bool) {
 	s := p.s
 	if s == nil {
 		return false
+	}
+	for len(p.unused) > 0 && !to.full(n) {
+		to.Rates = append(to.Rates, p.unused[0])
+		p.unused = p.unused[1:]
+	}
+	if s.saveShared(to, n) {
+		return true
 	}
 	for looked := 0; looked < 4*n && !to.full(n); looked++ {
 		switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/ta"
 )
 
 // recipientKey identifies a recipient.
@@ -197,6 +198,71 @@ func TestRestoredIsBounded(t *testing.T) {
 	v := s.vertices.at(s.message(1).first)
 	if v.state != waiting || !v.wakeAt.time().Equal(longest) || v.first.attempts != 65535 {
 		t.Errorf("waits until %v, %d attempts", v.wakeAt.time(), v.first.attempts)
+	}
+}
+
+// Rates that several threads share, and hits of rules, are saved once after each
+// change, and in each pass; and so is a rate that nothing has used since the restart.
+func TestRatesAndRulesAreSaved(t *testing.T) {
+	hour := []Rate{{Recipients: 1, Span: time.Hour}}
+	params := Params{
+		Interval: time.Minute, Retries: []int{1}, MaxThr: 1, Sessions: 1, Quantum: 50, Command: []string{"smtp"}, UID: -1, GID: -1,
+		RingRate: hour, ChannelRate: hour, SiteRate: hour, RateBurst: 1,
+	}
+	key := ReplyKey{"*", "*", "busy", "defer 1h"}
+	config := &Config{Defaults: params, Clauses: []Clause{{
+		Channel: "*", Host: "*", Settings: []Setting{{Name: "command", Apply: func(p *Params) { *p = params }}},
+	}}, Replies: []ReplyRule{{
+		Channel: "*", Host: "*", Expression: "busy", Action: "defer 1h", Verb: ReplyDefer, Span: time.Hour,
+		Match: func(reply string) bool { return true },
+	}}}
+	now := time.Unix(1_800_000_000, 0)
+	s := New(config, rand.New(rand.NewPCG(1, 2)))
+	s.TrackChanges()
+	unused := SavedRate{RateKey{"ringrate", "another ring", "1/3600000000000, 1"}, now.Add(time.Hour).Unix()}
+	s.Step(now, RestoredRate{unused})
+	s.Step(now, RestoredRule{SavedRule{Rule: key, Hits: 7, LastAt: 1_799_000_000}})
+	s.Step(now, RestoredRule{SavedRule{Rule: ReplyKey{"*", "*", "gone", "defer 1h"}, Hits: 7}})
+	s.Step(now, Arrived{Message{ID: 1, Path: "1", ModifiedAt: now, Recipients: []ctlfile.OpenRecipient{{Offset: 100, Channel: "smtp", Host: "a"}}}})
+	s.Step(now, AgentHungry{Agent: 1})
+	s.Step(now, AgentReported{Agent: 1, Report: ta.Report{Message: 1, Offset: 100, Status: ta.Deferred, Text: "busy"}})
+	s.Check()
+	changes, pass := new(Saved), new(Saved)
+	for s.SaveChanges(changes, 100) {
+		t.Fatal("more than a hundred changes")
+	}
+	settings := []string{}
+	for _, r := range changes.Rates {
+		settings = append(settings, r.Setting)
+		if want := now.Add(time.Hour).Unix(); r.PaidAt != want || r.Rates != "1/3600000000000, 1" {
+			t.Errorf("saved as %+v, want until %d", r, want)
+		}
+	}
+	slices.Sort(settings)
+	if want := []string{"channelrate", "ringrate", "siterate"}; !slices.Equal(settings, want) {
+		t.Errorf("rates %v are saved, want %v", settings, want)
+	}
+	if want := []SavedRule{{key, 8, now.Unix()}}; !slices.Equal(changes.Rules, want) {
+		t.Errorf("rules %v are saved, want %v", changes.Rules, want)
+	}
+	again := new(Saved)
+	if s.SaveChanges(again, 100) || again.Len() != 0 {
+		t.Errorf("saved again: %+v", again)
+	}
+	var rates []SavedRate
+	var rules []SavedRule
+	for p, more := s.SaveAll(), true; more; {
+		more = p.Next(pass, 1)
+		rates, rules = append(rates, pass.Rates...), append(rules, pass.Rules...)
+	}
+	if len(rates) != 4 || rates[0] != unused || !slices.Equal(rules, changes.Rules) {
+		t.Errorf("a pass saves %v and %v", rates, rules)
+	}
+	s.Step(now.Add(time.Hour), Tick{})
+	for p, more := s.SaveAll(), true; more; {
+		if more = p.Next(pass, 100); len(pass.Rates) != 0 {
+			t.Errorf("rates are saved whose tokens are there again: %v", pass.Rates)
+		}
 	}
 }
 

@@ -228,17 +228,27 @@ func (sc *scenario) runLine(words []string, clauses string) {
 // arrive again by "arrive".
 func (sc *scenario) restart(config *scheduler.Config) {
 	sc.saved = map[scheduler.MessageID][]scheduler.SavedRecipient{}
+	var before []scheduler.Event
 	var threads []scheduler.SavedThread
 	var part scheduler.Saved
 	pass := sc.s.SaveAll()
 	for more := true; more; {
 		more = pass.Next(&part, 10)
+		for _, r := range part.Rates {
+			before = append(before, scheduler.RestoredRate{Rate: r})
+		}
+		for _, r := range part.Rules {
+			before = append(before, scheduler.RestoredRule{Rule: r})
+		}
 		threads = append(threads, part.Threads...)
 		for _, r := range part.Recipients {
 			sc.saved[r.Message] = append(sc.saved[r.Message], r)
 		}
 	}
 	sc.s = scheduler.New(config, rand.New(rand.NewPCG(1, 2)))
+	for _, e := range before {
+		sc.step(e)
+	}
 	for _, t := range threads {
 		sc.step(scheduler.Restored{Thread: t})
 	}

@@ -70,7 +70,7 @@
 //	queries                            view.go show.go explain.go position.go walk.go
 //	the wall clock is set              clock.go
 //	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
-//	warm restart                       save.go restore.go
+//	warm restart                       save.go saverate.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
 //	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
@@ -132,7 +132,8 @@ type queue struct {
 	held    map[threadKey]bool // threads that are held, with or without mail
 	// suspendedThreads are those that an administrator has suspended.
 	suspendedThreads map[threadKey]*suspensionOrder
-	replyRules       []*ruleState // the reply rules, in their order
+	replyRules       []*ruleState        // the reply rules, in their order
+	savedRates       map[RateKey]instant // what an earlier process saved and nothing uses yet: paidAt
 	sites            map[string]*site
 	knownSites       map[threadKey]*knownSite
 	siteOrder        list[*knownSite] // the one reported longest ago first
@@ -288,6 +289,10 @@ func (s *Scheduler) handle(e Event) {
 		s.lift(threadKey{e.Channel, e.Host}, e.OrderOnly)
 	case Restored:
 		s.restored(&e.Thread)
+	case RestoredRate:
+		s.restoredRate(e.Rate)
+	case RestoredRule:
+		s.restoredRule(e.Rule)
 	case AllLoaded:
 		s.allLoaded()
 	case Allowance:

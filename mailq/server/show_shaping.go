@@ -27,7 +27,7 @@ func showSuspended(r *request, ctx context.Context) bool {
 }
 
 // showRules executes SHOW RULES: it lists the reply rules with what they have done
-// since the start.
+// since they have their present form.
 //
 //	scheduler.cf:7: 12 hits, last 3m5s ago, in force on 2 threads: reply smtp/* "^4\.7\.0 421 " suspend 15m
 func showRules(r *request, ctx context.Context) bool {

@@ -13,7 +13,7 @@ const (
 	// maxParked bounds the recipients of the messages that wait for the file to
 	// be read. Further messages are loaded again afterwards.
 	maxParked = 1 << 17
-	// restoreSlice is how many threads or messages are restored in one turn.
+	// restoreSlice is how many rates, rules, threads or messages are restored in one turn.
 	restoreSlice = 256
 )
 
@@ -25,6 +25,7 @@ type restore struct {
 	writtenAt time.Time           // of the file; zero: there is none
 	tables    chan *state.Table   // the file, when it has been read
 	table     *state.Table        // nil: not read yet, or no longer needed
+	shared    []scheduler.Event   // about rates and rules, for the core
 	threads   int                 // of the table, those that the core has been given
 	parked    []scheduler.Message // that wait for the file
 	waiting   int                 // recipients of those
@@ -65,6 +66,7 @@ func (r *restore) begin(o *Options) {
 func (r *restore) read(t *state.Table) {
 	r.table, r.foreign = t, t.Foreign
 	r.loop.remember(t.Nodes())
+	r.shared = t.Shared()
 	r.next <- struct{}{}
 }
 
@@ -85,13 +87,16 @@ func (r *restore) ready(m *scheduler.Message) (ready, parked bool) {
 	return false, true
 }
 
-// step gives the core a slice of the threads and, after all of these, of the
-// messages.
+// step gives the core a slice of what is shared by threads, then of the threads and,
+// after all of these, of the messages.
 func (r *restore) step() {
 	l := r.loop
 	threads := r.table.Threads()
 	for range restoreSlice {
 		switch {
+		case len(r.shared) > 0:
+			l.Step(r.shared[0])
+			r.shared = r.shared[1:]
 		case r.threads < len(threads):
 			l.Step(scheduler.Restored{Thread: threads[r.threads]})
 			r.threads++

@@ -139,7 +139,7 @@ func (sv *saver) saveChanges(nodes []string) (err, failure error) {
 			return err, nil
 		}
 		nodesChanged := nodes != nil && (sv.nodes == nil || !slices.Equal(nodes, sv.nodes))
-		if len(sv.saved.Recipients)+len(sv.saved.Threads) == 0 && !nodesChanged {
+		if sv.saved.Len() == 0 && !nodesChanged {
 			continue
 		}
 		if sv.file == nil {

@@ -154,6 +154,10 @@ func (s *section) readLine(line []byte) {
 		err = s.readRecipient(&in)
 	case 't':
 		err = s.readThread(&in)
+	case 'b':
+		err = s.readRate(&in)
+	case 'h':
+		err = s.readRule(&in)
 	case 'n':
 		err = s.readNodes(&in)
 	}
@@ -182,6 +186,26 @@ func (s *section) readNodes(in *fields) error {
 		return errMalformed
 	}
 	s.table.nodes = nodes
+	return nil
+}
+
+func (s *section) readRate(in *fields) error {
+	r := scheduler.SavedRate{RateKey: scheduler.RateKey{Setting: string(in.word()), Name: in.quoted(), Rates: in.quoted()}}
+	r.PaidAt = int64(in.uint(math.MaxInt64))
+	if in.bad {
+		return errMalformed
+	}
+	s.table.rates[r.RateKey] = r
+	return nil
+}
+
+func (s *section) readRule(in *fields) error {
+	r := scheduler.SavedRule{Rule: scheduler.ReplyKey{Channel: in.quoted(), Host: in.quoted(), Expression: in.quoted(), Action: in.quoted()}}
+	r.Hits, r.LastAt = in.uint(math.MaxUint64), int64(in.uint(math.MaxInt64))
+	if in.bad {
+		return errMalformed
+	}
+	s.table.rules[r.Rule] = r
 	return nil
 }
 

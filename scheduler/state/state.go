@@ -11,6 +11,8 @@
 //	r SPOOLID OFFSET MTIME ATTEMPTS NEXT FED STEP FLAGS NUMBER
 //	t "CHANNEL" "HOST" UNTIL STEP FLAGS WINDOW SUCCESS FAILURE COHORTS NUMBER [PAID "SITE" SITEUNTIL
 //	  ["PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" SINCE UNTIL]...]
+//	b SETTING "NAME" "RATES" PAID
+//	h "PATTERN" "HOSTPATTERN" "EXPRESSION" "ACTION" HITS LAST
 //	n ["NODE"]...
 //
 // The first line of a section gives its version. A section ends where another
@@ -26,9 +28,12 @@
 // thread: the end of its suspension (0: none), the next step, d (dead) and s as
 // above, and its window with its feedback. The fields in brackets are the time at which
 // all tokens of its rate are available again (0: they are), its site and when that is
-// forgotten, and the reply rules in force on it. An n line has the other nodes of the
-// cluster. Of several lines about a recipient or a thread, and of several n lines, the
-// last counts. Times are in seconds since the epoch. Quoted words are as in Go.
+// forgotten, and the reply rules in force on it. A b line is a rate that several threads
+// share (ringrate, channelrate, siterate): what it is for, its table with the burst, and
+// when all its tokens are available again. An h line is how often a reply rule has
+// matched, and when it did last. An n line has the other nodes of the cluster. Of several
+// lines about one thing, and of several n lines, the last counts. Times are in seconds
+// since the epoch. Quoted words are as in Go.
 //
 // Later versions may add other kinds of lines, each with a letter of its own, and new
 // fields at the end of a line: readers skip both.
@@ -126,6 +131,22 @@ func readShaping(f *fields, t *scheduler.SavedThread) {
 			t.Effects = append(t.Effects, e)
 		}
 	}
+}
+
+func appendRate(b []byte, r *scheduler.SavedRate) []byte {
+	b = append(append(b, "b "...), r.Setting...)
+	b = strconv.AppendQuote(append(b, ' '), r.Name)
+	b = strconv.AppendQuote(append(b, ' '), r.Rates)
+	return append(strconv.AppendInt(append(b, ' '), r.PaidAt, 10), '\n')
+}
+
+func appendRule(b []byte, r *scheduler.SavedRule) []byte {
+	b = append(b, 'h')
+	for _, word := range [...]string{r.Rule.Channel, r.Rule.Host, r.Rule.Expression, r.Rule.Action} {
+		b = strconv.AppendQuote(append(b, ' '), word)
+	}
+	b = strconv.AppendUint(append(b, ' '), r.Hits, 10)
+	return append(strconv.AppendInt(append(b, ' '), r.LastAt, 10), '\n')
 }
 
 // appendNodes appends an n line. Names for which the line has no room are left out.

@@ -41,6 +41,11 @@ func some() *scheduler.Saved {
 				{Rule: scheduler.ReplyKey{Channel: "*", Host: "*", Expression: "slow", Action: "slow 2 1h"}, Since: 1800000001, Until: 1800003601},
 			}},
 		},
+		Rates: []scheduler.SavedRate{
+			{RateKey: scheduler.RateKey{Setting: "ringrate", Name: `4:smtp6:smtp/*|4:smtp "x"`, Rates: "1/3600000000000, 1"}, PaidAt: 1800003600},
+			{RateKey: scheduler.RateKey{Setting: "siterate", Name: "smtp/mx.example", Rates: "1/60000000000, 5"}, PaidAt: 1800000060},
+		},
+		Rules: []scheduler.SavedRule{{Rule: scheduler.ReplyKey{Channel: "smtp", Host: "*", Expression: `say "no"`, Action: "suspend 1h"}, Hits: 1 << 60, LastAt: 1800000000}},
 	}
 }
 
@@ -65,6 +70,16 @@ func check(t *testing.T, table *Table, saved *scheduler.Saved) {
 	}
 	if len(saved.Threads) > 0 && !reflect.DeepEqual(table.Threads(), saved.Threads) {
 		t.Errorf("threads %+v, want %+v", table.Threads(), saved.Threads)
+	}
+	for _, r := range saved.Rates {
+		if got := table.rates[r.RateKey]; got != r {
+			t.Errorf("rate %+v, want %+v", got, r)
+		}
+	}
+	for _, r := range saved.Rules {
+		if got := table.rules[r.Rule]; got != r {
+			t.Errorf("rule %+v, want %+v", got, r)
+		}
 	}
 }
 

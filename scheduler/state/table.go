@@ -29,6 +29,8 @@ type Table struct {
 	diagnostics []diagnostic
 	threads     []scheduler.SavedThread
 	threadIndex map[[2]string]int
+	rates       map[scheduler.RateKey]scheduler.SavedRate
+	rules       map[scheduler.ReplyKey]scheduler.SavedRule
 	nodes       []string
 }
 
@@ -56,13 +58,32 @@ const tablePage = 1 << 14
 // maxEntries bounds a table. Lines about further recipients are skipped.
 const maxEntries = math.MaxInt32
 
-func newTable() *Table { return &Table{threadIndex: make(map[[2]string]int)} }
+func newTable() *Table {
+	return &Table{
+		threadIndex: make(map[[2]string]int),
+		rates:       make(map[scheduler.RateKey]scheduler.SavedRate),
+		rules:       make(map[scheduler.ReplyKey]scheduler.SavedRule),
+	}
+}
 
 // Recipients is how many recipients the table has.
 func (t *Table) Recipients() int { return t.entries }
 
 // Threads is what the file says about threads.
 func (t *Table) Threads() []scheduler.SavedThread { return t.threads }
+
+// Shared returns what the file says about rates that several threads share and about
+// reply rules, as events for the core. They come before the threads.
+func (t *Table) Shared() []scheduler.Event {
+	var events []scheduler.Event
+	for _, r := range t.rates {
+		events = append(events, scheduler.RestoredRate{Rate: r})
+	}
+	for _, r := range t.rules {
+		events = append(events, scheduler.RestoredRule{Rule: r})
+	}
+	return events
+}
 
 // Nodes has the names of the other nodes of the cluster.
 func (t *Table) Nodes() []string { return t.nodes }

@@ -98,6 +98,14 @@ func (w *Writer) Write(s *scheduler.Saved) error {
 		number := w.number(diagnostic{t.Notary, t.Text})
 		w.buf = appendThread(w.buf, t, number)
 	}
+	for i := range s.Rates {
+		w.allowed += newPerRecipient
+		w.buf = appendRate(w.buf, &s.Rates[i])
+	}
+	for i := range s.Rules {
+		w.allowed += newPerRecipient
+		w.buf = appendRule(w.buf, &s.Rules[i])
+	}
 	for i := range s.Recipients {
 		r := &s.Recipients[i]
 		w.allowed += newPerRecipient
