@@ -24,6 +24,10 @@ var ErrInUse = errors.New("another process has it open for writing")
 // file is left as it is.
 var ErrNoLease = errors.New("it belongs to another user, and without leases nothing proves that the user does not have it open")
 
+// ErrForeign says that a control file outside the queue belongs to another user, or
+// that others may write it. The scheduler does not put such files there.
+var ErrForeign = errors.New("it belongs to another user, or others may write it; only root's files are used here")
+
 // ErrLinked says that a control file belongs to another user and has a second name (a
 // hard link), which may be that of somebody else's file. The file is left as it is.
 var ErrLinked = errors.New("it belongs to another user and has a second name (a hard link)")
@@ -43,6 +47,8 @@ const (
 type Control struct {
 	takesOver bool
 	group     int // of files that were taken over
+	// kept refuses files of other users, in place of taking them over.
+	kept bool
 	// noLease is why there are no leases below transport/; nil: there are.
 	noLease error
 }
@@ -64,6 +70,14 @@ func NewControl(transport int) (Control, error) {
 // CannotTakeOver returns why no file of another user can be taken over; nil if they
 // can.
 func (c Control) CannotTakeOver() error { return c.noLease }
+
+// Kept returns the Control for hold/, postman/ and corrupt/. Control files get there
+// from the queue, after they were taken over. Others are not used: Open returns
+// ErrForeign.
+func (c Control) Kept() Control {
+	c.kept = true
+	return c
+}
 
 const (
 	leaseTries = 50
@@ -110,6 +124,9 @@ func (c Control) Open(dir int, path string, flags int) (fd int, st unix.Stat_t, 
 		return fd, st, nil
 	}
 	Close(fd)
+	if c.kept {
+		return -1, st, ErrForeign
+	}
 	if err := c.takeOver(dir, path); err != nil {
 		return -1, st, err
 	}

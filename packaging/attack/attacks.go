@@ -20,6 +20,7 @@ var attacks = []struct {
 	try  func(s *site) error
 }{
 	{"names in the queue are out of reach", queueIsClosed},
+	{"a message that a user wrote into hold/ stays there", heldMailIsRoots},
 	{"a control file that its sender has open waits", openControlFileWaits},
 	{"a sender's hidden right to write is gone", accessListIsGone},
 	{"the pid file cannot be locked by a user", pidFileIsClosed},
@@ -116,6 +117,19 @@ func queueIsClosed(s *site) error {
 		"cat po/transport/"+name, "cat po/queue/"+name, "chmod 666 po/transport/"+name,
 		"echo x >>po/transport/"+name, "ln po/zmailer.conf po/transport/1", "ln -s /etc/passwd po/queue/1",
 		"mv po/transport po/t", "mv po/transport/"+name+" po/public/", "mkdir po/transport/A", "rm -r po/public")
+}
+
+func heldMailIsRoots(s *site) error {
+	out, err := s.mailq("--release", "--msg", planted)
+	if err == nil && !strings.Contains(out, "another user") {
+		err = fmt.Errorf("mailq --release says %q", out)
+	} else if err != nil && strings.Contains(err.Error(), "another user") {
+		err = nil
+	}
+	if _, e := os.Lstat(filepath.Join(s.dir, "po/hold/transport", planted)); e != nil {
+		err = errors.Join(err, fmt.Errorf("it was moved: %w", e))
+	}
+	return errors.Join(err, s.mayNot(s.a, "ls po/hold", "touch po/hold/transport/1", "test -e planted"))
 }
 
 func openControlFileWaits(s *site) error {

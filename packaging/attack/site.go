@@ -52,11 +52,13 @@ func newSite(ctx context.Context) (s *site, err error) {
 		s.write("scheduler.auth", "nobody:nobody:SNMP QQ TT ETRN:\n"), os.Chmod(s.dir+"/scheduler.auth", 0o600)}
 	for name, mode := range map[string]os.FileMode{
 		"po": 0o755, "po/transport": 0o755, "po/queue": 0o755, "po/postman": 0o755,
+		"po/hold/transport": 0o777 | os.ModeSticky, "po/hold/queue": 0o777 | os.ModeSticky,
 		"po/public": 0o777 | os.ModeSticky, "po/router": 0o777 | os.ModeSticky, "mail": 0o777 | os.ModeSticky,
 	} {
 		path := filepath.Join(s.dir, name)
 		errs = append(errs, os.MkdirAll(path, 0o755), os.Chmod(path, mode))
 	}
+	errs = append(errs, s.plant())
 	// The users may not be able to reach the folder that the programs are in.
 	out, err := exec.Command("cp", "-r", "bin", s.dir).CombinedOutput()
 	if err != nil {
@@ -71,6 +73,19 @@ func newSite(ctx context.Context) (s *site, err error) {
 
 func (s *site) write(name, text string) error {
 	return os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o644)
+}
+
+// planted is the number of a message that a user has written into hold/ before the
+// scheduler was started.
+const planted = "4711"
+
+func (s *site) plant() error {
+	out, err := s.sh(s.a, "printf 'Subject: x\\n\\nbody\\n' >po/hold/queue/%[1]s && printf '%%s\\n' 'i %[1]s' 'o 12' 'l <p@x>' 'e a@x' "+
+		"'s local a@x a@x 0' 'r           local - \"|touch %[2]s/planted\" 0' m 'Subject: x' '' >po/hold/transport/%[1]s", planted, s.dir)
+	if err != nil {
+		err = fmt.Errorf("writing into hold/: %w: %s", err, out)
+	}
+	return err
 }
 
 func (s *site) start() error {

@@ -3,6 +3,7 @@ package spool
 // Places and hash directories, and how messages are moved between them.
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -33,6 +34,15 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 	a := s.pair(from)
 	if a.transport < 0 {
 		return true, nil
+	}
+	if from != Queue {
+		// In the queue it would be taken over and delivered.
+		fd, _, err := s.controlOf(from).Open(a.transport, path, unix.O_RDONLY)
+		if err == nil {
+			postoffice.Close(fd)
+		} else if errors.Is(err, postoffice.ErrForeign) {
+			return false, fmt.Errorf("control file: %w", err)
+		}
 	}
 	b, err := s.obtainPair(to)
 	if err != nil {
@@ -68,6 +78,14 @@ func (s *Spool) moveMessage(path string, from, to Place) (missing bool, err erro
 		return false, fmt.Errorf("control file: %w", err)
 	}
 	return false, nil
+}
+
+// controlOf returns how the control files of a place are opened.
+func (s *Spool) controlOf(p Place) postoffice.Control {
+	if p == Queue {
+		return s.control
+	}
+	return s.control.Kept()
 }
 
 // prefixMode is the mode of the place's hash directories. In the queue, agents

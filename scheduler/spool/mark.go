@@ -165,7 +165,7 @@ func (s *Spool) changeIn(place Place, path string, flags int, work func(*control
 	var buf []byte
 	for range maxChangeTries {
 		var d controlFile
-		if d, err = readControl(s.control, s.pair(place).transport, path, flags, &buf); err != nil {
+		if d, err = readControl(s.controlOf(place), s.pair(place).transport, path, flags, &buf); err != nil {
 			return err
 		}
 		err = work(&d)

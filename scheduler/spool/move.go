@@ -372,7 +372,7 @@ func (s *Spool) wait(workers *sync.WaitGroup) bool {
 func (s *Spool) checkMove(m *move) error {
 	var buf []byte
 	var err error
-	if m.old, err = readControl(s.control, s.pair(m.resubmission.From).transport, m.resubmission.Path, unix.O_RDWR, &buf); err != nil {
+	if m.old, err = readControl(s.controlOf(m.resubmission.From), s.pair(m.resubmission.From).transport, m.resubmission.Path, unix.O_RDWR, &buf); err != nil {
 		return err
 	}
 	locks := locks{writtenAt: time.Unix(m.old.st.Mtim.Unix()), known: true}

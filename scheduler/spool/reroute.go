@@ -143,7 +143,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 		}
 	}()
 	var buf []byte
-	d, err := readControl(s.control, s.pair(r.From).transport, r.Path, unix.O_RDWR, &buf)
+	d, err := readControl(s.controlOf(r.From), s.pair(r.From).transport, r.Path, unix.O_RDWR, &buf)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (p *stagedCopy) remove() {
 func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	from := s.pair(r.From)
 	var buf []byte
-	d, err := readControl(s.control, from.transport, r.Path, unix.O_RDONLY, &buf)
+	d, err := readControl(s.controlOf(r.From), from.transport, r.Path, unix.O_RDONLY, &buf)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,4 +124,47 @@ func TestRerouteCopiesWhereNobodyElseCanReach(t *testing.T) {
 	o.open(Options{})
 	o.s.removeStale()
 	o.holds("queue/7", "transport/7")
+}
+
+// A user could write into hold/ and postman/ while others could. No order makes the
+// scheduler deliver what he wrote there.
+func TestControlFileOfAUserIsNotUsedOutsideTheQueue(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of others")
+	}
+	for _, mode := range []os.FileMode{0o600, 0o666} {
+		o := newTestSpool(t).open(Options{})
+		for _, place := range []string{"hold", "postman"} {
+			o.write(place+"/queue/7", "Subject: x\n\nbody\n")
+			o.write(place+"/transport/7", control("7", toBob))
+			check(t, os.Chmod(filepath.Join(o.dir, place, "transport/7"), mode))
+			if mode == 0o600 {
+				check(t, os.Chown(filepath.Join(o.dir, place, "transport/7"), nobody, -1))
+			}
+		}
+		refused := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, postoffice.ErrForeign) {
+				t.Errorf("%s: error %v", what, err)
+			}
+			o.holds("hold/queue/7", "hold/transport/7", "postman/queue/7", "postman/transport/7")
+		}
+		refused("release", o.release("7").Err)
+		o.s.EndHeld(5, "7", nil)
+		refused("end of a hold", answer[Released](o).Err)
+		for _, place := range []Place{Hold, Postman} {
+			o.s.Move(6, "7", place, Queue)
+			refused("move", answer[Moved](o).Err)
+			o.s.Resubmit(7, Resubmission{From: place, Path: "7", Channel: "smtp", Host: "x.example"})
+			refused("reroute", answer[Resubmitted](o).Err)
+		}
+		if n, failures := ClearLocks(o.dir); n != 0 || len(failures) > 0 {
+			t.Errorf("%d locks were cleared: %v", n, failures)
+		}
+		var st unix.Stat_t
+		check(t, unix.Stat(filepath.Join(o.dir, "hold/transport/7"), &st))
+		if os.FileMode(st.Mode&0o777) != mode {
+			t.Errorf("it was taken over: owner %d, mode %#o", st.Uid, st.Mode&0o7777)
+		}
+	}
 }

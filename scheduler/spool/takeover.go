@@ -4,6 +4,7 @@ package spool
 // postoffice, and the end of a scheduler whose postoffice was taken over.
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -31,12 +32,15 @@ func ClearLocks(office string) (cleared int, failures []error) {
 	if err != nil {
 		return 0, []error{err}
 	}
-	c := &lockClearer{control: control, paths: make(chan string, 1024)}
+	c := &lockClearer{paths: make(chan lockedFile, 1024)}
 	var workers sync.WaitGroup
 	for range 2 * runtime.NumCPU() {
 		workers.Go(c.work)
 	}
 	for _, p := range []Place{Queue, Hold, Postman} {
+		if c.control = control; p != Queue {
+			c.control = control.Kept()
+		}
 		c.walk(filepath.Join(office, p.dir()+"transport"), maxDepth)
 	}
 	close(c.paths)
@@ -46,12 +50,18 @@ func ClearLocks(office string) (cleared int, failures []error) {
 
 // lockClearer clears the locks of files whose paths its workers receive.
 type lockClearer struct {
-	control postoffice.Control
-	paths   chan string
+	control postoffice.Control // of the directories that are being walked
+	paths   chan lockedFile
 	cleared atomic.Int64
 
 	mu       sync.Mutex
 	failures []error
+}
+
+// lockedFile is a control file that may have locks.
+type lockedFile struct {
+	control postoffice.Control
+	path    string
 }
 
 func (c *lockClearer) fail(path string, err error) {
@@ -74,7 +84,7 @@ func (c *lockClearer) walk(path string, depth int) {
 	for e := range entries(dir, make([]byte, direntBytes)) {
 		switch _, ok := named(dir, "", e); {
 		case ok:
-			c.paths <- filepath.Join(path, string(e.name))
+			c.paths <- lockedFile{c.control, filepath.Join(path, string(e.name))}
 		case depth > 0 && isHashDir(e.name) && isKind(dir, e, unix.DT_DIR):
 			c.walk(filepath.Join(path, string(e.name)), depth-1)
 		}
@@ -83,18 +93,19 @@ func (c *lockClearer) walk(path string, depth int) {
 
 func (c *lockClearer) work() {
 	var buf []byte
-	for path := range c.paths {
-		if err := c.clear(path, &buf); err != nil {
-			c.fail(path, err)
+	for f := range c.paths {
+		if err := c.clear(f, &buf); err != nil {
+			c.fail(f.path, err)
 		}
 	}
 }
 
-// clear clears the locks in one file. A malformed file has none that anybody respects.
-func (c *lockClearer) clear(path string, buf *[]byte) error {
-	d, err := readControl(c.control, postoffice.WorkingDir, path, unix.O_RDONLY, buf)
+// clear clears the locks in one file. A malformed file has none that anybody respects,
+// and a file that is never used needs none.
+func (c *lockClearer) clear(f lockedFile, buf *[]byte) error {
+	d, err := readControl(f.control, postoffice.WorkingDir, f.path, unix.O_RDONLY, buf)
 	defer d.close()
-	if _, bad := err.(*malformed); bad || err == errGone {
+	if _, bad := err.(*malformed); bad || err == errGone || errors.Is(err, postoffice.ErrForeign) {
 		return nil
 	}
 	if err != nil {
