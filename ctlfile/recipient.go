@@ -223,7 +223,7 @@ func (p *parser) delivery(at int, letter byte, value string) *ParseError {
 	return nil
 }
 
-// header assigns an m block, whose text is at start to end, to the recipients since
+// header assigns an m block, whose text goes from start to end, to the recipients since
 // the previous block.
 func (p *parser) header(start, end int) {
 	for ; p.withHeader < len(p.file.Recipients); p.withHeader++ {

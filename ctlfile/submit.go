@@ -70,7 +70,8 @@ func enqueue(office string, levels int, c *Contents, file string) (string, error
 	if err := postoffice.WriteControl(e.temp, e.text, e.group); err != nil {
 		return "", err
 	}
-	// If such a control file was removed, it must not reappear after a power cut.
+	// If an earlier control file of this name was removed, it must not reappear after
+	// a power cut.
 	if err := syncdir.Sync(e.transport); err != nil {
 		_ = postoffice.RemovePath(e.temp)
 		return "", err
@@ -159,7 +160,7 @@ type Queued struct {
 	File     string // the message file; it need not be on disk yet
 	// Held puts the message into hold/, whose directories exist, instead of the queue.
 	Held bool
-	// Path and Err are the result, as that of Enqueue.
+	// Path and Err are the results, as for Enqueue.
 	Path string
 	Err  error
 

@@ -60,7 +60,7 @@
 //	SHOW THREAD channel host          TT     recipients, fields between TABs
 //	SHOW WHERE key=value…             TT     the jobs that an order with this selection would affect
 //	SHOW MSG id                       TT     a message: spoolid or number
-//	SHOW HELD                         TT     held messages and threads: who, when, why, until
+//	SHOW HELD                         TT     held messages and threads: who, when, why, until when
 //	SHOW SUSPENDED                    TT     threads that SUSPEND suspends: who, when, why, until when
 //	SHOW RULES                        TT     reply rules with their hits
 //	SHOW CLUSTER                      TT     store, nodes and limits of the cluster

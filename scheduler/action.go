@@ -63,7 +63,7 @@ type (
 		Path    string
 		PID     int // of the agent that died; 0 if none did
 		// Offsets are its recipients in this file, if its pid is too large for a
-		// lock: only their locks are then its.
+		// lock: only the locks of these recipients are then cleared as its own.
 		Offsets []int64
 	}
 

@@ -14,7 +14,7 @@ type drawnTokens struct {
 	// may be used at readyAt, and the next ones per later.
 	until, readyAt instant
 	per            time.Duration
-	low            int  // when no more than these are left, others are drawn
+	low            int  // when at most this many are left, more are drawn
 	drawing        bool // a Draw has not been answered yet
 }
 

@@ -19,7 +19,7 @@ import "math"
 type shaping struct {
 	rate bucket
 	// tokens is how many job lines the thread may be given, as of the last
-	// updateGate. The agenda has a later one if mail waits for it.
+	// updateGate. If mail waits for more, the agenda has the time of the next token.
 	tokens int
 	// waits counts how often tokens have run out and come back. Together with
 	// suspensions it tells which vertices have waited (vertex.suspensionsWhenDue).

@@ -37,7 +37,7 @@ type memory struct {
 	loading              int             // messages that are being read
 	urgent               list[recordRef] // to be read, because something must be written
 	wanting              list[*ring]     // rings with threads that want to read records
-	urgentTurn           bool            // the next one read is not from urgent
+	urgentHadTurn        bool            // the next one read is not from urgent
 	candidates           []candidate     // messages that may be put on record at the end of the Step
 	changed              bool            // a record may be read that could not be before
 	calendar             calendar
@@ -258,11 +258,11 @@ func (dv *delivery) nextToLoad() recordRef {
 		return 0
 	}
 	room := dv.hasRoom(0, 0)
-	if mem.urgent.len > 0 && (!mem.urgentTurn || !room || mem.wanting.len == 0) {
-		mem.urgentTurn = true
+	if mem.urgent.len > 0 && (!mem.urgentHadTurn || !room || mem.wanting.len == 0) {
+		mem.urgentHadTurn = true
 		return mem.urgent.head
 	}
-	mem.urgentTurn = false
+	mem.urgentHadTurn = false
 	over := dv.overHalf(0, 0)
 	for range mem.wanting.len {
 		r := mem.wanting.head

@@ -22,7 +22,7 @@ const (
 	slabPage = 1 << slabBits
 )
 
-// at returns the item with a number that is allocated.
+// at returns the item with a number, which must be allocated.
 func (s *slab[N, T]) at(n N) *T { return &s.pages[n>>slabBits][n&(slabPage-1)] }
 
 // get is the same, but returns nil for number 0.
@@ -63,7 +63,7 @@ type pooled[T any] struct {
 	refs  int32 // users
 }
 
-// at returns the value with a number that has a user.
+// at returns the value with a number, which must have a user.
 func (p *pool[N, T]) at(n N) *T { return &p.items.at(n).value }
 
 // get is the same, but returns nil for number 0.

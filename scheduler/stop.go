@@ -76,7 +76,7 @@ func (s *Scheduler) wakeStop() {
 	}
 	for _, a := range s.agentsInOrder() {
 		if a.signals == 0 {
-			s.noteAgent(Warning, a, "has not exited with "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
+			s.noteAgent(Warning, a, "has not exited and has "+strconv.Itoa(len(a.lines))+" job lines open, sent SIGTERM")
 			s.killAgent(a)
 		}
 	}
@@ -84,9 +84,8 @@ func (s *Scheduler) wakeStop() {
 
 // endStop ends a stop at its last deadline. An agent that is working on a
 // message may finish it after the scheduler has exited: it has locked its
-// recipients. Any other agent is sent SIGKILL, also one that was sent SIGTERM because
-// it makes no progress. A process or a write that hangs
-// in the kernel is left behind.
+// recipients. Any other agent is sent SIGKILL, even one that was sent SIGTERM because
+// it made no progress. A process or a write that hangs in the kernel is left behind.
 func (s *Scheduler) endStop() {
 	left := 0
 	for _, a := range s.agentsInOrder() {

@@ -130,7 +130,7 @@ type VertexView struct {
 	// it, and walks of a thread or message have it where Next is set, for the
 	// first maxPositions, because it takes long to compute.
 	Position *PositionView
-	Ordered  Verb // recorded order, executed when it comes back; 0: none
+	Ordered  Verb // recorded order, executed when the vertex comes back; 0: none
 	// StartError of a due vertex is that of its thread.
 	StartError string
 	Held       bool // with its thread, or it is to be held
@@ -156,7 +156,7 @@ type RecipientView struct {
 type ChannelView struct {
 	Name             string
 	Agents, Sessions int
-	// Counts of recipients that came, and of outcomes. A recipient counts as
+	// Counts of recipients that arrived, and of outcomes. A recipient counts as
 	// Deferred each time. Dropped are those that left without an outcome:
 	// killed, obsoleted, resubmitted or missing ones, and alternatives that
 	// were not needed. Held were moved to hold/, and Released came back from

@@ -20,7 +20,7 @@ type config struct {
 	passwords      *passwords
 	flow           *flow
 	replaced       chan struct{} // closed when no session needs it any more
-	once           sync.Once     // of closing replaced
+	once           sync.Once     // closes replaced
 	smtp, lmtp     *smtp.Server
 	smtpIn, lmtpIn *handover
 

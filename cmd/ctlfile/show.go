@@ -12,7 +12,7 @@ import (
 	"zsched/ta"
 )
 
-// meanings are the meanings of the letters of lines.
+// meanings says what the letter of a line stands for.
 var meanings = map[byte]string{
 	'@': "format", 'v': "verbose log", 'i': "message file", 'o': "body at", 'l': "log identity",
 	'b': "other body", 'e': "errors to", 'x': "obsoletes", 'T': "trigger", 's': "sender",

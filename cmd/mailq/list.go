@@ -274,8 +274,8 @@ func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first
 }
 
 // total returns the lines below a list: the total, and what is kept back. There is
-// none if there is nothing to count. It is asked for before the list, which may be
-// interrupted.
+// none if there is nothing to count. It is called before the list is printed, because
+// printing may be interrupted.
 func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	var all mailq.Totals
 	for _, t := range threads {

@@ -56,7 +56,7 @@ func (g *progress) String() string {
 	return text
 }
 
-// recipients are those that are here.
+// recipients returns how many recipients are still here.
 func (g *progress) recipients() int { return g.OnTheWay + g.Left + g.Held }
 
 // drain is one --move --all.

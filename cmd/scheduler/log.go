@@ -104,7 +104,7 @@ func (l *logs) openEvents(place string) (err error) {
 		return fmt.Errorf("opening the event log: %w", err)
 	}
 	l.events.Failed = func(err error) {
-		l.log.Error().Err(err).Msg("the event log cannot be opened again, which is tried every second; events go to the old file, or wait if it is removed")
+		l.log.Error().Err(err).Msg("the event log cannot be opened again, and opening is tried every second; until then events go to the old file, or wait if it has been removed")
 	}
 	return nil
 }

@@ -21,11 +21,11 @@ type options struct {
 	verboseLater bool // -W: from the end of the startup scan
 	check        bool
 	compat       bool   // with --check: also what ZMailer did differently
-	tryReply     string // with --check: a reply whose reply rule is wanted
+	tryReply     string // with --check: a reply; the rules that match it are printed
 	version      bool
 
 	config, zenv, postoffice string // "": the default
-	log, statistics          string // "": the default, none
+	log, statistics          string // "": the default log, no statistics
 	rendezvous               string // for the query dump of SIGUSR2
 	queueMode                bool   // -Q: replies in version 1 list no messages
 	mailqVersion             int    // 0: not given

@@ -171,7 +171,7 @@ func inherited() map[string][]net.Listener {
 	for name, all := range listeners {
 		var some []net.Listener
 		for _, listener := range all {
-			if listener != nil { // a datagram socket
+			if listener != nil { // nil: a datagram socket
 				some = append(some, listener)
 			}
 		}

@@ -64,8 +64,8 @@ func parseAddress(text string) (address, error) {
 		return a, nil
 	}
 	colon := strings.LastIndexByte(where, ':')
-	if port, err := strconv.ParseUint(where[colon+1:], 10, 16); colon < 0 || err != nil {
-		return a, fmt.Errorf("address %q is not host:port (port %d) or /path", text, port)
+	if _, err := strconv.ParseUint(where[colon+1:], 10, 16); colon < 0 || err != nil {
+		return a, fmt.Errorf("address %q is not host:port or /path", text)
 	}
 	a.at = listen.Address{Network: "tcp", Address: where}
 	return a, nil
@@ -110,7 +110,7 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVar(&o.mailqSock, "mailqsock", "TCP:174", "`address` at which to ask the scheduler how much mail is deferred (PARAMmailqsock); none: do not ask")
 	f.DurationVar(&o.CommandTimeout, "command-timeout", o.CommandTimeout, "`time` to wait for a command, or for more of a message")
 	f.DurationVar(&o.DataTimeout, "data-timeout", o.DataTimeout, "`time` for a message, plus a second for each kilobyte")
-	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` of a session without a message")
+	f.DurationVar(&o.SessionTimeout, "session-timeout", o.SessionTimeout, "`time` that a session may last without a message")
 	return f
 }
 

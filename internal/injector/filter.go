@@ -46,8 +46,8 @@ func startThroughBegin(cmd *exec.Cmd) error {
 	return nil
 }
 
-// installFilter makes the system calls in the table calls stop for the tracer, in this
-// thread and in all that it starts. Without the tracer they would fail with ENOSYS.
+// installFilter makes this thread, and all that it starts, stop for the tracer at each
+// system call that is listed in calls. Without the tracer these calls would fail with ENOSYS.
 func installFilter() error {
 	const (
 		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS

@@ -22,7 +22,7 @@ type Redis struct {
 }
 
 // FindRedis returns a server that is not started yet: the one that "make peers" has
-// unpacked, or the one of the system. It is nil if there is none.
+// unpacked, or the one installed on the system. It is nil if there is none.
 func FindRedis(tb testing.TB) *Redis {
 	tb.Helper()
 	r := &Redis{Port: FreePort(tb), Dir: tb.TempDir(), tb: tb}

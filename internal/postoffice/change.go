@@ -43,10 +43,10 @@ func Chmod(path string, meant os.FileInfo, mode uint32, group int) error {
 	return nil
 }
 
-// TimeOfCopy returns the modification time for a copy of a message file that has the
-// time at: a random time in the second before that. A spoolid is the inode number and
-// this time, and file systems use inode numbers again. With the same time, a copy could
-// have the spoolid of an earlier copy of that message.
+// TimeOfCopy returns the modification time for a copy of a message file with the
+// modification time at: a random time in the second before that. A spoolid is the inode
+// number and this time, and file systems use inode numbers again. With the same time, a
+// copy could have the spoolid of an earlier copy of that message.
 func TimeOfCopy(at time.Time) time.Time {
 	return at.Add(-1 - time.Duration(rand.Int64N(int64(time.Second))))
 }

@@ -179,7 +179,7 @@ func waits(x *scheduler.Explanation, rules []mailq.Rule) string {
 	case s.Poisoned > 0:
 		return "Agents died on it three times running: RELEASE, a reload or a restart gives it another chance."
 	case s.Holding > 0:
-		return "It is to be held as soon as no agent has any of the message."
+		return "It will be held as soon as no agent is working on any part of the message."
 	case s.Blocked > 0:
 		return "Outcomes are being written, or alternatives wait for their turn."
 	}

@@ -164,7 +164,7 @@ var because = map[scheduler.Wait]string{
 	scheduler.WaitStart:      "Agents of this clause could not be started, or died before they asked for work",
 	scheduler.WaitHeld:       "The thread is held: RELEASE THREAD releases it",
 	scheduler.WaitSpool:      "The spool cannot be written: nothing is fed until it can",
-	scheduler.WaitSelect:     "The scheduler only delivers the mail of other threads (option -p)",
+	scheduler.WaitSelect:     "The scheduler delivers only the mail of other threads (option -p)",
 	scheduler.WaitMemory:     "It waits until there is room in memory: PARAMactive-limit or PARAMrecipient-limit is reached",
 	scheduler.WaitStopping:   "The scheduler is stopping",
 	scheduler.WaitProbeRight: "The destination has failed, and the store has not said yet which node may try it",
@@ -185,7 +185,7 @@ func sessionSentence(wait scheduler.Wait, x *scheduler.Explanation) (text string
 	}
 	switch wait {
 	case scheduler.WaitTA:
-		return fmt.Sprintf("It waits for a process: %d agents run, and %s", used, atMost(most, x.Params.MaxTA)), limitSettings(x.Params.MaxTA, "maxta", x.Params)
+		return fmt.Sprintf("It waits for a process: %d agents are running, and %s", used, atMost(most, x.Params.MaxTA)), limitSettings(x.Params.MaxTA, "maxta", x.Params)
 	case scheduler.WaitChannel:
 		return fmt.Sprintf("It waits for a session: the channel may have %s and as many agents, and %s", sessions(most), inUse),
 			limitSettings(x.Params.MaxChannel, "maxchannel", x.Params)
@@ -217,7 +217,7 @@ func atMost(most, maxTA int) string {
 	if maxTA == 0 {
 		return fmt.Sprintf("the scheduler's open files allow %d", most)
 	}
-	return fmt.Sprintf("%d may", most)
+	return fmt.Sprintf("at most %d may run", most)
 }
 
 // limitSettings names the setting that a limit comes from: maxta where it has no

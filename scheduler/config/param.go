@@ -234,7 +234,7 @@ var keywords = []row[values]{
 		meaning: "number of sessions that any message may have"},
 	{name: "msgscale", preset: "10",
 		kind:    count[values]{field: func(v *values) *int { return &v.MsgScale }, high: 1000000},
-		meaning: "number of sessions per free session that a message may have instead"},
+		meaning: "number of sessions that a message may have for each free session"},
 	{name: "share", preset: "senderdomain",
 		kind: choice[values]{words: shareWords,
 			put: func(v *values, i int) { v.Share = shareWords[i] },

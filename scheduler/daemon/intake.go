@@ -14,8 +14,8 @@ type intake struct {
 	loop   *Loop
 	spool  Spool
 	taking map[uint64]struct{} // given to the spool, not yet answered
-	// again are the files in taking that the core has on record and wants to be read
-	// again.
+	// again are the files in taking that are read again because the core has them on
+	// record.
 	again map[uint64]struct{}
 	// leaving holds names that were found while a message of that number was
 	// being removed. Inodes are reused at once, so the name may be that of a

@@ -31,7 +31,7 @@ func NewReporter(r *report.Reporter) *Reporter {
 	return n
 }
 
-// Configure makes notices that are written from now on follow the settings of to.
+// Configure changes the settings. They apply to all notices that are written later.
 func (r *Reporter) Configure(to *report.Reporter) {
 	r.current.Store(&reporter{to, to.AnswersNullSender()})
 }

@@ -9,7 +9,7 @@
 //	├─ message/delivery-status   what a program reads: one group of fields a recipient
 //	└─ message/rfc822            the message, or text/rfc822-headers, its header
 //
-// If the notice goes to an address that is not ASCII, the second and the third part
+// If the notice goes to an address that is not ASCII, the second and third parts
 // have the types of RFC 6533 instead: message/global-delivery-status, message/global
 // and message/global-headers.
 //

@@ -13,7 +13,7 @@ import (
 type clusterPhase struct {
 	name string
 	from time.Duration
-	// What happens then.
+	// begin makes the change with which the phase begins.
 	begin func(*clusterRun)
 	least float64 // mean use of the limit that the phase must reach; 0: none
 }
@@ -71,8 +71,8 @@ type clusterRun struct {
 	lines []Line    // of the nodes and of their sum
 }
 
-// sampleTime is the time between two samples of the sessions. The most are counted at
-// the beginning of each session.
+// sampleTime is the time between two samples of the sessions. The maximum is
+// updated at the beginning of each session.
 const sampleTime = 100 * time.Millisecond
 
 // runCluster runs the scene. lostPart is what a node uses while the store is lost.
@@ -107,7 +107,7 @@ func clusterParams(maxThr int) scheduler.Params {
 	return p
 }
 
-// setMaxThr reloads a node, so that it can use as many sessions.
+// setMaxThr reloads a node, so that it can use that many sessions.
 func (r *clusterRun) setMaxThr(node, sessions int) {
 	r.nodes[node].Reload(clusterParams(sessions), nil)
 }

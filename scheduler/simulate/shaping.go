@@ -104,8 +104,8 @@ func replyRule(words, action string, r scheduler.ReplyRule) scheduler.ReplyRule 
 	return r
 }
 
-// rate is how many tokens a second the thread gets at a time. It gets them during the
-// suspension too, up to the burst.
+// rate is how many tokens a second the thread gets at a given time. It gets them during
+// the suspension too, up to the burst.
 func (r *shapingRun) rate(at time.Duration) float64 {
 	full := shapedRate / 60.0
 	if r.slowed == 0 || at < r.slowed || at >= r.slowed+slowSpan {
@@ -115,7 +115,7 @@ func (r *shapingRun) rate(at time.Duration) float64 {
 	return full * (1.0/slowFactor + (1-1.0/slowFactor)*float64(step)/slowSteps)
 }
 
-// limit is how many recipients a second may be fed at a time.
+// limit is how many recipients a second may be fed at a given time.
 func (r *shapingRun) limit(at time.Duration) float64 {
 	if r.suspended != 0 && at >= r.suspended && at < r.suspended+suspendSpan {
 		return 0
@@ -124,7 +124,7 @@ func (r *shapingRun) limit(at time.Duration) float64 {
 }
 
 // sum is the integral of a rate, in recipients a second, from the beginning until a
-// time. The rate changes where those of the rules do.
+// time. The rate changes only at the times that are listed here.
 func (r *shapingRun) sum(rate func(time.Duration) float64, until time.Duration) float64 {
 	var changes []time.Duration
 	for step := range time.Duration(slowSteps + 1) {
@@ -169,7 +169,7 @@ func (r *shapingRun) fedBetween(from, until time.Duration) float64 {
 	return n
 }
 
-// firstAfter is when the first recipient was fed that was not fed before a time.
+// firstAfter is when the first recipient was fed at or after a time.
 func (r *shapingRun) firstAfter(from time.Duration) time.Duration {
 	i, _ := slices.BinarySearch(r.fed, from)
 	return r.fed[i]

@@ -73,7 +73,7 @@ var waitCases = []waitCase{
 	},
 }
 
-// swapped is about the two figures without the rules that the notes of the trial have
+// swapped explains two of the figures without the rules. The notes of the trial have them
 // the other way round.
 const swapped = "the notes of the trial have 730 for another sender and 86 for the thirty-first; they are exchanged here, because 3000 " +
 	"deliveries of a second take 300 s with 10 sessions, in any order, and 750 s with 4"

@@ -1,9 +1,8 @@
 package spool
 
 // A full or faulty disk, directories that cannot be written, and a queue/ that is
-// gone: how such a fault
-// is distinguished from one of a single file, how the spool is probed until it
-// works, and how much space a file system has.
+// gone: how such a fault is distinguished from one of a single file, how the spool is
+// probed until it works, and how much space a file system has.
 
 import (
 	"errors"

@@ -100,8 +100,8 @@ type DeadAgent struct {
 // Reread reads the control file again. It first clears the locks of dead processes,
 // including those of dead, and settles recipients by their d lines. A lock with
 // ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid of
-// dead is as large, its locks are those of its recipients; others belong to agents
-// that may still work. The result is Reread.
+// dead is that large, only the locks of its recipients are its own; the others belong to
+// agents that may still be working. The result is Reread.
 func (s *Spool) Reread(op uint64, path string, dead DeadAgent) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}

@@ -112,8 +112,8 @@ func (n *notifySocket) close() {
 	n.conn.Close()
 }
 
-// notified is the goroutine that receives from n, or from the socket that it can
-// make later.
+// notified is the goroutine that receives from n or, if there was an error, from a socket
+// that it makes later.
 func (s *Spool) notified(n *notifySocket, err error) {
 	reported := ""
 	for {

@@ -109,7 +109,7 @@ func (s *Spool) report(place Place, d *controlFile, lines []int, retryUntil time
 		}
 	}
 	if len(o.Lines) < len(lines) {
-		// The notice of the others may not be on disk yet.
+		// An earlier notice, about the other lines, may not be on disk yet.
 		if err := postoffice.SyncAll(s.office); err != nil {
 			return notice, fmt.Errorf("making a notice durable: %w", err)
 		}

@@ -1,7 +1,7 @@
 // Package state is the format of POSTOFFICE/.scheduler.state, in which the
 // scheduler saves what it knows about the mail beyond the control files:
 // scheduler-state(5). A later scheduler reads it, so that mail keeps its attempts and
-// its next times over a restart.
+// its retry times across a restart.
 //
 // The file is advice only. A line that is torn, malformed or of an unknown kind
 // is skipped. A line about a message that does not exist is never looked up.

@@ -195,7 +195,7 @@ func (c *Child) readSocket() {
 		case nil:
 			return Line(ta.ParseLine(line))
 		case ta.ErrTail:
-			return Line{Kind: ta.Malformed, Text: string(line), Reason: "agent left within a line"}
+			return Line{Kind: ta.Malformed, Text: string(line), Reason: "agent exited within a line"}
 		}
 		return Line{Kind: ta.Malformed, Text: string(line[:200]), Reason: err.Error()}
 	})

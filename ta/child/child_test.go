@@ -181,7 +181,7 @@ func TestGarblingAgentIsHeardToTheEnd(t *testing.T) {
 		fmt.Sprint(ta.Malformed, " 15 unknown status word"),
 		fmt.Sprint(ta.Malformed, " 200 line is too long"),
 		fmt.Sprint(ta.Hungry, " 0 "),
-		fmt.Sprint(ta.Malformed, " 13 agent left within a line"),
+		fmt.Sprint(ta.Malformed, " 13 agent exited within a line"),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("heard\n%q, want\n%q", got, want)

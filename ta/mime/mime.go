@@ -210,7 +210,7 @@ func (p *Plan) WriteBody(w io.Writer) error {
 type segment struct {
 	length int64
 	do     action
-	part   *part // of the header of a part
+	part   *part // whose header it is, for convertHeader
 }
 
 // action is the way in which a segment is written.

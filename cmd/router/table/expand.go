@@ -18,7 +18,7 @@ import (
 type Table struct {
 	Routes  *Routes
 	Aliases *Aliases
-	Domain  string // of names without a domain
+	Domain  string // added to names without a domain
 	// HasUser reports whether there is a local user of that name. nil: the local
 	// agent checks this when it delivers.
 	HasUser func(name string) bool
@@ -292,8 +292,8 @@ func (e *expansion) inherit(a *alias, whole string, s scope) scope {
 	return next
 }
 
-// addWord adds the address before an alias to the words of an N line, unless the line
-// has that word already: the first alias is the one to record.
+// addWord adds the address that an alias replaced to the words of an N line, unless the
+// line has that word already: only the first such address is recorded.
 func addWord(dsn, key, address string) string {
 	if _, ok := ctlfile.DSNWord(dsn, key); ok {
 		return dsn
