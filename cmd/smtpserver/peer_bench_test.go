@@ -61,21 +61,16 @@ func BenchmarkMail(b *testing.B) {
 				}
 			}
 			for _, s := range servers {
-				b.ReportMetric(median(rates[s.name]), s.name+"-messages/s")
+				b.ReportMetric(peertest.Median(rates[s.name]), s.name+"-messages/s")
 				r := mailRun{peers: peers, bin: bin, through: through, trace: filepath.Join(b.TempDir(), "calls")}
 				r.send(b, s)
 				b.ReportMetric(float64(calls(b, r.trace))/messagesPerRun, s.name+"-waits/message")
 			}
-			b.ReportMetric(median(rates["zsched"])/median(rates["postfix"]), "ratio")
+			b.ReportMetric(peertest.Median(rates["zsched"])/peertest.Median(rates["postfix"]), "ratio")
 			b.ReportMetric(float64(sync.Microseconds())/1000, "sync-ms")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
 }
 
 // server is what is measured. start starts it, with all mail sent to a port, and

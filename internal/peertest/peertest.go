@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -123,6 +124,12 @@ func Answers(port int) func() bool {
 		}
 		return err == nil
 	}
+}
+
+// Median returns the median of the results of several runs.
+func Median(results []float64) float64 {
+	sorted := slices.Sorted(slices.Values(results))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // Put writes a file.

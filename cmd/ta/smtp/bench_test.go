@@ -13,8 +13,12 @@ import (
 	"zsched/internal/peertest"
 )
 
-// messagesPerRun is how many messages each run of the benchmark delivers.
-const messagesPerRun = 3000
+const (
+	// messagesPerRun is how many messages each run of the benchmark delivers.
+	messagesPerRun = 3000
+	// rounds is how often both servers run, in turn, for one result.
+	rounds = 3
+)
 
 // measured is the result of one run.
 type measured struct {
@@ -27,32 +31,36 @@ type measured struct {
 // and smtp. Both have their queue on disk when they are started. The end is the
 // modification time of the queue's directory after the last message has left it, so
 // that the benchmark need not read the directory meanwhile. Processor time includes
-// the start of the programs.
+// the start of the programs. The two run in turn, each time in a part of the file
+// system of its own (peertest.SpreadTempDirs). All results are medians, and ratio is
+// that of ours divided by that of Postfix.
 //
 // Postfix comes from .peers ("make peers"), and runs in a folder of its own, for
 // which it must be started by root.
 func BenchmarkDelivery(b *testing.B) {
 	peers := peertest.Find(b)
-	for name, prepare := range map[string]func(*testing.B, peertest.Peers, int) func() measured{"scheduler": benchScheduler, "postfix": benchPostfix} {
-		b.Run(name, func(b *testing.B) {
-			peertest.SpreadTempDirs(b)
-			deliver := prepare(b, peers, peers.Sink(b))
-			var elapsed time.Duration
-			cpu := map[string]time.Duration{}
-			for b.Loop() {
-				m := deliver()
-				elapsed += m.elapsed
-				for program, d := range m.cpu {
-					cpu[program] += d
-				}
-			}
-			n := float64(messagesPerRun * b.N)
-			b.ReportMetric(n/elapsed.Seconds(), "messages/s")
-			for program, d := range cpu {
-				b.ReportMetric(float64(d.Microseconds())/n, program+"-cpu-µs/message")
-			}
-		})
+	peertest.SpreadTempDirs(b)
+	to := peers.Sink(b)
+	ours, postfix := benchScheduler(b, to), benchPostfix(b, peers, to)
+	results := map[string][]float64{}
+	add := func(server string, m measured) {
+		results[server+"-messages/s"] = append(results[server+"-messages/s"], messagesPerRun/m.elapsed.Seconds())
+		for program, d := range m.cpu {
+			unit := program + "-cpu-µs/message"
+			results[unit] = append(results[unit], float64(d.Microseconds())/messagesPerRun)
+		}
 	}
+	for b.Loop() {
+		for range rounds {
+			add("zsched", ours())
+			add("postfix", postfix())
+		}
+	}
+	for unit, values := range results {
+		b.ReportMetric(peertest.Median(values), unit)
+	}
+	b.ReportMetric(peertest.Median(results["zsched-messages/s"])/peertest.Median(results["postfix-messages/s"]), "ratio")
+	b.ReportMetric(0, "ns/op")
 }
 
 // empty reports whether no file is left below some folders.
@@ -133,7 +141,7 @@ func cpuTimes(tb testing.TB, root int) map[string]time.Duration {
 	return times
 }
 
-func benchScheduler(b *testing.B, _ peertest.Peers, port int) func() measured {
+func benchScheduler(b *testing.B, port int) func() measured {
 	b.Helper()
 	bin := b.TempDir()
 	for program, source := range map[string]string{"scheduler": "../../scheduler", "ta/smtp": "."} {
