@@ -49,6 +49,9 @@ type Outcome struct {
 	Messages   int `json:"messages"`
 	Recipients int `json:"recipients"`
 	Threads    int `json:"threads"`
+	// Suspended are those messages of a move to another node that have mail for a
+	// destination that SUSPEND suspends here: the other node delivers it.
+	Suspended int `json:"suspended,omitempty"`
 }
 
 // NothingMatches is the error of an order that matches nothing.
@@ -110,7 +113,11 @@ func (o *Order) Reply(did Outcome) string {
 	if o.DryRun {
 		dry = "DRYRUN "
 	}
-	return fmt.Sprintf("+OK; %s%s %s.", dry, o.Verb, did)
+	reply := fmt.Sprintf("+OK; %s%s %s.", dry, o.Verb, did)
+	if did.Suspended > 0 {
+		reply += fmt.Sprintf(" %d messages of suspended threads.", did.Suspended)
+	}
+	return reply
 }
 
 // ParseOutcome reads the reply to an order. The error is the server's text if
@@ -129,6 +136,9 @@ func ParseOutcome(reply string) (Outcome, error) {
 	n, err := fmt.Sscanf(rest, "%s %d messages, %d recipients, %d threads.", &verb, &o.Messages, &o.Recipients, &o.Threads)
 	if err != nil || n != 4 {
 		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
+	}
+	if _, more, ok := strings.Cut(rest, "threads. "); ok {
+		_, _ = fmt.Sscanf(more, "%d messages of suspended threads.", &o.Suspended)
 	}
 	return o, nil
 }

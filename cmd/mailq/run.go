@@ -273,9 +273,9 @@ func (p *program) confirm(orders []mailq.Order) error {
 	if p.yes || p.order.DryRun {
 		return nil
 	}
-	messages := 0
+	messages, suspended := 0, 0
 	for _, order := range orders {
-		if order.Message != "" {
+		if order.Message != "" && p.to == "" {
 			messages++
 			continue
 		}
@@ -285,6 +285,11 @@ func (p *program) confirm(orders []mailq.Order) error {
 			return err
 		}
 		messages += would.Messages
+		suspended += would.Suspended
+	}
+	if suspended > 0 {
+		return fmt.Errorf("%s has mail for suspended destinations (--suspended), and the suspension does not move: %s would deliver it; "+
+			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message", "messages"), p.to)
 	}
 	if messages > maxUnconfirmed {
 		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.chosen[0], messages)
@@ -315,6 +320,9 @@ func targetOf(o *mailq.Order) string {
 func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	text := fmt.Sprintf("%s %s, %s, %s.", o.Verb, mailq.Plural(did.Messages, "message", "messages"),
 		mailq.Plural(did.Recipients, "recipient", "recipients"), mailq.Plural(did.Threads, "thread", "threads"))
+	if did.Suspended > 0 {
+		text += fmt.Sprintf(" %s of suspended destinations: the suspension does not move.", mailq.Plural(did.Suspended, "message", "messages"))
+	}
 	if o.DryRun {
 		text = "DRYRUN " + text
 	}

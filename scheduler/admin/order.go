@@ -149,6 +149,7 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 // tally counts what an order has done so far.
 type tally struct {
 	messages, recipients int
+	suspended            int // mailq.Outcome
 	threads              map[mailq.Name]struct{}
 }
 
@@ -157,10 +158,11 @@ func newTally() *tally { return &tally{threads: make(map[mailq.Name]struct{})} }
 func (t *tally) add(did mailq.Outcome) {
 	t.messages += did.Messages
 	t.recipients += did.Recipients
+	t.suspended += did.Suspended
 }
 
 func (t *tally) outcome() mailq.Outcome {
-	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads)}
+	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended}
 }
 
 // isName reports whether a text is a name: not empty and not a pattern.
@@ -202,6 +204,11 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	// The targets of a HOLD are whole messages. So is the target of any other order
 	// about one message, except RELEASE: its recipients that go to one destination then
 	// go as one message.
+	suspended, err := q.suspendedHere(ctx, o)
+	if err != nil {
+		return err
+	}
+	withSuspended := make(map[scheduler.MessageID]struct{})
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
@@ -219,6 +226,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return q.errThisNode()
 		}
 		targets.add(v)
+		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
+			withSuspended[v.Message] = struct{}{}
+		}
 	}
 	if o.Verb == mailq.Hold && o.Where != nil {
 		if err := q.refusePartialHold(ctx, targets); err != nil {
@@ -238,9 +248,25 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	did, err := q.order(ctx, event, targets)
 	jobs.did.add(did)
 	if did.Recipients > 0 {
+		jobs.did.suspended += len(withSuspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
 	return err
+}
+
+// suspendedHere returns the threads that SUSPEND suspends, for a move to another node,
+// which does not take the suspensions along. For any other order it returns none.
+func (q *Queue) suspendedHere(ctx context.Context, o *mailq.Order) (names map[mailq.Name]struct{}, err error) {
+	if !isMove(o) || q.movesBack(o) {
+		return nil, nil
+	}
+	names = make(map[mailq.Name]struct{})
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
+		for _, s := range l.Suspensions() {
+			names[mailq.Name(s.Thread)] = struct{}{}
+		}
+	})
+	return names, err
 }
 
 // actorText says who gave an order, for the event log.
