@@ -125,7 +125,9 @@ func (dv *delivery) carryOut(e *Ordered, m *message, vertices []*vertex) {
 	})
 }
 
-// affected counts the recipients of the vertex that an order changes.
+// affected counts the recipients of the vertex that an order changes. An order does not
+// send recipients elsewhere that an earlier order is sending. Other orders apply to those
+// if they come back.
 func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
@@ -138,18 +140,20 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	n := 0
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		// Recipients that are being resubmitted may come back. The order then applies.
-		if r.state != done && (r.state != writing || v.resubmitting()) {
+		if r.state != done && (r.state != writing || v.resubmitting() && !e.Verb.resubmits()) {
 			n++
 		}
 	}
 	return n
 }
 
+// resubmits reports whether an order sends recipients elsewhere.
+func (v Verb) resubmits() bool { return v == VerbRequeue || v == VerbReroute }
+
 // resubmitting reports whether the vertex is to be requeued or rerouted, and no
 // agent has it.
 func (v *vertex) resubmitting() bool {
-	return v.state == blocked && (v.ordered == VerbRequeue || v.ordered == VerbReroute)
+	return v.state == blocked && v.ordered.resubmits()
 }
 
 // recordOrder records the order in the vertices, for when they come back.
@@ -187,7 +191,7 @@ func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	for _, v := range vertices {
 		switch {
 		case v.state == 0 || v.state == fed || v.state == reading:
-		case v.ordered == VerbRequeue || v.ordered == VerbReroute:
+		case v.ordered.resubmits():
 			together = append(together, v)
 		default:
 			dv.execute(v)
