@@ -14,7 +14,8 @@ import (
 // Redis is a Redis server with a port of its own, on the loopback.
 type Redis struct {
 	Port   int
-	Dir    string // where it saves its data, if it is told to
+	Args   []string // more arguments
+	Dir    string   // where it saves its data, if it is told to
 	tb     testing.TB
 	binary string
 	env    []string
@@ -55,12 +56,29 @@ func (r *Redis) Addr() string { return fmt.Sprint("127.0.0.1:", r.Port) }
 func (r *Redis) Start() {
 	r.tb.Helper()
 	r.cmd = exec.Command(r.binary, "--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--save", "", "--appendonly", "no", "--daemonize", "no")
+	r.cmd.Args = append(r.cmd.Args, r.Args...)
 	r.cmd.Env = append(os.Environ(), r.env...)
 	if err := r.cmd.Start(); err != nil {
 		r.tb.Fatal(err)
 	}
 	r.tb.Cleanup(r.Kill)
 	Until(r.tb, "redis-server listens", Answers(r.Port))
+}
+
+// StartSentinel starts the program as a Sentinel, at its port, that watches a master
+// by the name of "mymaster". Its answer is that the master is down after a second.
+func (r *Redis) StartSentinel(master *Redis) {
+	r.tb.Helper()
+	conf := filepath.Join(r.Dir, "sentinel.conf")
+	Put(r.tb, conf, fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 1\n"+
+		"sentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 3000\n", r.Port, r.Dir, master.Port))
+	r.cmd = exec.Command(r.binary, conf, "--sentinel")
+	r.cmd.Env = append(os.Environ(), r.env...)
+	if err := r.cmd.Start(); err != nil {
+		r.tb.Fatal(err)
+	}
+	r.tb.Cleanup(r.Kill)
+	Until(r.tb, "the Sentinel listens", Answers(r.Port))
 }
 
 // Kill ends the server without warning.

@@ -98,6 +98,8 @@ type trio struct {
 	dead  atomic.Bool   // the destination
 
 	timeout time.Duration // of calls; 0: the usual one
+	rate    scheduler.Rate
+	begun   []time.Time // of each session; only with a rate
 
 	mu     sync.Mutex
 	busy   int
@@ -147,7 +149,9 @@ func (x *trio) start(s server) {
 // boot starts a scheduler, with mail that waits.
 func (n *scheduling) boot(lost cluster.Lost) {
 	t := n.trio.t
-	n.Harness = daemontest.New(t, func(p *scheduler.Params) { p.MaxThr, p.ClusterMax, p.Interval = 20, n.trio.limit, time.Second })
+	n.Harness = daemontest.New(t, func(p *scheduler.Params) {
+		p.MaxThr, p.ClusterMax, p.Interval, p.ClusterRate = 20, n.trio.limit, time.Second, n.trio.rate
+	})
 	n.Options.Config.Cluster, n.Options.Config.ForkRate = true, 0
 	address, err := redisurl.Parse("redis://" + n.proxy.addr)
 	if err != nil {
@@ -203,6 +207,9 @@ func (x *trio) change(by int, n *scheduling) {
 	x.busy += by
 	n.busy += by
 	n.most = max(n.most, n.busy)
+	if by > 0 && x.rate.Recipients > 0 {
+		x.begun = append(x.begun, now)
+	}
 	if by > 0 {
 		x.starts++
 		n.starts++
