@@ -216,3 +216,71 @@ func TestDiscardCopiesOfOthersOnly(t *testing.T) {
 	slices.Sort(kept)
 	o.holds(kept...)
 }
+
+// TestCrashInMoveToAnotherNode: whatever step a move of queued, held or parked mail has
+// reached, its repetition leaves nothing behind, and a recipient or d line that has two
+// copies then has the same origin in both, so that the other node takes it once.
+func TestCrashInMoveToAnotherNode(t *testing.T) {
+	for _, from := range []Place{Queue, Hold, Postman} {
+		for step, copies := range []int{1, 2, 1} { // staged; published, too; marked, too
+			o := newRoutedSpool(t)
+			lines := []string{"r-          smtp d.example dora@d.example 65534"}
+			if from != Postman {
+				lines = append(lines, toBob)
+			}
+			text := control("7", lines...)
+			text += diagnose(offset(t, text, "dora@"), "dora@d.example", "failed")
+			o.write(from.dir()+"transport/7", text)
+			o.write(from.dir()+"queue/7", "Subject: x\n\nbody\n")
+			o.open(Options{Node: "mx1"})
+			r := Resubmission{From: from, Path: "7", Channel: "xfer", Host: "mx2"}
+			staged, err := o.s.stage(&r)
+			check(t, err)
+			if step > 0 {
+				q := ctlfile.Queued{Contents: staged[0].draft, File: staged[0].file}
+				ctlfile.EnqueueAll(o.dir, 0, []*ctlfile.Queued{&q}, o.s.syncQueue)
+				check(t, q.Err)
+			}
+			if step > 1 {
+				m := &move{resubmission: &r, staged: staged}
+				check(t, o.s.checkMove(m))
+				check(t, m.old.markMoved(&staged[0]))
+				m.old.close()
+			}
+			o.open(Options{Node: "mx1"})
+			check(t, o.resubmitted(r).Err)
+			origins := map[string]int{}
+			for _, path := range o.files() {
+				if !strings.HasPrefix(path, "transport/") || path == "transport/7" {
+					continue
+				}
+				f, err := ctlfile.Parse([]byte(o.read(path)))
+				check(t, err)
+				for i := range f.Recipients {
+					origin, err := ctlfile.ParseOrigin(f.Recipients[i].Origin)
+					check(t, err)
+					origins[origin.ID()]++
+				}
+			}
+			if len(origins) != len(lines) {
+				t.Errorf("%q, step %d: the origins %v for %d recipients", from.dir(), step, origins, len(lines))
+			}
+			for id, n := range origins {
+				if n != copies {
+					t.Errorf("%q, step %d: %s has %d copies, want %d", from.dir(), step, id, n, copies)
+				}
+			}
+			if from == Postman {
+				if slices.Contains(o.files(), "postman/transport/7") || slices.Contains(o.files(), "postman/queue/7") {
+					t.Errorf("step %d: the parked message is still there", step)
+				}
+				continue
+			}
+			f, err := ctlfile.Parse([]byte(o.read(from.dir() + "transport/7")))
+			check(t, err)
+			if o.s.owes(f, true) || !allDone(f) {
+				t.Errorf("%q, step %d: the old message still has something:\n%+v", from.dir(), step, f)
+			}
+		}
+	}
+}
