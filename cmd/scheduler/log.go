@@ -147,7 +147,7 @@ func openAppend(file string) (io.WriteCloser, error) {
 }
 
 func createAppend(file string) (*os.File, error) {
-	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	return os.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 }
 
 // lateFile is a log file that could not be created when it was opened.

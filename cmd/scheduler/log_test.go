@@ -73,3 +73,15 @@ func TestLogFileIsMadeWhenAFullDiskHasRoom(t *testing.T) {
 		t.Errorf("the file has %q, %v", text, err)
 	}
 }
+
+// Errors of the configuration quote it, so a log is not for every user.
+func TestLogIsNotReadableByEverybody(t *testing.T) {
+	f, err := openAppend(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if info, err := f.(*os.File).Stat(); err != nil || info.Mode()&0o007 != 0 {
+		t.Errorf("mode %v, error %v", info.Mode(), err)
+	}
+}

@@ -97,18 +97,24 @@ func (a *Address) parseOptions(query string) error {
 	return nil
 }
 
-// Mask replaces the password in an address. It returns any other text unchanged.
+// Mask replaces the password in an address. If the address is not one that Parse
+// would read, it replaces everything before the last "@". It returns a text without
+// "@" unchanged.
 func Mask(s string) string {
-	scheme, rest, ok := strings.Cut(s, "://")
-	i := strings.LastIndexByte(rest, '@')
-	if !ok || i < 0 {
+	i := strings.LastIndexByte(s, '@')
+	if i < 0 {
 		return s
 	}
-	user, _, has := strings.Cut(rest[:i], ":")
-	if !has {
-		return s
+	shown := ""
+	for _, scheme := range []string{"redis://", "rediss://"} {
+		if user, _, has := strings.Cut(strings.TrimPrefix(s[:i], scheme), ":"); strings.HasPrefix(s[:i], scheme) {
+			shown = scheme
+			if has {
+				shown += user + ":"
+			}
+		}
 	}
-	return scheme + "://" + user + ":***@" + rest[i+1:]
+	return shown + "***" + s[i:]
 }
 
 // String returns the address without user and password.

@@ -5,6 +5,7 @@ import (
 	goflag "flag"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/alecthomas/participle/v2"
@@ -95,5 +96,15 @@ func TestTooManyWords(t *testing.T) {
 	err := grammarError("f", participle.Errorf(lexer.Position{Line: 7, Column: 3}, "too many iterations"))
 	if err.Error() != "f:7:3: the file has too many words" {
 		t.Error(err)
+	}
+}
+
+// Others may read the log, and the error of the last reload is in the replies to queries.
+func TestErrorsShowNoPasswordOfTheStore(t *testing.T) {
+	for _, address := range []string{`"rediss//u:secret@h"`, `rediss//u:secret@h`, `"u:secret@h"`, `"secret@h"`, `"redis://u:se cret@h"`, `"redis://u:secret@h/x"`} {
+		_, err := Parse("f", []byte("PARAMcluster = "+address+"\nx/* command=y\n"), debian(0))
+		if err == nil || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }

@@ -389,7 +389,7 @@ var params = []row[Params]{
 				}
 				return 0
 			}},
-		meaning: "mode that a scheduler running as root gives to the directories transport and queue"},
+		meaning: "mode that a scheduler running as root gives to the directories transport, queue, hold, postman and corrupt"},
 	{name: "node",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Node }},
 		meaning: "name of this node"},

@@ -310,7 +310,10 @@ func value[T any](r *reader, row *row[T], w *word) func(*T) {
 	}
 	apply, err := row.kind.read(text, r)
 	if err != nil {
-		r.fail("%s=%q: %v%s", w.Name, redisurl.Mask(text), err, bareHint(w))
+		if w.Name == "PARAMcluster" || strings.Contains(text, "://") {
+			text = redisurl.Mask(text)
+		}
+		r.fail("%s=%q: %v%s", w.Name, text, err, bareHint(w))
 		return nil
 	}
 	return apply
