@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -166,11 +167,19 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkCycle measures the whole life of a message (arrival, feed, report,
 // #hungry, removal): while so many others wait for their retries; and while so
 // many others are due before it, so that for each arrival one old message is
-// delivered.
+// delivered. The shaped rows are as the waiting ones, but have all rates, a limit on
+// sites, and a reply rule that matches nothing.
 func BenchmarkCycle(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
 			newBenchQueue(1).deferAll(n, 1000).cycle(b)
+		})
+	}
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("shaped=%d", n), func(b *testing.B) {
+			q := newBenchQueue(1)
+			q.shape()
+			q.deferAll(n, 1000).cycle(b)
 		})
 	}
 	for _, n := range []int{100, 1000, 10_000, 100_000, 1_000_000} {
@@ -180,6 +189,18 @@ func BenchmarkCycle(b *testing.B) {
 			q.cycle(b)
 		})
 	}
+}
+
+// shape sets limits that never hold anything up.
+func (q *benchQueue) shape() {
+	p := &q.s.config.Defaults
+	fast := []Rate{{Recipients: 1_000_000_000, Span: time.Second}}
+	p.Rate, p.RingRate, p.ChannelRate, p.SiteRate, p.RateBurst, p.SiteMax = fast, fast, fast, fast, 1_000_000_000, 1000
+	q.s.config.Replies = []ReplyRule{{
+		Channel: "smtp", Host: "*", Expression: "^nothing", Action: "suspend 1h", Verb: ReplySuspend, Span: time.Hour,
+		Match: regexp.MustCompile("^nothing").MatchString,
+	}}
+	q.s.setRules(q.s.config.Replies)
 }
 
 func (q *benchQueue) cycle(b *testing.B) {
