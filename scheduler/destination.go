@@ -226,7 +226,7 @@ func (dv *delivery) destinationNews(e DestinationNews) {
 			dv.revive(t, t.params.InitialConcurrency)
 		}
 	case until <= dv.now:
-	case t != nil && t.awaitsNothingOf(until):
+	case t != nil && t.mayIgnore(until):
 		// The result of this node is later, or so is the end of its suspension.
 	default:
 		dv.told.note(dv.now, &toldDestination{key: key, node: e.Node, reason: e.Reason, until: until})
@@ -236,10 +236,10 @@ func (dv *delivery) destinationNews(e DestinationNews) {
 	}
 }
 
-// awaitsNothingOf reports whether a suspension until the given time, which another
-// node asks for, makes no difference: the thread is trying the destination itself, or
-// is suspended for longer.
-func (t *thread) awaitsNothingOf(until instant) bool {
+// mayIgnore reports whether word of another node, that the destination is dead until
+// a time, makes no difference: the thread is trying the destination itself, or is
+// suspended for longer.
+func (t *thread) mayIgnore(until instant) bool {
 	return t.suspendedUntil >= until || t.busy > 0 && t.window.dead && t.suspendedUntil == 0 && !t.awaitsProbe()
 }
 

@@ -149,7 +149,7 @@ func TestProbesWithoutTheStore(t *testing.T) {
 	n.dead("other.example", time.Hour, "no route")
 	lost = false
 	v.wait(3 * virtualTTL)
-	if v.nodes[1].told != nil && len(v.nodes[1].told) > 1 {
+	if len(v.nodes[1].told) > 1 {
 		t.Errorf("told later: %v", v.nodes[1].told)
 	}
 	starting := newNode(Options{Store: redisurl.Address{TTL: virtualTTL}, Prefix: "zs", Node: "late", Nonce: "x"}, func(*batch) {})
