@@ -88,14 +88,13 @@ func (s *clusterStore) share(n *clusterNode, want, busy int, returning bool) rep
 }
 
 func (s *clusterStore) obtainPart(n *clusterNode) *clusterPart {
-	i := slices.IndexFunc(s.parts, func(p *clusterPart) bool { return p.node == n })
-	if i < 0 {
-		i = len(s.parts)
-		s.parts = append(s.parts, &clusterPart{node: n})
-		slices.SortFunc(s.parts, func(a, b *clusterPart) int { return cmp.Compare(a.node.name, b.node.name) })
-		return s.obtainPart(n)
+	if i := slices.IndexFunc(s.parts, func(p *clusterPart) bool { return p.node == n }); i >= 0 {
+		return s.parts[i]
 	}
-	return s.parts[i]
+	p := &clusterPart{node: n}
+	s.parts = append(s.parts, p)
+	slices.SortFunc(s.parts, func(a, b *clusterPart) int { return cmp.Compare(a.node.name, b.node.name) })
+	return p
 }
 
 // divide divides the limit max-min: small demands are met in full, and the rest is
