@@ -175,8 +175,8 @@ type (
 		// As in Ordered. By is "" if another message obsoletes this one.
 		Name, By, Why string
 		// New names the new message that a held message became when it was
-		// rerouted.
-		New string
+		// rerouted, and NewSpoolID is its spoolid.
+		New, NewSpoolID string
 	}
 
 	// Condition is for the event log: from now on mail waits for something

@@ -53,6 +53,7 @@ type Event struct {
 	Why        string    `json:"why"`
 	To         string    `json:"to"`
 	New        string    `json:"new"`
+	NewSpoolID string    `json:"new_spoolid"`
 	File       string    `json:"file"`
 	Size       int       `json:"size"`
 	Recipients int       `json:"recipients"`
@@ -166,14 +167,15 @@ type search struct {
 	ids     map[string]bool
 	whole   map[string]bool // ids of messages that match with all their recipients
 	renamed map[string]bool // ids of messages with the recipients that an alias made of the address
-	files   map[string]bool // new control files of messages that were sent elsewhere
+	copies  map[string]bool // spoolids of messages that others became when they were sent elsewhere
+	files   map[string]bool // control files of such messages, in logs without their spoolids
 	mailIDs map[string]bool // Message-Ids of messages that went to the router
 	words   [][]byte        // a matching line contains at least one of them
 }
 
 // Read returns the events about what the user named, in the order of the files.
 func Read(files []string, what string) ([]*Event, error) {
-	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, renamed: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
+	s := &search{what: what, ids: map[string]bool{}, whole: map[string]bool{}, renamed: map[string]bool{}, copies: map[string]bool{}, files: map[string]bool{}, mailIDs: map[string]bool{}}
 	if base := path.Base(what); base != "" && strings.Trim(base, "0123456789") == "" {
 		s.number = base
 		s.want(base)
@@ -257,7 +259,7 @@ func (s *search) find(e *Event) {
 	if e.SpoolID == "" {
 		return
 	}
-	all := strings.EqualFold(e.Sender, s.what) || e.SpoolID == s.what ||
+	all := strings.EqualFold(e.Sender, s.what) || e.SpoolID == s.what || s.copies[e.SpoolID] ||
 		e.MessageID != "" && strings.EqualFold(bareID(e.MessageID), bareID(s.what)) ||
 		s.number != "" && numberOf(e.SpoolID) == s.number ||
 		e.Event == "arrival" && s.files[e.File] || e.MessageID != "" && s.mailIDs[e.MessageID]
@@ -273,6 +275,11 @@ func (s *search) find(e *Event) {
 		s.want(e.SpoolID)
 	}
 	s.whole[e.SpoolID] = s.whole[e.SpoolID] || all
+	if e.NewSpoolID != "" {
+		s.copies[e.NewSpoolID] = true
+		s.want(e.NewSpoolID)
+		return
+	}
 	for file := range strings.FieldsSeq(e.New) {
 		if control, ok := strings.CutPrefix(file, "transport/"); ok {
 			s.files[control] = true

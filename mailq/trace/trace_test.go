@@ -147,3 +147,24 @@ func TestEventHasTheFieldsOfTheManual(t *testing.T) {
 		t.Errorf("the manual has\n%v\nand Event has\n%v", manual, ours)
 	}
 }
+
+// TestTraceFollowsTheSpoolID: the number of a copy's control file is used again when the
+// copy has left the queue. The later message is another one.
+func TestTraceFollowsTheSpoolID(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "events")
+	if err := os.WriteFile(log, []byte(`{"time":"2026-11-21T00:00:00Z","event":"arrival","spoolid":"S12AbmAA","recipient":"u@h","channel":"smtp","host":"h","file":"12"}
+{"time":"2026-11-21T00:00:01Z","event":"resubmitted","spoolid":"S12AbmAA","recipients":1,"new":"transport/56","new_spoolid":"S56AbmAC"}
+{"time":"2026-11-21T00:00:01Z","event":"end","spoolid":"S12AbmAA"}
+{"time":"2026-11-21T00:00:01Z","event":"arrival","spoolid":"S56AbmAC","recipient":"u@h","channel":"smtp","host":"g","file":"56"}
+{"time":"2026-11-21T00:00:02Z","event":"end","spoolid":"S56AbmAC"}
+{"time":"2026-11-21T00:00:03Z","event":"arrival","spoolid":"S56AbmAF","recipient":"v@h","channel":"smtp","host":"h","file":"56"}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"u@h", "S12AbmAA"} {
+		events, err := Read([]string{log}, what)
+		if err != nil || len(events) != 5 || events[4].SpoolID != "S56AbmAC" {
+			t.Errorf("%s: %d events, %v", what, len(events), err)
+		}
+	}
+}

@@ -36,34 +36,34 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	}
 	if o.Verb == mailq.Hold { // its hold ends at another time now
 		if err = q.recordHold(o, []string{m.SpoolID()}); err == nil {
-			q.touched(ctx, o, m, "")
+			q.touched(ctx, o, m, spool.Resubmitted{})
 		}
 		return did, err
 	}
-	newFiles := ""
+	var sent spool.Resubmitted
 	switch o.Verb {
 	case mailq.Release:
 		err = q.port.Release(ctx, m.Name, nil)
 	case mailq.Requeue, mailq.Reroute:
-		newFiles, err = q.resubmitHeld(ctx, m, o.To)
+		sent, err = q.resubmitHeld(ctx, m, o.To)
 	default:
 		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb))
 	}
 	if err != nil {
 		return mailq.Outcome{}, err
 	}
-	q.touched(ctx, o, m, newFiles)
+	q.touched(ctx, o, m, sent)
 	return did, nil
 }
 
-// touched reports an order about a held message to the event log. newFiles are
-// the new files of a message that was resubmitted.
-func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, newFiles string) {
+// touched reports an order about a held message to the event log. sent says where it was
+// resubmitted, if it was.
+func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, sent spool.Resubmitted) {
 	// The order has been carried out, so it is reported even if the caller is gone.
 	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
 		l.Touched(scheduler.Touched{
 			Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: outcomeOf(m).Recipients,
-			To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why, New: newFiles,
+			To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why, New: sent.NewFiles(), NewSpoolID: sent.SpoolID,
 		})
 	})
 }
@@ -105,21 +105,20 @@ func outcomes(m *spool.Stored, verb mailq.Verb) (marks []ctlfile.Mark) {
 
 // resubmitHeld sends the open recipients of a held message elsewhere. If no
 // recipient is left open, the message is released, so that it is finished.
-func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) (newFiles string, err error) {
-	sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
+func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name) (sent spool.Resubmitted, err error) {
+	sent, err = q.port.ResubmitHeld(ctx, spool.Resubmission{From: spool.Hold, Path: m.Name.Path, Channel: to.Channel, Host: to.Host})
 	if err != nil {
-		return "", err
+		return sent, err
 	}
-	newFiles = sent.NewFiles()
 	for _, r := range sent.Recipients {
 		if r.Tag == ctlfile.Open || r.Tag == ctlfile.Locked {
-			return newFiles, nil
+			return sent, nil
 		}
 	}
 	if err = q.port.Release(ctx, m.Name, nil); errors.Is(err, daemon.ErrNotHeld) {
-		return newFiles, nil // it was released meanwhile
+		return sent, nil // it was released meanwhile
 	}
-	return newFiles, err
+	return sent, err
 }
 
 // releaseHeld releases the held threads and messages that are selected. Threads
@@ -144,7 +143,7 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 			if err != nil {
 				return err
 			}
-			q.touched(ctx, o, m, "")
+			q.touched(ctx, o, m, spool.Resubmitted{})
 		}
 		did.messages++
 		for _, job := range storedJobs(m) {
@@ -232,7 +231,7 @@ func (q *Queue) moveParked(ctx context.Context, o *mailq.Order, did *tally) erro
 			if err != nil {
 				return mailq.Outcome{}, err
 			}
-			q.touched(ctx, o, m, sent.NewFiles())
+			q.touched(ctx, o, m, sent)
 		}
 		return outcomeOf(m), nil
 	})

@@ -176,7 +176,7 @@ func (l *Log) Result(now time.Time, r spool.Result) {
 		}
 	case spool.Resubmitted:
 		if id, ok := l.take(r.Op, nil); ok && len(r.Offsets) > 0 {
-			l.begin(resubmitted).message(l.messages[id]).number(recipients, len(r.Offsets)).text(newFile, r.NewFiles())
+			l.begin(resubmitted).message(l.messages[id]).number(recipients, len(r.Offsets)).text(newFile, r.NewFiles()).text(newSpoolID, r.SpoolID)
 			l.write()
 		}
 	case spool.Reported: // it is still in the queue
@@ -306,7 +306,7 @@ func (l *Log) touched(a *scheduler.Touched) {
 	if a.To.Channel != "" {
 		b.text(to, a.To.Channel+"/"+a.To.Host)
 	}
-	b.text(newFile, a.New)
+	b.text(newFile, a.New).text(newSpoolID, a.NewSpoolID)
 	l.write()
 }
 

@@ -75,6 +75,7 @@ const (
 	why
 	to
 	newFile
+	newSpoolID
 	file
 	size
 	recipients
@@ -84,7 +85,7 @@ const (
 
 var fields = [...]string{
 	"time", "event", "spoolid", "message_id", "sender", "recipient", "original", "alias", "channel", "host", "pid", "command", "peer", "status", "class", "dsn",
-	"text", "since", "delay", "tries", "next", "order", "by", "why", "to", "new", "file", "size", "recipients", "failed", "lines",
+	"text", "since", "delay", "tries", "next", "order", "by", "why", "to", "new", "new_spoolid", "file", "size", "recipients", "failed", "lines",
 }
 
 // maxText bounds a text in a line, in bytes before it is escaped.

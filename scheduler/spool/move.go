@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -325,11 +324,6 @@ func (s *Spool) recordHeldAgain(batch []*move) {
 		if _, m.err = s.obtainPair(Hold); m.err != nil || p.hold == "" {
 			continue
 		}
-		info, err := postoffice.Lstat(p.file)
-		if err != nil {
-			m.err = err
-			continue
-		}
 		r := records[p.hold]
 		if r == nil {
 			line := holdrecord.ParseLine(p.hold)
@@ -339,7 +333,7 @@ func (s *Spool) recordHeldAgain(batch []*move) {
 			}
 			records[p.hold] = r
 		}
-		r.Messages = append(r.Messages, ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime()))
+		r.Messages = append(r.Messages, p.spoolID)
 	}
 	for line, r := range records {
 		if err := s.RecordHold(*r); err != nil {
@@ -447,7 +441,7 @@ func (s *Spool) finishMove(m *move) {
 		p.file = ""
 		_, base := split(m.queued.Path)
 		id, _ := ctlfile.Number(base)
-		m.answer.Name, m.answer.Held = Name{m.queued.Path, id}, p.held
+		m.answer.Name, m.answer.Held, m.answer.SpoolID = Name{m.queued.Path, id}, p.held, p.spoolID
 		m.answer.Offsets = slices.Clone(p.offsets)
 		if m.err == nil {
 			m.err = m.queued.Err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -217,7 +218,7 @@ func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err er
 		if name != "" {
 			_, base := split(name)
 			id, _ := ctlfile.Number(base)
-			answer.Name = Name{name, id}
+			answer.Name, answer.SpoolID = Name{name, id}, p.spoolID
 		}
 		return name, err
 	}
@@ -232,6 +233,7 @@ func (s *Spool) publish(p *stagedCopy, answer *Resubmitted) (name string, err er
 // stagedCopy is a message for some recipients of another message, complete and on
 // disk in queue/.tmp.
 type stagedCopy struct {
+	spoolID    string // of the message, when it is in the queue
 	file       string // "" once it is published
 	offsets    []int64
 	unreported []int64           // offsets of the d lines that go along
@@ -349,6 +351,12 @@ func (s *Spool) stageForQueue(p stagedCopy, message *postoffice.File, durable bo
 	if p.file, err = s.copyMessage(message, durable); err != nil {
 		return nil, err
 	}
+	info, err := postoffice.Lstat(p.file)
+	if err != nil {
+		p.remove()
+		return nil, err
+	}
+	p.spoolID = ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime())
 	return []stagedCopy{p}, nil
 }
 

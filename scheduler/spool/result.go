@@ -150,6 +150,8 @@ type (
 		Router []string
 		Name   Name
 		Held   bool // Name is in hold/, and not for Load
+		// SpoolID is that of Name: numbers are used again, spoolids are not.
+		SpoolID string
 		// What the old control file says now, as for Reread.
 		Owes       bool
 		Recipients []ctlfile.State
