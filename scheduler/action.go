@@ -188,6 +188,7 @@ type (
 		Message       MessageID
 		Channel, Host string
 		NextAt        time.Time // when it ends; zero: not known
+		By, Why       string    // of a suspension by an order
 	}
 
 	// Note is a log message for the administrator.

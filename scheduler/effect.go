@@ -113,7 +113,9 @@ func (q *queue) updateEffects(t *thread) {
 	if t.params.QueueOnly {
 		q.endRun(t)
 	}
-	q.noteThread(t, "suspended", x.suspendedUntil())
+	if x.order == nil { // the event of an order is in the log already
+		q.noteThread(t, "suspended", x.suspendedUntil())
+	}
 	q.considerRecordingThread(t)
 }
 

@@ -68,10 +68,19 @@ func (q *queue) noteThread(t *thread, state string, nextAt instant) {
 		return
 	}
 	c := Condition{State: state, Channel: t.key.channel, Host: t.key.host}
-	if nextAt != 0 {
+	if nextAt != 0 && nextAt != never {
 		c.NextAt = nextAt.time()
 	}
 	q.do(c)
+}
+
+// noteOrder reports that a thread with new mail is suspended by an order. The order itself
+// was reported when it was given.
+func (q *queue) noteOrder(o *suspensionOrder) {
+	if q.config.Events {
+		v := o.view()
+		q.do(Condition{State: "suspended", Channel: v.Channel, Host: v.Host, NextAt: v.Until, By: v.By, Why: v.Why})
+	}
 }
 
 // noteVertex reports that a vertex is in an unusual state from now on.

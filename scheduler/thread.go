@@ -114,6 +114,7 @@ func (q *queue) obtainThread(key threadKey) *thread {
 	if order != nil {
 		q.obtainShaping(t).order = order
 		q.updateEffects(t)
+		q.noteOrder(order)
 	}
 	q.restoreThread(t)
 	q.suspendAsTold(t)

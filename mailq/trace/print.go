@@ -160,7 +160,11 @@ func (e *Event) words(zone *time.Location) string {
 		}
 		return "its mail for " + to + " waits as an alternative"
 	case "suspended":
-		return "mail for " + to + " is suspended until " + clock(e.Next, e.Time, zone)
+		text := "mail for " + to + " is suspended"
+		if !e.Next.IsZero() {
+			text += " until " + clock(e.Next, e.Time, zone)
+		}
+		return text + e.orderedBy()
 	case "owed":
 		return "a notice is owed to the sender"
 	case "quarantined":

@@ -168,3 +168,15 @@ func TestTraceFollowsTheSpoolID(t *testing.T) {
 		}
 	}
 }
+
+func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
+	event := &Event{Event: "suspended", Channel: "smtp", Host: "h", By: "root uid 0", Why: "they asked"}
+	if got, want := event.words(time.UTC), "mail for smtp/h is suspended, by root uid 0: they asked"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	event.Time = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+	event.Next = event.Time.Add(time.Hour)
+	if got, want := event.words(time.UTC), "mail for smtp/h is suspended until 09:00:00, by root uid 0: they asked"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

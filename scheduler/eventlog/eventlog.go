@@ -315,7 +315,7 @@ var conditions = map[string]event{"poisoned": poisoned, "blocked": blocked, "sus
 
 func (l *Log) condition(c *scheduler.Condition) {
 	m := l.messages[c.Message]
-	l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host).time(next, c.NextAt)
+	l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host).time(next, c.NextAt).text(by, c.By).text(why, oneLine(c.Why))
 	l.write()
 	if c.State == "gone" {
 		delete(l.messages, c.Message)
