@@ -37,6 +37,7 @@ type Aliases struct {
 	path     string          // of the table
 	lists    map[string]list // its :include: files
 	warnings []error
+	passing  bool // a file could not be read for a reason that may pass (isPassing)
 }
 
 // list is what the loader knows of an :include: file.
@@ -273,6 +274,7 @@ func (r *reader) include(by source, to *[]Member, path string, number, column in
 	r.aliases.lists[path] = list{before, untrusted}
 	r.current.untrusted = r.current.untrusted || untrusted
 	if err != nil {
+		r.aliases.passing = r.aliases.passing || isPassing(err)
 		r.report(untrusted, &Error{by.path, number, column, fmt.Sprintf("include %s: %v", path, err)})
 		return
 	}

@@ -233,6 +233,17 @@ func (w *walk) mayRead(owner, table int) bool {
 	return true
 }
 
+// isPassing reports whether a file may be readable soon although nobody changes it: a
+// lease was not yet given up, there were too many open files, or the disk had an error.
+func isPassing(err error) bool {
+	for _, errno := range []unix.Errno{unix.EAGAIN, unix.EINTR, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.ESTALE, unix.ETIMEDOUT, unix.EHOSTDOWN} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
 // readSource reads a file and finds out who can change it. table is the owner of the
 // table that names the file, or anybody for the table itself. Errors do not begin with
 // the path. untrusted is true if users besides root and the owner of the table can

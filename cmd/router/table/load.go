@@ -30,6 +30,10 @@ type Loader struct {
 	pending chan *reading // set while the tables are being read; it gets nil if nothing has changed
 	again   bool          // the tables are to be read once more after pending
 	readAt  time.Time     // the earliest time of the next reading
+	// If a file could not be read for a reason that may pass, the tables are read once more
+	// at retryAt, even if no file has changed by then; zero: they are not.
+	retryAt    time.Time
+	retryDelay time.Duration // the last one
 }
 
 // stamp identifies a version of a file.
@@ -54,6 +58,8 @@ type reading struct {
 	lists  map[string]bool
 	err    error
 	took   time.Duration
+	// passing says that a file could not be read for a reason that may pass.
+	passing bool
 }
 
 // readWait is how long Refresh waits for tables that it has begun to read.
@@ -63,9 +69,16 @@ const readWait = time.Second
 // user who changes a list all the time must not occupy the program.
 const readPause = 10
 
+// firstRetry is how long after such an error the tables are read again. The time doubles
+// with each further error, up to lastRetry.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
 // Load reads the tables. If there are errors, it returns all of them as one, and the
 // old table stays in force.
-func (l *Loader) Load() error { return l.use(l.read()) }
+func (l *Loader) Load() error { return l.use(l.read(), time.Now()) }
 
 // Refresh reads the tables again if a file has changed or force is set. It reads them in
 // another goroutine and waits for that up to readWait. After that time the caller goes
@@ -103,7 +116,7 @@ func (l *Loader) Refresh(now time.Time, force bool) (loaded bool, err error) {
 		return false, nil
 	}
 	l.readAt = now.Add(readPause * r.took)
-	err = l.use(r)
+	err = l.use(r, now)
 	return err == nil, err
 }
 
@@ -111,6 +124,9 @@ func (l *Loader) Refresh(now time.Time, force bool) (loaded bool, err error) {
 func (l *Loader) start(now time.Time, force bool) {
 	pending := make(chan *reading, 1)
 	l.pending = pending
+	if !l.retryAt.IsZero() && !now.Before(l.retryAt) {
+		force, l.retryAt = true, time.Time{}
+	}
 	stamps, lists := l.stamps, l.lists
 	go func() {
 		if force || changed(stamps, lists, now) {
@@ -152,12 +168,20 @@ func (l *Loader) read() *reading {
 	if r.err = errors.Join(errs...); r.err == nil {
 		r.table = t
 	}
+	r.passing = isPassing(r.err) || aliases != nil && aliases.passing
 	r.took = time.Since(began)
 	return r
 }
 
 // use puts a table in force.
-func (l *Loader) use(r *reading) error {
+func (l *Loader) use(r *reading, now time.Time) error {
+	l.retryAt = time.Time{}
+	if r.passing {
+		l.retryDelay = min(max(2*l.retryDelay, firstRetry), lastRetry)
+		l.retryAt = now.Add(l.retryDelay)
+	} else {
+		l.retryDelay = 0
+	}
 	// The stamps are kept after an error too, so that the same files are not read again.
 	l.stamps, l.lists = r.stamps, r.lists
 	if r.err != nil {

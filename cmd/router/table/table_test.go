@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const routesText = `# who gets what
@@ -405,6 +407,59 @@ func TestYoungChangeOfAUsersListDelaysOnlyItself(t *testing.T) {
 	}
 	if !l.Changed(now) {
 		t.Error("a change of the table is not seen")
+	}
+}
+
+// A list that could not be read for a moment, because its owner had a lease on it, is
+// read again although nobody changes it.
+func TestListIsReadAgainAfterAnErrorThatPasses(t *testing.T) {
+	dir, users := rootDir(t)
+	list := write(t, filepath.Join(users, "list"), "a@b\n", 0o644)
+	loader := func() *Loader {
+		return &Loader{RoutesFile: filepath.Join(dir, "routes"), AliasesFile: filepath.Join(dir, "aliases"), Domains: []string{"mx.example"}}
+	}
+	write(t, filepath.Join(dir, "aliases"), "x: :include:"+list+"\n", 0o644)
+	good, l := loader(), loader()
+	if err := good.Load(); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprint(good.Table().Route("x", ""))
+	f, err := os.Open(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lease := func(kind int) error {
+		_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, kind)
+		return err
+	}
+	if err := lease(unix.F_WRLCK); err != nil {
+		t.Skipf("no lease: %v", err)
+	}
+	err = l.Load()
+	for tries := 1; tries <= 2; tries++ { // the kernel breaks the lease after 45 seconds
+		if err == nil && fmt.Sprint(l.Table().Route("x", "")) == want {
+			t.Fatal("the lease kept nobody out")
+		}
+		at := time.Now()
+		if loaded, _ := l.Refresh(at, false); loaded {
+			t.Error("the tables were read again at once")
+		}
+		if delay := l.retryAt.Sub(at); delay <= 0 || delay > time.Duration(2*tries-1)*firstRetry {
+			t.Fatalf("they are read again after %v", delay)
+		}
+		if tries == 1 {
+			_, err = l.Refresh(l.retryAt, false)
+		}
+	}
+	if err := lease(unix.F_UNLCK); err != nil {
+		t.Fatal(err)
+	}
+	if loaded, err := l.Refresh(l.retryAt.Add(time.Hour), false); !loaded || err != nil || fmt.Sprint(l.Table().Route("x", "")) != want {
+		t.Errorf("loaded %v, %v", loaded, err)
+	}
+	if !l.retryAt.IsZero() {
+		t.Errorf("they are read again at %v", l.retryAt)
 	}
 }
 
