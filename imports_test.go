@@ -73,7 +73,7 @@ scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir x/sys
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern zerolog
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern internal/throttle zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 
@@ -81,7 +81,7 @@ cmd/scheduler:            ctlfile mailq mailq/server scheduler scheduler/admin s
 cmd/mailq:                cmd/mailq/top ctlfile mailq mailq/client mailq/trace scheduler/config internal/version internal/zenv pflag x/sys
 cmd/mailq/top:            mailq mailq/client internal/pattern tcell
 cmd/ctlfile:              ctlfile ta ta/child internal/postoffice internal/version internal/zenv pflag
-cmd/xferd:                scheduler/config internal/listen internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
+cmd/xferd:                scheduler/config internal/listen internal/throttle internal/version internal/zenv xfer xfer/receiver pflag systemd zerolog
 cmd/simulate:             scheduler/simulate pflag
 cmd/smtpserver:           cmd/router/table ctlfile mailq/client smtpserver internal/listen internal/version internal/zenv pflag systemd x/sys zerolog
 cmd/router:               cmd/router/envelope cmd/router/table ctlfile internal/asyncsyslog internal/header internal/postoffice internal/syncdir internal/version internal/zenv fsnotify pflag x/sys zerolog

@@ -85,8 +85,7 @@ func FindNode(nodes []Node, name string) (Node, bool) {
 // the others: the files of PARAMxfer-cert, -key and -ca.
 type Credentials struct{ Cert, Key, CA string }
 
-// load returns the configuration for both sides. Files are read for each connection, so
-// that new certificates need no restart.
+// load reads the files and returns the configuration for both sides.
 func (c *Credentials) load() (*tls.Config, error) {
 	if c.Cert == "" || c.Key == "" || c.CA == "" {
 		return nil, errors.New("a connection over TCP needs PARAMxfer-cert, PARAMxfer-key and PARAMxfer-ca")
@@ -106,13 +105,15 @@ func (c *Credentials) load() (*tls.Config, error) {
 	return &tls.Config{
 		Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
 		RootCAs: authorities, ClientCAs: authorities, ClientAuth: tls.RequireAndVerifyClientCert,
+		SessionTicketsDisabled: true,
 	}, nil
 }
 
 // connectTimeout is how long a connection and its handshake may take.
 const connectTimeout = 30 * time.Second
 
-// Dial connects to a node, whose certificate has to have its name.
+// Dial connects to a node, whose certificate has to have its name. Each call reads the
+// files of the credentials, so that new certificates need no restart.
 func Dial(ctx context.Context, to Node, c *Credentials) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -138,11 +139,11 @@ func Dial(ctx context.Context, to Node, c *Credentials) (net.Conn, error) {
 // Accept secures a connection that a node has opened. verify says whether a name is
 // that of the peer: over TLS, a name in its certificate; over a UNIX socket, any name, if
 // the peer is root or our own user.
-func Accept(ctx context.Context, conn net.Conn, c *Credentials) (secured net.Conn, verify func(name string) error, err error) {
+func Accept(ctx context.Context, conn net.Conn, c *Certificates) (secured net.Conn, verify func(name string) error, err error) {
 	if local, ok := conn.(*net.UnixConn); ok {
 		return conn, func(string) error { return nil }, verifyUser(local)
 	}
-	config, err := c.load()
+	config, err := c.current()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,12 +13,14 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
 	"zsched/internal/listen"
+	"zsched/internal/throttle"
 	"zsched/internal/version"
 	"zsched/internal/zenv"
 	"zsched/scheduler/config"
@@ -157,7 +159,33 @@ func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logg
 	r := receiver.New(store)
 	r.Node = name
 	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) }
-	r.Credentials = xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}
-	r.Log = func(peer string, err error) { log.Warn().Err(err).Str("peer", peer).Msg("connection of another node") }
+	r.Certificates = xfer.NewCertificates(xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA})
+	r.Log = logConnections(log)
 	return r, at, nil
+}
+
+// maxLines is how many lines are logged in a second: anybody who reaches the port can
+// cause them.
+const maxLines = 5
+
+// logConnections returns a function that logs what is wrong with connections, and how
+// many lines were left out before it. Faults of this node, without a peer, are counted
+// apart.
+func logConnections(log zerolog.Logger) func(peer string, err error) {
+	lines := throttle.Lines{PerSecond: maxLines}
+	return func(peer string, err error) {
+		kind := "peers"
+		if peer == "" {
+			kind = "this node"
+		}
+		missing, ok := lines.Take(kind, time.Now())
+		if !ok {
+			return
+		}
+		line := log.Warn().Err(err).Str("peer", peer)
+		if missing > 0 {
+			line = line.Int("unlogged", missing)
+		}
+		line.Msg("connection of another node")
+	}
 }

@@ -36,3 +36,22 @@ func TestKeysAreBounded(t *testing.T) {
 		t.Errorf("%d keys after the period", len(l.last))
 	}
 }
+
+func TestLinesOfEachKindAreBoundedAndTheRestCounted(t *testing.T) {
+	l, start := Lines{PerSecond: 5}, time.Unix(1e9, 0)
+	logged := 0
+	for range 1000 {
+		if _, ok := l.Take("a", start); ok {
+			logged++
+		}
+	}
+	if logged != 5 {
+		t.Errorf("%d lines in a second", logged)
+	}
+	if missing, ok := l.Take("b", start); missing != 0 || !ok {
+		t.Errorf("another kind: %d missing, logged: %v", missing, ok)
+	}
+	if missing, ok := l.Take("a", start.Add(time.Second)); missing != 995 || !ok {
+		t.Errorf("in the next second: %d missing, logged: %v", missing, ok)
+	}
+}

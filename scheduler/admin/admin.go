@@ -23,6 +23,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"zsched/internal/throttle"
 	"zsched/mailq"
 	"zsched/mailq/server"
 	"zsched/scheduler"
@@ -89,7 +90,7 @@ type Server struct {
 	queue      *Queue
 	server     *server.Server
 	log        zerolog.Logger
-	limit      logLimit // on log lines that any peer can cause
+	limit      throttle.Lines // on log lines that any peer can cause
 	rendezvous string
 	dumping    atomic.Bool // the rendezvous file is being written
 }
@@ -101,7 +102,7 @@ func New(o Options) *Server {
 			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, node: o.Node, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
-		log: o.Log, rendezvous: o.Rendezvous,
+		log: o.Log, limit: throttle.Lines{PerSecond: maxPerSecond}, rendezvous: o.Rendezvous,
 	}
 	o.Settings.Note = s.note
 	s.server = server.New(s.queue, o.Settings)

@@ -1,11 +1,10 @@
 package admin
 
-// What is logged about sessions, and the log limit for lines that any peer can
-// cause.
+// What is logged about sessions: no more than maxPerSecond lines of each kind that
+// any peer can cause.
 
 import (
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,7 +27,7 @@ func (s *Server) note(n server.Note) {
 	missing := 0
 	if n.Kind != server.NoteOrder { // a peer that may give orders may fill the log
 		ok := false
-		if missing, ok = s.limit.take(n.Kind, time.Now()); !ok {
+		if missing, ok = s.limit.Take(string(n.Kind), time.Now()); !ok {
 			return
 		}
 	}
@@ -76,42 +75,4 @@ func clip(text string) string {
 		return text[:maxText] + "…"
 	}
 	return text
-}
-
-// logLimit bounds the lines of each kind to maxPerSecond, and counts the rest.
-type logLimit struct {
-	mu     sync.Mutex
-	byKind map[server.NoteKind]*loggedKind
-}
-
-// loggedKind is what was logged of one kind within a second.
-type loggedKind struct {
-	since   time.Time
-	lines   int
-	missing int // lines not logged since the last logged line
-}
-
-// take reports whether a line may be logged, and how many of its kind before it
-// were not.
-func (l *logLimit) take(kind server.NoteKind, now time.Time) (missing int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.byKind == nil {
-		l.byKind = make(map[server.NoteKind]*loggedKind)
-	}
-	k := l.byKind[kind]
-	if k == nil {
-		k = new(loggedKind)
-		l.byKind[kind] = k
-	}
-	if now.Sub(k.since) >= time.Second {
-		k.since, k.lines = now, 0
-	}
-	if k.lines == maxPerSecond {
-		k.missing++
-		return 0, false
-	}
-	k.lines++
-	missing, k.missing = k.missing, 0
-	return missing, true
 }

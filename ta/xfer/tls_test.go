@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -125,6 +126,70 @@ func TestProgramsAndFilesAreRefused(t *testing.T) {
 			if len(f.Recipients) != want[0] || !allowed && f.Recipients[0].User != "bob" || f.Recipients[0].Tag != ctlfile.Open {
 				t.Errorf("%d recipients have arrived: %+v", len(f.Recipients), f.Recipients)
 			}
+		}
+	}
+}
+
+// TestIdleConnectionsKeepNoNodeOut: connections without a certificate are closed when
+// there are too many of them, and a node from the same address still gets in.
+func TestIdleConnectionsKeepNoNodeOut(t *testing.T) {
+	ours := newAuthority(t)
+	p := newPair(t, t.TempDir(), t.TempDir())
+	p.submit(1, false)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	check(t, os.WriteFile(p.nodes, []byte("mx1 localhost:1\nmx2 "+listener.Addr().String()+"\n"), 0o600))
+	p.credentials = ours.credentials("mx1")
+	stop, err := p.serveOn(func() net.Listener { return listener }, ours.credentials("mx2"))
+	check(t, err)
+	defer stop()
+	const idle, kept = 60, 10
+	closed := make(chan bool, idle)
+	for range idle {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		check(t, err)
+		defer conn.Close()
+		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			closed <- !errors.Is(err, os.ErrDeadlineExceeded)
+		}()
+	}
+	for i := range idle - kept {
+		if !<-closed {
+			t.Fatalf("only %d of %d idle connections are closed", i, idle)
+		}
+	}
+	if said := p.run(); !strings.Contains(said, "\tok3 moved to mx2") {
+		t.Errorf("the agent says\n%s", said)
+	}
+}
+
+// TestReplacedCertificateIsUsed: a node that takes mail reads its files again when one of
+// them has changed.
+func TestReplacedCertificateIsUsed(t *testing.T) {
+	ours, others := newAuthority(t), newAuthority(t)
+	p := newPair(t, t.TempDir(), t.TempDir())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	check(t, os.WriteFile(p.nodes, []byte("mx1 localhost:1\nmx2 "+listener.Addr().String()+"\n"), 0o600))
+	dir := t.TempDir()
+	target := xfer.Credentials{Cert: filepath.Join(dir, "crt"), Key: filepath.Join(dir, "key"), CA: filepath.Join(dir, "ca")}
+	stop, err := p.serveOn(func() net.Listener { return listener }, target)
+	check(t, err)
+	defer stop()
+	for i, source := range []*authority{ours, others, ours} {
+		from := source.credentials("mx2")
+		for from, to := range map[string]string{from.Cert: target.Cert, from.Key: target.Key, from.CA: target.CA} {
+			text, err := os.ReadFile(from)
+			check(t, err)
+			check(t, os.WriteFile(to+".new", text, 0o600))
+			check(t, os.Rename(to+".new", to))
+		}
+		p.submit(1, false)
+		p.credentials = source.credentials("mx1")
+		if said := p.run(); !strings.Contains(said, "\tok3 moved to mx2") {
+			t.Errorf("certificate %d: the agent says\n%s", i, said)
 		}
 	}
 }

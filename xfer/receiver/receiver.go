@@ -5,6 +5,7 @@ package receiver
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,15 @@ type Receiver struct {
 	Store *Store
 	Node  string // the name of this node
 	// Nodes returns the table of nodes; only these may push.
-	Nodes       func() ([]xfer.Node, error)
-	Credentials xfer.Credentials
+	Nodes        func() ([]xfer.Node, error)
+	Certificates *xfer.Certificates
 	// Log is told of connections that are refused or that break. Several goroutines
 	// call it.
 	Log func(peer string, err error)
 
-	arrivals chan received
-	done     chan xfer.Done
+	strangers strangers
+	arrivals  chan received
+	done      chan xfer.Done
 }
 
 // received is a message that is complete, and where its reply goes.
@@ -140,14 +142,20 @@ func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) }) // see idleReader
 	defer stop()
-	secured, verify, err := xfer.Accept(ctx, conn, &r.Credentials)
+	unknown := r.strangers.enter(conn)
+	defer unknown.leave()
+	secured, verify, err := xfer.Accept(ctx, conn, r.Certificates)
 	if err != nil {
-		r.Log(peer, err)
+		r.Log(peer, cmp.Or(unknown.leave(), err))
 		return
 	}
 	c := &connection{Conn: secured, receiver: r, in: bufio.NewReaderSize(&idleReader{ctx, secured}, xfer.MaxLine), out: bufio.NewWriter(secured)}
 	defer c.Close()
 	err = c.greet(verify)
+	if closed := unknown.leave(); closed != nil {
+		r.Log(peer, closed)
+		return
+	}
 	for err == nil && ctx.Err() == nil {
 		err = c.command()
 	}
