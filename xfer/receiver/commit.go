@@ -4,8 +4,12 @@ package receiver
 // the package comment.
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"time"
 
 	"zsched/ctlfile"
@@ -129,17 +133,23 @@ func (s *Store) below(a *arrival) string {
 }
 
 // publishMessage moves the message file into queue/ and returns the directory. It may be
-// there already, if a crash came between this step and the next.
+// there already, if a crash came between this step and the next. It is an error if the
+// file is in neither place.
 func (s *Store) publishMessage(a *arrival) (dir string, err error) {
 	dir, err = s.obtainDir(a.dir+"queue", a)
 	if err != nil {
 		return "", err
 	}
-	staged := filepath.Join(s.messages, messagePrefix+a.token)
-	if !postoffice.Exists(postoffice.WorkingDir, staged) {
-		return dir, nil
+	staged, queued := filepath.Join(s.messages, messagePrefix+a.token), filepath.Join(dir, a.name)
+	err = postoffice.Publish(staged, queued)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
 	}
-	return dir, postoffice.Publish(staged, filepath.Join(dir, a.name))
+	info, e := postoffice.Lstat(queued)
+	if e != nil || strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) != a.name {
+		return "", fmt.Errorf("the message file is gone: %w", err)
+	}
+	return dir, nil
 }
 
 // publishControl moves the control file into transport/ and returns the directory.

@@ -44,16 +44,17 @@ type arrival struct {
 	hold    string           // the H line of a held message: who held it, and why
 }
 
-// create makes the file of a message that is about to be read.
+// create makes the file of a message that is about to be read. From the beginning the
+// file is one that a connection works on, so that recover does not remove it.
 func (s *Store) create(push xfer.Push) (*arrival, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	file, err := postoffice.CreateIn(s.messages, messagePrefix)
 	if err != nil {
 		return nil, err
 	}
 	a := &arrival{push: push, message: file, token: strings.TrimPrefix(filepath.Base(file.Name()), messagePrefix)}
-	s.mu.Lock()
 	s.active[a.token] = true
-	s.mu.Unlock()
 	return a, nil
 }
 
