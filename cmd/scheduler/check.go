@@ -31,7 +31,7 @@ func check(o *options, env *zenv.File, stdout, stderr io.Writer) int {
 	if idle := file.WithoutEffect(); len(idle) > 0 {
 		fmt.Fprintf(stderr, "%s: without effect in this version: %s\n", name, strings.Join(idle, ", "))
 	}
-	for _, err := range authProblems(file) {
+	for _, err := range append(authProblems(file), file.CheckMoves()...) {
 		fmt.Fprintf(stderr, "%v (warning)\n", err)
 	}
 	if o.tryReply != "" {

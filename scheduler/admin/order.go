@@ -50,7 +50,7 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	if strings.ContainsAny(o.To.Channel+o.To.Host, "\n\x00") {
 		return mailq.Outcome{}, errors.New("a channel or host cannot contain a line end or NUL")
 	}
-	if err := q.checkNode(&o); err != nil {
+	if err := q.checkNode(ctx, &o); err != nil {
 		return mailq.Outcome{}, err
 	}
 	switch {
@@ -64,8 +64,9 @@ func (q *Queue) Act(ctx context.Context, o mailq.Order) (mailq.Outcome, error) {
 	return mailq.Outcome{}, errors.New("missing message, thread or selection")
 }
 
-// checkNode refuses a move to a node that does not exist.
-func (q *Queue) checkNode(o *mailq.Order) error {
+// checkNode refuses a move to a node that does not exist, and one for which no agent
+// would be started.
+func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 	if o.Verb != mailq.Reroute || o.To.Channel != ctlfile.TransferChannel || q.nodes == nil {
 		return nil
 	}
@@ -77,7 +78,19 @@ func (q *Queue) checkNode(o *mailq.Order) error {
 		o.Where != nil && !strings.EqualFold(o.Where.Channel, ctlfile.TransferChannel)) {
 		err = q.errThisNode()
 	}
-	return err
+	if err != nil || q.movesBack(o) {
+		return err
+	}
+	stuck := false
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
+		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0
+	}); err != nil {
+		return err
+	}
+	if stuck {
+		return fmt.Errorf("no clause of the scheduler gives a command for %s/%s: the mail would wait there", o.To.Channel, o.To.Host)
+	}
+	return nil
 }
 
 // movesBack reports whether an order moves mail to this node: recipients on their way to

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"zsched/ctlfile"
 	"zsched/internal/interval"
 	"zsched/internal/pattern"
 	"zsched/internal/zenv"
@@ -231,6 +232,32 @@ func checkProgram(program, mailbin string, env map[string]string) error {
 		return fmt.Errorf("the program of the command, %q, is not executable", path)
 	}
 	return nil
+}
+
+// CheckMoves reports what keeps mail from moving to other nodes, if the file names a
+// table of nodes: no clause with a command for channel xfer, and files that are missing.
+func (f *File) CheckMoves() (problems []error) {
+	p := &f.Params
+	if p.XferNodes == "" {
+		return nil
+	}
+	if !slices.ContainsFunc(f.Scheduler.Clauses, func(c scheduler.Clause) bool {
+		return setsOneOf(&c, "command") && pattern.Glob(c.Channel, ctlfile.TransferChannel)
+	}) {
+		problems = append(problems, fmt.Errorf("%s: PARAMxfer-nodes is set, but no clause gives a command for %s/*: no mail can be moved",
+			f.Name, ctlfile.TransferChannel))
+	}
+	for _, file := range []struct{ param, path string }{
+		{"nodes", p.XferNodes}, {"cert", p.XferCert}, {"key", p.XferKey}, {"ca", p.XferCA},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := os.Stat(file.path); err != nil {
+			problems = append(problems, fmt.Errorf("%s: PARAMxfer-%s: %w", f.Name, file.param, err))
+		}
+	}
+	return problems
 }
 
 // WithoutEffect returns the keywords that the file sets, but that have no effect,
