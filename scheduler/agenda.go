@@ -21,6 +21,7 @@ type agenda struct {
 	tokens    heap[*bucket]       // rates for whose tokens mail waits
 	shares    heap[*clusterShare] // ends of allowances
 
+	siteDoubts heap[*thread]          // sites that sessions do not confirm (site.go)
 	effectEnds heap[*thread]          // effects of reply rules that change
 	orderEnds  heap[*suspensionOrder] // suspensions by an administrator that end
 
@@ -33,7 +34,7 @@ func (ag *agenda) do(a Action) { ag.out = append(ag.out, a) }
 
 func (ag *agenda) next() instant {
 	return min(ag.wakes.next(), ag.resumes.next(), ag.deadlines.next(), ag.backoffs.next(),
-		ag.tokens.next(), ag.shares.next(), ag.effectEnds.next(), ag.orderEnds.next(), ag.notices.next(), ag.delays.next())
+		ag.tokens.next(), ag.shares.next(), ag.siteDoubts.next(), ag.effectEnds.next(), ag.orderEnds.next(), ag.notices.next(), ag.delays.next())
 }
 
 // instant is a time in nanoseconds since the epoch, which takes a third of the

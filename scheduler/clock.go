@@ -47,6 +47,7 @@ func (s *Scheduler) clockSet(by time.Duration) {
 	s.resumes.rekey(func(key instant) instant { return key.shifted(by) })
 	s.deadlines.rekey(func(key instant) instant { return key.shifted(by) })
 	s.backoffs.rekey(func(key instant) instant { return key.shifted(by) })
+	s.siteDoubts.rekey(func(key instant) instant { return key.shifted(by) })
 	s.notices.rekey(func(key instant) instant { return key.shifted(by) })
 	// These depend on dates, too. When they are due they are planned again.
 	s.tokens.rekey(func(instant) instant { return s.now })

@@ -47,6 +47,7 @@ type shaping struct {
 	offered   bool    // the site has offered it a session, which has not begun yet
 	siteMax   int     // its clustersitemax, as counted in site.maxes; 0: none
 	siteWant  int     // its part of site.want
+	siteDoubt int32   // in agenda.siteDoubts
 }
 
 // obtainShaping finds or makes the shaping of a thread.

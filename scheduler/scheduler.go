@@ -190,6 +190,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.resumes.index = func(t *thread) *int32 { return &t.resumeIndex }
 	s.deadlines.index = func(a *agent) *int32 { return &a.deadlineIndex }
 	s.backoffs.index = func(r *ring) *int32 { return &r.backoffIndex }
+	s.siteDoubts.index = func(t *thread) *int32 { return &t.shaping.siteDoubt }
 	s.effectEnds.index = func(t *thread) *int32 { return &t.shaping.effectIndex }
 	s.orderEnds.index = func(o *suspensionOrder) *int32 { return &o.index }
 	s.shares.index = func(c *clusterShare) *int32 { return &c.index }
@@ -340,6 +341,9 @@ func (s *Scheduler) wake() {
 	}
 	for n := 0; n < wakeSlice && s.backoffs.next() <= s.now; n++ {
 		s.markDirty(s.backoffs.pop())
+	}
+	for n := 0; n < wakeSlice && s.siteDoubts.next() <= s.now; n++ {
+		s.siteDoubtDue(s.siteDoubts.pop())
 	}
 	for n := 0; n < wakeSlice && s.effectEnds.next() <= s.now; n++ {
 		s.effectDue(s.effectEnds.pop())

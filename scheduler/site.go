@@ -28,6 +28,10 @@ type knownSite struct {
 const (
 	maxKnownSites = 100_000
 	siteLifetime  = 24 * instant(time.Hour)
+	// siteConfirm is how long sessions of a thread may count for its remembered site
+	// without a report that names it. The domain may have another MX host by now, so
+	// sessions that hang there must not occupy the old one for longer.
+	siteConfirm = 10 * instant(time.Minute)
 )
 
 // site is a server with the threads that use it and have a limit on it.
@@ -68,6 +72,7 @@ func (q *queue) noteSite(t *thread, name string) {
 	q.siteOrder.append(k)
 	k.until = q.now + siteLifetime
 	if k.name == name {
+		q.doubtSite(t, true)
 		return
 	}
 	k.name = name
@@ -76,6 +81,27 @@ func (q *queue) noteSite(t *thread, name string) {
 		q.setSite(t)
 		q.updateThread(t)
 	}
+}
+
+// doubtSite plans that the remembered site of a busy thread is forgotten, or, after a
+// report has named the site, plans it anew.
+func (q *queue) doubtSite(t *thread, named bool) {
+	if x := t.shaping; x != nil && x.site != nil && t.busy > 0 && q.knownSites[t.key] != nil && (named || x.siteDoubt == 0) {
+		q.siteDoubts.put(q.now+siteConfirm, t)
+	}
+}
+
+// siteDoubtDue forgets the site of a thread whose sessions have not confirmed it. They
+// count for the thread's own site then.
+func (q *queue) siteDoubtDue(t *thread) {
+	k := q.knownSites[t.key]
+	if t.busy == 0 || k == nil {
+		return
+	}
+	q.forgetSite(k)
+	q.noteThreadChange(t)
+	q.setSite(t)
+	q.updateThread(t)
 }
 
 func (q *queue) forgetSite(k *knownSite) {
@@ -124,6 +150,7 @@ func (q *queue) setSite(t *thread) {
 		q.joinSiteShare(t)
 	}
 	q.updateSiteWant(t)
+	q.doubtSite(t, true)
 }
 
 // leaveSite takes a thread out of its site.
@@ -133,6 +160,7 @@ func (q *queue) leaveSite(t *thread) {
 		return
 	}
 	q.leaveSiteQueue(t)
+	q.siteDoubts.remove(t)
 	s := x.site
 	x.site, x.siteRate, x.offered, x.siteSince = nil, nil, false, 0
 	s.threads--
@@ -265,6 +293,7 @@ func (q *queue) noteSiteSession(t *thread, n int) {
 	}
 	x.site.busy += n
 	if n > 0 {
+		q.doubtSite(t, false)
 		x.siteSince, x.offered = 0, false
 	}
 	q.offerSite(x.site)
