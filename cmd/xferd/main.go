@@ -151,7 +151,8 @@ func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logg
 		keep = receiver.UntilConfirmed
 	}
 	store, err := receiver.OpenStore(receiver.Options{
-		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Programs: p.XferPrograms, Keep: keep,
+		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Keep: keep,
+		Channels: strings.Fields(p.XferChannels), Programs: p.XferPrograms,
 	})
 	if err != nil {
 		return nil, at, err

@@ -227,6 +227,7 @@ PARAMmetrics=TCP:127.0.0.1:9174
 PARAMspool-mode=keep
 PARAMcluster-lost=divide
 PARAMcluster-prefix="zs"
+PARAMxfer-channels="smtp local error hold"
 PARAMxfer-programs=no`
 	if got := strings.Join(file.Params.Lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -327,7 +327,10 @@ type Params struct {
 	// node's certificate.
 	XferListen                           Socket
 	XferNodes, XferCert, XferKey, XferCA string
-	// XferPrograms lets other nodes move mail for programs, files and lists here.
+	// XferChannels are the channels of which other nodes may move mail here, with
+	// blanks between them. XferPrograms lets them move mail of all channels here, and
+	// mail for programs, files and lists.
+	XferChannels string
 	XferPrograms bool
 	// SharesFile is the path of the file that Shares was read from. Shares has
 	// the weights of senders and domains, in lower case; others have 1.
@@ -425,9 +428,12 @@ var params = []row[Params]{
 	{name: "xfer-ca",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.XferCA }, path: true},
 		meaning: "file of the authorities that sign the certificates of other nodes"},
+	{name: "xfer-channels", preset: "smtp local error hold",
+		kind:    text[Params]{field: func(v *Params) *string { return &v.XferChannels }},
+		meaning: "channels of which mail may be moved here"},
 	{name: "xfer-programs", preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.XferPrograms }},
-		meaning: "take moved mail for programs, files and lists of users"},
+		meaning: "take moved mail of all channels, and for programs, files and lists"},
 	{name: "shares",
 		kind:    sharesFile{},
 		meaning: "file of the weights of senders and domains"},

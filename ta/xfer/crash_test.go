@@ -36,8 +36,10 @@ type pair struct {
 	usersAre       []string // the names that submit uses, if any
 	node           string   // of the source; "": mx1
 	credentials    xfer.Credentials
-	programs       bool // the target takes programs
-	done           bool // submit adds recipients that are done
+	programs       bool   // the target takes programs
+	channel, host  string // of the recipients before the move; "": smtp
+	privilege      string // of the recipients; "": 65534
+	done           bool   // submit adds recipients that are done
 }
 
 func newPair(t testing.TB, source, target string) *pair {
@@ -80,10 +82,10 @@ func (p *pair) submit(n int, held bool) {
 		p.users = append(p.users, user)
 		from := ctlfile.Origin{
 			Node: "mx1", SpoolID: fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)-i), Offset: int64(100 + i), Attempts: 3,
-			Held: held, Channel: "smtp", Host: "((a.example)(b.example c.example))",
+			Held: held, Channel: cmp.Or(p.channel, "smtp"), Host: cmp.Or(p.host, "((a.example)(b.example c.example))"),
 		}
 		to = append(to, ctlfile.EnvelopeRecipient{
-			Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: "65534"},
+			Address: ctlfile.Address{Channel: "xfer", Host: "mx2", User: user, Privilege: cmp.Or(p.privilege, "65534")},
 			Delays:  1, DSN: "NOTIFY=SUCCESS,FAILURE", Origin: from.String(),
 		})
 	}
@@ -135,7 +137,7 @@ func (p *pair) serve() (stop func(), err error) {
 
 // serveOn runs the receiver of the target, with its credentials, on a listener.
 func (p *pair) serveOn(listen func() net.Listener, c xfer.Credentials) (stop func(), err error) {
-	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1, Programs: p.programs})
+	store, err := receiver.OpenStore(receiver.Options{Postoffice: p.target, HashLevels: 1, Channels: []string{"smtp", "hold"}, Programs: p.programs})
 	if err != nil {
 		return nil, err
 	}

@@ -193,3 +193,48 @@ func TestReplacedCertificateIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyChannelsThatRunNothingArePushed: without PARAMxfer-programs, a node can make
+// this one run nothing as root, whatever the channels here do.
+func TestOnlyChannelsThatRunNothingArePushed(t *testing.T) {
+	for _, c := range []struct {
+		channel, host, privilege string
+		programs                 bool
+		refused                  string // "": taken
+		arrives                  string // its privilege
+	}{
+		{"smtp", "", "65534", false, "", "65534"},
+		{"smtp", "", "0", false, "", "65534"},
+		{"smtp", "", "-3", false, "", "65534"},
+		{"smtp", "", "0", true, "", "0"},
+		{"prog", "-", "0", false, "channel prog is not in PARAMxfer-channels of this node", ""},
+		{"prog", "-", "65534", false, "channel prog is not in PARAMxfer-channels of this node", ""},
+		{"SMTP", "", "65534", false, "channel SMTP is not in PARAMxfer-channels of this node", ""},
+		{"prog", "-", "0", true, "", "0"},
+		{"hold", "NS:a.example", "65534", false, "", "65534"},
+		{"hold", "Script:x/y", "65534", false, "programs, files and lists of users are not accepted", ""},
+		{"hold", "script:x/y", "65534", true, "", "65534"},
+	} {
+		p := newPair(t, t.TempDir(), t.TempDir())
+		p.channel, p.host, p.privilege, p.programs = c.channel, c.host, c.privilege, c.programs
+		p.submit(1, false)
+		stop, err := p.serve()
+		check(t, err)
+		said := p.run()
+		stop()
+		want := "\tok3 moved to mx2"
+		if c.refused != "" {
+			want = "\tdeferred node mx2 refuses it: " + c.refused
+		}
+		if !strings.Contains(said, want) {
+			t.Errorf("%+v: the agent says\n%s", c, said)
+		}
+		arrived := ""
+		for _, path := range controlFiles(filepath.Join(p.target, "transport"), "") {
+			arrived += p.readControl(filepath.Join(p.target, "transport", path)).Recipients[0].Privilege
+		}
+		if arrived != c.arrives {
+			t.Errorf("%+v: it arrives with privilege %q", c, arrived)
+		}
+	}
+}

@@ -133,21 +133,15 @@ func (s *Store) choose(a *arrival) (chosen []int, err error) {
 			}
 			continue
 		}
-		if !s.options.Programs && from.Done == 0 && isProgram(r.User) {
+		if why := s.options.refuses(r, &from); why != "" {
 			a.reply.Refused = append(a.reply.Refused, r.Offset)
-			a.reply.Text = "programs, files and lists of users are not accepted"
+			a.reply.Text = why
 			continue
 		}
 		a.origins = append(a.origins, from)
 		chosen = append(chosen, i)
 	}
 	return chosen, nil
-}
-
-// isProgram reports whether a user is a program, a file or a list.
-func isProgram(user string) bool {
-	user = strings.TrimLeft(user, `"\ <`)
-	return strings.HasPrefix(user, "|") || strings.HasPrefix(user, "/") || strings.HasPrefix(strings.ToLower(user), ":include:")
 }
 
 // writeControl writes the control file of the chosen recipients.
@@ -165,6 +159,9 @@ func (s *Store) writeControl(a *arrival, chosen []int) error {
 	next := 0
 	for r := range c.All() {
 		a.restore(r, a.origins[next])
+		if !s.options.Programs {
+			r.Privilege = nobody
+		}
 		next++
 	}
 	text, err := c.Encode()

@@ -44,8 +44,10 @@ type Options struct {
 	Postoffice string
 	HashLevels int    // of transport/ and queue/: 0, 1 or 2
 	Notify     string // the scheduler's notify socket, a path; "": none
-	// Programs allows recipients that are programs (|command), files (/path) or
-	// lists (:include:).
+	// Channels are the channels of recipients that are taken; allowed.go has the
+	// rules. Programs takes recipients of all channels, also programs (|command),
+	// files (/path) and lists (:include:), with the privileges that they have.
+	Channels []string
 	Programs bool
 	// Keep is how long mail may wait at the sender, and so how long origins are kept
 	// that it has not confirmed: at least a week.
