@@ -73,7 +73,7 @@ scheduler/cluster:        scheduler internal/redisurl go-redis x/sys
 scheduler/state:          scheduler internal/postoffice internal/syncdir x/sys
 scheduler/daemon:         ctlfile ta ta/child scheduler scheduler/spool scheduler/state scheduler/report zerolog systemd
 scheduler/daemon/daemontest: ctlfile ta ta/child scheduler scheduler/daemon scheduler/spool zerolog
-scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern internal/throttle zerolog
+scheduler/admin:          ctlfile mailq mailq/server scheduler scheduler/daemon scheduler/spool internal/pattern internal/postoffice internal/throttle zerolog
 scheduler/eventlog:       ctlfile ta mailq scheduler scheduler/daemon scheduler/spool internal/asyncfile
 scheduler/metrics:        ctlfile ta scheduler scheduler/daemon scheduler/spool internal/listen internal/throttle internal/version prometheus zerolog
 

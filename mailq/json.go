@@ -63,6 +63,8 @@ type Router struct {
 	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest was submitted
 	// Dead says that a router has run in this postoffice and is not running now.
 	Dead bool `json:"dead,omitempty"`
+	// Reload is how the last reload of its tables ended, if it failed.
+	Reload Reload `json:"reload,omitzero"`
 }
 
 // Reload is how the last reload of the configuration ended.

@@ -47,13 +47,13 @@ func (t *Totals) KeptText(now time.Time) string {
 }
 
 // Notes are the lines below the totals about what needs attention: KeptText,
-// RouterText, ReloadText, and one that says that the scheduler is stopping.
+// RouterText, RouterReloadText, ReloadText, and one that says that the scheduler is stopping.
 func (t *Totals) Notes(now time.Time) (notes []string) {
 	stopping := ""
 	if t.Stopping {
 		stopping = "Stopping: the scheduler waits for its agents, and starts no more deliveries"
 	}
-	for _, note := range []string{t.KeptText(now), t.RouterText(now), t.ReloadText(now), stopping} {
+	for _, note := range []string{t.KeptText(now), t.RouterText(now), t.RouterReloadText(now), t.ReloadText(now), stopping} {
 		if note != "" {
 			notes = append(notes, note)
 		}
@@ -77,6 +77,16 @@ func (t *Totals) RouterText(now time.Time) string {
 		text += "; the router is not running"
 	}
 	return text
+}
+
+// RouterReloadText says in one line that the last reload of the router failed: "Routes and
+// aliases not reloaded 3m ago: aliases:3: …". It is "" if it did not.
+func (t *Totals) RouterReloadText(now time.Time) string {
+	last := &t.Router.Reload
+	if last.Error == "" {
+		return ""
+	}
+	return fmt.Sprintf("Routes and aliases not reloaded %s ago: %s", FormatSpan(max(0, now.Sub(last.At))), last.Error)
 }
 
 // ReloadText says in one line that the last reload failed: "Configuration not reloaded

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"zsched/ctlfile"
+	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 )
 
@@ -407,5 +408,29 @@ func TestFileThatIsReplacedWhileItIsRoutedIsNotQueued(t *testing.T) {
 	o.deliver(done)
 	if len(done) != 1 {
 		t.Errorf("%v", done)
+	}
+}
+
+// TestFailedReloadIsRecorded: the error of a reload is in a file of POSTOFFICE, where the
+// scheduler finds it for mailq, until the tables are loaded.
+func TestFailedReloadIsRecorded(t *testing.T) {
+	o := newOffice(t, 0)
+	r := o.router()
+	record := filepath.Join(o.dir, postoffice.RouterReload)
+	o.write("share/routes", "mx.example local\n* smtp smtp smtp smtp\n")
+	r.refresh(true)
+	text, err := os.ReadFile(record)
+	if err != nil || !strings.Contains(string(text), "routes:2") || strings.Count(string(text), "\n") != 1 {
+		t.Fatalf("%q, %v", text, err)
+	}
+	o.write("share/routes", "* smtp\n")
+	r.refresh(true)
+	if _, err := os.Stat(record); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+	o.write(postoffice.RouterReload, "from an earlier process\n")
+	r.recordReload(nil)
+	if _, err := os.Stat(record); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of an earlier process is still there: %v", err)
 	}
 }

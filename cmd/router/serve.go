@@ -22,6 +22,7 @@ import (
 	"zsched/cmd/router/table"
 	"zsched/ctlfile"
 	"zsched/internal/asyncsyslog"
+	"zsched/internal/postoffice"
 	"zsched/internal/zenv"
 )
 
@@ -53,6 +54,7 @@ type router struct {
 	retries map[string]retry    // those that failed, by name
 	retryAt time.Time           // when the next of them may be due; zero: none waits
 	checkAt time.Time           // when the tables' files are checked next
+	failure string              // why the last reload failed; "": it did not
 	// limit bounds a batch while there are too few file descriptors for batchLimit
 	// submissions; 0: there are enough.
 	limit int
@@ -115,6 +117,7 @@ func serve(o *options, env *zenv.File, loader *table.Loader, log zerolog.Logger)
 	}
 	defer lock.Close()
 	log.Info().Int("pid", os.Getpid()).Msg("router started")
+	r.recordReload(nil)
 	if o.once {
 		r.drain()
 		return nil
@@ -247,13 +250,40 @@ func (r *router) refresh(force bool) {
 		for line := range strings.Lines(err.Error()) {
 			r.log.Error().Str("error", strings.TrimSpace(line)).Msg("tables not reloaded; the old ones stay in force")
 		}
+		r.recordReload(err)
 		return
 	}
 	if !loaded {
 		return
 	}
+	r.recordReload(nil)
 	t := r.loader.Table()
 	r.log.Info().Int("routes", len(t.Routes.All())).Int("aliases", t.Aliases.Len()).Msg("tables reloaded")
+}
+
+// recordReload writes why a reload failed to a file in POSTOFFICE, where the scheduler
+// finds it for mailq, or removes that file.
+func (r *router) recordReload(failure error) {
+	text := ""
+	if failure != nil {
+		text, _, _ = strings.Cut(failure.Error(), "\n")
+		if text == r.failure {
+			return // its time is that of the first failure
+		}
+	}
+	r.failure = text
+	path := filepath.Join(r.queue.office, postoffice.RouterReload)
+	var err error
+	if text == "" {
+		if err = postoffice.Remove(postoffice.WorkingDir, path); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	} else if err = postoffice.WriteFile(postoffice.WorkingDir, path+".new", []byte(text+"\n"), false); err == nil {
+		err = postoffice.Replace(postoffice.WorkingDir, path+".new", postoffice.WorkingDir, path)
+	}
+	if err != nil {
+		r.log.Warn().Err(err).Msg("the result of the reload is not recorded for mailq")
+	}
 }
 
 // batch routes some of the submissions that wait.

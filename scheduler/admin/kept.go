@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"zsched/internal/postoffice"
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
@@ -74,6 +75,7 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	if q.controlDir != "" {
 		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
 		t.Router.Dead = ever && !running
+		t.Router.Reload = q.routerReload()
 	}
 	if u := q.files.Unloaded(); u.Messages > 0 {
 		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
@@ -85,6 +87,23 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	err := k.poisoned.refresh(func() (mailq.Kept, error) { return q.countPoisoned(ctx) })
 	t.Poisoned.OldestAt, t.Poisoned.Reason = k.poisoned.kept.OldestAt, k.poisoned.kept.Reason
 	return err
+}
+
+// maxReloadText bounds what is read of the router's error.
+const maxReloadText = 1000
+
+// routerReload returns how the last reload of the router failed, or the zero value.
+func (q *Queue) routerReload() (last mailq.Reload) {
+	path := q.inPostoffice(postoffice.RouterReload)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return last
+	}
+	text, err := postoffice.ReadFile(postoffice.WorkingDir, path, maxReloadText)
+	if err != nil && len(text) == 0 {
+		return last
+	}
+	return mailq.Reload{At: info.ModTime(), Error: mailq.OneReply(strings.TrimSpace(string(text)))}
 }
 
 // inPostoffice returns the path of a name in POSTOFFICE.
