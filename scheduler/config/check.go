@@ -154,19 +154,22 @@ func (r *reader) checkOverridden(i int) {
 	}
 }
 
-// checkLocal reports local mail that is delivered one message at a time.
+// checkLocal reports local mail, and mail for programs, that is delivered one message at a
+// time.
 func (r *reader) checkLocal(i int) {
 	clauses := r.file.Scheduler.Clauses
 	c := &clauses[i]
-	if !strings.EqualFold(c.Channel, "local") || c.Host != "*" || !setsOneOf(c, "command") {
+	slow := map[string]string{
+		"local": "all local users are one thread, so a slow mailbox of one", "prog": "all programs are one thread, so a slow one",
+	}[strings.ToLower(c.Channel)]
+	if slow == "" || c.Host != "*" || !setsOneOf(c, "command") {
 		return
 	}
 	general := slices.ContainsFunc(clauses[:i], func(earlier scheduler.Clause) bool {
 		return !earlier.MatchesAll() && setsOneOf(&earlier, "maxthr") && covers(earlier.Channel, c.Channel) && covers(earlier.Host, c.Host)
 	})
 	if !general && r.file.Effective(i).MaxThr <= 1 {
-		r.warn("in %s maxthr=1 allows one delivery at a time: all local users are one thread, so a slow mailbox of one "+
-			"holds up the mail of all; set maxthr and sessions", patternOf(c))
+		r.warn("in %s maxthr=1 allows one delivery at a time: %s holds up the mail of all; set maxthr and sessions", patternOf(c), slow)
 	}
 }
 
