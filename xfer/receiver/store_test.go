@@ -21,7 +21,7 @@ func newStore(t *testing.T) *Store {
 			t.Fatal(err)
 		}
 	}
-	s, err := OpenStore(Options{Postoffice: office})
+	s, err := OpenStore(Options{Postoffice: office, Channels: []string{"smtp"}})
 	if err != nil {
 		t.Fatal(err)
 	}
