@@ -48,6 +48,9 @@ const (
 	// MaxControl bounds the size of a control file in bytes: both sides hold it in
 	// memory.
 	MaxControl = 64 << 20
+	// maxText bounds the characters of the text of a reply, which goes into
+	// diagnostics.
+	maxText = 1000
 )
 
 // The codes of replies.
@@ -115,7 +118,7 @@ func (r *Reply) String() string {
 		}
 		return c
 	}, r.Text)
-	return fmt.Sprintf("%d %d %s%.1000s", r.Code, r.Tag, refused, text)
+	return fmt.Sprintf("%d %d %s%.*s", r.Code, r.Tag, refused, maxText, text)
 }
 
 // ParseReply reads the line.
@@ -135,7 +138,7 @@ func ParseReply(line string) (Reply, error) {
 			return r, fmt.Errorf("%.100q: %w", line, ErrLine)
 		}
 	}
-	r.Text = text
+	r.Text = fmt.Sprintf("%.*s", maxText, text)
 	return r, nil
 }
 

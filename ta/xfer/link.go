@@ -62,16 +62,26 @@ func (l *link) open(conn net.Conn, node string) error {
 	return nil
 }
 
+// readLine reads a line without its LF. The line has at most the size of the buffer,
+// xfer.MaxLine, so that a node cannot make the agent use more memory.
+func readLine(in *bufio.Reader) (string, error) {
+	line, err := in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return "", fmt.Errorf("it sends a line of more than %d bytes, which begins with %.100q", xfer.MaxLine, line)
+	case err != nil:
+		return "", err
+	}
+	return string(line[:len(line)-1]), nil
+}
+
 // expect reads a line that begins with a code.
 func expect(in *bufio.Reader, code int) error {
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return err
+	line, err := readLine(in)
+	if err == nil && !strings.HasPrefix(line, fmt.Sprint(code, " ")) {
+		err = fmt.Errorf("it answers %.200q", line)
 	}
-	if line = strings.TrimSuffix(line, "\n"); !strings.HasPrefix(line, fmt.Sprint(code, " ")) {
-		return fmt.Errorf("it answers %.200q", line)
-	}
-	return nil
+	return err
 }
 
 // read reads replies until the connection ends. It takes all that have arrived together,
@@ -80,13 +90,13 @@ func (l *link) read(in *bufio.Reader) {
 	for {
 		var replies []xfer.Reply
 		for len(replies) == 0 || bytes.IndexByte(buffered(in), '\n') >= 0 {
-			line, err := in.ReadSlice('\n')
+			line, err := readLine(in)
 			if err == io.EOF {
 				err = errors.New("the node has closed the connection")
 			}
 			var reply xfer.Reply
 			if err == nil {
-				reply, err = xfer.ParseReply(string(line[:len(line)-1]))
+				reply, err = xfer.ParseReply(line)
 			}
 			if err == nil && reply.Tag == 0 {
 				err = fmt.Errorf("it answers %d %s", reply.Code, reply.Text)
