@@ -112,15 +112,23 @@ func (c *Credentials) load() (*tls.Config, error) {
 // connectTimeout is how long a connection and its handshake may take.
 const connectTimeout = 30 * time.Second
 
-// Dial connects to a node, whose certificate has to have its name. Each call reads the
+// Dial connects to a node. Over TCP, its certificate has to have its name; at a UNIX
+// socket, the process that listens has to be root's or our own user's. Each call reads the
 // files of the credentials, so that new certificates need no restart.
 func Dial(ctx context.Context, to Node, c *Credentials) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, to.Network, to.Address)
-	if err != nil || to.Network == "unix" {
-		return conn, err
+	if err != nil {
+		return nil, err
+	}
+	if local, ok := conn.(*net.UnixConn); ok {
+		if err := verifyUser(local); err != nil {
+			_ = conn.Close()
+			return nil, fmt.Errorf("the process that listens at %s: %w", to.Address, err)
+		}
+		return conn, nil
 	}
 	config, err := c.load()
 	if err != nil {
@@ -141,7 +149,10 @@ func Dial(ctx context.Context, to Node, c *Credentials) (net.Conn, error) {
 // the peer is root or our own user.
 func Accept(ctx context.Context, conn net.Conn, c *Certificates) (secured net.Conn, verify func(name string) error, err error) {
 	if local, ok := conn.(*net.UnixConn); ok {
-		return conn, func(string) error { return nil }, verifyUser(local)
+		if err := verifyUser(local); err != nil {
+			return nil, nil, fmt.Errorf("the process that connects: %w", err)
+		}
+		return conn, func(string) error { return nil }, nil
 	}
 	config, err := c.current()
 	if err != nil {
@@ -173,7 +184,7 @@ func verifyUser(conn *net.UnixConn) error {
 		return fmt.Errorf("asking for the user of the peer: %w", err)
 	}
 	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
-		return fmt.Errorf("user %d may not push mail", peer.Uid)
+		return fmt.Errorf("it belongs to user %d, and only root and user %d may move mail here", peer.Uid, os.Geteuid())
 	}
 	return nil
 }
