@@ -241,9 +241,10 @@ func (l *Log) arrived(in *scheduler.Message) {
 	l.owes(m, in.Owes)
 }
 
-// owes writes, once, that a message owes a notice.
+// owes writes, once, that a message owes a notice. Nobody gets one about a message with the
+// null sender.
 func (l *Log) owes(m *message, owes bool) {
-	if !owes || m == nil || m.owes {
+	if !owes || m == nil || m.owes || m.sender == "<>" {
 		return
 	}
 	m.owes = true

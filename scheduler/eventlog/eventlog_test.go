@@ -283,3 +283,16 @@ func BenchmarkAttempt(b *testing.B) {
 		l.attempted(&a)
 	}
 }
+
+func TestNoNoticeIsOwedToTheNullSender(t *testing.T) {
+	for _, null := range []bool{false, true} {
+		lines := told(t, func(l *Log) {
+			e := arrivedMessage(12, "u@h")
+			e.Message.NullSender, e.Message.Owes = null, true
+			l.Event(began, e)
+		})
+		if owed := lines[len(lines)-1]["event"] == "owed"; owed == null {
+			t.Errorf("null sender %v: owed %v", null, owed)
+		}
+	}
+}
