@@ -148,11 +148,15 @@ type Done struct {
 	Offsets []int64
 }
 
-// DoneWith returns the lines for recipients: one for each message from which they come.
+// maxOffsets bounds the offsets in a Done, so that its line is not too long.
+const maxOffsets = 4000
+
+// DoneWith returns the lines for recipients: one for each message from which they come,
+// or more if they are many.
 func DoneWith(origins []ctlfile.Origin) (lines []Done) {
 	for _, from := range origins {
 		message := from.Message()
-		i := slices.IndexFunc(lines, func(d Done) bool { return d.Message == message })
+		i := slices.IndexFunc(lines, func(d Done) bool { return d.Message == message && len(d.Offsets) < maxOffsets })
 		if i < 0 {
 			i = len(lines)
 			lines = append(lines, Done{Message: message})

@@ -238,3 +238,25 @@ func TestOnlyChannelsThatRunNothingArePushed(t *testing.T) {
 		}
 	}
 }
+
+// TestManyRefusedRecipientsDoNotEndTheConnection: if a reply cannot name all recipients
+// that are refused, the node takes none, and says why.
+func TestManyRefusedRecipientsDoNotEndTheConnection(t *testing.T) {
+	p := newPair(t, t.TempDir(), t.TempDir())
+	p.usersAre = []string{"bob"}
+	for range 12000 {
+		p.usersAre = append(p.usersAre, "|/bin/sh")
+	}
+	p.submit(len(p.usersAre), false)
+	stop, err := p.serve()
+	check(t, err)
+	said := p.run()
+	stop()
+	want := "deferred node mx2 answers 550 the message cannot be taken as it is: 12000 recipients are refused: programs"
+	if n := strings.Count(said, want); n != 12001 {
+		t.Errorf("%d of 12001 recipients are deferred for that:\n%.2000s", n, said)
+	}
+	if n := len(controlFiles(filepath.Join(p.target, "transport"), "")); n != 0 {
+		t.Errorf("%d messages have arrived", n)
+	}
+}

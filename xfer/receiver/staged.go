@@ -105,9 +105,9 @@ func (s *Store) prepare(a *arrival) bool {
 	}
 	switch {
 	case errors.Is(err, errPush):
-		a.reply.Code, a.reply.Text = xfer.Refused, err.Error()
+		a.reply = xfer.Reply{Code: xfer.Refused, Tag: a.push.Tag, Text: err.Error()}
 	case err != nil:
-		a.reply.Code, a.reply.Text = xfer.Later, err.Error()
+		a.reply = xfer.Reply{Code: xfer.Later, Tag: a.push.Tag, Text: err.Error()}
 	case len(chosen) > 0:
 		return true
 	}
@@ -116,7 +116,7 @@ func (s *Store) prepare(a *arrival) bool {
 }
 
 // errPush says that a message cannot be taken as it is.
-var errPush = errors.New("the control file is not one of channel xfer")
+var errPush = errors.New("the message cannot be taken as it is")
 
 // choose returns the recipients that are taken now: those that were not taken before
 // and are allowed.
@@ -140,6 +140,10 @@ func (s *Store) choose(a *arrival) (chosen []int, err error) {
 		}
 		a.origins = append(a.origins, from)
 		chosen = append(chosen, i)
+	}
+	if len(a.reply.String()) >= xfer.MaxLine {
+		// The sender could not read which ones are refused.
+		return nil, fmt.Errorf("%w: %d recipients are refused: %s", errPush, len(a.reply.Refused), a.reply.Text)
 	}
 	return chosen, nil
 }
