@@ -201,16 +201,24 @@ func exitResult(code int) ta.Result {
 	return deferred(m.code, text)
 }
 
-// with puts what the program printed before the text of a result.
+// with appends what the program printed to the text of a result, because lists and events
+// show the last line of a text. Reply rules use the notary data, which get that line.
 func (o outcome) with(r ta.Result) ta.Result {
 	switch {
 	case r.Status == ta.OK:
 		r.Text = o.printed
 	case o.printed != "":
-		r.Text = o.printed + "\n[" + r.Text + "]"
+		r.Text += "\n" + o.printed
+		if r.Fields.Diagnostic != "" {
+			last := o.printed[strings.LastIndexByte(o.printed, '\n')+1:]
+			r.Fields.Diagnostic += ": " + last[:min(len(last), maxLastLine)]
+		}
 	}
 	return r
 }
+
+// maxLastLine bounds what the notary data get of a line, in bytes.
+const maxLastLine = 500
 
 func failed(code, text string) ta.Result {
 	return ta.Result{Status: ta.Error, Text: text, Cvt: "NONE", Fields: ta.Fields{

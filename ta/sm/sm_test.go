@@ -256,11 +256,11 @@ func TestExitCodes(t *testing.T) {
 func TestOutputIsTheDiagnostic(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo sent as 12; exit 0":               "ok3 sent as 12\n",
-		"echo who; echo else >&2; exit 67":      "error2 who\relse\r[exit status 67 (addressee unknown)]\n",
+		"echo who; echo else >&2; exit 67":      "error2 exit status 67 (addressee unknown)\rwho\relse\n",
 		"exit 75":                               "deferred exit status 75 (temporary failure)\n",
-		"printf 'a\\r\\033\\200\\n\\n'; exit 9": "deferred a?\r[exit status 9 (not one of sysexits)]\n",
+		"printf 'a\\r\\033\\200\\n\\n'; exit 9": "deferred exit status 9 (not one of sysexits)\ra?\n",
 		"kill -TERM $$":                         "deferred signal 15 (terminated)\n",
-		"cat; cat; exit 68":                     "error2 From alice@example.org Sun Nov  1 09:08:07 2026\rA: b\r\rbody\r[exit status 68 (host name unknown)]\n",
+		"cat; cat; exit 68":                     "error2 exit status 68 (host name unknown)\rFrom alice@example.org Sun Nov  1 09:08:07 2026\rA: b\r\rbody\n",
 	} {
 		b := newHarness(t, "-", script, "").deliver(alice+rcpt("bob"), "A: b\n\nbody\n")
 		_, after, _ := strings.Cut(b.reported, "\t")
@@ -270,7 +270,7 @@ func TestOutputIsTheDiagnostic(t *testing.T) {
 		}
 	}
 	b := newHarness(t, "-", "yes | head -c 100000; exit 67", "").deliver(alice+rcpt("bob"), "A: b\n\n")
-	if !strings.Contains(b.reported, "\r... and 96000 bytes more\r[exit status 67") || len(b.reported) > 5000 {
+	if !strings.Contains(b.reported, "\r... and 96000 bytes more\n") || len(b.reported) > 5000 {
 		t.Errorf("%d bytes: %q", len(b.reported), b.reported)
 	}
 }
@@ -436,7 +436,7 @@ func TestRootRunsProgramsAsTheirRecipients(t *testing.T) {
 	}
 	b.deliver(alice+"r           prog h.example bob 4242\n", "A: b\n\nx\n")
 	_, got, _ := strings.Cut(b.reported, "deferred ")
-	expect(t, got, "4242\r4243\r4243 4244\r/\r/home/bob\rA: b\r\rx\r[exit status 75 (temporary failure)]\n")
+	expect(t, got, "exit status 75 (temporary failure)\r4242\r4243\r4243 4244\r/\r/home/bob\rA: b\r\rx\n")
 }
 
 func TestProgramOfAnUnknownUserHasNotOurHome(t *testing.T) {
