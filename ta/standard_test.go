@@ -69,7 +69,7 @@ func TestStandardStreamsWaitInThePoller(t *testing.T) {
 		_, err := out.Write(text)
 		written <- err
 	}()
-	if n, err := io.ReadFull(other, text); err != nil {
+	if n, err := io.ReadFull(other, make([]byte, len(text))); err != nil {
 		t.Errorf("%d bytes read: %v", n, err)
 	}
 	if err := <-written; err != nil {

@@ -150,14 +150,15 @@ func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unr
 
 // stageBack returns the copy in which recipients that were on their way to another node
 // have the channel, the host and the class that they had before, without its message file.
-// It is held if one of them was held, or is held now. Their origins stay, without what
+// It is held if one of them was held, or is held now, unless all of them are done: then
+// it only has something to report, which a hold would keep back. Their origins stay, without what
 // they were: a node that has taken one of them, but whose answer was lost, does not take it
 // again if it is moved there again.
 func (r *Resubmission) stageBack(spoolID string, f *ctlfile.File, chosen []int) (p stagedCopy) {
 	p.draft = f.Extract(chosen)
 	p.draft.HostLists = true
 	p.held = r.Held || r.From == Hold
-	next := 0
+	next, open := 0, false
 	for to := range p.draft.All() {
 		old := &f.Recipients[chosen[next]]
 		next++
@@ -171,6 +172,10 @@ func (r *Resubmission) stageBack(spoolID string, f *ctlfile.File, chosen []int) 
 		}
 		from.Channel = ""
 		to.Origin, to.Hold, to.Unreported = from.String(), "", ""
+		open = open || to.Done == 0
+	}
+	if !open {
+		p.held, p.hold = false, ""
 	}
 	return p
 }

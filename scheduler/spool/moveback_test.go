@@ -109,3 +109,23 @@ func TestMoveBackOfMailThatWasNotMoved(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestMoveBackOfWhatIsDoneIsNotHeld: mail that only has something to report is not held,
+// because nothing would end the hold.
+func TestMoveBackOfWhatIsDoneIsNotHeld(t *testing.T) {
+	o := newRoutedSpool(t)
+	text := control("7", toBob, "r-          smtp d.example dora@d.example 65534")
+	text += diagnose(offset(t, text, "dora@"), "dora@d.example", "failed")
+	o.put("7", text)
+	o.open(Options{Node: "mx1"})
+	away := o.resubmitted(Resubmission{Path: "7", Channel: "xfer", Host: "mx2"})
+	f := o.movedTo(away)
+	o.marked(away.Name.Path, ctlfile.Mark{Offset: f.Recipients[0].Offset, Tag: ctlfile.Delivered})
+	back := o.resubmitted(Resubmission{Path: away.Name.Path, Channel: "xfer", Host: "mx1", Held: true})
+	if back.Err != nil || back.Held {
+		t.Fatalf("%+v", back)
+	}
+	if f := o.movedTo(back); len(f.Diagnostics) != 1 || f.Diagnostics[0].Tag != ctlfile.Open || f.Recipients[0].Tag != ctlfile.Failed {
+		t.Errorf("%+v, %+v", f.Recipients, f.Diagnostics)
+	}
+}
