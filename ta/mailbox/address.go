@@ -118,15 +118,22 @@ func (a *Agent) target(r *ta.Recipient) (target, error) {
 	return to, nil
 }
 
-// user finds the account of a mailbox.
-func (a *Agent) user(to *address) (*ta.Account, error) {
-	acc, err := a.ByName(to.name)
-	if errors.Is(err, ta.ErrNoAccount) && to.name != "" && to.name[0] >= 'A' && to.name[0] <= 'Z' {
-		to.name = lower(to.name)
-		acc, err = a.ByName(to.name)
+// user finds the account of a mailbox: that of the whole name or, if there is none, of
+// the name before a detail (name+detail), each as it is written and then in lower case. The
+// routers of this project and of others take such addresses for the user.
+func (a *Agent) user(to *address) (acc *ta.Account, err error) {
+	base, _, _ := strings.Cut(to.name, "+")
+	for _, name := range []string{to.name, lower(to.name), base, lower(base)} {
+		if name == "" {
+			continue
+		}
+		if acc, err = a.ByName(name); !errors.Is(err, ta.ErrNoAccount) {
+			to.name = name
+			break
+		}
 	}
 	switch {
-	case errors.Is(err, ta.ErrNoAccount):
+	case acc == nil && err == nil, errors.Is(err, ta.ErrNoAccount):
 		return nil, &failure{ta.Error, "5.1.1 (no such user)", fmt.Errorf("no such user: %q", to.name)}
 	case err != nil:
 		return nil, &failure{ta.Deferred, "4.3.0", fmt.Errorf("look up user %q: %w", to.name, err)}

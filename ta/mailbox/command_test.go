@@ -136,10 +136,10 @@ func TestEmptyCommandIsNone(t *testing.T) {
 func TestUnknownUser(t *testing.T) {
 	o := newTestSpool(t)
 	a := o.agent(Options{})
-	for _, user := range []string{"eve", "Eve", "BOb2", "carol", "-", `""`} {
+	for _, user := range []string{"eve", "Eve", "BOb2", "carol", "-", `""`, "+bob", "eve+bob"} {
 		o.refused(a, mail(user+" 0"), "error2", `5\.1\.1 \(no such user\)`)
 	}
-	o.delivered(a, mail("Bob 0", "BOB@example.com 0", "Carol 0"))
+	o.delivered(a, mail("Bob 0", "BOB@example.com 0", "Carol 0", "bob+lists 0", "Bob+a+b@example.com 0"))
 	a.ByName = func(string) (*ta.Account, error) { return nil, os.ErrDeadlineExceeded }
 	o.refused(a, mail("bob 0"), "deferred", `look up user "bob": `)
 }
