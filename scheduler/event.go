@@ -92,7 +92,12 @@ type (
 
 	// Done: the Action with this Op is on disk. A Read is answered by Reread
 	// instead.
-	Done struct{ Op Op }
+	Done struct {
+		Op Op
+		// Owes is for a Resubmit: the file has diagnostics that have not been reported
+		// yet. It may have some of which no agent has told the core.
+		Owes bool
+	}
 
 	// Failed: the Action with this Op could not be carried out. The core keeps
 	// it and issues it again later. It gives up a Hold or a Resubmit, and that

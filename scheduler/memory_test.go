@@ -107,7 +107,7 @@ func (m *memoryTest) tell(e Event) {
 			case Feed:
 				m.feeds = append(m.feeds, a)
 			case Finish:
-				events = append(events, Done{a.Op})
+				events = append(events, Done{Op: a.Op})
 			case Load:
 				events = append(events, Loaded{m.message(a.Message)})
 			}

@@ -37,7 +37,7 @@ func TestComplete(t *testing.T) {
 	s.Step(now, Reread{Op: read.Op, Recipients: []ctlfile.State{{Offset: 2, Tag: '+'}, {Offset: 3, Tag: '-'}, {Offset: 4, Tag: ' '}}})
 	for _, a := range s.Step(now.Add(time.Hour), Tick{}) {
 		if m, ok := a.(Mark); ok {
-			done := s.Step(now.Add(time.Hour), Done{m.Op})
+			done := s.Step(now.Add(time.Hour), Done{Op: m.Op})
 			if c := done[0].(Complete); c.Recipients != 5 || c.Failed != 3 {
 				t.Errorf("%+v", c)
 			}
@@ -80,7 +80,7 @@ func TestManyRecipients(t *testing.T) {
 	for _, a := range actions {
 		if m, ok := a.(Mark); ok && m.Message == 1 {
 			marks += len(m.Marks)
-			s.writeDone(m.Op)
+			s.writeDone(Done{Op: m.Op})
 		}
 	}
 	if marks != n/4 || s.Known(1) != Leaving {

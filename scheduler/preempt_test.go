@@ -59,7 +59,7 @@ func (m *jobModel) step(e Event) {
 			m.picks = append(m.picks, MessageID(id))
 			m.pending = append(m.pending, a)
 		case Finish:
-			m.step(Done{a.Op})
+			m.step(Done{Op: a.Op})
 		}
 	}
 	if len(m.picks)%128 == 0 {

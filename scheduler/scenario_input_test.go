@@ -171,7 +171,7 @@ func (sc *scenario) reread(words []string) {
 	sc.step(e)
 }
 
-// store reads: waits, works, done 7, fails 7 REASON, refuses 7 REASON, full 7,
+// store reads: waits, works, done 7 [owes], fails 7 REASON, refuses 7 REASON, full 7,
 // gone 7, back.
 func (sc *scenario) store(words []string) {
 	var op scheduler.Op
@@ -184,7 +184,7 @@ func (sc *scenario) store(words []string) {
 	case "works":
 		sc.writesSucceed = true
 	case "done":
-		sc.step(scheduler.Done{Op: op})
+		sc.step(scheduler.Done{Op: op, Owes: len(words) > 2 && words[2] == "owes"})
 	case "fails":
 		sc.step(scheduler.Failed{Op: op, Reason: strings.Join(words[2:], " ")})
 	case "refuses":

@@ -265,7 +265,7 @@ func (s *Scheduler) handle(e Event) {
 	case AgentExited:
 		s.agentExited(e)
 	case Done:
-		s.writeDone(e.Op)
+		s.writeDone(e)
 	case Failed:
 		s.writeFailed(e)
 	case Reread:

@@ -216,12 +216,15 @@ func (dv *delivery) killVertex(v *vertex) {
 }
 
 // writeDone handles the success of an action other than a Read.
-func (dv *delivery) writeDone(op Op) {
-	p := dv.store.pending[op]
+func (dv *delivery) writeDone(e Done) {
+	p := dv.store.pending[e.Op]
 	if p == nil {
 		return
 	}
-	delete(dv.store.pending, op)
+	delete(dv.store.pending, e.Op)
+	if e.Owes && !p.stale() {
+		p.message.flags |= owesNotice
+	}
 	dv.applyDone(p)
 	*p = pending{}
 	if len(dv.store.spare) < maxSpare {

@@ -115,9 +115,9 @@ func (j *walkTest) kill(id MessageID) {
 		if !ok {
 			continue
 		}
-		for _, a := range j.step(Done{m.Op}) {
+		for _, a := range j.step(Done{Op: m.Op}) {
 			if f, ok := a.(Finish); ok {
-				j.step(Done{f.Op})
+				j.step(Done{Op: f.Op})
 			}
 		}
 	}
@@ -194,8 +194,8 @@ func TestWalkOfNothing(t *testing.T) {
 	q.fill(1, 1)
 	w := q.s.WalkMessage(1)
 	mark := q.s.Step(q.now, Ordered{Verb: VerbKill, Targets: []Target{{Message: 1}}})[0].(Mark)
-	finish := q.s.Step(q.now, Done{mark.Op})[1].(Finish)
-	q.s.Step(q.now, Done{finish.Op})
+	finish := q.s.Step(q.now, Done{Op: mark.Op})[1].(Finish)
+	q.s.Step(q.now, Done{Op: finish.Op})
 	if items, more := w.Next(9); len(items) > 0 || more || len(q.s.walks) > 0 {
 		t.Errorf("%v %v", items, more)
 	}

@@ -167,7 +167,8 @@ func (f *files) resubmitted(r spool.Resubmitted) {
 		if r.Err != nil {
 			f.loop.log.Error().Err(r.Err).Msg("recipients were sent elsewhere, but not all of them are marked as done")
 		}
-		f.done(op, nil)
+		f.pending--
+		f.loop.Step(scheduler.Done{Op: op, Owes: r.Owes})
 	}
 }
 
