@@ -204,3 +204,28 @@ func TestHoldThatCannotBeWrittenIsNone(t *testing.T) {
 		h.Stop(syscall.SIGTERM)
 	})
 }
+
+// A release that could not be recorded may be in the file nevertheless. The next HOLD of
+// that thread writes the list, although the thread is held.
+func TestHoldAfterAReleaseInDoubtIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
+		h.Spool.Fail(syscall.EIO)
+		name := mailq.Name{Channel: "smtp", Host: "a.example"}
+		if _, err := h.queue().Act(t.Context(), mailq.Order{Verb: mailq.Release, Thread: &name}); err == nil {
+			t.Error("released")
+		}
+		h.Spool.Fail(nil)
+		h.Spool.Mu.Lock()
+		h.Spool.Threads = nil // the failed write took effect
+		h.Spool.Mu.Unlock()
+		if _, err := h.queue().Act(t.Context(), mailq.Order{Verb: mailq.Hold, Thread: &name}); err != nil {
+			t.Error(err)
+		}
+		if len(h.Spool.Threads) != 1 {
+			t.Errorf("held are %v", h.Spool.Threads)
+		}
+		h.Stop(syscall.SIGTERM)
+	})
+}

@@ -18,7 +18,7 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	name, t := *o.Thread, spool.Thread(*o.Thread)
 	already := false
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
-		already = l.IsHeld(t)
+		already = l.IsHeld(t) && l.IsRecorded()
 		did = threadOutcome(l.Core(), name)
 	})
 	if already && o.For == 0 {

@@ -317,6 +317,16 @@ type heldThreads struct {
 	set   map[spool.Thread]struct{}
 	// suspended may have some whose time is over. They are not written again.
 	suspended map[spool.Thread]spool.Suspension
+	// inDoubt says that the last write failed: the file has the list of before or that
+	// of the write.
+	inDoubt bool
+}
+
+// written is called with the result of each write.
+func (h *heldThreads) written(r spool.Result) error {
+	err := r.(spool.Recorded).Err
+	h.inDoubt = err != nil
+	return err
 }
 
 const (
@@ -391,7 +401,7 @@ func (d *Daemon) SetSuspended(ctx context.Context, s spool.Suspension) error {
 			l.held.write(op)
 		},
 		end: func(l *Loop, r spool.Result) error {
-			err := r.(spool.Recorded).Err
+			err := l.held.written(r)
 			switch {
 			case err == nil:
 			case was:
@@ -419,7 +429,7 @@ func (d *Daemon) Lift(ctx context.Context, e scheduler.Lifted) error {
 			l.held.write(op)
 		},
 		end: func(l *Loop, r spool.Result) error {
-			err := r.(spool.Recorded).Err
+			err := l.held.written(r)
 			switch {
 			case err == nil:
 				l.Step(e)
@@ -455,7 +465,7 @@ func (d *Daemon) SetHeld(ctx context.Context, e scheduler.HeldThread) error {
 			l.held.write(op)
 		},
 		end: func(l *Loop, r spool.Result) error {
-			err := r.(spool.Recorded).Err
+			err := l.held.written(r)
 			if err != nil {
 				l.held.change(t, before)
 				e.Held, e.Why = before, err.Error()

@@ -105,6 +105,10 @@ func (l *Loop) IsHeld(t spool.Thread) bool {
 	return held
 }
 
+// IsRecorded says whether the list of held threads is on disk as it is in memory. It may
+// not be if the last write failed, and the next write ends that.
+func (l *Loop) IsRecorded() bool { return !l.held.inDoubt }
+
 // Suspensions returns the threads that SetSuspended suspends, sorted.
 func (l *Loop) Suspensions() []spool.Suspension {
 	list := make([]spool.Suspension, 0, len(l.held.suspended))
