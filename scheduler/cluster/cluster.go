@@ -102,6 +102,7 @@ type Node struct {
 	byName   map[string]*limit
 	rates    map[scheduler.ClusterLimit]*rate
 	probes   map[destination]*probe
+	untold   untold // destinations
 	due      queue  // limits, rates and probes, by the time of the next call
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
@@ -228,6 +229,7 @@ func (n *Node) Flush() []scheduler.Event {
 	}
 	b := &batch{sentAt: n.now}
 	n.reportDue(b)
+	n.tellUntold()
 	if n.members.joined {
 		n.backlogDue(b)
 	}
@@ -249,6 +251,9 @@ func (n *Node) Next() time.Time {
 		}
 		if n.members.joined && len(n.backlog) > 0 {
 			next = n.now
+		}
+		if n.untoldDue() {
+			next = min(next, max(n.now, n.untold.at))
 		}
 	}
 	return n.wall.Add(time.Duration(next - n.now))

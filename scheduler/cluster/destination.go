@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,7 +18,8 @@ import (
 // Dead destinations: what this node has found is recorded in the store (learn.lua) and
 // told to the other nodes in the stream of news; what they have found comes from the
 // stream. The right to try a dead destination is a key in the store (probe.lua).
-// Without the store, each node tries for itself.
+// Without the store, each node tries for itself, and tells what it has found once the
+// store is reached.
 
 const (
 	// keepDestination is how long the store keeps what is known of a destination after
@@ -26,8 +28,9 @@ const (
 	// maxProbe is how long the right to try a destination is renewed, in case the
 	// scheduler does not say that the attempt is over.
 	maxProbe = time.Hour
-	// maxBacklog bounds the calls that wait while a batch is with the store. What is
-	// found about further destinations is not told.
+	// maxBacklog bounds the calls that wait while a batch is with the store, and the
+	// destinations that wait for the store to be reached. What is found about further
+	// ones is not told.
 	maxBacklog = 10_000
 	// maxNews bounds the stream of news.
 	maxNews = 100_000
@@ -35,6 +38,10 @@ const (
 
 // destination names a destination.
 type destination struct{ channel, host string }
+
+func (d destination) compare(other destination) int {
+	return cmp.Or(strings.Compare(d.channel, other.channel), strings.Compare(d.host, other.host))
+}
 
 // probe is the right to try a dead destination, which this node has or asks for.
 type probe struct {
@@ -59,10 +66,47 @@ func (n *Node) backlogAdd(c call) { n.backlog = append(n.backlog, c) }
 // reachable reports whether calls are sent at all.
 func (n *Node) reachable() bool { return n.members.joined && !n.members.lost }
 
+// untold has the last that this node has found about each destination and could not
+// give to the store, because it had not been reached yet or was lost.
+type untold struct {
+	found map[destination]scheduler.Destination
+	at    boot // when they are sent again, if the store can be reached then
+}
+
+// keep adds what was found about a destination, unless something newer is there.
+func (u *untold) keep(a scheduler.Destination, newest bool) {
+	d := destination{a.Channel, a.Host}
+	_, known := u.found[d]
+	if known && !newest || !known && len(u.found) >= maxBacklog {
+		return
+	}
+	if u.found == nil {
+		u.found = make(map[destination]scheduler.Destination)
+	}
+	u.found[d] = a
+}
+
+// untoldDue reports whether there is something to tell and the store can be reached.
+func (n *Node) untoldDue() bool { return n.reachable() && len(n.untold.found) > 0 }
+
+// tellUntold tells what could not be told when it was found, if the store can be
+// reached now.
+func (n *Node) tellUntold() {
+	if !n.untoldDue() || n.untold.at > n.now {
+		return
+	}
+	found := n.untold.found
+	n.untold.found = nil
+	for _, d := range slices.SortedFunc(maps.Keys(found), destination.compare) {
+		n.tellDestination(found[d])
+	}
+}
+
 // tellDestination performs a Destination of the core: it tells the store and the other
-// nodes what this node has found. While the store is lost, nobody is told.
+// nodes what this node has found.
 func (n *Node) tellDestination(a scheduler.Destination) {
 	if !n.reachable() || len(n.backlog) >= maxBacklog {
+		n.untold.keep(a, true)
 		return
 	}
 	state, span := "alive", int64(0)
@@ -76,7 +120,12 @@ func (n *Node) tellDestination(a scheduler.Destination) {
 		done: func([]int64, error) {},
 	})
 	n.backlogAdd(call{
-		done: func([]int64, error) {},
+		whole: func(_ any, err error) {
+			if err != nil {
+				n.untold.keep(a, false)
+				n.untold.at = n.now + boot(n.times.again)
+			}
+		},
 		xadd: &redis.XAddArgs{Stream: n.key("news"), MaxLen: maxNews, Approx: true, Values: []string{
 			"channel", a.Channel, "host", a.Host, "state", state, "for", strconv.FormatInt(span, 10),
 			"window", strconv.Itoa(a.Window), "reason", reason, "node", n.options.Node, "by", n.options.Nonce,
@@ -155,9 +204,7 @@ func (n *Node) grantProbe(p *probe) {
 // grantProbes answers all questions that the store has not answered, because it is
 // lost.
 func (n *Node) grantProbes() {
-	for _, d := range slices.SortedFunc(maps.Keys(n.probes), func(a, b destination) int {
-		return strings.Compare(a.channel+"/"+a.host, b.channel+"/"+b.host)
-	}) {
+	for _, d := range slices.SortedFunc(maps.Keys(n.probes), destination.compare) {
 		if p := n.probes[d]; p.asked {
 			n.grantProbe(p)
 		}

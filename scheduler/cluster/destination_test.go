@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,6 +127,21 @@ func TestOneNodeProbesADeadDestination(t *testing.T) {
 	}
 }
 
+// TestFoundBeforeTheNodeHasJoined: what a node finds in its first moments is told when
+// the store has accepted it, and once.
+func TestFoundBeforeTheNodeHasJoined(t *testing.T) {
+	v := newVirtual(t, 1, 10, 2)
+	v.nodes[0].dead("dead.example", time.Hour, "no route")
+	v.settle()
+	v.wait(time.Second)
+	if n := v.redis.HGet("zs:{smtp/dead.example}:k", "n"); n != "1" {
+		t.Errorf("recorded %q times", n)
+	}
+	if got := v.nodes[1].told; len(got) != 1 {
+		t.Errorf("the other node was told %v", got)
+	}
+}
+
 // TestProbesWithoutTheStore: each node tries for itself, also if the question was asked
 // before the store was lost. Nothing is kept to be told later.
 func TestProbesWithoutTheStore(t *testing.T) {
@@ -146,11 +162,14 @@ func TestProbesWithoutTheStore(t *testing.T) {
 	if a := n.ask("other.example"); !a.Granted {
 		t.Errorf("while the store is lost: %+v", a)
 	}
+	n.dead("other.example", 3*time.Hour, "no answer")
 	n.dead("other.example", time.Hour, "no route")
 	lost = false
+	v.nodes[1].told = nil
 	v.wait(3 * virtualTTL)
-	if len(v.nodes[1].told) > 1 {
-		t.Errorf("told later: %v", v.nodes[1].told)
+	told := slices.DeleteFunc(v.nodes[1].told, func(e scheduler.Event) bool { _, is := e.(scheduler.DestinationNews); return !is })
+	if len(told) != 1 || told[0].(scheduler.DestinationNews).Reason != "no route" {
+		t.Errorf("told when the store is back: %v", told)
 	}
 	starting := newNode(Options{Store: redisurl.Address{TTL: virtualTTL}, Prefix: "zs", Node: "late", Nonce: "x"}, func(*batch) {})
 	starting.turn(v.wall(), v.now, nil)
