@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -37,71 +36,6 @@ var attacks = []struct {
 	{"links, FIFOs and locks in the mail spool", mailSpool},
 	{"a user's list gives no rights and shows no file of root", listsOfUsers},
 	{"two thousand silent connections keep nobody out", silentConnections},
-}
-
-// slowDeliveries submits more mail for sleeping commands of one user than there are
-// sessions. A helper process that its user has stopped with a signal is as slow.
-func slowDeliveries(s *site) error {
-	to := fmt.Sprintf(`r           local - "|test -e %s/released || sleep 60" %d`, s.dir, s.a.uid)
-	for range 16 {
-		_, file, err := s.submit(s.b, false, to)
-		if err != nil {
-			return err
-		}
-		file.Close()
-	}
-	err := s.until("half of the sessions are occupied", func() error {
-		return s.b.command(s.ctx, "sh", "-c", fmt.Sprintf("test $(pgrep -c -x -u %d sleep) = 4", s.a.uid)).Run()
-	})
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(s.dir, "mail", s.b.name)
-	_, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
-	if err != nil {
-		return err
-	}
-	file.Close()
-	err = s.until("the mail of another user is delivered", func() error {
-		_, err := os.Stat(path)
-		return err
-	})
-	// From now on the commands end at once. These are the user's only processes.
-	_ = s.a.command(s.ctx, "pkill", "-x", "-u", fmt.Sprint(s.a.uid), "sleep").Run()
-	return errors.Join(err, s.write("released", ""), os.Remove(path))
-}
-
-// helperIsClosed has mail delivered to a user whose process tries to trace each new
-// process of the user, and to take its descriptors.
-func helperIsClosed(s *site) error {
-	var found bytes.Buffer
-	cmd := s.role(s.b, "enter")
-	cmd.Stdout = &found
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	box := filepath.Join(s.dir, "mail", s.b.name)
-	const many = 12
-	for range many {
-		_, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
-		if err != nil {
-			return err
-		}
-		file.Close()
-	}
-	err := s.until("the mail is delivered", func() error {
-		text, err := os.ReadFile(box)
-		if n := bytes.Count(text, []byte("\nFrom ")) + 1; err == nil && n < many {
-			err = fmt.Errorf("%d of %d are there", n, many)
-		}
-		return err
-	})
-	err = errors.Join(err, cmd.Process.Signal(syscall.SIGTERM), cmd.Wait(), os.Remove(box))
-	var entered, helpers int
-	if _, e := fmt.Sscanf(found.String(), "entered %d of %d", &entered, &helpers); e != nil || entered > 0 || helpers == 0 {
-		err = errors.Join(err, fmt.Errorf("the user's process says %q", found.String()))
-	}
-	return err
 }
 
 func queueIsClosed(s *site) error {
@@ -372,39 +306,6 @@ func rendezvous(s *site) error {
 		}
 		return nil
 	})
-}
-
-func mailSpool(s *site) error {
-	box := filepath.Join(s.dir, "mail", s.b.name)
-	deliver := func(line string) error {
-		if out, err := s.sh(s.a, line, box, s.dir); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-		name, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
-		if err != nil {
-			return err
-		}
-		file.Close()
-		// It is refused or waits; either way, mailq soon shows an attempt.
-		err = s.until("the agent has tried "+line, func() error {
-			out, err := s.mailq("--json")
-			if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
-				err = errors.New("not yet")
-			}
-			return err
-		})
-		gone := s.until("the message is gone", func() error {
-			if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); errors.Is(err, os.ErrNotExist) {
-				return nil
-			}
-			_, err := s.mailq("--kill", "--msg", name)
-			return errors.Join(err, errors.New("it is still there"))
-		})
-		_ = os.Remove(box)
-		return errors.Join(err, gone, s.victimIsUnchanged())
-	}
-	return errors.Join(deliver("ln -s %[2]s/victim %[1]s"), deliver("mkfifo %[1]s # %[2]s"),
-		deliver("echo 1 >%[1]s.lock # %[2]s"))
 }
 
 func listsOfUsers(s *site) error {

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// A batch: submissions are opened, routed and queued together, and the result of each
+// is logged and announced.
+
+const (
+	// batchLimit bounds the submissions of one batch; each is an open file.
+	batchLimit = 200
+	// batchBytes bounds the memory for the control files of a batch.
+	batchBytes = 32 << 20
+)
+
+// batch routes some of the submissions that wait.
+func (r *router) batch() {
+	if now := time.Now(); now.After(r.checkAt) {
+		r.checkAt = now.Add(tableInterval)
+		r.refresh(false)
+	}
+	var jobs []*job
+	size, taken := 0, 0
+	limit := r.batchMax()
+	for taken < len(r.waiting) && len(jobs) < limit && size < batchBytes {
+		name := r.waiting[taken]
+		j, err := r.open(name)
+		if tooManyFiles(err) && len(jobs) > 0 {
+			// The work on the others needs descriptors too.
+			half := len(jobs) / 2
+			r.fewFiles(len(jobs), err)
+			for _, j := range jobs[half:] {
+				_ = j.file.Close()
+				r.known[j.name] = true
+				r.waiting = append(r.waiting, j.name)
+			}
+			jobs = jobs[:half]
+			break
+		}
+		taken++
+		delete(r.known, name)
+		switch {
+		case err != nil:
+			r.fail(name, err)
+		case j != nil:
+			jobs = append(jobs, j)
+			size += len(j.contents[0].Blocks[0].Header) + 200*j.recipients
+		}
+	}
+	r.waiting = r.waiting[taken:]
+	if len(r.waiting) == 0 {
+		r.waiting = nil
+	}
+	r.commit(jobs)
+}
+
+// commit queues the jobs of a batch. Those for which there were too few descriptors
+// wait for a smaller batch.
+func (r *router) commit(jobs []*job) {
+	startedAt := time.Now()
+	r.queue.commit(jobs)
+	few := false
+	for _, j := range jobs {
+		_ = j.file.Close()
+		if tooManyFiles(j.err) && !j.moved && len(jobs) > 1 {
+			r.add(j.name)
+			if !few {
+				r.fewFiles(len(jobs), j.err)
+			}
+			few = true
+			continue
+		}
+		r.finish(j, startedAt)
+	}
+	if !few && len(jobs) > 0 && len(jobs) == r.limit { // more may be possible again
+		if r.limit *= 2; r.limit >= batchLimit {
+			r.limit = 0
+		}
+	}
+}
+
+// batchMax is how many submissions a batch may have.
+func (r *router) batchMax() int { return cmp.Or(r.limit, batchLimit) }
+
+// fewFiles halves the batches after one of this size had too few descriptors.
+func (r *router) fewFiles(size int, err error) {
+	if r.limit == 0 {
+		r.log.Warn().Err(err).Msg("too few file descriptors for a batch; batches are smaller")
+	}
+	r.limit = max(1, size/2)
+}
+
+// tooManyFiles reports whether an error is the limit on open files.
+func tooManyFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// open opens and routes a submission. It returns nil if the file does not exist any
+// more.
+func (r *router) open(name string) (*job, error) {
+	in, err := r.queue.open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		delete(r.retries, name)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	routed, err := r.machine.read(in, r.loader.Table())
+	if err != nil {
+		_ = in.file.Close()
+		return nil, err
+	}
+	return &job{submission: in, routed: routed}, nil
+}
+
+// fail handles a submission that was not queued: one that cannot be read is
+// quarantined, and any other is tried again.
+func (r *router) fail(name string, err error) {
+	var bad unreadable
+	if errors.As(err, &bad) {
+		path := filepath.Join(r.queue.office, "router", name)
+		if moved := r.queue.quarantine(path, filepath.Base(name), err.Error()); moved == nil {
+			r.log.Error().Str("file", name).Err(err).Msg("submission moved to corrupt/router")
+			delete(r.retries, name)
+			return
+		} else {
+			err = errors.Join(err, moved)
+		}
+	}
+	before, again := r.retries[name]
+	if !again {
+		r.log.Error().Str("file", name).Err(err).Msg("submission not routed; it is tried again")
+	}
+	if len(r.retries) > 100000 {
+		clear(r.retries)
+	}
+	pause := min(max(2*before.pause, firstRetry), lastRetry)
+	r.retries[name] = retry{time.Now().Add(pause), pause}
+	r.wakeAt(r.retries[name].at)
+}
+
+// finish logs and announces the result of a job.
+func (r *router) finish(j *job, startedAt time.Time) {
+	if j.err != nil {
+		if j.moved {
+			r.log.Error().Str("file", j.name).Err(j.err).Msg("message not queued yet; recovery will complete it")
+			return
+		}
+		r.fail(j.name, j.err)
+		return
+	}
+	delete(r.retries, j.name)
+	r.announce(r.queue.path(j.inode))
+	for _, c := range j.copies {
+		r.announce(r.queue.path(c))
+	}
+	now := time.Now()
+	r.log.Debug().Str("spoolid", j.id).Str("from", j.sender).Int("recipients", j.recipients).Msg("routed")
+	r.syslog.Info(fmt.Sprintf("%s: from=%s, rrelay=%s, size=%d, nrcpts=%d, msgid=%s, delay=%s, xdelay=%s",
+		j.id, j.sender, j.from, j.info.Size(), j.recipients, j.logID,
+		clock(now.Sub(j.info.ModTime())), clock(now.Sub(startedAt))))
+}
+
+// announce tells the scheduler of a control file. An error does not matter: the
+// scheduler watches transport/.
+func (r *router) announce(path string) {
+	if r.notify != nil {
+		_ = r.notify.Announce(path)
+	}
+}
+
+// clock is a span as HH:MM:SS.
+func clock(d time.Duration) string {
+	s := int(max(d, 0).Seconds())
+	return fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)
+}

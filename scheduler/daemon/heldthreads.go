@@ -1,0 +1,184 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+	"zsched/scheduler"
+	"zsched/scheduler/spool"
+)
+
+// The file of held and suspended threads (hold/threads): it is read at the start and
+// written before an order to hold, release, suspend or lift takes effect.
+
+// heldThreads are the threads that HOLD THREAD holds and those that SUSPEND
+// suspends, as they are recorded or being recorded in POSTOFFICE/hold/threads.
+type heldThreads struct {
+	loop  *Loop
+	spool Spool
+	set   map[spool.Thread]struct{}
+	// suspended may have some whose time is over. They are not written again.
+	suspended map[spool.Thread]spool.Suspension
+	// inDoubt says that the last write failed: the file has the list of before or that
+	// of the write.
+	inDoubt bool
+}
+
+// written is called with the result of each write.
+func (h *heldThreads) written(r spool.Result) error {
+	err := r.(spool.Recorded).Err
+	h.inDoubt = err != nil
+	return err
+}
+
+const (
+	heldTries = 10
+	heldPause = time.Second
+)
+
+// load reads the held threads, before any mail comes. If the file cannot be read, for
+// example because all descriptors of the system are in use, it tries again for a while
+// and then returns an error: without the list, mail that an administrator held would be
+// delivered, and the next order would write a list without it.
+func (h *heldThreads) load() error {
+	for try := 1; ; try++ {
+		threads, suspended, err := h.spool.HeldThreads()
+		switch {
+		case err == nil:
+		case errors.Is(err, spool.ErrBadThreads):
+			h.loop.log.Error().Err(err).Msg("some held threads cannot be read")
+		case try == heldTries:
+			return err
+		default:
+			h.loop.log.Error().Err(err).Msg("trying again to read the held threads")
+			time.Sleep(heldPause)
+			continue
+		}
+		h.begin(threads, suspended)
+		return nil
+	}
+}
+
+func (h *heldThreads) begin(threads []spool.Thread, suspended []spool.Suspension) {
+	for _, t := range threads {
+		h.set[t] = struct{}{}
+		h.loop.Step(scheduler.HeldThread{Channel: t.Channel, Host: t.Host, Held: true})
+	}
+	for _, s := range suspended {
+		if !s.Ended(h.loop.now) {
+			h.suspended[s.Thread] = s
+			h.loop.Step(suspension(s))
+		}
+	}
+}
+
+func (h *heldThreads) sorted() []spool.Thread {
+	return slices.SortedFunc(maps.Keys(h.set), func(a, b spool.Thread) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+}
+
+func suspension(s spool.Suspension) scheduler.SuspendedThread {
+	return scheduler.SuspendedThread{Channel: s.Channel, Host: s.Host, Until: s.Until, By: s.By, Why: s.Why}
+}
+
+// write writes the list, without suspensions whose time is over.
+func (h *heldThreads) write(op uint64) {
+	maps.DeleteFunc(h.suspended, func(_ spool.Thread, s spool.Suspension) bool { return s.Ended(h.loop.now) })
+	suspended := slices.SortedFunc(maps.Values(h.suspended), func(a, b spool.Suspension) int {
+		return cmp.Or(cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.Host, b.Host))
+	})
+	h.spool.HoldThreads(op, h.sorted(), suspended)
+}
+
+// SetSuspended suspends a thread: Port. What cannot be recorded is undone.
+func (d *Daemon) SetSuspended(ctx context.Context, s spool.Suspension) error {
+	var before spool.Suspension
+	was := false
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			before, was = l.held.suspended[s.Thread]
+			l.held.suspended[s.Thread] = s
+			l.Step(suspension(s))
+			l.held.write(op)
+		},
+		end: func(l *Loop, r spool.Result) error {
+			err := l.held.written(r)
+			switch {
+			case err == nil:
+			case was:
+				l.held.suspended[s.Thread] = before
+				l.Step(suspension(before))
+			default:
+				delete(l.held.suspended, s.Thread)
+				l.Step(scheduler.Lifted{Channel: s.Channel, Host: s.Host, By: s.By, Why: err.Error(), OrderOnly: true})
+			}
+			return err
+		},
+	})
+}
+
+// Lift lifts what SetSuspended and reply rules do to a thread: Port.
+func (d *Daemon) Lift(ctx context.Context, e scheduler.Lifted) error {
+	t := spool.Thread{Channel: e.Channel, Host: e.Host}
+	var before spool.Suspension
+	was := false
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			if before, was = l.held.suspended[t]; was {
+				delete(l.held.suspended, t)
+			}
+			l.held.write(op)
+		},
+		end: func(l *Loop, r spool.Result) error {
+			err := l.held.written(r)
+			switch {
+			case err == nil:
+				l.Step(e)
+			case was:
+				l.held.suspended[t] = before
+			}
+			return err
+		},
+	})
+}
+
+// change adds a thread or removes it.
+func (h *heldThreads) change(t spool.Thread, held bool) {
+	if held {
+		h.set[t] = struct{}{}
+	} else {
+		delete(h.set, t)
+	}
+}
+
+// SetHeld holds a thread or releases it: Port. What cannot be recorded is
+// undone.
+func (d *Daemon) SetHeld(ctx context.Context, e scheduler.HeldThread) error {
+	t := spool.Thread{Channel: e.Channel, Host: e.Host}
+	before := false
+	return d.do(ctx, operation{
+		begin: func(l *Loop, op uint64) {
+			before = l.IsHeld(t)
+			l.held.change(t, e.Held)
+			if e.Held {
+				l.Step(e)
+			}
+			l.held.write(op)
+		},
+		end: func(l *Loop, r spool.Result) error {
+			err := l.held.written(r)
+			if err != nil {
+				l.held.change(t, before)
+				e.Held, e.Why = before, err.Error()
+			}
+			if !e.Held || err != nil {
+				l.Step(e)
+			}
+			return err
+		},
+	})
+}
