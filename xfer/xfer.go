@@ -2,8 +2,8 @@
 // table of nodes, and the connections. The agent ta/xfer sends, the receiver
 // xfer/receiver takes. Its manual is xfer(8).
 //
-//	S: 220 mx2 xfer 1
-//	C: LHLO mx1
+//	S: 220 mx2 xfer 2
+//	C: LHLO mx1 xfer 2
 //	S: 250 mx2
 //	C: PUSH 17 412 2048 1795354801000000000 1001 416
 //	C: (412 bytes of a control file, then 2048 bytes of the message)
@@ -13,6 +13,8 @@
 //	S: 250 18 refused=156 programs and files are not accepted
 //	C: DONE mx1/S258367XMVQKNOA 109,156
 //	C: QUIT
+//
+// Both nodes name their version of the protocol, and neither goes on with another one.
 //
 // A line ends with LF and has at most MaxLine bytes. The words of PUSH are a number
 // for the reply, the sizes of both files, the time when the message arrived
@@ -27,6 +29,16 @@
 // origin (ctlfile.Origin), which says what it was before. The receiver remembers the
 // origins that it has taken. It answers a repeated PUSH with 250 and takes nothing
 // twice. DONE says that the sender will not push these recipients again. It has no reply.
+//
+// Before a scheduler sends recipients elsewhere that were on their way to a node, it asks
+// that node, on a connection of its own, which of them it has, because the answer to a
+// push may have been lost:
+//
+//	C: HAVE 1 mx1/S258367XMVQKNOA 109,156
+//	S: 250 1 taken=109
+//
+// Before it answers, the receiver ends all connections on which that node pushes, so that
+// nothing that is still on the wire arrives later.
 package xfer
 
 import (
@@ -40,7 +52,7 @@ import (
 )
 
 // Version is the version of the protocol, in the greeting.
-const Version = "1"
+const Version = "2"
 
 const (
 	// MaxLine bounds the length of a line, with its LF.
@@ -98,19 +110,23 @@ func ParsePush(line string) (Push, error) {
 	return Push{n[0], int64(n[1]), int64(n[2]), int64(n[3]), uint32(n[4]), uint32(n[5])}, nil
 }
 
-// Reply is the reply to a Push.
+// Reply is the reply to a Push or a Have.
 type Reply struct {
 	Code    int
-	Tag     uint64
-	Refused []int64 // with Accepted: offsets of recipients that were not taken
+	Tag     uint64  // 0: it is about the connection
+	Refused []int64 // with Accepted, to a Push: offsets of recipients that were not taken
+	Taken   []int64 // with Accepted, to a Have: offsets of recipients that the node has
 	Text    string
 }
 
 // String returns the line without LF.
 func (r *Reply) String() string {
-	refused := ""
+	lists := ""
 	if len(r.Refused) > 0 {
-		refused = "refused=" + joinOffsets(r.Refused) + " "
+		lists = "refused=" + joinOffsets(r.Refused) + " "
+	}
+	if len(r.Taken) > 0 {
+		lists += "taken=" + joinOffsets(r.Taken) + " "
 	}
 	text := strings.Map(func(c rune) rune {
 		if c < ' ' {
@@ -118,7 +134,7 @@ func (r *Reply) String() string {
 		}
 		return c
 	}, r.Text)
-	return fmt.Sprintf("%d %d %s%.*s", r.Code, r.Tag, refused, maxText, text)
+	return fmt.Sprintf("%d %d %s%.*s", r.Code, r.Tag, lists, maxText, text)
 }
 
 // ParseReply reads the line.
@@ -132,10 +148,15 @@ func ParseReply(line string) (Reply, error) {
 	if err = errors.Join(err, e); err != nil {
 		return r, fmt.Errorf("%.100q: %w", line, ErrLine)
 	}
-	if list, found := strings.CutPrefix(text, "refused="); found {
-		list, text, _ = strings.Cut(list, " ")
-		if r.Refused, err = splitOffsets(list); err != nil {
-			return r, fmt.Errorf("%.100q: %w", line, ErrLine)
+	for _, list := range []struct {
+		prefix string
+		to     *[]int64
+	}{{"refused=", &r.Refused}, {"taken=", &r.Taken}} {
+		if words, found := strings.CutPrefix(text, list.prefix); found {
+			words, text, _ = strings.Cut(words, " ")
+			if *list.to, err = splitOffsets(words); err != nil {
+				return r, fmt.Errorf("%.100q: %w", line, ErrLine)
+			}
 		}
 	}
 	r.Text = fmt.Sprintf("%.*s", maxText, text)
@@ -180,6 +201,29 @@ func ParseDone(line string) (Done, error) {
 		return Done{}, fmt.Errorf("%.100q: %w", line, ErrLine)
 	}
 	return Done{words[1], offsets}, nil
+}
+
+// Have is the line that asks which of the recipients of a message a node has.
+type Have struct {
+	Tag uint64 // names it in the reply; not 0
+	Done
+}
+
+// String returns the line without LF.
+func (h *Have) String() string {
+	return fmt.Sprintf("HAVE %d %s %s", h.Tag, h.Message, joinOffsets(h.Offsets))
+}
+
+// ParseHave reads the line.
+func ParseHave(line string) (Have, error) {
+	rest, found := strings.CutPrefix(line, "HAVE ")
+	tag, rest, _ := strings.Cut(rest, " ")
+	n, err := strconv.ParseUint(tag, 10, 64)
+	done, e := ParseDone("DONE " + rest)
+	if !found || n == 0 || err != nil || e != nil {
+		return Have{}, fmt.Errorf("%.100q: %w", line, ErrLine)
+	}
+	return Have{n, done}, nil
 }
 
 func joinOffsets(offsets []int64) string {

@@ -15,7 +15,7 @@ import (
 // line of the protocol needs.
 func TestEndlessLineOfANodeIsNotRead(t *testing.T) {
 	for what, lines := range map[string][]string{
-		"greeting": {"220 mx2 "}, "LHLO": {"220 mx2 xfer 1\n", "250 "}, "reply": {"220 mx2 xfer 1\n", "250 mx2\n", "451 1 "},
+		"greeting": {"220 mx2 "}, "LHLO": {"220 mx2 xfer 2\n", "250 "}, "reply": {"220 mx2 xfer 2\n", "250 mx2\n", "451 1 "},
 	} {
 		p := newPair(t, t.TempDir(), t.TempDir())
 		p.submit(1, false)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
@@ -41,13 +40,7 @@ const writeTimeout = 10 * time.Minute
 func (l *link) open(conn net.Conn, node string) error {
 	in := bufio.NewReaderSize(conn, xfer.MaxLine)
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	err := expect(in, xfer.Greeting)
-	if err == nil {
-		_, err = fmt.Fprintf(conn, "LHLO %s\n", node)
-	}
-	if err == nil {
-		err = expect(in, xfer.Accepted)
-	}
+	err := xfer.Greet(conn, in, node)
 	if err != nil {
 		_ = conn.Close()
 		return err
@@ -62,35 +55,13 @@ func (l *link) open(conn net.Conn, node string) error {
 	return nil
 }
 
-// readLine reads a line without its LF. The line has at most the size of the buffer,
-// xfer.MaxLine, so that a node cannot make the agent use more memory.
-func readLine(in *bufio.Reader) (string, error) {
-	line, err := in.ReadSlice('\n')
-	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return "", fmt.Errorf("it sends a line of more than %d bytes, which begins with %.100q", xfer.MaxLine, line)
-	case err != nil:
-		return "", err
-	}
-	return string(line[:len(line)-1]), nil
-}
-
-// expect reads a line that begins with a code.
-func expect(in *bufio.Reader, code int) error {
-	line, err := readLine(in)
-	if err == nil && !strings.HasPrefix(line, fmt.Sprint(code, " ")) {
-		err = fmt.Errorf("it answers %.200q", line)
-	}
-	return err
-}
-
 // read reads replies until the connection ends. It takes all that have arrived together,
 // so that their sessions know of each other.
 func (l *link) read(in *bufio.Reader) {
 	for {
 		var replies []xfer.Reply
 		for len(replies) == 0 || bytes.IndexByte(buffered(in), '\n') >= 0 {
-			line, err := readLine(in)
+			line, err := xfer.ReadLine(in)
 			if err == io.EOF {
 				err = errors.New("the node has closed the connection")
 			}

@@ -21,11 +21,12 @@ import (
 
 // take takes a batch and sets the reply of each message. Only the committer calls it.
 func (s *Store) take(batch []*arrival) {
-	if s.broken {
-		if err := s.recover(); err != nil {
-			s.fail(batch, err)
-			return
+	if err := s.ready(); err != nil {
+		s.fail(batch, err)
+		for _, a := range batch {
+			s.discard(a)
 		}
+		return
 	}
 	claimed := make(map[string]bool)
 	var now []*arrival
@@ -42,6 +43,46 @@ func (s *Store) take(batch []*arrival) {
 		}
 	}
 	s.commit(now)
+}
+
+// ready puts right what a failed batch, or somebody who has removed our directories, has
+// left.
+func (s *Store) ready() error {
+	if !s.broken {
+		return s.keepOrigins()
+	}
+	return s.recover()
+}
+
+// keepOrigins makes the directories and the file of origins again, with the origins that
+// are in memory, if somebody has removed them.
+func (s *Store) keepOrigins() error {
+	if s.origins == nil || !s.origins.gone() {
+		return nil
+	}
+	err := s.makeDirs()
+	if err == nil {
+		err = s.origins.rewrite()
+	}
+	if err != nil {
+		return fmt.Errorf("writing the origins again, whose file is gone: %w", err)
+	}
+	return nil
+}
+
+// taken answers which recipients were taken. Those whose mail is not in the queue yet
+// count: it will be.
+func (s *Store) taken(have xfer.Have) xfer.Reply {
+	if err := s.ready(); err != nil {
+		return xfer.Reply{Code: xfer.Later, Tag: have.Tag, Text: err.Error()}
+	}
+	reply := xfer.Reply{Code: xfer.Accepted, Tag: have.Tag}
+	for _, offset := range have.Offsets {
+		if _, found := s.origins.taken[have.Message+"/"+strconv.FormatInt(offset, 10)]; found {
+			reply.Taken = append(reply.Taken, offset)
+		}
+	}
+	return reply
 }
 
 // collides claims the origins of a message, and reports whether one was claimed before.
@@ -96,6 +137,9 @@ func (s *Store) commit(batch []*arrival) {
 	}
 	if err != nil {
 		s.broken = true
+		if e := s.forgetLost(batch); e != nil {
+			err = errors.Join(err, e)
+		}
 		s.fail(batch, err)
 		return
 	}
@@ -107,6 +151,42 @@ func (s *Store) commit(batch []*arrival) {
 			}
 		}
 	}
+}
+
+// forgetLost forgets the origins of messages that can never come into the queue, because
+// somebody has removed their files since they were synced: the node is to push them again.
+func (s *Store) forgetLost(batch []*arrival) error {
+	var err error
+	lost := false
+	for _, a := range batch {
+		if a.queued || postoffice.Exists(postoffice.WorkingDir, a.staged) && s.hasMessage(a) {
+			continue
+		}
+		for _, done := range xfer.DoneWith(a.origins) {
+			if e := s.origins.forget(done); err == nil {
+				err = e
+			}
+		}
+		lost = true
+	}
+	if lost && err == nil {
+		err = postoffice.SyncData(s.origins.file.FD())
+	}
+	return err
+}
+
+// hasMessage reports whether the message file is among the staged ones or in the queue.
+func (s *Store) hasMessage(a *arrival) bool {
+	if postoffice.Exists(postoffice.WorkingDir, filepath.Join(s.messages, messagePrefix+a.token)) {
+		return true
+	}
+	info, err := postoffice.Lstat(filepath.Join(s.options.Postoffice, a.dir+"queue", s.below(a)))
+	return err == nil && inode(info) == a.name
+}
+
+// inode returns the number of a file, which is the name of a message in the queue.
+func inode(info fs.FileInfo) string {
+	return strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10)
 }
 
 // publish does one step for each message, and syncs the directories.
@@ -146,7 +226,7 @@ func (s *Store) publishMessage(a *arrival) (dir string, err error) {
 		return dir, err
 	}
 	info, e := postoffice.Lstat(queued)
-	if e != nil || strconv.FormatUint(info.Sys().(*syscall.Stat_t).Ino, 10) != a.name {
+	if e != nil || inode(info) != a.name {
 		return "", fmt.Errorf("the message file is gone: %w", err)
 	}
 	return dir, nil
@@ -158,7 +238,9 @@ func (s *Store) publishControl(a *arrival) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, postoffice.Publish(a.staged, filepath.Join(dir, a.name))
+	err = postoffice.Publish(a.staged, filepath.Join(dir, a.name))
+	a.queued = err == nil
+	return dir, err
 }
 
 // recordHolds writes the hold records of held messages, with one record for those that

@@ -5,7 +5,10 @@ package receiver
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -169,6 +172,21 @@ func (o *origins) compact() error {
 	if o.lines < compactFrom || o.lines < 2*len(o.taken) {
 		return nil
 	}
+	return o.rewrite()
+}
+
+// gone reports whether somebody has removed the file.
+func (o *origins) gone() bool {
+	now, err := postoffice.Lstat(o.path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	open, err := o.file.Stat()
+	return err == nil && !os.SameFile(now, open)
+}
+
+// rewrite writes the file anew.
+func (o *origins) rewrite() error {
 	oldest := time.Now().Add(-o.keep).Unix()
 	var b bytes.Buffer
 	lines := 0

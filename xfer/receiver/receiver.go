@@ -23,6 +23,9 @@ const (
 	maxBatch = 1000
 	// idleTimeout is how long a connection may be silent.
 	idleTimeout = 10 * time.Minute
+	// writeTimeout is how long a node may take to read replies. Other nodes wait
+	// meanwhile.
+	writeTimeout = time.Minute
 )
 
 // Receiver serves the connections of other nodes.
@@ -37,8 +40,16 @@ type Receiver struct {
 	Log func(peer string, err error)
 
 	strangers strangers
+	peers     peers
 	arrivals  chan received
 	done      chan xfer.Done
+	questions chan question
+}
+
+// question is a Have, and where the answer goes.
+type question struct {
+	xfer.Have
+	answer chan xfer.Reply
 }
 
 // received is a message that is complete, and where its reply goes.
@@ -49,7 +60,9 @@ type received struct {
 
 // New returns a Receiver, whose Run and Serve are to be called.
 func New(s *Store) *Receiver {
-	return &Receiver{Store: s, arrivals: make(chan received, maxBatch), done: make(chan xfer.Done, maxBatch)}
+	return &Receiver{
+		Store: s, arrivals: make(chan received, maxBatch), done: make(chan xfer.Done, maxBatch), questions: make(chan question),
+	}
 }
 
 // Run is the committer. It returns when ctx is done and no connection is served any
@@ -61,6 +74,8 @@ func (r *Receiver) Run(ctx context.Context) {
 			r.commit(first)
 		case done := <-r.done:
 			r.forget(done)
+		case q := <-r.questions:
+			q.answer <- r.Store.taken(q.Have)
 		case <-ctx.Done():
 			for len(r.done) > 0 {
 				r.forget(<-r.done)
@@ -116,6 +131,8 @@ type connection struct {
 	receiver *Receiver
 	in       *bufio.Reader
 	pending  sync.WaitGroup // messages that wait for the committer
+	node     string         // the other node
+	asks     bool           // it has sent a Have, and may not push
 
 	mu  sync.Mutex
 	out *bufio.Writer
@@ -130,6 +147,7 @@ func (c *connection) reply(line string) {
 func (c *connection) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if c.out.Buffered() > 0 && c.out.Flush() != nil {
 		_ = c.Close() // which ends its reader
 	}
@@ -140,6 +158,8 @@ func (c *connection) flush() {
 func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 	peer := conn.RemoteAddr().String()
 	defer conn.Close()
+	ctx, interrupt := context.WithCancel(ctx)
+	defer interrupt()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) }) // see idleReader
 	defer stop()
 	unknown := r.strangers.enter(conn)
@@ -151,6 +171,7 @@ func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 	}
 	c := &connection{Conn: secured, receiver: r, in: bufio.NewReaderSize(&idleReader{ctx, secured}, xfer.MaxLine), out: bufio.NewWriter(secured)}
 	defer c.Close()
+	defer r.peers.enter(c, interrupt)()
 	err = c.greet(verify)
 	if closed := unknown.leave(); closed != nil {
 		r.Log(peer, closed)
@@ -161,34 +182,45 @@ func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 	}
 	c.pending.Wait()
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-		c.reply(fmt.Sprintf("%d 0 %.200s", xfer.Refused, err.Error()))
+		reply := xfer.Reply{Code: xfer.Later, Text: err.Error()}
+		if errors.Is(err, xfer.ErrLine) || errors.Is(err, errUnknown) {
+			reply.Code = xfer.Refused
+		}
+		c.reply(reply.String())
 		c.flush()
 		r.Log(peer, err)
 	}
 }
 
+// errUnknown says that a node may not push here.
+var errUnknown = errors.New("this node does not take mail from it")
+
 // greet finds out which node it is.
 func (c *connection) greet(verify func(name string) error) error {
 	c.reply(fmt.Sprintf("%d %s xfer %s", xfer.Greeting, c.receiver.Node, xfer.Version))
 	c.flush()
-	line, err := c.line()
+	line, err := xfer.ReadLine(c.in)
 	if err != nil {
 		return err
 	}
-	var name string
-	if n, err := fmt.Sscanf(line, "LHLO %s", &name); n != 1 {
-		return fmt.Errorf("%.100q instead of LHLO: %w", line, err)
+	name, version, err := xfer.ParseLHLO(line)
+	if err != nil {
+		return err
+	}
+	if err := xfer.CheckVersion(name, version); err != nil {
+		return err
 	}
 	nodes, err := c.receiver.Nodes()
 	if err != nil {
 		return err
 	}
 	if _, known := xfer.FindNode(nodes, name); !known {
-		return fmt.Errorf("%.200q is not in the table of nodes", name)
+		return fmt.Errorf("%w: %.200q is not in the table of nodes", errUnknown, name)
 	}
 	if err := verify(name); err != nil {
-		return fmt.Errorf("it says that it is %.200q: %w", name, err)
+		return fmt.Errorf("%w: it says that it is %.200q: %w", errUnknown, name, err)
 	}
+	c.receiver.peers.name(c, name)
 	c.reply(fmt.Sprintf("%d %s", xfer.Accepted, c.receiver.Node))
 	c.flush()
 	return nil
@@ -208,18 +240,9 @@ func (r *idleReader) Read(b []byte) (int, error) {
 	return r.conn.Read(b)
 }
 
-// line reads a line, without its LF.
-func (c *connection) line() (string, error) {
-	line, err := c.in.ReadSlice('\n')
-	if err != nil {
-		return "", err
-	}
-	return string(line[:len(line)-1]), nil
-}
-
 // command carries out one command.
 func (c *connection) command() error {
-	line, err := c.line()
+	line, err := xfer.ReadLine(c.in)
 	if err != nil {
 		return err
 	}
@@ -230,11 +253,31 @@ func (c *connection) command() error {
 		c.receiver.done <- done
 		return nil
 	}
+	if have, err := xfer.ParseHave(line); err == nil {
+		c.have(have)
+		return nil
+	}
 	push, err := xfer.ParsePush(line)
+	if err == nil && c.asks {
+		err = fmt.Errorf("a push on a connection with questions: %w", xfer.ErrLine)
+	}
 	if err != nil {
 		return err
 	}
 	return c.push(push)
+}
+
+// have answers which recipients are here. Nothing of them arrives later: the connections
+// on which the node pushes are ended before.
+func (c *connection) have(have xfer.Have) {
+	if !c.asks {
+		c.receiver.peers.endPushes(c)
+	}
+	q := question{have, make(chan xfer.Reply, 1)}
+	c.receiver.questions <- q
+	reply := <-q.answer
+	c.reply(reply.String())
+	c.flush()
 }
 
 // push reads the files of one message and gives it to the committer. An error ends the
@@ -250,19 +293,22 @@ func (c *connection) push(push xfer.Push) error {
 		return c.skip(push, err)
 	}
 	a.control = control
-	if err := c.receiver.Store.read(a, c.in); err != nil {
+	full, err := c.receiver.Store.read(a, c.in)
+	if err != nil {
 		c.receiver.Store.discard(a)
 		c.receiver.Store.release(a)
 		return fmt.Errorf("reading a message: %w", err)
 	}
-	if err := errors.Join(parseErr, c.receiver.Store.complete(a)); err != nil {
+	if full == nil {
+		full = c.receiver.Store.complete(a)
+	}
+	if err := errors.Join(parseErr, full); err != nil {
 		c.receiver.Store.discard(a)
 		c.receiver.Store.release(a)
-		code := xfer.Later
+		reply := xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: err.Error()}
 		if parseErr != nil {
-			code = xfer.Refused
+			reply.Code = xfer.Refused
 		}
-		reply := xfer.Reply{Code: code, Tag: push.Tag, Text: err.Error()}
 		c.reply(reply.String())
 		c.flush()
 		return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ type arrival struct {
 	name    string           // of the message in the queue
 	dir     string           // "" or "hold/"
 	hold    string           // the H line of a held message: who held it, and why
+	queued  bool             // its control file is in the queue
 }
 
 // create makes the file of a message that is about to be read. From the beginning the
@@ -50,6 +52,12 @@ func (s *Store) create(push xfer.Push) (*arrival, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	file, err := postoffice.CreateIn(s.messages, messagePrefix)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Somebody has removed the directory since the start.
+		if err = s.makeDirs(); err == nil {
+			file, err = postoffice.CreateIn(s.messages, messagePrefix)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -58,13 +66,28 @@ func (s *Store) create(push xfer.Push) (*arrival, error) {
 	return a, nil
 }
 
-// read reads a message from a connection into its file.
-func (s *Store) read(a *arrival, from io.Reader) error {
-	n, err := io.CopyN(a.message, from, a.push.Message)
-	if err == nil && n < a.push.Message {
-		err = io.ErrUnexpectedEOF
+// read reads a message from a connection into its file. full is the error of the file, for
+// example because the disk is full; the rest of the message is then read past. err is that
+// of the connection.
+func (s *Store) read(a *arrival, from io.Reader) (full, err error) {
+	to := &staging{file: a.message}
+	if _, err = io.CopyN(to, from, a.push.Message); err != nil {
+		return nil, err
 	}
-	return err
+	return to.err, nil
+}
+
+// staging writes to a file until there is an error.
+type staging struct {
+	file *postoffice.File
+	err  error
+}
+
+func (s *staging) Write(b []byte) (int, error) {
+	if s.err == nil {
+		_, s.err = s.file.Write(b)
+	}
+	return len(b), nil
 }
 
 // complete gives the message file its time, owner and mode when it is written.

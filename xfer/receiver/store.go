@@ -107,10 +107,10 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	var devices []uint64
+	if err := s.makeDirs(); err != nil {
+		return err
+	}
 	for _, dir := range []string{s.controls, s.messages} {
-		if err := postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err != nil {
-			return fmt.Errorf("making %q: %w", dir, err)
-		}
 		root, err := postoffice.OpenDirFile(filepath.Dir(dir))
 		if err != nil {
 			return err
@@ -129,6 +129,16 @@ func (s *Store) open() (err error) {
 	return s.recover()
 }
 
+// makeDirs makes the directories of files that are not in the queue yet.
+func (s *Store) makeDirs() error {
+	for _, dir := range []string{s.controls, s.messages} {
+		if err := postoffice.MakeDir(postoffice.WorkingDir, dir, 0o700); err != nil {
+			return fmt.Errorf("making %q: %w", dir, err)
+		}
+	}
+	return nil
+}
+
 // Close closes the files. No message may be being taken.
 func (s *Store) Close() {
 	if s.origins != nil {
@@ -145,6 +155,9 @@ func (s *Store) Close() {
 // recover reads the origins, puts into the queue the mail whose origins are recorded,
 // and removes other files that no connection works on.
 func (s *Store) recover() error {
+	if err := s.keepOrigins(); err != nil {
+		return err
+	}
 	opened, err := openOrigins(filepath.Join(s.controls, originsName), s.options.Keep)
 	if err != nil {
 		return err

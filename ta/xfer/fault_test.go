@@ -1,0 +1,116 @@
+package xfer
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/memdisk"
+	"zsched/internal/postoffice"
+)
+
+// TestFullDiskOfTheNodeIsTemporary: while the disk of the other node is full, or it cannot
+// make files, its answers are temporary ones and the connection stays open. After that the
+// mail arrives.
+func TestFullDiskOfTheNodeIsTemporary(t *testing.T) {
+	for what, faults := range map[string]memdisk.Faults{
+		"no space for the message": {Space: 100},
+		"no space":                 {Space: 1},
+		"no new files":             {Probability: 1, Error: unix.ENOSPC},
+		"read-only":                {Probability: 1, Error: unix.EROFS},
+		"disk errors":              {Probability: 1, Error: unix.EIO},
+	} {
+		target := filepath.Join(t.TempDir(), "target")
+		disk := memdisk.New(target, os.Geteuid(), rand.New(rand.NewPCG(1, 2)))
+		unmount := postoffice.Mount(target, disk)
+		p := newPair(t, t.TempDir(), target)
+		p.submit(2, false)
+		p.submit(1, true)
+		stop, err := p.serve()
+		check(t, err)
+		if faults.Space > 0 {
+			faults.Space += disk.Used()
+		}
+		disk.SetFaults(faults)
+		said := p.run()
+		if strings.Count(said, "deferred node mx2 answers 451 ") != 3 || strings.Contains(said, "550") || strings.Contains(said, "connection") {
+			t.Errorf("%s: the agent says\n%s", what, said)
+		}
+		disk.SetFaults(memdisk.Faults{})
+		if said := p.run(); strings.Count(said, "\tok3 moved to mx2") != 3 {
+			t.Errorf("%s: after that, the agent says\n%s", what, said)
+		}
+		stop()
+		p.arrivedOnce(what)
+		unmount()
+	}
+}
+
+// arrivedOnce checks that each recipient is at the target once.
+func (p *pair) arrivedOnce(what string) {
+	p.t.Helper()
+	queued, held := p.copies(""), p.copies("hold/")
+	for _, user := range p.users {
+		if queued[user]+held[user] != 1 {
+			p.t.Errorf("%s: %s is in the queue %d times, held %d times", what, user, queued[user], held[user])
+		}
+	}
+}
+
+// TestDirectoriesThatVanishAreMadeAgain: the receiver goes on when somebody has removed its
+// directories, and takes none of the recipients again that it had taken before.
+func TestDirectoriesThatVanishAreMadeAgain(t *testing.T) {
+	p := newPair(t, t.TempDir(), t.TempDir())
+	// mx3 does not confirm what comes from mx1.
+	check(t, writeNodes(p, "mx3"))
+	p.node = "mx3"
+	p.submit(2, false)
+	stop, err := p.serve()
+	check(t, err)
+	defer stop()
+	before := map[string]string{}
+	for _, path := range controlFiles(filepath.Join(p.source, "transport"), "") {
+		text, err := os.ReadFile(filepath.Join(p.source, "transport", path))
+		check(t, err)
+		before[path] = string(text)
+	}
+	if said := p.run(); strings.Count(said, "\tok3 moved to mx2") != 2 {
+		t.Fatalf("the agent says\n%s", said)
+	}
+	for _, remove := range []string{"transport/.xfer", "queue/.xfer", "transport", "hold"} {
+		if remove == "transport" { // the hash directories: those of the mail that has arrived stay
+			for _, path := range controlFiles(filepath.Join(p.target, "transport"), "") {
+				if dir := filepath.Dir(path); dir != "." {
+					check(t, os.Rename(filepath.Join(p.target, "transport", dir), filepath.Join(p.target, "moved-"+dir)))
+				}
+			}
+		} else {
+			check(t, os.RemoveAll(filepath.Join(p.target, remove)))
+		}
+		users := len(p.users)
+		p.submit(1, false)
+		p.submit(1, true)
+		said := p.run()
+		if strings.Contains(said, "deferred") {
+			said = p.run() // what failed is put right before the next batch
+		}
+		if queued, held := p.copies(""), p.copies("hold/"); queued[p.users[users]] != 1 || held[p.users[users+1]] != 1 {
+			t.Errorf("%s was removed: %v in the queue, %v held\n%s", remove, queued, held, said)
+		}
+	}
+	// The first push again, as if its answer had been lost.
+	for path, text := range before {
+		check(t, os.WriteFile(filepath.Join(p.source, "transport", path), []byte(text), 0o660))
+	}
+	n := len(controlFiles(filepath.Join(p.target, "transport"), ""))
+	if said := p.run(); strings.Count(said, "\tok3 moved to mx2") != 2 {
+		t.Errorf("the agent says\n%s", said)
+	}
+	if again := len(controlFiles(filepath.Join(p.target, "transport"), "")); again != n {
+		t.Errorf("%d messages were taken twice", again-n)
+	}
+}
