@@ -30,8 +30,9 @@ func (s *Spool) owed(f *ctlfile.File, final bool) (lines []int) {
 		}
 		n := f.Find(line.Recipient)
 		if n < 0 {
-			// We know no recipient for the line, but the sender may know it.
-			if noticeKind(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
+			// We know no recipient for the line, but the sender may know it. A line that
+			// was cut short before its notary says nothing that could be told.
+			if (line.Notary != "" || line.Text != "") && noticeKind(line.Notary, ctlfile.Failed) == ctlfile.NotifyFailure {
 				lines = append(lines, i)
 			}
 			continue
@@ -168,13 +169,26 @@ func lostNotary(tag ctlfile.Tag) string {
 	return "\x03\x01delivered\x012.0.0 (details not known)\x01x-local; 250 (details not known)\x01"
 }
 
-// recordedOutcomes returns the recipients, by offset, whose d lines say more than
-// that they are delayed. It is never nil.
+// recordedOutcomes returns the recipients, by offset, that have a d line which says how
+// they ended, or which is marked as reported. It is never nil. A line may have been cut
+// short on a full disk, or by a crash, before another line followed: without an action
+// it calls for no notice of a success, so it does not record one.
 func recordedOutcomes(f *ctlfile.File) map[int64]bool {
 	recorded := make(map[int64]bool, len(f.Diagnostics))
 	for i := range f.Diagnostics {
-		if line := &f.Diagnostics[i]; action(line.Notary) != delayed {
+		line := &f.Diagnostics[i]
+		tag := ctlfile.Open
+		if n := f.Find(line.Recipient); n >= 0 {
+			tag = f.Recipients[n].Tag
+		}
+		switch noticeKind(line.Notary, tag) {
+		case ctlfile.NotifyFailure, ctlfile.NotifySuccess:
 			recorded[line.Recipient] = true
+		case ctlfile.NotifyDelay:
+		default:
+			if line.Tag == ctlfile.Delivered {
+				recorded[line.Recipient] = true
+			}
 		}
 	}
 	return recorded

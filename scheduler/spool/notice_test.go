@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,6 +83,49 @@ func TestDelayIsNoOutcome(t *testing.T) {
 	o.put("7", text+diagnose(offset(t, text, "@b.example"), "bob@b.example", "delayed"))
 	if !o.open(Options{}).loaded("7").Owes {
 		t.Error("owes nothing")
+	}
+}
+
+// toldOutcomes is a Reporter that keeps the recipients and actions of its notices.
+type toldOutcomes []string
+
+func (told *toldOutcomes) Report(o *Owed) (string, error) {
+	for _, i := range o.Lines {
+		line := &o.File.Diagnostics[i]
+		*told = append(*told, fmt.Sprint(line.Recipient, " ", action(line.Notary)))
+	}
+	return "router/1", nil
+}
+
+func (told *toldOutcomes) AnswersNullSender() bool { return false }
+
+// On a full disk a d line was cut short, and another line followed before its writer could
+// remove it. The agent has tagged the recipient, and the power fails before the scheduler
+// writes the line again. Wherever the line was cut, the sender is told of the success,
+// and of no failure.
+func TestOutcomeIsOwedAlthoughItsLineWasCutShort(t *testing.T) {
+	text := control("7", done(toBob, "+"), "N NOTIFY=SUCCESS,FAILURE", done(toCarol, "-"))
+	whole := diagnose(offset(t, text, "@b.example"), "bob@b.example", "delivered")
+	carols := diagnose(offset(t, text, "carol"), "carol", "failed")
+	for cut := 1; cut < len(whole); cut++ {
+		o := newTestSpool(t)
+		var told toldOutcomes
+		// An appended line ends a torn one with two blanks.
+		o.put("7", text+whole[:cut]+"  \n"+carols)
+		o.open(Options{Reporter: &told})
+		o.loaded("7")
+		if r := o.finished("7", true); r.Err != nil {
+			t.Errorf("cut after %q: %v", whole[:cut], r.Err)
+		}
+		slices.Sort(told)
+		want := toldOutcomes{
+			fmt.Sprint(offset(t, text, "@b.example"), " delivered"),
+			fmt.Sprint(offset(t, text, "carol"), " failed"),
+		}
+		slices.Sort(want)
+		if !slices.Equal(told, want) {
+			t.Errorf("cut after %q: the sender is told %q, want %q", whole[:cut], told, want)
+		}
 	}
 }
 
