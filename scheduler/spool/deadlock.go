@@ -24,16 +24,20 @@ import (
 // locks decides about the locks of one control file. Many recipients are often
 // locked by the same process, so the last answer about a process is kept.
 type locks struct {
+	holders   *lockHolders
 	writtenAt time.Time // the file's mtime: no lock is younger
 	// known says that the message is in the receiver's memory. Locks without an
 	// exact pid then belong to our agents. dead is the one that has died.
 	known bool
 	dead  DeadAgent
-	// outlived finds agents of an earlier scheduler; nil: the message is known.
-	outlived *outlivingAgents
 
 	asked int // the pid that was looked up last; alive is the answer
 	alive bool
+}
+
+// locksOf returns the locks of a control file that was just read. known is as in locks.
+func (s *Spool) locksOf(d *controlFile, known bool) locks {
+	return locks{holders: &s.lockHolders, writtenAt: time.Unix(d.st.Mtim.Unix()), known: known}
 }
 
 // held reports whether the process that locked a recipient may still work on it.
@@ -45,11 +49,11 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 			_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
 			return l.dead.PID < ctlfile.MaxPID || !its
 		}
-		return l.outlived.since(l.writtenAt)
+		return l.holders.anyLarge(l.writtenAt)
 	case pid == l.dead.PID:
 		return false
 	case pid != l.asked:
-		l.asked, l.alive = pid, alive(pid, l.writtenAt)
+		l.asked, l.alive = pid, l.holders.alive(pid, l.writtenAt)
 	}
 	return l.alive
 }
@@ -64,77 +68,99 @@ func (l *locks) any(f *ctlfile.File) int {
 	return 0
 }
 
-// alive reports whether the process that wrote a lock still exists: it must have
-// been running at writtenAt, the control file's mtime, which is no earlier than
-// the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
-// does ctlfile.MaxPID, which stands for all larger pids (see outlivingAgents), nor
-// our own pid, because we write no locks.
-func alive(pid int, writtenAt time.Time) bool {
-	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
-		return false
-	}
-	return process.RunningSince(pid, writtenAt)
-}
-
-// outlivingAgents finds the agents of an earlier scheduler whose pid is too large
-// for a lock. Such a lock says only ctlfile.MaxPID, so it is held while any process
-// runs that can have written it: one with a large pid, with transport/ as its
-// working directory, that is older than the file and not of ours.
-type outlivingAgents struct {
+// lockHolders finds the processes that hold locks. A process holds a lock with its pid if
+// it was running when the lock was written. That is certain of an agent of an earlier
+// scheduler: it has transport/ as its working directory, started before this scheduler
+// and is not of ours. Of other processes the times tell it, which the setting of the
+// clock can falsify between two schedulers, but not while one runs.
+//
+// The lock of a pid that is too large for a lock says only ctlfile.MaxPID. It is held
+// while any agent of an earlier scheduler with a large pid runs.
+type lockHolders struct {
 	transport int // descriptor of transport/
 	least     int // the smallest large pid; tests set another
 	scheduler int // whose agents are not meant: our pid
+	// openedAt is when this scheduler opened the spool, as a time since the boot.
+	openedAt time.Duration
+	clock    process.Clock
 
 	mu        sync.Mutex
 	scannedAt time.Time
-	found     []process.Process
-	err       error // of the scan
+	found     []process.Process // agents of an earlier scheduler with a large pid
+	err       error             // of the scan
+}
+
+// begin takes the times of the start.
+func (h *lockHolders) begin(transport int) {
+	h.transport, h.least, h.scheduler = transport, ctlfile.MaxPID, os.Getpid()
+	h.openedAt = process.SinceBoot()
+	h.clock.Read()
+}
+
+// alive reports whether the process that wrote a lock still exists: it must have
+// been running at writtenAt, the control file's mtime, which is no earlier than
+// the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
+// does ctlfile.MaxPID, nor our own pid, because we write no locks.
+func (h *lockHolders) alive(pid int, writtenAt time.Time) bool {
+	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
+		return false
+	}
+	return h.clock.RunningSince(pid, writtenAt) || h.outlives(pid)
+}
+
+// outlives reports whether a process is an agent of an earlier scheduler.
+func (h *lockHolders) outlives(pid int) bool {
+	p, known := process.Find(pid)
+	return known && p.PID != 0 && h.isEarlierAgent(p)
+}
+
+func (h *lockHolders) isEarlierAgent(p process.Process) bool {
+	return p.Started <= h.openedAt && p.PID != h.scheduler && !h.isOurs(p) && h.inTransport(p.PID)
 }
 
 // rescanDelay bounds how often all processes are looked at: many files may have
 // such locks.
 const rescanDelay = time.Second
 
-// since reports whether such an agent runs and started before writtenAt, the time
-// of the control file. If /proc does not tell, the answer is yes.
-func (o *outlivingAgents) since(writtenAt time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := time.Now(); now.Sub(o.scannedAt) > rescanDelay || !o.scannedAt.After(writtenAt) {
-		o.scan()
-		o.scannedAt = now
+// anyLarge reports whether an agent of an earlier scheduler with a large pid runs.
+// writtenAt is the time of the control file. If /proc does not tell, the answer is yes.
+func (h *lockHolders) anyLarge(writtenAt time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := time.Now(); now.Sub(h.scannedAt) > rescanDelay || !h.scannedAt.After(writtenAt) {
+		h.scan()
+		h.scannedAt = now
 	}
-	return o.err != nil || slices.ContainsFunc(o.found, func(p process.Process) bool {
-		return process.RunningSince(p.PID, writtenAt)
+	return h.err != nil || slices.ContainsFunc(h.found, func(p process.Process) bool {
+		now, known := process.Find(p.PID)
+		return known && now.Started == p.Started
 	})
 }
 
-func (o *outlivingAgents) scan() {
-	list, err := process.From(o.least)
-	o.err = err
-	o.found = slices.DeleteFunc(list, func(p process.Process) bool {
-		return p.PID == o.scheduler || o.isOurs(p) || !o.inTransport(p.PID)
-	})
+func (h *lockHolders) scan() {
+	list, err := process.From(h.least)
+	h.err = err
+	h.found = slices.DeleteFunc(list, func(p process.Process) bool { return !h.isEarlierAgent(p) })
 }
 
 // isOurs reports whether a process is an agent of this scheduler, or was started by
 // one: each agent has a session of its own.
-func (o *outlivingAgents) isOurs(p process.Process) bool {
-	if p.Parent != o.scheduler && p.Session != p.PID {
+func (h *lockHolders) isOurs(p process.Process) bool {
+	if p.Parent != h.scheduler && p.Session != p.PID {
 		p, _ = process.Find(p.Session)
 	}
-	return p.Parent == o.scheduler
+	return p.Parent == h.scheduler
 }
 
 // inTransport reports whether the working directory of a process is transport/.
 // Root without CAP_SYS_PTRACE may not ask that of other users' processes. Then every
 // process of our control group counts, because agents are in it.
-func (o *outlivingAgents) inTransport(pid int) bool {
+func (h *lockHolders) inTransport(pid int) bool {
 	dir := "/proc/" + strconv.Itoa(pid)
 	var its, transport unix.Stat_t
 	switch err := unix.Stat(dir+"/cwd", &its); {
 	case err == nil:
-		err = postoffice.Fstat(o.transport, &transport)
+		err = postoffice.Fstat(h.transport, &transport)
 		return err != nil || its.Dev == transport.Dev && its.Ino == transport.Ino
 	case os.Geteuid() != 0 || err != unix.EACCES && err != unix.EPERM:
 		return false

@@ -13,12 +13,14 @@ import (
 
 	"zsched/ctlfile"
 	"zsched/internal/postoffice"
+	"zsched/internal/process"
 )
 
 func TestAliveIsWhoWasThereWhenTheLockWasWritten(t *testing.T) {
 	pid, lines, stop := startHelper(t, "wait", "")
 	lines.Scan()
 	now := time.Now()
+	alive := new(lockHolders).alive
 	if !alive(pid, now) {
 		t.Error("a running process holds no lock")
 	}
@@ -47,7 +49,7 @@ func TestZombiesAreDead(t *testing.T) {
 	cmd.Env = append(os.Environ(), "SPOOL_TEST_HELPER=wait")
 	check(t, cmd.Start()) // its standard input is empty
 	check(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-	if alive(cmd.Process.Pid, time.Now()) {
+	if new(lockHolders).alive(cmd.Process.Pid, time.Now()) {
 		t.Error("a dead process holds a lock")
 	}
 	check(t, cmd.Wait())
@@ -169,7 +171,7 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentWithALargePid(t *testing.T) {
 	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
 	lines.Scan()
 	o.open(Options{Unwatched: true})
-	o.s.outlived.least, o.s.outlived.scheduler = pid, 1<<30
+	o.s.lockHolders.least, o.s.lockHolders.scheduler = pid, 1<<30
 	o.write("transport/7", control("7", toCarol, locked(ctlfile.MaxPID)))
 	o.write("queue/7", "message")
 	o.age("transport/7", 0)
@@ -196,20 +198,54 @@ func TestWhoHoldsALockOfALargePid(t *testing.T) {
 	elsewhere, err := postoffice.OpenDir(postoffice.WorkingDir, "..")
 	check(t, err)
 	defer unix.Close(elsewhere)
+	now := process.SinceBoot()
 	for name, c := range map[string]struct {
-		agents *outlivingAgents
-		age    time.Duration
-		want   bool
+		holders *lockHolders
+		want    bool
 	}{
-		"an agent":                   {&outlivingAgents{transport: transport, least: pid, scheduler: 1 << 30}, 0, true},
-		"an agent of ours":           {&outlivingAgents{transport: transport, least: pid, scheduler: os.Getpid()}, 0, false},
-		"a younger process":          {&outlivingAgents{transport: transport, least: pid, scheduler: 1 << 30}, time.Hour, false},
-		"a process elsewhere":        {&outlivingAgents{transport: elsewhere, least: pid, scheduler: 1 << 30}, 0, false},
-		"a process with a small pid": {&outlivingAgents{transport: transport, least: pid + 1<<23, scheduler: 1 << 30}, 0, false},
+		"an agent":                   {&lockHolders{transport: transport, least: pid, scheduler: 1 << 30, openedAt: now}, true},
+		"an agent of ours":           {&lockHolders{transport: transport, least: pid, scheduler: os.Getpid(), openedAt: now}, false},
+		"a younger process":          {&lockHolders{transport: transport, least: pid, scheduler: 1 << 30}, false},
+		"a process elsewhere":        {&lockHolders{transport: elsewhere, least: pid, scheduler: 1 << 30, openedAt: now}, false},
+		"a process with a small pid": {&lockHolders{transport: transport, least: pid + 1<<23, scheduler: 1 << 30, openedAt: now}, false},
 	} {
-		if got := c.agents.since(time.Now().Add(-c.age)); got != c.want {
+		if got := c.holders.anyLarge(time.Now()); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// An agent locks a recipient, the scheduler ends, and the clock is set forward by an
+// hour before the next scheduler starts. The agent then seems to be younger than its lock.
+func TestTakeRespectsTheLockOfAnOutlivingAgentAlthoughTheClockIsSet(t *testing.T) {
+	o := newTestSpool(t)
+	pid, lines, stop := startHelper(t, "wait", filepath.Join(o.dir, "transport"))
+	lines.Scan()
+	o.open(Options{Unwatched: true})
+	o.s.lockHolders.scheduler = 1 << 30 // the helper is no agent of ours
+	o.write("queue/7", "message")
+	o.write("transport/7", control("7", toCarol, locked(pid)))
+	o.age("transport/7", time.Hour)
+	o.refused("7", Busy)
+	stop()
+	if m := o.loaded("7"); len(m.Recipients) != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// The clock is set forward by an hour while an agent of ours works. Another one dies that
+// has recipients of the same message.
+func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {
+	pid, lines, _ := startHelper(t, "wait", "")
+	lines.Scan()
+	o := newTestSpool(t)
+	o.put("7", control("7", locked(pid), locked(4711)))
+	o.open(Options{})
+	o.age("transport/7", time.Hour) // by the clock as it was before
+	o.s.lockHolders.clock.See(o.s.lockHolders.clock.Read().Add(-time.Hour))
+	o.s.Reread(5, "7", DeadAgent{PID: 4711})
+	if r := answer[Reread](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
+		t.Errorf("%+v", r)
 	}
 }
 

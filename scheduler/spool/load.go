@@ -124,7 +124,7 @@ func (t *loader) load(n Name) {
 		t.reject(n, &d, &malformed{"the i line says " + d.file.Name + ", which is not the file's name"})
 		return
 	}
-	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), outlived: &t.s.outlived}
+	locks := t.s.locksOf(&d, false)
 	if pid := locks.any(d.file); pid != 0 {
 		holder := "process " + strconv.Itoa(pid)
 		if pid >= ctlfile.MaxPID {

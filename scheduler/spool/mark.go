@@ -106,7 +106,8 @@ func (s *Spool) Reread(op uint64, path string, dead DeadAgent) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
 		extra, missing, err := s.change(path, unix.O_RDONLY, func(d *controlFile) error {
-			locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true, dead: dead}
+			locks := s.locksOf(d, true)
+			locks.dead = dead
 			if err := d.settle(locks.held); err != nil {
 				return err
 			}

@@ -374,7 +374,7 @@ func (s *Spool) checkMove(m *move) error {
 	if m.old, err = readControl(s.controlOf(m.resubmission.From), s.pair(m.resubmission.From).transport, m.resubmission.Path, unix.O_RDWR, &buf); err != nil {
 		return err
 	}
-	locks := locks{writtenAt: time.Unix(m.old.st.Mtim.Unix()), known: true}
+	locks := s.locksOf(&m.old, true)
 	// A torn line stays: an agent may be writing it for another recipient.
 	if err := m.old.settle(locks.held); err != nil {
 		return err

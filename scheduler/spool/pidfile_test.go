@@ -140,7 +140,7 @@ func TestPidFileOfADeadDaemonSignalsNobody(t *testing.T) {
 	p, err := AcquirePid(t.Context(), path)
 	check(t, err)
 	p.Release()
-	if !alive(pid, time.Now()) {
+	if !process.RunningSince(pid, time.Now()) {
 		t.Error("it was told to leave")
 	}
 }
@@ -159,7 +159,7 @@ func TestPidFileLockedByAStrangerSignalsNobody(t *testing.T) {
 	if _, err := acquirePid(t.Context(), path, 5*leavePoll, true); err == nil {
 		t.Error("it was had although locked")
 	}
-	if !alive(pid, time.Now()) {
+	if !process.RunningSince(pid, time.Now()) {
 		t.Error("a stranger was told to leave")
 	}
 }

@@ -149,7 +149,7 @@ func (s *Spool) commit(r *Resubmission, staged []stagedCopy, answer *Resubmitted
 		return err
 	}
 	defer d.close()
-	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
+	locks := s.locksOf(&d, true)
 	// A torn line stays: an agent may be writing it for another recipient.
 	if err := d.settle(locks.held); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	if err != nil {
 		return nil, err
 	}
-	locks := locks{writtenAt: time.Unix(d.st.Mtim.Unix()), known: true}
+	locks := s.locksOf(&d, true)
 	chosen := r.choose(d.file, locks.held)
 	if r.back && len(chosen) == 0 && slices.ContainsFunc(d.file.Recipients, func(to ctlfile.Recipient) bool { return to.Tag == ctlfile.Open && !wasMoved(&to) }) {
 		return nil, errors.New("the control file does not say where the recipients were before")

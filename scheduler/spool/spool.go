@@ -64,7 +64,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
 
@@ -165,8 +164,8 @@ type Spool struct {
 	unwritable unwritable
 	disowned   atomic.Bool // the result Disowned was added
 
-	inUseLimit time.Duration // maxInUse; tests set another
-	outlived   outlivingAgents
+	inUseLimit  time.Duration // maxInUse; tests set another
+	lockHolders lockHolders
 
 	// temp begins the names of our temporary files; no other process uses it.
 	temp string
@@ -236,7 +235,7 @@ func (s *Spool) openPlaces() (err error) {
 		s.closePlaces()
 		return err
 	}
-	s.outlived.transport, s.outlived.least, s.outlived.scheduler = s.pair(Queue).transport, ctlfile.MaxPID, os.Getpid()
+	s.lockHolders.begin(s.pair(Queue).transport)
 	if err := s.control.CannotTakeOver(); err != nil {
 		s.warn(fmt.Sprintf("transport is on a file system without leases (%v): control files of other users stay there unread", err))
 	}
