@@ -213,6 +213,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 	queries = admin.New(answers)
 	scrapes.Queries = queries.Counters
 	scrapes.Kept = func(ctx context.Context) ([]metrics.Kept, error) { return kept(ctx, queries.Queue()) }
+	scrapes.RouterReloaded = func() bool { return queries.Queue().RouterReload().Error == "" }
 	if logs.events != nil {
 		scrapes.EventsLost = logs.events.Lost
 	}

@@ -75,7 +75,7 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 	if q.controlDir != "" {
 		running, ever := spool.RouterRuns(filepath.Dir(q.controlDir))
 		t.Router.Dead = ever && !running
-		t.Router.Reload = q.routerReload()
+		t.Router.Reload = q.RouterReload()
 	}
 	if u := q.files.Unloaded(); u.Messages > 0 {
 		t.Unloaded = mailq.Kept{Count: u.Messages, OldestAt: u.Since, Reason: u.Reason}
@@ -92,8 +92,9 @@ func (q *Queue) addKept(ctx context.Context, t *mailq.Totals) error {
 // maxReloadText bounds what is read of the router's error.
 const maxReloadText = 1000
 
-// routerReload returns how the last reload of the router failed, or the zero value.
-func (q *Queue) routerReload() (last mailq.Reload) {
+// RouterReload returns how the last reload of the router's tables failed, or the zero
+// value.
+func (q *Queue) RouterReload() (last mailq.Reload) {
 	path := q.inPostoffice(postoffice.RouterReload)
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

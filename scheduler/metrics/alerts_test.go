@@ -32,6 +32,7 @@ func fullScrape() *scrape {
 			largest: []destination{{"smtp", "a.example", 1, now}},
 		},
 		eventsLost: func() uint64 { return 0 },
+		reloaded:   func() bool { return true },
 	}
 	s.stats.spoolErrors["mark"] = 1
 	for i := range outcomes {

@@ -186,8 +186,8 @@ func (s *scrape) collectWindows(c collector) {
 	c.gauge("scheduler_largest_share_jobs", "Due job lines of the share that has the most.", float64(s.shares.Largest))
 }
 
-// collectReload sends how the last reload ended. Before the first reload, it
-// sends that the start put its configuration into force.
+// collectReload sends how the last reload ended, and that of the router's tables.
+// Before the first reload, it sends that the start put its configuration into force.
 func (s *scrape) collectReload(c collector) {
 	last, ok := s.status.Reload, 1.0
 	if last.Error != "" {
@@ -199,6 +199,13 @@ func (s *scrape) collectReload(c collector) {
 	}
 	c.gauge("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", ok)
 	c.gauge("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", float64(at.UnixMilli())/1000)
+	if s.reloaded != nil {
+		ok = 0
+		if s.reloaded() {
+			ok = 1
+		}
+		c.gauge("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", ok)
+	}
 }
 
 func (s *scrape) collectQueries(c collector) {

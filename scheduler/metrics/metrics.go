@@ -54,6 +54,9 @@ type Server struct {
 	// Kept counts the mail that is kept back, as mailq does; nil: it is not
 	// counted.
 	Kept func(context.Context) ([]Kept, error)
+	// RouterReloaded reports whether the last reload of the router's tables succeeded,
+	// or there was none; nil: it is not in the metrics.
+	RouterReloaded func() bool
 	// EventsLost counts the lines that the event log has lost; nil: there is no
 	// event log.
 	EventsLost func() uint64
@@ -162,6 +165,7 @@ type scrape struct {
 	queries    map[string]float64
 	kept       []Kept
 	eventsLost func() uint64 // nil: there is no event log
+	reloaded   func() bool   // as Server.RouterReloaded
 	cluster    *Cluster      // nil: there is none
 }
 
@@ -194,7 +198,7 @@ func (s *Server) scrape(ctx context.Context, destinations int) (*scrape, error) 
 			s.Log.Warn().Err(err).Msg("mail that is kept back is not counted in the metrics")
 		}
 	}
-	c.eventsLost = s.EventsLost
+	c.eventsLost, c.reloaded = s.EventsLost, s.RouterReloaded
 	return c, nil
 }
 

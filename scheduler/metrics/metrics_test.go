@@ -31,6 +31,7 @@ type harness struct {
 	stats    *Stats
 	listener pipeListener
 	kept     func(context.Context) ([]Kept, error)
+	reloaded func() bool
 }
 
 func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
@@ -42,7 +43,7 @@ func newHarness(t *testing.T, set func(*scheduler.Params)) *harness {
 // Run starts the loop and the server, which ends with the test.
 func (h *harness) Run() {
 	h.Harness.Run()
-	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, Log: h.Options.Log}
+	server := &Server{Port: h.Daemon, Stats: h.stats, Kept: h.kept, RouterReloaded: h.reloaded, Log: h.Options.Log}
 	go server.Serve(h.listener)
 }
 
@@ -157,6 +158,21 @@ func TestKeptMailHasItsCountAndAge(t *testing.T) {
 		_, body := h.get("/metrics")
 		wantLines(t, body, `scheduler_kept{state="held"} 2`, `scheduler_kept_oldest_seconds{state="held"} 3600`,
 			`scheduler_kept{state="parked"} 0`, `scheduler_kept_oldest_seconds{state="parked"} 0`)
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+func TestReloadOfTheRouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, nil)
+		ok := true
+		h.reloaded = func() bool { return ok }
+		h.Run()
+		_, body := h.get("/metrics")
+		wantLines(t, body, `scheduler_router_last_reload_successful 1`)
+		ok = false
+		_, body = h.get("/metrics")
+		wantLines(t, body, `scheduler_router_last_reload_successful 0`)
 		h.Stop(syscall.SIGTERM)
 	})
 }
