@@ -53,6 +53,8 @@ type machine struct {
 	// deliver is what the agents do with a message; nil: what the ledger says.
 	deliver     func(channel string, msg *ta.Message)
 	reportTimes []time.Duration // of delays
+	interval    time.Duration   // between the attempts of a recipient; 0: minutes
+	hinted      bool            // new names are announced, as inotify does; else the sweeps find them
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -64,6 +66,7 @@ type machine struct {
 	admin   *admin.Server
 	router  *router
 	toRoute chan os.Signal // to the router
+	newMail chan string    // hints to the router
 	door    *smtpserver.Server
 	listen  *pipeListener
 	agents  int
@@ -99,7 +102,7 @@ func (m *machine) startScheduler(seed *rand.Rand) error {
 	}
 	m.signals = make(chan os.Signal, 4)
 	m.daemon = daemon.New(daemon.Options{
-		Config: m.configuration(), Rand: seed, Spool: m.spool, Signals: m.signals, Log: m.log,
+		Config: m.configuration(), Rand: seed, Spool: m.hint(), Signals: m.signals, Log: m.log,
 		Agents: daemon.AgentOptions{Start: m.startAgent, Mailbin: "/mailbin"},
 	})
 	m.all.Go(func() { _ = m.daemon.Run() })
@@ -114,6 +117,9 @@ func (m *machine) configuration() *scheduler.Config {
 	p := scheduler.Params{
 		Interval: time.Minute, Retries: []int{1, 1, 2, 3}, Expiry: 10 * time.Minute, Expiry2: 30 * time.Minute,
 		MaxThr: 2, Sessions: 1, Quantum: 50, UID: -1, GID: -1, AgentTimeout: 2 * time.Hour, ReportTimes: m.reportTimes,
+	}
+	if m.interval != 0 {
+		p.Interval, p.Retries, p.Expiry, p.Expiry2 = m.interval, []int{1}, 24*time.Hour, 24*time.Hour
 	}
 	clause := func(channel string, marking ctlfile.Marking) scheduler.Clause {
 		with := p
@@ -142,10 +148,10 @@ func (m *machine) startRouter(loader *table.Loader) error {
 		return err
 	}
 	r.queue.levels = m.levels
-	m.router, m.toRoute = r, make(chan os.Signal, 1)
+	m.router, m.toRoute, m.newMail = r, make(chan os.Signal, 1), make(chan string, batchLimit)
 	m.all.Go(func() {
 		r.recover()
-		r.loop(m.toRoute, new(fsnotify.Watcher), nil)
+		r.loop(m.toRoute, new(fsnotify.Watcher), m.newMail)
 		r.queue.close()
 	})
 	return nil

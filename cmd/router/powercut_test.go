@@ -207,12 +207,7 @@ type simulation struct {
 
 func powerCutRun(t *testing.T, loader *table.Loader, seed uint64, total *figures) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &simulation{
-			t: t, rand: rand.New(rand.NewPCG(seed, 1)), loader: loader, office: fmt.Sprintf("/power-cut-%d", seed),
-			ledger: ledger.New(), junk: map[string]bool{}, held: map[string]bool{}, total: total,
-		}
-		s.log = zerolog.New(note(func(line string) { s.disk.Trace(line) })).Level(zerolog.InfoLevel)
-		s.disk = memdisk.New(s.office, os.Geteuid(), rand.New(rand.NewPCG(seed, 2)))
+		s := newSimulation(t, loader, seed, total)
 		defer postoffice.Mount(s.office, s.disk)()
 		s.run()
 		total.runs++
@@ -228,13 +223,18 @@ func powerCutRun(t *testing.T, loader *table.Loader, seed uint64, total *figures
 	})
 }
 
-func (s *simulation) run() {
-	s.levels = s.rand.IntN(3)
-	for _, name := range []string{"", "router", "public", "queue", "transport", "postman"} {
-		if err := s.makeDir(name); err != nil {
-			s.t.Fatal(err)
-		}
+func newSimulation(t *testing.T, loader *table.Loader, seed uint64, total *figures) *simulation {
+	s := &simulation{
+		t: t, rand: rand.New(rand.NewPCG(seed, 1)), loader: loader, office: fmt.Sprintf("/power-cut-%d", seed),
+		ledger: ledger.New(), junk: map[string]bool{}, held: map[string]bool{}, total: total,
 	}
+	s.log = zerolog.New(note(func(line string) { s.disk.Trace(line) })).Level(zerolog.InfoLevel)
+	s.disk = memdisk.New(s.office, os.Geteuid(), rand.New(rand.NewPCG(seed, 2)))
+	return s
+}
+
+func (s *simulation) run() {
+	s.makeDirs()
 	for range cutsInRun {
 		s.live()
 		if s.t.Failed() {
@@ -242,6 +242,16 @@ func (s *simulation) run() {
 		}
 	}
 	s.settle()
+}
+
+// makeDirs chooses the hash levels and makes the directories of the postoffice.
+func (s *simulation) makeDirs() {
+	s.levels = s.rand.IntN(3)
+	for _, name := range []string{"", "router", "public", "queue", "transport", "postman"} {
+		if err := s.makeDir(name); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 // makeDir makes a directory as an installation does, on disk.
@@ -441,16 +451,21 @@ func (s *simulation) submit(m *machine) {
 			msg.to = append(msg.to, e)
 			s.ledger.Add(e)
 		}
-		way := m.overSMTP
-		if s.rand.IntN(2) == 0 {
-			way = m.byProgram
-		}
-		m.all.Go(func() {
-			if way(msg) == nil {
-				s.ledger.Accept(msg.addresses())
-			}
-		})
+		s.send(m, msg)
 	}
+}
+
+// send submits a message in one of the two ways.
+func (s *simulation) send(m *machine, msg *message) {
+	way := m.overSMTP
+	if s.rand.IntN(2) == 0 {
+		way = m.byProgram
+	}
+	m.all.Go(func() {
+		if way(msg) == nil {
+			s.ledger.Accept(msg.addresses())
+		}
+	})
 }
 
 // order gives an order about some message.
