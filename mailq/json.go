@@ -197,6 +197,8 @@ type Job struct {
 	FedAt     time.Time `json:"fed_at,omitzero"`
 	Pending   Pending   `json:"pending,omitempty"`
 	Held      bool      `json:"held,omitempty"` // it, its message or its thread
+	// Order is an order that waits until an agent reports on the job; "": there is none.
+	Order Verb `json:"order,omitempty"`
 	// StartError is why no agent starts for it while it is due.
 	StartError string `json:"start_error,omitempty"`
 	// Rule is the reply rule that has suspended its thread, while it is due.
@@ -234,7 +236,8 @@ func StartReason(err string) string {
 }
 
 // HeldItem is a line of JSON SHOW HELD: the part of a held message that is for
-// one destination, or a held thread. A thread has no message, path or spoolid.
+// one destination, or a held thread. A thread has no message, path or spoolid. If Order
+// is set, the message is held as soon as no agent has any of it.
 type HeldItem struct {
 	Job
 	// HeldAt, Until, By and Why are those of the order. They are missing where
@@ -286,6 +289,7 @@ type MessageRecipient struct {
 	Attempts  int       `json:"attempts"`
 	WakeAt    time.Time `json:"wake_at,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
+	Order     Verb      `json:"order,omitempty"` // as Job.Order
 }
 
 // Query is what FIND looks for.
@@ -313,6 +317,11 @@ type Explanation struct {
 	NextAt  time.Time      `json:"next_at,omitzero"`
 	Next    string         `json:"next"`   // the next event, in words
 	States  map[string]int `json:"states"` // jobs by state
+	// Orders counts the jobs with an order that waits until an agent reports, by order.
+	Orders map[Verb]int `json:"orders,omitempty"`
+	// TakenBack counts the jobs that an agent had not begun when the thread was held or
+	// suspended. They wait until the agent has come to them, and are not delivered.
+	TakenBack int `json:"taken_back,omitempty"`
 	// Cluster is what the nodes of the cluster have found about the destination, in
 	// words; "": nothing, or there is no cluster.
 	Cluster string `json:"cluster,omitempty"`

@@ -105,10 +105,14 @@ func (h *HeldItem) Text(now time.Time) string {
 	if !h.IsThread() {
 		text = fmt.Sprintf("%s: %s, %s, %s", h.Path, h.SpoolID, name, Plural(len(h.Recipients), "recipient", "recipients"))
 	}
-	if h.HeldAt.IsZero() {
-		return text + ", held, not known by whom"
+	held := "held"
+	if h.Order != "" {
+		held = "held when its agent reports, ordered"
 	}
-	text += fmt.Sprintf(", held %s by %s", FormatSpan(now.Sub(h.HeldAt)), cmp.Or(h.By, "somebody"))
+	if h.HeldAt.IsZero() {
+		return text + ", " + held + ", not known by whom"
+	}
+	text += fmt.Sprintf(", %s %s by %s", held, FormatSpan(now.Sub(h.HeldAt)), cmp.Or(h.By, "somebody"))
 	if h.Until.IsZero() {
 		text += ", until released"
 	} else {

@@ -52,6 +52,9 @@ type Outcome struct {
 	// Suspended are those messages of a move to another node that have mail for a
 	// destination that SUSPEND suspends here: the other node delivers it.
 	Suspended int `json:"suspended,omitempty"`
+	// WithAgents are those of the messages that an agent has, at least in part, and that
+	// could not be taken back from it: for them the order waits until the agent reports.
+	WithAgents int `json:"with_agents,omitempty"`
 }
 
 // NothingMatches is the error of an order that matches nothing.
@@ -117,6 +120,9 @@ func (o *Order) Reply(did Outcome) string {
 	if did.Suspended > 0 {
 		reply += fmt.Sprintf(" %d messages of suspended threads.", did.Suspended)
 	}
+	if did.WithAgents > 0 {
+		reply += fmt.Sprintf(" %d messages with agents.", did.WithAgents)
+	}
 	return reply
 }
 
@@ -137,10 +143,37 @@ func ParseOutcome(reply string) (Outcome, error) {
 	if err != nil || n != 4 {
 		return Outcome{}, fmt.Errorf("%q is not a reply to an order", reply)
 	}
-	if _, more, ok := strings.Cut(rest, "threads. "); ok {
-		_, _ = fmt.Sscanf(more, "%d messages of suspended threads.", &o.Suspended)
+	_, more, _ := strings.Cut(rest, "threads. ")
+	for sentence := range strings.SplitSeq(more, ".") {
+		var n int
+		what, _ := strings.CutPrefix(strings.TrimLeft(sentence, " 0123456789"), "messages ")
+		if _, err := fmt.Sscanf(sentence, "%d", &n); err != nil {
+			continue
+		}
+		switch what {
+		case "of suspended threads":
+			o.Suspended = n
+		case "with agents":
+			o.WithAgents = n
+		}
 	}
 	return o, nil
+}
+
+// effects say what an order does to messages.
+var effects = map[Verb]string{
+	Kill: "dropped", Expire: "returned to their senders", Hold: "held", Suspend: "kept back",
+	Requeue: "given back to the router", Reroute: "sent elsewhere",
+}
+
+// WithAgentsText says what becomes of messages that are with agents; "" if there are
+// none.
+func (o *Order) WithAgentsText(did Outcome) string {
+	if did.WithAgents == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s with agents: %s when the agent reports, unless it delivers them.",
+		Plural(did.WithAgents, "message is", "messages are"), effects[o.Verb])
 }
 
 // targets has the kinds of target that each acting verb takes.

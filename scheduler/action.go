@@ -63,8 +63,23 @@ type (
 		Path    string
 		PID     int // of the agent that died; 0 if none did
 		// Offsets are its recipients in this file, if its pid is too large for a
-		// lock: only the locks of these recipients are then cleared as its own.
+		// lock: only the locks of these recipients are then cleared as its own. They
+		// are ascending.
 		Offsets []int64
+		// Recalled says that a Recall may have locked the recipients at Offsets. These
+		// locks are cleared, too.
+		Recalled bool
+	}
+
+	// Recall takes a job line back from an agent that has not begun with it: it locks
+	// the recipients at Offsets for the scheduler, so that the agent does not take
+	// them. If one of them is not open in the control file, all stay as they are. The
+	// answer is Recalled or Failed.
+	Recall struct {
+		Op      Op
+		Message MessageID
+		Path    string
+		Offsets []int64 // ascending
 	}
 
 	// Load reads the control file of a message that is on record (record.go).
@@ -132,6 +147,9 @@ type (
 		Order      uint64
 		Messages   int
 		Recipients int
+		// WithAgents are those of the messages that are with an agent, at least in
+		// part. It is not set for RETRY and RELEASE.
+		WithAgents []MessageID
 	}
 
 	// Account is one line of the statistics log: the outcome of a recipient.
@@ -224,6 +242,7 @@ func (Close) action()     {}
 func (Kill) action()      {}
 func (Mark) action()      {}
 func (Read) action()      {}
+func (Recall) action()    {}
 func (Load) action()      {}
 func (Finish) action()    {}
 func (Report) action()    {}

@@ -90,6 +90,9 @@ type line struct {
 	destinationFailed bool
 	retryAt           instant
 	rule              *ruleState // gives the wait; nil: none
+	// recalled says that the line was taken back (Recall). The agent still has it in
+	// its input and answers it when it comes to it.
+	recalled bool
 }
 
 func (l *line) ended() bool { return l.vertex == nil }

@@ -78,6 +78,9 @@ func (dv *delivery) promote(set *exclusiveSet, failed int) {
 			r.state = promoted
 		case blocked:
 			r.state = open
+			if dv.isTakenBack(a.vertex) {
+				return
+			}
 			if a.vertex.ordered != 0 {
 				dv.execute(a.vertex)
 			} else {

@@ -38,6 +38,11 @@ type Explanation struct {
 	// GateUntil is when a rate allows the next job line; zero: no rate keeps mail
 	// waiting.
 	GateUntil time.Time
+	// Ordered counts the vertices with agents for which an order waits, by its verb.
+	Ordered map[Verb]int
+	// TakenBack counts the vertices that were taken back from an agent (Recall) which has
+	// not come to them yet.
+	TakenBack int
 	// Told is what another node has said about the destination; nil: nothing, or this
 	// node has found that it is dead.
 	Told *ToldView
@@ -99,12 +104,46 @@ func (s *Scheduler) Explain(channel, host string) *Explanation {
 			e.Vertex.Position = s.position(v, maxExplained)
 		}
 		e.Rules = s.rules(t, e.Vertex)
+		s.explainOrders(e, t)
 	}
 	if r != nil {
 		e.Ring = s.viewRing(r)
 	}
 	e.Limits = s.limits(e.Params, channel, r, t)
 	return e
+}
+
+// explainOrders counts the orders that wait for agents of a thread.
+func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
+	for i, a := range t.agents {
+		if slices.Contains(t.agents[:i], a) {
+			continue
+		}
+		for j := range a.lines {
+			switch l := &a.lines[j]; {
+			case l.thread != t:
+			case l.ended():
+				if m := s.message(l.id); m != nil && l.recalled {
+					e.TakenBack += s.takenBack(m, t)
+				}
+			case l.vertex.ordered != 0:
+				if e.Ordered == nil {
+					e.Ordered = make(map[Verb]int)
+				}
+				e.Ordered[l.vertex.ordered]++
+			}
+		}
+	}
+}
+
+// takenBack counts the vertices of a message in a thread that were taken back.
+func (s *Scheduler) takenBack(m *message, t *thread) (n int) {
+	s.eachVertex(m, func(v *vertex) {
+		if v.state != 0 && s.threadOf(v) == t && s.isTakenBack(v) {
+			n++
+		}
+	})
+	return n
 }
 
 // inForce returns the settings that result from matched clauses. nice and

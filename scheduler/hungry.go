@@ -49,40 +49,43 @@ func (d *dispatch) addSession(a *agent) {
 // finishLine takes an ended line off the agent and finds work for its session:
 // on the same thread if it may stay there, otherwise wherever the ring has
 // some. It reports whether there was an ended line.
-func (d *dispatch) finishLine(a *agent) bool {
+func (dv *delivery) finishLine(a *agent) bool {
 	i := 0
-	for i < len(a.lines) && !a.lines[i].ended() {
+	for i < len(a.lines) && (!a.lines[i].ended() || i > 0 && a.lines[i].recalled) {
 		i++
 	}
 	if i == len(a.lines) {
 		return false
 	}
 	t := a.lines[i].thread
+	if a.lines[i].recalled {
+		dv.recallAnswered(a.id, &a.lines[i])
+	}
 	copy(a.lines[i:], a.lines[i+1:])
 	a.lines[len(a.lines)-1] = line{}
 	a.lines = a.lines[:len(a.lines)-1]
 	if a.sessions == 1 && len(a.lines) > 0 {
-		a.lines[0].startedAt = d.now
+		a.lines[0].startedAt = dv.now
 		if a.state == serving {
-			d.overfeed(a)
-			d.updateThread(t)
+			dv.overfeed(a)
+			dv.updateThread(t)
 		}
 		return true
 	}
-	d.endSession(a, t)
+	dv.endSession(a, t)
 	if a.state == serving {
-		if p, ok := d.stay(a, t); ok {
-			d.serve(a, p)
+		if p, ok := dv.stay(a, t); ok {
+			dv.serve(a, p)
 			return true
 		}
 	}
 	switch {
-	case a.state == serving && d.blocksOthers(a.ring):
-		d.closeAgent(a)
+	case a.state == serving && dv.blocksOthers(a.ring):
+		dv.closeAgent(a)
 	case a.state == closing && len(a.lines) == 0:
-		d.sendClose(a)
+		dv.sendClose(a)
 	}
-	d.yield(a.ring, t)
+	dv.yield(a.ring, t)
 	return true
 }
 

@@ -27,7 +27,8 @@ type mail struct {
 	noticePlans    map[messageRef]*noticePlan
 	delayPlans     map[vertexRef]*delayPlan
 	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
-	loaded         int64                // last message.sequence that was given
+	recalls        map[vertexRef]recall
+	loaded         int64 // last message.sequence that was given
 	records        recordBook
 	flows          slab[flowRef, flow]
 	saving         saving

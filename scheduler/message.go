@@ -306,6 +306,7 @@ func (q *queue) removeVertex(v *vertex) {
 	q.forgetVertex(v)
 	q.wakes.remove(v.ref)
 	delete(q.expireReasons, v.ref)
+	delete(q.recalls, v.ref)
 	if p := q.delayPlans[v.ref]; p != nil {
 		q.delays.remove(p)
 		delete(q.delayPlans, v.ref)

@@ -8,7 +8,8 @@ import (
 
 // Orders of administrators: kill, expire, retry, hold, requeue, reroute. An
 // order is executed at once on vertices that no agent has and whose file is not
-// being read. In the others it is recorded, and executed when they come back.
+// being read. In the others it is recorded, and executed when they come back. A job
+// line that an agent has not begun is taken back (recall.go).
 
 // Verb is what an Ordered does with its targets. Whatever an agent does with a
 // target before it comes back is final. A later order on the same mail replaces
@@ -61,7 +62,11 @@ func (dv *delivery) ordered(e *Ordered) {
 		if first := dv.records.find(here[0].Message); first != 0 {
 			recipients = dv.orderRecords(e, first, here)
 		} else if m != nil && m.flags&(removing|moving) == 0 {
-			recipients = dv.apply(e, m, dv.targetVertices(e, m, here))
+			vertices := dv.targetVertices(e, m, here)
+			if e.Verb != VerbRetry && e.Verb != VerbRelease && slices.ContainsFunc(vertices, func(v *vertex) bool { return v.state == fed && dv.affected(v, e) > 0 }) {
+				answer.WithAgents = append(answer.WithAgents, m.id)
+			}
+			recipients = dv.apply(e, m, vertices)
 		}
 		answer.Recipients += recipients
 		if id := here[0].Message; recipients > 0 && !counted[id] {
@@ -190,7 +195,9 @@ func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	var together []*vertex
 	for _, v := range vertices {
 		switch {
-		case v.state == 0 || v.state == fed || v.state == reading:
+		case v.state == fed:
+			dv.recallLine(v)
+		case v.state == 0 || v.state == reading:
 		case v.ordered.resubmits():
 			together = append(together, v)
 		default:

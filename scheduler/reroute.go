@@ -110,6 +110,7 @@ func (dv *delivery) resubmitFailed(p *pending) {
 			dv.holdVertex(v)
 		case v.ordered != 0:
 			dv.execute(v)
+		case dv.unlockRecalled(v):
 		case dv.feedable(v) > 0:
 			dv.makeDue(v)
 		default: // they can expire again

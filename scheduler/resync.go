@@ -21,6 +21,10 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 	}
 	for i := range a.lines {
 		l := &a.lines[i]
+		if l.id == message && l.recalled {
+			a.progressAt = dv.now
+			return
+		}
 		if l.id != message || l.ended() {
 			continue
 		}
@@ -39,13 +43,14 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	v.readReason = why
 	op := dv.nextOp()
 	var offsets []int64
-	if pid >= ctlfile.MaxPID {
+	_, recalled := dv.recalls[v.ref]
+	if pid >= ctlfile.MaxPID || recalled {
 		for i := range v.len() {
 			offsets = append(offsets, int64(dv.recipient(v, i).offset))
 		}
 	}
 	dv.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets},
+		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets, Recalled: recalled},
 		message: m, vertex: v,
 	})
 }
@@ -75,6 +80,7 @@ func (dv *delivery) reread(e *Reread) {
 	if e.Owes {
 		m.flags |= owesNotice
 	}
+	delete(dv.recalls, v.ref)
 	m.pendingWrites++
 	locked := dv.compareTags(v, e.Recipients)
 	if v.state != 0 {

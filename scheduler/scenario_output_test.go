@@ -63,7 +63,13 @@ func (sc *scenario) format(a scheduler.Action) string {
 		}
 		return fmt.Sprintf("resubmit %d: %s to %s", a.Message, strings.Trim(fmt.Sprint(a.Offsets), "[]"), to)
 	case scheduler.Answer:
-		return fmt.Sprintf("answer: messages %d recipients %d", a.Messages, a.Recipients)
+		text := fmt.Sprintf("answer: messages %d recipients %d", a.Messages, a.Recipients)
+		if len(a.WithAgents) > 0 {
+			text += fmt.Sprintf(", with agents %v", a.WithAgents)
+		}
+		return text
+	case scheduler.Recall:
+		return fmt.Sprintf("recall %d: %s", a.Message, strings.Trim(fmt.Sprint(a.Offsets), "[]"))
 	case scheduler.Account:
 		return fmt.Sprintf("log %d %s %s/%s", a.Message, a.State, a.Channel, a.Host)
 	case scheduler.Complete:

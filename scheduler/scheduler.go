@@ -177,6 +177,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.wakes.index = func(v vertexRef) *int32 { return &s.vertices.at(v).wakeIndex }
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.expireReasons = make(map[vertexRef]string)
+	s.recalls = make(map[vertexRef]recall)
 	s.notices.index = func(p *noticePlan) *int32 { return &p.index }
 	s.delays.index = func(p *delayPlan) *int32 { return &p.index }
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }
@@ -270,6 +271,8 @@ func (s *Scheduler) handle(e Event) {
 		s.writeFailed(e)
 	case Reread:
 		s.reread(&e)
+	case Recalled:
+		s.recalled(e)
 	case SpoolBack:
 		s.spoolBack()
 	case Triggered:
@@ -284,8 +287,12 @@ func (s *Scheduler) handle(e Event) {
 		s.notLoaded(e)
 	case HeldThread:
 		s.heldThread(threadKey{e.Channel, e.Host}, e.Held)
+		if e.Held {
+			s.recallThread(threadKey{e.Channel, e.Host})
+		}
 	case SuspendedThread:
 		s.suspendByOrder(e)
+		s.recallThread(threadKey{e.Channel, e.Host})
 	case Lifted:
 		s.lift(threadKey{e.Channel, e.Host}, e.OrderOnly)
 	case Restored:

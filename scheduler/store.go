@@ -34,7 +34,7 @@ type pending struct {
 	message    *message
 	id         MessageID        // of message
 	sequence   int64            // of message; shows whether it has left
-	vertex     *vertex          // of a Read; nil: of one that readTags has asked for
+	vertex     *vertex          // of a Read or Recall; nil: of a Read that readTags has asked for
 	recipients []alternative    // of a Mark or Resubmit; they are done after it
 	previous   []recipientState // of a Resubmit: their states before
 }
@@ -294,8 +294,10 @@ func (dv *delivery) writeFailed(e Failed) {
 // queue. The action is not tried again, because an order must not be carried out
 // long after its answer. moveFailed reports whether the action was one of these.
 func (dv *delivery) moveFailed(p *pending, e Failed) bool {
-	m, why := p.message, ""
+	m, why, recall := p.message, "", false
 	switch p.action.(type) {
+	case Recall:
+		recall = true
 	case Hold:
 		why = "cannot be held, is back in the queue: "
 	case Resubmit:
@@ -305,6 +307,10 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	}
 	delete(dv.store.pending, e.Op)
 	if p.stale() {
+		return true
+	}
+	if recall {
+		dv.recallFailed(p)
 		return true
 	}
 	dv.do(Note{Severity: Warning, Message: m.id, Text: why + strings.TrimSpace(e.Reason)})

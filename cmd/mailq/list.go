@@ -240,7 +240,7 @@ func (p *program) limited(command string) error {
 }
 
 // heldMessages returns the held messages, which are in no thread, as many as
-// --limit allows.
+// --limit allows. Those that are to be held are still in their threads.
 func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
 	for item, err := range client.Objects[mailq.HeldItem](p.client.Show("JSON SHOW HELD")) {
 		if client.KindOf(err) == client.Refused { // an older scheduler, or a user who may not ask
@@ -249,7 +249,7 @@ func (p *program) heldMessages() (items []*mailq.HeldItem, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if (p.limit == 0 || len(items) < p.limit) && !item.IsThread() && p.thread.matches(item.Name) {
+		if (p.limit == 0 || len(items) < p.limit) && !item.IsThread() && item.Order == "" && p.thread.matches(item.Name) {
 			items = append(items, item)
 		}
 	}

@@ -323,6 +323,9 @@ func outcomeText(o *mailq.Order, did mailq.Outcome, named bool) string {
 	if did.Suspended > 0 {
 		text += fmt.Sprintf(" %s of suspended destinations: the suspension does not move.", mailq.Plural(did.Suspended, "message", "messages"))
 	}
+	if with := o.WithAgentsText(did); with != "" {
+		text += " " + with
+	}
 	if o.DryRun {
 		text = "DRYRUN " + text
 	}

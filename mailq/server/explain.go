@@ -63,6 +63,12 @@ func stateText(e *mailq.Explanation, now time.Time) []string {
 			text = append(text, "feedback: "+f.Text())
 		}
 	}
+	for _, verb := range slices.Sorted(maps.Keys(e.Orders)) {
+		text = append(text, fmt.Sprintf("orders: %s of %s when the agent reports, unless it delivers them", verb, mailq.Plural(e.Orders[verb], "job", "jobs")))
+	}
+	if e.TakenBack > 0 {
+		text = append(text, "orders: "+mailq.Plural(e.TakenBack, "job is", "jobs are")+" taken back from an agent: not delivered, but not free before the agent has come to them")
+	}
 	if j := e.NextJob; j != nil && j.Position != nil {
 		text = append(text, "next job: "+mailq.Field(j.Path)+", "+j.Position.JobText(), "share: "+j.Position.ShareText())
 	}

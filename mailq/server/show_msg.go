@@ -100,6 +100,9 @@ func writeMessage(out *answer, m *mailq.Message, now time.Time) error {
 		if ended := r.State == "delivered" || r.State == "failed" || r.State == "held"; r.Attempts > 0 || !ended {
 			line += ", " + mailq.Plural(r.Attempts, "try", "tries")
 		}
+		if r.Order != "" {
+			line += ", " + string(r.Order) + " when the agent reports"
+		}
 		if wait := r.WakeAt.Unix() - now.Unix(); !r.WakeAt.IsZero() && wait > 0 {
 			line += ", retry in " + formatSeconds(wait)
 		}

@@ -36,6 +36,13 @@ func (q *Queue) Explain(ctx context.Context, name mailq.Name) (*mailq.Explanatio
 		x.Thread = threadOf(from.Thread)
 		x.States = states(from.Thread.States)
 	}
+	for verb, n := range from.Ordered {
+		if x.Orders == nil {
+			x.Orders = make(map[mailq.Verb]int)
+		}
+		x.Orders[orderName(verb)] = n
+	}
+	x.TakenBack = from.TakenBack
 	if from.Vertex != nil {
 		x.NextJob = jobOf(from.Vertex)
 	}

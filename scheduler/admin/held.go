@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"zsched/mailq"
@@ -45,6 +47,34 @@ func (q *Queue) Held(ctx context.Context) iter.Seq2[*mailq.HeldItem, error] {
 			}
 			for _, job := range storedJobs(m) {
 				if !yield(heldItem(job, by.Messages[job.SpoolID]), nil) {
+					return
+				}
+			}
+			delete(by.Messages, m.SpoolID())
+		}
+		q.toBeHeld(ctx, by.Messages, yield)
+	}
+}
+
+// toBeHeld yields those of the messages that are in the queue and are to be held when an
+// agent reports.
+func (q *Queue) toBeHeld(ctx context.Context, records map[string]*spool.HoldRecord, yield func(*mailq.HeldItem, error) bool) {
+	for _, spoolID := range slices.Sorted(maps.Keys(records)) {
+		id, found, err := q.inQueue(ctx, spoolID)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !found {
+			continue
+		}
+		for job, err := range q.jobs(ctx, walkMessage(id)) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case job.Order == mailq.Hold:
+				if !yield(heldItem(job, records[spoolID]), nil) {
 					return
 				}
 			}

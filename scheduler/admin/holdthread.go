@@ -30,9 +30,19 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	if err = q.recordHold(o, nil, t); err != nil {
 		return did, err
 	}
-	return did, q.port.SetHeld(ctx, scheduler.HeldThread{
+	err = q.port.SetHeld(ctx, scheduler.HeldThread{
 		Channel: t.Channel, Host: t.Host, Held: true, By: actorText(o), Why: o.Why,
 	})
+	if err == nil {
+		did.WithAgents, err = q.threadWithAgents(ctx, name)
+	}
+	return did, err
+}
+
+// threadWithAgents counts the messages of a thread, just held or suspended, that agents may
+// still deliver.
+func (q *Queue) threadWithAgents(ctx context.Context, name mailq.Name) (int, error) {
+	return q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.ThreadWithAgents(name.Channel, name.Host) })
 }
 
 // unholdThread ends the hold of a thread, as soon as that is recorded. The order

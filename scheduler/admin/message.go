@@ -124,7 +124,7 @@ func (q *Queue) message(ctx context.Context, stored *spool.Stored) (*mailq.Messa
 			User: to.User, Originals: to.Originals(), Offset: to.Offset, State: stateIn(f, i, stored.Place), Reason: reasons[to.Offset],
 		}
 		if k, ok := known[to.Offset]; ok && !f.Done(i) {
-			r.State, r.Attempts, r.WakeAt, r.Reason = k.state, k.attempts, k.wakeAt, k.reason
+			r.State, r.Attempts, r.WakeAt, r.Reason, r.Order = k.state, k.attempts, k.wakeAt, k.reason, k.order
 		}
 	}
 	return m, nil
@@ -136,6 +136,7 @@ type knownRecipient struct {
 	attempts int
 	wakeAt   time.Time
 	reason   string
+	order    mailq.Verb
 }
 
 // known returns what the core knows about the recipients of a message, by offset.
@@ -149,7 +150,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 			return nil, err
 		}
 		for _, r := range job.Recipients {
-			known[r.Offset] = knownRecipient{job.State, r.Attempts, job.WakeAt, r.Reason}
+			known[r.Offset] = knownRecipient{job.State, r.Attempts, job.WakeAt, r.Reason, job.Order}
 		}
 	}
 	return known, nil

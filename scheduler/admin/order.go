@@ -163,6 +163,7 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 type tally struct {
 	messages, recipients int
 	suspended            int // mailq.Outcome
+	withAgents           int // mailq.Outcome
 	threads              map[mailq.Name]struct{}
 }
 
@@ -172,10 +173,11 @@ func (t *tally) add(did mailq.Outcome) {
 	t.messages += did.Messages
 	t.recipients += did.Recipients
 	t.suspended += did.Suspended
+	t.withAgents += did.WithAgents
 }
 
 func (t *tally) outcome() mailq.Outcome {
-	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended}
+	return mailq.Outcome{Messages: t.messages, Recipients: t.recipients, Threads: len(t.threads), Suspended: t.suspended, WithAgents: t.withAgents}
 }
 
 // isName reports whether a text is a name: not empty and not a pattern.
@@ -343,6 +345,7 @@ func (t *targets) byMessage() []scheduler.Target {
 // order gives the core an order in parts, and counts messages and recipients.
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.byMessage()
+	var withAgents []scheduler.MessageID
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -354,18 +357,46 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 			answer := l.Order(e)
 			did.Messages += answer.Messages
 			did.Recipients += answer.Recipients
+			withAgents = append(withAgents, answer.WithAgents...)
 		})
 		list = list[n:]
 		if n > 0 || err != nil {
 			continue
 		}
-		select {
-		case <-time.After(writingPause):
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
+		err = pause(ctx)
+	}
+	if did.WithAgents = len(withAgents); err == nil && did.WithAgents > 0 && !e.DryRun {
+		did.WithAgents, err = q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.OrdersWithAgents(withAgents) })
 	}
 	return did, err
+}
+
+// maxUnsettled bounds the time for which an order waits until it is known which job lines
+// could be taken back from agents.
+const maxUnsettled = 5 * time.Second
+
+// whenSettled returns how many messages are with agents when no job line is being taken
+// back any more.
+func (q *Queue) whenSettled(ctx context.Context, count func(*scheduler.Scheduler) (n int, unsettled bool)) (n int, err error) {
+	unsettled := true
+	for end := time.Now().Add(maxUnsettled); unsettled; {
+		if err = q.port.Ask(ctx, func(l *daemon.Loop) { n, unsettled = count(l.Core()) }); err != nil || !unsettled || !time.Now().Before(end) {
+			return n, err
+		}
+		if err = pause(ctx); err != nil {
+			return n, err
+		}
+	}
+	return n, err
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(writingPause):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // countPart returns how many of the targets go into the next part. It does not

@@ -58,8 +58,18 @@ func parseSpan(t *testing.T, s string) time.Duration {
 // want is the outcome that an order has to have.
 func (h *harness) want(command string, messages, recipients, threads int) {
 	h.t.Helper()
-	did, err := h.act(command)
-	if want := (mailq.Outcome{Messages: messages, Recipients: recipients, Threads: threads}); err != nil || did != want {
+	h.wantOutcome(command, mailq.Outcome{Messages: messages, Recipients: recipients, Threads: threads})
+}
+
+// wantWithAgent is the outcome of an order about one message that an agent has.
+func (h *harness) wantWithAgent(command string, recipients, threads int) {
+	h.t.Helper()
+	h.wantOutcome(command, mailq.Outcome{Messages: 1, Recipients: recipients, Threads: threads, WithAgents: 1})
+}
+
+func (h *harness) wantOutcome(command string, want mailq.Outcome) {
+	h.t.Helper()
+	if did, err := h.act(command); err != nil || did != want {
 		h.t.Errorf("%s did %+v, %v; want %+v", command, did, err, want)
 	}
 	synctest.Wait()

@@ -38,7 +38,9 @@ func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Ou
 		if o.For > 0 {
 			s.Until = now.Add(o.For)
 		}
-		err = q.port.SetSuspended(ctx, s)
+		if err = q.port.SetSuspended(ctx, s); err == nil {
+			did.WithAgents, err = q.threadWithAgents(ctx, name)
+		}
 	}
 	return did, err
 }

@@ -80,12 +80,22 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 		Sender: v.Sender, Owner: &v.Owner, State: string(v.State), PID: v.PID, Next: v.Next,
 		ArrivedAt: v.ModifiedAt, ExpiresAt: v.ExpiresAt, WakeAt: v.WakeAt, FedAt: v.FedAt,
 		Pending: pendingOf(v.Wait), Held: v.Held, Recipients: recipientsOf(v), Position: positionOf(v.Position),
-		StartError: v.StartError,
+		StartError: v.StartError, Order: orderName(v.Ordered),
 	}
 	if v.Rule != nil {
 		job.Rule = v.Rule.Place()
 	}
 	return job
+}
+
+// orderName returns the name of a verb of the core; "" for none.
+func orderName(v scheduler.Verb) mailq.Verb {
+	for name, verb := range verbs {
+		if verb == v {
+			return name
+		}
+	}
+	return ""
 }
 
 func positionOf(v *scheduler.PositionView) *mailq.Position {

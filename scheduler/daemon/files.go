@@ -55,7 +55,24 @@ func (f *files) mark(a scheduler.Mark) {
 
 func (f *files) read(a scheduler.Read) {
 	f.pending++
-	f.spool.Reread(uint64(a.Op), a.Path, spool.DeadAgent{PID: a.PID, Offsets: a.Offsets})
+	f.spool.Reread(uint64(a.Op), a.Path, spool.DeadAgent{PID: a.PID, Offsets: a.Offsets, Recalled: a.Recalled})
+}
+
+func (f *files) recall(a scheduler.Recall) {
+	f.pending++
+	f.spool.Recall(uint64(a.Op), a.Path, a.Offsets)
+}
+
+func (f *files) recalled(r spool.Recalled) {
+	switch op := scheduler.Op(r.Op); {
+	case r.Missing:
+		f.missing(op, false)
+	case r.Err != nil:
+		f.done(op, r.Err)
+	default:
+		f.pending--
+		f.loop.Step(scheduler.Recalled{Op: op, Taken: r.Taken})
+	}
 }
 
 func (f *files) reread(r spool.Reread) {

@@ -44,6 +44,9 @@ func (s *Spool) locksOf(d *controlFile, known bool) locks {
 func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
 	switch {
+	case pid == os.Getpid() && l.known:
+		_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
+		return !l.dead.Recalled || !its
 	case pid >= ctlfile.MaxPID:
 		if l.known {
 			_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
@@ -57,6 +60,9 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 	}
 	return l.alive
 }
+
+// isOurs reports whether Recall has locked a recipient.
+func isOurs(r *ctlfile.Recipient) bool { return r.Tag == ctlfile.Locked && r.PID() == os.Getpid() }
 
 // any returns the pid of a process that holds a lock in the file, or 0.
 func (l *locks) any(f *ctlfile.File) int {
@@ -100,7 +106,8 @@ func (h *lockHolders) begin(transport int) {
 // alive reports whether the process that wrote a lock still exists: it must have
 // been running at writtenAt, the control file's mtime, which is no earlier than
 // the lock. A pid that is blank, zero or unreadable (0) names no process. Neither
-// does ctlfile.MaxPID, nor our own pid, because we write no locks.
+// does ctlfile.MaxPID, nor our own pid: our locks (Recall) end with what we know of
+// the message.
 func (h *lockHolders) alive(pid int, writtenAt time.Time) bool {
 	if pid <= 0 || pid >= ctlfile.MaxPID || pid == os.Getpid() {
 		return false

@@ -95,13 +95,17 @@ type DeadAgent struct {
 	// Offsets are the recipients that it had in the file, in order. They are needed if
 	// PID is too large for a lock.
 	Offsets []int64
+	// Recalled says that Recall may have locked the recipients at Offsets for us. Then
+	// Offsets need not be those of a dead agent.
+	Recalled bool
 }
 
 // Reread reads the control file again. It first clears the locks of dead processes,
 // including those of dead, and settles recipients by their d lines. A lock with
 // ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid of
 // dead is that large, only the locks of its recipients are its own; the others belong to
-// agents that may still be working. The result is Reread.
+// agents that may still be working. Our own locks (Recall) are cleared only at Offsets,
+// with Recalled. The result is Reread.
 func (s *Spool) Reread(op uint64, path string, dead DeadAgent) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}

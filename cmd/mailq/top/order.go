@@ -243,8 +243,12 @@ func reasonPattern(reason string) string {
 }
 
 func outcomeText(o mailq.Outcome) string {
-	return mailq.Plural(o.Messages, "message", "messages") + ", " + mailq.Plural(o.Recipients, "recipient", "recipients") + ", " +
+	text := mailq.Plural(o.Messages, "message", "messages") + ", " + mailq.Plural(o.Recipients, "recipient", "recipients") + ", " +
 		mailq.Plural(o.Threads, "thread", "threads")
+	if o.WithAgents > 0 {
+		text += fmt.Sprintf("; %d with agents, which may deliver them", o.WithAgents)
+	}
+	return text
 }
 
 func parseName(s string) (mailq.Name, error) {
