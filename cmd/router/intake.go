@@ -27,6 +27,10 @@ func (q *queue) open(name string) (*submission, error) {
 		// mail. Anybody can send a datagram with this name, so nothing is logged.
 		return nil, fs.ErrNotExist
 	}
+	// Opening a device can already have an effect, and only root can make one.
+	if info, err := postoffice.Lstat(path); err == nil && info.Mode()&fs.ModeDevice != 0 {
+		return nil, unreadablef("a device")
+	}
 	fd, err := postoffice.OpenAt(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
 	if err == unix.ELOOP || err == unix.ENXIO {
 		return nil, unreadablef("a symbolic link or a socket")

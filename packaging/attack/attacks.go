@@ -35,6 +35,7 @@ var attacks = []struct {
 	{"a delivery helper cannot be entered by its user", helperIsClosed},
 	{"links, FIFOs and locks in the mail spool", mailSpool},
 	{"a user's list gives no rights and shows no file of root", listsOfUsers},
+	{"FIFOs, sockets and devices where users can write", specialFiles},
 	{"two thousand silent connections keep nobody out", silentConnections},
 }
 

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An attack with files that are none: FIFOs, sockets and devices wherever users can write,
+// or could before the scheduler was started. Users cannot make devices, so root does.
+
+// kind is a kind of such a file.
+type kind struct {
+	name   string
+	mode   uint32
+	device uint64
+}
+
+var kinds = []kind{
+	{"fifo", unix.S_IFIFO, 0},
+	{"socket", unix.S_IFSOCK, 0},
+	{"zero", unix.S_IFCHR, unix.Mkdev(1, 5)},      // endless when it is read
+	{"terminal", unix.S_IFCHR, unix.Mkdev(4, 63)}, // a terminal of the machine
+	{"block", unix.S_IFBLK, unix.Mkdev(7, 250)},   // a loop device
+}
+
+// forbidden is what nobody may do with it, as inotify events. Whether a FIFO is one shows
+// only when it is open, which costs nothing.
+func (k kind) forbidden() uint32 {
+	if k.mode == unix.S_IFIFO {
+		return unix.IN_ACCESS | unix.IN_MODIFY
+	}
+	return unix.IN_OPEN | unix.IN_ACCESS | unix.IN_MODIFY
+}
+
+// numberOf is a number for the names of control files, messages and submissions. No inode
+// has it, so no mail gets it.
+func numberOf(k int) string { return fmt.Sprint(990000000000000000 + k) }
+
+// specialFiles puts every kind of file under the names of submissions, temporary files,
+// logs, mailboxes and held messages, and in place of the rendezvous file. Mail and queries
+// go on, and nobody reads or writes what is not a file.
+func specialFiles(s *site) error {
+	made, err := newSpecials(s)
+	if err != nil {
+		return err
+	}
+	defer made.close()
+	router := exec.CommandContext(s.ctx, filepath.Join(s.dir, "bin/router"), "-i", "-Z", filepath.Join(s.dir, "zmailer.conf"))
+	var log bytes.Buffer
+	router.Stdout, router.Stderr = &log, &log
+	if err := router.Start(); err != nil {
+		return err
+	}
+	err = errors.Join(specialLogs(s), specialHeld(s), specialMailboxes(s, made), specialRendezvous(s, made), routerGoesOn(s))
+	err = errors.Join(err, router.Process.Signal(syscall.SIGTERM), router.Wait(), made.untouched())
+	if err != nil {
+		err = fmt.Errorf("%w; the router says %s", err, log.Bytes())
+	}
+	return err
+}
+
+// specials are the files that were made. What nobody may do with them is an event.
+type specials struct {
+	inotify int
+	paths   map[int32]string
+}
+
+func newSpecials(s *site) (*specials, error) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	made := &specials{fd, map[int32]string{}}
+	var errs []error
+	long := time.Now().Add(-time.Hour) // a control file that is young waits for its message
+	for i, k := range kinds {
+		for _, name := range []string{
+			"po/public/special-" + k.name, "po/public/.smtpserver-" + k.name, "po/public/" + numberOf(i),
+			"po/router/" + numberOf(i), "po/router/.tmp-" + k.name,
+			"po/hold/transport/" + numberOf(i), "po/hold/queue/" + numberOf(i),
+			"po/hold/transport/" + numberOf(100+i), "po/hold/queue/" + numberOf(200+i),
+		} {
+			errs = append(errs, made.add(k, filepath.Join(s.dir, name)))
+		}
+		// The other half of a held message is a file.
+		control := "po/hold/transport/" + numberOf(200+i)
+		errs = append(errs, s.write("po/hold/queue/"+numberOf(100+i), "Subject: x\n\nbody\n"),
+			s.write(control, "i "+numberOf(200+i)+"\no 12\nl <p@x>\ne a@x\ns local a@x a@x 0\n"+toSMTP+"\nm\nSubject: x\n\n"),
+			os.Chtimes(filepath.Join(s.dir, control), long, long))
+	}
+	return made, errors.Join(errs...)
+}
+
+func (made *specials) add(k kind, path string) error {
+	if err := unix.Mknod(path, k.mode|0o666, int(k.device)); err != nil {
+		return fmt.Errorf("mknod %s: %w", path, err)
+	}
+	watch, err := unix.InotifyAddWatch(made.inotify, path, k.forbidden())
+	if err == nil {
+		err = os.Chmod(path, 0o666)
+	}
+	made.paths[int32(watch)] = path
+	return err
+}
+
+func (made *specials) close() { _ = unix.Close(made.inotify) }
+
+// untouched says what was read or written.
+func (made *specials) untouched() (err error) {
+	buf := make([]byte, 4096)
+	for {
+		n, e := unix.Read(made.inotify, buf)
+		if e != nil || n < unix.SizeofInotifyEvent {
+			return err
+		}
+		for event := buf[:n]; len(event) >= unix.SizeofInotifyEvent; event = event[unix.SizeofInotifyEvent:] {
+			watch, mask := int32(le32(event[0:])), le32(event[4:])
+			if mask&(unix.IN_OPEN|unix.IN_ACCESS|unix.IN_MODIFY) != 0 {
+				err = errors.Join(err, fmt.Errorf("%s was opened, read or written (%#x)", made.paths[watch], mask))
+			}
+			event = event[le32(event[12:]):] // the name
+		}
+	}
+}
+
+func le32(b []byte) uint32 {
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}
+
+// specialLogs submits messages whose verbose logs are not files.
+func specialLogs(s *site) error {
+	for _, k := range kinds {
+		name, file, err := s.submit(s.a, false, "v ../public/special-"+k.name, toSMTP)
+		if err != nil {
+			return err
+		}
+		file.Close()
+		if err := s.queued(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// specialHeld releases held messages that are not files, or half of whose files are not. A
+// control file whose message is not a file goes to quarantine.
+func specialHeld(s *site) error {
+	var errs []error
+	for i := range kinds {
+		for _, n := range []string{numberOf(i), numberOf(100 + i)} {
+			if out, err := s.mailq("--release", "--msg", n); err == nil {
+				errs = append(errs, fmt.Errorf("mailq --release --msg %s says %q", n, out))
+			}
+		}
+		n := numberOf(200 + i)
+		if _, err := s.mailq("--release", "--msg", n); err != nil {
+			continue
+		}
+		errs = append(errs, s.until(n+" is in quarantine", func() error {
+			_, err := os.Lstat(filepath.Join(s.dir, "po/corrupt/transport", n))
+			return err
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// specialMailboxes delivers to a user whose mailbox is not a file.
+func specialMailboxes(s *site, made *specials) error {
+	box := filepath.Join(s.dir, "mail", s.b.name)
+	for _, k := range kinds {
+		if err := made.add(k, box); err != nil {
+			return err
+		}
+		name, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
+		if err != nil {
+			return err
+		}
+		file.Close()
+		err = s.until("the mail for a "+k.name+" is tried or refused", func() error {
+			out, err := s.mailq("--json")
+			if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
+				err = errors.New("not yet")
+			}
+			return err
+		})
+		_, _ = s.mailq("--kill", "--msg", name)
+		if err = errors.Join(err, os.Remove(box)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// specialRendezvous has the scheduler write the rendezvous file where something else is.
+func specialRendezvous(s *site, made *specials) error {
+	path := filepath.Join(s.dir, "po/public/rendezvous")
+	for _, k := range kinds {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := made.add(k, path); err != nil {
+			return err
+		}
+		if err := s.scheduler.Process.Signal(syscall.SIGUSR2); err != nil {
+			return err
+		}
+		err := s.until("the rendezvous file is a file and no "+k.name, func() error {
+			if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+				return fmt.Errorf("it is %v, %w", info, err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// routerGoesOn submits mail through router/, which also has what is not mail.
+func routerGoesOn(s *site) error {
+	if out, err := s.sh(s.a, "printf 'Subject: x\\n\\nbody\\n' | bin/sendmail -Z %s/zmailer.conf -i routed@special.example", s.dir); err != nil {
+		return fmt.Errorf("sendmail: %w: %s", err, out)
+	}
+	err := s.until("the mail is in the queue", func() error {
+		out, err := s.mailq("--json")
+		if err == nil && !strings.Contains(out, "special.example") {
+			err = errors.New("it is not listed")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.until("what is no submission has been put aside", func() error {
+		for i := range kinds {
+			if _, err := os.Lstat(filepath.Join(s.dir, "po/router", numberOf(i))); err == nil {
+				return fmt.Errorf("%s is still there", numberOf(i))
+			}
+		}
+		return nil
+	})
+}
