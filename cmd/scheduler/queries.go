@@ -26,7 +26,6 @@ import (
 	"zsched/scheduler/config"
 	"zsched/scheduler/daemon"
 	"zsched/scheduler/metrics"
-	"zsched/xfer"
 )
 
 // The files of TCP wrappers, which apply to version 1.
@@ -75,23 +74,11 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 		MessageDir: filepath.Join(s.where.postoffice, "queue"), ControlDir: s.where.transport(),
 		LogDir: s.env.Value("LOGDIR"),
 	}
-	if table := file.Params.XferNodes; table != "" {
-		o.Nodes = func() ([]string, error) { return nodeNames(table) }
-		o.Node = strings.ToLower(file.Params.NodeName(s.where.postoffice))
-	}
+	o.Nodes, o.NodeAnswers, o.Node = s.moves.nodeNames, s.moves.answers, strings.ToLower(s.moves.node)
 	if s.where.log != "" {
 		o.LogDir = filepath.Dir(s.where.log)
 	}
 	return o
-}
-
-// nodeNames returns the names in a table of nodes.
-func nodeNames(table string) (names []string, err error) {
-	nodes, err := xfer.ReadNodes(table)
-	for _, node := range nodes {
-		names = append(names, node.Name)
-	}
-	return names, err
 }
 
 // openSockets opens the sockets for queries and for metrics scrapes.

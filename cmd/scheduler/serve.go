@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -42,6 +41,7 @@ type setting struct {
 	events    bool // the configuration at startup names an event log
 	cluster   bool // the configuration at startup names a cluster
 	owner     *spool.Owner
+	moves     *moves
 }
 
 // serve runs the scheduler until it is stopped. If ready is not nil, serve
@@ -63,6 +63,7 @@ func serve(o *options, env *zenv.File, stderr io.Writer, ready *os.File) error {
 	}
 	s.events = file.Params.EventLog != ""
 	file.Scheduler.Events = s.events
+	s.moves = newMoves(env, file.Params.NodeName(where.postoffice), &file.Params)
 	s.cluster = file.Params.Cluster != nil
 	file.Scheduler.Cluster = s.cluster
 	if err := os.Chdir(where.transport()); err != nil {
@@ -179,6 +180,7 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 		warnChangedSockets(file, again, log)
 		queries.Configure(s.querySettings(again))
 		reporter.Configure(s.reporter(again, notices))
+		s.moves.params.Store(&again.Params)
 		return again.Scheduler, nil
 	}
 	options.Dump = func() { queries.Dump() }
@@ -300,7 +302,10 @@ func (s *setting) spoolOptions(file *config.File, reporter spool.Reporter) spool
 	o.Users = s.events
 	o.RouterNotify = s.env.Value("ROUTERNOTIFY")
 	o.Reporter = reporter
-	o.Owner, o.Node = s.owner, file.Params.NodeName(s.where.postoffice)
+	o.Owner, o.Node = s.owner, s.moves.node
+	o.Taken = func(node string, origins []ctlfile.Origin) (map[string]bool, error) {
+		return s.moves.taken(context.Background(), node, origins)
+	}
 	if levels, set := s.env.HashLevels(); set {
 		o.HashLevels = levels
 	}
@@ -336,7 +341,7 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		Config: file.Scheduler,
 		Rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 		Agents: daemon.AgentOptions{
-			Start: daemon.StartChild, Mailbin: s.where.mailbin, Env: agentEnv(s.env, file.Params, s.where.postoffice),
+			Start: daemon.StartChild, Mailbin: s.where.mailbin, Env: s.moves.agentEnv,
 			Dir: s.where.transport(), NoFile: s.agentFiles,
 		},
 		Log:          logs.log,
@@ -359,21 +364,6 @@ func (s *setting) daemonOptions(file *config.File, logs *logs) daemon.Options {
 		}
 	}
 	return o
-}
-
-// agentEnv returns the environment of agents: the variables of zmailer.conf and, for
-// xfer(8), the parameters of moves between nodes.
-func agentEnv(env *zenv.File, p config.Params, office string) map[string]string {
-	all := maps.Clone(env.Known())
-	for name, value := range map[string]string{
-		"XFERNODES": p.XferNodes, "XFERCERT": p.XferCert, "XFERKEY": p.XferKey, "XFERCA": p.XferCA,
-		"XFERNODE": p.NodeName(office),
-	} {
-		if p.XferNodes != "" && value != "" {
-			all[name] = value
-		}
-	}
-	return all
 }
 
 func warn(log zerolog.Logger, file *config.File) {

@@ -71,6 +71,9 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 		return nil
 	}
 	nodes, err := q.nodes()
+	if err == nil && nodes == nil {
+		return nil
+	}
 	if err == nil && !slices.Contains(nodes, o.To.Host) {
 		err = fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
 	}
@@ -255,6 +258,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return err
 		}
 	}
+	if err := q.askable(ctx, o, targets.threads); err != nil {
+		return err
+	}
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Back: q.movesBack(o),
@@ -267,6 +273,22 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
 	return err
+}
+
+// askable refuses to send mail elsewhere that is on its way to a node which cannot be asked
+// which of it it has.
+func (q *Queue) askable(ctx context.Context, o *mailq.Order, threads map[mailq.Name]struct{}) error {
+	if o.Verb != mailq.Reroute && o.Verb != mailq.Requeue || q.nodeAnswers == nil {
+		return nil
+	}
+	for name := range threads {
+		if name.Channel == ctlfile.TransferChannel && name != o.To {
+			if err := q.nodeAnswers(ctx, name.Host); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // suspendedHere returns the threads that SUSPEND suspends, for a move to another node,

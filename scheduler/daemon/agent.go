@@ -68,7 +68,11 @@ func (all *agents) start(a scheduler.Start) {
 	log := context.Logger()
 	limit := new(outputLimit)
 	all.byID[a.Agent] = &agent{id: a.Agent, log: log, limit: limit}
-	path, args, environ, err := child.Command(a.Command, all.options.Mailbin, all.options.Env)
+	var env map[string]string
+	if all.options.Env != nil {
+		env = all.options.Env()
+	}
+	path, args, environ, err := child.Command(a.Command, all.options.Mailbin, env)
 	if err != nil {
 		delete(all.byID, a.Agent)
 		all.loop.queue(scheduler.AgentFailed{Agent: a.Agent, Reason: err.Error()})

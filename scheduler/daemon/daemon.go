@@ -128,10 +128,10 @@ func StartChild(spec child.Spec, sink func([]child.Event)) (Agent, error) {
 // AgentOptions is what all agents have in common.
 type AgentOptions struct {
 	Start   Starter
-	Mailbin string            // their programs are below its folder ta/
-	Env     map[string]string // the ZENV variables
-	Dir     string            // their working directory, POSTOFFICE/transport
-	NoFile  uint64            // their limit of open files (option -N); 0: unchanged
+	Mailbin string                   // their programs are below its folder ta/
+	Env     func() map[string]string // the ZENV variables, when an agent is started; nil: none
+	Dir     string                   // their working directory, POSTOFFICE/transport
+	NoFile  uint64                   // their limit of open files (option -N); 0: unchanged
 	// FileGroup is the group of control and message files. Agents that are not
 	// root get it too; 0: none.
 	FileGroup int

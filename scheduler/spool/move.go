@@ -4,6 +4,7 @@ package spool
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -55,14 +56,24 @@ func (s *Spool) moveBatch(batch []*move) {
 	results := make([]Result, 0, len(batch))
 	var staged []*move
 	var holds *HoldsInForce
+	nodes := s.newElsewhere()
 	for _, m := range batch {
-		if r := m.resubmission; r.Held || r.From == Hold {
+		r := m.resubmission
+		if r.Held || r.From == Hold {
 			if holds == nil {
 				holds = s.holdsInForce()
 			}
 			r.holds = holds
 		}
-		if m.staged, m.err = s.stage(m.resubmission); m.err == nil && len(m.staged) > 0 {
+		r.elsewhere = nodes
+		m.staged, m.err = s.stage(r)
+	}
+	nodes.askAll()
+	for _, m := range batch {
+		if errors.Is(m.err, errUnasked) {
+			m.staged, m.err = s.stage(m.resubmission)
+		}
+		if m.err == nil && len(m.staged) > 0 {
 			staged = append(staged, m)
 		}
 	}

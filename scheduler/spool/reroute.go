@@ -39,8 +39,10 @@ type Resubmission struct {
 	// back to where they were.
 	Channel, Host string
 
-	holds *HoldsInForce // of a batch of moves
-	back  bool          // to where they were
+	holds     *HoldsInForce // of a batch of moves
+	elsewhere *elsewhere    // of a batch
+	kept      error         // another node has taken recipients, which stay
+	back      bool          // to where they were
 }
 
 // moves reports whether the recipients are moved to another node, whose name Host is, or
@@ -60,6 +62,9 @@ func (r *Resubmission) moves() bool { return r.Channel == ctlfile.TransferChanne
 // out. An address that is not a ctlfile.PlainAddress is refused. For the router
 // the message is as old as its resubmission; a rerouted message keeps the age of
 // its message file and its x lines.
+//
+// If recipients were on their way to another node, that node is asked before which of them
+// it has (Options.Taken). These stay as they are. If it cannot be asked, all of them stay.
 func (s *Spool) Resubmit(op uint64, r Resubmission) {
 	r.Offsets = slices.Clone(r.Offsets)
 	if r.moves() {
@@ -68,7 +73,12 @@ func (s *Spool) Resubmit(op uint64, r Resubmission) {
 		return
 	}
 	s.bulk.push(func() {
+		r.elsewhere = s.newElsewhere()
 		staged, err := s.stage(&r)
+		if errors.Is(err, errUnasked) {
+			r.elsewhere.askAll()
+			staged, err = s.stage(&r)
+		}
 		if err != nil {
 			s.resubmitted(&r, Resubmitted{Op: op}, err)
 			return
@@ -93,6 +103,8 @@ func (s *Spool) resubmission(r *Resubmission, answer Resubmitted, err error) Res
 		answer.Missing = true
 	case err != nil:
 		answer.Err = fmt.Errorf("resubmitting %q: %w", r.Path, s.classify(r.Path, err))
+	case r.kept != nil:
+		answer.Err = fmt.Errorf("resubmitting %q: %w", r.Path, r.kept)
 	}
 	return answer
 }
@@ -262,6 +274,9 @@ func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
 	chosen := r.choose(d.file, locks.held)
 	if r.back && len(chosen) == 0 && slices.ContainsFunc(d.file.Recipients, func(to ctlfile.Recipient) bool { return to.Tag == ctlfile.Open && !wasMoved(&to) }) {
 		return nil, errors.New("the control file does not say where the recipients were before")
+	}
+	if chosen, r.kept, err = r.elsewhere.keep(d.file, chosen); err != nil {
+		return nil, err
 	}
 	var unreported map[int][]int
 	if r.moves() && !r.back {

@@ -64,6 +64,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zsched/ctlfile"
 	"zsched/internal/postoffice"
 )
 
@@ -99,6 +100,10 @@ type Options struct {
 	// Node is the name of this node, for the origins of mail that is moved to
 	// another node.
 	Node string
+	// Taken asks another node which of these recipients, which were on their way to
+	// it, it has, and returns the IDs of their origins. After the answer, no earlier
+	// push arrives there. An error says that it could not be asked. nil: it has none.
+	Taken func(node string, origins []ctlfile.Origin) (map[string]bool, error)
 	// Owner is the claim of this node to the postoffice; nil: nothing checks it.
 	Owner *Owner
 	// Loaders read control files (default: the number of processors, at least

@@ -1,0 +1,92 @@
+package main
+
+// Moves between nodes: the table of nodes, the environment of their agent, and the question
+// to another node which recipients it has.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync/atomic"
+
+	"zsched/ctlfile"
+	"zsched/internal/zenv"
+	"zsched/scheduler/config"
+	"zsched/xfer"
+)
+
+// moves has the parameters of moves that are in force: those of the last reload.
+type moves struct {
+	env    *zenv.File
+	node   string // the name of this node, since the start
+	params atomic.Pointer[config.Params]
+}
+
+// newMoves returns the moves with the parameters at the start.
+func newMoves(env *zenv.File, node string, p *config.Params) *moves {
+	m := &moves{env: env, node: node}
+	m.params.Store(p)
+	return m
+}
+
+// agentEnv returns the environment of an agent that is started now: the variables of
+// zmailer.conf and, for xfer(8), the parameters of moves between nodes.
+func (m *moves) agentEnv() map[string]string {
+	p := m.params.Load()
+	if p.XferNodes == "" {
+		return m.env.Known()
+	}
+	all := maps.Clone(m.env.Known())
+	for name, value := range map[string]string{
+		"XFERNODES": p.XferNodes, "XFERCERT": p.XferCert, "XFERKEY": p.XferKey, "XFERCA": p.XferCA, "XFERNODE": m.node,
+	} {
+		if value != "" {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// nodeNames returns the names in the table of nodes; nil: there is no table.
+func (m *moves) nodeNames() (names []string, err error) {
+	table := m.params.Load().XferNodes
+	if table == "" {
+		return nil, nil
+	}
+	nodes, err := xfer.ReadNodes(table)
+	names = make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, node.Name)
+	}
+	return names, err
+}
+
+// taken asks a node which recipients it has. A node that is not in the table is not asked:
+// it will not come back.
+func (m *moves) taken(ctx context.Context, name string, origins []ctlfile.Origin) (map[string]bool, error) {
+	p := m.params.Load()
+	if p.XferNodes == "" {
+		return nil, nil
+	}
+	nodes, err := xfer.ReadNodes(p.XferNodes)
+	if err != nil {
+		return nil, err
+	}
+	node, known := xfer.FindNode(nodes, name)
+	if !known || strings.EqualFold(name, m.node) {
+		return nil, nil
+	}
+	return xfer.Taken(ctx, node, &xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}, m.node, origins)
+}
+
+// answers returns an error if a node cannot be asked.
+func (m *moves) answers(ctx context.Context, name string) error {
+	_, err := m.taken(ctx, name, nil)
+	if err == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("node %s cannot be asked which of the mail in %s/%s it has, which would be delivered twice: %w; order it again when the node answers, or, if it never will, take it out of the table of nodes",
+		name, ctlfile.TransferChannel, name, err)
+}
