@@ -176,7 +176,9 @@ func appendText(b []byte, s string) []byte {
 
 // AppendDiagnostic appends d lines and returns when they are on disk.
 // It writes all of them at once, so that lines of other processes do not come between
-// them. After a short write, it removes the incomplete text and returns ENOSPC.
+// them. After a short write, it removes the incomplete text and returns ENOSPC. It also
+// removes lines that could not be made durable: their writer then does not act on them, so
+// they must not count later.
 // fd is as for Swap and must not be used by another goroutine during the call.
 // The Offset of the diagnostics is ignored.
 func AppendDiagnostic(fd int, diagnostics ...Diagnostic) error {
@@ -189,9 +191,11 @@ func AppendDiagnosticWith(sync func(fd int) error, fd int, diagnostics ...Diagno
 	if len(diagnostics) == 0 {
 		return nil
 	}
-	err := appendLines(fd, diagnostics)
+	n, err := appendLines(fd, diagnostics)
 	if err == nil {
-		err = sync(fd)
+		if err = sync(fd); err != nil {
+			err = errors.Join(err, undoAppend(fd, n))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("append diagnostics: %w", err)
@@ -199,10 +203,11 @@ func AppendDiagnosticWith(sync func(fd int) error, fd int, diagnostics ...Diagno
 	return nil
 }
 
-func appendLines(fd int, diagnostics []Diagnostic) error {
+// appendLines returns how many bytes it has appended.
+func appendLines(fd int, diagnostics []Diagnostic) (n int, err error) {
 	torn, err := lastLineIsTorn(fd)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var b []byte
 	if torn {
@@ -214,7 +219,7 @@ func appendLines(fd int, diagnostics []Diagnostic) error {
 	for i := range diagnostics {
 		b = diagnostics[i].appendTo(b)
 	}
-	return appendOnce(fd, b)
+	return len(b), appendOnce(fd, b)
 }
 
 // lastLineIsTorn reports whether the last line has no newline: a crash truncated it,
@@ -253,7 +258,7 @@ func undoAppend(fd, n int) error {
 		return err
 	}
 	if size != end {
-		return errors.New("the incomplete line stays, because another line follows it")
+		return errors.New("the text stays, because another line follows it")
 	}
 	return postoffice.Truncate(fd, end-int64(n))
 }

@@ -159,6 +159,30 @@ func TestShortAppendIsRemoved(t *testing.T) {
 	swapOrFail(t, fd, 226, Open, Failed)
 }
 
+// A line that is not durable must not count later: an agent defers the recipient whose failure
+// it could not write down.
+func TestLineThatCannotBeMadeDurableIsRemoved(t *testing.T) {
+	s := spoolFile(t, worked+"d 109:2")
+	fd := s.open()
+	fails := func(int) error { return unix.EIO }
+	if err := AppendDiagnosticWith(fails, fd, Diagnostic{Recipient: 226, Notary: "carol\x01failed"}); !errors.Is(err, unix.EIO) {
+		t.Errorf("error %v", err)
+	}
+	equal(t, "file", s.text(), worked+"d 109:2")
+	// Another process has appended a line meanwhile.
+	other := s.open()
+	fails = func(int) error {
+		if err := AppendDiagnostic(other, Diagnostic{Recipient: 109, Notary: "bob\x01delivered"}); err != nil {
+			t.Error(err)
+		}
+		return unix.EIO
+	}
+	if err := AppendDiagnosticWith(fails, fd, Diagnostic{Recipient: 226, Notary: "carol\x01failed"}); !errors.Is(err, unix.EIO) {
+		t.Errorf("error %v", err)
+	}
+	equal(t, "diagnostics", len(mustParse(t, s.text()).Diagnostics), 3)
+}
+
 func TestShortAppendIsLeftWhereOthersFollow(t *testing.T) {
 	s := spoolFile(t, worked+"d 109:2")
 	fd := s.open()

@@ -492,6 +492,20 @@ func TestDiskFullLosesNothing(t *testing.T) {
 	}
 }
 
+// A failure that cannot be made durable is deferred, and the next attempt delivers: the
+// sender must not be told of the failure then.
+func TestFailureThatIsNotDurableLeavesNoDiagnostic(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("1", rcpt("smtp", "a.example", "a"))
+	got := o.serve(&Server{
+		SyncData: func(int) error { return syscall.EIO },
+		Deliver:  with(Result{Status: Error, Text: "550 no"}),
+	}, "1\ta.example\n")
+	if !strings.Contains(got, "\tdeferred 550 no (and append diagnostics: ") || strings.Contains(o.read("transport/1"), "\nd") {
+		t.Errorf("%q\n%s", got, o.read("transport/1"))
+	}
+}
+
 // The diagnostic of ok2, ok3 and error2 is not the scheduler's business, but its
 // event log needs the peer and the code.
 func TestEveryReportHasTheNotaryIfTheSchedulerWantsIt(t *testing.T) {
