@@ -131,8 +131,9 @@ func (dv *delivery) carryOut(e *Ordered, m *message, vertices []*vertex) {
 }
 
 // affected counts the recipients of the vertex that an order changes. An order does not
-// send recipients elsewhere that an earlier order is sending. Other orders apply to those
-// if they come back.
+// send recipients elsewhere that an earlier order is sending, or is to send to the same
+// place. Other orders apply to those if they come back. A move to another node leaves mail
+// that is to be held: it would lose the hold.
 func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	switch {
 	case e.Verb == VerbRetry && (v.ordered != 0 || v.state != due && v.state != waiting && v.state != poisoned):
@@ -140,6 +141,10 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	case e.Verb == VerbRelease && v.state != poisoned && v.ordered != VerbHold:
 		return 0
 	case e.Verb == VerbReroute && !e.Back && dv.threadOf(v).key == (threadKey{e.To.Channel, e.To.Host}):
+		return 0
+	case e.Verb == VerbReroute && v.ordered == VerbReroute && dv.obtainExtras(dv.messageOf(v)).reroutes[v.ref] == (threadKey{e.To.Channel, e.To.Host}):
+		return 0
+	case e.movesAway() && v.ordered == VerbHold:
 		return 0
 	}
 	n := 0
@@ -150,6 +155,12 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 		}
 	}
 	return n
+}
+
+// movesAway reports whether an order moves mail to another node, or back from its way to
+// one.
+func (e *Ordered) movesAway() bool {
+	return e.Verb == VerbReroute && e.To.Channel == ctlfile.TransferChannel
 }
 
 // resubmits reports whether an order sends recipients elsewhere.

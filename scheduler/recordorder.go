@@ -90,7 +90,10 @@ func (dv *delivery) affectsRecord(e *Ordered, rec *record) bool {
 	case VerbRelease:
 		return rec.state == poisoned || ordered == VerbHold
 	case VerbReroute:
-		return e.Back || dv.recordThread(rec).key != threadKey{e.To.Channel, e.To.Host}
+		if before := dv.recordedOrderOf(rec); before != nil && before.order.Verb == VerbReroute && before.order.To == e.To {
+			return false
+		}
+		return !(e.movesAway() && ordered == VerbHold) && (e.Back || dv.recordThread(rec).key != threadKey{e.To.Channel, e.To.Host})
 	}
 	return true
 }
@@ -98,16 +101,24 @@ func (dv *delivery) affectsRecord(e *Ordered, rec *record) bool {
 // orderOf returns the verb of the order that waits until the record has been
 // read; 0: none.
 func (ml *mail) orderOf(rec *record) Verb {
+	if o := ml.recordedOrderOf(rec); o != nil {
+		return o.order.Verb
+	}
+	return 0
+}
+
+// recordedOrderOf returns the order that waits until the record has been read; nil: none.
+func (ml *mail) recordedOrderOf(rec *record) *recordedOrder {
 	x := ml.records.extras[rec.id]
 	if x == nil {
-		return 0
+		return nil
 	}
 	for _, o := range x.orders {
 		if slices.Contains(o.threads, rec.thread) {
-			return o.order.Verb
+			return o
 		}
 	}
-	return 0
+	return nil
 }
 
 // stillOrdered returns the vertices of a message that are still targets of an

@@ -25,6 +25,12 @@ const (
 	// moveRounds is how many rounds may pass without any change before --move --all
 	// gives up on mail that cannot be moved.
 	moveRounds = 5
+	// orderRounds bounds the rounds until the orders are given again. While nothing
+	// changes, they are given ever more rarely: each is an event of the mail that it
+	// concerns.
+	orderRounds = 60
+	// refusedLines bounds the refused recipients that are named at the end.
+	refusedLines = 100
 )
 
 // progress is how far --move --all has come.
@@ -67,6 +73,9 @@ type drain struct {
 	first  int           // recipients at the beginning
 	last   progress
 	same   int // rounds without a change
+	// The orders are given again after skip rounds, and after that not for gap ones.
+	skip, gap int
+	refused   []string // recipients that the node refuses, with the reasons
 }
 
 // moveAll moves all mail to another node and waits until it has arrived. It prints a
@@ -84,7 +93,7 @@ func (p *program) moveAll() error {
 	if err := p.confirm(d.orders[2:]); err != nil {
 		return err
 	}
-	if err := d.refused(); err != nil {
+	if err := d.checkNode(); err != nil {
 		return err
 	}
 	first, err := d.count()
@@ -112,7 +121,7 @@ func (p *program) moveAll() error {
 // dryRun prints what each of the orders would do. It is no error if there is no held or
 // parked mail.
 func (d *drain) dryRun() error {
-	if err := d.refused(); err != nil {
+	if err := d.checkNode(); err != nil {
 		return err
 	}
 	var some []mailq.Order
@@ -128,9 +137,9 @@ func (d *drain) dryRun() error {
 	return d.act(some)
 }
 
-// refused returns the error with which the scheduler refuses to move mail to that node,
+// checkNode returns the error with which the scheduler refuses to move mail to that node,
 // or nil.
-func (d *drain) refused() error {
+func (d *drain) checkNode() error {
 	order := d.orders[len(d.orders)-1]
 	order.DryRun = true
 	if _, err := d.client.Order(&order); err != nil && err.Error() != mailq.NothingMatches {
@@ -141,8 +150,15 @@ func (d *drain) refused() error {
 
 // round gives the orders once. done says that nothing is left that could still move.
 func (d *drain) round() (done bool, err error) {
-	d.errors = make([]string, len(d.orders))
-	for i := range d.orders {
+	orders := d.orders
+	if d.skip > 0 {
+		d.skip--
+		orders = nil
+	} else {
+		d.errors = make([]string, len(d.orders))
+		d.skip, d.gap = d.gap, min(2*d.gap+1, orderRounds)
+	}
+	for i := range orders {
 		_, err := d.client.Order(&d.orders[i])
 		switch client.KindOf(err) {
 		case client.NotDone: // also if there is no such mail
@@ -161,18 +177,47 @@ func (d *drain) round() (done bool, err error) {
 	if now == d.last {
 		d.same++
 	} else {
-		d.same, d.last = 0, now
+		d.same, d.last, d.skip, d.gap = 0, now, 0, 0
 		if err := d.print(&now, now.String()); err != nil {
 			return false, err
 		}
 	}
+	if now.OnTheWay > 0 && d.same >= moveRounds {
+		if err := d.findRefused(); err != nil {
+			return false, err
+		}
+	}
 	switch {
-	case now.OnTheWay+now.Left+now.Unloaded+now.Finishing > 0:
+	case now.OnTheWay-len(d.refused)+now.Left+now.Unloaded+now.Finishing > 0:
 		return false, nil // the mail waits for an agent, or for a process that has locked it
-	case now.Held+now.Parked > 0:
+	case now.Held+now.Parked+now.OnTheWay > 0:
 		return d.same >= moveRounds, nil
 	}
 	return true, nil
+}
+
+// findRefused finds out which recipients on the way are refused by the node.
+func (d *drain) findRefused() error {
+	d.refused = nil
+	where := mailq.Selection{Channel: ctlfile.TransferChannel, Host: d.order.To.Host}
+	for job, err := range client.Objects[mailq.Job](d.client.Show("JSON SHOW WHERE " + where.String())) {
+		if err != nil {
+			return err
+		}
+		for i := range job.Recipients {
+			if r := &job.Recipients[i]; isRefused(r.Reason) {
+				d.refused = append(d.refused, strings.TrimSpace(job.Path+" "+r.User)+": "+r.Reason)
+			}
+		}
+	}
+	return nil
+}
+
+// isRefused reports whether a diagnostic of xfer(8) is one that further attempts do not
+// change.
+func isRefused(reason string) bool {
+	return strings.HasPrefix(reason, "node ") && (strings.Contains(reason, " refuses it: ") || strings.Contains(reason, " answers 550 ")) ||
+		strings.Contains(reason, "mail is moved with mailq --move, not by a route")
 }
 
 // count counts what is here.
@@ -224,14 +269,26 @@ func (d *drain) leave() error {
 			r.Left = append(r.Left, client.Plain(mailq.Plural(n, one, several)+": "+why))
 		}
 	}
-	add(d.last.OnTheWay, "recipient on the way", "recipients on the way", cmp.Or(d.last.Diagnosis, "the node has not answered yet"))
+	for i, text := range d.refused {
+		if i == refusedLines {
+			text = fmt.Sprintf("%d more recipients that the node refuses: mailq --where channel=%s --where host=%s", len(d.refused)-i, ctlfile.TransferChannel, r.Node)
+		}
+		if i <= refusedLines {
+			r.Left = append(r.Left, client.Plain(text))
+		}
+	}
+	add(d.last.OnTheWay-len(d.refused), "recipient on the way", "recipients on the way", cmp.Or(d.last.Diagnosis, "the node has not answered yet"))
 	for t, err := range d.client.Threads() {
 		if err != nil {
 			return err
 		}
 		if t.Channel != ctlfile.TransferChannel || t.Host != r.Node {
 			of := fmt.Sprintf(" of %s/%s", t.Channel, t.Host)
-			add(t.Recipients, "recipient"+of, "recipients"+of, "with agents, or not moved yet")
+			why := "with agents, or not moved yet"
+			if t.Channel == ctlfile.TransferChannel {
+				why = cmp.Or(d.errors[2], why)
+			}
+			add(t.Recipients, "recipient"+of, "recipients"+of, why)
 		}
 	}
 	router := "the router has not routed them yet"

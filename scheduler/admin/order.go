@@ -226,7 +226,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if err != nil {
 		return err
 	}
-	withSuspended := make(map[scheduler.MessageID]struct{})
+	withSuspended, toBeHeld := make(map[scheduler.MessageID]struct{}), false
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
@@ -244,6 +244,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return q.errThisNode()
 		}
 		targets.add(v)
+		toBeHeld = toBeHeld || isMove(o) && v.Ordered == scheduler.VerbHold
 		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
 			withSuspended[v.Message] = struct{}{}
 		}
@@ -258,8 +259,9 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 			return err
 		}
 	}
-	if err := q.askable(ctx, o, targets.threads); err != nil {
-		return err
+	unasked := q.askable(ctx, o, targets)
+	if unasked != nil && len(targets.list) == 0 {
+		return unasked
 	}
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
@@ -272,23 +274,34 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		jobs.did.suspended += len(withSuspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
-	return err
+	if err == nil && did.Recipients == 0 && toBeHeld {
+		err = errToBeHeld
+	}
+	return cmp.Or(err, unasked)
 }
 
-// askable refuses to send mail elsewhere that is on its way to a node which cannot be asked
-// which of it it has.
-func (q *Queue) askable(ctx context.Context, o *mailq.Order, threads map[mailq.Name]struct{}) error {
-	if o.Verb != mailq.Reroute && o.Verb != mailq.Requeue || q.nodeAnswers == nil {
+// errToBeHeld refuses a move of mail that would lose a hold.
+var errToBeHeld = errors.New("an agent has this mail, which is to be held: move it when it is held, or release it first")
+
+// askable takes mail out of the targets that is on its way to a node which cannot be asked
+// which of it it has, and returns why.
+func (q *Queue) askable(ctx context.Context, o *mailq.Order, t *targets) (err error) {
+	if o.DryRun || q.nodeAnswers == nil || o.Verb != mailq.Reroute && o.Verb != mailq.Requeue {
 		return nil
 	}
-	for name := range threads {
-		if name.Channel == ctlfile.TransferChannel && name != o.To {
-			if err := q.nodeAnswers(ctx, name.Host); err != nil {
-				return err
-			}
+	for name := range t.threads {
+		if name.Channel != ctlfile.TransferChannel || name == o.To {
+			continue
+		}
+		if e := q.nodeAnswers(ctx, name.Host); e != nil {
+			err = e
+			delete(t.threads, name)
+			t.list = slices.DeleteFunc(t.list, func(target scheduler.Target) bool {
+				return t.whole || target.Channel == name.Channel && target.Host == name.Host
+			})
 		}
 	}
-	return nil
+	return err
 }
 
 // suspendedHere returns the threads that SUSPEND suspends, for a move to another node,
