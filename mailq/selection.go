@@ -190,10 +190,23 @@ func (sel *Selection) MatchesFile(job *Job) bool {
 	if sel.MessageID != "" && !pattern.Wildcard(bare(sel.MessageID), bare(job.LogID)) {
 		return false
 	}
-	return sel.Recipient == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool {
-		return pattern.Wildcard(bare(sel.Recipient), bare(r.User))
-	})
+	return sel.Recipient == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return sel.MatchesAddress(&r) })
 }
+
+// MatchesAddress reports whether the address of a recipient, which must be set, is
+// selected.
+func (sel *Selection) MatchesAddress(r *Recipient) bool {
+	return sel.Recipient == "" || pattern.Wildcard(bare(sel.Recipient), bare(r.User))
+}
+
+// MatchesReason reports whether a recipient of a job is selected by its reason.
+func (sel *Selection) MatchesReason(job *Job, r *Recipient) bool {
+	return sel.Reason == "" || pattern.Wildcard(sel.Reason, r.Reason) || pattern.Wildcard(sel.Reason, job.ReasonOf(r))
+}
+
+// SelectsRecipients reports whether a selection can be about some of the recipients of a
+// job.
+func (sel *Selection) SelectsRecipients() bool { return sel.Recipient != "" || sel.Reason != "" }
 
 // bare removes the angle brackets around an address or a Message-Id.
 func bare(s string) string {
@@ -221,8 +234,5 @@ func (sel *Selection) Matches(job *Job, now time.Time) bool {
 	if sel.Sender == "<>" && job.Sender != "" || sel.Sender != "<>" && !matches(sel.Sender, job.Sender) {
 		return false
 	}
-	return sel.Reason == "" ||
-		slices.ContainsFunc(job.Recipients, func(r Recipient) bool {
-			return matches(sel.Reason, r.Reason) || matches(sel.Reason, job.ReasonOf(&r))
-		})
+	return sel.Reason == "" || slices.ContainsFunc(job.Recipients, func(r Recipient) bool { return sel.MatchesReason(job, &r) })
 }

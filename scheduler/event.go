@@ -156,6 +156,10 @@ type (
 		Back bool
 		// DryRun counts and changes nothing.
 		DryRun bool
+		// Only has, for some of the messages, the offsets of the recipients that the
+		// order is about, ascending; for any other message it is about all. HOLD, RETRY
+		// and RELEASE ignore it.
+		Only map[MessageID][]int64
 		// Name is the order as the administrator gave it, By is who gave it, and
 		// Why is the reason given. All three are for Touched.
 		Name, By, Why string

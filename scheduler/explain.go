@@ -127,13 +127,19 @@ func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
 					e.TakenBack += s.takenBack(m, t)
 				}
 			case l.vertex.ordered != 0:
-				if e.Ordered == nil {
-					e.Ordered = make(map[Verb]int)
-				}
-				e.Ordered[l.vertex.ordered]++
+				e.countOrdered(l.vertex.ordered)
+			case len(s.parts[l.vertex.ref]) > 0:
+				e.countOrdered(s.parts[l.vertex.ref][0].verb)
 			}
 		}
 	}
+}
+
+func (e *Explanation) countOrdered(verb Verb) {
+	if e.Ordered == nil {
+		e.Ordered = make(map[Verb]int)
+	}
+	e.Ordered[verb]++
 }
 
 // takenBack counts the vertices of a message in a thread that were taken back.

@@ -134,6 +134,7 @@ func (dv *delivery) endLine(a *agent, v *vertex) {
 	if v.state == 0 { // removed: its last recipient is done
 		return
 	}
+	defer dv.executeParts(v)
 	v.crashes = 0
 	v.destinationFailed = l.destinationFailed && l.retryAt == 0
 	if dv.takeRuleStep(v, rule) {

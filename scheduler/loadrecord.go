@@ -1,5 +1,10 @@
 package scheduler
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Reading again: a message on record comes back into memory (Load, Loaded,
 // NotLoaded).
 
@@ -274,8 +279,14 @@ func (dv *delivery) resumeMessage(m *message, x *recordExtras) {
 	for _, by := range x.obsoletedBy {
 		dv.obsoleteBy(m, by)
 	}
+	// Orders on parts come first: after the others, the message may be on its way out.
+	slices.SortStableFunc(x.orders, func(a, b *recordedOrder) int {
+		return cmp.Compare(min(len(b.order.Only), 1), min(len(a.order.Only), 1))
+	})
 	for _, o := range x.orders {
-		dv.carryOut(&o.order, m, dv.stillOrdered(m, o))
+		if m.flags&(removing|moving) == 0 {
+			dv.carryOut(&o.order, m, dv.stillOrdered(m, o))
+		}
 	}
 	dv.eachVertex(m, func(v *vertex) {
 		if v.state == due {

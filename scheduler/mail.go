@@ -28,6 +28,8 @@ type mail struct {
 	delayPlans     map[vertexRef]*delayPlan
 	expireReasons  map[vertexRef]string // given with VerbExpire, until it is executed
 	recalls        map[vertexRef]recall
+	parts          map[vertexRef][]orderPart
+	partWaits      map[vertexRef]partWait
 	loaded         int64 // last message.sequence that was given
 	records        recordBook
 	flows          slab[flowRef, flow]

@@ -42,7 +42,9 @@ func (d *dispatch) isIdle(m *message) bool {
 // isIdleVertex reports whether no agent has a vertex, or may be given it, before
 // the time wake, and nothing is planned for it.
 func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
-	if _, locked := d.recalls[v.ref]; locked {
+	_, locked := d.recalls[v.ref]
+	_, kept := d.partWaits[v.ref]
+	if locked || kept || len(d.parts[v.ref]) > 0 {
 		return false
 	}
 	switch v.state {

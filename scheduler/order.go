@@ -125,6 +125,7 @@ func (dv *delivery) apply(e *Ordered, m *message, vertices []*vertex) int {
 // as possible now.
 func (dv *delivery) carryOut(e *Ordered, m *message, vertices []*vertex) {
 	dv.inBatch(m, func() {
+		vertices = dv.orderParts(e, vertices)
 		dv.recordOrder(m, vertices, e)
 		dv.executeAll(m, vertices)
 	})
@@ -147,9 +148,12 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	case e.movesAway() && v.ordered == VerbHold:
 		return 0
 	}
-	n := 0
+	n, part := 0, dv.partOf(e, v)
 	for i := range v.len() {
 		r := dv.recipient(v, i)
+		if _, about := slices.BinarySearch(part, int64(r.offset)); part != nil && !about {
+			continue
+		}
 		if r.state != done && (r.state != writing || v.resubmitting() && !e.Verb.resubmits()) {
 			n++
 		}
@@ -177,6 +181,7 @@ func (dv *delivery) recordOrder(m *message, vertices []*vertex, e *Ordered) {
 	for _, v := range vertices {
 		v.ordered = e.Verb
 		delete(dv.expireReasons, v.ref)
+		delete(dv.parts, v.ref)
 		if e.Verb == VerbExpire && e.Why != "" {
 			dv.expireReasons[v.ref] = e.Why
 		}
@@ -223,7 +228,7 @@ func (dv *delivery) executeAll(m *message, vertices []*vertex) {
 	together = slices.DeleteFunc(together, func(v *vertex) bool { return slices.Contains(held, v) })
 	for _, list := range [][]*vertex{held, together} {
 		if len(list) > 0 {
-			dv.resubmit(m, list)
+			dv.resubmit(m, list, dv.resubmissionOf(list[0]))
 		}
 	}
 }
@@ -246,7 +251,7 @@ func (dv *delivery) execute(v *vertex) {
 	case VerbHold:
 		dv.holdVertex(v)
 	default:
-		dv.resubmit(dv.messageOf(v), []*vertex{v})
+		dv.resubmit(dv.messageOf(v), []*vertex{v}, dv.resubmissionOf(v))
 	}
 }
 
@@ -295,15 +300,20 @@ func (dv *delivery) releaseNow(m *message, vertices []*vertex) {
 // expireNow fails the open recipients of a vertex by an administrator's order.
 func (dv *delivery) expireNow(v *vertex) {
 	dv.reopenRecipients(v)
+	dv.failByOrder(v, dv.expireReasons[v.ref], func(*recipient) bool { return true })
+	if v.state != 0 {
+		dv.blockVertex(v)
+	}
+}
+
+// failByOrder fails those of the open recipients of a vertex that are chosen.
+func (dv *delivery) failByOrder(v *vertex, why string, chosen func(*recipient) bool) {
 	words := "expired by the administrator"
-	if why := dv.expireReasons[v.ref]; why != "" {
+	if why != "" {
 		words += ": " + why
 	}
 	dv.fail(v, failureCause{
 		words: words, code: "5.0.0 (expired by the administrator)",
-		applies: func(r *recipient) bool { return r.state == open || r.state == standby },
+		applies: func(r *recipient) bool { return (r.state == open || r.state == standby) && chosen(r) },
 	})
-	if v.state != 0 {
-		dv.blockVertex(v)
-	}
 }

@@ -72,9 +72,11 @@ func (dv *delivery) takeBack(v *vertex) {
 	dv.reopenRecipients(v)
 	if v.ordered == 0 {
 		dv.blockVertex(v)
+		dv.executeParts(v)
 		return
 	}
 	dv.refund(dv.threadOf(v), dv.feedable(v))
+	dv.executeParts(v)
 	dv.execute(v)
 }
 
@@ -154,7 +156,7 @@ func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int, unsettled bool) {
 		}
 		waits := false
 		s.eachVertex(m, func(v *vertex) {
-			if v.state == fed && v.ordered != 0 {
+			if v.state == fed && (v.ordered != 0 || len(s.parts[v.ref]) > 0) {
 				waits = true
 				unsettled = unsettled || s.recalling(v)
 			}

@@ -29,7 +29,11 @@ func (dv *delivery) orderRecords(e *Ordered, first recordRef, targets []Target) 
 	var touched []recordRef
 	dv.records.each(first, func(ref recordRef, rec *record) {
 		if dv.isTarget(e, rec, targets) && dv.affectsRecord(e, rec) {
-			n += dv.recordOpen(rec)
+			here := dv.recordAbout(e, rec)
+			if here == 0 {
+				return
+			}
+			n += here
 			touched = append(touched, ref)
 		}
 	})
@@ -49,7 +53,10 @@ func (dv *delivery) orderRecords(e *Ordered, first recordRef, targets []Target) 
 		return n
 	}
 	o := &recordedOrder{order: *e}
-	o.order.Targets = nil
+	o.order.Targets, o.order.Only = nil, nil
+	if only := e.Only[id]; only != nil {
+		o.order.Only = map[MessageID][]int64{id: only}
+	}
 	for _, ref := range touched {
 		o.threads = append(o.threads, dv.records.items.at(ref).thread)
 	}
@@ -62,11 +69,29 @@ func (dv *delivery) orderRecords(e *Ordered, first recordRef, targets []Target) 
 // withdraw takes the threads of a later order out of an order. It reports whether
 // none is left. A hold is always of the whole message.
 func (o *recordedOrder) withdraw(later *recordedOrder) bool {
+	if later.order.Only != nil { // it is about a part, and is carried out afterwards
+		return false
+	}
 	if o.order.Verb == VerbHold || later.order.Verb == VerbHold {
 		return true
 	}
 	o.threads = slices.DeleteFunc(o.threads, func(t threadRef) bool { return slices.Contains(later.threads, t) })
 	return len(o.threads) == 0
+}
+
+// recordAbout counts the recipients of a record that an order is about.
+func (dv *delivery) recordAbout(e *Ordered, rec *record) int {
+	only := e.Only[rec.id]
+	if only == nil || !e.Verb.takesParts() {
+		return dv.recordOpen(rec)
+	}
+	n := 0
+	for i := range dv.recordLen(rec) {
+		if _, about := slices.BinarySearch(only, int64(dv.recordedRecipient(rec, i).offset)); about {
+			n++
+		}
+	}
+	return n
 }
 
 // isTarget reports whether an order is about a record.

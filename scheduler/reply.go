@@ -198,7 +198,7 @@ func (dv *delivery) failReported(a *agent, l *line, v *vertex, i int, rep *ta.Re
 // takeRuleStep makes an ended vertex wait as a rule says. It reports false if there
 // is no such rule, or if no recipient is left to wait.
 func (dv *delivery) takeRuleStep(v *vertex, st *ruleState) bool {
-	if st == nil || v.ordered != 0 || !dv.countAttempts(v) {
+	if st == nil || st.rule == nil || v.ordered != 0 || !dv.countAttempts(v) {
 		return false
 	}
 	until := dv.now.after(max(st.rule.Span, shortestRetry))

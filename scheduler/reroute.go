@@ -18,17 +18,32 @@ func (dv *delivery) recordReroute(m *message, v *vertex, to threadKey) {
 	x.reroutes[v.ref] = to
 }
 
+// resubmission says where recipients are sent.
+type resubmission struct {
+	chosen  func(*recipient) bool // nil: all
+	reroute bool                  // false: to the router
+	to      threadKey
+}
+
+// resubmissionOf returns the resubmission that a vertex has as its recorded order.
+func (dv *delivery) resubmissionOf(v *vertex) resubmission {
+	if v.ordered != VerbReroute {
+		return resubmission{}
+	}
+	return resubmission{reroute: true, to: dv.obtainExtras(dv.messageOf(v)).reroutes[v.ref]}
+}
+
 // resubmit starts writing the open recipients of some vertices into a new
 // message. A recipient that has alternatives is sent together with the remaining
 // ones. Vertices whose alternatives wait for one in another vertex keep the
 // recorded order.
-func (dv *delivery) resubmit(m *message, vertices []*vertex) {
+func (dv *delivery) resubmit(m *message, vertices []*vertex, x resubmission) {
 	p := pending{message: m}
 	var offsets []int64
 	for _, v := range vertices {
 		dv.reopenRecipients(v)
 		for i := range v.len() {
-			if dv.recipient(v, i).state != open {
+			if r := dv.recipient(v, i); r.state != open || x.chosen != nil && !x.chosen(r) {
 				continue
 			}
 			for _, a := range dv.withAlternatives(m, v, i) {
@@ -40,7 +55,9 @@ func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 		}
 	}
 	for _, v := range vertices {
-		dv.blockVertex(v)
+		if x.chosen == nil {
+			dv.blockVertex(v)
+		}
 	}
 	if len(offsets) == 0 {
 		return
@@ -48,8 +65,8 @@ func (dv *delivery) resubmit(m *message, vertices []*vertex) {
 	slices.Sort(offsets)
 	op := dv.nextOp()
 	action := Resubmit{Op: op, Message: m.id, Path: dv.path(m), Offsets: offsets}
-	if vertices[0].ordered == VerbReroute {
-		to := dv.obtainExtras(m).reroutes[vertices[0].ref]
+	if x.reroute {
+		to := x.to
 		action.Channel, action.Host = to.channel, to.host
 		if to.channel == ctlfile.TransferChannel {
 			action.Attempts, action.Held = dv.attemptsOf(p.recipients, offsets), dv.threadOf(vertices[0]).held
@@ -110,7 +127,7 @@ func (dv *delivery) resubmitFailed(p *pending) {
 			dv.holdVertex(v)
 		case v.ordered != 0:
 			dv.execute(v)
-		case dv.unlockRecalled(v):
+		case dv.endPartWait(v), dv.unlockRecalled(v):
 		case dv.feedable(v) > 0:
 			dv.makeDue(v)
 		default: // they can expire again

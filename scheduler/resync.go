@@ -46,7 +46,9 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 	_, recalled := dv.recalls[v.ref]
 	if pid >= ctlfile.MaxPID || recalled {
 		for i := range v.len() {
-			offsets = append(offsets, int64(dv.recipient(v, i).offset))
+			if r := dv.recipient(v, i); !recalled || r.state != writing {
+				offsets = append(offsets, int64(r.offset))
+			}
 		}
 	}
 	dv.issue(op, pending{
@@ -80,11 +82,14 @@ func (dv *delivery) reread(e *Reread) {
 	if e.Owes {
 		m.flags |= owesNotice
 	}
-	delete(dv.recalls, v.ref)
+	if !dv.isWriting(v) {
+		delete(dv.recalls, v.ref)
+	}
 	m.pendingWrites++
 	locked := dv.compareTags(v, e.Recipients)
 	if v.state != 0 {
 		dv.vertexRead(v, locked)
+		dv.executeParts(v)
 	}
 	m.pendingWrites--
 	dv.advance(m)
@@ -128,6 +133,7 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	case v.ordered != 0:
 		dv.noteDeferrals(v, 0)
 		dv.reopenRecipients(v)
+		dv.executeParts(v)
 		dv.execute(v)
 	case locked:
 		dv.postpone(v, dv.now.after(lockedDelay))

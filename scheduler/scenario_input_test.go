@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -229,7 +230,7 @@ var verbs = map[string]scheduler.Verb{
 }
 
 // order reads: kill 7, expire 7-9 smtp/host, kill 7 smtp/host smtp/other,
-// reroute 7 smtp/host to uucp/other. After "dry" it only counts.
+// reroute 7 smtp/host to uucp/other, kill 7 only 100 300. After "dry" it only counts.
 func (sc *scenario) order(words []string) {
 	e := scheduler.Ordered{Order: 1}
 	if words[0] == "dry" {
@@ -243,6 +244,14 @@ func (sc *scenario) order(words []string) {
 	if n := len(words); n > 2 && words[n-2] == "to" {
 		e.To.Channel, e.To.Host, _ = strings.Cut(words[n-1], "/")
 		words = words[:n-2]
+	}
+	if i := slices.Index(words, "only"); i > 0 {
+		e.Only = map[scheduler.MessageID][]int64{}
+		for _, offset := range words[i+1:] {
+			id := scheduler.MessageID(sc.number(words[1]))
+			e.Only[id] = append(e.Only[id], int64(sc.number(offset)))
+		}
+		words = words[:i]
 	}
 	for _, id := range sc.numbers(words[1]) {
 		target := scheduler.Target{Message: scheduler.MessageID(sc.number(id))}

@@ -178,6 +178,7 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.noticePlans, s.delayPlans = make(map[messageRef]*noticePlan), make(map[vertexRef]*delayPlan)
 	s.expireReasons = make(map[vertexRef]string)
 	s.recalls = make(map[vertexRef]recall)
+	s.parts, s.partWaits = make(map[vertexRef][]orderPart), make(map[vertexRef]partWait)
 	s.notices.index = func(p *noticePlan) *int32 { return &p.index }
 	s.delays.index = func(p *delayPlan) *int32 { return &p.index }
 	s.queueIndex = func(v vertexRef) *int32 { return &s.vertices.at(v).queueIndex }

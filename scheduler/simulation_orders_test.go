@@ -53,11 +53,14 @@ func (h *harness) order() {
 			target.Channel, target.Host = "smtp", h.host()
 		}
 		e.Targets = append(e.Targets, target)
+		if h.chance(30) {
+			h.orderPart(&e, target.Message)
+		}
 		if e.DryRun || e.Verb == VerbRetry || e.Verb == VerbRelease {
 			continue
 		}
 		m := h.s.message(target.Message)
-		whole := target.Channel == "" && m != nil && m.flags&(removing|moving) == 0
+		whole := target.Channel == "" && e.Only[target.Message] == nil && m != nil && m.flags&(removing|moving) == 0
 		h.orders.killed[target.Message] = whole && e.Verb == VerbKill
 		h.orders.expired[target.Message] = h.orders.expired[target.Message] || e.Verb == VerbExpire
 	}
@@ -65,6 +68,23 @@ func (h *harness) order() {
 	h.step(e)
 	if after := h.s.Counts(); e.DryRun && before != after {
 		h.t.Fatalf("a dry run changed something: %+v, %+v", before, after)
+	}
+}
+
+// orderPart restricts an order to some of the recipients of a message.
+func (h *harness) orderPart(e *Ordered, id MessageID) {
+	f := h.files[id]
+	if f == nil || e.Only[id] != nil {
+		return
+	}
+	if e.Only == nil {
+		e.Only = make(map[MessageID][]int64)
+	}
+	e.Only[id] = []int64{}
+	for _, r := range f.recipients {
+		if h.chance(50) {
+			e.Only[id] = append(e.Only[id], r.Offset)
+		}
 	}
 }
 

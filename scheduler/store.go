@@ -193,12 +193,18 @@ func (dv *delivery) finish(m *message, untagged int64, tag ctlfile.Tag) {
 
 // killVertex tags all recipients of a vertex as done, without a notice.
 func (dv *delivery) killVertex(v *vertex) {
+	dv.killRecipients(v, func(*recipient) bool { return true })
+	dv.blockVertex(v)
+}
+
+// killRecipients tags those of the recipients of a vertex that are chosen as done.
+func (dv *delivery) killRecipients(v *vertex, chosen func(*recipient) bool) {
 	m := dv.messageOf(v)
 	var marks []ctlfile.Mark
 	var settles []alternative
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		if r.state == writing || r.state == done {
+		if r.state == writing || r.state == done || !chosen(r) {
 			continue
 		}
 		hadTurn := r.state != standby
@@ -211,7 +217,6 @@ func (dv *delivery) killVertex(v *vertex) {
 		marks = append(marks, ctlfile.Mark{Offset: int64(r.offset), Tag: ctlfile.Delivered})
 		settles = append(settles, alternative{v, i})
 	}
-	dv.blockVertex(v)
 	dv.write(m, marks, settles)
 }
 
@@ -250,6 +255,11 @@ func (dv *delivery) applyDone(p *pending) {
 	for _, a := range p.recipients {
 		if dv.recipient(a.vertex, a.index).state == writing {
 			dv.recipientDone(a.vertex, a.index)
+		}
+	}
+	for _, a := range p.recipients {
+		if len(dv.partWaits) > 0 && a.vertex.state != 0 {
+			dv.endPartWait(a.vertex)
 		}
 	}
 	m.pendingWrites--

@@ -150,6 +150,7 @@ type RecipientView struct {
 	Offset   int64 // of its line in the control file
 	Attempts int
 	Last     string // text of the last report on it; \r between lines
+	Ordered  Verb   // recorded order on this recipient alone; 0: none
 }
 
 // ChannelView is what a channel has done since the start, and does now.

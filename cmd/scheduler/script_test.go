@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs the whole program in a postoffice of its own, po, with the
 // agent player. Beside the usual commands a script has
 //
-//	submit NAME host...      a message to somebody at each host; $NAME is its path;
+//	submit NAME host...      a message to u at each host, or to user@host; $NAME is its path;
 //	                         $SENDER, $DSN, $RET and $ENVID are used if set
 //	notice FILE              until router/ has a notice; it is moved to that file
 //	await FILE PATTERN       until the file matches
@@ -155,8 +155,12 @@ func submit(ts *testscript.TestScript, neg bool, args []string) {
 		sender.User = user
 	}
 	for _, host := range args[1:] {
+		user := "u"
+		if name, at, named := strings.Cut(host, "@"); named {
+			user, host = name, at
+		}
 		to := ctlfile.EnvelopeRecipient{
-			Address: ctlfile.Address{Channel: "smtp", Host: host, User: "u@" + host, Privilege: "7"},
+			Address: ctlfile.Address{Channel: "smtp", Host: host, User: user + "@" + host, Privilege: "7"},
 			DSN:     ts.Getenv("DSN"), Ret: ts.Getenv("RET"), EnvID: ts.Getenv("ENVID"),
 		}
 		group.Envelopes[0].Recipients = append(group.Envelopes[0].Recipients, to)

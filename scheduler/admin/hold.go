@@ -193,7 +193,9 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 			return err
 		}
 		jobs := storedJobs(m)
-		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool { return !match(j) }) {
+		if len(jobs) > 0 && !slices.ContainsFunc(jobs, func(j *mailq.Job) bool {
+			return !match(j) || len(choose(o.Where, j, offsetsOf(o.Where, j))) < len(j.Recipients)
+		}) {
 			m.File = nil // read again when its turn comes
 			held = append(held, m)
 			for _, job := range jobs {

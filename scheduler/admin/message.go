@@ -3,6 +3,7 @@ package admin
 // Single messages: SHOW MSG and FIND.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -150,7 +151,7 @@ func (q *Queue) known(ctx context.Context, stored *spool.Stored) (map[int64]know
 			return nil, err
 		}
 		for _, r := range job.Recipients {
-			known[r.Offset] = knownRecipient{job.State, r.Attempts, job.WakeAt, r.Reason, job.Order}
+			known[r.Offset] = knownRecipient{job.State, r.Attempts, job.WakeAt, r.Reason, cmp.Or(r.Order, job.Order)}
 		}
 	}
 	return known, nil

@@ -132,7 +132,7 @@ func (q *Queue) actOnThread(ctx context.Context, o *mailq.Order) (mailq.Outcome,
 }
 
 // every selects all job lines.
-func every(*scheduler.VertexView) bool { return true }
+func every(*scheduler.VertexView) (only []mailq.Recipient, selected bool) { return nil, true }
 
 // actOnSelection first looks through the queue and then acts. Otherwise it would
 // find rerouted mail again and again.
@@ -146,11 +146,16 @@ func (q *Queue) actOnSelection(ctx context.Context, o *mailq.Order) (mailq.Outco
 		err = q.moveParked(ctx, o, did)
 		return did.outcome(), err
 	}
-	err = q.orderJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) bool {
+	err = q.orderJobs(ctx, o, countedJobs{walkOf(o.Where), func(v *scheduler.VertexView) ([]mailq.Recipient, bool) {
+		job := jobOf(v)
 		if o.Where.Sender != "" {
-			return selected(q.jobWithFile(ctx, v))
+			job = q.jobWithFile(ctx, v)
 		}
-		return selected(jobOf(v))
+		chosen, found := selected(job)
+		if !o.Where.SelectsRecipients() {
+			chosen = nil
+		}
+		return chosen, found
 	}, did})
 	switch {
 	case err != nil || o.Verb == mailq.Hold || o.Verb == mailq.Retry:
@@ -203,17 +208,21 @@ func (q *Queue) inQueue(ctx context.Context, text string) (id scheduler.MessageI
 
 // actOnJobs collects the selected job lines of a walk and carries out the order
 // on them.
-func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected func(*scheduler.VertexView) bool) (mailq.Outcome, error) {
+func (q *Queue) actOnJobs(ctx context.Context, o *mailq.Order, begin walkFunc, selected selectFunc) (mailq.Outcome, error) {
 	did := newTally()
 	err := q.orderJobs(ctx, o, countedJobs{begin, selected, did})
 	return did.outcome(), err
 }
 
+// selectFunc reports whether a job line, or a part of it, is selected. If only some of its
+// recipients may be, only has those; otherwise it is nil.
+type selectFunc func(v *scheduler.VertexView) (only []mailq.Recipient, selected bool)
+
 // countedJobs are the selected job lines of a walk, and the tally that counts
 // them.
 type countedJobs struct {
 	begin    walkFunc
-	selected func(*scheduler.VertexView) bool
+	selected selectFunc
 	did      *tally
 }
 
@@ -237,7 +246,8 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
 			continue
 		}
-		if !jobs.selected(v) {
+		only, selected := jobs.selected(v)
+		if !selected {
 			continue
 		}
 		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
@@ -245,6 +255,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		}
 		targets.add(v)
 		toBeHeld = toBeHeld || isMove(o) && v.Ordered == scheduler.VerbHold
+		targets.restrict(v, only)
 		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
 			withSuspended[v.Message] = struct{}{}
 		}
@@ -266,7 +277,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	event := scheduler.Ordered{
 		Verb: verbs[o.Verb], DryRun: o.DryRun,
 		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Back: q.movesBack(o),
-		Name: string(o.Verb), By: actorText(o), Why: o.Why,
+		Name: string(o.Verb), By: actorText(o), Why: o.Why, Only: targets.only,
 	}
 	did, err := q.order(ctx, event, targets)
 	jobs.did.add(did)
@@ -334,6 +345,31 @@ type targets struct {
 	mixed    bool // the targets of a message are not all adjacent in list
 	threads  map[mailq.Name]struct{}
 	last     scheduler.Target
+	// only has the offsets of the recipients of each message, if some of them are not
+	// targets; nil: all are.
+	only map[scheduler.MessageID][]int64
+}
+
+// restrict restricts the targets in a vertex to some recipients; nil: no restriction.
+func (t *targets) restrict(v *scheduler.VertexView, only []mailq.Recipient) {
+	if only == nil {
+		return
+	}
+	if t.only == nil {
+		t.only = make(map[scheduler.MessageID][]int64)
+	}
+	offsets := t.only[v.Message]
+	for i := range only {
+		offsets = append(offsets, only[i].Offset)
+	}
+	slices.Sort(offsets)
+	t.only[v.Message] = offsets
+}
+
+// leavesRecipients reports whether a message with so many open recipients has some that
+// are not targets.
+func (t *targets) leavesRecipients(id scheduler.MessageID, recipients int) bool {
+	return t.only != nil && len(t.only[id]) < recipients
 }
 
 func newTargets(whole bool) *targets {

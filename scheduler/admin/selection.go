@@ -30,10 +30,15 @@ func (q *Queue) Select(ctx context.Context, where mailq.Selection) iter.Seq2[*ma
 			return
 		}
 		for job, err := range q.jobs(ctx, walkOf(&where)) {
-			if err != nil || selected(job) {
-				if !yield(job, err) || err != nil {
-					return
+			if err == nil {
+				chosen, found := selected(job)
+				if !found {
+					continue
 				}
+				job.Recipients = chosen
+			}
+			if !yield(job, err) || err != nil {
+				return
 			}
 		}
 		place, elsewhere := map[string]spool.Place{mailq.StateHeld: spool.Hold, mailq.StateParked: spool.Postman}[where.State]
@@ -63,29 +68,68 @@ func walkOf(where *mailq.Selection) walkFunc {
 	return walkVertices
 }
 
-// selector returns a function that reports whether a job of the queue is
-// selected. Before that, it reads what only files contain, in the caller's
+// chooser returns those recipients of a job that are selected, and whether there are any.
+type chooser func(*mailq.Job) (chosen []mailq.Recipient, found bool)
+
+// selector returns the chooser of a selection for jobs of the queue. Before that, it reads what only files contain, in the caller's
 // goroutine.
-func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (func(*mailq.Job) bool, error) {
+func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (chooser, error) {
 	if !where.NeedsFile() {
-		return func(job *mailq.Job) bool { return where.Matches(job, now) }, nil
+		return func(job *mailq.Job) ([]mailq.Recipient, bool) {
+			return choose(where, job, nil), where.Matches(job, now)
+		}, nil
 	}
 	type part struct {
 		spoolID string
 		name    mailq.Name
 	}
-	parts := make(map[part]struct{})
+	parts := make(map[part]map[int64]struct{}) // offsets; nil: all
 	err := q.eachStored(ctx, where, func(m *spool.Stored) {
 		for _, job := range storedJobs(m) {
 			if where.MatchesFile(job) {
-				parts[part{job.SpoolID, job.Name}] = struct{}{}
+				parts[part{job.SpoolID, job.Name}] = offsetsOf(where, job)
 			}
 		}
 	})
-	return func(job *mailq.Job) bool {
-		_, selected := parts[part{job.SpoolID, job.Name}]
-		return selected && where.Matches(job, now)
+	return func(job *mailq.Job) ([]mailq.Recipient, bool) {
+		offsets, selected := parts[part{job.SpoolID, job.Name}]
+		if !selected || !where.Matches(job, now) {
+			return nil, false
+		}
+		chosen := choose(where, job, offsets)
+		return chosen, len(chosen) > 0
 	}, err
+}
+
+// offsetsOf returns the offsets of those recipients of a stored job whose addresses are
+// selected; nil: all.
+func offsetsOf(where *mailq.Selection, job *mailq.Job) map[int64]struct{} {
+	if where.Recipient == "" {
+		return nil
+	}
+	offsets := make(map[int64]struct{})
+	for i := range job.Recipients {
+		if r := &job.Recipients[i]; where.MatchesAddress(r) {
+			offsets[r.Offset] = struct{}{}
+		}
+	}
+	return offsets
+}
+
+// choose returns those recipients of a job of the queue whose reasons are selected, and whose
+// offsets are among these; nil: any.
+func choose(where *mailq.Selection, job *mailq.Job, offsets map[int64]struct{}) []mailq.Recipient {
+	if !where.SelectsRecipients() {
+		return job.Recipients
+	}
+	chosen := []mailq.Recipient{}
+	for i := range job.Recipients {
+		r := &job.Recipients[i]
+		if _, found := offsets[r.Offset]; (found || offsets == nil) && where.MatchesReason(job, r) {
+			chosen = append(chosen, *r)
+		}
+	}
+	return chosen
 }
 
 // eachStored calls do with the messages of the queue that may be selected by
@@ -166,7 +210,7 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(t.vertices)), maxTargets) {
 		err := q.port.Ask(ctx, func(l *daemon.Loop) {
 			for _, id := range part {
-				if m := l.Core().Message(id); m != nil && m.Vertices > t.vertices[id] {
+				if m := l.Core().Message(id); m != nil && (m.Vertices > t.vertices[id] || t.leavesRecipients(id, m.Recipients)) {
 					larger = append(larger, id)
 				}
 			}
@@ -177,7 +221,7 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 	}
 	partial := 0
 	for _, id := range larger {
-		open, last := 0, mailq.Name{}
+		open, recipients, last := 0, 0, mailq.Name{}
 		for item, err := range daemon.Walk(ctx, q.port, walkMessage(id)) {
 			if err != nil {
 				return err
@@ -186,15 +230,20 @@ func (q *Queue) refusePartialHold(ctx context.Context, t *targets) error {
 				open++
 				last = name
 			}
+			recipients += len(item.Vertex.Recipients)
 		}
-		if open > t.vertices[id] {
+		if open > t.vertices[id] || t.leavesRecipients(id, recipients) {
 			partial++
 		}
 	}
 	if partial == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s selected for one destination and %s mail for others, which would be held too; "+
+	what := "selected for one destination and %s mail for others, which would be held too; "
+	if t.only != nil {
+		what = "selected in part and %s other recipients, which would be held too; "
+	}
+	return fmt.Errorf("%s "+what+
 		"HOLD THREAD holds the mail of a destination, HOLD MSG a whole message, and REROUTE moves recipients to a thread that is held",
 		mailq.Plural(partial, "message is", "messages are"), map[bool]string{true: "has", false: "have"}[partial == 1])
 }
