@@ -132,22 +132,6 @@ func (s *setting) recordSockets(addresses []string) error {
 
 func (s *setting) socketsFile() string { return filepath.Join(s.where.postoffice, config.SocketsFile) }
 
-// warnChangedSockets logs which sockets a reloaded file changes, and whether it
-// changes the event log. The old ones stay open until the next start.
-func warnChangedSockets(opened, now *config.File, log zerolog.Logger) {
-	for name, both := range map[string][2]string{
-		"PARAMmailqpath": {opened.Params.MailqSocks.String(), now.Params.MailqSocks.String()},
-		"PARAMmetrics":   {opened.Params.Metrics.String(), now.Params.Metrics.String()},
-	} {
-		if both[0] != both[1] {
-			log.Warn().Str("socket", both[1]).Msg(name + " has changed, which takes effect at the next start")
-		}
-	}
-	if opened.Params.EventLog != now.Params.EventLog {
-		log.Warn().Str("place", now.Params.EventLog).Msg("PARAMevent-log has changed, which takes effect at the next start")
-	}
-}
-
 // inherited returns the sockets that the service manager has opened for this
 // process, by name (systemd.socket(5)).
 func inherited() map[string][]net.Listener {

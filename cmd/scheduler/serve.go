@@ -177,7 +177,9 @@ func (s *setting) run(file *config.File, logs *logs, signals <-chan os.Signal, r
 			return nil, fmt.Errorf("reloading the configuration: %w", err)
 		}
 		warn(log, again)
-		warnChangedSockets(file, again, log)
+		for _, w := range again.NotReloaded(file) {
+			log.Warn().Msg(w.String())
+		}
 		queries.Configure(s.querySettings(again))
 		reporter.Configure(s.reporter(again, notices))
 		s.moves.params.Store(&again.Params)

@@ -54,7 +54,7 @@ type File struct {
 	// the places where ZMailer treated the file differently.
 	Warnings, Differences []Warning
 
-	setParams map[string]bool // the PARAMs that the file sets
+	setParams map[string]Place // the PARAMs that the file sets
 }
 
 // maxFile is the maximum length of a configuration file, in bytes. The length

@@ -8,15 +8,18 @@ import (
 	"strings"
 )
 
-// Place is a position in a file. Lines and columns count from 1; column 0 means
-// that the column is not known.
+// Place is a position in a file. Lines and columns count from 1; 0 means that the line or
+// the column is not known.
 type Place struct {
 	File         string
 	Line, Column int
 }
 
 func (p Place) String() string {
-	if p.Column == 0 {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Column == 0:
 		return fmt.Sprintf("%s:%d", p.File, p.Line)
 	}
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)

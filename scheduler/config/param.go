@@ -25,6 +25,9 @@ type row[T any] struct {
 	// zmailer says what ZMailer did when neither the clause nor */* set the
 	// keyword; empty where this program does the same.
 	zmailer string
+	// atStart is the program that reads a PARAM only when it starts; empty: a reload
+	// changes it.
+	atStart string
 }
 
 // find returns the row with this name or alias, ignoring case, or nil.
@@ -347,13 +350,13 @@ var lostWords = []string{"divide", "stop", "local"}
 
 // params are all PARAMs, in the order of scheduler.cf(5).
 var params = []row[Params]{
-	{name: "mailqpath", aliases: []string{"mailqsock"}, preset: "TCP:174",
+	{name: "mailqpath", atStart: byScheduler, aliases: []string{"mailqsock"}, preset: "TCP:174",
 		kind:    sockets[Params]{func(v *Params) *Sockets { return &v.MailqSocks }, socket[Params]{port: mailqPort}},
 		meaning: "sockets at which the scheduler answers queries"},
 	{name: "authfile",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.AuthFile }, path: true},
 		meaning: "file that says who may send which queries and orders"},
-	{name: "notifysock",
+	{name: "notifysock", atStart: byScheduler,
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.NotifySock }, local: true},
 		meaning: "socket at which routers announce new messages"},
 	{name: "global-report-interval", preset: "5m",
@@ -377,13 +380,13 @@ var params = []row[Params]{
 	{name: "ring-reserve", preset: "100",
 		kind:    count[Params]{field: func(v *Params) *int { return &v.RingReserve }, high: 1000000000},
 		meaning: "recipients that a ring may have in memory even if a limit is reached"},
-	{name: "metrics",
+	{name: "metrics", atStart: byScheduler,
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.Metrics }, host: "127.0.0.1"},
 		meaning: "socket of the HTTP server that serves metrics in Prometheus format"},
-	{name: "event-log",
+	{name: "event-log", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.EventLog }, path: true},
 		meaning: "log to which the scheduler writes a line about each event of each message"},
-	{name: "spool-mode", preset: "0750",
+	{name: "spool-mode", atStart: byScheduler, preset: "0750",
 		kind: choice[Params]{words: []string{"0750", "keep"},
 			put: func(v *Params, i int) { v.KeepSpoolMode = i == 1 },
 			index: func(v *Params) int {
@@ -393,27 +396,27 @@ var params = []row[Params]{
 				return 0
 			}},
 		meaning: "mode that a scheduler running as root gives to the directories transport, queue, hold, postman and corrupt"},
-	{name: "node",
+	{name: "node", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Node }},
 		meaning: "name of this node"},
-	{name: "cluster",
+	{name: "cluster", atStart: byScheduler,
 		kind:    store{},
 		meaning: "Redis or Valkey server through which several nodes share limits"},
-	{name: "cluster-lost", preset: "divide",
+	{name: "cluster-lost", atStart: byScheduler, preset: "divide",
 		kind: choice[Params]{words: lostWords,
 			put:   func(v *Params, i int) { v.ClusterLost = lostWords[i] },
 			index: func(v *Params) int { return max(0, slices.Index(lostWords, v.ClusterLost)) }},
 		meaning: "what limits of the cluster allow while the store cannot be reached"},
-	{name: "cluster-password-file",
+	{name: "cluster-password-file", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPasswordFile }, path: true},
 		meaning: "file with the password for the store"},
-	{name: "cluster-prefix", preset: "zs",
+	{name: "cluster-prefix", atStart: byScheduler, preset: "zs",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.ClusterPrefix }},
 		meaning: "prefix of the keys in the store"},
-	{name: "fence",
+	{name: "fence", atStart: byScheduler,
 		kind:    text[Params]{field: func(v *Params) *string { return &v.Fence }, path: true},
 		meaning: "command that makes sure that another node is no longer running"},
-	{name: "xfer-listen",
+	{name: "xfer-listen", atStart: byXferd,
 		kind:    socket[Params]{field: func(v *Params) *Socket { return &v.XferListen }},
 		meaning: "socket at which xferd takes mail from other nodes"},
 	{name: "xfer-nodes",
@@ -428,10 +431,10 @@ var params = []row[Params]{
 	{name: "xfer-ca",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.XferCA }, path: true},
 		meaning: "file of the authorities that sign the certificates of other nodes"},
-	{name: "xfer-channels", preset: "smtp local error hold",
+	{name: "xfer-channels", atStart: byXferd, preset: "smtp local error hold",
 		kind:    text[Params]{field: func(v *Params) *string { return &v.XferChannels }},
 		meaning: "channels of which mail may be moved here"},
-	{name: "xfer-programs", preset: "no",
+	{name: "xfer-programs", atStart: byXferd, preset: "no",
 		kind:    flag[Params]{field: func(v *Params) *bool { return &v.XferPrograms }},
 		meaning: "take moved mail of all channels, and for programs, files and lists"},
 	{name: "shares",

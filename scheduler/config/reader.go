@@ -45,7 +45,7 @@ func parse(name string, data []byte, system System) *reader {
 	r := &reader{
 		system: system,
 		file: &File{
-			Name: name, Scheduler: &scheduler.Config{Env: system.Zenv.Known()}, setParams: make(map[string]bool),
+			Name: name, Scheduler: &scheduler.Config{Env: system.Zenv.Known()}, setParams: make(map[string]Place),
 		},
 		warned: make(map[string]bool),
 		copied: make(map[int]bool),
@@ -287,10 +287,10 @@ func (r *reader) param(name string, w *word) {
 		r.fail("there is no %q%s", w.Name, suggest(w.Name, paramNames()))
 		return
 	}
-	if r.file.setParams[row.name] {
+	if _, again := r.file.setParams[row.name]; again {
 		r.warn("PARAM%s has already been set; the value here applies", row.name)
 	}
-	r.file.setParams[row.name] = true
+	r.file.setParams[row.name] = r.at
 	if apply := value(r, row, w); apply != nil {
 		apply(&r.file.Params)
 	}

@@ -1,0 +1,67 @@
+package config
+
+// Reload: which parameters a reload cannot change.
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// The programs that read a parameter only when they start.
+const (
+	byScheduler = "the scheduler"
+	byXferd     = "xferd"
+)
+
+// NotReloaded returns a warning for each parameter that a reload of this file cannot
+// change, and that is not as it was when the scheduler started. A parameter that is gone
+// has no line.
+func (f *File) NotReloaded(started *File) (all []Warning) {
+	for i := range params {
+		r := &params[i]
+		if r.atStart == "" || r.same(&started.Params, &f.Params) {
+			continue
+		}
+		place, set := f.setParams[r.name]
+		if !set {
+			place = Place{File: f.Name}
+		}
+		text := "PARAM" + r.name + " has changed, which takes effect at the next start"
+		if r.atStart != byScheduler {
+			text += " of " + r.atStart
+		}
+		all = append(all, Warning{place, text})
+	}
+	for _, k := range []struct {
+		name     string
+		was, now *int
+	}{{"sysnice", started.SysNice, f.SysNice}, {"syspriority", started.SysPriority, f.SysPriority}} {
+		if !reflect.DeepEqual(k.was, k.now) {
+			all = append(all, Warning{f.placeOf(k.name), fmt.Sprintf("%s has changed, which takes effect at the next start", k.name)})
+		}
+	}
+	sortWarnings(all)
+	return all
+}
+
+// same reports whether a parameter has the same value in both. What show returns has no
+// password.
+func (r *row[T]) same(a, b *T) bool {
+	if p, ok := any(a).(*Params); ok && r.name == "cluster" {
+		return reflect.DeepEqual(p.Cluster, any(b).(*Params).Cluster)
+	}
+	return r.kind.show(a) == r.kind.show(b)
+}
+
+// placeOf returns the place of the last clause that sets a keyword.
+func (f *File) placeOf(keyword string) Place {
+	place := Place{File: f.Name}
+	for _, c := range f.Scheduler.Clauses {
+		for _, s := range c.Settings {
+			if s.Name == keyword {
+				place = Place{File: s.File, Line: s.Line}
+			}
+		}
+	}
+	return place
+}

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestEachParameterIsReloadedOrWarnedOf: the manual says of each parameter that takes
+// effect at the next start that it does, and of no other; and a reload that changes one
+// gives a warning with its place.
+func TestEachParameterIsReloadedOrWarnedOf(t *testing.T) {
+	const clause = "*/*\n\tuser=root group=root expiry=3d\n"
+	parse := func(text string) *File {
+		t.Helper()
+		file, err := Parse("scheduler.cf", []byte(text), debian(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	plain := parse(clause)
+	entries := entries(t, manual)
+	values := map[string]string{
+		"mailqpath": "TCP:1", "notifysock": "UNIX:/n", "metrics": "TCP:2", "event-log": "/log", "spool-mode": "keep", "node": "mx9",
+		"cluster": "redis://store/0", "cluster-lost": "stop", "cluster-password-file": "/etc/passwd", "cluster-prefix": "x",
+		"fence": "/bin/true", "xfer-listen": "TCP:3", "xfer-channels": "smtp", "xfer-programs": "yes",
+	}
+	for i := range params {
+		r := &params[i]
+		entry := strings.Join(strings.Fields(entries["PARAM"+r.name]), " ")
+		want := map[string]string{byScheduler: "takes effect at the next start.", byXferd: "is started again."}[r.atStart]
+		if r.atStart == "" && strings.Contains(entry, "next start.") || !strings.Contains(entry, want) {
+			t.Errorf("the manual should say of PARAM%s: %q", r.name, want)
+		}
+		if (r.atStart != "") != (values[r.name] != "") {
+			t.Errorf("PARAM%s is read at the start: %q", r.name, r.atStart)
+		}
+		if r.atStart == "" {
+			continue
+		}
+		changed := parse(fmt.Sprintf("# a comment\nPARAM%s=%s\n%s", r.name, values[r.name], clause))
+		got := fmt.Sprint(changed.NotReloaded(plain))
+		if want := fmt.Sprintf("[scheduler.cf:2:1: PARAM%s has changed, which takes effect at the next start", r.name); !strings.HasPrefix(got, want) {
+			t.Errorf("%s is not the warning %s", got, want)
+		}
+		if got := fmt.Sprint(plain.NotReloaded(changed)); !strings.HasPrefix(got, "[scheduler.cf: PARAM"+r.name) {
+			t.Errorf("of a PARAM%s that is gone: %s", r.name, got)
+		}
+		if got := changed.NotReloaded(changed); got != nil {
+			t.Errorf("of a PARAM%s that is the same: %v", r.name, got)
+		}
+	}
+	nice := parse(clause + "smtp\n\tmaxta=5\n\tsysnice=3\n")
+	if got := fmt.Sprint(nice.NotReloaded(plain)); got != "[scheduler.cf:5: sysnice has changed, which takes effect at the next start]" {
+		t.Error(got)
+	}
+	one, other := parse("PARAMcluster=redis://:one@store/0\n"+clause), parse("PARAMcluster=redis://:two@store/0\n"+clause)
+	if got := fmt.Sprint(other.NotReloaded(one)); !strings.Contains(got, "PARAMcluster has changed") || strings.Contains(got, "two") {
+		t.Errorf("of another password: %s", got)
+	}
+}
