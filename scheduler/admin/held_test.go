@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"zsched/mailq"
 	"zsched/scheduler/spool"
 )
 
@@ -130,6 +131,45 @@ func TestTotalsDoNotNeedTheDirectoriesOfHeldMail(t *testing.T) {
 		if totals, err := h.queue().Totals(t.Context()); err != nil || totals.Held.Count != 1 {
 			t.Errorf("%+v, %v", totals, err)
 		}
+		h.Stop(syscall.SIGTERM)
+	})
+}
+
+// A hold without a time limit replaces one that has a limit. It keeps the reason of the
+// earlier one if it has none.
+func TestHoldCanBeMadePermanent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := loaded(t)
+		stop := h.keep()
+		for _, target := range []struct {
+			order              string
+			recipients, places int
+		}{{"MSG 1", 2, 2}, {"THREAD smtp a.example", 1, 1}} {
+			hold := mailq.Order{Verb: mailq.Hold, For: time.Hour, Why: "they asked", By: mailq.Actor{User: "postmaster"}}
+			if hold.Message = "1"; target.places == 1 {
+				hold.Message, hold.Thread = "", &mailq.Name{Channel: "smtp", Host: "a.example"}
+			}
+			if did, err := h.queue().Act(t.Context(), hold); err != nil || did.Messages != 1 {
+				t.Errorf("%s: %+v, %v", target.order, did, err)
+			}
+			synctest.Wait()
+			h.want("HOLD "+target.order+" DRYRUN", 1, target.recipients, target.places)
+			h.want("HOLD "+target.order, 1, target.recipients, target.places)
+			h.want("HOLD "+target.order, 0, 0, 0)
+			h.want("HOLD "+target.order+" FOR 2h", 1, target.recipients, target.places)
+			h.want("HOLD "+target.order, 1, target.recipients, target.places)
+		}
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if got := h.held(); strings.Count(got, "open") != 3 || h.Spool.HeldFiles() != 1 {
+			t.Errorf("held: %s", got)
+		}
+		for item, err := range h.queue().Held(t.Context()) {
+			if err != nil || item.Why != "they asked" {
+				t.Errorf("%+v, %v", item, err)
+			}
+		}
+		stop()
 		h.Stop(syscall.SIGTERM)
 	})
 }

@@ -28,14 +28,21 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	if q.movesBack(o) && slices.ContainsFunc(storedJobs(m), func(j *mailq.Job) bool { return j.Channel != ctlfile.TransferChannel }) {
 		return mailq.Outcome{}, q.errThisNode()
 	}
-	if o.Verb == mailq.Retry || o.Verb == mailq.Hold && o.For == 0 {
+	if o.Verb == mailq.Retry {
 		return mailq.Outcome{}, nil
+	}
+	again := *o
+	if o.Verb == mailq.Hold {
+		records, err := q.files.HoldRecords()
+		if err != nil || !changesHold(&again, spool.InForce(records).Messages[m.SpoolID()]) {
+			return mailq.Outcome{}, err
+		}
 	}
 	if o.DryRun {
 		return did, nil
 	}
-	if o.Verb == mailq.Hold { // its hold ends at another time now
-		if err = q.recordHold(o, []string{m.SpoolID()}); err == nil {
+	if o.Verb == mailq.Hold {
+		if err = q.recordHold(&again, []string{m.SpoolID()}); err == nil {
 			q.touched(ctx, o, m, spool.Resubmitted{})
 		}
 		return did, err

@@ -3,6 +3,7 @@ package admin
 // Held threads: HOLD THREAD and RELEASE THREAD.
 
 import (
+	"cmp"
 	"context"
 
 	"zsched/mailq"
@@ -13,7 +14,7 @@ import (
 
 // holdThread holds a thread at once and until it is released, even across a
 // restart. If that cannot be recorded, the thread is not held. For a thread that
-// is already held, it can change when the hold ends.
+// is already held, it changes when the hold ends, or the reason.
 func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
 	name, t := *o.Thread, spool.Thread(*o.Thread)
 	already := false
@@ -21,13 +22,20 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 		already = l.IsHeld(t) && l.IsRecorded()
 		did = threadOutcome(l.Core(), name)
 	})
-	if already && o.For == 0 {
+	if err != nil {
 		return mailq.Outcome{}, err
 	}
-	if err != nil || o.DryRun {
-		return did, err
+	again := *o
+	if already {
+		records, err := q.files.HoldRecords()
+		if err != nil || !changesHold(&again, spool.InForce(records).Threads[t]) {
+			return mailq.Outcome{}, err
+		}
 	}
-	if err = q.recordHold(o, nil, t); err != nil {
+	if o.DryRun {
+		return did, nil
+	}
+	if err = q.recordHold(&again, nil, t); err != nil {
 		return did, err
 	}
 	err = q.port.SetHeld(ctx, scheduler.HeldThread{
@@ -37,6 +45,18 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 		did.WithAgents, err = q.threadWithAgents(ctx, name)
 	}
 	return did, err
+}
+
+// changesHold reports whether a HOLD of what is held already changes anything: the end of the
+// hold or the reason. A HOLD without a time limit holds until the release. One without a
+// reason keeps the reason that the record has.
+func changesHold(o *mailq.Order, before *spool.HoldRecord) bool {
+	if before == nil {
+		return o.For > 0 || o.Why != ""
+	}
+	changed := o.For > 0 || !before.Until.IsZero() || o.Why != "" && o.Why != before.Why
+	o.Why = cmp.Or(o.Why, before.Why)
+	return changed
 }
 
 // threadWithAgents counts the messages of a thread, just held or suspended, that agents may

@@ -18,6 +18,7 @@ import (
 	"zsched/mailq"
 	"zsched/scheduler"
 	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
 )
 
 // A large order is given to the core in parts, no faster than the disk can write.
@@ -235,7 +236,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	if err != nil {
 		return err
 	}
-	withSuspended, toBeHeld := make(map[scheduler.MessageID]struct{}), false
+	withSuspended, toBeHeld, alreadyOrdered := make(map[scheduler.MessageID]struct{}), false, false
 	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
 	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
 		if err != nil {
@@ -255,6 +256,7 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		}
 		targets.add(v)
 		toBeHeld = toBeHeld || isMove(o) && v.Ordered == scheduler.VerbHold
+		alreadyOrdered = alreadyOrdered || v.Ordered == scheduler.VerbHold
 		targets.restrict(v, only)
 		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
 			withSuspended[v.Message] = struct{}{}
@@ -266,7 +268,13 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		}
 	}
 	if o.Verb == mailq.Hold && !o.DryRun && len(targets.list) > 0 {
-		if err := q.recordHold(o, targets.spoolIDs); err != nil {
+		again := *o
+		if alreadyOrdered && len(targets.spoolIDs) == 1 {
+			if records, err := q.files.HoldRecords(); err == nil {
+				changesHold(&again, spool.InForce(records).Messages[targets.spoolIDs[0]])
+			}
+		}
+		if err := q.recordHold(&again, targets.spoolIDs); err != nil {
 			return err
 		}
 	}
