@@ -197,6 +197,14 @@ type (
 		New, NewSpoolID string
 	}
 
+	// Undone says that a Hold or Resubmit has failed, so that an order was not carried out:
+	// the recipients are in the queue as before.
+	Undone struct {
+		Message MessageID
+		Name    string // HOLD, REQUEUE or REROUTE
+		Reason  string
+	}
+
 	// Condition is for the event log: from now on mail waits for something
 	// unusual. If Message is 0, a whole thread waits. State is poisoned,
 	// blocked (alternatives that wait for others, or a thread without a
@@ -253,6 +261,7 @@ func (Account) action()   {}
 func (Complete) action()  {}
 func (Attempt) action()   {}
 func (Touched) action()   {}
+func (Undone) action()    {}
 func (Condition) action() {}
 func (Note) action()      {}
 func (Probe) action()     {}

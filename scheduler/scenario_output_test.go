@@ -79,6 +79,8 @@ func (sc *scenario) format(a scheduler.Action) string {
 			return fmt.Sprintf("report %d", a.Message)
 		}
 		return fmt.Sprintf("report %d, retried until +%v", a.Message, a.RetryUntil.Sub(sc.start))
+	case scheduler.Undone:
+		return fmt.Sprintf("undone %d: %s: %s", a.Message, a.Name, a.Reason)
 	case scheduler.Note:
 		if a.Message != 0 {
 			return fmt.Sprintf("note %d: %s", a.Message, a.Text)

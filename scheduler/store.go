@@ -266,6 +266,20 @@ func (dv *delivery) applyDone(p *pending) {
 	dv.advance(m)
 }
 
+// Moving reports whether any of the messages, or a part of it, is being moved to hold/ or
+// sent elsewhere.
+func (s *Scheduler) Moving(ids map[MessageID]struct{}) bool {
+	for _, p := range s.store.pending {
+		switch p.action.(type) {
+		case Hold, Resubmit:
+			if _, about := ids[p.id]; about && !p.stale() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // maxSpare bounds store.spare.
 const maxSpare = 100
 
@@ -304,14 +318,16 @@ func (dv *delivery) writeFailed(e Failed) {
 // queue. The action is not tried again, because an order must not be carried out
 // long after its answer. moveFailed reports whether the action was one of these.
 func (dv *delivery) moveFailed(p *pending, e Failed) bool {
-	m, why, recall := p.message, "", false
-	switch p.action.(type) {
+	m, why, order := p.message, "", ""
+	switch a := p.action.(type) {
 	case Recall:
-		recall = true
 	case Hold:
-		why = "cannot be held, is back in the queue: "
+		why, order = "cannot be held, is back in the queue: ", "HOLD"
 	case Resubmit:
-		why = "cannot be resubmitted, is back in the queue: "
+		why, order = "cannot be resubmitted, is back in the queue: ", "REROUTE"
+		if a.Channel == "" {
+			order = "REQUEUE"
+		}
 	default:
 		return false
 	}
@@ -319,11 +335,13 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	if p.stale() {
 		return true
 	}
-	if recall {
+	if order == "" {
 		dv.recallFailed(p)
 		return true
 	}
-	dv.do(Note{Severity: Warning, Message: m.id, Text: why + strings.TrimSpace(e.Reason)})
+	reason := strings.TrimSpace(e.Reason)
+	dv.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
+	dv.do(Undone{Message: m.id, Name: order, Reason: reason})
 	if p.recipients == nil {
 		dv.undoHold(m)
 		return true

@@ -143,6 +143,8 @@ func (e *Event) words(zone *time.Location) string {
 		return text
 	case "resubmitted":
 		return mailq.Plural(e.Recipients, "recipient", "recipients") + " sent elsewhere, now " + e.New
+	case "undone":
+		return e.Order + " failed, in the queue as before: " + e.Text
 	case "hold":
 		if e.SpoolID == "" {
 			return "mail for " + to + " is held" + e.orderedBy()

@@ -425,6 +425,10 @@ func (t *targets) byMessage() []scheduler.Target {
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.byMessage()
 	var withAgents []scheduler.MessageID
+	undone := 0
+	if err = q.port.Ask(ctx, func(l *daemon.Loop) { _, undone = l.Undone(0) }); err != nil {
+		return did, err
+	}
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -447,7 +451,44 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 	if did.WithAgents = len(withAgents); err == nil && did.WithAgents > 0 && !e.DryRun {
 		did.WithAgents, err = q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.OrdersWithAgents(withAgents) })
 	}
+	if err == nil && !e.DryRun && movesFiles(e.Verb) {
+		err = q.whenMoved(ctx, t, undone, &did)
+	}
 	return did, err
+}
+
+// movesFiles reports whether an order moves messages, or writes new ones.
+func movesFiles(v scheduler.Verb) bool {
+	return v == scheduler.VerbHold || v == scheduler.VerbRequeue || v == scheduler.VerbReroute
+}
+
+// maxAwaited is how many messages an order waits for until they are moved.
+const maxAwaited = 100
+
+// whenMoved waits until the messages of an order are moved, if they are not many, and
+// returns an error if that has failed for some of them. Undone is what Loop.Undone returned before.
+func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mailq.Outcome) error {
+	if len(t.rank) > maxAwaited {
+		return nil
+	}
+	ids := make(map[scheduler.MessageID]struct{}, len(t.rank))
+	for id := range t.rank {
+		ids[id] = struct{}{}
+	}
+	if _, err := q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return 0, core.Moving(ids) }); err != nil {
+		return err
+	}
+	var failed []scheduler.Undone
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) { failed, _ = l.Undone(undone) }); err != nil {
+		return err
+	}
+	failed = slices.DeleteFunc(failed, func(u scheduler.Undone) bool { _, ours := ids[u.Message]; return !ours })
+	if len(failed) == 0 {
+		return nil
+	}
+	did.Messages = max(0, did.Messages-len(failed))
+	return fmt.Errorf("%s failed for %s, in the queue as before (and was carried out for %d): %s", failed[0].Name,
+		mailq.Plural(len(failed), "message", "messages"), did.Messages, failed[0].Reason)
 }
 
 // maxUnsettled bounds the time for which an order waits until it is known which job lines

@@ -26,7 +26,9 @@ type Loop struct {
 	verbose   bool
 
 	lastOrder  uint64
-	answer     scheduler.Answer // to the last order
+	answer     scheduler.Answer   // to the last order
+	undone     []scheduler.Undone // the last ones
+	undoneEver int                // how many there were
 	lastReload Reload
 
 	agents agents

@@ -51,6 +51,8 @@ func (d *Daemon) perform(a scheduler.Action) {
 		d.account(a)
 	case scheduler.Complete:
 		d.complete(a)
+	case scheduler.Undone:
+		l.noteUndone(a)
 	case scheduler.Note:
 		d.note(a)
 	case scheduler.Want, scheduler.Draw, scheduler.Destination, scheduler.Probing:

@@ -88,6 +88,22 @@ func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
 	return l.answer
 }
 
+// maxUndone bounds what Undone remembers.
+const maxUndone = 1000
+
+func (l *Loop) noteUndone(a scheduler.Undone) {
+	l.undoneEver++
+	if l.undone = append(l.undone, a); len(l.undone) > maxUndone {
+		l.undone = l.undone[1:]
+	}
+}
+
+// Undone returns the orders that were not carried out since it has returned ever; at most
+// the last thousand.
+func (l *Loop) Undone(since int) (list []scheduler.Undone, ever int) {
+	return slices.Clone(l.undone[max(0, len(l.undone)-(l.undoneEver-since)):]), l.undoneEver
+}
+
 // Touched tells the observer of an order about a held message, which the core
 // does not know.
 func (l *Loop) Touched(t scheduler.Touched) {

@@ -22,6 +22,7 @@ const (
 	kill
 	order
 	resubmitted
+	undone
 	hold
 	release
 	parked
@@ -41,7 +42,7 @@ const (
 )
 
 var events = [...]string{
-	"arrival", "attempt", "expiry", "kill", "order", "resubmitted", "hold", "release", "parked", "quarantined", "refused",
+	"arrival", "attempt", "expiry", "kill", "order", "resubmitted", "undone", "hold", "release", "parked", "quarantined", "refused",
 	"poisoned", "blocked", "suspended", "lift", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
 }
 
