@@ -231,9 +231,10 @@ type Router struct {
 // Give renames a complete and synced file into router/, under the number of its inode,
 // announces it, and returns its name below router/. If the hash directory is
 // missing, the file goes into router/ itself. Give overwrites nothing: if somebody has
-// created a file of that name, which any user may do, it uses a random number. An error
-// together with a name says that the router has the file, but that the file may not
-// survive a crash.
+// created a file of that name, which any user may do, it uses a random number. If the name
+// cannot be made durable, the file is taken back and removed. An error together with a
+// name says that the router has taken the file before, and that the file may not survive a
+// crash.
 func (r Router) Give(file string) (name string, err error) {
 	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return syncdir.Sync(dirs[0]) })
 	return names[0], errs[0]
@@ -244,9 +245,10 @@ func (r Router) Give(file string) (name string, err error) {
 // names durable. Both results are in the order of files.
 func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names []string, errs []error) {
 	names, errs = make([]string, len(files)), make([]error, len(files))
+	inodes := make([]uint64, len(files))
 	var dirs []string
 	for i, file := range files {
-		if names[i], errs[i] = r.give(file); names[i] == "" {
+		if names[i], inodes[i], errs[i] = r.give(file); names[i] == "" {
 			continue
 		}
 		if dir := filepath.Dir(filepath.Join(r.Postoffice, "router", names[i])); !slices.Contains(dirs, dir) {
@@ -258,8 +260,11 @@ func (r Router) GiveAll(files []string, sync func(dirs []string) error) (names [
 		notDurable = sync(dirs)
 	}
 	for i, file := range files {
-		if names[i] != "" {
+		if names[i] != "" && notDurable != nil {
 			errs[i] = notDurable
+			if r.takeBack(names[i], inodes[i]) {
+				names[i] = ""
+			}
 		}
 		if errs[i] != nil {
 			errs[i] = fmt.Errorf("give %s to the router: %w", file, errs[i])
@@ -281,25 +286,32 @@ func (r Router) announce(path string) {
 	}
 }
 
-func (r Router) give(file string) (string, error) {
+// takeBack removes a file of router/ that the router has not taken yet.
+func (r Router) takeBack(name string, inode uint64) bool {
+	path := filepath.Join(r.Postoffice, "router", name)
+	info, err := postoffice.Lstat(path)
+	return err == nil && info.Sys().(*syscall.Stat_t).Ino == inode && postoffice.RemovePath(path) == nil
+}
+
+func (r Router) give(file string) (name string, inode uint64, err error) {
 	info, err := postoffice.Lstat(file)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
-	inode := info.Sys().(*syscall.Stat_t).Ino
-	name, err := r.place(file, inode)
+	inode = info.Sys().(*syscall.Stat_t).Ino
+	name, err = r.place(file, inode)
 	if errors.Is(err, fs.ErrExist) {
 		name, err = r.place(file, unusedNumber())
 	}
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	path := filepath.Join(r.Postoffice, "router", name)
 	if now, err := postoffice.Lstat(path); err == nil && now.Sys().(*syscall.Stat_t).Ino != inode {
 		// Another file replaced it before the rename.
-		return "", errors.Join(postoffice.ErrReplaced, postoffice.RemovePath(path))
+		return "", 0, errors.Join(postoffice.ErrReplaced, postoffice.RemovePath(path))
 	}
-	return name, nil
+	return name, inode, nil
 }
 
 // place renames a file into router/ under a number.

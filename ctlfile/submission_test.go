@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"golang.org/x/sys/unix"
 )
 
 // everyone lists all recipients of a file.
@@ -252,5 +254,52 @@ func TestGiveRouterDoesNotUseALetterDirectoryOfAnotherUser(t *testing.T) {
 		given, err := Router{Postoffice: dir, Levels: 1}.Give(file)
 		equal(t, name, err, nil)
 		equal(t, name, given, strconv.FormatUint(inode, 10))
+	}
+}
+
+// A file whose name cannot be made durable is not in router/, unless the router has taken it:
+// its writer tells the client that it is not accepted.
+func TestFileThatCannotBeMadeDurableIsTakenBack(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		dir := t.TempDir()
+		var files []string
+		for _, name := range []string{"a", "b"} {
+			files = append(files, filepath.Join(dir, name))
+			if err := os.WriteFile(files[len(files)-1], []byte("text"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(dir, "router"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		in := func() []string {
+			list, _ := filepath.Glob(filepath.Join(dir, "router", "*"))
+			return list
+		}
+		names, errs := Router{Postoffice: dir}.GiveAll(files, func([]string) error {
+			if list := in(); len(list) != 2 {
+				t.Errorf("router/ has %q", list)
+			} else if taken {
+				if err := os.Rename(list[0], filepath.Join(dir, "taken")); err != nil {
+					t.Error(err)
+				}
+			}
+			return unix.EIO
+		})
+		if list := in(); len(list) != 0 {
+			t.Errorf("router/ has %q", list)
+		}
+		given := 0
+		for i := range names {
+			if !errors.Is(errs[i], unix.EIO) {
+				t.Errorf("error %v", errs[i])
+			}
+			if names[i] != "" {
+				given++
+			}
+		}
+		if given != map[bool]int{true: 1}[taken] {
+			t.Errorf("names %q", names)
+		}
 	}
 }

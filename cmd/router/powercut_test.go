@@ -49,6 +49,7 @@ var badSeeds = []uint64{
 	126,                 // a notice whose name was not on disk counted as sent
 	18,                  // a hold that failed half-way left the message file in hold/
 	34,                  // the router took an error for the absence of a message
+	2936964096962290499, // a REQUEUE removed a message although its submission was not durable
 }
 
 // cutSteps are the steps at which TestPowerCuts has to cut the power: a part of the

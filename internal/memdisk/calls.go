@@ -29,7 +29,7 @@ func (d *Disk) begin(kind callKind, what string) error {
 			return unix.EIO
 		}
 	}
-	err := d.fault(kind)
+	err := d.fault(kind, what)
 	if changes {
 		if err != nil {
 			what += ": " + err.Error()

@@ -2,7 +2,11 @@ package memdisk
 
 // Faults: which calls fail, and how.
 
-import "golang.org/x/sys/unix"
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
 
 // callKind is a class of calls that fail in the same ways.
 type callKind uint8
@@ -21,6 +25,11 @@ type Faults struct {
 	// Probability is that of a call to fail with Error; 0: none.
 	Probability float64
 	Error       unix.Errno
+	// At is what the description of a call begins with that fails, such as "sync router";
+	// "": of every call.
+	At string
+	// After is how many such calls succeed first.
+	After int
 	// Space is how many bytes all files may have together; 0: any number.
 	Space int64
 }
@@ -63,12 +72,16 @@ var Errors = []unix.Errno{
 	unix.EIO, unix.EINTR, unix.ENOSPC, unix.EDQUOT, unix.EMFILE, unix.ENFILE, unix.EROFS, unix.EACCES,
 }
 
-func (d *Disk) fault(kind callKind) error {
-	if d.faults.Probability == 0 || d.rand.Float64() >= d.faults.Probability {
+func (d *Disk) fault(kind callKind, what string) error {
+	if !strings.HasPrefix(what, d.faults.At) || d.faults.Probability == 0 || d.rand.Float64() >= d.faults.Probability {
 		return nil
 	}
 	for _, k := range failingKinds[d.faults.Error] {
 		if k == kind {
+			if d.faults.After > 0 {
+				d.faults.After--
+				return nil
+			}
 			d.failed++
 			return d.faults.Error
 		}

@@ -184,10 +184,16 @@ func (s *Spool) commitOne(p *stagedCopy, d *controlFile, answer *Resubmitted) er
 		return err
 	}
 	p.file = ""
+	if err != nil && p.draft == nil && postoffice.SyncAll(s.office) != nil {
+		// The submission may not survive a crash. The old recipients stay open, in the
+		// file and for the receiver, which would otherwise remove the message: delivery
+		// twice is better than none.
+		return err
+	}
 	answer.Offsets = append(answer.Offsets, p.offsets...)
-	if err != nil {
-		// The copy may not survive a crash. The old recipients stay open:
-		// delivery twice is better than none.
+	if err != nil && p.draft != nil {
+		// Its name in the queue may not survive a crash, but the control file then has
+		// the name that begins with a dot, which the next scheduler completes.
 		return err
 	}
 	return d.mark(p.marks())

@@ -147,7 +147,8 @@ type (
 	// were sent and are tagged '+' in the old control file. Err may say why the
 	// others were not. If Err says that a recipient was sent but could not be
 	// tagged, Offsets has it too: it is sent twice unless the receiver remembers
-	// it.
+	// it. A recipient whose submission may not survive a crash is not in Offsets, and
+	// may be sent twice.
 	Resubmitted struct {
 		Op      uint64
 		Err     error

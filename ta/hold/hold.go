@@ -135,9 +135,9 @@ func (a *Agent) resubmit(m *ta.Message, ready []*ta.Recipient) {
 	}
 }
 
-// submit gives one submission to the router and returns its name below router/.
-// After an error the router does not have it. If the machine crashes before the
-// new name is on disk, the old recipient is still locked and will be tried again.
+// submit gives one submission to the router and returns its name below router/. After
+// an error the recipients are tried again: the router does not have the submission, or it
+// may not survive a crash.
 func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err error) {
 	s.By = "hold@" + a.Host
 	body, err := m.Body()
@@ -152,6 +152,8 @@ func (a *Agent) submit(m *ta.Message, s *ctlfile.Submission) (name string, err e
 	name, err = router.Give(file)
 	if name == "" {
 		_ = postoffice.RemovePath(file)
+	}
+	if err != nil {
 		return "", fmt.Errorf("submit: %w", err)
 	}
 	return name, nil

@@ -1,0 +1,92 @@
+package main
+
+// Power cuts that once lost mail, each with its own order of calls.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/internal/ledger"
+	"zsched/internal/memdisk"
+	"zsched/internal/postoffice"
+	"zsched/mailq"
+)
+
+// An order sends mail elsewhere, and the name of the copy does not become durable. The old
+// files must not be removed then: the power fails when their removal is durable, and the
+// copy is not.
+func TestMailThatIsSentElsewhereSurvivesAPowerCut(t *testing.T) {
+	loader := tables(t)
+	for _, c := range []struct {
+		verb  mailq.Verb
+		fault memdisk.Faults
+	}{
+		{mailq.Requeue, memdisk.Faults{Error: unix.EMFILE, At: "open router"}},
+		{mailq.Requeue, memdisk.Faults{Error: unix.EIO, At: "sync router"}},
+		{mailq.Requeue, memdisk.Faults{Error: unix.EIO, At: "sync"}},
+		{mailq.Reroute, memdisk.Faults{Error: unix.EMFILE, At: "open transport"}},
+		{mailq.Reroute, memdisk.Faults{Error: unix.EIO, At: "sync transport"}},
+		{mailq.Reroute, memdisk.Faults{Error: unix.EIO, At: "sync"}},
+	} {
+		for after := range 6 {
+			t.Run(fmt.Sprintf("%s, %v at %s, after %d", c.verb, c.fault.Error, c.fault.At, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSimulation(t, loader, uint64(after), newFigures())
+					defer postoffice.Mount(s.office, s.disk)()
+					s.makeDirs()
+					s.levels = 2 // the copy and the old message are in different directories
+					c.fault.Probability = 1
+					s.sendElsewhere(c.verb, c.fault, after)
+					if t.Failed() {
+						s.explain()
+					}
+				})
+			})
+		}
+	}
+}
+
+// sendElsewhere gives an order for a message that is deferred. The fault begins with the
+// call after as many calls like it.
+func (s *simulation) sendElsewhere(verb mailq.Verb, fault memdisk.Faults, after int) {
+	m := s.machine()
+	m.hinted = true
+	if err := m.start(s.loader, rand.New(rand.NewPCG(1, 3))); err != nil {
+		s.t.Fatal(err)
+	}
+	msg := &message{sender: "sender1@mx.example", to: []*ledger.Entry{{
+		Address: "r1@h1.example", Sender: "sender1@mx.example", Fate: ledger.NeverEnds, Resent: true,
+	}}}
+	s.ledger.Add(msg.to[0])
+	s.send(m, msg)
+	time.Sleep(20 * time.Second) // until it is routed, found and deferred
+	synctest.Wait()
+	fault.After = after
+	s.disk.SetFaults(fault)
+	file := s.disk.Files("transport")[0]
+	_ = m.order(verb, file, 0)
+	time.Sleep(time.Second)
+	synctest.Wait()
+	s.disk.SetFaults(memdisk.Faults{})
+	for _, dir := range []string{path.Dir(file), "queue" + strings.TrimPrefix(path.Dir(file), "transport")} {
+		d, err := postoffice.OpenDirFile(s.office + "/" + dir)
+		if err == nil {
+			err = d.Sync()
+		}
+		if err != nil {
+			s.t.Error(err)
+		}
+	}
+	s.disk.Cut()
+	m.stop()
+	s.disk.PowerOn(0)
+	s.ledger.Close(s.survivors())
+	s.settle()
+}
