@@ -22,13 +22,17 @@ type Address struct {
 	Password string
 	TLS      bool
 	TTL      time.Duration // 0: the default
+	Nodes    int           // the least number of nodes among which a limit is divided without the store; 0: not known
 }
 
 // defaultPort is the port of a store.
 const defaultPort = "6379"
 
+const maxNodes = 1000
+
 // Parse reads redis://[user:password@]host:port[,host:port...]/db?options.
-// The scheme rediss selects TLS. The options are master=NAME and ttl=SPAN.
+// The scheme rediss selects TLS. The options are master=NAME, ttl=SPAN and
+// nodes=NUMBER.
 func Parse(s string) (Address, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	a := Address{TLS: scheme == "rediss"}
@@ -90,8 +94,12 @@ func (a *Address) parseOptions(query string) error {
 			if a.TTL, err = time.ParseDuration(value); err != nil || a.TTL < time.Second || a.TTL > time.Hour {
 				return fmt.Errorf("ttl=%s: a time from 1s to 1h is expected", value)
 			}
+		case "nodes":
+			if a.Nodes, err = strconv.Atoi(value); err != nil || a.Nodes < 1 || a.Nodes > maxNodes {
+				return fmt.Errorf("nodes=%s: a number from 1 to %d is expected", value, maxNodes)
+			}
 		default:
-			return fmt.Errorf("the store has no option %q; it has master and ttl", name)
+			return fmt.Errorf("the store has no option %q; it has master, nodes and ttl", name)
 		}
 	}
 	return nil

@@ -33,3 +33,14 @@ func TestMaskShowsNoPassword(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesIsANumber(t *testing.T) {
+	if a, err := Parse("redis://h/0?nodes=3&ttl=5s"); err != nil || a.Nodes != 3 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, s := range []string{"0", "-1", "1001", "x", ""} {
+		if _, err := Parse("redis://h/0?nodes=" + s); err == nil {
+			t.Errorf("nodes=%s is accepted", s)
+		}
+	}
+}

@@ -107,6 +107,7 @@ type Node struct {
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay
 	flying   bool   // a batch is with the sender
+	moved    bool   // it was logged that the store is part of a Redis Cluster
 
 	members members
 	stats   Stats

@@ -216,7 +216,8 @@ func (n *Node) expire() {
 }
 
 // divide gives this node its part of a limit while the store is lost: the limit
-// divided by the known nodes. If that is 0, the first nodes by name have 1 each.
+// divided by the number of nodes. If that is 0, the first nodes by name have 1 each, if
+// all are known.
 func (n *Node) divide(l *limit) {
 	l.mayUse = 0
 	limit := l.max
@@ -234,8 +235,8 @@ func (n *Node) divide(l *limit) {
 			return
 		}
 		nodes := n.members.names()
-		part := limit / len(nodes)
-		if part == 0 && slices.Index(nodes, n.options.Node) < limit {
+		part := limit / n.parts()
+		if part == 0 && len(nodes) == n.parts() && slices.Index(nodes, n.options.Node) < limit {
 			part = 1
 		}
 		n.allow(l, part, never)

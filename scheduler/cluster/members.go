@@ -77,6 +77,10 @@ func (m *members) names() []string {
 	return slices.Sorted(maps.Keys(m.withSelf()))
 }
 
+// parts is the number of nodes among which limits are divided without the store: those
+// that are known, and at least as many as PARAMcluster says.
+func (n *Node) parts() int { return max(len(n.members.names()), n.options.Store.Nodes) }
+
 func (m *members) withSelf() map[string]member {
 	all := maps.Clone(m.known)
 	all[m.self] = member{}
@@ -216,7 +220,7 @@ func (n *Node) checkLost() {
 	m.lost, n.stats.Lost = true, true
 	n.stats.Losses++
 	what := map[Lost]string{
-		Divide: "each limit of the cluster is divided among " + strconv.Itoa(len(m.names())) + " known nodes",
+		Divide: "each limit of the cluster is divided among " + strconv.Itoa(n.parts()) + " nodes",
 		Stop:   "nothing is started under limits of the cluster",
 		Local:  "limits of the cluster do not apply",
 	}[n.options.Lost]

@@ -132,7 +132,7 @@ func (n *Node) drawAlone(r *rate) {
 		return
 	}
 	r.drawn = n.now
-	part := boot(len(n.members.names()))
+	part := boot(n.parts())
 	switch n.options.Lost {
 	case Stop:
 		return

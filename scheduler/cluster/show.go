@@ -124,13 +124,9 @@ func (n *Node) AllShares(ctx context.Context) ([]LimitShares, error) {
 // limitNames returns the names of the limits in the store, sorted.
 func (n *Node) limitNames(ctx context.Context) ([]string, error) {
 	prefix := n.key("limit:")
-	var server redis.Cmdable = n.store.reader
-	if c, ok := n.store.reader.(*redis.ClusterClient); ok { // all limits are in one slot
-		master, err := c.MasterForKey(ctx, prefix)
-		if err != nil {
-			return nil, err
-		}
-		server = master
+	server, err := serverOf(ctx, n.store.reader, n.options.Prefix)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	pattern := strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]").Replace(prefix) + "*"

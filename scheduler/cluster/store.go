@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"zsched/internal/redisurl"
+	"zsched/scheduler"
 )
 
 // The scripts. Each begins with what it does, and its keys, arguments and reply.
@@ -131,6 +132,10 @@ func (n *Node) answered(a *answer) {
 			failed = r.err
 		}
 		c.ended(r)
+	}
+	if failed != nil && redis.HasErrorPrefix(failed, "MOVED") && !n.moved {
+		n.moved = true
+		n.options.Log(scheduler.Error, "cluster: the store is one of the servers of a Redis Cluster: name at least two of them in PARAMcluster, separated by commas")
 	}
 	n.batchEnded(a.batch.sentAt, failed)
 }
@@ -266,9 +271,13 @@ func (s *store) checkEpoch(ctx context.Context) error {
 const maxChecks = 5
 
 func (s *store) checkServer(ctx context.Context) error {
-	pipe := s.client.Pipeline()
+	server, err := serverOf(ctx, s.client, s.prefix)
+	if err != nil {
+		return err
+	}
+	pipe := server.Pipeline()
 	cmd := pipe.Info(ctx, "server")
-	_, err := pipe.Exec(ctx)
+	_, err = pipe.Exec(ctx)
 	var wrong redis.Error
 	if err != nil && !errors.As(err, &wrong) {
 		return err // an error that the server reports only means that it has no run_id
@@ -284,6 +293,15 @@ func (s *store) checkServer(ctx context.Context) error {
 		err = replies[0].err
 	}
 	return err
+}
+
+// serverOf returns the server that has all limits: of a Redis Cluster, the master of their
+// hash slot.
+func serverOf(ctx context.Context, c redis.UniversalClient, prefix string) (redis.Cmdable, error) {
+	if servers, ok := c.(*redis.ClusterClient); ok {
+		return servers.MasterForKey(ctx, "{"+prefix+"}:epoch")
+	}
+	return c, nil
 }
 
 // exec sends calls in one pipeline. The error is that of the connection; the

@@ -12,6 +12,7 @@ func TestExampleOfReplyRules(t *testing.T) {
 		"421 RP-001 (SNT0-MC2-F19) Unfortunately, some messages from 192.0.2.1 weren't sent.":                                  "slow 4 1h",
 		"550 5.7.1 Unfortunately, messages from [192.0.2.1] weren't sent; part of their network is on our block list (S3150).": "suspend 4h",
 		"451 4.7.500 Server busy. Please try again later from 192.0.2.1.":                                                      "slow 4 30m",
+		"451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation. (S775)":               "slow 4 1h",
 		"450 4.7.1 greylisted": "",
 	} {
 		got := ""

@@ -1,0 +1,158 @@
+package cluster_test
+
+// A real Redis Cluster of three masters.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"zsched/internal/peertest"
+	"zsched/internal/redisurl"
+	"zsched/scheduler"
+	"zsched/scheduler/cluster"
+)
+
+// startRedisCluster starts three masters, which share the hash slots, and returns them.
+func startRedisCluster(t *testing.T) (servers []*peertest.Redis) {
+	t.Helper()
+	ctx := context.Background()
+	var clients []*redis.Client
+	for range 3 {
+		r := peertest.FindRedis(t)
+		if r == nil {
+			t.Skip("no redis-server: make peers gets one")
+		}
+		r.Args = []string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(peertest.FreePort(t)), "--cluster-node-timeout", "2000"}
+		r.Start()
+		servers = append(servers, r)
+		c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2, DisableIdentity: true})
+		t.Cleanup(func() { _ = c.Close() })
+		clients = append(clients, c)
+	}
+	for i, c := range clients {
+		from, to := 16384*i/3, 16384*(i+1)/3-1
+		if err := c.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+			t.Fatal(err)
+		}
+		r := servers[i]
+		if err := clients[0].Do(ctx, "CLUSTER", "MEET", "127.0.0.1", r.Port, r.Args[3]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range clients {
+		peertest.Until(t, "the servers are a cluster", func() bool {
+			info := c.ClusterInfo(ctx).Val()
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:3")
+		})
+	}
+	return servers
+}
+
+// allowances collects what nodes may use.
+type allowances struct {
+	mu       sync.Mutex
+	sessions map[*runningNode]int
+	tokens   int
+	news     map[string]bool // hosts that other nodes have found dead
+}
+
+func (a *allowances) take(n *runningNode, e scheduler.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch e := e.(type) {
+	case scheduler.Allowance:
+		if e.Limit.Setting == "clusterrate" {
+			a.tokens += e.Tokens
+		} else {
+			a.sessions[n] = e.Sessions
+		}
+	case scheduler.DestinationNews:
+		a.news[e.Host] = e.Dead
+	}
+}
+
+// TestRedisCluster: limits are divided, rates drawn and news told by way of a Redis Cluster,
+// and its servers are one store: no new epoch begins when another of them is asked.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	servers := startRedisCluster(t)
+	url := fmt.Sprintf("redis://%s,%s/0", servers[0].Addr(), servers[1].Addr())
+	a := &allowances{sessions: map[*runningNode]int{}, news: map[string]bool{}}
+	nodes := []*runningNode{run(t, url, "node1", time.Second, a.take), run(t, url, "node2", time.Second, a.take)}
+	limit := scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "a.example"}
+	rate := scheduler.ClusterLimit{Setting: "clusterrate", Channel: "smtp", Name: "b.example"}
+	for _, n := range nodes {
+		n.reaches(t)
+		n.do(func() { n.Perform(scheduler.Want{Limit: limit, Max: 10, Want: 20}) })
+	}
+	peertest.Until(t, "each node has half of the limit", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.sessions[nodes[0]] == 5 && a.sessions[nodes[1]] == 5
+	})
+	nodes[0].do(func() { nodes[0].Perform(scheduler.Draw{Limit: rate, Max: 100, Per: time.Second, Tokens: 3}) })
+	peertest.Until(t, "tokens are drawn", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.tokens > 0
+	})
+	// Their keys are on all servers.
+	const hosts = 30
+	nodes[0].do(func() {
+		for i := range hosts {
+			nodes[0].Perform(scheduler.Destination{Channel: "smtp", Host: fmt.Sprintf("h%d.example", i), Dead: true, Until: time.Now().Add(time.Hour), Window: 3, Reason: "no route"})
+		}
+	})
+	peertest.Until(t, "the other node is told", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.news) == hosts
+	})
+	for i := range hosts {
+		if d, err := nodes[1].Destination(context.Background(), "smtp", fmt.Sprintf("h%d.example", i)); err != nil || d == nil || !d.Dead {
+			t.Errorf("the store says of h%d.example: %+v, %v", i, d, err)
+		}
+	}
+	if all, err := nodes[1].AllShares(context.Background()); err != nil || len(all) != 1 || len(all[0].Shares) != 2 {
+		t.Errorf("the shares are %+v, %v", all, err)
+	}
+	for _, n := range nodes {
+		if s := n.stats(); s.Epochs != 1 || s.Losses != 0 {
+			t.Errorf("%d epochs, lost %d times", s.Epochs, s.Losses)
+		}
+	}
+}
+
+// TestOneServerOfARedisCluster: if PARAMcluster names only one, the log says what to do.
+func TestOneServerOfARedisCluster(t *testing.T) {
+	t.Parallel()
+	servers := startRedisCluster(t)
+	// The keys with {zs} are on one of the servers; another is named.
+	var logged sync.Map
+	for _, r := range servers {
+		address, err := redisurl.Parse("redis://" + r.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &runningNode{Node: cluster.Open(cluster.Options{
+			Store: address, Prefix: "zs", Node: r.Addr(), Place: r.Addr(), Nonce: r.Addr(), Timeout: time.Second,
+			Log: func(_ scheduler.Severity, text string) { logged.Store(text, true) },
+		}), events: func(scheduler.Event) {}}
+		defer n.Close()
+		peertest.Until(t, "a call is answered", func() bool {
+			s := n.stats()
+			return s.Failures+uint64(s.Epochs) > 0
+		})
+	}
+	want := "cluster: the store is one of the servers of a Redis Cluster: name at least two of them in PARAMcluster, separated by commas"
+	if _, found := logged.Load(want); !found {
+		logged.Range(func(text, _ any) bool { t.Log(text); return true })
+		t.Error("the log does not say what to do")
+	}
+}
