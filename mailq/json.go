@@ -44,6 +44,8 @@ type Totals struct {
 	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
 	// Router is the mail that waits in router/ for the router.
 	Router Router `json:"router,omitzero"`
+	// Spool is the fault that keeps the scheduler from writing control files.
+	Spool Spool `json:"spool,omitzero"`
 	// Stopping says that the scheduler waits for its agents and then exits.
 	Stopping bool `json:"stopping,omitempty"`
 	// Unloaded are the messages in transport/ that could not be loaded yet, for example
@@ -71,6 +73,14 @@ type Router struct {
 type Reload struct {
 	At    time.Time `json:"at"`
 	Error string    `json:"error,omitempty"` // the first one; "": the new configuration is in force
+}
+
+// Spool is a fault of the disk, for example that it is full.
+type Spool struct {
+	Reason string    `json:"error"` // of the last failure; it names the file
+	Since  time.Time `json:"since"`
+	Down   bool      `json:"down"`   // nothing can be written, and nothing is delivered
+	Writes int       `json:"writes"` // to control files, that have failed and are tried again
 }
 
 // Kept counts messages, threads or jobs that are kept back.

@@ -46,19 +46,35 @@ func (t *Totals) KeptText(now time.Time) string {
 	return "Kept back: " + strings.Join(parts, ", ")
 }
 
-// Notes are the lines below the totals about what needs attention: KeptText,
+// Notes are the lines below the totals about what needs attention: SpoolText, KeptText,
 // RouterText, RouterReloadText, ReloadText, and one that says that the scheduler is stopping.
 func (t *Totals) Notes(now time.Time) (notes []string) {
 	stopping := ""
 	if t.Stopping {
 		stopping = "Stopping: the scheduler waits for its agents, and starts no more deliveries"
 	}
-	for _, note := range []string{t.KeptText(now), t.RouterText(now), t.RouterReloadText(now), t.ReloadText(now), stopping} {
+	for _, note := range []string{t.SpoolText(now), t.KeptText(now), t.RouterText(now), t.RouterReloadText(now), t.ReloadText(now), stopping} {
 		if note != "" {
 			notes = append(notes, note)
 		}
 	}
 	return notes
+}
+
+// SpoolText says in one line that control files cannot be written: "Nothing is delivered
+// since 3m: the spool cannot be written: control file …: no space left on device". It is ""
+// if they can.
+func (t *Totals) SpoolText(now time.Time) string {
+	s := &t.Spool
+	span := FormatSpan(max(0, now.Sub(s.Since)))
+	switch {
+	case s.Down:
+		return fmt.Sprintf("Nothing is delivered since %s: the spool cannot be written: %s", span, s.Reason)
+	case s.Writes > 0:
+		return fmt.Sprintf("Not written since %s: %s of control files failed and will be tried again: %s",
+			span, Plural(s.Writes, "change", "changes"), s.Reason)
+	}
+	return ""
 }
 
 // RouterText says in one line how much mail waits for the router: "Not routed: 5

@@ -25,7 +25,38 @@ type store struct {
 	spare   []*pending // answered ones, for reuse
 	failed  []Op       // to be issued again, in order
 	batch   batch      // of the message in inBatch
+	trouble trouble    // the fault that failed, or SpoolDown, is about
 	retryAt instant    // when to probe, or to issue failed again; 0: nothing to do
+}
+
+// trouble is what keeps files from being written, and since when.
+type trouble struct {
+	reason string
+	since  instant
+}
+
+// Trouble is a fault that stops the writing of control files. The zero value is none.
+type Trouble struct {
+	Reason string    // it names the file
+	Since  time.Time // of the first of the faults
+	Down   bool      // nothing can be written, and nothing is fed
+	Writes int       // that have failed and will be tried again
+}
+
+// Trouble returns what keeps control files from being written now.
+func (s *Scheduler) Trouble() Trouble {
+	if !s.spoolDown && len(s.store.failed) == 0 {
+		return Trouble{}
+	}
+	return Trouble{Reason: s.store.trouble.reason, Since: s.store.trouble.since.time(), Down: s.spoolDown, Writes: len(s.store.failed)}
+}
+
+// noteTrouble keeps the reason of a failed write, the last one, and when the first failed.
+func (dv *delivery) noteTrouble(e Failed) {
+	if !dv.spoolDown && len(dv.store.failed) == 0 {
+		dv.store.trouble.since = dv.now
+	}
+	dv.store.trouble.reason = strings.TrimSpace(e.Reason)
 }
 
 // pending is one action on files that has no answer yet.
@@ -296,12 +327,18 @@ func (dv *delivery) writeFailed(e Failed) {
 		}
 		return
 	}
+	if e.SpoolDown {
+		dv.noteTrouble(e)
+	}
 	if e.SpoolDown && !dv.spoolDown {
 		dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
 		dv.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
 	}
 	if dv.moveFailed(p, e) {
 		return
+	}
+	if !e.SpoolDown {
+		dv.noteTrouble(e)
 	}
 	dv.store.failed = append(dv.store.failed, e.Op)
 	dv.counts.FailedWrites = len(dv.store.failed)

@@ -51,7 +51,7 @@ func (q *Queue) Totals(ctx context.Context) (t mailq.Totals, err error) {
 			RecipientsIn: c.RecipientsIn, RecipientsOut: c.RecipientsOut,
 			Poisoned: mailq.Kept{Count: c.States.Poisoned}, Blocked: mailq.Kept{Count: c.States.Blocked},
 			Reload: mailq.Reload(status.Reload), EventLog: q.eventLog,
-			Stopping: status.Stopping,
+			Stopping: status.Stopping, Spool: mailq.Spool(l.Core().Trouble()),
 		}
 		threads = l.HeldThreads()
 	})

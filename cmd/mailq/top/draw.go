@@ -320,7 +320,8 @@ func (v *view) countsLine(width int) line {
 	return l
 }
 
-// alert says that the server does not answer, or that the last reload has failed.
+// alert says that the server does not answer, that the spool cannot be written, or that the
+// last reload has failed.
 func (v *view) alert() string {
 	switch {
 	case v.err != nil && client.KindOf(v.err) == client.Refused:
@@ -329,6 +330,9 @@ func (v *view) alert() string {
 		return fmt.Sprintf("no answer for %s: %v; asking again every %s", mailq.FormatSpan(v.now.Sub(v.lostAt)), v.err, v.every)
 	case v.snapshot != nil && v.snapshot.Totals != nil:
 		t := v.snapshot.Totals
+		if spool := t.SpoolText(v.now); spool != "" {
+			return spool
+		}
 		if t.Router.Dead {
 			return t.RouterText(v.now)
 		}
