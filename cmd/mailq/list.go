@@ -94,11 +94,6 @@ func (p *program) list() error {
 			return err
 		}
 	}
-	if hasJSON && !p.json {
-		if err := p.printSpool(); err != nil {
-			return err
-		}
-	}
 	var held []*mailq.HeldItem
 	if hasJSON && p.owner == nil && p.summary == 0 {
 		if held, err = p.heldMessages(); err != nil {
@@ -278,20 +273,8 @@ func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first
 	return printer.Line("\t" + item.Text(printer.Now))
 }
 
-// printSpool prints, before a list, that the scheduler cannot write its files.
-func (p *program) printSpool() error {
-	totals, err := p.client.Totals()
-	if err != nil || totals == nil {
-		return err
-	}
-	if text := totals.SpoolText(time.Now()); text != "" {
-		_, err = fmt.Fprintln(p.out, client.Plain(text))
-	}
-	return err
-}
-
-// total returns the lines below a list: the total, and what is kept back. There is
-// none if there is nothing to count. It is called before the list is printed, because
+// total returns the lines below a list: the total, and what is kept back. It prints at once
+// that the scheduler cannot write its files. There is none if there is nothing to count. It is called before the list is printed, because
 // printing may be interrupted.
 func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	var all mailq.Totals
@@ -308,7 +291,12 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 			all = *totals
 		}
 	}
-	all.Spool = mailq.Spool{} // printSpool has said it
+	if text := all.SpoolText(time.Now()); text != "" { // it comes first
+		all.Spool = mailq.Spool{}
+		if _, err := fmt.Fprintln(p.out, client.Plain(text)); err != nil {
+			return nil, err
+		}
+	}
 	notes := all.Notes(time.Now())
 	if len(threads) == 0 && all.Messages == 0 && len(notes) == 0 {
 		return nil, nil
