@@ -18,7 +18,8 @@ import (
 	"zsched/scheduler/cluster"
 )
 
-// startRedisCluster starts three masters, which share the hash slots, and returns them.
+// startRedisCluster starts three masters and returns them. The first one has only the hash
+// slot of the limits; the others share the rest.
 func startRedisCluster(t *testing.T) (servers []*peertest.Redis) {
 	t.Helper()
 	ctx := context.Background()
@@ -35,9 +36,15 @@ func startRedisCluster(t *testing.T) (servers []*peertest.Redis) {
 		t.Cleanup(func() { _ = c.Close() })
 		clients = append(clients, c)
 	}
+	limits := int(clients[0].ClusterKeySlot(ctx, "{zs}:epoch").Val())
+	slots := [][]int{{limits}, {}, {}}
+	for slot := range 16384 {
+		if slot != limits {
+			slots[1+slot%2] = append(slots[1+slot%2], slot)
+		}
+	}
 	for i, c := range clients {
-		from, to := 16384*i/3, 16384*(i+1)/3-1
-		if err := c.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+		if err := c.ClusterAddSlots(ctx, slots[i]...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		r := servers[i]
@@ -78,13 +85,15 @@ func (a *allowances) take(n *runningNode, e scheduler.Event) {
 }
 
 // TestRedisCluster: limits are divided, rates drawn and news told by way of a Redis Cluster,
-// and its servers are one store: no new epoch begins when another of them is asked.
+// and its servers are one store, with one epoch.
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
 	servers := startRedisCluster(t)
-	url := fmt.Sprintf("redis://%s,%s/0", servers[0].Addr(), servers[1].Addr())
+	url := fmt.Sprintf("redis://%s,%s/0", servers[1].Addr(), servers[2].Addr())
 	a := &allowances{sessions: map[*runningNode]int{}, news: map[string]bool{}}
-	nodes := []*runningNode{run(t, url, "node1", time.Second, a.take), run(t, url, "node2", time.Second, a.take)}
+	nodes := []*runningNode{run(t, url, "node1", time.Second, a.take)}
+	nodes[0].reaches(t)
+	nodes = append(nodes, run(t, url, "node2", time.Second, a.take))
 	limit := scheduler.ClusterLimit{Setting: "clustermax", Channel: "smtp", Name: "a.example"}
 	rate := scheduler.ClusterLimit{Setting: "clusterrate", Channel: "smtp", Name: "b.example"}
 	for _, n := range nodes {
@@ -121,6 +130,19 @@ func TestRedisCluster(t *testing.T) {
 	}
 	if all, err := nodes[1].AllShares(context.Background()); err != nil || len(all) != 1 || len(all[0].Shares) != 2 {
 		t.Errorf("the shares are %+v, %v", all, err)
+	}
+	// The epoch is that of the server that has the limits: if a replica takes its place,
+	// a new one begins.
+	ctx := context.Background()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[2].Addr()}, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	master, err := client.MasterForKey(ctx, "{zs}:epoch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := client.Get(ctx, "{zs}:run").Val()
+	if info := master.Info(ctx, "server").Val(); run == "" || !strings.Contains(info, "run_id:"+run) {
+		t.Errorf("the epoch is that of the server %q, and the limits are on\n%s", run, info)
 	}
 	for _, n := range nodes {
 		if s := n.stats(); s.Epochs != 1 || s.Losses != 0 {
