@@ -22,6 +22,7 @@ import (
 const allowed = `
 internal/asyncfile:
 internal/asyncsyslog:
+internal/batch:
 internal/eintr:
 internal/header:
 internal/holdrecord:      internal/postoffice x/sys
@@ -40,7 +41,7 @@ internal/throttle:
 internal/version:
 internal/zenv:
 
-ctlfile:                  internal/eintr internal/postoffice internal/syncdir x/sys
+ctlfile:                  internal/batch internal/eintr internal/postoffice internal/syncdir x/sys
 
 ta:                       ctlfile internal/asyncsyslog internal/postoffice x/sys
 ta/child:                 ta internal/eintr x/sys
@@ -51,7 +52,7 @@ ta/hold:                  ctlfile ta internal/interval internal/postoffice
 ta/mailbox:               ctlfile ta ta/mime internal/eintr internal/postoffice internal/process internal/syncdir x/sys
 ta/sm:                    ctlfile ta ta/mime x/sys
 ta/smtp:                  ctlfile ta ta/mime dns go-sasl go-smtp x/idna
-ta/xfer:                  ctlfile ta xfer internal/postoffice
+ta/xfer:                  ctlfile ta xfer internal/batch internal/postoffice
 ta/smtp/smtptest:         go-smtp go-sasl
 
 xfer:                     ctlfile x/sys

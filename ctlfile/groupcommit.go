@@ -5,8 +5,8 @@ package ctlfile
 
 import (
 	"fmt"
-	"sync"
 
+	"zsched/internal/batch"
 	"zsched/internal/postoffice"
 	"zsched/internal/syncdir"
 )
@@ -20,8 +20,7 @@ const (
 )
 
 // GroupCommit gives complete files to a router; their writers wait until the files are
-// on disk. While one batch is synced, files collect for the next one. The writer of the
-// first file of a batch commits all of it, so no separate goroutine is needed.
+// on disk. The writer of the first file of a batch commits all of it (package batch).
 type GroupCommit struct {
 	Router Router
 	// SyncAll makes all data of the file system durable, and SyncFile that of one
@@ -29,10 +28,8 @@ type GroupCommit struct {
 	SyncAll  func() error
 	SyncFile func(*postoffice.File) error
 
-	dir     *postoffice.File // the postoffice, for SyncAll
-	mu      sync.Mutex
-	busy    bool          // a batch is being committed
-	waiting []*submitting // for the next one
+	dir   *postoffice.File // the postoffice, for SyncAll
+	group batch.Group[*submitting]
 }
 
 // submitting is a file whose writer waits.
@@ -40,9 +37,6 @@ type submitting struct {
 	file *postoffice.File
 	name string // the result: the name below router/
 	err  error
-	// lead receives true when the writer has to commit the next batch, and false when
-	// the file has been committed.
-	lead chan bool
 }
 
 // NewGroupCommit returns a GroupCommit for a router. Close ends it.
@@ -52,7 +46,9 @@ func NewGroupCommit(r Router) (*GroupCommit, error) {
 		return nil, fmt.Errorf("open postoffice: %w", err)
 	}
 	r.announcer = NewAnnouncer(r.Notify)
-	return &GroupCommit{Router: r, SyncAll: dir.SyncAll, SyncFile: (*postoffice.File).Sync, dir: dir}, nil
+	g := &GroupCommit{Router: r, SyncAll: dir.SyncAll, SyncFile: (*postoffice.File).Sync, dir: dir}
+	g.group.Work, g.group.Max = g.commitAll, maxBatch
+	return g, nil
 }
 
 // Close releases the resources. It must not be called while a file is being committed.
@@ -62,47 +58,15 @@ func (g *GroupCommit) Close() error {
 }
 
 // Waiting returns how many files wait for the next batch.
-func (g *GroupCommit) Waiting() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.waiting)
-}
+func (g *GroupCommit) Waiting() int { return g.group.Waiting() }
 
 // Commit syncs a complete file, closes it, and gives it to the router, as Router.Give
 // does. When the error is nil, the file and its name below router/, which is
 // returned, are on disk. If no name is returned, the file has been removed.
 func (g *GroupCommit) Commit(file *postoffice.File) (name string, err error) {
-	s := &submitting{file: file, lead: make(chan bool, 1)}
-	g.mu.Lock()
-	g.waiting = append(g.waiting, s)
-	lead := !g.busy
-	g.busy = true
-	g.mu.Unlock()
-	if lead || <-s.lead {
-		g.commitBatch()
-	}
+	s := &submitting{file: file}
+	g.group.Do(s)
 	return s.name, s.err
-}
-
-// commitBatch commits the files that wait. If more files have arrived meanwhile, it
-// then lets the writer of the first of them commit the next batch.
-func (g *GroupCommit) commitBatch() {
-	g.mu.Lock()
-	n := min(len(g.waiting), maxBatch)
-	batch := g.waiting[:n:n]
-	g.waiting = g.waiting[n:]
-	g.mu.Unlock()
-	g.commitAll(batch)
-	for _, s := range batch[1:] { // the first writer is this one
-		s.lead <- false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.busy = len(g.waiting) > 0; g.busy {
-		g.waiting[0].lead <- true
-	} else {
-		g.waiting = nil
-	}
 }
 
 // commitAll syncs the files of a batch, renames them and syncs their names. It waits

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 
+	"zsched/internal/batch"
 	"zsched/internal/postoffice"
 )
 
@@ -17,24 +18,27 @@ const syncAllFrom = 3
 // it yet: they are appending their lines.
 const yields = 8
 
-// groupSync makes the files of many sessions durable. While one batch is synced, the
-// next one collects; the session that came first syncs for all of its batch. It first
-// waits for the sessions whose nodes have answered in the meantime: a node answers many
-// pushes at once.
+// groupSync makes the files of many sessions durable, in batches (package batch). The
+// session that syncs first waits for those whose nodes have answered in the meantime: a node
+// answers many pushes at once.
 type groupSync struct {
+	group batch.Group[*syncing]
+
 	mu     sync.Mutex
-	busy   bool
-	next   *syncBatch    // collects; nil: nobody waits
 	coming int           // sessions that will soon call sync, or turn out not to
 	all    chan struct{} // closed when nobody is coming any more; nil: nobody waits for that
 }
 
-// syncBatch are files that are synced together.
-type syncBatch struct {
-	fds  []int
-	lead chan struct{} // closed when its first session may sync
-	done chan struct{} // closed when err is set
-	err  error
+// syncing is a file whose session waits.
+type syncing struct {
+	fd  int
+	err error
+}
+
+func newGroupSync() *groupSync {
+	g := new(groupSync)
+	g.group.Gather, g.group.Work = g.await, syncFiles
+	return g
 }
 
 // expect announces sessions. Each of them calls arrived, shortly before it calls sync or
@@ -55,56 +59,37 @@ func (g *groupSync) arrived() {
 }
 
 func (g *groupSync) sync(fd int) error {
-	g.mu.Lock()
-	b := g.next
-	if b != nil {
-		b.fds = append(b.fds, fd)
-		g.mu.Unlock()
-		<-b.done
-		return b.err
-	}
-	b = &syncBatch{fds: []int{fd}, lead: make(chan struct{}), done: make(chan struct{})}
-	g.next = b
-	if g.busy {
-		g.mu.Unlock()
-		<-b.lead
-		g.mu.Lock()
-	}
-	g.busy = true
-	if g.coming > 0 {
-		all := make(chan struct{})
-		g.all = all
-		g.mu.Unlock()
-		<-all
-		for range yields {
-			runtime.Gosched()
-		}
-		g.mu.Lock()
-	}
-	g.next = nil
-	g.mu.Unlock()
+	s := &syncing{fd: fd}
+	g.group.Do(s)
+	return s.err
+}
 
-	b.err = syncFiles(b.fds)
-	close(b.done)
+// await waits until nobody is coming any more.
+func (g *groupSync) await() {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.next == nil {
-		g.busy = false
-	} else {
-		close(g.next.lead)
+	if g.coming == 0 {
+		g.mu.Unlock()
+		return
 	}
-	return b.err
+	all := make(chan struct{})
+	g.all = all
+	g.mu.Unlock()
+	<-all
+	for range yields {
+		runtime.Gosched()
+	}
 }
 
 // syncFiles syncs files of one file system.
-func syncFiles(fds []int) error {
-	if len(fds) >= syncAllFrom {
-		return postoffice.SyncAll(fds[0])
-	}
-	for _, fd := range fds {
-		if err := postoffice.SyncData(fd); err != nil {
-			return err
+func syncFiles(files []*syncing) {
+	if len(files) >= syncAllFrom {
+		err := postoffice.SyncAll(files[0].fd)
+		for _, s := range files {
+			s.err = err
 		}
+		return
 	}
-	return nil
+	for _, s := range files {
+		s.err = postoffice.SyncData(s.fd)
+	}
 }

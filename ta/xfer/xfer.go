@@ -45,12 +45,12 @@ type Agent struct {
 	mu        sync.Mutex
 	links     map[string]*link // by node
 	confirmer confirmer
-	syncs     groupSync
+	syncs     *groupSync
 }
 
 // New returns an agent, which Close ends.
 func New(a *Agent) *Agent {
-	a.links = make(map[string]*link)
+	a.links, a.syncs = make(map[string]*link), newGroupSync()
 	if a.ReplyTimeout == 0 {
 		a.ReplyTimeout = 10 * time.Minute
 	}
@@ -204,7 +204,7 @@ func (a *Agent) link(name string) (l *link, used bool, err error) {
 	l = a.links[name]
 	used = l != nil
 	if l == nil {
-		l = &link{ready: make(chan struct{}), syncs: &a.syncs}
+		l = &link{ready: make(chan struct{}), syncs: a.syncs}
 		a.links[name] = l
 	}
 	a.mu.Unlock()
