@@ -197,11 +197,11 @@ type (
 		New, NewSpoolID string
 	}
 
-	// Undone says that a Hold or Resubmit has failed, so that an order was not carried out:
-	// the recipients are in the queue as before.
+	// Undone says that an order was not carried out, because a Hold or Resubmit has failed or
+	// the scheduler stops: the recipients are in the queue as before.
 	Undone struct {
 		Message MessageID
-		Name    string // HOLD, REQUEUE or REROUTE
+		Name    string // of the order
 		Reason  string
 	}
 
