@@ -69,6 +69,10 @@ type (
 		// Recalled says that a Recall may have locked the recipients at Offsets. These
 		// locks are cleared, too.
 		Recalled bool
+		// AtWork are the pids of our agents that may be working on the message. The
+		// locks of our other agents are left over, because the agent could not remove
+		// them, and are cleared. nil: not known; no lock of a live process is cleared.
+		AtWork []int
 	}
 
 	// Recall takes a job line back from an agent that has not begun with it: it locks

@@ -93,6 +93,8 @@ type line struct {
 	// recalled says that the line was taken back (Recall). The agent still has it in
 	// its input and answers it when it comes to it.
 	recalled bool
+	// resynced says that the agent has found nothing to do there.
+	resynced bool
 }
 
 func (l *line) ended() bool { return l.vertex == nil }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,6 +46,31 @@ func TestComplete(t *testing.T) {
 		}
 	}
 	t.Error("the last recipient has not expired")
+}
+
+// TestReadNamesTheAgentsAtWork: when a file is read again, the spool is told which agents
+// may be working on the message. One that has asked for the resync has found nothing to do,
+// and is not.
+func TestReadNamesTheAgentsAtWork(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := plain(2)
+	m := Message{ID: 1, Path: "1", ModifiedAt: now}
+	for i, host := range []string{"a", "b"} {
+		m.Recipients = append(m.Recipients, ctlfile.OpenRecipient{Offset: int64(i), Channel: "smtp", Host: host})
+	}
+	s.Step(now, Arrived{m})
+	for id := range AgentID(2) {
+		s.Step(now, AgentStarted{Agent: id + 1, PID: 4710 + int(id)})
+		s.Step(now, AgentHungry{id + 1})
+	}
+	first := s.Step(now, AgentResync{1, 1})[0].(Read)
+	if !slices.Equal(first.AtWork, []int{4711}) {
+		t.Errorf("at work: %v", first.AtWork)
+	}
+	second := s.Step(now, AgentResync{2, 1})[0].(Read)
+	if second.AtWork == nil || len(second.AtWork) != 0 {
+		t.Errorf("at work: %v", second.AtWork)
+	}
 }
 
 // TestManyRecipients: a message with 40 000 recipients, once to one host and

@@ -30,6 +30,7 @@ func (dv *delivery) agentResync(id AgentID, message MessageID) {
 		}
 		a.progressAt = dv.now
 		dv.lineEnded(a)
+		l.resynced = true
 		dv.revokeLine(l, foundNothing, 0)
 		return
 	}
@@ -52,9 +53,24 @@ func (dv *delivery) readAgain(v *vertex, why readReason, pid int) {
 		}
 	}
 	dv.issue(op, pending{
-		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets, Recalled: recalled},
+		action:  Read{Op: op, Message: m.id, Path: dv.path(m), PID: pid, Offsets: offsets, Recalled: recalled, AtWork: dv.atWork(m.id)},
 		message: m, vertex: v,
 	})
+}
+
+// atWork returns the pids of the agents that may be working on a message. An agent with
+// several sessions may answer its lines in any order, so it may be working on the
+// message as long as any line is unanswered. The result is not nil.
+func (d *dispatch) atWork(id MessageID) []int {
+	pids := []int{}
+	for _, a := range d.agents {
+		works := func(l line) bool { return !l.resynced && (l.id == id || a.sessions > 1) }
+		if a.pid != 0 && slices.ContainsFunc(a.lines, works) {
+			pids = append(pids, a.pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
 }
 
 // reread compares a vertex with what its file says.

@@ -44,6 +44,9 @@ type Server struct {
 	SyncData func(fd int) error
 	// Syslog gets a line for each recipient reported on; nil: none.
 	Syslog *Syslog
+	// PID is the pid in locks; 0: our own. An agent that runs in the process of the
+	// scheduler needs another.
+	PID int
 	// Deliver delivers one message to the recipients in it. Each session calls
 	// it from a goroutine of its own.
 	Deliver func(*Message)

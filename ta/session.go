@@ -4,6 +4,7 @@ package ta
 // recipients and finds the message file.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,7 +50,7 @@ type session struct {
 const initialBuffer = 8 << 10
 
 func newSession(s *Server, out *output, number int) *session {
-	ss := &session{server: s, out: out, number: number, pid: os.Getpid(), buf: make([]byte, initialBuffer)}
+	ss := &session{server: s, out: out, number: number, pid: cmp.Or(s.PID, os.Getpid()), buf: make([]byte, initialBuffer)}
 	if s.Name != "" {
 		ss.agent = s.Name + "[" + strconv.Itoa(ss.pid) + "]"
 	}

@@ -350,7 +350,7 @@ func (m *machine) startAgent(spec child.Spec, sink func([]child.Event)) (daemon.
 	a.more.L = &a.mu
 	m.started = append(m.started, a)
 	s := &ta.Server{
-		Name: "agent", Channel: a.channel, Dir: m.office + "/transport", SenderOwned: true,
+		Name: "agent", PID: a.pid, Channel: a.channel, Dir: m.office + "/transport", SenderOwned: true,
 		In: a, Out: (*agentOutput)(a), Err: io.Discard, Deliver: a.deliver,
 	}
 	if a.channel == "local" {

@@ -48,17 +48,32 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 		_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
 		return !l.dead.Recalled || !its
 	case pid >= ctlfile.MaxPID:
-		if l.known {
-			_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
-			return l.dead.PID < ctlfile.MaxPID || !its
+		if _, its := slices.BinarySearch(l.dead.Offsets, r.Offset); l.known && l.dead.PID >= ctlfile.MaxPID && its {
+			return false
+		}
+		atWork := l.dead.AtWork
+		if l.known && (atWork == nil || len(atWork) > 0 && atWork[len(atWork)-1] >= ctlfile.MaxPID) {
+			return true
 		}
 		return l.holders.anyLarge(l.writtenAt)
 	case pid == l.dead.PID:
 		return false
 	case pid != l.asked:
-		l.asked, l.alive = pid, l.holders.alive(pid, l.writtenAt)
+		l.asked, l.alive = pid, l.holders.alive(pid, l.writtenAt) && !l.leftOver(pid)
 	}
 	return l.alive
+}
+
+// leftOver reports whether a process is an agent of ours that does not work on the message.
+func (l *locks) leftOver(pid int) bool {
+	if l.dead.AtWork == nil {
+		return false
+	}
+	if _, works := slices.BinarySearch(l.dead.AtWork, pid); works {
+		return false
+	}
+	p, known := process.Find(pid)
+	return known && l.holders.isOurs(p)
 }
 
 // isOurs reports whether Recall has locked a recipient.

@@ -233,6 +233,38 @@ func TestTakeRespectsTheLockOfAnOutlivingAgentAlthoughTheClockIsSet(t *testing.T
 	}
 }
 
+// An agent has reported a recipient and could not remove its lock, because the disk was
+// faulty. It lives on and does other work.
+func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
+	pid, lines, _ := startHelper(t, "wait", "") // a child of ours, as an agent is
+	lines.Scan()
+	const big = ctlfile.MaxPID
+	for name, c := range map[string]struct {
+		atWork []int
+		want   string // tags of the agent, init, and one with a large pid
+	}{
+		"not known":               {nil, "~~~"},
+		"none works on it":        {[]int{}, " ~ "},
+		"the agent works on it":   {[]int{pid}, "~~ "},
+		"another one works on it": {[]int{pid + 1}, " ~ "},
+		"one with a large pid":    {[]int{4194000}, " ~~"},
+	} {
+		o := newTestSpool(t)
+		o.put("7", control("7", locked(pid), locked(1), locked(big)))
+		o.age("transport/7", 0)
+		o.open(Options{})
+		o.s.Reread(5, "7", DeadAgent{AtWork: c.atWork})
+		r := answer[Reread](o)
+		got := ""
+		for _, state := range r.Recipients {
+			got += string(state.Tag)
+		}
+		if r.Err != nil || got != c.want {
+			t.Errorf("%s: tags %q, want %q, %+v", name, got, c.want, r)
+		}
+	}
+}
+
 // The clock is set forward by an hour while an agent of ours works. Another one dies that
 // has recipients of the same message.
 func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {

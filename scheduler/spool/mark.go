@@ -98,10 +98,13 @@ type DeadAgent struct {
 	// Recalled says that Recall may have locked the recipients at Offsets for us. Then
 	// Offsets need not be those of a dead agent.
 	Recalled bool
+	// AtWork are the pids of our agents that may be working on the message, in order. The
+	// locks of our other agents are left over: they could not remove them. nil: not known.
+	AtWork []int
 }
 
 // Reread reads the control file again. It first clears the locks of dead processes,
-// including those of dead, and settles recipients by their d lines. A lock with
+// including those of dead, and the locks that live agents have left, and settles recipients by their d lines. A lock with
 // ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid of
 // dead is that large, only the locks of its recipients are its own; the others belong to
 // agents that may still be working. Our own locks (Recall) are cleared only at Offsets,
