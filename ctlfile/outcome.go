@@ -34,6 +34,9 @@ type Mark struct {
 	// the user of the recipient line, it is replaced by the recipient's address.
 	Diagnose     bool
 	Notary, Text string
+	// Killed says that nobody is to be told of this outcome (KILL). The notices that were owed
+	// before are still owed.
+	Killed bool
 	// Delays, if not 0, is written into the delay field.
 	Delays int
 }

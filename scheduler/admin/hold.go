@@ -99,9 +99,9 @@ func outcomes(m *spool.Stored, verb mailq.Verb) (marks []ctlfile.Mark) {
 		if m.File.Done(i) {
 			continue
 		}
-		mark := ctlfile.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered}
+		mark := ctlfile.Mark{Offset: m.File.Recipients[i].Offset, Tag: ctlfile.Delivered, Killed: true}
 		if verb == mailq.Expire {
-			mark.Tag, mark.Diagnose = ctlfile.Failed, true
+			mark.Tag, mark.Diagnose, mark.Killed = ctlfile.Failed, true, false
 			mark.Notary = strings.Join([]string{"\x03", "failed", "5.0.0 (" + expiredByOrder + ")", "smtp; 500 (" + expiredByOrder + ")", ""}, "\x01")
 			mark.Text = expiredByOrder
 		}

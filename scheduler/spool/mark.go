@@ -249,14 +249,14 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 }
 
 // restoreUnreported changes the outcomes of recipients that were done before they were to be
-// moved to another node. One that has not arrived there when it expires gets its former
+// moved to another node. One that has not arrived there when it expires or is killed gets its former
 // outcome again, and the d lines that this function returns. A delay of the move is not
 // reported.
 func (d *controlFile) restoreUnreported(settled map[int64]ctlfile.Tag, marks []ctlfile.Mark) (_ []ctlfile.Mark, lines []ctlfile.Diagnostic) {
 	copied := false
 	for n := range marks {
 		i := d.file.Find(marks[n].Offset)
-		if i < 0 || !isDoneElsewhere(&d.file.Recipients[i]) || marks[n].Tag == ctlfile.Delivered && !marks[n].Diagnose {
+		if i < 0 || !isDoneElsewhere(&d.file.Recipients[i]) || marks[n].Tag == ctlfile.Delivered && !marks[n].Diagnose && !marks[n].Killed {
 			continue
 		}
 		if !copied {
@@ -264,7 +264,7 @@ func (d *controlFile) restoreUnreported(settled map[int64]ctlfile.Tag, marks []c
 		}
 		m, r := &marks[n], &d.file.Recipients[i]
 		m.Diagnose = false
-		if m.Tag != ctlfile.Failed {
+		if m.Tag != ctlfile.Failed && !m.Killed {
 			continue
 		}
 		m.Tag, _ = doneBefore(r)

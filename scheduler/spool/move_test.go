@@ -174,13 +174,19 @@ func TestMoveTakesUntoldLinesAlong(t *testing.T) {
 }
 
 // TestUntoldLinesAreToldHereIfTheyDoNotArrive: a recipient that failed or was delivered
-// before the move, and that expires on its way, has its former outcome, and its sender is
-// told of that.
+// before the move, and that expires or is killed on its way, has its former outcome, and its
+// sender is told of that.
 func TestUntoldLinesAreToldHereIfTheyDoNotArrive(t *testing.T) {
 	for _, c := range []struct {
 		tag    string
 		action string
-	}{{"-", "failed"}, {"+", "delivered"}} {
+		end    ctlfile.Mark
+	}{
+		{"-", "failed", ctlfile.Mark{Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed", Text: "expired"}},
+		{"+", "delivered", ctlfile.Mark{Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed", Text: "expired"}},
+		{"-", "failed", ctlfile.Mark{Tag: ctlfile.Delivered, Killed: true}},
+		{"+", "delivered", ctlfile.Mark{Tag: ctlfile.Delivered, Killed: true}},
+	} {
 		o := newRoutedSpool(t)
 		text := control("7", toCarol, "r"+c.tag+"          smtp d.example dora@d.example 65534", "N NOTIFY=SUCCESS,FAILURE")
 		text += diagnose(offset(t, text, "dora@"), "dora@d.example", c.action)
@@ -196,7 +202,8 @@ func TestUntoldLinesAreToldHereIfTheyDoNotArrive(t *testing.T) {
 		path := m.Name.Path
 		o.s.Mark(1, path, []ctlfile.Mark{{Offset: dora, Tag: ctlfile.Open, LeaveTag: true, Diagnose: true, Notary: "\x03\x01delayed"}})
 		check(t, answer[Marked](o).Err)
-		o.s.Mark(2, path, []ctlfile.Mark{{Offset: dora, Tag: ctlfile.Failed, Diagnose: true, Notary: "\x03\x01failed", Text: "expired"}})
+		c.end.Offset = dora
+		o.s.Mark(2, path, []ctlfile.Mark{c.end})
 		check(t, answer[Marked](o).Err)
 		f, err := ctlfile.Parse([]byte(o.read("transport/" + path)))
 		check(t, err)
