@@ -167,6 +167,8 @@ func (e *Event) words(zone *time.Location) string {
 			text += " until " + clock(e.Next, e.Time, zone)
 		}
 		return text + e.orderedBy()
+	case "lift":
+		return "the suspension of mail for " + to + " is lifted" + e.orderedBy()
 	case "owed":
 		return "a notice is owed to the sender"
 	case "quarantined":

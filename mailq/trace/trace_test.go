@@ -174,6 +174,11 @@ func TestSuspensionByAnOrderNamesWhoAndWhy(t *testing.T) {
 	if got, want := event.words(time.UTC), "mail for smtp/h is suspended, by root uid 0: they asked"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	event.Event = "lift"
+	if got, want := event.words(time.UTC), "the suspension of mail for smtp/h is lifted, by root uid 0: they asked"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	event.Event = "suspended"
 	event.Time = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	event.Next = event.Time.Add(time.Hour)
 	if got, want := event.words(time.UTC), "mail for smtp/h is suspended until 09:00:00, by root uid 0: they asked"; got != want {
