@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"zsched/ctlfile"
 	"zsched/internal/zenv"
@@ -22,7 +24,21 @@ type moves struct {
 	env    *zenv.File
 	node   string // the name of this node, since the start
 	params atomic.Pointer[config.Params]
+
+	mu     sync.Mutex
+	failed map[string]failure // nodes that could not be asked
 }
+
+// failure is why a node could not be asked, and when.
+type failure struct {
+	err error
+	at  time.Time
+}
+
+// failurePause is how long a node is not asked again about mail after it could not be
+// asked: an order may be about thousands of messages, and each question may take as long as
+// a connection.
+const failurePause = 30 * time.Second
 
 // newMoves returns the moves with the parameters at the start.
 func newMoves(env *zenv.File, node string, p *config.Params) *moves {
@@ -78,7 +94,23 @@ func (m *moves) taken(ctx context.Context, name string, origins []ctlfile.Origin
 	if !known || strings.EqualFold(name, m.node) {
 		return nil, nil
 	}
-	return xfer.Taken(ctx, node, &xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}, m.node, origins)
+	m.mu.Lock()
+	before, failed := m.failed[node.Name]
+	m.mu.Unlock()
+	if failed && len(origins) > 0 && time.Since(before.at) < failurePause {
+		return nil, before.err
+	}
+	taken, err := xfer.Taken(ctx, node, &xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}, m.node, origins)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failed, node.Name)
+	if err != nil {
+		if m.failed == nil {
+			m.failed = make(map[string]failure)
+		}
+		m.failed[node.Name] = failure{err, time.Now()}
+	}
+	return taken, err
 }
 
 // answers returns an error if a node cannot be asked.
