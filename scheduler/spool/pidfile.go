@@ -212,13 +212,14 @@ func writePid(file *os.File) error {
 }
 
 // hasOpen reports whether a process has the file open, as the holder of its lock
-// must. The pid in the file may be that of a dead process. If the system does not
-// say, the answer is yes.
+// must. The pid in the file may be that of a dead process: a child that it was just
+// starting keeps the lock until it executes its program. If the system does not say, the
+// answer is yes.
 func hasOpen(pid int, path string) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return true
+		return process.Exists(pid)
 	}
 	named, err := os.Stat(path)
 	if err != nil {

@@ -276,3 +276,25 @@ func TestPidFileOfASuccessorIsLeft(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 }
+
+// A scheduler was killed while it was starting an agent. The child has the lock until it
+// executes its program, and the pid in the file is that of the dead scheduler. That is no
+// running scheduler: a new one waits for the lock.
+func TestPidFileLockedByAChildOfADeadScheduler(t *testing.T) {
+	pid, _, stop := startHelper(t, "wait", "")
+	stop()
+	path := filepath.Join(t.TempDir(), ".pid.scheduler")
+	child, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	check(t, err)
+	defer child.Close()
+	check(t, unix.Flock(int(child.Fd()), unix.LOCK_EX))
+	_, err = fmt.Fprintf(child, "%d\n", pid)
+	check(t, err)
+	if _, err := acquirePid(t.Context(), path, 4*leavePoll, false); err == nil || errors.Is(err, ErrRunning) {
+		t.Errorf("error %v", err)
+	}
+	check(t, child.Close())
+	p, err := ClaimPid(t.Context(), path)
+	check(t, err)
+	p.Release()
+}
