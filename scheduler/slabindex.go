@@ -17,23 +17,29 @@ type slabIndex[N ~uint32] struct {
 	key func(N) uint64 // of an item
 	// The first bits of a hash, depth of them, select a segment.
 	segments []*indexSegment
+	fills    []segmentFill // of the segments
 	depth    uint
 	seed     uint64
 	n        int
 }
 
-// indexSegment is a hash table with linear probing.
+// indexSegment is a hash table with linear probing. It takes 2 KiB, a size in which the
+// runtime allocates memory without loss.
 type indexSegment struct {
 	entries [segmentSize]indexEntry
-	n       int32
-	depth   int32 // the entries have as many first bits of their hashes in common
 }
 
-// A segment takes 2 KiB, a size in which the runtime allocates memory without loss.
 const (
-	segmentSize = 255
+	segmentSize = 256
 	segmentMax  = segmentSize * 5 / 8 // entries
 )
+
+// segmentFill is what must be known about a segment to add and remove entries. It is
+// not in the segment, where it would be in a cache line of its own.
+type segmentFill struct {
+	n     uint16 // entries; valid for the first of the places that a segment has
+	depth uint16 // the entries have as many first bits of their hashes in common
+}
 
 // indexEntry is a hash and, in the lower half, the number of an item; 0: empty.
 type indexEntry uint64
@@ -41,13 +47,20 @@ type indexEntry uint64
 func (e indexEntry) hash() uint32 { return uint32(e >> 32) }
 
 func newSlabIndex[N ~uint32](key func(N) uint64) slabIndex[N] {
-	return slabIndex[N]{key: key, segments: []*indexSegment{new(indexSegment)}, seed: rand.Uint64() | 1}
+	return slabIndex[N]{key: key, segments: []*indexSegment{new(indexSegment)}, fills: make([]segmentFill, 1), seed: rand.Uint64() | 1}
 }
 
 func (x *slabIndex[N]) hash(key uint64) uint32 { return uint32((key ^ key>>32) * x.seed >> 32) }
 
-func (x *slabIndex[N]) segment(hash uint32) *indexSegment {
-	return x.segments[uint64(hash)<<x.depth>>32]
+func (x *slabIndex[N]) place(hash uint32) int { return int(uint64(hash) << x.depth >> 32) }
+
+func (x *slabIndex[N]) segment(hash uint32) *indexSegment { return x.segments[x.place(hash)] }
+
+// places returns the first place of the segment of a hash, and how many it has.
+func (x *slabIndex[N]) places(hash uint32) (first, n int) {
+	i := x.place(hash)
+	n = 1 << (x.depth - uint(x.fills[i].depth))
+	return i &^ (n - 1), n
 }
 
 // find returns the number of the item with the key, or 0.
@@ -65,57 +78,60 @@ func (x *slabIndex[N]) find(key uint64) N {
 // add adds an item whose key no other item in the index has.
 func (x *slabIndex[N]) add(n N) {
 	hash := x.hash(x.key(n))
-	s := x.segment(hash)
-	for s.n == segmentMax {
+	first, _ := x.places(hash)
+	for x.fills[first].n == segmentMax {
 		x.divide(hash)
-		s = x.segment(hash)
+		first, _ = x.places(hash)
 	}
-	s.add(indexEntry(hash)<<32 | indexEntry(n))
+	x.segments[first].add(indexEntry(hash)<<32 | indexEntry(n))
+	x.fills[first].n++
 	x.n++
 }
 
 // remove removes an item, which must be in the index.
 func (x *slabIndex[N]) remove(n N) {
 	hash := x.hash(x.key(n))
-	s := x.segment(hash)
+	first, _ := x.places(hash)
+	s := x.segments[first]
 	i := firstEntry(hash)
 	for s.entries[i] != indexEntry(hash)<<32|indexEntry(n) {
 		i = nextEntry(i)
 	}
 	s.remove(i)
+	x.fills[first].n--
 	x.n--
 }
 
 // divide divides the segment of a hash in two.
 func (x *slabIndex[N]) divide(hash uint32) {
-	full := x.segment(hash)
-	if uint(full.depth) == x.depth {
-		segments := make([]*indexSegment, 0, 2*len(x.segments))
-		for _, s := range x.segments {
-			segments = append(segments, s, s)
-		}
-		x.segments = segments
-		x.depth++
+	if _, n := x.places(hash); n == 1 {
+		x.double()
 	}
-	lower, upper := &indexSegment{depth: full.depth + 1}, &indexSegment{depth: full.depth + 1}
-	bit := uint32(1) << (31 - full.depth)
+	first, n := x.places(hash)
+	full, depth := x.segments[first], x.fills[first].depth
+	halves := [2]*indexSegment{new(indexSegment), new(indexSegment)}
+	fills := [2]segmentFill{{depth: depth + 1}, {depth: depth + 1}}
 	for _, e := range full.entries {
-		switch {
-		case e == 0:
-		case e.hash()&bit == 0:
-			lower.add(e)
-		default:
-			upper.add(e)
+		if e != 0 {
+			half := e.hash() >> (31 - depth) & 1
+			halves[half].add(e)
+			fills[half].n++
 		}
 	}
-	width := 1 << (x.depth - uint(full.depth))
-	first := int(uint64(hash)<<x.depth>>32) &^ (width - 1)
-	for i := range width {
-		x.segments[first+i] = lower
-		if i >= width/2 {
-			x.segments[first+i] = upper
-		}
+	for i := range n {
+		half := i / (n / 2)
+		x.segments[first+i], x.fills[first+i] = halves[half], fills[half]
 	}
+}
+
+// double gives each segment twice as many places.
+func (x *slabIndex[N]) double() {
+	segments, fills := make([]*indexSegment, 0, 2*len(x.segments)), make([]segmentFill, 0, 2*len(x.segments))
+	for i, s := range x.segments {
+		segments, fills = append(segments, s, s), append(fills, x.fills[i], x.fills[i])
+	}
+	x.segments, x.fills = segments, fills
+	x.depth++
 }
 
 func (s *indexSegment) add(e indexEntry) {
@@ -124,7 +140,6 @@ func (s *indexSegment) add(e indexEntry) {
 		i = nextEntry(i)
 	}
 	s.entries[i] = e
-	s.n++
 }
 
 // remove empties the place i. An entry after it that would not be found any more
@@ -137,24 +152,14 @@ func (s *indexSegment) remove(i int) {
 		}
 	}
 	s.entries[i] = 0
-	s.n--
 }
 
-// firstEntry is where a search for the hash begins. It depends on the last bits,
-// because the first ones are the same in a whole segment.
-func firstEntry(hash uint32) int { return int(hash & 0xffff * segmentSize >> 16) }
+// firstEntry is where a search for the hash begins. It does not depend on the first
+// bits, which are the same in a whole segment, and not on the last ones, which differ
+// least.
+func firstEntry(hash uint32) int { return int(hash >> 8 & (segmentSize - 1)) }
 
-func nextEntry(i int) int {
-	if i == segmentSize-1 {
-		return 0
-	}
-	return i + 1
-}
+func nextEntry(i int) int { return (i + 1) & (segmentSize - 1) }
 
 // distance is how many places after i the place j is.
-func distance(i, j int) int {
-	if j < i {
-		return j - i + segmentSize
-	}
-	return j - i
-}
+func distance(i, j int) int { return (j - i) & (segmentSize - 1) }
