@@ -234,7 +234,7 @@ func (a *agent) oldestWork(now instant) instant {
 // progress.
 func (d *dispatch) planDeadline(a *agent) {
 	at := d.deadline(a)
-	if at != never && (!d.deadlines.contains(a) || at < d.deadlines.at(int(a.deadlineIndex)-1).key) {
+	if at != never && (!d.deadlines.contains(a) || at < d.deadlines.keyOf(a)) {
 		d.deadlines.put(at, a)
 	}
 }

@@ -52,6 +52,9 @@ func (h *heap[T]) first() T { return h.root.item }
 
 func (h *heap[T]) contains(item T) bool { return *h.index(item) != 0 }
 
+// keyOf returns the key of an item, which must be in the heap.
+func (h *heap[T]) keyOf(item T) instant { return h.at(int(*h.index(item)) - 1).key }
+
 // eachBelow calls do with each item whose key is below the limit, in no
 // particular order, until do returns false. It reports whether do never did.
 func (h *heap[T]) eachBelow(limit instant, do func(T) bool) bool {
@@ -78,7 +81,7 @@ func (h *heap[T]) put(key instant, item T) {
 	if position := *h.index(item); position != 0 {
 		i := int(position) - 1
 		h.at(i).key = key
-		h.down(h.up(i))
+		h.move(i)
 		return
 	}
 	h.grow()
@@ -108,7 +111,7 @@ func (h *heap[T]) remove(item T) {
 	*h.at(h.n) = entry[T]{}
 	if i != h.n {
 		*h.at(i) = last
-		h.down(h.up(i))
+		h.move(i)
 	}
 	h.shrink()
 }
@@ -144,9 +147,8 @@ func (h *heap[T]) shrink() {
 	}
 }
 
-// up moves the entry at i to its place among its ancestors and returns the index
-// of that place.
-func (h *heap[T]) up(i int) int {
+// up moves the entry at i to its place among its ancestors.
+func (h *heap[T]) up(i int) {
 	e := *h.at(i)
 	for i > 0 {
 		parent := (i - 1) / fanout
@@ -160,7 +162,6 @@ func (h *heap[T]) up(i int) int {
 	}
 	*h.at(i) = e
 	*h.index(e.item) = int32(i) + 1
-	return i
 }
 
 // down moves the entry at i to its place among its descendants.
@@ -171,20 +172,33 @@ func (h *heap[T]) down(i int) {
 		if child >= h.n {
 			break
 		}
-		least := child
-		for c := child + 1; c < min(child+fanout, h.n); c++ {
-			if h.at(c).key < h.at(least).key {
+		// The children of an entry are side by side in one page.
+		first := child - 1
+		children := h.pages[first>>pageBits][first&(pageSize-1):]
+		children = children[:min(fanout, h.n-child)]
+		least := 0
+		for c := 1; c < len(children); c++ {
+			if children[c].key < children[least].key {
 				least = c
 			}
 		}
-		c := h.at(least)
+		c := children[least]
 		if c.key >= e.key {
 			break
 		}
-		*h.at(i) = *c
+		*h.at(i) = c
 		*h.index(c.item) = int32(i) + 1
-		i = least
+		i = child + least
 	}
 	*h.at(i) = e
 	*h.index(e.item) = int32(i) + 1
+}
+
+// move moves the entry at i to its place, after its key has changed.
+func (h *heap[T]) move(i int) {
+	if i > 0 && h.at(i).key < h.at((i-1)/fanout).key {
+		h.up(i)
+		return
+	}
+	h.down(i)
 }
