@@ -52,7 +52,7 @@ func (dv *delivery) newMessage(in *Message) *message {
 		id:         in.ID,
 		ref:        ref,
 		sequence:   dv.loaded,
-		sender:     dv.senders.add(in.Sender),
+		sender:     dv.obtainSender(in.Sender),
 		modifiedAt: at(in.ModifiedAt),
 		changedAt:  atSecond(in.ChangedAt),
 		owner:      in.Owner,

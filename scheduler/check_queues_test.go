@@ -5,29 +5,32 @@ package scheduler
 // checkQueues: each due vertex of a thread is in the flow of its share, under
 // the size of its job; and picks find each that they may pick.
 func (s *Scheduler) checkQueues(t *thread) {
-	parked := make(map[*sizeQueue]bool)
-	for _, sq := range t.parked {
-		assert(sq.place == inParked && sq.flow.thread == t && !parked[sq], "thread %v has parked what is not", t.key)
-		parked[sq] = true
+	parked := make(map[*flow]bool)
+	for _, f := range t.parked {
+		assert(f.place == inParked && f.thread == t && !parked[f], "thread %v has parked what is not", t.key)
+		parked[f] = true
 	}
 	total := 0
 	for i := range t.queues {
 		dq := &t.queues[i]
-		n, limited := 0, 0
+		n, limited, shares := 0, 0, 0
 		for index, f := range dq.flows {
-			assert(f.thread == t && int(f.index) == index && int(f.queue) == i && s.flowOf(t, uint8(i), f.share) == f && s.flows.at(f.ref) == f, "thread %v has a flow of another", t.key)
+			assert(f.thread == t && int(f.index) == index && int(f.queue) == i && s.flows.at(f.ref) == f, "thread %v has a flow of another", t.key)
 			assert(f.share.ring == t.memberOf && f.share.ring.shares[f.share.name] == f.share, "thread %v has a flow in a share that is gone", t.key)
-			inFlow := 0
-			for sq := range f.all {
-				inFlow += sq.len()
-				limited += sq.len() - sq.due.len()
-				s.checkSizeQueue(t, sq)
-				assert(parked[sq] == (sq.place == inParked), "thread %v has parked a queue or not", t.key)
+			assert(parked[f] == (f.place == inParked), "thread %v has parked a flow or not", t.key)
+			assert(f.len() > 0 || f.place == inParked, "thread %v has an empty flow", t.key)
+			s.checkFlow(t, f)
+			s.checkSiblings(f)
+			n += f.len()
+			if f.extras != nil {
+				limited += f.extras.limited.len()
 			}
-			assert(inFlow == int(f.n) && (inFlow > 0 || f.hasParked()), "thread %v: a flow of %d, kept %d", t.key, inFlow, f.n)
-			n += inFlow
+			if f.leads {
+				shares++
+			}
 		}
-		assert(n == dq.n && limited == dq.limited, "thread %v: %d due, kept %d; %d limited, kept %d", t.key, n, dq.n, limited, dq.limited)
+		assert(shares == int(dq.shares), "thread %v has mail of %d shares, kept %d", t.key, shares, dq.shares)
+		assert(n == dq.len() && n-limited == dq.pickable(), "thread %v: %d due, kept %d; %d limited, kept %d", t.key, n, dq.n, limited, dq.limited)
 		total += n
 	}
 	if t.records != nil {
@@ -36,33 +39,64 @@ func (s *Scheduler) checkQueues(t *thread) {
 	assert(total == int(t.states[due]), "thread %v: %d queued of %d due", t.key, total, t.states[due])
 }
 
-func (s *Scheduler) checkSizeQueue(t *thread, sq *sizeQueue) {
-	f := sq.flow
-	for _, h := range []*heap[vertexRef]{&sq.due, sq.limited} {
-		if h == nil {
-			continue
-		}
-		h.each(func(key instant, ref vertexRef) {
-			v := s.vertices.at(ref)
-			assert(s.threadOf(v) == t && v.state == due && v.flow == f.ref && v.queue == f.queue, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
-			assert(s.sizeOf(v) == sq.size && key == s.queueKey(t, v), "a vertex of %d has size %d and key %d, queued as %d, %d", s.messageOf(v).id, s.sizeOf(v), s.queueKey(t, v), sq.size, key)
-			assert(v.aside == (h == sq.limited), "a vertex of %d is set aside: %v", s.messageOf(v).id, v.aside)
-		})
+// eachDue calls do with each vertex of the flow that is not limited.
+func (f *flow) eachDue(do func(key instant, v vertexRef)) {
+	switch {
+	case f.extras != nil:
+		f.extras.due.each(do)
+	case f.vertex != 0:
+		do(f.key, f.vertex)
 	}
-	if sq.due.len() == 0 || f.queue != t.active {
-		assert(sq.place == inNone || sq.place == inParked, "an empty queue of %v is in place %d", t.key, sq.place)
+}
+
+func (s *Scheduler) checkFlow(t *thread, f *flow) {
+	checkVertex := func(key instant, ref vertexRef, aside bool) {
+		v := s.vertices.at(ref)
+		assert(s.threadOf(v) == t && v.state == due && v.flow == f.ref && v.queue == f.queue, "a vertex of %d in the queue of %v", s.messageOf(v).id, t.key)
+		assert(s.sizeOf(v) == f.size && key == s.queueKey(t, v) && key == s.keyOf(v), "a vertex of %d has size %d and key %d, queued as %d, %d", s.messageOf(v).id, s.sizeOf(v), s.queueKey(t, v), f.size, key)
+		assert(v.aside == aside, "a vertex of %d is set aside: %v", s.messageOf(v).id, v.aside)
+	}
+	first, least := vertexRef(0), never
+	f.eachDue(func(key instant, v vertexRef) {
+		checkVertex(key, v, false)
+		if key < least {
+			first, least = v, key
+		}
+	})
+	assert(f.key == least && (f.vertex == 0) == (first == 0) && (first == 0 || s.keyOf(s.vertices.at(f.vertex)) == least), "a flow of %v has the wrong first vertex", t.key)
+	if f.extras != nil {
+		f.extras.limited.each(func(key instant, v vertexRef) { checkVertex(key, v, true) })
+	}
+	if f.vertex == 0 || f.queue != t.active {
+		assert(f.place == inNone || f.place == inParked, "an empty flow of %v is in place %d", t.key, f.place)
 		return
 	}
-	assert(sq.place != inNone, "picks do not find mail of %v", t.key)
-	assert(sq.place != inParked || !t.open, "thread %v is open and its mail is parked", t.key)
-	assert(sq.place != inOpen || f.share.takesTurns(), "a share with mail to pick does not take turns")
-	sz := f.share.size(sq.size)
-	for place, h := range map[place]*heap[*sizeQueue]{inOpen: &sz.open, inSpent: &sz.spent} {
-		if sq.place == place {
-			e := h.at(int(sq.index) - 1)
-			assert(e.item == sq && e.key == sq.due.next(), "a queue of %v is in its share with another key", t.key)
+	assert(f.place != inNone, "picks do not find mail of %v", t.key)
+	assert(f.place != inParked || !t.open, "thread %v is open and its mail is parked", t.key)
+	assert(f.place != inOpen || f.share.takesTurns(), "a share with mail to pick does not take turns")
+	sz := f.share.size(f.size)
+	for place, h := range map[place]*heap[*flow]{inOpen: &sz.open, inSpent: &sz.spent} {
+		if f.place == place {
+			assert(h.contains(f) && h.at(int(f.heapIndex)-1).item == f && h.keyOf(f) == f.key, "a flow of %v is in its share with another key", t.key)
 		}
 	}
+}
+
+// checkSiblings: siblings have the same thread and share, and other sizes; one leads.
+func (s *Scheduler) checkSiblings(f *flow) {
+	leads := 0
+	sizes := make(map[int32]bool)
+	for g := range f.siblings {
+		assert(g.thread == f.thread && g.share == f.share && g.queue == f.queue && !sizes[g.size], "a flow of %v has a sibling of another", f.thread.key)
+		assert(g.round == f.round && g.picks == f.picks, "siblings of %v have %d and %d picks", f.thread.key, g.picks, f.picks)
+		sizes[g.size] = true
+		if g.leads {
+			leads++
+			found := s.flowOf(f.thread, f.queue, f.share)
+			assert(found != nil && (found == g || !f.thread.queues[f.queue].indexed && found.share == g.share), "a flow of %v is not found", f.thread.key)
+		}
+	}
+	assert(leads == 1, "%d of the siblings of %v lead", leads, f.thread.key)
 }
 
 // checkTurns: shares and jobs of a ring are counted right, and the first vertex
@@ -72,8 +106,10 @@ func (s *Scheduler) checkTurns(r *ring) {
 	for t := r.members.head; t != nil; t = r.members.next(t) {
 		for i := range t.queues {
 			for _, f := range t.queues[i].flows {
-				flows[f.share]++
-				dueNow[f.share] += int(f.n)
+				if f.leads {
+					flows[f.share]++
+				}
+				dueNow[f.share] += f.len()
 			}
 		}
 	}
@@ -85,9 +121,9 @@ func (s *Scheduler) checkTurns(r *ring) {
 		want, key := vertexRef(0), never
 		for t := r.members.head; t != nil; t = r.members.next(t) {
 			if f := s.flowOf(t, t.active, sh); f != nil && t.open && f.hasQuantum() {
-				for sq := range f.all {
-					sq.due.each(func(k instant, v vertexRef) {
-						if sq.place == inOpen && k < key {
+				for g := range f.siblings {
+					g.eachDue(func(k instant, v vertexRef) {
+						if g.place == inOpen && k < key {
 							want, key = v, k
 						}
 					})
@@ -95,7 +131,7 @@ func (s *Scheduler) checkTurns(r *ring) {
 			}
 		}
 		got := sh.firstOpen()
-		assert((got == nil) == (want == 0) && (got == nil || got.due.next() == key), "share %q: the first vertex in list order is not found", name)
+		assert((got == nil) == (want == 0) && (got == nil || got.key == key), "share %q: the first vertex in list order is not found", name)
 		for _, j := range sh.moved {
 			assert(j.share == sh && j.due > 0 && j.key&(1<<keyBits-1) != 0, "share %q has a job that has not overtaken", name)
 		}

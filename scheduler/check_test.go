@@ -135,13 +135,15 @@ func (s *Scheduler) checkMail() {
 	assert(s.vertices.used() == vertices, "vertices: %d, %d allocated", vertices, s.vertices.used())
 	assert(s.moreRecipients.used() == more && s.extras.used() == extras, "more recipients: %d, %d allocated; extras: %d, %d", more, s.moreRecipients.used(), extras, s.extras.used())
 	assert(s.threadTable.used() == len(s.threads), "threads: %d, %d allocated", len(s.threads), s.threadTable.used())
-	senders := s.byID.n
-	for _, t := range s.threads {
-		if t.sender != 0 {
-			senders++
+	assert(s.senders.totalRefs() == s.byID.n, "senders of %d messages, kept for %d", s.byID.n, s.senders.totalRefs())
+	assert(s.bySender.n <= s.senders.items.used(), "%d senders, %d known by address", s.senders.items.used(), s.bySender.n)
+	for ref := range s.bySender.each {
+		from := s.senders.at(ref)
+		assert(s.bySender.find(from.hash) == ref && s.senders.users(ref) > 0, "sender %q is not found", from.address)
+		if sh := s.shareTable.get(from.share); sh != nil && sh.serial == from.serial {
+			assert(sh.name == shareName(sh.kind, from.address) && sh.ring.shares[sh.name] == sh, "mail of %q goes to share %q", from.address, sh.name)
 		}
 	}
-	assert(s.senders.totalRefs() == senders, "senders of %d messages and threads, kept for %d", senders, s.senders.totalRefs())
 	assert(s.diagnostics.totalRefs() == diagnostics, "%d diagnostics in use, kept for %d", diagnostics, s.diagnostics.totalRefs())
 }
 
@@ -170,7 +172,7 @@ func (s *Scheduler) checkLogs() {
 func (s *Scheduler) checkVertex(v *vertex, c *Counts) {
 	id, t := s.messageOf(v).id, s.threadOf(v)
 	assert(s.threads[t.key] == t, "vertex of %d in a thread that is gone: %v", id, t.key)
-	queued, planned := v.flow != 0 && v.queueIndex != 0, v.wakeIndex != 0
+	queued, planned := v.flow != 0, s.wakes.contains(v.ref)
 	lines := s.linesOf(v)
 	expires, _ := s.expiry(v)
 	assert(queued == (v.state == due), "vertex of %d in state %d, queued %v", id, v.state, queued)

@@ -6,53 +6,61 @@ package scheduler
 // dueQueue has the due vertices of a thread.
 type dueQueue struct {
 	flows   []*flow
-	indexed bool // the flows are in queue.flowIndex
-	n       int  // vertices
-	limited int  // vertices in sizeQueue.limited
+	shares  int32 // for which it has flows
+	n       int32 // vertices
+	limited int32 // vertices in flowExtras.limited
+	indexed bool  // the flows are in queue.flowIndex
 }
 
 // manyFlows is the number of flows in a dueQueue above which they are looked up
 // in queue.flowIndex.
 const manyFlows = 4
 
-// keyOfFlow returns the key in queue.flowIndex of the flow for a share in one of
+// keyOfFlow returns the key in queue.flowIndex of the flows for a share in one of
 // the two queues of a thread.
 func keyOfFlow(t *thread, queue uint8, s *share) uint64 {
 	return uint64(t.ref)<<33 | uint64(queue)<<32 | uint64(s.ref)
 }
 
-// flow is the due vertices of one thread in one share. There may be as many flows
-// as vertices. So flows are kept in a slab, and a flow contains the queue of its
-// first size.
-type flow struct {
-	thread *thread
-	share  *share
-	ref    flowRef
-	index  int32 // in dueQueue.flows
-	n      int32 // vertices
-	picks  int32 // in this round of the share
-	round  uint32
-	queue  uint8 // index in thread.queues
-	own    sizeQueue
-	others []*sizeQueue // of other sizes; nil in most flows
-}
-
-// sizeQueue is the vertices of a flow whose jobs have the same size.
+// flow is the due vertices of one thread in one share whose jobs have the same size.
 //
 //	linked: in a heap of its share, where picks find it
 //	parked: its thread was found closed; it is linked when the thread opens
-type sizeQueue struct {
-	flow  *flow
-	size  int32 // 0: not in use yet
-	index int32 // in a heap of the share
-	place place
-	due   heap[vertexRef] // in the order of the job list
-	// limited has vertices whose message may not take a new session. They can
-	// still be fed to a session that the thread already has ("ride" on it).
-	limited *heap[vertexRef] // nil: none yet
+//
+// There may be as many flows as vertices. So flows are in a slab and fill one cache
+// line each: a flow itself has its first vertex, and most flows have no other.
+type flow struct {
+	thread *thread
+	share  *share
+	extras *flowExtras // nil in most flows
+	key    instant     // of the first vertex, its place in the job list; never: no vertex
+	vertex vertexRef   // the first; 0: none, but extras.limited may have some
+	size   int32       // of the jobs
+	ref    flowRef
+	index  int32 // in dueQueue.flows
+	// heapIndex is its place in a heap of its share.
+	heapIndex int32
+	picks     int32  // in this round of the share, siblings included
+	round     uint32 // of picks
+	queue     uint8  // index in thread.queues
+	place     place
+	// leads says that it stands for its siblings in flowIndex. One of them does.
+	leads bool
 }
 
-// place is where a sizeQueue is.
+// flowExtras is what a flow needs that has several vertices, or one that may only ride,
+// or a sibling.
+type flowExtras struct {
+	due heap[vertexRef] // in the order of the job list, the first one included
+	// limited has vertices whose message may not take a new session. They can
+	// still be fed to a session that the thread already has ("ride" on it).
+	limited heap[vertexRef]
+	// sibling is another flow of the same thread and share, for another size. All of
+	// them form a circle. nil: there is none.
+	sibling *flow
+}
+
+// place is where a flow is.
 type place uint8
 
 const (
@@ -64,7 +72,7 @@ const (
 
 type flowRef uint32
 
-// flowOf returns the flow of the thread for a share, or nil.
+// flowOf returns a flow of the thread for a share, or nil. It may have siblings.
 func (q *queue) flowOf(t *thread, queue uint8, s *share) *flow {
 	dq := &t.queues[queue]
 	if dq.indexed {
@@ -78,39 +86,63 @@ func (q *queue) flowOf(t *thread, queue uint8, s *share) *flow {
 	return nil
 }
 
-func (dq *dueQueue) len() int { return dq.n }
+func (dq *dueQueue) len() int { return int(dq.n) }
 
 // pickable is how many vertices may take a new session.
-func (dq *dueQueue) pickable() int { return dq.n - dq.limited }
+func (dq *dueQueue) pickable() int { return int(dq.n - dq.limited) }
 
-func (q *queue) obtainFlow(t *thread, queue uint8, s *share) *flow {
-	if f := q.flowOf(t, queue, s); f != nil {
-		return f
+// obtainFlow finds or makes the flow for a share and a size.
+func (q *queue) obtainFlow(t *thread, queue uint8, s *share, size int32) *flow {
+	known := q.flowOf(t, queue, s)
+	if known == nil {
+		return q.newFlow(t, queue, s, size, nil)
 	}
+	for f := range known.siblings {
+		if f.size == size {
+			return f
+		}
+	}
+	return q.newFlow(t, queue, s, size, known)
+}
+
+// newFlow makes a flow that has the given sibling, or none.
+func (q *queue) newFlow(t *thread, queue uint8, s *share, size int32, sibling *flow) *flow {
 	dq := &t.queues[queue]
 	ref, f := q.flows.alloc()
-	f.thread, f.share, f.ref, f.queue, f.index = t, s, ref, queue, int32(len(dq.flows))
-	f.round = s.round
-	f.own.flow, f.own.due.index = f, q.queueIndex
+	*f = flow{thread: t, share: s, key: never, size: size, ref: ref, index: int32(len(dq.flows)), queue: queue, round: s.round}
 	dq.flows = append(dq.flows, f)
+	if sibling != nil {
+		q.joinSiblings(f, sibling)
+		return f
+	}
+	f.leads = true
+	s.flows++
+	dq.shares++
 	switch {
 	case dq.indexed:
 		q.flowIndex.add(ref)
 	case len(dq.flows) > manyFlows:
 		dq.indexed = true
 		for _, f := range dq.flows {
-			q.flowIndex.add(f.ref)
+			if f.leads {
+				q.flowIndex.add(f.ref)
+			}
 		}
 	}
-	s.flows++
 	return f
 }
 
-// dropFlow removes an empty flow.
+// dropFlow removes an empty flow, which is in no heap.
 func (q *queue) dropFlow(f *flow) {
 	dq, s := &f.thread.queues[f.queue], f.share
-	if dq.indexed {
+	if f.leads && dq.indexed {
 		q.flowIndex.remove(f.ref)
+	}
+	if f.next() != f {
+		q.leaveSiblings(f)
+	} else {
+		s.flows--
+		dq.shares--
 	}
 	last := len(dq.flows) - 1
 	dq.flows[f.index] = dq.flows[last]
@@ -120,109 +152,133 @@ func (q *queue) dropFlow(f *flow) {
 	if last == 0 {
 		dq.indexed = false
 	}
-	for _, sq := range f.others {
-		sq.flow = nil
-	}
 	q.flows.release(f.ref)
-	s.flows--
 	s.dropWhenEmpty()
 }
 
-// all yields the queues of the flow.
-func (f *flow) all(yield func(*sizeQueue) bool) {
-	if !yield(&f.own) {
+// joinSiblings puts a new flow into the circle of a sibling.
+func (q *queue) joinSiblings(f, sibling *flow) {
+	q.obtainFlowExtras(f).sibling, q.obtainFlowExtras(sibling).sibling = sibling.next(), f
+	f.round, f.picks = sibling.round, sibling.picks
+}
+
+// leaveSiblings takes a flow out of the circle of its siblings. Another one leads then.
+func (q *queue) leaveSiblings(f *flow) {
+	next := f.next()
+	before := next
+	for before.next() != f {
+		before = before.next()
+	}
+	before.extras.sibling = next
+	if !f.leads {
 		return
 	}
-	for _, sq := range f.others {
-		if !yield(sq) {
+	next.leads = true
+	if f.thread.queues[f.queue].indexed {
+		q.flowIndex.add(next.ref)
+	}
+}
+
+// next returns the next sibling, or the flow itself if it has none.
+func (f *flow) next() *flow {
+	if f.extras == nil || f.extras.sibling == nil {
+		return f
+	}
+	return f.extras.sibling
+}
+
+// siblings yields the flow and its siblings.
+func (f *flow) siblings(yield func(*flow) bool) {
+	for g := f; yield(g); {
+		if g = g.next(); g == f {
 			return
 		}
 	}
 }
 
-// find returns the queue of the size, or nil.
-func (f *flow) find(size int32) *sizeQueue {
-	if f.own.size == size {
-		return &f.own
+// len is how many vertices the flow has.
+func (f *flow) len() int {
+	switch {
+	case f.extras != nil:
+		return f.extras.due.len() + f.extras.limited.len()
+	case f.vertex != 0:
+		return 1
 	}
-	for _, sq := range f.others {
-		if sq.size == size {
-			return sq
+	return 0
+}
+
+// put adds a vertex, or changes its key. Its key is its place in the job list.
+func (q *queue) put(f *flow, key instant, v vertexRef) {
+	if f.extras == nil && (f.vertex == 0 || f.vertex == v) {
+		f.key, f.vertex = key, v
+		return
+	}
+	h := q.obtainFlowExtras(f)
+	h.due.put(key, v)
+	f.key, f.vertex = h.due.next(), h.due.first()
+}
+
+// remove removes a vertex that was put into the flow.
+func (f *flow) remove(v vertexRef) {
+	f.key, f.vertex = never, 0
+	if h := f.extras; h != nil {
+		h.due.remove(v)
+		if h.due.len() > 0 {
+			f.key, f.vertex = h.due.next(), h.due.first()
 		}
 	}
-	return nil
 }
 
-// obtainSize finds or makes the queue of the size. An empty one is reused.
-func (q *queue) obtainSize(f *flow, size int32) *sizeQueue {
-	if sq := f.find(size); sq != nil {
-		return sq
+// eachBelow is as in heap.
+func (f *flow) eachBelow(limit instant, do func(vertexRef) bool) bool {
+	if f.extras != nil {
+		return f.extras.due.eachBelow(limit, do)
 	}
-	for sq := range f.all {
-		if sq.empty() && sq.place == inNone {
-			sq.size = size
-			return sq
+	return f.key >= limit || do(f.vertex)
+}
+
+func (q *queue) obtainFlowExtras(f *flow) *flowExtras {
+	if f.extras == nil {
+		f.extras = new(flowExtras)
+		f.extras.due.index, f.extras.limited.index = q.queueIndex, q.queueIndex
+		if f.vertex != 0 {
+			f.extras.due.put(f.key, f.vertex)
 		}
 	}
-	sq := &sizeQueue{flow: f, size: size}
-	sq.due.index = q.queueIndex
-	f.others = append(f.others, sq)
-	return sq
+	return f.extras
 }
 
-func (sq *sizeQueue) len() int {
-	if sq.limited == nil {
-		return sq.due.len()
-	}
-	return sq.due.len() + sq.limited.len()
-}
-
-func (sq *sizeQueue) empty() bool { return sq.len() == 0 }
-
-// limit puts a vertex among those that can only ride. key is its place in the job
-// list.
-func (sq *sizeQueue) limit(key instant, v vertexRef) {
-	if sq.limited == nil {
-		sq.limited = &heap[vertexRef]{index: sq.due.index}
-	}
-	sq.limited.put(key, v)
-}
-
-// first returns the first vertex of the flow, even if it may only ride. The flow
-// must not be empty.
-func (f *flow) first() vertexRef {
-	var first vertexRef
-	least := never
-	for sq := range f.all {
-		for _, h := range []*heap[vertexRef]{&sq.due, sq.limited} {
-			if h != nil && h.len() > 0 && (first == 0 || h.next() < least) {
-				first, least = h.first(), h.next()
-			}
+// first returns the first vertex of the flow and its siblings, even if it may only
+// ride; 0: they have none.
+func (f *flow) first() (first vertexRef, key instant) {
+	key = never
+	for g := range f.siblings {
+		if g.vertex != 0 && (first == 0 || g.key < key) {
+			first, key = g.vertex, g.key
+		}
+		if h := g.extras; h != nil && h.limited.len() > 0 && (first == 0 || h.limited.next() < key) {
+			first, key = h.limited.first(), h.limited.next()
 		}
 	}
-	return first
+	return first, key
 }
 
 // any returns a vertex of the queue, which must not be empty.
 func (dq *dueQueue) any() vertexRef {
 	for _, f := range dq.flows {
-		if f.n > 0 {
-			return f.first()
+		if v, _ := f.first(); v != 0 {
+			return v
 		}
 	}
 	panic("scheduler: no vertex in a queue that has some")
 }
 
-// first returns the first vertex of all flows in the order of the job list. The
-// queue must not be empty.
-func (dq *dueQueue) first(ml *mail) vertexRef {
+// first returns the first vertex of the queue in the order of the job list; 0 if it
+// has none.
+func (dq *dueQueue) first() vertexRef {
 	first, least := vertexRef(0), never
 	for _, f := range dq.flows {
-		if f.n == 0 {
-			continue
-		}
-		v := f.first()
-		if key := ml.keyOf(ml.vertices.at(v)); first == 0 || key < least {
+		if v, key := f.first(); v != 0 && (first == 0 || key < least) {
 			first, least = v, key
 		}
 	}
@@ -231,15 +287,14 @@ func (dq *dueQueue) first(ml *mail) vertexRef {
 
 // keyOf returns the key of a vertex that is queued.
 func (ml *mail) keyOf(v *vertex) instant {
-	sq := ml.sizeQueueOf(v)
-	if v.aside {
-		return sq.limited.at(int(v.queueIndex) - 1).key
+	switch f := ml.flows.at(v.flow); {
+	case v.aside:
+		return f.extras.limited.keyOf(v.ref)
+	case f.extras != nil:
+		return f.extras.due.keyOf(v.ref)
+	default:
+		return f.key
 	}
-	return sq.due.at(int(v.queueIndex) - 1).key
-}
-
-func (ml *mail) sizeQueueOf(v *vertex) *sizeQueue {
-	return ml.flows.at(v.flow).find(ml.sizeOf(v))
 }
 
 // enqueueVertex puts a due vertex into the queue. In a queueonly thread without
@@ -250,17 +305,14 @@ func (q *queue) enqueueVertex(t *thread, v *vertex, nextRun bool) {
 		v.queue = 1 - t.active
 	}
 	m := q.messageOf(v)
-	dq := &t.queues[v.queue]
-	s := q.obtainShare(t.memberOf, t.params.Share, q.sender(m))
+	s := q.obtainShare(t.memberOf, t.params.Share, q.senders.at(m.sender))
 	q.enlistVertex(v, s)
-	f := q.obtainFlow(t, v.queue, s)
-	sq := q.obtainSize(f, q.sizeOf(v))
-	sq.due.put(q.queueKey(t, v), v.ref)
+	f := q.obtainFlow(t, v.queue, s, q.sizeOf(v))
+	q.put(f, q.queueKey(t, v), v.ref)
 	v.flow = f.ref
-	f.n++
-	dq.n++
+	t.queues[v.queue].n++
 	s.due++
-	sq.relink()
+	q.relink(f)
 }
 
 // dequeueVertex takes a vertex out of the queue, if it is in one.
@@ -270,73 +322,60 @@ func (q *queue) dequeueVertex(v *vertex) {
 	}
 	f := q.flows.at(v.flow)
 	dq := &f.thread.queues[v.queue]
-	sq := f.find(q.sizeOf(v))
 	if v.aside {
-		sq.limited.remove(v.ref)
+		f.extras.limited.remove(v.ref)
 		dq.limited--
 		v.aside = false
 	} else {
-		sq.due.remove(v.ref)
-		sq.relink()
+		f.remove(v.ref)
+		q.relink(f)
 	}
 	v.flow = 0
-	f.n--
 	dq.n--
 	f.share.due--
 	q.delistVertex(v)
-	if f.n == 0 && !f.hasParked() {
+	if f.len() == 0 && f.place != inParked {
 		q.dropFlow(f)
 	}
 }
 
-func (f *flow) hasParked() bool {
-	for sq := range f.all {
-		if sq.place == inParked {
-			return true
-		}
-	}
-	return false
-}
-
-// relink puts the queue into the heap where picks find it, ordered by its first
-// vertex. A queue that is empty or waits for the next run is in no heap.
-func (sq *sizeQueue) relink() {
-	f := sq.flow
+// relink puts the flow into the heap where picks find it, ordered by its first
+// vertex. A flow that is empty or waits for the next run is in no heap.
+func (q *queue) relink(f *flow) {
 	s, t := f.share, f.thread
 	switch {
-	case sq.place == inParked:
-	case sq.due.len() == 0 || f.queue != t.active:
-		sq.unlink()
-	case sq.place == inSpent:
-		s.size(sq.size).spent.put(sq.due.next(), sq)
-	case sq.place == inOpen || t.open:
-		s.size(sq.size).open.put(sq.due.next(), sq)
-		sq.place = inOpen
+	case f.place == inParked:
+	case f.vertex == 0 || f.queue != t.active:
+		f.unlink()
+	case f.place == inSpent:
+		s.size(f.size).spent.put(f.key, f)
+	case f.place == inOpen || t.open:
+		s.size(f.size).open.put(f.key, f)
+		f.place = inOpen
 		s.enlist()
 	default:
-		sq.setParked()
+		f.setParked()
 	}
 }
 
-func (sq *sizeQueue) unlink() {
-	switch sq.place {
+func (f *flow) unlink() {
+	switch f.place {
 	case inOpen:
-		sq.flow.share.size(sq.size).open.remove(sq)
+		f.share.size(f.size).open.remove(f)
 	case inSpent:
-		sq.flow.share.size(sq.size).spent.remove(sq)
+		f.share.size(f.size).spent.remove(f)
 	}
-	sq.place = inNone
+	f.place = inNone
 }
 
-// setParked parks a queue, which is in no heap, until its thread opens.
-func (sq *sizeQueue) setParked() {
-	sq.place = inParked
-	t := sq.flow.thread
-	t.parked = append(t.parked, sq)
+// setParked parks a flow, which is in no heap, until its thread opens.
+func (f *flow) setParked() {
+	f.place = inParked
+	f.thread.parked = append(f.thread.parked, f)
 }
 
 // setOpen notes whether the thread may take another session. If so, its parked
-// queues are linked again.
+// flows are linked again.
 func (q *queue) setOpen(t *thread, open bool) {
 	t.open = open
 	if !open || len(t.parked) == 0 {
@@ -344,44 +383,38 @@ func (q *queue) setOpen(t *thread, open bool) {
 	}
 	parked := t.parked
 	t.parked = nil
-	q.unpark(t, parked)
+	q.unpark(parked)
 	clear(parked)
 	if t.parked == nil {
 		t.parked = parked[:0]
 	}
 }
 
-func (q *queue) unpark(t *thread, parked []*sizeQueue) {
-	for _, sq := range parked {
-		sq.place = inNone
+func (q *queue) unpark(parked []*flow) {
+	for _, f := range parked {
+		f.place = inNone
 	}
-	for _, sq := range parked {
-		f := sq.flow
-		if f == nil {
-			continue // dropped with another of its queues
-		}
-		if f.n == 0 {
+	for _, f := range parked {
+		if f.len() == 0 {
 			q.dropFlow(f)
 			continue
 		}
-		sq.relink()
+		q.relink(f)
 	}
 }
 
 // swapQueues makes the other queue of a queueonly thread the one that is fed.
 func (q *queue) swapQueues(t *thread) {
 	t.active = 1 - t.active
-	q.unpark(t, t.takeParked())
+	q.unpark(t.takeParked())
 	for i := range t.queues {
 		for _, f := range t.queues[i].flows {
-			for sq := range f.all {
-				sq.relink()
-			}
+			q.relink(f)
 		}
 	}
 }
 
-func (t *thread) takeParked() []*sizeQueue {
+func (t *thread) takeParked() []*flow {
 	parked := t.parked
 	t.parked = nil
 	return parked

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"hash/maphash"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,9 @@ type mail struct {
 	vertices       slab[vertexRef, vertex]
 	moreRecipients slab[recipientsRef, []recipient] // of vertices, after the first
 	extras         slab[extrasRef, extras]
-	senders        pool[senderRef, string]
+	senders        pool[senderRef, sender]
+	bySender       slabIndex[senderRef] // by hash
+	senderSeed     maphash.Seed
 	diagnostics    pool[diagnosticRef, diagnostic]
 	threadTable    slab[threadRef, *thread]
 	noticePlans    map[messageRef]*noticePlan
@@ -161,7 +164,40 @@ func isPathOf(path string, id MessageID, levels int) bool {
 	return ok && name == string(strconv.AppendUint(digits[:0], uint64(id), 10))
 }
 
-func (ml *mail) sender(m *message) string { return *ml.senders.at(m.sender) }
+// sender is a sender of messages, which share it.
+type sender struct {
+	address string
+	hash    uint64 // of address; 0: it is not in bySender
+	// share is the one that its mail was last put into, as long as that share has
+	// this serial (obtainShare).
+	share  shareRef
+	serial uint64
+}
+
+// obtainSender finds or makes the sender with an address, and adds a user.
+func (ml *mail) obtainSender(address string) senderRef {
+	hash := maphash.String(ml.senderSeed, address) | 1
+	n := ml.bySender.find(hash)
+	if n == 0 {
+		n = ml.senders.add(sender{address: address, hash: hash})
+		ml.bySender.add(n)
+		return n
+	}
+	if ml.senders.at(n).address == address {
+		return ml.senders.retain(n)
+	}
+	return ml.senders.add(sender{address: address}) // the hashes are the same
+}
+
+// releaseSender removes a user of a sender.
+func (ml *mail) releaseSender(n senderRef) {
+	if ml.senders.at(n).hash != 0 && ml.senders.users(n) == 1 {
+		ml.bySender.remove(n)
+	}
+	ml.senders.release(n)
+}
+
+func (ml *mail) sender(m *message) string { return ml.senders.at(m.sender).address }
 
 // errorTo returns where reports about the message go.
 func (ml *mail) errorTo(m *message) string {
@@ -199,6 +235,6 @@ func (ml *mail) freeMessage(m *message) {
 	if m.extras != 0 {
 		ml.extras.release(m.extras)
 	}
-	ml.senders.release(m.sender)
+	ml.releaseSender(m.sender)
 	ml.messages.release(m.ref)
 }

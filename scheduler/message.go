@@ -88,12 +88,12 @@ type vertex struct {
 	suspensionsWhenDue uint32
 	open               int32 // recipients that are not done
 	wakeIndex          int32 // in agenda.wakes
-	queueIndex         int32 // in a heap of its sizeQueue
+	queueIndex         int32 // in a heap of its flow
 	flow               flowRef
 	// ordinal is its place among the vertices of the message, up to maxOrdinal.
 	ordinal    uint16
 	queue      uint8 // index in thread.queues of the one it is or was in
-	aside      bool  // in sizeQueue.limited
+	aside      bool  // in flowExtras.limited
 	state      vertexState
 	readReason readReason
 	retry      uint8 // index in Retries of the next step

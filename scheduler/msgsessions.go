@@ -66,13 +66,12 @@ func (d *dispatch) freeSessions(r *ring) int {
 // setAside hides a vertex from picks, because its message may not take a new
 // session.
 func (d *dispatch) setAside(v *vertex) {
-	sq := d.sizeQueueOf(v)
-	key := d.keyOf(v)
-	sq.due.remove(v.ref)
-	sq.relink()
-	sq.limit(key, v.ref)
+	f, key := d.flows.at(v.flow), d.keyOf(v)
+	f.remove(v.ref)
+	d.relink(f)
+	d.obtainFlowExtras(f).limited.put(key, v.ref)
 	v.aside = true
-	t := sq.flow.thread
+	t := f.thread
 	t.queues[v.queue].limited++
 	j := d.jobOf(v)
 	if len(j.aside) == 0 {
@@ -94,13 +93,13 @@ func (d *dispatch) releaseAside(r *ring) {
 			if v.message != j.message || !v.aside || d.jobOf(v) != j {
 				continue
 			}
-			sq, key := d.sizeQueueOf(v), d.keyOf(v)
-			sq.limited.remove(v.ref)
-			sq.due.put(key, v.ref)
+			f, key := d.flows.at(v.flow), d.keyOf(v)
+			f.extras.limited.remove(v.ref)
+			d.put(f, key, v.ref)
 			v.aside = false
-			t := sq.flow.thread
+			t := f.thread
 			t.queues[v.queue].limited--
-			sq.relink()
+			d.relink(f)
 			d.updateThread(t)
 			if t.open {
 				n--

@@ -58,10 +58,10 @@ func (d *dispatch) isIdleVertex(v *vertex, wake instant) bool {
 	default:
 		return false
 	}
-	if v.wakeIndex != 0 && d.wakes.at(int(v.wakeIndex)-1).key < wake {
+	if d.wakes.contains(v.ref) && d.wakes.keyOf(v.ref) < wake {
 		return false
 	}
-	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.delays.at(int(p.index)-1).key < wake {
+	if p := d.delayPlans[v.ref]; p != nil && p.index != 0 && d.delays.keyOf(p) < wake {
 		return false
 	}
 	// A report counts even if it comes after the end of its line.
@@ -190,7 +190,7 @@ func (dv *delivery) keepExtras(m *message) {
 		if p == nil || len(p.deadlines) == 0 || p.index == 0 {
 			return
 		}
-		if at := dv.delays.at(int(p.index) - 1).key; x.deadlineAt == 0 || at < x.deadlineAt {
+		if at := dv.delays.keyOf(p); x.deadlineAt == 0 || at < x.deadlineAt {
 			x.deadlineAt, needed = at, true
 		}
 	})
@@ -221,7 +221,7 @@ func (dv *delivery) newRecord(m *message, v *vertex) recordRef {
 	if p := dv.delayPlans[v.ref]; p != nil && p.index != 0 {
 		// A delay or deadline that has not been handled yet is handled when the
 		// file has been read.
-		set(recordReadAtLook, dv.delays.at(int(p.index)-1).key <= dv.now)
+		set(recordReadAtLook, dv.delays.keyOf(p) <= dv.now)
 	}
 	return n
 }

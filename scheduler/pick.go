@@ -101,7 +101,7 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 		if s == nil {
 			return pick{}, false
 		}
-		v := d.vertices.at(s.next().due.first())
+		v := d.vertices.at(s.next().vertex)
 		if t := d.threadOf(v); !d.admitsSite(t) {
 			d.waitAtSite(t)
 			continue
@@ -124,13 +124,16 @@ func (d *dispatch) nextPick(r *ring) (pick, bool) {
 // its quantum. If no vertex of the ring can use a new session, any vertex of the
 // thread can ride.
 func (d *dispatch) stayingPick(t *thread) (pick, bool) {
-	dq := t.queue()
 	s := t.ring.turn()
 	if s == nil {
-		return pick{vertex: d.vertices.at(dq.first(&d.mail)), staying: true}, true
+		return pick{vertex: d.vertices.at(t.queue().first()), staying: true}, true
 	}
 	f := d.flowOf(t, t.active, s)
-	if f == nil || f.n == 0 {
+	if f == nil {
+		return pick{}, false
+	}
+	v, _ := f.first()
+	if v == 0 {
 		return pick{}, false
 	}
 	if !f.hasQuantum() {
@@ -139,7 +142,7 @@ func (d *dispatch) stayingPick(t *thread) (pick, bool) {
 		}
 		s.newRound()
 	}
-	return pick{vertex: d.vertices.at(f.first()), staying: true}, true
+	return pick{vertex: d.vertices.at(v), staying: true}, true
 }
 
 // sessionFor finds a free session for the thread. It tries the agent that served
@@ -192,7 +195,7 @@ func (d *dispatch) serve(a *agent, p pick) {
 // feed gives the agent the vertex of the pick as a job line.
 func (d *dispatch) feed(a *agent, p pick) {
 	if p.preempted != nil && !d.overtake(p) {
-		p.vertex = d.vertices.at(p.preempted.share.next().due.first())
+		p.vertex = d.vertices.at(p.preempted.share.next().vertex)
 	}
 	v := p.vertex
 	t, m := d.threadOf(v), d.messageOf(v)

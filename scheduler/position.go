@@ -61,7 +61,7 @@ func (s *Scheduler) position(v *vertex, limit int) *PositionView {
 	if v.flow == 0 {
 		return nil
 	}
-	f := *s.flows.at(v.flow)
+	f := s.flows.at(v.flow)
 	p := &PositionView{Share: f.share.name, Weight: f.share.weight, Deficit: f.share.deficit, Job: s.viewJob(v)}
 	p.Turn, p.SharesBefore = f.share.turnsBefore(limit)
 	p.QuantumUsed = !f.hasQuantum()
@@ -111,19 +111,19 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 	key := s.keyOf(v)
 	jobs := make(map[messageRef]bool)
 	visited := 0
-	countIn := func(sq *sizeQueue) bool {
+	countIn := func(f *flow) bool {
 		visited++
 		below := key
-		switch used := !sq.flow.hasQuantum(); {
+		switch used := !f.hasQuantum(); {
 		case visited > 10*limit:
 			p.More = true
 			return false
-		case !sq.flow.thread.open || used && !p.QuantumUsed:
+		case !f.thread.open || used && !p.QuantumUsed:
 			return true
 		case p.QuantumUsed && !used:
 			below = never
 		}
-		return sq.due.eachBelow(below, func(ref vertexRef) bool {
+		return f.eachBelow(below, func(ref vertexRef) bool {
 			if ref == v.ref {
 				return true
 			}
@@ -144,7 +144,7 @@ func (s *Scheduler) countBefore(v *vertex, p *PositionView, limit int) {
 	if p.QuantumUsed {
 		below = never
 	}
-	for _, sz := range (*s.flows.at(v.flow)).share.sizes {
+	for _, sz := range s.flows.at(v.flow).share.sizes {
 		if !sz.open.eachBelow(below, countIn) || !sz.spent.eachBelow(below, countIn) {
 			break
 		}
@@ -192,16 +192,17 @@ func (s *Scheduler) nextVertex(t *thread) *vertex {
 	if dq.len() == 0 {
 		return nil
 	}
-	var next *flow
-	for _, f := range dq.flows[:min(maxExplained, len(dq.flows))] {
-		if f.n > 0 && (next == nil || f.share.before(next.share)) {
-			next = f
+	var next vertexRef
+	var of *share
+	for i, f := range dq.flows {
+		if i >= maxExplained && next != 0 {
+			break
+		}
+		if v, _ := f.first(); v != 0 && (of == nil || f.share.before(of)) {
+			next, of = v, f.share
 		}
 	}
-	if next != nil {
-		return s.vertices.at(next.first())
-	}
-	return s.vertices.at(dq.any())
+	return s.vertices.at(next)
 }
 
 // before reports whether a share has its turn before another one. A share that

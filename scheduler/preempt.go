@@ -28,11 +28,11 @@ func (d *dispatch) preempt(p pick) pick {
 	bestNeed := 0
 	for i := range cur.share.sizes {
 		sz := &cur.share.sizes[i]
-		sq := sz.first()
-		if sq == nil {
+		f := sz.first()
+		if f == nil {
 			continue
 		}
-		other := d.vertices.at(sq.due.first())
+		other := d.vertices.at(f.vertex)
 		j, need := d.jobOf(other), 1
 		if j != nil {
 			need = int(j.due)
@@ -92,13 +92,13 @@ func (d *dispatch) overtake(p pick) bool {
 		if v.flow == 0 || d.jobOf(v) != j {
 			return
 		}
-		sq := d.sizeQueueOf(v)
+		f, key := d.flows.at(v.flow), d.queueKey(d.threadOf(v), v)
 		if v.aside {
-			sq.limit(d.queueKey(d.threadOf(v), v), v.ref)
+			f.extras.limited.put(key, v.ref)
 			return
 		}
-		sq.due.put(d.queueKey(d.threadOf(v), v), v.ref)
-		sq.relink()
+		d.put(f, key, v.ref)
+		d.relink(f)
 	})
 	return true
 }

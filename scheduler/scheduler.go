@@ -84,6 +84,7 @@
 package scheduler
 
 import (
+	"hash/maphash"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -153,6 +154,7 @@ type queue struct {
 	told       told
 
 	shareTable slab[shareRef, share]
+	lastShare  uint64             // last share.serial that was given
 	flowIndex  slabIndex[flowRef] // of the threads with many flows
 
 	channels     map[string]*channel
@@ -166,6 +168,8 @@ func New(config *Config, r *rand.Rand) *Scheduler {
 	s.config, s.rand = config, r
 	s.byID = newSlabIndex(func(n messageRef) uint64 { return uint64(s.messages.at(n).id) })
 	s.byLogHash = newSlabIndex(func(n messageRef) uint64 { return s.messages.at(n).logHash })
+	s.bySender = newSlabIndex(func(n senderRef) uint64 { return s.senders.at(n).hash })
+	s.senderSeed = maphash.MakeSeed()
 	s.threads, s.held = make(map[threadKey]*thread), make(map[threadKey]bool)
 	s.suspendedThreads = make(map[threadKey]*suspensionOrder)
 	s.sites, s.knownSites = make(map[string]*site), make(map[threadKey]*knownSite)

@@ -22,7 +22,9 @@ const turnVertices = 8
 // its place would depend on which thread opens first.
 type share struct {
 	name   string
+	kind   string // the share parameter of the ring when it was last found by its name
 	ref    shareRef
+	serial uint64 // not reused; a new one when kind changes; 0: the share was dropped
 	ring   *ring
 	weight int
 	// deficit is how many vertices it may still pick in this turn. A negative
@@ -33,7 +35,7 @@ type share struct {
 	turnKey   instant
 	turnIndex int32       // in ring.turns
 	debtor    bool        // is in ring.debtors
-	flows     int         // number of its flows with due vertices
+	flows     int         // number of its threads with flows
 	due       int         // vertices
 	sizes     []shareSize // in ascending order of size
 	moved     []*job      // jobs that have overtaken another
@@ -44,13 +46,13 @@ type share struct {
 
 type shareRef uint32
 
-// shareSize has the due vertices of a share whose jobs have the same size. Its
-// heaps are in the order of the job list.
+// shareSize has the flows of a share for one size. Its heaps are in the order of the
+// job list.
 type shareSize struct {
 	size int32
-	open heap[*sizeQueue]
-	// spent has the threads that have used their quantum in this round.
-	spent heap[*sizeQueue]
+	open heap[*flow]
+	// spent has the flows whose threads have used their quantum in this round.
+	spent heap[*flow]
 }
 
 // maxEmptySizes is the number of sizes above which a share drops those without
@@ -86,17 +88,30 @@ func turnIndexOf(s *share) *int32 { return &s.turnIndex }
 // shares come after all new ones.
 const oldShares instant = 1 << 62
 
-// obtainShare finds or makes the share of a sender in a ring.
-func (q *queue) obtainShare(r *ring, kind, sender string) *share {
-	name := shareName(kind, sender)
-	s := r.shares[name]
-	if s != nil {
+// obtainShare finds or makes the share of a sender in a ring. Most senders have
+// their mail in one share, so it looks there first.
+func (q *queue) obtainShare(r *ring, kind string, from *sender) *share {
+	if s := q.shareTable.get(from.share); s != nil && s.serial == from.serial && s.ring == r && s.kind == kind {
 		return s
 	}
+	name := shareName(kind, from.address)
+	s := r.shares[name]
+	if s == nil {
+		s = q.newShare(r, name)
+	}
+	if s.kind != kind || s.serial == 0 {
+		q.lastShare++
+		s.kind, s.serial = kind, q.lastShare
+	}
+	from.share, from.serial = s.ref, s.serial
+	return s
+}
+
+func (q *queue) newShare(r *ring, name string) *share {
 	if r.shares == nil {
 		r.shares = make(map[string]*share)
 	}
-	ref, s := r.shareTable.alloc()
+	ref, s := q.shareTable.alloc()
 	weight := q.config.weight(name)
 	*s = share{name: name, ref: ref, ring: r, weight: weight, deficit: weight * turnVertices}
 	r.shares[name] = s
@@ -111,7 +126,7 @@ func (s *share) size(size int32) *shareSize {
 	}
 	if i == len(s.sizes) || s.sizes[i].size != size {
 		sz := shareSize{size: size}
-		sz.open.index = func(sq *sizeQueue) *int32 { return &sq.index }
+		sz.open.index = func(f *flow) *int32 { return &f.heapIndex }
 		sz.spent.index = sz.open.index
 		s.sizes = slices.Insert(s.sizes, i, sz)
 	}
@@ -150,6 +165,7 @@ func (s *share) dropWhenEmpty() {
 		return
 	}
 	delete(r.shares, s.name)
+	s.serial = 0
 	if !s.debtor { // else forgiveDebts releases it
 		r.shareTable.release(s.ref)
 	}
@@ -202,10 +218,13 @@ func (r *ring) forgiveDebts() {
 // charge counts a pick from the flow against its share.
 func (f *flow) charge() {
 	s := f.share
-	if f.round != s.round {
-		f.round, f.picks = s.round, 0
+	picks := int32(1)
+	if f.round == s.round {
+		picks += f.picks
 	}
-	f.picks++
+	for g := range f.siblings {
+		g.round, g.picks = s.round, picks
+	}
 	s.deficit--
 	if s.deficit < 0 && !s.debtor {
 		s.debtor = true
@@ -213,12 +232,12 @@ func (f *flow) charge() {
 	}
 }
 
-// next returns the queue with the first vertex, in the order of the job list,
+// next returns the flow with the first vertex, in the order of the job list,
 // that can be picked; nil if there is none. If all threads that can be fed have
 // used their quantum, a new round begins.
-func (s *share) next() *sizeQueue {
-	if sq := s.firstOpen(); sq != nil {
-		return sq
+func (s *share) next() *flow {
+	if f := s.firstOpen(); f != nil {
+		return f
 	}
 	if !s.newRound() {
 		return nil
@@ -227,9 +246,9 @@ func (s *share) next() *sizeQueue {
 }
 
 // firstOpen returns the same, but begins no new round. It compares the keys in
-// the heaps before it looks at a queue and its thread, because those are
+// the heaps before it looks at a flow and its thread, because those are
 // scattered in memory.
-func (s *share) firstOpen() *sizeQueue {
+func (s *share) firstOpen() *flow {
 	if len(s.sizes) > maxEmptySizes {
 		s.sizes = slices.DeleteFunc(s.sizes, func(sz shareSize) bool { return sz.open.len()+sz.spent.len() == 0 })
 	}
@@ -244,37 +263,37 @@ func (s *share) firstOpen() *sizeQueue {
 		if best == nil {
 			return nil
 		}
-		if sq := best.head(); sq != nil {
-			return sq
+		if f := best.head(); f != nil {
+			return f
 		}
 	}
 }
 
-// first returns the queue with the first vertex of the size that can be picked
+// first returns the flow with the first vertex of the size that can be picked
 // in this round.
-func (sz *shareSize) first() *sizeQueue {
+func (sz *shareSize) first() *flow {
 	for sz.open.len() > 0 {
-		if sq := sz.head(); sq != nil {
-			return sq
+		if f := sz.head(); f != nil {
+			return f
 		}
 	}
 	return nil
 }
 
-// head returns the first queue of the heap open. If its thread is closed or has
-// used its quantum, head takes the queue out of the heap and returns nil.
-func (sz *shareSize) head() *sizeQueue {
-	sq := sz.open.first()
-	switch f := sq.flow; {
+// head returns the first flow of the heap open. If its thread is closed or has
+// used its quantum, head takes the flow out of the heap and returns nil.
+func (sz *shareSize) head() *flow {
+	f := sz.open.first()
+	switch {
 	case !f.thread.open:
-		sz.open.remove(sq)
-		sq.setParked()
+		sz.open.pop()
+		f.setParked()
 	case f.hasQuantum():
-		return sq
+		return f
 	default:
-		sz.open.remove(sq)
-		sz.spent.put(sq.due.next(), sq)
-		sq.place = inSpent
+		sz.open.pop()
+		sz.spent.put(f.key, f)
+		f.place = inSpent
 	}
 	return nil
 }
@@ -292,14 +311,13 @@ func (s *share) newRound() bool {
 	for i := range s.sizes {
 		sz := &s.sizes[i]
 		for sz.spent.len() > 0 {
-			sq := sz.spent.pop()
-			if !sq.flow.thread.open {
-				sq.place = inNone
-				sq.setParked()
+			f := sz.spent.pop()
+			if !f.thread.open {
+				f.setParked()
 				continue
 			}
-			sz.open.put(sq.due.next(), sq)
-			sq.place = inOpen
+			sz.open.put(f.key, f)
+			f.place = inOpen
 			found = true
 		}
 	}

@@ -127,7 +127,7 @@ func (s *Scheduler) viewThread(t *thread) *ThreadView {
 	v := &ThreadView{
 		Channel: t.key.channel, Host: t.key.host,
 		Vertices: t.vertices.len, Recipients: t.recipients, Attempts: t.attempts,
-		Shares: len(t.queue().flows),
+		Shares: int(t.queue().shares),
 		Window: t.windowSize(), WindowLimit: max(1, t.params.MaxThr),
 		InitialWindow: min(t.params.InitialConcurrency, max(1, t.params.MaxThr)), Sessions: t.busy, Held: t.held,
 		Feedback: FeedbackView{
@@ -242,7 +242,10 @@ func (s *Scheduler) viewVertex(v *vertex) *VertexView {
 		if v.aside && view.Wait == WaitAgent {
 			view.Wait = WaitMessage
 		}
-		view.Next = v.queue == t.active && v.flow != 0 && s.flows.at(v.flow).first() == v.ref
+		if v.queue == t.active && v.flow != 0 {
+			first, _ := s.flows.at(v.flow).first()
+			view.Next = first == v.ref
+		}
 	case fed:
 		if a := s.agents[v.agent]; a != nil {
 			view.PID = a.pid

@@ -81,6 +81,9 @@ func (p *pool[N, T]) add(value T) N {
 	return n
 }
 
+// users is how many users a value has.
+func (p *pool[N, T]) users(n N) int32 { return p.items.at(n).refs }
+
 // retain adds a user.
 func (p *pool[N, T]) retain(n N) N {
 	p.items.at(n).refs++

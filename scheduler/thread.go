@@ -31,64 +31,71 @@ type threadKey struct{ channel, host string }
 //
 // It is dropped when it has no vertices, no sessions and no suspension, and all
 // tokens of its rate.
+//
+// There may be very many threads, and most events concern one that is in no cache. So
+// the fields that are used together are together: each group has 64 bytes, a cache line.
 type thread struct {
-	ref      threadRef
-	key      threadKey
-	channel  *channel
-	params   *Params
-	ring     *ring           // nil: no clause gives it a command
-	memberOf *ring           // ring, or queue.orphans
-	vertices list[vertexRef] // in the order in which they joined, records included
-	// What queries show, kept up to date.
-	states      [vertexStates]int32 // vertices by state
-	recipients  int                 // not done
-	modTimes    timeMultiset        // mtimes of the message files
-	wakeTimes   timeMultiset        // of the waiting vertices
-	records     *threadRecords      // nil if none of its mail has been on record
-	lastEventAt second              // mail arrived, or was fed
-	attempts    int                 // results so far
-	completions rate                // of outcomes
-	// sequence is the place among the members of memberOf, in ascending order.
-	sequence    uint64
-	memberLinks links[*thread]
-	held        bool // not fed and not expired
-	updates     bulkUpdate
-	// queues hold the due vertices. queues[active] has those that may be fed;
+	// What it is, and whether it may be fed.
+	ref     threadRef
+	held    bool // not fed and not expired
+	updates bulkUpdate
+	active  uint8 // index in queues
+	// open says that it may take another session.
+	open           bool
+	params         *Params
+	ring           *ring // nil: no clause gives it a command
+	memberOf       *ring // ring, or queue.orphans
+	channel        *channel
+	shaping        *shaping // nil: only the window bounds it
+	suspendedUntil instant  // 0: not suspended
+	busy           int      // sessions
+
+	// How much of it may be fed.
+	window      window
+	wants       int            // how many more sessions it could use now
+	records     *threadRecords // nil if none of its mail has been on record
+	suspensions uint32         // begun and ended so far
+	running     bool           // a run of a queueonly thread, begun by an ETRN
+	selected    bool           // by option -p
+	retry       uint8          // index in Retries of the next suspension
+	inRetryStep bool           // the suspension is a step of retries, not a retryat
+
+	// Its mail. queues hold the due vertices. queues[active] has those that may be fed;
 	// the other has those for the next run of a queueonly thread.
 	// Invariant: only a queueonly thread has vertices for a next run. All of
 	// its due vertices are there while it is not running.
-	queues   [2]dueQueue
-	active   uint8
-	running  bool // a run of a queueonly thread, begun by an ETRN
-	selected bool // by option -p
+	vertices   list[vertexRef]     // in the order in which they joined, records included
+	states     [vertexStates]int32 // vertices by state
+	recipients int                 // not done
 
-	window  window
-	shaping *shaping // nil: only the window bounds it
-	busy    int      // sessions
+	parked []*flow // that picks do not find until the thread opens
+	queues [2]dueQueue
 	// agents has one entry for each session, and the agents that were started
 	// for the thread and have not said #hungry yet.
 	agents []*agent
+
+	// What changes when mail comes or is fed, for queries and limits.
+	modTimes    timeMultiset // mtimes of the message files
+	lastEventAt second       // mail arrived, or was fed
+	resumeIndex int32        // in agenda.resumes
+	lastAgent   *agent       // the last that served it; nil: none, or gone
 	// sessionCap bounds busy if wakeuprestartonly keeps new mail from starting
 	// more agents; 0: no bound.
 	sessionCap int
-	wants      int // how many more sessions it could use now
+	// sequence is the place among the members of memberOf, in ascending order.
+	sequence uint64
 
-	suspendedUntil instant   // 0: not suspended
-	suspensions    uint32    // begun and ended so far
-	retry          uint8     // index in Retries of the next suspension
-	inRetryStep    bool      // the suspension is a step of retries, not a retryat
-	revivable      int32     // waiting vertices that a revival of the thread makes due
-	resumeIndex    int32     // in agenda.resumes
-	nextUpdate     vertexRef // where the bulk updates continue; 0: none
+	// What changes with a report.
+	key         threadKey
+	completions rate          // of outcomes
+	attempts    int           // results so far
+	diagnostic  diagnosticRef // last report on any recipient; recipients share it
+	unsaved     bool          // in saving.threads
 
-	// open says that it may take another session.
-	open   bool
-	parked []*sizeQueue // queues that picks do not find until the thread opens
-
-	lastAgent  *agent        // the last that served it; nil: none, or gone
-	diagnostic diagnosticRef // last report on any recipient; recipients share it
-	unsaved    bool          // in saving.threads
-	sender     senderRef     // of the last vertex that joined; messages share it
+	wakeTimes   timeMultiset // of the waiting vertices
+	memberLinks links[*thread]
+	revivable   int32     // waiting vertices that a revival of the thread makes due
+	nextUpdate  vertexRef // where the bulk updates continue; 0: none
 }
 
 // mayFeed reports whether the state of the thread allows feeding.
@@ -184,7 +191,7 @@ func (q *queue) emptyQueues(t *thread) []*vertex {
 			out = append(out, v)
 		}
 	})
-	q.unpark(t, t.takeParked())
+	q.unpark(t.takeParked())
 	return out
 }
 
@@ -217,19 +224,8 @@ func (q *queue) detachThread(t *thread) {
 }
 
 func (q *queue) linkVertex(t *thread, v *vertex) {
-	m := q.messageOf(v)
-	// Messages of one sender often follow each other: share the string.
-	switch {
-	case t.sender == m.sender:
-	case t.sender != 0 && *q.senders.at(t.sender) == q.sender(m):
-		q.senders.release(m.sender)
-		m.sender = q.senders.retain(t.sender)
-	default:
-		q.senders.release(t.sender)
-		t.sender = q.senders.retain(m.sender)
-	}
 	t.vertices.append(v.ref)
-	t.modTimes.add(m.modifiedAt.second())
+	t.modTimes.add(q.messageOf(v).modifiedAt.second())
 	t.states[v.state]++
 	t.memberOf.vertices++
 }
@@ -288,11 +284,12 @@ func (q *queue) updateThread(t *thread) {
 		q.dropThread(t)
 		return
 	}
-	wants := 0
+	free := 0 // sessions that it may still take
 	if t.mayFeed() {
-		wants = max(0, min(t.queue().pickable(), t.freeSlots()))
+		free = max(0, t.freeSlots())
 	}
-	q.setOpen(t, t.mayFeed() && t.freeSlots() > 0)
+	wants := min(t.queue().pickable(), free)
+	q.setOpen(t, free > 0)
 	if t.shaping != nil && t.shaping.site != nil && wants == 0 {
 		q.declineSite(t)
 	}
@@ -318,7 +315,7 @@ func (q *queue) dropThread(t *thread) {
 	if t.window != (window{}) || t.retry != 0 {
 		q.noteThreadChange(t)
 	}
-	q.unpark(t, t.takeParked())
+	q.unpark(t.takeParked())
 	q.detachThread(t)
 	q.resumes.remove(t)
 	if x := t.shaping; x != nil {
@@ -336,7 +333,6 @@ func (q *queue) dropThread(t *thread) {
 	}
 	delete(q.threads, t.key)
 	q.diagnostics.release(t.diagnostic)
-	q.senders.release(t.sender)
 	q.threadTable.release(t.ref)
 	q.counts.Threads--
 }
