@@ -33,9 +33,11 @@ test: all
 race:
 	$(GO) test -race -timeout 30m ./...
 
-# Each fuzz target for TIME (make fuzz TIME=10m).
+# Each fuzz target for TIME (make fuzz TIME=10m); FUZZ_AT_ONCE of them run at a time, by
+# default one for each processor.
+FUZZ_AT_ONCE =
 fuzz:
-	@packaging/fuzz $(TIME)
+	@packaging/fuzz $(TIME) $(FUZZ_AT_ONCE)
 
 bench: all
 	$(GO) test -run '^$$' -bench . -timeout 2h -p 1 ./...
