@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -121,6 +122,10 @@ func (c *connection) command(line string) (forward bool, err error) {
 			c.reply("501 5.5.4 BY takes seconds and a mode, such as BY=3600;R")
 			return false, nil
 		}
+		if line, ok = c.cutSize(line); !ok {
+			c.reply("552 5.3.4 Message too large")
+			return false, nil
+		}
 	case "RCPT":
 		line = c.completePostmaster(line)
 	case "BDAT":
@@ -166,6 +171,36 @@ func (c *connection) completePostmaster(line string) string {
 // value, because go-smtp accepts it only for RCPT. ok is false if the value is invalid.
 func (c *connection) cutDeliverBy(line string) (rest string, ok bool) {
 	c.deliverBy = ""
+	rest, values := cutParameter(line, "BY")
+	if len(values) == 0 {
+		return line, true
+	}
+	by := ctlfile.ParseDeliverBy("BY=" + values[0])
+	_, mode, _ := strings.Cut(values[0], ";")
+	if !by.Given || by.Return && by.After <= 0 || len(mode) > 1 && !strings.EqualFold(mode[1:], "T") || len(values) > 1 {
+		return "", false
+	}
+	c.deliverBy = strings.ToUpper(values[0])
+	return rest, true
+}
+
+// cutSize removes the SIZE parameter (RFC 1870) from a MAIL command if its value has more
+// than 32 bits, which go-smtp does not read. ok is false if such a message is too large.
+func (c *connection) cutSize(line string) (rest string, ok bool) {
+	rest, values := cutParameter(line, "SIZE")
+	if len(values) != 1 || len(values[0]) > 20 {
+		return line, true
+	}
+	size, err := strconv.ParseUint(values[0], 10, 64)
+	if size <= math.MaxUint32 || err != nil && !errors.Is(err, strconv.ErrRange) {
+		return line, true
+	}
+	return rest, err == nil && size <= uint64(c.config.o.MaxSize)
+}
+
+// cutParameter removes the parameters of a name from a MAIL command and returns their
+// values.
+func cutParameter(line, name string) (rest string, values []string) {
 	from := pathEnd(line)
 	for at, word := from, ""; at < len(line); at += len(word) {
 		if line[at] == ' ' || line[at] == '\t' {
@@ -173,20 +208,13 @@ func (c *connection) cutDeliverBy(line string) (rest string, ok bool) {
 			continue
 		}
 		word, _, _ = strings.Cut(line[at:], " ")
-		name, value, _ := strings.Cut(word, "=")
-		if !strings.EqualFold(name, "BY") {
-			continue
+		if given, value, _ := strings.Cut(word, "="); strings.EqualFold(given, name) {
+			values = append(values, value)
+			line = line[:at] + line[at+len(word):]
+			word = ""
 		}
-		by := ctlfile.ParseDeliverBy("BY=" + value)
-		_, mode, _ := strings.Cut(value, ";")
-		if !by.Given || by.Return && by.After <= 0 || len(mode) > 1 && !strings.EqualFold(mode[1:], "T") || c.deliverBy != "" {
-			return "", false
-		}
-		c.deliverBy = strings.ToUpper(value)
-		line = line[:at] + line[at+len(word):]
-		word = ""
 	}
-	return strings.TrimRight(line, " "), true
+	return strings.TrimRight(line, " "), values
 }
 
 // pathEnd returns the index after the path of a MAIL or RCPT command, whose local part

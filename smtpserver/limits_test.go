@@ -151,11 +151,26 @@ func TestHeaderThatCannotBeDeliveredIsRefused(t *testing.T) {
 	s.nothingLeft()
 }
 
+// A limit may have more than 32 bits.
+func TestSizeOfMoreThan32Bits(t *testing.T) {
+	s := start(t, func(o *Options) { o.MaxSize = 8 << 30 })
+	d := s.dial()
+	d.say("EHLO x", "250 ")
+	d.say("MAIL FROM:<a@far.example> SIZE=4294967296 BODY=8BITMIME", "250 ")
+	d.say("RSET", "250 ")
+	d.say("MAIL FROM:<a@far.example> SIZE=8589934593", "552 ")
+	s.nothingLeft()
+}
+
 func TestMessageTooLargeIsRefused(t *testing.T) {
 	s := start(t, func(o *Options) { o.MaxSize = 1000 })
 	d := s.dial()
 	d.say("EHLO x", "250 ")
-	d.say("MAIL FROM:<a@far.example> SIZE=1001", "552 ")
+	// SIZE has up to twenty digits (RFC 1870).
+	for _, size := range []string{"1001", "4294967296", "18446744073709551616", "99999999999999999999"} {
+		d.say("MAIL FROM:<a@far.example> BODY=8BITMIME SIZE="+size, "552 ")
+	}
+	d.say("MAIL FROM:<a@far.example> SIZE=100000000000000000000", "501 ")
 	begin(d)
 	d.say("DATA", "354 ")
 	d.say(strings.Repeat("x\r\n", 1000)+".", "552 ")
