@@ -49,6 +49,7 @@ var badSeeds = []uint64{
 	126,                 // a notice whose name was not on disk counted as sent
 	18,                  // a hold that failed half-way left the message file in hold/
 	34,                  // the router took an error for the absence of a message
+	6519942202950955873, // a d line that was cut short counted as the record of a success
 	2936964096962290499, // a REQUEUE removed a message although its submission was not durable
 }
 
