@@ -3,6 +3,7 @@ package mailq
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,15 +146,13 @@ func ParseOutcome(reply string) (Outcome, error) {
 	}
 	_, more, _ := strings.Cut(rest, "threads. ")
 	for sentence := range strings.SplitSeq(more, ".") {
-		var n int
-		what, _ := strings.CutPrefix(strings.TrimLeft(sentence, " 0123456789"), "messages ")
-		if _, err := fmt.Sscanf(sentence, "%d", &n); err != nil {
-			continue
-		}
-		switch what {
-		case "of suspended threads":
+		count, what, _ := strings.Cut(strings.TrimSpace(sentence), " ")
+		n, err := strconv.Atoi(count)
+		switch {
+		case err != nil: // of a later version
+		case what == "messages of suspended threads":
 			o.Suspended = n
-		case "with agents":
+		case what == "messages with agents":
 			o.WithAgents = n
 		}
 	}

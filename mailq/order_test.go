@@ -51,7 +51,7 @@ func TestOrdersAreReadAsTheyAreWritten(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	for _, dry := range []bool{false, true} {
-		want := Outcome{Messages: 3, Recipients: 5, Threads: 2, Suspended: map[bool]int{true: 2}[dry]}
+		want := Outcome{Messages: 3, Recipients: 5, Threads: 2, Suspended: map[bool]int{true: 2}[dry], WithAgents: map[bool]int{true: 1}[dry]}
 		got, err := ParseOutcome((&Order{Verb: Hold, DryRun: dry}).Reply(want))
 		if err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)

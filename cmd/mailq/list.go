@@ -273,9 +273,10 @@ func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first
 	return printer.Line("\t" + item.Text(printer.Now))
 }
 
-// total returns the lines below a list: the total, and what is kept back. It prints at once
-// that the scheduler cannot write its files. There is none if there is nothing to count. It is called before the list is printed, because
-// printing may be interrupted.
+// total returns the lines below a list: the total, and what is kept back. There is
+// none if there is nothing to count. It is called before the list is printed, because
+// printing may be interrupted. That the scheduler cannot write its files it prints itself,
+// above the list.
 func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	var all mailq.Totals
 	for _, t := range threads {
