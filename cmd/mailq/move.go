@@ -25,9 +25,9 @@ const (
 	// moveRounds is how many rounds may pass without any change before --move --all
 	// gives up on mail that cannot be moved.
 	moveRounds = 5
-	// orderRounds bounds the rounds until the orders are given again. While nothing
-	// changes, they are given ever more rarely: each is an event of the mail that it
-	// concerns.
+	// orderRounds is the most rounds that pass until the orders are given again. While
+	// nothing changes, they are given ever more rarely: each is an event of the mail
+	// that it concerns.
 	orderRounds = 60
 	// refusedLines bounds the refused recipients that are named at the end.
 	refusedLines = 100
@@ -73,9 +73,11 @@ type drain struct {
 	first  int           // recipients at the beginning
 	last   progress
 	same   int // rounds without a change
-	// The orders are given again after skip rounds, and after that not for gap ones.
-	skip, gap int
-	refused   []string // recipients that the node refuses, with the reasons
+	skip   int // rounds until the orders are given again
+	gap    int // skip after that, if nothing changes
+	// refused are the recipients that the node refuses, with the reasons, as far as they
+	// are known since the last change.
+	refused []string
 }
 
 // moveAll moves all mail to another node and waits until it has arrived. It prints a
@@ -148,26 +150,18 @@ func (d *drain) checkNode() error {
 	return nil
 }
 
-// round gives the orders once. done says that nothing is left that could still move.
+// round gives the orders, if they are due, and counts what is left. done says that nothing
+// is left that could still move.
 func (d *drain) round() (done bool, err error) {
-	orders := d.orders
-	if d.skip > 0 {
-		d.skip--
-		orders = nil
-	} else {
-		d.errors = make([]string, len(d.orders))
+	due := d.skip == 0
+	if due {
 		d.skip, d.gap = d.gap, min(2*d.gap+1, orderRounds)
+		err = d.giveOrders()
+	} else {
+		d.skip--
 	}
-	for i := range orders {
-		_, err := d.client.Order(&d.orders[i])
-		switch client.KindOf(err) {
-		case client.NotDone: // also if there is no such mail
-			d.errors[i] = err.Error()
-		default:
-			if err != nil {
-				return false, err
-			}
-		}
+	if err != nil {
+		return false, err
 	}
 	now, err := d.count()
 	if err != nil {
@@ -177,12 +171,13 @@ func (d *drain) round() (done bool, err error) {
 	if now == d.last {
 		d.same++
 	} else {
-		d.same, d.last, d.skip, d.gap = 0, now, 0, 0
+		d.same, d.last, d.skip, d.gap, d.refused = 0, now, 0, 0, nil
 		if err := d.print(&now, now.String()); err != nil {
 			return false, err
 		}
 	}
-	if now.OnTheWay > 0 && d.same >= moveRounds {
+	// Not in each round: the scheduler reads the control files for that.
+	if now.OnTheWay > 0 && (d.same == moveRounds || d.same > moveRounds && due) {
 		if err := d.findRefused(); err != nil {
 			return false, err
 		}
@@ -194,6 +189,21 @@ func (d *drain) round() (done bool, err error) {
 		return d.same >= moveRounds, nil
 	}
 	return true, nil
+}
+
+// giveOrders gives the orders once.
+func (d *drain) giveOrders() error {
+	d.errors = make([]string, len(d.orders))
+	for i := range d.orders {
+		_, err := d.client.Order(&d.orders[i])
+		switch {
+		case client.KindOf(err) == client.NotDone: // also if there is no such mail
+			d.errors[i] = err.Error()
+		case err != nil:
+			return err
+		}
+	}
+	return nil
 }
 
 // findRefused finds out which recipients on the way are refused by the node.
