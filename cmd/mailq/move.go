@@ -75,9 +75,16 @@ type drain struct {
 	same   int // rounds without a change
 	skip   int // rounds until the orders are given again
 	gap    int // skip after that, if nothing changes
-	// refused are the recipients that the node refuses, with the reasons, as far as they
-	// are known since the last change.
-	refused []string
+	// refused are the recipients that the node refuses, as far as they are known since
+	// the last change.
+	refused []refusal
+}
+
+// refusal is a recipient that the node refuses.
+type refusal struct {
+	path, spoolID string // of its message
+	offset        int64
+	reason        string
 }
 
 // moveAll moves all mail to another node and waits until it has arrived. It prints a
@@ -176,7 +183,7 @@ func (d *drain) round() (done bool, err error) {
 			return false, err
 		}
 	}
-	// Not in each round: the scheduler reads the control files for that.
+	// Not in each round: the scheduler lists all that is on the way for that.
 	if now.OnTheWay > 0 && (d.same == moveRounds || d.same > moveRounds && due) {
 		if err := d.findRefused(); err != nil {
 			return false, err
@@ -216,11 +223,50 @@ func (d *drain) findRefused() error {
 		}
 		for i := range job.Recipients {
 			if r := &job.Recipients[i]; isRefused(r.Reason) {
-				d.refused = append(d.refused, strings.TrimSpace(job.Path+" "+r.User)+": "+r.Reason)
+				d.refused = append(d.refused, refusal{job.Path, job.SpoolID, r.Offset, r.Reason})
 			}
 		}
 	}
 	return nil
+}
+
+// refusedText returns a line for each recipient that the node refuses: its message, its
+// address and the reason. The last line says how many there are beyond refusedLines.
+func (d *drain) refusedText() (lines []string, err error) {
+	var spoolID string
+	var users map[int64]string
+	for i, r := range d.refused {
+		if i == refusedLines {
+			return append(lines, fmt.Sprintf("%d more recipients that the node refuses: mailq --where channel=%s --where host=%s",
+				len(d.refused)-i, ctlfile.TransferChannel, d.order.To.Host)), nil
+		}
+		if r.spoolID != spoolID {
+			spoolID = r.spoolID
+			if users, err = d.users(spoolID); err != nil {
+				return nil, err
+			}
+		}
+		lines = append(lines, strings.TrimSpace(r.path+" "+users[r.offset])+": "+r.reason)
+	}
+	return lines, nil
+}
+
+// users returns the addresses of the recipients of a message, by offset. There are none if
+// the message is gone.
+func (d *drain) users(spoolID string) (map[int64]string, error) {
+	users := make(map[int64]string)
+	for m, err := range client.Objects[mailq.Message](d.client.Show("JSON " + mailq.ShowMessage(spoolID))) {
+		if client.KindOf(err) == client.NotDone {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range m.Recipients {
+			users[m.Recipients[i].Offset] = m.Recipients[i].User
+		}
+	}
+	return users, nil
 }
 
 // isRefused reports whether a diagnostic of xfer(8) is one that further attempts do not
@@ -279,13 +325,12 @@ func (d *drain) leave() error {
 			r.Left = append(r.Left, client.Plain(mailq.Plural(n, one, several)+": "+why))
 		}
 	}
-	for i, text := range d.refused {
-		if i == refusedLines {
-			text = fmt.Sprintf("%d more recipients that the node refuses: mailq --where channel=%s --where host=%s", len(d.refused)-i, ctlfile.TransferChannel, r.Node)
-		}
-		if i <= refusedLines {
-			r.Left = append(r.Left, client.Plain(text))
-		}
+	refused, err := d.refusedText()
+	if err != nil {
+		return err
+	}
+	for _, text := range refused {
+		r.Left = append(r.Left, client.Plain(text))
 	}
 	add(d.last.OnTheWay-len(d.refused), "recipient on the way", "recipients on the way", cmp.Or(d.last.Diagnosis, "the node has not answered yet"))
 	for t, err := range d.client.Threads() {
