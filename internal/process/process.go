@@ -97,7 +97,7 @@ func bootedAt() time.Time {
 // Process is a process that runs.
 type Process struct {
 	PID, Parent, Session int
-	Started              time.Duration // since the boot, in hundredths of a second
+	Started              time.Duration // since the boot, rounded down to 10 ms
 }
 
 // Find returns the process with this pid, or the zero value if it is a zombie.

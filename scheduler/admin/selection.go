@@ -71,8 +71,8 @@ func walkOf(where *mailq.Selection) walkFunc {
 // chooser returns those recipients of a job that are selected, and whether there are any.
 type chooser func(*mailq.Job) (chosen []mailq.Recipient, found bool)
 
-// selector returns the chooser of a selection for jobs of the queue. Before that, it reads what only files contain, in the caller's
-// goroutine.
+// selector returns the chooser of a selection for jobs of the queue. Before that, it reads
+// what only files contain, in the caller's goroutine.
 func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (chooser, error) {
 	if !where.NeedsFile() {
 		return func(job *mailq.Job) ([]mailq.Recipient, bool) {

@@ -1,5 +1,9 @@
 package daemon
 
+// Held and suspended threads: the file hold/threads is read at the start, and each order to
+// hold, release, suspend or lift a thread writes it. An order that cannot be recorded there
+// is undone.
+
 import (
 	"cmp"
 	"context"
@@ -7,12 +11,10 @@ import (
 	"maps"
 	"slices"
 	"time"
+
 	"zsched/scheduler"
 	"zsched/scheduler/spool"
 )
-
-// The file of held and suspended threads (hold/threads): it is read at the start and
-// written before an order to hold, release, suspend or lift takes effect.
 
 // heldThreads are the threads that HOLD THREAD holds and those that SUSPEND
 // suspends, as they are recorded or being recorded in POSTOFFICE/hold/threads.

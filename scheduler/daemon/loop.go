@@ -27,8 +27,8 @@ type Loop struct {
 
 	lastOrder  uint64
 	answer     scheduler.Answer   // to the last order
-	undone     []scheduler.Undone // the last ones
-	undoneEver int                // how many there were
+	undone     []scheduler.Undone // the last maxUndone orders that were not carried out
+	undoneEver int                // the number of all such orders so far
 	lastReload Reload
 
 	agents agents

@@ -88,7 +88,7 @@ func (l *Loop) Order(e scheduler.Ordered) scheduler.Answer {
 	return l.answer
 }
 
-// maxUndone bounds what Undone remembers.
+// maxUndone bounds Loop.undone.
 const maxUndone = 1000
 
 func (l *Loop) noteUndone(a scheduler.Undone) {
@@ -98,8 +98,9 @@ func (l *Loop) noteUndone(a scheduler.Undone) {
 	}
 }
 
-// Undone returns the orders that were not carried out since it has returned ever; at most
-// the last thousand.
+// Undone returns the orders that were not carried out and were not among the first since of
+// them, at most the last maxUndone, and the number of all so far. That number is what the
+// caller passes the next time.
 func (l *Loop) Undone(since int) (list []scheduler.Undone, ever int) {
 	return slices.Clone(l.undone[max(0, len(l.undone)-(l.undoneEver-since)):]), l.undoneEver
 }

@@ -76,8 +76,8 @@ func (l *locks) leftOver(pid int) bool {
 	return known && l.holders.isOurs(p)
 }
 
-// isOurs reports whether Recall has locked a recipient.
-func isOurs(r *ctlfile.Recipient) bool { return r.Tag == ctlfile.Locked && r.PID() == os.Getpid() }
+// isRecalled reports whether Recall has locked a recipient.
+func isRecalled(r *ctlfile.Recipient) bool { return r.Tag == ctlfile.Locked && r.PID() == os.Getpid() }
 
 // any returns the pid of a process that holds a lock in the file, or 0.
 func (l *locks) any(f *ctlfile.File) int {

@@ -104,11 +104,13 @@ type DeadAgent struct {
 }
 
 // Reread reads the control file again. It first clears the locks of dead processes,
-// including those of dead, and the locks that live agents have left, and settles recipients by their d lines. A lock with
-// ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid of
-// dead is that large, only the locks of its recipients are its own; the others belong to
-// agents that may still be working. Our own locks (Recall) are cleared only at Offsets,
-// with Recalled. The result is Reread.
+// including those of dead, and the locks that live agents have left over (AtWork). Then it
+// settles recipients by their d lines. The result is Reread.
+//
+// A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid
+// of dead is that large, only the locks of its recipients are its own; the others belong to
+// agents that may still be working. Our own locks (Recall) are cleared only at Offsets, and
+// only if Recalled is set.
 func (s *Spool) Reread(op uint64, path string, dead DeadAgent) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
@@ -249,9 +251,9 @@ func (d *controlFile) mark(marks []ctlfile.Mark) error {
 }
 
 // restoreUnreported changes the outcomes of recipients that were done before they were to be
-// moved to another node. One that has not arrived there when it expires or is killed gets its former
-// outcome again, and the d lines that this function returns. A delay of the move is not
-// reported.
+// moved to another node. One that has not arrived there when it expires or is killed gets
+// its former outcome again, and the d lines that this function returns. A delay of the move
+// is not reported.
 func (d *controlFile) restoreUnreported(settled map[int64]ctlfile.Tag, marks []ctlfile.Mark) (_ []ctlfile.Mark, lines []ctlfile.Diagnostic) {
 	copied := false
 	for n := range marks {

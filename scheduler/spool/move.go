@@ -162,9 +162,9 @@ func (r *Resubmission) stageMove(from *mover, f *ctlfile.File, chosen []int, unr
 // stageBack returns the copy in which recipients that were on their way to another node
 // have the channel, the host and the class that they had before, without its message file.
 // It is held if one of them was held, or is held now, unless all of them are done: then
-// it only has something to report, which a hold would keep back. Their origins stay, without what
-// they were: a node that has taken one of them, but whose answer was lost, does not take it
-// again if it is moved there again.
+// it only has something to report, which a hold would keep back. Their origins stay, but no
+// longer say what they were before: a node that has taken one of them, but whose answer was
+// lost, does not take it again if it is moved there again.
 func (r *Resubmission) stageBack(spoolID string, f *ctlfile.File, chosen []int) (p stagedCopy) {
 	p.draft = f.Extract(chosen)
 	p.draft.HostLists = true
