@@ -90,6 +90,9 @@ func jobOf(v *scheduler.VertexView) *mailq.Job {
 
 // orderName returns the name of a verb of the core; "" for none.
 func orderName(v scheduler.Verb) mailq.Verb {
+	if v == 0 { // of nearly all jobs and recipients
+		return ""
+	}
 	for name, verb := range verbs {
 		if verb == v {
 			return name
