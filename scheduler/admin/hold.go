@@ -213,44 +213,6 @@ func (q *Queue) actOnHeldSelection(ctx context.Context, o *mailq.Order, did *tal
 	return q.eachMessage(o, held, did, func(m *spool.Stored) (mailq.Outcome, error) { return q.actOnHeld(ctx, o, m.SpoolID()) })
 }
 
-// moveParked moves the parked messages that are selected to another node. There is no
-// other order about them: they wait for a notice to be written, not for delivery.
-func (q *Queue) moveParked(ctx context.Context, o *mailq.Order, did *tally) error {
-	if !isMove(o) {
-		return errors.New("mail with state=parked can only be moved to another node")
-	}
-	match := isSelected(o.Where, time.Now())
-	var parked []*spool.Stored
-	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Postman}}) {
-		if err != nil {
-			return err
-		}
-		if jobs := storedJobs(m); slices.ContainsFunc(jobs, match) {
-			parked = append(parked, m)
-			for _, job := range jobs {
-				did.threads[job.Name] = struct{}{}
-			}
-		}
-	}
-	return q.eachMessage(o, parked, did, func(m *spool.Stored) (mailq.Outcome, error) {
-		if !o.DryRun {
-			sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{
-				From: spool.Postman, Path: m.Name.Path, Channel: o.To.Channel, Host: o.To.Host,
-			})
-			if err != nil {
-				return mailq.Outcome{}, err
-			}
-			q.touched(ctx, o, m, sent)
-		}
-		return outcomeOf(m), nil
-	})
-}
-
-// isMove reports whether an order moves mail to another node.
-func isMove(o *mailq.Order) bool {
-	return o.Verb == mailq.Reroute && o.To.Channel == ctlfile.TransferChannel
-}
-
 // maxMoves is how many messages are moved at once: they share their waits for the disk.
 const maxMoves = 200
 

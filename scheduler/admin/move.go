@@ -1,0 +1,139 @@
+package admin
+
+// Moves to another node and back: which of them are refused, and moves of parked messages.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/mailq"
+	"zsched/scheduler"
+	"zsched/scheduler/daemon"
+	"zsched/scheduler/spool"
+)
+
+// isMove reports whether an order moves mail to another node.
+func isMove(o *mailq.Order) bool {
+	return o.Verb == mailq.Reroute && o.To.Channel == ctlfile.TransferChannel
+}
+
+// checkNode refuses a move to a node that does not exist, and one for which no agent
+// would be started.
+func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
+	if o.Verb != mailq.Reroute || o.To.Channel != ctlfile.TransferChannel || q.nodes == nil {
+		return nil
+	}
+	nodes, err := q.nodes()
+	if err == nil && nodes == nil {
+		return nil
+	}
+	if err == nil && !slices.Contains(nodes, o.To.Host) {
+		err = fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
+	}
+	if err == nil && q.movesBack(o) && (o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel ||
+		o.Where != nil && !strings.EqualFold(o.Where.Channel, ctlfile.TransferChannel)) {
+		err = q.errThisNode()
+	}
+	if err != nil || q.movesBack(o) {
+		return err
+	}
+	stuck := false
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
+		stuck = len(l.Core().Explain(o.To.Channel, o.To.Host).Params.Command) == 0
+	}); err != nil {
+		return err
+	}
+	if stuck {
+		return fmt.Errorf("no clause of the scheduler gives a command for %s/%s: the mail would wait there", o.To.Channel, o.To.Host)
+	}
+	return nil
+}
+
+// movesBack reports whether an order moves mail to this node: recipients on their way to
+// another node go back to where they were.
+func (q *Queue) movesBack(o *mailq.Order) bool {
+	return isMove(o) && q.node != "" && o.To.Host == q.node
+}
+
+// errThisNode refuses a move of mail that is here already.
+func (q *Queue) errThisNode() error {
+	return fmt.Errorf("%q is this node: only mail in channel %s can be moved to it, which ends its move to another node",
+		q.node, ctlfile.TransferChannel)
+}
+
+// errToBeHeld refuses a move of mail that would lose a hold.
+var errToBeHeld = errors.New("an agent has this mail, which is to be held: move it when it is held, or release it first")
+
+// askable takes mail out of the targets that is on its way to a node which cannot be asked
+// which of it it has, and returns why.
+func (q *Queue) askable(ctx context.Context, o *mailq.Order, t *targets) (err error) {
+	if o.DryRun || q.nodeAnswers == nil || o.Verb != mailq.Reroute && o.Verb != mailq.Requeue {
+		return nil
+	}
+	for name := range t.threads {
+		if name.Channel != ctlfile.TransferChannel || name == o.To {
+			continue
+		}
+		if e := q.nodeAnswers(ctx, name.Host); e != nil {
+			err = e
+			delete(t.threads, name)
+			t.list = slices.DeleteFunc(t.list, func(target scheduler.Target) bool {
+				return t.whole || target.Channel == name.Channel && target.Host == name.Host
+			})
+		}
+	}
+	return err
+}
+
+// suspendedHere returns the threads that SUSPEND suspends, for a move to another node,
+// which does not take the suspensions along. For any other order it returns none.
+func (q *Queue) suspendedHere(ctx context.Context, o *mailq.Order) (names map[mailq.Name]struct{}, err error) {
+	if !isMove(o) || q.movesBack(o) {
+		return nil, nil
+	}
+	names = make(map[mailq.Name]struct{})
+	err = q.port.Ask(ctx, func(l *daemon.Loop) {
+		for _, s := range l.Suspensions() {
+			names[mailq.Name(s.Thread)] = struct{}{}
+		}
+	})
+	return names, err
+}
+
+// moveParked moves the parked messages that are selected to another node. There is no
+// other order about them: they wait for a notice to be written, not for delivery.
+func (q *Queue) moveParked(ctx context.Context, o *mailq.Order, did *tally) error {
+	if !isMove(o) {
+		return errors.New("mail with state=parked can only be moved to another node")
+	}
+	match := isSelected(o.Where, time.Now())
+	var parked []*spool.Stored
+	for m, err := range q.files.Find(ctx, spool.Query{Places: []spool.Place{spool.Postman}}) {
+		if err != nil {
+			return err
+		}
+		if jobs := storedJobs(m); slices.ContainsFunc(jobs, match) {
+			parked = append(parked, m)
+			for _, job := range jobs {
+				did.threads[job.Name] = struct{}{}
+			}
+		}
+	}
+	return q.eachMessage(o, parked, did, func(m *spool.Stored) (mailq.Outcome, error) {
+		if !o.DryRun {
+			sent, err := q.port.ResubmitHeld(ctx, spool.Resubmission{
+				From: spool.Postman, Path: m.Name.Path, Channel: o.To.Channel, Host: o.To.Host,
+			})
+			if err != nil {
+				return mailq.Outcome{}, err
+			}
+			q.touched(ctx, o, m, sent)
+		}
+		return outcomeOf(m), nil
+	})
+}

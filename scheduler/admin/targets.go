@@ -1,0 +1,92 @@
+package admin
+
+// Targets of an order: the job lines that it is about.
+
+import (
+	"cmp"
+	"slices"
+
+	"zsched/ctlfile"
+	"zsched/mailq"
+	"zsched/scheduler"
+)
+
+// targets are the job lines that an order is about.
+type targets struct {
+	whole    bool // list holds whole messages
+	list     []scheduler.Target
+	spoolIDs []string // of the messages in list, if it holds whole messages
+	// rank is the number of messages that were added before each message, and
+	// vertices the number of its vertices that are targets.
+	rank     map[scheduler.MessageID]int
+	vertices map[scheduler.MessageID]int
+	mixed    bool // the targets of a message are not all adjacent in list
+	threads  map[mailq.Name]struct{}
+	last     scheduler.Target
+	// only has the offsets of the recipients of each message, if some of them are not
+	// targets; nil: all are.
+	only map[scheduler.MessageID][]int64
+}
+
+// restrict restricts the targets in a vertex to some recipients; nil: no restriction.
+func (t *targets) restrict(v *scheduler.VertexView, only []mailq.Recipient) {
+	if only == nil {
+		return
+	}
+	if t.only == nil {
+		t.only = make(map[scheduler.MessageID][]int64)
+	}
+	offsets := t.only[v.Message]
+	for i := range only {
+		offsets = append(offsets, only[i].Offset)
+	}
+	slices.Sort(offsets)
+	t.only[v.Message] = offsets
+}
+
+// leavesRecipients reports whether a message with so many open recipients has some that
+// are not targets.
+func (t *targets) leavesRecipients(id scheduler.MessageID, recipients int) bool {
+	return t.only != nil && len(t.only[id]) < recipients
+}
+
+func newTargets(whole bool) *targets {
+	return &targets{
+		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
+		threads: make(map[mailq.Name]struct{}),
+	}
+}
+
+func (t *targets) add(v *scheduler.VertexView) {
+	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
+	if target == t.last { // another part of the same vertex
+		return
+	}
+	t.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
+	if t.whole {
+		t.vertices[v.Message]++
+	}
+	_, again := t.rank[v.Message]
+	if !again {
+		t.rank[v.Message] = len(t.rank)
+	} else if t.last.Message != v.Message {
+		t.mixed = true
+	}
+	t.last = target
+	switch {
+	case !t.whole:
+		t.list = append(t.list, target)
+	case !again:
+		t.list = append(t.list, scheduler.Target{Message: v.Message})
+		t.spoolIDs = append(t.spoolIDs, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt))
+	}
+}
+
+// byMessage returns the targets with those of each message side by side, so that
+// its recipients are sent elsewhere as one message.
+func (t *targets) byMessage() []scheduler.Target {
+	if t.mixed && !t.whole {
+		slices.SortStableFunc(t.list, func(a, b scheduler.Target) int { return cmp.Compare(t.rank[a.Message], t.rank[b.Message]) })
+	}
+	return t.list
+}
