@@ -25,7 +25,7 @@ func isMove(o *mailq.Order) bool {
 // checkNode refuses a move to a node that does not exist, and one for which no agent
 // would be started.
 func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
-	if o.Verb != mailq.Reroute || o.To.Channel != ctlfile.TransferChannel || q.nodes == nil {
+	if !isMove(o) || q.nodes == nil {
 		return nil
 	}
 	nodes, err := q.nodes()
@@ -69,9 +69,10 @@ func (q *Queue) errThisNode() error {
 // errToBeHeld refuses a move of mail that would lose a hold.
 var errToBeHeld = errors.New("an agent has this mail, which is to be held: move it when it is held, or release it first")
 
-// askable takes mail out of the targets that is on its way to a node which cannot be asked
-// which of it it has, and returns why.
-func (q *Queue) askable(ctx context.Context, o *mailq.Order, t *targets) (err error) {
+// dropUnasked drops the targets that are on their way to another node which does not
+// answer. Before they are sent elsewhere, that node must say which of them it has already.
+// The error is that of such a node; nil: all targets stay.
+func (q *Queue) dropUnasked(ctx context.Context, o *mailq.Order, t *targets) (err error) {
 	if o.DryRun || q.nodeAnswers == nil || o.Verb != mailq.Reroute && o.Verb != mailq.Requeue {
 		return nil
 	}

@@ -185,56 +185,16 @@ type countedJobs struct {
 
 // orderJobs does the work of actOnJobs and adds the outcome to jobs.did.
 func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs) error {
-	// The targets of a HOLD are whole messages. So is the target of any other order
-	// about one message, except RELEASE: its recipients that go to one destination then
-	// go as one message.
-	suspended, err := q.suspendedHere(ctx, o)
+	targets, err := q.collect(ctx, o, jobs)
 	if err != nil {
 		return err
 	}
-	withSuspended, toBeHeld, alreadyOrdered := make(map[scheduler.MessageID]struct{}), false, false
-	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
-	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
-		if err != nil {
-			return err
-		}
-		v := item.Vertex
-		// In the queue, a release concerns poisoned mail and what is to be held.
-		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
-			continue
-		}
-		only, selected := jobs.selected(v)
-		if !selected {
-			continue
-		}
-		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
-			return q.errThisNode()
-		}
-		targets.add(v)
-		toBeHeld = toBeHeld || isMove(o) && v.Ordered == scheduler.VerbHold
-		alreadyOrdered = alreadyOrdered || v.Ordered == scheduler.VerbHold
-		targets.restrict(v, only)
-		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
-			withSuspended[v.Message] = struct{}{}
-		}
-	}
-	if o.Verb == mailq.Hold && o.Where != nil {
-		if err := q.refusePartialHold(ctx, targets); err != nil {
+	if o.Verb == mailq.Hold {
+		if err := q.prepareHold(ctx, o, targets); err != nil {
 			return err
 		}
 	}
-	if o.Verb == mailq.Hold && !o.DryRun && len(targets.list) > 0 {
-		again := *o
-		if alreadyOrdered && len(targets.spoolIDs) == 1 {
-			if records, err := q.files.HoldRecords(); err == nil {
-				changesHold(&again, spool.InForce(records).Messages[targets.spoolIDs[0]])
-			}
-		}
-		if err := q.recordHold(&again, targets.spoolIDs); err != nil {
-			return err
-		}
-	}
-	unasked := q.askable(ctx, o, targets)
+	unasked := q.dropUnasked(ctx, o, targets)
 	if unasked != nil && len(targets.list) == 0 {
 		return unasked
 	}
@@ -246,13 +206,66 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 	did, err := q.order(ctx, event, targets)
 	jobs.did.add(did)
 	if did.Recipients > 0 {
-		jobs.did.suspended += len(withSuspended)
+		jobs.did.suspended += len(targets.suspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
-	if err == nil && did.Recipients == 0 && toBeHeld {
+	if err == nil && did.Recipients == 0 && isMove(o) && targets.toBeHeld {
 		err = errToBeHeld
 	}
 	return cmp.Or(err, unasked)
+}
+
+// collect finds the targets of an order. Those of a HOLD are whole messages. So is the
+// target of any other order about one message, except RELEASE: its recipients that go to
+// one destination then go as one message.
+func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (*targets, error) {
+	suspended, err := q.suspendedHere(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	targets := newTargets(o.Verb == mailq.Hold || o.Message != "" && o.Verb != mailq.Release)
+	for item, err := range daemon.Walk(ctx, q.port, jobs.begin) {
+		if err != nil {
+			return nil, err
+		}
+		v := item.Vertex
+		// In the queue, a release concerns poisoned mail and what is to be held.
+		if v == nil || o.Verb == mailq.Release && v.State != scheduler.StatePoisoned && v.Ordered != scheduler.VerbHold {
+			continue
+		}
+		only, selected := jobs.selected(v)
+		if !selected {
+			continue
+		}
+		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
+			return nil, q.errThisNode()
+		}
+		targets.add(v)
+		targets.restrict(v, only)
+		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
+			targets.suspended[v.Message] = struct{}{}
+		}
+	}
+	return targets, nil
+}
+
+// prepareHold refuses a HOLD of parts of messages, and records the hold of its targets.
+func (q *Queue) prepareHold(ctx context.Context, o *mailq.Order, t *targets) error {
+	if o.Where != nil {
+		if err := q.refusePartialHold(ctx, t); err != nil {
+			return err
+		}
+	}
+	if o.DryRun || len(t.list) == 0 {
+		return nil
+	}
+	again := *o
+	if t.toBeHeld && len(t.spoolIDs) == 1 {
+		if records, err := q.files.HoldRecords(); err == nil {
+			changesHold(&again, spool.InForce(records).Messages[t.spoolIDs[0]])
+		}
+	}
+	return q.recordHold(&again, t.spoolIDs)
 }
 
 // actorText says who gave an order, for the event log.
@@ -303,7 +316,8 @@ func movesFiles(v scheduler.Verb) bool {
 const maxAwaited = 100
 
 // whenMoved waits until the messages of an order are moved, if they are not many, and
-// returns an error if that has failed for some of them. Undone is what Loop.Undone returned before.
+// returns an error if that has failed for some of them. undone is the number that
+// Loop.Undone returned before the order.
 func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mailq.Outcome) error {
 	if len(t.rank) > maxAwaited {
 		return nil
@@ -335,18 +349,19 @@ const maxUnsettled = 5 * time.Second
 // whenSettled returns how many messages are with agents when no job line is being taken
 // back any more.
 func (q *Queue) whenSettled(ctx context.Context, count func(*scheduler.Scheduler) (n int, unsettled bool)) (n int, err error) {
-	unsettled := true
-	for end := time.Now().Add(maxUnsettled); unsettled; {
-		if err = q.port.Ask(ctx, func(l *daemon.Loop) { n, unsettled = count(l.Core()) }); err != nil || !unsettled || !time.Now().Before(end) {
+	for end := time.Now().Add(maxUnsettled); ; {
+		unsettled := false
+		err = q.port.Ask(ctx, func(l *daemon.Loop) { n, unsettled = count(l.Core()) })
+		if err != nil || !unsettled || !time.Now().Before(end) {
 			return n, err
 		}
 		if err = pause(ctx); err != nil {
 			return n, err
 		}
 	}
-	return n, err
 }
 
+// pause waits for writingPause.
 func pause(ctx context.Context) error {
 	select {
 	case <-time.After(writingPause):

@@ -23,6 +23,11 @@ type targets struct {
 	mixed    bool // the targets of a message are not all adjacent in list
 	threads  map[mailq.Name]struct{}
 	last     scheduler.Target
+	// toBeHeld says that some of them are to be held already, when an agent reports.
+	toBeHeld bool
+	// suspended are the messages with targets in suspended threads, if the order moves
+	// them.
+	suspended map[scheduler.MessageID]struct{}
 	// only has the offsets of the recipients of each message, if some of them are not
 	// targets; nil: all are.
 	only map[scheduler.MessageID][]int64
@@ -53,11 +58,12 @@ func (t *targets) leavesRecipients(id scheduler.MessageID, recipients int) bool 
 func newTargets(whole bool) *targets {
 	return &targets{
 		whole: whole, rank: make(map[scheduler.MessageID]int), vertices: make(map[scheduler.MessageID]int),
-		threads: make(map[mailq.Name]struct{}),
+		threads: make(map[mailq.Name]struct{}), suspended: make(map[scheduler.MessageID]struct{}),
 	}
 }
 
 func (t *targets) add(v *scheduler.VertexView) {
+	t.toBeHeld = t.toBeHeld || v.Ordered == scheduler.VerbHold
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
 	if target == t.last { // another part of the same vertex
 		return
