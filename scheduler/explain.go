@@ -126,16 +126,18 @@ func (s *Scheduler) explainOrders(e *Explanation, t *thread) {
 				if m := s.message(l.id); m != nil && l.recalled {
 					e.TakenBack += s.takenBack(m, t)
 				}
-			case l.vertex.ordered != 0:
-				e.countOrdered(l.vertex.ordered)
-			case len(s.parts[l.vertex.ref]) > 0:
-				e.countOrdered(s.parts[l.vertex.ref][0].verb)
+			default:
+				e.countOrdered(s.orderOn(l.vertex))
 			}
 		}
 	}
 }
 
+// countOrdered counts a vertex for which an order waits; 0: none does.
 func (e *Explanation) countOrdered(verb Verb) {
+	if verb == 0 {
+		return
+	}
 	if e.Ordered == nil {
 		e.Ordered = make(map[Verb]int)
 	}

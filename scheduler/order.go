@@ -151,7 +151,7 @@ func (dv *delivery) affected(v *vertex, e *Ordered) int {
 	n, part := 0, dv.partOf(e, v)
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		if _, about := slices.BinarySearch(part, int64(r.offset)); part != nil && !about {
+		if part != nil && !hasOffset(part, int64(r.offset)) {
 			continue
 		}
 		if r.state != done && (r.state != writing || v.resubmitting() && !e.Verb.resubmits()) {

@@ -31,8 +31,8 @@ func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 	part, rest := []int64{}, false
 	for i := range v.len() {
 		r := dv.recipient(v, i)
-		switch _, found := slices.BinarySearch(only, int64(r.offset)); {
-		case found:
+		switch {
+		case hasOffset(only, int64(r.offset)):
 			part = append(part, int64(r.offset))
 		case r.state != done && r.state != writing:
 			rest = true
@@ -42,6 +42,12 @@ func (dv *delivery) partOf(e *Ordered, v *vertex) []int64 {
 		return nil
 	}
 	return part
+}
+
+// hasOffset reports whether an offset is among these, which are ascending.
+func hasOffset(offsets []int64, offset int64) bool {
+	_, found := slices.BinarySearch(offsets, offset)
+	return found
 }
 
 // takesParts reports whether an order can be about some of the recipients of a vertex.
@@ -74,10 +80,7 @@ func (dv *delivery) orderParts(e *Ordered, vertices []*vertex) (whole []*vertex)
 func (dv *delivery) withoutPart(v *vertex, later []int64) []orderPart {
 	var rest []orderPart
 	for _, p := range dv.parts[v.ref] {
-		p.offsets = slices.DeleteFunc(slices.Clone(p.offsets), func(offset int64) bool {
-			_, found := slices.BinarySearch(later, offset)
-			return found
-		})
+		p.offsets = slices.DeleteFunc(slices.Clone(p.offsets), func(offset int64) bool { return hasOffset(later, offset) })
 		if len(p.offsets) > 0 {
 			rest = append(rest, p)
 		}
@@ -104,10 +107,7 @@ func (dv *delivery) executeParts(v *vertex) {
 		if v.state == 0 {
 			break
 		}
-		chosen := func(r *recipient) bool {
-			_, found := slices.BinarySearch(p.offsets, int64(r.offset))
-			return found
-		}
+		chosen := func(r *recipient) bool { return hasOffset(p.offsets, int64(r.offset)) }
 		switch p.verb {
 		case VerbKill:
 			dv.killRecipients(v, chosen)
@@ -162,26 +162,32 @@ func (ml *mail) isWriting(v *vertex) bool {
 
 // isKilled reports whether an order is to drop a recipient without a notice.
 func (ml *mail) isKilled(v *vertex, r *recipient) bool {
-	return v.ordered == VerbKill || ml.partVerb(v, r) == VerbKill
+	return v.ordered == VerbKill || ml.partVerb(v, int64(r.offset)) == VerbKill
 }
 
-// partVerb returns the verb of the orderPart that waits for a recipient; 0: none.
-func (ml *mail) partVerb(v *vertex, r *recipient) Verb {
+// partVerb returns the verb of the orderPart that waits for the recipient at an offset; 0:
+// none.
+func (ml *mail) partVerb(v *vertex, offset int64) Verb {
 	for _, p := range ml.parts[v.ref] {
-		if _, found := slices.BinarySearch(p.offsets, int64(r.offset)); found {
+		if hasOffset(p.offsets, offset) {
 			return p.verb
 		}
 	}
 	return 0
 }
 
+// orderOn returns the verb of the order that waits for a vertex or a part of it; 0: none.
+func (ml *mail) orderOn(v *vertex) Verb {
+	if parts := ml.parts[v.ref]; v.ordered == 0 && len(parts) > 0 {
+		return parts[0].verb
+	}
+	return v.ordered
+}
+
 // viewParts adds the orders on parts of a vertex to the view of its recipients.
-func (s *Scheduler) viewParts(view *VertexView, v *vertex, first int) {
-	n := 0
-	for i := first; i < v.len() && n < len(view.Recipients); i++ {
-		if r := s.recipient(v, i); r.state != done {
-			view.Recipients[n].Ordered = s.partVerb(v, r)
-			n++
-		}
+func (s *Scheduler) viewParts(view *VertexView, v *vertex) {
+	for i := range view.Recipients {
+		r := &view.Recipients[i]
+		r.Ordered = s.partVerb(v, r.Offset)
 	}
 }

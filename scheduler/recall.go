@@ -156,7 +156,7 @@ func (s *Scheduler) OrdersWithAgents(ids []MessageID) (n int, unsettled bool) {
 		}
 		waits := false
 		s.eachVertex(m, func(v *vertex) {
-			if v.state == fed && (v.ordered != 0 || len(s.parts[v.ref]) > 0) {
+			if v.state == fed && s.orderOn(v) != 0 {
 				waits = true
 				unsettled = unsettled || s.recalling(v)
 			}

@@ -87,7 +87,7 @@ func (dv *delivery) recordAbout(e *Ordered, rec *record) int {
 	}
 	n := 0
 	for i := range dv.recordLen(rec) {
-		if _, about := slices.BinarySearch(only, int64(dv.recordedRecipient(rec, i).offset)); about {
+		if hasOffset(only, int64(dv.recordedRecipient(rec, i).offset)) {
 			n++
 		}
 	}

@@ -115,12 +115,12 @@ func (s *Scheduler) endStop() {
 func (s *Scheduler) noteUndone(a *agent) {
 	for i := range a.lines {
 		v := a.lines[i].vertex
-		if v == nil || v.ordered == 0 && len(s.parts[v.ref]) == 0 {
+		if v == nil {
 			continue
 		}
-		verb := v.ordered
+		verb := s.orderOn(v)
 		if verb == 0 {
-			verb = s.parts[v.ref][0].verb
+			continue
 		}
 		id, reason := s.messageOf(v).id, "the scheduler stops while an agent is working on it: give the order again"
 		s.do(Note{Severity: Error, Message: id, Text: verb.name() + " is not carried out, " + reason})

@@ -248,10 +248,9 @@ func (w *Walk) visitVertex(v *vertex) Item {
 		view.Position = w.s.position(v, maxListed)
 		w.positions--
 	}
-	first := w.part.index
 	w.addRecipients(view, v.len(), func(i int) *recipient { return w.s.recipient(v, i) })
 	if len(w.s.parts[v.ref]) > 0 {
-		w.s.viewParts(view, v, first)
+		w.s.viewParts(view, v)
 	}
 	return Item{Vertex: view}
 }
