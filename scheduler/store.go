@@ -355,18 +355,19 @@ func (dv *delivery) writeFailed(e Failed) {
 }
 
 // moveFailed takes mail that could not be held or resubmitted back into the
-// queue. The action is not tried again, because an order must not be carried out
-// long after its answer. moveFailed reports whether the action was one of these.
+// queue, and leaves mail that could not be recalled with its agent. The action is not
+// tried again, because an order must not be carried out long after its answer. moveFailed
+// reports whether the action was one of these.
 func (dv *delivery) moveFailed(p *pending, e Failed) bool {
-	m, why, order := p.message, "", ""
+	m, why, verb := p.message, "", Verb(0)
 	switch a := p.action.(type) {
 	case Recall:
 	case Hold:
-		why, order = "cannot be held, is back in the queue: ", "HOLD"
+		why, verb = "cannot be held, is back in the queue: ", VerbHold
 	case Resubmit:
-		why, order = "cannot be resubmitted, is back in the queue: ", "REROUTE"
+		why, verb = "cannot be resubmitted, is back in the queue: ", VerbReroute
 		if a.Channel == "" {
-			order = "REQUEUE"
+			verb = VerbRequeue
 		}
 	default:
 		return false
@@ -375,13 +376,13 @@ func (dv *delivery) moveFailed(p *pending, e Failed) bool {
 	if p.stale() {
 		return true
 	}
-	if order == "" {
+	if verb == 0 { // a Recall
 		dv.recallFailed(p)
 		return true
 	}
 	reason := strings.TrimSpace(e.Reason)
 	dv.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
-	dv.do(Undone{Message: m.id, Name: order, Reason: reason})
+	dv.do(Undone{Message: m.id, Name: verb.name(), Reason: reason})
 	if p.recipients == nil {
 		dv.undoHold(m)
 		return true
