@@ -238,8 +238,10 @@ func (dv *delivery) movesHeld(m *message, v *vertex) bool {
 	return v.ordered == VerbReroute && dv.threadOf(v).held && dv.obtainExtras(m).reroutes[v.ref].channel == ctlfile.TransferChannel
 }
 
-// execute executes the recorded order on a vertex that no agent has.
+// execute executes the recorded order on a vertex that no agent has, after those on parts
+// of it.
 func (dv *delivery) execute(v *vertex) {
+	dv.executeParts(v)
 	if v.state == fed || v.state == reading {
 		dv.setState(v, blocked, 0)
 	}

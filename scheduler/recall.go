@@ -76,7 +76,6 @@ func (dv *delivery) takeBack(v *vertex) {
 		return
 	}
 	dv.refund(dv.threadOf(v), dv.feedable(v))
-	dv.executeParts(v)
 	dv.execute(v)
 }
 

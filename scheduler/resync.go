@@ -149,7 +149,6 @@ func (dv *delivery) vertexRead(v *vertex, locked bool) {
 	case v.ordered != 0:
 		dv.noteDeferrals(v, 0)
 		dv.reopenRecipients(v)
-		dv.executeParts(v)
 		dv.execute(v)
 	case locked:
 		dv.postpone(v, dv.now.after(lockedDelay))

@@ -129,7 +129,6 @@ func (dv *delivery) takeRetryStep(v *vertex) {
 	dv.reopenRecipients(v)
 	switch {
 	case v.ordered != 0:
-		dv.executeParts(v)
 		dv.execute(v)
 	case dv.feedable(v) > 0:
 		dv.makeDue(v)
@@ -172,7 +171,6 @@ func (dv *delivery) postpone(v *vertex, till instant) {
 	dv.reopenRecipients(v)
 	dv.setState(v, waiting, till)
 	if v.ordered != 0 {
-		dv.executeParts(v)
 		dv.execute(v)
 		return
 	}
