@@ -1,0 +1,232 @@
+package spool
+
+// Staged copies: complete messages in queue/.tmp and public/ that are not published yet, and
+// the removal of those that a crash has left.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"zsched/ctlfile"
+	"zsched/internal/postoffice"
+)
+
+// stagedCopy is a message for some recipients of another message, complete and on
+// disk in queue/.tmp.
+type stagedCopy struct {
+	spoolID    string // of the message, when it is in the queue
+	file       string // "" once it is published
+	offsets    []int64
+	unreported []int64           // offsets of the d lines that go along
+	held       bool              // the copy goes to hold/, not into the queue
+	hold       string            // the H line of a held copy: who held it, and why
+	draft      *ctlfile.Contents // of the new control file; nil when the router gets it
+	control    unix.Stat_t       // of the old control file
+}
+
+func (p *stagedCopy) remove() {
+	if p.file != "" {
+		_ = postoffice.RemovePath(p.file)
+	}
+}
+
+// stage makes the staged copies of a resubmission. It only reads the old message,
+// and may take as long as copying it takes.
+func (s *Spool) stage(r *Resubmission) (staged []stagedCopy, err error) {
+	from := s.pair(r.From)
+	var buf []byte
+	d, err := readControl(s.controlOf(r.From), from.transport, r.Path, unix.O_RDONLY, &buf)
+	if err != nil {
+		return nil, err
+	}
+	locks := s.locksOf(&d, true)
+	chosen := r.choose(d.file, locks.held)
+	if r.back && len(chosen) == 0 && slices.ContainsFunc(d.file.Recipients, func(to ctlfile.Recipient) bool { return to.Tag == ctlfile.Open && !wasMoved(&to) }) {
+		return nil, errors.New("the control file does not say where the recipients were before")
+	}
+	if chosen, r.kept, err = r.elsewhere.keep(d.file, chosen); err != nil {
+		return nil, err
+	}
+	var unreported map[int][]int
+	if r.moves() && !r.back {
+		unreported = s.unreportedLines(d.file, chosen)
+	}
+	if len(chosen) == 0 && len(unreported) == 0 {
+		return nil, nil
+	}
+	fd, err := postoffice.OpenAt(from.queue, r.Path, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("message file: %w", err)
+	}
+	message := postoffice.NewFile(fd, "queue/"+r.Path)
+	defer message.Close()
+	var st unix.Stat_t
+	switch err := postoffice.Fstat(fd, &st); {
+	case err != nil:
+		return nil, fmt.Errorf("message file: %w", err)
+	case d.file.Body < 0:
+		return nil, errors.New("the control file does not say where the body starts")
+	case d.file.Body > st.Size:
+		return nil, fmt.Errorf("message file: %d bytes, but the body starts at %d", st.Size, d.file.Body)
+	}
+	if r.Channel == "" && r.Host == "" {
+		staged, err = s.stageForRouter(d.file, chosen, message)
+	} else {
+		_, base := split(r.Path)
+		number, _ := ctlfile.Number(base)
+		spoolID := ctlfile.SpoolID(number, time.Unix(st.Mtim.Unix()))
+		p := stagedCopy{}
+		switch {
+		case r.back:
+			p = r.stageBack(spoolID, d.file, chosen)
+		case r.moves():
+			p = r.stageMove(&mover{s.options.Node, spoolID}, d.file, chosen, unreported)
+		default:
+			p = r.stageReroute(d.file, chosen)
+		}
+		staged, err = s.stageForQueue(p, message, !r.moves()) // moves are synced together
+	}
+	for i := range staged {
+		staged[i].control = d.st
+	}
+	return staged, err
+}
+
+func (s *Spool) stageForRouter(f *ctlfile.File, chosen []int, message *postoffice.File) (staged []stagedCopy, err error) {
+	for _, sub := range f.Resubmissions(chosen) {
+		sub.By = s.options.By
+		body := io.NewSectionReader(message, f.Body, math.MaxInt64-f.Body)
+		file, err := sub.Write(s.options.Postoffice, s.temp, interruptible{s, body})
+		if err != nil {
+			for i := range staged {
+				staged[i].remove()
+			}
+			return nil, err
+		}
+		p := stagedCopy{file: file}
+		for _, to := range sub.To {
+			p.offsets = append(p.offsets, to.Offset)
+		}
+		staged = append(staged, p)
+	}
+	return staged, nil
+}
+
+// stageReroute returns the copy for another channel and host, without its message file.
+func (r *Resubmission) stageReroute(f *ctlfile.File, chosen []int) (p stagedCopy) {
+	p.draft = f.Extract(chosen)
+	for _, i := range chosen {
+		p.offsets = append(p.offsets, f.Recipients[i].Offset)
+	}
+	for to := range p.draft.All() {
+		to.Channel, to.Host, to.Class = r.Channel, r.Host, 0
+		to.Origin, to.Hold, to.Unreported = "", "", ""
+	}
+	return p
+}
+
+// stageForQueue copies the message file for a staged copy.
+func (s *Spool) stageForQueue(p stagedCopy, message *postoffice.File, durable bool) (_ []stagedCopy, err error) {
+	// Find out whether it can be written before the message is copied.
+	p.draft.Name = "1"
+	if _, err := p.draft.Encode(); err != nil {
+		return nil, err
+	}
+	if p.file, err = s.copyMessage(message, durable); err != nil {
+		return nil, err
+	}
+	info, err := postoffice.Lstat(p.file)
+	if err != nil {
+		p.remove()
+		return nil, err
+	}
+	p.spoolID = ctlfile.SpoolID(info.Sys().(*syscall.Stat_t).Ino, info.ModTime())
+	return []stagedCopy{p}, nil
+}
+
+// copyMessage copies a message into queue/.tmp, with its owner and age.
+// Only our user can reach a name there, so the owner of the file cannot replace
+// it.
+func (s *Spool) copyMessage(message *postoffice.File, durable bool) (path string, err error) {
+	f, err := postoffice.CreateTemp(s.options.Postoffice, s.temp)
+	if err != nil {
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	if _, err = io.Copy(f, interruptible{s, message}); err == nil {
+		err = postoffice.CopyMetadata(f, message)
+	}
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		_ = postoffice.RemovePath(f.Name())
+		return "", fmt.Errorf("copying the message: %w", err)
+	}
+	return f.Name(), nil
+}
+
+// interruptible is a reader that fails when the spool is closed.
+type interruptible struct {
+	s    *Spool
+	from io.Reader
+}
+
+func (r interruptible) Read(b []byte) (int, error) {
+	if r.s.closed() {
+		return 0, errClosed
+	}
+	return r.from.Read(b)
+}
+
+// tempPrefix begins the names of our temporary files. The part up to the next '-'
+// identifies the process that made them.
+const tempPrefix = "scheduler-"
+
+// staleAge is how old a temporary file of any process has to be before it counts
+// as left by a crash.
+const staleAge = 24 * time.Hour
+
+// removeStale removes temporary files that no process works on any more: staged
+// copies of schedulers before us, and everything old in queue/.tmp.
+func (s *Spool) removeStale() {
+	if fd, err := postoffice.OpenDir(s.office, "public"); err == nil {
+		s.removeStaleIn(fd, false)
+		postoffice.Close(fd)
+	}
+	if fd, err := postoffice.OpenTemp(s.pair(Queue).queue); err == nil {
+		s.removeStaleIn(fd, true)
+		postoffice.Close(fd)
+	}
+}
+
+// removeStaleIn removes them from one directory. In public/ everybody may make
+// files, so only our own are removed. In a directory that is private to us, a
+// copy may already have its sender as owner.
+func (s *Spool) removeStaleIn(dir int, private bool) {
+	for e := range entries(dir, make([]byte, direntBytes)) {
+		name := string(e.name)
+		var st unix.Stat_t
+		if strings.HasPrefix(name, s.temp) || postoffice.Stat(dir, name, &st) != nil || !postoffice.IsRegular(&st) {
+			continue
+		}
+		if !private && int(st.Uid) != os.Geteuid() {
+			continue
+		}
+		old := private && time.Since(time.Unix(st.Ctim.Unix())) > staleAge
+		if old || strings.HasPrefix(name, tempPrefix) {
+			_ = postoffice.Remove(dir, name)
+		}
+	}
+}
