@@ -9,8 +9,8 @@
 // parts. The session itself reads control files; the loop does not wait for that.
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
-// EXPLAIN, counters.go SHOW COUNTERS; order.go, hold.go and holdthread.go the
-// orders; held.go SHOW HELD and how holds end; kept.go the counts of mail that is
+// EXPLAIN, counters.go SHOW COUNTERS; order.go, targets.go, move.go, hold.go,
+// holdthread.go and suspend.go the orders; held.go SHOW HELD and how holds end; kept.go the counts of mail that is
 // kept back; log.go what is logged about sessions.
 package admin
 
