@@ -64,16 +64,16 @@
 //	retries, deferall, retryat         retry.go
 //	expiry, ETRN, queueonly            expiry.go etrn.go
 //	reporttimes, DELIVERBY, notices    notice.go
-//	work on control files              store.go
-//	orders, held mail                  order.go hold.go reroute.go
+//	work on control files, full disk   store.go fulldisk.go
+//	orders, held mail                  order.go orderpart.go recall.go hold.go reroute.go
 //	reload, stop                       reload.go stop.go
-//	queries                            view.go show.go explain.go position.go walk.go
+//	queries                            view.go show.go explain.go wait.go position.go walk.go
 //	the wall clock is set              clock.go
 //	how a million messages are kept    message.go mail.go slab.go slabindex.go heap.go
 //	warm restart                       save.go saverate.go restore.go
 //	limits of the cluster              cluster.go clusterrate.go
 //	dead destinations in a cluster     destination.go
-//	active-limit, recipient-limit      memory.go record.go onrecord.go loadrecord.go
+//	active-limit, recipient-limit      memory.go record.go onrecord.go recordqueue.go loadrecord.go
 //	wakes and orders of mail on record calendar.go recordorder.go
 //	actions for the event log          eventlog.go
 //

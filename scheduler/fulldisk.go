@@ -1,0 +1,159 @@
+package scheduler
+
+import (
+	"strings"
+	"time"
+)
+
+// Full disk and other faults: actions on files that have failed are tried again.
+
+// trouble is what keeps files from being written, and since when.
+type trouble struct {
+	reason string
+	since  instant
+}
+
+// Trouble is a fault that stops the writing of control files. The zero value is none.
+type Trouble struct {
+	Reason string    // it names the file
+	Since  time.Time // of the first of the faults
+	Down   bool      // nothing can be written, and nothing is fed
+	Writes int       // that have failed and will be tried again
+}
+
+// Trouble returns what keeps control files from being written now.
+func (s *Scheduler) Trouble() Trouble {
+	if !s.spoolDown && len(s.store.failed) == 0 {
+		return Trouble{}
+	}
+	return Trouble{Reason: s.store.trouble.reason, Since: s.store.trouble.since.time(), Down: s.spoolDown, Writes: len(s.store.failed)}
+}
+
+// noteTrouble keeps the reason of a failed write, the last one, and when the first failed.
+func (dv *delivery) noteTrouble(e Failed) {
+	if !dv.spoolDown && len(dv.store.failed) == 0 {
+		dv.store.trouble.since = dv.now
+	}
+	dv.store.trouble.reason = strings.TrimSpace(e.Reason)
+}
+
+// writeFailed keeps an action that failed, to issue it again later.
+func (dv *delivery) writeFailed(e Failed) {
+	p := dv.store.pending[e.Op]
+	if p == nil {
+		return
+	}
+	if e.Missing {
+		delete(dv.store.pending, e.Op)
+		if !p.stale() {
+			dv.fileMissing(p.message, e.Moved)
+		}
+		return
+	}
+	if e.SpoolDown {
+		dv.noteTrouble(e)
+	}
+	if e.SpoolDown && !dv.spoolDown {
+		dv.spoolDown, dv.store.retryAt = true, dv.now.after(probeInterval)
+		dv.do(Note{Severity: Error, Message: p.id, Text: "the spool cannot be written, nothing is fed until it can: " + e.Reason})
+	}
+	if dv.moveFailed(p, e) {
+		return
+	}
+	if !e.SpoolDown {
+		dv.noteTrouble(e)
+	}
+	dv.store.failed = append(dv.store.failed, e.Op)
+	dv.counts.FailedWrites = len(dv.store.failed)
+	if e.SpoolDown {
+		return
+	}
+	dv.do(Note{Severity: Error, Message: p.id, Text: "cannot be written, will be tried again: " + strings.TrimSpace(e.Reason)})
+	if dv.store.retryAt == 0 {
+		dv.store.retryAt = dv.now.after(retryInterval)
+	}
+}
+
+// moveFailed takes mail that could not be held or resubmitted back into the
+// queue, and leaves mail that could not be recalled with its agent. The action is not
+// tried again, because an order must not be carried out long after its answer. moveFailed
+// reports whether the action was one of these.
+func (dv *delivery) moveFailed(p *pending, e Failed) bool {
+	m, why, verb := p.message, "", Verb(0)
+	switch a := p.action.(type) {
+	case Recall:
+	case Hold:
+		why, verb = "cannot be held, is back in the queue: ", VerbHold
+	case Resubmit:
+		why, verb = "cannot be resubmitted, is back in the queue: ", VerbReroute
+		if a.Channel == "" {
+			verb = VerbRequeue
+		}
+	default:
+		return false
+	}
+	delete(dv.store.pending, e.Op)
+	if p.stale() {
+		return true
+	}
+	if verb == 0 { // a Recall
+		dv.recallFailed(p)
+		return true
+	}
+	reason := strings.TrimSpace(e.Reason)
+	dv.do(Note{Severity: Warning, Message: m.id, Text: why + reason})
+	dv.do(Undone{Message: m.id, Name: verb.name(), Reason: reason})
+	if p.recipients == nil {
+		dv.undoHold(m)
+		return true
+	}
+	dv.resubmitFailed(p)
+	m.pendingWrites--
+	dv.advance(m)
+	return true
+}
+
+// retryWritesDue probes a spool that is down, or issues failed writes again.
+func (dv *delivery) retryWritesDue() {
+	if dv.store.next() > dv.now {
+		return
+	}
+	if dv.spoolDown {
+		dv.store.retryAt = dv.now.after(probeInterval)
+		dv.do(Probe{})
+		return
+	}
+	dv.reissueFailed()
+}
+
+// spoolBack continues after the spool was down.
+func (dv *delivery) spoolBack() {
+	if !dv.spoolDown {
+		return
+	}
+	dv.spoolDown, dv.memory.changed = false, true
+	dv.do(Note{Text: "the spool can be written again"})
+	dv.reissueFailed()
+	for r := dv.ringOrder.head; r != nil; r = dv.ringOrder.next(r) {
+		dv.markDirty(r)
+	}
+}
+
+// reissueFailed issues the failed actions again, in order.
+func (dv *delivery) reissueFailed() {
+	ops := dv.store.failed
+	dv.store.failed, dv.store.retryAt = nil, 0
+	dv.counts.FailedWrites = 0
+	for _, op := range ops {
+		p := dv.store.pending[op]
+		if p == nil {
+			continue
+		}
+		if p.stale() {
+			// Dropped meanwhile; its number may belong to another message now.
+			delete(dv.store.pending, op)
+			continue
+		}
+		dv.do(p.action)
+	}
+}

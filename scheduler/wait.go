@@ -1,0 +1,181 @@
+package scheduler
+
+import (
+	"iter"
+	"slices"
+)
+
+// Waits: why due mail of a thread is not fed now.
+
+// Wait is why due mail of a thread is not fed now.
+type Wait string
+
+const (
+	NoWait       Wait = ""               // nothing is due, or it is being fed
+	WaitTA       Wait = "maxta"          // the limit on processes
+	WaitChannel  Wait = "maxchannel"     // the limit of the channel
+	WaitRing     Wait = "maxring"        // the limit of the ring
+	WaitThread   Wait = "maxthr"         // the limit of the thread
+	WaitWindow   Wait = "window"         // it is below maxthr: reduced by failures, or not grown yet
+	WaitProbe    Wait = "probe"          // one session tries a dead destination
+	WaitMessage  Wait = "msgsessions"    // the message has as many sessions as it may have
+	WaitFrozen   Wait = "frozen"         // option -F
+	WaitForks    Wait = "fork rate"      // option -R
+	WaitCommand  Wait = "no command"     // no clause gives one
+	WaitStart    Wait = "agents fail"    // they cannot be started, or die at once
+	WaitHeld     Wait = "held"           // HeldThread
+	WaitTrigger  Wait = "queueonly"      // an ETRN is needed
+	WaitSpool    Wait = "spool down"     // it cannot be written
+	WaitSuspend  Wait = "suspended"      // the destination has failed
+	WaitSelect   Wait = "not selected"   // option -p
+	WaitStopping Wait = "stopping"       // the scheduler stops
+	WaitMemory   Wait = "memory"         // as much is in memory as active-limit or recipient-limit allows
+	WaitAgent    Wait = "agent expected" // one is starting, or will be free
+
+	WaitOrder       Wait = "suspended by order" // SuspendedThread
+	WaitRule        Wait = "reply rule"         // suspended by one
+	WaitRate        Wait = "rate"               // the thread has no token
+	WaitSite        Wait = "sitemax"            // its site has as many sessions as it may have
+	WaitSiteRate    Wait = "siterate"           // its site has no token
+	WaitRingRate    Wait = "ringrate"           // the ring has no token
+	WaitChannelRate Wait = "channelrate"        // the channel has no token
+	WaitClusterMax  Wait = "clustermax"         // this node's share of it is used
+	WaitClusterSite Wait = "clustersitemax"     // this node's share of the site's limit is used
+	WaitClusterRate Wait = "clusterrate"        // no token has been drawn from it
+	WaitProbeRight  Wait = "probe right"        // the store says which node tries a dead destination
+)
+
+// Rules that decide which mail is fed when a session is free. They are in
+// Explanation.Rules, but they are not reasons why a thread waits.
+const (
+	WaitRetry   Wait = "retry"    // no vertex is due yet
+	WaitShare   Wait = "share"    // other shares have their turns first
+	WaitQuantum Wait = "quantum"  // the thread has used its quantum in this round
+	WaitJobs    Wait = "job list" // other jobs of the share are before it
+)
+
+// waitOf returns why due mail of a thread is not fed now. It is the first
+// reason found; when an administrator removes it, there may be another. A held
+// thread has its reason even if no mail is due.
+func (s *Scheduler) waitOf(t *thread) Wait {
+	for wait := range s.waits(t) {
+		return wait
+	}
+	return NoWait
+}
+
+// waits yields the reasons why due mail of a thread is not fed now. It leaves out
+// reasons that can be determined only when others do not apply.
+func (s *Scheduler) waits(t *thread) iter.Seq[Wait] {
+	return func(yield func(Wait) bool) {
+		if t.held && !yield(WaitHeld) || t.states[due] == 0 {
+			return
+		}
+		if t.ring == nil {
+			yield(WaitCommand)
+			return
+		}
+		suspended := t.shaping != nil && t.shaping.suspended
+		order := suspended && t.shaping.order != nil
+		for _, reason := range [...]struct {
+			wait  Wait
+			holds bool
+		}{
+			{WaitSelect, !t.selected}, {WaitOrder, order}, {WaitRule, suspended && !order}, {WaitSuspend, t.suspendedUntil != 0},
+			{WaitTrigger, t.params.QueueOnly && !t.running}, {WaitStopping, s.stop.begun},
+			{WaitSpool, s.spoolDown}, {WaitFrozen, s.config.Frozen},
+		} {
+			if reason.holds && !yield(reason.wait) {
+				return
+			}
+		}
+		if !t.mayFeed() || s.halted() {
+			return
+		}
+		b := s.blocksOf(t)
+		expected := t.ring.expected > 0
+		if t.queue().len() == 0 { // all of it is on record
+			yield(WaitMemory)
+			return
+		}
+		message := t.queue().pickable() == 0
+		for _, reason := range [...]struct {
+			wait  Wait
+			holds bool
+		}{
+			{b.gate, b.gate != NoWait}, {WaitClusterMax, b.cluster}, {t.windowWait(), b.thread}, {WaitRing, b.ring}, {WaitChannel, b.channel},
+			{WaitMessage, message}, {WaitAgent, expected}, {WaitStart, b.start && !expected},
+			{WaitTA, b.processes && !expected}, {WaitForks, b.forks && !expected},
+			{WaitAgent, !expected && !message && b == blocks{}},
+		} {
+			if reason.holds && !yield(reason.wait) {
+				return
+			}
+		}
+	}
+}
+
+// rules returns all rules that keep the next vertex of a thread from being fed.
+func (s *Scheduler) rules(t *thread, next *VertexView) []Wait {
+	rules := slices.Collect(s.waits(t))
+	switch {
+	case next == nil && t.states[due] == 0 && t.states[waiting] > 0:
+		rules = append(rules, WaitRetry)
+	case next == nil || next.Position == nil || !t.mayFeed():
+	default:
+		p := next.Position
+		if next.Wait == WaitMessage && !slices.Contains(rules, WaitMessage) {
+			rules = append(rules, WaitMessage)
+		}
+		if p.SharesBefore > 0 {
+			rules = append(rules, WaitShare)
+		}
+		if p.QuantumUsed && p.PicksBefore > 0 {
+			rules = append(rules, WaitQuantum)
+		} else if p.JobsBefore > 0 {
+			rules = append(rules, WaitJobs)
+		}
+	}
+	return rules
+}
+
+// windowWait returns why a thread that has as many sessions as it may have is
+// not given more.
+func (t *thread) windowWait() Wait {
+	switch {
+	case t.window.dead:
+		return WaitProbe
+	case t.windowSize() < max(1, t.params.MaxThr):
+		return WaitWindow
+	}
+	return WaitThread
+}
+
+// blocks says which limits keep due mail of a thread from being fed.
+type blocks struct {
+	thread, ring, channel, processes bool
+	start, forks                     bool // agents are started later
+	cluster                          bool // no share of clustermax is left
+	gate                             Wait // NoWait: it is open
+}
+
+func (s *Scheduler) blocksOf(t *thread) blocks {
+	r := t.ring
+	if r == nil || t.states[due] == 0 || !t.mayFeed() || s.halted() {
+		return blocks{}
+	}
+	// One more process is needed if no agent has a free session.
+	full := r.sessionFor(t) == nil && r.expected == 0
+	failures := s.startFailures[r.clause]
+	gate, _ := s.gate(t)
+	return blocks{
+		gate:      gate,
+		cluster:   t.roomInShare() <= 0,
+		thread:    t.roomInWindow() <= 0,
+		ring:      !below(r.busy, s.maxRing(r)) || full && !below(r.procs, s.maxRing(r)),
+		channel:   !below(r.channel.busy, s.maxChannel(r)) || full && !below(r.channel.procs, s.maxChannel(r)),
+		processes: full && !below(len(s.agents), s.maxTA(r)),
+		start:     full && failures != nil && failures.until > s.now,
+		forks:     full && r.limitQueue == s.forks.queue,
+	}
+}
