@@ -116,7 +116,7 @@ func Taken(ctx context.Context, to Node, c *Credentials, self string, origins []
 			return nil, fmt.Errorf("it answers %.200q", line)
 		}
 		for _, offset := range reply.Taken {
-			taken[fmt.Sprintf("%s/%d", questions[reply.Tag-1].Message, offset)] = true
+			taken[questions[reply.Tag-1].ID(offset)] = true
 		}
 	}
 	return taken, nil

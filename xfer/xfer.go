@@ -187,6 +187,10 @@ func DoneWith(origins []ctlfile.Origin) (lines []Done) {
 	return lines
 }
 
+// ID returns the part of an origin that identifies one of the recipients, as that of
+// ctlfile.Origin does.
+func (d *Done) ID(offset int64) string { return d.Message + "/" + strconv.FormatInt(offset, 10) }
+
 // String returns the line without LF.
 func (d *Done) String() string { return "DONE " + d.Message + " " + joinOffsets(d.Offsets) }
 

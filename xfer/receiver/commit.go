@@ -78,7 +78,7 @@ func (s *Store) taken(have xfer.Have) xfer.Reply {
 	}
 	reply := xfer.Reply{Code: xfer.Accepted, Tag: have.Tag}
 	for _, offset := range have.Offsets {
-		if _, found := s.origins.taken[have.Message+"/"+strconv.FormatInt(offset, 10)]; found {
+		if _, found := s.origins.taken[have.ID(offset)]; found {
 			reply.Taken = append(reply.Taken, offset)
 		}
 	}

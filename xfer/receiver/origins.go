@@ -153,7 +153,7 @@ func (o *origins) add(batch []*arrival) error {
 func (o *origins) forget(done xfer.Done) error {
 	found := false
 	for _, offset := range done.Offsets {
-		id := done.Message + "/" + strconv.FormatInt(offset, 10)
+		id := done.ID(offset)
 		if _, ok := o.taken[id]; ok {
 			found = true
 			delete(o.taken, id)
