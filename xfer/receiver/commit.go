@@ -45,8 +45,7 @@ func (s *Store) take(batch []*arrival) {
 	s.commit(now)
 }
 
-// ready puts right what a failed batch, or somebody who has removed our directories, has
-// left.
+// ready recovers if a batch has failed, and makes directories that somebody has removed.
 func (s *Store) ready() error {
 	if !s.broken {
 		return s.keepOrigins()
@@ -70,8 +69,8 @@ func (s *Store) keepOrigins() error {
 	return nil
 }
 
-// taken answers which recipients were taken. Those whose mail is not in the queue yet
-// count: it will be.
+// taken answers which recipients were taken, also those whose message is not in the queue
+// yet: it will be.
 func (s *Store) taken(have xfer.Have) xfer.Reply {
 	if err := s.ready(); err != nil {
 		return xfer.Reply{Code: xfer.Later, Tag: have.Tag, Text: err.Error()}

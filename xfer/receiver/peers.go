@@ -1,7 +1,7 @@
 package receiver
 
-// The connections of the nodes that are known. A node that asks which recipients are here
-// ends those on which it pushes.
+// Peers: the open connections of other nodes. A question of a node (HAVE) ends those on which
+// the node pushes.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type peers struct {
 	open map[*connection]*peer
 }
 
-// peer is one of them.
+// peer is an open connection.
 type peer struct {
 	interrupt context.CancelFunc // ends its reading
 	ended     chan struct{}      // closed when all that it has pushed is taken or dropped
@@ -45,9 +45,8 @@ func (p *peers) name(c *connection, node string) {
 	c.node = strings.ToLower(node)
 }
 
-// endPushes makes a connection one with questions, and ends the others of its node. It
-// does not wait for those that have questions, too: they push nothing, and may be waiting
-// for this one.
+// endPushes marks a connection as one that asks, and ends the others of its node, except
+// those that ask too: they push nothing, and may be waiting for this one.
 func (p *peers) endPushes(c *connection) {
 	p.mu.Lock()
 	c.asks = true
