@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -153,6 +154,12 @@ func (c *connection) flush() {
 	}
 }
 
+// answer sends a reply at once.
+func (c *connection) answer(r xfer.Reply) {
+	c.reply(r.String())
+	c.flush()
+}
+
 // Serve serves one connection to its end. When ctx is done, it takes no further message,
 // and answers those that it has.
 func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
@@ -186,8 +193,7 @@ func (r *Receiver) Serve(ctx context.Context, conn net.Conn) {
 		if errors.Is(err, xfer.ErrLine) || errors.Is(err, errUnknown) {
 			reply.Code = xfer.Refused
 		}
-		c.reply(reply.String())
-		c.flush()
+		c.answer(reply)
 		r.Log(peer, err)
 	}
 }
@@ -246,16 +252,21 @@ func (c *connection) command() error {
 	if err != nil {
 		return err
 	}
-	if line == "QUIT" {
+	switch verb, _, _ := strings.Cut(line, " "); {
+	case line == "QUIT":
 		return io.EOF
-	}
-	if done, err := xfer.ParseDone(line); err == nil {
-		c.receiver.done <- done
-		return nil
-	}
-	if have, err := xfer.ParseHave(line); err == nil {
-		c.have(have)
-		return nil
+	case verb == "DONE":
+		done, err := xfer.ParseDone(line)
+		if err == nil {
+			c.receiver.done <- done
+		}
+		return err
+	case verb == "HAVE":
+		have, err := xfer.ParseHave(line)
+		if err == nil {
+			c.have(have)
+		}
+		return err
 	}
 	push, err := xfer.ParsePush(line)
 	if err == nil && c.asks {
@@ -267,17 +278,15 @@ func (c *connection) command() error {
 	return c.push(push)
 }
 
-// have answers which recipients are here. Nothing of them arrives later: the connections
-// on which the node pushes are ended before.
+// have answers which recipients are here. No others arrive later, because it first ends the
+// connections on which the node pushes.
 func (c *connection) have(have xfer.Have) {
 	if !c.asks {
 		c.receiver.peers.endPushes(c)
 	}
 	q := question{have, make(chan xfer.Reply, 1)}
 	c.receiver.questions <- q
-	reply := <-q.answer
-	c.reply(reply.String())
-	c.flush()
+	c.answer(<-q.answer)
 }
 
 // push reads the files of one message and gives it to the committer. An error ends the
@@ -293,24 +302,23 @@ func (c *connection) push(push xfer.Push) error {
 		return c.skip(push, err)
 	}
 	a.control = control
-	full, err := c.receiver.Store.read(a, c.in)
+	fileErr, err := c.receiver.Store.read(a, c.in)
 	if err != nil {
 		c.receiver.Store.discard(a)
 		c.receiver.Store.release(a)
 		return fmt.Errorf("reading a message: %w", err)
 	}
-	if full == nil {
-		full = c.receiver.Store.complete(a)
+	if fileErr == nil {
+		fileErr = c.receiver.Store.complete(a)
 	}
-	if err := errors.Join(parseErr, full); err != nil {
+	if err := errors.Join(parseErr, fileErr); err != nil {
 		c.receiver.Store.discard(a)
 		c.receiver.Store.release(a)
 		reply := xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: err.Error()}
 		if parseErr != nil {
 			reply.Code = xfer.Refused
 		}
-		c.reply(reply.String())
-		c.flush()
+		c.answer(reply)
 		return nil
 	}
 	c.pending.Add(1)
@@ -323,8 +331,6 @@ func (c *connection) skip(push xfer.Push, why error) error {
 	if _, err := io.CopyN(io.Discard, c.in, push.Message); err != nil {
 		return err
 	}
-	reply := xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: why.Error()}
-	c.reply(reply.String())
-	c.flush()
+	c.answer(xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: why.Error()})
 	return nil
 }

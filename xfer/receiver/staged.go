@@ -66,10 +66,10 @@ func (s *Store) create(push xfer.Push) (*arrival, error) {
 	return a, nil
 }
 
-// read reads a message from a connection into its file. full is the error of the file, for
-// example because the disk is full; the rest of the message is then read past. err is that
-// of the connection.
-func (s *Store) read(a *arrival, from io.Reader) (full, err error) {
+// read reads a message from a connection into its file. fileErr is the error of the file, for
+// example because the disk is full; the rest of the message is then read and dropped. err is
+// the error of the connection.
+func (s *Store) read(a *arrival, from io.Reader) (fileErr, err error) {
 	to := &staging{file: a.message}
 	if _, err = io.CopyN(to, from, a.push.Message); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *Store) read(a *arrival, from io.Reader) (full, err error) {
 	return to.err, nil
 }
 
-// staging writes to a file until there is an error.
+// staging writes to a file until there is an error, and drops the rest.
 type staging struct {
 	file *postoffice.File
 	err  error
