@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,9 +34,8 @@ type failure struct {
 	at  time.Time
 }
 
-// failurePause is how long a node is not asked again about mail after it could not be
-// asked: an order may be about thousands of messages, and each question may take as long as
-// a connection.
+// failurePause is how long a node that could not be asked is not asked about mail again: an
+// order may be about thousands of messages, and each question may wait for a connection.
 const failurePause = 30 * time.Second
 
 // newMoves returns the moves with the parameters at the start.
@@ -50,11 +48,10 @@ func newMoves(env *zenv.File, node string, p *config.Params) *moves {
 // agentEnv returns the environment of an agent that is started now: the variables of
 // zmailer.conf and, for xfer(8), the parameters of moves between nodes.
 func (m *moves) agentEnv() map[string]string {
-	p := m.params.Load()
+	all, p := m.env.Known(), m.params.Load()
 	if p.XferNodes == "" {
-		return m.env.Known()
+		return all
 	}
-	all := maps.Clone(m.env.Known())
 	for name, value := range map[string]string{
 		"XFERNODES": p.XferNodes, "XFERCERT": p.XferCert, "XFERKEY": p.XferKey, "XFERCA": p.XferCA, "XFERNODE": m.node,
 	} {
