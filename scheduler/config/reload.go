@@ -2,10 +2,7 @@ package config
 
 // Reload: which parameters a reload cannot change.
 
-import (
-	"fmt"
-	"reflect"
-)
+import "reflect"
 
 // The programs that read a parameter only when they start.
 const (
@@ -13,20 +10,22 @@ const (
 	byXferd     = "xferd"
 )
 
+const atNextStart = " has changed, which takes effect at the next start"
+
 // NotReloaded returns a warning for each parameter that a reload of this file cannot
-// change, and that is not as it was when the scheduler started. A parameter that is gone
-// has no line.
+// change, and that is not as it was when the scheduler started. The warning of a parameter
+// that the file does not set any more names no line.
 func (f *File) NotReloaded(started *File) (all []Warning) {
 	for i := range params {
 		r := &params[i]
-		if r.atStart == "" || r.same(&started.Params, &f.Params) {
+		if r.atStart == "" || same(r, &started.Params, &f.Params) {
 			continue
 		}
 		place, set := f.setParams[r.name]
 		if !set {
 			place = Place{File: f.Name}
 		}
-		text := "PARAM" + r.name + " has changed, which takes effect at the next start"
+		text := "PARAM" + r.name + atNextStart
 		if r.atStart != byScheduler {
 			text += " of " + r.atStart
 		}
@@ -37,18 +36,17 @@ func (f *File) NotReloaded(started *File) (all []Warning) {
 		was, now *int
 	}{{"sysnice", started.SysNice, f.SysNice}, {"syspriority", started.SysPriority, f.SysPriority}} {
 		if !reflect.DeepEqual(k.was, k.now) {
-			all = append(all, Warning{f.placeOf(k.name), fmt.Sprintf("%s has changed, which takes effect at the next start", k.name)})
+			all = append(all, Warning{f.placeOf(k.name), k.name + atNextStart})
 		}
 	}
 	sortWarnings(all)
 	return all
 }
 
-// same reports whether a parameter has the same value in both. What show returns has no
-// password.
-func (r *row[T]) same(a, b *T) bool {
-	if p, ok := any(a).(*Params); ok && r.name == "cluster" {
-		return reflect.DeepEqual(p.Cluster, any(b).(*Params).Cluster)
+// same reports whether a parameter has the same value in both.
+func same(r *row[Params], a, b *Params) bool {
+	if r.name == "cluster" { // show leaves out the password
+		return reflect.DeepEqual(a.Cluster, b.Cluster)
 	}
 	return r.kind.show(a) == r.kind.show(b)
 }
