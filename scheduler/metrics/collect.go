@@ -45,11 +45,7 @@ func (s *scrape) collectCluster(c collector) {
 	if n == nil {
 		return
 	}
-	lost := 0.0
-	if n.Lost {
-		lost = 1
-	}
-	c.gauge("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", lost)
+	c.yesNo("scheduler_cluster_lost", "1 while the store of the cluster is lost, otherwise 0.", n.Lost)
 	c.gauge("scheduler_cluster_nodes", "Nodes that have reported to the store in the last ten minutes.", float64(n.Nodes))
 	c.gauge("scheduler_cluster_limits", "Limits of the cluster that this node has demand for.", float64(n.Limits))
 	c.counter("scheduler_cluster_losses_total", "Times at which the store was lost.", float64(n.Losses))
@@ -135,11 +131,7 @@ func (s *scrape) collectSpool(c collector) {
 	for _, why := range slices.SortedFunc(maps.Keys(s.stats.refused), cmp.Compare) {
 		c.counter("scheduler_refused_total", "Control files that were read but not taken, by reason; each attempt counts.", float64(s.stats.refused[why]), "why", why.String())
 	}
-	up := 1.0
-	if s.stats.spoolDown != "" {
-		up = 0
-	}
-	c.gauge("scheduler_spool_up", "Whether the spool can be written.", up)
+	c.yesNo("scheduler_spool_up", "Whether the spool can be written.", s.stats.spoolDown == "")
 	c.gauge("scheduler_spool_taking", "Control files being read.", float64(s.status.Taking))
 	c.gauge("scheduler_spool_writing", "Changes to files that are not finished.", float64(s.status.Writing))
 	c.gauge("scheduler_spool_unwritten", "Changes to files that failed and will be tried again.", float64(s.counts.FailedWrites))
@@ -189,22 +181,15 @@ func (s *scrape) collectWindows(c collector) {
 // collectReload sends how the last reload ended, and that of the router's tables.
 // Before the first reload, it sends that the start put its configuration into force.
 func (s *scrape) collectReload(c collector) {
-	last, ok := s.status.Reload, 1.0
-	if last.Error != "" {
-		ok = 0
-	}
+	last := s.status.Reload
 	at := last.At
 	if at.IsZero() {
 		at = s.status.StartedAt
 	}
-	c.gauge("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", ok)
+	c.yesNo("scheduler_last_reload_successful", "Whether the last reload, or the start, put its configuration into force.", last.Error == "")
 	c.gauge("scheduler_last_reload_timestamp_seconds", "When the configuration was last read, in seconds since 1970.", float64(at.UnixMilli())/1000)
 	if s.reloaded != nil {
-		ok = 0
-		if s.reloaded() {
-			ok = 1
-		}
-		c.gauge("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", ok)
+		c.yesNo("scheduler_router_last_reload_successful", "Whether the last reload of the router's tables, if there was one, put them into force.", s.reloaded())
 	}
 }
 
@@ -221,6 +206,15 @@ type collector struct{ to chan<- prometheus.Metric }
 
 func (c collector) gauge(name, help string, x float64, labels ...string) {
 	c.metric(prometheus.GaugeValue, name, help, x, labels)
+}
+
+// yesNo sends a gauge that is 1 if something is so, and 0 otherwise.
+func (c collector) yesNo(name, help string, yes bool) {
+	x := 0.0
+	if yes {
+		x = 1
+	}
+	c.gauge(name, help, x)
 }
 
 func (c collector) counter(name, help string, x float64, labels ...string) {
