@@ -275,15 +275,15 @@ func actorText(o *mailq.Order) string { return strings.TrimSpace(o.By.User + " "
 func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did mailq.Outcome, err error) {
 	list := t.byMessage()
 	var withAgents []scheduler.MessageID
-	undone := 0
-	if err = q.port.Ask(ctx, func(l *daemon.Loop) { _, undone = l.Undone(0) }); err != nil {
-		return did, err
-	}
+	undone := -1 // before the first part
 	for len(list) > 0 && err == nil {
 		n := 0
 		err = q.port.Ask(ctx, func(l *daemon.Loop) {
 			if !e.DryRun && l.Status().Writing+l.Core().Counts().Urgent > maxWriting {
 				return
+			}
+			if undone < 0 {
+				undone = l.UndoneEver()
 			}
 			n = countPart(l.Core(), list)
 			e.Targets = list[:n]
@@ -301,7 +301,7 @@ func (q *Queue) order(ctx context.Context, e scheduler.Ordered, t *targets) (did
 	if did.WithAgents = len(withAgents); err == nil && did.WithAgents > 0 && !e.DryRun {
 		did.WithAgents, err = q.whenSettled(ctx, func(core *scheduler.Scheduler) (int, bool) { return core.OrdersWithAgents(withAgents) })
 	}
-	if err == nil && !e.DryRun && movesFiles(e.Verb) {
+	if err == nil && !e.DryRun && undone >= 0 && movesFiles(e.Verb) {
 		err = q.whenMoved(ctx, t, undone, &did)
 	}
 	return did, err
@@ -316,8 +316,8 @@ func movesFiles(v scheduler.Verb) bool {
 const maxAwaited = 100
 
 // whenMoved waits until the messages of an order are moved, if they are not many, and
-// returns an error if that has failed for some of them. undone is the number that
-// Loop.Undone returned before the order.
+// returns an error if that has failed for some of them. undone is what Loop.UndoneEver
+// returned before the order.
 func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mailq.Outcome) error {
 	if len(t.rank) > maxAwaited {
 		return nil
@@ -330,7 +330,7 @@ func (q *Queue) whenMoved(ctx context.Context, t *targets, undone int, did *mail
 		return err
 	}
 	var failed []scheduler.Undone
-	if err := q.port.Ask(ctx, func(l *daemon.Loop) { failed, _ = l.Undone(undone) }); err != nil {
+	if err := q.port.Ask(ctx, func(l *daemon.Loop) { failed = l.Undone(undone) }); err != nil {
 		return err
 	}
 	failed = slices.DeleteFunc(failed, func(u scheduler.Undone) bool { _, ours := ids[u.Message]; return !ours })

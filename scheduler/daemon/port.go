@@ -98,11 +98,13 @@ func (l *Loop) noteUndone(a scheduler.Undone) {
 	}
 }
 
-// Undone returns the orders that were not carried out and were not among the first since of
-// them, at most the last maxUndone, and the number of all so far. That number is what the
-// caller passes the next time.
-func (l *Loop) Undone(since int) (list []scheduler.Undone, ever int) {
-	return slices.Clone(l.undone[max(0, len(l.undone)-(l.undoneEver-since)):]), l.undoneEver
+// UndoneEver returns the number of orders so far that were not carried out.
+func (l *Loop) UndoneEver() int { return l.undoneEver }
+
+// Undone returns the orders that were not carried out since UndoneEver returned a number;
+// at most the last maxUndone.
+func (l *Loop) Undone(since int) []scheduler.Undone {
+	return slices.Clone(l.undone[max(0, len(l.undone)-(l.undoneEver-since)):])
 }
 
 // Touched tells the observer of an order about a held message, which the core
