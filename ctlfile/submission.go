@@ -232,8 +232,8 @@ type Router struct {
 // announces it, and returns its name below router/. If the hash directory is
 // missing, the file goes into router/ itself. Give overwrites nothing: if somebody has
 // created a file of that name, which any user may do, it uses a random number. If the name
-// cannot be made durable, the file is taken back and removed. An error together with a
-// name says that the router has taken the file before, and that the file may not survive a
+// cannot be made durable, Give takes the file back and removes it. An error together with a
+// name says that it was too late for that: the router has the file, which may not survive a
 // crash.
 func (r Router) Give(file string) (name string, err error) {
 	names, errs := r.GiveAll([]string{file}, func(dirs []string) error { return syncdir.Sync(dirs[0]) })

@@ -48,7 +48,8 @@ func (d *dispatch) addSession(a *agent) {
 
 // finishLine takes an ended line off the agent and finds work for its session:
 // on the same thread if it may stay there, otherwise wherever the ring has
-// some. It reports whether there was an ended line.
+// some. It reports whether there was an ended line. A line that was taken back stays
+// until the agent has come to it, which is when it is the first.
 func (dv *delivery) finishLine(a *agent) bool {
 	i := 0
 	for i < len(a.lines) && (!a.lines[i].ended() || i > 0 && a.lines[i].recalled) {

@@ -48,8 +48,8 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 }
 
 // changesHold reports whether a HOLD of what is held already changes anything: the end of the
-// hold or the reason. A HOLD without a time limit holds until the release. One without a
-// reason keeps the reason that the record has.
+// hold or the reason. A HOLD without a time limit holds until the release. A HOLD without a
+// reason is given the reason of the record.
 func changesHold(o *mailq.Order, before *spool.HoldRecord) bool {
 	if before == nil {
 		return o.For > 0 || o.Why != ""

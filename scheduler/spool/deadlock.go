@@ -43,12 +43,12 @@ func (s *Spool) locksOf(d *controlFile, known bool) locks {
 // held reports whether the process that locked a recipient may still work on it.
 func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
+	_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
 	switch {
 	case pid == os.Getpid() && l.known:
-		_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
 		return !l.dead.Recalled || !its
 	case pid >= ctlfile.MaxPID:
-		if _, its := slices.BinarySearch(l.dead.Offsets, r.Offset); l.known && l.dead.PID >= ctlfile.MaxPID && its {
+		if l.known && l.dead.PID >= ctlfile.MaxPID && its {
 			return false
 		}
 		atWork := l.dead.AtWork
