@@ -76,7 +76,10 @@ type chooser func(*mailq.Job) (chosen []mailq.Recipient, found bool)
 func (q *Queue) selector(ctx context.Context, where *mailq.Selection, now time.Time) (chooser, error) {
 	if !where.NeedsFile() {
 		return func(job *mailq.Job) ([]mailq.Recipient, bool) {
-			return choose(where, job, nil), where.Matches(job, now)
+			if !where.Matches(job, now) {
+				return nil, false
+			}
+			return choose(where, job, nil), true
 		}, nil
 	}
 	type part struct {
