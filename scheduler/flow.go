@@ -378,19 +378,16 @@ func (f *flow) setParked() {
 // flows are linked again.
 func (q *queue) setOpen(t *thread, open bool) {
 	t.open = open
-	if !open || len(t.parked) == 0 {
-		return
-	}
-	parked := t.parked
-	t.parked = nil
-	q.unpark(parked)
-	clear(parked)
-	if t.parked == nil {
-		t.parked = parked[:0]
+	if open && len(t.parked) > 0 {
+		q.unpark(t)
 	}
 }
 
-func (q *queue) unpark(parked []*flow) {
+// unpark links the parked flows of a thread again. Those that still must wait are parked
+// again.
+func (q *queue) unpark(t *thread) {
+	parked := t.parked
+	t.parked = nil
 	for _, f := range parked {
 		f.place = inNone
 	}
@@ -401,21 +398,19 @@ func (q *queue) unpark(parked []*flow) {
 		}
 		q.relink(f)
 	}
+	clear(parked)
+	if t.parked == nil {
+		t.parked = parked[:0]
+	}
 }
 
 // swapQueues makes the other queue of a queueonly thread the one that is fed.
 func (q *queue) swapQueues(t *thread) {
 	t.active = 1 - t.active
-	q.unpark(t.takeParked())
+	q.unpark(t)
 	for i := range t.queues {
 		for _, f := range t.queues[i].flows {
 			q.relink(f)
 		}
 	}
-}
-
-func (t *thread) takeParked() []*flow {
-	parked := t.parked
-	t.parked = nil
-	return parked
 }

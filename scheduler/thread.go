@@ -191,7 +191,7 @@ func (q *queue) emptyQueues(t *thread) []*vertex {
 			out = append(out, v)
 		}
 	})
-	q.unpark(t.takeParked())
+	q.unpark(t)
 	return out
 }
 
@@ -315,7 +315,7 @@ func (q *queue) dropThread(t *thread) {
 	if t.window != (window{}) || t.retry != 0 {
 		q.noteThreadChange(t)
 	}
-	q.unpark(t.takeParked())
+	q.unpark(t)
 	q.detachThread(t)
 	q.resumes.remove(t)
 	if x := t.shaping; x != nil {
