@@ -40,12 +40,8 @@ var attacks = []struct {
 }
 
 func queueIsClosed(s *site) error {
-	name, file, err := s.submit(s.a, false, toSMTP)
+	name, err := s.enqueue(s.a, toSMTP)
 	if err != nil {
-		return err
-	}
-	file.Close()
-	if err := s.queued(name); err != nil {
 		return err
 	}
 	return s.mayNot(s.a, "ls po/transport", "ls po/queue", "ls po/hold", "ls po/queue/.tmp",
@@ -89,12 +85,7 @@ func openControlFileWaits(s *site) error {
 	}
 	// The scheduler reads the names in order: when a later message is there, this one
 	// has been tried again.
-	later, other, err := s.submit(s.b, false, toSMTP)
-	if err != nil {
-		return err
-	}
-	other.Close()
-	if err := s.queued(later); err != nil {
+	if _, err := s.enqueue(s.b, toSMTP); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(s.dir, "mail", s.a.name)); err == nil {
@@ -172,12 +163,8 @@ func ordersAreRefused(s *site) error {
 }
 
 func ownMailIsShown(s *site) error {
-	name, file, err := s.submit(s.b, false, "r           smtp own.example bob@own.example 65534")
+	name, err := s.enqueue(s.b, "r           smtp own.example bob@own.example 65534")
 	if err != nil {
-		return err
-	}
-	file.Close()
-	if err := s.queued(name); err != nil {
 		return err
 	}
 	if out, _ := s.sh(s.b, "%s", s.userMailq("-i")); !strings.Contains(out, name) {
@@ -194,12 +181,7 @@ func programsAreRefused(s *site) error {
 	for i, address := range []string{"|touch %s", "<|touch %s>", "(c)|touch %s", "@a:|touch %s", "g:|touch %s;", "%s", ":include:%s"} {
 		host := fmt.Sprintf("p%d.example", i)
 		quoted := `"` + fmt.Sprintf(address, proof) + `"`
-		name, file, err := s.submit(s.a, false, "r           smtp "+host+" "+quoted+" 65534")
-		if err != nil {
-			return err
-		}
-		file.Close()
-		if err := s.queued(name); err != nil {
+		if _, err := s.enqueue(s.a, "r           smtp "+host+" "+quoted+" 65534"); err != nil {
 			return err
 		}
 		_, _ = s.mailq("--requeue", "--where", "host="+host) // it refuses, or leaves the message
@@ -223,12 +205,8 @@ func linksInRouter(s *site) error {
 	const many = 20
 	for i := range 2 * many {
 		host := fmt.Sprintf("s%d.example", i)
-		name, file, err := s.submit(s.a, false, "r           smtp "+host+" bob@"+host+" 65534")
+		name, err := s.enqueue(s.a, "r           smtp "+host+" bob@"+host+" 65534")
 		if err != nil {
-			return err
-		}
-		file.Close()
-		if err := s.queued(name); err != nil {
 			return err
 		}
 		order := []string{"--requeue"}
@@ -252,12 +230,8 @@ func hashDirectory(s *site) error {
 	if out, err := s.sh(s.b, "mkdir po/public/theirs; for l in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z; do ln -s ../public/theirs po/router/$l; done"); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	name, file, err := s.submit(s.a, false, "r           smtp letter.example bob@letter.example 65534")
+	name, err := s.enqueue(s.a, "r           smtp letter.example bob@letter.example 65534")
 	if err != nil {
-		return err
-	}
-	file.Close()
-	if err := s.queued(name); err != nil {
 		return err
 	}
 	if _, err := s.mailq("--requeue", "--msg", name); err != nil {
@@ -281,12 +255,7 @@ func verboseLog(s *site) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	for _, log := range []string{s.dir + "/victim", "../public/fifo", "../public/link"} {
-		name, file, err := s.submit(s.a, false, "v "+log, toSMTP)
-		if err != nil {
-			return err
-		}
-		file.Close()
-		if err := s.queued(name); err != nil {
+		if _, err := s.enqueue(s.a, "v "+log, toSMTP); err != nil {
 			return err
 		}
 	}
@@ -294,19 +263,11 @@ func verboseLog(s *site) error {
 }
 
 func rendezvous(s *site) error {
-	path := filepath.Join(s.dir, "po/public/rendezvous")
+	path := s.rendezvousPath()
 	if out, err := s.sh(s.a, "rm -f %s; ln -s %s/victim %s", path, s.dir, path); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	if err := s.scheduler.Process.Signal(syscall.SIGUSR2); err != nil {
-		return err
-	}
-	return s.until("the rendezvous file is a file", func() error {
-		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-			return fmt.Errorf("it is %v, %w", info, err)
-		}
-		return nil
-	})
+	return s.writeRendezvous()
 }
 
 func listsOfUsers(s *site) error {

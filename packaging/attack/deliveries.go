@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 )
 
@@ -17,11 +16,9 @@ import (
 func slowDeliveries(s *site) error {
 	to := fmt.Sprintf(`r           local - "|test -e %s/released || sleep 60" %d`, s.dir, s.a.uid)
 	for range 16 {
-		_, file, err := s.submit(s.b, false, to)
-		if err != nil {
+		if _, err := s.put(s.b, to); err != nil {
 			return err
 		}
-		file.Close()
 	}
 	err := s.until("half of the sessions are occupied", func() error {
 		return s.b.command(s.ctx, "sh", "-c", fmt.Sprintf("test $(pgrep -c -x -u %d sleep) = 4", s.a.uid)).Run()
@@ -30,11 +27,9 @@ func slowDeliveries(s *site) error {
 		return err
 	}
 	path := filepath.Join(s.dir, "mail", s.b.name)
-	_, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
-	if err != nil {
+	if _, err := s.put(s.a, "r           local - "+s.b.name+" 0"); err != nil {
 		return err
 	}
-	file.Close()
 	err = s.until("the mail of another user is delivered", func() error {
 		_, err := os.Stat(path)
 		return err
@@ -56,11 +51,9 @@ func helperIsClosed(s *site) error {
 	box := filepath.Join(s.dir, "mail", s.b.name)
 	const many = 12
 	for range many {
-		_, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
-		if err != nil {
+		if _, err := s.put(s.a, "r           local - "+s.b.name+" 0"); err != nil {
 			return err
 		}
-		file.Close()
 	}
 	err := s.until("the mail is delivered", func() error {
 		text, err := os.ReadFile(box)
@@ -83,19 +76,13 @@ func mailSpool(s *site) error {
 		if out, err := s.sh(s.a, line, box, s.dir); err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
-		name, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
+		name, err := s.put(s.a, "r           local - "+s.b.name+" 0")
 		if err != nil {
 			return err
 		}
-		file.Close()
-		// It is refused or waits; either way, mailq soon shows an attempt.
-		err = s.until("the agent has tried "+line, func() error {
-			out, err := s.mailq("--json")
-			if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
-				err = errors.New("not yet")
-			}
-			return err
-		})
+		if err = s.tried(name); err != nil {
+			err = fmt.Errorf("%s: %w", line, err)
+		}
 		gone := s.until("the message is gone", func() error {
 			if _, err := os.Lstat(filepath.Join(s.dir, "po/transport", name)); errors.Is(err, os.ErrNotExist) {
 				return nil

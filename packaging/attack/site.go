@@ -90,13 +90,28 @@ func (s *site) plant() error {
 
 func (s *site) start() error {
 	s.scheduler = exec.CommandContext(s.ctx, filepath.Join(s.dir, "bin/scheduler"), "-i", "-M", "2",
-		"-Z", filepath.Join(s.dir, "zmailer.conf"), "-q", filepath.Join(s.dir, "po/public/rendezvous"))
+		"-Z", filepath.Join(s.dir, "zmailer.conf"), "-q", s.rendezvousPath())
 	s.scheduler.Stdout, s.scheduler.Stderr = &s.log, &s.log
 	s.scheduler.Dir = s.dir
 	if err := s.scheduler.Start(); err != nil {
 		return err
 	}
 	return s.until("the scheduler answers", func() error { _, err := s.mailq("-QQQ"); return err })
+}
+
+func (s *site) rendezvousPath() string { return filepath.Join(s.dir, "po/public/rendezvous") }
+
+// writeRendezvous has the scheduler write the rendezvous file, and waits until it is a file.
+func (s *site) writeRendezvous() error {
+	if err := s.scheduler.Process.Signal(syscall.SIGUSR2); err != nil {
+		return err
+	}
+	return s.until("the rendezvous file is a file", func() error {
+		if info, err := os.Lstat(s.rendezvousPath()); err != nil || !info.Mode().IsRegular() {
+			return fmt.Errorf("it is %v, %w", info, err)
+		}
+		return nil
+	})
 }
 
 // stop stops the scheduler.
@@ -190,12 +205,41 @@ func (s *site) submit(from account, zmailer bool, lines ...string) (name string,
 		os.Rename(temp, filepath.Join(s.dir, "po/transport", name)))
 }
 
+// put submits a message as submit does, and closes its control file.
+func (s *site) put(from account, lines ...string) (name string, err error) {
+	name, open, err := s.submit(from, false, lines...)
+	if err != nil {
+		return "", err
+	}
+	return name, open.Close()
+}
+
+// enqueue submits a message and waits until the scheduler has it.
+func (s *site) enqueue(from account, lines ...string) (name string, err error) {
+	if name, err = s.put(from, lines...); err != nil {
+		return "", err
+	}
+	return name, s.queued(name)
+}
+
 // queued waits until the scheduler has a message.
 func (s *site) queued(name string) error {
 	return s.until("message "+name+" is in the queue", func() error {
 		out, err := s.mailq("--json")
 		if err == nil && !strings.Contains(out, `"message":`+name+`,`) {
 			err = errors.New("it is not listed")
+		}
+		return err
+	})
+}
+
+// tried waits until an agent has tried a message. It waits then, or it was refused and is
+// gone.
+func (s *site) tried(name string) error {
+	return s.until("message "+name+" is tried or refused", func() error {
+		out, err := s.mailq("--json")
+		if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
+			err = errors.New("not yet")
 		}
 		return err
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An attack with files that are none: FIFOs, sockets and devices wherever users can write,
-// or could before the scheduler was started. Users cannot make devices, so root does.
+// An attack with special files: FIFOs, sockets and devices wherever users can write, or
+// could before the scheduler was started. Users cannot make devices, so root does.
 
-// kind is a kind of such a file.
+// kind is a kind of special file.
 type kind struct {
 	name   string
 	mode   uint32
@@ -33,8 +34,8 @@ var kinds = []kind{
 	{"block", unix.S_IFBLK, unix.Mkdev(7, 250)},   // a loop device
 }
 
-// forbidden is what nobody may do with it, as inotify events. Whether a FIFO is one shows
-// only when it is open, which costs nothing.
+// forbidden is what nobody may do with it, as inotify events. A program may open a FIFO,
+// which is harmless, to see what it is.
 func (k kind) forbidden() uint32 {
 	if k.mode == unix.S_IFIFO {
 		return unix.IN_ACCESS | unix.IN_MODIFY
@@ -46,9 +47,9 @@ func (k kind) forbidden() uint32 {
 // has it, so no mail gets it.
 func numberOf(k int) string { return fmt.Sprint(990000000000000000 + k) }
 
-// specialFiles puts every kind of file under the names of submissions, temporary files,
-// logs, mailboxes and held messages, and in place of the rendezvous file. Mail and queries
-// go on, and nobody reads or writes what is not a file.
+// specialFiles puts special files under the names of submissions, temporary files, logs,
+// mailboxes and held messages, and in place of the rendezvous file. Mail and queries go on,
+// and nobody reads or writes them.
 func specialFiles(s *site) error {
 	made, err := newSpecials(s)
 	if err != nil {
@@ -69,10 +70,11 @@ func specialFiles(s *site) error {
 	return err
 }
 
-// specials are the files that were made. What nobody may do with them is an event.
+// specials are the special files that were made, with a watch for what nobody may do with
+// them.
 type specials struct {
 	inotify int
-	paths   map[int32]string
+	paths   map[int32]string // by watch
 }
 
 func newSpecials(s *site) (*specials, error) {
@@ -117,6 +119,7 @@ func (made *specials) close() { _ = unix.Close(made.inotify) }
 
 // untouched says what was read or written.
 func (made *specials) untouched() (err error) {
+	order := binary.NativeEndian
 	buf := make([]byte, 4096)
 	for {
 		n, e := unix.Read(made.inotify, buf)
@@ -124,36 +127,27 @@ func (made *specials) untouched() (err error) {
 			return err
 		}
 		for event := buf[:n]; len(event) >= unix.SizeofInotifyEvent; event = event[unix.SizeofInotifyEvent:] {
-			watch, mask := int32(le32(event[0:])), le32(event[4:])
+			watch, mask := int32(order.Uint32(event)), order.Uint32(event[4:])
 			if mask&(unix.IN_OPEN|unix.IN_ACCESS|unix.IN_MODIFY) != 0 {
 				err = errors.Join(err, fmt.Errorf("%s was opened, read or written (%#x)", made.paths[watch], mask))
 			}
-			event = event[le32(event[12:]):] // the name
+			event = event[order.Uint32(event[12:]):] // the name
 		}
 	}
-}
-
-func le32(b []byte) uint32 {
-	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
 // specialLogs submits messages whose verbose logs are not files.
 func specialLogs(s *site) error {
 	for _, k := range kinds {
-		name, file, err := s.submit(s.a, false, "v ../public/special-"+k.name, toSMTP)
-		if err != nil {
-			return err
-		}
-		file.Close()
-		if err := s.queued(name); err != nil {
+		if _, err := s.enqueue(s.a, "v ../public/special-"+k.name, toSMTP); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// specialHeld releases held messages that are not files, or half of whose files are not. A
-// control file whose message is not a file goes to quarantine.
+// specialHeld releases held messages of which one file or both are special. A control file
+// whose message is a special file goes to quarantine.
 func specialHeld(s *site) error {
 	var errs []error
 	for i := range kinds {
@@ -181,18 +175,13 @@ func specialMailboxes(s *site, made *specials) error {
 		if err := made.add(k, box); err != nil {
 			return err
 		}
-		name, file, err := s.submit(s.a, false, "r           local - "+s.b.name+" 0")
+		name, err := s.put(s.a, "r           local - "+s.b.name+" 0")
 		if err != nil {
 			return err
 		}
-		file.Close()
-		err = s.until("the mail for a "+k.name+" is tried or refused", func() error {
-			out, err := s.mailq("--json")
-			if err == nil && strings.Contains(out, `"message":`+name+`,`) && !strings.Contains(out, `"attempts":1`) {
-				err = errors.New("not yet")
-			}
-			return err
-		})
+		if err = s.tried(name); err != nil {
+			err = fmt.Errorf("a %s as mailbox: %w", k.name, err)
+		}
 		_, _ = s.mailq("--kill", "--msg", name)
 		if err = errors.Join(err, os.Remove(box)); err != nil {
 			return err
@@ -203,7 +192,7 @@ func specialMailboxes(s *site, made *specials) error {
 
 // specialRendezvous has the scheduler write the rendezvous file where something else is.
 func specialRendezvous(s *site, made *specials) error {
-	path := filepath.Join(s.dir, "po/public/rendezvous")
+	path := s.rendezvousPath()
 	for _, k := range kinds {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -211,23 +200,14 @@ func specialRendezvous(s *site, made *specials) error {
 		if err := made.add(k, path); err != nil {
 			return err
 		}
-		if err := s.scheduler.Process.Signal(syscall.SIGUSR2); err != nil {
-			return err
-		}
-		err := s.until("the rendezvous file is a file and no "+k.name, func() error {
-			if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-				return fmt.Errorf("it is %v, %w", info, err)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+		if err := s.writeRendezvous(); err != nil {
+			return fmt.Errorf("in place of a %s: %w", k.name, err)
 		}
 	}
 	return nil
 }
 
-// routerGoesOn submits mail through router/, which also has what is not mail.
+// routerGoesOn submits mail through router/, which also has special files.
 func routerGoesOn(s *site) error {
 	if out, err := s.sh(s.a, "printf 'Subject: x\\n\\nbody\\n' | bin/sendmail -Z %s/zmailer.conf -i routed@special.example", s.dir); err != nil {
 		return fmt.Errorf("sendmail: %w: %s", err, out)
