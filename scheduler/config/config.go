@@ -14,11 +14,11 @@
 //	                 -l ${LOGDIR}/smtp"             only a quoted value continues on the next line
 //
 // A file is read in this order: grammar.go splits it into sections and words;
-// reader.go turns them into clauses and parameters, according to the table in
-// param.go, whose rows have a kind of value from kind.go; check.go finds
-// settings that cannot work or are probably mistakes; compat.go finds where
-// ZMailer treated the file differently. The table alone defines the name, kind,
-// default and bounds of a keyword, and a test compares the manual page with it.
+// reader.go turns them into clauses and parameters, according to the tables in
+// keyword.go and param.go, whose rows have a kind of value from kind.go; check.go
+// finds settings that cannot work or are probably mistakes; compat.go finds where
+// ZMailer treated the file differently. The tables alone define the name, kind,
+// default and bounds of a keyword, and a test compares the manual page with them.
 //
 // The whole file is read before any of it is used, and all its errors are
 // reported, each with its place. This package does not match recipients against

@@ -1,0 +1,281 @@
+package config
+
+// The table of keywords: every name with its kind, bounds and default. param.go has the same
+// for PARAMs.
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"zsched/ctlfile"
+	"zsched/internal/interval"
+	"zsched/scheduler"
+)
+
+// row is one keyword of a clause, or one PARAM.
+type row[T any] struct {
+	name    string // lower case
+	aliases []string
+	kind    kind[T]
+	preset  string // the default, as a file would set it; empty: none
+	zero    string // what 0 stands for, where that is not "none"
+	meaning string // begins the entry in scheduler.cf(5)
+	// zmailer says what ZMailer did when neither the clause nor */* set the
+	// keyword; empty where this program does the same.
+	zmailer string
+	// atStart is the program that reads a PARAM only when it starts; empty: a reload
+	// changes it.
+	atStart string
+}
+
+// find returns the row with this name or alias, ignoring case, or nil.
+func find[T any](table []row[T], name string) *row[T] {
+	for i := range table {
+		same := func(known string) bool { return strings.EqualFold(known, name) }
+		if same(table[i].name) || slices.ContainsFunc(table[i].aliases, same) {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// names returns every name and alias of a table.
+func names[T any](table []row[T]) []string {
+	var out []string
+	for _, r := range table {
+		out = append(append(out, r.name), r.aliases...)
+	}
+	return out
+}
+
+// values are the parameters that a clause sets.
+type values = scheduler.Params
+
+const (
+	day  = 24 * time.Hour
+	year = 365 * day
+)
+
+// withoutEffect is the meaning of keywords of ZMailer that are accepted only so
+// that its files can be read.
+const withoutEffect = "without effect"
+
+// keywords are all keywords of a clause, in the order of scheduler.cf(5). Names,
+// kinds, bounds and defaults are defined nowhere else.
+var keywords = []row[values]{
+	// When to try.
+	{name: "interval", preset: "1m",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Interval }, low: time.Second, high: year},
+		meaning: "unit of the waits between attempts",
+		zmailer: "ZMailer waited in units of an hour"},
+	{name: "retries", preset: "1 1 2 3 5 8 13 21 34",
+		kind:    factors{field: func(v *values) *[]int { return &v.Retries }, high: 1000000, max: 100},
+		meaning: "waits after failed attempts, in units of interval",
+		zmailer: "ZMailer tried again at every sweep"},
+	{name: "jitter", preset: "10",
+		kind:    count[values]{field: func(v *values) *int { return &v.Jitter }, high: 100},
+		meaning: "percentage by which waits vary at random"},
+	{name: "backoff", preset: "retries",
+		kind: choice[values]{words: []string{"retries", "age"},
+			put:   func(v *values, i int) { v.Backoff = scheduler.Backoff(i) },
+			index: func(v *values) int { return int(v.Backoff) }},
+		meaning: "how waits are calculated"},
+	{name: "minbackoff", preset: "5m",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MinBackoff }, low: time.Second, high: year},
+		meaning: "shortest wait with backoff=age"},
+	{name: "maxbackoff", preset: "4000s",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.MaxBackoff }, low: time.Second, high: year},
+		meaning: "longest wait with backoff=age"},
+	{name: "expiry", preset: "3d", zero: "never",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry }, high: interval.Max},
+		meaning: "age at which a recipient that was tried expires",
+		zmailer: "in ZMailer mail never expired"},
+	{name: "expiry2", preset: "1d", zero: "a day",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.Expiry2 }, high: interval.Max, zero: day},
+		meaning: "time after expiry at which a recipient that was never tried expires"},
+	{name: "queueonly", preset: "no",
+		kind:    flag[values]{field: func(v *values) *bool { return &v.QueueOnly }},
+		meaning: "deliver only on request"},
+	{name: "wakeuprestartonly", preset: "no",
+		kind:    flag[values]{field: func(v *values) *bool { return &v.WakeupRestartOnly }},
+		meaning: "new mail does not start another agent for its thread"},
+	{name: "reporttimes",
+		kind:    times{field: func(v *values) *[]time.Duration { return &v.ReportTimes }, low: time.Second, high: year, max: 4},
+		meaning: "ages at which senders who asked for it (NOTIFY=DELAY) are notified of a delay"},
+
+	// What to start.
+	{name: "command",
+		kind:    words{field: func(v *values) *[]string { return &v.Command }},
+		meaning: "the agent and its arguments"},
+	{name: "user", preset: "root",
+		kind: account{what: "user",
+			field:  func(v *values) *int { return &v.UID },
+			lookup: func(s System) func(string) (int, error) { return s.User },
+			self:   func(s System) int { return s.UID }},
+		meaning: "user the agent runs as"},
+	{name: "group", preset: "daemon",
+		kind: account{what: "group",
+			field:  func(v *values) *int { return &v.GID },
+			lookup: func(s System) func(string) (int, error) { return s.Group },
+			self:   func(s System) int { return s.GID }},
+		meaning: "group the agent runs as",
+		zmailer: "in ZMailer the agent kept the scheduler's own group"},
+	{name: "nice", preset: "0",
+		kind: count[values]{field: func(v *values) *int { return &v.Nice }, low: -40, high: 39,
+			then:  func(v *values) { v.Priority, v.PrioritySet = 0, false },
+			unset: func(v *values) bool { return v.PrioritySet }},
+		meaning: "nice value of the agent, relative to the scheduler's"},
+	{name: "priority",
+		kind: count[values]{field: func(v *values) *int { return &v.Priority }, low: -20, high: 19,
+			then:  func(v *values) { v.Nice, v.PrioritySet = 0, true },
+			unset: func(v *values) bool { return !v.PrioritySet }},
+		meaning: "priority of the agent, regardless of the scheduler's"},
+	{name: "marking", preset: "agent",
+		kind: choice[values]{words: []string{"agent", "scheduler"},
+			put:   func(v *values, i int) { v.Marking = ctlfile.Marking(i) },
+			index: func(v *values) int { return int(v.Marking) }},
+		meaning: "who writes results into the control file"},
+	{name: "agent-timeout", preset: "2h", zero: "no limit",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.AgentTimeout }, high: year},
+		meaning: "how long an agent may have open job lines without progress on any"},
+	{name: "job-timeout", preset: "1d", zero: "no limit",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.JobTimeout }, high: year},
+		meaning: "how long an agent may work on one job line"},
+	{name: "idlemax", preset: "0", zero: "three times interval",
+		kind:    span[values]{field: func(v *values) *time.Duration { return &v.IdleMax }, high: year},
+		meaning: "how long an agent may be idle"},
+
+	// How much at a time.
+	{name: "maxta", aliases: []string{"maxtransport", "maxtransports"}, preset: "0", zero: "what the descriptors allow",
+		kind:    count[values]{field: func(v *values) *int { return &v.MaxTA }, high: 1000000, floor: true},
+		meaning: "maximum number of agents in total"},
+	{name: "maxchannel", aliases: []string{"maxchannels"}, preset: "0", zero: "maxta",
+		kind:    count[values]{field: func(v *values) *int { return &v.MaxChannel }, high: 1000000, floor: true},
+		meaning: "maximum number of busy sessions of the channel"},
+	{name: "maxring", aliases: []string{"maxrings"}, preset: "0", zero: "maxta",
+		kind:    count[values]{field: func(v *values) *int { return &v.MaxRing }, high: 1000000, floor: true},
+		meaning: "maximum number of busy sessions of the ring"},
+	{name: "maxthr", preset: "1",
+		kind:    count[values]{field: func(v *values) *int { return &v.MaxThr }, low: 1, high: 1000000, floor: true},
+		meaning: "maximum number of busy sessions of the thread"},
+	{name: "overfeed", preset: "150",
+		kind:    count[values]{field: func(v *values) *int { return &v.Overfeed }, high: 100000, floor: true},
+		meaning: "job lines an agent is given in addition to the one it works on",
+		zmailer: "ZMailer gave an agent one job line at a time"},
+	{name: "sessions", preset: "1",
+		kind:    count[values]{field: func(v *values) *int { return &v.Sessions }, low: 1, high: 1000},
+		meaning: "job lines an agent works on at once"},
+
+	// Rates.
+	{name: "rate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.Rate }},
+		meaning: "maximum rate at which recipients of the thread are fed"},
+	{name: "rateburst", preset: "1",
+		kind:    count[values]{field: func(v *values) *int { return &v.RateBurst }, low: 1, high: 1000000},
+		meaning: "recipients that may be fed at once after a pause, under each rate"},
+	{name: "channelrate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.ChannelRate }},
+		meaning: "maximum rate at which recipients of the channel are fed"},
+	{name: "sitemax", preset: "0", zero: "no limit",
+		kind:    count[values]{field: func(v *values) *int { return &v.SiteMax }, high: 1000000},
+		meaning: "maximum number of busy sessions of the site"},
+	{name: "siterate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.SiteRate }},
+		meaning: "maximum rate at which recipients of the site are fed"},
+	{name: "ringrate",
+		kind:    rates{field: func(v *values) *[]scheduler.Rate { return &v.RingRate }},
+		meaning: "maximum rate at which recipients of the ring are fed"},
+
+	// Limits that several nodes share.
+	{name: "clustermax", preset: "0", zero: "no limit",
+		kind:    count[values]{field: func(v *values) *int { return &v.ClusterMax }, high: 1000000},
+		meaning: "maximum number of busy sessions of the thread on all nodes together"},
+	{name: "clustersitemax", preset: "0", zero: "no limit",
+		kind:    count[values]{field: func(v *values) *int { return &v.ClusterSiteMax }, high: 1000000},
+		meaning: "maximum number of busy sessions of the site on all nodes together"},
+	{name: "clusterrate",
+		kind:    oneRate{field: func(v *values) *scheduler.Rate { return &v.ClusterRate }},
+		meaning: "maximum rate at which recipients of the thread are fed, on all nodes together"},
+
+	// Windows.
+	{name: "initialconcurrency", preset: "0", zero: "always maxthr",
+		kind:    count[values]{field: func(v *values) *int { return &v.InitialConcurrency }, high: 10000},
+		meaning: "initial window of a thread"},
+	{name: "positivefeedback", preset: "1/N",
+		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.PositiveFeedback }},
+		meaning: "how far a success widens the window"},
+	{name: "negativefeedback", preset: "1/N",
+		kind:    feedback[values]{field: func(v *values) *scheduler.Feedback { return &v.NegativeFeedback }},
+		meaning: "how far a failure of the destination narrows the window"},
+	{name: "cohortlimit", preset: "1",
+		kind:    ratio[values]{field: func(v *values) *float64 { return &v.CohortLimit }, low: 0.01, high: 1000},
+		meaning: "number of consecutive failed windows after which a destination is dead"},
+	{name: "feedbacklog", preset: "no",
+		kind:    flag[values]{field: func(v *values) *bool { return &v.FeedbackLog }},
+		meaning: "log how windows change"},
+
+	// What is delivered next.
+	{name: "ageorder", preset: "no",
+		kind:    flag[values]{field: func(v *values) *bool { return &v.AgeOrder }},
+		meaning: "oldest message first"},
+	{name: "slotcost", preset: "5", zero: "nothing overtakes",
+		kind:    count[values]{field: func(v *values) *int { return &v.SlotCost }, high: 1000},
+		meaning: "number of picks of a big message that earn one slot for a smaller message"},
+	{name: "slotdiscount", preset: "50",
+		kind:    count[values]{field: func(v *values) *int { return &v.SlotDiscount }, high: 100},
+		meaning: "percentage discount on the price of overtaking"},
+	{name: "slotloan", preset: "3",
+		kind:    count[values]{field: func(v *values) *int { return &v.SlotLoan }, high: 1000},
+		meaning: "slots lent towards the price of overtaking"},
+	{name: "minslots", preset: "3",
+		kind:    count[values]{field: func(v *values) *int { return &v.MinSlots }, high: 1000},
+		meaning: "slots a message must be able to earn to be overtaken at all"},
+	{name: "msgsessions", preset: "20",
+		kind:    count[values]{field: func(v *values) *int { return &v.MsgSessions }, low: 1, high: 1000000},
+		meaning: "number of sessions that any message may have"},
+	{name: "msgscale", preset: "10",
+		kind:    count[values]{field: func(v *values) *int { return &v.MsgScale }, high: 1000000},
+		meaning: "number of sessions that a message may have for each free session"},
+	{name: "share", preset: "senderdomain",
+		kind: choice[values]{words: shareWords,
+			put: func(v *values, i int) { v.Share = shareWords[i] },
+			index: func(v *values) int {
+				for i, word := range shareWords {
+					if v.Share == word {
+						return i
+					}
+				}
+				return 0
+			}},
+		meaning: "who takes turns"},
+	{name: "quantum", preset: "50",
+		kind:    count[values]{field: func(v *values) *int { return &v.Quantum }, low: 1, high: 1000000},
+		meaning: "picks a thread may have in a round while others wait"},
+
+	// The scheduler's own process.
+	{name: "sysnice",
+		kind:    processCount{field: func(f *File) **int { return &f.SysNice }, low: -40, high: 39},
+		meaning: "increment of the scheduler's own nice value"},
+	{name: "syspriority",
+		kind:    processCount{field: func(f *File) **int { return &f.SysPriority }, low: -20, high: 19},
+		meaning: "priority of the scheduler"},
+
+	// Without effect.
+	{name: "skew", preset: "5",
+		kind:    count[values]{low: 1, high: 1000000},
+		meaning: withoutEffect},
+	{name: "bychannel",
+		kind:    flag[values]{},
+		meaning: withoutEffect},
+	{name: "deliveryform",
+		kind:    text[values]{},
+		meaning: withoutEffect},
+	{name: "expiryform",
+		kind:    text[values]{},
+		meaning: withoutEffect},
+}
+
+// shareWords are the values of the keyword share. An unset Share is shown as
+// the first of them.
+var shareWords = []string{"sender", "senderdomain", "none"}
