@@ -1,0 +1,80 @@
+package mailq
+
+// The totals, and what is kept back.
+
+import "time"
+
+// Totals is the answer to JSON SHOW SNMP.
+type Totals struct {
+	Agents     int `json:"agents"`
+	IdleAgents int `json:"idle_agents"`
+	Messages   int `json:"messages"`
+	Threads    int `json:"threads"`
+	Jobs       int `json:"jobs"`
+	Recipients int `json:"recipients"`
+	// States counts the jobs in each state of JobStates. States without jobs are
+	// missing.
+	States    map[string]int `json:"states,omitempty"`
+	StartedAt time.Time      `json:"started_at"`
+	// The next four count since StartedAt.
+	MessagesIn    uint64 `json:"messages_in"`
+	MessagesOut   uint64 `json:"messages_out"`
+	RecipientsIn  uint64 `json:"recipients_in"`
+	RecipientsOut uint64 `json:"recipients_out"`
+	// Mail that is kept back and does not merely wait for its next attempt. It is
+	// in none of the counts above, except for Poisoned and the mail of HeldThreads.
+	// Parked are the messages under postman/, whose notice to the sender could
+	// not be written; Quarantined are those under corrupt/.
+	Held        Kept `json:"held"`
+	HeldThreads Kept `json:"held_threads"`
+	Parked      Kept `json:"parked"`
+	Quarantined Kept `json:"quarantined"`
+	Poisoned    Kept `json:"poisoned"`
+	Blocked     Kept `json:"blocked"` // jobs that wait for an alternative, or whose outcomes are being written
+	// Router is the mail that waits in router/ for the router.
+	Router Router `json:"router,omitzero"`
+	// Spool is the fault that keeps the scheduler from writing control files.
+	Spool Spool `json:"spool,omitzero"`
+	// Stopping says that the scheduler waits for its agents and then exits.
+	Stopping bool `json:"stopping,omitempty"`
+	// Unloaded are the messages in transport/ that could not be loaded yet, for example
+	// because a live process has locked them; OldestAt is when the oldest of them was
+	// first refused.
+	Unloaded Kept `json:"unloaded,omitzero"`
+	// Reload is the zero value if there was no reload since StartedAt.
+	Reload Reload `json:"reload,omitzero"`
+	// EventLog is the value of PARAMevent-log, where the scheduler writes its
+	// event log; "": it writes none.
+	EventLog string `json:"event_log,omitempty"`
+}
+
+// Router counts the messages that no router has routed yet.
+type Router struct {
+	Count    int       `json:"count"`
+	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest was submitted
+	// Dead says that a router has run in this postoffice and is not running now.
+	Dead bool `json:"dead,omitempty"`
+	// Reload is how the last reload of its tables ended, if it failed.
+	Reload Reload `json:"reload,omitzero"`
+}
+
+// Reload is how the last reload of the configuration ended.
+type Reload struct {
+	At    time.Time `json:"at"`
+	Error string    `json:"error,omitempty"` // the first one; "": the new configuration is in force
+}
+
+// Spool is a fault of the disk, for example that it is full.
+type Spool struct {
+	Reason string    `json:"error"` // of the last failure; it names the file
+	Since  time.Time `json:"since"`
+	Down   bool      `json:"down"`   // nothing can be written, and nothing is delivered
+	Writes int       `json:"writes"` // to control files, that have failed and are tried again
+}
+
+// Kept counts messages, threads or jobs that are kept back.
+type Kept struct {
+	Count    int       `json:"count"`
+	OldestAt time.Time `json:"oldest_at,omitzero"` // when the oldest arrived, where that is known
+	Reason   string    `json:"reason,omitempty"`   // of the oldest
+}
