@@ -13,7 +13,8 @@
 //
 // view.go has the state and the questions to the server, page.go the pages, rows.go
 // their columns and rows, columns.go the places of the columns on the screen,
-// filter.go filters, order.go orders, keys.go the keys and draw.go the screen.
+// filter.go filters, order.go orders, keys.go the keys, draw.go the screen and frame.go the
+// lines above and below the page.
 package top
 
 import (
