@@ -10,8 +10,9 @@
 //
 // queue.go has the lists and ETRN, message.go single messages, explain.go
 // EXPLAIN, counters.go SHOW COUNTERS; order.go, targets.go, move.go, hold.go,
-// holdthread.go and suspend.go the orders; held.go SHOW HELD and how holds end; kept.go the counts of mail that is
-// kept back; log.go what is logged about sessions.
+// holdthread.go and suspend.go the orders; held.go SHOW HELD and how holds end;
+// kept.go the counts of mail that is kept back; log.go what is logged about
+// sessions.
 package admin
 
 import (
