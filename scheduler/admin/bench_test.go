@@ -211,7 +211,7 @@ func (s *endless) Found() <-chan []spool.Name                             { retu
 func (s *endless) Results() <-chan []spool.Result                         { return s.results }
 func (s *endless) Load([]spool.Name)                                      {}
 func (s *endless) Mark(uint64, string, []ctlfile.Mark)                    {}
-func (s *endless) Reread(uint64, string, spool.DeadAgent)                 {}
+func (s *endless) Reread(uint64, string, spool.OurLocks)                  {}
 func (s *endless) Finish(spool.Finish)                                    {}
 func (s *endless) Report(uint64, string, time.Time)                       {}
 func (s *endless) Probe()                                                 {}

@@ -85,7 +85,7 @@ type Spool interface {
 	Results() <-chan []spool.Result
 	Load(names []spool.Name)
 	Mark(op uint64, path string, marks []ctlfile.Mark)
-	Reread(op uint64, path string, dead spool.DeadAgent)
+	Reread(op uint64, path string, ours spool.OurLocks)
 	Recall(op uint64, path string, offsets []int64)
 	Finish(f spool.Finish)
 	Report(op uint64, path string, retryUntil time.Time)

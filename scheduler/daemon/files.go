@@ -55,7 +55,7 @@ func (f *files) mark(a scheduler.Mark) {
 
 func (f *files) read(a scheduler.Read) {
 	f.pending++
-	f.spool.Reread(uint64(a.Op), a.Path, spool.DeadAgent{PID: a.PID, Offsets: a.Offsets, Recalled: a.Recalled, AtWork: a.AtWork})
+	f.spool.Reread(uint64(a.Op), a.Path, spool.OurLocks{DeadPID: a.PID, Offsets: a.Offsets, Recalled: a.Recalled, AtWork: a.AtWork})
 }
 
 func (f *files) recall(a scheduler.Recall) {

@@ -27,9 +27,9 @@ type locks struct {
 	holders   *lockHolders
 	writtenAt time.Time // the file's mtime: no lock is younger
 	// known says that the message is in the receiver's memory. Locks without an
-	// exact pid then belong to our agents. dead is the one that has died.
+	// exact pid then belong to our agents. ours is what the receiver knows about them.
 	known bool
-	dead  DeadAgent
+	ours  OurLocks
 
 	asked int // the pid that was looked up last; alive is the answer
 	alive bool
@@ -43,20 +43,20 @@ func (s *Spool) locksOf(d *controlFile, known bool) locks {
 // held reports whether the process that locked a recipient may still work on it.
 func (l *locks) held(r *ctlfile.Recipient) bool {
 	pid := r.PID()
-	_, its := slices.BinarySearch(l.dead.Offsets, r.Offset)
+	_, its := slices.BinarySearch(l.ours.Offsets, r.Offset)
 	switch {
 	case pid == os.Getpid() && l.known:
-		return !l.dead.Recalled || !its
+		return !l.ours.Recalled || !its
 	case pid >= ctlfile.MaxPID:
-		if l.known && l.dead.PID >= ctlfile.MaxPID && its {
+		if l.known && l.ours.DeadPID >= ctlfile.MaxPID && its {
 			return false
 		}
-		atWork := l.dead.AtWork
+		atWork := l.ours.AtWork
 		if l.known && (atWork == nil || len(atWork) > 0 && atWork[len(atWork)-1] >= ctlfile.MaxPID) {
 			return true
 		}
 		return l.holders.anyLarge(l.writtenAt)
-	case pid == l.dead.PID:
+	case pid == l.ours.DeadPID:
 		return false
 	case pid != l.asked:
 		l.asked, l.alive = pid, l.holders.alive(pid, l.writtenAt) && !l.leftOver(pid)
@@ -66,10 +66,10 @@ func (l *locks) held(r *ctlfile.Recipient) bool {
 
 // leftOver reports whether a process is an agent of ours that does not work on the message.
 func (l *locks) leftOver(pid int) bool {
-	if l.dead.AtWork == nil {
+	if l.ours.AtWork == nil {
 		return false
 	}
-	if _, works := slices.BinarySearch(l.dead.AtWork, pid); works {
+	if _, works := slices.BinarySearch(l.ours.AtWork, pid); works {
 		return false
 	}
 	p, known := process.Find(pid)

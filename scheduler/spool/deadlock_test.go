@@ -152,7 +152,7 @@ func TestRereadSparesLiveLocks(t *testing.T) {
 		}
 		o.age("transport/7", 0)
 		o.open(Options{})
-		o.s.Reread(5, "7", DeadAgent{PID: c.died, Offsets: offsets})
+		o.s.Reread(5, "7", OurLocks{DeadPID: c.died, Offsets: offsets})
 		r := answer[Reread](o)
 		got := ""
 		for _, state := range r.Recipients {
@@ -253,7 +253,7 @@ func TestRereadClearsTheLocksThatALiveAgentHasLeft(t *testing.T) {
 		o.put("7", control("7", locked(pid), locked(1), locked(big)))
 		o.age("transport/7", 0)
 		o.open(Options{})
-		o.s.Reread(5, "7", DeadAgent{AtWork: c.atWork})
+		o.s.Reread(5, "7", OurLocks{AtWork: c.atWork})
 		r := answer[Reread](o)
 		got := ""
 		for _, state := range r.Recipients {
@@ -275,7 +275,7 @@ func TestRereadSparesLiveLocksAlthoughTheClockIsSet(t *testing.T) {
 	o.open(Options{})
 	o.age("transport/7", time.Hour) // by the clock as it was before
 	o.s.lockHolders.clock.See(o.s.lockHolders.clock.Read().Add(-time.Hour))
-	o.s.Reread(5, "7", DeadAgent{PID: 4711})
+	o.s.Reread(5, "7", OurLocks{DeadPID: 4711})
 	if r := answer[Reread](o); r.Err != nil || len(r.Recipients) != 2 || r.Recipients[0].Tag != ctlfile.Locked || r.Recipients[1].Tag != ctlfile.Open {
 		t.Errorf("%+v", r)
 	}

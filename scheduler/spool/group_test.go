@@ -54,7 +54,7 @@ func TestMarksKeepTheirPlaceInTheQueue(t *testing.T) {
 	o.open(Options{})
 	release := o.busy("7")
 	o.s.Mark(1, "7", []ctlfile.Mark{{Offset: offset(t, text, "bob@b"), Tag: ctlfile.Delivered}})
-	o.s.Reread(2, "7", DeadAgent{})
+	o.s.Reread(2, "7", OurLocks{})
 	o.s.Mark(3, "7", []ctlfile.Mark{{Offset: offset(t, text, "carol"), Tag: ctlfile.Delivered}})
 	release()
 	r := answer[Reread](o)

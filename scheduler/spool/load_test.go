@@ -549,7 +549,7 @@ func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
 		if replaced {
 			o.mkdir("queue")
 		}
-		o.s.Reread(1, "7", DeadAgent{})
+		o.s.Reread(1, "7", OurLocks{})
 		if r := answer[Reread](o); !errors.Is(r.Err, ErrSpoolDown) {
 			t.Errorf("replaced %v: %v", replaced, r.Err)
 		}

@@ -89,14 +89,16 @@ func (s *Spool) editor(path string) uint64 {
 	return maphash.String(s.seed, path) % uint64(len(s.edits))
 }
 
-// DeadAgent is an agent of ours that has died; the zero value is none.
-type DeadAgent struct {
-	PID int
+// OurLocks is what the caller of Reread knows about the locks of its agents and of Recall;
+// the zero value says nothing about them.
+type OurLocks struct {
+	// DeadPID is an agent that has died; 0: none. Its locks are cleared.
+	DeadPID int
 	// Offsets are the recipients that it had in the file, in order. They are needed if
-	// PID is too large for a lock.
+	// DeadPID is too large for a lock.
 	Offsets []int64
-	// Recalled says that Recall may have locked the recipients at Offsets for us. Then
-	// Offsets need not be those of a dead agent.
+	// Recalled says that Recall may have locked the recipients at Offsets for us. These
+	// locks are cleared, and Offsets need not be those of a dead agent.
 	Recalled bool
 	// AtWork are the pids of our agents that may be working on the message, in order. The
 	// locks of our other agents are left over: they could not remove them. nil: not known.
@@ -104,19 +106,19 @@ type DeadAgent struct {
 }
 
 // Reread reads the control file again. It first clears the locks of dead processes,
-// including those of dead, and the locks that live agents have left over (AtWork). Then it
-// settles recipients by their d lines. The result is Reread.
+// including the agent DeadPID, and the locks that live agents have left over (AtWork). Then
+// it settles recipients by their d lines. The result is Reread.
 //
-// A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If the pid
-// of dead is that large, only the locks of its recipients are its own; the others belong to
-// agents that may still be working. Our own locks (Recall) are cleared only at Offsets, and
-// only if Recalled is set.
-func (s *Spool) Reread(op uint64, path string, dead DeadAgent) {
+// A lock with ctlfile.MaxPID belongs to one of our agents with such a large pid. If DeadPID
+// is that large, only the locks at Offsets are its own; the others belong to agents that may
+// still be working. The locks of Recall are cleared only at Offsets, and only if Recalled is
+// set.
+func (s *Spool) Reread(op uint64, path string, ours OurLocks) {
 	s.edit(path, func() {
 		answer := Reread{Op: op}
 		extra, missing, err := s.change(path, unix.O_RDONLY, func(d *controlFile) error {
 			locks := s.locksOf(d, true)
-			locks.dead = dead
+			locks.ours = ours
 			if err := d.settle(locks.held); err != nil {
 				return err
 			}

@@ -222,7 +222,7 @@ func TestMarkAndRereadOfAMissingFile(t *testing.T) {
 	if r := o.marked("A/H/7", ctlfile.Mark{Offset: 67, Tag: '+'}); !r.Missing {
 		t.Errorf("%+v", r)
 	}
-	o.s.Reread(3, "A/H/7", DeadAgent{})
+	o.s.Reread(3, "A/H/7", OurLocks{})
 	if r := answer[Reread](o); r.Op != 3 || !r.Missing || r.Err != nil {
 		t.Errorf("%+v", r)
 	}
@@ -234,7 +234,7 @@ func TestRereadQuarantines(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", "garbage")
 	o.open(Options{})
-	o.s.Reread(3, "7", DeadAgent{})
+	o.s.Reread(3, "7", OurLocks{})
 	if r := answer[Refused](o); r.Why != Quarantined || r.Name != (Name{"7", 7}) {
 		t.Errorf("%+v", r)
 	}
@@ -253,7 +253,7 @@ func TestRereadTellsEveryRecipient(t *testing.T) {
 	o := newTestSpool(t)
 	o.put("7", text)
 	o.open(Options{})
-	o.s.Reread(3, "7", DeadAgent{PID: 1234})
+	o.s.Reread(3, "7", OurLocks{DeadPID: 1234})
 	r := answer[Reread](o)
 	want := []ctlfile.State{
 		{Offset: offset(t, text, "bob@b"), Tag: ' '}, {Offset: offset(t, text, "carol"), Tag: '-'}, {Offset: offset(t, text, "c@c"), Tag: '-'},

@@ -47,7 +47,7 @@ func TestOutcomeThatNobodyRecordedIsOwed(t *testing.T) {
 		text := control("7", append(c.lines, toBob)...)
 		readings := map[string]func(o *testSpool) bool{
 			"take":   func(o *testSpool) bool { return o.loaded("7").Owes },
-			"reread": func(o *testSpool) bool { o.s.Reread(1, "7", DeadAgent{}); return answer[Reread](o).Owes },
+			"reread": func(o *testSpool) bool { o.s.Reread(1, "7", OurLocks{}); return answer[Reread](o).Owes },
 		}
 		for reading, read := range readings {
 			o := newTestSpool(t)

@@ -14,7 +14,7 @@ import (
 
 // Recall locks recipients with our pid, as agents do with theirs: whoever comes first
 // has them. If one of them is not open, none is locked. A restart clears the locks. So
-// does Reread, with DeadAgent.Recalled, and a Release of the message from hold/. The
+// does Reread, with OurLocks.Recalled, and a Release of the message from hold/. The
 // result is Recalled.
 //
 // A pid too large for a lock cannot be told from an agent's. Then nothing is locked.

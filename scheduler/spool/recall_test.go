@@ -49,16 +49,16 @@ func TestRereadClearsTheLocksOfARecall(t *testing.T) {
 	o.recalled("7", bob)
 	o.recalled("7", carol)
 	for _, step := range []struct {
-		dead DeadAgent
+		ours OurLocks
 		tags string
 	}{
-		{DeadAgent{PID: 4711}, "~~"},
-		{DeadAgent{Offsets: []int64{bob}}, "~~"},
-		{DeadAgent{Offsets: []int64{carol}, Recalled: true}, "~ "},
+		{OurLocks{DeadPID: 4711}, "~~"},
+		{OurLocks{Offsets: []int64{bob}}, "~~"},
+		{OurLocks{Offsets: []int64{carol}, Recalled: true}, "~ "},
 	} {
-		o.s.Reread(9, "7", step.dead)
+		o.s.Reread(9, "7", step.ours)
 		if r := answer[Reread](o); r.Err != nil || o.tags(file7) != step.tags {
-			t.Errorf("%+v: %v, tags %q", step.dead, r.Err, o.tags(file7))
+			t.Errorf("%+v: %v, tags %q", step.ours, r.Err, o.tags(file7))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestFilesOfAWaitingMessageGetTheGroupOfTheAgents(t *testing.T) {
 	}
 	o.loaded("7")
 	shared()
-	o.s.Reread(5, "7", DeadAgent{})
+	o.s.Reread(5, "7", OurLocks{})
 	answer[Reread](o)
 	shared()
 }

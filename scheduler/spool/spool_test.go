@@ -403,7 +403,7 @@ func TestMessagesGoThrough(t *testing.T) {
 					delete(taking, r.Name.ID)
 					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: bob, Tag: '+'}})
 					o.s.Mark(r.Name.ID, r.Name.Path, []ctlfile.Mark{{Offset: carol, Tag: '-', Diagnose: r.Name.ID%8 == 0, Notary: "\x03\x01failed\x015.1.1"}})
-					o.s.Reread(r.Name.ID, r.Name.Path, DeadAgent{})
+					o.s.Reread(r.Name.ID, r.Name.Path, OurLocks{})
 				case Marked:
 					if r.Err != nil || r.Missing {
 						t.Fatalf("%+v", r)

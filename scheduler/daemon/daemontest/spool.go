@@ -154,7 +154,7 @@ func (s *Spool) Mark(op uint64, path string, marks []ctlfile.Mark) {
 	s.Answer(spool.Marked{Op: op, Missing: f == nil})
 }
 
-func (s *Spool) Reread(op uint64, path string, _ spool.DeadAgent) {
+func (s *Spool) Reread(op uint64, path string, _ spool.OurLocks) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	f := s.Files[path]
