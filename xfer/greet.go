@@ -76,8 +76,8 @@ func ParseLHLO(line string) (node, version string, err error) {
 const askTimeout = 30 * time.Second
 
 // Taken asks a node which of these recipients, which were on their way to it, it has, and
-// returns their IDs. What it does not have then, it will not get from an earlier push. self
-// is the name of this node. Without recipients it finds out whether the node answers.
+// returns their IDs. The others will not arrive there from an earlier push. self is the name
+// of this node. Without recipients, Taken finds out whether the node answers.
 func Taken(ctx context.Context, to Node, c *Credentials, self string, origins []ctlfile.Origin) (taken map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@
 //	C: DONE mx1/S258367XMVQKNOA 109,156
 //	C: QUIT
 //
-// Both nodes name their version of the protocol, and neither goes on with another one.
+// Both nodes name their version of the protocol, and neither goes on if they differ.
 //
 // A line ends with LF and has at most MaxLine bytes. The words of PUSH are a number
 // for the reply, the sizes of both files, the time when the message arrived

@@ -53,8 +53,8 @@ func TestMailThatIsSentElsewhereSurvivesAPowerCut(t *testing.T) {
 	}
 }
 
-// sendElsewhere gives an order for a message that is deferred. The fault begins with the
-// call after as many calls like it.
+// sendElsewhere gives an order for a message that is deferred. Before the fault begins, after
+// calls like it succeed.
 func (s *simulation) sendElsewhere(verb mailq.Verb, fault memdisk.Faults, after int) {
 	m := s.machine()
 	m.hinted = true

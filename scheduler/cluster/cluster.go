@@ -102,7 +102,7 @@ type Node struct {
 	byName   map[string]*limit
 	rates    map[scheduler.ClusterLimit]*rate
 	probes   map[destination]*probe
-	untold   untold // destinations
+	untold   untold // what was found about destinations while the store was out of reach
 	due      queue  // limits, rates and probes, by the time of the next call
 	expiring queue  // limits, by the time at which the share may no longer be used
 	backlog  []call // to be sent without delay

@@ -66,8 +66,8 @@ func (n *Node) backlogAdd(c call) { n.backlog = append(n.backlog, c) }
 // reachable reports whether calls are sent at all.
 func (n *Node) reachable() bool { return n.members.joined && !n.members.lost }
 
-// untold has the last that this node has found about each destination and could not
-// give to the store, because it had not been reached yet or was lost.
+// untold has what this node has found about destinations and could not give to the store,
+// because the store had not been reached yet or was lost: the last of each destination.
 type untold struct {
 	found map[destination]scheduler.Destination
 	at    boot // when they are sent again, if the store can be reached then
