@@ -486,7 +486,13 @@ func (s *simulation) order(m *machine) {
 		return // a notice about a notice is not owed
 	}
 	if verb == mailq.Requeue || verb == mailq.Reroute {
-		s.resent(s.disk.Content(file))
+		// The order names a number. A crash may have left a control file in hold/ whose
+		// number another message in the queue has now.
+		for _, other := range slices.Concat(s.disk.Files("transport"), s.disk.Files("hold/transport")) {
+			if filepath.Base(other) == filepath.Base(file) {
+				s.resent(s.disk.Content(other))
+			}
+		}
 	}
 	spell := time.Duration(s.rand.IntN(2)*(1+s.rand.IntN(20))) * time.Minute
 	s.disk.Trace(fmt.Sprintf("ORDER %s %s", verb, file))
