@@ -6,7 +6,7 @@ package scheduler
 // recall is a job line that an agent has not begun and that is being taken back.
 // Its recipients may be locked by the scheduler, until its file has been read again.
 type recall struct {
-	agent AgentID // 0: it has answered the line, or is gone
+	agent AgentID // 0: it has answered the line or is gone, or the Recall has failed
 	taken bool    // the answer to Recall has come, and the agent will not take the recipients
 }
 

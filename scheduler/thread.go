@@ -33,7 +33,8 @@ type threadKey struct{ channel, host string }
 // tokens of its rate.
 //
 // There may be very many threads, and most events concern one that is in no cache. So
-// the fields that are used together are together: each group has 64 bytes, a cache line.
+// the fields that are used together are together: each group begins with a cache line (64
+// bytes).
 type thread struct {
 	// What it is, and whether it may be fed.
 	ref     threadRef

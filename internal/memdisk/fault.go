@@ -25,8 +25,8 @@ type Faults struct {
 	// Probability is that of a call to fail with Error; 0: none.
 	Probability float64
 	Error       unix.Errno
-	// At is what the description of a call begins with that fails, such as "sync router";
-	// "": of every call.
+	// At restricts the faults to calls whose description begins with it, for example
+	// "sync router"; "": all calls.
 	At string
 	// After is how many such calls succeed first.
 	After int
