@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,19 @@ func newMoves(env *zenv.File, node string, p *config.Params) *moves {
 	m := &moves{env: env, node: node}
 	m.params.Store(p)
 	return m
+}
+
+// ownNames returns the names of this node, in lower case. Without PARAMnode, the name of
+// the host alone is one too.
+func (m *moves) ownNames() []string {
+	names := []string{strings.ToLower(m.node)}
+	if m.params.Load().Node != "" {
+		return names
+	}
+	if host, err := os.Hostname(); err == nil {
+		names = append(names, strings.ToLower(host))
+	}
+	return names
 }
 
 // agentEnv returns the environment of an agent that is started now: the variables of

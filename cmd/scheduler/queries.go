@@ -74,7 +74,7 @@ func (s *setting) adminOptions(file *config.File, port daemon.Port, files admin.
 		MessageDir: filepath.Join(s.where.postoffice, "queue"), ControlDir: s.where.transport(),
 		LogDir: s.env.Value("LOGDIR"),
 	}
-	o.Nodes, o.NodeAnswers, o.Node = s.moves.nodeNames, s.moves.answers, strings.ToLower(s.moves.node)
+	o.Nodes, o.NodeAnswers, o.OwnNames = s.moves.nodeNames, s.moves.answers, s.moves.ownNames()
 	if s.where.log != "" {
 		o.LogDir = filepath.Dir(s.where.log)
 	}

@@ -75,13 +75,14 @@ type Options struct {
 	// "name=value" for each. nil: EXPLAIN shows only what clauses set.
 	Params func(scheduler.Params) []string
 	// Nodes returns the names of the nodes to which mail may be moved, in lower
-	// case. If it is nil or returns nil, that is any host of channel xfer.
+	// case; nil: there is no table of nodes. If it is nil, mail may be moved to any host
+	// of channel xfer.
 	Nodes func() ([]string, error)
 	// NodeAnswers returns why a node cannot be asked which mail it has; nil: none is
 	// asked.
 	NodeAnswers func(ctx context.Context, node string) error
-	Node        string  // the name of this node, in lower case
-	Cluster     Cluster // nil: there is none
+	OwnNames    []string // the names of this node, in lower case
+	Cluster     Cluster  // nil: there is none
 	// EventLog is the path of the event log, for mailq --trace; "": none.
 	EventLog string
 	// MessageDir, ControlDir and LogDir are the directories whose free space
@@ -103,7 +104,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		queue: &Queue{
-			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, node: o.Node, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
+			port: o.Port, files: o.Files, params: o.Params, log: o.Log, nodes: o.Nodes, nodeAnswers: o.NodeAnswers, ownNames: o.OwnNames, cluster: o.Cluster, eventLog: o.EventLog, ends: make(chan time.Time, 1),
 			messageDir: o.MessageDir, controlDir: o.ControlDir, logDir: o.LogDir,
 		},
 		log: o.Log, limit: throttle.Lines{PerSecond: maxPerSecond}, rendezvous: o.Rendezvous,

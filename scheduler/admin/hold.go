@@ -26,7 +26,7 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 	}
 	did := outcomeOf(m)
 	if q.movesBack(o) && slices.ContainsFunc(storedJobs(m), func(j *mailq.Job) bool { return j.Channel != ctlfile.TransferChannel }) {
-		return mailq.Outcome{}, q.errThisNode()
+		return mailq.Outcome{}, q.errThisNode(o)
 	}
 	if o.Verb == mailq.Retry {
 		return mailq.Outcome{}, nil

@@ -23,24 +23,25 @@ func isMove(o *mailq.Order) bool {
 }
 
 // checkNode refuses a move to a node that does not exist, and one for which no agent
-// would be started.
+// would be started. A move to this node needs no table of nodes: it ends moves.
 func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
-	if !isMove(o) || q.nodes == nil {
+	switch {
+	case !isMove(o) || q.nodes == nil:
+		return nil
+	case q.movesBack(o) && (o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel ||
+		o.Where != nil && !strings.EqualFold(o.Where.Channel, ctlfile.TransferChannel)):
+		return q.errThisNode(o)
+	case q.movesBack(o):
 		return nil
 	}
 	nodes, err := q.nodes()
-	if err == nil && nodes == nil {
-		return nil
-	}
-	if err == nil && !slices.Contains(nodes, o.To.Host) {
-		err = fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
-	}
-	if err == nil && q.movesBack(o) && (o.Thread != nil && o.Thread.Channel != ctlfile.TransferChannel ||
-		o.Where != nil && !strings.EqualFold(o.Where.Channel, ctlfile.TransferChannel)) {
-		err = q.errThisNode()
-	}
-	if err != nil || q.movesBack(o) {
+	switch {
+	case err != nil:
 		return err
+	case nodes == nil:
+		return errors.New("no table of nodes (PARAMxfer-nodes)")
+	case !slices.Contains(nodes, o.To.Host):
+		return fmt.Errorf("%q is not in the table of nodes: %s", o.To.Host, strings.Join(nodes, ", "))
 	}
 	stuck := false
 	if err := q.port.Ask(ctx, func(l *daemon.Loop) {
@@ -57,13 +58,13 @@ func (q *Queue) checkNode(ctx context.Context, o *mailq.Order) error {
 // movesBack reports whether an order moves mail to this node: recipients on their way to
 // another node go back to where they were.
 func (q *Queue) movesBack(o *mailq.Order) bool {
-	return isMove(o) && q.node != "" && o.To.Host == q.node
+	return isMove(o) && slices.Contains(q.ownNames, o.To.Host)
 }
 
 // errThisNode refuses a move of mail that is here already.
-func (q *Queue) errThisNode() error {
+func (q *Queue) errThisNode(o *mailq.Order) error {
 	return fmt.Errorf("%q is this node: only mail in channel %s can be moved to it, which ends its move to another node",
-		q.node, ctlfile.TransferChannel)
+		o.To.Host, ctlfile.TransferChannel)
 }
 
 // errToBeHeld refuses a move of mail that would lose a hold.

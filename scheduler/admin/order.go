@@ -238,7 +238,7 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 			continue
 		}
 		if v.Channel != ctlfile.TransferChannel && q.movesBack(o) {
-			return nil, q.errThisNode()
+			return nil, q.errThisNode(o)
 		}
 		targets.add(v)
 		targets.restrict(v, only)

@@ -27,7 +27,7 @@ type Queue struct {
 	messageDir, controlDir, logDir string                              // Options
 	nodes                          func() ([]string, error)            // Options
 	nodeAnswers                    func(context.Context, string) error // Options
-	node                           string                              // Options
+	ownNames                       []string                            // Options
 	cluster                        Cluster                             // Options
 	eventLog                       string                              // Options
 	log                            zerolog.Logger
