@@ -37,6 +37,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -60,11 +61,12 @@ type Options struct {
 	// LockWait is how long a mailbox may be locked by others before the
 	// recipient is deferred; 0: not at all.
 	LockWait time.Duration
-	// TimeLimit is how long a command may take; 0: 15 minutes.
+	// TimeLimit is how long a command may take, and before that, to read the message
+	// for it; 0: 15 minutes.
 	TimeLimit time.Duration
-	// MailboxLimit is how long a delivery helper may take, in addition to
-	// LockWait; 0: two minutes. Its user can stop it (SIGSTOP), and so occupy a
-	// session.
+	// MailboxLimit is how long a delivery to a mailbox or file may take, in addition to
+	// LockWait; 0: two minutes. Its user can stop a delivery helper (SIGSTOP), or send a
+	// file with holes, and so occupy a session.
 	MailboxLimit time.Duration
 	// Sessions is how many job lines the agent works on at once. No user may
 	// occupy more than half of them (shares).
@@ -114,12 +116,8 @@ func New(o Options) (*Agent, error) {
 	if o.Domain == "" {
 		o.Domain = host
 	}
-	if o.TimeLimit == 0 {
-		o.TimeLimit = defaultTimeLimit
-	}
-	if o.MailboxLimit == 0 {
-		o.MailboxLimit = defaultMailboxLimit
-	}
+	o.TimeLimit = cmp.Or(o.TimeLimit, defaultTimeLimit)
+	o.MailboxLimit = cmp.Or(o.MailboxLimit, defaultMailboxLimit)
 	// Commands get no descriptor that our own parent left open.
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	a := &Agent{

@@ -41,6 +41,10 @@ func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message,
 		return nil, fmt.Errorf("read the message: %w", err)
 	}
 	file, offset, length := body.Outer()
+	limit := a.LockWait + a.MailboxLimit
+	if to.kind == toCommand {
+		limit = a.TimeLimit
+	}
 	delivered := a.deliveredTo(r, to)
 	headers := r.Headers()
 	if loops(headers, delivered) {
@@ -62,8 +66,23 @@ func (a *Agent) newMessage(m *ta.Message, r *ta.Recipient, to target) (*message,
 	return &message{
 		Separator: separator(sender, a.Now()),
 		Trace:     []byte(b.String()), Header: []byte(mime.WithoutField(headers, "Return-Path")),
-		Decode: a.Decode, Offset: offset, Length: length, file: file,
+		Decode: a.Decode, Offset: offset, Length: length, file: timedFile{file, time.Now().Add(limit), limit},
 	}, nil
+}
+
+// timedFile is a message file that can be read until the time limit of its delivery. A
+// file with holes may be much larger than any disk.
+type timedFile struct {
+	io.ReaderAt
+	until time.Time
+	limit time.Duration
+}
+
+func (f timedFile) ReadAt(b []byte, offset int64) (int, error) {
+	if time.Now().After(f.until) {
+		return 0, fmt.Errorf("the delivery took more than %v", f.limit)
+	}
+	return f.ReaderAt.ReadAt(b, offset)
 }
 
 // loops reports whether a message was delivered to this address before.
