@@ -61,6 +61,15 @@ func (p Peer) String() string {
 	return p.Addr.Unmap().String()
 }
 
+// group returns what counts as one peer where peers have a part of the sessions. A local
+// user has all addresses of the loopback network.
+func (p Peer) group() string {
+	if p.Addr.IsLoopback() {
+		return "loopback"
+	}
+	return p.String()
+}
+
 // name returns the user's name, or "uid 0".
 func (p Peer) name() string {
 	if p.User != "" {

@@ -82,24 +82,28 @@ func (s *sessions) victim(now time.Time) *slot {
 		}
 	}
 	if len(notAdmitted) > 0 {
-		busiest := oldestOfBusiestPeer(notAdmitted).peer.String()
-		notAdmitted = slices.DeleteFunc(notAdmitted, func(sl *slot) bool { return sl.peer.String() != busiest })
+		of, _ := oldestOfBusiestPeer(notAdmitted)
+		busiest := of.peer.group()
+		notAdmitted = slices.DeleteFunc(notAdmitted, func(sl *slot) bool { return sl.peer.group() != busiest })
 		return notAdmitted[rand.IntN(len(notAdmitted))]
 	}
-	return oldestOfBusiestPeer(idle)
+	found, _ := oldestOfBusiestPeer(idle)
+	return found
 }
 
-func oldestOfBusiestPeer(slots []*slot) (found *slot) {
+// oldestOfBusiestPeer returns the oldest session of the peer that has the most, and how
+// many it has.
+func oldestOfBusiestPeer(slots []*slot) (found *slot, most int) {
 	count := make(map[string]int)
 	for _, sl := range slots {
-		count[sl.peer.String()]++
+		count[sl.peer.group()]++
 	}
 	for _, sl := range slots {
-		if found == nil || count[sl.peer.String()] > count[found.peer.String()] {
-			found = sl
+		if found == nil || count[sl.peer.group()] > count[found.peer.group()] {
+			found, most = sl, count[sl.peer.group()]
 		}
 	}
-	return found
+	return found, most
 }
 
 func (s *sessions) remove(sl *slot) {
@@ -128,7 +132,8 @@ func (sl *slot) active() {
 
 // admit records that the peer has logged in or needs no login; ordinary says that it
 // may not give orders. It returns false if there are too many ordinary sessions and
-// none of them is idle and can be closed.
+// none of them can be closed: one that is idle, or one of a peer that has at least two
+// more than this one.
 func (sl *slot) admit(ordinary bool) bool {
 	sl.all.mu.Lock()
 	defer sl.all.mu.Unlock()
@@ -137,7 +142,7 @@ func (sl *slot) admit(ordinary bool) bool {
 		for _, other := range sl.all.slots {
 			if other.ordinary {
 				all = append(all, other)
-				if other.peer.String() == sl.peer.String() {
+				if other.peer.group() == sl.peer.group() {
 					same = append(same, other)
 				}
 			}
@@ -147,7 +152,11 @@ func (sl *slot) admit(ordinary bool) bool {
 		}
 		if len(same) >= maxOrdinaryOfPeer || len(all) >= maxOrdinary {
 			isBusy := func(other *slot) bool { return time.Since(other.activeAt) < stallTime }
-			victim := oldestOfBusiestPeer(slices.DeleteFunc(all, isBusy))
+			busiest, most := oldestOfBusiestPeer(all)
+			victim, _ := oldestOfBusiestPeer(slices.DeleteFunc(all, isBusy))
+			if victim == nil && most >= len(same)+2 && len(same) < maxOrdinaryOfPeer {
+				victim = busiest
+			}
 			if victim == nil {
 				return false
 			}

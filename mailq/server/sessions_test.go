@@ -12,7 +12,7 @@ import (
 
 // address returns a peer whose address ends in n. It counts from 1.
 func address(n int) Peer {
-	return Peer{Addr: netip.AddrFrom4([4]byte{127, 0, 0, byte(n)})}
+	return Peer{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)})}
 }
 
 // countFull returns a server and the addresses that its notes of too many
@@ -38,7 +38,10 @@ func TestTwentySessionsAndNoMore(t *testing.T) {
 			k.login("nobody", "nobody")
 			open = append(open, k)
 		}
-		for _, peer := range []Peer{address(1), address(3)} {
+		// Another peer takes the place of one of those that have the most.
+		dial(t, s, address(3)).login("nobody", "nobody")
+		open[0], open = open[2], open[2:]
+		for _, peer := range []Peer{address(1), address(2)} {
 			k := dial(t, s, peer)
 			r := k.reply("AUTH nobody " + mailq.Digest(k.challenge, "nobody"))
 			if r != "-BAD; TOO MANY SESSIONS" || !k.ends() {
@@ -74,7 +77,7 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 		if time.Since(start) > 0 {
 			t.Errorf("a user waited for %v", time.Since(start))
 		}
-		if !strangers[0].ends() || strings.Join(*refused, " ") != "127.0.0.1" {
+		if !strangers[0].ends() || strings.Join(*refused, " ") != "192.0.2.1" {
 			t.Errorf("the oldest stranger is not closed; refused: %q", *refused)
 		}
 		<-strangers[0].over
@@ -102,7 +105,7 @@ func TestOneAddressPushesOutItself(t *testing.T) {
 		}
 		k.login("nobody", "nobody")
 		for _, peer := range *refused {
-			if peer != "127.0.0.1" {
+			if peer != "192.0.2.1" {
 				t.Errorf("refused: %s", peer)
 			}
 		}
@@ -162,6 +165,29 @@ func TestRootHasPlacesOfHisOwn(t *testing.T) {
 		start := time.Now()
 		if k := connect(t, s, Peer{UID: 0}); !k.ends() || time.Since(start) > 0 {
 			t.Error("the number of root's sessions is not limited")
+		}
+	})
+}
+
+// TestOneUserKeepsNobodyOut: a local user who has busy sessions on the UNIX socket and from
+// several addresses of the loopback network does not keep other users out.
+func TestOneUserKeepsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := countFull(t)
+		var refused int
+		for i := range maxOrdinary {
+			for _, peer := range []Peer{{UID: 1001}, {Addr: netip.AddrFrom4([4]byte{127, 0, 0, byte(i + 1)})}} {
+				k := dial(t, s, peer)
+				if r := k.reply("AUTH nobody " + mailq.Digest(k.challenge, "nobody")); r != "+OK" {
+					refused++
+				}
+			}
+		}
+		if refused != maxOrdinary {
+			t.Errorf("%d logins of the user were refused, want %d", refused, maxOrdinary)
+		}
+		for _, peer := range []Peer{{UID: 1002}, address(1)} {
+			dial(t, s, peer).login("nobody", "nobody")
 		}
 	})
 }
