@@ -42,7 +42,7 @@ func (s *Server) use(o Options) {
 	next := &config{
 		o: o, replaced: make(chan struct{}), smtpIn: newHandover(), lmtpIn: newHandover(),
 		flow: &flow{
-			postoffice: o.Router.Postoffice, minFree: o.MinFree, backlog: o.Backlog,
+			postoffice: o.Router.Postoffice, minFree: o.MinFree, backlog: o.Backlog, log: o.Log,
 			limits: map[string]int{"router": o.RouterMax, "transport": o.TransportMax},
 		},
 	}

@@ -4,12 +4,15 @@ package smtpserver
 // the queue is far too long or the disk is nearly full.
 
 import (
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/emersion/go-smtp"
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"zsched/internal/postoffice"
@@ -30,6 +33,8 @@ const (
 	diskPause = time.Second
 	// minInodes is how many inodes stay free.
 	minInodes = 1000
+	// busyLogPause is the shortest time between two log lines about refused mail.
+	busyLogPause = time.Minute
 )
 
 var (
@@ -44,12 +49,24 @@ type flow struct {
 	minFree    int64          // bytes
 	backlog    func() (Backlog, error)
 	level      atomic.Int64 // files as a percentage of the limit, for the fullest directory
+	log        zerolog.Logger
 
-	mu     sync.Mutex
+	mu      sync.Mutex
+	fullest fullest
+	logged  time.Time // when a refusal was logged
+
 	asked  time.Time // when the free space was checked
 	free   int64     // bytes
 	inodes uint64    // free
 }
+
+// fullest is the directory whose files are the highest percentage of its limit.
+type fullest struct {
+	dir          string
+	files, limit int
+}
+
+func (d fullest) level() int { return 100 * d.files / max(1, d.limit) }
 
 // Backlog is what the scheduler knows about the mail in transport/.
 type Backlog struct {
@@ -63,23 +80,57 @@ type Backlog struct {
 // not count, because it does not hold up new mail.
 func (f *flow) watch(done <-chan struct{}) {
 	for {
-		began, level := time.Now(), 0
+		began, most := time.Now(), fullest{}
 		for name, limit := range f.limits {
 			if limit > 0 {
-				files := countFiles(filepath.Join(f.postoffice, name), refuseAt*limit)
-				if name == "transport" && files >= limit {
-					files = f.withoutDeferred(files)
+				if d := (fullest{name, f.count(name, limit), limit}); d.level() > most.level() {
+					most = d
 				}
-				level = max(level, 100*files/limit)
 			}
 		}
-		f.level.Store(int64(level))
+		f.mu.Lock()
+		f.fullest = most
+		f.mu.Unlock()
+		f.level.Store(int64(most.level()))
 		select {
 		case <-done:
 			return
 		case <-time.After(max(countPause, 20*time.Since(began))):
 		}
 	}
+}
+
+// count counts the files of router/ or transport/, up to refuseAt times the limit.
+func (f *flow) count(name string, limit int) int {
+	if name == "router" {
+		return countSubmissions(f.postoffice, limit)
+	}
+	files := postoffice.CountControlFiles(filepath.Join(f.postoffice, name), refuseAt*limit)
+	if files >= limit {
+		files = f.withoutDeferred(files)
+	}
+	return files
+}
+
+// countSubmissions counts the files in router/ that the router takes. Those of a user
+// other than root and this process's user count up to half the limit: one user alone must
+// not delay the mail of all.
+func countSubmissions(office string, limit int) int {
+	files, own, share := 0, uint32(os.Geteuid()), (limit+1)/2
+	others := map[uint32]int{}
+	// What cannot be read is not counted.
+	_ = postoffice.EachSubmission(office, func(info os.FileInfo) bool {
+		uid := info.Sys().(*syscall.Stat_t).Uid
+		if uid != 0 && uid != own {
+			if others[uid] == share {
+				return true
+			}
+			others[uid]++
+		}
+		files++
+		return files < refuseAt*limit
+	})
+	return files
 }
 
 // withoutDeferred returns how many of the files in transport/ are new or due. If the
@@ -95,34 +146,6 @@ func (f *flow) withoutDeferred(files int) int {
 	return min(files, b.Ready+max(0, files-b.Messages))
 }
 
-// countFiles counts the files in a directory and in its hash directories. It stops at
-// enough.
-func countFiles(dir string, enough int) int {
-	fd, err := postoffice.OpenDir(postoffice.WorkingDir, dir)
-	if err != nil {
-		return 0
-	}
-	defer postoffice.Close(fd)
-	n := 0
-	buf := make([]byte, 32<<10)
-	var names []string
-	for n < enough {
-		read, err := postoffice.Getdents(fd, buf)
-		if err != nil || read <= 0 {
-			break
-		}
-		_, _, names = unix.ParseDirent(buf[:read], -1, names[:0])
-		for _, name := range names {
-			if len(name) == 1 && name[0] >= 'A' && name[0] <= 'Z' {
-				n += countFiles(filepath.Join(dir, name), enough-n)
-			} else {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // delay returns how long a message has to wait now.
 func (f *flow) delay() time.Duration {
 	return min(maxFlowDelay, flowDelay*time.Duration(f.level.Load()/100))
@@ -130,11 +153,12 @@ func (f *flow) delay() time.Duration {
 
 // admit returns an error if a message of this size, in bytes, cannot be accepted now.
 func (f *flow) admit(size int64) error {
-	if f.level.Load() >= 100*refuseAt {
-		return errBusy
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.level.Load() >= 100*refuseAt {
+		f.logBusy()
+		return errBusy
+	}
 	if time.Since(f.asked) > diskPause {
 		var st unix.Statfs_t
 		if err := postoffice.Statfs(f.postoffice, &st); err != nil {
@@ -151,4 +175,14 @@ func (f *flow) admit(size int64) error {
 	}
 	f.free -= size // an estimate until the next check
 	return nil
+}
+
+// logBusy logs that mail is refused, unless that was logged in the last minute. The
+// caller holds mu.
+func (f *flow) logBusy() {
+	if now := time.Now(); now.Sub(f.logged) >= busyLogPause {
+		f.logged = now
+		f.log.Warn().Str("directory", f.fullest.dir).Int("files", f.fullest.files).Int("limit", f.fullest.limit).
+			Msg("mail is refused, because the queue is too long")
+	}
 }

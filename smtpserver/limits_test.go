@@ -2,6 +2,7 @@ package smtpserver
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 func TestEndlessLinesAreNotKept(t *testing.T) {
@@ -220,6 +223,60 @@ func TestMailIsDelayedAndThenRefusedWhereTheQueueIsLong(t *testing.T) {
 	f.watch(done)
 	if got := f.delay(); got != maxFlowDelay || f.admit(0) != errBusy {
 		t.Errorf("delay %v, %v", got, f.admit(0))
+	}
+}
+
+// Names that the router never takes, and the files of one user, do not stop the mail of
+// all.
+func TestFilesOfAUserDoNotStopMail(t *testing.T) {
+	office, log := t.TempDir(), new(bytes.Buffer)
+	router := filepath.Join(office, "router")
+	if err := os.Mkdir(router, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := &flow{postoffice: office, limits: map[string]int{"router": 5}, log: zerolog.New(log)}
+	done := make(chan struct{})
+	close(done)
+	for i := range 120 {
+		for _, name := range []string{".z", "x", "Z"} {
+			if err := os.WriteFile(filepath.Join(router, name+strconv.Itoa(i)), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(router, strconv.Itoa(1000+i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.watch(done)
+	if f.admit(0) != nil || f.delay() != 0 {
+		t.Errorf("names that the router does not take: %v, delay %v", f.admit(0), f.delay())
+	}
+	write(t, router, 120)
+	f.watch(done)
+	for range 2 {
+		if err := f.admit(0); err != errBusy {
+			t.Errorf("120 submissions: %v", err)
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"directory":"router","files":100,"limit":5`) {
+		t.Errorf("log: %s", text)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to other users")
+	}
+	for i := range 120 {
+		if err := os.Chown(filepath.Join(router, strconv.Itoa(i)), 1000+i%2, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	letter := filepath.Join(router, "A")
+	if err := errors.Join(os.Mkdir(letter, 0o700), os.Chown(letter, 1000, -1)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, letter, 120)
+	f.watch(done)
+	if f.admit(0) != nil || f.delay() != flowDelay { // three files of each of two users
+		t.Errorf("submissions of two users: %v, delay %v", f.admit(0), f.delay())
 	}
 }
 

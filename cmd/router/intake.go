@@ -63,13 +63,13 @@ func (q *queue) names() []string {
 func (q *queue) list() (names []string, err error) {
 	top, err := postoffice.ReadNames(filepath.Join(q.office, "router"))
 	for _, name := range top {
-		if isSubmission(name) {
+		if postoffice.IsSubmission(name) {
 			names = append(names, name)
-		} else if isHashDir(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
+		} else if postoffice.IsHashDir(name) && postoffice.IsTrustedDir(filepath.Join(q.office, "router", name)) {
 			below, e := postoffice.ReadNames(filepath.Join(q.office, "router", name))
 			err = errors.Join(err, e)
 			for _, base := range below {
-				if isSubmission(base) {
+				if postoffice.IsSubmission(base) {
 					names = append(names, name+"/"+base)
 				}
 			}
@@ -77,13 +77,6 @@ func (q *queue) list() (names []string, err error) {
 	}
 	return names, err
 }
-
-// isSubmission reports whether a base name is one under which a program leaves a
-// complete submission.
-func isSubmission(base string) bool { return base != "" && '0' <= base[0] && base[0] <= '9' }
-
-// isHashDir reports whether a base name is that of a hash directory: a capital letter.
-func isHashDir(base string) bool { return len(base) == 1 && 'A' <= base[0] && base[0] <= 'Z' }
 
 // quarantine moves a file to corrupt/router/, with the reason in a file beside it. It
 // overwrites nothing.

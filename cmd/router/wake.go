@@ -52,7 +52,7 @@ func (r *router) watch() (*fsnotify.Watcher, error) {
 	}
 	names, _ := postoffice.ReadNames(dir)
 	for _, name := range names {
-		if path := filepath.Join(dir, name); isHashDir(name) && postoffice.IsTrustedDir(path) {
+		if path := filepath.Join(dir, name); postoffice.IsHashDir(name) && postoffice.IsTrustedDir(path) {
 			_ = w.Add(path)
 		}
 	}
@@ -86,7 +86,7 @@ func (r *router) listen(address string) <-chan string {
 				return
 			}
 			name, ok := strings.CutPrefix(string(buf[:n]), "NEW router ")
-			if dir, base := filepath.Split(name); ok && isSubmission(base) && (dir == "" || isHashDir(strings.TrimSuffix(dir, "/"))) {
+			if dir, base := filepath.Split(name); ok && postoffice.IsSubmission(base) && (dir == "" || postoffice.IsHashDir(strings.TrimSuffix(dir, "/"))) {
 				select {
 				case names <- name:
 				default: // the sweep finds it
@@ -105,14 +105,14 @@ func (r *router) onEvent(w *fsnotify.Watcher, e fsnotify.Event) {
 	if err != nil {
 		return
 	}
-	if isHashDir(name) {
+	if postoffice.IsHashDir(name) {
 		if postoffice.IsTrustedDir(e.Name) {
 			_ = w.Add(e.Name)
 			r.sweep()
 		}
 		return
 	}
-	if isSubmission(filepath.Base(name)) {
+	if postoffice.IsSubmission(filepath.Base(name)) {
 		r.add(name)
 	}
 }

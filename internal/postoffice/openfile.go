@@ -167,22 +167,36 @@ func ReadNames(path string) (names []string, err error) { return ReadNamesAt(Wor
 
 // ReadNamesAt is ReadNames for a path that is relative to the directory at.
 func ReadNamesAt(at int, path string) (names []string, err error) {
+	err = eachName(at, path, func(name string) bool {
+		names = append(names, name)
+		return true
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// eachName calls f with the names in a directory until it returns false.
+func eachName(at int, path string, f func(name string) bool) error {
 	fd, err := OpenDir(at, path)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer Close(fd)
 	buf := make([]byte, 8<<10)
+	var names []string
 	for {
 		n, err := Getdents(fd, buf)
-		if err != nil || n <= 0 {
-			slices.Sort(names)
-			if err != nil {
-				err = &os.PathError{Op: "read", Path: path, Err: err}
-			}
-			return names, err
+		if err != nil {
+			return &os.PathError{Op: "read", Path: path, Err: err}
+		} else if n <= 0 {
+			return nil
 		}
-		_, _, names = unix.ParseDirent(buf[:n], -1, names)
+		_, _, names = unix.ParseDirent(buf[:n], -1, names[:0])
+		for _, name := range names {
+			if !f(name) {
+				return nil
+			}
+		}
 	}
 }
 

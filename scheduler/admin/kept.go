@@ -112,32 +112,19 @@ func (q *Queue) inPostoffice(name string) string {
 	return filepath.Join(filepath.Dir(q.controlDir), name)
 }
 
-// countRouter counts the submissions in router/ and its hash directories.
+// countRouter counts the submissions in router/.
 func (q *Queue) countRouter(ctx context.Context) (kept mailq.Kept, err error) {
 	if q.controlDir == "" {
 		return kept, nil
 	}
-	top := q.inPostoffice("router")
-	for _, dir := range append([]string{top}, hashDirs(top)...) {
-		err = errors.Join(err, eachFile(ctx, dir, func(name string, at time.Time) {
-			kept.Count++
-			if kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
-				kept.OldestAt = at
-			}
-		}))
-	}
-	return kept, err
-}
-
-// hashDirs returns the directories below dir that are named by a capital letter.
-func hashDirs(dir string) (dirs []string) {
-	for letter := 'A'; letter <= 'Z'; letter++ {
-		path := filepath.Join(dir, string(letter))
-		if info, err := os.Lstat(path); err == nil && info.IsDir() {
-			dirs = append(dirs, path)
+	err = postoffice.EachSubmission(filepath.Dir(q.controlDir), func(info os.FileInfo) bool {
+		kept.Count++
+		if at := info.ModTime(); kept.OldestAt.IsZero() || at.Before(kept.OldestAt) {
+			kept.OldestAt = at
 		}
-	}
-	return dirs
+		return ctx.Err() == nil
+	})
+	return kept, errors.Join(err, ctx.Err())
 }
 
 // eachFile calls f with each file of a directory whose name begins with a digit,

@@ -1,0 +1,66 @@
+package postoffice
+
+// Submissions: which files of router/ the router takes. Others that look into router/
+// use the same rules, so that they count no file that the router never looks at.
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// IsSubmission reports whether a base name in router/ is one under which a program
+// leaves a complete submission: it begins with a digit. So do the names of control files
+// in transport/.
+func IsSubmission(base string) bool { return base != "" && '0' <= base[0] && base[0] <= '9' }
+
+// IsHashDir reports whether a base name is that of a hash directory: a capital letter.
+func IsHashDir(base string) bool { return len(base) == 1 && 'A' <= base[0] && base[0] <= 'Z' }
+
+// EachSubmission calls f with each submission in router/ of a postoffice, and in those of
+// its hash directories that the router reads, until f returns false. Only regular files
+// are submissions. A directory that does not exist is empty.
+func EachSubmission(postoffice string, f func(info os.FileInfo) bool) error {
+	top := filepath.Join(postoffice, "router")
+	var dirs []string
+	more := true
+	visit := func(dir string, hashDirs bool) error {
+		err := eachName(WorkingDir, dir, func(name string) bool {
+			path := filepath.Join(dir, name)
+			if hashDirs && IsHashDir(name) && IsTrustedDir(path) {
+				dirs = append(dirs, path)
+			} else if IsSubmission(name) {
+				if info, err := Lstat(path); err == nil && info.Mode().IsRegular() {
+					more = f(info)
+				}
+			}
+			return more
+		})
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return err
+	}
+	err := visit(top, true)
+	for _, dir := range dirs {
+		if more {
+			err = errors.Join(err, visit(dir, false))
+		}
+	}
+	return err
+}
+
+// CountControlFiles counts the control files in a directory, such as transport/, and in
+// its hash directories. It stops at enough, and counts what it can read.
+func CountControlFiles(dir string, enough int) int {
+	n := 0
+	_ = eachName(WorkingDir, dir, func(name string) bool {
+		if IsHashDir(name) {
+			n += CountControlFiles(filepath.Join(dir, name), enough-n)
+		} else if IsSubmission(name) {
+			n++
+		}
+		return n < enough
+	})
+	return n
+}
