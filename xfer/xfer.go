@@ -18,8 +18,9 @@
 //
 // A line ends with LF and has at most MaxLine bytes. The words of PUSH are a number
 // for the reply, the sizes of both files, the time when the message arrived
-// (nanoseconds since 1970), and the owner and the mode of the message file. The next
-// PUSH need not wait for the reply to the one before, and replies come in any order.
+// (nanoseconds since 1970), and the owner and the mode of the message file, which the
+// receiver ignores. The next PUSH need not wait for the reply to the one before, and
+// replies come in any order.
 //
 // A reply 250 says that the recipients are on the disk of the receiver, except those at
 // the offsets that it names as refused: these stay with the sender. 451 says that none

@@ -1,6 +1,26 @@
 package receiver
 
-// Which recipients are taken. Without Options.Programs, a node that pushes can make this
+// What is taken of a control file that another node pushes. The control file is written
+// anew from these lines (ctlfile(5)), and nothing else of it comes into the queue:
+//
+//	o              taken, if the message is so long
+//	l, e, N, R, n  taken
+//	s              taken with the privilege of nobody
+//	r, X           user, class and number of delay notices; see below
+//	O              taken if it names the node that pushes; it has channel and host
+//	H              becomes the hold record of a held message
+//	D              become the d lines of the recipient
+//	m              taken
+//	@, i           written anew
+//	v              dropped: root appends to the file that it names
+//	x              dropped: it removes other mail from the queue
+//	T              dropped: it has had its effect at the other node
+//	tag, pid, d    dropped: they are those of the way here
+//
+// v and x are dropped with Options.Programs, too. The message file belongs to the user of
+// this process, whoever owns it at the other node: its owner would have rights here.
+//
+// Which recipients are taken: without Options.Programs, a node that pushes can make this
 // machine run no program and write no file except mailboxes:
 //
 //	channel not in Options.Channels     refused: its agent may run programs
@@ -37,5 +57,32 @@ func isProgram(user string) bool {
 	return strings.HasPrefix(user, "|") || strings.HasPrefix(user, "/") || strings.HasPrefix(strings.ToLower(user), ":include:")
 }
 
-// nobody is the uid of the user nobody, as agents and the router have it.
-const nobody = "65534"
+// contents returns what is taken of a control file, with the chosen recipients.
+func (o *Options) contents(f *ctlfile.File, chosen []int) *ctlfile.Contents {
+	pushed := f.Extract(chosen)
+	taken := &ctlfile.Contents{Body: pushed.Body, LogID: pushed.LogID, ErrorTo: pushed.ErrorTo, HostLists: true}
+	for _, block := range pushed.Blocks {
+		b := ctlfile.HeaderBlock{Header: block.Header}
+		for _, from := range block.Envelopes {
+			e := ctlfile.Envelope{Sender: o.address(from.Sender)}
+			for i := range from.Recipients {
+				r := &from.Recipients[i]
+				e.Recipients = append(e.Recipients, ctlfile.EnvelopeRecipient{
+					Address: o.address(r.Address), Class: r.Class, Delays: r.Delays,
+					DSN: r.DSN, Ret: r.Ret, EnvID: r.EnvID, Origin: r.Origin, Hold: r.Hold, Unreported: r.Unreported,
+				})
+			}
+			b.Envelopes = append(b.Envelopes, e)
+		}
+		taken.Blocks = append(taken.Blocks, b)
+	}
+	return taken
+}
+
+// address returns an address with the privilege that it has here.
+func (o *Options) address(a ctlfile.Address) ctlfile.Address {
+	if !o.Programs {
+		a.Privilege = ctlfile.Nobody
+	}
+	return a
+}

@@ -90,14 +90,20 @@ func (s *staging) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// complete gives the message file its time, owner and mode when it is written.
+// messageMode is the mode of a message file: agents can read it.
+const messageMode = 0o440
+
+// complete gives the message file its time, group and mode when it is written. Its owner
+// and mode at the other node do not count: see allowed.go. A time that is still to come
+// would keep the mail from expiring.
 func (s *Store) complete(a *arrival) error {
-	err := a.message.Chmod(a.push.Mode&0o660 | 0o440)
+	err := a.message.Chmod(messageMode)
 	if err == nil && s.root {
-		err = a.message.Chown(int(a.push.Owner), s.group)
+		err = a.message.Chown(-1, s.group)
 	}
 	if err == nil {
-		err = a.message.SetTime(postoffice.TimeOfCopy(time.Unix(0, a.push.ModifiedAt)))
+		arrivedAt := time.Unix(0, min(a.push.ModifiedAt, time.Now().UnixNano()))
+		err = a.message.SetTime(postoffice.TimeOfCopy(arrivedAt))
 	}
 	return err
 }
@@ -178,17 +184,14 @@ func (s *Store) writeControl(a *arrival, chosen []int) error {
 		return err
 	}
 	inode := info.Sys().(*syscall.Stat_t).Ino
-	c := a.control.Extract(chosen)
-	c.Name, c.HostLists = strconv.FormatUint(inode, 10), true
+	c := s.options.contents(a.control, chosen)
+	c.Name = strconv.FormatUint(inode, 10)
 	if c.Body > info.Size() {
 		return fmt.Errorf("%w: the body begins at %d in a message of %d bytes", errPush, c.Body, info.Size())
 	}
 	next := 0
 	for r := range c.All() {
 		a.restore(r, a.origins[next])
-		if !s.options.Programs {
-			r.Privilege = nobody
-		}
 		next++
 	}
 	text, err := c.Encode()
