@@ -93,7 +93,10 @@ func (o *options) orders() ([]mailq.Order, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--thread: %w", err)
 		}
-		if strings.ContainsAny(s, "*?") {
+		switch isPattern := strings.ContainsAny(s, "*?"); {
+		case isPattern && (o.order.Verb == mailq.Suspend || o.order.Verb == mailq.Lift):
+			return nil, fmt.Errorf("%s %s names one thread, not a pattern; give the order for each thread", o.chosen[0], s)
+		case isPattern:
 			return nil, fmt.Errorf("--thread %s names one thread, not a pattern; use --where channel=%s --where host=%s",
 				s, name.Channel, name.Host)
 		}

@@ -249,7 +249,7 @@ func (p *program) act(orders []mailq.Order) error {
 		if err != nil {
 			return err
 		}
-		if order.Verb == mailq.Hold && order.Thread != nil && did.Messages == 0 {
+		if (order.Verb == mailq.Hold || order.Verb == mailq.Suspend) && order.Thread != nil && did.Messages == 0 {
 			fmt.Fprintf(p.stderr, "mailq: %s has no mail now\n", client.Plain(targetOf(order)))
 		}
 		if p.json {

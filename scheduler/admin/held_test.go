@@ -155,7 +155,7 @@ func TestHoldCanBeMadePermanent(t *testing.T) {
 			synctest.Wait()
 			h.want("HOLD "+target.order+" DRYRUN", 1, target.recipients, target.places)
 			h.want("HOLD "+target.order, 1, target.recipients, target.places)
-			h.want("HOLD "+target.order, 0, 0, 0)
+			h.refused("HOLD "+target.order, "it is already held")
 			h.want("HOLD "+target.order+" FOR 2h", 1, target.recipients, target.places)
 			h.want("HOLD "+target.order, 1, target.recipients, target.places)
 		}

@@ -29,12 +29,15 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 		return mailq.Outcome{}, q.errThisNode(o)
 	}
 	if o.Verb == mailq.Retry {
-		return mailq.Outcome{}, nil
+		return mailq.Outcome{}, errors.New("it is held; RELEASE ends that")
 	}
 	again := *o
 	if o.Verb == mailq.Hold {
 		records, err := q.files.HoldRecords()
-		if err != nil || !changesHold(&again, spool.InForce(records).Messages[m.SpoolID()]) {
+		if err == nil && !changesHold(&again, spool.InForce(records).Messages[m.SpoolID()]) {
+			err = errAlreadyHeld
+		}
+		if err != nil {
 			return mailq.Outcome{}, err
 		}
 	}

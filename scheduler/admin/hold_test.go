@@ -24,8 +24,8 @@ func TestHeldMessageWaitsInItsPlaceUntilReleased(t *testing.T) {
 		if err != nil || !found || !m.Held || m.Recipients[0].State != "held" {
 			t.Errorf("%+v, %v, %v", m, found, err)
 		}
-		h.want("RETRY MSG 1", 0, 0, 0)
-		h.want("HOLD MSG 1", 0, 0, 0)
+		h.refused("RETRY MSG 1", "it is held; RELEASE ends that")
+		h.refused("HOLD MSG 1", "it is already held")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if got := h.delivered(); got != "a.example b.example" && got != "b.example a.example" {
@@ -154,7 +154,7 @@ func TestHeldThreadKeepsWhatComesAlsoOverARestart(t *testing.T) {
 		h := loaded(t)
 		h.want("HOLD THREAD smtp a.example DRYRUN", 2, 2, 1)
 		h.want("HOLD THREAD smtp a.example", 2, 2, 1)
-		h.want("HOLD THREAD smtp a.example", 0, 0, 0)
+		h.refused("HOLD THREAD smtp a.example", "it is already held")
 		h.Stop(syscall.SIGTERM)
 		h.Run()
 		for i := range 4 {

@@ -5,6 +5,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"zsched/mailq"
 	"zsched/scheduler"
@@ -21,6 +22,7 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		already = l.IsHeld(t) && l.IsRecorded()
 		did = threadOutcome(l.Core(), name)
+		did.WithAgents, _ = l.Core().ThreadWithAgents(name.Channel, name.Host) // for a dry run
 	})
 	if err != nil {
 		return mailq.Outcome{}, err
@@ -28,7 +30,10 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	again := *o
 	if already {
 		records, err := q.files.HoldRecords()
-		if err != nil || !changesHold(&again, spool.InForce(records).Threads[t]) {
+		if err == nil && !changesHold(&again, spool.InForce(records).Threads[t]) {
+			err = errAlreadyHeld
+		}
+		if err != nil {
 			return mailq.Outcome{}, err
 		}
 	}
@@ -46,6 +51,9 @@ func (q *Queue) holdThread(ctx context.Context, o *mailq.Order) (did mailq.Outco
 	}
 	return did, err
 }
+
+// errAlreadyHeld refuses a HOLD that changes nothing.
+var errAlreadyHeld = errors.New("it is already held")
 
 // changesHold reports whether a HOLD of what is held already changes anything: the end of the
 // hold or the reason. A HOLD without a time limit holds until the release. A HOLD without a

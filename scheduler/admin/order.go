@@ -209,8 +209,8 @@ func (q *Queue) orderJobs(ctx context.Context, o *mailq.Order, jobs countedJobs)
 		jobs.did.suspended += len(targets.suspended)
 		maps.Copy(jobs.did.threads, targets.threads)
 	}
-	if err == nil && did.Recipients == 0 && isMove(o) && targets.toBeHeld {
-		err = errToBeHeld
+	if err == nil && did.Recipients == 0 {
+		err = targets.whyUntouched(o)
 	}
 	return cmp.Or(err, unasked)
 }

@@ -55,6 +55,14 @@ func parseSpan(t *testing.T, s string) time.Duration {
 	return d
 }
 
+// refused reports an order that is not refused with this error.
+func (h *harness) refused(command, want string) {
+	h.t.Helper()
+	if did, err := h.act(command); err == nil || err.Error() != want || did != (mailq.Outcome{}) {
+		h.t.Errorf("%s did %v, %v; want the error %s", command, did, err, want)
+	}
+}
+
 // want is the outcome that an order has to have.
 func (h *harness) want(command string, messages, recipients, threads int) {
 	h.t.Helper()

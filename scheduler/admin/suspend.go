@@ -3,7 +3,9 @@ package admin
 // SUSPEND and LIFT, and the lists of suspensions and reply rules.
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -13,13 +15,17 @@ import (
 	"zsched/scheduler/spool"
 )
 
-// suspendThread carries out SUSPEND and LIFT. It returns when the order is on disk.
+// suspendThread carries out SUSPEND and LIFT. It returns when the order is on disk. A
+// SUSPEND without a reason keeps the reason of the one that is in force.
 func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Outcome, err error) {
-	name, found := *o.Thread, false
+	name, found, why := *o.Thread, false, ""
 	err = q.port.Ask(ctx, func(l *daemon.Loop) {
 		did = threadOutcome(l.Core(), name)
+		did.WithAgents, _ = l.Core().ThreadWithAgents(name.Channel, name.Host) // for a dry run
 		for _, s := range l.Suspensions() {
-			found = found || s.Thread == spool.Thread(name)
+			if s.Thread == spool.Thread(name) {
+				found, why = true, s.Why
+			}
 		}
 		if t, _ := l.Core().Thread(name.Channel, name.Host); t != nil {
 			found = found || len(t.Effects) > 0
@@ -28,13 +34,16 @@ func (q *Queue) suspendThread(ctx context.Context, o *mailq.Order) (did mailq.Ou
 	switch {
 	case err != nil:
 	case o.Verb == mailq.Lift && !found:
-		return mailq.Outcome{}, nil
-	case o.DryRun:
+		return mailq.Outcome{}, errors.New("it is not suspended")
 	case o.Verb == mailq.Lift:
+		did.WithAgents = 0
+		if o.DryRun {
+			break
+		}
 		err = q.port.Lift(ctx, scheduler.Lifted{Channel: name.Channel, Host: name.Host, By: actorText(o), Why: o.Why})
-	default:
+	case !o.DryRun:
 		now := time.Now().Truncate(time.Second)
-		s := spool.Suspension{Thread: spool.Thread(name), Since: now, By: actorText(o), Why: mailq.TrimBlanks(mailq.OneReply(o.Why))}
+		s := spool.Suspension{Thread: spool.Thread(name), Since: now, By: actorText(o), Why: cmp.Or(mailq.TrimBlanks(mailq.OneReply(o.Why)), why)}
 		if o.For > 0 {
 			s.Until = now.Add(o.For)
 		}

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"zsched/ctlfile"
@@ -25,6 +26,7 @@ type targets struct {
 	last     scheduler.Target
 	// toBeHeld says that some of them are to be held already, when an agent reports.
 	toBeHeld bool
+	fed      bool // an agent has some of them
 	// suspended are the messages with targets in suspended threads, if the order moves
 	// them.
 	suspended map[scheduler.MessageID]struct{}
@@ -64,6 +66,7 @@ func newTargets(whole bool) *targets {
 
 func (t *targets) add(v *scheduler.VertexView) {
 	t.toBeHeld = t.toBeHeld || v.Ordered == scheduler.VerbHold
+	t.fed = t.fed || v.State == scheduler.StateFed
 	target := scheduler.Target{Message: v.Message, Channel: v.Channel, Host: v.Host}
 	if target == t.last { // another part of the same vertex
 		return
@@ -86,6 +89,21 @@ func (t *targets) add(v *scheduler.VertexView) {
 		t.list = append(t.list, scheduler.Target{Message: v.Message})
 		t.spoolIDs = append(t.spoolIDs, ctlfile.SpoolID(uint64(v.Message), v.ModifiedAt))
 	}
+}
+
+// errFed refuses a RETRY of mail that is being tried.
+var errFed = errors.New("it is with an agent")
+
+// whyUntouched returns why an order has no effect on any of the targets; nil: the order
+// matches nothing.
+func (t *targets) whyUntouched(o *mailq.Order) error {
+	switch {
+	case isMove(o) && t.toBeHeld:
+		return errToBeHeld
+	case o.Verb == mailq.Retry && t.fed:
+		return errFed
+	}
+	return nil
 }
 
 // byMessage returns the targets with those of each message side by side, so that
