@@ -17,6 +17,15 @@ type OpenRecipient struct {
 	Attempts      int       // made before the recipient was moved here
 }
 
+// DoneRecipient is a recipient whose tag says that it is done, for the event log. The
+// outcome may have been reported to a scheduler before or to none.
+type DoneRecipient struct {
+	Tag           Tag    // Delivered or Failed
+	Channel, Host string // as in OpenRecipient
+	User          string
+	Notary, Text  string // of its last d line; "": it has none
+}
+
 // State is what a control file says about one recipient.
 type State struct {
 	Offset int64

@@ -231,6 +231,9 @@ type Message struct {
 	Released bool
 	// Recipients are those still open, in file order.
 	Recipients []ctlfile.OpenRecipient
+	// Done are the recipients that are tagged as done. Only observers use them, and they
+	// are there only for the event log.
+	Done []ctlfile.DoneRecipient
 	// Saved is the state of some of the recipients, by offset, that an earlier
 	// process saved.
 	Saved []SavedRecipient

@@ -28,6 +28,7 @@ type history struct {
 	id, messageID, sender string
 	lines                 []string
 	destinations          map[[2]string]bool // channels and hosts of its recipients
+	outcomes              map[string]bool    // recipients that are done
 	suspended             *Event             // the event of the last line if it is a suspension, else nil
 	over                  bool               // it has left the queue
 }
@@ -52,7 +53,7 @@ func Print(out io.Writer, events []*Event, zone *time.Location) error {
 			}
 			continue
 		case l == nil:
-			l = &history{id: e.SpoolID, destinations: make(map[[2]string]bool)}
+			l = &history{id: e.SpoolID, destinations: make(map[[2]string]bool), outcomes: make(map[string]bool)}
 			byID[e.SpoolID] = l
 			histories = append(histories, l)
 		}
@@ -78,6 +79,13 @@ func (l *history) add(e *Event, text string) {
 	}
 	if e.Sender != "" {
 		l.sender = e.Sender
+	}
+	// Each start of the scheduler writes the recipients that are done again.
+	if e.Event == "done" && l.outcomes[e.Recipient] {
+		return
+	}
+	if e.Event == "done" || e.Event == "kill" || e.Event == "expiry" || e.Event == "attempt" && e.Class != 4 {
+		l.outcomes[e.Recipient] = true
 	}
 	// The suspension that an attempt causes comes just before it in the log and
 	// says nothing new: the attempt has the time of the next one.
@@ -127,6 +135,8 @@ func (e *Event) words(zone *time.Location) string {
 		return e.arrivalWords()
 	case "attempt", "expiry":
 		return e.attemptWords(zone)
+	case "done":
+		return e.doneWords()
 	case "kill":
 		return e.Recipient + ": dropped without a notice"
 	case "order":
@@ -214,6 +224,18 @@ func (e *Event) arrivalWords() string {
 	return fmt.Sprintf("%s for %s (%s/%s), %s", text, to, e.Channel, e.Host, mailq.Plural(e.Size, "byte", "bytes"))
 }
 
+// doneWords describes a recipient that was done when its control file was read.
+func (e *Event) doneWords() string {
+	text := e.Recipient + ": was done already, as its tag + says"
+	if e.Status == "-" {
+		text = e.Recipient + ": had failed already, as its tag - says"
+	}
+	if said := e.said(); said != "" {
+		text += ": " + said
+	}
+	return text
+}
+
 func (e *Event) attemptWords(zone *time.Location) string {
 	words := map[string]string{"ok": "delivered", "ok2": "delivered", "ok3": "delivered", "error": "failed", "error2": "failed", "expire": "given up", "deferred": "deferred"}
 	text := e.Recipient + ": " + words[e.Status]
@@ -229,17 +251,21 @@ func (e *Event) attemptWords(zone *time.Location) string {
 		program, _, _ := strings.Cut(e.Command, " ")
 		text += fmt.Sprintf(" (%s[%d])", program, e.PID)
 	}
-	said := e.Text
-	if e.DSN != "" && !strings.Contains(said, e.DSN) {
-		said = strings.TrimSpace(e.DSN + " " + said)
-	}
-	if said != "" {
+	if said := e.said(); said != "" {
 		text += ": " + said
 	}
 	if !e.Next.IsZero() {
 		text += "; next try " + clock(e.Next, e.Time, zone)
 	}
 	return text
+}
+
+// said returns the reply of the other side with its status code.
+func (e *Event) said() string {
+	if e.DSN != "" && !strings.Contains(e.Text, e.DSN) {
+		return strings.TrimSpace(e.DSN + " " + e.Text)
+	}
+	return e.Text
 }
 
 func (e *Event) counts() string {

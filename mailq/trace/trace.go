@@ -225,7 +225,7 @@ func note(alive map[[2]string]map[string]bool, e *Event) {
 // ends reports whether the message leaves the queue with the event.
 func ends(e *Event) bool {
 	switch e.Event {
-	case "end", "parked", "gone", "hold":
+	case "end", "parked", "gone", "hold", "quarantined":
 		return e.SpoolID != ""
 	}
 	return false

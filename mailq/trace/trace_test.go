@@ -36,6 +36,11 @@ const lifeLog = `{"time":"2026-11-20T23:59:59.500Z","event":"arrival","spoolid":
 {"time":"2026-11-21T00:02:01.000Z","event":"attempt","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"g","pid":712,"command":"smtp -c smtp","peer":"mx.g (192.0.2.1)","status":"ok","class":2,"dsn":"2.0.0","text":"250 2.0.0 queued as 4F2","tries":1}
 {"time":"2026-11-21T00:02:01.100Z","event":"end","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","delay":1.0,"recipients":1,"failed":0}
 {"time":"2026-11-21T00:02:02.000Z","event":"quarantined","file":"C/78","status":"quarantined","text":"there is no message file"}
+{"time":"2026-11-21T00:02:02.000Z","event":"arrival","spoolid":"S9AbmAD","message_id":"<9@a>","sender":"e@f","file":"9","size":1,"recipients":0,"text":"found at the start"}
+{"time":"2026-11-21T00:02:02.000Z","event":"done","spoolid":"S9AbmAD","message_id":"<9@a>","sender":"e@f","recipient":"w@h","channel":"smtp","host":"h","status":"+"}
+{"time":"2026-11-21T00:02:02.000Z","event":"done","spoolid":"S9AbmAD","message_id":"<9@a>","sender":"e@f","recipient":"x@h","channel":"smtp","host":"h","status":"-","dsn":"5.1.1","text":"550 5.1.1 unknown"}
+{"time":"2026-11-21T00:02:02.000Z","event":"done","spoolid":"S56AbmAC","message_id":"<1@a>","sender":"a@b","recipient":"u@h","channel":"smtp","host":"g","status":"+"}
+{"time":"2026-11-21T00:02:02.500Z","event":"quarantined","spoolid":"S9AbmAD","message_id":"<9@a>","sender":"e@f","file":"9","status":"quarantined","text":"it ends in the middle of a line"}
 not an event
 {"time":"2026-11-21T00:02:03.000Z","event":"end","spoolid":"S34A`
 
@@ -71,7 +76,7 @@ func TestLivesAreTold(t *testing.T) {
 	}
 	const golden = "testdata/lives.txt"
 	var out bytes.Buffer
-	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S1", "nobody@h"} {
+	for _, what := range []string{"S12AbmAA", "<1@A>", "2@a", "12", "C/78", "u@h", "a@b", "v@h", "S9AbmAD", "w@h", "S1", "nobody@h"} {
 		events, err := Read(files, what)
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +118,7 @@ func TestJSONIsTheLinesOfTheLog(t *testing.T) {
 			t.Errorf("%s is not in the log", line)
 		}
 	}
-	if len(events) != 3 {
+	if len(events) != 4 {
 		t.Errorf("%d events", len(events))
 	}
 }

@@ -102,7 +102,7 @@ func (in *intake) taken(r spool.Loaded) {
 		Sender: r.Sender, ErrorTo: r.ErrorTo, NullSender: r.NullSender,
 		Owner: r.Owner, ModifiedAt: r.ModifiedAt, ChangedAt: r.ChangedAt,
 		Size: r.Size, Owes: r.Owes, Obsoletes: r.Obsoletes,
-		Recipients: r.Recipients,
+		Recipients: r.Recipients, Done: r.Done,
 	}
 	if in.isAgain(r.Name) {
 		delete(in.taking, r.Name.ID)

@@ -241,7 +241,22 @@ func (l *Log) arrived(in *scheduler.Message) {
 		}
 		rest(b.text(channel, r.Channel).text(host, r.Host))
 	}
+	if !in.Released {
+		l.doneBefore(m, in.Done)
+	}
 	l.owes(m, in.Owes)
+}
+
+// doneBefore writes one line for each recipient that was done when the control file was
+// read. An agent may have finished with it while no scheduler was running.
+func (l *Log) doneBefore(m *message, all []ctlfile.DoneRecipient) {
+	for i := range all {
+		r := &all[i]
+		said := parseReply(r.Notary, r.Text, false)
+		l.begin(done).message(m).text(recipient, r.User).text(channel, r.Channel).text(host, r.Host).
+			text(peer, said.peer).text(statusField, string(r.Tag)).text(dsn, said.code).text(text, said.text)
+		l.write()
+	}
 }
 
 // owes writes, once, that a message owes a notice. Nobody gets one about a message with the
@@ -319,6 +334,9 @@ var conditions = map[string]event{"poisoned": poisoned, "blocked": blocked, "sus
 
 func (l *Log) condition(c *scheduler.Condition) {
 	m := l.messages[c.Message]
+	if m == nil && c.State == "gone" {
+		return // it is in corrupt/, and "quarantined" was written
+	}
 	l.begin(conditions[c.State]).message(m).text(channel, c.Channel).text(host, c.Host).time(next, c.NextAt).text(by, c.By).text(why, oneLine(c.Why))
 	l.write()
 	if c.State == "gone" {
@@ -329,15 +347,30 @@ func (l *Log) condition(c *scheduler.Condition) {
 // refused writes why a control file did not become a message. If it is refused
 // repeatedly, the first, second, fourth, eighth and so on are written.
 func (l *Log) refused(r *spool.Refused) {
+	if r.Why == spool.Quarantined {
+		l.quarantined(r)
+		return
+	}
 	if r.Why == spool.Vanished || r.Tries&(r.Tries-1) != 0 {
 		return
 	}
-	event := refused
-	if r.Why == spool.Quarantined {
-		event = quarantined
-	}
-	l.begin(event).text(file, r.Name.Path).text(statusField, r.Why.String()).text(text, oneLine(r.Reason))
+	l.begin(refused).text(file, r.Name.Path).text(statusField, r.Why.String()).text(text, oneLine(r.Reason))
 	l.write()
+}
+
+// quarantined writes the last line about a message whose files are in corrupt/ now, and
+// deletes the message. The spoolid is known if there is a message file.
+func (l *Log) quarantined(r *spool.Refused) {
+	id := scheduler.MessageID(r.Name.ID)
+	b := l.begin(quarantined)
+	if m := l.messages[id]; m != nil {
+		b.message(m)
+	} else if !r.ModifiedAt.IsZero() {
+		b.text(spoolid, ctlfile.SpoolID(r.Name.ID, r.ModifiedAt))
+	}
+	b.text(file, r.Name.Path).text(statusField, r.Why.String()).text(text, oneLine(r.Reason))
+	l.write()
+	delete(l.messages, id)
 }
 
 // ended writes the last line about a message in the queue and deletes the message.

@@ -296,3 +296,40 @@ func TestNoNoticeIsOwedToTheNullSender(t *testing.T) {
 		}
 	}
 }
+
+// What an agent did while no scheduler was running is known from the tags only.
+func TestRecipientsThatWereDoneAreEvents(t *testing.T) {
+	e := arrivedMessage(12)
+	e.Message.Done = []ctlfile.DoneRecipient{
+		{Tag: ctlfile.Delivered, Channel: "smtp", Host: "h", User: "u@h"},
+		{Tag: ctlfile.Failed, Channel: "smtp", Host: "h", User: "v@h", Notary: "v@h\x01failed\x015.1.1 (no)\x01smtp; 550", Text: "<<- RCPT\r->> 550 unknown"},
+	}
+	lines := told(t, func(l *Log) { l.Event(began, e) })
+	if len(lines) != 3 || lines[1]["event"] != "done" || lines[1]["recipient"] != "u@h" || lines[1]["status"] != "+" ||
+		lines[1]["spoolid"] != ctlfile.SpoolID(12, began) ||
+		lines[2]["status"] != "-" || lines[2]["dsn"] != "5.1.1" || lines[2]["text"] != "550 unknown" {
+		t.Errorf("%v", lines)
+	}
+	e.Message.Released = true // the lines before it say how they ended
+	if lines := told(t, func(l *Log) { l.Event(began, e) }); len(lines) != 1 {
+		t.Errorf("of a released message: %v", lines)
+	}
+}
+
+func TestQuarantineIsTheEndOfTheMessage(t *testing.T) {
+	refused := spool.Refused{Name: spool.Name{Path: "12", ID: 12}, Why: spool.Quarantined, Reason: "torn", Tries: 3, ModifiedAt: began}
+	lines := told(t, func(l *Log) {
+		l.Event(began, arrivedMessage(12, "u@h"))
+		l.Result(began, refused)
+		l.Action(began, scheduler.Condition{State: "gone", Message: 12})
+		l.Result(began, refused) // of a file that was not known
+	})
+	if len(lines) != 3 {
+		t.Fatalf("%d lines: %v", len(lines), lines)
+	}
+	for i, sender := range []any{"a@b", nil} {
+		if l := lines[1+i]; l["event"] != "quarantined" || l["spoolid"] != ctlfile.SpoolID(12, began) || l["sender"] != sender || l["text"] != "torn" {
+			t.Errorf("line %d is %v", 1+i, l)
+		}
+	}
+}

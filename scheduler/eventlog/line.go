@@ -17,6 +17,7 @@ type event uint8
 
 const (
 	arrival event = iota
+	done
 	attempt
 	expiry
 	kill
@@ -42,7 +43,7 @@ const (
 )
 
 var events = [...]string{
-	"arrival", "attempt", "expiry", "kill", "order", "resubmitted", "undone", "hold", "release", "parked", "quarantined", "refused",
+	"arrival", "done", "attempt", "expiry", "kill", "order", "resubmitted", "undone", "hold", "release", "parked", "quarantined", "refused",
 	"poisoned", "blocked", "suspended", "lift", "owed", "notice", "gone", "spool-down", "spool-up", "lost", "end",
 }
 

@@ -232,10 +232,16 @@ func (t *loader) reject(n Name, d *controlFile, err error) {
 
 // discard moves a malformed message to corrupt/.
 func (s *Spool) discard(n Name, reason string) Refused {
+	var st unix.Stat_t
+	known := postoffice.Stat(s.pair(Queue).queue, n.Path, &st) == nil
 	if err := s.quarantine(n.Path, reason); err != nil {
 		return s.refused(n, Unreadable, reason+"; "+err.Error())
 	}
-	return s.refused(n, Quarantined, reason)
+	r := s.refused(n, Quarantined, reason)
+	if known {
+		r.ModifiedAt = time.Unix(st.Mtim.Unix())
+	}
+	return r
 }
 
 func (t *loader) refuse(n Name, why Refusal, reason string) {
@@ -245,7 +251,7 @@ func (t *loader) refuse(n Name, why Refusal, reason string) {
 // refused notes when the file of a refused name will be read again, if ever.
 func (s *Spool) refused(n Name, why Refusal, reason string) Refused {
 	limit := map[Refusal]time.Duration{Busy: busyRetry, Unfinished: unfinishedRetry, Unreadable: unreadableRetry}[why]
-	return Refused{n, why, reason, s.refusals.add(n, time.Now(), limit, reason)}
+	return Refused{Name: n, Why: why, Reason: reason, Tries: s.refusals.add(n, time.Now(), limit, reason)}
 }
 
 // message makes the Loaded of a control file. It copies the strings: those of
@@ -308,7 +314,31 @@ func (t *loader) message(n Name, d *controlFile, st *unix.Stat_t) Loaded {
 			}
 		}
 	}
+	if t.s.options.Users && open < len(f.Recipients) {
+		m.Done = t.done(f, len(f.Recipients)-open)
+	}
 	return m
+}
+
+// done returns the recipients that are tagged as done, at most as many as given.
+func (t *loader) done(f *ctlfile.File, most int) []ctlfile.DoneRecipient {
+	last := make(map[int64]*ctlfile.Diagnostic, len(f.Diagnostics))
+	for i := range f.Diagnostics {
+		last[f.Diagnostics[i].Recipient] = &f.Diagnostics[i]
+	}
+	all := make([]ctlfile.DoneRecipient, 0, most)
+	for i := range f.Recipients {
+		r := &f.Recipients[i]
+		if r.Tag != ctlfile.Delivered && r.Tag != ctlfile.Failed {
+			continue
+		}
+		one := ctlfile.DoneRecipient{Tag: r.Tag, Channel: t.word(r.RouteChannel()), Host: t.word(r.RouteHost()), User: strings.Clone(r.User)}
+		if line := last[r.Offset]; line != nil {
+			one.Notary, one.Text = strings.Clone(line.Notary), strings.Clone(line.Text)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // word returns the one copy of a channel or host that all messages share.

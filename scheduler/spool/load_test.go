@@ -565,3 +565,27 @@ func TestAMissingQueueIsTheSpoolsFault(t *testing.T) {
 		t.Error(p.Err)
 	}
 }
+
+// Recipients that an agent finished with while no scheduler was running.
+func TestDoneRecipientsAreLoadedForTheEventLog(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", control("7", "r+"+toBob[2:], toCarol))
+	m := o.open(Options{Users: true}).loaded("7")
+	want := ctlfile.DoneRecipient{Tag: ctlfile.Delivered, Channel: "smtp", Host: "b.example", User: "bob@b.example"}
+	if len(m.Recipients) != 1 || len(m.Done) != 1 || m.Done[0] != want {
+		t.Errorf("open %+v, done %+v", m.Recipients, m.Done)
+	}
+}
+
+// The event log knows a quarantined message by the time of its message file.
+func TestQuarantineKeepsTheTimeOfTheMessage(t *testing.T) {
+	o := newTestSpool(t)
+	o.put("7", "garbage")
+	at := time.Date(2003, 3, 12, 22, 38, 19, 0, time.UTC)
+	check(t, os.Chtimes(filepath.Join(o.dir, "queue/7"), at, at))
+	o.age("transport/7", time.Hour)
+	o.open(Options{})
+	if r := o.refused("7", Quarantined); !r.ModifiedAt.Equal(at) {
+		t.Errorf("the message file is of %v", r.ModifiedAt)
+	}
+}

@@ -38,7 +38,9 @@ type (
 		// Recipients are those that are open, in file order. None of them is in
 		// an exclusive set with a delivered recipient.
 		Recipients []ctlfile.OpenRecipient
-		Obsoletes  []string
+		// Done are those that are tagged as done, if Options.Users is set.
+		Done      []ctlfile.DoneRecipient
+		Obsoletes []string
 	}
 
 	// Refused is a name that did not become a message.
@@ -50,6 +52,9 @@ type (
 		// waiting names are remembered; the refusals of the others are counted
 		// together.
 		Tries int
+		// ModifiedAt is the mtime of the message file if Why is Quarantined; zero:
+		// there is none.
+		ModifiedAt time.Time
 	}
 
 	// Triggered says that a file asked for the mail of this host now (ETRN).
