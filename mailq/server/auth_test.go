@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zsched/mailq"
+	"zsched/mailq/client"
 )
 
 func TestAddressLists(t *testing.T) {
@@ -380,5 +381,27 @@ func TestEmptyPasswordAdmitsNobody(t *testing.T) {
 	list, problems := parseAccounts("root::ALL:\nroot:x:SNMP:\n")
 	if len(list) != 1 || list[0].password != "x" || len(problems) != 1 || !strings.Contains(problems[0].Error(), "password is empty") {
 		t.Errorf("%d lines, problems %v", len(list), problems)
+	}
+}
+
+// TestTotalsHaveNoReasonsForUsersWithoutTT: a reason may have an address in it.
+func TestTotalsHaveNoReasonsForUsersWithoutTT(t *testing.T) {
+	q := &fakeQueue{totals: mailq.Totals{Unloaded: mailq.Kept{Count: 1, Reason: "secret@far.example"}}}
+	for rights, want := range map[string]bool{"SNMP QQ ETRN": false, "SNMP QQ TT ETRN": true} {
+		s := newServer(t, q, func(set *Settings) { set.AuthFile = authFile(t, "nobody:nobody:"+rights+":\n") })
+		c := against(t, s, Peer{UID: 1001})
+		must(t, c.Login("nobody", "nobody"))
+		for _, command := range []string{"SHOW SNMP", "SHOW QUEUE SHORT"} {
+			var out strings.Builder
+			must(t, printAnswer(c, &client.Printer{Out: &out, Now: time.Now()}, command))
+			if !strings.Contains(out.String(), "not loaded") || strings.Contains(out.String(), "secret") != want {
+				t.Errorf("%s, %s: %s", rights, command, &out)
+			}
+		}
+		for totals, err := range client.Objects[mailq.Totals](c.Show("JSON SHOW SNMP")) {
+			if err != nil || totals.Unloaded.Count != 1 || totals.Unloaded.Reason != "" != want {
+				t.Errorf("%s: %+v, %v", rights, totals.Unloaded, err)
+			}
+		}
 	}
 }

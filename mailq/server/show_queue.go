@@ -15,13 +15,26 @@ type report struct {
 	queue Queue
 	now   time.Time
 	out   *answer
+	// noReasons says that the user may see totals only. A reason may have an address.
+	noReasons bool
+}
+
+// readTotals returns the totals as the user may see them.
+func (r *report) readTotals(ctx context.Context) (mailq.Totals, error) {
+	t, err := r.queue.Totals(ctx)
+	if r.noReasons {
+		for _, kept := range []*mailq.Kept{&t.Held, &t.HeldThreads, &t.Parked, &t.Quarantined, &t.Poisoned, &t.Blocked, &t.Unloaded} {
+			kept.Reason = ""
+		}
+	}
+	return t, err
 }
 
 func showSNMP(r *request, ctx context.Context) bool {
 	return !r.hasNoArguments() || r.report(
 		func(rep *report) error { return rep.totals(ctx, true) },
 		func(rep *report) error {
-			t, err := rep.queue.Totals(ctx)
+			t, err := rep.readTotals(ctx)
 			if err != nil {
 				return err
 			}
@@ -148,7 +161,7 @@ func (r *report) ringFoot(ring *mailq.Ring) error {
 // seconds is true, the uptime is in seconds. Rcpnts in the first line counts
 // jobs, as in ZMailer: programs draw graphs of it.
 func (r *report) totals(ctx context.Context, seconds bool) error {
-	t, err := r.queue.Totals(ctx)
+	t, err := r.readTotals(ctx)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (r *request) list(write func(out *answer) error) bool {
 // report answers with a report, in text or as JSON.
 func (r *request) report(text, asJSON func(*report) error) bool {
 	return r.list(func(out *answer) error {
-		rep := &report{queue: r.server.queue, now: time.Now(), out: out}
+		rep := &report{queue: r.server.queue, now: time.Now(), out: out, noReasons: !r.rights.has(rightTT)}
 		if r.asJSON {
 			return asJSON(rep)
 		}
