@@ -26,7 +26,7 @@ func (s *site) drain(ctx context.Context) {
 		}
 		if held, _ := os.ReadFile(filepath.Join(s.po, "hold/threads")); len(held) > 0 {
 			for line := range strings.Lines(string(held)) {
-				if words := strings.Fields(line); len(words) > 1 {
+				if words := strings.Fields(line); len(words) > 1 && words[0][0] != '#' {
 					s.runMailq("RELEASE of a thread", "--release", "--thread", words[0]+"/"+words[1])
 				}
 			}

@@ -41,7 +41,8 @@ const (
 	heldPause = time.Second
 )
 
-// load reads the held threads, before any mail comes. If the file cannot be read, for
+// load reads the held threads, before any mail comes. If the list is damaged, the threads
+// that it still names and those of the hold records are held. If the file cannot be read, for
 // example because all descriptors of the system are in use, it tries again for a while
 // and then returns an error: without the list, mail that an administrator held would be
 // delivered, and the next order would write a list without it.
@@ -50,8 +51,9 @@ func (h *heldThreads) load() error {
 		threads, suspended, err := h.spool.HeldThreads()
 		switch {
 		case err == nil:
-		case errors.Is(err, spool.ErrBadThreads):
-			h.loop.log.Error().Err(err).Msg("some held threads cannot be read")
+		case errors.Is(err, spool.ErrDamagedThreads):
+			h.loop.log.Error().Err(err).Int("held", len(threads)).Int("suspended", len(suspended)).
+				Msg("held threads are taken from a damaged list and from the hold records")
 		case try == heldTries:
 			return err
 		default:

@@ -1,6 +1,6 @@
 package spool
 
-// Held messages and the list of held threads.
+// Held messages, and how the list of held threads is written.
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -106,39 +105,6 @@ const (
 	threadsTemp = "hold/.threads"
 )
 
-// ErrBadThreads says that lines of the list of held threads cannot be understood.
-var ErrBadThreads = errors.New("lines that are not understood")
-
-// HeldThreads reads $POSTOFFICE/hold/threads, which has a line for each held
-// thread, and one for each thread that an administrator has suspended:
-//
-//	smtp<TAB>example.org
-//	smtp<TAB>example.com<TAB>suspended<TAB>SINCE<TAB>UNTIL<TAB>BY<TAB>WHY
-//
-// SINCE and UNTIL are times as in RFC 3339, and "-" if there is none.
-//
-// The line is a channel and a host with a tab or blanks between them. Each is a
-// word as in a control file: a blank in it is inside double quotes or after a
-// backslash, and the quotes are part of the word. No word has a line end or NUL;
-// any other byte stands for itself. Blanks before the channel are ignored. Empty
-// lines and lines that begin with '#' are skipped, and are lost when the list is
-// written again. If there is no file, no thread is held. If some lines are not of
-// that form, HeldThreads returns the others and an error that wraps ErrBadThreads.
-func (s *Spool) HeldThreads() ([]Thread, []Suspension, error) {
-	text, err := postoffice.ReadFile(s.office, threadsFile, math.MaxInt64)
-	if err == unix.ENOENT {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the held threads: %w", err)
-	}
-	threads, suspended, err := parseThreadList(string(text))
-	if err != nil {
-		err = fmt.Errorf("%s: %w: %w", threadsFile, ErrBadThreads, err)
-	}
-	return threads, suspended, err
-}
-
 // HoldThreads writes the whole list of held and suspended threads: a crash leaves the old list
 // or the new one. Lists are written in the order of the calls. The result is
 // Recorded.
@@ -151,62 +117,6 @@ func (s *Spool) HoldThreads(op uint64, threads []Thread, suspended []Suspension)
 		}
 		s.queue.add([]Result{Recorded{op, err}}, 0)
 	})
-}
-
-// badThreads bounds the lines that an error names.
-const badThreads = 10
-
-// parseThreads reads a list of held threads.
-func parseThreads(text string) ([]Thread, error) {
-	threads, _, err := parseThreadList(text)
-	return threads, err
-}
-
-// parseThreadList reads a list and returns each held thread once, sorted, and the
-// suspended ones in the order of the list.
-func parseThreadList(text string) (threads []Thread, suspended []Suspension, err error) {
-	var bad []error
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" || line[0] == '#' || strings.Trim(line, " \t") == "" {
-			continue
-		}
-		channel, rest, ok := ctlfile.CutWord(line)
-		host, rest, okToo := ctlfile.CutWord(rest)
-		t := thread(channel, host)
-		if s, found := parseSuspension(t, rest); found && ok && okToo && strings.IndexByte(line, 0) < 0 && isWord(t.Host) {
-			suspended = append(suspended, s)
-			continue
-		}
-		if !ok || !okToo || rest != "" || strings.IndexByte(line, 0) >= 0 || !isWord(t.Host) {
-			if len(bad) < badThreads {
-				bad = append(bad, fmt.Errorf("line %d: %.200q is not a channel and a host", n, line))
-			}
-			continue
-		}
-		threads = append(threads, t)
-	}
-	return distinct(threads), suspended, errors.Join(bad...)
-}
-
-// parseSuspension reads what follows the channel and the host in the line of a
-// suspended thread.
-func parseSuspension(t Thread, rest string) (s Suspension, found bool) {
-	fields := strings.Split(rest, "\t")
-	if len(fields) != 5 || fields[0] != "suspended" {
-		return s, false
-	}
-	s = Suspension{Thread: t, By: fields[3], Why: fields[4]}
-	var err error
-	if s.Since, err = time.Parse(time.RFC3339, fields[1]); err != nil && fields[1] != "-" {
-		return s, false
-	}
-	if s.Until, err = time.Parse(time.RFC3339, fields[2]); err != nil && fields[2] != "-" {
-		return s, false
-	}
-	return s, true
 }
 
 // line returns the line of a suspended thread without its channel and host.
@@ -286,6 +196,7 @@ func (s *Spool) writeThreads(threads []Thread, suspended []Suspension) error {
 		}
 		text = append(append(text, bytes.TrimSuffix(name, []byte("\n"))...), "\t"+suspended[i].line()...)
 	}
+	text = append(text, endOfThreads...)
 	if _, err := s.obtainPair(Hold); err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func TestKilled(t *testing.T) {
 			o.write("transport/A/H/7", failed7())
 			o.write("queue/A/H/7", "message of some length")
 		}, oneOrTwoNotices},
-		"threads": {4, func(o *testSpool) { o.write("hold/threads", "smtp a.example\n") }, oneListOrTheOther},
+		"threads": {4, func(o *testSpool) { o.write("hold/threads", "smtp a.example\n# end\n") }, oneListOrTheOther},
 	} {
 		t.Run(task, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,11 +41,11 @@ func TestHeldThreads(t *testing.T) {
 	if list := o.heldThreads(); !slices.Equal(list, odd) {
 		t.Errorf("read %q, want %q", list, odd)
 	}
-	const want = " #x\ta\\ b\nlocal\t-\nsmtp\t\"a b\".example\nsmtp\tb.example\nsmtp\t\xff\x01\r\n"
+	const want = " #x\ta\\ b\nlocal\t-\nsmtp\t\"a b\".example\nsmtp\tb.example\nsmtp\t\xff\x01\r\n# end\n"
 	if got := o.read("hold/threads"); got != want {
 		t.Errorf("file %q, want %q", got, want)
 	}
-	if r := o.holdThreads(); r.Err != nil || o.read("hold/threads") != "" {
+	if r := o.holdThreads(); r.Err != nil || o.read("hold/threads") != "# end\n" {
 		t.Errorf("%+v, file %q", r, o.read("hold/threads"))
 	}
 	o.holds("hold/threads")
@@ -62,7 +63,7 @@ func TestSuspendedThreads(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	const want = "smtp\ta.example\n #x\ta\tsuspended\t2026-11-22T08:00:00Z\t2026-11-22T09:00:00Z\troot uid 0\ttwo words\n" +
-		"smtp\tb.example\tsuspended\t2026-11-22T08:00:00Z\t-\t\t\n"
+		"smtp\tb.example\tsuspended\t2026-11-22T08:00:00Z\t-\t\t\n# end\n"
 	if got := o.read("hold/threads"); got != want {
 		t.Errorf("file %q, want %q", got, want)
 	}
@@ -109,10 +110,51 @@ func TestHeldThreadsWithBadLines(t *testing.T) {
 	}
 }
 
+// A list that is cut, filled with zero bytes, emptied or removed releases no thread that a
+// hold record names, and the error names the file.
+func TestDamagedListOfHeldThreads(t *testing.T) {
+	o := newTestSpool(t).open(Options{})
+	threads := []Thread{{"smtp", "a.example"}, {"smtp", "b.example"}}
+	for _, thread := range threads {
+		check(t, o.s.RecordHold(HoldRecord{Since: time.Now(), Threads: []Thread{thread}}))
+	}
+	o.s.HoldThreads(6, threads, []Suspension{{Thread: Thread{"smtp", "c.example"}, Since: time.Now(), Until: time.Now().Add(time.Hour), By: "root", Why: "they are moving"}})
+	answer[Recorded](o)
+	list := o.read("hold/threads")
+	look := func(text string) []Suspension {
+		t.Helper()
+		held, suspended, err := o.s.HeldThreads()
+		if !slices.Equal(held, threads) {
+			t.Errorf("%q: %v are held", text, held)
+		}
+		if !errors.Is(err, ErrDamagedThreads) || !strings.Contains(err.Error(), "hold/threads") {
+			t.Errorf("%q: %v", text, err)
+		}
+		return suspended
+	}
+	hosts := strings.Index(list, "c.example") + len("c.example")
+	for n := range len(list) {
+		text := list[:n]
+		if n > hosts-len("smtp\tc.example") && n <= hosts+1 {
+			continue // the suspended thread is cut: it may look like a held one
+		}
+		o.write("hold/threads", text)
+		if suspended := look(text); n > hosts && (len(suspended) != 1 || suspended[0].Thread != Thread{"smtp", "c.example"}) {
+			t.Errorf("%q: %v are suspended", text, suspended)
+		}
+	}
+	for _, text := range []string{strings.Repeat("\x00", len(list)), strings.Replace(list, "a.example", "a.ex\x00\x00ple", 1), "smtp\ta.example\n"} {
+		o.write("hold/threads", text)
+		look(text)
+	}
+	check(t, os.Remove(filepath.Join(o.dir, "hold/threads")))
+	look("no file")
+}
+
 // A list that cannot be written leaves the old one, and nothing beside it.
 func TestHoldThreadsThatFails(t *testing.T) {
 	o := newTestSpool(t)
-	o.write("hold/threads", "smtp a.example\n")
+	o.write("hold/threads", "smtp a.example\n# end\n")
 	o.open(Options{})
 	if r := o.holdThreads(Thread{"smtp", "a\nsmtp b"}); r.Err == nil {
 		t.Error("a line end was written")
@@ -130,7 +172,7 @@ func TestHoldThreadsThatFails(t *testing.T) {
 // The new list is beside the old one and has not its name yet.
 func TestCrashInHoldThreads(t *testing.T) {
 	o := newTestSpool(t)
-	o.write("hold/threads", "smtp a.example\n")
+	o.write("hold/threads", "smtp a.example\n# end\n")
 	o.write("hold/.threads", "smtp a.exa")
 	o.open(Options{})
 	if list := o.heldThreads(); !slices.Equal(list, []Thread{{"smtp", "a.example"}}) {
@@ -139,7 +181,7 @@ func TestCrashInHoldThreads(t *testing.T) {
 	if r := o.holdThreads(Thread{"smtp", "b"}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	if got := o.read("hold/threads"); got != "smtp\tb\n" {
+	if got := o.read("hold/threads"); got != "smtp\tb\n# end\n" {
 		t.Errorf("%q", got)
 	}
 	o.holds("hold/threads")
