@@ -20,12 +20,22 @@ import (
 // Node is a line of the table of nodes, nodes(5):
 //
 //	mx1     mx1.example.org:2603
-//	mx2     UNIX:/run/zmailer/xfer
+//	mx2     UNIX:/run/zmailer/xfer     mx3
 type Node struct {
 	Name string // the name in its certificate
 	// Network and Address are as for net.Dial: "tcp" and host:port, or "unix" and
 	// a path.
 	Network, Address string
+	// TakesOver are other nodes whose postoffices the node may take over, in lower
+	// case: it may push mail with their origins.
+	TakesOver []string
+}
+
+// MayPush reports whether the node may push mail with the origins of a node: its own, or
+// those of one whose postoffice it may take over.
+func (n *Node) MayPush(origin string) bool {
+	origin = strings.ToLower(origin)
+	return origin == n.Name || slices.Contains(n.TakesOver, origin)
 }
 
 // ReadNodes reads a table of nodes.
@@ -56,11 +66,14 @@ func ReadNodes(file string) ([]Node, error) {
 }
 
 func parseNode(words []string) (Node, error) {
-	if len(words) != 2 {
+	if len(words) < 2 {
 		return Node{}, fmt.Errorf("%q is not a name and an address", strings.Join(words, " "))
 	}
 	// The scheduler compares hosts without their case.
 	node := Node{Name: strings.ToLower(words[0])}
+	for _, other := range words[2:] {
+		node.TakesOver = append(node.TakesOver, strings.ToLower(other))
+	}
 	if path, ok := strings.CutPrefix(words[1], "UNIX:"); ok {
 		node.Network, node.Address = "unix", path
 		return node, nil

@@ -30,6 +30,9 @@
 // origin (ctlfile.Origin), which says what it was before. The receiver remembers the
 // origins that it has taken. It answers a repeated PUSH with 250 and takes nothing
 // twice. DONE says that the sender will not push these recipients again. It has no reply.
+// The node in the origins of PUSH, DONE and HAVE is the one that sends them, or one whose
+// postoffice it may take over (nodes(5)). The receiver refuses others, and ignores such a
+// DONE: a node could make this one drop or forget the mail of another node.
 //
 // Before a scheduler sends recipients elsewhere that were on their way to a node, it asks
 // that node, on a connection of its own, which of them it has, because the answer to a
@@ -191,6 +194,9 @@ func DoneWith(origins []ctlfile.Origin) (lines []Done) {
 // ID returns the part of an origin that identifies one of the recipients, as that of
 // ctlfile.Origin does.
 func (d *Done) ID(offset int64) string { return d.Message + "/" + strconv.FormatInt(offset, 10) }
+
+// Node returns the node in the origins, as ctlfile.Origin has it.
+func (d *Done) Node() string { return d.Message[:max(0, strings.LastIndexByte(d.Message, '/'))] }
 
 // String returns the line without LF.
 func (d *Done) String() string { return "DONE " + d.Message + " " + joinOffsets(d.Offsets) }

@@ -40,6 +40,7 @@ type pair struct {
 	channel, host  string // of the recipients before the move; "": smtp
 	privilege      string // of the recipients; "": 65534
 	done           bool   // submit adds recipients that are done
+	unconfirmed    bool   // the agent confirms no push of what submit adds
 }
 
 func newPair(t testing.TB, source, target string) *pair {
@@ -80,8 +81,12 @@ func (p *pair) submit(n int, held bool) {
 			user = p.usersAre[i]
 		}
 		p.users = append(p.users, user)
+		id := fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)-i)
+		if p.unconfirmed {
+			id = "S-" + id // which has no control file that the agent could look at
+		}
 		from := ctlfile.Origin{
-			Node: "mx1", SpoolID: fmt.Sprintf("S%dXMVQKNOA", 1000+len(p.users)-i), Offset: int64(100 + i), Attempts: 3,
+			Node: "mx1", SpoolID: id, Offset: int64(100 + i), Attempts: 3,
 			Held: held, Channel: cmp.Or(p.channel, "smtp"), Host: cmp.Or(p.host, "((a.example)(b.example c.example))"),
 		}
 		to = append(to, ctlfile.EnvelopeRecipient{

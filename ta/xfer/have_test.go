@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,8 +46,7 @@ func (p *pair) taken(origins []ctlfile.Origin) map[string]bool {
 // receiver has been started again.
 func TestNodeSaysWhatItHas(t *testing.T) {
 	p := newPair(t, t.TempDir(), t.TempDir())
-	check(t, writeNodes(p, "mx1", "mx3"))
-	p.node = "mx3" // which does not confirm what comes from mx1
+	p.unconfirmed = true
 	p.submit(3, false)
 	p.submit(1, true)
 	origins, _ := p.origins()
@@ -70,14 +68,6 @@ func TestNodeSaysWhatItHas(t *testing.T) {
 		check(t, err)
 	}
 	stop()
-}
-
-func writeNodes(p *pair, others ...string) error {
-	text := "mx2 UNIX:" + p.socket + "\n"
-	for _, name := range others {
-		text += name + " UNIX:/nowhere\n"
-	}
-	return os.WriteFile(p.nodes, []byte(text), 0o600)
 }
 
 // TestNothingArrivesAfterTheAnswer: a push that is on the wire when the node is asked

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -200,5 +201,56 @@ func TestMailOfAnotherNodeDoesNotArriveInTheFuture(t *testing.T) {
 	check(t, err)
 	if info.ModTime().After(time.Now()) {
 		t.Errorf("it arrives at %v", info.ModTime())
+	}
+}
+
+// TestOriginsAreThoseOfTheNodeThatPushes: a node that claims the origin of another node's
+// mail would make this one drop that mail when it is pushed, and take it twice after a
+// DONE.
+func TestOriginsAreThoseOfTheNodeThatPushes(t *testing.T) {
+	const mayNot = `the origin is of node "n3", and in the table of nodes here, n2 neither is that node nor takes over its postoffice`
+	n := newTarget(t, Options{})
+	n2, n3 := n.connect("n2"), n.connect("N3")
+	for _, origin := range []string{"n3/S9A/109", "n2/n3/S9A/109", "n3/n2/S9A/109", "n22/S9A/109"} {
+		if said := n2.push(control("", "junk", origin)); !strings.HasPrefix(said, "550 1 ") || !strings.Contains(said, "the origin is of node") {
+			t.Errorf("origin %s: the reply is %q", origin, said)
+		}
+	}
+	if said := n2.push(control("", "junk", "n2/"+strings.Repeat("S", maxOrigin)+"/109")); !strings.HasPrefix(said, "550 1 ") {
+		t.Errorf("a long origin: the reply is %.200q", said)
+	}
+	if said := n3.push(control("", "bob", "n3/S9A/109")); said != "250 1 ok" || len(n.queued("transport")) != 1 {
+		t.Fatalf("the node's own push: the reply is %q, the queue has %q", said, n.queued("transport"))
+	}
+	if said := n2.ask("HAVE 7 n3/S9A 109\n"); said != "550 7 "+mayNot {
+		t.Errorf("the reply to HAVE is %q", said)
+	}
+	_, err := io.WriteString(n2, "DONE n3/S9A 109\n")
+	check(t, err)
+	n2.quit()
+	if said := n3.push(control("", "bob", "n3/S9A/109")); said != "250 1 ok" || len(n.queued("transport")) != 1 {
+		t.Errorf("the node's push again: the reply is %q, the queue has %q", said, n.queued("transport"))
+	}
+	if said := n.connect("n3").ask("HAVE 8 n3/S9A 109\n"); said != "250 8 taken=109 " {
+		t.Errorf("the reply to the node's own HAVE is %q", said)
+	}
+}
+
+// TestNodeThatTakesOverAPostofficePushesItsMail: what is on its way has the origins of the
+// node whose postoffice it was.
+func TestNodeThatTakesOverAPostofficePushesItsMail(t *testing.T) {
+	nodes := filepath.Join(t.TempDir(), "nodes")
+	check(t, os.WriteFile(nodes, []byte("n2 UNIX:/nowhere N3 n4\nn3 UNIX:/nowhere\n"), 0o600))
+	n := newTarget(t, Options{})
+	var err error
+	n.table, err = xfer.ReadNodes(nodes)
+	check(t, err)
+	for _, node := range []string{"n3", "n4", "n2"} {
+		if said := n.connect("n2").push(control("", "bob", node+"/S9A/109")); said != "250 1 ok" {
+			t.Errorf("mail of %s: the reply is %q", node, said)
+		}
+	}
+	if said := n.connect("n3").push(control("", "bob", "n2/S9A/109")); !strings.HasPrefix(said, "550 1 ") {
+		t.Errorf("the other way round: the reply is %q", said)
 	}
 }

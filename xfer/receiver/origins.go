@@ -48,6 +48,17 @@ type origin struct {
 	seconds int64
 }
 
+// maxOrigin bounds the bytes of node and spoolid in an origin.
+const maxOrigin = 1000
+
+// mayPush returns an error unless a node may push mail with the origins of another one.
+func mayPush(peer *xfer.Node, origin string) error {
+	if peer.MayPush(origin) {
+		return nil
+	}
+	return fmt.Errorf("the origin is of node %.200q, and in the table of nodes here, %s neither is that node nor takes over its postoffice", origin, peer.Name)
+}
+
 // compactFrom is the number of lines from which the file is written anew when half of
 // them are not needed any more.
 const compactFrom = 1000

@@ -133,6 +133,7 @@ type connection struct {
 	in       *bufio.Reader
 	pending  sync.WaitGroup // messages that wait for the committer
 	node     string         // the other node
+	peer     xfer.Node      // the same, as it is in the table
 	asks     bool           // it has sent a Have, and may not push
 
 	mu  sync.Mutex
@@ -220,12 +221,14 @@ func (c *connection) greet(verify func(name string) error) error {
 	if err != nil {
 		return err
 	}
-	if _, known := xfer.FindNode(nodes, name); !known {
+	peer, known := xfer.FindNode(nodes, name)
+	if !known {
 		return fmt.Errorf("%w: %.200q is not in the table of nodes", errUnknown, name)
 	}
 	if err := verify(name); err != nil {
 		return fmt.Errorf("%w: it says that it is %.200q: %w", errUnknown, name, err)
 	}
+	c.peer = peer
 	c.receiver.peers.name(c, name)
 	c.reply(fmt.Sprintf("%d %s", xfer.Accepted, c.receiver.Node))
 	c.flush()
@@ -257,10 +260,15 @@ func (c *connection) command() error {
 		return io.EOF
 	case verb == "DONE":
 		done, err := xfer.ParseDone(line)
-		if err == nil {
-			c.receiver.done <- done
+		if err != nil {
+			return err
 		}
-		return err
+		if err := mayPush(&c.peer, done.Node()); err != nil {
+			c.receiver.Log(c.RemoteAddr().String(), fmt.Errorf("DONE is ignored: %w", err))
+			return nil
+		}
+		c.receiver.done <- done
+		return nil
 	case verb == "HAVE":
 		have, err := xfer.ParseHave(line)
 		if err == nil {
@@ -281,6 +289,10 @@ func (c *connection) command() error {
 // have answers which recipients are here. No others arrive later, because it first ends the
 // connections on which the node pushes.
 func (c *connection) have(have xfer.Have) {
+	if err := mayPush(&c.peer, have.Node()); err != nil {
+		c.answer(xfer.Reply{Code: xfer.Refused, Tag: have.Tag, Text: err.Error()})
+		return
+	}
 	if !c.asks {
 		c.receiver.peers.endPushes(c)
 	}
@@ -301,7 +313,7 @@ func (c *connection) push(push xfer.Push) error {
 	if err != nil {
 		return c.skip(push, err)
 	}
-	a.control = control
+	a.control, a.from = control, c.peer
 	fileErr, err := c.receiver.Store.read(a, c.in)
 	if err != nil {
 		c.receiver.Store.discard(a)

@@ -33,6 +33,7 @@ const (
 // arrival is a message that a node pushes.
 type arrival struct {
 	push    xfer.Push
+	from    xfer.Node // which pushes it
 	token   string
 	message *postoffice.File
 	control *ctlfile.File
@@ -155,6 +156,12 @@ func (s *Store) choose(a *arrival) (chosen []int, err error) {
 		from, err := ctlfile.ParseOrigin(r.Origin)
 		if err != nil || from.Channel == "" {
 			return nil, fmt.Errorf("%w: recipient at %d: %v", errPush, r.Offset, err)
+		}
+		if err := mayPush(&a.from, from.Node); err != nil {
+			return nil, fmt.Errorf("%w: recipient at %d: %v", errPush, r.Offset, err)
+		}
+		if len(from.Message()) > maxOrigin {
+			return nil, fmt.Errorf("%w: recipient at %d: its origin is too long", errPush, r.Offset)
 		}
 		if before, taken := s.origins.taken[from.ID()]; taken {
 			if err := s.stuck[before.token]; err != nil {

@@ -85,6 +85,7 @@ func TestMessageWithoutAFileIsNotTaken(t *testing.T) {
 	if err := postoffice.RemovePath(a.message.Name()); err != nil {
 		t.Fatal(err)
 	}
+	a.from = xfer.Node{Name: "na"}
 	s.take([]*arrival{a})
 	if a.reply.Code != xfer.Later || !strings.Contains(a.reply.Text, "the message file is gone") {
 		t.Errorf("the reply is %+v", a.reply)
