@@ -41,7 +41,7 @@ const failurePause = 30 * time.Second
 
 // newMoves returns the moves with the parameters at the start.
 func newMoves(env *zenv.File, node string, p *config.Params) *moves {
-	m := &moves{env: env, node: node}
+	m := &moves{env: env, node: node, failed: make(map[string]failure)}
 	m.params.Store(p)
 	return m
 }
@@ -114,11 +114,10 @@ func (m *moves) taken(ctx context.Context, name string, origins []ctlfile.Origin
 	taken, err := xfer.Taken(ctx, node, &xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA}, m.node, origins)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.failed, node.Name)
-	if err != nil {
-		if m.failed == nil {
-			m.failed = make(map[string]failure)
-		}
+	switch {
+	case err == nil:
+		delete(m.failed, node.Name)
+	case ctx.Err() == nil: // otherwise the question was given up, which says nothing about the node
 		m.failed[node.Name] = failure{err, time.Now()}
 	}
 	return taken, err

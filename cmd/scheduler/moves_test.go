@@ -41,6 +41,11 @@ func TestNodeThatDoesNotAnswerIsNotAskedForEachMessage(t *testing.T) {
 			conn.Close()
 		}
 	}()
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := m.answers(canceled, "mx2"); err == nil { // says nothing about the node
+		t.Error("it answers a question that was given up")
+	}
 	for range 5 {
 		if _, err := m.taken(context.Background(), "mx2", origins); err == nil {
 			t.Fatal("it has answered")
