@@ -122,20 +122,12 @@ func recoverFrom(t *testing.T, loader *table.Loader, f span, seed uint64) (took 
 // submitGood submits messages whose recipients are delivered or fail at the first attempt.
 func (s *simulation) submitGood(m *machine) {
 	for range 3 {
-		s.sent++
-		msg := &message{sender: fmt.Sprintf("sender%d@mx.example", s.sent)}
-		for i := range 1 + s.rand.IntN(3) {
+		s.submitOne(m, func() (ledger.Fate, bool) {
 			fate := ledger.Delivers
 			if s.rand.IntN(3) == 0 {
 				fate = ledger.Fails
 			}
-			e := &ledger.Entry{
-				Address: fmt.Sprintf("r%d.%d@h%d.example", s.sent, i, s.rand.IntN(3)), Sender: msg.sender,
-				Fate: fate, WantsSuccess: s.rand.IntN(2) == 0,
-			}
-			msg.to = append(msg.to, e)
-			s.ledger.Add(e)
-		}
-		s.send(m, msg)
+			return fate, s.rand.IntN(2) == 0
+		})
 	}
 }

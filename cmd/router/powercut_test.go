@@ -443,18 +443,22 @@ func (s *simulation) fault() {
 // submit submits messages, some at the same time.
 func (s *simulation) submit(m *machine) {
 	for range 1 + s.rand.IntN(4) {
-		s.sent++
-		msg := &message{sender: fmt.Sprintf("sender%d@mx.example", s.sent)}
-		for i := range 1 + s.rand.IntN(3) {
-			e := &ledger.Entry{
-				Address: fmt.Sprintf("r%d.%d@h%d.example", s.sent, i, s.rand.IntN(3)), Sender: msg.sender,
-				Fate: ledger.Fate(s.rand.IntN(4)), WantsSuccess: s.rand.IntN(3) == 0,
-			}
-			msg.to = append(msg.to, e)
-			s.ledger.Add(e)
-		}
-		s.send(m, msg)
+		s.submitOne(m, func() (ledger.Fate, bool) { return ledger.Fate(s.rand.IntN(4)), s.rand.IntN(3) == 0 })
 	}
+}
+
+// submitOne submits a message. fate chooses what happens to a recipient, and whether the
+// sender wants to know of a success.
+func (s *simulation) submitOne(m *machine, fate func() (is ledger.Fate, wantsSuccess bool)) {
+	s.sent++
+	msg := &message{sender: fmt.Sprintf("sender%d@mx.example", s.sent)}
+	for i := range 1 + s.rand.IntN(3) {
+		e := &ledger.Entry{Address: fmt.Sprintf("r%d.%d@h%d.example", s.sent, i, s.rand.IntN(3)), Sender: msg.sender}
+		e.Fate, e.WantsSuccess = fate()
+		msg.to = append(msg.to, e)
+		s.ledger.Add(e)
+	}
+	s.send(m, msg)
 }
 
 // send submits a message in one of the two ways.
