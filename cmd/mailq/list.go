@@ -279,7 +279,11 @@ func (p *program) printHeld(printer *client.Printer, item *mailq.HeldItem, first
 // above the list.
 func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 	var all mailq.Totals
+	withMail := 0
 	for _, t := range threads {
+		if t.Jobs > 0 {
+			withMail++
+		}
 		all.Messages += t.Jobs // one that is in several threads counts once in each
 		all.Recipients += t.Recipients
 	}
@@ -299,11 +303,11 @@ func (p *program) total(threads []*mailq.Thread) (lines []string, err error) {
 		}
 	}
 	notes := all.Notes(time.Now())
-	if len(threads) == 0 && all.Messages == 0 && len(notes) == 0 {
+	if withMail == 0 && all.Messages == 0 && len(notes) == 0 {
 		return nil, nil
 	}
 	lines = append(lines, fmt.Sprintf("Total: %s, %s, %s", mailq.Plural(all.Messages, "message", "messages"),
-		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(len(threads), "thread", "threads")))
+		mailq.Plural(all.Recipients, "recipient", "recipients"), mailq.Plural(withMail, "thread", "threads")))
 	return append(lines, notes...), nil
 }
 

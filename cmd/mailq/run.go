@@ -288,8 +288,8 @@ func (p *program) confirm(orders []mailq.Order) error {
 		suspended += would.Suspended
 	}
 	if suspended > 0 {
-		return fmt.Errorf("%s has mail for suspended destinations (--suspended), and the suspension does not move: %s would deliver it; "+
-			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message", "messages"), p.to)
+		return fmt.Errorf("%s mail for suspended destinations (--suspended), and the suspension does not move: %s would deliver it; "+
+			"hold it first, or give --yes if that is what you want", mailq.Plural(suspended, "message has", "messages have"), p.to)
 	}
 	if messages > maxUnconfirmed {
 		return fmt.Errorf("%s would touch %d messages; give --yes if that is what you want", p.chosen[0], messages)

@@ -34,7 +34,7 @@ func explain(r *request, ctx context.Context) bool {
 func stateText(e *mailq.Explanation, now time.Time) []string {
 	text := []string{e.Channel + "/" + e.Host + ": " + e.Waits}
 	for _, rule := range e.Rules {
-		if rule.Text != e.Waits {
+		if !strings.Contains(e.Waits, rule.Text) { // of held mail, Waits says by whom, too
 			text = append(text, "also: "+rule.Text)
 		}
 	}

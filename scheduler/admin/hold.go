@@ -50,20 +50,29 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 		}
 		return did, err
 	}
-	var sent spool.Resubmitted
 	switch o.Verb {
 	case mailq.Release:
-		err = q.port.Release(ctx, m.Name, nil)
+		err = q.port.Release(ctx, m.Name, nil, touchOf(o, m))
 	case mailq.Requeue, mailq.Reroute:
-		sent, err = q.resubmitHeld(ctx, m, o.To)
+		var sent spool.Resubmitted
+		if sent, err = q.resubmitHeld(ctx, m, o.To); err == nil {
+			q.touched(ctx, o, m, sent)
+		}
 	default:
-		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb))
+		err = q.port.Release(ctx, m.Name, outcomes(m, o.Verb), touchOf(o, m))
 	}
 	if err != nil {
 		return mailq.Outcome{}, err
 	}
-	q.touched(ctx, o, m, sent)
 	return did, nil
+}
+
+// touchOf returns what the event log says about an order on a held message.
+func touchOf(o *mailq.Order, m *spool.Stored) *scheduler.Touched {
+	return &scheduler.Touched{
+		Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: outcomeOf(m).Recipients,
+		To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why,
+	}
 }
 
 // touched reports an order about a held message to the event log. sent says where it was
@@ -71,10 +80,9 @@ func (q *Queue) actOnHeld(ctx context.Context, o *mailq.Order, id string) (mailq
 func (q *Queue) touched(ctx context.Context, o *mailq.Order, m *spool.Stored, sent spool.Resubmitted) {
 	// The order has been carried out, so it is reported even if the caller is gone.
 	_ = q.port.Ask(context.WithoutCancel(ctx), func(l *daemon.Loop) {
-		l.Touched(scheduler.Touched{
-			Message: scheduler.MessageID(m.Name.ID), ModifiedAt: m.ModifiedAt, Recipients: outcomeOf(m).Recipients,
-			To: scheduler.Target{Channel: o.To.Channel, Host: o.To.Host}, Name: string(o.Verb), By: actorText(o), Why: o.Why, New: sent.NewFiles(), NewSpoolID: sent.SpoolID,
-		})
+		touch := touchOf(o, m)
+		touch.New, touch.NewSpoolID = sent.NewFiles(), sent.SpoolID
+		l.Touched(*touch)
 	})
 }
 
@@ -125,7 +133,7 @@ func (q *Queue) resubmitHeld(ctx context.Context, m *spool.Stored, to mailq.Name
 			return sent, nil
 		}
 	}
-	if err = q.port.Release(ctx, m.Name, nil); errors.Is(err, daemon.ErrNotHeld) {
+	if err = q.port.Release(ctx, m.Name, nil, nil); errors.Is(err, daemon.ErrNotHeld) {
 		return sent, nil // it was released meanwhile
 	}
 	return sent, err
@@ -146,14 +154,13 @@ func (q *Queue) releaseHeld(ctx context.Context, o *mailq.Order, did *tally) err
 			continue
 		}
 		if !o.DryRun {
-			err := q.port.Release(ctx, m.Name, nil)
+			err := q.port.Release(ctx, m.Name, nil, touchOf(o, m))
 			if errors.Is(err, daemon.ErrNotHeld) {
 				continue // it was released meanwhile
 			}
 			if err != nil {
 				return err
 			}
-			q.touched(ctx, o, m, spool.Resubmitted{})
 		}
 		did.messages++
 		for _, job := range storedJobs(m) {

@@ -241,12 +241,21 @@ func (q *Queue) collect(ctx context.Context, o *mailq.Order, jobs countedJobs) (
 			return nil, q.errThisNode(o)
 		}
 		targets.add(v)
+		if o.Verb != mailq.Retry || isRetryable(v) {
+			targets.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
+		}
 		targets.restrict(v, only)
 		if _, found := suspended[mailq.Name{Channel: v.Channel, Host: v.Host}]; found {
 			targets.suspended[v.Message] = struct{}{}
 		}
 	}
 	return targets, nil
+}
+
+// isRetryable reports whether a RETRY has an effect on a job line: no agent has it, no order
+// waits for it, and nothing is being written about it.
+func isRetryable(v *scheduler.VertexView) bool {
+	return v.Ordered == 0 && (v.State == scheduler.StateDue || v.State == scheduler.StateWaiting || v.State == scheduler.StatePoisoned)
 }
 
 // prepareHold refuses a HOLD of parts of messages, and records the hold of its targets.

@@ -21,8 +21,8 @@ type targets struct {
 	// vertices the number of its vertices that are targets.
 	rank     map[scheduler.MessageID]int
 	vertices map[scheduler.MessageID]int
-	mixed    bool // the targets of a message are not all adjacent in list
-	threads  map[mailq.Name]struct{}
+	mixed    bool                    // the targets of a message are not all adjacent in list
+	threads  map[mailq.Name]struct{} // in which the order has an effect
 	last     scheduler.Target
 	// toBeHeld says that some of them are to be held already, when an agent reports.
 	toBeHeld bool
@@ -71,7 +71,6 @@ func (t *targets) add(v *scheduler.VertexView) {
 	if target == t.last { // another part of the same vertex
 		return
 	}
-	t.threads[mailq.Name{Channel: v.Channel, Host: v.Host}] = struct{}{}
 	if t.whole {
 		t.vertices[v.Message]++
 	}

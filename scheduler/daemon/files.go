@@ -276,11 +276,14 @@ func (d *Daemon) do(ctx context.Context, o operation) error {
 }
 
 // Release moves a held message back into the queue: Port.
-func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark) error {
+func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark, order *scheduler.Touched) error {
 	id := scheduler.MessageID(m.ID)
+	way := &wayBack{order: order}
 	return d.do(ctx, operation{
 		begin: func(l *Loop, op uint64) {
-			l.intake.released[id] = struct{}{}
+			if l.intake.released[id] == nil {
+				l.intake.released[id] = way
+			}
 			if len(ends) > 0 {
 				l.files.spool.EndHeld(op, m.Path, ends)
 			} else {
@@ -297,6 +300,7 @@ func (d *Daemon) Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark)
 				delete(l.intake.released, id)
 				return err
 			}
+			way.tell(l)
 			l.intake.take([]spool.Name{released.Name})
 			return nil
 		},

@@ -24,7 +24,7 @@ type intake struct {
 	finishing map[scheduler.Op]scheduler.MessageID
 	kept      map[scheduler.MessageID]struct{} // finished with Keep set; not taken again
 	// released are messages on their way back from hold/.
-	released map[scheduler.MessageID]struct{}
+	released map[scheduler.MessageID]*wayBack
 
 	messages, recipients int // taken so far
 }
@@ -38,7 +38,21 @@ func newIntake(l *Loop, s Spool) intake {
 		leaving:   make(map[scheduler.MessageID]spool.Name),
 		finishing: make(map[scheduler.Op]scheduler.MessageID),
 		kept:      make(map[scheduler.MessageID]struct{}),
-		released:  make(map[scheduler.MessageID]struct{}),
+		released:  make(map[scheduler.MessageID]*wayBack),
+	}
+}
+
+// wayBack is the way of a message back from hold/. It may be found in the queue before the
+// spool has answered.
+type wayBack struct {
+	order *scheduler.Touched // the order that released it; nil: none, or the observer knows it
+}
+
+// tell tells the observer of the order, once.
+func (w *wayBack) tell(l *Loop) {
+	if w.order != nil {
+		l.Touched(*w.order)
+		w.order = nil
 	}
 }
 
@@ -128,7 +142,8 @@ func (in *intake) taken(r spool.Loaded) {
 
 // arrived tells the core of a message, with what an earlier process knew of it.
 func (in *intake) arrived(m scheduler.Message) {
-	if _, ok := in.released[m.ID]; ok {
+	if way := in.released[m.ID]; way != nil {
+		way.tell(in.loop)
 		delete(in.released, m.ID)
 		m.Released = true
 	}

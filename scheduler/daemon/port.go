@@ -32,9 +32,9 @@ type Port interface {
 	SetSuspended(ctx context.Context, s spool.Suspension) error
 	Lift(ctx context.Context, e scheduler.Lifted) error
 	// Release moves a held message back into the queue, after it has recorded
-	// the outcomes in ends, if any. The error is ErrNotHeld if the message is no
-	// longer held.
-	Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark) error
+	// the outcomes in ends, if any. The observer is told of the order, if there is one,
+	// before the message arrives. The error is ErrNotHeld if the message is no longer held.
+	Release(ctx context.Context, m spool.Name, ends []ctlfile.Mark, order *scheduler.Touched) error
 	// ResubmitHeld sends the open recipients of a held message to the router
 	// or to another thread. The error is ErrNotHeld as for Release.
 	ResubmitHeld(ctx context.Context, r spool.Resubmission) (spool.Resubmitted, error)
