@@ -12,8 +12,8 @@ import (
 const (
 	// batchLimit bounds the names of one batch.
 	batchLimit = 256
-	// batchAge is how long a batch that is not full waits for more names.
-	batchAge = time.Millisecond
+	// batchDelay is how long a batch that is not full waits for more names.
+	batchDelay = time.Millisecond
 	// direntBytes is how much of a directory is read at once.
 	direntBytes = 32 << 10
 	// maxDepth is how many levels of hash directories there are.
@@ -114,7 +114,7 @@ func (w *sweeper) read(fd int, prefix string, depth int) bool {
 				return false
 			}
 		}
-		if len(w.batch) > 0 && time.Since(w.begunAt) > batchAge && !w.flush() {
+		if len(w.batch) > 0 && time.Since(w.begunAt) > batchDelay && !w.flush() {
 			return false
 		}
 		if w.s.closed() {
