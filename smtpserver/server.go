@@ -72,7 +72,7 @@ type Options struct {
 	MaxFromAddress int   // sessions at once from an address outside Networks
 	MaxErrors      int   // replies of class 4 and 5 between two messages, outside Networks
 
-	MinFree        int64         // bytes of disk that are left free
+	MinFree        int64         // bytes of disk that are left free; 0: none
 	RouterMax      int           // number of files in router/ at which mail is delayed; 0: no limit
 	TransportMax   int           // the same for transport/, without mail that is deferred
 	CommandTimeout time.Duration // without a byte

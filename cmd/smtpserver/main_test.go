@@ -160,6 +160,8 @@ func TestWrongConfigurationIsNamedWithItsPlace(t *testing.T) {
 		"# fine\nmax-size 5k\n":            "",
 		"no-tls\nmax-sise 5k\n":            "smtpserver.cf:2: no option",
 		"max-size many\n":                  "smtpserver.cf:1: ",
+		"min-free 0\n":                     "",
+		"max-size 0\n":                     "not a size",
 		"network 1.2.3.4/99\n":             "smtpserver.cf:1: ",
 		"listen nowhere\n":                 "smtpserver.cf:1: ",
 		"config other\n":                   "smtpserver.cf:1: no option",
