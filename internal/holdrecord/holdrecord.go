@@ -30,6 +30,10 @@ import (
 // Dir is the directory of the records, below $POSTOFFICE.
 const Dir = "hold/orders"
 
+// tempPrefix begins the name of a record that is being written. The pid of the writer
+// follows.
+const tempPrefix = ".new-"
+
 // Record is one record. Of two records about the same message or thread, the one with
 // the higher number counts.
 type Record struct {
@@ -46,8 +50,9 @@ type Record struct {
 // it. office is a descriptor of $POSTOFFICE. Other processes may write records
 // meanwhile.
 func Write(office int, r *Record) error {
-	temp := fmt.Sprintf("%s/.new-%d", Dir, os.Getpid())
+	temp := fmt.Sprintf("%s/%s%d", Dir, tempPrefix, os.Getpid())
 	if err := postoffice.WriteFile(office, temp, r.text(), true); err != nil {
+		_ = postoffice.Remove(office, temp)
 		return fmt.Errorf("writing %s: %w", temp, err)
 	}
 	for {
@@ -68,6 +73,27 @@ func Write(office int, r *Record) error {
 			return fmt.Errorf("writing %s: %w", path(r.Number), err)
 		}
 	}
+}
+
+// RemoveTemps removes the temporary files of processes that have died, and of this one,
+// which must not be writing a record.
+func RemoveTemps(office int) error {
+	names, err := postoffice.ReadNamesAt(office, Dir)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("reading %s: %w", Dir, err)
+	}
+	err = nil
+	for _, name := range names {
+		digits, found := strings.CutPrefix(name, tempPrefix)
+		pid, e := strconv.Atoi(digits)
+		if !found || e != nil || pid <= 0 || pid != os.Getpid() && unix.Kill(pid, 0) != unix.ESRCH {
+			continue
+		}
+		if e := postoffice.Remove(office, Dir+"/"+name); e != nil {
+			err = errors.Join(err, fmt.Errorf("removing %s/%s: %w", Dir, name, e))
+		}
+	}
+	return err
 }
 
 func path(number uint64) string { return Dir + "/" + strconv.FormatUint(number, 10) }

@@ -1,7 +1,12 @@
 package spool
 
 import (
+	"os"
+	"os/signal"
 	"reflect"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -40,4 +45,29 @@ func TestHoldRecordsAreReadAsTheyAreWritten(t *testing.T) {
 	if records, err := s.HoldRecords(); err != nil || len(records) != 2 || records[0].Number != 2 || records[1].Number != 3 {
 		t.Errorf("%+v, %v", records, err)
 	}
+}
+
+// A record that could not be written leaves no temporary file, and the start removes those of
+// processes that died. The file of a process that runs stays.
+func TestTemporaryFilesOfHoldRecordsAreRemoved(t *testing.T) {
+	o := newTestSpool(t)
+	o.write("hold/orders/.new-999999999", "since")
+	o.write("hold/orders/.new-1", "since") // init always runs
+	own := "hold/orders/.new-" + strconv.Itoa(os.Getpid())
+	o.write(own, "since")
+	s := o.open(Options{}).s
+	o.holds("hold/orders/.new-1")
+	var limit syscall.Rlimit
+	check(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	small := limit
+	small.Cur = 4096
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
+	err := s.RecordHold(HoldRecord{Since: time.Now(), Why: strings.Repeat("x", 8192)})
+	check(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+	if err == nil {
+		t.Error("a file beyond the limit was written")
+	}
+	o.holds("hold/orders/.new-1")
 }

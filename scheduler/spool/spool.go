@@ -65,6 +65,7 @@ import (
 	"time"
 
 	"zsched/ctlfile"
+	"zsched/internal/holdrecord"
 	"zsched/internal/postoffice"
 )
 
@@ -239,6 +240,9 @@ func (s *Spool) openPlaces() (err error) {
 	if s.control, err = postoffice.NewControl(s.pair(Queue).transport); err != nil {
 		s.closePlaces()
 		return err
+	}
+	if err := holdrecord.RemoveTemps(s.office); err != nil {
+		s.warn(fmt.Sprintf("temporary files of hold records stay: %v", err))
 	}
 	s.lockHolders.begin(s.pair(Queue).transport)
 	if err := s.control.CannotTakeOver(); err != nil {
