@@ -24,7 +24,9 @@
 //
 // A reply 250 says that the recipients are on the disk of the receiver, except those at
 // the offsets that it names as refused: these stay with the sender. 451 says that none
-// was taken for now, 550 that the sender has to change something.
+// was taken for now, 452 that the disk is too full for a message of this size, 550 that the
+// sender has to change something, and 552 that the message is too large. 452 and 552 may
+// come before the files are sent; the sender sends them nevertheless.
 //
 // The control file is what a REROUTE to channel xfer has written: each recipient has an
 // origin (ctlfile.Origin), which says what it was before. The receiver remembers the
@@ -74,7 +76,9 @@ const (
 	Greeting = 220
 	Accepted = 250
 	Later    = 451
+	Full     = 452
 	Refused  = 550
+	TooLarge = 552
 )
 
 // ErrLine says that a line is not one of the protocol.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,9 +39,17 @@ const (
 )
 
 type options struct {
-	foreground, version      bool
-	config, zenv, postoffice string
+	foreground, version       bool
+	config, zenv, postoffice  string
+	maxSize, minFree, minRate int64 // bytes
 }
+
+// The defaults of the limits on a push.
+const (
+	defaultMaxSize = 1 << 30
+	defaultMinFree = 64 << 20
+	defaultMinRate = 16 << 10
+)
 
 func newFlags(o *options) *pflag.FlagSet {
 	f := pflag.NewFlagSet("xferd", pflag.ContinueOnError)
@@ -50,11 +59,29 @@ func newFlags(o *options) *pflag.FlagSet {
 	f.StringVarP(&o.config, "config", "f", "", "configuration `file` of the scheduler instead of MAILSHARE/scheduler.cf")
 	f.StringVarP(&o.zenv, "zmailer-conf", "Z", "", "read this `zmailer.conf`")
 	f.StringVarP(&o.postoffice, "postoffice", "P", "", "postoffice `directory`")
+	f.Func("max-size", "maximum size of a message in `bytes`, with k, M or G; 0: no limit (1G)", size(&o.maxSize, defaultMaxSize))
+	f.Func("min-free", "`bytes` of disk that a message leaves free, with k, M or G (64M)", size(&o.minFree, defaultMinFree))
+	f.Func("min-rate", "`bytes` a second that a node has to send at least while it pushes, with k, M or G; 0: no limit (16k)", size(&o.minRate, defaultMinRate))
 	f.BoolVarP(&o.version, "version", "V", false, "print the version and exit")
 	return f
 }
 
-const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE]\n"
+// size returns a function that reads a number of bytes, and sets its default.
+func size(bytes *int64, preset int64) func(string) error {
+	*bytes = preset
+	return func(text string) error {
+		digits := strings.TrimRight(text, "kMG")
+		n, err := strconv.ParseInt(digits, 10, 33)
+		unit, ok := map[string]int64{"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[text[len(digits):]]
+		if err != nil || !ok || n < 0 {
+			return fmt.Errorf("%q is not a size", text)
+		}
+		*bytes = n * unit
+		return nil
+	}
+}
+
+const usageLine = "usage: xferd [-iV] [-f FILE] [-P DIRECTORY] [-Z FILE] [--max-size BYTES] [--min-free BYTES] [--min-rate BYTES]\n"
 
 func run(args []string, stdout, stderr io.Writer) int {
 	o := new(options)
@@ -152,13 +179,13 @@ func newReceiver(o *options, env *zenv.File, file *config.File, log zerolog.Logg
 	}
 	store, err := receiver.OpenStore(receiver.Options{
 		Postoffice: o.postoffice, HashLevels: levels, Notify: strings.TrimPrefix(notify, "UNIX:"), Keep: keep,
-		Channels: strings.Fields(p.XferChannels), Programs: p.XferPrograms,
+		Channels: strings.Fields(p.XferChannels), Programs: p.XferPrograms, MaxSize: o.maxSize, MinFree: o.minFree,
 	})
 	if err != nil {
 		return nil, at, err
 	}
 	r := receiver.New(store)
-	r.Node = name
+	r.Node, r.MinRate = name, o.minRate
 	r.Nodes = func() ([]xfer.Node, error) { return xfer.ReadNodes(p.XferNodes) }
 	r.Certificates = xfer.NewCertificates(xfer.Credentials{Cert: p.XferCert, Key: p.XferKey, CA: p.XferCA})
 	r.Log = logConnections(log)

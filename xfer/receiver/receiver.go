@@ -33,6 +33,9 @@ const (
 type Receiver struct {
 	Store *Store
 	Node  string // the name of this node
+	// MinRate is how many bytes a second a node has to send at least while it pushes;
+	// 0: any rate will do.
+	MinRate int64
 	// Nodes returns the table of nodes; only these may push.
 	Nodes        func() ([]xfer.Node, error)
 	Certificates *xfer.Certificates
@@ -304,17 +307,33 @@ func (c *connection) have(have xfer.Have) {
 // push reads the files of one message and gives it to the committer. An error ends the
 // connection, because it is not known where the next command begins.
 func (c *connection) push(push xfer.Push) error {
-	text := make([]byte, push.Control)
-	if _, err := io.ReadFull(c.in, text); err != nil {
+	in := paced(c.in, c.receiver.MinRate)
+	if refusal, ok := c.receiver.Store.admit(&push); !ok {
+		c.answer(refusal)
+		if err := skip(in, push.Control); err != nil {
+			return err
+		}
+		return skip(in, push.Message)
+	}
+	// The memory grows with what arrives, not with what is announced.
+	text, err := io.ReadAll(io.LimitReader(in, push.Control))
+	if err == nil && int64(len(text)) < push.Control {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return fmt.Errorf("reading a control file: %w", err)
 	}
 	control, parseErr := ctlfile.Parse(text)
 	a, err := c.receiver.Store.create(push)
 	if err != nil {
-		return c.skip(push, err)
+		if e := skip(in, push.Message); e != nil {
+			return e
+		}
+		c.answer(xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: err.Error()})
+		return nil
 	}
 	a.control, a.from = control, c.peer
-	fileErr, err := c.receiver.Store.read(a, c.in)
+	fileErr, err := c.receiver.Store.read(a, in)
 	if err != nil {
 		c.receiver.Store.discard(a)
 		c.receiver.Store.release(a)
@@ -338,11 +357,8 @@ func (c *connection) push(push xfer.Push) error {
 	return nil
 }
 
-// skip reads past a message that cannot be written.
-func (c *connection) skip(push xfer.Push, why error) error {
-	if _, err := io.CopyN(io.Discard, c.in, push.Message); err != nil {
-		return err
-	}
-	c.answer(xfer.Reply{Code: xfer.Later, Tag: push.Tag, Text: why.Error()})
-	return nil
+// skip reads past files that are not taken.
+func skip(in io.Reader, size int64) error {
+	_, err := io.CopyN(io.Discard, in, size)
+	return err
 }

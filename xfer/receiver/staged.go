@@ -68,8 +68,8 @@ func (s *Store) create(push xfer.Push) (*arrival, error) {
 }
 
 // read reads a message from a connection into its file. fileErr is the error of the file, for
-// example because the disk is full; the rest of the message is then read and dropped. err is
-// the error of the connection.
+// example because the disk is full; the file is then made empty at once, and the rest of the
+// message is read and dropped. err is the error of the connection.
 func (s *Store) read(a *arrival, from io.Reader) (fileErr, err error) {
 	to := &staging{file: a.message}
 	if _, err = io.CopyN(to, from, a.push.Message); err != nil {
@@ -78,7 +78,8 @@ func (s *Store) read(a *arrival, from io.Reader) (fileErr, err error) {
 	return to.err, nil
 }
 
-// staging writes to a file until there is an error, and drops the rest.
+// staging writes to a file until there is an error. It then empties the file, because the
+// rest may come slowly, and drops the rest.
 type staging struct {
 	file *postoffice.File
 	err  error
@@ -86,7 +87,9 @@ type staging struct {
 
 func (s *staging) Write(b []byte) (int, error) {
 	if s.err == nil {
-		_, s.err = s.file.Write(b)
+		if _, s.err = s.file.Write(b); s.err != nil {
+			_ = postoffice.Truncate(s.file.FD(), 0)
+		}
 	}
 	return len(b), nil
 }

@@ -52,6 +52,9 @@ type Options struct {
 	// Keep is how long mail may wait at the sender, and so how long origins are kept
 	// that it has not confirmed: at least a week.
 	Keep time.Duration
+	// MaxSize is the size in bytes of the largest message that is taken; 0: no limit.
+	// MinFree is how many bytes of the disk a message leaves free.
+	MaxSize, MinFree int64
 }
 
 const (
